@@ -1,0 +1,129 @@
+"""Names: every number of a study has one dotted path."""
+
+import dataclasses
+from collections.abc import Mapping
+from typing import Any
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array
+
+from .._errors import ArgumentError, check_known
+from ._quantity import Metadata, field_metadata
+
+ROOTS = ("y0", "inputs", "noise")
+
+
+def _word(entry: Any) -> str:
+    for attribute in ("name", "key", "idx"):
+        if (value := getattr(entry, attribute, None)) is not None:
+            return str(value)
+    return str(entry)
+
+
+def named_leaves(tree: Any) -> dict[str, Array]:
+    """The array leaves of a pytree by dotted path, in the tree's own order."""
+    paths, _ = jax.tree_util.tree_flatten_with_path(tree)
+    return {".".join(map(_word, path)): leaf for path, leaf in paths if eqx.is_array_like(leaf)}
+
+
+class Setup(eqx.Module):
+    """Everything one simulation needs, and the root of all names.
+
+    `system.` is implied, so a system's rate is `rate`, the initial state `y0.hare`, an input `inputs.torque.values`,
+    a noise scale `noise.hare.scale`. A number appended to the path of an array names one element: `y0.x.3`.
+    """
+
+    system: Any
+    y0: Any = None
+    inputs: Any = None
+    noise: Any = None
+
+    def __check_init__(self):
+        taken = {field.name for field in dataclasses.fields(self.system)} if dataclasses.is_dataclass(self.system) else ()
+        for root in ROOTS:
+            if root in taken:
+                raise ArgumentError(
+                    f"A system must not have a field named `{root}`, but {type(self.system).__name__} has one: paths that "
+                    f"start with `{root}` belong to the study. Rename the field."
+                )
+
+    def leaves(self) -> dict[str, Array]:
+        """Every float array of the setup by its path."""
+        return {
+            _public(path): leaf
+            for path, leaf in named_leaves(self).items()
+            if jnp.issubdtype(jnp.result_type(leaf), jnp.floating)
+        }
+
+    def names(self) -> tuple[str, ...]:
+        """The paths of all float arrays, in the tree's own order."""
+        return tuple(self.leaves())
+
+    def locate(self, path: str, what: str = "quantity") -> tuple[str, tuple[int, ...]]:
+        """Split a path into the path of an array and the index of an element in it, `()` for the whole array."""
+        leaves = self.leaves()
+        if path in leaves:
+            return path, ()
+        head, *tail = _split_index(path)
+        if head in leaves:
+            index, shape = tuple(tail), np.shape(leaves[head])
+            if len(index) != len(shape) or any(i >= n for i, n in zip(index, shape, strict=True)):
+                raise ArgumentError(f"`{path}` must name an element of `{head}`, but that has the shape {shape}.")
+            return head, index
+        check_known(path, leaves, what)
+        raise AssertionError(path)
+
+    def get(self, path: str) -> Array:
+        """The array, or the element of an array, that a path names."""
+        name, index = self.locate(path)
+        return self.leaves()[name][index]
+
+    def put(self, values: Mapping[str, Any]) -> "Setup":
+        """The setup with the named arrays or elements replaced, each in the float type of what it replaces."""
+        where = {path: self.locate(path) for path in values}
+        flat, treedef = jax.tree_util.tree_flatten_with_path(self)
+        by_name: dict[str, list[tuple[tuple[int, ...], Any]]] = {}
+        for path, (name, index) in where.items():
+            by_name.setdefault(name, []).append((index, values[path]))
+        leaves = []
+        for entries, leaf in flat:
+            for index, value in by_name.get(_public(".".join(map(_word, entries))), ()):
+                value = jnp.asarray(value, jnp.result_type(leaf))
+                leaf = jnp.asarray(leaf).at[index].set(value) if index else value
+            leaves.append(leaf)
+        return jax.tree_util.tree_unflatten(treedef, leaves)
+
+    def metadata(self, path: str) -> Metadata:
+        """Unit, support and description of what a path names."""
+        name, _ = self.locate(path)
+        first, *rest = name.split(".")
+        words = [first, *rest] if first in ROOTS else ["system", first, *rest]
+        node, found = self, Metadata()
+        for word in words:
+            found = field_metadata(node, word)
+            if isinstance(node, Mapping):
+                node = node.get(word)
+            elif isinstance(node, list | tuple) and word.isdigit():
+                node = node[int(word)]
+            else:
+                parent = node
+                node = getattr(parent, word, None)
+                if node is None and isinstance(held := getattr(parent, "parameters", None), Mapping):
+                    node = held.get(word)
+        return found
+
+
+def _public(path: str) -> str:
+    """The path as users write it: the root `system` and a field named `parameters` are implied."""
+    return path.removeprefix("system.").removeprefix("parameters.")
+
+
+def _split_index(path: str) -> tuple[Any, ...]:
+    words = path.split(".")
+    index: list[int] = []
+    while len(words) > 1 and words[-1].isdigit():
+        index.insert(0, int(words.pop()))
+    return ".".join(words), *index

@@ -1,0 +1,35 @@
+"""Float types: double precision is asked for, never taken."""
+
+from typing import Any, TypeVar
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from .._errors import ArgumentError
+
+T = TypeVar("T")
+
+
+def enable_x64(on: bool = True) -> None:
+    """Make float64 JAX's default float type, for all of the process.
+
+    Importing simkit does not touch JAX's configuration; a script for science calls this first. The command line does.
+    """
+    jax.config.update("jax_enable_x64", on)
+
+
+def check_tolerance(rtol: float, dtype: np.dtype) -> None:
+    """Refuse a relative tolerance that the float type cannot resolve."""
+    floor = 10 * float(jnp.finfo(dtype).eps)
+    if rtol < floor:
+        raise ArgumentError(
+            f"Argument `rtol` must be at least {floor:.1e} in {np.dtype(dtype).name}, but it is {rtol:.1e}, which this float "
+            f"type cannot resolve. Loosen it or call `simkit.enable_x64()` before any array is made."
+        )
+
+
+def cast(tree: T, dtype: Any) -> T:
+    """A pytree with every float array in the given float type."""
+    return jax.tree.map(lambda x: x.astype(dtype) if eqx.is_inexact_array(x) else x, tree)

@@ -1,0 +1,85 @@
+"""Quantities: float array fields with a unit, a support and a description."""
+
+import dataclasses
+import math
+from typing import Any, NamedTuple
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array
+
+
+class Support(NamedTuple):
+    """The closed or open interval in which a quantity makes sense."""
+
+    lower: float = -math.inf
+    upper: float = math.inf
+
+    def __str__(self) -> str:
+        return f"({self.lower:g}, {self.upper:g})"
+
+    @property
+    def positive(self) -> bool:
+        """Whether the support is the positive half-line, in which a fit moves by the logarithm."""
+        return self.lower == 0 and math.isinf(self.upper)
+
+
+REAL = Support()
+POSITIVE = Support(0.0, math.inf)
+UNIT_INTERVAL = Support(0.0, 1.0)
+
+
+class Metadata(NamedTuple):
+    """What is known about a quantity besides its value."""
+
+    unit: str = "1"
+    support: Support = REAL
+    doc: str = ""
+
+
+def as_float_array(value: Any) -> Array:
+    """A strongly typed float array.
+
+    An array keeps its own float type, so that float32 stays float32 under x64; everything else takes JAX's default
+    float type. Strong types matter: a weak type would trace a function again for `0.5` after `jnp.asarray(0.5)`.
+    """
+    dtype = getattr(value, "dtype", None)
+    floating = dtype is not None and jnp.issubdtype(dtype, jnp.floating)
+    return jnp.asarray(value, dtype=jax.dtypes.canonicalize_dtype(dtype if floating else float))
+
+
+def quantity(
+    default: Any = dataclasses.MISSING, *, unit: str = "1", support: Support | tuple[float, float] = REAL, doc: str = ""
+) -> Any:
+    """A field of a System, a state, a signal or a noise model: a float array leaf with static metadata.
+
+    **Arguments:**
+
+    - `default`: a number or an array; without it the field must be given. Python numbers become arrays of JAX's default
+        float type, arrays keep their own.
+    - `unit`: a unit as text, such as `"1/day"`; `"1"` for a dimensionless quantity.
+    - `support`: where the quantity makes sense: `REAL`, `POSITIVE`, `UNIT_INTERVAL` or a pair of numbers. Fits move a
+        positive quantity by its logarithm, normal priors are cut off at the support.
+    - `doc`: one line for tables and help texts.
+
+    ```python
+    import simkit
+
+    class Decay(simkit.PlainSystem):
+        rate: simkit.Scalar = simkit.quantity(0.5, unit="1/day", support=simkit.POSITIVE, doc="decay rate")
+        ...
+    ```
+    """
+    options = {} if default is dataclasses.MISSING else {"default": default}
+    metadata = {"simkit": Metadata(unit, Support(*support), doc)}
+    return eqx.field(converter=as_float_array, metadata=metadata, **options)
+
+
+def field_metadata(owner: Any, name: str) -> Metadata:
+    """The metadata of field `name` of a module; the defaults where it is no quantity."""
+    if dataclasses.is_dataclass(owner):
+        for field in dataclasses.fields(owner):
+            if field.name == name:
+                return field.metadata.get("simkit", Metadata())
+    return Metadata()

@@ -1,0 +1,133 @@
+"""Signals: inputs to a system as functions of time, whose numbers are quantities with names."""
+
+import abc
+from typing import Any
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Float
+
+from .._errors import ArgumentError
+from .._types import Inputs, Scalar, Vector
+from ._quantity import POSITIVE, as_float_array, quantity
+
+
+class AbstractSignal(eqx.Module):
+    """An input as a function of time. Where it jumps it says so, so that no step straddles a jump."""
+
+    @abc.abstractmethod
+    def __call__(self, t: Any) -> Array:
+        """The value at time t."""
+
+    @abc.abstractmethod
+    def jumps(self) -> Float[Array, " jumps"]:
+        """The times of the discontinuities; an empty array for a continuous signal."""
+
+
+class Constant(AbstractSignal):
+    """The same value at all times."""
+
+    value: Scalar = quantity()
+
+    def __call__(self, t: Any) -> Array:
+        return self.value
+
+    def jumps(self) -> Float[Array, " jumps"]:
+        return jnp.zeros((0,), self.value.dtype)
+
+
+class Interpolated(AbstractSignal):
+    """Linear between the given points, constant before the first and after the last.
+
+    **Arguments:** `times` (shape `(n,)`, increasing) and `values` (shape `(n,)`).
+    """
+
+    times: Vector = quantity()
+    values: Vector = quantity()
+
+    def __check_init__(self):
+        _check_table(self.times, self.values, "Interpolated")
+
+    def __call__(self, t: Any) -> Array:
+        return jnp.interp(t, self.times, self.values)
+
+    def jumps(self) -> Float[Array, " jumps"]:
+        return jnp.zeros((0,), self.times.dtype)
+
+
+class Steps(AbstractSignal):
+    """Piecewise constant: `values[i]` from `times[i]` on, `values[0]` before.
+
+    **Arguments:** `times` (shape `(n,)`, increasing) and `values` (shape `(n,)`).
+    """
+
+    times: Vector = quantity()
+    values: Vector = quantity()
+
+    def __check_init__(self):
+        _check_table(self.times, self.values, "Steps")
+
+    def __call__(self, t: Any) -> Array:
+        index = jnp.searchsorted(self.times, t, side="right") - 1
+        return self.values[jnp.maximum(index, 0)]
+
+    def jumps(self) -> Float[Array, " jumps"]:
+        return self.times
+
+
+class Pulses(AbstractSignal):
+    """Rectangular pulses: amount `amounts[i]` delivered at a constant rate during `duration` from `times[i]` on.
+
+    The value is a rate, amount per time, so that the integral over a pulse is its amount; pulses that overlap add up.
+    A dose into a compartment is a short pulse.
+
+    **Arguments:** `times` (shape `(n,)`), `amounts` (shape `(n,)`) and `duration` (positive, one for all pulses).
+    """
+
+    times: Vector = quantity()
+    amounts: Vector = quantity()
+    duration: Scalar = quantity(support=POSITIVE)
+
+    def __check_init__(self):
+        _check_table(self.times, self.amounts, "Pulses", increasing=False)
+
+    def __call__(self, t: Any) -> Array:
+        on = (t >= self.times) & (t < self.times + self.duration)
+        return jnp.sum(jnp.where(on, self.amounts, 0)) / self.duration
+
+    def jumps(self) -> Float[Array, " jumps"]:
+        return jnp.concatenate([self.times, self.times + self.duration])
+
+
+def at_time(inputs: Inputs, t: Any) -> Any:
+    """The values of a pytree of signals at time t, which is what a system receives; numbers pass as they are."""
+    return jax.tree.map(lambda signal: signal(t) if callable(signal) else signal, inputs, is_leaf=callable)
+
+
+def jump_times(inputs: Inputs) -> Float[Array, " jumps"] | None:
+    """The times at which any signal of a pytree jumps, unsorted; None where no signal can."""
+    signals = jax.tree.leaves(inputs, is_leaf=callable)
+    jumps = [signal.jumps() for signal in signals if isinstance(signal, AbstractSignal)]
+    jumps = [times for times in jumps if times.size]
+    return jnp.concatenate(jumps) if jumps else None
+
+
+def as_signals(inputs: Inputs) -> Inputs:
+    """A pytree of signals in which plain numbers have become constants."""
+    return jax.tree.map(
+        lambda signal: signal if callable(signal) else Constant(as_float_array(signal)), inputs, is_leaf=callable
+    )
+
+
+def _check_table(times: Any, values: Any, name: str, increasing: bool = True) -> None:
+    if not hasattr(times, "shape"):  # a tree of something else than arrays, inside a transformation
+        return
+    if times.ndim == 0 or times.shape[-1] == 0 or times.shape != values.shape:
+        raise ArgumentError(
+            f"The times and values of `{name}` must be one-dimensional and equally long, but their shapes are "
+            f"{times.shape} and {values.shape}."
+        )
+    if increasing and not isinstance(times, jax.core.Tracer) and not np.all(np.diff(np.asarray(times)) > 0):
+        raise ArgumentError(f"The times of `{name}` must increase, but they are {np.asarray(times)}.")

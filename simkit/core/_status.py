@@ -1,0 +1,34 @@
+"""How a simulation ended, as values that a person can act on."""
+
+import enum
+
+
+class Status(enum.IntEnum):
+    """The end of one simulation. Inside jit a failure is marked with it, never raised."""
+
+    OK = 0
+    NON_FINITE = 1
+    STEP_LIMIT = 2
+    STEP_TOO_SMALL = 3
+
+    @property
+    def message(self) -> str:
+        """What happened, the likely cause, and what to change."""
+        return _MESSAGES[self]
+
+
+_MESSAGES = {
+    Status.OK: "Finished.",
+    Status.NON_FINITE: (
+        "The state stopped being finite: a parameter is extreme, the model divides by zero, or a fixed step is too long. "
+        "Check the parameters, shorten `step` or let it adapt with `step=Adaptive()`."
+    ),
+    Status.STEP_LIMIT: (
+        "The step limit was reached before the last time: the problem is stiff for this solver or the tolerances are very "
+        "tight. Take `solver=Rodas5P()`, loosen `rtol` and `atol`, or raise `max_steps`."
+    ),
+    Status.STEP_TOO_SMALL: (
+        "The adaptive step shrank to nothing: the model returns a non-finite derivative or the solution runs into a "
+        "singularity. Check the parameters and what the model does near the last state."
+    ),
+}

@@ -1,0 +1,65 @@
+"""What a simulation returns."""
+
+from typing import Any
+
+import equinox as eqx
+import jax
+import numpy as np
+from jaxtyping import Array, Float, Int
+
+from .._types import State
+from ._names import named_leaves
+from ._quantity import field_metadata
+from ._status import Status
+
+
+class Trajectory(eqx.Module):
+    """The states at the asked times, and how the simulation went.
+
+    - `times`: shape `(times,)`.
+    - `ys`: the states, with a leading time axis; NaN from the time of a failure on.
+    - `status`: a `Status`; 0 is success.
+    - `steps`, `rejected`, `evaluations`: accepted steps, rejected steps and evaluations of the vector field.
+    - `solver`: the name of the solver and, where it was chosen, the reason.
+    """
+
+    times: Float[Array, "*members times"]
+    ys: State
+    status: Int[Array, "*members"]
+    steps: Int[Array, "*members"]
+    rejected: Int[Array, "*members"]
+    evaluations: Int[Array, "*members"]
+    solver: str = eqx.field(static=True, default="")
+
+    def final(self) -> State:
+        """The state at the last time."""
+        axis = self.times.ndim - 1
+        return jax.tree.map(lambda leaf: jax.lax.index_in_dim(leaf, -1, axis, keepdims=False), self.ys)
+
+    def __repr__(self) -> str:
+        if any(isinstance(leaf, jax.core.Tracer) or leaf is None for leaf in (self.times, self.status)):
+            return f"Trajectory(traced, times {getattr(self.times, 'shape', '?')})"
+        times, status = np.asarray(self.times), np.atleast_1d(np.asarray(self.status))
+        rows = [("solver", self.solver or "-")]
+        if status.size > 1:
+            failed = int((status != 0).sum())
+            rows.append(("members", f"{status.size}, {failed} failed"))
+        else:
+            rows.append(("status", Status(int(status[0])).message))
+        if times.size:
+            rows.append(("times", f"{times.shape[-1]} from {times.min():g} to {times.max():g}"))
+        steps, rejected, evaluations = (np.asarray(x).sum() for x in (self.steps, self.rejected, self.evaluations))
+        rows.append(("steps", f"{steps} accepted, {rejected} rejected, {evaluations} evaluations"))
+        size = 0
+        for name, leaf in named_leaves(self.ys).items():
+            size += leaf.nbytes
+            owner, _, last = name.rpartition(".")
+            node = self.ys
+            for word in filter(None, owner.split(".")):
+                node = getattr(node, word, None)
+            unit = field_metadata(node, last).unit
+            label = name or "y"
+            rows.append((label, f"{leaf.dtype}{list(leaf.shape)}" + (f" in {unit}" if unit != "1" else "")))
+        rows.append(("memory", f"{size / 1024:.1f} KiB"))
+        width = max(len(name) for name, _ in rows)
+        return "Trajectory\n" + "\n".join(f"  {name:<{width}}  {text}" for name, text in rows)

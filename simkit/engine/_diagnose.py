@@ -1,0 +1,39 @@
+"""Where a simulation failed: which component, at what time."""
+
+from typing import Any
+
+import jax
+import numpy as np
+
+from ..core import Setup, Status, Trajectory, at_time, named_leaves
+
+
+def diagnose(setup: Setup, trajectory: Trajectory) -> str:
+    """A sentence for a failed trajectory: the status message, the last good time and the component that broke."""
+    status = Status(int(trajectory.status))
+    times, leaves = np.asarray(trajectory.times), named_leaves(trajectory.ys)
+    good = np.all([np.isfinite(np.asarray(x)).reshape(times.size, -1).all(axis=1) for x in leaves.values()], axis=0)
+    failed = int(np.argmin(good)) if not good.all() else times.size - 1
+    last = max(failed - 1, 0)
+    where = f"between the times {times[last]:g} and {times[failed]:g}"
+    text = f"The simulation of {type(setup.system).__name__} failed {where}. {status.message}"
+    if broken := _non_finite_slopes(setup, trajectory, last):
+        text += f" The derivative of {broken} is not finite at the last good state, at time {times[last]:g}."
+    else:
+        broken = [name for name, x in leaves.items() if not np.isfinite(np.asarray(x)[failed]).all()]
+        if status is Status.NON_FINITE and broken:
+            text += f" Not finite: {_listed(broken)}."
+    size = {name: float(np.max(np.abs(np.asarray(x)[last]), initial=0.0)) for name, x in leaves.items()}
+    state = ", ".join(f"{name or 'y'} {value:.4g}" for name, value in list(size.items())[:8])
+    return f"{text} Last good state (largest magnitude): {state}."
+
+
+def _non_finite_slopes(setup: Setup, trajectory: Trajectory, row: int) -> str:
+    t, y = trajectory.times[row], jax.tree.map(lambda leaf: leaf[row], trajectory.ys)
+    system: Any = setup.system
+    slope = system.decode(system.vector_field(t, system.encode(y), at_time(setup.inputs, t)))
+    return _listed([name for name, x in named_leaves(slope).items() if not np.isfinite(np.asarray(x)).all()])
+
+
+def _listed(names: list[str]) -> str:
+    return ", ".join(f"`{name or 'y'}`" for name in names)

@@ -1,0 +1,74 @@
+"""Fixed steps that land on every save time and on every jump of an input."""
+
+import math
+from collections.abc import Callable
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Float
+
+from .._types import State
+
+
+def fixed_grid(
+    terms: Any,
+    solver: Any,
+    state: State,
+    times: Float[Array, " times"],
+    substeps: int,
+    jumps: Float[Array, " jumps"] | None = None,
+) -> State:
+    """The states at `times`: `substeps` equal steps of any Diffrax solver between consecutive times or jumps.
+
+    Reverse mode keeps one state a window and computes the steps inside again.
+    """
+    points = times
+    if jumps is not None:
+        inside = jnp.clip(jumps.astype(times.dtype), times[0], times[-1])
+        points = jnp.sort(jnp.concatenate([times, inside]))
+
+    def window(state: State, ends: tuple[Any, Any]) -> tuple[State, State]:
+        start, end = ends if jumps is None else _inside(*ends)
+        h = (end - start) / substeps
+
+        def one(carry: Any, i: Any) -> tuple[Any, None]:
+            y, memory = carry
+            t = start + i * h
+            y, _, _, memory, _ = solver.step(terms, t, t + h, y, None, memory, False)
+            return (y, memory), None
+
+        memory = solver.init(terms, start, start + h, state, None)
+        state, _ = checkpointed_scan(one, (state, memory), substeps, times.dtype)
+        return state, state
+
+    _, rest = jax.lax.scan(jax.checkpoint(window), state, (points[:-1], points[1:]))
+    states = jax.tree.map(lambda first, rest: jnp.concatenate([first[None], rest]), state, rest)
+    if jumps is None:
+        return states
+    rows = jnp.searchsorted(points, times)
+    return jax.tree.map(lambda leaf: leaf[rows], states)
+
+
+def checkpointed_scan(body: Callable[[Any, Any], tuple[Any, None]], carry: Any, length: int, dtype: Any) -> Any:
+    """A scan over `arange(length)` in about sqrt(length) segments, of which reverse mode keeps the ends."""
+    if length < 16:
+        return jax.lax.scan(body, carry, jnp.arange(length, dtype=dtype))[0]
+    size = math.isqrt(length)
+    count, rest = divmod(length, size)
+
+    def segment(carry: Any, indices: Any) -> tuple[Any, None]:
+        return jax.lax.scan(body, carry, indices)[0], None
+
+    indices = jnp.arange(length, dtype=dtype)
+    carry, _ = jax.lax.scan(jax.checkpoint(segment), carry, indices[: count * size].reshape(count, size))
+    return segment(carry, indices[count * size :])[0] if rest else carry
+
+
+def _inside(start: Any, end: Any) -> tuple[Any, Any]:
+    """A window without its ends, at which an input may jump: one floating point number further in on each side."""
+    shift = jax.lax.stop_gradient
+    after = start + shift(jnp.nextafter(start, end) - start)
+    before = end - shift(end - jnp.nextafter(end, start))
+    long = before > after
+    return jnp.where(long, after, start), jnp.where(long, before, end)

@@ -1,0 +1,85 @@
+"""Explicit Runge-Kutta methods with their stages unrolled."""
+
+from typing import Any, ClassVar
+
+import diffrax
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from ..core import System
+from ._stepper import Stepper, reuse
+
+# Below this many numbers a whole step fuses into one small kernel. Above it XLA on CPU would compute a stage again for
+# every shifted read of it (4 to 6 times the work), which a barrier on each stage state and slope prevents.
+BARRIER_SIZE = 64
+
+
+class AbstractExplicitRungeKutta(Stepper):
+    """y1 = y0 + h sum_i b_i k_i with k_i = f(t0 + c_i h, y0 + h sum_j a_ij k_j).
+
+    A method is a Butcher tableau and the interpolation that belongs to it.
+    """
+
+    tableau: eqx.AbstractClassVar[diffrax.ButcherTableau]
+
+    def init(self, terms: Any, t0: Any, t1: Any, y0: Any, args: Any) -> Any:
+        return terms.vf(t0, y0, args) if self.tableau.fsal else None
+
+    def step(self, terms: Any, t0: Any, t1: Any, y0: Any, args: Any, solver_state: Any, made_jump: Any):
+        h, table = t1 - t0, self.tableau
+        keep = _barrier if sum(leaf.size for leaf in jax.tree.leaves(y0)) >= BARRIER_SIZE else lambda tree: tree
+        if table.fsal and reuse(made_jump):
+            first = solver_state
+        elif table.fsal:
+            first = jax.lax.cond(made_jump, lambda: terms.vf(t0, y0, args), lambda: solver_state)
+        else:
+            first = terms.vf(t0, y0, args)
+        slopes, y1 = [first], y0
+        for node, row in zip(table.c, table.a_lower, strict=True):
+            y1 = keep(combine(y0, h, row, slopes))
+            slopes.append(keep(terms.vf(t0 + float(node) * h, y1, args)))
+        if not table.fsal:  # else the last stage state is the result
+            y1 = combine(y0, h, table.b_sol, slopes)
+        error = combine(None, h, table.b_error, slopes) if self.adaptive else None
+        # Diffrax's interpolations want increments h k; XLA drops the stack where nothing interpolates.
+        k = jax.tree.map(lambda *leaves: h * jnp.stack(leaves), *slopes)
+        dense = {"y0": y0, "y1": y1, "k": k}
+        return y1, error, dense, slopes[-1] if table.fsal else None, diffrax.RESULTS.successful
+
+
+def combine(y: Any, h: Any, weights: Any, slopes: list[Any]) -> Any:
+    """y + h sum_i weights_i slopes_i, leaving out zero weights; without y the sum alone."""
+    pairs = [(float(w), k) for w, k in zip(np.asarray(weights), slopes, strict=True) if w != 0]
+    weighted, chosen = [w for w, _ in pairs], [k for _, k in pairs]
+
+    def total(*leaves: Any) -> Any:
+        return h * sum(w * k for w, k in zip(weighted, leaves, strict=True))
+
+    if y is None:
+        return jax.tree.map(total, *chosen)
+    return jax.tree.map(lambda y, *leaves: y + total(*leaves), y, *chosen)
+
+
+def _barrier(tree: Any) -> Any:
+    return jax.lax.optimization_barrier(tree)
+
+
+class Tsit5(AbstractExplicitRungeKutta):
+    """Tsitouras' method of order 5 with an embedded method of order 4 and its own interpolant of order 4.
+
+    The default for problems that are not stiff; good tolerances are 1e-3 to 1e-8.
+
+    Tsitouras (2011), Computers & Mathematics with Applications 62:770, doi:10.1016/j.camwa.2011.06.002.
+    """
+
+    family: ClassVar[type[System]] = System
+    adaptive: ClassVar[bool] = True
+    stiff: ClassVar[bool] = False
+    evaluations: ClassVar[int] = 6
+    tableau: ClassVar[diffrax.ButcherTableau] = diffrax.Tsit5.tableau
+    interpolation_cls: ClassVar[Any] = diffrax.Tsit5.interpolation_cls
+
+    def order(self, terms: Any) -> int:
+        return 5
