@@ -1,0 +1,16 @@
+"""What all tests share: double precision, two devices, strict promotion, and checked types. It must run before simkit loads."""
+
+import os
+
+if "xla_force_host_platform_device_count" not in os.environ.get("XLA_FLAGS", ""):
+    os.environ["XLA_FLAGS"] = (os.environ.get("XLA_FLAGS", "") + " --xla_force_host_platform_device_count=2").strip()
+
+import jax
+from jaxtyping import install_import_hook
+
+jax.config.update("jax_enable_x64", True)
+jax.config.update("jax_numpy_rank_promotion", "raise")
+jax.config.update("jax_numpy_dtype_promotion", "strict")
+
+# The hook stays installed: parts of simkit load on first use, in the middle of a test.
+install_import_hook("simkit", "beartype.beartype")
