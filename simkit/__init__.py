@@ -45,8 +45,22 @@ if TYPE_CHECKING:
 
 # Loaded on first use: numpyro, optax, matplotlib and h5py take longer to import than all the rest.
 _LAZY = {
+    "infer": "infer",
+    "io": "io",
     "odes": "odes",
+    "problem": "problem",
     "solvers": "solvers",
+    "testing": "testing",
+    "viz": "viz",
+    "Experiment": "problem",
+    "Free": "problem",
+    "Laplace": "problem",
+    "LogNormal": "problem",
+    "NegativeBinomial": "problem",
+    "Normal": "problem",
+    "Poisson": "problem",
+    "Problem": "problem",
+    "StudentT": "problem",
 }
 
 __version__ = "0.1.0"

@@ -42,7 +42,9 @@ class Setup(eqx.Module):
     noise: Any = None
 
     def __check_init__(self):
-        taken = {field.name for field in dataclasses.fields(self.system)} if dataclasses.is_dataclass(self.system) else ()
+        taken = (
+            {field.name for field in dataclasses.fields(self.system)} if dataclasses.is_dataclass(self.system) else ()
+        )
         for root in ROOTS:
             if root in taken:
                 raise ArgumentError(

@@ -25,6 +25,14 @@ class AbstractSignal(eqx.Module):
     def jumps(self) -> Float[Array, " jumps"]:
         """The times of the discontinuities; an empty array for a continuous signal."""
 
+    @abc.abstractmethod
+    def length(self) -> int:
+        """The number of rows of the signal's table; 0 where it has none."""
+
+    @abc.abstractmethod
+    def padded(self, length: int) -> "AbstractSignal":
+        """The same function of time with a table of `length` rows, so that signals of different length can be stacked."""
+
 
 class Constant(AbstractSignal):
     """The same value at all times."""
@@ -36,6 +44,12 @@ class Constant(AbstractSignal):
 
     def jumps(self) -> Float[Array, " jumps"]:
         return jnp.zeros((0,), self.value.dtype)
+
+    def length(self) -> int:
+        return 0
+
+    def padded(self, length: int) -> "Constant":
+        return self
 
 
 class Interpolated(AbstractSignal):
@@ -56,6 +70,14 @@ class Interpolated(AbstractSignal):
     def jumps(self) -> Float[Array, " jumps"]:
         return jnp.zeros((0,), self.times.dtype)
 
+    def length(self) -> int:
+        return self.times.shape[0]
+
+    def padded(self, length: int) -> "Interpolated":
+        return eqx.tree_at(
+            lambda s: (s.times, s.values), self, (_repeat(self.times, length), _repeat(self.values, length))
+        )
+
 
 class Steps(AbstractSignal):
     """Piecewise constant: `values[i]` from `times[i]` on, `values[0]` before.
@@ -75,6 +97,14 @@ class Steps(AbstractSignal):
 
     def jumps(self) -> Float[Array, " jumps"]:
         return self.times
+
+    def length(self) -> int:
+        return self.times.shape[0]
+
+    def padded(self, length: int) -> "Steps":
+        return eqx.tree_at(
+            lambda s: (s.times, s.values), self, (_repeat(self.times, length), _repeat(self.values, length))
+        )
 
 
 class Pulses(AbstractSignal):
@@ -100,6 +130,13 @@ class Pulses(AbstractSignal):
     def jumps(self) -> Float[Array, " jumps"]:
         return jnp.concatenate([self.times, self.times + self.duration])
 
+    def length(self) -> int:
+        return self.times.shape[0]
+
+    def padded(self, length: int) -> "Pulses":
+        amounts = jnp.pad(self.amounts, (0, length - self.amounts.shape[0]))
+        return eqx.tree_at(lambda s: (s.times, s.amounts), self, (_repeat(self.times, length), amounts))
+
 
 def at_time(inputs: Inputs, t: Any) -> Any:
     """The values of a pytree of signals at time t, which is what a system receives; numbers pass as they are."""
@@ -119,6 +156,10 @@ def as_signals(inputs: Inputs) -> Inputs:
     return jax.tree.map(
         lambda signal: signal if callable(signal) else Constant(as_float_array(signal)), inputs, is_leaf=callable
     )
+
+
+def _repeat(values: Array, length: int) -> Array:
+    return jnp.pad(values, (0, length - values.shape[0]), mode="edge")
 
 
 def _check_table(times: Any, values: Any, name: str, increasing: bool = True) -> None:

@@ -184,5 +184,3 @@ def family_of(system: System) -> type[System]:
         f"{type(system).__name__} must subclass one of the families "
         f"{', '.join(family.__name__ for family in FAMILIES)}, but it subclasses System alone."
     )
-
-

@@ -62,10 +62,6 @@ def brownian_shape(system: StochasticSystem, t: Any, y: State, inputs: Inputs) -
     )
 
 
-def stochastic_terms(
-    system: StochasticSystem, inputs: Inputs, path: diffrax.AbstractBrownianPath
-) -> diffrax.MultiTerm:
+def stochastic_terms(system: StochasticSystem, inputs: Inputs, path: diffrax.AbstractBrownianPath) -> diffrax.MultiTerm:
     """Drift and diffusion as Diffrax's stochastic solvers want them."""
     return diffrax.MultiTerm(SystemTerm(system, inputs), DiffusionTerm(system, inputs, path))
-
-

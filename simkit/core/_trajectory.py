@@ -1,7 +1,5 @@
 """What a simulation returns."""
 
-from typing import Any
-
 import equinox as eqx
 import jax
 import numpy as np

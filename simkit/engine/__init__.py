@@ -2,6 +2,7 @@
 
 from ._grid import checkpointed_scan as checkpointed_scan
 from ._grid import fixed_grid as fixed_grid
+from ._members import over_members as over_members
 from ._simulate import Gradient as Gradient
 from ._simulate import Method as Method
 from ._simulate import integrate as integrate

@@ -1,5 +1,6 @@
 """simulate: a system, a state and times in, a trajectory out."""
 
+import dataclasses
 from typing import Any, Literal
 
 import diffrax
@@ -27,7 +28,7 @@ from ..core import (
     jump_times,
     stochastic_terms,
 )
-from ..solvers import Stepper, choose
+from ..solvers import Stepper, check_serves, choose
 from ._check import check_derivative, check_times
 from ._diagnose import diagnose
 from ._grid import fixed_grid
@@ -97,7 +98,10 @@ def simulate(
     if on_failure not in ("raise", "mark"):
         raise ArgumentError(f'Argument `on_failure` must be "raise" or "mark", but it is {on_failure!r}.')
     setup = Setup(system, y0, inputs)
-    trajectory = integrate(setup, times, method, gradient=gradient, key=key)
+    # The reason holds numbers of this very call: kept out of the compiled function, it cannot make it compile again.
+    trajectory = integrate(setup, times, Method(method.solver, method.step), gradient=gradient, key=key)
+    if method.reason != "given" and method.solver is not None:
+        trajectory = dataclasses.replace(trajectory, solver=f"{trajectory.solver} (chosen: {method.reason})")
     if on_failure == "raise" and not isinstance(trajectory.status, jax.core.Tracer) and int(trajectory.status) != 0:
         raise SimulationError(diagnose(setup, trajectory))
     return trajectory
@@ -119,12 +123,7 @@ def resolve(
     reason = "given"
     if solver is None:
         solver, reason = choose(system, y0, times, inputs, fixed=step is not None and not isinstance(step, Adaptive))
-    if not isinstance(system, solver.family):
-        fitting, _ = choose(system)
-        raise ArgumentError(
-            f"Argument `solver` must fit the system, but `{type(solver).__name__}` needs a {solver.family.__name__} and "
-            f"`{type(system).__name__}` is a {family.__name__}. `{type(fitting).__name__}` fits."
-        )
+    check_serves(solver, system)
     if step is None:
         step = Adaptive() if solver.adaptive else _default_step(system, solver, times)
     step = as_step(step, times)
@@ -168,7 +167,7 @@ def integrate(
     status = jnp.where((status == Status.OK) & ~finite, int(Status.NON_FINITE), status)
     accepted, rejected = counts
     evaluations = (accepted + rejected) * method.solver.evaluations
-    name = type(method.solver).__name__ + ("" if method.reason == "given" else f" (chosen: {method.reason})")
+    name = type(method.solver).__name__
     return Trajectory(times, jax.vmap(system.decode)(states), status, accepted, rejected, evaluations, name)
 
 
@@ -179,7 +178,7 @@ def _integrate_fixed(system: Any, state: Any, inputs: Any, times: Array, method:
                 f"`{type(system).__name__}` is stochastic, so argument `key` must be a random key, such as `jax.random.key(0)`."
             )
         shape = brownian_shape(system, times[0], state, inputs)
-        terms = stochastic_terms(system, inputs, diffrax.UnsafeBrownianPath(shape, key))
+        terms = stochastic_terms(system, inputs, diffrax.UnsafeBrownianPath(shape, key, method.solver.levy_area))
     else:
         terms = SystemTerm(system, inputs)
     jumps = jump_times(inputs)

@@ -1,0 +1,78 @@
+"""What sampling returns."""
+
+from typing import Any
+
+import equinox as eqx
+import jax
+import numpy as np
+from jaxtyping import Array, Bool, Float, Int
+
+from ._diagnostics import effective_sample_size, split_r_hat
+
+
+class Posterior(eqx.Module):
+    """Draws from a posterior distribution, with the diagnostics that say whether to trust them.
+
+    - `draws`: shape `(chain, draw, parameter)`, natural units, in the order of `names`.
+    - `log_density`: log posterior density of every draw in natural units, up to a constant.
+    - `diverging`, `steps`, `accept`: by draw, whether the trajectory diverged, how many gradients it took, and the mean
+        acceptance probability; zero where a method has none.
+    - `warnings`: what a reader must know, in sentences.
+    """
+
+    draws: Float[Array, "chain draw parameter"]
+    log_density: Float[Array, "chain draw"]
+    diverging: Bool[Array, "chain draw"]
+    steps: Int[Array, "chain draw"]
+    accept: Float[Array, "chain draw"]
+    names: tuple[str, ...] = eqx.field(static=True)
+    units: tuple[str, ...] = eqx.field(static=True)
+    method: str = eqx.field(static=True)
+    warnings: tuple[str, ...] = eqx.field(static=True, default=())
+
+    def flat(self) -> Float[Array, "draws parameter"]:
+        """The draws of all chains, one after the other."""
+        return self.draws.reshape(-1, self.draws.shape[-1])
+
+    def table(self) -> list[dict[str, Any]]:
+        """A row a parameter: mean, standard deviation, quantiles, effective sample size and split R-hat."""
+        rows = []
+        for i, (name, unit) in enumerate(zip(self.names, self.units, strict=True)):
+            values = np.asarray(self.draws[..., i], float)
+            q05, q50, q95 = np.quantile(values, [0.05, 0.5, 0.95])
+            row = {"name": name, "unit": unit, "mean": values.mean(), "sd": values.std(ddof=1)}
+            row |= {"q05": q05, "q50": q50, "q95": q95}
+            rows.append(row | {"ess": effective_sample_size(values), "rhat": split_r_hat(values)})
+        return rows
+
+    def to_arviz(self) -> Any:
+        """The draws and statistics as ArviZ keeps them: a DataTree with ArviZ 1, InferenceData before."""
+        import arviz
+
+        posterior = {name: np.asarray(self.draws[..., i]) for i, name in enumerate(self.names)}
+        statistics = {
+            "lp": np.asarray(self.log_density),
+            "diverging": np.asarray(self.diverging),
+            "n_steps": np.asarray(self.steps),
+            "acceptance_rate": np.asarray(self.accept),
+        }
+        groups = {"posterior": posterior, "sample_stats": statistics}
+        if int(arviz.__version__.split(".")[0]) >= 1:
+            return arviz.from_dict(groups)
+        return arviz.from_dict(**groups)
+
+    def __repr__(self) -> str:
+        if not isinstance(self.draws, jax.Array | np.ndarray) or isinstance(self.draws, jax.core.Tracer):
+            return f"Posterior(traced, parameters {self.names})"
+        chains, draws, _ = self.draws.shape
+        lines = [
+            f"Posterior: {self.method}, {chains} chains of {draws} draws, {int(np.sum(self.diverging))} divergent, "
+            f"{int(np.sum(self.steps))} gradients"
+        ]
+        width = max([len(name) for name in self.names] + [9])
+        heads = ("mean", "sd", "5 %", "95 %", "ESS", "R-hat")
+        lines.append(f"  {'parameter':<{width}}" + "".join(f"{head:>12}" for head in heads) + "  unit")
+        for row in self.table():
+            numbers = "".join(f"{row[key]:>12.5g}" for key in ("mean", "sd", "q05", "q95"))
+            lines.append(f"  {row['name']:<{width}}{numbers}{row['ess']:>12.0f}{row['rhat']:>12.3f}  {row['unit']}")
+        return "\n".join(lines + [f"  Warning: {warning}" for warning in self.warnings])

@@ -1,0 +1,70 @@
+"""The density that samplers see, and where they start."""
+
+from typing import Any
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Float, PRNGKeyArray
+
+from .._errors import ArgumentError
+from ..engine import Gradient
+from ..problem import Problem
+from ._coordinates import Unconstrained, unconstrained_coordinates
+
+
+class Target(eqx.Module):
+    """The log posterior of a problem in unconstrained coordinates; minus infinity where a simulation fails, never NaN."""
+
+    problem: Problem
+    coordinates: Unconstrained
+    gradient: Gradient = eqx.field(static=True)
+
+    def log_density(self, u: Float[Array, " parameters"]) -> Float[Array, ""]:
+        """log p(theta(u) | data) + log |d theta / d u|."""
+        theta = self.coordinates.natural(u)
+        value = self.problem.log_posterior(theta, self.gradient) + self.coordinates.log_volume(u)
+        return jnp.where(jnp.isfinite(value), value, -jnp.inf)
+
+
+def target_of(problem: Problem, gradient: Gradient | None = None) -> Target:
+    """The target of a problem, refused where a flat prior has no bounds."""
+    check_proper(problem)
+    return Target(problem, unconstrained_coordinates(problem), gradient or problem.default_gradient)
+
+
+def check_proper(problem: Problem) -> None:
+    """Refuse a flat prior on an unbounded parameter: its posterior need not exist, and it cannot be drawn from."""
+    if not problem.names:
+        raise ArgumentError("The problem must have at least one free parameter to be sampled, but it has none.")
+    for name, prior, bounds in zip(problem.names, problem.unknowns, np.asarray(problem.bounds), strict=True):
+        if prior is None and not np.all(np.isfinite(bounds)):
+            raise ArgumentError(
+                f"Sampling needs a prior or two finite bounds for `{name}`, but it has neither: give `Free(prior=...)`."
+            )
+
+
+def prior_draws(problem: Problem, key: PRNGKeyArray, count: int) -> Float[Array, "draws parameters"]:
+    """Draws from the priors, inside the bounds; a flat prior is drawn uniformly between its bounds.
+
+    **Arguments:** `problem`, `key`, and how many draws. **Returns:** shape `(count, parameters)`, natural units, for `predict`.
+    """
+    check_proper(problem)
+    columns = []
+    for i, (prior, k) in enumerate(zip(problem.unknowns, jax.random.split(key, len(problem.names)), strict=True)):
+        lower, upper = problem.bounds[i]
+        dtype = problem.bounds.dtype
+        if prior is None:
+            columns.append(jax.random.uniform(k, (count,), dtype, lower, upper))
+            continue
+        columns.append(_inside(prior, k, count, lower, upper).astype(dtype))
+    return jnp.stack(columns, axis=1)
+
+
+def _inside(prior: Any, key: PRNGKeyArray, count: int, lower: Array, upper: Array) -> Array:
+    """Draws of a prior cut off at bounds, by rejection: the first of 64 tries that lies inside, else the nearest bound."""
+    tries = prior.sample(key, (64, count))
+    good = (tries > lower) & (tries < upper)
+    first = jnp.take_along_axis(tries, jnp.argmax(good, axis=0)[None], axis=0)[0]
+    return jnp.clip(first, jnp.nextafter(lower, upper), jnp.nextafter(upper, lower))

@@ -1,0 +1,131 @@
+"""Experiments: one data set each, and what differs there."""
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import numpy as np
+
+from .._errors import ArgumentError, DataError
+from .._types import Inputs, State
+
+Condition = Mapping[str, float | str]
+Observable = Callable[[Any, Any], Any]
+"""A pure function of (system, trajectory) that returns an array with a leading time axis."""
+
+
+class Experiment:
+    """One data set.
+
+    **Arguments:**
+
+    - `name`: how messages, tables and plots call it.
+    - `times`: shape `(times,)`, increasing: when the data were taken. For a `StaticSystem` the predictor instead, of shape
+        `(data,)` or `(data, predictors)`, in any order.
+    - `data`: output name to values with the leading shape `(times,)`; NaN is a missing value.
+    - `start`: when the initial state holds; by default the first time.
+    - `y0`, `inputs`: the initial state and the inputs here; by default the problem's.
+    - `set`: what else differs here, path to a number or to the name of a free parameter.
+    - `errors`: output name to known relative sizes of the scatter, one a datum, by which the noise scale is multiplied: give
+        standard deviations here and fix the scale at 1, or leave it free to estimate a common factor.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        times: Any,
+        data: Mapping[str, Any],
+        *,
+        start: float | None = None,
+        y0: State = None,
+        inputs: Inputs = None,
+        set: Condition | None = None,
+        errors: Mapping[str, Any] | None = None,
+    ):
+        self.name = name
+        self.times = _numbers(f"The times of experiment `{name}`", times)
+        if not np.all(np.isfinite(self.times)):
+            raise DataError(
+                f"The times of experiment `{name}` must be finite, but entry {_first_bad(self.times)} is not."
+            )
+        if self.times.ndim == 0 or self.times.shape[0] == 0:
+            raise DataError(f"Experiment `{name}` must hold at least one time, but it holds none.")
+        self.data = {key: self._series("data", key, value) for key, value in data.items()}
+        if not self.data:
+            raise DataError(f"Experiment `{name}` must hold data for at least one output, but it holds none.")
+        for key, values in self.data.items():
+            if np.isinf(values).any():
+                raise DataError(
+                    f"The data of `{key}` in experiment `{name}` must be finite or NaN (missing), but some are infinite."
+                )
+            if np.isnan(values).all():
+                raise DataError(f"The data of `{key}` in experiment `{name}` are all missing. Leave the output out.")
+        self.errors = {key: self._series("errors", key, value) for key, value in (errors or {}).items()}
+        for key, values in self.errors.items():
+            seen = np.isfinite(self.data[key]) if key in self.data else np.zeros(values.shape, bool)
+            if key not in self.data or not np.all(values[seen] > 0):
+                raise DataError(
+                    f"The errors of `{key}` in experiment `{name}` must be positive wherever there are data, but some are not."
+                )
+        self.start = None if start is None else float(start)
+        self.y0, self.inputs = y0, inputs
+        self.set: dict[str, float | str] = dict(set or {})
+
+    def check_order(self) -> None:
+        """Refuse times that do not increase strictly, or that lie before the start: what an integration needs."""
+        if self.times.ndim != 1:
+            raise DataError(
+                f"The times of experiment `{self.name}` must have one dimension, but have {self.times.ndim}."
+            )
+        steps = np.diff(self.times)
+        if np.any(steps <= 0):
+            place = int(np.argmax(steps <= 0))
+            word = "is there twice" if steps[place] == 0 else f"is followed by {self.times[place + 1]:g}"
+            raise DataError(
+                f"The times of experiment `{self.name}` must increase, but {self.times[place]:g} {word} (entries {place} and "
+                f"{place + 1}). Sort them; give replicates as another experiment."
+            )
+        if self.start is not None and self.start > self.times[0]:
+            raise DataError(
+                f"The start of experiment `{self.name}` must not lie after its first time, {self.times[0]:g}, but it is "
+                f"{self.start:g}."
+            )
+
+    def _series(self, what: str, key: str, values: Any) -> np.ndarray:
+        array = _numbers(f"The {what} of `{key}` in experiment `{self.name}`", values)
+        if array.ndim == 0 or array.shape[0] != self.times.shape[0]:
+            raise DataError(
+                f"The {what} of `{key}` in experiment `{self.name}` must have one entry a time, {self.times.shape[0]}, but the "
+                f"shape is {array.shape}."
+            )
+        return array
+
+    def __repr__(self) -> str:
+        count = {key: int(np.isfinite(value).sum()) for key, value in self.data.items()}
+        data = ", ".join(f"{key} {number}" for key, number in count.items())
+        return f"Experiment({self.name!r}: {self.times.shape[0]} times, data {data})"
+
+
+def check_domain(name: str, key: str, values: np.ndarray, domain: str, noise: str) -> None:
+    """Refuse data on which the noise model has no density."""
+    seen = values[np.isfinite(values)]
+    if domain == "positive" and np.any(seen <= 0):
+        raise ArgumentError(
+            f"The noise model of `{key}` is {noise}, which needs positive data, but experiment `{name}` holds {seen.min():g}. "
+            "Mark such values as missing (NaN), or take another noise model."
+        )
+    if domain == "count" and np.any((seen < 0) | (seen != np.round(seen))):
+        bad = seen[(seen < 0) | (seen != np.round(seen))][0]
+        raise ArgumentError(
+            f"The noise model of `{key}` is {noise}, which needs counts 0, 1, 2, ..., but experiment `{name}` holds {bad:g}."
+        )
+
+
+def _numbers(what: str, values: Any) -> np.ndarray:
+    try:
+        return np.asarray(values, float)
+    except (TypeError, ValueError) as error:
+        raise DataError(f"{what} must be numbers, but: {error}.") from error
+
+
+def _first_bad(array: np.ndarray) -> int:
+    return int(np.argmin(np.isfinite(array.reshape(array.shape[0], -1)).all(axis=1)))

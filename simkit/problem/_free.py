@@ -1,0 +1,117 @@
+"""What is known about an unknown: prior, bounds, and the coordinate in which a fit moves."""
+
+import math
+from typing import Any, Literal, NamedTuple
+
+import numpy as np
+import numpyro.distributions as dist
+
+from .._errors import ArgumentError, check_known
+from ..core import Support
+
+Transform = Literal["linear", "log"]
+
+PRIORS: dict[str, type[dist.Distribution]] = {
+    "normal": dist.Normal,
+    "log_normal": dist.LogNormal,
+    "half_normal": dist.HalfNormal,
+    "uniform": dist.Uniform,
+    "log_uniform": dist.LogUniform,
+    "gamma": dist.Gamma,
+    "inverse_gamma": dist.InverseGamma,
+    "exponential": dist.Exponential,
+    "beta": dist.Beta,
+    "student_t": dist.StudentT,
+    "cauchy": dist.Cauchy,
+    "half_cauchy": dist.HalfCauchy,
+    "laplace": dist.Laplace,
+}
+
+
+class Free(NamedTuple):
+    """One unknown number.
+
+    **Arguments:**
+
+    - `prior`: a univariate NumPyro distribution. A normal is cut off at the quantity's support; any other
+        must lie inside the support. Without one the prior is flat between the bounds: a fit is by maximum likelihood, and
+        sampling needs both bounds finite.
+    - `bounds`: hard limits `(lower, upper)`; None on a side leaves the limit of the quantity's support.
+    - `transform`: the coordinate in which a fit moves, "log" or "linear"; by default "log" where the support is positive.
+    - `start`: where a fit starts; by default it starts from draws of the prior.
+    """
+
+    prior: dist.Distribution | None = None
+    bounds: tuple[float | None, float | None] = (None, None)
+    transform: Transform | None = None
+    start: float | None = None
+
+
+class Unknown(NamedTuple):
+    """A free parameter checked against the quantity it stands for."""
+
+    name: str
+    prior: dist.Distribution | None
+    lower: float
+    upper: float
+    log: bool
+    start: float | None
+
+
+def prior_from_text(name: str, kind: str, numbers: Any) -> dist.Distribution:
+    """The prior that a study file names, such as `normal = [1.0, 0.5]`."""
+    check_known(kind, PRIORS, f"prior (for `{name}`)")
+    try:
+        values = [float(x) for x in numbers]
+        return PRIORS[kind](*values, validate_args=True)
+    except (TypeError, ValueError) as error:
+        raise ArgumentError(f"The prior `{kind}` of `{name}` cannot take the numbers {numbers!r}: {error}") from error
+
+
+def unknown(name: str, free: Free, support: Support) -> Unknown:
+    """Check a free parameter against the support of its quantity, and complete it."""
+    if not isinstance(free, Free):
+        raise ArgumentError(f"The free parameter `{name}` must be a `Free(prior, bounds, ...)`, but it is {free!r}.")
+    given = [limit if bound is None else float(bound) for bound, limit in zip(free.bounds, support, strict=True)]
+    lower, upper = max(given[0], support.lower), min(given[1], support.upper)
+    if not lower < upper:
+        raise ArgumentError(
+            f"The bounds of `{name}` must leave room inside its support {support}, but they are {tuple(free.bounds)}."
+        )
+    if free.transform not in (None, "linear", "log"):
+        raise ArgumentError(f'The transform of `{name}` must be "linear" or "log", but it is {free.transform!r}.')
+    log = support.positive if free.transform is None else free.transform == "log"
+    if log and lower < 0:
+        raise ArgumentError(
+            f"`{name}` can be negative (support {support}), so its transform must be linear, or its bounds positive."
+        )
+    if free.start is not None and not (lower < free.start < upper):
+        raise ArgumentError(
+            f"The start of `{name}` must lie inside its bounds ({lower:g}, {upper:g}), but it is {free.start:g}."
+        )
+    prior, ends = _restrict(name, free.prior, support)
+    return Unknown(name, prior, max(lower, ends[0]), min(upper, ends[1]), log, free.start)
+
+
+def _restrict(
+    name: str, prior: dist.Distribution | None, support: Support
+) -> tuple[dist.Distribution | None, tuple[float, float]]:
+    """The prior and the interval that holds all its weight: a normal is cut off at the support, others must lie inside."""
+    if prior is None:
+        return None, tuple(support)
+    if not isinstance(prior, dist.Distribution) or prior.event_shape or prior.batch_shape:
+        raise ArgumentError(f"The prior of `{name}` must be a univariate NumPyro distribution, but it is {prior!r}.")
+    if isinstance(prior, dist.Normal):
+        if math.isinf(support.lower) and math.isinf(support.upper):
+            return prior, tuple(support)
+        limits = {"low": support.lower, "high": support.upper}
+        finite = {side: limit for side, limit in limits.items() if math.isfinite(limit)}
+        return dist.TruncatedNormal(prior.loc, prior.scale, **finite), tuple(support)
+    edges = (getattr(prior.support, "lower_bound", -math.inf), getattr(prior.support, "upper_bound", math.inf))
+    lower, upper = (float(np.asarray(edge)) for edge in edges)
+    if lower < support.lower or upper > support.upper:
+        raise ArgumentError(
+            f"The prior of `{name}` must lie inside its support {support}, but {type(prior).__name__} reaches from {lower:g} to "
+            f"{upper:g}. Take a prior with that support, or a normal, which is cut off."
+        )
+    return prior, (lower, upper)

@@ -1,0 +1,417 @@
+"""Problem: data, unknowns and noise compiled to arrays."""
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Float, Int, PRNGKeyArray
+
+from .._errors import ArgumentError, check_known
+from .._types import Inputs, State
+from ..core import (
+    Setup,
+    StaticSystem,
+    Status,
+    System,
+    Trajectory,
+    as_float_array,
+    at_time,
+    named_leaves,
+)
+from ..engine import Adaptive, Fixed, Gradient, Method, integrate, resolve
+from ..solvers import Stepper
+from ._compile import check_arguments, experiment_setup, padded_data, padded_times
+from ._experiment import Condition, Experiment, Observable
+from ._free import Free, unknown
+from ._noise import AbstractNoise
+from ._table import Table, condition_table, stack, targets
+
+Heads = dict[str, tuple[Float[Array, "experiments times ..."], AbstractNoise]]
+"""Output name -> the predicted location of every datum and the noise model there, its leaves of the same shape."""
+
+FORWARD_LIMIT = 30
+"""Up to this many free parameters forward mode costs less than reverse mode, and needs no memory of the steps."""
+
+
+class Problem(eqx.Module):
+    """Data, unknowns and noise of one inference, compiled to arrays when it is made.
+
+    Experiments are lanes of one batched solve and conditions an index table, so new data of the same shape never trace
+    again. All methods are pure functions of `theta`, the free parameters in natural units in the order of `names`.
+
+    **Arguments:**
+
+    - `system`: the system; a `StaticSystem` for plain regression.
+    - `experiments`: one `Experiment` or several.
+    - `free`: name -> `Free`. A name that is a path, such as `growth`, `y0.hare` or `noise.hare.scale`, binds everywhere; any
+        other must be used by some `set`.
+    - `noise`: output name -> noise model.
+    - `y0`, `inputs`: initial state and inputs of the experiments that bring none of their own.
+    - `set`: path -> a number or the name of a free parameter, for all experiments; an experiment's own `set` goes first.
+    - `observables`: name -> a pure function of (system, trajectory), beside the system's outputs.
+    - `solver`, `step`: as in `simulate`. They belong to the problem, since they define the likelihood.
+
+    **Raises:** an `UnknownNameError` with close matches, a `DataError` or an `ArgumentError`, each naming the experiment.
+    """
+
+    base: Setup  # y0 and inputs stacked by experiment
+    unknowns: tuple[Any, ...]  # priors, in the order of `names`: a dict would come back from a pytree sorted by key
+    table: Table
+    bounds: Float[Array, "parameters 2"]  # natural units
+    times: Float[Array, "experiments rows ..."]  # the start (unless static) and the data times, padded with the last
+    data: dict[str, Float[Array, "experiments times ..."]]
+    errors: dict[str, Float[Array, "experiments times ..."]]
+    starts: Float[Array, " parameters"]  # NaN where a start is drawn
+    method: Method
+    names: tuple[str, ...] = eqx.field(static=True)
+    log: tuple[bool, ...] = eqx.field(static=True)
+    longest: float = eqx.field(static=True)  # the fixed step, at most this long; infinite where the step adapts
+    labels: tuple[str, ...] = eqx.field(static=True)
+    observables: tuple[tuple[str, Observable], ...] = eqx.field(static=True)
+
+    def __init__(
+        self,
+        system: System,
+        experiments: Experiment | Sequence[Experiment],
+        *,
+        free: Mapping[str, Free],
+        noise: Mapping[str, AbstractNoise],
+        y0: State = None,
+        inputs: Inputs = None,
+        set: Condition | None = None,
+        observables: Mapping[str, Observable] | None = None,
+        solver: Stepper | None = None,
+        step: float | Adaptive | Fixed | None = None,
+    ):
+        experiments = [experiments] if isinstance(experiments, Experiment) else list(experiments)
+        check_arguments(system, experiments, noise)
+        static = isinstance(system, StaticSystem)
+        setups = [experiment_setup(system, e, y0, inputs, noise, static) for e in experiments]
+        self.labels = tuple(e.name for e in experiments)
+        sets = [{**(set or {}), **e.set} for e in experiments]
+        target = targets(setups[0], free, sets, [f"experiment `{name}`" for name in self.labels])
+        found = [unknown(name, f, setups[0].metadata(target[name]).support) for name, f in free.items()]
+        self.names = tuple(free)
+        self.log = tuple(u.log for u in found)
+        self.unknowns = tuple(jax.tree.map(as_float_array, u.prior) for u in found)
+        self.bounds = as_float_array(np.array([[u.lower, u.upper] for u in found]).reshape(-1, 2))
+        self.starts = as_float_array(np.array([np.nan if u.start is None else u.start for u in found]))
+        self.table = condition_table(setups, experiments, self.names, sets)
+        self.base = Setup(
+            system,
+            stack([s.y0 for s in setups], "initial states", experiments),
+            stack([s.inputs for s in setups], "inputs", experiments),
+            setups[0].noise,
+        )
+        self.times = as_float_array(padded_times(experiments, static))
+        self.data, self.errors = padded_data(experiments, self.times.shape[1] - (not static))
+        self.observables = tuple((observables or {}).items())
+        longest = int(np.argmax([e.times.shape[0] for e in experiments]))
+        self.method = resolve(
+            system,
+            setups[longest].y0,
+            self._solve_times(longest, step, static),
+            solver=solver,
+            step=step,
+            inputs=setups[longest].inputs,
+        )
+        self.longest = _longest_step(self.method, np.asarray(self.times), static)
+        _check_outputs(self)
+
+    # ---- predictions ----
+
+    def setup(self, theta: Float[Array, " parameters"], experiment: int | str = 0) -> Setup:
+        """System, initial state, inputs and noise of one experiment at `theta`."""
+        index = self._index(experiment)
+        base = Setup(
+            self.base.system,
+            jax.tree.map(lambda x: x[index], self.base.y0),
+            jax.tree.map(lambda x: x[index], self.base.inputs),
+            self.base.noise,
+        )
+        return base.put({path: values[index] for path, values in self._values(theta).items()})
+
+    def trajectories(
+        self, theta: Float[Array, " parameters"], times: Any = None, gradient: Gradient | None = None
+    ) -> Trajectory:
+        """The trajectories of all experiments at `times` (by default those of the data) with a leading experiment axis."""
+        return self._solve(theta, times, gradient)[1]
+
+    def heads(
+        self, theta: Float[Array, " parameters"], *, times: Any = None, gradient: Gradient | None = None
+    ) -> tuple[Heads, Int[Array, " experiments"]]:
+        """For every output with data the location and the noise model of every datum, and one status an experiment.
+
+        With `times` the same at other times, without the known relative sizes of the scatter (`errors`).
+        """
+        setups, trajectories = self._solve(theta, times, gradient)
+        located = self._measure(setups, trajectories)
+        spread = eqx.filter_vmap(lambda leaf, x: jnp.broadcast_to(leaf, x.shape))
+        heads: Heads = {}
+        for name in self.data:
+            location = located[name]
+            noise = jax.tree.map(lambda leaf, x=location: spread(leaf, x), setups.noise[name])
+            if name in self.errors and times is None:
+                noise = eqx.tree_at(lambda n: n.scale, noise, noise.scale * self.errors[name])
+            heads[name] = location, noise
+        return heads, trajectories.status
+
+    def predict(self, theta: Float[Array, " parameters"], times: Any = None) -> dict[str, Array]:
+        """Output name -> predicted values by experiment at `times`, by default at the times of the data.
+
+        NaN from the time of a failure on.
+        """
+        setups, trajectories = self._solve(theta, times, None)
+        return self._measure(setups, trajectories, hold=False)
+
+    # ---- log densities ----
+
+    def misfit(self, heads: Heads) -> Float[Array, ""]:
+        """The negative log likelihood of all data that are not missing."""
+        total = jnp.zeros((), self.times.dtype)
+        for name, (location, noise) in heads.items():
+            seen = jnp.isfinite(self.data[name])
+            logp = noise.log_prob(jnp.where(seen, self.data[name], 1), jnp.where(seen, location, 1))
+            total = total - jnp.sum(jnp.where(seen, logp, 0))
+        return total
+
+    def log_likelihood(
+        self, theta: Float[Array, " parameters"], gradient: Gradient | None = None
+    ) -> tuple[Float[Array, ""], Int[Array, " experiments"]]:
+        """The log likelihood and one status an experiment; minus infinity where a simulation failed, never NaN."""
+        heads, status = self.heads(theta, gradient=gradient)
+        value = -self.misfit(heads)
+        return jnp.where(jnp.all(status == Status.OK) & jnp.isfinite(value), value, -jnp.inf), status
+
+    def log_prior(self, theta: Float[Array, " parameters"]) -> Float[Array, ""]:
+        """The log prior density; a parameter without a prior adds nothing."""
+        total = jnp.zeros((), theta.dtype)
+        for prior, x in zip(self.unknowns, theta, strict=True):
+            total = total if prior is None else total + prior.log_prob(x).astype(theta.dtype)
+        return total
+
+    def log_posterior(self, theta: Float[Array, " parameters"], gradient: Gradient | None = None) -> Float[Array, ""]:
+        """Log likelihood plus log prior, up to a constant."""
+        return self.log_likelihood(theta, gradient)[0] + self.log_prior(theta)
+
+    # ---- coordinates of a fit ----
+
+    def natural(self, z: Float[Array, " parameters"]) -> Float[Array, " parameters"]:
+        """Fit coordinates -> natural units: the exponential where a parameter moves by its logarithm."""
+        log = np.array(self.log, bool)
+        return jnp.where(log, jnp.exp(jnp.where(log, z, 0)), z)
+
+    def coordinates(self, theta: Float[Array, "... parameters"]) -> Float[Array, "... parameters"]:
+        """Natural units -> fit coordinates."""
+        log = np.array(self.log, bool)
+        return jnp.where(log, jnp.log(jnp.where(log, theta, 1)), theta)
+
+    def coordinate_bounds(self) -> Float[Array, "parameters 2"]:
+        """The bounds in the coordinates of a fit."""
+        log = np.array(self.log, bool)[:, None]
+        return jnp.where(log, jnp.log(jnp.where(log, self.bounds, 1)), self.bounds)
+
+    # ---- variants ----
+
+    def until(self, fraction: Float[Array, ""] | float) -> "Problem":
+        """The same problem, blind to data after `fraction` of each experiment's span.
+
+        The shapes stay, so nothing is traced again. A static problem is returned whole.
+        """
+        if isinstance(self.base.system, StaticSystem):
+            return self
+        first, last = self.times[:, :1], self.times[:, -1:]
+        seen = self.times[:, 1:] <= first + fraction * (last - first) * (1 + 1e-6)
+
+        def hide(values: Array) -> Array:
+            return jnp.where(seen.reshape(seen.shape + (1,) * (values.ndim - 2)), values, jnp.nan)
+
+        return eqx.tree_at(lambda p: p.data, self, {name: hide(values) for name, values in self.data.items()})
+
+    def with_data(self, data: Mapping[str, Array]) -> "Problem":
+        """The same problem with other data of the same shape, by output name; what is missing stays missing."""
+        for name in data:
+            check_known(name, self.data, "output with data")
+        new = {
+            name: jnp.where(jnp.isfinite(old), jnp.asarray(data.get(name, old), old.dtype), old)
+            for name, old in self.data.items()
+        }
+        return eqx.tree_at(lambda p: p.data, self, new)
+
+    def simulate_data(self, theta: Float[Array, " parameters"], key: PRNGKeyArray) -> dict[str, Array]:
+        """Random data at `theta`, in the shape of the problem's own: what `with_data` takes."""
+        heads, _ = self.heads(theta)
+        keys = jax.random.split(key, len(heads))
+        return {
+            name: noise.sample(k, location) for k, (name, (location, noise)) in zip(keys, heads.items(), strict=True)
+        }
+
+    # ---- description ----
+
+    @property
+    def data_count(self) -> int:
+        """How many data are not missing."""
+        return int(sum(np.isfinite(np.asarray(values)).sum() for values in self.data.values()))
+
+    @property
+    def default_gradient(self) -> Gradient:
+        """Forward mode for few parameters, else reverse mode."""
+        return "forward" if len(self.names) <= FORWARD_LIMIT else "reverse"
+
+    def unit(self, name: str) -> str:
+        """The unit of a free parameter."""
+        return self.base.metadata(self.target(name)).unit
+
+    def target(self, name: str) -> str:
+        """The path that a free parameter stands for: its own, or the first that some `set` gives it."""
+        position = self.names.index(name)
+        for path, (index, _) in self.table.items():
+            if path == name or bool(np.any(np.asarray(index) == position)):
+                return path
+        raise AssertionError(name)
+
+    def __repr__(self) -> str:
+        if not isinstance(self.times, jax.Array) or _traced(self.times):
+            return f"Problem(traced, parameters {self.names})"
+        system = type(self.base.system).__name__
+        lines = [
+            f"Problem: {system}, {len(self.labels)} experiment(s), {self.data_count} data, {len(self.names)} unknowns"
+        ]
+        solver = "none" if self.method.solver is None else type(self.method.solver).__name__
+        lines.append(f"  solver  {solver} ({self.method.reason}), {_describe_step(self.method)}")
+        for name, log, (lower, upper), prior in zip(
+            self.names, self.log, np.asarray(self.bounds), self.unknowns, strict=True
+        ):
+            text = "flat" if prior is None else type(prior).__name__
+            lines.append(
+                f"  {name:<20} prior {text}, in ({lower:g}, {upper:g}), moves {'by its logarithm' if log else 'linearly'}"
+            )
+        return "\n".join(lines)
+
+    # ---- inside ----
+
+    def _values(self, theta: Float[Array, " parameters"]) -> dict[str, Array]:
+        if jnp.shape(theta) != (len(self.names),):
+            raise ArgumentError(
+                f"Argument `theta` must hold the {len(self.names)} free parameters {self.names}, but its shape is "
+                f"{jnp.shape(theta)}."
+            )
+
+        def pick(index: Array, constant: Array) -> Array:
+            if not self.names or constant.ndim > 1:
+                return constant
+            return jnp.where(index >= 0, theta[index].astype(constant.dtype), constant)
+
+        return {path: pick(*row) for path, row in self.table.items()}
+
+    def _solve(self, theta: Array, times: Any, gradient: Gradient | None) -> tuple[Setup, Trajectory]:
+        """Setups and trajectories of all experiments, with a leading experiment axis."""
+        gradient = gradient or self.default_gradient
+        rows, method = (self.times, self.method) if times is None else self._asked(times)
+
+        def one(y0: Any, inputs: Any, times: Array, values: dict[str, Array]) -> tuple[Setup, Trajectory]:
+            setup = Setup(self.base.system, y0, inputs, self.base.noise).put(values)
+            return setup, integrate(Setup(setup.system, setup.y0, setup.inputs), times, method, gradient=gradient)
+
+        return eqx.filter_vmap(one)(self.base.y0, self.base.inputs, rows, self._values(theta))
+
+    def _asked(self, times: Any) -> tuple[Array, Method]:
+        """Times at which predictions are wanted, with the experiments' own starts in front, and steps as long as before."""
+        wanted = jnp.asarray(times, self.times.dtype)
+        count = len(self.labels)
+        wanted = jnp.broadcast_to(wanted, (count, *wanted.shape)) if wanted.ndim == 1 else wanted
+        if isinstance(self.base.system, StaticSystem):
+            return wanted, self.method
+        early = (
+            np.asarray(wanted)[:, 0] < np.asarray(self.times)[:, 0]
+            if not _traced(wanted, self.times)
+            else np.zeros(1, bool)
+        )
+        if early.any():
+            raise ArgumentError(
+                f"Argument `times` must not begin before the start of an experiment, but `{self.labels[int(np.argmax(early))]}` "
+                f"starts at {float(self.times[int(np.argmax(early)), 0]):g} and the first time is {float(wanted[0, 0]):g}."
+            )
+        rows = jnp.concatenate([self.times[:, :1], wanted], axis=1)
+        if isinstance(self.method.step, Adaptive):
+            return rows, self.method
+        if _traced(rows):
+            raise ArgumentError("Argument `times` must be known while tracing where steps are fixed, but it is traced.")
+        substeps = math.ceil(float(np.diff(np.asarray(rows), axis=1).max()) / self.longest - 1e-6)
+        return rows, Method(self.method.solver, Fixed(max(1, substeps)), self.method.reason)
+
+    def _measure(self, setups: Setup, trajectories: Trajectory, hold: bool = True) -> dict[str, Array]:
+        """Outputs and observables by experiment; with `hold` a failed experiment's are 1, so that no NaN reaches a density."""
+        static = isinstance(self.base.system, StaticSystem)
+        skip = 0 if static else 1
+        observables = dict(self.observables)
+
+        def one(setup: Setup, trajectory: Trajectory) -> dict[str, Array]:
+            system: Any = setup.system
+            ok = trajectory.status == Status.OK
+            ys = trajectory.ys
+            if hold:
+                ys = jax.tree.map(lambda y, first: jnp.where(ok, y, jax.lax.stop_gradient(first)), ys, setup.y0)
+            measure = lambda t, y: system.outputs(t, y, at_time(setup.inputs, t))
+            outputs = jax.vmap(measure)(trajectory.times[skip:], jax.tree.map(lambda y: y[skip:], ys))
+            located = outputs_by_name(outputs)
+            held = eqx.tree_at(lambda t: t.ys, trajectory, ys, is_leaf=lambda x: x is None)
+            for name, function in observables.items():
+                located[name] = function(system, held)[skip:]
+            return {name: value for name, value in located.items() if name in self.data or not hold}
+
+        return eqx.filter_vmap(one)(setups, trajectories)
+
+    def _index(self, experiment: int | str) -> int:
+        if isinstance(experiment, int):
+            return experiment
+        check_known(experiment, self.labels, "experiment")
+        return self.labels.index(experiment)
+
+    def _solve_times(self, longest: int, step: Any, static: bool) -> Any:
+        """Times for choosing solver and step: of the experiment with most data; all windows where the step is fixed."""
+        rows = np.asarray(self.times)
+        if static or step is None or isinstance(step, Adaptive | Fixed):
+            return rows[longest]
+        windows = np.diff(rows, axis=1).max(axis=0)
+        return np.concatenate([[0.0], np.cumsum(windows)]) + rows[longest, 0]
+
+
+def outputs_by_name(outputs: Any) -> dict[str, Array]:
+    """Outputs by dotted name; a bare array is called `y`."""
+    return {name or "y": leaf for name, leaf in named_leaves(outputs).items()}
+
+
+def _traced(*values: Any) -> bool:
+    return any(isinstance(value, jax.core.Tracer) for value in values)
+
+
+def _longest_step(method: Method, times: np.ndarray, static: bool) -> float:
+    if static or isinstance(method.step, Adaptive):
+        return math.inf
+    return float(np.diff(times, axis=1).max()) / method.step.substeps
+
+
+def _describe_step(method: Method) -> str:
+    step = method.step
+    if isinstance(step, Adaptive):
+        return f"adaptive, rtol {float(step.rtol):g}, atol {float(step.atol):g}"
+    return f"{step.substeps} fixed step(s) between times"
+
+
+def _check_outputs(problem: Problem) -> None:
+    """Every output with data exists and has the shape of its data."""
+    theta = jnp.ones((len(problem.names),), problem.times.dtype)
+    shapes: Callable[..., Any] = lambda theta: problem._measure(*problem._solve(theta, None, None), hold=False)
+    found = jax.eval_shape(shapes, theta)
+    for name, values in problem.data.items():
+        check_known(name, found, "output")
+        if found[name].shape != values.shape:
+            raise ArgumentError(
+                f"The data of `{name}` must have the shape of the output, {found[name].shape[2:]} a time, but they have "
+                f"{values.shape[2:]}."
+            )
