@@ -1,0 +1,137 @@
+"""Plain functions as systems."""
+
+import inspect
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import equinox as eqx
+from jaxtyping import Array
+
+from .._errors import ArgumentError
+from .._types import Inputs, Outputs, State
+from ..core import Example, PlainSystem, StaticSystem, as_float_array
+
+
+def _as_parameters(values: Mapping[str, Any]) -> dict[str, Any]:
+    for name in values:
+        if not (isinstance(name, str) and name.isidentifier()) or name in (
+            "y0",
+            "inputs",
+            "noise",
+            "system",
+            "parameters",
+        ):
+            raise ArgumentError(
+                f"Argument `params` must name its parameters by Python names other than y0, inputs, noise, system and "
+                f"parameters, but one is {name!r}. Rename it."
+            )
+    # A tree of something else than numbers, inside a transformation, passes as it is.
+    return {name: as_float_array(value) if eqx.is_array_like(value) else value for name, value in values.items()}
+
+
+class FunctionSystem(PlainSystem):
+    """dy/dt = f(t, y, parameters) for a plain function; `from_function` makes one.
+
+    - `parameters`: the parameters by name; their paths are the names alone.
+    - `function`, `output_function`, `invariant_function`: what `from_function` was given.
+    """
+
+    parameters: dict[str, Any] = eqx.field(converter=_as_parameters)
+    function: Callable[..., Any] = eqx.field(static=True)
+    output_function: Callable[..., Any] | None = eqx.field(static=True, default=None)
+    invariant_function: Callable[..., Any] | None = eqx.field(static=True, default=None)
+
+    def vector_field(self, t: Any, y: State, inputs: Inputs) -> State:
+        if _positional_count(self.function) >= 4:
+            return self.function(t, y, self.parameters, inputs)
+        return self.function(t, y, self.parameters)
+
+    def outputs(self, t: Any, y: State, inputs: Inputs) -> Outputs:
+        if self.output_function is not None:
+            return self.output_function(t, y, self.parameters)
+        return {"y": y} if eqx.is_array(y) else y
+
+    def invariants(self, t: Any, y: State) -> dict[str, Array]:
+        return {} if self.invariant_function is None else self.invariant_function(t, y, self.parameters)
+
+    @classmethod
+    def example(cls) -> Example:
+        raise ArgumentError("A system made by `from_function` has no example: give its state and times.")
+
+
+class FunctionResponse(StaticSystem):
+    """A response f(x, parameters) to a predictor x; `from_response` makes one.
+
+    - `parameters`: the parameters by name; their paths are the names alone.
+    - `function`: what `from_response` was given.
+    """
+
+    parameters: dict[str, Any] = eqx.field(converter=_as_parameters)
+    function: Callable[..., Any] = eqx.field(static=True)
+
+    def outputs(self, t: Any, y: State, inputs: Inputs) -> Outputs:
+        response = self.function(t, self.parameters)
+        return response if isinstance(response, dict | eqx.Module) else {"y": response}
+
+    @classmethod
+    def example(cls) -> Example:
+        raise ArgumentError("A response made by `from_response` has no example: give its predictor.")
+
+
+def from_function(
+    f: Callable[..., Any],
+    params: Mapping[str, Any],
+    *,
+    outputs: Callable[..., Any] | None = None,
+    invariants: Callable[..., Any] | None = None,
+) -> FunctionSystem:
+    """A system from a plain function, the quick path for a first look.
+
+    **Arguments:**
+
+    - `f`: `f(t, y, params)` or `f(t, y, params, inputs)`, the time derivative of the state, with its structure; the state is
+        any pytree of float arrays, such as a dictionary or one array.
+    - `params`: numbers or arrays by name; `f` receives them as arrays, as does everything that fits or samples them.
+    - `outputs`: `outputs(t, y, params)`, a dictionary of what can be measured; the state itself by default.
+    - `invariants`: `invariants(t, y, params)`, a dictionary of what the exact solution conserves.
+
+    **Returns:** a `FunctionSystem`. **Raises** an `ArgumentError` for a function of another number of arguments.
+
+    ```python
+    import simkit
+    system = simkit.odes.from_function(lambda t, y, params: {"x": -params["rate"] * y["x"]}, {"rate": 0.5})
+    trajectory = simkit.simulate(system, {"x": 1.0}, [0.0, 1.0, 2.0])
+    ```
+    """
+    if _positional_count(f) not in (3, 4):
+        raise ArgumentError(
+            f"Argument `f` must take (t, y, params) or (t, y, params, inputs), but it takes {_positional_count(f)} arguments."
+        )
+    return FunctionSystem(params, f, outputs, invariants)
+
+
+def from_response(f: Callable[..., Any], params: Mapping[str, Any]) -> FunctionResponse:
+    """A regression model from a plain function, for fits without a simulation.
+
+    **Arguments:**
+
+    - `f`: `f(x, params)`, the response at one predictor x: a number, which becomes the output `y`, or a dictionary of outputs.
+    - `params`: numbers or arrays by name.
+
+    **Returns:** a `FunctionResponse`. **Raises** an `ArgumentError` for a function of another number of arguments.
+
+    ```python
+    import simkit
+    line = simkit.odes.from_response(lambda x, params: params["slope"] * x, {"slope": 2.0})
+    ```
+    """
+    if _positional_count(f) != 2:
+        raise ArgumentError(f"Argument `f` must take (x, params), but it takes {_positional_count(f)} arguments.")
+    return FunctionResponse(params, f)
+
+
+def _positional_count(function: Callable[..., Any]) -> int:
+    """How many arguments a function can take by place and needs to be given."""
+    kinds = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
+    parameters = inspect.signature(function).parameters.values()
+    return sum(p.kind in kinds and p.default is inspect.Parameter.empty for p in parameters)

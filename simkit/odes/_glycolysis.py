@@ -1,0 +1,47 @@
+"""Glycolysis (Sel'kov): oscillations in the breakdown of sugar."""
+
+import equinox as eqx
+import jax.numpy as jnp
+from jaxtyping import Array
+
+from .._types import Inputs, Scalar
+from ..core import POSITIVE, Example, PlainSystem, quantity
+
+
+class GlycolysisState(eqx.Module):
+    """Concentrations of the product and the substrate of phosphofructokinase."""
+
+    adp: Scalar = quantity(support=POSITIVE, doc="ADP, scaled")
+    f6p: Scalar = quantity(support=POSITIVE, doc="fructose 6-phosphate, scaled")
+
+
+class Glycolysis(PlainSystem):
+    r"""An enzyme that its own product activates.
+
+    $$\frac{dx}{dt} = -x + a y + x^2 y, \qquad \frac{dy}{dt} = b - a y - x^2 y$$
+
+    with the ADP x, the fructose 6-phosphate y, $a$ `leak` and $b$ `supply`. The fixed point is $x = b$,
+    $y = b / (a + b^2)$; it gives way to a cycle where $b^2$ lies between $(1 - 2 a \mp \sqrt{1 - 8 a}) / 2$.
+
+    **Good values:** leak 0.08, supply 0.6: a cycle; supply 0.3 and 1.0: a steady state.
+
+    **Reference:** Sel'kov (1968), European J. Biochemistry 4:79, doi:10.1111/j.1432-1033.1968.tb00175.x; in this form
+    Strogatz (1994), Nonlinear Dynamics and Chaos, section 7.3.
+    """
+
+    leak: Scalar = quantity(0.08, support=POSITIVE, doc="activity of the enzyme without ADP")
+    supply: Scalar = quantity(0.6, support=POSITIVE, doc="inflow of fructose 6-phosphate")
+
+    def vector_field(self, t: Scalar, y: GlycolysisState, inputs: Inputs) -> GlycolysisState:
+        turnover = (self.leak + y.adp * y.adp) * y.f6p
+        return GlycolysisState(adp=turnover - y.adp, f6p=self.supply - turnover)
+
+    def outputs(self, t: Scalar, y: GlycolysisState, inputs: Inputs) -> GlycolysisState:
+        return y
+
+    def invariants(self, t: Scalar, y: GlycolysisState) -> dict[str, Array]:
+        return {}
+
+    @classmethod
+    def example(cls) -> Example:
+        return Example(cls(), GlycolysisState(adp=1.0, f6p=1.0), jnp.linspace(0.0, 50.0, 201))

@@ -1,0 +1,43 @@
+"""Logistic growth."""
+
+import equinox as eqx
+import jax.numpy as jnp
+from jaxtyping import Array
+
+from .._types import Inputs, Scalar
+from ..core import POSITIVE, Example, PlainSystem, quantity
+
+
+class LogisticGrowthState(eqx.Module):
+    """A population."""
+
+    size: Scalar = quantity(unit="thousand", support=POSITIVE, doc="size of the population")
+
+
+class LogisticGrowth(PlainSystem):
+    r"""A population that grows until its surroundings are full.
+
+    $$\frac{dN}{dt} = r N \left(1 - \frac{N}{K}\right), \qquad N(t) = \frac{K}{1 + (K / N(0) - 1) e^{-r t}}$$
+
+    with the size N, $r$ `growth` and $K$ `capacity`.
+
+    **Good values:** growth 0.8 per day and capacity 10 thousand from 0.2 thousand: half full after 4.9 days.
+
+    **Reference:** Verhulst (1838), Correspondance mathématique et physique 10:113.
+    """
+
+    growth: Scalar = quantity(0.8, unit="1/day", support=POSITIVE, doc="growth rate of a small population")
+    capacity: Scalar = quantity(10.0, unit="thousand", support=POSITIVE, doc="size at which growth ends")
+
+    def vector_field(self, t: Scalar, y: LogisticGrowthState, inputs: Inputs) -> LogisticGrowthState:
+        return LogisticGrowthState(size=self.growth * y.size * (1 - y.size / self.capacity))
+
+    def outputs(self, t: Scalar, y: LogisticGrowthState, inputs: Inputs) -> LogisticGrowthState:
+        return y
+
+    def invariants(self, t: Scalar, y: LogisticGrowthState) -> dict[str, Array]:
+        return {}
+
+    @classmethod
+    def example(cls) -> Example:
+        return Example(cls(), LogisticGrowthState(size=0.2), jnp.linspace(0.0, 12.0, 49))

@@ -1,0 +1,53 @@
+"""Ornstein-Uhlenbeck: noise with a memory."""
+
+from typing import ClassVar, Literal
+
+import equinox as eqx
+import jax.numpy as jnp
+from jaxtyping import Array
+
+from .._types import Inputs, Scalar
+from ..core import POSITIVE, Example, StochasticSystem, quantity
+
+
+class OrnsteinUhlenbeckState(eqx.Module):
+    """A value that wanders around its mean."""
+
+    x: Scalar = quantity(doc="the value")
+
+
+class OrnsteinUhlenbeck(StochasticSystem):
+    r"""A value that is pulled back to its mean and pushed by noise.
+
+    $$dx = \theta (m - x) \, dt + \sigma \, dW$$
+
+    with $\theta$ `reversion`, $m$ `mean` and $\sigma$ `volatility`. x(t) is normal with mean
+    $m + (x(0) - m) e^{-\theta t}$ and variance $\sigma^2 (1 - e^{-2 \theta t}) / (2 \theta)$.
+
+    **Good values:** reversion 1, mean 0, volatility 0.5 from 1: standard deviation 0.354 in the long run.
+
+    **Reference:** Uhlenbeck & Ornstein (1930), Physical Review 36:823, doi:10.1103/PhysRev.36.823.
+    """
+
+    interpretation: ClassVar[Literal["ito", "stratonovich"]] = "ito"
+    noise_kind: ClassVar[Literal["additive", "diagonal", "general"]] = "additive"
+
+    reversion: Scalar = quantity(1.0, unit="1/s", support=POSITIVE, doc="rate of the return to the mean")
+    mean: Scalar = quantity(0.0, doc="mean in the long run")
+    volatility: Scalar = quantity(0.5, unit="1/s^0.5", support=POSITIVE, doc="strength of the noise")
+
+    def drift(self, t: Scalar, y: OrnsteinUhlenbeckState, inputs: Inputs) -> OrnsteinUhlenbeckState:
+        return OrnsteinUhlenbeckState(x=self.reversion * (self.mean - y.x))
+
+    def diffusion(self, t: Scalar, y: OrnsteinUhlenbeckState, inputs: Inputs) -> OrnsteinUhlenbeckState:
+        return OrnsteinUhlenbeckState(x=self.volatility)
+
+    def outputs(self, t: Scalar, y: OrnsteinUhlenbeckState, inputs: Inputs) -> OrnsteinUhlenbeckState:
+        return y
+
+    def invariants(self, t: Scalar, y: OrnsteinUhlenbeckState) -> dict[str, Array]:
+        return {}
+
+    @classmethod
+    def example(cls) -> Example:
+        return Example(cls(), OrnsteinUhlenbeckState(x=1.0), jnp.linspace(0.0, 10.0, 101))

@@ -1,0 +1,45 @@
+"""Van der Pol: a self-sustained oscillation."""
+
+import equinox as eqx
+import jax.numpy as jnp
+from jaxtyping import Array
+
+from .._types import Inputs, Scalar
+from ..core import POSITIVE, Example, PlainSystem, quantity
+
+
+class VanDerPolState(eqx.Module):
+    """A position and its velocity."""
+
+    position: Scalar = quantity(doc="scaled")
+    velocity: Scalar = quantity(doc="scaled")
+
+
+class VanDerPol(PlainSystem):
+    r"""An oscillator that is driven while it swings little and damped while it swings far.
+
+    $$\frac{dx}{dt} = v, \qquad \frac{dv}{dt} = \mu (1 - x^2) v - x$$
+
+    with the position x, the velocity v and $\mu$ `damping`. Every start but the origin ends on one cycle.
+
+    **Good values:** damping 1: period 6.6633. From about damping 100 on the equation is stiff.
+
+    **Reference:** van der Pol (1926), Phil. Mag. 2:978, doi:10.1080/14786442608564127.
+    """
+
+    damping: Scalar = quantity(1.0, support=POSITIVE, doc="strength of drive and damping")
+
+    def vector_field(self, t: Scalar, y: VanDerPolState, inputs: Inputs) -> VanDerPolState:
+        return VanDerPolState(
+            position=y.velocity, velocity=self.damping * (1 - y.position**2) * y.velocity - y.position
+        )
+
+    def outputs(self, t: Scalar, y: VanDerPolState, inputs: Inputs) -> VanDerPolState:
+        return y
+
+    def invariants(self, t: Scalar, y: VanDerPolState) -> dict[str, Array]:
+        return {}
+
+    @classmethod
+    def example(cls) -> Example:
+        return Example(cls(), VanDerPolState(position=2.0, velocity=0.0), jnp.linspace(0.0, 20.0, 201))
