@@ -1,6 +1,6 @@
 """The one Diffrax term: a system with its inputs."""
 
-from typing import Any
+from typing import Any, NamedTuple
 
 import diffrax
 import jax
@@ -26,6 +26,12 @@ class SystemTerm(diffrax.AbstractTerm):
         return jax.tree.map(lambda slope: control * slope, vf)
 
 
+class Common(NamedTuple):
+    """Wiener processes that drive all components together, unlike a tree of one for each component."""
+
+    processes: Any
+
+
 class DiffusionTerm(diffrax.AbstractTerm):
     """The diffusion of a stochastic system, driven by a Brownian path."""
 
@@ -40,8 +46,8 @@ class DiffusionTerm(diffrax.AbstractTerm):
         return self.path.evaluate(t0, t1, **kwargs)
 
     def prod(self, vf: Any, control: Any) -> State:
-        if isinstance(control, jax.Array):
-            return jax.tree.map(lambda g: g @ control, vf)
+        if isinstance(control, Common):
+            return jax.tree.map(lambda g: g @ control.processes, vf)
         return jax.tree.map(lambda g, dw: g * dw, vf, control)
 
 
@@ -54,7 +60,7 @@ def brownian_shape(system: StochasticSystem, t: Any, y: State, inputs: Inputs) -
             return jax.tree.map(lambda s: jax.ShapeDtypeStruct(s.shape, s.dtype), diffusion)
         counts = {g.shape[-1] for g in factors if g.ndim > 0}
         if len(counts) == 1 and all(g.shape[:-1] == s.shape for g, s in zip(factors, states, strict=True)):
-            return jax.ShapeDtypeStruct((counts.pop(),), factors[0].dtype)
+            return Common(jax.ShapeDtypeStruct((counts.pop(),), factors[0].dtype))
     raise TypeError(
         f"`diffusion` of {type(system).__name__} must return the structure of the state, each leaf with the shape of the "
         f"state's or with one common axis behind, but the shapes are {[g.shape for g in factors]} for a state of "

@@ -28,7 +28,8 @@ def fixed_grid(
         inside = jnp.clip(jumps.astype(times.dtype), times[0], times[-1])
         points = jnp.sort(jnp.concatenate([times, inside]))
 
-    def window(state: State, ends: tuple[Any, Any]) -> tuple[State, State]:
+    def window(carry: tuple[State, Any], ends: tuple[Any, Any]) -> tuple[tuple[State, Any], State]:
+        state, memory = carry
         start, end = ends if jumps is None else _inside(*ends)
         h = (end - start) / substeps
 
@@ -38,11 +39,13 @@ def fixed_grid(
             y, _, _, memory, _ = solver.step(terms, t, t + h, y, None, memory, False)
             return (y, memory), None
 
-        memory = solver.init(terms, start, start + h, state, None)
-        state, _ = checkpointed_scan(one, (state, memory), substeps, times.dtype)
-        return state, state
+        if jumps is not None:  # what the solver keeps from its last step is of before the jump
+            memory = solver.init(terms, start, start + h, state, None)
+        state, memory = checkpointed_scan(one, (state, memory), substeps, times.dtype)
+        return (state, memory), state
 
-    _, rest = jax.lax.scan(jax.checkpoint(window), state, (points[:-1], points[1:]))
+    memory = solver.init(terms, points[0], points[1], state, None)
+    _, rest = jax.lax.scan(jax.checkpoint(window), (state, memory), (points[:-1], points[1:]))
     states = jax.tree.map(lambda first, rest: jnp.concatenate([first[None], rest]), state, rest)
     if jumps is None:
         return states

@@ -7,6 +7,7 @@ import diffrax
 import equinox as eqx
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jaxtyping import Array, PRNGKeyArray
 
 from .._errors import ArgumentError, SimulationError
@@ -93,8 +94,10 @@ def simulate(
     dtype = jnp.result_type(*leaves) if leaves else None
     if not isinstance(system, StaticSystem):
         times = check_times(times)
+    # Inside jit a known array would become a tracer, but a step length and the probe for stiffness need its values.
+    known = times if isinstance(times, jax.core.Tracer) else np.asarray(times)
     times = as_float_array(times) if dtype is None else jnp.asarray(times, dtype)
-    method = resolve(system, y0, times, solver=solver, step=step, inputs=inputs)
+    method = resolve(system, y0, known, solver=solver, step=step, inputs=inputs)
     if on_failure not in ("raise", "mark"):
         raise ArgumentError(f'Argument `on_failure` must be "raise" or "mark", but it is {on_failure!r}.')
     setup = Setup(system, y0, inputs)

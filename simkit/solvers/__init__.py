@@ -1,7 +1,19 @@
 """Steppers: one file a method or a family of methods, each a Diffrax solver on Diffrax's public interface."""
 
 from ._choose import Choice as Choice
+from ._choose import check_serves as check_serves
 from ._choose import choose as choose
+from ._classical import RK4 as RK4
+from ._classical import Euler as Euler
+from ._classical import Heun as Heun
+from ._dopri8 import Dopri8 as Dopri8
 from ._explicit import AbstractExplicitRungeKutta as AbstractExplicitRungeKutta
-from ._explicit import Tsit5 as Tsit5
+from ._rosenbrock import Rodas5P as Rodas5P
 from ._stepper import Stepper as Stepper
+from ._stochastic import SRA1 as SRA1
+from ._stochastic import AbstractStochasticStepper as AbstractStochasticStepper
+from ._stochastic import EulerMaruyama as EulerMaruyama
+from ._stochastic import Milstein as Milstein
+from ._stochastic import StratonovichHeun as StratonovichHeun
+from ._tsit5 import Tsit5 as Tsit5
+from ._verlet import VelocityVerlet as VelocityVerlet

@@ -2,18 +2,105 @@
 
 from typing import Any, NamedTuple
 
-from ..core import System
-from ._explicit import Tsit5
+from .._errors import ArgumentError
+from ..core import SeparableSystem, SplitSystem, StochasticSystem, System, family_of
+from ._rosenbrock import Rodas5P
 from ._stepper import Stepper
+from ._stiffness import NotProbed, probe
+from ._stochastic import SRA1, AbstractStochasticStepper, EulerMaruyama, Milstein, StratonovichHeun
+from ._tsit5 import Tsit5
+from ._verlet import VelocityVerlet
 
 
 class Choice(NamedTuple):
-    """A solver and the reason for it, in one sentence."""
+    """A solver and the reason for it, in one clause."""
 
     solver: Stepper
     reason: str
 
 
 def choose(system: System, y0: Any = None, times: Any = None, inputs: Any = None, *, fixed: bool = False) -> Choice:
-    """The solver that fits the system's family and, where values are known, its stiffness."""
-    return Choice(Tsit5(), "the system declares no structure and is not stiff")
+    """The solver that fits the system's family and, where values are known, its stiffness.
+
+    **Arguments:**
+
+    - `system`, `y0`, `times`, `inputs`: as in `simulate`. Without `y0` and `times` the family alone decides.
+    - `fixed`: whether the steps will be fixed.
+
+    **Returns:** a `Choice`, the solver and the reason: `VelocityVerlet` for separable systems with fixed steps; by the kind of
+    noise and its interpretation for stochastic systems; else `Tsit5`, or `Rodas5P` where a coarse walk along the solution
+    finds that an explicit method would be held back by stability.
+
+    ```python
+    import simkit
+    system, y0, times, _ = simkit.odes.LotkaVolterra.example()
+    solver, reason = simkit.solvers.choose(system, y0, times)
+    ```
+    """
+    if isinstance(system, StochasticSystem):
+        return _for_noise(system)
+    if fixed and isinstance(system, SeparableSystem):
+        return Choice(VelocityVerlet(), "separable with fixed steps, which a symplectic method suits")
+    if isinstance(system, SplitSystem):
+        return Choice(
+            Tsit5(), "no stepper of its own for a split system yet, so its full vector field is stepped explicitly"
+        )
+    if fixed:
+        return Choice(Tsit5(), "fixed steps and no structure that a solver could use")
+    if y0 is None or times is None:
+        return Choice(Tsit5(), "no values to judge its stiffness by")
+    found = probe(system, y0, times, inputs)
+    if isinstance(found, NotProbed):
+        return Choice(Tsit5(), found.reason)
+    stability, accuracy = _rounded(found.stability), _rounded(found.accuracy)
+    if found.stiff:
+        return Choice(
+            Rodas5P(),
+            f"stiff: stability would cost an explicit method some {stability} steps, accuracy some {accuracy}",
+        )
+    return Choice(
+        Tsit5(), f"not stiff: stability asks for some {stability} explicit steps, accuracy for some {accuracy}"
+    )
+
+
+def check_serves(solver: Stepper, system: System) -> None:
+    """Refuse a solver that cannot step a system; the sentence names one that can.
+
+    **Raises:** an `ArgumentError` where the family, the interpretation of the noise or its kind does not fit.
+    """
+    name, kind = type(solver).__name__, type(system).__name__
+    complaint = None
+    if not isinstance(system, solver.family):
+        complaint = f"`{name}` needs a {solver.family.__name__} and `{kind}` is a {family_of(system).__name__}"
+    elif isinstance(system, StochasticSystem):
+        if not isinstance(solver, AbstractStochasticStepper):
+            complaint = f"`{name}` knows no noise and `{kind}` is a StochasticSystem"
+        elif system.noise_kind not in solver.noise_kinds:
+            complaint = (
+                f"`{name}` serves {_listed(solver.noise_kinds)} noise and that of `{kind}` is {system.noise_kind}"
+            )
+        elif system.noise_kind != "additive" and system.interpretation != solver.interpretation:
+            readings = solver.interpretation.capitalize(), system.interpretation.capitalize()
+            complaint = f"`{name}` reads an equation as {readings[0]} and `{kind}` is meant as {readings[1]}"
+    if complaint:
+        fitting = type(choose(system).solver).__name__
+        raise ArgumentError(f"Argument `solver` must fit the system, but {complaint}. `{fitting}` fits.")
+
+
+def _for_noise(system: StochasticSystem) -> Choice:
+    kind, reading = system.noise_kind, system.interpretation
+    if kind == "additive":
+        return Choice(SRA1(), "additive noise, for which it has strong order 3/2")
+    if reading == "stratonovich":
+        return Choice(StratonovichHeun(), f"{kind} noise in Stratonovich's sense")
+    if kind == "diagonal":
+        return Choice(Milstein(), "diagonal noise in Ito's sense, for which it has strong order 1")
+    return Choice(EulerMaruyama(), "general noise in Ito's sense")
+
+
+def _listed(kinds: tuple[str, ...]) -> str:
+    return kinds[0] if len(kinds) == 1 else ", ".join(kinds[:-1]) + " or " + kinds[-1]
+
+
+def _rounded(count: float) -> str:
+    return f"{max(count, 1.0):.0f}" if count < 100 else f"{count:.1e}".replace("e+0", "e").replace("e+", "e")

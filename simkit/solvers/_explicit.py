@@ -1,15 +1,18 @@
 """Explicit Runge-Kutta methods with their stages unrolled."""
 
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any
 
 import diffrax
-import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
 
-from ..core import System
 from ._stepper import Stepper, reuse
+
+if TYPE_CHECKING:
+    from typing import ClassVar as AbstractClassVar
+else:
+    from equinox import AbstractClassVar
 
 # Below this many numbers a whole step fuses into one small kernel. Above it XLA on CPU would compute a stage again for
 # every shifted read of it (4 to 6 times the work), which a barrier on each stage state and slope prevents.
@@ -22,7 +25,7 @@ class AbstractExplicitRungeKutta(Stepper):
     A method is a Butcher tableau and the interpolation that belongs to it.
     """
 
-    tableau: eqx.AbstractClassVar[diffrax.ButcherTableau]
+    tableau: AbstractClassVar[diffrax.ButcherTableau]
 
     def init(self, terms: Any, t0: Any, t1: Any, y0: Any, args: Any) -> Any:
         return terms.vf(t0, y0, args) if self.tableau.fsal else None
@@ -64,22 +67,3 @@ def combine(y: Any, h: Any, weights: Any, slopes: list[Any]) -> Any:
 
 def _barrier(tree: Any) -> Any:
     return jax.lax.optimization_barrier(tree)
-
-
-class Tsit5(AbstractExplicitRungeKutta):
-    """Tsitouras' method of order 5 with an embedded method of order 4 and its own interpolant of order 4.
-
-    The default for problems that are not stiff; good tolerances are 1e-3 to 1e-8.
-
-    Tsitouras (2011), Computers & Mathematics with Applications 62:770, doi:10.1016/j.camwa.2011.06.002.
-    """
-
-    family: ClassVar[type[System]] = System
-    adaptive: ClassVar[bool] = True
-    stiff: ClassVar[bool] = False
-    evaluations: ClassVar[int] = 6
-    tableau: ClassVar[diffrax.ButcherTableau] = diffrax.Tsit5.tableau
-    interpolation_cls: ClassVar[Any] = diffrax.Tsit5.interpolation_cls
-
-    def order(self, terms: Any) -> int:
-        return 5

@@ -1,12 +1,16 @@
 """Steppers: Diffrax solvers that also say which family of systems they serve."""
 
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import diffrax
-import equinox as eqx
 from jaxtyping import Array, Bool
 
 from ..core import System
+
+if TYPE_CHECKING:
+    from typing import ClassVar as AbstractClassVar
+else:
+    from equinox import AbstractClassVar  # type checkers would take it for an instance variable
 
 
 class Stepper(diffrax.AbstractAdaptiveSolver):
@@ -16,10 +20,10 @@ class Stepper(diffrax.AbstractAdaptiveSolver):
     is meant for stiff problems, and how many evaluations of the vector field a step takes.
     """
 
-    family: eqx.AbstractClassVar[type[System]]
-    adaptive: eqx.AbstractClassVar[bool]
-    stiff: eqx.AbstractClassVar[bool]
-    evaluations: eqx.AbstractClassVar[int]
+    family: AbstractClassVar[type[System]]
+    adaptive: AbstractClassVar[bool]
+    stiff: AbstractClassVar[bool]
+    evaluations: AbstractClassVar[int]
     term_structure: ClassVar[Any] = diffrax.AbstractTerm
 
     def func(self, terms: Any, t0: Any, y0: Any, args: Any) -> Any:

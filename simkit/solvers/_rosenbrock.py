@@ -1,0 +1,170 @@
+"""Rodas5P: a linearly implicit (Rosenbrock) method for stiff problems."""
+
+from typing import Any, ClassVar
+
+import diffrax
+import jax
+import jax.numpy as jnp
+from jax.flatten_util import ravel_pytree
+from jaxtyping import Array, Float
+
+from ..core import System
+from ._linear import back_substitute, factorise
+from ._stepper import Stepper
+
+# Steinebach (2023), table of coefficients, in the form that needs no products with the Jacobian (Hairer and Wanner, Solving
+# Ordinary Differential Equations II, section IV.7): A = alpha Gamma^-1 and C = 1/gamma - Gamma^-1.
+GAMMA = 0.21193756319429014
+A: tuple[tuple[float, ...], ...] = (
+    (),
+    (3.0,),
+    (2.849394379747939, 0.45842242204463923),
+    (-6.954028509809101, 2.489845061869568, -10.358996098473584),
+    (2.8029986275628964, 0.5072464736228206, -0.3988312541770524, -0.04721187230404641),
+    (-7.502846399306121, 2.561846144803919, -11.627539656261098, -0.18268767659942256, 0.030198172008377946),
+)
+# The last two stages start from the results of the methods embedded.
+A += ((*A[5], 1.0), (*A[5], 1.0, 1.0))
+C: tuple[tuple[float, ...], ...] = (
+    (),
+    (-14.155112264123755,),
+    (-17.97296035885952, -2.859693295451294),
+    (147.12150275711716, -1.41221402718213, 71.68940251302358),
+    (165.43517024871676, -0.4592823456491126, 42.90938336958603, -5.961986721573306),
+    (24.854864614690072, -3.0009227002832186, 47.4931110020768, 5.5814197821558125, -0.6610691825249471),
+    (
+        30.91273214028599,
+        -3.1208243349937974,
+        77.79954646070892,
+        34.28646028294783,
+        -19.097331116725623,
+        -28.087943162872662,
+    ),
+    (
+        *(37.80277123390563, -3.2571969029072276, 112.26918849496327, 66.9347231244047),
+        *(-40.06618937091002, -54.66780262877968, -9.48861652309627),
+    ),
+)
+NODES = (0.0, 0.6358126895828704, 0.4095798393397535, 0.9769306725060716, 0.4288403609558664, 1.0, 1.0, 1.0)
+TIME_WEIGHTS = (GAMMA, -0.42387512638858027, -0.3384627126235924, 1.8046452872882734, 2.325825639765069, 0.0, 0.0, 0.0)
+DENSE = (
+    (
+        *(25.948786856663858, -2.5579724845846235, 10.433815404888879, -2.3679251022685204),
+        *(0.524948541321073, 1.1241088310450404, 0.4272876194431874, -0.17202221070155493),
+    ),
+    (
+        *(-9.91568850695171, -0.9689944594115154, 3.0438037242978453, -24.495224566215796),
+        *(20.176138334709044, 15.98066361424651, -6.789040303419874, -6.710236069923372),
+    ),
+    (
+        *(11.419903575922262, 2.8879645146136994, 72.92137995996029, 80.12511834622643),
+        *(-52.072871366152654, -59.78993625266729, -0.15582684282751913, 4.883087185713722),
+    ),
+)
+
+# Up to this many states the tangents of W are formed as a matrix once a step; beyond, once a stage as a directional derivative.
+MATRIX_TANGENTS_UP_TO = 8
+
+
+class RodasInterpolation(diffrax.AbstractLocalInterpolation):
+    """The interpolant of order 4 that belongs to Rodas5P."""
+
+    t0: Any
+    t1: Any
+    y0: Any
+    y1: Any
+    k: Any
+
+    def evaluate(self, t0: Any, t1: Any | None = None, left: bool = True) -> Any:
+        if t1 is not None:
+            return jax.tree.map(jnp.subtract, self.evaluate(t1), self.evaluate(t0))
+        span = self.t1 - self.t0
+        s = jnp.where(span == 0, 0.0, (t0 - self.t0) / jnp.where(span == 0, 1.0, span))
+
+        def blend(a: Array, b: Array, k: Array) -> Array:
+            return a + s * (b - a + (1 - s) * (k[0] + s * (k[1] + s * k[2])))
+
+        return jax.tree.map(blend, self.y0, self.y1, self.k)
+
+
+class Rodas5P(Stepper):
+    r"""Steinebach's Rosenbrock method of order 5 with an embedded method of order 4: eight stages, A- and L-stable.
+
+    $$(I - \gamma h J) u_i = \gamma \Big[h f\big(t_0 + c_i h, y_0 + \sum_j a_{ij} u_j\big) + \sum_j C_{ij} u_j
+    + d_i h^2 f_t\Big]$$
+
+    with the Jacobian J and the time derivative $f_t$ of the vector field. One factorisation serves the eight stages and all
+    tangents; there is no root find. Good tolerances are 1e-3 to 1e-8. Tangents and gradients are those of the discrete
+    solution with its step sizes held. `evaluations` counts the stages, not the Jacobian.
+
+    The Jacobian is dense: up to some hundred states.
+
+    Steinebach (2023), BIT Numerical Mathematics 63:27, doi:10.1007/s10543-023-00967-x.
+    """
+
+    family: ClassVar[type[System]] = System
+    adaptive: ClassVar[bool] = True
+    stiff: ClassVar[bool] = True
+    evaluations: ClassVar[int] = 8
+    interpolation_cls: ClassVar[Any] = RodasInterpolation
+
+    def order(self, terms: Any) -> int:
+        return 5
+
+    def init(self, terms: Any, t0: Any, t1: Any, y0: Any, args: Any) -> None:
+        return None
+
+    def step(self, terms: Any, t0: Any, t1: Any, y0: Any, args: Any, solver_state: Any, made_jump: Any):
+        h = t1 - t0
+        y, unravel = ravel_pytree(y0)
+
+        # Everything is scaled by h, so that a step of length zero is the identity, not 0/0.
+        def increment(t: Any, x: Any) -> Array:
+            return h * ravel_pytree(terms.vf(t, unravel(x), args))[0]
+
+        solve = _shared_solve(lambda x: increment(t0, x), y)
+        _, time_slope = jax.jvp(lambda t: increment(t, y), (t0,), (jnp.ones_like(t0),))
+        time_slope = h * time_slope
+        u: list[Array] = []
+        stage = y
+        for a_row, c_row, node, weight in zip(A, C, NODES, TIME_WEIGHTS, strict=True):
+            if u:
+                stage = y + _weighted(a_row, u)
+            r = increment(t0 + node * h, stage)
+            if u:
+                r = r + _weighted(c_row, u)
+            if weight:
+                r = r + weight * time_slope
+            u.append(solve(GAMMA * r))
+        y1, error = unravel(stage + u[-1]), unravel(u[-1])
+        k = jax.vmap(unravel)(jnp.stack([_weighted(row, u) for row in DENSE]))
+        return y1, error, {"y0": y0, "y1": y1, "k": k}, None, diffrax.RESULTS.successful
+
+
+def _weighted(weights: tuple[float, ...], vectors: list[Array]) -> Array:
+    return sum((w * v for w, v in zip(weights[1:], vectors[1:], strict=True)), weights[0] * vectors[0])
+
+
+def _shared_solve(increment: Any, y: Float[Array, " n"]) -> Any:
+    """The solver of (I - gamma h J) u = r; its tangents and transposes use the same factors.
+
+    `custom_linear_solve` differentiates the equation through `matvec`, never the factorisation, whose input is held.
+    """
+
+    def jacobian_times(v: Array) -> Array:
+        return jax.jvp(increment, (y,), (v,))[1]
+
+    identity = jnp.eye(y.size, dtype=y.dtype)
+    w = identity - GAMMA * jax.vmap(jacobian_times, out_axes=1)(identity)
+    factors = factorise(jax.lax.stop_gradient(w))
+
+    def matvec(v: Array) -> Array:
+        return w @ v if y.size <= MATRIX_TANGENTS_UP_TO else v - GAMMA * jacobian_times(v)
+
+    def solve(_: Any, b: Array) -> Array:
+        return back_substitute(factors, b)
+
+    def transpose_solve(_: Any, b: Array) -> Array:
+        return back_substitute(factors, b, transpose=True)
+
+    return lambda r: jax.lax.custom_linear_solve(matvec, r, solve, transpose_solve)

@@ -1,0 +1,174 @@
+"""A cheap look at stiffness: a coarse walk along the solution that counts the steps stability would cost."""
+
+import functools
+import math
+from collections import OrderedDict
+from typing import Any, NamedTuple
+
+import equinox as eqx
+import jax
+import jax.core
+import jax.numpy as jnp
+import numpy as np
+from jax.flatten_util import ravel_pytree
+
+from ..core import System, at_time
+
+# Beyond this many states the dense Jacobian of the probe costs more than it tells.
+MOST_STATES = 200
+# The walk stops after this many Jacobians; what it has not reached is judged by what it has.
+MOST_JACOBIANS = 150
+# The walk follows the solution to this relative error a step: first order and coarse, it takes about as many steps as a
+# method of order 5 does at a tolerance of 1e-6.
+WALK_TOLERANCE = 0.2
+# Components below this share of the largest one do not limit the walk.
+SMALLEST_SHARE = 1e-3
+# The stability region of Tsit5 reaches this far along the negative real axis.
+STABILITY_REACH = 3.3
+# A linearly implicit step costs about as much as this many explicit ones on small systems.
+STIFF_RATIO = 10.0
+# Fewer explicit steps than this are too cheap to care about.
+CHEAP_STEPS = 500.0
+REMEMBERED = 256
+
+
+class Stiffness(NamedTuple):
+    """Estimated explicit steps that stability asks for, and steps that accuracy asks for."""
+
+    stability: float
+    accuracy: float
+
+    @property
+    def stiff(self) -> bool:
+        """Whether stability would hold an explicit method back."""
+        return self.stability > CHEAP_STEPS and self.stability > STIFF_RATIO * self.accuracy
+
+
+class NotProbed(NamedTuple):
+    """Why there is no estimate, as a clause."""
+
+    reason: str
+
+
+def probe(system: System, y0: Any, times: Any, inputs: Any) -> Stiffness | NotProbed:
+    """How stiff a system is from these values over these times; a repeated question is answered from memory."""
+    arrays, static = eqx.partition((system, y0, inputs), lambda leaf: isinstance(leaf, jax.Array | np.ndarray))
+    leaves, treedef = jax.tree.flatten(arrays)
+    if any(isinstance(leaf, jax.core.Tracer) for leaf in (*leaves, times)):
+        return NotProbed("its values are traced, so its stiffness is unknown")
+    size = sum(leaf.size for leaf in jax.tree.leaves(y0))
+    if size > MOST_STATES:
+        return NotProbed(f"its {size} states are too many for the stiffness probe")
+    span = float(times[0]), float(times[-1])
+    words = jax.tree.leaves(static), jax.tree.structure(static)
+    try:
+        frame = _Frame(treedef, tuple(words[0]), words[1])
+        question = frame, span, tuple((x.dtype.name, x.shape, x.tobytes()) for x in map(np.asarray, leaves))
+        known = _memory.get(question)
+    except TypeError:  # a field that cannot be hashed, or an array without bytes such as a random key
+        return NotProbed("it has fields that cannot be compared, so its stiffness is unknown")
+    if known is None:
+        known = _walk(frame, leaves, ravel_pytree(system.encode(y0))[0], *span)
+        _memory[question] = known
+        while len(_memory) > REMEMBERED:
+            _memory.popitem(last=False)
+    return known
+
+
+_memory: OrderedDict[Any, Stiffness | NotProbed] = OrderedDict()
+
+
+class _Frame(NamedTuple):
+    """What of a system, its state and its inputs is no array: hashable, so that it may select a compiled function."""
+
+    arrays: Any
+    static: tuple[Any, ...]
+    structure: Any
+
+
+@functools.lru_cache(maxsize=REMEMBERED)
+def _slope_and_jacobian(frame: _Frame) -> Any:
+    """The compiled field and Jacobian, found once a walk: comparing frames at each call would cost more than they do."""
+
+    @jax.jit
+    def evaluate(leaves: list[Any], t: Any, y: Any) -> tuple[Any, Any]:
+        static = jax.tree.unflatten(frame.structure, frame.static)
+        system, y0, inputs = eqx.combine(jax.tree.unflatten(frame.arrays, leaves), static)
+        _, unravel = ravel_pytree(system.encode(y0))
+
+        def field(y: Any) -> Any:
+            return ravel_pytree(system.vector_field(t, unravel(y), at_time(inputs, t)))[0]
+
+        slope, push = jax.linearize(field, y)
+        return slope, jax.vmap(push, out_axes=1)(jnp.eye(y.size, dtype=y.dtype))
+
+    return evaluate
+
+
+def _walk(frame: _Frame, leaves: list[Any], start: Any, t0: float, t1: float) -> Stiffness | NotProbed:
+    """Linearly implicit Euler steps, as long as a coarse error estimate allows.
+
+    Where they are much longer than the stability of an explicit method would allow, the system is stiff.
+    """
+    dtype, budget, evaluate = start.dtype, MOST_JACOBIANS, _slope_and_jacobian(frame)
+
+    def look(t: float, y: Any) -> tuple[Any, Any]:
+        slope, jacobian = evaluate(leaves, np.asarray(t, dtype), np.asarray(y, dtype))
+        return np.asarray(slope, float), np.asarray(jacobian, float)
+
+    try:
+        with np.errstate(all="ignore"):
+            y, t, walked = np.asarray(start, float), t0, []
+            slope, jacobian = look(t, y)
+            size = np.abs(y)
+            h = _first_step(size, slope, t1 - t0)
+            while t < t1 and budget > 0:
+                budget -= 1
+                h = min(h, t1 - t)
+                end, error, ahead = _step(look, t, y, h, slope, jacobian, size)
+                if not math.isfinite(error):
+                    h *= 0.1
+                    continue
+                factor = min(5.0, max(0.2, 0.9 * math.sqrt(WALK_TOLERANCE / max(error, 1e-12))))
+                if error <= WALK_TOLERANCE:
+                    walked.append((h, *_rates(jacobian)))
+                    t, y, (slope, jacobian) = t + h, end, ahead
+                    size = np.maximum(size, np.abs(y))
+                h = min(h * factor, (t1 - t0) / 10)
+    except (np.linalg.LinAlgError, FloatingPointError):
+        return NotProbed("the stiffness probe met a singular Jacobian")
+    if not walked or not np.all(np.isfinite(walked)):
+        return NotProbed("the stiffness probe met values that are not finite")
+    lengths, decay, turning = np.array(walked).T
+    whole = (t1 - t0) / lengths.sum()
+    # The walk's own damping may calm a swing that the solution keeps; one step a radian follows it.
+    accuracy = max(float(len(walked)), float(lengths @ turning))
+    return Stiffness(whole * float(lengths @ decay) / STABILITY_REACH, whole * accuracy)
+
+
+def _first_step(size: Any, slope: Any, span: float) -> float:
+    rate = np.max(np.abs(slope)) / max(np.max(size), 1e-300)
+    return min(0.05 * span, 0.1 / rate) if math.isfinite(rate) and rate > 0 else 0.05 * span
+
+
+def _step(look: Any, t: float, y: Any, h: float, slope: Any, jacobian: Any, size: Any) -> tuple[Any, float, Any]:
+    """The state after a step, its error relative to the size of the states, and what the field looks like there."""
+    identity = np.eye(y.size)
+    matrix = identity - h * jacobian
+    change = np.linalg.solve(matrix, h * slope)
+    end = y + change
+    ahead = look(t + h, end)
+    # The part of the change that curvature makes, filtered so that components already at rest do not count ...
+    curved = np.linalg.solve(matrix, change - h * slope)
+    # ... and what one further Newton iteration would correct.
+    missed = np.linalg.solve(identity - h * ahead[1], h * ahead[0] - change)
+    scale = np.maximum(size, np.abs(end))
+    scale = np.maximum(scale, SMALLEST_SHARE * np.max(scale)) + 1e-300
+    return end, float(np.max(np.maximum(np.abs(curved), np.abs(missed)) / scale)), ahead
+
+
+def _rates(jacobian: Any) -> tuple[float, float]:
+    """The fastest rate of decay, which limits an explicit step by stability, and the fastest swing that is hardly damped."""
+    rates = np.linalg.eigvals(jacobian)
+    swings = np.where(-rates.real < 0.3 * np.abs(rates.imag), np.abs(rates.imag), 0.0)
+    return max(0.0, float(np.max(-rates.real))), float(np.max(swings))

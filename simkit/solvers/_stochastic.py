@@ -1,0 +1,193 @@
+"""Steppers for stochastic systems."""
+
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
+
+import diffrax
+import jax
+import jax.numpy as jnp
+
+from .._errors import ArgumentError
+from ..core import StochasticSystem, System
+from ._stepper import Stepper
+
+if TYPE_CHECKING:
+    from typing import ClassVar as AbstractClassVar
+else:
+    from equinox import AbstractClassVar
+
+
+class AbstractStochasticStepper(Stepper):
+    """One step of dy = f dt + g dW; the terms are a MultiTerm of drift and diffusion.
+
+    Beside what a `Stepper` states, the method says how it reads the equation (`interpretation`), which kinds of noise it
+    serves (`noise_kinds`), and what it must know of the Brownian path over a step (`levy_area`). Steps are fixed.
+    """
+
+    interpretation: AbstractClassVar[Literal["ito", "stratonovich"]]
+    noise_kinds: AbstractClassVar[tuple[str, ...]]
+    levy_area: AbstractClassVar[type]
+    interpolation_cls: ClassVar[Any] = diffrax.LocalLinearInterpolation
+
+    def init(self, terms: Any, t0: Any, t1: Any, y0: Any, args: Any) -> None:
+        return None
+
+
+def _add(y: Any, *increments: Any) -> Any:
+    return jax.tree.map(lambda leaf, *changes: sum(changes, leaf), y, *increments)
+
+
+def _scaled(factor: Any, tree: Any) -> Any:
+    return jax.tree.map(lambda leaf: factor * leaf, tree)
+
+
+def _result(y0: Any, y1: Any) -> Any:
+    return y1, None, {"y0": y0, "y1": y1}, None, diffrax.RESULTS.successful
+
+
+class EulerMaruyama(AbstractStochasticStepper):
+    r"""The method of Euler and Maruyama, $y_1 = y_0 + f h + g\, \Delta W$, for Ito equations with any noise.
+
+    Strong order 1/2 (1 where the noise is additive), weak order 1. A good step is a hundredth of the fastest time scale.
+
+    Maruyama (1955), Rend. Circ. Mat. Palermo 4:48; Kloeden and Platen (1992), Numerical Solution of Stochastic Differential
+    Equations, section 10.2.
+    """
+
+    family: ClassVar[type[System]] = StochasticSystem
+    adaptive: ClassVar[bool] = False
+    stiff: ClassVar[bool] = False
+    evaluations: ClassVar[int] = 1
+    interpretation: ClassVar[Literal["ito", "stratonovich"]] = "ito"
+    noise_kinds: ClassVar[tuple[str, ...]] = ("additive", "diagonal", "general")
+    levy_area: ClassVar[type] = diffrax.BrownianIncrement
+
+    def order(self, terms: Any) -> int:
+        return 1
+
+    def strong_order(self, terms: Any) -> float:
+        return 0.5
+
+    def step(self, terms: Any, t0: Any, t1: Any, y0: Any, args: Any, solver_state: Any, made_jump: Any):
+        drift, noise = terms.terms
+        change = _scaled(t1 - t0, drift.vf(t0, y0, args))
+        return _result(y0, _add(y0, change, noise.prod(noise.vf(t0, y0, args), noise.contr(t0, t1))))
+
+
+class Milstein(AbstractStochasticStepper):
+    r"""Milstein's method for Ito equations with diagonal noise, of strong order 1:
+
+    $$y_1 = y_0 + f h + g\, \Delta W + \tfrac{1}{2} g\, g' (\Delta W^2 - h)$$
+
+    with the derivative g' of each component's diffusion by that component. A good step is a hundredth of the fastest time
+    scale. The step raises an `ArgumentError` where the diffusion does not have the shape of the state.
+
+    Milstein (1974), Theory Probab. Appl. 19:557, doi:10.1137/1119062; Kloeden and Platen (1992), section 10.3.
+    """
+
+    family: ClassVar[type[System]] = StochasticSystem
+    adaptive: ClassVar[bool] = False
+    stiff: ClassVar[bool] = False
+    evaluations: ClassVar[int] = 1
+    interpretation: ClassVar[Literal["ito", "stratonovich"]] = "ito"
+    noise_kinds: ClassVar[tuple[str, ...]] = ("additive", "diagonal")
+    levy_area: ClassVar[type] = diffrax.BrownianIncrement
+
+    def order(self, terms: Any) -> int:
+        return 1
+
+    def strong_order(self, terms: Any) -> float:
+        return 1.0
+
+    def step(self, terms: Any, t0: Any, t1: Any, y0: Any, args: Any, solver_state: Any, made_jump: Any):
+        (drift, noise), h = terms.terms, t1 - t0
+        dw = noise.contr(t0, t1)
+        if jax.tree.structure(dw) != jax.tree.structure(y0) or any(
+            a.shape != b.shape for a, b in zip(jax.tree.leaves(dw), jax.tree.leaves(y0), strict=True)
+        ):
+            raise ArgumentError(
+                "`Milstein` needs a Wiener process of its own for each component, but the diffusion returns a further axis of "
+                "processes that drive all components. Take `EulerMaruyama`."
+            )
+        diffusion = noise.vf(t0, y0, args)
+        # With diagonal noise the Jacobian of g is diagonal, so that its product with g is g g', component by component.
+        _, curvature = jax.jvp(lambda y: noise.vf(t0, y, args), (y0,), (diffusion,))
+        correction = jax.tree.map(lambda c, w: 0.5 * c * (w * w - h), curvature, dw)
+        return _result(y0, _add(y0, _scaled(h, drift.vf(t0, y0, args)), noise.prod(diffusion, dw), correction))
+
+
+class StratonovichHeun(AbstractStochasticStepper):
+    r"""Heun's method for Stratonovich equations with any noise:
+
+    $$\tilde y = y_0 + f_0 h + g_0 \Delta W, \qquad
+    y_1 = y_0 + \tfrac{1}{2} (f_0 + \tilde f) h + \tfrac{1}{2} (g_0 + \tilde g) \Delta W$$
+
+    Strong order 1 where the noise commutes (additive, diagonal, one process), else 1/2. A good step is a hundredth of the
+    fastest time scale.
+
+    Rumelin (1982), SIAM J. Numer. Anal. 19:604, doi:10.1137/0719041.
+    """
+
+    family: ClassVar[type[System]] = StochasticSystem
+    adaptive: ClassVar[bool] = False
+    stiff: ClassVar[bool] = False
+    evaluations: ClassVar[int] = 2
+    interpretation: ClassVar[Literal["ito", "stratonovich"]] = "stratonovich"
+    noise_kinds: ClassVar[tuple[str, ...]] = ("additive", "diagonal", "general")
+    levy_area: ClassVar[type] = diffrax.BrownianIncrement
+
+    def order(self, terms: Any) -> int:
+        return 1
+
+    def strong_order(self, terms: Any) -> float:
+        return 0.5
+
+    def step(self, terms: Any, t0: Any, t1: Any, y0: Any, args: Any, solver_state: Any, made_jump: Any):
+        (drift, noise), h = terms.terms, t1 - t0
+        dw = noise.contr(t0, t1)
+
+        def change(t: Any, y: Any) -> Any:
+            return _add(_scaled(h, drift.vf(t, y, args)), noise.prod(noise.vf(t, y, args), dw))
+
+        first = change(t0, y0)
+        second = change(t1, _add(y0, first))
+        return _result(y0, _add(y0, _scaled(0.5, first), _scaled(0.5, second)))
+
+
+class SRA1(AbstractStochasticStepper):
+    r"""Rossler's stochastic Runge-Kutta method for additive noise, of strong order 3/2:
+
+    $$y_1 = y_0 + \tfrac{h}{3} f(t_0, y_0) + \tfrac{2h}{3} f(t_0 + \tfrac{3}{4} h, Y_2) + g(t_1) (\Delta W - Z) + g(t_0) Z,
+    \qquad Y_2 = y_0 + \tfrac{3}{4} h f(t_0, y_0) + \tfrac{3}{2} g(t_1) Z$$
+
+    where $Z = h^{-1} \int_{t_0}^{t_1} (W_s - W_{t_0})\, ds$ comes with the Brownian path. Additive noise is the same in Ito's and
+    in Stratonovich's reading. A good step is a fiftieth of the fastest time scale.
+
+    Rossler (2010), SIAM J. Numer. Anal. 48:922, doi:10.1137/09076636X, the scheme SRA1.
+    """
+
+    family: ClassVar[type[System]] = StochasticSystem
+    adaptive: ClassVar[bool] = False
+    stiff: ClassVar[bool] = False
+    evaluations: ClassVar[int] = 2
+    interpretation: ClassVar[Literal["ito", "stratonovich"]] = "ito"
+    noise_kinds: ClassVar[tuple[str, ...]] = ("additive",)
+    levy_area: ClassVar[type] = diffrax.SpaceTimeLevyArea
+
+    def order(self, terms: Any) -> int:
+        return 2
+
+    def strong_order(self, terms: Any) -> float:
+        return 1.5
+
+    def step(self, terms: Any, t0: Any, t1: Any, y0: Any, args: Any, solver_state: Any, made_jump: Any):
+        (drift, noise), h = terms.terms, t1 - t0
+        increment = noise.contr(t0, t1, use_levy=True)
+        dw = increment.W
+        mean = jax.tree.map(lambda w, area: 0.5 * w + area, dw, increment.H)
+        start, end = noise.vf(t0, y0, args), noise.vf(t1, y0, args)
+        slope = drift.vf(t0, y0, args)
+        stage = _add(y0, _scaled(0.75 * h, slope), _scaled(1.5, noise.prod(end, mean)))
+        later = drift.vf(t0 + 0.75 * h, stage, args)
+        forced = noise.prod(end, jax.tree.map(jnp.subtract, dw, mean))
+        y1 = _add(y0, _scaled(h / 3, slope), _scaled(2 * h / 3, later), forced, noise.prod(start, mean))
+        return _result(y0, y1)
