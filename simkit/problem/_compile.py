@@ -1,5 +1,6 @@
 """From experiments to padded arrays, with the checks that need all of them at once."""
 
+import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -9,6 +10,7 @@ from jaxtyping import Array
 
 from .._errors import ArgumentError, check_known
 from ..core import Setup, StaticSystem, StochasticSystem, as_float_array, as_signals
+from ..engine import Adaptive, Fixed, Method
 from ._experiment import Experiment, check_domain
 
 
@@ -78,3 +80,27 @@ def padded_data(experiments: Sequence[Experiment], length: int) -> tuple[dict[st
         if any(name in e.errors for e in experiments):
             errors[name] = as_float_array(sizes)
     return data, errors
+
+
+def longest_step(method: Method, times: np.ndarray, static: bool) -> float:
+    """The longest step of a fixed rule; infinite where the step adapts."""
+    if static or isinstance(method.step, Adaptive):
+        return math.inf
+    return float(np.diff(times, axis=1).max()) / method.step.substeps
+
+
+def refined(method: Method, rows: Array, longest: float, labels: Sequence[str]) -> Method:
+    """The method for other times, its fixed steps as long as before; the times are checked where they are known."""
+    known = not isinstance(rows, jax.core.Tracer)
+    if known and (gaps := np.diff(np.asarray(rows), axis=1)).size and gaps.min() < 0:
+        row = int(np.argmin(gaps.min(axis=1)))
+        raise ArgumentError(
+            f"Argument `times` must increase and must not begin before the start of an experiment, but those of `{labels[row]}`, "
+            f"which starts at {float(rows[row, 0]):g}, do not."
+        )
+    if isinstance(method.step, Adaptive):
+        return method
+    if not known:
+        raise ArgumentError("Argument `times` must be known while tracing where steps are fixed, but it is traced.")
+    substeps = math.ceil(float(gaps.max()) / longest - 1e-6)
+    return Method(method.solver, Fixed(max(1, substeps)), method.reason)

@@ -1,6 +1,5 @@
 """Problem: data, unknowns and noise compiled to arrays."""
 
-import math
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
@@ -24,7 +23,7 @@ from ..core import (
 )
 from ..engine import Adaptive, Fixed, Gradient, Method, integrate, resolve
 from ..solvers import Stepper
-from ._compile import check_arguments, experiment_setup, padded_data, padded_times
+from ._compile import check_arguments, experiment_setup, longest_step, padded_data, padded_times, refined
 from ._experiment import Condition, Experiment, Observable
 from ._free import Free, unknown
 from ._noise import AbstractNoise
@@ -119,7 +118,7 @@ class Problem(eqx.Module):
             step=step,
             inputs=setups[longest].inputs,
         )
-        self.longest = _longest_step(self.method, np.asarray(self.times), static)
+        self.longest = longest_step(self.method, np.asarray(self.times), static)
         _check_outputs(self)
 
     # ---- predictions ----
@@ -135,27 +134,22 @@ class Problem(eqx.Module):
         )
         return base.put({path: values[index] for path, values in self._values(theta).items()})
 
-    def trajectories(
-        self, theta: Float[Array, " parameters"], times: Any = None, gradient: Gradient | None = None
-    ) -> Trajectory:
-        """The trajectories of all experiments at `times` (by default those of the data) with a leading experiment axis."""
-        return self._solve(theta, times, gradient)[1]
+    def trajectories(self, theta: Float[Array, " parameters"], gradient: Gradient | None = None) -> Trajectory:
+        """The trajectories of all experiments at their start and the times of the data, with a leading experiment axis."""
+        return self._solve(theta, gradient)[1]
 
     def heads(
-        self, theta: Float[Array, " parameters"], *, times: Any = None, gradient: Gradient | None = None
+        self, theta: Float[Array, " parameters"], *, gradient: Gradient | None = None
     ) -> tuple[Heads, Int[Array, " experiments"]]:
-        """For every output with data the location and the noise model of every datum, and one status an experiment.
-
-        With `times` the same at other times, without the known relative sizes of the scatter (`errors`).
-        """
-        setups, trajectories = self._solve(theta, times, gradient)
+        """For every output with data the location and the noise model of every datum, and one status an experiment."""
+        setups, trajectories = self._solve(theta, gradient)
         located = self._measure(setups, trajectories)
         spread = eqx.filter_vmap(lambda leaf, x: jnp.broadcast_to(leaf, x.shape))
         heads: Heads = {}
         for name in self.data:
             location = located[name]
             noise = jax.tree.map(lambda leaf, x=location: spread(leaf, x), setups.noise[name])
-            if name in self.errors and times is None:
+            if name in self.errors:
                 noise = eqx.tree_at(lambda n: n.scale, noise, noise.scale * self.errors[name])
             heads[name] = location, noise
         return heads, trajectories.status
@@ -165,8 +159,8 @@ class Problem(eqx.Module):
 
         NaN from the time of a failure on.
         """
-        setups, trajectories = self._solve(theta, times, None)
-        return self._measure(setups, trajectories, hold=False)
+        asked = self if times is None else self.at(times)
+        return asked._measure(*asked._solve(theta, None), hold=False)
 
     # ---- log densities ----
 
@@ -231,6 +225,22 @@ class Problem(eqx.Module):
             return jnp.where(seen.reshape(seen.shape + (1,) * (values.ndim - 2)), values, jnp.nan)
 
         return eqx.tree_at(lambda p: p.data, self, {name: hide(values) for name, values in self.data.items()})
+
+    def at(self, times: Any) -> "Problem":
+        """The same problem asked at other times, without data: for predictions.
+
+        **Arguments:** `times`, shape `(times,)` for all experiments or `(experiments, times)`; not before an experiment's start,
+        and known while tracing where steps are fixed.
+        """
+        wanted = jnp.asarray(times, self.times.dtype)
+        static = isinstance(self.base.system, StaticSystem)
+        if wanted.ndim == self.times.ndim - 1:
+            wanted = jnp.broadcast_to(wanted, (len(self.labels), *wanted.shape))
+        rows = wanted if static else jnp.concatenate([self.times[:, :1], wanted], axis=1)
+        count = wanted.shape[1]
+        data = {name: jnp.full((x.shape[0], count, *x.shape[2:]), jnp.nan, x.dtype) for name, x in self.data.items()}
+        method = self.method if static else refined(self.method, rows, self.longest, self.labels)
+        return eqx.tree_at(lambda p: (p.times, p.data, p.errors, p.method), self, (rows, data, {}, method))
 
     def with_data(self, data: Mapping[str, Array]) -> "Problem":
         """The same problem with other data of the same shape, by output name; what is missing stays missing."""
@@ -308,41 +318,15 @@ class Problem(eqx.Module):
 
         return {path: pick(*row) for path, row in self.table.items()}
 
-    def _solve(self, theta: Array, times: Any, gradient: Gradient | None) -> tuple[Setup, Trajectory]:
+    def _solve(self, theta: Array, gradient: Gradient | None) -> tuple[Setup, Trajectory]:
         """Setups and trajectories of all experiments, with a leading experiment axis."""
         gradient = gradient or self.default_gradient
-        rows, method = (self.times, self.method) if times is None else self._asked(times)
 
         def one(y0: Any, inputs: Any, times: Array, values: dict[str, Array]) -> tuple[Setup, Trajectory]:
             setup = Setup(self.base.system, y0, inputs, self.base.noise).put(values)
-            return setup, integrate(Setup(setup.system, setup.y0, setup.inputs), times, method, gradient=gradient)
+            return setup, integrate(Setup(setup.system, setup.y0, setup.inputs), times, self.method, gradient=gradient)
 
-        return eqx.filter_vmap(one)(self.base.y0, self.base.inputs, rows, self._values(theta))
-
-    def _asked(self, times: Any) -> tuple[Array, Method]:
-        """Times at which predictions are wanted, with the experiments' own starts in front, and steps as long as before."""
-        wanted = jnp.asarray(times, self.times.dtype)
-        count = len(self.labels)
-        wanted = jnp.broadcast_to(wanted, (count, *wanted.shape)) if wanted.ndim == 1 else wanted
-        if isinstance(self.base.system, StaticSystem):
-            return wanted, self.method
-        early = (
-            np.asarray(wanted)[:, 0] < np.asarray(self.times)[:, 0]
-            if not _traced(wanted, self.times)
-            else np.zeros(1, bool)
-        )
-        if early.any():
-            raise ArgumentError(
-                f"Argument `times` must not begin before the start of an experiment, but `{self.labels[int(np.argmax(early))]}` "
-                f"starts at {float(self.times[int(np.argmax(early)), 0]):g} and the first time is {float(wanted[0, 0]):g}."
-            )
-        rows = jnp.concatenate([self.times[:, :1], wanted], axis=1)
-        if isinstance(self.method.step, Adaptive):
-            return rows, self.method
-        if _traced(rows):
-            raise ArgumentError("Argument `times` must be known while tracing where steps are fixed, but it is traced.")
-        substeps = math.ceil(float(np.diff(np.asarray(rows), axis=1).max()) / self.longest - 1e-6)
-        return rows, Method(self.method.solver, Fixed(max(1, substeps)), self.method.reason)
+        return eqx.filter_vmap(one)(self.base.y0, self.base.inputs, self.times, self._values(theta))
 
     def _measure(self, setups: Setup, trajectories: Trajectory, hold: bool = True) -> dict[str, Array]:
         """Outputs and observables by experiment; with `hold` a failed experiment's are 1, so that no NaN reaches a density."""
@@ -390,12 +374,6 @@ def _traced(*values: Any) -> bool:
     return any(isinstance(value, jax.core.Tracer) for value in values)
 
 
-def _longest_step(method: Method, times: np.ndarray, static: bool) -> float:
-    if static or isinstance(method.step, Adaptive):
-        return math.inf
-    return float(np.diff(times, axis=1).max()) / method.step.substeps
-
-
 def _describe_step(method: Method) -> str:
     step = method.step
     if isinstance(step, Adaptive):
@@ -406,7 +384,7 @@ def _describe_step(method: Method) -> str:
 def _check_outputs(problem: Problem) -> None:
     """Every output with data exists and has the shape of its data."""
     theta = jnp.ones((len(problem.names),), problem.times.dtype)
-    shapes: Callable[..., Any] = lambda theta: problem._measure(*problem._solve(theta, None, None), hold=False)
+    shapes: Callable[..., Any] = lambda theta: problem._measure(*problem._solve(theta, None), hold=False)
     found = jax.eval_shape(shapes, theta)
     for name, values in problem.data.items():
         check_known(name, found, "output")

@@ -1,0 +1,90 @@
+"""An affine-invariant ensemble sampler: many walkers, no gradients."""
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, PRNGKeyArray
+
+from ._diagnostics import describe_quality
+from ._posterior import Posterior
+from ._target import Target
+
+
+class EnsembleSampler(eqx.Module):
+    """Walkers that propose along the lines between each other (the stretch move): needs no gradients and no tuning.
+
+    Good for up to some ten parameters, and for likelihoods without useful gradients. A chain of the result is one walker;
+    draws are thinned, so that `draws` of each walker are kept.
+
+    **Arguments:** `walkers` (even, at least twice the parameters; by default four times), `thin` (moves between two draws
+    that are kept) and `stretch` (the length of a proposal; 2 is the usual value).
+
+    **Reference:** Goodman & Weare (2010), doi:10.2140/camcos.2010.5.65; in parallel as in Foreman-Mackey et al. (2013),
+    doi:10.1086/670067.
+    """
+
+    walkers: int | None = eqx.field(static=True, default=None)
+    thin: int = eqx.field(static=True, default=10)
+    stretch: float = eqx.field(static=True, default=2.0)
+
+
+def sample_ensemble(
+    target: Target,
+    method: EnsembleSampler,
+    center: Array,
+    covariance: Array,
+    chains: int,
+    draws: int,
+    warmup: int,
+    key: PRNGKeyArray,
+) -> Posterior:
+    """Draws by the stretch move, started around the fit."""
+    size = center.shape[0]
+    walkers = max(method.walkers or 4 * size, 2 * size, chains, 4)
+    walkers += walkers % 2
+    place, run = jax.random.split(key)
+    begin = jax.random.multivariate_normal(place, center, 0.25 * covariance, (walkers,)).astype(center.dtype)
+    us, density, accepted = _run(target, method, begin, run, warmup, draws)
+    theta = jax.vmap(jax.vmap(target.coordinates.natural))(us)
+    volume = jax.vmap(jax.vmap(target.coordinates.log_volume))(us)
+    none = jnp.zeros(density.shape, bool)
+    names, problem = target.problem.names, target.problem
+    steps = jnp.full(density.shape, method.thin)
+    units = tuple(problem.unit(name) for name in names)
+    warnings = tuple(describe_quality(theta, none))
+    return Posterior(theta, density - volume, none, steps, accepted, names, units, "stretch-move ensemble", warnings)
+
+
+@eqx.filter_jit
+def _run(target: Target, method: EnsembleSampler, begin: Array, key: PRNGKeyArray, warmup: int, draws: int):
+    walkers, size = begin.shape
+    half = walkers // 2
+    densities = jax.vmap(target.log_density)
+
+    def move(movers: Array, density: Array, others: Array, key: PRNGKeyArray) -> tuple[Array, Array, Array]:
+        length, partner, accept = jax.random.split(key, 3)
+        a = method.stretch
+        z = ((a - 1) * jax.random.uniform(length, (half,), begin.dtype) + 1) ** 2 / a
+        other = others[jax.random.randint(partner, (half,), 0, half)]
+        proposal = other + z[:, None] * (movers - other)
+        new = densities(proposal)
+        ratio = (size - 1) * jnp.log(z) + new - density
+        taken = jnp.log(jax.random.uniform(accept, (half,), begin.dtype)) < ratio
+        return jnp.where(taken[:, None], proposal, movers), jnp.where(taken, new, density), taken
+
+    def sweep(state: tuple[Array, Array], key: PRNGKeyArray):
+        us, density = state
+        one, two = jax.random.split(key)
+        first, first_density, taken = move(us[:half], density[:half], us[half:], one)
+        second, second_density, also = move(us[half:], density[half:], first, two)
+        state = jnp.concatenate([first, second]), jnp.concatenate([first_density, second_density])
+        return state, jnp.concatenate([taken, also])
+
+    def kept(state: tuple[Array, Array], key: PRNGKeyArray):
+        state, taken = jax.lax.scan(sweep, state, jax.random.split(key, method.thin))
+        return state, (*state, jnp.mean(taken, axis=0, dtype=begin.dtype))
+
+    rounds = -(-warmup // method.thin) + draws
+    _, (us, density, accepted) = jax.lax.scan(kept, (begin, densities(begin)), jax.random.split(key, rounds))
+    last = lambda x: jnp.moveaxis(x[-draws:], 0, 1)
+    return last(us), last(density), last(accepted)

@@ -1,0 +1,103 @@
+"""Normal approximations of the posterior: from the fit's covariance, or by variational inference."""
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpyro
+import numpyro.distributions as dist
+import optax
+from jaxtyping import Array, Float, PRNGKeyArray
+from numpyro.infer import SVI, Trace_ELBO
+from numpyro.infer.autoguide import AutoMultivariateNormal
+
+from ._posterior import Posterior
+from ._target import Target
+
+
+class Laplace(eqx.Module):
+    """A normal distribution around the fit's optimum with its covariance, in unconstrained coordinates. Instant, and exact
+    for a posterior that is normal there."""
+
+
+class Variational(eqx.Module):
+    """Stochastic variational inference through NumPyro: the normal distribution, with full covariance in unconstrained
+    coordinates, that is closest to the posterior in the sense of Kullback and Leibler.
+
+    **Arguments:** `steps` of the Adam optimiser, its `learning_rate`, and `particles` (draws per estimate of the objective).
+
+    **Reference:** Kucukelbir et al. (2017), Journal of Machine Learning Research 18:14.
+    """
+
+    steps: int = eqx.field(static=True, default=2000)
+    learning_rate: float = eqx.field(static=True, default=0.01)
+    particles: int = eqx.field(static=True, default=4)
+
+
+def sample_laplace(
+    target: Target, method: Laplace, center: Array, covariance: Array, chains: int, draws: int, key: PRNGKeyArray
+) -> Posterior:
+    """Independent draws of the normal approximation."""
+    us = jax.random.multivariate_normal(key, center, covariance, (chains, draws)).astype(center.dtype)
+    return _as_posterior(target, us, "Laplace approximation", ())
+
+
+def sample_variational(
+    target: Target, method: Variational, center: Array, covariance: Array, chains: int, draws: int, key: PRNGKeyArray
+) -> Posterior:
+    """Independent draws of the fitted normal distribution. The optimiser moves in the coordinates that the Laplace
+    approximation whitens, so that one learning rate serves every problem."""
+    root = jnp.linalg.cholesky(covariance)
+    fit, draw = jax.random.split(key)
+    white, losses = _fit_guide(target, method, center, root, fit, draw, chains * draws)
+    us = (center + white @ root.T).reshape(chains, draws, -1)
+    tail = losses[-max(10, method.steps // 10) :]
+    drift = float(jnp.mean(tail[: tail.size // 2]) - jnp.mean(tail[tail.size // 2 :]))
+    noise = float(jnp.std(tail)) / max(1, tail.size // 2) ** 0.5
+    warnings: tuple[str, ...] = (
+        "A normal approximation: its tails and correlations are not checked by any diagnostic here.",
+    )
+    if not bool(jnp.all(jnp.isfinite(tail))) or drift > max(0.05, 4 * noise):
+        warnings += (f"The objective was still falling, by {drift:.2g} over the last steps: raise `steps`.",)
+    return _as_posterior(target, us, "variational inference", warnings)
+
+
+@eqx.filter_jit
+def _fit_guide(
+    target: Target, method: Variational, center: Array, root: Array, fit: PRNGKeyArray, draw: PRNGKeyArray, count: int
+) -> tuple[Float[Array, "draws parameters"], Float[Array, " steps"]]:
+    size = center.shape[0]
+
+    def model() -> None:
+        flat = dist.ImproperUniform(dist.constraints.real_vector, (), (size,))
+        white = numpyro.sample("white", flat)
+        density = target.log_density(center + root @ white)
+        # A failed simulation must repel the guide and keep its gradient finite.
+        numpyro.factor("posterior", jnp.where(jnp.isfinite(density), density, -1e6))
+
+    guide = AutoMultivariateNormal(
+        model, init_loc_fn=numpyro.infer.init_to_value(values={"white": jnp.zeros(size)}), init_scale=0.8
+    )
+    svi = SVI(model, guide, optax.adam(method.learning_rate), Trace_ELBO(num_particles=method.particles))
+    state = svi.init(fit)
+
+    def one(state, _):
+        return svi.update(state)
+
+    state, losses = jax.lax.scan(one, state, None, length=method.steps)
+    draws = guide.sample_posterior(draw, svi.get_params(state), sample_shape=(count,))
+    return draws["white"], losses
+
+
+def _as_posterior(target: Target, us: Array, method: str, warnings: tuple[str, ...]) -> Posterior:
+    theta = jax.vmap(jax.vmap(target.coordinates.natural))(us)
+    density = _natural_density(target, us.reshape(-1, us.shape[-1])).reshape(us.shape[:2])
+    none = jnp.zeros(us.shape[:2], bool)
+    zeros = jnp.zeros(us.shape[:2], int)
+    problem = target.problem
+    units = tuple(problem.unit(name) for name in problem.names)
+    return Posterior(theta, density, none, zeros, jnp.zeros_like(density), problem.names, units, method, warnings)
+
+
+@eqx.filter_jit
+def _natural_density(target: Target, us: Array) -> Array:
+    return jax.lax.map(lambda u: target.log_density(u) - target.coordinates.log_volume(u), us)

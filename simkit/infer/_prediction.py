@@ -1,0 +1,105 @@
+"""predict: what a posterior, or a prior, says about data."""
+
+from typing import Any
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Float, Int, PRNGKeyArray
+
+from .._errors import ArgumentError, check_known
+from ..core import StaticSystem, Status
+from ..engine import over_members
+from ..problem import Problem
+from ._posterior import Posterior
+
+
+class Prediction(eqx.Module):
+    """Predicted curves and predicted data, one for every draw.
+
+    - `times`: shape `(experiment, time)`; for a static system the predictors.
+    - `curves`: output name -> predicted locations, shape `(draw, experiment, time, ...)`.
+    - `samples`: the same with the scatter of new data. Both are NaN where a simulation failed.
+    - `failed`: how many simulations failed.
+    """
+
+    times: Float[Array, "experiment time ..."]
+    curves: dict[str, Float[Array, "draw experiment time ..."]]
+    samples: dict[str, Float[Array, "draw experiment time ..."]]
+    failed: Int[Array, ""]
+    labels: tuple[str, ...] = eqx.field(static=True)
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The outputs that are predicted."""
+        return tuple(self.curves)
+
+    def band(self, name: str, level: float = 0.9, noisy: bool = True) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """Lower end, median and upper end of the central interval at every time, of new data or (not noisy) of the curve."""
+        check_known(name, self.names, "predicted output")
+        if not 0 < level < 1:
+            raise ArgumentError(f"Argument `level` must lie between 0 and 1, but it is {level!r}.")
+        values = np.asarray((self.samples if noisy else self.curves)[name])
+        good = values[np.isfinite(values.reshape(values.shape[0], -1)).all(axis=1)]
+        if not len(good):
+            raise ArgumentError("No draw could be simulated at these times, so there is no band. Shorten the horizon.")
+        lower, middle, upper = np.quantile(good, [0.5 - level / 2, 0.5, 0.5 + level / 2], axis=0)
+        return lower, middle, upper
+
+    def __repr__(self) -> str:
+        if isinstance(self.times, jax.core.Tracer):
+            return f"Prediction(traced, outputs {self.names})"
+        draws = next(iter(self.curves.values())).shape[0]
+        failed = f", {int(self.failed)} simulations failed" if int(self.failed) else ""
+        return (
+            f"Prediction: {', '.join(self.names)} at {self.times.shape[1]} times in {len(self.labels)} experiment(s) from {draws} "
+            f"draws{failed}"
+        )
+
+
+def predict(
+    problem: Problem,
+    draws: Posterior | Float[Array, "draws parameters"] | np.ndarray,
+    times: Any = None,
+    *,
+    key: PRNGKeyArray | None = None,
+    count: int = 400,
+) -> Prediction:
+    """Predictive distribution of the outputs with data, from draws of the posterior or of the prior (`prior_draws`).
+
+    **Arguments:**
+
+    - `draws`: a posterior, or an array of shape `(draws, parameters)` in natural units.
+    - `times`: shape `(times,)` for all experiments or `(experiments, times)`; by default those of the data. They may run
+        past the data, and must not begin before an experiment's start.
+    - `key`: for the scatter of new data and the choice of draws; by default a fixed one.
+    - `count`: at most this many draws are used, spread evenly over the posterior.
+    """
+    theta = draws.flat() if isinstance(draws, Posterior) else jnp.asarray(draws, problem.bounds.dtype)
+    if theta.ndim != 2 or theta.shape[1] != len(problem.names):
+        raise ArgumentError(
+            f"Argument `draws` must have the shape (draws, {len(problem.names)}), but it has {jnp.shape(draws)}."
+        )
+    if theta.shape[0] > count:
+        theta = theta[np.linspace(0, theta.shape[0] - 1, count).round().astype(int)]
+    key = jax.random.key(0) if key is None else key
+    asked = problem if times is None else problem.at(times)
+    curves, samples, status = _predict(asked, theta, jax.random.split(key, theta.shape[0]))
+    shown = asked.times if isinstance(problem.base.system, StaticSystem) else asked.times[:, 1:]
+    return Prediction(shown, curves, samples, jnp.sum(status != Status.OK), problem.labels)
+
+
+@eqx.filter_jit
+def _predict(problem: Problem, theta: Array, keys: PRNGKeyArray) -> Any:
+    def one(problem: Problem, member: Any) -> Any:
+        theta, key = member
+        heads, status = problem.heads(theta)
+        curves, samples = {}, {}
+        for k, (name, (location, noise)) in zip(jax.random.split(key, len(heads)), heads.items(), strict=True):
+            ok = (status == Status.OK).reshape((-1,) + (1,) * (location.ndim - 1))
+            curves[name] = jnp.where(ok, location, jnp.nan)
+            samples[name] = jnp.where(ok, noise.sample(k, location), jnp.nan)
+        return curves, samples, status
+
+    return over_members(one, problem, (theta, keys))

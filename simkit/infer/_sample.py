@@ -1,0 +1,213 @@
+"""sample: draws from the posterior of a problem."""
+
+import time
+from collections.abc import Callable
+from typing import Any
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, PRNGKeyArray
+
+from .._errors import ArgumentError, SamplingError
+from ..fitting import FitResult, fit
+from ..problem import Problem
+from ._diagnostics import describe_quality, stuck_chains
+from ._ensemble import EnsembleSampler, sample_ensemble
+from ._laplace import Laplace, Variational, sample_laplace, sample_variational
+from ._nuts import NUTS, Chains, Start, advance, first_states
+from ._posterior import Posterior
+from ._target import Target, target_of
+
+Method = NUTS | EnsembleSampler | Laplace | Variational
+
+RESTARTS = 2
+"""How often stuck chains are started again before the result is refused."""
+
+
+def sample(
+    problem: Problem,
+    *,
+    method: Method | None = None,
+    chains: int = 4,
+    draws: int = 500,
+    warmup: int = 300,
+    start: FitResult | None = None,
+    key: PRNGKeyArray,
+    progress: bool = False,
+) -> Posterior:
+    """Draw from the posterior distribution of a problem's free parameters.
+
+    **Arguments:**
+
+    - `problem`: the problem. Every free parameter needs a prior, or two finite bounds between which it is flat.
+    - `method`: `NUTS()` by default; `EnsembleSampler()` needs no gradients, `Variational()` and `Laplace()` approximate.
+    - `chains`, `draws`, `warmup`: independent chains, draws kept from each, and draws before that which tune the sampler.
+        Four chains of 500 after 300 are good values where a fit supplies the mass matrix.
+    - `start`: a fit of the same problem: chains begin around its optimum, with its covariance as mass matrix. Without one
+        the problem is fitted first.
+    - `key`: a random key; the same key gives the same draws.
+    - `progress`: print a line a block of draws.
+
+    **Returns:** a `Posterior`; its `warnings` say what to know before trusting it.
+
+    **Raises:** a `SamplingError` when chains stay stuck after they were started again: such chains must not be averaged.
+    """
+    method = NUTS() if method is None else method
+    _check_counts(chains=chains, draws=draws, warmup=warmup)
+    target = target_of(problem, "reverse" if isinstance(method, Variational) else None)
+    fit_key, run_key = jax.random.split(key)
+    start = fit(problem, key=fit_key) if start is None else start
+    if start.names != problem.names:
+        raise ArgumentError(
+            f"Argument `start` must be a fit of the same problem, with the parameters {problem.names}, but it has {start.names}."
+        )
+    # NumPyro's kernels rely on JAX's standard promotion, whatever the caller has set.
+    with jax.numpy_dtype_promotion("standard"), jax.numpy_rank_promotion("allow"):
+        center, covariance = _laplace_start(target, start)
+        if isinstance(method, Laplace):
+            return sample_laplace(target, method, center, covariance, chains, draws, run_key)
+        if isinstance(method, Variational):
+            return sample_variational(target, method, center, covariance, chains, draws, run_key)
+        if isinstance(method, EnsembleSampler):
+            return sample_ensemble(target, method, center, covariance, chains, draws, warmup, run_key)
+        return _sample_nuts(target, method, center, covariance, chains, draws, warmup, run_key, progress)
+
+
+def _check_counts(**counts: int) -> None:
+    for name, value in counts.items():
+        if not isinstance(value, int) or value < (0 if name == "warmup" else 1):
+            raise ArgumentError(f"Argument `{name}` must be a positive integer, but it is {value!r}.")
+
+
+def _laplace_start(target: Target, start: FitResult) -> tuple[Array, Array]:
+    """The fit's optimum and covariance in unconstrained coordinates."""
+    problem, coordinates = target.problem, target.coordinates
+    turn = jax.jacfwd(lambda z: coordinates.unconstrained(_strictly_inside(problem, problem.natural(z))))
+    center = coordinates.unconstrained(_strictly_inside(problem, start.estimate))
+    slope = turn(start.z)
+    covariance = slope @ start.covariance @ slope.T
+    size = center.shape[0]
+    usable = bool(np.all(np.isfinite(np.asarray(covariance)))) and bool(np.all(np.diag(np.asarray(covariance)) > 0))
+    if not usable:
+        return center, jnp.eye(size, dtype=center.dtype)
+    # A flat direction has a huge variance; priors bound the posterior, so no coordinate needs more than some ten units.
+    values, vectors = np.linalg.eigh(np.asarray(covariance, float))
+    values = np.clip(values, 1e-12, 1e2)
+    return center, jnp.asarray((vectors * values) @ vectors.T, center.dtype)
+
+
+def _strictly_inside(problem: Problem, theta: Array) -> Array:
+    """A point on a bound, where unconstrained coordinates are infinite, moved a little inside."""
+    lower, upper = problem.bounds.T
+    width = jnp.where(jnp.isfinite(upper - lower), upper - lower, jnp.maximum(jnp.abs(theta), 1e-8))
+    return jnp.clip(theta, lower + 1e-6 * width, upper - 1e-6 * width)
+
+
+def spread_starts(target: Target, center: Array, covariance: Array, count: int, key: PRNGKeyArray) -> Array:
+    """Starting points drawn from the normal approximation, each the best of eight so that none begins where a solve fails."""
+    draw, _ = jax.random.split(key)
+    candidates = jax.random.multivariate_normal(draw, center, covariance, (count, 8)).astype(center.dtype)
+    density = _densities(target, candidates.reshape(count * 8, -1)).reshape(count, 8)
+    # The first candidate that is not hopeless, so that the starts keep their spread.
+    size = center.shape[0]
+    fine = density > jnp.max(density) - (10.0 + 6.0 * np.sqrt(size / 2))
+    chosen = jnp.where(jnp.any(fine, axis=1), jnp.argmax(fine, axis=1), jnp.argmax(density, axis=1))
+    return jnp.take_along_axis(candidates, chosen[:, None, None], axis=1)[:, 0]
+
+
+@eqx.filter_jit
+def _densities(target: Target, us: Array) -> Array:
+    return jax.lax.map(target.log_density, us)
+
+
+def _sample_nuts(
+    target: Target,
+    method: NUTS,
+    center: Array,
+    covariance: Array,
+    chains: int,
+    draws: int,
+    warmup: int,
+    key: PRNGKeyArray,
+    progress: bool,
+) -> Posterior:
+    place, run, again = jax.random.split(key, 3)
+    begin = spread_starts(target, center, covariance, chains, place)
+    report = _reporter(progress, warmup + draws)
+    run_all = lambda u, key: _run_chains(target, method, Start(u, covariance), key, warmup, draws, report)
+    found = run_all(begin, run)
+    warnings: list[str] = []
+    for attempt in range(RESTARTS + 1):
+        stuck = stuck_chains(found.theta, found.log_density)
+        if not stuck:
+            break
+        named = "; ".join(f"chain {chain + 1} ({reason})" for chain, reason in stuck.items())
+        if attempt == RESTARTS or len(stuck) == chains:
+            raise SamplingError(
+                f"Stuck after {attempt} restart(s): {named}. Chains that are stuck must not be averaged with the others. Look at "
+                "the fit's waterfall for several modes, give more informative priors, or reparametrise."
+            )
+        warnings.append(f"Stuck and started again from the others: {named}.")
+        place, run, again = jax.random.split(again, 3)
+        found = _restarted(target, found, stuck, run_all, place, run)
+    warnings += describe_quality(found.theta, found.diverging)
+    problem = target.problem
+    units = tuple(problem.unit(name) for name in problem.names)
+    return Posterior(*found, problem.names, units, "NUTS", tuple(warnings))
+
+
+def _restarted(
+    target: Target, found: Chains, stuck: dict[int, str], run_all: Callable[..., Chains], place: Any, run: Any
+) -> Chains:
+    """The chains with the stuck ones run again from draws of the good ones, in the program that is compiled already."""
+    chains = found.theta.shape[0]
+    good = [chain for chain in range(chains) if chain not in stuck]
+    pool = jnp.concatenate([found.theta[chain] for chain in good])
+    picks = jax.random.choice(place, pool.shape[0], (chains,), replace=False)
+    begin = jax.vmap(target.coordinates.unconstrained)(pool[picks])
+    fresh = run_all(begin, run)
+    replace = jnp.array([chain in stuck for chain in range(chains)])
+
+    def merge(new: Array, old: Array) -> Array:
+        return jnp.where(replace.reshape((-1,) + (1,) * (new.ndim - 1)), new, old)
+
+    return jax.tree.map(merge, fresh, found)
+
+
+def _run_chains(
+    target: Target,
+    method: NUTS,
+    start: Start,
+    key: PRNGKeyArray,
+    warmup: int,
+    draws: int,
+    report: Callable[[int, Chains], None],
+) -> Chains:
+    """Blocks of draws in a Python loop around one compiled program: progress and Ctrl-C come for free."""
+    states = first_states(target, method, start, jax.random.split(key, start.u.shape[0]), warmup)
+    blocks, total = [], warmup + draws
+    size = min(method.block, total)
+    for done in range(0, total, size):
+        states, block = advance(target, method, start.covariance, states, warmup, size)
+        blocks.append(block)
+        report(min(done + size, total), block)
+    joined = jax.tree.map(lambda *parts: jnp.concatenate(parts, axis=1), *blocks)
+    return jax.tree.map(lambda x: x[:, warmup:total], joined)
+
+
+def _reporter(progress: bool, total: int) -> Callable[[int, Chains], None]:
+    begin, last = time.perf_counter(), [0.0]
+
+    def report(done: int, block: Chains) -> None:
+        if not progress:
+            return
+        now = time.perf_counter() - begin
+        if done < total and now - last[0] < 2.0:
+            return
+        last[0] = now
+        divergent = int(jnp.sum(block.diverging))
+        print(f"  draw {done} of {total}, {now:.1f} s, {divergent} divergent in the last block", flush=True)
+
+    return report
