@@ -41,7 +41,7 @@ class Stiffness(NamedTuple):
     @property
     def stiff(self) -> bool:
         """Whether stability would hold an explicit method back."""
-        return self.stability > CHEAP_STEPS and self.stability > STIFF_RATIO * self.accuracy
+        return bool(self.stability > CHEAP_STEPS and self.stability > STIFF_RATIO * self.accuracy)
 
 
 class NotProbed(NamedTuple):
