@@ -1,0 +1,343 @@
+"""Study files: a system, its data, the unknowns and what to do with them, as TOML."""
+
+import dataclasses
+import hashlib
+import tomllib
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from jaxtyping import Float
+
+from .._errors import DataError, StudyError, UnknownNameError, close_matches
+from ..core import System
+from ..odes import MODELS
+from ..problem import AbstractNoise, Experiment, Free, Problem
+from ._parts import read_conditions, read_free, read_inputs, read_noise, read_solve, read_state, read_system
+from ._section import Section, at_place, check_numbers
+from ._table import read_table, read_text
+
+TABLES = (
+    "study",
+    "system",
+    "y0",
+    "inputs",
+    "solve",
+    "noise",
+    "free",
+    "set",
+    "experiments",
+    "fit",
+    "sample",
+    "predict",
+)
+FIT_METHODS = ("gauss_newton", "lbfgs", "adam")
+SAMPLE_METHODS = ("nuts", "ensemble", "laplace", "svi")
+
+
+@dataclasses.dataclass(frozen=True)
+class Study:
+    """A study file, read and checked.
+
+    - `text`, `sha256`: the file's text and its SHA-256; `files`: the texts of the data files, by the name in the study file.
+    - `title`, `question`, `seed`: from [study].
+    - `model`, `system`, `y0`, `inputs`, `solve`, `noise`, `free`, `set`, `experiments`: the arguments of a `Problem`.
+    - `fit`, `sample`, `predict`: what the verbs are asked for, by argument.
+
+    ```python
+    import simkit
+    study = simkit.io.load_study("examples/lynx_hare.toml")
+    problem = study.problem()
+    ```
+    """
+
+    name: str
+    text: str
+    files: Mapping[str, str]
+    title: str
+    question: str
+    seed: int
+    model: str
+    system: System
+    y0: Any
+    inputs: Any
+    solve: Mapping[str, Any]
+    noise: Mapping[str, AbstractNoise]
+    free: Mapping[str, Free]
+    set: Mapping[str, float | str]
+    experiments: tuple[Experiment, ...]
+    fit: Mapping[str, Any]
+    sample: Mapping[str, Any]
+    predict: Mapping[str, Any]
+
+    @property
+    def sha256(self) -> str:
+        """The SHA-256 of the study's text."""
+        return hashlib.sha256(self.text.encode()).hexdigest()
+
+    @property
+    def prediction_times(self) -> Float[np.ndarray, " times"]:
+        """When to predict: as [predict] says, or 200 times over the span of all experiments.
+
+        **Raises:** a `StudyError` where there are neither [predict] times nor experiments.
+        """
+        if "times" in self.predict:
+            return self.predict["times"]
+        if not self.experiments:
+            raise StudyError(
+                f"[predict] of `{self.name}` must give `times`, since there are no experiments to take them from."
+            )
+        starts = [float(e.times.min() if e.start is None else e.start) for e in self.experiments]
+        return np.linspace(max(starts), max(float(e.times.max()) for e in self.experiments), 200)
+
+    def problem(self) -> Problem:
+        """The inference problem; its complaints are preceded by the study's name.
+
+        **Raises:** a `StudyError` or an `UnknownNameError`.
+        """
+        if not self.experiments:
+            raise StudyError(
+                f"`{self.name}` must hold at least one experiment, such as [experiments.first], to be fitted."
+            )
+        if not self.free:
+            raise StudyError(f"`{self.name}` must name what is unknown in [free] to be fitted, but it names nothing.")
+        with at_place(f"`{self.name}`"):
+            return Problem(
+                self.system,
+                self.experiments,
+                free=self.free,
+                noise=self.noise,
+                y0=self.y0,
+                inputs=self.inputs,
+                set=self.set,
+                solver=self.solve["solver"],
+                step=self.solve["step"],
+            )
+
+    def __repr__(self) -> str:
+        return (
+            f"Study {self.title!r}: {self.model}, {len(self.experiments)} experiment(s), {len(self.free)} unknown(s), "
+            f"sha256 {self.sha256[:12]}"
+        )
+
+
+def load_study(path: str | Path, *, models: Mapping[str, type[System]] = MODELS) -> Study:
+    """Read and check a study file.
+
+    **Arguments:**
+
+    - `path`: a TOML file; the data files it names lie relative to its folder. It holds data, never code.
+    - `models`: the systems that it may name; by default all of `simkit.odes`. Add classes of your own here.
+
+    **Returns:** a `Study`, whose `problem()` is what `fit` and `sample` take.
+
+    **Raises:** a `StudyError`, an `UnknownNameError` (with the close matches) or a `DataError` that names the place in the file.
+    """
+    path = Path(path)
+    try:
+        text = path.read_bytes().decode("utf-8")
+    except FileNotFoundError as error:
+        near = sorted(p.name for p in path.parent.glob("*.toml")) if path.parent.is_dir() else []
+        raise StudyError(f"There is no study file `{path}`. {close_matches(path.name, near)}") from error
+    except UnicodeDecodeError as error:
+        raise StudyError(f"The study file `{path}` must be text in UTF-8, but byte {error.start} is not.") from error
+    except OSError as error:
+        raise StudyError(f"The study file `{path}` cannot be read: {error.strerror or error}.") from error
+    return study_from_text(text, name=path.name, read=lambda file: read_text(path.parent / file), models=models)
+
+
+def study_from_text(
+    text: str,
+    *,
+    name: str = "study.toml",
+    read: Callable[[str], str] | Mapping[str, str] | None = None,
+    models: Mapping[str, type[System]] = MODELS,
+) -> Study:
+    """A study from its text.
+
+    **Arguments:**
+
+    - `text`: the study in TOML.
+    - `name`: how messages call it.
+    - `read`: the texts of the data files by name, or how to get them.
+    - `models`: as in `load_study`.
+    """
+    try:
+        table = tomllib.loads(text)
+    except tomllib.TOMLDecodeError as error:
+        raise StudyError(f"`{name}` must be TOML, but: {error}.") from error
+    for key, value in table.items():
+        if key not in TABLES:
+            raise UnknownNameError(f"`{name}` has no table [{key}]. {close_matches(key, TABLES)}")
+        if not isinstance(value, dict):
+            raise StudyError(f"[{key}] of `{name}` must be a table, but it is `{value!r}`.")
+    if "system" not in table:
+        raise StudyError(f'`{name}` must name a model, but has no table [system]. Add [system] and model = "...".')
+    sections = {key: Section(table.get(key, {}), key, name) for key in TABLES}
+    files = _Files(read)
+    heading = _heading(sections["study"], name)
+    model, system = read_system(sections["system"], models)
+    free = read_free(sections["free"])
+    inputs, noise = read_inputs(sections["inputs"]), read_noise(sections["noise"])
+    example = models[model].example()
+    y0 = read_state(sections["y0"], example.y0, "y0" in table, tuple(free)) if "y0" in table else None
+    base = example.y0 if y0 is None else y0
+    parts = sections["experiments"]
+    experiments = [
+        _experiment(
+            Section(parts.get(key, "a table"), f"experiments.{key}", name), base, y0 is None, tuple(free), noise, files
+        )
+        for key in parts.table
+    ]
+    return Study(
+        name=name,
+        text=text,
+        files=files.texts,
+        model=model,
+        system=system,
+        y0=y0,
+        inputs=inputs,
+        noise=noise,
+        free=free,
+        set=read_conditions(sections["set"]),
+        solve=read_solve(sections["solve"]),
+        experiments=tuple(experiments),
+        fit=_fit(sections["fit"]),
+        sample=_sample(sections["sample"]),
+        predict=_predict(sections["predict"]),
+        **heading,
+    )
+
+
+class _Files:
+    """The data files of a study, each read once and kept."""
+
+    def __init__(self, read: Callable[[str], str] | Mapping[str, str] | None):
+        self.source, self.texts = read, {}
+
+    def __call__(self, name: str) -> str:
+        if name not in self.texts:
+            if callable(self.source):
+                self.texts[name] = self.source(name)
+            elif self.source is not None and name in self.source:
+                self.texts[name] = self.source[name]
+            else:
+                raise DataError(f"The data file `{name}` is not at hand.")
+        return self.texts[name]
+
+
+def _heading(section: Section, name: str) -> dict[str, Any]:
+    title = section.get("title", "text", Path(name).stem.replace("_", " "))
+    question = section.get("question", "text", "")
+    seed = section.count("seed", 0, least=0)
+    section.finish()
+    return {"title": title, "question": question, "seed": seed}
+
+
+def _experiment(
+    part: Section, base: Any, complete: bool, free: tuple[str, ...], noise: Mapping[str, Any], files: _Files
+) -> Experiment:
+    label = part.place.removeprefix("experiments.")
+    if "file" in part:
+        times, data, errors = _from_file(part, noise, files)
+    else:
+        part.need("times", "data")
+        times, data = part.numbers("times"), _series(part.section("data"))
+        errors = _series(part.section("errors"))
+    y0 = None
+    if "y0" in part or complete:
+        y0 = read_state(part.section("y0"), base, complete, free)
+    conditions = read_conditions(part.section("set"))
+    inputs = read_inputs(part.section("inputs"))
+    start = part.number("start")
+    part.finish("times", "data", "errors", "file", "columns")
+    with at_place(part.where()):
+        experiment = Experiment(label, times, data, start=start, y0=y0, inputs=inputs, set=conditions, errors=errors)
+        experiment.check_order()
+        return experiment
+
+
+def _series(section: Section) -> dict[str, Any]:
+    return {key: section.numbers(key) for key in section.table}
+
+
+def _from_file(part: Section, noise: Mapping[str, Any], files: _Files) -> tuple[Any, dict[str, Any], dict[str, Any]]:
+    """Times, data and errors from a CSV file: `columns` maps `time` and the outputs to headers, `errors` outputs to headers."""
+    for key in ("times", "data"):
+        if key in part:
+            raise part.error(key, "must not be given together with `file`.")
+    file = str(part.get("file", "text"))
+    columns = part.get("columns", "a table", {"time": "time", **{name: name for name in noise}})
+    errors = part.get("errors", "a table", {})
+    for key, table in (("columns", columns), ("errors", errors)):
+        for name, header in table.items():
+            if not isinstance(header, str):
+                raise part.error(f"{key}.{name}", f"must be the header of a column, but it is `{header!r}`.")
+    if "time" not in columns:
+        raise part.error("columns", 'must say which column holds the times, such as time = "year".')
+    wanted = {**columns, **{f"errors of {name}": header for name, header in errors.items()}}
+    with _data_place(part):
+        table = read_table(file, wanted, text=files(file))
+    return (
+        table["time"],
+        {name: table[name] for name in columns if name != "time"},
+        {name: table[f"errors of {name}"] for name in errors},
+    )
+
+
+class _data_place:
+    """Name the place in the study file when a data file is at fault."""
+
+    def __init__(self, part: Section):
+        self.part = part
+
+    def __enter__(self) -> None:
+        return None
+
+    def __exit__(self, kind: Any, error: Any, trace: Any) -> None:
+        if isinstance(error, DataError):
+            raise DataError(f"{error} (Read for {self.part.where()}.)") from error
+
+
+def _fit(section: Section) -> dict[str, Any]:
+    asked = {"starts": section.count("starts"), "method": section.name("method", FIT_METHODS, "fit method")}
+    if "horizons" in section:
+        horizons = section.numbers("horizons")
+        if not horizons or not all(isinstance(h, int | float) and 0 < h <= 1 for h in horizons) or horizons[-1] != 1:
+            raise section.error(
+                "horizons", f"must be fractions of the data that end with 1.0, but they are `{horizons}`."
+            )
+        asked["horizons"] = tuple(horizons)
+    section.finish("horizons")
+    return {key: value for key, value in asked.items() if value is not None}
+
+
+def _sample(section: Section) -> dict[str, Any]:
+    asked: dict[str, Any] = {key: section.count(key) for key in ("chains", "warmup", "draws")}
+    asked["method"] = section.name("method", SAMPLE_METHODS, "sampling method")
+    section.finish()
+    return {key: value for key, value in asked.items() if value is not None}
+
+
+def _predict(section: Section) -> dict[str, Any]:
+    asked: dict[str, Any] = {"count": section.count("count")}
+    given = section.table.get("times")
+    if isinstance(given, dict):
+        part = section.section("times")
+        part.need("from", "to", "count")
+        first, last, count = part.number("from"), part.number("to"), part.count("count", least=2)
+        part.finish()
+        if not first < last:  # pyright: ignore
+            raise part.error("to", f"must lie after `from`, {first:g}, but it is {last:g}.")
+        asked["times"] = np.linspace(first, last, count)  # pyright: ignore
+    elif given is not None:
+        times = section.numbers("times")
+        check_numbers(section, "times", times)
+        if not times or any(isinstance(t, list) for t in times) or not np.all(np.diff(times) > 0):
+            raise section.error(
+                "times", "must be increasing numbers, or a table { from = ..., to = ..., count = ... }."
+            )
+        asked["times"] = np.asarray(times, float)
+    section.finish("times")
+    return {key: value for key, value in asked.items() if value is not None}
