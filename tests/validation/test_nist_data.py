@@ -66,5 +66,5 @@ def test_certified_parameters_are_the_minimum(problem, linearised):
     np.testing.assert_allclose(step, 0.0, atol=1e-9)
     variance = problem.residual_sum_of_squares / (len(problem.y) - len(problem.certified))
     deviations = np.sqrt(np.sum(inverse**2, axis=1) * variance) * np.abs(problem.certified)
-    # At a relative condition number of up to 1e7, eleven printed digits of the parameters give eight of these.
+    # With condition numbers of up to 1e5, eleven printed digits of the parameters give eight of these.
     np.testing.assert_allclose(deviations, problem.standard_deviations, rtol=1e-8)

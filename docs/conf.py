@@ -1,0 +1,29 @@
+"""The documentation's configuration; `sphinx-build --fail-on-warning docs docs/_build/html` builds it."""
+
+import pathlib
+import sys
+
+sys.path.insert(0, str(pathlib.Path(__file__).parent / "_extensions"))
+
+from simkit import __version__
+
+project = "simkit"
+author = "The simkit developers"
+copyright = author
+release = version = __version__
+
+extensions = ["myst_nb", "public_names", "sphinx.ext.mathjax"]
+myst_enable_extensions = ["amsmath", "colon_fence", "dollarmath"]
+myst_heading_anchors = 3
+nb_execution_mode = "auto"
+nb_execution_raise_on_error = True
+nb_execution_timeout = 120
+# Docstrings speak of names of other packages, which have no page here.
+nitpicky = False
+
+exclude_patterns = ["_build", "jupyter_execute"]
+html_theme = "furo"
+html_title = f"simkit {version}"
+html_static_path = ["_static"]
+templates_path = []
+python_use_unqualified_type_names = True
