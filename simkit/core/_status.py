@@ -24,8 +24,8 @@ _MESSAGES = {
         "Check the parameters, shorten `step` or let it adapt with `step=Adaptive()`."
     ),
     Status.STEP_LIMIT: (
-        "The step limit was reached before the last time: the problem is stiff for this solver or the tolerances are very "
-        "tight. Take `solver=Rodas5P()`, loosen `rtol` and `atol`, or raise `max_steps`."
+        "The step limit was reached before the last time: the problem is stiff for this solver, the tolerances are very tight, "
+        "or the solution runs away. Take `solver=Rodas5P()`, loosen `rtol` and `atol`, or raise `max_steps`."
     ),
     Status.STEP_TOO_SMALL: (
         "The adaptive step shrank to nothing: the model returns a non-finite derivative or the solution runs into a "

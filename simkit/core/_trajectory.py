@@ -14,14 +14,14 @@ from ._status import Status
 class Trajectory(eqx.Module):
     """The states at the asked times, and how the simulation went.
 
-    - `times`: shape `(times,)`.
+    - `times`: shape `(times,)`; the predictors of a static system, shape `(data,)` or `(data, predictors)`.
     - `ys`: the states, with a leading time axis; NaN from the time of a failure on.
     - `status`: a `Status`; 0 is success.
     - `steps`, `rejected`, `evaluations`: accepted steps, rejected steps and evaluations of the vector field.
     - `solver`: the name of the solver and, where it was chosen, the reason.
     """
 
-    times: Float[Array, "*members times"]
+    times: Float[Array, "..."]
     ys: State
     status: Int[Array, "*members"]
     steps: Int[Array, "*members"]

@@ -36,7 +36,8 @@ def fixed_grid(
         def one(carry: Any, i: Any) -> tuple[Any, None]:
             y, memory = carry
             t = start + i * h
-            y, _, _, memory, _ = solver.step(terms, t, t + h, y, None, memory, False)
+            until = jnp.minimum(t + h, end)  # rounding must not carry a stage past a jump
+            y, _, _, memory, _ = solver.step(terms, t, until, y, None, memory, False)
             return (y, memory), None
 
         if jumps is not None:  # what the solver keeps from its last step is of before the jump
@@ -70,8 +71,8 @@ def checkpointed_scan(body: Callable[[Any, Any], tuple[Any, None]], carry: Any, 
 
 def _inside(start: Any, end: Any) -> tuple[Any, Any]:
     """A window without its ends, at which an input may jump: one floating point number further in on each side."""
-    shift = jax.lax.stop_gradient
-    after = start + shift(jnp.nextafter(start, end) - start)
-    before = end - shift(end - jnp.nextafter(end, start))
+    first, last = jax.lax.stop_gradient((start, end))
+    after = start + (jnp.nextafter(first, last) - first)
+    before = end - (last - jnp.nextafter(last, first))
     long = before > after
     return jnp.where(long, after, start), jnp.where(long, before, end)

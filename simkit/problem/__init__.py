@@ -13,6 +13,8 @@ from ._noise import NegativeBinomial as NegativeBinomial
 from ._noise import Normal as Normal
 from ._noise import Poisson as Poisson
 from ._noise import StudentT as StudentT
+from ._observed import Observed as Observed
+from ._observed import observed as observed
 from ._problem import Heads as Heads
 from ._problem import Problem as Problem
 from ._problem import outputs_by_name as outputs_by_name

@@ -42,7 +42,8 @@ class AbstractExplicitRungeKutta(Stepper):
         slopes, y1 = [first], y0
         for node, row in zip(table.c, table.a_lower, strict=True):
             y1 = keep(combine(y0, h, row, slopes))
-            slopes.append(keep(terms.vf(t0 + float(node) * h, y1, args)))
+            t = t1 if node == 1 else t0 + float(node) * h  # t0 + (t1 - t0) may round past t1, where an input may jump
+            slopes.append(keep(terms.vf(t, y1, args)))
         if not table.fsal:  # else the last stage state is the result
             y1 = combine(y0, h, table.b_sol, slopes)
         error = combine(None, h, table.b_error, slopes) if self.adaptive else None

@@ -130,7 +130,7 @@ class Rodas5P(Stepper):
         for a_row, c_row, node, weight in zip(A, C, NODES, TIME_WEIGHTS, strict=True):
             if u:
                 stage = y + _weighted(a_row, u)
-            r = increment(t0 + node * h, stage)
+            r = increment(t1 if node == 1 else t0 + node * h, stage)
             if u:
                 r = r + _weighted(c_row, u)
             if weight:
