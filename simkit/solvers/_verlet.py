@@ -34,9 +34,10 @@ class VelocityVerlet(Stepper):
         return 2
 
     def init(self, terms: Any, t0: Any, t1: Any, y0: Any, args: Any) -> Any:
-        return _force(terms, t0, y0.position)
+        return _force(_bare(terms), t0, y0.position)
 
     def step(self, terms: Any, t0: Any, t1: Any, y0: Any, args: Any, solver_state: Any, made_jump: Any):
+        terms = _bare(terms)
         h, velocity = t1 - t0, terms.system.velocity
         if reuse(made_jump):
             force0 = solver_state
@@ -53,8 +54,13 @@ class VelocityVerlet(Stepper):
         return y1, None, {"y0": y0, "y1": y1, **dense}, force1, diffrax.RESULTS.successful
 
 
-def _force(terms: SystemTerm, t: Any, position: Any) -> Any:
-    return terms.system.force(t, position, at_time(terms.inputs, t))  # pyright: ignore[reportAttributeAccessIssue]
+def _bare(terms: Any) -> Any:
+    """The system's own term, without the wrapper that `diffeqsolve` puts around it; time runs forward."""
+    return terms if isinstance(terms, SystemTerm) else terms.term
+
+
+def _force(terms: Any, t: Any, position: Any) -> Any:
+    return terms.system.force(t, position, at_time(terms.inputs, t))
 
 
 def _moved(start: Any, h: Any, slope: Any) -> Any:

@@ -1,0 +1,7 @@
+"""Checks for solvers and systems, for a user's own as for simkit's."""
+
+from ._check_system import SystemReport as SystemReport
+from ._check_system import check_system as check_system
+from ._gradients import GradientReport as GradientReport
+from ._gradients import check_gradients as check_gradients
+from ._order import order_of_convergence as order_of_convergence
