@@ -155,7 +155,7 @@ def read_noise(section: Section) -> dict[str, AbstractNoise]:
         part = Section(value, f"{section.place}.{name}", section.file)
         if "model" not in part:
             raise section.error(name, f"{example}, but it names no model.")
-        kind = NOISES[str(part.name("model", NOISES, "noise model"))]
+        kind: Any = NOISES[str(part.name("model", NOISES, "noise model"))]
         numbers = {f.name: part.number(f.name) for f in dataclasses.fields(kind) if f.name in part}
         part.finish(*(f.name for f in dataclasses.fields(kind)))
         for key, number in numbers.items():

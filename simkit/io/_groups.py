@@ -1,0 +1,181 @@
+"""The groups of a result file, each written and read in one place."""
+
+import dataclasses
+import json
+from collections.abc import Mapping
+from typing import Any
+
+import h5py
+import jax.numpy as jnp
+import numpy as np
+
+from ..core import Trajectory, field_metadata, named_leaves
+from ..fitting import FitResult
+from ..infer import Posterior, Prediction
+from ..problem import Observed
+from ._netcdf import read_json, read_texts, read_variables, write_dimension, write_variable
+
+FIT_DIMENSIONS: dict[str, tuple[str, ...]] = {
+    "estimate": ("parameter",),
+    "standard_error": ("parameter",),
+    "z": ("parameter",),
+    "covariance": ("parameter", "other_parameter"),
+    "objective": ("start",),
+    "thetas": ("start", "parameter"),
+    "status": ("start",),
+    "iterations": ("start",),
+    "failures": ("start",),
+}
+STATISTICS = {"lp": "log_density", "diverging": "diverging", "n_steps": "steps", "acceptance_rate": "accept"}
+"""Name in the group `sample_stats`, as ArviZ has it -> field of a Posterior."""
+
+
+def write_fit(group: h5py.Group, fit: FitResult) -> None:
+    write_dimension(group, "parameter", fit.names)
+    write_dimension(group, "other_parameter", fit.names)
+    write_dimension(group, "start", np.arange(np.shape(fit.objective)[0]))
+    _write_fields(group, fit, FIT_DIMENSIONS)
+
+
+def read_fit(group: h5py.Group) -> FitResult:
+    return FitResult(**_read_fields(group, FitResult))
+
+
+def write_posterior(group: h5py.Group, statistics: h5py.Group, posterior: Posterior) -> None:
+    chains, draws, _ = posterior.draws.shape
+    for place in (group, statistics):
+        write_dimension(place, "chain", np.arange(chains))
+        write_dimension(place, "draw", np.arange(draws))
+    group.attrs["names"] = json.dumps(posterior.names)
+    group.attrs["units_by_name"] = json.dumps(posterior.units)
+    group.attrs["method"] = posterior.method
+    group.attrs["warnings"] = json.dumps(posterior.warnings)
+    values = np.asarray(posterior.draws)
+    for i, (name, unit) in enumerate(zip(posterior.names, posterior.units, strict=True)):
+        write_variable(group, name, values[..., i], ("chain", "draw"), unit)
+    for name, field in STATISTICS.items():
+        write_variable(statistics, name, getattr(posterior, field), ("chain", "draw"))
+
+
+def read_posterior(group: h5py.Group, statistics: h5py.Group) -> Posterior:
+    names = tuple(read_json(group, "names"))
+    values, numbers = read_variables(group), read_variables(statistics)
+    return Posterior(
+        draws=jnp.asarray(np.stack([values[name] for name in names], axis=-1)),
+        names=names,
+        units=tuple(read_json(group, "units_by_name")),
+        method=str(group.attrs["method"]),
+        warnings=tuple(read_json(group, "warnings")),
+        **{field: jnp.asarray(numbers[name]) for name, field in STATISTICS.items()},
+    )
+
+
+def write_prediction(
+    group: h5py.Group, predictive: h5py.Group, prediction: Prediction, units: Mapping[str, str]
+) -> None:
+    for place, series in ((group, prediction.curves), (predictive, prediction.samples)):
+        draws = next(iter(series.values())).shape[0]
+        place.attrs["names"] = json.dumps(list(series))
+        write_dimension(place, "draw", np.arange(draws))
+        dims = _write_points(place, prediction.labels, prediction.times)
+        for name, values in series.items():
+            inner = _write_inner(place, name, values.shape[3:])
+            write_variable(place, name, values, ("draw", *dims, *inner), units.get(name, "1"))
+    write_variable(group, "failed", prediction.failed, ())
+
+
+def read_prediction(group: h5py.Group, predictive: h5py.Group) -> Prediction:
+    curves, samples = read_variables(group), read_variables(predictive)
+    names = read_json(group, "names")
+    return Prediction(
+        times=jnp.asarray(curves["times"]),
+        curves={name: jnp.asarray(curves[name]) for name in names},
+        samples={name: jnp.asarray(samples[name]) for name in names},
+        failed=jnp.asarray(curves["failed"]),
+        labels=read_texts(group["experiment"]),
+    )
+
+
+def write_observed(group: h5py.Group, seen: Observed) -> None:
+    dims = _write_points(group, seen.labels, seen.times)
+    group.attrs["names"] = json.dumps(list(seen.data))
+    for name, values in seen.data.items():
+        unit, inner = seen.units[name], _write_inner(group, name, values.shape[2:])
+        write_variable(group, name, values, (*dims, *inner), unit)
+        if name in seen.errors:
+            write_variable(group, f"{name}.error", seen.errors[name], (*dims, *inner))
+
+
+def read_observed(group: h5py.Group) -> Observed:
+    values, names = read_variables(group), read_json(group, "names")
+    stored = {str(d.attrs.get("simkit_name", key)): d for key, d in group.items()}
+    return Observed(
+        labels=read_texts(group["experiment"]),
+        times=values["times"],
+        data={name: values[name] for name in names},
+        errors={name: values[f"{name}.error"] for name in names if f"{name}.error" in values},
+        units={name: str(stored[name].attrs.get("units", "1")) for name in names},
+    )
+
+
+def write_trajectory(group: h5py.Group, trajectory: Trajectory) -> None:
+    """States by dotted name over time; a trajectory of one member."""
+    write_dimension(group, "time", trajectory.times)
+    group.attrs["solver"] = trajectory.solver
+    leaves = named_leaves(trajectory.ys)
+    group.attrs["names"] = json.dumps([name or "y" for name in leaves])
+    for name, values in leaves.items():
+        owner, _, last = name.rpartition(".")
+        node = trajectory.ys
+        for word in filter(None, owner.split(".")):
+            node = getattr(node, word, None)
+        inner = _write_inner(group, name or "y", values.shape[1:])
+        write_variable(group, name or "y", values, ("time", *inner), field_metadata(node, last).unit)
+    for name in ("status", "steps", "rejected", "evaluations"):
+        group.attrs[name] = json.dumps(int(np.asarray(getattr(trajectory, name))))
+
+
+def read_trajectory(group: h5py.Group) -> Trajectory:
+    """The states come back as a dictionary by dotted name: a file holds data, not classes."""
+    values = read_variables(group)
+    counts = {name: jnp.asarray(read_json(group, name)) for name in ("status", "steps", "rejected", "evaluations")}
+    ys = {name: jnp.asarray(values[name]) for name in read_json(group, "names")}
+    times: Any = group["time"]
+    return Trajectory(jnp.asarray(times[()]), ys, solver=str(group.attrs["solver"]), **counts)
+
+
+def _write_points(group: h5py.Group, labels: tuple[str, ...], times: Any) -> tuple[str, str]:
+    """The dimensions of series by experiment, and their times, which differ between experiments."""
+    write_dimension(group, "experiment", labels)
+    write_dimension(group, "point", np.arange(times.shape[1]))
+    write_variable(group, "times", times, ("experiment", "point", *_write_inner(group, "times", times.shape[2:])))
+    return "experiment", "point"
+
+
+def _write_inner(group: h5py.Group, name: str, shape: tuple[int, ...]) -> tuple[str, ...]:
+    """Dimensions for the components of an output that is an array."""
+    dims = tuple(f"{name}_axis{i}" for i in range(len(shape)))
+    for dim, size in zip(dims, shape, strict=True):
+        write_dimension(group, dim, np.arange(size))
+    return dims
+
+
+def _write_fields(group: h5py.Group, module: Any, dimensions: Mapping[str, tuple[str, ...]]) -> None:
+    """A module's arrays as variables, its static fields as attributes in JSON."""
+    for field in dataclasses.fields(module):
+        value = getattr(module, field.name)
+        if field.metadata.get("static", False):
+            group.attrs[field.name] = json.dumps(value)
+        else:
+            write_variable(group, field.name, value, dimensions.get(field.name, ()))
+
+
+def _read_fields(group: h5py.Group, kind: type) -> dict[str, Any]:
+    variables, found = read_variables(group), {}
+    for field in dataclasses.fields(kind):
+        if field.metadata.get("static", False):
+            value = read_json(group, field.name)
+            found[field.name] = tuple(value) if isinstance(value, list) else value
+        elif field.name in variables:
+            found[field.name] = jnp.asarray(variables[field.name])
+    return found

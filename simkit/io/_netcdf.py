@@ -1,0 +1,70 @@
+"""HDF5 groups that netCDF-4 readers such as xarray understand: every axis has a dimension scale.
+
+Layout: netCDF-4 data model over HDF5, https://docs.unidata.ucar.edu/netcdf-c/current/file_format_specifications.html.
+"""
+
+import json
+from collections.abc import Sequence
+from typing import Any
+
+import h5py
+import numpy as np
+
+from .._errors import ArgumentError
+
+
+def write_dimension(group: h5py.Group, name: str, values: Any) -> None:
+    """A dimension with its coordinate: numbers, or texts."""
+    array = np.asarray(values)
+    if array.dtype.kind in "UO":
+        dataset = group.create_dataset(name, data=array.astype(object), dtype=h5py.string_dtype())
+    else:
+        dataset = group.create_dataset(name, data=array)
+    dataset.make_scale(name)
+
+
+def write_variable(group: h5py.Group, name: str, values: Any, dims: Sequence[str], unit: str = "1") -> None:
+    """An array whose axes are the named dimensions of the group, which must exist.
+
+    HDF5 and netCDF take names with dots as they are; a slash would open a subgroup and is refused.
+    """
+    if "/" in name or name in ("", "."):
+        raise ArgumentError(
+            f"A name in a result file must not hold a slash or be empty, but one is `{name}`. Rename it."
+        )
+    array = np.asarray(values)
+    stored = free_name(group, name)
+    dataset = group.create_dataset(stored, data=array, fletcher32=array.ndim > 0 and array.size > 0)
+    for axis, dim in enumerate(dims):
+        dataset.dims[axis].attach_scale(group[dim])
+    if unit != "1":
+        dataset.attrs["units"] = unit
+    if stored != name:
+        dataset.attrs["simkit_name"] = name
+
+
+def free_name(group: h5py.Group, name: str) -> str:
+    """The name, with underscores behind it where a dimension has it already."""
+    while name in group:
+        name += "_"
+    return name
+
+
+def read_variables(group: h5py.Group) -> dict[str, np.ndarray]:
+    """All arrays of a group that are no dimensions, by the name they were written under."""
+    found = {}
+    for stored, dataset in group.items():
+        if isinstance(dataset, h5py.Dataset) and not dataset.is_scale:
+            found[str(dataset.attrs.get("simkit_name", stored))] = dataset[()]
+    return found
+
+
+def read_json(group: h5py.Group, name: str) -> Any:
+    """An attribute that holds JSON."""
+    text: Any = group.attrs[name]
+    return json.loads(text)
+
+
+def read_texts(dataset: Any) -> tuple[str, ...]:
+    """A dataset of texts."""
+    return tuple(dataset.asstr()[()])

@@ -1,0 +1,172 @@
+"""Result files: everything that a study gave, in one HDF5 file."""
+
+import dataclasses
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+import h5py
+import numpy as np
+
+from .._errors import ArgumentError, ResultFileError
+from ..core import Trajectory
+from ..fitting import FitResult
+from ..infer import Posterior, Prediction
+from ..problem import Observed, Problem, observed
+from ._atomic import write_whole
+from ._groups import (
+    read_fit,
+    read_observed,
+    read_posterior,
+    read_prediction,
+    read_trajectory,
+    write_fit,
+    write_observed,
+    write_posterior,
+    write_prediction,
+    write_trajectory,
+)
+from ._provenance import Provenance, provenance, read_provenance, write_provenance
+
+FORMAT = "simkit result"
+VERSION = 1
+SIGNATURE = b"\x89HDF\r\n\x1a\n"
+
+
+@dataclasses.dataclass(frozen=True)
+class Results:
+    """What a result file holds; None where it does not hold it."""
+
+    path: Path
+    provenance: Provenance
+    fit: FitResult | None = None
+    posterior: Posterior | None = None
+    prediction: Prediction | None = None
+    trajectory: Trajectory | None = None
+    observed: Observed | None = None
+
+    def __repr__(self) -> str:
+        held = [name for name in ("fit", "posterior", "prediction", "trajectory") if getattr(self, name) is not None]
+        return f"Results in {self.path}: {', '.join(held) or 'nothing'}; made {self.provenance.date}"
+
+
+def save(
+    path: str | Path,
+    *,
+    fit: FitResult | None = None,
+    posterior: Posterior | None = None,
+    prediction: Prediction | None = None,
+    trajectory: Trajectory | None = None,
+    problem: Problem | None = None,
+    made: Provenance | None = None,
+    overwrite: bool = False,
+) -> Path:
+    """Write results to one HDF5 file.
+
+    The groups `fit`, `posterior`, `sample_stats`, `prediction` (the curves), `posterior_predictive` (new data), `observed_data`
+    and `trajectory` follow the netCDF-4 conventions: `xarray.open_dataset(path, group="posterior")` gives a data set with the
+    dimensions chain and draw and one variable a parameter, under its own name (`y0.hare`), with its unit. `provenance` holds
+    texts. The file is written beside its place and moved there whole, so that a crash leaves no half file.
+
+    **Arguments:**
+
+    - `path`: where to write; folders are made.
+    - `fit`, `posterior`, `prediction`, `trajectory`: what to write.
+    - `problem`: the problem, for the data and the units of the outputs.
+    - `made`: where the results come from, by default `provenance()`.
+    - `overwrite`: whether an existing file may be replaced.
+
+    **Returns:** the path.
+
+    **Raises:** a `ResultFileError` where the file exists, an `ArgumentError` where there is nothing to write.
+    """
+    path = Path(path)
+    if path.exists() and not overwrite:
+        raise ResultFileError(f"The file `{path}` exists already. Choose another name, or allow `overwrite`.")
+    if all(part is None for part in (fit, posterior, prediction, trajectory)):
+        raise ArgumentError("There must be at least one result to save, but none is given.")
+    seen = None if problem is None else observed(problem)
+    made = provenance() if made is None else made
+
+    def write(temporary: Path) -> None:
+        with h5py.File(temporary, "w") as file:
+            file.attrs.update(format=FORMAT, format_version=VERSION)
+            write_provenance(file.create_group("provenance"), made)
+            if fit is not None:
+                write_fit(file.create_group("fit"), fit)
+            if posterior is not None:
+                write_posterior(file.create_group("posterior"), file.create_group("sample_stats"), posterior)
+            if prediction is not None:
+                groups = file.create_group("prediction"), file.create_group("posterior_predictive")
+                write_prediction(*groups, prediction, {} if seen is None else seen.units)
+            if trajectory is not None:
+                write_trajectory(file.create_group("trajectory"), trajectory)
+            if seen is not None:
+                write_observed(file.create_group("observed_data"), seen)
+
+    write_whole(path, write)
+    return path
+
+
+def load(path: str | Path) -> Results:
+    """Read a result file.
+
+    Numbers come back bit for bit where JAX has the float type enabled in which they were written.
+
+    **Raises:** a `ResultFileError` where there is no such file, where it is cut short or damaged, no HDF5, not simkit's, or of
+    a newer format.
+    """
+    path = Path(path)
+    _check_signature(path)
+    try:
+        with h5py.File(path, "r") as file:
+            _check_format(path, file.attrs)
+            if "provenance" not in file:
+                raise KeyError("provenance")
+            return Results(
+                path,
+                _read(file, read_provenance, "provenance"),
+                fit=_read(file, read_fit, "fit"),
+                posterior=_read(file, read_posterior, "posterior", "sample_stats"),
+                prediction=_read(file, read_prediction, "prediction", "posterior_predictive"),
+                trajectory=_read(file, read_trajectory, "trajectory"),
+                observed=_read(file, read_observed, "observed_data"),
+            )
+    except ResultFileError:
+        raise
+    except (OSError, KeyError, RuntimeError, TypeError, ValueError, AttributeError) as error:
+        raise ResultFileError(
+            f"The file `{path}` is cut short or damaged ({_first_line(error)}). Make it again: `simkit run` of its study."
+        ) from error
+
+
+def _read(file: h5py.File, read: Callable[..., Any], *names: str) -> Any:
+    return read(*(file[name] for name in names)) if names[0] in file else None
+
+
+def _check_signature(path: Path) -> None:
+    try:
+        with path.open("rb") as handle:
+            start = handle.read(len(SIGNATURE))
+    except FileNotFoundError as error:
+        raise ResultFileError(f"There is no result file `{path}`.") from error
+    except OSError as error:
+        raise ResultFileError(f"The result file `{path}` cannot be read: {error.strerror or error}.") from error
+    if start != SIGNATURE:
+        what = "it is empty" if not start else "it is no HDF5 file"
+        raise ResultFileError(f"`{path}` must be a result file of simkit, but {what}.")
+
+
+def _check_format(path: Path, attributes: Mapping[str, Any]) -> None:
+    if attributes.get("format") != FORMAT:
+        raise ResultFileError(f"`{path}` must be a result file of simkit, but it is an HDF5 file of another kind.")
+    version = int(np.asarray(attributes.get("format_version", 0)))
+    if version > VERSION:
+        raise ResultFileError(
+            f"`{path}` has the format version {version}, but this simkit reads versions up to {VERSION}. Install a newer simkit."
+        )
+
+
+def _first_line(error: BaseException) -> str:
+    text = str(error.args[0]) if error.args else type(error).__name__
+    return text.splitlines()[0] if text else type(error).__name__

@@ -1,0 +1,42 @@
+"""The data of a problem, as files keep them and plots show them."""
+
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+import jax.numpy as jnp
+
+from ..core import Setup, at_time, named_leaves
+from ._problem import Problem, outputs_by_name
+
+
+class Observed(NamedTuple):
+    """Data by experiment.
+
+    `times` has the shape (experiment, point), padded with the last time; `data` maps output name to values of that shape, NaN
+    where missing; `errors` holds known relative sizes of the scatter, `units` units; `labels` names the experiments.
+    """
+
+    labels: tuple[str, ...]
+    times: Any
+    data: Mapping[str, Any]
+    errors: Mapping[str, Any]
+    units: Mapping[str, str]
+
+
+def observed(problem: Problem) -> Observed:
+    """The data of a problem with the units of its outputs."""
+    rows = next(iter(problem.data.values())).shape[1]
+    return Observed(problem.labels, problem.times[:, -rows:], problem.data, problem.errors, output_units(problem))
+
+
+def output_units(problem: Problem) -> dict[str, str]:
+    """Output name -> unit, "1" where none is declared, as for observables."""
+    setup = problem.setup(jnp.ones((len(problem.names),), problem.bounds.dtype))
+    start = problem.times[0, 0]
+    outputs = setup.system.outputs(start, setup.y0, at_time(setup.inputs, start))
+    known = Setup(outputs)
+    held = named_leaves(outputs)
+    return {
+        name: known.metadata(name).unit if name in held and name in outputs_by_name(outputs) else "1"
+        for name in problem.data
+    }

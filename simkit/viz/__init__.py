@@ -1,0 +1,11 @@
+"""Figures: each function returns a Matplotlib figure, drawn without pyplot, with units on the axes."""
+
+from ._curves import plot_fit as plot_fit
+from ._curves import plot_trajectory as plot_trajectory
+from ._optimum import plot_correlation as plot_correlation
+from ._optimum import plot_waterfall as plot_waterfall
+from ._posterior import plot_corner as plot_corner
+from ._posterior import plot_ranks as plot_ranks
+from ._posterior import plot_trace as plot_trace
+from ._style import to_png as to_png
+from ._style import to_svg as to_svg

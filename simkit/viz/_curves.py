@@ -1,0 +1,144 @@
+"""Curves over time: trajectories, and fits with bands and data."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+
+from .._errors import ArgumentError, check_known
+from ..core import Trajectory, field_metadata, named_leaves
+from ..infer import Prediction
+from ..problem import Observed, Problem, observed
+from ._style import BLACK, color, few_ticks, labelled, new_figure, styled
+
+MOST_COMPONENTS = 7
+"""How many components of an array are drawn apart."""
+
+
+@styled
+def plot_trajectory(
+    trajectory: Trajectory, *, names: Sequence[str] | None = None, time: str = "time", title: str = ""
+) -> Figure:
+    """The states of a trajectory over time; those of one unit share a panel.
+
+    **Arguments:**
+
+    - `trajectory`: what `simulate` returns.
+    - `names`: which components, by dotted name; all by default.
+    - `time`: what the time axis is called, such as "year".
+    """
+    if np.ndim(trajectory.times) != 1:
+        raise ArgumentError(
+            f"Argument `trajectory` must hold one member, but its times have {np.ndim(trajectory.times)} axes."
+        )
+    series = {name or "y": np.asarray(values) for name, values in named_leaves(trajectory.ys).items()}
+    for name in names or ():
+        check_known(name, series, "component of the state")
+    panels: dict[str, list[str]] = {}
+    for name in series if names is None else names:
+        panels.setdefault(_unit(trajectory.ys, name), []).append(name)
+    figure = new_figure(7.0, 0.6 + 2.3 * len(panels))
+    axes = figure.subplots(len(panels), 1, sharex=True, squeeze=False)[:, 0]
+    for panel, (unit, held) in zip(axes, panels.items(), strict=True):
+        index, drawn = 0, ""
+        for name in held:
+            flat = series[name].reshape(len(trajectory.times), -1)
+            for i in range(min(flat.shape[1], MOST_COMPONENTS)):
+                label = name if flat.shape[1] == 1 else f"{name}.{i}"
+                panel.plot(trajectory.times, flat[:, i], color=color(index), label=label)
+                index += 1
+            if flat.shape[1] > MOST_COMPONENTS:
+                drawn = f"{name} ({MOST_COMPONENTS} of {flat.shape[1]} components)"
+        panel.set_ylabel(labelled(held[0] if index == 1 else drawn, unit).strip())
+        few_ticks(panel, 8, 5)
+        panel.margins(x=0)
+        if index > 1:
+            panel.legend(loc="upper left", bbox_to_anchor=(1.0, 1.0))
+    axes[-1].set_xlabel(time)
+    figure.suptitle(title)
+    return figure
+
+
+@styled
+def plot_fit(
+    data: Problem | Observed,
+    prediction: Prediction | None = None,
+    *,
+    estimate: Any = None,
+    level: float = 0.9,
+    time: str = "time",
+) -> Figure:
+    """Data with what the model says about them: a row an output, a column an experiment.
+
+    **Arguments:**
+
+    - `data`: the problem, or its data.
+    - `prediction`: what `predict` returns: the median, a dark band for the curve and a light one for new data.
+    - `estimate`: parameters of a curve to draw where there is no prediction, such as those of a fit; needs the problem.
+    - `level`: the probability that the bands hold.
+    - `time`: what the time axis is called.
+    """
+    seen = observed(data) if isinstance(data, Problem) else data
+    if estimate is not None and not isinstance(data, Problem):
+        raise ArgumentError(
+            "Argument `data` must be the problem where an `estimate` is to be drawn, but it holds data alone."
+        )
+    if np.ndim(seen.times) != 2:
+        raise ArgumentError("Argument `data` must have one time or predictor a datum to be drawn, but it has several.")
+    outputs, columns = list(seen.data), len(seen.labels)
+    figure = new_figure(max(7.0, 3.2 * columns), 0.9 + 2.4 * len(outputs))
+    axes = figure.subplots(len(outputs), columns, sharex="col", sharey="row", squeeze=False)
+    curves = None
+    if estimate is not None and isinstance(data, Problem):
+        curves = _curves(data, estimate)
+    for row, output in enumerate(outputs):
+        for column in range(columns):
+            panel = axes[row, column]
+            if prediction is not None:
+                _bands(panel, prediction, output, column, level, color(row))
+            if curves is not None:
+                panel.plot(curves[0][column], curves[1][output][column], color=color(row), label="fit")
+            _points(panel, seen, output, column)
+            few_ticks(panel, 7, 5)
+        axes[row, 0].set_ylabel(labelled(output, seen.units[output]))
+    for column, label in enumerate(seen.labels):
+        axes[0, column].set_title(label.replace("_", " "))
+        axes[-1, column].set_xlabel(time)
+    handles, labels = axes[0, 0].get_legend_handles_labels()
+    figure.legend(handles, labels, loc="outside lower center", ncols=4)
+    return figure
+
+
+def _bands(panel: Axes, prediction: Prediction, output: str, column: int, level: float, shade: str) -> None:
+    times = np.asarray(prediction.times[column])
+    percent = f"{100 * level:g} %"
+    lower, _, upper = (band[column] for band in prediction.band(output, level, noisy=True))
+    panel.fill_between(times, lower, upper, color=shade, alpha=0.15, lw=0, label=f"new data, {percent}")
+    lower, middle, upper = (band[column] for band in prediction.band(output, level, noisy=False))
+    panel.fill_between(times, lower, upper, color=shade, alpha=0.35, lw=0, label=f"model, {percent}")
+    panel.plot(times, middle, color=shade, label="median")
+
+
+def _points(panel: Axes, seen: Observed, output: str, column: int) -> None:
+    values = np.asarray(seen.data[output])[column]
+    if values.ndim > 1:
+        raise ArgumentError(f"The output `{output}` must be a number at each time to be drawn, but it is an array.")
+    kept = np.isfinite(values)
+    times = np.asarray(seen.times)[column][kept]
+    panel.plot(times, values[kept], "o", color=BLACK, mfc="white", mew=1.1, label="data", zorder=3)
+
+
+def _curves(problem: Problem, estimate: Any) -> tuple[np.ndarray, dict[str, np.ndarray]]:
+    rows = np.asarray(problem.times)
+    times = np.linspace(rows.min(axis=1), rows.max(axis=1), 301, axis=1)
+    return times, {name: np.asarray(values) for name, values in problem.predict(estimate, times).items()}
+
+
+def _unit(ys: Any, name: str) -> str:
+    owner, _, last = name.rpartition(".")
+    node = ys
+    for word in filter(None, owner.split(".")):
+        node = getattr(node, word, None)
+    return field_metadata(node, last).unit

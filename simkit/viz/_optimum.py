@@ -1,0 +1,63 @@
+"""What a fit found: waterfall and correlations."""
+
+import numpy as np
+from matplotlib.figure import Figure
+from matplotlib.ticker import MaxNLocator
+
+from ..fitting import FitResult
+from ._style import BLUE, GREY, ORANGE, new_figure, styled
+
+AGREE = 0.1
+"""Starts within this distance of the best objective found the same optimum (as in `FitResult.agreeing`)."""
+
+
+@styled
+def plot_waterfall(fit: FitResult) -> Figure:
+    """The objective of every start above the best, in order: a flat foot means that many starts found the same optimum."""
+    objective, status = np.asarray(fit.objective, float), np.asarray(fit.status)
+    above = objective - np.nanmin(objective)
+    ranks = np.arange(1, len(above) + 1)
+    finite = np.isfinite(above)
+    figure = new_figure(6.0, 3.0)
+    axes = figure.subplots()
+    axes.axhspan(-AGREE, AGREE, color=BLUE, alpha=0.12, lw=0)
+    axes.plot(ranks[finite], above[finite], color=GREY, lw=0.8, zorder=1)
+    for kind, marker, shade, label in ((0, "o", BLUE, "converged"), (1, "^", ORANGE, "iteration limit")):
+        rows = finite & (status == kind)
+        if rows.any():
+            axes.plot(ranks[rows], above[rows], marker, color=shade, label=label)
+    axes.set_yscale("symlog", linthresh=1.0)
+    axes.set_ylim(-0.3, max(1.5, 1.6 * float(above[finite].max(initial=0.0))))
+    axes.set_xlim(0.5, len(above) + 0.5)
+    axes.set_xlabel("start, best first")
+    axes.set_ylabel("objective above the best")
+    axes.xaxis.set_major_locator(MaxNLocator(min(10, len(above)), integer=True))
+    agreeing = int((above[finite] <= AGREE).sum())
+    lost = f", {int((~finite).sum())} failed everywhere" if (~finite).any() else ""
+    axes.set_title(f"{agreeing} of {len(above)} starts agree{lost}")
+    axes.legend(loc="upper left")
+    return figure
+
+
+@styled
+def plot_correlation(fit: FitResult) -> Figure:
+    """The correlations of the estimates, in the coordinates in which the fit moves."""
+    names = [f"log {name}" if log else name for name, log in zip(fit.names, fit.log, strict=True)]
+    values = np.asarray(fit.correlation, float)
+    size = len(names)
+    side = 1.6 + 0.52 * size
+    figure = new_figure(side + 1.0, side)
+    axes = figure.subplots()
+    image = axes.imshow(values, vmin=-1, vmax=1, cmap="RdBu_r")
+    axes.grid(False)
+    axes.set_xticks(range(size), names, rotation=45, ha="right", rotation_mode="anchor")
+    axes.set_yticks(range(size), names)
+    axes.tick_params(length=0)
+    for spine in axes.spines.values():
+        spine.set_visible(False)
+    if size <= 16:
+        for i, j in np.ndindex(size, size):
+            shade = "white" if abs(values[i, j]) > 0.6 else "#333333"
+            axes.text(j, i, f"{values[i, j]:.2f}", ha="center", va="center", color=shade, fontsize=7)
+    figure.colorbar(image, ax=axes, shrink=0.8, label="correlation")
+    return figure

@@ -1,0 +1,147 @@
+"""How simkit's figures look."""
+
+import functools
+import io
+import math
+from collections.abc import Callable, Sequence
+from typing import Any, ParamSpec, TypeVar
+
+import matplotlib
+import numpy as np
+from cycler import cycler
+from matplotlib.axes import Axes
+from matplotlib.backends.backend_agg import FigureCanvasAgg
+from matplotlib.figure import Figure
+from matplotlib.ticker import MaxNLocator, ScalarFormatter
+
+from .._errors import check_known
+
+P = ParamSpec("P")
+T = TypeVar("T")
+
+# Okabe & Ito (2008), Color Universal Design: told apart with every common kind of colour blindness.
+BLUE, RED, GREEN, PINK = "#0072B2", "#D55E00", "#009E73", "#CC79A7"
+ORANGE, SKY, BLACK, GREY = "#E69F00", "#56B4E9", "#222222", "#888888"
+COLORS = (BLUE, RED, GREEN, PINK, ORANGE, SKY, BLACK)
+
+STYLE: Any = {
+    "axes.axisbelow": True,
+    "axes.edgecolor": "#555555",
+    "axes.grid": True,
+    "axes.labelcolor": BLACK,
+    "axes.labelsize": 9,
+    "axes.linewidth": 0.8,
+    "axes.prop_cycle": cycler(color=COLORS),
+    "axes.spines.right": False,
+    "axes.spines.top": False,
+    "axes.titlelocation": "left",
+    "axes.titlesize": 9.5,
+    "figure.dpi": 110,
+    "figure.facecolor": "white",
+    "figure.titlesize": 11,
+    "font.family": "sans-serif",
+    "font.sans-serif": ["DejaVu Sans"],
+    "font.size": 9,
+    "grid.color": "#e6e6e6",
+    "grid.linewidth": 0.6,
+    "legend.fontsize": 8,
+    "legend.frameon": False,
+    "lines.linewidth": 1.5,
+    "lines.markersize": 4.5,
+    "savefig.bbox": "tight",
+    "savefig.dpi": 150,
+    "svg.fonttype": "path",
+    "svg.hashsalt": "simkit",
+    "text.color": BLACK,
+    "xtick.color": "#555555",
+    "xtick.labelsize": 8,
+    "ytick.color": "#555555",
+    "ytick.labelsize": 8,
+}
+
+
+class Drawing(Figure):
+    """A Matplotlib figure that needs no pyplot: it draws without a screen and shows itself in notebooks."""
+
+    def _repr_png_(self) -> bytes:
+        return to_png(self)
+
+
+def new_figure(width: float, height: float) -> Drawing:
+    """An empty figure of a size in inches, laid out so that no text is cut off or covered."""
+    figure = Drawing(figsize=(width, height), layout="constrained")
+    FigureCanvasAgg(figure)
+    return figure
+
+
+def styled(function: Callable[P, T]) -> Callable[P, T]:
+    """Run a plotting function in simkit's style, whatever the user's settings are."""
+
+    @functools.wraps(function)
+    def run(*args: P.args, **kwargs: P.kwargs) -> T:
+        with matplotlib.rc_context(STYLE):
+            return function(*args, **kwargs)
+
+    return run
+
+
+def to_png(figure: Figure, dpi: int = 150) -> bytes:
+    """The figure as the bytes of a PNG file."""
+    with matplotlib.rc_context(STYLE):
+        buffer = io.BytesIO()
+        figure.savefig(buffer, format="png", dpi=dpi)
+        return buffer.getvalue()
+
+
+def to_svg(figure: Figure) -> str:
+    """The figure as SVG, the same bytes for the same figure."""
+    with matplotlib.rc_context(STYLE):
+        buffer = io.StringIO()
+        figure.savefig(buffer, format="svg", metadata={"Date": None})
+        text = buffer.getvalue()
+        return text[text.index("<svg") :]
+
+
+def labelled(name: str, unit: str) -> str:
+    """A name with its unit, for an axis."""
+    return name if unit in ("", "1") else f"{name} [{unit}]"
+
+
+def few_ticks(axes: Axes, x: int | None = None, y: int | None = None) -> None:
+    """At most so many ticks on linear axes, without offsets such as +1.9e3."""
+    for axis, count in ((axes.xaxis, x), (axes.yaxis, y)):
+        if count is not None:
+            axis.set_major_locator(MaxNLocator(count))
+        if isinstance(axis.get_major_formatter(), ScalarFormatter):
+            formatter = ScalarFormatter(useOffset=False)
+            formatter.set_powerlimits((-3, 4))
+            axis.set_major_formatter(formatter)
+
+
+def grid(count: int, most: int) -> tuple[int, int]:
+    """Rows and columns for so many panels, at most `most` side by side."""
+    columns = min(most, max(1, math.ceil(math.sqrt(count))))
+    return math.ceil(count / columns), columns
+
+
+def color(index: int) -> str:
+    """The colour of the series with this index."""
+    return COLORS[index % len(COLORS)]
+
+
+def central(values: Any, share: float = 0.999) -> tuple[float, float]:
+    """The range that holds the central share of the values, a little widened: what an axis should show."""
+    values = np.asarray(values, float)
+    values = values[np.isfinite(values)]
+    if not values.size:
+        return 0.0, 1.0
+    lower, upper = np.quantile(values, [0.5 - share / 2, 0.5 + share / 2])
+    pad = 0.04 * (upper - lower) or 0.5 * abs(lower) or 0.5
+    return float(lower - pad), float(upper + pad)
+
+
+def pick(names: Sequence[str], wanted: Sequence[str] | None) -> list[int]:
+    """The places of the wanted names, all of them by default."""
+    for name in wanted or ():
+        check_known(name, names, "parameter")
+    return list(range(len(names))) if wanted is None else [list(names).index(name) for name in wanted]
