@@ -24,7 +24,8 @@ class FitzHughNagumo(PlainSystem):
     with the voltage v, the recovery w, $a$ `offset`, $b$ `slope`, $\tau$ `timescale` and I the sum of `current` and of the
     optional input `current`. All are scaled.
 
-    **Good values:** offset 0.7, slope 0.8, timescale 12.5; current 0 rests at (-1.1994, -0.6243), current 0.5 fires.
+    **Good values:** offset 0.7, slope 0.8, timescale 12.5; current 0 rests at (-1.1994, -0.6243), current 0.5 fires
+    every 39.5 time units.
 
     **Reference:** FitzHugh (1961), Biophysical Journal 1:445, doi:10.1016/S0006-3495(61)86902-6; Nagumo, Arimoto & Yoshizawa
     (1962), Proc. IRE 50:2061, doi:10.1109/JRPROC.1962.288235.

@@ -26,7 +26,7 @@ class Goodwin(PlainSystem):
     `messenger_decay`, `protein_decay`, `repressor_decay`, $K$ `threshold` and $n$ `cooperativity`. It can oscillate only for
     n above 8, easiest with equal decay rates.
 
-    **Good values:** the defaults: a cycle of about 36 h.
+    **Good values:** the defaults: a cycle of about 40 h.
 
     **Reference:** Goodwin (1965), Advances in Enzyme Regulation 3:425, doi:10.1016/0065-2571(65)90067-1; Griffith (1968),
     J. Theor. Biology 20:202, doi:10.1016/0022-5193(68)90189-6.

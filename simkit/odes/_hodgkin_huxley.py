@@ -30,7 +30,7 @@ class HodgkinHuxley(PlainSystem):
     input `current` (uA/cm^2). The rates are those of the paper with the rest at -65 mV, time in ms.
 
     **Good values:** the defaults are the squid axon at 6.3 degrees Celsius, with rest at V = -65 mV, m = 0.0529, h = 0.5961,
-    n = 0.3177; current 0 rests, current 10 fires every 15 ms.
+    n = 0.3177; current 0 rests, current 10 fires every 14.6 ms.
 
     **Reference:** Hodgkin & Huxley (1952), J. Physiol. 117:500, doi:10.1113/jphysiol.1952.sp004764, equations 12 to 26.
     """

@@ -29,7 +29,7 @@ class MorrisLecar(PlainSystem):
     $V_3$ the `midpoint`s, $V_2$, $V_4$ the `width`s, $\phi$ `rate`, and I the sum of `current` and of the optional input
     `current`.
 
-    **Good values:** the defaults; current 80 rests, current 100 fires every 80 ms.
+    **Good values:** the defaults; current 80 rests, current 100 fires every 85 ms.
 
     **Reference:** Morris & Lecar (1981), Biophysical Journal 35:193, doi:10.1016/S0006-3495(81)84782-0; the values are those
     of Rinzel & Ermentrout (1998), Methods in Neuronal Modeling, chapter 7.

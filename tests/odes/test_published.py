@@ -1,0 +1,208 @@
+"""What is known of the models: fixed points, bifurcations, periods, final sizes."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from jax.flatten_util import ravel_pytree
+from scipy.optimize import brentq
+
+import simkit
+from simkit import odes
+from simkit.odes._hodgkin_huxley import expm1_ratio
+
+ZERO = jnp.zeros(())
+
+
+def field(system, inputs=None):
+    """The vector field as a function of a flat state."""
+    _, restore = ravel_pytree(type(system).example().y0)
+    return lambda y: ravel_pytree(system.vector_field(ZERO, restore(y), inputs))[0]
+
+
+def eigenvalues(system, state):
+    return np.linalg.eigvals(jax.jacfwd(field(system))(ravel_pytree(state)[0]))
+
+
+def assert_steady(system, state, scale=1.0):
+    np.testing.assert_allclose(field(system)(ravel_pytree(state)[0]), 0, atol=1e-12 * scale)
+
+
+def solve(system, y0, times):
+    return simkit.simulate(system, y0, times, step=simkit.Adaptive(1e-9, 1e-11), gradient="forward")
+
+
+def crossings(times, x):
+    """Times of upward zero crossings of densely sampled values, by linear interpolation."""
+    up = np.flatnonzero((x[:-1] < 0) & (x[1:] >= 0))
+    return times[up] - x[up] * (times[up + 1] - times[up]) / (x[up + 1] - x[up])
+
+
+def test_van_der_pol_period():
+    times = np.linspace(0.0, 60.0, 60001)
+    position = np.asarray(solve(odes.VanDerPol(), odes.VanDerPolState(2.0, velocity=0.0), times).ys.position)
+    found = np.diff(crossings(times, position))[3:]
+    # 6.6632868593 is the period of the limit cycle at damping 1. Linear interpolation between samples 1e-3 apart is good to 1e-7.
+    np.testing.assert_allclose(found, 6.6632868593, atol=1e-6)
+
+
+def test_lorenz63_fixed_points():
+    system, side = odes.Lorenz63(), np.sqrt(72.0)
+    for sign in (-1, 1):
+        assert_steady(system, odes.Lorenz63State(sign * side, sign * side, z=27.0), 100)
+    # The characteristic polynomial at the rolls is l^3 + (s + b + 1) l^2 + b (s + r) l + 2 s b (r - 1).
+    roots = np.roots([1, 10 + 8 / 3 + 1, 8 / 3 * 38, 2 * 10 * 8 / 3 * 27])
+    found = eigenvalues(system, odes.Lorenz63State(side, side, z=27.0))
+    np.testing.assert_allclose(np.sort_complex(found), np.sort_complex(roots), atol=1e-10)
+    at_rest = np.sort(eigenvalues(system, odes.Lorenz63State(0.0, 0.0, z=0.0)).real)
+    np.testing.assert_allclose(at_rest, np.sort([-8 / 3, -5.5 + np.sqrt(1201) / 2, -5.5 - np.sqrt(1201) / 2]))
+
+
+def test_lorenz96_equilibrium_and_its_loss_of_stability():
+    rest = lambda forcing: odes.Lorenz96State(x=jnp.full(36, forcing))
+    assert_steady(odes.Lorenz96(forcing=8.0), rest(8.0))
+    # Waves of 36 / 8 places, the fastest that fit, grow above F = 1 / (cos k - cos 2k), a little above 8/9.
+    wave = 2 * np.pi * 8 / 36
+    critical = 1 / (np.cos(wave) - np.cos(2 * wave))
+    assert eigenvalues(odes.Lorenz96(forcing=0.99 * critical), rest(0.99 * critical)).real.max() < 0
+    assert eigenvalues(odes.Lorenz96(forcing=1.01 * critical), rest(1.01 * critical)).real.max() > 0
+
+
+def test_lorenz96_advection_conserves_energy():
+    x = jnp.asarray(np.random.default_rng(0).standard_normal(40))
+    slope = odes.Lorenz96(forcing=0.0).vector_field(ZERO, odes.Lorenz96State(x=x), None).x + x
+    np.testing.assert_allclose(jnp.sum(x * slope), 0, atol=1e-12)
+
+
+def test_rossler_fixed_points():
+    a, b, c = 0.2, 0.2, 5.7
+    for sign in (-1, 1):
+        zeta = (c + sign * np.sqrt(c * c - 4 * a * b)) / (2 * a)
+        assert_steady(odes.Rossler(), odes.RosslerState(a * zeta, -zeta, z=zeta), 100)
+
+
+@pytest.mark.parametrize("feed", [0.5, 1.0, 2.0])
+def test_brusselator_hopf(feed):
+    """At B = 1 + A^2 the eigenvalues are +- i A."""
+    critical = 1 + feed**2
+    state = odes.BrusselatorState(feed, y=critical / feed)
+    found = eigenvalues(odes.Brusselator(feed=feed, conversion=critical), state)
+    np.testing.assert_allclose(np.sort_complex(found), [-1j * feed, 1j * feed], atol=1e-12)
+
+
+def test_glycolysis_hopf():
+    leak = 0.08
+    for sign in (-1, 1):
+        supply = np.sqrt((1 - 2 * leak + sign * np.sqrt(1 - 8 * leak)) / 2)
+        state = odes.GlycolysisState(supply, f6p=supply / (leak + supply**2))
+        system = odes.Glycolysis(leak=leak, supply=supply)
+        assert_steady(system, state)
+        np.testing.assert_allclose(eigenvalues(system, state).real, 0, atol=1e-12)
+
+
+def test_rosenzweig_macarthur_hopf():
+    """Coexistence at N* loses stability where K = 2 N* + 1 / (a h)."""
+    prey = 0.4 / (1.5 * (0.5 - 0.4 * 0.5))
+    capacity = 2 * prey + 1 / (1.5 * 0.5)
+    system = odes.RosenzweigMacArthur(capacity=capacity)
+    predator = 1.0 * (1 - prey / capacity) * (1 + 1.5 * 0.5 * prey) / 1.5
+    state = odes.RosenzweigMacArthurState(prey, predator=predator)
+    assert_steady(system, state)
+    np.testing.assert_allclose(eigenvalues(system, state).real, 0, atol=1e-12)
+
+
+def test_sir_final_size():
+    """The share z of all that fall ill solves 1 - z = s exp(-R0 z), with the share s that can fall ill at first."""
+    final = solve(odes.SIR(), odes.SIR.example().y0, [0.0, 200.0]).final()
+    share = brentq(lambda z: 1 - z - 762 / 763 * np.exp(-1.66 / 0.4545 * z), 0.1, 1.0, xtol=1e-14)
+    np.testing.assert_allclose(final.recovered / 763, share, rtol=1e-7)
+
+
+def test_seir_has_the_final_size_of_sir():
+    """A latent period delays an epidemic and does not change its size."""
+    y0 = odes.SEIRState(762.0, exposed=0.0, infected=1.0, recovered=0.0)
+    final = solve(odes.SEIR(transmission=1.66, onset=0.5, recovery=0.4545), y0, [0.0, 400.0]).final()
+    share = brentq(lambda z: 1 - z - 762 / 763 * np.exp(-1.66 / 0.4545 * z), 0.1, 1.0, xtol=1e-14)
+    np.testing.assert_allclose(final.recovered / 763, share, rtol=1e-7)
+
+
+def test_goodwin_needs_cooperativity_above_eight():
+    """With equal decay the steady state is unstable exactly where n (K-saturation) exceeds 8 (Griffith 1968)."""
+    for cooperativity, oscillates in ((8.0, False), (12.0, True)):
+        balance = lambda z, n=cooperativity: 1 / (1 + z**n) - 1e-3 * z
+        z = brentq(balance, 0.1, 10.0, xtol=1e-14)
+        state = odes.GoodwinState(0.01 * z, protein=0.1 * z, repressor=z)
+        system = odes.Goodwin(cooperativity=cooperativity)
+        assert_steady(system, state)
+        assert (eigenvalues(system, state).real.max() > 0) == oscillates
+
+
+def test_fitzhugh_nagumo_rest():
+    final = solve(odes.FitzHughNagumo(current=0.0), odes.FitzHughNagumoState(0.0, recovery=0.0), [0.0, 400.0]).final()
+    # The rest solves v - v^3 / 3 = (v + 0.7) / 0.8.
+    rest = brentq(lambda v: v - v**3 / 3 - (v + 0.7) / 0.8, -3.0, 0.0, xtol=1e-14)
+    np.testing.assert_allclose(final.voltage, rest, atol=1e-7)
+
+
+def test_an_input_adds_to_the_constant():
+    state = odes.FitzHughNagumoState(0.3, recovery=0.1)
+    both = odes.FitzHughNagumo(current=0.2).vector_field(ZERO, state, {"current": jnp.asarray(0.3)})
+    alone = odes.FitzHughNagumo(current=0.5).vector_field(ZERO, state, None)
+    np.testing.assert_allclose(both.voltage, alone.voltage, rtol=1e-15)
+
+
+def test_an_unknown_input_is_named():
+    state = odes.FitzHughNagumoState(0.3, recovery=0.1)
+    with pytest.raises(simkit.UnknownNameError, match=r"no input of this system `current`.*`curent`"):
+        odes.FitzHughNagumo().vector_field(ZERO, state, {"curent": jnp.asarray(0.3)})
+
+
+def test_hodgkin_huxley_rest():
+    """Without current the membrane rests at -65 mV with the textbook values of its gates."""
+    system, start = odes.HodgkinHuxley(current=0.0), odes.HodgkinHuxley.example().y0
+    final = solve(system, start, [0.0, 200.0]).final()
+    np.testing.assert_allclose(final.voltage, -65.0, atol=0.01)
+    gates = [final.sodium_activation, final.sodium_inactivation, final.potassium_activation]
+    np.testing.assert_allclose(gates, [0.0529, 0.5961, 0.3177], atol=2e-4)
+
+
+@pytest.mark.parametrize("voltage", [-40.0, -55.0, -40.0 + 1e-9, -55.0 - 0.49, -55.0 + 0.51])
+def test_hodgkin_huxley_is_smooth_at_the_removable_singularities(voltage):
+    state = ravel_pytree(odes.HodgkinHuxleyState(voltage, 0.1, 0.5, potassium_activation=0.4))[0]
+    slope = field(odes.HodgkinHuxley())
+    jacobian, near = jax.jacfwd(slope)(state), 1e-4 * jnp.eye(4)[0]
+    assert np.isfinite(jax.hessian(lambda y: slope(y).sum())(state)).all()
+    # Central differences 1e-4 mV apart are good to some 1e-9.
+    np.testing.assert_allclose(jacobian[:, 0], (slope(state + near) - slope(state - near)) / 2e-4, atol=1e-7)
+
+
+def test_expm1_ratio_derivatives_at_zero():
+    """x / (exp(x) - 1) = 1 - x / 2 + x^2 / 12 + 0 x^3 - ..., and both branches meet."""
+    first = jax.grad(expm1_ratio)
+    second, third = jax.grad(first), jax.grad(jax.grad(first))
+    np.testing.assert_allclose([expm1_ratio(ZERO), first(ZERO), second(ZERO), third(ZERO)], [1, -0.5, 1 / 6, 0], atol=1e-15)
+    for x in (0.05, -0.05):
+        below, above = jnp.asarray(x * (1 - 1e-12)), jnp.asarray(x * (1 + 1e-12))
+        np.testing.assert_allclose(expm1_ratio(below), expm1_ratio(above), rtol=1e-12)
+        np.testing.assert_allclose(first(below), first(above), rtol=1e-10)
+
+
+def test_morris_lecar_hopf():
+    """The rest of the Hopf set loses stability near 94 uA/cm^2 (Rinzel & Ermentrout 1998, section 7.3)."""
+    largest = {}
+    for current in (92.0, 96.0):
+        system = odes.MorrisLecar(current=current)
+        y = ravel_pytree(odes.MorrisLecarState(-27.0, potassium_activation=0.13))[0]
+        for _ in range(20):
+            y = y - jnp.linalg.solve(jax.jacfwd(field(system))(y), field(system)(y))
+        np.testing.assert_allclose(field(system)(y), 0, atol=1e-12)
+        largest[current] = np.linalg.eigvals(jax.jacfwd(field(system))(y)).real.max()
+    assert largest[92.0] < 0 < largest[96.0]
+
+
+def test_cstr_steady_state():
+    """0.5 mol/L and 350 K balance for coolant at 300 K, to the digits of the published constants."""
+    state = odes.CSTRState(0.5, temperature=350.0)
+    slope = odes.CSTR(coolant=300.0).vector_field(ZERO, state, None)
+    np.testing.assert_allclose([slope.concentration, slope.temperature], 0, atol=0.1)
+    assert eigenvalues(odes.CSTR(coolant=300.0), state).real.max() > 0
