@@ -1,5 +1,6 @@
 """Fixed steps that land on every save time and on every jump of an input."""
 
+import functools
 import math
 from collections.abc import Callable
 from typing import Any
@@ -19,7 +20,7 @@ def fixed_grid(
     substeps: int,
     jumps: Float[Array, " jumps"] | None = None,
 ) -> State:
-    """The states at `times`: `substeps` equal steps of any Diffrax solver between consecutive times or jumps.
+    """The states at `times`: `substeps` equal steps of a stepper between consecutive times or jumps.
 
     Reverse mode keeps one state a window and computes the steps inside again.
     """
@@ -37,7 +38,7 @@ def fixed_grid(
             y, memory = carry
             t = start + i * h
             until = jnp.minimum(t + h, end)  # rounding must not carry a stage past a jump
-            y, _, _, memory, _ = solver.step(terms, t, until, y, None, memory, False)
+            y, _, _, memory, _ = solver.advance(terms, t, until, h, y, memory, False)
             return (y, memory), None
 
         if jumps is not None:  # what the solver keeps from its last step is of before the jump
@@ -55,18 +56,27 @@ def fixed_grid(
 
 
 def checkpointed_scan(body: Callable[[Any, Any], tuple[Any, None]], carry: Any, length: int, dtype: Any) -> Any:
-    """A scan over `arange(length)` in about sqrt(length) segments, of which reverse mode keeps the ends."""
+    """A scan over 0, 1, ... `length - 1` in about sqrt(length) segments, of which reverse mode keeps the ends.
+
+    The index is counted in the carry: a loop that reads an array of indices is no small loop any more for XLA on CPU, which
+    then dispatches every operation of a step by itself (ten times the time for three states).
+    """
+
+    def counted(state: tuple[Any, Any], _: None) -> tuple[tuple[Any, Any], None]:
+        carry, i = state
+        carry, _ = body(carry, i.astype(dtype))
+        return (carry, i + 1), None
+
+    def segment(state: tuple[Any, Any], _: None, size: int) -> tuple[tuple[Any, Any], None]:
+        return jax.lax.scan(counted, state, None, length=size)[0], None
+
+    state = carry, jnp.zeros((), jnp.int32)
     if length < 16:
-        return jax.lax.scan(body, carry, jnp.arange(length, dtype=dtype))[0]
+        return segment(state, None, length)[0][0]
     size = math.isqrt(length)
     count, rest = divmod(length, size)
-
-    def segment(carry: Any, indices: Any) -> tuple[Any, None]:
-        return jax.lax.scan(body, carry, indices)[0], None
-
-    indices = jnp.arange(length, dtype=dtype)
-    carry, _ = jax.lax.scan(jax.checkpoint(segment), carry, indices[: count * size].reshape(count, size))
-    return segment(carry, indices[count * size :])[0] if rest else carry
+    state, _ = jax.lax.scan(jax.checkpoint(functools.partial(segment, size=size)), state, None, length=count)
+    return segment(state, None, rest)[0][0] if rest else state[0]
 
 
 def _inside(start: Any, end: Any) -> tuple[Any, Any]:

@@ -31,9 +31,8 @@ class Euler(Stepper):
     def init(self, terms: Any, t0: Any, t1: Any, y0: Any, args: Any) -> None:
         return None
 
-    def step(self, terms: Any, t0: Any, t1: Any, y0: Any, args: Any, solver_state: Any, made_jump: Any):
-        h = t1 - t0
-        y1 = jax.tree.map(lambda y, k: y + h * k, y0, terms.vf(t0, y0, args))
+    def advance(self, terms: Any, t0: Any, t1: Any, h: Any, y0: Any, solver_state: Any, made_jump: Any):
+        y1 = jax.tree.map(lambda y, k: y + h * k, y0, terms.vf(t0, y0, None))
         return y1, None, {"y0": y0, "y1": y1}, None, diffrax.RESULTS.successful
 
 

@@ -30,20 +30,20 @@ class AbstractExplicitRungeKutta(Stepper):
     def init(self, terms: Any, t0: Any, t1: Any, y0: Any, args: Any) -> Any:
         return terms.vf(t0, y0, args) if self.tableau.fsal else None
 
-    def step(self, terms: Any, t0: Any, t1: Any, y0: Any, args: Any, solver_state: Any, made_jump: Any):
-        h, table = t1 - t0, self.tableau
+    def advance(self, terms: Any, t0: Any, t1: Any, h: Any, y0: Any, solver_state: Any, made_jump: Any):
+        table = self.tableau
         keep = _barrier if sum(leaf.size for leaf in jax.tree.leaves(y0)) >= BARRIER_SIZE else lambda tree: tree
         if table.fsal and reuse(made_jump):
             first = solver_state
         elif table.fsal:
-            first = jax.lax.cond(made_jump, lambda: terms.vf(t0, y0, args), lambda: solver_state)
+            first = jax.lax.cond(made_jump, lambda: terms.vf(t0, y0, None), lambda: solver_state)
         else:
-            first = terms.vf(t0, y0, args)
+            first = terms.vf(t0, y0, None)
         slopes, y1 = [first], y0
         for node, row in zip(table.c, table.a_lower, strict=True):
             y1 = keep(combine(y0, h, row, slopes))
             t = t1 if node == 1 else t0 + float(node) * h  # t0 + (t1 - t0) may round past t1, where an input may jump
-            slopes.append(keep(terms.vf(t, y1, args)))
+            slopes.append(keep(terms.vf(t, y1, None)))
         if not table.fsal:  # else the last stage state is the result
             y1 = combine(y0, h, table.b_sol, slopes)
         error = combine(None, h, table.b_error, slopes) if self.adaptive else None

@@ -114,13 +114,12 @@ class Rodas5P(Stepper):
     def init(self, terms: Any, t0: Any, t1: Any, y0: Any, args: Any) -> None:
         return None
 
-    def step(self, terms: Any, t0: Any, t1: Any, y0: Any, args: Any, solver_state: Any, made_jump: Any):
-        h = t1 - t0
+    def advance(self, terms: Any, t0: Any, t1: Any, h: Any, y0: Any, solver_state: Any, made_jump: Any):
         y, unravel = ravel_pytree(y0)
 
         # Everything is scaled by h, so that a step of length zero is the identity, not 0/0.
         def increment(t: Any, x: Any) -> Array:
-            return h * ravel_pytree(terms.vf(t, unravel(x), args))[0]
+            return h * ravel_pytree(terms.vf(t, unravel(x), None))[0]
 
         solve = _shared_solve(lambda x: increment(t0, x), y)
         _, time_slope = jax.jvp(lambda t: increment(t, y), (t0,), (jnp.ones_like(t0),))

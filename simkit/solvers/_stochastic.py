@@ -67,10 +67,10 @@ class EulerMaruyama(AbstractStochasticStepper):
     def strong_order(self, terms: Any) -> float:
         return 0.5
 
-    def step(self, terms: Any, t0: Any, t1: Any, y0: Any, args: Any, solver_state: Any, made_jump: Any):
+    def advance(self, terms: Any, t0: Any, t1: Any, h: Any, y0: Any, solver_state: Any, made_jump: Any):
         drift, noise = terms.terms
-        change = _scaled(t1 - t0, drift.vf(t0, y0, args))
-        return _result(y0, _add(y0, change, noise.prod(noise.vf(t0, y0, args), noise.contr(t0, t1))))
+        change = _scaled(h, drift.vf(t0, y0, None))
+        return _result(y0, _add(y0, change, noise.prod(noise.vf(t0, y0, None), noise.contr(t0, t1))))
 
 
 class Milstein(AbstractStochasticStepper):
@@ -98,8 +98,8 @@ class Milstein(AbstractStochasticStepper):
     def strong_order(self, terms: Any) -> float:
         return 1.0
 
-    def step(self, terms: Any, t0: Any, t1: Any, y0: Any, args: Any, solver_state: Any, made_jump: Any):
-        (drift, noise), h = terms.terms, t1 - t0
+    def advance(self, terms: Any, t0: Any, t1: Any, h: Any, y0: Any, solver_state: Any, made_jump: Any):
+        drift, noise = terms.terms
         dw = noise.contr(t0, t1)
         if jax.tree.structure(dw) != jax.tree.structure(y0) or any(
             a.shape != b.shape for a, b in zip(jax.tree.leaves(dw), jax.tree.leaves(y0), strict=True)
@@ -108,11 +108,11 @@ class Milstein(AbstractStochasticStepper):
                 "`Milstein` needs a Wiener process of its own for each component, but the diffusion returns a further axis of "
                 "processes that drive all components. Take `EulerMaruyama`."
             )
-        diffusion = noise.vf(t0, y0, args)
+        diffusion = noise.vf(t0, y0, None)
         # With diagonal noise the Jacobian of g is diagonal, so that its product with g is g g', component by component.
-        _, curvature = jax.jvp(lambda y: noise.vf(t0, y, args), (y0,), (diffusion,))
+        _, curvature = jax.jvp(lambda y: noise.vf(t0, y, None), (y0,), (diffusion,))
         correction = jax.tree.map(lambda c, w: 0.5 * c * (w * w - h), curvature, dw)
-        return _result(y0, _add(y0, _scaled(h, drift.vf(t0, y0, args)), noise.prod(diffusion, dw), correction))
+        return _result(y0, _add(y0, _scaled(h, drift.vf(t0, y0, None)), noise.prod(diffusion, dw), correction))
 
 
 class StratonovichHeun(AbstractStochasticStepper):
@@ -141,12 +141,12 @@ class StratonovichHeun(AbstractStochasticStepper):
     def strong_order(self, terms: Any) -> float:
         return 0.5
 
-    def step(self, terms: Any, t0: Any, t1: Any, y0: Any, args: Any, solver_state: Any, made_jump: Any):
-        (drift, noise), h = terms.terms, t1 - t0
+    def advance(self, terms: Any, t0: Any, t1: Any, h: Any, y0: Any, solver_state: Any, made_jump: Any):
+        drift, noise = terms.terms
         dw = noise.contr(t0, t1)
 
         def change(t: Any, y: Any) -> Any:
-            return _add(_scaled(h, drift.vf(t, y, args)), noise.prod(noise.vf(t, y, args), dw))
+            return _add(_scaled(h, drift.vf(t, y, None)), noise.prod(noise.vf(t, y, None), dw))
 
         first = change(t0, y0)
         second = change(t1, _add(y0, first))
@@ -179,15 +179,15 @@ class SRA1(AbstractStochasticStepper):
     def strong_order(self, terms: Any) -> float:
         return 1.5
 
-    def step(self, terms: Any, t0: Any, t1: Any, y0: Any, args: Any, solver_state: Any, made_jump: Any):
-        (drift, noise), h = terms.terms, t1 - t0
+    def advance(self, terms: Any, t0: Any, t1: Any, h: Any, y0: Any, solver_state: Any, made_jump: Any):
+        drift, noise = terms.terms
         increment = noise.contr(t0, t1, use_levy=True)
         dw = increment.W
         mean = jax.tree.map(lambda w, area: 0.5 * w + area, dw, increment.H)
-        start, end = noise.vf(t0, y0, args), noise.vf(t1, y0, args)
-        slope = drift.vf(t0, y0, args)
+        start, end = noise.vf(t0, y0, None), noise.vf(t1, y0, None)
+        slope = drift.vf(t0, y0, None)
         stage = _add(y0, _scaled(0.75 * h, slope), _scaled(1.5, noise.prod(end, mean)))
-        later = drift.vf(t0 + 0.75 * h, stage, args)
+        later = drift.vf(t0 + 0.75 * h, stage, None)
         forced = noise.prod(end, jax.tree.map(jnp.subtract, dw, mean))
         y1 = _add(y0, _scaled(h / 3, slope), _scaled(2 * h / 3, later), forced, noise.prod(start, mean))
         return _result(y0, y1)

@@ -36,9 +36,9 @@ class VelocityVerlet(Stepper):
     def init(self, terms: Any, t0: Any, t1: Any, y0: Any, args: Any) -> Any:
         return _force(_bare(terms), t0, y0.position)
 
-    def step(self, terms: Any, t0: Any, t1: Any, y0: Any, args: Any, solver_state: Any, made_jump: Any):
+    def advance(self, terms: Any, t0: Any, t1: Any, h: Any, y0: Any, solver_state: Any, made_jump: Any):
         terms = _bare(terms)
-        h, velocity = t1 - t0, terms.system.velocity
+        velocity = terms.system.velocity
         if reuse(made_jump):
             force0 = solver_state
         else:

@@ -7,6 +7,7 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
+
 from simkit import Phase, PlainSystem, SeparableSystem, quantity
 
 

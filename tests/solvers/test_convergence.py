@@ -5,13 +5,14 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-import simkit
 from helpers import tree_allclose
+from solvers.problems import Curved, Field, Halves, Swing, lotka_volterra
+
+import simkit
 from simkit import Adaptive, Fixed
 from simkit.core import SystemTerm
 from simkit.solvers import RK4, Dopri8, Euler, Heun, Rodas5P, Tsit5, VelocityVerlet
 from simkit.testing import order_of_convergence
-from solvers.problems import Curved, Field, Halves, Swing, lotka_volterra
 
 TIMES = (0.0, 0.5, 1.0)
 # Substeps at which the error is small against the solution and, but for the method of order 8, far from round-off.

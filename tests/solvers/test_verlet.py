@@ -3,11 +3,12 @@
 import jax
 import jax.numpy as jnp
 import numpy as np
+from solvers.problems import Swing
+
 import simkit
 from simkit import Fixed, Phase
 from simkit.core import SystemTerm
 from simkit.solvers import VelocityVerlet
-from solvers.problems import Swing
 
 
 def one_step(z, h=0.3):
