@@ -65,7 +65,7 @@ def sample(
         )
     # NumPyro's kernels rely on JAX's standard promotion, whatever the caller has set.
     with jax.numpy_dtype_promotion("standard"), jax.numpy_rank_promotion("allow"):
-        center, covariance = _laplace_start(target, start)
+        center, covariance = laplace_start(target, start.estimate, start.z, start.covariance)
         if isinstance(method, Laplace):
             return sample_laplace(target, method, center, covariance, chains, draws, run_key)
         if isinstance(method, Variational):
@@ -81,21 +81,18 @@ def _check_counts(**counts: int) -> None:
             raise ArgumentError(f"Argument `{name}` must be a positive integer, but it is {value!r}.")
 
 
-def _laplace_start(target: Target, start: FitResult) -> tuple[Array, Array]:
-    """The fit's optimum and covariance in unconstrained coordinates."""
+@eqx.filter_jit
+def laplace_start(target: Target, estimate: Array, z: Array, covariance: Array) -> tuple[Array, Array]:
+    """The fit's optimum and covariance in unconstrained coordinates; a covariance that is not usable becomes the identity."""
     problem, coordinates = target.problem, target.coordinates
-    turn = jax.jacfwd(lambda z: coordinates.unconstrained(_strictly_inside(problem, problem.natural(z))))
-    center = coordinates.unconstrained(_strictly_inside(problem, start.estimate))
-    slope = turn(start.z)
-    covariance = slope @ start.covariance @ slope.T
-    size = center.shape[0]
-    usable = bool(np.all(np.isfinite(np.asarray(covariance)))) and bool(np.all(np.diag(np.asarray(covariance)) > 0))
-    if not usable:
-        return center, jnp.eye(size, dtype=center.dtype)
+    center = coordinates.unconstrained(_strictly_inside(problem, estimate))
+    slope = jax.jacfwd(lambda z: coordinates.unconstrained(_strictly_inside(problem, problem.natural(z))))(z)
+    turned = slope @ covariance @ slope.T
+    usable = jnp.isfinite(turned).all() & (jnp.diag(turned) > 0).all()
+    turned = jnp.where(usable, turned, jnp.eye(center.shape[0], dtype=center.dtype))
     # A flat direction has a huge variance; priors bound the posterior, so no coordinate needs more than some ten units.
-    values, vectors = np.linalg.eigh(np.asarray(covariance, float))
-    values = np.clip(values, 1e-12, 1e2)
-    return center, jnp.asarray((vectors * values) @ vectors.T, center.dtype)
+    values, vectors = jnp.linalg.eigh(turned)
+    return center, (vectors * jnp.clip(values, 1e-12, 1e2)) @ vectors.T
 
 
 def _strictly_inside(problem: Problem, theta: Array) -> Array:
@@ -105,21 +102,19 @@ def _strictly_inside(problem: Problem, theta: Array) -> Array:
     return jnp.clip(theta, lower + 1e-6 * width, upper - 1e-6 * width)
 
 
+@eqx.filter_jit
 def spread_starts(target: Target, center: Array, covariance: Array, count: int, key: PRNGKeyArray) -> Array:
-    """Starting points drawn from the normal approximation, each the best of eight so that none begins where a solve fails."""
-    draw, _ = jax.random.split(key)
-    candidates = jax.random.multivariate_normal(draw, center, covariance, (count, 8)).astype(center.dtype)
-    density = _densities(target, candidates.reshape(count * 8, -1)).reshape(count, 8)
-    # The first candidate that is not hopeless, so that the starts keep their spread.
+    """Starting points drawn from the normal approximation, each the first of eight that is not hopeless.
+
+    No chain begins where a simulation fails, and the starts keep their spread.
+    """
     size = center.shape[0]
-    fine = density > jnp.max(density) - (10.0 + 6.0 * np.sqrt(size / 2))
+    white = jax.random.normal(key, (count, 8, size), center.dtype)
+    candidates = center + white @ jnp.linalg.cholesky(covariance).T
+    density = jax.lax.map(target.log_density, candidates.reshape(count * 8, size)).reshape(count, 8)
+    fine = density > jnp.max(density) - (10.0 + 6.0 * (size / 2) ** 0.5)
     chosen = jnp.where(jnp.any(fine, axis=1), jnp.argmax(fine, axis=1), jnp.argmax(density, axis=1))
     return jnp.take_along_axis(candidates, chosen[:, None, None], axis=1)[:, 0]
-
-
-@eqx.filter_jit
-def _densities(target: Target, us: Array) -> Array:
-    return jax.lax.map(target.log_density, us)
 
 
 def _sample_nuts(
@@ -193,8 +188,8 @@ def _run_chains(
         states, block = advance(target, method, start.covariance, states, warmup, size)
         blocks.append(block)
         report(min(done + size, total), block)
-    joined = jax.tree.map(lambda *parts: jnp.concatenate(parts, axis=1), *blocks)
-    return jax.tree.map(lambda x: x[:, warmup:total], joined)
+    # Joined outside of JAX: a slice of every new length would be a program of its own.
+    return jax.tree.map(lambda *parts: jnp.asarray(np.concatenate(parts, axis=1)[:, warmup:total]), *blocks)
 
 
 def _reporter(progress: bool, total: int) -> Callable[[int, Chains], None]:
