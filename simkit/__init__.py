@@ -40,11 +40,53 @@ from .engine import Fixed as Fixed
 from .engine import simulate as simulate
 
 if TYPE_CHECKING:
+    from . import fitting as fitting
+    from . import infer as infer
+    from . import io as io
     from . import odes as odes
+    from . import problem as problem
     from . import solvers as solvers
+    from . import testing as testing
+    from . import viz as viz
+    from .fitting import LBFGS as LBFGS
+    from .fitting import FitResult as FitResult
+    from .fitting import GaussNewton as GaussNewton
+    from .fitting import Optimiser as Optimiser
+    from .fitting import Profiles as Profiles
+    from .fitting import fit as fit
+    from .fitting import profile as profile
+    from .infer import NUTS as NUTS
+    from .infer import Calibration as Calibration
+    from .infer import EnsembleSampler as EnsembleSampler
+    from .infer import LaplaceApproximation as LaplaceApproximation
+    from .infer import Posterior as Posterior
+    from .infer import Prediction as Prediction
+    from .infer import Variational as Variational
+    from .infer import calibrate as calibrate
+    from .infer import numpyro_model as numpyro_model
+    from .infer import predict as predict
+    from .infer import prior_draws as prior_draws
+    from .infer import sample as sample
+    from .io import Study as Study
+    from .io import load as load
+    from .io import load_study as load_study
+    from .io import save as save
+    from .odes import from_function as from_function
+    from .odes import from_response as from_response
+    from .problem import AbstractNoise as AbstractNoise
+    from .problem import Experiment as Experiment
+    from .problem import Free as Free
+    from .problem import Laplace as Laplace
+    from .problem import LogNormal as LogNormal
+    from .problem import NegativeBinomial as NegativeBinomial
+    from .problem import Normal as Normal
+    from .problem import Poisson as Poisson
+    from .problem import Problem as Problem
+    from .problem import StudentT as StudentT
 
 # Loaded on first use: numpyro, optax, matplotlib and h5py take longer to import than all the rest.
 _LAZY = {
+    "fitting": "fitting",
     "infer": "infer",
     "io": "io",
     "odes": "odes",
@@ -52,6 +94,32 @@ _LAZY = {
     "solvers": "solvers",
     "testing": "testing",
     "viz": "viz",
+    "FitResult": "fitting",
+    "GaussNewton": "fitting",
+    "LBFGS": "fitting",
+    "Optimiser": "fitting",
+    "Profiles": "fitting",
+    "fit": "fitting",
+    "profile": "fitting",
+    "Calibration": "infer",
+    "EnsembleSampler": "infer",
+    "LaplaceApproximation": "infer",
+    "NUTS": "infer",
+    "Posterior": "infer",
+    "Prediction": "infer",
+    "Variational": "infer",
+    "calibrate": "infer",
+    "numpyro_model": "infer",
+    "predict": "infer",
+    "prior_draws": "infer",
+    "sample": "infer",
+    "Study": "io",
+    "load": "io",
+    "load_study": "io",
+    "save": "io",
+    "from_function": "odes",
+    "from_response": "odes",
+    "AbstractNoise": "problem",
     "Experiment": "problem",
     "Free": "problem",
     "Laplace": "problem",

@@ -6,7 +6,7 @@ from ._diagnostics import effective_sample_size as effective_sample_size
 from ._diagnostics import split_r_hat as split_r_hat
 from ._diagnostics import stuck_chains as stuck_chains
 from ._ensemble import EnsembleSampler as EnsembleSampler
-from ._laplace import Laplace as Laplace
+from ._laplace import LaplaceApproximation as LaplaceApproximation
 from ._laplace import Variational as Variational
 from ._model import numpyro_model as numpyro_model
 from ._nuts import NUTS as NUTS

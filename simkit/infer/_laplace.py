@@ -14,7 +14,7 @@ from ._posterior import Posterior
 from ._target import Target
 
 
-class Laplace(eqx.Module):
+class LaplaceApproximation(eqx.Module):
     """A normal distribution around the fit's optimum with its covariance, in unconstrained coordinates. Instant, and exact
     for a posterior that is normal there."""
 
@@ -34,7 +34,13 @@ class Variational(eqx.Module):
 
 
 def sample_laplace(
-    target: Target, method: Laplace, center: Array, covariance: Array, chains: int, draws: int, key: PRNGKeyArray
+    target: Target,
+    method: LaplaceApproximation,
+    center: Array,
+    covariance: Array,
+    chains: int,
+    draws: int,
+    key: PRNGKeyArray,
 ) -> Posterior:
     """Independent draws of the normal approximation."""
     us = jax.random.multivariate_normal(key, center, covariance, (chains, draws)).astype(center.dtype)

@@ -15,12 +15,12 @@ from ..fitting import FitResult, fit
 from ..problem import Problem
 from ._diagnostics import describe_quality, stuck_chains
 from ._ensemble import EnsembleSampler, sample_ensemble
-from ._laplace import Laplace, Variational, sample_laplace, sample_variational
+from ._laplace import LaplaceApproximation, Variational, sample_laplace, sample_variational
 from ._nuts import NUTS, Chains, Start, advance, first_states
 from ._posterior import Posterior
 from ._target import Target, target_of
 
-Method = NUTS | EnsembleSampler | Laplace | Variational
+Method = NUTS | EnsembleSampler | LaplaceApproximation | Variational
 
 RESTARTS = 2
 """How often stuck chains are started again before the result is refused."""
@@ -42,7 +42,8 @@ def sample(
     **Arguments:**
 
     - `problem`: the problem. Every free parameter needs a prior, or two finite bounds between which it is flat.
-    - `method`: `NUTS()` by default; `EnsembleSampler()` needs no gradients, `Variational()` and `Laplace()` approximate.
+    - `method`: `NUTS()` by default; `EnsembleSampler()` needs no gradients, `Variational()` and `LaplaceApproximation()`
+        approximate.
     - `chains`, `draws`, `warmup`: independent chains, draws kept from each, and draws before that which tune the sampler.
         Four chains of 500 after 300 are good values where a fit supplies the mass matrix.
     - `start`: a fit of the same problem: chains begin around its optimum, with its covariance as mass matrix. Without one
@@ -66,7 +67,7 @@ def sample(
     # NumPyro's kernels rely on JAX's standard promotion, whatever the caller has set.
     with jax.numpy_dtype_promotion("standard"), jax.numpy_rank_promotion("allow"):
         center, covariance = laplace_start(target, start.estimate, start.z, start.covariance)
-        if isinstance(method, Laplace):
+        if isinstance(method, LaplaceApproximation):
             return sample_laplace(target, method, center, covariance, chains, draws, run_key)
         if isinstance(method, Variational):
             return sample_variational(target, method, center, covariance, chains, draws, run_key)

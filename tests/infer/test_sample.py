@@ -7,7 +7,7 @@ import scipy.stats as stats
 
 import simkit
 from simkit import Experiment, Free, Normal, Problem
-from simkit.infer import EnsembleSampler, Laplace, Variational, calibrate, predict, prior_draws, sample
+from simkit.infer import EnsembleSampler, LaplaceApproximation, Variational, calibrate, predict, prior_draws, sample
 from simkit.infer import _sample as sample_module
 from simkit.odes import from_function, from_response
 from simkit.problem import AbstractNoise
@@ -62,7 +62,7 @@ def test_nuts_draws_from_a_normal_posterior(fitted):
     ("method", "slack"),
     [
         (EnsembleSampler(), 0.0),
-        (Laplace(), 0.0),
+        (LaplaceApproximation(), 0.0),
         # stochastic optimisation stops some hundredths of a standard deviation from the optimum
         (Variational(steps=3000, learning_rate=0.003), 0.1),
     ],
@@ -136,7 +136,7 @@ def test_float32(fitted):
 
 def test_predictive_bands_are_those_of_the_normal(fitted):
     problem, start = fitted
-    posterior = sample(problem, method=Laplace(), start=start, key=jax.random.key(2), draws=1000)
+    posterior = sample(problem, method=LaplaceApproximation(), start=start, key=jax.random.key(2), draws=1000)
     at = np.array([0.0, 3.0])
     prediction = predict(problem, posterior, at, key=jax.random.key(3), count=4000)
     design = np.stack([np.ones_like(at), at], 1)
@@ -188,7 +188,7 @@ def test_calibration_accepts_the_right_and_rejects_the_wrong_likelihood():
 
 def test_arviz_holds_chains_and_draws(fitted):
     problem, start = fitted
-    posterior = sample(problem, method=Laplace(), start=start, key=jax.random.key(2), chains=2, draws=50)
+    posterior = sample(problem, method=LaplaceApproximation(), start=start, key=jax.random.key(2), chains=2, draws=50)
     tree = posterior.to_arviz()
     np.testing.assert_array_equal(np.asarray(tree["posterior"]["a"]), posterior.draws[..., 0])
     assert tree["sample_stats"]["diverging"].dims == ("chain", "draw")
