@@ -12,13 +12,14 @@ from simkit import Phase, PlainSystem, SeparableSystem, quantity
 
 
 class Field(PlainSystem):
-    """Any field of an array state: `rates(t, y, parameters)` returns one number a component."""
+    """Any field of an array state: `rates(t, y, parameters)` returns an array or a list of one number a component."""
 
     parameters: jax.Array = quantity()
     rates: Callable[..., Any] = eqx.field(static=True)
 
     def vector_field(self, t, y, inputs):
-        return jnp.stack(self.rates(t, y, self.parameters))
+        rates = self.rates(t, y, self.parameters)
+        return jnp.stack(rates) if isinstance(rates, list) else rates
 
     def outputs(self, t, y, inputs):
         return y
