@@ -37,4 +37,4 @@ class HarmonicOscillator(SeparableSystem):
 
     @classmethod
     def example(cls) -> Example:
-        return Example(cls(), Phase(position=1.0, momentum=0.0), jnp.linspace(0.0, 20.0, 201))
+        return Example(cls(), Phase(position=jnp.array(1.0), momentum=jnp.array(0.0)), jnp.linspace(0.0, 20.0, 201))

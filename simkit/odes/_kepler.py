@@ -42,5 +42,5 @@ class Kepler(SeparableSystem):
 
     @classmethod
     def example(cls) -> Example:
-        y0 = Phase(position=[0.5, 0.0], momentum=[0.0, 10.882796185405306])
+        y0 = Phase(position=jnp.array([0.5, 0.0]), momentum=jnp.array([0.0, 10.882796185405306]))
         return Example(cls(), y0, jnp.linspace(0.0, 3.0, 301))

@@ -73,8 +73,8 @@ def check_gradients(
     - `seed`: of the directions.
 
     **Returns** a report that prints, and **raises** an `AssertionError` that says which two routes differ and by how much, or
-    what is not finite. simkit drops non-finite gradients of failed simulations, so a simulation never shows a NaN in reverse
-    mode: what gives it away here is the forward mode or a difference to it.
+    what is not finite. simkit drops what is not finite from the gradient of a simulation, so a NaN there looks like a 0 in
+    reverse mode: what gives it away is its difference to the other routes.
 
     ```python
     import jax.numpy as jnp
@@ -89,7 +89,7 @@ def check_gradients(
     arguments = jax.tree.map(lambda x: jnp.asarray(x) if isinstance(x, float) else x, tuple(arguments))
     moving, fixed = eqx.partition(arguments, eqx.is_inexact_array)
     point, restore = ravel_pytree(moving)
-    if not jnp.issubdtype(point.dtype, jnp.floating):
+    if point.size == 0 or not jnp.issubdtype(point.dtype, jnp.floating):
         raise ArgumentError("Argument `arguments` must hold float arrays to differentiate by, but it holds none.")
 
     def flat(x: Array) -> Array:
@@ -138,6 +138,7 @@ def directional_slopes(
         return jnp.sum(parts), jnp.sum(jnp.abs(parts))
 
     reverse = forward = None
+    value = size = jnp.zeros((), point.dtype)
     if "forward" in modes:
         (value, size), (forward, _) = jax.vmap(lambda way: jax.jvp(total, (point,), (way,)), out_axes=(None, 0))(ways)
     if "reverse" in modes:

@@ -126,7 +126,9 @@ def test_kepler_follows_its_equation():
 
     found, slope = jax.jit(lambda v: (simulated(v), jax.jacfwd(simulated)(v)))(values)
     np.testing.assert_allclose(found, exact(values, times), atol=1e-7)
-    np.testing.assert_allclose(slope["attraction"], jax.jacfwd(lambda v: exact(v, times))(values)["attraction"], atol=1e-7)
+    np.testing.assert_allclose(
+        slope["attraction"], jax.jacfwd(lambda v: exact(v, times))(values)["attraction"], atol=1e-7
+    )
     np.testing.assert_allclose(found[-1], found[0], atol=1e-7)  # one orbit a year
 
 
