@@ -1,7 +1,7 @@
 """Systems: what changes, and the structure in it that solvers can use."""
 
 import abc
-from typing import Any, Literal, NamedTuple
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 import equinox as eqx
 import jax
@@ -10,6 +10,11 @@ from jaxtyping import Array
 
 from .._types import Inputs, Outputs, State
 from ._quantity import quantity
+
+if TYPE_CHECKING:
+    from typing import ClassVar as AbstractClassVar
+else:
+    from equinox import AbstractClassVar
 
 
 class Example(NamedTuple):
@@ -131,8 +136,8 @@ class StochasticSystem(System):
     state, "diagonal" if each component's on that component alone, else "general").
     """
 
-    interpretation: eqx.AbstractClassVar[Literal["ito", "stratonovich"]]
-    noise_kind: eqx.AbstractClassVar[Literal["additive", "diagonal", "general"]]
+    interpretation: AbstractClassVar[Literal["ito", "stratonovich"]]
+    noise_kind: AbstractClassVar[Literal["additive", "diagonal", "general"]]
 
     @abc.abstractmethod
     def drift(self, t: Any, y: State, inputs: Inputs) -> State:
