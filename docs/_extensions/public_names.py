@@ -107,8 +107,14 @@ class PublicModule(PublicNames):
 
     def run(self) -> list[nodes.Node]:
         (module_name,) = self.arguments
-        names = exported(importlib.import_module(module_name))
-        return self._render([f"{module_name}.{name}" for name in names])
+        module, top = importlib.import_module(module_name), importlib.import_module(module_name.split(".")[0])
+        names = exported(module)
+        above = [name for name in names if name in dir(top) and getattr(top, name) is getattr(module, name)]
+        container = nodes.container()
+        if above:
+            sentence = f"Also at the top, and described there: {', '.join(f'`{name}`' for name in above)}."
+            self.state.nested_parse(StringList([sentence], source=module_name), 0, container)
+        return container.children + self._render([f"{module_name}.{name}" for name in names if name not in above])
 
 
 def setup(app: Sphinx) -> dict[str, Any]:
