@@ -1,0 +1,10 @@
+"""Fits: maximum posterior estimates from many starts, their uncertainty, profiles and identifiability."""
+
+from ._fit import fit as fit
+from ._gauss_newton import GaussNewton as GaussNewton
+from ._method import AbstractMethod as AbstractMethod
+from ._optax import LBFGS as LBFGS
+from ._optax import Optimiser as Optimiser
+from ._profile import Profiles as Profiles
+from ._profile import profile as profile
+from ._result import FitResult as FitResult

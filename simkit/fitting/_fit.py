@@ -1,0 +1,151 @@
+"""fit: the parameters under which the data are most probable."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, PRNGKeyArray
+
+from .._errors import ArgumentError, SimulationError
+from ..core import StaticSystem
+from ..engine import Method, over_members
+from ..problem import Problem
+from ._gauss_newton import GaussNewton
+from ._method import FAILED, AbstractMethod, End
+from ._result import FitResult, summarise
+from ._starts import check_drawable, drawn_starts, first_start, given_starts
+
+HORIZONS = (0.25, 0.5, 1.0)
+ROUNDS = 10
+"""How often starts that fail to simulate are drawn again."""
+
+LOOSE = 1e-2
+"""The tolerance, in standard errors, of the stages before the last."""
+
+
+def fit(
+    problem: Problem,
+    *,
+    starts: Any = 16,
+    method: AbstractMethod | None = None,
+    key: PRNGKeyArray | None = None,
+    horizons: Sequence[float] | None = None,
+    progress: bool = False,
+) -> FitResult:
+    """Maximise the posterior density (the likelihood, where priors are flat) from several starts at once.
+
+    The density is that of the parameters in natural units: where a parameter moves by its logarithm, only the path is another.
+
+    **Arguments:**
+
+    - `problem`: a `Problem`.
+    - `starts`: how many starts, drawn from the priors (evenly between the bounds where there is none; around `Free.start`
+        where there is neither), the first one from `Free.start`; or an array of shape `(starts, parameters)` in natural
+        units. A drawn start that fails to simulate is drawn again.
+    - `method`: `GaussNewton()` by default; `LBFGS()`, or `Optimiser` for any Optax transformation.
+    - `key`: a random key for the draws; `jax.random.key(0)` by default, so that a fit repeats itself.
+    - `horizons`: increasing fractions of each experiment's span, the last 1: the data up to there are fitted first, each
+        stage from where the one before ended. (0.25, 0.5, 1) by default, since long data of an oscillator have many local
+        minima and short ones few; (1,) where nothing moves in time.
+    - `progress`: print a line a stage.
+
+    **Returns:** a `FitResult`. **Raises** an `ArgumentError`, or a `SimulationError` where no start can be simulated.
+
+    **Good values:** the defaults; 50 to 100 starts where fewer than three agree.
+
+    ```python
+    import simkit
+    times = [1.0, 2.0, 3.0, 4.0]
+    line = simkit.odes.from_response(lambda x, params: params["slope"] * x, {"slope": 1.0})
+    data = simkit.Experiment("line", times, {"y": [2.1, 3.9, 6.2, 7.8]})
+    free = {"slope": simkit.Free(bounds=(0.0, 10.0))}
+    problem = simkit.Problem(line, data, free=free, noise={"y": simkit.Normal(0.1)})
+    print(simkit.fit(problem))
+    ```
+    """
+    method = GaussNewton() if method is None else method
+    stages = _check_horizons(problem, horizons)
+    if not problem.names:
+        raise ArgumentError("Argument `problem` must have free parameters, but it has none.")
+    lean = without_reason(problem)
+    if isinstance(starts, int | np.integer):
+        if starts < 1:
+            raise ArgumentError(f"Argument `starts` must be at least 1, but it is {starts}.")
+        check_drawable(problem)
+        key = jax.random.key(0) if key is None else key
+        z = first_start(problem, drawn_starts(lean, jax.random.fold_in(key, 0), int(starts)))
+        z, redrawn = _replace_failing(lean, method, z, key)
+        if progress:
+            print(f"starts: {len(z)} drawn, {redrawn} drawn again because they failed to simulate")
+    else:
+        z = given_starts(problem, starts)
+    end, iterations, failures = None, jnp.zeros(len(z), int), jnp.zeros(len(z), int)
+    for fraction in stages:
+        stage = method if fraction == stages[-1] else method.loosened(LOOSE)
+        end = run(lean, stage, fraction, z, jnp.zeros(z.shape, bool))
+        z, iterations, failures = end.z, iterations + end.iterations, failures + end.failures
+        if progress:
+            print(_line(fraction, end))
+    assert end is not None  # there is at least one stage
+    return summarise(problem, method.name, end, iterations, failures)
+
+
+@eqx.filter_jit
+def run(problem: Problem, method: AbstractMethod, fraction: Any, z: Array, held: Array) -> End:
+    """One stage from all starts: batched, spread over devices, compiled once for all problems of the same shapes."""
+
+    def one(shared: Any, start: Any) -> End:
+        problem, method, fraction = shared
+        return method.descend(problem.until(fraction), *start)
+
+    shared = problem, method, jnp.asarray(fraction, z.dtype)
+    if method.shards(problem):
+        return over_members(one, shared, (z, held))
+    return jax.vmap(lambda *start: one(shared, start))(z, held)
+
+
+def _check_horizons(problem: Problem, horizons: Sequence[float] | None) -> tuple[float, ...]:
+    if isinstance(problem.base.system, StaticSystem):
+        return (1.0,)
+    stages = HORIZONS if horizons is None else tuple(float(h) for h in horizons)
+    if not stages or stages[-1] != 1 or any(a >= b for a, b in zip((0.0, *stages), stages, strict=False)):
+        raise ArgumentError(
+            f"Argument `horizons` must be increasing fractions that end with 1, such as (0.25, 0.5, 1), but it is {horizons}."
+        )
+    return stages
+
+
+def without_reason(problem: Problem) -> Problem:
+    """The problem without the words that say why its solver was chosen: they hold numbers, and would compile it again."""
+    method = Method(problem.method.solver, problem.method.step)
+    return eqx.tree_at(lambda p: p.method, problem, method, is_leaf=lambda x: isinstance(x, Method))
+
+
+def _replace_failing(problem: Problem, method: AbstractMethod, z: Array, key: PRNGKeyArray) -> tuple[Array, int]:
+    """The starts, with those that fail to simulate drawn again."""
+    redrawn, probe, failing = 0, method.loosened(LOOSE, 1), np.ones(len(z), bool)
+    for i in range(ROUNDS):
+        failing = np.asarray(run(problem, probe, 1.0, z, jnp.zeros(z.shape, bool)).status) == FAILED
+        if not failing.any():
+            return z, redrawn
+        redrawn += int(failing.sum())
+        z = jnp.where(failing[:, None], drawn_starts(problem, jax.random.fold_in(key, i + 1), len(z)), z)
+    if failing.all():
+        raise SimulationError(
+            f"No simulation ended at any of {len(z) * (ROUNDS + 1)} starts. Check the system with `simulate` at a value that you "
+            "trust, then narrow the priors and the bounds around it, or give `starts`."
+        )
+    return z, redrawn
+
+
+def _line(fraction: float, end: End) -> str:
+    value, status = np.asarray(end.model.value), np.asarray(end.status)
+    best = value.min()
+    return (
+        f"data up to {fraction:.0%}: best objective {best:.6g}, {int((value < best + 0.1).sum())} of {value.size} starts agree, "
+        f"{int((status == 0).sum())} converged, {int(np.asarray(end.iterations).max())} iterations at most, "
+        f"{int(np.asarray(end.failures).sum())} failed simulations"
+    )

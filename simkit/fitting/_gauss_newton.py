@@ -1,0 +1,132 @@
+"""Gauss-Newton: a bounded trust region on the Fisher information."""
+
+from typing import Any
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Bool, Float, Int
+
+from ..core import as_float_array
+from ..problem import Problem
+from ._method import AbstractMethod, End, ended, select
+from ._model import LocalModel, local_model, no_model
+from ._trust_region import Step, inside, reflective_step
+
+FIRST_RADIUS = 10.0
+"""The first radius in linear coordinates, relative to the parameters weighted by their sensitivities (Moré's factor)."""
+
+
+class GaussNewton(AbstractMethod):
+    """A trust region on the Fisher information (Fisher scoring), kept inside the bounds by reflection.
+
+    For normal noise of known scale this is Gauss-Newton; other noise models and estimated scales join by their own
+    Fisher information, so no second derivative of a simulation is ever taken. One iteration costs one forward-mode
+    Jacobian of all predictions. Coordinates that move linearly are scaled by their sensitivities, as in MINPACK (Moré 1978,
+    doi:10.1007/BFb0067700); those that move by their logarithm need no scale.
+
+    **Arguments:**
+
+    - `max_steps`: the most iterations of one start, and of each stage of growing horizons.
+    - `tolerance`: a start has converged when its model's minimum is nearer than so many standard errors, both as the noise
+        model states them and as the scatter of the data shows them. What the float type cannot resolve is not asked for.
+
+    **Good values:** the defaults. A tolerance of 1e-3 is plenty for a look; regressions in narrow curved valleys can need
+    thousands of steps.
+    """
+
+    max_steps: Int[Array, ""] = eqx.field(converter=lambda n: jnp.asarray(n, int), default=200)
+    tolerance: Float[Array, ""] = eqx.field(converter=as_float_array, default=1e-9)
+
+    @property
+    def name(self) -> str:
+        return "Gauss-Newton trust region"
+
+    def shards(self, problem: Problem) -> bool:
+        return True
+
+    def loosened(self, tolerance: float, max_steps: int | None = None) -> "GaussNewton":
+        steps = self.max_steps if max_steps is None else jnp.minimum(self.max_steps, max_steps)
+        return GaussNewton(steps, jnp.maximum(self.tolerance, tolerance))
+
+    def descend(self, problem: Problem, z: Float[Array, " parameters"], held: Bool[Array, " parameters"]) -> End:
+        bounds = problem.coordinate_bounds()
+        linear = ~jnp.array(problem.log, bool)
+        count = sum(values.size for values in problem.data.values())
+        eps = jnp.finfo(z.dtype).eps
+        tolerance = jnp.maximum(self.tolerance.astype(z.dtype), 100 * eps)
+
+        def body(state: dict[str, Any]) -> dict[str, Any]:
+            model, z, first = state["model"], state["z"], ~state["model"].good
+            sizes = jnp.maximum(state["sizes"], jnp.sqrt(jnp.sum(model.rows**2, axis=0) + model.curvature))
+            unit = jnp.where(state["unit"] > 0, state["unit"], _first_unit(model, z, sizes, linear))
+            scale = jnp.where(linear & (sizes > 0), unit / jnp.where(sizes > 0, sizes, 1), 1)
+            step = reflective_step(model, z, bounds, scale, held, state["radius"])
+            place = jnp.where(held, z, inside(z + step.step, bounds))
+            trial = local_model(problem, place)
+            rounding = eps * (1 + jnp.abs(jnp.where(first, 0, model.value)) + count)
+            gain = _gain(model, trial, place - z, step, rounding / jnp.sqrt(eps))
+            better = trial.good & (first | (gain > 0))
+            radius = jnp.where(first, state["radius"], _next_radius(gain, trial.good, step, state["radius"]))
+            noise = jnp.minimum(1, jnp.sqrt(model.chi_squared / count))
+            small = (step.decrement < tolerance * noise) | (~better & (step.promised < 10 * rounding))
+            stuck = jnp.where(first, ~trial.good, radius <= eps * jnp.maximum(1, jnp.linalg.norm(z / scale)))
+            z, model = select(better, (place, trial), (z, model))
+            return {
+                "z": z,
+                "model": model,
+                "sizes": sizes,
+                "unit": unit,
+                "radius": radius,
+                "converged": ~first & small,
+                "stuck": stuck,
+                "iterations": state["iterations"] + 1,
+                "failures": state["failures"] + (~trial.good).astype(int),
+            }
+
+        def goes_on(state: dict[str, Any]) -> Array:
+            return ~state["converged"] & ~state["stuck"] & (state["iterations"] < self.max_steps)
+
+        end = jax.lax.while_loop(goes_on, body, _before(jnp.where(held, z, inside(z, bounds))))
+        status = ended(end["model"], end["converged"])
+        return End(end["z"], end["model"], status, end["iterations"], end["failures"])
+
+
+def _before(z: Array) -> dict[str, Any]:
+    """The state before the first pass, which takes a step of length 0: evaluated in the loop alone, the model is compiled once."""
+    zero, no, one = jnp.zeros((), int), z[0] != z[0], jnp.ones_like(z[0])
+    return {
+        "z": z,
+        "model": no_model(z),
+        "sizes": jnp.zeros_like(z),
+        "unit": 0 * one,
+        "radius": one,
+        "converged": no,
+        "stuck": no,
+        "iterations": zero,
+        "failures": zero,
+    }
+
+
+def _first_unit(model: LocalModel, z: Array, sizes: Array, linear: Array) -> Array:
+    """The length in linear coordinates, weighted by their sensitivities, that the first radius stands for."""
+    weighted = jnp.linalg.norm(jnp.where(linear, sizes * z, 0))
+    residual = jnp.linalg.norm(model.pull)
+    found = FIRST_RADIUS * jnp.where(weighted > 0, weighted, jnp.where(residual > 0, residual, 1))
+    return jnp.where(model.good, found, 0)
+
+
+def _gain(model: LocalModel, trial: LocalModel, move: Array, step: Step, close: Array) -> Array:
+    """How much the objective fell.
+
+    Near the minimum a difference of two values is all rounding; the trapezoidal rule on the gradients is not.
+    """
+    difference = model.value - trial.value
+    trapezoid = -0.5 * (model.gradient + trial.gradient) @ move
+    return jnp.where(trial.good & (step.promised < close), trapezoid, difference)
+
+
+def _next_radius(gain: Array, good: Array, step: Step, radius: Array) -> Array:
+    ratio = gain / jnp.maximum(step.promised, jnp.finfo(radius.dtype).tiny)
+    grown = jnp.where((ratio > 0.75) & (step.length > 0.9 * radius), 2, 1) * radius
+    return jnp.where(good & (ratio >= 0.25), grown, 0.25 * step.length)

@@ -1,0 +1,62 @@
+"""What every way of minimising has in common."""
+
+import abc
+from typing import TypeVar
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Bool, Float, Int
+
+from ..problem import Problem
+from ._model import LocalModel
+
+T = TypeVar("T")
+
+CONVERGED, LIMIT, FAILED = 0, 1, 2
+
+
+class End(eqx.Module):
+    """Where a start ended, and how.
+
+    - `z`: in the coordinates of the fit; `model`: the local model there.
+    - `status`: 0 converged, 1 stopped before that, 2 no simulation ended.
+    - `iterations`, `failures`: iterations taken, and failed simulations met on the way.
+    """
+
+    z: Float[Array, "*starts parameters"]
+    model: LocalModel
+    status: Int[Array, "*starts"]
+    iterations: Int[Array, "*starts"]
+    failures: Int[Array, "*starts"]
+
+
+class AbstractMethod(eqx.Module):
+    """A way to minimise the negative log posterior from one start."""
+
+    @abc.abstractmethod
+    def descend(self, problem: Problem, z: Float[Array, " parameters"], held: Bool[Array, " parameters"]) -> End:
+        """From `z`, in the coordinates of the fit, to a minimum; `held` coordinates stay. Pure: it jits, vmaps and shards."""
+
+    @abc.abstractmethod
+    def loosened(self, tolerance: float, max_steps: int | None = None) -> "AbstractMethod":
+        """The same method, compiled to the same program, with a tolerance no tighter and a step limit no higher."""
+
+    @abc.abstractmethod
+    def shards(self, problem: Problem) -> bool:
+        """Whether starts may be spread over devices, which not every way to differentiate a simulation allows."""
+
+    @property
+    @abc.abstractmethod
+    def name(self) -> str:
+        """How results call the method."""
+
+
+def ended(model: LocalModel, converged: Bool[Array, ""]) -> Int[Array, ""]:
+    """The status of a start."""
+    return jnp.where(model.good, jnp.where(converged, CONVERGED, LIMIT), FAILED)
+
+
+def select(condition: Bool[Array, ""], new: T, old: T) -> T:
+    """One of two pytrees."""
+    return jax.tree.map(lambda a, b: jnp.where(condition, a, b), new, old)

@@ -1,0 +1,210 @@
+"""Profile likelihoods: what the data say about one parameter when all others follow."""
+
+import math
+from collections.abc import Sequence
+from statistics import NormalDist
+
+import equinox as eqx
+import jax.numpy as jnp
+import numpy as np
+from jax.core import Tracer
+from jaxtyping import Array, Float
+
+from .._errors import ArgumentError, check_known
+from ..problem import Problem
+from ._fit import run, without_reason
+from ._gauss_newton import GaussNewton
+from ._result import FitResult
+
+ROUNDS = 4
+"""How often a profile that has not crossed the level at its end is continued, each time twice as far."""
+
+BETTER = 1e-3
+"""A profile that falls by more than this below the fit has found a better optimum, and says so."""
+
+
+class Profiles(eqx.Module):
+    """Profile likelihoods (of the posterior density, where there are priors).
+
+    - `values`: shape `(names, points)`, natural units, increasing; NaN behind the last.
+    - `differences`: shape `(names, points)`, how much the re-optimised objective lies above the best; infinite where no
+        simulation ended.
+    - `intervals`: shape `(names, 2)`: where the difference crosses half the chi-squared quantile of `level`. An end that
+        is not reached is infinite (0 where the parameter moves by its logarithm), or the bound.
+    - `level`, and `threshold`, the difference that belongs to it.
+    - `is_open`: shape `(names, 2)`, whether an end was not reached: the data do not limit the parameter on that side.
+    """
+
+    values: Float[Array, "names points"]
+    differences: Float[Array, "names points"]
+    intervals: Float[Array, "names 2"]
+    is_open: Array
+    level: float = eqx.field(static=True)
+    names: tuple[str, ...] = eqx.field(static=True)
+    units: tuple[str, ...] = eqx.field(static=True)
+
+    @property
+    def threshold(self) -> float:
+        """Half the quantile of the chi-squared distribution with one degree of freedom."""
+        return threshold(self.level)
+
+    def interval(self, name: str) -> tuple[float, float]:
+        """The interval of one parameter."""
+        check_known(name, self.names, "profile")
+        lower, upper = np.asarray(self.intervals)[self.names.index(name)]
+        return float(lower), float(upper)
+
+    def __repr__(self) -> str:
+        if isinstance(self.values, Tracer):
+            return f"Profiles(traced, {self.names})"
+        lines = [f"Profiles: intervals at {self.level:.0%}"]
+        for name, unit, ends, ajar in zip(
+            self.names, self.units, np.asarray(self.intervals), np.asarray(self.is_open), strict=True
+        ):
+            sides = " and ".join(word for word, side in zip(("below", "above"), ajar, strict=True) if side)
+            note = f"  open {sides}: the data do not limit it there" if sides else ""
+            lines.append(f"  {name:<20} {ends[0]:.6g} to {ends[1]:.6g} {'' if unit == '1' else unit}".rstrip() + note)
+        lowest = np.nanmin(np.asarray(self.differences))
+        if lowest < -BETTER:
+            lines.append(f"  warning: the objective fell {-lowest:.3g} below the fit. Fit again with more starts.")
+        return "\n".join(lines)
+
+
+def threshold(level: float) -> float:
+    """How far the objective may lie above its minimum inside an interval of this level (Wilks' theorem)."""
+    return 0.5 * NormalDist().inv_cdf(0.5 + level / 2) ** 2
+
+
+def profile(
+    problem: Problem,
+    fit: FitResult,
+    *,
+    names: Sequence[str] | None = None,
+    points: int = 12,
+    level: float = 0.95,
+    method: GaussNewton | None = None,
+) -> Profiles:
+    """Profile likelihoods: each parameter is held at a row of values while all others are optimised again.
+
+    The values reach about 1.3 times as far as the interval that the standard error suggests, and farther until the level is
+    crossed on both sides, a bound is reached, or the side counts as open.
+
+    **Arguments:**
+
+    - `problem`, `fit`: a problem and the result of fitting it.
+    - `names`: which parameters; by default all.
+    - `points`: values a side in the first round.
+    - `level`: of the intervals.
+    - `method`: `GaussNewton()` by default.
+
+    **Returns:** `Profiles`. **Reference:** Raue et al. (2009), Bioinformatics 25:1923, doi:10.1093/bioinformatics/btp358.
+
+    **Good values:** the defaults; profiles in place of standard errors wherever `fit.identifiability()` says something.
+    """
+    names = problem.names if names is None else tuple(names)
+    for name in names:
+        check_known(name, problem.names, "free parameter")
+    if not 0 < level < 1:
+        raise ArgumentError(f"Argument `level` must lie between 0 and 1, but it is {level}.")
+    if points < 2:
+        raise ArgumentError(f"Argument `points` must be at least 2, but it is {points}.")
+    sides = [_Side(problem, fit, problem.names.index(name), sign, level) for name in names for sign in (-1, 1)]
+    method = GaussNewton() if method is None else method
+    for i in range(ROUNDS):
+        asked = [
+            (side, z) for side in sides if not side.done for z in side.next_values(points if i == 0 else points // 2)
+        ]
+        if asked:
+            _evaluate(problem, fit, method, asked)
+    rows = [_join(fit, *pair) for pair in zip(sides[::2], sides[1::2], strict=True)]
+    length = max(len(values) for values, _ in rows)
+    pad = lambda x: np.pad(x, (0, length - len(x)), constant_values=np.nan)
+    dtype = problem.times.dtype
+    ends = np.array([side.end() for side in sides]).reshape(-1, 2)
+    log = np.array([problem.log[problem.names.index(name)] for name in names])[:, None]
+    values = np.stack([pad(values) for values, _ in rows])
+    return Profiles(
+        jnp.asarray(np.where(log, np.exp(np.where(log, values, 0)), values), dtype),
+        jnp.asarray(np.stack([pad(differences) for _, differences in rows]), dtype),
+        jnp.asarray(np.where(log, np.exp(np.where(log, ends, 0)), ends), dtype),
+        jnp.asarray(np.array([side.crossing() is None for side in sides]).reshape(-1, 2)),
+        level,
+        tuple(names),
+        tuple(problem.unit(name) for name in names),
+    )
+
+
+class _Side:
+    """One side of one profile, in the coordinates of the fit, walked outwards."""
+
+    def __init__(self, problem: Problem, fit: FitResult, index: int, sign: int, level: float):
+        self.index, self.sign, self.threshold = index, sign, threshold(level)
+        self.centre = float(fit.z[index])
+        bound = float(problem.coordinate_bounds()[index, (sign + 1) // 2])
+        # The fit keeps a hair's breadth from its bounds; a simulation on the bound itself may be singular.
+        self.limit = bound - sign * 1e-9 * max(1.0, abs(bound)) if math.isfinite(bound) else bound
+        variance = float(fit.covariance[index, index])
+        error = float(fit.standard_error[index])
+        wide = 1.0 if fit.log[index] else max(abs(self.centre), 1.0)
+        size = math.sqrt(variance) if math.isfinite(error) and variance > 0 else wide
+        self.reach = 1.3 * math.sqrt(2 * self.threshold) * size
+        self.values, self.differences = [self.centre], [0.0]
+        self.full = abs(self.limit - self.centre) <= 1e-8 * max(1.0, abs(self.centre))
+
+    @property
+    def done(self) -> bool:
+        return self.full or self.crossing() is not None
+
+    def next_values(self, count: int) -> list[float]:
+        """The next values outwards, up to `reach` or the bound, the reach then doubled."""
+        last = self.values[-1]
+        end = self.centre + self.sign * self.reach
+        if self.sign * (end - self.limit) >= 0:
+            end, self.full = self.limit, True
+        self.reach *= 2
+        return list(np.linspace(last, end, count + 1)[1:])
+
+    def crossing(self) -> float | None:
+        """Where the difference crosses the threshold, interpolated in its root, which is a line for a quadratic."""
+        height = np.sqrt(np.maximum(self.differences, 0))
+        target = math.sqrt(self.threshold)
+        for i in range(1, len(height)):
+            if height[i] >= target:
+                if not math.isfinite(height[i]):
+                    return self.values[i - 1]
+                share = (target - height[i - 1]) / (height[i] - height[i - 1])
+                return self.values[i - 1] + share * (self.values[i] - self.values[i - 1])
+        return None
+
+    def end(self) -> float:
+        found = self.crossing()
+        return self.limit if found is None else found
+
+
+def _evaluate(problem: Problem, fit: FitResult, method: GaussNewton, asked: list[tuple[_Side, float]]) -> None:
+    """Re-optimise at all asked values, in batches as large as the fit's, so that the fit's own program serves."""
+    lean, batch = without_reason(problem), len(fit.objective)
+    z, covariance = np.asarray(fit.z), np.asarray(fit.covariance)
+    starts, held = [], []
+    for side, value in asked:
+        # The others start where the normal approximation expects them.
+        column, own = covariance[:, side.index], covariance[side.index, side.index]
+        start = z + (column / own if own > 0 else 0) * (value - side.centre)
+        start[side.index] = value
+        starts.append(start)
+        held.append(np.arange(z.size) == side.index)
+    for first in range(0, len(asked), batch):
+        pick = np.minimum(np.arange(first, first + batch), len(asked) - 1)
+        end = run(
+            lean, method, 1.0, jnp.asarray(np.stack(starts)[pick], fit.z.dtype), jnp.asarray(np.stack(held)[pick])
+        )
+        found = np.asarray(end.model.value) - float(fit.objective[0])
+        for (side, value), difference in zip(asked[first : first + batch], found, strict=False):
+            side.values.append(value)
+            side.differences.append(float(difference))
+
+
+def _join(fit: FitResult, lower: _Side, upper: _Side) -> tuple[np.ndarray, np.ndarray]:
+    values = lower.values[:0:-1] + upper.values
+    differences = lower.differences[:0:-1] + upper.differences
+    return np.array(values), np.array(differences)

@@ -1,0 +1,221 @@
+"""What a fit returns."""
+
+import math
+from statistics import NormalDist
+from typing import Any
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax.core import Tracer
+from jaxtyping import Array, Float, Int
+
+from .._errors import ArgumentError, SimulationError
+from ..problem import Problem
+from ._identifiability import findings, null_directions
+from ._method import CONVERGED, FAILED, LIMIT, End
+
+
+class FitResult(eqx.Module):
+    """The best of all starts, its uncertainty, and how the starts went.
+
+    - `estimate`, `standard_error`: shape `(parameters,)`, natural units. The error is infinite where neither data nor prior
+        constrain a parameter.
+    - `z`, `covariance`: the best point and its covariance in the coordinates of the fit, in which the parameters marked in
+        `log` are logarithms. The covariance is the inverse of Fisher information plus the prior's curvature (the
+        pseudo-inverse where that is singular).
+    - `information`, `curvature`: the two parts, shapes `(parameters, parameters)` and `(parameters,)`.
+    - `objective`: shape `(starts,)`, the negative log posterior where each start ended, best first; infinite where it failed.
+    - `thetas`: shape `(starts, parameters)`, where they ended, natural units.
+    - `status`: shape `(starts,)`: 0 converged, 1 stopped before, 2 no simulation ended.
+    - `iterations`, `failures`: shape `(starts,)`, over all stages.
+    - `log_likelihood`, `data_count`, `chi_squared`: at the best point; the last is the sum of squared standardised residuals.
+    - `bounds`: shape `(parameters, 2)`, natural units.
+    """
+
+    estimate: Float[Array, " parameters"]
+    standard_error: Float[Array, " parameters"]
+    z: Float[Array, " parameters"]
+    covariance: Float[Array, "parameters parameters"]
+    information: Float[Array, "parameters parameters"]
+    curvature: Float[Array, " parameters"]
+    objective: Float[Array, " starts"]
+    thetas: Float[Array, "starts parameters"]
+    status: Int[Array, " starts"]
+    iterations: Int[Array, " starts"]
+    failures: Int[Array, " starts"]
+    log_likelihood: Float[Array, ""]
+    chi_squared: Float[Array, ""]
+    bounds: Float[Array, "parameters 2"]
+    data_count: Int[Array, ""]
+    names: tuple[str, ...] = eqx.field(static=True)
+    units: tuple[str, ...] = eqx.field(static=True)
+    log: tuple[bool, ...] = eqx.field(static=True)
+    method: str = eqx.field(static=True)
+
+    @property
+    def correlation(self) -> Float[Array, "parameters parameters"]:
+        """The correlations of the estimates, in the coordinates of the fit."""
+        size = jnp.sqrt(jnp.diag(self.covariance))
+        size = jnp.where(size > 0, size, 1)
+        return self.covariance / size[:, None] / size[None]
+
+    @property
+    def aic(self) -> float:
+        """Akaike's criterion, 2 k - 2 log L with k free parameters and L the likelihood."""
+        return 2 * len(self.names) - 2 * float(self.log_likelihood)
+
+    @property
+    def aicc(self) -> float:
+        """Akaike's criterion for small samples, AIC + 2 k (k + 1) / (n - k - 1) with n data; infinite where n <= k + 1."""
+        count, size = len(self.names), int(self.data_count)
+        return self.aic + 2 * count * (count + 1) / (size - count - 1) if size > count + 1 else math.inf
+
+    @property
+    def bic(self) -> float:
+        """The Bayesian information criterion, k log(n) - 2 log L."""
+        return len(self.names) * math.log(int(self.data_count)) - 2 * float(self.log_likelihood)
+
+    def interval(self, level: float = 0.9) -> Float[Array, "parameters 2"]:
+        """Approximate intervals in natural units: normal in the coordinates of the fit, so positive where these are logarithms."""
+        if not 0 < level < 1:
+            raise ArgumentError(f"Argument `level` must lie between 0 and 1, but it is {level}.")
+        width = NormalDist().inv_cdf(0.5 + level / 2)
+        log = jnp.array(self.log, bool)
+        spread = self.standard_error / jnp.where(log, self.estimate, 1)
+        ends = self.z[:, None] + spread[:, None] * jnp.array([[-width, width]], self.z.dtype)
+        return jnp.where(log[:, None], jnp.exp(jnp.where(log[:, None], ends, 0)), ends)
+
+    def table(self) -> list[dict[str, Any]]:
+        """One row a parameter: name, estimate, standard_error, lower and upper (90 %), unit."""
+        rows = zip(self.names, self.estimate, self.standard_error, self.interval(), self.units, strict=True)
+        return [
+            {
+                "name": name,
+                "estimate": float(estimate),
+                "standard_error": float(error),
+                "lower": float(ends[0]),
+                "upper": float(ends[1]),
+                "unit": unit,
+            }
+            for name, estimate, error, ends, unit in rows
+        ]
+
+    def waterfall(self) -> list[dict[str, Any]]:
+        """One row a start, best first: objective, above_best, status, iterations, failures."""
+        words = {CONVERGED: "converged", LIMIT: "step limit", FAILED: "failed"}
+        columns = (np.asarray(x) for x in (self.objective, self.status, self.iterations, self.failures))
+        best = float(self.objective[0])
+        return [
+            {
+                "objective": float(value),
+                "above_best": float(value) - best,
+                "status": words[int(status)],
+                "iterations": int(count),
+                "failures": int(failed),
+            }
+            for value, status, count, failed in zip(*columns, strict=True)
+        ]
+
+    def agreeing(self, tolerance: float = 0.1) -> int:
+        """How many starts ended within `tolerance` of the best objective."""
+        return int((np.asarray(self.objective) <= float(self.objective[0]) + tolerance).sum())
+
+    def identifiability(self) -> list[str]:
+        """What the data leave open, one sentence each with what to change; empty when all is well."""
+        return findings(self)
+
+    def rescale_errors(self) -> "FitResult":
+        """Covariance and errors times chi^2 / (n - p): for least squares whose noise scale is known up to a factor only.
+
+        With `Normal(1.0)` as fixed noise these are the standard errors of ordinary regression. Do not use it where a scale is free.
+        """
+        freedom = int(self.data_count) - len(self.names)
+        if freedom < 1:
+            raise ArgumentError(
+                f"The errors must be rescaled with more data than parameters, but there are {int(self.data_count)} data and "
+                f"{len(self.names)} parameters."
+            )
+        factor = self.chi_squared / freedom
+        new = self.covariance * factor, self.standard_error * jnp.sqrt(factor)
+        return eqx.tree_at(lambda r: (r.covariance, r.standard_error), self, new)
+
+    def __repr__(self) -> str:
+        if isinstance(self.objective, Tracer):
+            return f"FitResult(traced, parameters {self.names})"
+        status = np.asarray(self.status)
+        lines = [
+            f"FitResult: {self.method}, {len(self.names)} parameters, {int(self.data_count)} data",
+            f"  {'':<20} {'estimate':>12} {'std. error':>12}  90 % interval",
+        ]
+        for row in self.table():
+            unit = "" if row["unit"] == "1" else row["unit"]
+            lines.append(
+                f"  {row['name']:<20} {row['estimate']:>12.6g} {row['standard_error']:>12.3g}  "
+                f"{row['lower']:.5g} to {row['upper']:.5g} {unit}".rstrip()
+            )
+        lines.append(
+            f"  log likelihood {float(self.log_likelihood):.6g}, AIC {self.aic:.5g}, BIC {self.bic:.5g}, objective "
+            f"{float(self.objective[0]):.6g}"
+        )
+        lines.append(
+            f"  {self.agreeing()} of {status.size} starts agree within 0.1; {int((status == CONVERGED).sum())} converged, "
+            f"{int((status == LIMIT).sum())} stopped before, {int((status == FAILED).sum())} failed; "
+            f"{int(np.asarray(self.failures).sum())} failed simulations"
+        )
+        lines.extend(f"  warning: {sentence}" for sentence in self.identifiability())
+        if status[0] == LIMIT:
+            lines.append("  warning: the best start had not converged. Raise the number of steps of the method.")
+        return "\n".join(lines)
+
+
+def summarise(problem: Problem, method: str, end: End, iterations: Array, failures: Array) -> FitResult:
+    """The result from where all starts ended."""
+    value = np.asarray(end.model.value)
+    if not np.isfinite(value).any():
+        raise SimulationError(
+            "No simulation ended at any start. Check the system with `simulate` at a value that you trust, then narrow the "
+            "priors and the bounds around it."
+        )
+    order = np.argsort(value, kind="stable")
+    best = int(order[0])
+    z = np.asarray(end.z)[best]
+    rows, curvature = np.asarray(end.model.rows)[best], np.asarray(end.model.curvature)[best]
+    covariance, open_ended = _inverse(rows, curvature)
+    estimate = problem.natural(end.z[best])
+    size = np.where(np.array(problem.log, bool), np.asarray(estimate), 1)
+    error = np.where(open_ended, np.inf, np.abs(size) * np.sqrt(np.diag(covariance)))
+    dtype = problem.times.dtype
+    return FitResult(
+        estimate=estimate,
+        standard_error=jnp.asarray(error, dtype),
+        z=jnp.asarray(z, dtype),
+        covariance=jnp.asarray(covariance, dtype),
+        information=jnp.asarray(rows.T @ rows, dtype),
+        curvature=jnp.asarray(curvature, dtype),
+        objective=end.model.value[order],
+        thetas=jax.vmap(problem.natural)(end.z[order]),
+        status=end.status[order],
+        iterations=jnp.asarray(iterations)[order],
+        failures=jnp.asarray(failures)[order],
+        log_likelihood=end.model.penalty[best] - end.model.value[best],
+        chi_squared=end.model.chi_squared[best],
+        bounds=problem.bounds,
+        data_count=jnp.asarray(problem.data_count, int),
+        names=problem.names,
+        units=tuple(problem.unit(name) for name in problem.names),
+        log=problem.log,
+        method=method,
+    )
+
+
+def _inverse(rows: np.ndarray, curvature: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """The (pseudo-)inverse of R^T R + diag(c), and which parameters take part in a direction that nothing constrains."""
+    stacked = np.concatenate([rows, np.diag(np.sqrt(curvature))])
+    size = np.linalg.norm(stacked, axis=0)
+    size = np.where(size > 0, size, 1)
+    _, values, basis = np.linalg.svd(stacked / size, full_matrices=False)
+    free = null_directions(values, rows.dtype)
+    half = np.where(free, 0, 1 / np.where(free, 1, values))[:, None] * basis / size
+    return half.T @ half, np.any(np.abs(basis[free]) > 1e-3, axis=0)

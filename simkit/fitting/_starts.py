@@ -1,0 +1,89 @@
+"""Where a fit starts."""
+
+from typing import Any
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Float, PRNGKeyArray
+
+from .._errors import ArgumentError
+from ..problem import Problem
+from ._trust_region import inside
+
+
+def given_starts(problem: Problem, starts: Any) -> Float[Array, "starts parameters"]:
+    """Starts that the user gave in natural units, checked, in the coordinates of the fit."""
+    theta = np.asarray(starts, float)
+    theta = theta[None] if theta.ndim == 1 else theta
+    if theta.ndim != 2 or theta.shape[1] != len(problem.names) or theta.shape[0] == 0:
+        raise ArgumentError(
+            f"Argument `starts` must be a number or an array of shape (starts, {len(problem.names)}), one column for each of "
+            f"{problem.names}, but its shape is {np.shape(starts)}."
+        )
+    bounds = np.asarray(problem.bounds)
+    outside = ~((theta >= bounds[:, 0]) & (theta <= bounds[:, 1]))
+    if outside.any():
+        row, column = np.argwhere(outside)[0]
+        raise ArgumentError(
+            f"Argument `starts` must lie inside the bounds, but start {row} has `{problem.names[column]}` = "
+            f"{theta[row, column]:g}, outside ({bounds[column, 0]:g}, {bounds[column, 1]:g})."
+        )
+    return jax.vmap(problem.coordinates)(jnp.asarray(theta, problem.times.dtype))
+
+
+def check_drawable(problem: Problem) -> None:
+    """Refuse a parameter of which nothing says where it could be."""
+    z = np.asarray(problem.coordinate_bounds())
+    known = np.isfinite(z).all(axis=1) | np.isfinite(np.asarray(problem.starts))
+    for name, prior, enough in zip(problem.names, problem.unknowns, known, strict=True):
+        if prior is None and not enough:
+            raise ArgumentError(
+                f"The free parameter `{name}` must have a prior, two finite bounds or a start, so that a fit knows where to begin, "
+                "but it has none. Give `Free` one of them, or `fit` an array of `starts`."
+            )
+
+
+@eqx.filter_jit
+def drawn_starts(problem: Problem, key: PRNGKeyArray, count: int) -> Float[Array, "starts parameters"]:
+    """Random starts in the coordinates of the fit.
+
+    From the prior where there is one, else evenly between finite bounds, else around the given start: a factor of e where
+    the parameter moves by its logarithm, its own size where it moves linearly.
+    """
+    bounds = problem.coordinate_bounds()
+    one, two, three = jax.random.split(key, 3)
+    lower, upper, log = bounds[:, 0], bounds[:, 1], jnp.array(problem.log, bool)
+    finite = jnp.isfinite(lower) & jnp.isfinite(upper)
+    floor, width = jnp.where(finite, lower, 0), jnp.where(finite, upper - lower, 1)
+    shape = (count, len(problem.names))
+    even = floor[None] + width[None] * jax.random.uniform(one, shape, bounds.dtype)
+    known = jnp.where(jnp.isfinite(problem.starts), problem.starts, 1)
+    spread = jnp.where(log, 1, jnp.maximum(jnp.abs(known), 0.1))
+    around = problem.coordinates(known)[None] + spread[None] * jax.random.normal(two, shape, bounds.dtype)
+    fallback = jnp.where(finite[None], even, around)
+    drawn = jax.vmap(problem.coordinates)(_prior_draws(problem, three, count).T)
+    fine = jnp.isfinite(drawn) & (drawn > lower[None]) & (drawn < upper[None])
+    return jax.vmap(inside, in_axes=(0, None))(jnp.where(fine, drawn, fallback), bounds)
+
+
+def _prior_draws(problem: Problem, key: PRNGKeyArray, count: int) -> Array:
+    """Draws from each prior, of shape (parameters, count); NaN where there is none. Priors of a kind are drawn together."""
+    kinds: dict[Any, list[int]] = {}
+    for i, prior in enumerate(problem.unknowns):
+        if prior is not None:
+            kinds.setdefault(jax.tree.structure(prior), []).append(i)
+    draws = jnp.full((len(problem.names), count), jnp.nan, problem.times.dtype)
+    for members in kinds.values():
+        together = jax.tree.map(lambda *leaves: jnp.stack(leaves), *(problem.unknowns[i] for i in members))
+        keys = jax.random.split(jax.random.fold_in(key, members[0]), len(members))
+        found = jax.vmap(lambda prior, key: prior.sample(key, (count,)))(together, keys)
+        draws = draws.at[np.array(members)].set(found.astype(draws.dtype))
+    return draws
+
+
+def first_start(problem: Problem, z: Float[Array, "starts parameters"]) -> Float[Array, "starts parameters"]:
+    """The starts with the first one moved to the values that `Free.start` gives."""
+    known = jnp.isfinite(problem.starts)
+    return z.at[0].set(jnp.where(known, problem.coordinates(jnp.where(known, problem.starts, 1)), z[0]))
