@@ -1,10 +1,12 @@
 """Files: tables of data, studies in TOML, results in HDF5."""
 
+from ._atomic import write_text as write_text
 from ._parts import SOLVERS as SOLVERS
 from ._provenance import Provenance as Provenance
 from ._provenance import provenance as provenance
 from ._results import Results as Results
 from ._results import load as load
+from ._results import load_provenance as load_provenance
 from ._results import save as save
 from ._study import Study as Study
 from ._study import load_study as load_study

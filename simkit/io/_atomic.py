@@ -30,3 +30,12 @@ def _sync_folder(folder: Path) -> None:
         os.fsync(handle)
     finally:
         os.close(handle)
+
+
+def write_text(path: Path, content: str | bytes) -> None:
+    """Write text in UTF-8, or bytes, whole or not at all."""
+    write_whole(path, lambda temporary: _write(temporary, content))
+
+
+def _write(path: Path, content: str | bytes) -> None:
+    path.write_bytes(content.encode() if isinstance(content, str) else content)

@@ -1,7 +1,8 @@
 """Result files: everything that a study gave, in one HDF5 file."""
 
 import dataclasses
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -117,21 +118,36 @@ def load(path: str | Path) -> Results:
     a newer format.
     """
     path = Path(path)
+    with _open(path) as file:
+        return Results(
+            path,
+            read_provenance(file["provenance"]),  # pyright: ignore
+            fit=_read(file, read_fit, "fit"),
+            posterior=_read(file, read_posterior, "posterior", "sample_stats"),
+            prediction=_read(file, read_prediction, "prediction", "posterior_predictive"),
+            trajectory=_read(file, read_trajectory, "trajectory"),
+            observed=_read(file, read_observed, "observed_data"),
+        )
+
+
+def load_provenance(path: str | Path) -> Provenance:
+    """Where a result file comes from, without its numbers; JAX need not have started.
+
+    **Raises:** as `load`.
+    """
+    path = Path(path)
+    with _open(path) as file:
+        return read_provenance(file["provenance"])  # pyright: ignore
+
+
+@contextmanager
+def _open(path: Path) -> Iterator[h5py.File]:
+    """A result file, checked; whatever goes wrong while it is read becomes one sentence."""
     _check_signature(path)
     try:
         with h5py.File(path, "r") as file:
             _check_format(path, file.attrs)
-            if "provenance" not in file:
-                raise KeyError("provenance")
-            return Results(
-                path,
-                _read(file, read_provenance, "provenance"),
-                fit=_read(file, read_fit, "fit"),
-                posterior=_read(file, read_posterior, "posterior", "sample_stats"),
-                prediction=_read(file, read_prediction, "prediction", "posterior_predictive"),
-                trajectory=_read(file, read_trajectory, "trajectory"),
-                observed=_read(file, read_observed, "observed_data"),
-            )
+            yield file
     except ResultFileError:
         raise
     except (OSError, KeyError, RuntimeError, TypeError, ValueError, AttributeError) as error:

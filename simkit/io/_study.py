@@ -41,7 +41,7 @@ class Study:
     """A study file, read and checked.
 
     - `text`, `sha256`: the file's text and its SHA-256; `files`: the texts of the data files, by the name in the study file.
-    - `title`, `question`, `seed`: from [study].
+    - `title`, `question`, `seed`: from [study]; `time` is what time axes are called there, such as "year".
     - `model`, `system`, `y0`, `inputs`, `solve`, `noise`, `free`, `set`, `experiments`: the arguments of a `Problem`.
     - `fit`, `sample`, `predict`: what the verbs are asked for, by argument.
 
@@ -57,6 +57,7 @@ class Study:
     files: Mapping[str, str]
     title: str
     question: str
+    time: str
     seed: int
     model: str
     system: System
@@ -230,9 +231,10 @@ class _Files:
 def _heading(section: Section, name: str) -> dict[str, Any]:
     title = section.get("title", "text", Path(name).stem.replace("_", " "))
     question = section.get("question", "text", "")
+    time = section.get("time", "text", "time")
     seed = section.count("seed", 0, least=0)
     section.finish()
-    return {"title": title, "question": question, "seed": seed}
+    return {"title": title, "question": question, "time": time, "seed": seed}
 
 
 def _experiment(

@@ -1,0 +1,56 @@
+"""What the command line sets up before JAX starts: devices, float type, compilation cache."""
+
+import os
+import sys
+from pathlib import Path
+
+MOST_DEVICES = 16
+"""More host devices than this give a fit of some ten starts and a few chains nothing."""
+
+
+def set_devices(count: int | None = None) -> None:
+    """Let JAX see as many CPU devices as there are cores; must run before JAX's first computation.
+
+    A number of devices that the user has set in XLA_FLAGS stays.
+    """
+    flags = os.environ.get("XLA_FLAGS", "")
+    if "xla_force_host_platform_device_count" in flags:
+        return
+    count = min(_cores(), MOST_DEVICES) if count is None else count
+    os.environ["XLA_FLAGS"] = f"{flags} --xla_force_host_platform_device_count={count}".strip()
+
+
+def set_jax(*, x64: bool, cache: bool) -> None:
+    """The float type, and the cache on disk that spares a second run nearly all compilation."""
+    import jax
+
+    jax.config.update("jax_enable_x64", x64)
+    if not cache:
+        return
+    folder = cache_folder()
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError:  # a read-only home costs time, nothing else
+        return
+    jax.config.update("jax_compilation_cache_dir", str(folder))
+    jax.config.update("jax_persistent_cache_min_compile_time_secs", 0.05)
+    jax.config.update("jax_persistent_cache_min_entry_size_bytes", -1)
+
+
+def cache_folder() -> Path:
+    """Where compiled programs are kept: SIMKIT_CACHE, or the user's cache folder."""
+    if given := os.environ.get("SIMKIT_CACHE"):
+        return Path(given)
+    if sys.platform == "darwin":
+        base = Path.home() / "Library" / "Caches"
+    elif sys.platform == "win32":
+        base = Path(os.environ.get("LOCALAPPDATA", Path.home() / "AppData" / "Local"))
+    else:
+        base = Path(os.environ.get("XDG_CACHE_HOME", Path.home() / ".cache"))
+    return base / "simkit" / "jax"
+
+
+def _cores() -> int:
+    if hasattr(os, "sched_getaffinity"):
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count() or 1

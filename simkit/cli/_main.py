@@ -1,0 +1,255 @@
+"""simkit on the command line."""
+
+import argparse
+import os
+import sys
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+from .._errors import SimkitError
+from ._environment import set_devices, set_jax
+
+EXAMPLES = """examples:
+  simkit new study.toml                  write a commented study file to start from
+  simkit run study.toml                  fit, sample, predict; report.html and result.h5 in results/study
+  simkit run study.toml --out try2       ... in another folder
+  simkit fit study.toml                  the fit alone: fast, for finding out whether the model can follow the data
+  simkit models                          the models that a study can name
+  simkit models lotka_volterra           one of them: equation, names, units, good values
+  simkit reproduce results/study/result.h5   run it again from what the file holds, and compare
+
+Exit codes: 0 done, 1 reproduced numbers differ, 2 bad input (one message says what and where), 130 interrupted (what is
+finished is kept). More of one command: simkit COMMAND --help"""
+
+RUN = """What it does, one phase after the other, each saved as soon as it is done:
+  fit       from many starts, so that a local optimum is seen for what it is
+  sample    the posterior distribution, from the fit
+  predict   bands for the model and for new data
+  report    report.html with tables, figures, warnings in words and provenance
+
+The study file says all of this; `simkit new study.toml` writes one to start from."""
+
+Handler = Callable[[argparse.Namespace], int]
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """The command `simkit`; returns the exit code."""
+    words = sys.argv[1:] if arguments is None else list(arguments)
+    parser = build_parser()
+    options = parser.parse_args(words)
+    options.command_line = " ".join(["simkit", *words])
+    try:
+        return options.handler(options)
+    except KeyboardInterrupt:
+        print("\nInterrupted; nothing was finished that could be kept.", file=sys.stderr)
+        return 130
+    except SimkitError as error:
+        print(f"simkit: {error}", file=sys.stderr)
+        return 2
+    except BrokenPipeError:  # the reader, such as `head`, has left
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 0
+    except OSError as error:
+        print(f"simkit: {error}", file=sys.stderr)
+        return 2
+
+
+def build_parser() -> argparse.ArgumentParser:
+    """The parser of all commands."""
+    layout = argparse.RawDescriptionHelpFormatter
+    parser = argparse.ArgumentParser(
+        prog="simkit",
+        description="Simulate, fit and infer: one study file in, parameters with honest uncertainty out.",
+        epilog=EXAMPLES,
+        formatter_class=layout,
+    )
+    parser.add_argument("--version", action="version", version=f"simkit {_version()}")
+    commands = parser.add_subparsers(title="commands", metavar="COMMAND", required=True)
+
+    def command(name: str, handler: Handler, text: str, more: str = "") -> argparse.ArgumentParser:
+        made = commands.add_parser(name, help=text, description=text, epilog=more, formatter_class=layout)
+        made.set_defaults(handler=handler, name=name)
+        return made
+
+    for name, text in (
+        ("run", "fit, sample, predict and report a study"),
+        ("fit", "fit a study and predict at the estimate"),
+        ("sample", "fit a study and sample its posterior distribution"),
+    ):
+        made = command(name, _run, text, RUN if name == "run" else "")
+        _study_options(made)
+    _study_options(command("simulate", _simulate, "simulate a study at the values in its file; no data are needed"))
+    made = command("report", _report, "write the report of a result file again")
+    made.add_argument("file", type=Path, help="a result file, such as results/study/result.h5")
+    made.add_argument("--out", type=Path, help="where to write; by default report.html beside the result file")
+    made.add_argument("--overwrite", action="store_true", help="replace a report that is there")
+    made = command("reproduce", _reproduce, "run the study of a result file again and compare the numbers")
+    made.add_argument("file", type=Path, help="a result file; it holds its study and its data")
+    _jax_options(made)
+    made = command("models", _models, "list the models, or show one")
+    made.add_argument("model", nargs="?", help="a model's name")
+    made = command("new", _new, "write a commented study file to start from; it runs as it stands")
+    made.add_argument(
+        "file", type=Path, nargs="?", default=Path("study.toml"), help="where to write; study.toml by default"
+    )
+    made.add_argument("--overwrite", action="store_true", help="replace a file that is there")
+    return parser
+
+
+def _study_options(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("study", type=Path, help="a study file (TOML)")
+    parser.add_argument("--out", type=Path, help="the output folder; by default results/NAME for NAME.toml")
+    parser.add_argument("--overwrite", action="store_true", help="replace results that are in the folder")
+    parser.add_argument("--seed", type=_seed, help="in place of the study's own")
+    _jax_options(parser)
+
+
+def _jax_options(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--float32", action="store_true", help="compute in single precision; double is the default")
+    parser.add_argument("--no-cache", action="store_true", help="keep no compiled programs for the next run")
+
+
+def _run(options: argparse.Namespace) -> int:
+    from ..io import load_study
+    from ._run import PHASES, Found, check_folder, run
+    from ._show import parameter_table, warning_lines
+
+    folder = options.out or Path("results") / options.study.stem
+    check_folder(folder, options.overwrite)
+    set_devices()
+    set_jax(x64=not options.float32, cache=not options.no_cache)
+    study = load_study(options.study)
+    phases = {"run": PHASES, "fit": ("fit", "predict", "report"), "sample": ("fit", "sample", "report")}[options.name]
+    print(study.title, flush=True)
+    kept: list[Found] = []
+    try:
+        found = run(
+            study,
+            folder,
+            phases,
+            seed=options.seed,
+            overwrite=options.overwrite,
+            say=_say,
+            command=options.command_line,
+            found_so_far=kept,
+        )
+    except KeyboardInterrupt:
+        return _interrupted(kept)
+    print()
+    print(parameter_table(found.fit, found.posterior))
+    print()
+    for line in warning_lines(found):
+        print(line)
+    print(f"Results, report and figures are in {folder}:")
+    for file in found.files:
+        print(f"  {file}")
+    return 0
+
+
+def _interrupted(kept: Sequence[object]) -> int:
+    """Say what an interrupt has left."""
+    from ._run import Found
+
+    if not kept or not isinstance(kept[0], Found):
+        print("\nInterrupted before anything was finished.", file=sys.stderr)
+        return 130
+    found = kept[0]
+    done = [name for name in ("fit", "posterior", "prediction") if getattr(found, name) is not None]
+    print(f"\nInterrupted. Finished and kept in {found.files[0]}: {', '.join(done)}.", file=sys.stderr)
+    return 130
+
+
+def _simulate(options: argparse.Namespace) -> int:
+    from ..io import load, load_study
+    from ..report import write_report
+    from ._run import RESULT, check_folder, simulate_study
+
+    folder = options.out or Path("results") / options.study.stem
+    check_folder(folder, options.overwrite)
+    set_devices()
+    set_jax(x64=not options.float32, cache=not options.no_cache)
+    study = load_study(options.study)
+    print(study.title, flush=True)
+    trajectory = simulate_study(study, folder, seed=options.seed, command=options.command_line)
+    written = write_report(load(folder / RESULT), folder / "report.html")
+    print(trajectory)
+    print(f"Results, report and figures are in {folder}:")
+    for file in [folder / RESULT, *written]:
+        print(f"  {file}")
+    return 0
+
+
+def _report(options: argparse.Namespace) -> int:
+    from .._errors import ArgumentError
+    from ..io import load
+    from ..report import write_report
+
+    set_jax(x64=True, cache=True)
+    path = options.out or options.file.parent / "report.html"
+    results = load(options.file)
+    if path.exists() and not options.overwrite:
+        raise ArgumentError(f"The file `{path}` exists already. Choose another with --out, or allow --overwrite.")
+    for file in write_report(results, path):
+        print(file)
+    return 0
+
+
+def _reproduce(options: argparse.Namespace) -> int:
+    from .._errors import ArgumentError
+    from ..io import load, load_provenance
+    from ._reproduce import changes, comparisons
+    from ._run import compute
+
+    made = load_provenance(options.file)
+    if not made.study:
+        raise ArgumentError(f"`{options.file}` was not made from a study file, so it cannot be run again from here.")
+    # The same number of devices and the same float type give the same program, and so the same bits.
+    set_devices(made.devices)
+    set_jax(x64=made.float_type == "float64" and not options.float32, cache=not options.no_cache)
+    results = load(options.file)
+    study = made.load_study()
+    print(f"{study.title}, made {made.date} with seed {made.seed}", flush=True)
+    parts = {"fit": results.fit, "sample": results.posterior, "predict": results.prediction}
+    found = compute(study, [phase for phase, part in parts.items() if part is not None], seed=made.seed, say=_say)
+    for line in changes(results):
+        print(f"  {line}")
+    rows = comparisons(results, found)
+    for row in rows:
+        print(f"{row.part:<11} {row.verdict}" + (f": {row.text}" if row.text else ""))
+    return 1 if any(row.verdict == "different" for row in rows) else 0
+
+
+def _models(options: argparse.Namespace) -> int:
+    from ._show import describe_model, list_models
+
+    print(list_models() if options.model is None else describe_model(options.model))
+    return 0
+
+
+def _new(options: argparse.Namespace) -> int:
+    from .._errors import ArgumentError
+    from ..io import write_text
+    from ._template import STUDY
+
+    path: Path = options.file
+    if path.exists() and not options.overwrite:
+        raise ArgumentError(f"The file `{path}` exists already. Choose another name, or allow --overwrite.")
+    write_text(path, STUDY.format(name=path))
+    print(f"Wrote {path}. It runs as it stands: simkit run {path}")
+    return 0
+
+
+def _say(line: str) -> None:
+    print(line, flush=True)
+
+
+def _seed(text: str) -> int:
+    if not text.isdigit():
+        raise argparse.ArgumentTypeError(f"must be a whole number of at least 0, but is {text!r}")
+    return int(text)
+
+
+def _version() -> str:
+    from .. import __version__
+
+    return __version__

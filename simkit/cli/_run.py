@@ -1,0 +1,241 @@
+"""From a study to a fit, a posterior, a prediction and a report, one phase after the other, each kept as soon as it is done."""
+
+import dataclasses
+import time
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import jax
+from jaxtyping import PRNGKeyArray
+
+from .. import fitting, infer
+from .._errors import ArgumentError, StudyError
+from ..core import Trajectory
+from ..engine import simulate
+from ..fitting import FitResult, fit
+from ..infer import Posterior, Prediction, predict, sample
+from ..io import Study, load, provenance, save
+from ..problem import Problem
+from ..report import write_report
+
+PHASES = ("fit", "sample", "predict", "report")
+RESULT, REPORT = "result.h5", "report.html"
+FIT_METHODS: dict[str, str] = {"gauss_newton": "GaussNewton", "lbfgs": "LBFGS", "adam": "Adam"}
+SAMPLE_METHODS: dict[str, str] = {
+    "nuts": "NUTS",
+    "ensemble": "EnsembleSampler",
+    "laplace": "Laplace",
+    "svi": "Variational",
+}
+
+
+@dataclasses.dataclass
+class Found:
+    """What the phases of a run have given so far."""
+
+    problem: Problem | None = None
+    fit: FitResult | None = None
+    posterior: Posterior | None = None
+    prediction: Prediction | None = None
+    seconds: dict[str, float] = dataclasses.field(default_factory=dict)
+    files: list[Path] = dataclasses.field(default_factory=list)
+
+
+Say = Callable[[str], None]
+
+
+def silent(line: str) -> None:
+    """Print nothing."""
+
+
+def compute(
+    study: Study,
+    phases: Sequence[str] = PHASES[:3],
+    *,
+    seed: int | None = None,
+    say: Say = silent,
+    keep: Callable[[Found], None] = lambda found: None,
+) -> Found:
+    """Run the phases of a study that compute: "fit", "sample" and "predict", in this order.
+
+    The same study and seed give the same numbers, whichever phases are asked for: each has a key of its own. A prediction
+    without sampling is made at the fit's estimate.
+
+    **Arguments:**
+
+    - `seed`: in place of the study's own.
+    - `say`: receives a line a phase.
+    - `keep`: called after every phase with what has been found so far.
+    """
+    found = Found()
+    key = jax.random.key(study.seed if seed is None else seed)
+    with _Clock(found, "compile the problem"):
+        found.problem = problem = study.problem()
+    data = f"{problem.data_count} data in {len(problem.labels)} experiment(s), {len(problem.names)} unknowns"
+    say(f"problem  {study.model}: {data}  ({found.seconds['compile the problem']:.1f} s)")
+    steps: dict[str, Callable[..., str]] = {"fit": _fit, "sample": _sample, "predict": _predict}
+    for index, (phase, step) in enumerate(steps.items()):
+        if phase in phases:
+            say(f"{phase:<8} {_announce(study, phase)} ...")
+            with _Clock(found, phase):
+                text = step(study, problem, found, jax.random.fold_in(key, index), say is not silent)
+            say(f"         {text}  ({found.seconds[phase]:.1f} s)")
+            keep(found)
+    return found
+
+
+def run(
+    study: Study,
+    folder: str | Path,
+    phases: Sequence[str] = PHASES,
+    *,
+    seed: int | None = None,
+    overwrite: bool = False,
+    say: Say = silent,
+    command: str | None = None,
+    found_so_far: list[Found] | None = None,
+) -> Found:
+    """Run a study and write `result.h5`, `report.html` and the figures into a folder.
+
+    After every phase the result file is written anew, so that an interrupt loses nothing that is finished.
+
+    **Arguments:** as in `compute`, and
+
+    - `folder`: where to write; refused where it holds results already, unless `overwrite`.
+    - `command`: what to note as the command that was run.
+    - `found_so_far`: receives the results after every phase, for a caller that handles an interrupt.
+    """
+    folder = Path(folder)
+    check_folder(folder, overwrite)
+    result = folder / RESULT
+
+    def keep(found: Found) -> None:
+        if not found.files:
+            _clear(folder)
+        made = provenance(study, seed=seed, command=command, seconds=found.seconds)
+        parts = {"fit": found.fit, "posterior": found.posterior, "prediction": found.prediction}
+        save(result, **parts, problem=found.problem, made=made, overwrite=True)  # pyright: ignore
+        found.files[:] = [result]
+        if found_so_far is not None:
+            found_so_far[:] = [found]
+
+    found = compute(study, phases, seed=seed, say=say, keep=keep)
+    if "report" in phases:
+        say("report   tables and figures ...")
+        with _Clock(found, "report"):
+            found.files += write_report(load(result), folder / REPORT)
+        say(f"         {len(found.files) - 2} figures  ({found.seconds['report']:.1f} s)")
+    return found
+
+
+def check_folder(folder: Path, overwrite: bool) -> None:
+    """Refuse a folder that holds results already."""
+    if folder.exists() and not folder.is_dir():
+        raise ArgumentError(f"The output folder `{folder}` must be a folder, but it is a file.")
+    held = [name for name in (RESULT, REPORT) if (folder / name).exists()]
+    if held and not overwrite:
+        raise ArgumentError(
+            f"The output folder `{folder}` holds results already ({', '.join(held)}). Choose another with --out, or allow "
+            "--overwrite."
+        )
+
+
+def simulate_study(
+    study: Study, folder: str | Path, *, seed: int | None = None, command: str | None = None
+) -> Trajectory:
+    """Simulate a study at the values in its file, and write the trajectory into `result.h5` in a folder.
+
+    The times are those of [predict], or span the experiments. Free parameters keep the values of [system] and [y0].
+
+    **Raises:** a `StudyError` where the study gives no initial state or no times, a `SimulationError` where it fails.
+    """
+    if study.y0 is None:
+        raise StudyError(f"`{study.name}` must give the initial state in [y0] to be simulated, but it does not.")
+    begin = time.perf_counter()
+    key = jax.random.key(study.seed if seed is None else seed)
+    trajectory = simulate(
+        study.system,
+        study.y0,
+        study.prediction_times,
+        solver=study.solve["solver"],
+        step=study.solve["step"],
+        inputs=study.inputs,
+        key=key,
+    )
+    jax.block_until_ready(trajectory.times)
+    seconds = {"simulate": time.perf_counter() - begin}
+    made = provenance(study, seed=seed, command=command, seconds=seconds)
+    _clear(Path(folder))
+    save(Path(folder) / RESULT, trajectory=trajectory, made=made, overwrite=True)
+    return trajectory
+
+
+class _Clock:
+    """Notes how long a phase took."""
+
+    def __init__(self, found: Found, phase: str):
+        self.found, self.phase = found, phase
+
+    def __enter__(self) -> None:
+        self.begin = time.perf_counter()
+
+    def __exit__(self, *error: Any) -> None:
+        self.found.seconds[self.phase] = time.perf_counter() - self.begin
+
+
+def _announce(study: Study, phase: str) -> str:
+    if phase == "fit":
+        return f"from {study.fit.get('starts', 16)} starts"
+    if phase == "sample":
+        asked = {"chains": 4, "draws": 500, "warmup": 300} | dict(study.sample)
+        return f"{asked['chains']} chains of {asked['draws']} draws after {asked['warmup']} of warm-up"
+    return f"at {study.prediction_times.shape[0]} times"
+
+
+def _fit(study: Study, problem: Problem, found: Found, key: PRNGKeyArray, progress: bool) -> str:
+    asked = {name: value for name, value in study.fit.items() if name != "method"}
+    method = _method(fitting, FIT_METHODS, study.fit.get("method"), "fit")
+    found.fit = fit(problem, key=key, method=method, progress=False, **asked)
+    agree = f"{int(found.fit.agreeing())} of {len(found.fit.objective)} starts agree"
+    return f"{agree}, log likelihood {float(found.fit.log_likelihood):.4g}"
+
+
+def _sample(study: Study, problem: Problem, found: Found, key: PRNGKeyArray, progress: bool) -> str:
+    asked = {name: value for name, value in study.sample.items() if name != "method"}
+    method = _method(infer, SAMPLE_METHODS, study.sample.get("method"), "sample")
+    found.posterior = sample(problem, key=key, method=method, start=found.fit, progress=progress, **asked)
+    rows = found.posterior.table()
+    worst, least = max(row["rhat"] for row in rows), min(row["ess"] for row in rows)
+    return f"R-hat at most {worst:.3f}, ESS at least {least:.0f}"
+
+
+def _predict(study: Study, problem: Problem, found: Found, key: PRNGKeyArray, progress: bool) -> str:
+    asked = {name: value for name, value in study.predict.items() if name == "count"}
+    draws: Any = found.posterior
+    if draws is None:
+        if found.fit is None:
+            raise ArgumentError("A prediction needs a fit or a posterior, but there is neither.")
+        draws = found.fit.estimate[None]
+    found.prediction = predict(problem, draws, study.prediction_times, key=key, **asked)
+    used = next(iter(found.prediction.curves.values())).shape[0]
+    failed = int(found.prediction.failed)
+    return f"{used} draws" + (f", {failed} failed" if failed else "")
+
+
+def _method(module: Any, names: dict[str, str], asked: str | None, table: str) -> Any:
+    """The method that a study names; None for the verb's own choice."""
+    if asked is None:
+        return None
+    if not hasattr(module, names[asked]):
+        raise ArgumentError(f"The method `{asked}` of [{table}] is not available in this version.")
+    return getattr(module, names[asked])()
+
+
+def _clear(folder: Path) -> None:
+    """Remove a report and figures that belong to older results, as soon as newer results replace those."""
+    (folder / REPORT).unlink(missing_ok=True)
+    figures = folder / "figures"
+    for file in sorted(figures.glob("*")) if figures.is_dir() else ():
+        if file.suffix in (".svg", ".png"):
+            file.unlink()

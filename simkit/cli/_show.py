@@ -1,0 +1,89 @@
+"""What the command line prints about models and results."""
+
+import inspect
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from .._errors import check_known
+from ..core import Setup, at_time, family_of
+from ..odes import MODELS
+from ..report import parameter_rows, table_cells, warnings_in_words
+
+
+def list_models() -> str:
+    """All models with one line each."""
+    width = max(map(len, MODELS))
+    lines = [f"  {name:<{width}}  {_first_line(MODELS[name])}" for name in sorted(MODELS)]
+    return "\n".join(["Models, by their name in [system] of a study:", *lines, "", "More of one: simkit models NAME"])
+
+
+def describe_model(name: str) -> str:
+    """A model's docstring, and its quantities with values, units and supports."""
+    check_known(name, MODELS, "model")
+    kind = MODELS[name]
+    system, y0, times, inputs = kind.example()
+    outputs = system.outputs(times[0], y0, at_time(inputs, times[0]))
+    span = np.asarray(times, float)
+    return "\n".join(
+        [
+            f"{name} ({kind.__name__}, {family_of(system).__name__})",
+            "",
+            inspect.getdoc(kind) or "",
+            "",
+            "Parameters ([system] parameters, or [free]):",
+            *_quantities(Setup(system), ""),
+            "",
+            "State ([y0]; free as y0.NAME):",
+            *_quantities(Setup(y0), ""),
+            "",
+            "Outputs ([noise], and the data of experiments):",
+            *_quantities(Setup(outputs), "", values=False),
+            "",
+            f"Times worth looking at: {span[0]:g} to {span[-1]:g}",
+        ]
+    )
+
+
+def parameter_table(fit: Any, posterior: Any) -> str:
+    """The table of parameters as text."""
+    heads, lines = table_cells(parameter_rows(fit, posterior))
+    return as_text([heads, *lines], left=(0, len(heads) - 1))
+
+
+def warning_lines(found: Any) -> list[str]:
+    """What to know before trusting the numbers."""
+    prediction = found.prediction
+    failed = 0 if prediction is None else int(prediction.failed)
+    draws = 0 if prediction is None else next(iter(prediction.curves.values())).shape[0] * len(prediction.labels)
+    return [f"Warning: {text}" for text in warnings_in_words(found.fit, found.posterior, failed, draws)]
+
+
+def as_text(rows: Sequence[Sequence[str]], left: Sequence[int] = (0,)) -> str:
+    """Rows of cells in columns, flush right but for those named in `left`."""
+    widths = [max(len(row[i]) for row in rows) for i in range(len(rows[0]))]
+    lines = []
+    for row in rows:
+        cells = [
+            f"{cell:<{w}}" if i in left else f"{cell:>{w}}" for i, (cell, w) in enumerate(zip(row, widths, strict=True))
+        ]
+        lines.append("  " + "  ".join(cells).rstrip())
+    return "\n".join(lines)
+
+
+def _quantities(setup: Setup, prefix: str, values: bool = True) -> list[str]:
+    rows = []
+    for name, leaf in setup.leaves().items():
+        known = setup.metadata(name)
+        size = np.size(leaf)
+        value = f"{float(np.asarray(leaf).ravel()[0]):g}" if size == 1 else f"array of shape {np.shape(leaf)}"
+        unit = "" if known.unit == "1" else known.unit
+        rows.append([prefix + (name or "y"), *([value] if values else []), unit, str(known.support), known.doc])
+    if not rows:
+        return ["  none"]
+    return as_text(rows, left=range(len(rows[0]))).splitlines()
+
+
+def _first_line(kind: type) -> str:
+    return (inspect.getdoc(kind) or "").splitlines()[0]

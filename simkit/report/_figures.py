@@ -1,0 +1,77 @@
+"""The figures of a report."""
+
+from collections.abc import Callable
+from typing import NamedTuple
+
+from matplotlib.figure import Figure
+
+from .. import viz
+from .._errors import SimkitError
+from ..io import Results, Study
+
+
+class Picture(NamedTuple):
+    """A figure as a file: name, caption, and either the text of an SVG or the bytes of a PNG."""
+
+    name: str
+    caption: str
+    svg: str | None
+    png: bytes | None
+
+
+MOST_PARAMETERS = 12
+"""How many parameters a corner plot shows; more would make its panels too small to read."""
+
+
+def pictures(results: Results, study: Study | None) -> list[Picture]:
+    """All figures that the results allow. Those of many points are PNG, the others SVG."""
+    time = "time" if study is None else study.time
+    found: list[Picture] = []
+
+    def add(name: str, caption: str, draw: Callable[[], Figure], dots: bool = False) -> None:
+        figure = draw()
+        svg, png = (None, viz.to_png(figure)) if dots else (viz.to_svg(figure), None)
+        found.append(Picture(name, caption, svg, png))
+
+    fit, posterior, seen, prediction = results.fit, results.posterior, results.observed, results.prediction
+    if seen is not None and prediction is not None and _drawable(seen):
+        caption = "Data and model. The dark band holds 90 % of the model's curves, the light one 90 % of new data."
+        add("fit", caption, lambda: viz.plot_fit(seen, prediction, time=time))
+    elif fit is not None and study is not None and seen is not None and _drawable(seen):
+        problem = study.problem()
+        add("fit", "Data and the fitted curve.", lambda: viz.plot_fit(problem, estimate=fit.estimate, time=time))
+    if fit is not None and len(fit.objective) > 1:
+        caption = "Where every start of the fit ended: a flat foot says that many found the same optimum."
+        add("waterfall", caption, lambda: viz.plot_waterfall(fit))
+    if posterior is not None:
+        names = posterior.names[:MOST_PARAMETERS]
+        left = len(posterior.names) - len(names)
+        caption = "The posterior distribution, with contours around 50 and 90 % of the draws." + (
+            f" The other {left} parameters are not shown." if left else ""
+        )
+        add("corner", caption, lambda: viz.plot_corner(posterior, names=names), dots=True)
+        caption = "The draws of every chain: chains that agree lie over each other."
+        add("trace", caption, lambda: viz.plot_trace(posterior, names=names), dots=True)
+        caption = "How each chain's draws rank among all draws: flat within the grey band when the chains agree."
+        add("ranks", caption, lambda: viz.plot_ranks(posterior, names=names))
+    if fit is not None and len(fit.names) > 1:
+        add("correlation", "Correlations of the estimates, by the fit.", lambda: viz.plot_correlation(fit))
+    if results.trajectory is not None:
+        trajectory = results.trajectory
+        add("trajectory", "The simulated trajectory.", lambda: viz.plot_trajectory(trajectory, time=time))
+    return found
+
+
+def study_of(results: Results) -> Study | None:
+    """The study that the results were made from; None where there was none, or it names a system that is not simkit's own."""
+    if not results.provenance.study:
+        return None
+    try:
+        return results.provenance.load_study()
+    except SimkitError:
+        return None
+
+
+def _drawable(seen: object) -> bool:
+    times, data = seen.times, seen.data  # pyright: ignore
+    return times.ndim == 2 and all(values.ndim == 2 for values in data.values())

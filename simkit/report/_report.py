@@ -1,0 +1,147 @@
+"""report: one page that holds everything, in one file."""
+
+import base64
+import html
+import shlex
+from collections.abc import Sequence
+from pathlib import Path
+
+import numpy as np
+
+from ..io import Results, Study, write_text
+from ._equation import describe_model, inline
+from ._figures import Picture, pictures, study_of
+from ._page import PAGE
+from ._table import parameter_rows, table_cells, warnings_in_words
+
+
+def report(results: Results) -> str:
+    """The report of a result file as one HTML page that needs nothing else: styles and pictures are inside.
+
+    ```python
+    import simkit
+    results = simkit.io.load("results/lynx_hare/result.h5")
+    page = simkit.report.report(results)
+    ```
+    """
+    study = study_of(results)
+    return _page(results, study, pictures(results, study))
+
+
+def write_report(results: Results, path: str | Path) -> list[Path]:
+    """Write the report to `path`, and its figures into a folder `figures` beside it.
+
+    **Returns:** the paths of all files written, the report's first.
+    """
+    path = Path(path)
+    study = study_of(results)
+    found = pictures(results, study)
+    write_text(path, _page(results, study, found))
+    written = [path]
+    for picture in found:
+        file = path.parent / "figures" / f"{picture.name}.{'svg' if picture.png is None else 'png'}"
+        write_text(file, picture.svg if picture.svg is not None else picture.png or b"")
+        written.append(file)
+    return written
+
+
+def _page(results: Results, study: Study | None, found: Sequence[Picture]) -> str:
+    title = study.title if study is not None else results.path.stem
+    parts = [f"<h1>{html.escape(title)}</h1>"]
+    if study is not None and study.question:
+        parts.append(f'<p class="question">{html.escape(study.question)}</p>')
+    parts.append(_summary(results))
+    parts += [_section("Warnings", _warnings(results)), _section("Parameters", _table(results))]
+    by_name = {picture.name: picture for picture in found}
+    for heading, names in (
+        ("Data and model", ("fit", "trajectory")),
+        ("Posterior distribution", ("corner", "trace", "ranks")),
+        ("Optimum", ("waterfall", "correlation")),
+    ):
+        parts.append(_section(heading, "\n".join(_figure(by_name[name]) for name in names if name in by_name)))
+    if study is not None:
+        parts.append(_section(f"Model: {study.model}", describe_model(study.system)))
+    parts.append(_section("Provenance", _provenance(results)))
+    return PAGE.format(title=html.escape(title), body="\n".join(part for part in parts if part))
+
+
+def _section(heading: str, body: str) -> str:
+    return f"<section><h2>{html.escape(heading)}</h2>\n{body}\n</section>" if body else ""
+
+
+def _summary(results: Results) -> str:
+    sentences = []
+    fit, posterior = results.fit, results.posterior
+    if fit is not None:
+        sentences.append(
+            f"{len(fit.names)} unknowns were fitted to {int(fit.data_count)} data from {len(fit.objective)} starts, of which "
+            f"{int(fit.agreeing())} agree on the best optimum (log likelihood {float(fit.log_likelihood):.4g}, "
+            f"AIC {float(fit.aic):.4g}, BIC {float(fit.bic):.4g})."
+        )
+    if posterior is not None:
+        chains, draws, _ = posterior.draws.shape
+        divergent = int(np.sum(np.asarray(posterior.diverging)))
+        sentences.append(
+            f"{html.escape(posterior.method)} drew {chains} chains of {draws} draws from the posterior; {divergent} diverged."
+        )
+    return f"<p>{' '.join(sentences)}</p>" if sentences else ""
+
+
+def _warnings(results: Results) -> str:
+    prediction = results.prediction
+    failed = 0 if prediction is None else int(prediction.failed)
+    draws = 0 if prediction is None else next(iter(prediction.curves.values())).shape[0] * len(prediction.labels)
+    if results.fit is None and results.posterior is None:
+        return ""
+    found = warnings_in_words(results.fit, results.posterior, failed, draws)
+    if not found:
+        return '<p class="fine">None: starts and chains agree, and the data constrain every parameter.</p>'
+    return '<ul class="warnings">' + "".join(f"<li>{inline(text)}</li>" for text in found) + "</ul>"
+
+
+def _table(results: Results) -> str:
+    rows = parameter_rows(results.fit, results.posterior)
+    if not rows:
+        return ""
+    heads, lines = table_cells(rows)
+    head = "".join(f"<th>{html.escape(text)}</th>" for text in heads)
+    body = "\n".join("<tr>" + "".join(f"<td>{html.escape(cell)}</td>" for cell in line) + "</tr>" for line in lines)
+    return f'<div class="wide"><table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table></div>'
+
+
+def _figure(picture: Picture) -> str:
+    if picture.png is None:
+        kind, content = "svg+xml", (picture.svg or "").encode()
+    else:
+        kind, content = "png", picture.png
+    source = f"data:image/{kind};base64,{base64.b64encode(content).decode()}"
+    caption = html.escape(picture.caption)
+    return f'<figure><img alt="{caption}" src="{source}"><figcaption>{caption}</figcaption></figure>'
+
+
+def _provenance(results: Results) -> str:
+    made = results.provenance
+    rows = {
+        "made": f"{made.date} (UTC)",
+        "command": made.command,
+        "seed": "" if made.seed is None else str(made.seed),
+        "float type": made.float_type,
+        "device": f"{made.device} ({made.devices})",
+        "platform": made.platform,
+        "versions": ", ".join(f"{name} {version}" for name, version in made.versions.items()),
+        "seconds": ", ".join(f"{phase} {seconds:.1f}" for phase, seconds in made.seconds.items()),
+        "study": f"{made.study_name}, SHA-256 {made.study_sha256}" if made.study else "",
+        **{f"data {name}": f"SHA-256 {digest}" for name, digest in made.files_sha256.items()},
+    }
+    lines = "".join(f"<tr><th>{html.escape(k)}</th><td>{html.escape(v)}</td></tr>" for k, v in rows.items() if v)
+    parts = [f'<div class="wide"><table class="provenance">{lines}</table></div>']
+    if made.study:
+        command = f"simkit reproduce {shlex.quote(results.path.name)}"
+        parts.append(
+            f"<p>The result file holds the study and its data. To run it again and compare: <code>{html.escape(command)}</code></p>"
+        )
+        parts.append(f"<details><summary>Study file</summary><pre>{html.escape(made.study)}</pre></details>")
+    for name, text in made.files.items():
+        shown = text if len(text) < 20000 else text[:20000] + "\n..."
+        parts.append(f"<details><summary>{html.escape(name)}</summary><pre>{html.escape(shown)}</pre></details>")
+    return "\n".join(parts)
