@@ -96,7 +96,7 @@ def calibrate(
 
 @eqx.filter_jit
 def _ranks(
-    target: Target, method: NUTS, truths: Array, keys: PRNGKeyArray, draws: int, thin: int, warmup: int
+    target: Target, method: NUTS, truths: Array, keys: Array, draws: int, thin: int, warmup: int
 ) -> tuple[Array, Array]:
     def one(target: Target, member: Any) -> tuple[Array, Array]:
         truth, key = member
@@ -107,11 +107,12 @@ def _ranks(
         data = target.problem.simulate_data(truth, data_key)
         again = eqx.tree_at(lambda t: t.problem, target, target.problem.with_data(data))
         kernel = kernel_for(again, method, jnp.eye(truth.shape[0], dtype=truth.dtype))
-        state = kernel.init(chain_key, warmup, init_params=again.coordinates.unconstrained(truth))
+        begin = again.coordinates.unconstrained(truth).astype(jnp.result_type(float))
+        state = kernel.init(chain_key, warmup, init_params=begin)
 
         def step(state: Any, _: Any) -> Any:
             state = kernel.sample(state, (), {})
-            return state, (again.coordinates.natural(state.z), state.diverging)
+            return state, (again.coordinates.natural(state.z.astype(truth.dtype)), state.diverging)
 
         _, (theta, diverging) = jax.lax.scan(step, state, None, length=warmup + draws * thin)
         kept = theta[warmup + thin - 1 :: thin]

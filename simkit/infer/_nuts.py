@@ -4,7 +4,7 @@ from typing import Any, NamedTuple
 
 import equinox as eqx
 import jax
-from jaxtyping import Array, Float, PRNGKeyArray
+from jaxtyping import Array, Float
 from numpyro.infer import NUTS as Kernel
 
 from ..engine import over_members
@@ -47,10 +47,14 @@ class Start(NamedTuple):
 
 
 def kernel_for(target: Target, method: NUTS, covariance: Array) -> Kernel:
-    """NumPyro's kernel for one chain. A kernel is made anew in every trace and never kept: it holds traced arrays."""
+    """NumPyro's kernel for one chain. A kernel is made anew in every trace and never kept: it holds traced arrays.
+
+    It works in JAX's default float type, whatever that of the problem.
+    """
+    dtype = target.problem.bounds.dtype
     return Kernel(
-        potential_fn=lambda u: -target.log_density(u),
-        inverse_mass_matrix=covariance,
+        potential_fn=lambda u: -target.log_density(u.astype(dtype)).astype(u.dtype),
+        inverse_mass_matrix=_default(covariance),
         dense_mass=True,
         step_size=0.5,
         target_accept_prob=method.target_accept,
@@ -60,7 +64,7 @@ def kernel_for(target: Target, method: NUTS, covariance: Array) -> Kernel:
 
 
 @eqx.filter_jit
-def first_states(target: Target, method: NUTS, start: Start, keys: PRNGKeyArray, warmup: int) -> Any:
+def first_states(target: Target, method: NUTS, start: Start, keys: Array, warmup: int) -> Any:
     """The state of every chain before its first draw."""
     return over_members(_first(method, warmup), (target, start.covariance), (start.u, keys))
 
@@ -79,9 +83,10 @@ def advance(
 
         def one(state: Any, _: Any) -> Any:
             state = kernel.sample(state, (), {})
-            density = -state.potential_energy - target.coordinates.log_volume(state.z)
-            theta = target.coordinates.natural(state.z)
-            return state, (theta, density, state.diverging, state.num_steps, state.accept_prob)
+            u = state.z.astype(covariance.dtype)
+            density = -state.potential_energy.astype(u.dtype) - target.coordinates.log_volume(u)
+            found = target.coordinates.natural(u), density, state.diverging, state.num_steps
+            return state, (*found, state.accept_prob.astype(u.dtype))
 
         state, found = jax.lax.scan(one, state, None, length=draws)
         return state, Chains(*found)
@@ -93,6 +98,10 @@ def _first(method: NUTS, warmup: int) -> Any:
     def init(shared: Any, member: Any) -> Any:
         target, covariance = shared
         u, key = member
-        return kernel_for(target, method, covariance).init(key, warmup, init_params=u)
+        return kernel_for(target, method, covariance).init(key, warmup, init_params=_default(u))
 
     return init
+
+
+def _default(x: Array) -> Array:
+    return x.astype(jnp.result_type(float))

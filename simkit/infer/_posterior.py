@@ -1,5 +1,6 @@
 """What sampling returns."""
 
+import warnings
 from typing import Any
 
 import equinox as eqx
@@ -47,7 +48,9 @@ class Posterior(eqx.Module):
 
     def to_arviz(self) -> Any:
         """The draws and statistics as ArviZ keeps them: a DataTree with ArviZ 1, InferenceData before."""
-        import arviz
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", FutureWarning)  # arviz before 1 announces arviz 1 whenever it is imported
+            import arviz
 
         posterior = {name: np.asarray(self.draws[..., i]) for i, name in enumerate(self.names)}
         statistics = {
@@ -75,4 +78,4 @@ class Posterior(eqx.Module):
         for row in self.table():
             numbers = "".join(f"{row[key]:>12.5g}" for key in ("mean", "sd", "q05", "q95"))
             lines.append(f"  {row['name']:<{width}}{numbers}{row['ess']:>12.0f}{row['rhat']:>12.3f}  {row['unit']}")
-        return "\n".join(lines + [f"  Warning: {warning}" for warning in self.warnings])
+        return "\n".join(lines + [f"  Warning: {text}" for text in self.warnings])

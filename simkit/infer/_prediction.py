@@ -91,7 +91,7 @@ def predict(
 
 
 @eqx.filter_jit
-def _predict(problem: Problem, theta: Array, keys: PRNGKeyArray) -> Any:
+def _predict(problem: Problem, theta: Array, keys: Array) -> Any:
     def one(problem: Problem, member: Any) -> Any:
         theta, key = member
         heads, status = problem.heads(theta)

@@ -119,8 +119,9 @@ def test_failed_simulations_do_not_stop_the_sampler():
         y0={"a": 1.0},
         free=free,
         noise={"a": simkit.Normal(0.5)},
-        step=simkit.Adaptive(1e-5, 1e-7, 300),
+        step=0.02,
     )
+    assert problem.log_likelihood(jnp.array([1.5]))[0] == -jnp.inf
     posterior = sample(problem, key=jax.random.key(0), draws=150, warmup=150, chains=2)
     assert bool(jnp.all(jnp.isfinite(posterior.draws)))
     assert bool(jnp.all(jnp.isfinite(posterior.log_density)))
