@@ -11,7 +11,7 @@ from ._explicit import AbstractExplicitRungeKutta
 class Dopri8(AbstractExplicitRungeKutta):
     """Dormand and Prince's method of order 8 with an embedded method of order 7.
 
-    Between steps an interpolant of order 6, as measured: take more save times from shorter steps where all digits count.
+    Between steps an interpolant whose measured order is 6: save times there carry larger errors than the ends of steps.
 
     For smooth problems that are not stiff at tight tolerances; good ones are 1e-8 to 1e-13 in float64. It takes thirteen
     evaluations a step, so at loose tolerances `Tsit5` is cheaper.
