@@ -93,15 +93,20 @@ def fit(
     return summarise(problem, method.name, end, iterations, failures)
 
 
-@eqx.filter_jit
-def run(problem: Problem, method: AbstractMethod, fraction: Any, z: Array, held: Array) -> End:
-    """One stage from all starts: batched, spread over devices, compiled once for all problems of the same shapes."""
+def run(problem: Problem, method: AbstractMethod, fraction: float, z: Any, held: Any) -> End:
+    """One stage from all starts, by one program for all stages and all problems of the same shapes."""
+    # A fraction as a Python number, or starts that still lie spread over devices, would each compile a program of their own.
+    start = jnp.asarray(np.asarray(z)), jnp.asarray(np.asarray(held))
+    return _run(problem, method, jnp.asarray(fraction, start[0].dtype), *start)
 
+
+@eqx.filter_jit
+def _run(problem: Problem, method: AbstractMethod, fraction: Array, z: Array, held: Array) -> End:
     def one(shared: Any, start: Any) -> End:
         problem, method, fraction = shared
         return method.descend(problem.until(fraction), *start)
 
-    shared = problem, method, jnp.asarray(fraction, z.dtype)
+    shared = problem, method, fraction
     if method.shards(problem):
         return over_members(one, shared, (z, held))
     return jax.vmap(lambda *start: one(shared, start))(z, held)
