@@ -9,24 +9,23 @@ from typing import Any
 import jax
 from jaxtyping import PRNGKeyArray
 
-from .. import fitting, infer
 from .._errors import ArgumentError, StudyError
 from ..core import Trajectory
 from ..engine import simulate
-from ..fitting import FitResult, fit
-from ..infer import Posterior, Prediction, predict, sample
+from ..fitting import LBFGS, FitResult, GaussNewton, fit
+from ..infer import NUTS, EnsembleSampler, LaplaceApproximation, Posterior, Prediction, Variational, predict, sample
 from ..io import Study, load, provenance, save
 from ..problem import Problem
 from ..report import write_report
 
 PHASES = ("fit", "sample", "predict", "report")
 RESULT, REPORT = "result.h5", "report.html"
-FIT_METHODS: dict[str, str] = {"gauss_newton": "GaussNewton", "lbfgs": "LBFGS", "adam": "Adam"}
-SAMPLE_METHODS: dict[str, str] = {
-    "nuts": "NUTS",
-    "ensemble": "EnsembleSampler",
-    "laplace": "Laplace",
-    "svi": "Variational",
+FIT_METHODS: dict[str, Any] = {"gauss_newton": GaussNewton, "lbfgs": LBFGS}
+SAMPLE_METHODS: dict[str, Any] = {
+    "nuts": NUTS,
+    "ensemble": EnsembleSampler,
+    "laplace": LaplaceApproximation,
+    "svi": Variational,
 }
 
 
@@ -195,7 +194,7 @@ def _announce(study: Study, phase: str) -> str:
 
 def _fit(study: Study, problem: Problem, found: Found, key: PRNGKeyArray, progress: bool) -> str:
     asked = {name: value for name, value in study.fit.items() if name != "method"}
-    method = _method(fitting, FIT_METHODS, study.fit.get("method"), "fit")
+    method = FIT_METHODS[study.fit.get("method", "gauss_newton")]()
     found.fit = fit(problem, key=key, method=method, progress=False, **asked)
     agree = f"{int(found.fit.agreeing())} of {len(found.fit.objective)} starts agree"
     return f"{agree}, log likelihood {float(found.fit.log_likelihood):.4g}"
@@ -203,7 +202,7 @@ def _fit(study: Study, problem: Problem, found: Found, key: PRNGKeyArray, progre
 
 def _sample(study: Study, problem: Problem, found: Found, key: PRNGKeyArray, progress: bool) -> str:
     asked = {name: value for name, value in study.sample.items() if name != "method"}
-    method = _method(infer, SAMPLE_METHODS, study.sample.get("method"), "sample")
+    method = SAMPLE_METHODS[study.sample.get("method", "nuts")]()
     found.posterior = sample(problem, key=key, method=method, start=found.fit, progress=progress, **asked)
     rows = found.posterior.table()
     worst, least = max(row["rhat"] for row in rows), min(row["ess"] for row in rows)
@@ -221,15 +220,6 @@ def _predict(study: Study, problem: Problem, found: Found, key: PRNGKeyArray, pr
     used = next(iter(found.prediction.curves.values())).shape[0]
     failed = int(found.prediction.failed)
     return f"{used} draws" + (f", {failed} failed" if failed else "")
-
-
-def _method(module: Any, names: dict[str, str], asked: str | None, table: str) -> Any:
-    """The method that a study names; None for the verb's own choice."""
-    if asked is None:
-        return None
-    if not hasattr(module, names[asked]):
-        raise ArgumentError(f"The method `{asked}` of [{table}] is not available in this version.")
-    return getattr(module, names[asked])()
 
 
 def _clear(folder: Path) -> None:

@@ -32,7 +32,7 @@ TABLES = (
     "sample",
     "predict",
 )
-FIT_METHODS = ("gauss_newton", "lbfgs", "adam")
+FIT_METHODS = ("gauss_newton", "lbfgs")
 SAMPLE_METHODS = ("nuts", "ensemble", "laplace", "svi")
 
 

@@ -13,7 +13,7 @@ SYMBOLS = {
     "alpha": "α", "beta": "β", "gamma": "γ", "delta": "δ", "epsilon": "ε", "zeta": "ζ", "eta": "η", "theta": "θ", "kappa": "κ",
     "lambda": "λ", "mu": "μ", "nu": "ν", "xi": "ξ", "pi": "π", "rho": "ρ", "sigma": "σ", "tau": "τ", "phi": "φ", "chi": "χ",
     "psi": "ψ", "omega": "ω", "Delta": "Δ", "Gamma": "Γ", "Omega": "Ω", "Sigma": "Σ", "Phi": "Φ", "cdot": "·", "times": "×",
-    "sum": "Σ", "ln": "ln ", "log": "log ", "sin": "sin ", "cos": "cos ", "exp": "exp ", "infty": "∞", "le": "≤", "ge": "≥",
+    "sum": "Σ", "ln": " ln ", "log": " log ", "sin": " sin ", "cos": " cos ", "exp": " exp ", "infty": "∞", "le": "≤", "ge": "≥",
     "approx": "≈", "ne": "≠", "sqrt": "√", "to": "→", "in": "∈", "partial": "∂", "nabla": "∇", "ldots": "…", "dots": "…",
 }  # fmt: skip
 
@@ -55,7 +55,7 @@ def _displayed(formula: str) -> str:
     try:
         with matplotlib.rc_context({"svg.fonttype": "path", "mathtext.fontset": "cm", "svg.hashsalt": "simkit"}):
             figure = Figure()
-            figure.text(0, 0, "\n".join(f"${line}$" for line in lines), fontsize=13, linespacing=1.6)
+            figure.text(0, 0, "\n".join(f"${line}$" for line in lines), fontsize=15, linespacing=1.6)
             buffer = io.BytesIO()
             figure.savefig(buffer, format="svg", bbox_inches="tight", transparent=True, metadata={"Date": None})
     except ValueError:

@@ -30,7 +30,7 @@ def pictures(results: Results, study: Study | None) -> list[Picture]:
 
     def add(name: str, caption: str, draw: Callable[[], Figure], dots: bool = False) -> None:
         figure = draw()
-        svg, png = (None, viz.to_png(figure)) if dots else (viz.to_svg(figure), None)
+        svg, png = (None, viz.to_png(figure, dpi=120)) if dots else (viz.to_svg(figure), None)
         found.append(Picture(name, caption, svg, png))
 
     fit, posterior, seen, prediction = results.fit, results.posterior, results.observed, results.prediction

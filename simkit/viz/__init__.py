@@ -3,6 +3,7 @@
 from ._curves import plot_fit as plot_fit
 from ._curves import plot_trajectory as plot_trajectory
 from ._optimum import plot_correlation as plot_correlation
+from ._optimum import plot_profile as plot_profile
 from ._optimum import plot_waterfall as plot_waterfall
 from ._posterior import plot_corner as plot_corner
 from ._posterior import plot_ranks as plot_ranks

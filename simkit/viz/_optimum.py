@@ -1,11 +1,11 @@
-"""What a fit found: waterfall and correlations."""
+"""What a fit found: waterfall, correlations and profiles."""
 
 import numpy as np
 from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 
-from ..fitting import FitResult
-from ._style import BLUE, GREY, ORANGE, new_figure, styled
+from ..fitting import FitResult, Profiles
+from ._style import BLUE, GREY, ORANGE, RED, few_ticks, grid, labelled, new_figure, styled
 
 AGREE = 0.1
 """Starts within this distance of the best objective found the same optimum (as in `FitResult.agreeing`)."""
@@ -60,4 +60,30 @@ def plot_correlation(fit: FitResult) -> Figure:
             shade = "white" if abs(values[i, j]) > 0.6 else "#333333"
             axes.text(j, i, f"{values[i, j]:.2f}", ha="center", va="center", color=shade, fontsize=7)
     figure.colorbar(image, ax=axes, shrink=0.8, label="correlation")
+    return figure
+
+
+@styled
+def plot_profile(profiles: Profiles) -> Figure:
+    """The profile likelihood of every parameter with its interval: a curve that stays flat is one that the data do not limit."""
+    rows, columns = grid(len(profiles.names), 4)
+    figure = new_figure(1.0 + 2.4 * columns, 0.6 + 2.0 * rows)
+    axes = figure.subplots(rows, columns, squeeze=False, sharey=True)
+    intervals = np.asarray(profiles.intervals, float)
+    for i, (panel, name, unit) in enumerate(zip(axes.flat, profiles.names, profiles.units, strict=False)):
+        values, above = np.asarray(profiles.values[i], float), np.asarray(profiles.differences[i], float)
+        kept = np.isfinite(values) & np.isfinite(above)
+        panel.axhline(profiles.threshold, color=RED, lw=1.0, ls="--")
+        panel.plot(values[kept], above[kept], "o-", color=BLUE, ms=3)
+        for end in intervals[i][np.isfinite(intervals[i])]:
+            if kept.any() and values[kept].min() <= end <= values[kept].max():
+                panel.axvline(end, color=GREY, lw=0.9, ls=":")
+        panel.set_xlabel(labelled(name, unit))
+        panel.set_ylim(-0.1 * profiles.threshold, 2.5 * profiles.threshold)
+        few_ticks(panel, 4, 5)
+    for panel in axes[:, 0]:
+        panel.set_ylabel("objective above the best")
+    for panel in axes.flat[len(profiles.names) :]:
+        panel.set_visible(False)
+    axes.flat[0].set_title(f"dashed: {100 * profiles.level:g} % limit", fontsize=8.5)
     return figure

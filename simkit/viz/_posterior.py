@@ -23,21 +23,19 @@ def plot_corner(posterior: Posterior, *, names: Sequence[str] | None = None, tru
     - `names`: which parameters; all by default. Above some ten the panels become small.
     - `truth`: values to mark, in the order of the panels.
     """
-    places = pick(posterior.names, names)
-    draws = np.asarray(posterior.flat(), float)[:, places]
-    labels = [labelled(posterior.names[i], posterior.units[i]) for i in places]
-    ranges = [central(draws[:, i]) for i in range(len(places))]
-    count = len(places)
+    chosen = pick(posterior.names, names)
+    draws = np.asarray(posterior.flat(), float)[:, chosen]
+    labels = [_folded(posterior.names[i], posterior.units[i]) for i in chosen]
+    ranges = [central(draws[:, i]) for i in range(len(chosen))]
+    count = len(chosen)
     side = 1.5 if count <= 4 else 1.2
-    figure = new_figure(1.0 + side * count, 1.0 + side * count)
-    axes = figure.subplots(count, count, squeeze=False)
+    figure = new_figure(side * count, side * count, fixed=True)
+    # Labels stand outside the figure's own frame; it is cut to what is drawn when it is saved.
+    places = figure.add_gridspec(count, count, left=0, right=1, bottom=0, top=1, wspace=0.1, hspace=0.1)
     for row in range(count):
-        for column in range(count):
-            panel = axes[row, column]
-            if column > row:
-                panel.set_visible(False)
-                continue
-            few_ticks(panel, 3, 3)
+        for column in range(row + 1):
+            panel = figure.add_subplot(places[row, column])
+            few_ticks(panel, 3, 3, prune=True)
             if row == column:
                 _density(panel, draws[:, row], ranges[row])
             else:
@@ -49,7 +47,6 @@ def plot_corner(posterior: Posterior, *, names: Sequence[str] | None = None, tru
             panel.grid(False)
             _outer_labels(panel, row, column, count, labels)
     figure.align_labels()
-    figure.set_layout_engine("constrained", w_pad=0.02, h_pad=0.02, wspace=0.0, hspace=0.0)
     return figure
 
 
@@ -156,11 +153,20 @@ def _smooth(counts: np.ndarray, width: float = 1.6) -> np.ndarray:
 def _outer_labels(panel: Axes, row: int, column: int, count: int, labels: list[str]) -> None:
     """Labels and tick numbers along the left and the bottom edge alone."""
     if row == count - 1:
-        panel.set_xlabel(labels[column].replace(" [", "\n["))
+        panel.set_xlabel(labels[column], fontsize=8)
         panel.tick_params(axis="x", rotation=45)
     else:
         panel.tick_params(labelbottom=False)
     if column == 0 and row > 0:
-        panel.set_ylabel(labels[row].replace(" [", "\n["))
+        panel.set_ylabel(labels[row], fontsize=8)
     elif column != row:
         panel.tick_params(labelleft=False)
+
+
+def _folded(name: str, unit: str) -> str:
+    """A label in lines short enough for a small panel."""
+    head, dot, last = name.rpartition(".")
+    lines = [head + dot, last] if len(name) > 14 and dot else [name]
+    if unit not in ("", "1"):
+        lines += [f"[{unit}]"] if len(unit) < 14 else [f"[{unit.replace(' ', chr(10), 1)}]"]
+    return "\n".join(lines)

@@ -48,7 +48,6 @@ STYLE: Any = {
     "legend.frameon": False,
     "lines.linewidth": 1.5,
     "lines.markersize": 4.5,
-    "savefig.bbox": "tight",
     "savefig.dpi": 150,
     "svg.fonttype": "path",
     "svg.hashsalt": "simkit",
@@ -67,9 +66,12 @@ class Drawing(Figure):
         return to_png(self)
 
 
-def new_figure(width: float, height: float) -> Drawing:
-    """An empty figure of a size in inches, laid out so that no text is cut off or covered."""
-    figure = Drawing(figsize=(width, height), layout="constrained")
+def new_figure(width: float, height: float, *, fixed: bool = False) -> Drawing:
+    """An empty figure of a size in inches, laid out so that no text is cut off or covered.
+
+    With `fixed` the panels stay where they are put, which is much faster for many panels.
+    """
+    figure = Drawing(figsize=(width, height), layout=None if fixed else "constrained")
     FigureCanvasAgg(figure)
     return figure
 
@@ -89,7 +91,7 @@ def to_png(figure: Figure, dpi: int = 150) -> bytes:
     """The figure as the bytes of a PNG file."""
     with matplotlib.rc_context(STYLE):
         buffer = io.BytesIO()
-        figure.savefig(buffer, format="png", dpi=dpi)
+        figure.savefig(buffer, format="png", dpi=dpi, bbox_inches=_box(figure))
         return buffer.getvalue()
 
 
@@ -97,9 +99,14 @@ def to_svg(figure: Figure) -> str:
     """The figure as SVG, the same bytes for the same figure."""
     with matplotlib.rc_context(STYLE):
         buffer = io.StringIO()
-        figure.savefig(buffer, format="svg", metadata={"Date": None})
+        figure.savefig(buffer, format="svg", metadata={"Date": None}, bbox_inches=_box(figure))
         text = buffer.getvalue()
         return text[text.index("<svg") :]
+
+
+def _box(figure: Figure) -> str | None:
+    """Figures without a layout engine are cut to what is drawn; the others fit as they are."""
+    return "tight" if figure.get_layout_engine() is None else None
 
 
 def labelled(name: str, unit: str) -> str:
@@ -107,11 +114,11 @@ def labelled(name: str, unit: str) -> str:
     return name if unit in ("", "1") else f"{name} [{unit}]"
 
 
-def few_ticks(axes: Axes, x: int | None = None, y: int | None = None) -> None:
-    """At most so many ticks on linear axes, without offsets such as +1.9e3."""
+def few_ticks(axes: Axes, x: int | None = None, y: int | None = None, *, prune: bool = False) -> None:
+    """At most so many ticks on linear axes, without offsets such as +1.9e3; with `prune` none at the ends."""
     for axis, count in ((axes.xaxis, x), (axes.yaxis, y)):
         if count is not None:
-            axis.set_major_locator(MaxNLocator(count))
+            axis.set_major_locator(MaxNLocator(count, prune="both" if prune else None))
         if isinstance(axis.get_major_formatter(), ScalarFormatter):
             formatter = ScalarFormatter(useOffset=False)
             formatter.set_powerlimits((-3, 4))
