@@ -52,12 +52,14 @@ class Optimiser(AbstractMethod):
     def descend(self, problem: Problem, z: Float[Array, " parameters"], held: Bool[Array, " parameters"]) -> End:
         function, x, back = _unbounded(problem, z, held)
 
+        # Optax mixes integer and float types, so its code alone runs with the usual promotion where a caller asks for a strict one.
         def body(state: dict[str, Any]) -> dict[str, Any]:
             value, gradient = jax.value_and_grad(function)(state["x"])
             failed = ~jnp.isfinite(value)
             better = value < state["best"]
             good, best = select(better, (state["x"], value), (state["good"], state["best"]))
-            step: Any = self.transformation.update(gradient, state["memory"], state["x"])
+            with jax.numpy_dtype_promotion("standard"):
+                step: Any = self.transformation.update(gradient, state["memory"], state["x"])
             updates, memory = step
             memory = select(failed, state["memory"], memory)
             # After a failure: half way back to the last point that could be simulated.
@@ -129,9 +131,10 @@ class LBFGS(AbstractMethod):
         def body(state: dict[str, Any]) -> dict[str, Any]:
             # The line search has evaluated the point that it ended at.
             value, gradient = (optax.tree_utils.tree_get(state["memory"], key) for key in ("value", "grad"))
-            step: Any = solver.update(
-                gradient, state["memory"], state["x"], value=value, grad=gradient, value_fn=function
-            )
+            with jax.numpy_dtype_promotion("standard"):
+                step: Any = solver.update(
+                    gradient, state["memory"], state["x"], value=value, grad=gradient, value_fn=function
+                )
             updates, memory = step
             x = state["x"] + updates
             still = jnp.max(jnp.abs(gradient)) <= tolerance * (1 + jnp.abs(value))

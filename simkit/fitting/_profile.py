@@ -80,7 +80,7 @@ def profile(
     fit: FitResult,
     *,
     names: Sequence[str] | None = None,
-    points: int = 12,
+    points: int = 10,
     level: float = 0.95,
     method: GaussNewton | None = None,
 ) -> Profiles:
@@ -116,7 +116,10 @@ def profile(
         ]
         if asked:
             _evaluate(problem, fit, method, asked)
-    rows = [_join(fit, *pair) for pair in zip(sides[::2], sides[1::2], strict=True)]
+    asked = [(side, z) for side in sides for z in side.inside_bracket()]
+    if asked:
+        _evaluate(problem, fit, method, asked)
+    rows = [_join(*pair) for pair in zip(sides[::2], sides[1::2], strict=True)]
     length = max(len(values) for values, _ in rows)
     pad = lambda x: np.pad(x, (0, length - len(x)), constant_values=np.nan)
     dtype = problem.times.dtype
@@ -164,6 +167,19 @@ class _Side:
         self.reach *= 2
         return list(np.linspace(last, end, count + 1)[1:])
 
+    def inside_bracket(self) -> list[float]:
+        """Three more values where the profile crosses the level, since between two of them it may bend."""
+        for i in range(1, len(self.values)):
+            if self.differences[i] >= self.threshold:
+                return list(np.linspace(self.values[i - 1], self.values[i], 5)[1:-1])
+        return []
+
+    def add(self, value: float, difference: float) -> None:
+        """A further value, kept in order outwards."""
+        place = int(np.searchsorted(self.sign * np.array(self.values), self.sign * value))
+        self.values.insert(place, value)
+        self.differences.insert(place, difference)
+
     def crossing(self) -> float | None:
         """Where the difference crosses the threshold, interpolated in its root, which is a line for a quadratic."""
         height = np.sqrt(np.maximum(self.differences, 0))
@@ -200,11 +216,10 @@ def _evaluate(problem: Problem, fit: FitResult, method: GaussNewton, asked: list
         )
         found = np.asarray(end.model.value) - float(fit.objective[0])
         for (side, value), difference in zip(asked[first : first + batch], found, strict=False):
-            side.values.append(value)
-            side.differences.append(float(difference))
+            side.add(value, float(difference))
 
 
-def _join(fit: FitResult, lower: _Side, upper: _Side) -> tuple[np.ndarray, np.ndarray]:
+def _join(lower: _Side, upper: _Side) -> tuple[np.ndarray, np.ndarray]:
     values = lower.values[:0:-1] + upper.values
     differences = lower.differences[:0:-1] + upper.differences
     return np.array(values), np.array(differences)
