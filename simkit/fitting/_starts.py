@@ -37,7 +37,7 @@ def check_drawable(problem: Problem) -> None:
     """Refuse a parameter of which nothing says where it could be."""
     z = np.asarray(problem.coordinate_bounds())
     known = np.isfinite(z).all(axis=1) | np.isfinite(np.asarray(problem.starts))
-    for name, prior, enough in zip(problem.names, problem.unknowns, known, strict=True):
+    for name, prior, enough in zip(problem.names, problem.priors, known, strict=True):
         if prior is None and not enough:
             raise ArgumentError(
                 f"The free parameter `{name}` must have a prior, two finite bounds or a start, so that a fit knows where to begin, "
@@ -71,14 +71,14 @@ def drawn_starts(problem: Problem, key: PRNGKeyArray, count: int) -> Float[Array
 def _prior_draws(problem: Problem, key: PRNGKeyArray, count: int) -> Array:
     """Draws from each prior, of shape (parameters, count); NaN where there is none. Priors of a kind are drawn together."""
     kinds: dict[Any, list[int]] = {}
-    for i, prior in enumerate(problem.unknowns):
+    for i, prior in enumerate(problem.stored):
         if prior is not None:
             kinds.setdefault(jax.tree.structure(prior), []).append(i)
     draws = jnp.full((len(problem.names), count), jnp.nan, problem.times.dtype)
     for members in kinds.values():
-        together = jax.tree.map(lambda *leaves: jnp.stack(leaves), *(problem.unknowns[i] for i in members))
+        together = jax.tree.map(lambda *leaves: jnp.stack(leaves), *(problem.stored[i] for i in members))
         keys = jax.random.split(jax.random.fold_in(key, members[0]), len(members))
-        found = jax.vmap(lambda prior, key: prior.sample(key, (count,)))(together, keys)
+        found = jax.vmap(lambda prior, key: prior.distribution().sample(key, (count,)))(together, keys)
         draws = draws.at[np.array(members)].set(found.astype(draws.dtype))
     return draws
 
