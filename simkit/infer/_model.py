@@ -20,7 +20,7 @@ def numpyro_model(problem: Problem, gradient: Gradient = "reverse") -> Callable[
 
     def model() -> None:
         values = []
-        for name, prior, bounds in zip(problem.names, problem.unknowns, problem.bounds, strict=True):
+        for name, prior, bounds in zip(problem.names, problem.priors, problem.bounds, strict=True):
             site = dist.Uniform(bounds[0], bounds[1]) if prior is None else prior
             values.append(numpyro.sample(name, site))
         theta = jnp.stack(values)

@@ -38,7 +38,7 @@ def check_proper(problem: Problem) -> None:
     """Refuse a flat prior on an unbounded parameter: its posterior need not exist, and it cannot be drawn from."""
     if not problem.names:
         raise ArgumentError("The problem must have at least one free parameter to be sampled, but it has none.")
-    for name, prior, bounds in zip(problem.names, problem.unknowns, np.asarray(problem.bounds), strict=True):
+    for name, prior, bounds in zip(problem.names, problem.priors, np.asarray(problem.bounds), strict=True):
         if prior is None and not np.all(np.isfinite(bounds)):
             raise ArgumentError(
                 f"Sampling needs a prior or two finite bounds for `{name}`, but it has neither: give `Free(prior=...)`."
@@ -52,7 +52,7 @@ def prior_draws(problem: Problem, key: PRNGKeyArray, count: int) -> Float[Array,
     """
     check_proper(problem)
     columns = []
-    for i, (prior, k) in enumerate(zip(problem.unknowns, jax.random.split(key, len(problem.names)), strict=True)):
+    for i, (prior, k) in enumerate(zip(problem.priors, jax.random.split(key, len(problem.names)), strict=True)):
         lower, upper = problem.bounds[i]
         dtype = problem.bounds.dtype
         if prior is None:

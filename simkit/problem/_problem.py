@@ -7,6 +7,7 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
+import numpyro.distributions as dist
 from jaxtyping import Array, Float, Int, PRNGKeyArray
 
 from .._errors import ArgumentError, check_known
@@ -27,6 +28,7 @@ from ._compile import check_arguments, experiment_setup, longest_step, padded_da
 from ._experiment import Condition, Experiment, Observable
 from ._free import Free, unknown
 from ._noise import AbstractNoise
+from ._prior import StoredPrior
 from ._table import Table, condition_table, stack, targets
 
 Heads = dict[str, tuple[Float[Array, "experiments times ..."], AbstractNoise]]
@@ -58,7 +60,9 @@ class Problem(eqx.Module):
     """
 
     base: Setup  # y0 and inputs stacked by experiment
-    unknowns: tuple[Any, ...]  # priors, in the order of `names`: a dict would come back from a pytree sorted by key
+    stored: tuple[
+        StoredPrior | None, ...
+    ]  # in the order of `names`: a dict would come back from a pytree sorted by key
     table: Table
     bounds: Float[Array, "parameters 2"]  # natural units
     times: Float[Array, "experiments rows ..."]  # the start (unless static) and the data times, padded with the last
@@ -96,7 +100,7 @@ class Problem(eqx.Module):
         found = [unknown(name, f, setups[0].metadata(target[name]).support) for name, f in free.items()]
         self.names = tuple(free)
         self.log = tuple(u.log for u in found)
-        self.unknowns = tuple(jax.tree.map(as_float_array, u.prior) for u in found)
+        self.stored = tuple(None if u.prior is None else StoredPrior.of(u.prior) for u in found)
         self.bounds = as_float_array(np.array([[u.lower, u.upper] for u in found]).reshape(-1, 2))
         self.starts = as_float_array(np.array([np.nan if u.start is None else u.start for u in found]))
         self.table = condition_table(setups, experiments, self.names, sets)
@@ -184,7 +188,7 @@ class Problem(eqx.Module):
     def log_prior(self, theta: Float[Array, " parameters"]) -> Float[Array, ""]:
         """The log prior density; a parameter without a prior adds nothing."""
         total = jnp.zeros((), theta.dtype)
-        for prior, x in zip(self.unknowns, theta, strict=True):
+        for prior, x in zip(self.priors, theta, strict=True):
             total = total if prior is None else total + prior.log_prob(x).astype(theta.dtype)
         return total
 
@@ -268,6 +272,11 @@ class Problem(eqx.Module):
         return int(sum(np.isfinite(np.asarray(values)).sum() for values in self.data.values()))
 
     @property
+    def priors(self) -> tuple[dist.Distribution | None, ...]:
+        """The priors of the free parameters, in the order of `names`; None for a flat one."""
+        return tuple(None if prior is None else prior.distribution() for prior in self.stored)
+
+    @property
     def default_gradient(self) -> Gradient:
         """Forward mode for few parameters, else reverse mode."""
         return "forward" if len(self.names) <= FORWARD_LIMIT else "reverse"
@@ -294,7 +303,7 @@ class Problem(eqx.Module):
         solver = "none" if self.method.solver is None else type(self.method.solver).__name__
         lines.append(f"  solver  {solver} ({self.method.reason}), {_describe_step(self.method)}")
         for name, log, (lower, upper), prior in zip(
-            self.names, self.log, np.asarray(self.bounds), self.unknowns, strict=True
+            self.names, self.log, np.asarray(self.bounds), self.priors, strict=True
         ):
             text = "flat" if prior is None else type(prior).__name__
             lines.append(

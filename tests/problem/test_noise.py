@@ -46,7 +46,9 @@ def test_information_is_the_mean_squared_score_of_own_samples(name):
     ):
         squares = np.asarray(scores) ** 2
         # five standard errors of the mean; the concentration's closed form is good to a few per cent
-        margin = 1e-12 + 5 * squares.std() / np.sqrt(count) + (0.1 * float(expected) if name == "negative_binomial" else 0)
+        margin = (
+            1e-12 + 5 * squares.std() / np.sqrt(count) + (0.1 * float(expected) if name == "negative_binomial" else 0)
+        )
         assert abs(squares.mean() - float(expected)) < margin
 
 

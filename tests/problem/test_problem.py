@@ -9,6 +9,7 @@ import scipy.stats as stats
 import simkit
 from simkit import Experiment, Free, Normal, Problem
 from simkit.odes import from_function, from_response
+from simkit.problem._prior import StoredPrior
 
 DECAY = from_function(lambda t, y, p: {"a": -p["k"] * y["a"]}, {"k": 0.5})
 TIMES = np.array([0.5, 1.0, 2.0])
@@ -242,3 +243,29 @@ def test_bad_input_is_refused_in_a_sentence(case):
     build, words = BAD[case]
     with pytest.raises(simkit.SimkitError, match=words):
         build()
+
+
+@pytest.mark.parametrize(
+    "prior",
+    [
+        dist.Normal(1.0, 2.0),
+        dist.LogNormal(0.5, 1.0),
+        dist.TruncatedNormal(1.0, 0.5, low=0.0),
+        dist.TruncatedNormal(1.0, 0.5, low=0.0, high=2.0),
+        dist.Uniform(0.5, 2.0),
+        dist.LogUniform(0.5, 2.0),
+        dist.Gamma(2.0, 1.0),
+        dist.Beta(2.0, 3.0),
+        dist.StudentT(3.0, 0.0, 1.0),
+        dist.HalfNormal(1.0),
+        dist.Exponential(2.0),
+    ],
+    ids=lambda prior: type(prior).__name__,
+)
+def test_a_stored_prior_is_the_prior_and_has_one_order_of_leaves(prior):
+    stored = StoredPrior.of(prior)
+    assert stored.names == tuple(sorted(stored.names))
+    with jax.numpy_dtype_promotion("standard"):  # which NumPyro's two-sided truncation relies on
+        again = jax.jit(lambda stored: stored.distribution().log_prob(0.7))(stored)
+        np.testing.assert_allclose(again, prior.log_prob(0.7), rtol=1e-12)
+        np.testing.assert_array_equal(stored.distribution().sample(jax.random.key(0)), prior.sample(jax.random.key(0)))
