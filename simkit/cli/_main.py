@@ -98,7 +98,11 @@ def build_parser() -> argparse.ArgumentParser:
 
 def _study_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("study", type=Path, help="a study file (TOML)")
-    parser.add_argument("--out", type=Path, help="the output folder; by default results/NAME for NAME.toml")
+    parser.add_argument(
+        "--out",
+        type=Path,
+        help="the output folder; by default results/NAME for NAME.toml, and results/NAME-fit and so on for parts of a run",
+    )
     parser.add_argument("--overwrite", action="store_true", help="replace results that are in the folder")
     parser.add_argument("--seed", type=_seed, help="in place of the study's own")
     _jax_options(parser)
@@ -114,7 +118,7 @@ def _run(options: argparse.Namespace) -> int:
     from ._run import PHASES, Found, check_folder, run
     from ._show import parameter_table, warning_lines
 
-    folder = options.out or Path("results") / options.study.stem
+    folder = _folder(options)
     check_folder(folder, options.overwrite)
     set_devices()
     set_jax(x64=not options.float32, cache=not options.no_cache)
@@ -164,7 +168,7 @@ def _simulate(options: argparse.Namespace) -> int:
     from ..report import write_report
     from ._run import RESULT, check_folder, simulate_study
 
-    folder = options.out or Path("results") / options.study.stem
+    folder = _folder(options)
     check_folder(folder, options.overwrite)
     set_devices()
     set_jax(x64=not options.float32, cache=not options.no_cache)
@@ -237,6 +241,12 @@ def _new(options: argparse.Namespace) -> int:
     write_text(path, STUDY.format(name=path))
     print(f"Wrote {path}. It runs as it stands: simkit run {path}")
     return 0
+
+
+def _folder(options: argparse.Namespace) -> Path:
+    """The output folder: each command has one of its own, so that none stands in another's way."""
+    stem = options.study.stem
+    return options.out or Path("results") / (stem if options.name == "run" else f"{stem}-{options.name}")
 
 
 def _say(line: str) -> None:

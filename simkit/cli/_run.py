@@ -219,7 +219,8 @@ def _predict(study: Study, problem: Problem, found: Found, key: PRNGKeyArray, pr
     found.prediction = predict(problem, draws, study.prediction_times, key=key, **asked)
     used = next(iter(found.prediction.curves.values())).shape[0]
     failed = int(found.prediction.failed)
-    return f"{used} draws" + (f", {failed} failed" if failed else "")
+    text = "at the estimate" if found.posterior is None else f"{used} draws"
+    return text + (f", {failed} simulations failed" if failed else "")
 
 
 def _clear(folder: Path) -> None:

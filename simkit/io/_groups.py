@@ -20,6 +20,9 @@ FIT_DIMENSIONS: dict[str, tuple[str, ...]] = {
     "standard_error": ("parameter",),
     "z": ("parameter",),
     "covariance": ("parameter", "other_parameter"),
+    "information": ("parameter", "other_parameter"),
+    "curvature": ("parameter",),
+    "bounds": ("parameter", "side"),
     "objective": ("start",),
     "thetas": ("start", "parameter"),
     "status": ("start",),
@@ -34,6 +37,7 @@ def write_fit(group: h5py.Group, fit: FitResult) -> None:
     write_dimension(group, "parameter", fit.names)
     write_dimension(group, "other_parameter", fit.names)
     write_dimension(group, "start", np.arange(np.shape(fit.objective)[0]))
+    write_dimension(group, "side", ["lower", "upper"])
     _write_fields(group, fit, FIT_DIMENSIONS)
 
 
@@ -167,7 +171,8 @@ def _write_fields(group: h5py.Group, module: Any, dimensions: Mapping[str, tuple
         if field.metadata.get("static", False):
             group.attrs[field.name] = json.dumps(value)
         else:
-            write_variable(group, field.name, value, dimensions.get(field.name, ()))
+            dims = dimensions.get(field.name) or _write_inner(group, field.name, np.shape(value))
+            write_variable(group, field.name, value, dims)
 
 
 def _read_fields(group: h5py.Group, kind: type) -> dict[str, Any]:

@@ -55,7 +55,7 @@ def read_variables(group: h5py.Group) -> dict[str, np.ndarray]:
     found = {}
     for stored, dataset in group.items():
         if isinstance(dataset, h5py.Dataset) and not dataset.is_scale:
-            found[str(dataset.attrs.get("simkit_name", stored))] = dataset[()]
+            found[str(dataset.attrs.get("simkit_name", stored))] = np.asarray(dataset[()])
     return found
 
 
