@@ -22,7 +22,7 @@ from simkit.odes import LotkaVolterra, Populations
 
 SEEDS = int(os.environ.get("SEEDS", "20"))
 PEER_SEEDS = int(os.environ.get("PEER_SEEDS", "3"))
-STEP = 0.25
+STEP = 0.2
 
 # posteriordb, hudson_lynx_hare-lotka_volterra: mean and standard deviation of 10,000 reference draws.
 REFERENCE = {
