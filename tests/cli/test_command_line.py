@@ -1,0 +1,340 @@
+"""The command line from end to end: one small study is run once, and every command is tried on it."""
+
+import os
+import pathlib
+import re
+import shutil
+import signal
+import subprocess
+import sys
+
+import h5py
+import jax
+import numpy as np
+import pytest
+import xarray
+
+import simkit
+from simkit.cli import _run, main
+from simkit.cli._reproduce import compare
+from simkit.io import load
+
+STUDY = """
+[study]
+title = "Decay & <growth>"
+question = "How fast?"
+time = "day"
+seed = 4
+[system]
+model = "exponential_decay"
+[y0]
+{state} = 10.0
+[solve]
+step = 0.5
+[noise]
+{state} = {{ model = "log_normal", scale = 0.1 }}
+[free]
+rate = {{ prior = {{ log_normal = [-1.0, 1.0] }} }}
+y0.{state} = {{ prior = {{ log_normal = [2.0, 1.0] }} }}
+[experiments.first]
+file = "data.csv"
+columns = {{ time = "day", {state} = "amount" }}
+[fit]
+starts = 4
+horizons = [1.0]
+[sample]
+chains = 2
+warmup = 60
+draws = 60
+[predict]
+times = {{ from = 0, to = 8, count = 9 }}
+count = 20
+"""
+DATA = "day,amount\n0,10.2\n1,7.1\n2,5.2\n3,3.4\n4,\n5,1.9\n6,1.3\n"
+
+
+@pytest.fixture(scope="module")
+def study(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("study")
+    (folder / "data.csv").write_text(DATA)
+    state = next(iter(simkit.core.named_leaves(simkit.odes.ExponentialDecay.example().y0)))
+    path = folder / "decay.toml"
+    path.write_text(STUDY.format(state=state))
+    return path
+
+
+def simkit_main(*words):
+    """The exit code of a command that computes, without the cache on disk."""
+    return main([str(word) for word in words] + ["--no-cache"])
+
+
+@pytest.fixture(scope="module")
+def finished(study, tmp_path_factory):
+    """The output folder of one whole run; tests must not change it."""
+    folder = tmp_path_factory.mktemp("out") / "run"
+    assert simkit_main("run", study, "--out", folder) == 0
+    return folder
+
+
+@pytest.fixture
+def copied(finished, tmp_path):
+    return pathlib.Path(shutil.copytree(finished, tmp_path / "run"))
+
+
+def test_run_writes_results_report_and_figures(finished):
+    results = load(finished / "result.h5")
+    assert results.fit.names[0] == "rate"
+    # The data fall by a factor of 7.8 in six days, and the noise is a tenth: a rate of 0.34, give or take 0.02.
+    assert abs(float(results.fit.estimate[0]) - 0.34) < 0.04
+    assert results.posterior.draws.shape == (2, 60, 2)
+    assert results.prediction.times.shape == (1, 9)
+    assert set(results.provenance.seconds) >= {"fit", "sample", "predict"}
+    assert results.provenance.command.startswith("simkit run")
+    with xarray.open_dataset(finished / "result.h5", group="posterior") as data:
+        assert dict(data.sizes) == {"chain": 2, "draw": 60}
+    names = {file.name for file in (finished / "figures").iterdir()}
+    assert names == {"fit.svg", "waterfall.svg", "corner.png", "trace.png", "ranks.svg", "correlation.svg"}
+
+
+def test_the_report_is_self_contained_and_escaped(finished):
+    page = (finished / "report.html").read_text()
+    assert "<h1>Decay &amp; &lt;growth&gt;</h1>" in page
+    assert "<growth>" not in page
+    assert "How fast?" in page
+    assert page.count("data:image/") == 7  # six figures and an equation
+    assert not re.search(r"""(src|href)=["'](?!data:)|@import|url\(""", page)
+    assert "prefers-color-scheme: dark" in page
+    for text in ("90 % interval", "R-hat", "SHA-256", "simkit reproduce", "float64", DATA.splitlines()[1]):
+        assert text in page
+
+
+def test_progress_and_table_are_printed(finished, copied, study, capsys):
+    assert simkit_main("run", study, "--out", copied, "--overwrite") == 0
+    text = capsys.readouterr().out
+    for word in (
+        "Decay & <growth>",
+        "starts agree",
+        "R-hat at most",
+        "std error",
+        "90 % interval",
+        "ESS",
+        "report.html",
+    ):
+        assert word in text
+    # The same study and seed give the same bits, run after run.
+    old, new = load(finished / "result.h5"), load(copied / "result.h5")
+    assert compare("posterior", old.posterior, new.posterior).verdict == "bitwise equal"
+
+
+def test_results_are_not_replaced_unasked(copied, study, capsys):
+    before = (copied / "result.h5").read_bytes()
+    for command in ("run", "fit", "sample", "simulate"):
+        assert simkit_main(command, study, "--out", copied) == 2
+        assert "--overwrite" in capsys.readouterr().err
+    assert (copied / "result.h5").read_bytes() == before
+    assert main(["report", str(copied / "result.h5")]) == 2
+    assert main(["report", str(copied / "result.h5"), "--overwrite"]) == 0
+    assert simkit_main("run", study, "--out", study) == 2
+    assert "must be a folder" in capsys.readouterr().err
+
+
+def test_reproduce(copied, capsys):
+    assert simkit_main("reproduce", copied / "result.h5") == 0
+    text = capsys.readouterr().out
+    assert [line.split()[0] for line in text.splitlines() if "bitwise equal" in line] == [
+        "fit",
+        "posterior",
+        "prediction",
+    ]
+    with h5py.File(copied / "result.h5", "r+") as file:
+        draws = file["posterior/rate"][()]
+        draws[1, 7] *= 1.5
+        file["posterior/rate"][...] = draws
+        file["fit/estimate"][0] *= 1 + 1e-12
+    assert simkit_main("reproduce", copied / "result.h5") == 1
+    text = capsys.readouterr().out
+    assert re.search(r"fit +equal to tolerance: first at estimate\[0\]", text)
+    assert re.search(r"posterior +different: first at draws\[1, 7, 0\]", text)
+    assert "standard deviations (rate)" in text
+
+
+def test_parts_of_a_run(study, tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    assert simkit_main("fit", study) == 0
+    results = load(tmp_path / "results" / "decay-fit" / "result.h5")
+    assert results.posterior is None
+    assert results.prediction is not None
+    assert simkit_main("simulate", study) == 0
+    folder = tmp_path / "results" / "decay-simulate"
+    trajectory = load(folder / "result.h5").trajectory
+    values = next(iter(trajectory.ys.values()))
+    rate = float(simkit.odes.ExponentialDecay().rate)
+    # Steps of 0.5 with rate times step of some 0.15 leave an error far below 1e-6.
+    np.testing.assert_allclose(values, 10 * np.exp(-rate * np.asarray(trajectory.times)), rtol=1e-6)
+    assert (folder / "figures" / "trajectory.svg").exists()
+    assert "Trajectory" in capsys.readouterr().out
+
+
+def test_an_interrupt_keeps_what_is_finished(study, tmp_path, monkeypatch, capsys):
+    def interrupted(*arguments, **options):
+        os.kill(os.getpid(), signal.SIGINT)
+        raise AssertionError("the signal must end this function")
+
+    monkeypatch.setattr(_run, "sample", interrupted)
+    assert simkit_main("run", study, "--out", tmp_path / "run") == 130
+    message = capsys.readouterr().err
+    assert "Finished and kept" in message
+    assert str(tmp_path / "run" / "result.h5") in message
+    assert message.rstrip().endswith("fit.")
+    results = load(tmp_path / "run" / "result.h5")
+    assert results.fit is not None
+    assert results.posterior is None
+    assert sorted(p.name for p in (tmp_path / "run").iterdir()) == ["result.h5"]
+
+
+def test_an_early_interrupt_leaves_old_results(copied, study, monkeypatch, capsys):
+    before = (copied / "result.h5").read_bytes()
+
+    def interrupted(*arguments, **options):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(_run, "fit", interrupted)
+    assert simkit_main("run", study, "--out", copied, "--overwrite") == 130
+    assert "before anything was finished" in capsys.readouterr().err
+    assert (copied / "result.h5").read_bytes() == before
+    assert (copied / "report.html").exists()
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "words"),
+    [
+        ("exponential_decay", "exponential_decy", ["Close matches: `exponential_decay`"]),
+        ("rate = {", "rte = {", ["`rte`", "Close matches: `rate`"]),
+        ('"amount"', '"amounts"', ["no column `amounts`", "Close matches: `amount`", "data.csv"]),
+        ('"data.csv"', '"date.csv"', ["no data file", "Close matches: `data.csv`"]),
+        ("scale = 0.1", "scale = 0", ["[noise.", "positive"]),
+        ("step = 0.5", "step = 0", ["step", "positive"]),
+        ("from = 0, to = 8", "from = -3, to = 8", ["must not begin before the start"]),
+        ("draws = 60", "draws = 0", ["[sample]", "at least 1"]),
+        ("[fit]", "[fit", ["must be TOML"]),
+    ],
+)
+def test_bad_studies_give_one_sentence(study, tmp_path, capsys, old, new, words):
+    text = study.read_text()
+    assert old in text
+    (tmp_path / "bad.toml").write_text(text.replace(old, new))
+    (tmp_path / "data.csv").write_text(DATA)
+    command = "fit" if "from" in old else "run"
+    assert simkit_main(command, tmp_path / "bad.toml", "--out", tmp_path / "out") == 2
+    message = capsys.readouterr().err
+    assert message.startswith("simkit: ")
+    assert message.count("\n") == 1
+    for word in words:
+        assert word in message
+
+
+@pytest.mark.parametrize(
+    ("rows", "words"),
+    [
+        ("0,10\n1,ten\n", ["Line 3", "`ten`"]),
+        ("0,10\n0,9\n", ["twice"]),
+        ("1,10\n0,9\n", ["Sort the rows"]),
+        ("0,10\n1,-2\n", ["positive data", "-2"]),
+        ("nan,10\n", ["missing"]),
+        ("", ["no rows"]),
+    ],
+)
+def test_bad_data_give_one_sentence(study, tmp_path, capsys, rows, words):
+    shutil.copy(study, tmp_path / "decay.toml")
+    (tmp_path / "data.csv").write_text("day,amount\n" + rows)
+    assert simkit_main("run", tmp_path / "decay.toml", "--out", tmp_path / "out") == 2
+    message = capsys.readouterr().err
+    assert message.startswith("simkit: ")
+    for word in words:
+        assert word in message
+    assert not (tmp_path / "out").exists()
+
+
+def test_bad_result_files_give_one_sentence(copied, tmp_path, capsys):
+    content = (copied / "result.h5").read_bytes()
+    (copied / "result.h5").write_bytes(content[: len(content) // 2])
+    (tmp_path / "text.h5").write_text("nothing")
+    for path, words in (
+        (copied / "result.h5", "cut short or damaged"),
+        (tmp_path / "text.h5", "no HDF5"),
+        (tmp_path / "none.h5", "There is no result file"),
+    ):
+        assert simkit_main("reproduce", path) == 2
+        assert words in capsys.readouterr().err
+        assert main(["report", str(path), "--out", str(tmp_path / "r.html")]) == 2
+        assert words in capsys.readouterr().err
+
+
+def test_models(capsys):
+    assert main(["models"]) == 0
+    text = capsys.readouterr().out
+    assert all(name in text for name in simkit.odes.MODELS)
+    assert main(["models", "lotka_volterra"]) == 0
+    text = capsys.readouterr().out
+    for word in ("growth", "1/(year thousand)", "Good values", "hare", "(0, inf)", "0.028"):
+        assert word in text
+    assert main(["models", "lotka"]) == 2
+    assert "`lotka_volterra`" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("name", sorted(simkit.odes.MODELS))
+def test_every_model_can_be_shown(name, capsys):
+    assert main(["models", name]) == 0
+    assert "Parameters" in capsys.readouterr().out
+
+
+def test_new_writes_a_study_that_makes_a_problem(tmp_path, capsys):
+    path = tmp_path / "mine.toml"
+    assert main(["new", str(path)]) == 0
+    assert f"simkit run {path}" in capsys.readouterr().out
+    study = simkit.io.load_study(path)
+    problem = study.problem()
+    assert len(problem.names) == 4
+    assert np.isfinite(float(problem.log_posterior(jax.numpy.array([0.8, 10.0, 1.0, 0.1]))))
+    assert main(["new", str(path)]) == 2
+    assert "--overwrite" in capsys.readouterr().err
+    assert main(["new", str(path), "--overwrite"]) == 0
+
+
+def test_help_and_usage(capsys):
+    for words in (["--help"], ["run", "--help"], ["reproduce", "--help"]):
+        with pytest.raises(SystemExit) as stopped:
+            main(words)
+        assert stopped.value.code == 0
+    assert "examples:" in capsys.readouterr().out
+    for words in ([], ["fly"], ["run"], ["run", "a.toml", "--seed", "-1"]):
+        with pytest.raises(SystemExit) as stopped:
+            main(words)
+        assert stopped.value.code == 2
+        assert capsys.readouterr().err.startswith("usage: simkit")
+
+
+def test_the_installed_command_sets_up_jax(tmp_path):
+    """Double precision, as many devices as cores and a cache folder, in a process of its own; help loads nothing heavy."""
+    program = """
+import sys
+from simkit.cli import _environment, main
+try:
+    main(["--help"])
+except SystemExit:
+    pass
+assert not {"numpyro", "matplotlib", "h5py", "optax"} & set(sys.modules)
+_environment.set_devices(3)
+_environment.set_jax(x64=True, cache=True)
+import jax
+assert jax.device_count() == 3 and jax.config.jax_enable_x64
+assert jax.config.jax_compilation_cache_dir == str(_environment.cache_folder())
+"""
+    environment = {k: v for k, v in os.environ.items() if k != "XLA_FLAGS"}
+    done = subprocess.run(
+        [sys.executable, "-c", program],
+        env={**environment, "SIMKIT_CACHE": str(tmp_path)},
+        capture_output=True,
+        text=True,
+    )
+    assert done.returncode == 0, done.stderr

@@ -1,0 +1,153 @@
+"""Figures: what they show, with which labels, and that they need neither a screen nor pyplot."""
+
+import subprocess
+import sys
+
+import jax.numpy as jnp
+import matplotlib
+import numpy as np
+import pytest
+import synthetic
+
+import simkit
+from simkit import viz
+
+
+def panels(figure):
+    return [axes for axes in figure.axes if axes.get_visible()]
+
+
+def size(png):
+    """Width and height in the header of a PNG file."""
+    return int.from_bytes(png[16:20]), int.from_bytes(png[20:24])
+
+
+def trajectory():
+    system, y0, times, _ = simkit.odes.DoublePendulum.example()
+    return simkit.simulate(system, y0, times[:21])
+
+
+FIGURES = {
+    "trajectory": lambda: viz.plot_trajectory(trajectory(), time="s"),
+    "fit": lambda: viz.plot_fit(synthetic.observed(), synthetic.prediction(), time="year"),
+    "waterfall": lambda: viz.plot_waterfall(synthetic.fit_result()),
+    "correlation": lambda: viz.plot_correlation(synthetic.fit_result()),
+    "corner": lambda: viz.plot_corner(synthetic.posterior(), truth=[1.0, 1.0, 1.0]),
+    "trace": lambda: viz.plot_trace(synthetic.posterior()),
+    "ranks": lambda: viz.plot_ranks(synthetic.posterior()),
+}
+
+
+@pytest.mark.parametrize("name", FIGURES)
+def test_every_figure_draws_the_same_twice(name):
+    figure = FIGURES[name]()
+    svg, png = viz.to_svg(figure), viz.to_png(figure, dpi=60)
+    width, height = size(png)
+    assert width > 100
+    assert height > 100
+    assert svg.startswith("<svg")
+    assert viz.to_svg(FIGURES[name]()) == svg
+    assert figure._repr_png_().startswith(b"\x89PNG")
+
+
+def test_no_pyplot_and_no_traces_in_the_settings():
+    before = dict(matplotlib.rcParams)
+    FIGURES["waterfall"]()
+    assert dict(matplotlib.rcParams) == before
+    program = "import simkit.viz, sys; assert 'matplotlib.pyplot' not in sys.modules"
+    subprocess.run([sys.executable, "-c", program], check=True)
+
+
+def test_trajectories_share_panels_by_unit():
+    angles, rates = panels(FIGURES["trajectory"]())
+    assert angles.get_ylabel() == "[rad]"
+    assert rates.get_ylabel() == "[rad/s]"
+    assert [text.get_text() for text in rates.get_legend().get_texts()] == ["upper_rate", "lower_rate"]
+    assert rates.get_xlabel() == "s"
+    (only,) = panels(viz.plot_trajectory(trajectory(), names=["lower_angle"]))
+    assert only.get_ylabel() == "lower_angle [rad]"
+    with pytest.raises(simkit.UnknownNameError, match="lower_angle"):
+        viz.plot_trajectory(trajectory(), names=["lower_angel"])
+
+
+def test_long_states_are_cut_and_say_so():
+    times = jnp.linspace(0.0, 1.0, 5)
+    zero = jnp.zeros((), int)
+    long = simkit.Trajectory(times, {"x": jnp.zeros((5, 40))}, zero, zero, zero, zero)
+    (only,) = panels(viz.plot_trajectory(long))
+    assert "7 of 40" in only.get_ylabel()
+    assert len(only.lines) == 7
+    batch = simkit.Trajectory(jnp.zeros((2, 5)), {"x": jnp.zeros((2, 5))}, zero, zero, zero, zero)
+    with pytest.raises(simkit.ArgumentError, match="one member"):
+        viz.plot_trajectory(batch)
+
+
+def test_fit_shows_data_and_bands():
+    seen, prediction = synthetic.observed(), synthetic.prediction()
+    figure = viz.plot_fit(seen, prediction)
+    axes = panels(figure)
+    assert [a.get_ylabel() for a in axes] == ["prey [thousand]", "", "lynx", ""]
+    assert [a.get_title(loc="left") for a in axes[:2]] == ["year 0", "year 1"]
+    points = next(line for line in axes[0].lines if line.get_label() == "data")
+    assert len(points.get_xdata()) == 7  # one of eight is missing
+    median = next(line for line in axes[1].lines if line.get_label() == "median")
+    np.testing.assert_allclose(median.get_ydata(), prediction.band("prey", 0.9, noisy=False)[1][1])
+    assert len(axes[0].collections) == 2
+
+
+def test_waterfall_counts_the_starts_that_agree():
+    (axes,) = panels(FIGURES["waterfall"]())
+    assert axes.get_title(loc="left") == "3 of 6 starts agree, 1 failed everywhere"
+
+
+def test_correlations_are_written_out():
+    axes = panels(FIGURES["correlation"]())[0]
+    found = np.array([float(text.get_text()) for text in axes.texts]).reshape(3, 3)
+    np.testing.assert_allclose(found, synthetic.fit_result().correlation, atol=0.005)
+
+
+def test_corner_picks_parameters_and_labels_the_edge():
+    axes = panels(viz.plot_corner(synthetic.posterior(), names=["growth", "noise.hare.scale"]))
+    assert len(axes) == 3
+    assert [a.get_xlabel() for a in axes[1:]] == ["growth\n[1/year]", "noise.hare.\nscale"]
+    with pytest.raises(simkit.UnknownNameError, match="growth"):
+        viz.plot_corner(synthetic.posterior(), names=["grwth"])
+
+
+def test_corner_of_few_draws_falls_back_to_points():
+    axes = panels(viz.plot_corner(synthetic.posterior(chains=1, draws=3)))
+    assert axes[1].lines
+
+
+def test_constant_parameters_draw():
+    posterior = synthetic.posterior()
+    draws = posterior.draws.at[..., 0].set(2.0)
+    constant = simkit.Posterior(
+        draws,
+        *(getattr(posterior, n) for n in ("log_density", "diverging", "steps", "accept", "names", "units", "method")),
+    )
+    assert viz.to_png(viz.plot_corner(constant), dpi=40)
+    assert viz.to_png(viz.plot_trace(constant), dpi=40)
+
+
+def test_ranks_name_r_hat():
+    posterior = synthetic.posterior()
+    axes = panels(viz.plot_ranks(posterior))
+    assert axes[0].get_title(loc="left") == f"growth, R-hat {posterior.table()[0]['rhat']:.3f}"
+
+
+def test_profiles():
+    values = np.linspace(0.5, 1.5, 9)
+    profiles = simkit.fitting.Profiles(
+        values=jnp.asarray(np.stack([values, values])),
+        differences=jnp.asarray(np.stack([20 * (values - 1) ** 2, 0 * values])),
+        intervals=jnp.array([[0.69, 1.31], [0.0, jnp.inf]]),
+        is_open=jnp.array([[False, False], [True, True]]),
+        level=0.95,
+        names=("growth", "death"),
+        units=("1/day", "1"),
+    )
+    first, second = panels(viz.plot_profile(profiles))
+    assert first.get_xlabel() == "growth [1/day]"
+    assert len(first.lines) == 4  # the limit, the profile and both ends
+    assert len(second.lines) == 2
