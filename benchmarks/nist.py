@@ -1,6 +1,6 @@
 """How many digits of NIST's 27 certified regressions a fit reaches, from both starts, and in what time.
 
-The claim: at least 8 digits of every parameter from both starts, and 4 of every standard error (2 for Lanczos1, whose scatter of
+The claim: at least 8 digits of every parameter from both starts, and 4 of every standard error (3 for Lanczos1, whose scatter of
 1e-13 is at the edge of double precision), by one method with one setting.
 
 Run: python -m benchmarks.nist

@@ -13,8 +13,8 @@ from simkit.odes import from_response
 QUICK = ("MGH10", "MGH17", "Lanczos3", "Thurber")
 METHOD = GaussNewton(max_steps=5000)  # Bennett5's far start needs 2200 along its curved valley, all others below 500
 
-# Lanczos1 holds exact data: its certified scatter, 1e-13 a datum, is some hundred roundings of the data in double precision.
-ERROR_DIGITS = {"Lanczos1": 2.0}
+# Lanczos1 holds exact data: its certified scatter, 1e-13 a datum, is a few hundred roundings in double precision: 3.3 digits.
+ERROR_DIGITS = {"Lanczos1": 3.0}
 
 
 def regression(name: str) -> tuple[nist.Problem, Problem]:
