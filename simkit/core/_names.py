@@ -1,6 +1,7 @@
 """Names: every number of a study has one dotted path."""
 
 import dataclasses
+import functools
 from collections.abc import Mapping
 from typing import Any
 
@@ -29,6 +30,21 @@ def named_leaves(tree: Any) -> dict[str, Array]:
     return {".".join(map(_word, path)): leaf for path, leaf in paths if eqx.is_array_like(leaf)}
 
 
+def check_roots(system: Any) -> None:
+    """Refuse a system with a field whose name the study needs for itself."""
+    if (root := _taken_root(type(system))) is not None:
+        raise ArgumentError(
+            f"A system must not have a field named `{root}`, but {type(system).__name__} has one: paths that start with "
+            f"`{root}` belong to the study. Rename the field."
+        )
+
+
+@functools.cache
+def _taken_root(kind: type) -> str | None:
+    fields = {field.name for field in dataclasses.fields(kind)} if dataclasses.is_dataclass(kind) else set()
+    return next((root for root in ROOTS if root in fields), None)
+
+
 class Setup(eqx.Module):
     """Everything one simulation needs, and the root of all names.
 
@@ -42,15 +58,7 @@ class Setup(eqx.Module):
     noise: Any = None
 
     def __check_init__(self):
-        taken = (
-            {field.name for field in dataclasses.fields(self.system)} if dataclasses.is_dataclass(self.system) else ()
-        )
-        for root in ROOTS:
-            if root in taken:
-                raise ArgumentError(
-                    f"A system must not have a field named `{root}`, but {type(self.system).__name__} has one: paths that "
-                    f"start with `{root}` belong to the study. Rename the field."
-                )
+        check_roots(self.system)
 
     def leaves(self) -> dict[str, Array]:
         """Every float array of the setup by its path."""

@@ -45,6 +45,8 @@ def as_float_array(value: Any) -> Array:
     float type. Strong types matter: a weak type would trace a function again for `0.5` after `jnp.asarray(0.5)`.
     """
     dtype = getattr(value, "dtype", None)
+    if isinstance(value, jax.Array) and not value.weak_type and dtype in ("float32", "float64"):
+        return value  # already as it should be; `asarray` would find that out ten times slower
     floating = dtype is not None and jnp.issubdtype(dtype, jnp.floating)
     return jnp.asarray(value, dtype=jax.dtypes.canonicalize_dtype(dtype if floating else float))
 

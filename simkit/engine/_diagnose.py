@@ -15,6 +15,11 @@ def diagnose(setup: Setup, trajectory: Trajectory) -> str:
     good = np.all([np.isfinite(np.asarray(x)).reshape(times.size, -1).all(axis=1) for x in leaves.values()], axis=0)
     failed = int(np.argmin(good)) if not good.all() else times.size - 1
     last = max(failed - 1, 0)
+    if wrong := _non_finite_numbers(setup, from_start=last == 0):
+        return (
+            f"The simulation of {type(setup.system).__name__} cannot start: {wrong}. Every parameter, initial state and input "
+            "must be a finite number."
+        )
     where = f"between the times {times[last]:g} and {times[failed]:g}"
     text = f"The simulation of {type(setup.system).__name__} failed {where}. {status.message}"
     if broken := _non_finite_slopes(setup, trajectory, last):
@@ -26,6 +31,19 @@ def diagnose(setup: Setup, trajectory: Trajectory) -> str:
     size = {name: float(np.max(np.abs(np.asarray(x)[last]), initial=0.0)) for name, x in leaves.items()}
     state = ", ".join(f"{name or 'y'} {value:.4g}" for name, value in list(size.items())[:8])
     return f"{text} Last good state (largest magnitude): {state}."
+
+
+def _non_finite_numbers(setup: Setup, from_start: bool) -> str:
+    """Which parameters, initial states and inputs were NaN before the first step; infinite ones where it went wrong at once."""
+    for broken, relevant in ((np.isnan, True), (np.isinf, from_start)):
+        found = []
+        for path, leaf in setup.leaves().items() if relevant else ():
+            values = np.asarray(leaf)
+            for index in np.argwhere(broken(values)):
+                found.append(f"`{'.'.join([path, *map(str, index)])}` is {values[tuple(index)]}")
+        if found:
+            return ", ".join(found[:4]) + (f" and {len(found) - 4} more are not finite" if len(found) > 4 else "")
+    return ""
 
 
 def _non_finite_slopes(setup: Setup, trajectory: Trajectory, row: int) -> str:

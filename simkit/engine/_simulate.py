@@ -3,51 +3,30 @@
 import dataclasses
 from typing import Any, Literal
 
-import diffrax
-import equinox as eqx
 import jax
+import jax.core
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, PRNGKeyArray
+from jaxtyping import PRNGKeyArray
 
 from .._errors import ArgumentError, SimulationError
 from .._types import Inputs, State
 from ..core import (
     Setup,
     StaticSystem,
-    Status,
     StochasticSystem,
     System,
-    SystemTerm,
     Trajectory,
     as_float_array,
     as_signals,
-    brownian_shape,
+    check_roots,
     check_tolerance,
-    family_of,
-    guard,
-    jump_times,
-    stochastic_terms,
 )
 from ..solvers import Stepper, check_serves, choose
-from ._check import check_derivative, check_times
+from ._check import check_times
 from ._diagnose import diagnose
-from ._grid import fixed_grid
+from ._integrate import Gradient, Method, dispatch
 from ._step import Adaptive, Fixed, as_step
-
-Gradient = Literal["reverse", "forward"]
-
-# An adaptive step this much shorter than the whole span makes no progress; without a floor a derivative that is not finite
-# would use up `max_steps` in rejected steps.
-SHORTEST_STEP = 1e-24
-
-
-class Method(eqx.Module):
-    """How a system is integrated: the solver, the step rule and why they were taken."""
-
-    solver: Stepper | None
-    step: Adaptive | Fixed
-    reason: str = eqx.field(static=True, default="given")
 
 
 def simulate(
@@ -90,23 +69,25 @@ def simulate(
     ```
     """
     y0, inputs = jax.tree.map(as_float_array, y0), as_signals(inputs)
-    leaves = jax.tree.leaves(y0)
-    dtype = jnp.result_type(*leaves) if leaves else None
+    dtype = _dtype_of(y0)
     if not isinstance(system, StaticSystem):
         times = check_times(times)
     # Inside jit a known array would become a tracer, but a step length and the probe for stiffness need its values.
     known = times if isinstance(times, jax.core.Tracer) else np.asarray(times)
-    times = as_float_array(times) if dtype is None else jnp.asarray(times, dtype)
-    method = resolve(system, y0, known, solver=solver, step=step, inputs=inputs)
+    if dtype is None:
+        times = as_float_array(times)
+    elif times.dtype != dtype or getattr(times, "weak_type", False):
+        times = jnp.asarray(times, dtype)
     if on_failure not in ("raise", "mark"):
         raise ArgumentError(f'Argument `on_failure` must be "raise" or "mark", but it is {on_failure!r}.')
-    setup = Setup(system, y0, inputs)
+    check_roots(system)
+    solver, step, reason = _complete(system, y0, known, solver, step, inputs)
     # The reason holds numbers of this very call: kept out of the compiled function, it cannot make it compile again.
-    trajectory = integrate(setup, times, Method(method.solver, method.step), gradient=gradient, key=key)
-    if method.reason != "given" and method.solver is not None:
-        trajectory = dataclasses.replace(trajectory, solver=f"{trajectory.solver} (chosen: {method.reason})")
+    trajectory = dispatch(system, y0, inputs, times, solver, step, gradient, key)
+    if reason != "given" and solver is not None:
+        trajectory = dataclasses.replace(trajectory, solver=f"{trajectory.solver} (chosen: {reason})")
     if on_failure == "raise" and not isinstance(trajectory.status, jax.core.Tracer) and int(trajectory.status) != 0:
-        raise SimulationError(diagnose(setup, trajectory))
+        raise SimulationError(diagnose(Setup(system, y0, inputs), trajectory))
     return trajectory
 
 
@@ -120,9 +101,14 @@ def resolve(
     inputs: Inputs = None,
 ) -> Method:
     """The solver and the step rule for a system: what the user gave, completed and checked."""
-    family = family_of(system)
-    if family is StaticSystem:
-        return Method(None, Fixed(), "no dynamics")
+    return Method(*_complete(system, y0, times, solver, step, inputs))
+
+
+def _complete(
+    system: System, y0: State, times: Any, solver: Any, step: Any, inputs: Inputs
+) -> tuple[Stepper | None, Adaptive | Fixed, str]:
+    if isinstance(system, StaticSystem):
+        return None, Fixed(), "no dynamics"
     reason = "given"
     if solver is None:
         solver, reason = choose(system, y0, times, inputs, fixed=step is not None and not isinstance(step, Adaptive))
@@ -136,9 +122,17 @@ def resolve(
                 f"`{type(solver).__name__}` has no error estimate, so argument `step` must be a number or `Fixed(substeps)`, but "
                 "it is Adaptive."
             )
+        dtype = _dtype_of(y0)
+        step = step.completed(dtype)
         if not isinstance(step.rtol, jax.core.Tracer):
-            check_tolerance(float(step.rtol), jnp.result_type(*jax.tree.leaves(y0)))
-    return Method(solver, step, reason)
+            check_tolerance(float(step.rtol), dtype)
+    return solver, step, reason
+
+
+def _dtype_of(y0: State) -> Any:
+    """The float type of a state; None where it is empty."""
+    found = {leaf.dtype for leaf in jax.tree.leaves(y0)}
+    return found.pop() if len(found) == 1 else jnp.result_type(*found) if found else None
 
 
 def _default_step(system: System, solver: Stepper, times: Any) -> Fixed:
@@ -148,80 +142,3 @@ def _default_step(system: System, solver: Stepper, times: Any) -> Fixed:
         f"`{type(solver).__name__}` has no error estimate, so argument `step` must be given: a fixed step length, or "
         "`Fixed(substeps)`. A good first try is a fiftieth of the fastest period."
     )
-
-
-@eqx.filter_jit
-def integrate(
-    setup: Setup, times: Array, method: Method, *, gradient: Gradient = "reverse", key: PRNGKeyArray | None = None
-) -> Trajectory:
-    """The pure core of `simulate`: it marks failures, never raises them, and composes with every transformation."""
-    system, y0, inputs = guard((setup.system, setup.y0, setup.inputs))
-    if isinstance(system, StaticSystem):
-        zero = jnp.zeros((), int)
-        ys = jax.tree.map(lambda leaf: jnp.broadcast_to(leaf, (times.shape[0], *leaf.shape)), y0)
-        return Trajectory(times, ys, zero + int(Status.OK), zero, zero, zero, "none")
-    state = system.encode(y0)
-    check_derivative(system, state, times, inputs)
-    if isinstance(method.step, Fixed):
-        states, status, counts = _integrate_fixed(system, state, inputs, times, method, key)
-    else:
-        states, status, counts = _integrate_adaptive(system, state, inputs, times, method, gradient)
-    finite = jnp.stack([jnp.isfinite(leaf).all() for leaf in jax.tree.leaves(states)]).all()
-    status = jnp.where((status == Status.OK) & ~finite, int(Status.NON_FINITE), status)
-    accepted, rejected = counts
-    evaluations = (accepted + rejected) * method.solver.evaluations
-    name = type(method.solver).__name__
-    return Trajectory(times, jax.vmap(system.decode)(states), status, accepted, rejected, evaluations, name)
-
-
-def _integrate_fixed(system: Any, state: Any, inputs: Any, times: Array, method: Method, key: Any) -> Any:
-    if isinstance(system, StochasticSystem):
-        if key is None:
-            raise ArgumentError(
-                f"`{type(system).__name__}` is stochastic, so argument `key` must be a random key, such as `jax.random.key(0)`."
-            )
-        shape = brownian_shape(system, times[0], state, inputs)
-        terms = stochastic_terms(system, inputs, diffrax.UnsafeBrownianPath(shape, key, method.solver.levy_area))
-    else:
-        terms = SystemTerm(system, inputs)
-    jumps = jump_times(inputs)
-    substeps = method.step.substeps
-    states = fixed_grid(terms, method.solver, state, times, substeps, jumps)
-    windows = times.shape[0] - 1 + (0 if jumps is None else jumps.shape[0])
-    return states, jnp.asarray(int(Status.OK)), (jnp.asarray(windows * substeps), jnp.asarray(0))
-
-
-def _integrate_adaptive(system: Any, state: Any, inputs: Any, times: Array, method: Method, gradient: Gradient) -> Any:
-    if gradient not in ("reverse", "forward"):
-        raise ArgumentError(f'Argument `gradient` must be "reverse" or "forward", but it is {gradient!r}.')
-    step = method.step
-    dtype = times.dtype
-    span = jax.lax.stop_gradient(times[-1] - times[0])
-    controller = diffrax.PIDController(
-        step.rtol.astype(dtype), step.atol.astype(dtype), dtmin=SHORTEST_STEP * span, force_dtmin=False
-    )
-    if (jumps := jump_times(inputs)) is not None:
-        controller = diffrax.ClipStepSizeController(controller, jump_ts=jnp.sort(jumps.astype(dtype)))
-    solution = diffrax.diffeqsolve(
-        SystemTerm(system, inputs),
-        method.solver,
-        times[0],
-        times[-1],
-        None,
-        state,
-        saveat=diffrax.SaveAt(ts=times),
-        stepsize_controller=controller,
-        adjoint=diffrax.ForwardMode() if gradient == "forward" else diffrax.RecursiveCheckpointAdjoint(),
-        max_steps=step.max_steps,
-        throw=False,
-    )
-    result, good = solution.result, diffrax.RESULTS.successful
-    failure = jnp.where(
-        result == diffrax.RESULTS.max_steps_reached,
-        int(Status.STEP_LIMIT),
-        jnp.where(result == diffrax.RESULTS.dt_min_reached, int(Status.STEP_TOO_SMALL), int(Status.NON_FINITE)),
-    )
-    status = jnp.where(result == good, int(Status.OK), failure)
-    # Rows after the failure hold Diffrax's filler, infinity; nothing must take it for a state.
-    states = jax.tree.map(lambda leaf: jnp.where(jnp.isinf(leaf), jnp.nan, leaf), solution.ys)
-    return states, status, (solution.stats["num_accepted_steps"], solution.stats["num_rejected_steps"])

@@ -1,15 +1,22 @@
 """How long the steps are: fixed, a number of substeps, or adaptive."""
 
+import functools
 import math
 from typing import Any
 
 import equinox as eqx
 import jax
+import jax.core
+import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Float
+from jaxtyping import Array
 
 from .._errors import ArgumentError
 from ..core import as_float_array
+
+
+def _optional(value: Any) -> Array | None:
+    return None if value is None else as_float_array(value)
 
 
 class Adaptive(eqx.Module):
@@ -17,21 +24,40 @@ class Adaptive(eqx.Module):
 
     **Arguments:**
 
-    - `rtol`, `atol`: relative and absolute tolerance, at least 10 machine epsilons relative. Good values: 1e-6 and 1e-9 for
-        fits, 1e-3 and 1e-6 for a first look. `atol` should lie below the smallest state that matters.
+    - `rtol`, `atol`: relative and absolute tolerance; by default, and good for fits, 1e-6 and 1e-9 where the state is float64,
+        1e-4 and 1e-6 in a shorter float type. 1e-3 and 1e-6 suit a first look. `rtol` must be at least 10 machine epsilons;
+        `atol` should lie below the smallest state that matters.
     - `max_steps`: after how many steps, accepted and rejected, to give up.
     """
 
-    rtol: Float[Array, ""] = eqx.field(default=1e-6, converter=as_float_array)  # pyright: ignore
-    atol: Float[Array, ""] = eqx.field(default=1e-9, converter=as_float_array)  # pyright: ignore
+    rtol: Any = eqx.field(default=None, converter=_optional)  # a number on its way in, an array or None ever after
+    atol: Any = eqx.field(default=None, converter=_optional)
     max_steps: int = eqx.field(static=True, default=16384)
 
     def __check_init__(self):
         for name, value in (("rtol", self.rtol), ("atol", self.atol)):
-            if not isinstance(value, jax.core.Tracer) and not (math.isfinite(float(value)) and float(value) > 0):
+            if value is None or isinstance(value, jax.core.Tracer):
+                continue
+            if not (math.isfinite(float(value)) and float(value) > 0):
                 raise ArgumentError(f"Argument `{name}` must be a positive number, but it is {float(value)!r}.")
         if self.max_steps < 1:
             raise ArgumentError(f"Argument `max_steps` must be at least 1, but it is {self.max_steps}.")
+
+    def completed(self, dtype: Any) -> "Adaptive":
+        """The rule with the tolerances that were left open, as they suit a state of this float type."""
+        if self.rtol is not None and self.atol is not None:
+            return self
+        default = default_tolerances(np.dtype(dtype))
+        rtol, atol = (d if given is None else given for given, d in zip((self.rtol, self.atol), default, strict=True))
+        return Adaptive(rtol, atol, self.max_steps)
+
+
+@functools.cache
+def default_tolerances(dtype: np.dtype) -> tuple[Array, Array]:
+    """Relative and absolute tolerance that suit a float type, in that type."""
+    rtol, atol = (1e-6, 1e-9) if float(np.finfo(dtype).eps) < 1e-12 else (1e-4, 1e-6)
+    with jax.ensure_compile_time_eval():  # they are remembered, so they must be no part of what is being traced
+        return jnp.asarray(rtol, dtype), jnp.asarray(atol, dtype)
 
 
 class Fixed(eqx.Module):

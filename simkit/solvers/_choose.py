@@ -52,14 +52,14 @@ def choose(system: System, y0: Any = None, times: Any = None, inputs: Any = None
     found = probe(system, y0, times, inputs)
     if isinstance(found, NotProbed):
         return Choice(Tsit5(), found.reason)
-    stability, accuracy = _rounded(found.stability), _rounded(found.accuracy)
     if found.stiff:
         return Choice(
             Rodas5P(),
-            f"stiff: stability would cost an explicit method some {stability} steps, accuracy some {accuracy}",
+            f"stiff: stability would cost an explicit method {_steps(found.stability)}, accuracy {_steps(found.accuracy)}",
         )
     return Choice(
-        Tsit5(), f"not stiff: stability asks for some {stability} explicit steps, accuracy for some {accuracy}"
+        Tsit5(),
+        f"not stiff: stability asks an explicit method for {_steps(found.stability)}, accuracy for {_steps(found.accuracy)}",
     )
 
 
@@ -102,5 +102,9 @@ def _listed(kinds: tuple[str, ...]) -> str:
     return kinds[0] if len(kinds) == 1 else ", ".join(kinds[:-1]) + " or " + kinds[-1]
 
 
-def _rounded(count: float) -> str:
-    return f"{max(count, 1.0):.0f}" if count < 100 else f"{count:.1e}".replace("e+0", "e").replace("e+", "e")
+def _steps(count: float) -> str:
+    if count < 1.5:
+        return "1 step"
+    return (
+        f"some {count:.0f} steps" if count < 100 else f"some {count:.1e} steps".replace("e+0", "e").replace("e+", "e")
+    )

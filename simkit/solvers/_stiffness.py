@@ -12,7 +12,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax.flatten_util import ravel_pytree
 
-from ..core import System, at_time
+from ..core import System, at_time, check_derivative
 
 # Beyond this many states the dense Jacobian of the probe costs more than it tells.
 MOST_STATES = 200
@@ -94,7 +94,9 @@ def _slope_and_jacobian(frame: _Frame) -> Any:
     def evaluate(leaves: list[Any], t: Any, y: Any) -> tuple[Any, Any]:
         static = jax.tree.unflatten(frame.structure, frame.static)
         system, y0, inputs = eqx.combine(jax.tree.unflatten(frame.arrays, leaves), static)
-        _, unravel = ravel_pytree(system.encode(y0))
+        state = system.encode(y0)
+        check_derivative(system, state, t, inputs)  # while tracing, so once for a structure
+        _, unravel = ravel_pytree(state)
 
         def field(y: Any) -> Any:
             return ravel_pytree(system.vector_field(t, unravel(y), at_time(inputs, t)))[0]

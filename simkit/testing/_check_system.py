@@ -172,8 +172,6 @@ def _run(setup: Setup, times: Array, method: Method, key: Any) -> tuple[Trajecto
 
 def _run_example(setup: Setup, times: Array, solver: Any, key: Any, name: str) -> tuple[Method, Trajectory, Any]:
     try:
-        if not isinstance(setup.system, StochasticSystem):  # the shapes first: what judges stiffness relies on them
-            eqx.filter_eval_shape(integrate, setup, times, Method(Euler(), Fixed()))
         step = _tight_step(setup.system, times, solver)
         method = resolve(setup.system, setup.y0, times, solver=solver, step=step, inputs=setup.inputs)
         trajectory, outputs, invariants = _run(setup, times, method, key)

@@ -1,4 +1,7 @@
+import dataclasses
 import inspect
+from collections.abc import Callable
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -6,6 +9,7 @@ import numpy as np
 import pytest
 
 import simkit
+from simkit.engine import resolve
 from simkit.engine._step import as_step
 from simkit.odes import ExponentialDecay, LotkaVolterra, from_function
 from simkit.solvers import Tsit5
@@ -93,6 +97,18 @@ def test_float32_stays_float32():
     np.testing.assert_allclose(trajectory.ys.hare, exact.ys.hare, rtol=1e-2)  # tolerance 1e-4 over three cycles
 
 
+@pytest.mark.parametrize(("dtype", "rtol", "atol"), [(jnp.float64, 1e-6, 1e-9), (jnp.float32, 1e-4, 1e-6)])
+def test_default_tolerances_follow_the_float_type_of_the_state(dtype, rtol, atol):
+    system, y0 = simkit.cast((SYSTEM, Y0), dtype)
+    default = simkit.simulate(system, y0, TIMES)
+    assert default.ys.hare.dtype == dtype
+    assert default.status == simkit.Status.OK
+    for step in (simkit.Adaptive(rtol, atol), simkit.Adaptive(max_steps=5000), simkit.Adaptive(atol=atol)):
+        np.testing.assert_array_equal(simkit.simulate(system, y0, TIMES, step=step).ys.hare, default.ys.hare)
+    method = resolve(system, y0, TIMES)
+    np.testing.assert_allclose([method.step.rtol, method.step.atol], [rtol, atol], rtol=1e-6)  # as float32 rounds them
+
+
 def test_stochastic_systems_need_a_key_and_repeat_with_it():
     system, y0, times, _ = simkit.odes.OrnsteinUhlenbeck.example()
     with pytest.raises(simkit.ArgumentError, match=r"`key` must be a random key"):
@@ -116,6 +132,25 @@ def test_a_derivative_that_is_not_finite_is_named():
     broken = from_function(lambda t, y, p: {"a": -y["a"], "b": jnp.log(y["a"] - 1.0)}, {})
     with pytest.raises(simkit.SimulationError, match=r"derivative of `b` is not finite"):
         simkit.simulate(broken, {"a": 1.0, "b": 1.0}, jnp.array([0.0, 0.5, 1.0]), step=0.1)
+
+
+def test_a_number_that_was_not_finite_from_the_start_is_named():
+    system = dataclasses.replace(SYSTEM, growth=jnp.asarray(jnp.nan))
+    with pytest.raises(simkit.SimulationError, match=r"LotkaVolterra cannot start: `growth` is nan\. Every parameter"):
+        simkit.simulate(system, Y0, TIMES)
+    with pytest.raises(simkit.SimulationError, match=r"`y0\.hare` is inf"):
+        simkit.simulate(SYSTEM, dataclasses.replace(Y0, hare=jnp.asarray(jnp.inf)), TIMES, step=0.1)
+    driven = from_function(
+        lambda t, y, p, inputs: inputs["dose"] - y.sum() * p["k"] * y, {"k": jnp.array([0.5, np.nan])}
+    )
+    with pytest.raises(simkit.SimulationError, match=r"`k\.1` is nan, `inputs\.dose\.value` is nan"):
+        simkit.simulate(driven, jnp.ones(2), [0.0, 1.0], inputs={"dose": np.nan}, step=0.1)
+
+
+def test_an_infinite_parameter_does_not_hide_a_later_failure():
+    late = from_function(lambda t, y, p: y**2 / (1 + 1 / p["k"]), {"k": np.inf})  # reaches infinity at time 1
+    with pytest.raises(simkit.SimulationError, match=r"failed between the times 0.5 and 1.5"):
+        simkit.simulate(late, 1.0, [0.0, 0.5, 1.5])
 
 
 def test_a_failure_is_marked_on_demand_and_under_jit_with_a_zero_gradient():
@@ -180,6 +215,35 @@ def test_a_step_must_be_a_number_or_a_rule():
 def test_a_vector_field_of_the_wrong_form_is_refused(field, words):
     with pytest.raises(simkit.ArgumentError, match=words):
         simkit.simulate(from_function(field, {}), 1.0, jnp.array([0.0, 1.0]), solver=Tsit5())
+    with pytest.raises(simkit.ArgumentError, match=words):  # also where stiffness is judged first
+        simkit.simulate(from_function(field, {}), 1.0, jnp.array([0.0, 1.0]))
+
+
+class Scaled(simkit.PlainSystem):
+    """A field that is a plain number and a field that is a function, neither of them static."""
+
+    factor: float
+    act: Callable[..., Any]
+
+    def vector_field(self, t, y, inputs):
+        return self.factor * self.act(y)
+
+    def outputs(self, t, y, inputs):
+        return y
+
+    def invariants(self, t, y):
+        return {}
+
+    @classmethod
+    def example(cls):
+        raise NotImplementedError
+
+
+def test_leaves_that_are_no_arrays_are_held_and_kept_apart():
+    for factor in (1.0, -1.0, 1.0):
+        for act, sign in ((jnp.negative, -1.0), (jnp.positive, 1.0)):
+            trajectory = simkit.simulate(Scaled(factor, act), 1.0, [0.0, 1.0], solver=Tsit5(), step=simkit.Fixed(20))
+            np.testing.assert_allclose(trajectory.ys[-1], np.exp(sign * factor), rtol=1e-6)  # steps of 0.05
 
 
 def test_the_summary_says_what_happened():

@@ -1,0 +1,163 @@
+"""The pure core of a simulation: traced, differentiated, batched; failures are values."""
+
+import functools
+from typing import Any, Literal, NamedTuple
+
+import diffrax
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, PRNGKeyArray
+
+from .._errors import ArgumentError
+from .._types import Inputs, State
+from ..core import (
+    Setup,
+    StaticSystem,
+    Status,
+    StochasticSystem,
+    System,
+    SystemTerm,
+    Trajectory,
+    brownian_shape,
+    check_derivative,
+    guard,
+    jump_times,
+    stochastic_terms,
+)
+from ..solvers import Stepper
+from ._grid import fixed_grid
+from ._step import Adaptive, Fixed
+
+Gradient = Literal["reverse", "forward"]
+
+# An adaptive step this much shorter than the whole span makes no progress; without a floor a derivative that is not finite
+# would use up `max_steps` in rejected steps.
+SHORTEST_STEP = 1e-24
+
+
+class Method(eqx.Module):
+    """How a system is integrated: the solver, the step rule and why they were taken."""
+
+    solver: Stepper | None
+    step: Adaptive | Fixed
+    reason: str = eqx.field(static=True, default="given")
+
+
+def integrate(
+    setup: Setup, times: Array, method: Method, *, gradient: Gradient = "reverse", key: PRNGKeyArray | None = None
+) -> Trajectory:
+    """The pure core of `simulate`: it marks failures, never raises them, and composes with every transformation."""
+    return dispatch(setup.system, setup.y0, setup.inputs, times, method.solver, method.step, gradient, key)
+
+
+def dispatch(
+    system: System,
+    y0: State,
+    inputs: Inputs,
+    times: Any,
+    solver: Stepper | None,
+    step: Adaptive | Fixed,
+    gradient: Gradient,
+    key: PRNGKeyArray | None,
+) -> Trajectory:
+    """Compile and run, once for all calls of one structure.
+
+    It does what `equinox.filter_jit` does, arrays traced and everything else static, in a quarter of the time: on small
+    systems the call would otherwise take as long as ten thousand steps.
+    """
+    leaves, structure = jax.tree.flatten((system, y0, inputs, times, solver, step, key))
+    held = tuple((i, type(x), x) for i, x in enumerate(leaves) if not isinstance(x, _ARRAYS))
+    for i, _, _ in reversed(held):
+        del leaves[i]
+    return _compiled(_Frame(structure, held, gradient), leaves)
+
+
+_ARRAYS = (jax.Array, np.ndarray, np.generic)
+
+
+class _Frame(NamedTuple):
+    """What of a call is no array: hashable, it selects the compiled function."""
+
+    structure: Any
+    held: tuple[tuple[int, type, Any], ...]
+    gradient: Any
+
+
+@functools.partial(jax.jit, static_argnums=0)
+def _compiled(frame: _Frame, leaves: list[Any]) -> Trajectory:
+    leaves = list(leaves)
+    for i, _, leaf in frame.held:
+        leaves.insert(i, leaf)
+    system, y0, inputs, times, solver, step, key = jax.tree.unflatten(frame.structure, leaves)
+    system, y0, inputs = guard((system, y0, inputs))
+    if isinstance(system, StaticSystem):
+        zero = jnp.zeros((), int)
+        ys = jax.tree.map(lambda leaf: jnp.broadcast_to(leaf, (times.shape[0], *leaf.shape)), y0)
+        return Trajectory(times, ys, zero + int(Status.OK), zero, zero, zero, "none")
+    state = system.encode(y0)
+    check_derivative(system, state, times[0], inputs)
+    if isinstance(step, Fixed):
+        states, status, counts = _integrate_fixed(system, state, inputs, times, solver, step, key)
+    else:
+        states, status, counts = _integrate_adaptive(system, state, inputs, times, solver, step, frame.gradient)
+    finite = jnp.stack([jnp.isfinite(leaf).all() for leaf in jax.tree.leaves(states)]).all()
+    status = jnp.where((status == Status.OK) & ~finite, int(Status.NON_FINITE), status)
+    accepted, rejected = counts
+    evaluations = (accepted + rejected) * solver.evaluations
+    name = type(solver).__name__
+    return Trajectory(times, jax.vmap(system.decode)(states), status, accepted, rejected, evaluations, name)
+
+
+def _integrate_fixed(system: Any, state: Any, inputs: Any, times: Array, solver: Any, step: Fixed, key: Any) -> Any:
+    if isinstance(system, StochasticSystem):
+        if key is None:
+            raise ArgumentError(
+                f"`{type(system).__name__}` is stochastic, so argument `key` must be a random key, such as `jax.random.key(0)`."
+            )
+        shape = brownian_shape(system, times[0], state, inputs)
+        terms = stochastic_terms(system, inputs, diffrax.UnsafeBrownianPath(shape, key, solver.levy_area))
+    else:
+        terms = SystemTerm(system, inputs)
+    jumps = jump_times(inputs)
+    states = fixed_grid(terms, solver, state, times, step.substeps, jumps)
+    windows = times.shape[0] - 1 + (0 if jumps is None else jumps.shape[0])
+    return states, jnp.asarray(int(Status.OK)), (jnp.asarray(windows * step.substeps), jnp.asarray(0))
+
+
+def _integrate_adaptive(
+    system: Any, state: Any, inputs: Any, times: Array, solver: Any, step: Adaptive, gradient: Gradient
+) -> Any:
+    if gradient not in ("reverse", "forward"):
+        raise ArgumentError(f'Argument `gradient` must be "reverse" or "forward", but it is {gradient!r}.')
+    dtype = times.dtype
+    completed = step.completed(dtype)
+    rtol, atol = (jnp.asarray(x, dtype) for x in (completed.rtol, completed.atol))
+    span = jax.lax.stop_gradient(times[-1] - times[0])
+    controller = diffrax.PIDController(rtol, atol, dtmin=SHORTEST_STEP * span, force_dtmin=False)
+    if (jumps := jump_times(inputs)) is not None:
+        controller = diffrax.ClipStepSizeController(controller, jump_ts=jnp.sort(jumps.astype(dtype)))
+    solution = diffrax.diffeqsolve(
+        SystemTerm(system, inputs),
+        solver,
+        times[0],
+        times[-1],
+        None,
+        state,
+        saveat=diffrax.SaveAt(ts=times),
+        stepsize_controller=controller,
+        adjoint=diffrax.ForwardMode() if gradient == "forward" else diffrax.RecursiveCheckpointAdjoint(),
+        max_steps=step.max_steps,
+        throw=False,
+    )
+    result, good = solution.result, diffrax.RESULTS.successful
+    failure = jnp.where(
+        result == diffrax.RESULTS.max_steps_reached,
+        int(Status.STEP_LIMIT),
+        jnp.where(result == diffrax.RESULTS.dt_min_reached, int(Status.STEP_TOO_SMALL), int(Status.NON_FINITE)),
+    )
+    status = jnp.where(result == good, int(Status.OK), failure)
+    # Rows after the failure hold Diffrax's filler, infinity; nothing must take it for a state.
+    states = jax.tree.map(lambda leaf: jnp.where(jnp.isinf(leaf), jnp.nan, leaf), solution.ys)
+    return states, status, (solution.stats["num_accepted_steps"], solution.stats["num_rejected_steps"])
