@@ -151,3 +151,22 @@ def test_profiles():
     assert first.get_xlabel() == "growth [1/day]"
     assert len(first.lines) == 4  # the limit, the profile and both ends
     assert len(second.lines) == 2
+
+
+def test_fit_draws_the_curve_at_an_estimate():
+    system, y0, _, _ = simkit.odes.LotkaVolterra.example()
+    experiments = [
+        simkit.Experiment("long", [0.0, 1.0, 4.0], {"hare": [30.0, 40.0, 20.0]}),
+        simkit.Experiment("short", [0.0, 2.0], {"hare": [31.0, 50.0]}),
+    ]
+    free = {"growth": simkit.Free(bounds=(0.1, 2.0))}
+    problem = simkit.Problem(system, experiments, free=free, noise={"hare": simkit.Normal(1.0)}, y0=y0, step=0.1)
+    long, short = panels(viz.plot_fit(problem, estimate=jnp.array([0.6])))
+    curve = next(line for line in short.lines if line.get_label() == "fit")
+    assert (curve.get_xdata()[0], curve.get_xdata()[-1]) == (0.0, 2.0)
+    expected = problem.predict(jnp.array([0.6]))["hare"][1, 1]
+    # Both are made with steps of at most 0.1, an order-5 method's error far below 1e-5, but not with the same steps.
+    np.testing.assert_allclose(curve.get_ydata()[-1], expected, rtol=1e-5)
+    assert long.get_title(loc="left") == "long"
+    with pytest.raises(simkit.ArgumentError, match="must be the problem"):
+        viz.plot_fit(simkit.problem.observed(problem), estimate=jnp.array([0.6]))
