@@ -20,8 +20,8 @@ def report(results: Results) -> str:
 
     ```python
     import simkit
-    results = simkit.io.load("results/lynx_hare/result.h5")
-    page = simkit.report.report(results)
+    from simkit.report import report
+    page = report(simkit.io.load("results/lynx_hare/result.h5"))
     ```
     """
     study = study_of(results)
