@@ -8,6 +8,7 @@ Run: `python benchmarks/run.py lynx_hare`. SEEDS and PEER_SEEDS set how many rep
 
 import os
 import time
+from typing import Any
 
 os.environ.setdefault("XLA_FLAGS", "--xla_force_host_platform_device_count=2")
 
@@ -76,15 +77,15 @@ def solve_error(problem: simkit.Problem) -> float:
     return worst
 
 
-def summary(draws: np.ndarray, cpu: float) -> dict[str, float]:
+def summary(draws: np.ndarray, cpu: float) -> dict[str, Any]:
     """Figures of one run from draws of shape (chain, draw, parameter)."""
     ess = min(effective_sample_size(draws[..., i]) for i in range(draws.shape[-1]))
     r_hat = max(split_r_hat(draws[..., i]) for i in range(draws.shape[-1]))
     gap = float(np.max(np.abs(draws.mean((0, 1)) - MEANS) / SDS))
-    return {"ess": ess, "r_hat": r_hat, "gap": gap, "cpu": cpu}
+    return {"ess": ess, "r_hat": r_hat, "gap": gap, "cpu": cpu, "means": draws.mean((0, 1))}
 
 
-def ours() -> list[dict[str, float]]:
+def ours() -> list[dict[str, Any]]:
     """A fit and a posterior for every seed."""
     problem = build()
     start = simkit.fit(problem, key=jax.random.key(1000))
@@ -104,7 +105,8 @@ def main() -> dict[str, float]:
     simkit.enable_x64()
     error = solve_error(build())
     print(f"largest relative error of the states with {20 / STEP:.0f} steps of Tsit5: {error:.1e}")
-    rows = {"simkit": ours()}
+    ours_rows = ours()
+    rows = {"simkit": ours_rows}
     years, pelts = data()
     given = {"times": years, "pelts": pelts}
     found, _ = _harness.run_peer(
@@ -135,10 +137,11 @@ def main() -> dict[str, float]:
         short = name.split(" ")[0].lower()
         figures |= {f"{short}_ess_per_cpu_s": float(np.median(rate)), f"{short}_stuck_runs": float(stuck)}
     figures["restarted"] = sum(run["restarted"] for run in rows["simkit"])
-    pooled = [run["gap"] for run in rows["simkit"]]
-    figures |= {"mean_gap_median": float(np.median(pooled)), "mean_gap_max": float(max(pooled))}
+    gaps = [run["gap"] for run in rows["simkit"]]
+    pooled = float(np.max(np.abs(np.mean([run["means"] for run in ours_rows], axis=0) - MEANS) / SDS))
+    figures |= {"mean_gap_median": float(np.median(gaps)), "mean_gap_max": float(max(gaps)), "mean_gap_pooled": pooled}
     head = ["", "runs", "min ESS / CPU s", "quartiles", "min ESS", "R-hat max", "stuck", "gap of means, sd", "CPU s"]
-    _harness.print_table("Lynx and hare: 4 chains of 500 draws", head, table)
+    _harness.print_table("Lynx and hare: 4 chains of 1000 draws (peers 500)", head, table)
     return figures
 
 

@@ -11,33 +11,6 @@ from ._errors import SimkitError as SimkitError
 from ._errors import SimulationError as SimulationError
 from ._errors import StudyError as StudyError
 from ._errors import UnknownNameError as UnknownNameError
-from ._types import Scalar as Scalar
-from ._types import Vector as Vector
-from .core import POSITIVE as POSITIVE
-from .core import REAL as REAL
-from .core import UNIT_INTERVAL as UNIT_INTERVAL
-from .core import AbstractSignal as AbstractSignal
-from .core import Constant as Constant
-from .core import Example as Example
-from .core import Interpolated as Interpolated
-from .core import Phase as Phase
-from .core import PlainSystem as PlainSystem
-from .core import Pulses as Pulses
-from .core import SeparableSystem as SeparableSystem
-from .core import SplitSystem as SplitSystem
-from .core import StaticSystem as StaticSystem
-from .core import Status as Status
-from .core import Steps as Steps
-from .core import StochasticSystem as StochasticSystem
-from .core import Support as Support
-from .core import System as System
-from .core import Trajectory as Trajectory
-from .core import cast as cast
-from .core import enable_x64 as enable_x64
-from .core import quantity as quantity
-from .engine import Adaptive as Adaptive
-from .engine import Fixed as Fixed
-from .engine import simulate as simulate
 
 if TYPE_CHECKING:
     from . import fitting as fitting
@@ -45,9 +18,37 @@ if TYPE_CHECKING:
     from . import io as io
     from . import odes as odes
     from . import problem as problem
+    from . import report as report
     from . import solvers as solvers
     from . import testing as testing
     from . import viz as viz
+    from ._types import Scalar as Scalar
+    from ._types import Vector as Vector
+    from .core import POSITIVE as POSITIVE
+    from .core import REAL as REAL
+    from .core import UNIT_INTERVAL as UNIT_INTERVAL
+    from .core import AbstractSignal as AbstractSignal
+    from .core import Constant as Constant
+    from .core import Example as Example
+    from .core import Interpolated as Interpolated
+    from .core import Phase as Phase
+    from .core import PlainSystem as PlainSystem
+    from .core import Pulses as Pulses
+    from .core import SeparableSystem as SeparableSystem
+    from .core import SplitSystem as SplitSystem
+    from .core import StaticSystem as StaticSystem
+    from .core import Status as Status
+    from .core import Steps as Steps
+    from .core import StochasticSystem as StochasticSystem
+    from .core import Support as Support
+    from .core import System as System
+    from .core import Trajectory as Trajectory
+    from .core import cast as cast
+    from .core import enable_x64 as enable_x64
+    from .core import quantity as quantity
+    from .engine import Adaptive as Adaptive
+    from .engine import Fixed as Fixed
+    from .engine import simulate as simulate
     from .fitting import LBFGS as LBFGS
     from .fitting import FitResult as FitResult
     from .fitting import GaussNewton as GaussNewton
@@ -84,14 +85,42 @@ if TYPE_CHECKING:
     from .problem import Problem as Problem
     from .problem import StudentT as StudentT
 
-# Loaded on first use: numpyro, optax, matplotlib and h5py take longer to import than all the rest.
+# Loaded on first use: a command line's help must not wait for JAX, nor a simulation for numpyro, optax, matplotlib and h5py.
 _LAZY = {
+    "Scalar": "_types",
+    "Vector": "_types",
+    "POSITIVE": "core",
+    "REAL": "core",
+    "UNIT_INTERVAL": "core",
+    "AbstractSignal": "core",
+    "Constant": "core",
+    "Example": "core",
+    "Interpolated": "core",
+    "Phase": "core",
+    "PlainSystem": "core",
+    "Pulses": "core",
+    "SeparableSystem": "core",
+    "SplitSystem": "core",
+    "StaticSystem": "core",
+    "Status": "core",
+    "Steps": "core",
+    "StochasticSystem": "core",
+    "Support": "core",
+    "System": "core",
+    "Trajectory": "core",
+    "cast": "core",
+    "enable_x64": "core",
+    "quantity": "core",
+    "Adaptive": "engine",
+    "Fixed": "engine",
+    "simulate": "engine",
     "fitting": "fitting",
     "infer": "infer",
     "io": "io",
     "odes": "odes",
     "problem": "problem",
     "solvers": "solvers",
+    "report": "report",
     "testing": "testing",
     "viz": "viz",
     "FitResult": "fitting",
@@ -144,4 +173,5 @@ def __getattr__(name: str) -> Any:
 
 
 def __dir__() -> list[str]:
-    return sorted({*globals(), *_LAZY})
+    errors = [name for name in globals() if name.endswith("Error")]
+    return sorted([*errors, *_LAZY, "__version__"])

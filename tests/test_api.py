@@ -62,9 +62,11 @@ def _in_fresh_process(source: str) -> dict:
 
 
 def test_import_is_light():
-    source = "import sys, json, simkit; print(json.dumps(sorted(sys.modules)))"
-    loaded = set(_in_fresh_process(source))
-    assert not loaded & {"numpyro", "optax", "matplotlib", "h5py", "pandas", "scipy.optimize", "arviz", "xarray"}
+    heavy = {"numpyro", "optax", "matplotlib", "h5py", "pandas", "scipy.optimize", "arviz", "xarray"}
+    source = "import sys, json, simkit; {use}print(json.dumps(sorted(sys.modules)))"
+    assert not set(_in_fresh_process(source.format(use=""))) & {*heavy, "jax"}
+    loaded = set(_in_fresh_process(source.format(use="simkit.simulate; ")))
+    assert not loaded & heavy
     assert "simkit.engine" in loaded
 
 

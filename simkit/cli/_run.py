@@ -187,7 +187,7 @@ def _announce(study: Study, phase: str) -> str:
     if phase == "fit":
         return f"from {study.fit.get('starts', 16)} starts"
     if phase == "sample":
-        asked = {"chains": 4, "draws": 500, "warmup": 300} | dict(study.sample)
+        asked = {"chains": 4, "draws": 1000, "warmup": 300} | dict(study.sample)
         return f"{asked['chains']} chains of {asked['draws']} draws after {asked['warmup']} of warm-up"
     return f"at {study.prediction_times.shape[0]} times"
 

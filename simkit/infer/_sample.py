@@ -31,7 +31,7 @@ def sample(
     *,
     method: Method | None = None,
     chains: int = 4,
-    draws: int = 500,
+    draws: int = 1000,
     warmup: int = 300,
     start: FitResult | None = None,
     key: PRNGKeyArray,
@@ -45,7 +45,7 @@ def sample(
     - `method`: `NUTS()` by default; `EnsembleSampler()` needs no gradients, `Variational()` and `LaplaceApproximation()`
         approximate.
     - `chains`, `draws`, `warmup`: independent chains, draws kept from each, and draws before that which tune the sampler.
-        Four chains of 500 after 300 are good values where a fit supplies the mass matrix.
+        Four chains of 1000 after 300 are good values where a fit supplies the mass matrix.
     - `start`: a fit of the same problem: chains begin around its optimum, with its covariance as mass matrix. Without one
         the problem is fitted first.
     - `key`: a random key; the same key gives the same draws.

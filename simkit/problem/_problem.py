@@ -198,20 +198,19 @@ class Problem(eqx.Module):
 
     # ---- coordinates of a fit ----
 
-    def natural(self, z: Float[Array, " parameters"]) -> Float[Array, " parameters"]:
+    def natural(self, z: Float[Array, "*batch parameters"]) -> Float[Array, "*batch parameters"]:
         """Fit coordinates -> natural units: the exponential where a parameter moves by its logarithm."""
-        log = np.array(self.log, bool)
+        log = np.broadcast_to(np.array(self.log, bool), z.shape)
         return jnp.where(log, jnp.exp(jnp.where(log, z, 0)), z)
 
-    def coordinates(self, theta: Float[Array, "... parameters"]) -> Float[Array, "... parameters"]:
+    def coordinates(self, theta: Float[Array, "*batch parameters"]) -> Float[Array, "*batch parameters"]:
         """Natural units -> fit coordinates."""
-        log = np.array(self.log, bool)
+        log = np.broadcast_to(np.array(self.log, bool), theta.shape)
         return jnp.where(log, jnp.log(jnp.where(log, theta, 1)), theta)
 
     def coordinate_bounds(self) -> Float[Array, "parameters 2"]:
         """The bounds in the coordinates of a fit."""
-        log = np.array(self.log, bool)[:, None]
-        return jnp.where(log, jnp.log(jnp.where(log, self.bounds, 1)), self.bounds)
+        return self.coordinates(self.bounds.T).T
 
     # ---- variants ----
 
@@ -246,7 +245,7 @@ class Problem(eqx.Module):
         method = self.method if static else refined(self.method, rows, self.longest, self.labels)
         return eqx.tree_at(lambda p: (p.times, p.data, p.errors, p.method), self, (rows, data, {}, method))
 
-    def with_data(self, data: Mapping[str, Array]) -> "Problem":
+    def with_data(self, data: Mapping[str, Any]) -> "Problem":
         """The same problem with other data of the same shape, by output name; what is missing stays missing."""
         for name in data:
             check_known(name, self.data, "output with data")

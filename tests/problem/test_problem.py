@@ -152,6 +152,8 @@ def test_coordinates_and_bounds():
     problem = decay_problem(experiment(), free=free)
     theta = jnp.array([0.7, -0.2])
     np.testing.assert_allclose(problem.natural(problem.coordinates(theta)), theta)
+    many = jnp.stack([theta, theta + 0.1])
+    np.testing.assert_allclose(problem.natural(problem.coordinates(many)), many)
     np.testing.assert_allclose(problem.coordinate_bounds(), [[np.log(0.1), np.log(10.0)], [-1.0, 1.0]])
 
 
