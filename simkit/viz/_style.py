@@ -116,9 +116,10 @@ def labelled(name: str, unit: str) -> str:
 
 def few_ticks(axes: Axes, x: int | None = None, y: int | None = None, *, prune: bool = False) -> None:
     """At most so many ticks on linear axes, without offsets such as +1.9e3; with `prune` none at the ends."""
-    for axis, count in ((axes.xaxis, x), (axes.yaxis, y)):
+    # Years and days read badly in steps of 2.5.
+    for axis, count, steps in ((axes.xaxis, x, [1, 2, 5, 10]), (axes.yaxis, y, [1, 2, 2.5, 5, 10])):
         if count is not None:
-            axis.set_major_locator(MaxNLocator(count, prune="both" if prune else None))
+            axis.set_major_locator(MaxNLocator(count, steps=steps, prune="both" if prune else None))
         if isinstance(axis.get_major_formatter(), ScalarFormatter):
             formatter = ScalarFormatter(useOffset=False)
             formatter.set_powerlimits((-3, 4))

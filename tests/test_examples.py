@@ -1,0 +1,72 @@
+"""The example notebooks run top to bottom as a user runs them, and are stored without outputs.
+
+`python tests/test_examples.py` draws the README's picture anew: the last figure of the first notebook.
+"""
+
+import ast
+import json
+import os
+import pathlib
+import subprocess
+import sys
+
+import pytest
+
+ROOT = pathlib.Path(__file__).parents[1]
+EXAMPLES = ROOT / "examples"
+NOTEBOOKS = sorted(EXAMPLES.glob("*.ipynb"))
+PICTURE = ROOT / "docs" / "_static" / "lynx_hare.png"
+PNG = b"\x89PNG\r\n\x1a\n"
+
+
+def code_cells(path: pathlib.Path) -> list[str]:
+    cells = json.loads(path.read_text(encoding="utf-8"))["cells"]
+    return ["".join(cell["source"]) for cell in cells if cell["cell_type"] == "code"]
+
+
+def run(path: pathlib.Path) -> list[bytes]:
+    """Run the code cells in one namespace and show the value of each cell's last line, as Jupyter does; the figures shown."""
+    namespace, figures = {"__name__": "__main__"}, []
+    for number, source in enumerate(code_cells(path)):
+        tree = ast.parse(source)
+        last = tree.body.pop() if isinstance(tree.body[-1], ast.Expr) else None
+        name = f"{path.name}, code cell {number}"
+        exec(compile(tree, name, "exec"), namespace)
+        shown = None if last is None else eval(compile(ast.Expression(last.value), name, "eval"), namespace)
+        if hasattr(shown, "_repr_png_"):
+            figures.append(shown._repr_png_())
+        elif shown is not None:
+            repr(shown)
+    return figures
+
+
+def test_notebooks_are_found():
+    assert EXAMPLES / "lynx_hare.ipynb" in NOTEBOOKS
+
+
+@pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.stem)
+def test_notebook_is_stored_without_outputs(path):
+    cells = [cell for cell in json.loads(path.read_text(encoding="utf-8"))["cells"] if cell["cell_type"] == "code"]
+    assert cells
+    assert all(cell["outputs"] == [] and cell["execution_count"] is None for cell in cells)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.stem)
+def test_notebook_runs_and_ends_in_a_figure(path, tmp_path):
+    # In a process of its own, without the settings of the tests: a reader has none of them. Warnings stay errors.
+    out = tmp_path / "figure.png"
+    environment = {name: value for name, value in os.environ.items() if name != "XLA_FLAGS"}
+    command = [sys.executable, "-W", "error", __file__, str(path), str(out)]
+    done = subprocess.run(command, cwd=EXAMPLES, env=environment, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    assert done.stderr == ""
+    assert out.read_bytes().startswith(PNG)
+    assert "hares eat lynx" in done.stdout or path.stem != "lynx_hare"
+
+
+if __name__ == "__main__":
+    asked = [pathlib.Path(word).resolve() for word in sys.argv[1:]] or [EXAMPLES / "lynx_hare.ipynb", PICTURE]
+    notebook, target = asked
+    os.chdir(notebook.parent)
+    target.write_bytes(run(notebook)[-1])
