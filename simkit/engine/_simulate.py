@@ -86,7 +86,7 @@ def simulate(
     trajectory = dispatch(system, y0, inputs, times, solver, step, gradient, key)
     if reason != "given" and solver is not None:
         trajectory = dataclasses.replace(trajectory, solver=f"{trajectory.solver} (chosen: {reason})")
-    if on_failure == "raise" and not isinstance(trajectory.status, jax.core.Tracer) and int(trajectory.status) != 0:
+    if on_failure == "raise" and not isinstance(trajectory.status, jax.core.Tracer) and trajectory.status.item() != 0:
         raise SimulationError(diagnose(Setup(system, y0, inputs), trajectory))
     return trajectory
 

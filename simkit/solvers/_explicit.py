@@ -1,5 +1,6 @@
 """Explicit Runge-Kutta methods with their stages unrolled."""
 
+import functools
 from typing import TYPE_CHECKING, Any
 
 import diffrax
@@ -15,7 +16,7 @@ else:
     from equinox import AbstractClassVar
 
 # Below this many numbers a whole step fuses into one small kernel. Above it XLA on CPU would compute a stage again for
-# every shifted read of it (4 to 6 times the work), which a barrier on each stage state and slope prevents.
+# every shifted read of it (4 to 10 times the work), so that each stage state and slope is kept apart.
 BARRIER_SIZE = 64
 
 
@@ -32,7 +33,7 @@ class AbstractExplicitRungeKutta(Stepper):
 
     def advance(self, terms: Any, t0: Any, t1: Any, h: Any, y0: Any, solver_state: Any, made_jump: Any):
         table = self.tableau
-        keep = _barrier if sum(leaf.size for leaf in jax.tree.leaves(y0)) >= BARRIER_SIZE else lambda tree: tree
+        large = sum(leaf.size for leaf in jax.tree.leaves(y0)) >= BARRIER_SIZE
         if table.fsal and reuse(made_jump):
             first = solver_state
         elif table.fsal:
@@ -41,9 +42,10 @@ class AbstractExplicitRungeKutta(Stepper):
             first = terms.vf(t0, y0, None)
         slopes, y1 = [first], y0
         for node, row in zip(table.c, table.a_lower, strict=True):
-            y1 = keep(combine(y0, h, row, slopes))
+            y1 = _apart(t0, y0, h, row, slopes) if large else combine(y0, h, row, slopes)
             t = t1 if node == 1 else t0 + float(node) * h  # t0 + (t1 - t0) may round past t1, where an input may jump
-            slopes.append(keep(terms.vf(t, y1, None)))
+            slope = terms.vf(t, y1, None)
+            slopes.append(jax.lax.optimization_barrier(slope) if large else slope)
         if not table.fsal:  # else the last stage state is the result
             y1 = combine(y0, h, table.b_sol, slopes)
         error = combine(None, h, table.b_error, slopes) if self.adaptive else None
@@ -66,5 +68,14 @@ def combine(y: Any, h: Any, weights: Any, slopes: list[Any]) -> Any:
     return jax.tree.map(lambda y, *leaves: y + total(*leaves), y, *chosen)
 
 
-def _barrier(tree: Any) -> Any:
-    return jax.lax.optimization_barrier(tree)
+def _apart(t: Any, y: Any, h: Any, weights: Any, slopes: list[Any]) -> Any:
+    """The sum of `combine`, computed once and stored, whatever reads it.
+
+    An optimization barrier does that with recent versions of XLA; that of JAX 0.10 drops it on CPU before it fuses. A branch
+    on what is known only while running is respected by both and costs nothing there; on accelerators it would make the host
+    wait. It also marks a time that is not a number.
+    """
+    if jax.default_backend() != "cpu":
+        return jax.lax.optimization_barrier(combine(y, h, weights, slopes))
+    missing = functools.partial(jax.tree.map, lambda leaf: jnp.full_like(leaf, jnp.nan))
+    return jax.lax.cond(t == t, lambda y, slopes: combine(y, h, weights, slopes), lambda y, _: missing(y), y, slopes)

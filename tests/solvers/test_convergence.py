@@ -11,6 +11,7 @@ from solvers.problems import Curved, Field, Halves, Swing, lotka_volterra
 import simkit
 from simkit import Adaptive, Fixed
 from simkit.core import SystemTerm
+from simkit.odes import from_function
 from simkit.solvers import RK4, Dopri8, Euler, Heun, Rodas5P, Tsit5, VelocityVerlet
 from simkit.testing import order_of_convergence
 
@@ -162,6 +163,31 @@ def test_large_states_take_barriers_and_agree():
     assert many.a.shape == (3, 2, 50)
     # The same operations in another fusion: round-off alone.
     assert tree_allclose(jax.tree.map(lambda leaf: leaf[:, :, 7], many), small, rtol=1e-12, atol=1e-12)
+
+
+@pytest.mark.parametrize("solver", [Tsit5(), RK4()], ids=["Tsit5", "RK4"])
+def test_gradients_of_large_states_in_both_modes(solver):
+    """What keeps the stages of a large state apart must differentiate, batch, and take a time that is not a number."""
+    coupled = lambda t, y, p: p["k"] * (jnp.roll(y, 1) - 2 * y + jnp.roll(y, -1))
+    start = jnp.asarray(np.cos(2 * np.pi * np.arange(100) / 100))
+    rate = 4 * np.sin(np.pi / 100) ** 2  # a cosine is an eigenvector of the second difference
+
+    def first(k, end=5.0):
+        system = from_function(coupled, {"k": k})
+        return simkit.simulate(
+            system, start, jnp.stack([0.0, end]), solver=solver, step=Fixed(20), on_failure="mark"
+        ).ys[-1, 0]
+
+    exact = lambda k: np.exp(-5 * rate * k)
+    k = jnp.asarray(0.8)
+    # The mode decays by a thousandth a step, so that a method of order 4 is exact to round-off.
+    np.testing.assert_allclose(first(k), exact(0.8), rtol=1e-12)
+    np.testing.assert_allclose(jax.jit(jax.grad(first))(k), -5 * rate * exact(0.8), rtol=1e-10)
+    np.testing.assert_allclose(
+        jax.jit(jax.jvp, static_argnums=0)(first, (k,), (1.0,))[1], -5 * rate * exact(0.8), rtol=1e-10
+    )
+    np.testing.assert_allclose(jax.vmap(first)(jnp.array([0.8, 0.4])), [exact(0.8), exact(0.4)], rtol=1e-12)
+    assert jnp.isnan(jax.jit(first)(k, jnp.nan))
 
 
 def test_order_needs_errors_above_round_off():

@@ -101,6 +101,15 @@ def test_linear_algebra(n):
         np.testing.assert_allclose(unrolled_inverse(w), np.linalg.inv(w), rtol=1e-8, atol=1e-9)
 
 
+def test_a_batch_of_matrices_is_solved_like_each_of_them():
+    """One matrix goes to LAPACK, a batch, also of batches, to code of our own."""
+    w = jnp.asarray(np.random.default_rng(0).normal(size=(2, 3, 8, 8)))
+    expected = np.linalg.inv(w)
+    np.testing.assert_allclose(jax.vmap(jax.vmap(factorise))(w), expected, rtol=1e-8, atol=1e-9)  # as above
+    np.testing.assert_allclose(jax.jit(jax.vmap(factorise))(w[0]), expected[0], rtol=1e-8, atol=1e-9)
+    np.testing.assert_allclose(factorise(w[0, 0]), expected[0, 0], rtol=1e-8, atol=1e-9)
+
+
 TIMES = (0.0, 1.0, 10.0, 40.0)
 
 
