@@ -7,6 +7,7 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jax.core import Tracer
 from jaxtyping import Array, Float
 
 from .._errors import ArgumentError
@@ -170,5 +171,5 @@ def _check_table(times: Any, values: Any, name: str, increasing: bool = True) ->
             f"The times and values of `{name}` must be one-dimensional and equally long, but their shapes are "
             f"{times.shape} and {values.shape}."
         )
-    if increasing and not isinstance(times, jax.core.Tracer) and not np.all(np.diff(np.asarray(times)) > 0):
+    if increasing and not isinstance(times, Tracer) and not np.all(np.diff(np.asarray(times, float)) > 0):
         raise ArgumentError(f"The times of `{name}` must increase, but they are {np.asarray(times)}.")

@@ -3,6 +3,7 @@
 import equinox as eqx
 import jax
 import numpy as np
+from jax.core import Tracer
 from jaxtyping import Array, Float, Int
 
 from .._types import State
@@ -35,7 +36,7 @@ class Trajectory(eqx.Module):
         return jax.tree.map(lambda leaf: jax.lax.index_in_dim(leaf, -1, axis, keepdims=False), self.ys)
 
     def __repr__(self) -> str:
-        if any(isinstance(leaf, jax.core.Tracer) or leaf is None for leaf in (self.times, self.status)):
+        if any(isinstance(leaf, Tracer) or leaf is None for leaf in (self.times, self.status)):
             return f"Trajectory(traced, times {getattr(self.times, 'shape', '?')})"
         times, status = np.asarray(self.times), np.atleast_1d(np.asarray(self.status))
         rows = [("solver", self.solver or "-")]

@@ -6,6 +6,7 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jax.core import Tracer
 from jaxtyping import Array, Bool, Float, Int, PRNGKeyArray
 
 from .._errors import SamplingError
@@ -49,7 +50,7 @@ class Calibration(eqx.Module):
         return np.histogram(np.arange(self.draws + 1), bins=BINS, range=(-0.5, self.draws + 0.5))[0] / (self.draws + 1)
 
     def __repr__(self) -> str:
-        if isinstance(self.ranks, jax.core.Tracer):
+        if isinstance(self.ranks, Tracer):
             return f"Calibration(traced, parameters {self.names})"
         used, total = int(np.sum(self.used)), self.used.shape[0]
         lines = [

@@ -49,7 +49,7 @@ def unconstrained_coordinates(problem: Problem) -> Unconstrained:
         (False, True): "upper",
         (True, True): "interval",
     }
-    kinds = tuple(table[bool(a), bool(b)] for a, b in zip(lower, upper, strict=True))
+    kinds: tuple[Kind, ...] = tuple(table[bool(a), bool(b)] for a, b in zip(lower, upper, strict=True))
     return Unconstrained(problem.bounds[:, 0], problem.bounds[:, 1], kinds)
 
 

@@ -6,6 +6,7 @@ from typing import Any
 import equinox as eqx
 import jax
 import numpy as np
+from jax.core import Tracer
 from jaxtyping import Array, Bool, Float, Int
 
 from ._diagnostics import effective_sample_size, split_r_hat
@@ -62,10 +63,11 @@ class Posterior(eqx.Module):
         groups = {"posterior": posterior, "sample_stats": statistics}
         if int(arviz.__version__.split(".")[0]) >= 1:
             return arviz.from_dict(groups)
-        return arviz.from_dict(**groups)
+        old: Any = arviz.from_dict
+        return old(**groups)
 
     def __repr__(self) -> str:
-        if not isinstance(self.draws, jax.Array | np.ndarray) or isinstance(self.draws, jax.core.Tracer):
+        if not isinstance(self.draws, jax.Array | np.ndarray) or isinstance(self.draws, Tracer):
             return f"Posterior(traced, parameters {self.names})"
         chains, draws, _ = self.draws.shape
         lines = [

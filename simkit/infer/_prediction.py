@@ -6,6 +6,7 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jax.core import Tracer
 from jaxtyping import Array, Float, Int, PRNGKeyArray
 
 from .._errors import ArgumentError, check_known
@@ -48,7 +49,7 @@ class Prediction(eqx.Module):
         return lower, middle, upper
 
     def __repr__(self) -> str:
-        if isinstance(self.times, jax.core.Tracer):
+        if isinstance(self.times, Tracer):
             return f"Prediction(traced, outputs {self.names})"
         draws = next(iter(self.curves.values())).shape[0]
         failed = f", {int(self.failed)} simulations failed" if int(self.failed) else ""
@@ -79,7 +80,7 @@ def predict(
     theta = draws.flat() if isinstance(draws, Posterior) else jnp.asarray(draws, problem.bounds.dtype)
     if theta.ndim != 2 or theta.shape[1] != len(problem.names):
         raise ArgumentError(
-            f"Argument `draws` must have the shape (draws, {len(problem.names)}), but it has {jnp.shape(draws)}."
+            f"Argument `draws` must have the shape (draws, {len(problem.names)}), but it has {theta.shape}."
         )
     if theta.shape[0] > count:
         theta = theta[np.linspace(0, theta.shape[0] - 1, count).round().astype(int)]

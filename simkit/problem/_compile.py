@@ -6,6 +6,7 @@ from typing import Any
 
 import jax
 import numpy as np
+from jax.core import Tracer
 from jaxtyping import Array
 
 from .._errors import ArgumentError, check_known
@@ -91,8 +92,8 @@ def longest_step(method: Method, times: np.ndarray, static: bool) -> float:
 
 def refined(method: Method, rows: Array, longest: float, labels: Sequence[str]) -> Method:
     """The method for other times, its fixed steps as long as before; the times are checked where they are known."""
-    known = not isinstance(rows, jax.core.Tracer)
-    if known and (gaps := np.diff(np.asarray(rows), axis=1)).size and gaps.min() < 0:
+    gaps = None if isinstance(rows, Tracer) else np.diff(np.asarray(rows), axis=1)
+    if gaps is not None and gaps.size and gaps.min() < 0:
         row = int(np.argmin(gaps.min(axis=1)))
         raise ArgumentError(
             f"Argument `times` must increase and must not begin before the start of an experiment, but those of `{labels[row]}`, "
@@ -100,7 +101,7 @@ def refined(method: Method, rows: Array, longest: float, labels: Sequence[str]) 
         )
     if isinstance(method.step, Adaptive):
         return method
-    if not known:
+    if gaps is None:
         raise ArgumentError("Argument `times` must be known while tracing where steps are fixed, but it is traced.")
     substeps = math.ceil(float(gaps.max()) / longest - 1e-6)
     return Method(method.solver, Fixed(max(1, substeps)), method.reason)

@@ -98,15 +98,16 @@ def _restrict(
 ) -> tuple[dist.Distribution | None, tuple[float, float]]:
     """The prior and the interval that holds all its weight: a normal is cut off at the support, others must lie inside."""
     if prior is None:
-        return None, tuple(support)
+        return None, (support.lower, support.upper)
     if not isinstance(prior, dist.Distribution) or prior.event_shape or prior.batch_shape:
         raise ArgumentError(f"The prior of `{name}` must be a univariate NumPyro distribution, but it is {prior!r}.")
     if isinstance(prior, dist.Normal):
         if math.isinf(support.lower) and math.isinf(support.upper):
-            return prior, tuple(support)
-        limits = {"low": support.lower, "high": support.upper}
-        finite = {side: limit for side, limit in limits.items() if math.isfinite(limit)}
-        return dist.TruncatedNormal(prior.loc, prior.scale, **finite), tuple(support)
+            return prior, (support.lower, support.upper)
+        low = support.lower if math.isfinite(support.lower) else None
+        high = support.upper if math.isfinite(support.upper) else None
+        center, spread = np.asarray(prior.loc), np.asarray(prior.scale)
+        return dist.TruncatedNormal(center, spread, low=low, high=high), (support.lower, support.upper)
     edges = (getattr(prior.support, "lower_bound", -math.inf), getattr(prior.support, "upper_bound", math.inf))
     lower, upper = (float(np.asarray(edge)) for edge in edges)
     if lower < support.lower or upper > support.upper:

@@ -2,7 +2,7 @@
 
 import abc
 import math
-from typing import ClassVar, Literal, TypeVar
+from typing import TYPE_CHECKING, ClassVar, Literal, TypeVar
 
 import equinox as eqx
 import jax
@@ -12,6 +12,11 @@ from jaxtyping import Array, Float, PRNGKeyArray
 
 from .._types import Scalar
 from ..core import POSITIVE, quantity
+
+if TYPE_CHECKING:
+    from typing import ClassVar as AbstractClassVar
+else:
+    from equinox import AbstractClassVar  # type checkers would take it for an instance variable
 
 Self = TypeVar("Self", bound="AbstractNoise")
 Values = Float[Array, "..."]
@@ -25,7 +30,7 @@ class AbstractNoise(eqx.Module):
     experiment. With `log_prob` and the Fisher information of one datum a Gauss-Newton method serves every noise model.
     """
 
-    domain: eqx.AbstractClassVar[Domain]
+    domain: AbstractClassVar[Domain]
 
     @abc.abstractmethod
     def log_prob(self, value: Values, location: Values) -> Values:

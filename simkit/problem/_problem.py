@@ -8,6 +8,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import numpyro.distributions as dist
+from jax.core import Tracer
 from jaxtyping import Array, Float, Int, PRNGKeyArray
 
 from .._errors import ArgumentError, check_known
@@ -189,7 +190,7 @@ class Problem(eqx.Module):
         """The log prior density; a parameter without a prior adds nothing."""
         total = jnp.zeros((), theta.dtype)
         for prior, x in zip(self.priors, theta, strict=True):
-            total = total if prior is None else total + prior.log_prob(x).astype(theta.dtype)
+            total = total if prior is None else total + jnp.asarray(prior.log_prob(x), theta.dtype)
         return total
 
     def log_posterior(self, theta: Float[Array, " parameters"], gradient: Gradient | None = None) -> Float[Array, ""]:
@@ -379,7 +380,7 @@ def outputs_by_name(outputs: Any) -> dict[str, Array]:
 
 
 def _traced(*values: Any) -> bool:
-    return any(isinstance(value, jax.core.Tracer) for value in values)
+    return any(isinstance(value, Tracer) for value in values)
 
 
 def _describe_step(method: Method) -> str:
