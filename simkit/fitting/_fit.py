@@ -11,7 +11,7 @@ from jaxtyping import Array, PRNGKeyArray
 
 from .._errors import ArgumentError, SimulationError
 from ..core import StaticSystem
-from ..engine import Method, over_members
+from ..engine import over_members
 from ..problem import Problem
 from ._gauss_newton import GaussNewton
 from ._method import FAILED, AbstractMethod, End
@@ -71,7 +71,7 @@ def fit(
     stages = _check_horizons(problem, horizons)
     if not problem.names:
         raise ArgumentError("Argument `problem` must have free parameters, but it has none.")
-    lean = without_reason(problem)
+    lean = problem.lean()
     if isinstance(starts, int | np.integer):
         if starts < 1:
             raise ArgumentError(f"Argument `starts` must be at least 1, but it is {starts}.")
@@ -127,12 +127,6 @@ def _check_horizons(problem: Problem, horizons: Sequence[float] | None) -> tuple
             f"Argument `horizons` must be increasing fractions that end with 1, such as (0.25, 0.5, 1), but it is {horizons}."
         )
     return stages
-
-
-def without_reason(problem: Problem) -> Problem:
-    """The problem without the words that say why its solver was chosen: they hold numbers, and would compile it again."""
-    method = Method(problem.method.solver, problem.method.step)
-    return eqx.tree_at(lambda p: p.method, problem, method, is_leaf=lambda x: isinstance(x, Method))
 
 
 def _replace_failing(problem: Problem, method: AbstractMethod, z: Array, key: PRNGKeyArray) -> tuple[Array, int]:

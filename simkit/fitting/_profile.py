@@ -12,7 +12,7 @@ from jaxtyping import Array, Float
 
 from .._errors import ArgumentError, check_known
 from ..problem import Problem
-from ._fit import run, without_reason
+from ._fit import run
 from ._gauss_newton import GaussNewton
 from ._result import FitResult
 
@@ -199,7 +199,7 @@ class _Side:
 
 def _evaluate(problem: Problem, fit: FitResult, method: GaussNewton, asked: list[tuple[_Side, float]]) -> None:
     """Re-optimise at all asked values, in batches as large as the fit's, so that the fit's own program serves."""
-    lean, batch = without_reason(problem), len(fit.objective)
+    lean, batch = problem.lean(), len(fit.objective)
     z, covariance = np.asarray(fit.z), np.asarray(fit.covariance)
     starts, held = [], []
     for side, value in asked:

@@ -85,7 +85,7 @@ def predict(
     if theta.shape[0] > count:
         theta = theta[np.linspace(0, theta.shape[0] - 1, count).round().astype(int)]
     key = jax.random.key(0) if key is None else key
-    asked = problem if times is None else problem.at(times)
+    asked = (problem if times is None else problem.at(times)).lean()
     curves, samples, status = _predict(asked, theta, jax.random.split(key, theta.shape[0]))
     shown = asked.times if isinstance(problem.base.system, StaticSystem) else asked.times[:, 1:]
     return Prediction(shown, curves, samples, jnp.sum(status != Status.OK), problem.labels)

@@ -31,6 +31,7 @@ class Target(eqx.Module):
 def target_of(problem: Problem, gradient: Gradient | None = None) -> Target:
     """The target of a problem, refused where a flat prior has no bounds."""
     check_proper(problem)
+    problem = problem.lean()
     return Target(problem, unconstrained_coordinates(problem), gradient or problem.default_gradient)
 
 

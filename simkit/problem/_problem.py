@@ -215,6 +215,11 @@ class Problem(eqx.Module):
 
     # ---- variants ----
 
+    def lean(self) -> "Problem":
+        """The problem without the words that say why its solver was chosen: they hold numbers, and would compile it again."""
+        method = Method(self.method.solver, self.method.step)
+        return eqx.tree_at(lambda p: p.method, self, method, is_leaf=lambda x: isinstance(x, Method))
+
     def until(self, fraction: Float[Array, ""] | float) -> "Problem":
         """The same problem, blind to data after `fraction` of each experiment's span.
 
