@@ -1,10 +1,18 @@
-"""Every Python block of the README and of the documentation pages runs, the blocks of one page in one namespace."""
+"""Every Python block of the README and of the documentation pages runs, the blocks of one page in one namespace.
+
+What the pages say in words is compared with the code where it can be: commands, and the names of the models.
+"""
 
 import os
 import pathlib
 import re
+import shlex
 
 import pytest
+
+from simkit.cli._main import build_parser
+from simkit.core import Setup
+from simkit.odes import MODELS
 
 ROOT = pathlib.Path(__file__).parents[1]
 BLOCK = re.compile(r"^```python\n(.*?)^```$", re.MULTILINE | re.DOTALL)
@@ -16,6 +24,7 @@ def blocks(path: pathlib.Path) -> list[tuple[int, str]]:
     return [(text.count("\n", 0, match.start(1)), match.group(1)) for match in BLOCK.finditer(text)]
 
 
+SHELL = re.compile(r"^```bash\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 PAGES = [path for path in (ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))) if blocks(path)]
 
 
@@ -34,3 +43,22 @@ def test_page(path, tmp_path, monkeypatch):
     for line, source in blocks(path):
         # Blank lines before the code make the line numbers of a traceback those of the page.
         exec(compile("\n" * line + source, str(path), "exec"), namespace)
+
+
+def test_commands_of_the_pages_are_commands():
+    paths = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
+    lines = [line for path in paths for block in SHELL.findall(path.read_text()) for line in block.splitlines()]
+    commands = [words[1:] for line in lines if (words := shlex.split(line, comments=True)) and words[0] == "simkit"]
+    assert len(commands) >= 8
+    for words in commands:
+        build_parser().parse_args(words)
+
+
+def test_notation_names_every_number_of_the_models():
+    page = (ROOT / "docs" / "notation.md").read_text()
+    rows = {cells[1].strip("` "): cells for line in page.splitlines() if len(cells := line.split("|")) == 5}
+    for model in MODELS.values():
+        system, y0, _, _ = model.example()
+        row = rows.pop(model.__name__)
+        for cell, setup in ((row[2], Setup(y0)), (row[3], Setup(system))):
+            assert set(re.findall(r"`(\w+)`", cell)) == set(setup.leaves()), model.__name__
