@@ -1,8 +1,13 @@
 """What the command line sets up before JAX starts: devices, float type, compilation cache."""
 
+import _thread
 import os
 import sys
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 MOST_DEVICES = 16
 """More host devices than this give a fit of some ten starts and a few chains nothing."""
@@ -48,6 +53,28 @@ def cache_folder() -> Path:
     else:
         base = Path(os.environ.get("XDG_CACHE_HOME", Path.home() / ".cache"))
     return base / "simkit" / "jax"
+
+
+@contextmanager
+def keep_interrupts() -> Iterator[None]:
+    """Let no Ctrl-C get lost.
+
+    Python raises it wherever it happens to be, and drops it inside a callback of the garbage collector, such as JAX installs:
+    where it often is after a long compilation. It is raised again a moment later.
+    """
+    before = sys.unraisablehook
+
+    def again(dropped: Any) -> None:
+        if issubclass(dropped.exc_type, KeyboardInterrupt):
+            threading.Timer(0.05, _thread.interrupt_main).start()
+        else:
+            before(dropped)
+
+    sys.unraisablehook = again
+    try:
+        yield
+    finally:
+        sys.unraisablehook = before
 
 
 def _cores() -> int:

@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from .._errors import SimkitError
-from ._environment import set_devices, set_jax
+from ._environment import keep_interrupts, set_devices, set_jax
 
 EXAMPLES = """examples:
   simkit new study.toml                  write a commented study file to start from
@@ -39,7 +39,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     options = parser.parse_args(words)
     options.command_line = " ".join(["simkit", *words])
     try:
-        return options.handler(options)
+        with keep_interrupts():
+            return options.handler(options)
     except KeyboardInterrupt:
         print("\nInterrupted; nothing was finished that could be kept.", file=sys.stderr)
         return 130

@@ -73,6 +73,8 @@ def compute(
         found.problem = problem = study.problem()
     data = f"{problem.data_count} data in {len(problem.labels)} experiment(s), {len(problem.names)} unknowns"
     say(f"problem  {study.model}: {data}  ({found.seconds['compile the problem']:.1f} s)")
+    if "predict" in phases:
+        _check_times(study, problem)
     steps: dict[str, Callable[..., str]] = {"fit": _fit, "sample": _sample, "predict": _predict}
     for index, (phase, step) in enumerate(steps.items()):
         if phase in phases:
@@ -181,6 +183,14 @@ class _Clock:
 
     def __exit__(self, *error: Any) -> None:
         self.found.seconds[self.phase] = time.perf_counter() - self.begin
+
+
+def _check_times(study: Study, problem: Problem) -> None:
+    """Refuse times that cannot be predicted at, before the work that leads there."""
+    try:
+        problem.at(study.prediction_times)
+    except ArgumentError as error:
+        raise StudyError(f"`times` in [predict] of `{study.name}` cannot be predicted at. {error}") from error
 
 
 def _announce(study: Study, phase: str) -> str:

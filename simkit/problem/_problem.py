@@ -35,6 +35,12 @@ from ._table import Table, condition_table, stack, targets
 Heads = dict[str, tuple[Float[Array, "experiments times ..."], AbstractNoise]]
 """Output name -> the predicted location of every datum and the noise model there, its leaves of the same shape."""
 
+TRUNCATED = (
+    dist.LeftTruncatedDistribution,
+    dist.RightTruncatedDistribution,
+    dist.TwoSidedTruncatedDistribution,
+)
+
 FORWARD_LIMIT = 30
 """Up to this many free parameters forward mode costs less than reverse mode, and needs no memory of the steps."""
 
@@ -310,7 +316,7 @@ class Problem(eqx.Module):
         for name, log, (lower, upper), prior in zip(
             self.names, self.log, np.asarray(self.bounds), self.priors, strict=True
         ):
-            text = "flat" if prior is None else type(prior).__name__
+            text = _describe_prior(prior)
             lines.append(
                 f"  {name:<20} prior {text}, in ({lower:g}, {upper:g}), moves {'by its logarithm' if log else 'linearly'}"
             )
@@ -386,6 +392,14 @@ def outputs_by_name(outputs: Any) -> dict[str, Array]:
 
 def _traced(*values: Any) -> bool:
     return any(isinstance(value, Tracer) for value in values)
+
+
+def _describe_prior(prior: dist.Distribution | None) -> str:
+    if prior is None:
+        return "flat"
+    if isinstance(prior, TRUNCATED):
+        return f"{type(prior.base_dist).__name__}, cut off"
+    return type(prior).__name__
 
 
 def _describe_step(method: Method) -> str:

@@ -7,6 +7,7 @@ import shutil
 import signal
 import subprocess
 import sys
+import time
 
 import h5py
 import jax
@@ -16,6 +17,7 @@ import xarray
 
 import simkit
 from simkit.cli import _run, main
+from simkit.cli._environment import keep_interrupts
 from simkit.cli._reproduce import compare
 from simkit.io import load
 
@@ -192,6 +194,20 @@ def test_an_interrupt_keeps_what_is_finished(study, tmp_path, monkeypatch, capsy
     assert sorted(p.name for p in (tmp_path / "run").iterdir()) == ["result.h5"]
 
 
+def test_an_interrupt_that_python_drops_is_raised_again():
+    class Dropping:
+        def __del__(self):
+            raise KeyboardInterrupt
+
+    def work():
+        Dropping()
+        time.sleep(10)
+
+    with keep_interrupts(), pytest.raises(KeyboardInterrupt):
+        work()
+    assert sys.unraisablehook.__module__ != keep_interrupts.__module__
+
+
 def test_an_early_interrupt_leaves_old_results(copied, study, monkeypatch, capsys):
     before = (copied / "result.h5").read_bytes()
 
@@ -214,7 +230,7 @@ def test_an_early_interrupt_leaves_old_results(copied, study, monkeypatch, capsy
         ('"data.csv"', '"date.csv"', ["no data file", "Close matches: `data.csv`"]),
         ("scale = 0.1", "scale = 0", ["[noise.", "positive"]),
         ("step = 0.5", "step = 0", ["step", "positive"]),
-        ("from = 0, to = 8", "from = -3, to = 8", ["must not begin before the start"]),
+        ("from = 0, to = 8", "from = -3, to = 8", ["[predict]", "must not begin before the start"]),
         ("draws = 60", "draws = 0", ["[sample]", "at least 1"]),
         ("[fit]", "[fit", ["must be TOML"]),
     ],
@@ -224,8 +240,8 @@ def test_bad_studies_give_one_sentence(study, tmp_path, capsys, old, new, words)
     assert old in text
     (tmp_path / "bad.toml").write_text(text.replace(old, new))
     (tmp_path / "data.csv").write_text(DATA)
-    command = "fit" if "from" in old else "run"
-    assert simkit_main(command, tmp_path / "bad.toml", "--out", tmp_path / "out") == 2
+    assert simkit_main("run", tmp_path / "bad.toml", "--out", tmp_path / "out") == 2
+    assert not (tmp_path / "out").exists()
     message = capsys.readouterr().err
     assert message.startswith("simkit: ")
     assert message.count("\n") == 1

@@ -271,3 +271,12 @@ def test_a_stored_prior_is_the_prior_and_has_one_order_of_leaves(prior):
         again = jax.jit(lambda stored: stored.distribution().log_prob(0.7))(stored)
         np.testing.assert_allclose(again, prior.log_prob(0.7), rtol=1e-12)
         np.testing.assert_array_equal(stored.distribution().sample(jax.random.key(0)), prior.sample(jax.random.key(0)))
+
+
+def test_a_problem_prints_a_prior_that_is_cut_off_by_its_own_name():
+    system, y0, _, _ = simkit.odes.ExponentialDecay.example()
+    decay = Experiment("e", [0.0, 1.0], {"amount": [1.0, 0.5]})
+    free = {"rate": Free(dist.Normal(1.0, 1.0)), "y0.amount": Free(dist.HalfNormal(1.0))}
+    text = repr(Problem(system, decay, y0=y0, free=free, noise={"amount": Normal(1.0)}, step=0.5))
+    assert "prior Normal, cut off, in (0, inf)" in text
+    assert "prior HalfNormal, in (0, inf)" in text
