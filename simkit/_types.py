@@ -1,6 +1,5 @@
 """Types that public signatures share."""
 
-from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from jaxtyping import Array, Float
@@ -21,5 +20,3 @@ Inputs: TypeAlias = Any
 
 Outputs: TypeAlias = Any
 """A pytree of named quantities that can be measured."""
-
-Signal: TypeAlias = Callable[[Any], Any]
