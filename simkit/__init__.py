@@ -48,6 +48,7 @@ if TYPE_CHECKING:
     from .core import quantity as quantity
     from .engine import Adaptive as Adaptive
     from .engine import Fixed as Fixed
+    from .engine import ensemble as ensemble
     from .engine import simulate as simulate
     from .fitting import LBFGS as LBFGS
     from .fitting import FitResult as FitResult
@@ -113,6 +114,7 @@ _LAZY = {
     "quantity": "core",
     "Adaptive": "engine",
     "Fixed": "engine",
+    "ensemble": "engine",
     "simulate": "engine",
     "fitting": "fitting",
     "infer": "infer",

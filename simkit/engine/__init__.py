@@ -1,5 +1,6 @@
 """How simulations run."""
 
+from ._ensemble import ensemble as ensemble
 from ._grid import checkpointed_scan as checkpointed_scan
 from ._grid import fixed_grid as fixed_grid
 from ._integrate import Gradient as Gradient
