@@ -9,6 +9,7 @@ from ._errors import ResultFileError as ResultFileError
 from ._errors import SamplingError as SamplingError
 from ._errors import SimkitError as SimkitError
 from ._errors import SimulationError as SimulationError
+from ._errors import StoreError as StoreError
 from ._errors import StudyError as StudyError
 from ._errors import UnknownNameError as UnknownNameError
 
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
     from . import problem as problem
     from . import report as report
     from . import solvers as solvers
+    from . import sweeps as sweeps
     from . import testing as testing
     from . import viz as viz
     from ._types import Scalar as Scalar
@@ -47,7 +49,9 @@ if TYPE_CHECKING:
     from .core import enable_x64 as enable_x64
     from .core import quantity as quantity
     from .engine import Adaptive as Adaptive
+    from .engine import Compilations as Compilations
     from .engine import Fixed as Fixed
+    from .engine import count_compilations as count_compilations
     from .engine import ensemble as ensemble
     from .engine import simulate as simulate
     from .fitting import LBFGS as LBFGS
@@ -85,6 +89,8 @@ if TYPE_CHECKING:
     from .problem import Poisson as Poisson
     from .problem import Problem as Problem
     from .problem import StudentT as StudentT
+    from .sweeps import Sweep as Sweep
+    from .sweeps import sweep as sweep
 
 # Loaded on first use: a command line's help must not wait for JAX, nor a simulation for numpyro, optax, matplotlib and h5py.
 _LAZY = {
@@ -114,6 +120,8 @@ _LAZY = {
     "quantity": "core",
     "Adaptive": "engine",
     "Fixed": "engine",
+    "Compilations": "engine",
+    "count_compilations": "engine",
     "ensemble": "engine",
     "simulate": "engine",
     "fitting": "fitting",
@@ -122,6 +130,7 @@ _LAZY = {
     "odes": "odes",
     "problem": "problem",
     "solvers": "solvers",
+    "sweeps": "sweeps",
     "report": "report",
     "testing": "testing",
     "viz": "viz",
@@ -160,6 +169,8 @@ _LAZY = {
     "Poisson": "problem",
     "Problem": "problem",
     "StudentT": "problem",
+    "Sweep": "sweeps",
+    "sweep": "sweeps",
 }
 
 __version__ = "0.1.0"

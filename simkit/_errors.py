@@ -31,6 +31,10 @@ class ResultFileError(SimkitError, ValueError):
     """A result file that is cut short, not simkit's, or of a newer version."""
 
 
+class StoreError(SimkitError, RuntimeError):
+    """A sweep's folder that belongs to another sweep, is in use by another process, or cannot be written."""
+
+
 class SimulationError(SimkitError, ArithmeticError):
     """A simulation that failed; the message says where and what to change."""
 

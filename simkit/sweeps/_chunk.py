@@ -1,0 +1,127 @@
+"""Chunk files: the results of some members each, whole or not there at all."""
+
+import hashlib
+import json
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import h5py
+import numpy as np
+
+from .._errors import ResultFileError
+from ..io import write_text
+from ._image import hdf5_image
+
+PATTERN = re.compile(r"chunk-(\d{6,})-([0-9a-f]{16})\.h5")
+COUNTS = ("status", "steps", "rejected", "evaluations")
+"""What a chunk holds of every member beside its results."""
+
+
+class Chunk(NamedTuple):
+    """One chunk file that a store holds."""
+
+    number: int
+    path: Path
+    digest: str
+
+
+class Variable(NamedTuple):
+    """What the results of one name look like, for one member: `dims` names the axes."""
+
+    shape: tuple[int, ...]
+    dtype: np.dtype
+    dims: tuple[str, ...]
+    unit: str
+
+
+def write_chunk(
+    folder: Path, identity: str, number: int, first: int, results: Mapping[str, Any], variables: Mapping[str, Variable]
+) -> Chunk:
+    """Write a chunk file under the hash of its content, keyed with the sweep's identity.
+
+    The name alone then says which sweep a file belongs to and whether it is complete. It is built in memory, so that a full
+    disk is met by one plain write, and the same results give the same bytes.
+    """
+
+    def fill(file: h5py.File) -> None:
+        size = len(next(iter(results.values())))
+        file.attrs.update(format="simkit sweep chunk", sweep=identity, chunk=number, first=first, members=size)
+        for name, values in results.items():
+            dataset = file.create_dataset(name, data=np.asarray(values))
+            dataset.attrs["dims"] = json.dumps(variables[name].dims)
+            dataset.attrs["units"] = variables[name].unit
+
+    content = hdf5_image(fill)
+    digest = _digest(identity, content)
+    path = folder / f"chunk-{number:06d}-{digest}.h5"
+    write_text(path, content)
+    return Chunk(number, path, digest)
+
+
+def find_chunks(folder: Path) -> dict[int, list[Chunk]]:
+    """The chunk files of a folder by index, unchecked."""
+    found: dict[int, list[Chunk]] = {}
+    for path in sorted(folder.iterdir()):
+        if match := PATTERN.fullmatch(path.name):
+            found.setdefault(int(match[1]), []).append(Chunk(int(match[1]), path, match[2]))
+    return found
+
+
+def is_whole(chunk: Chunk, identity: str) -> bool:
+    """Whether a file holds what its name says: nothing cut short, no bit changed, and of this sweep."""
+    return _digest(identity, chunk.path.read_bytes()) == chunk.digest
+
+
+def variables_of(chunk: Chunk) -> dict[str, Variable]:
+    """What the results in a chunk file look like."""
+    with _reading(chunk) as file:
+        return {
+            name: Variable(
+                tuple(d.shape[1:]), d.dtype, tuple(json.loads(d.attrs["dims"])), str(d.attrs.get("units", "1"))
+            )
+            for name, d in file.items()
+        }
+
+
+def read_chunk(chunk: Chunk, names: Sequence[str], rows: Any = slice(None)) -> dict[str, np.ndarray]:
+    """Some of the results of some members of a chunk; `rows` is a slice or increasing numbers."""
+    with _reading(chunk) as file:
+        return {name: file[name][rows] for name in names}
+
+
+class _reading:
+    """A chunk file, open; whatever goes wrong while it is read becomes one sentence."""
+
+    def __init__(self, chunk: Chunk):
+        self.chunk = chunk
+
+    def __enter__(self) -> Any:
+        try:
+            self.file = h5py.File(self.chunk.path, "r")
+        except (OSError, RuntimeError) as error:
+            raise self._damaged(error) from error
+        return self.file
+
+    def __exit__(self, kind: Any, error: Any, trace: Any) -> None:
+        self.file.close()
+        if isinstance(error, OSError | RuntimeError | KeyError | ValueError):
+            raise self._damaged(error) from error
+
+    def _damaged(self, error: BaseException) -> ResultFileError:
+        first = str(error).splitlines()[0] if str(error) else type(error).__name__
+        return ResultFileError(
+            f"The chunk file `{self.chunk.path}` is gone, cut short or damaged ({first}). Call `sweep` again, as before: it does "
+            "such chunks anew."
+        )
+
+
+def _digest(identity: str, content: bytes) -> str:
+    return hashlib.blake2b(content, digest_size=8, key=bytes.fromhex(identity)).hexdigest()
+
+
+def spans(members: int, chunk: int) -> Iterator[tuple[int, int, int]]:
+    """Index, first member and number of members of every chunk."""
+    for index in range(-(-members // chunk)):
+        yield index, index * chunk, min(chunk, members - index * chunk)

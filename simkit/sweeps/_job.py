@@ -1,0 +1,254 @@
+"""One chunk of a sweep, computed and written by whichever process gets it."""
+
+import contextlib
+import dataclasses
+import functools
+import pickle
+import time
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from .._errors import ArgumentError
+from ..core import Setup, StaticSystem, Trajectory, field_metadata, named_leaves
+from ..engine import ensemble, integrate, resolve
+from ._chunk import COUNTS, Chunk, Variable, write_chunk
+from ._store import writing
+
+Measure = Callable[[Any, Trajectory], Any]
+
+
+@dataclasses.dataclass(frozen=True)
+class Job:
+    """What all chunks of a sweep share.
+
+    - `folder`, `identity`, `size`: the store, the sweep's SHA-256 and the number of members of a whole chunk.
+    - `setup`, `times`, `solver`, `step`, `key`, `measure`, `lanes`, `devices`: what `sweep` was given, completed.
+    - `x64`: whether float64 was enabled where the sweep was called.
+    """
+
+    folder: Path
+    identity: str
+    size: int
+    setup: Setup
+    times: Any
+    solver: Any
+    step: Any
+    key: Any
+    measure: Measure | None
+    lanes: int | None
+    devices: Any
+    x64: bool
+
+
+class Part(NamedTuple):
+    """One chunk to compute: its number, its first member, and the values of its members by path."""
+
+    number: int
+    first: int
+    values: dict[str, np.ndarray]
+
+    @property
+    def size(self) -> int:
+        return len(next(iter(self.values.values())))
+
+
+class Done(NamedTuple):
+    """One chunk that is written: which file, how its members ended, and how long it took."""
+
+    chunk: Chunk
+    status: np.ndarray
+    seconds: float
+
+
+def compute(job: Job | bytes, part: Part) -> Done:
+    """Compute a chunk and write its file.
+
+    A last chunk that is not full is filled up with its last member, so that one compiled program serves all.
+    """
+    begin = time.perf_counter()
+    job = _unpacked(job) if isinstance(job, bytes) else job
+    with _float_types(job.x64):
+        results, variables = run_members(_on_device(job), part)
+    with writing(job.folder):
+        chunk = write_chunk(job.folder, job.identity, part.number, part.first, results, variables)
+    return Done(chunk, results["status"], time.perf_counter() - begin)
+
+
+def run_members(job: Job, part: Part) -> tuple[dict[str, np.ndarray], dict[str, Variable]]:
+    """The results of the members of a part, and what they look like."""
+    fill = job.size - part.size
+    values = {path: jnp.asarray(np.concatenate([v, np.repeat(v[-1:], fill, 0)])) for path, v in part.values.items()}
+    keys = None
+    if job.key is not None:  # by the member's number: whatever the size of the chunks, a member has the same key
+        keys = _member_keys(job.key, jnp.arange(part.first, part.first + job.size))
+    trajectory = _trajectories(job, values, keys)
+    measure = default_measure(job.setup) if job.measure is None else job.measure
+    if measure is None:
+        named, dims, prefix = trajectory.ys, ("time",), "y0"
+    else:
+        named, dims, prefix = _measured(measure, job.setup, values, job.times, trajectory), (), ""
+    results = {name: np.asarray(getattr(trajectory, name))[: part.size] for name in COUNTS}
+    variables = {name: Variable((), results[name].dtype, (), "1") for name in COUNTS}
+    for name, array in _named(named, measure is None).items():
+        results[name] = np.asarray(array)[: part.size]
+        shape = results[name].shape[1:]
+        axes = (*dims, *(f"{name}_axis{i}" for i in range(len(shape) - len(dims))))
+        variables[name] = Variable(shape, results[name].dtype, axes, _unit(job.setup, prefix, name))
+    return results, variables
+
+
+def default_measure(setup: Setup) -> Measure | None:
+    """What is kept of a member where no measure is given: the states (None), or the outputs of a system without any."""
+    return _outputs if isinstance(setup.system, StaticSystem) else None
+
+
+def pack(job: Job) -> bytes:
+    """A job as bytes for another process, which opens them once for all its chunks.
+
+    **Raises:** an `ArgumentError` where something in it cannot travel.
+    """
+    job = dataclasses.replace(job, key=None if job.key is None else _KeyData.of(job.key))
+    try:
+        return _pickler()(jax.tree.map(_as_numpy, _fields(job)))
+    except (pickle.PicklingError, TypeError, AttributeError) as error:
+        raise ArgumentError(
+            f"The system, the inputs and `measure` must be able to travel to other processes, but: {error}. Define classes and "
+            "functions at the top of a module, not inside of functions, and give `devices` as a number."
+        ) from error
+
+
+def _pickler() -> Callable[[Any], bytes]:
+    """cloudpickle, which Dask brings, also takes what is defined in a notebook."""
+    try:
+        import cloudpickle
+    except ImportError:
+        return pickle.dumps
+    return cloudpickle.dumps
+
+
+@functools.lru_cache(maxsize=2)
+def _unpacked(content: bytes) -> Job:
+    return Job(**pickle.loads(content))
+
+
+def _fields(job: Job) -> dict[str, Any]:
+    return {field.name: getattr(job, field.name) for field in dataclasses.fields(job)}
+
+
+class _KeyData(NamedTuple):
+    """A random key as an array."""
+
+    kind: str
+    data: Any
+
+    @classmethod
+    def of(cls, key: Any) -> "_KeyData":
+        return cls(str(jax.random.key_impl(key)), np.asarray(jax.random.key_data(key)))
+
+
+def _as_numpy(leaf: Any) -> Any:
+    return np.asarray(leaf) if isinstance(leaf, jax.Array) else leaf
+
+
+def _on_device(job: Job) -> Job:
+    """The job with its arrays in the float types they had: made only here, where float64 is enabled as it was."""
+    key = job.key
+    if isinstance(key, _KeyData):
+        key = jax.random.wrap_key_data(jnp.asarray(key.data), impl=key.kind)
+    arrays = {name: jax.tree.map(_as_jax, getattr(job, name)) for name in ("setup", "solver", "step")}
+    return dataclasses.replace(job, key=key, **arrays)
+
+
+def _as_jax(leaf: Any) -> Any:
+    return jnp.asarray(leaf) if isinstance(leaf, np.ndarray | np.generic) else leaf
+
+
+def is_x64() -> bool:
+    """Whether float64 is enabled here."""
+    return jnp.result_type(float) == jnp.float64
+
+
+def _float_types(x64: bool) -> contextlib.AbstractContextManager[Any]:
+    return contextlib.nullcontext() if is_x64() == x64 else jax.enable_x64(x64)
+
+
+@jax.jit
+def _member_keys(key: Any, members: Any) -> Any:
+    return jax.vmap(lambda member: jax.random.fold_in(key, member))(members)
+
+
+def _trajectories(job: Job, values: Mapping[str, Any], keys: Any) -> Trajectory:
+    setup = job.setup
+    if isinstance(setup.system, StaticSystem):
+        return _static(setup, values, job.times)
+    return ensemble(
+        setup.system,
+        setup.y0,
+        job.times,
+        over=values,
+        lanes=job.lanes,
+        devices=job.devices,
+        solver=job.solver,
+        step=job.step,
+        inputs=setup.inputs,
+        key=keys,
+        gradient="forward",
+        on_failure="mark",
+    )
+
+
+@eqx.filter_jit
+def _static(setup: Setup, values: Mapping[str, Any], times: Any) -> Trajectory:
+    """No dynamics: the trajectories of static systems hold nothing but their predictors."""
+
+    def one(values: Mapping[str, Any]) -> Trajectory:
+        put = setup.put(values)
+        return integrate(put, jnp.asarray(times), resolve(put.system, put.y0, times))
+
+    return jax.vmap(one)(values)
+
+
+@eqx.filter_jit
+def _measured(measure: Measure, setup: Setup, values: Mapping[str, Any], times: Any, trajectory: Trajectory) -> Any:
+    """`measure` of every member."""
+
+    def one(values: Mapping[str, Any], ys: Any, counts: tuple[Any, ...]) -> Any:
+        member = Trajectory(jnp.asarray(times), ys, **dict(zip(COUNTS, counts, strict=True)), solver=trajectory.solver)
+        put = setup.put(values)
+        return _outputs(put, member) if measure is _outputs else measure(put.system, member)
+
+    return jax.vmap(one)(values, trajectory.ys, tuple(getattr(trajectory, name) for name in COUNTS))
+
+
+def _outputs(setup: Any, trajectory: Trajectory) -> Any:
+    """The outputs of a static system at every predictor."""
+    return jax.vmap(lambda x: setup.system.outputs(x, setup.y0, setup.inputs))(trajectory.times)
+
+
+def _named(tree: Any, states: bool) -> dict[str, Any]:
+    named = named_leaves(tree)
+    if states:
+        return {name or "y": leaf for name, leaf in named.items()}
+    wrong = [name for name in named if not name or name in COUNTS or "/" in name]
+    if wrong or not named:
+        raise ArgumentError(
+            'Argument `measure` must return named arrays, such as {"peak": ...}, under other names than '
+            f"{', '.join(COUNTS)} and without slashes, but it returned {sorted(wrong) or type(tree).__name__}."
+        )
+    return named
+
+
+def _unit(setup: Setup, prefix: str, name: str) -> str:
+    if not prefix:
+        return "1"
+    owner, _, last = name.rpartition(".")
+    node: Any = setup.y0
+    for word in filter(None, owner.split(".")):
+        node = getattr(node, word, None)
+    return field_metadata(node, last).unit

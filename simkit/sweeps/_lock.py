@@ -1,0 +1,168 @@
+"""One process at a time on one store."""
+
+import contextlib
+import json
+import os
+import secrets
+import socket
+import threading
+from collections.abc import Iterator
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from .._errors import StoreError
+
+NAME = "lock.json"
+BEAT = 5.0
+"""Seconds between two signs of life of a holder."""
+STALE = 60.0
+"""Seconds without a sign of life after which a lock is taken over."""
+
+
+class Lock:
+    """The lock of a store, held while `hold` runs.
+
+    The holder renews the file's date every few seconds. A lock is stale, and taken over, where its process has ended on this
+    machine, or where it has shown no sign of life for a minute. A holder that was taken for dead (a suspended laptop) finds
+    another's lock at its next `check` and stops; as chunk files are whole and the same whoever writes them, nothing is lost.
+    """
+
+    def __init__(self, folder: Path):
+        self.folder, self.path = folder, folder / NAME
+        self.token, self.lost = secrets.token_hex(8), False
+
+    @contextlib.contextmanager
+    def hold(self) -> Iterator["Lock"]:
+        """Take the lock; give it back at the end, whatever happens.
+
+        **Raises:** a `StoreError` that names the holder where another process has it.
+        """
+        self._take()
+        ended = threading.Event()
+        beat = threading.Thread(target=self._renew, args=(ended,), name="simkit sweep lock", daemon=True)
+        beat.start()
+        try:
+            yield self
+        finally:
+            ended.set()
+            beat.join()
+            if self._is_mine():
+                self.path.unlink(missing_ok=True)
+
+    def check(self) -> None:
+        """Raise a `StoreError` where another process has taken the lock over."""
+        if self.lost:
+            raise StoreError(
+                f"The store `{self.folder}` was taken over by {_holder(_read(self.path))}: this process had shown no sign of "
+                f"life for {STALE:.0f} seconds. What it finished is kept."
+            )
+
+    def _take(self) -> None:
+        text = json.dumps(
+            {
+                "pid": os.getpid(),
+                "machine": _machine(),
+                "host": socket.gethostname(),
+                "since": _now(),
+                "token": self.token,
+            }
+        )
+        for _ in range(100):
+            try:
+                handle = os.open(self.path, os.O_CREAT | os.O_EXCL | os.O_WRONLY)
+            except FileExistsError:
+                self._clear_stale()
+                continue
+            try:
+                with os.fdopen(handle, "w") as file:
+                    file.write(text)
+            except OSError:  # a full disk
+                self.path.unlink(missing_ok=True)
+                raise
+            return
+        raise StoreError(f"The lock of the store `{self.folder}` could not be taken: others keep taking it first.")
+
+    def _clear_stale(self) -> None:
+        """Remove a lock that nobody holds any more, or say who holds it."""
+        held = _read(self.path)
+        gone = held.get("machine") == _machine() and not _is_alive(held.get("pid"))
+        if not gone and self._age() < STALE:
+            raise StoreError(
+                f"The store `{self.folder}` is in use by {_holder(held)}. Wait until that has ended, or choose another store."
+            )
+        # Renamed first, and looked at again: another process may have put its own new lock there in the meantime.
+        aside = self.folder / f".{NAME}.{self.token}.part"
+        with contextlib.suppress(FileNotFoundError):
+            os.rename(self.path, aside)
+            if _read(aside).get("token") != held.get("token"):
+                os.rename(aside, self.path)
+            aside.unlink(missing_ok=True)
+
+    def _age(self) -> float:
+        """Seconds since the last sign of life, by the clock of the file system: those of two machines may differ."""
+        now = self.folder / f".now.{self.token}.part"
+        now.touch()
+        try:
+            return now.stat().st_mtime - self.path.stat().st_mtime
+        except FileNotFoundError:  # given back just now
+            return STALE
+        finally:
+            now.unlink()
+
+    def _renew(self, ended: threading.Event) -> None:
+        while not ended.wait(BEAT):
+            if not self._is_mine():
+                self.lost = True
+                return
+            with contextlib.suppress(OSError):
+                os.utime(self.path)
+
+    def _is_mine(self) -> bool:
+        return _read(self.path).get("token", self.token) == self.token  # what cannot be read is no other's
+
+
+def _read(path: Path) -> dict[str, Any]:
+    try:
+        found = json.loads(path.read_text())
+    except (OSError, ValueError):
+        return {}
+    return found if isinstance(found, dict) else {}
+
+
+def _holder(held: dict[str, Any]) -> str:
+    return f"process {held.get('pid', '?')} on {held.get('host', '?')}, since {held.get('since', '?')}"
+
+
+def _machine() -> str:
+    """Where process numbers mean the same: a host, and inside it a container."""
+    try:
+        space = os.readlink("/proc/self/ns/pid")
+    except OSError:
+        space = ""
+    return f"{socket.gethostname()} {space}"
+
+
+def _is_alive(pid: Any) -> bool:
+    if not isinstance(pid, int):
+        return False
+    if os.name == "nt":  # a signal to a process would end it there: wait for the date instead
+        return True
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    except PermissionError:
+        return True
+    return not _is_zombie(pid)
+
+
+def _is_zombie(pid: int) -> bool:
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] == "Z"
+    except (OSError, IndexError):
+        return False
+
+
+def _now() -> str:
+    return datetime.now(UTC).isoformat(timespec="seconds")

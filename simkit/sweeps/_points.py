@@ -1,0 +1,138 @@
+"""Where to look: the values of the members, as the dictionaries that `over` takes."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+from jaxtyping import Float
+
+from .._errors import ArgumentError
+
+Range = Any
+"""`(low, high)` or `(low, high, "log")`."""
+
+
+def grid(axes: Mapping[str, Any]) -> dict[str, Float[np.ndarray, " members"]]:
+    """All combinations of values; the last path varies fastest.
+
+    **Arguments:**
+
+    - `axes`: path -> its values, numbers.
+
+    **Returns:** path -> values, shape `(members,)`, where `members` is the product of the numbers of values.
+
+    ```python
+    import simkit
+    points = simkit.sweeps.grid({"growth": [0.5, 1.0], "death": [0.8, 0.9, 1.0]})  # 6 members
+    ```
+    """
+    if not axes:
+        raise ArgumentError("Argument `axes` must name at least one path, but it is empty.")
+    values = {path: np.asarray(value, float) for path, value in axes.items()}
+    for path, value in values.items():
+        if value.ndim != 1 or not value.size:
+            raise ArgumentError(f"The values of `{path}` must be a list of numbers, but their shape is {value.shape}.")
+    found = np.meshgrid(*values.values(), indexing="ij")
+    return {path: array.ravel() for path, array in zip(values, found, strict=True)}
+
+
+def random_points(ranges: Mapping[str, Range], count: int, *, seed: int) -> dict[str, Float[np.ndarray, " members"]]:
+    """Independent points, uniform over the ranges, or over their logarithms.
+
+    **Arguments:**
+
+    - `ranges`: path -> `(low, high)` or `(low, high, "log")`.
+    - `count`: how many points.
+    - `seed`: a whole number, from which they follow.
+    """
+    _check(count, seed)
+    return from_unit(ranges, np.random.default_rng(seed).random((count, len(ranges))))
+
+
+def latin_hypercube(ranges: Mapping[str, Range], count: int, *, seed: int) -> dict[str, Float[np.ndarray, " members"]]:
+    """Points of which each range, cut into `count` equal parts, holds one in every part (McKay, Beckman, Conover 1979).
+
+    For the same number of points, means scatter less than with `random_points`; the arguments are the same. A good first choice.
+    Source: doi:10.1080/00401706.1979.10489755.
+    """
+    from scipy.stats import qmc
+
+    _check(count, seed)
+    return from_unit(ranges, qmc.LatinHypercube(len(ranges), rng=np.random.default_rng(seed)).random(count))
+
+
+def sobol_points(ranges: Mapping[str, Range], count: int, *, seed: int) -> dict[str, Float[np.ndarray, " members"]]:
+    """The scrambled Sobol sequence: points that fill all ranges evenly together (Owen 1998).
+
+    Means converge nearly as 1 / count, against 1 / sqrt(count) for random points. `count` must be a power of two; the other
+    arguments are as in `random_points`. Source: doi:10.1006/jcom.1998.0487.
+    """
+    from scipy.stats import qmc
+
+    _check(count, seed)
+    check_power_of_two("count", count)
+    sampler = qmc.Sobol(len(ranges), scramble=True, rng=np.random.default_rng(seed))
+    return from_unit(ranges, sampler.random_base2(count.bit_length() - 1))
+
+
+def from_unit(ranges: Mapping[str, Range], unit: np.ndarray) -> dict[str, np.ndarray]:
+    """Points of the unit cube, a column a path, moved into the ranges."""
+    found = {}
+    for (path, given), u in zip(check_ranges(ranges).items(), unit.T, strict=True):
+        low, high, log = given
+        # A straight line between logarithms can end a rounding error outside.
+        inner = np.exp(np.log(low) + u * (np.log(high) - np.log(low))) if log else low + u * (high - low)
+        found[path] = np.clip(inner, low, high)
+    return found
+
+
+def to_unit(ranges: Mapping[str, Range], values: Mapping[str, np.ndarray]) -> np.ndarray:
+    """The inverse of `from_unit`."""
+    columns = []
+    for path, (low, high, log) in check_ranges(ranges).items():
+        value = np.asarray(values[path], float)
+        columns.append(np.log(value / low) / np.log(high / low) if log else (value - low) / (high - low))
+    return np.stack(columns, axis=1)
+
+
+def check_ranges(ranges: Mapping[str, Range]) -> dict[str, tuple[float, float, bool]]:
+    """Ranges as low, high and whether they are logarithmic.
+
+    **Raises:** an `ArgumentError` that names the path.
+    """
+    if not isinstance(ranges, Mapping) or not ranges:
+        raise ArgumentError(f"Argument `ranges` must be a dictionary of path -> (low, high), but it is {ranges!r}.")
+    return {path: _range(path, given) for path, given in ranges.items()}
+
+
+def check_power_of_two(name: str, count: Any) -> None:
+    """Refuse a number of points at which a Sobol sequence is out of balance."""
+    if not isinstance(count, int) or count < 1 or count & (count - 1):
+        near = 2 ** max(int(count) - 1, 1).bit_length() if isinstance(count, int) else 1024
+        raise ArgumentError(f"Argument `{name}` must be a power of two, such as {near}, but it is {count!r}.")
+
+
+def _range(path: str, given: Range) -> tuple[float, float, bool]:
+    what = f'The range of `{path}` must be (low, high) or (low, high, "log")'
+    if (
+        not isinstance(given, Sequence)
+        or len(given) not in (2, 3)
+        or (len(given) == 3 and given[2] not in ("log", "linear"))
+    ):
+        raise ArgumentError(f"{what}, but it is {given!r}.")
+    try:
+        low, high = map(float, given[:2])
+    except (TypeError, ValueError) as error:
+        raise ArgumentError(f"{what}, but it is {given!r}.") from error
+    log = list(given[2:]) == ["log"]
+    if not (np.isfinite([low, high]).all() and low < high):
+        raise ArgumentError(f"{what} with low below high, both finite, but it is {given!r}.")
+    if log and low <= 0:
+        raise ArgumentError(f"The range of `{path}` is logarithmic, so it must be positive, but it begins at {low:g}.")
+    return low, high, log
+
+
+def _check(count: Any, seed: Any) -> None:
+    for name, value, least in (("count", count, 1), ("seed", seed, 0)):
+        if not isinstance(value, int | np.integer) or isinstance(value, bool) or value < least:
+            raise ArgumentError(f"Argument `{name}` must be a whole number of at least {least}, but it is {value!r}.")

@@ -1,0 +1,62 @@
+"""How far a sweep is, how fast it goes and how long it still takes."""
+
+import sys
+import time
+from collections.abc import Callable
+
+EVERY = 10.0
+"""Seconds between two lines where the output is no terminal."""
+
+
+class Progress:
+    """Counts members and says so in lines such as `6144 of 40000 members, 12000 a second, 0:03 left, 2 failed`."""
+
+    def __init__(self, members: int, kept: int, say: bool | Callable[[str], None] | None):
+        self.members, self.kept, self.say = members, kept, say
+        self.computed = self.failed = 0
+        self.begin, self.last = time.perf_counter(), float("-inf")
+
+    def add(self, members: int, failed: int) -> None:
+        """Some more members are finished."""
+        self.computed += members
+        self.failed += failed
+        self._print()
+
+    @property
+    def rate(self) -> float:
+        """Members a second, in this call."""
+        return self.computed / max(time.perf_counter() - self.begin, 1e-9)
+
+    def line(self) -> str:
+        """The state in a line."""
+        finished = self.kept + self.computed
+        text = f"{finished} of {self.members} members"
+        if self.computed:
+            left = (self.members - finished) / self.rate
+            text += f", {self.rate:.3g} a second, {clock(left)} left"
+        return text + (f", {self.failed} failed" if self.failed else "")
+
+    def close(self) -> None:
+        """End the line on a terminal."""
+        if self.say is True and self.computed:
+            print(file=sys.stderr, flush=True)
+
+    def _print(self) -> None:
+        if self.say is True:
+            terminal, now = sys.stderr.isatty(), time.perf_counter()
+            complete = self.kept + self.computed == self.members
+            if terminal or complete or now - self.last > EVERY:
+                self.last = now
+                print(
+                    f"\r{self.line()}\x1b[K" if terminal else self.line(), end="" if terminal else "\n", file=sys.stderr
+                )
+                sys.stderr.flush()
+        elif callable(self.say):
+            self.say(self.line())
+
+
+def clock(seconds: float) -> str:
+    """Seconds as 0:07, 12:30 or 3:05:00."""
+    whole = round(seconds)
+    hours, minutes, rest = whole // 3600, whole // 60 % 60, whole % 60
+    return f"{hours}:{minutes:02d}:{rest:02d}" if hours else f"{minutes}:{rest:02d}"

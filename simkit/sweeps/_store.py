@@ -1,0 +1,207 @@
+"""The folder of a sweep: what defines it, its chunk files, and what was set aside."""
+
+import contextlib
+import dataclasses
+import errno
+import json
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import h5py
+import numpy as np
+
+from .._errors import ResultFileError, StoreError
+from ..io import provenance, write_text
+from ._chunk import Chunk, find_chunks, is_whole
+from ._definition import differences, fingerprint
+from ._image import hdf5_image
+
+FORMAT, VERSION = "simkit sweep", 1
+MANIFEST, POINTS = "manifest.json", "points.h5"
+FULL = {errno.ENOSPC, errno.EFBIG, errno.EDQUOT} if hasattr(errno, "EDQUOT") else {errno.ENOSPC, errno.EFBIG}
+
+
+@dataclasses.dataclass(frozen=True)
+class Store:
+    """A store that exists: its folder and its manifest.
+
+    - `identity`: SHA-256 of the definition.
+    - `members`, `chunk`: how many members the sweep has, and how many a chunk file holds.
+    """
+
+    folder: Path
+    identity: str
+    definition: Mapping[str, str]
+    members: int
+    chunk: int
+    made: Mapping[str, Any]
+
+    @property
+    def chunks(self) -> int:
+        return -(-self.members // self.chunk)
+
+    def points(self) -> tuple[np.ndarray, dict[str, np.ndarray], dict[str, str]]:
+        """The times, and the values and units of the members by path."""
+        path = self.folder / POINTS
+        try:
+            with h5py.File(path, "r") as file:
+                held: Any = file["over"]
+                values = {str(d.attrs["path"]): d[()] for d in held.values()}
+                units = {str(d.attrs["path"]): str(d.attrs["units"]) for d in held.values()}
+                return np.asarray(file["times"]), values, units
+        except (OSError, RuntimeError, KeyError) as error:
+            raise ResultFileError(
+                f"The file `{path}` is gone, cut short or damaged. Call `sweep` again, as before: it writes it anew."
+            ) from error
+
+    def whole_chunks(self) -> dict[int, Chunk]:
+        """The chunks that are complete and belong here, every byte checked; all other chunk files are removed."""
+        found: dict[int, Chunk] = {}
+        for index, chunks in find_chunks(self.folder).items():
+            for chunk in chunks:
+                if index < self.chunks and index not in found and is_whole(chunk, self.identity):
+                    found[index] = chunk
+                else:
+                    chunk.path.unlink()
+        return found
+
+    def named_chunks(self) -> dict[int, Chunk]:
+        """The chunks by the names of their files alone."""
+        return {index: chunks[0] for index, chunks in find_chunks(self.folder).items() if index < self.chunks}
+
+    def set_aside(self) -> list[dict[str, Any]]:
+        """What is known of the chunks that were set aside, by index."""
+        return [json.loads(path.read_text()) for path in sorted(self.folder.glob("set-aside-*.json"))]
+
+    def note_set_aside(self, index: int, note: Mapping[str, Any]) -> None:
+        write_text(self._note(index), json.dumps(note, indent=1))
+
+    def forget_set_aside(self, index: int) -> None:
+        self._note(index).unlink(missing_ok=True)
+
+    def clean(self) -> None:
+        """Remove what processes that were killed have left half written."""
+        for path in self.folder.glob(".*.part"):
+            path.unlink(missing_ok=True)
+
+    def _note(self, index: int) -> Path:
+        return self.folder / f"set-aside-{index:06d}.json"
+
+
+def prepare_store(
+    folder: Path,
+    definition: Mapping[str, str],
+    *,
+    chunk: int,
+    times: np.ndarray,
+    values: Mapping[str, np.ndarray],
+    units: Mapping[str, str],
+) -> Store:
+    """The store of a sweep: the one that is there, if it is of this sweep, or a new one.
+
+    **Raises:** a `StoreError` where the folder holds another sweep, or something else.
+    """
+    members = len(next(iter(values.values())))
+    _check_empty(folder)
+    # Without a finished chunk there is nothing to lose: a call with a slip in it does not keep the folder for itself.
+    known = (folder / MANIFEST).exists() and bool(find_chunks(folder))
+    if known:
+        store = open_store(folder)
+        _check_same(store, definition)
+    else:
+        made = dataclasses.asdict(provenance())
+        store = Store(folder, fingerprint(definition), dict(definition), members, chunk, made)
+    if not _has_points(store, times, values):
+        write_text(folder / POINTS, _points_file(times, values, units))
+    if not known:
+        held = dataclasses.asdict(store)
+        del held["folder"]
+        write_text(folder / MANIFEST, json.dumps({"format": FORMAT, "format_version": VERSION, **held}, indent=1))
+    return store
+
+
+def open_store(folder: Path) -> Store:
+    """The store in a folder.
+
+    **Raises:** a `ResultFileError` where there is none, where the manifest is damaged or of a newer format.
+    """
+    path = folder / MANIFEST
+    try:
+        held = json.loads(path.read_text())
+    except FileNotFoundError as error:
+        raise ResultFileError(f"`{folder}` must be the store of a sweep, but there is no file `{path}`.") from error
+    except (OSError, ValueError) as error:
+        raise ResultFileError(
+            f"The file `{path}` is damaged ({error}). It can be written anew: remove it and call `sweep` again, as before; "
+            "chunks that are finished are kept."
+        ) from error
+    if not isinstance(held, dict) or held.get("format") != FORMAT:
+        raise ResultFileError(f"`{path}` must be the manifest of a sweep, but it is something else.")
+    if held["format_version"] > VERSION:
+        raise ResultFileError(
+            f"`{path}` has the format version {held['format_version']}, but this simkit reads versions up to {VERSION}. Install "
+            "a newer simkit."
+        )
+    return Store(folder, *(held[field.name] for field in dataclasses.fields(Store)[1:]))
+
+
+@contextlib.contextmanager
+def writing(folder: Path) -> Iterator[None]:
+    """Turn what the file system complains about while a store is written into one sentence."""
+    try:
+        yield
+    except OSError as error:
+        what = f"The store `{folder}` could not be written: {error.strerror or error}."
+        if error.errno in FULL:
+            what = f"There is no space left for the store `{folder}` ({error.strerror})."
+        raise StoreError(
+            f"{what} No half-written file is left, and chunks that are finished are kept: make room or access and call `sweep` "
+            "again, as before, to go on."
+        ) from error
+
+
+def _check_same(store: Store, definition: Mapping[str, str]) -> None:
+    if store.identity == fingerprint(definition):
+        return
+    found = differences(store.definition, definition)
+    more = f"; and {len(found) - 5} more" if len(found) > 5 else ""
+    raise StoreError(
+        f"The store `{store.folder}` belongs to another sweep: {'; '.join(found[:5])}{more}. Choose another store, or remove "
+        "this one."
+    )
+
+
+def _check_empty(folder: Path) -> None:
+    """Refuse a folder with files that no sweep wrote; chunk files may wait for a manifest that was lost."""
+    if folder.exists() and not folder.is_dir():
+        raise StoreError(f"The store `{folder}` must be a folder, but it is a file.")
+    ours = (MANIFEST, POINTS, "chunk-*.h5", "set-aside-*.json", "lock.json", "view.h5", ".*.part", "study.toml")
+    known = {path.name for pattern in ours for path in folder.glob(pattern)}
+    foreign = sorted(path.name for path in folder.iterdir() if path.name not in known) if folder.exists() else []
+    if foreign:
+        raise StoreError(
+            f"The store `{folder}` must be a new or an empty folder, or hold a sweep, but it holds other files, such as "
+            f"`{foreign[0]}`. Choose another folder."
+        )
+
+
+def _has_points(store: Store, times: np.ndarray, values: Mapping[str, np.ndarray]) -> bool:
+    try:
+        held, there, _ = store.points()
+    except ResultFileError:
+        return False
+    same = held.dtype == times.dtype and np.array_equal(held, times) and list(there) == list(values)
+    return same and all(np.array_equal(there[path], value, equal_nan=True) for path, value in values.items())
+
+
+def _points_file(times: np.ndarray, values: Mapping[str, np.ndarray], units: Mapping[str, str]) -> bytes:
+    def fill(file: h5py.File) -> None:
+        file.attrs.update(format="simkit sweep points")
+        file.create_dataset("times", data=times)
+        group = file.create_group("over", track_order=True)
+        for place, (path, value) in enumerate(values.items()):
+            dataset = group.create_dataset(f"{place:04d}", data=value)
+            dataset.attrs.update(path=path, units=units.get(path, "1"))
+
+    return hdf5_image(fill)

@@ -1,0 +1,239 @@
+"""sweep: an ensemble larger than memory and longer than a night."""
+
+import contextlib
+import traceback
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from .._errors import ArgumentError, SimulationError
+from .._types import Inputs, State
+from ..core import Setup, StaticSystem, System, as_float_array, as_signals, check_roots
+from ..engine import Adaptive, Fixed, resolve
+from ..solvers import Stepper
+from ._chunk import Chunk, spans, variables_of
+from ._definition import describe
+from ._execute import Source, drive
+from ._job import Done, Job, Measure, Part, compute, is_x64, pack
+from ._lock import Lock
+from ._progress import Progress
+from ._result import Sweep
+from ._store import Store, prepare_store, writing
+from ._view import write_view
+
+
+def sweep(
+    system: System,
+    y0: State,
+    times: Any,
+    *,
+    over: Mapping[str, Any],
+    store: str | Path,
+    chunk: int = 1024,
+    executor: Any = None,
+    measure: Measure | None = None,
+    solver: Stepper | None = None,
+    step: float | Adaptive | Fixed | None = None,
+    inputs: Inputs = None,
+    key: Any = None,
+    lanes: int | None = None,
+    devices: Any = None,
+    retries: int = 3,
+    progress: bool | Callable[[str], None] | None = None,
+) -> Sweep:
+    """Simulate many members that differ in the quantities named by `over`, chunk by chunk, into a folder.
+
+    Every chunk is an `ensemble` of some members, written to a file of its own that is whole or not there at all. A sweep that was
+    interrupted, killed, or met a full disk is called again as before and goes on with what is missing; the numbers do not depend on
+    that, nor on the executor. Members that fail are marked and listed; chunks that raise or kill their worker are tried again,
+    then set aside and listed.
+
+    **Arguments:**
+
+    - `system`, `y0`, `times`, `solver`, `step`, `inputs`: as in `simulate`.
+    - `over`: path -> the values of the members, shape `(members,)` or `(members, *shape)` of what the path names. All have one
+        length. `simkit.sweeps` makes such dictionaries: `grid`, `random_points`, `latin_hypercube`, `sobol_points`.
+    - `store`: the folder, new or with this very sweep in it. Workers on other machines must see it under the same name.
+    - `chunk`: how many members a file holds: what is lost at worst per worker. 256 to 4096 are good values for small systems; the
+        states of one chunk at all `times` must fit into memory twice.
+    - `executor`: who computes: None for this process; a `concurrent.futures.Executor`; a client of Dask; or a function without
+        arguments that makes an executor, which is then called again when a worker dies and takes the pool with it.
+    - `measure`: `measure(system, trajectory)` makes named arrays of one member's trajectory, such as `{"peak": ...}`, which are
+        stored in place of the states. Defined at the top of a module.
+    - `key`: a random key, for stochastic systems. Member i gets `fold_in(key, i)`, whatever the chunks.
+    - `lanes`, `devices`: as in `ensemble`.
+    - `retries`: how often a chunk that fails is tried again before it is set aside.
+    - `progress`: True to print members, rate and time left; or a function that is given each line.
+
+    **Returns:** a `Sweep`, which reads from the folder what it is asked for.
+
+    **Raises:** a `StoreError` where the folder holds another sweep (it says what differs), is in use by another process, or
+    cannot be written; an `ArgumentError` or an `UnknownNameError` for arguments that cannot work; a `SimulationError` where no
+    chunk at all could be computed.
+
+    ```python
+    import simkit
+    system, y0, times, _ = simkit.odes.LotkaVolterra.example()
+    points = simkit.sweeps.latin_hypercube({"growth": (0.3, 1.0), "y0.hare": (5.0, 50.0, "log")}, 64, seed=1)
+    found = simkit.sweep(system, y0, times, over=points, store="lynx_sweep", chunk=32)
+    print(found)
+    peaks = found["hare"][:].max(axis=1)
+    ```
+    """
+    check_roots(system)
+    setup = Setup(system, jax.tree.map(as_float_array, y0), as_signals(inputs))
+    values = check_over(setup, over)
+    members = len(next(iter(values.values())))
+    _check_counts(chunk, retries)
+    times = _times(setup, times)
+    method = resolve(system, setup.y0, times, solver=solver, step=step, inputs=setup.inputs)
+    size = min(chunk, members)
+    parts = {
+        **vars(setup.put({path: value[0] for path, value in values.items()})),
+        "times": times,
+        "solver": method.solver,
+        "step": method.step,
+        "key": key,
+        "measure": measure,
+        "chunk": size,
+        **{f"over {path}": value for path, value in values.items()},
+    }
+    folder = Path(store).absolute()
+    with contextlib.ExitStack() as stack:
+        with writing(folder):
+            folder.mkdir(parents=True, exist_ok=True)
+            lock = stack.enter_context(Lock(folder).hold())
+            units = {path: setup.metadata(path).unit for path in values}
+            held = prepare_store(folder, describe(parts), chunk=size, times=times, values=values, units=units)
+            held.clean()
+            chunks = held.whole_chunks()
+        x64 = is_x64()
+        solved = method.solver, method.step
+        job = Job(folder, held.identity, size, setup, times, *solved, key, measure, lanes, devices, x64)
+        rate = _run(held, chunks, job, values, executor, retries, progress, lock)
+    return Sweep(held, chunks, structure=jax.tree.structure(setup.y0), rate=rate)
+
+
+def check_over(setup: Setup, over: Any) -> dict[str, np.ndarray]:
+    """The values of the members as arrays, in the float types of what they replace.
+
+    **Raises:** an `UnknownNameError` for a path that names nothing, an `ArgumentError` for values that do not fit.
+    """
+    if not isinstance(over, Mapping) or not over:
+        raise ArgumentError(
+            f"Argument `over` must be a dictionary of path -> values with at least one path, but it is {over!r}."
+        )
+    found = {}
+    for path, value in over.items():
+        leaf = setup.get(path)
+        try:
+            array = np.asarray(value, leaf.dtype)
+        except (TypeError, ValueError) as error:
+            raise ArgumentError(f"The values of `{path}` in `over` must be numbers, but: {error}.") from error
+        if array.ndim != leaf.ndim + 1 or array.shape[1:] != leaf.shape or not len(array):
+            shape = ", ".join(["members", *map(str, leaf.shape)])
+            raise ArgumentError(
+                f"The values of `{path}` in `over` must have the shape ({shape}), but it is {array.shape}."
+            )
+        found[path] = array
+    sizes = {path: len(array) for path, array in found.items()}
+    if len(set(sizes.values())) != 1:
+        told = ", ".join(f"`{path}` {size}" for path, size in sizes.items())
+        raise ArgumentError(
+            f"All values of `over` must have one number of members, but they have: {told}. `simkit.sweeps.grid` makes all "
+            "combinations."
+        )
+    return found
+
+
+def _run(
+    store: Store,
+    chunks: dict[int, Chunk],
+    job: Job,
+    values: Mapping[str, np.ndarray],
+    executor: Any,
+    retries: int,
+    progress: Any,
+    lock: Lock,
+) -> float | None:
+    """Compute the chunks that are missing, and write the view; the rate in members a second."""
+    layout = {index: (first, size) for index, first, size in spans(store.members, store.chunk)}
+    missing = [index for index in layout if index not in chunks]
+    counter = Progress(store.members, sum(layout[index][1] for index in chunks), progress)
+
+    def part(index: int) -> Part:
+        lock.check()
+        first, size = layout[index]
+        return Part(index, first, {path: value[first : first + size] for path, value in values.items()})
+
+    def finished(done: Done) -> None:
+        chunks[done.chunk.number] = done.chunk
+        store.forget_set_aside(done.chunk.number)
+        counter.add(done.status.size, int((done.status != 0).sum()))
+
+    if missing:
+        source = Source(executor)
+        try:
+            sent = job if source.is_here else pack(job)
+            lost = drive(source, missing, lambda i: (compute, (sent, part(i))), retries=retries, finished=finished)
+            last = None
+            for index, tries, last in lost:
+                with writing(store.folder):
+                    store.note_set_aside(index, _note(part(index), tries, last))
+            if not chunks:
+                raise SimulationError(
+                    f"No chunk could be computed; the last one failed with {type(last).__name__}: {_first_line(last)}"
+                ) from last
+        finally:
+            source.close()
+            counter.close()
+            with contextlib.suppress(OSError):  # what ended the sweep is told, not that its view is missing as well
+                _view(store, chunks)
+    else:
+        with writing(store.folder):
+            _view(store, chunks)
+    return counter.rate if counter.computed else None
+
+
+def _view(store: Store, chunks: Mapping[int, Chunk]) -> None:
+    if chunks:
+        write_view(store, chunks, variables_of(next(iter(chunks.values()))))
+
+
+def _note(part: Part, tries: int, error: BaseException) -> dict[str, Any]:
+    """What is kept of a chunk that is set aside."""
+    return {
+        "chunk": part.number,
+        "first": part.first,
+        "members": part.size,
+        "tries": tries,
+        "error": f"{type(error).__name__}: {_first_line(error)}",
+        "values": {path: [float(value.min()), float(value.max())] for path, value in part.values.items()},
+        "first_values": {path: value[0].tolist() for path, value in part.values.items()},
+        "traceback": "".join(traceback.format_exception(error)),
+    }
+
+
+def _first_line(error: BaseException | None) -> str:
+    return (str(error).splitlines() or [""])[0]
+
+
+def _times(setup: Setup, times: Any) -> np.ndarray:
+    """The times in the float type of the state."""
+    floats = jnp.result_type(float)
+    if not isinstance(setup.system, StaticSystem) and (leaves := jax.tree.leaves(setup.y0)):
+        floats = jnp.result_type(*leaves)
+    try:
+        return np.asarray(times, floats)
+    except (TypeError, ValueError) as error:
+        raise ArgumentError(f"Argument `times` must be numbers, but it is {times!r}.") from error
+
+
+def _check_counts(chunk: Any, retries: Any) -> None:
+    for name, value, least in (("chunk", chunk, 1), ("retries", retries, 0)):
+        if not isinstance(value, int) or isinstance(value, bool) or value < least:
+            raise ArgumentError(f"Argument `{name}` must be a whole number of at least {least}, but it is {value!r}.")

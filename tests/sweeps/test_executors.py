@@ -1,0 +1,124 @@
+"""Executors: the same files from all of them, chunks that fail, and workers that die."""
+
+import functools
+import multiprocessing
+import os
+import signal
+import threading
+from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
+
+import dask
+import pytest
+import sweep_models
+from dask.distributed import Client, LocalCluster
+from sweep_models import COUNT, setup
+
+import simkit
+from simkit import ArgumentError, StoreError
+
+SPAWN = multiprocessing.get_context("spawn")
+FACTORY = functools.partial(ProcessPoolExecutor, 2, mp_context=SPAWN)
+
+
+def chunk_names(found):
+    return sorted(path.name for path in found.store.glob("chunk-*"))
+
+
+@pytest.fixture(scope="module")
+def whole(tmp_path_factory):
+    """The chunk files of this process."""
+    folder = tmp_path_factory.mktemp("executors") / "whole"
+    return chunk_names(simkit.sweep(**setup(store=folder, measure=sweep_models.final)))
+
+
+@pytest.fixture(scope="module")
+def client():
+    """Two workers of Dask; a chunk whose worker dies is given to one more."""
+    with (
+        dask.config.set({"distributed.scheduler.allowed-failures": 1}),
+        LocalCluster(2, threads_per_worker=1, dashboard_address=None, silence_logs=50) as cluster,
+        Client(cluster) as client,
+    ):
+        yield client
+
+
+def test_threads(tmp_path, whole):
+    with ThreadPoolExecutor(2) as executor:
+        found = simkit.sweep(**setup(store=tmp_path / "s", measure=sweep_models.final, executor=executor))
+    assert chunk_names(found) == whole
+
+
+def test_a_chunk_that_raises_is_tried_again_and_set_aside(tmp_path):
+    arguments = setup(store=tmp_path / "s", measure=sweep_models.raising)
+    found = simkit.sweep(**arguments, retries=2)
+    assert found.finished == COUNT - 2
+    (note,) = found.set_aside
+    assert (note["chunk"], note["first"], note["members"], note["tries"]) == (5, 20, 2, 3)
+    assert note["values"] == {"rate": [pytest.approx(0.957, abs=1e-3), 1.0]}
+    assert "rates above 0.99 are not for me" in note["traceback"]
+    text = repr(found)
+    assert "20 of 22" in text
+    assert "chunk 5, members 20 to 21: " in text
+    assert "their values: rate 0.9571 to 1" in text
+    assert simkit.sweeps.open(found.store).set_aside == found.set_aside
+    # Another call tries again, and nothing else.
+    assert simkit.sweep(**arguments, retries=0).set_aside[0]["tries"] == 1
+
+
+def test_what_cannot_travel_is_refused(tmp_path):
+    def measure(system, trajectory, lock=threading.Lock()):  # nobody can pickle a lock
+        return sweep_models.final(system, trajectory)
+
+    with pytest.raises(ArgumentError, match="must be able to travel to other processes"):
+        simkit.sweep(**setup(store=tmp_path / "s", measure=measure, executor=FACTORY))
+
+
+def test_a_broken_pool_keeps_what_is_finished(tmp_path, whole, monkeypatch):
+    flag = tmp_path / "flag"
+    monkeypatch.setenv("SIMKIT_TEST_FLAG", str(flag))
+    arguments = setup(store=tmp_path / "s", measure=sweep_models.deadly)
+    words = r"A worker process died.* while these chunks were at hand: (4, )?5\."
+    with ProcessPoolExecutor(1, mp_context=SPAWN) as executor, pytest.raises(StoreError, match=words):
+        simkit.sweep(**arguments, executor=executor)
+    assert flag.exists()
+    assert simkit.sweeps.open(tmp_path / "s").finished >= 16
+    # The flag is up, so nothing kills the second pool.
+    with ProcessPoolExecutor(1, mp_context=SPAWN) as executor:
+        assert simkit.sweep(**arguments, executor=executor).finished == COUNT
+
+
+@pytest.mark.slow
+def test_pools_are_replaced_until_a_chunk_is_found_guilty(tmp_path):
+    found = simkit.sweep(**setup(store=tmp_path / "s", measure=sweep_models.deadly, executor=FACTORY, retries=1))
+    assert found.finished == COUNT - 2
+    (note,) = found.set_aside
+    assert (note["chunk"], note["tries"]) == (5, 2)
+    assert note["error"].startswith("BrokenProcessPool")
+
+
+def test_dask_with_a_worker_killed_in_the_middle(client, tmp_path, whole):
+    killed = []
+
+    def say(line):
+        if not killed:
+            address, pid = sorted(client.run(os.getpid).items())[0]
+            os.kill(pid, signal.SIGKILL)
+            killed.append(address)
+
+    found = simkit.sweep(**setup(store=tmp_path / "s", measure=sweep_models.final, executor=client, progress=say))
+    assert killed
+    assert found.finished == COUNT
+    assert not found.set_aside
+    assert chunk_names(found) == whole
+
+
+@pytest.mark.slow
+def test_dask_with_a_chunk_that_kills_its_worker_every_time(client, tmp_path):
+    found = simkit.sweep(**setup(store=tmp_path / "s", measure=sweep_models.deadly, executor=client))
+    assert found.finished == COUNT - 2
+    (note,) = found.set_aside
+    assert note["chunk"] == 5
+    assert note["error"].startswith("KilledWorker")
+    # The cluster stays usable.
+    again = simkit.sweep(**setup(store=tmp_path / "t", measure=sweep_models.final, executor=client))
+    assert again.finished == COUNT

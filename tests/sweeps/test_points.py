@@ -1,0 +1,72 @@
+"""Points: grids, random points, Latin hypercubes and Sobol sequences."""
+
+import numpy as np
+import pytest
+
+from simkit import ArgumentError, sweeps
+
+RANGES = {"a": (0.0, 2.0), "b": (1e-3, 10.0, "log"), "c": (-1.0, 1.0, "linear")}
+SAMPLERS = [sweeps.random_points, sweeps.latin_hypercube, sweeps.sobol_points]
+
+
+def test_grid_is_all_combinations_the_last_path_fastest():
+    points = sweeps.grid({"a": [1.0, 2.0], "b": [3, 4, 5]})
+    assert points["a"].tolist() == [1.0, 1.0, 1.0, 2.0, 2.0, 2.0]
+    assert points["b"].tolist() == [3.0, 4.0, 5.0, 3.0, 4.0, 5.0]
+    with pytest.raises(ArgumentError, match="The values of `b` must be a list of numbers"):
+        sweeps.grid({"a": [1.0], "b": 2.0})
+    with pytest.raises(ArgumentError, match="at least one path"):
+        sweeps.grid({})
+
+
+@pytest.mark.parametrize("sampler", SAMPLERS)
+def test_points_fill_their_ranges(sampler):
+    points = sampler(RANGES, 256, seed=2)
+    assert list(points) == list(RANGES)
+    for path, (low, high, *_) in RANGES.items():
+        values = points[path]
+        assert values.shape == (256,)
+        assert low <= values.min()
+        assert values.max() <= high
+        # Half of them lie in the lower half of the range, five standard errors of a fair coin give or take.
+        middle = np.sqrt(low * high) if path == "b" else (low + high) / 2
+        assert abs((values < middle).sum() - 128) <= 40
+    again, other = sampler(RANGES, 256, seed=2), sampler(RANGES, 256, seed=3)
+    assert all(np.array_equal(points[path], again[path]) for path in RANGES)
+    assert not any(np.array_equal(points[path], other[path]) for path in RANGES)
+
+
+def test_hypercubes_and_sequences_are_even():
+    for sampler in (sweeps.latin_hypercube, sweeps.sobol_points):
+        values = sampler({"a": (0.0, 1.0), "b": (0.0, 1.0)}, 64, seed=1)
+        # One point in each of 64 equal parts of each range: a random sample leaves more than a third of them empty.
+        assert np.array_equal(np.sort((values["a"] * 64).astype(int)), np.arange(64))
+    cells = (values["a"] * 8).astype(int) * 8 + (values["b"] * 8).astype(int)
+    assert len(set(cells.tolist())) == 64  # and of the sequence one in each cell of 8 times 8
+
+
+@pytest.mark.parametrize(
+    ("ranges", "words"),
+    [
+        ({}, "must be a dictionary of path"),
+        ({"a": (1.0, 1.0)}, "low below high"),
+        ({"a": (0.0, np.inf)}, "both finite"),
+        ({"a": (0.0, 1.0, "log")}, "must be positive, but it begins at 0"),
+        ({"a": (0.0, 1.0, "cubic")}, "The range of `a` must be"),
+        ({"a": (0.0, "one")}, "The range of `a` must be"),
+        ({"a": 1.0}, "The range of `a` must be"),
+    ],
+)
+def test_bad_ranges_are_named(ranges, words):
+    with pytest.raises(ArgumentError, match=words):
+        sweeps.random_points(ranges, 4, seed=0)
+
+
+def test_bad_counts_and_seeds():
+    with pytest.raises(ArgumentError, match="`count` must be a power of two, such as 128, but it is 100"):
+        sweeps.sobol_points(RANGES, 100, seed=0)
+    for sampler in SAMPLERS:
+        with pytest.raises(ArgumentError, match="`count` must be a whole number of at least 1"):
+            sampler(RANGES, 0, seed=0)
+        with pytest.raises(ArgumentError, match="`seed` must be a whole number"):
+            sampler(RANGES, 4, seed=-1)
