@@ -1,7 +1,7 @@
 """Signals: inputs to a system as functions of time, whose numbers are quantities with names."""
 
 import abc
-from typing import Any
+from typing import Any, Literal
 
 import equinox as eqx
 import jax
@@ -135,7 +135,7 @@ class Pulses(AbstractSignal):
         return self.times.shape[0]
 
     def padded(self, length: int) -> "Pulses":
-        amounts = jnp.pad(self.amounts, (0, length - self.amounts.shape[0]))
+        amounts = _pad(self.amounts, (0, length - self.amounts.shape[0]), mode="constant")
         return eqx.tree_at(lambda s: (s.times, s.amounts), self, (_repeat(self.times, length), amounts))
 
 
@@ -159,8 +159,15 @@ def as_signals(inputs: Inputs) -> Inputs:
     )
 
 
-def _repeat(values: Array, length: int) -> Array:
-    return jnp.pad(values, (0, length - values.shape[0]), mode="edge")
+def _repeat(values: Array | np.ndarray, length: int) -> Array:
+    return _pad(values, (0, length - values.shape[0]), mode="edge")
+
+
+def _pad(values: Array | np.ndarray, width: tuple[int, int], mode: Literal["edge", "constant"]) -> Array:
+    if isinstance(values, Tracer):
+        return jnp.pad(values, width, mode=mode)
+    # In NumPy: JAX would compile a program of its own for every length.
+    return jnp.asarray(np.pad(np.asarray(values), width, mode=mode), values.dtype)
 
 
 def _check_table(times: Any, values: Any, name: str, increasing: bool = True) -> None:

@@ -1,5 +1,8 @@
 """How simulations run."""
 
+from ._compilations import Compilations as Compilations
+from ._compilations import count_compilations as count_compilations
+from ._compilations import note_trace as note_trace
 from ._ensemble import ensemble as ensemble
 from ._grid import checkpointed_scan as checkpointed_scan
 from ._grid import fixed_grid as fixed_grid

@@ -11,8 +11,8 @@ from jaxtyping import Array, PRNGKeyArray
 
 from .._errors import ArgumentError, SimulationError
 from ..core import StaticSystem
-from ..engine import over_members
-from ..problem import Problem
+from ..engine import note_trace, over_members
+from ..problem import Problem, named_parts
 from ._gauss_newton import GaussNewton
 from ._method import FAILED, AbstractMethod, End
 from ._result import FitResult, summarise
@@ -97,12 +97,14 @@ def fit(
 def run(problem: Problem, method: AbstractMethod, fraction: float, z: Any, held: Any) -> End:
     """One stage from all starts, by one program for all stages and all problems of the same shapes."""
     # A fraction as a Python number, or starts that still lie spread over devices, would each compile a program of their own.
-    start = jnp.asarray(np.asarray(z)), jnp.asarray(np.asarray(held))
+    start = jnp.asarray(np.asarray(z), z.dtype), jnp.asarray(np.asarray(held), bool)
     return _run(problem, method, jnp.asarray(fraction, start[0].dtype), *start)
 
 
 @eqx.filter_jit
 def _run(problem: Problem, method: AbstractMethod, fraction: Array, z: Array, held: Array) -> End:
+    note_trace("fit", named_parts(problem) | {"method": method, "starts": z})
+
     def one(shared: Any, start: Any) -> End:
         problem, method, fraction = shared
         return method.descend(problem.until(fraction), *start)

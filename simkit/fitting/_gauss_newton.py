@@ -56,7 +56,9 @@ class GaussNewton(AbstractMethod):
     def descend(self, problem: Problem, z: Float[Array, " parameters"], held: Bool[Array, " parameters"]) -> End:
         bounds = problem.coordinate_bounds()
         linear = ~jnp.array(problem.log, bool)
-        count = sum(values.size for values in problem.data.values())
+        # Counted while running: how many rows the arrays have says nothing, since they are filled up.
+        seen = sum(jnp.sum(jnp.isfinite(values)) for values in problem.data.values())
+        count = jnp.maximum(jnp.asarray(seen, z.dtype), 1)
         eps = jnp.finfo(z.dtype).eps
         tolerance = jnp.maximum(self.tolerance.astype(z.dtype), 100 * eps)
 

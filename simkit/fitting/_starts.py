@@ -9,7 +9,8 @@ import numpy as np
 from jaxtyping import Array, Float, PRNGKeyArray
 
 from .._errors import ArgumentError
-from ..problem import Problem
+from ..engine import note_trace
+from ..problem import Problem, named_parts
 from ._trust_region import inside
 
 
@@ -52,6 +53,7 @@ def drawn_starts(problem: Problem, key: PRNGKeyArray, count: int) -> Float[Array
     From the prior where there is one, else evenly between finite bounds, else around the given start: a factor of e where
     the parameter moves by its logarithm, its own size where it moves linearly.
     """
+    note_trace("fit, starts", named_parts(problem) | {"starts": count})
     bounds = problem.coordinate_bounds()
     one, two, three = jax.random.split(key, 3)
     lower, upper, log = bounds[:, 0], bounds[:, 1], jnp.array(problem.log, bool)

@@ -11,7 +11,7 @@ from jaxtyping import Array, Bool, Float, Int, PRNGKeyArray
 
 from .._errors import SamplingError
 from ..core import Status
-from ..engine import over_members
+from ..engine import note_trace, over_members
 from ..problem import Problem
 from ._nuts import NUTS, kernel_for
 from ._target import Target, prior_draws, target_of
@@ -99,6 +99,11 @@ def calibrate(
 def _ranks(
     target: Target, method: NUTS, truths: Array, keys: Array, draws: int, thin: int, warmup: int
 ) -> tuple[Array, Array]:
+    note_trace(
+        "calibrate",
+        target.parts() | {"method": method, "simulations": truths, "draws": draws, "thin": thin, "warmup": warmup},
+    )
+
     def one(target: Target, member: Any) -> tuple[Array, Array]:
         truth, key = member
         data_key, chain_key = jax.random.split(key)

@@ -5,6 +5,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, PRNGKeyArray
 
+from ..engine import note_trace
 from ._diagnostics import describe_quality
 from ._posterior import Posterior
 from ._target import Target
@@ -57,6 +58,7 @@ def sample_ensemble(
 
 @eqx.filter_jit
 def _run(target: Target, method: EnsembleSampler, begin: Array, key: PRNGKeyArray, warmup: int, draws: int):
+    note_trace("sample", target.parts() | {"method": method, "walkers": begin, "warmup": warmup, "draws": draws})
     walkers, size = begin.shape
     half = walkers // 2
     densities = jax.vmap(target.log_density)

@@ -10,6 +10,7 @@ from jaxtyping import Array, Float, PRNGKeyArray
 from numpyro.infer import SVI, Trace_ELBO
 from numpyro.infer.autoguide import AutoMultivariateNormal
 
+from ..engine import note_trace
 from ._posterior import Posterior
 from ._target import Target
 
@@ -71,6 +72,7 @@ def sample_variational(
 def _fit_guide(
     target: Target, method: Variational, center: Array, root: Array, fit: PRNGKeyArray, draw: PRNGKeyArray, count: int
 ) -> tuple[Float[Array, "draws parameters"], Float[Array, " steps"]]:
+    note_trace("sample", target.parts() | {"method": method, "draws": count})
     size = center.shape[0]
 
     def model() -> None:
@@ -106,4 +108,5 @@ def _as_posterior(target: Target, us: Array, method: str, warnings: tuple[str, .
 
 @eqx.filter_jit
 def _natural_density(target: Target, us: Array) -> Array:
+    note_trace("sample, densities", target.parts() | {"draws": us})
     return jax.lax.map(lambda u: target.log_density(u) - target.coordinates.log_volume(u), us)

@@ -8,7 +8,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float
 from numpyro.infer import NUTS as Kernel
 
-from ..engine import over_members
+from ..engine import note_trace, over_members
 from ._target import Target
 
 
@@ -67,6 +67,7 @@ def kernel_for(target: Target, method: NUTS, covariance: Array) -> Kernel:
 @eqx.filter_jit
 def first_states(target: Target, method: NUTS, start: Start, keys: Array, warmup: int) -> Any:
     """The state of every chain before its first draw."""
+    note_trace("sample, first states", target.parts() | {"method": method, "chains": start.u, "warmup": warmup})
     return over_members(_first(method, warmup), (target, start.covariance), (start.u, keys))
 
 
@@ -75,6 +76,8 @@ def advance(
     target: Target, method: NUTS, covariance: Array, states: Any, warmup: int, draws: int
 ) -> tuple[Any, Chains]:
     """Every chain some draws further."""
+    chains = jax.tree.leaves(states)[0]
+    note_trace("sample", target.parts() | {"method": method, "chains": chains, "warmup": warmup, "block": draws})
 
     def chain(shared: Any, state: Any) -> Any:
         target, covariance = shared

@@ -10,9 +10,9 @@ from jax.core import Tracer
 from jaxtyping import Array, Float, Int, PRNGKeyArray
 
 from .._errors import ArgumentError, check_known
-from ..core import StaticSystem, Status
-from ..engine import over_members
-from ..problem import Problem
+from ..core import Status
+from ..engine import note_trace, over_members
+from ..problem import Problem, named_parts
 from ._posterior import Posterior
 
 
@@ -85,14 +85,23 @@ def predict(
     if theta.shape[0] > count:
         theta = theta[np.linspace(0, theta.shape[0] - 1, count).round().astype(int)]
     key = jax.random.key(0) if key is None else key
-    asked = (problem if times is None else problem.at(times)).lean()
-    curves, samples, status = _predict(asked, theta, jax.random.split(key, theta.shape[0]))
-    shown = asked.times if isinstance(problem.base.system, StaticSystem) else asked.times[:, 1:]
-    return Prediction(shown, curves, samples, jnp.sum(status != Status.OK), problem.labels)
+    asked = problem if times is None else problem.at(times)
+    curves, samples, status = _predict(asked.lean(), theta, jax.random.split(key, theta.shape[0]))
+    rows = next(iter(asked.data.values())).shape[1]
+    curves, samples = jax.tree.map(lambda x: _cut(x, np.s_[:, :, :rows]), (curves, samples))
+    failed = jnp.sum(status != Status.OK)
+    return Prediction(_cut(asked.times, np.s_[:, -rows:]), curves, samples, failed, problem.labels)
+
+
+def _cut(values: Array, part: Any) -> Array:
+    """A part of an array, taken in NumPy where it can be: JAX would compile a program of its own for every length."""
+    return values[part] if isinstance(values, Tracer) else jnp.asarray(np.asarray(values)[part], values.dtype)
 
 
 @eqx.filter_jit
 def _predict(problem: Problem, theta: Array, keys: Array) -> Any:
+    note_trace("predict", named_parts(problem) | {"draws": theta})
+
     def one(problem: Problem, member: Any) -> Any:
         theta, key = member
         heads, status = problem.heads(theta)

@@ -11,6 +11,7 @@ import numpy as np
 from jaxtyping import Array, PRNGKeyArray
 
 from .._errors import ArgumentError, SamplingError
+from ..engine import note_trace
 from ..fitting import FitResult, fit
 from ..problem import Problem
 from ._diagnostics import describe_quality, stuck_chains
@@ -85,6 +86,7 @@ def _check_counts(**counts: int) -> None:
 @eqx.filter_jit
 def laplace_start(target: Target, estimate: Array, z: Array, covariance: Array) -> tuple[Array, Array]:
     """The fit's optimum and covariance in unconstrained coordinates; a covariance that is not usable becomes the identity."""
+    note_trace("sample, normal approximation", target.parts())
     problem, coordinates = target.problem, target.coordinates
     center = coordinates.unconstrained(_strictly_inside(problem, estimate))
     slope = jax.jacfwd(lambda z: coordinates.unconstrained(_strictly_inside(problem, problem.natural(z))))(z)
@@ -109,6 +111,7 @@ def spread_starts(target: Target, center: Array, covariance: Array, count: int, 
 
     No chain begins where a simulation fails, and the starts keep their spread.
     """
+    note_trace("sample, starts", target.parts() | {"chains": count})
     size = center.shape[0]
     white = jax.random.normal(key, (count, 8, size), center.dtype)
     candidates = center + white @ jnp.linalg.cholesky(covariance).T

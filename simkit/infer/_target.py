@@ -10,7 +10,7 @@ from jaxtyping import Array, Float, PRNGKeyArray
 
 from .._errors import ArgumentError
 from ..engine import Gradient
-from ..problem import Problem
+from ..problem import Problem, named_parts
 from ._coordinates import Unconstrained, unconstrained_coordinates
 
 
@@ -20,6 +20,10 @@ class Target(eqx.Module):
     problem: Problem
     coordinates: Unconstrained
     gradient: Gradient = eqx.field(static=True)
+
+    def parts(self) -> dict[str, Any]:
+        """Everything that a program made from the target depends on, by the names that users know, for `note_trace`."""
+        return named_parts(self.problem) | {"bounded": self.coordinates.kinds, "gradient": self.gradient}
 
     def log_density(self, u: Float[Array, " parameters"]) -> Float[Array, ""]:
         """log p(theta(u) | data) + log |d theta / d u|."""

@@ -5,6 +5,8 @@ from ._experiment import Observable as Observable
 from ._free import PRIORS as PRIORS
 from ._free import Free as Free
 from ._free import prior_from_text as prior_from_text
+from ._lean import bucket as bucket
+from ._lean import named_parts as named_parts
 from ._noise import NOISES as NOISES
 from ._noise import AbstractNoise as AbstractNoise
 from ._noise import Laplace as Laplace

@@ -90,7 +90,7 @@ def longest_step(method: Method, times: np.ndarray, static: bool) -> float:
     return float(np.diff(times, axis=1).max()) / method.step.substeps
 
 
-def refined(method: Method, rows: Array, longest: float, labels: Sequence[str]) -> Method:
+def refined(method: Method, rows: Array | np.ndarray, longest: Array, labels: Sequence[str]) -> Method:
     """The method for other times, its fixed steps as long as before; the times are checked where they are known."""
     gaps = None if isinstance(rows, Tracer) else np.diff(np.asarray(rows), axis=1)
     if gaps is not None and gaps.size and gaps.min() < 0:
@@ -103,5 +103,6 @@ def refined(method: Method, rows: Array, longest: float, labels: Sequence[str]) 
         return method
     if gaps is None:
         raise ArgumentError("Argument `times` must be known while tracing where steps are fixed, but it is traced.")
-    substeps = math.ceil(float(gaps.max()) / longest - 1e-6)
+    # In single precision the longest step itself is rounded: the same gaps must give the same number of steps.
+    substeps = math.ceil(float(gaps.max()) / float(longest) * (1 - 1e-6))
     return Method(method.solver, Fixed(max(1, substeps)), method.reason)

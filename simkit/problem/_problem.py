@@ -28,6 +28,7 @@ from ..solvers import Stepper
 from ._compile import check_arguments, experiment_setup, longest_step, padded_data, padded_times, refined
 from ._experiment import Condition, Experiment, Observable
 from ._free import Free, unknown
+from ._lean import lean_problem
 from ._noise import AbstractNoise
 from ._prior import StoredPrior
 from ._table import Table, condition_table, stack, targets
@@ -77,9 +78,9 @@ class Problem(eqx.Module):
     errors: dict[str, Float[Array, "experiments times ..."]]
     starts: Float[Array, " parameters"]  # NaN where a start is drawn
     method: Method
+    longest: Float[Array, ""]  # the fixed step, at most this long; infinite where the step adapts
     names: tuple[str, ...] = eqx.field(static=True)
     log: tuple[bool, ...] = eqx.field(static=True)
-    longest: float = eqx.field(static=True)  # the fixed step, at most this long; infinite where the step adapts
     labels: tuple[str, ...] = eqx.field(static=True)
     observables: tuple[tuple[str, Observable], ...] = eqx.field(static=True)
 
@@ -129,7 +130,7 @@ class Problem(eqx.Module):
             step=step,
             inputs=setups[longest].inputs,
         )
-        self.longest = longest_step(self.method, np.asarray(self.times), static)
+        self.longest = as_float_array(longest_step(self.method, np.asarray(self.times), static))
         _check_outputs(self)
 
     # ---- predictions ----
@@ -222,9 +223,12 @@ class Problem(eqx.Module):
     # ---- variants ----
 
     def lean(self) -> "Problem":
-        """The problem without the words that say why its solver was chosen: they hold numbers, and would compile it again."""
-        method = Method(self.method.solver, self.method.step)
-        return eqx.tree_at(lambda p: p.method, self, method, is_leaf=lambda x: isinstance(x, Method))
+        """The problem as compiled code takes it: without words, and with rows filled up to a length that others share.
+
+        Every verb passes it on in place of the problem itself, so that data of another length, or an experiment of another
+        name, compile nothing. Its log densities are those of the problem; its rows are not for showing.
+        """
+        return lean_problem(self)
 
     def until(self, fraction: Float[Array, ""] | float) -> "Problem":
         """The same problem, blind to data after `fraction` of each experiment's span.
@@ -247,15 +251,23 @@ class Problem(eqx.Module):
         **Arguments:** `times`, shape `(times,)` for all experiments or `(experiments, times)`; not before an experiment's start,
         and known while tracing where steps are fixed.
         """
-        wanted = jnp.asarray(times, self.times.dtype)
+        # Where all is known in NumPy, since JAX would compile a program of its own for every number of times.
+        numpy: Any = jnp if _traced(self.times, *jax.tree.leaves(times)) else np
+        wanted = numpy.asarray(times, self.times.dtype)
         static = isinstance(self.base.system, StaticSystem)
         if wanted.ndim == self.times.ndim - 1:
-            wanted = jnp.broadcast_to(wanted, (len(self.labels), *wanted.shape))
-        rows = wanted if static else jnp.concatenate([self.times[:, :1], wanted], axis=1)
+            wanted = numpy.broadcast_to(wanted, (len(self.labels), *wanted.shape))
+        first = self.times[:, :1] if numpy is jnp else np.asarray(self.times)[:, :1]
+        rows = wanted if static else numpy.concatenate([first, wanted], axis=1)
         count = wanted.shape[1]
-        data = {name: jnp.full((x.shape[0], count, *x.shape[2:]), jnp.nan, x.dtype) for name, x in self.data.items()}
+        empty = lambda x: jnp.asarray(np.full((x.shape[0], count, *x.shape[2:]), np.nan), x.dtype)
+        data = {name: empty(x) for name, x in self.data.items()}
         method = self.method if static else refined(self.method, rows, self.longest, self.labels)
-        return eqx.tree_at(lambda p: (p.times, p.data, p.errors, p.method), self, (rows, data, {}, method))
+        return eqx.tree_at(
+            lambda p: (p.times, p.data, p.errors, p.method),
+            self,
+            (jnp.asarray(rows, self.times.dtype), data, {}, method),
+        )
 
     def with_data(self, data: Mapping[str, Any]) -> "Problem":
         """The same problem with other data of the same shape, by output name; what is missing stays missing."""
