@@ -14,12 +14,13 @@ EXAMPLES = """examples:
   simkit run study.toml                  fit, sample, predict; report.html and result.h5 in results/study
   simkit run study.toml --out try2       ... in another folder
   simkit fit study.toml                  the fit alone: fast, for finding out whether the model can follow the data
+  simkit sweep study.toml --workers 4    all members of its table [sweep]; called again, it goes on
   simkit models                          the models that a study can name
   simkit models lotka_volterra           one of them: equation, names, units, good values
   simkit reproduce results/study/result.h5   run it again from what the file holds, and compare
 
-Exit codes: 0 done, 1 reproduced numbers differ, 2 bad input (one message says what and where), 130 interrupted (what is
-finished is kept). More of one command: simkit COMMAND --help"""
+Exit codes: 0 done, 1 reproduced numbers differ or a sweep set chunks aside, 2 bad input (one message says what and
+where), 130 interrupted (what is finished is kept). More of one command: simkit COMMAND --help"""
 
 RUN = """What it does, one phase after the other, each saved as soon as it is done:
   fit       from many starts, so that a local optimum is seen for what it is
@@ -28,6 +29,11 @@ RUN = """What it does, one phase after the other, each saved as soon as it is do
   report    report.html with tables, figures, warnings in words and provenance
 
 The study file says all of this; `simkit new study.toml` writes one to start from."""
+
+SWEEP = """Members are computed in chunks, each a file of its own that is whole or not there: an interrupt, a crash or a full
+disk costs the chunks at hand, and the same command goes on with what is missing. view.h5 is one HDF5 file over all of them.
+
+More than one worker takes Dask where it is installed (pip install "simkit[dask]"), else a pool of processes."""
 
 Handler = Callable[[argparse.Namespace], int]
 
@@ -80,6 +86,12 @@ def build_parser() -> argparse.ArgumentParser:
         made = command(name, _run, text, RUN if name == "run" else "")
         _study_options(made)
     _study_options(command("simulate", _simulate, "simulate a study at the values in its file; no data are needed"))
+    made = command("sweep", _sweep, "simulate all members of a study's [sweep]; called again, it goes on", SWEEP)
+    made.add_argument("study", type=Path, help="a study file (TOML) with a table [sweep]")
+    made.add_argument("--workers", type=_count, default=1, help="how many processes; 1 by default, which is this one")
+    made.add_argument("--store", type=Path, help="the folder; by default results/NAME-sweep for NAME.toml")
+    made.add_argument("--seed", type=_seed, help="in place of the study's own")
+    _jax_options(made)
     made = command("report", _report, "write the report of a result file again")
     made.add_argument("file", type=Path, help="a result file, such as results/study/result.h5")
     made.add_argument("--out", type=Path, help="where to write; by default report.html beside the result file")
@@ -184,6 +196,28 @@ def _simulate(options: argparse.Namespace) -> int:
     return 0
 
 
+def _sweep(options: argparse.Namespace) -> int:
+    from ..io import load_study
+    from ._sweep import finished_so_far, sweep_study, workers
+
+    store = options.store or Path("results") / f"{options.study.stem}-sweep"
+    set_devices()
+    set_jax(x64=not options.float32, cache=not options.no_cache)
+    study = load_study(options.study)
+    print(study.title, flush=True)
+    try:
+        with workers(options.workers, cache=not options.no_cache) as executor:
+            found = sweep_study(study, store, seed=options.seed, executor=executor, progress=True)
+    except KeyboardInterrupt:
+        if not (store / "manifest.json").exists():
+            raise
+        print(f"\nInterrupted. Finished and kept in {store}: {finished_so_far(store)}.", file=sys.stderr)
+        print("The same command goes on from there.", file=sys.stderr)
+        return 130
+    print(found)
+    return 1 if found.set_aside else 0
+
+
 def _report(options: argparse.Namespace) -> int:
     from .._errors import ArgumentError
     from ..io import load
@@ -257,6 +291,12 @@ def _say(line: str) -> None:
 def _seed(text: str) -> int:
     if not text.isdigit():
         raise argparse.ArgumentTypeError(f"must be a whole number of at least 0, but is {text!r}")
+    return int(text)
+
+
+def _count(text: str) -> int:
+    if not text.isdigit() or text == "0":
+        raise argparse.ArgumentTypeError(f"must be a whole number of at least 1, but is {text!r}")
     return int(text)
 
 

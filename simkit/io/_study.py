@@ -15,7 +15,8 @@ from ..core import System
 from ..odes import MODELS
 from ..problem import AbstractNoise, Experiment, Free, Problem
 from ._parts import read_conditions, read_free, read_inputs, read_noise, read_solve, read_state, read_system
-from ._section import Section, at_place, check_numbers
+from ._section import Section, at_place
+from ._sweep import read_sweep, read_times
 from ._table import read_table, read_text
 
 TABLES = (
@@ -31,6 +32,7 @@ TABLES = (
     "fit",
     "sample",
     "predict",
+    "sweep",
 )
 FIT_METHODS = ("gauss_newton", "lbfgs")
 SAMPLE_METHODS = ("nuts", "ensemble", "laplace", "svi")
@@ -43,7 +45,7 @@ class Study:
     - `text`, `sha256`: the file's text and its SHA-256; `files`: the texts of the data files, by the name in the study file.
     - `title`, `question`, `seed`: from [study]; `time` is what time axes are called there, such as "year".
     - `model`, `system`, `y0`, `inputs`, `solve`, `noise`, `free`, `set`, `experiments`: the arguments of a `Problem`.
-    - `fit`, `sample`, `predict`: what the verbs are asked for, by argument.
+    - `fit`, `sample`, `predict`, `sweep`: what the verbs are asked for, by argument.
 
     ```python
     import simkit
@@ -71,6 +73,7 @@ class Study:
     fit: Mapping[str, Any]
     sample: Mapping[str, Any]
     predict: Mapping[str, Any]
+    sweep: Mapping[str, Any]
 
     @property
     def sha256(self) -> str:
@@ -207,6 +210,7 @@ def study_from_text(
         fit=_fit(sections["fit"]),
         sample=_sample(sections["sample"]),
         predict=_predict(sections["predict"]),
+        sweep=read_sweep(sections["sweep"]),
         **heading,
     )
 
@@ -323,23 +327,6 @@ def _sample(section: Section) -> dict[str, Any]:
 
 
 def _predict(section: Section) -> dict[str, Any]:
-    asked: dict[str, Any] = {"count": section.count("count")}
-    given = section.table.get("times")
-    if isinstance(given, dict):
-        part = section.section("times")
-        part.need("from", "to", "count")
-        first, last, count = part.number("from"), part.number("to"), part.count("count", least=2)
-        part.finish()
-        if not first < last:  # pyright: ignore
-            raise part.error("to", f"must lie after `from`, {first:g}, but it is {last:g}.")
-        asked["times"] = np.linspace(first, last, count)  # pyright: ignore
-    elif given is not None:
-        times = section.numbers("times")
-        check_numbers(section, "times", times)
-        if not times or any(isinstance(t, list) for t in times) or not np.all(np.diff(times) > 0):
-            raise section.error(
-                "times", "must be increasing numbers, or a table { from = ..., to = ..., count = ... }."
-            )
-        asked["times"] = np.asarray(times, float)
-    section.finish("times")
+    asked: dict[str, Any] = {"count": section.count("count"), "times": read_times(section)}
+    section.finish()
     return {key: value for key, value in asked.items() if value is not None}

@@ -14,18 +14,22 @@ class Progress:
     def __init__(self, members: int, kept: int, say: bool | Callable[[str], None] | None):
         self.members, self.kept, self.say = members, kept, say
         self.computed = self.failed = 0
-        self.begin, self.last = time.perf_counter(), float("-inf")
+        self.first, self.since = 0, time.perf_counter()
+        self.ended, self.last = self.since, float("-inf")
 
     def add(self, members: int, failed: int) -> None:
         """Some more members are finished."""
+        if self.computed and not self.first:  # the first chunk compiled, which the others do not
+            self.first, self.since = self.computed, self.ended
+        self.ended = time.perf_counter()
         self.computed += members
         self.failed += failed
         self._print()
 
     @property
     def rate(self) -> float:
-        """Members a second, in this call."""
-        return self.computed / max(time.perf_counter() - self.begin, 1e-9)
+        """Members a second, in this call; from the second chunk on without the first, which compiled."""
+        return (self.computed - self.first) / max(self.ended - self.since, 1e-9)
 
     def line(self) -> str:
         """The state in a line."""
