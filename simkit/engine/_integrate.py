@@ -27,14 +27,11 @@ from ..core import (
     stochastic_terms,
 )
 from ..solvers import Stepper
+from ._adaptive import integrate_adaptive
 from ._grid import fixed_grid
 from ._step import Adaptive, Fixed
 
 Gradient = Literal["reverse", "forward"]
-
-# An adaptive step this much shorter than the whole span makes no progress; without a floor a derivative that is not finite
-# would use up `max_steps` in rejected steps.
-SHORTEST_STEP = 1e-24
 
 
 class Method(eqx.Module):
@@ -101,7 +98,7 @@ def _compiled(frame: _Frame, leaves: list[Any]) -> Trajectory:
     if isinstance(step, Fixed):
         states, status, counts = _integrate_fixed(system, state, inputs, times, solver, step, key)
     else:
-        states, status, counts = _integrate_adaptive(system, state, inputs, times, solver, step, frame.gradient)
+        states, status, counts = integrate_adaptive(system, state, inputs, times, solver, step)
     finite = jnp.stack([jnp.isfinite(leaf).all() for leaf in jax.tree.leaves(states)]).all()
     status = jnp.where((status == Status.OK) & ~finite, int(Status.NON_FINITE), status)
     accepted, rejected = counts
@@ -124,40 +121,3 @@ def _integrate_fixed(system: Any, state: Any, inputs: Any, times: Array, solver:
     states = fixed_grid(terms, solver, state, times, step.substeps, jumps)
     windows = times.shape[0] - 1 + (0 if jumps is None else jumps.shape[0])
     return states, jnp.asarray(int(Status.OK)), (jnp.asarray(windows * step.substeps), jnp.asarray(0))
-
-
-def _integrate_adaptive(
-    system: Any, state: Any, inputs: Any, times: Array, solver: Any, step: Adaptive, gradient: Gradient
-) -> Any:
-    if gradient not in ("reverse", "forward"):
-        raise ArgumentError(f'Argument `gradient` must be "reverse" or "forward", but it is {gradient!r}.')
-    dtype = times.dtype
-    completed = step.completed(dtype)
-    rtol, atol = (jnp.asarray(x, dtype) for x in (completed.rtol, completed.atol))
-    span = jax.lax.stop_gradient(times[-1] - times[0])
-    controller = diffrax.PIDController(rtol, atol, dtmin=SHORTEST_STEP * span, force_dtmin=False)
-    if (jumps := jump_times(inputs)) is not None:
-        controller = diffrax.ClipStepSizeController(controller, jump_ts=jnp.sort(jumps.astype(dtype)))
-    solution = diffrax.diffeqsolve(
-        SystemTerm(system, inputs),
-        solver,
-        times[0],
-        times[-1],
-        None,
-        state,
-        saveat=diffrax.SaveAt(ts=times),
-        stepsize_controller=controller,
-        adjoint=diffrax.ForwardMode() if gradient == "forward" else diffrax.RecursiveCheckpointAdjoint(),
-        max_steps=step.max_steps,
-        throw=False,
-    )
-    result, good = solution.result, diffrax.RESULTS.successful
-    failure = jnp.where(
-        result == diffrax.RESULTS.max_steps_reached,
-        int(Status.STEP_LIMIT),
-        jnp.where(result == diffrax.RESULTS.dt_min_reached, int(Status.STEP_TOO_SMALL), int(Status.NON_FINITE)),
-    )
-    status = jnp.where(result == good, int(Status.OK), failure)
-    # Rows after the failure hold Diffrax's filler, infinity; nothing must take it for a state.
-    states = jax.tree.map(lambda leaf: jnp.where(jnp.isinf(leaf), jnp.nan, leaf), solution.ys)
-    return states, status, (solution.stats["num_accepted_steps"], solution.stats["num_rejected_steps"])

@@ -8,7 +8,7 @@ import numpy as np
 
 from ..core import System
 from ._explicit import AbstractExplicitRungeKutta
-from ._stepper import Stepper
+from ._stepper import Stepper, hermite, straight
 
 
 class Euler(Stepper):
@@ -35,6 +35,9 @@ class Euler(Stepper):
         y1 = jax.tree.map(lambda y, k: y + h * k, y0, terms.vf(t0, y0, None))
         return y1, None, {"y0": y0, "y1": y1}, None, diffrax.RESULTS.successful
 
+    def polynomial(self, dense: Any) -> tuple[Any, ...]:
+        return straight(dense)
+
 
 class Heun(AbstractExplicitRungeKutta):
     """Heun's method of order 2 (the explicit trapezoidal rule) with Euler's method embedded.
@@ -54,6 +57,9 @@ class Heun(AbstractExplicitRungeKutta):
 
     def order(self, terms: Any) -> int:
         return 2
+
+    def polynomial(self, dense: Any) -> tuple[Any, ...]:
+        return _hermite(dense)
 
 
 class RK4(AbstractExplicitRungeKutta):
@@ -80,3 +86,12 @@ class RK4(AbstractExplicitRungeKutta):
 
     def order(self, terms: Any) -> int:
         return 4
+
+    def polynomial(self, dense: Any) -> tuple[Any, ...]:
+        return _hermite(dense)
+
+
+def _hermite(dense: Any) -> tuple[Any, ...]:
+    """As Diffrax's interpolation `from_k`: with the slopes of the first and the last stage."""
+    first, last = (jax.tree.map(lambda k, i=i: k[i], dense["k"]) for i in (0, -1))
+    return hermite(dense["y0"], dense["y1"], first, last)

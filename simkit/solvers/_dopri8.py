@@ -5,7 +5,7 @@ from typing import Any, ClassVar
 import diffrax
 
 from ..core import System
-from ._explicit import AbstractExplicitRungeKutta
+from ._explicit import AbstractExplicitRungeKutta, weighted_stages
 
 
 class Dopri8(AbstractExplicitRungeKutta):
@@ -28,3 +28,6 @@ class Dopri8(AbstractExplicitRungeKutta):
 
     def order(self, terms: Any) -> int:
         return 8
+
+    def polynomial(self, dense: Any) -> tuple[Any, ...]:
+        return weighted_stages(dense, diffrax.Dopri8.interpolation_cls.eval_coeffs.T[::-1])

@@ -55,6 +55,12 @@ class AbstractExplicitRungeKutta(Stepper):
         return y1, error, dense, slopes[-1] if table.fsal else None, diffrax.RESULTS.successful
 
 
+def weighted_stages(dense: Any, weights: np.ndarray) -> tuple[Any, ...]:
+    """sum_i weights[j, i] k_i for every power j, leaving out zero weights."""
+    rows = [[(i, float(w)) for i, w in enumerate(row) if w != 0] for row in weights]
+    return tuple(jax.tree.map(lambda k, row=row: sum(w * k[i] for i, w in row), dense["k"]) for row in rows)
+
+
 def combine(y: Any, h: Any, weights: Any, slopes: list[Any]) -> Any:
     """y + h sum_i weights_i slopes_i, leaving out zero weights; without y the sum alone."""
     pairs = [(float(w), k) for w, k in zip(np.asarray(weights), slopes, strict=True) if w != 0]

@@ -139,6 +139,17 @@ class Rodas5P(Stepper):
         k = jax.vmap(unravel)(jnp.stack([_weighted(row, u) for row in DENSE]))
         return y1, error, {"y0": y0, "y1": y1, "k": k}, None, diffrax.RESULTS.successful
 
+    def polynomial(self, dense: Any) -> tuple[Any, ...]:
+        # y0 + s (y1 - y0 + (1 - s) (k0 + s (k1 + s k2))), multiplied out.
+        k0, k1, k2 = (jax.tree.map(lambda k, i=i: k[i], dense["k"]) for i in range(3))
+        first = jax.tree.map(lambda a, b, k: b - a + k, dense["y0"], dense["y1"], k0)
+        return (
+            first,
+            jax.tree.map(jnp.subtract, k1, k0),
+            jax.tree.map(jnp.subtract, k2, k1),
+            jax.tree.map(jnp.negative, k2),
+        )
+
 
 def _weighted(weights: tuple[float, ...], vectors: list[Array]) -> Array:
     return sum((w * v for w, v in zip(weights[1:], vectors[1:], strict=True)), weights[0] * vectors[0])

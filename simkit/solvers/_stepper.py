@@ -4,6 +4,8 @@ import abc
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import diffrax
+import jax
+import jax.numpy as jnp
 from jaxtyping import Array, Bool
 
 from ..core import System
@@ -35,11 +37,27 @@ class Stepper(diffrax.AbstractAdaptiveSolver):
         a fixed step then costs a quarter of what it does when the length is a difference of two times.
         """
 
+    @abc.abstractmethod
+    def polynomial(self, dense: Any) -> tuple[Any, ...]:
+        """The increments q of the dense output of a step, y(theta) = y0 + sum_j theta^(j+1) q[j] for theta from 0 to 1."""
+
     def step(self, terms: Any, t0: Any, t1: Any, y0: Any, args: Any, solver_state: Any, made_jump: Any) -> Any:
         return self.advance(terms, t0, t1, t1 - t0, y0, solver_state, made_jump)
 
     def func(self, terms: Any, t0: Any, y0: Any, args: Any) -> Any:
         return terms.vf(t0, y0, args)
+
+
+def straight(dense: Any) -> tuple[Any]:
+    """The increment of a straight line between the ends of a step."""
+    return (jax.tree.map(jnp.subtract, dense["y1"], dense["y0"]),)
+
+
+def hermite(y0: Any, y1: Any, k0: Any, k1: Any) -> tuple[Any, Any, Any]:
+    """The increments of the cubic polynomial with the values and the slopes, times the step, of both ends."""
+    second = jax.tree.map(lambda a, b, k, m: 3 * (b - a) - 2 * k - m, y0, y1, k0, k1)
+    third = jax.tree.map(lambda a, b, k, m: k + m - 2 * (b - a), y0, y1, k0, k1)
+    return k0, second, third
 
 
 def reuse(made_jump: bool | Bool[Array, ""]) -> bool:

@@ -8,7 +8,7 @@ import jax.numpy as jnp
 
 from .._errors import ArgumentError
 from ..core import StochasticSystem, System
-from ._stepper import Stepper
+from ._stepper import Stepper, straight
 
 if TYPE_CHECKING:
     from typing import ClassVar as AbstractClassVar
@@ -30,6 +30,9 @@ class AbstractStochasticStepper(Stepper):
 
     def init(self, terms: Any, t0: Any, t1: Any, y0: Any, args: Any) -> None:
         return None
+
+    def polynomial(self, dense: Any) -> tuple[Any, ...]:
+        return straight(dense)
 
 
 def _add(y: Any, *increments: Any) -> Any:

@@ -3,9 +3,22 @@
 from typing import Any, ClassVar
 
 import diffrax
+import numpy as np
 
 from ..core import System
-from ._explicit import AbstractExplicitRungeKutta
+from ._explicit import AbstractExplicitRungeKutta, weighted_stages
+
+# The interpolant's weights b_i(theta) = scale * left(theta) * right(theta) of the paper, coefficients by rising powers.
+_FACTORS = (
+    (-1.0530884977290216, (0, -1.3299890189751412, 1), (0.7139816917074209, -1.4364028541716351, 1)),
+    (0.1017, (0, 0, 1), (1.2949852507374631, -2.1966568338249754, 1)),
+    (2.490627285651252793, (0, 0, 1), (1.57803468208092486, -2.38535645472061657, 1)),
+    (-16.54810288924490272, (0, 0, -1.21712927295533244, 1), (-0.61620406037800089, 1)),
+    (47.37952196281928122, (0, 0, -1.203071208372362603, 1), (-0.658047292653547382, 1)),
+    (-34.87065786149660974, (0, 0, -1.2, 1), (-2 / 3, 1)),
+    (2.5, (0, 0, -1, 1), (-0.6, 1)),
+)
+WEIGHTS = np.stack([a * np.polynomial.polynomial.polymul(left, right)[1:] for a, left, right in _FACTORS], axis=1)
 
 
 class Tsit5(AbstractExplicitRungeKutta):
@@ -25,3 +38,6 @@ class Tsit5(AbstractExplicitRungeKutta):
 
     def order(self, terms: Any) -> int:
         return 5
+
+    def polynomial(self, dense: Any) -> tuple[Any, ...]:
+        return weighted_stages(dense, WEIGHTS)

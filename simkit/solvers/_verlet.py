@@ -7,7 +7,7 @@ import equinox as eqx
 import jax
 
 from ..core import SeparableSystem, System, SystemTerm, at_time
-from ._stepper import Stepper, reuse
+from ._stepper import Stepper, hermite, reuse
 
 
 class VelocityVerlet(Stepper):
@@ -52,6 +52,9 @@ class VelocityVerlet(Stepper):
         slopes = {"k0": (velocity(y0.momentum), force0), "k1": (velocity(momentum), force1)}
         dense = {name: jax.tree.map(lambda k: h * k, _phase(y0, *slope)) for name, slope in slopes.items()}
         return y1, None, {"y0": y0, "y1": y1, **dense}, force1, diffrax.RESULTS.successful
+
+    def polynomial(self, dense: Any) -> tuple[Any, ...]:
+        return hermite(**dense)
 
 
 def _bare(terms: Any) -> Any:

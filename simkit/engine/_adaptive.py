@@ -1,0 +1,66 @@
+"""Adaptive solves: from a system to the operation that solves its members, and back to states."""
+
+import functools
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+from jax.custom_derivatives import SymbolicZero
+from jaxtyping import Array
+
+from ..solvers import Stepper
+from ._member import Member, trace_member
+from ._operation import Plan, solve_members
+from ._sizes import Sizes
+from ._step import Adaptive
+
+
+def integrate_adaptive(
+    system: Any, state: Any, inputs: Any, times: Array, solver: Stepper, step: Adaptive, sizes: Sizes | None = None
+) -> tuple[Any, Array, tuple[Array, Array]]:
+    """States at `times`, status, and the numbers of accepted and rejected steps."""
+    dtype = times.dtype
+    completed = step.completed(dtype)
+    tolerances = [jax.lax.stop_gradient(jnp.asarray(x, dtype)) for x in (completed.rtol, completed.atol)]
+    held = jax.lax.stop_gradient(times)
+    member, ops, fixed, unravel = trace_member(system, state, inputs, solver, held[0])
+    fixed = [*fixed, *tolerances]
+    start = _moved(member, -1.0, times[0], ops[0], ops, fixed)
+    plan = Plan(
+        member=member,
+        shared=(False, *(True for _ in ops[1:])),
+        fixed_shared=tuple(True for _ in fixed),
+        times_shared=True,
+        sizes=sizes or Sizes(step.max_steps),
+    )
+    ys, status, steps, rejected = solve_members(start[None], *ops[1:], *fixed, held, plan=plan)
+    move = functools.partial(_moved, member, 1.0)
+    rows = jax.vmap(move, in_axes=(0, 0, None, None))(times, ys[0], ops, fixed)
+    return jax.vmap(unravel)(rows), status[0], (steps[0], rejected[0])
+
+
+@functools.partial(jax.custom_jvp, nondiff_argnums=(0, 1))
+def _moved(member: Member, sign: float, t: Array, y: Array, ops: Any, fixed: Any) -> Array:
+    """The state at a time, which as a function of that time follows the field: solves themselves hold their times.
+
+    With `sign` -1 the state at a held time, as a function of the time for which `y` is given.
+    """
+    return y
+
+
+@functools.partial(_moved.defjvp, symbolic_zeros=True)
+def _moved_jvp(member: Member, sign: float, primals: Any, tangents: Any) -> Any:
+    t, y, ops, fixed = primals
+    dt, dy, dops, _ = tangents
+    instantiated = lambda dot, x: jnp.zeros_like(x) if isinstance(dot, SymbolicZero) else dot
+    if isinstance(dt, SymbolicZero):
+        return y, instantiated(dy, y)
+
+    def midpoint(t: Any, y: Any, ops: Any) -> Any:
+        held = jax.lax.stop_gradient(t)
+        h = sign * (t - held)
+        half = y + 0.5 * h * member.field(ops, fixed, held, y)
+        return y + h * member.field(ops, fixed, held + 0.5 * h, half)
+
+    dots = dt, instantiated(dy, y), [instantiated(d, x) for d, x in zip(dops, ops, strict=True)]
+    return y, jax.jvp(midpoint, (t, y, ops), dots)[1]

@@ -1,0 +1,179 @@
+"""The discrete flow of many members at once: what an attempted step does, and its tangents of any order.
+
+Members stand on the last axis of every array: lanes, a structure of arrays, although systems and steppers are written for one.
+`lane_flow` makes the flow of a member, `lifted` that of its tangents, whose state is the pair of a state and T tangents. Step
+ends and errors are those of the state and are held in every derivative.
+"""
+
+import functools
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array
+
+from ._member import Member
+
+Operands = Any
+"""A list of arrays that derivatives are taken by, or a pair: operands, and tangents of some of their leaves."""
+
+
+class Flow(NamedTuple):
+    """Functions on lanes; `y`, `memory` and `dense` are trees of the flow's own making."""
+
+    begin: Callable[[Operands], Any]  # -> y
+    start: Callable[[Operands, Any, Any, Any], Any]  # ops, fixed, t, y -> memory
+    first: Callable[..., Array]  # ops, fixed, t, end, y -> length of the first step
+    stop: Callable[..., Array]  # ops, fixed, t, end -> where a step has to end: the next jump or the end
+    step: Callable[..., Any]  # ops, fixed, t, t1, y, memory -> y1, memory, dense, squared error
+    polynomial: Callable[..., Any]  # ops, fixed, dense -> tuple of increments, trees like y
+    jumps: bool
+    order: int
+
+
+def lane_flow(member: Member, shared: Sequence[bool], fixed_shared: Sequence[bool], lanes: int, exact: bool) -> Flow:
+    """The flow of a member over lanes.
+
+    **Arguments:**
+
+    - `shared`, `fixed_shared`: which operands all members have in common; those have no lane axis.
+    - `lanes`: how many; one lane is computed without an axis for it.
+    - `exact`: whether derivatives by the times of jumps are wanted, which cost four evaluations a step.
+    """
+    ops_axes = [None if s else -1 for s in shared]
+    fixed_axes = [None if s else -1 for s in fixed_shared]
+
+    def over(function: Callable[..., Any]) -> Callable[..., Any]:
+        def call(ops: Any, fixed: Any, *arguments: Any) -> Any:
+            if lanes > 1:
+                axes = (ops_axes, fixed_axes, *(-1 for _ in arguments))
+                return jax.vmap(function, in_axes=axes, out_axes=-1)(ops, fixed, *arguments)
+            ops = [x if s else x[..., 0] for x, s in zip(ops, shared, strict=True)]
+            fixed = [x if s else x[..., 0] for x, s in zip(fixed, fixed_shared, strict=True)]
+            arguments = jax.tree.map(lambda x: x[..., 0], arguments)
+            return jax.tree.map(lambda x: x[..., None], function(ops, fixed, *arguments))
+
+        return call
+
+    jumping = member.jump_count > 0
+    step = functools.partial(_step, member, exact and jumping)
+    return Flow(
+        begin=lambda ops: ops[0],
+        start=over(member.start),
+        first=over(functools.partial(_first_step, member)),
+        stop=over(functools.partial(_stop, member)) if jumping else lambda ops, fixed, t, end: end,
+        step=over(step),
+        polynomial=over(member.polynomial),
+        jumps=jumping,
+        order=member.order,
+    )
+
+
+def lifted(flow: Flow, active: Sequence[int]) -> Flow:
+    """The flow of states and tangents. Its operands are pairs: those of `flow`, and tangents of their leaves `active`."""
+
+    def parts(ops: Operands) -> tuple[Any, list[Array], list[Array], Callable[[Sequence[Array]], Operands]]:
+        base, dots = ops
+        leaves, structure = jax.tree.flatten(base)
+
+        def filled(moving: Sequence[Array]) -> Operands:
+            merged = list(leaves)
+            for i, value in zip(active, moving, strict=True):
+                merged[i] = value
+            return jax.tree.unflatten(structure, merged)
+
+        return base, [leaves[i] for i in active], dots, filled
+
+    def pushed(function: Callable[..., Any], primals: Any, tangents: Any, aux: bool = False) -> Any:
+        push = lambda *dots: jax.jvp(function, primals, dots, has_aux=aux)
+        return jax.vmap(push, out_axes=(None, 0, None) if aux else (None, 0))(*tangents)
+
+    def begin(ops: Operands) -> Any:
+        _, moving, dots, filled = parts(ops)
+        return pushed(lambda moving: flow.begin(filled(moving)), (moving,), (dots,))
+
+    def start(ops: Operands, fixed: Any, t: Any, y: Any) -> Any:
+        _, moving, dots, filled = parts(ops)
+        begin = lambda moving, y: flow.start(filled(moving), fixed, t, y)
+        return pushed(begin, (moving, y[0]), (dots, y[1]))
+
+    def step(ops: Operands, fixed: Any, t: Any, t1: Any, y: Any, memory: Any) -> Any:
+        _, moving, dots, filled = parts(ops)
+
+        def advance(moving: Any, y: Any, memory: Any) -> Any:
+            y1, memory, dense, error = flow.step(filled(moving), fixed, t, t1, y, memory)
+            return (y1, memory, dense), error
+
+        primals, tangents = (moving, y[0], memory[0]), (dots, y[1], memory[1])
+        value, tangent, error = pushed(advance, primals, tangents, aux=True)
+        return (*zip(value, tangent, strict=True), error)
+
+    def polynomial(ops: Operands, fixed: Any, dense: Any) -> Any:
+        base = ops[0]
+        value = flow.polynomial(base, fixed, dense[0])
+        tangent = jax.vmap(lambda d: flow.polynomial(base, fixed, d))(dense[1])  # dense output enters linearly
+        return tuple(zip(value, tangent, strict=True))
+
+    return Flow(
+        begin=begin,
+        start=start,
+        first=lambda ops, fixed, t, end, y: flow.first(ops[0], fixed, t, end, y[0]),
+        stop=lambda ops, fixed, t, end: flow.stop(ops[0], fixed, t, end),
+        step=step,
+        polynomial=polynomial,
+        jumps=flow.jumps,
+        order=flow.order,
+    )
+
+
+def _step(member: Member, exact: bool, ops: Any, fixed: Any, t: Any, t1: Any, y: Any, memory: Any) -> Any:
+    rtol, atol = fixed[-2:]
+    y1, memory, dense, error = member.step(ops, fixed, t, t1, y, memory)
+    scale = atol + rtol * jnp.maximum(jnp.abs(y), jnp.abs(y1))
+    square = jnp.mean(jnp.square(jnp.abs(error) / scale)) if y.size else jnp.zeros_like(t)
+    if exact:
+        y1 = _moved_with_jump(member, ops, fixed, t1, y1)
+    return y1, memory, dense, jax.lax.stop_gradient(square)
+
+
+def _stop(member: Member, ops: Any, fixed: Any, t: Any, end: Any) -> Any:
+    jumps = jax.lax.stop_gradient(member.jumps(ops, fixed))
+    return jnp.min(jnp.where((jumps > t) & (jumps < end), jumps, end))
+
+
+def _moved_with_jump(member: Member, ops: Any, fixed: Any, t1: Any, y1: Any) -> Any:
+    """The state where a step ends at a jump, as a function of the jump's time.
+
+    To move the jump by delta is to follow the old field for delta and the new one back. Delta is zero, its derivatives are
+    not; two midpoint steps make the first and the second exact.
+    """
+    jumps = member.jumps(ops, fixed)
+    held = jax.lax.stop_gradient(jumps)
+    here = jnp.nextafter(held, held - 1) == t1
+    delta = jnp.sum(jnp.where(here, jumps - held, 0)) / jnp.maximum(jnp.sum(here, dtype=t1.dtype), 1)
+    t2 = jnp.nextafter(jnp.nextafter(t1, t1 + 1), t1 + 1)
+
+    def midpoint(t: Any, y: Any, h: Any) -> Any:
+        half = y + 0.5 * h * member.field(ops, fixed, t, y)
+        return y + h * member.field(ops, fixed, t + 0.5 * h, half)
+
+    after = midpoint(t2 + delta, midpoint(t1, y1, delta), -delta)
+    return jnp.where(jnp.any(here), after, y1)
+
+
+def _first_step(member: Member, ops: Any, fixed: Any, t: Any, end: Any, y: Any) -> Any:
+    """Hairer, Norsett and Wanner (1993), Solving Ordinary Differential Equations I, section II.4."""
+    rtol, atol = fixed[-2:]
+    scale = atol + rtol * jnp.abs(y)
+    norm = lambda x: jnp.sqrt(jnp.mean(jnp.square(jnp.abs(x) / scale))) if y.size else jnp.zeros_like(t)
+    slope = member.field(ops, fixed, t, y)
+    d0, d1 = norm(y), norm(slope)
+    small = (d0 < 1e-5) | (d1 < 1e-5)
+    h0 = jnp.where(small, 1e-6, 0.01 * d0 / jnp.where(small, 1, d1))
+    d2 = norm(member.field(ops, fixed, t + h0, y + h0 * slope) - slope) / h0
+    largest = jnp.maximum(d1, d2)
+    flat = largest <= 1e-15
+    h1 = jnp.where(flat, jnp.maximum(1e-6, 1e-3 * h0), (0.01 / jnp.where(flat, 1, largest)) ** (1 / member.order))
+    h = jnp.minimum(100 * h0, h1)
+    return jax.lax.stop_gradient(jnp.where(jnp.isfinite(h), h, 1e-6 * (end - t)))

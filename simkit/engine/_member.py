@@ -1,0 +1,122 @@
+"""One member of an ensemble as programs on arrays: traced once, whatever its derivatives and however many there are."""
+
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
+
+import jax
+import jax.core
+import jax.numpy as jnp
+from jax.flatten_util import ravel_pytree
+from jaxtyping import Array
+
+from ..core import SystemTerm, jump_times
+from ..solvers import Stepper
+
+
+class Member(NamedTuple):
+    """What a system and a stepper do, on flat arrays.
+
+    `ops` are the numbers that derivatives are taken by, the initial state first; `fixed` are all others.
+    """
+
+    field: "Program"  # t, y -> dy/dt
+    start: "Program"  # t, y -> what the stepper remembers
+    step: "Program"  # t, t1, y, memory -> y1, memory, dense output, error estimate
+    polynomial: "Program"  # dense output -> increments q: y(theta) = y + sum_j theta**(j + 1) q[j]
+    jumps: "Program"  # -> the times at which inputs jump
+    jump_count: int
+    order: int
+
+
+class Program:
+    """A function of arrays as a jaxpr. What it reads of its surroundings, such as a tracer in a closure, becomes an operand."""
+
+    def __init__(self, function: Callable[..., Any], example: Any, ledger: "Ledger"):
+        self.own = ledger.own
+        ops, fixed = ledger.ops[: self.own[0]], ledger.fixed[: self.own[1]]
+        self.jaxpr, shapes = jax.make_jaxpr(function, return_shape=True)(ops, fixed, *example)
+        self.out = jax.tree.structure(shapes)
+        self.shapes = jax.tree.leaves(shapes)
+        self.places = [ledger.place(c) if isinstance(c, jax.core.Tracer) else None for c in self.jaxpr.consts]
+
+    def __call__(self, ops: Sequence[Array], fixed: Sequence[Array], *arguments: Any) -> Any:
+        held = {"ops": ops, "fixed": fixed}
+        consts = [
+            c if place is None else held[place[0]][place[1]]
+            for c, place in zip(self.jaxpr.consts, self.places, strict=True)
+        ]
+        leaves = jax.tree.leaves((ops[: self.own[0]], fixed[: self.own[1]], arguments))
+        return jax.tree.unflatten(self.out, jax.core.eval_jaxpr(self.jaxpr.jaxpr, consts, *leaves))
+
+
+class Ledger:
+    """The operands of a member, as its programs find them."""
+
+    def __init__(self, ops: Sequence[Any], fixed: Sequence[Any]):
+        self.ops, self.fixed = list(ops), list(fixed)
+        self.own = len(self.ops), len(self.fixed)  # without what is captured
+        self._places: dict[int, tuple[str, int]] = {}
+
+    def place(self, value: Any) -> tuple[str, int]:
+        """Where a captured value stands among the operands; it joins them when it is new."""
+        if id(value) not in self._places:
+            kind, kept = ("ops", self.ops) if _inexact(value) else ("fixed", self.fixed)
+            kept.append(value)
+            self._places[id(value)] = kind, len(kept) - 1
+        return self._places[id(value)]
+
+
+def trace_member(
+    system: Any, state: Any, inputs: Any, solver: Stepper, t: Array
+) -> tuple[Member, list[Any], list[Any], Callable[[Array], Any]]:
+    """The member's programs, its operands (the flat state first), its other numbers, and the way back to the state's form."""
+    flat, unravel = ravel_pytree(state)
+    leaves, structure = jax.tree.flatten((system, inputs, solver))
+    kinds = ["static" if not hasattr(x, "dtype") else "ops" if _inexact(x) else "fixed" for x in leaves]
+    own = {kind: [x for x, k in zip(leaves, kinds, strict=True) if k == kind] for kind in ("ops", "fixed")}
+    ledger = Ledger([flat, *own["ops"]], own["fixed"])
+
+    def rebuilt(ops: Sequence[Any], fixed: Sequence[Any]) -> tuple[SystemTerm, Stepper]:
+        held = {"ops": iter(ops[1:]), "fixed": iter(fixed)}
+        filled = [x if kind == "static" else next(held[kind]) for x, kind in zip(leaves, kinds, strict=True)]
+        system, inputs, solver = jax.tree.unflatten(structure, filled)
+        return SystemTerm(system, inputs), solver
+
+    def field(ops: Any, fixed: Any, t: Any, y: Any) -> Any:
+        return ravel_pytree(rebuilt(ops, fixed)[0].vf(t, unravel(y)))[0]
+
+    def begin(ops: Any, fixed: Any, t: Any, y: Any) -> Any:
+        term, solver = rebuilt(ops, fixed)
+        return solver.init(term, t, t, unravel(y), None)
+
+    def advance(ops: Any, fixed: Any, t: Any, t1: Any, y: Any, memory: Any) -> Any:
+        term, solver = rebuilt(ops, fixed)
+        y1, error, dense, memory, _ = solver.advance(term, t, t1, t1 - t, unravel(y), memory, False)
+        return ravel_pytree(y1)[0], memory, dense, ravel_pytree(error)[0]
+
+    def polynomial(ops: Any, fixed: Any, dense: Any) -> Any:
+        return tuple(ravel_pytree(q)[0] for q in solver.polynomial(dense))
+
+    def jumps(ops: Any, fixed: Any) -> Any:
+        found = jump_times(rebuilt(ops, fixed)[0].inputs)
+        return jnp.zeros(0, t.dtype) if found is None else found.astype(t.dtype)
+
+    start = Program(begin, (t, flat), ledger)
+    memory = jax.tree.unflatten(start.out, start.shapes)
+    step = Program(advance, (t, t, flat, memory), ledger)
+    dense = jax.tree.unflatten(step.out, step.shapes)[2]
+    jump = Program(jumps, (), ledger)
+    member = Member(
+        field=Program(field, (t, flat), ledger),
+        start=start,
+        step=step,
+        polynomial=Program(polynomial, (dense,), ledger),
+        jumps=jump,
+        jump_count=jump.shapes[0].shape[0],
+        order=solver.order(SystemTerm(system, inputs)),
+    )
+    return member, ledger.ops, ledger.fixed, unravel
+
+
+def _inexact(value: Any) -> bool:
+    return jnp.issubdtype(value.dtype, jnp.inexact)
