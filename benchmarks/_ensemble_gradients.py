@@ -110,10 +110,10 @@ def fixed() -> dict[str, float]:
         ),
         "Diffrax": (_stock_fixed(case.field, case.end / STEPS, jnp.ones(2)), jnp.asarray(list(rates.values()))),
     }
-    functions, memory = {}, {}
+    functions, compiled = {}, {}
     for name, (loss, point) in losses.items():
         forward, backward = jax.jit(loss), jax.jit(jax.grad(loss))
-        memory[name] = backward.lower(point).compile().memory_analysis().temp_size_in_bytes
+        compiled[name] = backward, point
         functions[f"{name}, forward"] = lambda f=forward, x=point: f(x)
         functions[f"{name}, gradient"] = lambda f=backward, x=point: f(x)
     contest = Contest(functions)
@@ -134,7 +134,11 @@ def fixed() -> dict[str, float]:
 
     stock = _stock_fixed(lambda t, y, d: d * (jnp.roll(y, 1) - 2 * y + jnp.roll(y, -1)), case.end / STEPS, x)
     for name, (loss, point) in {"field": (field, Heat()), "field, Diffrax": (stock, jnp.asarray(0.1))}.items():
-        memory[name] = jax.jit(jax.grad(loss)).lower(point).compile().memory_analysis().temp_size_in_bytes
+        compiled[name] = jax.jit(jax.grad(loss)), point
+    memory = {
+        name: gradient.lower(point).compile().memory_analysis().temp_size_in_bytes
+        for name, (gradient, point) in compiled.items()
+    }
     sizes = {"simulate": 16, "ensemble of 64": 1024, "Diffrax": 16, "field": 8 * CELLS, "field, Diffrax": 8 * CELLS}
     table = [[name, f"{memory[name] / 1024:.1f}", f"{memory[name] / size:.0f}"] for name, size in sizes.items()]
     _harness.print_table(f"Buffers of a gradient of {STEPS} fixed steps", ["", "KiB", "states"], table)
