@@ -14,6 +14,7 @@ from .._errors import ResultFileError
 from ..io import write_text
 from ._image import hdf5_image
 
+FORMAT = "simkit sweep chunk"
 PATTERN = re.compile(r"chunk-(\d{6,})-([0-9a-f]{16})\.h5")
 COUNTS = ("status", "steps", "rejected", "evaluations")
 """What a chunk holds of every member beside its results."""
@@ -45,13 +46,14 @@ def write_chunk(
     disk is met by one plain write, and the same results give the same bytes.
     """
 
+    size = len(next(iter(results.values())))
+    told = {name: [variable.dims, variable.unit] for name, variable in variables.items()}
+    about = {"format": FORMAT, "sweep": identity, "chunk": number, "first": first, "members": size, "variables": told}
+
     def fill(file: h5py.File) -> None:
-        size = len(next(iter(results.values())))
-        file.attrs.update(format="simkit sweep chunk", sweep=identity, chunk=number, first=first, members=size)
+        file.attrs["about"] = json.dumps(about)  # a single attribute: each takes as long as a small dataset
         for name, values in results.items():
-            dataset = file.create_dataset(name, data=np.asarray(values))
-            dataset.attrs["dims"] = json.dumps(variables[name].dims)
-            dataset.attrs["units"] = variables[name].unit
+            file.create_dataset(name, data=np.asarray(values))
 
     content = hdf5_image(fill)
     digest = _digest(identity, content)
@@ -77,11 +79,9 @@ def is_whole(chunk: Chunk, identity: str) -> bool:
 def variables_of(chunk: Chunk) -> dict[str, Variable]:
     """What the results in a chunk file look like."""
     with _reading(chunk) as file:
+        told = json.loads(file.attrs["about"])["variables"]
         return {
-            name: Variable(
-                tuple(d.shape[1:]), d.dtype, tuple(json.loads(d.attrs["dims"])), str(d.attrs.get("units", "1"))
-            )
-            for name, d in file.items()
+            name: Variable(tuple(d.shape[1:]), d.dtype, tuple(told[name][0]), told[name][1]) for name, d in file.items()
         }
 
 

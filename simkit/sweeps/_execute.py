@@ -9,15 +9,15 @@ from typing import Any
 from .._errors import SimkitError, StoreError
 
 WINDOW = 64
-"""How many chunks wait at an executor that does not say how many workers it has."""
+"""How many chunks to hand to an executor that does not say how many workers it has."""
+WINDOW_OF_CLUSTER = 1000
+"""How many to hand to Dask, whose workers may come and go, and which tells a chunk whose worker died from all others."""
 
 Call = tuple[Callable[..., Any], tuple[Any, ...]]
 
 
 class Here(futures.Executor):
     """The executor that computes in this process, at once."""
-
-    _max_workers = 0
 
     def submit(self, fn: Callable[..., Any], /, *args: Any, **kwargs: Any) -> futures.Future[Any]:
         future: futures.Future[Any] = futures.Future()
@@ -36,12 +36,14 @@ class Source:
 
     def __init__(self, given: Any):
         self.make: Callable[[], Any] | None = None
+        self.unknown = WINDOW
         if given is None:
             self.executor: Any = Here()
         elif isinstance(given, futures.Executor):
             self.executor = given
         elif (inner := getattr(given, "get_executor", None)) is not None:
             self.executor = inner(pure=False)
+            self.unknown = WINDOW_OF_CLUSTER
         elif getattr(given, "submit", None) is not None:
             self.executor = given
         else:
@@ -57,7 +59,9 @@ class Source:
     def window(self) -> int:
         """How many chunks to hand over ahead of their results."""
         workers = getattr(self.executor, "_max_workers", None)
-        return 2 * workers if isinstance(workers, int) and workers else 1 if isinstance(self.executor, Here) else WINDOW
+        if isinstance(self.executor, Here):
+            return 1
+        return 2 * workers if isinstance(workers, int) else self.unknown
 
     def renew(self) -> None:
         """Another executor in the place of a broken one."""
