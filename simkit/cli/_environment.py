@@ -4,6 +4,7 @@ import _thread
 import os
 import sys
 import threading
+import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -38,8 +39,11 @@ def set_jax(*, x64: bool, cache: bool) -> None:
     except OSError:  # a read-only home costs time, nothing else
         return
     jax.config.update("jax_compilation_cache_dir", str(folder))
-    jax.config.update("jax_persistent_cache_min_compile_time_secs", 0.05)
+    # Small programs as well: a run has some hundred, and each takes longer to compile than to read.
+    jax.config.update("jax_persistent_cache_min_compile_time_secs", 0.0)
     jax.config.update("jax_persistent_cache_min_entry_size_bytes", -1)
+    # A full disk, a folder that is read-only or an entry cut short cost time, and JAX would warn of every program.
+    warnings.filterwarnings("ignore", message="Error (reading|writing) persistent compilation cache entry")
 
 
 def cache_folder() -> Path:
