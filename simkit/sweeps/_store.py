@@ -112,6 +112,9 @@ def prepare_store(
     else:
         made = dataclasses.asdict(provenance())
         store = Store(folder, fingerprint(definition), dict(definition), members, chunk, made)
+        _check_orphans(store)
+        for path in folder.glob("set-aside-*.json"):
+            path.unlink()
     if not _has_points(store, times, values):
         write_text(folder / POINTS, _points_file(times, values, units))
     if not known:
@@ -170,6 +173,16 @@ def _check_same(store: Store, definition: Mapping[str, str]) -> None:
         f"The store `{store.folder}` belongs to another sweep: {'; '.join(found[:5])}{more}. Choose another store, or remove "
         "this one."
     )
+
+
+def _check_orphans(store: Store) -> None:
+    """Refuse chunk files without a manifest of which none is of this sweep: they would be removed as damaged."""
+    chunks = [chunk for chunks in find_chunks(store.folder).values() for chunk in chunks]
+    if chunks and not any(is_whole(chunk, store.identity) for chunk in chunks):
+        raise StoreError(
+            f"The store `{store.folder}` holds chunk files of another sweep and no manifest. Call `sweep` as it was called for "
+            "them, choose another store, or remove this one."
+        )
 
 
 def _check_empty(folder: Path) -> None:

@@ -92,6 +92,7 @@ def sweep(
     times = _times(setup, times)
     method = resolve(system, setup.y0, times, solver=solver, step=step, inputs=setup.inputs)
     size = min(chunk, members)
+    key = _typed_key(key)
     parts = {
         **vars(setup.put({path: value[0] for path, value in values.items()})),
         "times": times,
@@ -188,14 +189,15 @@ def _run(
                 raise SimulationError(
                     f"No chunk could be computed; the last one failed with {type(last).__name__}: {_first_line(last)}"
                 ) from last
+        except BaseException:
+            with contextlib.suppress(OSError):  # what ended the sweep is told, not that its view is missing as well
+                _view(store, chunks)
+            raise
         finally:
             source.close()
             counter.close()
-            with contextlib.suppress(OSError):  # what ended the sweep is told, not that its view is missing as well
-                _view(store, chunks)
-    else:
-        with writing(store.folder):
-            _view(store, chunks)
+    with writing(store.folder):
+        _view(store, chunks)
     return counter.rate if counter.computed else None
 
 
@@ -231,6 +233,15 @@ def _times(setup: Setup, times: Any) -> np.ndarray:
         return np.asarray(times, floats)
     except (TypeError, ValueError) as error:
         raise ArgumentError(f"Argument `times` must be numbers, but it is {times!r}.") from error
+
+
+def _typed_key(key: Any) -> Any:
+    """A random key, also where it is an array, as JAX's older keys are."""
+    if key is None:
+        return None
+    if not isinstance(key, jax.Array):
+        raise ArgumentError(f"Argument `key` must be a random key, such as `jax.random.key(0)`, but it is {key!r}.")
+    return key if jnp.issubdtype(key.dtype, jax.dtypes.prng_key) else jax.random.wrap_key_data(key)
 
 
 def _check_counts(chunk: Any, retries: Any) -> None:

@@ -189,6 +189,14 @@ def test_what_lies_beside_the_chunks_is_written_again(name, damage, store, whole
     assert path.stat().st_size == len(content)
 
 
+def test_chunks_of_another_sweep_without_a_manifest_are_left_alone(store, whole):
+    (store / "manifest.json").unlink()
+    with pytest.raises(StoreError, match="holds chunk files of another sweep and no manifest"):
+        simkit.sweep(**setup(store=store, step=simkit.Fixed(5)))
+    assert chunk_names(store) == whole
+    assert simkit.sweep(**setup(store=store)).finished == COUNT
+
+
 def test_a_newer_format_is_refused(store):
     held = json.loads((store / "manifest.json").read_text())
     (store / "manifest.json").write_text(json.dumps({**held, "format_version": 99}))
@@ -219,6 +227,18 @@ def test_a_full_disk_is_one_sentence_and_no_half_file(tmp_path, whole, monkeypat
     monkeypatch.undo()
     assert simkit.sweep(**setup(store=store)).finished == COUNT
     assert chunk_names(store) == whole
+
+
+def test_a_view_that_finds_no_space_is_told(store, monkeypatch):
+    def full(path, content):
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    (store / "view.h5").unlink()
+    monkeypatch.setattr(pathlib.Path, "write_bytes", full)
+    with pytest.raises(StoreError, match="There is no space left"):
+        simkit.sweep(**setup(store=store))
+    monkeypatch.undo()
+    assert simkit.sweep(**setup(store=store)).view.exists()
 
 
 def test_a_limit_on_file_size_is_met_the_same_way(tmp_path, whole):

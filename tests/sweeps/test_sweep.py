@@ -200,6 +200,7 @@ def test_progress_is_told_by_line(tmp_path, capsys):
         ({"over": {"rate": []}}, ArgumentError, r"must have the shape \(members\)"),
         ({"over": {"rate": ["fast"]}}, ArgumentError, "`rate` in `over` must be numbers"),
         ({"chunk": 0}, ArgumentError, "`chunk` must be a whole number of at least 1"),
+        ({"key": 3}, ArgumentError, r"`key` must be a random key, such as `jax.random.key\(0\)`, but it is 3"),
         ({"retries": -1}, ArgumentError, "`retries` must be a whole number of at least 0"),
         ({"measure": lambda system, trajectory: trajectory.steps}, ArgumentError, "must return named arrays"),
         ({"measure": lambda system, trajectory: {"status": 1.0}}, ArgumentError, r"but it returned \['status'\]"),
