@@ -18,7 +18,19 @@ import jax.numpy as jnp
 import numpy as np
 
 # Classes from here are told by their names: their source changes with the version, which is part of the definition.
-LIBRARIES = ("simkit.core", "simkit.engine", "simkit.solvers", "equinox", "diffrax", "jax", "numpy", "builtins", "abc")
+LIBRARIES = (
+    "simkit.core",
+    "simkit.engine",
+    "simkit.solvers",
+    "equinox",
+    "diffrax",
+    "jax",
+    "numpy",
+    "builtins",
+    "abc",
+    "collections",
+    "typing",
+)
 
 
 def describe(parts: Mapping[str, Any]) -> dict[str, str]:
@@ -154,14 +166,21 @@ def _source(thing: Any) -> str:
 
 def _code(thing: Any) -> str:
     if isinstance(thing, type):
-        return "\n".join(f"{key} {_code(value)}" for key, value in sorted(vars(thing).items()) if callable(value))
+        own = {name: getattr(thing, name) for name in sorted(vars(thing)) if not name.startswith("__")}
+        return "\n".join(f"{name} {_code(value)}" for name, value in own.items() if callable(value))
     code = getattr(inspect.unwrap(thing), "__code__", None)
     return type(thing).__qualname__ if code is None else _constants(code)
 
 
 def _constants(code: types.CodeType) -> str:
-    held = [_constants(c) if isinstance(c, types.CodeType) else repr(c) for c in code.co_consts]
-    return f"{code.co_code.hex()} {code.co_names} {held}"
+    return f"{code.co_code.hex()} {code.co_names} {[_constant(constant) for constant in code.co_consts]}"
+
+
+def _constant(constant: Any) -> str:
+    if isinstance(constant, types.CodeType):
+        return _constants(constant)
+    # The order of a set differs from process to process.
+    return repr(sorted(map(repr, constant)) if isinstance(constant, frozenset) else constant)
 
 
 def _hash(text: str) -> str:

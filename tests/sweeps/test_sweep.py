@@ -1,6 +1,9 @@
 """sweep: its numbers, what it stores, how it is read, and what it refuses."""
 
 import dataclasses
+import subprocess
+import sys
+import time
 
 import h5py
 import jax
@@ -13,6 +16,7 @@ from sweep_models import CHUNK, COUNT, RATES, TIMES, setup
 
 import simkit
 from simkit import ArgumentError, SimulationError, StoreError, UnknownNameError
+from simkit.sweeps._progress import Progress, clock
 
 
 @pytest.fixture(scope="module")
@@ -280,6 +284,40 @@ def test_docstrings_and_comments_are_no_difference():
         return {"a": 1.0}
 
     assert _source(first) == _source(measure)
+
+
+TYPED = """
+import simkit
+class Typed(simkit.PlainSystem):
+    rate: simkit.Scalar = simkit.quantity(0.5)
+    def vector_field(self, t, y, inputs):
+        return {"x": -FACTOR * self.rate * y["x"] if "x" in {"x", "y", "z"} else 0.0}
+    def outputs(self, t, y, inputs): return y
+    def invariants(self, t, y): return {}
+    @classmethod
+    def example(cls): return simkit.Example(cls(), {"x": 1.0}, [0.0, 1.0])
+import simkit.sweeps._definition as definition
+print(definition.fingerprint(definition.describe({"system": Typed()})))
+"""
+
+
+def test_what_is_typed_into_a_prompt_is_told_by_its_compiled_code():
+    def fingerprint(factor):
+        # Without a file there is no source; the order of sets differs from process to process.
+        command = [sys.executable, "-c", f"exec({TYPED.replace('FACTOR', factor)!r})"]
+        return subprocess.run(command, capture_output=True, text=True, check=True).stdout
+
+    assert fingerprint("2.0") == fingerprint("2.0") != fingerprint("3.0")
+
+
+def test_times_left():
+    progress = Progress(1000, 100, None)
+    progress.since = progress.ended = time.perf_counter() - 40.0
+    progress.add(50, 1)  # 40 seconds, most of them compilation
+    progress.ended = time.perf_counter() - 10.0
+    progress.add(100, 0)  # 10 seconds
+    assert progress.line() == "250 of 1000 members, 10 a second, 1:15 left, 1 failed"
+    assert [clock(seconds) for seconds in (0.4, 7.0, 750.0, 11100.0)] == ["0:00", "0:07", "12:30", "3:05:00"]
 
 
 def test_folders_with_other_files_are_refused(tmp_path):
