@@ -260,7 +260,7 @@ class Problem(eqx.Module):
         first = self.times[:, :1] if numpy is jnp else np.asarray(self.times)[:, :1]
         rows = wanted if static else numpy.concatenate([first, wanted], axis=1)
         count = wanted.shape[1]
-        empty = lambda x: jnp.asarray(np.full((x.shape[0], count, *x.shape[2:]), np.nan), x.dtype)
+        empty = lambda x: jnp.asarray(np.full((x.shape[0], count, *x.shape[2:]), np.nan, x.dtype), x.dtype)
         data = {name: empty(x) for name, x in self.data.items()}
         method = self.method if static else refined(self.method, rows, self.longest, self.labels)
         return eqx.tree_at(

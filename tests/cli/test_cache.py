@@ -80,6 +80,6 @@ def test_the_cache_on_disk(tmp_path):
 def test_a_cache_folder_that_cannot_be_made_is_done_without(tmp_path, monkeypatch):
     (tmp_path / "file").write_text("")
     monkeypatch.setenv("SIMKIT_CACHE", str(tmp_path / "file" / "cache"))
-    before = jax.config.jax_compilation_cache_dir
+    before = jax.config.values["jax_compilation_cache_dir"]
     set_jax(x64=True, cache=True)
-    assert jax.config.jax_compilation_cache_dir == before
+    assert jax.config.values["jax_compilation_cache_dir"] == before

@@ -145,13 +145,16 @@ def test_tables_of_inputs_are_filled_up():
     assert held.base.inputs["steps"].times.shape == (2, 18)
 
 
-def test_filling_up_and_asking_at_other_times_compile_nothing():
-    whole = problem(17, step=Fixed(2))
-    with count_compilations() as counter:
-        for rows in (21, 31, 41):
-            whole.at(np.linspace(0.0, 4.0, rows)).lean()
-        whole.lean()
+@pytest.mark.parametrize("x64", [True, False])
+def test_filling_up_and_asking_at_other_times_compile_nothing(x64):
+    with jax.enable_x64(x64):
+        whole = problem(17, step=Fixed(2), system=relaxation())
+        with count_compilations() as counter:
+            for rows in (21, 31, 41):
+                asked = whole.at(np.linspace(0.0, 4.0, rows)).lean()
+            whole.lean()
     assert counter.compilations + counter.from_disk == 0, counter
+    assert asked.times.dtype == asked.data["a"].dtype == ("float64" if x64 else "float32")
 
 
 def test_a_traced_problem_can_be_filled_up():
