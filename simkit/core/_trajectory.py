@@ -12,6 +12,10 @@ from ._quantity import field_metadata
 from ._status import Status
 
 
+SHOWN = 3
+"""So many failed members are printed."""
+
+
 class Trajectory(eqx.Module):
     """The states at the asked times, and how the simulation went.
 
@@ -20,6 +24,10 @@ class Trajectory(eqx.Module):
     - `status`: a `Status`; 0 is success.
     - `steps`, `rejected`, `evaluations`: accepted steps, rejected steps and evaluations of the vector field.
     - `solver`: the name of the solver and, where it was chosen, the reason.
+    - `over`: of an ensemble the values by which its members differ, path -> shape `(members, ...)`.
+
+    The trajectory of an ensemble has a leading member axis on every array: `jax.tree.map(lambda x: x[3], trajectory)` is that
+    of the fourth member.
     """
 
     times: Float[Array, "..."]
@@ -29,6 +37,18 @@ class Trajectory(eqx.Module):
     rejected: Int[Array, "*members"]
     evaluations: Int[Array, "*members"]
     solver: str = eqx.field(static=True, default="")
+    over: dict[str, Array] = eqx.field(default_factory=dict)
+
+    def failures(self) -> list[str]:
+        """A sentence for every member that failed: its number, the values that make it, and what happened."""
+        status = np.atleast_1d(np.asarray(self.status))
+        found = []
+        for member in np.flatnonzero(status):
+            values = ", ".join(f"{path} {np.asarray(x)[member]}" for path, x in self.over.items())
+            found.append(
+                f"member {member}" + (f" ({values})" if values else "") + f": {Status(int(status[member])).message}"
+            )
+        return found
 
     def final(self) -> State:
         """The state at the last time."""
@@ -43,6 +63,7 @@ class Trajectory(eqx.Module):
         if status.size > 1:
             failed = int((status != 0).sum())
             rows.append(("members", f"{status.size}, {failed} failed"))
+            rows += [("failed", text) for text in self.failures()[:SHOWN]]
         else:
             rows.append(("status", Status(int(status[0])).message))
         if times.size:

@@ -11,14 +11,24 @@ from jaxtyping import Array
 from ..solvers import Stepper
 from ._member import Member, trace_member
 from ._operation import Plan, solve_members
-from ._sizes import Sizes
+from ._sizes import RECORD_BYTES, Sizes
 from ._step import Adaptive
 
 
 def integrate_adaptive(
-    system: Any, state: Any, inputs: Any, times: Array, solver: Stepper, step: Adaptive, sizes: Sizes | None = None
+    system: Any,
+    state: Any,
+    inputs: Any,
+    times: Array,
+    solver: Stepper,
+    step: Adaptive,
+    lanes: int | None = None,
+    memory: int | None = None,
 ) -> tuple[Any, Array, tuple[Array, Array]]:
-    """States at `times`, status, and the numbers of accepted and rejected steps."""
+    """States at `times`, status, and the numbers of accepted and rejected steps.
+
+    `lanes` and `memory` (bytes of the record of reverse mode) are chosen where they are None.
+    """
     dtype = times.dtype
     completed = step.completed(dtype)
     tolerances = [jax.lax.stop_gradient(jnp.asarray(x, dtype)) for x in (completed.rtol, completed.atol)]
@@ -31,7 +41,7 @@ def integrate_adaptive(
         shared=(False, *(True for _ in ops[1:])),
         fixed_shared=tuple(True for _ in fixed),
         times_shared=True,
-        sizes=sizes or Sizes(step.max_steps),
+        sizes=Sizes(step.max_steps, lanes, RECORD_BYTES if memory is None else memory),
     )
     ys, status, steps, rejected = solve_members(start[None], *ops[1:], *fixed, held, plan=plan)
     move = functools.partial(_moved, member, 1.0)

@@ -1,9 +1,9 @@
 """The discrete adjoint of a solve: cotangents of saved states back to initial states and parameters.
 
-Members are taken in groups of one lane each, sorted by the attempts that they need, so that no lane waits long. A group is solved again
-with a record of its attempts, indexed by the common iteration (an index of its own for every lane would make XLA copy the
-record at each attempt), and the record is walked back. What does not fit the record is solved again from a snapshot, so the memory
-is that of one group, whatever the number of steps.
+Members are taken in groups of one lane each, sorted by the attempts that they need, so that no lane waits long. A group is
+solved again with a record of its attempts, indexed by the common iteration (an index of its own for every lane would make XLA
+copy the record at each attempt), and the record is walked back. What does not fit the record is solved again from a snapshot,
+so the memory is that of one group, whatever the number of steps.
 """
 
 import functools
@@ -134,8 +134,8 @@ def _group(
     moving = walk.moving(held.ops)
     g_p = [jnp.zeros((directions, *x.shape), x.dtype) + origin(s.t).astype(x.dtype) for x in moving]
     # A failed member did not get to all of its save times.
-    column = jnp.broadcast_to(jnp.arange(1, last)[:, None], (last - 1, *member.shape))
-    cursor = jnp.sum(targets(times, member, column) <= s.t, axis=0, dtype=jnp.int32)
+    column = jnp.broadcast_to(jnp.arange(1, last, dtype=jnp.int32)[:, None], (last - 1, *member.shape))
+    cursor = jnp.sum(targets(times, member, column) <= s.t[None], axis=0, dtype=jnp.int32)
 
     def back_through(record: Record, count: Array, carry: Any) -> Any:
         def block(c: Any) -> Any:
@@ -161,7 +161,7 @@ def _group(
         _, record, carry = jax.lax.while_loop(lambda c: c[0] >= 0, segment, (final, record, carry))
     g_y, g_p, cursor = carry
     # What is left was saved at the start: the first column, and others of the same time.
-    left = jnp.arange(last + 1)[None] <= cursor[:, None]
+    left = jnp.arange(last + 1, dtype=jnp.int32)[None] <= cursor[:, None]
     begun = []
     for a, g in zip(jax.tree.leaves(g_y), cotangents, strict=True):
         held_back = None if g is None else jnp.where(left.reshape(*left.shape, *(1,) * (g.ndim - 2)), g, 0)
@@ -297,11 +297,8 @@ class _Walk:
     def _saved(self, row: Record, cursor: Array, g_y: Any) -> tuple[Array, Any, Any]:
         """Cotangents that enter at the save times within a step: of its first state, and of its dense output's increments."""
         lane = jnp.arange(cursor.shape[0])
-        degree = len(
-            jax.eval_shape(
-                functools.partial(self._replay, self.held.ops, row.t, row.t1), row.y, self.moving(self.held.ops)
-            )[1]
-        )
+        replay = functools.partial(self._replay, self.held.ops, row.t, row.t1)
+        degree = len(jax.eval_shape(replay, row.y, self.moving(self.held.ops))[1])
 
         def due_at(cursor: Array) -> tuple[Array, Array]:
             target = targets(self.times, self.member, jnp.maximum(cursor, 0))
@@ -312,7 +309,7 @@ class _Walk:
             target, due = due_at(cursor)
             theta = fraction(target, row.t, row.t1)
             found = []
-            for y, g in zip(jax.tree.leaves(row.y), self.cotangents, strict=True):
+            for g in self.cotangents:
                 if g is None:
                     found.append(None)
                     continue

@@ -1,20 +1,33 @@
 """ensemble: many members of one system, solved together."""
 
-from collections.abc import Mapping
-from typing import Any, Literal
+import dataclasses
+import functools
+from collections.abc import Mapping, Sequence
+from typing import Any, Literal, NamedTuple
 
 import equinox as eqx
 import jax
+import jax.core
 import jax.numpy as jnp
+import numpy as np
+from jax.sharding import AxisType, Mesh, NamedSharding, PartitionSpec
 from jaxtyping import Array
 
-from .._errors import ArgumentError
+from .._errors import ArgumentError, SimulationError
 from .._types import Inputs, State
-from ..core import Setup, System, Trajectory, as_float_array, as_signals
+from ..core import Setup, StaticSystem, System, Trajectory, as_float_array, as_signals
 from ..solvers import Stepper
-from ._integrate import Gradient, Method, integrate
+from ._check import check_times
+from ._compilations import note_trace
+from ._integrate import Frame, Gradient, Options, framed, trajectory_of
 from ._simulate import resolve
 from ._step import Adaptive, Fixed
+
+PROBED = 5
+"""So many members are asked whether they are stiff when the solver is to be chosen."""
+
+FIXED_LANES = 256
+"""So many members with fixed steps are stepped together; they all take as long, so the rest waits for its turn."""
 
 
 def ensemble(
@@ -24,25 +37,206 @@ def ensemble(
     *,
     over: Mapping[str, Any],
     lanes: int | None = None,
-    devices: Any = None,
+    devices: Sequence[Any] | None = None,
     solver: Stepper | None = None,
     step: float | Adaptive | Fixed | None = None,
     inputs: Inputs = None,
     key: Any = None,
-    gradient: Gradient = "reverse",
+    gradient: Gradient | None = None,
     on_failure: Literal["raise", "mark"] = "mark",
 ) -> Trajectory:
-    """Integrate many members that differ in the quantities named by `over`."""
+    """Integrate many members that differ in the quantities that `over` names.
+
+    Members run in lanes: a few dozen step together, and one that is done hands its lane to the next of the queue, so that none
+    waits for another. Each member takes the steps that `simulate` would take.
+
+    **Arguments:**
+
+    - `system`, `y0`, `times`, `solver`, `step`, `inputs`: as in `simulate`; what all members have in common. A solver that is
+        chosen is chosen for all members, by a few of them.
+    - `over`: path -> values, one a member along the first axis: `{"growth": values}`, `{"y0.hare": values}`,
+        `{"inputs.torque.values": table}`. All have the same number of members; for a grid of several take
+        `simkit.sweeps.grid`.
+    - `lanes`: how many members step together; by default chosen so that they stay in a core's cache.
+    - `devices`: the devices to spread members over; by default all there are, except inside a transformation, where the
+        caller is in charge. Every device works at its own pace.
+    - `key`: for stochastic systems a random key, of which every member gets one of its own, or an array of one key a member.
+    - `on_failure`: "mark" a member that fails in its status, or "raise" a `SimulationError`. The others are not affected.
+
+    **Returns:** a `Trajectory` with a leading member axis on every array; `trajectory.failures()` names the members that failed.
+
+    **Raises:** an `UnknownNameError` for a path that names nothing, an `ArgumentError` for values that do not fit.
+
+    ```python
+    import numpy as np
+    import simkit
+    system, y0, times, _ = simkit.odes.LotkaVolterra.example()
+    members = simkit.ensemble(system, y0, times, over={"growth": np.linspace(0.4, 0.6, 100)})
+    print(members)
+    ```
+    """
+    if on_failure not in ("raise", "mark"):
+        raise ArgumentError(f'Argument `on_failure` must be "raise" or "mark", but it is {on_failure!r}.')
     setup = Setup(system, jax.tree.map(as_float_array, y0), as_signals(inputs))
-    values = {path: jnp.asarray(value, setup.get(path).dtype) for path, value in over.items()}
+    values, members = member_values(setup, over)
+    static = isinstance(system, StaticSystem)
+    known = times if static or isinstance(times, jax.core.Tracer) else np.asarray(check_times(times))
+    kinds = {leaf.dtype for leaf in jax.tree.leaves(setup.y0)}
+    times = as_float_array(times) if not kinds else jnp.asarray(times, jnp.result_type(*kinds).type(0).real.dtype)
+    method = _method(setup, values, members, known, solver, step)
+    keys = _member_keys(key, members)
+    options = EnsembleOptions(Options(_checked_lanes(lanes)), _devices(devices, (setup, values, times, keys), members))
+    frame, leaves = framed((setup, values, times, method.solver, method.step, keys), options)
+    trajectory = _compiled(frame, leaves)
+    if method.reason != "given" and method.solver is not None:
+        trajectory = dataclasses.replace(trajectory, solver=f"{trajectory.solver} (chosen: {method.reason})")
+    if on_failure == "raise" and not isinstance(trajectory.status, jax.core.Tracer):
+        failures = trajectory.failures()
+        if failures:
+            raise SimulationError(f"{len(failures)} of {members} members failed; the first is {failures[0]}")
+    return trajectory
+
+
+class EnsembleOptions(NamedTuple):
+    """What selects the program of an ensemble beside its arguments."""
+
+    solve: Options
+    devices: tuple[Any, ...]
+
+
+@functools.partial(jax.jit, static_argnums=0)
+def _compiled(frame: Frame, leaves: list[Any]) -> Trajectory:
+    setup, values, times, solver, step, keys = frame.filled(leaves)
+    note_trace(
+        "ensemble", {"setup": setup, "over": values, "times": times, "solver": solver, "step": step, "key": keys}
+    )
+
+    def one(setup: Setup, times: Array, values: dict[str, Array], key: Any) -> Trajectory:
+        put = setup.put(values)
+        return trajectory_of(put.system, put.y0, put.inputs, times, solver, step, key, frame.options.solve)
+
+    def together(setup: Setup, times: Array, values: dict[str, Array], keys: Any) -> Trajectory:
+        return eqx.filter_vmap(one, in_axes=(None, None, 0, None if keys is None else 0))(setup, times, values, keys)
+
+    def local(setup: Setup, times: Array, values: dict[str, Array], keys: Any) -> Trajectory:
+        if not isinstance(step, Fixed) or isinstance(setup.system, StaticSystem):
+            return together(setup, times, values, keys)
+        lanes = frame.options.solve.lanes or FIXED_LANES
+        return in_chunks(functools.partial(together, setup, times), (values, keys), lanes)
+
+    devices = frame.options.devices
+    if len(devices) < 2:
+        trajectory = local(setup, times, values, keys)
+    else:
+        arrays, rest = eqx.partition((setup, times), eqx.is_array)
+        shared = lambda arrays, members: local(*eqx.combine(arrays, rest), *members)
+        trajectory = over_devices(shared, devices, arrays, (values, keys))
+    return dataclasses.replace(trajectory, over=values)
+
+
+def in_chunks(function: Any, members: Any, size: int) -> Any:
+    """A function of all members in turns of so many, the last one filled up with repeats."""
+    count = jax.tree.leaves(members)[0].shape[0]
+    if count <= size:
+        return function(*members)
+    turns = -(-count // size)
+    chunks = jax.tree.map(lambda x: _filled(x, turns * size).reshape(turns, size, *x.shape[1:]), members)
+    found = jax.lax.map(jax.checkpoint(lambda chunk: function(*chunk)), chunks)
+    return jax.tree.map(lambda x: x.reshape(turns * size, *x.shape[2:])[:count], found)
+
+
+def over_devices(function: Any, devices: tuple[Any, ...], shared: Any, members: Any) -> Any:
+    """`function(shared, members)` with the members dealt out to devices like cards, so that a trend in their cost is shared."""
+    count, size = jax.tree.leaves(members)[0].shape[0], len(devices)
+    rows = -(-count // size)
+
+    def dealt(x: Array) -> Array:
+        x = _filled(x, rows * size)
+        return jnp.swapaxes(x.reshape(rows, size, *x.shape[1:]), 0, 1).reshape(x.shape)
+
+    def gathered(x: Array) -> Array:
+        return jnp.swapaxes(x.reshape(size, rows, *x.shape[1:]), 0, 1).reshape(x.shape)[:count]
+
+    mesh = Mesh(np.array(devices), ("members",), axis_types=(AxisType.Auto,))
+    specs = (PartitionSpec(), PartitionSpec("members"))
+    spread = jax.shard_map(function, mesh=mesh, in_specs=specs, out_specs=specs[1], check_vma=False)
+    found = jax.tree.map(gathered, spread(shared, jax.tree.map(dealt, members)))
+    if jax.process_count() > 1:  # every process gets the whole result
+        found = jax.lax.with_sharding_constraint(found, NamedSharding(mesh, PartitionSpec()))
+    return found
+
+
+def _filled(x: Array, count: int) -> Array:
+    return jnp.concatenate([x, jnp.repeat(x[-1:], count - x.shape[0], axis=0)])
+
+
+def member_values(setup: Setup, over: Mapping[str, Any]) -> tuple[dict[str, Array], int]:
+    """The values of all members by path, checked against what they replace; and the number of members."""
+    if not over:
+        raise ArgumentError(
+            "Argument `over` must name at least one quantity, but it is empty. For one member take `simulate`."
+        )
+    values: dict[str, Array] = {}
+    for path, given in over.items():
+        leaf = setup.get(path)
+        try:
+            value = jnp.asarray(given, leaf.dtype)
+        except (TypeError, ValueError) as error:
+            raise ArgumentError(f"Argument `over` must give numbers for `{path}`, but gives {given!r}.") from error
+        if value.shape[1:] != leaf.shape or value.ndim == 0:
+            raise ArgumentError(
+                f"Argument `over` must give `{path}`, whose shape is {leaf.shape}, an array of shape "
+                f"{('members', *leaf.shape)}, but its shape is {value.shape}.".replace("'", "")
+            )
+        values[path] = value
     sizes = {path: value.shape[0] for path, value in values.items()}
-    if len(set(sizes.values())) != 1:
-        raise ArgumentError(f"All values of `over` must have one number of members, but they are {sizes}.")
-    method = resolve(system, setup.y0, times, solver=solver, step=step, inputs=setup.inputs)
-    times = jnp.asarray(times, jax.tree.leaves(setup.y0)[0].dtype)
+    if len(set(sizes.values())) > 1:
+        listed = ", ".join(f"`{path}` has {size}" for path, size in sizes.items())
+        raise ArgumentError(f"All values of `over` must be for the same number of members, but {listed}.")
+    (members,) = set(sizes.values())
+    if members == 0:
+        raise ArgumentError("Argument `over` must hold at least one member, but its arrays are empty.")
+    return values, members
 
-    def one(values: dict[str, Array], key: Any) -> Trajectory:
-        return integrate(setup.put(values), times, Method(method.solver, method.step), gradient=gradient, key=key)
 
-    keys = None if key is None else jax.random.split(key, next(iter(sizes.values())))
-    return eqx.filter_vmap(one, in_axes=(0, None if key is None else 0))(values, keys)
+def _method(setup: Setup, values: dict[str, Array], members: int, times: Any, solver: Any, step: Any) -> Any:
+    """The method for all members: a stiff one where any of a few of them, the first and the last among them, is stiff."""
+    find = functools.partial(resolve, setup.system, solver=solver, step=step)
+    if solver is not None or any(isinstance(x, jax.core.Tracer) for x in jax.tree.leaves((setup, values, times))):
+        return find(setup.y0, times, inputs=setup.inputs)
+    found = None
+    for member in np.unique(np.linspace(0, members - 1, PROBED).astype(int)):
+        put = setup.put({path: value[member] for path, value in values.items()})
+        method = resolve(put.system, put.y0, times, solver=solver, step=step, inputs=put.inputs)
+        if found is None or (method.solver is not None and method.solver.stiff and not found.solver.stiff):
+            found = method
+    return found
+
+
+def _member_keys(key: Any, members: int) -> Any:
+    if key is None:
+        return None
+    typed = jnp.issubdtype(key.dtype, jax.dtypes.prng_key)
+    if (key.ndim if typed else key.ndim - 1) == 0:
+        return jax.random.split(key, members)
+    if key.shape[0] != members:
+        raise ArgumentError(
+            f"Argument `key` must be one key or one for each of {members} members, but there are {key.shape[0]}."
+        )
+    return key
+
+
+def _checked_lanes(lanes: Any) -> int | None:
+    if lanes is not None and (not isinstance(lanes, int) or lanes < 1):
+        raise ArgumentError(f"Argument `lanes` must be an integer of at least 1, but it is {lanes!r}.")
+    return lanes
+
+
+def _devices(devices: Any, arguments: Any, members: int) -> tuple[Any, ...]:
+    if devices is not None:
+        devices = tuple(devices)
+        if not devices:
+            raise ArgumentError("Argument `devices` must hold at least one device, but it is empty.")
+        return devices if len(devices) > 1 else ()
+    traced = any(isinstance(x, jax.core.Tracer) for x in jax.tree.leaves(arguments))
+    return () if traced or members < 2 else tuple(jax.devices())

@@ -28,10 +28,18 @@ from ..core import (
 )
 from ..solvers import Stepper
 from ._adaptive import integrate_adaptive
+from ._compilations import note_trace
 from ._grid import fixed_grid
 from ._step import Adaptive, Fixed
 
 Gradient = Literal["reverse", "forward"]
+
+
+class Options(NamedTuple):
+    """What a user may fix about the loops: lanes of an ensemble, bytes that the record of reverse mode may take."""
+
+    lanes: int | None = None
+    memory: int | None = None
 
 
 class Method(eqx.Module):
@@ -46,7 +54,7 @@ def integrate(
     setup: Setup, times: Array, method: Method, *, gradient: Gradient = "reverse", key: PRNGKeyArray | None = None
 ) -> Trajectory:
     """The pure core of `simulate`: it marks failures, never raises them, and composes with every transformation."""
-    return dispatch(setup.system, setup.y0, setup.inputs, times, method.solver, method.step, gradient, key)
+    return dispatch(setup.system, setup.y0, setup.inputs, times, method.solver, method.step, key)
 
 
 def dispatch(
@@ -56,38 +64,66 @@ def dispatch(
     times: Any,
     solver: Stepper | None,
     step: Adaptive | Fixed,
-    gradient: Gradient,
     key: PRNGKeyArray | None,
+    options: Options = Options(),
 ) -> Trajectory:
     """Compile and run, once for all calls of one structure.
 
     It does what `equinox.filter_jit` does, arrays traced and everything else static, in a quarter of the time: on small
     systems the call would otherwise take as long as ten thousand steps.
     """
-    leaves, structure = jax.tree.flatten((system, y0, inputs, times, solver, step, key))
-    held = tuple((i, type(x), x) for i, x in enumerate(leaves) if not isinstance(x, _ARRAYS))
-    for i, _, _ in reversed(held):
-        del leaves[i]
-    return _compiled(_Frame(structure, held, gradient), leaves)
+    frame, leaves = framed((system, y0, inputs, times, solver, step, key), options)
+    return _compiled(frame, leaves)
 
 
 _ARRAYS = (jax.Array, np.ndarray, np.generic)
 
 
-class _Frame(NamedTuple):
+class Frame(NamedTuple):
     """What of a call is no array: hashable, it selects the compiled function."""
 
     structure: Any
     held: tuple[tuple[int, type, Any], ...]
-    gradient: Any
+    options: Any
+
+    def filled(self, leaves: list[Any]) -> Any:
+        """The arguments of the call."""
+        leaves = list(leaves)
+        for i, _, leaf in self.held:
+            leaves.insert(i, leaf)
+        return jax.tree.unflatten(self.structure, leaves)
+
+
+def framed(arguments: Any, options: Any) -> tuple[Frame, list[Any]]:
+    """A call taken apart: what selects the compiled function, and its arrays."""
+    leaves, structure = jax.tree.flatten(arguments)
+    held = tuple((i, type(x), x) for i, x in enumerate(leaves) if not isinstance(x, _ARRAYS))
+    for i, _, _ in reversed(held):
+        del leaves[i]
+    return Frame(structure, held, options), leaves
 
 
 @functools.partial(jax.jit, static_argnums=0)
-def _compiled(frame: _Frame, leaves: list[Any]) -> Trajectory:
-    leaves = list(leaves)
-    for i, _, leaf in frame.held:
-        leaves.insert(i, leaf)
-    system, y0, inputs, times, solver, step, key = jax.tree.unflatten(frame.structure, leaves)
+def _compiled(frame: Frame, leaves: list[Any]) -> Trajectory:
+    system, y0, inputs, times, solver, step, key = frame.filled(leaves)
+    note_trace(
+        "simulate",
+        {"system": system, "y0": y0, "inputs": inputs, "times": times, "solver": solver, "step": step, "key": key},
+    )
+    return trajectory_of(system, y0, inputs, times, solver, step, key, frame.options)
+
+
+def trajectory_of(
+    system: Any,
+    y0: State,
+    inputs: Inputs,
+    times: Array,
+    solver: Any,
+    step: Adaptive | Fixed,
+    key: Any,
+    options: Options,
+) -> Trajectory:
+    """The trajectory of one member, to be traced."""
     system, y0, inputs = guard((system, y0, inputs))
     if isinstance(system, StaticSystem):
         zero = jnp.zeros((), int)
@@ -98,7 +134,9 @@ def _compiled(frame: _Frame, leaves: list[Any]) -> Trajectory:
     if isinstance(step, Fixed):
         states, status, counts = _integrate_fixed(system, state, inputs, times, solver, step, key)
     else:
-        states, status, counts = integrate_adaptive(system, state, inputs, times, solver, step)
+        states, status, counts = integrate_adaptive(
+            system, state, inputs, times, solver, step, options.lanes, options.memory
+        )
     finite = jnp.stack([jnp.isfinite(leaf).all() for leaf in jax.tree.leaves(states)]).all()
     status = jnp.where((status == Status.OK) & ~finite, int(Status.NON_FINITE), status)
     accepted, rejected = counts

@@ -184,7 +184,8 @@ def _write(
             column, target, due = due_at(cursor)
             value = horner(y, increments, fraction(target, s.t, a.t1))
             row = jnp.where(due, member, jax.tree.leaves(ys)[0].shape[0])
-            ys = jax.tree.map(lambda a, x: a.at[row, column].set(jnp.moveaxis(x, -1, 0), mode="drop"), ys, value)
+            put = lambda a, x, row=row, column=column: a.at[row, column].set(jnp.moveaxis(x, -1, 0), mode="drop")
+            ys = jax.tree.map(put, ys, value)
             cursor = cursor + due.astype(cursor.dtype)
         return ys, cursor
 
