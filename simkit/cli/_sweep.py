@@ -124,8 +124,12 @@ def _environment(cache: bool) -> Iterator[None]:
     if cache:
         changes |= {
             "JAX_COMPILATION_CACHE_DIR": str(cache_folder()),
-            "JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS": "0.05",
+            "JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS": "0",
             "JAX_PERSISTENT_CACHE_MIN_ENTRY_SIZE_BYTES": "-1",
+            # Of a cache that cannot be read or written, JAX would warn once a program.
+            "PYTHONWARNINGS": ",".join(
+                f"ignore:Error {verb} persistent compilation cache entry" for verb in ("reading", "writing")
+            ),
         }
     before = {name: os.environ.get(name) for name in changes}
     os.environ.update(changes)

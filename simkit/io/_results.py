@@ -166,6 +166,10 @@ def _check_signature(path: Path) -> None:
             start = handle.read(len(SIGNATURE))
     except FileNotFoundError as error:
         raise ResultFileError(f"There is no result file `{path}`.") from error
+    except IsADirectoryError as error:
+        raise ResultFileError(
+            f"`{path}` must be a result file, but it is a folder. The store of a sweep is opened by `simkit.sweeps.open`."
+        ) from error
     except OSError as error:
         raise ResultFileError(f"The result file `{path}` cannot be read: {error.strerror or error}.") from error
     if start != SIGNATURE:

@@ -290,3 +290,7 @@ def test_an_interrupt_keeps_what_is_finished(tmp_path, whole):
 def test_what_is_no_store_is_refused(tmp_path):
     with pytest.raises(ResultFileError, match="must be the store of a sweep"):
         simkit.sweeps.open(tmp_path / "nothing")
+    with pytest.raises(
+        ResultFileError, match=r"it is a folder. The store of a sweep is opened by `simkit.sweeps.open`"
+    ):
+        simkit.load(tmp_path)
