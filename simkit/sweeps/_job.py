@@ -4,6 +4,7 @@ import contextlib
 import dataclasses
 import functools
 import pickle
+import threading
 import time
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -16,9 +17,11 @@ import numpy as np
 
 from .._errors import ArgumentError
 from ..core import Setup, StaticSystem, Trajectory, field_metadata, named_leaves
-from ..engine import ensemble, integrate, resolve
+from ..engine import ensemble
 from ._chunk import COUNTS, Chunk, Variable, write_chunk
 from ._store import writing
+
+_devices_taken = threading.Lock()
 
 Measure = Callable[[Any, Trajectory], Any]
 
@@ -73,7 +76,7 @@ def compute(job: Job | bytes, part: Part) -> Done:
     """
     begin = time.perf_counter()
     job = _unpacked(job) if isinstance(job, bytes) else job
-    with _float_types(job.x64):
+    with _float_types(job.x64), _turn():
         results, variables = run_members(_on_device(job), part)
     with writing(job.folder):
         chunk = write_chunk(job.folder, job.identity, part.number, part.first, results, variables)
@@ -87,12 +90,12 @@ def run_members(job: Job, part: Part) -> tuple[dict[str, np.ndarray], dict[str, 
     keys = None
     if job.key is not None:  # by the member's number: whatever the size of the chunks, a member has the same key
         keys = _member_keys(job.key, jnp.arange(part.first, part.first + job.size))
-    trajectory = _trajectories(job, values, keys)
+    trajectory = _on_one_device(_trajectories(job, values, keys))
     measure = default_measure(job.setup) if job.measure is None else job.measure
     if measure is None:
         named, dims, prefix = trajectory.ys, ("time",), "y0"
     else:
-        named, dims, prefix = _measured(measure, job.setup, values, job.times, trajectory), (), ""
+        named, dims, prefix = _measured(measure, job.setup, values, trajectory), (), ""
     results = {name: np.asarray(getattr(trajectory, name))[: part.size] for name in COUNTS}
     variables = {name: Variable((), results[name].dtype, (), "1") for name in COUNTS}
     for name, array in _named(named, measure is None).items():
@@ -119,7 +122,7 @@ def pack(job: Job) -> bytes:
     except (pickle.PicklingError, TypeError, AttributeError) as error:
         raise ArgumentError(
             f"The system, the inputs and `measure` must be able to travel to other processes, but: {error}. Define classes and "
-            "functions at the top of a module, not inside of functions, and give `devices` as a number."
+            "functions at the top of a module, not inside of functions, and leave `devices` to the workers."
         ) from error
 
 
@@ -174,6 +177,11 @@ def is_x64() -> bool:
     return jnp.result_type(float) == jnp.float64
 
 
+def _turn() -> contextlib.AbstractContextManager[Any]:
+    """One chunk at a time over several devices; threads that started programs there in another order would wait for each other."""
+    return _devices_taken if jax.local_device_count() > 1 else contextlib.nullcontext()
+
+
 def _float_types(x64: bool) -> contextlib.AbstractContextManager[Any]:
     return contextlib.nullcontext() if is_x64() == x64 else jax.enable_x64(x64)
 
@@ -183,10 +191,16 @@ def _member_keys(key: Any, members: Any) -> Any:
     return jax.vmap(lambda member: jax.random.fold_in(key, member))(members)
 
 
+def _on_one_device(trajectory: Trajectory) -> Trajectory:
+    """What several devices computed, gathered: a `measure` then runs as it is, not divided up by the compiler."""
+    devices = trajectory.status.devices()
+    if len(devices) == 1:
+        return trajectory
+    return jax.device_put(trajectory, min(devices, key=lambda device: device.id))
+
+
 def _trajectories(job: Job, values: Mapping[str, Any], keys: Any) -> Trajectory:
     setup = job.setup
-    if isinstance(setup.system, StaticSystem):
-        return _static(setup, values, job.times)
     return ensemble(
         setup.system,
         setup.y0,
@@ -198,32 +212,19 @@ def _trajectories(job: Job, values: Mapping[str, Any], keys: Any) -> Trajectory:
         step=job.step,
         inputs=setup.inputs,
         key=keys,
-        gradient="forward",
         on_failure="mark",
     )
 
 
 @eqx.filter_jit
-def _static(setup: Setup, values: Mapping[str, Any], times: Any) -> Trajectory:
-    """No dynamics: the trajectories of static systems hold nothing but their predictors."""
-
-    def one(values: Mapping[str, Any]) -> Trajectory:
-        put = setup.put(values)
-        return integrate(put, jnp.asarray(times), resolve(put.system, put.y0, times))
-
-    return jax.vmap(one)(values)
-
-
-@eqx.filter_jit
-def _measured(measure: Measure, setup: Setup, values: Mapping[str, Any], times: Any, trajectory: Trajectory) -> Any:
+def _measured(measure: Measure, setup: Setup, values: Mapping[str, Any], trajectory: Trajectory) -> Any:
     """`measure` of every member."""
 
-    def one(values: Mapping[str, Any], ys: Any, counts: tuple[Any, ...]) -> Any:
-        member = Trajectory(jnp.asarray(times), ys, **dict(zip(COUNTS, counts, strict=True)), solver=trajectory.solver)
+    def one(values: Mapping[str, Any], member: Trajectory) -> Any:
         put = setup.put(values)
         return _outputs(put, member) if measure is _outputs else measure(put.system, member)
 
-    return jax.vmap(one)(values, trajectory.ys, tuple(getattr(trajectory, name) for name in COUNTS))
+    return jax.vmap(one)(values, trajectory)
 
 
 def _outputs(setup: Any, trajectory: Trajectory) -> Any:

@@ -107,14 +107,19 @@ class Sweep:
             raise ArgumentError(
                 f"Member {row} is not computed yet, or its chunk was set aside. Call `sweep` again, as before."
             )
+        over = {path: value[rows] for path, value in self.values.items()}
         if isinstance(members, int | np.integer):
-            found = {name: array[0] for name, array in found.items()}
+            found, over = ({name: array[0] for name, array in part.items()} for part in (found, over))
         ys: Any = {name: jnp.asarray(found[name]) for name in states}
         if self._structure is not None:
             ys = jax.tree.unflatten(self._structure, list(ys.values()))
-        counts = {name: jnp.asarray(found[name]) for name in COUNTS}
-        times = jnp.broadcast_to(jnp.asarray(self.times), (*found["status"].shape, len(self.times)))
-        return Trajectory(times, ys, solver=self.definition.get("solver", "").rpartition(".")[2], **counts)
+        return Trajectory(
+            jnp.broadcast_to(jnp.asarray(self.times), (*found["status"].shape, len(self.times))),
+            ys,
+            *(jnp.asarray(found[name]) for name in COUNTS),
+            solver=self.definition.get("solver", "").rpartition(".")[2],
+            over={path: jnp.asarray(value) for path, value in over.items()},
+        )
 
     def damaged(self) -> list[Path]:
         """The chunk files that do not hold what their names say, every byte read. `sweep` does them anew."""

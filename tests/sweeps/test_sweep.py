@@ -95,6 +95,7 @@ def test_trajectories_of_some_members(stored):
     for a, b in zip(jax.tree.leaves(one.ys), jax.tree.leaves(some.ys), strict=True):
         assert np.array_equal(a, b[0])
     assert one.solver == "Tsit5"
+    assert np.array_equal(some.over["rate"], RATES[[5, 20]])
 
 
 def test_another_process_needs_no_model(stored):
@@ -327,3 +328,11 @@ def test_folders_with_other_files_are_refused(tmp_path):
     assert {path.name for path in tmp_path.iterdir()} == {"thesis.tex"}
     with pytest.raises(StoreError, match="could not be written"):
         simkit.sweep(**setup(store=tmp_path / "thesis.tex"))
+
+
+def test_one_stiff_member_makes_the_solver_stiff(tmp_path):
+    system, y0, _, _ = simkit.odes.VanDerPol.example()
+    path = simkit.core.Setup(system).names()[0]
+    found = simkit.sweep(system, y0, np.array([0.0, 10.0]), over={path: [1.0, 2.0, 500.0]}, store=tmp_path / "s")
+    assert found.definition["solver"].endswith("Rodas5P")
+    assert (found.status == 0).all()
