@@ -11,7 +11,6 @@ from ._names import named_leaves
 from ._quantity import field_metadata
 from ._status import Status
 
-
 SHOWN = 3
 """So many failed members are printed."""
 

@@ -124,13 +124,14 @@ def _group(
     record, snapshots, s, used = _recorded(flow, held, s, numerics, record, snapshots)
     ok = s.status == 0
     last = times.shape[-1] - 1
-    y_leaves, y_structure = jax.tree.flatten(s.y)
-    g_y = []
-    for y, g in zip(y_leaves, cotangents, strict=True):
-        zeros = jnp.zeros((directions, *y.shape), y.dtype)
-        g_y.append(zeros + 0 * origin(y) if g is None else jnp.where(ok, jnp.moveaxis(g[:, last], 0, -1), 0))
-    g_y = jax.tree.unflatten(y_structure, g_y)
-    walk = _Walk(flow, layout, held, times, member, cotangents, active, numerics, y_structure)
+    packed = [jnp.zeros((directions, *y.shape), y.dtype) + origin(y) for y in flow.pack(s.y)]
+    for i, g in enumerate(cotangents):
+        if g is not None:
+            g_end = jnp.moveaxis(g[:, last], 0, -1)
+            packed[i] = jnp.where(widened(ok, g_end), g_end, 0)
+    unpacked = jax.vmap(flow.unpack)
+    g_y = unpacked(packed)
+    walk = _Walk(flow, layout, held, times, member, cotangents, active, packed)
     moving = walk.moving(held.ops)
     g_p = [jnp.zeros((directions, *x.shape), x.dtype) + origin(s.t).astype(x.dtype) for x in moving]
     # A failed member did not get to all of its save times.
@@ -162,11 +163,12 @@ def _group(
     g_y, g_p, cursor = carry
     # What is left was saved at the start: the first column, and others of the same time.
     left = jnp.arange(last + 1, dtype=jnp.int32)[None] <= cursor[:, None]
-    begun = []
-    for a, g in zip(jax.tree.leaves(g_y), cotangents, strict=True):
-        held_back = None if g is None else jnp.where(left.reshape(*left.shape, *(1,) * (g.ndim - 2)), g, 0)
-        begun.append(a if held_back is None else a + jnp.moveaxis(jnp.sum(held_back, axis=1), 0, -1))
-    g_y = jax.tree.unflatten(y_structure, begun)
+    begun = [jnp.zeros_like(x) for x in packed]
+    for i, g in enumerate(cotangents):
+        if g is not None:
+            first = jnp.where(left.reshape(*left.shape, *(1,) * (g.ndim - 2)), g, 0)
+            begun[i] = jnp.moveaxis(jnp.sum(first, axis=1), 0, -1)
+    g_y = jax.tree.map(jnp.add, g_y, unpacked(begun))
     _, pull = jax.vjp(lambda moving: flow.begin(walk.filled(held.ops, moving)), moving)
     g_p = [a + b for a, b in zip(g_p, jax.vmap(pull)(g_y)[0], strict=True)]
     shared = [layout.ops[i] is None for i in active]
@@ -234,11 +236,10 @@ class _Walk:
         member: Array,
         cotangents: Sequence[Array | None],
         active: Sequence[int],
-        numerics: Numerics,
-        structure: Any,
+        packed: Sequence[Array],
     ):
         self.flow, self.held, self.times, self.member = flow, held, times, member
-        self.cotangents, self.active, self.structure = cotangents, active, structure
+        self.cotangents, self.active, self.packed = cotangents, active, packed
         self.saving = times.shape[-1] > 2
         self.axes = layout.ops
         self.shared = any(layout.ops[i] is None for i in active)
@@ -259,7 +260,7 @@ class _Walk:
         any_used = jnp.any(used)
         direct, g_q = None, None
         if self.saving:
-            cursor, direct, g_q = self._saved(row, cursor, g_y)
+            cursor, direct, g_q = self._saved(row, cursor)
         ops, t, t1, y = self.held.ops, row.t, row.t1, row.y
         if self.shared:
             ops, t, t1, y = self._healthy(ops, t, t1, y, used)
@@ -294,7 +295,7 @@ class _Walk:
         ops = jax.tree.unflatten(structure, [replaced(x, a) for x, a in zip(leaves, self.axes, strict=True)])
         return ops, replaced(t), replaced(t1), jax.tree.map(replaced, y)
 
-    def _saved(self, row: Record, cursor: Array, g_y: Any) -> tuple[Array, Any, Any]:
+    def _saved(self, row: Record, cursor: Array) -> tuple[Array, Any, Any]:
         """Cotangents that enter at the save times within a step: of its first state, and of its dense output's increments."""
         lane = jnp.arange(cursor.shape[0])
         replay = functools.partial(self._replay, self.held.ops, row.t, row.t1)
@@ -323,10 +324,10 @@ class _Walk:
             g_q = [[add(a, g, p) for a, g in zip(q, found, strict=True)] for q, p in zip(g_q, powers, strict=True)]
             return cursor - due.astype(cursor.dtype), g_0, g_q
 
-        zeros = [jnp.zeros_like(x) for x in jax.tree.leaves(g_y)]
+        zeros = [jnp.zeros_like(x) for x in self.packed]
         begin = (cursor, zeros, [list(zeros) for _ in range(degree)])
         cursor, g_0, g_q = jax.lax.while_loop(lambda c: jnp.any(due_at(c[0])[1]), body, begin)
-        tree = functools.partial(jax.tree.unflatten, self.structure)
+        tree = jax.vmap(self.flow.unpack)
         return cursor, tree(g_0), tuple(tree(q) for q in g_q)
 
 

@@ -13,6 +13,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array
 
+from ._components import MOST_OPERATIONS, apart, apart_lanes, apart_of, boxed, evaluated, operations, unboxed
 from ._member import Member
 
 Operands = Any
@@ -28,6 +29,9 @@ class Flow(NamedTuple):
     stop: Callable[..., Array]  # ops, fixed, t, end -> where a step has to end: the next jump or the end
     step: Callable[..., Any]  # ops, fixed, t, t1, y, memory -> y1, memory, dense, squared error
     polynomial: Callable[..., Any]  # ops, fixed, dense -> tuple of increments, trees like y
+    pack: Callable[[Any], list[Array]]  # y -> arrays, components before lanes
+    unpack: Callable[[Sequence[Array]], Any]
+    apart: Callable[[Array], Array]  # an array, computed once whatever reads it
     jumps: bool
     order: int
 
@@ -41,33 +45,92 @@ def lane_flow(member: Member, shared: Sequence[bool], fixed_shared: Sequence[boo
     - `lanes`: how many; one lane is computed without an axis for it.
     - `exact`: whether derivatives by the times of jumps are wanted, which cost four evaluations a step.
     """
-    ops_axes = [None if s else -1 for s in shared]
-    fixed_axes = [None if s else -1 for s in fixed_shared]
-
-    def over(function: Callable[..., Any]) -> Callable[..., Any]:
-        def call(ops: Any, fixed: Any, *arguments: Any) -> Any:
-            if lanes > 1:
-                axes = (ops_axes, fixed_axes, *(-1 for _ in arguments))
-                return jax.vmap(function, in_axes=axes, out_axes=-1)(ops, fixed, *arguments)
-            ops = [x if s else x[..., 0] for x, s in zip(ops, shared, strict=True)]
-            fixed = [x if s else x[..., 0] for x, s in zip(fixed, fixed_shared, strict=True)]
-            arguments = jax.tree.map(lambda x: x[..., 0], arguments)
-            return jax.tree.map(lambda x: x[..., None], function(ops, fixed, *arguments))
-
-        return call
-
     jumping = member.jump_count > 0
-    step = functools.partial(_step, member, exact and jumping)
+    t, y = jax.ShapeDtypeStruct((), member.time), member.ops[0]
+    tolerances = [t, t]
+    fixed = [*member.fixed, *tolerances]
+    functions = {
+        "start": (member.start, (t, y)),
+        "first": (functools.partial(_first_step, member), (t, t, y)),
+        "step": (functools.partial(_step, member, exact and jumping), (t, t, y, member.memory)),
+        "polynomial": (member.polynomial, (member.dense,)),
+    }
+    if jumping:
+        functions["stop"] = functools.partial(_stop, member), (t, t)
+    small = TAKE_APART and y.size <= MOST_COMPONENTS
+    if small:
+        traced = {name: _Traced(f, (list(member.ops), fixed, *example)) for name, (f, example) in functions.items()}
+        small = sum(operations(program.jaxpr.jaxpr) for program in traced.values()) <= MOST_OPERATIONS
+    if small:
+        call = {name: _on_components(program, shared, fixed_shared, lanes) for name, program in traced.items()}
+    else:
+        call = {name: _on_arrays(f, shared, fixed_shared, lanes) for name, (f, _) in functions.items()}
     return Flow(
-        begin=lambda ops: ops[0],
-        start=over(member.start),
-        first=over(functools.partial(_first_step, member)),
-        stop=over(functools.partial(_stop, member)) if jumping else lambda ops, fixed, t, end: end,
-        step=over(step),
-        polynomial=over(member.polynomial),
+        begin=(lambda ops: [ops[0][i] for i in range(y.size)]) if small else lambda ops: ops[0],
+        start=call["start"],
+        first=call["first"],
+        stop=call["stop"] if jumping else lambda ops, fixed, t, end: end,
+        step=call["step"],
+        polynomial=call["polynomial"],
+        pack=(lambda y: [jnp.stack(y)]) if small else lambda y: [y],
+        unpack=(lambda leaves: [leaves[0][i] for i in range(y.size)]) if small else lambda leaves: leaves[0],
+        apart=lambda x: apart_of([x])[0],
         jumps=jumping,
         order=member.order,
     )
+
+
+TAKE_APART = jax.__version_info__ >= (0, 11)
+"""Older XLA for CPUs takes so long to start an operation that fewer and larger ones win."""
+
+MOST_COMPONENTS = 24
+"""States up to this size are taken apart into components; larger ones are arrays with the lanes last."""
+
+
+class _Traced:
+    """A function of one member as a program."""
+
+    def __init__(self, function: Callable[..., Any], example: Any):
+        self.jaxpr, shapes = jax.make_jaxpr(function, return_shape=True)(*example)
+        self.arguments = jax.tree.structure(example[2:])
+        self.out = jax.tree.structure(shapes)
+
+
+def _on_components(
+    program: _Traced, shared: Sequence[bool], fixed_shared: Sequence[bool], lanes: int
+) -> Callable[..., Any]:
+    """A program over lanes, arrays apart from scalars being lists of components."""
+    avals = [v.aval for v in program.jaxpr.jaxpr.invars]
+    results = [v.aval for v in program.jaxpr.jaxpr.outvars]
+
+    def call(ops: Any, fixed: Any, *arguments: Any) -> Any:
+        held = [(x, s) for xs, ss in ((ops, shared), (fixed, fixed_shared)) for x, s in zip(xs, ss, strict=True)]
+        values = [apart(x) if s else apart_lanes(x) for x, s in held]
+        given = program.arguments.flatten_up_to(arguments)
+        values += [boxed(x, aval.shape) for x, aval in zip(given, avals[len(values) :], strict=True)]
+        found = evaluated(program.jaxpr.jaxpr, program.jaxpr.consts, values)
+        return program.out.unflatten([unboxed(x, lanes, aval) for x, aval in zip(found, results, strict=True)])
+
+    return call
+
+
+def _on_arrays(
+    function: Callable[..., Any], shared: Sequence[bool], fixed_shared: Sequence[bool], lanes: int
+) -> Callable[..., Any]:
+    """A function over lanes on the last axis; one lane is computed without an axis for it."""
+    ops_axes = [None if s else -1 for s in shared]
+    fixed_axes = [None if s else -1 for s in fixed_shared]
+
+    def call(ops: Any, fixed: Any, *arguments: Any) -> Any:
+        if lanes > 1:
+            axes = (ops_axes, fixed_axes, *(-1 for _ in arguments))
+            return jax.vmap(function, in_axes=axes, out_axes=-1)(ops, fixed, *arguments)
+        ops = [x if s else x[..., 0] for x, s in zip(ops, shared, strict=True)]
+        fixed = [x if s else x[..., 0] for x, s in zip(fixed, fixed_shared, strict=True)]
+        arguments = jax.tree.map(lambda x: x[..., 0], arguments)
+        return jax.tree.map(lambda x: x[..., None], function(ops, fixed, *arguments))
+
+    return call
 
 
 def lifted(flow: Flow, active: Sequence[int]) -> Flow:
@@ -115,13 +178,23 @@ def lifted(flow: Flow, active: Sequence[int]) -> Flow:
         tangent = jax.vmap(lambda d: flow.polynomial(base, fixed, d))(dense[1])  # dense output enters linearly
         return tuple(zip(value, tangent, strict=True))
 
+    def pack(y: Any) -> list[Array]:
+        return [*flow.pack(y[0]), *jax.vmap(flow.pack)(y[1])]
+
+    def unpack(leaves: Sequence[Array]) -> Any:
+        half = len(leaves) // 2
+        return flow.unpack(leaves[:half]), jax.vmap(flow.unpack)(list(leaves[half:]))
+
     return Flow(
         begin=begin,
         start=start,
+        pack=pack,
+        unpack=unpack,
         first=lambda ops, fixed, t, end, y: flow.first(ops[0], fixed, t, end, y[0]),
         stop=lambda ops, fixed, t, end: flow.stop(ops[0], fixed, t, end),
         step=step,
         polynomial=polynomial,
+        apart=flow.apart,
         jumps=flow.jumps,
         order=flow.order,
     )

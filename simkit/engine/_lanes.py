@@ -71,7 +71,8 @@ def solve(
         done = (s.status != RUNNING) & (member < members)
         row = jnp.where(done, member, members)
         arrived = jnp.where(s.status == 0, row, members)
-        ys = jax.tree.map(lambda a, x: a.at[arrived, -1].set(jnp.moveaxis(x, -1, 0), mode="drop"), ys, s.y)
+        put = lambda a, x: a.at[arrived, -1].set(jnp.moveaxis(x, -1, 0), mode="drop")
+        ys = jax.tree.map(put, ys, flow.pack(s.y))
         figures = (a.at[row].set(x, mode="drop") for a, x in zip(out[1:], (s.status, s.steps, s.rejected), strict=True))
         out = Solution(ys, *figures)
         if not refill:
@@ -84,7 +85,8 @@ def solve(
 
     member = jnp.arange(lanes, dtype=jnp.int32) + count
     held, s = load(member)
-    begin = jax.tree.map(lambda x: jnp.zeros((members, times.shape[-1], *x.shape[:-1]), x.dtype) + jnp.nan, s.y)
+    empty = lambda x: jnp.zeros((members, times.shape[-1], *x.shape[:-1]), x.dtype) + jnp.nan
+    begin = jax.tree.map(empty, flow.pack(s.y))
     begin = jax.tree.map(lambda x: x + zero.astype(x.dtype), begin)
     first = jax.tree.map(lambda a, x: a.at[:, 0].set(x), begin, _initial(flow, layout, ops, members))
     full = lambda value: jnp.full(members, value, jnp.int32) + count
@@ -134,7 +136,7 @@ def origin(*trees: Any) -> Array:
 def _initial(flow: Flow, layout: Layout, ops: Operands, members: int) -> Any:
     """The initial states of all members, members first."""
     y = flow.begin(take(ops, layout.ops, jnp.arange(members, dtype=jnp.int32)))
-    return jax.tree.map(lambda x: jnp.moveaxis(x, -1, 0), y)
+    return jax.tree.map(lambda x: jnp.moveaxis(x, -1, 0), flow.pack(y))
 
 
 def targets(times: Array, member: Array, column: Array) -> Array:
@@ -185,7 +187,7 @@ def _write(
             value = horner(y, increments, fraction(target, s.t, a.t1))
             row = jnp.where(due, member, jax.tree.leaves(ys)[0].shape[0])
             put = lambda a, x, row=row, column=column: a.at[row, column].set(jnp.moveaxis(x, -1, 0), mode="drop")
-            ys = jax.tree.map(put, ys, value)
+            ys = jax.tree.map(put, ys, flow.pack(value))
             cursor = cursor + due.astype(cursor.dtype)
         return ys, cursor
 

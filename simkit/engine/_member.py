@@ -1,7 +1,8 @@
 """One member of an ensemble as programs on arrays: traced once, whatever its derivatives and however many there are."""
 
+import dataclasses
 from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 import jax
 import jax.core
@@ -13,8 +14,9 @@ from ..core import SystemTerm, jump_times
 from ..solvers import Stepper
 
 
-class Member(NamedTuple):
-    """What a system and a stepper do, on flat arrays.
+@dataclasses.dataclass(frozen=True, eq=False)
+class Member:
+    """What a system and a stepper do, on flat arrays; compared by identity.
 
     `ops` are the numbers that derivatives are taken by, the initial state first; `fixed` are all others.
     """
@@ -26,6 +28,11 @@ class Member(NamedTuple):
     jumps: "Program"  # -> the times at which inputs jump
     jump_count: int
     order: int
+    ops: tuple[jax.ShapeDtypeStruct, ...]  # of one member
+    fixed: tuple[jax.ShapeDtypeStruct, ...]
+    memory: Any  # shapes
+    dense: Any
+    time: Any  # type of times
 
 
 class Program:
@@ -47,6 +54,16 @@ class Program:
         ]
         leaves = jax.tree.leaves((ops[: self.own[0]], fixed[: self.own[1]], arguments))
         return jax.tree.unflatten(self.out, jax.core.eval_jaxpr(self.jaxpr.jaxpr, consts, *leaves))
+
+
+class ApartTerm(SystemTerm):
+    """A system's term whose field is kept apart from what a stepper makes of it.
+
+    XLA would compute a stage again for each of its readers. `advance` of a stepper sees an ordinary term.
+    """
+
+    def vf(self, t: Any, y: Any, args: Any = None) -> Any:
+        return jax.lax.optimization_barrier(super().vf(t, jax.lax.optimization_barrier(y), args))
 
 
 class Ledger:
@@ -80,7 +97,7 @@ def trace_member(
         held = {"ops": iter(ops[1:]), "fixed": iter(fixed)}
         filled = [x if kind == "static" else next(held[kind]) for x, kind in zip(leaves, kinds, strict=True)]
         system, inputs, solver = jax.tree.unflatten(structure, filled)
-        return SystemTerm(system, inputs), solver
+        return ApartTerm(system, inputs), solver
 
     def field(ops: Any, fixed: Any, t: Any, y: Any) -> Any:
         return ravel_pytree(rebuilt(ops, fixed)[0].vf(t, unravel(y)))[0]
@@ -106,12 +123,20 @@ def trace_member(
     step = Program(advance, (t, t, flat, memory), ledger)
     dense = jax.tree.unflatten(step.out, step.shapes)[2]
     jump = Program(jumps, (), ledger)
+    increments = Program(polynomial, (dense,), ledger)
+    slope = Program(field, (t, flat), ledger)
+    shape = lambda x: jax.ShapeDtypeStruct(x.shape, x.dtype)
     member = Member(
-        field=Program(field, (t, flat), ledger),
+        field=slope,
         start=start,
         step=step,
-        polynomial=Program(polynomial, (dense,), ledger),
+        polynomial=increments,
         jumps=jump,
+        ops=tuple(map(shape, ledger.ops)),
+        fixed=tuple(map(shape, ledger.fixed)),
+        memory=memory,
+        dense=dense,
+        time=t.dtype,
         jump_count=jump.shapes[0].shape[0],
         order=solver.order(SystemTerm(system, inputs)),
     )
