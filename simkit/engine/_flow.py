@@ -57,7 +57,7 @@ def lane_flow(member: Member, shared: Sequence[bool], fixed_shared: Sequence[boo
     }
     if jumping:
         functions["stop"] = functools.partial(_stop, member), (t, t)
-    small = TAKE_APART and y.size <= MOST_COMPONENTS
+    small = (TAKE_APART or (exact and lanes > 1)) and y.size <= MOST_COMPONENTS
     if small:
         traced = {name: _Traced(f, (list(member.ops), fixed, *example)) for name, (f, example) in functions.items()}
         small = sum(operations(program.jaxpr.jaxpr) for program in traced.values()) <= MOST_OPERATIONS
