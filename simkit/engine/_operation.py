@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
-from jax.extend.core import Primitive
+from jax.extend.core import Primitive, Var
 from jax.interpreters import ad, batching, mlir
 from jax.interpreters import partial_eval as pe
 from jaxtyping import Array
@@ -80,8 +80,8 @@ class Plan(NamedTuple):
             end += len(order.active)
         return ops
 
-    def flow(self, lanes: int, exact: bool) -> Flow:
-        flow = lane_flow(self.member, self.shared, self.fixed_shared, lanes, exact)
+    def flow(self, lanes: int, exact: bool, saving: bool) -> Flow:
+        flow = lane_flow(self.member, self.shared, self.fixed_shared, lanes, exact, saving)
         for order in self.orders:
             flow = lifted(flow, order.active)
         return flow
@@ -110,7 +110,7 @@ def _numerics(plan: Plan, y0: Array, times: Array) -> Any:
 def _solve(*values: Array, plan: Plan) -> list[Array]:
     leaves, fixed, times, _ = plan.split(values)
     numerics = _numerics(plan, leaves[0], times)
-    flow = plan.flow(numerics.lanes, exact=bool(plan.orders))
+    flow = plan.flow(numerics.lanes, bool(plan.orders), times.shape[-1] > 2)
     found = solve(flow, plan.layout(), plan.nested(leaves), fixed, times, numerics, leaves[0].shape[0])
     ys = []
     for leaf, axes in zip(jax.tree.leaves(found.ys), plan.output_directions, strict=True):
@@ -133,7 +133,7 @@ def _adjoint(
     for axes, alive in zip(plan.output_directions, live, strict=True):
         height = len(axes)
         cotangents.append(jnp.moveaxis(next(given), (1 + height, 2 + height), (1, 2)) if alive else None)
-    flow = plan.flow(numerics.lanes, exact=True)
+    flow = plan.flow(numerics.lanes, True, times.shape[-1] > 2)
     ops = plan.nested(leaves)
     return adjoint(flow, plan.layout(), ops, fixed, times, cost, cotangents, active, numerics, directions)
 
@@ -351,6 +351,26 @@ def _solve_partial(trace: Any, *tracers: Any, plan: Plan) -> Any:
     return [*out[:states], *dots, *out[states:]]
 
 
+def _solve_recomputed(saveable: Any, unknown: Sequence[bool], known_later: Sequence[bool], eqn: Any) -> Any:
+    """What `jax.checkpoint` does with a solve: the states are known at once, and all is computed again for the tangents."""
+    plan = eqn.params["plan"]
+    end = len(plan.roots)
+    first = end - len(plan.orders[-1].active) if plan.orders else end
+    needed = [x for x, later in zip(eqn.invars, known_later, strict=True) if isinstance(x, Var) and not later]
+    if not any(unknown):
+        again = saveable(_solve_p, *[x.aval for x in eqn.invars], **eqn.params) in (False, pe.Recompute)
+        later = [again] * len(eqn.outvars)
+        return eqn, eqn if again else None, [False] * len(later), later, needed if again else []
+    if first == end or any(unknown[:first]) or any(unknown[end:]):
+        return None, eqn, [True] * len(eqn.outvars), [True] * len(eqn.outvars), needed
+    half = len(plan.output_directions) // 2
+    tangents = [half <= i < 2 * half for i in range(len(eqn.outvars))]
+    outvars = [x for x, tangent in zip(eqn.outvars, tangents, strict=True) if not tangent]
+    invars = [*eqn.invars[:first], *eqn.invars[end:]]
+    known = eqn.replace(invars=invars, outvars=outvars, params={"plan": plan.lower()})
+    return known, eqn, tangents, [True] * len(tangents), needed
+
+
 def _tangent_jvp(primals: Sequence[Any], tangents: Sequence[Any], *, plan: Plan) -> Any:
     end = len(plan.roots)
     first = end - len(plan.orders[-1].active)
@@ -495,5 +515,6 @@ _adjoint_p = _primitive(
     "solve_members_adjoint", _adjoint, _adjoint_shape, _adjoint_jvp, _adjoint_transpose, _adjoint_batch
 )
 pe.custom_partial_eval_rules[_solve_p] = _solve_partial
+pe.partial_eval_jaxpr_custom_rules[_solve_p] = _solve_recomputed
 
 solve_members: Callable[..., list[Array]] = lambda *values, plan: _solve_p.bind(*_alike(values), plan=plan)
