@@ -10,7 +10,7 @@ from jaxtyping import Array
 
 from ..solvers import Stepper
 from ._member import Member, trace_member
-from ._operation import Plan, solve_members
+from ._operation import Plan, alike, solve_members
 from ._sizes import RECORD_BYTES, Sizes
 from ._step import Adaptive
 
@@ -29,6 +29,11 @@ def integrate_adaptive(
 
     `lanes` and `memory` (bytes of the record of reverse mode) are chosen where they are None.
     """
+    # Over a mesh all that a member is traced with has to vary alike, else casts between the two become part of its programs.
+    leaves, structure = jax.tree.flatten((system, state, inputs, times, solver, step))
+    arrays = iter(alike([x for x in leaves if hasattr(x, "dtype")]))
+    leaves = [next(arrays) if hasattr(x, "dtype") else x for x in leaves]
+    system, state, inputs, times, solver, step = jax.tree.unflatten(structure, leaves)
     dtype = times.dtype
     completed = step.completed(dtype)
     tolerances = [jax.lax.stop_gradient(jnp.asarray(x, dtype)) for x in (completed.rtol, completed.atol)]

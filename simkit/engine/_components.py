@@ -121,7 +121,7 @@ def evaluated(jaxpr: Any, consts: Sequence[Any], arguments: Sequence[np.ndarray]
     for variable, value in zip(jaxpr.invars, arguments, strict=True):
         held[variable] = value
     for eqn in jaxpr.eqns:
-        found = _apply(eqn, [read(atom) for atom in eqn.invars])
+        found = _apply(jaxpr, eqn, [read(atom) for atom in eqn.invars])
         for variable, value in zip(eqn.outvars, found, strict=True):
             held[variable] = value
     return [read(atom) for atom in jaxpr.outvars]
@@ -173,7 +173,7 @@ def _over_lanes(x: Any, lanes: int, dtype: Any) -> Array:
     return x if jnp.ndim(x) else jnp.broadcast_to(jnp.asarray(x, dtype), (lanes,))
 
 
-def _apply(eqn: Any, values: list[np.ndarray]) -> list[np.ndarray]:
+def _apply(jaxpr: Any, eqn: Any, values: list[np.ndarray]) -> list[np.ndarray]:
     name = eqn.primitive.name
     if name in ("pjit", "jit"):
         inner = eqn.params["jaxpr"]
@@ -188,7 +188,7 @@ def _apply(eqn: Any, values: list[np.ndarray]) -> list[np.ndarray]:
         return [_reduced(values[0], eqn.params["axes"], lambda a, b: a + b)]
     if name == "dot_general" and values[0].size and values[1].size:
         return [_product(eqn, *values)]
-    return _stacked(eqn, values)
+    return _stacked(jaxpr, eqn, values)
 
 
 def _kept_apart(eqn: Any, values: list[np.ndarray]) -> list[np.ndarray]:
@@ -270,7 +270,7 @@ def _product(eqn: Any, a: np.ndarray, b: np.ndarray) -> np.ndarray:
     return _reduced(products, range(products.ndim - inner, products.ndim), lambda x, y: x + y)
 
 
-def _stacked(eqn: Any, values: list[np.ndarray]) -> list[np.ndarray]:
+def _stacked(jaxpr: Any, eqn: Any, values: list[np.ndarray]) -> list[np.ndarray]:
     """An operation done on arrays with lanes: what is not worth or not possible to take apart."""
     lanes = max((x.shape[0] for v in values for x in v.reshape(-1) if jnp.ndim(x)), default=1)
     given, variables = [], []
@@ -278,7 +278,7 @@ def _stacked(eqn: Any, values: list[np.ndarray]) -> list[np.ndarray]:
         if not isinstance(atom, jax.extend.core.Literal) and atom not in variables:
             variables.append(atom)
             given.append(together(value, lanes, atom.aval.dtype))
-    program = jax.extend.core.Jaxpr((), variables, eqn.outvars, [eqn], eqn.effects)
+    program = jaxpr.replace(constvars=[], invars=variables, outvars=eqn.outvars, eqns=[eqn], effects=eqn.effects)
     found = jax.vmap(lambda *args: jax.core.eval_jaxpr(program, (), *args), in_axes=-1, out_axes=-1)(*given)
     return [apart_lanes(x) for x in found]
 

@@ -251,7 +251,7 @@ def _solve_batch(values: Sequence[Any], dims: Sequence[Any], *, plan: Plan) -> A
         dots = [x.reshape(directions, count, *x.shape[1:]) for x in out[half : 2 * half]]
         return [*out[:half], *dots, *out[2 * half :]], [*[None] * half, *[1] * half, None, None, None]
     plan, merged, _ = _merged(plan, count, values, dims)
-    out = _solve_p.bind(*_alike(merged), plan=plan)
+    out = _solve_p.bind(*alike(merged), plan=plan)
     heights += [0, 0, 0]
     return [_parted(x, count, height) for x, height in zip(out, heights, strict=True)], heights
 
@@ -267,7 +267,7 @@ def _tangent_batch(values: Sequence[Any], dims: Sequence[Any], *, plan: Plan) ->
         return [x.reshape(directions, count, *x.shape[1:]) for x in out], [1] * len(out)
     plan, merged, into = _merged(plan, count, values[:-1], dims[:-1])
     cost = into(values[-1], dims[-1], 0, False)
-    out = _tangent_p.bind(*_alike([*merged, cost]), plan=plan)
+    out = _tangent_p.bind(*alike([*merged, cost]), plan=plan)
     return [_parted(x, count, height) for x, height in zip(out, heights, strict=True)], heights
 
 
@@ -299,7 +299,7 @@ def _adjoint_batch(
     cost = into(values[end - 1], dims[end - 1], 0, False)
     heights = [len(axes) for axes, alive in zip(plan.output_directions, live, strict=True) if alive]
     given = [into(x, dim, 1 + height, False) for x, dim, height in zip(values[end:], dims[end:], heights, strict=True)]
-    values = _alike([*merged, cost, *given])
+    values = alike([*merged, cost, *given])
     out = _adjoint_p.bind(*values, plan=plan, directions=directions, active=active, live=live)
     found = []
     for i, x in zip(active, out, strict=True):
@@ -330,7 +330,7 @@ def _solve_jvp(primals: Sequence[Any], tangents: Sequence[Any], *, plan: Plan) -
         out = _solve_p.bind(*primals, plan=plan)
         return out, [_no_tangent(x) for x in out]
     values = [*primals[:end], *_dots(tangents, active), *primals[end:]]
-    out = _solve_p.bind(*_alike(values), plan=plan.higher(active))
+    out = _solve_p.bind(*alike(values), plan=plan.higher(active))
     states = len(plan.output_directions)
     figures = out[2 * states :]
     dots = [x[0] for x in out[states : 2 * states]]
@@ -358,7 +358,8 @@ def _solve_recomputed(saveable: Any, unknown: Sequence[bool], known_later: Seque
     first = end - len(plan.orders[-1].active) if plan.orders else end
     needed = [x for x, later in zip(eqn.invars, known_later, strict=True) if isinstance(x, Var) and not later]
     if not any(unknown):
-        again = saveable(_solve_p, *[x.aval for x in eqn.invars], **eqn.params) in (False, pe.Recompute)
+        policy = saveable(_solve_p, *[x.aval for x in eqn.invars], **eqn.params)
+        again = policy is False or type(policy).__name__ == "RecomputeType"
         later = [again] * len(eqn.outvars)
         return eqn, eqn if again else None, [False] * len(later), later, needed if again else []
     if first == end or any(unknown[:first]) or any(unknown[end:]):
@@ -379,10 +380,10 @@ def _tangent_jvp(primals: Sequence[Any], tangents: Sequence[Any], *, plan: Plan)
         if all(_zero(x) for x in tangents[first:end]):
             return out, [_no_tangent(x) for x in out]
         dots = [ad.instantiate_zeros(x) for x in tangents[first:end]]
-        return out, _tangent_p.bind(*_alike([*primals[:first], *dots, *primals[end:]]), plan=plan)
+        return out, _tangent_p.bind(*alike([*primals[:first], *dots, *primals[end:]]), plan=plan)
     active = [i for i in range(end) if not _zero(tangents[i])]
     values = [*primals[:end], *_dots(tangents, active), *primals[end:]]
-    found = _tangent_p.bind(*_alike(values), plan=plan.higher(active))
+    found = _tangent_p.bind(*alike(values), plan=plan.higher(active))
     return out, [x[0] for x in found[len(found) // 2 :]]
 
 
@@ -399,7 +400,7 @@ def _tangent_transpose(cotangents: Sequence[Any], *values: Any, plan: Plan) -> A
     given = [x for x in cotangents if not _zero(x)]
     rest = [*values[:first], *values[end:]]
     found = _adjoint_p.bind(
-        *_alike([*rest, *given]), plan=plan.lower(), directions=order.directions, active=order.active, live=live
+        *alike([*rest, *given]), plan=plan.lower(), directions=order.directions, active=order.active, live=live
     )
     for i, x in zip(range(first, end), found, strict=True):
         result[i] = x if ad.is_undefined_primal(values[i]) else None
@@ -422,13 +423,13 @@ def _adjoint_jvp(
     parts = []
     if not all(_zero(x) for x in tangents[rest:]):
         given = [ad.instantiate_zeros(x) for x in tangents[rest:]]
-        parts.append(bind(*_alike([*primals[:rest], *given]), plan=plan, live=live))
+        parts.append(bind(*alike([*primals[:rest], *given]), plan=plan, live=live))
     moving = [i for i in range(end) if not _zero(tangents[i])]
     if moving:
         given = [x[:, None] for x in primals[rest:]]
         values = [*primals[:end], *_dots(tangents, moving), *primals[end:rest], *given]
         higher = (*(False for _ in live), *live)
-        parts.append(bind(*_alike(values), plan=plan.higher(moving), live=higher))
+        parts.append(bind(*alike(values), plan=plan.higher(moving), live=higher))
     if not parts:
         return out, [_no_tangent(x) for x in out]
     return out, [sum(pieces[1:], pieces[0]) for pieces in zip(*parts, strict=True)]
@@ -451,7 +452,7 @@ def _adjoint_transpose(
         return [ad.Zero(x.aval) if ad.is_undefined_primal(x) else None for x in values]
     if any(ad.is_undefined_primal(x) for x in values[:end]):
         return _curvature_transpose(moving, dots, values, plan, live)
-    found = _tangent_p.bind(*_alike([*values[:end], *dots, *values[end:rest]]), plan=plan.higher(moving, directions))
+    found = _tangent_p.bind(*alike([*values[:end], *dots, *values[end:rest]]), plan=plan.higher(moving, directions))
     found = [x for x, alive in zip(found, live, strict=True) if alive]
     for i, x in zip(range(rest, len(values)), found, strict=True):
         result[i] = x if ad.is_undefined_primal(values[i]) else None
@@ -472,7 +473,7 @@ def _curvature_transpose(
 
     def one(z: Sequence[Array], w: Sequence[Array]) -> list[Array]:
         operands = [*values[:first], *[x[None] for x in z], *values[end:rest], *[x[None] for x in w]]
-        return _adjoint_p.bind(*_alike(operands), plan=changed, directions=1, active=order.active, live=live)
+        return _adjoint_p.bind(*alike(operands), plan=changed, directions=1, active=order.active, live=live)
 
     found = jax.vmap(one)(list(dots), list(values[rest:]))
     result: list[Any] = [None] * len(values)
@@ -481,8 +482,8 @@ def _curvature_transpose(
     return result
 
 
-def _alike(values: Sequence[Any]) -> list[Any]:
-    """Operands that vary over a mesh alike; a zero that does is added, which the compiler removes."""
+def alike(values: Sequence[Any]) -> list[Any]:
+    """Numbers that vary over a mesh alike; a zero that does is added, which the compiler removes."""
     if len({_varying(x) for x in values}) == 1:
         return list(values)
     zero = origin([x for x in values if jnp.issubdtype(x.dtype, jnp.inexact)])
@@ -517,4 +518,4 @@ _adjoint_p = _primitive(
 pe.custom_partial_eval_rules[_solve_p] = _solve_partial
 pe.partial_eval_jaxpr_custom_rules[_solve_p] = _solve_recomputed
 
-solve_members: Callable[..., list[Array]] = lambda *values, plan: _solve_p.bind(*_alike(values), plan=plan)
+solve_members: Callable[..., list[Array]] = lambda *values, plan: _solve_p.bind(*alike(values), plan=plan)
