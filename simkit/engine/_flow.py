@@ -36,13 +36,16 @@ class Flow(NamedTuple):
     order: int
 
 
-def lane_flow(member: Member, shared: Sequence[bool], fixed_shared: Sequence[bool], lanes: int, exact: bool) -> Flow:
+def lane_flow(
+    member: Member, shared: Sequence[bool], fixed_shared: Sequence[bool], lanes: int, exact: bool, saving: bool
+) -> Flow:
     """The flow of a member over lanes.
 
     **Arguments:**
 
     - `shared`, `fixed_shared`: which operands all members have in common; those have no lane axis.
     - `lanes`: how many; one lane is computed without an axis for it.
+    - `saving`: whether there are save times on the way, for which arrays are the better form.
     - `exact`: whether derivatives by the times of jumps are wanted, which cost four evaluations a step.
     """
     jumping = member.jump_count > 0
@@ -57,7 +60,8 @@ def lane_flow(member: Member, shared: Sequence[bool], fixed_shared: Sequence[boo
     }
     if jumping:
         functions["stop"] = functools.partial(_stop, member), (t, t)
-    small = (TAKE_APART or (exact and lanes > 1)) and y.size <= MOST_COMPONENTS
+    wanted = (exact and lanes > 1) or (TAKE_APART and not saving)
+    small = wanted and y.size <= MOST_COMPONENTS
     if small:
         traced = {name: _Traced(f, (list(member.ops), fixed, *example)) for name, (f, example) in functions.items()}
         small = sum(operations(program.jaxpr.jaxpr) for program in traced.values()) <= MOST_OPERATIONS

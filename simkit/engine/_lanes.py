@@ -71,7 +71,7 @@ def solve(
         done = (s.status != RUNNING) & (member < members)
         row = jnp.where(done, member, members)
         arrived = jnp.where(s.status == 0, row, members)
-        put = lambda a, x: a.at[arrived, -1].set(jnp.moveaxis(x, -1, 0), mode="drop")
+        put = lambda a, x: a.at[arrived, times.shape[-1] - 1].set(jnp.moveaxis(x, -1, 0), mode="drop")
         ys = jax.tree.map(put, ys, flow.pack(s.y))
         figures = (a.at[row].set(x, mode="drop") for a, x in zip(out[1:], (s.status, s.steps, s.rejected), strict=True))
         out = Solution(ys, *figures)
@@ -85,14 +85,16 @@ def solve(
 
     member = jnp.arange(lanes, dtype=jnp.int32) + count
     held, s = load(member)
-    empty = lambda x: jnp.zeros((members, times.shape[-1], *x.shape[:-1]), x.dtype) + jnp.nan
+    columns = times.shape[-1] + (numerics.saves if times.shape[-1] > 2 else 0)  # room for the last window
+    empty = lambda x: jnp.zeros((members + 1, columns, *x.shape[:-1]), x.dtype) + jnp.nan
     begin = jax.tree.map(empty, flow.pack(s.y))
     begin = jax.tree.map(lambda x: x + zero.astype(x.dtype), begin)
-    first = jax.tree.map(lambda a, x: a.at[:, 0].set(x), begin, _initial(flow, layout, ops, members))
+    first = jax.tree.map(lambda a, x: a.at[:members, 0].set(x), begin, _initial(flow, layout, ops, members))
     full = lambda value: jnp.full(members, value, jnp.int32) + count
     out = Solution(first, full(RUNNING), full(0), full(0))
     carry = (count + lanes, member, held, s, jnp.ones_like(member), out)
-    return jax.lax.while_loop(lambda c: jnp.any(c[1] < members), body, carry)[-1]
+    out = jax.lax.while_loop(lambda c: jnp.any(c[1] < members), body, carry)[-1]
+    return out._replace(ys=jax.tree.map(lambda x: x[:members, : times.shape[-1]], out.ys))
 
 
 class Held(NamedTuple):
@@ -152,14 +154,9 @@ def fraction(target: Array, t: Array, t1: Array) -> Array:
     return jnp.where(h > 0, (target - t) / jnp.where(h > 0, h, 1), 0)
 
 
-def horner(y: Any, increments: Sequence[Any], theta: Array) -> Any:
-    """y + sum_j theta**(j + 1) increments[j]; `theta` has the lanes last."""
-
-    def evaluated(y: Array, *increments: Array) -> Array:
-        s = theta.reshape((1,) * (y.ndim - 1) + theta.shape)
-        return y + s * functools.reduce(lambda total, q: q + s * total, reversed(increments))
-
-    return jax.tree.map(evaluated, y, *increments)
+def horner(y: Array, increments: Sequence[Array], theta: Array) -> Array:
+    """y + sum_j theta**(j + 1) increments[j]."""
+    return y + theta * functools.reduce(lambda total, q: q + theta * total, reversed(increments))
 
 
 def _write(
@@ -175,33 +172,58 @@ def _write(
 ) -> tuple[Any, Array, Array]:
     """Write the save times that an accurate step passed; also the lanes that have more of them."""
     last = times.shape[-1] - 2  # the final state is written where it is exact, at the end
+    ahead = jnp.arange(numerics.saves, dtype=cursor.dtype)[:, None]
 
-    def due_at(cursor: Array) -> tuple[Array, Array, Array]:
-        column = jnp.minimum(cursor, last)
-        target = targets(times, member, column)
-        return column, target, a.accurate & (cursor <= last) & (target <= a.reached)
+    def due_at(cursor: Array) -> tuple[Array, Array]:
+        column = cursor[None] + ahead
+        target = targets(times, member, jnp.minimum(column, last))
+        return target, a.accurate[None] & (column <= last) & (target <= a.reached[None])
 
-    def passes(y: Any, increments: Any, cursor: Array, ys: Any, count: int) -> tuple[Any, Array]:
-        for _ in range(count):
-            column, target, due = due_at(cursor)
-            value = horner(y, increments, fraction(target, s.t, a.t1))
-            row = jnp.where(due, member, jax.tree.leaves(ys)[0].shape[0])
-            put = lambda a, x, row=row, column=column: a.at[row, column].set(jnp.moveaxis(x, -1, 0), mode="drop")
-            ys = jax.tree.map(put, ys, flow.pack(value))
-            cursor = cursor + due.astype(cursor.dtype)
-        return ys, cursor
+    def written(y: Any, increments: Any, cursor: Array, ys: Any) -> tuple[Any, Array]:
+        target, due = due_at(cursor)
+        theta = fraction(target, s.t[None], a.t1[None])
+
+        def windows(y: Array, *increments: Array) -> Array:
+            over = lambda x: x.reshape(numerics.saves, *(1,) * (y.ndim - 1), -1)
+            value = horner(y[None], [q[None] for q in increments], over(theta))
+            return jnp.moveaxis(jnp.where(over(due), value, jnp.nan), -1, 0)
+
+        row = jnp.where(due[0], member, jax.tree.leaves(ys)[0].shape[0] - 1)
+        put = lambda a, y, *increments: _put_windows(a, row, cursor, windows(y, *increments))
+        ys = jax.tree.map(put, ys, y, *increments)
+        return ys, cursor + jnp.sum(due, axis=0, dtype=cursor.dtype)
+
+    def packed(y: Any, dense: Any) -> Any:
+        increments = flow.polynomial(held.ops, held.fixed, dense)
+        return jax.lax.optimization_barrier((flow.pack(y), [flow.pack(q) for q in increments]))
+
+    def more(cursor: Array) -> Array:
+        return due_at(cursor)[1][0]
 
     if member.shape[0] > 1:
-        y, increments = jax.lax.optimization_barrier((s.y, flow.polynomial(held.ops, held.fixed, a.dense)))
-        ys, cursor = passes(y, increments, cursor, ys, numerics.saves)
-        return ys, cursor, due_at(cursor)[2]
+        ys, cursor = written(*packed(s.y, a.dense), cursor, ys)
+        return ys, cursor, more(cursor)
 
     def alone(operand: Any) -> Any:
         y, dense, cursor, ys = operand
-        increments = flow.polynomial(held.ops, held.fixed, dense)
-        step = lambda c: passes(y, increments, c[1], c[0], 1)
-        return jax.lax.while_loop(lambda c: jnp.any(due_at(c[1])[2]), step, (ys, cursor))
+        values = packed(y, dense)
+        step = lambda c: written(*values, c[1], c[0])
+        return jax.lax.while_loop(lambda c: jnp.any(more(c[1])), step, (ys, cursor))
 
     skip = lambda operand: (operand[3], operand[2])
-    ys, cursor = jax.lax.cond(jnp.any(due_at(cursor)[2]), alone, skip, (s.y, a.dense, cursor, ys))
+    ys, cursor = jax.lax.cond(jnp.any(more(cursor)), alone, skip, (s.y, a.dense, cursor, ys))
     return ys, cursor, jnp.zeros_like(a.accurate)
+
+
+def _put_windows(buffer: Array, row: Array, column: Array, windows: Array) -> Array:
+    """`buffer[row, column : column + saves] = windows` in every lane, none where the row is past the end.
+
+    One window of consecutive save times a lane costs little more than one save time.
+    """
+    numbers = jax.lax.ScatterDimensionNumbers(
+        update_window_dims=tuple(range(1, windows.ndim)),
+        inserted_window_dims=(0,),
+        scatter_dims_to_operand_dims=(0, 1),
+    )
+    mode = jax.lax.GatherScatterMode.PROMISE_IN_BOUNDS
+    return jax.lax.scatter(buffer, jnp.stack([row, column], axis=-1), windows, numbers, mode=mode)

@@ -7,7 +7,7 @@ import jax
 from ._lanes import Numerics
 
 # Lanes of small systems: the states and stages of all lanes stay in the first two levels of a core's cache.
-MOST_LANES = 128
+MOST_LANES = 64
 NUMBERS_IN_LANES = 4096
 ACCELERATOR_LANES = 65536
 BLOCK = 8
@@ -26,7 +26,8 @@ class Sizes(NamedTuple):
         if self.lanes is not None:
             lanes = self.lanes
         elif jax.default_backend() == "cpu":
-            lanes = max(1, min(MOST_LANES, NUMBERS_IN_LANES // max(numbers, 1)))
+            most = MOST_LANES if times == 2 else 2 * MOST_LANES  # saving costs the less the more share it
+            lanes = max(1, min(most, NUMBERS_IN_LANES // max(numbers, 1)))
         else:
             lanes = ACCELERATOR_LANES
         lanes = min(lanes, members)
@@ -34,4 +35,5 @@ class Sizes(NamedTuple):
         row = lanes * (numbers + 2) * bytes_each
         fitting = max(block, min(1024, self.max_steps, self.record_bytes // max(row, 1)))
         rows = -(-fitting // block) * block
-        return Numerics(lanes, block, 1 if times <= 20 else 4, rows, self.max_steps)
+        saves = 1 if times <= 20 else 2 if times <= 200 else 4
+        return Numerics(lanes, block, saves, rows, self.max_steps)
