@@ -47,10 +47,10 @@ def adjoint(
     """
     members, lanes = cost.shape[0], numerics.lanes
     groups = -(-members // lanes)
-    order = jnp.argsort(-cost).astype(jnp.int32)
+    zero = origin(ops, times)
+    order = jnp.argsort(-cost).astype(jnp.int32) + zero.astype(jnp.int32)  # JAX forgets that it varies over a mesh
     index = jnp.concatenate([order, jnp.broadcast_to(order[-1:], (groups * lanes - members,))]).reshape(groups, lanes)
     extra = (jnp.arange(groups * lanes) >= members).reshape(groups, lanes)
-    zero = origin(ops, times)
     leaves = jax.tree.leaves(ops)
     load = functools.partial(loaded, flow, layout, ops, fixed, times, members)
     _, shapes = jax.eval_shape(load, index[0])
@@ -78,7 +78,7 @@ def adjoint(
         g = jnp.moveaxis(g, -1, 1)
         g = g.reshape(groups * lanes, *g.shape[2:])[:members]
         g = jnp.zeros_like(g).at[order].set(g)
-        result[i] = jnp.moveaxis(g, 0, 1 + layout.ops[i])
+        result[i] = jnp.moveaxis(g, 0, 1 + (layout.ops[i] or 0))
     return [result[i] for i in active]
 
 

@@ -178,6 +178,8 @@ def _apply(jaxpr: Any, eqn: Any, values: list[np.ndarray]) -> list[np.ndarray]:
     if name in ("pjit", "jit"):
         inner = eqn.params["jaxpr"]
         return evaluated(inner.jaxpr, inner.consts, values)
+    if name == "pvary":
+        return values  # numbers are cast where they meet others over a mesh
     if name in ELEMENTWISE:
         return [_elementwise(eqn, values)]
     if name == "optimization_barrier":
@@ -224,8 +226,16 @@ def _elementwise(eqn: Any, values: list[np.ndarray]) -> np.ndarray:
             given = [_over_lanes(x, lanes, dtype) for x, dtype in zip(given, types, strict=True)]
         else:
             given = [jnp.asarray(x, dtype) for x, dtype in zip(given, types, strict=True)]
-        result[place] = eqn.primitive.bind(*given, **eqn.params)
+        result[place] = eqn.primitive.bind(*_varied(given), **eqn.params)
     return result
+
+
+def _varied(values: Sequence[Array]) -> list[Array]:
+    """Numbers that vary alike over a mesh: what they were traced as is cast where they meet."""
+    varying = [jax.typeof(x).mat.varying for x in values]
+    axes = frozenset().union(*varying)
+    pairs = zip(values, varying, strict=True)
+    return [x if own == axes else jax.lax.pcast(x, tuple(axes - own), to="varying") for x, own in pairs]
 
 
 def _reduced(value: np.ndarray, axes: Sequence[int], add: Any) -> np.ndarray:

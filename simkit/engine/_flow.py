@@ -37,7 +37,13 @@ class Flow(NamedTuple):
 
 
 def lane_flow(
-    member: Member, shared: Sequence[bool], fixed_shared: Sequence[bool], lanes: int, exact: bool, saving: bool
+    member: Member,
+    shared: Sequence[bool],
+    fixed_shared: Sequence[bool],
+    lanes: int,
+    exact: bool,
+    saving: bool,
+    zero: Array,
 ) -> Flow:
     """The flow of a member over lanes.
 
@@ -47,6 +53,7 @@ def lane_flow(
     - `lanes`: how many; one lane is computed without an axis for it.
     - `saving`: whether there are save times on the way, for which arrays are the better form.
     - `exact`: whether derivatives by the times of jumps are wanted, which cost four evaluations a step.
+    - `zero`: a zero that varies over a mesh as the operands do, for programs that are traced with numbers of their kind.
     """
     jumping = member.jump_count > 0
     t, y = jax.ShapeDtypeStruct((), member.time), member.ops[0]
@@ -61,9 +68,12 @@ def lane_flow(
     if jumping:
         functions["stop"] = functools.partial(_stop, member), (t, t)
     wanted = (exact and lanes > 1) or (TAKE_APART and not saving)
+    traced: dict[str, _Traced] = {}
     small = wanted and y.size <= MOST_COMPONENTS
     if small:
-        traced = {name: _Traced(f, (list(member.ops), fixed, *example)) for name, (f, example) in functions.items()}
+        like = lambda x: jnp.zeros(x.shape, x.dtype) + zero.astype(x.dtype)
+        examples = {name: jax.tree.map(like, (list(member.ops), fixed, *rest)) for name, (_, rest) in functions.items()}
+        traced = {name: _Traced(f, examples[name]) for name, (f, _) in functions.items()}
         small = sum(operations(program.jaxpr.jaxpr) for program in traced.values()) <= MOST_OPERATIONS
     if small:
         call = {name: _on_components(program, shared, fixed_shared, lanes) for name, program in traced.items()}
