@@ -130,7 +130,7 @@ def ours(case: Any) -> Callable[[float], Any]:
     @jax.jit
     def solve(system, y0, tolerance):
         step = Adaptive(tolerance, tolerance * scale)
-        return simkit.simulate(system, y0, times, solver=Rodas5P(), step=step, gradient="forward").ys
+        return simkit.simulate(system, y0, times, solver=Rodas5P(), step=step).ys
 
     return lambda tolerance: solve(system, y0, jnp.asarray(tolerance))
 

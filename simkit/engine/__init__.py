@@ -4,6 +4,7 @@ from ._compilations import Compilations as Compilations
 from ._compilations import count_compilations as count_compilations
 from ._compilations import note_trace as note_trace
 from ._ensemble import ensemble as ensemble
+from ._ensemble import resolve_members as resolve_members
 from ._grid import checkpointed_scan as checkpointed_scan
 from ._grid import fixed_grid as fixed_grid
 from ._integrate import Gradient as Gradient

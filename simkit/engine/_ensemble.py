@@ -19,7 +19,7 @@ from ..core import Setup, StaticSystem, System, Trajectory, as_float_array, as_s
 from ..solvers import Stepper
 from ._check import check_times
 from ._compilations import note_trace
-from ._integrate import Frame, Gradient, Options, framed, trajectory_of
+from ._integrate import Frame, Gradient, Method, Options, framed, trajectory_of
 from ._simulate import resolve
 from ._step import Adaptive, Fixed
 
@@ -83,11 +83,12 @@ def ensemble(
     known = times if static or isinstance(times, jax.core.Tracer) else np.asarray(check_times(times))
     kinds = {leaf.dtype for leaf in jax.tree.leaves(setup.y0)}
     times = as_float_array(times) if not kinds else jnp.asarray(times, jnp.result_type(*kinds).type(0).real.dtype)
-    method = _method(setup, values, members, known, solver, step)
+    method = resolve_members(setup, values, members, known, solver=solver, step=step)
     keys = _member_keys(key, members)
-    options = EnsembleOptions(Options(_checked_lanes(lanes)), _devices(devices, (setup, values, times, keys), members))
+    chosen = _devices(devices, (setup, values, times, keys), members)
+    options = EnsembleOptions(Options(_checked_lanes(lanes)), chosen)
     frame, leaves = framed((setup, values, times, method.solver, method.step, keys), options)
-    trajectory = _compiled(frame, leaves)
+    trajectory = _compiled(frame, _placed(leaves, chosen))
     if method.reason != "given" and method.solver is not None:
         trajectory = dataclasses.replace(trajectory, solver=f"{trajectory.solver} (chosen: {method.reason})")
     if on_failure == "raise" and not isinstance(trajectory.status, jax.core.Tracer):
@@ -125,7 +126,7 @@ def _compiled(frame: Frame, leaves: list[Any]) -> Trajectory:
         return in_chunks(functools.partial(together, setup, times), (values, keys), lanes)
 
     devices = frame.options.devices
-    if len(devices) < 2:
+    if not devices:
         trajectory = local(setup, times, values, keys)
     else:
         arrays, rest = eqx.partition((setup, times), eqx.is_array)
@@ -157,13 +158,26 @@ def over_devices(function: Any, devices: tuple[Any, ...], shared: Any, members: 
     def gathered(x: Array) -> Array:
         return jnp.swapaxes(x.reshape(size, rows, *x.shape[1:]), 0, 1).reshape(x.shape)[:count]
 
-    mesh = Mesh(np.array(devices), ("members",), axis_types=(AxisType.Auto,))
+    everywhere = _everywhere(devices)
+    # Every process gives all members and gets the whole result; the gradient's way back passes the same two places.
+    whole = lambda tree: jax.lax.with_sharding_constraint(tree, everywhere) if jax.process_count() > 1 else tree
     specs = (PartitionSpec(), PartitionSpec("members"))
-    spread = jax.shard_map(function, mesh=mesh, in_specs=specs, out_specs=specs[1], check_vma=False)
-    found = jax.tree.map(gathered, spread(shared, jax.tree.map(dealt, members)))
-    if jax.process_count() > 1:  # every process gets the whole result
-        found = jax.lax.with_sharding_constraint(found, NamedSharding(mesh, PartitionSpec()))
-    return found
+    spread = jax.shard_map(function, mesh=everywhere.mesh, in_specs=specs, out_specs=specs[1], check_vma=False)
+    shared, members = whole((shared, members))
+    return whole(jax.tree.map(gathered, spread(shared, jax.tree.map(dealt, members))))
+
+
+def _everywhere(devices: tuple[Any, ...]) -> NamedSharding:
+    """A copy on each of these devices."""
+    return NamedSharding(Mesh(np.array(devices), ("members",), axis_types=(AxisType.Auto,)), PartitionSpec())
+
+
+def _placed(leaves: list[Any], devices: tuple[Any, ...]) -> list[Any]:
+    """Arrays on the devices that compute, wherever they were; among several processes JAX finds those that all of them have."""
+    if not devices or jax.process_count() > 1:
+        return leaves
+    everywhere = _everywhere(devices)
+    return [x if isinstance(x, jax.core.Tracer) else jax.device_put(x, everywhere) for x in leaves]
 
 
 def _filled(x: Array, count: int) -> Array:
@@ -199,23 +213,41 @@ def member_values(setup: Setup, over: Mapping[str, Any]) -> tuple[dict[str, Arra
     return values, members
 
 
-def _method(setup: Setup, values: dict[str, Array], members: int, times: Any, solver: Any, step: Any) -> Any:
-    """The method for all members: a stiff one where any of a few of them, the first and the last among them, is stiff."""
-    find = functools.partial(resolve, setup.system, solver=solver, step=step)
-    if solver is not None or any(isinstance(x, jax.core.Tracer) for x in jax.tree.leaves((setup, values, times))):
-        return find(setup.y0, times, inputs=setup.inputs)
-    found = None
+def resolve_members(
+    setup: Setup,
+    values: Mapping[str, Any],
+    members: int,
+    times: Any,
+    *,
+    solver: Stepper | None = None,
+    step: float | Adaptive | Fixed | None = None,
+) -> Method:
+    """One method for all members: a stiff one where any of a few of them, the first and the last among them, is stiff.
+
+    **Arguments:**
+
+    - `setup`: what all members have in common.
+    - `values`: path -> the values of the members, shape `(members, ...)`.
+    - `members`: their number.
+    - `times`, `solver`, `step`: as in `simulate`.
+    """
+    traced = any(isinstance(x, jax.core.Tracer) for x in jax.tree.leaves((setup, values, times)))
+    if solver is not None or traced or isinstance(setup.system, StaticSystem):
+        return resolve(setup.system, setup.y0, times, solver=solver, step=step, inputs=setup.inputs)
+    found = []
     for member in np.unique(np.linspace(0, members - 1, PROBED).astype(int)):
         put = setup.put({path: value[member] for path, value in values.items()})
-        method = resolve(put.system, put.y0, times, solver=solver, step=step, inputs=put.inputs)
-        if found is None or (method.solver is not None and method.solver.stiff and not found.solver.stiff):
-            found = method
-    return found
+        found.append(resolve(put.system, put.y0, times, step=step, inputs=put.inputs))
+    return next((method for method in found if method.solver is not None and method.solver.stiff), found[0])
 
 
 def _member_keys(key: Any, members: int) -> Any:
     if key is None:
         return None
+    if not isinstance(key, jax.Array) or key.ndim > 2:
+        raise ArgumentError(
+            f"Argument `key` must be a random key, such as `jax.random.key(0)`, or one a member, but it is {key!r}."
+        )
     typed = jnp.issubdtype(key.dtype, jax.dtypes.prng_key)
     if (key.ndim if typed else key.ndim - 1) == 0:
         return jax.random.split(key, members)
@@ -227,16 +259,19 @@ def _member_keys(key: Any, members: int) -> Any:
 
 
 def _checked_lanes(lanes: Any) -> int | None:
-    if lanes is not None and (not isinstance(lanes, int) or lanes < 1):
+    if lanes is not None and (not isinstance(lanes, int) or isinstance(lanes, bool) or lanes < 1):
         raise ArgumentError(f"Argument `lanes` must be an integer of at least 1, but it is {lanes!r}.")
     return lanes
 
 
 def _devices(devices: Any, arguments: Any, members: int) -> tuple[Any, ...]:
     if devices is not None:
-        devices = tuple(devices)
-        if not devices:
-            raise ArgumentError("Argument `devices` must hold at least one device, but it is empty.")
-        return devices if len(devices) > 1 else ()
+        known = isinstance(devices, Sequence) and all(isinstance(device, jax.Device) for device in devices)
+        if not known or not devices or len(set(devices)) < len(devices):
+            raise ArgumentError(
+                f"Argument `devices` must be a list of different devices, such as `jax.devices()[:1]`, but it is {devices!r}."
+            )
+        return tuple(devices)
     traced = any(isinstance(x, jax.core.Tracer) for x in jax.tree.leaves(arguments))
-    return () if traced or members < 2 else tuple(jax.devices())
+    every = () if traced or members < 2 else tuple(jax.devices())
+    return every if len(every) > 1 else ()

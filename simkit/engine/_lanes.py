@@ -132,7 +132,8 @@ def take(tree: Any, axes: Sequence[int | None], member: Array) -> Any:
 def origin(*trees: Any) -> Array:
     """A zero that varies over a mesh as the operands do, which loop carries must."""
     leaves = jax.tree.leaves(trees)
-    return sum(jnp.zeros_like(x.reshape(-1)[0]).real.astype(leaves[-1].dtype) for x in leaves)
+    zeros = [jnp.zeros_like(x.reshape(-1)[0]).real.astype(leaves[-1].dtype) for x in leaves]
+    return functools.reduce(jnp.add, zeros)
 
 
 def _initial(flow: Flow, layout: Layout, ops: Operands, members: int) -> Any:
@@ -179,7 +180,8 @@ def _write(
         target = targets(times, member, jnp.minimum(column, last))
         return target, a.accurate[None] & (column <= last) & (target <= a.reached[None])
 
-    def written(y: Any, increments: Any, cursor: Array, ys: Any) -> tuple[Any, Array]:
+    def written(values: Any, cursor: Array, ys: Any) -> tuple[Any, Array]:
+        y, increments = values
         target, due = due_at(cursor)
         theta = fraction(target, s.t[None], a.t1[None])
 
@@ -201,13 +203,13 @@ def _write(
         return due_at(cursor)[1][0]
 
     if member.shape[0] > 1:
-        ys, cursor = written(*packed(s.y, a.dense), cursor, ys)
+        ys, cursor = written(packed(s.y, a.dense), cursor, ys)
         return ys, cursor, more(cursor)
 
     def alone(operand: Any) -> Any:
         y, dense, cursor, ys = operand
         values = packed(y, dense)
-        step = lambda c: written(*values, c[1], c[0])
+        step = lambda c: written(values, c[1], c[0])
         return jax.lax.while_loop(lambda c: jnp.any(more(c[1])), step, (ys, cursor))
 
     skip = lambda operand: (operand[3], operand[2])

@@ -138,7 +138,7 @@ def trace_member(
         dense=dense,
         time=t.dtype,
         jump_count=jump.shapes[0].shape[0],
-        order=solver.order(SystemTerm(system, inputs)),
+        order=int(solver.order(SystemTerm(system, inputs)) or 1),
     )
     return member, ledger.ops, ledger.fixed, unravel
 

@@ -46,7 +46,7 @@ def local_model(problem: Problem, z: Float[Array, " parameters"]) -> LocalModel:
     """The local model at `z`: one forward-mode Jacobian of all predictions."""
 
     def run(z: Array) -> Any:
-        heads, status = problem.heads(problem.natural(z), gradient="forward")
+        heads, status = problem.heads(problem.natural(z))
         return heads, (heads, status)
 
     jacobian, (heads, status) = jax.jacfwd(run, has_aux=True)(z)
@@ -110,7 +110,7 @@ def objective(z: Float[Array, " parameters"], problem: Problem) -> Float[Array, 
 
 
 def _objective(z: Array, problem: Problem) -> Array:
-    value = -problem.log_posterior(problem.natural(z), problem.default_gradient)
+    value = -problem.log_posterior(problem.natural(z))
     return jnp.where(jnp.isfinite(value), value, jnp.inf)
 
 

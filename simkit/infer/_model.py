@@ -6,12 +6,11 @@ import jax.numpy as jnp
 import numpyro
 import numpyro.distributions as dist
 
-from ..engine import Gradient
 from ..problem import Problem
 from ._target import check_proper
 
 
-def numpyro_model(problem: Problem, gradient: Gradient = "reverse") -> Callable[[], None]:
+def numpyro_model(problem: Problem) -> Callable[[], None]:
     """A NumPyro model with one sample site a free parameter and the likelihood as a factor.
 
     Failed simulations have the log likelihood minus infinity.
@@ -25,7 +24,7 @@ def numpyro_model(problem: Problem, gradient: Gradient = "reverse") -> Callable[
             values.append(numpyro.sample(name, site))
         theta = jnp.stack(values)
         inside = jnp.all((theta > problem.bounds[:, 0]) & (theta < problem.bounds[:, 1]))
-        value, _ = problem.log_likelihood(theta, gradient)
+        value, _ = problem.log_likelihood(theta)
         numpyro.factor("log_likelihood", jnp.where(inside, value, -jnp.inf))
 
     return model

@@ -1,6 +1,6 @@
 """The density that samplers see, and where they start."""
 
-from typing import Any
+from typing import Any, Literal
 
 import equinox as eqx
 import jax
@@ -9,7 +9,6 @@ import numpy as np
 from jaxtyping import Array, Float, PRNGKeyArray
 
 from .._errors import ArgumentError
-from ..engine import Gradient
 from ..problem import Problem, named_parts
 from ._coordinates import Unconstrained, unconstrained_coordinates
 
@@ -19,7 +18,7 @@ class Target(eqx.Module):
 
     problem: Problem
     coordinates: Unconstrained
-    gradient: Gradient = eqx.field(static=True)
+    gradient: Literal["forward", "reverse"] = eqx.field(static=True)
 
     def parts(self) -> dict[str, Any]:
         """Everything that a program made from the target depends on, by the names that users know, for `note_trace`."""
@@ -28,11 +27,11 @@ class Target(eqx.Module):
     def log_density(self, u: Float[Array, " parameters"]) -> Float[Array, ""]:
         """log p(theta(u) | data) + log |d theta / d u|."""
         theta = self.coordinates.natural(u)
-        value = self.problem.log_posterior(theta, self.gradient) + self.coordinates.log_volume(u)
+        value = self.problem.log_posterior(theta) + self.coordinates.log_volume(u)
         return jnp.where(jnp.isfinite(value), value, -jnp.inf)
 
 
-def target_of(problem: Problem, gradient: Gradient | None = None) -> Target:
+def target_of(problem: Problem, gradient: Literal["forward", "reverse"] | None = None) -> Target:
     """The target of a problem, refused where a flat prior has no bounds."""
     check_proper(problem)
     problem = problem.lean()

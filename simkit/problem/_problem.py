@@ -1,7 +1,7 @@
 """Problem: data, unknowns and noise compiled to arrays."""
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from typing import Any, Literal
 
 import equinox as eqx
 import jax
@@ -23,7 +23,7 @@ from ..core import (
     at_time,
     named_leaves,
 )
-from ..engine import Adaptive, Fixed, Gradient, Method, integrate, resolve
+from ..engine import Adaptive, Fixed, Method, integrate, resolve
 from ..solvers import Stepper
 from ._compile import check_arguments, experiment_setup, longest_step, padded_data, padded_times, refined
 from ._experiment import Condition, Experiment, Observable
@@ -146,15 +146,13 @@ class Problem(eqx.Module):
         )
         return base.put({path: values[index] for path, values in self._values(theta).items()})
 
-    def trajectories(self, theta: Float[Array, " parameters"], gradient: Gradient | None = None) -> Trajectory:
+    def trajectories(self, theta: Float[Array, " parameters"]) -> Trajectory:
         """The trajectories of all experiments at their start and the times of the data, with a leading experiment axis."""
-        return self._solve(theta, gradient)[1]
+        return self._solve(theta)[1]
 
-    def heads(
-        self, theta: Float[Array, " parameters"], *, gradient: Gradient | None = None
-    ) -> tuple[Heads, Int[Array, " experiments"]]:
+    def heads(self, theta: Float[Array, " parameters"]) -> tuple[Heads, Int[Array, " experiments"]]:
         """For every output with data the location and the noise model of every datum, and one status an experiment."""
-        setups, trajectories = self._solve(theta, gradient)
+        setups, trajectories = self._solve(theta)
         located = self._measure(setups, trajectories)
         spread = eqx.filter_vmap(lambda leaf, x: jnp.broadcast_to(leaf, x.shape))
         heads: Heads = {}
@@ -172,7 +170,7 @@ class Problem(eqx.Module):
         NaN from the time of a failure on.
         """
         asked = self if times is None else self.at(times)
-        return asked._measure(*asked._solve(theta, None), hold=False)
+        return asked._measure(*asked._solve(theta), hold=False)
 
     # ---- log densities ----
 
@@ -185,11 +183,9 @@ class Problem(eqx.Module):
             total = total - jnp.sum(jnp.where(seen, logp, 0))
         return total
 
-    def log_likelihood(
-        self, theta: Float[Array, " parameters"], gradient: Gradient | None = None
-    ) -> tuple[Float[Array, ""], Int[Array, " experiments"]]:
+    def log_likelihood(self, theta: Float[Array, " parameters"]) -> tuple[Float[Array, ""], Int[Array, " experiments"]]:
         """The log likelihood and one status an experiment; minus infinity where a simulation failed, never NaN."""
-        heads, status = self.heads(theta, gradient=gradient)
+        heads, status = self.heads(theta)
         value = -self.misfit(heads)
         return jnp.where(jnp.all(status == Status.OK) & jnp.isfinite(value), value, -jnp.inf), status
 
@@ -200,9 +196,9 @@ class Problem(eqx.Module):
             total = total if prior is None else total + jnp.asarray(prior.log_prob(x), theta.dtype)
         return total
 
-    def log_posterior(self, theta: Float[Array, " parameters"], gradient: Gradient | None = None) -> Float[Array, ""]:
+    def log_posterior(self, theta: Float[Array, " parameters"]) -> Float[Array, ""]:
         """Log likelihood plus log prior, up to a constant."""
-        return self.log_likelihood(theta, gradient)[0] + self.log_prior(theta)
+        return self.log_likelihood(theta)[0] + self.log_prior(theta)
 
     # ---- coordinates of a fit ----
 
@@ -300,7 +296,7 @@ class Problem(eqx.Module):
         return tuple(None if prior is None else prior.distribution() for prior in self.stored)
 
     @property
-    def default_gradient(self) -> Gradient:
+    def default_gradient(self) -> Literal["forward", "reverse"]:
         """Forward mode for few parameters, else reverse mode."""
         return "forward" if len(self.names) <= FORWARD_LIMIT else "reverse"
 
@@ -350,13 +346,12 @@ class Problem(eqx.Module):
 
         return {path: pick(*row) for path, row in self.table.items()}
 
-    def _solve(self, theta: Array, gradient: Gradient | None) -> tuple[Setup, Trajectory]:
+    def _solve(self, theta: Array) -> tuple[Setup, Trajectory]:
         """Setups and trajectories of all experiments, with a leading experiment axis."""
-        gradient = gradient or self.default_gradient
 
         def one(y0: Any, inputs: Any, times: Array, values: dict[str, Array]) -> tuple[Setup, Trajectory]:
             setup = Setup(self.base.system, y0, inputs, self.base.noise).put(values)
-            return setup, integrate(Setup(setup.system, setup.y0, setup.inputs), times, self.method, gradient=gradient)
+            return setup, integrate(Setup(setup.system, setup.y0, setup.inputs), times, self.method)
 
         return eqx.filter_vmap(one)(self.base.y0, self.base.inputs, self.times, self._values(theta))
 
@@ -424,7 +419,7 @@ def _describe_step(method: Method) -> str:
 def _check_outputs(problem: Problem) -> None:
     """Every output with data exists and has the shape of its data."""
     theta = jnp.ones((len(problem.names),), problem.times.dtype)
-    shapes: Callable[..., Any] = lambda theta: problem._measure(*problem._solve(theta, None), hold=False)
+    shapes: Callable[..., Any] = lambda theta: problem._measure(*problem._solve(theta), hold=False)
     found = jax.eval_shape(shapes, theta)
     for name, values in problem.data.items():
         check_known(name, found, "output")

@@ -3,9 +3,13 @@
 from typing import Any, ClassVar
 
 import diffrax
+import numpy as np
 
 from ..core import System
 from ._explicit import AbstractExplicitRungeKutta, weighted_stages
+
+# Of the interpolant, by rising powers of theta; Diffrax has them by falling powers.
+WEIGHTS = np.asarray(getattr(diffrax.Dopri8.interpolation_cls, "eval_coeffs")).T[::-1]  # noqa: B009
 
 
 class Dopri8(AbstractExplicitRungeKutta):
@@ -30,4 +34,4 @@ class Dopri8(AbstractExplicitRungeKutta):
         return 8
 
     def polynomial(self, dense: Any) -> tuple[Any, ...]:
-        return weighted_stages(dense, diffrax.Dopri8.interpolation_cls.eval_coeffs.T[::-1])
+        return weighted_stages(dense, WEIGHTS)

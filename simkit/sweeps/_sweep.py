@@ -13,7 +13,7 @@ import numpy as np
 from .._errors import ArgumentError, SimulationError
 from .._types import Inputs, State
 from ..core import Setup, StaticSystem, System, as_float_array, as_signals, check_roots
-from ..engine import Adaptive, Fixed, Method, resolve
+from ..engine import Adaptive, Fixed, resolve_members
 from ..solvers import Stepper
 from ._chunk import Chunk, spans, variables_of
 from ._definition import describe
@@ -24,9 +24,6 @@ from ._progress import Progress
 from ._result import Sweep
 from ._store import Store, prepare_store, writing
 from ._view import write_view
-
-PROBED = 5
-"""So many members are asked whether they are stiff when the solver is to be chosen, as `ensemble` does for a chunk."""
 
 
 def sweep(
@@ -94,7 +91,7 @@ def sweep(
     members = len(next(iter(values.values())))
     _check_counts(chunk, retries)
     times = _times(setup, times)
-    method = _method(setup, values, times, solver, step)
+    method = resolve_members(setup, values, members, times, solver=solver, step=step)
     size = min(chunk, members)
     key = _typed_key(key)
     parts = {
@@ -237,18 +234,6 @@ def _times(setup: Setup, times: Any) -> np.ndarray:
         return np.asarray(times, floats)
     except (TypeError, ValueError) as error:
         raise ArgumentError(f"Argument `times` must be numbers, but it is {times!r}.") from error
-
-
-def _method(setup: Setup, values: Mapping[str, np.ndarray], times: np.ndarray, solver: Any, step: Any) -> Method:
-    """One method for all members: a stiff one where any of a few of them, the first and the last among them, is stiff."""
-    if solver is not None or isinstance(setup.system, StaticSystem):
-        return resolve(setup.system, setup.y0, times, solver=solver, step=step, inputs=setup.inputs)
-    members = len(next(iter(values.values())))
-    found = []
-    for member in np.unique(np.linspace(0, members - 1, PROBED).astype(int)):
-        put = setup.put({path: value[member] for path, value in values.items()})
-        found.append(resolve(put.system, put.y0, times, step=step, inputs=put.inputs))
-    return next((method for method in found if method.solver is not None and method.solver.stiff), found[0])
 
 
 def _typed_key(key: Any) -> Any:

@@ -162,7 +162,7 @@ def _check_declaration(setup: Setup, name: str) -> None:
 
 @eqx.filter_jit
 def _run(setup: Setup, times: Array, method: Method, key: Any) -> tuple[Trajectory, Any, Any]:
-    trajectory = integrate(setup, times, method, gradient="forward", key=key)
+    trajectory = integrate(setup, times, method, key=key)
 
     def at(t: Array, y: Any) -> tuple[Any, Any]:
         return setup.system.outputs(t, y, at_time(setup.inputs, t)), setup.system.invariants(t, y)

@@ -68,8 +68,8 @@ def check_gradients(
     - `directions`: how many random directions; each number moves in proportion to its own size.
     - `tolerance`: largest relative difference to finite differences; by default twice the cube root of the machine epsilon
         (1.2e-5 in float64), which is what central differences can show.
-    - `modes`: leave out "forward" for a function that has reverse mode only, such as an adaptive simulation with
-        `gradient="reverse"`, and the other way round.
+    - `modes`: leave out "forward" for a function that has reverse mode only, such as one with a `custom_vjp`, and the other
+        way round.
     - `seed`: of the directions.
 
     **Returns** a report that prints, and **raises** an `AssertionError` that says which two routes differ and by how much, or

@@ -29,9 +29,7 @@ def last_angle(factor):
 def adaptive(factor):
     system = LotkaVolterra(growth=0.55 * factor)
     y0 = LotkaVolterra.example().y0
-    return simkit.simulate(
-        system, y0, TIMES, solver=Tsit5(), step=simkit.Adaptive(1e-8, 1e-10), gradient="forward"
-    ).ys.hare[-1]
+    return simkit.simulate(system, y0, TIMES, solver=Tsit5(), step=simkit.Adaptive(1e-8, 1e-10)).ys.hare[-1]
 
 
 def spread(function):

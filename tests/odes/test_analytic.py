@@ -16,7 +16,7 @@ RTOL, ATOL = 1e-7, 1e-9
 
 
 def solve(system, y0, times, **options):
-    return simkit.simulate(system, y0, times, solver=simkit.solvers.Tsit5(), step=TIGHT, gradient="forward", **options)
+    return simkit.simulate(system, y0, times, solver=simkit.solvers.Tsit5(), step=TIGHT, **options)
 
 
 def check_state_and_gradient(system, y0, times, observe, exact):

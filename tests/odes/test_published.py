@@ -40,7 +40,7 @@ def assert_steady(system, state, scale=1.0):
 
 
 def solve(system, y0, times):
-    return simkit.simulate(system, y0, times, step=simkit.Adaptive(1e-9, 1e-11), gradient="forward")
+    return simkit.simulate(system, y0, times, step=simkit.Adaptive(1e-9, 1e-11))
 
 
 def crossings(times, x):

@@ -111,15 +111,13 @@ def test_float_types(solver, dtype):
     assert tree_allclose(result.ys, exact, rtol=tolerance, atol=tolerance)
 
 
-def final_sum(solver, step, gradient):
+def final_sum(solver, step):
     def value(rate):
         if isinstance(solver, VelocityVerlet):
             system, start = Swing(rate), Swing.start()
         else:
             system, start = Field(jnp.stack([rate, *RATES]), lotka_volterra), jnp.asarray([1.0, 0.5])
-        result = simkit.simulate(
-            system, start, jnp.asarray((0.0, 0.3, 0.6)), solver=solver, step=step, gradient=gradient
-        )
+        result = simkit.simulate(system, start, jnp.asarray((0.0, 0.3, 0.6)), solver=solver, step=step)
         return sum(jnp.sum(leaf * leaf) for leaf in jax.tree.leaves(result.ys))
 
     return value
@@ -131,11 +129,11 @@ CASES = [(solver, Fixed(4)) for solver in [*EXPLICIT, VelocityVerlet()]] + [(Rod
 
 @pytest.mark.parametrize(("solver", "step"), CASES, ids=lambda v: type(v).__name__)
 def test_gradients_agree(solver, step):
-    value = final_sum(solver, step, "reverse")
+    value = final_sum(solver, step)
     rate, width = jnp.asarray(1.1), 1e-4
     _, reverse = jax.jit(jax.value_and_grad(value))(rate)
     # One program gives the tangent and the values beside it.
-    push = jax.jit(lambda rate: jax.jvp(final_sum(solver, step, "forward"), (rate,), (jnp.ones(()),)))
+    push = jax.jit(lambda rate: jax.jvp(final_sum(solver, step), (rate,), (jnp.ones(()),)))
     forward = push(rate)[1]
     numeric = (push(rate + width)[0] - push(rate - width)[0]) / (2 * width)
     np.testing.assert_allclose(reverse, forward, rtol=1e-11)  # the same discrete map, summed in another order
@@ -146,7 +144,7 @@ def test_gradients_agree(solver, step):
 
 @pytest.mark.parametrize("solver", [Tsit5(), Rodas5P()], ids=label)
 def test_vmap_equals_loop(solver):
-    run = jax.jit(final_sum(solver, Adaptive(1e-7, 1e-7), "forward"))
+    run = jax.jit(final_sum(solver, Adaptive(1e-7, 1e-7)))
     rates = jnp.asarray([0.7, 1.0, 1.2])
     np.testing.assert_allclose(jax.jit(jax.vmap(run))(rates), [run(rate) for rate in rates], rtol=1e-12)
 

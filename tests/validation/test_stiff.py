@@ -37,7 +37,6 @@ def solve(case, tolerance, atol):
         jnp.asarray([0.0, end]),
         solver=Rodas5P(),
         step=Adaptive(tolerance, atol),
-        gradient="forward",
     )
 
 
@@ -68,7 +67,7 @@ def test_radau_agrees_over_time(name):
     ).y.T
     system = Field(jnp.asarray(parameters), rates)
     result = simkit.simulate(
-        system, jnp.asarray(start), jnp.asarray(times), solver=Rodas5P(), step=Adaptive(1e-8, 1e-14), gradient="forward"
+        system, jnp.asarray(start), jnp.asarray(times), solver=Rodas5P(), step=Adaptive(1e-8, 1e-14)
     )
     # Ten tolerances for the solve, and the dense output of order 4 between steps adds as much.
     np.testing.assert_allclose(result.ys, truth, rtol=1e-6, atol=1e-12)
