@@ -9,6 +9,7 @@ import h5py
 import jax.numpy as jnp
 import numpy as np
 
+from .._errors import ArgumentError
 from ..core import Trajectory, field_metadata, named_leaves
 from ..fitting import FitResult
 from ..infer import Posterior, Prediction
@@ -122,9 +123,21 @@ def read_observed(group: h5py.Group) -> Observed:
     )
 
 
+COUNTS = ("status", "steps", "rejected", "evaluations")
+
+
 def write_trajectory(group: h5py.Group, trajectory: Trajectory) -> None:
-    """States by dotted name over time; a trajectory of one member."""
-    write_dimension(group, "time", trajectory.times)
+    """States by dotted name over time; of an ensemble over member and time, with the values that make its members."""
+    times, members = np.asarray(trajectory.times), np.asarray(trajectory.status).shape
+    lead: tuple[str, ...] = ("time",)
+    if members:
+        if np.any(times != times[:1]):
+            raise ArgumentError(
+                "An ensemble whose members have times of their own cannot be saved as one; save each member."
+            )
+        write_dimension(group, "member", np.arange(members[0]))
+        times, lead = times[0], ("member", "time")
+    write_dimension(group, "time", times)
     group.attrs["solver"] = trajectory.solver
     leaves = named_leaves(trajectory.ys)
     group.attrs["names"] = json.dumps([name or "y" for name in leaves])
@@ -133,19 +146,25 @@ def write_trajectory(group: h5py.Group, trajectory: Trajectory) -> None:
         node = trajectory.ys
         for word in filter(None, owner.split(".")):
             node = getattr(node, word, None)
-        inner = _write_inner(group, name or "y", values.shape[1:])
-        write_variable(group, name or "y", values, ("time", *inner), field_metadata(node, last).unit)
-    for name in ("status", "steps", "rejected", "evaluations"):
-        group.attrs[name] = json.dumps(int(np.asarray(getattr(trajectory, name))))
+        inner = _write_inner(group, name or "y", values.shape[len(lead) :])
+        write_variable(group, name or "y", values, (*lead, *inner), field_metadata(node, last).unit)
+    for name in COUNTS:
+        group.attrs[name] = json.dumps(np.asarray(getattr(trajectory, name)).tolist())
+    group.attrs["over"] = json.dumps({path: np.asarray(values).tolist() for path, values in trajectory.over.items()})
 
 
 def read_trajectory(group: h5py.Group) -> Trajectory:
     """The states come back as a dictionary by dotted name: a file holds data, not classes."""
     values = read_variables(group)
-    counts = {name: jnp.asarray(read_json(group, name)) for name in ("status", "steps", "rejected", "evaluations")}
+    counts = {name: jnp.asarray(read_json(group, name), int) for name in COUNTS}
     ys = {name: jnp.asarray(values[name]) for name in read_json(group, "names")}
-    times: Any = group["time"]
-    return Trajectory(jnp.asarray(times[()]), ys, solver=str(group.attrs["solver"]), **counts)
+    stored: Any = group["time"]
+    over = read_json(group, "over") if "over" in group.attrs else {}
+    times = jnp.asarray(stored[()])
+    if counts["status"].ndim:
+        times = jnp.broadcast_to(times, (*counts["status"].shape, *times.shape))
+    solver, over = str(group.attrs["solver"]), {path: jnp.asarray(values) for path, values in over.items()}
+    return Trajectory(times, ys, **counts, solver=solver, over=over)
 
 
 def _write_points(group: h5py.Group, labels: tuple[str, ...], times: Any) -> tuple[str, str]:

@@ -192,3 +192,17 @@ def test_provenance_without_a_study(tmp_path):
     with pytest.raises(simkit.StudyError):
         made.load_study()
     assert dataclasses.replace(made, seed=4).seed == 4
+
+
+def test_an_ensemble_comes_back_with_its_members(tmp_path):
+    system, y0, times, _ = simkit.odes.LotkaVolterra.example()
+    growth = np.array([0.4, np.nan, 0.6])
+    members = simkit.ensemble(system, y0, times, over={"growth": growth}, solver=simkit.solvers.Tsit5())
+    simkit.save(tmp_path / "members.h5", trajectory=members)
+    found = simkit.load(tmp_path / "members.h5").trajectory
+    np.testing.assert_array_equal(found.ys["hare"], members.ys.hare)
+    np.testing.assert_array_equal(found.times, members.times)
+    np.testing.assert_array_equal(found.over["growth"], growth)
+    assert found.failures() == members.failures()
+    with xarray.open_dataset(tmp_path / "members.h5", group="trajectory", engine="h5netcdf") as stored:
+        assert stored["hare"].dims == ("member", "time")
