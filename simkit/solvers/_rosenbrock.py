@@ -164,7 +164,7 @@ def _shared_solve(increment: Any, y: Float[Array, " n"]) -> Any:
     def jacobian_times(v: Array) -> Array:
         return jax.jvp(increment, (y,), (v,))[1]
 
-    identity = jnp.eye(y.size, dtype=y.dtype)
+    identity = jnp.eye(y.size, dtype=y.dtype) + jnp.zeros_like(y)[None]  # over a mesh it varies as the state does
     w = identity - GAMMA * jax.vmap(jacobian_times, out_axes=1)(identity)
     factors = factorise(jax.lax.stop_gradient(w))
 
