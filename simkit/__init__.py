@@ -49,6 +49,7 @@ if TYPE_CHECKING:
     from .core import enable_x64 as enable_x64
     from .core import quantity as quantity
     from .engine import Adaptive as Adaptive
+    from .engine import Checkpointed as Checkpointed
     from .engine import Compilations as Compilations
     from .engine import Fixed as Fixed
     from .engine import count_compilations as count_compilations
@@ -119,6 +120,7 @@ _LAZY = {
     "enable_x64": "core",
     "quantity": "core",
     "Adaptive": "engine",
+    "Checkpointed": "engine",
     "Fixed": "engine",
     "Compilations": "engine",
     "count_compilations": "engine",

@@ -1,5 +1,6 @@
 """How simulations run."""
 
+from ._checkpointed import Checkpointed as Checkpointed
 from ._compilations import Compilations as Compilations
 from ._compilations import count_compilations as count_compilations
 from ._compilations import note_trace as note_trace
@@ -7,7 +8,6 @@ from ._ensemble import ensemble as ensemble
 from ._ensemble import resolve_members as resolve_members
 from ._grid import checkpointed_scan as checkpointed_scan
 from ._grid import fixed_grid as fixed_grid
-from ._integrate import Gradient as Gradient
 from ._integrate import Method as Method
 from ._integrate import integrate as integrate
 from ._members import over_members as over_members

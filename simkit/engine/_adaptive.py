@@ -11,7 +11,7 @@ from jaxtyping import Array
 from ..solvers import Stepper
 from ._member import Member, trace_member
 from ._operation import Plan, alike, solve_members
-from ._sizes import RECORD_BYTES, Sizes
+from ._sizes import Sizes
 from ._step import Adaptive
 
 
@@ -46,7 +46,7 @@ def integrate_adaptive(
         shared=(False, *(True for _ in ops[1:])),
         fixed_shared=tuple(True for _ in fixed),
         times_shared=True,
-        sizes=Sizes(step.max_steps, lanes, RECORD_BYTES if memory is None else memory),
+        sizes=Sizes(step.max_steps, lanes, memory),
     )
     ys, status, steps, rejected = solve_members(start[None], *ops[1:], *fixed, held, plan=plan)
     move = functools.partial(_moved, member, 1.0)

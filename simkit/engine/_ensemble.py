@@ -18,9 +18,10 @@ from .._types import Inputs, State
 from ..core import Setup, StaticSystem, System, Trajectory, as_float_array, as_signals
 from ..solvers import Stepper
 from ._check import check_times
+from ._checkpointed import Checkpointed
 from ._compilations import note_trace
-from ._integrate import Frame, Gradient, Method, Options, framed, trajectory_of
-from ._simulate import resolve
+from ._integrate import Frame, Method, Options, framed, trajectory_of
+from ._simulate import resolve, solve_options
 from ._step import Adaptive, Fixed
 
 PROBED = 5
@@ -42,7 +43,7 @@ def ensemble(
     step: float | Adaptive | Fixed | None = None,
     inputs: Inputs = None,
     key: Any = None,
-    gradient: Gradient | None = None,
+    gradient: Checkpointed | None = None,
     on_failure: Literal["raise", "mark"] = "mark",
 ) -> Trajectory:
     """Integrate many members that differ in the quantities that `over` names.
@@ -61,6 +62,7 @@ def ensemble(
     - `devices`: the devices to spread members over; by default all there are, except inside a transformation, where the
         caller is in charge. Every device works at its own pace.
     - `key`: for stochastic systems a random key, of which every member gets one of its own, or an array of one key a member.
+    - `gradient`: as in `simulate`; the bound is for all members on a device.
     - `on_failure`: "mark" a member that fails in its status, or "raise" a `SimulationError`. The others are not affected.
 
     **Returns:** a `Trajectory` with a leading member axis on every array; `trajectory.failures()` names the members that failed.
@@ -86,7 +88,7 @@ def ensemble(
     method = resolve_members(setup, values, members, known, solver=solver, step=step)
     keys = _member_keys(key, members)
     chosen = _devices(devices, (setup, values, times, keys), members)
-    options = EnsembleOptions(Options(_checked_lanes(lanes)), chosen)
+    options = EnsembleOptions(solve_options(lanes, gradient), chosen)
     frame, leaves = framed((setup, values, times, method.solver, method.step, keys), options)
     trajectory = _compiled(frame, _placed(leaves, chosen))
     if method.reason != "given" and method.solver is not None:
@@ -112,9 +114,13 @@ def _compiled(frame: Frame, leaves: list[Any]) -> Trajectory:
         "ensemble", {"setup": setup, "over": values, "times": times, "solver": solver, "step": step, "key": keys}
     )
 
+    lanes, own = frame.options.solve.lanes or FIXED_LANES, frame.options.solve
+    if isinstance(step, Fixed) and own.memory is not None:  # the members of a turn share it
+        own = own._replace(memory=own.memory // min(lanes, jax.tree.leaves(values)[0].shape[0]))
+
     def one(setup: Setup, times: Array, values: dict[str, Array], key: Any) -> Trajectory:
         put = setup.put(values)
-        return trajectory_of(put.system, put.y0, put.inputs, times, solver, step, key, frame.options.solve)
+        return trajectory_of(put.system, put.y0, put.inputs, times, solver, step, key, own)
 
     def together(setup: Setup, times: Array, values: dict[str, Array], keys: Any) -> Trajectory:
         return eqx.filter_vmap(one, in_axes=(None, None, 0, None if keys is None else 0))(setup, times, values, keys)
@@ -122,7 +128,6 @@ def _compiled(frame: Frame, leaves: list[Any]) -> Trajectory:
     def local(setup: Setup, times: Array, values: dict[str, Array], keys: Any) -> Trajectory:
         if not isinstance(step, Fixed) or isinstance(setup.system, StaticSystem):
             return together(setup, times, values, keys)
-        lanes = frame.options.solve.lanes or FIXED_LANES
         return in_chunks(functools.partial(together, setup, times), (values, keys), lanes)
 
     devices = frame.options.devices
@@ -256,12 +261,6 @@ def _member_keys(key: Any, members: int) -> Any:
             f"Argument `key` must be one key or one for each of {members} members, but there are {key.shape[0]}."
         )
     return key
-
-
-def _checked_lanes(lanes: Any) -> int | None:
-    if lanes is not None and (not isinstance(lanes, int) or isinstance(lanes, bool) or lanes < 1):
-        raise ArgumentError(f"Argument `lanes` must be an integer of at least 1, but it is {lanes!r}.")
-    return lanes
 
 
 def _devices(devices: Any, arguments: Any, members: int) -> tuple[Any, ...]:

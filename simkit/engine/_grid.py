@@ -10,6 +10,8 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float
 
 from .._types import State
+from ..solvers import AbstractExplicitRungeKutta
+from ._checkpointed import choose_segments
 
 
 def fixed_grid(
@@ -19,35 +21,46 @@ def fixed_grid(
     times: Float[Array, " times"],
     substeps: int,
     jumps: Float[Array, " jumps"] | None = None,
+    *,
+    memory: int | None = None,
 ) -> State:
     """The states at `times`: `substeps` equal steps of a stepper between consecutive times or jumps.
 
-    Reverse mode keeps one state a window and computes the steps inside again.
+    Reverse mode computes every step again from the state before it. It keeps the states before all steps where they fit into
+    `memory` bytes for one member (1 GiB unless given), else those at the ends of segments, from which it computes the others
+    again; `choose_segments` decides.
     """
     points = times
     if jumps is not None:
         inside = jnp.clip(jumps.astype(times.dtype), times[0], times[-1])
         points = jnp.sort(jnp.concatenate([times, inside]))
+    # The last slope of an explicit method is dead code in a step that computes its first anew: as many evaluations as with
+    # the slope handed on, and half the carry. That is half the memory of reverse mode, and on CPU a loop small enough to be
+    # one kernel where it would be one kernel an operation.
+    anew = isinstance(solver, AbstractExplicitRungeKutta)
+    kept = None if anew else solver.init(terms, points[0], points[1], state, None)
+    windows = points.shape[0] - 1
+    counts = choose_segments(windows, substeps, _bytes((state, kept)), _bytes(state), memory)
 
     def window(carry: tuple[State, Any], ends: tuple[Any, Any]) -> tuple[tuple[State, Any], State]:
-        state, memory = carry
+        state, kept = carry
         start, end = ends if jumps is None else _inside(*ends)
         h = (end - start) / substeps
 
-        def one(carry: Any, i: Any) -> tuple[Any, None]:
-            y, memory = carry
+        def one(carry: Any, i: Any) -> Any:
+            y, kept = carry
             t = start + i * h
             until = jnp.minimum(t + h, end)  # rounding must not carry a stage past a jump
-            y, _, _, memory, _ = solver.advance(terms, t, until, h, y, memory, False)
-            return (y, memory), None
+            held = solver.init(terms, t, until, y, None) if anew else kept
+            y, _, _, kept, _ = solver.advance(terms, t, until, h, y, held, False)
+            return y, None if anew else kept
 
-        if jumps is not None:  # what the solver keeps from its last step is of before the jump
-            memory = solver.init(terms, start, start + h, state, None)
-        state, memory = checkpointed_scan(one, (state, memory), substeps, times.dtype)
-        return (state, memory), state
+        if jumps is not None and not anew:  # what the solver keeps from its last step is of before the jump
+            kept = jax.checkpoint(lambda y: solver.init(terms, start, start + h, y, None))(state)
+        state, kept = checkpointed_scan(one, (state, kept), substeps, times.dtype, counts)
+        return (state, kept), state
 
-    memory = solver.init(terms, points[0], points[1], state, None)
-    _, rest = jax.lax.scan(jax.checkpoint(window), (state, memory), (points[:-1], points[1:]))
+    _, rest = jax.lax.scan(window, (state, kept), (points[:-1], points[1:]))
     states = jax.tree.map(lambda first, rest: jnp.concatenate([first[None], rest]), state, rest)
     if jumps is None:
         return states
@@ -55,8 +68,14 @@ def fixed_grid(
     return jax.tree.map(lambda leaf: leaf[rows], states)
 
 
-def checkpointed_scan(body: Callable[[Any, Any], tuple[Any, None]], carry: Any, length: int, dtype: Any) -> Any:
-    """A scan over 0, 1, ... `length - 1` in about sqrt(length) segments, of which reverse mode keeps the ends.
+def checkpointed_scan(
+    body: Callable[[Any, Any], Any], carry: Any, length: int, dtype: Any, counts: tuple[int, ...] = ()
+) -> Any:
+    """`carry = body(carry, i)` for i = 0, 1, ... `length - 1`, in nested segments of which reverse mode keeps the starts.
+
+    With `counts = ()` it keeps the carry before every step. `counts = (a,)` makes a segments, of whose steps it keeps the
+    carries of one segment at a time; (a, b) makes b segments in each of them. A step itself is always computed again: what
+    its own derivative needs are some ten carries.
 
     The index is counted in the carry: a loop that reads an array of indices is no small loop any more for XLA on CPU, which
     then dispatches every operation of a step by itself (ten times the time for three states).
@@ -64,19 +83,32 @@ def checkpointed_scan(body: Callable[[Any, Any], tuple[Any, None]], carry: Any, 
 
     def counted(state: tuple[Any, Any], _: None) -> tuple[tuple[Any, Any], None]:
         carry, i = state
-        carry, _ = body(carry, i.astype(dtype))
-        return (carry, i + 1), None
+        return (body(carry, i.astype(dtype)), i + 1), None
 
-    def segment(state: tuple[Any, Any], _: None, size: int) -> tuple[tuple[Any, Any], None]:
-        return jax.lax.scan(counted, state, None, length=size)[0], None
+    return _nested(jax.checkpoint(counted), (carry, jnp.zeros((), jnp.int32)), length, counts)[0]
 
-    state = carry, jnp.zeros((), jnp.int32)
-    if length < 16:
-        return segment(state, None, length)[0][0]
-    size = math.isqrt(length)
+
+def _nested(step: Callable[..., Any], state: Any, length: int, counts: tuple[int, ...]) -> Any:
+    if length == 1:
+        return step(state, None)[0]
+    if not counts:
+        return jax.lax.scan(step, state, None, length=length)[0]
+    size = math.ceil(length / counts[0])
     count, rest = divmod(length, size)
-    state, _ = jax.lax.scan(jax.checkpoint(functools.partial(segment, size=size)), state, None, length=count)
-    return segment(state, None, rest)[0][0] if rest else state[0]
+
+    @functools.partial(jax.checkpoint, static_argnums=1)
+    def segment(state: Any, size: int) -> Any:
+        return _nested(step, state, size, counts[1:])
+
+    if count == 1:
+        state = segment(state, size)
+    else:
+        state, _ = jax.lax.scan(lambda state, _: (segment(state, size), None), state, None, length=count)
+    return segment(state, rest) if rest else state
+
+
+def _bytes(tree: Any) -> int:
+    return sum(leaf.size * jnp.result_type(leaf).itemsize for leaf in jax.tree.leaves(tree))
 
 
 def _inside(start: Any, end: Any) -> tuple[Any, Any]:

@@ -1,7 +1,7 @@
 """The pure core of a simulation: traced, differentiated, batched; failures are values."""
 
 import functools
-from typing import Any, Literal, NamedTuple
+from typing import Any, NamedTuple
 
 import diffrax
 import equinox as eqx
@@ -32,8 +32,6 @@ from ._compilations import note_trace
 from ._grid import fixed_grid
 from ._step import Adaptive, Fixed
 
-Gradient = Literal["reverse", "forward"]
-
 
 class Options(NamedTuple):
     """What a user may fix about the loops: lanes of an ensemble, bytes that the record of reverse mode may take."""
@@ -51,10 +49,10 @@ class Method(eqx.Module):
 
 
 def integrate(
-    setup: Setup, times: Array, method: Method, *, gradient: Gradient = "reverse", key: PRNGKeyArray | None = None
+    setup: Setup, times: Array, method: Method, *, key: PRNGKeyArray | None = None, options: Options = Options()
 ) -> Trajectory:
     """The pure core of `simulate`: it marks failures, never raises them, and composes with every transformation."""
-    return dispatch(setup.system, setup.y0, setup.inputs, times, method.solver, method.step, key)
+    return dispatch(setup.system, setup.y0, setup.inputs, times, method.solver, method.step, key, options)
 
 
 def dispatch(
@@ -132,7 +130,7 @@ def trajectory_of(
     state = system.encode(y0)
     check_derivative(system, state, times[0], inputs)
     if isinstance(step, Fixed):
-        states, status, counts = _integrate_fixed(system, state, inputs, times, solver, step, key)
+        states, status, counts = _integrate_fixed(system, state, inputs, times, solver, step, key, options.memory)
     else:
         states, status, counts = integrate_adaptive(
             system, state, inputs, times, solver, step, options.lanes, options.memory
@@ -145,7 +143,9 @@ def trajectory_of(
     return Trajectory(times, jax.vmap(system.decode)(states), status, accepted, rejected, evaluations, name)
 
 
-def _integrate_fixed(system: Any, state: Any, inputs: Any, times: Array, solver: Any, step: Fixed, key: Any) -> Any:
+def _integrate_fixed(
+    system: Any, state: Any, inputs: Any, times: Array, solver: Any, step: Fixed, key: Any, memory: Any
+) -> Any:
     if isinstance(system, StochasticSystem):
         if key is None:
             raise ArgumentError(
@@ -156,6 +156,6 @@ def _integrate_fixed(system: Any, state: Any, inputs: Any, times: Array, solver:
     else:
         terms = SystemTerm(system, inputs)
     jumps = jump_times(inputs)
-    states = fixed_grid(terms, solver, state, times, step.substeps, jumps)
+    states = fixed_grid(terms, solver, state, times, step.substeps, jumps, memory=memory)
     windows = times.shape[0] - 1 + (0 if jumps is None else jumps.shape[0])
     return states, jnp.asarray(int(Status.OK)), (jnp.asarray(windows * step.substeps), jnp.asarray(0))

@@ -7,6 +7,7 @@ held. Under `vmap` a batch becomes more members of the same queue: `vmap(simulat
 """
 
 import functools
+import math
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -18,13 +19,14 @@ from jax.interpreters import partial_eval as pe
 from jaxtyping import Array
 
 from ._adjoint import adjoint
-from ._lanes import origin, solve
+from ._lanes import Numerics, origin, solve
 from ._plan import Plan
 
 
-def _numerics(plan: Plan, y0: Array, times: Array) -> Any:
-    width = sum(functools.reduce(int.__mul__, axes, 1) for axes in plan.output_directions)
-    return plan.sizes.numerics(y0.shape[0], y0.shape[-1] * width, times.shape[-1], y0.dtype.itemsize)
+def _numerics(plan: Plan, y0: Array, times: Array, record: bool = False) -> Numerics:
+    numbers = y0.shape[-1] * sum(math.prod(axes) for axes in plan.output_directions)
+    found = plan.sizes.numerics(y0.shape[0], numbers, times.shape[-1])
+    return plan.sizes.with_record(found, numbers, y0.dtype.itemsize) if record else found
 
 
 # ---- what the primitives compute ----
@@ -50,7 +52,7 @@ def _adjoint(
     *values: Array, plan: Plan, directions: int, active: tuple[int, ...], live: tuple[bool, ...]
 ) -> list[Array]:
     leaves, fixed, times, (cost, *given) = plan.split(values)
-    numerics = _numerics(plan, leaves[0], times)
+    numerics = _numerics(plan, leaves[0], times, record=True)
     given = iter(given)
     cotangents = []
     for axes, alive in zip(plan.output_directions, live, strict=True):

@@ -24,8 +24,9 @@ from ..core import (
 )
 from ..solvers import Stepper, check_serves, choose
 from ._check import check_times
+from ._checkpointed import Checkpointed
 from ._diagnose import diagnose
-from ._integrate import Gradient, Method, dispatch
+from ._integrate import Method, Options, dispatch
 from ._step import Adaptive, Fixed, as_step
 
 
@@ -38,7 +39,7 @@ def simulate(
     step: float | Adaptive | Fixed | None = None,
     inputs: Inputs = None,
     key: PRNGKeyArray | None = None,
-    gradient: Gradient = "reverse",
+    gradient: Checkpointed | None = None,
     on_failure: Literal["raise", "mark"] = "raise",
 ) -> Trajectory:
     """Integrate a system from `y0` at `times[0]` and save the state at `times`.
@@ -54,8 +55,9 @@ def simulate(
         `Adaptive()` where the solver estimates its error.
     - `inputs`: a pytree of signals, of which the system receives the values.
     - `key`: a random key, needed by stochastic systems only.
-    - `gradient`: which derivative an adaptive solve supports, "reverse" (`grad`) or "forward" (`jvp`, `jacfwd`; less memory
-        and less work for up to some thirty parameters). Fixed steps support both, whatever is said here.
+    - `gradient`: how much reverse mode may remember, `Checkpointed(memory="2 GiB")`; by default 1 GiB a member of fixed steps
+        and 64 MiB a group of members of adaptive ones. What does not fit is solved again. All derivatives, forward and
+        reverse and of any order, are available whatever is said here.
     - `on_failure`: "raise" a `SimulationError`, or "mark" it in the trajectory's status. Under a transformation such as `jit` or
         `vmap` a failure is always marked.
 
@@ -83,7 +85,7 @@ def simulate(
     check_roots(system)
     solver, step, reason = _complete(system, y0, known, solver, step, inputs)
     # The reason holds numbers of this very call: kept out of the compiled function, it cannot make it compile again.
-    trajectory = dispatch(system, y0, inputs, times, solver, step, key)
+    trajectory = dispatch(system, y0, inputs, times, solver, step, key, solve_options(None, gradient))
     if reason != "given" and solver is not None:
         trajectory = dataclasses.replace(trajectory, solver=f"{trajectory.solver} (chosen: {reason})")
     if on_failure == "raise" and not isinstance(trajectory.status, jax.core.Tracer) and trajectory.status.item() != 0:
@@ -127,6 +129,20 @@ def _complete(
         if not isinstance(step.rtol, jax.core.Tracer):
             check_tolerance(float(step.rtol), dtype)
     return solver, step, reason
+
+
+def solve_options(lanes: int | None, gradient: Any) -> Options:
+    """What a user fixed about the loops, checked."""
+    if lanes is not None and (not isinstance(lanes, int) or lanes < 1):
+        raise ArgumentError(f"Argument `lanes` must be an integer of at least 1, but it is {lanes!r}.")
+    if gradient is None:
+        return Options(lanes)
+    if not isinstance(gradient, Checkpointed):
+        raise ArgumentError(
+            f'Argument `gradient` must be a memory bound such as `Checkpointed(memory="2 GiB")`, but it is {gradient!r}. Forward '
+            "and reverse mode need no choice: both work."
+        )
+    return Options(lanes, int(gradient.memory))
 
 
 def _dtype_of(y0: State) -> Any:
