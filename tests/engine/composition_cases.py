@@ -1,0 +1,231 @@
+"""What the composition matrix is made of: one small system of every family, the solvers, and their plain numbers."""
+
+import functools
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+import simkit
+from simkit.core import Phase, PlainSystem, SeparableSystem, SplitSystem, StochasticSystem, System, quantity
+from simkit.odes import from_response
+
+# Constant, cosine, sine and the shortest wave on four points, orthonormal.
+WAVES = jnp.array(
+    [[0.5, 0.5, 0.5, 0.5], [0.5**0.5, 0.0, -(0.5**0.5), 0.0], [0.0, 0.5**0.5, 0.0, -(0.5**0.5)], [0.5, -0.5, 0.5, -0.5]]
+)
+
+
+class Predation(PlainSystem):
+    """Two species, scaled."""
+
+    a: Any = quantity()
+    b: Any = quantity()
+
+    def vector_field(self, t, y, inputs):
+        return jnp.stack([self.a * y[0] - y[0] * y[1], y[0] * y[1] - self.b * y[1]])
+
+    outputs = invariants = example = lambda *_: {}
+
+
+class Stiff(PlainSystem):
+    """Van der Pol's equation in slow time, forty times as fast in one direction as in the other."""
+
+    a: Any = quantity()
+    b: Any = quantity()
+
+    def vector_field(self, t, y, inputs):
+        return jnp.stack([y[1], 40 * self.a * (1 - y[0] ** 2) * y[1] - self.b * y[0]])
+
+    outputs = invariants = example = lambda *_: {}
+
+
+class Swing(SeparableSystem):
+    """A pendulum."""
+
+    a: Any = quantity()
+    b: Any = quantity()
+
+    def velocity(self, momentum):
+        return momentum / self.b
+
+    def force(self, t, position, inputs):
+        return -self.a * jnp.sin(position)
+
+    outputs = invariants = example = lambda *_: {}
+
+
+class Spectrum(SplitSystem):
+    """Diffusion and growth on a ring of four points; the encoded state is its real Fourier spectrum."""
+
+    a: Any = quantity()
+    b: Any = quantity()
+
+    def linear(self):
+        return -0.3 * self.a * jnp.array([0.0, 1.0, 1.0, 4.0])
+
+    def nonlinear(self, t, state, inputs):
+        y = self.decode(state)
+        return self.encode(self.b * y * (1 - y))
+
+    def encode(self, y):
+        return WAVES @ y
+
+    def decode(self, state):
+        return WAVES.T @ state
+
+    outputs = invariants = example = lambda *_: {}
+
+
+class Wandering(StochasticSystem):
+    """A value that returns to a mean, with noise of its own size."""
+
+    a: Any = quantity()
+    b: Any = quantity()
+    interpretation: Any = eqx.field(static=True, default="ito")
+    noise_kind: Any = eqx.field(static=True, default="diagonal")
+
+    def drift(self, t, y, inputs):
+        return self.a - y**2
+
+    def diffusion(self, t, y, inputs):
+        return self.b * (jnp.ones_like(y) if self.noise_kind == "additive" else 0.3 * y)
+
+    outputs = invariants = example = lambda *_: {}
+
+
+class Family(NamedTuple):
+    """How a family is built from the vector q that derivatives are taken by: two parameters and a factor of the initial state."""
+
+    build: Callable[..., System]
+    start: Callable[[Any], Any]
+    horizon: float
+    substeps: int
+
+
+FAMILIES = {
+    "plain": Family(Predation, lambda f: jnp.array([1.2, 0.7]) * f, 1.0, 12),
+    "separable": Family(Swing, lambda f: Phase(1.0 * f, 0.3 * f), 1.0, 12),
+    "split": Family(Spectrum, lambda f: jnp.array([0.2, 0.6, 0.9, 0.4]) * f, 1.0, 12),
+    "stochastic": Family(Wandering, lambda f: jnp.array([0.8, 1.3]) * f, 1.0, 12),
+    "stiff": Family(Stiff, lambda f: jnp.array([1.6, -0.02]) * f, 0.5, 40),
+    "static": Family(
+        lambda a, b: from_response(lambda x, p: p["a"] * jnp.exp(-p["b"] * x), {"a": a, "b": b}), None, 1.0, 1
+    ),
+}
+SOLVERS = {
+    "plain": ("Tsit5", "Dopri8", "Heun", "RK4", "Euler", "Rodas5P"),
+    "separable": ("VelocityVerlet", "Tsit5"),
+    "split": ("Tsit5",),
+    "stochastic": ("EulerMaruyama", "Milstein", "StratonovichHeun", "SRA1"),
+    "stiff": ("Rodas5P",),
+    "static": ("none",),
+}
+TOLERANCES = {"Tsit5": 1e-9, "Dopri8": 1e-10, "Heun": 1e-6, "Rodas5P": 1e-8}
+NOISE = {
+    "EulerMaruyama": ("ito", "diagonal"),
+    "Milstein": ("ito", "diagonal"),
+    "StratonovichHeun": ("stratonovich", "diagonal"),
+    "SRA1": ("ito", "additive"),
+}
+
+Q = jnp.array([1.1, 0.9, 1.0])
+QS = jnp.stack([Q * factor for factor in (0.93, 1.0, 1.04, 1.1)])
+BASIS = jnp.eye(3)
+
+
+class Case(NamedTuple):
+    """A row of the table."""
+
+    family: str
+    solver: str
+    step: str
+
+    @property
+    def label(self) -> str:
+        return f"{self.family}-{self.solver}-{self.step}"
+
+
+@functools.cache
+def all_cases() -> tuple[Case, ...]:
+    found = []
+    for family, solvers in SOLVERS.items():
+        for solver in solvers:
+            found.append(Case(family, solver, "none" if family == "static" else "fixed"))
+            if solver in TOLERANCES:
+                found.append(Case(family, solver, "adaptive"))
+    return tuple(found)
+
+
+CASES = all_cases()
+
+
+class Subject:
+    """A case with its plain numbers, computed once: the states and their derivatives at single points, in forward mode."""
+
+    def __init__(self, case: Case):
+        self.case = case
+        self._plain = jax.jit(self.states)
+        self._first = jax.jit(lambda q, v: jax.jvp(self.states, (q,), (v,))[1])
+        self._second = jax.jit(lambda q, u, v: jax.jvp(lambda q: jax.jvp(self.loss, (q,), (v,))[1], (q,), (u,))[1])
+
+    def states(self, q: Any) -> Any:
+        """The saved states, flat, as a function of parameters and initial state."""
+        family = FAMILIES[self.case.family]
+        times = jnp.linspace(0.0, family.horizon, 3)
+        if self.case.family == "static":
+            system = family.build(q[0], q[1])
+            trajectory = simkit.simulate(system, {"x": q[2]}, times)
+            return jnp.concatenate([trajectory.ys["x"], jax.vmap(lambda x: system.outputs(x, None, None)["y"])(times)])
+        noise = NOISE.get(self.case.solver, ())
+        step = simkit.Fixed(family.substeps)
+        if self.case.step == "adaptive":
+            tolerance = TOLERANCES[self.case.solver]
+            step = simkit.Adaptive(tolerance, tolerance / 100)
+        trajectory = simkit.simulate(
+            family.build(q[0], q[1], *noise),
+            family.start(q[2]),
+            times,
+            solver=getattr(simkit.solvers, self.case.solver)(),
+            step=step,
+            key=jax.random.key(3) if noise else None,
+            on_failure="mark",
+        )
+        rows = [jnp.reshape(leaf, (times.shape[0], -1)) for leaf in jax.tree.leaves(trajectory.ys)]
+        return jnp.concatenate(rows, axis=1)[1:].reshape(-1)
+
+    def loss(self, q: Any) -> Any:
+        """A number that is not linear in the states."""
+        ys = self.states(q)
+        return jnp.sum(jnp.sin(ys) * jnp.cos(jnp.arange(ys.size, dtype=ys.dtype)))
+
+    @functools.cached_property
+    def values(self) -> Any:
+        return np.stack([self._plain(q) for q in QS])
+
+    def jacobian(self, q: Any) -> Any:
+        return np.stack([self._first(q, v) for v in BASIS], axis=1)
+
+    def slope(self, q: Any) -> Any:
+        """The gradient of the loss by the chain rule."""
+        ys = self._plain(q)
+        return np.asarray(jnp.cos(ys) * jnp.cos(jnp.arange(ys.size, dtype=ys.dtype))) @ self.jacobian(q)
+
+    @functools.cached_property
+    def slopes(self) -> Any:
+        return np.stack([self.slope(q) for q in QS])
+
+    def curvature(self, q: Any) -> Any:
+        return np.array([[self._second(q, u, v) for u in BASIS] for v in BASIS])
+
+    @functools.cached_property
+    def curvatures(self) -> Any:
+        return np.stack([self.curvature(q) for q in QS[:2]])
+
+
+@functools.cache
+def subject(case: Case) -> Subject:
+    return Subject(case)
