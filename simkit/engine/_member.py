@@ -56,16 +56,6 @@ class Program:
         return jax.tree.unflatten(self.out, jax.core.eval_jaxpr(self.jaxpr.jaxpr, consts, *leaves))
 
 
-class ApartTerm(SystemTerm):
-    """A system's term whose field is kept apart from what a stepper makes of it.
-
-    XLA would compute a stage again for each of its readers. `advance` of a stepper sees an ordinary term.
-    """
-
-    def vf(self, t: Any, y: Any, args: Any = None) -> Any:
-        return jax.lax.optimization_barrier(super().vf(t, jax.lax.optimization_barrier(y), args))
-
-
 class Ledger:
     """The operands of a member, as its programs find them."""
 
@@ -97,7 +87,7 @@ def trace_member(
         held = {"ops": iter(ops[1:]), "fixed": iter(fixed)}
         filled = [x if kind == "static" else next(held[kind]) for x, kind in zip(leaves, kinds, strict=True)]
         system, inputs, solver = jax.tree.unflatten(structure, filled)
-        return ApartTerm(system, inputs), solver
+        return SystemTerm(system, inputs, apart=True), solver
 
     def field(ops: Any, fixed: Any, t: Any, y: Any) -> Any:
         return ravel_pytree(rebuilt(ops, fixed)[0].vf(t, unravel(y)))[0]

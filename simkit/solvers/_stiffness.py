@@ -68,7 +68,8 @@ def probe(system: System, y0: Any, times: Any, inputs: Any) -> Stiffness | NotPr
     except TypeError:  # a field that cannot be hashed, or an array without bytes such as a random key
         return NotProbed("it has fields that cannot be compared, so its stiffness is unknown")
     if known is None:
-        known = _walk(frame, leaves, ravel_pytree(system.encode(y0))[0], *span)
+        with jax.ensure_compile_time_eval():  # inside jit of other things, what is known here stays known
+            known = _walk(frame, leaves, ravel_pytree(system.encode(y0))[0], *span)
         _memory[question] = known
         while len(_memory) > REMEMBERED:
             _memory.popitem(last=False)
