@@ -29,7 +29,7 @@ class Checkpointed:
 
     - `memory`: bytes as a number, or as text with a unit: B, kB, MB, GB, TB (powers of 1000) or KiB, MiB, GiB, TiB (powers
       of 1024). It bounds what reverse mode holds for all members together; results, and what the loss itself makes of them,
-      come on top. Good values: half of the machine's memory. Without any bound given, a member takes up to 1 GiB.
+      come on top. Good values: half of the machine's memory.
 
     **Raises:** `ArgumentError` where `memory` is not a positive amount, and on use where not even the cube root fits.
 
@@ -123,5 +123,5 @@ def choose_segments(windows: int, substeps: int, carry: int, state: int, memory:
     raise ArgumentError(
         f"Argument `memory` must be at least {format_bytes(needed[least])} a member for the gradient of {windows * substeps} "
         f"fixed steps that are saved {windows} times, but is {format_bytes(memory)} a member; allow more, take fewer steps or "
-        "save times, or differentiate with `gradient='forward'`, which keeps nothing."
+        "save times, or take forward mode, which keeps no record."
     )
