@@ -199,9 +199,12 @@ def member_values(setup: Setup, over: Mapping[str, Any]) -> tuple[dict[str, Arra
     for path, given in over.items():
         leaf = setup.get(path)
         try:
-            value = jnp.asarray(given, leaf.dtype)
+            value = jnp.asarray(given)
+            if jnp.iscomplexobj(value):
+                raise TypeError("Quantities are real.")
         except (TypeError, ValueError) as error:
-            raise ArgumentError(f"Argument `over` must give numbers for `{path}`, but gives {given!r}.") from error
+            raise ArgumentError(f"Argument `over` must give real numbers for `{path}`, but gives {given!r}.") from error
+        value = value.astype(leaf.dtype)
         if value.shape[1:] != leaf.shape or value.ndim == 0:
             raise ArgumentError(
                 f"Argument `over` must give `{path}`, whose shape is {leaf.shape}, an array of shape "

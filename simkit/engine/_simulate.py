@@ -133,7 +133,7 @@ def _complete(
 
 def solve_options(lanes: int | None, gradient: Any) -> Options:
     """What a user fixed about the loops, checked."""
-    if lanes is not None and (not isinstance(lanes, int) or lanes < 1):
+    if lanes is not None and (not isinstance(lanes, int) or isinstance(lanes, bool) or lanes < 1):
         raise ArgumentError(f"Argument `lanes` must be an integer of at least 1, but it is {lanes!r}.")
     if gradient is None:
         return Options(lanes)

@@ -118,6 +118,20 @@ def test_tracers_large_states_and_missing_values_are_said():
     assert "traced" in reasons[0]
 
 
+def test_known_values_are_judged_inside_jit_too():
+    system, start = Field(jnp.asarray([1000.0]), van_der_pol), jnp.asarray([2.0, 0.0])
+    times = np.asarray([0.0, 2345.0])  # of no other test, since a remembered answer needs no evaluation
+    chosen = []
+
+    @jax.jit
+    def other(x):
+        chosen.append(choose(system, start, times))
+        return x
+
+    other(1.0)
+    assert chosen[0].solver.stiff
+
+
 @pytest.mark.parametrize(
     "rates",
     [
