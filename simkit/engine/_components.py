@@ -240,7 +240,8 @@ def _varied(values: Sequence[Array]) -> list[Array]:
 
 def _reduced(value: np.ndarray, axes: Sequence[int], add: Any) -> np.ndarray:
     for axis in sorted(axes, reverse=True):
-        rows = list(np.moveaxis(value, axis, 0))
+        first = np.moveaxis(value, axis, 0)
+        rows = [first[i, ...] for i in range(first.shape[0])]  # with the dots an array, also where no axis is left
         if not rows:
             raise NotImplementedError
         value = functools.reduce(_objects(add), rows)
