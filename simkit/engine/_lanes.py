@@ -132,7 +132,7 @@ def take(tree: Any, axes: Sequence[int | None], member: Array) -> Any:
 def origin(*trees: Any) -> Array:
     """A zero that varies over a mesh as the operands do, which loop carries must."""
     leaves = jax.tree.leaves(trees)
-    zeros = [jnp.zeros_like(x.reshape(-1)[0]).real.astype(leaves[-1].dtype) for x in leaves]
+    zeros = [jnp.zeros_like(x.reshape(-1)[0]).real.astype(leaves[-1].real.dtype) for x in leaves]
     return functools.reduce(jnp.add, zeros)
 
 
