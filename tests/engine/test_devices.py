@@ -135,6 +135,21 @@ def test_members_that_fail_on_one_device_leave_those_on_the_other_alone():
     assert len(found.failures()) == 3
 
 
+@pytest.mark.parametrize("devices", [TWO[:1], TWO], ids=["one device", "two devices"])
+def test_members_that_fail_leave_the_gradient_of_what_all_share_alone(devices):
+    def loss(inflow, rates):
+        explosion = from_function(lambda t, y, p: p["rate"] * y**2 + p["inflow"], {"rate": 1.0, "inflow": inflow})
+        found = simkit.ensemble(explosion, 1.0, [0.0, 1.0], over={"rate": rates}, devices=devices)
+        return jnp.where(found.status == 0, found.final(), 0.0).sum()
+
+    rates = jnp.array([0.2, 2.0, 0.25, 3.0, 0.3])
+    shared, each = jax.grad(loss, argnums=(0, 1))(jnp.array(0.1), rates)
+    expected, sound = jax.grad(loss, argnums=(0, 1))(jnp.array(0.1), rates[::2])
+    np.testing.assert_allclose(shared, expected, rtol=1e-12)
+    np.testing.assert_allclose(each[::2], sound, rtol=1e-12)
+    np.testing.assert_array_equal(each[1::2], 0)
+
+
 @pytest.mark.parametrize("members", [3, 300])
 def test_fixed_steps_take_turns_of_many_lanes(members):
     one = predators(members, devices=TWO[:1], step=simkit.Fixed(2), lanes=64)
