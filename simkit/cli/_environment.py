@@ -1,6 +1,7 @@
 """What the command line sets up before JAX starts: devices, float type, compilation cache."""
 
 import _thread
+import importlib.metadata
 import os
 import sys
 import threading
@@ -14,16 +15,27 @@ MOST_DEVICES = 16
 """More host devices than this give a fit of some ten starts and a few chains nothing."""
 
 
+LOOP_BYTES = 2**18
+"""XLA of JAX before 0.11 makes one kernel of a loop on CPUs only if an iteration touches fewer bytes than this; its own limit is so
+low that lanes are started operation by operation, at twice the time."""
+
+
 def set_devices(count: int | None = None) -> None:
     """Let JAX see as many CPU devices as there are cores; must run before JAX's first computation.
 
-    A number of devices that the user has set in XLA_FLAGS stays.
+    What the user has set in XLA_FLAGS stays.
     """
     flags = os.environ.get("XLA_FLAGS", "")
-    if "xla_force_host_platform_device_count" in flags:
-        return
-    count = min(_cores(), MOST_DEVICES) if count is None else count
-    os.environ["XLA_FLAGS"] = f"{flags} --xla_force_host_platform_device_count={count}".strip()
+    if "xla_backend_extra_options" not in flags and _version("jax") < (0, 11):
+        flags += f" --xla_backend_extra_options=xla_cpu_small_while_loop_byte_threshold={LOOP_BYTES}"
+    if "xla_force_host_platform_device_count" not in flags:
+        count = min(_cores(), MOST_DEVICES) if count is None else count
+        flags += f" --xla_force_host_platform_device_count={count}"
+    os.environ["XLA_FLAGS"] = flags.strip()
+
+
+def _version(package: str) -> tuple[int, ...]:
+    return tuple(int(part) for part in importlib.metadata.version(package).split(".")[:2])
 
 
 def set_jax(*, x64: bool, cache: bool) -> None:
