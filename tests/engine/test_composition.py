@@ -1,4 +1,4 @@
-"""The composition matrix: a part by default, all of it with `pytest -m slow`."""
+"""The composition matrix: a part by default, the rest with `pytest -m matrix`."""
 
 import pytest
 from engine.composition import DEFAULT, PAGE, TRANSFORMATIONS, UPSTREAM, page
@@ -24,7 +24,7 @@ def test_cell(case, name):
     _check(case, name)
 
 
-@pytest.mark.slow
+@pytest.mark.matrix
 @pytest.mark.parametrize(
     ("case", "name"),
     [cell for cell in CELLS if cell[1] not in DEFAULT.get(cell[0].label, ())],

@@ -15,6 +15,8 @@ from helpers import tree_allclose
 import simkit
 from simkit.odes import GeometricBrownianMotion, LotkaVolterra, from_function, from_response
 
+pytestmark = pytest.mark.slow  # each compiles for one device and for two
+
 TWO = tuple(jax.devices()[:2])
 SYSTEM, Y0, _, _ = LotkaVolterra.example()
 TIMES = np.linspace(0.0, 4.0, 6)

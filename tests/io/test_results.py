@@ -153,7 +153,7 @@ def test_truncated_files(file, share):
 def test_files_that_are_not_ours(tmp_path, file):
     with pytest.raises(ResultFileError, match="There is no result file"):
         load(tmp_path / "nothing.h5")
-    with pytest.raises(ResultFileError, match="cannot be read"):
+    with pytest.raises(ResultFileError, match="must be a result file, but it is a folder"):
         load(tmp_path)
     text = tmp_path / "text.h5"
     text.write_text("year,hare\n")
