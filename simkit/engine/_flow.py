@@ -42,7 +42,6 @@ def lane_flow(
     fixed_shared: Sequence[bool],
     lanes: int,
     exact: bool,
-    saving: bool,
     zero: Array,
 ) -> Flow:
     """The flow of a member over lanes.
@@ -51,7 +50,6 @@ def lane_flow(
 
     - `shared`, `fixed_shared`: which operands all members have in common; those have no lane axis.
     - `lanes`: how many; one lane is computed without an axis for it.
-    - `saving`: whether there are save times on the way, for which arrays are the better form.
     - `exact`: whether derivatives by the times of jumps are wanted, which cost four evaluations a step.
     - `zero`: a zero that varies over a mesh as the operands do, for programs that are traced with numbers of their kind.
     """
@@ -67,7 +65,7 @@ def lane_flow(
     }
     if jumping:
         functions["stop"] = functools.partial(_stop, member), (t, t)
-    wanted = (exact and lanes > 1) or (TAKE_APART and not saving)
+    wanted = lanes > 1 or SCALARS
     traced: dict[str, _Traced] = {}
     small = wanted and y.size <= MOST_COMPONENTS
     if small:
@@ -94,8 +92,8 @@ def lane_flow(
     )
 
 
-TAKE_APART = jax.__version_info__ >= (0, 11)
-"""Older XLA for CPUs takes so long to start an operation that fewer and larger ones win."""
+SCALARS = jax.__version_info__ >= (0, 11)
+"""Whether one lane is taken apart too. Older XLA for CPUs takes so long to start an operation that fewer ones win."""
 
 MOST_COMPONENTS = 24
 """States up to this size are taken apart into components; larger ones are arrays with the lanes last."""
@@ -219,6 +217,7 @@ def _step(member: Member, exact: bool, ops: Any, fixed: Any, t: Any, t1: Any, y:
     y1, memory, dense, error = member.step(ops, fixed, t, t1, y, memory)
     scale = atol + rtol * jnp.maximum(jnp.abs(y), jnp.abs(y1))
     square = jnp.mean(jnp.square(jnp.abs(error) / scale)) if y.size else jnp.zeros_like(t)
+    square = square + 0 * jnp.sum(scale)  # NaN where a state is infinite, beside which every error is nothing
     if exact:
         y1 = _moved_with_jump(member, ops, fixed, t1, y1)
     return y1, memory, dense, jax.lax.stop_gradient(square)

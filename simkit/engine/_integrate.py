@@ -131,12 +131,12 @@ def trajectory_of(
     check_derivative(system, state, times[0], inputs)
     if isinstance(step, Fixed):
         states, status, counts = _integrate_fixed(system, state, inputs, times, solver, step, key, options.memory)
+        finite = jnp.stack([jnp.isfinite(leaf).all() for leaf in jax.tree.leaves(states)]).all()
+        status = jnp.where((status == Status.OK) & ~finite, int(Status.NON_FINITE), status)
     else:
         states, status, counts = integrate_adaptive(
             system, state, inputs, times, solver, step, options.lanes, options.memory
         )
-    finite = jnp.stack([jnp.isfinite(leaf).all() for leaf in jax.tree.leaves(states)]).all()
-    status = jnp.where((status == Status.OK) & ~finite, int(Status.NON_FINITE), status)
     accepted, rejected = counts
     evaluations = (accepted + rejected) * solver.evaluations
     name = type(solver).__name__

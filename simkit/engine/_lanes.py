@@ -41,6 +41,7 @@ class Solution(NamedTuple):
     status: Array
     steps: Array
     rejected: Array
+    reached: Array  # how many save times before the last it passed
 
 
 def solve(
@@ -53,17 +54,49 @@ def solve(
     count = zero.astype(jnp.int32)
     load = functools.partial(loaded, flow, layout, ops, fixed, times, members)
 
-    def attempts(held: Any, s: Lanes, cursor: Array, ys: Any, member: Array) -> tuple[Lanes, Array, Any]:
-        def one(carry: Any, _: None) -> tuple[Any, None]:
-            s, cursor, ys = carry
-            found = attempt(flow, held.ops, held.fixed, held.end, numerics.max_steps, s)
-            accept, again = found.accurate, None
-            if times.shape[-1] > 2:
-                ys, cursor, more = _write(flow, held, times, numerics, s, found, cursor, ys, member)
-                accept, again = found.accurate & ~more, found.accurate & more
-            return (moved(flow, held.ops, held.fixed, s, found, accept, again), cursor, ys), None
+    last = times.shape[-1] - 2  # the final state is written where it is exact, at the end
+    saving = last > 0
 
-        return jax.lax.scan(one, (s, cursor, ys), None, length=numerics.block)[0]
+    def attempts(held: Any, s: Lanes, cursor: Array, ys: Any, member: Array) -> tuple[Lanes, Array, Any]:
+        """As many attempts in every lane as a block has."""
+        due = functools.partial(_due, flow, held, times, numerics.saves, members)
+        advance = functools.partial(attempt, flow, held.ops, held.fixed, held.end, numerics.max_steps)
+        go = functools.partial(moved, flow, held.ops, held.fixed)
+
+        def final_only(s: Lanes, _: None) -> tuple[Lanes, None]:
+            found = advance(s)
+            return go(s, found, found.accurate), None
+
+        def windowed(carry: Any, _: None) -> tuple[Any, Any]:
+            s, cursor = carry
+            found = advance(s)
+            place, values, cursor, more = due(s, found, member, cursor)
+            s = go(s, found, found.accurate & ~more, found.accurate & more)
+            return (s, cursor), (place, values)
+
+        def alone(carry: Any, _: None) -> tuple[Any, None]:
+            s, cursor, ys = carry
+            found = advance(s)
+
+            def write(carry: Any) -> Any:
+                cursor, ys, _ = carry
+                place, values, cursor, more = due(s, found, member, cursor)
+                return cursor, _written(ys, place, values), more
+
+            any_due = targets(times, member, jnp.minimum(cursor, last)) <= found.reached
+            carry = cursor, ys, found.accurate & (cursor <= last) & any_due
+            cursor, ys, _ = jax.lax.while_loop(lambda c: jnp.any(c[2]), write, carry)
+            return (go(s, found, found.accurate), cursor, ys), None
+
+        scan = functools.partial(jax.lax.scan, length=numerics.block)
+        if not saving:
+            return scan(final_only, s, None)[0], cursor, ys
+        if lanes == 1:
+            return scan(alone, (s, cursor, ys), None)[0]
+        (s, cursor), windows = scan(windowed, (s, cursor), None)
+        for i in range(numerics.block):  # without the large buffer XLA makes one kernel of all attempts
+            ys = _written(ys, *jax.tree.map(lambda x, i=i: x[i], windows))
+        return s, cursor, ys
 
     def body(carry: Any) -> Any:
         queue, member, held, s, cursor, out = carry
@@ -71,9 +104,11 @@ def solve(
         done = (s.status != RUNNING) & (member < members)
         row = jnp.where(done, member, members)
         arrived = jnp.where(s.status == 0, row, members)
-        put = lambda a, x: a.at[arrived, times.shape[-1] - 1].set(jnp.moveaxis(x, -1, 0), mode="drop")
+        put = lambda a, x: a.at[arrived, ..., times.shape[-1] - 1].set(jnp.moveaxis(x, -1, 0), mode="drop")
         ys = jax.tree.map(put, ys, flow.pack(s.y))
-        figures = (a.at[row].set(x, mode="drop") for a, x in zip(out[1:], (s.status, s.steps, s.rejected), strict=True))
+        figures = (
+            a.at[row].set(x, mode="drop") for a, x in zip(out[1:], (s.status, s.steps, s.rejected, cursor), strict=True)
+        )
         out = Solution(ys, *figures)
         if not refill:
             return queue, jnp.where(done, members, member), held, s, cursor, out
@@ -85,16 +120,25 @@ def solve(
 
     member = jnp.arange(lanes, dtype=jnp.int32) + count
     held, s = load(member)
-    columns = times.shape[-1] + (numerics.saves if times.shape[-1] > 2 else 0)  # room for the last window
-    empty = lambda x: jnp.zeros((members + 1, columns, *x.shape[:-1]), x.dtype) + jnp.nan
+    columns = times.shape[-1] + (numerics.saves if saving else 0)  # room for the last window
+    empty = lambda x: jnp.zeros((members + 1, *x.shape[:-1], columns), x.dtype) + zero.astype(x.dtype)
     begin = jax.tree.map(empty, flow.pack(s.y))
-    begin = jax.tree.map(lambda x: x + zero.astype(x.dtype), begin)
-    first = jax.tree.map(lambda a, x: a.at[:members, 0].set(x), begin, _initial(flow, layout, ops, members))
+    initial = _initial(flow, layout, ops, members)
     full = lambda value: jnp.full(members, value, jnp.int32) + count
-    out = Solution(first, full(RUNNING), full(0), full(0))
+    out = Solution(begin, full(RUNNING), full(0), full(0), full(1))
     carry = (count + lanes, member, held, s, jnp.ones_like(member), out)
     out = jax.lax.while_loop(lambda c: jnp.any(c[1] < members), body, carry)[-1]
-    return out._replace(ys=jax.tree.map(lambda x: x[:members, : times.shape[-1]], out.ys))
+    return out._replace(ys=jax.tree.map(functools.partial(_kept, out, times.shape[-1]), out.ys, initial))
+
+
+def _kept(out: Any, count: int, ys: Array, initial: Array) -> Array:
+    """Members' states from the buffer: NaN where a failed one did not arrive. In one pass, for it may be large."""
+    members = out.status.shape[0]
+    column = jnp.arange(count, dtype=jnp.int32)[None]
+    arrived = (column < out.reached[:, None]) | (out.status == 0)[:, None]
+    over = lambda x: x.reshape(*x.shape[:1], *(1,) * (ys.ndim - 2), *x.shape[1:])
+    ys = jnp.where(over(arrived), ys[:members, ..., :count], jnp.nan)
+    return jnp.moveaxis(jnp.where(over(column == 0), initial[..., None], ys), -1, 1)
 
 
 class Held(NamedTuple):
@@ -145,14 +189,15 @@ def _initial(flow: Flow, layout: Layout, ops: Operands, members: int) -> Any:
 def targets(times: Array, member: Array, column: Array) -> Array:
     """The save times of the members in the lanes; `column` is `(..., lanes)`."""
     if times.ndim == 1:
-        return times[column]
-    return times[jnp.broadcast_to(jnp.minimum(member, times.shape[0] - 1), column.shape), column]
+        return times.at[column].get(mode="promise_in_bounds")
+    row = jnp.broadcast_to(jnp.minimum(member, times.shape[0] - 1), column.shape)
+    return times.at[row, column].get(mode="promise_in_bounds")
 
 
 def fraction(target: Array, t: Array, t1: Array) -> Array:
     """Where in a step a time stands, from 0 to 1; 0 in a step of length zero."""
     h = t1 - t
-    return jnp.where(h > 0, (target - t) / jnp.where(h > 0, h, 1), 0)
+    return (target - t) * jnp.where(h > 0, 1 / jnp.where(h > 0, h, 1), 0)
 
 
 def horner(y: Array, increments: Sequence[Array], theta: Array) -> Array:
@@ -160,72 +205,54 @@ def horner(y: Array, increments: Sequence[Array], theta: Array) -> Array:
     return y + theta * functools.reduce(lambda total, q: q + theta * total, reversed(increments))
 
 
-def _write(
+def _due(
     flow: Flow,
     held: Held,
     times: Array,
-    numerics: Numerics,
+    saves: int,
+    nowhere: int,
     s: Lanes,
     a: Attempt,
-    cursor: Array,
-    ys: Any,
     member: Array,
-) -> tuple[Any, Array, Array]:
-    """Write the save times that an accurate step passed; also the lanes that have more of them."""
-    last = times.shape[-1] - 2  # the final state is written where it is exact, at the end
-    ahead = jnp.arange(numerics.saves, dtype=cursor.dtype)[:, None]
+    cursor: Array,
+) -> tuple[Array, Any, Array, Array]:
+    """The states at the next save times, of which an accurate step passed some; where the next begin; the lanes with more.
 
-    def due_at(cursor: Array) -> tuple[Array, Array]:
-        column = cursor[None] + ahead
-        target = targets(times, member, jnp.minimum(column, last))
-        return target, a.accurate[None] & (column <= last) & (target <= a.reached[None])
-
-    def written(values: Any, cursor: Array, ys: Any) -> tuple[Any, Array]:
-        y, increments = values
-        target, due = due_at(cursor)
-        theta = fraction(target, s.t[None], a.t1[None])
-
-        def windows(y: Array, *increments: Array) -> Array:
-            over = lambda x: x.reshape(numerics.saves, *(1,) * (y.ndim - 1), -1)
-            value = horner(y[None], [q[None] for q in increments], over(theta))
-            return jnp.moveaxis(jnp.where(over(due), value, jnp.nan), -1, 0)
-
-        row = jnp.where(due[0], member, jax.tree.leaves(ys)[0].shape[0] - 1)
-        put = lambda a, y, *increments: _put_windows(a, row, cursor, windows(y, *increments))
-        ys = jax.tree.map(put, ys, y, *increments)
-        return ys, cursor + jnp.sum(due, axis=0, dtype=cursor.dtype)
-
-    def packed(y: Any, dense: Any) -> Any:
-        increments = flow.polynomial(held.ops, held.fixed, dense)
-        return jax.lax.optimization_barrier((flow.pack(y), [flow.pack(q) for q in increments]))
-
-    def more(cursor: Array) -> Array:
-        return due_at(cursor)[1][0]
-
-    if member.shape[0] > 1:
-        ys, cursor = written(packed(s.y, a.dense), cursor, ys)
-        return ys, cursor, more(cursor)
-
-    def alone(operand: Any) -> Any:
-        y, dense, cursor, ys = operand
-        values = packed(y, dense)
-        step = lambda c: written(values, c[1], c[0])
-        return jax.lax.while_loop(lambda c: jnp.any(more(c[1])), step, (ys, cursor))
-
-    skip = lambda operand: (operand[3], operand[2])
-    ys, cursor = jax.lax.cond(jnp.any(more(cursor)), alone, skip, (s.y, a.dense, cursor, ys))
-    return ys, cursor, jnp.zeros_like(a.accurate)
-
-
-def _put_windows(buffer: Array, row: Array, column: Array, windows: Array) -> Array:
-    """`buffer[row, column : column + saves] = windows` in every lane, none where the row is past the end.
-
-    One window of consecutive save times a lane costs little more than one save time.
+    The place is row and column of every lane, the states have shape `(lanes, ..., saves)`.
     """
-    numbers = jax.lax.ScatterDimensionNumbers(
-        update_window_dims=tuple(range(1, windows.ndim)),
-        inserted_window_dims=(0,),
-        scatter_dims_to_operand_dims=(0, 1),
-    )
-    mode = jax.lax.GatherScatterMode.PROMISE_IN_BOUNDS
-    return jax.lax.scatter(buffer, jnp.stack([row, column], axis=-1), windows, numbers, mode=mode)
+    last = times.shape[-1] - 2
+    ahead = jnp.arange(saves + 1, dtype=cursor.dtype)[:, None]
+    column = cursor[None] + ahead
+    target = targets(times, member, jnp.minimum(column, last))
+    due = a.accurate[None] & (column <= last) & (target <= a.reached[None])
+    theta = fraction(target, s.t[None], a.t1[None])[:-1]
+    increments = flow.polynomial(held.ops, held.fixed, a.dense)
+
+    def window(y: Array, *increments: Array) -> Array:
+        value = horner(
+            y[..., None, :], [q[..., None, :] for q in increments], theta.reshape((1,) * (y.ndim - 1) + theta.shape)
+        )
+        return jnp.moveaxis(value, -1, 0)
+
+    values = jax.tree.map(window, flow.pack(s.y), *[flow.pack(q) for q in increments])
+    place = jnp.stack([jnp.where(due[0], member, nowhere), cursor], axis=-1)
+    return place, values, cursor + jnp.sum(due[:-1], axis=0, dtype=cursor.dtype), due[-1]
+
+
+def _written(ys: Any, place: Array, values: Any) -> Any:
+    """`ys[row, ..., column : column + saves] = values` in every lane; `place` is `(lanes, 2)`, values `(lanes, ..., saves)`.
+
+    One window of consecutive save times a lane costs little more than one save time. What stands in it past the last
+    one that is due is written over, by the lane's next window or at the end.
+    """
+
+    def put(buffer: Array, values: Array) -> Array:
+        numbers = jax.lax.ScatterDimensionNumbers(
+            update_window_dims=tuple(range(1, values.ndim)),
+            inserted_window_dims=(0,),
+            scatter_dims_to_operand_dims=(0, buffer.ndim - 1),
+        )
+        mode = jax.lax.GatherScatterMode.PROMISE_IN_BOUNDS
+        return jax.lax.scatter(buffer, place, values, numbers, mode=mode)
+
+    return jax.tree.map(put, ys, values)

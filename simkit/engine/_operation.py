@@ -35,7 +35,7 @@ def _numerics(plan: Plan, y0: Array, times: Array, record: bool = False) -> Nume
 def _solve(*values: Array, plan: Plan) -> list[Array]:
     leaves, fixed, times, _ = plan.split(values)
     numerics = _numerics(plan, leaves[0], times)
-    flow = plan.flow(numerics.lanes, bool(plan.orders), times.shape[-1] > 2, origin(leaves, times))
+    flow = plan.flow(numerics.lanes, bool(plan.orders), origin(leaves, times))
     found = solve(flow, plan.layout(), plan.nested(leaves), fixed, times, numerics, leaves[0].shape[0])
     ys = []
     for leaf, axes in zip(jax.tree.leaves(found.ys), plan.output_directions, strict=True):
@@ -58,7 +58,7 @@ def _adjoint(
     for axes, alive in zip(plan.output_directions, live, strict=True):
         height = len(axes)
         cotangents.append(jnp.moveaxis(next(given), (1 + height, 2 + height), (1, 2)) if alive else None)
-    flow = plan.flow(numerics.lanes, True, times.shape[-1] > 2, origin(leaves, times))
+    flow = plan.flow(numerics.lanes, True, origin(leaves, times))
     ops = plan.nested(leaves)
     return adjoint(flow, plan.layout(), ops, fixed, times, cost, cotangents, active, numerics, directions)
 

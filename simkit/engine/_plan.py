@@ -67,8 +67,8 @@ class Plan(NamedTuple):
             end += len(order.active)
         return ops
 
-    def flow(self, lanes: int, exact: bool, saving: bool, zero: Array) -> Flow:
-        flow = lane_flow(self.member, self.shared, self.fixed_shared, lanes, exact, saving, zero)
+    def flow(self, lanes: int, exact: bool, zero: Array) -> Flow:
+        flow = lane_flow(self.member, self.shared, self.fixed_shared, lanes, exact, zero)
         for order in self.orders:
             flow = lifted(flow, order.active)
         return flow
