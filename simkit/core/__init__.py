@@ -1,7 +1,9 @@
 """Systems, quantities, names, signals, trajectories: the nouns everything else speaks of."""
 
 from ._derivative import check_derivative as check_derivative
+from ._guard import by_member as by_member
 from ._guard import guard as guard
+from ._guard import own as own
 from ._names import Setup as Setup
 from ._names import check_roots as check_roots
 from ._names import named_leaves as named_leaves

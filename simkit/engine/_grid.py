@@ -10,6 +10,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float
 
 from .._types import State
+from ..core import by_member, own
 from ..solvers import AbstractExplicitRungeKutta
 from ._checkpointed import choose_segments
 
@@ -34,11 +35,19 @@ def fixed_grid(
     if jumps is not None:
         inside = jnp.clip(jumps.astype(times.dtype), times[0], times[-1])
         points = jnp.sort(jnp.concatenate([times, inside]))
+    state = own(state, terms, solver, points)
     # The last slope of an explicit method is dead code in a step that computes its first anew: as many evaluations as with
     # the slope handed on, and half the carry. That is half the memory of reverse mode, and on CPU a loop small enough to be
     # one kernel where it would be one kernel an operation.
     anew = isinstance(solver, AbstractExplicitRungeKutta)
-    kept = None if anew else solver.init(terms, points[0], points[1], state, None)
+    first = lambda terms, y, start, end: solver.init(terms, start, end, y, None)
+    kept = None if anew else by_member(first, terms, state, points[0], points[1])
+
+    def step(terms: Any, solver: Any, y: State, kept: Any, t: Any, until: Any, h: Any) -> tuple[State, Any]:
+        held = solver.init(terms, t, until, y, None) if anew else kept
+        y, _, _, kept, _ = solver.advance(terms, t, until, h, y, held, False)
+        return y, None if anew else kept
+
     windows = points.shape[0] - 1
     counts = choose_segments(windows, substeps, _bytes((state, kept)), _bytes(state), memory)
 
@@ -51,12 +60,10 @@ def fixed_grid(
             y, kept = carry
             t = start + i * h
             until = jnp.minimum(t + h, end)  # rounding must not carry a stage past a jump
-            held = solver.init(terms, t, until, y, None) if anew else kept
-            y, _, _, kept, _ = solver.advance(terms, t, until, h, y, held, False)
-            return y, None if anew else kept
+            return by_member(step, terms, solver, y, kept, t, until, h)
 
         if jumps is not None and not anew:  # what the solver keeps from its last step is of before the jump
-            kept = jax.checkpoint(lambda y: solver.init(terms, start, start + h, y, None))(state)
+            kept = jax.checkpoint(functools.partial(by_member, first))(terms, state, start, start + h)
         state, kept = checkpointed_scan(one, (state, kept), substeps, times.dtype, counts)
         return (state, kept), state
 

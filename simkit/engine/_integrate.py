@@ -21,6 +21,7 @@ from ..core import (
     SystemTerm,
     Trajectory,
     brownian_shape,
+    by_member,
     check_derivative,
     guard,
     jump_times,
@@ -127,7 +128,7 @@ def trajectory_of(
         zero = jnp.zeros((), int)
         ys = jax.tree.map(lambda leaf: jnp.broadcast_to(leaf, (times.shape[0], *leaf.shape)), y0)
         return Trajectory(times, ys, zero + int(Status.OK), zero, zero, zero, "none")
-    state = system.encode(y0)
+    state = by_member(lambda system, y: system.encode(y), system, y0)
     check_derivative(system, state, times[0], inputs)
     if isinstance(step, Fixed):
         states, status, counts = _integrate_fixed(system, state, inputs, times, solver, step, key, options.memory)
@@ -140,7 +141,8 @@ def trajectory_of(
     accepted, rejected = counts
     evaluations = (accepted + rejected) * solver.evaluations
     name = type(solver).__name__
-    return Trajectory(times, jax.vmap(system.decode)(states), status, accepted, rejected, evaluations, name)
+    ys = by_member(lambda system, states: jax.vmap(system.decode)(states), system, states)
+    return Trajectory(times, ys, status, accepted, rejected, evaluations, name)
 
 
 def _integrate_fixed(
