@@ -126,7 +126,8 @@ def _spread_jvp(primals: Sequence[Any], tangents: Sequence[Any], *, count: int) 
 
 
 def _spread_transpose(cotangents: Sequence[Any], *arguments: Any, count: int) -> Any:
-    return [*cotangents, *(None for _ in arguments[count:])]
+    # The transpose of a scan in JAX 0.10 refuses symbolic zeros of what it stacks.
+    return [ad.instantiate_zeros(x) for x in cotangents] + [None] * (len(arguments) - count)
 
 
 # The first `count` operands; where one of the others differs between the members of a batch, they do too.

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from jax.sharding import AxisType, PartitionSpec
 
-from simkit import ArgumentError
+from simkit import ArgumentError, Fixed, simulate
 from simkit.core import SystemTerm
 from simkit.engine import fixed_grid
 from simkit.engine._checkpointed import Checkpointed, _parse, choose_segments, segment_schemes
@@ -48,6 +48,22 @@ def test_reverse_mode_equals_forward_mode(solver, memory):
     reverse = jax.jit(jax.grad(lambda x: loss(x, memory, solver)))(one)
     forward = jax.jit(jax.jacfwd(lambda x: loss(x, memory, solver)))(one)
     np.testing.assert_allclose(reverse, forward, rtol=1e-11)
+
+
+def test_a_component_that_is_not_used_has_no_cotangent():
+    _, y0, _, _ = LotkaVolterra.example()
+
+    def hare(growth, direct):
+        own = LotkaVolterra(growth=growth)
+        if direct:
+            ys = fixed_grid(SystemTerm(own, None), Tsit5(), y0, jnp.asarray(TIMES), 5)
+        else:
+            ys = simulate(own, y0, jnp.asarray(TIMES), solver=Tsit5(), step=Fixed(5)).ys
+        return ys.hare.sum()
+
+    for direct in (True, False):
+        one = lambda growth, direct=direct: hare(growth, direct)
+        np.testing.assert_allclose(jax.jit(jax.grad(one))(0.5), jax.jit(jax.jacfwd(one))(0.5), rtol=1e-12)
 
 
 def test_reverse_mode_equals_differences():
