@@ -1,5 +1,7 @@
 """predict: what a posterior, or a prior, says about data."""
 
+import zlib
+from collections.abc import Iterable
 from typing import Any
 
 import equinox as eqx
@@ -74,7 +76,8 @@ def predict(
     - `draws`: a posterior, or an array of shape `(draws, parameters)` in natural units.
     - `times`: shape `(times,)` for all experiments or `(experiments, times)`; by default those of the data. They may run
         past the data, and must not begin before an experiment's start.
-    - `key`: for the scatter of new data and the choice of draws; by default a fixed one.
+    - `key`: for the scatter of new data; by default a fixed one. The scatter of an experiment follows its name and that of the
+        output, so that it is the same whichever other experiments and outputs there are.
     - `count`: at most this many draws are used, spread evenly over the posterior.
     """
     theta = draws.flat() if isinstance(draws, Posterior) else jnp.asarray(draws, problem.bounds.dtype)
@@ -86,11 +89,17 @@ def predict(
         theta = theta[np.linspace(0, theta.shape[0] - 1, count).round().astype(int)]
     key = jax.random.key(0) if key is None else key
     asked = problem if times is None else problem.at(times)
-    curves, samples, status = _predict(asked.lean(), theta, jax.random.split(key, theta.shape[0]))
+    experiments = jnp.asarray(_words(problem.labels))
+    curves, samples, status = _predict(asked.lean(), theta, jax.random.split(key, theta.shape[0]), experiments)
     rows = next(iter(asked.data.values())).shape[1]
     curves, samples = jax.tree.map(lambda x: _cut(x, np.s_[:, :, :rows]), (curves, samples))
     failed = jnp.sum(status != Status.OK)
     return Prediction(_cut(asked.times, np.s_[:, -rows:]), curves, samples, failed, problem.labels)
+
+
+def _words(names: Iterable[str]) -> np.ndarray:
+    """Names as numbers, the same in every process."""
+    return np.array([zlib.crc32(name.encode()) for name in names], np.uint32)
 
 
 def _cut(values: Array, part: Any) -> Array:
@@ -99,17 +108,18 @@ def _cut(values: Array, part: Any) -> Array:
 
 
 @eqx.filter_jit
-def _predict(problem: Problem, theta: Array, keys: Array) -> Any:
+def _predict(problem: Problem, theta: Array, keys: Array, experiments: Array) -> Any:
     note_trace("predict", named_parts(problem) | {"draws": theta})
 
     def one(problem: Problem, member: Any) -> Any:
         theta, key = member
         heads, status = problem.heads(theta)
         curves, samples = {}, {}
-        for k, (name, (location, noise)) in zip(jax.random.split(key, len(heads)), heads.items(), strict=True):
+        for word, (name, (location, noise)) in zip(_words(heads), heads.items(), strict=True):
+            own = jax.vmap(jax.random.fold_in, in_axes=(None, 0))(jax.random.fold_in(key, word), experiments)
             ok = (status == Status.OK).reshape((-1,) + (1,) * (location.ndim - 1))
             curves[name] = jnp.where(ok, location, jnp.nan)
-            samples[name] = jnp.where(ok, noise.sample(k, location), jnp.nan)
+            samples[name] = jnp.where(ok, jax.vmap(lambda n, k, x: n.sample(k, x))(noise, own, location), jnp.nan)
         return curves, samples, status
 
     return over_members(one, problem, (theta, keys))

@@ -7,6 +7,7 @@ from ._free import Free as Free
 from ._free import prior_from_text as prior_from_text
 from ._lean import bucket as bucket
 from ._lean import named_parts as named_parts
+from ._measure import outputs_by_name as outputs_by_name
 from ._noise import NOISES as NOISES
 from ._noise import AbstractNoise as AbstractNoise
 from ._noise import Laplace as Laplace
@@ -19,4 +20,3 @@ from ._observed import Observed as Observed
 from ._observed import observed as observed
 from ._problem import Heads as Heads
 from ._problem import Problem as Problem
-from ._problem import outputs_by_name as outputs_by_name

@@ -6,7 +6,8 @@ from typing import Any, NamedTuple
 import jax.numpy as jnp
 
 from ..core import Setup, at_time, named_leaves
-from ._problem import Problem, outputs_by_name
+from ._measure import outputs_by_name
+from ._problem import Problem
 
 
 class Observed(NamedTuple):

@@ -20,8 +20,6 @@ from ..core import (
     System,
     Trajectory,
     as_float_array,
-    at_time,
-    named_leaves,
 )
 from ..engine import Adaptive, Fixed, Method, integrate, resolve
 from ..solvers import Stepper
@@ -29,6 +27,7 @@ from ._compile import check_arguments, experiment_setup, longest_step, padded_da
 from ._experiment import Condition, Experiment, Observable
 from ._free import Free, unknown
 from ._lean import lean_problem
+from ._measure import measured
 from ._noise import AbstractNoise
 from ._prior import StoredPrior
 from ._table import Table, condition_table, stack, targets
@@ -83,6 +82,7 @@ class Problem(eqx.Module):
     log: tuple[bool, ...] = eqx.field(static=True)
     labels: tuple[str, ...] = eqx.field(static=True)
     observables: tuple[tuple[str, Observable], ...] = eqx.field(static=True)
+    lengths: tuple[int, ...] = eqx.field(static=True)  # data times by experiment, where they differ and observables ask
 
     def __init__(
         self,
@@ -111,16 +111,18 @@ class Problem(eqx.Module):
         self.stored = tuple(None if u.prior is None else StoredPrior.of(u.prior) for u in found)
         self.bounds = as_float_array(np.array([[u.lower, u.upper] for u in found]).reshape(-1, 2))
         self.starts = as_float_array(np.array([np.nan if u.start is None else u.start for u in found]))
-        self.table = condition_table(setups, experiments, self.names, sets)
         self.base = Setup(
             system,
             stack([s.y0 for s in setups], "initial states", experiments),
             stack([s.inputs for s in setups], "inputs", experiments),
             setups[0].noise,
         )
+        self.table = condition_table(setups, experiments, self.names, sets)
         self.times = as_float_array(padded_times(experiments, static))
         self.data, self.errors = padded_data(experiments, self.times.shape[1] - (not static))
         self.observables = tuple((observables or {}).items())
+        lengths = tuple(e.times.shape[0] for e in experiments)
+        self.lengths = lengths if observables and min(lengths) < max(lengths) else ()
         longest = int(np.argmax([e.times.shape[0] for e in experiments]))
         self.method = resolve(
             system,
@@ -259,11 +261,13 @@ class Problem(eqx.Module):
         empty = lambda x: jnp.asarray(np.full((x.shape[0], count, *x.shape[2:]), np.nan, x.dtype), x.dtype)
         data = {name: empty(x) for name, x in self.data.items()}
         method = self.method if static else refined(self.method, rows, self.longest, self.labels)
-        return eqx.tree_at(
+        asked = eqx.tree_at(
             lambda p: (p.times, p.data, p.errors, p.method),
             self,
             (jnp.asarray(rows, self.times.dtype), data, {}, method),
         )
+        object.__setattr__(asked, "lengths", ())  # static, which `equinox.tree_at` does not replace
+        return asked
 
     def with_data(self, data: Mapping[str, Any]) -> "Problem":
         """The same problem with other data of the same shape, by output name; what is missing stays missing."""
@@ -357,25 +361,8 @@ class Problem(eqx.Module):
 
     def _measure(self, setups: Setup, trajectories: Trajectory, hold: bool = True) -> dict[str, Array]:
         """Outputs and observables by experiment; with `hold` a failed experiment's are 1, so that no NaN reaches a density."""
-        static = isinstance(self.base.system, StaticSystem)
-        skip = 0 if static else 1
-        observables = dict(self.observables)
-
-        def one(setup: Setup, trajectory: Trajectory) -> dict[str, Array]:
-            system: Any = setup.system
-            ok = trajectory.status == Status.OK
-            ys = trajectory.ys
-            if hold:
-                ys = jax.tree.map(lambda y, first: jnp.where(ok, y, jax.lax.stop_gradient(first)), ys, setup.y0)
-            measure = lambda t, y: system.outputs(t, y, at_time(setup.inputs, t))
-            outputs = jax.vmap(measure)(trajectory.times[skip:], jax.tree.map(lambda y: y[skip:], ys))
-            located = outputs_by_name(outputs)
-            held = eqx.tree_at(lambda t: t.ys, trajectory, ys, is_leaf=lambda x: x is None)
-            for name, function in observables.items():
-                located[name] = function(system, held)[skip:]
-            return {name: value for name, value in located.items() if name in self.data or not hold}
-
-        return eqx.filter_vmap(one)(setups, trajectories)
+        located = measured(setups, trajectories, self.observables, self.lengths, hold=hold)
+        return {name: value for name, value in located.items() if name in self.data or not hold}
 
     def _index(self, experiment: int | str) -> int:
         if isinstance(experiment, int):
@@ -390,11 +377,6 @@ class Problem(eqx.Module):
             return rows[longest]
         windows = np.diff(rows, axis=1).max(axis=0)
         return np.concatenate([[0.0], np.cumsum(windows)]) + rows[longest, 0]
-
-
-def outputs_by_name(outputs: Any) -> dict[str, Array]:
-    """Outputs by dotted name; a bare array is called `y`."""
-    return {name or "y": leaf for name, leaf in named_leaves(outputs).items()}
 
 
 def _traced(*values: Any) -> bool:

@@ -1,8 +1,9 @@
 """Conditions as arrays: which number stands at which path in which experiment."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
+import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -42,7 +43,11 @@ def targets(
 def condition_table(
     setups: Sequence[Setup], experiments: Sequence[Experiment], free: Sequence[str], sets: Sequence[Mapping[str, Any]]
 ) -> Table:
-    """Experiment `set`, then problem `set` (merged in `sets`), then a free path, then the experiment's own value."""
+    """Experiment `set`, then problem `set` (merged in `sets`), then a free path, then the experiment's own value.
+
+    What is said of the last row of an input's table holds for the rows that repeat it where the table is filled up.
+    """
+    lengths = _longest([s.inputs for s in setups])
     paths = dict.fromkeys([path for conditions in sets for path in conditions])
     paths |= dict.fromkeys(name for name in free if _is_path(setups[0], name))
     table: Table = {}
@@ -53,7 +58,37 @@ def condition_table(
             index.append(list(free).index(value) if isinstance(value, str) else -1)
             constants.append(setup.get(path) if isinstance(value, str) else _constant(experiment.name, path, value))
         table[path] = jnp.asarray(index), jnp.stack([jnp.asarray(c, setups[0].get(path).dtype) for c in constants])
-    return table
+    return table | _repeats(table, setups, lengths)
+
+
+def _repeats(table: Table, setups: Sequence[Setup], lengths: Sequence[int]) -> Table:
+    """The rows of a table for what repeats a number that it names."""
+    owners: dict[str, dict[int, str]] = {}
+    for path, (_, constants) in table.items():
+        if path.startswith("inputs.") and constants.ndim == 1:
+            for i, setup in enumerate(setups):
+                for repeat in _repeated(setup, path, lengths):
+                    owners.setdefault(repeat, {})[i] = path
+    found: Table = {}
+    for repeat, paths in owners.items():
+        index, constants = [], []
+        for i, setup in enumerate(setups):
+            known = table[paths[i]] if i in paths else None
+            index.append(-1 if known is None else known[0][i])
+            constants.append(_filled_up(setup, lengths).get(repeat) if known is None else known[1][i])
+        found[repeat] = jnp.asarray(index), jnp.stack(constants)
+    return found
+
+
+def _repeated(setup: Setup, path: str, lengths: Sequence[int]) -> Iterator[str]:
+    """The paths at which the number of a path stands again once the tables are filled up."""
+    nothing = lambda x: jnp.asarray(np.zeros(np.shape(x), jnp.result_type(x))) if eqx.is_array_like(x) else x
+    marked = Setup(None, inputs=jax.tree.map(nothing, setup.inputs)).put({path: 1.0})
+    for name, leaf in _filled_up(marked, lengths).leaves().items():
+        for place in np.argwhere(np.asarray(leaf) != 0):
+            found = ".".join([name, *map(str, place)])
+            if found != path:
+                yield found
 
 
 def stack(trees: Sequence[Any], what: str, experiments: Sequence[Experiment]) -> Any:
@@ -65,7 +100,8 @@ def stack(trees: Sequence[Any], what: str, experiments: Sequence[Experiment]) ->
                 f"The {what} of all experiments must have one structure, but that of `{experiment.name}` is {shape} and that of "
                 f"`{experiments[0].name}` is {shapes[0]}."
             )
-    trees = _same_lengths(trees)
+    lengths = _longest(trees)
+    trees = [_filled_signals(tree, lengths) for tree in trees]
 
     def join(*leaves: Any) -> Array:
         if len({jnp.shape(leaf) for leaf in leaves}) > 1:
@@ -77,17 +113,25 @@ def stack(trees: Sequence[Any], what: str, experiments: Sequence[Experiment]) ->
     return jax.tree.map(join, *trees)
 
 
-def _same_lengths(trees: Sequence[Any]) -> list[Any]:
-    """Tabulated signals padded to the longest of all experiments, by repeats that change no value."""
-    is_signal = lambda node: isinstance(node, AbstractSignal)
-    flat = [jax.tree.flatten(tree, is_leaf=is_signal) for tree in trees]
-    columns = list(zip(*(leaves for leaves, _ in flat), strict=True))
-    for i, column in enumerate(columns):
-        if isinstance(column[0], AbstractSignal):
-            length = max(signal.length() for signal in column)
-            columns[i] = tuple(signal.padded(length) for signal in column)
-    rows = list(zip(*columns, strict=True)) if columns else [()] * len(trees)
-    return [jax.tree.unflatten(treedef, row) for (_, treedef), row in zip(flat, rows, strict=True)]
+def _signals(tree: Any) -> tuple[list[Any], Any]:
+    return jax.tree.flatten(tree, is_leaf=lambda node: isinstance(node, AbstractSignal))
+
+
+def _longest(trees: Sequence[Any]) -> list[int]:
+    """Of every signal the length of the longest table in any experiment; 0 where there is none."""
+    columns = zip(*(_signals(tree)[0] for tree in trees), strict=True)
+    return [max(node.length() if isinstance(node, AbstractSignal) else 0 for node in column) for column in columns]
+
+
+def _filled_signals(tree: Any, lengths: Sequence[int]) -> Any:
+    """Signals with tables of these lengths, filled up by repeats that change no value."""
+    nodes, structure = _signals(tree)
+    filled = [n.padded(size) if isinstance(n, AbstractSignal) else n for n, size in zip(nodes, lengths, strict=True)]
+    return jax.tree.unflatten(structure, filled)
+
+
+def _filled_up(setup: Setup, lengths: Sequence[int]) -> Setup:
+    return Setup(setup.system, setup.y0, _filled_signals(setup.inputs, lengths), setup.noise)
 
 
 def _is_path(setup: Setup, name: str) -> bool:

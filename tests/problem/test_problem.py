@@ -280,3 +280,89 @@ def test_a_problem_prints_a_prior_that_is_cut_off_by_its_own_name():
     text = repr(Problem(system, decay, y0=y0, free=free, noise={"amount": Normal(1.0)}, step=0.5))
     assert "prior Normal, cut off, in (0, inf)" in text
     assert "prior HalfNormal, in (0, inf)" in text
+
+
+def test_an_observable_sees_the_rows_of_its_experiment_alone():
+    """Experiments of different length are filled up, of which a mean or a last row must know nothing."""
+    observables = {
+        "part": lambda system, trajectory: trajectory.ys["a"] / trajectory.ys["a"].mean(),
+        "late": lambda system, trajectory: trajectory.ys["a"] / trajectory.final()["a"],
+    }
+    lengths = (3, 1, 2)
+    es = [Experiment(f"{n}", TIMES[:n], {"part": np.ones(n), "late": np.ones(n)}, start=0.0) for n in lengths]
+    noise = {name: Normal(0.1) for name in observables}
+    problem = decay_problem(es, observables=observables, noise=noise)
+    found = problem.predict(jnp.array([0.7]))
+    for i, n in enumerate(lengths):
+        curve = np.exp(-0.7 * np.concatenate([[0.0], TIMES[:n]]))
+        np.testing.assert_allclose(found["part"][i, :n], curve[1:] / curve.mean(), rtol=1e-8)
+        np.testing.assert_allclose(found["late"][i, :n], curve[1:] / curve[-1], rtol=1e-8)
+    alone = [decay_problem(e, observables=observables, noise=noise) for e in es]
+    theta = jnp.array([0.6])
+    total = lambda problems: sum(problem.log_likelihood(theta)[0] for problem in problems)
+    np.testing.assert_allclose(total([problem]), total(alone), rtol=1e-12)
+    np.testing.assert_allclose(total([problem.lean()]), total(alone), rtol=1e-12)
+    together = jax.jit(jax.grad(lambda theta: problem.log_likelihood(theta)[0]))(theta)
+    apart = sum(jax.grad(lambda theta, p=p: p.log_likelihood(theta)[0])(theta) for p in alone)
+    np.testing.assert_allclose(together, apart, rtol=1e-10)  # rounding of some forty steps
+    at = problem.at([0.5, 1.5]).predict(theta)["part"]  # every experiment at the same times: nothing is filled up
+    np.testing.assert_allclose(at[0], at[1], rtol=1e-12)
+
+
+LAST = {
+    "interpolated": (simkit.Interpolated, "values.1", {"values": [1.0, 2.0]}, {"values": [1.0, 0.5, 0.2, 0.1]}),
+    "interpolated, its time": (
+        simkit.Interpolated,
+        "times.1",
+        {"values": [1.0, 2.0]},
+        {"values": [1.0, 0.5, 0.2, 0.1]},
+    ),
+    "steps": (simkit.Steps, "values.1", {"values": [1.0, 2.0]}, {"values": [1.0, 0.5, 0.2, 0.1]}),
+    "steps, its time": (simkit.Steps, "times.1", {"values": [1.0, 2.0]}, {"values": [1.0, 0.5, 0.2, 0.1]}),
+    "pulses": (
+        simkit.Pulses,
+        "amounts.1",
+        {"amounts": [1.0, 2.0], "duration": 0.5},
+        {"amounts": [1.0, 0.5, 0.2, 0.1], "duration": 0.5},
+    ),
+    "pulses, their time": (
+        simkit.Pulses,
+        "times.1",
+        {"amounts": [1.0, 2.0], "duration": 0.5},
+        {"amounts": [1.0, 0.5, 0.2, 0.1], "duration": 0.5},
+    ),
+}
+
+
+@pytest.mark.parametrize("case", LAST)
+@pytest.mark.parametrize("how", ["free", "named", "set"])
+def test_the_last_row_of_a_table_may_be_free_where_other_tables_are_longer(case, how):
+    kind, number, short, long = LAST[case]
+    system = from_function(
+        lambda t, y, p, inputs: inputs["feed"] - p["k"] * y, {"k": 0.5}, outputs=lambda t, y, inputs: {"y": y}
+    )
+    path, value, times = f"inputs.feed.{number}", 1.312, [1.0, 2.0, 4.0]  # a kink on a stage has two slopes
+    inputs = [kind(times=[0.0, 1.0], **short), kind(times=[0.0, 1.0, 1.5, 2.5], **long)]
+    own = {"free": {}, "named": {path: "last"}, "set": {path: value}}[how]
+    unknowns = {"free": {path: Free()}, "named": {"last": Free()}, "set": {"k": Free()}}[how]
+    theta = jnp.array([0.5 if how == "set" else value])
+
+    def problem(chosen):
+        es = [
+            Experiment(
+                f"{i}", times, {"y": [1.0, 1.0, 1.0]}, start=0.0, inputs={"feed": inputs[i]}, set=own if i == 0 else {}
+            )
+            for i in chosen
+        ]
+        return Problem(system, es, y0=0.2, free=unknowns, noise={"y": Normal(0.5)}, step=0.1)
+
+    together, alone = problem([0, 1]), problem([0])
+    np.testing.assert_allclose(together.predict(theta)["y"][0], alone.predict(theta)["y"][0], rtol=1e-12)
+    if how == "named":  # the other experiment has nothing free
+        fixed = problem([1, 0]).predict(theta)["y"][0]
+        np.testing.assert_allclose(together.predict(theta)["y"][1], fixed, rtol=1e-12)
+    slope = lambda p: jax.jacfwd(lambda theta: p.predict(theta)["y"][0])(theta)
+    np.testing.assert_allclose(slope(together), slope(alone), rtol=1e-9, atol=1e-12)
+    assert together.target(together.names[0]) == ("k" if how == "set" else path)
+    lean = together.lean()
+    np.testing.assert_allclose(lean.log_likelihood(theta)[0], together.log_likelihood(theta)[0], rtol=1e-12)

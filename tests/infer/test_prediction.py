@@ -1,0 +1,46 @@
+"""The scatter of predicted data belongs to an experiment and an output, whichever others there are."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from simkit import Experiment, Free, Normal, Poisson, Problem, predict
+from simkit.odes import from_function
+
+SYSTEM = from_function(lambda t, y, p: {"a": -p["k"] * y["a"], "b": p["k"] * y["a"]}, {"k": 0.5})
+NOISE = {"a": Normal(0.1), "b": Poisson()}
+DRAWS = np.array([[0.4], [0.5], [0.6]])
+
+
+def problem(names, outputs=("a", "b"), count=3):
+    times = np.arange(1.0, count + 1)
+    data = {output: np.ones(count) for output in outputs}
+    experiments = [Experiment(name, times, data, start=0.0) for name in names]
+    noise = {output: NOISE[output] for output in outputs}
+    return Problem(SYSTEM, experiments, y0={"a": 9.0, "b": 0.5}, free={"k": Free()}, noise=noise, step=0.1)
+
+
+def scatter(names, outputs=("a", "b"), count=3):
+    found = predict(problem(names, outputs, count), DRAWS, key=jax.random.key(5))
+    return {output: dict(zip(names, np.moveaxis(found.samples[output], 1, 0), strict=True)) for output in outputs}
+
+
+def test_the_scatter_of_an_experiment_follows_its_name_and_that_of_the_output():
+    both = scatter(("first", "second"))
+    other = scatter(("third", "second", "first"))
+    alone = scatter(("second",), ("a",), count=2)
+    for output in ("a", "b"):
+        for name in ("first", "second"):
+            np.testing.assert_array_equal(both[output][name], other[output][name])
+        assert not np.array_equal(both[output]["first"], both[output]["second"])
+    # Fewer times and fewer outputs; the curves are those of another program, which rounds elsewhere.
+    np.testing.assert_allclose(alone["a"]["second"], both["a"]["second"][:, :2], rtol=1e-12)
+    assert len(np.unique(both["a"]["first"].round(9))) == 9  # every draw and every time has its own
+
+
+def test_the_same_key_gives_the_same_scatter_and_another_key_another():
+    asked = problem(("first", "second"))
+    times = jnp.array([0.5, 4.0])
+    once, again, other = (predict(asked, DRAWS, times, key=jax.random.key(key)).samples["a"] for key in (1, 1, 2))
+    np.testing.assert_array_equal(once, again)
+    assert not np.array_equal(once, other)
