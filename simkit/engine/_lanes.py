@@ -6,7 +6,7 @@ lane waits for another's save times and nothing but the saved states is stored.
 """
 
 import functools
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 import jax
@@ -15,6 +15,9 @@ from jaxtyping import Array
 
 from ._attempt import RUNNING, Attempt, Lanes, attempt, moved, select, started
 from ._flow import Flow, Operands
+
+MOST_TURNS = 64
+"""With more members a lane the last one is too small a part of the work to be worth sorting them."""
 
 
 class Numerics(NamedTuple):
@@ -113,12 +116,16 @@ def solve(
         if not refill:
             return queue, jnp.where(done, members, member), held, s, cursor, out
         rank = jnp.cumsum(done, dtype=jnp.int32) - 1
-        member = jnp.where(done, jnp.minimum(queue + rank, members), member)
+        following = jnp.minimum(queue + rank, members)
+        if order is not None:
+            following = jnp.take(order, following, mode="fill", fill_value=members)
+        member = jnp.where(done, following, member)
         queue = jnp.minimum(queue + jnp.sum(done, dtype=jnp.int32), members)
         held, fresh = load(member)
         return queue, member, held, select(done, fresh, s), jnp.where(done, 1, cursor), out
 
-    member = jnp.arange(lanes, dtype=jnp.int32) + count
+    order = _longest_first(load, members, lanes) if lanes < members <= MOST_TURNS * lanes else None
+    member = (jnp.arange(lanes, dtype=jnp.int32) if order is None else order[:lanes]) + count
     held, s = load(member)
     columns = times.shape[-1] + (numerics.saves if saving else 0)  # room for the last window
     empty = lambda x: jnp.zeros((members + 1, *x.shape[:-1], columns), x.dtype) + zero.astype(x.dtype)
@@ -129,6 +136,22 @@ def solve(
     carry = (count + lanes, member, held, s, jnp.ones_like(member), out)
     out = jax.lax.while_loop(lambda c: jnp.any(c[1] < members), body, carry)[-1]
     return out._replace(ys=jax.tree.map(functools.partial(_kept, out, times.shape[-1]), out.ys, initial))
+
+
+def _longest_first(load: Callable[[Array], tuple[Any, Lanes]], members: int, lanes: int) -> Array:
+    """The order in which members are taken: those first whose first step is the shortest part of their span.
+
+    They are likely to need the most steps, and one that is taken last has all other lanes wait for it.
+    """
+    groups = -(-members // lanes)
+    member = jnp.arange(groups * lanes, dtype=jnp.int32).reshape(groups, lanes)
+
+    def part(member: Array) -> Array:
+        held, s = load(member)
+        return s.h / (held.end - held.start)
+
+    parts = jax.lax.map(part, member).reshape(-1)[:members]
+    return jax.lax.sort((parts, member.reshape(-1)[:members] + (0 * parts).astype(jnp.int32)), num_keys=1)[1]
 
 
 def _kept(out: Any, count: int, ys: Array, initial: Array) -> Array:

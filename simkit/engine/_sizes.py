@@ -10,7 +10,7 @@ from ._checkpointed import format_bytes
 from ._lanes import Numerics
 
 # Lanes of small systems: the states and stages of all lanes stay in the first two levels of a core's cache.
-MOST_LANES = 64
+MOST_LANES = 128
 NUMBERS_IN_LANES = 4096
 ACCELERATOR_LANES = 65536
 BLOCK = 8
@@ -30,8 +30,7 @@ class Sizes(NamedTuple):
         if self.lanes is not None:
             lanes = self.lanes
         elif jax.default_backend() == "cpu":
-            most = MOST_LANES if times == 2 else 2 * MOST_LANES  # saving costs the less the more share it
-            lanes = max(1, min(most, NUMBERS_IN_LANES // max(numbers, 1)))
+            lanes = max(1, min(MOST_LANES, NUMBERS_IN_LANES // max(numbers, 1)))
         else:
             lanes = ACCELERATOR_LANES
         lanes = min(lanes, members)
