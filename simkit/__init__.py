@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from . import io as io
     from . import odes as odes
     from . import problem as problem
+    from . import reducers as reducers
     from . import report as report
     from . import solvers as solvers
     from . import sweeps as sweeps
@@ -133,6 +134,7 @@ _LAZY = {
     "problem": "problem",
     "solvers": "solvers",
     "sweeps": "sweeps",
+    "reducers": "reducers",
     "report": "report",
     "testing": "testing",
     "viz": "viz",

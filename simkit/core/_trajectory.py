@@ -1,5 +1,7 @@
 """What a simulation returns."""
 
+from typing import Any
+
 import equinox as eqx
 import jax
 import numpy as np
@@ -24,6 +26,8 @@ class Trajectory(eqx.Module):
     - `steps`, `rejected`, `evaluations`: accepted steps, rejected steps and evaluations of the vector field.
     - `solver`: the name of the solver and, where it was chosen, the reason.
     - `over`: of an ensemble the values by which its members differ, path -> shape `(members, ...)`.
+    - `reduced`: the results of reducers by name; NaN of a failed member. A trajectory that has them holds the first and the last
+        of the asked times only.
 
     The trajectory of an ensemble has a leading member axis on every array: `jax.tree.map(lambda x: x[3], trajectory)` is that
     of the fourth member.
@@ -37,6 +41,7 @@ class Trajectory(eqx.Module):
     evaluations: Int[Array, "*members"]
     solver: str = eqx.field(static=True, default="")
     over: dict[str, Array] = eqx.field(default_factory=dict)
+    reduced: dict[str, Any] = eqx.field(default_factory=dict)
 
     def failures(self) -> list[str]:
         """A sentence for every member that failed: its number, the values that make it, and what happened."""
@@ -79,6 +84,9 @@ class Trajectory(eqx.Module):
             unit = field_metadata(node, last).unit
             label = name or "y"
             rows.append((label, f"{leaf.dtype}{list(leaf.shape)}" + (f" in {unit}" if unit != "1" else "")))
+        for name, result in self.reduced.items():
+            shapes = [f"{leaf.dtype}{list(leaf.shape)}" for leaf in jax.tree.leaves(result)]
+            rows.append((f"reduced {name}", ", ".join(shapes[:SHOWN]) + (", ..." if len(shapes) > SHOWN else "")))
         rows.append(("memory", f"{size / 1024:.1f} KiB"))
         width = max(len(name) for name, _ in rows)
         return "Trajectory\n" + "\n".join(f"  {name:<{width}}  {text}" for name, text in rows)

@@ -2,6 +2,7 @@
 
 import itertools
 import math
+from collections.abc import Mapping
 from typing import Any
 
 import jax
@@ -9,6 +10,7 @@ import jax.core
 import numpy as np
 
 from .._errors import ArgumentError
+from ..reducers import Reducer
 
 
 def check_times(times: Any) -> Any:
@@ -31,6 +33,23 @@ def check_times(times: Any) -> Any:
     raise ArgumentError(
         f"Argument `times` must increase, but entry {place} is {array[place]:g} and entry {place + 1} is {array[place + 1]:g}."
     )
+
+
+def check_reducers(reduce: Any) -> dict[str, Reducer]:
+    """Reducers by name; none where nothing is to be reduced."""
+    if reduce is None:
+        return {}
+    if not isinstance(reduce, Mapping) or not reduce:
+        raise ArgumentError(
+            f"Argument `reduce` must name reducers, such as `{{'mean': simkit.reducers.Mean()}}`, but it is {reduce!r}."
+        )
+    for name, reducer in reduce.items():
+        if not isinstance(reducer, Reducer) or not isinstance(name, str):
+            raise ArgumentError(
+                f"Argument `reduce` must hold reducers by name, such as `simkit.reducers.Mean()`, but at {name!r} it holds "
+                f"{reducer!r}. A reducer of your own subclasses `simkit.reducers.Reducer`."
+            )
+    return dict(reduce)
 
 
 def _increasing(times: np.ndarray) -> bool:

@@ -16,8 +16,9 @@ from jaxtyping import Array
 from .._errors import ArgumentError, SimulationError
 from .._types import Inputs, State
 from ..core import Setup, StaticSystem, System, Trajectory, as_float_array, as_signals
+from ..reducers import Reducer
 from ..solvers import Stepper
-from ._check import check_times
+from ._check import check_reducers, check_times
 from ._checkpointed import Checkpointed
 from ._compilations import note_trace
 from ._integrate import Frame, Method, Options, framed, trajectory_of
@@ -44,6 +45,7 @@ def ensemble(
     inputs: Inputs = None,
     key: Any = None,
     gradient: Checkpointed | None = None,
+    reduce: Mapping[str, Reducer] | None = None,
     on_failure: Literal["raise", "mark"] = "mark",
 ) -> Trajectory:
     """Integrate many members that differ in the quantities that `over` names.
@@ -63,6 +65,7 @@ def ensemble(
         caller is in charge. Every device works at its own pace.
     - `key`: for stochastic systems a random key, of which every member gets one of its own, or an array of one key a member.
     - `gradient`: as in `simulate`; the bound is for all members on a device.
+    - `reduce`: as in `simulate`; the results get a leading member axis.
     - `on_failure`: "mark" a member that fails in its status, or "raise" a `SimulationError`. The others are not affected.
 
     **Returns:** a `Trajectory` with a leading member axis on every array; `trajectory.failures()` names the members that failed.
@@ -89,7 +92,7 @@ def ensemble(
     keys = _member_keys(key, members)
     chosen = _devices(devices, (setup, values, times, keys), members)
     options = EnsembleOptions(solve_options(lanes, gradient), chosen)
-    frame, leaves = framed((setup, values, times, method.solver, method.step, keys), options)
+    frame, leaves = framed((setup, values, times, method.solver, method.step, keys, check_reducers(reduce)), options)
     trajectory = _compiled(frame, _placed(leaves, chosen))
     if method.reason != "given" and method.solver is not None:
         trajectory = dataclasses.replace(trajectory, solver=f"{trajectory.solver} (chosen: {method.reason})")
@@ -109,33 +112,33 @@ class EnsembleOptions(NamedTuple):
 
 @functools.partial(jax.jit, static_argnums=0)
 def _compiled(frame: Frame, leaves: list[Any]) -> Trajectory:
-    setup, values, times, solver, step, keys = frame.filled(leaves)
-    note_trace(
-        "ensemble", {"setup": setup, "over": values, "times": times, "solver": solver, "step": step, "key": keys}
-    )
+    setup, values, times, solver, step, keys, reduce = frame.filled(leaves)
+    noted = {"setup": setup, "over": values, "times": times, "solver": solver, "step": step, "key": keys}
+    note_trace("ensemble", noted | ({"reduce": reduce} if reduce else {}))
 
     lanes, own = frame.options.solve.lanes or FIXED_LANES, frame.options.solve
     if isinstance(step, Fixed) and own.memory is not None:  # the members of a turn share it
         own = own._replace(memory=own.memory // min(lanes, jax.tree.leaves(values)[0].shape[0]))
 
-    def one(setup: Setup, times: Array, values: dict[str, Array], key: Any) -> Trajectory:
+    def one(common: Any, values: dict[str, Array], key: Any) -> Trajectory:
+        setup, times, reduce = common
         put = setup.put(values)
-        return trajectory_of(put.system, put.y0, put.inputs, times, solver, step, key, own)
+        return trajectory_of(put.system, put.y0, put.inputs, times, solver, step, key, own, reduce)
 
-    def together(setup: Setup, times: Array, values: dict[str, Array], keys: Any) -> Trajectory:
-        return eqx.filter_vmap(one, in_axes=(None, None, 0, None if keys is None else 0))(setup, times, values, keys)
+    def together(common: Any, values: dict[str, Array], keys: Any) -> Trajectory:
+        return eqx.filter_vmap(one, in_axes=(None, 0, None if keys is None else 0))(common, values, keys)
 
-    def local(setup: Setup, times: Array, values: dict[str, Array], keys: Any) -> Trajectory:
+    def local(common: Any, values: dict[str, Array], keys: Any) -> Trajectory:
         if not isinstance(step, Fixed) or isinstance(setup.system, StaticSystem):
-            return together(setup, times, values, keys)
-        return in_chunks(functools.partial(together, setup, times), (values, keys), lanes)
+            return together(common, values, keys)
+        return in_chunks(functools.partial(together, common), (values, keys), lanes)
 
     devices = frame.options.devices
     if not devices:
-        trajectory = local(setup, times, values, keys)
+        trajectory = local((setup, times, reduce), values, keys)
     else:
-        arrays, rest = eqx.partition((setup, times), eqx.is_array)
-        shared = lambda arrays, members: local(*eqx.combine(arrays, rest), *members)
+        arrays, rest = eqx.partition((setup, times, reduce), eqx.is_array)
+        shared = lambda arrays, members: local(eqx.combine(arrays, rest), *members)
         trajectory = over_devices(shared, devices, arrays, (values, keys))
     return dataclasses.replace(trajectory, over=values)
 

@@ -1,6 +1,7 @@
 """The pure core of a simulation: traced, differentiated, batched; failures are values."""
 
 import functools
+from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 import diffrax
@@ -27,10 +28,12 @@ from ..core import (
     jump_times,
     stochastic_terms,
 )
+from ..reducers import Reducer
 from ..solvers import Stepper
 from ._adaptive import integrate_adaptive
 from ._compilations import note_trace
 from ._grid import fixed_grid
+from ._reduce import cut_at, cut_between, reduce_rows, reduce_static
 from ._step import Adaptive, Fixed
 
 
@@ -65,13 +68,14 @@ def dispatch(
     step: Adaptive | Fixed,
     key: PRNGKeyArray | None,
     options: Options = Options(),
+    reduce: Mapping[str, Reducer] | None = None,
 ) -> Trajectory:
     """Compile and run, once for all calls of one structure.
 
     It does what `equinox.filter_jit` does, arrays traced and everything else static, in a quarter of the time: on small
     systems the call would otherwise take as long as ten thousand steps.
     """
-    frame, leaves = framed((system, y0, inputs, times, solver, step, key), options)
+    frame, leaves = framed((system, y0, inputs, times, solver, step, key, reduce), options)
     return _compiled(frame, leaves)
 
 
@@ -104,12 +108,10 @@ def framed(arguments: Any, options: Any) -> tuple[Frame, list[Any]]:
 
 @functools.partial(jax.jit, static_argnums=0)
 def _compiled(frame: Frame, leaves: list[Any]) -> Trajectory:
-    system, y0, inputs, times, solver, step, key = frame.filled(leaves)
-    note_trace(
-        "simulate",
-        {"system": system, "y0": y0, "inputs": inputs, "times": times, "solver": solver, "step": step, "key": key},
-    )
-    return trajectory_of(system, y0, inputs, times, solver, step, key, frame.options)
+    system, y0, inputs, times, solver, step, key, reduce = frame.filled(leaves)
+    noted = {"system": system, "y0": y0, "inputs": inputs, "times": times, "solver": solver, "step": step, "key": key}
+    note_trace("simulate", noted | ({"reduce": reduce} if reduce else {}))
+    return trajectory_of(system, y0, inputs, times, solver, step, key, frame.options, reduce)
 
 
 def trajectory_of(
@@ -121,8 +123,11 @@ def trajectory_of(
     step: Adaptive | Fixed,
     key: Any,
     options: Options,
+    reduce: Mapping[str, Reducer] | None = None,
 ) -> Trajectory:
     """The trajectory of one member, to be traced."""
+    if reduce:
+        return reduced_trajectory(system, y0, inputs, times, solver, step, key, options, reduce)
     system, y0, inputs = guard((system, y0, inputs))
     if isinstance(system, StaticSystem):
         zero = jnp.zeros((), int)
@@ -148,16 +153,72 @@ def trajectory_of(
 def _integrate_fixed(
     system: Any, state: Any, inputs: Any, times: Array, solver: Any, step: Fixed, key: Any, memory: Any
 ) -> Any:
+    terms, jumps = _terms(system, state, inputs, times, solver, key), jump_times(inputs)
+    states = fixed_grid(terms, solver, state, times, step.substeps, jumps, memory=memory)
+    return states, jnp.asarray(int(Status.OK)), _fixed_counts(times, jumps, step)
+
+
+def _fixed_counts(times: Array, jumps: Array | None, step: Fixed) -> tuple[Array, Array]:
+    windows = times.shape[0] - 1 + (0 if jumps is None else jumps.shape[0])
+    return jnp.asarray(windows * step.substeps), jnp.asarray(0)
+
+
+def _terms(system: Any, state: Any, inputs: Any, times: Array, solver: Any, key: Any) -> Any:
+    """What the solver steps, with its random path where the system is stochastic."""
     if isinstance(system, StochasticSystem):
         if key is None:
             raise ArgumentError(
                 f"`{type(system).__name__}` is stochastic, so argument `key` must be a random key, such as `jax.random.key(0)`."
             )
         shape = brownian_shape(system, times[0], state, inputs)
-        terms = stochastic_terms(system, inputs, diffrax.UnsafeBrownianPath(shape, key, solver.levy_area))
+        return stochastic_terms(system, inputs, diffrax.UnsafeBrownianPath(shape, key, solver.levy_area))
+    return SystemTerm(system, inputs)
+
+
+def reduced_trajectory(
+    system: Any,
+    y0: State,
+    inputs: Inputs,
+    times: Array,
+    solver: Any,
+    step: Adaptive | Fixed,
+    key: Any,
+    options: Options,
+    reducers: Mapping[str, Reducer],
+) -> Trajectory:
+    """The trajectory of one member whose rows are reduced: it holds the start, the end and the results."""
+    system, y0, inputs = guard((system, y0, inputs))
+    ends = times[jnp.array([0, -1])]
+    if isinstance(system, StaticSystem):
+        zero = jnp.zeros((), int)
+        results = reduce_static(system, y0, times, reducers)
+        ys = jax.tree.map(lambda leaf: jnp.stack([leaf, leaf]), y0)
+        return Trajectory(ends, ys, zero + int(Status.OK), zero, zero, zero, "none", reduced=results)
+    state = system.encode(y0)
+    check_derivative(system, state, times[0], inputs)
+    jumps, memory = jump_times(inputs), None if options.memory is None else options.memory // 2
+    if isinstance(step, Fixed):
+        terms = _terms(system, state, inputs, times, solver, key)
+        inside = None if jumps is None else jnp.zeros(0, times.dtype)
+
+        def solve(state: State, points: Array, length: Array) -> Any:
+            states = fixed_grid(terms, solver, state, points, step.substeps, inside, memory=memory)
+            return states, jnp.asarray(int(Status.OK)), (jnp.asarray(0), jnp.asarray(0)), length
+
+        pieces = cut_at(times, jumps, state)
+        found = reduce_rows(solve, system, state, pieces, reducers, memory=memory)
+        accepted, rejected = _fixed_counts(times, jumps, step)
     else:
-        terms = SystemTerm(system, inputs)
-    jumps = jump_times(inputs)
-    states = fixed_grid(terms, solver, state, times, step.substeps, jumps, memory=memory)
-    windows = times.shape[0] - 1 + (0 if jumps is None else jumps.shape[0])
-    return states, jnp.asarray(int(Status.OK)), (jnp.asarray(windows * step.substeps), jnp.asarray(0))
+
+        def solve(state: State, points: Array, length: Array) -> Any:
+            found = integrate_adaptive(system, state, inputs, points, solver, step, options.lanes, memory)
+            return *found, length
+
+        pieces = cut_between(times, jumps, state)
+        limit = step.max_steps
+        found = reduce_rows(solve, system, state, pieces, reducers, max_steps=limit, memory=memory)
+        accepted, rejected = found.accepted, found.rejected
+    last = jax.tree.map(lambda x: jnp.where(found.status == Status.OK, x, jnp.nan), system.decode(found.state))
+    ys = jax.tree.map(lambda first, last: jnp.stack([first, last]), system.decode(state), last)
+    evaluations, name = (accepted + rejected) * solver.evaluations, type(solver).__name__
+    return Trajectory(ends, ys, found.status, accepted, rejected, evaluations, name, reduced=found.totals)

@@ -1,6 +1,7 @@
 """simulate: a system, a state and times in, a trajectory out."""
 
 import dataclasses
+from collections.abc import Mapping
 from typing import Any, Literal
 
 import jax
@@ -22,8 +23,9 @@ from ..core import (
     check_roots,
     check_tolerance,
 )
+from ..reducers import Reducer
 from ..solvers import Stepper, check_serves, choose
-from ._check import check_times
+from ._check import check_reducers, check_times
 from ._checkpointed import Checkpointed
 from ._diagnose import diagnose
 from ._integrate import Method, Options, dispatch
@@ -40,6 +42,7 @@ def simulate(
     inputs: Inputs = None,
     key: PRNGKeyArray | None = None,
     gradient: Checkpointed | None = None,
+    reduce: Mapping[str, Reducer] | None = None,
     on_failure: Literal["raise", "mark"] = "raise",
 ) -> Trajectory:
     """Integrate a system from `y0` at `times[0]` and save the state at `times`.
@@ -58,6 +61,9 @@ def simulate(
     - `gradient`: how much reverse mode may remember, `Checkpointed(memory="2 GiB")`; by default 1 GiB a member of fixed steps
         and 64 MiB a group of members of adaptive ones. What does not fit is solved again. All derivatives, forward and
         reverse and of any order, are available whatever is said here.
+    - `reduce`: name -> reducer, such as `{"mean": simkit.reducers.Mean()}`: what becomes of the states at `times` while the
+        solve goes on. The trajectory then holds the first and the last of them and, in `reduced`, the results, so that memory
+        does not grow with the number of save times.
     - `on_failure`: "raise" a `SimulationError`, or "mark" it in the trajectory's status. Under a transformation such as `jit` or
         `vmap` a failure is always marked.
 
@@ -85,7 +91,7 @@ def simulate(
     check_roots(system)
     solver, step, reason = _complete(system, y0, known, solver, step, inputs)
     # The reason holds numbers of this very call: kept out of the compiled function, it cannot make it compile again.
-    trajectory = dispatch(system, y0, inputs, times, solver, step, key, solve_options(None, gradient))
+    trajectory = dispatch(system, y0, inputs, times, solver, step, key, solve_options(None, gradient), check_reducers(reduce))
     if reason != "given" and solver is not None:
         trajectory = dataclasses.replace(trajectory, solver=f"{trajectory.solver} (chosen: {reason})")
     if on_failure == "raise" and not isinstance(trajectory.status, jax.core.Tracer) and trajectory.status.item() != 0:
