@@ -24,22 +24,24 @@ def integrate_adaptive(
     step: Adaptive,
     lanes: int | None = None,
     memory: int | None = None,
-) -> tuple[Any, Array, tuple[Array, Array]]:
-    """States at `times`, status, and the numbers of accepted and rejected steps.
+    length: Array | None = None,
+) -> tuple[Any, Array, tuple[Array, Array], Array]:
+    """States at `times`, status, the numbers of accepted and rejected steps, and the length of the step that would come next.
 
-    `lanes` and `memory` (bytes of the record of reverse mode) are chosen where they are None.
+    `length` is that of the first step, chosen where it is None or 0. `lanes` and `memory` (bytes of the record of reverse mode) are chosen where they are None.
     """
     # Over a mesh all that a member is traced with has to vary alike, else casts between the two become part of its programs.
-    leaves, structure = jax.tree.flatten((system, state, inputs, times, solver, step))
+    leaves, structure = jax.tree.flatten((system, state, inputs, times, solver, step, length))
     arrays = iter(alike([x for x in leaves if hasattr(x, "dtype")]))
     leaves = [next(arrays) if hasattr(x, "dtype") else x for x in leaves]
-    system, state, inputs, times, solver, step = jax.tree.unflatten(structure, leaves)
+    system, state, inputs, times, solver, step, length = jax.tree.unflatten(structure, leaves)
     dtype = times.dtype
     completed = step.completed(dtype)
-    tolerances = [jax.lax.stop_gradient(jnp.asarray(x, dtype)) for x in (completed.rtol, completed.atol)]
+    length = jnp.zeros_like(times[0]) if length is None else length
+    numerics = [jax.lax.stop_gradient(jnp.asarray(x, dtype)) for x in (length, completed.rtol, completed.atol)]
     held = jax.lax.stop_gradient(times)
     member, ops, fixed, unravel = trace_member(system, state, inputs, solver, held[0])
-    fixed = [*fixed, *tolerances]
+    fixed = [*fixed, *numerics]
     start = _moved(member, -1.0, times[0], ops[0], ops, fixed)
     plan = Plan(
         member=member,
@@ -48,10 +50,10 @@ def integrate_adaptive(
         times_shared=True,
         sizes=Sizes(step.max_steps, lanes, memory),
     )
-    ys, status, steps, rejected = solve_members(start[None], *ops[1:], *fixed, held, plan=plan)
+    ys, status, steps, rejected, length = solve_members(start[None], *ops[1:], *fixed, held, plan=plan)
     move = functools.partial(_moved, member, 1.0)
     rows = jax.vmap(move, in_axes=(0, 0, None, None))(times, ys[0], ops, fixed)
-    return jax.vmap(unravel)(rows), status[0], (steps[0], rejected[0])
+    return jax.vmap(unravel)(rows), status[0], (steps[0], rejected[0]), length[0]
 
 
 @functools.partial(jax.custom_jvp, nondiff_argnums=(0, 1))

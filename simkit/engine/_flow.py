@@ -55,8 +55,8 @@ def lane_flow(
     """
     jumping = member.jump_count > 0
     t, y = jax.ShapeDtypeStruct((), member.time), member.ops[0]
-    tolerances = [t, t]
-    fixed = [*member.fixed, *tolerances]
+    numerics = [t, t, t]  # length of the first step, relative and absolute tolerance
+    fixed = [*member.fixed, *numerics]
     functions = {
         "start": (member.start, (t, y)),
         "first": (functools.partial(_first_step, member), (t, t, y)),
@@ -250,7 +250,7 @@ def _moved_with_jump(member: Member, ops: Any, fixed: Any, t1: Any, y1: Any) -> 
 
 def _first_step(member: Member, ops: Any, fixed: Any, t: Any, end: Any, y: Any) -> Any:
     """Hairer, Norsett and Wanner (1993), Solving Ordinary Differential Equations I, section II.4."""
-    rtol, atol = fixed[-2:]
+    given, rtol, atol = fixed[-3:]
     scale = atol + rtol * jnp.abs(y)
     norm = lambda x: jnp.sqrt(jnp.mean(jnp.square(jnp.abs(x) / scale))) if y.size else jnp.zeros_like(t)
     slope = member.field(ops, fixed, t, y)
@@ -262,4 +262,5 @@ def _first_step(member: Member, ops: Any, fixed: Any, t: Any, end: Any, y: Any) 
     flat = largest <= 1e-15
     h1 = jnp.where(flat, jnp.maximum(1e-6, 1e-3 * h0), (0.01 / jnp.where(flat, 1, largest)) ** (1 / member.order))
     h = jnp.minimum(100 * h0, h1)
-    return jax.lax.stop_gradient(jnp.where(jnp.isfinite(h), h, 1e-6 * (end - t)))
+    h = jnp.where(jnp.isfinite(h), h, 1e-6 * (end - t))
+    return jax.lax.stop_gradient(jnp.where(given > 0, given, h))

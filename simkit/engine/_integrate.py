@@ -140,7 +140,7 @@ def trajectory_of(
         finite = jnp.stack([jnp.isfinite(leaf).all() for leaf in jax.tree.leaves(states)]).all()
         status = jnp.where((status == Status.OK) & ~finite, int(Status.NON_FINITE), status)
     else:
-        states, status, counts = integrate_adaptive(
+        states, status, counts, _ = integrate_adaptive(
             system, state, inputs, times, solver, step, options.lanes, options.memory
         )
     accepted, rejected = counts
@@ -211,8 +211,7 @@ def reduced_trajectory(
     else:
 
         def solve(state: State, points: Array, length: Array) -> Any:
-            found = integrate_adaptive(system, state, inputs, points, solver, step, options.lanes, memory)
-            return *found, length
+            return integrate_adaptive(system, state, inputs, points, solver, step, options.lanes, memory, length)
 
         pieces = cut_between(times, jumps, state)
         limit = step.max_steps

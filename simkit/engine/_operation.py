@@ -22,6 +22,9 @@ from ._adjoint import adjoint
 from ._lanes import Numerics, origin, solve
 from ._plan import Plan
 
+FIGURES = 4
+"""Beside the states of a solve: status, accepted and rejected steps, and the length of the step that would come next."""
+
 
 def _numerics(plan: Plan, y0: Array, times: Array, record: bool = False) -> Numerics:
     numbers = y0.shape[-1] * sum(math.prod(axes) for axes in plan.output_directions)
@@ -40,7 +43,7 @@ def _solve(*values: Array, plan: Plan) -> list[Array]:
     ys = []
     for leaf, axes in zip(jax.tree.leaves(found.ys), plan.output_directions, strict=True):
         ys.append(jnp.moveaxis(leaf, (0, 1), (len(axes), len(axes) + 1)))
-    return [*ys, found.status, found.steps, found.rejected]
+    return [*ys, *found[1 : 1 + FIGURES]]
 
 
 def _tangent(*values: Array, plan: Plan) -> list[Array]:
@@ -84,7 +87,7 @@ def _shaped(values: Sequence[Any], shapes: Sequence[tuple[tuple[int, ...], Any]]
 def _solve_shape(*values: Any, plan: Plan) -> Any:
     leaves, _, times, _ = plan.split(values)
     members = leaves[0].shape[0]
-    return _shaped(values, [*_states(plan, leaves[0], times), *[((members,), jnp.dtype("int32"))] * 3])
+    return _shaped(values, [*_states(plan, leaves[0], times), *[((members,), jnp.dtype("int32"))] * 3, ((members,), times.dtype)])
 
 
 def _tangent_shape(*values: Any, plan: Plan) -> Any:
@@ -174,10 +177,10 @@ def _solve_batch(values: Sequence[Any], dims: Sequence[Any], *, plan: Plan) -> A
         out = _solve_p.bind(*values, plan=plan)
         half = len(heights) // 2
         dots = [x.reshape(directions, count, *x.shape[1:]) for x in out[half : 2 * half]]
-        return [*out[:half], *dots, *out[2 * half :]], [*[None] * half, *[1] * half, None, None, None]
+        return [*out[:half], *dots, *out[2 * half :]], [*[None] * half, *[1] * half, *[None] * FIGURES]
     plan, merged, _ = _merged(plan, count, values, dims)
     out = _solve_p.bind(*alike(merged), plan=plan)
-    heights += [0, 0, 0]
+    heights += [0] * FIGURES
     return [_parted(x, count, height) for x, height in zip(out, heights, strict=True)], heights
 
 
@@ -270,8 +273,9 @@ def _solve_partial(trace: Any, *tracers: Any, plan: Plan) -> Any:
     if first == end or not all(t.is_known() for t in known) or all(t.is_known() for t in tracers):
         return trace.default_process_primitive(_solve_p, tracers, {"plan": plan})
     out = _solve_p.bind(*[t.pval.get_known() for t in known], plan=plan.lower())
-    states = len(out) - 3
-    cost = out[-2] + out[-1]
+    states = len(out) - FIGURES
+    _, steps, rejected, _ = out[states:]
+    cost = steps + rejected
     dots = trace.default_process_primitive(_tangent_p, [*tracers, cost], {"plan": plan})
     return [*out[:states], *dots, *out[states:]]
 

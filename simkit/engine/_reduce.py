@@ -115,7 +115,7 @@ def reduce_rows(
         lost = carry.status != Status.OK
         points = pieces.points[i]
         if max_steps is not None:  # fixed steps take as long wherever they lead
-            points = jnp.where(lost, points[:1], points)
+            points = points.at[-1].set(jnp.where(lost, points[0], points[-1]))
         states, status, (accepted, rejected), length = solve(carry.state, points, carry.length)
         status = jnp.where((status == Status.OK) & ~_finite(states), int(Status.NON_FINITE), status)
         accepted, rejected = carry.accepted + accepted, carry.rejected + rejected
