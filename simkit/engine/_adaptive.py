@@ -28,13 +28,13 @@ def integrate_adaptive(
 ) -> tuple[Any, Array, tuple[Array, Array], Array]:
     """States at `times`, status, the numbers of accepted and rejected steps, and the length of the step that would come next.
 
-    `length` is that of the first step, chosen where it is None or 0. `lanes` and `memory` (bytes of the record of reverse mode) are chosen where they are None.
+    `length` is that of the first step, chosen where it is None or 0. `lanes` and `memory` (bytes of the record of reverse mode)
+    are chosen where they are None.
     """
     # Over a mesh all that a member is traced with has to vary alike, else casts between the two become part of its programs.
-    leaves, structure = jax.tree.flatten((system, state, inputs, times, solver, step, length))
-    arrays = iter(alike([x for x in leaves if hasattr(x, "dtype")]))
-    leaves = [next(arrays) if hasattr(x, "dtype") else x for x in leaves]
-    system, state, inputs, times, solver, step, length = jax.tree.unflatten(structure, leaves)
+    system, state, inputs, times, solver, step, length = alike_arrays(
+        (system, state, inputs, times, solver, step, length)
+    )
     dtype = times.dtype
     completed = step.completed(dtype)
     length = jnp.zeros_like(times[0]) if length is None else length
@@ -54,6 +54,13 @@ def integrate_adaptive(
     move = functools.partial(_moved, member, 1.0)
     rows = jax.vmap(move, in_axes=(0, 0, None, None))(times, ys[0], ops, fixed)
     return jax.vmap(unravel)(rows), status[0], (steps[0], rejected[0]), length[0]
+
+
+def alike_arrays(tree: Any) -> Any:
+    """A tree whose arrays vary over a mesh alike."""
+    leaves, structure = jax.tree.flatten(tree)
+    arrays = iter(alike([x for x in leaves if hasattr(x, "dtype")]))
+    return jax.tree.unflatten(structure, [next(arrays) if hasattr(x, "dtype") else x for x in leaves])
 
 
 @functools.partial(jax.custom_jvp, nondiff_argnums=(0, 1))

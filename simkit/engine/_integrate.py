@@ -30,7 +30,7 @@ from ..core import (
 )
 from ..reducers import Reducer
 from ..solvers import Stepper
-from ._adaptive import integrate_adaptive
+from ._adaptive import alike_arrays, integrate_adaptive
 from ._compilations import note_trace
 from ._grid import fixed_grid
 from ._reduce import cut_at, cut_between, reduce_rows, reduce_static
@@ -196,6 +196,7 @@ def reduced_trajectory(
         return Trajectory(ends, ys, zero + int(Status.OK), zero, zero, zero, "none", reduced=results)
     state = system.encode(y0)
     check_derivative(system, state, times[0], inputs)
+    system, state, inputs, times = alike_arrays((system, state, inputs, times))
     jumps, memory = jump_times(inputs), None if options.memory is None else options.memory // 2
     if isinstance(step, Fixed):
         terms = _terms(system, state, inputs, times, solver, key)

@@ -87,7 +87,9 @@ def _shaped(values: Sequence[Any], shapes: Sequence[tuple[tuple[int, ...], Any]]
 def _solve_shape(*values: Any, plan: Plan) -> Any:
     leaves, _, times, _ = plan.split(values)
     members = leaves[0].shape[0]
-    return _shaped(values, [*_states(plan, leaves[0], times), *[((members,), jnp.dtype("int32"))] * 3, ((members,), times.dtype)])
+    return _shaped(
+        values, [*_states(plan, leaves[0], times), *[((members,), jnp.dtype("int32"))] * 3, ((members,), times.dtype)]
+    )
 
 
 def _tangent_shape(*values: Any, plan: Plan) -> Any:

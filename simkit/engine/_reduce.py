@@ -11,6 +11,7 @@ from .._errors import ArgumentError
 from .._types import State
 from ..core import Status
 from ..reducers import Reducer
+from ._adaptive import alike_arrays
 from ._checkpointed import DEFAULT_MEMORY, segment_schemes
 from ._grid import checkpointed_scan
 
@@ -120,16 +121,20 @@ def reduce_rows(
         status = jnp.where((status == Status.OK) & ~_finite(states), int(Status.NON_FINITE), status)
         accepted, rejected = carry.accepted + accepted, carry.rejected + rejected
         if max_steps is not None:
-            status = jnp.where((status == Status.OK) & (accepted + rejected > max_steps), int(Status.STEP_LIMIT), status)
+            status = jnp.where(
+                (status == Status.OK) & (accepted + rejected > max_steps), int(Status.STEP_LIMIT), status
+            )
         status = jnp.where(lost, carry.status, status)
         good = status == Status.OK
         # Rows that are not finite would make derivatives of the others NaN that are multiplied by zero later.
         rows = jax.tree.map(lambda x, y: jnp.where(good, x[1 : 1 + each], y[None]), states, carry.state)
         totals, _ = jax.lax.scan(reduced, carry.totals, (pieces.times[i], rows, pieces.counted[i]))
         end = jax.tree.map(lambda x, y: jnp.where(good, x[-1], y), states, carry.state)
-        return Carry(end, jnp.where(good, length, carry.length), totals, status, *_counts(lost, carry, accepted, rejected))
+        return Carry(
+            end, jnp.where(good, length, carry.length), totals, status, *_counts(lost, carry, accepted, rejected)
+        )
 
-    carry = Carry(state, jnp.zeros_like(start), totals, zero, zero, zero)
+    carry = alike_arrays(Carry(state, jnp.zeros_like(start), totals, zero, zero, zero))
     counts = _segments(pieces.times.shape[0], carry, state, memory)
     carry = checkpointed_scan(piece, carry, pieces.times.shape[0], jnp.int32, counts)
     good = carry.status == Status.OK

@@ -91,7 +91,9 @@ def simulate(
     check_roots(system)
     solver, step, reason = _complete(system, y0, known, solver, step, inputs)
     # The reason holds numbers of this very call: kept out of the compiled function, it cannot make it compile again.
-    trajectory = dispatch(system, y0, inputs, times, solver, step, key, solve_options(None, gradient), check_reducers(reduce))
+    trajectory = dispatch(
+        system, y0, inputs, times, solver, step, key, solve_options(None, gradient), check_reducers(reduce)
+    )
     if reason != "given" and solver is not None:
         trajectory = dataclasses.replace(trajectory, solver=f"{trajectory.solver} (chosen: {reason})")
     if on_failure == "raise" and not isinstance(trajectory.status, jax.core.Tracer) and trajectory.status.item() != 0:

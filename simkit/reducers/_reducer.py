@@ -2,15 +2,11 @@
 
 import abc
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import Any, TypeAlias
 
 import equinox as eqx
+from equinox import AbstractVar
 from jaxtyping import Array
-
-if TYPE_CHECKING:
-    from typing import ClassVar as AbstractVar
-else:
-    from equinox import AbstractVar
 
 Observable: TypeAlias = Callable[..., Any] | None
 """A function (system, t, y) -> array or pytree of arrays; None for the state itself."""

@@ -160,7 +160,7 @@ def test_a_record_too_small_changes_nothing():
     def total(qs, lanes, memory):
         def one(q):
             system = from_function(predation, {"a": q[0], "b": q[1:3]})
-            ys, _, (steps, rejected) = integrate_adaptive(
+            ys, _, (steps, rejected), _ = integrate_adaptive(
                 system, q[3:], None, times, Tsit5(), step, lanes=lanes, memory=memory
             )
             return jnp.sum(jnp.sin(ys)), steps + rejected
