@@ -221,4 +221,4 @@ def reduced_trajectory(
     last = jax.tree.map(lambda x: jnp.where(found.status == Status.OK, x, jnp.nan), system.decode(found.state))
     ys = jax.tree.map(lambda first, last: jnp.stack([first, last]), system.decode(state), last)
     evaluations, name = (accepted + rejected) * solver.evaluations, type(solver).__name__
-    return Trajectory(ends, ys, found.status, accepted, rejected, evaluations, name, reduced=found.totals)
+    return Trajectory(ends, ys, found.status, accepted, rejected, evaluations, name, reduced=dict(found.totals))

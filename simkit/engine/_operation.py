@@ -22,8 +22,7 @@ from ._adjoint import adjoint
 from ._lanes import Numerics, origin, solve
 from ._plan import Plan
 
-FIGURES = 4
-"""Beside the states of a solve: status, accepted and rejected steps, and the length of the step that would come next."""
+FIGURES = 4  # beside the states: status, accepted and rejected steps, length of the step that would come next
 
 
 def _numerics(plan: Plan, y0: Array, times: Array, record: bool = False) -> Numerics:

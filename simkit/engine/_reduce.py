@@ -160,10 +160,8 @@ def _counts(lost: Array, carry: Carry, accepted: Array, rejected: Array) -> tupl
 
 
 def _row(reducer: Reducer, system: Any, t: Array, state: State) -> Any:
-    y = system.decode(state)
-    row = y if reducer.observable is None else reducer.observable(system, t, y)
     floating = lambda x: x if jnp.issubdtype(x.dtype, jnp.inexact) else x.astype(t.dtype)
-    return jax.tree.map(floating, _arrays(row))
+    return jax.tree.map(floating, _arrays(reducer.row(system, t, system.decode(state))))
 
 
 def _arrays(tree: Any) -> Any:

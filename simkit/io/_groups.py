@@ -129,6 +129,10 @@ COUNTS = ("status", "steps", "rejected", "evaluations")
 def write_trajectory(group: h5py.Group, trajectory: Trajectory) -> None:
     """States by dotted name over time; of an ensemble over member and time, with the values that make its members."""
     times, members = np.asarray(trajectory.times), np.asarray(trajectory.status).shape
+    if trajectory.reduced:
+        raise ArgumentError(
+            "A trajectory with results of reducers cannot be saved yet; save its `reduced` by yourself, such as with `numpy.savez`."
+        )
     lead: tuple[str, ...] = ("time",)
     if members:
         if np.any(times != times[:1]):

@@ -1,15 +1,18 @@
 """The least and the greatest value over the save times."""
 
-from typing import Any, NamedTuple
+from typing import Any
 
+import equinox as eqx
 import jax
 import jax.numpy as jnp
 from jaxtyping import Array
 
-from ._reducer import Observable, Reducer
+from .._types import State
+from ..core import System
+from ._reducer import Observable, Reducer, observed
 
 
-class ExtremeValues(NamedTuple):
+class ExtremeValues(eqx.Module):
     """What `Extremes` gives: pytrees like a row."""
 
     minimum: Any
@@ -37,6 +40,9 @@ class Extremes(Reducer):
     """
 
     observable: Observable = None
+
+    def row(self, system: System, t: Array, y: State) -> Any:
+        return observed(self.observable, system, t, y)
 
     def start(self, t: Array, row: Any) -> ExtremeValues:
         full = lambda value: jax.tree.map(lambda x: jnp.full_like(x, value), row)

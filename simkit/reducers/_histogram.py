@@ -9,9 +9,9 @@ from jax.core import Tracer
 from jaxtyping import Array
 
 from .._errors import ArgumentError
-from .._types import Vector
-from ..core import quantity
-from ._reducer import Observable, Reducer
+from .._types import State, Vector
+from ..core import System, quantity
+from ._reducer import Observable, Reducer, observed
 
 
 class Histogram(Reducer):
@@ -45,10 +45,12 @@ class Histogram(Reducer):
     def __check_init__(self):
         if isinstance(self.edges, Tracer) or not hasattr(self.edges, "shape"):
             return
-        if self.edges.ndim != 1 or self.edges.size < 2 or not np.all(np.diff(np.asarray(self.edges)) > 0):
-            raise ArgumentError(
-                f"Argument `edges` must be at least two increasing numbers, but it is {np.asarray(self.edges)}."
-            )
+        edges = np.asarray(self.edges, float)
+        if edges.ndim != 1 or edges.size < 2 or not np.all(np.diff(edges) > 0):
+            raise ArgumentError(f"Argument `edges` must be at least two increasing numbers, but it is {edges}.")
+
+    def row(self, system: System, t: Array, y: State) -> Any:
+        return observed(self.observable, system, t, y)
 
     def start(self, t: Array, row: Any) -> Any:
         return jax.tree.map(lambda x: jnp.zeros(self.edges.shape[0] - 1, x.dtype), row)

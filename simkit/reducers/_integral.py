@@ -6,7 +6,9 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array
 
-from ._reducer import Observable, Reducer
+from .._types import State
+from ..core import System
+from ._reducer import Observable, Reducer, observed
 
 
 class Integral(Reducer):
@@ -27,6 +29,9 @@ class Integral(Reducer):
     """
 
     observable: Observable = None
+
+    def row(self, system: System, t: Array, y: State) -> Any:
+        return observed(self.observable, system, t, y)
 
     def start(self, t: Array, row: Any) -> Any:
         return t, row, jax.tree.map(jnp.zeros_like, row)

@@ -1,12 +1,15 @@
 """Mean and variance over the save times."""
 
-from typing import Any, NamedTuple
+from typing import Any
 
+import equinox as eqx
 import jax
 import jax.numpy as jnp
 from jaxtyping import Array
 
-from ._reducer import Observable, Reducer
+from .._types import State
+from ..core import System
+from ._reducer import Observable, Reducer, observed
 
 
 class Mean(Reducer):
@@ -27,6 +30,9 @@ class Mean(Reducer):
 
     observable: Observable = None
 
+    def row(self, system: System, t: Array, y: State) -> Any:
+        return observed(self.observable, system, t, y)
+
     def start(self, t: Array, row: Any) -> Any:
         return jnp.zeros((), jnp.int32), jax.tree.map(jnp.zeros_like, row)
 
@@ -38,7 +44,7 @@ class Mean(Reducer):
         return total[1]
 
 
-class MeanAndVariance(NamedTuple):
+class MeanAndVariance(eqx.Module):
     """What `Moments` gives: pytrees like a row, and the number of rows."""
 
     mean: Any
@@ -68,6 +74,9 @@ class Moments(Reducer):
     """
 
     observable: Observable = None
+
+    def row(self, system: System, t: Array, y: State) -> Any:
+        return observed(self.observable, system, t, y)
 
     def start(self, t: Array, row: Any) -> Any:
         squares = jax.tree.map(lambda x: jnp.zeros(x.shape, jnp.finfo(x.dtype).dtype), row)

@@ -5,47 +5,54 @@ from collections.abc import Callable
 from typing import Any, TypeAlias
 
 import equinox as eqx
-from equinox import AbstractVar
 from jaxtyping import Array
+
+from .._types import State
+from ..core import System
 
 Observable: TypeAlias = Callable[..., Any] | None
 """A function (system, t, y) -> array or pytree of arrays; None for the state itself."""
 
 
+def observed(observable: Observable, system: System, t: Array, y: State) -> Any:
+    """What an observable gives; the state where there is none."""
+    return y if observable is None else observable(system, t, y)
+
+
 class Reducer(eqx.Module):
     """What becomes of the rows of a simulation: a total that is updated at every save time, in their order.
 
-    A row is what `observable(system, t, y)` gives at a save time, an array or a pytree of arrays, or the state where `observable`
-    is None. Integers and truth values become floats. `simulate(..., reduce={"name": reducer})` keeps the total alone.
-
-    A subclass has the field `observable` and writes `start`, `update` and `finish`, pure functions on arrays; the total is any
-    pytree whose shapes and types stay the same. Derivatives pass through them.
+    `simulate(..., reduce={"name": reducer})` keeps the total alone. A subclass writes `row`, `start`, `update` and `finish`, pure
+    functions on arrays; derivatives pass through them. A row is an array or a pytree of arrays, and so is a total, whose
+    shapes and types stay the same. Integers and truth values in a row become floats.
 
     ```python
-    import jax
     import jax.numpy as jnp
     import simkit
 
     class RootMeanSquare(simkit.reducers.Reducer):
-        observable: simkit.reducers.Observable = None
+        def row(self, system, t, y):
+            return y.position
 
         def start(self, t, row):
-            return 0, jax.tree.map(jnp.zeros_like, row)
+            return 0, jnp.zeros_like(row)
 
         def update(self, total, t, row):
             count, squares = total
-            return count + 1, jax.tree.map(lambda a, x: a + x**2, squares, row)
+            return count + 1, squares + row**2
 
         def finish(self, total):
             count, squares = total
-            return jax.tree.map(lambda a: jnp.sqrt(a / count), squares)
+            return jnp.sqrt(squares / count)
 
     system, y0, times, _ = simkit.odes.HarmonicOscillator.example()
     print(simkit.simulate(system, y0, times, reduce={"size": RootMeanSquare()}).reduced["size"])
     ```
     """
 
-    observable: AbstractVar[Observable]
+    @abc.abstractmethod
+    def row(self, system: System, t: Array, y: State) -> Any:
+        """What is reduced, at one save time; `y` is the state as users see it."""
 
     @abc.abstractmethod
     def start(self, t: Array, row: Any) -> Any:

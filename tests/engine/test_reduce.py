@@ -43,21 +43,19 @@ def expected(system, trajectory):
 
 
 def picked(results):
-    extremes, integral = (
-        jax.tree.map(lambda x: x.hare, tuple(results["extremes"]), is_leaf=_has_hare),
-        results["integral"],
-    )
+    moments, extremes, integral = (results[name] for name in ("moments", "extremes", "integral"))
     return {
         "mean": results["mean"].lynx,
-        "moments": tuple(results["moments"]),
-        "extremes": extremes,
+        "moments": (moments.mean, moments.variance, moments.count),
+        "extremes": (
+            extremes.minimum.hare,
+            extremes.maximum.hare,
+            extremes.time_of_minimum.hare,
+            extremes.time_of_maximum.hare,
+        ),
         "histogram": results["histogram"],
         "integral": (integral["predation"], integral["late"]),
     }
-
-
-def _has_hare(node):
-    return isinstance(node, type(Y0))
 
 
 @pytest.mark.parametrize("step", [simkit.Fixed(3), simkit.Adaptive(1e-9, 1e-11)], ids=["fixed", "adaptive"])
@@ -124,29 +122,41 @@ def test_systems_without_dynamics_and_with_momentum():
 # ---- transformations ----
 
 
-@pytest.mark.parametrize("step", [simkit.Fixed(2), simkit.Adaptive(1e-9, 1e-11)], ids=["fixed", "adaptive"])
-def test_every_derivative_is_that_of_the_saved_states(step):
-    times = jnp.linspace(0.0, 8.0, 80)
-
-    def run(growth, times, **options):
-        return simkit.simulate(LotkaVolterra(growth=growth), Y0, times, step=step, **options)
+def variance(step, reduced):
+    """The variance of hares as a function of a parameter and the save times, with and without a reducer."""
+    options = {"reduce": {"m": Moments(hare)}} if reduced else {}
 
     def found(growth, times):
-        return run(growth, times, reduce={"m": Moments(hare)}).reduced["m"].variance
+        trajectory = simkit.simulate(LotkaVolterra(growth=growth), Y0, times, step=step, **options)
+        return trajectory.reduced["m"].variance if reduced else jnp.var(trajectory.ys.hare)
 
-    def saved(growth, times):
-        return jnp.var(run(growth, times).ys.hare)
+    return found
 
-    growth = jnp.asarray(0.5)
-    rtol = 1e-9 if isinstance(step, simkit.Fixed) else 1e-6  # sums of some hundred terms; tolerances as above
-    for derivative in (jax.grad, jax.jacfwd, jax.hessian):
-        a, b = (jax.jit(derivative(f))(growth, times) for f in (found, saved))
-        np.testing.assert_allclose(a, b, rtol=rtol)
-    a, b = (jax.grad(f, argnums=1)(growth, times) for f in (found, saved))
-    np.testing.assert_allclose(a, b, rtol=rtol, atol=10 * rtol * np.max(np.abs(b)))
+
+STEPS = pytest.mark.parametrize(
+    ("step", "rtol"), [(simkit.Fixed(2), 1e-9), (simkit.Adaptive(1e-9, 1e-11), 1e-6)], ids=["fixed", "adaptive"]
+)  # sums of some hundred terms of alternating sign; a thousand tolerances, since errors and derivatives grow over 8 years
+SHORT = jnp.linspace(0.0, 8.0, 80)
+
+
+@STEPS
+def test_gradients_are_those_of_the_saved_states(step, rtol):
+    found, saved = variance(step, True), variance(step, False)
     several = jnp.linspace(0.4, 0.6, 3)
-    a = jax.jit(jax.vmap(jax.grad(found), (0, None)))(several, times)
-    np.testing.assert_allclose(a, [jax.grad(saved)(g, times) for g in several], rtol=10 * rtol)
+    a, b = (jax.jit(jax.vmap(jax.grad(f), (0, None)))(several, SHORT) for f in (found, saved))
+    np.testing.assert_allclose(a, b, rtol=rtol)
+    np.testing.assert_allclose(jax.jacfwd(found)(several[0], SHORT), a[0], rtol=rtol)
+
+
+@pytest.mark.slow
+@STEPS
+def test_hessians_and_gradients_by_times_are_those_of_the_saved_states(step, rtol):
+    found, saved = variance(step, True), variance(step, False)
+    growth = jnp.asarray(0.5)
+    a, b = (jax.jit(jax.hessian(f))(growth, SHORT) for f in (found, saved))
+    np.testing.assert_allclose(a, b, rtol=rtol)
+    a, b = (jax.jit(jax.grad(f, argnums=1))(growth, SHORT) for f in (found, saved))
+    np.testing.assert_allclose(a, b, rtol=rtol, atol=10 * rtol * np.max(np.abs(b)))
 
 
 def test_members_are_simulations_on_one_device_and_on_two():
@@ -162,7 +172,8 @@ def test_members_are_simulations_on_one_device_and_on_two():
         assert tree_allclose(jax.tree.map(lambda x: x[3], one.reduced), alone.reduced, rtol=1e-9)
 
 
-def test_the_gradient_of_shards():
+@pytest.mark.parametrize("check", [True, pytest.param(False, marks=pytest.mark.slow)])
+def test_the_gradient_of_shards(check):
     mesh = jax.make_mesh((2,), ("members",), axis_types=(jax.sharding.AxisType.Auto,))
 
     def one(growth):
@@ -170,9 +181,8 @@ def test_the_gradient_of_shards():
 
     spec = PartitionSpec("members")
     growth = jnp.linspace(0.4, 0.6, 4)
-    for check in (True, False):
-        spread = jax.shard_map(jax.vmap(jax.grad(one)), mesh=mesh, in_specs=spec, out_specs=spec, check_vma=check)
-        np.testing.assert_allclose(jax.jit(spread)(growth), jax.vmap(jax.grad(one))(growth), rtol=1e-9)
+    spread = jax.shard_map(jax.vmap(jax.grad(one)), mesh=mesh, in_specs=spec, out_specs=spec, check_vma=check)
+    np.testing.assert_allclose(jax.jit(spread)(growth), jax.jit(jax.vmap(jax.grad(one)))(growth), rtol=1e-9)
 
 
 def test_single_precision_stays_single():
@@ -239,7 +249,9 @@ def test_memory_does_not_grow_with_the_number_of_save_times(step):
         def run(times):
             return simkit.simulate(field, jnp.ones(1000), times, step=step, solver=simkit.solvers.Tsit5(), **options)
 
-        return jax.jit(run).lower(jnp.linspace(0.0, 1.0, count)).compile().memory_analysis()
+        return jax.jit(run).lower(jnp.linspace(0.0, 1.0, count)).compile().memory_analysis() or pytest.skip(
+            "no analysis here"
+        )
 
     reduced = {count: needed(count, reduce={"mean": Mean()}) for count in (1_000, 100_000)}
     grown = reduced[100_000].temp_size_in_bytes - reduced[1_000].temp_size_in_bytes
@@ -259,7 +271,8 @@ def test_the_record_of_reverse_mode_keeps_to_its_bound():
             return found.reduced["mean"].sum()
 
         program = jax.jit(jax.grad(loss)).lower(jnp.asarray(0.5), jnp.linspace(0.0, 1.0, count)).compile()
-        return program.memory_analysis().temp_size_in_bytes
+        analysis = program.memory_analysis() or pytest.skip("no analysis here")
+        return analysis.temp_size_in_bytes
 
     # states at the starts of 1563 pieces take 12.5 MB, those of 40 segments of 40 pieces a twentieth of it
     assert needed(100_000, "1 GiB") - needed(100_000, "2 MiB") > 8e6
@@ -276,7 +289,8 @@ def test_what_is_no_reducer_is_named():
 
 def test_a_total_that_changes_its_form_is_named():
     class Growing(Reducer):
-        observable: simkit.reducers.Observable = None
+        def row(self, system, t, y):
+            return y.hare
 
         def start(self, t, row):
             return jnp.zeros(1)

@@ -206,3 +206,11 @@ def test_an_ensemble_comes_back_with_its_members(tmp_path):
     assert found.failures() == members.failures()
     with xarray.open_dataset(tmp_path / "members.h5", group="trajectory", engine="h5netcdf") as stored:
         assert stored["hare"].dims == ("member", "time")
+
+
+def test_results_of_reducers_are_refused_rather_than_lost(tmp_path):
+    system, y0, times, _ = simkit.odes.ExponentialDecay.example()
+    found = simkit.simulate(system, y0, times, step=simkit.Fixed(1), reduce={"mean": simkit.reducers.Mean()})
+    with pytest.raises(simkit.ArgumentError, match=r"reducers cannot be saved yet"):
+        simkit.save(tmp_path / "reduced.h5", trajectory=found)
+    assert not list(tmp_path.iterdir())
