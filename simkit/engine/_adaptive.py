@@ -10,7 +10,8 @@ from jaxtyping import Array
 
 from ..solvers import Stepper
 from ._member import Member, trace_member
-from ._operation import Plan, alike, solve_members
+from ._mesh import alike_arrays
+from ._operation import Plan, solve_members
 from ._sizes import Sizes
 from ._step import Adaptive
 
@@ -54,13 +55,6 @@ def integrate_adaptive(
     move = functools.partial(_moved, member, 1.0)
     rows = jax.vmap(move, in_axes=(0, 0, None, None))(times, ys[0], ops, fixed)
     return jax.vmap(unravel)(rows), status[0], (steps[0], rejected[0]), length[0]
-
-
-def alike_arrays(tree: Any) -> Any:
-    """A tree whose arrays vary over a mesh alike."""
-    leaves, structure = jax.tree.flatten(tree)
-    arrays = iter(alike([x for x in leaves if hasattr(x, "dtype")]))
-    return jax.tree.unflatten(structure, [next(arrays) if hasattr(x, "dtype") else x for x in leaves])
 
 
 @functools.partial(jax.custom_jvp, nondiff_argnums=(0, 1))

@@ -30,9 +30,10 @@ from ..core import (
 )
 from ..reducers import Reducer
 from ..solvers import Stepper
-from ._adaptive import alike_arrays, integrate_adaptive
+from ._adaptive import integrate_adaptive
 from ._compilations import note_trace
 from ._grid import fixed_grid
+from ._mesh import alike_arrays
 from ._reduce import cut_at, cut_between, reduce_rows, reduce_static
 from ._step import Adaptive, Fixed
 

@@ -20,6 +20,7 @@ from jaxtyping import Array
 
 from ._adjoint import adjoint
 from ._lanes import Numerics, origin, solve
+from ._mesh import alike
 from ._plan import Plan
 
 FIGURES = 4  # beside the states: status, accepted and rejected steps, length of the step that would come next
@@ -410,19 +411,6 @@ def _curvature_transpose(
     for i, x in zip(range(first, end), found, strict=True):
         result[i] = jnp.sum(x, axis=0) if ad.is_undefined_primal(values[i]) else None
     return result
-
-
-def alike(values: Sequence[Any]) -> list[Any]:
-    """Numbers that vary over a mesh alike; a zero that does is added, which the compiler removes."""
-    if len({_varying(x) for x in values}) == 1:
-        return list(values)
-    zero = origin([x for x in values if jnp.issubdtype(x.dtype, jnp.inexact)])
-    return [x + zero.astype(x.dtype) for x in values]
-
-
-def _varying(x: Any) -> Any:
-    aval = jax.typeof(x)
-    return getattr(getattr(aval, "mat", None), "varying", getattr(aval, "vma", None))
 
 
 def _primitive(name: str, compute: Any, shape: Any, jvp: Any, transpose: Any, batch: Any) -> Primitive:

@@ -11,9 +11,9 @@ from .._errors import ArgumentError
 from .._types import State
 from ..core import Status
 from ..reducers import Reducer
-from ._adaptive import alike_arrays
 from ._checkpointed import DEFAULT_MEMORY, segment_schemes
 from ._grid import checkpointed_scan
+from ._mesh import alike_arrays
 
 MOST_ROWS = 64
 """So many rows are solved for before they are reduced."""

@@ -3,6 +3,7 @@
 import dataclasses
 import functools
 import inspect
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -124,10 +125,10 @@ def test_systems_without_dynamics_and_with_momentum():
 
 def variance(step, reduced):
     """The variance of hares as a function of a parameter and the save times, with and without a reducer."""
-    options = {"reduce": {"m": Moments(hare)}} if reduced else {}
+    reduce: Any = {"m": Moments(hare)} if reduced else None
 
     def found(growth, times):
-        trajectory = simkit.simulate(LotkaVolterra(growth=growth), Y0, times, step=step, **options)
+        trajectory = simkit.simulate(LotkaVolterra(growth=growth), Y0, times, step=step, reduce=reduce)
         return trajectory.reduced["m"].variance if reduced else jnp.var(trajectory.ys.hare)
 
     return found

@@ -1,0 +1,29 @@
+"""Numbers that vary over a mesh alike, which loops and operations on several of them ask for."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+
+from ._lanes import origin
+
+
+def alike(values: Sequence[Any]) -> list[Any]:
+    """Numbers that vary over a mesh alike; a zero that does is added, which the compiler removes."""
+    if len({_varying(x) for x in values}) == 1:
+        return list(values)
+    zero = origin([x for x in values if jnp.issubdtype(x.dtype, jnp.inexact)])
+    return [x + zero.astype(x.dtype) for x in values]
+
+
+def _varying(x: Any) -> Any:
+    aval = jax.typeof(x)
+    return getattr(getattr(aval, "mat", None), "varying", getattr(aval, "vma", None))
+
+
+def alike_arrays(tree: Any) -> Any:
+    """A tree whose arrays vary over a mesh alike."""
+    leaves, structure = jax.tree.flatten(tree)
+    arrays = iter(alike([x for x in leaves if hasattr(x, "dtype")]))
+    return jax.tree.unflatten(structure, [next(arrays) if hasattr(x, "dtype") else x for x in leaves])
