@@ -168,7 +168,8 @@ def read_trajectory(group: h5py.Group) -> Trajectory:
     if counts["status"].ndim:
         times = jnp.broadcast_to(times, (*counts["status"].shape, *times.shape))
     solver, over = str(group.attrs["solver"]), {path: jnp.asarray(values) for path, values in over.items()}
-    return Trajectory(times, ys, **counts, solver=solver, over=over)
+    status, steps, rejected, evaluations = (counts[name] for name in COUNTS)
+    return Trajectory(times, ys, status, steps, rejected, evaluations, solver, over)
 
 
 def _write_points(group: h5py.Group, labels: tuple[str, ...], times: Any) -> tuple[str, str]:
