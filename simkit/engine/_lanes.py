@@ -110,9 +110,8 @@ def solve(
         arrived = jnp.where(s.status == 0, row, members)
         put = lambda a, x: a.at[arrived, ..., times.shape[-1] - 1].set(jnp.moveaxis(x, -1, 0), mode="drop")
         ys = jax.tree.map(put, ys, flow.pack(s.y))
-        found = (s.status, s.steps, s.rejected, s.h, cursor)
-        figures = (a.at[row].set(x, mode="drop") for a, x in zip(out[1:], found, strict=True))
-        out = Solution(ys, *figures)
+        found = Solution(ys, s.status, s.steps, s.rejected, s.h, cursor)
+        out = Solution(ys, *(a.at[row].set(x, mode="drop") for a, x in zip(out[1:], found[1:], strict=True)))
         if not refill:
             return queue, jnp.where(done, members, member), held, s, cursor, out
         rank = jnp.cumsum(done, dtype=jnp.int32) - 1
@@ -132,8 +131,7 @@ def solve(
     begin = jax.tree.map(empty, flow.pack(s.y))
     initial = _initial(flow, layout, ops, members)
     full = lambda value: jnp.full(members, value, jnp.int32) + count
-    nothing = jnp.zeros(members, s.h.dtype) + zero.astype(s.h.dtype)
-    out = Solution(begin, full(RUNNING), full(0), full(0), nothing, full(1))
+    out = Solution(begin, full(RUNNING), full(0), full(0), full(0).astype(s.h.dtype), full(1))
     carry = (count + lanes, member, held, s, jnp.ones_like(member), out)
     out = jax.lax.while_loop(lambda c: jnp.any(c[1] < members), body, carry)[-1]
     return out._replace(ys=jax.tree.map(functools.partial(_kept, out, times.shape[-1]), out.ys, initial))
