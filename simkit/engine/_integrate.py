@@ -195,7 +195,7 @@ def reduced_trajectory(
         results = reduce_static(system, y0, times, reducers)
         ys = jax.tree.map(lambda leaf: jnp.stack([leaf, leaf]), y0)
         return Trajectory(ends, ys, zero + int(Status.OK), zero, zero, zero, "none", reduced=results)
-    state = system.encode(y0)
+    state = by_member(lambda system, y: system.encode(y), system, y0)
     check_derivative(system, state, times[0], inputs)
     system, state, inputs, times = alike_arrays((system, state, inputs, times))
     jumps, memory = jump_times(inputs), None if options.memory is None else options.memory // 2
