@@ -28,8 +28,8 @@ def fixed_grid(
     """The states at `times`: `substeps` equal steps of a stepper between consecutive times or jumps.
 
     Reverse mode computes every step again from the state before it. It keeps the states before all steps where they fit into
-    `memory` bytes for one member (1 GiB unless given), else those at the ends of segments, from which it computes the others
-    again; `choose_segments` decides.
+    `memory` bytes for one member (unless given, into a core's first cache), else those at the ends of segments, from which it
+    computes the others again; `choose_segments` decides.
     """
     points = times
     if jumps is not None:

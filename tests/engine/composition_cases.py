@@ -124,7 +124,9 @@ SOLVERS = {
     "stiff": ("Rodas5P",),
     "static": ("none",),
 }
-TOLERANCES = {"Tsit5": 1e-9, "Dopri8": 1e-10, "Heun": 1e-6, "Rodas5P": 1e-8}
+# With Dopri8 a tighter tolerance makes the length of the second step follow the rounding of the first one's error, which differs
+# between programs; the cells compare to rounding.
+TOLERANCES = {"Tsit5": 1e-9, "Dopri8": 1e-5, "Heun": 1e-6, "Rodas5P": 1e-8}
 NOISE = {
     "EulerMaruyama": ("ito", "diagonal"),
     "Milstein": ("ito", "diagonal"),
