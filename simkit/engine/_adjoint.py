@@ -17,7 +17,7 @@ from jaxtyping import Array
 
 from ._attempt import RUNNING, Lanes, attempt, moved, select
 from ._flow import Flow, Operands
-from ._lanes import Held, Layout, Numerics, fraction, loaded, origin, targets
+from ._lanes import Held, Layout, Numerics, fraction, loader, origin, targets
 
 
 class Record(NamedTuple):
@@ -52,7 +52,7 @@ def adjoint(
     index = jnp.concatenate([order, jnp.broadcast_to(order[-1:], (groups * lanes - members,))]).reshape(groups, lanes)
     extra = (jnp.arange(groups * lanes) >= members).reshape(groups, lanes)
     leaves = jax.tree.leaves(ops)
-    load = functools.partial(loaded, flow, layout, ops, fixed, times, members)
+    load = loader(flow, layout, ops, fixed, times, members)
     _, shapes = jax.eval_shape(load, index[0])
     record = _empty_record(shapes, numerics, zero)
     snapshots = _empty_snapshots(shapes, numerics, zero)

@@ -6,11 +6,13 @@ lane waits for another's save times and nothing but the saved states is stored.
 """
 
 import functools
+import math
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jaxtyping import Array
 
 from ._attempt import RUNNING, Attempt, Lanes, attempt, moved, select, started
@@ -45,7 +47,6 @@ class Solution(NamedTuple):
     steps: Array
     rejected: Array
     length: Array  # of the step that would come next
-    reached: Array  # how many save times before the last it passed
 
 
 def solve(
@@ -56,7 +57,7 @@ def solve(
     refill = members > lanes
     zero = origin(ops, times)
     count = zero.astype(jnp.int32)
-    load = functools.partial(loaded, flow, layout, ops, fixed, times, members)
+    load = loader(flow, layout, ops, fixed, times, members)
 
     last = times.shape[-1] - 2  # the final state is written where it is exact, at the end
     saving = last > 0
@@ -98,9 +99,8 @@ def solve(
         if lanes == 1:
             return scan(alone, (s, cursor, ys), None)[0]
         (s, cursor), windows = scan(windowed, (s, cursor), None)
-        for i in range(numerics.block):  # without the large buffer XLA makes one kernel of all attempts
-            ys = _written(ys, *jax.tree.map(lambda x, i=i: x[i], windows))
-        return s, cursor, ys
+        # Without the large buffer XLA makes one kernel of all attempts.
+        return s, cursor, jax.lax.scan(lambda ys, found: (_written(ys, *found), None), ys, windows)[0]
 
     def body(carry: Any) -> Any:
         queue, member, held, s, cursor, out = carry
@@ -110,10 +110,18 @@ def solve(
         arrived = jnp.where(s.status == 0, row, members)
         put = lambda a, x: a.at[arrived, ..., times.shape[-1] - 1].set(jnp.moveaxis(x, -1, 0), mode="drop")
         ys = jax.tree.map(put, ys, flow.pack(s.y))
-        found = Solution(ys, s.status, s.steps, s.rejected, s.h, cursor)
-        out = Solution(ys, *(a.at[row].set(x, mode="drop") for a, x in zip(out[1:], found[1:], strict=True)))
+        figures = jnp.stack([s.status, s.steps, s.rejected, cursor], axis=-1)
+        out = _Out(ys, out.figures.at[row].set(figures, mode="drop"), out.h.at[row].set(s.h, mode="drop"))
         if not refill:
             return queue, jnp.where(done, members, member), held, s, cursor, out
+        queue, member, held, s, cursor, _ = jax.lax.while_loop(
+            lambda c: jnp.any(c[-1]), take, (queue, member, held, s, cursor, done)
+        )
+        return queue, member, held, s, cursor, out
+
+    def take(carry: Any) -> Any:
+        """Give the next members to the lanes that are done: a loop of at most one turn, which XLA makes one kernel of."""
+        queue, member, held, s, cursor, done = carry
         rank = jnp.cumsum(done, dtype=jnp.int32) - 1
         following = jnp.minimum(queue + rank, members)
         if order is not None:
@@ -121,7 +129,7 @@ def solve(
         member = jnp.where(done, following, member)
         queue = jnp.minimum(queue + jnp.sum(done, dtype=jnp.int32), members)
         held, fresh = load(member)
-        return queue, member, held, select(done, fresh, s), jnp.where(done, 1, cursor), out
+        return queue, member, held, select(done, fresh, s), jnp.where(done, 1, cursor), jnp.zeros_like(done)
 
     order = _longest_first(load, members, lanes) if lanes < members <= MOST_TURNS * lanes else None
     member = (jnp.arange(lanes, dtype=jnp.int32) if order is None else order[:lanes]) + count
@@ -130,11 +138,14 @@ def solve(
     empty = lambda x: jnp.zeros((members + 1, *x.shape[:-1], columns), x.dtype) + zero.astype(x.dtype)
     begin = jax.tree.map(empty, flow.pack(s.y))
     initial = _initial(flow, layout, ops, members)
-    full = lambda value: jnp.full(members, value, jnp.int32) + count
-    out = Solution(begin, full(RUNNING), full(0), full(0), full(0).astype(s.h.dtype), full(1))
+    figures = jnp.broadcast_to(jnp.array([RUNNING, 0, 0, 1], jnp.int32), (members, 4)) + count
+    out = _Out(begin, figures, jnp.zeros(members, s.h.dtype) + zero.astype(s.h.dtype))
     carry = (count + lanes, member, held, s, jnp.ones_like(member), out)
     out = jax.lax.while_loop(lambda c: jnp.any(c[1] < members), body, carry)[-1]
-    return out._replace(ys=jax.tree.map(functools.partial(_kept, out, times.shape[-1]), out.ys, initial))
+    status, steps, rejected, reached = jnp.moveaxis(out.figures, -1, 0)
+    arrived = jnp.where(status == 0, times.shape[-1], reached)
+    ys = jax.tree.map(functools.partial(_kept, arrived, times.shape[-1]), out.ys, initial)
+    return Solution(ys, status, steps, rejected, out.h)
 
 
 def _longest_first(load: Callable[[Array], tuple[Any, Lanes]], members: int, lanes: int) -> Array:
@@ -153,13 +164,20 @@ def _longest_first(load: Callable[[Array], tuple[Any, Lanes]], members: int, lan
     return jax.lax.sort((parts, member.reshape(-1)[:members] + (0 * parts).astype(jnp.int32)), num_keys=1)[1]
 
 
-def _kept(out: Any, count: int, ys: Array, initial: Array) -> Array:
+class _Out(NamedTuple):
+    """Where finished members write: few arrays, for each is an operation more in every turn."""
+
+    ys: Any  # leaves (members + 1, ..., times and room for the last window)
+    figures: Array  # (members, 4): status, steps, rejected, save times passed before the last
+    h: Array
+
+
+def _kept(arrived: Array, count: int, ys: Array, initial: Array) -> Array:
     """Members' states from the buffer: NaN where a failed one did not arrive. In one pass, for it may be large."""
-    members = out.status.shape[0]
+    members = arrived.shape[0]
     column = jnp.arange(count, dtype=jnp.int32)[None]
-    arrived = (column < out.reached[:, None]) | (out.status == 0)[:, None]
     over = lambda x: x.reshape(*x.shape[:1], *(1,) * (ys.ndim - 2), *x.shape[1:])
-    ys = jnp.where(over(arrived), ys[:members, ..., :count], jnp.nan)
+    ys = jnp.where(over(column < arrived[:, None]), ys[:members, ..., :count], jnp.nan)
     return jnp.moveaxis(jnp.where(over(column == 0), initial[..., None], ys), -1, 1)
 
 
@@ -172,27 +190,48 @@ class Held(NamedTuple):
     end: Array
 
 
-def loaded(
-    flow: Flow, layout: Layout, ops: Operands, fixed: Any, times: Array, members: int, member: Array
-) -> tuple[Held, Lanes]:
-    """Members taken into lanes, at their initial states; a lane without one is finished."""
-    ops = take(ops, layout.ops, member)
-    fixed = take(fixed, layout.fixed, member)
-    ends = [times[..., i] if times.ndim > 1 else jnp.broadcast_to(times[i], (members,)) for i in (0, -1)]
-    start, end = (jnp.take(x, member, mode="clip") for x in ends)
-    status = jnp.where(member < members, RUNNING, 0).astype(jnp.int32)
-    held = Held(ops, fixed, start, end)
-    return held, started(flow, ops, fixed, start, end, status)
+def loader(
+    flow: Flow, layout: Layout, ops: Operands, fixed: Any, times: Array, members: int
+) -> Callable[[Array], tuple[Held, Lanes]]:
+    """What takes members into lanes, at their initial states; a lane without one is finished."""
+    own = times.ndim > 1
+    pick = _picker(
+        (ops, fixed, (times[..., 0], times[..., -1])), (*layout.ops, *layout.fixed, *(0 if own else None,) * 2)
+    )
+
+    def load(member: Array) -> tuple[Held, Lanes]:
+        ops, fixed, ends = pick(member)
+        start, end = ends if own else (jnp.broadcast_to(x, member.shape) for x in ends)
+        status = jnp.where(member < members, RUNNING, 0).astype(jnp.int32)
+        return Held(ops, fixed, start, end), started(flow, ops, fixed, start, end, status)
+
+    return load
 
 
-def take(tree: Any, axes: Sequence[int | None], member: Array) -> Any:
-    """Members -> lanes: the leaves' member axis picked and moved to the end."""
+def _picker(tree: Any, axes: Sequence[int | None]) -> Callable[[Array], Any]:
+    """Members -> lanes: their parts of all leaves, lanes last.
+
+    What a member has of its own stands in one row: to pick a row costs as much as to pick a number. And XLA's CPU runtime
+    hands operations to another thread, which takes longer than they do, once more than eight are ready at the same time.
+    """
     leaves, structure = jax.tree.flatten(tree)
-    picked = [
-        x if axis is None else jnp.moveaxis(jnp.take(x, member, axis=axis, mode="clip"), axis, -1)
-        for x, axis in zip(leaves, axes, strict=True)
-    ]
-    return jax.tree.unflatten(structure, picked)
+    first = {i: jnp.moveaxis(leaves[i], axis, 0) for i, axis in enumerate(axes) if axis is not None}
+    kinds = {x.dtype: [i for i in first if first[i].dtype == x.dtype] for x in first.values()}
+    rows = {
+        kind: jnp.concatenate([first[i].reshape(first[i].shape[0], -1) for i in own], axis=1)
+        for kind, own in kinds.items()
+    }
+
+    def pick(member: Array) -> Any:
+        picked = list(leaves)
+        for kind, own in kinds.items():
+            columns = jnp.take(rows[kind], member, axis=0, mode="clip").T
+            ends = np.cumsum([math.prod(first[i].shape[1:]) for i in own])
+            for i, part in zip(own, jnp.split(columns, ends[:-1]), strict=True):
+                picked[i] = part.reshape(*first[i].shape[1:], *member.shape)
+        return jax.tree.unflatten(structure, picked)
+
+    return pick
 
 
 def origin(*trees: Any) -> Array:
@@ -204,7 +243,9 @@ def origin(*trees: Any) -> Array:
 
 def _initial(flow: Flow, layout: Layout, ops: Operands, members: int) -> Any:
     """The initial states of all members, members first."""
-    y = flow.begin(take(ops, layout.ops, jnp.arange(members, dtype=jnp.int32)))
+    leaves, structure = jax.tree.flatten(ops)
+    last = [x if axis is None else jnp.moveaxis(x, axis, -1) for x, axis in zip(leaves, layout.ops, strict=True)]
+    y = flow.begin(jax.tree.unflatten(structure, last))
     return jax.tree.map(lambda x: jnp.moveaxis(x, -1, 0), flow.pack(y))
 
 
