@@ -14,7 +14,7 @@ import simkit
 ROOT = Path(simkit.__file__).parent
 FILES = sorted(ROOT.rglob("*.py"))
 # Entries of Python and of Equinox's own machinery, and declarations that carry no code.
-MACHINERY = {"__init__", "__check_init__", "__doc__", "__module__", "__repr__", "__str__"}
+MACHINERY = {"__replace__", "__init__", "__check_init__", "__doc__", "__module__", "__repr__", "__str__"}
 
 
 def modules():

@@ -16,8 +16,10 @@ import jax.numpy as jnp
 from jaxtyping import Array
 
 from ._attempt import RUNNING, Lanes, attempt, moved, select
+from ._block import fraction, targets
 from ._flow import Flow, Operands
-from ._lanes import Held, Layout, Numerics, fraction, loader, origin, targets
+from ._queue import Held, Layout, loader, origin
+from ._sizes import Numerics
 
 
 class Record(NamedTuple):

@@ -6,7 +6,7 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 
-from ._lanes import origin
+from ._queue import origin
 
 
 def alike(values: Sequence[Any]) -> list[Any]:

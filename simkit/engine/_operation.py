@@ -19,9 +19,11 @@ from jax.interpreters import partial_eval as pe
 from jaxtyping import Array
 
 from ._adjoint import adjoint
-from ._lanes import Numerics, origin, solve
+from ._lanes import solve
 from ._mesh import alike
 from ._plan import Plan
+from ._queue import origin
+from ._sizes import Numerics
 
 FIGURES = 4  # beside the states: status, accepted and rejected steps, length of the step that would come next
 

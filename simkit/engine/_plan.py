@@ -6,8 +6,8 @@ from typing import Any, NamedTuple
 from jaxtyping import Array
 
 from ._flow import Flow, lane_flow, lifted
-from ._lanes import Layout
 from ._member import Member
+from ._queue import Layout
 from ._sizes import Sizes
 
 

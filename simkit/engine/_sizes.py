@@ -7,7 +7,6 @@ import jax
 
 from .._errors import ArgumentError
 from ._checkpointed import format_bytes
-from ._lanes import Numerics
 
 # Lanes of small systems: the states and stages of all lanes stay in the first two levels of a core's cache.
 MOST_LANES = 128
@@ -16,6 +15,16 @@ ACCELERATOR_LANES = 65536
 BLOCK = 8
 RECORD_BYTES = 2**26
 MOST_ROWS = 1024
+
+
+class Numerics(NamedTuple):
+    """Sizes of the loops."""
+
+    lanes: int
+    block: int  # attempts between refills
+    saves: int  # save times written in one attempt
+    rows: int  # attempts that the gradient's record holds
+    max_steps: int
 
 
 class Sizes(NamedTuple):

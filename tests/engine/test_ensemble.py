@@ -118,6 +118,15 @@ def test_members_that_fail_are_marked_one_by_one():
         compare(jax.tree.map(lambda x, h=healthy: x[h], found), [singles[i] for i in healthy])
 
 
+@pytest.mark.parametrize("times", [[0.0, 3.0], [0.0, 0.5, 1.0, 3.0]], ids=["final state", "saved"])
+def test_a_state_that_grows_to_infinity_is_a_failure(times):
+    # The stages stay finite and their errors cancel, so that no step is rejected.
+    growth = from_function(lambda t, y, p: p["k"] + 0 * y, {"k": 1.0})
+    found = simkit.ensemble(growth, jnp.ones(1), jnp.array(times), over={"k": jnp.array([1.0, 1e308, 2.0])})
+    np.testing.assert_array_equal(found.status, [0, int(simkit.Status.NON_FINITE), 0])
+    np.testing.assert_allclose(found.ys[::2, -1, 0], [4.0, 7.0], rtol=1e-12)
+
+
 def test_all_members_fail():
     times = jnp.linspace(0.0, 3.0, 4)
     found = simkit.ensemble(
