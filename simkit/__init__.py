@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from .core import UNIT_INTERVAL as UNIT_INTERVAL
     from .core import AbstractSignal as AbstractSignal
     from .core import Constant as Constant
+    from .core import Event as Event
     from .core import Example as Example
     from .core import Interpolated as Interpolated
     from .core import Phase as Phase
@@ -103,6 +104,7 @@ _LAZY = {
     "UNIT_INTERVAL": "core",
     "AbstractSignal": "core",
     "Constant": "core",
+    "Event": "core",
     "Example": "core",
     "Interpolated": "core",
     "Phase": "core",

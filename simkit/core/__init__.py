@@ -1,6 +1,7 @@
 """Systems, quantities, names, signals, trajectories: the nouns everything else speaks of."""
 
 from ._derivative import check_derivative as check_derivative
+from ._event import Event as Event
 from ._guard import by_member as by_member
 from ._guard import guard as guard
 from ._guard import own as own

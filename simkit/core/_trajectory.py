@@ -21,13 +21,15 @@ class Trajectory(eqx.Module):
     """The states at the asked times, and how the simulation went.
 
     - `times`: shape `(times,)`; the predictors of a static system, shape `(data,)` or `(data, predictors)`.
-    - `ys`: the states, with a leading time axis; NaN from the time of a failure on.
+    - `ys`: the states, with a leading time axis; NaN from the time of a failure on, and after an event.
     - `status`: a `Status`; 0 is success.
     - `steps`, `rejected`, `evaluations`: accepted steps, rejected steps and evaluations of the vector field.
     - `solver`: the name of the solver and, where it was chosen, the reason.
     - `over`: of an ensemble the values by which its members differ, path -> shape `(members, ...)`.
     - `reduced`: the results of reducers by name; NaN of a failed member. A trajectory that has them holds the first and the last
         of the asked times only.
+    - `event_time`, `event_state`: where an event ended the solve, and the state there; None where none was asked for. Where none
+        happened the time is infinite and the state that at the last time; of a failed member both are NaN.
 
     The trajectory of an ensemble has a leading member axis on every array: `jax.tree.map(lambda x: x[3], trajectory)` is that
     of the fourth member.
@@ -42,6 +44,8 @@ class Trajectory(eqx.Module):
     solver: str = eqx.field(static=True, default="")
     over: dict[str, Array] = eqx.field(default_factory=dict)
     reduced: dict[str, Any] = eqx.field(default_factory=dict)
+    event_time: Float[Array, "*members"] | None = None
+    event_state: State = None
 
     def failures(self) -> list[str]:
         """A sentence for every member that failed: its number, the values that make it, and what happened."""
@@ -84,9 +88,19 @@ class Trajectory(eqx.Module):
             unit = field_metadata(node, last).unit
             label = name or "y"
             rows.append((label, f"{leaf.dtype}{list(leaf.shape)}" + (f" in {unit}" if unit != "1" else "")))
+        if isinstance(self.event_time, jax.Array):
+            rows.append(("event", _event_text(np.atleast_1d(np.asarray(self.event_time)))))
         for name, result in self.reduced.items():
             shapes = [f"{leaf.dtype}{list(leaf.shape)}" for leaf in jax.tree.leaves(result)]
             rows.append((f"reduced {name}", ", ".join(shapes[:SHOWN]) + (", ..." if len(shapes) > SHOWN else "")))
         rows.append(("memory", f"{size / 1024:.1f} KiB"))
         width = max(len(name) for name, _ in rows)
         return "Trajectory\n" + "\n".join(f"  {name:<{width}}  {text}" for name, text in rows)
+
+
+def _event_text(times: np.ndarray) -> str:
+    happened = times[np.isfinite(times)]
+    if times.size == 1:
+        return f"at {happened[0]:g}" if happened.size else "did not happen"
+    between = f", from {happened.min():g} to {happened.max():g}" if happened.size else ""
+    return f"{happened.size} of {times.size} members" + between

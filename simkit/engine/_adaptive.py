@@ -1,13 +1,15 @@
 """Adaptive solves: from a system to the operation that solves its members, and back to states."""
 
 import functools
-from typing import Any
+from collections.abc import Callable
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
 from jax.custom_derivatives import SymbolicZero
 from jaxtyping import Array
 
+from ..core import Event
 from ..solvers import Stepper
 from ._member import Member, trace_member
 from ._mesh import alike_arrays
@@ -32,18 +34,51 @@ def integrate_adaptive(
     `length` is that of the first step, chosen where it is None or 0. `lanes` and `memory` (bytes of the record of reverse mode)
     are chosen where they are None.
     """
+    posed = pose(system, state, inputs, times, solver, step, lanes, memory, length)
+    member, ops, fixed, times, plan, unravel = posed
+    start = moved_in_time(member, -1.0, times[0], ops[0], ops, fixed)
+    held = jax.lax.stop_gradient(times)
+    ys, status, steps, rejected, length, _ = solve_members(start[None], *ops[1:], *fixed, held, plan=plan)
+    move = functools.partial(moved_in_time, member, 1.0)
+    rows = jax.vmap(move, in_axes=(0, 0, None, None))(times, ys[0], ops, fixed)
+    return jax.vmap(unravel)(rows), status[0], (steps[0], rejected[0]), length[0]
+
+
+class Posed(NamedTuple):
+    """A solve of one member, ready to be put."""
+
+    member: Member
+    ops: list[Any]
+    fixed: list[Any]
+    times: Array
+    plan: Plan
+    unravel: Callable[[Array], Any]
+
+
+def pose(
+    system: Any,
+    state: Any,
+    inputs: Any,
+    times: Array,
+    solver: Stepper,
+    step: Adaptive,
+    lanes: int | None,
+    memory: int | None,
+    length: Array | None = None,
+    event: Event | None = None,
+) -> Posed:
+    """What a solve is made of; arguments as in `integrate_adaptive`."""
     # Over a mesh all that a member is traced with has to vary alike, else casts between the two become part of its programs.
-    system, state, inputs, times, solver, step, length = alike_arrays(
-        (system, state, inputs, times, solver, step, length)
+    system, state, inputs, times, solver, step, length, event = alike_arrays(
+        (system, state, inputs, times, solver, step, length, event)
     )
     dtype = times.dtype
     completed = step.completed(dtype)
     length = jnp.zeros_like(times[0]) if length is None else length
     numerics = [jax.lax.stop_gradient(jnp.asarray(x, dtype)) for x in (length, completed.rtol, completed.atol)]
-    held = jax.lax.stop_gradient(times)
-    member, ops, fixed, unravel = trace_member(system, state, inputs, solver, held[0])
+    now = jax.lax.stop_gradient(times[0])
+    member, ops, fixed, unravel = trace_member(system, state, inputs, solver, now, event)
     fixed = [*fixed, *numerics]
-    start = _moved(member, -1.0, times[0], ops[0], ops, fixed)
     plan = Plan(
         member=member,
         shared=(False, *(True for _ in ops[1:])),
@@ -51,14 +86,11 @@ def integrate_adaptive(
         times_shared=True,
         sizes=Sizes(step.max_steps, lanes, memory),
     )
-    ys, status, steps, rejected, length = solve_members(start[None], *ops[1:], *fixed, held, plan=plan)
-    move = functools.partial(_moved, member, 1.0)
-    rows = jax.vmap(move, in_axes=(0, 0, None, None))(times, ys[0], ops, fixed)
-    return jax.vmap(unravel)(rows), status[0], (steps[0], rejected[0]), length[0]
+    return Posed(member, ops, fixed, times, plan, unravel)
 
 
 @functools.partial(jax.custom_jvp, nondiff_argnums=(0, 1))
-def _moved(member: Member, sign: float, t: Array, y: Array, ops: Any, fixed: Any) -> Array:
+def moved_in_time(member: Member, sign: float, t: Array, y: Array, ops: Any, fixed: Any) -> Array:
     """The state at a time, which as a function of that time follows the field: solves themselves hold their times.
 
     With `sign` -1 the state at a held time, as a function of the time for which `y` is given.
@@ -66,7 +98,7 @@ def _moved(member: Member, sign: float, t: Array, y: Array, ops: Any, fixed: Any
     return y
 
 
-@functools.partial(_moved.defjvp, symbolic_zeros=True)
+@functools.partial(moved_in_time.defjvp, symbolic_zeros=True)
 def _moved_jvp(member: Member, sign: float, primals: Any, tangents: Any) -> Any:
     t, y, ops, fixed = primals
     dt, dy, dops, _ = tangents

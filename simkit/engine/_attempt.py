@@ -113,7 +113,7 @@ def moved(
     counted = live if again is None else live & ~again
     status = jnp.where(a.failure != RUNNING, a.failure, s.status)
     status = jnp.where(accept & a.last, int(Status.OK), status)
-    return Lanes(
+    after = Lanes(
         t=jnp.where(accept, t1, s.t),
         h=jnp.where(counted, a.h, s.h),
         y=select(accept, a.y1, s.y),
@@ -122,6 +122,11 @@ def moved(
         rejected=s.rejected + (live & ~a.accurate).astype(s.rejected.dtype),
         status=jnp.where(counted, status, s.status),
     )
+    if flow.passes is None:
+        return after
+    # A step that passes an event is not taken: the lane ends before it, and the length says how far it would have gone.
+    passed = accept & flow.passes(ops, fixed, s.t, s.y, a.t1, a.y1)
+    return select(passed, s._replace(h=s.t - a.t1, status=jnp.full_like(s.status, int(Status.OK))), after)
 
 
 def select(where: Array, new: Any, old: Any) -> Any:

@@ -10,6 +10,7 @@ import jax.core
 import numpy as np
 
 from .._errors import ArgumentError
+from ..core import Event, StaticSystem, System
 from ..reducers import Reducer
 
 
@@ -50,6 +51,26 @@ def check_reducers(reduce: Any) -> dict[str, Reducer]:
                 f"{reducer!r}. A reducer of your own subclasses `simkit.reducers.Reducer`."
             )
     return dict(reduce)
+
+
+def check_event(event: Any, system: System, reduce: Any) -> Event | None:
+    """An event that this system can have."""
+    if event is None:
+        return None
+    if not isinstance(event, Event):
+        raise ArgumentError(
+            f"Argument `event` must be an event, such as `simkit.Event(lambda system, t, y, inputs: y.x)`, but it is {event!r}."
+        )
+    if isinstance(system, StaticSystem):
+        raise ArgumentError(
+            f"Argument `event` must be left out for `{type(system).__name__}`, which has no dynamics that could end."
+        )
+    if reduce:
+        raise ArgumentError(
+            "Arguments `reduce` and `event` must not be given together, but both are. Find the event first, then reduce over save "
+            "times up to its time."
+        )
+    return event
 
 
 def _increasing(times: np.ndarray) -> bool:

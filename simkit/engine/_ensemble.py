@@ -15,13 +15,13 @@ from jaxtyping import Array
 
 from .._errors import ArgumentError, SimulationError
 from .._types import Inputs, State
-from ..core import Setup, StaticSystem, System, Trajectory, as_float_array, as_signals
+from ..core import Event, Setup, StaticSystem, System, Trajectory, as_float_array, as_signals
 from ..reducers import Reducer
 from ..solvers import Stepper
-from ._check import check_reducers, check_times
+from ._check import check_event, check_reducers, check_times
 from ._checkpointed import Checkpointed
 from ._compilations import note_trace
-from ._integrate import Frame, Method, Options, framed, trajectory_of
+from ._integrate import Frame, Method, Options, asked_beside, framed, trajectory_of
 from ._simulate import resolve, solve_options
 from ._step import Adaptive, Fixed
 
@@ -46,6 +46,7 @@ def ensemble(
     key: Any = None,
     gradient: Checkpointed | None = None,
     reduce: Mapping[str, Reducer] | None = None,
+    event: Event | None = None,
     on_failure: Literal["raise", "mark"] = "mark",
 ) -> Trajectory:
     """Integrate many members that differ in the quantities that `over` names.
@@ -65,7 +66,8 @@ def ensemble(
         caller is in charge. Every device works at its own pace.
     - `key`: for stochastic systems a random key, of which every member gets one of its own, or an array of one key a member.
     - `gradient`: as in `simulate`; the bound is for all members on a device.
-    - `reduce`: as in `simulate`; the results get a leading member axis.
+    - `reduce`, `event`: as in `simulate`; results, event times and event states get a leading member axis. Every member ends by
+        itself.
     - `on_failure`: "mark" a member that fails in its status, or "raise" a `SimulationError`. The others are not affected.
 
     **Returns:** a `Trajectory` with a leading member axis on every array; `trajectory.failures()` names the members that failed.
@@ -84,6 +86,7 @@ def ensemble(
         raise ArgumentError(f'Argument `on_failure` must be "raise" or "mark", but it is {on_failure!r}.')
     setup = Setup(system, jax.tree.map(as_float_array, y0), as_signals(inputs))
     values, members = member_values(setup, over)
+    checked = check_reducers(reduce), check_event(event, system, reduce)
     static = isinstance(system, StaticSystem)
     known = times if static or isinstance(times, jax.core.Tracer) else np.asarray(check_times(times))
     kinds = {leaf.dtype for leaf in jax.tree.leaves(setup.y0)}
@@ -92,7 +95,7 @@ def ensemble(
     keys = _member_keys(key, members)
     chosen = _devices(devices, (setup, values, times, keys), members)
     options = EnsembleOptions(solve_options(lanes, gradient), chosen)
-    frame, leaves = framed((setup, values, times, method.solver, method.step, keys, check_reducers(reduce)), options)
+    frame, leaves = framed((setup, values, times, method.solver, method.step, keys, *checked), options)
     trajectory = _compiled(frame, _placed(leaves, chosen))
     if method.reason != "given" and method.solver is not None:
         trajectory = dataclasses.replace(trajectory, solver=f"{trajectory.solver} (chosen: {method.reason})")
@@ -112,18 +115,18 @@ class EnsembleOptions(NamedTuple):
 
 @functools.partial(jax.jit, static_argnums=0)
 def _compiled(frame: Frame, leaves: list[Any]) -> Trajectory:
-    setup, values, times, solver, step, keys, reduce = frame.filled(leaves)
+    setup, values, times, solver, step, keys, reduce, event = frame.filled(leaves)
     noted = {"setup": setup, "over": values, "times": times, "solver": solver, "step": step, "key": keys}
-    note_trace("ensemble", noted | ({"reduce": reduce} if reduce else {}))
+    note_trace("ensemble", noted | asked_beside(reduce, event))
 
     lanes, own = frame.options.solve.lanes or FIXED_LANES, frame.options.solve
     if isinstance(step, Fixed) and own.memory is not None:  # the members of a turn share it
         own = own._replace(memory=own.memory // min(lanes, jax.tree.leaves(values)[0].shape[0]))
 
     def one(common: Any, values: dict[str, Array], key: Any) -> Trajectory:
-        setup, times, reduce = common
+        setup, times, reduce, event = common
         put = setup.put(values)
-        return trajectory_of(put.system, put.y0, put.inputs, times, solver, step, key, own, reduce)
+        return trajectory_of(put.system, put.y0, put.inputs, times, solver, step, key, own, reduce, event)
 
     def together(common: Any, values: dict[str, Array], keys: Any) -> Trajectory:
         return eqx.filter_vmap(one, in_axes=(None, 0, None if keys is None else 0))(common, values, keys)
@@ -135,9 +138,9 @@ def _compiled(frame: Frame, leaves: list[Any]) -> Trajectory:
 
     devices = frame.options.devices
     if not devices:
-        trajectory = local((setup, times, reduce), values, keys)
+        trajectory = local((setup, times, reduce, event), values, keys)
     else:
-        arrays, rest = eqx.partition((setup, times, reduce), eqx.is_array)
+        arrays, rest = eqx.partition((setup, times, reduce, event), eqx.is_array)
         shared = lambda arrays, members: local(eqx.combine(arrays, rest), *members)
         trajectory = over_devices(shared, devices, arrays, (values, keys))
     return dataclasses.replace(trajectory, over=values)

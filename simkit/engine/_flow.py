@@ -14,7 +14,7 @@ import jax.numpy as jnp
 from jaxtyping import Array
 
 from ._components import MOST_OPERATIONS, apart, apart_lanes, apart_of, boxed, evaluated, operations, unboxed
-from ._member import Member
+from ._member import Member, passes
 
 Operands = Any
 """A list of arrays that derivatives are taken by, or a pair: operands, and tangents of some of their leaves."""
@@ -34,6 +34,9 @@ class Flow(NamedTuple):
     apart: Callable[[Array], Array]  # an array, computed once whatever reads it
     jumps: bool
     order: int
+    passes: Callable[..., Array] | None = (
+        None  # ops, fixed, t, y, t1, y1 -> whether a step passes an event, if that ends it
+    )
 
 
 def lane_flow(
@@ -43,6 +46,7 @@ def lane_flow(
     lanes: int,
     exact: bool,
     zero: Array,
+    event: bool = False,
 ) -> Flow:
     """The flow of a member over lanes.
 
@@ -51,6 +55,7 @@ def lane_flow(
     - `shared`, `fixed_shared`: which operands all members have in common; those have no lane axis.
     - `lanes`: how many; one lane is computed without an axis for it.
     - `exact`: whether derivatives by the times of jumps are wanted, which cost four evaluations a step.
+    - `event`: whether a member ends at its event.
     - `zero`: a zero that varies over a mesh as the operands do, for programs that are traced with numbers of their kind.
     """
     jumping = member.jump_count > 0
@@ -65,6 +70,8 @@ def lane_flow(
     }
     if jumping:
         functions["stop"] = functools.partial(_stop, member), (t, t)
+    if event:
+        functions["passes"] = functools.partial(_passes, member), (t, y, t, y)
     wanted = lanes > 1 or SCALARS
     traced: dict[str, _Traced] = {}
     small = wanted and y.size <= MOST_COMPONENTS
@@ -89,6 +96,7 @@ def lane_flow(
         apart=lambda x: apart_of([x])[0],
         jumps=jumping,
         order=member.order,
+        passes=call.get("passes"),
     )
 
 
@@ -220,6 +228,11 @@ def _step(member: Member, exact: bool, ops: Any, fixed: Any, t: Any, t1: Any, y:
     if exact:
         y1 = _moved_with_jump(member, ops, fixed, t1, y1)
     return y1, memory, dense, jax.lax.stop_gradient(square)
+
+
+def _passes(member: Member, ops: Any, fixed: Any, t: Any, y: Any, t1: Any, y1: Any) -> Any:
+    assert member.event is not None
+    return passes(member.direction, member.event(ops, fixed, t, y), member.event(ops, fixed, t1, y1))
 
 
 def _stop(member: Member, ops: Any, fixed: Any, t: Any, end: Any) -> Any:

@@ -10,7 +10,8 @@ import jax.numpy as jnp
 from jax.flatten_util import ravel_pytree
 from jaxtyping import Array
 
-from ..core import SystemTerm, jump_times
+from .._errors import ArgumentError
+from ..core import Event, SystemTerm, at_time, jump_times
 from ..solvers import Stepper
 
 
@@ -33,6 +34,8 @@ class Member:
     memory: Any  # shapes
     dense: Any
     time: Any  # type of times
+    event: "Program | None" = None  # t, y -> the condition of an event
+    direction: str | None = None
 
 
 class Program:
@@ -74,19 +77,22 @@ class Ledger:
 
 
 def trace_member(
-    system: Any, state: Any, inputs: Any, solver: Stepper, t: Array
+    system: Any, state: Any, inputs: Any, solver: Stepper, t: Array, event: Event | None = None
 ) -> tuple[Member, list[Any], list[Any], Callable[[Array], Any]]:
     """The member's programs, its operands (the flat state first), its other numbers, and the way back to the state's form."""
     flat, unravel = ravel_pytree(state)
-    leaves, structure = jax.tree.flatten((system, inputs, solver))
+    leaves, structure = jax.tree.flatten((system, inputs, solver, event))
     kinds = ["static" if not hasattr(x, "dtype") else "ops" if _inexact(x) else "fixed" for x in leaves]
     own = {kind: [x for x, k in zip(leaves, kinds, strict=True) if k == kind] for kind in ("ops", "fixed")}
     ledger = Ledger([flat, *own["ops"]], own["fixed"])
 
-    def rebuilt(ops: Sequence[Any], fixed: Sequence[Any]) -> tuple[SystemTerm, Stepper]:
+    def filled(ops: Sequence[Any], fixed: Sequence[Any]) -> Any:
         held = {"ops": iter(ops[1:]), "fixed": iter(fixed)}
-        filled = [x if kind == "static" else next(held[kind]) for x, kind in zip(leaves, kinds, strict=True)]
-        system, inputs, solver = jax.tree.unflatten(structure, filled)
+        values = [x if kind == "static" else next(held[kind]) for x, kind in zip(leaves, kinds, strict=True)]
+        return jax.tree.unflatten(structure, values)
+
+    def rebuilt(ops: Sequence[Any], fixed: Sequence[Any]) -> tuple[SystemTerm, Stepper]:
+        system, inputs, solver, _ = filled(ops, fixed)
         return SystemTerm(system, inputs, apart=True), solver
 
     def field(ops: Any, fixed: Any, t: Any, y: Any) -> Any:
@@ -108,6 +114,10 @@ def trace_member(
         found = jump_times(rebuilt(ops, fixed)[0].inputs)
         return jnp.zeros(0, t.dtype) if found is None else found.astype(t.dtype)
 
+    def condition(ops: Any, fixed: Any, t: Any, y: Any) -> Any:
+        system, inputs, _, event = filled(ops, fixed)
+        return condition_of(event, system, inputs, t, unravel(y)).astype(t.dtype)
+
     start = Program(begin, (t, flat), ledger)
     memory = jax.tree.unflatten(start.out, start.shapes)
     step = Program(advance, (t, t, flat, memory), ledger)
@@ -115,6 +125,7 @@ def trace_member(
     jump = Program(jumps, (), ledger)
     increments = Program(polynomial, (dense,), ledger)
     slope = Program(field, (t, flat), ledger)
+    passing = None if event is None else Program(condition, (t, flat), ledger)
     shape = lambda x: jax.ShapeDtypeStruct(x.shape, x.dtype)
     member = Member(
         field=slope,
@@ -128,9 +139,28 @@ def trace_member(
         dense=dense,
         time=t.dtype,
         jump_count=jump.shapes[0].shape[0],
+        event=passing,
+        direction=None if event is None else event.direction,
         order=int(solver.order(SystemTerm(system, inputs)) or 1),
     )
     return member, ledger.ops, ledger.fixed, unravel
+
+
+def condition_of(event: Event, system: Any, inputs: Any, t: Any, state: Any) -> Array:
+    """The condition at an encoded state, a single number."""
+    value = jnp.asarray(event.condition(system, t, system.decode(state), at_time(inputs, t)))
+    if value.shape != () or not jnp.issubdtype(value.dtype, jnp.floating):
+        raise ArgumentError(
+            f"The `condition` of an event must give one real number, but it gives an array of shape {value.shape} and type "
+            f"{value.dtype}. Let it pass zero where the event is, such as `y.position - wall`."
+        )
+    return value
+
+
+def passes(direction: str | None, before: Array, after: Array) -> Array:
+    """Whether a condition passes zero between two values; one that starts there does not."""
+    up, down = (before < 0) & (after >= 0), (before > 0) & (after <= 0)
+    return up if direction == "up" else down if direction == "down" else up | down
 
 
 def _inexact(value: Any) -> bool:

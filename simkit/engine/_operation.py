@@ -25,7 +25,7 @@ from ._plan import Plan
 from ._queue import origin
 from ._sizes import Numerics
 
-FIGURES = 4  # beside the states: status, accepted and rejected steps, length of the step that would come next
+FIGURES = 5  # beside the states: status, accepted and rejected steps, length of the step that would come next, end
 
 
 def _numerics(plan: Plan, y0: Array, times: Array, record: bool = False) -> Numerics:
@@ -90,7 +90,8 @@ def _solve_shape(*values: Any, plan: Plan) -> Any:
     leaves, _, times, _ = plan.split(values)
     members = leaves[0].shape[0]
     return _shaped(
-        values, [*_states(plan, leaves[0], times), *[((members,), jnp.dtype("int32"))] * 3, ((members,), times.dtype)]
+        values,
+        [*_states(plan, leaves[0], times), *[((members,), jnp.dtype("int32"))] * 3, *[((members,), times.dtype)] * 2],
     )
 
 
@@ -278,7 +279,7 @@ def _solve_partial(trace: Any, *tracers: Any, plan: Plan) -> Any:
         return trace.default_process_primitive(_solve_p, tracers, {"plan": plan})
     out = _solve_p.bind(*[t.pval.get_known() for t in known], plan=plan.lower())
     states = len(out) - FIGURES
-    _, steps, rejected, _ = out[states:]
+    _, steps, rejected, *_ = out[states:]
     cost = steps + rejected
     dots = trace.default_process_primitive(_tangent_p, [*tracers, cost], {"plan": plan})
     return [*out[:states], *dots, *out[states:]]

@@ -27,6 +27,7 @@ class Plan(NamedTuple):
     times_shared: bool
     sizes: Sizes
     orders: tuple[Order, ...] = ()
+    event: bool = False  # whether a member ends before the step in which its event lies
 
     @property
     def roots(self) -> tuple[int, ...]:
@@ -68,7 +69,7 @@ class Plan(NamedTuple):
         return ops
 
     def flow(self, lanes: int, exact: bool, zero: Array) -> Flow:
-        flow = lane_flow(self.member, self.shared, self.fixed_shared, lanes, exact, zero)
+        flow = lane_flow(self.member, self.shared, self.fixed_shared, lanes, exact, zero, self.event)
         for order in self.orders:
             flow = lifted(flow, order.active)
         return flow

@@ -13,6 +13,7 @@ from jaxtyping import PRNGKeyArray
 from .._errors import ArgumentError, SimulationError
 from .._types import Inputs, State
 from ..core import (
+    Event,
     Setup,
     StaticSystem,
     StochasticSystem,
@@ -25,7 +26,7 @@ from ..core import (
 )
 from ..reducers import Reducer
 from ..solvers import Stepper, check_serves, choose
-from ._check import check_reducers, check_times
+from ._check import check_event, check_reducers, check_times
 from ._checkpointed import Checkpointed
 from ._diagnose import diagnose
 from ._integrate import Method, Options, dispatch
@@ -43,6 +44,7 @@ def simulate(
     key: PRNGKeyArray | None = None,
     gradient: Checkpointed | None = None,
     reduce: Mapping[str, Reducer] | None = None,
+    event: Event | None = None,
     on_failure: Literal["raise", "mark"] = "raise",
 ) -> Trajectory:
     """Integrate a system from `y0` at `times[0]` and save the state at `times`.
@@ -64,6 +66,8 @@ def simulate(
     - `reduce`: name -> reducer, such as `{"mean": simkit.reducers.Mean()}`: what becomes of the states at `times` while the
         solve goes on. The trajectory then holds the first and the last of them and, in `reduced`, the results, so that memory
         does not grow with the number of save times.
+    - `event`: where to end early, `Event(lambda system, t, y, inputs: y.height, "down")`. The trajectory then has `event_time` and
+        `event_state`, both with derivatives, and its states are NaN after the event. It is looked for by a solve of its own.
     - `on_failure`: "raise" a `SimulationError`, or "mark" it in the trajectory's status. Under a transformation such as `jit` or
         `vmap` a failure is always marked.
 
@@ -89,11 +93,10 @@ def simulate(
     if on_failure not in ("raise", "mark"):
         raise ArgumentError(f'Argument `on_failure` must be "raise" or "mark", but it is {on_failure!r}.')
     check_roots(system)
+    checked = check_reducers(reduce), check_event(event, system, reduce)
     solver, step, reason = _complete(system, y0, known, solver, step, inputs)
     # The reason holds numbers of this very call: kept out of the compiled function, it cannot make it compile again.
-    trajectory = dispatch(
-        system, y0, inputs, times, solver, step, key, solve_options(None, gradient), check_reducers(reduce)
-    )
+    trajectory = dispatch(system, y0, inputs, times, solver, step, key, solve_options(None, gradient), *checked)
     if reason != "given" and solver is not None:
         trajectory = dataclasses.replace(trajectory, solver=f"{trajectory.solver} (chosen: {reason})")
     if on_failure == "raise" and not isinstance(trajectory.status, jax.core.Tracer) and trajectory.status.item() != 0:

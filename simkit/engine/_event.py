@@ -1,0 +1,158 @@
+"""Events: where a member ends, found by a solve that looks for it, and a second one that ends there and has derivatives.
+
+The first solve stops before the step in which the condition passes zero, whatever other members do. The place within the step
+is found by bisection of the method's dense output. The second solve ends there, its end held, and Newton steps for the
+condition move time and state to where they belong as functions of everything else: the implicit function theorem, to second
+order.
+"""
+
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+from jax.flatten_util import ravel_pytree
+from jaxtyping import Array
+
+from ..core import Event, Status, StochasticSystem, at_time
+from ..solvers import Stepper
+from ._adaptive import moved_in_time, pose
+from ._lanes import horner
+from ._member import Member, condition_of, passes
+from ._operation import solve_members
+from ._plan import Plan
+from ._step import Adaptive
+
+
+class Ended(NamedTuple):
+    """A solve that may have ended at an event."""
+
+    states: Any  # at the save times; NaN after the event
+    status: Array
+    counts: tuple[Array, Array]
+    searched: Array  # steps of the solve that looked for the event
+    time: Array  # of the event; infinite where there was none, NaN where the solve failed
+    state: Any  # at the event, else at the last time
+
+
+def integrate_to_event(
+    system: Any,
+    state: Any,
+    inputs: Any,
+    times: Array,
+    solver: Stepper,
+    step: Adaptive,
+    event: Event,
+    lanes: int | None = None,
+    memory: int | None = None,
+) -> Ended:
+    """An adaptive solve that ends at an event."""
+    member, ops, fixed, times, plan, unravel = pose(
+        system, state, inputs, times, solver, step, lanes, memory, event=event
+    )
+    held = jax.lax.stop_gradient(times)
+    end, passed, width, searched = _found(member, jax.lax.stop_gradient(ops), fixed, held, plan)
+    begun = moved_in_time(member, -1.0, times[0], ops[0], ops, fixed)
+    # Save times after the end are not reached and not written: what stands there is taken for the end, then for NaN.
+    until = jnp.concatenate([held, end[None]])
+    ys, *figures = solve_members(begun[None], *ops[1:], *fixed, until, plan=plan)
+    status, accepted, rejected = (x[0] for x in figures[:3])
+    last, after = ys[0, -1], (held > end)[:, None]
+    rows = jnp.where(after, last[None], ys[0, :-1])
+    rows = jax.vmap(lambda t, y: moved_in_time(member, 1.0, t, y, ops, fixed))(times, rows)
+    rows = jnp.where(after, jnp.nan, rows)
+    sound = status == Status.OK
+    happened = passed & sound
+    last = jnp.where(sound, last, ops[0])  # derivatives of others must not meet numbers that are not finite
+    passing, field = member.event, member.field
+    assert passing is not None
+
+    def flowed(delta: Array) -> Array:
+        half = last + 0.5 * delta * field(ops, fixed, end, last)
+        return last + delta * field(ops, fixed, end + 0.5 * delta, half)
+
+    delta = _newton(lambda delta: passing(ops, fixed, end + delta, flowed(delta)), happened, width)
+    final = jnp.where(happened, flowed(delta), moved_in_time(member, 1.0, times[-1], last, ops, fixed))
+    time = jnp.where(happened, end + delta, jnp.where(sound, jnp.inf, jnp.nan))
+    final = unravel(jnp.where(sound, final, jnp.nan))
+    return Ended(jax.vmap(unravel)(rows), status, (accepted, rejected), searched, time, final)
+
+
+def event_on_grid(system: Any, inputs: Any, times: Array, states: Any, event: Event) -> tuple[Any, Array, Any]:
+    """Rows up to an event, its time and the state there, from states at save times.
+
+    Between two of them the state is the cubic through both states and slopes; that of a stochastic system, which has no slope,
+    is a line.
+    """
+    flat = jax.vmap(lambda y: ravel_pytree(y)[0])(states)
+    unravel = ravel_pytree(jax.tree.map(lambda x: x[0], states))[1]
+    condition = lambda t, y: condition_of(event, system, inputs, t, unravel(y)).astype(t.dtype)
+    values = jax.lax.stop_gradient(jax.vmap(condition)(times, flat))
+    passed = passes(event.direction, values[:-1], values[1:])
+    happened, place = jnp.any(passed), jnp.argmax(passed)
+    finite = jnp.isfinite(flat).all(axis=1)
+    # Where nothing happened, or a state is not finite, derivatives must not meet numbers that are not finite either.
+    picked = lambda i: jnp.where(finite[i], flat[i], flat[0])
+    (t0, t1), (y0, y1) = times[place + jnp.arange(2)], (picked(place), picked(place + 1))
+    rough = isinstance(system, StochasticSystem)
+
+    def between(theta: Array) -> Array:
+        line = y0 + theta * (y1 - y0)
+        if rough:
+            return line
+        slope = lambda t, y: ravel_pytree(system.vector_field(t, unravel(y), at_time(inputs, t)))[0]
+        first, second = (slope(t, y) * (t1 - t0) - (y1 - y0) for t, y in ((t0, y0), (t1, y1)))
+        return line + theta * (1 - theta) * ((1 - theta) * first - theta * second)
+
+    value = lambda theta: condition(t0 + theta * (t1 - t0), between(theta))
+    theta = jax.lax.stop_gradient(_bisected(value, event.direction, times))
+    theta = theta + _newton(lambda delta: value(theta + delta), happened, jnp.ones_like(theta))
+    time = t0 + theta * (t1 - t0)
+    failed = jnp.where(finite.all(), jnp.inf, jnp.nan)
+    rows = jnp.where((happened & (times > time))[:, None], jnp.nan, flat)
+    state = jnp.where(happened, between(theta), flat[-1])
+    return jax.vmap(unravel)(rows), jnp.where(happened, time, failed), unravel(state)
+
+
+def _found(member: Member, ops: Any, fixed: Any, times: Array, plan: Plan) -> tuple[Array, Array, Array, Array]:
+    """Where a member ends, whether at its event, the length of the step in which that lies, and the steps that it took to see."""
+    ends = times[jnp.array([0, -1])]
+    found = solve_members(ops[0][None], *ops[1:], *fixed, ends, plan=plan._replace(event=True))
+    status, accepted, rejected, length, start = (x[0] for x in found[1:])
+    passed = (status == Status.OK) & (length < 0)
+    width = jnp.where(passed, -length, 0)
+    y, stop = found[0][0, -1], start + width
+    memory = member.start(ops, fixed, start, y)
+    dense = member.step(ops, fixed, start, stop, y, memory)[2]
+    increments = member.polynomial(ops, fixed, dense)
+    assert member.event is not None
+    passing = member.event
+    value = lambda theta: passing(ops, fixed, start + theta * width, horner(y, increments, theta))
+    end = jnp.where(passed, start + _bisected(value, member.direction, times) * width, times[-1])
+    return end, passed, width, accepted + rejected
+
+
+def _bisected(value: Callable[[Array], Array], direction: str | None, like: Array) -> Array:
+    """Where in a step, from 0 to 1, a condition has just passed zero: halved until the float type has no place between."""
+    zero = jnp.zeros_like(like[0])
+    first = value(zero)
+
+    def halved(_: int, carry: tuple[Array, Array]) -> tuple[Array, Array]:
+        low, high = carry
+        middle = 0.5 * (low + high)
+        beyond = passes(direction, first, value(middle))
+        return jnp.where(beyond, low, middle), jnp.where(beyond, middle, high)
+
+    digits = jnp.finfo(like.dtype).nmant + 2
+    return jax.lax.fori_loop(0, digits, halved, (zero, zero + 1))[1]
+
+
+def _newton(value: Callable[[Array], Array], happened: Array, width: Array) -> Array:
+    """Two Newton steps from zero: next to nothing in value, they carry the first and second derivatives of the root."""
+    delta = jnp.zeros_like(width)
+    for _ in range(2):
+        g, slope = jax.jvp(value, (delta,), (jnp.ones_like(delta),))
+        sound = happened & (slope != 0) & jnp.isfinite(slope)
+        move = jnp.where(sound, g, 0) / jnp.where(sound, slope, 1)
+        delta = jnp.clip(delta - move, -width, width)
+    return delta
