@@ -137,7 +137,7 @@ def _bisected(value: Callable[[Array], Array], direction: str | None, like: Arra
     zero = jnp.zeros_like(like[0])
     first = value(zero)
 
-    def halved(_: int, carry: tuple[Array, Array]) -> tuple[Array, Array]:
+    def halved(_: Any, carry: tuple[Array, Array]) -> tuple[Array, Array]:
         low, high = carry
         middle = 0.5 * (low + high)
         beyond = passes(direction, first, value(middle))
