@@ -13,7 +13,7 @@ class Event(eqx.Module):
 
     The first passage ends the solve. A member that starts with g = 0 is not at its event: it has to come back. An event is seen by
     a change of sign between the ends of a step, so a passage there and back within one step is not; where that matters, tighten
-    the tolerances.
+    the tolerances. Where the condition itself jumps past zero, with an input, its time is found but has no derivative.
 
     **Arguments:**
 

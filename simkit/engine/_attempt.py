@@ -125,7 +125,7 @@ def moved(
     if flow.passes is None:
         return after
     # A step that passes an event is not taken: the lane ends before it, and the length says how far it would have gone.
-    passed = accept & flow.passes(ops, fixed, s.t, s.y, a.t1, a.y1)
+    passed = accept & flow.passes(ops, fixed, s.t, s.y, after.t, after.y)
     return select(passed, s._replace(h=s.t - a.t1, status=jnp.full_like(s.status, int(Status.OK))), after)
 
 

@@ -51,7 +51,7 @@ def integrate_to_event(
         system, state, inputs, times, solver, step, lanes, memory, event=event
     )
     held = jax.lax.stop_gradient(times)
-    end, passed, width, searched = _found(member, jax.lax.stop_gradient(ops), fixed, held, plan)
+    end, width, kind, searched = _found(member, jax.lax.stop_gradient(ops), fixed, held, plan)
     begun = moved_in_time(member, -1.0, times[0], ops[0], ops, fixed)
     # Save times after the end are not reached and not written: what stands there is taken for the end, then for NaN.
     until = jnp.concatenate([held, end[None]])
@@ -62,7 +62,7 @@ def integrate_to_event(
     rows = jax.vmap(lambda t, y: moved_in_time(member, 1.0, t, y, ops, fixed))(times, rows)
     rows = jnp.where(after, jnp.nan, rows)
     sound = status == Status.OK
-    happened = passed & sound
+    happened = kind.passed & sound
     last = jnp.where(sound, last, ops[0])  # derivatives of others must not meet numbers that are not finite
     passing, field = member.event, member.field
     assert passing is not None
@@ -71,7 +71,7 @@ def integrate_to_event(
         half = last + 0.5 * delta * field(ops, fixed, end, last)
         return last + delta * field(ops, fixed, end + 0.5 * delta, half)
 
-    delta = _newton(lambda delta: passing(ops, fixed, end + delta, flowed(delta)), happened, width)
+    delta = _newton(lambda delta: passing(ops, fixed, end + delta, flowed(delta)), happened, width, kind)
     final = jnp.where(happened, flowed(delta), moved_in_time(member, 1.0, times[-1], last, ops, fixed))
     time = jnp.where(happened, end + delta, jnp.where(sound, jnp.inf, jnp.nan))
     final = unravel(jnp.where(sound, final, jnp.nan))
@@ -105,8 +105,8 @@ def event_on_grid(system: Any, inputs: Any, times: Array, states: Any, event: Ev
         return line + theta * (1 - theta) * ((1 - theta) * first - theta * second)
 
     value = lambda theta: condition(t0 + theta * (t1 - t0), between(theta))
-    theta = jax.lax.stop_gradient(_bisected(value, event.direction, times))
-    theta = theta + _newton(lambda delta: value(theta + delta), happened, jnp.ones_like(theta))
+    theta, kind = _bisected(value, event.direction, happened, times)
+    theta = theta + _newton(lambda delta: value(theta + delta), happened, jnp.ones_like(theta), kind)
     time = t0 + theta * (t1 - t0)
     failed = jnp.where(finite.all(), jnp.inf, jnp.nan)
     rows = jnp.where((happened & (times > time))[:, None], jnp.nan, flat)
@@ -114,8 +114,20 @@ def event_on_grid(system: Any, inputs: Any, times: Array, states: Any, event: Ev
     return jax.vmap(unravel)(rows), jnp.where(happened, time, failed), unravel(state)
 
 
-def _found(member: Member, ops: Any, fixed: Any, times: Array, plan: Plan) -> tuple[Array, Array, Array, Array]:
-    """Where a member ends, whether at its event, the length of the step in which that lies, and the steps that it took to see."""
+class Passage(NamedTuple):
+    """How a condition passes zero."""
+
+    passed: Array  # whether it does
+    smooth: Array  # whether its value there is zero, but for rounding, so that the place can be improved
+    sloped: Array  # whether it has a slope there, so that the place has derivatives; where it jumps it has none
+
+
+SMOOTH, SLOPED = 1e-3, 0.1
+"""So much of its change over a step may a condition change at the very place where it passes zero."""
+
+
+def _found(member: Member, ops: Any, fixed: Any, times: Array, plan: Plan) -> tuple[Array, Array, Passage, Array]:
+    """Where a member ends, the length of the step in which its event lies, how it passes, and the steps it took to see."""
     ends = times[jnp.array([0, -1])]
     found = solve_members(ops[0][None], *ops[1:], *fixed, ends, plan=plan._replace(event=True))
     status, accepted, rejected, length, start = (x[0] for x in found[1:])
@@ -128,14 +140,19 @@ def _found(member: Member, ops: Any, fixed: Any, times: Array, plan: Plan) -> tu
     assert member.event is not None
     passing = member.event
     value = lambda theta: passing(ops, fixed, start + theta * width, horner(y, increments, theta))
-    end = jnp.where(passed, start + _bisected(value, member.direction, times) * width, times[-1])
-    return end, passed, width, accepted + rejected
+    theta, kind = _bisected(value, member.direction, passed, times)
+    return jnp.where(passed, start + theta * width, times[-1]), width, kind, accepted + rejected
 
 
-def _bisected(value: Callable[[Array], Array], direction: str | None, like: Array) -> Array:
-    """Where in a step, from 0 to 1, a condition has just passed zero: halved until the float type has no place between."""
+def _bisected(
+    value: Callable[[Array], Array], direction: str | None, passed: Array, like: Array
+) -> tuple[Array, Passage]:
+    """Where in a step, from 0 to 1, a condition has just passed zero: halved until the float type has no place between.
+
+    A condition that jumps as an input does passes zero after the step: at 1.
+    """
     zero = jnp.zeros_like(like[0])
-    first = value(zero)
+    first, final = value(zero), value(zero + 1)
 
     def halved(_: Any, carry: tuple[Array, Array]) -> tuple[Array, Array]:
         low, high = carry
@@ -144,15 +161,20 @@ def _bisected(value: Callable[[Array], Array], direction: str | None, like: Arra
         return jnp.where(beyond, low, middle), jnp.where(beyond, middle, high)
 
     digits = jnp.finfo(like.dtype).nmant + 2
-    return jax.lax.fori_loop(0, digits, halved, (zero, zero + 1))[1]
+    low, high = jax.lax.fori_loop(0, digits, halved, (zero, zero + 1))
+    share = jnp.abs(value(high) - value(low)) / jnp.where(final == first, 1, jnp.abs(final - first))
+    inside = passed & passes(direction, first, final)
+    kind = Passage(passed, inside & (share < SMOOTH), inside & (share < SLOPED))
+    return jax.lax.stop_gradient((high, kind))
 
 
-def _newton(value: Callable[[Array], Array], happened: Array, width: Array) -> Array:
+def _newton(value: Callable[[Array], Array], happened: Array, width: Array, kind: Passage) -> Array:
     """Two Newton steps from zero: next to nothing in value, they carry the first and second derivatives of the root."""
     delta = jnp.zeros_like(width)
+    rest = jax.lax.stop_gradient(jnp.where(kind.smooth, 0, value(delta)))
     for _ in range(2):
         g, slope = jax.jvp(value, (delta,), (jnp.ones_like(delta),))
-        sound = happened & (slope != 0) & jnp.isfinite(slope)
-        move = jnp.where(sound, g, 0) / jnp.where(sound, slope, 1)
+        sound = happened & kind.sloped & (slope != 0) & jnp.isfinite(slope)
+        move = jnp.where(sound, g - rest, 0) / jnp.where(sound, slope, 1)
         delta = jnp.clip(delta - move, -width, width)
     return delta
