@@ -1,5 +1,6 @@
 """The pure core of a simulation: traced, differentiated, batched; failures are values."""
 
+import dataclasses
 import functools
 from collections.abc import Mapping
 from typing import Any, NamedTuple
@@ -249,29 +250,19 @@ def event_trajectory(
 ) -> Trajectory:
     """The trajectory of one member that ends at an event."""
     system, y0, inputs, event = guard((system, y0, inputs, event))
-    state = system.encode(y0)
+    state = by_member(lambda system, y: system.encode(y), system, y0)
     check_derivative(system, state, times[0], inputs)
     if isinstance(step, Fixed):
         states, status, counts = _integrate_fixed(system, state, inputs, times, solver, step, key, options.memory)
-        found = event_on_grid(system, inputs, times, states, event)
-        states, time, final = found
-        status = jnp.where(jnp.isnan(time), int(Status.NON_FINITE), status)
-        searched = jnp.asarray(0)
+        states, time, final = event_on_grid(system, inputs, times, states, event)
+        status, searched = jnp.where(jnp.isnan(time), int(Status.NON_FINITE), status), jnp.asarray(0)
     else:
         states, status, counts, searched, time, final = integrate_to_event(
             system, state, inputs, times, solver, step, event, options.lanes, options.memory
         )
     accepted, rejected = counts
     evaluations = (accepted + rejected + searched) * solver.evaluations
-    ys, name = jax.vmap(system.decode)(states), type(solver).__name__
-    return Trajectory(
-        times,
-        ys,
-        status,
-        accepted,
-        rejected,
-        evaluations,
-        name,
-        event_time=time,
-        event_state=system.decode(final),
-    )
+    decoded = lambda system, states, final: (jax.vmap(system.decode)(states), system.decode(final))
+    (ys, final), name = by_member(decoded, system, states, final), type(solver).__name__
+    trajectory = Trajectory(times, ys, status, accepted, rejected, evaluations, name)
+    return dataclasses.replace(trajectory, event_time=time, event_state=final)

@@ -129,9 +129,10 @@ COUNTS = ("status", "steps", "rejected", "evaluations")
 def write_trajectory(group: h5py.Group, trajectory: Trajectory) -> None:
     """States by dotted name over time; of an ensemble over member and time, with the values that make its members."""
     times, members = np.asarray(trajectory.times), np.asarray(trajectory.status).shape
-    if trajectory.reduced:
+    if trajectory.reduced or trajectory.event_time is not None:
         raise ArgumentError(
-            "A trajectory with results of reducers cannot be saved yet; save its `reduced` by yourself, such as with `numpy.savez`."
+            "A trajectory with results of reducers or an event cannot be saved yet; save its `reduced`, `event_time` and "
+            "`event_state` by yourself, such as with `numpy.savez`."
         )
     lead: tuple[str, ...] = ("time",)
     if members:

@@ -211,6 +211,6 @@ def test_an_ensemble_comes_back_with_its_members(tmp_path):
 def test_results_of_reducers_are_refused_rather_than_lost(tmp_path):
     system, y0, times, _ = simkit.odes.ExponentialDecay.example()
     found = simkit.simulate(system, y0, times, step=simkit.Fixed(1), reduce={"mean": simkit.reducers.Mean()})
-    with pytest.raises(simkit.ArgumentError, match=r"reducers cannot be saved yet"):
+    with pytest.raises(simkit.ArgumentError, match=r"reducers or an event cannot be saved yet"):
         simkit.save(tmp_path / "reduced.h5", trajectory=found)
     assert not list(tmp_path.iterdir())
