@@ -44,7 +44,7 @@ class Trajectory(eqx.Module):
     solver: str = eqx.field(static=True, default="")
     over: dict[str, Array] = eqx.field(default_factory=dict)
     reduced: dict[str, Any] = eqx.field(default_factory=dict)
-    event_time: Float[Array, "*members"] | None = None
+    event_time: Any = None  # an array, where there was an event to look for
     event_state: State = None
 
     def failures(self) -> list[str]:

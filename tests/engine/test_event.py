@@ -1,7 +1,7 @@
 """Events beside exact solutions: where they are, their derivatives, and that every member ends by itself."""
 
 import inspect
-from typing import Any
+from typing import Any, cast
 
 import equinox as eqx
 import jax
@@ -40,7 +40,7 @@ def growing(t, y, p):
     return p["rate"] * y**2  # from 1 infinite at time 1 / rate
 
 
-def fall(height, gravity=9.81, times=TIMES, **options):
+def fall(height, gravity: Any = 9.81, times=TIMES, **options):
     """A stone: it lands at sqrt(2 h / g)."""
     system = from_function(falling, {"g": gravity})
     y0 = {"height": height, "speed": jnp.zeros_like(height)}
@@ -51,13 +51,13 @@ def landing(height, gravity):
     return jnp.sqrt(2 * height / gravity)
 
 
-def decay(rate, level, y0=2.0, times=TIMES, event=None, **options):
+def decay(rate, level, y0: Any = 2.0, times=TIMES, event=None, **options):
     """y0 exp(-k t) passes c at log(y0 / c) / k."""
     system, event = from_function(decaying, {"rate": rate}), event or simkit.Event(Level(level))
     return simkit.simulate(system, y0, times, event=event, **options)
 
 
-def crossing(rate, level, y0=2.0):
+def crossing(rate, level, y0: Any = 2.0):
     return jnp.log(y0 / level) / rate
 
 
@@ -271,7 +271,7 @@ def test_a_random_path_ends_on_a_line_between_save_times():
 
 def test_what_cannot_end_is_refused():
     system, event = from_function(lambda t, y, p: -y, {}), simkit.Event(lambda system, t, y, inputs: y - 0.5)
-    unchecked = inspect.unwrap(simkit.simulate)
+    unchecked, wrong = inspect.unwrap(simkit.simulate), cast(Any, "sideways")
     with pytest.raises(simkit.ArgumentError, match=r"`event` must be an event"):
         unchecked(system, 1.0, TIMES, event=lambda system, t, y, inputs: y)
     with pytest.raises(simkit.ArgumentError, match=r"`reduce` and `event` must not be given together"):
@@ -283,4 +283,4 @@ def test_what_cannot_end_is_refused():
     with pytest.raises(simkit.ArgumentError, match=r"`condition` of an event must give one real number.*bool"):
         simkit.simulate(system, 1.0, TIMES, event=simkit.Event(lambda system, t, y, inputs: y < 0.5))
     with pytest.raises((simkit.ArgumentError, TypeError), match=r"(?s)direction"):
-        simkit.Event(lambda system, t, y, inputs: y, "sideways")
+        simkit.Event(lambda system, t, y, inputs: y, wrong)
