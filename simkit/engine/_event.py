@@ -17,7 +17,7 @@ from jaxtyping import Array
 from ..core import Event, Status, StochasticSystem, at_time
 from ..solvers import Stepper
 from ._adaptive import moved_in_time, pose
-from ._lanes import horner
+from ._block import horner
 from ._member import Member, condition_of, passes
 from ._operation import solve_members
 from ._plan import Plan
