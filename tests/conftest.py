@@ -1,11 +1,14 @@
 """What all tests share: double precision, two devices, strict promotion, and checked types. It must run before simkit loads."""
 
+import gc
 import os
+from collections.abc import Iterator
 
 if "xla_force_host_platform_device_count" not in os.environ.get("XLA_FLAGS", ""):
     os.environ["XLA_FLAGS"] = (os.environ.get("XLA_FLAGS", "") + " --xla_force_host_platform_device_count=2").strip()
 
 import jax
+import pytest
 from jaxtyping import install_import_hook
 
 jax.config.update("jax_enable_x64", True)
@@ -14,3 +17,11 @@ jax.config.update("jax_numpy_dtype_promotion", "strict")
 
 # The hook stays installed: parts of simkit load on first use, in the middle of a test.
 install_import_hook("simkit", "beartype.beartype")
+
+
+@pytest.fixture(autouse=True, scope="module")
+def _forget_programs() -> Iterator[None]:
+    """Compiled programs of a file go with it: a process may map 65,530 pieces of memory, and all files together take more."""
+    yield
+    jax.clear_caches()
+    gc.collect()

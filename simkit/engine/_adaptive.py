@@ -9,33 +9,22 @@ import jax.numpy as jnp
 from jax.custom_derivatives import SymbolicZero
 from jaxtyping import Array
 
-from ..core import Event
-from ..solvers import Stepper
 from ._member import Member, trace_member
 from ._mesh import alike_arrays
 from ._operation import Plan, solve_members
 from ._sizes import Sizes
-from ._step import Adaptive
+from ._task import Options, Task
 
 
 def integrate_adaptive(
-    system: Any,
-    state: Any,
-    inputs: Any,
-    times: Array,
-    solver: Stepper,
-    step: Adaptive,
-    lanes: int | None = None,
-    memory: int | None = None,
-    length: Array | None = None,
+    task: Task, options: Options = Options(), length: Array | None = None
 ) -> tuple[Any, Array, tuple[Array, Array], Array]:
-    """States at `times`, status, the numbers of accepted and rejected steps, and the length of the step that would come next.
+    """States at the task's times, status, the numbers of accepted and rejected steps, and the length of the step that would
+    come next.
 
-    `length` is that of the first step, chosen where it is None or 0. `lanes` and `memory` (bytes of the record of reverse mode)
-    are chosen where they are None.
+    The task's start is an encoded state. `length` is that of the first step, chosen where it is None or 0.
     """
-    posed = pose(system, state, inputs, times, solver, step, lanes, memory, length)
-    member, ops, fixed, times, plan, unravel = posed
+    member, ops, fixed, times, plan, unravel = pose(task, options, length)
     start = moved_in_time(member, -1.0, times[0], ops[0], ops, fixed)
     held = jax.lax.stop_gradient(times)
     ys, status, steps, rejected, length, _ = solve_members(start[None], *ops[1:], *fixed, held, plan=plan)
@@ -55,36 +44,23 @@ class Posed(NamedTuple):
     unravel: Callable[[Array], Any]
 
 
-def pose(
-    system: Any,
-    state: Any,
-    inputs: Any,
-    times: Array,
-    solver: Stepper,
-    step: Adaptive,
-    lanes: int | None,
-    memory: int | None,
-    length: Array | None = None,
-    event: Event | None = None,
-) -> Posed:
+def pose(task: Task, options: Options, length: Array | None = None) -> Posed:
     """What a solve is made of; arguments as in `integrate_adaptive`."""
     # Over a mesh all that a member is traced with has to vary alike, else casts between the two become part of its programs.
-    system, state, inputs, times, solver, step, length, event = alike_arrays(
-        (system, state, inputs, times, solver, step, length, event)
-    )
-    dtype = times.dtype
-    completed = step.completed(dtype)
+    task, length = alike_arrays((task._replace(key=None), length))
+    times, dtype = task.times, task.times.dtype
+    completed = task.step.completed(dtype)
     length = jnp.zeros_like(times[0]) if length is None else length
     numerics = [jax.lax.stop_gradient(jnp.asarray(x, dtype)) for x in (length, completed.rtol, completed.atol)]
     now = jax.lax.stop_gradient(times[0])
-    member, ops, fixed, unravel = trace_member(system, state, inputs, solver, now, event)
+    member, ops, fixed, unravel = trace_member(task.system, task.y0, task.inputs, task.solver, now, task.event)
     fixed = [*fixed, *numerics]
     plan = Plan(
         member=member,
         shared=(False, *(True for _ in ops[1:])),
         fixed_shared=tuple(True for _ in fixed),
         times_shared=True,
-        sizes=Sizes(step.max_steps, lanes, memory),
+        sizes=Sizes(completed.max_steps, options.lanes, options.memory),
     )
     return Posed(member, ops, fixed, times, plan, unravel)
 

@@ -21,9 +21,10 @@ from ..solvers import Stepper
 from ._check import check_event, check_reducers, check_times
 from ._checkpointed import Checkpointed
 from ._compilations import note_trace
-from ._integrate import Frame, Method, Options, asked_beside, framed, trajectory_of
+from ._integrate import Method, trajectory_of
 from ._simulate import resolve, solve_options
 from ._step import Adaptive, Fixed
+from ._task import Frame, Options, Task, framed
 
 PROBED = 5
 """So many members are asked whether they are stiff when the solver is to be chosen."""
@@ -95,7 +96,8 @@ def ensemble(
     keys = _member_keys(key, members)
     chosen = _devices(devices, (setup, values, times, keys), members)
     options = EnsembleOptions(solve_options(lanes, gradient), chosen)
-    frame, leaves = framed((setup, values, times, method.solver, method.step, keys, *checked), options)
+    task = Task(setup.system, setup.y0, setup.inputs, times, method.solver, method.step, keys, *checked)
+    frame, leaves = framed((task, values), options)
     trajectory = _compiled(frame, _placed(leaves, chosen))
     if method.reason != "given" and method.solver is not None:
         trajectory = dataclasses.replace(trajectory, solver=f"{trajectory.solver} (chosen: {method.reason})")
@@ -115,32 +117,30 @@ class EnsembleOptions(NamedTuple):
 
 @functools.partial(jax.jit, static_argnums=0)
 def _compiled(frame: Frame, leaves: list[Any]) -> Trajectory:
-    setup, values, times, solver, step, keys, reduce, event = frame.filled(leaves)
-    noted = {"setup": setup, "over": values, "times": times, "solver": solver, "step": step, "key": keys}
-    note_trace("ensemble", noted | asked_beside(reduce, event))
-
+    task, values = frame.filled(leaves)
+    note_trace("ensemble", task.noted() | {"over": values})
+    keys, task, step = task.key, task._replace(key=None), task.step
     lanes, own = frame.options.solve.lanes or FIXED_LANES, frame.options.solve
     if isinstance(step, Fixed) and own.memory is not None:  # the members of a turn share it
         own = own._replace(memory=own.memory // min(lanes, jax.tree.leaves(values)[0].shape[0]))
 
-    def one(common: Any, values: dict[str, Array], key: Any) -> Trajectory:
-        setup, times, reduce, event = common
-        put = setup.put(values)
-        return trajectory_of(put.system, put.y0, put.inputs, times, solver, step, key, own, reduce, event)
+    def one(task: Task, values: dict[str, Array], key: Any) -> Trajectory:
+        put = Setup(task.system, task.y0, task.inputs).put(values)
+        return trajectory_of(task._replace(system=put.system, y0=put.y0, inputs=put.inputs, key=key), own)
 
-    def together(common: Any, values: dict[str, Array], keys: Any) -> Trajectory:
-        return eqx.filter_vmap(one, in_axes=(None, 0, None if keys is None else 0))(common, values, keys)
+    def together(task: Task, values: dict[str, Array], keys: Any) -> Trajectory:
+        return eqx.filter_vmap(one, in_axes=(None, 0, None if keys is None else 0))(task, values, keys)
 
-    def local(common: Any, values: dict[str, Array], keys: Any) -> Trajectory:
-        if not isinstance(step, Fixed) or isinstance(setup.system, StaticSystem):
-            return together(common, values, keys)
-        return in_chunks(functools.partial(together, common), (values, keys), lanes)
+    def local(task: Task, values: dict[str, Array], keys: Any) -> Trajectory:
+        if not isinstance(step, Fixed) or isinstance(task.system, StaticSystem):
+            return together(task, values, keys)
+        return in_chunks(functools.partial(together, task), (values, keys), lanes)
 
     devices = frame.options.devices
     if not devices:
-        trajectory = local((setup, times, reduce, event), values, keys)
+        trajectory = local(task, values, keys)
     else:
-        arrays, rest = eqx.partition((setup, times, reduce, event), eqx.is_array)
+        arrays, rest = eqx.partition(task, eqx.is_array)
         shared = lambda arrays, members: local(eqx.combine(arrays, rest), *members)
         trajectory = over_devices(shared, devices, arrays, (values, keys))
     return dataclasses.replace(trajectory, over=values)

@@ -14,14 +14,13 @@ import jax.numpy as jnp
 from jax.flatten_util import ravel_pytree
 from jaxtyping import Array
 
-from ..core import Event, Status, StochasticSystem, at_time
-from ..solvers import Stepper
+from ..core import Status, StochasticSystem, at_time
 from ._adaptive import moved_in_time, pose
 from ._block import horner
 from ._member import Member, condition_of, passes
 from ._operation import solve_members
 from ._plan import Plan
-from ._step import Adaptive
+from ._task import Options, Task
 
 
 class Ended(NamedTuple):
@@ -35,21 +34,9 @@ class Ended(NamedTuple):
     state: Any  # at the event, else at the last time
 
 
-def integrate_to_event(
-    system: Any,
-    state: Any,
-    inputs: Any,
-    times: Array,
-    solver: Stepper,
-    step: Adaptive,
-    event: Event,
-    lanes: int | None = None,
-    memory: int | None = None,
-) -> Ended:
+def integrate_to_event(task: Task, options: Options) -> Ended:
     """An adaptive solve that ends at an event."""
-    member, ops, fixed, times, plan, unravel = pose(
-        system, state, inputs, times, solver, step, lanes, memory, event=event
-    )
+    member, ops, fixed, times, plan, unravel = pose(task, options)
     held = jax.lax.stop_gradient(times)
     end, width, kind, searched = _found(member, jax.lax.stop_gradient(ops), fixed, held, plan)
     begun = moved_in_time(member, -1.0, times[0], ops[0], ops, fixed)
@@ -78,12 +65,14 @@ def integrate_to_event(
     return Ended(jax.vmap(unravel)(rows), status, (accepted, rejected), searched, time, final)
 
 
-def event_on_grid(system: Any, inputs: Any, times: Array, states: Any, event: Event) -> tuple[Any, Array, Any]:
+def event_on_grid(task: Task, states: Any) -> tuple[Any, Array, Any]:
     """Rows up to an event, its time and the state there, from states at save times.
 
     Between two of them the state is the cubic through both states and slopes; that of a stochastic system, which has no slope,
     is a line.
     """
+    system, inputs, times, event = task.system, task.inputs, task.times, task.event
+    assert event is not None
     flat = jax.vmap(lambda y: ravel_pytree(y)[0])(states)
     unravel = ravel_pytree(jax.tree.map(lambda x: x[0], states))[1]
     condition = lambda t, y: condition_of(event, system, inputs, t, unravel(y)).astype(t.dtype)

@@ -29,8 +29,9 @@ from ..solvers import Stepper, check_serves, choose
 from ._check import check_event, check_reducers, check_times
 from ._checkpointed import Checkpointed
 from ._diagnose import diagnose
-from ._integrate import Method, Options, dispatch
+from ._integrate import Method, dispatch
 from ._step import Adaptive, Fixed, as_step
+from ._task import Options, Task
 
 
 def simulate(
@@ -96,7 +97,8 @@ def simulate(
     checked = check_reducers(reduce), check_event(event, system, reduce)
     solver, step, reason = _complete(system, y0, known, solver, step, inputs)
     # The reason holds numbers of this very call: kept out of the compiled function, it cannot make it compile again.
-    trajectory = dispatch(system, y0, inputs, times, solver, step, key, solve_options(None, gradient), *checked)
+    task = Task(system, y0, inputs, times, solver, step, key, *checked)
+    trajectory = dispatch(task, solve_options(None, gradient))
     if reason != "given" and solver is not None:
         trajectory = dataclasses.replace(trajectory, solver=f"{trajectory.solver} (chosen: {reason})")
     if on_failure == "raise" and not isinstance(trajectory.status, jax.core.Tracer) and trajectory.status.item() != 0:

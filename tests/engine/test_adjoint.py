@@ -11,6 +11,7 @@ from engine.composition import close
 import simkit
 from simkit.core import SplitSystem, quantity
 from simkit.engine._adaptive import integrate_adaptive
+from simkit.engine._task import Options, Task
 from simkit.odes import from_function
 from simkit.solvers import Rodas5P, Tsit5
 
@@ -160,9 +161,8 @@ def test_a_record_too_small_changes_nothing():
     def total(qs, lanes, memory):
         def one(q):
             system = from_function(predation, {"a": q[0], "b": q[1:3]})
-            ys, _, (steps, rejected), _ = integrate_adaptive(
-                system, q[3:], None, times, Tsit5(), step, lanes=lanes, memory=memory
-            )
+            task = Task(system, q[3:], None, times, Tsit5(), step)
+            ys, _, (steps, rejected), _ = integrate_adaptive(task, Options(lanes, memory))
             return jnp.sum(jnp.sin(ys)), steps + rejected
 
         values, counts = jax.vmap(one)(qs)
