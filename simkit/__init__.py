@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from . import fitting as fitting
     from . import infer as infer
     from . import io as io
+    from . import md as md
     from . import odes as odes
     from . import problem as problem
     from . import reducers as reducers
@@ -132,6 +133,7 @@ _LAZY = {
     "fitting": "fitting",
     "infer": "infer",
     "io": "io",
+    "md": "md",
     "odes": "odes",
     "problem": "problem",
     "solvers": "solvers",
