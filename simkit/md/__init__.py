@@ -1,9 +1,16 @@
 """Molecular dynamics: spaces, potentials, neighbours."""
 
+from ._builders import Configuration as Configuration
+from ._builders import crystal as crystal
+from ._builders import liquid as liquid
 from ._eam_files import EAMTables as EAMTables
 from ._eam_files import read_finnis_sinclair as read_finnis_sinclair
 from ._eam_files import read_funcfl as read_funcfl
 from ._eam_files import read_setfl as read_setfl
+from ._momenta import maxwell_boltzmann as maxwell_boltzmann
+from ._observables import degrees_of_freedom as degrees_of_freedom
+from ._observables import kinetic_energy as kinetic_energy
+from ._observables import temperature as temperature
 from ._space import OpenSpace as OpenSpace
 from ._space import Orthorhombic as Orthorhombic
 from ._space import Space as Space
