@@ -19,9 +19,16 @@ jax.config.update("jax_numpy_dtype_promotion", "strict")
 install_import_hook("simkit", "beartype.beartype")
 
 
+@pytest.fixture(autouse=True, scope="session")
+def _cache_apart(tmp_path_factory: pytest.TempPathFactory) -> None:
+    """Commands that tests run in this process keep compiled programs where no one else looks for them."""
+    os.environ.setdefault("SIMKIT_CACHE", str(tmp_path_factory.mktemp("cache")))
+
+
 @pytest.fixture(autouse=True, scope="module")
 def _forget_programs() -> Iterator[None]:
     """Compiled programs of a file go with it: a process may map 65,530 pieces of memory, and all files together take more."""
     yield
+    jax.config.update("jax_compilation_cache_dir", None)
     jax.clear_caches()
     gc.collect()
