@@ -1,6 +1,13 @@
 """Files: tables of data, studies in TOML, results in HDF5."""
 
+from ._ase import from_ase as from_ase
+from ._ase import to_ase as to_ase
 from ._atomic import write_text as write_text
+from ._extxyz import read_extxyz as read_extxyz
+from ._extxyz import write_extxyz as write_extxyz
+from ._h5md_read import H5MDTrajectory as H5MDTrajectory
+from ._h5md_read import read_h5md as read_h5md
+from ._h5md_write import H5MDWriter as H5MDWriter
 from ._parts import SOLVERS as SOLVERS
 from ._provenance import Provenance as Provenance
 from ._provenance import provenance as provenance

@@ -7,6 +7,7 @@ from ._eam_files import EAMTables as EAMTables
 from ._eam_files import read_finnis_sinclair as read_finnis_sinclair
 from ._eam_files import read_funcfl as read_funcfl
 from ._eam_files import read_setfl as read_setfl
+from ._frame import Frame as Frame
 from ._momenta import maxwell_boltzmann as maxwell_boltzmann
 from ._observables import BlockAverage as BlockAverage
 from ._observables import BondOrder as BondOrder
