@@ -209,15 +209,15 @@ class Triclinic(Space):
         return jnp.abs(_determinant(self.lattice))
 
     def plane_distances(self) -> Array:
-        return 1 / jnp.linalg.norm(_inverse(self.lattice), axis=0)
+        return 1 / jnp.linalg.norm(inverse(self.lattice), axis=0)
 
     def wrap(self, position: Array) -> Array:
-        images = jnp.floor(position @ _inverse(self.lattice))
+        images = jnp.floor(position @ inverse(self.lattice))
         return position - lax.stop_gradient(images) @ self.lattice
 
     def displacement(self, a: Array, b: Array) -> Array:
         difference = a - b
-        images = jnp.round(difference @ _inverse(self.lattice))
+        images = jnp.round(difference @ inverse(self.lattice))
         return difference - lax.stop_gradient(images) @ self.lattice
 
     def scaled(self, strain: Array) -> "Triclinic":
@@ -235,7 +235,8 @@ def _determinant(h: Array) -> Array:
     return jnp.vdot(h[0], jnp.cross(h[1], h[2]))
 
 
-def _inverse(h: Array) -> Array:
+def inverse(h: Array) -> Array:
+    """Of a matrix of two or three rows, in closed form."""
     if h.shape[-1] == 2:
         adjugate = jnp.stack([jnp.stack([h[1, 1], -h[0, 1]]), jnp.stack([-h[1, 0], h[0, 0]])])
     else:

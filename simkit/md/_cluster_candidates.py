@@ -1,0 +1,87 @@
+"""Pairs of clusters whose bounding boxes are within range."""
+
+from typing import NamedTuple
+
+import jax.numpy as jnp
+import numpy as np
+from jax import lax
+from jaxtyping import Array, Bool, Int
+
+from ._brick import Brick
+from ._cluster_plan import ClusterPlan
+from ._cluster_sort import Clusters, levels, search
+
+
+class Candidates(NamedTuple):
+    """For each cluster, each column of the half shell, and each place of a window along it."""
+
+    near: Bool[Array, "clusters offsets window"]
+    j: Int[Array, "clusters offsets window"]
+    image_xy: Int[Array, "clusters offsets 2"]
+    image_z: Int[Array, "clusters offsets window"]
+    need_window: Int[Array, ""]
+
+
+def candidates(plan: ClusterPlan, box: Brick, clusters: Clusters) -> Candidates:
+    """Clusters of a column are counted through its images, number k + n * image: small cells and cutoffs longer than the cell are
+    no special case."""
+    window, room = plan.capacity.window, plan.capacity.clusters
+    other, image_xy = _columns(plan, box, clusters.column)
+    shift = _shift_xy(box, image_xy)
+    count, first = jnp.diff(clusters.start)[other], clusters.start[other]
+    begin = _begin(plan, box, clusters, other, shift[2], first, count)
+    begin, count, first, image_xy = lax.optimization_barrier((begin, count, first, image_xy))
+    k = begin[..., None] + jnp.arange(window, dtype=jnp.int32)[None, None]
+    image_z = jnp.floor((k.astype(jnp.float32) + 0.5) / jnp.maximum(count, 1)[..., None].astype(jnp.float32)).astype(
+        jnp.int32
+    )
+    j = jnp.clip(first[..., None] + k - image_z * count[..., None], 0, room - 1)
+    j, image_z = lax.optimization_barrier((j, image_z))
+    centre, half = (clusters.low + clusters.high) / 2, (clusters.high - clusters.low) / 2
+    theirs = jnp.concatenate([centre, half], axis=1)[j]
+    gaps = []
+    for c in range(3):
+        away = shift[c][..., None] + (image_z.astype(centre.dtype) * box.lengths[2] if c == 2 else 0)
+        apart = jnp.abs(theirs[..., c] + away - centre[:, c, None, None])
+        gaps.append(apart - theirs[..., 3 + c] - half[:, c, None, None])
+    valid = clusters.used[:, None, None] & (count > 0)[..., None]
+    if not plan.periodic:
+        valid = valid & (image_xy == 0).all(-1)[..., None] & (image_z == 0)
+    near = valid & (sum(jnp.maximum(gap, 0) ** 2 for gap in gaps) < plan.range**2)
+    full = (valid & (gaps[2] < plan.range))[..., -1].any()  # the last place of a window stays empty
+    need_window = window + jnp.where(full, max(window // 4, 1), 0)
+    return Candidates(lax.optimization_barrier(near), j, image_xy, image_z, need_window.astype(jnp.int32))
+
+
+def _columns(plan: ClusterPlan, box: Brick, column: Array) -> tuple[Array, Array]:
+    """The columns of the half shell around each cluster's own, (clusters, offsets), and the images they belong to."""
+    nx, ny = plan.columns
+    grid = np.stack(np.divmod(np.arange(nx * ny), ny), -1)[:, None] + np.array(plan.offsets)
+    x, y = jnp.asarray(grid[..., 0], jnp.int32), jnp.asarray(grid[..., 1], jnp.int32)
+    along_a = x // nx
+    if plan.skewed:  # copies along a are shifted along y
+        rows = box.shear[0] * (ny / box.lengths[1])
+        y = y - jnp.floor(along_a.astype(rows.dtype) * rows).astype(jnp.int32)
+    along_b = y // ny
+    other = (x - along_a * nx) * ny + y - along_b * ny
+    return other[column], jnp.stack([along_a, along_b], axis=-1)[column]
+
+
+def _shift_xy(box: Brick, image_xy: Array) -> tuple[Array, Array, Array]:
+    a, b = (image_xy[..., k].astype(box.lengths.dtype) for k in range(2))
+    ay, az, bz = box.shear
+    return a * box.lengths[0], a * ay + b * box.lengths[1], a * az + b * bz
+
+
+def _begin(
+    plan: ClusterPlan, box: Brick, clusters: Clusters, other: Array, shift_z: Array, first: Array, count: Array
+) -> Array:
+    """The first cluster of each column that reaches up to the range below, counted through the column's images."""
+    steps, height = levels(plan), box.lengths[2]
+    bottom = clusters.low[:, 2, None] - plan.range - shift_z[:, 1:]
+    turn = jnp.floor(bottom / height)
+    # One level less: rounding must not skip a cluster that ends exactly there.
+    level = jnp.clip(((bottom - turn * height) * (steps / height)).astype(jnp.int32), 0, steps - 1) - 1
+    begin = search(clusters.top, other[:, 1:] * steps + level) - first[:, 1:] + turn.astype(jnp.int32) * count[:, 1:]
+    own = jnp.arange(len(clusters.column), dtype=jnp.int32) - clusters.start[clusters.column]
+    return jnp.concatenate([own[:, None], begin], axis=1)  # in the own column itself and what lies above

@@ -1,0 +1,141 @@
+"""Building a cluster list: sort atoms into columns, cut them into clusters of eight, find and prune pairs, pack work units.
+
+The `optimization_barrier`s halve the time: XLA:CPU otherwise computes producers again inside the loop of each consumer.
+"""
+
+from typing import NamedTuple
+
+import equinox as eqx
+import jax.numpy as jnp
+from jax import lax
+from jaxtyping import Array, Bool, Float, Int
+
+from ._brick import Brick, brick
+from ._cluster_candidates import Candidates, candidates
+from ._cluster_plan import PRUNE_BLOCK, ClusterPlan, G, M, Need
+from ._cluster_sort import Clusters, clustered
+from ._space import Space
+
+FAR = 1e3
+"""Empty places of a cluster stand this many reaches away, on opposite sides in the two clusters of a pair: they never meet."""
+
+
+class ClusterList(eqx.Module):
+    """Pairs of clusters within reach, packed into work units of one i-cluster and G j-clusters."""
+
+    atom: Int[Array, " slots"]  # in each place of a cluster; the number of atoms where it is empty
+    slot: Int[Array, " atoms"]
+    wrap: Int[Array, "atoms 3"]  # lattice vectors to subtract
+    centre: Float[Array, "clusters 3"]
+    i: Int[Array, " units"]
+    j: Int[Array, "units G"]
+    base: Float[Array, "units G 3"]  # centre of j minus centre of i
+    image: Int[Array, "units G 3"]  # lattice vectors to add to j
+    weight: Float[Array, "units G"]  # 1; 1/2 for a cluster with itself; 0 for padding
+    need: Need
+
+
+class Pairs(NamedTuple):
+    """Flat pairs of clusters, ordered by i."""
+
+    i: Int[Array, " pairs"]
+    j: Int[Array, " pairs"]
+    image: Int[Array, "pairs 3"]
+    base: Float[Array, "pairs 3"]
+    ends: Int[Array, " clusters"]  # running count of pairs after each i
+
+
+def build_clusters(plan: ClusterPlan, space: Space, position: Float[Array, "atoms d"]) -> ClusterList:
+    """The list of `position`; the cost grows with the number of atoms for any shape of the cell."""
+    space, position = lax.stop_gradient((space, position))
+    box = brick(space, position, plan.least)
+    clusters = clustered(plan, box)
+    found = candidates(plan, box, clusters)
+    centre = (clusters.low + clusters.high) / 2
+    pairs = _compact(plan, found, centre)
+    keep = _touching(plan, box, clusters, centre, pairs)
+    unit_i, unit_j, base, image, weight, units = _packed(plan, pairs, keep)
+    need = Need(found.need_window, clusters.start[-1] + 1, pairs.ends[-1], units, box.lengths)
+    dtype = jnp.dtype(plan.pair_dtype)
+    centre = (centre + box.origin[None]) @ box.turn
+    return ClusterList(
+        clusters.atom,
+        clusters.slot,
+        box.wrap,
+        centre,
+        unit_i,
+        unit_j,
+        (base @ box.turn).astype(dtype),
+        image,
+        weight,
+        need,
+    )
+
+
+def _compact(plan: ClusterPlan, found: Candidates, centre: Array) -> Pairs:
+    """The candidate pairs whose bounding boxes are near, without gaps."""
+    room, flags = plan.capacity.pairs, found.near.reshape(-1)
+    _, offsets, window = found.near.shape
+    running = jnp.cumsum(flags, dtype=jnp.int32)
+    target = jnp.where(flags, running - 1, room)
+    numbers = jnp.arange(flags.size, dtype=jnp.int32)
+    entry = jnp.zeros(room, jnp.int32).at[target].set(numbers, mode="drop", unique_indices=True)
+    i, column = lax.div(entry, jnp.int32(offsets * window)), lax.div(entry, jnp.int32(window))
+    i, column, entry = lax.optimization_barrier((i, column, entry))
+    j = found.j.reshape(-1)[entry]
+    image = jnp.concatenate([found.image_xy.reshape(-1, 2)[column], found.image_z.reshape(-1)[entry][:, None]], axis=1)
+    return Pairs(i, j, image, centre[j] - centre[i], running[offsets * window - 1 :: offsets * window])
+
+
+def _touching(plan: ClusterPlan, box: Brick, clusters: Clusters, centre: Array, pairs: Pairs) -> Bool[Array, " pairs"]:
+    """Which pairs of clusters have two atoms within range. Counting hits by a product is 3.5 times faster than `min`."""
+    far = FAR * plan.range
+    real = clusters.real[:, None, :]
+    local = (clusters.position - centre[:, None]).swapaxes(1, 2)
+    plus, minus = (jnp.where(real, local, side).reshape(-1, 3 * M).astype(jnp.float32) for side in (far, -far))
+    offset = (pairs.base + shift_of(box, pairs.image)).astype(jnp.float32)
+    plus, minus, offset = lax.optimization_barrier((plus, minus, offset))
+    limit = plan.range**2 * (1 + 1e-5)
+
+    def hits(block: tuple[Array, Array, Array]) -> Array:
+        i, j, offset = block
+        a, b = plus[i].reshape(-1, 3, M), minus[j].reshape(-1, 3, M) + offset[..., None]
+        best = jnp.full((len(i), M), jnp.inf, jnp.float32)
+        for p in range(M):
+            d = a[:, :, p, None] - b
+            best = jnp.minimum(best, d[:, 0] ** 2 + d[:, 1] ** 2 + d[:, 2] ** 2)
+        return jnp.where(best < limit, 1, 0).astype(jnp.float32) @ jnp.ones(M, jnp.float32)
+
+    blocks = [a.reshape(-1, PRUNE_BLOCK, *a.shape[1:]) for a in (pairs.i, pairs.j, offset)]
+    count = lax.optimization_barrier(lax.map(hits, tuple(blocks)).reshape(-1))
+    return (count > 0) & (jnp.arange(len(pairs.i), dtype=jnp.int32) < pairs.ends[-1])
+
+
+def shift_of(box: Brick, image: Int[Array, "*n 3"]) -> Float[Array, "*n 3"]:
+    """Where the copy `image` of the brick stands, along its axes."""
+    a, b, c = (image[..., k].astype(box.lengths.dtype) for k in range(3))
+    ay, az, bz = box.shear
+    return jnp.stack([a * box.lengths[0], a * ay + b * box.lengths[1], a * az + b * bz + c * box.lengths[2]], axis=-1)
+
+
+def _packed(plan: ClusterPlan, pairs: Pairs, keep: Array) -> tuple[Array, Array, Array, Array, Array, Array]:
+    """The kept pairs, G with a common i to a work unit."""
+    (_, _, room, units), empty = plan.capacity, plan.capacity.clusters - 1
+    kept = _starts(keep)
+    edge = kept[jnp.minimum(jnp.concatenate([jnp.zeros(1, jnp.int32), pairs.ends]), room)]
+    start = _starts((jnp.diff(edge) + G - 1) // G)
+    target = jnp.where(keep, start[pairs.i] * G + kept[1:] - 1 - edge[pairs.i], units * G)
+    numbers = jnp.arange(room, dtype=jnp.int32)
+    source = jnp.full(units * G, room, jnp.int32).at[target].set(numbers, mode="drop", unique_indices=True)
+    unit_i = jnp.full(units, empty, jnp.int32).at[target // G].set(pairs.i, mode="drop")
+    filled = (source < room).reshape(-1, G)
+    source = jnp.minimum(source, room - 1).reshape(-1, G)
+    unit_j = jnp.where(filled, pairs.j[source], empty)
+    image = pairs.image[source].astype(jnp.int8)
+    itself = (unit_j == unit_i[:, None]) & (image == 0).all(-1)
+    weight = jnp.where(filled, jnp.where(itself, 0.5, 1.0), 0.0).astype(plan.pair_dtype)
+    return unit_i, unit_j, pairs.base[source], image, weight, start[-1]
+
+
+def _starts(counts: Array) -> Array:
+    return jnp.concatenate([jnp.zeros(1, jnp.int32), jnp.cumsum(counts, dtype=jnp.int32)])

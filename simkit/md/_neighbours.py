@@ -1,0 +1,169 @@
+"""Neighbours: a static plan outside jit, lists inside, and the energy of a potential on them.
+
+Outside jit, at concrete positions::
+
+    plan = plan_neighbours(potential, space, position, skin=0.3)      # static, hashable
+    plan = plan.grown(need)                                           # after an overflow
+
+inside jit, vmap, scan and shard_map::
+
+    neighbours = plan.build(space, position)
+    stale = plan.stale(neighbours, space, position)                   # an atom has moved too far, or the cell has changed too much
+    fits = plan.fits(neighbours.need)                                 # False: energies are not to be trusted, grow the plan
+    energy(potential, space, position, neighbours, plan, species=..., charge=...)
+    forces(...); gradients(...) -> energy, forces and virial in one sweep
+
+A run keeps the maximum of `need` by `widest(need, other)`; where `fits` is false somewhere it goes back to its last good state with
+`plan.grown(need)`. A plan only grows. Plans that compare equal share compiled programs.
+"""
+
+import dataclasses
+from typing import Any, Literal, TypeAlias
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax import lax
+from jaxtyping import Array, Bool, Float
+
+from .._errors import ArgumentError
+from ._brick import brick
+from ._cluster_list import build_clusters
+from ._cluster_plan import ClusterPlan, first_plan
+from ._dense import DensePlan, build_dense, dense_plan
+from ._pair_terms import pair_potentials
+from ._potential import Potential
+from ._space import Space, Triclinic, inverse
+from ._sweep import PairPlan
+
+Method: TypeAlias = Literal["automatic", "clusters", "dense"]
+CHUNK = 64
+DENSE_ATOMS = 200
+
+
+class Neighbours(eqx.Module):
+    """What a plan found at `position` in a cell with `vectors`; valid as long as `stale` says so."""
+
+    pairs: Any
+    position: Float[Array, "atoms d"]
+    vectors: Float[Array, "d d"]
+
+    @property
+    def need(self) -> Any:
+        return self.pairs.need
+
+
+class NeighbourPlan(eqx.Module):
+    """Everything static about finding neighbours. Made by `plan_neighbours`."""
+
+    cutoff: float = eqx.field(static=True)
+    skin: float = eqx.field(static=True)
+    pairs: PairPlan
+
+    def build(self, space: Space, position: Float[Array, "atoms d"]) -> Neighbours:
+        """The neighbours at `position`; inside jit."""
+        found = build_clusters if isinstance(self.pairs, ClusterPlan) else build_dense
+        space, position = lax.stop_gradient((space, position))
+        return Neighbours(found(self.pairs, space, position), position, space.vectors().astype(position.dtype))  # type: ignore[arg-type]
+
+    def fits(self, need: Any) -> Bool[Array, ""]:
+        """Whether the capacities of the plan hold what was needed."""
+        return self.pairs.fits(need)
+
+    def stale(self, neighbours: Neighbours, space: Space, position: Float[Array, "atoms d"]) -> Bool[Array, ""]:
+        r"""Whether a pair outside the list may have come within the cutoff.
+
+        With the deformation F of the cell since the build, u the displacements of the atoms beyond it and s the smallest stretch of
+        F, a pair that was at least cutoff + skin apart is now at least s (cutoff + skin) - 2 max |u| apart. In a cell that does not
+        change this is the rule of half a skin. NaN is stale.
+        """
+        position = lax.stop_gradient(position)
+        moved, reference = position - neighbours.position, neighbours.position
+        if isinstance(self.pairs, DensePlan):
+            return ~self.pairs.fits(build_dense(self.pairs, space, position).need)
+        room = jnp.asarray(self.skin, position.dtype)
+        if space.periodic:
+            vectors = lax.stop_gradient(space.vectors()).astype(position.dtype)
+            identity = jnp.eye(space.dimensions, dtype=position.dtype)
+            change = inverse(neighbours.vectors) @ vectors - identity
+            moved = moved - reference @ change
+            room = room - jnp.sqrt(jnp.sum(change**2)) * (self.cutoff + self.skin)
+        farthest = jnp.sqrt(jnp.max(jnp.sum(moved**2, axis=1)))
+        return ~(2 * farthest < room)
+
+    def grown(self, need: Any) -> "NeighbourPlan":
+        """A plan whose capacities hold `need`, too, with some slack; outside jit."""
+        return dataclasses.replace(self, pairs=self.pairs.grown(need))
+
+
+def widest(need: Any, other: Any) -> Any:
+    """What both needed: the larger counts, and the thinner cell."""
+    lengths = {"lengths", "plane_distances"}
+    pairs = zip(need._fields, need, other, strict=True)
+    return type(need)(*(jnp.minimum(a, b) if name in lengths else jnp.maximum(a, b) for name, a, b in pairs))
+
+
+def plan_neighbours(
+    potential: Potential,
+    space: Space,
+    position: Float[Array, "atoms d"],
+    *,
+    skin: float = 0.3,
+    method: Method = "automatic",
+    precision: Literal["float32", "float64"] | None = None,
+) -> NeighbourPlan:
+    """Choose how to find the neighbours of a system like this one; outside jit.
+
+    **Arguments:**
+
+    - `potential`: its largest cutoff decides.
+    - `space`, `position`: one concrete configuration, as dense as any that will come.
+    - `skin`: what atoms may move together before the list is built again, in the length unit. Larger skins are rebuilt less often and
+        hold more pairs that do not interact.
+    - `method`: "clusters" for a list, "dense" for all pairs, "automatic" to choose by size.
+    - `precision`: float type of distances and pair energies; sums keep that of the positions. By default the positions' own.
+
+    **Good values:** a skin of 0.3 diameters for a liquid, 0.1-0.2 of the cutoff elsewhere.
+    """
+    position = jnp.asarray(position)
+    cutoffs = [part.cutoff for part in pair_potentials(potential)]
+    if not cutoffs:
+        raise ArgumentError(
+            "Argument `potential` must have a pair potential, but has none. Add one, such as `LennardJones()`."
+        )
+    _check(space, position, skin)
+    cutoff, dtype = max(cutoffs), str(np.dtype(precision or position.dtype))
+    plan = NeighbourPlan(cutoff, float(skin), _first(space, position, cutoff, float(skin), method, dtype))
+    build = eqx.filter_jit(lambda plan, space, position: plan.build(space, position).need)
+    while True:
+        need = jax.block_until_ready(build(plan, space, position))
+        if plan.fits(need):
+            return dataclasses.replace(plan, pairs=plan.pairs.trimmed(need))
+        plan = plan.grown(need)
+
+
+def _first(space: Space, position: Array, cutoff: float, skin: float, method: Method, dtype: str) -> PairPlan:
+    skewed = isinstance(space, Triclinic)
+    distances = np.asarray(space.plane_distances(), float)
+    if method == "dense" or (method == "automatic" and len(position) <= DENSE_ATOMS and distances.min() >= 2 * cutoff):
+        return dense_plan(distances, cutoff, space.periodic, skewed, dtype)
+    reach = cutoff + skin
+    lengths = np.asarray(brick(space, position, (reach, reach, reach)).lengths, float)
+    return first_plan(lengths, len(position), reach, space.periodic, skewed, space.dimensions == 2, CHUNK, dtype)
+
+
+def _check(space: Space, position: Array, skin: float) -> None:
+    if position.ndim != 2 or position.shape[1] != space.dimensions or not len(position):
+        raise ArgumentError(
+            f"Argument `position` must have shape (atoms, {space.dimensions}) in this space, but has {position.shape}. "
+            "Give one row for each atom."
+        )
+    if not bool(jnp.isfinite(position).all()):
+        raise ArgumentError(
+            "Argument `position` must be finite, but holds NaN or infinity. Look for overlapping atoms at the start."
+        )
+    if not skin > 0:
+        raise ArgumentError(
+            f"Argument `skin` must be positive, but is {skin}. 0.3 diameters are a good value for a liquid."
+        )

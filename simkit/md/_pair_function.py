@@ -1,0 +1,52 @@
+"""A pair potential from a plain function or a network."""
+
+from collections.abc import Callable
+from typing import Any
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array
+
+from ._potential import PairPotential, with_slope
+from ._truncation import Truncated, Truncation
+
+
+class PairFunction(PairPotential):
+    r"""Any scalar function u(r), or any Equinox module that is one: derivatives by automatic differentiation of the scalar.
+
+    **Arguments:**
+
+    - `function`: from a distance, a scalar array, to an energy, a scalar array. An Equinox module (a network) keeps its arrays as
+        the potential's parameters; numbers that a plain function captures are constants.
+    - `cutoff`, `truncation`: where and how the interaction ends. `Switched` makes any network smooth there.
+
+    ```python
+    import jax.numpy as jnp
+    import simkit
+
+    repulsion = simkit.md.PairFunction(lambda r: jnp.exp(-3 * r) / r, cutoff=2.0, truncation=simkit.md.Switched(1.6))
+    ```
+    """
+
+    function: Callable[[Any], Any]
+    cutoff: float = eqx.field(static=True, converter=float)
+    truncation: Truncation = Truncated()
+
+    @property
+    def charged(self) -> bool:
+        return False
+
+    def coefficients(self) -> Any:
+        return eqx.filter(self.function, eqx.is_inexact_array)
+
+    def pair(self, r2: Array, coefficients: Any) -> tuple[Array, Array]:
+        function = eqx.combine(coefficients, eqx.filter(self.function, eqx.is_inexact_array, inverse=True))
+
+        def energy(r2: Array) -> Array:
+            return jax.vmap(lambda r: jnp.reshape(function(r), ()))(jnp.sqrt(r2).ravel()).reshape(r2.shape)
+
+        return with_slope(energy, r2)
+
+    def self_energy(self, charge: Array | None) -> float:
+        return 0.0

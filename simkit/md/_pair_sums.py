@@ -1,0 +1,87 @@
+"""Energies, forces and derivatives by parameters of a block of pairs whose squared distances are known."""
+
+import functools
+from typing import Any, Literal, NamedTuple, TypeAlias
+
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Float
+
+from ._pair_terms import PairTerm, by_pair, parameter_gradient
+
+Wanted: TypeAlias = Literal["energy", "force", "gradient"]
+UNROLLED_SPECIES = 8
+
+
+class Point(NamedTuple):
+    """Everything the energy of the pairs depends on and is differentiable by; a gradient has the same form."""
+
+    terms: tuple[PairTerm, ...]
+    vectors: Float[Array, "3 3"]
+    position: Float[Array, "..."]
+    charge: Any
+
+
+class Marks(NamedTuple):
+    """What it does not depend on smoothly. The species are rows of zeros and a one, (units, species, atoms), or None."""
+
+    weight: Float[Array, "units right"]
+    species_x: Any
+    species_y: Any
+
+
+class PairSums(NamedTuple):
+    energy: Float[Array, ""]
+    force: Float[Array, "units left right"]  # 2 du/d(r2), weighted; 0 beyond the cutoff
+    potential: Any  # energy over the product of charges, weighted
+    terms: tuple[PairTerm, ...]  # derivatives by coefficients and constants
+
+
+def pair_sums(wanted: Wanted, terms: tuple[PairTerm, ...], r2: Array, marks: Marks, products: Array | None) -> PairSums:
+    """Over pairs at `r2`, (units, left, right), where 0 marks an atom with itself. `products` are those of the charges."""
+    reach = max(term.potential.cutoff for term in terms) ** 2
+    near = (r2 > 0) & (r2 < reach)
+    r2 = jnp.where(near, r2, reach)  # beyond the cutoff any allowed distance serves, as its result is not used
+    ones = jnp.ones(r2.shape[1] * r2.shape[2], r2.dtype)
+
+    def total(a: Array) -> Array:
+        return (a.reshape(len(r2), -1) @ ones).sum()
+
+    energy, force, potential, slopes = [], [], [], []
+    for term in terms:
+        inside = near if term.potential.cutoff**2 == reach else near & (r2 < term.potential.cutoff**2)
+        values = by_pair((term.coefficients, term.constants), lambda table: _by_species(table, marks))
+        u, slope = term.pair(r2, values)
+        weight = marks.weight[:, None]
+        if term.potential.charged:
+            potential.append(jnp.where(inside, weight * u, 0))
+            weight = weight * _given(products)
+        # Masking the product and not the weight: XLA:CPU would store the weights of all pairs, which doubles the time.
+        energy.append(jnp.where(inside, weight * u, 0))
+        force.append(jnp.where(inside, 2 * weight * slope, 0))
+        if wanted == "gradient":
+            cotangent = jnp.where(inside, jnp.broadcast_to(weight, r2.shape), 0)
+            slopes.append(parameter_gradient(term, r2, values, cotangent, total, lambda a: _by_pair_of_species(a, marks)))
+        else:
+            slopes.append(jax.tree.map(jnp.zeros_like, term))
+    found = jnp.zeros((), r2.dtype) if wanted == "force" else total(sum(energy[1:], energy[0]))
+    charged = sum(potential[1:], potential[0]) if potential else None
+    return PairSums(found, sum(force[1:], force[0]), charged, tuple(slopes))
+
+
+def _given(products: Array | None) -> Array:
+    assert products is not None, "charged potentials are refused without charges before any sweep"
+    return products
+
+
+def _by_species(table: Array, marks: Marks) -> Array:
+    """The table's entry for each pair: products with rows of zeros and a one, since gathers of single numbers are slow."""
+    rows = jnp.einsum("st,nsi->nti", table, marks.species_x)
+    if len(table) > UNROLLED_SPECIES:
+        return jnp.einsum("nti,ntj->nij", rows, marks.species_y)
+    terms = [rows[:, t, :, None] * marks.species_y[:, t, None, :] for t in range(len(table))]
+    return functools.reduce(jnp.add, terms)
+
+
+def _by_pair_of_species(a: Array, marks: Marks) -> Array:
+    return jnp.einsum("nsi,nit->st", marks.species_x, jnp.einsum("nij,ntj->nit", a, marks.species_y))

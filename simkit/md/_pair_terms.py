@@ -1,0 +1,83 @@
+"""What a sweep over pairs knows about potentials: coefficients that are ready, and how a block of pairs takes its own."""
+
+from collections.abc import Callable
+from typing import Any
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Float
+
+from ._potential import BySpecies, PairPotential, Potential, is_table, parts, tabled
+
+
+class PairTerm(eqx.Module):
+    """One pair potential with its coefficients mixed and its truncation's constants known."""
+
+    potential: PairPotential = eqx.field(static=True)  # without its arrays
+    coefficients: Any
+    constants: Any
+
+    def pair(self, r2: Array, values: tuple[Any, Any]) -> tuple[Array, Array]:
+        """Truncated energy and derivative by r2 for distances below the cutoff; `values` are coefficients and constants."""
+        u, slope = self.potential.pair(r2, values[0])
+        return self.potential.truncation.apply(r2, u, slope, values[1], self.potential.cutoff)
+
+
+def pair_potentials(potential: Potential) -> tuple[PairPotential, ...]:
+    return tuple(part for part in parts(potential) if isinstance(part, PairPotential))
+
+
+def pair_terms(potential: Potential) -> tuple[PairTerm, ...]:
+    """The differentiable way from parameters to what the sweep over pairs reads."""
+    terms = []
+    for part in pair_potentials(potential):
+        coefficients = part.coefficients()
+        constants = part.truncation.constants(at_tables(part, coefficients), part.cutoff)
+        skeleton = eqx.filter(part, eqx.is_array, inverse=True)
+        terms.append(PairTerm(skeleton, coefficients, jax.tree.map(tabled, constants)))
+    return tuple(terms)
+
+
+def at_tables(potential: PairPotential, coefficients: Any) -> Callable[[Array], tuple[Array, Array]]:
+    """Energy and slope of all pairs of species at one distance."""
+    plain = jax.tree.map(lambda leaf: leaf.table if is_table(leaf) else leaf, coefficients, is_leaf=is_table)
+    floats = [leaf.dtype for leaf in jax.tree.leaves(plain)]
+    dtype = floats[0] if floats else jnp.zeros(()).dtype
+    return lambda r2: potential.pair(r2.astype(dtype), plain)
+
+
+def by_pair(tree: Any, gather: Callable[[Array], Array]) -> Any:
+    """Every table replaced by its values for the pairs of a block."""
+    return jax.tree.map(lambda leaf: gather(leaf.table) if is_table(leaf) else leaf, tree, is_leaf=is_table)
+
+
+def parameter_gradient(
+    term: PairTerm,
+    r2: Float[Array, "..."],
+    values: Any,
+    cotangent: Float[Array, "..."],
+    total: Callable[[Array], Array],
+    collect: Callable[[Array], Array],
+) -> PairTerm:
+    """The derivative of the sum of `cotangent` * u by the term's coefficients and constants, shaped like the term.
+
+    Numbers are spread over the block first and summed by `total`, a product that XLA vectorises where it does not vectorise sums;
+    `collect` sums by pairs of species.
+    """
+    own = (term.coefficients, term.constants)
+
+    def wide(leaf: Array) -> Array:
+        return jnp.broadcast_to(leaf, r2.shape) if leaf.ndim == 0 else leaf
+
+    spread = jax.tree.map(wide, values)
+    _, pull = jax.vjp(lambda v: term.pair(r2, v)[0], spread)
+
+    def gathered(leaf: Any, slope: Array) -> Any:
+        if is_table(leaf):
+            return BySpecies(collect(slope))
+        return total(slope) if leaf.ndim == 0 else slope
+
+    (slopes,) = pull(cotangent)
+    found = jax.tree.map(gathered, own, slopes, is_leaf=is_table)
+    return PairTerm(term.potential, *found)
