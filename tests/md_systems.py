@@ -19,7 +19,10 @@ def lattice(counts, edge, seed=0, rattle=0.12, shift=-3.0):
     return edge * grid + random.uniform(-rattle, rattle, grid.shape) + shift, edge * np.array(counts, float)
 
 
-SHEAR = {3: np.array([[1.0, 0.37, -0.43], [0.21, 1.0, 0.35], [-0.3, 0.45, 1.0]]), 2: np.array([[1.0, 0.6], [-0.3, 1.0]])}
+SHEAR = {
+    3: np.array([[1.0, 0.37, -0.43], [0.21, 1.0, 0.35], [-0.3, 0.45, 1.0]]),
+    2: np.array([[1.0, 0.6], [-0.3, 1.0]]),
+}
 
 
 def configuration(kind, counts, edge=1.15, seed=0):
@@ -59,7 +62,7 @@ def plain_energy(potential, space, position, species=None, charge=None, reach=(1
         r2 = jnp.sum(apart**2, -1)
         inside = (r2 < part.cutoff**2) & (r2 > 1e-20)
         r2 = jnp.where(inside, r2, part.cutoff**2)
-        wide = jax.tree.map(lambda a: jnp.broadcast_to(a, r2.shape) if a.ndim == 3 else a, (values, ends))
+        wide = jax.tree.map(lambda a, shape=r2.shape: jnp.broadcast_to(a, shape) if a.ndim == 3 else a, (values, ends))
         u, slope = part.pair(r2, wide[0])
         u, _ = part.truncation.apply(r2, u, slope, wide[1], part.cutoff)
         if part.charged:

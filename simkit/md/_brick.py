@@ -1,7 +1,7 @@
 """Any lattice as a stack of bricks: what lets one neighbour search serve every space.
 
-Turned so that c points along z and b lies in the plane of y and z, the lattice vectors are (ax, ay, az), (0, by, bz) and
-(0, 0, cz). The brick ax * by * cz then tiles space: its copies stand in straight columns along z, the columns of the next copy along y are
+Turned so that c points along z and b lies in the plane of y and z, the lattice vectors are (ax, ay, az), (0, by, bz) and (0, 0,
+cz). The brick ax * by * cz then tiles space: its copies stand in straight columns along z, the columns of the next copy along y are
 shifted by bz, and those of the next copy along x by ay and az. An orthorhombic box is the brick without shifts. Two dimensions
 become three with a y axis of thickness 0; in open space the brick is what the atoms occupy, and only its own copy exists.
 """

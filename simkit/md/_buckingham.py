@@ -26,8 +26,8 @@ class Buckingham(PairPotential):
 
     **Good values:** silica after van Beest, Kramer and van Santen, Si-O: A 18003.7572 eV, length 0.205205 A, C 133.5381 eV A^6.
 
-    **Reference:** Buckingham (1938), Proceedings of the Royal Society A 168:264, doi:10.1098/rspa.1938.0173; van Beest et al. (1990),
-    Physical Review Letters 64:1955, doi:10.1103/PhysRevLett.64.1955.
+    **Reference:** Buckingham (1938), Proceedings of the Royal Society A 168:264, doi:10.1098/rspa.1938.0173; van Beest et
+    al. (1990), Physical Review Letters 64:1955, doi:10.1103/PhysRevLett.64.1955.
     """
 
     strength: Parameter = quantity(1000.0, unit="energy", support=POSITIVE, doc="of the repulsion")

@@ -101,7 +101,7 @@ def grid(
 ) -> tuple[tuple[int, int], tuple[float, float], tuple[tuple[int, int], ...]]:
     """Columns, their least widths, and the offsets of the columns within reach, each pair of columns once.
 
-    A copy along x of a skewed lattice is shifted along y by part of a column: an offset b stands for a true one between b and b + 1.
+    A copy along x of a skewed lattice is shifted along y by part of a column: an offset b means one between b and b + 1.
     """
     width = (MARGIN * float(lengths[0]) / columns[0], MARGIN * float(lengths[1]) / columns[1])
     extra = 1 if skewed and not flat else 0

@@ -30,7 +30,7 @@ def search(table: Array, query: Array, side: str = "left") -> Array:
 
 
 def levels(plan: ClusterPlan) -> int:
-    """Steps of the height along a column: an integer sorts five times faster than a float, and resolves the same in every column."""
+    """Steps of the height along a column: integers sort five times faster than floats, and resolve the same in every column."""
     return 2**30 // (plan.columns[0] * plan.columns[1])
 
 

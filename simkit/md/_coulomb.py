@@ -1,5 +1,6 @@
 """Coulomb's law within a cutoff: plainly cut, and damped and shifted."""
 
+import math
 from typing import Any
 
 import equinox as eqx
@@ -45,12 +46,14 @@ class CoulombCut(PairPotential):
 
 
 class CoulombDSF(PairPotential):
-    r"""Damped, shifted-force electrostatics: Ewald-like energies from a sphere of the cutoff's size, at the cost of a pair potential.
+    r"""Damped, shifted-force electrostatics: energies like Ewald's from within a sphere, at the cost of a pair potential.
 
     $$u(r) = k q_i q_j \left[\frac{\mathrm{erfc}(\alpha r)}{r} - \frac{\mathrm{erfc}(\alpha r_c)}{r_c} + \left(
     \frac{\mathrm{erfc}(\alpha r_c)}{r_c^2} + \frac{2 \alpha}{\sqrt \pi} \frac{e^{-\alpha^2 r_c^2}}{r_c}\right) (r - r_c)\right]$$
 
-    and a self-energy of $-k q_i^2 [\mathrm{erfc}(\alpha r_c) / (2 r_c) + \alpha / \sqrt \pi]$ an atom.
+    and a self-energy of half the constant part of the bracket as r goes to 0, that is
+    $-k q_i^2 [\mathrm{erfc}(\alpha r_c) / (2 r_c) + r_c F / 2 + \alpha / \sqrt \pi]$ an atom with F the factor of $(r - r_c)$:
+    each charge is neutralised at the cutoff.
 
     **Arguments:**
 
@@ -90,9 +93,10 @@ class CoulombDSF(PairPotential):
     def self_energy(self, charge: Array | None) -> Array | float:
         if charge is None:
             return 0.0
-        screened = lax.erfc(self.damping * self.cutoff) / (2 * self.cutoff)
-        return -self.constant * (screened + self.damping / jnp.sqrt(jnp.pi)) * jnp.vdot(charge, charge)
+        _, _, at_cutoff, steepness = self.coefficients()
+        constant = (at_cutoff + self.cutoff * steepness) / 2 + self.damping / math.sqrt(math.pi)
+        return -(self.constant * constant).astype(charge.dtype) * jnp.vdot(charge, charge)
 
     def _height(self) -> Array:
         """alpha exp(-(alpha r_c)^2) / sqrt(pi)."""
-        return self.damping * jnp.exp(-((self.damping * self.cutoff) ** 2)) / jnp.sqrt(jnp.pi)
+        return self.damping * jnp.exp(-((self.damping * self.cutoff) ** 2)) / math.sqrt(math.pi)

@@ -86,11 +86,10 @@ def gradients(
     # Wrapped positions: the sum over atoms of slope and position cancels badly when they are far from the cell.
     inside = _wrapped(space, position, neighbours, plan)
     virial = slopes.T @ inside + by.vectors.T @ lattice(space, position)
-    rest, by_strain = jax.value_and_grad(
-        lambda e: _beyond_pairs(potential, space.scaled(e), position, species, charge)
-    )(jnp.zeros((space.dimensions, space.dimensions), position.dtype))
+    rest, tail = _beyond_pairs(potential, space, position, species, charge)
     d = space.dimensions
-    return Gradients(found + rest, -flat(slopes, d), flat(flat(virial, d).T, d).T + by_strain)
+    isotropic = tail * jnp.eye(d, dtype=position.dtype)
+    return Gradients(found + rest, -flat(slopes, d), flat(flat(virial, d).T, d).T + isotropic)
 
 
 def _point(
@@ -154,21 +153,32 @@ def _species_count(potential: Potential) -> int | None:
     return counts.pop() if counts else None
 
 
-def _beyond_pairs(potential: Potential, space: Space, position: Array, species: Species, charge: Charge) -> Array:
-    """Self-energies of charges, and tails of pair potentials in a uniform fluid."""
-    total, volume = jnp.zeros((), position.dtype), space.volume().astype(position.dtype)
+def _beyond_pairs(
+    potential: Potential, space: Space, position: Array, species: Species, charge: Charge
+) -> tuple[Array, Array]:
+    """Self-energies of charges and tails of pair potentials in a uniform fluid; and the virial of the tails in each direction.
+
+    That virial moves the far pairs with the cell. It is not the derivative of the tail's energy at a fixed cutoff, through which
+    pairs would pass.
+    """
+    total, virial = jnp.zeros((), position.dtype), jnp.zeros((), position.dtype)
+    volume = space.volume().astype(position.dtype)
     for part in pair_potentials(potential):
         total = total + jnp.asarray(part.self_energy(charge), position.dtype)
         tail = part.truncation.tail(at_tables(part, part.coefficients()), part.cutoff, space.dimensions)
-        if tail is None or not space.periodic:
-            continue
-        if tail.ndim == 0:
-            total = total + 0.5 * len(position) ** 2 * tail.astype(position.dtype) / volume
-        else:
-            kinds = jnp.arange(len(tail), dtype=jnp.int32)
-            numbers = jnp.sum(_given(species)[:, None] == kinds[None], axis=0).astype(position.dtype)
-            total = total + 0.5 * numbers @ tail.astype(position.dtype) @ numbers / volume
-    return total
+        if tail is not None and space.periodic:
+            u, lever = (_uniform(a.astype(position.dtype), len(position), species) / volume for a in tail)
+            total, virial = total + u, virial + lever
+    return total, virial
+
+
+def _uniform(table: Array, atoms: int, species: Species) -> Array:
+    """Half the sum over all pairs of species of their numbers and the table's entry."""
+    if table.ndim == 0:
+        return 0.5 * atoms**2 * table
+    kinds = jnp.arange(len(table), dtype=jnp.int32)
+    numbers = jnp.sum(_given(species)[:, None] == kinds[None], axis=0).astype(table.dtype)
+    return 0.5 * numbers @ table @ numbers
 
 
 def _check(potential: Potential, position: Array, species: Species, charge: Charge) -> None:
@@ -178,7 +188,7 @@ def _check(potential: Potential, position: Array, species: Species, charge: Char
         )
     if species is None and _species_count(potential) is not None:
         raise ArgumentError(
-            "Argument `species` must be given for a potential with parameters by species, but is None. Give one whole number an atom."
+            "Argument `species` must be given for parameters by species, but is None. Give one whole number an atom."
         )
 
 

@@ -119,8 +119,8 @@ def plan_neighbours(
 
     - `potential`: its largest cutoff decides.
     - `space`, `position`: one concrete configuration, as dense as any that will come.
-    - `skin`: what atoms may move together before the list is built again, in the length unit. Larger skins are rebuilt less often and
-        hold more pairs that do not interact.
+    - `skin`: what atoms may move together before the list is built again, in the length unit. Larger skins are rebuilt less often
+        and hold more pairs that do not interact.
     - `method`: "clusters" for a list, "dense" for all pairs, "automatic" to choose by size.
     - `precision`: float type of distances and pair energies; sums keep that of the positions. By default the positions' own.
 

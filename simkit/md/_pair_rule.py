@@ -1,8 +1,8 @@
 """One derivative rule for every sum over pairs: energy to gradient to Hessian product, which is its own transpose.
 
 A sweep over the pairs gives energy and gradient, and its forward-mode tangent gives the Hessian times a direction. The Hessian over
-parameters, cell, positions and charges is symmetric, so that the backward pass of the gradient is its forward-mode tangent: 2.7 times a
-force instead of 20, with no residuals but the point itself, and finite where padding would give automatic differentiation 0 * inf.
+parameters, cell, positions and charges is symmetric, so that the backward pass of the gradient is its forward-mode tangent: a few
+forces instead of 20, with no residuals but the point itself, and finite where padding would give automatic differentiation 0 * inf.
 """
 
 import functools

@@ -56,12 +56,15 @@ def pair_sums(wanted: Wanted, terms: tuple[PairTerm, ...], r2: Array, marks: Mar
         if term.potential.charged:
             potential.append(jnp.where(inside, weight * u, 0))
             weight = weight * _given(products)
+
         # Masking the product and not the weight: XLA:CPU would store the weights of all pairs, which doubles the time.
-        energy.append(jnp.where(inside, weight * u, 0))
-        force.append(jnp.where(inside, 2 * weight * slope, 0))
+        def masked(a: Array, inside: Array = inside, weight: Array = weight) -> Array:
+            return jnp.where(inside, weight * a, 0)
+
+        energy.append(masked(u))
+        force.append(masked(2 * slope))
         if wanted == "gradient":
-            cotangent = jnp.where(inside, jnp.broadcast_to(weight, r2.shape), 0)
-            slopes.append(parameter_gradient(term, r2, values, cotangent, total, lambda a: _by_pair_of_species(a, marks)))
+            slopes.append(parameter_gradient(term, r2, values, masked, total, lambda a: _by_pair_of_species(a, marks)))
         else:
             slopes.append(jax.tree.map(jnp.zeros_like, term))
     found = jnp.zeros((), r2.dtype) if wanted == "force" else total(sum(energy[1:], energy[0]))

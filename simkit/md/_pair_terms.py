@@ -56,28 +56,28 @@ def parameter_gradient(
     term: PairTerm,
     r2: Float[Array, "..."],
     values: Any,
-    cotangent: Float[Array, "..."],
+    masked: Callable[[Array], Array],
     total: Callable[[Array], Array],
     collect: Callable[[Array], Array],
 ) -> PairTerm:
-    """The derivative of the sum of `cotangent` * u by the term's coefficients and constants, shaped like the term.
+    """The derivative of the sum of `masked(u)` by the term's coefficients and constants, shaped like the term.
 
     Numbers are spread over the block first and summed by `total`, a product that XLA vectorises where it does not vectorise sums;
-    `collect` sums by pairs of species.
+    `collect` sums by pairs of species. Arrays that all pairs share have a sum of their own in the pull-back.
     """
     own = (term.coefficients, term.constants)
-
-    def wide(leaf: Array) -> Array:
-        return jnp.broadcast_to(leaf, r2.shape) if leaf.ndim == 0 else leaf
-
-    spread = jax.tree.map(wide, values)
+    spread = jax.tree.map(lambda leaf: jnp.broadcast_to(leaf, r2.shape) if leaf.ndim == 0 else leaf, values)
     _, pull = jax.vjp(lambda v: term.pair(r2, v)[0], spread)
+    shared = any(not is_table(leaf) and leaf.ndim > 0 for leaf in jax.tree.leaves(own, is_leaf=is_table))
+    ones = jnp.ones_like(r2)
+    # Masking what comes back and not what goes in, where possible: XLA:CPU would store the weights of all pairs.
+    (slopes,) = pull(masked(ones)) if shared else pull(ones)
 
     def gathered(leaf: Any, slope: Array) -> Any:
-        if is_table(leaf):
-            return BySpecies(collect(slope))
-        return total(slope) if leaf.ndim == 0 else slope
+        if not is_table(leaf) and leaf.ndim > 0:
+            return slope
+        slope = slope if shared else masked(slope)
+        return BySpecies(collect(slope)) if is_table(leaf) else total(slope)
 
-    (slopes,) = pull(cotangent)
     found = jax.tree.map(gathered, own, slopes, is_leaf=is_table)
     return PairTerm(term.potential, *found)

@@ -13,7 +13,7 @@ from ._truncation import Truncated, Truncation
 
 
 class Tabulated(PairPotential):
-    r"""Energies on an even grid of distances, joined by cubic Hermite polynomials that take value and slope of the table at its knots.
+    r"""Energies on an even grid of distances, joined by cubic polynomials that take value and slope of the table at its knots.
 
     **Arguments:**
 

@@ -5,6 +5,7 @@ from collections.abc import Callable
 from typing import Any
 
 import equinox as eqx
+import jax
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array
@@ -27,8 +28,9 @@ class Truncation(eqx.Module):
         """The truncated energy and its derivative by r^2, for distances below the cutoff."""
 
     @abc.abstractmethod
-    def tail(self, energy: Energy, cutoff: float, dimensions: int) -> Array | None:
-        """The integral of u over the space beyond the cutoff, or None where the energy is meant to end there."""
+    def tail(self, energy: Energy, cutoff: float, dimensions: int) -> tuple[Array, Array] | None:
+        """The integrals of u and of r u'(r) / dimensions over the space beyond the cutoff: what a uniform fluid there adds to
+        energy and virial. None where the energy is meant to end at the cutoff."""
 
 
 class Truncated(Truncation):
@@ -51,7 +53,7 @@ class Truncated(Truncation):
     def apply(self, r2: Array, u: Array, slope: Array, constants: None, cutoff: float) -> tuple[Array, Array]:
         return u, slope
 
-    def tail(self, energy: Energy, cutoff: float, dimensions: int) -> Array | None:
+    def tail(self, energy: Energy, cutoff: float, dimensions: int) -> tuple[Array, Array] | None:
         return _tail(energy, cutoff, dimensions) if self.with_tail else None
 
 
@@ -107,12 +109,13 @@ class Switched(Truncation):
         return None
 
 
-def _tail(energy: Energy, cutoff: float, dimensions: int) -> Array:
+def _tail(energy: Energy, cutoff: float, dimensions: int) -> tuple[Array, Array]:
     """Gauss-Legendre in t = cutoff / r, exact for inverse powers."""
     nodes, weights = np.polynomial.legendre.leggauss(48)
     t, weights = (nodes + 1) / 2, weights / 2
     sphere = (2 * np.pi, 4 * np.pi)[dimensions - 2]
-    total = jnp.zeros(())
-    for a, w in zip(t.tolist(), weights.tolist(), strict=True):
-        total = total + w / a ** (dimensions + 1) * energy(jnp.asarray((cutoff / a) ** 2))[0]
-    return sphere * cutoff**dimensions * total
+    r2 = jnp.asarray((cutoff / t) ** 2)
+    u, slope = jax.vmap(energy)(r2)
+    measure = jnp.asarray(sphere * cutoff**dimensions * weights / t ** (dimensions + 1), u.dtype)
+    lever = measure * (2 / dimensions) * r2.astype(u.dtype)
+    return jnp.tensordot(measure, u, axes=1), jnp.tensordot(lever, slope, axes=1)
