@@ -21,6 +21,11 @@ else:
 class Potential(eqx.Module):
     """An energy of positions, as a pytree whose numbers are quantities. Potentials add with `+`."""
 
+    @property
+    @abc.abstractmethod
+    def charged(self) -> bool:
+        """Whether atoms must have charges; the energy of a pair is then multiplied by their product."""
+
     def __add__(self, other: "Potential") -> "Sum":
         return Sum((*parts(self), *parts(other)))
 
@@ -29,6 +34,10 @@ class Sum(Potential):
     """The sum of potentials; their numbers have paths such as `potential.terms.0.sigma`."""
 
     terms: tuple[Potential, ...]
+
+    @property
+    def charged(self) -> bool:
+        return any(term.charged for term in self.terms)
 
 
 def parts(potential: Potential) -> tuple[Potential, ...]:
@@ -49,11 +58,6 @@ class PairPotential(Potential):
     """Static: the distance from which pairs do not interact."""
     truncation: AbstractVar[Truncation]
     """How the energy ends at the cutoff."""
-
-    @property
-    @abc.abstractmethod
-    def charged(self) -> bool:
-        """Whether the energy of a pair is multiplied by the product of its charges."""
 
     @abc.abstractmethod
     def coefficients(self) -> Any:
