@@ -16,6 +16,7 @@ from ..md._frame import three_dimensional
 from ..md._units import DIMENSIONS
 from ._h5md_layout import GROUP, Element, elements, factor_to_file, unit_at_edge, value_of
 from ._hdf5_recovery import SIGNATURE, is_marked, take_mark_away
+from ._provenance import installed_version
 
 CHUNK_BYTES = 16384
 
@@ -185,13 +186,11 @@ def _put(data: Any, n: int, value: Any) -> None:
 
 def _begin(path: Path, like: Frame, parts: Mapping[str, Element], float_type: str, flat: bool) -> None:
     """A file without frames; the newest format is the one that can be consistent while it is written."""
-    import simkit
-
     with h5py.File(path, "w", libver="latest") as file:
         head = file.create_group("h5md")
         head.attrs["version"] = np.array([1, 1], np.int32)
         head.create_group("author").attrs["name"] = "simkit"
-        head.create_group("creator").attrs.update(name="simkit", version=simkit.__version__)
+        head.create_group("creator").attrs.update(name="simkit", version=installed_version("simkit"))
         head.create_group("modules/units").attrs["version"] = np.array([1, 0], np.int32)
         parameters = file.create_group("parameters")
         parameters.attrs["simkit_units"] = _described(like)

@@ -65,7 +65,7 @@ def provenance(
     device = jax.devices()[0]
     command = sys.argv if command is None else command
     return Provenance(
-        versions={"python": platform.python_version(), **{name: _version(name) for name in PACKAGES}},
+        versions={"python": platform.python_version(), **{name: installed_version(name) for name in PACKAGES}},
         platform=platform.platform(),
         device=f"{device.platform}, {device.device_kind}",
         devices=jax.device_count(),
@@ -101,7 +101,7 @@ def _sha256(text: str) -> str:
     return hashlib.sha256(text.encode()).hexdigest()
 
 
-def _version(package: str) -> str:
+def installed_version(package: str) -> str:
     try:
         return importlib.metadata.version(package)
     except importlib.metadata.PackageNotFoundError:

@@ -134,6 +134,6 @@ def _entry(text: PotentialText, found: dict, triple: tuple[str, ...]) -> list[fl
     known = {element for entry in found for element in entry}
     hint = close_matches(" ".join(triple), [" ".join(entry) for entry in found]) if known else "It has none of them."
     raise DataError(
-        f"The potential file `{text.name}` must have an entry {' '.join(triple)}, but up to its last line, {len(text.lines)}, there "
-        f"is none. {hint}"
+        f"The potential file `{text.name}` must have an entry {' '.join(triple)}, but up to its last line, {len(text.lines)}, "
+        f"there is none. {hint}"
     )

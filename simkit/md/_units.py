@@ -121,13 +121,12 @@ class Units(eqx.Module):
 
 def _units(name: str, edges: Mapping[str, str]) -> Units:
     names = ("length", "energy", "time", "temperature", "charge")
-    base = tuple(si_value(edges[dimension]) for dimension in names)
-    length, energy, _, temperature, charge = base
+    length, energy, time, temperature, charge = (si_value(edges[dimension]) for dimension in names)
     return Units(
         name,
         boltzmann=BOLTZMANN * temperature / energy,
         coulomb=COULOMB * charge**2 / (energy * length),
-        base=base,
+        base=(length, energy, time, temperature, charge),
         edges=tuple(edges.items()),
     )
 
