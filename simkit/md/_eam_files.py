@@ -163,10 +163,11 @@ def _read_many(path: str | Path, *, finnis_sinclair: bool) -> EAMTables:
 def _element(text: PotentialText) -> tuple[int, float, float, str]:
     what = "an element (atomic number, mass, lattice constant, lattice)"
     words = text.words(what, 1)
-    if len(words) != 4 or _is_number(words[3]):
+    lattice = words[3] if len(words) == 4 else ""  # some files leave it out
+    if len(words) not in (3, 4) or not words[0].isdigit() or _is_number(lattice):
         raise text.error(f"must hold {what}, but it is `{shown(' '.join(words))}`. Is the file of another style?")
     number = text.whole(words[0], "an atomic number", least=0)
-    return number, text.number(words[1], "a mass"), text.number(words[2], "a lattice constant"), words[3]
+    return number, text.number(words[1], "a mass"), text.number(words[2], "a lattice constant"), lattice
 
 
 def _grid(text: PotentialText) -> tuple[int, float, int, float, float]:

@@ -173,7 +173,7 @@ def test_bond_order_of_crystals(lattice, cutoff):
 def test_bond_order_does_not_turn():
     q = jax.random.normal(jax.random.key(0), (15, 3))
     turn, _ = jnp.linalg.qr(jax.random.normal(jax.random.key(1), (3, 3)))
-    for degree in (1, 3, 4, 6, 12):
+    for degree in (1, 4, 8):
         a, b = (bond_order(OpenSpace(), x, degree, cutoff=2.0, width=0.3, averaged=degree == 4) for x in (q, q @ turn))
         np.testing.assert_allclose(a.q, b.q, rtol=1e-9)
         np.testing.assert_allclose(a.w, b.w, rtol=1e-7, atol=1e-10)
@@ -195,7 +195,7 @@ def test_bond_order_derivatives_and_lone_atoms():
     q = crystal("fcc", 1.5, 2).position + 0.05 * jax.random.normal(jax.random.key(0), (32, 3))
     space = Orthorhombic([3.0, 3.0, 3.0])
     loss = lambda q: (lambda o: jnp.sum(o.q) + 10 * jnp.sum(o.w) + o.whole_q)(
-        bond_order(space, q, 6, cutoff=1.3, width=0.1, averaged=True)
+        bond_order(space, q, 4, cutoff=1.3, width=0.1, averaged=True)
     )
     check_gradients(loss, (q,))
     lone = jnp.concatenate([q, jnp.full((1, 3), 50.0)])
