@@ -44,9 +44,8 @@ def energy(
     _check(potential, position, species, charge)
     point = _point(potential, space, position, charge, neighbours, plan)
     rows = _species_rows(potential, species, position, neighbours, plan)
-    return pair_energy(plan.pairs, neighbours.pairs, rows, point) + _beyond_pairs(
-        potential, space, position, species, charge
-    )
+    beyond, _ = _beyond_pairs(potential, space, position, species, charge)
+    return pair_energy(plan.pairs, neighbours.pairs, rows, point) + beyond
 
 
 def forces(

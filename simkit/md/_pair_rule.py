@@ -14,6 +14,7 @@ from jax import lax
 from jax.flatten_util import ravel_pytree
 from jaxtyping import Array
 
+from ._manual import varying_like
 from ._pair_sums import Point
 from ._sweep import PairPlan, sweep
 
@@ -65,6 +66,7 @@ def hessian_product(plan: PairPlan, pairs: Any, species: Any, point: Point, dire
     batching rule.
     """
     pairs, species, point = lax.stop_gradient((pairs, species, point))
+    direction = varying_like(direction, pairs, species, point)
     flat, tree = ravel_pytree(direction)  # one operand: JAX refuses to transpose a solve only part of which is linear
 
     def product(_: Any, b: Array) -> Array:

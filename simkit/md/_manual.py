@@ -1,0 +1,17 @@
+"""Inside `shard_map`, loops and solves want to know beforehand which values differ from device to device."""
+
+import functools
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+
+
+def varying_like(tree: Any, *others: Any) -> Any:
+    """`tree`, multiplied by a 1 that varies over every mesh axis over which a leaf of it or of `others` varies.
+
+    The public names of these types differ between versions of JAX; arithmetic carries them in all. XLA folds the factor away.
+    """
+    leaves = [leaf for leaf in jax.tree.leaves((tree, others)) if leaf.size]
+    never = functools.reduce(jnp.logical_and, [leaf.reshape(-1)[0] == leaf.reshape(-1)[0] for leaf in leaves], jnp.array(False))
+    return jax.tree.map(lambda leaf: leaf * (1 - never.astype(leaf.dtype)), tree)
