@@ -9,7 +9,6 @@ from jaxtyping import Array
 
 from ._cluster_list import FAR, ClusterList
 from ._cluster_plan import ClusterPlan, G, M
-from ._manual import varying_like
 from ._pair_block import Sides, block_derivative, block_gradient
 from ._pair_sums import Marks, Point, Wanted
 
@@ -77,7 +76,6 @@ def sweep_clusters(
 
     c, start = clusters, point.position.reshape(count, 3 * M)
     carry = jax.tree.map(jnp.zeros_like, (start, point.vectors, point.terms, point.charge, start[0, 0]))
-    carry = varying_like(carry, clusters, species, point, direction)
     units = [a.reshape(-1, chunk, *a.shape[1:]) for a in (c.i, c.j, c.image, c.base, c.weight)]
     (rows, vectors, terms, charge, energy), _ = lax.scan(body, carry, tuple(units))
     position = jnp.where(here.real[:, None], rows.reshape(count, 3, M), 0)

@@ -66,7 +66,9 @@ def hessian_product(plan: PairPlan, pairs: Any, species: Any, point: Point, dire
     batching rule.
     """
     pairs, species, point = lax.stop_gradient((pairs, species, point))
-    direction = varying_like(direction, pairs, species, point)
+    # Before the solve is traced: inside it, batching would mark values as varying a second time.
+    fixed = pairs, species, point
+    (pairs, species, point), direction = varying_like(fixed, fixed), varying_like(direction, fixed)
     flat, tree = ravel_pytree(direction)  # one operand: JAX refuses to transpose a solve only part of which is linear
 
     def product(_: Any, b: Array) -> Array:

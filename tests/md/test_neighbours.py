@@ -84,17 +84,25 @@ def test_float_types(kind, precision, tolerance):
 def test_inside_shard_map_with_checked_variance():
     space, x, plan = fluid()
     mesh = jax.make_mesh((2,), ("members",), axis_types=(AxisType.Auto,))
-    batch = jnp.stack([x, x + 0.01])
+    batch = jnp.stack([x, x + 0.01]), jnp.array([1.0, 1.02])
 
-    def one(x):
-        value = jax.value_and_grad(lambda p, x: md.energy(p, space, x, plan.build(space, x), plan), (0, 1))(FLUID, x)
-        return value, jax.grad(lambda x: jnp.vdot(x, md.forces(FLUID, space, x, plan.build(space, x), plan)))(x)
+    def one(member):
+        x, sigma = member
+        potential = md.LennardJones(sigma, sigma**0, cutoff=2.2)
+        value = jax.value_and_grad(lambda p, x: md.energy(p, space, x, plan.build(space, x), plan), (0, 1))(
+            potential, x
+        )
+        # A parameter that the devices share gets the sum of their derivatives, once.
+        shared = jax.grad(lambda p: md.energy(p, space, x, plan.build(space, x), plan))(FLUID)
+        return value, shared, jax.grad(lambda x: jnp.vdot(x, md.forces(FLUID, space, x, plan.build(space, x), plan)))(x)
 
     spec = PartitionSpec("members")
     sharded = jax.shard_map(jax.vmap(one), mesh=mesh, in_specs=spec, out_specs=spec, check_vma=True)
     found = jax.jit(sharded)(jax.device_put(batch, NamedSharding(mesh, spec)))
     single = jax.jit(one)
-    expected = jax.tree.map(lambda *a: jnp.stack(a), *map(single, batch))
+    expected = jax.tree.map(lambda *a: jnp.stack(a), *(single((batch[0][k], batch[1][k])) for k in range(2)))
+    total = jax.tree.map(lambda a: jnp.broadcast_to(a.sum(0), a.shape), expected[1])
+    expected = expected[0], total, expected[2]
     for a, b in zip(jax.tree.leaves(found), jax.tree.leaves(expected), strict=True):
         np.testing.assert_allclose(a, b, rtol=1e-10, atol=1e-9)
 
