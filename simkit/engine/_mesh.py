@@ -27,3 +27,13 @@ def alike_arrays(tree: Any) -> Any:
     leaves, structure = jax.tree.flatten(tree)
     arrays = iter(alike([x for x in leaves if hasattr(x, "dtype")]))
     return jax.tree.unflatten(structure, [next(arrays) if hasattr(x, "dtype") else x for x in leaves])
+
+
+def shaped(values: Sequence[Any], shapes: Sequence[tuple[tuple[int, ...], Any]]) -> Any:
+    """Abstract values of these shapes that vary over a mesh as the operands do."""
+
+    def cheap(*values: Any) -> list[Any]:
+        zero = origin([x for x in values if jnp.issubdtype(x.dtype, jnp.inexact)])
+        return [jnp.zeros(shape, dtype) + zero.astype(dtype) for shape, dtype in shapes]
+
+    return jax.make_jaxpr(cheap)(*values).out_avals

@@ -20,7 +20,7 @@ from jaxtyping import Array
 
 from ._adjoint import adjoint
 from ._lanes import solve
-from ._mesh import alike
+from ._mesh import alike, shaped
 from ._plan import Plan
 from ._queue import origin
 from ._sizes import Numerics
@@ -76,20 +76,10 @@ def _states(plan: Plan, y0: Any, times: Any) -> list[tuple[tuple[int, ...], Any]
     return [((*axes, members, times.shape[-1], size), y0.dtype) for axes in plan.output_directions]
 
 
-def _shaped(values: Sequence[Any], shapes: Sequence[tuple[tuple[int, ...], Any]]) -> Any:
-    """Abstract values of these shapes that vary over a mesh as the operands do."""
-
-    def cheap(*values: Any) -> list[Any]:
-        zero = origin([x for x in values if jnp.issubdtype(x.dtype, jnp.inexact)])
-        return [jnp.zeros(shape, dtype) + zero.astype(dtype) for shape, dtype in shapes]
-
-    return jax.make_jaxpr(cheap)(*values).out_avals
-
-
 def _solve_shape(*values: Any, plan: Plan) -> Any:
     leaves, _, times, _ = plan.split(values)
     members = leaves[0].shape[0]
-    return _shaped(
+    return shaped(
         values,
         [*_states(plan, leaves[0], times), *[((members,), jnp.dtype("int32"))] * 3, *[((members,), times.dtype)] * 2],
     )
@@ -98,11 +88,11 @@ def _solve_shape(*values: Any, plan: Plan) -> Any:
 def _tangent_shape(*values: Any, plan: Plan) -> Any:
     leaves, _, times, _ = plan.split(values)
     states = _states(plan, leaves[0], times)
-    return _shaped(values, states[len(states) // 2 :])
+    return shaped(values, states[len(states) // 2 :])
 
 
 def _adjoint_shape(*values: Any, plan: Plan, directions: int, active: tuple[int, ...], live: tuple[bool, ...]) -> Any:
-    return _shaped(values, [((directions, *values[i].shape), values[i].dtype) for i in active])
+    return shaped(values, [((directions, *values[i].shape), values[i].dtype) for i in active])
 
 
 # ---- batches ----
