@@ -21,9 +21,10 @@ class Rules(NamedTuple):
     """One step in two halves, and what is kept in between.
 
     - `first(params, fixed, carry, i) -> middle`: up to where what is kept must hold.
-    - `stale(fixed, middle, kept) -> bool`: whether it no longer does.
+    - `stale(params, fixed, middle, kept) -> bool`: whether it no longer does.
     - `build(params, fixed, middle, kept) -> kept`: made anew.
-    - `second(params, fixed, middle, kept, i) -> carry`: the rest of the step.
+    - `second(params, fixed, middle, kept, i) -> carry, aside`: the rest of the step, and what of it only the last step is asked
+        for, which no step begins with.
 
     `params` and `carry` are float arrays with derivatives, `fixed` and what is kept have none.
     """
@@ -45,22 +46,29 @@ def _(size: int, batched: list[bool], found: Array) -> tuple[Array, bool]:
     return anyone(jnp.any(found, axis=0) if batched[0] else found), False
 
 
+class State(NamedTuple):
+    """What a scan ends with."""
+
+    carry: Any
+    aside: Any
+    kept: Any
+
+
 @functools.partial(jax.custom_jvp, nondiff_argnums=(0, 1))
-def kept_scan(rules: Rules, length: int, params: Any, fixed: Any, carry: Any, kept: Any, start: Any) -> tuple[Any, Any]:
-    """`carry` and `kept` after `length` steps, numbered from `start`."""
+def kept_scan(rules: Rules, length: int, params: Any, fixed: Any, state: State) -> State:
+    """The state after `length` steps, numbered from 0. What is kept has no derivatives, and the `aside` given has no effect."""
 
-    def body(state: tuple[Any, Any], i: Array) -> tuple[tuple[Any, Any], None]:
-        return _stepped(rules, params, fixed, *state, i)[:2], None
+    def body(state: State, i: Array) -> tuple[State, None]:
+        return _stepped(rules, params, fixed, state, i)[0], None
 
-    return jax.lax.scan(body, (carry, kept), start + jnp.arange(length))[0]
+    return jax.lax.scan(body, state, jnp.arange(length))[0]
 
 
-def _stepped(rules: Rules, params: Any, fixed: Any, carry: Any, kept: Any, i: Array) -> tuple[Any, Any, Array]:
-    middle = rules.first(params, fixed, carry, i)
-    held = jax.lax.stop_gradient(middle)
-    renew = anyone(rules.stale(fixed, held, kept))
-    kept = _renewed(rules, renew, params, fixed, held, kept)
-    return rules.second(params, fixed, middle, kept, i), kept, renew
+def _stepped(rules: Rules, params: Any, fixed: Any, state: State, i: Array) -> tuple[State, Array]:
+    middle = rules.first(params, fixed, state.carry, i)
+    renew = anyone(rules.stale(params, fixed, middle, state.kept))
+    kept = _renewed(rules, renew, params, fixed, middle, state.kept)
+    return State(*rules.second(params, fixed, middle, kept, i), kept), renew
 
 
 def _renewed(rules: Rules, renew: Array, params: Any, fixed: Any, middle: Any, kept: Any) -> Any:
@@ -77,77 +85,79 @@ class Path(NamedTuple):
 
 @kept_scan.defjvp
 def _kept_scan_jvp(rules: Rules, length: int, primals: Any, tangents: Any) -> Any:
-    params, fixed, carry, kept, start = primals
-    final, path = _recorded(rules, length, params, fixed, carry, kept, start)
-    moved = _tangent(rules, params, fixed, path, kept, start, (tangents[0], tangents[2]))
-    still = jax.tree.map(lambda x: np.zeros(x.shape, jax.dtypes.float0) if _whole(x) else jnp.zeros_like(x), final[1])
-    return final, (moved, still)
+    params, fixed, state = primals
+    final, path = _recorded(rules, length, params, fixed, state)
+    carry, aside = _tangent(rules, params, fixed, path, state.kept, (tangents[0], tangents[2].carry))
+    still = jax.tree.map(lambda x: np.zeros(x.shape, jax.dtypes.float0) if _whole(x) else jnp.zeros_like(x), final.kept)
+    return final, State(carry, aside, still)
 
 
 def _whole(x: Any) -> bool:
     return not jnp.issubdtype(x.dtype, jnp.inexact)
 
 
-def _recorded(
-    rules: Rules, length: int, params: Any, fixed: Any, carry: Any, kept: Any, start: Any
-) -> tuple[Any, Path]:
-    def body(state: tuple[Any, Any], i: Array) -> tuple[tuple[Any, Any], Path]:
-        carry, kept, renew = _stepped(rules, params, fixed, *state, i)
-        return (carry, kept), Path(state[0], renew)
+def _recorded(rules: Rules, length: int, params: Any, fixed: Any, state: State) -> tuple[State, Path]:
+    def body(state: State, i: Array) -> tuple[State, Path]:
+        after, renew = _stepped(rules, params, fixed, state, i)
+        return after, Path(state.carry, renew)
 
-    return jax.lax.scan(body, (carry, kept), start + jnp.arange(length))
+    return jax.lax.scan(body, state, jnp.arange(length))
 
 
-def _tangent(rules: Rules, params: Any, fixed: Any, path: Path, kept: Any, start: Any, direction: Any) -> Any:
-    """How the last carry moves when `params` and the first carry move."""
-    return paired(
-        functools.partial(_pushed, rules),
-        functools.partial(_pulled, rules),
-        (params, fixed, path, kept, start),
-        direction,
-    )
+def _tangent(rules: Rules, params: Any, fixed: Any, path: Path, kept: Any, direction: Any) -> tuple[Any, Any]:
+    """How the last carry, and what is aside, move when `params` and the first carry move."""
+    maps = functools.partial(_pushed, rules), functools.partial(_pulled, rules)
+    return paired(*maps, (params, fixed, path, kept), direction)
 
 
-def _pushed(rules: Rules, known: Any, direction: Any) -> Any:
-    params, fixed, path, kept, start = known
+def _pushed(rules: Rules, known: Any, direction: Any) -> tuple[Any, Any]:
+    params, fixed, path, kept = known
     dparams, moved = direction
 
-    def body(state: tuple[Any, Any], row: Any) -> tuple[tuple[Any, Any], None]:
-        (moved, kept), (carry, renew, i) = state, row
+    def body(state: tuple[Any, Any, Any], row: Any) -> tuple[tuple[Any, Any, Any], None]:
+        (moved, _, kept), (carry, renew, i) = state, row
         first = lambda params, carry: rules.first(params, fixed, carry, i)
         middle, moved = jax.jvp(first, (params, carry), (dparams, moved))
         kept = _renewed(rules, renew, params, fixed, middle, kept)
         second = lambda params, middle: rules.second(params, fixed, middle, kept, i)
-        return (jax.jvp(second, (params, middle), (dparams, moved))[1], kept), None
+        moved, aside = jax.jvp(second, (params, middle), (dparams, moved))[1]
+        return (moved, aside, kept), None
 
-    rows = path.carries, path.renewals, start + jnp.arange(path.renewals.shape[0])
-    return jax.lax.scan(body, (moved, kept), rows)[0][0]
+    rows = path.carries, path.renewals, jnp.arange(path.renewals.shape[0])
+    aside = jax.eval_shape(lambda: rules.second(params, fixed, _first_middle(rules, known), kept, rows[2][0])[1])
+    zeros = jax.tree.map(lambda x: jnp.zeros(x.shape, x.dtype), aside)
+    moved, aside, _ = jax.lax.scan(body, (moved, zeros, kept), rows)[0]
+    return moved, aside
 
 
-def _pulled(rules: Rules, known: Any, cotangent: Any) -> Any:
-    params, fixed, path, kept, start = known
-    length = path.renewals.shape[0]
-    numbers = jnp.arange(length)
+def _first_middle(rules: Rules, known: Any) -> Any:
+    params, fixed, path, _ = known
+    return rules.first(params, fixed, jax.tree.map(lambda x: x[0], path.carries), jnp.zeros((), int))
+
+
+def _pulled(rules: Rules, known: Any, cotangents: Any) -> Any:
+    params, fixed, path, kept = known
+    numbers = jnp.arange(path.renewals.shape[0])
     made = jax.lax.cummax(
         jnp.where(path.renewals, numbers, -1)
     )  # the step that made what a step used; -1 what was given
 
     def remade(step: Array) -> Any:
         carry = jax.tree.map(lambda x: x[step], path.carries)
-        return rules.build(params, fixed, rules.first(params, fixed, carry, start + step), kept)
+        return rules.build(params, fixed, rules.first(params, fixed, carry, step), kept)
 
     def body(state: Any, row: Any) -> tuple[Any, None]:
-        (cotangent, total, held, current), (carry, step, i) = state, row
-        which = jnp.where(step == current, 0, jnp.where(step < 0, 1, 2))
-        held = jax.lax.switch(which, [lambda: held, lambda: kept, lambda: remade(jnp.maximum(step, 0))])
+        (cotangents, total, held, current), (carry, made, i) = state, row
+        which = jnp.where(made == current, 0, jnp.where(made < 0, 1, 2))
+        held = jax.lax.switch(which, [lambda: held, lambda: kept, lambda: remade(jnp.maximum(made, 0))])
         first = lambda params, carry: rules.first(params, fixed, carry, i)
         middle, pull_first = jax.vjp(first, params, carry)
         _, pull = jax.vjp(lambda params, middle: rules.second(params, fixed, middle, held, i), params, middle)
-        by_params, cotangent = pull(cotangent)
+        by_params, cotangent = pull(cotangents)
         more, cotangent = pull_first(cotangent)
         total = jax.tree.map(lambda a, b, c: a + b + c, total, by_params, more)
-        return (cotangent, total, held, step), None
+        return ((cotangent, jax.tree.map(jnp.zeros_like, cotangents[1])), total, held, made), None
 
-    begun = cotangent, jax.tree.map(jnp.zeros_like, params), kept, jnp.full((), -1, made.dtype)
-    (cotangent, total, _, _), _ = jax.lax.scan(body, begun, (path.carries, made, start + numbers), reverse=True)
-    return total, cotangent
+    begun = tuple(cotangents), jax.tree.map(jnp.zeros_like, params), kept, jnp.full((), -1, made.dtype)
+    (cotangents, total, _, _), _ = jax.lax.scan(body, begun, (path.carries, made, numbers), reverse=True)
+    return total, cotangents[0]
