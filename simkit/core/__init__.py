@@ -2,12 +2,14 @@
 
 from ._derivative import check_derivative as check_derivative
 from ._event import Event as Event
+from ._families import family_of as family_of
 from ._guard import by_member as by_member
 from ._guard import guard as guard
 from ._guard import own as own
 from ._names import Setup as Setup
 from ._names import check_roots as check_roots
 from ._names import named_leaves as named_leaves
+from ._particles import ParticleSystem as ParticleSystem
 from ._precision import cast as cast
 from ._precision import check_tolerance as check_tolerance
 from ._precision import enable_x64 as enable_x64
@@ -36,7 +38,6 @@ from ._system import SplitSystem as SplitSystem
 from ._system import StaticSystem as StaticSystem
 from ._system import StochasticSystem as StochasticSystem
 from ._system import System as System
-from ._system import family_of as family_of
 from ._term import DiffusionTerm as DiffusionTerm
 from ._term import SystemTerm as SystemTerm
 from ._term import brownian_shape as brownian_shape

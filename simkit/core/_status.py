@@ -10,6 +10,7 @@ class Status(enum.IntEnum):
     NON_FINITE = 1
     STEP_LIMIT = 2
     STEP_TOO_SMALL = 3
+    NO_ROOM = 4
 
     @property
     def message(self) -> str:
@@ -30,5 +31,9 @@ _MESSAGES = {
     Status.STEP_TOO_SMALL: (
         "The adaptive step shrank to nothing: the model returns a non-finite derivative or the solution runs into a "
         "singularity. Check the parameters and what the model does near the last state."
+    ),
+    Status.NO_ROOM: (
+        "Particles came closer together than the neighbour list had room for, so later states are wrong: the density grew, or the "
+        "system was prepared at another one. Prepare it at a denser state, `system = system.prepared(y0)`."
     ),
 }

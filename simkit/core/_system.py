@@ -30,7 +30,7 @@ class System(eqx.Module):
     """What changes: an Equinox module whose array fields are its parameters.
 
     A new system subclasses one of the families below, never this class: `PlainSystem`, `SeparableSystem`, `SplitSystem`,
-    `StochasticSystem` or `StaticSystem`. Users, data and names see the state `y`; a solver steps `encode(y)`.
+    `StochasticSystem`, `StaticSystem` or `ParticleSystem`. Users, data and names see the state `y`; a solver steps `encode(y)`.
     """
 
     @abc.abstractmethod
@@ -175,17 +175,3 @@ class StaticSystem(System):
 
     def decode(self, state: State) -> State:
         return state
-
-
-FAMILIES: tuple[type[System], ...] = (PlainSystem, SeparableSystem, SplitSystem, StochasticSystem, StaticSystem)
-
-
-def family_of(system: System) -> type[System]:
-    """The family that a system belongs to."""
-    for family in FAMILIES:
-        if isinstance(system, family):
-            return family
-    raise TypeError(
-        f"{type(system).__name__} must subclass one of the families "
-        f"{', '.join(family.__name__ for family in FAMILIES)}, but it subclasses System alone."
-    )

@@ -46,6 +46,7 @@ class Trajectory(eqx.Module):
     reduced: dict[str, Any] = eqx.field(default_factory=dict)
     event_time: Any = None  # an array, where there was an event to look for
     event_state: State = None
+    lists: Any = None  # of a particle system: its last neighbours
 
     def failures(self) -> list[str]:
         """A sentence for every member that failed: its number, the values that make it, and what happened."""

@@ -13,6 +13,7 @@ from jaxtyping import Array, PRNGKeyArray
 from .._errors import ArgumentError
 from .._types import State
 from ..core import (
+    ParticleSystem,
     Setup,
     StaticSystem,
     Status,
@@ -32,6 +33,7 @@ from ._compilations import note_trace
 from ._event import event_on_grid, integrate_to_event
 from ._grid import fixed_grid
 from ._mesh import alike_arrays
+from ._particles import integrate_particles
 from ._reduce import cut_at, cut_between, reduce_rows, reduce_static
 from ._step import Adaptive, Fixed
 from ._task import Frame, Options, Task, framed
@@ -74,6 +76,8 @@ def trajectory_of(task: Task, options: Options) -> Trajectory:
     task = task._replace(system=system, y0=y0, inputs=inputs, event=event)
     if isinstance(system, StaticSystem):
         return _static_trajectory(task)
+    if isinstance(system, ParticleSystem):
+        return _particle_trajectory(task, options)
     state = by_member(lambda system, y: system.encode(y), system, y0)
     check_derivative(system, state, task.times[0], inputs)
     task = task._replace(y0=state)
@@ -83,8 +87,7 @@ def trajectory_of(task: Task, options: Options) -> Trajectory:
         return _event_trajectory(task, options)
     if isinstance(task.step, Fixed):
         states, status, counts = _integrate_fixed(task, options)
-        finite = jnp.stack([jnp.isfinite(leaf).all() for leaf in jax.tree.leaves(states)]).all()
-        status = jnp.where((status == Status.OK) & ~finite, int(Status.NON_FINITE), status)
+        status = _checked(status, states)
     else:
         states, status, counts, _ = integrate_adaptive(task, options)
     ys = by_member(lambda system, states: jax.vmap(system.decode)(states), system, states)
@@ -104,6 +107,19 @@ def _static_trajectory(task: Task) -> Trajectory:
     times = ends if task.reduce else task.times
     ys = jax.tree.map(lambda leaf: jnp.broadcast_to(leaf, (times.shape[0], *leaf.shape)), task.y0)
     return Trajectory(times, ys, zero + int(Status.OK), zero, zero, zero, "none", reduced=reduced)
+
+
+def _particle_trajectory(task: Task, options: Options) -> Trajectory:
+    system = task.system
+    ran = integrate_particles(task._replace(y0=system.encode(task.y0)), options)
+    ys = jax.vmap(system.decode)(ran.states)
+    return Trajectory(task.times, ys, _checked(ran.status, ran.states), *_figures(task, ran.counts), lists=ran.lists)
+
+
+def _checked(status: Array, states: Any) -> Array:
+    """A status that also tells of states that are not finite."""
+    finite = jnp.stack([jnp.isfinite(leaf).all() for leaf in jax.tree.leaves(states)]).all()
+    return jnp.where((status == Status.OK) & ~finite, int(Status.NON_FINITE), status)
 
 
 def _integrate_fixed(task: Task, options: Options) -> Any:

@@ -30,6 +30,7 @@ from ._check import check_event, check_reducers, check_times
 from ._checkpointed import Checkpointed
 from ._diagnose import diagnose
 from ._integrate import Method, dispatch
+from ._room import with_room
 from ._step import Adaptive, Fixed, as_step
 from ._task import Options, Task
 
@@ -98,7 +99,7 @@ def simulate(
     solver, step, reason = _complete(system, y0, known, solver, step, inputs)
     # The reason holds numbers of this very call: kept out of the compiled function, it cannot make it compile again.
     task = Task(system, y0, inputs, times, solver, step, key, *checked)
-    trajectory = dispatch(task, solve_options(None, gradient))
+    trajectory = with_room(task, lambda task: dispatch(task, solve_options(None, gradient)))
     if reason != "given" and solver is not None:
         trajectory = dataclasses.replace(trajectory, solver=f"{trajectory.solver} (chosen: {reason})")
     if on_failure == "raise" and not isinstance(trajectory.status, jax.core.Tracer) and trajectory.status.item() != 0:

@@ -3,7 +3,8 @@
 from typing import Any, NamedTuple
 
 from .._errors import ArgumentError
-from ..core import SeparableSystem, SplitSystem, StochasticSystem, System, family_of
+from ..core import ParticleSystem, SeparableSystem, SplitSystem, StochasticSystem, System, family_of
+from ._particles import ParticleStepper
 from ._rosenbrock import Rodas5P
 from ._stepper import Stepper
 from ._stiffness import NotProbed, probe
@@ -39,6 +40,8 @@ def choose(system: System, y0: Any = None, times: Any = None, inputs: Any = None
     """
     if isinstance(system, StochasticSystem):
         return _for_noise(system)
+    if isinstance(system, ParticleSystem):
+        return Choice(ParticleStepper(), "particles bring their own step")
     if fixed and isinstance(system, SeparableSystem):
         return Choice(VelocityVerlet(), "separable with fixed steps, which a symplectic method suits")
     if isinstance(system, SplitSystem):

@@ -1,0 +1,24 @@
+"""The families that systems belong to."""
+
+from ._particles import ParticleSystem
+from ._system import PlainSystem, SeparableSystem, SplitSystem, StaticSystem, StochasticSystem, System
+
+FAMILIES: tuple[type[System], ...] = (
+    PlainSystem,
+    SeparableSystem,
+    SplitSystem,
+    StochasticSystem,
+    StaticSystem,
+    ParticleSystem,
+)
+
+
+def family_of(system: System) -> type[System]:
+    """The family that a system belongs to."""
+    for family in FAMILIES:
+        if isinstance(system, family):
+            return family
+    raise TypeError(
+        f"{type(system).__name__} must subclass one of the families "
+        f"{', '.join(family.__name__ for family in FAMILIES)}, but it subclasses System alone."
+    )

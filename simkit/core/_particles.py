@@ -1,0 +1,62 @@
+"""Particle systems: many bodies that bring their own step and keep a list of neighbours between steps."""
+
+import abc
+from typing import Any
+
+from jaxtyping import Array, Bool
+
+from .._types import State
+from ._system import System
+
+
+class ParticleSystem(System):
+    """Many bodies whose forces need to know who is near whom.
+
+    Such a system brings its own step, in two halves between which the list of neighbours must hold; the list is made again when it
+    no longer does. The steps of a window between two save times carry what `opened` makes of state and force. A subclass is
+    `simkit.md.Particles`; potentials, spaces and dynamics are what users vary.
+    """
+
+    @abc.abstractmethod
+    def prepared(self, y0: State) -> "ParticleSystem":
+        """The system with room for the neighbours of these concrete bodies; called before a simulation is traced."""
+
+    @abc.abstractmethod
+    def enlarged(self, lists: Any) -> "ParticleSystem":
+        """The system with room for what a run needed; called where it needed more than there was."""
+
+    @abc.abstractmethod
+    def listed(self, state: State) -> Any:
+        """The neighbours of a state, and how much room they need."""
+
+    @abc.abstractmethod
+    def relisted(self, state: State, lists: Any) -> Any:
+        """The neighbours of a later state, and how much room any needed so far."""
+
+    @abc.abstractmethod
+    def outdated(self, state: State, lists: Any) -> Bool[Array, ""]:
+        """Whether the neighbours of a state may be others than those listed."""
+
+    @abc.abstractmethod
+    def fits(self, lists: Any) -> Bool[Array, ""]:
+        """Whether there was room for all neighbours so far."""
+
+    @abc.abstractmethod
+    def forces(self, state: State, lists: Any) -> Any:
+        """The forces on the bodies."""
+
+    @abc.abstractmethod
+    def opened(self, h: Any, state: State, force: Any) -> State:
+        """What a window of steps of length h carries, from a state and its force."""
+
+    @abc.abstractmethod
+    def moved(self, h: Any, carry: State, key: Array) -> State:
+        """The first half of a step: positions where forces are asked for. The key is the step's own."""
+
+    @abc.abstractmethod
+    def kicked(self, h: Any, carry: State, force: Any, key: Array) -> State:
+        """The second half of a step."""
+
+    @abc.abstractmethod
+    def closed(self, h: Any, carry: State, force: Any) -> State:
+        """The state at the end of a window: the inverse of `opened`."""

@@ -1,0 +1,206 @@
+"""Particles: atoms, their potential, the space they live in, and how they move."""
+
+import dataclasses
+from typing import Any
+
+import equinox as eqx
+import jax
+import jax.core
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Bool
+
+from .._errors import ArgumentError
+from ..core import Example, ParticleSystem, quantity
+from ..core._quantity import POSITIVE
+from ._atoms import Atoms
+from ._builders import crystal
+from ._dynamics import NVE, Body, Dynamics, doubled_kinetic
+from ._energy import Gradients, energy, forces, gradients
+from ._lennard_jones import LennardJones
+from ._momenta import maxwell_boltzmann
+from ._neighbours import NeighbourPlan, Neighbours, plan_neighbours, widest
+from ._potential import Potential
+from ._space import Space
+from ._units import REDUCED, Units
+
+
+class Lists(eqx.Module):
+    """The neighbours in use, the room that any needed so far, and how often they were found anew."""
+
+    neighbours: Neighbours
+    need: Any
+    built: Array
+
+
+class Particles(ParticleSystem):
+    r"""Atoms under a potential in a space: $m \ddot x_i = -\partial U / \partial x_i$, or with a thermostat's dynamics.
+
+    **Arguments:**
+
+    - `potential`: the energy; potentials add with `+`.
+    - `space`: `OpenSpace()`, `Orthorhombic(lengths)` or `Triclinic(vectors)`.
+    - `mass`: a number, or one an atom; positive.
+    - `dynamics`: `NVE()`, `Langevin(temperature, friction)`, `StochasticRescaling(temperature, relaxation)`.
+    - `species`, `charge`: one whole number and one number an atom, where the potential asks for them.
+    - `units`: what the numbers mean; only its Boltzmann and Coulomb constants enter.
+    - `skin`: what the list of neighbours reaches beyond the cutoff. More is rebuilt less often and holds more idle pairs.
+    - `precision`: the float type of distances and pair energies, by default that of the positions; sums keep the positions' own.
+
+    State: `Atoms(position, momentum)`. Steps are fixed; a good one is a fiftieth of the fastest period, 0.005 for a
+    Lennard-Jones fluid.
+
+    ```python
+    import jax
+    import simkit
+    from simkit import md
+    start = md.crystal("fcc", 1.68, (4, 4, 4))
+    system = md.Particles(md.LennardJones(), start.space)
+    momentum = md.maxwell_boltzmann(jax.random.key(0), system.masses(start.position)[:, 0], 1.44)
+    run = simkit.simulate(system, md.Atoms(start.position, momentum), [0.0, 0.5, 1.0], step=0.005)
+    print(run)
+    ```
+    """
+
+    potential: Potential
+    space: Space
+    mass: Array = quantity(default=1.0, support=POSITIVE)
+    dynamics: Dynamics = dataclasses.field(default_factory=NVE)
+    species: Any = None
+    charge: Any = None
+    units: Units = eqx.field(static=True, default=REDUCED)
+    skin: float = eqx.field(static=True, default=0.3)
+    precision: Any = eqx.field(static=True, default=None)
+    plan: NeighbourPlan | None = None
+
+    # ---- what a user asks ----
+
+    def masses(self, position: Array) -> Array:
+        """The mass of every atom, shape (atoms, 1)."""
+        return jnp.broadcast_to(self.mass, position.shape[:1])[:, None]
+
+    def gradients(self, atoms: Atoms) -> Gradients:
+        """Potential energy, forces and virial of one state, with neighbours found anew."""
+        return gradients(*self._known(atoms.position), self._listed(atoms.position), self._plan(), **self._kinds())
+
+    def energy(self, atoms: Atoms) -> Array:
+        """The potential energy of one state, with neighbours found anew."""
+        return energy(*self._known(atoms.position), self._listed(atoms.position), self._plan(), **self._kinds())
+
+    # ---- a system ----
+
+    def vector_field(self, t: Any, y: Any, inputs: Any) -> Any:
+        slope = y.momentum / self.masses(y.position), self.forces(y, self.listed(y))
+        still = jax.tree.map(jnp.zeros_like, y)
+        return eqx.tree_at(lambda y: (y.position, y.momentum), still, slope)
+
+    def outputs(self, t: Any, y: Any, inputs: Any) -> dict[str, Array]:
+        """Kinetic and potential energy, temperature, and pressure where the space has a volume."""
+        found, body = self.gradients(y), self._body(y)
+        doubled = doubled_kinetic(body, y.momentum)
+        given = {
+            "kinetic_energy": 0.5 * doubled,
+            "potential_energy": found.energy,
+            "temperature": doubled / (body.freedom * body.boltzmann),
+        }
+        if not self.space.periodic:
+            return given
+        d = self.space.dimensions
+        return given | {"pressure": (doubled - jnp.trace(found.virial)) / (d * self.space.volume())}
+
+    def invariants(self, t: Any, y: Any) -> dict[str, Array]:
+        body = self._body(y)
+        total = 0.5 * doubled_kinetic(body, y.momentum) + self.energy(y) + self.dynamics.stored(body, y)
+        return (
+            {"energy": total, "momentum": jnp.sum(y.momentum, axis=0)}
+            if isinstance(self.dynamics, NVE)
+            else {"energy": total}
+        )
+
+    def encode(self, y: Any) -> Any:
+        if y.thermostat is not None:
+            return y
+        begun = self.dynamics.begun(self._body(y), y)
+        return Atoms(y.position, y.momentum, begun)
+
+    def decode(self, state: Any) -> Any:
+        return state
+
+    @classmethod
+    def example(cls) -> Example:
+        start = crystal("fcc", 1.68, (4, 4, 4))
+        system = cls(LennardJones(), start.space)
+        momentum = maxwell_boltzmann(jax.random.key(0), jnp.ones(len(start.position), start.position.dtype), 1.44)
+        return Example(system, Atoms(start.position, momentum), np.linspace(0.0, 1.0, 11))
+
+    # ---- a particle system ----
+
+    def prepared(self, y0: Any) -> "Particles":
+        concrete = not any(isinstance(x, jax.core.Tracer) for x in jax.tree.leaves((self.space, y0.position)))
+        if not concrete:
+            if self.plan is None:
+                raise ArgumentError(
+                    "Argument `system` must be prepared before a transformation such as `jit` or `vmap`, where no positions are "
+                    "known, but it is not. Call `system = system.prepared(y0)` once outside."
+                )
+            return self
+        if self.plan is not None:
+            return self
+        plan = plan_neighbours(self.potential, self.space, y0.position, skin=self.skin, precision=self.precision)
+        return dataclasses.replace(self, plan=plan)
+
+    def enlarged(self, lists: Any) -> "Particles":
+        return dataclasses.replace(self, plan=self._plan().grown(lists.need))
+
+    def listed(self, state: Any) -> Lists:
+        neighbours = self._listed(state.position)
+        return Lists(neighbours, neighbours.need, jnp.ones((), jnp.int32))
+
+    def relisted(self, state: Any, lists: Any) -> Lists:
+        neighbours = self._listed(state.position)
+        return Lists(neighbours, widest(lists.need, neighbours.need), lists.built + 1)
+
+    def outdated(self, state: Any, lists: Any) -> Bool[Array, ""]:
+        return self._plan().stale(lists.neighbours, self.space, state.position)
+
+    def fits(self, lists: Any) -> Bool[Array, ""]:
+        return self._plan().fits(lists.need)
+
+    def forces(self, state: Any, lists: Any) -> Any:
+        return forces(*self._known(state.position), lists.neighbours, self._plan(), **self._kinds())
+
+    def opened(self, h: Any, state: Any, force: Any) -> Any:
+        return self.dynamics.opened(self._body(state), h, state, force)
+
+    def moved(self, h: Any, carry: Any, key: Array) -> Any:
+        return self.dynamics.moved(self._body(carry), h, carry, key)
+
+    def kicked(self, h: Any, carry: Any, force: Any, key: Array) -> Any:
+        return self.dynamics.kicked(self._body(carry), h, carry, force, key)
+
+    def closed(self, h: Any, carry: Any, force: Any) -> Any:
+        return self.dynamics.closed(self._body(carry), h, carry, force)
+
+    # ---- inside ----
+
+    def _plan(self) -> NeighbourPlan:
+        if self.plan is None:
+            raise ArgumentError(
+                "The system must be prepared for its neighbours, but is not: `system = system.prepared(y0)`."
+            )
+        return self.plan
+
+    def _listed(self, position: Array) -> Neighbours:
+        return self._plan().build(self.space, position)
+
+    def _known(self, position: Array) -> tuple[Potential, Space, Array]:
+        return self.potential, self.space, position
+
+    def _kinds(self) -> dict[str, Any]:
+        return {"species": self.species, "charge": self.charge}
+
+    def _body(self, atoms: Any) -> Body:
+        """Degrees of freedom without those of the centre of mass, which no force here moves; with friction all of them."""
+        count, d = atoms.position.shape
+        free = count * d if not self.dynamics.conserves_momentum else (count - 1) * d
+        return Body(self.masses(atoms.position), self.units.boltzmann, free)
