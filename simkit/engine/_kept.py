@@ -10,11 +10,13 @@ from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
-import numpy as np
 from jax.custom_batching import custom_vmap
+from jax.custom_derivatives import zero_from_primal
 from jaxtyping import Array, Bool
 
+from ._mesh import alike_arrays
 from ._paired import paired
+from ._queue import origin
 
 
 class Rules(NamedTuple):
@@ -54,10 +56,13 @@ class State(NamedTuple):
     kept: Any
 
 
-@functools.partial(jax.custom_jvp, nondiff_argnums=(0, 1))
 def kept_scan(rules: Rules, length: int, params: Any, fixed: Any, state: State) -> State:
     """The state after `length` steps, numbered from 0. What is kept has no derivatives, and the `aside` given has no effect."""
+    return _kept_scan(rules, length, *alike_arrays((params, fixed, state)))
 
+
+@functools.partial(jax.custom_jvp, nondiff_argnums=(0, 1))
+def _kept_scan(rules: Rules, length: int, params: Any, fixed: Any, state: State) -> State:
     def body(state: State, i: Array) -> tuple[State, None]:
         return _stepped(rules, params, fixed, state, i)[0], None
 
@@ -73,7 +78,8 @@ def _stepped(rules: Rules, params: Any, fixed: Any, state: State, i: Array) -> t
 
 def _renewed(rules: Rules, renew: Array, params: Any, fixed: Any, middle: Any, kept: Any) -> Any:
     params, middle = jax.lax.stop_gradient((params, middle))
-    return jax.lax.cond(renew, lambda: rules.build(params, fixed, middle, kept), lambda: kept)
+    found = lambda: alike_arrays((rules.build(params, fixed, middle, kept), middle))[0]
+    return jax.lax.cond(renew, found, lambda: alike_arrays((kept, middle))[0])
 
 
 class Path(NamedTuple):
@@ -83,17 +89,13 @@ class Path(NamedTuple):
     renewals: Array
 
 
-@kept_scan.defjvp
+@_kept_scan.defjvp
 def _kept_scan_jvp(rules: Rules, length: int, primals: Any, tangents: Any) -> Any:
     params, fixed, state = primals
     final, path = _recorded(rules, length, params, fixed, state)
     carry, aside = _tangent(rules, params, fixed, path, state.kept, (tangents[0], tangents[2].carry))
-    still = jax.tree.map(lambda x: np.zeros(x.shape, jax.dtypes.float0) if _whole(x) else jnp.zeros_like(x), final.kept)
+    still = jax.tree.map(lambda x: zero_from_primal(x), final.kept)
     return final, State(carry, aside, still)
-
-
-def _whole(x: Any) -> bool:
-    return not jnp.issubdtype(x.dtype, jnp.inexact)
 
 
 def _recorded(rules: Rules, length: int, params: Any, fixed: Any, state: State) -> tuple[State, Path]:
@@ -125,7 +127,8 @@ def _pushed(rules: Rules, known: Any, direction: Any) -> tuple[Any, Any]:
 
     rows = path.carries, path.renewals, jnp.arange(path.renewals.shape[0])
     aside = jax.eval_shape(lambda: rules.second(params, fixed, _first_middle(rules, known), kept, rows[2][0])[1])
-    zeros = jax.tree.map(lambda x: jnp.zeros(x.shape, x.dtype), aside)
+    zero = origin(params, path.carries)
+    zeros = jax.tree.map(lambda x: jnp.zeros(x.shape, x.dtype) + zero.astype(x.dtype), aside)
     moved, aside, _ = jax.lax.scan(body, (moved, zeros, kept), rows)[0]
     return moved, aside
 
@@ -144,7 +147,7 @@ def _pulled(rules: Rules, known: Any, cotangents: Any) -> Any:
 
     def remade(step: Array) -> Any:
         carry = jax.tree.map(lambda x: x[step], path.carries)
-        return rules.build(params, fixed, rules.first(params, fixed, carry, step), kept)
+        return alike_arrays((rules.build(params, fixed, rules.first(params, fixed, carry, step), kept), carry))[0]
 
     def body(state: Any, row: Any) -> tuple[Any, None]:
         (cotangents, total, held, current), (carry, made, i) = state, row
@@ -158,6 +161,6 @@ def _pulled(rules: Rules, known: Any, cotangents: Any) -> Any:
         total = jax.tree.map(lambda a, b, c: a + b + c, total, by_params, more)
         return ((cotangent, jax.tree.map(jnp.zeros_like, cotangents[1])), total, held, made), None
 
-    begun = tuple(cotangents), jax.tree.map(jnp.zeros_like, params), kept, jnp.full((), -1, made.dtype)
+    begun = tuple(cotangents), jax.tree.map(jnp.zeros_like, params), kept, jnp.zeros_like(made[0]) - 1
     (cotangents, total, _, _), _ = jax.lax.scan(body, begun, (path.carries, made, numbers), reverse=True)
     return total, cotangents[0]
