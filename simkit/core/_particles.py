@@ -22,8 +22,8 @@ class ParticleSystem(System):
         """The system with room for the neighbours of these concrete bodies; called before a simulation is traced."""
 
     @abc.abstractmethod
-    def enlarged(self, lists: Any) -> "ParticleSystem":
-        """The system with room for what a run needed; called where it needed more than there was."""
+    def enlarged(self, tally: Any) -> "ParticleSystem":
+        """The system with room for what a run, or the members of an ensemble, needed; called where there was not enough."""
 
     @abc.abstractmethod
     def listed(self, state: State) -> Any:
@@ -36,6 +36,10 @@ class ParticleSystem(System):
     @abc.abstractmethod
     def outdated(self, state: State, lists: Any) -> Bool[Array, ""]:
         """Whether the neighbours of a state may be others than those listed."""
+
+    @abc.abstractmethod
+    def tally(self, lists: Any) -> Any:
+        """What of the lists is worth telling after a run: the room they needed, and how often they were made."""
 
     @abc.abstractmethod
     def fits(self, lists: Any) -> Bool[Array, ""]:

@@ -46,7 +46,7 @@ class Trajectory(eqx.Module):
     reduced: dict[str, Any] = eqx.field(default_factory=dict)
     event_time: Any = None  # an array, where there was an event to look for
     event_state: State = None
-    lists: Any = None  # of a particle system: its last neighbours
+    lists: Any = None  # of a particle system: what its lists of neighbours needed, and how often they were made
 
     def failures(self) -> list[str]:
         """A sentence for every member that failed: its number, the values that make it, and what happened."""

@@ -22,6 +22,7 @@ from ._check import check_event, check_reducers, check_times
 from ._checkpointed import Checkpointed
 from ._compilations import note_trace
 from ._integrate import Method, trajectory_of
+from ._room import with_room
 from ._simulate import resolve, solve_options
 from ._step import Adaptive, Fixed
 from ._task import Frame, Options, Task, framed
@@ -97,8 +98,12 @@ def ensemble(
     chosen = _devices(devices, (setup, values, times, keys), members)
     options = EnsembleOptions(solve_options(lanes, gradient), chosen)
     task = Task(setup.system, setup.y0, setup.inputs, times, method.solver, method.step, keys, *checked)
-    frame, leaves = framed((task, values), options)
-    trajectory = _compiled(frame, _placed(leaves, chosen))
+
+    def run(task: Task) -> Trajectory:
+        frame, leaves = framed((task, values), options)
+        return _compiled(frame, _placed(leaves, chosen))
+
+    trajectory = with_room(task, run)
     if method.reason != "given" and method.solver is not None:
         trajectory = dataclasses.replace(trajectory, solver=f"{trajectory.solver} (chosen: {method.reason})")
     if on_failure == "raise" and not isinstance(trajectory.status, jax.core.Tracer):

@@ -15,12 +15,12 @@ from ._task import Options, Task
 
 
 class Ran(NamedTuple):
-    """What a run of particles gives: states at the save times, how it ended, steps, and the last neighbours."""
+    """What a run of particles gives: states at the save times, how it ended, steps, and what the lists of neighbours needed."""
 
     states: Any
     status: Array
     counts: tuple[Array, Array]
-    lists: Any
+    tally: Any
 
 
 def integrate_particles(task: Task, options: Options) -> Ran:
@@ -53,7 +53,7 @@ def integrate_particles(task: Task, options: Options) -> Ran:
     states = jax.tree.map(lambda first, rest: jnp.concatenate([first[None], rest]), state, rows)
     status = jnp.where(task.system.fits(lists), int(Status.OK), int(Status.NO_ROOM))
     steps = jnp.asarray((times.shape[0] - 1) * substeps)
-    return Ran(states, status, (steps, jnp.asarray(0)), lists)
+    return Ran(states, status, (steps, jnp.asarray(0)), task.system.tally(lists))
 
 
 def _rules(whole: Any) -> Rules:

@@ -1,6 +1,7 @@
 """Particles: atoms, their potential, the space they live in, and how they move."""
 
 import dataclasses
+import functools
 from typing import Any
 
 import equinox as eqx
@@ -29,6 +30,13 @@ class Lists(eqx.Module):
     """The neighbours in use, the room that any needed so far, and how often they were found anew."""
 
     neighbours: Neighbours
+    need: Any
+    built: Array
+
+
+class Tally(eqx.Module):
+    """What of the lists of a run is worth telling: the room they needed, and how often they were made."""
+
     need: Any
     built: Array
 
@@ -149,8 +157,14 @@ class Particles(ParticleSystem):
         plan = plan_neighbours(self.potential, self.space, y0.position, skin=self.skin, precision=self.precision)
         return dataclasses.replace(self, plan=plan)
 
-    def enlarged(self, lists: Any) -> "Particles":
-        return dataclasses.replace(self, plan=self._plan().grown(lists.need))
+    def enlarged(self, tally: Any) -> "Particles":
+        """The leading axes of a tally are those of the members of an ensemble."""
+        members = np.ravel(tally.built).size
+        needs = [
+            jax.tree.map(lambda x: x.reshape(members, *x.shape[tally.built.ndim :])[i], tally.need)
+            for i in range(members)
+        ]
+        return dataclasses.replace(self, plan=self._plan().grown(functools.reduce(widest, needs)))
 
     def listed(self, state: Any) -> Lists:
         neighbours = self._listed(state.position)
@@ -162,6 +176,9 @@ class Particles(ParticleSystem):
 
     def outdated(self, state: Any, lists: Any) -> Bool[Array, ""]:
         return self._plan().stale(lists.neighbours, self.space, state.position)
+
+    def tally(self, lists: Any) -> Tally:
+        return Tally(lists.need, lists.built)
 
     def fits(self, lists: Any) -> Bool[Array, ""]:
         return self._plan().fits(lists.need)

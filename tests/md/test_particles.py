@@ -1,0 +1,172 @@
+"""Particles: what is conserved, what a thermostat draws, what a list of neighbours must not change, and derivatives of runs."""
+
+import dataclasses
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from engine.composition import close
+
+import simkit
+from simkit import md
+
+H = 0.005
+KEY = jax.random.key(1)
+
+
+def fluid(cells=3, temperature=1.0, **changes):
+    """A Lennard-Jones fluid whose force is smooth up to the cutoff, with some disorder."""
+    start = md.crystal("fcc", 1.68, (cells,) * 3)
+    shape = start.position.shape
+    position = start.position + 0.08 * jax.random.normal(KEY, shape)
+    potential = md.LennardJones(cutoff=2.2, truncation=md.Switched(1.7))
+    system = md.Particles(potential, start.space, **changes)
+    momentum = md.maxwell_boltzmann(KEY, jnp.ones(shape[0]), temperature, exact=True)
+    return system, md.Atoms(position, momentum)
+
+
+def energies(system, y0, run):
+    system = system.prepared(y0)
+    return jax.jit(jax.vmap(lambda y: system.invariants(0.0, y)["energy"]))(run.ys)
+
+
+def test_energy_is_conserved_to_second_order_and_momentum_to_rounding():
+    system, y0 = fluid(temperature=0.3)
+    drifts = []
+    for h in (H, H / 2):
+        run = simkit.simulate(system, y0, np.linspace(0.0, 0.3, 7), step=h)
+        assert run.status == 0
+        drifts.append(np.ptp(energies(system, y0, run)))
+        assert np.abs(run.ys.momentum.sum(1)).max() < 1e-12
+    assert 3.3 < drifts[0] / drifts[1] < 4.7  # h^2, and what the next order adds at this step
+
+
+def test_time_can_be_reversed():
+    """To rounding, which chaos enlarges hundredfold in this time."""
+    system, y0 = fluid()
+    times = np.array([0.0, 0.5])
+    end = simkit.simulate(system, y0, times, step=H).final()
+    back = simkit.simulate(system, md.Atoms(end.position, -end.momentum), times, step=H).final()
+    np.testing.assert_allclose(back.position, y0.position, atol=1e-10)
+
+
+def test_a_run_goes_on_from_a_save_time_bit_for_bit():
+    for dynamics in (md.NVE(), md.Langevin(1.0, 1.0), md.StochasticRescaling(1.0, 0.1)):
+        system, y0 = fluid(dynamics=dynamics)
+        whole = simkit.simulate(system, y0, [0.0, 0.1, 0.2], step=H, key=KEY)
+        middle = jax.tree.map(lambda x: x[1], whole.ys)
+        rest = simkit.simulate(system, middle, [0.1, 0.2], step=H, key=KEY)
+        jax.tree.map(np.testing.assert_array_equal, rest.final(), whole.final())
+
+
+def test_lists_change_nothing():
+    """Clusters with a thin skin and with a thick one, and all pairs."""
+    system, y0 = fluid(cells=4)
+    ends = []
+    for skin, method in ((0.1, "clusters"), (0.6, "clusters"), (0.3, "dense")):
+        plan = md.plan_neighbours(system.potential, system.space, y0.position, skin=skin, method=method)
+        run = simkit.simulate(dataclasses.replace(system, plan=plan), y0, [0.0, 0.2], step=H)
+        ends.append((run.final().position, int(run.lists.built)))
+    assert ends[0][1] > ends[1][1] >= 1
+    for position, _ in ends[1:]:
+        np.testing.assert_allclose(position, ends[0][0], atol=1e-11)
+
+
+def test_too_little_room_is_made_up_for_or_marked():
+    """A plan made for a dilute start: more room is made outside a transformation, and inside the run is marked."""
+    system, y0 = fluid(cells=4)
+    plan = md.plan_neighbours(system.potential, system.space, y0.position, method="clusters")
+    pairs = dataclasses.replace(plan.pairs, capacity=plan.pairs.capacity._replace(units=64))
+    sparse = dataclasses.replace(system, plan=dataclasses.replace(plan, pairs=pairs))
+    expected = simkit.simulate(system, y0, [0.0, 0.05], step=H).final()
+    found = simkit.simulate(sparse, y0, [0.0, 0.05], step=H)
+    assert found.status == 0
+    np.testing.assert_allclose(found.final().position, expected.position, atol=1e-12)
+    inside = jax.jit(lambda y: simkit.simulate(sparse, y, [0.0, 0.05], step=H).status)(y0)
+    assert inside == int(simkit.Status.NO_ROOM)
+
+
+def test_a_system_that_is_not_prepared_says_so_inside_jit():
+    system, y0 = fluid()
+    with pytest.raises(simkit.ArgumentError, match="prepared"):
+        jax.jit(lambda y: simkit.simulate(system, y, [0.0, 0.05], step=H).status)(y0)
+
+
+def test_an_ensemble_over_temperatures():
+    system, y0 = fluid(dynamics=md.Langevin(1.0, 5.0))
+    temperatures = np.array([0.5, 1.0, 2.0])
+    members = simkit.ensemble(
+        system,
+        y0,
+        [0.0, 0.1],
+        over={"dynamics.temperature": temperatures},
+        step=H,
+        key=jax.random.split(KEY, 3),
+        devices=jax.devices()[:1],
+    )
+    for i, temperature in enumerate(temperatures):
+        alone = dataclasses.replace(system, dynamics=md.Langevin(temperature, 5.0))
+        run = simkit.simulate(alone, y0, [0.0, 0.1], step=H, key=jax.random.split(KEY, 3)[i])
+        np.testing.assert_allclose(members.ys.position[i], run.ys.position, atol=1e-11)
+
+
+def ideal(dynamics, count=150):
+    """Atoms that do not meet, so that all is known about them."""
+    space = md.Orthorhombic(jnp.full(3, 1000.0))
+    position = 100.0 * jnp.stack(jnp.meshgrid(*[jnp.arange(8.0)] * 3), -1).reshape(-1, 3)[:count]
+    mass = jnp.where(jnp.arange(count) % 2 == 0, 1.0, 5.0)
+    system = md.Particles(md.LennardJones(), space, mass=mass, dynamics=dynamics)
+    return system, md.Atoms(position, md.maxwell_boltzmann(KEY, mass, 0.2)), mass
+
+
+def test_langevin_draws_momenta_and_diffuses_as_it_should():
+    temperature, friction = 1.5, 2.0
+    system, y0, mass = ideal(md.Langevin(temperature, friction))
+    end = simkit.simulate(system, y0, [0.0, 4.0, 8.0], step=0.05, key=KEY).ys
+    scaled = (np.asarray(end.momentum)[1:] / np.sqrt(np.asarray(mass)[:, None] * temperature)).ravel()
+    # Means of n independent numbers: 4 standard deviations of mean and of variance.
+    n = scaled.size
+    assert abs(scaled.mean()) < 4 / np.sqrt(n)
+    assert abs(scaled.var() - 1) < 4 * np.sqrt(2 / n)
+    x = friction * 4.0
+    moved = np.asarray(end.position[2] - end.position[1]) ** 2 * np.asarray(mass)[:, None] * friction**2 / temperature
+    assert abs(moved.mean() / (2 * (x - 1 + np.exp(-x))) - 1) < 4 * np.sqrt(2 / moved.size)
+
+
+def test_stochastic_rescaling_draws_the_canonical_kinetic_energy():
+    temperature = 1.5
+    system, y0, mass = ideal(md.StochasticRescaling(temperature, 0.05), count=8)
+    times = np.arange(0.0, 400.0, 1.0)  # twenty relaxations apart
+    ys = simkit.simulate(system, y0, times, step=0.1, key=KEY).ys
+    doubled = (np.asarray(ys.momentum) ** 2 / np.asarray(mass)[:, None]).sum((1, 2))[20:] / temperature
+    freedom, n = 21, 380
+    assert abs(doubled.mean() - freedom) < 4 * np.sqrt(2 * freedom / n)
+    # The variance of a chi-squared number is 2 f, that of its estimate (8 f^2 + 48 f) / n.
+    assert abs(doubled.var() - 2 * freedom) < 4 * np.sqrt((8 * freedom**2 + 48 * freedom) / n)
+    total = 0.5 * doubled * temperature + np.asarray(ys.thermostat)[20:]
+    np.testing.assert_allclose(total, total[0], rtol=1e-9)  # no forces: the heat accounts for all
+
+
+def test_derivatives_of_a_run():
+    """By a parameter, the cell and the start: reverse mode, forward mode and differences agree."""
+    system, y0 = fluid(cells=3)
+    plan = md.plan_neighbours(system.potential, system.space, y0.position, method="clusters")
+    system = dataclasses.replace(system, plan=plan)
+
+    def loss(q, memory=None):
+        put = simkit.core.Setup(system, y0, None).put({"potential.sigma": 1.0 + q[0], "mass": 1.0 + q[1]})
+        space = md.Orthorhombic(system.space.lengths * (1 + q[2]))
+        moved = dataclasses.replace(put.system, space=space)
+        start = md.Atoms(y0.position * (1 + q[2]), y0.momentum * (1 + q[3]))
+        gradient = None if memory is None else simkit.Checkpointed(memory)
+        run = simkit.simulate(moved, start, [0.0, 0.05, 0.1], step=H, gradient=gradient)
+        return jnp.mean(jnp.sum((run.ys.position - y0.position[None]) ** 2, -1)) + 1e-3 * jnp.mean(run.ys.momentum[-1, 0])
+
+    q = jnp.zeros(4)
+    found = jax.jit(jax.grad(loss))(q)
+    close(jax.jit(jax.jacfwd(loss))(q), found)
+    compiled, e = jax.jit(loss), 1e-5
+    expected = jnp.stack([(compiled(q + e * v) - compiled(q - e * v)) / (2 * e) for v in jnp.eye(4)])
+    close(found, expected, 1e-6)  # differences: e^2, and rounding 1e-16 / e
+    close(jax.jit(jax.grad(lambda q: loss(q, "260 KiB")))(q), found)
