@@ -14,6 +14,7 @@ from jaxtyping import Array, Float, Int, PRNGKeyArray
 from .._errors import ArgumentError, check_known
 from .._types import Inputs, State
 from ..core import (
+    ParticleSystem,
     Setup,
     StaticSystem,
     Status,
@@ -102,6 +103,8 @@ class Problem(eqx.Module):
         check_arguments(system, experiments, noise)
         static = isinstance(system, StaticSystem)
         setups = [experiment_setup(system, e, y0, inputs, noise, static) for e in experiments]
+        if isinstance(system, ParticleSystem):
+            system = system.prepared(setups[0].y0)
         self.labels = tuple(e.name for e in experiments)
         sets = [{**(set or {}), **e.set} for e in experiments]
         target = targets(setups[0], free, sets, [f"experiment `{name}`" for name in self.labels])
