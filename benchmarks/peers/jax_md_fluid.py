@@ -25,9 +25,10 @@ def main(arrays, options):
         )
         listed = neighbour.allocate(position)
         start, apply = simulate.nve(potential, shift, 0.005)
+        position = jax.numpy.asarray(position)
         state = start(jax.random.PRNGKey(0), position, kT=0.72, neighbor=listed)
         state = state.set(momentum=jax.numpy.asarray(velocity), mass=jax.numpy.ones_like(state.mass))
-        energies[name] = float(potential(position, neighbor=listed)) / len(position)
+        energies[name] = float(jax.jit(potential)(position, neighbor=listed)) / len(position)
 
         def step(_, carry, apply=apply):
             state, listed = carry

@@ -42,7 +42,7 @@ def main(arrays, options):
             )
             program.commands_string("fix 1 all nve")
             program.command("run 0 post no")
-            energies[f"{name}.{style}"] = program.get_thermo("pe") / (1 if options["extensive"] else count)
+            energies[f"{name}.{style}"] = program.get_thermo("pe")  # an atom, in these units
             steps = options["steps"][name]
             spent = []
             for _ in range(options["samples"]):

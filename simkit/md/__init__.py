@@ -1,11 +1,16 @@
 """Molecular dynamics: spaces, potentials, neighbours."""
 
+from ._atoms import Atoms as Atoms
 from ._buckingham import Buckingham as Buckingham
 from ._builders import Configuration as Configuration
 from ._builders import crystal as crystal
 from ._builders import liquid as liquid
 from ._coulomb import CoulombCut as CoulombCut
 from ._coulomb import CoulombDSF as CoulombDSF
+from ._dynamics import NVE as NVE
+from ._dynamics import Dynamics as Dynamics
+from ._dynamics import Langevin as Langevin
+from ._dynamics import StochasticRescaling as StochasticRescaling
 from ._eam_files import EAMTables as EAMTables
 from ._eam_files import read_finnis_sinclair as read_finnis_sinclair
 from ._eam_files import read_funcfl as read_funcfl
@@ -47,6 +52,7 @@ from ._observables import temperature as temperature
 from ._observables import velocity_autocorrelation as velocity_autocorrelation
 from ._observables import wave_indices as wave_indices
 from ._pair_function import PairFunction as PairFunction
+from ._particles import Particles as Particles
 from ._potential import PairPotential as PairPotential
 from ._potential import Potential as Potential
 from ._potential import Sum as Sum

@@ -120,8 +120,8 @@ class Langevin(Dynamics):
 
     $$dx = p/m\, dt, \qquad dp = F\, dt - \gamma p\, dt + \sqrt{2 \gamma m k_B T}\, dW$$
 
-    Kick by half a step, drift by half, the exact Ornstein-Uhlenbeck process of friction and noise for a whole one, drift and kick by
-    half. Averages over positions are exact for harmonic forces, and of high order elsewhere.
+    Kick by half a step, drift by half, the exact Ornstein-Uhlenbeck process of friction and noise for a whole one, drift and kick
+    by half. Averages over positions are exact for harmonic forces, and of high order elsewhere.
 
     **Arguments:** `temperature` T, positive; `friction` $\gamma$, positive, one over time.
 

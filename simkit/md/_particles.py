@@ -159,11 +159,9 @@ class Particles(ParticleSystem):
 
     def enlarged(self, tally: Any) -> "Particles":
         """The leading axes of a tally are those of the members of an ensemble."""
-        members = np.ravel(tally.built).size
-        needs = [
-            jax.tree.map(lambda x: x.reshape(members, *x.shape[tally.built.ndim :])[i], tally.need)
-            for i in range(members)
-        ]
+        members, leading = np.ravel(tally.built).size, tally.built.ndim
+        rows = jax.tree.map(lambda x: x.reshape(members, *x.shape[leading:]), tally.need)
+        needs = [type(rows)(*row) for row in zip(*rows, strict=True)]
         return dataclasses.replace(self, plan=self._plan().grown(functools.reduce(widest, needs)))
 
     def listed(self, state: Any) -> Lists:

@@ -161,7 +161,9 @@ def test_derivatives_of_a_run():
         start = md.Atoms(y0.position * (1 + q[2]), y0.momentum * (1 + q[3]))
         gradient = None if memory is None else simkit.Checkpointed(memory)
         run = simkit.simulate(moved, start, [0.0, 0.05, 0.1], step=H, gradient=gradient)
-        return jnp.mean(jnp.sum((run.ys.position - y0.position[None]) ** 2, -1)) + 1e-3 * jnp.mean(run.ys.momentum[-1, 0])
+        return jnp.mean(jnp.sum((run.ys.position - y0.position[None]) ** 2, -1)) + 1e-3 * jnp.mean(
+            run.ys.momentum[-1, 0]
+        )
 
     q = jnp.zeros(4)
     found = jax.jit(jax.grad(loss))(q)
