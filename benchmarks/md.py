@@ -1,11 +1,11 @@
 """Molecular dynamics through `simkit.simulate`, beside LAMMPS and jax-md, each on one core.
 
-The Lennard-Jones fluid at density 0.8442 and temperature 0.72, cutoff 2.5, skin 0.3, steps of 0.005, rebuilds included. All programs start
-from one melted configuration; potential energies are compared before anything is timed. Times are CPU seconds a step, the least of
-several; peers run before and after. Compilation is apart.
+The Lennard-Jones fluid at density 0.8442 and temperature 0.72, cutoff 2.5, skin 0.3, steps of 0.005, rebuilds included. All
+programs start from one melted configuration; potential energies are compared before anything is timed. Times are CPU seconds a
+step, the least of several; peers run before and after. Compilation is apart.
 
 Run all: `python benchmarks/run.py md`. Some: `ROWS=lj500,gradient python benchmarks/run.py md`, of lj500, lj4000, lj32000, scaling,
-gradient, batch.
+gradient.
 """
 
 import functools

@@ -73,7 +73,8 @@ def _stepped(rules: Rules, params: Any, fixed: Any, state: State, i: Array) -> t
     middle = rules.first(params, fixed, state.carry, i)
     renew = anyone(rules.stale(params, fixed, middle, state.kept))
     kept = _renewed(rules, renew, params, fixed, middle, state.kept)
-    return State(*rules.second(params, fixed, middle, kept, i), kept), renew
+    carry, aside = rules.second(params, fixed, middle, kept, i)
+    return State(carry, aside, kept), renew
 
 
 def _renewed(rules: Rules, renew: Array, params: Any, fixed: Any, middle: Any, kept: Any) -> Any:

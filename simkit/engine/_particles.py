@@ -29,15 +29,17 @@ def integrate_particles(task: Task, options: Options) -> Ran:
     Reverse mode keeps positions and momenta before every step where they fit into the memory allowed, else those at the ends of
     segments, from which it computes the others again.
     """
-    floats, others = eqx.partition(task.system, eqx.is_inexact_array)
+    system = task.system
+    assert isinstance(system, ParticleSystem)
+    floats, others = eqx.partition(system, eqx.is_inexact_array)
     arrays, static = eqx.partition(others, eqx.is_array)
     seed = jax.random.key_data(jax.random.key(0) if task.key is None else task.key)
     whole = lambda params, fixed: eqx.combine(params[0], fixed[0], static)
     rules, substeps = _rules(whole), task.step.substeps
     state, times = task.y0, task.times
     segments = _segments(state, times, substeps, options)
-    lists = jax.lax.stop_gradient(task.system.listed(state))
-    force = task.system.forces(state, lists)
+    lists = jax.lax.stop_gradient(system.listed(state))
+    force = system.forces(state, lists)
 
     def window(carried: tuple[Any, Any, Any], ends: tuple[Array, Array]) -> tuple[tuple[Any, Any, Any], Any]:
         state, force, lists = carried
@@ -51,9 +53,9 @@ def integrate_particles(task: Task, options: Options) -> Ran:
 
     (_, _, lists), rows = jax.lax.scan(window, (state, force, lists), (times[:-1], times[1:]))
     states = jax.tree.map(lambda first, rest: jnp.concatenate([first[None], rest]), state, rows)
-    status = jnp.where(task.system.fits(lists), int(Status.OK), int(Status.NO_ROOM))
+    status = jnp.where(system.fits(lists), int(Status.OK), int(Status.NO_ROOM))
     steps = jnp.asarray((times.shape[0] - 1) * substeps)
-    return Ran(states, status, (steps, jnp.asarray(0)), task.system.tally(lists))
+    return Ran(states, status, (steps, jnp.asarray(0)), system.tally(lists))
 
 
 def _rules(whole: Any) -> Rules:

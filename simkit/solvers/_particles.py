@@ -45,4 +45,6 @@ class ParticleStepper(Stepper):
 
 
 def _system(terms: Any) -> ParticleSystem:
-    return (terms if isinstance(terms, SystemTerm) else terms.term).system
+    system = (terms if isinstance(terms, SystemTerm) else terms.term).system
+    assert isinstance(system, ParticleSystem)
+    return system
