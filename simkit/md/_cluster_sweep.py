@@ -30,9 +30,10 @@ class _Rows:
 
     def sides(self, i: Array, j: Array, image: Array, base: Array | None) -> Sides:
         n = len(i)
-        away = image.astype(self.plus.dtype) @ self.vectors
-        away = away if base is None else base + away
-        x, y = self.plus[i].reshape(n, 3, M), self.minus[j].reshape(n, G, 3, M) + away[..., None]
+        x, y = self.plus[i].reshape(n, 3, M), self.minus[j].reshape(n, G, 3, M)
+        if self.vectors is not None:
+            away = image.astype(self.plus.dtype) @ self.vectors
+            y = y + (away if base is None else base + away)[..., None]
         # Computed once, not again inside the loops of its four readers.
         y = lax.optimization_barrier(y.swapaxes(1, 2).reshape(n, 3, G * M))
         if self.charge is None:

@@ -31,6 +31,9 @@ def sweep_dense(
 
     if direction is None:
         energy, found = everything(small)
+    elif towards.terms is None:
+        move = lambda position: everything(small._replace(position=position))
+        energy, found = jax.jvp(move, (small.position,), (towards.position,))[1]
     else:
         energy, found = jax.jvp(everything, (small,), (towards,))[1]
     back = jax.tree.map(lambda a, b: a.astype(b.dtype), found, point)

@@ -11,13 +11,12 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float
 
 from ._pair_sums import Marks, Wanted, pair_sums
-from ._pair_terms import PairTerm
 
 
 class Sides(NamedTuple):
     """What the energy of a block depends on; also its gradient. The charges are None for atoms without."""
 
-    terms: tuple[PairTerm, ...]
+    terms: Any  # a tuple of `PairTerm`, or None in a direction of positions alone
     x: Float[Array, "units 3 left"]
     y: Float[Array, "units 3 right"]
     charge_x: Any
@@ -54,5 +53,8 @@ def _levers(force: Array, x: Array, y: Array) -> tuple[Array, Array]:
 
 
 def block_derivative(wanted: Wanted, sides: Sides, marks: Marks, direction: Sides) -> Sides:
-    """The Hessian of a block's energy times `direction`."""
+    """The Hessian of a block's energy times `direction`, in which positions alone may move."""
+    if direction.terms is None:
+        moved = lambda x, y: block_gradient(wanted, sides._replace(x=x, y=y), marks)[1]
+        return jax.jvp(moved, (sides.x, sides.y), (direction.x, direction.y))[1]
     return jax.jvp(lambda s: block_gradient(wanted, s, marks)[1], (sides,), (direction,))[1]

@@ -10,11 +10,9 @@ from typing import Any
 
 import jax
 import jax.numpy as jnp
-from jax import lax
-from jax.flatten_util import ravel_pytree
 from jaxtyping import Array
 
-from ._manual import varying_like
+from ..engine._paired import paired
 from ._pair_sums import Point
 from ._sweep import PairPlan, sweep
 
@@ -53,38 +51,24 @@ def position_gradient(plan: PairPlan, pairs: Any, species: Any, point: Point) ->
 
 @position_gradient.defjvp
 def _position_gradient_tangent(plan: PairPlan, primals: Any, tangents: Any) -> tuple[Array, Array]:
-    pairs, species, point = primals
-    product = hessian_product(plan, pairs, species, point, tangents[2])
-    return position_gradient(plan, *primals), product.position
+    """The way back knows that only positions move: its sweep has no tangents of parameters and cell."""
+
+    def forward(known: Any, direction: Point) -> Array:
+        return sweep(plan, "force", *known, direction)[1].position
+
+    def backward(known: Any, cotangent: Array) -> Point:
+        return sweep(plan, "gradient", *known, Point(None, None, cotangent, None))[1]
+
+    return position_gradient(plan, *primals), paired(forward, backward, primals, tangents[2])
 
 
-@functools.partial(jax.custom_jvp, nondiff_argnums=(0,))
 def hessian_product(plan: PairPlan, pairs: Any, species: Any, point: Point, direction: Point) -> Point:
-    """The Hessian over (parameters, cell, positions, charges) times `direction`: linear in it, and its own transpose.
+    """The Hessian over (parameters, cell, positions, charges) times `direction`: linear in it, and its own transpose."""
 
-    `custom_linear_solve` is JAX's public way to state a linear map together with its transpose; unlike `linear_call` it also has a
-    batching rule.
-    """
-    pairs, species, point = lax.stop_gradient((pairs, species, point))
-    # Before the solve is traced: inside it, batching would mark values as varying a second time.
-    fixed = pairs, species, point
-    (pairs, species, point), direction = varying_like(fixed, fixed), varying_like(direction, fixed)
-    flat, tree = ravel_pytree(direction)  # one operand: JAX refuses to transpose a solve only part of which is linear
+    def product(known: Any, direction: Point) -> Point:
+        return sweep(plan, "gradient", *known, direction)[1]
 
-    def product(_: Any, b: Array) -> Array:
-        return ravel_pytree(sweep(plan, "gradient", pairs, species, point, tree(b))[1])[0]
-
-    return tree(lax.custom_linear_solve(lambda b: b, flat, product, symmetric=True))
-
-
-@hessian_product.defjvp
-def _hessian_tangent(plan: PairPlan, primals: Any, tangents: Any) -> tuple[Point, Point]:
-    """The part linear in `direction` keeps its transpose; third derivatives are automatic."""
-    pairs, species, point, direction = primals
-    _, _, dpoint, ddirection = tangents
-    third = jax.jvp(lambda p: sweep(plan, "gradient", pairs, species, p, direction)[1], (point,), (dpoint,))[1]
-    first = hessian_product(plan, pairs, species, point, ddirection)
-    return hessian_product(plan, *primals), jax.tree.map(jnp.add, first, third)
+    return paired(product, product, (pairs, species, point), direction)
 
 
 def _dot(a: Any, b: Any) -> Array:

@@ -14,10 +14,13 @@ UNROLLED_SPECIES = 8
 
 
 class Point(NamedTuple):
-    """Everything the energy of the pairs depends on and is differentiable by; a gradient has the same form."""
+    """Everything the energy of the pairs depends on and is differentiable by; a gradient has the same form.
 
-    terms: tuple[PairTerm, ...]
-    vectors: Float[Array, "3 3"]
+    A direction in which positions alone move has None for all else.
+    """
+
+    terms: Any  # a tuple of `PairTerm`
+    vectors: Any  # shape (3, 3)
     position: Float[Array, "..."]
     charge: Any
 
