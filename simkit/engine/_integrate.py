@@ -114,7 +114,12 @@ def _static_trajectory(task: Task) -> Trajectory:
 
 
 def _particle_trajectory(task: Task, options: Options) -> Trajectory:
-    system = task.system
+    system, asked = task.system, {"reduce": task.reduce, "event": task.event, "inputs": jax.tree.leaves(task.inputs)}
+    for name, given in asked.items():
+        if given:
+            raise ArgumentError(
+                f"Argument `{name}` must be left out for particles, which do not take it yet, but is given. Work on saved states."
+            )
     ran = integrate_particles(task._replace(y0=system.encode(task.y0)), options)
     ys = jax.vmap(system.decode)(ran.states)
     return Trajectory(task.times, ys, _checked(ran.status, ran.states), *_figures(task, ran.counts), lists=ran.tally)

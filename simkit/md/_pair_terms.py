@@ -8,6 +8,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
+from .._errors import ArgumentError
 from ._potential import BySpecies, PairPotential, Potential, is_table, parts, tabled
 
 
@@ -25,7 +26,14 @@ class PairTerm(eqx.Module):
 
 
 def pair_potentials(potential: Potential) -> tuple[PairPotential, ...]:
-    return tuple(part for part in parts(potential) if isinstance(part, PairPotential))
+    found = parts(potential)
+    for part in found:
+        if not isinstance(part, PairPotential):
+            raise ArgumentError(
+                f"Argument `potential` must consist of pair potentials, but `{type(part).__name__}` is none, and no other kind is "
+                "computed yet. Write it as `PairFunction` if its energy is a sum over pairs."
+            )
+    return tuple(part for part in found if isinstance(part, PairPotential))
 
 
 def pair_terms(potential: Potential) -> tuple[PairTerm, ...]:

@@ -87,10 +87,12 @@ class Particles(ParticleSystem):
         """The mass of every atom, shape (atoms, 1)."""
         return jnp.broadcast_to(self.mass, position.shape[:1])[:, None]
 
+    @eqx.filter_jit
     def gradients(self, atoms: Atoms) -> Gradients:
         """Potential energy, forces and virial of one state, with neighbours found anew."""
         return gradients(*self._known(atoms.position), self._listed(atoms.position), self._plan(), **self._kinds())
 
+    @eqx.filter_jit
     def energy(self, atoms: Atoms) -> Array:
         """The potential energy of one state, with neighbours found anew."""
         return energy(*self._known(atoms.position), self._listed(atoms.position), self._plan(), **self._kinds())

@@ -8,6 +8,7 @@ from ._classical import Euler as Euler
 from ._classical import Heun as Heun
 from ._dopri8 import Dopri8 as Dopri8
 from ._explicit import AbstractExplicitRungeKutta as AbstractExplicitRungeKutta
+from ._particles import ParticleStepper as ParticleStepper
 from ._rosenbrock import Rodas5P as Rodas5P
 from ._stepper import Stepper as Stepper
 from ._stochastic import SRA1 as SRA1

@@ -75,6 +75,8 @@ def check_serves(solver: Stepper, system: System) -> None:
     complaint = None
     if not isinstance(system, solver.family):
         complaint = f"`{name}` needs a {solver.family.__name__} and `{kind}` is a {family_of(system).__name__}"
+    elif isinstance(system, ParticleSystem) and not isinstance(solver, ParticleStepper):
+        complaint = f"`{kind}` brings its own step, which `{name}` does not take"
     elif isinstance(system, StochasticSystem):
         if not isinstance(solver, AbstractStochasticStepper):
             complaint = f"`{name}` knows no noise and `{kind}` is a StochasticSystem"

@@ -6,6 +6,7 @@ import subprocess
 import sys
 
 import jax
+import pytest
 
 from simkit.cli._environment import set_jax
 
@@ -53,6 +54,7 @@ print(json.dumps([counter.compilations, counter.from_disk, float(found.fit.estim
 """
 
 
+@pytest.mark.slow
 def test_the_cache_on_disk(tmp_path):
     """A second run compiles nothing; entries cut short, and a disk that takes no more, cost time and nothing else."""
     (tmp_path / "data.csv").write_text(DATA)

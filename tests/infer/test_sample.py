@@ -178,6 +178,7 @@ class Boastful(AbstractNoise):
         return Normal(self.scale).sample(key, location)
 
 
+@pytest.mark.slow
 def test_calibration_accepts_the_right_and_rejects_the_wrong_likelihood():
     options = {"key": jax.random.key(0), "simulations": 200, "draws": 19, "thin": 3, "warmup": 100}
     right = calibrate(line_problem(), **options)

@@ -3,6 +3,7 @@
 import jax
 import numpy as np
 import numpyro.distributions as dist
+import pytest
 
 import simkit
 from simkit import Experiment, Fixed, Free, Normal, Problem, count_compilations
@@ -37,6 +38,7 @@ def everything(problem, horizon):
     return fit, posterior, profiles, at_data, later
 
 
+@pytest.mark.slow
 def test_a_second_data_set_compiles_nothing():
     first, second = (
         study(GROWTH, rows, name, seed, center)

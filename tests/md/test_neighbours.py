@@ -2,6 +2,7 @@
 
 import dataclasses
 
+import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -13,6 +14,8 @@ import simkit
 from simkit import md
 
 FLUID = md.LennardJones(cutoff=2.2)
+energy, forces, gradients = eqx.filter_jit(md.energy), eqx.filter_jit(md.forces), eqx.filter_jit(md.gradients)
+build = eqx.filter_jit(lambda plan, space, position: plan.build(space, position))
 
 
 def fluid(counts=(4, 4, 5)):
@@ -22,30 +25,30 @@ def fluid(counts=(4, 4, 5)):
 
 def test_every_capacity_overflows_as_a_value_and_grows_back():
     space, x, plan = fluid()
-    expected = md.energy(FLUID, space, x, plan.build(space, x), plan)
+    expected = energy(FLUID, space, x, build(plan, space, x), plan)
     small = plan.pairs.capacity._replace(window=2, clusters=8, pairs=512, units=64)
     grown = dataclasses.replace(plan, pairs=dataclasses.replace(plan.pairs, capacity=small))
     tried = 0
     while True:
-        need = jax.jit(grown.build)(space, x).need
+        need = build(grown, space, x).need
         if grown.fits(need):
             break
         grown, tried = grown.grown(need), tried + 1
     assert 0 < tried < 12
-    np.testing.assert_allclose(md.energy(FLUID, space, x, grown.build(space, x), grown), expected, rtol=1e-13)
+    np.testing.assert_allclose(energy(FLUID, space, x, build(grown, space, x), grown), expected, rtol=1e-13)
 
 
 def test_a_cell_that_shrinks_voids_the_plan_and_a_new_one_fits():
     space, x, plan = fluid()
     thin = md.Orthorhombic(space.lengths * jnp.array([0.9, 1.0, 1.0]))
-    need = plan.build(thin, x * jnp.array([[0.9, 1.0, 1.0]])).need
+    need = build(plan, thin, x * jnp.array([[0.9, 1.0, 1.0]])).need
     assert not plan.fits(need)
     assert plan.grown(need).pairs.width[0] < plan.pairs.width[0]
 
 
 def test_stale_after_half_a_skin_or_when_the_cell_changes():
     space, x, plan = fluid()
-    neighbours, stale = plan.build(space, x), jax.jit(plan.stale)
+    neighbours, stale = build(plan, space, x), jax.jit(plan.stale)
     assert not stale(neighbours, space, x)
     assert not stale(neighbours, space, x.at[3, 1].add(0.149))
     assert stale(neighbours, space, x.at[3, 1].add(0.151))
@@ -57,12 +60,12 @@ def test_stale_after_half_a_skin_or_when_the_cell_changes():
 
 def test_a_list_that_is_not_stale_gives_the_energy_of_a_fresh_one():
     space, x, plan = fluid()
-    old = plan.build(space, x)
+    old = build(plan, space, x)
     moved = x + jnp.asarray(np.random.default_rng(4).uniform(-0.08, 0.08, x.shape))
     assert not plan.stale(old, space, moved)
-    fresh = plan.build(space, moved)
+    fresh = build(plan, space, moved)
     np.testing.assert_allclose(
-        md.forces(FLUID, space, moved, old, plan), md.forces(FLUID, space, moved, fresh, plan), atol=1e-10
+        forces(FLUID, space, moved, old, plan), forces(FLUID, space, moved, fresh, plan), atol=1e-10
     )
 
 
@@ -72,10 +75,10 @@ def test_float_types(kind, precision, tolerance):
     space, x, plan = fluid()
     species, charge = species_and_charges(len(x))
     potential = md.LennardJones([1.0, 1.1], cutoff=2.2) + md.CoulombDSF(damping=0.4, cutoff=2.2)
-    expected = md.gradients(potential, space, x, plan.build(space, x), plan, species=species, charge=charge)
+    expected = gradients(potential, space, x, build(plan, space, x), plan, species=species, charge=charge)
     low = jax.tree.map(lambda a: a.astype(kind), (potential, space, x, charge))
     plan = md.plan_neighbours(low[0], low[1], low[2], method="clusters", precision=precision)
-    found = md.gradients(*low[:3], plan.build(*low[1:3]), plan, species=species, charge=low[3])
+    found = gradients(*low[:3], build(plan, *low[1:3]), plan, species=species, charge=low[3])
     assert {leaf.dtype for leaf in jax.tree.leaves(found)} == {np.dtype(kind)}
     for a, b in zip(found, expected, strict=True):
         np.testing.assert_allclose(a, b, rtol=tolerance, atol=tolerance * float(jnp.abs(b).max()))

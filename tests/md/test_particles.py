@@ -172,3 +172,53 @@ def test_derivatives_of_a_run():
     expected = jnp.stack([(compiled(q + e * v) - compiled(q - e * v)) / (2 * e) for v in jnp.eye(4)])
     close(found, expected, 1e-6)  # differences: e^2, and rounding 1e-16 / e
     close(jax.jit(jax.grad(lambda q: loss(q, "260 KiB")))(q), found)
+
+
+def test_a_potential_that_is_no_pair_potential_is_refused():
+    class Field(md.Potential):
+        @property
+        def charged(self):
+            return False
+
+    system, y0 = fluid()
+    both = dataclasses.replace(system, potential=system.potential + Field())
+    with pytest.raises(simkit.ArgumentError, match="`Field` is none"):
+        both.prepared(y0)
+
+
+def test_what_particles_do_not_take_is_refused():
+    system, y0 = fluid()
+    run = lambda **asked: simkit.simulate(system, y0, [0.0, 0.05], **asked)
+    with pytest.raises(simkit.ArgumentError, match="brings its own step"):
+        run(solver=simkit.solvers.Tsit5())
+    with pytest.raises(simkit.ArgumentError, match="`step` must be given"):
+        run()
+    with pytest.raises(simkit.ArgumentError, match="`reduce` must be left out"):
+        run(step=H, reduce={"mean": simkit.reducers.Mean()})
+    with pytest.raises(simkit.ArgumentError, match="`inputs` must be left out"):
+        run(step=H, inputs={"field": 1.0})
+
+
+def test_a_problem_of_particles_is_fitted():
+    """Momenta of atoms after a while, of which the energy scale of the potential is found again."""
+    system, y0 = fluid(temperature=0.2)
+    times = np.array([0.05, 0.1])
+    kinetic = lambda depth: (
+        simkit.simulate(
+            dataclasses.replace(system, potential=dataclasses.replace(system.potential, epsilon=depth)),
+            y0,
+            [0.0, *times],
+            step=H,
+        ).ys.momentum
+    )
+    data = {"kinetic_energy": 0.5 * np.sum(np.asarray(kinetic(jnp.asarray(1.1))) ** 2, axis=(1, 2))[1:]}
+    experiment = simkit.Experiment(times=times, data=data, name="melt", start=0.0, y0=y0)
+    problem = simkit.Problem(
+        system,
+        experiment,
+        free={"potential.epsilon": simkit.Free(bounds=(0.5, 2.0), start=0.9)},
+        noise={"kinetic_energy": simkit.Normal(0.1)},
+        step=H,
+    )
+    found = simkit.fit(problem, starts=1)
+    np.testing.assert_allclose(found.estimate[0], 1.1, rtol=1e-6)
