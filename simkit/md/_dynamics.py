@@ -12,8 +12,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array
 
-from ..core import quantity
-from ..core._quantity import POSITIVE
+from ..core import POSITIVE, quantity
 from ._atoms import Atoms
 
 

@@ -12,7 +12,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array
 
-from ..engine._paired import paired
+from ..engine import paired
 from ._pair_sums import Point
 from ._sweep import PairPlan, sweep
 

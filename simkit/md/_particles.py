@@ -12,8 +12,7 @@ import numpy as np
 from jaxtyping import Array, Bool
 
 from .._errors import ArgumentError
-from ..core import Example, ParticleSystem, quantity
-from ..core._quantity import POSITIVE
+from ..core import POSITIVE, Example, ParticleSystem, quantity
 from ._atoms import Atoms
 from ._builders import crystal
 from ._dynamics import NVE, Body, Dynamics, doubled_kinetic
