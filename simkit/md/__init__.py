@@ -28,6 +28,7 @@ from ._neighbours import NeighbourPlan as NeighbourPlan
 from ._neighbours import Neighbours as Neighbours
 from ._neighbours import plan_neighbours as plan_neighbours
 from ._neighbours import widest as widest
+from ._nose_hoover import NoseHoover as NoseHoover
 from ._observables import BlockAverage as BlockAverage
 from ._observables import BondOrder as BondOrder
 from ._observables import GreenKubo as GreenKubo

@@ -48,7 +48,8 @@ class Particles(ParticleSystem):
     - `potential`: the energy; potentials add with `+`.
     - `space`: `OpenSpace()`, `Orthorhombic(lengths)` or `Triclinic(vectors)`.
     - `mass`: a number, or one an atom; positive.
-    - `dynamics`: `NVE()`, `Langevin(temperature, friction)`, `StochasticRescaling(temperature, relaxation)`.
+    - `dynamics`: `NVE()`, `Langevin(temperature, friction)`, `NoseHoover(temperature, period)`,
+        `StochasticRescaling(temperature, relaxation)`.
     - `species`, `charge`: one whole number and one number an atom, where the potential asks for them.
     - `units`: what the numbers mean; only its Boltzmann and Coulomb constants enter.
     - `skin`: what the list of neighbours reaches beyond the cutoff. More is rebuilt less often and holds more idle pairs.

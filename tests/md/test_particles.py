@@ -111,6 +111,34 @@ def test_an_ensemble_over_temperatures():
         np.testing.assert_allclose(members.ys.position[i], run.ys.position, atol=1e-11)
 
 
+def test_nose_hoover_chains_conserve_their_energy_and_hold_the_temperature():
+    system, y0 = fluid(temperature=0.8, dynamics=md.NoseHoover(0.8, 0.4))
+    drifts = []
+    for h in (H, H / 2):
+        run = simkit.simulate(system, y0, np.linspace(0.0, 0.5, 11), step=h)
+        drifts.append(np.ptp(energies(system, y0, run)))
+    assert 3.3 < drifts[0] / drifts[1] < 4.7
+    # The start is a disordered crystal, whose potential energy the thermostat takes up: some ten periods.
+    times = np.arange(0.0, 30.0, 0.25)
+    ys = simkit.simulate(system, y0, times, step=H).ys
+    freedom, skipped = 3 * 108 - 3, 20
+    found = (np.asarray(ys.momentum) ** 2).sum((1, 2))[skipped:] / freedom
+    # Fluctuations are those of the canonical ensemble, sqrt(2 / freedom), and oscillate: some 40 of 100 rows are independent.
+    assert abs(found.mean() / 0.8 - 1) < 4 * np.sqrt(2 / freedom / 40)
+    assert 0.6 < found.std() / (0.8 * np.sqrt(2 / freedom)) < 1.5
+
+
+def test_chains_go_back_in_time():
+    """Half a coupling and its inverse: to rounding."""
+    system, y0 = fluid(dynamics=md.NoseHoover(0.8, 0.4))
+    state = system.prepared(y0).encode(y0)
+    h = jnp.asarray(0.01)
+    carry = system.opened(h, state, 0.3 * y0.momentum)
+    back = system.closed(h, carry, 0.3 * y0.momentum)
+    np.testing.assert_allclose(back.momentum, y0.momentum, rtol=1e-13)
+    np.testing.assert_allclose(back.thermostat.momentum, 0.0, atol=1e-12)
+
+
 def ideal(dynamics, count=150):
     """Atoms that do not meet, so that all is known about them."""
     space = md.Orthorhombic(jnp.full(3, 1000.0))
