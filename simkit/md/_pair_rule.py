@@ -54,10 +54,12 @@ def _position_gradient_tangent(plan: PairPlan, primals: Any, tangents: Any) -> t
     """The way back knows that only positions move: its sweep has no tangents of parameters and cell."""
 
     def forward(known: Any, direction: Point) -> Array:
-        return sweep(plan, "force", *known, direction)[1].position
+        pairs, species, point = known
+        return sweep(plan, "force", pairs, species, point, direction)[1].position
 
     def backward(known: Any, cotangent: Array) -> Point:
-        return sweep(plan, "gradient", *known, Point(None, None, cotangent, None))[1]
+        pairs, species, point = known
+        return sweep(plan, "gradient", pairs, species, point, Point(None, None, cotangent, None))[1]
 
     return position_gradient(plan, *primals), paired(forward, backward, primals, tangents[2])
 
@@ -66,7 +68,8 @@ def hessian_product(plan: PairPlan, pairs: Any, species: Any, point: Point, dire
     """The Hessian over (parameters, cell, positions, charges) times `direction`: linear in it, and its own transpose."""
 
     def product(known: Any, direction: Point) -> Point:
-        return sweep(plan, "gradient", *known, direction)[1]
+        pairs, species, point = known
+        return sweep(plan, "gradient", pairs, species, point, direction)[1]
 
     return paired(product, product, (pairs, species, point), direction)
 
