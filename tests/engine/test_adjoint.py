@@ -139,9 +139,7 @@ def test_gradients_by_everything_agree_with_differences():
     assert np.count_nonzero(np.abs(expected) > 1e-3) >= 16
 
 
-@pytest.mark.xfail(
-    reason="a defect: nestings disagree where a parameter and a time, start or save time, are both derived by"
-)
+@pytest.mark.xfail(reason="a defect: the derivative by a time of a derivative by a parameter or a state is wrong")
 @pytest.mark.slow
 def test_second_derivatives_by_everything():
     """Forward over reverse, forward over forward, and differences of the gradient. Reverse over reverse of this loss, with all its
