@@ -107,7 +107,7 @@ def _figures(task: Task, counts: tuple[Array, Array], searched: Any = 0) -> tupl
 
 def _static_trajectory(task: Task) -> Trajectory:
     zero, ends = jnp.zeros((), int), task.times[jnp.array([0, -1])]
-    reduced = reduce_static(task.system, task.y0, task.times, task.reduce or {})
+    reduced = reduce_static(task.system, task.y0, task.times, task.reduce) if task.reduce else {}
     times = ends if task.reduce else task.times
     ys = jax.tree.map(lambda leaf: jnp.broadcast_to(leaf, (times.shape[0], *leaf.shape)), task.y0)
     return Trajectory(times, ys, zero + int(Status.OK), zero, zero, zero, "none", reduced=reduced)

@@ -41,9 +41,7 @@ def energy(
     charge: Charge = None,
 ) -> Float[Array, ""]:
     """The potential energy; differentiable by potential, space, position and charge, forward and reverse, to any order."""
-    _check(potential, position, species, charge)
-    point = _point(potential, space, position, charge, neighbours, plan)
-    rows = _species_rows(potential, species, position, neighbours, plan)
+    point, rows = _read(potential, space, position, neighbours, plan, species, charge)
     beyond, _ = _beyond_pairs(potential, space, position, species, charge)
     return pair_energy(plan.pairs, neighbours.pairs, rows, point) + beyond
 
@@ -59,9 +57,7 @@ def forces(
     charge: Charge = None,
 ) -> Float[Array, "atoms d"]:
     """The forces, from one sweep that sums nothing else; differentiable like the energy."""
-    _check(potential, position, species, charge)
-    point = _point(potential, space, position, charge, neighbours, plan)
-    rows = _species_rows(potential, species, position, neighbours, plan)
+    point, rows = _read(potential, space, position, neighbours, plan, species, charge)
     gradient = position_gradient(plan.pairs, neighbours.pairs, rows, point)
     return -flat(_atoms(gradient, neighbours, plan), space.dimensions)
 
@@ -77,9 +73,7 @@ def gradients(
     charge: Charge = None,
 ) -> Gradients:
     """Energy, forces and virial from one sweep; differentiable like the energy."""
-    _check(potential, position, species, charge)
-    point = _point(potential, space, position, charge, neighbours, plan)
-    rows = _species_rows(potential, species, position, neighbours, plan)
+    point, rows = _read(potential, space, position, neighbours, plan, species, charge)
     found, by = energy_and_gradient(plan.pairs, neighbours.pairs, rows, point)
     slopes = _atoms(by.position, neighbours, plan)
     # Wrapped positions: the sum over atoms of slope and position cancels badly when they are far from the cell.
@@ -89,6 +83,21 @@ def gradients(
     d = space.dimensions
     isotropic = tail * jnp.eye(d, dtype=position.dtype)
     return Gradients(found + rest, -flat(slopes, d), flat(flat(virial, d).T, d).T + isotropic)
+
+
+def _read(
+    potential: Potential,
+    space: Space,
+    position: Array,
+    neighbours: Neighbours,
+    plan: NeighbourPlan,
+    species: Species,
+    charge: Charge,
+) -> tuple[Point, Any]:
+    """What a sweep reads, checked: what it is differentiable by, and the rows of the species."""
+    _check(potential, position, species, charge)
+    point = _point(potential, space, position, charge, neighbours, plan)
+    return point, _species_rows(potential, species, position, neighbours, plan)
 
 
 def _point(

@@ -146,16 +146,13 @@ class Particles(ParticleSystem):
     # ---- a particle system ----
 
     def prepared(self, y0: Any) -> "Particles":
-        concrete = not any(isinstance(x, jax.core.Tracer) for x in jax.tree.leaves((self.space, y0.position)))
-        if not concrete:
-            if self.plan is None:
-                raise ArgumentError(
-                    "Argument `system` must be prepared before a transformation such as `jit` or `vmap`, where no positions are "
-                    "known, but it is not. Call `system = system.prepared(y0)` once outside."
-                )
-            return self
         if self.plan is not None:
             return self
+        if any(isinstance(x, jax.core.Tracer) for x in jax.tree.leaves((self.space, y0.position))):
+            raise ArgumentError(
+                "Argument `system` must be prepared before a transformation such as `jit` or `vmap`, where no positions are "
+                "known, but it is not. Call `system = system.prepared(y0)` once outside."
+            )
         plan = plan_neighbours(self.potential, self.space, y0.position, skin=self.skin, precision=self.precision)
         return dataclasses.replace(self, plan=plan)
 
