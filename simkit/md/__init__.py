@@ -15,6 +15,8 @@ from ._eam_files import EAMTables as EAMTables
 from ._eam_files import read_finnis_sinclair as read_finnis_sinclair
 from ._eam_files import read_funcfl as read_funcfl
 from ._eam_files import read_setfl as read_setfl
+from ._eam_mixing import mixed_tables as mixed_tables
+from ._embedded_atom import EAM as EAM
 from ._energy import Gradients as Gradients
 from ._energy import energy as energy
 from ._energy import forces as forces
@@ -22,6 +24,9 @@ from ._energy import gradients as gradients
 from ._frame import Frame as Frame
 from ._gaussian import GaussianCore as GaussianCore
 from ._lennard_jones import LennardJones as LennardJones
+from ._many_body import AtomView as AtomView
+from ._many_body import ManyBodyPotential as ManyBodyPotential
+from ._many_body_function import ManyBodyFunction as ManyBodyFunction
 from ._momenta import maxwell_boltzmann as maxwell_boltzmann
 from ._morse import Morse as Morse
 from ._neighbours import NeighbourPlan as NeighbourPlan
@@ -62,7 +67,9 @@ from ._space import OpenSpace as OpenSpace
 from ._space import Orthorhombic as Orthorhombic
 from ._space import Space as Space
 from ._space import Triclinic as Triclinic
+from ._stillinger_weber import StillingerWeber as StillingerWeber
 from ._tabulated import Tabulated as Tabulated
+from ._tersoff import Tersoff as Tersoff
 from ._three_body_files import ThreeBodyTable as ThreeBodyTable
 from ._three_body_files import read_stillinger_weber as read_stillinger_weber
 from ._three_body_files import read_tersoff as read_tersoff

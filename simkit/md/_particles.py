@@ -16,7 +16,7 @@ from ..core import POSITIVE, Example, ParticleSystem, quantity
 from ._atoms import Atoms
 from ._builders import crystal
 from ._dynamics import NVE, Body, Dynamics, doubled_kinetic
-from ._energy import Gradients, energy, forces, gradients
+from ._energy import Gradients, check_species, energy, forces, gradients
 from ._lennard_jones import LennardJones
 from ._momenta import maxwell_boltzmann
 from ._neighbours import NeighbourPlan, Neighbours, plan_neighbours, widest
@@ -153,6 +153,7 @@ class Particles(ParticleSystem):
                 "Argument `system` must be prepared before a transformation such as `jit` or `vmap`, where no positions are "
                 "known, but it is not. Call `system = system.prepared(y0)` once outside."
             )
+        check_species(self.potential, self.species)
         plan = plan_neighbours(self.potential, self.space, y0.position, skin=self.skin, precision=self.precision)
         return dataclasses.replace(self, plan=plan)
 
@@ -160,7 +161,7 @@ class Particles(ParticleSystem):
         """The leading axes of a tally are those of the members of an ensemble."""
         members, leading = np.ravel(tally.built).size, tally.built.ndim
         rows = jax.tree.map(lambda x: x.reshape(members, *x.shape[leading:]), tally.need)
-        needs = [type(rows)(*row) for row in zip(*rows, strict=True)]
+        needs = [jax.tree.map(lambda x, k=k: x[k], rows) for k in range(members)]
         return dataclasses.replace(self, plan=self._plan().grown(functools.reduce(widest, needs)))
 
     def listed(self, state: Any) -> Lists:
