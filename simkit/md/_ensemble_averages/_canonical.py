@@ -1,0 +1,60 @@
+"""The canonical ensemble: which dynamics draw from it, and what a state weighs in it."""
+
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+from jax import lax
+from jaxtyping import Array, Bool, Float
+
+from ..._errors import ArgumentError
+from .._atoms import Atoms
+from .._dynamics import Dynamics, Langevin, StochasticRescaling
+from .._nose_hoover import NoseHoover
+from .._particles import Particles
+from .._space import Space, inverse
+
+CANONICAL = (Langevin, NoseHoover, StochasticRescaling)
+"""Dynamics that draw positions and momenta at constant temperature and volume."""
+
+
+def is_canonical(dynamics: Dynamics) -> bool:
+    """Whether the dynamics draw from the canonical ensemble."""
+    return isinstance(dynamics, CANONICAL)
+
+
+def thermal_energy(system: Particles) -> Array:
+    """The Boltzmann constant times the temperature of the dynamics; an `ArgumentError` where they have none."""
+    dynamics = system.dynamics
+    if not isinstance(dynamics, CANONICAL):
+        names = ", ".join(f"`{kind.__name__}`" for kind in CANONICAL)
+        raise ArgumentError(
+            f"Argument `system` must draw from the canonical ensemble to be reweighted, but its dynamics are "
+            f"`{type(dynamics).__name__}`. Take one of {names}, or differentiate through the run: `TrajectoryGradient()`."
+        )
+    return system.units.boltzmann * dynamics.temperature
+
+
+def reduced_energy(system: Particles, atoms: Atoms) -> Float[Array, ""]:
+    r"""$(K + U) / k_B T$; NaN where there is no room for all neighbours, so that no wrong number passes for a right one."""
+    kinetic = 0.5 * jnp.sum(atoms.momentum**2 / system.masses(atoms.position))
+    whole = (kinetic + system.energy(atoms)) / thermal_energy(system).astype(kinetic.dtype)
+    return jnp.where(has_room(system, atoms), whole, jnp.nan)
+
+
+def has_room(system: Particles, atoms: Atoms) -> Bool[Array, ""]:
+    """Whether the plan of a prepared system has room for the neighbours of a state."""
+    return system.fits(lax.stop_gradient(system.listed(atoms)))
+
+
+def deformed(position: Array, old: Space, new: Space) -> Array:
+    """Positions carried along when the cell changes; the very same ones where it does not."""
+    if not new.periodic:
+        return position
+    before, after = (space.vectors().astype(position.dtype) for space in (old, new))
+    return position + position @ (lax.stop_gradient(inverse(before)) @ (after - lax.stop_gradient(before)))
+
+
+def concrete(*trees: Any) -> bool:
+    """Whether all numbers are known."""
+    return not any(isinstance(leaf, jax.core.Tracer) for leaf in jax.tree.leaves(trees))

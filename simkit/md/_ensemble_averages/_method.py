@@ -1,0 +1,29 @@
+"""What every way to differentiate an average gives."""
+
+import abc
+from collections.abc import Callable
+from typing import Any
+
+import equinox as eqx
+from jaxtyping import Array
+
+from ...engine import Fixed
+from .._particles import Particles
+from ._average import EnsembleAverage
+
+
+class AverageMethod(eqx.Module):
+    """How the derivative of an average is taken. A subclass runs the system and says whether to trust it."""
+
+    @abc.abstractmethod
+    def average(
+        self,
+        observable: Callable[[Particles, Any], Any],
+        system: Particles,
+        y0: Any,
+        times: Array,
+        step: Fixed,
+        key: Any,
+        discard: int,
+    ) -> EnsembleAverage:
+        """The average over the states at `times[discard:]` of a run of a prepared system."""
