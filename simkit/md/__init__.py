@@ -75,6 +75,8 @@ from ._particles import Particles as Particles
 from ._potential import PairPotential as PairPotential
 from ._potential import Potential as Potential
 from ._potential import Sum as Sum
+from ._second_virial import SecondVirial as SecondVirial
+from ._second_virial import second_virial as second_virial
 from ._soft_sphere import SoftSphere as SoftSphere
 from ._space import OpenSpace as OpenSpace
 from ._space import Orthorhombic as Orthorhombic

@@ -106,11 +106,17 @@ def blocked(series: Any) -> tuple[Any, Array, Bool[Array, ""]]:
     if frames < FEWEST:
         nothing = [jnp.full(leaf.shape[1:], jnp.nan, leaf.dtype) for leaf in leaves]
         return jax.tree.unflatten(structure, nothing), jnp.full((), jnp.nan, leaves[0].dtype), jnp.zeros((), bool)
-    found = [jax.vmap(block_average, in_axes=1)(leaf.reshape(frames, -1)) for leaf in leaves]
-    errors = [blocks.error.reshape(leaf.shape[1:]) for blocks, leaf in zip(found, leaves, strict=True)]
-    inefficiency = jnp.mean(jnp.concatenate([blocks.inefficiency for blocks in found]))
-    converged = jnp.mean(jnp.concatenate([blocks.converged for blocks in found]).astype(leaves[0].dtype)) > 0.5
-    return jax.tree.unflatten(structure, errors), inefficiency, converged
+    columns = jnp.concatenate([leaf.reshape(frames, -1) for leaf in leaves], axis=1)
+    errors, inefficiency, converged = _of_columns(columns)
+    ends = np.cumsum([leaf[0].size for leaf in leaves])[:-1]
+    parts = [part.reshape(leaf.shape[1:]) for part, leaf in zip(jnp.split(errors, ends), leaves, strict=True)]
+    return jax.tree.unflatten(structure, parts), inefficiency, converged
+
+
+@jax.jit  # apart, so that observables of as many numbers share it
+def _of_columns(columns: Array) -> tuple[Array, Array, Bool[Array, ""]]:
+    found = jax.vmap(block_average, in_axes=1)(columns)
+    return found.error, jnp.mean(found.inefficiency), jnp.mean(found.converged.astype(columns.dtype)) > 0.5
 
 
 def sensitivity(average: Callable[[Any], EnsembleAverage], x: Any, direction: Any) -> EnsembleAverage:

@@ -54,7 +54,7 @@ class LikelihoodRatio(AverageMethod):
     $$\partial_\theta \langle O(t) \rangle = \Big\langle \partial_\theta O + (O - b)\, \partial_\theta \sum_{t - \tau < s \le t}
     \ln q_\theta(x_{s+h} | x_{\le s}) \Big\rangle$$
 
-    where q is the density of the step of BAOAB, exact for any step, with the path of positions held; b, the mean of O, lowers the
+    where q is the density of the step of BAOAB, exact for any step, with the path of positions held; the baseline b lowers the
     noise. Only steps of the last `memory` $\tau$ count: what was before is forgotten, and would add nothing but noise.
 
     No derivative of a force by a position is taken, so that chaos does no harm; and it needs no equilibrium: averages of driven
@@ -70,6 +70,7 @@ class LikelihoodRatio(AverageMethod):
     """
 
     memory: float | None = eqx.field(static=True, default=None)
+    baseline: bool = eqx.field(static=True, default=True)
 
     def __check_init__(self):
         if self.memory is not None and not self.memory > 0:
@@ -80,7 +81,7 @@ class LikelihoodRatio(AverageMethod):
         observable: Callable[[Particles, Any], Any],
         system: Particles,
         y0: Any,
-        times: Array,
+        times: Any,
         step: Fixed,
         key: Any,
         discard: int,
@@ -94,7 +95,7 @@ class LikelihoodRatio(AverageMethod):
         fine = _all_steps(times, step.substeps)
         still, y0 = lax.stop_gradient((system, y0))
         run = simulate(still, y0, fine, step=Fixed(1), key=key)
-        series = _weighted(observable, system, lax.stop_gradient(run.ys), fine, step.substeps, discard, self.memory)
+        series = _weighted(self, observable, system, lax.stop_gradient(run.ys), fine, step.substeps, discard)
         duration = times[-1] - times[0]
         memory = duration if self.memory is None else jnp.asarray(self.memory, duration.dtype)
         trust = lambda inefficiency, converged: Path(duration, memory, converged, jnp.asarray(run.status))
@@ -109,13 +110,13 @@ def _all_steps(times: Array, substeps: int) -> Array:
 
 @eqx.filter_jit
 def _weighted(
+    method: LikelihoodRatio,
     observable: Callable[[Particles, Any], Any],
     system: Particles,
     path: Atoms,
     times: Array,
     substeps: int,
     discard: int,
-    memory: float | None,
 ) -> Any:
     """What the frames contribute to the average."""
     momentum, scores = _followed(system, path, jnp.diff(times))
@@ -124,14 +125,16 @@ def _weighted(
     places = kept(jnp.arange(0, times.shape[0], substeps), discard)
     frames = jax.tree.map(lambda x: x[places], moved)
     score = total[places]
-    if memory is not None:
+    if method.memory is not None:
         # Half a step of slack: times are rounded.
-        score = score - total[jnp.searchsorted(times, times[places] - memory + 0.5 * (times[1] - times[0]))]
+        began = times[places] - method.memory + 0.5 * (times[1] - times[0])
+        score = score - total[jnp.searchsorted(times, began)]
     score = score - lax.stop_gradient(score)
     values = lax.map(jax.checkpoint(lambda atoms: observable(system, atoms)), frames)
 
     def contribution(value: Array) -> Array:
-        away = lax.stop_gradient(value - jnp.mean(value, axis=0, keepdims=True))
+        centre = jnp.mean(value, axis=0, keepdims=True) if method.baseline else jnp.zeros_like(value[:1])
+        away = lax.stop_gradient(value - centre)
         return value + away * score.reshape(-1, *[1] * (value.ndim - 1)).astype(value.dtype)
 
     return jax.tree.map(contribution, values)

@@ -21,7 +21,7 @@ class AverageMethod(eqx.Module):
         observable: Callable[[Particles, Any], Any],
         system: Particles,
         y0: Any,
-        times: Array,
+        times: Any,
         step: Fixed,
         key: Any,
         discard: int,

@@ -77,7 +77,6 @@ class ReweightedEnsemble(eqx.Module):
     step: Fixed = eqx.field(static=True)
     discard: int = eqx.field(static=True)
 
-    @eqx.filter_jit
     def average(self, observable: Any, system: Particles, *, share: float = 0.5) -> EnsembleAverage:
         """The average of an observable under a system of other numbers.
 
@@ -87,17 +86,8 @@ class ReweightedEnsemble(eqx.Module):
         - `system`: like the one sampled, with other numbers; differentiable by them.
         - `share`: the effective share of the frames below which the average is not trusted.
         """
-        function = as_observable(observable)
-        system = self._with_room(system)
-
-        def one(atoms: Atoms) -> tuple[Array, Any]:
-            atoms = self._carried(atoms, system)
-            return reduced_energy(system, atoms), function(system, atoms)
-
-        reduced, values = lax.map(jax.checkpoint(one), self.frames)
-        weights = jax.nn.softmax(self.reduced - reduced)
-        series = jax.tree.map(lambda x: _contributions(weights, jnp.asarray(x)), values)
-        size, frames = effective_size(weights), jnp.asarray(weights.shape[0])
+        series, size = self._series(as_observable(observable), system)
+        frames = jnp.asarray(self.reduced.shape[0])
         return averaged(series, lambda *found: Overlap(size, frames, *found, share), NAME)
 
     @eqx.filter_jit
@@ -135,6 +125,19 @@ class ReweightedEnsemble(eqx.Module):
 
     def __repr__(self) -> str:
         return f"ReweightedEnsemble of {self.reduced.shape[0]} frames of {self.frames.position.shape[1]} atoms"
+
+    @eqx.filter_jit
+    def _series(self, observable: Callable[[Particles, Any], Any], system: Particles) -> tuple[Any, Array]:
+        """What each frame contributes to the average, and how many of them count."""
+        system = self._with_room(system)
+
+        def one(atoms: Atoms) -> tuple[Array, Any]:
+            atoms = self._carried(atoms, system)
+            return reduced_energy(system, atoms), observable(system, atoms)
+
+        reduced, values = lax.map(jax.checkpoint(one), self.frames)
+        weights = jax.nn.softmax(self.reduced - reduced)
+        return jax.tree.map(lambda x: _contributions(weights, jnp.asarray(x)), values), effective_size(weights)
 
     def _reduced(self, system: Particles) -> Float[Array, " frames"]:
         system = self._with_room(system)
@@ -204,7 +207,7 @@ class Reweighting(AverageMethod):
         observable: Callable[[Particles, Any], Any],
         system: Particles,
         y0: Any,
-        times: Array,
+        times: Any,
         step: Fixed,
         key: Any,
         discard: int,

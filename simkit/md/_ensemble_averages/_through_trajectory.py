@@ -66,7 +66,7 @@ class TrajectoryGradient(AverageMethod):
         observable: Callable[[Particles, Any], Any],
         system: Particles,
         y0: Any,
-        times: Array,
+        times: Any,
         step: Fixed,
         key: Any,
         discard: int,
