@@ -87,11 +87,12 @@ def _integrated(potential: Potential, temperature: Array, boltzmann: Any, dimens
     beta = 1 / (boltzmann * temperature)
     terms, cutoff = pair_terms(potential), max(part.cutoff for part in pair_potentials(potential))
     r, measure = (jnp.asarray(x, temperature.dtype) for x in _nodes(cutoff, dimensions))
-    known = lax.stop_gradient(_energy(terms, r))
+    # Energies that are infinite, or whose derivatives are, count as none: the same ones at all temperatures.
+    closed = ~(lax.stop_gradient(_energy(terms, r)) <= np.sqrt(np.finfo(r.dtype).max))
+    u = _energy(terms, jnp.where(closed, cutoff, r))
 
     def one(beta: Array) -> Array:
-        closed = ~(beta * known <= CLOSED)  # infinite energies, too, of which there are no derivatives
-        found = jnp.expm1(-beta * _energy(terms, jnp.where(closed, cutoff, r)))
+        found = jnp.expm1(-jnp.minimum(beta * u, CLOSED))
         return jnp.sum(measure * jnp.where(closed, -1.0, found))
 
     whole = jax.vmap(one)(beta.reshape(-1)).reshape(beta.shape)
