@@ -27,8 +27,9 @@ def second_virial(
 
     $$B_2(T) = -2 \pi \int_0^{r_c} \big(e^{-u(r) / k_B T} - 1\big)\, r^2 dr$$
 
-    by Gauss-Legendre quadrature on 24 panels of 16 nodes, narrower towards the origin; in two dimensions with $\pi r$ in place of $2 \pi r^2$. Where the truncation
-    has a tail, what lies beyond the cutoff is added to first order. Differentiable by the potential and the temperature.
+    by Gauss-Legendre quadrature on 24 panels of 16 nodes, narrower towards the origin; in two dimensions with $\pi r$ in place of
+    $2 \pi r^2$. Where the truncation has a tail, what lies beyond the cutoff is added to first order.
+    Differentiable by the potential and the temperature.
 
     **Arguments:**
 
@@ -133,10 +134,12 @@ def _check(potential: Potential, dimensions: int) -> None:
         raise ArgumentError(
             "Argument `potential` must consist of pair potentials without charges, but does not: only they have this coefficient."
         )
-    tables = [leaf for part in pairs for leaf in jax.tree.leaves(part.coefficients(), is_leaf=is_table) if is_table(leaf)]
+    tables = [
+        leaf for part in pairs for leaf in jax.tree.leaves(part.coefficients(), is_leaf=is_table) if is_table(leaf)
+    ]
     if tables:
         raise ArgumentError(
-            "Argument `potential` must have numbers for parameters, but has one a species. Take the potential of one pair of species."
+            "Argument `potential` must have numbers for parameters, but has one a species. Take the potential of one pair."
         )
     if dimensions not in (2, 3):
         raise ArgumentError(f"Argument `dimensions` must be 2 or 3, but it is {dimensions}.")

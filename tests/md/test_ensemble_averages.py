@@ -198,20 +198,21 @@ def test_the_free_energy_knows_the_virial(ensemble):
 
 @pytest.mark.slow
 def test_derivatives_of_long_averages_against_differences_of_long_runs():
-    """Of runs at epsilon 0.9 and 1.1, independent of each other: within four standard errors."""
+    """Of runs at diameters 0.99 and 1.01, independent of each other: within four standard errors. Differences are wrong by less than
+    a hundredth, as the pressure goes up by a tenth between them."""
     times = np.arange(3201) * 0.1
 
-    def sampled(epsilon, seed):
+    def sampled(sigma, seed):
         key = jax.random.key(seed)
-        return md.sample_ensemble(fluid(epsilon), FLUID, times, step=0.01, key=key, discard=100)
+        return md.sample_ensemble(fluid(sigma=sigma), FLUID, times, step=0.01, key=key, discard=100)
 
-    low, middle, high = sampled(0.9, 11), sampled(1.0, 12), sampled(1.1, 13)
+    low, middle, high = sampled(0.99, 11), sampled(1.0, 12), sampled(1.01, 13)
     for name in ("pressure", "potential_energy"):
-        ends = [e.average(name, fluid(d)) for e, d in ((low, 0.9), (high, 1.1))]
-        difference = float(ends[1].value - ends[0].value) / 0.2
-        found = md.sensitivity(lambda e, name=name: middle.average(name, fluid(e)), 1.0, 1.0)
-        error = np.sqrt((float(ends[0].error) ** 2 + float(ends[1].error) ** 2) / 0.04 + float(found.error) ** 2)
-        assert error < 0.3 * abs(difference)
+        ends = [e.average(name, fluid(sigma=s)) for e, s in ((low, 0.99), (high, 1.01))]
+        difference = float(ends[1].value - ends[0].value) / 0.02
+        found = md.sensitivity(lambda s, name=name: middle.average(name, fluid(sigma=s)), 1.0, 1.0)
+        error = np.sqrt((float(ends[0].error) ** 2 + float(ends[1].error) ** 2) / 0.02**2 + float(found.error) ** 2)
+        assert error < 0.15 * abs(difference)
         assert abs(float(found.value) - difference) < 4 * error
 
 
@@ -229,20 +230,17 @@ def test_single_precision():
 
 @pytest.mark.slow
 def test_frames_that_need_more_room_get_it():
-    """Lists made for a lattice of a cell that is twice as wide hold too few for the fluid; inside jit the energy is NaN."""
+    """Of lists that begin with room for too few; where there is none, an energy is NaN and no wrong number."""
     start = md.crystal("fcc", 1.8, 4)
-    dynamics = md.Langevin(1.5, 2.0)
-    system = md.Particles(md.LennardJones(1.0, 1.0, **END), start.space, dynamics=dynamics)
+    system = md.Particles(md.LennardJones(1.0, 1.0, **END), start.space, dynamics=md.Langevin(1.5, 2.0))
     plan = md.plan_neighbours(system.potential, system.space, start.position, method="clusters")
     pairs = dataclasses.replace(plan.pairs, capacity=plan.pairs.capacity._replace(units=64))
     sparse = dataclasses.replace(system, plan=dataclasses.replace(plan, pairs=pairs))
     atoms = md.Atoms(start.position, md.maxwell_boltzmann(KEY, jnp.ones(256), 1.5))
-    sample = lambda: md.sample_ensemble(sparse, atoms, np.arange(4) * 0.02, step=0.01, key=KEY)
-    enough = sample()
-    expected = eqx.filter_jit(lambda s, a: s.energy(a))(system.prepared(atoms), jax.tree.map(lambda x: x[-1], enough.frames))
-    found = enough.average("potential_energy", sparse).series[-1]
-    np.testing.assert_allclose(found, expected, rtol=1e-10)
-    assert jnp.isnan(eqx.filter_jit(sample)().reduced).all()
+    enough = md.sample_ensemble(sparse, atoms, np.arange(4) * 0.02, step=0.01, key=KEY)
+    assert jnp.isfinite(enough.reduced).all()
+    assert float(enough.effective_size(sparse)) == pytest.approx(3)
+    assert jnp.isnan(dataclasses.replace(enough, system=sparse).effective_size(sparse))
 
 
 # ---- through the trajectory, and which ----

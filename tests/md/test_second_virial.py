@@ -46,7 +46,9 @@ def test_sums_and_planes_against_quadrature(dimensions):
     lennard_jones = lambda r: 4 * (r**-12 - r**-6 - 2.5**-12 + 2.5**-6) if r < 2.5 else 0.0
     u = lambda r: lennard_jones(r) + 2.0 * math.exp(-((r / 1.5) ** 2))
     measure = (lambda r: np.pi * r) if dimensions == 2 else (lambda r: 2 * np.pi * r * r)
-    exact = scipy.integrate.quad(lambda r: -measure(r) * math.expm1(-min(u(r), 700.0) / 1.2), 1e-3, 3.0, points=[1.0, 2.5])[0]
+    exact = scipy.integrate.quad(
+        lambda r: -measure(r) * math.expm1(-min(u(r), 700.0) / 1.2), 1e-3, 3.0, points=[1.0, 2.5]
+    )[0]
     found = md.second_virial(potential, 1.2, dimensions=dimensions)
     np.testing.assert_allclose(found, exact, rtol=1e-5)  # one panel holds the step in the slope at 2.5
 
@@ -68,9 +70,7 @@ def test_single_precision_and_what_is_refused():
 def test_argon_by_nuts_and_by_quadrature():
     """The posterior of diameter and depth from the table of a handbook, beside its integral over a grid by the exact series."""
     t, b = np.loadtxt(ARGON, delimiter=",", skiprows=1).T
-    gas = md.SecondVirial(
-        md.LennardJones(3.4, 120.0, cutoff=34.0, truncation=md.Truncated(tail=True)), scale=VOLUME
-    )
+    gas = md.SecondVirial(md.LennardJones(3.4, 120.0, cutoff=34.0, truncation=md.Truncated(tail=True)), scale=VOLUME)
     problem = simkit.Problem(
         gas,
         simkit.Experiment("argon", t, {"second_virial": b}),

@@ -6,6 +6,7 @@ from typing import Any
 
 import equinox as eqx
 import jax
+import jax.core
 import jax.numpy as jnp
 import numpy as np
 from jax import lax
@@ -87,7 +88,11 @@ class EnsembleAverage(eqx.Module):
         if any(isinstance(leaf, jax.core.Tracer) for leaf in jax.tree.leaves(self)):
             return f"EnsembleAverage(traced, {self.method})"
         rows = [f"  {name}{_both(value, error)}" for name, value, error in _named(self.value, self.error)]
-        short = "" if bool(self.converged) else "\n  The frames are too few or too alike for an error; it is larger than this."
+        short = (
+            ""
+            if bool(self.converged)
+            else "\n  The frames are too few or too alike for an error; it is larger than this."
+        )
         word = "trusted" if bool(self.trusted) else "NOT trusted"
         return "\n".join([f"Ensemble average, {self.method}", *rows]) + f"{short}\n  {word}: {self.trust.sentence}"
 

@@ -3,6 +3,7 @@
 from typing import Any
 
 import jax
+import jax.core
 import jax.numpy as jnp
 from jax import lax
 from jaxtyping import Array, Bool, Float

@@ -40,8 +40,8 @@ def ensemble_average(
     - `method`: `TrajectoryGradient()`, `Reweighting()` or `LikelihoodRatio(memory)`; by default what `choose_method` says.
     - `discard`: how many of the first states are left out.
 
-    **Returns:** an `EnsembleAverage`, which prints the value, its error, the method and whether to trust the derivative. Derivatives
-    are those of its `value`.
+    **Returns:** an `EnsembleAverage`, which prints the value, its error, the method and whether to trust the derivative.
+    Derivatives are those of its `value`.
 
     **Raises:** an `ArgumentError` for dynamics that the method does not take; inside a transformation for a system that is not
     prepared, or a choice that needs numbers.
@@ -75,14 +75,14 @@ def choose_method(system: Particles, y0: Atoms, times: Any, *, step: Any, key: A
 
     **Returns:** `TrajectoryGradient()` or `Reweighting()`.
 
-    **Raises:** an `ArgumentError` inside a transformation, where the choice would depend on numbers that are not known: choose outside.
+    **Raises:** an `ArgumentError` inside a transformation, where the numbers that the choice depends on are not known.
     """
     if not is_canonical(system.dynamics):
         return TrajectoryGradient()
     if not concrete(system, y0, times):
         raise ArgumentError(
-            "Argument `method` must be given inside a transformation such as `jit` or `grad`, where the horizon is not known, but it "
-            "is None. Choose outside, `method = choose_method(system, y0, times, step=step, key=key)`, or give one."
+            "Argument `method` must be given inside a transformation such as `jit` or `grad`, where the horizon is not known, but "
+            "it is None. Choose outside, `method = choose_method(system, y0, times, step=step, key=key)`, or give one."
         )
     known = np.asarray(times, float)
     fixed = resolve(system, y0, times, step=step).step

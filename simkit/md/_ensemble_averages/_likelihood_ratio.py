@@ -40,7 +40,8 @@ class Path(Trust):
     def sentence(self) -> str:
         if int(self.status) != int(Status.OK):
             return Status(int(self.status)).message
-        said = f"the run of {float(self.duration):.4g} is {float(self.duration / self.memory):.3g} memories of {float(self.memory):.4g} long"
+        duration, memory = float(self.duration), float(self.memory)
+        said = f"the run of {duration:.4g} is {duration / memory:.3g} memories of {memory:.4g} long"
         if not bool(self.duration >= WINDOWS * self.memory):
             return f"{said}; below {WINDOWS} its weights are mostly noise: run longer, or give a shorter `memory`."
         if not bool(self.converged):

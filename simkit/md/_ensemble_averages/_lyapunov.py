@@ -49,7 +49,8 @@ def lyapunov_exponent(
 
     **Arguments:**
 
-    - `system`, `atoms`, `times`, `step`, `key`: as of `simulate`; `times`, shape (windows + 1,), are when the displacement is scaled back.
+    - `system`, `atoms`, `times`, `step`, `key`: as of `simulate`; the displacement is scaled back at the
+        `times`, shape (windows + 1,).
     - `discard`: the share of the windows at the beginning in which the displacement turns towards the fastest growth.
 
     **Good values:** windows of 0.1 to 0.5 units of time, some twenty of them, from a state of equilibrium.
@@ -80,9 +81,7 @@ def lyapunov_exponent(
 
 
 @eqx.filter_jit
-def _grown(
-    system: Particles, atoms: Any, times: Array, step: Fixed, key: Any, discard: float
-) -> LyapunovExponent:
+def _grown(system: Particles, atoms: Any, times: Array, step: Fixed, key: Any, discard: float) -> LyapunovExponent:
     state = system.encode(atoms)
     dtype = atoms.position.dtype
     times = times.astype(dtype)

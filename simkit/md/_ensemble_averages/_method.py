@@ -5,7 +5,6 @@ from collections.abc import Callable
 from typing import Any
 
 import equinox as eqx
-from jaxtyping import Array
 
 from ...engine import Fixed
 from .._particles import Particles

@@ -58,8 +58,9 @@ class ReweightedEnsemble(eqx.Module):
     N_{\mathrm{eff}} = \exp\Big(-\sum_i w_i \ln w_i\Big)$$
 
     so that derivatives are those of equilibrium averages, without any of the dynamics:
-    $\partial_\theta \langle O \rangle = \langle \partial_\theta O \rangle - \beta\, \mathrm{cov}(O, \partial_\theta U)$. H is kinetic
-    and potential energy, so that derivatives by mass and temperature are right, too. Where the cell changes, atoms are carried along.
+    $\partial_\theta \langle O \rangle = \langle \partial_\theta O \rangle - \beta\, \mathrm{cov}(O, \partial_\theta U)$. H is
+    kinetic and potential energy, so that derivatives by mass and temperature are right, too. Where the cell changes, atoms are
+    carried along.
 
     Made by `sample_ensemble`; its arrays are a pytree, so that it may be an argument of a jitted function.
 
@@ -88,7 +89,7 @@ class ReweightedEnsemble(eqx.Module):
         """
         series, size = self._series(as_observable(observable), system)
         frames = jnp.asarray(self.reduced.shape[0])
-        return averaged(series, lambda *found: Overlap(size, frames, *found, share), NAME)
+        return averaged(series, lambda worth, enough: Overlap(size, frames, worth, enough, share), NAME)
 
     @eqx.filter_jit
     def effective_size(self, system: Particles) -> Float[Array, ""]:
@@ -97,9 +98,10 @@ class ReweightedEnsemble(eqx.Module):
 
     @eqx.filter_jit
     def free_energy(self, system: Particles) -> Float[Array, ""]:
-        r"""$\beta F_\theta - \beta F_{\mathrm{ref}} = -\ln \langle e^{-\Delta H / k_B T} \rangle$, differentiable by the system's numbers.
+        r"""$\beta F_\theta - \beta F_{\mathrm{ref}} = -\ln \langle e^{-\Delta H / k_B T} \rangle$, differentiable by the system.
 
-        Momenta count: by mass and temperature it has the derivatives of the ideal gas, too; the volume of the ideal gas is left out.
+        Momenta count: by mass and temperature it has the derivatives of the ideal gas, too. The volume of the ideal gas is left
+        out.
         """
         difference = self.reduced - self._reduced(system)
         return jnp.log(jnp.asarray(float(self.reduced.shape[0]), difference.dtype)) - jax.nn.logsumexp(difference)
@@ -114,7 +116,8 @@ class ReweightedEnsemble(eqx.Module):
         """
         if not concrete(self, system):
             raise ArgumentError(
-                "Argument `system` must be known where an ensemble is refreshed, but is traced. Refresh outside of `jit` and `grad`."
+                "Argument `system` must be known where an ensemble is refreshed, but is traced. Refresh outside of `jit` and "
+                "`grad`."
             )
         if float(self.effective_size(system)) >= share * self.reduced.shape[0]:
             return self
@@ -193,9 +196,9 @@ def sample_ensemble(
 class Reweighting(AverageMethod):
     r"""Derivatives of an equilibrium average by the weights that frames would have at other parameters (`ReweightedEnsemble`).
 
-    The value is the plain mean over the run; the derivative is $\langle \partial O \rangle - \beta\, \mathrm{cov}(O, \partial U)$. It knows
-    nothing of chaos and of the start, and its error falls with the length of the run. For dynamics that draw from the canonical
-    ensemble.
+    The value is the plain mean over the run; the derivative is
+    $\langle \partial O \rangle - \beta\, \mathrm{cov}(O, \partial U)$. It knows nothing of chaos and of the start,
+    and its error falls with the length of the run. For dynamics that draw from the canonical ensemble.
 
     **Arguments:** `share`: the effective share of the frames below which the average is not trusted.
     """
@@ -218,7 +221,7 @@ class Reweighting(AverageMethod):
 
 def effective_size(weights: Float[Array, " frames"]) -> Float[Array, ""]:
     """The exponential of the entropy of weights that add up to one."""
-    counted = jnp.where(weights > 0, weights, 1.0)
+    counted = jnp.where(weights == 0, 1.0, weights)  # NaN stays
     return jnp.exp(-jnp.sum(counted * jnp.log(counted)))
 
 
@@ -227,7 +230,8 @@ def kept(states: Any, discard: int) -> Any:
     count = jax.tree.leaves(states)[0].shape[0]
     if not 0 <= discard < count:
         raise ArgumentError(
-            f"Argument `discard` must leave at least one of the {count} states, but it is {discard}. Give more times or discard fewer."
+            f"Argument `discard` must leave at least one of the {count} states, but it is {discard}. Give more times "
+            "or discard fewer."
         )
     return jax.tree.map(lambda x: x[discard:], states)
 

@@ -38,10 +38,14 @@ class Horizon(Trust):
             return Status(int(self.status)).message
         if bool(jnp.isnan(self.exponent)):
             return "the horizon was not looked for (`check=False`)."
-        said = f"the run of {float(self.duration):.4g} is {{}} than its horizon of {float(self.horizon):.4g} (Lyapunov exponent {float(self.exponent):.3g})"
+        duration, horizon = (
+            f"the run of {float(self.duration):.4g} is",
+            f"than its horizon of {float(self.horizon):.4g}",
+        )
+        rate = f"(Lyapunov exponent {float(self.exponent):.3g})"
         if bool(self.good):
-            return said.format("no longer") + "."
-        return said.format("longer") + ", and its derivatives are mostly noise: shorten it, or take `Reweighting()`."
+            return f"{duration} no longer {horizon} {rate}."
+        return f"{duration} longer {horizon} {rate}: its derivatives are mostly noise. Shorten it, or take `Reweighting()`."
 
 
 class TrajectoryGradient(AverageMethod):
