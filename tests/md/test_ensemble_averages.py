@@ -198,8 +198,8 @@ def test_the_free_energy_knows_the_virial(ensemble):
 
 @pytest.mark.slow
 def test_derivatives_of_long_averages_against_differences_of_long_runs():
-    """Of runs at diameters 0.99 and 1.01, independent of each other: within four standard errors. Differences are wrong by less than
-    a hundredth, as the pressure goes up by a tenth between them."""
+    """Of runs at diameters 0.99 and 1.01, independent of each other: within four standard errors. Differences are wrong by less
+    than a hundredth, as the pressure goes up by a tenth between them."""
     times = np.arange(3201) * 0.1
 
     def sampled(sigma, seed):
