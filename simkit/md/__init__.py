@@ -1,16 +1,17 @@
 """Molecular dynamics: spaces, potentials, neighbours."""
 
+from ._andersen import Andersen as Andersen
 from ._atoms import Atoms as Atoms
+from ._berendsen import Berendsen as Berendsen
+from ._brownian import Brownian as Brownian
 from ._buckingham import Buckingham as Buckingham
 from ._builders import Configuration as Configuration
 from ._builders import crystal as crystal
 from ._builders import liquid as liquid
 from ._coulomb import CoulombCut as CoulombCut
 from ._coulomb import CoulombDSF as CoulombDSF
-from ._dynamics import NVE as NVE
 from ._dynamics import Dynamics as Dynamics
-from ._dynamics import Langevin as Langevin
-from ._dynamics import StochasticRescaling as StochasticRescaling
+from ._dynamics import Pull as Pull
 from ._eam_files import EAMTables as EAMTables
 from ._eam_files import read_finnis_sinclair as read_finnis_sinclair
 from ._eam_files import read_funcfl as read_funcfl
@@ -21,14 +22,17 @@ from ._energy import forces as forces
 from ._energy import gradients as gradients
 from ._frame import Frame as Frame
 from ._gaussian import GaussianCore as GaussianCore
+from ._langevin import Langevin as Langevin
 from ._lennard_jones import LennardJones as LennardJones
 from ._momenta import maxwell_boltzmann as maxwell_boltzmann
 from ._morse import Morse as Morse
+from ._mtk import MTK as MTK
 from ._neighbours import NeighbourPlan as NeighbourPlan
 from ._neighbours import Neighbours as Neighbours
 from ._neighbours import plan_neighbours as plan_neighbours
 from ._neighbours import widest as widest
 from ._nose_hoover import NoseHoover as NoseHoover
+from ._nve import NVE as NVE
 from ._observables import BlockAverage as BlockAverage
 from ._observables import BondOrder as BondOrder
 from ._observables import GreenKubo as GreenKubo
@@ -62,6 +66,8 @@ from ._space import OpenSpace as OpenSpace
 from ._space import Orthorhombic as Orthorhombic
 from ._space import Space as Space
 from ._space import Triclinic as Triclinic
+from ._stochastic_cell_rescaling import StochasticCellRescaling as StochasticCellRescaling
+from ._stochastic_rescaling import StochasticRescaling as StochasticRescaling
 from ._tabulated import Tabulated as Tabulated
 from ._three_body_files import ThreeBodyTable as ThreeBodyTable
 from ._three_body_files import read_stillinger_weber as read_stillinger_weber
