@@ -8,8 +8,10 @@ from ._buckingham import Buckingham as Buckingham
 from ._builders import Configuration as Configuration
 from ._builders import crystal as crystal
 from ._builders import liquid as liquid
+from ._constraint import Constraint as Constraint
 from ._coulomb import CoulombCut as CoulombCut
 from ._coulomb import CoulombDSF as CoulombDSF
+from ._distances import Constraints as Constraints
 from ._dynamics import Dynamics as Dynamics
 from ._dynamics import Pull as Pull
 from ._eam_files import EAMTables as EAMTables
@@ -20,10 +22,15 @@ from ._energy import Gradients as Gradients
 from ._energy import energy as energy
 from ._energy import forces as forces
 from ._energy import gradients as gradients
+from ._fire import FIRE as FIRE
 from ._frame import Frame as Frame
 from ._gaussian import GaussianCore as GaussianCore
 from ._langevin import Langevin as Langevin
+from ._lbfgs import LBFGS as LBFGS
 from ._lennard_jones import LennardJones as LennardJones
+from ._minimise import Minimum as Minimum
+from ._minimise import minimise as minimise
+from ._minimiser import Minimiser as Minimiser
 from ._momenta import maxwell_boltzmann as maxwell_boltzmann
 from ._morse import Morse as Morse
 from ._mtk import MTK as MTK
@@ -61,6 +68,7 @@ from ._particles import Particles as Particles
 from ._potential import PairPotential as PairPotential
 from ._potential import Potential as Potential
 from ._potential import Sum as Sum
+from ._rigid_water import RigidWater as RigidWater
 from ._soft_sphere import SoftSphere as SoftSphere
 from ._space import OpenSpace as OpenSpace
 from ._space import Orthorhombic as Orthorhombic

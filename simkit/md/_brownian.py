@@ -40,6 +40,10 @@ class Brownian(Dynamics):
     def conserves_momentum(self) -> bool:
         return False
 
+    @property
+    def keeps_constraints(self) -> bool:
+        return False
+
     def begun(self, body: Body, atoms: Atoms) -> Any:
         """The noise of the last step."""
         return jnp.zeros_like(atoms.position)

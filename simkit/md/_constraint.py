@@ -1,13 +1,16 @@
 """What all constraints of distances share: forces along the bonds, which do no work, one matrix a molecule."""
 
 import abc
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import equinox as eqx
 import jax
+import jax.core
 import jax.numpy as jnp
+import numpy as np
 from jaxtyping import Array
 
+from .._errors import ArgumentError
 from ._space import Space
 
 
@@ -55,7 +58,8 @@ def molecules(constraint: Constraint, space: Space, mass: Array, position: Array
     bonds = bonds._replace(sign=bonds.sign.astype(position.dtype), length=bonds.length.astype(position.dtype))
     light = bonds.sign / mass[bonds.atom, 0][:, None, :].astype(position.dtype)
     coupling = jnp.einsum("mka,mla->mkl", light, bonds.sign, precision="highest")
-    idle = jnp.eye(bonds.length.shape[1], dtype=position.dtype) * (bonds.length == 0)[:, :, None]
+    padded = (bonds.length == 0)[:, :, None]
+    idle = jnp.where(padded, jnp.eye(bonds.length.shape[1], dtype=position.dtype)[None], 0)
     return Molecules(bonds, bond_vectors(bonds, space, position), coupling, idle)
 
 
@@ -130,3 +134,29 @@ def constraint_virial(
 def _projector(known: Molecules) -> Array:
     overlap = jnp.einsum("mkd,mld->mkl", known.vector, known.vector, precision="highest")
     return known.coupling * overlap + known.idle
+
+
+def check_constraints(held: tuple[Constraint, ...], dynamics: Any, space: Space, position: Array) -> None:
+    """Refuse dynamics that would break constraints, and a start that does."""
+    if held and not dynamics.keeps_constraints:
+        raise ArgumentError(
+            f"Argument `dynamics` must keep constraints, but {dynamics.name} does not. Take NVE, Langevin, NoseHoover, "
+            "StochasticRescaling, Andersen or Berendsen, or leave `constraints` out."
+        )
+    for constraint in held:
+        bonds = constraint.bonds()
+        if any(isinstance(x, jax.core.Tracer) for x in jax.tree.leaves((bonds, space, position))):
+            continue
+        found = np.linalg.norm(np.asarray(bond_vectors(bonds, space, position)), axis=-1)
+        length = np.asarray(bonds.length)
+        wrong = (length > 0) & (np.abs(found - length) > ALLOWED * length)
+        if wrong.any():
+            m, k = np.argwhere(wrong)[0]
+            ends = [int(bonds.atom[m, np.argmax(s * np.asarray(bonds.sign[m, k]))]) for s in (1, -1)]
+            raise ArgumentError(
+                f"The start must obey the constraints, but atoms {ends[0]} and {ends[1]} (from 0) are {found[m, k]:.6g} apart, not "
+                f"{length[m, k]:.6g}. Place the atoms of a molecule at their distances."
+            )
+
+
+ALLOWED = 1e-3  # what the first step mends without a noticeable push

@@ -17,14 +17,14 @@ class Constraints(Constraint):
 
     $$x_i' = \tilde x_i + \frac{1}{m_i} \sum_k \lambda_k s_{ki} d_k, \qquad |d_k'| = L_k, \qquad d_k \cdot \dot d_k = 0$$
 
-    Positions by SHAKE, momenta by RATTLE. Atoms that constraints join form a molecule, and the equations of each are solved together
-    by Newton's method: rounding in a few steps, at a cost that grows as the third power of a molecule's constraints. Derivatives go
-    through by the implicit function theorem.
+    Positions by SHAKE, momenta by RATTLE. Atoms that constraints join form a molecule, and the equations of each are solved
+    together by Newton's method: rounding in a few steps, at a cost that grows as the third power of a molecule's constraints.
+    Derivatives go through by the implicit function theorem.
 
     **Arguments:**
 
-    - `pairs`: whole numbers, shape (constraints, 2), concrete. Rigid triangles are three pairs; more than $3 n - 6$ in a molecule of
-        n atoms, or atoms in a line held by more than their bonds, have no solution.
+    - `pairs`: whole numbers, shape (constraints, 2), concrete. Rigid triangles are three pairs; more than $3 n - 6$ in a molecule
+        of n atoms, or atoms in a line held by more than their bonds, have no solution.
     - `lengths`: a number, or one a pair, positive; differentiable.
 
     **Good values:** steps of 2 fs with bonds to hydrogen held.

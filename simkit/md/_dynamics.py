@@ -13,12 +13,16 @@ import jax.numpy as jnp
 from jaxtyping import Array
 
 from ._atoms import Atoms
+from ._constraint import Constraint, tangent
+from ._space import Space
 
 
 class Body(eqx.Module):
-    """What of a system its dynamics need: the masses as a column, the Boltzmann constant, the degrees of freedom."""
+    """What of a system its dynamics need: masses as a column, the Boltzmann constant, degrees of freedom, and what is held."""
 
     mass: Array
+    space: Space
+    constraints: tuple[Constraint, ...]
     boltzmann: float = eqx.field(static=True)
     freedom: int = eqx.field(static=True)
 
@@ -35,6 +39,11 @@ class Dynamics(eqx.Module):
     @abc.abstractmethod
     def conserves_momentum(self) -> bool:
         """Whether the centre of mass moves on as it does."""
+
+    @property
+    @abc.abstractmethod
+    def keeps_constraints(self) -> bool:
+        """Whether distances can be held."""
 
     @abc.abstractmethod
     def begun(self, body: Body, atoms: Atoms) -> Any:
@@ -80,15 +89,23 @@ class CellDynamics(Dynamics):
     def skews(self) -> bool:
         """Whether the angles of the cell change."""
 
+    @property
+    def keeps_constraints(self) -> bool:
+        return False
+
 
 class HalfKicked(Dynamics):
     """Dynamics that carry nothing but momenta half a kick ahead."""
+
+    @property
+    def keeps_constraints(self) -> bool:
+        return True
 
     def opened(self, body: Body, h: Array, atoms: Atoms, force: Any) -> Atoms:
         return kick(atoms, force, 0.5 * h)
 
     def closed(self, body: Body, h: Array, atoms: Atoms, force: Any) -> Atoms:
-        return kick(atoms, force, -0.5 * h)
+        return on_constraints(body, kick(atoms, force, -0.5 * h))
 
     def doubled_kinetic(self, body: Body, atoms: Atoms) -> Array:
         return doubled_kinetic(body, atoms.momentum)
@@ -111,8 +128,9 @@ class VelocityThermostat(HalfKicked):
     def kicked(self, body: Body, h: Array, atoms: Atoms, force: Any, key: Array) -> Atoms:
         def change(atoms: Atoms) -> Atoms:
             momentum = self.coupled(body, h, atoms.momentum, key)
-            lost = doubled_kinetic(body, atoms.momentum) - doubled_kinetic(body, momentum)
-            return eqx.tree_at(lambda a: (a.momentum, a.thermostat), atoms, (momentum, atoms.thermostat + 0.5 * lost))
+            after = on_constraints(body, eqx.tree_at(lambda a: a.momentum, atoms, momentum))
+            lost = doubled_kinetic(body, atoms.momentum) - doubled_kinetic(body, after.momentum)
+            return eqx.tree_at(lambda a: a.thermostat, after, atoms.thermostat + 0.5 * lost)
 
         return between_kicks(body, h, atoms, force, change)
 
@@ -126,11 +144,26 @@ def kick(atoms: Atoms, force: Array, h: Any) -> Atoms:
 
 def between_kicks(body: Body, h: Array, atoms: Atoms, force: Array, change: Callable[[Atoms], Atoms]) -> Atoms:
     """A change of the momenta where they belong to the positions, in the middle of a whole kick."""
-    return kick(change(kick(atoms, force, 0.5 * h)), force, 0.5 * h)
+    return kick(change(on_constraints(body, kick(atoms, force, 0.5 * h))), force, 0.5 * h)
 
 
 def drift(body: Body, atoms: Atoms, h: Any) -> Atoms:
-    return eqx.tree_at(lambda a: a.position, atoms, atoms.position + h * (atoms.momentum / body.mass))
+    """Positions after a time h, and momenta with what the constraints gave them meanwhile."""
+    position, momentum = atoms.position + h * (atoms.momentum / body.mass), atoms.momentum
+    for constraint in body.constraints:
+        free = position
+        position = constraint.placed(body.space, body.mass, atoms.position, free)
+        # A step of no length, as between equal save times, pushes nothing.
+        momentum = momentum + body.mass * (position - free) / jnp.where(h == 0, 1.0, h).astype(position.dtype)
+    return eqx.tree_at(lambda a: (a.position, a.momentum), atoms, (position, momentum))
+
+
+def on_constraints(body: Body, atoms: Atoms) -> Atoms:
+    """Momenta that change no length that is held."""
+    momentum = atoms.momentum
+    for constraint in body.constraints:
+        momentum = tangent(constraint, body.space, body.mass, atoms.position, momentum)
+    return eqx.tree_at(lambda a: a.momentum, atoms, momentum) if body.constraints else atoms
 
 
 def doubled_kinetic(body: Body, momentum: Array) -> Array:

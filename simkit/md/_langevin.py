@@ -9,7 +9,7 @@ from jaxtyping import Array
 
 from ..core import POSITIVE, quantity
 from ._atoms import Atoms
-from ._dynamics import Body, HalfKicked, drift, kick
+from ._dynamics import Body, HalfKicked, drift, kick, on_constraints
 
 
 class Langevin(HalfKicked):
@@ -47,7 +47,7 @@ class Langevin(HalfKicked):
         kept = jnp.exp(-self.friction * h).astype(momentum.dtype)
         width = jnp.sqrt((1 - kept * kept) * body.boltzmann * self.temperature * body.mass).astype(momentum.dtype)
         momentum = kept * momentum + width * jax.random.normal(key, momentum.shape, momentum.dtype)
-        return drift(body, eqx.tree_at(lambda a: a.momentum, atoms, momentum), 0.5 * h)
+        return drift(body, on_constraints(body, eqx.tree_at(lambda a: a.momentum, atoms, momentum)), 0.5 * h)
 
     def kicked(self, body: Body, h: Array, atoms: Atoms, force: Array, key: Array) -> Atoms:
         return kick(atoms, force, h)

@@ -8,7 +8,7 @@ from jaxtyping import Array
 from ..core import POSITIVE, quantity
 from ._atoms import Atoms
 from ._chain import Scales, chain_energy, chain_scales, chained, resting_chain
-from ._dynamics import Body, Dynamics, between_kicks, doubled_kinetic, drift, kick
+from ._dynamics import Body, Dynamics, between_kicks, doubled_kinetic, drift, kick, on_constraints
 
 
 class NoseHoover(Dynamics):
@@ -41,6 +41,10 @@ class NoseHoover(Dynamics):
     def conserves_momentum(self) -> bool:
         return True
 
+    @property
+    def keeps_constraints(self) -> bool:
+        return True
+
     def begun(self, body: Body, atoms: Atoms) -> Any:
         return resting_chain(self.length, atoms.momentum.dtype)
 
@@ -54,7 +58,7 @@ class NoseHoover(Dynamics):
         return between_kicks(body, h, atoms, force, lambda atoms: self._coupled(body, h, atoms))
 
     def closed(self, body: Body, h: Array, atoms: Atoms, force: Array) -> Atoms:
-        return self._coupled(body, -0.5 * h, kick(atoms, force, -0.5 * h))
+        return self._coupled(body, -0.5 * h, on_constraints(body, kick(atoms, force, -0.5 * h)))
 
     def stored(self, body: Body, atoms: Atoms) -> Array:
         return chain_energy(atoms.thermostat, self._scales(body, atoms.momentum.dtype))

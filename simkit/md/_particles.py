@@ -15,6 +15,7 @@ from .._errors import ArgumentError
 from ..core import POSITIVE, Example, ParticleSystem, quantity
 from ._atoms import Atoms
 from ._builders import crystal
+from ._constraint import Constraint, check_constraints, constraint_virial
 from ._dynamics import Body, CellDynamics, Dynamics, Pull
 from ._energy import Gradients, energy, forces, gradients
 from ._lennard_jones import LennardJones
@@ -53,6 +54,7 @@ class Particles(ParticleSystem):
         `StochasticRescaling(temperature, relaxation)`, `Andersen(temperature, rate)`, `Brownian(temperature, friction)`; with a
         cell that moves `MTK(...)`, `StochasticCellRescaling(...)`.
     - `species`, `charge`: one whole number and one number an atom, where the potential asks for them.
+    - `constraints`: `Constraints(pairs, lengths)` or `RigidWater(atoms, bond, angle)`, or a tuple of them that share no atoms.
     - `units`: what the numbers mean; only its Boltzmann and Coulomb constants enter.
     - `skin`: what the list of neighbours reaches beyond the cutoff. More is rebuilt less often and holds more idle pairs.
     - `precision`: the float type of distances and pair energies, by default that of the positions; sums keep the positions' own.
@@ -78,6 +80,7 @@ class Particles(ParticleSystem):
     dynamics: Dynamics = dataclasses.field(default_factory=NVE)
     species: Any = None
     charge: Any = None
+    constraints: Any = None
     units: Units = eqx.field(static=True, default=REDUCED)
     skin: float = eqx.field(static=True, default=0.3)
     precision: Any = eqx.field(static=True, default=None)
@@ -119,7 +122,10 @@ class Particles(ParticleSystem):
         if not self.space.periodic:
             return given
         volume = self._space(y).volume().astype(doubled.dtype)
-        given["pressure"] = (doubled - jnp.trace(found.virial)) / (self.space.dimensions * volume)
+        virial = found.virial
+        for held in body.constraints:
+            virial = virial + constraint_virial(held, body.space, body.mass, y.position, y.momentum, found.forces)
+        given["pressure"] = (doubled - jnp.trace(virial)) / (self.space.dimensions * volume)
         if y.cell is None:
             return given
         return given | {"volume": volume, "density": jnp.sum(body.mass) / volume}
@@ -162,6 +168,7 @@ class Particles(ParticleSystem):
         if self.plan is not None:
             return self
         y0 = self.encode(y0)
+        check_constraints(self._held(), self.dynamics, self._space(y0), y0.position)
         if any(isinstance(x, jax.core.Tracer) for x in jax.tree.leaves((self.space, y0.position, y0.cell))):
             raise ArgumentError(
                 "Argument `system` must be prepared before a transformation such as `jit` or `vmap`, where no positions are "
@@ -255,7 +262,13 @@ class Particles(ParticleSystem):
         """Degrees of freedom without those of the centre of mass, which no force here moves; with friction all of them."""
         count, d = atoms.position.shape
         free = count * d if not self.dynamics.conserves_momentum else (count - 1) * d
-        return Body(self.masses(atoms.position), self.units.boltzmann, free)
+        free -= sum(held.count for held in self._held())
+        return Body(self.masses(atoms.position), self._space(atoms), self._held(), self.units.boltzmann, free)
+
+    def _held(self) -> tuple[Constraint, ...]:
+        if self.constraints is None:
+            return ()
+        return self.constraints if isinstance(self.constraints, tuple) else (self.constraints,)
 
 
 PRESSED = 0.95
@@ -264,6 +277,6 @@ PRESSED = 0.95
 
 def _pressed(need: Any) -> Any:
     """The need of a cell that goes on to shrink as far again."""
-    shorter = lambda x: x * jnp.asarray(PRESSED, x.dtype)
-    more = lambda x: jnp.ceil(x / PRESSED**3).astype(x.dtype)
+    shorter = lambda x: np.asarray(x) * np.asarray(PRESSED, x.dtype)
+    more = lambda x: np.ceil(np.asarray(x) / PRESSED**3).astype(x.dtype)
     return jax.tree.map(lambda x: shorter(x) if jnp.issubdtype(x.dtype, jnp.floating) else more(x), need)

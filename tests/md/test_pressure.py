@@ -20,9 +20,8 @@ def energies(system, y0, run):
     return jax.jit(jax.vmap(lambda y: system.invariants(0.0, y)["energy"]))(run.ys)
 
 
-@pytest.mark.parametrize(
-    "cell", ["full", pytest.param("axes", marks=pytest.mark.slow), pytest.param("isotropic", marks=pytest.mark.slow)]
-)
+@pytest.mark.slow
+@pytest.mark.parametrize("cell", ["full", "axes", "isotropic"])
 def test_the_energy_of_the_extended_system_is_conserved_to_second_order(cell):
     system, y0 = fluid(temperature=0.8, dynamics=md.MTK(0.8, 1.0, 0.4, 2.0, cell=cell))
     drifts = []
@@ -52,13 +51,17 @@ def test_half_a_step_and_its_inverse(cell):
     "dynamics", [md.MTK(0.8, 1.0, 0.4, 2.0), RESCALED], ids=lambda dynamics: type(dynamics).__name__
 )
 def test_a_run_goes_on_from_a_save_time_bit_for_bit(dynamics):
+    """Where more than one window remains: a single one is no loop, and its chains differ by rounding."""
     system, y0 = fluid(dynamics=dynamics)
-    whole = simkit.simulate(system, y0, [0.0, 0.1, 0.2], step=H, key=KEY)
+    whole = simkit.simulate(system, y0, [0.0, 0.1, 0.2, 0.3], step=H, key=KEY)
     middle = jax.tree.map(lambda x: x[1], whole.ys)
-    rest = simkit.simulate(system, middle, [0.1, 0.2], step=H, key=KEY)
+    rest = simkit.simulate(system, middle, [0.1, 0.2, 0.3], step=H, key=KEY)
     jax.tree.map(np.testing.assert_array_equal, rest.final(), whole.final())
-    found = system.prepared(y0).outputs(0.0, whole.final(), None)
+    found = jax.jit(system.prepared(y0).outputs)(0.0, whole.final(), None)
     np.testing.assert_allclose(found["volume"] * found["density"], 108.0)
+    if isinstance(dynamics, md.MTK):
+        kinetic = 0.5 * (np.asarray(whole.ys.momentum) ** 2).sum((1, 2))
+        assert np.ptp(energies(system, y0, whole)) < 0.05 * np.ptp(kinetic)
 
 
 def test_rescaling_draws_the_volumes_of_an_ideal_gas():
@@ -95,7 +98,7 @@ def test_a_cell_that_shrinks_gets_its_room_or_is_marked():
 
 @pytest.mark.parametrize(
     "dynamics",
-    [md.MTK(0.8, 1.0, 0.4, 2.0), pytest.param(RESCALED, marks=pytest.mark.slow)],
+    [RESCALED, pytest.param(md.MTK(0.8, 1.0, 0.4, 2.0), marks=pytest.mark.slow)],
     ids=lambda dynamics: type(dynamics).__name__,
 )
 def test_derivatives_of_a_run(dynamics):
