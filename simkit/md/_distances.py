@@ -39,10 +39,10 @@ class Constraints(Constraint):
     ```
     """
 
-    lengths: Float[Array, " constraints"] = quantity(unit="length", support=POSITIVE, doc="constrained distances")
     atom: Int[Array, "molecules atoms"]
     sign: Int[Array, "molecules most atoms"]
     entry: Int[Array, "molecules most"]
+    lengths: Float[Array, " constraints"] = quantity(unit="length", support=POSITIVE, doc="constrained distances")
 
     def __init__(self, pairs: Any, lengths: Any):
         pairs = _checked_pairs(pairs)

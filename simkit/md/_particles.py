@@ -14,6 +14,7 @@ from jaxtyping import Array, Bool
 from .._errors import ArgumentError
 from ..core import POSITIVE, Example, ParticleSystem, quantity
 from ._atoms import Atoms
+from ._blow_up import check_apart, describe
 from ._builders import crystal
 from ._constraint import Constraint, check_constraints, constraint_virial
 from ._dynamics import Body, CellDynamics, Dynamics, Pull
@@ -174,6 +175,7 @@ class Particles(ParticleSystem):
                 "Argument `system` must be prepared before a transformation such as `jit` or `vmap`, where no positions are "
                 "known, but it is not. Call `system = system.prepared(y0)` once outside."
             )
+        check_apart(self._space(y0), y0.position)
         if isinstance(self.dynamics, CellDynamics):
             y0 = Atoms(y0.position * PRESSED, y0.momentum, y0.thermostat, y0.cell * PRESSED)
         plan = plan_neighbours(self.potential, self._space(y0), y0.position, skin=self.skin, precision=self.precision)
@@ -214,7 +216,7 @@ class Particles(ParticleSystem):
     def forces(self, state: Any, lists: Any) -> Any:
         if not isinstance(self.dynamics, CellDynamics):
             return forces(*self._known(state), lists.neighbours, self._plan(), **self._kinds())
-        found = gradients(*self._known(state), lists.neighbours, self._plan(), **self._kinds())
+        found = self.gradients_on(state, lists)
         # A cell without forces would shrink further and further.
         valid = jnp.where(self.fits(lists), 1.0, jnp.nan).astype(found.forces.dtype)
         return Pull(found.forces, valid * found.virial)
@@ -222,14 +224,25 @@ class Particles(ParticleSystem):
     def opened(self, h: Any, state: Any, force: Any) -> Any:
         return self.dynamics.opened(self._body(state), h, state, force)
 
+    def gradients_on(self, state: Any, lists: Any) -> Gradients:
+        """Energy, forces and virial with the neighbours listed."""
+        return gradients(*self._known(state), lists.neighbours, self._plan(), **self._kinds())
+
     def moved(self, h: Any, carry: Any, key: Array) -> Any:
-        return self.dynamics.moved(self._body(carry), h, carry, key)
+        body = self._body(carry)
+        # Farther than forces reach in one step: a run that blew up, whose numbers might stay finite.
+        lost = jnp.max(jnp.abs(h * carry.momentum / body.mass)) > self._plan().cutoff
+        momentum = jnp.where(lost, jnp.nan, carry.momentum)
+        return self.dynamics.moved(body, h, eqx.tree_at(lambda a: a.momentum, carry, momentum), key)
 
     def kicked(self, h: Any, carry: Any, force: Any, key: Array) -> Any:
         return self.dynamics.kicked(self._body(carry), h, carry, force, key)
 
     def closed(self, h: Any, carry: Any, force: Any) -> Any:
         return self.dynamics.closed(self._body(carry), h, carry, force)
+
+    def complaint(self, state: Any, h: float, start: float) -> str:
+        return describe(self, state, h, start)
 
     # ---- inside ----
 
