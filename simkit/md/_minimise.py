@@ -88,7 +88,7 @@ def minimise(
 
     ```python
     from simkit import md
-    start = md.crystal("fcc", 1.6, (2, 2, 2))
+    start = md.crystal("fcc", 1.6, (3, 3, 3))
     system = md.Particles(md.LennardJones(), start.space)
     print(md.minimise(system, md.Atoms(start.position, 0 * start.position), cell=True))
     ```

@@ -2,6 +2,7 @@
 
 import dataclasses
 
+import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -57,7 +58,7 @@ def test_a_run_goes_on_from_a_save_time_bit_for_bit(dynamics):
     middle = jax.tree.map(lambda x: x[1], whole.ys)
     rest = simkit.simulate(system, middle, [0.1, 0.2, 0.3], step=H, key=KEY)
     jax.tree.map(np.testing.assert_array_equal, rest.final(), whole.final())
-    found = jax.jit(system.prepared(y0).outputs)(0.0, whole.final(), None)
+    found = eqx.filter_jit(system.prepared(y0).outputs)(0.0, whole.final(), None)
     np.testing.assert_allclose(found["volume"] * found["density"], 108.0)
     if isinstance(dynamics, md.MTK):
         kinetic = 0.5 * (np.asarray(whole.ys.momentum) ** 2).sum((1, 2))
@@ -79,6 +80,7 @@ def test_rescaling_draws_the_volumes_of_an_ideal_gas():
     assert abs(reduced.var() - count) < 4 * np.sqrt((2 * count**2 + 6 * count) / n) + count / 40
 
 
+@pytest.mark.slow
 def test_a_cell_that_shrinks_gets_its_room_or_is_marked():
     system, y0 = fluid(cells=4, dynamics=md.StochasticCellRescaling(0.8, 30.0, 0.1, 0.1, 0.1))
     times = [0.0, 0.25, 0.5]
