@@ -12,6 +12,7 @@ from jaxtyping import Array
 from ._member import Member, trace_member
 from ._mesh import alike_arrays
 from ._operation import Plan, solve_members
+from ._paired import paired_at_rest
 from ._sizes import Sizes
 from ._task import Options, Task
 
@@ -25,11 +26,10 @@ def integrate_adaptive(
     The task's start is an encoded state. `length` is that of the first step, chosen where it is None or 0.
     """
     member, ops, fixed, times, plan, unravel = pose(task, options, length)
-    start = moved_in_time(member, -1.0, times[0], ops[0], ops, fixed)
+    start = moved_in_time(member, -1.0, times[:1], ops[0][None], ops, fixed)
     held = jax.lax.stop_gradient(times)
-    ys, status, steps, rejected, length, _ = solve_members(start[None], *ops[1:], *fixed, held, plan=plan)
-    move = functools.partial(moved_in_time, member, 1.0)
-    rows = jax.vmap(move, in_axes=(0, 0, None, None))(times, ys[0], ops, fixed)
+    ys, status, steps, rejected, length, _ = solve_members(start, *ops[1:], *fixed, held, plan=plan)
+    rows = moved_in_time(member, 1.0, times, ys[0], ops, fixed)
     return jax.vmap(unravel)(rows), status[0], (steps[0], rejected[0]), length[0]
 
 
@@ -67,9 +67,10 @@ def pose(task: Task, options: Options, length: Array | None = None) -> Posed:
 
 @functools.partial(jax.custom_jvp, nondiff_argnums=(0, 1))
 def moved_in_time(member: Member, sign: float, t: Array, y: Array, ops: Any, fixed: Any) -> Array:
-    """The state at a time, which as a function of that time follows the field: solves themselves hold their times.
+    """States `y` (rows, ...) at times `t` (rows,), which as functions of these follow the field: solves hold their times.
 
-    With `sign` -1 the state at a held time, as a function of the time for which `y` is given.
+    With `sign` -1 the state at a held time, as a function of the time for which `y` is given. Right to second order, mixed
+    derivatives by states and operands included.
     """
     return y
 
@@ -78,15 +79,48 @@ def moved_in_time(member: Member, sign: float, t: Array, y: Array, ops: Any, fix
 def _moved_jvp(member: Member, sign: float, primals: Any, tangents: Any) -> Any:
     t, y, ops, fixed = primals
     dt, dy, dops, _ = tangents
+    out = moved_in_time(member, sign, t, y, ops, fixed)
     instantiated = lambda dot, x: jnp.zeros_like(x) if isinstance(dot, SymbolicZero) else dot
-    if isinstance(dt, SymbolicZero):
-        return y, instantiated(dy, y)
+    if not isinstance(dt, SymbolicZero):
+        dots = dt, instantiated(dy, y), [instantiated(d, x) for d, x in zip(dops, ops, strict=True)]
+        return out, jax.jvp(functools.partial(_midpoint, member, sign, fixed), (t, y, ops), dots)[1]
 
-    def midpoint(t: Any, y: Any, ops: Any) -> Any:
+    # The time stands still, but what is differentiated again may move it: these derivatives depend on it.
+    moving = [i for i, d in enumerate(dops) if not isinstance(d, SymbolicZero)]
+
+    def of(known: Any) -> tuple[Callable[..., Array], Any]:
+        t, (y, ops, fixed) = known
+
+        def state(y: Array, some: list[Array]) -> Array:
+            whole = list(ops)
+            for i, x in zip(moving, some, strict=True):
+                whole[i] = x
+            return _midpoint(member, sign, fixed, t, y, whole)
+
+        return state, (y, [ops[i] for i in moving])
+
+    def forward(known: Any, direction: Any) -> Array:
+        state, point = of(known)
+        return jax.jvp(state, point, direction)[1]
+
+    def backward(known: Any, cotangent: Array) -> Any:
+        state, point = of(known)
+        return jax.vjp(state, *point)[1](cotangent)
+
+    direction = instantiated(dy, y), [dops[i] for i in moving]
+    zeros = [jnp.shape(x) for x in direction[1]], [x.dtype for x in direction[1]]
+    values = (
+        lambda known, direction: direction[0],
+        lambda known, cotangent: (cotangent, [jnp.zeros(*x) for x in zip(*zeros, strict=True)]),
+    )
+    return out, paired_at_rest((forward, backward), values, t, (y, ops, fixed), direction)
+
+
+def _midpoint(member: Member, sign: float, fixed: Any, t: Array, y: Array, ops: Any) -> Array:
+    def one(t: Array, y: Array) -> Array:
         held = jax.lax.stop_gradient(t)
         h = sign * (t - held)
         half = y + 0.5 * h * member.field(ops, fixed, held, y)
         return y + h * member.field(ops, fixed, held + 0.5 * h, half)
 
-    dots = dt, instantiated(dy, y), [instantiated(d, x) for d, x in zip(dops, ops, strict=True)]
-    return y, jax.jvp(midpoint, (t, y, ops), dots)[1]
+    return jax.vmap(one)(t, y)

@@ -39,14 +39,14 @@ def integrate_to_event(task: Task, options: Options) -> Ended:
     member, ops, fixed, times, plan, unravel = pose(task, options)
     held = jax.lax.stop_gradient(times)
     end, width, kind, searched = _found(member, jax.lax.stop_gradient(ops), fixed, held, plan)
-    begun = moved_in_time(member, -1.0, times[0], ops[0], ops, fixed)
+    begun = moved_in_time(member, -1.0, times[:1], ops[0][None], ops, fixed)
     # Save times after the end are not reached and not written: what stands there is taken for the end, then for NaN.
     until = jnp.concatenate([held, end[None]])
-    ys, *figures = solve_members(begun[None], *ops[1:], *fixed, until, plan=plan)
+    ys, *figures = solve_members(begun, *ops[1:], *fixed, until, plan=plan)
     status, accepted, rejected = (x[0] for x in figures[:3])
     last, after = ys[0, -1], (held > end)[:, None]
     rows = jnp.where(after, last[None], ys[0, :-1])
-    rows = jax.vmap(lambda t, y: moved_in_time(member, 1.0, t, y, ops, fixed))(times, rows)
+    rows = moved_in_time(member, 1.0, times, rows, ops, fixed)
     rows = jnp.where(after, jnp.nan, rows)
     sound = status == Status.OK
     happened = kind.passed & sound
@@ -59,7 +59,8 @@ def integrate_to_event(task: Task, options: Options) -> Ended:
         return last + delta * field(ops, fixed, end + 0.5 * delta, half)
 
     delta = _newton(lambda delta: passing(ops, fixed, end + delta, flowed(delta)), happened, width, kind)
-    final = jnp.where(happened, flowed(delta), moved_in_time(member, 1.0, times[-1], last, ops, fixed))
+    (stopped,) = moved_in_time(member, 1.0, times[-1:], last[None], ops, fixed)
+    final = jnp.where(happened, flowed(delta), stopped)
     time = jnp.where(happened, end + delta, jnp.where(sound, jnp.inf, jnp.nan))
     final = unravel(jnp.where(sound, final, jnp.nan))
     return Ended(jax.vmap(unravel)(rows), status, (accepted, rejected), searched, time, final)

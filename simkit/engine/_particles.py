@@ -11,6 +11,7 @@ from jaxtyping import Array
 from ..core import ParticleSystem, Status
 from ._checkpointed import choose_segments
 from ._kept import Rules, State, kept_scan
+from ._mesh import alike_arrays
 from ._task import Options, Task
 
 
@@ -29,6 +30,7 @@ def integrate_particles(task: Task, options: Options) -> Ran:
     Reverse mode keeps positions and momenta before every step where they fit into the memory allowed, else those at the ends of
     segments, from which it computes the others again.
     """
+    task = alike_arrays(task)
     system = task.system
     assert isinstance(system, ParticleSystem)
     floats, others = eqx.partition(system, eqx.is_inexact_array)
@@ -39,7 +41,8 @@ def integrate_particles(task: Task, options: Options) -> Ran:
     state, times = task.y0, task.times
     segments = _segments(state, times, substeps, options)
     lists = jax.lax.stop_gradient(system.listed(state))
-    force = system.forces(state, lists)
+    # Over a mesh what the loop carries has to vary alike.
+    state, force, lists = alike_arrays((state, system.forces(state, lists), lists))
 
     def window(carried: tuple[Any, Any, Any], ends: tuple[Array, Array]) -> tuple[tuple[Any, Any, Any], Any]:
         state, force, lists = carried

@@ -18,6 +18,8 @@ from ._eam_files import EAMTables as EAMTables
 from ._eam_files import read_finnis_sinclair as read_finnis_sinclair
 from ._eam_files import read_funcfl as read_funcfl
 from ._eam_files import read_setfl as read_setfl
+from ._eam_mixing import mixed_tables as mixed_tables
+from ._embedded_atom import EAM as EAM
 from ._energy import Gradients as Gradients
 from ._energy import energy as energy
 from ._energy import forces as forces
@@ -28,6 +30,9 @@ from ._gaussian import GaussianCore as GaussianCore
 from ._langevin import Langevin as Langevin
 from ._lbfgs import LBFGS as LBFGS
 from ._lennard_jones import LennardJones as LennardJones
+from ._many_body import AtomView as AtomView
+from ._many_body import ManyBodyPotential as ManyBodyPotential
+from ._many_body_function import ManyBodyFunction as ManyBodyFunction
 from ._minimise import Minimum as Minimum
 from ._minimise import minimise as minimise
 from ._minimiser import Minimiser as Minimiser
@@ -74,9 +79,11 @@ from ._space import OpenSpace as OpenSpace
 from ._space import Orthorhombic as Orthorhombic
 from ._space import Space as Space
 from ._space import Triclinic as Triclinic
+from ._stillinger_weber import StillingerWeber as StillingerWeber
 from ._stochastic_cell_rescaling import StochasticCellRescaling as StochasticCellRescaling
 from ._stochastic_rescaling import StochasticRescaling as StochasticRescaling
 from ._tabulated import Tabulated as Tabulated
+from ._tersoff import Tersoff as Tersoff
 from ._three_body_files import ThreeBodyTable as ThreeBodyTable
 from ._three_body_files import read_stillinger_weber as read_stillinger_weber
 from ._three_body_files import read_tersoff as read_tersoff

@@ -3,19 +3,23 @@
 from typing import Any, NamedTuple
 
 import jax
+import jax.core
 import jax.numpy as jnp
+import numpy as np
 from jax import lax
 from jaxtyping import Array, Float, Int
 
 from .._errors import ArgumentError
 from ._brick import flat, lattice, solid
 from ._cluster_plan import ClusterPlan, M
+from ._derivative_rule import Sweep, energy_and_gradient, position_gradient, swept_energy
+from ._many_sweep import many_body_potentials, many_sweeps
 from ._neighbours import NeighbourPlan, Neighbours
-from ._pair_rule import energy_and_gradient, pair_energy, position_gradient
 from ._pair_sums import Point
-from ._pair_terms import at_tables, pair_potentials, pair_terms
-from ._potential import Potential, is_table
+from ._pair_terms import at_tables, check_parts, pair_potentials, pair_terms
+from ._potential import Potential, is_table, parts
 from ._space import Space, inverse
+from ._sweep import PairSweep
 
 Species = Int[Array, " atoms"] | None
 Charge = Float[Array, " atoms"] | None
@@ -41,9 +45,10 @@ def energy(
     charge: Charge = None,
 ) -> Float[Array, ""]:
     """The potential energy; differentiable by potential, space, position and charge, forward and reverse, to any order."""
-    point, rows = _read(potential, space, position, neighbours, plan, species, charge)
-    beyond, _ = _beyond_pairs(potential, space, position, species, charge)
-    return pair_energy(plan.pairs, neighbours.pairs, rows, point) + beyond
+    found, _ = _beyond_pairs(potential, space, position, species, charge)
+    for part in _read(potential, space, position, neighbours, plan, species, charge):
+        found = found + swept_energy(*part)
+    return found
 
 
 def forces(
@@ -57,9 +62,13 @@ def forces(
     charge: Charge = None,
 ) -> Float[Array, "atoms d"]:
     """The forces, from one sweep that sums nothing else; differentiable like the energy."""
-    point, rows = _read(potential, space, position, neighbours, plan, species, charge)
-    gradient = position_gradient(plan.pairs, neighbours.pairs, rows, point)
-    return -flat(_atoms(gradient, neighbours, plan), space.dimensions)
+    found = jnp.zeros_like(position)
+    for sweep, fixed, point in _read(potential, space, position, neighbours, plan, species, charge):
+        slopes = position_gradient(sweep, fixed, point)
+        if isinstance(sweep, PairSweep):
+            slopes = flat(_atoms(slopes, neighbours, plan), space.dimensions)
+        found = found - slopes
+    return found
 
 
 def gradients(
@@ -73,16 +82,19 @@ def gradients(
     charge: Charge = None,
 ) -> Gradients:
     """Energy, forces and virial from one sweep; differentiable like the energy."""
-    point, rows = _read(potential, space, position, neighbours, plan, species, charge)
-    found, by = energy_and_gradient(plan.pairs, neighbours.pairs, rows, point)
-    slopes = _atoms(by.position, neighbours, plan)
-    # Wrapped positions: the sum over atoms of slope and position cancels badly when they are far from the cell.
-    inside = _wrapped(space, position, neighbours, plan)
-    virial = slopes.T @ inside + by.vectors.T @ lattice(space, position)
-    rest, tail = _beyond_pairs(potential, space, position, species, charge)
     d = space.dimensions
-    isotropic = tail * jnp.eye(d, dtype=position.dtype)
-    return Gradients(found + rest, -flat(slopes, d), flat(flat(virial, d).T, d).T + isotropic)
+    total, tail = _beyond_pairs(potential, space, position, species, charge)
+    force, virial = jnp.zeros_like(position), tail * jnp.eye(d, dtype=position.dtype)
+    for sweep, fixed, point in _read(potential, space, position, neighbours, plan, species, charge):
+        found, by = energy_and_gradient(sweep, fixed, point)
+        slopes, inside, deformed = by.position, point.position, by.vectors.T @ point.vectors
+        if isinstance(sweep, PairSweep):
+            slopes = flat(_atoms(slopes, neighbours, plan), d)
+            # Wrapped positions: the sum over atoms of slope and position cancels badly when they are far from the cell.
+            inside = flat(_wrapped(space, position, neighbours, plan), d)
+            deformed = flat(flat(deformed, d).T, d).T
+        total, force, virial = total + found, force - slopes, virial + slopes.T @ inside + deformed
+    return Gradients(total, force, virial)
 
 
 def _read(
@@ -93,11 +105,16 @@ def _read(
     plan: NeighbourPlan,
     species: Species,
     charge: Charge,
-) -> tuple[Point, Any]:
-    """What a sweep reads, checked: what it is differentiable by, and the rows of the species."""
-    _check(potential, position, species, charge)
-    point = _point(potential, space, position, charge, neighbours, plan)
-    return point, _species_rows(potential, species, position, neighbours, plan)
+) -> list[tuple[Sweep, Any, Point]]:
+    """The sweeps, checked: what they go over, and what they are differentiable by."""
+    _check(potential, species, charge, neighbours)
+    found: list[tuple[Sweep, Any, Point]] = []
+    if plan.pairs is not None and pair_potentials(potential):
+        point = _point(potential, space, position, charge, neighbours, plan)
+        rows = _species_rows(potential, species, position, neighbours, plan)
+        found.append((PairSweep(plan.pairs), (neighbours.pairs, rows), point))
+    dtype = str(position.dtype) if plan.lists is None else plan.lists.dtype
+    return found + many_sweeps(potential, space, position, neighbours.lists, dtype, species, charge)
 
 
 def _point(
@@ -143,6 +160,7 @@ def _species_rows(
     if count is None or species is None:
         return None
     kinds = jnp.arange(count, dtype=jnp.int32)
+    assert plan.pairs is not None
     if isinstance(plan.pairs, ClusterPlan):
         padded = jnp.concatenate([species, species[:1]])[neighbours.pairs.atom].reshape(-1, 1, M)
         return (padded == kinds[None, :, None]).astype(plan.pairs.pair_dtype)
@@ -189,15 +207,41 @@ def _uniform(table: Array, atoms: int, species: Species) -> Array:
     return 0.5 * numbers @ table @ numbers
 
 
-def _check(potential: Potential, position: Array, species: Species, charge: Charge) -> None:
-    if charge is None and any(part.charged for part in pair_potentials(potential)):
+def _check(potential: Potential, species: Species, charge: Charge, neighbours: Neighbours) -> None:
+    check_parts(potential)
+    if charge is None and any(part.charged for part in parts(potential)):
         raise ArgumentError(
             "Argument `charge` must be given for a potential of charges, but is None. Give one charge an atom."
         )
-    if species is None and _species_count(potential) is not None:
+    many = many_body_potentials(potential)
+    if species is None and (_species_count(potential) is not None or any(part.species_count for part in many)):
         raise ArgumentError(
             "Argument `species` must be given for parameters by species, but is None. Give one whole number an atom."
         )
+    lists = [neighbours.pairs] * bool(pair_potentials(potential))
+    lists += [neighbours.lists for part in many if part.cutoff is not None]
+    if any(part is None for part in lists):
+        raise ArgumentError(
+            "Argument `neighbours` must have the lists that the potential reads, but has not. Make them by "
+            "`plan_neighbours(potential, ...)` of the same potential."
+        )
+    check_species(potential, species)
+
+
+def check_species(potential: Potential, species: Species) -> None:
+    """Refuse species without parameters, where they are known."""
+    if species is None or isinstance(species, jax.core.Tracer):
+        return
+    counts = [part.species_count for part in many_body_potentials(potential)]
+    for count in {*counts, _species_count(potential)} - {None}:
+        assert count is not None
+        outside = np.flatnonzero((np.asarray(species) < 0) | (np.asarray(species) >= count))
+        if len(outside):
+            atom = int(outside[0])
+            raise ArgumentError(
+                f"Argument `species` must be numbers from 0 to {count - 1}, as the potential has parameters for {count} species, "
+                f"but atom {atom} (from 0) has {int(np.asarray(species).ravel()[atom])}. Give parameters for it."
+            )
 
 
 def _given(species: Species) -> Array:

@@ -127,7 +127,8 @@ def _loose(system: Particles, atoms: Atoms) -> tuple[Particles, Atoms]:
         raise ArgumentError("Argument `cell` must be False in open space, which has no cell, but it is True.")
     vectors = system.space.vectors() if atoms.cell is None else atoms.cell
     plan = system.plan
-    if isinstance(system.space, Orthorhombic) and plan is not None and not plan.pairs.skewed:
+    right = plan is not None and plan.pairs is not None and not plan.pairs.skewed
+    if isinstance(system.space, Orthorhombic) and right:
         if isinstance(vectors, jax.core.Tracer) or isinstance(atoms.position, jax.core.Tracer):
             raise ArgumentError(
                 "Argument `system` must be in a triclinic space for its cell to be relaxed under a transformation such as `jit`, "

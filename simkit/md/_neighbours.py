@@ -18,7 +18,8 @@ A run keeps the maximum of `need` by `widest(need, other)`; where `fits` is fals
 """
 
 import dataclasses
-from typing import Any, Literal, TypeAlias
+import functools
+from typing import Any, Literal, NamedTuple, TypeAlias
 
 import equinox as eqx
 import jax
@@ -28,11 +29,13 @@ from jax import lax
 from jaxtyping import Array, Bool, Float
 
 from .._errors import ArgumentError
+from ._atom_lists import AtomListPlan, AtomLists, build_lists, first_list_plan
 from ._brick import brick
 from ._cluster_list import build_clusters
 from ._cluster_plan import ClusterPlan, first_plan
 from ._dense import DensePlan, build_dense, dense_plan
-from ._pair_terms import pair_potentials
+from ._many_sweep import many_body_potentials
+from ._pair_terms import check_parts, pair_potentials
 from ._potential import Potential
 from ._space import Space, Triclinic, inverse
 from ._sweep import PairPlan
@@ -42,16 +45,24 @@ CHUNK = 64
 DENSE_ATOMS = 200
 
 
+class NeighbourNeed(NamedTuple):
+    """The room that pairs and padded lists need, None for what there is none of."""
+
+    pairs: Any
+    lists: Any
+
+
 class Neighbours(eqx.Module):
     """What a plan found at `position` in a cell with `vectors`; valid as long as `stale` says so."""
 
     pairs: Any
+    lists: AtomLists | None
     position: Float[Array, "atoms d"]
     vectors: Float[Array, "d d"]
 
     @property
-    def need(self) -> Any:
-        return self.pairs.need
+    def need(self) -> NeighbourNeed:
+        return NeighbourNeed(*(None if found is None else found.need for found in (self.pairs, self.lists)))
 
 
 class NeighbourPlan(eqx.Module):
@@ -59,17 +70,24 @@ class NeighbourPlan(eqx.Module):
 
     cutoff: float = eqx.field(static=True)
     skin: float = eqx.field(static=True)
-    pairs: PairPlan
+    pairs: PairPlan | None
+    lists: AtomListPlan | None
 
     def build(self, space: Space, position: Float[Array, "atoms d"]) -> Neighbours:
         """The neighbours at `position`; inside jit."""
-        found = build_clusters if isinstance(self.pairs, ClusterPlan) else build_dense
         space, position = lax.stop_gradient((space, position))
-        return Neighbours(found(self.pairs, space, position), position, space.vectors().astype(position.dtype))  # type: ignore[arg-type]
+        pairs = lists = None
+        if self.pairs is not None:
+            found = build_clusters if isinstance(self.pairs, ClusterPlan) else build_dense
+            pairs = found(self.pairs, space, position)  # type: ignore[arg-type]
+        if self.lists is not None:
+            lists = build_lists(self.lists, space, position)
+        return Neighbours(pairs, lists, position, space.vectors().astype(position.dtype))
 
-    def fits(self, need: Any) -> Bool[Array, ""]:
+    def fits(self, need: NeighbourNeed) -> Bool[Array, ""]:
         """Whether the capacities of the plan hold what was needed."""
-        return self.pairs.fits(need)
+        found = [plan.fits(part) for plan, part in self._both(need) if plan is not None]
+        return functools.reduce(jnp.logical_and, found, jnp.array(True))
 
     def stale(self, neighbours: Neighbours, space: Space, position: Float[Array, "atoms d"]) -> Bool[Array, ""]:
         r"""Whether a pair outside the list may have come within the cutoff.
@@ -80,8 +98,11 @@ class NeighbourPlan(eqx.Module):
         """
         position = lax.stop_gradient(position)
         moved, reference = position - neighbours.position, neighbours.position
+        void = jnp.array(False)
         if isinstance(self.pairs, DensePlan):
-            return ~self.pairs.fits(build_dense(self.pairs, space, position).need)
+            void = ~self.pairs.fits(build_dense(self.pairs, space, position).need)
+        if self.lists is None and not isinstance(self.pairs, ClusterPlan):
+            return void
         room = jnp.asarray(self.skin, position.dtype)
         if space.periodic:
             vectors = lax.stop_gradient(space.vectors()).astype(position.dtype)
@@ -90,18 +111,34 @@ class NeighbourPlan(eqx.Module):
             moved = moved - reference @ change
             room = room - jnp.sqrt(jnp.sum(change**2)) * (self.cutoff + self.skin)
         farthest = jnp.sqrt(jnp.max(jnp.sum(moved**2, axis=1)))
-        return ~(2 * farthest < room)
+        return void | ~(2 * farthest < room)
 
-    def grown(self, need: Any) -> "NeighbourPlan":
+    def grown(self, need: NeighbourNeed) -> "NeighbourPlan":
         """A plan whose capacities hold `need`, too, with some slack; outside jit."""
-        return dataclasses.replace(self, pairs=self.pairs.grown(need))
+        return self._with([None if plan is None else plan.grown(part) for plan, part in self._both(need)])
+
+    def trimmed(self, need: NeighbourNeed) -> "NeighbourPlan":
+        """A plan whose capacities just hold `need` with some slack; outside jit."""
+        return self._with([None if plan is None else plan.trimmed(part) for plan, part in self._both(need)])
+
+    def _both(self, need: NeighbourNeed) -> list[tuple[Any, Any]]:
+        return [(self.pairs, need.pairs), (self.lists, need.lists)]
+
+    def _with(self, plans: list[Any]) -> "NeighbourPlan":
+        return dataclasses.replace(self, pairs=plans[0], lists=plans[1])
 
 
-def widest(need: Any, other: Any) -> Any:
+def widest(need: NeighbourNeed, other: NeighbourNeed) -> NeighbourNeed:
     """What both needed: the larger counts, and the thinner cell."""
-    lengths = {"lengths", "plane_distances"}
-    pairs = zip(need._fields, need, other, strict=True)
-    return type(need)(*(jnp.minimum(a, b) if name in lengths else jnp.maximum(a, b) for name, a, b in pairs))
+
+    def wider(one: Any, other: Any) -> Any:
+        if one is None:
+            return None
+        lengths = {"lengths", "plane_distances"}
+        pairs = zip(one._fields, one, other, strict=True)
+        return type(one)(*(jnp.minimum(a, b) if name in lengths else jnp.maximum(a, b) for name, a, b in pairs))
+
+    return NeighbourNeed(*(wider(a, b) for a, b in zip(need, other, strict=True)))
 
 
 def plan_neighbours(
@@ -117,7 +154,7 @@ def plan_neighbours(
 
     **Arguments:**
 
-    - `potential`: its largest cutoff decides.
+    - `potential`: the largest cutoff of its pair potentials decides, and that of its many-body potentials for padded lists.
     - `space`, `position`: one concrete configuration, as dense as any that will come.
     - `skin`: what atoms may move together before the list is built again, in the length unit. Larger skins are rebuilt less often
         and hold more pairs that do not interact.
@@ -127,19 +164,22 @@ def plan_neighbours(
     **Good values:** a skin of 0.3 diameters for a liquid, 0.1-0.2 of the cutoff elsewhere.
     """
     position = jnp.asarray(position)
-    cutoffs = [part.cutoff for part in pair_potentials(potential)]
-    if not cutoffs:
-        raise ArgumentError(
-            "Argument `potential` must have a pair potential, but has none. Add one, such as `LennardJones()`."
-        )
+    check_parts(potential)
     _check(space, position, skin)
-    cutoff, dtype = max(cutoffs), str(np.dtype(precision or position.dtype))
-    plan = NeighbourPlan(cutoff, float(skin), _first(space, position, cutoff, float(skin), method, dtype))
+    between = [part.cutoff for part in pair_potentials(potential)]
+    around = [part.cutoff for part in many_body_potentials(potential) if part.cutoff is not None]
+    dtype, skin = str(np.dtype(precision or position.dtype)), float(skin)
+    pairs = _first(space, position, max(between), skin, method, dtype) if between else None
+    lists = None
+    if around:
+        distances, lengths = np.asarray(space.plane_distances(), float), np.ptp(np.asarray(position, float), axis=0)
+        lists = first_list_plan(lengths, distances, len(position), max(around) + skin, dtype)
+    plan = NeighbourPlan(max([*between, *around, 0.0]), skin, pairs, lists)
     build = eqx.filter_jit(lambda plan, space, position: plan.build(space, position).need)
     while True:
         need = jax.block_until_ready(build(plan, space, position))
         if plan.fits(need):
-            return dataclasses.replace(plan, pairs=plan.pairs.trimmed(need))
+            return plan.trimmed(need)
         plan = plan.grown(need)
 
 

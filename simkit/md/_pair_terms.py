@@ -9,6 +9,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float
 
 from .._errors import ArgumentError
+from ._many_body import ManyBodyPotential
 from ._potential import BySpecies, PairPotential, Potential, is_table, parts, tabled
 
 
@@ -26,14 +27,17 @@ class PairTerm(eqx.Module):
 
 
 def pair_potentials(potential: Potential) -> tuple[PairPotential, ...]:
-    found = parts(potential)
-    for part in found:
-        if not isinstance(part, PairPotential):
+    return tuple(part for part in parts(potential) if isinstance(part, PairPotential))
+
+
+def check_parts(potential: Potential) -> None:
+    """Refuse what is neither a sum over pairs nor a many-body potential."""
+    for part in parts(potential):
+        if not isinstance(part, PairPotential | ManyBodyPotential):
             raise ArgumentError(
-                f"Argument `potential` must consist of pair potentials, but `{type(part).__name__}` is none, and no other kind is "
-                "computed yet. Write it as `PairFunction` if its energy is a sum over pairs."
+                f"Argument `potential` must consist of pair potentials and many-body potentials, but `{type(part).__name__}` is "
+                "neither. Write it as a `PairFunction`, or as a subclass of `PairPotential` or `ManyBodyPotential`."
             )
-    return tuple(part for part in found if isinstance(part, PairPotential))
 
 
 def pair_terms(potential: Potential) -> tuple[PairTerm, ...]:

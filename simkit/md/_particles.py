@@ -18,7 +18,7 @@ from ._blow_up import check_apart, describe
 from ._builders import crystal
 from ._constraint import Constraint, check_constraints, constraint_virial
 from ._dynamics import Body, CellDynamics, Dynamics, Pull
-from ._energy import Gradients, energy, forces, gradients
+from ._energy import Gradients, check_species, energy, forces, gradients
 from ._lennard_jones import LennardJones
 from ._momenta import maxwell_boltzmann
 from ._neighbours import NeighbourPlan, Neighbours, plan_neighbours, widest
@@ -175,6 +175,7 @@ class Particles(ParticleSystem):
                 "Argument `system` must be prepared before a transformation such as `jit` or `vmap`, where no positions are "
                 "known, but it is not. Call `system = system.prepared(y0)` once outside."
             )
+        check_species(self.potential, self.species)
         check_apart(self._space(y0), y0.position)
         if isinstance(self.dynamics, CellDynamics):
             y0 = Atoms(y0.position * PRESSED, y0.momentum, y0.thermostat, y0.cell * PRESSED)
@@ -185,7 +186,7 @@ class Particles(ParticleSystem):
         """The leading axes of a tally are those of the members of an ensemble."""
         members, leading = np.ravel(tally.built).size, tally.built.ndim
         rows = jax.tree.map(lambda x: x.reshape(members, *x.shape[leading:]), tally.need)
-        needs = [type(rows)(*row) for row in zip(*rows, strict=True)]
+        needs = [jax.tree.map(lambda x, k=k: x[k], rows) for k in range(members)]
         need = functools.reduce(widest, needs)
         return dataclasses.replace(
             self, plan=self._plan().grown(_pressed(need) if isinstance(self.dynamics, CellDynamics) else need)
@@ -231,7 +232,7 @@ class Particles(ParticleSystem):
     def moved(self, h: Any, carry: Any, key: Array) -> Any:
         body = self._body(carry)
         # Farther than forces reach in one step: a run that blew up, whose numbers might stay finite.
-        lost = jnp.max(jnp.abs(h * carry.momentum / body.mass)) > self._plan().cutoff
+        lost = jnp.max(jnp.abs(h * carry.momentum / body.mass)) > (self._plan().cutoff or np.inf)
         momentum = jnp.where(lost, jnp.nan, carry.momentum)
         return self.dynamics.moved(body, h, eqx.tree_at(lambda a: a.momentum, carry, momentum), key)
 

@@ -50,8 +50,10 @@ def eval_shape(s: Subject) -> None:
 
 def jvp(s: Subject) -> None:
     """Against central differences. Adaptive steps are held in derivatives and not in differences, which therefore differ by
-    errors of the solve, that is some hundred tolerances."""
+    errors of the solve, that is some hundred tolerances. Twelfth powers have third derivatives of 12^3 their values."""
     held = 1e-7 if s.case.step != "adaptive" else max(1e-6, 300 * TOLERANCES[s.case.solver])
+    if s.case.family == "particles":
+        held = 1e-5
     close(s.jacobian(Q), differences(s.states, Q, 1e-4), held)
 
 
@@ -92,6 +94,8 @@ def checkpoint(s: Subject) -> None:
 def forward_forward(s: Subject) -> None:
     """Against differences of the first derivative: errors as in `jvp`, which a second derivative enlarges."""
     held = 1e-6 if s.case.step != "adaptive" else max(1e-5, 3000 * TOLERANCES[s.case.solver])
+    if s.case.family == "particles":
+        held = 1e-4
     close(jax.jit(jax.jacfwd(jax.jacfwd(s.loss)))(Q), s.curvature(Q))
     close(s.curvature(Q), differences(lambda q: jax.jacfwd(s.loss)(q), Q, 1e-4), held)
 
@@ -262,6 +266,7 @@ DEFAULT = {
     "split-Tsit5-adaptive": ("jit", "jvp"),
     "separable-VelocityVerlet-fixed": ("jvp", "hessian", "vmap(grad)", "shard_map(grad)", "meta-gradient"),
     "stochastic-SRA1-fixed": ("jvp", "vmap(grad)", "grad(shard_map)"),
+    "particles-clusters-fixed": ("jvp", "grad(vmap)", "shard_map(grad)"),
     "static-none-none": tuple(TRANSFORMATIONS),
 }
 
@@ -271,6 +276,7 @@ MEANINGS = {
     "split": "A diagonal linear part and the rest, with an encoded state",
     "stochastic": "Drift and diffusion, one key for all",
     "stiff": "A plain system that is stiff",
+    "particles": "Atoms, with all pairs or with lists of neighbours that a run makes again; they step themselves",
     "static": "A response without dynamics; no solver",
 }
 

@@ -10,6 +10,7 @@ import jax.numpy as jnp
 import numpy as np
 
 import simkit
+from simkit import md
 from simkit.core import Phase, PlainSystem, SeparableSystem, SplitSystem, StochasticSystem, System, quantity
 from simkit.odes import from_response
 
@@ -97,6 +98,27 @@ class Wandering(StochasticSystem):
     outputs = invariants = example = lambda *_: {}
 
 
+LATTICE = md.crystal("sc", 1.2, (3, 3, 3))
+BASE = jnp.asarray(LATTICE.position) + 0.1 * jnp.sin(7.0 * jnp.arange(81.0).reshape(27, 3))
+
+
+@functools.cache
+def particles_plan(method: Any) -> md.NeighbourPlan:
+    with jax.ensure_compile_time_eval():
+        return md.plan_neighbours(md.LennardJones(cutoff=1.7), LATTICE.space, BASE, method=method, skin=0.1)
+
+
+def particles(a: Any, b: Any, method: Any) -> System:
+    """Twenty-seven atoms in a periodic box; with clusters, lists that are made again now and then."""
+    potential = md.LennardJones(sigma=a, epsilon=b, cutoff=1.7, truncation=md.Switched(1.3))
+    return md.Particles(potential, LATTICE.space, plan=particles_plan(method))
+
+
+def atoms(f: Any) -> md.Atoms:
+    """Momenta that take the fastest further than the skin."""
+    return md.Atoms(BASE, 2.0 * f * jnp.cos(5.0 * jnp.arange(81.0).reshape(27, 3)))
+
+
 class Family(NamedTuple):
     """How a family is built from the vector q that derivatives are taken by: two parameters and a factor of the initial state."""
 
@@ -112,6 +134,7 @@ FAMILIES = {
     "split": Family(Spectrum, lambda f: jnp.array([0.2, 0.6, 0.9, 0.4]) * f, 1.0, 12),
     "stochastic": Family(Wandering, lambda f: jnp.array([0.8, 1.3]) * f, 1.0, 12),
     "stiff": Family(Stiff, lambda f: jnp.array([1.6, -0.02]) * f, 0.5, 40),
+    "particles": Family(particles, atoms, 0.1, 10),
     "static": Family(
         lambda a, b: from_response(lambda x, p: p["a"] * jnp.exp(-p["b"] * x), {"a": a, "b": b}), None, 1.0, 1
     ),
@@ -122,6 +145,7 @@ SOLVERS = {
     "split": ("Tsit5",),
     "stochastic": ("EulerMaruyama", "Milstein", "StratonovichHeun", "SRA1"),
     "stiff": ("Rodas5P",),
+    "particles": ("dense", "clusters"),
     "static": ("none",),
 }
 # With Dopri8 a tighter tolerance makes the length of the second step follow the rounding of the first one's error, which differs
@@ -182,18 +206,20 @@ class Subject:
             system = family.build(q[0], q[1])
             trajectory = simkit.simulate(system, {"x": q[2]}, times)
             return jnp.concatenate([trajectory.ys["x"], jax.vmap(lambda x: system.outputs(x, None, None)["y"])(times)])
-        noise = NOISE.get(self.case.solver, ())
+        given = NOISE.get(self.case.solver, ())
+        if self.case.family == "particles":
+            given = (self.case.solver,)
         step = simkit.Fixed(family.substeps)
         if self.case.step == "adaptive":
             tolerance = TOLERANCES[self.case.solver]
             step = simkit.Adaptive(tolerance, tolerance / 100)
         trajectory = simkit.simulate(
-            family.build(q[0], q[1], *noise),
+            family.build(q[0], q[1], *given),
             family.start(q[2]),
             times,
-            solver=getattr(simkit.solvers, self.case.solver)(),
+            solver=None if self.case.family == "particles" else getattr(simkit.solvers, self.case.solver)(),
             step=step,
-            key=jax.random.key(3) if noise else None,
+            key=jax.random.key(3) if self.case.solver in NOISE else None,
             on_failure="mark",
         )
         rows = [jnp.reshape(leaf, (times.shape[0], -1)) for leaf in jax.tree.leaves(trajectory.ys)]

@@ -139,7 +139,6 @@ def test_gradients_by_everything_agree_with_differences():
     assert np.count_nonzero(np.abs(expected) > 1e-3) >= 16
 
 
-@pytest.mark.xfail(reason="a defect: the derivative by a time of a derivative by a parameter or a state is wrong")
 @pytest.mark.slow
 def test_second_derivatives_by_everything():
     """Forward over reverse, forward over forward, and differences of the gradient. Reverse over reverse of this loss, with all its
@@ -155,6 +154,25 @@ def test_second_derivatives_by_everything():
     close(jax.jit(jax.jacfwd(jax.jacfwd(loss)))(Z, loose), expected, again)
     close(expected, expected.T, again)
     close(hessian(Z, tight), differ(lambda z: gradient(z, tight), Z), 10 * DIFFERENCES)
+
+
+def test_derivatives_by_a_time_of_derivatives_by_a_parameter():
+    """Where the first derivative is by parameters alone it still depends on the times; all nestings, against differences."""
+
+    def loss(rate, times, rtol=1e-9):
+        system = from_function(predation, {"a": rate, "b": Q[1:3]})
+        task = Task(system, Q[3:], None, times, Tsit5(), simkit.Adaptive(rtol, 1e-3 * rtol))
+        return jnp.sum(jnp.sin(integrate_adaptive(task)[0]) * jnp.arange(1.0, 7.0).reshape(3, 2))
+
+    rate, times = Q[0], jnp.array([0.05, 0.55, 1.3])
+    expected = differ(lambda times: jax.grad(loss)(rate, times), times)
+    assert np.abs(expected).min() > 0.1
+    for by_rate in (jax.grad, jax.jacfwd):
+        for by_times in (jax.jacfwd, jax.jacrev):
+            found = jax.jit(by_times(by_rate(loss), 1))(rate, times)
+            np.testing.assert_allclose(found, expected, rtol=DIFFERENCES)
+    mirrored = jax.jit(jax.jacfwd(jax.grad(loss, 1)))(rate, times)
+    np.testing.assert_allclose(mirrored, expected, rtol=DIFFERENCES)
 
 
 def test_a_record_too_small_changes_nothing():

@@ -180,7 +180,7 @@ def test_derivatives_of_a_run():
     close(jax.jit(jax.grad(lambda q: loss(q, "260 KiB")))(q), found)
 
 
-def test_a_potential_that_is_no_pair_potential_is_refused():
+def test_a_potential_of_no_family_is_refused():
     class Field(md.Potential):
         @property
         def charged(self):
@@ -188,7 +188,7 @@ def test_a_potential_that_is_no_pair_potential_is_refused():
 
     system, y0 = fluid()
     both = dataclasses.replace(system, potential=system.potential + Field())
-    with pytest.raises(simkit.ArgumentError, match="`Field` is none"):
+    with pytest.raises(simkit.ArgumentError, match="`Field` is neither"):
         both.prepared(y0)
 
 

@@ -1,0 +1,112 @@
+"""The embedded-atom method, with densities by species or by pairs of species (Finnis and Sinclair)."""
+
+from typing import Any
+
+import equinox as eqx
+import jax.numpy as jnp
+from jax import lax
+from jaxtyping import Array
+
+from .._errors import ArgumentError
+from ..core import quantity
+from ._cubic_table import cubics, polynomial
+from ._eam_files import EAMTables
+from ._many_body import AtomView, ManyBodyPotential
+
+
+class EAM(ManyBodyPotential):
+    r"""The embedded-atom method,
+
+    $$U = \sum_i F_i\Big(\sum_{j \ne i} \rho_{ji}(r_{ij})\Big) + \sum_{i < j} \frac{z_{ij}(r_{ij})}{r_{ij}}$$
+
+    Tables are joined by cubic polynomials, as LAMMPS joins them: energies of the two agree to rounding. A density beyond the last
+    of its table goes on along a straight line, what lies beyond the last distance of its table stays as it is there.
+
+    **Arguments:**
+
+    - `embedding`: F, shape (species, densities), number k at the density `k * density_step`.
+    - `density`: entry (j, i) is what an atom of species j adds to the density at an atom of species i, shape (species, species,
+      distances), number k at the distance `k * distance_step`.
+    - `pair`: z, the pair energy times the distance, of the shape of `density`; what counts is its symmetric part.
+    - `density_step`, `distance_step`, `cutoff`: static.
+
+    Files are read by `EAM.from_tables(read_setfl(path))`, or `read_finnis_sinclair`, or `mixed_tables` of several `read_funcfl`.
+
+    **Raises:** an `ArgumentError` for tables that do not fit together.
+
+    **Reference:** Daw & Baskes (1984), Physical Review B 29:6443, doi:10.1103/PhysRevB.29.6443; Finnis & Sinclair (1984),
+    Philosophical Magazine A 50:45, doi:10.1080/01418618408244210.
+    """
+
+    embedding: Any = quantity(unit="energy", doc="embedding energy by density")
+    density: Any = quantity(doc="density by distance")
+    pair: Any = quantity(unit="energy * length", doc="pair energy times distance, by distance")
+    density_step: float = eqx.field(static=True, converter=float, kw_only=True)
+    distance_step: float = eqx.field(static=True, converter=float, kw_only=True)
+    cutoff: float | None = eqx.field(static=True, converter=float, kw_only=True)
+
+    def __check_init__(self):
+        shapes = tuple(jnp.shape(a)[-k:] for a, k in ((self.embedding, 2), (self.density, 3), (self.pair, 3)))
+        species = shapes[0][0]
+        fits = shapes[1] == shapes[2] and shapes[1][:2] == (species, species) and min(shapes[0][1], shapes[1][2]) >= 5
+        if not fits:
+            raise ArgumentError(
+                "Arguments `embedding`, `density` and `pair` must have the shapes (species, densities) and twice (species, "
+                f"species, distances) with at least 5 of each, but have {shapes[0]}, {shapes[1]} and {shapes[2]}. Read a file with "
+                "`EAM.from_tables(read_setfl(path))`."
+            )
+
+    @classmethod
+    def from_tables(cls, tables: EAMTables) -> "EAM":
+        """The potential of tables that a file held."""
+        if not isinstance(tables, EAMTables):
+            raise ArgumentError(
+                f"Argument `tables` must be an `EAMTables`, but is a `{type(tables).__name__}`. Read the file with `read_setfl`, "
+                "`read_finnis_sinclair` or `read_funcfl`, whichever its style is."
+            )
+        return cls(
+            tables.embedding,
+            tables.density,
+            tables.pair,
+            density_step=tables.density_step,
+            distance_step=tables.distance_step,
+            cutoff=tables.cutoff,
+        )
+
+    @property
+    def charged(self) -> bool:
+        return False
+
+    @property
+    def species_count(self) -> int | None:
+        return self.embedding.shape[0] if self.embedding.shape[0] > 1 else None
+
+    def energy(self, view: AtomView) -> Array:
+        """Coefficients of density and pair energy stand side by side, so that one look into the table serves both."""
+        assert view.mask is not None
+        assert view.distance is not None
+        count, knots = self.density.shape[0], self.density.shape[2]
+        pair = (self.pair + self.pair.swapaxes(0, 1)) / 2
+        table = jnp.concatenate([cubics(self.density), cubics(pair)], axis=-1).reshape(-1, 8)
+        place = view.distance * (1 / self.distance_step)
+        knot = jnp.minimum(lax.stop_gradient(place).astype(jnp.int32), knots - 2)
+        p = jnp.minimum(place - knot.astype(place.dtype), 1)
+        if count > 1 and view.species is not None:
+            knot = knot + (view.gather(view.species) * count + view.species[:, None]) * knots
+        rows = table[knot]
+        density = jnp.where(view.mask, polynomial(rows[..., :4], p), 0).sum(1)
+        pairs = jnp.where(view.mask, polynomial(rows[..., 4:], p) / view.distance, 0)
+        return jnp.sum(self._embedded(density, view)) + 0.5 * jnp.sum(pairs)
+
+    def _embedded(self, density: Array, view: AtomView) -> Array:
+        count, knots = self.embedding.shape
+        table = cubics(self.embedding).reshape(-1, 4)
+        place = density * (1 / self.density_step)
+        knot = jnp.clip(lax.stop_gradient(place).astype(jnp.int32), 0, knots - 2)
+        p = jnp.minimum(place - knot.astype(place.dtype), 1)
+        if count > 1 and view.species is not None:
+            knot = knot + view.species * knots
+        rows = table[knot]
+        end = 3 * rows[:, 0] + 2 * rows[:, 1] + rows[:, 2]
+        beyond = jnp.maximum(place - (knots - 1), 0)
+        return polynomial(rows, p) + end * beyond
