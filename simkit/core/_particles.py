@@ -62,5 +62,9 @@ class ParticleSystem(System):
         """The second half of a step."""
 
     @abc.abstractmethod
+    def complaint(self, state: State, h: float, start: float) -> str:
+        """In words, what went wrong in steps of length h from this sound state and time on; outside jit, after a failure."""
+
+    @abc.abstractmethod
     def closed(self, h: Any, carry: State, force: Any) -> State:
         """The state at the end of a window: the inverse of `opened`."""

@@ -13,6 +13,7 @@ import math
 from typing import Any
 
 import equinox as eqx
+import jax.core
 import jax.numpy as jnp
 import numpy as np
 from jax import lax
@@ -24,7 +25,7 @@ from ..core import POSITIVE, quantity
 from ._bonded import as_indices, picked
 from ._bonds import distance
 from ._many_body import AtomView, ManyBodyPotential
-from ._potential import PairPotential, Sum, with_slope
+from ._potential import PairPotential, Potential, Sum, parts, with_slope
 from ._space import Space, inverse
 from ._truncation import Truncated, Truncation
 
@@ -113,6 +114,17 @@ class CoulombWaves(ManyBodyPotential):
         pair = charge[self.excluded]
         r = distance(view.space, picked(view.position, self.excluded))
         return total - constant * jnp.sum(pair[:, 0] * pair[:, 1] * _erf_over(r, damping))
+
+
+def check_neutral(potential: Potential, charge: Any) -> None:
+    """Refuse cells whose charges do not add up to zero, where they are known."""
+    if charge is None or isinstance(charge, jax.core.Tracer):
+        return
+    total, size = float(jnp.sum(charge)), float(jnp.sum(jnp.abs(charge)))
+    if any(isinstance(part, CoulombWaves) for part in parts(potential)) and abs(total) > 1e-5 * size:
+        raise ArgumentError(
+            f"Argument `charge` must add up to zero for an Ewald sum, but adds up to {total:.6g}. Add the ions that are missing."
+        )
 
 
 def _erf_over(r: Array, damping: Array) -> Array:

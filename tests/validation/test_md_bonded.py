@@ -30,7 +30,6 @@ def dihedral(kind, *args, **options):
 
 @functools.cache
 def potentials():
-    space = md.Triclinic(LAMMPS["cell"])
     # LAMMPS prints half of a harmonic constant, and powers of the cosine from 0 to 4, of an angle that is 0 in cis.
     multi = np.array([[1.3, -0.2, 0.3, 0.1, 0.4, 0.0], [0.5, 0.6, -0.7, 0.8, -0.3, 0.0]]) * [1, -1, 1, -1, 1, -1]
     lj, coulomb = md.LennardJones(1.05, 0.8, cutoff=3.0), md.CoulombCut(cutoff=3.0)
@@ -98,9 +97,9 @@ def test_madelung_constant_of_rock_salt(kind, tolerance):
     make = functools.partial(md.ewald_sum, tolerance=1e-15) if kind == "ewald" else md.particle_mesh_ewald
     potential = make(space, 1.95)
     plan = md.plan_neighbours(potential, space, jnp.asarray(x))
-    energy = jax.jit(
-        lambda x: md.energy(potential, space, x, plan.build(space, x), plan, charge=jnp.asarray(charge))
-    )(jnp.asarray(x))
+    energy = jax.jit(lambda x: md.energy(potential, space, x, plan.build(space, x), plan, charge=jnp.asarray(charge)))(
+        jnp.asarray(x)
+    )
     np.testing.assert_allclose(energy / (len(x) / 2), -MADELUNG, rtol=tolerance)
 
 
