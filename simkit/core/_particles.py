@@ -17,6 +17,11 @@ class ParticleSystem(System):
     `simkit.md.Particles`; potentials, spaces and dynamics are what users vary.
     """
 
+    @property
+    @abc.abstractmethod
+    def inner_steps(self) -> int:
+        """How many of its own steps the system takes in one that a user asks for."""
+
     @abc.abstractmethod
     def prepared(self, y0: State) -> "ParticleSystem":
         """The system with room for the neighbours of these concrete bodies; called before a simulation is traced."""

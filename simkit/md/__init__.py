@@ -94,6 +94,7 @@ from ._particles import Particles as Particles
 from ._potential import PairPotential as PairPotential
 from ._potential import Potential as Potential
 from ._potential import Sum as Sum
+from ._respa import RESPA as RESPA
 from ._rigid_water import RigidWater as RigidWater
 from ._soft_sphere import SoftSphere as SoftSphere
 from ._space import OpenSpace as OpenSpace

@@ -3,6 +3,7 @@
 import abc
 from typing import Any
 
+import equinox as eqx
 import jax.core
 import jax.numpy as jnp
 import numpy as np
@@ -16,10 +17,12 @@ from ._space import Space
 
 def as_indices(value: Any) -> Array:
     """Whole numbers as int32; floats are refused, not rounded."""
-    if jnp.issubdtype(jnp.result_type(value), jnp.integer):
+    if not hasattr(value, "dtype"):
+        value = np.asarray(value)
+    if jnp.issubdtype(value.dtype, jnp.integer):
         return jnp.asarray(value, jnp.int32)
     raise ArgumentError(
-        f"Arguments `atoms` and `kind` must be whole numbers, but hold {jnp.result_type(value)}. Give indices, counted from 0."
+        f"Arguments `atoms` and `kind` must be whole numbers, but hold {value.dtype}. Give indices, counted from 0."
     )
 
 
@@ -34,6 +37,7 @@ class BondedPotential(ManyBodyPotential):
     are taken at the images nearest to each other. An index without an atom makes the energy NaN.
     """
 
+    cutoff: float | None = eqx.field(static=True, default=None, init=False)
     atoms: AbstractVar[Int[Array, "terms size"]]
     """The atoms of every term, counted from 0."""
     kind: AbstractVar[Int[Array, " terms"] | None]
@@ -49,10 +53,6 @@ class BondedPotential(ManyBodyPotential):
         """The energies of the terms."""
 
     @property
-    def cutoff(self) -> None:
-        return None
-
-    @property
     def charged(self) -> bool:
         return False
 
@@ -65,9 +65,8 @@ class BondedPotential(ManyBodyPotential):
 
     def each(self, parameter: Array, shape: tuple[int, ...] = ()) -> Array:
         """A parameter of every term. `shape` is that of one parameter, such as (4,) for four coefficients."""
-        rank = len(shape)
-        if parameter.ndim == rank:
-            return parameter
+        if parameter.ndim == len(shape):
+            return parameter[None] if shape else parameter
         return parameter if self.kind is None else parameter[self.kind]
 
     def __check_init__(self):

@@ -72,13 +72,11 @@ class CoulombWaves(ManyBodyPotential):
     A subclass sums the waves. Charges must add up to zero: a charged cell has no energy.
     """
 
+    cutoff: float | None = eqx.field(static=True, default=None, init=False)
+
     @property
     def charged(self) -> bool:
         return True
-
-    @property
-    def cutoff(self) -> None:
-        return None
 
     @property
     def species_count(self) -> None:
@@ -291,17 +289,17 @@ def _splines(w: Array, order: int) -> Array:
 
 def _spline_moduli(count: int, order: int) -> np.ndarray:
     """1 / |sum_k M_n(k + 1) exp(2 pi i m k / count)|^2, which takes the splines' own transform out again."""
-    at = np.asarray([_cardinal(k + 1, order) for k in range(order - 1)])
+    at = np.asarray([_cardinal(k + 1.0, order) for k in range(order - 1)])
     m = np.arange(count)[:, None]
     total = (at * np.exp(2j * np.pi * m * np.arange(order - 1) / count)).sum(1)
     size = np.abs(total) ** 2
     return np.where(size > 1e-10, 1 / np.maximum(size, 1e-10), 0)
 
 
-def _cardinal(x: float | int, order: int) -> float:
+def _cardinal(x: float, order: int) -> float:
     """The cardinal B-spline of a number."""
     if order == 2:
-        return max(0.0, 1 - abs(x - 1))
+        return max(0.0, 1.0 - abs(x - 1.0))
     return (x * _cardinal(x, order - 1) + (order - x) * _cardinal(x - 1, order - 1)) / (order - 1)
 
 

@@ -17,13 +17,11 @@ from ._many_body import AtomView, ManyBodyPotential
 class ExternalField(ManyBodyPotential):
     r"""$U = \sum_i u(x_i)$. The total momentum is not conserved, and all degrees of freedom count for the temperature."""
 
+    cutoff: float | None = eqx.field(static=True, default=None, init=False)
+
     @abc.abstractmethod
     def each(self, view: AtomView) -> Float[Array, " atoms"]:
         """The energy of every atom."""
-
-    @property
-    def cutoff(self) -> None:
-        return None
 
     @property
     def species_count(self) -> None:

@@ -36,13 +36,10 @@ class ListedPairs(ManyBodyPotential):
     **Good values:** 0.5 for Lennard-Jones and Coulomb in OPLS; 1/2 and 1/1.2 in AMBER.
     """
 
+    cutoff: float | None = eqx.field(static=True, default=None, init=False)
     potential: PairPotential
     atoms: Int[Array, "terms 2"] = eqx.field(converter=as_indices)
     scale: Parameter = quantity(1.0, doc="factor of the energy")
-
-    @property
-    def cutoff(self) -> None:
-        return None
 
     @property
     def charged(self) -> bool:

@@ -25,7 +25,8 @@ from ._lennard_jones import LennardJones
 from ._momenta import maxwell_boltzmann
 from ._neighbours import NeighbourPlan, Neighbours, plan_neighbours, widest
 from ._nve import NVE
-from ._potential import Potential, parts
+from ._potential import Potential, Sum, parts
+from ._respa import RESPA
 from ._space import Orthorhombic, Space, Triclinic
 from ._units import REDUCED, Units
 
@@ -110,8 +111,7 @@ class Particles(ParticleSystem):
     # ---- a system ----
 
     def vector_field(self, t: Any, y: Any, inputs: Any) -> Any:
-        found = self.forces(y, self.listed(y))
-        slope = y.momentum / self.masses(y.position), found.force if isinstance(found, Pull) else found
+        slope = y.momentum / self.masses(y.position), self._forces_of(self.potential, y, self.listed(y))
         still = jax.tree.map(jnp.zeros_like, y)
         return eqx.tree_at(lambda y: (y.position, y.momentum), still, slope)
 
@@ -168,6 +168,10 @@ class Particles(ParticleSystem):
         return Example(system, Atoms(start.position, momentum), np.linspace(0.0, 1.0, 11))
 
     # ---- a particle system ----
+
+    @property
+    def inner_steps(self) -> int:
+        return self.dynamics.steps if isinstance(self.dynamics, RESPA) else 1
 
     def prepared(self, y0: Any) -> "Particles":
         if self.plan is not None:
@@ -227,8 +231,10 @@ class Particles(ParticleSystem):
         return self._plan().fits(lists.need)
 
     def forces(self, state: Any, lists: Any) -> Any:
+        if isinstance(self.dynamics, RESPA):
+            return self._forces_in_turn(self.dynamics, state, lists)
         if not isinstance(self.dynamics, CellDynamics):
-            return forces(*self._known(state), lists.neighbours, self._plan(), **self._kinds())
+            return self._forces_of(self.potential, state, lists)
         found = self.gradients_on(state, lists)
         # A cell without forces would shrink further and further.
         valid = jnp.where(self.fits(lists), 1.0, jnp.nan).astype(found.forces.dtype)
@@ -295,6 +301,25 @@ class Particles(ParticleSystem):
         free = (count - 1) * d if self.dynamics.conserves_momentum and self._alone else count * d
         free -= sum(held.count for held in self._held())
         return Body(self.masses(atoms.position), self._space(atoms), self._held(), self.units.boltzmann, free)
+
+    def _forces_of(self, potential: Potential, state: Any, lists: Any) -> Array:
+        _, space, position = self._known(state)
+        return forces(potential, space, position, lists.neighbours, self._plan(), **self._kinds())
+
+    def _forces_in_turn(self, dynamics: RESPA, state: Any, lists: Any) -> Array:
+        """The fast forces, and at every n-th step n times the slow ones."""
+        terms = parts(self.potential)
+        slow = {k for k in dynamics.slow if 0 <= k < len(terms)}
+        if len(slow) != len(dynamics.slow) or len(slow) == len(terms):
+            raise ArgumentError(
+                f"Argument `slow` must be places of some of the {len(terms)} terms of the potential, but it is {dynamics.slow}. "
+                "Sum fast and slow potentials, such as `fast + slow`, and give `slow=(1,)`."
+            )
+        fast = Sum(tuple(term for k, term in enumerate(terms) if k not in slow))
+        rare = Sum(tuple(terms[k] for k in sorted(slow)))
+        found = self._forces_of(fast, state, lists)
+        push = lambda: dynamics.steps * self._forces_of(rare, state, lists)
+        return found + jax.lax.cond(state.thermostat.count == 0, push, lambda: jnp.zeros_like(found))
 
     def _held(self) -> tuple[Constraint, ...]:
         if self.constraints is None:
