@@ -324,9 +324,9 @@ def ewald_sum(
     ```
     """
     damping, sharp = _damping(space, cutoff, tolerance)
-    lengths = np.asarray(space.plane_distances(), float)
-    waves = tuple(math.ceil(damping * sharp * x / math.pi) for x in lengths)
-    return CoulombScreened(constant, damping, cutoff=cutoff) + Ewald(constant, damping, waves, excluded)
+    a, b, c = (math.ceil(damping * sharp * x / math.pi) for x in np.asarray(space.plane_distances(), float))
+    inside = CoulombScreened(constant=constant, damping=damping, cutoff=cutoff)
+    return inside + Ewald(constant, damping, (a, b, c), excluded)
 
 
 def particle_mesh_ewald(
@@ -345,10 +345,9 @@ def particle_mesh_ewald(
     damping, _ = _damping(space, cutoff, tolerance)
     edges = np.linalg.norm(np.asarray(space.vectors(), float), axis=1)
     points = [max(order, math.ceil(2 * damping * x / (3 * tolerance**0.2))) for x in edges]
-    mesh = tuple(_smooth(n) for n in points)
-    return CoulombScreened(constant, damping, cutoff=cutoff) + ParticleMeshEwald(
-        constant, damping, mesh, order, excluded
-    )
+    a, b, c = (_smooth(n) for n in points)
+    inside = CoulombScreened(constant=constant, damping=damping, cutoff=cutoff)
+    return inside + ParticleMeshEwald(constant, damping, (a, b, c), order, excluded)
 
 
 def _damping(space: Space, cutoff: float, tolerance: float) -> tuple[float, float]:
