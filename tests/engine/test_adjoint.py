@@ -156,6 +156,7 @@ def test_second_derivatives_by_everything():
     close(hessian(Z, tight), differ(lambda z: gradient(z, tight), Z), 10 * DIFFERENCES)
 
 
+@pytest.mark.slow
 def test_derivatives_by_a_time_of_derivatives_by_a_parameter():
     """Where the first derivative is by parameters alone it still depends on the times; all nestings, against differences."""
 
