@@ -15,6 +15,13 @@ START = md.crystal("fcc", 1.75, 2)
 ATOMS = md.Atoms(START.position, md.maxwell_boltzmann(jax.random.key(0), jnp.ones(32), 1.2))
 
 
+@pytest.fixture(autouse=True)
+def _optax_promotes():
+    """Schedules of Optax divide whole numbers by floats."""
+    with jax.numpy_dtype_promotion("standard"):
+        yield
+
+
 def particles(potential):
     return md.Particles(potential, START.space, dynamics=md.Langevin(1.2, 1.0))
 

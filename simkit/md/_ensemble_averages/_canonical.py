@@ -9,13 +9,16 @@ from jax import lax
 from jaxtyping import Array, Bool, Float
 
 from ..._errors import ArgumentError
+from .._andersen import Andersen
 from .._atoms import Atoms
-from .._dynamics import Dynamics, Langevin, StochasticRescaling
+from .._dynamics import Dynamics
+from .._langevin import Langevin
 from .._nose_hoover import NoseHoover
 from .._particles import Particles
 from .._space import Space, inverse
+from .._stochastic_rescaling import StochasticRescaling
 
-CANONICAL = (Langevin, NoseHoover, StochasticRescaling)
+CANONICAL = (Andersen, Langevin, NoseHoover, StochasticRescaling)
 """Dynamics that draw positions and momenta at constant temperature and volume."""
 
 

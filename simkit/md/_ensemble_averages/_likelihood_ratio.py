@@ -13,7 +13,7 @@ from ..._errors import ArgumentError
 from ...core import Status
 from ...engine import Fixed, simulate
 from .._atoms import Atoms
-from .._dynamics import Langevin
+from .._langevin import Langevin
 from .._particles import Particles
 from ._average import EnsembleAverage, Trust, averaged
 from ._method import AverageMethod
@@ -91,6 +91,11 @@ class LikelihoodRatio(AverageMethod):
             raise ArgumentError(
                 f"Argument `system` must move by `Langevin` dynamics, whose noise has a likelihood, but it moves by "
                 f"`{type(system.dynamics).__name__}`. Take `Reweighting()` or `TrajectoryGradient()`."
+            )
+        if system.constraints is not None:
+            raise ArgumentError(
+                "Argument `system` must have no constraints, whose paths have another density, but it has. Take `Reweighting()` or "
+                "`TrajectoryGradient()`."
             )
         times = jnp.asarray(times).astype(y0.position.dtype)
         fine = _all_steps(times, step.substeps)
