@@ -174,7 +174,7 @@ def _scale(atoms: Atoms) -> Array:
     """What a strain is multiplied by to move as stiffly as an atom."""
     count, d = atoms.position.shape
     volume = jax.lax.stop_gradient(jnp.abs(determinant(atoms.cell)))
-    return (np.sqrt(count) * (volume / count) ** (1 / d)).astype(atoms.position.dtype)
+    return (float(count) ** 0.5 * (volume / count) ** (1 / d)).astype(atoms.position.dtype)
 
 
 def _placed(system: Particles, atoms: Atoms, point: Array, cell: bool) -> Atoms:
