@@ -1,8 +1,17 @@
 """Molecular dynamics: spaces, potentials, neighbours."""
 
 from ._andersen import Andersen as Andersen
+from ._angles import HarmonicAngle as HarmonicAngle
+from ._angles import HarmonicImproper as HarmonicImproper
+from ._angles import OPLSDihedral as OPLSDihedral
+from ._angles import PeriodicDihedral as PeriodicDihedral
+from ._angles import RyckaertBellemans as RyckaertBellemans
 from ._atoms import Atoms as Atoms
 from ._berendsen import Berendsen as Berendsen
+from ._bonded import BondedPotential as BondedPotential
+from ._bonds import FENEBond as FENEBond
+from ._bonds import HarmonicBond as HarmonicBond
+from ._bonds import MorseBond as MorseBond
 from ._brownian import Brownian as Brownian
 from ._buckingham import Buckingham as Buckingham
 from ._builders import Configuration as Configuration
@@ -24,12 +33,24 @@ from ._energy import Gradients as Gradients
 from ._energy import energy as energy
 from ._energy import forces as forces
 from ._energy import gradients as gradients
+from ._ewald import CoulombScreened as CoulombScreened
+from ._ewald import Ewald as Ewald
+from ._ewald import ParticleMeshEwald as ParticleMeshEwald
+from ._ewald import ewald_sum as ewald_sum
+from ._ewald import particle_mesh_ewald as particle_mesh_ewald
+from ._exclusions import excluded_pairs as excluded_pairs
+from ._external import ElectricField as ElectricField
+from ._external import ExternalField as ExternalField
+from ._external import ExternalFunction as ExternalFunction
+from ._external import HarmonicTrap as HarmonicTrap
+from ._external import Wall as Wall
 from ._fire import FIRE as FIRE
 from ._frame import Frame as Frame
 from ._gaussian import GaussianCore as GaussianCore
 from ._langevin import Langevin as Langevin
 from ._lbfgs import LBFGS as LBFGS
 from ._lennard_jones import LennardJones as LennardJones
+from ._listed_pairs import ListedPairs as ListedPairs
 from ._many_body import AtomView as AtomView
 from ._many_body import ManyBodyPotential as ManyBodyPotential
 from ._many_body_function import ManyBodyFunction as ManyBodyFunction

@@ -19,6 +19,8 @@ from ._builders import crystal
 from ._constraint import Constraint, check_constraints, constraint_virial
 from ._dynamics import Body, CellDynamics, Dynamics, Pull
 from ._energy import Gradients, check_species, energy, forces, gradients
+from ._ewald import check_neutral
+from ._external import ExternalField
 from ._lennard_jones import LennardJones
 from ._momenta import maxwell_boltzmann
 from ._neighbours import NeighbourPlan, Neighbours, plan_neighbours, widest
@@ -59,6 +61,7 @@ class Particles(ParticleSystem):
     - `constraints`: `Constraints(pairs, lengths)` or `RigidWater(atoms, bond, angle)`, or a tuple of them that share no atoms.
     - `units`: what the numbers mean; only its Boltzmann and Coulomb constants enter.
     - `skin`: what the list of neighbours reaches beyond the cutoff. More is rebuilt less often and holds more idle pairs.
+    - `exclusions`: pairs of atoms that pair potentials leave out, shape (pairs, 2); `excluded_pairs(bonds)` makes them.
     - `precision`: the float type of distances and pair energies, by default that of the positions; sums keep the positions' own.
 
     State: `Atoms(position, momentum)`, at constant pressure with the `cell`. Steps are fixed; a good one is a fiftieth of the
@@ -86,6 +89,7 @@ class Particles(ParticleSystem):
     units: Units = eqx.field(static=True, default=REDUCED)
     skin: float = eqx.field(static=True, default=0.3)
     precision: Any = eqx.field(static=True, default=None)
+    exclusions: Any = None
     plan: NeighbourPlan | None = None
 
     # ---- what a user asks ----
@@ -137,7 +141,7 @@ class Particles(ParticleSystem):
         total = kinetic + self.energy(y) + self.dynamics.stored(body, y)
         return (
             {"energy": total, "momentum": jnp.sum(y.momentum, axis=0)}
-            if isinstance(self.dynamics, NVE)
+            if isinstance(self.dynamics, NVE) and self._alone
             else {"energy": total}
         )
 
@@ -183,7 +187,15 @@ class Particles(ParticleSystem):
         check_apart(self._space(y0), y0.position)
         if isinstance(self.dynamics, CellDynamics):
             y0 = Atoms(y0.position * PRESSED, y0.momentum, y0.thermostat, y0.cell * PRESSED)
-        plan = plan_neighbours(self.potential, self._space(y0), y0.position, skin=self.skin, precision=self.precision)
+        check_neutral(self.potential, self.charge)
+        plan = plan_neighbours(
+            self.potential,
+            self._space(y0),
+            y0.position,
+            skin=self.skin,
+            precision=self.precision,
+            exclusions=self.exclusions,
+        )
         return dataclasses.replace(self, plan=plan)
 
     def enlarged(self, tally: Any) -> "Particles":
@@ -278,10 +290,15 @@ class Particles(ParticleSystem):
     def _kinds(self) -> dict[str, Any]:
         return {"species": self.species, "charge": self.charge}
 
+    @property
+    def _alone(self) -> bool:
+        """Whether no field moves the centre of mass."""
+        return not any(isinstance(part, ExternalField) for part in parts(self.potential))
+
     def _body(self, atoms: Any) -> Body:
-        """Degrees of freedom without those of the centre of mass, which no force here moves; with friction all of them."""
+        """Degrees of freedom without those of the centre of mass where nothing moves it; with friction or a field all of them."""
         count, d = atoms.position.shape
-        free = count * d if not self.dynamics.conserves_momentum else (count - 1) * d
+        free = (count - 1) * d if self.dynamics.conserves_momentum and self._alone else count * d
         free -= sum(held.count for held in self._held())
         return Body(self.masses(atoms.position), self._space(atoms), self._held(), self.units.boltzmann, free)
 
