@@ -13,7 +13,8 @@ class Andersen(VelocityThermostat):
 
     $$p_{ic} \sim \mathcal{N}(0,\, m_i k_B T) \quad \text{with probability} \quad 1 - e^{-\nu h}$$
 
-    It samples the canonical ensemble; atoms that constraints join collide together. Collisions stop the flow of momentum, so diffusion and viscosity are not those of the fluid.
+    It samples the canonical ensemble; atoms that constraints join collide together. Collisions stop the flow of momentum, so
+    diffusion and viscosity are not those of the fluid.
 
     **Arguments:** `temperature` T, positive; `rate` $\nu$ of an atom's collisions, positive, one over time.
 
