@@ -9,7 +9,7 @@ from jaxtyping import Array
 
 from .._errors import ArgumentError
 from ..core import quantity
-from ._cubic_table import cubics, polynomial
+from ._cubic_table import cubics, found, polynomial
 from ._eam_files import EAMTables
 from ._many_body import AtomView, ManyBodyPotential
 
@@ -82,31 +82,25 @@ class EAM(ManyBodyPotential):
         return self.embedding.shape[0] if self.embedding.shape[0] > 1 else None
 
     def energy(self, view: AtomView) -> Array:
-        """Coefficients of density and pair energy stand side by side, so that one look into the table serves both."""
-        assert view.mask is not None
-        assert view.distance is not None
+        """The coefficients are looked up one by one in the loop that uses them: a table of what was found would be far larger."""
         count, knots = self.density.shape[0], self.density.shape[2]
         pair = (self.pair + self.pair.swapaxes(0, 1)) / 2
-        table = jnp.concatenate([cubics(self.density), cubics(pair)], axis=-1).reshape(-1, 8)
         place = view.distance * (1 / self.distance_step)
         knot = jnp.minimum(lax.stop_gradient(place).astype(jnp.int32), knots - 2)
         p = jnp.minimum(place - knot.astype(place.dtype), 1)
         if count > 1 and view.species is not None:
             knot = knot + (view.gather(view.species) * count + view.species[:, None]) * knots
-        rows = table[knot]
-        density = jnp.where(view.mask, polynomial(rows[..., :4], p), 0).sum(1)
-        pairs = jnp.where(view.mask, polynomial(rows[..., 4:], p) / view.distance, 0)
+        density = jnp.where(view.mask, polynomial(found(cubics(self.density), knot), p), 0).sum(1)
+        pairs = jnp.where(view.mask, polynomial(found(cubics(pair), knot), p) / view.distance, 0)
         return jnp.sum(self._embedded(density, view)) + 0.5 * jnp.sum(pairs)
 
     def _embedded(self, density: Array, view: AtomView) -> Array:
         count, knots = self.embedding.shape
-        table = cubics(self.embedding).reshape(-1, 4)
         place = density * (1 / self.density_step)
         knot = jnp.clip(lax.stop_gradient(place).astype(jnp.int32), 0, knots - 2)
         p = jnp.minimum(place - knot.astype(place.dtype), 1)
         if count > 1 and view.species is not None:
             knot = knot + view.species * knots
-        rows = table[knot]
-        end = 3 * rows[:, 0] + 2 * rows[:, 1] + rows[:, 2]
+        c = found(cubics(self.embedding), knot)
         beyond = jnp.maximum(place - (knots - 1), 0)
-        return polynomial(rows, p) + end * beyond
+        return polynomial(c, p) + (3 * c[0] + 2 * c[1] + c[2]) * beyond

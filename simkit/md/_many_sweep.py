@@ -8,10 +8,10 @@ import jax.numpy as jnp
 from jax import lax
 from jaxtyping import Array
 
-from ._atom_lists import AtomLists
+from ._atom_lists import AtomListPlan, AtomLists
 from ._derivative_rule import Sweep
 from ._manual import varying_like
-from ._many_body import AtomView, ManyBodyPotential, Places, gathered
+from ._many_body import AtomView, ManyBodyPotential
 from ._pair_sums import Point, Wanted
 from ._potential import Potential, parts
 from ._space import OpenSpace, Space, Triclinic
@@ -30,6 +30,7 @@ class ManySweep(Sweep):
 
     potentials: tuple[ManyBodyPotential, ...] = eqx.field(static=True)  # without their arrays
     periodic: bool = eqx.field(static=True)
+    images: tuple[tuple[int, ...], ...] = eqx.field(static=True)  # lattice vectors to add, by the numbers in the lists
     dtype: str | None = eqx.field(static=True)  # of distances and energies; by default that of the positions
 
     def __call__(
@@ -75,20 +76,23 @@ class ManySweep(Sweep):
         if fixed.lists is None or cutoff is None:
             return AtomView(space, self._cast(x), fixed.species, charge)
         lists = fixed.lists
-        places = Places(lists.neighbour, lists.listed, lists.twin)
-        apart = gathered(places, x) - x[:, None]
-        unwrapped = x
-        if self.periodic:
-            apart = apart + lists.image.astype(x.dtype) @ vectors
-            unwrapped = x + lists.wrap.astype(x.dtype) @ vectors
-        apart = self._cast(apart)
-        square = lax.stop_gradient(jnp.sum(apart**2, -1))
+        table = jnp.asarray(self.images, x.dtype) @ vectors
+        components = []
+        for c in range(x.shape[1]):
+            # One number at a time from a short array: on a processor five times faster than rows of three.
+            apart = x[:, c].at[lists.neighbour].get(mode="promise_in_bounds") - x[:, c, None]
+            if self.periodic:
+                apart = apart + table[:, c].at[lists.image].get(mode="promise_in_bounds")
+            components.append(self._cast(apart))
+        square = lax.stop_gradient(sum(a**2 for a in components))
         # Coincident atoms have no direction to each other.
         mask = lists.listed & (square < cutoff**2) & (square > 0)
-        idle = jnp.zeros(x.shape[1], apart.dtype).at[0].set(cutoff)
-        apart = jnp.where(mask[..., None], apart, idle)
-        distance = jnp.sqrt(jnp.sum(apart**2, -1))
-        return AtomView(space, self._cast(unwrapped), fixed.species, charge, mask, apart, distance, places)
+        components = [jnp.where(mask, a, cutoff if c == 0 else 0) for c, a in enumerate(components)]
+        distance = jnp.sqrt(sum(a**2 for a in components))
+        unwrapped = x + lists.wrap.astype(x.dtype) @ vectors if self.periodic else x
+        return AtomView(
+            space, self._cast(unwrapped), fixed.species, charge, lists.neighbour, mask, tuple(components), distance
+        )
 
 
 def many_body_potentials(potential: Potential) -> tuple[ManyBodyPotential, ...]:
@@ -96,7 +100,13 @@ def many_body_potentials(potential: Potential) -> tuple[ManyBodyPotential, ...]:
 
 
 def many_sweeps(
-    potential: Potential, space: Space, position: Array, lists: AtomLists | None, dtype: str, species: Any, charge: Any
+    potential: Potential,
+    space: Space,
+    position: Array,
+    lists: AtomLists | None,
+    plan: AtomListPlan | None,
+    species: Any,
+    charge: Any,
 ) -> list[tuple[ManySweep, Fixed, Point]]:
     """Sweep, what is fixed, and the differentiable way to the point: for potentials with lists, and for those without."""
     found = []
@@ -112,6 +122,9 @@ def many_sweeps(
             assert lists is not None, "refused before"
             x = x - lists.wrap.astype(kind) @ vectors
         floats, charge = jax.tree.map(lambda a, kind=kind: a.astype(kind), (floats, charge))
-        sweep = ManySweep(skeletons, space.periodic, dtype if listed else None)
+        sweep = ManySweep(skeletons, space.periodic, (), None)
+        if listed:
+            assert plan is not None, "refused before"
+            sweep = ManySweep(skeletons, space.periodic, plan.images, plan.dtype)
         found.append((sweep, Fixed(lists if listed else None, species, arrays), Point(floats, vectors, x, charge)))
     return found

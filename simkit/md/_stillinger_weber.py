@@ -95,37 +95,39 @@ class StillingerWeber(ManyBodyPotential):
         return (*one, self.A, self.B, self.p, self.q, self.tolerance)
 
     def energy(self, view: AtomView) -> Array:
-        assert view.mask is not None
-        assert view.distance is not None
-        assert view.displacement is not None
         epsilon, sigma, a, _, gamma, _, big_a, big_b, p, q, tolerance = by_pair(self._numbers(), view)
         r = view.distance
         logarithm = jnp.log(jnp.where(tolerance > 0, jnp.minimum(tolerance, 0.01), jnp.exp(-1.0)))
         shorter = jnp.where(tolerance > 0, jnp.minimum(gamma, 1) * sigma / logarithm, 0)
         inside = view.mask & (r < a * sigma + shorter)
         away = sigma / jnp.where(inside, r - a * sigma, -sigma)
-        ratio = sigma / r
-        pairs = big_a * epsilon * (big_b * ratio**p - ratio**q) * jnp.exp(away)
+        ratio = jnp.log(sigma / r)  # powers through it: those of XLA take several times longer
+        pairs = big_a * epsilon * (big_b * jnp.exp(p * ratio) - jnp.exp(q * ratio)) * jnp.exp(away)
         weight = jnp.where(inside, jnp.exp(gamma * away), 0)
         return 0.5 * jnp.sum(jnp.where(inside, pairs, 0)) + self._angles(view, weight)
 
     def _angles(self, view: AtomView, weight: Array) -> Array:
         r"""Half the sum over j and k without j = k, of $h_j h_k (c - c_0)^2 = h_j h_k (c^2 - 2 c_0 c + c_0^2)$."""
-        assert view.distance is not None
-        assert view.displacement is not None
-        direction = view.displacement / view.distance[..., None]
+        direction = [a / view.distance for a in view.components]
         count = self.species_count
-        moments = lambda h: (
-            jnp.sum(h, 1),
-            jnp.sum(h[..., None] * direction, 1),
-            jnp.sum((h[..., None] * direction)[..., None] * direction[..., None, :], 1),
-        )
+
+        def moments(h: Array) -> list[Array]:
+            """Zeroth, first and second, in a row; those that stand twice in the second are doubled by their weights."""
+            first = [h * u for u in direction]
+            second = [a * u for i, a in enumerate(first) for u in direction[: i + 1]]
+            return [jnp.sum(a, 1) for a in (h, *first, *second)]
+
+        def product(one: list[Array], other: list[Array], c: Array) -> Array:
+            d = len(direction)
+            twice = [1.0 if i == j else 2.0 for i in range(d) for j in range(i + 1)]
+            weights = [c**2, *[-2 * c] * d, *twice]
+            return sum(w * a * b for w, a, b in zip(weights, one, other, strict=True))
+
         energy, wanted = self.epsilon * self.strength, self.cos_theta0
         if count is None or view.species is None:
-            m0, m1, m2 = moments(weight)
-            both = jnp.sum(m2**2, (1, 2)) - 2 * wanted * jnp.sum(m1**2, 1) + wanted**2 * m0**2
+            found = moments(weight)
             alone = (1 - wanted) ** 2 * jnp.sum(weight**2, 1)
-            return 0.5 * energy * jnp.sum(both - alone)
+            return 0.5 * energy * jnp.sum(product(found, found, wanted) - alone)
         theirs = view.gather(view.species)
         shape = (count,) * 3
         energy, wanted = (jnp.broadcast_to(x, shape)[view.species] for x in (energy, wanted))
@@ -136,8 +138,5 @@ class StillingerWeber(ManyBodyPotential):
             own = (1 - wanted[:, s, s]) ** 2 * jnp.sum(parted[s] ** 2, 1)
             total = total - jnp.sum(energy[:, s, s] * own)
             for t in range(count):
-                (a0, a1, a2), (b0, b1, b2) = found[s], found[t]
-                c = wanted[:, s, t]
-                both = jnp.sum(a2 * b2, (1, 2)) - 2 * c * jnp.sum(a1 * b1, 1) + c**2 * a0 * b0
-                total = total + jnp.sum(energy[:, s, t] * both)
+                total = total + jnp.sum(energy[:, s, t] * product(found[s], found[t], wanted[:, s, t]))
         return 0.5 * total

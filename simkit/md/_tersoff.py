@@ -99,8 +99,6 @@ class Tersoff(ManyBodyPotential):
         return self.R, self.D, self.m, self.lambda3, self.gamma, self.c, self.d, self.cos_theta0
 
     def energy(self, view: AtomView) -> Array:
-        assert view.mask is not None
-        assert view.distance is not None
         r = view.distance
         middle, half, a, lambda1, b, lambda2, beta, n = by_pair(self._of_pairs(), view)
         near = view.mask & (r < middle + half)
@@ -111,12 +109,9 @@ class Tersoff(ManyBodyPotential):
 
     def _coordination(self, view: AtomView) -> Array:
         """Zeta, shape (atoms, row)."""
-        assert view.mask is not None
-        assert view.distance is not None
-        assert view.displacement is not None
         middle, half, m, lambda3, gamma, c, d, wanted = by_triple(self._of_triples(), view)
-        r, direction = view.distance, view.displacement / view.distance[..., None]
-        cosine = jnp.einsum("njc,nkc->njk", direction, direction)
+        r, direction = view.distance, [a / view.distance for a in view.components]
+        cosine = sum(u[:, :, None] * u[:, None, :] for u in direction)
         theirs = jnp.broadcast_to(r[:, None, :], cosine.shape)
         other = ~jnp.eye(r.shape[1], dtype=bool)[None]
         both = view.mask[:, :, None] & view.mask[:, None, :] & other & (theirs < middle + half)
