@@ -5,7 +5,6 @@ from typing import TypeAlias
 import jax.numpy as jnp
 from jaxtyping import Array, Float, Int
 
-
 Coefficients: TypeAlias = tuple[Array, Array, Array, Array]
 
 

@@ -9,7 +9,7 @@ from equinox import AbstractVar
 from jaxtyping import Array, Float, Int
 
 from ._potential import Potential
-from ._space import Space
+from ._surroundings import taken
 
 
 class ManyBodyPotential(Potential):
@@ -31,6 +31,25 @@ class ManyBodyPotential(Potential):
         """The energy, a function of the floats of `self` and of `view` that is finite at every distance up to the cutoff."""
 
 
+class AtomicPotential(ManyBodyPotential):
+    r"""A sum over atoms, $U = \sum_i u_i$, in which each sees its own neighbours only and reads no charge.
+
+    Forces are summed a few atoms at a time, so that what is in between stays in the fastest memory: several times faster than the
+    same energy written as a `ManyBodyPotential`.
+    """
+
+    @property
+    def charged(self) -> bool:
+        return False
+
+    def energy(self, view: "AtomView") -> Float[Array, ""]:
+        return jnp.sum(self.atom_energies(view))
+
+    @abc.abstractmethod
+    def atom_energies(self, view: "AtomView") -> Float[Array, " rows"]:
+        """The energies of the atoms whose rows the view has: some of all, whose own values are `view.own(values)`."""
+
+
 class AtomView(eqx.Module):
     r"""What an energy may depend on.
 
@@ -47,21 +66,28 @@ class AtomView(eqx.Module):
     - `components`: its d components, each of shape (atoms, row). Energies written with these are several times faster on a
         processor than with `displacement`, whose last axis is short.
     - `distance`: its length.
+
+    In an `AtomicPotential` the rows are those of some atoms, and there are neither space, nor positions, nor charges.
     """
 
-    space: Space
-    position: Float[Array, "atoms d"]
+    space: Any
+    position: Any
     species: Int[Array, " atoms"] | None
     charge: Float[Array, " atoms"] | None
     index: Any = None
     mask: Any = None
     components: Any = None
     distance: Any = None
+    rows: Any = None
 
     @property
     def displacement(self) -> Float[Array, "atoms row d"]:
         return jnp.stack(self.components, axis=-1)
 
+    def own(self, values: Array) -> Array:
+        """Of values of all atoms, those of the atoms whose rows these are: all, but in an `AtomicPotential`."""
+        return values if self.rows is None else taken(values, self.rows)
+
     def gather(self, values: Array) -> Array:
         """The values of the neighbours, (atoms, row, ...), of values of the atoms, (atoms, ...)."""
-        return values.at[self.index].get(mode="promise_in_bounds")
+        return taken(values, self.index)

@@ -8,12 +8,12 @@ import numpy as np
 from jaxtyping import Array
 
 from ..core import POSITIVE, quantity
-from ._many_body import AtomView, ManyBodyPotential
+from ._many_body import AtomicPotential, AtomView
 from ._three_body_files import STILLINGER_WEBER, ThreeBodyTable
 from ._triples import Triples, by_pair, check_table, concrete_cutoff, number_of_species, squeezed
 
 
-class StillingerWeber(ManyBodyPotential):
+class StillingerWeber(AtomicPotential):
     r"""Stillinger and Weber's potential of tetrahedral semiconductors,
 
     $$U = \sum_{i<j} A\,\epsilon \Big[B \big(\tfrac{\sigma}{r}\big)^p - \big(\tfrac{\sigma}{r}\big)^q\Big] e^{\sigma/(r - a\sigma)}
@@ -83,10 +83,6 @@ class StillingerWeber(ManyBodyPotential):
         return cls(*(squeezed(table[name]) for name in STILLINGER_WEBER), cutoff=cutoff)
 
     @property
-    def charged(self) -> bool:
-        return False
-
-    @property
     def species_count(self) -> int | None:
         return number_of_species(self._numbers())
 
@@ -94,7 +90,7 @@ class StillingerWeber(ManyBodyPotential):
         one = self.epsilon, self.sigma, self.a, self.strength, self.gamma, self.cos_theta0
         return (*one, self.A, self.B, self.p, self.q, self.tolerance)
 
-    def energy(self, view: AtomView) -> Array:
+    def atom_energies(self, view: AtomView) -> Array:
         epsilon, sigma, a, _, gamma, _, big_a, big_b, p, q, tolerance = by_pair(self._numbers(), view)
         r = view.distance
         logarithm = jnp.log(jnp.where(tolerance > 0, jnp.minimum(tolerance, 0.01), jnp.exp(-1.0)))
@@ -104,7 +100,7 @@ class StillingerWeber(ManyBodyPotential):
         ratio = jnp.log(sigma / r)  # powers through it: those of XLA take several times longer
         pairs = big_a * epsilon * (big_b * jnp.exp(p * ratio) - jnp.exp(q * ratio)) * jnp.exp(away)
         weight = jnp.where(inside, jnp.exp(gamma * away), 0)
-        return 0.5 * jnp.sum(jnp.where(inside, pairs, 0)) + self._angles(view, weight)
+        return 0.5 * jnp.sum(jnp.where(inside, pairs, 0), 1) + self._angles(view, weight)
 
     def _angles(self, view: AtomView, weight: Array) -> Array:
         r"""Half the sum over j and k without j = k, of $h_j h_k (c - c_0)^2 = h_j h_k (c^2 - 2 c_0 c + c_0^2)$."""
@@ -127,16 +123,16 @@ class StillingerWeber(ManyBodyPotential):
         if count is None or view.species is None:
             found = moments(weight)
             alone = (1 - wanted) ** 2 * jnp.sum(weight**2, 1)
-            return 0.5 * energy * jnp.sum(product(found, found, wanted) - alone)
+            return 0.5 * energy * (product(found, found, wanted) - alone)
         theirs = view.gather(view.species)
         shape = (count,) * 3
-        energy, wanted = (jnp.broadcast_to(x, shape)[view.species] for x in (energy, wanted))
+        energy, wanted = (jnp.broadcast_to(x, shape)[view.own(view.species)] for x in (energy, wanted))
         parted = [jnp.where(theirs == s, weight, 0) for s in range(count)]
         found = [moments(h) for h in parted]
-        total = jnp.zeros((), weight.dtype)
+        total = jnp.zeros(len(weight), weight.dtype)
         for s in range(count):
             own = (1 - wanted[:, s, s]) ** 2 * jnp.sum(parted[s] ** 2, 1)
-            total = total - jnp.sum(energy[:, s, s] * own)
+            total = total - energy[:, s, s] * own
             for t in range(count):
-                total = total + jnp.sum(energy[:, s, t] * product(found[s], found[t], wanted[:, s, t]))
+                total = total + energy[:, s, t] * product(found[s], found[t], wanted[:, s, t])
         return 0.5 * total

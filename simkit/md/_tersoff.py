@@ -9,12 +9,12 @@ from jax import lax
 from jaxtyping import Array
 
 from ..core import quantity
-from ._many_body import AtomView, ManyBodyPotential
+from ._many_body import AtomicPotential, AtomView
 from ._three_body_files import TERSOFF, ThreeBodyTable
 from ._triples import Triples, by_pair, by_triple, check_table, concrete_cutoff, number_of_species, squeezed
 
 
-class Tersoff(ManyBodyPotential):
+class Tersoff(AtomicPotential):
     r"""Tersoff's potential of bonds whose strength depends on what surrounds them,
 
     $$U = \tfrac12 \sum_i \sum_{j \ne i} f_C(r_{ij}) \big[A e^{-\lambda_1 r_{ij}} - b_{ij} B e^{-\lambda_2 r_{ij}}\big],\quad
@@ -85,10 +85,6 @@ class Tersoff(ManyBodyPotential):
         return cls(*(squeezed(table[name]) for name in TERSOFF), cutoff=cutoff)
 
     @property
-    def charged(self) -> bool:
-        return False
-
-    @property
     def species_count(self) -> int | None:
         return number_of_species((*self._of_pairs(), *self._of_triples()))
 
@@ -98,14 +94,14 @@ class Tersoff(ManyBodyPotential):
     def _of_triples(self) -> tuple[Array, ...]:
         return self.R, self.D, self.m, self.lambda3, self.gamma, self.c, self.d, self.cos_theta0
 
-    def energy(self, view: AtomView) -> Array:
+    def atom_energies(self, view: AtomView) -> Array:
         r = view.distance
         middle, half, a, lambda1, b, lambda2, beta, n = by_pair(self._of_pairs(), view)
         near = view.mask & (r < middle + half)
         # Beyond the reach of a pair its order does not matter, and might not be finite.
         order = _order(beta * jnp.where(near, self._coordination(view), 1), n)
         bond = a * jnp.exp(-lambda1 * r) - order * b * jnp.exp(-lambda2 * r)
-        return 0.5 * jnp.sum(jnp.where(near, _ending(r, middle, half) * bond, 0))
+        return 0.5 * jnp.sum(jnp.where(near, _ending(r, middle, half) * bond, 0), 1)
 
     def _coordination(self, view: AtomView) -> Array:
         """Zeta, shape (atoms, row)."""
