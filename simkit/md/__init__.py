@@ -24,6 +24,7 @@ from ._energy import gradients as gradients
 from ._frame import Frame as Frame
 from ._gaussian import GaussianCore as GaussianCore
 from ._lennard_jones import LennardJones as LennardJones
+from ._many_body import AtomicPotential as AtomicPotential
 from ._many_body import AtomView as AtomView
 from ._many_body import ManyBodyPotential as ManyBodyPotential
 from ._many_body_function import ManyBodyFunction as ManyBodyFunction

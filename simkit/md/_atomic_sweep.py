@@ -91,7 +91,8 @@ class AtomicSweep(Sweep):
         components = [a.astype(low) for a in components]
         for skeleton, floats, arrays in zip(self.potentials, terms, fixed.arrays, strict=True):
             potential = eqx.combine(jax.tree.map(lambda a: a.astype(low), floats), arrays, skeleton)
-            found = seen(rows.listed, components, skeleton.cutoff)
+            cutoff: Any = skeleton.cutoff
+            found = seen(rows.listed, components, cutoff)
             view = AtomView(None, None, fixed.species, None, rows.neighbour, *found, own)
             total = total + jnp.sum(jnp.where(real, potential.atom_energies(view).astype(total.dtype), 0))
         return total

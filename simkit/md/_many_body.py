@@ -34,8 +34,8 @@ class ManyBodyPotential(Potential):
 class AtomicPotential(ManyBodyPotential):
     r"""A sum over atoms, $U = \sum_i u_i$, in which each sees its own neighbours only and reads no charge.
 
-    Forces are summed a few atoms at a time, so that what is in between stays in the fastest memory: several times faster than the
-    same energy written as a `ManyBodyPotential`.
+    `cutoff` is a number. Forces are summed a few atoms at a time, so that what is in between stays in the fastest memory: several
+    times faster than the same energy written as a `ManyBodyPotential`.
     """
 
     @property

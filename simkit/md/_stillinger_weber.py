@@ -1,5 +1,6 @@
 """The potential of Stillinger and Weber."""
 
+import functools
 from typing import Any
 
 import equinox as eqx
@@ -76,6 +77,9 @@ class StillingerWeber(AtomicPotential):
         self.p, self.q, self.tolerance = p, q, tolerance
         self.cutoff = concrete_cutoff(cutoff, lambda: np.max(np.asarray(a) * np.asarray(sigma)))
 
+    def __check_init__(self):
+        number_of_species(self._numbers())
+
     @classmethod
     def from_table(cls, table: ThreeBodyTable, *, cutoff: float | None = None) -> "StillingerWeber":
         """The potential of a table that a file held; species are its elements in their order."""
@@ -117,7 +121,8 @@ class StillingerWeber(AtomicPotential):
             d = len(direction)
             twice = [1.0 if i == j else 2.0 for i in range(d) for j in range(i + 1)]
             weights = [c**2, *[-2 * c] * d, *twice]
-            return sum(w * a * b for w, a, b in zip(weights, one, other, strict=True))
+            found = [w * a * b for w, a, b in zip(weights, one, other, strict=True)]
+            return functools.reduce(jnp.add, found)
 
         energy, wanted = self.epsilon * self.strength, self.cos_theta0
         if count is None or view.species is None:

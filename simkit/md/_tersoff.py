@@ -1,5 +1,6 @@
 """The potential of Tersoff."""
 
+import functools
 from typing import Any
 
 import equinox as eqx
@@ -78,6 +79,9 @@ class Tersoff(AtomicPotential):
         self.R, self.D, self.lambda1, self.A = R, D, lambda1, A
         self.cutoff = concrete_cutoff(cutoff, lambda: np.max(np.asarray(R) + np.asarray(D)))
 
+    def __check_init__(self):
+        number_of_species((*self._of_pairs(), *self._of_triples()))
+
     @classmethod
     def from_table(cls, table: ThreeBodyTable, *, cutoff: float | None = None) -> "Tersoff":
         """The potential of a table that a file held; species are its elements in their order."""
@@ -107,7 +111,7 @@ class Tersoff(AtomicPotential):
         """Zeta, shape (atoms, row)."""
         middle, half, m, lambda3, gamma, c, d, wanted = by_triple(self._of_triples(), view)
         r, direction = view.distance, [a / view.distance for a in view.components]
-        cosine = sum(u[:, :, None] * u[:, None, :] for u in direction)
+        cosine = functools.reduce(jnp.add, [u[:, :, None] * u[:, None, :] for u in direction])
         theirs = jnp.broadcast_to(r[:, None, :], cosine.shape)
         other = ~jnp.eye(r.shape[1], dtype=bool)[None]
         both = view.mask[:, :, None] & view.mask[:, None, :] & other & (theirs < middle + half)

@@ -176,7 +176,7 @@ def test_bad_input():
     with pytest.raises(simkit.ArgumentError, match="`cutoff` must be given where the parameters are traced"):
         jax.jit(lambda a: md.StillingerWeber(a=a).epsilon)(1.8)
     with pytest.raises(simkit.ArgumentError, match="one number of species"):
-        md.plan_neighbours(md.StillingerWeber(np.ones((2, 2))), md.OpenSpace(), jnp.zeros((2, 3)))
+        md.StillingerWeber(np.ones((2, 2)))
     start = md.crystal("fcc", 4.0, 2)
     system = md.Particles(md.EAM.from_tables(tables), start.space, species=jnp.full(32, 2, jnp.int32))
     with pytest.raises(simkit.ArgumentError, match="parameters for 2 species, but atom 0"):
