@@ -106,13 +106,14 @@ def silicon(cells=2, **options):
 
 
 def test_energy_is_conserved_and_lists_are_made_anew():
-    """Silicon at 600 K for 0.3 ps with steps of 1 fs: the energy oscillates by some 1e-5 of the kinetic one."""
+    """Silicon at 600 K for 0.3 ps with steps of 1 fs, where (omega h)^2 / 8 is 1e-3 for the fastest vibrations."""
     system, y0 = silicon()
     system = system.prepared(y0)
     run = simkit.simulate(system, y0, np.linspace(0.0, 0.3, 4), step=0.001)
     energies = [float(system.invariants(0.0, jax.tree.map(lambda a, k=k: a[k], run.ys))["energy"]) for k in range(4)]
     kinetic = float(system.outputs(0.0, y0, None)["kinetic_energy"])
-    assert np.ptp(energies) < 5e-4 * kinetic
+    assert np.ptp(energies[1:]) < 1e-3 * kinetic
+    assert np.ptp(energies) < 2e-3 * kinetic
     assert int(run.lists.built) > 1
 
 
@@ -170,7 +171,7 @@ def test_bad_input():
         md.mixed_tables([tables])
     with pytest.raises(simkit.ArgumentError, match="at least 5 of each"):
         md.EAM(np.ones((1, 3)), np.ones((1, 1, 9)), np.ones((1, 1, 9)), density_step=1, distance_step=1, cutoff=5)
-    with pytest.raises(simkit.DataError, match=r"Line \d+ of the potential file `binary.sw`"):
+    with pytest.raises(simkit.DataError, match=r"The potential file `binary\.sw` .* of another style"):
         md.read_tersoff(FILES / "binary.sw", ELEMENTS)
     with pytest.raises(simkit.ArgumentError, match="`cutoff` must be given where the parameters are traced"):
         jax.jit(lambda a: md.StillingerWeber(a=a).epsilon)(1.8)
