@@ -17,6 +17,11 @@ class ParticleSystem(System):
     `simkit.md.Particles`; potentials, spaces and dynamics are what users vary.
     """
 
+    @property
+    @abc.abstractmethod
+    def inner_steps(self) -> int:
+        """How many of its own steps the system takes in one that a user asks for."""
+
     @abc.abstractmethod
     def prepared(self, y0: State) -> "ParticleSystem":
         """The system with room for the neighbours of these concrete bodies; called before a simulation is traced."""
@@ -60,6 +65,10 @@ class ParticleSystem(System):
     @abc.abstractmethod
     def kicked(self, h: Any, carry: State, force: Any, key: Array) -> State:
         """The second half of a step."""
+
+    @abc.abstractmethod
+    def complaint(self, state: State, h: float, start: float) -> str:
+        """In words, what went wrong in steps of length h from this sound state and time on; outside jit, after a failure."""
 
     @abc.abstractmethod
     def closed(self, h: Any, carry: State, force: Any) -> State:

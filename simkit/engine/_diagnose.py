@@ -5,7 +5,7 @@ from typing import Any
 import jax
 import numpy as np
 
-from ..core import Setup, Status, Trajectory, at_time, named_leaves
+from ..core import ParticleSystem, Setup, Status, Trajectory, at_time, named_leaves
 
 
 def diagnose(setup: Setup, trajectory: Trajectory) -> str:
@@ -22,6 +22,11 @@ def diagnose(setup: Setup, trajectory: Trajectory) -> str:
         )
     where = f"between the times {times[last]:g} and {times[failed]:g}"
     text = f"The simulation of {type(setup.system).__name__} failed {where}. {status.message}"
+    if isinstance(setup.system, ParticleSystem):
+        if status is not Status.NON_FINITE:
+            return text
+        said = _of_particles(setup.system, trajectory, last)
+        return f"The simulation of {type(setup.system).__name__} failed {where}. {said}"
     if broken := _non_finite_slopes(setup, trajectory, last):
         text += f" The derivative of {broken} is not finite at the last good state, at time {times[last]:g}."
     else:
@@ -31,6 +36,13 @@ def diagnose(setup: Setup, trajectory: Trajectory) -> str:
     size = {name: float(np.max(np.abs(np.asarray(x)[last]), initial=0.0)) for name, x in leaves.items()}
     state = ", ".join(f"{name or 'y'} {value:.4g}" for name, value in list(size.items())[:8])
     return f"{text} Last good state (largest magnitude): {state}."
+
+
+def _of_particles(system: ParticleSystem, trajectory: Trajectory, row: int) -> str:
+    times = np.asarray(trajectory.times)
+    substeps = int(trajectory.steps) // (times.size - 1)
+    h = (times[row + 1] - times[row]) / substeps
+    return system.complaint(jax.tree.map(lambda leaf: leaf[row], trajectory.ys), float(h), float(times[row]))
 
 
 def _non_finite_numbers(setup: Setup, from_start: bool) -> str:

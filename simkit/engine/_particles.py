@@ -37,7 +37,7 @@ def integrate_particles(task: Task, options: Options) -> Ran:
     arrays, static = eqx.partition(others, eqx.is_array)
     seed = jax.random.key_data(jax.random.key(0) if task.key is None else task.key)
     whole = lambda params, fixed: eqx.combine(params[0], fixed[0], static)
-    rules, substeps = _rules(whole), task.step.substeps
+    rules, substeps = _rules(whole), task.step.substeps * system.inner_steps
     state, times = task.y0, task.times
     segments = _segments(state, times, substeps, options)
     lists = jax.lax.stop_gradient(system.listed(state))

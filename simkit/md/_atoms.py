@@ -14,8 +14,10 @@ class Atoms(eqx.Module):
     - `position`: shape (atoms, d). Positions are not wrapped into the cell, so that displacements can be read from them.
     - `momentum`: shape (atoms, d), mass times velocity.
     - `thermostat`: what a thermostat keeps, such as the heat it took or the chain of Nose and Hoover; None before a run.
+    - `cell`: the lattice vectors as rows, shape (d, d), where the cell moves; None where it is that of the space.
     """
 
     position: Array = quantity()
     momentum: Array = quantity()
     thermostat: Any = None
+    cell: Any = None

@@ -3,6 +3,7 @@
 The `optimization_barrier`s halve the time: XLA:CPU otherwise computes producers again inside the loop of each consumer.
 """
 
+import dataclasses
 from typing import NamedTuple
 
 import equinox as eqx
@@ -33,6 +34,10 @@ class ClusterList(eqx.Module):
     image: Int[Array, "units G 3"]  # lattice vectors to add to j
     weight: Float[Array, "units G"]  # 1; 1/2 for a cluster with itself; 0 for padding
     need: Need
+    counted: Bool[Array, "units 8 right"] | None = None  # which pairs of atoms interact, where some do not
+
+    def only(self, counted: Array) -> "ClusterList":
+        return dataclasses.replace(self, counted=counted)
 
 
 class Pairs(NamedTuple):

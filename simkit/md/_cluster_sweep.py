@@ -54,8 +54,8 @@ def sweep_clusters(
 
     def body(carry: Any, unit: Any) -> tuple[Any, None]:
         rows, vectors, terms, charge, energy = carry
-        i, j, image, base, weight = unit
-        marks = Marks(jnp.repeat(weight, M, axis=1), *_species_of(species, i, j))
+        i, j, image, base, weight, counted = unit
+        marks = Marks(jnp.repeat(weight, M, axis=1), *_species_of(species, i, j), counted)
         sides = here.sides(i, j, image, base)
         if there is None:
             found, by = block_gradient(wanted, sides, marks)
@@ -77,8 +77,9 @@ def sweep_clusters(
 
     c, start = clusters, point.position.reshape(count, 3 * M)
     carry = jax.tree.map(jnp.zeros_like, (start, point.vectors, point.terms, point.charge, start[0, 0]))
-    units = [a.reshape(-1, chunk, *a.shape[1:]) for a in (c.i, c.j, c.image, c.base, c.weight)]
-    (rows, vectors, terms, charge, energy), _ = lax.scan(body, carry, tuple(units))
+    units = (c.i, c.j, c.image, c.base, c.weight, c.counted)
+    units = jax.tree.map(lambda a: a.reshape(-1, chunk, *a.shape[1:]), units)
+    (rows, vectors, terms, charge, energy), _ = lax.scan(body, carry, units)
     position = jnp.where(here.real[:, None], rows.reshape(count, 3, M), 0)
     charge = None if charge is None else jnp.where(here.real, charge, 0)
     return energy, Point(terms, vectors, position, charge)

@@ -20,9 +20,10 @@ class DenseNeed(NamedTuple):
 
 
 class DensePairs(NamedTuple):
-    """Nothing is remembered about pairs but what the images rest on."""
+    """Nothing is remembered about pairs but what the images rest on, and who is excluded."""
 
     need: DenseNeed
+    counted: Bool[Array, "atoms atoms"] | None = None  # which pairs of atoms interact, where some do not
 
 
 class DensePlan(eqx.Module):

@@ -26,7 +26,7 @@ def sweep_dense(
 
     def everything(p: Point) -> tuple[Array, Point]:
         if plan.images is None:
-            return _nearest_gradient(wanted, p, nearest, species)
+            return _nearest_gradient(wanted, p, nearest, species, pairs.counted)
         return _image_gradient(wanted, p, jnp.asarray(plan.images, dtype), species)
 
     if direction is None:
@@ -51,15 +51,17 @@ def _nearest(plan: DensePlan, point: Point) -> Any:
     return jnp.round(d * (1 / jnp.diag(point.vectors))[:, None, None])
 
 
-def _nearest_gradient(wanted: Wanted, point: Point, image: Any, species: Any) -> tuple[Array, Point]:
+def _nearest_gradient(wanted: Wanted, point: Point, image: Any, species: Any, counted: Any) -> tuple[Array, Point]:
     """Each ordered pair with weight 1/2, at its nearest image."""
     x, charge = point.position.T, point.charge
     d = x[:, :, None] - x[:, None, :]
     if image is not None:
         d = d - jnp.einsum("kij,kc->cij", image, point.vectors)
-    half = jnp.full((1, x.shape[1]), 0.5, x.dtype)
+    half, counted = jnp.full((1, x.shape[1]), 0.5, x.dtype), None if counted is None else counted[None]
     products = None if charge is None else charge[None, :, None] * charge[None, None, :]
-    found = pair_sums(wanted, point.terms, jnp.sum(d * d, axis=0)[None], Marks(half, species, species), products)
+    found = pair_sums(
+        wanted, point.terms, jnp.sum(d * d, axis=0)[None], Marks(half, species, species, counted), products
+    )
     position, vectors = jnp.zeros_like(point.position), jnp.zeros_like(point.vectors)
     if wanted != "energy":
         position = 2 * jnp.einsum("ij,cij->ic", found.force[0], d)

@@ -26,7 +26,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import lax
-from jaxtyping import Array, Bool, Float
+from jaxtyping import Array, Bool, Float, Int
 
 from .._errors import ArgumentError
 from ._atom_lists import AtomListPlan, AtomLists, build_lists, first_list_plan
@@ -34,6 +34,7 @@ from ._brick import brick
 from ._cluster_list import build_clusters
 from ._cluster_plan import ClusterPlan, first_plan
 from ._dense import DensePlan, build_dense, dense_plan
+from ._exclusions import check_room, masked, partner_table
 from ._many_sweep import many_body_potentials
 from ._pair_terms import check_parts, pair_potentials
 from ._potential import Potential
@@ -72,6 +73,7 @@ class NeighbourPlan(eqx.Module):
     skin: float = eqx.field(static=True)
     pairs: PairPlan | None
     lists: AtomListPlan | None
+    partners: Int[Array, "atoms most"] | None = None  # whom the sweep over pairs leaves out
 
     def build(self, space: Space, position: Float[Array, "atoms d"]) -> Neighbours:
         """The neighbours at `position`; inside jit."""
@@ -79,7 +81,7 @@ class NeighbourPlan(eqx.Module):
         pairs = lists = None
         if self.pairs is not None:
             found = build_clusters if isinstance(self.pairs, ClusterPlan) else build_dense
-            pairs = found(self.pairs, space, position)  # type: ignore[arg-type]
+            pairs = masked(found(self.pairs, space, position), self.partners)  # type: ignore[arg-type]
         if self.lists is not None:
             lists = build_lists(self.lists, space, position)
         return Neighbours(pairs, lists, position, space.vectors().astype(position.dtype))
@@ -149,6 +151,7 @@ def plan_neighbours(
     skin: float = 0.3,
     method: Method = "automatic",
     precision: Literal["float32", "float64"] | None = None,
+    exclusions: object = None,
 ) -> NeighbourPlan:
     """Choose how to find the neighbours of a system like this one; outside jit.
 
@@ -160,6 +163,7 @@ def plan_neighbours(
         and hold more pairs that do not interact.
     - `method`: "clusters" for a list, "dense" for all pairs, "automatic" to choose by size.
     - `precision`: float type of distances and pair energies; sums keep that of the positions. By default the positions' own.
+    - `exclusions`: pairs of atoms that pair potentials leave out, (pairs, 2); the cell must then be wider than two cutoffs.
 
     **Good values:** a skin of 0.3 diameters for a liquid, 0.1-0.2 of the cutoff elsewhere.
     """
@@ -174,7 +178,11 @@ def plan_neighbours(
     if around:
         distances, lengths = np.asarray(space.plane_distances(), float), np.ptp(np.asarray(position, float), axis=0)
         lists = first_list_plan(lengths, distances, len(position), max(around) + skin, dtype)
-    plan = NeighbourPlan(max([*between, *around, 0.0]), skin, pairs, lists)
+    partners = None
+    if exclusions is not None and between:
+        partners = partner_table(exclusions, len(position))
+        check_room(np.asarray(space.plane_distances(), float), max(between))
+    plan = NeighbourPlan(max([*between, *around, 0.0]), skin, pairs, lists, partners)
     build = eqx.filter_jit(lambda plan, space, position: plan.build(space, position).need)
     while True:
         need = jax.block_until_ready(build(plan, space, position))

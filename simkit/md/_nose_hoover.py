@@ -3,24 +3,12 @@
 from typing import Any
 
 import equinox as eqx
-import jax.numpy as jnp
-import numpy as np
 from jaxtyping import Array
 
 from ..core import POSITIVE, quantity
 from ._atoms import Atoms
-from ._dynamics import Body, Dynamics, doubled_kinetic, drift, kick
-
-# The weights of Suzuki and Yoshida that make five steps of order 2 one of order 4.
-_WEIGHT = 1 / (4 - 4 ** (1 / 3))
-WEIGHTS = (_WEIGHT, _WEIGHT, 1 - 4 * _WEIGHT, _WEIGHT, _WEIGHT)
-
-
-class Chain(eqx.Module):
-    """Positions and momenta of the thermostats of a chain."""
-
-    position: Array
-    momentum: Array
+from ._chain import Scales, chain_energy, chain_scales, chained, resting_chain
+from ._dynamics import Body, Dynamics, between_kicks, doubled_kinetic, drift, kick, on_constraints
 
 
 class NoseHoover(Dynamics):
@@ -53,53 +41,36 @@ class NoseHoover(Dynamics):
     def conserves_momentum(self) -> bool:
         return True
 
+    @property
+    def keeps_constraints(self) -> bool:
+        return True
+
     def begun(self, body: Body, atoms: Atoms) -> Any:
-        still = jnp.zeros(self.length, atoms.momentum.dtype)
-        return Chain(still, still)
+        return resting_chain(self.length, atoms.momentum.dtype)
 
     def opened(self, body: Body, h: Array, atoms: Atoms, force: Array) -> Atoms:
         return kick(self._coupled(body, 0.5 * h, atoms), force, 0.5 * h)
 
     def moved(self, body: Body, h: Array, atoms: Atoms, key: Array) -> Atoms:
-        return drift(atoms, body.mass, h)
+        return drift(body, atoms, h)
 
     def kicked(self, body: Body, h: Array, atoms: Atoms, force: Array, key: Array) -> Atoms:
-        return kick(self._coupled(body, h, kick(atoms, force, 0.5 * h)), force, 0.5 * h)
+        return between_kicks(body, h, atoms, force, lambda atoms: self._coupled(body, h, atoms))
 
     def closed(self, body: Body, h: Array, atoms: Atoms, force: Array) -> Atoms:
-        return self._coupled(body, -0.5 * h, kick(atoms, force, -0.5 * h))
+        return self._coupled(body, -0.5 * h, on_constraints(body, kick(atoms, force, -0.5 * h)))
 
     def stored(self, body: Body, atoms: Atoms) -> Array:
-        chain, (heats, masses) = atoms.thermostat, self._scales(body, atoms.momentum.dtype)
-        return jnp.sum(0.5 * chain.momentum**2 / masses + heats * chain.position)
+        return chain_energy(atoms.thermostat, self._scales(body, atoms.momentum.dtype))
 
-    def _scales(self, body: Body, dtype: Any) -> tuple[Array, Array]:
-        """Twice the mean kinetic energy that each thermostat holds constant, and its mass."""
-        counts = np.ones(self.length)
-        counts[0] = body.freedom
-        heats = jnp.asarray(counts, dtype) * (body.boltzmann * self.temperature).astype(dtype)
-        return heats, heats * ((self.period / (2 * np.pi)) ** 2).astype(dtype)
+    def doubled_kinetic(self, body: Body, atoms: Atoms) -> Array:
+        return doubled_kinetic(body, atoms.momentum)
+
+    def _scales(self, body: Body, dtype: Any) -> Scales:
+        return chain_scales(self.length, body.freedom, body.boltzmann * self.temperature, self.period, dtype)
 
     def _coupled(self, body: Body, h: Array, atoms: Atoms) -> Atoms:
-        """The chain and the momenta after a time h, positions standing still: two halves, so that it is its own inverse for -h."""
-        heats, masses = self._scales(body, atoms.momentum.dtype)
-        doubled, scale = doubled_kinetic(body, atoms.momentum), jnp.ones((), atoms.momentum.dtype)
-        position, momentum = atoms.thermostat.position, list(atoms.thermostat.momentum)
-        last = self.length - 1
-
-        def pushed(j: int, w: Array) -> None:
-            """A quarter of a step for the momentum of thermostat j, by what drives it and by the next one's friction."""
-            driven = doubled * scale * scale if j == 0 else momentum[j - 1] ** 2 / masses[j - 1]
-            half = 1.0 if j == last else jnp.exp(-0.125 * w * momentum[j + 1] / masses[j + 1])
-            momentum[j] = (momentum[j] * half + 0.25 * w * (driven - heats[j])) * half
-
-        for weight in WEIGHTS:
-            w = weight * h * 2
-            for j in range(last, -1, -1):
-                pushed(j, w)
-            scale = scale * jnp.exp(-0.5 * w * momentum[0] / masses[0])
-            position = position + 0.5 * w * jnp.stack(momentum) / masses
-            for j in range(last + 1):
-                pushed(j, w)
-        moved = Chain(position, jnp.stack(momentum))
-        return eqx.tree_at(lambda a: (a.momentum, a.thermostat), atoms, (scale * atoms.momentum, moved))
+        """The chain and the momenta after a time h, positions standing still."""
+        scales = self._scales(body, atoms.momentum.dtype)
+        scale, chain = chained(atoms.thermostat, scales, doubled_kinetic(body, atoms.momentum), h)
+        return eqx.tree_at(lambda a: (a.momentum, a.thermostat), atoms, (scale * atoms.momentum, chain))

@@ -31,6 +31,7 @@ class Marks(NamedTuple):
     weight: Float[Array, "units right"]
     species_x: Any
     species_y: Any
+    counted: Any = None  # (units, left, right), False for pairs that are left out
 
 
 class PairSums(NamedTuple):
@@ -44,6 +45,8 @@ def pair_sums(wanted: Wanted, terms: tuple[PairTerm, ...], r2: Array, marks: Mar
     """Over pairs at `r2`, (units, left, right), where 0 marks an atom with itself. `products` are those of the charges."""
     reach = max(term.potential.cutoff for term in terms) ** 2
     near = (r2 > 0) & (r2 < reach)
+    if marks.counted is not None:
+        near = near & marks.counted
     r2 = jnp.where(near, r2, reach)  # beyond the cutoff any allowed distance serves, as its result is not used
     ones = jnp.ones(r2.shape[1] * r2.shape[2], r2.dtype)
 

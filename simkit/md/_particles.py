@@ -14,14 +14,20 @@ from jaxtyping import Array, Bool
 from .._errors import ArgumentError
 from ..core import POSITIVE, Example, ParticleSystem, quantity
 from ._atoms import Atoms
+from ._blow_up import check_apart, describe
 from ._builders import crystal
-from ._dynamics import NVE, Body, Dynamics, doubled_kinetic
+from ._constraint import Constraint, check_constraints, constraint_virial
+from ._dynamics import Body, CellDynamics, Dynamics, Pull
 from ._energy import Gradients, check_species, energy, forces, gradients
+from ._ewald import check_neutral
+from ._external import ExternalField
 from ._lennard_jones import LennardJones
 from ._momenta import maxwell_boltzmann
 from ._neighbours import NeighbourPlan, Neighbours, plan_neighbours, widest
-from ._potential import Potential
-from ._space import Space
+from ._nve import NVE
+from ._potential import Potential, Sum, parts
+from ._respa import RESPA
+from ._space import Orthorhombic, Space, Triclinic
 from ._units import REDUCED, Units
 
 
@@ -49,14 +55,17 @@ class Particles(ParticleSystem):
     - `space`: `OpenSpace()`, `Orthorhombic(lengths)` or `Triclinic(vectors)`.
     - `mass`: a number, or one an atom; positive.
     - `dynamics`: `NVE()`, `Langevin(temperature, friction)`, `NoseHoover(temperature, period)`,
-        `StochasticRescaling(temperature, relaxation)`.
+        `StochasticRescaling(temperature, relaxation)`, `Andersen(temperature, rate)`, `Brownian(temperature, friction)`; with a
+        cell that moves `MTK(...)`, `StochasticCellRescaling(...)`.
     - `species`, `charge`: one whole number and one number an atom, where the potential asks for them.
+    - `constraints`: `Constraints(pairs, lengths)` or `RigidWater(atoms, bond, angle)`, or a tuple of them that share no atoms.
     - `units`: what the numbers mean; only its Boltzmann and Coulomb constants enter.
     - `skin`: what the list of neighbours reaches beyond the cutoff. More is rebuilt less often and holds more idle pairs.
+    - `exclusions`: pairs of atoms that pair potentials leave out, shape (pairs, 2); `excluded_pairs(bonds)` makes them.
     - `precision`: the float type of distances and pair energies, by default that of the positions; sums keep the positions' own.
 
-    State: `Atoms(position, momentum)`. Steps are fixed; a good one is a fiftieth of the fastest period, 0.005 for a
-    Lennard-Jones fluid.
+    State: `Atoms(position, momentum)`, at constant pressure with the `cell`. Steps are fixed; a good one is a fiftieth of the
+    fastest period, 0.005 for a Lennard-Jones fluid.
 
     ```python
     import jax
@@ -76,9 +85,11 @@ class Particles(ParticleSystem):
     dynamics: Dynamics = dataclasses.field(default_factory=NVE)
     species: Any = None
     charge: Any = None
+    constraints: Any = None
     units: Units = eqx.field(static=True, default=REDUCED)
     skin: float = eqx.field(static=True, default=0.3)
     precision: Any = eqx.field(static=True, default=None)
+    exclusions: Any = None
     plan: NeighbourPlan | None = None
 
     # ---- what a user asks ----
@@ -90,24 +101,24 @@ class Particles(ParticleSystem):
     @eqx.filter_jit
     def gradients(self, atoms: Atoms) -> Gradients:
         """Potential energy, forces and virial of one state, with neighbours found anew."""
-        return gradients(*self._known(atoms.position), self._listed(atoms.position), self._plan(), **self._kinds())
+        return gradients(*self._known(atoms), self._listed(atoms), self._plan(), **self._kinds())
 
     @eqx.filter_jit
     def energy(self, atoms: Atoms) -> Array:
         """The potential energy of one state, with neighbours found anew."""
-        return energy(*self._known(atoms.position), self._listed(atoms.position), self._plan(), **self._kinds())
+        return energy(*self._known(atoms), self._listed(atoms), self._plan(), **self._kinds())
 
     # ---- a system ----
 
     def vector_field(self, t: Any, y: Any, inputs: Any) -> Any:
-        slope = y.momentum / self.masses(y.position), self.forces(y, self.listed(y))
+        slope = y.momentum / self.masses(y.position), self._forces_of(self.potential, y, self.listed(y))
         still = jax.tree.map(jnp.zeros_like, y)
         return eqx.tree_at(lambda y: (y.position, y.momentum), still, slope)
 
     def outputs(self, t: Any, y: Any, inputs: Any) -> dict[str, Array]:
-        """Kinetic and potential energy, temperature, and pressure where the space has a volume."""
+        """Kinetic and potential energy, temperature; pressure in a cell; volume and mass density where it moves."""
         found, body = self.gradients(y), self._body(y)
-        doubled = doubled_kinetic(body, y.momentum)
+        doubled = self.dynamics.doubled_kinetic(body, y)
         given = {
             "kinetic_energy": 0.5 * doubled,
             "potential_energy": found.energy,
@@ -115,23 +126,36 @@ class Particles(ParticleSystem):
         }
         if not self.space.periodic:
             return given
-        d = self.space.dimensions
-        return given | {"pressure": (doubled - jnp.trace(found.virial)) / (d * self.space.volume())}
+        volume = self._space(y).volume().astype(doubled.dtype)
+        virial = found.virial
+        for held in body.constraints:
+            virial = virial + constraint_virial(held, body.space, body.mass, y.position, y.momentum, found.forces)
+        given["pressure"] = (doubled - jnp.trace(virial)) / (self.space.dimensions * volume)
+        if y.cell is None:
+            return given
+        return given | {"volume": volume, "density": jnp.sum(body.mass) / volume}
 
     def invariants(self, t: Any, y: Any) -> dict[str, Array]:
         body = self._body(y)
-        total = 0.5 * doubled_kinetic(body, y.momentum) + self.energy(y) + self.dynamics.stored(body, y)
+        kinetic = 0.5 * self.dynamics.doubled_kinetic(body, y)
+        total = kinetic + self.energy(y) + self.dynamics.stored(body, y)
         return (
             {"energy": total, "momentum": jnp.sum(y.momentum, axis=0)}
-            if isinstance(self.dynamics, NVE)
+            if isinstance(self.dynamics, NVE) and self._alone
             else {"energy": total}
         )
 
     def encode(self, y: Any) -> Any:
-        if y.thermostat is not None:
-            return y
-        begun = self.dynamics.begun(self._body(y), y)
-        return Atoms(y.position, y.momentum, begun)
+        if y.cell is None and isinstance(self.dynamics, CellDynamics):
+            if not self.space.periodic:
+                raise ArgumentError(
+                    "Argument `dynamics` must keep the cell of an open space, which has none, but it holds a pressure constant. "
+                    "Give a periodic `space`."
+                )
+            y = Atoms(y.position, y.momentum, y.thermostat, self.space.vectors().astype(y.position.dtype))
+        if y.thermostat is None:
+            y = Atoms(y.position, y.momentum, self.dynamics.begun(self._body(y), y), y.cell)
+        return y
 
     def decode(self, state: Any) -> Any:
         return state
@@ -145,16 +169,33 @@ class Particles(ParticleSystem):
 
     # ---- a particle system ----
 
+    @property
+    def inner_steps(self) -> int:
+        return self.dynamics.steps if isinstance(self.dynamics, RESPA) else 1
+
     def prepared(self, y0: Any) -> "Particles":
         if self.plan is not None:
             return self
-        if any(isinstance(x, jax.core.Tracer) for x in jax.tree.leaves((self.space, y0.position))):
+        y0 = self.encode(y0)
+        check_constraints(self._held(), self.dynamics, self._space(y0), y0.position)
+        if any(isinstance(x, jax.core.Tracer) for x in jax.tree.leaves((self.space, y0.position, y0.cell))):
             raise ArgumentError(
                 "Argument `system` must be prepared before a transformation such as `jit` or `vmap`, where no positions are "
                 "known, but it is not. Call `system = system.prepared(y0)` once outside."
             )
         check_species(self.potential, self.species)
-        plan = plan_neighbours(self.potential, self.space, y0.position, skin=self.skin, precision=self.precision)
+        check_apart(self._space(y0), y0.position)
+        if isinstance(self.dynamics, CellDynamics):
+            y0 = Atoms(y0.position * PRESSED, y0.momentum, y0.thermostat, y0.cell * PRESSED)
+        check_neutral(self.potential, self.charge)
+        plan = plan_neighbours(
+            self.potential,
+            self._space(y0),
+            y0.position,
+            skin=self.skin,
+            precision=self.precision,
+            exclusions=self.exclusions,
+        )
         return dataclasses.replace(self, plan=plan)
 
     def enlarged(self, tally: Any) -> "Particles":
@@ -162,18 +203,26 @@ class Particles(ParticleSystem):
         members, leading = np.ravel(tally.built).size, tally.built.ndim
         rows = jax.tree.map(lambda x: x.reshape(members, *x.shape[leading:]), tally.need)
         needs = [jax.tree.map(lambda x, k=k: x[k], rows) for k in range(members)]
-        return dataclasses.replace(self, plan=self._plan().grown(functools.reduce(widest, needs)))
+        need = functools.reduce(widest, needs)
+        return dataclasses.replace(
+            self, plan=self._plan().grown(_pressed(need) if isinstance(self.dynamics, CellDynamics) else need)
+        )
 
     def listed(self, state: Any) -> Lists:
-        neighbours = self._listed(state.position)
+        neighbours = self._listed(state)
         return Lists(neighbours, neighbours.need, jnp.ones((), jnp.int32))
 
     def relisted(self, state: Any, lists: Any) -> Lists:
-        neighbours = self._listed(state.position)
-        return Lists(neighbours, widest(lists.need, neighbours.need), lists.built + 1)
+        neighbours = self._listed(state)
+        # A state that blew up needs nothing: what it seems to need has no bound.
+        sound = jnp.isfinite(state.position).all()
+        need = jax.tree.map(
+            lambda new, old: jnp.where(sound, new, old), widest(lists.need, neighbours.need), lists.need
+        )
+        return Lists(neighbours, need, lists.built + 1)
 
     def outdated(self, state: Any, lists: Any) -> Bool[Array, ""]:
-        return self._plan().stale(lists.neighbours, self.space, state.position)
+        return self._plan().stale(lists.neighbours, self._space(state), state.position)
 
     def tally(self, lists: Any) -> Tally:
         return Tally(lists.need, lists.built)
@@ -182,19 +231,37 @@ class Particles(ParticleSystem):
         return self._plan().fits(lists.need)
 
     def forces(self, state: Any, lists: Any) -> Any:
-        return forces(*self._known(state.position), lists.neighbours, self._plan(), **self._kinds())
+        if isinstance(self.dynamics, RESPA):
+            return self._forces_in_turn(self.dynamics, state, lists)
+        if not isinstance(self.dynamics, CellDynamics):
+            return self._forces_of(self.potential, state, lists)
+        found = self.gradients_on(state, lists)
+        # A cell without forces would shrink further and further.
+        valid = jnp.where(self.fits(lists), 1.0, jnp.nan).astype(found.forces.dtype)
+        return Pull(found.forces, valid * found.virial)
 
     def opened(self, h: Any, state: Any, force: Any) -> Any:
         return self.dynamics.opened(self._body(state), h, state, force)
 
+    def gradients_on(self, state: Any, lists: Any) -> Gradients:
+        """Energy, forces and virial with the neighbours listed."""
+        return gradients(*self._known(state), lists.neighbours, self._plan(), **self._kinds())
+
     def moved(self, h: Any, carry: Any, key: Array) -> Any:
-        return self.dynamics.moved(self._body(carry), h, carry, key)
+        body = self._body(carry)
+        # Farther than forces reach in one step: a run that blew up, whose numbers might stay finite.
+        lost = jnp.max(jnp.abs(h * carry.momentum / body.mass)) > (self._plan().cutoff or np.inf)
+        momentum = jnp.where(lost, jnp.nan, carry.momentum)
+        return self.dynamics.moved(body, h, eqx.tree_at(lambda a: a.momentum, carry, momentum), key)
 
     def kicked(self, h: Any, carry: Any, force: Any, key: Array) -> Any:
         return self.dynamics.kicked(self._body(carry), h, carry, force, key)
 
     def closed(self, h: Any, carry: Any, force: Any) -> Any:
         return self.dynamics.closed(self._body(carry), h, carry, force)
+
+    def complaint(self, state: Any, h: float, start: float) -> str:
+        return describe(self, state, h, start)
 
     # ---- inside ----
 
@@ -205,17 +272,67 @@ class Particles(ParticleSystem):
             )
         return self.plan
 
-    def _listed(self, position: Array) -> Neighbours:
-        return self._plan().build(self.space, position)
+    def _listed(self, atoms: Any) -> Neighbours:
+        return self._plan().build(self._space(atoms), atoms.position)
 
-    def _known(self, position: Array) -> tuple[Potential, Space, Array]:
-        return self.potential, self.space, position
+    def _space(self, atoms: Any) -> Space:
+        """The space of the moment."""
+        if atoms.cell is None:
+            return self.space
+        moves = isinstance(self.dynamics, CellDynamics) and not self.dynamics.skews
+        if isinstance(self.space, Orthorhombic) and moves:
+            return Orthorhombic(jnp.diagonal(atoms.cell))
+        return Triclinic(atoms.cell)
+
+    def _known(self, atoms: Any) -> tuple[Potential, Space, Array]:
+        return self.potential, self._space(atoms), atoms.position
 
     def _kinds(self) -> dict[str, Any]:
         return {"species": self.species, "charge": self.charge}
 
+    @property
+    def _alone(self) -> bool:
+        """Whether no field moves the centre of mass."""
+        return not any(isinstance(part, ExternalField) for part in parts(self.potential))
+
     def _body(self, atoms: Any) -> Body:
-        """Degrees of freedom without those of the centre of mass, which no force here moves; with friction all of them."""
+        """Degrees of freedom without those of the centre of mass where nothing moves it; with friction or a field all of them."""
         count, d = atoms.position.shape
-        free = count * d if not self.dynamics.conserves_momentum else (count - 1) * d
-        return Body(self.masses(atoms.position), self.units.boltzmann, free)
+        free = (count - 1) * d if self.dynamics.conserves_momentum and self._alone else count * d
+        free -= sum(held.count for held in self._held())
+        return Body(self.masses(atoms.position), self._space(atoms), self._held(), self.units.boltzmann, free)
+
+    def _forces_of(self, potential: Potential, state: Any, lists: Any) -> Array:
+        _, space, position = self._known(state)
+        return forces(potential, space, position, lists.neighbours, self._plan(), **self._kinds())
+
+    def _forces_in_turn(self, dynamics: RESPA, state: Any, lists: Any) -> Array:
+        """The fast forces, and at every n-th step n times the slow ones."""
+        terms = parts(self.potential)
+        slow = {k for k in dynamics.slow if 0 <= k < len(terms)}
+        if len(slow) != len(dynamics.slow) or len(slow) == len(terms):
+            raise ArgumentError(
+                f"Argument `slow` must be places of some of the {len(terms)} terms of the potential, but it is {dynamics.slow}. "
+                "Sum fast and slow potentials, such as `fast + slow`, and give `slow=(1,)`."
+            )
+        fast = Sum(tuple(term for k, term in enumerate(terms) if k not in slow))
+        rare = Sum(tuple(terms[k] for k in sorted(slow)))
+        found = self._forces_of(fast, state, lists)
+        push = lambda: dynamics.steps * self._forces_of(rare, state, lists)
+        return found + jax.lax.cond(state.thermostat.count == 0, push, lambda: jnp.zeros_like(found))
+
+    def _held(self) -> tuple[Constraint, ...]:
+        if self.constraints is None:
+            return ()
+        return self.constraints if isinstance(self.constraints, tuple) else (self.constraints,)
+
+
+PRESSED = 0.95
+"""Lists are planned for lengths this much shorter where the cell moves."""
+
+
+def _pressed(need: Any) -> Any:
+    """The need of a cell that goes on to shrink as far again."""
+    shorter = lambda x: np.asarray(x) * np.asarray(PRESSED, x.dtype)
+    more = lambda x: np.ceil(np.asarray(x) / PRESSED**3).astype(x.dtype)
+    return jax.tree.map(lambda x: shorter(x) if jnp.issubdtype(x.dtype, jnp.floating) else more(x), need)

@@ -206,7 +206,7 @@ class Triclinic(Space):
         return self.lattice
 
     def volume(self) -> Array:
-        return jnp.abs(_determinant(self.lattice))
+        return jnp.abs(determinant(self.lattice))
 
     def plane_distances(self) -> Array:
         return 1 / jnp.linalg.norm(inverse(self.lattice), axis=0)
@@ -228,7 +228,7 @@ def _strained(vectors: Array, strain: Array) -> Array:
     return vectors + vectors @ strain.T
 
 
-def _determinant(h: Array) -> Array:
+def determinant(h: Array) -> Array:
     """In closed form: LAPACK's factorisation is neither vectorised over systems nor twice differentiable where pivots tie."""
     if h.shape[-1] == 2:
         return h[0, 0] * h[1, 1] - h[0, 1] * h[1, 0]
@@ -241,7 +241,7 @@ def inverse(h: Array) -> Array:
         adjugate = jnp.stack([jnp.stack([h[1, 1], -h[0, 1]]), jnp.stack([-h[1, 0], h[0, 0]])])
     else:
         adjugate = jnp.stack([jnp.cross(h[1], h[2]), jnp.cross(h[2], h[0]), jnp.cross(h[0], h[1])], axis=1)
-    return adjugate / _determinant(h)
+    return adjugate / determinant(h)
 
 
 def _check_shape(name: str, shape: tuple[int, ...], rank: int) -> None:
