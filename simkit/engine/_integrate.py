@@ -35,7 +35,7 @@ from ._event import event_on_grid, integrate_to_event
 from ._grid import fixed_grid
 from ._mesh import alike_arrays
 from ._particles import integrate_particles
-from ._reduce import cut_at, cut_between, reduce_rows, reduce_static
+from ._reduce import cut_at, cut_between, reduce_rows, reduce_static, results_of
 from ._step import Adaptive, Fixed
 from ._task import Frame, Options, Task, framed
 
@@ -114,7 +114,7 @@ def _static_trajectory(task: Task) -> Trajectory:
 
 
 def _particle_trajectory(task: Task, options: Options) -> Trajectory:
-    system, asked = task.system, {"reduce": task.reduce, "event": task.event, "inputs": jax.tree.leaves(task.inputs)}
+    system, asked = task.system, {"event": task.event, "inputs": jax.tree.leaves(task.inputs)}
     for name, given in asked.items():
         if given:
             raise ArgumentError(
@@ -122,7 +122,10 @@ def _particle_trajectory(task: Task, options: Options) -> Trajectory:
             )
     ran = integrate_particles(task._replace(y0=system.encode(task.y0)), options)
     ys = jax.vmap(system.decode)(ran.states)
-    return Trajectory(task.times, ys, _checked(ran.status, ran.states), *_figures(task, ran.counts), lists=ran.tally)
+    status = _checked(ran.status, ran.states)
+    times = task.times[jnp.array([0, -1])] if task.reduce else task.times
+    reduced = results_of(ran.totals, task.reduce or {}, status)
+    return Trajectory(times, ys, status, *_figures(task, ran.counts), lists=ran.tally, reduced=reduced)
 
 
 def _checked(status: Array, states: Any) -> Array:

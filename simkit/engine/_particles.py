@@ -12,13 +12,16 @@ from ..core import ParticleSystem, Status
 from ._checkpointed import choose_segments
 from ._kept import Rules, State, kept_scan
 from ._mesh import alike_arrays
+from ._reduce import first_totals, next_totals
 from ._task import Options, Task
 
 
 class Ran(NamedTuple):
-    """What a run of particles gives: states at the save times, how it ended, steps, and what the lists of neighbours needed."""
+    """What a run of particles gives: states at the save times, or the first and the last where rows are reduced; totals; how it
+    ended; steps; and what the lists of neighbours needed."""
 
     states: Any
+    totals: Any
     status: Array
     counts: tuple[Array, Array]
     tally: Any
@@ -41,24 +44,29 @@ def integrate_particles(task: Task, options: Options) -> Ran:
     state, times = task.y0, task.times
     segments = _segments(state, times, substeps, options)
     lists = jax.lax.stop_gradient(system.listed(state))
+    reducers = task.reduce or {}
+    totals = first_totals(system, times[0], state, reducers)
     # Over a mesh what the loop carries has to vary alike.
-    state, force, lists = alike_arrays((state, system.forces(state, lists), lists))
+    state, force, lists, totals = alike_arrays((state, system.forces(state, lists), lists, totals))
 
-    def window(carried: tuple[Any, Any, Any], ends: tuple[Array, Array]) -> tuple[tuple[Any, Any, Any], Any]:
-        state, force, lists = carried
+    def window(carried: tuple[Any, ...], ends: tuple[Array, Array]) -> tuple[tuple[Any, ...], Any]:
+        state, force, lists, totals = carried
         start, end = ends
         params = floats, (end - start) / substeps
         system = whole(params, (arrays,))
         began = State(system.opened(params[1], state, force), force, lists)
         after = _segmented(rules, params, (arrays, seed, start), began, substeps, segments)
         state = system.closed(params[1], after.carry, after.aside)
-        return (state, after.aside, jax.lax.stop_gradient(after.kept)), state
+        totals = next_totals(system, end, state, reducers, totals)
+        carried = state, after.aside, jax.lax.stop_gradient(after.kept), totals
+        return carried, None if reducers else state
 
-    (_, _, lists), rows = jax.lax.scan(window, (state, force, lists), (times[:-1], times[1:]))
+    (last, _, lists, totals), rows = jax.lax.scan(window, (state, force, lists, totals), (times[:-1], times[1:]))
+    rows = jax.tree.map(lambda x: x[None], last) if reducers else rows
     states = jax.tree.map(lambda first, rest: jnp.concatenate([first[None], rest]), state, rows)
     status = jnp.where(system.fits(lists), int(Status.OK), int(Status.NO_ROOM))
     steps = jnp.asarray((times.shape[0] - 1) * substeps)
-    return Ran(states, status, (steps, jnp.asarray(0)), system.tally(lists))
+    return Ran(states, totals, status, (steps, jnp.asarray(0)), system.tally(lists))
 
 
 def _rules(whole: Any) -> Rules:

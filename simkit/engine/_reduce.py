@@ -98,19 +98,13 @@ def reduce_rows(
     anything; its results are NaN. Reverse mode keeps what pieces begin with, and solves each of them again.
     """
     start = pieces.points[0, 0]
-    first = {name: _row(reducer, system, start, state) for name, reducer in reducers.items()}
-    totals = {name: _arrays(reducer.start(start, first[name])) for name, reducer in reducers.items()}
-    totals = {name: _updated(name, reducers[name], totals[name], start, row) for name, row in first.items()}
+    totals = first_totals(system, start, state, reducers)
     zero = jnp.zeros_like(start, jnp.int32)
     each = pieces.times.shape[1]
 
     def reduced(totals: Any, row: Any) -> Any:
         t, state, counted = row
-        found = {
-            name: _updated(name, reducer, totals[name], t, _row(reducer, system, t, state))
-            for name, reducer in reducers.items()
-        }
-        return _where(counted, found, totals), None
+        return _where(counted, next_totals(system, t, state, reducers, totals), totals), None
 
     def piece(carry: Carry, i: Array) -> Carry:
         lost = carry.status != Status.OK
@@ -137,20 +131,35 @@ def reduce_rows(
     carry = alike_arrays(Carry(state, jnp.zeros_like(start), totals, zero, zero, zero))
     counts = _segments(pieces.times.shape[0], carry, state, memory)
     carry = checkpointed_scan(piece, carry, pieces.times.shape[0], jnp.int32, counts)
-    good = carry.status == Status.OK
-    results = {name: _arrays(reducer.finish(carry.totals[name])) for name, reducer in reducers.items()}
-    return carry._replace(totals=jax.tree.map(lambda x: _or_nan(good, x), results))
+    return carry._replace(totals=results_of(carry.totals, reducers, carry.status))
+
+
+def first_totals(system: Any, t: Array, state: State, reducers: Mapping[str, Reducer]) -> dict[str, Any]:
+    """The totals after the first row."""
+    first = {name: _row(reducer, system, t, state) for name, reducer in reducers.items()}
+    totals = {name: _arrays(reducer.start(t, first[name])) for name, reducer in reducers.items()}
+    return {name: _updated(name, reducers[name], totals[name], t, row) for name, row in first.items()}
+
+
+def next_totals(
+    system: Any, t: Array, state: State, reducers: Mapping[str, Reducer], totals: Mapping[str, Any]
+) -> dict[str, Any]:
+    """The totals with one more row."""
+    rows = {name: _row(reducer, system, t, state) for name, reducer in reducers.items()}
+    return {name: _updated(name, reducers[name], totals[name], t, row) for name, row in rows.items()}
+
+
+def results_of(totals: Mapping[str, Any], reducers: Mapping[str, Reducer], status: Array) -> dict[str, Any]:
+    """The results; NaN where a solve failed."""
+    results = {name: _arrays(reducer.finish(totals[name])) for name, reducer in reducers.items()}
+    return jax.tree.map(lambda x: _or_nan(status == Status.OK, x), results)
 
 
 def reduce_static(system: Any, y: State, predictors: Array, reducers: Mapping[str, Reducer]) -> dict[str, Any]:
     """Results of a system without dynamics: its rows are over predictors, which take the place of times."""
     first = {name: _row(reducer, system, predictors[0], y) for name, reducer in reducers.items()}
     totals = {name: _arrays(reducer.start(predictors[0], first[name])) for name, reducer in reducers.items()}
-
-    def reduced(totals: Any, x: Array) -> Any:
-        rows = {name: _row(reducer, system, x, y) for name, reducer in reducers.items()}
-        return {name: _updated(name, reducers[name], totals[name], x, row) for name, row in rows.items()}, None
-
+    reduced = lambda totals, x: (next_totals(system, x, y, reducers, totals), None)
     totals, _ = jax.lax.scan(reduced, totals, predictors)
     return {name: _arrays(reducer.finish(totals[name])) for name, reducer in reducers.items()}
 
