@@ -13,7 +13,8 @@ class Andersen(VelocityThermostat):
 
     $$p_{ic} \sim \mathcal{N}(0,\, m_i k_B T) \quad \text{with probability} \quad 1 - e^{-\nu h}$$
 
-    It samples the canonical ensemble. Collisions stop the flow of momentum, so diffusion and viscosity are not those of the fluid.
+    It samples the canonical ensemble; atoms that constraints join collide together. Collisions stop the flow of momentum, so
+    diffusion and viscosity are not those of the fluid.
 
     **Arguments:** `temperature` T, positive; `rate` $\nu$ of an atom's collisions, positive, one over time.
 
@@ -37,5 +38,11 @@ class Andersen(VelocityThermostat):
         chance, thermal = jax.random.split(key)
         dtype = momentum.dtype
         hit = jax.random.uniform(chance, body.mass.shape, dtype) < -jnp.expm1(-self.rate * h).astype(dtype)
+        # Atoms that constraints join collide together: a new momentum of one alone, projected, would not be canonical.
+        leader = jnp.arange(len(momentum))
+        for constraint in body.constraints:
+            atom = constraint.bonds().atom
+            leader = leader.at[atom].set(jnp.broadcast_to(atom[:, :1], atom.shape).astype(leader.dtype))
+        hit = hit[leader]
         width = jnp.sqrt(body.boltzmann * self.temperature * body.mass).astype(dtype)
         return jnp.where(hit, width * jax.random.normal(thermal, momentum.shape, dtype), momentum)

@@ -174,7 +174,7 @@ def _scale(atoms: Atoms) -> Array:
     """What a strain is multiplied by to move as stiffly as an atom."""
     count, d = atoms.position.shape
     volume = jax.lax.stop_gradient(jnp.abs(determinant(atoms.cell)))
-    return (np.sqrt(count) * (volume / count) ** (1 / d)).astype(atoms.position.dtype)
+    return (float(count) ** 0.5 * (volume / count) ** (1 / d)).astype(atoms.position.dtype)
 
 
 def _placed(system: Particles, atoms: Atoms, point: Array, cell: bool) -> Atoms:
@@ -266,9 +266,12 @@ def _solved(asked: Asked, known: Any, right: Array) -> Array:
     """The inverse Hessian times a vector."""
     point, floats, fixed, lists = known
     count, d = floats[0][1].position.shape
+    alone = _whole(asked, floats, fixed)[0]._alone
 
     def centred(v: Array) -> Array:
-        """Without what moves all atoms alike, which costs no energy."""
+        """Without what moves all atoms alike, which costs no energy unless a field holds them."""
+        if not alone:
+            return v
         moved = v[: count * d].reshape(count, d)
         return jnp.concatenate([(moved - jnp.mean(moved, axis=0, keepdims=True)).ravel(), v[count * d :]])
 
