@@ -5,7 +5,7 @@ programs start from one melted configuration; potential energies are compared be
 step, the least of several; peers run before and after. Compilation is apart.
 
 Run all: `python benchmarks/run.py md`. Some: `ROWS=lj500,gradient python benchmarks/run.py md`, of lj500, lj4000, lj32000, scaling,
-gradient.
+gradient, crystals.
 """
 
 import functools
@@ -17,6 +17,7 @@ import _harness
 import jax
 import jax.numpy as jnp
 import numpy as np
+from _md_crystals import crystals
 
 import simkit
 from simkit import md
@@ -187,7 +188,11 @@ def gradient_of(cells: int, dtype: str) -> Rows:
     return {f"gradient_vs_forward_{label}": ratio, f"gradient_bytes_per_atom_step_{label}": size}
 
 
-ROWS = {name: functools.partial(beside_peers, name) for name in CELLS} | {"scaling": scaling, "gradient": gradient}
+ROWS = {name: functools.partial(beside_peers, name) for name in CELLS} | {
+    "scaling": scaling,
+    "gradient": gradient,
+    "crystals": crystals,
+}
 
 
 def main() -> Rows:

@@ -64,6 +64,7 @@ from ._langevin import Langevin as Langevin
 from ._lbfgs import LBFGS as LBFGS
 from ._lennard_jones import LennardJones as LennardJones
 from ._listed_pairs import ListedPairs as ListedPairs
+from ._many_body import AtomicPotential as AtomicPotential
 from ._many_body import AtomView as AtomView
 from ._many_body import ManyBodyPotential as ManyBodyPotential
 from ._many_body_function import ManyBodyFunction as ManyBodyFunction

@@ -1,15 +1,15 @@
 """Padded lists of the atoms around each atom, for energies that are not sums over pairs.
 
-Every listed pair stands twice, once for each of its atoms, and each place knows that of its twin: what is summed over the places of
-the others is gathered and never scattered.
+Candidates stand in the cells of a grid around that of an atom. Which of them are neighbours is a bit each, 32 bits a word, so that
+little is written; numbers of neighbours are counts of bits.
 """
 
 import dataclasses
+import itertools
 import math
 from typing import NamedTuple
 
 import equinox as eqx
-import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import lax
@@ -34,9 +34,8 @@ class AtomLists(NamedTuple):
     """The neighbours of each atom in `row` places; an empty place holds the atom itself."""
 
     neighbour: Int[Array, "atoms row"]
-    image: Int[Array, "atoms row d"]  # lattice vectors to add to the neighbour
+    image: Int[Array, "atoms row"]  # which of the plan's images it is
     listed: Bool[Array, "atoms row"]
-    twin: Int[Array, "atoms row"]  # the place of the same pair among all places, seen from the neighbour
     wrap: Int[Array, "atoms d"]  # lattice vectors to subtract from an atom before
     need: ListNeed
 
@@ -46,11 +45,22 @@ class AtomListPlan(eqx.Module):
 
     range: float = eqx.field(static=True)  # cutoff + skin
     periodic: bool = eqx.field(static=True)
+    dimensions: int = eqx.field(static=True)
     grid: tuple[int, ...] | None = eqx.field(static=True)  # None: all pairs at their nearest images
     reach: tuple[int, ...] = eqx.field(static=True)  # cells of the grid in each direction
     cell: int = eqx.field(static=True)  # room for atoms in a cell
     row: int = eqx.field(static=True)  # room for neighbours of an atom
     dtype: str = eqx.field(static=True)  # float type of distances and of the energies made of them
+
+    @property
+    def images(self) -> tuple[tuple[int, ...], ...]:
+        """Lattice vectors to add to a neighbour: every image that may be listed, in the order of their numbers."""
+        return tuple(itertools.product(*(range(-k, k + 1) for k in self._spans())))
+
+    def _spans(self) -> tuple[int, ...]:
+        if self.grid is None:
+            return (1,) * self.dimensions
+        return tuple(math.ceil(k / n) for k, n in zip(self.reach, self.grid, strict=True))
 
     def fits(self, need: ListNeed) -> Bool[Array, ""]:
         return (need.row <= self.row) & (need.cell <= self.cell) & self._reaches(need.plane_distances)
@@ -93,13 +103,13 @@ def first_list_plan(
     """
     periodic = bool(np.isfinite(plane_distances).all())
     if atoms <= DENSE_ATOMS and (not periodic or plane_distances.min() >= 2 * reach / MARGIN):
-        return AtomListPlan(reach, periodic, None, (), 1, min(atoms, 32), dtype)
+        return AtomListPlan(reach, periodic, len(lengths), None, (), 1, min(atoms, 32), dtype)
     if periodic:
         grid, cells = _grid(plane_distances, reach)
     else:
         grid = tuple(min(max(math.ceil(length / reach) + 1, 3), 32) for length in lengths.tolist())
         cells = (1,) * len(grid)
-    return AtomListPlan(reach, periodic, grid, cells, max(2 * atoms // math.prod(grid), 4), 32, dtype)
+    return AtomListPlan(reach, periodic, len(lengths), grid, cells, max(2 * atoms // math.prod(grid), 4), 32, dtype)
 
 
 def _grid(plane_distances: np.ndarray, reach: float) -> tuple[tuple[int, ...], tuple[int, ...]]:
@@ -118,30 +128,26 @@ def build_lists(plan: AtomListPlan, space: Space, position: Float[Array, "atoms 
         wrap = jnp.floor(x @ inverse(vectors)).astype(jnp.int32)
         x = x - wrap.astype(x.dtype) @ vectors
     build = _all_pairs if plan.grid is None else _on_grid
-    index, image, listed, twin, cell, row = build(plan, x, vectors)
-    distances = space.plane_distances().astype(x.dtype)
-    return AtomLists(index, image, listed, twin, wrap, ListNeed(cell, row, distances))
+    index, image, listed, cell, row = build(plan, x, vectors)
+    own = jnp.arange(len(x), dtype=jnp.int32)[:, None]
+    need = ListNeed(cell, row, space.plane_distances().astype(x.dtype))
+    return AtomLists(jnp.where(listed, index, own), jnp.where(listed, image, 0), listed, wrap, need)
 
 
 def _all_pairs(plan: AtomListPlan, x: Array, vectors: Array) -> tuple[Array, ...]:
-    atoms = len(x)
+    atoms, d = x.shape
     apart = x[None] - x[:, None]
-    image = jnp.zeros(apart.shape, jnp.int32)
+    number = jnp.zeros((atoms, atoms), jnp.int32)
     if plan.periodic:
-        image = -jnp.round(apart @ inverse(vectors)).astype(jnp.int32)
-        apart = apart + image.astype(x.dtype) @ vectors
+        image = -jnp.round(apart @ inverse(vectors))
+        apart = apart + image @ vectors
+        number = _number(image.astype(jnp.int32), (1,) * d)
     near = (jnp.sum(apart**2, -1) < plan.range**2) & ~jnp.eye(atoms, dtype=bool)
-    own = jnp.arange(atoms, dtype=jnp.int32)
-    running = jnp.cumsum(near, axis=1, dtype=jnp.int32)
-    listed, entry = _entries(plan, running)
-    index = jnp.where(listed, entry, own[:, None])
-    image = jnp.where(listed[..., None], jnp.take_along_axis(image, index[..., None], axis=1), 0)
-    twin = _places(plan, listed, index, running[index, own[:, None]])
-    return index, image, listed, twin, jnp.zeros((), jnp.int32), running[:, -1].max()
+    listed, index, row = _compacted(near, plan.row)
+    return index, jnp.take_along_axis(number, index, axis=1), listed, jnp.zeros((), jnp.int32), row
 
 
 def _on_grid(plan: AtomListPlan, x: Array, vectors: Array) -> tuple[Array, ...]:
-    """Candidates of all atoms of a cell of the grid stand in the cells around it. Offset number n is opposite to the n-th last."""
     assert plan.grid is not None
     atoms, d = x.shape
     cells, room = math.prod(plan.grid), plan.cell
@@ -149,26 +155,30 @@ def _on_grid(plan: AtomListPlan, x: Array, vectors: Array) -> tuple[Array, ...]:
     around, images = _around(plan.grid, plan.reach)
     offsets = around.shape[1]
     padded = jnp.concatenate([x, x[:1]])[table]  # (cells, room, d)
-    theirs = padded[around]  # (cells, offsets, room, d)
-    shift = images.astype(x.dtype) @ vectors if plan.periodic else jnp.zeros((), x.dtype)
     square = jnp.zeros((), x.dtype)
     for c in range(d):
-        # First the difference, then the image: so both atoms of a pair see the same rounded distance.
-        apart = theirs[:, None, :, :, c] - padded[:, :, None, None, c]
-        apart = apart + shift[:, None, :, None, c] if plan.periodic else apart
-        square = square + apart**2
+        mine, theirs = padded[..., c], padded[..., c][around]
+        if plan.periodic:
+            theirs = theirs + (images.astype(x.dtype) @ vectors[:, c])[..., None]
+        theirs = lax.optimization_barrier(theirs.reshape(cells, 1, offsets * room))
+        square = square + (theirs - mine[:, :, None]) ** 2
     real = table < atoms
-    near = (square < plan.range**2) & real[:, :, None, None] & real[around][:, None]
-    own = jnp.eye(room, dtype=bool)[None, :, None] & (jnp.arange(offsets) == offsets // 2)[None, None, :, None]
-    running = jnp.cumsum((near & ~own).reshape(cells * room, -1), axis=1, dtype=jnp.int32)
-    row = home * room + place
-    mine = running[row]
-    listed, entry = _entries(plan, mine)
+    candidate = jnp.arange(offsets * room) - offsets // 2 * room
+    own = candidate[None, None, :] == jnp.arange(room)[None, :, None]
+    near = (square < plan.range**2) & real[:, :, None] & real[around].reshape(cells, 1, -1) & ~own
+    listed, entry, row = _compacted(near.reshape(cells * room, -1), plan.row, home * room + place)
     offset, slot = entry // room, entry % room
-    index = jnp.where(listed, table[around[home[:, None], offset], slot], jnp.arange(atoms, dtype=jnp.int32)[:, None])
-    image = jnp.where(listed[..., None], images[home[:, None], offset], 0)
-    twin = running[row[index], (offsets - 1 - offset) * room + place[:, None]]
-    return index, image, listed, _places(plan, listed, index, twin), fullest, mine[:, -1].max()
+    index = jnp.minimum(table[around[home[:, None], offset], slot], atoms - 1)
+    number = _number(images, plan._spans())
+    return index, number[home[:, None], offset], listed, fullest, row
+
+
+def _number(image: Array, spans: tuple[int, ...]) -> Array:
+    """Of an image among all."""
+    found = jnp.zeros(image.shape[:-1], jnp.int32)
+    for c, span in enumerate(spans):
+        found = found * (2 * span + 1) + jnp.clip(image[..., c], -span, span) + span
+    return found
 
 
 def _filled(plan: AtomListPlan, x: Array, vectors: Array) -> tuple[Array, Array, Array, Array]:
@@ -205,14 +215,34 @@ def _around(grid: tuple[int, ...], reach: tuple[int, ...]) -> tuple[Array, Array
     return jnp.asarray(number, jnp.int32), jnp.asarray(images, jnp.int32)
 
 
-def _entries(plan: AtomListPlan, running: Array) -> tuple[Array, Array]:
-    """The candidates of each row that are neighbours, in `plan.row` places, by bisection."""
-    places = jnp.arange(1, plan.row + 1, dtype=jnp.int32)
-    find = jax.vmap(lambda counts: jnp.searchsorted(counts, places, method="scan_unrolled"))
-    listed = places[None] <= running[:, -1:]
-    return listed, jnp.where(listed, find(running).astype(jnp.int32), 0)
+def _compacted(near: Array, room: int, rows: Array | None = None) -> tuple[Array, Array, Array]:
+    """Which of `room` places are taken, the candidates in them, and how many places the fullest row needs; of some rows."""
+    count = near.shape[1]
+    words = math.ceil(count / 32)
+    near = jnp.pad(near, ((0, 0), (0, words * 32 - count))).reshape(-1, words, 32)
+    bits = jnp.left_shift(jnp.uint32(1), jnp.arange(32, dtype=jnp.uint32))
+    word = lax.optimization_barrier(jnp.sum(jnp.where(near, bits, jnp.uint32(0)), axis=-1, dtype=jnp.uint32))
+    word = word if rows is None else word[rows]
+    running = jnp.cumsum(lax.population_count(word).astype(jnp.int32), axis=1)
+    number = jnp.arange(room, dtype=jnp.int32)[None]
+    listed = number < running[:, -1:]
+    low = jnp.zeros(listed.shape, jnp.int32)  # the first word whose running count exceeds the number, by bisection
+    for step in (1 << k for k in reversed(range(max(words - 1, 1).bit_length()))):
+        ahead = jnp.minimum(low + step, words) - 1
+        low = jnp.where(jnp.take_along_axis(running, ahead, axis=1) <= number, ahead + 1, low)
+    low = jnp.minimum(low, words - 1)
+    found = jnp.take_along_axis(word, low, axis=1)
+    before = jnp.take_along_axis(running, low, axis=1) - lax.population_count(found).astype(jnp.int32)
+    return listed, jnp.where(listed, 32 * low + _nth_bit(found, number - before), 0), running[:, -1].max()
 
 
-def _places(plan: AtomListPlan, listed: Array, index: Array, number: Array) -> Array:
-    """Places among all, from a neighbour and the number of the pair in its row; where there is too little room, any."""
-    return jnp.where(listed, index * plan.row + jnp.clip(number - 1, 0, plan.row - 1), 0)
+def _nth_bit(word: Array, n: Array) -> Array:
+    """The place of the n-th bit that is set, n from 0 on, by halves."""
+    place = jnp.zeros(word.shape, jnp.int32)
+    for width in (16, 8, 4, 2, 1):
+        lower = lax.population_count(word & jnp.uint32((1 << width) - 1)).astype(jnp.int32)
+        above = n >= lower
+        n = jnp.where(above, n - lower, n)
+        place = jnp.where(above, place + width, place)
+        word = jnp.where(above, word >> jnp.uint32(width), word)
+    return place

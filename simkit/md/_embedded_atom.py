@@ -9,12 +9,12 @@ from jaxtyping import Array
 
 from .._errors import ArgumentError
 from ..core import quantity
-from ._cubic_table import cubics, polynomial
+from ._cubic_table import cubics, found, polynomial
 from ._eam_files import EAMTables
-from ._many_body import AtomView, ManyBodyPotential
+from ._many_body import AtomicPotential, AtomView
 
 
-class EAM(ManyBodyPotential):
+class EAM(AtomicPotential):
     r"""The embedded-atom method,
 
     $$U = \sum_i F_i\Big(\sum_{j \ne i} \rho_{ji}(r_{ij})\Big) + \sum_{i < j} \frac{z_{ij}(r_{ij})}{r_{ij}}$$
@@ -57,8 +57,8 @@ class EAM(ManyBodyPotential):
             )
 
     @classmethod
-    def from_tables(cls, tables: EAMTables) -> "EAM":
-        """The potential of tables that a file held."""
+    def from_tables(cls, tables: Any) -> "EAM":
+        """The potential of an `EAMTables` that a file held."""
         if not isinstance(tables, EAMTables):
             raise ArgumentError(
                 f"Argument `tables` must be an `EAMTables`, but is a `{type(tables).__name__}`. Read the file with `read_setfl`, "
@@ -74,39 +74,29 @@ class EAM(ManyBodyPotential):
         )
 
     @property
-    def charged(self) -> bool:
-        return False
-
-    @property
     def species_count(self) -> int | None:
         return self.embedding.shape[0] if self.embedding.shape[0] > 1 else None
 
-    def energy(self, view: AtomView) -> Array:
-        """Coefficients of density and pair energy stand side by side, so that one look into the table serves both."""
-        assert view.mask is not None
-        assert view.distance is not None
+    def atom_energies(self, view: AtomView) -> Array:
+        """The coefficients are looked up one by one in the loop that uses them: a table of what was found would be far larger."""
         count, knots = self.density.shape[0], self.density.shape[2]
         pair = (self.pair + self.pair.swapaxes(0, 1)) / 2
-        table = jnp.concatenate([cubics(self.density), cubics(pair)], axis=-1).reshape(-1, 8)
         place = view.distance * (1 / self.distance_step)
         knot = jnp.minimum(lax.stop_gradient(place).astype(jnp.int32), knots - 2)
         p = jnp.minimum(place - knot.astype(place.dtype), 1)
         if count > 1 and view.species is not None:
-            knot = knot + (view.gather(view.species) * count + view.species[:, None]) * knots
-        rows = table[knot]
-        density = jnp.where(view.mask, polynomial(rows[..., :4], p), 0).sum(1)
-        pairs = jnp.where(view.mask, polynomial(rows[..., 4:], p) / view.distance, 0)
-        return jnp.sum(self._embedded(density, view)) + 0.5 * jnp.sum(pairs)
+            knot = knot + (view.gather(view.species) * count + view.own(view.species)[:, None]) * knots
+        density = jnp.where(view.mask, polynomial(found(cubics(self.density), knot), p), 0).sum(1)
+        pairs = jnp.where(view.mask, polynomial(found(cubics(pair), knot), p) / view.distance, 0)
+        return self._embedded(density, view) + 0.5 * jnp.sum(pairs, 1)
 
     def _embedded(self, density: Array, view: AtomView) -> Array:
         count, knots = self.embedding.shape
-        table = cubics(self.embedding).reshape(-1, 4)
         place = density * (1 / self.density_step)
         knot = jnp.clip(lax.stop_gradient(place).astype(jnp.int32), 0, knots - 2)
         p = jnp.minimum(place - knot.astype(place.dtype), 1)
         if count > 1 and view.species is not None:
-            knot = knot + view.species * knots
-        rows = table[knot]
-        end = 3 * rows[:, 0] + 2 * rows[:, 1] + rows[:, 2]
+            knot = knot + view.own(view.species) * knots
+        c = found(cubics(self.embedding), knot)
         beyond = jnp.maximum(place - (knots - 1), 0)
-        return polynomial(rows, p) + end * beyond
+        return polynomial(c, p) + (3 * c[0] + 2 * c[1] + c[2]) * beyond

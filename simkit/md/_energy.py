@@ -113,8 +113,7 @@ def _read(
         point = _point(potential, space, position, charge, neighbours, plan)
         rows = _species_rows(potential, species, position, neighbours, plan)
         found.append((PairSweep(plan.pairs), (neighbours.pairs, rows), point))
-    dtype = str(position.dtype) if plan.lists is None else plan.lists.dtype
-    return found + many_sweeps(potential, space, position, neighbours.lists, dtype, species, charge)
+    return found + many_sweeps(potential, space, position, neighbours.lists, plan.lists, species, charge)
 
 
 def _point(

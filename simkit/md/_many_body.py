@@ -1,16 +1,15 @@
 """The family of potentials that are not sums over pairs."""
 
 import abc
-from typing import NamedTuple
+from typing import Any
 
 import equinox as eqx
 import jax.numpy as jnp
 from equinox import AbstractVar
-from jaxtyping import Array, Bool, Float, Int
+from jaxtyping import Array, Float, Int
 
-from ..engine import paired
 from ._potential import Potential
-from ._space import Space
+from ._surroundings import taken
 
 
 class ManyBodyPotential(Potential):
@@ -32,12 +31,23 @@ class ManyBodyPotential(Potential):
         """The energy, a function of the floats of `self` and of `view` that is finite at every distance up to the cutoff."""
 
 
-class Places(NamedTuple):
-    """Where the neighbours stand in a padded list."""
+class AtomicPotential(ManyBodyPotential):
+    r"""A sum over atoms, $U = \sum_i u_i$, in which each sees its own neighbours only and reads no charge.
 
-    neighbour: Int[Array, "atoms row"]
-    listed: Bool[Array, "atoms row"]
-    twin: Int[Array, "atoms row"]
+    `cutoff` is a number. Forces are summed a few atoms at a time, so that what is in between stays in the fastest memory: several
+    times faster than the same energy written as a `ManyBodyPotential`.
+    """
+
+    @property
+    def charged(self) -> bool:
+        return False
+
+    def energy(self, view: "AtomView") -> Float[Array, ""]:
+        return jnp.sum(self.atom_energies(view))
+
+    @abc.abstractmethod
+    def atom_energies(self, view: "AtomView") -> Float[Array, " rows"]:
+        """The energies of the atoms whose rows the view has: some of all, whose own values are `view.own(values)`."""
 
 
 class AtomView(eqx.Module):
@@ -53,62 +63,31 @@ class AtomView(eqx.Module):
     - `mask`: whether there is a neighbour nearer than the cutoff.
     - `displacement`: shape (atoms, row, d), from the atom to the image of the neighbour. Where `mask` is False it is as long as the
         cutoff and does not depend on anything, so that no function of it need be finite elsewhere.
+    - `components`: its d components, each of shape (atoms, row). Energies written with these are several times faster on a
+        processor than with `displacement`, whose last axis is short.
     - `distance`: its length.
 
-    Without one these are None.
+    In an `AtomicPotential` the rows are those of some atoms, and there are neither space, nor positions, nor charges.
     """
 
-    space: Space
-    position: Float[Array, "atoms d"]
+    space: Any
+    position: Any
     species: Int[Array, " atoms"] | None
     charge: Float[Array, " atoms"] | None
-    mask: Bool[Array, "atoms row"] | None = None
-    displacement: Float[Array, "atoms row d"] | None = None
-    distance: Float[Array, "atoms row"] | None = None
-    places: Places | None = None
+    index: Any = None
+    mask: Any = None
+    components: Any = None
+    distance: Any = None
+    rows: Any = None
 
     @property
-    def index(self) -> Int[Array, "atoms row"]:
-        return self._places().neighbour
+    def displacement(self) -> Float[Array, "atoms row d"]:
+        return jnp.stack(self.components, axis=-1)
+
+    def own(self, values: Array) -> Array:
+        """Of values of all atoms, those of the atoms whose rows these are: all, but in an `AtomicPotential`."""
+        return values if self.rows is None else taken(values, self.rows)
 
     def gather(self, values: Array) -> Array:
-        """The values of the neighbours, (atoms, row, ...), of values of the atoms, (atoms, ...); 0 in empty places of floats."""
-        return gathered(self._places(), values)
-
-    def swap(self, values: Array) -> Array:
-        """For values of places, (atoms, row, ...), those of the same pairs as the neighbours see them; 0 in empty places."""
-        return swapped(self._places(), values)
-
-    def _places(self) -> Places:
-        assert self.places is not None, "a potential with a cutoff has lists"
-        return self.places
-
-
-def gathered(places: Places, values: Array) -> Array:
-    """Values at the neighbours. The transpose sums over the twins, a gather again: scatters are several times slower."""
-    if not jnp.issubdtype(values.dtype, jnp.inexact):
-        return values[places.neighbour]
-    return paired(_gather, _spread, places, values)
-
-
-def _gather(places: Places, values: Array) -> Array:
-    return _where(places.listed, values[places.neighbour])
-
-
-def _spread(places: Places, values: Array) -> Array:
-    return _swap(places, values).sum(1)
-
-
-def swapped(places: Places, values: Array) -> Array:
-    """Values at the twins of places, its own transpose."""
-    if not jnp.issubdtype(values.dtype, jnp.inexact):
-        return _swap(places, values)
-    return paired(_swap, _swap, places, values)
-
-
-def _swap(places: Places, values: Array) -> Array:
-    return _where(places.listed, values.reshape(-1, *values.shape[2:])[places.twin])
-
-
-def _where(listed: Array, values: Array) -> Array:
-    return jnp.where(listed.reshape(*listed.shape, *[1] * (values.ndim - 2)), values, 0)
+        """The values of the neighbours, (atoms, row, ...), of values of the atoms, (atoms, ...)."""
+        return taken(values, self.index)

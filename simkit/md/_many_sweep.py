@@ -5,16 +5,17 @@ from typing import Any, NamedTuple
 import equinox as eqx
 import jax
 import jax.numpy as jnp
-from jax import lax
 from jaxtyping import Array
 
-from ._atom_lists import AtomLists
+from ._atom_lists import AtomListPlan, AtomLists
+from ._atomic_sweep import AtomicSweep
 from ._derivative_rule import Sweep
 from ._manual import varying_like
-from ._many_body import AtomView, ManyBodyPotential, Places, gathered
+from ._many_body import AtomicPotential, AtomView, ManyBodyPotential
 from ._pair_sums import Point, Wanted
 from ._potential import Potential, parts
 from ._space import OpenSpace, Space, Triclinic
+from ._surroundings import Rows, components_of, seen
 
 
 class Fixed(NamedTuple):
@@ -30,6 +31,7 @@ class ManySweep(Sweep):
 
     potentials: tuple[ManyBodyPotential, ...] = eqx.field(static=True)  # without their arrays
     periodic: bool = eqx.field(static=True)
+    images: tuple[tuple[int, ...], ...] = eqx.field(static=True)  # lattice vectors to add, by the numbers in the lists
     dtype: str | None = eqx.field(static=True)  # of distances and energies; by default that of the positions
 
     def __call__(
@@ -75,20 +77,15 @@ class ManySweep(Sweep):
         if fixed.lists is None or cutoff is None:
             return AtomView(space, self._cast(x), fixed.species, charge)
         lists = fixed.lists
-        places = Places(lists.neighbour, lists.listed, lists.twin)
-        apart = gathered(places, x) - x[:, None]
-        unwrapped = x
+        rows = Rows(lists.neighbour, lists.image, lists.listed)
+        every = [x[:, c] for c in range(x.shape[1])]
+        shifts, unwrapped = None, x
         if self.periodic:
-            apart = apart + lists.image.astype(x.dtype) @ vectors
+            shifts = list((jnp.asarray(self.images, x.dtype) @ vectors).T)
             unwrapped = x + lists.wrap.astype(x.dtype) @ vectors
-        apart = self._cast(apart)
-        square = lax.stop_gradient(jnp.sum(apart**2, -1))
-        # Coincident atoms have no direction to each other.
-        mask = lists.listed & (square < cutoff**2) & (square > 0)
-        idle = jnp.zeros(x.shape[1], apart.dtype).at[0].set(cutoff)
-        apart = jnp.where(mask[..., None], apart, idle)
-        distance = jnp.sqrt(jnp.sum(apart**2, -1))
-        return AtomView(space, self._cast(unwrapped), fixed.species, charge, mask, apart, distance, places)
+        apart = self._cast(components_of(rows, every, every, shifts))
+        found = seen(lists.listed, apart, cutoff)
+        return AtomView(space, self._cast(unwrapped), fixed.species, charge, lists.neighbour, *found)
 
 
 def many_body_potentials(potential: Potential) -> tuple[ManyBodyPotential, ...]:
@@ -96,22 +93,36 @@ def many_body_potentials(potential: Potential) -> tuple[ManyBodyPotential, ...]:
 
 
 def many_sweeps(
-    potential: Potential, space: Space, position: Array, lists: AtomLists | None, dtype: str, species: Any, charge: Any
-) -> list[tuple[ManySweep, Fixed, Point]]:
-    """Sweep, what is fixed, and the differentiable way to the point: for potentials with lists, and for those without."""
-    found = []
-    for listed in (True, False):
-        potentials = [p for p in many_body_potentials(potential) if (p.cutoff is not None) == listed]
+    potential: Potential,
+    space: Space,
+    position: Array,
+    lists: AtomLists | None,
+    plan: AtomListPlan | None,
+    species: Any,
+    charge: Any,
+) -> list[tuple[Sweep, Fixed, Point]]:
+    """Sweep, what is fixed, and the differentiable way to the point, of each family of these potentials that there is."""
+    found: list[tuple[Sweep, Fixed, Point]] = []
+    given = many_body_potentials(potential)
+    atomic = [p for p in given if isinstance(p, AtomicPotential)]
+    listed = [p for p in given if p.cutoff is not None and not isinstance(p, AtomicPotential)]
+    for potentials in (atomic, listed, [p for p in given if p.cutoff is None]):
         if not potentials:
             continue
         floats, rest = eqx.partition(tuple(potentials), eqx.is_inexact_array)
         arrays, skeletons = eqx.partition(rest, eqx.is_array)
-        kind = position.dtype
-        x, vectors = position, space.vectors().astype(kind)
-        if listed and space.periodic:
+        kind, x = position.dtype, position
+        sweep: Sweep = ManySweep(skeletons, space.periodic, (), None)
+        held = None
+        if potentials[0].cutoff is not None:
+            assert plan is not None, "refused before"
             assert lists is not None, "refused before"
-            x = x - lists.wrap.astype(kind) @ vectors
-        floats, charge = jax.tree.map(lambda a, kind=kind: a.astype(kind), (floats, charge))
-        sweep = ManySweep(skeletons, space.periodic, dtype if listed else None)
-        found.append((sweep, Fixed(lists if listed else None, species, arrays), Point(floats, vectors, x, charge)))
+            sweep = (AtomicSweep if potentials is atomic else ManySweep)(
+                skeletons, space.periodic, plan.images, plan.dtype
+            )
+            held = lists
+            if space.periodic:
+                x = x - lists.wrap.astype(kind) @ space.vectors().astype(kind)
+        floats, vectors, charge = jax.tree.map(lambda a, kind=kind: a.astype(kind), (floats, space.vectors(), charge))
+        found.append((sweep, Fixed(held, species, arrays), Point(floats, vectors, x, charge)))
     return found

@@ -1,5 +1,6 @@
 """The potential of Stillinger and Weber."""
 
+import functools
 from typing import Any
 
 import equinox as eqx
@@ -8,12 +9,12 @@ import numpy as np
 from jaxtyping import Array
 
 from ..core import POSITIVE, quantity
-from ._many_body import AtomView, ManyBodyPotential
-from ._three_body_files import STILLINGER_WEBER, ThreeBodyTable
+from ._many_body import AtomicPotential, AtomView
+from ._three_body_files import STILLINGER_WEBER
 from ._triples import Triples, by_pair, check_table, concrete_cutoff, number_of_species, squeezed
 
 
-class StillingerWeber(ManyBodyPotential):
+class StillingerWeber(AtomicPotential):
     r"""Stillinger and Weber's potential of tetrahedral semiconductors,
 
     $$U = \sum_{i<j} A\,\epsilon \Big[B \big(\tfrac{\sigma}{r}\big)^p - \big(\tfrac{\sigma}{r}\big)^q\Big] e^{\sigma/(r - a\sigma)}
@@ -32,7 +33,7 @@ class StillingerWeber(ManyBodyPotential):
     - `strength`: lambda, of the angles.
     - `gamma`, `cos_theta0`: the range over sigma of the angular term, and the cosine of the angle without energy.
     - `A`, `B`, `p`, `q`: of the pairs.
-    - `tolerance`: where not 0, pairs end a little earlier, as in LAMMPS.
+    - `tolerance`: static; where not 0, pairs end a little earlier, as in LAMMPS.
     - `cutoff`: static; by default the largest a sigma. Where these are fitted, give the largest that they may reach.
 
     Files are read by `StillingerWeber.from_table(read_stillinger_weber(path, elements))`.
@@ -52,8 +53,8 @@ class StillingerWeber(ManyBodyPotential):
     B: Triples = quantity(doc="repulsion of the pair energy")
     p: Triples = quantity(doc="power of the repulsion")
     q: Triples = quantity(doc="power of the attraction")
-    tolerance: Triples = quantity(doc="what LAMMPS neglects of the exponential")
-    cutoff: float | None = eqx.field(static=True)
+    tolerance: Any = eqx.field(static=True, kw_only=True)
+    cutoff: float | None = eqx.field(static=True, kw_only=True)
 
     def __init__(
         self,
@@ -73,18 +74,17 @@ class StillingerWeber(ManyBodyPotential):
     ):
         self.epsilon, self.sigma, self.a, self.strength = epsilon, sigma, a, strength
         self.gamma, self.cos_theta0, self.A, self.B = gamma, cos_theta0, A, B
-        self.p, self.q, self.tolerance = p, q, tolerance
+        self.p, self.q, self.tolerance = p, q, _fixed(tolerance)
         self.cutoff = concrete_cutoff(cutoff, lambda: np.max(np.asarray(a) * np.asarray(sigma)))
 
+    def __check_init__(self):
+        number_of_species(self._numbers())
+
     @classmethod
-    def from_table(cls, table: ThreeBodyTable, *, cutoff: float | None = None) -> "StillingerWeber":
-        """The potential of a table that a file held; species are its elements in their order."""
+    def from_table(cls, table: Any, *, cutoff: float | None = None) -> "StillingerWeber":
+        """The potential of a `ThreeBodyTable` that a file held; species are its elements in their order."""
         check_table(table, STILLINGER_WEBER, "read_stillinger_weber")
         return cls(*(squeezed(table[name]) for name in STILLINGER_WEBER), cutoff=cutoff)
-
-    @property
-    def charged(self) -> bool:
-        return False
 
     @property
     def species_count(self) -> int | None:
@@ -92,52 +92,57 @@ class StillingerWeber(ManyBodyPotential):
 
     def _numbers(self) -> tuple[Array, ...]:
         one = self.epsilon, self.sigma, self.a, self.strength, self.gamma, self.cos_theta0
-        return (*one, self.A, self.B, self.p, self.q, self.tolerance)
+        return (*one, self.A, self.B, self.p, self.q, jnp.asarray(self.tolerance, self.epsilon.dtype))
 
-    def energy(self, view: AtomView) -> Array:
-        assert view.mask is not None
-        assert view.distance is not None
-        assert view.displacement is not None
+    def atom_energies(self, view: AtomView) -> Array:
         epsilon, sigma, a, _, gamma, _, big_a, big_b, p, q, tolerance = by_pair(self._numbers(), view)
         r = view.distance
         logarithm = jnp.log(jnp.where(tolerance > 0, jnp.minimum(tolerance, 0.01), jnp.exp(-1.0)))
         shorter = jnp.where(tolerance > 0, jnp.minimum(gamma, 1) * sigma / logarithm, 0)
         inside = view.mask & (r < a * sigma + shorter)
         away = sigma / jnp.where(inside, r - a * sigma, -sigma)
-        ratio = sigma / r
-        pairs = big_a * epsilon * (big_b * ratio**p - ratio**q) * jnp.exp(away)
+        ratio = jnp.log(sigma / r)  # powers through it: those of XLA take several times longer
+        pairs = big_a * epsilon * (big_b * jnp.exp(p * ratio) - jnp.exp(q * ratio)) * jnp.exp(away)
         weight = jnp.where(inside, jnp.exp(gamma * away), 0)
-        return 0.5 * jnp.sum(jnp.where(inside, pairs, 0)) + self._angles(view, weight)
+        return 0.5 * jnp.sum(jnp.where(inside, pairs, 0), 1) + self._angles(view, weight)
 
     def _angles(self, view: AtomView, weight: Array) -> Array:
         r"""Half the sum over j and k without j = k, of $h_j h_k (c - c_0)^2 = h_j h_k (c^2 - 2 c_0 c + c_0^2)$."""
-        assert view.distance is not None
-        assert view.displacement is not None
-        direction = view.displacement / view.distance[..., None]
+        direction = [a / view.distance for a in view.components]
         count = self.species_count
-        moments = lambda h: (
-            jnp.sum(h, 1),
-            jnp.sum(h[..., None] * direction, 1),
-            jnp.sum((h[..., None] * direction)[..., None] * direction[..., None, :], 1),
-        )
+
+        def moments(h: Array) -> list[Array]:
+            """Zeroth, first and second, in a row; those that stand twice in the second are doubled by their weights."""
+            first = [h * u for u in direction]
+            second = [a * u for i, a in enumerate(first) for u in direction[: i + 1]]
+            return [jnp.sum(a, 1) for a in (h, *first, *second)]
+
+        def product(one: list[Array], other: list[Array], c: Array) -> Array:
+            d = len(direction)
+            twice = [1.0 if i == j else 2.0 for i in range(d) for j in range(i + 1)]
+            weights = [c**2, *[-2 * c] * d, *twice]
+            found = [w * a * b for w, a, b in zip(weights, one, other, strict=True)]
+            return functools.reduce(jnp.add, found)
+
         energy, wanted = self.epsilon * self.strength, self.cos_theta0
         if count is None or view.species is None:
-            m0, m1, m2 = moments(weight)
-            both = jnp.sum(m2**2, (1, 2)) - 2 * wanted * jnp.sum(m1**2, 1) + wanted**2 * m0**2
+            found = moments(weight)
             alone = (1 - wanted) ** 2 * jnp.sum(weight**2, 1)
-            return 0.5 * energy * jnp.sum(both - alone)
+            return 0.5 * energy * (product(found, found, wanted) - alone)
         theirs = view.gather(view.species)
         shape = (count,) * 3
-        energy, wanted = (jnp.broadcast_to(x, shape)[view.species] for x in (energy, wanted))
+        energy, wanted = (jnp.broadcast_to(x, shape)[view.own(view.species)] for x in (energy, wanted))
         parted = [jnp.where(theirs == s, weight, 0) for s in range(count)]
         found = [moments(h) for h in parted]
-        total = jnp.zeros((), weight.dtype)
+        total = jnp.zeros(len(weight), weight.dtype)
         for s in range(count):
             own = (1 - wanted[:, s, s]) ** 2 * jnp.sum(parted[s] ** 2, 1)
-            total = total - jnp.sum(energy[:, s, s] * own)
+            total = total - energy[:, s, s] * own
             for t in range(count):
-                (a0, a1, a2), (b0, b1, b2) = found[s], found[t]
-                c = wanted[:, s, t]
-                both = jnp.sum(a2 * b2, (1, 2)) - 2 * c * jnp.sum(a1 * b1, 1) + c**2 * a0 * b0
-                total = total + jnp.sum(energy[:, s, t] * both)
+                total = total + energy[:, s, t] * product(found[s], found[t], wanted[:, s, t])
         return 0.5 * total
+
+
+def _fixed(table: Any) -> Any:
+    """A number or nested tuples of numbers, which can be static."""
+    return tuple(_fixed(row) for row in table) if np.ndim(table) else float(table)

@@ -1,5 +1,6 @@
 """The potential of Tersoff."""
 
+import functools
 from typing import Any
 
 import equinox as eqx
@@ -9,12 +10,12 @@ from jax import lax
 from jaxtyping import Array
 
 from ..core import quantity
-from ._many_body import AtomView, ManyBodyPotential
-from ._three_body_files import TERSOFF, ThreeBodyTable
+from ._many_body import AtomicPotential, AtomView
+from ._three_body_files import TERSOFF
 from ._triples import Triples, by_pair, by_triple, check_table, concrete_cutoff, number_of_species, squeezed
 
 
-class Tersoff(ManyBodyPotential):
+class Tersoff(AtomicPotential):
     r"""Tersoff's potential of bonds whose strength depends on what surrounds them,
 
     $$U = \tfrac12 \sum_i \sum_{j \ne i} f_C(r_{ij}) \big[A e^{-\lambda_1 r_{ij}} - b_{ij} B e^{-\lambda_2 r_{ij}}\big],\quad
@@ -78,15 +79,14 @@ class Tersoff(ManyBodyPotential):
         self.R, self.D, self.lambda1, self.A = R, D, lambda1, A
         self.cutoff = concrete_cutoff(cutoff, lambda: np.max(np.asarray(R) + np.asarray(D)))
 
+    def __check_init__(self):
+        number_of_species((*self._of_pairs(), *self._of_triples()))
+
     @classmethod
-    def from_table(cls, table: ThreeBodyTable, *, cutoff: float | None = None) -> "Tersoff":
-        """The potential of a table that a file held; species are its elements in their order."""
+    def from_table(cls, table: Any, *, cutoff: float | None = None) -> "Tersoff":
+        """The potential of a `ThreeBodyTable` that a file held; species are its elements in their order."""
         check_table(table, TERSOFF, "read_tersoff")
         return cls(*(squeezed(table[name]) for name in TERSOFF), cutoff=cutoff)
-
-    @property
-    def charged(self) -> bool:
-        return False
 
     @property
     def species_count(self) -> int | None:
@@ -98,25 +98,20 @@ class Tersoff(ManyBodyPotential):
     def _of_triples(self) -> tuple[Array, ...]:
         return self.R, self.D, self.m, self.lambda3, self.gamma, self.c, self.d, self.cos_theta0
 
-    def energy(self, view: AtomView) -> Array:
-        assert view.mask is not None
-        assert view.distance is not None
+    def atom_energies(self, view: AtomView) -> Array:
         r = view.distance
         middle, half, a, lambda1, b, lambda2, beta, n = by_pair(self._of_pairs(), view)
         near = view.mask & (r < middle + half)
         # Beyond the reach of a pair its order does not matter, and might not be finite.
         order = _order(beta * jnp.where(near, self._coordination(view), 1), n)
         bond = a * jnp.exp(-lambda1 * r) - order * b * jnp.exp(-lambda2 * r)
-        return 0.5 * jnp.sum(jnp.where(near, _ending(r, middle, half) * bond, 0))
+        return 0.5 * jnp.sum(jnp.where(near, _ending(r, middle, half) * bond, 0), 1)
 
     def _coordination(self, view: AtomView) -> Array:
         """Zeta, shape (atoms, row)."""
-        assert view.mask is not None
-        assert view.distance is not None
-        assert view.displacement is not None
         middle, half, m, lambda3, gamma, c, d, wanted = by_triple(self._of_triples(), view)
-        r, direction = view.distance, view.displacement / view.distance[..., None]
-        cosine = jnp.einsum("njc,nkc->njk", direction, direction)
+        r, direction = view.distance, [a / view.distance for a in view.components]
+        cosine = functools.reduce(jnp.add, [u[:, :, None] * u[:, None, :] for u in direction])
         theirs = jnp.broadcast_to(r[:, None, :], cosine.shape)
         other = ~jnp.eye(r.shape[1], dtype=bool)[None]
         both = view.mask[:, :, None] & view.mask[:, None, :] & other & (theirs < middle + half)

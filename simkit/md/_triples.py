@@ -39,7 +39,7 @@ def by_pair(numbers: tuple[Array, ...], view: AtomView) -> tuple[Array, ...]:
         return numbers
     rows = jnp.stack([jnp.broadcast_to(x, (count,) * 3) for x in numbers], axis=-1)
     rows = rows[:, np.arange(count), np.arange(count)].reshape(count * count, -1)
-    found = rows[view.species[:, None] * count + view.gather(view.species)]
+    found = rows[view.own(view.species)[:, None] * count + view.gather(view.species)]
     return tuple(found[..., k] for k in range(len(numbers)))
 
 
@@ -50,7 +50,7 @@ def by_triple(numbers: tuple[Array, ...], view: AtomView) -> tuple[Array, ...]:
         return numbers
     rows = jnp.stack([jnp.broadcast_to(x, (count,) * 3) for x in numbers], axis=-1).reshape(count**3, -1)
     theirs = view.gather(view.species)
-    found = rows[(view.species[:, None] * count + theirs)[:, :, None] * count + theirs[:, None, :]]
+    found = rows[(view.own(view.species)[:, None] * count + theirs)[:, :, None] * count + theirs[:, None, :]]
     return tuple(found[..., k] for k in range(len(numbers)))
 
 

@@ -38,8 +38,8 @@ class Angular(md.ManyBodyPotential):
         scale = self.by_species[view.species]
         weight = near * view.gather(scale)
         bond = jnp.sum(weight[..., None] * view.displacement, 1)
-        seen = weight * view.charge[:, None]
-        cross = jnp.sum(seen * view.swap(seen))
+        seen = near * view.charge[:, None]
+        cross = jnp.sum(seen * near * view.gather(view.charge * scale) * scale[:, None])
         return self.strength * jnp.sum(bond**2 * scale[:, None]) + 0.3 * cross + jnp.sum(jnp.sqrt(0.1 + weight.sum(1)))
 
 
