@@ -47,7 +47,7 @@ def ase_calculator(potential: Potential, *, symbols: Sequence[str] = (), skin: f
     evaluate = _Evaluation(potential, tuple(symbols), skin)
 
     class SimkitCalculator(Calculator):
-        implemented_properties = ["energy", "free_energy", "forces", "stress"]  # noqa: RUF012 - so ASE has it
+        implemented_properties = ["energy", "free_energy", "forces", "stress"]
 
         def calculate(self, atoms: Any = None, properties: Any = ("energy",), system_changes: Any = all_changes):
             Calculator.calculate(self, atoms, properties, system_changes)
