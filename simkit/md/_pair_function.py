@@ -6,10 +6,16 @@ from typing import Any
 import equinox as eqx
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array
+from jaxtyping import Array, Float
 
 from ._potential import PairPotential, with_slope
 from ._truncation import Truncated, Truncation
+
+
+class Lifted(eqx.Module):
+    """A number of a function's own: coefficients that are numbers are spread over the pairs, which see one function alike."""
+
+    array: Float[Array, " 1"]
 
 
 class PairFunction(PairPotential):
@@ -38,10 +44,13 @@ class PairFunction(PairPotential):
         return False
 
     def coefficients(self) -> Any:
-        return eqx.filter(self.function, eqx.is_inexact_array)
+        arrays = eqx.filter(self.function, eqx.is_inexact_array)
+        return jax.tree.map(lambda a: Lifted(a[None]) if a.ndim == 0 else a, arrays)
 
     def pair(self, r2: Array, coefficients: Any) -> tuple[Array, Array]:
-        function = eqx.combine(coefficients, eqx.filter(self.function, eqx.is_inexact_array, inverse=True))
+        lifted = lambda leaf: isinstance(leaf, Lifted)
+        arrays = jax.tree.map(lambda leaf: leaf.array[0] if lifted(leaf) else leaf, coefficients, is_leaf=lifted)
+        function = eqx.combine(arrays, eqx.filter(self.function, eqx.is_inexact_array, inverse=True))
 
         def energy(r2: Array) -> Array:
             return jax.vmap(lambda r: jnp.reshape(function(r), ()))(jnp.sqrt(r2).ravel()).reshape(r2.shape)

@@ -134,3 +134,25 @@ def test_bad_input():
             make()
     outside = md.HarmonicBond([[0, 12]], 1.0, 1.0)
     assert np.isnan(outside.energy(md.AtomView(SPACE, X, None, None)))
+
+
+class Power(eqx.Module):
+    """k r^2, of a number k."""
+
+    k: jax.Array
+
+    def __call__(self, r):
+        return self.k * r**2
+
+
+def test_a_function_of_pairs_may_hold_a_number():
+    x = jnp.array([[0.0, 0.0, 0.0], [1.0, 2.0, 2.0]])
+    space = md.OpenSpace()
+
+    def energy(k):
+        potential = md.PairFunction(Power(k), cutoff=5.0)
+        return md.energy(potential, space, x, plan.build(space, x), plan)
+
+    plan = md.plan_neighbours(md.PairFunction(Power(jnp.asarray(1.0)), cutoff=5.0), space, x)
+    value, slope = jax.jit(jax.value_and_grad(energy))(jnp.asarray(3.0))
+    np.testing.assert_allclose((value, slope), (27.0, 9.0), rtol=1e-14)
