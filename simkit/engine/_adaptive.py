@@ -65,21 +65,28 @@ def pose(task: Task, options: Options, length: Array | None = None) -> Posed:
     return Posed(member, ops, fixed, times, plan, unravel)
 
 
-@functools.partial(jax.custom_jvp, nondiff_argnums=(0, 1))
 def moved_in_time(member: Member, sign: float, t: Array, y: Array, ops: Any, fixed: Any) -> Array:
     """States `y` (rows, ...) at times `t` (rows,), which as functions of these follow the field: solves hold their times.
 
     With `sign` -1 the state at a held time, as a function of the time for which `y` is given. Right to second order, mixed
     derivatives by states and operands included.
     """
+    # Under `vmap` a value has to be one for each member wherever its tangent is, which JAX does not see to.
+    leaves = [x.reshape(-1)[0] for x in jax.tree.leaves((t, ops, fixed)) if x.size]
+    zeros = [jnp.where(x == x, 0, 0).astype(y.dtype) for x in leaves]
+    return _moved(member, sign, t, y + functools.reduce(jnp.add, zeros), ops, fixed)
+
+
+@functools.partial(jax.custom_jvp, nondiff_argnums=(0, 1))
+def _moved(member: Member, sign: float, t: Array, y: Array, ops: Any, fixed: Any) -> Array:
     return y
 
 
-@functools.partial(moved_in_time.defjvp, symbolic_zeros=True)
+@functools.partial(_moved.defjvp, symbolic_zeros=True)
 def _moved_jvp(member: Member, sign: float, primals: Any, tangents: Any) -> Any:
     t, y, ops, fixed = primals
     dt, dy, dops, _ = tangents
-    out = moved_in_time(member, sign, t, y, ops, fixed)
+    out = _moved(member, sign, t, y, ops, fixed)
     instantiated = lambda dot, x: jnp.zeros_like(x) if isinstance(dot, SymbolicZero) else dot
     if not isinstance(dt, SymbolicZero):
         dots = dt, instantiated(dy, y), [instantiated(d, x) for d, x in zip(dops, ops, strict=True)]

@@ -102,7 +102,7 @@ def test_the_pressure_of_rigid_molecules_is_that_of_their_centres():
 
 @pytest.mark.parametrize(
     "dynamics",
-    [md.Langevin(1.5, 2.0), pytest.param(md.Andersen(1.5, 2.0), marks=pytest.mark.slow)],
+    [md.Langevin(1.5, 2.0), pytest.param(md.Andersen(1.5, 2.0), marks=pytest.mark.long)],
     ids=lambda dynamics: type(dynamics).__name__,
 )
 def test_baths_draw_the_kinetic_energy_of_the_freedom_that_is_left(dynamics):
@@ -115,7 +115,7 @@ def test_baths_draw_the_kinetic_energy_of_the_freedom_that_is_left(dynamics):
     assert abs(drawn.var() - 2 * freedom) < 4 * np.sqrt((8 * freedom**2 + 48 * freedom) / n)
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_derivatives_of_a_run():
     """By a parameter of the potential, the held lengths and momenta: reverse mode, forward mode and differences agree."""
     system, y0 = triangles(md.NVE(), count=8)

@@ -91,7 +91,7 @@ MIXED = {"shorter than a cutoff", "skewed", "open plane", "dense", "dense and th
 
 
 QUICK = {"shorter than a cutoff", "open plane", "dense and thin"}
-EVERY = [case if case in QUICK else pytest.param(case, marks=pytest.mark.slow) for case in CASES]
+EVERY = [case if case in QUICK else pytest.param(case, marks=pytest.mark.long) for case in CASES]
 
 
 @pytest.mark.parametrize("case", EVERY)
@@ -113,7 +113,7 @@ def test_energy_gradient_and_hessian_product(case):
     close(one.virial, virial, 1e-10)
 
 
-@pytest.mark.parametrize("case", [pytest.param("shorter than a cutoff", marks=pytest.mark.slow), "dense"])
+@pytest.mark.parametrize("case", [pytest.param("shorter than a cutoff", marks=pytest.mark.long), "dense"])
 def test_reverse_over_reverse_and_third_order(case):
     ours, plain, z, _ = setup(case, FLUID)
     direction = direction_of(z)

@@ -103,7 +103,7 @@ def test_likelihood_ratio_in_a_well():
     np.testing.assert_allclose(slope.series.mean(), slope.value)
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_likelihood_ratio_and_trajectory_agree_where_both_can():
     """Relaxation in a quartic well, of momenta too: the difference of the two estimators over the same noise has mean zero."""
     times = np.array([0.0, 0.4, 0.8])
@@ -167,7 +167,7 @@ def test_derivatives_are_those_of_the_fluctuation_formula(ensemble):
         np.testing.assert_allclose(reverse[name], expected, rtol=1e-9)
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_derivatives_at_other_parameters_are_those_of_the_weighted_average(ensemble):
     """By all kinds of numbers, away from where the frames come from: against differences."""
 
@@ -196,7 +196,7 @@ def test_the_free_energy_knows_the_virial(ensemble):
     np.testing.assert_allclose(found, expected, rtol=1e-9)
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_derivatives_of_long_averages_against_differences_of_long_runs():
     """Of runs at diameters 0.99 and 1.01, independent of each other: within four standard errors. Differences are wrong by less
     than a hundredth, as the pressure goes up by a tenth between them."""
@@ -216,7 +216,7 @@ def test_derivatives_of_long_averages_against_differences_of_long_runs():
         assert abs(float(found.value) - difference) < 4 * error
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_single_precision():
     small = jax.tree.map(lambda x: x.astype(jnp.float32), FLUID)
     system = simkit.core.cast(fluid(), jnp.float32)
@@ -228,7 +228,7 @@ def test_single_precision():
     assert np.isfinite([value, slope]).all()
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_frames_that_need_more_room_get_it():
     """Of lists that begin with room for too few; where there is none, an energy is NaN and no wrong number."""
     start = md.crystal("fcc", 1.8, 4)
@@ -269,7 +269,7 @@ def test_through_the_trajectory():
     assert "mostly noise" in repr(longer)
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_what_is_chosen():
     choose = lambda system, end: md.choose_method(system, FLUID, np.linspace(0.0, end, 5), step=0.005, key=KEY)
     assert isinstance(choose(fluid(), 0.2), md.TrajectoryGradient)

@@ -10,7 +10,7 @@ import pytest
 import simkit
 from simkit import md
 
-pytestmark = pytest.mark.slow
+pytestmark = pytest.mark.long
 START = md.crystal("fcc", 1.75, 2)
 ATOMS = md.Atoms(START.position, md.maxwell_boltzmann(jax.random.key(0), jnp.ones(32), 1.2))
 

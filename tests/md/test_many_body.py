@@ -113,7 +113,7 @@ def close(found, expected, tolerance):
 
 
 QUICK = "skewed and thin", "open grid", "all pairs", "plane"
-SLOW = [pytest.param(case, marks=pytest.mark.slow) for case in CASES if case not in QUICK]
+SLOW = [pytest.param(case, marks=pytest.mark.long) for case in CASES if case not in QUICK]
 
 
 @pytest.mark.parametrize("case", [*QUICK, *SLOW])
@@ -216,7 +216,7 @@ def small_crystal():
     return system, md.Atoms(start.position, momentum)
 
 
-@pytest.mark.parametrize("dense", [0, pytest.param(600, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("dense", [0, pytest.param(600, marks=pytest.mark.long)])
 def test_lists_that_overflow_are_made_again_with_more_room(dense, monkeypatch):
     monkeypatch.setattr(md._atom_lists, "DENSE_ATOMS", dense)
     system, y0 = small_crystal()

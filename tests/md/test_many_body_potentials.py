@@ -65,7 +65,7 @@ def prepared(name):
     return potential(), space, x, jnp.asarray(held["species"], jnp.int32)
 
 
-@pytest.mark.parametrize("name", ["sw", *(pytest.param(k, marks=pytest.mark.slow) for k in POTENTIALS if k != "sw")])
+@pytest.mark.parametrize("name", ["sw", *(pytest.param(k, marks=pytest.mark.long) for k in POTENTIALS if k != "sw")])
 def test_derivatives_by_everything(name):
     """Forward and reverse against central differences along one direction for each array, in a cell thinner than the cutoff.
 
@@ -117,7 +117,7 @@ def test_energy_is_conserved_and_lists_are_made_anew():
     assert int(run.lists.built) > 1
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_the_derivative_of_a_run_keeps_positions_alone():
     """By lambda after 30 steps, against differences; what reverse mode stores does not grow with the lists."""
     system, y0 = silicon()

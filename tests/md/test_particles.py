@@ -199,8 +199,6 @@ def test_what_particles_do_not_take_is_refused():
         run(solver=simkit.solvers.Tsit5())
     with pytest.raises(simkit.ArgumentError, match="`step` must be given"):
         run()
-    with pytest.raises(simkit.ArgumentError, match="`reduce` must be left out"):
-        run(step=H, reduce={"mean": simkit.reducers.Mean()})
     with pytest.raises(simkit.ArgumentError, match="`inputs` must be left out"):
         run(step=H, inputs={"field": 1.0})
 

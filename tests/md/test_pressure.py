@@ -21,7 +21,7 @@ def energies(system, y0, run):
     return jax.jit(jax.vmap(lambda y: system.invariants(0.0, y)["energy"]))(run.ys)
 
 
-@pytest.mark.slow
+@pytest.mark.long
 @pytest.mark.parametrize("cell", ["full", "axes", "isotropic"])
 def test_the_energy_of_the_extended_system_is_conserved_to_second_order(cell):
     system, y0 = fluid(temperature=0.8, dynamics=md.MTK(0.8, 1.0, 0.4, 2.0, cell=cell))
@@ -80,7 +80,7 @@ def test_rescaling_draws_the_volumes_of_an_ideal_gas():
     assert abs(reduced.var() - count) < 4 * np.sqrt((2 * count**2 + 6 * count) / n) + count / 40
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_a_cell_that_shrinks_gets_its_room_or_is_marked():
     system, y0 = fluid(cells=4, dynamics=md.StochasticCellRescaling(0.8, 30.0, 0.1, 0.1, 0.1))
     times = [0.0, 0.25, 0.5]
@@ -100,7 +100,7 @@ def test_a_cell_that_shrinks_gets_its_room_or_is_marked():
 
 @pytest.mark.parametrize(
     "dynamics",
-    [RESCALED, pytest.param(md.MTK(0.8, 1.0, 0.4, 2.0), marks=pytest.mark.slow)],
+    [RESCALED, pytest.param(md.MTK(0.8, 1.0, 0.4, 2.0), marks=pytest.mark.long)],
     ids=lambda dynamics: type(dynamics).__name__,
 )
 def test_derivatives_of_a_run(dynamics):

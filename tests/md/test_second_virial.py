@@ -66,7 +66,7 @@ def test_single_precision_and_what_is_refused():
         md.second_virial(md.LennardJones(), 1.0, dimensions=1)
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_argon_by_nuts_and_by_quadrature():
     """The posterior of diameter and depth from the table of a handbook, beside its integral over a grid by the exact series."""
     t, b = np.loadtxt(ARGON, delimiter=",", skiprows=1).T

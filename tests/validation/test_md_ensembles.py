@@ -13,7 +13,7 @@ from md_runs import KEY, fluid
 import simkit
 from simkit import md
 
-pytestmark = pytest.mark.slow
+pytestmark = pytest.mark.long
 H = 0.004
 
 
