@@ -36,7 +36,10 @@ POTENTIALS = {
 }
 
 
-@pytest.mark.parametrize("name", POTENTIALS)
+SLOW = ("dihedrals", "ewald", "angles")
+
+
+@pytest.mark.parametrize("name", [pytest.param(k, marks=pytest.mark.slow) if k in SLOW else k for k in POTENTIALS])
 def test_derivatives(name):
     """By parameters, cell, positions and charges: reverse, forward and second order, against central differences."""
     potential = POTENTIALS[name]
@@ -86,6 +89,7 @@ def system(**options):
     return md.Particles(LJ + bonded + POTENTIALS["named pairs"], SPACE, exclusions=exclusions, **options)
 
 
+@pytest.mark.slow
 def test_a_run_of_molecules_keeps_its_energy():
     momentum = jnp.asarray(0.3 * RNG.normal(size=X.shape))
     molecules = system().prepared(md.Atoms(X, momentum))

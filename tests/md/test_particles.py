@@ -60,6 +60,7 @@ def test_lists_change_nothing():
         np.testing.assert_allclose(position, ends[0][0], atol=1e-11)
 
 
+@pytest.mark.slow
 def test_too_little_room_is_made_up_for_or_marked():
     """A plan made for a dilute start: more room is made outside a transformation, and inside the run is marked."""
     system, y0 = fluid(cells=4)
@@ -98,6 +99,7 @@ def test_an_ensemble_over_temperatures():
         np.testing.assert_allclose(members.ys.position[i], run.ys.position, atol=1e-11)
 
 
+@pytest.mark.slow
 def test_nose_hoover_chains_conserve_their_energy_and_hold_the_temperature():
     system, y0 = fluid(temperature=0.8, dynamics=md.NoseHoover(0.8, 0.4))
     drifts = []
@@ -154,6 +156,7 @@ def test_stochastic_rescaling_draws_the_canonical_kinetic_energy():
     np.testing.assert_allclose(total, total[0], rtol=1e-9)  # no forces: the heat accounts for all
 
 
+@pytest.mark.slow
 def test_derivatives_of_a_run():
     """By a parameter, the cell and the start: reverse mode, forward mode and differences agree."""
     system, y0 = fluid(cells=3)

@@ -73,6 +73,7 @@ def test_lammps(style):
     np.testing.assert_allclose(six, expected["pressure"], rtol=tolerance, atol=tolerance * largest)
 
 
+@pytest.mark.slow
 def test_exclusions_in_lists_of_clusters():
     """The same as with all pairs."""
     potential = potentials()["lj excluded"]

@@ -170,6 +170,7 @@ def test_bond_order_of_crystals(lattice, cutoff):
     np.testing.assert_allclose(averaged.q, six.q, rtol=1e-10)
 
 
+@pytest.mark.slow
 def test_bond_order_does_not_turn():
     q = jax.random.normal(jax.random.key(0), (15, 3))
     turn, _ = jnp.linalg.qr(jax.random.normal(jax.random.key(1), (3, 3)))
@@ -191,6 +192,7 @@ def test_bond_order_by_the_addition_theorem():
     np.testing.assert_array_equal(found.neighbours, 11)
 
 
+@pytest.mark.slow
 def test_bond_order_derivatives_and_lone_atoms():
     q = crystal("fcc", 1.5, 2).position + 0.05 * jax.random.normal(jax.random.key(0), (32, 3))
     space = Orthorhombic([3.0, 3.0, 3.0])
