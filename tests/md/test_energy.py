@@ -90,8 +90,8 @@ def orders(function):
 MIXED = {"shorter than a cutoff", "skewed", "open plane", "dense", "dense and thin", "dense and open"}
 
 
-QUICK = {"shorter than a cutoff", "open plane", "dense and thin"}
-EVERY = [case if case in QUICK else pytest.param(case, marks=pytest.mark.long) for case in CASES]
+SLOW = {"shorter than a cutoff": pytest.mark.slow, "dense and thin": pytest.mark.slow, "open plane": ()}
+EVERY = [pytest.param(case, marks=SLOW.get(case, pytest.mark.long)) for case in CASES]
 
 
 @pytest.mark.parametrize("case", EVERY)
@@ -153,6 +153,7 @@ def test_vmap_equals_a_loop():
     close(batch, jax.tree.map(lambda *a: jnp.stack(a), *map(single, sigmas)), 1e-12)
 
 
+@pytest.mark.slow
 def test_a_pair_exactly_at_the_cutoff_does_not_count_and_gives_no_nan():
     space, x = Orthorhombic([20.0, 20.0, 20.0]), jnp.array([[1.0, 1, 1], [3.5, 1, 1], [1.0, 2.2, 1]])
     potential = LennardJones(cutoff=2.5, truncation=ForceShifted())

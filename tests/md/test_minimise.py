@@ -83,6 +83,7 @@ def test_a_crystal_relaxes_with_its_cell():
     np.testing.assert_allclose(found.atoms.cell / 3, best.x * np.eye(3), atol=1e-7)  # flat to the root of rounding
 
 
+@pytest.mark.slow
 def test_derivatives_of_a_relaxed_cell():
     """The edge under pressure, by a parameter and the pressure, as differences say; under jit."""
     system, y0 = crystal(md.Triclinic)
