@@ -126,8 +126,12 @@ def _moved_jvp(member: Member, sign: float, primals: Any, tangents: Any) -> Any:
 def _midpoint(member: Member, sign: float, fixed: Any, t: Array, y: Array, ops: Any) -> Array:
     def one(t: Array, y: Array) -> Array:
         held = jax.lax.stop_gradient(t)
-        h = sign * (t - held)
-        half = y + 0.5 * h * member.field(ops, fixed, held, y)
-        return y + h * member.field(ops, fixed, held + 0.5 * h, half)
+        return flowed(member, ops, fixed, held, sign * (t - held), y)
 
     return jax.vmap(one)(t, y)
+
+
+def flowed(member: Member, ops: Any, fixed: Any, t: Array, h: Array, y: Array) -> Array:
+    """The state a time h after t, right to second order in h."""
+    half = y + 0.5 * h * member.field(ops, fixed, t, y)
+    return y + h * member.field(ops, fixed, t + 0.5 * h, half)

@@ -15,7 +15,7 @@ from jax.flatten_util import ravel_pytree
 from jaxtyping import Array
 
 from ..core import Status, StochasticSystem, at_time
-from ._adaptive import moved_in_time, pose
+from ._adaptive import flowed, moved_in_time, pose
 from ._block import horner
 from ._member import Member, condition_of, passes
 from ._operation import solve_members
@@ -51,16 +51,12 @@ def integrate_to_event(task: Task, options: Options) -> Ended:
     sound = status == Status.OK
     happened = kind.passed & sound
     last = jnp.where(sound, last, ops[0])  # derivatives of others must not meet numbers that are not finite
-    passing, field = member.event, member.field
+    passing = member.event
     assert passing is not None
-
-    def flowed(delta: Array) -> Array:
-        half = last + 0.5 * delta * field(ops, fixed, end, last)
-        return last + delta * field(ops, fixed, end + 0.5 * delta, half)
-
-    delta = _newton(lambda delta: passing(ops, fixed, end + delta, flowed(delta)), happened, width, kind)
+    after_end = lambda delta: flowed(member, ops, fixed, end, delta, last)
+    delta = _newton(lambda delta: passing(ops, fixed, end + delta, after_end(delta)), happened, width, kind)
     (stopped,) = moved_in_time(member, 1.0, times[-1:], last[None], ops, fixed)
-    final = jnp.where(happened, flowed(delta), stopped)
+    final = jnp.where(happened, after_end(delta), stopped)
     time = jnp.where(happened, end + delta, jnp.where(sound, jnp.inf, jnp.nan))
     final = unravel(jnp.where(sound, final, jnp.nan))
     return Ended(jax.vmap(unravel)(rows), status, (accepted, rejected), searched, time, final)

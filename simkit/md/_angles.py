@@ -1,11 +1,13 @@
 """Angles of three atoms, of four about a bond, and out of a plane."""
 
+import abc
+
 import equinox as eqx
 import jax.numpy as jnp
 from jaxtyping import Array, Float, Int
 
 from ..core import POSITIVE, quantity
-from ._bonded import BondedPotential, angle_between, as_indices, as_kinds, dihedral_angle
+from ._bonded import BondedPotential, angle_between, as_indices, dihedral_angle, optional_indices
 from ._potential import Parameter
 from ._space import Space
 
@@ -25,7 +27,7 @@ class HarmonicAngle(BondedPotential):
     atoms: Int[Array, "terms 3"] = eqx.field(converter=as_indices)
     stiffness: Parameter = quantity(unit="energy", support=POSITIVE, doc="force constant")
     angle: Parameter = quantity(unit="rad", support=(0.0, jnp.pi), doc="angle at rest")
-    kind: Int[Array, " terms"] | None = eqx.field(converter=as_kinds, default=None)
+    kind: Int[Array, " terms"] | None = eqx.field(converter=optional_indices, default=None)
 
     @property
     def size(self) -> int:
@@ -36,7 +38,22 @@ class HarmonicAngle(BondedPotential):
         return 0.5 * self.each(self.stiffness) * (angle_between(a, b) - self.each(self.angle)) ** 2
 
 
-class PeriodicDihedral(BondedPotential):
+class DihedralPotential(BondedPotential):
+    """A function of the angle of four atoms about the bond between the second and the third."""
+
+    @property
+    def size(self) -> int:
+        return 4
+
+    def term(self, space: Space, position: Array) -> Array:
+        return self.of_angle(*dihedral_angle(space, position))
+
+    @abc.abstractmethod
+    def of_angle(self, sine: Float[Array, " terms"], cosine: Float[Array, " terms"]) -> Float[Array, " terms"]:
+        """The energy of each angle, 0 being cis."""
+
+
+class PeriodicDihedral(DihedralPotential):
     r"""$u(\phi) = k [1 + \cos(n \phi - \delta)]$ about the bond of the middle atoms, $\phi = \pi$ being trans.
 
     **Arguments:**
@@ -53,19 +70,14 @@ class PeriodicDihedral(BondedPotential):
     stiffness: Parameter = quantity(unit="energy", doc="half the barrier")
     multiplicity: int | tuple[int, ...] = eqx.field(static=True, default=1)
     phase: Parameter = quantity(0.0, unit="rad", doc="angle of the highest energy times n")
-    kind: Int[Array, " terms"] | None = eqx.field(converter=as_kinds, default=None)
+    kind: Int[Array, " terms"] | None = eqx.field(converter=optional_indices, default=None)
 
-    @property
-    def size(self) -> int:
-        return 4
-
-    def term(self, space: Space, position: Array) -> Array:
-        sine, cosine = dihedral_angle(space, position)
-        n = self.each(jnp.asarray(self.multiplicity, position.dtype))
+    def of_angle(self, sine: Array, cosine: Array) -> Array:
+        n = self.each(jnp.asarray(self.multiplicity, cosine.dtype))
         return self.each(self.stiffness) * (1 + jnp.cos(n * jnp.arctan2(sine, cosine) - self.each(self.phase)))
 
 
-class OPLSDihedral(BondedPotential):
+class OPLSDihedral(DihedralPotential):
     r"""$u(\phi) = \tfrac12 [K_1 (1 + \cos \phi) + K_2 (1 - \cos 2\phi) + K_3 (1 + \cos 3\phi) + K_4 (1 - \cos 4\phi)]$,
     $\phi = \pi$ being trans.
 
@@ -80,21 +92,17 @@ class OPLSDihedral(BondedPotential):
 
     atoms: Int[Array, "terms 4"] = eqx.field(converter=as_indices)
     coefficients: Float[Array, "*kinds 4"] = quantity(unit="energy", doc="Fourier coefficients")
-    kind: Int[Array, " terms"] | None = eqx.field(converter=as_kinds, default=None)
+    kind: Int[Array, " terms"] | None = eqx.field(converter=optional_indices, default=None)
 
-    @property
-    def size(self) -> int:
-        return 4
-
-    def term(self, space: Space, position: Array) -> Array:
-        _, c = dihedral_angle(space, position)
+    def of_angle(self, sine: Array, cosine: Array) -> Array:
+        c = cosine
         double = 2 * c * c - 1
         triple, fourfold = c * (2 * double - 1), 2 * double * double - 1
         waves = jnp.stack([1 + c, 1 - double, 1 + triple, 1 - fourfold], axis=-1)
         return 0.5 * jnp.sum(self.each(self.coefficients, (4,)) * waves, axis=-1)
 
 
-class RyckaertBellemans(BondedPotential):
+class RyckaertBellemans(DihedralPotential):
     r"""$u(\phi) = \sum_{n=0}^5 C_n \cos^n(\phi - \pi)$, $\phi = \pi$ being trans.
 
     **Arguments:**
@@ -107,21 +115,16 @@ class RyckaertBellemans(BondedPotential):
 
     atoms: Int[Array, "terms 4"] = eqx.field(converter=as_indices)
     coefficients: Float[Array, "*kinds 6"] = quantity(unit="energy", doc="coefficients of powers of the cosine")
-    kind: Int[Array, " terms"] | None = eqx.field(converter=as_kinds, default=None)
+    kind: Int[Array, " terms"] | None = eqx.field(converter=optional_indices, default=None)
 
-    @property
-    def size(self) -> int:
-        return 4
-
-    def term(self, space: Space, position: Array) -> Array:
-        _, cosine = dihedral_angle(space, position)
+    def of_angle(self, sine: Array, cosine: Array) -> Array:
         coefficients, found = self.each(self.coefficients, (6,)), jnp.zeros_like(cosine)
         for n in reversed(range(6)):
             found = coefficients[..., n] - cosine * found
         return found
 
 
-class HarmonicImproper(BondedPotential):
+class HarmonicImproper(DihedralPotential):
     r"""$u(\chi) = \tfrac12 k (\chi - \chi_0)^2$ of the dihedral angle $\chi$ of four atoms, the difference the shorter way round.
 
     **Arguments:**
@@ -136,14 +139,9 @@ class HarmonicImproper(BondedPotential):
     atoms: Int[Array, "terms 4"] = eqx.field(converter=as_indices)
     stiffness: Parameter = quantity(unit="energy", support=POSITIVE, doc="force constant")
     angle: Parameter = quantity(0.0, unit="rad", doc="angle at rest")
-    kind: Int[Array, " terms"] | None = eqx.field(converter=as_kinds, default=None)
+    kind: Int[Array, " terms"] | None = eqx.field(converter=optional_indices, default=None)
 
-    @property
-    def size(self) -> int:
-        return 4
-
-    def term(self, space: Space, position: Array) -> Array:
-        sine, cosine = dihedral_angle(space, position)
+    def of_angle(self, sine: Array, cosine: Array) -> Array:
         rest = self.each(self.angle)
         s, c = jnp.sin(rest), jnp.cos(rest)
         return 0.5 * self.each(self.stiffness) * jnp.arctan2(sine * c - cosine * s, cosine * c + sine * s) ** 2

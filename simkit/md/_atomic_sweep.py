@@ -11,7 +11,7 @@ from jaxtyping import Array
 from ._derivative_rule import Sweep
 from ._manual import varying_like
 from ._many_body import AtomicPotential, AtomView
-from ._pair_sums import Point, Wanted
+from ._pair_sums import Point, Wanted, along
 from ._surroundings import Rows, components_of, seen
 
 PLACES = 8192
@@ -38,12 +38,7 @@ class AtomicSweep(Sweep):
     def __call__(self, wanted: Wanted, fixed: Any, point: Point, direction: Point | None = None) -> tuple[Array, Point]:
         everything = fixed, point, direction
         point, direction = varying_like(point, everything), varying_like(direction, everything)
-        if direction is None:
-            return self._summed(wanted, fixed, point)
-        if direction.terms is None:
-            move = lambda x: self._summed(wanted, fixed, point._replace(position=x))
-            return jax.jvp(move, (point.position,), (direction.position,))[1]
-        return jax.jvp(lambda p: self._summed(wanted, fixed, p), (point,), (direction,))[1]
+        return along(lambda point: self._summed(wanted, fixed, point), point, direction)
 
     def _summed(self, wanted: Wanted, fixed: Any, point: Point) -> tuple[Array, Point]:
         x, lists = point.position, fixed.lists

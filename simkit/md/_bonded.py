@@ -26,7 +26,7 @@ def as_indices(value: Any) -> Array:
     )
 
 
-def as_kinds(value: Any) -> Array | None:
+def optional_indices(value: Any) -> Array | None:
     return None if value is None else as_indices(value)
 
 
@@ -70,17 +70,17 @@ class BondedPotential(ManyBodyPotential):
         return parameter if self.kind is None else parameter[self.kind]
 
     def __check_init__(self):
-        shape = jnp.shape(self.atoms)
-        if len(shape) < 2 or shape[-1] != self.size:
-            raise ArgumentError(
-                f"Argument `atoms` must have shape (terms, {self.size}) for `{type(self).__name__}`, but has {shape}. Write a row "
-                "of indices a term."
-            )
-        check_distinct(self.atoms)
+        check_terms(self, self.atoms, self.size)
 
 
-def check_distinct(atoms: Any) -> None:
-    """Refuse terms in which an atom stands twice, where they are known."""
+def check_terms(potential: ManyBodyPotential, atoms: Any, size: int) -> None:
+    """Refuse terms of another number of atoms and, where they are known, those in which an atom stands twice."""
+    shape = jnp.shape(atoms)
+    if len(shape) < 2 or shape[-1] != size:
+        raise ArgumentError(
+            f"Argument `atoms` must have shape (terms, {size}) for `{type(potential).__name__}`, but has {shape}. Write a row of "
+            "indices a term."
+        )
     if isinstance(atoms, jax.core.Tracer) or not isinstance(atoms, jax.Array | np.ndarray):
         return
     rows = np.sort(np.asarray(atoms), axis=-1)

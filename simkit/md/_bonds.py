@@ -1,16 +1,33 @@
 """Bonds: harmonic, Morse, FENE."""
 
+import abc
+
 import equinox as eqx
 import jax.numpy as jnp
-from jaxtyping import Array, Int
+from jaxtyping import Array, Float, Int
 
 from ..core import POSITIVE, quantity
-from ._bonded import BondedPotential, as_indices, as_kinds, length
+from ._bonded import BondedPotential, as_indices, length, optional_indices
 from ._potential import Parameter
 from ._space import Space
 
 
-class HarmonicBond(BondedPotential):
+class BondPotential(BondedPotential):
+    """A function of the distance of two atoms."""
+
+    @property
+    def size(self) -> int:
+        return 2
+
+    def term(self, space: Space, position: Array) -> Array:
+        return self.of_distance(distance(space, position))
+
+    @abc.abstractmethod
+    def of_distance(self, r: Float[Array, " terms"]) -> Float[Array, " terms"]:
+        """The energy of each bond."""
+
+
+class HarmonicBond(BondPotential):
     r"""$u(r) = \tfrac12 k (r - r_0)^2$.
 
     **Arguments:**
@@ -31,18 +48,14 @@ class HarmonicBond(BondedPotential):
     atoms: Int[Array, "terms 2"] = eqx.field(converter=as_indices)
     stiffness: Parameter = quantity(unit="energy/length^2", support=POSITIVE, doc="force constant")
     length: Parameter = quantity(unit="length", support=POSITIVE, doc="length at rest")
-    kind: Int[Array, " terms"] | None = eqx.field(converter=as_kinds, default=None)
+    kind: Int[Array, " terms"] | None = eqx.field(converter=optional_indices, default=None)
 
-    @property
-    def size(self) -> int:
-        return 2
-
-    def term(self, space: Space, position: Array) -> Array:
-        stretch = distance(space, position) - self.each(self.length)
+    def of_distance(self, r: Array) -> Array:
+        stretch = r - self.each(self.length)
         return 0.5 * self.each(self.stiffness) * stretch**2
 
 
-class MorseBond(BondedPotential):
+class MorseBond(BondPotential):
     r"""$u(r) = D [1 - e^{-a (r - r_0)}]^2$: a bond that breaks.
 
     **Arguments:**
@@ -57,18 +70,14 @@ class MorseBond(BondedPotential):
     depth: Parameter = quantity(unit="energy", support=POSITIVE, doc="energy that breaks the bond")
     steepness: Parameter = quantity(unit="1/length", support=POSITIVE, doc="inverse width of the well")
     length: Parameter = quantity(unit="length", support=POSITIVE, doc="length at rest")
-    kind: Int[Array, " terms"] | None = eqx.field(converter=as_kinds, default=None)
+    kind: Int[Array, " terms"] | None = eqx.field(converter=optional_indices, default=None)
 
-    @property
-    def size(self) -> int:
-        return 2
-
-    def term(self, space: Space, position: Array) -> Array:
-        decay = jnp.exp(-self.each(self.steepness) * (distance(space, position) - self.each(self.length)))
+    def of_distance(self, r: Array) -> Array:
+        decay = jnp.exp(-self.each(self.steepness) * (r - self.each(self.length)))
         return self.each(self.depth) * (1 - decay) ** 2
 
 
-class FENEBond(BondedPotential):
+class FENEBond(BondPotential):
     r"""The bond of bead-spring polymers, finitely extensible and repulsive:
 
     $$u(r) = -\tfrac12 k R^2 \ln[1 - (r/R)^2] + 4 \epsilon [(\sigma/r)^{12} - (\sigma/r)^6 + \tfrac14],$$
@@ -91,14 +100,10 @@ class FENEBond(BondedPotential):
     extent: Parameter = quantity(1.5, unit="length", support=POSITIVE, doc="longest possible bond")
     epsilon: Parameter = quantity(1.0, unit="energy", support=POSITIVE, doc="strength of the repulsion")
     sigma: Parameter = quantity(1.0, unit="length", support=POSITIVE, doc="diameter of the repulsion")
-    kind: Int[Array, " terms"] | None = eqx.field(converter=as_kinds, default=None)
+    kind: Int[Array, " terms"] | None = eqx.field(converter=optional_indices, default=None)
 
-    @property
-    def size(self) -> int:
-        return 2
-
-    def term(self, space: Space, position: Array) -> Array:
-        r, extent, epsilon = distance(space, position), self.each(self.extent), self.each(self.epsilon)
+    def of_distance(self, r: Array) -> Array:
+        extent, epsilon = self.each(self.extent), self.each(self.epsilon)
         spring = -0.5 * self.each(self.stiffness) * extent**2 * jnp.log1p(-((r / extent) ** 2))
         six = (self.each(self.sigma) / r) ** 6
         return spring + jnp.where(six > 0.5, epsilon * (4 * six * (six - 1) + 1), 0)

@@ -9,7 +9,7 @@ from jaxtyping import Array, Float
 
 from ._dense import DensePairs, DensePlan
 from ._pair_block import Sides, block_gradient
-from ._pair_sums import Marks, Point, Wanted, pair_sums
+from ._pair_sums import Marks, Point, Wanted, along, pair_sums
 from ._space import inverse
 
 
@@ -29,13 +29,7 @@ def sweep_dense(
             return _nearest_gradient(wanted, p, nearest, species, pairs.counted)
         return _image_gradient(wanted, p, jnp.asarray(plan.images, dtype), species)
 
-    if direction is None:
-        energy, found = everything(small)
-    elif towards.terms is None:
-        move = lambda position: everything(small._replace(position=position))
-        energy, found = jax.jvp(move, (small.position,), (towards.position,))[1]
-    else:
-        energy, found = jax.jvp(everything, (small,), (towards,))[1]
+    energy, found = along(everything, small, towards)
     back = jax.tree.map(lambda a, b: a.astype(b.dtype), found, point)
     return energy.astype(point.position.dtype), back
 

@@ -16,8 +16,8 @@ from ._derivative_rule import Sweep, energy_and_gradient, position_gradient, swe
 from ._many_sweep import many_body_potentials, many_sweeps
 from ._neighbours import NeighbourPlan, Neighbours
 from ._pair_sums import Point
-from ._pair_terms import at_tables, check_parts, pair_potentials, pair_terms
-from ._potential import Potential, is_table, parts
+from ._pair_terms import at_tables, check_parts, pair_potentials, pair_species_count, pair_terms
+from ._potential import Potential, parts
 from ._space import Space, inverse
 from ._sweep import PairSweep
 
@@ -155,7 +155,7 @@ def _species_rows(
     potential: Potential, species: Species, position: Array, neighbours: Neighbours, plan: NeighbourPlan
 ) -> Any:
     """Rows of zeros and a one for each atom, or None where no parameter depends on the species."""
-    count = _species_count(potential)
+    count = pair_species_count(potential)
     if count is None or species is None:
         return None
     kinds = jnp.arange(count, dtype=jnp.int32)
@@ -164,18 +164,6 @@ def _species_rows(
         padded = jnp.concatenate([species, species[:1]])[neighbours.pairs.atom].reshape(-1, 1, M)
         return (padded == kinds[None, :, None]).astype(plan.pairs.pair_dtype)
     return (species[None, None, :] == kinds[None, :, None]).astype(plan.pairs.pair_dtype)
-
-
-def _species_count(potential: Potential) -> int | None:
-    terms = [(term.coefficients, term.constants) for term in pair_terms(potential)]
-    tables = [leaf for leaf in jax.tree.leaves(terms, is_leaf=is_table) if is_table(leaf)]
-    counts = {len(leaf.table) for leaf in tables}
-    if len(counts) > 1:
-        raise ArgumentError(
-            f"Argument `potential` must give parameters for one number of species, but gives them for {sorted(counts)}. "
-            "Let all parameters have the same number of species, or be single numbers."
-        )
-    return counts.pop() if counts else None
 
 
 def _beyond_pairs(
@@ -213,7 +201,7 @@ def _check(potential: Potential, species: Species, charge: Charge, neighbours: N
             "Argument `charge` must be given for a potential of charges, but is None. Give one charge an atom."
         )
     many = many_body_potentials(potential)
-    if species is None and (_species_count(potential) is not None or any(part.species_count for part in many)):
+    if species is None and (pair_species_count(potential) is not None or any(part.species_count for part in many)):
         raise ArgumentError(
             "Argument `species` must be given for parameters by species, but is None. Give one whole number an atom."
         )
@@ -232,7 +220,7 @@ def check_species(potential: Potential, species: Species) -> None:
     if species is None or isinstance(species, jax.core.Tracer):
         return
     counts = [part.species_count for part in many_body_potentials(potential)]
-    for count in {*counts, _species_count(potential)} - {None}:
+    for count in {*counts, pair_species_count(potential)} - {None}:
         assert count is not None
         outside = np.flatnonzero((np.asarray(species) < 0) | (np.asarray(species) >= count))
         if len(outside):

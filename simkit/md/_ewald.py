@@ -16,13 +16,14 @@ import equinox as eqx
 import jax.core
 import jax.numpy as jnp
 import numpy as np
+from equinox import AbstractVar
 from jax import lax
 from jaxtyping import Array, Int
 
 from .._errors import ArgumentError
 from .._types import Scalar
 from ..core import POSITIVE, quantity
-from ._bonded import as_indices, picked
+from ._bonded import optional_indices, picked
 from ._bonds import distance
 from ._many_body import AtomView, ManyBodyPotential
 from ._potential import PairPotential, Potential, Sum, parts, with_slope
@@ -73,6 +74,13 @@ class CoulombWaves(ManyBodyPotential):
     """
 
     cutoff: float | None = eqx.field(static=True, default=None, init=False)
+    constant: AbstractVar[Scalar]
+    damping: AbstractVar[Scalar]
+
+    @property
+    @abc.abstractmethod
+    def excluded(self) -> Array | None:
+        """Pairs of atoms that do not interact, (pairs, 2)."""
 
     @property
     def charged(self) -> bool:
@@ -82,23 +90,12 @@ class CoulombWaves(ManyBodyPotential):
     def species_count(self) -> None:
         return None
 
-    @property
-    @abc.abstractmethod
-    def numbers(self) -> tuple[Array, Array]:
-        """Coulomb's constant and the damping."""
-
-    @property
-    @abc.abstractmethod
-    def excluded(self) -> Array | None:
-        """Pairs of atoms that do not interact, (pairs, 2)."""
-
     @abc.abstractmethod
     def waves(self, space: Space, position: Array, charge: Array) -> Array:
         """The sum over waves."""
 
     def energy(self, view: AtomView) -> Array:
-        constant, damping = self.numbers
-        charge = view.charge
+        constant, damping, charge = self.constant, self.damping, view.charge
         assert charge is not None, "refused before"
         if view.space.dimensions != 3 or not view.space.periodic:
             raise ArgumentError(
@@ -150,13 +147,7 @@ class Ewald(CoulombWaves):
     constant: Scalar = quantity(1.0, unit="energy length/charge^2", support=POSITIVE, doc=DOC["constant"])
     damping: Scalar = quantity(0.3, unit="1/length", support=POSITIVE, doc=DOC["damping"])
     waves_along: tuple[int, int, int] = eqx.field(static=True, default=(8, 8, 8))
-    excluded: Int[Array, "pairs 2"] | None = eqx.field(
-        converter=lambda a: None if a is None else as_indices(a), default=None
-    )
-
-    @property
-    def numbers(self) -> tuple[Array, Array]:
-        return self.constant, self.damping
+    excluded: Int[Array, "pairs 2"] | None = eqx.field(converter=optional_indices, default=None)
 
     def waves(self, space: Space, position: Array, charge: Array) -> Array:
         r"""Waves of the half-space m_x >= 0, from products of those along each lattice vector.
@@ -221,9 +212,7 @@ class ParticleMeshEwald(CoulombWaves):
     damping: Scalar = quantity(0.3, unit="1/length", support=POSITIVE, doc=DOC["damping"])
     mesh: tuple[int, int, int] = eqx.field(static=True, default=(32, 32, 32))
     order: int = eqx.field(static=True, default=5)
-    excluded: Int[Array, "pairs 2"] | None = eqx.field(
-        converter=lambda a: None if a is None else as_indices(a), default=None
-    )
+    excluded: Int[Array, "pairs 2"] | None = eqx.field(converter=optional_indices, default=None)
 
     def __check_init__(self):
         if self.order < 3 or min(self.mesh) < self.order:
@@ -231,10 +220,6 @@ class ParticleMeshEwald(CoulombWaves):
                 f"Argument `order` must be 3 or more and at most the points of the mesh, but is {self.order} for {self.mesh}. 5 is "
                 "a good value."
             )
-
-    @property
-    def numbers(self) -> tuple[Array, Array]:
-        return self.constant, self.damping
 
     def waves(self, space: Space, position: Array, charge: Array) -> Array:
         reciprocal = inverse(space.vectors().astype(position.dtype))
@@ -244,7 +229,7 @@ class ParticleMeshEwald(CoulombWaves):
         shares = _splines(u - below, self.order)  # (order, atoms, 3)
         places = below.astype(jnp.int32)[None] - jnp.arange(self.order, dtype=jnp.int32).reshape(-1, 1, 1)
         places = places % jnp.asarray(self.mesh, jnp.int32).reshape(1, 1, 3)
-        spread, index = jnp.zeros(self.mesh, position.dtype).reshape(-1), []
+        spread = jnp.zeros(math.prod(self.mesh), position.dtype)
         _, ny, nz = self.mesh
         values = _outer([shares[..., c] for c in range(3)], jnp.multiply) * charge[None, None, None]
         rows = [places[..., 0] * (ny * nz), places[..., 1] * nz, places[..., 2]]

@@ -7,6 +7,7 @@ from jaxtyping import Array, Bool, Int
 from .._errors import ArgumentError
 from ._cluster_list import ClusterList
 from ._cluster_plan import M
+from ._dense import DensePairs
 
 
 def partner_table(exclusions: object, atoms: int) -> Int[Array, "atoms most"]:
@@ -91,10 +92,10 @@ def check_room(plane_distances: np.ndarray, cutoff: float) -> None:
         )
 
 
-def masked(pairs: object, partners: Array | None) -> object:
+def masked(pairs: ClusterList | DensePairs, partners: Array | None) -> ClusterList | DensePairs:
     """What a plan of all pairs has built, with the pairs that count."""
     if partners is None:
         return pairs
     if isinstance(pairs, ClusterList):
         return pairs.only(counted_in_units(partners, pairs))
-    return pairs._replace(counted=counted_pairs(partners))  # type: ignore[attr-defined]
+    return pairs._replace(counted=counted_pairs(partners))

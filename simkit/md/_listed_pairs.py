@@ -7,12 +7,11 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Int
 
-from .._errors import ArgumentError
 from ..core import quantity
-from ._bonded import as_indices, check_distinct, picked
+from ._bonded import as_indices, check_terms, picked
 from ._bonds import distance
 from ._many_body import AtomView, ManyBodyPotential
-from ._pair_terms import pair_terms
+from ._pair_terms import pair_species_count, pair_terms
 from ._potential import BySpecies, PairPotential, Parameter, is_table
 
 
@@ -47,10 +46,7 @@ class ListedPairs(ManyBodyPotential):
 
     @property
     def species_count(self) -> int | None:
-        (term,) = pair_terms(self.potential)
-        leaves = jax.tree.leaves((term.coefficients, term.constants), is_leaf=is_table)
-        counts = [len(leaf.table) for leaf in leaves if is_table(leaf)]
-        return counts[0] if counts else None
+        return pair_species_count(self.potential)
 
     def energy(self, view: AtomView) -> Array:
         (term,) = pair_terms(self.potential)
@@ -74,7 +70,4 @@ class ListedPairs(ManyBodyPotential):
         return jnp.sum(jnp.where(near, self.scale * u, 0))
 
     def __check_init__(self):
-        shape = jnp.shape(self.atoms)
-        if len(shape) < 2 or shape[-1] != 2:
-            raise ArgumentError(f"Argument `atoms` must have shape (terms, 2), but has {shape}. Write one row a pair.")
-        check_distinct(self.atoms)
+        check_terms(self, self.atoms, 2)

@@ -12,7 +12,7 @@ from ._atomic_sweep import AtomicSweep
 from ._derivative_rule import Sweep
 from ._manual import varying_like
 from ._many_body import AtomicPotential, AtomView, ManyBodyPotential
-from ._pair_sums import Point, Wanted
+from ._pair_sums import Point, Wanted, along
 from ._potential import Potential, parts
 from ._space import OpenSpace, Space, Triclinic
 from ._surroundings import Rows, components_of, seen
@@ -42,12 +42,7 @@ class ManySweep(Sweep):
         if wanted == "energy" and direction is None:
             return self.energy(fixed, point), point
         found = self._force if wanted == "force" else self._gradient
-        if direction is None:
-            return found(fixed, point)
-        if direction.terms is None:
-            move = lambda x: found(fixed, point._replace(position=x))
-            return jax.jvp(move, (point.position,), (direction.position,))[1]
-        return jax.jvp(lambda p: found(fixed, p), (point,), (direction,))[1]
+        return along(lambda point: found(fixed, point), point, direction)
 
     def _force(self, fixed: Fixed, point: Point) -> tuple[Array, Point]:
         energy, slope = jax.value_and_grad(lambda x: self.energy(fixed, point._replace(position=x)))(point.position)

@@ -16,7 +16,6 @@ from .._errors import ArgumentError, SimulationError
 from ..core import Status, as_float_array
 from ..engine import paired
 from ._atoms import Atoms
-from ._energy import energy
 from ._lbfgs import LBFGS
 from ._minimiser import Minimiser
 from ._nve import NVE
@@ -190,7 +189,7 @@ def _placed(system: Particles, atoms: Atoms, point: Array, cell: bool) -> Atoms:
 
 
 def _energy(system: Particles, atoms: Atoms, lists: Any, pressure: Array, cell: bool) -> Array:
-    found = energy(*system._known(atoms), lists.neighbours, system._plan(), **system._kinds())
+    found = system.energy_on(atoms, lists)
     return found + pressure * jnp.abs(determinant(atoms.cell)) if cell else found
 
 

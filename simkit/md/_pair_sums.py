@@ -1,6 +1,7 @@
 """Energies, forces and derivatives by parameters of a block of pairs whose squared distances are known."""
 
 import functools
+from collections.abc import Callable
 from typing import Any, Literal, NamedTuple, TypeAlias
 
 import jax
@@ -23,6 +24,19 @@ class Point(NamedTuple):
     vectors: Any  # shape (3, 3)
     position: Float[Array, "..."]
     charge: Any
+
+
+Found: TypeAlias = tuple[Array, Point]
+
+
+def along(sweep: Callable[[Point], Found], point: Point, direction: Point | None) -> Found:
+    """What a sweep gives at a point; with a direction, its derivative in it: 0 and the Hessian times the direction."""
+    if direction is None:
+        return sweep(point)
+    if direction.terms is None:
+        move = lambda position: sweep(point._replace(position=position))
+        return jax.jvp(move, (point.position,), (direction.position,))[1]
+    return jax.jvp(sweep, (point,), (direction,))[1]
 
 
 class Marks(NamedTuple):

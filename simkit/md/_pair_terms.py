@@ -51,6 +51,19 @@ def pair_terms(potential: Potential) -> tuple[PairTerm, ...]:
     return tuple(terms)
 
 
+def pair_species_count(potential: Potential) -> int | None:
+    """How many species pair potentials have parameters for; None where species do not matter to them."""
+    terms = [(term.coefficients, term.constants) for term in pair_terms(potential)]
+    tables = [leaf for leaf in jax.tree.leaves(terms, is_leaf=is_table) if is_table(leaf)]
+    counts = {len(leaf.table) for leaf in tables}
+    if len(counts) > 1:
+        raise ArgumentError(
+            f"Argument `potential` must give parameters for one number of species, but gives them for {sorted(counts)}. "
+            "Let all parameters have the same number of species, or be single numbers."
+        )
+    return counts.pop() if counts else None
+
+
 def at_tables(potential: PairPotential, coefficients: Any) -> Callable[[Array], tuple[Array, Array]]:
     """Energy and slope of all pairs of species at one distance."""
     plain = jax.tree.map(lambda leaf: leaf.table if is_table(leaf) else leaf, coefficients, is_leaf=is_table)

@@ -101,12 +101,12 @@ class Particles(ParticleSystem):
     @eqx.filter_jit
     def gradients(self, atoms: Atoms) -> Gradients:
         """Potential energy, forces and virial of one state, with neighbours found anew."""
-        return gradients(*self._known(atoms), self._listed(atoms), self._plan(), **self._kinds())
+        return self.gradients_on(atoms, self.listed(atoms))
 
     @eqx.filter_jit
     def energy(self, atoms: Atoms) -> Array:
         """The potential energy of one state, with neighbours found anew."""
-        return energy(*self._known(atoms), self._listed(atoms), self._plan(), **self._kinds())
+        return self.energy_on(atoms, self.listed(atoms))
 
     # ---- a system ----
 
@@ -243,10 +243,6 @@ class Particles(ParticleSystem):
     def opened(self, h: Any, state: Any, force: Any) -> Any:
         return self.dynamics.opened(self._body(state), h, state, force)
 
-    def gradients_on(self, state: Any, lists: Any) -> Gradients:
-        """Energy, forces and virial with the neighbours listed."""
-        return gradients(*self._known(state), lists.neighbours, self._plan(), **self._kinds())
-
     def moved(self, h: Any, carry: Any, key: Array) -> Any:
         body = self._body(carry)
         # Farther than forces reach in one step: a run that blew up, whose numbers might stay finite.
@@ -262,6 +258,16 @@ class Particles(ParticleSystem):
 
     def complaint(self, state: Any, h: float, start: float) -> str:
         return describe(self, state, h, start)
+
+    # ---- with neighbours listed ----
+
+    def energy_on(self, atoms: Atoms, lists: Lists) -> Array:
+        """The potential energy with the neighbours listed."""
+        return energy(*self._known(atoms), lists.neighbours, self._plan(), **self._kinds())
+
+    def gradients_on(self, atoms: Atoms, lists: Lists) -> Gradients:
+        """Energy, forces and virial with the neighbours listed."""
+        return gradients(*self._known(atoms), lists.neighbours, self._plan(), **self._kinds())
 
     # ---- inside ----
 

@@ -9,6 +9,7 @@ from jaxtyping import Array
 from .._errors import ArgumentError
 from ._atoms import Atoms
 from ._dynamics import Body, CellDynamics, Dynamics
+from ._nve import NVE
 
 
 class Counted(eqx.Module):
@@ -41,7 +42,7 @@ class RESPA(Dynamics):
     from simkit import md
 
     core = md.WeeksChandlerAndersen()
-    potential = core + md.CoulombDSF(cutoff=3.0, alpha=0.2)
+    potential = core + md.CoulombDSF(damping=0.2, cutoff=3.0)
     dynamics = md.RESPA(slow=(1,), steps=4)
     ```
     """
@@ -51,8 +52,6 @@ class RESPA(Dynamics):
     steps: int = eqx.field(static=True)
 
     def __init__(self, slow: Any, steps: int, inner: Dynamics | None = None):
-        from ._nve import NVE
-
         self.inner = NVE() if inner is None else inner
         self.slow = tuple(int(k) for k in slow)
         self.steps = steps

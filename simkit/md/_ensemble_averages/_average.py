@@ -104,6 +104,12 @@ def averaged(series: Any, trust: Callable[[Array, Array], Trust], method: str) -
     return EnsembleAverage(value, error, series, inefficiency, converged, trust(inefficiency, converged), method)
 
 
+@eqx.filter_jit
+def measured(observable: Callable[[Any, Any], Any], system: Any, frames: Any) -> Any:
+    """The observable of every frame; reverse mode computes each frame again."""
+    return lax.map(jax.checkpoint(lambda atoms: observable(system, atoms)), frames)
+
+
 def blocked(series: Any) -> tuple[Any, Array, Bool[Array, ""]]:
     """Errors by blocks, the mean inefficiency, and whether most of the errors converged; all without derivatives."""
     leaves, structure = jax.tree.flatten(lax.stop_gradient(series))

@@ -42,8 +42,9 @@ def thermal_energy(system: Particles) -> Array:
 def reduced_energy(system: Particles, atoms: Atoms) -> Float[Array, ""]:
     r"""$(K + U) / k_B T$; NaN where there is no room for all neighbours, so that no wrong number passes for a right one."""
     kinetic = 0.5 * jnp.sum(atoms.momentum**2 / system.masses(atoms.position))
-    whole = (kinetic + system.energy(atoms)) / thermal_energy(system).astype(kinetic.dtype)
-    return jnp.where(has_room(system, atoms), whole, jnp.nan)
+    lists = lax.stop_gradient(system.listed(atoms))
+    whole = (kinetic + system.energy_on(atoms, lists)) / thermal_energy(system).astype(kinetic.dtype)
+    return jnp.where(system.fits(lists), whole, jnp.nan)
 
 
 def has_room(system: Particles, atoms: Atoms) -> Bool[Array, ""]:

@@ -15,7 +15,7 @@ from ...engine import Fixed, simulate
 from .._atoms import Atoms
 from .._langevin import Langevin
 from .._particles import Particles
-from ._average import EnsembleAverage, Trust, averaged
+from ._average import EnsembleAverage, Trust, averaged, measured
 from ._method import AverageMethod
 from ._reweighting import kept
 
@@ -136,7 +136,7 @@ def _weighted(
         began = times[places] - method.memory + 0.5 * (times[1] - times[0])
         score = score - total[jnp.searchsorted(times, began)]
     score = score - lax.stop_gradient(score)
-    values = lax.map(jax.checkpoint(lambda atoms: observable(system, atoms)), frames)
+    values = measured(observable, system, frames)
 
     def contribution(value: Array) -> Array:
         centre = jnp.mean(value, axis=0, keepdims=True) if method.baseline else jnp.zeros_like(value[:1])

@@ -4,15 +4,13 @@ from collections.abc import Callable
 from typing import Any
 
 import equinox as eqx
-import jax
 import jax.numpy as jnp
-from jax import lax
 from jaxtyping import Array, Bool, Float
 
 from ...core import Status
 from ...engine import Checkpointed, Fixed, simulate
 from .._particles import Particles
-from ._average import EnsembleAverage, Trust, averaged
+from ._average import EnsembleAverage, Trust, averaged, measured
 from ._lyapunov import lyapunov_exponent
 from ._method import AverageMethod
 from ._reweighting import kept
@@ -77,7 +75,7 @@ class TrajectoryGradient(AverageMethod):
     ) -> EnsembleAverage:
         gradient = None if self.memory is None else Checkpointed(memory=self.memory)
         run = simulate(system, y0, times, step=step, key=key, gradient=gradient)
-        series = _measured(observable, system, kept(run.ys, discard))
+        series = measured(observable, system, kept(run.ys, discard))
         dtype = y0.position.dtype
         times = jnp.asarray(times).astype(dtype)
         nothing = jnp.full((), jnp.nan, dtype)
@@ -87,8 +85,3 @@ class TrajectoryGradient(AverageMethod):
             exponent, horizon = found.exponent, found.horizon(self.growth)
         trust = Horizon(times[-1] - times[0], exponent, horizon, jnp.asarray(run.status))
         return averaged(series, lambda inefficiency, converged: trust, NAME)
-
-
-@eqx.filter_jit
-def _measured(observable: Callable[[Particles, Any], Any], system: Particles, frames: Any) -> Any:
-    return lax.map(jax.checkpoint(lambda atoms: observable(system, atoms)), frames)
