@@ -5,6 +5,7 @@ import os
 import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
+from typing import Any
 
 from .._errors import SimkitError
 from ._environment import keep_interrupts, set_devices, set_jax
@@ -27,6 +28,8 @@ RUN = """What it does, one phase after the other, each saved as soon as it is do
   sample    the posterior distribution, from the fit
   predict   bands for the model and for new data
   report    report.html with tables, figures, warnings in words and provenance
+
+A study of particles without experiments is simulated: averages with their errors, trajectory.h5md and report.html.
 
 The study file says all of this; `simkit new study.toml` writes one to start from."""
 
@@ -128,6 +131,7 @@ def _jax_options(parser: argparse.ArgumentParser) -> None:
 
 def _run(options: argparse.Namespace) -> int:
     from ..io import load_study
+    from ._particles import is_simulation
     from ._run import PHASES, Found, check_folder, run
     from ._show import parameter_table, warning_lines
 
@@ -135,7 +139,9 @@ def _run(options: argparse.Namespace) -> int:
     check_folder(folder, options.overwrite)
     set_devices()
     set_jax(x64=not options.float32, cache=not options.no_cache)
-    study = load_study(options.study)
+    study = load_study(options.study, seed=options.seed)
+    if options.name == "run" and is_simulation(study):
+        return _particles(options, study, folder)
     phases = {"run": PHASES, "fit": ("fit", "predict", "report"), "sample": ("fit", "sample", "report")}[options.name]
     print(study.title, flush=True)
     kept: list[Found] = []
@@ -144,7 +150,6 @@ def _run(options: argparse.Namespace) -> int:
             study,
             folder,
             phases,
-            seed=options.seed,
             overwrite=options.overwrite,
             say=_say,
             command=options.command_line,
@@ -157,6 +162,27 @@ def _run(options: argparse.Namespace) -> int:
     print()
     for line in warning_lines(found):
         print(line)
+    print(f"Results, report and figures are in {folder}:")
+    for file in found.files:
+        print(f"  {file}")
+    return 0
+
+
+def _particles(options: argparse.Namespace, study: Any, folder: Path) -> int:
+    """Simulate a study of particles and print its averages."""
+    from ._particles import TRAJECTORY, run_particles
+
+    print(study.title, flush=True)
+    try:
+        found = run_particles(study, folder, overwrite=options.overwrite, say=_say, command=options.command_line)
+    except KeyboardInterrupt:
+        kept = f" The frames so far are kept in {folder / TRAJECTORY}." if (folder / TRAJECTORY).exists() else ""
+        print(f"\nInterrupted.{kept}", file=sys.stderr)
+        return 130
+    assert found.averages is not None
+    print(f"\n{found.averages}\n")
+    for line in found.averages.warnings():
+        print(f"Warning: {line}")
     print(f"Results, report and figures are in {folder}:")
     for file in found.files:
         print(f"  {file}")
@@ -179,15 +205,18 @@ def _interrupted(kept: Sequence[object]) -> int:
 def _simulate(options: argparse.Namespace) -> int:
     from ..io import load, load_study
     from ..report import write_report
+    from ._particles import is_simulation
     from ._run import RESULT, check_folder, simulate_study
 
     folder = _folder(options)
     check_folder(folder, options.overwrite)
     set_devices()
     set_jax(x64=not options.float32, cache=not options.no_cache)
-    study = load_study(options.study)
+    study = load_study(options.study, seed=options.seed)
+    if is_simulation(study):
+        return _particles(options, study, folder)
     print(study.title, flush=True)
-    trajectory = simulate_study(study, folder, seed=options.seed, command=options.command_line)
+    trajectory = simulate_study(study, folder, command=options.command_line)
     written = write_report(load(folder / RESULT), folder / "report.html")
     print(trajectory)
     print(f"Results, report and figures are in {folder}:")
@@ -236,8 +265,9 @@ def _report(options: argparse.Namespace) -> int:
 def _reproduce(options: argparse.Namespace) -> int:
     from .._errors import ArgumentError
     from ..io import load, load_provenance
+    from ._particles import average_particles
     from ._reproduce import changes, comparisons
-    from ._run import compute
+    from ._run import Found, compute
 
     made = load_provenance(options.file)
     if not made.study:
@@ -249,7 +279,11 @@ def _reproduce(options: argparse.Namespace) -> int:
     study = made.load_study()
     print(f"{study.title}, made {made.date} with seed {made.seed}", flush=True)
     parts = {"fit": results.fit, "sample": results.posterior, "predict": results.prediction}
-    found = compute(study, [phase for phase, part in parts.items() if part is not None], seed=made.seed, say=_say)
+    if results.averages is not None:
+        found = Found()
+        found.averages = average_particles(study, found, say=_say)
+    else:
+        found = compute(study, [phase for phase, part in parts.items() if part is not None], seed=made.seed, say=_say)
     for line in changes(results):
         print(f"  {line}")
     rows = comparisons(results, found)

@@ -15,6 +15,7 @@ from ..engine import simulate
 from ..fitting import LBFGS, FitResult, GaussNewton, fit
 from ..infer import NUTS, EnsembleSampler, LaplaceApproximation, Posterior, Prediction, Variational, predict, sample
 from ..io import Study, load, provenance, save
+from ..md import Averages
 from ..problem import Problem
 from ..report import write_report
 
@@ -37,6 +38,7 @@ class Found:
     fit: FitResult | None = None
     posterior: Posterior | None = None
     prediction: Prediction | None = None
+    averages: Averages | None = None
     seconds: dict[str, float] = dataclasses.field(default_factory=dict)
     files: list[Path] = dataclasses.field(default_factory=list)
 
@@ -69,7 +71,7 @@ def compute(
     """
     found = Found()
     key = jax.random.key(study.seed if seed is None else seed)
-    with _Clock(found, "compile the problem"):
+    with Clock(found, "compile the problem"):
         found.problem = problem = study.problem()
     data = f"{problem.data_count} data in {len(problem.labels)} experiment(s), {len(problem.names)} unknowns"
     say(f"problem  {study.model}: {data}  ({found.seconds['compile the problem']:.1f} s)")
@@ -79,7 +81,7 @@ def compute(
     for index, (phase, step) in enumerate(steps.items()):
         if phase in phases:
             say(f"{phase:<8} {_announce(study, phase)} ...")
-            with _Clock(found, phase):
+            with Clock(found, phase):
                 text = step(study, problem, found, jax.random.fold_in(key, index), say is not silent)
             say(f"         {text}  ({found.seconds[phase]:.1f} s)")
             keep(found)
@@ -113,7 +115,7 @@ def run(
 
     def keep(found: Found) -> None:
         if not found.files:
-            _clear(folder)
+            clear(folder)
         made = provenance(study, seed=seed, command=command, seconds=found.seconds)
         parts = {"fit": found.fit, "posterior": found.posterior, "prediction": found.prediction}
         save(result, **parts, problem=found.problem, made=made, overwrite=True)  # pyright: ignore
@@ -124,7 +126,7 @@ def run(
     found = compute(study, phases, seed=seed, say=say, keep=keep)
     if "report" in phases:
         say("report   tables and figures ...")
-        with _Clock(found, "report"):
+        with Clock(found, "report"):
             found.files += write_report(load(result), folder / REPORT)
         say(f"         {len(found.files) - 2} figures  ({found.seconds['report']:.1f} s)")
     return found
@@ -147,7 +149,7 @@ def simulate_study(
 ) -> Trajectory:
     """Simulate a study at the values in its file, and write the trajectory into `result.h5` in a folder.
 
-    The times are those of [predict], or span the experiments. Free parameters keep the values of [system] and [y0].
+    The times are those of [simulate] or [predict], or span the experiments. Free parameters keep the values of [system] and [y0].
 
     **Raises:** a `StudyError` where the study gives no initial state or no times, a `SimulationError` where it fails.
     """
@@ -158,7 +160,7 @@ def simulate_study(
     trajectory = simulate(
         study.system,
         study.y0,
-        study.prediction_times,
+        study.simulation_times,
         solver=study.solve["solver"],
         step=study.solve["step"],
         inputs=study.inputs,
@@ -167,12 +169,12 @@ def simulate_study(
     jax.block_until_ready(trajectory.times)
     seconds = {"simulate": time.perf_counter() - begin}
     made = provenance(study, seed=seed, command=command, seconds=seconds)
-    _clear(Path(folder))
+    clear(Path(folder))
     save(Path(folder) / RESULT, trajectory=trajectory, made=made, overwrite=True)
     return trajectory
 
 
-class _Clock:
+class Clock:
     """Notes how long a phase took."""
 
     def __init__(self, found: Found, phase: str):
@@ -233,7 +235,7 @@ def _predict(study: Study, problem: Problem, found: Found, key: PRNGKeyArray, pr
     return text + (f", {failed} simulations failed" if failed else "")
 
 
-def _clear(folder: Path) -> None:
+def clear(folder: Path) -> None:
     """Remove a report and figures that belong to older results, as soon as newer results replace those."""
     (folder / REPORT).unlink(missing_ok=True)
     figures = folder / "figures"

@@ -1,14 +1,18 @@
 """What the command line prints about models and results."""
 
 import inspect
+import textwrap
 from collections.abc import Sequence
 from typing import Any
 
+import jax.numpy as jnp
 import numpy as np
 
 from .._errors import check_known
 from ..core import Setup, at_time, family_of
-from ..odes import MODELS
+from ..io import DYNAMICS, MODELS, POTENTIAL_FILES, POTENTIALS, TRUNCATIONS
+from ..md import Particles
+from ..md._run_averages import OUTPUT_DIMENSIONS
 from ..report import parameter_rows, table_cells, warnings_in_words
 
 
@@ -20,11 +24,17 @@ def list_models() -> str:
 
 
 def describe_model(name: str) -> str:
-    """A model's docstring, and its quantities with values, units and supports."""
-    check_known(name, MODELS, "model")
+    """A model's docstring, and its quantities with values, units and supports; or a potential, a truncation or dynamics."""
+    parts = {**POTENTIALS, **TRUNCATIONS, **DYNAMICS}
+    if name in parts:
+        return f"{name} ({parts[name].__name__})\n\n{inspect.getdoc(parts[name]) or ''}"
+    check_known(name, (*MODELS, *parts), "model")
     kind = MODELS[name]
     system, y0, times, inputs = kind.example()
-    outputs = system.outputs(times[0], y0, at_time(inputs, times[0]))
+    if isinstance(system, Particles):  # whose outputs are known without the work of computing them
+        outputs = {name: jnp.zeros(()) for name in OUTPUT_DIMENSIONS}
+    else:
+        outputs = system.outputs(times[0], y0, at_time(inputs, times[0]))
     span = np.asarray(times, float)
     return "\n".join(
         [
@@ -42,8 +52,23 @@ def describe_model(name: str) -> str:
             *_quantities(Setup(outputs), "", values=False),
             "",
             f"Times worth looking at: {span[0]:g} to {span[-1]:g}",
+            *(_parts() if hasattr(system, "potential") else []),
         ]
     )
+
+
+def _parts() -> list[str]:
+    """What particles are made of, by the name that `model` takes in the tables of a study."""
+    kinds = {
+        "potential": POTENTIALS,
+        "potential, from a file of LAMMPS": POTENTIAL_FILES,
+        "truncation": TRUNCATIONS,
+        "dynamics": DYNAMICS,
+    }
+    rows = []
+    for what, known in kinds.items():
+        rows += textwrap.wrap(f"{what}: {', '.join(known)}", 96, initial_indent="  ", subsequent_indent="      ")
+    return ["", "Made of (by `model` in their tables; more of one: simkit models NAME):", *rows]
 
 
 def parameter_table(fit: Any, posterior: Any) -> str:

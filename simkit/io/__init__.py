@@ -9,6 +9,11 @@ from ._extxyz import write_extxyz as write_extxyz
 from ._h5md_read import H5MDTrajectory as H5MDTrajectory
 from ._h5md_read import read_h5md as read_h5md
 from ._h5md_write import H5MDWriter as H5MDWriter
+from ._models import DYNAMICS as DYNAMICS
+from ._models import MODELS as MODELS
+from ._models import POTENTIAL_FILES as POTENTIAL_FILES
+from ._models import POTENTIALS as POTENTIALS
+from ._models import TRUNCATIONS as TRUNCATIONS
 from ._parts import SOLVERS as SOLVERS
 from ._provenance import Provenance as Provenance
 from ._provenance import provenance as provenance

@@ -13,6 +13,7 @@ from .._errors import ArgumentError
 from ..core import Trajectory, field_metadata, named_leaves
 from ..fitting import FitResult
 from ..infer import Posterior, Prediction
+from ..md import Averages
 from ..problem import Observed
 from ._netcdf import read_json, read_texts, read_variables, write_dimension, write_variable
 
@@ -171,6 +172,45 @@ def read_trajectory(group: h5py.Group) -> Trajectory:
     solver, over = str(group.attrs["solver"]), {path: jnp.asarray(values) for path, values in over.items()}
     status, steps, rejected, evaluations = (counts[name] for name in COUNTS)
     return Trajectory(times, ys, status, steps, rejected, evaluations, solver, over)
+
+
+RADIAL = ("g", "g_error", "coordination")
+
+
+def write_averages(group: h5py.Group, averages: Averages) -> None:
+    """Outputs over time, g(r) over distance, the mean squared displacement over lag."""
+    write_dimension(group, "time", averages.times)
+    group.attrs["names"] = json.dumps(list(averages.series))
+    group.attrs["units_by_name"] = json.dumps(dict(averages.units))
+    group.attrs["after"] = averages.after
+    group.attrs["between"] = json.dumps(averages.between)
+    for name, values in averages.series.items():
+        write_variable(group, name, values, ("time",), averages.unit(name))
+    if averages.g is not None:
+        write_dimension(group, "distance", averages.distance)
+        for name in RADIAL:
+            write_variable(group, name, getattr(averages, name), ("distance",))
+    if averages.displacement is not None:
+        write_dimension(group, "lag", averages.lag)
+        write_variable(group, "displacement", averages.displacement, ("lag",))
+        write_variable(group, "diffusion", averages.diffusion, ())
+
+
+def read_averages(group: h5py.Group) -> Averages:
+    variables = {name: jnp.asarray(values) for name, values in read_variables(group).items()}
+    axes: dict[str, Any] = {name: jnp.asarray(group[name][()]) for name in ("distance", "lag") if name in group}  # pyright: ignore
+    times: Any = group["time"]
+    after: Any = group.attrs["after"]
+    between = read_json(group, "between")
+    return Averages(
+        times=jnp.asarray(times[()]),
+        series={name: variables[name] for name in read_json(group, "names")},
+        after=float(after),
+        between=None if between is None else (between[0], between[1]),
+        units=tuple(read_json(group, "units_by_name").items()),
+        **{name: variables[name] for name in (*RADIAL, "displacement", "diffusion") if name in variables},
+        **axes,
+    )
 
 
 def _write_points(group: h5py.Group, labels: tuple[str, ...], times: Any) -> tuple[str, str]:

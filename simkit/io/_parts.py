@@ -11,7 +11,9 @@ from .. import solvers
 from .._errors import StudyError, UnknownNameError, close_matches
 from ..core import AbstractSignal, Constant, Interpolated, Pulses, Steps, System, as_float_array, named_leaves
 from ..engine import Adaptive, Fixed
+from ..md import REDUCED
 from ..problem import NOISES, AbstractNoise, Free, prior_from_text
+from ._built import Files, read_potential
 from ._section import Section, at_place, check_numbers, entries, is_number
 
 SOLVERS: dict[str, Any] = {
@@ -32,14 +34,27 @@ SOLVERS: dict[str, Any] = {
 FREE_KEYS = ("prior", "bounds", "transform", "start")
 
 
-def read_system(section: Section, models: Mapping[str, type[System]]) -> tuple[str, System]:
-    """[system]: the model by name, with the fixed parameters that differ from its good values."""
-    section.need("model")
-    name = str(section.name("model", models, "model"))
+def read_system(section: Section, name: str, good: System, files: Files) -> System:
+    """[system]: the model with the fixed parameters that differ from its good values.
+
+    A model that has a potential takes it as a table, and whole fields that are plain numbers by their names.
+    """
+    fields = {field.name: field for field in dataclasses.fields(good)} if dataclasses.is_dataclass(good) else {}
+    given: dict[str, Any] = {}
+    for key in section.table:
+        if key == "potential" and key in fields:
+            given[key] = read_potential(section, key, REDUCED, files)
+        elif key in fields and fields[key].metadata.get("static") and fields[key].type is float:
+            given[key] = section.number(key)
+    system = dataclasses.replace(good, **given) if given else good  # pyright: ignore
+    return read_parameters(section, name, system)
+
+
+def read_parameters(section: Section, name: str, system: System) -> System:
+    """The system with the numbers of `parameters`; keys that nothing reads are refused."""
     given = entries(section.section("parameters"), lambda value: False)
     section.finish()
-    system = models[name].example().system
-    return name, replace_leaves(system, given, section, "parameters", f"parameter of `{name}`")
+    return replace_leaves(system, given, section, "parameters", f"parameter of `{name}`") if given else system
 
 
 def read_state(section: Section, base: Any, complete: bool, optional: Sequence[str] = ()) -> Any:

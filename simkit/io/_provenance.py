@@ -14,7 +14,7 @@ import h5py
 import jax
 import jax.numpy as jnp
 
-from ..odes import MODELS
+from ._models import MODELS
 from ._study import Study, study_from_text
 
 PACKAGES = ("simkit", "jax", "jaxlib", "diffrax", "equinox", "numpyro", "optax", "numpy", "h5py")
@@ -51,7 +51,9 @@ class Provenance:
 
         **Raises:** a `StudyError` where the result was not made from a study file.
         """
-        return study_from_text(self.study, name=self.study_name or "no study", read=self.files, models=models)
+        return study_from_text(
+            self.study, name=self.study_name or "no study", read=self.files, models=models, seed=self.seed
+        )
 
 
 def provenance(

@@ -13,14 +13,17 @@ from .._errors import ArgumentError, ResultFileError
 from ..core import Trajectory
 from ..fitting import FitResult
 from ..infer import Posterior, Prediction
+from ..md import Averages
 from ..problem import Observed, Problem, observed
 from ._atomic import write_whole
 from ._groups import (
+    read_averages,
     read_fit,
     read_observed,
     read_posterior,
     read_prediction,
     read_trajectory,
+    write_averages,
     write_fit,
     write_observed,
     write_posterior,
@@ -45,9 +48,11 @@ class Results:
     prediction: Prediction | None = None
     trajectory: Trajectory | None = None
     observed: Observed | None = None
+    averages: Averages | None = None
 
     def __repr__(self) -> str:
-        held = [name for name in ("fit", "posterior", "prediction", "trajectory") if getattr(self, name) is not None]
+        names = ("fit", "posterior", "prediction", "trajectory", "averages")
+        held = [name for name in names if getattr(self, name) is not None]
         return f"Results in {self.path}: {', '.join(held) or 'nothing'}; made {self.provenance.date}"
 
 
@@ -58,21 +63,23 @@ def save(
     posterior: Posterior | None = None,
     prediction: Prediction | None = None,
     trajectory: Trajectory | None = None,
+    averages: Averages | None = None,
     problem: Problem | None = None,
     made: Provenance | None = None,
     overwrite: bool = False,
 ) -> Path:
     """Write results to one HDF5 file.
 
-    The groups `fit`, `posterior`, `sample_stats`, `prediction` (the curves), `posterior_predictive` (new data), `observed_data`
-    and `trajectory` follow the netCDF-4 conventions: `xarray.open_dataset(path, group="posterior")` gives a data set with the
-    dimensions chain and draw and one variable a parameter, under its own name (`y0.hare`), with its unit. `provenance` holds
-    texts. The file is written beside its place and moved there whole, so that a crash leaves no half file.
+    The groups `fit`, `posterior`, `sample_stats`, `prediction` (the curves), `posterior_predictive` (new data),
+    `observed_data`, `trajectory` and `averages` follow the netCDF-4 conventions:
+    `xarray.open_dataset(path, group="posterior")` gives a data set with the dimensions chain and draw and one variable a
+    parameter, under its own name (`y0.hare`), with its unit. `provenance` holds texts. The file is written beside its place
+    and moved there whole, so that a crash leaves no half file.
 
     **Arguments:**
 
     - `path`: where to write; folders are made.
-    - `fit`, `posterior`, `prediction`, `trajectory`: what to write.
+    - `fit`, `posterior`, `prediction`, `trajectory`, `averages`: what to write.
     - `problem`: the problem, for the data and the units of the outputs.
     - `made`: where the results come from, by default `provenance()`.
     - `overwrite`: whether an existing file may be replaced.
@@ -84,7 +91,7 @@ def save(
     path = Path(path)
     if path.exists() and not overwrite:
         raise ResultFileError(f"The file `{path}` exists already. Choose another name, or allow `overwrite`.")
-    if all(part is None for part in (fit, posterior, prediction, trajectory)):
+    if all(part is None for part in (fit, posterior, prediction, trajectory, averages)):
         raise ArgumentError("There must be at least one result to save, but none is given.")
     seen = None if problem is None else observed(problem)
     made = provenance() if made is None else made
@@ -102,6 +109,8 @@ def save(
                 write_prediction(*groups, prediction, {} if seen is None else seen.units)
             if trajectory is not None:
                 write_trajectory(file.create_group("trajectory"), trajectory)
+            if averages is not None:
+                write_averages(file.create_group("averages"), averages)
             if seen is not None:
                 write_observed(file.create_group("observed_data"), seen)
 
@@ -127,6 +136,7 @@ def load(path: str | Path) -> Results:
             prediction=_read(file, read_prediction, "prediction", "posterior_predictive"),
             trajectory=_read(file, read_trajectory, "trajectory"),
             observed=_read(file, read_observed, "observed_data"),
+            averages=_read(file, read_averages, "averages"),
         )
 
 

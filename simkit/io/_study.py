@@ -12,10 +12,22 @@ from jaxtyping import Float
 
 from .._errors import DataError, StudyError, UnknownNameError, close_matches
 from ..core import System
-from ..odes import MODELS
+from ..md import Particles
 from ..problem import AbstractNoise, Experiment, Free, Problem
-from ._parts import read_conditions, read_free, read_inputs, read_noise, read_solve, read_state, read_system
+from ._models import MODELS
+from ._particles import read_particles
+from ._parts import (
+    read_conditions,
+    read_free,
+    read_inputs,
+    read_noise,
+    read_parameters,
+    read_solve,
+    read_state,
+    read_system,
+)
 from ._section import Section, at_place
+from ._simulated import read_averages, read_simulate
 from ._sweep import read_sweep, read_times
 from ._table import read_table, read_text
 
@@ -25,6 +37,8 @@ TABLES = (
     "y0",
     "inputs",
     "solve",
+    "simulate",
+    "averages",
     "noise",
     "free",
     "set",
@@ -45,7 +59,7 @@ class Study:
     - `text`, `sha256`: the file's text and its SHA-256; `files`: the texts of the data files, by the name in the study file.
     - `title`, `question`, `seed`: from [study]; `time` is what time axes are called there, such as "year".
     - `model`, `system`, `y0`, `inputs`, `solve`, `noise`, `free`, `set`, `experiments`: the arguments of a `Problem`.
-    - `fit`, `sample`, `predict`, `sweep`: what the verbs are asked for, by argument.
+    - `simulate`, `averages`, `fit`, `sample`, `predict`, `sweep`: what the verbs are asked for, by argument.
 
     ```python
     import simkit
@@ -70,6 +84,8 @@ class Study:
     free: Mapping[str, Free]
     set: Mapping[str, float | str]
     experiments: tuple[Experiment, ...]
+    simulate: Mapping[str, Any]
+    averages: Mapping[str, Any]
     fit: Mapping[str, Any]
     sample: Mapping[str, Any]
     predict: Mapping[str, Any]
@@ -94,6 +110,12 @@ class Study:
             )
         starts = [float(e.times.min() if e.start is None else e.start) for e in self.experiments]
         return np.linspace(max(starts), max(float(e.times.max()) for e in self.experiments), 200)
+
+    @property
+    def simulation_times(self) -> Float[np.ndarray, " times"]:
+        """When to save a simulation: as [simulate] says, or as predictions do."""
+        times = self.simulate.get("times")
+        return self.prediction_times if times is None else times
 
     def problem(self) -> Problem:
         """The inference problem; its complaints are preceded by the study's name.
@@ -126,13 +148,14 @@ class Study:
         )
 
 
-def load_study(path: str | Path, *, models: Mapping[str, type[System]] = MODELS) -> Study:
+def load_study(path: str | Path, *, models: Mapping[str, type[System]] = MODELS, seed: int | None = None) -> Study:
     """Read and check a study file.
 
     **Arguments:**
 
     - `path`: a TOML file; the data files it names lie relative to its folder. It holds data, never code.
-    - `models`: the systems that it may name; by default all of `simkit.odes`. Add classes of your own here.
+    - `models`: the systems that it may name; by default those of simkit. Add classes of your own here.
+    - `seed`: in place of the study's own.
 
     **Returns:** a `Study`, whose `problem()` is what `fit` and `sample` take.
 
@@ -148,7 +171,9 @@ def load_study(path: str | Path, *, models: Mapping[str, type[System]] = MODELS)
         raise StudyError(f"The study file `{path}` must be text in UTF-8, but byte {error.start} is not.") from error
     except OSError as error:
         raise StudyError(f"The study file `{path}` cannot be read: {error.strerror or error}.") from error
-    return study_from_text(text, name=path.name, read=lambda file: read_text(path.parent / file), models=models)
+    return study_from_text(
+        text, name=path.name, read=lambda file: read_text(path.parent / file), models=models, seed=seed
+    )
 
 
 def study_from_text(
@@ -157,6 +182,7 @@ def study_from_text(
     name: str = "study.toml",
     read: Callable[[str], str] | Mapping[str, str] | None = None,
     models: Mapping[str, type[System]] = MODELS,
+    seed: int | None = None,
 ) -> Study:
     """A study from its text.
 
@@ -165,7 +191,7 @@ def study_from_text(
     - `text`: the study in TOML.
     - `name`: how messages call it.
     - `read`: the texts of the data files by name, or how to get them.
-    - `models`: as in `load_study`.
+    - `models`, `seed`: as in `load_study`.
     """
     try:
         table = tomllib.loads(text)
@@ -181,12 +207,12 @@ def study_from_text(
     sections = {key: Section(table.get(key, {}), key, name) for key in TABLES}
     files = _Files(read)
     heading = _heading(sections["study"], name)
-    model, system = read_system(sections["system"], models)
+    heading["seed"] = heading["seed"] if seed is None else seed
     free = read_free(sections["free"])
     inputs, noise = read_inputs(sections["inputs"]), read_noise(sections["noise"])
-    example = models[model].example()
-    y0 = read_state(sections["y0"], example.y0, "y0" in table, tuple(free)) if "y0" in table else None
-    base = example.y0 if y0 is None else y0
+    model, system, y0, base = _system_and_state(
+        sections, models, heading["seed"], files, tuple(free), given="y0" in table
+    )
     parts = sections["experiments"]
     experiments = [
         _experiment(
@@ -207,12 +233,38 @@ def study_from_text(
         set=read_conditions(sections["set"]),
         solve=read_solve(sections["solve"]),
         experiments=tuple(experiments),
+        simulate=read_simulate(sections["simulate"]),
+        averages=read_averages(sections["averages"], system),
         fit=_fit(sections["fit"]),
         sample=_sample(sections["sample"]),
         predict=_predict(sections["predict"]),
         sweep=read_sweep(sections["sweep"]),
         **heading,
     )
+
+
+def _system_and_state(
+    sections: Mapping[str, Section],
+    models: Mapping[str, type[System]],
+    seed: int,
+    files: Callable[[str], str],
+    free: tuple[str, ...],
+    *,
+    given: bool,
+) -> tuple[str, System, Any, Any]:
+    """The model's name, the system, the state of [y0] or None, and a state that has the structure of all."""
+    section, y0 = sections["system"], sections["y0"]
+    section.need("model")
+    model = str(section.name("model", models, "model"))
+    if issubclass(models[model], Particles):
+        system, atoms = read_particles(section, y0, seed, files)
+        return model, read_parameters(section, model, system), atoms, atoms
+    example = models[model].example()
+    system = read_system(section, model, example.system, files)
+    if not given:
+        return model, system, None, example.y0
+    state = read_state(y0, example.y0, True, free)
+    return model, system, state, state
 
 
 class _Files:

@@ -110,6 +110,8 @@ from ._potential import Potential as Potential
 from ._potential import Sum as Sum
 from ._respa import RESPA as RESPA
 from ._rigid_water import RigidWater as RigidWater
+from ._run_averages import Averages as Averages
+from ._run_averages import averages as averages
 from ._second_virial import SecondVirial as SecondVirial
 from ._second_virial import second_virial as second_virial
 from ._soft_sphere import SoftSphere as SoftSphere

@@ -8,6 +8,7 @@ from matplotlib.figure import Figure
 from .. import viz
 from .._errors import SimkitError
 from ..io import Results, Study
+from ..md import Averages
 
 
 class Picture(NamedTuple):
@@ -59,7 +60,26 @@ def pictures(results: Results, study: Study | None) -> list[Picture]:
     if results.trajectory is not None:
         trajectory = results.trajectory
         add("trajectory", "The simulated trajectory.", lambda: viz.plot_trajectory(trajectory, time=time))
+    if results.averages is not None:
+        _add_averages(add, results.averages, time)
     return found
+
+
+Add = Callable[[str, str, Callable[[], Figure]], None]
+
+
+def _add_averages(add: Add, averages: Averages, time: str) -> None:
+    """The figures of a simulation of particles."""
+    caption = "Energies and other outputs over time, each with its mean; what is grey is left out of averages."
+    add("outputs", caption, lambda: viz.plot_outputs(averages, time=time))
+    if averages.g is not None:
+        caption = "The radial distribution function, with a band of two standard errors."
+        add("radial_distribution", caption, lambda: viz.plot_radial_distribution(averages))
+    if averages.displacement is not None:
+        caption = (
+            "The mean squared displacement of atoms, with the line of their diffusion; grey is where it was found."
+        )
+        add("displacement", caption, lambda: viz.plot_displacement(averages, time=time))
 
 
 def study_of(results: Results) -> Study | None:

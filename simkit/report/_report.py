@@ -9,10 +9,12 @@ from pathlib import Path
 import numpy as np
 
 from ..io import Results, Study, write_text
+from ..md import Particles
+from ..md._potential import parts as potential_terms
 from ._equation import describe_model, inline
 from ._figures import Picture, pictures, study_of
 from ._page import PAGE
-from ._table import parameter_rows, table_cells, warnings_in_words
+from ._table import average_cells, parameter_rows, table_cells, warnings_in_words
 
 
 def report(results: Results) -> str:
@@ -52,17 +54,28 @@ def _page(results: Results, study: Study | None, found: Sequence[Picture]) -> st
         parts.append(f'<p class="question">{html.escape(study.question)}</p>')
     parts.append(_summary(results))
     parts += [_section("Warnings", _warnings(results)), _section("Parameters", _table(results))]
+    parts.append(_section("Averages", _averages(results)))
     by_name = {picture.name: picture for picture in found}
     for heading, names in (
         ("Data and model", ("fit", "trajectory")),
+        ("Over time", ("outputs",)),
+        ("Structure and motion", ("radial_distribution", "displacement")),
         ("Posterior distribution", ("corner", "trace", "ranks")),
         ("Optimum", ("waterfall", "correlation")),
     ):
         parts.append(_section(heading, "\n".join(_figure(by_name[name]) for name in names if name in by_name)))
     if study is not None:
-        parts.append(_section(f"Model: {study.model}", describe_model(study.system)))
+        parts.append(_section(f"Model: {study.model}", _model(study.system)))
     parts.append(_section("Provenance", _provenance(results)))
     return PAGE.format(title=html.escape(title), body="\n".join(part for part in parts if part))
+
+
+def _model(system: object) -> str:
+    """The model's description; of particles those of their potential and dynamics."""
+    if not isinstance(system, Particles):
+        return describe_model(system)
+    described = [*(term for term in potential_terms(system.potential)), system.dynamics]
+    return "\n".join(f"<h3>{html.escape(type(part).__name__)}</h3>\n{describe_model(part)}" for part in described)
 
 
 def _section(heading: str, body: str) -> str:
@@ -84,6 +97,12 @@ def _summary(results: Results) -> str:
         sentences.append(
             f"{html.escape(posterior.method)} drew {chains} chains of {draws} draws from the posterior; {divergent} diverged."
         )
+    if results.averages is not None:
+        kept = results.averages.kept
+        sentences.append(
+            f"Averages are over {int(kept.sum())} of {len(kept)} saved times, from {results.averages.after:g} on, with standard "
+            "errors by blocks that are longer than what the series remember."
+        )
     return f"<p>{' '.join(sentences)}</p>" if sentences else ""
 
 
@@ -91,11 +110,20 @@ def _warnings(results: Results) -> str:
     prediction = results.prediction
     failed = 0 if prediction is None else int(prediction.failed)
     draws = 0 if prediction is None else next(iter(prediction.curves.values())).shape[0] * len(prediction.labels)
+    if results.averages is not None:
+        found = results.averages.warnings()
+        if not found:
+            return '<p class="fine">None: every error rests on at least 16 independent blocks.</p>'
+        return _listed(found)
     if results.fit is None and results.posterior is None:
         return ""
     found = warnings_in_words(results.fit, results.posterior, failed, draws)
     if not found:
         return '<p class="fine">None: starts and chains agree, and the data constrain every parameter.</p>'
+    return _listed(found)
+
+
+def _listed(found: Sequence[str]) -> str:
     return '<ul class="warnings">' + "".join(f"<li>{inline(text)}</li>" for text in found) + "</ul>"
 
 
@@ -103,7 +131,14 @@ def _table(results: Results) -> str:
     rows = parameter_rows(results.fit, results.posterior)
     if not rows:
         return ""
-    heads, lines = table_cells(rows)
+    return _as_table(*table_cells(rows))
+
+
+def _averages(results: Results) -> str:
+    return "" if results.averages is None else _as_table(*average_cells(results.averages))
+
+
+def _as_table(heads: Sequence[str], lines: Sequence[Sequence[str]]) -> str:
     head = "".join(f"<th>{html.escape(text)}</th>" for text in heads)
     body = "\n".join("<tr>" + "".join(f"<td>{html.escape(cell)}</td>" for cell in line) + "</tr>" for line in lines)
     return f'<div class="wide"><table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table></div>'

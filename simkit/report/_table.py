@@ -5,6 +5,7 @@ from typing import Any, NamedTuple
 
 from ..fitting import FitResult
 from ..infer import Posterior
+from ..md import Averages
 
 
 class Row(NamedTuple):
@@ -57,6 +58,19 @@ def table_cells(rows: Sequence[Row]) -> tuple[list[str], list[list[str]]]:
         cells.append([row.name, *values, interval, rhat, ess, unit])
     kept = [i for i in range(len(heads)) if i == 0 or any(line[i] for line in cells)]
     return [heads[i] for i in kept], [[line[i] for i in kept] for line in cells]
+
+
+def average_cells(averages: Averages) -> tuple[list[str], list[list[str]]]:
+    """Heads and cells of averages with their errors."""
+    heads = ["output", "mean", "std error", "inefficiency", "unit"]
+    cells = []
+    for row in averages.table():
+        unit = "" if row["unit"] == "1" else row["unit"]
+        error = f"{row['error']:.2g}" + ("" if row["converged"] else ", too small")
+        cells.append([row["name"], f"{row['mean']:.6g}", error, f"{row['inefficiency']:.3g}", unit])
+    if averages.diffusion is not None:
+        cells.append(["diffusion coefficient", number(averages.diffusion), "", "", ""])
+    return heads, cells
 
 
 def number(value: Any) -> str:

@@ -1,5 +1,10 @@
 """Figures: each function returns a Matplotlib figure, drawn without pyplot, with units on the axes."""
 
+from ._atoms import animate as animate
+from ._atoms import plot_atoms as plot_atoms
+from ._averages import plot_displacement as plot_displacement
+from ._averages import plot_outputs as plot_outputs
+from ._averages import plot_radial_distribution as plot_radial_distribution
 from ._curves import plot_fit as plot_fit
 from ._curves import plot_trajectory as plot_trajectory
 from ._optimum import plot_correlation as plot_correlation

@@ -1,0 +1,177 @@
+"""From a study of particles to a trajectory, averages and a report, with every frame on disk as soon as it is there."""
+
+import contextlib
+import dataclasses
+import math
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from .._errors import StudyError
+from ..core import Trajectory
+from ..engine import simulate
+from ..io import H5MDWriter, Study, load, provenance, save
+from ..md import Averages, Frame, Particles
+from ..md._frame import space_from_vectors
+from ..md._run_averages import OUTPUT_DIMENSIONS, from_outputs, outputs_of
+from ..report import write_report
+from ._run import REPORT, RESULT, Clock, Found, Say, check_folder, clear, silent
+
+TRAJECTORY = "trajectory.h5md"
+MOST_PARTS = 20
+
+Outputs = dict[str, Any]
+Keep = Callable[[Trajectory, Outputs], None]
+
+
+def is_simulation(study: Study) -> bool:
+    """Whether a study asks for a simulation of particles, and not for a fit."""
+    return isinstance(study.system, Particles) and not study.experiments
+
+
+def run_particles(
+    study: Study,
+    folder: str | Path,
+    *,
+    overwrite: bool = False,
+    say: Say = silent,
+    command: str | None = None,
+) -> Found:
+    """Simulate a study of particles, and write `trajectory.h5md`, `result.h5`, `report.html` and the figures into a folder.
+
+    **Arguments:** as in `run`; the seed is the study's. An interrupt keeps the frames that are finished.
+    """
+    folder = Path(folder)
+    check_folder(folder, overwrite)
+    found = Found()
+    with _written(study, folder, overwrite) as keep:
+        found.averages = average_particles(study, found, say=say, keep=keep)
+    clear(folder)
+    result = folder / RESULT
+    made = provenance(study, command=command, seconds=found.seconds)
+    save(result, averages=found.averages, made=made, overwrite=True)
+    found.files[:] = [result]
+    if study.simulate.get("trajectory", True):
+        found.files.append(folder / TRAJECTORY)
+    say("report   tables and figures ...")
+    with Clock(found, "report"):
+        found.files += write_report(load(result), folder / REPORT)
+    say(f"         {found.seconds['report']:.1f} s")
+    return found
+
+
+def average_particles(
+    study: Study, found: Found, *, say: Say = silent, keep: Keep = lambda run, outputs: None
+) -> Averages:
+    """Simulate a study of particles in parts, each handed to `keep` as soon as it is done, and average over all."""
+    if study.solve["step"] is None:
+        raise StudyError(
+            f"[solve] of `{study.name}` must give `step`, the length of a step of the particles, such as step = 0.005, but it does "
+            "not."
+        )
+    times = study.simulation_times
+    system = study.system
+    assert isinstance(system, Particles)
+    say(f"system   {len(study.y0.position)} atoms, {system.dynamics.name}, {times.shape[0]} times")
+    say(f"simulate to {times[-1]:g} ...")
+    runs, outputs = [], []
+    with Clock(found, "simulate"):
+        for run, values in _parts(study, system, times):
+            keep(run, values)
+            runs.append(run)
+            outputs.append(values)
+            say(f"         {study.time} {float(run.times[-1]):g} of {times[-1]:g}")
+    say(f"         {sum(int(run.steps) for run in runs)} steps  ({found.seconds['simulate']:.1f} s)")
+    say("average  over frames ...")
+    join = lambda *parts: np.concatenate(parts)
+    with Clock(found, "average"):
+        whole = dataclasses.replace(
+            runs[0],
+            times=jnp.concatenate([run.times for run in runs]),
+            ys=jax.tree.map(lambda *rows: jnp.concatenate(rows), *[run.ys for run in runs]),
+        )
+        series = {name: jnp.asarray(join(*(part[name] for part in outputs))) for name in outputs[0]}
+        averages = from_outputs(system, whole, series, **study.averages)
+    say(
+        f"         {int(averages.kept.sum())} frames from {study.time} {averages.after:g} on  ({found.seconds['average']:.1f} s)"
+    )
+    return averages
+
+
+def _parts(study: Study, system: Particles, times: np.ndarray) -> Iterator[tuple[Trajectory, Outputs]]:
+    """The run in parts of equally many times, which share a program, with their outputs; each begins where the last one ended."""
+    key = jax.random.key(study.seed)
+    atoms, system = study.y0, system.prepared(study.y0)
+    windows = times.shape[0] - 1
+    size = part_size(windows)
+    for begin in range(0, windows, size):
+        part = times[begin : begin + size + 1]
+        run = simulate(system, atoms, part, solver=study.solve["solver"], step=study.solve["step"], key=key)
+        if not bool(system.fits(run.lists)):
+            system = system.enlarged(run.lists)
+        values = outputs_of(system, run)
+        atoms = run.final()
+        if begin:  # its first frame is the last one of the part before
+            run = dataclasses.replace(run, times=run.times[1:], ys=jax.tree.map(lambda x: x[1:], run.ys))
+            values = {name: series[1:] for name, series in values.items()}
+        yield run, values
+
+
+def part_size(windows: int) -> int:
+    """How many windows between save times one part has: as few parts of one size as give a sign of life some ten times."""
+    divisors = [parts for parts in range(1, MOST_PARTS + 1) if windows % parts == 0]
+    if divisors[-1] >= 4 or windows < 2 * MOST_PARTS:
+        return windows // divisors[-1]
+    return math.ceil(windows / 10)
+
+
+@contextlib.contextmanager
+def _written(study: Study, folder: Path, overwrite: bool) -> Iterator[Keep]:
+    """What writes frames to the trajectory in the folder, where the study wants one."""
+    if not study.simulate.get("trajectory", True):
+        yield lambda run, outputs: None
+        return
+    system: Any = study.system
+    names = [name for name in OUTPUT_DIMENSIONS if name != "potential_energy"]
+    step = 0
+    writer: H5MDWriter | None = None
+
+    def keep(run: Trajectory, outputs: Outputs) -> None:
+        nonlocal writer, step
+        count = len(run.times)
+        each = int(run.steps) // max(1, count - 1 if step == 0 and writer is None else count)
+        held = {name: np.asarray(outputs[name]) for name in names if name in outputs}
+        for k in range(count):
+            frame = _frame(system, run, k, float(outputs["potential_energy"][k]), step)
+            if writer is None:
+                dimensions = {name: OUTPUT_DIMENSIONS[name] for name in held}
+                writer = H5MDWriter(folder / TRAJECTORY, frame, observables=dimensions, overwrite=overwrite)
+            writer.write(frame, **{name: float(values[k]) for name, values in held.items()})
+            step += each
+
+    try:
+        yield keep
+    finally:
+        if writer is not None:
+            writer.close()
+
+
+def _frame(system: Particles, run: Trajectory, k: int, energy: float, step: int) -> Frame:
+    atoms = run.ys
+    space = system.space if atoms.cell is None else space_from_vectors(atoms.cell[k])
+    position = np.asarray(atoms.position[k])
+    return Frame(
+        space,
+        position,
+        units=system.units,
+        mass=np.asarray(system.masses(jnp.asarray(position)))[:, 0],
+        charge=system.charge,
+        momentum=np.asarray(atoms.momentum[k]),
+        energy=energy,
+        time=float(run.times[k]),
+        step=step,
+    )

@@ -1,0 +1,194 @@
+"""Atoms as they stand in their cell: a picture of a frame, and an animation of many."""
+
+import itertools
+from collections.abc import Sequence
+from typing import Any
+
+import jax.numpy as jnp
+import matplotlib
+import numpy as np
+from matplotlib.animation import FuncAnimation
+from matplotlib.axes import Axes
+from matplotlib.collections import EllipseCollection
+from matplotlib.colors import to_rgb
+from matplotlib.figure import Figure
+
+from .._errors import ArgumentError
+from ..md import Space
+from ._style import COLORS, GREY, STYLE, new_figure, styled
+
+EYE = 3.5
+"""How far the eye is from the middle of the picture, in sizes of it: nearer ones distort more."""
+
+
+@styled
+def plot_atoms(
+    space: Space,
+    position: Any,
+    *,
+    species: Any = None,
+    diameter: float | Sequence[float] = 1.0,
+    angles: tuple[float, float] = (25.0, 15.0),
+    title: str = "",
+) -> Figure:
+    """A frame: atoms as discs, nearer ones over those behind, in the edges of their cell.
+
+    **Arguments:**
+
+    - `space`, `position`: shape (atoms, d), wrapped into the cell for the picture.
+    - `species`: a whole number an atom, for its colour and diameter.
+    - `diameter`: one for all, or one a species, in the length unit of the positions.
+    - `angles`: in three dimensions, how far the cell is turned to the side and tilted towards the eye, in degrees.
+
+    ```python
+    import jax
+    import simkit
+    fluid = simkit.md.liquid(jax.random.key(0), 200, 0.8)
+    simkit.viz.plot_atoms(fluid.space, fluid.position)
+    ```
+    """
+    scene = _Scene(space, np.asarray(position, float)[None], species, diameter, angles)
+    figure = new_figure(5.0, 5.2, fixed=True)
+    discs = scene.begun(figure)
+    scene.draw(discs, 0)
+    figure.text(0.02, 0.97, title, va="top")
+    return figure
+
+
+@styled
+def animate(
+    space: Space,
+    position: Any,
+    *,
+    times: Any = None,
+    species: Any = None,
+    diameter: float | Sequence[float] = 1.0,
+    angles: tuple[float, float] = (25.0, 15.0),
+    turn: float = 0.0,
+    interval: float = 50.0,
+    time: str = "time",
+) -> FuncAnimation:
+    """An animation of a trajectory, as Matplotlib has it: `save("run.gif")`, `save("run.mp4")` with FFmpeg, `to_jshtml()`.
+
+    **Arguments:**
+
+    - `space`, `position`: shape (frames, atoms, d); one space for all frames.
+    - `times`: shape (frames,), shown in the title with what `time` calls them.
+    - `species`, `diameter`, `angles`: as for `plot_atoms`.
+    - `turn`: by how many degrees a frame the cell turns.
+    - `interval`: milliseconds between frames.
+
+    Hundred frames of some hundred atoms take some ten seconds to write; take every tenth frame of a long run.
+
+    ```python
+    import jax
+    import simkit
+    fluid = simkit.md.liquid(jax.random.key(0), 64, 0.8)
+    steps = 0.05 * jax.random.normal(jax.random.key(1), (3, 64, 3))
+    simkit.viz.animate(fluid.space, fluid.position + steps).save("run.gif", dpi=50)
+    ```
+    """
+    frames = np.asarray(position, float)
+    if frames.ndim != 3 or not len(frames):
+        raise ArgumentError(f"Argument `position` must have the shape (frames, atoms, d), but it has {frames.shape}.")
+    labels = None if times is None else np.asarray(times, float)
+    if labels is not None and labels.shape != frames.shape[:1]:
+        raise ArgumentError(
+            f"Argument `times` must have one number for each of the {len(frames)} frames, but its shape is {labels.shape}."
+        )
+    scene = _Scene(space, frames, species, diameter, angles)
+    figure = new_figure(5.0, 5.2, fixed=True)
+    discs = scene.begun(figure)
+    text = figure.text(0.02, 0.97, "", fontsize=9, va="top")
+
+    def draw(frame: int) -> list[Any]:
+        with matplotlib.rc_context(STYLE):
+            scene.draw(discs, frame, turn * frame)
+            if labels is not None:
+                text.set_text(f"{time} {labels[frame]:.4g}")
+        return [discs, text]
+
+    return FuncAnimation(figure, draw, frames=len(frames), interval=interval, blit=False)  # pyright: ignore
+
+
+class _Scene:
+    """Atoms in their cell, seen from an eye."""
+
+    def __init__(self, space: Space, frames: np.ndarray, species: Any, diameter: Any, angles: tuple[float, float]):
+        d = space.dimensions
+        if frames.shape[-1] != d:
+            raise ArgumentError(
+                f"Argument `position` must have {d} coordinates an atom, as its space has, but it has the shape "
+                f"{frames.shape[1:]}."
+            )
+        kinds = np.zeros(frames.shape[1], int) if species is None else np.asarray(species, int)
+        sizes = (
+            np.broadcast_to(np.asarray(diameter, float), kinds.max() + 1)
+            if np.ndim(diameter) == 0
+            else np.asarray(diameter)
+        )
+        if kinds.shape != frames.shape[1:2] or kinds.max() >= len(sizes) or not (sizes > 0).all():
+            raise ArgumentError(
+                "Arguments `species` and `diameter` must give a whole number for each atom and a positive number for each "
+                f"species, but they have the shapes {kinds.shape} and {sizes.shape}."
+            )
+        self.flat, self.angles = d == 2, angles
+        self.sizes = sizes[kinds].astype(float)
+        self.colors = np.array([to_rgb(COLORS[k % len(COLORS)]) for k in range(len(sizes))])[kinds]
+        self.frames = np.asarray(space.wrap(jnp.asarray(frames)), float) if space.periodic else frames
+        if space.periodic:
+            vectors = np.asarray(space.vectors(), float)
+            corners = np.array(list(itertools.product((0, 1), repeat=d)), float)
+            pairs = [(a, b) for a, b in itertools.combinations(corners, 2) if np.abs(a - b).sum() == 1]
+            self.edges, self.middle = np.array(pairs) @ vectors, vectors.sum(axis=0) / 2
+            points = corners @ vectors
+        else:
+            points = self.frames.reshape(-1, d)
+            self.edges, self.middle = np.zeros((0, 2, d)), (points.min(axis=0) + points.max(axis=0)) / 2
+        self.reach = np.abs(points - self.middle).max(axis=0) + 0.52 * self.sizes.max()
+        self.size = float(np.linalg.norm(points - self.middle, axis=1).max() + self.sizes.max() / 2)
+
+    def begun(self, figure: Figure) -> EllipseCollection:
+        """The panel with what does not depend on the frame; the discs to be filled."""
+        panel: Axes = figure.add_axes((0.01, 0.01, 0.98, 0.93))
+        panel.set_aspect("equal")
+        panel.set_axis_off()
+        # A turning cell needs its diagonal; a flat one stays as it is.
+        reach = self.reach if self.flat else np.full(2, 0.97 * self.size)
+        panel.set_xlim(-reach[0], reach[0])
+        panel.set_ylim(-reach[1], reach[1])
+        self.lines = [panel.plot([], [], color=GREY, lw=0.9, zorder=0)[0] for _ in self.edges]
+        count = self.frames.shape[1]
+        discs = EllipseCollection(
+            np.ones(count), np.ones(count), np.zeros(count), units="x", offsets=np.zeros((count, 2)),
+            offset_transform=panel.transData, linewidths=0.4, edgecolors="#333333",
+        )  # fmt: skip
+        panel.add_collection(discs)
+        return discs
+
+    def draw(self, discs: EllipseCollection, frame: int, turned: float = 0.0) -> None:
+        """Put atoms and edges where the eye sees them."""
+        for line, edge in zip(self.lines, self.edges, strict=True):
+            (x, y), _, depth = self._seen(edge, turned)
+            line.set_data(x, y)
+            line.set_zorder(0 if self.flat or depth.mean() < 0 else 3)
+        place, scale, depth = self._seen(self.frames[frame], turned)
+        order = np.argsort(depth, kind="stable")
+        widths = (self.sizes * scale)[order]
+        discs.set(offsets=place.T[order], widths=widths, heights=widths)
+        # What is far is pale, as in mist.
+        mist = 0.0 * depth if self.flat else np.clip(0.35 - 0.45 * depth / self.size, 0.0, 0.75)
+        discs.set_facecolor((self.colors * (1 - mist[:, None]) + mist[:, None])[order])  # pyright: ignore
+
+    def _seen(self, points: np.ndarray, turned: float) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """Places in the picture, shape (2, points), what sizes are multiplied by, and how near to the eye."""
+        away = points - self.middle
+        if self.flat:
+            return away.T, np.ones(len(away)), np.zeros(len(away))
+        side, tilt = np.deg2rad(self.angles[0] + turned), np.deg2rad(self.angles[1])
+        x = np.cos(side) * away[:, 0] - np.sin(side) * away[:, 1]
+        back = np.sin(side) * away[:, 0] + np.cos(side) * away[:, 1]
+        y = np.cos(tilt) * away[:, 2] + np.sin(tilt) * back
+        depth = np.sin(tilt) * away[:, 2] - np.cos(tilt) * back
+        scale = EYE / (EYE - depth / self.size)
+        return np.stack([x, y]) * scale, scale, depth
