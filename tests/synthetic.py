@@ -80,3 +80,30 @@ def observed(experiments=2, times=8):
     labels = tuple(f"year_{i}" for i in range(experiments))
     data = {"prey": prey, "lynx": 2 + np.cos(grid)}
     return simkit.problem.Observed(labels, grid, data, {}, {"prey": "thousand", "lynx": "1"})
+
+
+def averages(times=64):
+    """What a run of particles measured, in metal units."""
+    random = np.random.default_rng(4)
+    grid, distance = np.linspace(0.0, 10.0, times), np.linspace(0.1, 9.9, 50)
+    units = simkit.md.METAL
+    names = {
+        "kinetic_energy": "energy",
+        "potential_energy": "energy",
+        "temperature": "temperature",
+        "pressure": "pressure",
+    }
+    return simkit.md.Averages(
+        times=jnp.asarray(grid),
+        series={name: jnp.asarray(k + random.normal(size=times)) for k, name in enumerate(names)},
+        distance=jnp.asarray(distance),
+        g=jnp.asarray(1 + np.sin(distance) / distance),
+        g_error=jnp.full(50, 0.02),
+        coordination=jnp.asarray(distance**3),
+        lag=jnp.asarray(grid),
+        displacement=jnp.asarray(6 * 0.1 * grid + 0.01 * (1 - np.exp(-grid))),
+        diffusion=jnp.asarray(0.1),
+        after=2.0,
+        between=(1.0, 3.0),
+        units=tuple((name, units.unit(kind)) for name, kind in {**names, "length": "length", "time": "time"}.items()),
+    )

@@ -196,8 +196,8 @@ def _check_crowd(y0: Section, system: md.Particles, atoms: int) -> None:
     around = density * (math.pi * reach**2 if space.dimensions == 2 else 4 / 3 * math.pi * reach**3)
     if around > CROWD:
         raise StudyError(
-            f"{y0.where()} must leave the atoms room, but at {density:.3g} atoms per volume each has {around:.2g} others within the "
-            f"cutoff, {reach:g}. Lengths must be in one unit; `density` is a number of atoms per volume, not a mass."
+            f"{y0.where()} must leave the atoms room, but at {density:.3g} atoms per volume each has {around:.2g} others within "
+            f"the cutoff, {reach:g}. Lengths must be in one unit; `density` is a number of atoms per volume, not a mass."
         )
 
 

@@ -15,3 +15,4 @@ from ._posterior import plot_ranks as plot_ranks
 from ._posterior import plot_trace as plot_trace
 from ._style import to_png as to_png
 from ._style import to_svg as to_svg
+from ._view import view_atoms as view_atoms

@@ -85,7 +85,7 @@ def animate(
     import simkit
     fluid = simkit.md.liquid(jax.random.key(0), 64, 0.8)
     steps = 0.05 * jax.random.normal(jax.random.key(1), (3, 64, 3))
-    simkit.viz.animate(fluid.space, fluid.position + steps).save("run.gif", dpi=50)
+    simkit.viz.animate(fluid.space, fluid.position[None] + steps).save("run.gif", dpi=50)
     ```
     """
     frames = np.asarray(position, float)
@@ -111,40 +111,47 @@ def animate(
     return FuncAnimation(figure, draw, frames=len(frames), interval=interval, blit=False)  # pyright: ignore
 
 
+def checked_frames(
+    space: Space, frames: np.ndarray, species: Any, diameter: Any
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Frames wrapped into the cell, the species of atoms and the diameters of species, all of shapes that fit."""
+    d = space.dimensions
+    if frames.ndim != 3 or frames.shape[-1] != d or not frames.size:
+        raise ArgumentError(
+            f"Argument `position` must have {d} coordinates an atom, as its space has, but it has the shape {frames.shape[1:]}."
+        )
+    kinds = np.zeros(frames.shape[1], int) if species is None else np.asarray(species, int)
+    sizes = np.asarray(diameter, float)
+    sizes = np.broadcast_to(sizes, kinds.max() + 1) if sizes.ndim == 0 else sizes
+    if kinds.shape != frames.shape[1:2] or kinds.min() < 0 or kinds.max() >= len(sizes) or not (sizes > 0).all():
+        raise ArgumentError(
+            "Arguments `species` and `diameter` must give a whole number for each atom and a positive number for each species, "
+            f"but they have the shapes {kinds.shape} and {sizes.shape}."
+        )
+    return np.asarray(space.wrap(jnp.asarray(frames)), float) if space.periodic else frames, kinds, sizes
+
+
+def drawn_edges(space: Space) -> np.ndarray:
+    """The edges of the cell, each by its ends, shape (edges, 2, d); none of an open space."""
+    d = space.dimensions
+    if not space.periodic:
+        return np.zeros((0, 2, d))
+    corners = np.array(list(itertools.product((0, 1), repeat=d)), float)
+    pairs = [(a, b) for a, b in itertools.combinations(corners, 2) if np.abs(a - b).sum() == 1]
+    return np.array(pairs) @ np.asarray(space.vectors(), float)
+
+
 class _Scene:
     """Atoms in their cell, seen from an eye."""
 
     def __init__(self, space: Space, frames: np.ndarray, species: Any, diameter: Any, angles: tuple[float, float]):
-        d = space.dimensions
-        if frames.shape[-1] != d:
-            raise ArgumentError(
-                f"Argument `position` must have {d} coordinates an atom, as its space has, but it has the shape "
-                f"{frames.shape[1:]}."
-            )
-        kinds = np.zeros(frames.shape[1], int) if species is None else np.asarray(species, int)
-        sizes = (
-            np.broadcast_to(np.asarray(diameter, float), kinds.max() + 1)
-            if np.ndim(diameter) == 0
-            else np.asarray(diameter)
-        )
-        if kinds.shape != frames.shape[1:2] or kinds.max() >= len(sizes) or not (sizes > 0).all():
-            raise ArgumentError(
-                "Arguments `species` and `diameter` must give a whole number for each atom and a positive number for each "
-                f"species, but they have the shapes {kinds.shape} and {sizes.shape}."
-            )
-        self.flat, self.angles = d == 2, angles
+        self.frames, kinds, sizes = checked_frames(space, frames, species, diameter)
+        self.flat, self.angles = space.dimensions == 2, angles
         self.sizes = sizes[kinds].astype(float)
         self.colors = np.array([to_rgb(COLORS[k % len(COLORS)]) for k in range(len(sizes))])[kinds]
-        self.frames = np.asarray(space.wrap(jnp.asarray(frames)), float) if space.periodic else frames
-        if space.periodic:
-            vectors = np.asarray(space.vectors(), float)
-            corners = np.array(list(itertools.product((0, 1), repeat=d)), float)
-            pairs = [(a, b) for a, b in itertools.combinations(corners, 2) if np.abs(a - b).sum() == 1]
-            self.edges, self.middle = np.array(pairs) @ vectors, vectors.sum(axis=0) / 2
-            points = corners @ vectors
-        else:
-            points = self.frames.reshape(-1, d)
-            self.edges, self.middle = np.zeros((0, 2, d)), (points.min(axis=0) + points.max(axis=0)) / 2
+        self.edges = drawn_edges(space)
+        points = (self.edges if len(self.edges) else self.frames).reshape(-1, space.dimensions)
+        self.middle = (points.min(axis=0) + points.max(axis=0)) / 2
         self.reach = np.abs(points - self.middle).max(axis=0) + 0.52 * self.sizes.max()
         self.size = float(np.linalg.norm(points - self.middle, axis=1).max() + self.sizes.max() / 2)
 

@@ -4,6 +4,7 @@ from collections.abc import Mapping
 
 import numpy as np
 from matplotlib.figure import Figure
+from matplotlib.ticker import NullFormatter
 
 from .._errors import ArgumentError
 from ..md import Averages, RadialDistribution
@@ -72,6 +73,8 @@ def plot_displacement(averages: Averages, *, time: str = "time") -> Figure:
     line = slope * lag[half] + float(np.mean(displacement[inside] - slope * lag[inside]))
     panel.loglog(lag[half][line > 0], line[line > 0], color=RED, lw=1.0, ls="--")
     panel.set_title(f"dashed: diffusion with D = {float(averages.diffusion):.4g}", fontsize=8.5)
+    for axis in (panel.xaxis, panel.yaxis):
+        axis.set_minor_formatter(NullFormatter())
     length = averages.unit("length")
     panel.set_xlabel(labelled(time, averages.unit("time")))
     panel.set_ylabel(labelled("mean squared displacement", length if length == "1" else f"{length}²"))

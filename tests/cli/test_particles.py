@@ -68,20 +68,22 @@ def test_averages_are_those_of_the_trajectory(study, finished):
     assert averages.table()[2]["name"] == "pressure"
     assert averages.table()[2]["mean"] == float(expected.mean)
     assert averages.table()[2]["error"] == float(expected.error)
-    radial = md.radial_distribution(load_study(study).system.space, jnp.asarray(trajectory.position[10:]), cutoff=1.7, bins=34)
+    radial = md.radial_distribution(
+        load_study(study).system.space, jnp.asarray(trajectory.position[10:]), cutoff=1.7, bins=34
+    )
     np.testing.assert_allclose(averages.g, radial.g, rtol=1e-12)
     # Positions are unwrapped; atoms under Langevin dynamics take their centre of mass along.
     away = trajectory.position[10:] - trajectory.position[10:].mean(axis=1, keepdims=True)
-    np.testing.assert_allclose(averages.displacement, md.mean_squared_displacement(jnp.asarray(away)), rtol=1e-9, atol=1e-12)
+    np.testing.assert_allclose(
+        averages.displacement, md.mean_squared_displacement(jnp.asarray(away)), rtol=1e-9, atol=1e-12
+    )
 
 
 def test_a_run_in_parts_is_the_run_in_one_piece(study, finished):
     """Random numbers belong to times, and all pairs of 32 atoms are computed: not a bit differs."""
     read = load_study(study)
     averages = load(finished / "result.h5").averages
-    whole = simkit.simulate(
-        read.system, read.y0, read.simulation_times, step=read.solve["step"], key=jax.random.key(2)
-    )
+    whole = simkit.simulate(read.system, read.y0, read.simulation_times, step=read.solve["step"], key=jax.random.key(2))
     found = md.averages(read.system, whole, **read.averages)
     np.testing.assert_array_equal(found.series["potential_energy"], averages.series["potential_energy"])
     np.testing.assert_array_equal(found.g, averages.g)
@@ -89,7 +91,15 @@ def test_a_run_in_parts_is_the_run_in_one_piece(study, finished):
 
 def test_the_report_has_tables_and_figures(finished):
     page = (finished / "report.html").read_text()
-    for text in ("A small fluid", "How much does it press?", "pressure", "Averages", "LennardJones", "Langevin", "Over time"):
+    for text in (
+        "A small fluid",
+        "How much does it press?",
+        "pressure",
+        "Averages",
+        "LennardJones",
+        "Langevin",
+        "Over time",
+    ):
         assert text in page
     names = sorted(path.name for path in (finished / "figures").iterdir())
     assert names == ["displacement.svg", "outputs.svg", "radial_distribution.svg"]
@@ -153,7 +163,7 @@ def test_figures_of_a_run(finished):
     assert "D = " in viz.plot_displacement(averages).axes[0].get_title(loc="left")
     with pytest.raises(simkit.ArgumentError, match="must hold g"):
         viz.plot_radial_distribution(md.Averages(averages.times, averages.series))
-    with pytest.raises(simkit.ArgumentError, match="must hold a mean squared displacement"):
+    with pytest.raises(simkit.ArgumentError, match=r"must hold a mean squared displacement"):
         viz.plot_displacement(md.Averages(averages.times, averages.series))
 
 
@@ -163,7 +173,7 @@ def test_averages_of_too_short_a_run_are_refused_or_marked(study, finished):
     zero = jnp.zeros((), int)
     run = simkit.Trajectory(averages.times[:8], atoms, zero, zero, zero, zero)
     series = {name: values[:8] for name, values in averages.series.items()}
-    with pytest.raises(simkit.ArgumentError, match="at least 8 times from 0.3 on, but it has 5"):
+    with pytest.raises(simkit.ArgumentError, match=r"at least 8 times from 0.3 on, but it has 5"):
         md.averages(system, run, after=0.3)
     found = from_outputs(system, run, series)
     assert not found.table()[0]["converged"]

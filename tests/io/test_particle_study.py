@@ -126,7 +126,7 @@ def test_a_start_from_a_file(tmp_path):
     np.testing.assert_array_equal(study.y0.position, start.position)
     np.testing.assert_array_equal(study.y0.momentum, momentum)
     np.testing.assert_array_equal(study.system.mass, np.full(100, 3.0))
-    with pytest.raises(StudyError, match="must be below the number of frames in `start.xyz`, 1, but it is 4"):
+    with pytest.raises(StudyError, match=r"must be below the number of frames in `start.xyz`, 1, but it is 4"):
         study_from_text(
             changed(
                 'builder = "crystal"\nlattice = "fcc"\ndensity = 0.7\nrepeats = 3', 'file = "start.xyz"\nframe = 4'
@@ -184,7 +184,7 @@ def test_a_wrong_study_is_refused_in_words(name):
 
 
 def test_a_wrong_potential_file_is_refused_by_its_line():
-    with pytest.raises((StudyError, DataError), match="potential file `Si.sw`"):
+    with pytest.raises((StudyError, DataError), match=r"potential file `Si.sw`"):
         study_from_text(SILICON, read={"Si.sw": SW[:40]})
     with pytest.raises(StudyError, match="has metal units, but the study has reduced ones"):
         study_from_text(changed('units = "metal"', "", SILICON), read={"Si.sw": SW})

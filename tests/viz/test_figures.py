@@ -1,13 +1,16 @@
 """Figures: what they show, with which labels, and that they need neither a screen nor pyplot."""
 
+import importlib.util
 import subprocess
 import sys
 
+import jax
 import jax.numpy as jnp
 import matplotlib
 import numpy as np
 import pytest
 import synthetic
+from PIL import Image
 
 import simkit
 from simkit import viz
@@ -27,6 +30,13 @@ def trajectory():
     return simkit.simulate(system, y0, times[:21])
 
 
+def mixture():
+    return simkit.md.liquid(jax.random.key(0), 40, 0.7, fractions=(0.5, 0.5))
+
+
+FLAT = simkit.md.crystal("hexagonal", 1.1, (4, 2))
+
+
 FIGURES = {
     "trajectory": lambda: viz.plot_trajectory(trajectory(), time="s"),
     "fit": lambda: viz.plot_fit(synthetic.observed(), synthetic.prediction(), time="year"),
@@ -35,6 +45,13 @@ FIGURES = {
     "corner": lambda: viz.plot_corner(synthetic.posterior(), truth=[1.0, 1.0, 1.0]),
     "trace": lambda: viz.plot_trace(synthetic.posterior()),
     "ranks": lambda: viz.plot_ranks(synthetic.posterior()),
+    "atoms": lambda: viz.plot_atoms(
+        mixture().space, mixture().position, species=mixture().species, diameter=(1.0, 0.8)
+    ),
+    "flat atoms": lambda: viz.plot_atoms(FLAT.space, FLAT.position, title="a plane"),
+    "outputs": lambda: viz.plot_outputs(synthetic.averages()),
+    "radial distribution": lambda: viz.plot_radial_distribution({"g": synthetic.averages()}),
+    "displacement": lambda: viz.plot_displacement(synthetic.averages()),
 }
 
 
@@ -170,3 +187,54 @@ def test_fit_draws_the_curve_at_an_estimate():
     assert long.get_title(loc="left") == "long"
     with pytest.raises(simkit.ArgumentError, match="must be the problem"):
         viz.plot_fit(simkit.problem.observed(problem), estimate=jnp.array([0.6]))
+
+
+def test_atoms_stand_in_their_cell_nearer_ones_in_front():
+    """Two atoms in a line with the eye: the nearer one is larger and drawn last."""
+    space = simkit.md.Orthorhombic([4.0, 4.0, 4.0])
+    figure = viz.plot_atoms(space, jnp.array([[2.0, 1.0, 2.0], [2.0, 7.0, 2.0]]), angles=(0.0, 0.0))
+    (discs,) = figure.axes[0].collections
+    widths = discs.get_widths()
+    assert widths[0] < 1 < widths[1]  # y = 7 is wrapped to 3, behind the middle; the eye is at small y
+    np.testing.assert_allclose(discs.get_offsets(), 0.0, atol=1e-12)
+    assert len(figure.axes[0].lines) == 12
+    open_space = viz.plot_atoms(simkit.md.OpenSpace(2), jnp.array([[0.0, 0.0], [1.0, 1.0]]))
+    assert not open_space.axes[0].lines
+
+
+def test_an_animation_is_written_frame_by_frame(tmp_path):
+    steps = 0.05 * jax.random.normal(jax.random.key(1), (3, 16, 2))
+    movie = viz.animate(FLAT.space, FLAT.position[None] + steps, times=[0.0, 0.5, 1.0], time="t")
+    movie.save(tmp_path / "run.gif", writer="pillow", dpi=40)
+    with Image.open(tmp_path / "run.gif") as picture:
+        assert picture.n_frames == 3
+    with pytest.raises(simkit.ArgumentError, match="one number for each of the 3 frames"):
+        viz.animate(FLAT.space, FLAT.position[None] + steps, times=[0.0])
+    with pytest.raises(simkit.ArgumentError, match="must have the shape"):
+        viz.animate(FLAT.space, FLAT.position)
+
+
+def test_atoms_that_do_not_fit_their_space_are_refused():
+    with pytest.raises(simkit.ArgumentError, match="must have 2 coordinates an atom"):
+        viz.plot_atoms(FLAT.space, mixture().position)
+    with pytest.raises(simkit.ArgumentError, match="a positive number for each species"):
+        viz.plot_atoms(FLAT.space, FLAT.position, species=jnp.arange(16), diameter=(1.0, 1.0))
+
+
+def test_a_view_says_what_to_install():
+    if importlib.util.find_spec("py3Dmol") is not None:
+        pytest.skip("py3Dmol is installed")
+    with pytest.raises(simkit.ArgumentError, match=r"pip install .simkit\[view\]"):
+        viz.view_atoms(FLAT.space, FLAT.position)
+
+
+def test_a_view_holds_atoms_and_cell():
+    pytest.importorskip("py3Dmol")
+    start = mixture()
+    page = viz.view_atoms(start.space, jnp.stack([start.position] * 2), species=start.species).write_html()
+    assert page.count("addLine") == 12
+    assert "animate" in page
+    assert page.count("addModelsAsFrames") == 1
+    assert viz.view_atoms(FLAT.space, FLAT.position, symbols=["Ar"] * 16).write_html().count("Ar ") == 16
+    with pytest.raises(simkit.ArgumentError, match="must name each of the 16 atoms"):
+        viz.view_atoms(FLAT.space, FLAT.position, symbols=["Ar"])
