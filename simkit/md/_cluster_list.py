@@ -30,8 +30,8 @@ class ClusterList(eqx.Module):
     centre: Float[Array, "clusters 3"]
     i: Int[Array, " units"]
     j: Int[Array, "units G"]
-    base: Float[Array, "units G 3"]  # centre of j minus centre of i
-    image: Int[Array, "units G 3"]  # lattice vectors to add to j
+    base: Float[Array, "units 3 G"]  # centre of j minus centre of i
+    image: Int[Array, "units 3 G"]  # lattice vectors to add to j
     weight: Float[Array, "units G"]  # 1; 1/2 for a cluster with itself; 0 for padding
     need: Need
     counted: Bool[Array, "units 8 right"] | None = None  # which pairs of atoms interact, where some do not
@@ -70,8 +70,8 @@ def build_clusters(plan: ClusterPlan, space: Space, position: Float[Array, "atom
         centre,
         unit_i,
         unit_j,
-        (base @ box.turn).astype(dtype),
-        image,
+        (base @ box.turn).astype(dtype).swapaxes(1, 2),
+        image.swapaxes(1, 2),
         weight,
         need,
     )

@@ -5,7 +5,8 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 from jax import lax
-from jaxtyping import Array
+from jax.custom_batching import custom_vmap
+from jaxtyping import Array, Float, Int
 
 from ._cluster_list import FAR, ClusterList
 from ._cluster_plan import ClusterPlan, G, M
@@ -14,9 +15,9 @@ from ._pair_sums import Marks, Point, Wanted
 
 
 class _Rows:
-    """The tables from which a chunk of units takes its two sides, a row a cluster."""
+    """The tables from which a chunk of units takes its two sides, a row a cluster; and how far each of its clusters j is moved."""
 
-    def __init__(self, plan: ClusterPlan, clusters: ClusterList, point: Point, far: float):
+    def __init__(self, plan: ClusterPlan, clusters: ClusterList, point: Point, far: float, base: Array | None):
         count, dtype = clusters.centre.shape[0], jnp.dtype(plan.pair_dtype)
         real = (clusters.atom < clusters.slot.shape[0]).reshape(count, M)
 
@@ -25,20 +26,40 @@ class _Rows:
             return filled.reshape(count, 3 * M).astype(dtype)
 
         self.real, self.plus, self.minus = real, rows(far), rows(-far)
-        self.terms, self.vectors = jax.tree.map(lambda a: a.astype(dtype), (point.terms, point.vectors))
+        self.terms, vectors = jax.tree.map(lambda a: a.astype(dtype), (point.terms, point.vectors))
         self.charge = None if point.charge is None else jnp.where(real, point.charge, 0).astype(dtype)
+        self.shift = base if vectors is None else _shifts(clusters.image, vectors, base)
 
-    def sides(self, i: Array, j: Array, image: Array, base: Array | None) -> Sides:
+    def sides(self, i: Array, j: Array, shift: Array | None) -> Sides:
         n = len(i)
-        x, y = self.plus[i].reshape(n, 3, M), self.minus[j].reshape(n, G, 3, M)
-        if self.vectors is not None:
-            away = image.astype(self.plus.dtype) @ self.vectors
-            y = y + (away if base is None else base + away)[..., None]
+        x, y = self.plus[i].reshape(n, 3, M), self.minus[j].reshape(n, G, 3, M).swapaxes(1, 2)
+        if shift is not None:
+            y = y + shift[..., None]
         # Computed once, not again inside the loops of its four readers.
-        y = lax.optimization_barrier(y.swapaxes(1, 2).reshape(n, 3, G * M))
+        y = lax.optimization_barrier(y.reshape(n, 3, G * M))
         if self.charge is None:
             return Sides(self.terms, x, y, None, None)
         return Sides(self.terms, x, y, self.charge[i], self.charge[j].reshape(n, G * M))
+
+
+def _shifts(
+    image: Int[Array, "units 3 G"], vectors: Float[Array, "3 3"], base: Float[Array, "units 3 G"] | None
+) -> Float[Array, "units 3 G"]:
+    """By component: a product with a matrix of nine numbers takes longer than all it is needed for."""
+    a, b, c = (image[:, k].astype(vectors.dtype) for k in range(3))
+    away = jnp.stack([a * vectors[0, k] + b * vectors[1, k] + c * vectors[2, k] for k in range(3)], axis=1)
+    return away if base is None else base + away
+
+
+@custom_vmap
+def _most(count: Int[Array, ""]) -> Int[Array, ""]:
+    """The largest count of a batch, so that a loop ends for all members at once and need not select among them."""
+    return count
+
+
+@_most.def_vmap
+def _(size: int, batched: list[bool], count: Array) -> tuple[Array, bool]:
+    return _most(jnp.max(count, axis=0) if batched[0] else count), False
 
 
 def sweep_clusters(
@@ -49,37 +70,38 @@ def sweep_clusters(
     `species` are rows of zeros and a one, (clusters, species, 8), or None. Of what is not `wanted` zeros come back.
     """
     chunk, count = plan.chunk, clusters.centre.shape[0]
-    here = _Rows(plan, clusters, point, FAR * plan.range)
-    there = None if direction is None else _Rows(plan, clusters, direction, 0.0)
+    here = _Rows(plan, clusters, point, FAR * plan.range, clusters.base)
+    there = None if direction is None else _Rows(plan, clusters, direction, 0.0, None)
 
-    def body(carry: Any, unit: Any) -> tuple[Any, None]:
+    def body(k: Array, carry: Any) -> Any:
         rows, vectors, terms, charge, energy = carry
-        i, j, image, base, weight, counted = unit
+        i, j, image, shift, moved, weight, counted = jax.tree.map(lambda a: lax.dynamic_slice_in_dim(a, k * chunk, chunk), units)
         marks = Marks(jnp.repeat(weight, M, axis=1), *_species_of(species, i, j), counted)
-        sides = here.sides(i, j, image, base)
+        sides = here.sides(i, j, shift)
         if there is None:
             found, by = block_gradient(wanted, sides, marks)
             energy = energy + found.astype(energy.dtype)
         else:
-            by = block_derivative(wanted, sides, marks, there.sides(i, j, image, None))
+            by = block_derivative(wanted, sides, marks, there.sides(i, j, moved))
         back = by.y.reshape(chunk, 3, G, M).swapaxes(1, 2)
         if wanted != "energy":
             rows = rows.at[i].add(by.x.reshape(chunk, 3 * M).astype(rows.dtype))
             rows = rows.at[j.reshape(-1)].add(back.reshape(chunk * G, 3 * M).astype(rows.dtype))
         if wanted == "gradient":
-            lever = jnp.einsum("ngcm,ngk->kc", back, image.astype(back.dtype))
+            lever = jnp.einsum("ngcm,nkg->kc", back, image.astype(back.dtype))
             vectors = vectors + lever.astype(vectors.dtype)
             terms = jax.tree.map(lambda a, b: a + b.astype(a.dtype), terms, by.terms)
             if charge is not None and by.charge_x is not None:
                 charge = charge.at[i].add(by.charge_x.astype(charge.dtype))
                 charge = charge.at[j.reshape(-1)].add(by.charge_y.reshape(chunk * G, M).astype(charge.dtype))
-        return (rows, vectors, terms, charge, energy), None
+        return rows, vectors, terms, charge, energy
 
     c, start = clusters, point.position.reshape(count, 3 * M)
     carry = jax.tree.map(jnp.zeros_like, (start, point.vectors, point.terms, point.charge, start[0, 0]))
-    units = (c.i, c.j, c.image, c.base, c.weight, c.counted)
-    units = jax.tree.map(lambda a: a.reshape(-1, chunk, *a.shape[1:]), units)
-    (rows, vectors, terms, charge, energy), _ = lax.scan(body, carry, units)
+    units = (c.i, c.j, c.image, here.shift, None if there is None else there.shift, c.weight, c.counted)
+    # Only as many chunks as hold units: capacities have slack.
+    chunks = jnp.minimum(_most((c.need.units + (chunk - 1)) // chunk), len(c.i) // chunk)
+    rows, vectors, terms, charge, energy = lax.fori_loop(0, chunks, body, carry)
     position = jnp.where(here.real[:, None], rows.reshape(count, 3, M), 0)
     charge = None if charge is None else jnp.where(here.real, charge, 0)
     return energy, Point(terms, vectors, position, charge)
