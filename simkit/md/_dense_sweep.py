@@ -8,7 +8,7 @@ from jax import lax
 from jaxtyping import Array, Float
 
 from ._dense import DensePairs, DensePlan
-from ._pair_block import Sides, block_gradient
+from ._pair_block import Sides, block_gradient, with_row
 from ._pair_sums import Marks, Point, Wanted, along, pair_sums
 from ._space import inverse
 
@@ -77,7 +77,7 @@ def _image_gradient(
     charge_x = charge_y = None
     if point.charge is not None:
         charge_x, charge_y = point.charge[None], jnp.tile(point.charge[None], (1, count))
-    sides = Sides(point.terms, point.position.T[None], y, charge_x, charge_y)
+    sides = Sides(point.terms, with_row(point.position.T[None], 1.0), with_row(y, 1.0), charge_x, charge_y)
     energy, by = block_gradient(wanted, sides, Marks(half, species, many))
     by_y = by.y.reshape(3, count, atoms)
     charge = None

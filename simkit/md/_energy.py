@@ -18,7 +18,7 @@ from ._neighbours import NeighbourPlan, Neighbours
 from ._pair_sums import Point
 from ._pair_terms import at_tables, check_parts, pair_potentials, pair_species_count, pair_terms
 from ._potential import Potential, parts
-from ._space import Space, inverse
+from ._space import Space, inverse, times
 from ._sweep import PairSweep
 
 Species = Int[Array, " atoms"] | None
@@ -142,7 +142,7 @@ def _wrapped(space: Space, position: Array, neighbours: Neighbours, plan: Neighb
         images = neighbours.pairs.wrap.astype(x.dtype)
     else:
         images = jnp.floor(lax.stop_gradient(x @ inverse(vectors)))
-    return x - images @ vectors
+    return x - times(images, vectors)
 
 
 def _atoms(rows: Array, neighbours: Neighbours, plan: NeighbourPlan) -> Float[Array, "atoms 3"]:

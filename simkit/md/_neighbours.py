@@ -38,7 +38,7 @@ from ._exclusions import check_room, masked, partner_table
 from ._many_sweep import many_body_potentials
 from ._pair_terms import check_parts, pair_potentials
 from ._potential import Potential
-from ._space import Space, Triclinic, inverse
+from ._space import Space, Triclinic, inverse, times
 from ._sweep import PairPlan
 
 Method: TypeAlias = Literal["automatic", "clusters", "dense"]
@@ -110,7 +110,7 @@ class NeighbourPlan(eqx.Module):
             vectors = lax.stop_gradient(space.vectors()).astype(position.dtype)
             identity = jnp.eye(space.dimensions, dtype=position.dtype)
             change = inverse(neighbours.vectors) @ vectors - identity
-            moved = moved - reference @ change
+            moved = moved - times(reference, change)
             room = room - jnp.sqrt(jnp.sum(change**2)) * (self.cutoff + self.skin)
         farthest = jnp.sqrt(jnp.max(jnp.sum(moved**2, axis=1)))
         return void | ~(2 * farthest < room)

@@ -14,11 +14,11 @@ from ._pair_sums import Marks, Wanted, pair_sums
 
 
 class Sides(NamedTuple):
-    """What the energy of a block depends on; also its gradient. The charges are None for atoms without."""
+    """What the energy of a block depends on; also its gradient, without the rows of ones. Atoms without charges have None."""
 
     terms: Any  # a tuple of `PairTerm`, or None in a direction of positions alone
-    x: Float[Array, "units 3 left"]
-    y: Float[Array, "units 3 right"]
+    x: Float[Array, "units 4 left"]  # positions, and a row of ones with which products sum; zeros in a direction
+    y: Float[Array, "units 4 right"]
     charge_x: Any
     charge_y: Any
 
@@ -29,7 +29,9 @@ def block_gradient(wanted: Wanted, sides: Sides, marks: Marks) -> tuple[Array, S
     if sides.charge_x is not None:
         products = sides.charge_x[:, :, None] * sides.charge_y[:, None, :]
     found = pair_sums(wanted, sides.terms, _squares(x, y), marks, products)
-    by_x, by_y = _levers(found.force, x, y) if wanted != "energy" else (jnp.zeros_like(x), jnp.zeros_like(y))
+    by_x, by_y = (
+        _levers(found.force, x, y) if wanted != "energy" else (jnp.zeros_like(x[:, :3]), jnp.zeros_like(y[:, :3]))
+    )
     by_charge = jax.tree.map(jnp.zeros_like, (sides.charge_x, sides.charge_y))
     if found.potential is not None:
         by_charge = (
@@ -46,10 +48,13 @@ def _squares(x: Array, y: Array) -> Array:
 
 def _levers(force: Array, x: Array, y: Array) -> tuple[Array, Array]:
     """Gradients by the two sides, from 2 w du/d(r2) of each pair."""
-    one_x, one_y = jnp.ones_like(x[:, :1]), jnp.ones_like(y[:, :1])
-    s = jnp.einsum("nij,ncj->nci", force, jnp.concatenate([y, one_y], axis=1))
-    t = jnp.einsum("nij,nci->ncj", force, jnp.concatenate([x, one_x], axis=1))
-    return x * s[:, 3:] - s[:, :3], y * t[:, 3:] - t[:, :3]
+    s, t = jnp.einsum("nij,ncj->nci", force, y), jnp.einsum("nij,nci->ncj", force, x)
+    return x[:, :3] * s[:, 3:] - s[:, :3], y[:, :3] * t[:, 3:] - t[:, :3]
+
+
+def with_row(positions: Float[Array, "n 3 *rest"], value: float) -> Float[Array, "n 4 *rest"]:
+    """A fourth row of one number."""
+    return jnp.concatenate([positions, jnp.full_like(positions[:, :1], value)], axis=1)
 
 
 def block_derivative(wanted: Wanted, sides: Sides, marks: Marks, direction: Sides) -> Sides:

@@ -235,6 +235,12 @@ def determinant(h: Array) -> Array:
     return jnp.vdot(h[0], jnp.cross(h[1], h[2]))
 
 
+def times(rows: Float[Array, "n d"], matrix: Float[Array, "d d"]) -> Float[Array, "n d"]:
+    """`rows @ matrix` column by column: part of the loop that reads it, where XLA:CPU would hand a product to a library."""
+    terms = [rows[:, k, None] * matrix[None, k] for k in range(len(matrix))]
+    return sum(terms[1:], terms[0])
+
+
 def inverse(h: Array) -> Array:
     """Of a matrix of two or three rows, in closed form."""
     if h.shape[-1] == 2:
