@@ -27,13 +27,19 @@ def blocks(path: pathlib.Path) -> list[tuple[int, str]]:
 SHELL = re.compile(r"^```bash\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 PAGES = [path for path in (ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))) if blocks(path)]
 
+LONGEST = {"ensembles", "inference", "md", "md-dynamics", "md-gradients", "md-many-body", "md-observables", "reducers"}
+"""Pages that compile for most of a minute."""
+
 
 def test_pages_are_found():
     names = {path.name for path in PAGES}
-    assert {"README.md", "getting_started.md"} <= names
+    assert {"README.md", "getting_started.md"} | {f"{name}.md" for name in LONGEST} <= names
 
 
-@pytest.mark.parametrize("path", PAGES, ids=lambda path: path.stem)
+@pytest.mark.parametrize(
+    "path",
+    [pytest.param(path, marks=[pytest.mark.slow] if path.stem in LONGEST else [], id=path.stem) for path in PAGES],
+)
 def test_page(path, tmp_path, monkeypatch):
     # Pages may write files and read the data sets of the checkout.
     for shared in ("data", "examples"):

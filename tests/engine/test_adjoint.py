@@ -130,6 +130,7 @@ def differ(function, z, h=1e-2):
     return np.stack([(4 * slope(row, h / 2) - slope(row, h)) / 3 for row in jnp.eye(z.size)], axis=-1)
 
 
+@pytest.mark.slow
 def test_gradients_by_everything_agree_with_differences():
     found = jax.jit(jax.grad(driven))(Z)
     expected = differ(driven, Z)
@@ -176,6 +177,7 @@ def test_derivatives_by_a_time_of_derivatives_by_a_parameter():
     np.testing.assert_allclose(mirrored, expected, rtol=DIFFERENCES)
 
 
+@pytest.mark.slow
 def test_a_record_too_small_changes_nothing():
     """The same gradient to the last bit or two, whether the record holds the solve or a sixth of it."""
     times = jnp.array([0.0, 1.0, 5.0, 9.0])

@@ -15,9 +15,13 @@ def _check(case, name):
         TRANSFORMATIONS[name](subject(case))
 
 
+def _chosen(case, name):
+    return pytest.param(case, name, marks=[pytest.mark.slow] if case.label == "particles-clusters-fixed" else [])
+
+
 @pytest.mark.parametrize(
     ("case", "name"),
-    [cell for cell in CELLS if cell[1] in DEFAULT.get(cell[0].label, ())],
+    [_chosen(*cell) for cell in CELLS if cell[1] in DEFAULT.get(cell[0].label, ())],
     ids=lambda x: x if isinstance(x, str) else x.label,
 )
 def test_cell(case, name):

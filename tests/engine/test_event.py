@@ -100,6 +100,7 @@ def test_a_threshold_is_crossed_with_gradient(solver):
     np.testing.assert_allclose(a, b, rtol=1e-7)
 
 
+@pytest.mark.slow
 def test_the_hessian_and_the_derivative_by_the_start():
     time = lambda *values: decay(*values, step=TIGHT).event_time
     values = jnp.asarray(0.5), jnp.asarray(0.3)
@@ -184,6 +185,7 @@ def test_every_member_ends_by_itself():
     assert "8 of 9 members" in repr(found)
 
 
+@pytest.mark.slow
 def test_gradients_of_members_and_over_a_mesh():
     rate = jnp.linspace(0.3, 2.0, 4)
     slope = jax.vmap(jax.grad(lambda rate: decay(rate, 0.3, step=TIGHT).event_time))
@@ -224,6 +226,7 @@ def test_an_event_comes_before_a_failure():
     np.testing.assert_allclose(found.event_state, 4.0, rtol=1e-12)
 
 
+@pytest.mark.slow
 def test_single_precision():
     found = fall(jnp.float32(2.0), jnp.float32(9.81), times=TIMES.astype(jnp.float32))
     assert found.event_time.dtype == found.event_state["speed"].dtype == jnp.float32
@@ -233,6 +236,7 @@ def test_single_precision():
 # ---- fixed steps ----
 
 
+@pytest.mark.slow
 def test_fixed_steps_are_looked_at_between_save_times():
     times = jnp.linspace(0.0, 5.0, 101)
     y0 = simkit.Phase(jnp.ones(()), jnp.zeros(()))

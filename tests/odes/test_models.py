@@ -6,7 +6,23 @@ from simkit import odes
 from simkit.testing import check_system
 
 
-@pytest.mark.parametrize("name", list(odes.MODELS))
+QUICK = {
+    "hodgkin_huxley",
+    "lorenz63",
+    "lotka_volterra",
+    "n_body",
+    "one_compartment",
+    "ornstein_uhlenbeck",
+    "repressilator",
+    "robertson",
+    "sir",
+}
+"""One of each kind; compiling the others takes minutes."""
+
+
+@pytest.mark.parametrize(
+    "name", [pytest.param(name, marks=[] if name in QUICK else [pytest.mark.slow]) for name in odes.MODELS]
+)
 def test_conformance(name):
     report = check_system(odes.MODELS[name])
     assert report.steps > 0
