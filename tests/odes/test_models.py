@@ -5,7 +5,6 @@ import pytest
 from simkit import odes
 from simkit.testing import check_system
 
-
 QUICK = {
     "hodgkin_huxley",
     "lorenz63",
