@@ -68,7 +68,9 @@ def animate(
     interval: float = 50.0,
     time: str = "time",
 ) -> FuncAnimation:
-    """An animation of a trajectory, as Matplotlib has it: `save("run.gif")`, `save("run.mp4")` with FFmpeg, `to_jshtml()`.
+    """An animation of a trajectory, as Matplotlib has it.
+
+    `save("run.gif", writer="pillow")` writes it, `save("run.mp4")` does with FFmpeg, and `to_jshtml()` makes it HTML.
 
     **Arguments:**
 
@@ -85,7 +87,7 @@ def animate(
     import simkit
     fluid = simkit.md.liquid(jax.random.key(0), 64, 0.8)
     steps = 0.05 * jax.random.normal(jax.random.key(1), (3, 64, 3))
-    simkit.viz.animate(fluid.space, fluid.position[None] + steps).save("run.gif", dpi=50)
+    simkit.viz.animate(fluid.space, fluid.position[None] + steps).save("run.gif", writer="pillow", dpi=50)
     ```
     """
     frames = np.asarray(position, float)
