@@ -27,7 +27,17 @@ def blocks(path: pathlib.Path) -> list[tuple[int, str]]:
 SHELL = re.compile(r"^```bash\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 PAGES = [path for path in (ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))) if blocks(path)]
 
-LONGEST = {"ensembles", "inference", "md", "md-dynamics", "md-gradients", "md-many-body", "md-observables", "reducers"}
+LONGEST = {
+    "ensembles",
+    "inference",
+    "md",
+    "md-dynamics",
+    "md-gradients",
+    "md-many-body",
+    "md-observables",
+    "md-studies",
+    "reducers",
+}
 """Pages that compile for most of a minute."""
 
 

@@ -79,6 +79,7 @@ def test_averages_are_those_of_the_trajectory(study, finished):
     )
 
 
+@pytest.mark.slow
 def test_a_run_in_parts_is_the_run_in_one_piece(study, finished):
     """Random numbers belong to times, and all pairs of 32 atoms are computed: not a bit differs."""
     read = load_study(study)
