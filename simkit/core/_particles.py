@@ -27,6 +27,11 @@ class ParticleSystem(System):
         """The system with room for the neighbours of these concrete bodies; called before a simulation is traced."""
 
     @abc.abstractmethod
+    def limited(self) -> "ParticleSystem":
+        """The system that says where it has no room for neighbours, for who can give it more and begin again, and does nothing slow
+        to do without."""
+
+    @abc.abstractmethod
     def enlarged(self, tally: Any) -> "ParticleSystem":
         """The system with room for what a run, or the members of an ensemble, needed; called where there was not enough."""
 

@@ -10,6 +10,7 @@ from ._grid import checkpointed_scan as checkpointed_scan
 from ._grid import fixed_grid as fixed_grid
 from ._integrate import Method as Method
 from ._integrate import integrate as integrate
+from ._kept import anyone as anyone
 from ._members import over_members as over_members
 from ._paired import paired as paired
 from ._simulate import resolve as resolve

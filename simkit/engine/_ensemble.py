@@ -15,7 +15,7 @@ from jaxtyping import Array
 
 from .._errors import ArgumentError, SimulationError
 from .._types import Inputs, State
-from ..core import Event, Setup, StaticSystem, System, Trajectory, as_float_array, as_signals
+from ..core import Event, ParticleSystem, Setup, StaticSystem, System, Trajectory, as_float_array, as_signals
 from ..reducers import Reducer
 from ..solvers import Stepper
 from ._check import check_event, check_reducers, check_times
@@ -32,6 +32,9 @@ PROBED = 5
 
 FIXED_LANES = 256
 """So many members with fixed steps are stepped together; they all take as long, so the rest waits for its turn."""
+
+PARTICLE_LANES = 8
+"""So many of particles on a processor: all pairs of some hundred atoms stay in its cache, and few wait for the lists of others."""
 
 
 def ensemble(
@@ -113,6 +116,11 @@ def ensemble(
     return trajectory
 
 
+def _lanes(system: System) -> int:
+    on_processor = jax.default_backend() == "cpu"
+    return PARTICLE_LANES if on_processor and isinstance(system, ParticleSystem) else FIXED_LANES
+
+
 class EnsembleOptions(NamedTuple):
     """What selects the program of an ensemble beside its arguments."""
 
@@ -125,7 +133,7 @@ def _compiled(frame: Frame, leaves: list[Any]) -> Trajectory:
     task, values = frame.filled(leaves)
     note_trace("ensemble", task.noted() | {"over": values})
     keys, task, step = task.key, task._replace(key=None), task.step
-    lanes, own = frame.options.solve.lanes or FIXED_LANES, frame.options.solve
+    lanes, own = frame.options.solve.lanes or _lanes(task.system), frame.options.solve
     if isinstance(step, Fixed) and own.memory is not None:  # the members of a turn share it
         own = own._replace(memory=own.memory // min(lanes, jax.tree.leaves(values)[0].shape[0]))
 

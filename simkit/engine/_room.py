@@ -4,6 +4,7 @@ from collections.abc import Callable
 
 import jax
 import jax.core
+import jax.numpy as jnp
 import numpy as np
 
 from ..core import ParticleSystem, Status, Trajectory
@@ -13,15 +14,23 @@ from ._task import Task
 def with_room(task: Task, run: Callable[[Task], Trajectory]) -> Trajectory:
     """Run a task; one of particles is prepared before, and run again with more room where there was not enough.
 
-    Inside a transformation the system is as the caller prepared it, and too little room is a status.
+    Inside a transformation no run can be done again: the system does without lists there, where it can, and else it is a status.
     """
     system = task.system
     if not isinstance(system, ParticleSystem):
         return run(task)
     system = system.prepared(task.y0)
+    if _inside(task):
+        return run(task._replace(system=system))
+    system = system.limited()
     while True:
         trajectory = run(task._replace(system=system))
-        status = trajectory.status
-        if isinstance(status, jax.core.Tracer) or not np.any(np.asarray(status) == int(Status.NO_ROOM)):
+        if not np.any(np.asarray(trajectory.status) == int(Status.NO_ROOM)):
             return trajectory
         system = system.enlarged(trajectory.lists)
+
+
+def _inside(task: Task) -> bool:
+    """Whether someone traces this call, be it that none of its arguments is traced."""
+    found = jax.tree.leaves(task), jnp.zeros(()) + 0
+    return any(isinstance(x, jax.core.Tracer) for x in jax.tree.leaves(found))

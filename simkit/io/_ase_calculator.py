@@ -69,7 +69,8 @@ class _Evaluation:
         position, space, species = jnp.asarray(frame.position), frame.space, self._species(atoms)
         charge = None if frame.charge is None else jnp.asarray(frame.charge)
         if self.plan is None or self.atoms != len(position):
-            self.plan, self.atoms = plan_neighbours(self.potential, space, position, skin=self.skin), len(position)
+            plan = plan_neighbours(self.potential, space, position, skin=self.skin)
+            self.plan, self.atoms = plan.limited(), len(position)
         while True:
             found, need = _evaluated(self.potential, space, position, self.plan, species, charge)
             if self.plan.fits(need):

@@ -19,6 +19,7 @@ from ._pair_sums import Point
 from ._pair_terms import at_tables, check_parts, pair_potentials, pair_species_count, pair_terms
 from ._potential import Potential, parts
 from ._space import Space, inverse, times
+from ._spare_sweep import Spared, SpareSweep
 from ._sweep import PairSweep
 
 Species = Int[Array, " atoms"] | None
@@ -66,7 +67,9 @@ def forces(
     for sweep, fixed, point in _read(potential, space, position, neighbours, plan, species, charge):
         slopes = position_gradient(sweep, fixed, point)
         if isinstance(sweep, PairSweep):
-            slopes = flat(_atoms(slopes, neighbours, plan), space.dimensions)
+            slopes = _atoms(slopes, neighbours, plan)
+        if isinstance(sweep, PairSweep | SpareSweep):
+            slopes = flat(slopes, space.dimensions)
         found = found - slopes
     return found
 
@@ -88,6 +91,9 @@ def gradients(
     for sweep, fixed, point in _read(potential, space, position, neighbours, plan, species, charge):
         found, by = energy_and_gradient(sweep, fixed, point)
         slopes, inside, deformed = by.position, point.position, by.vectors.T @ point.vectors
+        if isinstance(sweep, SpareSweep):
+            slopes, inside = flat(slopes, d), flat(inside, d)
+            deformed = flat(flat(deformed, d).T, d).T
         if isinstance(sweep, PairSweep):
             slopes = flat(_atoms(slopes, neighbours, plan), d)
             # Wrapped positions: the sum over atoms of slope and position cancels badly when they are far from the cell.
@@ -113,6 +119,13 @@ def _read(
         point = _point(potential, space, position, charge, neighbours, plan)
         rows = _species_rows(potential, species, position, neighbours, plan)
         found.append((PairSweep(plan.pairs), (neighbours.pairs, rows), point))
+        if plan.spare is not None and neighbours.lost is not None:
+            # Positions one an atom, where those of clusters may have no place for some; not wrapped, so that a step that needs
+            # them not makes nothing of them.
+            charges = None if charge is None else charge.astype(position.dtype)
+            apart = point._replace(position=solid(position), charge=charges)
+            fixed = Spared(neighbours.lost, species, plan.partners)
+            found.append((SpareSweep(plan.spare, pair_species_count(potential)), fixed, apart))
     return found + many_sweeps(potential, space, position, neighbours.lists, plan.lists, species, charge)
 
 

@@ -1,5 +1,7 @@
 """Exclusions: pairs of atoms that the potentials of all pairs leave out, as those are bound to each other otherwise."""
 
+import dataclasses
+
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Bool, Int
@@ -35,7 +37,7 @@ def partner_table(exclusions: object, atoms: int) -> Int[Array, "atoms most"]:
 def counted_pairs(partners: Array) -> Bool[Array, "atoms atoms"]:
     """Which of all pairs interact."""
     everyone = jnp.arange(len(partners), dtype=jnp.int32)
-    return _kept(partners[None], everyone[None])[0]
+    return kept_pairs(partners[None], everyone[None])[0]
 
 
 def counted_in_units(partners: Array, clusters: ClusterList) -> Bool[Array, "units left right"]:
@@ -43,10 +45,11 @@ def counted_in_units(partners: Array, clusters: ClusterList) -> Bool[Array, "uni
     atom = clusters.atom.reshape(-1, M)
     padded = jnp.concatenate([partners, jnp.full((1, partners.shape[1]), -1, jnp.int32)])
     others = atom[clusters.j].reshape(len(clusters.i), -1)
-    return _kept(padded[atom[clusters.i]], others)
+    return kept_pairs(padded[atom[clusters.i]], others)
 
 
-def _kept(partners: Int[Array, "units left most"], others: Int[Array, "units right"]) -> Array:
+def kept_pairs(partners: Int[Array, "units left most"], others: Int[Array, "units right"]) -> Array:
+    """Which of `others` the atoms whose partners these are do not leave out, (units, left, right)."""
     units, left, most = partners.shape
     kept = jnp.ones((units, left, others.shape[1]), bool)
     for e in range(most):
@@ -99,3 +102,11 @@ def masked(pairs: ClusterList | DensePairs, partners: Array | None) -> ClusterLi
     if isinstance(pairs, ClusterList):
         return pairs.only(counted_in_units(partners, pairs))
     return pairs._replace(counted=counted_pairs(partners))
+
+
+def emptied(pairs: ClusterList | DensePairs, lost: Bool[Array, ""]) -> ClusterList | DensePairs:
+    """What a plan of all pairs has built, without any pairs where it had no room for them."""
+    if isinstance(pairs, ClusterList):
+        return dataclasses.replace(pairs, atom=jnp.where(lost, pairs.slot.shape[0], pairs.atom))
+    found = jnp.broadcast_to(~lost, (1, 1))
+    return pairs._replace(counted=found if pairs.counted is None else pairs.counted & found)

@@ -105,6 +105,8 @@ def minimise(
     if system.plan is None:
         system = system.prepared(begin)
     pressure = jnp.asarray(pressure, position.dtype)
+    traced = any(isinstance(x, jax.core.Tracer) for x in jax.tree.leaves((system, begin, pressure, pressure + 0)))
+    system = system if traced else system.limited()
     while True:
         found = _minimum(system, begin, method, pressure, float(tolerance), int(max_steps), bool(cell))
         if isinstance(found.status, jax.core.Tracer):

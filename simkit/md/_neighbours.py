@@ -15,10 +15,12 @@ inside jit, vmap, scan and shard_map::
 
 A run keeps the maximum of `need` by `widest(need, other)`; where `fits` is false somewhere it goes back to its last good state with
 `plan.grown(need)`. A plan only grows. Plans that compare equal share compiled programs.
+
+A list of pairs that has no room is left empty, and all pairs stand in for it (`SpareSweep`): slowly, but right, and with nothing
+that could overflow. `plan.limited()` does without.
 """
 
 import dataclasses
-import functools
 from typing import Any, Literal, NamedTuple, TypeAlias
 
 import equinox as eqx
@@ -33,8 +35,8 @@ from ._atom_lists import AtomListPlan, AtomLists, build_lists, first_list_plan
 from ._brick import brick
 from ._cluster_list import build_clusters
 from ._cluster_plan import ClusterPlan, first_plan
-from ._dense import DensePlan, build_dense, dense_plan
-from ._exclusions import check_room, masked, partner_table
+from ._dense import DenseNeed, DensePlan, build_dense, dense_plan
+from ._exclusions import check_room, emptied, masked, partner_table
 from ._many_sweep import many_body_potentials
 from ._pair_terms import check_parts, pair_potentials
 from ._potential import Potential
@@ -44,6 +46,8 @@ from ._sweep import PairPlan
 Method: TypeAlias = Literal["automatic", "clusters", "dense"]
 CHUNK = 64
 DENSE_ATOMS = 200
+THINNER = 0.8
+"""All pairs stand in also where the cell has shrunk to this part."""
 
 
 class NeighbourNeed(NamedTuple):
@@ -51,6 +55,7 @@ class NeighbourNeed(NamedTuple):
 
     pairs: Any
     lists: Any
+    spare: DenseNeed | None = None
 
 
 class Neighbours(eqx.Module):
@@ -60,10 +65,13 @@ class Neighbours(eqx.Module):
     lists: AtomLists | None
     position: Float[Array, "atoms d"]
     vectors: Float[Array, "d d"]
+    spare: DenseNeed | None = None
+    lost: Bool[Array, ""] | None = None  # whether there was no room for the pairs, so that all stand in for them
 
     @property
     def need(self) -> NeighbourNeed:
-        return NeighbourNeed(*(None if found is None else found.need for found in (self.pairs, self.lists)))
+        pairs, lists = (None if found is None else found.need for found in (self.pairs, self.lists))
+        return NeighbourNeed(pairs, lists, self.spare)
 
 
 class NeighbourPlan(eqx.Module):
@@ -74,6 +82,7 @@ class NeighbourPlan(eqx.Module):
     pairs: PairPlan | None
     lists: AtomListPlan | None
     partners: Int[Array, "atoms most"] | None = None  # whom the sweep over pairs leaves out
+    spare: DensePlan | None = None  # how all pairs are gone over where a list has no room for them
 
     def build(self, space: Space, position: Float[Array, "atoms d"]) -> Neighbours:
         """The neighbours at `position`; inside jit."""
@@ -84,12 +93,20 @@ class NeighbourPlan(eqx.Module):
             pairs = masked(found(self.pairs, space, position), self.partners)  # type: ignore[arg-type]
         if self.lists is not None:
             lists = build_lists(self.lists, space, position)
-        return Neighbours(pairs, lists, position, space.vectors().astype(position.dtype))
+        spare = lost = None
+        if self.pairs is not None and self.spare is not None:
+            spare = DenseNeed(space.plane_distances().astype(position.dtype))
+            # A state that blew up needs nothing.
+            lost = ~self.pairs.fits(pairs.need) & jnp.isfinite(position).all()  # type: ignore[union-attr, arg-type]
+            pairs = emptied(pairs, lost)  # type: ignore[arg-type]
+        return Neighbours(pairs, lists, position, space.vectors().astype(position.dtype), spare, lost)
 
     def fits(self, need: NeighbourNeed) -> Bool[Array, ""]:
         """Whether the capacities of the plan hold what was needed."""
-        found = [plan.fits(part) for plan, part in self._both(need) if plan is not None]
-        return functools.reduce(jnp.logical_and, found, jnp.array(True))
+        pairs, lists, spare = (plan is None or plan.fits(part) for plan, part in self._each(need))
+        if self.spare is not None:
+            pairs = pairs | spare
+        return jnp.asarray(pairs) & lists
 
     def stale(self, neighbours: Neighbours, space: Space, position: Float[Array, "atoms d"]) -> Bool[Array, ""]:
         r"""Whether a pair outside the list may have come within the cutoff.
@@ -117,17 +134,21 @@ class NeighbourPlan(eqx.Module):
 
     def grown(self, need: NeighbourNeed) -> "NeighbourPlan":
         """A plan whose capacities hold `need`, too, with some slack; outside jit."""
-        return self._with([None if plan is None else plan.grown(part) for plan, part in self._both(need)])
+        return self._with([plan if part is None else plan.grown(part) for plan, part in self._each(need)])
 
     def trimmed(self, need: NeighbourNeed) -> "NeighbourPlan":
         """A plan whose capacities just hold `need` with some slack; outside jit."""
-        return self._with([None if plan is None else plan.trimmed(part) for plan, part in self._both(need)])
+        return self._with([plan if part is None else plan.trimmed(part) for plan, part in self._each(need)])
 
-    def _both(self, need: NeighbourNeed) -> list[tuple[Any, Any]]:
-        return [(self.pairs, need.pairs), (self.lists, need.lists)]
+    def limited(self) -> "NeighbourPlan":
+        """The plan without all pairs to stand in: where there is no room `fits` is false, and who asks makes more."""
+        return dataclasses.replace(self, spare=None)
+
+    def _each(self, need: NeighbourNeed) -> list[tuple[Any, Any]]:
+        return [(self.pairs, need.pairs), (self.lists, need.lists), (self.spare, need.spare)]
 
     def _with(self, plans: list[Any]) -> "NeighbourPlan":
-        return dataclasses.replace(self, pairs=plans[0], lists=plans[1])
+        return dataclasses.replace(self, pairs=plans[0], lists=plans[1], spare=plans[2])
 
 
 def widest(need: NeighbourNeed, other: NeighbourNeed) -> NeighbourNeed:
@@ -182,12 +203,16 @@ def plan_neighbours(
     if exclusions is not None and between:
         partners = partner_table(exclusions, len(position))
         check_room(np.asarray(space.plane_distances(), float), max(between))
+    spare = None
+    if between:
+        thinner = THINNER * np.asarray(space.plane_distances(), float)
+        spare = dense_plan(thinner, max(between), space.periodic, True, dtype)
     plan = NeighbourPlan(max([*between, *around, 0.0]), skin, pairs, lists, partners)
     build = eqx.filter_jit(lambda plan, space, position: plan.build(space, position).need)
     while True:
         need = jax.block_until_ready(build(plan, space, position))
         if plan.fits(need):
-            return plan.trimmed(need)
+            return dataclasses.replace(plan.trimmed(need), spare=spare)
         plan = plan.grown(need)
 
 

@@ -198,6 +198,9 @@ class Particles(ParticleSystem):
         )
         return dataclasses.replace(self, plan=plan)
 
+    def limited(self) -> "Particles":
+        return dataclasses.replace(self, plan=self._plan().limited())
+
     def enlarged(self, tally: Any) -> "Particles":
         """The leading axes of a tally are those of the members of an ensemble."""
         members, leading = np.ravel(tally.built).size, tally.built.ndim

@@ -20,7 +20,7 @@ build = eqx.filter_jit(lambda plan, space, position: plan.build(space, position)
 
 def fluid(counts=(4, 4, 5)):
     space, x = configuration("orthorhombic", counts)
-    return space, x, md.plan_neighbours(FLUID, space, x, method="clusters")
+    return space, x, md.plan_neighbours(FLUID, space, x, method="clusters").limited()
 
 
 def test_every_capacity_overflows_as_a_value_and_grows_back():

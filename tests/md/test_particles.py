@@ -60,21 +60,6 @@ def test_lists_change_nothing():
         np.testing.assert_allclose(position, ends[0][0], atol=1e-11)
 
 
-@pytest.mark.slow
-def test_too_little_room_is_made_up_for_or_marked():
-    """A plan made for a dilute start: more room is made outside a transformation, and inside the run is marked."""
-    system, y0 = fluid(cells=4)
-    plan = md.plan_neighbours(system.potential, system.space, y0.position, method="clusters")
-    pairs = dataclasses.replace(plan.pairs, capacity=plan.pairs.capacity._replace(units=64))
-    sparse = dataclasses.replace(system, plan=dataclasses.replace(plan, pairs=pairs))
-    expected = simkit.simulate(system, y0, [0.0, 0.05], step=H).final()
-    found = simkit.simulate(sparse, y0, [0.0, 0.05], step=H)
-    assert found.status == 0
-    np.testing.assert_allclose(found.final().position, expected.position, atol=1e-12)
-    inside = jax.jit(lambda y: simkit.simulate(sparse, y, [0.0, 0.05], step=H).status)(y0)
-    assert inside == int(simkit.Status.NO_ROOM)
-
-
 def test_a_system_that_is_not_prepared_says_so_inside_jit():
     system, y0 = fluid()
     with pytest.raises(simkit.ArgumentError, match="prepared"):

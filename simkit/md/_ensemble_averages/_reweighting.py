@@ -257,7 +257,7 @@ def _needs(system: Particles, frames: Atoms) -> tuple[Any, Bool[Array, ""]]:
 def _roomy(system: Particles, frames: Atoms) -> Particles:
     """The system with room for the neighbours of every frame."""
     while True:
-        tallies, fits = _needs(system, frames)
+        tallies, fits = _needs(system.limited(), frames)
         if bool(fits):
             return system
         system = system.enlarged(tallies)
