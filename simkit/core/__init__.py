@@ -10,6 +10,7 @@ from ._names import Setup as Setup
 from ._names import check_roots as check_roots
 from ._names import named_leaves as named_leaves
 from ._particles import ParticleSystem as ParticleSystem
+from ._particles import driven as driven
 from ._precision import cast as cast
 from ._precision import check_tolerance as check_tolerance
 from ._precision import enable_x64 as enable_x64

@@ -1,11 +1,14 @@
 """Particle systems: many bodies that bring their own step and keep a list of neighbours between steps."""
 
 import abc
-from typing import Any
+from collections.abc import Mapping
+from typing import Any, TypeVar
 
 from jaxtyping import Array, Bool
 
-from .._types import State
+from .._errors import ArgumentError
+from .._types import Inputs, State
+from ._names import Setup
 from ._system import System
 
 
@@ -16,6 +19,11 @@ class ParticleSystem(System):
     no longer does. The steps of a window between two save times carry what `opened` makes of state and force. A subclass is
     `simkit.md.Particles`; potentials, spaces and dynamics are what users vary.
     """
+
+    @property
+    @abc.abstractmethod
+    def smooth(self) -> bool:
+        """Whether the whole state follows the vector field: no noise, no thermostat."""
 
     @property
     @abc.abstractmethod
@@ -78,3 +86,18 @@ class ParticleSystem(System):
     @abc.abstractmethod
     def closed(self, h: Any, carry: State, force: Any) -> State:
         """The state at the end of a window: the inverse of `opened`."""
+
+
+Driven = TypeVar("Driven", bound=ParticleSystem)
+
+
+def driven(system: Driven, values: Inputs) -> Driven:
+    """The system with some of its quantities as inputs have them: `values` by path, such as `dynamics.temperature`."""
+    if not values:
+        return system
+    if not isinstance(values, Mapping) or any(str(path).split(".")[0] == "space" for path in values):
+        raise ArgumentError(
+            "Argument `inputs` must name quantities of the particles' potential, dynamics, masses or charges, such as "
+            f"`{{'dynamics.temperature': ramp}}`, but it is {values!r}. A cell moves by its dynamics."
+        )
+    return Setup(system).put(values).system

@@ -102,8 +102,8 @@ def ensemble(
     options = EnsembleOptions(solve_options(lanes, gradient), chosen)
     task = Task(setup.system, setup.y0, setup.inputs, times, method.solver, method.step, keys, *checked)
 
-    def run(task: Task) -> Trajectory:
-        frame, leaves = framed((task, values), options)
+    def run(task: Task, again: bool) -> Trajectory:
+        frame, leaves = framed((task, values), options._replace(solve=options.solve._replace(again=again)))
         return _compiled(frame, _placed(leaves, chosen))
 
     trajectory = with_room(task, run)

@@ -14,7 +14,7 @@ import jax.numpy as jnp
 from jax.flatten_util import ravel_pytree
 from jaxtyping import Array
 
-from ..core import Status, StochasticSystem, at_time
+from ..core import ParticleSystem, Status, StochasticSystem, at_time
 from ._adaptive import flowed, moved_in_time, pose
 from ._block import horner
 from ._member import Member, condition_of, passes
@@ -66,7 +66,7 @@ def event_on_grid(task: Task, states: Any) -> tuple[Any, Array, Any]:
     """Rows up to an event, its time and the state there, from states at save times.
 
     Between two of them the state is the cubic through both states and slopes; that of a stochastic system, which has no slope,
-    is a line.
+    and of particles with a thermostat, is a line.
     """
     system, inputs, times, event = task.system, task.inputs, task.times, task.event
     assert event is not None
@@ -80,7 +80,7 @@ def event_on_grid(task: Task, states: Any) -> tuple[Any, Array, Any]:
     # Where nothing happened, or a state is not finite, derivatives must not meet numbers that are not finite either.
     picked = lambda i: jnp.where(finite[i], flat[i], flat[0])
     (t0, t1), (y0, y1) = times[place + jnp.arange(2)], (picked(place), picked(place + 1))
-    rough = isinstance(system, StochasticSystem)
+    rough = isinstance(system, StochasticSystem) or (isinstance(system, ParticleSystem) and not system.smooth)
 
     def between(theta: Array) -> Array:
         line = y0 + theta * (y1 - y0)

@@ -114,18 +114,18 @@ def _static_trajectory(task: Task) -> Trajectory:
 
 
 def _particle_trajectory(task: Task, options: Options) -> Trajectory:
-    system, asked = task.system, {"event": task.event, "inputs": jax.tree.leaves(task.inputs)}
-    for name, given in asked.items():
-        if given:
-            raise ArgumentError(
-                f"Argument `{name}` must be left out for particles, which do not take it yet, but is given. Work on saved states."
-            )
+    system = task.system
     ran = integrate_particles(task._replace(y0=system.encode(task.y0)), options)
-    ys = jax.vmap(system.decode)(ran.states)
     status = _checked(ran.status, ran.states)
+    states, ended = ran.states, {}
+    if task.event is not None:
+        states, time, final = event_on_grid(task, states)
+        ended = {"event_time": time, "event_state": system.decode(final)}
     times = task.times[jnp.array([0, -1])] if task.reduce else task.times
     reduced = results_of(ran.totals, task.reduce or {}, status)
-    return Trajectory(times, ys, status, *_figures(task, ran.counts), lists=ran.tally, reduced=reduced)
+    ys = jax.vmap(system.decode)(states)
+    trajectory = Trajectory(times, ys, status, *_figures(task, ran.counts), lists=ran.tally, reduced=reduced)
+    return dataclasses.replace(trajectory, **ended)
 
 
 def _checked(status: Array, states: Any) -> Array:

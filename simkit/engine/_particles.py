@@ -8,9 +8,10 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array
 
-from ..core import ParticleSystem, Status
+from ..core import ParticleSystem, Status, at_time, driven
 from ._checkpointed import choose_segments
-from ._kept import Rules, State, kept_scan
+from ._kept import Rules, State, anyone, kept_scan
+from ._member import condition_of, passes
 from ._mesh import alike_arrays
 from ._reduce import first_totals, next_totals
 from ._task import Options, Task
@@ -36,41 +37,95 @@ def integrate_particles(task: Task, options: Options) -> Ran:
     task = alike_arrays(task)
     system = task.system
     assert isinstance(system, ParticleSystem)
-    floats, others = eqx.partition(system, eqx.is_inexact_array)
+    floats, others = eqx.partition((system, task.inputs), eqx.is_inexact_array)
     arrays, static = eqx.partition(others, eqx.is_array)
     seed = jax.random.key_data(jax.random.key(0) if task.key is None else task.key)
-    whole = lambda params, fixed: eqx.combine(params[0], fixed[0], static)
+
+    def whole(params: Any, fixed: Any, t: Array) -> ParticleSystem:
+        system, inputs = eqx.combine(params[0], fixed[0], static)
+        return driven(system, at_time(inputs, t))
+
     rules, substeps = _rules(whole), task.step.substeps * system.inner_steps
     state, times = task.y0, task.times
     segments = _segments(state, times, substeps, options)
     lists = jax.lax.stop_gradient(system.listed(state))
     reducers = task.reduce or {}
-    totals = first_totals(system, times[0], state, reducers)
+    first = driven(system, at_time(task.inputs, times[0]))
+    totals = first_totals(first, times[0], state, reducers)
     # Over a mesh what the loop carries has to vary alike.
-    state, force, lists, totals = alike_arrays((state, system.forces(state, lists), lists, totals))
+    state, force, lists, totals = alike_arrays((state, first.forces(state, lists), lists, totals))
 
     def window(carried: tuple[Any, ...], ends: tuple[Array, Array]) -> tuple[tuple[Any, ...], Any]:
         state, force, lists, totals = carried
         start, end = ends
-        params = floats, (end - start) / substeps
-        system = whole(params, (arrays,))
-        began = State(system.opened(params[1], state, force), force, lists)
+        params = floats, (end - start) / substeps, start
+        began = State(whole(params, (arrays,), start).opened(params[1], state, force), force, lists)
         after = _segmented(rules, params, (arrays, seed, start), began, substeps, segments)
+        system = whole(params, (arrays,), end)
         state = system.closed(params[1], after.carry, after.aside)
         totals = next_totals(system, end, state, reducers, totals)
         carried = state, after.aside, jax.lax.stop_gradient(after.kept), totals
         return carried, None if reducers else state
 
-    (last, _, lists, totals), rows = jax.lax.scan(window, (state, force, lists, totals), (times[:-1], times[1:]))
+    begun, ends = (state, force, lists, totals), (times[:-1], times[1:])
+    (last, _, lists, totals), rows, windows = _windows(window, begun, ends, task, options)
     rows = jax.tree.map(lambda x: x[None], last) if reducers else rows
     states = jax.tree.map(lambda first, rest: jnp.concatenate([first[None], rest]), state, rows)
     status = jnp.where(system.fits(lists), int(Status.OK), int(Status.NO_ROOM))
-    steps = jnp.asarray((times.shape[0] - 1) * substeps)
-    return Ran(states, totals, status, (steps, jnp.asarray(0)), system.tally(lists))
+    return Ran(states, totals, status, (windows * substeps, jnp.asarray(0)), system.tally(lists))
+
+
+class _Progress(NamedTuple):
+    """Whether a member has come to its event, its condition's last value, and its windows so far that had room."""
+
+    ended: Array
+    value: Array
+    windows: Array
+
+
+def _windows(window: Any, begun: tuple[Any, ...], ends: Any, task: Task, options: Options) -> tuple[Any, Any, Array]:
+    """All windows one after the other, as far as they are asked for: up to an event of all members, or to where a run that will be
+    done again lacks room. The rest is left out, and rows repeat the last."""
+    system: Any = task.system
+    if task.event is None and not options.again:
+        return *jax.lax.scan(window, begun, ends), jnp.asarray(ends[0].shape[0])
+
+    def condition(t: Array, state: Any) -> Array:
+        if task.event is None:
+            return jnp.zeros_like(t)
+        t, state = jax.lax.stop_gradient((t, state))
+        return jax.lax.stop_gradient(condition_of(task.event, system, task.inputs, t, state).astype(t.dtype))
+
+    def guarded(carried: tuple[Any, _Progress], ends: tuple[Array, Array]) -> tuple[Any, Any]:
+        inside, was = carried
+        go = anyone(~was.ended)
+        if options.again:
+            go = go & ~anyone(~system.fits(inside[2]))
+        everything = lambda found: alike_arrays((found, inside, ends))[0]
+        row = None if task.reduce else inside[0]
+        inside, row = jax.lax.cond(go, lambda: everything(window(inside, ends)), lambda: everything((inside, row)))
+        value = condition(ends[1], inside[0])
+        direction = None if task.event is None else task.event.direction
+        fine = go & system.fits(inside[2]) if options.again else go & ~was.ended
+        now = _Progress(was.ended | passes(direction, was.value, value), value, was.windows + fine)
+        return alike_arrays((inside, now)), row
+
+    start = condition(ends[0][0], begun[0])
+    progress = _Progress(start != start, start, jnp.zeros((), int))
+    (last, progress), rows = jax.lax.scan(guarded, alike_arrays((begun, progress)), ends)
+    return last, rows, progress.windows
 
 
 def _rules(whole: Any) -> Rules:
-    """The halves of a step, of `params` (the system's floats, length of a step) and `fixed` (its other arrays, key, time)."""
+    """The halves of a step, of `params` (floats of system and inputs, length of a step, start of the window) and `fixed` (other
+    arrays, key, the start's bits).
+
+    Inputs act on the first half as they are in the middle of the step, on forces and the second half as they are at its end.
+    """
+
+    def at(params: Any, fixed: Any, i: Array, part: float) -> ParticleSystem:
+        _, h, start = params
+        return whole(params, fixed, start + (fixed[-1] + i + part).astype(start.dtype) * h)
 
     def key(fixed: Any, i: Array) -> Array:
         """Of the window, by the bits of its time, and of the step in it: a run that starts at a save time goes on as it would."""
@@ -81,14 +136,15 @@ def _rules(whole: Any) -> Rules:
         return jax.random.fold_in(found, offset + i)
 
     def second(params: Any, fixed: Any, middle: Any, lists: Any, i: Array) -> tuple[Any, Any]:
-        system: ParticleSystem = whole(params, fixed)
+        system = at(params, fixed, i, 1)
         force = system.forces(middle, lists)
         return system.kicked(params[1], middle, force, key(fixed, i)), force
 
     return Rules(
-        first=lambda params, fixed, carry, i: whole(params, fixed).moved(params[1], carry, key(fixed, i)),
-        stale=lambda params, fixed, middle, lists: whole(params, fixed).outdated(middle, lists),
-        build=lambda params, fixed, middle, lists: whole(params, fixed).relisted(middle, lists),
+        first=lambda params, fixed, carry, i: at(params, fixed, i, 0.5).moved(params[1], carry, key(fixed, i)),
+        # Neighbours do not depend on inputs.
+        stale=lambda params, fixed, middle, lists: whole(params, fixed, params[2]).outdated(middle, lists),
+        build=lambda params, fixed, middle, lists: whole(params, fixed, params[2]).relisted(middle, lists),
         second=second,
     )
 

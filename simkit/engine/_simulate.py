@@ -99,7 +99,8 @@ def simulate(
     solver, step, reason = _complete(system, y0, known, solver, step, inputs)
     # The reason holds numbers of this very call: kept out of the compiled function, it cannot make it compile again.
     task = Task(system, y0, inputs, times, solver, step, key, *checked)
-    trajectory = with_room(task, lambda task: dispatch(task, solve_options(None, gradient)))
+    options = solve_options(None, gradient)
+    trajectory = with_room(task, lambda task, again: dispatch(task, options._replace(again=again)), parts=True)
     if reason != "given" and solver is not None:
         trajectory = dataclasses.replace(trajectory, solver=f"{trajectory.solver} (chosen: {reason})")
     if on_failure == "raise" and not isinstance(trajectory.status, jax.core.Tracer) and trajectory.status.item() != 0:

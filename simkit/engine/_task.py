@@ -13,10 +13,12 @@ from ..reducers import Reducer
 
 
 class Options(NamedTuple):
-    """What a user may fix about the loops: lanes of an ensemble, bytes that the record of reverse mode may take."""
+    """What a user may fix about the loops: lanes of an ensemble, bytes that the record of reverse mode may take. And whether a run
+    without room for neighbours is done again, so that it may stop there."""
 
     lanes: int | None = None
     memory: int | None = None
+    again: bool = False
 
 
 class Task(NamedTuple):

@@ -12,7 +12,7 @@ import numpy as np
 from jaxtyping import Array, Bool
 
 from .._errors import ArgumentError
-from ..core import POSITIVE, Example, ParticleSystem, quantity
+from ..core import POSITIVE, Example, ParticleSystem, driven, quantity
 from ._atoms import Atoms
 from ._blow_up import check_apart, describe
 from ._builders import crystal
@@ -111,14 +111,16 @@ class Particles(ParticleSystem):
     # ---- a system ----
 
     def vector_field(self, t: Any, y: Any, inputs: Any) -> Any:
-        slope = y.momentum / self.masses(y.position), self._forces_of(self.potential, y, self.listed(y))
+        system = driven(self, inputs)
+        slope = y.momentum / system.masses(y.position), system._forces_of(system.potential, y, system.listed(y))
         still = jax.tree.map(jnp.zeros_like, y)
         return eqx.tree_at(lambda y: (y.position, y.momentum), still, slope)
 
     def outputs(self, t: Any, y: Any, inputs: Any) -> dict[str, Array]:
         """Kinetic and potential energy, temperature; pressure in a cell; volume and mass density where it moves."""
-        found, body = self.gradients(y), self._body(y)
-        doubled = self.dynamics.doubled_kinetic(body, y)
+        system = driven(self, inputs)
+        found, body = system.gradients(y), system._body(y)
+        doubled = system.dynamics.doubled_kinetic(body, y)
         given = {
             "kinetic_energy": 0.5 * doubled,
             "potential_energy": found.energy,
@@ -170,6 +172,10 @@ class Particles(ParticleSystem):
     # ---- a particle system ----
 
     @property
+    def smooth(self) -> bool:
+        return isinstance(self.dynamics, NVE) and self.constraints is None
+
+    @property
     def inner_steps(self) -> int:
         return self.dynamics.steps if isinstance(self.dynamics, RESPA) else 1
 
@@ -178,7 +184,8 @@ class Particles(ParticleSystem):
             return self
         y0 = self.encode(y0)
         check_constraints(self._held(), self.dynamics, self._space(y0), y0.position)
-        if any(isinstance(x, jax.core.Tracer) for x in jax.tree.leaves((self.space, y0.position, y0.cell))):
+        known = self.space, y0.position, y0.cell, jnp.zeros(()) + 0
+        if any(isinstance(x, jax.core.Tracer) for x in jax.tree.leaves(known)):
             raise ArgumentError(
                 "Argument `system` must be prepared before a transformation such as `jit` or `vmap`, where no positions are "
                 "known, but it is not. Call `system = system.prepared(y0)` once outside."

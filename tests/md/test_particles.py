@@ -187,8 +187,6 @@ def test_what_particles_do_not_take_is_refused():
         run(solver=simkit.solvers.Tsit5())
     with pytest.raises(simkit.ArgumentError, match="`step` must be given"):
         run()
-    with pytest.raises(simkit.ArgumentError, match="`inputs` must be left out"):
-        run(step=H, inputs={"field": 1.0})
 
 
 def test_a_problem_of_particles_is_fitted():

@@ -105,6 +105,23 @@ def test_a_run_outside_is_done_again_with_more_room(systems):
     )
 
 
+@pytest.mark.slow
+def test_a_run_goes_on_from_where_it_had_room(systems):
+    """Room for the start and for the first row, not for all."""
+    system, y0 = fluid(cells=4, temperature=3.0)
+    plan = md.plan_neighbours(system.potential, system.space, y0.position, method="clusters")
+    fine = dataclasses.replace(plan.pairs, chunk=8, capacity=plan.pairs.capacity._replace(units=96))
+    times = np.linspace(0.0, 0.3, 7)
+    expected = simkit.simulate(dataclasses.replace(system, plan=plan), y0, times, step=H)
+    small = dataclasses.replace(system, plan=dataclasses.replace(plan, pairs=fine))
+    found = simkit.simulate(small, y0, times, step=H)
+    assert found.status == 0
+    assert int(found.steps) == int(expected.steps)
+    np.testing.assert_array_equal(found.times, expected.times)
+    # A list made elsewhere sums in another order, which chaos enlarges.
+    np.testing.assert_allclose(found.ys.position, expected.ys.position, atol=1e-9)
+
+
 @pytest.fixture(scope="module")
 def pair():
     """A cell and one a fifth wider; room for the neighbours in the wide one alone; runs with room for both."""
