@@ -42,9 +42,7 @@ def batches() -> dict[str, float]:
         theirs, energies = {}, {}
     for name, spent in theirs.items():
         least = float(np.min(spent))
-        table.append(
-            [f"jax-md, vmap, {name}", f"{1e6 * least:.1f}", f"{energies[name]:.4f}", f"{least / ours:.2f}"]
-        )
+        table.append([f"jax-md, vmap, {name}", f"{1e6 * least:.1f}", f"{energies[name]:.4f}", f"{least / ours:.2f}"])
     if theirs:
         rows["batch_1000x108_vs_jax_md"] = min(float(np.min(spent)) for spent in theirs.values()) / ours
     _harness.print_table(

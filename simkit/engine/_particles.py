@@ -107,7 +107,7 @@ def _windows(window: Any, begun: tuple[Any, ...], ends: Any, task: Task, options
         value = condition(ends[1], inside[0])
         direction = None if task.event is None else task.event.direction
         fine = go & system.fits(inside[2]) if options.again else go & ~was.ended
-        now = _Progress(was.ended | passes(direction, was.value, value), value, was.windows + fine)
+        now = _Progress(was.ended | passes(direction, was.value, value), value, was.windows + fine.astype(int))
         return alike_arrays((inside, now)), row
 
     start = condition(ends[0][0], begun[0])
@@ -125,7 +125,7 @@ def _rules(whole: Any) -> Rules:
 
     def at(params: Any, fixed: Any, i: Array, part: float) -> ParticleSystem:
         _, h, start = params
-        return whole(params, fixed, start + (fixed[-1] + i + part).astype(start.dtype) * h)
+        return whole(params, fixed, start + ((fixed[-1] + i).astype(start.dtype) + part) * h)
 
     def key(fixed: Any, i: Array) -> Array:
         """Of the window, by the bits of its time, and of the step in it: a run that starts at a save time goes on as it would."""
@@ -136,7 +136,7 @@ def _rules(whole: Any) -> Rules:
         return jax.random.fold_in(found, offset + i)
 
     def second(params: Any, fixed: Any, middle: Any, lists: Any, i: Array) -> tuple[Any, Any]:
-        system = at(params, fixed, i, 1)
+        system = at(params, fixed, i, 1.0)
         force = system.forces(middle, lists)
         return system.kicked(params[1], middle, force, key(fixed, i)), force
 

@@ -34,9 +34,7 @@ def sweep_dense(
     return energy.astype(point.position.dtype), back
 
 
-def _nearest_gradient(
-    plan: DensePlan, wanted: Wanted, point: Point, species: Any, counted: Any
-) -> tuple[Array, Point]:
+def _nearest_gradient(plan: DensePlan, wanted: Wanted, point: Point, species: Any, counted: Any) -> tuple[Array, Point]:
     """Each ordered pair with weight 1/2, at its nearest image.
 
     Component by component, and summed by products with ones: XLA:CPU makes few loops of it, where a product with the cell for each

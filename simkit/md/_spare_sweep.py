@@ -4,7 +4,7 @@ It needs no capacities, so that nothing can overflow, and memory that does not g
 branch that is taken only where a list was too small.
 """
 
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import equinox as eqx
 import jax
@@ -89,7 +89,7 @@ def _summed(sweep: SpareSweep, wanted: Wanted, fixed: Spared, point: Point) -> t
         marks = Marks(weight, rows, None if rows is None else cut(rows), counted)
         charge = point.charge
         products = None if charge is None else charge[None, :, None] * cut(charge)[None, None, :]
-        found = pair_sums(wanted, point.terms, sum(a * a for a in d)[None], marks, products)
+        found = pair_sums(wanted, point.terms, (d[0] * d[0] + d[1] * d[1] + d[2] * d[2])[None], marks, products)
         by = totals.by
         position, vectors = by.position, by.vectors
         if wanted != "energy":

@@ -53,7 +53,8 @@ def test_all_pairs_are_those_of_a_list_with_room(kind, counts, less):
     plan = md.plan_neighbours(potential, space, x, method="clusters", exclusions=exclusions)
     expected = everything(potential, space, x, plan, species, charge, kind == "open")
     found = everything(potential, space, x, tight(plan, **less), species, charge, kind == "open")
-    assert expected[2] and found[2]
+    assert expected[2]
+    assert found[2]
     need = eqx.filter_jit(lambda plan: plan.build(space, x).need)(plan.limited())
     assert not tight(plan, **less).limited().fits(need)
     # Sums in another order, of terms of both signs.
