@@ -103,9 +103,9 @@ class NeighbourPlan(eqx.Module):
 
     def fits(self, need: NeighbourNeed) -> Bool[Array, ""]:
         """Whether the capacities of the plan hold what was needed."""
-        pairs, lists, spare = (plan is None or plan.fits(part) for plan, part in self._each(need))
-        if self.spare is not None:
-            pairs = pairs | spare
+        pairs, lists = (plan is None or plan.fits(part) for plan, part in self._each(need)[:2])
+        if self.spare is not None and need.spare is not None:  # what was built without all pairs to stand in has none
+            pairs = pairs | self.spare.fits(need.spare)
         return jnp.asarray(pairs) & lists
 
     def stale(self, neighbours: Neighbours, space: Space, position: Float[Array, "atoms d"]) -> Bool[Array, ""]:
