@@ -15,6 +15,7 @@ from ._errors import UnknownNameError as UnknownNameError
 
 if TYPE_CHECKING:
     from . import fitting as fitting
+    from . import fluids as fluids
     from . import infer as infer
     from . import io as io
     from . import md as md
@@ -48,12 +49,14 @@ if TYPE_CHECKING:
     from .core import Support as Support
     from .core import System as System
     from .core import Trajectory as Trajectory
+    from .core import TransportSystem as TransportSystem
     from .core import cast as cast
     from .core import enable_x64 as enable_x64
     from .core import quantity as quantity
     from .engine import Adaptive as Adaptive
     from .engine import Checkpointed as Checkpointed
     from .engine import Compilations as Compilations
+    from .engine import Courant as Courant
     from .engine import Fixed as Fixed
     from .engine import count_compilations as count_compilations
     from .engine import ensemble as ensemble
@@ -120,6 +123,7 @@ _LAZY = {
     "Support": "core",
     "System": "core",
     "Trajectory": "core",
+    "TransportSystem": "core",
     "cast": "core",
     "enable_x64": "core",
     "quantity": "core",
@@ -127,10 +131,12 @@ _LAZY = {
     "Checkpointed": "engine",
     "Fixed": "engine",
     "Compilations": "engine",
+    "Courant": "engine",
     "count_compilations": "engine",
     "ensemble": "engine",
     "simulate": "engine",
     "fitting": "fitting",
+    "fluids": "fluids",
     "infer": "infer",
     "io": "io",
     "md": "md",

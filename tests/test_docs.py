@@ -28,7 +28,12 @@ SHELL = re.compile(r"^```bash\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 PAGES = [path for path in (ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))) if blocks(path)]
 
 LONGEST = {
+    "compilation",
     "ensembles",
+    "events",
+    "fluids",
+    "fluids-shocks",
+    "fluids-walls",
     "inference",
     "md",
     "md-dynamics",
@@ -36,7 +41,9 @@ LONGEST = {
     "md-many-body",
     "md-observables",
     "md-studies",
+    "problems",
     "reducers",
+    "simulate",
 }
 """Pages that compile for most of a minute."""
 

@@ -142,6 +142,8 @@ def _run(options: argparse.Namespace) -> int:
     study = load_study(options.study, seed=options.seed)
     if options.name == "run" and is_simulation(study):
         return _particles(options, study, folder)
+    if options.name == "run" and study.simulate and not study.experiments:
+        return _simulated(options, study, folder)
     phases = {"run": PHASES, "fit": ("fit", "predict", "report"), "sample": ("fit", "sample", "report")}[options.name]
     print(study.title, flush=True)
     kept: list[Found] = []
@@ -203,10 +205,9 @@ def _interrupted(kept: Sequence[object]) -> int:
 
 
 def _simulate(options: argparse.Namespace) -> int:
-    from ..io import load, load_study
-    from ..report import write_report
+    from ..io import load_study
     from ._particles import is_simulation
-    from ._run import RESULT, check_folder, simulate_study
+    from ._run import check_folder
 
     folder = _folder(options)
     check_folder(folder, options.overwrite)
@@ -215,6 +216,15 @@ def _simulate(options: argparse.Namespace) -> int:
     study = load_study(options.study, seed=options.seed)
     if is_simulation(study):
         return _particles(options, study, folder)
+    return _simulated(options, study, folder)
+
+
+def _simulated(options: argparse.Namespace, study: Any, folder: Path) -> int:
+    """Simulate a study and print how it went."""
+    from ..io import load
+    from ..report import write_report
+    from ._run import RESULT, simulate_study
+
     print(study.title, flush=True)
     trajectory = simulate_study(study, folder, command=options.command_line)
     written = write_report(load(folder / RESULT), folder / "report.html")

@@ -13,11 +13,11 @@ import numpy as np
 
 from .._errors import StudyError
 from ..core import Trajectory
-from ..engine import simulate
+from ..engine import joined, simulate
 from ..io import H5MDWriter, Study, load, provenance, save
-from ..md import Averages, Frame, Particles
+from ..md import Averages, Frame, Particles, block_average, radial_distribution
 from ..md._frame import space_from_vectors
-from ..md._run_averages import OUTPUT_DIMENSIONS, from_outputs, outputs_of
+from ..md._run_averages import FEWEST, OUTPUT_DIMENSIONS, from_outputs, outputs_of, with_room_of
 from ..report import write_report
 from ._run import REPORT, RESULT, Clock, Found, Say, check_folder, clear, silent
 
@@ -64,18 +64,61 @@ def run_particles(
     return found
 
 
-def average_particles(
-    study: Study, found: Found, *, say: Say = silent, keep: Keep = lambda run, outputs: None
-) -> Averages:
-    """Simulate a study of particles in parts, each handed to `keep` as soon as it is done, and average over all."""
+def prepared(study: Study) -> Particles:
+    """The particles of a study with room for their neighbours; a `StudyError` where it says no step."""
     if study.solve["step"] is None:
         raise StudyError(
             f"[solve] of `{study.name}` must give `step`, the length of a step of the particles, such as step = 0.005, but it does "
             "not."
         )
+    assert isinstance(study.system, Particles)
+    return study.system.prepared(study.y0)
+
+
+@dataclasses.dataclass(frozen=True)
+class MemberAverages:
+    """What a sweep of particles keeps of a member: the mean of each output and its error by blocks, and g(r) where it is asked for.
+
+    - `first`: the save time from which on averages are taken, by its number.
+    - `cutoff`, `bins`: those of g(r), as `distance` and `g`; none is made without a cutoff.
+    """
+
+    first: int
+    cutoff: float | None = None
+    bins: int = 100
+
+    @classmethod
+    def of(cls, study: Study, times: np.ndarray) -> "MemberAverages":
+        """As [averages] of a study says."""
+        asked = study.averages
+        first = int(np.searchsorted(times, asked.get("after", times[0]) - 1e-9 * np.ptp(times)))
+        if len(times) - first < FEWEST:
+            raise StudyError(
+                f"[averages] of `{study.name}` must leave at least {FEWEST} times from `after` on, but leaves {len(times) - first}."
+            )
+        return cls(first, asked.get("cutoff"), asked.get("bins", 100))
+
+    def __call__(self, system: Particles, run: Trajectory) -> dict[str, Any]:
+        frames = jax.tree.map(lambda x: x[self.first :], run.ys)
+        found = {}
+        for name, series in jax.lax.map(lambda atoms: system.outputs(0.0, atoms, None), frames).items():
+            average = block_average(series)
+            for key, value in ((name, average.mean), (f"{name}_error", average.error)):
+                found[key] = system.units.outside(value, OUTPUT_DIMENSIONS[name])
+        if self.cutoff is None:
+            return found
+        cutoff, bins = self.cutoff, self.bins
+        radial = lambda atoms: radial_distribution(system._space(atoms), atoms.position, cutoff=cutoff, bins=bins)
+        each = jax.lax.map(radial, frames)
+        return found | {"distance": each.distance[0], "g": jnp.mean(each.g, axis=0)}
+
+
+def average_particles(
+    study: Study, found: Found, *, say: Say = silent, keep: Keep = lambda run, outputs: None
+) -> Averages:
+    """Simulate a study of particles in parts, each handed to `keep` as soon as it is done, and average over all."""
+    system = prepared(study)
     times = study.simulation_times
-    system = study.system
-    assert isinstance(system, Particles)
     say(f"system   {len(study.y0.position)} atoms, {system.dynamics.name}, {times.shape[0]} times")
     say(f"simulate to {times[-1]:g} ...")
     runs, outputs = [], []
@@ -87,15 +130,9 @@ def average_particles(
             say(f"         {study.time} {float(run.times[-1]):g} of {times[-1]:g}")
     say(f"         {sum(int(run.steps) for run in runs)} steps  ({found.seconds['simulate']:.1f} s)")
     say("average  over frames ...")
-    join = lambda *parts: np.concatenate(parts)
     with Clock(found, "average"):
-        whole = dataclasses.replace(
-            runs[0],
-            times=jnp.concatenate([run.times for run in runs]),
-            ys=jax.tree.map(lambda *rows: jnp.concatenate(rows), *[run.ys for run in runs]),
-        )
-        series = {name: jnp.asarray(join(*(part[name] for part in outputs))) for name in outputs[0]}
-        averages = from_outputs(system, whole, series, **study.averages)
+        series = jax.tree.map(lambda *parts: jnp.concatenate(parts), *outputs)
+        averages = from_outputs(system, joined(runs), series, **study.averages)
     say(
         f"         {int(averages.kept.sum())} frames from {study.time} {averages.after:g} on  ({found.seconds['average']:.1f} s)"
     )
@@ -105,14 +142,13 @@ def average_particles(
 def _parts(study: Study, system: Particles, times: np.ndarray) -> Iterator[tuple[Trajectory, Outputs]]:
     """The run in parts of equally many times, which share a program, with their outputs; each begins where the last one ended."""
     key = jax.random.key(study.seed)
-    atoms, system = study.y0, system.prepared(study.y0)
+    atoms = study.y0
     windows = times.shape[0] - 1
     size = part_size(windows)
     for begin in range(0, windows, size):
         part = times[begin : begin + size + 1]
         run = simulate(system, atoms, part, solver=study.solve["solver"], step=study.solve["step"], key=key)
-        if not bool(system.fits(run.lists)):
-            system = system.enlarged(run.lists)
+        system = with_room_of(system, run)
         values = outputs_of(system, run)
         atoms = run.final()
         if begin:  # its first frame is the last one of the part before

@@ -19,6 +19,10 @@ from ..core import Setup, StochasticSystem
 from ..io import Study, write_text
 from ..sweeps import Sweep, grid, latin_hypercube, open, random_points, sobol_points, sweep
 from ._environment import cache_folder
+from ._particles import MemberAverages, is_simulation, prepared
+
+CHUNK_OF_PARTICLES = 16
+"""So many members a file: the states of all of them at all times are in memory together."""
 
 SAMPLERS = {"random": random_points, "latin": latin_hypercube, "sobol": sobol_points}
 
@@ -28,7 +32,8 @@ def sweep_study(
 ) -> Sweep:
     """Run the sweep of a study into a folder, or go on with it.
 
-    Members differ in the paths of [sweep.over] alone; times are those of [sweep], or where predictions are made.
+    Members differ in the paths of [sweep.over] alone; times are those of [sweep], or where predictions are made. Of particles the
+    averages of each member are kept, as [averages] says, and not the states.
 
     **Raises:** a `StudyError` where the study gives no sweep or no initial state, and whatever `sweep` raises.
     """
@@ -40,21 +45,26 @@ def sweep_study(
     if study.y0 is None:
         raise StudyError(f"`{study.name}` must give the initial state in [y0] to be simulated, but it does not.")
     seed = study.seed if seed is None else seed
-    times = study.sweep.get("times")
     over = study_points(study, seed)
+    particles = is_simulation(study)
+    times = study.sweep.get("times")
+    if times is None:
+        times = study.simulation_times if particles else study.prediction_times
+    random = particles or isinstance(study.system, StochasticSystem)
     try:
         return sweep(
-            study.system,
+            prepared(study) if particles else study.system,
             study.y0,
-            study.prediction_times if times is None else times,
+            times,
             over=over,
             store=store,
-            chunk=study.sweep.get("chunk", 1024),
+            chunk=study.sweep.get("chunk", CHUNK_OF_PARTICLES if particles else 1024),
             executor=executor,
+            measure=MemberAverages.of(study, times) if particles else None,
             solver=study.solve["solver"],
             step=study.solve["step"],
             inputs=study.inputs,
-            key=jax.random.key(seed) if isinstance(study.system, StochasticSystem) else None,
+            key=jax.random.key(seed) if random else None,
             progress=progress,
         )
     finally:

@@ -22,6 +22,8 @@ from ._quantity import Support as Support
 from ._quantity import as_float_array as as_float_array
 from ._quantity import field_metadata as field_metadata
 from ._quantity import quantity as quantity
+from ._reviewed import Reviewed as Reviewed
+from ._scaled import scaled as scaled
 from ._signals import AbstractSignal as AbstractSignal
 from ._signals import Constant as Constant
 from ._signals import Interpolated as Interpolated
@@ -39,8 +41,11 @@ from ._system import SplitSystem as SplitSystem
 from ._system import StaticSystem as StaticSystem
 from ._system import StochasticSystem as StochasticSystem
 from ._system import System as System
+from ._system import TransportSystem as TransportSystem
 from ._term import DiffusionTerm as DiffusionTerm
 from ._term import SystemTerm as SystemTerm
 from ._term import brownian_shape as brownian_shape
 from ._term import stochastic_terms as stochastic_terms
+from ._traced import traced as traced
+from ._traced import tracing as tracing
 from ._trajectory import Trajectory as Trajectory

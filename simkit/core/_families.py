@@ -1,12 +1,21 @@
 """The families that systems belong to."""
 
 from ._particles import ParticleSystem
-from ._system import PlainSystem, SeparableSystem, SplitSystem, StaticSystem, StochasticSystem, System
+from ._system import (
+    PlainSystem,
+    SeparableSystem,
+    SplitSystem,
+    StaticSystem,
+    StochasticSystem,
+    System,
+    TransportSystem,
+)
 
 FAMILIES: tuple[type[System], ...] = (
     PlainSystem,
     SeparableSystem,
     SplitSystem,
+    TransportSystem,
     StochasticSystem,
     StaticSystem,
     ParticleSystem,

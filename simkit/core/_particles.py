@@ -76,6 +76,18 @@ class ParticleSystem(System):
         """The first half of a step: positions where forces are asked for. The key is the step's own."""
 
     @abc.abstractmethod
+    def restores(self, state: State) -> bool:
+        """Whether derivatives may store less than what a window of steps carries, and have it again to rounding."""
+
+    @abc.abstractmethod
+    def stored(self, carry: State) -> Any:
+        """What is stored of a carry, where it restores."""
+
+    @abc.abstractmethod
+    def restored(self, h: Any, stored: Any, after: Any, begun: State) -> State:
+        """The carry before a step of length h, of what is stored of it and of the next one; all are `begun` where h is 0."""
+
+    @abc.abstractmethod
     def kicked(self, h: Any, carry: State, force: Any, key: Array) -> State:
         """The second half of a step."""
 

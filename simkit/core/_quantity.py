@@ -52,7 +52,12 @@ def as_float_array(value: Any) -> Array:
 
 
 def quantity(
-    default: Any = dataclasses.MISSING, *, unit: str = "1", support: Support | tuple[float, float] = REAL, doc: str = ""
+    default: Any = dataclasses.MISSING,
+    *,
+    unit: str = "1",
+    support: Support | tuple[float, float] = REAL,
+    doc: str = "",
+    optional: bool = False,
 ) -> Any:
     """A field of a System, a state, a signal or a noise model: a float array leaf with static metadata.
 
@@ -64,6 +69,7 @@ def quantity(
     - `support`: where the quantity makes sense: `REAL`, `POSITIVE`, `UNIT_INTERVAL` or a pair of numbers. Fits move a
         positive quantity by its logarithm, normal priors are cut off at the support.
     - `doc`: one line for tables and help texts.
+    - `optional`: whether None is allowed, where there is no such quantity.
 
     ```python
     import simkit
@@ -75,7 +81,11 @@ def quantity(
     """
     options = {} if default is dataclasses.MISSING else {"default": default}
     metadata = {"simkit": Metadata(unit, Support(*support), doc)}
-    return eqx.field(converter=as_float_array, metadata=metadata, **options)
+    return eqx.field(converter=_or_none if optional else as_float_array, metadata=metadata, **options)
+
+
+def _or_none(value: Any) -> Array | None:
+    return None if value is None else as_float_array(value)
 
 
 def field_metadata(owner: Any, name: str) -> Metadata:

@@ -10,6 +10,7 @@ from jaxtyping import Array
 
 from .._types import Inputs, Outputs, State
 from ._quantity import quantity
+from ._scaled import scaled
 
 if TYPE_CHECKING:
     from typing import ClassVar as AbstractClassVar
@@ -30,7 +31,8 @@ class System(eqx.Module):
     """What changes: an Equinox module whose array fields are its parameters.
 
     A new system subclasses one of the families below, never this class: `PlainSystem`, `SeparableSystem`, `SplitSystem`,
-    `StochasticSystem`, `StaticSystem` or `ParticleSystem`. Users, data and names see the state `y`; a solver steps `encode(y)`.
+    `TransportSystem`, `StochasticSystem`, `StaticSystem` or `ParticleSystem`. Users, data and names see the state `y`; a solver
+    steps `encode(y)`.
     """
 
     @abc.abstractmethod
@@ -108,13 +110,13 @@ class SeparableSystem(System):
 class SplitSystem(System):
     """d state/dt = linear() * state + nonlinear(t, state): a stiff diagonal linear part and the rest.
 
-    The solver steps an encoded state (a spectrum) in which the linear part is diagonal. A subclass writes `linear`,
-    `nonlinear`, `encode`, `decode`, `outputs`, `invariants` and `example`.
+    The solver steps an encoded state (a spectrum, of real or complex numbers) in which the linear part is diagonal. A subclass
+    writes `linear`, `nonlinear`, `encode`, `decode`, `outputs`, `invariants` and `example`.
     """
 
     @abc.abstractmethod
     def linear(self) -> Any:
-        """The diagonal of the linear part, with the structure of the encoded state."""
+        """The diagonal of the linear part, with the structure of the encoded state; it may be real where that is complex."""
 
     @abc.abstractmethod
     def nonlinear(self, t: Any, state: State, inputs: Inputs) -> State:
@@ -122,7 +124,7 @@ class SplitSystem(System):
 
     def vector_field(self, t: Any, y: State, inputs: Inputs) -> State:
         rest = self.nonlinear(t, y, inputs)
-        return jax.tree.map(lambda rate, state, slope: rate * state + slope, self.linear(), y, rest)
+        return jax.tree.map(lambda rate, state, slope: scaled(rate, state) + slope, self.linear(), y, rest)
 
 
 class StochasticSystem(System):
@@ -155,6 +157,21 @@ class StochasticSystem(System):
 
     def decode(self, state: State) -> State:
         return state
+
+
+class TransportSystem(System):
+    """dy/dt = f(t, y) on a grid, where what is carried from cell to cell bounds the length of a step.
+
+    A subclass writes `vector_field`, `longest_step`, `outputs`, `invariants`, `example`, `encode` and `decode`.
+    """
+
+    @abc.abstractmethod
+    def longest_step(self, t: Any, state: State, inputs: Inputs) -> Array:
+        """The time in which something crosses a cell: the step of Courant number 1, a single number.
+
+        For speeds a and diffusivities D on cells of size dx it is 1 / sum(|a| / dx + 2 D / dx^2), the sum over directions, the
+        least of all cells.
+        """
 
 
 class StaticSystem(System):

@@ -10,10 +10,13 @@ from ._grid import checkpointed_scan as checkpointed_scan
 from ._grid import fixed_grid as fixed_grid
 from ._integrate import Method as Method
 from ._integrate import integrate as integrate
-from ._kept import anyone as anyone
+from ._kept import greatest as greatest
 from ._members import over_members as over_members
 from ._paired import paired as paired
+from ._room import joined as joined
 from ._simulate import resolve as resolve
 from ._simulate import simulate as simulate
 from ._step import Adaptive as Adaptive
+from ._step import Courant as Courant
 from ._step import Fixed as Fixed
+from ._step import Varying as Varying

@@ -9,11 +9,13 @@ import jax.numpy as jnp
 from jax.custom_derivatives import SymbolicZero
 from jaxtyping import Array
 
+from ..core import scaled
 from ._member import Member, trace_member
 from ._mesh import alike_arrays
 from ._operation import Plan, solve_members
 from ._paired import paired_at_rest
 from ._sizes import Sizes
+from ._step import Courant
 from ._task import Options, Task
 
 
@@ -51,9 +53,10 @@ def pose(task: Task, options: Options, length: Array | None = None) -> Posed:
     times, dtype = task.times, task.times.dtype
     completed = task.step.completed(dtype)
     length = jnp.zeros_like(times[0]) if length is None else length
-    numerics = [jax.lax.stop_gradient(jnp.asarray(x, dtype)) for x in (length, completed.rtol, completed.atol)]
+    numerics = [jax.lax.stop_gradient(jnp.asarray(x, dtype)) for x in (length, *completed.numbers())]
     now = jax.lax.stop_gradient(times[0])
-    member, ops, fixed, unravel = trace_member(task.system, task.y0, task.inputs, task.solver, now, task.event)
+    bounded = isinstance(task.step, Courant)
+    member, ops, fixed, unravel = trace_member(task.system, task.y0, task.inputs, task.solver, now, task.event, bounded)
     fixed = [*fixed, *numerics]
     plan = Plan(
         member=member,
@@ -133,5 +136,5 @@ def _midpoint(member: Member, sign: float, fixed: Any, t: Array, y: Array, ops: 
 
 def flowed(member: Member, ops: Any, fixed: Any, t: Array, h: Array, y: Array) -> Array:
     """The state a time h after t, right to second order in h."""
-    half = y + 0.5 * h * member.field(ops, fixed, t, y)
-    return y + h * member.field(ops, fixed, t + 0.5 * h, half)
+    half = y + scaled(0.5 * h, member.field(ops, fixed, t, y))
+    return y + scaled(h, member.field(ops, fixed, t + 0.5 * h, half))

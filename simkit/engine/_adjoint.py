@@ -15,6 +15,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array
 
+from ..core import scaled
 from ._attempt import RUNNING, Lanes, attempt, moved, select
 from ._block import fraction, targets
 from ._flow import Flow, Operands
@@ -126,7 +127,7 @@ def _group(
     record, snapshots, s, used = _recorded(flow, held, s, numerics, record, snapshots)
     ok = s.status == 0
     last = times.shape[-1] - 1
-    packed = [jnp.zeros((directions, *y.shape), y.dtype) + origin(y) for y in flow.pack(s.y)]
+    packed = [jnp.zeros((directions, *y.shape), y.dtype) + origin(y).astype(y.dtype) for y in flow.pack(s.y)]
     for i, g in enumerate(cotangents):
         if g is not None:
             g_end = jnp.moveaxis(g[:, last], 0, -1)
@@ -321,7 +322,9 @@ class _Walk:
             powers = [theta]
             for _ in range(degree - 1):
                 powers.append(powers[-1] * theta)
-            add = lambda total, g, p=None: total if g is None else total + (g if p is None else widened(p, g) * g)
+            add = lambda total, g, p=None: (
+                total if g is None else total + (g if p is None else scaled(widened(p, g), g))
+            )
             g_0 = [add(a, g) for a, g in zip(g_0, found, strict=True)]
             g_q = [[add(a, g, p) for a, g in zip(q, found, strict=True)] for q, p in zip(g_q, powers, strict=True)]
             return cursor - due.astype(cursor.dtype), g_0, g_q

@@ -7,14 +7,14 @@ import jax.numpy as jnp
 from jaxtyping import Array
 
 from ..core import Status
-from ._flow import Flow, Operands
+from ._flow import SAFETY, Flow, Operands
 
 RUNNING = -1
 
 # A step this much shorter than the whole span makes no progress; without a floor a derivative that is not finite would use up
 # `max_steps` in rejected steps.
 SHORTEST_STEP = 1e-24
-SAFETY, LEAST_FACTOR, LARGEST_FACTOR = 0.9, 0.2, 10.0
+LEAST_FACTOR, LARGEST_FACTOR = 0.2, 10.0
 
 
 class Lanes(NamedTuple):

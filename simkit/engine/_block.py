@@ -12,6 +12,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array
 
+from ..core import scaled
 from ._attempt import Attempt, Lanes, attempt, moved
 from ._flow import Flow
 from ._queue import Held
@@ -86,7 +87,7 @@ def fraction(target: Array, t: Array, t1: Array) -> Array:
 
 def horner(y: Array, increments: Sequence[Array], theta: Array) -> Array:
     """y + sum_j theta**(j + 1) increments[j]."""
-    return y + theta * functools.reduce(lambda total, q: q + theta * total, reversed(increments))
+    return y + scaled(theta, functools.reduce(lambda total, q: q + scaled(theta, total), reversed(increments)))
 
 
 def _due(

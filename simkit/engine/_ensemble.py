@@ -15,7 +15,7 @@ from jaxtyping import Array
 
 from .._errors import ArgumentError, SimulationError
 from .._types import Inputs, State
-from ..core import Event, ParticleSystem, Setup, StaticSystem, System, Trajectory, as_float_array, as_signals
+from ..core import Event, ParticleSystem, Setup, StaticSystem, System, Trajectory, as_float_array, as_signals, traced
 from ..reducers import Reducer
 from ..solvers import Stepper
 from ._check import check_event, check_reducers, check_times
@@ -24,7 +24,7 @@ from ._compilations import note_trace
 from ._integrate import Method, trajectory_of
 from ._room import with_room
 from ._simulate import resolve, solve_options
-from ._step import Adaptive, Fixed
+from ._step import Fixed, Varying
 from ._task import Frame, Options, Task, framed
 
 PROBED = 5
@@ -46,7 +46,7 @@ def ensemble(
     lanes: int | None = None,
     devices: Sequence[Any] | None = None,
     solver: Stepper | None = None,
-    step: float | Adaptive | Fixed | None = None,
+    step: float | Varying | Fixed | None = None,
     inputs: Inputs = None,
     key: Any = None,
     gradient: Checkpointed | None = None,
@@ -247,7 +247,7 @@ def resolve_members(
     times: Any,
     *,
     solver: Stepper | None = None,
-    step: float | Adaptive | Fixed | None = None,
+    step: float | Varying | Fixed | None = None,
 ) -> Method:
     """One method for all members: a stiff one where any of a few of them, the first and the last among them, is stiff.
 
@@ -258,8 +258,7 @@ def resolve_members(
     - `members`: their number.
     - `times`, `solver`, `step`: as in `simulate`.
     """
-    traced = any(isinstance(x, jax.core.Tracer) for x in jax.tree.leaves((setup, values, times)))
-    if solver is not None or traced or isinstance(setup.system, StaticSystem):
+    if solver is not None or traced(setup, values, times) or isinstance(setup.system, StaticSystem):
         return resolve(setup.system, setup.y0, times, solver=solver, step=step, inputs=setup.inputs)
     found = []
     for member in np.unique(np.linspace(0, members - 1, PROBED).astype(int)):
@@ -293,6 +292,5 @@ def _devices(devices: Any, arguments: Any, members: int) -> tuple[Any, ...]:
                 f"Argument `devices` must be a list of different devices, such as `jax.devices()[:1]`, but it is {devices!r}."
             )
         return tuple(devices)
-    traced = any(isinstance(x, jax.core.Tracer) for x in jax.tree.leaves(arguments))
-    every = () if traced or members < 2 else tuple(jax.devices())
+    every = () if traced(arguments) or members < 2 else tuple(jax.devices())
     return every if len(every) > 1 else ()

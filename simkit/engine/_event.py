@@ -14,7 +14,7 @@ import jax.numpy as jnp
 from jax.flatten_util import ravel_pytree
 from jaxtyping import Array
 
-from ..core import ParticleSystem, Status, StochasticSystem, at_time
+from ..core import ParticleSystem, Status, StochasticSystem, at_time, scaled
 from ._adaptive import flowed, moved_in_time, pose
 from ._block import horner
 from ._member import Member, condition_of, passes
@@ -83,12 +83,12 @@ def event_on_grid(task: Task, states: Any) -> tuple[Any, Array, Any]:
     rough = isinstance(system, StochasticSystem) or (isinstance(system, ParticleSystem) and not system.smooth)
 
     def between(theta: Array) -> Array:
-        line = y0 + theta * (y1 - y0)
+        line = y0 + scaled(theta, y1 - y0)
         if rough:
             return line
         slope = lambda t, y: ravel_pytree(system.vector_field(t, unravel(y), at_time(inputs, t)))[0]
-        first, second = (slope(t, y) * (t1 - t0) - (y1 - y0) for t, y in ((t0, y0), (t1, y1)))
-        return line + theta * (1 - theta) * ((1 - theta) * first - theta * second)
+        first, second = (scaled(t1 - t0, slope(t, y)) - (y1 - y0) for t, y in ((t0, y0), (t1, y1)))
+        return line + scaled(theta * (1 - theta), scaled(1 - theta, first) - scaled(theta, second))
 
     value = lambda theta: condition(t0 + theta * (t1 - t0), between(theta))
     theta, kind = _bisected(value, event.direction, happened, times)

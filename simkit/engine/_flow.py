@@ -13,8 +13,12 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array
 
+from ..core import scaled
 from ._components import MOST_OPERATIONS, apart, apart_lanes, apart_of, boxed, evaluated, operations, unboxed
 from ._member import Member, passes
+
+SAFETY = 0.9
+"""Of the longest step that may be accepted, so much is tried."""
 
 Operands = Any
 """A list of arrays that derivatives are taken by, or a pair: operands, and tangents of some of their leaves."""
@@ -223,8 +227,12 @@ def lifted(flow: Flow, active: Sequence[int]) -> Flow:
 def _step(member: Member, exact: bool, ops: Any, fixed: Any, t: Any, t1: Any, y: Any, memory: Any) -> Any:
     rtol, atol = fixed[-2:]
     y1, memory, dense, error = member.step(ops, fixed, t, t1, y, memory)
-    scale = atol + rtol * jnp.maximum(jnp.abs(y), jnp.abs(y1))
-    square = jnp.mean(jnp.square(jnp.abs(error) / scale)) if y.size else jnp.zeros_like(t)
+    if member.longest is None:
+        scale = atol + rtol * jnp.maximum(jnp.abs(y), jnp.abs(y1))
+        square = jnp.mean(jnp.square(jnp.abs(error) / scale)) if y.size else jnp.zeros_like(t)
+    else:  # as an error is that grows as the order's power of the step and reaches its tolerance at the Courant number
+        most = rtol * member.longest(ops, fixed, t, y)
+        square = jnp.where(jnp.all(jnp.isfinite(y1)), ((t1 - t) / most) ** (2 * member.order), jnp.nan)
     if exact:
         y1 = _moved_with_jump(member, ops, fixed, t1, y1)
     return y1, memory, dense, jax.lax.stop_gradient(square)
@@ -253,8 +261,8 @@ def _moved_with_jump(member: Member, ops: Any, fixed: Any, t1: Any, y1: Any) -> 
     t2 = jnp.nextafter(jnp.nextafter(t1, t1 + 1), t1 + 1)
 
     def midpoint(t: Any, y: Any, h: Any) -> Any:
-        half = y + 0.5 * h * member.field(ops, fixed, t, y)
-        return y + h * member.field(ops, fixed, t + 0.5 * h, half)
+        half = y + scaled(0.5 * h, member.field(ops, fixed, t, y))
+        return y + scaled(h, member.field(ops, fixed, t + 0.5 * h, half))
 
     after = midpoint(t2 + delta, midpoint(t1, y1, delta), -delta)
     return jnp.where(jnp.any(here), after, y1)
@@ -263,13 +271,17 @@ def _moved_with_jump(member: Member, ops: Any, fixed: Any, t1: Any, y1: Any) -> 
 def _first_step(member: Member, ops: Any, fixed: Any, t: Any, end: Any, y: Any) -> Any:
     """Hairer, Norsett and Wanner (1993), Solving Ordinary Differential Equations I, section II.4."""
     given, rtol, atol = fixed[-3:]
+    if member.longest is not None:
+        h = SAFETY * rtol * member.longest(ops, fixed, t, y)
+        h = jnp.where(jnp.isfinite(h), h, 1e-6 * (end - t))
+        return jax.lax.stop_gradient(jnp.where(given > 0, given, h))
     scale = atol + rtol * jnp.abs(y)
     norm = lambda x: jnp.sqrt(jnp.mean(jnp.square(jnp.abs(x) / scale))) if y.size else jnp.zeros_like(t)
     slope = member.field(ops, fixed, t, y)
     d0, d1 = norm(y), norm(slope)
     small = (d0 < 1e-5) | (d1 < 1e-5)
     h0 = jnp.where(small, 1e-6, 0.01 * d0 / jnp.where(small, 1, d1))
-    d2 = norm(member.field(ops, fixed, t + h0, y + h0 * slope) - slope) / h0
+    d2 = norm(member.field(ops, fixed, t + h0, y + scaled(h0, slope)) - slope) / h0
     largest = jnp.maximum(d1, d2)
     flat = largest <= 1e-15
     h1 = jnp.where(flat, jnp.maximum(1e-6, 1e-3 * h0), (0.01 / jnp.where(flat, 1, largest)) ** (1 / member.order))

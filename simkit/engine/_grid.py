@@ -11,7 +11,7 @@ from jaxtyping import Array, Float
 
 from .._types import State
 from ..core import by_member, own
-from ..solvers import AbstractExplicitRungeKutta
+from ..solvers import AbstractExplicitRungeKutta, AbstractSplitStepper
 from ._checkpointed import choose_segments
 
 
@@ -24,12 +24,15 @@ def fixed_grid(
     jumps: Float[Array, " jumps"] | None = None,
     *,
     memory: int | None = None,
+    even: bool = False,
 ) -> State:
     """The states at `times`: `substeps` equal steps of a stepper between consecutive times or jumps.
 
     Reverse mode computes every step again from the state before it. It keeps the states before all steps where they fit into
     `memory` bytes for one member (unless given, into a core's first cache), else those at the ends of segments, from which it
     computes the others again; `choose_segments` decides.
+
+    With `even` the times are equally far apart, so that what a split stepper makes of the length of a step is made once for all.
     """
     points = times
     if jumps is not None:
@@ -43,7 +46,18 @@ def fixed_grid(
     first = lambda terms, y, start, end: solver.init(terms, start, end, y, None)
     kept = None if anew else by_member(first, terms, state, points[0], points[1])
 
-    def step(terms: Any, solver: Any, y: State, kept: Any, t: Any, until: Any, h: Any) -> tuple[State, Any]:
+    # Made in the loop they would be kept, or computed again, for each window or step of reverse mode.
+    even = even and jumps is None and isinstance(solver, AbstractSplitStepper) and points.shape[0] > 1
+    weights = None
+    if even:
+        length = (points[-1] - points[0]) / ((points.shape[0] - 1) * substeps)
+        weights = by_member(lambda terms, solver, h: solver.weights(terms, h), terms, solver, length)
+
+    def step(
+        terms: Any, solver: Any, weights: Any, y: State, kept: Any, t: Any, until: Any, h: Any
+    ) -> tuple[State, Any]:
+        if even:
+            return solver.weighted(weights, terms, t, until, h, y)[0], None
         held = solver.init(terms, t, until, y, None) if anew else kept
         y, _, _, kept, _ = solver.advance(terms, t, until, h, y, held, False)
         return y, None if anew else kept
@@ -60,7 +74,7 @@ def fixed_grid(
             y, kept = carry
             t = start + i * h
             until = jnp.minimum(t + h, end)  # rounding must not carry a stage past a jump
-            return by_member(step, terms, solver, y, kept, t, until, h)
+            return by_member(step, terms, solver, weights, y, kept, t, until, h)
 
         if jumps is not None and not anew:  # what the solver keeps from its last step is of before the jump
             kept = jax.checkpoint(functools.partial(by_member, first))(terms, state, start, start + h)

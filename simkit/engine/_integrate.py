@@ -36,7 +36,7 @@ from ._grid import fixed_grid
 from ._mesh import alike_arrays
 from ._particles import integrate_particles
 from ._reduce import cut_at, cut_between, reduce_rows, reduce_static, results_of
-from ._step import Adaptive, Fixed
+from ._step import Fixed, Varying
 from ._task import Frame, Options, Task, framed
 
 
@@ -44,7 +44,7 @@ class Method(eqx.Module):
     """How a system is integrated: the solver, the step rule and why they were taken."""
 
     solver: Stepper | None
-    step: Adaptive | Fixed
+    step: Varying | Fixed
     reason: str = eqx.field(static=True, default="given")
 
 
@@ -136,7 +136,8 @@ def _checked(status: Array, states: Any) -> Array:
 
 def _integrate_fixed(task: Task, options: Options) -> Any:
     terms, jumps = _terms(task), jump_times(task.inputs)
-    states = fixed_grid(terms, task.solver, task.y0, task.times, task.step.substeps, jumps, memory=options.memory)
+    grid = functools.partial(fixed_grid, terms, task.solver, task.y0, task.times, task.step.substeps, jumps)
+    states = grid(memory=options.memory, even=options.even)
     return states, jnp.asarray(int(Status.OK)), _fixed_counts(task, jumps)
 
 

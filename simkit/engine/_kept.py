@@ -12,7 +12,7 @@ import jax
 import jax.numpy as jnp
 from jax.custom_batching import custom_vmap
 from jax.custom_derivatives import zero_from_primal
-from jaxtyping import Array, Bool
+from jaxtyping import Array, Shaped
 
 from ._mesh import alike_arrays
 from ._paired import paired
@@ -28,6 +28,10 @@ class Rules(NamedTuple):
     - `second(params, fixed, middle, kept, i) -> carry, aside`: the rest of the step, and what of it only the last step is asked
         for, which no step begins with.
 
+    - `stored(carry) -> rows`: what of a carry derivatives store of every step; all of it where None.
+    - `restored(params, fixed, rows, after, begun, i) -> carry`: the carry again, from what is stored of it and of the next one, and
+        the carry that the scan began with.
+
     `params` and `carry` are float arrays with derivatives, `fixed` and what is kept have none.
     """
 
@@ -35,17 +39,22 @@ class Rules(NamedTuple):
     stale: Callable[..., Any]
     build: Callable[..., Any]
     second: Callable[..., Any]
+    stored: Callable[..., Any] | None = None
+    restored: Callable[..., Any] | None = None
 
 
 @custom_vmap
-def anyone(found: Bool[Array, ""]) -> Bool[Array, ""]:
-    """Whether it is so for any member of a batch: all do together what one of them needs, and a branch remains a branch."""
-    return found
+def greatest(value: Shaped[Array, ""]) -> Shaped[Array, ""]:
+    """The greatest value of a batch, of truths whether it is so for any member.
+
+    All do together what one of them needs: a branch remains a branch, and a loop ends for all at once.
+    """
+    return value
 
 
-@anyone.def_vmap
-def _(size: int, batched: list[bool], found: Array) -> tuple[Array, bool]:
-    return anyone(jnp.any(found, axis=0) if batched[0] else found), False
+@greatest.def_vmap
+def _(size: int, batched: list[bool], value: Array) -> tuple[Array, bool]:
+    return greatest(jnp.max(value, axis=0) if batched[0] else value), False
 
 
 class State(NamedTuple):
@@ -71,7 +80,7 @@ def _kept_scan(rules: Rules, length: int, params: Any, fixed: Any, state: State)
 
 def _stepped(rules: Rules, params: Any, fixed: Any, state: State, i: Array) -> tuple[State, Array]:
     middle = rules.first(params, fixed, state.carry, i)
-    renew = anyone(rules.stale(params, fixed, middle, state.kept))
+    renew = greatest(rules.stale(params, fixed, middle, state.kept))
     kept = _renewed(rules, renew, params, fixed, middle, state.kept)
     carry, aside = rules.second(params, fixed, middle, kept, i)
     return State(carry, aside, kept), renew
@@ -84,10 +93,24 @@ def _renewed(rules: Rules, renew: Array, params: Any, fixed: Any, middle: Any, k
 
 
 class Path(NamedTuple):
-    """What a derivative needs of a run: the carries before all steps, and whether each made anew what is kept."""
+    """What a derivative needs of a run: what is stored of the carries before all steps and of the last one, the first carry, and
+    whether each step made anew what is kept."""
 
-    carries: Any
+    rows: Any
+    last: Any
+    begun: Any
     renewals: Array
+
+    def carry(self, rules: Rules, params: Any, fixed: Any, i: Array) -> Any:
+        """Before step i."""
+        row = jax.tree.map(lambda x: x[i], self.rows)
+        if rules.restored is None:
+            return row
+        count = self.renewals.shape[0]
+        after = jax.tree.map(
+            lambda x, last: jnp.where(i + 1 < count, x[jnp.minimum(i + 1, count - 1)], last), self.rows, self.last
+        )
+        return rules.restored(params, fixed, row, after, self.begun, i)
 
 
 @_kept_scan.defjvp
@@ -100,11 +123,15 @@ def _kept_scan_jvp(rules: Rules, length: int, primals: Any, tangents: Any) -> An
 
 
 def _recorded(rules: Rules, length: int, params: Any, fixed: Any, state: State) -> tuple[State, Path]:
-    def body(state: State, i: Array) -> tuple[State, Path]:
-        after, renew = _stepped(rules, params, fixed, state, i)
-        return after, Path(state.carry, renew)
+    stored = rules.stored or (lambda carry: carry)
 
-    return jax.lax.scan(body, state, jnp.arange(length))
+    def body(state: State, i: Array) -> tuple[State, tuple[Any, Array]]:
+        after, renew = _stepped(rules, params, fixed, state, i)
+        return after, (stored(state.carry), renew)
+
+    final, (rows, renewals) = jax.lax.scan(body, state, jnp.arange(length))
+    ends = (None, None) if rules.restored is None else (stored(final.carry), state.carry)
+    return final, Path(rows, *ends, renewals)
 
 
 def _tangent(rules: Rules, params: Any, fixed: Any, path: Path, kept: Any, direction: Any) -> tuple[Any, Any]:
@@ -118,7 +145,8 @@ def _pushed(rules: Rules, known: Any, direction: Any) -> tuple[Any, Any]:
     dparams, moved = direction
 
     def body(state: tuple[Any, Any, Any], row: Any) -> tuple[tuple[Any, Any, Any], None]:
-        (moved, _, kept), (carry, renew, i) = state, row
+        (moved, _, kept), (renew, i) = state, row
+        carry = path.carry(rules, params, fixed, i)
         first = lambda params, carry: rules.first(params, fixed, carry, i)
         middle, moved = jax.jvp(first, (params, carry), (dparams, moved))
         kept = _renewed(rules, renew, params, fixed, middle, kept)
@@ -126,9 +154,9 @@ def _pushed(rules: Rules, known: Any, direction: Any) -> tuple[Any, Any]:
         moved, aside = jax.jvp(second, (params, middle), (dparams, moved))[1]
         return (moved, aside, kept), None
 
-    rows = path.carries, path.renewals, jnp.arange(path.renewals.shape[0])
-    aside = jax.eval_shape(lambda: rules.second(params, fixed, _first_middle(rules, known), kept, rows[2][0])[1])
-    zero = origin(params, path.carries)
+    rows = path.renewals, jnp.arange(path.renewals.shape[0])
+    aside = jax.eval_shape(lambda: rules.second(params, fixed, _first_middle(rules, known), kept, rows[1][0])[1])
+    zero = origin(params, path.rows)
     zeros = jax.tree.map(lambda x: jnp.zeros(x.shape, x.dtype) + zero.astype(x.dtype), aside)
     moved, aside, _ = jax.lax.scan(body, (moved, zeros, kept), rows)[0]
     return moved, aside
@@ -136,7 +164,8 @@ def _pushed(rules: Rules, known: Any, direction: Any) -> tuple[Any, Any]:
 
 def _first_middle(rules: Rules, known: Any) -> Any:
     params, fixed, path, _ = known
-    return rules.first(params, fixed, jax.tree.map(lambda x: x[0], path.carries), jnp.zeros((), int))
+    start = jnp.zeros((), int)
+    return rules.first(params, fixed, path.carry(rules, params, fixed, start), start)
 
 
 def _pulled(rules: Rules, known: Any, cotangents: Any) -> Any:
@@ -147,11 +176,12 @@ def _pulled(rules: Rules, known: Any, cotangents: Any) -> Any:
     )  # the step that made what a step used; -1 what was given
 
     def remade(step: Array) -> Any:
-        carry = jax.tree.map(lambda x: x[step], path.carries)
+        carry = path.carry(rules, params, fixed, step)
         return alike_arrays((rules.build(params, fixed, rules.first(params, fixed, carry, step), kept), carry))[0]
 
     def body(state: Any, row: Any) -> tuple[Any, None]:
-        (cotangents, total, held, current), (carry, made, i) = state, row
+        (cotangents, total, held, current), (made, i) = state, row
+        carry = path.carry(rules, params, fixed, i)
         which = jnp.where(made == current, 0, jnp.where(made < 0, 1, 2))
         held = jax.lax.switch(which, [lambda: held, lambda: kept, lambda: remade(jnp.maximum(made, 0))])
         first = lambda params, carry: rules.first(params, fixed, carry, i)
@@ -163,5 +193,5 @@ def _pulled(rules: Rules, known: Any, cotangents: Any) -> Any:
         return ((cotangent, jax.tree.map(jnp.zeros_like, cotangents[1])), total, held, made), None
 
     begun = tuple(cotangents), jax.tree.map(jnp.zeros_like, params), kept, jnp.zeros_like(made[0]) - 1
-    (cotangents, total, _, _), _ = jax.lax.scan(body, begun, (path.carries, made, numbers), reverse=True)
+    (cotangents, total, _, _), _ = jax.lax.scan(body, begun, (made, numbers), reverse=True)
     return total, cotangents[0]

@@ -36,6 +36,7 @@ class Member:
     time: Any  # type of times
     event: "Program | None" = None  # t, y -> the condition of an event
     direction: str | None = None
+    longest: "Program | None" = None  # t, y -> the step of Courant number 1, where that rules
 
 
 class Program:
@@ -77,7 +78,7 @@ class Ledger:
 
 
 def trace_member(
-    system: Any, state: Any, inputs: Any, solver: Stepper, t: Array, event: Event | None = None
+    system: Any, state: Any, inputs: Any, solver: Stepper, t: Array, event: Event | None = None, bounded: bool = False
 ) -> tuple[Member, list[Any], list[Any], Callable[[Array], Any]]:
     """The member's programs, its operands (the flat state first), its other numbers, and the way back to the state's form."""
     flat, unravel = ravel_pytree(state)
@@ -118,6 +119,11 @@ def trace_member(
         system, inputs, _, event = filled(ops, fixed)
         return condition_of(event, system, inputs, t, unravel(y)).astype(t.dtype)
 
+    def longest(ops: Any, fixed: Any, t: Any, y: Any) -> Any:
+        term = rebuilt(ops, fixed)[0]
+        system: Any = term.system
+        return system.longest_step(t, unravel(y), at_time(term.inputs, t))
+
     start = Program(begin, (t, flat), ledger)
     memory = jax.tree.unflatten(start.out, start.shapes)
     step = Program(advance, (t, t, flat, memory), ledger)
@@ -126,6 +132,7 @@ def trace_member(
     increments = Program(polynomial, (dense,), ledger)
     slope = Program(field, (t, flat), ledger)
     passing = None if event is None else Program(condition, (t, flat), ledger)
+    bound = Program(longest, (t, flat), ledger) if bounded else None
     shape = lambda x: jax.ShapeDtypeStruct(x.shape, x.dtype)
     member = Member(
         field=slope,
@@ -141,6 +148,7 @@ def trace_member(
         jump_count=jump.shapes[0].shape[0],
         event=passing,
         direction=None if event is None else event.direction,
+        longest=bound,
         order=int(solver.order(SystemTerm(system, inputs)) or 1),
     )
     return member, ledger.ops, ledger.fixed, unravel

@@ -10,7 +10,7 @@ from jaxtyping import Array
 
 from ..core import ParticleSystem, Status, at_time, driven
 from ._checkpointed import choose_segments
-from ._kept import Rules, State, anyone, kept_scan
+from ._kept import Rules, State, greatest, kept_scan
 from ._member import condition_of, passes
 from ._mesh import alike_arrays
 from ._reduce import first_totals, next_totals
@@ -31,8 +31,8 @@ class Ran(NamedTuple):
 def integrate_particles(task: Task, options: Options) -> Ran:
     """Fixed steps of a particle system's own dynamics.
 
-    Reverse mode keeps positions and momenta before every step where they fit into the memory allowed, else those at the ends of
-    segments, from which it computes the others again.
+    Reverse mode keeps what the system stores of the states before every step where that fits into the memory allowed, else the
+    states at the ends of segments, from which it computes the others again.
     """
     task = alike_arrays(task)
     system = task.system
@@ -45,9 +45,10 @@ def integrate_particles(task: Task, options: Options) -> Ran:
         system, inputs = eqx.combine(params[0], fixed[0], static)
         return driven(system, at_time(inputs, t))
 
-    rules, substeps = _rules(whole), task.step.substeps * system.inner_steps
     state, times = task.y0, task.times
-    segments = _segments(state, times, substeps, options)
+    rules, substeps = _rules(whole, system, state), task.step.substeps * system.inner_steps
+    stored = state if rules.stored is None else rules.stored(state)
+    segments = _segments(stored, times, substeps, options)
     lists = jax.lax.stop_gradient(system.listed(state))
     reducers = task.reduce or {}
     first = driven(system, at_time(task.inputs, times[0]))
@@ -98,9 +99,9 @@ def _windows(window: Any, begun: tuple[Any, ...], ends: Any, task: Task, options
 
     def guarded(carried: tuple[Any, _Progress], ends: tuple[Array, Array]) -> tuple[Any, Any]:
         inside, was = carried
-        go = anyone(~was.ended)
+        go = greatest(~was.ended)
         if options.again:
-            go = go & ~anyone(~system.fits(inside[2]))
+            go = go & ~greatest(~system.fits(inside[2]))
         everything = lambda found: alike_arrays((found, inside, ends))[0]
         row = None if task.reduce else inside[0]
         inside, row = jax.lax.cond(go, lambda: everything(window(inside, ends)), lambda: everything((inside, row)))
@@ -116,7 +117,7 @@ def _windows(window: Any, begun: tuple[Any, ...], ends: Any, task: Task, options
     return last, rows, progress.windows
 
 
-def _rules(whole: Any) -> Rules:
+def _rules(whole: Any, system: ParticleSystem, state: Any) -> Rules:
     """The halves of a step, of `params` (floats of system and inputs, length of a step, start of the window) and `fixed` (other
     arrays, key, the start's bits).
 
@@ -140,12 +141,17 @@ def _rules(whole: Any) -> Rules:
         force = system.forces(middle, lists)
         return system.kicked(params[1], middle, force, key(fixed, i)), force
 
+    def restored(params: Any, fixed: Any, row: Any, after: Any, begun: Any, i: Array) -> Any:
+        return at(params, fixed, i, 0.5).restored(params[1], row, after, begun)
+
     return Rules(
         first=lambda params, fixed, carry, i: at(params, fixed, i, 0.5).moved(params[1], carry, key(fixed, i)),
         # Neighbours do not depend on inputs.
         stale=lambda params, fixed, middle, lists: whole(params, fixed, params[2]).outdated(middle, lists),
         build=lambda params, fixed, middle, lists: whole(params, fixed, params[2]).relisted(middle, lists),
         second=second,
+        stored=(lambda carry: system.stored(carry)) if system.restores(state) else None,
+        restored=restored if system.restores(state) else None,
     )
 
 

@@ -5,11 +5,10 @@ from collections.abc import Callable
 from typing import Any
 
 import jax
-import jax.core
 import jax.numpy as jnp
 import numpy as np
 
-from ..core import ParticleSystem, Status, Trajectory
+from ..core import ParticleSystem, Status, Trajectory, tracing
 from ._task import Task
 
 
@@ -27,13 +26,13 @@ def with_room(task: Task, run: Callable[[Task, bool], Trajectory], parts: bool =
     if not isinstance(system, ParticleSystem):
         return run(task, False)
     system = system.prepared(task.y0)
-    if _inside(task) or task.event is not None:
+    if tracing(task) or task.event is not None:
         return run(task._replace(system=system), False)
     system, done = system.limited(), []
     while True:
         trajectory = run(task._replace(system=system), True)
         if not np.any(np.asarray(trajectory.status) == int(Status.NO_ROOM)):
-            return _joined([*done, trajectory])
+            return joined([*done, trajectory])
         system = system.enlarged(trajectory.lists)
         good = int(trajectory.steps) // (task.step.substeps * system.inner_steps) if parts and not task.reduce else 0
         if good:
@@ -50,21 +49,15 @@ def _between(trajectory: Trajectory, first: int, last: int) -> Trajectory:
     return dataclasses.replace(trajectory, times=cut(trajectory.times), ys=cut(trajectory.ys))
 
 
-def _joined(parts: list[Trajectory]) -> Trajectory:
+def joined(parts: list[Trajectory]) -> Trajectory:
     """One trajectory of several that follow each other; how it ended is what the last one says."""
     if len(parts) == 1:
         return parts[0]
-    joined = lambda *rows: jax.tree.map(lambda *x: jnp.concatenate(x), *rows)
+    after = lambda *rows: jax.tree.map(lambda *x: jnp.concatenate(x), *rows)
     total = lambda name: sum(getattr(part, name) for part in parts)
     return dataclasses.replace(
         parts[-1],
-        times=joined(*(part.times for part in parts)),
-        ys=joined(*(part.ys for part in parts)),
+        times=after(*(part.times for part in parts)),
+        ys=after(*(part.ys for part in parts)),
         **{name: total(name) for name in ("steps", "rejected", "evaluations")},
     )
-
-
-def _inside(task: Task) -> bool:
-    """Whether someone traces this call, be it that none of its arguments is traced."""
-    found = jax.tree.leaves(task), jnp.zeros(()) + 0
-    return any(isinstance(x, jax.core.Tracer) for x in jax.tree.leaves(found))

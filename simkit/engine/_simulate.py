@@ -4,6 +4,7 @@ import dataclasses
 from collections.abc import Mapping
 from typing import Any, Literal
 
+import equinox as eqx
 import jax
 import jax.core
 import jax.numpy as jnp
@@ -14,24 +15,28 @@ from .._errors import ArgumentError, SimulationError
 from .._types import Inputs, State
 from ..core import (
     Event,
+    Reviewed,
     Setup,
     StaticSystem,
     StochasticSystem,
     System,
     Trajectory,
+    TransportSystem,
     as_float_array,
     as_signals,
+    at_time,
     check_roots,
     check_tolerance,
+    traced,
 )
 from ..reducers import Reducer
-from ..solvers import Stepper, check_serves, choose
+from ..solvers import AbstractSplitStepper, Stepper, check_serves, choose
 from ._check import check_event, check_reducers, check_times
 from ._checkpointed import Checkpointed
 from ._diagnose import diagnose
 from ._integrate import Method, dispatch
 from ._room import with_room
-from ._step import Adaptive, Fixed, as_step
+from ._step import Adaptive, Courant, Fixed, Varying, as_step
 from ._task import Options, Task
 
 
@@ -41,7 +46,7 @@ def simulate(
     times: Any,
     *,
     solver: Stepper | None = None,
-    step: float | Adaptive | Fixed | None = None,
+    step: float | Varying | Fixed | None = None,
     inputs: Inputs = None,
     key: PRNGKeyArray | None = None,
     gradient: Checkpointed | None = None,
@@ -58,8 +63,8 @@ def simulate(
     - `times`: shape `(times,)`, increasing, in the system's unit of time. The solution is saved exactly there: adaptive
         solves use the method's own dense output, fixed steps end on each time.
     - `solver`: a stepper from `simkit.solvers`; by default chosen from the system, and reported by the trajectory.
-    - `step`: a number (a fixed step, at most this long), `Fixed(substeps)` or `Adaptive(rtol, atol, max_steps)`; by default
-        `Adaptive()` where the solver estimates its error.
+    - `step`: a number (a fixed step, at most this long), `Fixed(substeps)`, `Adaptive(rtol, atol, max_steps)` or, on grids,
+        `Courant(number)`; by default `Courant()` for a `TransportSystem`, else `Adaptive()` where the solver estimates its error.
     - `inputs`: a pytree of signals, of which the system receives the values.
     - `key`: a random key, needed by stochastic systems only.
     - `gradient`: how much reverse mode may remember, `Checkpointed(memory="2 GiB")`; by default some square root of the
@@ -99,7 +104,9 @@ def simulate(
     solver, step, reason = _complete(system, y0, known, solver, step, inputs)
     # The reason holds numbers of this very call: kept out of the compiled function, it cannot make it compile again.
     task = Task(system, y0, inputs, times, solver, step, key, *checked)
-    options = solve_options(None, gradient)
+    _review(task._replace(times=known))
+    even = isinstance(solver, AbstractSplitStepper) and isinstance(step, Fixed) and _even(known)
+    options = solve_options(None, gradient)._replace(even=even)
     trajectory = with_room(task, lambda task, again: dispatch(task, options._replace(again=again)), parts=True)
     if reason != "given" and solver is not None:
         trajectory = dataclasses.replace(trajectory, solver=f"{trajectory.solver} (chosen: {reason})")
@@ -114,7 +121,7 @@ def resolve(
     times: Any,
     *,
     solver: Stepper | None = None,
-    step: float | Adaptive | Fixed | None = None,
+    step: float | Varying | Fixed | None = None,
     inputs: Inputs = None,
 ) -> Method:
     """The solver and the step rule for a system: what the user gave, completed and checked."""
@@ -123,15 +130,15 @@ def resolve(
 
 def _complete(
     system: System, y0: State, times: Any, solver: Any, step: Any, inputs: Inputs
-) -> tuple[Stepper | None, Adaptive | Fixed, str]:
+) -> tuple[Stepper | None, Varying | Fixed, str]:
     if isinstance(system, StaticSystem):
         return None, Fixed(), "no dynamics"
     reason = "given"
     if solver is None:
-        solver, reason = choose(system, y0, times, inputs, fixed=step is not None and not isinstance(step, Adaptive))
+        solver, reason = choose(system, y0, times, inputs, fixed=step is not None and not isinstance(step, Varying))
     check_serves(solver, system)
     if step is None:
-        step = Adaptive() if solver.adaptive else _default_step(system, solver, times)
+        step = _default_step(system, solver, times)
     step = as_step(step, times)
     if isinstance(step, Adaptive):
         if not solver.adaptive:
@@ -143,7 +150,27 @@ def _complete(
         step = step.completed(dtype)
         if not isinstance(step.rtol, jax.core.Tracer):
             check_tolerance(float(step.rtol), dtype)
+    elif isinstance(step, Courant) and not isinstance(system, TransportSystem):
+        raise ArgumentError(
+            f"`Courant` needs a TransportSystem, which knows its longest step, and `{type(system).__name__}` is none. "
+            "Argument `step` must be `Adaptive(rtol, atol)`, `Fixed(substeps)` or a number."
+        )
     return solver, step, reason
+
+
+def _check_courant(system: TransportSystem, y0: State, t: Any, inputs: Inputs, longest: float) -> None:
+    """Refuse fixed steps that are too long at the start."""
+    allowed = float(_longest_step(system, jnp.asarray(t, _dtype_of(y0)), y0, inputs))
+    if longest > allowed:
+        raise ArgumentError(
+            f"Argument `step` must be at most {allowed:.4g}, the time in which something crosses a cell at the start, but it "
+            f"is {longest:.4g} (Courant number {longest / allowed:.3g}). `Courant(0.5)` finds the lengths by itself."
+        )
+
+
+@eqx.filter_jit
+def _longest_step(system: TransportSystem, t: Any, y0: State, inputs: Inputs) -> Any:
+    return system.longest_step(t, system.encode(y0), at_time(inputs, t))
 
 
 def solve_options(lanes: int | None, gradient: Any) -> Options:
@@ -160,13 +187,38 @@ def solve_options(lanes: int | None, gradient: Any) -> Options:
     return Options(lanes, int(gradient.memory))
 
 
+def _review(task: Task) -> None:
+    """Let a system look at its start and the longest step, where all values are known."""
+    system, times, step = task.system, task.times, task.step
+    if not isinstance(system, Reviewed | TransportSystem) or traced(system, task.y0, task.inputs, times):
+        return
+    longest = float(np.max(np.diff(times), initial=0.0)) / step.substeps if isinstance(step, Fixed) else None
+    if isinstance(system, Reviewed):
+        system.review(task.y0, longest, task.solver)
+    elif longest is not None:
+        _check_courant(system, task.y0, times[0], task.inputs, longest)
+
+
+def _even(times: Any) -> bool:
+    """Whether times are known and equally far apart, up to their rounding."""
+    if isinstance(times, jax.core.Tracer) or times.shape[0] < 2:
+        return False
+    epsilon = float(np.finfo(times.dtype if times.dtype.kind == "f" else float).eps)
+    spread = np.abs(times - np.linspace(times[0], times[-1], times.shape[0])).max()
+    return bool(spread <= 8 * epsilon * np.abs(times).max())
+
+
 def _dtype_of(y0: State) -> Any:
     """The float type of a state; None where it is empty."""
     found = {leaf.dtype for leaf in jax.tree.leaves(y0)}
     return found.pop() if len(found) == 1 else jnp.result_type(*found) if found else None
 
 
-def _default_step(system: System, solver: Stepper, times: Any) -> Fixed:
+def _default_step(system: System, solver: Stepper, times: Any) -> Varying | Fixed:
+    if isinstance(system, TransportSystem):
+        return Courant()
+    if solver.adaptive:
+        return Adaptive()
     if isinstance(system, StochasticSystem):
         return Fixed(max(1, -(-1000 // max(1, times.shape[0] - 1))))
     raise ArgumentError(

@@ -2,7 +2,7 @@
 
 import functools
 import math
-from typing import Any
+from typing import Any, TypeAlias
 
 import equinox as eqx
 import jax
@@ -51,6 +51,47 @@ class Adaptive(eqx.Module):
         rtol, atol = (d if given is None else given for given, d in zip((self.rtol, self.atol), default, strict=True))
         return Adaptive(rtol, atol, self.max_steps)
 
+    def numbers(self) -> tuple[Any, Any]:
+        """What the loop reads of the rule, once completed: the tolerances."""
+        return self.rtol, self.atol
+
+
+class Courant(eqx.Module):
+    """Steps as long as what is carried on a grid allows: `number` times the system's `longest_step`, and at most that long.
+
+    Derivatives hold the lengths of the steps.
+
+    **Arguments:**
+
+    - `number`: the largest Courant number. 0.5 is safe for shocks in two dimensions, 0.9 for smooth flow with three or four
+        stages; at most 1 where a scheme keeps its bounds only up to there.
+    - `max_steps`: after how many steps, accepted and rejected, to give up.
+
+    Courant, Friedrichs and Lewy (1928), Math. Annalen 100:32.
+    """
+
+    number: Any = eqx.field(default=0.5, converter=as_float_array)
+    max_steps: int = eqx.field(static=True, default=65536)
+
+    def __check_init__(self):
+        known = not isinstance(self.number, jax.core.Tracer)
+        if known and not (math.isfinite(float(self.number)) and float(self.number) > 0):
+            raise ArgumentError(f"Argument `number` must be a positive number, but it is {float(self.number)!r}.")
+        if self.max_steps < 1:
+            raise ArgumentError(f"Argument `max_steps` must be at least 1, but it is {self.max_steps}.")
+
+    def completed(self, dtype: Any) -> "Courant":
+        """The rule itself: nothing of it depends on a float type."""
+        return self
+
+    def numbers(self) -> tuple[Any, Any]:
+        """What the loop reads of the rule: the number, and nothing."""
+        return self.number, 0.0
+
+
+Varying: TypeAlias = Adaptive | Courant
+"""Rules by which each step finds the length of the next."""
+
 
 @functools.cache
 def default_tolerances(dtype: np.dtype) -> tuple[Array, Array]:
@@ -70,14 +111,14 @@ class Fixed(eqx.Module):
             raise ArgumentError(f"Argument `substeps` must be an integer of at least 1, but it is {self.substeps!r}.")
 
 
-def as_step(step: Any, times: Any) -> Adaptive | Fixed:
+def as_step(step: Any, times: Any) -> Varying | Fixed:
     """A step rule from what a user wrote: a float is a fixed step, at most this long."""
-    if isinstance(step, Adaptive | Fixed):
+    if isinstance(step, Adaptive | Courant | Fixed):
         return step
     if isinstance(step, bool) or not isinstance(step, int | float | np.number):
         raise ArgumentError(
-            f"Argument `step` must be a number (a fixed step, at most this long), `Fixed(substeps)` or `Adaptive(rtol, atol)`, "
-            f"but it is {step!r}."
+            f"Argument `step` must be a number (a fixed step, at most this long), `Fixed(substeps)`, `Adaptive(rtol, atol)` "
+            f"or `Courant(number)`, but it is {step!r}."
         )
     if not (math.isfinite(step) and step > 0):
         raise ArgumentError(f"Argument `step` must be positive, but it is {step!r}.")

@@ -14,11 +14,12 @@ from ..reducers import Reducer
 
 class Options(NamedTuple):
     """What a user may fix about the loops: lanes of an ensemble, bytes that the record of reverse mode may take. And whether a run
-    without room for neighbours is done again, so that it may stop there."""
+    without room for neighbours is done again, so that it may stop there; and whether all times are equally far apart."""
 
     lanes: int | None = None
     memory: int | None = None
     again: bool = False
+    even: bool = False
 
 
 class Task(NamedTuple):
@@ -29,7 +30,7 @@ class Task(NamedTuple):
     inputs: Inputs
     times: Any
     solver: Any  # a `Stepper`; None of a static system
-    step: Any  # `Adaptive` or `Fixed`
+    step: Any  # `Adaptive`, `Courant` or `Fixed`
     key: PRNGKeyArray | None = None
     reduce: Mapping[str, Reducer] | None = None
     event: Event | None = None

@@ -10,7 +10,7 @@ import optax
 from jaxtyping import Array, Bool, Float, Int
 
 from ..core import StaticSystem, as_float_array
-from ..engine import Adaptive
+from ..engine import Fixed
 from ..problem import Problem
 from ._method import AbstractMethod, End, ended, select
 from ._model import local_model, objective
@@ -182,5 +182,5 @@ def _end(problem: Problem, z: Array, held: Array, count: Array, failures: Array)
 
 def _shards(problem: Problem) -> bool:
     """Reverse mode through an adaptive solve does not work inside shard_map."""
-    adaptive = isinstance(problem.method.step, Adaptive) and not isinstance(problem.base.system, StaticSystem)
+    adaptive = not isinstance(problem.method.step, Fixed) and not isinstance(problem.base.system, StaticSystem)
     return problem.default_gradient == "forward" or not adaptive

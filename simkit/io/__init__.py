@@ -6,6 +6,7 @@ from ._ase_calculator import ase_calculator as ase_calculator
 from ._atomic import write_text as write_text
 from ._extxyz import read_extxyz as read_extxyz
 from ._extxyz import write_extxyz as write_extxyz
+from ._fields import write_fields as write_fields
 from ._h5md_read import H5MDTrajectory as H5MDTrajectory
 from ._h5md_read import read_h5md as read_h5md
 from ._h5md_write import H5MDWriter as H5MDWriter

@@ -4,13 +4,13 @@ from collections.abc import Callable, Mapping
 from types import MappingProxyType
 from typing import Any, NamedTuple
 
-from .. import md
+from .. import fluids, md
 from .._errors import ArgumentError
 from ..core import System
 from ..odes import MODELS as ODES
 
 MODELS: Mapping[str, type[System]] = MappingProxyType(
-    {**ODES, "particles": md.Particles, "second_virial": md.SecondVirial}
+    {**ODES, **fluids.MODELS, "particles": md.Particles, "second_virial": md.SecondVirial}
 )
 """Every model by its name in study files."""
 

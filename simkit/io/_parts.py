@@ -10,7 +10,7 @@ import numpy as np
 from .. import solvers
 from .._errors import StudyError, UnknownNameError, close_matches
 from ..core import AbstractSignal, Constant, Interpolated, Pulses, Steps, System, as_float_array, named_leaves
-from ..engine import Adaptive, Fixed
+from ..engine import Adaptive, Courant, Fixed
 from ..md import REDUCED
 from ..problem import NOISES, AbstractNoise, Free, prior_from_text
 from ._built import Files, read_potential
@@ -144,19 +144,23 @@ def read_solve(section: Section) -> dict[str, Any]:
     elif "step" in section:
         step = section.number("step")
     rtol, atol, limit = rule.number("rtol"), rule.number("atol"), rule.count("max_steps")
-    substeps = rule.count("substeps")
-    if sum(given is not None for given in (step, substeps, rtol if rtol is not None else atol)) > 1:
-        raise StudyError(f"{rule.where()} must give one of `step`, `substeps` or `rtol` with `atol`, but gives more.")
+    substeps, courant = rule.count("substeps"), rule.number("courant")
+    if sum(given is not None for given in (step, substeps, courant, rtol if rtol is not None else atol)) > 1:
+        raise StudyError(
+            f"{rule.where()} must give one of `step`, `substeps`, `courant` or `rtol` with `atol`, but gives more."
+        )
     with at_place(rule.where()):
         if substeps is not None:
             step = Fixed(substeps)
+        elif courant is not None:
+            step = Courant(courant) if limit is None else Courant(courant, limit)
         elif rtol is not None or atol is not None or limit is not None:
             if step is not None:
                 raise rule.error("max_steps", "goes with `rtol` and `atol`, but the step is fixed.")
             given = {"rtol": rtol, "atol": atol, "max_steps": limit}
             step = Adaptive(**{key: value for key, value in given.items() if value is not None})  # pyright: ignore
     rule.finish("step")
-    section.finish("rtol", "atol", "max_steps", "substeps")
+    section.finish("rtol", "atol", "max_steps", "substeps", "courant")
     return {"solver": None if name is None else SOLVERS[name](), "step": step}
 
 

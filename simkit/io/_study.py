@@ -12,8 +12,10 @@ from jaxtyping import Float
 
 from .._errors import DataError, StudyError, UnknownNameError, close_matches
 from ..core import System
+from ..fluids import SpectralSystem
 from ..md import Particles
 from ..problem import AbstractNoise, Experiment, Free, Problem
+from ._grids import read_on_grid
 from ._models import MODELS
 from ._particles import read_particles
 from ._parts import (
@@ -259,6 +261,10 @@ def _system_and_state(
     if issubclass(models[model], Particles):
         system, atoms = read_particles(section, y0, seed, files)
         return model, read_parameters(section, model, system), atoms, atoms
+    if issubclass(models[model], SpectralSystem):
+        system, state = read_on_grid(section, y0, models[model], seed, given=given)
+        section.finish("model", "parameters", "grid", "force", "mean_flow")
+        return model, read_parameters(section, model, system), state, state
     example = models[model].example()
     system = read_system(section, model, example.system, files)
     if not given:

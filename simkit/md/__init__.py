@@ -18,6 +18,7 @@ from ._builders import Configuration as Configuration
 from ._builders import crystal as crystal
 from ._builders import liquid as liquid
 from ._constraint import Constraint as Constraint
+from ._constraint import DistanceConstraint as DistanceConstraint
 from ._coulomb import CoulombCut as CoulombCut
 from ._coulomb import CoulombDSF as CoulombDSF
 from ._distances import Constraints as Constraints
@@ -109,6 +110,7 @@ from ._potential import PairPotential as PairPotential
 from ._potential import Potential as Potential
 from ._potential import Sum as Sum
 from ._respa import RESPA as RESPA
+from ._rigid_bodies import RigidBodies as RigidBodies
 from ._rigid_water import RigidWater as RigidWater
 from ._run_averages import Averages as Averages
 from ._run_averages import averages as averages
@@ -119,6 +121,8 @@ from ._space import OpenSpace as OpenSpace
 from ._space import Orthorhombic as Orthorhombic
 from ._space import Space as Space
 from ._space import Triclinic as Triclinic
+from ._stack import AtomsStack as AtomsStack
+from ._stack import stack_atoms as stack_atoms
 from ._stillinger_weber import StillingerWeber as StillingerWeber
 from ._stochastic_cell_rescaling import StochasticCellRescaling as StochasticCellRescaling
 from ._stochastic_rescaling import StochasticRescaling as StochasticRescaling

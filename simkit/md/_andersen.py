@@ -41,7 +41,7 @@ class Andersen(VelocityThermostat):
         # Atoms that constraints join collide together: a new momentum of one alone, projected, would not be canonical.
         leader = jnp.arange(len(momentum))
         for constraint in body.constraints:
-            atom = constraint.bonds().atom
+            atom = constraint.groups().atom
             leader = leader.at[atom].set(jnp.broadcast_to(atom[:, :1], atom.shape).astype(leader.dtype))
         hit = hit[leader]
         width = jnp.sqrt(body.boltzmann * self.temperature * body.mass).astype(dtype)

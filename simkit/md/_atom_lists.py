@@ -119,8 +119,10 @@ def _grid(plane_distances: np.ndarray, reach: float) -> tuple[tuple[int, ...], t
     return grid, tuple(math.ceil(reach * n / h) for n, h in zip(grid, thin.tolist(), strict=True))
 
 
-def build_lists(plan: AtomListPlan, space: Space, position: Float[Array, "atoms d"]) -> AtomLists:
-    """The lists of `position`; the cost grows with the number of atoms for any shape of the cell."""
+def build_lists(
+    plan: AtomListPlan, space: Space, position: Float[Array, "atoms d"], real: Bool[Array, " atoms"] | None = None
+) -> AtomLists:
+    """The lists of `position`; the cost grows with the number of atoms for any shape of the cell. Only what is `real` is listed."""
     space, x = lax.stop_gradient((space, position))
     vectors = space.vectors().astype(x.dtype)
     wrap = jnp.zeros(x.shape, jnp.int32)
@@ -128,30 +130,32 @@ def build_lists(plan: AtomListPlan, space: Space, position: Float[Array, "atoms 
         wrap = jnp.floor(x @ inverse(vectors)).astype(jnp.int32)
         x = x - wrap.astype(x.dtype) @ vectors
     build = _all_pairs if plan.grid is None else _on_grid
-    index, image, listed, cell, row = build(plan, x, vectors)
+    index, image, listed, cell, row = build(plan, x, vectors, real)
     own = jnp.arange(len(x), dtype=jnp.int32)[:, None]
     need = ListNeed(cell, row, space.plane_distances().astype(x.dtype))
     return AtomLists(jnp.where(listed, index, own), jnp.where(listed, image, 0), listed, wrap, need)
 
 
-def _all_pairs(plan: AtomListPlan, x: Array, vectors: Array) -> tuple[Array, ...]:
+def _all_pairs(plan: AtomListPlan, x: Array, vectors: Array, real: Array | None) -> tuple[Array, ...]:
     atoms, d = x.shape
     apart = x[None] - x[:, None]
     number = jnp.zeros((atoms, atoms), jnp.int32)
     if plan.periodic:
         image = -jnp.round(apart @ inverse(vectors))
         apart = apart + image @ vectors
-        number = _number(image.astype(jnp.int32), (1,) * d)
+        number = image_number(image.astype(jnp.int32), (1,) * d)
     near = (jnp.sum(apart**2, -1) < plan.range**2) & ~jnp.eye(atoms, dtype=bool)
-    listed, index, row = _compacted(near, plan.row)
+    if real is not None:
+        near = near & real[:, None] & real[None]
+    listed, index, row = compacted(near, plan.row)
     return index, jnp.take_along_axis(number, index, axis=1), listed, jnp.zeros((), jnp.int32), row
 
 
-def _on_grid(plan: AtomListPlan, x: Array, vectors: Array) -> tuple[Array, ...]:
+def _on_grid(plan: AtomListPlan, x: Array, vectors: Array, atom: Array | None) -> tuple[Array, ...]:
     assert plan.grid is not None
     atoms, d = x.shape
     cells, room = math.prod(plan.grid), plan.cell
-    home, table, place, fullest = _filled(plan, x, vectors)
+    home, table, place, fullest = _filled(plan, x, vectors, atom)
     around, images = _around(plan.grid, plan.reach)
     offsets = around.shape[1]
     padded = jnp.concatenate([x, x[:1]])[table]  # (cells, room, d)
@@ -166,14 +170,15 @@ def _on_grid(plan: AtomListPlan, x: Array, vectors: Array) -> tuple[Array, ...]:
     candidate = jnp.arange(offsets * room) - offsets // 2 * room
     own = candidate[None, None, :] == jnp.arange(room)[None, :, None]
     near = (square < plan.range**2) & real[:, :, None] & real[around].reshape(cells, 1, -1) & ~own
-    listed, entry, row = _compacted(near.reshape(cells * room, -1), plan.row, home * room + place)
+    listed, entry, row = compacted(near.reshape(cells * room, -1), plan.row, home * room + place)
+    listed = listed if atom is None else listed & atom[:, None]
     offset, slot = entry // room, entry % room
     index = jnp.minimum(table[around[home[:, None], offset], slot], atoms - 1)
-    number = _number(images, plan._spans())
+    number = image_number(images, plan._spans())
     return index, number[home[:, None], offset], listed, fullest, row
 
 
-def _number(image: Array, spans: tuple[int, ...]) -> Array:
+def image_number(image: Array, spans: tuple[int, ...]) -> Array:
     """Of an image among all."""
     found = jnp.zeros(image.shape[:-1], jnp.int32)
     for c, span in enumerate(spans):
@@ -181,7 +186,7 @@ def _number(image: Array, spans: tuple[int, ...]) -> Array:
     return found
 
 
-def _filled(plan: AtomListPlan, x: Array, vectors: Array) -> tuple[Array, Array, Array, Array]:
+def _filled(plan: AtomListPlan, x: Array, vectors: Array, atom: Array | None) -> tuple[Array, Array, Array, Array]:
     """The cell of each atom, the atoms of each cell, the place of each atom in its cell, and how many are in the fullest."""
     assert plan.grid is not None
     atoms, count, room = len(x), math.prod(plan.grid), plan.cell
@@ -194,6 +199,8 @@ def _filled(plan: AtomListPlan, x: Array, vectors: Array) -> tuple[Array, Array,
     home = jnp.zeros(atoms, jnp.int32)
     for c, n in enumerate(plan.grid):
         home = home * n + cell[:, c]
+    if atom is not None:
+        home = jnp.where(atom, home, count)
     home_sorted, order = lax.sort((home, jnp.arange(atoms, dtype=jnp.int32)), num_keys=1)
     start = jnp.searchsorted(home_sorted, jnp.arange(count + 1, dtype=jnp.int32), method="scan").astype(jnp.int32)
     slots = start[:-1, None] + jnp.arange(room, dtype=jnp.int32)[None]
@@ -203,7 +210,7 @@ def _filled(plan: AtomListPlan, x: Array, vectors: Array) -> tuple[Array, Array,
         .at[order]
         .set(jnp.arange(atoms, dtype=jnp.int32) - start[home_sorted], unique_indices=True)
     )
-    return home, table, jnp.minimum(place, room - 1), jnp.diff(start).max()
+    return jnp.minimum(home, count - 1), table, jnp.minimum(place, room - 1), jnp.diff(start).max()
 
 
 def _around(grid: tuple[int, ...], reach: tuple[int, ...]) -> tuple[Array, Array]:
@@ -215,7 +222,7 @@ def _around(grid: tuple[int, ...], reach: tuple[int, ...]) -> tuple[Array, Array
     return jnp.asarray(number, jnp.int32), jnp.asarray(images, jnp.int32)
 
 
-def _compacted(near: Array, room: int, rows: Array | None = None) -> tuple[Array, Array, Array]:
+def compacted(near: Array, room: int, rows: Array | None = None) -> tuple[Array, Array, Array]:
     """Which of `room` places are taken, the candidates in them, and how many places the fullest row needs; of some rows."""
     count = near.shape[1]
     words = math.ceil(count / 32)

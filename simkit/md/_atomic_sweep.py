@@ -55,7 +55,9 @@ class AtomicSweep(Sweep):
             cut = lambda a: lax.dynamic_slice_in_dim(a, begin, size)
             rows = Rows(cut(lists.neighbour), cut(lists.image), cut(lists.listed) & (own >= number * size)[:, None])
             apart = components_of(rows, [cut(a) for a in every], every, shifts)
-            energy = lambda apart, terms: self._energy(fixed, terms, rows, own, own >= number * size, apart)
+            counts = own >= number * size
+            counts = counts if fixed.real is None else counts & cut(fixed.real)
+            energy = lambda apart, terms: self._energy(fixed, terms, rows, own, counts, apart)
             if wanted == "energy":
                 return sums._replace(energy=sums.energy + energy(apart, point.terms)), None
             if wanted == "force":

@@ -3,7 +3,9 @@
 from typing import Any
 
 import equinox as eqx
-from jaxtyping import Array
+import jax.numpy as jnp
+from jax import lax
+from jaxtyping import Array, Bool
 
 from ..core import quantity
 
@@ -15,9 +17,19 @@ class Atoms(eqx.Module):
     - `momentum`: shape (atoms, d), mass times velocity.
     - `thermostat`: what a thermostat keeps, such as the heat it took or the chain of Nose and Hoover; None before a run.
     - `cell`: the lattice vectors as rows, shape (d, d), where the cell moves; None where it is that of the space.
+    - `count`: how many of the rows are atoms, the first ones, where the rest is padding, put there by `stack_atoms`; None where
+        all are. A float, as all of a state.
     """
 
     position: Array = quantity()
     momentum: Array = quantity()
     thermostat: Any = None
     cell: Any = None
+    count: Any = None
+
+    @property
+    def real(self) -> Bool[Array, " atoms"] | None:
+        """Which rows are atoms; None where all are."""
+        if self.count is None:
+            return None
+        return jnp.arange(self.position.shape[-2], dtype=jnp.int32) < lax.stop_gradient(self.count).astype(jnp.int32)

@@ -26,11 +26,12 @@ def describe(system: "Particles", atoms: Atoms, h: float, start: float) -> str:
     period = 2 * np.pi / float(fast) if float(fast) > 0 else np.inf
     text = f"In step {int(count)} of length {h:.4g} after the time {start:.6g} an atom went farther than the cutoff."
     space = system._space(atoms)
-    if len(atoms.position) <= FARTHEST:
-        i, j, distance = nearest_pair(space, last.position)
+    there = slice(None) if atoms.count is None else slice(int(atoms.count))
+    if len(atoms.position[there]) <= FARTHEST:
+        i, j, distance = nearest_pair(space, last.position[there])
         text += f" Nearest were atoms {i} and {j} (from 0), {distance:.4g} apart."
-        i, j, distance = nearest_pair(space, atoms.position)
-        if distance < OVERLAP * typical_distance(space, atoms.position):
+        i, j, distance = nearest_pair(space, atoms.position[there])
+        if distance < OVERLAP * typical_distance(space, atoms.position[there]):
             return (
                 f"{text} Atoms {i} and {j} overlap at the last good state, at a distance of {distance:.4g}: push them apart by "
                 "`md.minimise(system, atoms)`, or choose another start."
@@ -70,7 +71,7 @@ def _fastest(system: "Particles", atoms: Atoms) -> Array:
     lists, root = system.listed(atoms), jnp.sqrt(system.masses(atoms.position)).astype(atoms.position.dtype)
 
     def pulled(position: Array) -> Array:
-        found = system.gradients_on(Atoms(position, atoms.momentum, atoms.thermostat, atoms.cell), lists)
+        found = system.gradients_on(eqx.tree_at(lambda a: a.position, atoms, position), lists)
         return -found.forces
 
     def again(v: Array, _: Any) -> tuple[Array, Array]:

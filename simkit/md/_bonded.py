@@ -61,7 +61,7 @@ class BondedPotential(ManyBodyPotential):
         return None
 
     def energy(self, view: AtomView) -> Array:
-        return jnp.sum(self.term(view.space, picked(view.position, self.atoms)))
+        return jnp.sum(view.present(self.term(view.space, picked(view.position, self.atoms)), self.atoms))
 
     def each(self, parameter: Array, shape: tuple[int, ...] = ()) -> Array:
         """A parameter of every term. `shape` is that of one parameter, such as (4,) for four coefficients."""

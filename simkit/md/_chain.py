@@ -31,11 +31,10 @@ def resting_chain(length: int, dtype: Any) -> Chain:
     return Chain(still, still)
 
 
-def chain_scales(length: int, freedom: int, thermal: Array, period: Array, dtype: Any) -> Scales:
+def chain_scales(length: int, freedom: Any, thermal: Array, period: Array, dtype: Any) -> Scales:
     """Of a chain on so many degrees of freedom, at the thermal energy and with the period of its oscillation."""
-    counts = np.ones(length)
-    counts[0] = freedom
-    heats = jnp.asarray(counts, dtype) * thermal.astype(dtype)
+    counts = jnp.ones(length, dtype).at[0].set(jnp.asarray(freedom, dtype))
+    heats = counts * thermal.astype(dtype)
     return Scales(heats, heats * ((period / (2 * np.pi)) ** 2).astype(dtype))
 
 

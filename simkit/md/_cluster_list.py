@@ -50,11 +50,16 @@ class Pairs(NamedTuple):
     ends: Int[Array, " clusters"]  # running count of pairs after each i
 
 
-def build_clusters(plan: ClusterPlan, space: Space, position: Float[Array, "atoms d"]) -> ClusterList:
-    """The list of `position`; the cost grows with the number of atoms for any shape of the cell."""
+def build_clusters(
+    plan: ClusterPlan, space: Space, position: Float[Array, "atoms d"], real: Bool[Array, " atoms"] | None = None
+) -> ClusterList:
+    """The list of `position`; the cost grows with the number of atoms for any shape of the cell.
+
+    Rows that are not `real` stand in no cluster, and their `slot` is that of an atom.
+    """
     space, position = lax.stop_gradient((space, position))
     box = brick(space, position, plan.least)
-    clusters = clustered(plan, box)
+    clusters = clustered(plan, box, real)
     found = candidates(plan, box, clusters)
     centre = (clusters.low + clusters.high) / 2
     pairs = _compact(plan, found, centre)

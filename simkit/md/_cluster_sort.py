@@ -34,8 +34,8 @@ def levels(plan: ClusterPlan) -> int:
     return 2**30 // (plan.columns[0] * plan.columns[1])
 
 
-def clustered(plan: ClusterPlan, box: Brick) -> Clusters:
-    """Columns along z; the atoms of a column sorted by height and cut into clusters of M."""
+def clustered(plan: ClusterPlan, box: Brick, real: Bool[Array, " atoms"] | None = None) -> Clusters:
+    """Columns along z; the atoms of a column sorted by height and cut into clusters of M. What is not `real` comes after all."""
     x, n = box.position, len(box.position)
     (nx, ny), room, steps = plan.columns, plan.capacity.clusters, levels(plan)
 
@@ -43,6 +43,8 @@ def clustered(plan: ClusterPlan, box: Brick) -> Clusters:
         return jnp.clip((x[:, axis] * (count / box.lengths[axis])).astype(jnp.int32), 0, count - 1)
 
     key = (cell(0, nx) * ny + cell(1, ny)) * steps + cell(2, steps)
+    if real is not None:
+        key = jnp.where(real, key, nx * ny * steps)
     key, order = lax.sort((key, jnp.arange(n, dtype=jnp.int32)), num_keys=1, is_stable=False)
     column = key // steps
     first = search(column, jnp.arange(nx * ny + 1, dtype=jnp.int32))
@@ -50,16 +52,19 @@ def clustered(plan: ClusterPlan, box: Brick) -> Clusters:
     start = jnp.concatenate([jnp.zeros(1, jnp.int32), jnp.cumsum(counts, dtype=jnp.int32)])
     rank = jnp.arange(n, dtype=jnp.int32)
     place = start[column] * M + rank - first[column]
+    if real is not None:
+        place = jnp.where(column < nx * ny, place, room * M)
     slot = jnp.zeros(n, jnp.int32).at[order].set(place, unique_indices=True)
-    atom = jnp.full(room * M, n, jnp.int32).at[place].set(order, unique_indices=True, mode="drop")
+    slot = slot if real is None else jnp.where(real, slot, 0)
+    atom = jnp.full(room * M, n, jnp.int32).at[place].set(order, unique_indices=real is None, mode="drop")
     position = jnp.concatenate([x, x[:1]])[atom].reshape(-1, M, 3)
-    real = (atom < n).reshape(-1, M)
+    taken = (atom < n).reshape(-1, M)
     used = jnp.arange(room, dtype=jnp.int32) < start[-1]
-    low = jnp.where(real[..., None], position, jnp.inf).min(1)
-    high = jnp.where(real[..., None], position, -jnp.inf).max(1)
+    low = jnp.where(taken[..., None], position, jnp.inf).min(1)
+    high = jnp.where(taken[..., None], position, -jnp.inf).max(1)
     low, high = (jnp.where(used[:, None], edge, 0) for edge in (low, high))
     of = jnp.clip(search(start, jnp.arange(room, dtype=jnp.int32), side="right") - 1, 0, nx * ny - 1)
     own = jnp.arange(room, dtype=jnp.int32) - start[of]
     last = jnp.minimum(first[of] + (own + 1) * M, first[of + 1]) - 1
     top = jnp.where(used, key[jnp.clip(last, 0, n - 1)], jnp.iinfo(jnp.int32).max)
-    return Clusters(atom, slot, position, real, used, low, high, of, top, start)
+    return Clusters(atom, slot, position, taken, used, low, high, of, top, start)

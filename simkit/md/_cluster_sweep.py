@@ -5,9 +5,9 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 from jax import lax
-from jax.custom_batching import custom_vmap
 from jaxtyping import Array, Float, Int
 
+from ..engine import greatest
 from ._cluster_list import FAR, ClusterList
 from ._cluster_plan import ClusterPlan, G, M
 from ._pair_block import Sides, block_derivative, block_gradient, with_row
@@ -53,17 +53,6 @@ def _shifts(
     return with_row(away if base is None else base + away, 0.0)
 
 
-@custom_vmap
-def _most(count: Int[Array, ""]) -> Int[Array, ""]:
-    """The largest count of a batch, so that a loop ends for all members at once and need not select among them."""
-    return count
-
-
-@_most.def_vmap
-def _(size: int, batched: list[bool], count: Array) -> tuple[Array, bool]:
-    return _most(jnp.max(count, axis=0) if batched[0] else count), False
-
-
 def sweep_clusters(
     plan: ClusterPlan, wanted: Wanted, clusters: ClusterList, species: Any, point: Point, direction: Point | None = None
 ) -> tuple[Array, Point]:
@@ -104,7 +93,7 @@ def sweep_clusters(
     carry = jax.tree.map(jnp.zeros_like, (start, point.vectors, point.terms, point.charge, start[0, 0]))
     units = (c.i, c.j, c.image, here.shift, None if there is None else there.shift, c.weight, c.counted)
     # Only as many chunks as hold units: capacities have slack.
-    chunks = jnp.minimum(_most((c.need.units + (chunk - 1)) // chunk), len(c.i) // chunk)
+    chunks = jnp.minimum(greatest((c.need.units + (chunk - 1)) // chunk), len(c.i) // chunk)
     rows, vectors, terms, charge, energy = lax.fori_loop(0, chunks, body, carry)
     position = jnp.where(here.real[:, None], rows.reshape(count, 3, M), 0)
     charge = None if charge is None else jnp.where(here.real, charge, 0)

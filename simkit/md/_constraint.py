@@ -1,16 +1,16 @@
-"""What all constraints of distances share: forces along the bonds, which do no work, one matrix a molecule."""
+"""Constraints; and what those of distances share: forces along the bonds, which do no work, one matrix a molecule."""
 
 import abc
 from typing import Any, NamedTuple
 
 import equinox as eqx
 import jax
-import jax.core
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array
 
 from .._errors import ArgumentError
+from ..core import traced
 from ._space import Space
 
 
@@ -27,13 +27,50 @@ class Bonds(NamedTuple):
     length: Array
 
 
+class Groups(NamedTuple):
+    """The atoms of every molecule, (M, A), which places of it hold one, and how many degrees of freedom it lost, (M,).
+
+    Padding repeats a molecule's first atom.
+    """
+
+    atom: Array
+    member: Array
+    lost: Array
+
+
 class Constraint(eqx.Module):
-    """Distances that do not change, in groups of atoms that share none with another constraint."""
+    """Shapes that do not change, of groups of atoms that share none with another constraint."""
 
     @property
     @abc.abstractmethod
     def count(self) -> int:
         """How many degrees of freedom are lost."""
+
+    @abc.abstractmethod
+    def groups(self) -> Groups:
+        """The atoms that are held together."""
+
+    @abc.abstractmethod
+    def drifted(
+        self, space: Space, mass: Array, h: Any, before: Array, free: Array, momentum: Array
+    ) -> tuple[Array, Array]:
+        """Positions and momenta after a time h without forces; `free` are the positions if nothing were held."""
+
+    @abc.abstractmethod
+    def tangent(self, space: Space, mass: Array, position: Array, momentum: Array) -> Array:
+        """Momenta without what would change a shape."""
+
+    @abc.abstractmethod
+    def virial(self, space: Space, mass: Array, position: Array, momentum: Array, force: Array) -> Array:
+        """What the forces that hold the shapes add to the virial, as the derivative of an energy by a deformation would be."""
+
+    @abc.abstractmethod
+    def check(self, space: Space, mass: Array, position: Array) -> None:
+        """Refuse a start that breaks it, where it is known."""
+
+
+class DistanceConstraint(Constraint):
+    """Distances that do not change. A subclass names them and moves atoms back."""
 
     @abc.abstractmethod
     def bonds(self) -> Bonds:
@@ -42,6 +79,44 @@ class Constraint(eqx.Module):
     @abc.abstractmethod
     def placed(self, space: Space, mass: Array, before: Array, after: Array) -> Array:
         """The positions after a step with the lengths right, moved along the bonds that were `before`."""
+
+    def groups(self) -> Groups:
+        bonds = self.bonds()
+        return Groups(bonds.atom, jnp.any(bonds.sign != 0, axis=1), jnp.sum(bonds.length > 0, axis=1))
+
+    def drifted(
+        self, space: Space, mass: Array, h: Any, before: Array, free: Array, momentum: Array
+    ) -> tuple[Array, Array]:
+        position = self.placed(space, mass, before, free)
+        # A step of no length, as between equal save times, pushes nothing.
+        return position, momentum + mass * (position - free) / jnp.where(h == 0, 1.0, h).astype(position.dtype)
+
+    def tangent(self, space: Space, mass: Array, position: Array, momentum: Array) -> Array:
+        known = molecules(self, space, mass, position)
+        rate = jnp.sum(known.vector * relative(known, momentum / mass), axis=-1)
+        return momentum - spread(known, solved(_projector(known), rate), len(position))
+
+    def virial(self, space: Space, mass: Array, position: Array, momentum: Array, force: Array) -> Array:
+        known = molecules(self, space, mass, position)
+        turning = jnp.sum(relative(known, momentum / mass) ** 2, axis=-1)
+        pulled = jnp.sum(known.vector * relative(known, force / mass), axis=-1)
+        multiplier = -solved(_projector(known), pulled + turning)
+        return -jnp.einsum("mk,mkd,mke->de", multiplier, known.vector, known.vector, precision="highest")
+
+    def check(self, space: Space, mass: Array, position: Array) -> None:
+        bonds = self.bonds()
+        if traced(bonds, space, position):
+            return
+        found = np.linalg.norm(np.asarray(bond_vectors(bonds, space, position)), axis=-1)
+        length = np.asarray(bonds.length)
+        wrong = (length > 0) & (np.abs(found - length) > ALLOWED * length)
+        if wrong.any():
+            m, k = np.argwhere(wrong)[0]
+            ends = [int(bonds.atom[m, np.argmax(s * np.asarray(bonds.sign[m, k]))]) for s in (1, -1)]
+            raise ArgumentError(
+                f"The start must obey the constraints, but atoms {ends[0]} and {ends[1]} (from 0) are {found[m, k]:.6g} apart, not "
+                f"{length[m, k]:.6g}. Place the atoms of a molecule at their distances."
+            )
 
 
 class Molecules(NamedTuple):
@@ -53,7 +128,7 @@ class Molecules(NamedTuple):
     idle: Array
 
 
-def molecules(constraint: Constraint, space: Space, mass: Array, position: Array) -> Molecules:
+def molecules(constraint: DistanceConstraint, space: Space, mass: Array, position: Array) -> Molecules:
     bonds = constraint.bonds()
     bonds = bonds._replace(sign=bonds.sign.astype(position.dtype), length=bonds.length.astype(position.dtype))
     light = bonds.sign / mass[bonds.atom, 0][:, None, :].astype(position.dtype)
@@ -113,22 +188,24 @@ def relative(known: Molecules, vector: Array) -> Array:
     return jnp.einsum("mka,mad->mkd", known.bonds.sign, vector[known.bonds.atom], precision="highest")
 
 
-def tangent(constraint: Constraint, space: Space, mass: Array, position: Array, momentum: Array) -> Array:
-    """Momenta without what would change a constrained distance."""
-    known = molecules(constraint, space, mass, position)
-    rate = jnp.sum(known.vector * relative(known, momentum / mass), axis=-1)
-    return momentum - spread(known, solved(_projector(known), rate), len(position))
+def weights_of(group: Groups, mass: Array) -> Array:
+    """Of each atom its part of the molecule's mass, (M, A, 1)."""
+    own = jnp.where(group.member[..., None], mass[group.atom], 0)
+    return own / jnp.sum(own, axis=1, keepdims=True)
 
 
-def constraint_virial(
-    constraint: Constraint, space: Space, mass: Array, position: Array, momentum: Array, force: Array
-) -> Array:
-    """What the forces that hold the lengths add to the virial, as the derivative of an energy by a deformation would be."""
-    known = molecules(constraint, space, mass, position)
-    turning = jnp.sum(relative(known, momentum / mass) ** 2, axis=-1)
-    pulled = jnp.sum(known.vector * relative(known, force / mass), axis=-1)
-    multiplier = -solved(_projector(known), pulled + turning)
-    return -jnp.einsum("mk,mkd,mke->de", multiplier, known.vector, known.vector, precision="highest")
+def arms_of(group: Groups, space: Space, mass: Array, position: Array) -> Array:
+    """From the centre of mass of a molecule to its atoms, (M, A, d), 0 in padding; molecules need not be whole."""
+    own = position[group.atom]
+    arm = space.displacement(own, jnp.broadcast_to(own[:, :1], own.shape))
+    arm = arm - jnp.sum(weights_of(group, mass).astype(arm.dtype) * arm, axis=1, keepdims=True)
+    return jnp.where(group.member[..., None], arm, 0)
+
+
+def held_count(constraint: Constraint, real: Array) -> Array:
+    """How many degrees of freedom are lost where only some rows are atoms: those of whole molecules of them."""
+    group = constraint.groups()
+    return jnp.sum(jnp.where(real[group.atom[:, 0]], group.lost, 0))
 
 
 def _projector(known: Molecules) -> Array:
@@ -136,7 +213,7 @@ def _projector(known: Molecules) -> Array:
     return known.coupling * overlap + known.idle
 
 
-def check_constraints(held: tuple[Constraint, ...], dynamics: Any, space: Space, position: Array) -> None:
+def check_constraints(held: tuple[Constraint, ...], dynamics: Any, space: Space, mass: Array, position: Array) -> None:
     """Refuse dynamics that would break constraints, and a start that does."""
     if held and not dynamics.keeps_constraints:
         raise ArgumentError(
@@ -144,19 +221,7 @@ def check_constraints(held: tuple[Constraint, ...], dynamics: Any, space: Space,
             "StochasticRescaling, Andersen or Berendsen, or leave `constraints` out."
         )
     for constraint in held:
-        bonds = constraint.bonds()
-        if any(isinstance(x, jax.core.Tracer) for x in jax.tree.leaves((bonds, space, position))):
-            continue
-        found = np.linalg.norm(np.asarray(bond_vectors(bonds, space, position)), axis=-1)
-        length = np.asarray(bonds.length)
-        wrong = (length > 0) & (np.abs(found - length) > ALLOWED * length)
-        if wrong.any():
-            m, k = np.argwhere(wrong)[0]
-            ends = [int(bonds.atom[m, np.argmax(s * np.asarray(bonds.sign[m, k]))]) for s in (1, -1)]
-            raise ArgumentError(
-                f"The start must obey the constraints, but atoms {ends[0]} and {ends[1]} (from 0) are {found[m, k]:.6g} apart, not "
-                f"{length[m, k]:.6g}. Place the atoms of a molecule at their distances."
-            )
+        constraint.check(space, mass, position)
 
 
 ALLOWED = 1e-3  # what the first step mends without a noticeable push

@@ -42,7 +42,7 @@ def _nearest_gradient(plan: DensePlan, wanted: Wanted, point: Point, species: An
     """
     x, charge = point.position.T, point.charge
     d = [a[:, None] - a[None, :] for a in x]
-    images = _nearest(plan, lax.stop_gradient(d), lax.stop_gradient(point.vectors))
+    images = nearest_images(plan, lax.stop_gradient(d), lax.stop_gradient(point.vectors))
     if plan.periodic and plan.skewed:
         d = [d[c] - sum(images[k] * point.vectors[k, c] for k in range(3)) for c in range(3)]
     elif plan.periodic:
@@ -63,7 +63,7 @@ def _nearest_gradient(plan: DensePlan, wanted: Wanted, point: Point, species: An
     return found.energy, Point(found.terms, vectors, position, charge)
 
 
-def _nearest(plan: DensePlan, d: Sequence[Array], vectors: Array) -> list[Array]:
+def nearest_images(plan: DensePlan, d: Sequence[Array], vectors: Array) -> list[Array]:
     """For each pair the lattice vectors between them, none in open space."""
     if not plan.periodic:
         return []

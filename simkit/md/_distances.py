@@ -8,11 +8,11 @@ from jaxtyping import Array, Float, Int
 
 from .._errors import ArgumentError
 from ..core import POSITIVE, as_float_array, quantity
-from ._constraint import Bonds, Constraint, bond_vectors, molecules, shaken, spread
+from ._constraint import Bonds, DistanceConstraint, bond_vectors, molecules, shaken, spread
 from ._space import Space
 
 
-class Constraints(Constraint):
+class Constraints(DistanceConstraint):
     r"""Distances held constant, $|x_i - x_j| = L$, by forces along the bonds, such as bonds with hydrogen:
 
     $$x_i' = \tilde x_i + \frac{1}{m_i} \sum_k \lambda_k s_{ki} d_k, \qquad |d_k'| = L_k, \qquad d_k \cdot \dot d_k = 0$$

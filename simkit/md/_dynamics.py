@@ -13,18 +13,23 @@ import jax.numpy as jnp
 from jaxtyping import Array
 
 from ._atoms import Atoms
-from ._constraint import Constraint, tangent
+from ._constraint import Constraint
 from ._space import Space
 
 
 class Body(eqx.Module):
-    """What of a system its dynamics need: masses as a column, the Boltzmann constant, degrees of freedom, and what is held."""
+    """What of a system its dynamics need: masses as a column, the Boltzmann constant, degrees of freedom, and what is held.
+
+    `unheld` are the degrees of freedom if nothing were held, and `real` says which rows are atoms, where some are padding.
+    """
 
     mass: Array
     space: Space
     constraints: tuple[Constraint, ...]
     boltzmann: float = eqx.field(static=True)
-    freedom: int = eqx.field(static=True)
+    freedom: Any  # a whole number, or an array where only some rows are atoms
+    unheld: Any
+    real: Array | None = None
 
 
 class Dynamics(eqx.Module):
@@ -91,7 +96,7 @@ class CellDynamics(Dynamics):
 
     @property
     def keeps_constraints(self) -> bool:
-        return False
+        return True
 
 
 class HalfKicked(Dynamics):
@@ -149,12 +154,14 @@ def between_kicks(body: Body, h: Array, atoms: Atoms, force: Array, change: Call
 
 def drift(body: Body, atoms: Atoms, h: Any) -> Atoms:
     """Positions after a time h, and momenta with what the constraints gave them meanwhile."""
-    position, momentum = atoms.position + h * (atoms.momentum / body.mass), atoms.momentum
+    return settled(body, h, atoms.position, atoms, atoms.position + h * (atoms.momentum / body.mass))
+
+
+def settled(body: Body, h: Any, before: Array, atoms: Atoms, position: Array) -> Atoms:
+    """Positions and momenta after a time h without forces, from where atoms were `before` and would be if nothing were held."""
+    momentum = atoms.momentum
     for constraint in body.constraints:
-        free = position
-        position = constraint.placed(body.space, body.mass, atoms.position, free)
-        # A step of no length, as between equal save times, pushes nothing.
-        momentum = momentum + body.mass * (position - free) / jnp.where(h == 0, 1.0, h).astype(position.dtype)
+        position, momentum = constraint.drifted(body.space, body.mass, h, before, position, momentum)
     return eqx.tree_at(lambda a: (a.position, a.momentum), atoms, (position, momentum))
 
 
@@ -162,7 +169,7 @@ def on_constraints(body: Body, atoms: Atoms) -> Atoms:
     """Momenta that change no length that is held."""
     momentum = atoms.momentum
     for constraint in body.constraints:
-        momentum = tangent(constraint, body.space, body.mass, atoms.position, momentum)
+        momentum = constraint.tangent(body.space, body.mass, atoms.position, momentum)
     return eqx.tree_at(lambda a: a.momentum, atoms, momentum) if body.constraints else atoms
 
 

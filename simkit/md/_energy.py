@@ -15,7 +15,7 @@ from ._cluster_plan import ClusterPlan, M
 from ._derivative_rule import Sweep, energy_and_gradient, position_gradient, swept_energy
 from ._many_sweep import many_body_potentials, many_sweeps
 from ._neighbours import NeighbourPlan, Neighbours
-from ._pair_sums import Point
+from ._pair_sums import Point, species_rows
 from ._pair_terms import at_tables, check_parts, pair_potentials, pair_species_count, pair_terms
 from ._potential import Potential, parts
 from ._space import Space, inverse, times
@@ -46,7 +46,8 @@ def energy(
     charge: Charge = None,
 ) -> Float[Array, ""]:
     """The potential energy; differentiable by potential, space, position and charge, forward and reverse, to any order."""
-    found, _ = _beyond_pairs(potential, space, position, species, charge)
+    charge = _charged(charge, neighbours)
+    found, _ = _beyond_pairs(potential, space, position, species, charge, neighbours.real)
     for part in _read(potential, space, position, neighbours, plan, species, charge):
         found = found + swept_energy(*part)
     return found
@@ -63,6 +64,7 @@ def forces(
     charge: Charge = None,
 ) -> Float[Array, "atoms d"]:
     """The forces, from one sweep that sums nothing else; differentiable like the energy."""
+    charge = _charged(charge, neighbours)
     found = jnp.zeros_like(position)
     for sweep, fixed, point in _read(potential, space, position, neighbours, plan, species, charge):
         slopes = position_gradient(sweep, fixed, point)
@@ -86,7 +88,8 @@ def gradients(
 ) -> Gradients:
     """Energy, forces and virial from one sweep; differentiable like the energy."""
     d = space.dimensions
-    total, tail = _beyond_pairs(potential, space, position, species, charge)
+    charge = _charged(charge, neighbours)
+    total, tail = _beyond_pairs(potential, space, position, species, charge, neighbours.real)
     force, virial = jnp.zeros_like(position), tail * jnp.eye(d, dtype=position.dtype)
     for sweep, fixed, point in _read(potential, space, position, neighbours, plan, species, charge):
         found, by = energy_and_gradient(sweep, fixed, point)
@@ -124,9 +127,9 @@ def _read(
             # them not makes nothing of them.
             charges = None if charge is None else charge.astype(position.dtype)
             apart = point._replace(position=solid(position), charge=charges)
-            fixed = Spared(neighbours.lost, species, plan.partners)
+            fixed = Spared(neighbours.lost, species, plan.partners, neighbours.real)
             found.append((SpareSweep(plan.spare, pair_species_count(potential)), fixed, apart))
-    return found + many_sweeps(potential, space, position, neighbours.lists, plan.lists, species, charge)
+    return found + many_sweeps(potential, space, position, neighbours, plan, species, charge)
 
 
 def _point(
@@ -159,9 +162,10 @@ def _wrapped(space: Space, position: Array, neighbours: Neighbours, plan: Neighb
 
 
 def _atoms(rows: Array, neighbours: Neighbours, plan: NeighbourPlan) -> Float[Array, "atoms 3"]:
-    if isinstance(plan.pairs, ClusterPlan):
-        return rows.swapaxes(1, 2).reshape(-1, 3)[neighbours.pairs.slot]
-    return rows
+    if not isinstance(plan.pairs, ClusterPlan):
+        return rows
+    found = rows.swapaxes(1, 2).reshape(-1, 3)[neighbours.pairs.slot]
+    return found if neighbours.real is None else jnp.where(neighbours.real[:, None], found, 0)
 
 
 def _species_rows(
@@ -171,16 +175,15 @@ def _species_rows(
     count = pair_species_count(potential)
     if count is None or species is None:
         return None
-    kinds = jnp.arange(count, dtype=jnp.int32)
     assert plan.pairs is not None
     if isinstance(plan.pairs, ClusterPlan):
         padded = jnp.concatenate([species, species[:1]])[neighbours.pairs.atom].reshape(-1, 1, M)
-        return (padded == kinds[None, :, None]).astype(plan.pairs.pair_dtype)
-    return (species[None, None, :] == kinds[None, :, None]).astype(plan.pairs.pair_dtype)
+        return species_rows(padded, count, plan.pairs.pair_dtype)
+    return species_rows(species[None, None], count, plan.pairs.pair_dtype)
 
 
 def _beyond_pairs(
-    potential: Potential, space: Space, position: Array, species: Species, charge: Charge
+    potential: Potential, space: Space, position: Array, species: Species, charge: Charge, real: Array | None
 ) -> tuple[Array, Array]:
     """Self-energies of charges and tails of pair potentials in a uniform fluid; and the virial of the tails in each direction.
 
@@ -193,18 +196,26 @@ def _beyond_pairs(
         total = total + jnp.asarray(part.self_energy(charge), position.dtype)
         tail = part.truncation.tail(at_tables(part, part.coefficients()), part.cutoff, space.dimensions)
         if tail is not None and space.periodic:
-            u, lever = (_uniform(a.astype(position.dtype), len(position), species) / volume for a in tail)
+            u, lever = (_uniform(a.astype(position.dtype), len(position), species, real) / volume for a in tail)
             total, virial = total + u, virial + lever
     return total, virial
 
 
-def _uniform(table: Array, atoms: int, species: Species) -> Array:
+def _uniform(table: Array, atoms: int, species: Species, real: Array | None) -> Array:
     """Half the sum over all pairs of species of their numbers and the table's entry."""
     if table.ndim == 0:
-        return 0.5 * atoms**2 * table
+        count = atoms if real is None else jnp.sum(real).astype(table.dtype)
+        return 0.5 * count**2 * table
     kinds = jnp.arange(len(table), dtype=jnp.int32)
-    numbers = jnp.sum(_given(species)[:, None] == kinds[None], axis=0).astype(table.dtype)
+    of_kind = _given(species)[:, None] == kinds[None]
+    of_kind = of_kind if real is None else of_kind & real[:, None]
+    numbers = jnp.sum(of_kind, axis=0).astype(table.dtype)
     return 0.5 * numbers @ table @ numbers
+
+
+def _charged(charge: Charge, neighbours: Neighbours) -> Charge:
+    """What is no atom has no charge."""
+    return charge if charge is None or neighbours.real is None else jnp.where(neighbours.real, charge, 0)
 
 
 def _check(potential: Potential, species: Species, charge: Charge, neighbours: Neighbours) -> None:

@@ -101,7 +101,8 @@ def masked(pairs: ClusterList | DensePairs, partners: Array | None) -> ClusterLi
         return pairs
     if isinstance(pairs, ClusterList):
         return pairs.only(counted_in_units(partners, pairs))
-    return pairs._replace(counted=counted_pairs(partners))
+    counted = counted_pairs(partners)
+    return pairs._replace(counted=counted if pairs.counted is None else pairs.counted & counted)
 
 
 def emptied(pairs: ClusterList | DensePairs, lost: Bool[Array, ""]) -> ClusterList | DensePairs:

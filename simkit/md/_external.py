@@ -1,6 +1,7 @@
 """External fields: energies of single atoms in places of their own."""
 
 import abc
+import dataclasses
 from collections.abc import Callable
 from typing import Any
 
@@ -28,7 +29,11 @@ class ExternalField(ManyBodyPotential):
         return None
 
     def energy(self, view: AtomView) -> Array:
-        return jnp.sum(self.each(view))
+        if view.real is None:
+            return jnp.sum(self.each(view))
+        # What is no atom stands where the first one is, so that no field is asked for what it has not.
+        position = jnp.where(view.real[:, None], view.position, view.position[:1])
+        return jnp.sum(jnp.where(view.real, self.each(dataclasses.replace(view, position=position)), 0))
 
 
 class HarmonicTrap(ExternalField):

@@ -67,7 +67,7 @@ class ListedPairs(ManyBodyPotential):
             assert view.charge is not None, "refused before"
             q = view.charge[self.atoms]
             u = u * q[:, 0] * q[:, 1]
-        return jnp.sum(jnp.where(near, self.scale * u, 0))
+        return jnp.sum(view.present(jnp.where(near, self.scale * u, 0), self.atoms))
 
     def __check_init__(self):
         check_terms(self, self.atoms, 2)

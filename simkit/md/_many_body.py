@@ -6,7 +6,7 @@ from typing import Any
 import equinox as eqx
 import jax.numpy as jnp
 from equinox import AbstractVar
-from jaxtyping import Array, Float, Int
+from jaxtyping import Array, Bool, Float, Int
 
 from ._potential import Potential
 from ._surroundings import taken
@@ -67,6 +67,9 @@ class AtomView(eqx.Module):
         processor than with `displacement`, whose last axis is short.
     - `distance`: its length.
 
+    - `real`: which of the atoms are, shape (atoms,), where some are padding that has neither neighbours nor charge; None where all
+        are. An energy that an atom has without neighbours is to be masked by it.
+
     In an `AtomicPotential` the rows are those of some atoms, and there are neither space, nor positions, nor charges.
     """
 
@@ -79,6 +82,7 @@ class AtomView(eqx.Module):
     components: Any = None
     distance: Any = None
     rows: Any = None
+    real: Bool[Array, " atoms"] | None = None
 
     @property
     def displacement(self) -> Float[Array, "atoms row d"]:
@@ -87,6 +91,10 @@ class AtomView(eqx.Module):
     def own(self, values: Array) -> Array:
         """Of values of all atoms, those of the atoms whose rows these are: all, but in an `AtomicPotential`."""
         return values if self.rows is None else taken(values, self.rows)
+
+    def present(self, terms: Array, atoms: Int[Array, "terms size"]) -> Array:
+        """Of terms that each name some atoms, those whose atoms all are; 0 for the others."""
+        return terms if self.real is None else jnp.where(self.real[atoms].all(axis=1), terms, 0)
 
     def gather(self, values: Array) -> Array:
         """The values of the neighbours, (atoms, row, ...), of values of the atoms, (atoms, ...)."""

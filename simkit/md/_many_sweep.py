@@ -1,13 +1,13 @@
 """The sweep of potentials that are not sums over pairs: their energy, differentiated by JAX."""
 
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import equinox as eqx
 import jax
 import jax.numpy as jnp
 from jaxtyping import Array
 
-from ._atom_lists import AtomListPlan, AtomLists
+from ._atom_lists import AtomLists
 from ._atomic_sweep import AtomicSweep
 from ._derivative_rule import Sweep
 from ._manual import varying_like
@@ -15,7 +15,11 @@ from ._many_body import AtomicPotential, AtomView, ManyBodyPotential
 from ._pair_sums import Point, Wanted, along
 from ._potential import Potential, parts
 from ._space import OpenSpace, Space, Triclinic
+from ._spare_lists import RoomySweep
 from ._surroundings import Rows, components_of, seen
+
+if TYPE_CHECKING:
+    from ._neighbours import NeighbourPlan, Neighbours
 
 
 class Fixed(NamedTuple):
@@ -24,6 +28,8 @@ class Fixed(NamedTuple):
     lists: AtomLists | None
     species: Any
     arrays: Any
+    real: Any = None  # which rows are atoms, where some are padding
+    lost: Any = None  # whether the lists have no room
 
 
 class ManySweep(Sweep):
@@ -70,7 +76,7 @@ class ManySweep(Sweep):
         space: Space = Triclinic(self._cast(vectors)) if self.periodic else OpenSpace(x.shape[1])
         charge = self._cast(point.charge)
         if fixed.lists is None or cutoff is None:
-            return AtomView(space, self._cast(x), fixed.species, charge)
+            return AtomView(space, self._cast(x), fixed.species, charge, real=fixed.real)
         lists = fixed.lists
         rows = Rows(lists.neighbour, lists.image, lists.listed)
         every = [x[:, c] for c in range(x.shape[1])]
@@ -80,7 +86,7 @@ class ManySweep(Sweep):
             unwrapped = x + lists.wrap.astype(x.dtype) @ vectors
         apart = self._cast(components_of(rows, every, every, shifts))
         found = seen(lists.listed, apart, cutoff)
-        return AtomView(space, self._cast(unwrapped), fixed.species, charge, lists.neighbour, *found)
+        return AtomView(space, self._cast(unwrapped), fixed.species, charge, lists.neighbour, *found, None, fixed.real)
 
 
 def many_body_potentials(potential: Potential) -> tuple[ManyBodyPotential, ...]:
@@ -91,14 +97,14 @@ def many_sweeps(
     potential: Potential,
     space: Space,
     position: Array,
-    lists: AtomLists | None,
-    plan: AtomListPlan | None,
+    neighbours: "Neighbours",
+    plan: "NeighbourPlan",
     species: Any,
     charge: Any,
 ) -> list[tuple[Sweep, Fixed, Point]]:
     """Sweep, what is fixed, and the differentiable way to the point, of each family of these potentials that there is."""
     found: list[tuple[Sweep, Fixed, Point]] = []
-    given = many_body_potentials(potential)
+    lists, real, given = neighbours.lists, neighbours.real, many_body_potentials(potential)
     atomic = [p for p in given if isinstance(p, AtomicPotential)]
     listed = [p for p in given if p.cutoff is not None and not isinstance(p, AtomicPotential)]
     for potentials in (atomic, listed, [p for p in given if p.cutoff is None]):
@@ -110,14 +116,17 @@ def many_sweeps(
         sweep: Sweep = ManySweep(skeletons, space.periodic, (), None)
         held = None
         if potentials[0].cutoff is not None:
-            assert plan is not None, "refused before"
+            assert plan.lists is not None, "refused before"
             assert lists is not None, "refused before"
-            sweep = (AtomicSweep if potentials is atomic else ManySweep)(
-                skeletons, space.periodic, plan.images, plan.dtype
-            )
-            held = lists
+            kind_of = AtomicSweep if potentials is atomic else ManySweep
+            sweep, held = kind_of(skeletons, space.periodic, plan.lists.images, plan.lists.dtype), lists
+            if plan.spare_lists is not None and neighbours.lost_lists is not None:
+                spare = kind_of(skeletons, space.periodic, plan.spare_lists.images, plan.lists.dtype)
+                sweep = RoomySweep(sweep, spare, plan.spare_lists)
             if space.periodic:
                 x = x - lists.wrap.astype(kind) @ space.vectors().astype(kind)
         floats, vectors, charge = jax.tree.map(lambda a, kind=kind: a.astype(kind), (floats, space.vectors(), charge))
-        found.append((sweep, Fixed(held, species, arrays), Point(floats, vectors, x, charge)))
+        found.append(
+            (sweep, Fixed(held, species, arrays, real, neighbours.lost_lists), Point(floats, vectors, x, charge))
+        )
     return found

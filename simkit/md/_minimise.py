@@ -13,7 +13,7 @@ from jax.custom_derivatives import zero_from_primal
 from jaxtyping import Array
 
 from .._errors import ArgumentError, SimulationError
-from ..core import Status, as_float_array
+from ..core import Status, as_float_array, tracing
 from ..engine import paired
 from ._atoms import Atoms
 from ._lbfgs import LBFGS
@@ -98,15 +98,14 @@ def minimise(
     if on_failure not in ("raise", "mark"):
         raise ArgumentError(f'Argument `on_failure` must be "raise" or "mark", but it is {on_failure!r}.')
     position = as_float_array(atoms.position)
-    begin = Atoms(position, jnp.zeros_like(position), None, atoms.cell)
+    begin = Atoms(position, jnp.zeros_like(position), None, atoms.cell, atoms.count)
     system = dataclasses.replace(system, dynamics=NVE())
     if cell:
         system, begin = _loose(system, begin)
     if system.plan is None:
         system = system.prepared(begin)
     pressure = jnp.asarray(pressure, position.dtype)
-    traced = any(isinstance(x, jax.core.Tracer) for x in jax.tree.leaves((system, begin, pressure, pressure + 0)))
-    system = system if traced else system.limited()
+    system = system if tracing(system, begin, pressure) else system.limited()
     while True:
         found = _minimum(system, begin, method, pressure, float(tolerance), int(max_steps), bool(cell))
         if isinstance(found.status, jax.core.Tracer):
@@ -137,7 +136,7 @@ def _loose(system: Particles, atoms: Atoms) -> tuple[Particles, Atoms]:
             )
         plan = None
     system = dataclasses.replace(system, space=Triclinic(vectors), plan=plan)
-    return system, Atoms(atoms.position, atoms.momentum, None, vectors.astype(atoms.position.dtype))
+    return system, Atoms(atoms.position, atoms.momentum, None, vectors.astype(atoms.position.dtype), atoms.count)
 
 
 class Asked(NamedTuple):
@@ -183,11 +182,11 @@ def _placed(system: Particles, atoms: Atoms, point: Array, cell: bool) -> Atoms:
     count, d = atoms.position.shape
     position = point[: count * d].reshape(count, d)
     if not cell:
-        return Atoms(position, jnp.zeros_like(position), None, atoms.cell)
+        return Atoms(position, jnp.zeros_like(position), None, atoms.cell, atoms.count)
     strain = point[count * d :].reshape(d, d) / _scale(atoms)
     stretch = jnp.eye(d, dtype=point.dtype) + 0.5 * (strain + strain.T)
     stretched = lambda x: jnp.matmul(x, stretch, precision="highest")
-    return Atoms(stretched(position), jnp.zeros_like(position), None, stretched(atoms.cell))
+    return Atoms(stretched(position), jnp.zeros_like(position), None, stretched(atoms.cell), atoms.count)
 
 
 def _energy(system: Particles, atoms: Atoms, lists: Any, pressure: Array, cell: bool) -> Array:

@@ -10,8 +10,9 @@ from jaxtyping import Array
 from .._errors import ArgumentError
 from ..core import POSITIVE, quantity
 from ._atoms import Atoms
+from ._centres import arms, central_virial, centre_freedom, in_cell, shared
 from ._chain import Chain, Scales, chain_energy, chain_scales, chained, resting_chain
-from ._dynamics import Body, CellDynamics, Pull, doubled_kinetic
+from ._dynamics import Body, CellDynamics, Pull, doubled_kinetic, on_constraints, settled
 from ._space import determinant
 
 TERMS = 12  # of the exponential series: rounding for strains up to 0.1 in a step
@@ -32,7 +33,8 @@ class MTK(CellDynamics):
     \dot h = g h, \quad W \dot g = V (\mathbf{P} - P) + \frac{1}{N_f} \sum_i \frac{p_i^2}{m_i} \mathbf{1} - \frac{p_\xi}{Q'} g$$
 
     with the rate of strain g, the lattice vectors h and the pressure tensor $\mathbf{P}$. The step is reversible, and an energy is
-    conserved. Momenta should be zero in sum.
+    conserved. Momenta should be zero in sum. Of molecules whose distances are held x and p are the centres and what moves them, and
+    $N_f$ is the number of their degrees of freedom.
 
     **Arguments:**
 
@@ -81,16 +83,25 @@ class MTK(CellDynamics):
 
     def moved(self, body: Body, h: Array, atoms: Atoms, key: Array) -> Atoms:
         stretch, mean = _exponential(h * self._matrix(atoms))
-        position = _times(atoms.position, stretch) + h * _times(atoms.momentum / body.mass, mean)
-        return eqx.tree_at(lambda a: (a.position, a.cell), atoms, (position, _times(atoms.cell, stretch)))
+        strained, moving = _times(atoms.position, stretch), shared(body, atoms.momentum)
+        atoms = eqx.tree_at(lambda a: a.cell, atoms, _times(atoms.cell, stretch))
+        if body.constraints:
+            arm = arms(body, atoms.position)
+            strained = strained + arm - _times(arm, stretch)
+        position = strained + h * _times(moving / body.mass, mean)
+        if body.constraints:
+            position = position + h * (atoms.momentum - moving) / body.mass
+        return settled(in_cell(body, atoms.cell), h, strained, atoms, position)
 
     def kicked(self, body: Body, h: Array, atoms: Atoms, force: Pull, key: Array) -> Atoms:
-        atoms = self._strained(body, 0.5 * h, self._kicked(body, 0.5 * h, atoms, force), force)
+        atoms = on_constraints(body, self._kicked(body, 0.5 * h, atoms, force))
+        atoms = self._strained(body, 0.5 * h, atoms, force)
         atoms = self._strained(body, 0.5 * h, self._coupled(body, h, atoms), force)
         return self._kicked(body, 0.5 * h, atoms, force)
 
     def closed(self, body: Body, h: Array, atoms: Atoms, force: Pull) -> Atoms:
-        atoms = self._strained(body, -0.5 * h, self._kicked(body, -0.5 * h, atoms, force), force)
+        atoms = on_constraints(body, self._kicked(body, -0.5 * h, atoms, force))
+        atoms = self._strained(body, -0.5 * h, atoms, force)
         return self._coupled(body, -0.5 * h, atoms)
 
     def stored(self, body: Body, atoms: Atoms) -> Array:
@@ -117,12 +128,16 @@ class MTK(CellDynamics):
 
     def _strained(self, body: Body, h: Array, atoms: Atoms, force: Pull) -> Atoms:
         """The rate of strain after a time h, by the difference of the pressures."""
-        d, momentum = atoms.position.shape[1], atoms.momentum
+        d, momentum = atoms.position.shape[1], shared(body, atoms.momentum)
         volume, velocity = jnp.abs(determinant(atoms.cell)), momentum / body.mass
         flow = _times(momentum.T, velocity)
         identity = jnp.eye(d, dtype=momentum.dtype)
-        inner = flow - 0.5 * (force.virial + force.virial.T)
-        excess = inner + (jnp.trace(flow) / body.freedom - self.pressure.astype(momentum.dtype) * volume) * identity
+        virial = central_virial(body, atoms.position, force)
+        inner = flow - 0.5 * (virial + virial.T)
+        excess = (
+            inner
+            + (jnp.trace(flow) / centre_freedom(body, d) - self.pressure.astype(momentum.dtype) * volume) * identity
+        )
         drive = {"isotropic": jnp.trace, "axes": jnp.diagonal, "full": lambda g: g}[self.cell](excess)
         rate = atoms.thermostat.rate + h * drive / self._mass(body, atoms)
         return eqx.tree_at(lambda a: a.thermostat.rate, atoms, rate)
@@ -130,9 +145,13 @@ class MTK(CellDynamics):
     def _kicked(self, body: Body, h: Array, atoms: Atoms, force: Pull) -> Atoms:
         """The momenta after a time h under forces, in a cell that strains."""
         g = self._matrix(atoms)
-        drag = g + jnp.trace(g) / body.freedom * jnp.eye(g.shape[0], dtype=g.dtype)
+        drag = g + jnp.trace(g) / centre_freedom(body, g.shape[0]) * jnp.eye(g.shape[0], dtype=g.dtype)
         kept, mean = _exponential(-h * drag)
-        return eqx.tree_at(lambda a: a.momentum, atoms, _times(atoms.momentum, kept) + h * _times(force.force, mean))
+        moving, push = shared(body, atoms.momentum), shared(body, force.force)
+        momentum = _times(moving, kept) + h * _times(push, mean)
+        if body.constraints:
+            momentum = momentum + atoms.momentum - moving + h * (force.force - push)
+        return eqx.tree_at(lambda a: a.momentum, atoms, momentum)
 
     def _scales(self, body: Body, atoms: Atoms) -> tuple[Scales, Scales]:
         d, dtype, thermal = atoms.position.shape[1], atoms.momentum.dtype, body.boltzmann * self.temperature

@@ -17,7 +17,8 @@ A run keeps the maximum of `need` by `widest(need, other)`; where `fits` is fals
 `plan.grown(need)`. A plan only grows. Plans that compare equal share compiled programs.
 
 A list of pairs that has no room is left empty, and all pairs stand in for it (`SpareSweep`): slowly, but right, and with nothing
-that could overflow. `plan.limited()` does without.
+that could overflow. For padded lists rows made of all atoms do, with four times the room (`RoomySweep`). `plan.limited()` does
+without both.
 """
 
 import dataclasses
@@ -41,6 +42,7 @@ from ._many_sweep import many_body_potentials
 from ._pair_terms import check_parts, pair_potentials
 from ._potential import Potential
 from ._space import Space, Triclinic, inverse, times
+from ._spare_lists import SpareListNeed, SpareListPlan, spare_list_plan, spare_need
 from ._sweep import PairPlan
 
 Method: TypeAlias = Literal["automatic", "clusters", "dense"]
@@ -56,6 +58,7 @@ class NeighbourNeed(NamedTuple):
     pairs: Any
     lists: Any
     spare: DenseNeed | None = None
+    spare_lists: SpareListNeed | None = None
 
 
 class Neighbours(eqx.Module):
@@ -67,11 +70,14 @@ class Neighbours(eqx.Module):
     vectors: Float[Array, "d d"]
     spare: DenseNeed | None = None
     lost: Bool[Array, ""] | None = None  # whether there was no room for the pairs, so that all stand in for them
+    real: Bool[Array, " atoms"] | None = None  # which rows are atoms, where some are padding
+    spare_lists: SpareListNeed | None = None
+    lost_lists: Bool[Array, ""] | None = None  # the same for the padded lists
 
     @property
     def need(self) -> NeighbourNeed:
         pairs, lists = (None if found is None else found.need for found in (self.pairs, self.lists))
-        return NeighbourNeed(pairs, lists, self.spare)
+        return NeighbourNeed(pairs, lists, self.spare, self.spare_lists)
 
 
 class NeighbourPlan(eqx.Module):
@@ -83,29 +89,39 @@ class NeighbourPlan(eqx.Module):
     lists: AtomListPlan | None
     partners: Int[Array, "atoms most"] | None = None  # whom the sweep over pairs leaves out
     spare: DensePlan | None = None  # how all pairs are gone over where a list has no room for them
+    spare_lists: SpareListPlan | None = None  # how rows are made of all atoms where padded lists have no room
 
-    def build(self, space: Space, position: Float[Array, "atoms d"]) -> Neighbours:
-        """The neighbours at `position`; inside jit."""
+    def build(self, space: Space, position: Float[Array, "atoms d"], real: Any = None) -> Neighbours:
+        """The neighbours at `position`; inside jit. Rows that are not `real`, shape (atoms,), have none."""
         space, position = lax.stop_gradient((space, position))
+        # What is no atom must not widen the cell of open space.
+        inside = position if real is None else jnp.where(real[:, None], position, position[:1])
         pairs = lists = None
         if self.pairs is not None:
             found = build_clusters if isinstance(self.pairs, ClusterPlan) else build_dense
-            pairs = masked(found(self.pairs, space, position), self.partners)  # type: ignore[arg-type]
+            pairs = masked(found(self.pairs, space, inside, real), self.partners)  # type: ignore[arg-type]
         if self.lists is not None:
-            lists = build_lists(self.lists, space, position)
-        spare = lost = None
+            lists = build_lists(self.lists, space, inside, real)
+        spare = lost = spare_lists = lost_lists = None
+        if self.lists is not None and self.spare_lists is not None:
+            assert lists is not None
+            lost_lists = ~self.lists.fits(lists.need) & jnp.isfinite(position).all()
+            spare_lists = spare_need(self.spare_lists, space, lists, inside, real, lost_lists)
         if self.pairs is not None and self.spare is not None:
             spare = DenseNeed(space.plane_distances().astype(position.dtype))
             # A state that blew up needs nothing.
             lost = ~self.pairs.fits(pairs.need) & jnp.isfinite(position).all()  # type: ignore[union-attr, arg-type]
             pairs = emptied(pairs, lost)  # type: ignore[arg-type]
-        return Neighbours(pairs, lists, position, space.vectors().astype(position.dtype), spare, lost)
+        vectors = space.vectors().astype(position.dtype)
+        return Neighbours(pairs, lists, position, vectors, spare, lost, real, spare_lists, lost_lists)
 
     def fits(self, need: NeighbourNeed) -> Bool[Array, ""]:
         """Whether the capacities of the plan hold what was needed."""
         pairs, lists = (plan is None or plan.fits(part) for plan, part in self._each(need)[:2])
         if self.spare is not None and need.spare is not None:  # what was built without all pairs to stand in has none
             pairs = pairs | self.spare.fits(need.spare)
+        if self.spare_lists is not None and need.spare_lists is not None:
+            lists = lists | self.spare_lists.fits(need.spare_lists)
         return jnp.asarray(pairs) & lists
 
     def stale(self, neighbours: Neighbours, space: Space, position: Float[Array, "atoms d"]) -> Bool[Array, ""]:
@@ -129,6 +145,8 @@ class NeighbourPlan(eqx.Module):
             change = inverse(neighbours.vectors) @ vectors - identity
             moved = moved - times(reference, change)
             room = room - jnp.sqrt(jnp.sum(change**2)) * (self.cutoff + self.skin)
+        if neighbours.real is not None:
+            moved = jnp.where(neighbours.real[:, None], moved, 0)
         farthest = jnp.sqrt(jnp.max(jnp.sum(moved**2, axis=1)))
         return void | ~(2 * farthest < room)
 
@@ -141,14 +159,19 @@ class NeighbourPlan(eqx.Module):
         return self._with([plan if part is None else plan.trimmed(part) for plan, part in self._each(need)])
 
     def limited(self) -> "NeighbourPlan":
-        """The plan without all pairs to stand in: where there is no room `fits` is false, and who asks makes more."""
-        return dataclasses.replace(self, spare=None)
+        """The plan without all atoms to stand in: where there is no room `fits` is false, and who asks makes more."""
+        return dataclasses.replace(self, spare=None, spare_lists=None)
 
     def _each(self, need: NeighbourNeed) -> list[tuple[Any, Any]]:
-        return [(self.pairs, need.pairs), (self.lists, need.lists), (self.spare, need.spare)]
+        return [
+            (self.pairs, need.pairs),
+            (self.lists, need.lists),
+            (self.spare, need.spare),
+            (self.spare_lists, need.spare_lists),
+        ]
 
     def _with(self, plans: list[Any]) -> "NeighbourPlan":
-        return dataclasses.replace(self, pairs=plans[0], lists=plans[1], spare=plans[2])
+        return dataclasses.replace(self, pairs=plans[0], lists=plans[1], spare=plans[2], spare_lists=plans[3])
 
 
 def widest(need: NeighbourNeed, other: NeighbourNeed) -> NeighbourNeed:
@@ -173,6 +196,7 @@ def plan_neighbours(
     method: Method = "automatic",
     precision: Literal["float32", "float64"] | None = None,
     exclusions: object = None,
+    real: Any = None,
 ) -> NeighbourPlan:
     """Choose how to find the neighbours of a system like this one; outside jit.
 
@@ -185,6 +209,7 @@ def plan_neighbours(
     - `method`: "clusters" for a list, "dense" for all pairs, "automatic" to choose by size.
     - `precision`: float type of distances and pair energies; sums keep that of the positions. By default the positions' own.
     - `exclusions`: pairs of atoms that pair potentials leave out, (pairs, 2); the cell must then be wider than two cutoffs.
+    - `real`: which rows are atoms, shape (atoms,), where some are padding.
 
     **Good values:** a skin of 0.3 diameters for a liquid, 0.1-0.2 of the cutoff elsewhere.
     """
@@ -203,16 +228,19 @@ def plan_neighbours(
     if exclusions is not None and between:
         partners = partner_table(exclusions, len(position))
         check_room(np.asarray(space.plane_distances(), float), max(between))
-    spare = None
+    spare, thinner = None, THINNER * np.asarray(space.plane_distances(), float)
     if between:
-        thinner = THINNER * np.asarray(space.plane_distances(), float)
         spare = dense_plan(thinner, max(between), space.periodic, True, dtype)
     plan = NeighbourPlan(max([*between, *around, 0.0]), skin, pairs, lists, partners)
-    build = eqx.filter_jit(lambda plan, space, position: plan.build(space, position).need)
+    build = eqx.filter_jit(lambda plan, space, position: plan.build(space, position, real).need)
     while True:
         need = jax.block_until_ready(build(plan, space, position))
         if plan.fits(need):
-            return dataclasses.replace(plan.trimmed(need), spare=spare)
+            plan = dataclasses.replace(plan.trimmed(need), spare=spare)
+            if plan.lists is None:
+                return plan
+            rows = spare_list_plan(plan.lists, max(around), thinner, len(position))
+            return dataclasses.replace(plan, spare_lists=rows)
         plan = plan.grown(need)
 
 

@@ -6,7 +6,7 @@ from typing import Any, Literal, NamedTuple, TypeAlias
 
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array, Float
+from jaxtyping import Array, Float, Int
 
 from ._pair_terms import PairTerm, by_pair, parameter_gradient
 
@@ -46,6 +46,11 @@ class Marks(NamedTuple):
     species_x: Any
     species_y: Any
     counted: Any = None  # (units, left, right), False for pairs that are left out
+
+
+def species_rows(species: Int[Array, "units 1 atoms"], count: int, dtype: Any) -> Float[Array, "units species atoms"]:
+    """Rows of zeros and a one for each atom."""
+    return (species == jnp.arange(count, dtype=jnp.int32)[None, :, None]).astype(dtype)
 
 
 class PairSums(NamedTuple):

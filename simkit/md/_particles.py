@@ -6,17 +6,16 @@ from typing import Any
 
 import equinox as eqx
 import jax
-import jax.core
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Bool
 
 from .._errors import ArgumentError
-from ..core import POSITIVE, Example, ParticleSystem, driven, quantity
+from ..core import POSITIVE, Example, ParticleSystem, driven, quantity, tracing
 from ._atoms import Atoms
 from ._blow_up import check_apart, describe
 from ._builders import crystal
-from ._constraint import Constraint, check_constraints, constraint_virial
+from ._constraint import Constraint, check_constraints, held_count
 from ._dynamics import Body, CellDynamics, Dynamics, Pull
 from ._energy import Gradients, check_species, energy, forces, gradients
 from ._ewald import check_neutral
@@ -58,7 +57,8 @@ class Particles(ParticleSystem):
         `StochasticRescaling(temperature, relaxation)`, `Andersen(temperature, rate)`, `Brownian(temperature, friction)`; with a
         cell that moves `MTK(...)`, `StochasticCellRescaling(...)`.
     - `species`, `charge`: one whole number and one number an atom, where the potential asks for them.
-    - `constraints`: `Constraints(pairs, lengths)` or `RigidWater(atoms, bond, angle)`, or a tuple of them that share no atoms.
+    - `constraints`: `Constraints(pairs, lengths)`, `RigidWater(atoms, bond, angle)`, `RigidBodies(atoms, position, mass)`, or a
+        tuple of them that share no atoms.
     - `units`: what the numbers mean; only its Boltzmann and Coulomb constants enter.
     - `skin`: what the list of neighbours reaches beyond the cutoff. More is rebuilt less often and holds more idle pairs.
     - `exclusions`: pairs of atoms that pair potentials leave out, shape (pairs, 2); `excluded_pairs(bonds)` makes them.
@@ -131,11 +131,12 @@ class Particles(ParticleSystem):
         volume = self._space(y).volume().astype(doubled.dtype)
         virial = found.virial
         for held in body.constraints:
-            virial = virial + constraint_virial(held, body.space, body.mass, y.position, y.momentum, found.forces)
+            virial = virial + held.virial(body.space, body.mass, y.position, y.momentum, found.forces)
         given["pressure"] = (doubled - jnp.trace(virial)) / (self.space.dimensions * volume)
         if y.cell is None:
             return given
-        return given | {"volume": volume, "density": jnp.sum(body.mass) / volume}
+        real = True if y.real is None else y.real[:, None]
+        return given | {"volume": volume, "density": jnp.sum(jnp.where(real, body.mass, 0)) / volume}
 
     def invariants(self, t: Any, y: Any) -> dict[str, Array]:
         body = self._body(y)
@@ -154,9 +155,9 @@ class Particles(ParticleSystem):
                     "Argument `dynamics` must keep the cell of an open space, which has none, but it holds a pressure constant. "
                     "Give a periodic `space`."
                 )
-            y = Atoms(y.position, y.momentum, y.thermostat, self.space.vectors().astype(y.position.dtype))
+            y = dataclasses.replace(y, cell=self.space.vectors().astype(y.position.dtype))
         if y.thermostat is None:
-            y = Atoms(y.position, y.momentum, self.dynamics.begun(self._body(y), y), y.cell)
+            y = dataclasses.replace(y, thermostat=self.dynamics.begun(self._body(y), y))
         return y
 
     def decode(self, state: Any) -> Any:
@@ -183,17 +184,16 @@ class Particles(ParticleSystem):
         if self.plan is not None:
             return self
         y0 = self.encode(y0)
-        check_constraints(self._held(), self.dynamics, self._space(y0), y0.position)
-        known = self.space, y0.position, y0.cell, jnp.zeros(()) + 0
-        if any(isinstance(x, jax.core.Tracer) for x in jax.tree.leaves(known)):
+        check_constraints(self._held(), self.dynamics, self._space(y0), self.masses(y0.position), y0.position)
+        if tracing(self.space, y0.position, y0.cell, y0.count):
             raise ArgumentError(
                 "Argument `system` must be prepared before a transformation such as `jit` or `vmap`, where no positions are "
                 "known, but it is not. Call `system = system.prepared(y0)` once outside."
             )
         check_species(self.potential, self.species)
-        check_apart(self._space(y0), y0.position)
+        check_apart(self._space(y0), y0.position if y0.real is None else y0.position[np.asarray(y0.real)])
         if isinstance(self.dynamics, CellDynamics):
-            y0 = Atoms(y0.position * PRESSED, y0.momentum, y0.thermostat, y0.cell * PRESSED)
+            y0 = dataclasses.replace(y0, position=y0.position * PRESSED, cell=y0.cell * PRESSED)
         check_neutral(self.potential, self.charge)
         plan = plan_neighbours(
             self.potential,
@@ -202,6 +202,7 @@ class Particles(ParticleSystem):
             skin=self.skin,
             precision=self.precision,
             exclusions=self.exclusions,
+            real=y0.real,
         )
         return dataclasses.replace(self, plan=plan)
 
@@ -258,10 +259,24 @@ class Particles(ParticleSystem):
         # Farther than forces reach in one step: a run that blew up, whose numbers might stay finite.
         lost = jnp.max(jnp.abs(h * carry.momentum / body.mass)) > (self._plan().cutoff or np.inf)
         momentum = jnp.where(lost, jnp.nan, carry.momentum)
-        return self.dynamics.moved(body, h, eqx.tree_at(lambda a: a.momentum, carry, momentum), key)
+        return _kept(carry, self.dynamics.moved(body, h, eqx.tree_at(lambda a: a.momentum, carry, momentum), key))
+
+    def restores(self, state: Any) -> bool:
+        # In single precision differences of positions tell too little of momenta.
+        return self.smooth and state.position.dtype == jnp.float64
+
+    def stored(self, carry: Any) -> Any:
+        return carry.position
+
+    def restored(self, h: Any, stored: Any, after: Any, begun: Any) -> Any:
+        """A drift was a straight line: momenta are those that it took from one position to the next."""
+        still = h == 0
+        momentum = self.masses(stored) * (after - stored) / jnp.where(still, 1.0, h)
+        momentum = jnp.where(still, begun.momentum, momentum)
+        return eqx.tree_at(lambda a: (a.position, a.momentum), begun, (stored, momentum))
 
     def kicked(self, h: Any, carry: Any, force: Any, key: Array) -> Any:
-        return self.dynamics.kicked(self._body(carry), h, carry, force, key)
+        return _kept(carry, self.dynamics.kicked(self._body(carry), h, carry, force, key))
 
     def closed(self, h: Any, carry: Any, force: Any) -> Any:
         return self.dynamics.closed(self._body(carry), h, carry, force)
@@ -289,7 +304,7 @@ class Particles(ParticleSystem):
         return self.plan
 
     def _listed(self, atoms: Any) -> Neighbours:
-        return self._plan().build(self._space(atoms), atoms.position)
+        return self._plan().build(self._space(atoms), atoms.position, atoms.real)
 
     def _space(self, atoms: Any) -> Space:
         """The space of the moment."""
@@ -313,10 +328,14 @@ class Particles(ParticleSystem):
 
     def _body(self, atoms: Any) -> Body:
         """Degrees of freedom without those of the centre of mass where nothing moves it; with friction or a field all of them."""
-        count, d = atoms.position.shape
+        (count, d), real = atoms.position.shape, atoms.real
+        count = count if real is None else jnp.sum(real.astype(atoms.position.dtype))
         free = (count - 1) * d if self.dynamics.conserves_momentum and self._alone else count * d
-        free -= sum(held.count for held in self._held())
-        return Body(self.masses(atoms.position), self._space(atoms), self._held(), self.units.boltzmann, free)
+        unheld = free
+        for held in self._held():
+            free = free - (held.count if real is None else held_count(held, real).astype(atoms.position.dtype))
+        mass, space = self.masses(atoms.position), self._space(atoms)
+        return Body(mass, space, self._held(), self.units.boltzmann, free, unheld, real)
 
     def _forces_of(self, potential: Potential, state: Any, lists: Any) -> Array:
         _, space, position = self._known(state)
@@ -341,6 +360,15 @@ class Particles(ParticleSystem):
         if self.constraints is None:
             return ()
         return self.constraints if isinstance(self.constraints, tuple) else (self.constraints,)
+
+
+def _kept(before: Atoms, after: Atoms) -> Atoms:
+    """What is no atom stays where it is."""
+    if before.real is None:
+        return after
+    real = before.real[:, None]
+    still = jnp.where(real, after.position, before.position), jnp.where(real, after.momentum, 0)
+    return eqx.tree_at(lambda a: (a.position, a.momentum), after, still)
 
 
 PRESSED = 0.95

@@ -101,10 +101,10 @@ class RESPA(Dynamics):
         return self.inner.doubled_kinetic(body, self._within(atoms))
 
     def _within(self, atoms: Atoms) -> Atoms:
-        return Atoms(atoms.position, atoms.momentum, atoms.thermostat.inner, atoms.cell)
+        return Atoms(atoms.position, atoms.momentum, atoms.thermostat.inner, atoms.cell, atoms.count)
 
     def _after(self, before: Atoms, after: Atoms, steps: int) -> Atoms:
         """Counted from 0 to n - 1 and again."""
         count = before.thermostat.count + steps
         count = jnp.where(count >= self.steps, 0, count).astype(count.dtype)
-        return Atoms(after.position, after.momentum, Counted(count, after.thermostat), after.cell)
+        return Atoms(after.position, after.momentum, Counted(count, after.thermostat), after.cell, after.count)

@@ -8,13 +8,13 @@ from jaxtyping import Array, Float, Int
 
 from .._errors import ArgumentError
 from ..core import POSITIVE, Support, as_float_array, quantity
-from ._constraint import Bonds, Constraint
+from ._constraint import Bonds, DistanceConstraint
 from ._space import Space
 
 SIGNS = ((1, -1, 0), (1, 0, -1), (0, 1, -1))
 
 
-class RigidWater(Constraint):
+class RigidWater(DistanceConstraint):
     r"""Triangles of three atoms, such as water, that keep their shape: SETTLE.
 
     The new triangle is the old one turned about three angles that are known in closed form, without iteration.

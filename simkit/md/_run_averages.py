@@ -6,13 +6,12 @@ from typing import Any
 
 import equinox as eqx
 import jax
-import jax.core
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Bool, Float
 
 from .._errors import ArgumentError
-from ..core import Trajectory
+from ..core import Trajectory, traced
 from ._atoms import Atoms
 from ._observables import (
     BlockAverage,
@@ -115,7 +114,7 @@ class Averages(eqx.Module):
         ]
 
     def __repr__(self) -> str:
-        if any(isinstance(leaf, jax.core.Tracer) for leaf in jax.tree.leaves(self)):
+        if traced(self):
             return "Averages(traced)"
         kept = self.kept
         span = f"{int(kept.sum())} times from {float(self.times[kept][0]):g} to {float(self.times[-1]):g}"
@@ -216,10 +215,13 @@ def from_outputs(
 def outputs_of(system: Particles, run: Trajectory) -> dict[str, Array]:
     """The outputs of every frame of a run, in the numbers of the simulation."""
     first = jax.tree.map(lambda x: x[0], run.ys)
-    system = system.prepared(Atoms(first.position, first.momentum, first.thermostat, first.cell))
-    if run.lists is not None and not bool(system.fits(run.lists)):
-        system = system.enlarged(run.lists)
-    return _mapped(system, run.ys)
+    return _mapped(with_room_of(system.prepared(first), run), run.ys)
+
+
+def with_room_of(system: Particles, run: Trajectory) -> Particles:
+    """The system with as much room for its lists as a run needed."""
+    enough = run.lists is None or bool(system.fits(run.lists))
+    return system if enough else system.enlarged(run.lists)
 
 
 @eqx.filter_jit

@@ -13,12 +13,13 @@ import numpy as np
 from jax import lax
 from jaxtyping import Array, Bool, Int
 
-from ..engine import anyone
+from ..engine import greatest
 from ._dense import DensePlan
+from ._dense_sweep import nearest_images
 from ._derivative_rule import Sweep
 from ._exclusions import kept_pairs
 from ._manual import varying_like
-from ._pair_sums import Marks, Point, Wanted, along, pair_sums
+from ._pair_sums import Marks, Point, Wanted, along, pair_sums, species_rows
 from ._space import inverse
 
 PAIRS = 2**17
@@ -31,6 +32,7 @@ class Spared(NamedTuple):
     lost: Bool[Array, ""]
     species: Int[Array, " atoms"] | None
     partners: Int[Array, "atoms most"] | None
+    real: Bool[Array, " atoms"] | None  # which rows are atoms, where some are padding
 
 
 class SpareSweep(Sweep):
@@ -47,7 +49,7 @@ class SpareSweep(Sweep):
         summed = lambda: along(lambda p: _summed(self, wanted, fixed, p), point, direction)
         nothing = jax.tree.map(jnp.zeros_like, (point.position[0, 0], point))
         # A branch that no member of a batch needs is not computed; of one that some need, the others take nothing.
-        found = lax.cond(anyone(fixed.lost), summed, lambda: nothing)
+        found = lax.cond(greatest(fixed.lost), summed, lambda: nothing)
         return jax.tree.map(lambda a: jnp.where(fixed.lost, a, 0), found)
 
 
@@ -66,11 +68,9 @@ def _summed(sweep: SpareSweep, wanted: Wanted, fixed: Spared, point: Point) -> t
     inside = point.position if inward is None else point.position - inward @ point.vectors
     rows = None
     if sweep.kinds is not None and fixed.species is not None:
-        kinds = jnp.arange(sweep.kinds, dtype=jnp.int32)
-        rows = (fixed.species[None, None] == kinds[None, :, None]).astype(dtype)
-
+        rows = species_rows(fixed.species[None, None], sweep.kinds, dtype)
     components = [inside[:, c] for c in range(3)]
-    held = lax.stop_gradient(inverse(point.vectors))
+    held = lax.stop_gradient(point.vectors)
 
     def body(totals: _Totals, turn: tuple[Array, Array]) -> tuple[_Totals, None]:
         first, image = turn
@@ -79,13 +79,15 @@ def _summed(sweep: SpareSweep, wanted: Wanted, fixed: Spared, point: Point) -> t
         cut = lambda a: lax.dynamic_slice_in_dim(a, begin, size, a.ndim - 1)
         d = [cut(x)[None, :] - x[:, None] for x in components]  # (all, own)
         images = [image[k] for k in range(3)]
-        if plan.images is None and plan.periodic:
-            still = lax.stop_gradient(d)
-            images = [jnp.round(sum(still[c] * held[c, k] for c in range(3))) for k in range(3)]
+        if plan.images is None:
+            images = nearest_images(plan, lax.stop_gradient(d), held)
         if plan.periodic:
             d = [d[c] - sum(images[k] * point.vectors[k, c] for k in range(3)) for c in range(3)]
         weight = jnp.where(own >= first, jnp.asarray(0.5, dtype), 0)[None]
         counted = None if fixed.partners is None else kept_pairs(fixed.partners[None], own[None])
+        if fixed.real is not None:
+            both = (fixed.real[:, None] & cut(fixed.real)[None])[None]
+            counted = both if counted is None else counted & both
         marks = Marks(weight, rows, None if rows is None else cut(rows), counted)
         charge = point.charge
         products = None if charge is None else charge[None, :, None] * cut(charge)[None, None, :]

@@ -9,7 +9,8 @@ from jaxtyping import Array
 
 from ..core import POSITIVE, quantity
 from ._atoms import Atoms
-from ._dynamics import Body, CellDynamics, Pull, between_kicks, doubled_kinetic, drift, kick
+from ._centres import arms, central_virial, in_cell, shared
+from ._dynamics import Body, CellDynamics, Pull, between_kicks, doubled_kinetic, drift, kick, on_constraints
 from ._space import determinant
 from ._stochastic_rescaling import rescaling
 
@@ -22,7 +23,7 @@ class StochasticCellRescaling(CellDynamics):
 
     Positions are scaled as the edges of the cell are, momenta inversely, in the middle of the drift. Momenta are rescaled at
     random, too, as by `StochasticRescaling`. All lengths change alike; the cell relaxes without oscillation, so it also brings a
-    start to its density.
+    start to its density. Of molecules whose distances are held the centres are scaled.
 
     **Arguments:** `temperature`; `pressure` $P_0$, in energy per volume; `relaxation` of the kinetic energy; `cell_relaxation`
     $\tau_P$; `compressibility` $\beta_T$, of which only the size matters; all but the pressure positive.
@@ -61,8 +62,13 @@ class StochasticCellRescaling(CellDynamics):
     def moved(self, body: Body, h: Array, atoms: Atoms, key: Array) -> Atoms:
         atoms = drift(body, atoms, 0.5 * h)
         scale = jnp.exp(atoms.thermostat / atoms.position.shape[1])
-        scaled = Atoms(atoms.position * scale, atoms.momentum / scale, jnp.zeros_like(scale), atoms.cell * scale)
-        return drift(body, scaled, 0.5 * h)
+        position, momentum = atoms.position * scale, atoms.momentum / scale
+        if body.constraints:
+            position = position + (1 - scale) * arms(body, atoms.position)
+            momentum = atoms.momentum + (1 / scale - 1) * shared(body, atoms.momentum)
+        moving = position, momentum, jnp.zeros_like(scale), atoms.cell * scale
+        scaled = eqx.tree_at(lambda a: (a.position, a.momentum, a.thermostat, a.cell), atoms, moving)
+        return drift(in_cell(body, scaled.cell), scaled, 0.5 * h)
 
     def kicked(self, body: Body, h: Array, atoms: Atoms, force: Pull, key: Array) -> Atoms:
         def change(atoms: Atoms) -> Atoms:
@@ -75,7 +81,7 @@ class StochasticCellRescaling(CellDynamics):
         return between_kicks(body, h, atoms, force.force, change)
 
     def closed(self, body: Body, h: Array, atoms: Atoms, force: Pull) -> Atoms:
-        return kick(atoms, force.force, -0.5 * h)
+        return on_constraints(body, kick(atoms, force.force, -0.5 * h))
 
     def stored(self, body: Body, atoms: Atoms) -> Array:
         return jnp.full((), jnp.nan, atoms.momentum.dtype)
@@ -85,8 +91,9 @@ class StochasticCellRescaling(CellDynamics):
 
     def _coming(self, body: Body, h: Array, atoms: Atoms, force: Pull, key: Array) -> Array:
         dtype, volume = atoms.momentum.dtype, jnp.abs(determinant(atoms.cell))
-        doubled = doubled_kinetic(body, atoms.momentum)
-        found = (doubled - jnp.trace(force.virial)) / (atoms.position.shape[1] * volume)
+        doubled = doubled_kinetic(body, shared(body, atoms.momentum))
+        virial = central_virial(body, atoms.position, force)
+        found = (doubled - jnp.trace(virial)) / (atoms.position.shape[1] * volume)
         thermal = (body.boltzmann * self.temperature).astype(dtype)
         pace = (0.5 * h * self.compressibility / self.cell_relaxation).astype(dtype)
         push = self.pressure.astype(dtype) - found - 0.5 * thermal / volume

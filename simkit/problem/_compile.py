@@ -11,7 +11,7 @@ from jaxtyping import Array
 
 from .._errors import ArgumentError, check_known
 from ..core import Setup, StaticSystem, StochasticSystem, as_float_array, as_signals
-from ..engine import Adaptive, Fixed, Method
+from ..engine import Fixed, Method
 from ._experiment import Experiment, check_domain
 
 
@@ -85,7 +85,7 @@ def padded_data(experiments: Sequence[Experiment], length: int) -> tuple[dict[st
 
 def longest_step(method: Method, times: np.ndarray, static: bool) -> float:
     """The longest step of a fixed rule; infinite where the step adapts."""
-    if static or isinstance(method.step, Adaptive):
+    if static or not isinstance(method.step, Fixed):
         return math.inf
     return float(np.diff(times, axis=1).max()) / method.step.substeps
 
@@ -99,7 +99,7 @@ def refined(method: Method, rows: Array | np.ndarray, longest: Array, labels: Se
             f"Argument `times` must increase and must not begin before the start of an experiment, but those of `{labels[row]}`, "
             f"which starts at {float(rows[row, 0]):g}, do not."
         )
-    if isinstance(method.step, Adaptive):
+    if not isinstance(method.step, Fixed):
         return method
     if gaps is None:
         raise ArgumentError("Argument `times` must be known while tracing where steps are fixed, but it is traced.")

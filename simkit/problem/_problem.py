@@ -22,7 +22,7 @@ from ..core import (
     Trajectory,
     as_float_array,
 )
-from ..engine import Adaptive, Fixed, Method, integrate, resolve
+from ..engine import Adaptive, Courant, Fixed, Method, Varying, integrate, resolve
 from ..solvers import Stepper
 from ._compile import check_arguments, experiment_setup, longest_step, padded_data, padded_times, refined
 from ._experiment import Condition, Experiment, Observable
@@ -97,7 +97,7 @@ class Problem(eqx.Module):
         set: Condition | None = None,
         observables: Mapping[str, Observable] | None = None,
         solver: Stepper | None = None,
-        step: float | Adaptive | Fixed | None = None,
+        step: float | Varying | Fixed | None = None,
     ):
         experiments = [experiments] if isinstance(experiments, Experiment) else list(experiments)
         check_arguments(system, experiments, noise)
@@ -376,7 +376,7 @@ class Problem(eqx.Module):
     def _solve_times(self, longest: int, step: Any, static: bool) -> Any:
         """Times for choosing solver and step: of the experiment with most data; all windows where the step is fixed."""
         rows = np.asarray(self.times)
-        if static or step is None or isinstance(step, Adaptive | Fixed):
+        if static or step is None or not isinstance(step, int | float | np.number):
             return rows[longest]
         windows = np.diff(rows, axis=1).max(axis=0)
         return np.concatenate([[0.0], np.cumsum(windows)]) + rows[longest, 0]
@@ -398,6 +398,8 @@ def _describe_step(method: Method) -> str:
     step = method.step
     if isinstance(step, Adaptive):
         return f"adaptive, rtol {float(step.rtol):g}, atol {float(step.atol):g}"
+    if isinstance(step, Courant):
+        return f"Courant number {float(step.number):g}"
     return f"{step.substeps} fixed step(s) between times"
 
 

@@ -7,6 +7,7 @@ from matplotlib.figure import Figure
 
 from .. import viz
 from .._errors import SimkitError
+from ..fluids import SpectralSystem
 from ..io import Results, Study
 from ..md import Averages
 
@@ -58,8 +59,13 @@ def pictures(results: Results, study: Study | None) -> list[Picture]:
     if fit is not None and len(fit.names) > 1:
         add("correlation", "Correlations of the estimates, by the fit.", lambda: viz.plot_correlation(fit))
     if results.trajectory is not None:
-        trajectory = results.trajectory
-        add("trajectory", "The simulated trajectory.", lambda: viz.plot_trajectory(trajectory, time=time))
+        trajectory, system = results.trajectory, None if study is None else study.system
+        if isinstance(system, SpectralSystem):
+            grid = system.grid
+            caption = "The simulated fields; the colours of a row are the same."
+            add("fields", caption, lambda: viz.plot_fields(grid, trajectory, time=time), dots=True)
+        else:
+            add("trajectory", "The simulated trajectory.", lambda: viz.plot_trajectory(trajectory, time=time))
     if results.averages is not None:
         _add_averages(add, results.averages, time)
     return found

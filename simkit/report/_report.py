@@ -74,7 +74,7 @@ def _model(system: object) -> str:
     """The model's description; of particles those of their potential and dynamics."""
     if not isinstance(system, Particles):
         return describe_model(system)
-    described = [*(term for term in potential_terms(system.potential)), system.dynamics]
+    described = [*potential_terms(system.potential), system.dynamics]
     return "\n".join(f"<h3>{html.escape(type(part).__name__)}</h3>\n{describe_model(part)}" for part in described)
 
 

@@ -7,9 +7,17 @@ from ._classical import RK4 as RK4
 from ._classical import Euler as Euler
 from ._classical import Heun as Heun
 from ._dopri8 import Dopri8 as Dopri8
+from ._etdrk import ETDRK2 as ETDRK2
+from ._etdrk import ETDRK4 as ETDRK4
 from ._explicit import AbstractExplicitRungeKutta as AbstractExplicitRungeKutta
+from ._imex import CNRK3 as CNRK3
+from ._imex import AbstractIMEXRungeKutta as AbstractIMEXRungeKutta
+from ._imex import KenCarp3 as KenCarp3
+from ._imex import KenCarp4 as KenCarp4
 from ._particles import ParticleStepper as ParticleStepper
 from ._rosenbrock import Rodas5P as Rodas5P
+from ._split import AbstractSplitStepper as AbstractSplitStepper
+from ._ssp import SSPRK3 as SSPRK3
 from ._stepper import Stepper as Stepper
 from ._stochastic import SRA1 as SRA1
 from ._stochastic import AbstractStochasticStepper as AbstractStochasticStepper

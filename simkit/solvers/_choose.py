@@ -3,9 +3,12 @@
 from typing import Any, NamedTuple
 
 from .._errors import ArgumentError
-from ..core import ParticleSystem, SeparableSystem, SplitSystem, StochasticSystem, System, family_of
+from ..core import ParticleSystem, SeparableSystem, SplitSystem, StochasticSystem, System, TransportSystem, family_of
+from ._etdrk import ETDRK4
+from ._imex import KenCarp4
 from ._particles import ParticleStepper
 from ._rosenbrock import Rodas5P
+from ._ssp import SSPRK3
 from ._stepper import Stepper
 from ._stiffness import NotProbed, probe
 from ._stochastic import SRA1, AbstractStochasticStepper, EulerMaruyama, Milstein, StratonovichHeun
@@ -28,9 +31,10 @@ def choose(system: System, y0: Any = None, times: Any = None, inputs: Any = None
     - `system`, `y0`, `times`, `inputs`: as in `simulate`. Without `y0` and `times` the family alone decides.
     - `fixed`: whether the steps will be fixed.
 
-    **Returns:** a `Choice`, the solver and the reason: `VelocityVerlet` for separable systems with fixed steps; by the kind of
-    noise and its interpretation for stochastic systems; else `Tsit5`, or `Rodas5P` where a coarse walk along the solution
-    finds that an explicit method would be held back by stability.
+    **Returns:** a `Choice`, the solver and the reason: `VelocityVerlet` for separable systems with fixed steps; `ETDRK4` for split
+    ones with fixed and `KenCarp4` with adaptive steps; `SSPRK3` for transport on a grid; by the kind of noise and its
+    interpretation for stochastic systems; else `Tsit5`, or `Rodas5P` where a coarse walk along the solution finds that an explicit
+    method would be held back by stability.
 
     ```python
     import simkit
@@ -42,12 +46,14 @@ def choose(system: System, y0: Any = None, times: Any = None, inputs: Any = None
         return _for_noise(system)
     if isinstance(system, ParticleSystem):
         return Choice(ParticleStepper(), "particles bring their own step")
+    if isinstance(system, TransportSystem):
+        return Choice(SSPRK3(), "transport on a grid, whose bounds it keeps")
     if fixed and isinstance(system, SeparableSystem):
         return Choice(VelocityVerlet(), "separable with fixed steps, which a symplectic method suits")
     if isinstance(system, SplitSystem):
-        return Choice(
-            Tsit5(), "no stepper of its own for a split system yet, so its full vector field is stepped explicitly"
-        )
+        if fixed:
+            return Choice(ETDRK4(), "split with fixed steps: the linear part is solved exactly")
+        return Choice(KenCarp4(), "split with adaptive steps: the linear part is solved implicitly")
     if fixed:
         return Choice(Tsit5(), "fixed steps and no structure that a solver could use")
     if y0 is None or times is None:

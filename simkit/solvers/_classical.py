@@ -6,7 +6,7 @@ import diffrax
 import jax
 import numpy as np
 
-from ..core import System
+from ..core import System, scaled
 from ._explicit import AbstractExplicitRungeKutta
 from ._stepper import Stepper, hermite, straight
 
@@ -32,7 +32,7 @@ class Euler(Stepper):
         return None
 
     def advance(self, terms: Any, t0: Any, t1: Any, h: Any, y0: Any, solver_state: Any, made_jump: Any):
-        y1 = jax.tree.map(lambda y, k: y + h * k, y0, terms.vf(t0, y0, None))
+        y1 = jax.tree.map(lambda y, k: y + scaled(h, k), y0, terms.vf(t0, y0, None))
         return y1, None, {"y0": y0, "y1": y1}, None, diffrax.RESULTS.successful
 
     def polynomial(self, dense: Any) -> tuple[Any, ...]:

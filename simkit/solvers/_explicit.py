@@ -8,6 +8,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from ..core import scaled
 from ._stepper import Stepper, reuse
 
 if TYPE_CHECKING:
@@ -50,7 +51,7 @@ class AbstractExplicitRungeKutta(Stepper):
             y1 = combine(y0, h, table.b_sol, slopes)
         error = combine(None, h, table.b_error, slopes) if self.adaptive else None
         # Diffrax's interpolations want increments h k; XLA drops the stack where nothing interpolates.
-        k = jax.tree.map(lambda *leaves: h * jnp.stack(leaves), *slopes)
+        k = jax.tree.map(lambda *leaves: scaled(h, jnp.stack(leaves)), *slopes)
         dense = {"y0": y0, "y1": y1, "k": k}
         return y1, error, dense, slopes[-1] if table.fsal else None, diffrax.RESULTS.successful
 
@@ -67,7 +68,7 @@ def combine(y: Any, h: Any, weights: Any, slopes: list[Any]) -> Any:
     weighted, chosen = [w for w, _ in pairs], [k for _, k in pairs]
 
     def total(*leaves: Any) -> Any:
-        return h * sum(w * k for w, k in zip(weighted, leaves, strict=True))
+        return scaled(h, sum(w * k for w, k in zip(weighted, leaves, strict=True)))
 
     if y is None:
         return jax.tree.map(total, *chosen)

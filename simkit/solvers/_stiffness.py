@@ -7,12 +7,11 @@ from typing import Any, NamedTuple
 
 import equinox as eqx
 import jax
-import jax.core
 import jax.numpy as jnp
 import numpy as np
 from jax.flatten_util import ravel_pytree
 
-from ..core import System, at_time, check_derivative
+from ..core import System, at_time, check_derivative, traced
 
 # Beyond this many states the dense Jacobian of the probe costs more than it tells.
 MOST_STATES = 200
@@ -54,7 +53,7 @@ def probe(system: System, y0: Any, times: Any, inputs: Any) -> Stiffness | NotPr
     """How stiff a system is from these values over these times; a repeated question is answered from memory."""
     arrays, static = eqx.partition((system, y0, inputs), lambda leaf: isinstance(leaf, jax.Array | np.ndarray))
     leaves, treedef = jax.tree.flatten(arrays)
-    if any(isinstance(leaf, jax.core.Tracer) for leaf in (*leaves, times)):
+    if traced(leaves, times):
         return NotProbed("its values are traced, so its stiffness is unknown")
     size = sum(leaf.size for leaf in jax.tree.leaves(y0))
     if size > MOST_STATES:

@@ -13,7 +13,7 @@ import numpy as np
 from .._errors import ArgumentError, SimulationError
 from .._types import Inputs, State
 from ..core import Setup, StaticSystem, System, as_float_array, as_signals, check_roots
-from ..engine import Adaptive, Fixed, resolve_members
+from ..engine import Fixed, Varying, resolve_members
 from ..solvers import Stepper
 from ._chunk import Chunk, spans, variables_of
 from ._definition import describe
@@ -37,7 +37,7 @@ def sweep(
     executor: Any = None,
     measure: Measure | None = None,
     solver: Stepper | None = None,
-    step: float | Adaptive | Fixed | None = None,
+    step: float | Varying | Fixed | None = None,
     inputs: Inputs = None,
     key: Any = None,
     lanes: int | None = None,

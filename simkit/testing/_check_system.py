@@ -16,6 +16,7 @@ from .._errors import ArgumentError, SimulationError
 from .._types import Inputs, State
 from ..core import (
     Setup,
+    SplitSystem,
     StaticSystem,
     StochasticSystem,
     System,
@@ -228,6 +229,8 @@ def _short_run(setup: Setup, times: Array, trajectory: Trajectory, method: Metho
 def _fastest_rate(setup: Setup, times: Array, ys: Any) -> Array:
     """The largest Frobenius norm of the Jacobian on the trajectory; a step of its inverse is stable for any method."""
     system: Any = setup.system
+    if isinstance(system, SplitSystem):
+        return jnp.max(jax.vmap(lambda t, y: _split_rate(system, t, y, setup.inputs))(times, ys))
 
     def norm(t: Array, y: Any) -> Array:
         flat, restore = ravel_pytree(system.encode(y))
@@ -235,6 +238,14 @@ def _fastest_rate(setup: Setup, times: Array, ys: Any) -> Array:
         return jnp.sqrt(jnp.sum(jnp.abs(jax.jacfwd(slope)(flat)) ** 2))
 
     return jnp.max(jax.vmap(norm)(times, ys))
+
+
+def _split_rate(system: Any, t: Array, y: Any, inputs: Any) -> Array:
+    """The fastest rate of the linear part, and how fast the rest changes the state: a spectrum is too long for a Jacobian."""
+    state = system.encode(y)
+    largest = lambda tree: jnp.max(jnp.stack([jnp.max(jnp.abs(x)) for x in jax.tree.leaves(tree)]))
+    rest = largest(system.nonlinear(t, state, at_time(inputs, t)))
+    return largest(system.linear()) + rest / jnp.maximum(largest(state), 1e-10)
 
 
 def _observed(setup: Setup, times: Array, method: Method, key: Any) -> Any:

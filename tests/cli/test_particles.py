@@ -183,3 +183,31 @@ def test_averages_of_too_short_a_run_are_refused_or_marked(study, finished):
     uneven = dataclasses.replace(run, times=run.times**2)
     with pytest.raises(simkit.ArgumentError, match="must have equally spaced times"):
         from_outputs(system, uneven, series, between=(0.1, 0.2))
+
+
+@pytest.mark.slow
+def test_a_sweep_over_temperatures(tmp_path):
+    """A small grid keeps the averages of every member, with keys of their own, and goes on where it was."""
+    text = STUDY.replace("count = 61", "count = 41").replace("to = 6.0", "to = 4.0")
+    path = tmp_path / "grid.toml"
+    path.write_text(
+        f'{text}[sweep]\nmethod = "grid"\nchunk = 2\n[sweep.over]\ndynamics.temperature = [1.0, 1.5, 2.0]\n'
+    )
+    store = tmp_path / "store"
+    assert main(["sweep", str(path), "--store", str(store), "--no-cache"]) == 0
+    found = simkit.sweeps.open(store)
+    temperature, error = found["temperature"][:], found["temperature_error"][:]
+    assert found.finished == found.members == 3
+    assert (error > 0).all()
+    # Momenta start at 1.5 and friction is one, so that a part of it is left where averages begin.
+    assert (np.abs(temperature - [1.0, 1.5, 2.0]) < 5 * error + 0.1).all()
+    assert (np.diff(found["pressure"][:]) > 0).all()
+    assert found["g"][:].shape == (3, 34)
+    study = load_study(path)
+    key = jax.random.fold_in(jax.random.key(2), 2)
+    system = dataclasses.replace(study.system, dynamics=md.Langevin(2.0, 1.0))
+    run = simkit.simulate(system, study.y0, study.simulation_times, step=0.01, key=key)
+    alone = md.averages(system, run, after=1.0, cutoff=1.7, bins=34)
+    np.testing.assert_allclose(found["pressure"][2], alone.average("pressure").mean, rtol=1e-6)
+    np.testing.assert_allclose(found["pressure_error"][2], alone.average("pressure").error, rtol=1e-5)
+    np.testing.assert_allclose(found["g"][2], alone.g, atol=1e-5)

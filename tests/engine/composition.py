@@ -263,7 +263,8 @@ DEFAULT = {
         *("jacrev(scan)", "shard_map(grad)", "jit(shard_map(vmap(grad))), unchecked"),
     ),
     "stiff-Rodas5P-adaptive": ("jvp", "grad(vmap)", "shard_map"),
-    "split-Tsit5-adaptive": ("jit", "jvp"),
+    "split-KenCarp4-adaptive": ("jit", "jvp"),
+    "split-ETDRK4-fixed": ("jvp", "vmap(grad)"),
     "separable-VelocityVerlet-fixed": ("jvp", "hessian", "vmap(grad)", "shard_map(grad)", "meta-gradient"),
     "stochastic-SRA1-fixed": ("jvp", "vmap(grad)", "grad(shard_map)"),
     "particles-clusters-fixed": ("jvp", "grad(vmap)", "shard_map(grad)"),
@@ -273,7 +274,7 @@ DEFAULT = {
 MEANINGS = {
     "plain": "A system without structure: dy/dt = f(t, y)",
     "separable": "Positions and momenta",
-    "split": "A diagonal linear part and the rest, with an encoded state",
+    "split": "A diagonal linear part and the rest, with an encoded state of complex numbers",
     "stochastic": "Drift and diffusion, one key for all",
     "stiff": "A plain system that is stiff",
     "particles": "Atoms, with all pairs or with lists of neighbours that a run makes again; they step themselves",

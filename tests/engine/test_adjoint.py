@@ -67,6 +67,7 @@ def test_adjoint_is_the_transpose_of_the_tangent(solver, saved):
     assert abs(forward - reverse) <= 1e-12 * scale
 
 
+@pytest.mark.slow
 def test_adjoint_of_members_that_share_parameters():
     """Three members: own initial states and one own parameter, the others shared."""
     times = SAVED["between steps"]
@@ -206,6 +207,7 @@ def blowing_up(t, y, p):
     return p["grow"] * y**2 + p["shared"] * jnp.sin(p["turn"] * t)
 
 
+@pytest.mark.slow
 def test_failed_members_do_not_poison_the_others():
     step = simkit.Adaptive(1e-7, 1e-9, max_steps=200)
     grow = jnp.array([0.1, 5.0, 0.2, jnp.nan, 0.3, 1e200])
@@ -234,6 +236,7 @@ def test_failed_members_do_not_poison_the_others():
     close(own[healthy], np.array([s[1] for s in slopes]), 1e-13)
 
 
+@pytest.mark.slow
 def test_times_that_coincide():
     """A padded table repeats its last time; a span may have no length."""
     padded = jnp.array([0.0, 1.0, 2.0, 2.0, 2.0])
@@ -256,6 +259,7 @@ def test_times_that_coincide():
     np.testing.assert_allclose(by_time[-1, :, 0], -field, rtol=1e-12)
 
 
+@pytest.mark.slow
 def test_single_precision():
     q, times = simkit.cast(Q, jnp.float32), jnp.array([0.0, 1.0, 2.0], jnp.float32)
     step = simkit.Adaptive(jnp.float32(1e-5), jnp.float32(1e-6))
@@ -286,6 +290,7 @@ class Waves(SplitSystem):
     outputs = invariants = example = lambda *_: {}
 
 
+@pytest.mark.slow
 def test_a_complex_state():
     def final(q):
         times = jnp.array([0.0, 0.4, 1.0])
@@ -293,12 +298,12 @@ def test_a_complex_state():
         return jnp.sum(jnp.sin(found.ys[1:]) * jnp.arange(1.0, 5.0)[None])
 
     q = jnp.array([1.1, 0.2, 0.6, 0.9, 0.4])
-    with jax.numpy_dtype_promotion("standard"):  # a real step times a complex slope
-        found = jax.jit(jax.grad(final))(q)
-        close(found, differ(final, q), DIFFERENCES)
-        close(jax.jit(jax.jacfwd(final))(q), found)
+    found = jax.jit(jax.grad(final))(q)
+    close(found, differ(final, q), DIFFERENCES)
+    close(jax.jit(jax.jacfwd(final))(q), found)
 
 
+@pytest.mark.slow
 def test_values_captured_by_the_vector_field():
     """From outside `grad`, `jit` and `vmap`, in reverse and forward mode."""
 

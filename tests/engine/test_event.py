@@ -64,6 +64,7 @@ def crossing(rate, level, y0: Any = 2.0):
 # ---- where ----
 
 
+@pytest.mark.slow
 def test_a_stone_lands_when_it_should_with_derivatives():
     height, gravity = jnp.asarray(2.0), jnp.asarray(9.81)
     found = fall(height, gravity)
@@ -90,6 +91,7 @@ def test_rows_are_those_of_the_solve_up_to_the_event_and_nan_after_it():
     np.testing.assert_array_equal(found.times, TIMES)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("solver", [Tsit5(), Dopri8(), Rodas5P()], ids=lambda solver: type(solver).__name__)
 def test_a_threshold_is_crossed_with_gradient(solver):
     time = lambda *values: decay(*values, step=TIGHT, solver=solver).event_time

@@ -86,6 +86,7 @@ def test_states_and_second_derivatives_are_the_same_in_every_scheme(memory):
     np.testing.assert_allclose(jax.jit(mixed)(one), expected, rtol=1e-10)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("memory", [None, 1450])
 def test_batches_and_shards(memory):
     members = jnp.array([0.9, 1.0, 1.1, 1.2])

@@ -34,14 +34,14 @@ def known(q):
     return {"mass": q[0], "stiffness": q[1]}, {"weights": weights}, (q[2:5], q[5:])
 
 
-def run(q):
+def run(q, rules=RULES):
     params, fixed, carry = known(q)
     kept = {"position": carry[0], "order": jnp.argsort(carry[0]), "built": jnp.asarray(0)}
-    return kept_scan(RULES, STEPS, params, fixed, State(carry, jnp.zeros(3), jax.lax.stop_gradient(kept)))
+    return kept_scan(rules, STEPS, params, fixed, State(carry, jnp.zeros(3), jax.lax.stop_gradient(kept)))
 
 
-def found(q):
-    state = run(q)
+def found(q, rules=RULES):
+    state = run(q, rules)
     return jnp.concatenate([*state.carry, state.aside])
 
 
@@ -72,6 +72,20 @@ def test_values_and_first_derivatives():
 @pytest.mark.parametrize("outer", [jax.jacfwd, jax.jacrev])
 def test_second_derivatives(outer, inner):
     close(jax.jit(outer(inner(ours)))(Q), jax.jit(jax.hessian(theirs))(Q))
+
+
+LESS = RULES._replace(
+    stored=lambda carry: carry[0],
+    restored=lambda p, f, x, after, begun, i: (x, p["mass"] * (after - x) / H),
+)
+
+
+@pytest.mark.parametrize(
+    "order", [jax.grad, jax.jacfwd, pytest.param(lambda f: jax.jacrev(jax.grad(f)), marks=pytest.mark.slow)]
+)
+def test_carries_that_are_restored_from_positions(order):
+    less = functools.partial(loss, functools.partial(found, rules=LESS))
+    close(jax.jit(order(less))(Q), jax.jit(order(theirs))(Q))
 
 
 def test_a_batch_makes_anew_together():

@@ -91,6 +91,7 @@ def test_a_random_path_is_the_same_one():
         np.testing.assert_allclose(found.reduced["moments"].variance.x, saved.ys.x.var(), rtol=1e-12)
 
 
+@pytest.mark.slow
 def test_steps_end_on_the_jumps_of_inputs_also_at_the_end_of_a_piece():
     system = from_function(lambda t, y, p, inputs: inputs["dose"] - p["k"] * y, {"k": 0.5})
     times = jnp.linspace(0.0, 10.0, 101)  # two pieces, which meet at 5
@@ -141,6 +142,7 @@ SHORT = jnp.linspace(0.0, 8.0, 80)
 
 
 @STEPS
+@pytest.mark.slow
 def test_gradients_are_those_of_the_saved_states(step, rtol):
     found, saved = variance(step, True), variance(step, False)
     several = jnp.linspace(0.4, 0.6, 3)
@@ -160,6 +162,7 @@ def test_hessians_and_gradients_by_times_are_those_of_the_saved_states(step, rto
     np.testing.assert_allclose(a, b, rtol=rtol, atol=10 * rtol * np.max(np.abs(b)))
 
 
+@pytest.mark.slow
 def test_members_are_simulations_on_one_device_and_on_two():
     growth = np.linspace(0.4, 0.6, 5)
     for step in (simkit.Fixed(2), None):
@@ -202,6 +205,7 @@ def test_single_precision_stays_single():
 EXPLOSION = from_function(lambda t, y, p: p["rate"] * y**2, {"rate": 1.0})  # from 1 infinite at time 1 / rate
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("step", [simkit.Fixed(4), simkit.Adaptive(1e-6, 1e-9)], ids=["fixed", "adaptive"])
 def test_a_failed_member_is_nan_and_leaves_the_others_alone(step):
     times = np.linspace(0.0, 2.0, 200)
@@ -237,6 +241,7 @@ def test_the_step_limit_is_that_of_the_whole_solve():
 # ---- memory ----
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("step", [simkit.Fixed(1), simkit.Adaptive(1e-3, 1e-6)], ids=["fixed", "adaptive"])
 def test_memory_does_not_grow_with_the_number_of_save_times(step):
     field = from_function(lambda t, y, p: -p["k"] * y, {"k": 0.5})

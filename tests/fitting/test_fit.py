@@ -206,6 +206,7 @@ def test_unidentifiable_sum_and_blind_parameter_are_named():
     assert "do not constrain the difference `left - right`" in found
 
 
+@pytest.mark.slow
 def test_single_precision():
     # The likelihood in float32 resolves the minimum to about the root of its eps; Gauss-Newton steps go further, to some 1e-6.
     problem = cast(decay_problem(2.0 * np.exp(-0.7 * TIMES) + 0.05 * SCATTER), jnp.float32)

@@ -137,6 +137,57 @@ def test_derivatives_of_a_run():
     assert jnp.abs(found).min() > 1e-6
 
 
+@pytest.mark.long
+@pytest.mark.parametrize("cell", ["isotropic", "full"])
+def test_the_energy_is_conserved_at_constant_pressure(cell):
+    """Centres move with the cell, shapes do not; of second order in the step."""
+    system, y0 = triangles(md.MTK(1.2, 2.0, 0.4, 2.0, cell=cell), spacing=3.0)
+    system, drifts = system.prepared(y0), []
+    for h in (0.004, 0.002):
+        run = simkit.simulate(system, y0, np.linspace(0.0, 0.4, 11), step=h)
+        energy = jax.jit(jax.vmap(lambda y: system.invariants(0.0, y)["energy"]))(run.ys)
+        drifts.append(np.ptp(energy[1:]))
+    assert 3.3 < drifts[0] / drifts[1] < 4.7
+    y = run.final()
+    assert abs(np.linalg.det(y.cell) / np.linalg.det(run.ys.cell[0]) - 1) > 0.01  # the cell does move
+    space = md.Triclinic(y.cell)
+    found = jnp.linalg.norm(bond_vectors(system.constraints.bonds(), space, y.position), axis=-1)
+    np.testing.assert_allclose(found, lengths(system, y0.position), rtol=1e-11)
+    assert np.abs(run.ys.momentum.sum(1)).max() < 1e-9
+
+
+@pytest.mark.slow
+def test_rescaling_draws_the_volumes_of_an_ideal_gas_of_molecules():
+    r"""$p(V) \propto V^{M-1} e^{-P V / k_B T}$ of M molecules, however many atoms they have."""
+    temperature, count = 1.5, 6
+    pressure = count * temperature / 300.0**3
+    dynamics = md.StochasticCellRescaling(temperature, pressure, 0.05, 0.05, 1 / pressure)
+    system, y0 = triangles(dynamics, count=count, spacing=150.0, temperature=temperature)
+    ys = simkit.simulate(system, y0, np.arange(0.0, 500.0, 0.5), step=0.01, key=KEY).ys  # ten relaxations apart
+    reduced = np.linalg.det(np.asarray(ys.cell))[20:] * pressure / temperature
+    n = reduced.size
+    # Euler's step in sqrt(V), a fifth of a relaxation, makes the variance wrong by a twentieth, allowed for here.
+    assert abs(reduced.mean() - count) < 4 * np.sqrt(count / n) + count / 40
+    assert abs(reduced.var() - count) < 4 * np.sqrt((2 * count**2 + 6 * count) / n) + count / 20
+
+
+@pytest.mark.long
+@pytest.mark.parametrize(
+    "dynamics",
+    [md.StochasticCellRescaling(1.5, 1.0, 0.1, 0.5, 0.1), md.MTK(1.5, 1.0, 0.4, 2.0)],
+    ids=lambda dynamics: type(dynamics).__name__,
+)
+def test_the_pressure_of_atoms_is_what_is_held(dynamics):
+    """What drives the cell is the pressure of the centres; that of the atoms, with what holds them, has the same mean."""
+    system, y0 = triangles(dynamics, count=27, spacing=2.6, settled=True, temperature=1.5)
+    run = simkit.simulate(system, y0, np.arange(0.0, 120.0, 0.2), step=0.004, key=KEY)
+    found = md.averages(system, run, after=10.0)
+    for name, expected in (("pressure", 1.0), ("temperature", 1.5)):
+        average = found.average(name)
+        assert average.error < 0.1
+        assert abs(average.mean - expected) < 4 * average.error + 0.01
+
+
 def test_molecules_of_different_sizes_are_padded():
     """A chain of four atoms, a pair and a triangle."""
     pairs = [[0, 1], [1, 2], [2, 3], [4, 5], [6, 7], [7, 8], [6, 8]]

@@ -7,6 +7,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from md_runs import ideal
 
 import simkit
 from simkit import md
@@ -326,3 +327,36 @@ def test_the_exponent_is_that_of_two_runs_side_by_side():
     apart = np.sqrt(sum(np.sum((a - b) ** 2, (1, 2)) for a, b in zip(jax.tree.leaves(one), jax.tree.leaves(other))))
     np.testing.assert_allclose(found.growth, np.log(apart / apart[0]), atol=1e-2)
     assert float(found.exponent) > 0
+
+
+@pytest.mark.slow
+def test_reweighting_at_constant_pressure():
+    """An ideal gas: the mean volume is N T / P, and derivatives are those of the fluctuation formulas."""
+    temperature, count = 1.5, 8
+    pressure = count * temperature / 1000.0**3
+    dynamics = md.StochasticCellRescaling(temperature, pressure, 0.05, 0.05, 1 / pressure)
+    system, y0, _ = ideal(dynamics, count=count)
+    times = np.arange(0.0, 500.0, 0.5)  # ten relaxations apart
+    frames = md.sample_ensemble(system, y0, times, step=0.005, key=jax.random.key(3), discard=20)
+
+    def volume(p, t):
+        put = simkit.core.Setup(frames.system).put(
+            {"dynamics.pressure": p * pressure, "dynamics.temperature": t * temperature}
+        )
+        return frames.average(lambda system, atoms: jnp.linalg.det(atoms.cell) * pressure / temperature, put.system)
+
+    own = np.linalg.det(np.asarray(frames.frames.cell)) * pressure / temperature
+    found = eqx.filter_jit(lambda p, t: volume(p, t).value)
+    assert found(1.0, 1.0) == pytest.approx(own.mean(), rel=1e-12)
+    error = 4 * np.sqrt(count / own.size)
+    assert float(found(1.1, 1.0)) == pytest.approx(count / 1.1, abs=2 * error)  # fewer frames count
+    by_pressure = jax.grad(lambda p: volume(p, 1.0).value)(1.0)
+    np.testing.assert_allclose(by_pressure, -own.var(), rtol=1e-10)  # -P dV/dP = P^2 var(V) / k_B T
+    # By temperature: energy and volume times the pressure fluctuate, dV/dT = cov(V, K + P V) / k_B T^2.
+    kinetic = (
+        0.5
+        * np.sum(np.asarray(frames.frames.momentum) ** 2 / np.asarray(system.masses(y0.position)), axis=(1, 2))
+        / temperature
+    )
+    expected = np.mean((own - own.mean()) * (own + kinetic))
+    np.testing.assert_allclose(jax.grad(lambda t: volume(1.0, t).value)(1.0), expected, rtol=1e-9)

@@ -116,6 +116,7 @@ QUICK = "skewed and thin", "open grid", "all pairs", "plane"
 SLOW = [pytest.param(case, marks=pytest.mark.long) for case in CASES if case not in QUICK]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("case", [*QUICK, *SLOW])
 def test_energy_gradient_and_hessian_by_everything(case, monkeypatch):
     """Rounding of sums of some thousand terms: 1e-13 of the largest entry; a decade more for second derivatives."""
@@ -227,13 +228,16 @@ def test_lists_that_overflow_are_made_again_with_more_room(dense, monkeypatch):
     found = simkit.simulate(tight, y0, [0.0, 0.05], step=0.005)
     assert found.status == 0
     np.testing.assert_allclose(found.final().position, expected.position, atol=1e-11)
-    inside = jax.jit(lambda y: simkit.simulate(tight, y, [0.0, 0.05], step=0.005).status)(y0)
+    # Inside, what stands in has several times the room, and no more.
+    spare = dataclasses.replace(system.plan.spare_lists, row=5)
+    stuck = dataclasses.replace(tight, plan=dataclasses.replace(tight.plan, spare_lists=spare))
+    inside = jax.jit(lambda y: simkit.simulate(stuck, y, [0.0, 0.05], step=0.005).status)(y0)
     assert inside == int(simkit.Status.NO_ROOM)
 
 
 def test_a_cell_that_shrinks_voids_the_plan_and_a_new_one_fits():
     space, x = configuration("orthorhombic", (9, 8, 9))
-    plan = md.plan_neighbours(Angular(), space, x)
+    plan = md.plan_neighbours(Angular(), space, x).limited()
     thin = md.Orthorhombic(0.85 * space.lengths)
     need = build(plan, thin, 0.85 * x).need
     assert not plan.fits(need)

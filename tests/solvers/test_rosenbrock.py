@@ -133,6 +133,7 @@ def test_tangents_agree_with_reverse_mode_and_differences():
     np.testing.assert_allclose(numeric / scale, forward / scale, atol=3e-5)
 
 
+@pytest.mark.slow
 def test_batches_and_shards():
     """Values and tangents, alone, under vmap and inside shard_map over two devices."""
     many = jnp.asarray(np.array(ROBERTSON) * np.array([[0.7], [1.0], [1.3], [1.1]]))

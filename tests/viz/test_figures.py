@@ -37,7 +37,22 @@ def mixture():
 FLAT = simkit.md.crystal("hexagonal", 1.1, (4, 2))
 
 
+GRID = simkit.fluids.Grid((12, 8), lengths=(3.0, 2.0))
+
+
+def fields(grid, state):
+    """A trajectory of three times, made by hand."""
+    zero = jnp.zeros((), int)
+    wave = jnp.stack([jnp.asarray(np.cos(2 * np.pi * grid.mesh()[0] / grid.lengths[0] + t)) for t in range(3)])
+    return simkit.Trajectory(jnp.arange(3.0), state(wave), zero, zero, zero, zero)
+
+
 FIGURES = {
+    "fields": lambda: viz.plot_fields(GRID, fields(GRID, simkit.fluids.Flow2D), time="s"),
+    "field on a line": lambda: viz.plot_fields(
+        simkit.fluids.Grid(16), fields(simkit.fluids.Grid(16), simkit.fluids.Field)
+    ),
+    "spectrum": lambda: viz.plot_spectrum(GRID, {"a": np.cos(2 * np.pi * GRID.mesh()[1])}, slope=-3),
     "trajectory": lambda: viz.plot_trajectory(trajectory(), time="s"),
     "fit": lambda: viz.plot_fit(synthetic.observed(), synthetic.prediction(), time="year"),
     "waterfall": lambda: viz.plot_waterfall(synthetic.fit_result()),

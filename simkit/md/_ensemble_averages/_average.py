@@ -6,13 +6,13 @@ from typing import Any
 
 import equinox as eqx
 import jax
-import jax.core
 import jax.numpy as jnp
 import numpy as np
 from jax import lax
 from jaxtyping import Array, Bool
 
 from ..._errors import ArgumentError
+from ...core import traced
 from .._observables import block_average
 
 FEWEST = 8
@@ -85,7 +85,7 @@ class EnsembleAverage(eqx.Module):
         return self.trust.good
 
     def __repr__(self) -> str:
-        if any(isinstance(leaf, jax.core.Tracer) for leaf in jax.tree.leaves(self)):
+        if traced(self):
             return f"EnsembleAverage(traced, {self.method})"
         rows = [f"  {name}{_both(value, error)}" for name, value, error in _named(self.value, self.error)]
         short = (

@@ -1,9 +1,5 @@
-"""The canonical ensemble: which dynamics draw from it, and what a state weighs in it."""
+"""The canonical ensemble, at constant volume or pressure: which dynamics draw from it, and what a state weighs in it."""
 
-from typing import Any
-
-import jax
-import jax.core
 import jax.numpy as jnp
 from jax import lax
 from jaxtyping import Array, Bool, Float
@@ -13,13 +9,18 @@ from .._andersen import Andersen
 from .._atoms import Atoms
 from .._dynamics import Dynamics
 from .._langevin import Langevin
+from .._mtk import MTK
 from .._nose_hoover import NoseHoover
 from .._particles import Particles
-from .._space import Space, inverse
+from .._space import Space, determinant, inverse
+from .._stochastic_cell_rescaling import StochasticCellRescaling
 from .._stochastic_rescaling import StochasticRescaling
 
-CANONICAL = (Andersen, Langevin, NoseHoover, StochasticRescaling)
-"""Dynamics that draw positions and momenta at constant temperature and volume."""
+PRESSED = (MTK, StochasticCellRescaling)
+"""Dynamics that draw positions, momenta and cells at constant temperature and pressure."""
+
+CANONICAL = (Andersen, Langevin, NoseHoover, StochasticRescaling, *PRESSED)
+"""Dynamics that draw positions and momenta at constant temperature."""
 
 
 def is_canonical(dynamics: Dynamics) -> bool:
@@ -33,17 +34,24 @@ def thermal_energy(system: Particles) -> Array:
     if not isinstance(dynamics, CANONICAL):
         names = ", ".join(f"`{kind.__name__}`" for kind in CANONICAL)
         raise ArgumentError(
-            f"Argument `system` must draw from the canonical ensemble to be reweighted, but its dynamics are "
+            f"Argument `system` must draw from the canonical ensemble, at constant volume or pressure, to be "
+            f"reweighted, but its dynamics are "
             f"`{type(dynamics).__name__}`. Take one of {names}, or differentiate through the run: `TrajectoryGradient()`."
         )
     return system.units.boltzmann * dynamics.temperature
 
 
 def reduced_energy(system: Particles, atoms: Atoms) -> Float[Array, ""]:
-    r"""$(K + U) / k_B T$; NaN where there is no room for all neighbours, so that no wrong number passes for a right one."""
+    r"""$(K + U) / k_B T$, and $(K + U + P V) / k_B T$ at constant pressure.
+
+    NaN where there is no room for all neighbours, so that no wrong number passes for a right one.
+    """
     kinetic = 0.5 * jnp.sum(atoms.momentum**2 / system.masses(atoms.position))
     lists = lax.stop_gradient(system.listed(atoms))
-    whole = (kinetic + system.energy_on(atoms, lists)) / thermal_energy(system).astype(kinetic.dtype)
+    whole = kinetic + system.energy_on(atoms, lists)
+    if isinstance(system.dynamics, PRESSED):
+        whole = whole + system.dynamics.pressure.astype(whole.dtype) * jnp.abs(determinant(atoms.cell))
+    whole = whole / thermal_energy(system).astype(kinetic.dtype)
     return jnp.where(system.fits(lists), whole, jnp.nan)
 
 
@@ -58,8 +66,3 @@ def deformed(position: Array, old: Space, new: Space) -> Array:
         return position
     before, after = (space.vectors().astype(position.dtype) for space in (old, new))
     return position + position @ (lax.stop_gradient(inverse(before)) @ (after - lax.stop_gradient(before)))
-
-
-def concrete(*trees: Any) -> bool:
-    """Whether all numbers are known."""
-    return not any(isinstance(leaf, jax.core.Tracer) for leaf in jax.tree.leaves(trees))

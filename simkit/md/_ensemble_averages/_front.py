@@ -5,11 +5,12 @@ from typing import Any
 import numpy as np
 
 from ..._errors import ArgumentError
+from ...core import traced
 from ...engine import Fixed, resolve
 from .._atoms import Atoms
 from .._particles import Particles
 from ._average import EnsembleAverage, as_observable
-from ._canonical import concrete, is_canonical
+from ._canonical import is_canonical
 from ._lyapunov import lyapunov_exponent
 from ._method import AverageMethod
 from ._reweighting import Reweighting
@@ -79,7 +80,7 @@ def choose_method(system: Particles, y0: Atoms, times: Any, *, step: Any, key: A
     """
     if not is_canonical(system.dynamics):
         return TrajectoryGradient()
-    if not concrete(system, y0, times):
+    if traced(system, y0, times):
         raise ArgumentError(
             "Argument `method` must be given inside a transformation such as `jit` or `grad`, where the horizon is not known, but "
             "it is None. Choose outside, `method = choose_method(system, y0, times, step=step, key=key)`, or give one."

@@ -11,9 +11,9 @@ from jax import lax
 from jaxtyping import Array, Float
 
 from ..._errors import ArgumentError
+from ...core import traced
 from ...engine import Fixed, resolve, simulate
 from .._particles import Particles
-from ._canonical import concrete
 
 
 class LyapunovExponent(eqx.Module):
@@ -32,7 +32,7 @@ class LyapunovExponent(eqx.Module):
         return jnp.where(grows, time, jnp.inf)
 
     def __repr__(self) -> str:
-        if not concrete(self):
+        if traced(self):
             return "LyapunovExponent(traced)"
         return f"Lyapunov exponent {float(self.exponent):.4g} +- {float(self.error):.2g}, horizon {float(self.horizon()):.4g}"
 

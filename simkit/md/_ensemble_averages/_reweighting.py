@@ -11,11 +11,12 @@ from jax import lax
 from jaxtyping import Array, Bool, Float
 
 from ..._errors import ArgumentError
+from ...core import traced
 from ...engine import Fixed, resolve, simulate
 from .._atoms import Atoms
 from .._particles import Particles
 from ._average import EnsembleAverage, Trust, as_observable, averaged
-from ._canonical import concrete, deformed, has_room, reduced_energy, thermal_energy
+from ._canonical import deformed, has_room, reduced_energy, thermal_energy
 from ._method import AverageMethod
 
 NAME = "thermodynamic reweighting"
@@ -59,8 +60,8 @@ class ReweightedEnsemble(eqx.Module):
 
     so that derivatives are those of equilibrium averages, without any of the dynamics:
     $\partial_\theta \langle O \rangle = \langle \partial_\theta O \rangle - \beta\, \mathrm{cov}(O, \partial_\theta U)$. H is
-    kinetic and potential energy, so that derivatives by mass and temperature are right, too. Where the cell changes, atoms are
-    carried along.
+    kinetic and potential energy, so that derivatives by mass and temperature are right, too; in a run at constant pressure it is
+    the enthalpy with $P V$, and frames have their own cells. Where the cell of the system changes, atoms are carried along.
 
     Made by `sample_ensemble`; its arrays are a pytree, so that it may be an argument of a jitted function.
 
@@ -114,7 +115,7 @@ class ReweightedEnsemble(eqx.Module):
 
         **Arguments:** `key`: for the new run, another one each time.
         """
-        if not concrete(self, system):
+        if traced(self, system):
             raise ArgumentError(
                 "Argument `system` must be known where an ensemble is refreshed, but is traced. Refresh outside of `jit` and "
                 "`grad`."
@@ -123,7 +124,7 @@ class ReweightedEnsemble(eqx.Module):
             return self
         last = jax.tree.map(lambda x: x[-1], self.frames)
         system = self._with_room(system)
-        last = eqx.tree_at(lambda a: a.position, last, deformed(last.position, self.system.space, system.space))
+        last = self._carried(last, system)
         return sample_ensemble(system, last, self.times, step=self.step, key=key, discard=self.discard)
 
     def __repr__(self) -> str:
@@ -151,13 +152,15 @@ class ReweightedEnsemble(eqx.Module):
         return dataclasses.replace(system, plan=self.system.plan)
 
     def _carried(self, atoms: Atoms, system: Particles) -> Atoms:
+        if atoms.cell is not None:
+            return atoms
         return eqx.tree_at(lambda a: a.position, atoms, deformed(atoms.position, self.system.space, system.space))
 
 
 def sample_ensemble(
     system: Particles, y0: Atoms, times: Any, *, step: Any, key: Any = None, discard: int = 1
 ) -> ReweightedEnsemble:
-    """Frames of the canonical ensemble, to take averages at other parameters from.
+    """Frames of the canonical ensemble, at constant volume or pressure, to take averages at other parameters from.
 
     **Arguments:**
 
@@ -187,7 +190,7 @@ def sample_ensemble(
     fixed = resolve(system, y0, times, step=step).step
     run = simulate(system, y0, times, step=fixed, key=key)
     frames = lax.stop_gradient(kept(run.ys, discard))
-    if concrete(system, frames):
+    if not traced(system, frames):
         system = _roomy(system, frames)
     assert isinstance(fixed, Fixed)
     return ReweightedEnsemble(system, frames, _energies(system, frames), jnp.asarray(times), fixed, discard)
@@ -198,7 +201,8 @@ class Reweighting(AverageMethod):
 
     The value is the plain mean over the run; the derivative is
     $\langle \partial O \rangle - \beta\, \mathrm{cov}(O, \partial U)$. It knows nothing of chaos and of the start,
-    and its error falls with the length of the run. For dynamics that draw from the canonical ensemble.
+    and its error falls with the length of the run. For dynamics that draw from the canonical ensemble, at constant volume or
+    pressure.
 
     **Arguments:** `share`: the effective share of the frames below which the average is not trusted.
     """

@@ -6,10 +6,10 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jax.core import Tracer
 from jaxtyping import Array
 
 from ..._errors import ArgumentError
+from ...core import traced
 from .._space import Space
 
 PAIRS_AT_ONCE = 2**18
@@ -72,7 +72,7 @@ def check_cutoff(space: Space, reach: float, name: str = "cutoff") -> None:
     """Refuse a distance beyond which the nearest image is not the only one, where the cell is known."""
     if not (np.isfinite(reach) and reach > 0):
         raise ArgumentError(f"Argument `{name}` must be positive and finite, but it is {reach}.")
-    if not space.periodic or any(isinstance(leaf, Tracer) for leaf in jax.tree.leaves(space)):
+    if not space.periodic or traced(space):
         return
     with jax.ensure_compile_time_eval():  # known numbers stay known inside jit
         distances = jax.vmap(lambda s: s.plane_distances())(space) if is_stacked(space) else space.plane_distances()

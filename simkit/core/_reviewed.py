@@ -1,0 +1,22 @@
+"""Systems that look at a start and a step before a simulation."""
+
+import abc
+from typing import Any
+
+import equinox as eqx
+
+from .._types import State
+
+
+class Reviewed(eqx.Module):
+    """What a system is, besides its family, that has something to say of known values before they are simulated.
+
+    `simulate` asks it outside transformations, where values are known; inside `jit` nobody is asked.
+    """
+
+    @abc.abstractmethod
+    def review(self, y0: State, step: float | None, solver: Any) -> None:
+        """Warn of a start, or refuse a step that cannot be stable.
+
+        `step` is the longest fixed step of the `solver`, None where steps are adaptive. Raises an `ArgumentError`.
+        """

@@ -1,0 +1,1 @@
+"""Equations on periodic grids, one file each."""

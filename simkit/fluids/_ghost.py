@@ -1,0 +1,39 @@
+"""Ghost cells: what stands beyond the ends of an axis, so that one formula serves all faces."""
+
+from collections.abc import Callable
+
+import jax.numpy as jnp
+from jaxtyping import Array
+
+from ._boundary import Boundary, Periodic
+
+
+def cells(field: Array, axis: int, start: int, stop: int) -> Array:
+    """Cells start to stop of an axis counted from the last axes of an array."""
+    index = [slice(None)] * field.ndim
+    index[axis] = slice(start, stop)
+    return field[tuple(index)]
+
+
+def padded(
+    rows: list[Array],
+    axis: int,
+    ghosts: int,
+    ends: tuple[Boundary, Boundary],
+    beyond: Callable[[list[Array], Boundary, int], list[Array]],
+) -> list[Array]:
+    """Rows with `ghosts` cells more at both ends of an axis.
+
+    `beyond(rows, boundary, side)` makes the ghosts of an end that is not periodic from the cells next to it, in order from the
+    end inwards: mirrored, they stand at the mirror's places. `side` is 0 below and 1 above.
+    """
+    n = rows[0].shape[axis]
+    if ghosts == 0:
+        return rows
+    if ghosts > n:
+        raise ValueError(f"{ghosts} ghost cells need as many cells along an axis, which has {n}.")
+    if isinstance(ends[0], Periodic):
+        return [jnp.concatenate([cells(x, axis, n - ghosts, n), x, cells(x, axis, 0, ghosts)], axis) for x in rows]
+    below = beyond([jnp.flip(cells(x, axis, 0, ghosts), axis) for x in rows], ends[0], 0)
+    above = beyond([jnp.flip(cells(x, axis, n - ghosts, n), axis) for x in rows], ends[1], 1)
+    return [jnp.concatenate(parts, axis) for parts in zip(below, rows, above, strict=True)]

@@ -1,0 +1,219 @@
+"""Fields on a staggered grid: components of a velocity on the faces across their axes, all else at the centres of cells.
+
+Along its own axis a component has a value for the lower face of each cell, and where the axis ends at boundaries one more for the
+last face. Harlow and Welch (1965), Phys. Fluids 8:2182.
+"""
+
+import dataclasses
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import jax.numpy as jnp
+import numpy as np
+from jax import lax
+from jaxtyping import Array
+
+from .._errors import ArgumentError
+from ._boundary import Boundaries, Dirichlet, Inflow, Neumann, NoSlip, Periodic
+from ._ghost import cells
+from ._grid import Grid
+
+Components = tuple[Array, ...]
+
+
+@dataclasses.dataclass(frozen=True)
+class Staggered:
+    """Where values stand, and how far apart.
+
+    - `grid`; `walls`: which axes have ends, else they are periodic.
+    """
+
+    grid: Grid
+    walls: tuple[bool, ...]
+
+    @property
+    def dimensions(self) -> int:
+        return self.grid.dimensions
+
+    def faces(self, axis: int) -> int:
+        """How many faces across an axis have values."""
+        return self.grid.shape[axis] + self.walls[axis]
+
+    def shape(self, component: int) -> tuple[int, ...]:
+        """The shape of a component of the velocity."""
+        return tuple(self.faces(a) if a == component else n for a, n in enumerate(self.grid.shape))
+
+    def mesh(self, component: int | None, dtype: Any) -> tuple[Array, ...]:
+        """Coordinates of a component's faces, or of the centres."""
+        along = [
+            self.grid.faces(a)[: self.faces(a)] if a == component else self.grid.centres(a)
+            for a in range(self.dimensions)
+        ]
+        return tuple(jnp.asarray(x, dtype) for x in np.meshgrid(*along, indexing="ij"))
+
+    def widths(self, axis: int, like: Array) -> Any:
+        """Widths of the cells along an axis, to divide what lies along it; one number where all are equal."""
+        if self.grid.stretched[axis] is None:
+            return self.grid.spacing(axis)
+        return self._along(self.grid.widths(axis), axis, like)
+
+    def between(self, axis: int, like: Array, ends: bool = False) -> Any:
+        """Distances between the centres on both sides of the faces that have values; of all faces, the last one too, with `ends`.
+
+        Beyond an end stands the mirror's image of the last cell.
+        """
+        if self.grid.stretched[axis] is None:
+            return self.grid.spacing(axis)
+        widths = self.grid.widths(axis)
+        padded = np.concatenate([widths[:1], widths, widths[-1:]])
+        found = 0.5 * (padded[1:] + padded[:-1])
+        return self._along(found if ends else found[: self.faces(axis)], axis, like)
+
+    def shares(self, axis: int, like: Array) -> tuple[Any, Any]:
+        """Which parts of the space between two centres belong to the lower and to the upper cell, by faces with values."""
+        if self.grid.stretched[axis] is None:
+            return 0.5, 0.5
+        widths = self.grid.widths(axis)
+        padded = np.concatenate([widths[:1], widths, widths[-1:]])
+        lower = padded[:-1] / (padded[1:] + padded[:-1])
+        lower = self._along(lower[: self.faces(axis)], axis, like)
+        return lower, 1 - lower
+
+    def _along(self, values: np.ndarray, axis: int, like: Array) -> Array:
+        return jnp.asarray(values.reshape([-1 if i == axis else 1 for i in range(like.ndim)]), like.dtype)
+
+    def divergence(self, velocity: Sequence[Array]) -> Array:
+        """At the centres."""
+        total = None
+        for axis, u in enumerate(velocity):
+            n = self.grid.shape[axis]
+            after = cells(u, axis, 1, n + 1) if self.walls[axis] else following(u, axis)
+            part = over(after - cells(u, axis, 0, n), self.widths(axis, u))
+            total = part if total is None else total + part
+        assert total is not None
+        return total
+
+    def gradient(self, field: Array) -> Components:
+        """On the faces; 0 on those of boundaries."""
+        found = []
+        for axis in range(self.dimensions):
+            if self.walls[axis]:
+                n = field.shape[axis]
+                inner = cells(field, axis, 1, n) - cells(field, axis, 0, n - 1)
+                inner = jnp.pad(inner, [(int(i == axis), int(i == axis)) for i in range(field.ndim)])
+                found.append(over(inner, self.between(axis, inner)))
+            else:
+                found.append(over(field - preceding(field, axis), self.grid.spacing(axis)))
+        return tuple(found)
+
+    def inner(self, component: int, values: Array, ends: Array | float = 0.0) -> Array:
+        """The values on inner faces, and others on those of the boundaries, which have a value for each end or one for both."""
+        if not self.walls[component]:
+            return values
+        n = values.shape[component]
+        middle = cells(values, component, 1, n - 1)
+        shape = (*values.shape[:component], 1, *values.shape[component + 1 :])
+        end = jnp.broadcast_to(jnp.asarray(ends, values.dtype), shape)
+        return jnp.concatenate([end, middle, end], component)
+
+    def centred(self, velocity: Sequence[Array]) -> Array:
+        """Components at the centres, `(dimensions, *shape)`: means of both faces."""
+        found = []
+        for axis, u in enumerate(velocity):
+            n = self.grid.shape[axis]
+            after = cells(u, axis, 1, n + 1) if self.walls[axis] else following(u, axis)
+            found.append(0.5 * (cells(u, axis, 0, n) + after))
+        return jnp.stack(found)
+
+
+def over(x: Array, distance: Any) -> Array:
+    """x divided by distances that are known: a product takes a third of the time."""
+    return x * (1 / distance)
+
+
+def following(x: Array, axis: int) -> Array:
+    """The next value along a periodic axis."""
+    return jnp.roll(x, -1, axis)
+
+
+def preceding(x: Array, axis: int) -> Array:
+    """The value before along a periodic axis."""
+    return jnp.roll(x, 1, axis)
+
+
+def with_ghosts(x: Array, axis: int, ends: tuple[Any, Any], ghost: Callable[[Array, Any, int], Array]) -> Array:
+    """One value more at both ends of an axis: around a periodic one, else `ghost(last value, boundary, side)`."""
+    n = x.shape[axis]
+    first, last = cells(x, axis, 0, 1), cells(x, axis, n - 1, n)
+    if isinstance(ends[0], Periodic):
+        return jnp.concatenate([last, x, first], axis)
+    return jnp.concatenate([ghost(first, ends[0], 0), x, ghost(last, ends[1], 1)], axis)
+
+
+def along_walls(component: int) -> Callable[[Array, Any, int], Array]:
+    """Ghosts of a component beyond an end that it runs along: their mean with the last value is the boundary's."""
+
+    def ghost(last: Array, boundary: Any, side: int) -> Array:
+        if isinstance(boundary, NoSlip | Inflow):
+            return 2 * _component(boundary.velocity, component, isinstance(boundary, Inflow), last) - last
+        return last
+
+    return ghost
+
+
+def onwards(last: Array, boundary: Any, side: int) -> Array:
+    """Ghosts of a component beyond the end that it runs through: no more than a place holder."""
+    return last
+
+
+def of_scalar(widths: tuple[float, float]) -> Callable[[Array, Any, int], Array]:
+    """Ghosts of a scalar, as far beyond the end as the last centre is before it, in cells of the given `widths`."""
+
+    def ghost(last: Array, boundary: Any, side: int) -> Array:
+        if isinstance(boundary, Dirichlet):
+            return 2 * _face(boundary.value, last) - last
+        assert isinstance(boundary, Neumann)
+        return last + widths[side] * _face(boundary.gradient, last)
+
+    return ghost
+
+
+def _component(value: Array, component: int, inflow: bool, like: Array) -> Array:
+    """A component of a boundary's velocity along the face; a single number of an inflow is that across it."""
+    value = jnp.asarray(value, like.dtype)
+    if value.ndim == 0:
+        return jnp.zeros_like(like) if inflow else jnp.broadcast_to(value, like.shape)
+    return _face(value[component], like)
+
+
+def across(value: Array, axis: int, like: Array, lower: bool) -> Array:
+    """The velocity of an inflow across the face of an axis' end; a single number points into the box."""
+    value = jnp.asarray(value, like.dtype)
+    if value.ndim == 0:
+        return jnp.broadcast_to(value if lower else -value, like.shape)
+    return _face(value[axis], like)
+
+
+def _face(value: Array, like: Array) -> Array:
+    """A number, or a profile over a face, in the shape of an end."""
+    value = jnp.asarray(value, like.dtype)
+    if value.ndim == 0:
+        return jnp.broadcast_to(value, like.shape)
+    squeezed = tuple(n for n in like.shape if n != 1)
+    if value.ndim == 1 and squeezed == (value.shape[0] + 1,):  # from centres to faces
+        value = jnp.concatenate([value[:1], 0.5 * (value[1:] + value[:-1]), value[-1:]])
+    if value.shape != squeezed:
+        raise ArgumentError(
+            f"A profile over a boundary must have the shape {squeezed} of the face, but it has {value.shape}."
+        )
+    return value.reshape(like.shape)
+
+
+def held(x: Any) -> Any:
+    """Arrays that are computed once, whatever reads them."""
+    return lax.optimization_barrier(x)
+
+
+def ends_of(boundaries: Boundaries) -> tuple[bool, ...]:
+    """Which axes have ends."""
+    return tuple(not isinstance(pair[0], Periodic) for pair in boundaries)

@@ -1,0 +1,94 @@
+"""What steppers of split systems share: weights made once for a length of steps, the parts of the system, a polynomial."""
+
+import abc
+from typing import Any, ClassVar
+
+import diffrax
+import jax
+import jax.numpy as jnp
+
+from ..core import SplitSystem, System, SystemTerm, at_time, scaled
+from ._explicit import BARRIER_SIZE
+from ._stepper import Stepper
+
+
+class AbstractSplitStepper(Stepper):
+    """One step of a split system, whose linear part is diagonal: no Jacobian, no system of equations.
+
+    What a method makes of the linear part and the length of a step are its `weights`. Where steps are equally long they are
+    made once for all of them, outside the loop.
+    """
+
+    family: ClassVar[type[System]] = SplitSystem
+    stiff: ClassVar[bool] = True
+
+    @abc.abstractmethod
+    def weights(self, terms: Any, h: Any) -> Any:
+        """What depends on the linear part and the length of a step alone."""
+
+    @abc.abstractmethod
+    def weighted(self, weights: Any, terms: Any, t0: Any, t1: Any, h: Any, y0: Any) -> tuple[Any, Any, dict[str, Any]]:
+        """The step with these weights: the state at its end, the error estimate or None, and the dense output."""
+
+    def init(self, terms: Any, t0: Any, t1: Any, y0: Any, args: Any) -> None:
+        return None
+
+    def advance(self, terms: Any, t0: Any, t1: Any, h: Any, y0: Any, solver_state: Any, made_jump: Any):
+        y1, error, dense = self.weighted(self.weights(terms, h), terms, t0, t1, h, y0)
+        return y1, error, dense, None, diffrax.RESULTS.successful
+
+
+class PolynomialInterpolation(diffrax.AbstractLocalInterpolation):
+    """y(theta) = y0 + sum_j theta^(j+1) q[j] for theta from 0 to 1."""
+
+    t0: Any
+    t1: Any
+    y0: Any
+    q: tuple[Any, ...]
+
+    def evaluate(self, t0: Any, t1: Any | None = None, left: bool = True) -> Any:
+        if t1 is not None:
+            return jax.tree.map(jnp.subtract, self.evaluate(t1), self.evaluate(t0))
+        span = self.t1 - self.t0
+        theta = jnp.where(span == 0, 0.0, (t0 - self.t0) / jnp.where(span == 0, 1.0, span))
+        found = self.y0
+        for j, q in enumerate(self.q):
+            found = jax.tree.map(lambda y, q, j=j: y + scaled(theta ** (j + 1), q), found, q)
+        return found
+
+
+def rates_of(terms: Any) -> Any:
+    """The diagonal of the linear part."""
+    return bare(terms).system.linear()
+
+
+def rest_of(terms: Any, t: Any, y: Any) -> Any:
+    """The rest of the vector field at one stage, computed once whatever reads it."""
+    terms = bare(terms)
+    call = lambda y: terms.system.nonlinear(t, y, at_time(terms.inputs, t))
+    if terms.apart or sum(leaf.size for leaf in jax.tree.leaves(y)) >= BARRIER_SIZE:
+        return jax.lax.optimization_barrier(call(jax.lax.optimization_barrier(y)))
+    return call(y)
+
+
+def bare(terms: Any) -> Any:
+    """The system's own term, without the wrapper that `diffeqsolve` puts around it; time runs forward."""
+    return terms if isinstance(terms, SystemTerm) else terms.term
+
+
+def total(*pairs: tuple[Any, Any]) -> Any:
+    """The sum of factors times states, leaf by leaf; a factor is a number or a tree of arrays like the state."""
+    factors, states = [factor for factor, _ in pairs], [state for _, state in pairs]
+    spread = [jax.tree.map(lambda _, f=f: f, states[0]) if _single(f) else f for f in factors]
+    count = len(pairs)
+
+    def added(*leaves: Any) -> Any:
+        terms = [scaled(f, y) for f, y in zip(leaves[:count], leaves[count:], strict=True)]
+        return sum(terms[1:], terms[0])
+
+    return jax.tree.map(added, *spread, *states)
+
+
+def _single(factor: Any) -> bool:
+    """Whether a factor is one number for all leaves."""
+    return isinstance(factor, int | float) or (isinstance(factor, jax.Array) and factor.ndim == 0)

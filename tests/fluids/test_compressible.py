@@ -1,0 +1,219 @@
+"""Compressible flow: fluxes, reconstruction, shocks against exact solutions, walls, viscosity, gradients, bad input."""
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import simkit
+from simkit import fluids
+from simkit.fluids import CompressibleFlow, FreeSlip, Gas, Grid, NoSlip, Open, Stream
+
+from .exact import gas_tube
+
+SOD = (1.0, 0.0, 1.0), (0.125, 0.0, 0.1)
+
+
+def gas_1d(grid, left, right):
+    side = jnp.asarray(grid.centres(0)) < 0.5
+    rho, u, p = (jnp.where(side, a, b) for a, b in zip(left, right, strict=True))
+    return Gas(rho, u[None], p)
+
+
+def test_the_exact_solution_is_the_published_one():
+    """Toro (2009), table 4.3, to the digits of its later recomputations."""
+    _, (pressure, velocity) = gas_tube(*SOD, 1.4, [])
+    np.testing.assert_allclose([pressure, velocity], [0.303130178050647, 0.927452620048950], rtol=1e-14)
+
+
+def test_shock_tube():
+    """Errors of a scheme that is right fall with the width of a cell; this is what 200 of them leave."""
+    grid = Grid(200, 1.0)
+    run = simkit.simulate(
+        CompressibleFlow(grid, boundaries=Open()), gas_1d(grid, *SOD), np.array([0.0, 0.2]), step=simkit.Courant(0.5)
+    )
+    exact, (pressure, velocity) = gas_tube(*SOD, 1.4, (grid.centres(0) - 0.5) / 0.2)
+    last = jax.tree.map(lambda x: np.asarray(x[-1]), run.ys)
+    assert np.abs(last.density - exact[0]).mean() < 4e-3
+    assert np.abs(last.velocity[0] - exact[1]).mean() < 6e-3
+    between = (grid.centres(0) > 0.55) & (grid.centres(0) < 0.66)
+    np.testing.assert_allclose(last.pressure[between], pressure, rtol=2e-3)
+    np.testing.assert_allclose(last.velocity[0][between], velocity, rtol=2e-3)
+    assert "chosen: transport" in run.solver
+
+
+@pytest.mark.parametrize(("name", "order"), [("weno5z", 5), ("muscl", 2), ("first_order", 1)])
+def test_order_of_reconstruction(name, order):
+    """A density wave is carried along: cell means of its exact derivative are differences at faces."""
+    errors = []
+    for n in (32, 64):
+        grid = Grid(n, 1.0)
+        wave = lambda x: -np.cos(2 * np.pi * x) / (2 * np.pi)
+        mean = 1 + 0.3 * np.diff(wave(grid.faces(0))) * n
+        system = CompressibleFlow(grid, reconstruction=name)
+        gas = Gas(jnp.asarray(mean), jnp.ones((1, n)), jnp.ones(n))
+        slope = jax.jit(lambda s, y: s.vector_field(0.0, s.encode(y), None))(system, gas)
+        exact = -0.3 * np.diff(np.sin(2 * np.pi * grid.faces(0))) * n
+        errors.append(np.abs(np.asarray(slope.density) - exact).mean())
+        np.testing.assert_allclose(slope.momentum[0], slope.density, atol=1e-11)
+    assert abs(np.log2(errors[0] / errors[1]) - order) < 0.35
+
+
+@pytest.mark.parametrize("solver", [fluids.hllc, fluids.roe, fluids.rusanov])
+def test_fluxes(solver):
+    """Equal sides give the flux itself; mirrored sides the mirrored flux."""
+    gamma = jnp.asarray(1.4)
+    left = [jnp.array([1.0, 0.5]), jnp.array([0.3, 2.5]), jnp.array([0.7, 0.1]), jnp.array([1.0, 0.2])]
+    right = [jnp.array([0.4, 0.9]), jnp.array([-0.2, 2.0]), jnp.array([0.0, 0.3]), jnp.array([0.6, 0.4])]
+    solve = jax.jit(solver)
+    (rho, u, v, p), flux = left, solve(left, left, gamma)
+    energy = p / 0.4 + 0.5 * rho * (u * u + v * v)
+    for found, exact in zip(flux, (rho * u, rho * u * u + p, rho * u * v, u * (energy + p)), strict=True):
+        np.testing.assert_allclose(found, exact, rtol=1e-14)
+    mirrored = lambda rows: [rows[0], -rows[1], *rows[2:]]
+    there, back = solve(left, right, gamma), solve(mirrored(right), mirrored(left), gamma)
+    for k, sign in enumerate((-1, 1, -1, -1)):
+        np.testing.assert_allclose(there[k], sign * back[k], rtol=1e-13, atol=1e-14)
+
+
+@pytest.mark.parametrize("solver", [fluids.hllc, fluids.roe])
+def test_a_contact_at_rest_stays(solver):
+    one = jnp.ones(1)
+    flux = jax.jit(solver)([one, 0 * one, 0.3 * one, one], [0.1 * one, 0 * one, -0.2 * one, one], jnp.asarray(1.4))
+    np.testing.assert_allclose(np.concatenate(flux), [0.0, 1.0, 0.0, 0.0], atol=1e-15)
+
+
+@pytest.fixture(scope="module")
+def blast():
+    """A strong explosion in a closed square."""
+    grid = Grid((24, 24), 1.0)
+    x, y = grid.mesh()
+    hot = np.hypot(x - 0.5, y - 0.5) < 0.15
+    gas = Gas(jnp.ones(grid.shape), jnp.zeros((2, *grid.shape)), jnp.asarray(np.where(hot, 1e4, 1e-2)))
+    system = CompressibleFlow(grid, boundaries=FreeSlip())
+    return system, simkit.simulate(system, gas, np.array([0.0, 0.004, 0.01]), step=simkit.Courant(0.4))
+
+
+@pytest.mark.slow
+def test_a_blast_in_a_box(blast):
+    """Nothing is lost but to rounding, nothing becomes negative, and the square's symmetries stay."""
+    system, run = blast
+    outputs = jax.jit(jax.vmap(lambda y: system.outputs(0.0, y, None)))(run.ys)
+    for name in ("mass", "energy"):
+        np.testing.assert_allclose(outputs[name], outputs[name][0], rtol=1e-12)
+    assert float(run.ys.pressure.min()) > 0
+    assert float(run.ys.density.min()) > 0
+    density = np.asarray(run.ys.density[-1])
+    assert density.max() > 2  # a shock went out
+    for turned in (density.T, density[::-1], density[:, ::-1]):
+        np.testing.assert_allclose(density, turned, rtol=1e-9)  # up to the order of sums
+
+
+@pytest.mark.slow
+def test_walls_and_viscosity():
+    """Couette's flow between a wall at rest and a moving one is steady; a shear wave decays at the rate nu k^2."""
+    grid = Grid((6, 16), (1.0, 1.0))
+    y = jnp.asarray(grid.mesh()[1])
+    uniform = jnp.ones(grid.shape)
+    system = CompressibleFlow(
+        grid, viscosity=0.1, boundaries=[fluids.Periodic(), (NoSlip(), NoSlip(jnp.array([0.2, 0.0])))]
+    )
+    slope = eqx.filter_jit(lambda s, y: s.vector_field(0.0, s.encode(y), None))
+    steady = slope(system, Gas(uniform, jnp.stack([0.2 * y, 0 * y]), uniform))
+    np.testing.assert_allclose(steady.momentum, 0, atol=1e-12)
+    heated = 0.1 * 0.2**2  # what friction does
+    np.testing.assert_allclose(steady.energy, heated, rtol=1e-9)
+    k = 2 * np.pi
+    wave = slope(
+        CompressibleFlow(grid, viscosity=0.1),
+        Gas(uniform, jnp.stack([0.01 * jnp.sin(k * y), 0 * y]), uniform),
+    )
+    discrete = (2 * np.sin(k / 32) * 16) ** 2  # of the second difference
+    np.testing.assert_allclose(wave.momentum[0], -0.1 * discrete * 0.01 * np.sin(k * np.asarray(y)), atol=1e-12)
+
+
+@pytest.mark.slow
+def test_heat_goes_down():
+    grid = Grid(16, 1.0)
+    x = jnp.asarray(grid.centres(0))
+    temperature = 1 + 0.01 * jnp.cos(2 * np.pi * x)
+    system = CompressibleFlow(grid, viscosity=0.05, prandtl=0.5, gamma=1.5)
+    gas = Gas(1 / temperature, jnp.zeros((1, 16)), jnp.ones(16))
+    slope = jax.jit(lambda s, y: s.vector_field(0.0, s.encode(y), None))(system, gas)
+    discrete = (2 * np.sin(np.pi / 16) * 16) ** 2
+    conductivity = 1.5 / 0.5 * 0.05 / 0.5
+    np.testing.assert_allclose(
+        slope.energy, -conductivity * discrete * 0.01 * np.cos(2 * np.pi * np.asarray(x)), atol=1e-12
+    )
+
+
+@pytest.mark.slow
+def test_streams_and_gravity():
+    """A stream that fills the box is steady whatever its speed; gravity pulls."""
+    grid = Grid((8, 4), (1.0, 1.0))
+    one = jnp.ones(grid.shape)
+    stream = Stream(jnp.asarray(2.0), jnp.array([3.0, 0.0]), jnp.asarray(0.5))
+    gas = Gas(2 * one, jnp.stack([3 * one, 0 * one]), 0.5 * one)
+    system = CompressibleFlow(
+        grid, boundaries=[(stream, Open()), fluids.Periodic()], gravity=jnp.array([0.0, -9.0]), viscosity=0.01
+    )
+    slope = jax.jit(lambda s, y: s.vector_field(0.0, s.encode(y), None))(system, gas)
+    np.testing.assert_allclose(slope.density, 0, atol=1e-12)
+    np.testing.assert_allclose(slope.momentum[1], -18.0, rtol=1e-12)
+    assert system.invariants(0.0, gas) == {}
+
+
+@pytest.mark.slow
+def test_gradients():
+    """Steps of fixed length: reverse mode against central differences, through a shock."""
+    grid = Grid(40, 1.0)
+
+    @jax.jit
+    def final(gamma, pressure):
+        gas = gas_1d(grid, (1.0, 0.0, pressure), SOD[1])
+        system = CompressibleFlow(grid, gamma=gamma, boundaries=Open(), reconstruction="muscl")
+        run = simkit.simulate(system, gas, jnp.array([0.0, 0.1]), step=simkit.Fixed(20))
+        return jnp.sum(run.ys.density[-1] ** 2) + jnp.sum(run.ys.velocity[-1, 0] * jnp.arange(40.0))
+
+    at = jnp.asarray(1.4), jnp.asarray(1.0)
+    found = jax.jit(jax.grad(final, argnums=(0, 1)))(*at)
+    h = 1e-6
+    for k in range(2):
+        plus, minus = ([x + s * h * (i == k) for i, x in enumerate(at)] for s in (1, -1))
+        np.testing.assert_allclose(found[k], (final(*plus) - final(*minus)) / (2 * h), rtol=1e-6)
+
+
+def test_single_precision():
+    grid = Grid(16, 1.0)
+    gas = jax.tree.map(lambda x: x.astype(jnp.float32), gas_1d(grid, *SOD))
+    system = simkit.cast(CompressibleFlow(grid, boundaries=Open()), jnp.float32)
+    slope = jax.jit(lambda s, y: s.vector_field(0.0, s.encode(y), None))(system, gas)
+    assert {x.dtype for x in jax.tree.leaves(slope)} == {jnp.dtype("float32")}
+    assert all(bool(jnp.isfinite(x).all()) for x in jax.tree.leaves(slope))
+
+
+def test_bad_input():
+    grid = Grid(16, 1.0)
+    system = CompressibleFlow(grid, boundaries=Open())
+    with pytest.raises(simkit.ArgumentError, match="Courant number"):
+        simkit.simulate(system, gas_1d(grid, *SOD), np.array([0.0, 1.0]), step=0.1)
+    with pytest.raises(simkit.ArgumentError, match="first_order, muscl, weno5z"):
+        CompressibleFlow(grid, reconstruction="weno7")
+    with pytest.raises(simkit.ArgumentError, match="conditions for it"):
+        CompressibleFlow(grid, boundaries=fluids.Inflow(1.0))
+    lorenz, y0, times, _ = simkit.odes.Lorenz63.example()
+    with pytest.raises(simkit.ArgumentError, match="needs a TransportSystem"):
+        simkit.simulate(lorenz, y0, times, step=simkit.Courant())
+    with pytest.raises(simkit.ArgumentError, match="`number` must be"):
+        simkit.Courant(-1.0)
+
+
+@pytest.mark.slow
+def test_a_negative_pressure_is_a_status():
+    grid = Grid(16, 1.0)
+    gas = gas_1d(grid, (1.0, 0.0, -1.0), SOD[1])
+    run = simkit.simulate(
+        CompressibleFlow(grid, boundaries=Open()), gas, np.array([0.0, 0.2]), on_failure="mark", step=simkit.Courant()
+    )
+    assert int(run.status) == simkit.Status.NON_FINITE

@@ -1,0 +1,226 @@
+"""Incompressible flow on a staggered grid: pressure, order, conservation, walls, obstacles, gradients, bad input."""
+
+import itertools
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import simkit
+from simkit import fluids
+from simkit.fluids import (
+    Dirichlet,
+    Disk,
+    FastPoisson,
+    FreeSlip,
+    Grid,
+    IncompressibleFlow,
+    Inflow,
+    NoSlip,
+    Obstacle,
+    Outflow,
+    Periodic,
+    stretched_faces,
+)
+from simkit.fluids._projection import iterated
+
+KEY = jax.random.key(0)
+
+
+def laplacian(grid, walls, p):
+    """Differences between neighbours, nothing through walls."""
+    total = np.zeros_like(p)
+    for axis in range(grid.dimensions):
+        shape = [-1 if i == axis else 1 for i in range(grid.dimensions)]
+        widths = grid.widths(axis).reshape(shape)
+        if walls[axis]:
+            slope = np.diff(p, axis=axis) / np.diff(grid.centres(axis)).reshape(shape)
+            slope = np.pad(slope, [(int(i == axis),) * 2 for i in range(p.ndim)])
+            total += np.diff(slope, axis=axis) / widths
+        else:
+            total += (np.roll(p, 1, axis) - 2 * p + np.roll(p, -1, axis)) / widths**2
+    return total
+
+
+@pytest.mark.parametrize("shape", [(9,), (8, 9), (7, 6), (4, 5, 6)])
+def test_fast_poisson(shape):
+    """Any mixture of periodic and walled axes, equal and stretched: the difference equation holds to rounding."""
+    rng = np.random.default_rng(0)
+    for walls in itertools.product([False, True], repeat=len(shape)):
+        for stretched in {None, walls.index(True) if any(walls) else None}:
+            faces = [stretched_faces(n, 1.3, clustering=1.5) if i == stretched else None for i, n in enumerate(shape)]
+            grid = Grid(shape, tuple(1.0 + 0.3 * i for i in range(len(shape))), faces=faces)
+            right, volumes = rng.normal(size=shape), grid.volumes()
+            right -= (right * volumes).sum() / volumes.sum()
+            p = np.asarray(jax.jit(FastPoisson(grid, walls))(right))
+            np.testing.assert_allclose(laplacian(grid, walls, p), right, atol=1e-11)
+            assert abs((p * volumes).sum()) < 1e-12
+
+
+@eqx.filter_jit
+def looked_at(system, y):
+    return system.vector_field(0.0, y, None), system.outputs(0.0, y, None)
+
+
+@pytest.mark.parametrize("mean", [0.0, 0.7])
+def test_order_on_taylor_green(mean):
+    """The exact slope of the vortices, carried by a mean flow, as the slope of the discrete ones: order 2."""
+    errors = []
+    for n in (32, 64):
+        system = IncompressibleFlow(Grid((n, n)), viscosity=0.1)
+        vortices = lambda x: (mean + jnp.cos(x[0]) * jnp.sin(x[1]), mean - jnp.sin(x[0]) * jnp.cos(x[1]))
+        slope, outputs = looked_at(system, system.start(vortices))
+        x, y = system.at.mesh(0, jnp.float64)
+        u, dx, dy = jnp.cos(x) * jnp.sin(y), -jnp.sin(x) * jnp.sin(y), jnp.cos(x) * jnp.cos(y)
+        exact = -2 * 0.1 * u - mean * (dx + dy)
+        errors.append(float(jnp.abs(slope.velocity[0] - exact).max()))
+        assert float(outputs["divergence"]) < 1e-12
+    assert abs(np.log2(errors[0] / errors[1]) - 2) < 0.05
+
+
+@pytest.mark.parametrize(
+    ("shape", "boundaries", "axis"),
+    [
+        ((10, 12), None, None),
+        ((10, 12), NoSlip(), 1),
+        ((6, 5, 7), [Periodic(), NoSlip(), FreeSlip()], 1),
+    ],
+    ids=["periodic", "walls", "3-D"],
+)
+def test_central_fluxes_conserve_energy(shape, boundaries, axis):
+    """Without viscosity and force the rate of the kinetic energy of any field is rounding, on stretched grids too."""
+    faces = [stretched_faces(n, 1.0) if i == axis else None for i, n in enumerate(shape)]
+    system = IncompressibleFlow(Grid(shape, 1.0, faces=faces), boundaries=boundaries)
+    y = eqx.filter_jit(lambda s, u: s.start(u))(system, jax.random.normal(KEY, (len(shape), *shape)))
+    energy, rate = eqx.filter_jit(lambda s, y: jax.jvp(s.energy, (y,), (s.vector_field(0.0, y, None),)))(system, y)
+    assert float(energy) > 0.1
+    assert abs(float(rate)) < 1e-13
+    assert float(jnp.abs(system.at.divergence(y.velocity)).max()) < 1e-11
+
+
+@pytest.mark.slow
+def test_upwind_fluxes_take_energy_away():
+    system = IncompressibleFlow(Grid((8, 8), 1.0), flux="upwind", boundaries=[Periodic(), NoSlip()])
+    y = system.start(jax.random.normal(KEY, (2, 8, 8)))
+    rate = eqx.filter_jit(lambda s, y: jax.jvp(s.energy, (y,), (s.vector_field(0.0, y, None),)))(system, y)[1]
+    assert float(rate) < -0.1
+
+
+def test_poiseuille_and_couette_are_steady():
+    """Parabola and line are what the scheme has as steady states; the parabola with an offset of order dy^2."""
+    grid = Grid((4, 16), (1.0, 2.0), origin=(0.0, -1.0))
+    lid = NoSlip(jnp.array([0.5, 0.0]))
+    couette = IncompressibleFlow(grid, viscosity=0.3, boundaries=[Periodic(), (NoSlip(), lid)])
+    slope, _ = looked_at(couette, couette.start(lambda x: (0.25 * (1 + x[1]), 0 * x[1])))
+    np.testing.assert_allclose(slope.velocity[0], 0, atol=1e-12)
+    channel = IncompressibleFlow(grid, viscosity=0.3, boundaries=[Periodic(), NoSlip()], force=jnp.array([0.6, 0.0]))
+    dy = grid.spacing(1)
+    slope, _ = looked_at(channel, channel.start(lambda x: (1 - x[1] ** 2 + dy**2 / 4, 0 * x[1])))
+    np.testing.assert_allclose(slope.velocity[0], 0, atol=1e-11)
+
+
+@pytest.mark.slow
+def test_what_comes_in_goes_out():
+    """A channel with a disk in it: the flow through every section is the same, and drag points downstream."""
+    grid = Grid((32, 24), (2.0, 1.5))
+    disk = Disk(jnp.array([0.7, 0.75]), jnp.asarray(0.2))
+    system = IncompressibleFlow(
+        grid,
+        viscosity=0.01,
+        boundaries=[(Inflow(jnp.asarray(1.0)), Outflow()), FreeSlip()],
+        obstacle=Obstacle(disk),
+    )
+    y = system.start(lambda x: (jnp.ones_like(x[0]), jnp.zeros_like(x[0])))
+    slope, outputs = looked_at(system, y)
+    # The pressure is found to 1e-8 of what it has to take away.
+    np.testing.assert_allclose(slope.velocity[0].sum(axis=1), 0, atol=1e-4)
+    assert float(outputs["drag"][0]) > 0.1
+    assert abs(float(outputs["drag"][1])) < 1e-6
+    damping, mobility = system._penalty(0.0, y)
+    pushed = tuple(
+        m * (f - d * u) for m, f, d, u in zip(mobility, system._pushed(0.0, y), damping, y.velocity, strict=True)
+    )
+    assert int(iterated(system.at, 1e-8, 100, mobility, system.at.divergence(pushed))[1]) <= 15
+
+
+def test_a_warm_layer_rises():
+    """Conduction between plates is steady whatever the Rayleigh number: buoyancy is balanced by pressure."""
+    grid = Grid((6, 8), (1.0, 1.0))
+    system = IncompressibleFlow(
+        grid,
+        viscosity=0.01,
+        boundaries=[Periodic(), NoSlip()],
+        diffusivity=0.02,
+        scalar_boundaries=[Periodic(), (Dirichlet(1.0), Dirichlet(0.0))],
+        buoyancy=jnp.array([0.0, 50.0]),
+    )
+    still = system.start(scalar=lambda x: 1 - x[1])
+    slope, _ = looked_at(system, still)
+    for leaf in jax.tree.leaves(slope):
+        np.testing.assert_allclose(leaf, 0, atol=1e-11)
+    blob = system.start(scalar=lambda x: jnp.exp(-20 * ((x[0] - 0.5) ** 2 + (x[1] - 0.5) ** 2)))
+    slope, _ = looked_at(system, blob)
+    assert float(slope.velocity[1][3, 4]) > 1
+
+
+@pytest.mark.slow
+def test_closures():
+    """Smagorinsky's stress takes energy away and leaves a uniform flow alone; a learned source is added."""
+    grid = Grid((8, 8), 1.0)
+    push = lambda t, velocity: [0.1 * u for u in velocity]
+    y = IncompressibleFlow(grid).start(jax.random.normal(KEY, (2, 8, 8)))
+    rate = eqx.filter_jit(lambda s, y: jax.jvp(s.energy, (y,), (s.vector_field(0.0, y, None),)))
+    assert float(rate(IncompressibleFlow(grid, smagorinsky=0.15), y)[1]) < -0.01
+    energy, gained = rate(IncompressibleFlow(grid, source=push), y)
+    np.testing.assert_allclose(gained, 0.2 * energy, rtol=1e-10)
+    walled = IncompressibleFlow(grid, smagorinsky=0.15, boundaries=[Periodic(), NoSlip()])
+    assert float(rate(walled, walled.start(jax.random.normal(KEY, (2, 8, 8))))[1]) < -0.01
+
+
+@pytest.mark.slow
+def test_gradients_through_pressure_and_obstacle():
+    """By viscosity and by the shape, reverse against differences; and the adjoint's dot product."""
+    grid = Grid((16, 12), (2.0, 1.5))
+
+    def final(viscosity, radius):
+        system = IncompressibleFlow(
+            grid,
+            viscosity=viscosity,
+            boundaries=[(Inflow(jnp.asarray(1.0)), Outflow()), FreeSlip()],
+            obstacle=Obstacle(Disk(jnp.array([0.7, 0.7]), radius)),
+            tolerance=1e-13,
+        )
+        y0 = system.start(lambda x: (jnp.ones_like(x[0]), jnp.zeros_like(x[0])))
+        run = simkit.simulate(system, y0, jnp.array([0.0, 0.08]), step=simkit.Fixed(4))
+        return jnp.sum(run.ys.velocity[0][-1] ** 2) + 5 * jnp.sum(run.ys.velocity[1][-1] ** 3)
+
+    at = jnp.asarray(0.05), jnp.asarray(0.25)
+    value = jax.jit(final)
+    found = jax.jit(jax.grad(final, argnums=(0, 1)))(*at)
+    h = 1e-5
+    for k in range(2):
+        plus, minus = ([x + s * h * (i == k) for i, x in enumerate(at)] for s in (1, -1))
+        np.testing.assert_allclose(found[k], (value(*plus) - value(*minus)) / (2 * h), rtol=1e-6)
+    tangent = jax.jit(lambda *x: jax.jvp(final, x, at)[1])(*at)
+    np.testing.assert_allclose(tangent, found[0] * at[0] + found[1] * at[1], rtol=1e-11)
+
+
+def test_bad_input():
+    grid = Grid((8, 8), 1.0)
+    with pytest.raises(simkit.ArgumentError, match="2 or 3 dimensions"):
+        IncompressibleFlow(Grid(8))
+    with pytest.raises(simkit.ArgumentError, match='"central" or "upwind"'):
+        IncompressibleFlow(grid, flux="weno")
+    with pytest.raises(simkit.ArgumentError, match="cannot leave"):
+        IncompressibleFlow(grid, boundaries=[(Inflow(1.0), NoSlip()), NoSlip()])
+    with pytest.raises(simkit.ArgumentError, match="`diffusivity` must be given"):
+        IncompressibleFlow(grid, buoyancy=jnp.ones(2))
+    with pytest.raises(simkit.ArgumentError, match="periodic where"):
+        IncompressibleFlow(grid, boundaries=NoSlip(), diffusivity=1.0)
+    system = IncompressibleFlow(grid, boundaries=NoSlip())
+    with pytest.raises(simkit.ArgumentError, match="`start` makes"):
+        simkit.simulate(system, fluids.StaggeredFlow((jnp.zeros((8, 8)), jnp.zeros((8, 8)))), np.array([0.0, 1.0]))
+    with pytest.raises(simkit.ArgumentError, match="`velocity` must have the shape"):
+        system.start(jnp.zeros((8, 8)))

@@ -1,0 +1,132 @@
+"""Incompressible flow between walls against a published table, an exact start-up, a critical number, and conservation in time."""
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from scipy.interpolate import CubicSpline
+
+import simkit
+from simkit.fluids import Dirichlet, Grid, IncompressibleFlow, NoSlip, Periodic
+
+# Ghia, Ghia and Shin (1982), J. Comput. Phys. 48:387, tables I and II, Re = 100: on a grid of 129 points to the second order.
+GHIA_Y = [
+    0.0547,
+    0.0625,
+    0.0703,
+    0.1016,
+    0.1719,
+    0.2813,
+    0.4531,
+    0.5,
+    0.6172,
+    0.7344,
+    0.8516,
+    0.9531,
+    0.9609,
+    0.9688,
+    0.9766,
+]
+GHIA_U = [
+    *(-0.03717, -0.04192, -0.04775, -0.06434, -0.10150, -0.15662, -0.21090, -0.20581),
+    *(-0.13641, 0.00332, 0.23151, 0.68717, 0.73722, 0.78871, 0.84123),
+]
+GHIA_X = [
+    0.0625,
+    0.0703,
+    0.0781,
+    0.0938,
+    0.1563,
+    0.2266,
+    0.2344,
+    0.5,
+    0.8047,
+    0.8594,
+    0.9063,
+    0.9453,
+    0.9531,
+    0.9609,
+    0.9688,
+]
+GHIA_V = [
+    *(0.09233, 0.10091, 0.10890, 0.12317, 0.16077, 0.17507, 0.17527, 0.05454),
+    *(-0.24533, -0.22445, -0.16914, -0.10313, -0.08864, -0.07391, -0.05906),
+]
+
+
+@pytest.mark.slow
+def test_lid_driven_cavity():
+    """Within 1 % of the lid's speed: the table's own error and that of 64 cells are some tenths of it."""
+    n = 64
+    system = IncompressibleFlow(
+        Grid((n, n), 1.0), viscosity=0.01, boundaries=[NoSlip(), (NoSlip(), NoSlip(jnp.array([1.0, 0.0])))]
+    )
+    run = simkit.simulate(system, system.start(), np.array([0.0, 20.0]), step=simkit.Courant(0.9))
+    u, v = (np.asarray(x[-1]) for x in run.ys.velocity)
+    places = np.concatenate([[0.0], (np.arange(n) + 0.5) / n, [1.0]])
+    along = CubicSpline(places, [0.0, *u[n // 2], 1.0])(GHIA_Y)
+    across = CubicSpline(places, [0.0, *v[:, n // 2], 0.0])(GHIA_X)
+    np.testing.assert_allclose(along, GHIA_U, atol=0.01)
+    np.testing.assert_allclose(across, GHIA_V, atol=0.01)
+
+
+@pytest.mark.slow
+def test_start_of_poiseuille_flow():
+    """From rest between plates at y = +-1: the parabola less a series of decaying cosines (Batchelor 1967, section 4.3)."""
+    n, viscosity, push = 64, 0.5, 1.0
+    grid = Grid((4, n), (0.25, 2.0), origin=(0.0, -1.0))
+    system = IncompressibleFlow(
+        grid, viscosity=viscosity, boundaries=[Periodic(), NoSlip()], force=jnp.array([push, 0.0])
+    )
+    times = np.array([0.0, 0.1, 0.4, 1.0])
+    run = simkit.simulate(system, system.start(), times, step=simkit.Courant(0.9))
+    y, k = grid.centres(1), (np.arange(200) + 0.5)[:, None] * np.pi
+    sign = np.where(np.arange(200) % 2 == 0, 1, -1)[:, None]
+    for row, t in enumerate(times[1:], start=1):
+        series = np.sum(2 * sign / k**3 * np.cos(k * y) * np.exp(-viscosity * k**2 * t), axis=0)
+        exact = push / viscosity * ((1 - y**2) / 2 - series)
+        np.testing.assert_allclose(run.ys.velocity[0][row, 0], exact, atol=5e-4)
+
+
+@pytest.mark.slow
+def test_onset_of_convection():
+    """Between plates that conduct, at the critical wavelength 2.016: Ra = 1707.762 (Chandrasekhar 1961, chapter II, table III).
+
+    The rate of growth of a weak roll changes its sign there; 24 cells over the height leave an error of order dz^2, some 1 %.
+    """
+    height, wave = 24, 2 * np.pi / 3.117
+    grid = Grid((32, height), (wave, 1.0))
+    times = np.array([0.0, 30.0, 60.0])
+
+    @eqx.filter_jit
+    def rate(rayleigh):
+        system = IncompressibleFlow(
+            grid,
+            viscosity=1 / jnp.sqrt(rayleigh),
+            boundaries=[Periodic(), NoSlip()],
+            diffusivity=1 / jnp.sqrt(rayleigh),
+            scalar_boundaries=[Periodic(), (Dirichlet(1.0), Dirichlet(0.0))],
+            buoyancy=jnp.array([0.0, 1.0]),
+        )
+        roll = lambda x: 1 - x[1] + 1e-4 * jnp.cos(2 * jnp.pi * x[0] / wave) * jnp.sin(jnp.pi * x[1])
+        run = simkit.simulate(system, system.start(scalar=roll), times, step=simkit.Courant(0.9))
+        energy = jax.vmap(system.energy)(run.ys)
+        return jnp.log(energy[2] / energy[1]) / 60
+
+    below, above = float(rate(jnp.asarray(1600.0))), float(rate(jnp.asarray(1800.0)))
+    assert below < 0 < above
+    critical = 1600 + 200 * below / (below - above)
+    assert abs(critical / 1707.762 - 1) < 0.01
+
+
+@pytest.mark.slow
+def test_energy_over_a_thousand_steps():
+    """Without viscosity, at steps so short that the method's own damping, (w h)^6 / 144 a step, is 1e-15 for the fastest wave."""
+    system = IncompressibleFlow(Grid((16, 16), 1.0))
+    y = system.start(0.3 * jax.random.normal(jax.random.key(0), (2, 16, 16)))
+    solver = simkit.solvers.RK4()
+    run = simkit.simulate(system, y, np.linspace(0.0, 0.1, 3), step=simkit.Fixed(500), solver=solver)
+    energy = jax.jit(jax.vmap(system.energy))(run.ys)
+    np.testing.assert_allclose(energy, energy[0], rtol=1e-12)
+    assert float(jnp.abs(run.ys.velocity[0][-1] - run.ys.velocity[0][0]).max()) > 0.1
