@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from . import fitting as fitting
     from . import fluids as fluids
     from . import infer as infer
+    from . import inspect as inspect
     from . import io as io
     from . import md as md
     from . import odes as odes
@@ -80,6 +81,8 @@ if TYPE_CHECKING:
     from .infer import predict as predict
     from .infer import prior_draws as prior_draws
     from .infer import sample as sample
+    from .inspect import Explanation as Explanation
+    from .inspect import explain as explain
     from .io import Study as Study
     from .io import load as load
     from .io import load_study as load_study
@@ -138,6 +141,7 @@ _LAZY = {
     "fitting": "fitting",
     "fluids": "fluids",
     "infer": "infer",
+    "inspect": "inspect",
     "io": "io",
     "md": "md",
     "odes": "odes",
@@ -167,6 +171,8 @@ _LAZY = {
     "predict": "infer",
     "prior_draws": "infer",
     "sample": "infer",
+    "Explanation": "inspect",
+    "explain": "inspect",
     "Study": "io",
     "load": "io",
     "load_study": "io",

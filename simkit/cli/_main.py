@@ -18,6 +18,7 @@ EXAMPLES = """examples:
   simkit sweep study.toml --workers 4    all members of its table [sweep]; called again, it goes on
   simkit models                          the models that a study can name
   simkit models lotka_volterra           one of them: equation, names, units, good values
+  simkit explain study.toml              what compiles, how long that takes, what is computed and which lines compute it
   simkit reproduce results/study/result.h5   run it again from what the file holds, and compare
 
 Exit codes: 0 done, 1 reproduced numbers differ or a sweep set chunks aside, 2 bad input (one message says what and
@@ -101,6 +102,11 @@ def build_parser() -> argparse.ArgumentParser:
     made.add_argument("--overwrite", action="store_true", help="replace a report that is there")
     made = command("reproduce", _reproduce, "run the study of a result file again and compare the numbers")
     made.add_argument("file", type=Path, help="a result file; it holds its study and its data")
+    _jax_options(made)
+    made = command("explain", _explain, "say what JAX makes of a study: what compiles, what it computes and holds, and where")
+    made.add_argument("study", type=Path, help="a study file (TOML)")
+    made.add_argument("--json", action="store_true", help="print JSON, for machines")
+    made.add_argument("--svg", type=Path, help="also draw the flow of the data into this file")
     _jax_options(made)
     made = command("models", _models, "list the models, or show one")
     made.add_argument("model", nargs="?", help="a model's name")
@@ -300,6 +306,19 @@ def _reproduce(options: argparse.Namespace) -> int:
     for row in rows:
         print(f"{row.part:<11} {row.verdict}" + (f": {row.text}" if row.text else ""))
     return 1 if any(row.verdict == "different" for row in rows) else 0
+
+
+def _explain(options: argparse.Namespace) -> int:
+    from ..io import load_study, write_text
+    from ._explain import explain_study
+
+    set_devices()
+    set_jax(x64=not options.float32, cache=False)  # compiled programs from disk would hide what compiling costs
+    found = explain_study(load_study(options.study))
+    print(found.to_json() if options.json else found)
+    if options.svg is not None:
+        write_text(options.svg, found.svg())
+    return 0
 
 
 def _models(options: argparse.Namespace) -> int:

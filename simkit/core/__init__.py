@@ -11,6 +11,11 @@ from ._names import check_roots as check_roots
 from ._names import named_leaves as named_leaves
 from ._particles import ParticleSystem as ParticleSystem
 from ._particles import driven as driven
+from ._place import MARK as MARK
+from ._place import Place as Place
+from ._place import is_library as is_library
+from ._place import marked as marked
+from ._place import place_of as place_of
 from ._precision import cast as cast
 from ._precision import check_tolerance as check_tolerance
 from ._precision import enable_x64 as enable_x64

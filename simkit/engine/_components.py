@@ -17,6 +17,8 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array
 
+from ..core import marked
+
 ELEMENTWISE = frozenset(
     [
         "add",
@@ -121,7 +123,8 @@ def evaluated(jaxpr: Any, consts: Sequence[Any], arguments: Sequence[np.ndarray]
     for variable, value in zip(jaxpr.invars, arguments, strict=True):
         held[variable] = value
     for eqn in jaxpr.eqns:
-        found = _apply(jaxpr, eqn, [read(atom) for atom in eqn.invars])
+        with marked(eqn):
+            found = _apply(jaxpr, eqn, [read(atom) for atom in eqn.invars])
         for variable, value in zip(eqn.outvars, found, strict=True):
             held[variable] = value
     return [read(atom) for atom in jaxpr.outvars]

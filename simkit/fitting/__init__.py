@@ -3,8 +3,10 @@
 from ._fit import fit as fit
 from ._gauss_newton import GaussNewton as GaussNewton
 from ._method import AbstractMethod as AbstractMethod
+from ._model import local_model as local_model
 from ._optax import LBFGS as LBFGS
 from ._optax import Optimiser as Optimiser
 from ._profile import Profiles as Profiles
 from ._profile import profile as profile
 from ._result import FitResult as FitResult
+from ._starts import some_start as some_start

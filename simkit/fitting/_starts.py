@@ -89,3 +89,8 @@ def first_start(problem: Problem, z: Float[Array, "starts parameters"]) -> Float
     """The starts with the first one moved to the values that `Free.start` gives."""
     known = jnp.isfinite(problem.starts)
     return z.at[0].set(jnp.where(known, problem.coordinates(jnp.where(known, problem.starts, 1)), z[0]))
+
+
+def some_start(problem: Problem) -> Float[Array, " parameters"]:
+    """One point to look at a problem from, in the coordinates of the fit: the given starts, or what a prior draws."""
+    return first_start(problem, drawn_starts(problem.lean(), jax.random.key(0), 1))[0]

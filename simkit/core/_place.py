@@ -1,0 +1,56 @@
+"""Which function of a model an operation of a traced program comes from."""
+
+import contextlib
+import os
+import pathlib
+import re
+import sysconfig
+from typing import Any, NamedTuple
+
+import jax
+
+HERE = f"{pathlib.Path(__file__).resolve().parent.parent}{os.sep}"
+OTHERS = tuple({*(sysconfig.get_paths()[name] + os.sep for name in ("purelib", "platlib", "stdlib", "platstdlib")), "<"})
+MODELS = tuple(f"{HERE}{room}{os.sep}" for room in ("odes", "md", "fluids", "problem"))
+LOOPS = tuple(f"{HERE}{room}{os.sep}" for room in ("engine", "solvers", "fitting", "infer"))
+MARK = re.compile(r"from (\S+):(\d+) of ([^/()]+)")
+
+
+class Place(NamedTuple):
+    """A line of a model: the function as Python names it, its file and line."""
+
+    function: str
+    file: str
+    line: int
+
+    @property
+    def mark(self) -> str:
+        return f"from {self.function}:{self.line} of {self.file}"
+
+
+def place_of(equation: Any) -> Place | None:
+    """The innermost line of a model or of the user's own code that an equation was traced from; None for one of a loop around it."""
+    marks = MARK.findall(str(equation.source_info.name_stack))
+    if marks:
+        function, line, file = marks[-1]
+        return Place(function, file, int(line))
+    traceback = equation.source_info.traceback
+    for frame in () if traceback is None else traceback.frames:
+        name = frame.file_name
+        if name.startswith(LOOPS):
+            return None
+        if name.startswith(MODELS) or not name.startswith((HERE, *OTHERS)):
+            return Place(frame.function_name.replace(".<locals>", ""), os.path.basename(name), frame.line_num)
+    return None
+
+
+def marked(equation: Any) -> contextlib.AbstractContextManager[Any]:
+    """Where an equation is written again in other operations: they are known to come from the same line."""
+    found = place_of(equation)
+    return contextlib.nullcontext() if found is None else jax.named_scope(found.mark)
+
+
+def is_library(jaxpr: Any) -> bool:
+    """Whether a traced function is a library's, such as `jax.numpy.fft.rfft`: its code is traced once for all who call it."""
+    source = str(getattr(jaxpr.debug_info, "func_src_info", ""))
+    return any(f" at {folder}" in source for folder in OTHERS)
