@@ -112,6 +112,7 @@ def test_shards(checked):
     close(jax.jit(spread)(qs), jax.vmap(jax.grad(theirs))(qs))
 
 
+@pytest.mark.slow
 def test_a_map_is_the_transpose_of_its_partner():
     """A product with a matrix that depends on what the map is given: all orders of differentiation, batches of either operand."""
     matrix = lambda a: jnp.outer(jnp.sin(a), a**2)[:, :2]

@@ -3,6 +3,7 @@
 import jax
 import jax.numpy as jnp
 import numpy as np
+import pytest
 
 from simkit import Experiment, Free, Normal, Poisson, Problem, predict
 from simkit.odes import from_function
@@ -25,6 +26,7 @@ def scatter(names, outputs=("a", "b"), count=3):
     return {output: dict(zip(names, np.moveaxis(found.samples[output], 1, 0), strict=True)) for output in outputs}
 
 
+@pytest.mark.slow
 def test_the_scatter_of_an_experiment_follows_its_name_and_that_of_the_output():
     both = scatter(("first", "second"))
     other = scatter(("third", "second", "first"))

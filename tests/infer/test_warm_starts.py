@@ -57,6 +57,7 @@ def test_a_second_data_set_compiles_nothing():
     assert later.times.shape == (1, 38)
 
 
+@pytest.mark.slow
 def test_a_longer_data_set_is_blamed_for_its_compilation():
     lengths = ((21, "one", 0, 1.0), (23, "another", 1, 1.2), (33, "one", 0, 1.0))
     first, second, longer = (study(LINE, *case) for case in lengths)

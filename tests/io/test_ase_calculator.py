@@ -38,6 +38,7 @@ def test_energy_forces_and_stress_are_those_of_ase():
     np.testing.assert_allclose(denser.get_potential_energy(), theirs.get_potential_energy(), rtol=1e-12)
 
 
+@pytest.mark.slow
 def test_species_by_symbol():
     atoms = rattled()
     atoms.symbols[0] = "Kr"

@@ -8,6 +8,7 @@ import simkit
 from simkit import md
 
 
+@pytest.mark.slow
 def test_a_step_that_is_too_long_names_the_pair_and_a_better_step():
     system, y0 = fluid()
     with pytest.raises(simkit.SimulationError, match=r"atoms \d+ and \d+ \(from 0\).*try `step=0.00\d`") as caught:

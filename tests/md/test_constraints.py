@@ -49,7 +49,7 @@ def lengths(system, position):
     return jnp.linalg.norm(bond_vectors(system.constraints.bonds(), system.space, position), axis=-1)
 
 
-@pytest.mark.parametrize("settled", [False, True])
+@pytest.mark.parametrize("settled", [pytest.param(False, marks=pytest.mark.slow), True])
 def test_lengths_are_held_and_the_energy_is_conserved_to_second_order(settled):
     system, y0 = triangles(md.NVE(), settled=settled)
     system = system.prepared(y0)
@@ -88,6 +88,7 @@ def test_the_closed_form_is_the_solution_of_the_iteration():
     np.testing.assert_allclose(slopes[0], slopes[1], atol=1e-11)
 
 
+@pytest.mark.slow
 def test_the_pressure_of_rigid_molecules_is_that_of_their_centres():
     """Far apart: the virial of what holds them takes away what their turning adds, at every moment."""
     system, y0 = triangles(md.NVE(), count=8, spacing=30.0)

@@ -153,6 +153,7 @@ def both(ensemble, epsilon):
     return ensemble.average(lambda system, atoms: system.outputs(0.0, atoms, None), fluid(epsilon))
 
 
+@pytest.mark.slow
 def test_derivatives_are_those_of_the_fluctuation_formula(ensemble):
     """d<O>/d(epsilon) = <dO/d(epsilon)> - (<O U> - <O><U>) / (T epsilon) for a potential that epsilon multiplies; to rounding."""
     values = jax.tree.map(np.asarray, both(ensemble, 1.0).series)
@@ -247,6 +248,7 @@ def test_frames_that_need_more_room_get_it():
 # ---- through the trajectory, and which ----
 
 
+@pytest.mark.slow
 def test_through_the_trajectory():
     """The derivative of this very run; trusted within the horizon and not beyond."""
     system = fluid(dynamics=md.NVE()).prepared(FLUID)
@@ -314,6 +316,7 @@ def test_the_exponent_of_a_saddle():
     assert abs(md.lyapunov_exponent(still, start, np.arange(11) * 10.0, step=0.05, discard=0.5).exponent) < 0.05
 
 
+@pytest.mark.slow
 def test_the_exponent_is_that_of_two_runs_side_by_side():
     """A displacement of 1e-7 stays small for two units of time, and rounding stays small against it."""
     system = fluid(dynamics=md.NVE()).prepared(FLUID)

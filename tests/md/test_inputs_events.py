@@ -83,6 +83,7 @@ def swings():
     return system, passing, jax.jit(run)(1.0), jax.jit(jax.grad(lambda k: run(k).event_time))(1.0)
 
 
+@pytest.mark.slow
 def test_an_event_ends_a_run(swings):
     """The time errs by the step's h^2/24 and by the cubic between save times, (0.1)^4/384 of the position."""
     _, _, run, slope = swings

@@ -112,7 +112,7 @@ def close(found, expected, tolerance):
         np.testing.assert_allclose(a, b, rtol=0, atol=tolerance * max(float(jnp.abs(b).max()), 1e-3))
 
 
-QUICK = "skewed and thin", "open grid", "all pairs", "plane"
+QUICK = "open grid", "all pairs", "plane"
 SLOW = [pytest.param(case, marks=pytest.mark.long) for case in CASES if case not in QUICK]
 
 
@@ -144,7 +144,7 @@ def test_energy_gradient_and_hessian_by_everything(case, monkeypatch):
     close(back, expected[1][1], 1e-11)
 
 
-@pytest.mark.parametrize("case", ["skewed and thin", "all pairs"])
+@pytest.mark.parametrize("case", [pytest.param("skewed and thin", marks=pytest.mark.slow), "all pairs"])
 def test_forces_and_virial(case, monkeypatch):
     potential = Angular() + Chain() + md.LennardJones(cutoff=1.5)
     space, x, plan, neighbours = prepared(case, potential, monkeypatch)
@@ -193,6 +193,7 @@ def test_float_types(kind, precision):
     close(low, found("float64", None), 5e-6)  # sums of some thousand terms with errors of 6e-8 each
 
 
+@pytest.mark.slow
 def test_a_batch_of_gradients(monkeypatch):
     space, x, plan, _ = prepared("open grid", Angular(), monkeypatch)
     species, charge = species_and_charges(len(x))

@@ -105,6 +105,7 @@ def silicon(cells=2, **options):
     return system, md.Atoms(start.position, momentum)
 
 
+@pytest.mark.slow
 def test_energy_is_conserved_and_lists_are_made_anew():
     """Silicon at 600 K for 0.3 ps with steps of 1 fs, where (omega h)^2 / 8 is 1e-3 for the fastest vibrations."""
     system, y0 = silicon()
@@ -136,6 +137,7 @@ def test_the_derivative_of_a_run_keeps_positions_alone():
     assert grown / (100 * len(y0.position)) < 64  # positions and momenta are 48
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
 def test_batches_of_gradients(dtype):
     potential, space, x, species = prepared("eam")

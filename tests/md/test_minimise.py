@@ -36,6 +36,7 @@ def test_the_best_cluster_of_thirteen_atoms(method):
     assert f"found in {int(found.steps)} steps" in repr(found)
 
 
+@pytest.mark.slow
 def test_derivatives_of_a_minimum_are_known():
     r"""A cluster of one substance scales with $\sigma$, and its energy with $\epsilon$."""
     y0 = icosahedron()
@@ -67,6 +68,7 @@ def crystal(space=md.Orthorhombic):
     return system, md.Atoms(x, jnp.zeros_like(x))
 
 
+@pytest.mark.slow
 def test_a_crystal_relaxes_with_its_cell():
     system, y0 = crystal()
     found = md.minimise(system, y0, tolerance=1e-9, cell=True)

@@ -84,6 +84,7 @@ def test_float_types(kind, precision, tolerance):
         np.testing.assert_allclose(a, b, rtol=tolerance, atol=tolerance * float(jnp.abs(b).max()))
 
 
+@pytest.mark.slow
 def test_inside_shard_map_with_checked_variance():
     space, x, plan = fluid()
     mesh = jax.make_mesh((2,), ("members",), axis_types=(AxisType.Auto,))

@@ -47,6 +47,7 @@ def test_a_run_goes_on_from_a_save_time_bit_for_bit():
         jax.tree.map(np.testing.assert_array_equal, rest.final(), whole.final())
 
 
+@pytest.mark.slow
 def test_lists_change_nothing():
     """Clusters with a thin skin and with a thick one, and all pairs."""
     system, y0 = fluid(cells=4)
@@ -189,6 +190,7 @@ def test_what_particles_do_not_take_is_refused():
         run()
 
 
+@pytest.mark.slow
 def test_a_problem_of_particles_is_fitted():
     """Momenta of atoms after a while, of which the energy scale of the potential is found again."""
     system, y0 = fluid(temperature=0.2)

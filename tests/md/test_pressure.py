@@ -65,6 +65,7 @@ def test_a_run_goes_on_from_a_save_time_bit_for_bit(dynamics):
         assert np.ptp(energies(system, y0, whole)) < 0.05 * np.ptp(kinetic)
 
 
+@pytest.mark.slow
 def test_rescaling_draws_the_volumes_of_an_ideal_gas():
     r"""$p(V) \propto V^{N-1} e^{-P V / k_B T}$: the centre of mass, which moves with the cell, carries no pressure."""
     temperature, count = 1.5, 8

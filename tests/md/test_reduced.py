@@ -4,6 +4,7 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
+import pytest
 from md_runs import KEY, H, fluid
 
 import simkit
@@ -29,6 +30,7 @@ def kinetic(system, t, y):
 REDUCE = {"g": Mean(shells), "kinetic": Mean(kinetic)}
 
 
+@pytest.mark.slow
 def test_means_inside_a_run_are_those_of_its_saved_states():
     system, y0 = fluid(dynamics=md.Langevin(1.0, 1.0))
     system = system.prepared(y0)

@@ -19,6 +19,7 @@ def split(dynamics):
     return dataclasses.replace(system, potential=system.potential + weak, dynamics=dynamics), y0
 
 
+@pytest.mark.slow
 def test_energy_is_conserved_to_second_order_of_the_outer_step():
     system, y0 = split(md.RESPA(slow=(1,), steps=3))
     system = system.prepared(y0)
@@ -46,6 +47,7 @@ def test_one_inner_step_is_velocity_verlet_and_restarts_are_exact():
     jax.tree.map(np.testing.assert_array_equal, rest.final(), whole.final())
 
 
+@pytest.mark.slow
 def test_derivatives_of_a_run():
     system, y0 = split(md.RESPA(slow=(1,), steps=2))
     system = system.prepared(y0)

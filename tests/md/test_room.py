@@ -83,6 +83,7 @@ def ended(system, y0, sigma):
     return run.final(), run.status, jax.grad(measured)(sigma)
 
 
+@pytest.mark.slow
 def test_a_run_inside_jit_and_its_gradient(systems):
     roomy, small, y0 = systems
     expected, found = ended(roomy, y0, jnp.asarray(1.0)), ended(small, y0, jnp.asarray(1.0))

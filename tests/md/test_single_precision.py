@@ -35,6 +35,7 @@ def test_runs(dynamics):
         np.testing.assert_allclose(found.final().position, expected.position, atol=1e-4)
 
 
+@pytest.mark.slow
 def test_a_minimum_with_its_cell():
     system, y0 = fluid()
     found = md.minimise(single(system), single(y0), tolerance=1e-2, cell=True)

@@ -117,6 +117,7 @@ def test_words_and_the_longest_step_are_no_part_of_a_program():
     assert steps == [Fixed(10), Fixed(10)]
 
 
+@pytest.mark.slow
 def test_tables_of_inputs_are_filled_up():
     knots, times = np.linspace(0.0, 2.0, 17), np.linspace(0.5, 3.0, 5)
     doses = {

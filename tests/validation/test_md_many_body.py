@@ -27,7 +27,7 @@ BAR = 1602176.5
 """eV / Angstrom^3 in bar with the digits that LAMMPS has."""
 
 
-QUICK = ("thin", "eam/fs, fcc", "tersoff, diamond")
+QUICK = ("eam/fs, fcc", "sw tolerance, diamond thin", "tersoff, diamond")
 CASES = [c if c.endswith(QUICK) else pytest.param(c, marks=pytest.mark.slow) for c in LAMMPS["styles"]]
 
 
