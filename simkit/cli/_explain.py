@@ -10,7 +10,9 @@ def explain_study(study: Study) -> Explanation:
     if study.experiments:
         return explain(study.problem())
     if study.y0 is None:
-        raise StudyError(f"`{study.name}` must give experiments or the initial state in [y0] to be explained, but it does not.")
+        raise StudyError(
+            f"`{study.name}` must give experiments or the initial state in [y0] to be explained, but it does not."
+        )
     solve = study.solve
     return explain(
         study.system,

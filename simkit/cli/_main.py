@@ -103,10 +103,21 @@ def build_parser() -> argparse.ArgumentParser:
     made = command("reproduce", _reproduce, "run the study of a result file again and compare the numbers")
     made.add_argument("file", type=Path, help="a result file; it holds its study and its data")
     _jax_options(made)
-    made = command("explain", _explain, "say what JAX makes of a study: what compiles, what it computes and holds, and where")
+    made = command(
+        "explain", _explain, "say what JAX makes of a study: what compiles, what it computes and holds, and where"
+    )
     made.add_argument("study", type=Path, help="a study file (TOML)")
     made.add_argument("--json", action="store_true", help="print JSON, for machines")
     made.add_argument("--svg", type=Path, help="also draw the flow of the data into this file")
+    _jax_options(made)
+    made = command(
+        "replay", _replay, "open the file of a simulation that broke, and take the broken step outside of compiled code"
+    )
+    made.add_argument("file", type=Path, help="such as results/study-simulate/failure.h5")
+    made.add_argument(
+        "model", help="the study file, or MODULE:FUNCTION of a function that returns system and initial state"
+    )
+    made.add_argument("--debug", action="store_true", help="stop in a debugger before the step")
     _jax_options(made)
     made = command("models", _models, "list the models, or show one")
     made.add_argument("model", nargs="?", help="a model's name")
@@ -318,6 +329,15 @@ def _explain(options: argparse.Namespace) -> int:
     print(found.to_json() if options.json else found)
     if options.svg is not None:
         write_text(options.svg, found.svg())
+    return 0
+
+
+def _replay(options: argparse.Namespace) -> int:
+    from ._replay import model_of, replay
+
+    set_devices()
+    set_jax(x64=not options.float32, cache=not options.no_cache)
+    replay(options.file, model_of(options.model), debug=options.debug)
     return 0
 
 

@@ -9,11 +9,12 @@ from typing import Any
 import jax
 from jaxtyping import PRNGKeyArray
 
-from .._errors import ArgumentError, StudyError
+from .._errors import ArgumentError, SimulationError, StudyError
 from ..core import Trajectory
 from ..engine import simulate
 from ..fitting import LBFGS, FitResult, GaussNewton, fit
 from ..infer import NUTS, EnsembleSampler, LaplaceApproximation, Posterior, Prediction, Variational, predict, sample
+from ..inspect import locate
 from ..io import Study, load, provenance, save
 from ..md import Averages
 from ..problem import Problem
@@ -157,7 +158,29 @@ def simulate_study(
         raise StudyError(f"`{study.name}` must give the initial state in [y0] to be simulated, but it does not.")
     begin = time.perf_counter()
     key = jax.random.key(study.seed if seed is None else seed)
-    trajectory = simulate(
+    try:
+        trajectory = simulate(
+            study.system,
+            study.y0,
+            study.simulation_times,
+            solver=study.solve["solver"],
+            step=study.solve["step"],
+            inputs=study.inputs,
+            key=key,
+        )
+    except SimulationError as error:
+        raise SimulationError(f"{error}{_kept_failure(study, Path(folder), key)}") from error
+    jax.block_until_ready(trajectory.times)
+    seconds = {"simulate": time.perf_counter() - begin}
+    made = provenance(study, seed=seed, command=command, seconds=seconds)
+    clear(Path(folder))
+    save(Path(folder) / RESULT, trajectory=trajectory, made=made, overwrite=True)
+    return trajectory
+
+
+def _kept_failure(study: Study, folder: Path, key: PRNGKeyArray) -> str:
+    """Where a simulation broke, in a file beside its results; what to do with it, in words."""
+    failure = locate(
         study.system,
         study.y0,
         study.simulation_times,
@@ -166,12 +189,11 @@ def simulate_study(
         inputs=study.inputs,
         key=key,
     )
-    jax.block_until_ready(trajectory.times)
-    seconds = {"simulate": time.perf_counter() - begin}
-    made = provenance(study, seed=seed, command=command, seconds=seconds)
-    clear(Path(folder))
-    save(Path(folder) / RESULT, trajectory=trajectory, made=made, overwrite=True)
-    return trajectory
+    if failure is None:
+        return ""
+    path = failure.save(folder / "failure.h5")
+    made = f" It was made by {failure.culprit.text}." if failure.culprit is not None else ""
+    return f"{made} The state before the step is kept: simkit replay {path} {study.name}"
 
 
 class Clock:

@@ -10,7 +10,9 @@ from typing import Any, NamedTuple
 import jax
 
 HERE = f"{pathlib.Path(__file__).resolve().parent.parent}{os.sep}"
-OTHERS = tuple({*(sysconfig.get_paths()[name] + os.sep for name in ("purelib", "platlib", "stdlib", "platstdlib")), "<"})
+OTHERS = tuple(
+    {*(sysconfig.get_paths()[name] + os.sep for name in ("purelib", "platlib", "stdlib", "platstdlib")), "<"}
+)
 MODELS = tuple(f"{HERE}{room}{os.sep}" for room in ("odes", "md", "fluids", "problem"))
 LOOPS = tuple(f"{HERE}{room}{os.sep}" for room in ("engine", "solvers", "fitting", "infer"))
 MARK = re.compile(r"from (\S+):(\d+) of ([^/()]+)")
@@ -29,7 +31,7 @@ class Place(NamedTuple):
 
 
 def place_of(equation: Any) -> Place | None:
-    """The innermost line of a model or of the user's own code that an equation was traced from; None for one of a loop around it."""
+    """The innermost line of a model or of the user's own code that an equation comes from; None for one of a loop around it."""
     marks = MARK.findall(str(equation.source_info.name_stack))
     if marks:
         function, line, file = marks[-1]

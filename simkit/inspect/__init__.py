@@ -2,3 +2,6 @@
 
 from ._explain import explain as explain
 from ._explanation import Explanation as Explanation
+from ._locate import Failure as Failure
+from ._locate import locate as locate
+from ._trace_back import Culprit as Culprit

@@ -12,7 +12,7 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jax.extend.core import ClosedJaxpr, Jaxpr, Literal, Var, jaxpr_as_fun
+from jax.extend.core import ClosedJaxpr, Jaxpr, Literal, Var, jaxpr_as_fun  # pyright: ignore[reportPrivateImportUsage]
 from jaxtyping import Array
 
 COUNTS = jnp.uint32
@@ -139,12 +139,12 @@ def _run(block: Block, counters: Array, values: Sequence[Any]) -> tuple[Array, l
         elif inner is not None and inner.kind == "call":
             counters, out = _run_call(inner.blocks, equation, counters, operands)
         else:
-            out = _run_equation(equation, operands)
+            out = run_equation(equation, operands)
         known.update(zip(equation.outvars, out, strict=True))
     return counters, [read(atom) for atom in block.jaxpr.outvars]
 
 
-def _run_equation(equation: Any, operands: list[Any]) -> list[Any]:
+def run_equation(equation: Any, operands: list[Any]) -> list[Any]:
     """One operation: as a program of its own, since how an operation is bound is not public."""
     given = [i for i, atom in enumerate(equation.invars) if not isinstance(atom, Literal)]
     names = [Var(equation.invars[i].aval) for i in given]
@@ -160,10 +160,8 @@ def _run_call(blocks: list[Block], equation: Any, counters: Array, values: list[
 
 
 def _run_scan(blocks: list[Block], equation: Any, counters: Array, values: list[Any]) -> tuple[Array, list[Any]]:
-    params, body_code = equation.params, blocks[0].jaxpr
-    # How many are constant and how many carried stands under names that differ between versions of JAX; their ranks tell.
-    carried = sum(o.aval.ndim == i.aval.ndim for o, i in zip(equation.outvars, body_code.outvars, strict=True))
-    stacked = sum(o.aval.ndim != i.aval.ndim for o, i in zip(equation.invars, body_code.invars, strict=True))
+    params = equation.params
+    carried, stacked = carried_and_stacked(equation, blocks[0].jaxpr, values)
     consts = len(equation.invars) - carried - stacked
     fixed, state, rows = values[:consts], values[consts : consts + carried], values[consts + carried :]
 
@@ -176,6 +174,15 @@ def _run_scan(blocks: list[Block], equation: Any, counters: Array, values: list[
         body, (counters, list(state)), list(rows), length=params["length"], reverse=params["reverse"]
     )
     return counters, [*state, *stacked]
+
+
+def carried_and_stacked(equation: Any, body: Any, given: Sequence[Any]) -> tuple[int, int]:
+    """How many operands a loop carries, and how many it takes a row a turn of.
+
+    For scans that stands under names that differ between versions of JAX; ranks tell.
+    """
+    carried = sum(o.aval.ndim == i.aval.ndim for o, i in zip(equation.outvars, body.outvars, strict=True))
+    return carried, sum(np.ndim(x) != i.aval.ndim for x, i in zip(given, body.invars, strict=True))
 
 
 def _run_while(blocks: list[Block], equation: Any, counters: Array, values: list[Any]) -> tuple[Array, list[Any]]:
@@ -216,7 +223,9 @@ def _run_shards(blocks: list[Block], equation: Any, counters: Array, values: lis
     return counters + jnp.sum(counted, axis=0, dtype=COUNTS), out
 
 
-def _run_linear_solve(blocks: list[Block], equation: Any, counters: Array, values: list[Any]) -> tuple[Array, list[Any]]:
+def _run_linear_solve(
+    blocks: list[Block], equation: Any, counters: Array, values: list[Any]
+) -> tuple[Array, list[Any]]:
     lengths = equation.params["const_lengths"]
     first = lengths.matvec + lengths.vecmat
     consts, given = values[first : first + lengths.solve], values[sum(lengths) :]

@@ -13,7 +13,9 @@ def draw(title: str, boxes: Sequence[tuple[str, Sequence[str], str]]) -> str:
         height = LINE * (len(lines) + 1) + 2 * MARGIN
         if i:
             middle = WIDTH / 2
-            parts.append(f'<path d="M{middle} {y - GAP + 2} V{y - 4} m-4 -6 l4 6 l4 -6" fill="none" stroke="currentColor"/>')
+            parts.append(
+                f'<path d="M{middle} {y - GAP + 2} V{y - 4} m-4 -6 l4 6 l4 -6" fill="none" stroke="currentColor"/>'
+            )
         parts.append(
             f'<rect x="{MARGIN}" y="{y}" width="{WIDTH - 2 * MARGIN}" height="{height}" rx="6" fill="none" stroke="currentColor"/>'
         )

@@ -134,7 +134,9 @@ def _stages(
             stages.append(Stage(f"shard_map: {len(used)} devices", rows, "on each device"))
     stages.append(Stage("simulate", single, "one member" if values else ""))
     if values:
-        stages.append(Stage("trajectory", [(path, dtype, (members, *shape)) for path, dtype, shape in single], "gathered"))
+        stages.append(
+            Stage("trajectory", [(path, dtype, (members, *shape)) for path, dtype, shape in single], "gathered")
+        )
     if gradient:
         stages.append(Stage("grad", numbers, "one derivative for each number given"))
     return stages
@@ -148,7 +150,9 @@ def _of_problem(problem: Problem, gradient: bool) -> tuple[list[Program], Callab
     programs: list[Program] = [("log-likelihood", likelihood, (problem, theta))]
     stages = [
         Stage("free parameters", [("theta", str(theta.dtype), theta.shape)], ", ".join(problem.names)),
-        Stage("heads", [(k, str(v.dtype), v.shape) for k, v in problem.data.items()], "location and noise of every datum"),
+        Stage(
+            "heads", [(k, str(v.dtype), v.shape) for k, v in problem.data.items()], "location and noise of every datum"
+        ),
         Stage("log-likelihood", [("value", str(theta.dtype), ())], "a sum"),
     ]
     if gradient:
@@ -180,10 +184,10 @@ def _of_function(
 
 def _calls(call: Callable[[], Any]) -> tuple[Calls, Seconds]:
     """The verb itself, twice: the second call should compile nothing."""
-    spent: collections.Counter[str] = collections.Counter()
+    spent: dict[str, float] = collections.defaultdict(float)
 
-    def listen(event: str, duration: float, **_: Any) -> None:
-        spent[event.rsplit("/", 1)[-1]] += duration
+    def listen(event: str, duration_secs: float, **_: Any) -> None:
+        spent[event.rsplit("/", 1)[-1]] += duration_secs
 
     jax.monitoring.register_event_duration_secs_listener(listen)
     try:
@@ -193,7 +197,8 @@ def _calls(call: Callable[[], Any]) -> tuple[Calls, Seconds]:
         jax.monitoring.unregister_event_duration_listener(listen)
     with count_compilations() as second:
         jax.block_until_ready(eqx.filter(call(), eqx.is_array))
-    made = Seconds(*(float(spent[name]) for name in MADE), 0.0)
+    trace, lower, compile_ = (spent[name] for name in MADE)
+    made = Seconds(trace, lower, compile_, 0.0)
     compiled = first.compilations + first.from_disk
     return Calls(first.traces, compiled, second.compilations, (*first.reasons, *second.reasons)), made
 

@@ -89,7 +89,10 @@ class Explanation(eqx.Module):
 
     def __repr__(self) -> str:
         calls = self.calls
-        lines = [f"Explanation of {self.target}", f"  {calls.traced} traced, {calls.compiled} compiled; again: {calls.compiled_again}"]
+        lines = [
+            f"Explanation of {self.target}",
+            f"  {calls.traced} traced, {calls.compiled} compiled; the second call compiled {calls.compiled_again}",
+        ]
         lines += [f"  {reason}" for reason in calls.reasons]
         lines.append("")
         for stage in self.stages:
@@ -136,7 +139,7 @@ def _program(program: ProgramReport, machine: Machine) -> list[str]:
         lines.append(f"    loop      {loop.kind}: {loop.runs} turns, {_count(loop.flops)} operations")
     kinds: dict[str, int] = {}
     for kernel in program.kernels:
-        kinds[kernel.kind] = kinds.get(kernel.kind, 0) + kernel.count
+        kinds[kernel.kind] = kinds.get(kernel.kind, 0) + kernel.pieces
     lines.append(f"    compiled  {', '.join(f'{count} {kind}' for kind, count in list(kinds.items())[:SHOWN]) or '-'}")
     return lines
 
@@ -156,6 +159,10 @@ def _bytes(number: float) -> str:
 
 
 def _time(seconds: float) -> str:
-    return f"{seconds:.3g} s" if seconds >= 1 else f"{1e3 * seconds:.3g} ms" if seconds >= 1e-3 else f"{1e6 * seconds:.3g} us"
-
-
+    return (
+        f"{seconds:.3g} s"
+        if seconds >= 1
+        else f"{1e3 * seconds:.3g} ms"
+        if seconds >= 1e-3
+        else f"{1e6 * seconds:.3g} us"
+    )

@@ -11,7 +11,19 @@ NAME = re.compile(r'op_name="([^"]*)"')
 FRAME = re.compile(r"stack_frame_id=(\d+)")
 SOURCE = re.compile(r'source_file="([^"]*)" source_line=(\d+)')
 TRIPS = re.compile(r'known_trip_count":\{"n":"(\d+)"')
-KERNELS = ("fusion", "dot", "fft", "convolution", "custom-call", "sort", "scatter", "reduce", "while", "all-to-all", "all-reduce")
+KERNELS = (
+    "fusion",
+    "dot",
+    "fft",
+    "convolution",
+    "custom-call",
+    "sort",
+    "scatter",
+    "reduce",
+    "while",
+    "all-to-all",
+    "all-reduce",
+)
 
 
 class Memory(NamedTuple):
@@ -31,7 +43,7 @@ class Kernel(NamedTuple):
 
     kind: str
     place: str
-    count: int
+    pieces: int
 
 
 def memory_of(compiled: Any) -> Memory | None:
@@ -39,9 +51,7 @@ def memory_of(compiled: Any) -> Memory | None:
     found = compiled.memory_analysis()
     if found is None:
         return None
-    return Memory(
-        int(found.argument_size_in_bytes), int(found.output_size_in_bytes), int(found.temp_size_in_bytes)
-    )
+    return Memory(int(found.argument_size_in_bytes), int(found.output_size_in_bytes), int(found.temp_size_in_bytes))
 
 
 def kernels_of(text: str) -> list[Kernel]:

@@ -100,7 +100,7 @@ def report(name: str, function: Callable[..., Any], arguments: Any) -> ProgramRe
         counts = runs.result()
     seconds = Seconds(stamps[0] - begin, stamps[2] - stamps[1], stamps[3] - stamps[2], _timed(compiled, leaves))
     cost, shares, loops = _counted(survey, counts)
-    return ProgramReport(name, seconds, cost, shares, loops, memory_of(compiled), kernels_of(compiled.as_text()))
+    return ProgramReport(name, seconds, cost, shares, loops, memory_of(compiled), kernels_of(compiled.as_text() or ""))
 
 
 def _timed(compiled: Any, leaves: list[Any]) -> float:

@@ -1,0 +1,47 @@
+"""replay: the step in which a simulation broke, outside of compiled code."""
+
+import importlib
+import os
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import jax
+import numpy as np
+
+from .._errors import ArgumentError
+from ..core import named_leaves
+from ..inspect import Failure
+from ..io import load_study
+
+
+def model_of(text: str) -> tuple[Any, ...]:
+    """System, initial state, inputs and solver of a study file or of a function named `module:function`."""
+    module, colon, function = text.partition(":")
+    if text.endswith(".toml") or not colon:
+        study = load_study(Path(text))
+        return study.system, study.y0, study.inputs, study.solve["solver"]
+    sys.path.insert(0, os.getcwd())
+    try:
+        made = getattr(importlib.import_module(module), function)()
+    except (ImportError, AttributeError) as error:
+        raise ArgumentError(f"`{text}` cannot be imported: {error}.") from error
+    if not isinstance(made, Sequence) or len(made) < 2:
+        raise ArgumentError(
+            f"`{text}` must return system and initial state, and after them inputs and solver if there are any."
+        )
+    return (*made, None, None)[:4]
+
+
+def replay(file: Path, model: tuple[Any, ...], *, debug: bool) -> None:
+    """Print a failure, take the step that broke in Python, and print the slope before it and the state after."""
+    system, y0, inputs, solver = model
+    failure = Failure.load(file, system, y0, inputs, solver)
+    print(failure)
+    with jax.disable_jit():
+        if debug:
+            breakpoint()  # `failure.slope()` and `failure.advance()` run the model's own lines
+        for title, found in (("slope", failure.slope()), ("after ", failure.advance())):
+            for name, leaf in named_leaves(found).items():
+                print(f"  {title}, {name or 'y'} = {np.array2string(np.asarray(leaf), threshold=8, precision=6)}")
