@@ -2,6 +2,7 @@
 
 import gc
 import os
+import time
 from collections.abc import Iterator
 
 if "xla_force_host_platform_device_count" not in os.environ.get("XLA_FLAGS", ""):
@@ -17,6 +18,26 @@ jax.config.update("jax_numpy_dtype_promotion", "strict")
 
 # The hook stays installed: parts of simkit load on first use, in the middle of a test.
 install_import_hook("simkit", "beartype.beartype")
+
+
+BEGIN = time.monotonic()
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption(
+        "--budget", type=float, help="after so many seconds, skip what has not begun; outside truth comes first"
+    )
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    if config.getoption("budget") is not None:
+        items.sort(key=lambda item: "validation" not in item.path.parts)
+
+
+def pytest_runtest_setup(item: pytest.Item) -> None:
+    budget = item.config.getoption("budget")
+    if budget is not None and time.monotonic() - BEGIN > budget:
+        pytest.skip("no time left")
 
 
 @pytest.fixture(autouse=True, scope="session")

@@ -24,7 +24,7 @@ def _word(entry: Any) -> str:
     return str(entry)
 
 
-def named_leaves(tree: Any) -> dict[str, Array]:
+def named_leaves(tree: Any) -> dict[str, Any]:
     """The array leaves of a pytree by dotted path, in the tree's own order."""
     paths, _ = jax.tree_util.tree_flatten_with_path(tree)
     return {".".join(map(_word, path)): leaf for path, leaf in paths if eqx.is_array_like(leaf)}

@@ -139,19 +139,20 @@ def _run(block: Block, counters: Array, values: Sequence[Any]) -> tuple[Array, l
         elif inner is not None and inner.kind == "call":
             counters, out = _run_call(inner.blocks, equation, counters, operands)
         else:
-            out = run_equation(equation, operands)
+            out = run_equation(block.jaxpr, equation, operands)
         known.update(zip(equation.outvars, out, strict=True))
     return counters, [read(atom) for atom in block.jaxpr.outvars]
 
 
-def run_equation(equation: Any, operands: list[Any]) -> list[Any]:
+def run_equation(jaxpr: Any, equation: Any, operands: list[Any]) -> list[Any]:
     """One operation: as a program of its own, since how an operation is bound is not public."""
     given = [i for i, atom in enumerate(equation.invars) if not isinstance(atom, Literal)]
     names = [Var(equation.invars[i].aval) for i in given]
     atoms = list(equation.invars)
     for i, name in zip(given, names, strict=True):
         atoms[i] = name
-    program = Jaxpr((), names, equation.outvars, [equation.replace(invars=atoms)], equation.effects)
+    about = jaxpr.debug_info._replace(arg_names=None, result_paths=None)
+    program = Jaxpr((), names, equation.outvars, [equation.replace(invars=atoms)], equation.effects, about)
     return jaxpr_as_fun(ClosedJaxpr(program, ()))(*[operands[i] for i in given])
 
 

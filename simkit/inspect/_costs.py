@@ -193,7 +193,7 @@ def bytes_of(block: Block) -> dict[int, float]:
         if equation.primitive.name in FUSED:
             new = {atom for atom in equation.invars if not isinstance(atom, Literal)} - fused - read
             read |= new
-            found[place] = sum(map(_size, new)) + sum(_size(v) for v in equation.outvars if v in leaving)
+            found[place] = sum(map(_size, new), 0.0) + sum(_size(v) for v in equation.outvars if v in leaving)
         else:
             found[place] = _moved(equation)
     return found
@@ -201,7 +201,7 @@ def bytes_of(block: Block) -> dict[int, float]:
 
 def _moved(equation: Any) -> float:
     name = equation.primitive.name
-    written = sum(map(_size, equation.outvars))
+    written = sum(map(_size, equation.outvars), 0.0)
     if name in ("gather", "dynamic_slice"):
         return 2 * written + sum(_size(x) for x in equation.invars[1:])
     if name == "dynamic_update_slice":
@@ -214,9 +214,9 @@ def _moved(equation: Any) -> float:
 def _size(atom: Any) -> float:
     aval = atom.aval
     if not hasattr(aval, "shape"):  # a token
-        return 0
+        return 0.0
     itemsize = getattr(aval.dtype, "itemsize", 8)
-    return math.prod(aval.shape) * itemsize
+    return float(math.prod(aval.shape) * itemsize)
 
 
 def _kind(aval: Any) -> str:
@@ -246,7 +246,7 @@ def _transform(equation: Any) -> float:
 def _product(equation: Any) -> float:
     ((of_left, _), _) = equation.params["dimension_numbers"]
     left = equation.invars[0].aval.shape
-    return math.prod(equation.outvars[0].aval.shape) * math.prod(left[axis] for axis in of_left)
+    return float(math.prod(equation.outvars[0].aval.shape)) * math.prod(left[axis] for axis in of_left)
 
 
 def _convolution(equation: Any) -> float:
@@ -267,7 +267,7 @@ def _factorisation(weight: float) -> Any:
 
 
 def _window(equation: Any) -> float:
-    return math.prod(equation.outvars[0].aval.shape) * math.prod(equation.params["window_dimensions"])
+    return float(math.prod(equation.outvars[0].aval.shape)) * math.prod(equation.params["window_dimensions"])
 
 
 OTHERS = {

@@ -24,7 +24,7 @@ MADE = ("jaxpr_trace_duration", "jaxpr_to_mlir_module_duration", "backend_compil
 
 
 def explain(
-    target: System | Problem | Callable[..., Any],
+    target: Any,
     y0: State = None,
     times: Any = None,
     *,
@@ -167,7 +167,7 @@ def _of_problem(problem: Problem, gradient: bool) -> tuple[list[Program], Callab
 def _of_function(
     function: Callable[..., Any], arguments: tuple[Any, ...], gradient: bool
 ) -> tuple[list[Program], Callable[[], Any], Callable[[], list[Stage]]]:
-    arguments = jax.tree.map(lambda x: jnp.asarray(x) if isinstance(x, float | np.ndarray) else x, arguments)
+    arguments = jax.tree.map(lambda x: jnp.asarray(x) if isinstance(x, int | float | np.ndarray) else x, arguments)
     call = eqx.filter_jit(function)
     out = eqx.filter_eval_shape(function, *arguments)
     name = getattr(function, "__name__", type(function).__name__)

@@ -144,14 +144,14 @@ def _program(program: ProgramReport, machine: Machine) -> list[str]:
     return lines
 
 
-def _count(number: float) -> str:
+def _count(number: float | int) -> str:
     for size, letter in ((1e12, "T"), (1e9, "G"), (1e6, "M"), (1e3, "k")):
         if number >= size:
             return f"{number / size:.3g} {letter}"
     return f"{number:.3g} "
 
 
-def _bytes(number: float) -> str:
+def _bytes(number: int) -> str:
     for size, unit in ((1 << 30, "GiB"), (1 << 20, "MiB"), (1 << 10, "KiB")):
         if number >= size:
             return f"{number / size:.3g} {unit}"

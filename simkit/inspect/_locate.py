@@ -2,6 +2,7 @@
 
 import dataclasses
 import itertools
+import warnings
 from pathlib import Path
 from typing import Any
 
@@ -154,16 +155,16 @@ class _Runner:
     key: Any
 
     def __call__(self, y0: State, times: Any, step: Any = None) -> Trajectory:
-        return simulate(
-            self.system,
-            y0,
-            np.asarray(times),
-            solver=self.solver,
-            step=self.step if step is None else step,
-            inputs=self.inputs,
-            key=self.key,
-            on_failure="mark",
+        return _quiet(
+            self.system, y0, np.asarray(times), self.solver, self.step if step is None else step, self.inputs, self.key
         )
+
+
+def _quiet(system: System, y0: State, times: Any, solver: Any, step: Any, inputs: Inputs, key: Any) -> Trajectory:
+    """`simulate`, without its warnings: of a state in the middle of a run that breaks they say nothing new."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        return simulate(system, y0, times, solver=solver, step=step, inputs=inputs, key=key, on_failure="mark")
 
 
 def _good_rows(trajectory: Trajectory) -> int:
@@ -208,10 +209,8 @@ def _adaptive_step(run: _Runner, state: State, start: float, end: float) -> tupl
 
 
 def _advanced(setup: Setup, solver: Stepper, time: float, length: float, key: Any) -> State:
-    times = np.array([time, time + length])
-    return simulate(
-        setup.system, setup.y0, times, solver=solver, step=Fixed(1), inputs=setup.inputs, key=key, on_failure="mark"
-    ).final()
+    times = jnp.asarray([time, time + length])  # an array of JAX's, also where compilation is switched off
+    return _quiet(setup.system, setup.y0, times, solver, Fixed(1), setup.inputs, key).final()
 
 
 def _broken_step(

@@ -76,7 +76,7 @@ class _Run:
         self.known.update(zip(jaxpr.invars, values, strict=True))
         self.maker: dict[Any, int] = {}
         for place, equation in enumerate(jaxpr.eqns):
-            out = run_equation(equation, [self.read(atom) for atom in equation.invars])
+            out = run_equation(jaxpr, equation, [self.read(atom) for atom in equation.invars])
             self.known.update(zip(equation.outvars, out, strict=True))
             self.maker.update(dict.fromkeys(equation.outvars, place))
 
@@ -139,16 +139,16 @@ def _blame_inner(inner: Inner, equation: Any, operands: list[Any], output: int) 
         return _blame_loop(inner, equation, operands, output)
     block = inner.blocks[0]
     if inner.kind != "call":
-        return _culprit_of_whole(equation, operands, output)
+        return _culprit_of_whole(block.jaxpr, equation, operands, output)
     return _Run(block, operands).blame(block.jaxpr.outvars[output])
 
 
-def _culprit_of_whole(equation: Any, operands: list[Any], output: int) -> Culprit | FromInput:
+def _culprit_of_whole(jaxpr: Any, equation: Any, operands: list[Any], output: int) -> Culprit | FromInput:
     """An operation that is not looked into."""
     for i, value in enumerate(operands):
         if not is_finite(value):
             return FromInput(i)
-    return _culprit(equation, operands, run_equation(equation, operands)[output])
+    return _culprit(equation, operands, run_equation(jaxpr, equation, operands)[output])
 
 
 def _blame_loop(inner: Inner, equation: Any, operands: list[Any], output: int) -> Culprit | FromInput:

@@ -57,7 +57,9 @@ def pairing(function, v, w, *primals):
 
 
 @pytest.mark.parametrize("solver", [Tsit5(), Rodas5P()], ids=["Tsit5", "Rodas5P"])
-@pytest.mark.parametrize("saved", [pytest.param(s, marks=() if s.startswith("many") else pytest.mark.slow) for s in SAVED])
+@pytest.mark.parametrize(
+    "saved", [pytest.param(s, marks=() if s.startswith("many") else pytest.mark.slow) for s in SAVED]
+)
 def test_adjoint_is_the_transpose_of_the_tangent(solver, saved):
     times = SAVED[saved]
     rng = np.random.default_rng(0)
