@@ -1,0 +1,186 @@
+"""check_gradient: whether the gradient of a likelihood is right, and whether it means anything."""
+
+import math
+from typing import Any
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Float
+
+from .._types import Inputs, State
+from ..core import ParticleSystem, StaticSystem, StochasticSystem, System
+from ..engine import Adaptive, Fixed, Varying, simulate
+from ..fitting import some_start
+from ..problem import Problem
+from ..solvers import Stepper
+from ._gradients import compare_slopes, directional_slopes, typical_size
+
+DISCARD = 0.25
+"""The share of a run in which a displacement turns towards the fastest growth."""
+FRACTIONS = (0.25, 0.5, 1.0)
+
+
+class Growth(eqx.Module):
+    """How fast a small displacement of the state grows over a run.
+
+    - `exponent`: the finite-time Lyapunov exponent, per unit of time; `span`: the length of the run.
+    - `horizon`: when an error of the solve has grown to the size of the state: derivatives beyond it are those of the
+        rounding, not of
+        the model. Infinite where nothing grows.
+    """
+
+    exponent: float = eqx.field(static=True)
+    horizon: float = eqx.field(static=True)
+    span: float = eqx.field(static=True)
+
+    @property
+    def trusted(self) -> bool:
+        return self.span <= self.horizon
+
+
+class GradientTrust(eqx.Module):
+    """What `check_gradient` found; it prints itself.
+
+    - `gradient`: of the log-likelihood by the coordinates of a fit; `error`: its largest relative difference to finite
+        differences along
+        random directions; `complaint`: what does not agree, empty where all does.
+    - `growth`: of each experiment; `norms`: size of the gradient by the first quarter, the first half and all of the data.
+    """
+
+    names: tuple[str, ...] = eqx.field(static=True)
+    gradient: Float[Array, " parameters"]
+    error: float = eqx.field(static=True)
+    complaint: str = eqx.field(static=True)
+    growth: dict[str, Growth]
+    norms: dict[float, float] = eqx.field(static=True)
+
+    @property
+    def trusted(self) -> bool:
+        """Whether it is right and means something."""
+        return not self.complaint and all(growth.trusted for growth in self.growth.values())
+
+    def __repr__(self) -> str:
+        lines = [
+            f"Gradient of the log-likelihood by {len(self.names)} parameters: {'trusted' if self.trusted else 'NOT trusted'}"
+        ]
+        lines.append(f"  finite differences: {self.complaint or f'agree to {self.error:.1e}'}")
+        sizes = ", ".join(f"{norm:.3g} by {fraction:.0%} of the data" for fraction, norm in self.norms.items())
+        lines.append(f"  size: {sizes}")
+        for label, growth in self.growth.items():
+            lines.append(
+                f"  {label}: displacements grow as exp({growth.exponent:.3g} t); gradients mean something up to "
+                f"{growth.horizon:.3g}, the data span {growth.span:.3g}"
+            )
+        if not all(growth.trusted for growth in self.growth.values()):
+            lines.append(
+                "  Remedy: fit windows shorter than that (one experiment a window, each with a free start: multiple shooting), or "
+                "statistics of long runs in place of single times, differentiated by reweighting or shadowing. Tighter tolerances "
+                "gain little: the horizon grows with their logarithm."
+            )
+        return "\n".join(lines)
+
+
+def growth_of(
+    system: System,
+    y0: State,
+    times: Any,
+    *,
+    solver: Stepper | None = None,
+    step: float | Varying | Fixed | None = None,
+    inputs: Inputs = None,
+    seed: int = 0,
+) -> Growth:
+    r"""The finite-time Lyapunov exponent of a run, by the tangent of the simulation.
+
+    $$\lambda = \frac{1}{t - t_d} \ln \frac{|\delta(t)|}{|\delta(t_d)|}, \qquad t_h = \frac{1}{\lambda} \ln \frac{1}{\epsilon}$$
+
+    for a small displacement $\delta$, with the relative tolerance $\epsilon$ of the solve, or the square root of the float
+    type's rounding for fixed
+    steps; the first quarter of the run, to $t_d$, is for the displacement to turn.
+
+    **Arguments:** as of `simulate`. **Returns:** a `Growth`.
+
+    ```python
+    import numpy as np
+    import simkit
+    system, y0, _, _ = simkit.odes.Lorenz63.example()
+    print(simkit.testing.growth_of(system, y0, np.linspace(0.0, 20.0, 81)))
+    ```
+    """
+    y0 = jax.tree.map(jnp.asarray, y0)
+    moving, fixed = eqx.partition(y0, eqx.is_inexact_array)
+    random = np.random.default_rng(seed)
+    towards = jax.tree.map(lambda x: jnp.asarray(random.standard_normal(x.shape), x.dtype), moving)
+
+    def states(moving: Any) -> Any:
+        return simulate(
+            system, eqx.combine(moving, fixed), times, solver=solver, step=step, inputs=inputs, on_failure="mark"
+        ).ys
+
+    _, moved = jax.jvp(states, (moving,), (towards,))
+    sizes = np.sqrt(sum(np.sum(np.asarray(x) ** 2, axis=tuple(range(1, x.ndim))) for x in jax.tree.leaves(moved)))
+    times = np.asarray(times)
+    first = min(int(DISCARD * len(times)), len(times) - 2)
+    span = float(times[-1] - times[0])
+    exponent = float(np.log(sizes[-1] / sizes[first]) / (times[-1] - times[first]))
+    dtype = jax.tree.leaves(moving)[0].dtype
+    tolerance = float(step.completed(dtype).rtol) if isinstance(step, Adaptive) else float(np.finfo(dtype).eps) ** 0.5
+    if not math.isfinite(exponent):
+        return Growth(math.inf, 0.0, span)
+    return Growth(exponent, -math.log(tolerance) / exponent if exponent > 0 else math.inf, span)
+
+
+def check_gradient(problem: Problem, theta: Any = None, *, directions: int = 3, seed: int = 0) -> GradientTrust:
+    """Whether the gradient of a problem's log-likelihood is right, and how far in time it means anything.
+
+    It is compared with finite differences along random directions. That a gradient is right does not make it useful: where
+    nearby trajectories part exponentially it grows with them, and beyond a horizon it tells the rounding errors of the
+    solve, not which way to
+    go. The horizon comes from the finite-time Lyapunov exponent of every experiment.
+
+    **Arguments:**
+
+    - `problem`: the problem.
+    - `theta`: where, in natural units; by default the given starts, or what the priors draw.
+    - `directions`, `seed`: how many random directions, and their seed.
+
+    **Returns:** a `GradientTrust`, with the remedy where it is not to be trusted.
+
+    **Source:** Metz, Freeman, Schoenholz and Kachman (2021), arXiv:2111.05803, on gradients of chaotic systems; Benettin
+    et al. (1980),
+    doi:10.1007/BF02128236, on exponents.
+    """
+    z = some_start(problem) if theta is None else problem.coordinates(jnp.asarray(theta))
+    mode = problem.default_gradient
+
+    def value(z: Array, problem: Problem) -> Array:
+        return problem.log_likelihood(problem.natural(z))[0]
+
+    noise = jnp.asarray(np.random.default_rng(seed).standard_normal((directions, z.size)), z.dtype)
+    ways = noise * typical_size(z)[None, :]
+    slopes = jax.jit(lambda z, ways: directional_slopes(lambda z: value(z, problem)[None], z, ways, (mode,)))(z, ways)
+    error, complaint = math.nan, ""
+    try:
+        error = compare_slopes(slopes, [f"random direction {i}" for i in range(directions)], None)[1]
+    except AssertionError as problem_found:
+        complaint = str(problem_found)
+    derivative = eqx.filter_jit((jax.jacfwd if mode == "forward" else jax.grad)(value))
+    norms = {fraction: float(jnp.linalg.norm(derivative(z, problem.until(fraction)))) for fraction in FRACTIONS}
+    return GradientTrust(problem.names, derivative(z, problem), error, complaint, _growths(problem, z), norms)
+
+
+def _growths(problem: Problem, z: Array) -> dict[str, Growth]:
+    if isinstance(problem.base.system, StaticSystem | ParticleSystem | StochasticSystem):
+        return {}
+    found, theta = {}, problem.natural(z)
+    for i, label in enumerate(problem.labels):
+        setup, times = problem.setup(theta, i), np.asarray(problem.times[i])
+        times = times[np.isfinite(times)]
+        times = times[np.r_[True, np.diff(times) > 0]]
+        method = problem.method
+        found[label] = growth_of(
+            setup.system, setup.y0, times, solver=method.solver, step=method.step, inputs=setup.inputs
+        )
+    return found
