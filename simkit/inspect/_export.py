@@ -46,7 +46,7 @@ class Exported:
 
     def __call__(self, values: Mapping[str, Any]) -> dict[str, Array]:
         """The states of all members by name, `(members, times, ...)`, and their `status` (0 is success)."""
-        return self.program.call(*self._given(values))
+        return dict(self.program.call(*self._given(values)))
 
     def pull_back(self, values: Mapping[str, Any], cotangents: Mapping[str, Any]) -> dict[str, Array]:
         """The transposed derivative: cotangents of states by name in, cotangents of the values by path out; missing names

@@ -143,7 +143,7 @@ def test_gradients_by_everything_agree_with_differences():
     assert np.count_nonzero(np.abs(expected) > 1e-3) >= 16
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_second_derivatives_by_everything():
     """Forward over reverse, forward over forward, and differences of the gradient. Reverse over reverse of this loss, with all its
     kinds of inputs, takes XLA ten minutes; the composition matrix has it for every solver and family."""
@@ -160,7 +160,7 @@ def test_second_derivatives_by_everything():
     close(hessian(Z, tight), differ(lambda z: gradient(z, tight), Z), 10 * DIFFERENCES)
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_derivatives_by_a_time_of_derivatives_by_a_parameter():
     """Where the first derivative is by parameters alone it still depends on the times; all nestings, against differences."""
 

@@ -116,7 +116,7 @@ QUICK = "open grid", "all pairs", "plane"
 SLOW = [pytest.param(case, marks=pytest.mark.long) for case in CASES if case not in QUICK]
 
 
-@pytest.mark.slow
+@pytest.mark.long
 @pytest.mark.parametrize("case", [*QUICK, *SLOW])
 def test_energy_gradient_and_hessian_by_everything(case, monkeypatch):
     """Rounding of sums of some thousand terms: 1e-13 of the largest entry; a decade more for second derivatives."""

@@ -65,14 +65,15 @@ def everything(potential, space, x, plan, kinds, real, second):
     return md.gradients(potential, space, x, neighbours, plan, **kinds), slopes, plan.fits(neighbours.need)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("potential", "method", "less"),
     [
         (PAIRS, "clusters", None),
-        pytest.param(PAIRS, "dense", None, marks=pytest.mark.slow),
-        pytest.param(PAIRS, "clusters", 8, marks=pytest.mark.slow),  # all pairs stand in
-        pytest.param(ROWS, "dense", None, marks=pytest.mark.slow),
-        pytest.param(PAIRS + md.Ewald(1.0, 0.4, (3, 3, 3)), "dense", None, marks=pytest.mark.slow),
+        (PAIRS, "dense", None),
+        (PAIRS, "clusters", 8),  # all pairs stand in
+        (ROWS, "dense", None),
+        (PAIRS + md.Ewald(1.0, 0.4, (3, 3, 3)), "dense", None),
     ],
     ids=["clusters", "dense", "spare", "rows", "waves"],
 )
