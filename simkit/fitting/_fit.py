@@ -109,10 +109,7 @@ def _run(problem: Problem, method: AbstractMethod, fraction: Array, z: Array, he
         problem, method, fraction = shared
         return method.descend(problem.until(fraction), *start)
 
-    shared = problem, method, fraction
-    if method.shards(problem):
-        return over_members(one, shared, (z, held))
-    return jax.vmap(lambda *start: one(shared, start))(z, held)
+    return over_members(one, (problem, method, fraction), (z, held))
 
 
 def _default_method(problem: Problem) -> GaussNewton:

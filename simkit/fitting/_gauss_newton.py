@@ -46,9 +46,6 @@ class GaussNewton(AbstractMethod):
     def name(self) -> str:
         return "Gauss-Newton trust region"
 
-    def shards(self, problem: Problem) -> bool:
-        return True
-
     def loosened(self, tolerance: float, max_steps: int | None = None) -> "GaussNewton":
         steps = self.max_steps if max_steps is None else jnp.minimum(self.max_steps, max_steps)
         return GaussNewton(steps, jnp.maximum(self.tolerance, tolerance))

@@ -42,10 +42,6 @@ class AbstractMethod(eqx.Module):
     def loosened(self, tolerance: float, max_steps: int | None = None) -> "AbstractMethod":
         """The same method, compiled to the same program, with a tolerance no tighter and a step limit no higher."""
 
-    @abc.abstractmethod
-    def shards(self, problem: Problem) -> bool:
-        """Whether starts may be spread over devices, which not every way to differentiate a simulation allows."""
-
     @property
     @abc.abstractmethod
     def name(self) -> str:

@@ -9,8 +9,7 @@ import jax.numpy as jnp
 import optax
 from jaxtyping import Array, Bool, Float, Int
 
-from ..core import StaticSystem, as_float_array
-from ..engine import Fixed
+from ..core import as_float_array
 from ..problem import Problem
 from ._method import AbstractMethod, End, ended, select
 from ._model import local_model, objective
@@ -41,9 +40,6 @@ class Optimiser(AbstractMethod):
     @property
     def name(self) -> str:
         return "Optax"
-
-    def shards(self, problem: Problem) -> bool:
-        return _shards(problem)
 
     def loosened(self, tolerance: float, max_steps: int | None = None) -> "Optimiser":
         steps = self.steps if max_steps is None else jnp.minimum(self.steps, max_steps)
@@ -108,9 +104,6 @@ class LBFGS(AbstractMethod):
     @property
     def name(self) -> str:
         return "L-BFGS"
-
-    def shards(self, problem: Problem) -> bool:
-        return _shards(problem)
 
     def loosened(self, tolerance: float, max_steps: int | None = None) -> "LBFGS":
         steps = self.max_steps if max_steps is None else jnp.minimum(self.max_steps, max_steps)
@@ -178,9 +171,3 @@ def _end(problem: Problem, z: Array, held: Array, count: Array, failures: Array)
     model = local_model(problem, z)
     step = reflective_step(model, z, problem.coordinate_bounds(), jnp.ones_like(z), held, jnp.ones_like(z[0]))
     return End(z, model, ended(model, step.decrement < FOUND), count, failures + (~model.good).astype(int))
-
-
-def _shards(problem: Problem) -> bool:
-    """Reverse mode through an adaptive solve does not work inside shard_map."""
-    adaptive = not isinstance(problem.method.step, Fixed) and not isinstance(problem.base.system, StaticSystem)
-    return problem.default_gradient == "forward" or not adaptive

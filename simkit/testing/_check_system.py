@@ -294,7 +294,9 @@ def _check_transformations(
         other = point.at[row].add(steps[0] * scales[row])
         single, together = np.sum(_scaled(simulate(other, key), sizes)), np.asarray(slopes.values)[0, 0, row]
         # The same operations in another order; the scaled terms are about 1, and a solve can amplify rounding errors.
-        if not abs(single - together) <= 10 * float(jnp.finfo(point.dtype).eps) ** 0.5 * max(float(slopes.size), abs(single)):
+        if not abs(single - together) <= 10 * float(jnp.finfo(point.dtype).eps) ** 0.5 * max(
+            float(slopes.size), abs(single)
+        ):
             raise AssertionError(
                 f"`vmap` over the quantities of {name} gives {together:.8g}, but a single simulation {single:.8g} (scaled)."
             )
