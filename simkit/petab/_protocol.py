@@ -1,0 +1,111 @@
+"""What happens in an experiment of a PEtab problem: initial assignments, a steady state before the start, switches."""
+
+import functools
+from collections.abc import Callable
+from typing import Any
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array
+
+from ..core import Setup, Status, Trajectory
+from ..engine import Method, integrate
+from ..problem import AbstractProtocol
+from ._expression import TIME
+from ._steady import Balance, steady_state
+from ._switches import NEVER, Switch, switch_name
+from ._system import Roots, SBMLSystem
+
+FOREVER = 1e200
+"""From this time on a datum is one of the steady state."""
+
+
+class SBMLProtocol(AbstractProtocol):
+    """An experiment on an SBML model.
+
+    - `start`: formulas of initial values of states, and of constants that have an initial assignment.
+    - `volumes`: states that are amounts, though initial values are concentrations.
+    - `switches`: the formulas of the times of switches.
+    - `settles`, `endless`: whether any experiment starts from a steady state, and whether any datum is one of it.
+    - `balance`: what the steady states conserve.
+    """
+
+    balance: Balance | None
+    start: Roots = eqx.field(static=True)
+    volumes: Roots = eqx.field(static=True)
+    switches: tuple[int, ...] = eqx.field(static=True)
+    settles: bool = eqx.field(static=True)
+    endless: bool = eqx.field(static=True)
+
+    def run(self, setup: Setup, times: Array, method: Method) -> tuple[Setup, Trajectory]:
+        ok = jnp.array(True)
+        system, first, inputs = self.opened(setup.system, setup.y0, times[0])
+        if self.settles:
+            earlier = eqx.tree_at(lambda s: s.parameters, setup.system, _changed(setup.system.parameters, setup.system.before))
+            given = {name: setup.system.before.get(name, jnp.full_like(y, jnp.nan)) for name, y in setup.y0.items()}
+            earlier, begin, held = self.opened(earlier, given, times[0])
+            found, settled = steady_state(Setup(earlier.moving(), begin, held), times[0], method, self.balance)
+            system, first, inputs = self._after(setup, found, first, times[0])
+            ok = settled | (setup.system.settled == 0)
+        moving = Setup(system.moving(), first, inputs)
+        finite = jnp.where(times < FOREVER, times, jnp.max(jnp.where(times < FOREVER, times, times[0]))) if self.endless else times
+        trajectory = integrate(moving, finite, method)
+        if self.endless:
+            last, settled = steady_state(moving, times[0], method, self.balance)
+            forever = times >= FOREVER
+            ys = jax.tree.map(lambda y, end: jnp.where(forever, end, y), trajectory.ys, last)
+            trajectory = eqx.tree_at(lambda t: (t.times, t.ys), trajectory, (times, ys))
+            ok = ok & (settled | ~jnp.any(forever))
+        status = jnp.where(ok | (trajectory.status != Status.OK), trajectory.status, int(Status.NON_FINITE))
+        trajectory = eqx.tree_at(lambda t: t.status, trajectory, status)
+        return Setup(system, first, inputs, setup.noise), trajectory
+
+    def opened(self, system: SBMLSystem, given: dict[str, Array], t: Any) -> tuple[SBMLSystem, dict[str, Array], Any]:
+        """The system with all its parameters, its initial state, and its inputs; what is given goes before what is assigned."""
+        assigned, formulas = dict(self.start), system.formulas
+
+        @functools.cache
+        def value(name: str) -> Any:
+            if name == TIME:
+                return t
+            held = given.get(name, system.parameters.get(name))
+            if name not in assigned:
+                return held
+            found = formulas.evaluate([assigned[name]], inside)[0]
+            return jnp.where(jnp.isnan(held), found, held)
+
+        # A state that is an amount is given, and assigned, as what its symbol means.
+        volumes = dict(self.volumes)
+
+        @functools.cache
+        def inside(name: str) -> Any:
+            found = value(name)
+            return found * formulas.evaluate([volumes[name]], inside)[0] if name in volumes else found
+
+        whole = {name: value(name) for name in system.parameters}
+        first = {name: inside(name) for name in given}
+        system = eqx.tree_at(lambda s: s.parameters, system, whole)
+        when = formulas.evaluate(self.switches, _still(system))
+        inputs = {switch_name(i): Switch(jnp.clip(jnp.asarray(x, t.dtype), -NEVER, NEVER)) for i, x in enumerate(when)}
+        return system, first, inputs
+
+    def _after(self, setup: Setup, found: dict[str, Array], first: dict[str, Array], t: Any) -> Any:
+        """What follows a steady state: a state goes on from there unless the experiment sets it."""
+        going = (setup.system.settled != 0) & jnp.stack([jnp.isnan(y) for y in setup.y0.values()])
+        start = {
+            name: jnp.where(goes, found[name], first[name]) for goes, name in zip(going, setup.y0, strict=True)
+        }
+        system, _, inputs = self.opened(setup.system, setup.y0, t)
+        return system, start, inputs
+
+
+def _changed(parameters: dict[str, Array], other: dict[str, Array]) -> dict[str, Array]:
+    return {name: other.get(name, value) for name, value in parameters.items()}
+
+
+def _still(system: SBMLSystem) -> Callable[[str], Any]:
+    return lambda name: system.parameters[name]
+
+
+__all__ = ["FOREVER", "SBMLProtocol"]
