@@ -130,6 +130,12 @@ class _Builder:
         self.rules = {r.getVariable(): r for r in model.getListOfRules() if not r.isAlgebraic()}
         self.reactions = {r.getId(): r for r in model.getListOfReactions()}
         self.changed = {a.getVariable() for e in model.getListOfEvents() for a in e.getListOfEventAssignments()}
+        self.references = {
+            x.getId(): x
+            for r in model.getListOfReactions()
+            for x in (*r.getListOfReactants(), *r.getListOfProducts())
+            if x.isSetId()
+        }
         self.local: dict[str, dict[str, str]] = {}
         self.open: list[str] = []
         self.nodes: dict[str, int] = {}
@@ -247,9 +253,8 @@ class _Builder:
             return graph.make("divide", graph.symbol(name), self.found.volumes[name])
         if self.model.getElementBySId(name) is None:
             raise DataError(f"`{name}` is no name in the SBML model `{self.file}`.")
-        reference = self.model.getSpeciesReference(name)
-        if reference is not None:
-            return graph.number(reference.getStoichiometry())
+        if name in self.references:
+            return graph.number(self.references[name].getStoichiometry())
         return graph.symbol(name)
 
     def _rate(self, name: str) -> int:
