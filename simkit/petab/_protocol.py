@@ -13,7 +13,7 @@ from ..core import Setup, Status, Trajectory
 from ..engine import Method, integrate
 from ..problem import AbstractProtocol
 from ._expression import TIME
-from ._steady import Balance, steady_state
+from ._steady import steady_state
 from ._switches import NEVER, Switch, switch_name
 from ._system import Roots, SBMLSystem
 
@@ -28,10 +28,8 @@ class SBMLProtocol(AbstractProtocol):
     - `volumes`: states that are amounts, though initial values are concentrations.
     - `switches`: the formulas of the times of switches.
     - `settles`, `endless`: whether any experiment starts from a steady state, and whether any datum is one of it.
-    - `balance`: what the steady states conserve.
     """
 
-    balance: Balance | None
     start: Roots = eqx.field(static=True)
     volumes: Roots = eqx.field(static=True)
     switches: tuple[int, ...] = eqx.field(static=True)
@@ -45,14 +43,14 @@ class SBMLProtocol(AbstractProtocol):
             earlier = eqx.tree_at(lambda s: s.parameters, setup.system, _changed(setup.system.parameters, setup.system.before))
             given = {name: setup.system.before.get(name, jnp.full_like(y, jnp.nan)) for name, y in setup.y0.items()}
             earlier, begin, held = self.opened(earlier, given, times[0])
-            found, settled = steady_state(Setup(earlier.moving(), begin, held), times[0], method, self.balance)
+            found, settled = steady_state(Setup(earlier.moving(), begin, held), times[0], method, earlier.kept_before)
             system, first, inputs = self._after(setup, found, first, times[0])
             ok = settled | (setup.system.settled == 0)
         moving = Setup(system.moving(), first, inputs)
         finite = jnp.where(times < FOREVER, times, jnp.max(jnp.where(times < FOREVER, times, times[0]))) if self.endless else times
         trajectory = integrate(moving, finite, method)
         if self.endless:
-            last, settled = steady_state(moving, times[0], method, self.balance)
+            last, settled = steady_state(moving, times[0], method, system.kept)
             forever = times >= FOREVER
             ys = jax.tree.map(lambda y, end: jnp.where(forever, end, y), trajectory.ys, last)
             trajectory = eqx.tree_at(lambda t: (t.times, t.ys), trajectory, (times, ys))
@@ -107,5 +105,3 @@ def _changed(parameters: dict[str, Array], other: dict[str, Array]) -> dict[str,
 def _still(system: SBMLSystem) -> Callable[[str], Any]:
     return lambda name: system.parameters[name]
 
-
-__all__ = ["FOREVER", "SBMLProtocol"]

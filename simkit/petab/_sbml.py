@@ -9,8 +9,9 @@ from typing import Any
 import libsbml
 
 from .._errors import DataError
-from ._expression import TIME, Graph
+from ._expression import Graph
 from ._mathml import Reader
+from ._tables import Files
 
 HARMLESS = ("l3v2extendedmath",)
 """Packages whose elements are read like those of the core."""
@@ -45,6 +46,7 @@ class Model:
     - `states`: the names of the states; `rates` their derivatives; `start` the nodes of their initial values, and those of
         constants with an initial assignment, in the units of their symbols.
     - `volumes`: state -> the node of its volume, for states that are amounts though their symbols mean concentrations.
+    - `compartments`: which of the constants and states are sizes.
     - `formulas`: name -> node of all else that has a name: assignment rules, rates of reactions.
     """
 
@@ -57,6 +59,7 @@ class Model:
     volumes: dict[str, int] = dataclasses.field(default_factory=dict)
     formulas: dict[str, int] = dataclasses.field(default_factory=dict)
     events: list[Event] = dataclasses.field(default_factory=list)
+    compartments: list[str] = dataclasses.field(default_factory=list)
     reader: Any = None
 
     def symbol(self, name: str) -> int | None:
@@ -74,13 +77,7 @@ def read_sbml(path: str | Path) -> Model:
     holds what simkit does not know.
     """
     path = Path(path)
-    try:
-        text = path.read_bytes().decode("utf-8-sig")
-    except FileNotFoundError as error:
-        raise DataError(f"There is no SBML file `{path}`.") from error
-    except UnicodeDecodeError as error:
-        raise DataError(f"The SBML file `{path.name}` must be text in UTF-8, but byte {error.start} is not.") from error
-    return sbml_from_text(text, path.name)
+    return sbml_from_text(Files(path.parent).read(path.name, "SBML file"), path.name)
 
 
 def sbml_from_text(text: str, name: str = "model.xml") -> Model:
@@ -173,6 +170,7 @@ class _Builder:
             if not c.isSetSize() and model.getInitialAssignment(c.getId()) is None and math.isnan(size):
                 size = 1.0  # what everybody means by a compartment without a size
             self._quantity(c.getId(), size)
+            found.compartments.append(c.getId())
         for p in model.getListOfParameters():
             self._quantity(p.getId(), p.getValue() if p.isSetValue() else math.nan)
         for s in model.getListOfSpecies():
@@ -337,5 +335,3 @@ class _Builder:
     def _error(self, what: str, why: str) -> DataError:
         return DataError(f"{what} in `{self.file}` {why}")
 
-
-__all__ = ["TIME", "Event", "Model", "read_sbml", "sbml_from_text"]

@@ -1,9 +1,7 @@
 """Steady states: integration leads there, Newton's method ends the way, and the implicit function theorem differentiates."""
 
-from collections.abc import Callable
 from typing import Any
 
-import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -22,37 +20,32 @@ CLOSE = 1e-6
 """The last correction of Newton's method, relative to the state, that is small enough."""
 
 
-class Balance(eqx.Module):
-    """What a model conserves: `rows @ y` stays for every row; rows that are 0 say nothing. By experiment where there are several."""
-
-    rows: Float[Array, "states states"]
-
-
-def conserved(rates: Callable[[np.ndarray], np.ndarray], size: int, seed: int = 0) -> np.ndarray:
-    """An orthonormal basis of what is conserved, from rates at random points, filled up with rows of zeros.
+def conserved(rates: np.ndarray) -> np.ndarray:
+    """What a model conserves: `rows @ y` stays for every row; rows of zeros fill up a square.
 
     A combination of states is conserved where that of the rates vanishes at every state and for all values of the parameters.
-    Random points of order one make that a matter of rank without a question of scale.
+    Random points at which all numbers are of order one make that a matter of rank without a question of scale.
 
-    **Arguments:** `rates`, from a random generator to rates at one random point; `size`, the number of states.
+    **Arguments:** `rates`, shape `(points, states)`: the rates at random points, several times as many as states.
     """
-    generator = np.random.default_rng(seed)
-    samples = np.stack([rates(generator) for _ in range(3 * size + 3)])
-    samples = samples[np.isfinite(samples).all(axis=1)]
+    size = rates.shape[1]
+    samples = rates[np.isfinite(rates).all(axis=1)]
     rows = np.zeros((size, size))
-    if len(samples) < size + 1:
+    if len(samples) <= size:
         return rows
-    largest = np.abs(samples).max(axis=1, keepdims=True)
-    _, values, basis = np.linalg.svd(samples / np.where(largest > 0, largest, 1), full_matrices=True)
-    rank = int((values > 1e-10 * max(values.max(initial=0), 1e-300)).sum())
-    rows[: size - rank] = basis[rank:]
+    largest = np.abs(samples).max(axis=0)
+    largest = np.where(largest > 0, largest, 1)
+    _, values, basis = np.linalg.svd(samples / largest, full_matrices=True)
+    rank = int((values > 1e-9 * max(values.max(initial=0), 1e-300)).sum())
+    found = basis[rank:] / largest
+    rows[: size - rank] = found / np.abs(found).max(axis=1, keepdims=True) if len(found) else found
     return rows
 
 
-def steady_state(setup: Setup, t: Array, method: Method, balance: Balance | None) -> tuple[Any, Array]:
+def steady_state(setup: Setup, t: Array, method: Method, rows: Float[Array, "states states"]) -> tuple[Any, Array]:
     """The steady state that a model reaches from its initial state, and whether one was found.
 
-    Time goes on from `t`, so that inputs have their last values. What the model conserves keeps its value. Derivatives are those of the equations
+    Time goes on from `t`, so that inputs have their last values. What the model conserves (`rows`, see `conserved`) keeps its value. Derivatives are those of the equations
     that define the state, not of the way there.
     """
     held = jax.lax.stop_gradient(setup)
@@ -62,11 +55,13 @@ def steady_state(setup: Setup, t: Array, method: Method, balance: Balance | None
     way = integrate(held, jnp.stack([jax.lax.stop_gradient(t), end]), going)
     flat, unravel = ravel_pytree(jax.tree.map(lambda y: y[-1], way.ys))
     reached = jnp.where(way.status == Status.OK, flat, ravel_pytree(held.y0)[0])
-    rows = jnp.zeros((flat.size, flat.size), flat.dtype) if balance is None else balance.rows.astype(flat.dtype)
+
+    # The rates are blind to what is conserved, so its drift is put into the directions that they cannot reach.
+    weights = jax.lax.stop_gradient(_weights(held, rows, unravel, reached, end))
 
     def residual(y: Array, setup: Setup) -> Array:
         rate = ravel_pytree(setup.system.vector_field(end, unravel(y), at_time(setup.inputs, end)))[0]
-        return rate + rows.T @ (rows @ (y - ravel_pytree(setup.y0)[0]))
+        return rate + weights @ (rows @ (y - ravel_pytree(setup.y0)[0]))
 
     now = lambda y: residual(y, held)
 
@@ -84,6 +79,13 @@ def steady_state(setup: Setup, t: Array, method: Method, balance: Balance | None
     for _ in range(2):
         y = y - _solved(slope, residual(y, setup))
     return unravel(jnp.where(ok, y, reached)), ok
+
+
+def _weights(setup: Setup, rows: Array, unravel: Any, y: Array, t: Array) -> Array:
+    """How much of each state belongs to what is conserved, in the size of the rates' derivatives."""
+    rate = lambda y: ravel_pytree(setup.system.vector_field(t, unravel(y), at_time(setup.inputs, t)))[0]
+    size = jnp.max(jnp.abs(jax.jacfwd(rate)(y)), axis=1, keepdims=True)
+    return rows.T * jnp.where(size > 0, size, 1)
 
 
 def _solved(matrix: Array, right: Array) -> Array:

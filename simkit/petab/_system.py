@@ -5,12 +5,14 @@ from typing import Any
 
 import equinox as eqx
 import jax.numpy as jnp
-from jaxtyping import Array
+from jaxtyping import Array, Float
 
 from .._errors import ArgumentError
 from .._types import Inputs, Scalar
 from ..core import Example, PlainSystem, as_float_array, quantity
 from ._expression import TIME, Formulas
+
+Matrix = Float[Array, "*experiments rows states"]
 
 Roots = tuple[tuple[str, int], ...]
 """Names and the nodes of their formulas."""
@@ -26,7 +28,7 @@ class SBMLSystem(PlainSystem):
     - `parameters`: constants of the model, sizes of compartments and numbers of measurements, by their identifiers; their
         paths are the identifiers alone. NaN stands for what an initial assignment gives.
     - `before`: what is different before the start, where an experiment begins in a steady state: names of parameters and of
-        states to values. `settled` is 1 in such experiments.
+        states to values. `settled` is 1 in such experiments. `kept_before` and `kept` say what steady states conserve.
     - `formulas`, `rates`, `named`: the graph, and in it the rates of the states and all other formulas that have names.
     - `switches`: how many conditions on time there are, each an input.
 
@@ -36,7 +38,9 @@ class SBMLSystem(PlainSystem):
 
     parameters: dict[str, Any] = eqx.field(converter=_as_parameters)
     before: dict[str, Any] = eqx.field(converter=_as_parameters)
-    settled: Scalar = quantity(0.0, doc="1 where an experiment starts from a steady state")
+    settled: Scalar = quantity(doc="1 where an experiment starts from a steady state")
+    kept_before: Matrix | None = quantity(optional=True, doc="what steady states before the start conserve")
+    kept: Matrix | None = quantity(optional=True, doc="what steady states at the end conserve")
     formulas: Formulas = eqx.field(static=True, kw_only=True)
     rates: Roots = eqx.field(static=True, kw_only=True)
     named: Roots = eqx.field(static=True, kw_only=True)
@@ -66,11 +70,16 @@ class SBMLSystem(PlainSystem):
 
         return value
 
+    def slopes(self, values: Callable[[str], Any]) -> dict[str, Any]:
+        """The rates of the states for given values of all names."""
+        found = self.formulas.evaluate([node for _, node in self.rates], values)
+        return {name: slope for (name, _), slope in zip(self.rates, found, strict=True)}
+
     def moving(self) -> "SBMLSystem":
         """The system with only those parameters on which rates depend: what a solve has to carry."""
         needed = self.formulas.symbols([node for _, node in self.rates])
         kept = {name: value for name, value in self.parameters.items() if name in needed}
-        return SBMLSystem(kept, {}, self.settled, formulas=self.formulas, rates=self.rates, named=())
+        return SBMLSystem(kept, {}, self.settled, None, None, formulas=self.formulas, rates=self.rates, named=())
 
     @classmethod
     def example(cls) -> Example:

@@ -87,26 +87,53 @@ def as_number(text: str) -> float | None:
         return None
 
 
-def read_tables(folder: Path, files: Sequence[str], needed: Sequence[str]) -> Table:
+class Files:
+    """The files of a problem by the names it gives them: relative to its folder, or texts that are at hand.
+
+    `texts` are those read so far.
+    """
+
+    def __init__(self, folder: Path, known: Mapping[str, str] | None = None):
+        self.folder, self.known = folder, known
+        self.texts: dict[str, str] = {}
+
+    def read(self, file: Any, what: str) -> str:
+        """The text of a file; `what` says what it should be."""
+        if not isinstance(file, str) or "://" in file or Path(file).is_absolute():
+            raise DataError(f"A PEtab problem must name files relative to itself, but it names {file!r}.")
+        if file not in self.texts:
+            self.texts[file] = self._text(file, what)
+        return self.texts[file]
+
+    def _text(self, file: str, what: str) -> str:
+        if self.known is not None:
+            if file not in self.known:
+                raise DataError(f"The {what} `{file}` is not at hand.")
+            return self.known[file]
+        path = self.folder / file
+        try:
+            return path.read_bytes().decode("utf-8-sig")
+        except FileNotFoundError as error:
+            near = sorted(p.name for p in path.parent.iterdir()) if path.parent.is_dir() else []
+            raise DataError(f"There is no {what} `{path}`. {close_matches(path.name, near)}") from error
+        except UnicodeDecodeError as error:
+            raise DataError(f"The {what} `{file}` must be text in UTF-8, but byte {error.start} is not.") from error
+        except OSError as error:
+            raise DataError(f"The {what} `{path}` cannot be read: {error.strerror or error}.") from error
+
+
+def read_tables(source: Files, files: Sequence[str], needed: Sequence[str]) -> Table:
     """Tables of one kind, one after the other."""
     rows: list[Row] = []
     columns: dict[str, None] = {}
     for file in files:
-        found = _read(folder, file, needed)
+        found = _read(source.read(file, "table"), file, needed)
         rows += found.rows
         columns |= dict.fromkeys(found.columns)
     return Table(", ".join(files), tuple(columns), tuple(rows))
 
 
-def _read(folder: Path, file: str, needed: Sequence[str]) -> Table:
-    path = inside(folder, file)
-    try:
-        text = path.read_bytes().decode("utf-8-sig")
-    except FileNotFoundError as error:
-        near = sorted(p.name for p in path.parent.glob("*.tsv")) if path.parent.is_dir() else []
-        raise DataError(f"There is no table `{path}`. {close_matches(path.name, near)}") from error
-    except UnicodeDecodeError as error:
-        raise DataError(f"The table `{file}` must be text in UTF-8, but byte {error.start} is not.") from error
+def _read(text: str, file: str, needed: Sequence[str]) -> Table:
     lines = list(csv.reader(text.splitlines(), delimiter="\t"))
     if not lines:
         raise DataError(f"The table `{file}` must have a header, but it is empty.")
@@ -125,13 +152,6 @@ def _read(folder: Path, file: str, needed: Sequence[str]) -> Table:
             raise DataError(f"`{file}`, line {number}, must have {len(header)} cells, but has {len(cells)}.")
         rows.append(Row(file, number, dict(zip(header, cells, strict=False))))
     return Table(file, tuple(header), tuple(rows))
-
-
-def inside(folder: Path, file: Any) -> Path:
-    """A file that a problem names: relative to it, and no address on a network."""
-    if not isinstance(file, str) or "://" in file or Path(file).is_absolute():
-        raise DataError(f"A PEtab problem must name files relative to itself, but it names {file!r}.")
-    return folder / file
 
 
 def finite(row: Row, column: str) -> float:

@@ -4,7 +4,6 @@ import dataclasses
 import math
 import re
 from collections.abc import Mapping
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -16,7 +15,7 @@ from ..problem import AbstractNoise, Free, Laplace, LogLaplace, LogNormal, Norma
 from ._mathml import Reader, parsed
 from ._measurement import Head
 from ._sbml import Model
-from ._tables import Row, Table, as_number, finite, read_tables
+from ._tables import Files, Row, Table, as_number, finite, read_tables
 
 SCALES = ("lin", "log", "log10")
 NOISES: dict[tuple[str, bool], type[AbstractNoise]] = {
@@ -47,9 +46,9 @@ class Parameter:
     where: str
 
 
-def read_parameters(folder: Path, files: list[str]) -> dict[str, Parameter]:
+def read_parameters(source: Files, files: list[str]) -> dict[str, Parameter]:
     """The parameter table."""
-    table = read_tables(folder, files, ("parameterId", "parameterScale", "estimate"))
+    table = read_tables(source, files, ("parameterId", "parameterScale", "estimate"))
     return {name: _parameter(name, row) for name, row in table.by_id("parameterId").items()}
 
 

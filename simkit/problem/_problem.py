@@ -145,7 +145,8 @@ class Problem(eqx.Module):
             inputs=setups[longest].inputs,
         )
         self.longest = as_float_array(longest_step(self.method, np.asarray(self.times), static))
-        _check_outputs(self)
+        if measurement is None:  # which would be traced with all of a solve; `heads` checks it
+            _check_outputs(self)
 
     # ---- predictions ----
 
@@ -171,6 +172,7 @@ class Problem(eqx.Module):
         spread = eqx.filter_vmap(lambda leaf, x: jnp.broadcast_to(leaf, x.shape))
         heads: Heads = {}
         for name in self.data:
+            check_known(name, located, "measured quantity")
             location = located[name]
             noise = jax.tree.map(lambda leaf, x=location: spread(leaf, x), setups.noise[name])
             if name in scales:
