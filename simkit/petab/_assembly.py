@@ -13,6 +13,7 @@ from ..core import as_float_array
 from ..engine import Adaptive
 from ..problem import Experiment, Problem
 from ..solvers import Rodas5P
+from ._events import doses
 from ._expression import Formulas
 from ._measurement import TableMeasurement, rows_of
 from ._protocol import FOREVER, SBMLProtocol
@@ -38,10 +39,9 @@ class Assembly:
     def problem(self, solver: Any, step: Any) -> Problem:
         model = self.model
         self._check_targets()
-        if model.events:
-            raise DataError(f"The event `{model.events[0].name}` is not supported yet.")
         switches = Switches(model.graph, frozenset(model.states))
         rates = tuple((name, switches.located(model.rates[name])) for name in model.states)
+        events = doses(model.events, model.graph, frozenset(model.states))
         formulas = Formulas(tuple(model.graph.nodes))
         start = {name: node for name, node in model.start.items() if name not in self.parameters}
         values = model.constants | {name: math.nan for name in start if name in model.constants}
@@ -63,6 +63,7 @@ class Assembly:
             tuple(start.items()),
             tuple(model.volumes.items()),
             tuple(switches.times),
+            events,
             settles,
             endless,
         )

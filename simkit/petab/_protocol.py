@@ -12,6 +12,7 @@ from jaxtyping import Array
 from ..core import Setup, Status, Trajectory
 from ..engine import Method, integrate
 from ..problem import AbstractProtocol
+from ._events import Dose, integrate_doses
 from ._expression import TIME
 from ._steady import steady_state
 from ._switches import NEVER, Switch, switch_name
@@ -27,12 +28,14 @@ class SBMLProtocol(AbstractProtocol):
     - `start`: formulas of initial values of states, and of constants that have an initial assignment.
     - `volumes`: states that are amounts, though initial values are concentrations.
     - `switches`: the formulas of the times of switches.
+    - `doses`: events, which happen at times that are known before a solve; none does before the start.
     - `settles`, `endless`: whether any experiment starts from a steady state, and whether any datum is one of it.
     """
 
     start: Roots = eqx.field(static=True)
     volumes: Roots = eqx.field(static=True)
     switches: tuple[int, ...] = eqx.field(static=True)
+    doses: tuple[Dose, ...] = eqx.field(static=True)
     settles: bool = eqx.field(static=True)
     endless: bool = eqx.field(static=True)
 
@@ -48,7 +51,10 @@ class SBMLProtocol(AbstractProtocol):
             ok = settled | (setup.system.settled == 0)
         moving = Setup(system.moving(), first, inputs)
         finite = jnp.where(times < FOREVER, times, jnp.max(jnp.where(times < FOREVER, times, times[0]))) if self.endless else times
-        trajectory = integrate(moving, finite, method)
+        if self.doses:
+            trajectory = integrate_doses(moving, system, finite, method, self.doses)
+        else:
+            trajectory = integrate(moving, finite, method)
         if self.endless:
             last, settled = steady_state(moving, times[0], method, system.kept)
             forever = times >= FOREVER
