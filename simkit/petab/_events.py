@@ -101,8 +101,9 @@ def integrate_doses(
             values = formulas.evaluate([node for _, node in dose.assignments], lookup)
             for (name, _), value in zip(dose.assignments, values, strict=True):
                 y = y | {name: jnp.where(event == i, value, y[name])}
-        status = jnp.where(status == Status.OK, way.status, status)
-        counts = tuple(a + b for a, b in zip(counts, (way.steps, way.rejected, way.evaluations), strict=True))
+        status = jnp.where(status == Status.OK, way.status.astype(status.dtype), status)
+        more = way.steps, way.rejected, way.evaluations
+        counts = tuple(a + b.astype(a.dtype) for a, b in zip(counts, more, strict=True))
         return (y, end, ys, status, counts), way.times[0]
 
     zero = jnp.zeros((), int)

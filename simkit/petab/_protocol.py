@@ -46,7 +46,7 @@ class SBMLProtocol(AbstractProtocol):
             earlier = eqx.tree_at(lambda s: s.parameters, setup.system, _changed(setup.system.parameters, setup.system.before))
             given = {name: setup.system.before.get(name, jnp.full_like(y, jnp.nan)) for name, y in setup.y0.items()}
             earlier, begin, held = self.opened(earlier, given, times[0])
-            found, settled = steady_state(Setup(earlier.moving(), begin, held), times[0], method, earlier.kept_before)
+            found, settled = steady_state(Setup(earlier.moving(), begin, held), times[0], earlier.kept_before)
             system, first, inputs = self._after(setup, found, first, times[0])
             ok = settled | (setup.system.settled == 0)
         moving = Setup(system.moving(), first, inputs)
@@ -56,7 +56,7 @@ class SBMLProtocol(AbstractProtocol):
         else:
             trajectory = integrate(moving, finite, method)
         if self.endless:
-            last, settled = steady_state(moving, times[0], method, system.kept)
+            last, settled = steady_state(moving, times[0], system.kept)
             forever = times >= FOREVER
             ys = jax.tree.map(lambda y, end: jnp.where(forever, end, y), trajectory.ys, last)
             trajectory = eqx.tree_at(lambda t: (t.times, t.ys), trajectory, (times, ys))

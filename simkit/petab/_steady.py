@@ -1,6 +1,6 @@
-"""Steady states: integration leads there, Newton's method ends the way, and the implicit function theorem differentiates."""
+"""Steady states: implicit steps lead there, the last of them Newton's, and the implicit function theorem differentiates."""
 
-from typing import Any
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -8,16 +8,17 @@ import numpy as np
 from jax.flatten_util import ravel_pytree
 from jaxtyping import Array, Float
 
-from ..core import Setup, Status, at_time
-from ..engine import Adaptive, Method, integrate
+from ..core import Setup, at_time
 
-SPAN = 1e8
-"""For how long a model is left alone, in its own unit of time; steps grow tenfold where nothing happens."""
+LATE = 1e8
+"""How long after the start the model is looked at: after all switches."""
 
-NEWTON_STEPS = 6
-STEPS = 4096
-CLOSE = 1e-6
-"""The last correction of Newton's method, relative to the state, that is small enough."""
+STEPS = 400
+TOLERANCE = 1e-3
+"""The relative error of a step on the way, which only has to lead into the right basin."""
+
+CLOSE = 1e-9
+"""The last correction, relative to the state, that is small enough; the error is its square."""
 
 
 def conserved(rates: np.ndarray) -> np.ndarray:
@@ -42,54 +43,75 @@ def conserved(rates: np.ndarray) -> np.ndarray:
     return rows
 
 
-def steady_state(setup: Setup, t: Array, method: Method, rows: Float[Array, "states states"]) -> tuple[Any, Array]:
+class _Way(NamedTuple):
+    y: Array
+    h: Array
+    slope: Array
+    steps: Array
+    done: Array
+
+
+def steady_state(setup: Setup, t: Array, rows: Float[Array, "states states"]) -> tuple[Any, Array]:
     """The steady state that a model reaches from its initial state, and whether one was found.
 
-    Time goes on from `t`, so that inputs have their last values. What the model conserves (`rows`, see `conserved`) keeps its value. Derivatives are those of the equations
-    that define the state, not of the way there.
+    Inputs have the values they have long after `t`. What the model conserves (`rows`, see `conserved`) keeps its value. The way
+    is one of linearly implicit steps of Euler's method, extrapolated and with an estimate of the error, whose limit for long
+    steps is Newton's method. It is a tenth of the program that a solver would be. Derivatives are those of the equations that
+    define the state, not of the way there.
     """
+    end = jax.lax.stop_gradient(t + jnp.asarray(LATE, t.dtype))
     held = jax.lax.stop_gradient(setup)
-    end = jax.lax.stop_gradient(t + jnp.asarray(SPAN, t.dtype))
-    step = method.step
-    going = Method(method.solver, Adaptive(step.rtol, step.atol, STEPS) if isinstance(step, Adaptive) else step)
-    way = integrate(held, jnp.stack([jax.lax.stop_gradient(t), end]), going)
-    flat, unravel = ravel_pytree(jax.tree.map(lambda y: y[-1], way.ys))
-    reached = jnp.where(way.status == Status.OK, flat, ravel_pytree(held.y0)[0])
+    start, unravel = ravel_pytree(held.y0)
+    identity = jnp.eye(start.size, dtype=start.dtype)
 
-    # The rates are blind to what is conserved, so its drift is put into the directions that they cannot reach.
-    weights = jax.lax.stop_gradient(_weights(held, rows, unravel, reached, end))
+    def rate(y: Array, setup: Setup) -> Array:
+        return ravel_pytree(setup.system.vector_field(end, unravel(y), at_time(setup.inputs, end)))[0]
 
-    def residual(y: Array, setup: Setup) -> Array:
-        rate = ravel_pytree(setup.system.vector_field(end, unravel(y), at_time(setup.inputs, end)))[0]
-        return rate + weights @ (rows @ (y - ravel_pytree(setup.y0)[0]))
+    def pulled(y: Array, setup: Setup, slope: Array) -> Array:
+        """The rates, and a pull towards what is conserved, to which they are blind."""
+        return rate(y, setup) - _pull(slope, rows) @ (rows @ (y - ravel_pytree(setup.y0)[0]))
 
-    now = lambda y: residual(y, held)
+    def step(way: _Way) -> _Way:
+        y, h = way.y, way.h
+        # The rates once with their derivatives: the second evaluation is for the second half of the step alone.
+        slope = jax.jacfwd(lambda y: rate(y, held))(y)
+        force, whole = pulled(y, held, slope), slope - _pull(slope, rows) @ rows
+        move = _solved(identity / h - whole, force)
+        half = _solved(identity * 2 / h - whole, force)
+        rest = _solved(identity * 2 / h - whole, pulled(y + half, held, slope))
+        size = jnp.abs(y) + 1e-6 * jnp.max(jnp.abs(y)) + 1e-30
+        error = jnp.max(jnp.abs(half + rest - move) / size) / TOLERANCE
+        correction = jnp.max(jnp.abs(move) / size)
+        # Half of a step as long as the whole one: both are Newton's.
+        newton = jnp.max(jnp.abs(move - half) / size) <= 0.1 * correction
+        good = error < 1  # false for NaN
+        done = good & newton & (correction < CLOSE)
+        better = jnp.where(newton, y + move, y + 2 * (half + rest) - move)
+        factor = jnp.clip(0.8 / jnp.sqrt(jnp.maximum(error, 1e-8)), 0.2, 30.0)
+        h = h * jnp.where(jnp.isfinite(error), factor, 0.1)
+        return _Way(jnp.where(good, better, y), jnp.minimum(h, 1e30), slope, way.steps + 1, done)
 
-    def newton(_: Any, state: tuple[Array, Array]) -> tuple[Array, Array]:
-        y, _ = state
-        move = _solved(jax.jacfwd(now)(y), -now(y))
-        return y + move, jnp.max(jnp.abs(move) / (jnp.abs(y) + 1e-6 * jnp.max(jnp.abs(y)) + 1e-30))
-
-    y, correction = jax.lax.fori_loop(0, NEWTON_STEPS, newton, (reached, jnp.full_like(t, jnp.inf)))
-    ok = (correction < CLOSE) & jnp.isfinite(y).all() & (way.status == Status.OK)
-    y = jax.lax.stop_gradient(jnp.where(ok, y, reached))
-    slope = jax.lax.stop_gradient(jax.jacfwd(now)(y))
-    # A step of Newton's method from the solution: it moves nothing, and its derivatives are those of the solution. The second
-    # makes the second derivatives right as well.
+    first = jnp.max(jnp.abs(rate(start, held)) / (jnp.abs(start) + 1e-3 * jnp.max(jnp.abs(start)) + 1e-30))
+    h = 1e-3 / jnp.maximum(first, 1e-12)
+    begun = _Way(start, h, 0 * identity * h, jnp.zeros((), jnp.int32), h != h)
+    way = jax.lax.while_loop(lambda way: ~way.done & (way.steps < STEPS), step, begun)
+    ok = way.done & jnp.isfinite(way.y).all()
+    y, slope = jax.lax.stop_gradient((jnp.where(ok, way.y, start), way.slope))
+    factors = jax.scipy.linalg.lu_factor(jnp.where(ok, slope - _pull(slope, rows) @ rows, identity))
+    # Steps of Newton's method from the solution: they move nothing, and their derivatives are those of the solution, the first
+    # ones after one step and the second ones after two.
     for _ in range(2):
-        y = y - _solved(slope, residual(y, setup))
-    return unravel(jnp.where(ok, y, reached)), ok
+        y = y - jax.scipy.linalg.lu_solve(factors, pulled(y, setup, slope))
+    return unravel(jnp.where(ok, y, start)), ok
 
 
-def _weights(setup: Setup, rows: Array, unravel: Any, y: Array, t: Array) -> Array:
-    """How much of each state belongs to what is conserved, in the size of the rates' derivatives."""
-    rate = lambda y: ravel_pytree(setup.system.vector_field(t, unravel(y), at_time(setup.inputs, t)))[0]
-    size = jnp.max(jnp.abs(jax.jacfwd(rate)(y)), axis=1, keepdims=True)
+def _pull(slope: Array, rows: Array) -> Array:
+    """How strongly each state is pulled to what is conserved: as the rates pull at it."""
+    size = jnp.max(jnp.abs(slope), axis=1, keepdims=True)
     return rows.T * jnp.where(size > 0, size, 1)
 
 
 def _solved(matrix: Array, right: Array) -> Array:
-    """The solution of linear equations whose unknowns and rows may be of very different size."""
+    """The solution of linear equations whose rows may be of very different size."""
     scale = 1 / jnp.maximum(jnp.max(jnp.abs(matrix), axis=1), 1e-300)
     return jnp.linalg.solve(matrix * scale[:, None], right * scale)
-

@@ -21,7 +21,7 @@ BAD = {
     "unknown symbol": ("observables", "A *", "B *", r"`observables.tsv`, line 2, column `observableFormula`.*`B` is none"),
     "no formula": ("observables", "A * obs", "A * * obs", r"line 2, column `observableFormula`.*must be a formula"),
     "unknown observable": ("measurements", "o | c0", "p | c0", r"`measurements.tsv`, line 2, column `observableId`.*`p`"),
-    "unknown condition": ("measurements", "c0", "c7", r"line 2, column `simulationConditionId`.*`c7` is none. Did you mean"),
+    "unknown condition": ("measurements", "c0", "c7", r"line 2, column `simulationConditionId`.*`c7` is none"),
     "no number": ("measurements", "2.0", "two", r"line 2, column `measurement`.*must be a number, but it is `two`"),
     "negative time": ("measurements", "| 1 |", "| -1 |", r"line 2, column `time`.*at least 0"),
     "missing override": ("measurements", "2.0 | 1.0", "2.0 | ", r"column `observableParameters`.*must hold 1 values"),

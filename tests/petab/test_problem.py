@@ -107,6 +107,7 @@ def test_doses_with_derivatives_by_their_times(tmp_path):
         k, begin, dose = theta
         return jnp.exp(-k * times) + jnp.where(times >= begin, dose * jnp.exp(-k * (times - begin)), 0)
 
+    @jax.jit
     def ours(theta):
         return read.problem.heads(theta)[0]["o"][0][0]
 
@@ -144,8 +145,9 @@ def test_steady_states_before_and_after(tmp_path):
         b = jnp.array([4 * on / (on + off), 4 * 5 * on / (5 * on + off)])
         return jnp.stack([b, make * (4 - b)])
 
+    @jax.jit
     def ours(theta):
-        heads, status = read.problem.heads(theta)
+        heads, _ = read.problem.heads(theta)
         return jnp.stack([heads[name][0][0][jnp.array([0, -1])] for name in ("b", "c")])
 
     # Newton's method ends the way, so that neither value nor derivative knows of the solver's tolerance.

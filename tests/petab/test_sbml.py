@@ -12,7 +12,7 @@ from simkit.petab._sbml import sbml_from_text
 
 def rates(model, **values):
     formulas = Formulas(tuple(model.graph.nodes))
-    given = {name: jnp.asarray(x) for name, x in ({**model.constants, TIME: 0.0} | values).items()}
+    given = {name: jnp.asarray(x) for name, x in ({TIME: 0.0} | model.constants | values).items()}
     found = formulas.evaluate([model.rates[name] for name in model.states], lambda name: given[name])
     return dict(zip(model.states, map(float, found), strict=True))
 
