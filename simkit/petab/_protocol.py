@@ -47,10 +47,10 @@ class SBMLProtocol(AbstractProtocol):
             given = {name: setup.system.before.get(name, jnp.full_like(y, jnp.nan)) for name, y in setup.y0.items()}
             earlier, begin, held = self.opened(earlier, given, times[0])
             found, settled = steady_state(Setup(earlier.moving(), begin, held), times[0], earlier.kept_before)
-            system, first, inputs = self._after(setup, found, first, times[0])
+            first = _following(setup, found, first)
             ok = settled | (setup.system.settled == 0)
         moving = Setup(system.moving(), first, inputs)
-        finite = jnp.where(times < FOREVER, times, jnp.max(jnp.where(times < FOREVER, times, times[0]))) if self.endless else times
+        finite = _before(times, FOREVER) if self.endless else times
         if self.doses:
             trajectory = integrate_doses(moving, system, finite, method, self.doses)
         else:
@@ -94,14 +94,17 @@ class SBMLProtocol(AbstractProtocol):
         inputs = {switch_name(i): Switch(jnp.clip(jnp.asarray(x, t.dtype), -NEVER, NEVER)) for i, x in enumerate(when)}
         return system, first, inputs
 
-    def _after(self, setup: Setup, found: dict[str, Array], first: dict[str, Array], t: Any) -> Any:
-        """What follows a steady state: a state goes on from there unless the experiment sets it."""
-        going = (setup.system.settled != 0) & jnp.stack([jnp.isnan(y) for y in setup.y0.values()])
-        start = {
-            name: jnp.where(goes, found[name], first[name]) for goes, name in zip(going, setup.y0, strict=True)
-        }
-        system, _, inputs = self.opened(setup.system, setup.y0, t)
-        return system, start, inputs
+
+def _following(setup: Setup, found: dict[str, Array], first: dict[str, Array]) -> dict[str, Array]:
+    """The start after a steady state: a state goes on from there unless the experiment sets it."""
+    follows = setup.system.settled != 0
+    return {name: jnp.where(follows & jnp.isnan(y), found[name], first[name]) for name, y in setup.y0.items()}
+
+
+def _before(times: Array, limit: float) -> Array:
+    """Times, those from a limit on replaced by the last before it."""
+    early = times < limit
+    return jnp.where(early, times, jnp.max(jnp.where(early, times, times[0])))
 
 
 def _changed(parameters: dict[str, Array], other: dict[str, Array]) -> dict[str, Array]:
