@@ -4,8 +4,8 @@ Boehm et al. (2014), J. Proteome Res. 13:5685, from the PEtab benchmark collecti
 timed the states are compared with SciPy's Radau, and the likelihood with the published one. Goals: 0.5 ms an objective, 1.6 ms with
 its gradient, at a state error of 1e-6; 20 starts in 4 CPU s after compilation, the best at most 138.2221.
 
-Peers: AMICI with pyPESTO and fides, where `benchmarks/.envs/amici` holds them; else figures measured elsewhere are printed, and said
-to be such. Run: `python benchmarks/petab.py`.
+Peers: AMICI with pyPESTO and fides, where `benchmarks/.envs/amici` holds them; else figures measured elsewhere are printed, and
+said to be such. Run: `python benchmarks/petab.py`.
 """
 
 import subprocess

@@ -75,7 +75,12 @@ def write_problem(
     conditions: str = "conditionId\nc0\n",
 ) -> Path:
     """A PEtab problem of version 1; columns of the tables may be separated by `|`, which is easier to read."""
-    tables = {"parameters": parameters, "observables": observables, "measurements": measurements, "conditions": conditions}
+    tables = {
+        "parameters": parameters,
+        "observables": observables,
+        "measurements": measurements,
+        "conditions": conditions,
+    }
     for name, text in tables.items():
         lines = ["\t".join(cell.strip() for cell in line.split("|")) for line in text.strip().splitlines()]
         (folder / f"{name}.tsv").write_text("\n".join(lines) + "\n")

@@ -28,7 +28,7 @@ def read_petab(path: str | Path, texts: Mapping[str, str] | None) -> "PEtab":
         from ..petab import load
     except ModuleNotFoundError as error:
         raise DataError(
-            f"A PEtab problem needs the package `{error.name}`, which is not installed: `pip install \"simkit[petab]\"`."
+            f'A PEtab problem needs the package `{error.name}`, which is not installed: `pip install "simkit[petab]"`.'
         ) from error
     return load(path, texts=texts)
 

@@ -18,7 +18,6 @@ from ..problem import AbstractNoise, Experiment, Free, Problem
 from ._grids import read_on_grid
 from ._models import MODELS
 from ._particles import read_particles
-from ._petab import is_petab, prediction_span, read_petab
 from ._parts import (
     read_conditions,
     read_free,
@@ -29,6 +28,7 @@ from ._parts import (
     read_state,
     read_system,
 )
+from ._petab import is_petab, prediction_span, read_petab
 from ._section import Section, at_place
 from ._simulated import read_averages, read_simulate
 from ._sweep import read_sweep, read_times

@@ -24,7 +24,6 @@ from ._system import SBMLSystem
 from ._tables import Row, as_number
 from ._tables_v1 import Observable, Parameter, Series
 
-
 LARGE = 400
 """From so many operations of the rates on the stages are a loop, which is compiled in half the time and runs half as fast."""
 
@@ -82,7 +81,7 @@ class Assembly:
             [self._experiment(s, system) for s in self.series],
             free=free,
             noise={name: self.observables[name].noise for name in observed},
-            y0={name: math.nan for name in model.states},
+            y0=dict.fromkeys(model.states, math.nan),
             set=self._everywhere(),
             solver=Rodas5P(compact=_large(formulas, rates)) if solver is None else solver,
             step=Adaptive(5e-7, 1e-9) if step is None else step,
@@ -113,7 +112,9 @@ class Assembly:
 
     def _experiment(self, series: Series, system: SBMLSystem) -> Experiment:
         here = self._values(self.conditions[series.condition])
-        paths: dict[str, Any] = {f"y0.{name}" if name in self.model.states else name: value for name, value in here.items()}
+        paths: dict[str, Any] = {
+            f"y0.{name}" if name in self.model.states else name: value for name, value in here.items()
+        }
         if series.before:
             before = self._values(self.conditions[series.before])
             paths |= {f"before.{name}": value for name, value in before.items()}
@@ -156,7 +157,8 @@ class Assembly:
                 found[name] = self.model.constants[text]
             else:
                 raise row.error(
-                    name, f"must be a number or a parameter, but `{text}` is neither. {close_matches(text, self.parameters)}"
+                    name,
+                    f"must be a number or a parameter, but `{text}` is neither. {close_matches(text, self.parameters)}",
                 )
         return found
 
@@ -183,4 +185,3 @@ class Assembly:
             index[name], constants[name] = jnp.asarray(rows), as_float_array(numbers)
         heads = tuple(self.observables[name].head for name in observed)
         return TableMeasurement(index, constants, heads, formulas, kept)
-

@@ -111,7 +111,8 @@ def integrate_doses(
     carry = setup.y0, first, held, jnp.zeros((), jnp.int32), (zero, zero, zero)
     carry = jax.tree.map(jnp.asarray, carry)
     (_, _, ys, status, counts), _ = jax.lax.scan(piece, carry, (ends, turns))
-    return Trajectory(times, ys, status, *counts, type(method.solver).__name__)
+    steps, rejected, evaluations = counts
+    return Trajectory(times, ys, status, steps, rejected, evaluations, type(method.solver).__name__)
 
 
 def _becomes_true(dose: Dose, formulas: Formulas, system: SBMLSystem, at: Array, first: Array) -> Array:
@@ -138,5 +139,3 @@ def times_first(times: dict[str, Any], first: Array) -> Array:
     """Of the switches before the start the one that stands for all: the latest."""
     earlier = [jnp.where(x <= first, x, -jnp.inf) for x in times.values()]
     return functools.reduce(jnp.maximum, earlier)
-
-

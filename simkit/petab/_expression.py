@@ -175,7 +175,7 @@ def _plain(value: Any) -> bool:
 
 
 def _truth(value: Any) -> Any:
-    return value if getattr(value, "dtype", None) == bool or isinstance(value, bool) else jnp.not_equal(value, 0)
+    return value if jnp.result_type(value) == "bool" else jnp.not_equal(value, 0)
 
 
 def _choice(*operands: Any) -> Any:

@@ -1,5 +1,6 @@
 """From the syntax trees of libSBML to the graph of formulas: nothing is ever evaluated as code."""
 
+import itertools
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -106,7 +107,7 @@ class Reader:
         if kind in _MANY and kind != libsbml.AST_FUNCTION_MIN and kind != libsbml.AST_FUNCTION_MAX:
             return graph.number(1.0 if kind == libsbml.AST_LOGICAL_AND else 0.0)
         if kind in _RELATIONS and len(parts) >= 2:
-            pairs = [graph.make(_RELATIONS[kind], a, b) for a, b in zip(parts, parts[1:], strict=False)]
+            pairs = [graph.make(_RELATIONS[kind], a, b) for a, b in itertools.pairwise(parts)]
             return graph.make("and", *pairs) if len(pairs) > 1 else pairs[0]
         if kind in _TRIGONOMETRIC and len(parts) == 1:
             return graph.make(_TRIGONOMETRIC[kind], *parts)

@@ -43,7 +43,9 @@ class SBMLProtocol(AbstractProtocol):
         ok = jnp.array(True)
         system, first, inputs = self.opened(setup.system, setup.y0, times[0])
         if self.settles:
-            earlier = eqx.tree_at(lambda s: s.parameters, setup.system, _changed(setup.system.parameters, setup.system.before))
+            earlier = eqx.tree_at(
+                lambda s: s.parameters, setup.system, _changed(setup.system.parameters, setup.system.before)
+            )
             given = {name: setup.system.before.get(name, jnp.full_like(y, jnp.nan)) for name, y in setup.y0.items()}
             earlier, begin, held = self.opened(earlier, given, times[0])
             found, settled = steady_state(Setup(earlier.moving(), begin, held), times[0], earlier.kept_before)
@@ -73,7 +75,7 @@ class SBMLProtocol(AbstractProtocol):
         def value(name: str) -> Any:
             if name == TIME:
                 return t
-            held = given.get(name, system.parameters.get(name))
+            held: Any = given[name] if name in given else system.parameters[name]
             if name not in assigned:
                 return held
             found = formulas.evaluate([assigned[name]], inside)[0]
@@ -113,4 +115,3 @@ def _changed(parameters: dict[str, Array], other: dict[str, Array]) -> dict[str,
 
 def _still(system: SBMLSystem) -> Callable[[str], Any]:
     return lambda name: system.parameters[name]
-

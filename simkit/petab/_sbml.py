@@ -142,9 +142,7 @@ class _Builder:
         for rule in model.getListOfRules():
             if rule.isAlgebraic():
                 formula = libsbml.formulaToL3String(rule.getMath())
-                raise self._error(
-                    f"The algebraic rule `0 = {formula}`", "is not supported. Solve it for one variable."
-                )
+                raise self._error(f"The algebraic rule `0 = {formula}`", "is not supported. Solve it for one variable.")
         for constraint in model.getListOfConstraints():
             if constraint.getMath() is None:
                 raise self._error("A constraint", "must have a formula, but has none.")
@@ -187,7 +185,9 @@ class _Builder:
                     self.local[r.getId()][p.getId()] = name
                     found.constants[name] = p.getValue()
             if r.isSetFast() and r.getFast():
-                raise self._error(f"The reaction `{r.getId()}`", "is fast, which is not supported. Give it a high rate.")
+                raise self._error(
+                    f"The reaction `{r.getId()}`", "is fast, which is not supported. Give it a high rate."
+                )
 
     def _quantity(self, name: str, value: float) -> None:
         """A parameter or a compartment: constant, a state or a formula."""
@@ -334,4 +334,3 @@ class _Builder:
 
     def _error(self, what: str, why: str) -> DataError:
         return DataError(f"{what} in `{self.file}` {why}")
-

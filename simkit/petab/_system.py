@@ -5,14 +5,12 @@ from typing import Any
 
 import equinox as eqx
 import jax.numpy as jnp
-from jaxtyping import Array, Float
+from jaxtyping import Array
 
 from .._errors import ArgumentError
 from .._types import Inputs, Scalar
 from ..core import Example, PlainSystem, as_float_array, quantity
 from ._expression import TIME, Formulas
-
-Matrix = Float[Array, "*experiments rows states"]
 
 Roots = tuple[tuple[str, int], ...]
 """Names and the nodes of their formulas."""
@@ -39,8 +37,8 @@ class SBMLSystem(PlainSystem):
     parameters: dict[str, Any] = eqx.field(converter=_as_parameters)
     before: dict[str, Any] = eqx.field(converter=_as_parameters)
     settled: Scalar = quantity(doc="1 where an experiment starts from a steady state")
-    kept_before: Matrix | None = quantity(optional=True, doc="what steady states before the start conserve")
-    kept: Matrix | None = quantity(optional=True, doc="what steady states at the end conserve")
+    kept_before: Any = quantity(optional=True, doc="what steady states before the start conserve")
+    kept: Any = quantity(optional=True, doc="what steady states at the end conserve")
     formulas: Formulas = eqx.field(static=True, kw_only=True)
     rates: Roots = eqx.field(static=True, kw_only=True)
     named: Roots = eqx.field(static=True, kw_only=True)

@@ -72,7 +72,9 @@ def _parameter(name: str, row: Row) -> Parameter:
             "scale, whatever `parameterScale` says.",
         )
     prior = _prior(row, scale)
-    return Parameter(name, nominal, Free(prior, (lower, upper), "linear" if scale == "lin" else "log"), row.where("estimate"))
+    return Parameter(
+        name, nominal, Free(prior, (lower, upper), "linear" if scale == "lin" else "log"), row.where("estimate")
+    )
 
 
 def _prior(row: Row, scale: str) -> dist.Distribution | None:
@@ -82,7 +84,9 @@ def _prior(row: Row, scale: str) -> dist.Distribution | None:
     words = row.parts("objectivePriorParameters")
     numbers = [as_number(word) for word in words]
     if len(numbers) != 2 or any(x is None for x in numbers):
-        raise row.error("objectivePriorParameters", f"must be two numbers between which stands `;`, but it is `{'; '.join(words)}`.")
+        raise row.error(
+            "objectivePriorParameters", f"must be two numbers between which stands `;`, but it is `{'; '.join(words)}`."
+        )
     a, b = (float(x) for x in numbers if x is not None)
     unit = {"lin": 0.0, "log": 1.0, "log10": math.log(10)}[scale]
     if kind.startswith("parameterScale"):
@@ -128,11 +132,14 @@ def _observable(name: str, row: Row, location: Any, model: Model, known: Any, ro
     transform = row.choice("observableTransformation", SCALES, "lin")
     kind = row.choice("noiseDistribution", ("normal", "laplace"), "normal")
     used = _used(model, (location(name), scale))
-    numbered = lambda word: tuple(sorted((x for x in used if re.fullmatch(rf"{word}Parameter\d+_{re.escape(name)}", x)), key=_number))
+    numbered = lambda word: tuple(
+        sorted((x for x in used if re.fullmatch(rf"{word}Parameter\d+_{re.escape(name)}", x)), key=_number)
+    )
     observable, scatter = numbered("observable"), numbered("noise")
     factor = math.log(10) if transform == "log10" else 1.0
     head = Head(name, location(name), scale, (*observable, *scatter), factor)
-    return Observable(head, NOISES[kind, transform != "lin"](1.0), observable, scatter)
+    noise: Any = NOISES[kind, transform != "lin"]
+    return Observable(head, noise(1.0), observable, scatter)
 
 
 def _number(name: str) -> int:
@@ -207,7 +214,9 @@ def read_measurements(
 
 def _check_named(row: Row, column: str, known: Mapping[str, Any]) -> None:
     if row.text(column) not in known:
-        raise row.error(column, f"must be a known name, but `{row.text(column)}` is none. {close_matches(row.text(column), known)}")
+        raise row.error(
+            column, f"must be a known name, but `{row.text(column)}` is none. {close_matches(row.text(column), known)}"
+        )
 
 
 def _series(
@@ -247,11 +256,15 @@ def _given(row: Row, observable: Observable, known: Mapping[str, Any]) -> tuple[
             place = _number(name)
             if place > len(words):
                 raise row.error(
-                    column, f"must hold {place} values for the formula of `{observable.head.name}`, but it holds {len(words)}."
+                    column,
+                    f"must hold {place} values for the formula of `{observable.head.name}`, but it holds {len(words)}.",
                 )
             word = words[place - 1]
             value = as_number(word)
             if value is None and word not in known:
-                raise row.error(column, f"must hold numbers or names of parameters, but `{word}` is neither. {close_matches(word, known)}")
+                raise row.error(
+                    column,
+                    f"must hold numbers or names of parameters, but `{word}` is neither. {close_matches(word, known)}",
+                )
             found.append(word if value is None else value)
     return tuple(found)

@@ -18,21 +18,46 @@ o | c0 | 1 | 2.0 | 1.0""",
 
 # What is replaced by what, and what the message says.
 BAD = {
-    "unknown symbol": ("observables", "A *", "B *", r"`observables.tsv`, line 2, column `observableFormula`.*`B` is none"),
+    "unknown symbol": (
+        "observables",
+        "A *",
+        "B *",
+        r"`observables.tsv`, line 2, column `observableFormula`.*`B` is none",
+    ),
     "no formula": ("observables", "A * obs", "A * * obs", r"line 2, column `observableFormula`.*must be a formula"),
-    "unknown observable": ("measurements", "o | c0", "p | c0", r"`measurements.tsv`, line 2, column `observableId`.*`p`"),
+    "unknown observable": (
+        "measurements",
+        "o | c0",
+        "p | c0",
+        r"`measurements.tsv`, line 2, column `observableId`.*`p`",
+    ),
     "unknown condition": ("measurements", "c0", "c7", r"line 2, column `simulationConditionId`.*`c7` is none"),
     "no number": ("measurements", "2.0", "two", r"line 2, column `measurement`.*must be a number, but it is `two`"),
     "negative time": ("measurements", "| 1 |", "| -1 |", r"line 2, column `time`.*at least 0"),
     "missing override": ("measurements", "2.0 | 1.0", "2.0 | ", r"column `observableParameters`.*must hold 1 values"),
-    "unknown override": ("measurements", "2.0 | 1.0", "2.0 | scal", r"column `observableParameters`.*`scal` is neither"),
+    "unknown override": (
+        "measurements",
+        "2.0 | 1.0",
+        "2.0 | scal",
+        r"column `observableParameters`.*`scal` is neither",
+    ),
     "bounds on the wrong scale": ("parameters", "0.01", "-2", r"column `lowerBound`.*must be positive.*linear"),
     "bounds the wrong way": ("parameters", "0.01", "20", r"column `lowerBound`.*must be less than the upper bound"),
-    "duplicate": ("parameters", "0.5 | 1", "0.5 | 1\nk | lin | 0 | 1 | 1 | 1", r"line 3, column `parameterId`.*there once"),
+    "duplicate": (
+        "parameters",
+        "0.5 | 1",
+        "0.5 | 1\nk | lin | 0 | 1 | 1 | 1",
+        r"line 3, column `parameterId`.*there once",
+    ),
     "unknown scale": ("parameters", "log10", "ln", r"column `parameterScale`.*must be one of lin, log, log10"),
     "unknown target": ("conditions", "k2", "k3", r"`conditions.tsv`.*`k3` is none"),
     "unknown value": ("conditions", "| k2\nc0 | 1", "| k2\nc0 | kk", r"line 2, column `k2`.*`kk` is neither"),
-    "missing column": ("measurements", "measurement |", "measured |", r"`measurements.tsv` must have a column `measurement`"),
+    "missing column": (
+        "measurements",
+        "measurement |",
+        "measured |",
+        r"`measurements.tsv` must have a column `measurement`",
+    ),
 }
 
 
@@ -62,6 +87,8 @@ def test_files_that_are_not_there(tmp_path):
 
 
 def test_events_that_depend_on_the_state_are_named(tmp_path):
-    model = sbml({"A": 2.0}, {"k": 1.0, "k2": 1.0}, {"r": ("A", "", "cell * k * k2 * A")}, events={"low": ("A < 1", {"A": "2"})})
-    with pytest.raises(DataError, match="event `low`.*depends on the state"):
+    model = sbml(
+        {"A": 2.0}, {"k": 1.0, "k2": 1.0}, {"r": ("A", "", "cell * k * k2 * A")}, events={"low": ("A < 1", {"A": "2"})}
+    )
+    with pytest.raises(DataError, match=r"event `low`.*depends on the state"):
         simkit.petab.load(write_problem(tmp_path, model, **GOOD))

@@ -20,7 +20,9 @@ fixed | lin | | | 1.5 | 0"""
 @pytest.fixture(scope="module")
 def decay(tmp_path_factory):
     """A -> nothing, two conditions, two observables, replicates, a missing value, numbers and names in rows."""
-    model = sbml({"A": 1.0}, {"k": 9.0, "factor": 1.0}, {"r": ("A", "", "cell * k * factor * A")}, initial={"A": "A0"} | {})
+    model = sbml(
+        {"A": 1.0}, {"k": 9.0, "factor": 1.0}, {"r": ("A", "", "cell * k * factor * A")}, initial={"A": "A0"} | {}
+    )
     model = model.replace("<listOfParameters>", '<listOfParameters><parameter id="A0" value="7" constant="true"/>')
     return simkit.petab.load(
         write_problem(
@@ -92,7 +94,12 @@ def test_doses_with_derivatives_by_their_times(tmp_path):
     rows = "\n".join(f"o | c0 | {t} | 1" for t in (0, 1, 2, 3, 5))
     path = write_problem(
         tmp_path,
-        sbml({"A": 1.0}, {"k": 1.0, "T": 1.0, "D": 1.0}, {"r": ("A", "", "cell * k * A")}, events={"dose": ("time >= T", {"A": "A + D"})}),
+        sbml(
+            {"A": 1.0},
+            {"k": 1.0, "T": 1.0, "D": 1.0},
+            {"r": ("A", "", "cell * k * A")},
+            events={"dose": ("time >= T", {"A": "A + D"})},
+        ),
         """parameterId | parameterScale | lowerBound | upperBound | nominalValue | estimate
         k | log10 | 0.01 | 10 | 0.5 | 1
         T | lin | 0 | 10 | 2.0 | 1
@@ -121,7 +128,12 @@ def test_steady_states_before_and_after(tmp_path):
     model = sbml(
         {"A": 3.0, "B": 1.0, "C": 0.0},
         {"on": 1.0, "off": 1.0, "drug": 0.0, "make": 1.0},
-        {"f": ("A", "B", "cell * on * (1 + drug) * A"), "b": ("B", "A", "cell * off * B"), "m": ("", "C", "cell * make * A"), "d": ("C", "", "cell * C")},
+        {
+            "f": ("A", "B", "cell * on * (1 + drug) * A"),
+            "b": ("B", "A", "cell * off * B"),
+            "m": ("", "C", "cell * make * A"),
+            "d": ("C", "", "cell * C"),
+        },
     )
     path = write_problem(
         tmp_path,
