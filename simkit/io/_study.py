@@ -291,7 +291,8 @@ def petab_study(path: str | Path, *, texts: Mapping[str, str] | None = None, see
     """A PEtab problem as a study: its files say what is fitted, and all verbs have their defaults."""
     read = read_petab(path, texts)
     name = Path(path).name
-    rest = {key: {} for key in TABLES if key not in ("study", "system", "y0", "inputs", "experiments")}
+    rest: dict[str, Any] = {key: {} for key in TABLES if key not in ("study", "system", "y0", "inputs", "experiments")}
+    rest["fit"] = {"starts": 20, "horizons": (1.0,)}  # as is usual there; growing horizons gained nothing on such models
     return Study(
         name=name,
         text=read.texts[name],
