@@ -292,7 +292,8 @@ def petab_study(path: str | Path, *, texts: Mapping[str, str] | None = None, see
     read = read_petab(path, texts)
     name = Path(path).name
     rest: dict[str, Any] = {key: {} for key in TABLES if key not in ("study", "system", "y0", "inputs", "experiments")}
-    rest["fit"] = {"starts": 20, "horizons": (1.0,)}  # as is usual there; growing horizons gained nothing on such models
+    # As is usual there; growing horizons gained nothing on such models.
+    rest["fit"] = {"starts": 20, "horizons": (1.0,)}
     return Study(
         name=name,
         text=read.texts[name],
