@@ -165,3 +165,23 @@ def test_steady_states_before_and_after(tmp_path):
     # Newton's method ends the way, so that neither value nor derivative knows of the solver's tolerance.
     np.testing.assert_allclose(ours(read.nominal), exact(read.nominal), rtol=1e-9)
     np.testing.assert_allclose(jax.jacfwd(ours)(read.nominal), jax.jacfwd(exact)(read.nominal), rtol=1e-7, atol=1e-9)
+
+
+def test_a_steady_state_far_from_a_start_at_zero():
+    # A cascade of three, with rates over six decades and nothing there at the start.
+    system = simkit.petab._system.SBMLSystem
+    graph = simkit.petab._expression.Graph()
+    a, b, c, one = graph.symbol("a"), graph.symbol("b"), graph.symbol("c"), graph.number(1.0)
+    times = lambda x, y: graph.make("multiply", graph.number(x), y)
+    rates = (
+        ("a", graph.make("subtract", one, times(1e3, a))),
+        ("b", graph.make("subtract", graph.make("multiply", a, a), times(1.0, b))),
+        ("c", graph.make("subtract", b, times(1e-3, c))),
+    )
+    formulas = simkit.petab._expression.Formulas(tuple(graph.nodes))
+    cascade = system({}, {}, 0.0, None, None, formulas=formulas, rates=rates, named=())
+    zero = jnp.zeros(())
+    setup = simkit.petab._protocol.Setup(cascade, {"a": zero, "b": zero, "c": zero}, {})
+    found, ok = jax.jit(simkit.petab._steady.steady_state)(setup, zero, jnp.zeros((3, 3)))
+    assert ok
+    np.testing.assert_allclose([found["a"], found["b"], found["c"]], [1e-3, 1e-6, 1e-3], rtol=1e-9)
