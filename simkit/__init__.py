@@ -93,6 +93,7 @@ if TYPE_CHECKING:
     from .problem import Experiment as Experiment
     from .problem import Free as Free
     from .problem import Laplace as Laplace
+    from .problem import LogLaplace as LogLaplace
     from .problem import LogNormal as LogNormal
     from .problem import NegativeBinomial as NegativeBinomial
     from .problem import Normal as Normal
@@ -145,6 +146,7 @@ _LAZY = {
     "io": "io",
     "md": "md",
     "odes": "odes",
+    "petab": "petab",
     "problem": "problem",
     "solvers": "solvers",
     "sweeps": "sweeps",
@@ -183,6 +185,7 @@ _LAZY = {
     "Experiment": "problem",
     "Free": "problem",
     "Laplace": "problem",
+    "LogLaplace": "problem",
     "LogNormal": "problem",
     "NegativeBinomial": "problem",
     "Normal": "problem",

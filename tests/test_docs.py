@@ -41,6 +41,7 @@ LONGEST = {
     "md-many-body",
     "md-observables",
     "md-studies",
+    "petab",
     "problems",
     "reducers",
     "simulate",

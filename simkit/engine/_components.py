@@ -286,15 +286,16 @@ def _product(eqn: Any, a: np.ndarray, b: np.ndarray) -> np.ndarray:
 
 def _stacked(jaxpr: Any, eqn: Any, values: list[np.ndarray]) -> list[np.ndarray]:
     """An operation done on arrays with lanes: what is not worth or not possible to take apart."""
-    lanes = max((x.shape[0] for v in values for x in v.reshape(-1) if jnp.ndim(x)), default=1)
+    lanes = max((x.shape[0] for v in values for x in v.reshape(-1) if jnp.ndim(x)), default=0)
     given, variables = [], []
     for atom, value in zip(eqn.invars, values, strict=True):
         if not isinstance(atom, jax.extend.core.Literal) and atom not in variables:
             variables.append(atom)
-            given.append(together(value, lanes, atom.aval.dtype))
+            given.append(together(value, max(lanes, 1), atom.aval.dtype))
     program = jaxpr.replace(constvars=[], invars=variables, outvars=eqn.outvars, eqns=[eqn], effects=eqn.effects)
     found = jax.vmap(lambda *args: jax.core.eval_jaxpr(program, (), *args), in_axes=-1, out_axes=-1)(*given)
-    return [apart_lanes(x) for x in found]
+    # Of numbers that all lanes share the result is shared as well.
+    return [apart_lanes(x) if lanes else apart(x[..., 0]) for x in found]
 
 
 def _broadcast(eqn: Any, value: np.ndarray, *rest: Any) -> np.ndarray:

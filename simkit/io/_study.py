@@ -28,6 +28,7 @@ from ._parts import (
     read_state,
     read_system,
 )
+from ._petab import is_petab, prediction_span, read_petab
 from ._section import Section, at_place
 from ._simulated import read_averages, read_simulate
 from ._sweep import read_sweep, read_times
@@ -62,6 +63,7 @@ class Study:
     - `title`, `question`, `seed`: from [study]; `time` is what time axes are called there, such as "year".
     - `model`, `system`, `y0`, `inputs`, `solve`, `noise`, `free`, `set`, `experiments`: the arguments of a `Problem`.
     - `simulate`, `averages`, `fit`, `sample`, `predict`, `sweep`: what the verbs are asked for, by argument.
+    - `given`: the problem itself, where the study is one of PEtab.
 
     ```python
     import simkit
@@ -92,6 +94,7 @@ class Study:
     sample: Mapping[str, Any]
     predict: Mapping[str, Any]
     sweep: Mapping[str, Any]
+    given: Problem | None = None
 
     @property
     def sha256(self) -> str:
@@ -106,6 +109,8 @@ class Study:
         """
         if "times" in self.predict:
             return self.predict["times"]
+        if self.given is not None:
+            return prediction_span(self.given)
         if not self.experiments:
             raise StudyError(
                 f"[predict] of `{self.name}` must give `times`, since there are no experiments to take them from."
@@ -124,6 +129,8 @@ class Study:
 
         **Raises:** a `StudyError` or an `UnknownNameError`.
         """
+        if self.given is not None:
+            return self.given
         if not self.experiments:
             raise StudyError(
                 f"`{self.name}` must hold at least one experiment, such as [experiments.first], to be fitted."
@@ -155,7 +162,8 @@ def load_study(path: str | Path, *, models: Mapping[str, type[System]] = MODELS,
 
     **Arguments:**
 
-    - `path`: a TOML file; the data files it names lie relative to its folder. It holds data, never code.
+    - `path`: a TOML file, or the YAML file of a PEtab problem; the files it names lie relative to its folder. They hold
+        data, never code.
     - `models`: the systems that it may name; by default those of simkit. Add classes of your own here.
     - `seed`: in place of the study's own.
 
@@ -164,6 +172,8 @@ def load_study(path: str | Path, *, models: Mapping[str, type[System]] = MODELS,
     **Raises:** a `StudyError`, an `UnknownNameError` (with the close matches) or a `DataError` that names the place in the file.
     """
     path = Path(path)
+    if is_petab(path.name):
+        return petab_study(path, seed=seed)
     try:
         text = path.read_bytes().decode("utf-8")
     except FileNotFoundError as error:
@@ -195,6 +205,10 @@ def study_from_text(
     - `read`: the texts of the data files by name, or how to get them.
     - `models`, `seed`: as in `load_study`.
     """
+    if is_petab(name):
+        if read is not None and callable(read):
+            raise StudyError(f"The files of the PEtab problem `{name}` must be given by name, but a function was.")
+        return petab_study(name, texts={**(read or {}), name: text}, seed=seed)
     try:
         table = tomllib.loads(text)
     except tomllib.TOMLDecodeError as error:
@@ -271,6 +285,31 @@ def _system_and_state(
         return model, system, None, example.y0
     state = read_state(y0, example.y0, True, free)
     return model, system, state, state
+
+
+def petab_study(path: str | Path, *, texts: Mapping[str, str] | None = None, seed: int | None = None) -> Study:
+    """A PEtab problem as a study: its files say what is fitted, and all verbs have their defaults."""
+    read = read_petab(path, texts)
+    name = Path(path).name
+    rest: dict[str, Any] = {key: {} for key in TABLES if key not in ("study", "system", "y0", "inputs", "experiments")}
+    # As is usual there; growing horizons gained nothing on such models.
+    rest["fit"] = {"starts": 20, "horizons": (1.0,)}
+    return Study(
+        name=name,
+        text=read.texts[name],
+        files={file: text for file, text in read.texts.items() if file != name},
+        title=read.name.replace("_", " "),
+        question="",
+        time="time",
+        seed=0 if seed is None else seed,
+        model=read.model.name,
+        system=read.problem.base.system,
+        y0=None,
+        inputs=None,
+        experiments=(),
+        given=read.problem,
+        **rest,
+    )
 
 
 class _Files:

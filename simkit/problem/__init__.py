@@ -8,9 +8,11 @@ from ._free import prior_from_text as prior_from_text
 from ._lean import bucket as bucket
 from ._lean import named_parts as named_parts
 from ._measure import outputs_by_name as outputs_by_name
+from ._measurement import AbstractMeasurement as AbstractMeasurement
 from ._noise import NOISES as NOISES
 from ._noise import AbstractNoise as AbstractNoise
 from ._noise import Laplace as Laplace
+from ._noise import LogLaplace as LogLaplace
 from ._noise import LogNormal as LogNormal
 from ._noise import NegativeBinomial as NegativeBinomial
 from ._noise import Normal as Normal
@@ -20,3 +22,4 @@ from ._observed import Observed as Observed
 from ._observed import observed as observed
 from ._problem import Heads as Heads
 from ._problem import Problem as Problem
+from ._protocol import AbstractProtocol as AbstractProtocol

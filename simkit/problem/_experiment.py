@@ -27,6 +27,7 @@ class Experiment:
     - `set`: what else differs here, path to a number or to the name of a free parameter.
     - `errors`: output name to known relative sizes of the scatter, one a datum, by which the noise scale is multiplied: give
         standard deviations here and fix the scale at 1, or leave it free to estimate a common factor.
+    - `replicates`: whether a time may stand there several times in a row, one for each measurement.
     """
 
     def __init__(
@@ -40,6 +41,7 @@ class Experiment:
         inputs: Inputs = None,
         set: Condition | None = None,
         errors: Mapping[str, Any] | None = None,
+        replicates: bool = False,
     ):
         self.name = name
         self.times = _numbers(f"The times of experiment `{name}`", times)
@@ -67,7 +69,7 @@ class Experiment:
                     f"The errors of `{key}` in experiment `{name}` must be positive wherever there are data, but some are not."
                 )
         self.start = None if start is None else float(start)
-        self.y0, self.inputs = y0, inputs
+        self.y0, self.inputs, self.replicates = y0, inputs, replicates
         self.set: dict[str, float | str] = dict(set or {})
 
     def check_order(self) -> None:
@@ -77,12 +79,13 @@ class Experiment:
                 f"The times of experiment `{self.name}` must have one dimension, but have {self.times.ndim}."
             )
         steps = np.diff(self.times)
-        if np.any(steps <= 0):
-            place = int(np.argmax(steps <= 0))
+        wrong = steps < 0 if self.replicates else steps <= 0
+        if np.any(wrong):
+            place = int(np.argmax(wrong))
             word = "is there twice" if steps[place] == 0 else f"is followed by {self.times[place + 1]:g}"
             raise DataError(
                 f"The times of experiment `{self.name}` must increase, but {self.times[place]:g} {word} (entries {place} and "
-                f"{place + 1}). Sort them; give replicates as another experiment."
+                f"{place + 1}). Sort them; allow repeated measurements with `replicates=True`."
             )
         if self.start is not None and self.start > self.times[0]:
             raise DataError(

@@ -56,6 +56,7 @@ def lean_problem(problem: "Problem") -> "Problem":
         "data": {name: filled(values, more, fill=np.nan) for name, values in problem.data.items()},
         "errors": {name: filled(values, more, fill=1.0) for name, values in problem.errors.items()},
         "base": Setup(base.system, base.y0, inputs, base.noise),
+        "measurement": None if problem.measurement is None else problem.measurement.filled(more),
     }
     for name, value in new.items():
         object.__setattr__(lean, name, value)  # labels are static, which `equinox.tree_at` does not replace
@@ -77,6 +78,8 @@ def named_parts(problem: "Problem") -> dict[str, Any]:
         "bounds": problem.bounds,
         "set": problem.table,
         "observables": problem.observables,
+        "protocol": problem.protocol,
+        "measurement": problem.measurement,
         "solver": problem.method.solver,
         "step": problem.method.step,
     }

@@ -119,6 +119,23 @@ class Laplace(AbstractNoise):
         return location + self.scale * jax.random.laplace(key, location.shape, location.dtype)
 
 
+class LogLaplace(AbstractNoise):
+    """log(value) = log(location) + a Laplace variable of this scale: like `LogNormal`, but outliers pull less."""
+
+    scale: Scalar = quantity(0.1, support=POSITIVE, doc="mean absolute deviation of the logarithm")
+    domain: ClassVar[Domain] = "positive"
+
+    def log_prob(self, value: Values, location: Values) -> Values:
+        distance = jnp.abs(jnp.log(value) - jnp.log(location))
+        return -distance / self.scale - jnp.log(2 * self.scale) - jnp.log(value)
+
+    def information(self, location: Values) -> tuple[Values, "LogLaplace"]:
+        return (self.scale * location) ** -2, LogLaplace(self.scale**-2)
+
+    def sample(self, key: PRNGKeyArray, location: Values) -> Values:
+        return location * jnp.exp(self.scale * jax.random.laplace(key, location.shape, location.dtype))
+
+
 class Poisson(AbstractNoise):
     """Counts whose mean and variance are the location, which must be positive."""
 
@@ -164,6 +181,7 @@ NOISES: dict[str, type[AbstractNoise]] = {
     "log_normal": LogNormal,
     "student_t": StudentT,
     "laplace": Laplace,
+    "log_laplace": LogLaplace,
     "poisson": Poisson,
     "negative_binomial": NegativeBinomial,
 }

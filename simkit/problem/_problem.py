@@ -29,8 +29,10 @@ from ._experiment import Condition, Experiment, Observable
 from ._free import Free, unknown
 from ._lean import lean_problem
 from ._measure import measured
+from ._measurement import AbstractMeasurement
 from ._noise import AbstractNoise
 from ._prior import StoredPrior
+from ._protocol import AbstractProtocol
 from ._table import Table, condition_table, stack, targets
 
 Heads = dict[str, tuple[Float[Array, "experiments times ..."], AbstractNoise]]
@@ -63,6 +65,8 @@ class Problem(eqx.Module):
     - `set`: path -> a number or the name of a free parameter, for all experiments; an experiment's own `set` goes first.
     - `observables`: name -> a pure function of (system, trajectory), beside the system's outputs.
     - `solver`, `step`: as in `simulate`. They belong to the problem, since they define the likelihood.
+    - `protocol`: what happens in each experiment, an `AbstractProtocol`; by default one simulation from the initial state.
+    - `measurement`: how data come from states, an `AbstractMeasurement`; by default data are outputs and observables.
 
     **Raises:** an `UnknownNameError` with close matches, a `DataError` or an `ArgumentError`, each naming the experiment.
     """
@@ -79,6 +83,8 @@ class Problem(eqx.Module):
     starts: Float[Array, " parameters"]  # NaN where a start is drawn
     method: Method
     longest: Float[Array, ""]  # the fixed step, at most this long; infinite where the step adapts
+    protocol: AbstractProtocol | None
+    measurement: AbstractMeasurement | None
     names: tuple[str, ...] = eqx.field(static=True)
     log: tuple[bool, ...] = eqx.field(static=True)
     labels: tuple[str, ...] = eqx.field(static=True)
@@ -98,7 +104,10 @@ class Problem(eqx.Module):
         observables: Mapping[str, Observable] | None = None,
         solver: Stepper | None = None,
         step: float | Varying | Fixed | None = None,
+        protocol: AbstractProtocol | None = None,
+        measurement: AbstractMeasurement | None = None,
     ):
+        self.protocol, self.measurement = protocol, measurement
         experiments = [experiments] if isinstance(experiments, Experiment) else list(experiments)
         check_arguments(system, experiments, noise)
         static = isinstance(system, StaticSystem)
@@ -136,7 +145,8 @@ class Problem(eqx.Module):
             inputs=setups[longest].inputs,
         )
         self.longest = as_float_array(longest_step(self.method, np.asarray(self.times), static))
-        _check_outputs(self)
+        if measurement is None:  # which would be traced with all of a solve; `heads` checks it
+            _check_outputs(self)
 
     # ---- predictions ----
 
@@ -158,12 +168,15 @@ class Problem(eqx.Module):
     def heads(self, theta: Float[Array, " parameters"]) -> tuple[Heads, Int[Array, " experiments"]]:
         """For every output with data the location and the noise model of every datum, and one status an experiment."""
         setups, trajectories = self._solve(theta)
-        located = self._measure(setups, trajectories)
+        located, scales = self._located(setups, trajectories)
         spread = eqx.filter_vmap(lambda leaf, x: jnp.broadcast_to(leaf, x.shape))
         heads: Heads = {}
         for name in self.data:
+            check_known(name, located, "measured quantity")
             location = located[name]
             noise = jax.tree.map(lambda leaf, x=location: spread(leaf, x), setups.noise[name])
+            if name in scales:
+                noise = eqx.tree_at(lambda n: n.scale, noise, noise.scale * scales[name])
             if name in self.errors:
                 noise = eqx.tree_at(lambda n: n.scale, noise, noise.scale * self.errors[name])
             heads[name] = location, noise
@@ -175,7 +188,7 @@ class Problem(eqx.Module):
         NaN from the time of a failure on.
         """
         asked = self if times is None else self.at(times)
-        return asked._measure(*asked._solve(theta), hold=False)
+        return asked._located(*asked._solve(theta), hold=False)[0]
 
     # ---- log densities ----
 
@@ -265,9 +278,16 @@ class Problem(eqx.Module):
         data = {name: empty(x) for name, x in self.data.items()}
         method = self.method if static else refined(self.method, rows, self.longest, self.labels)
         asked = eqx.tree_at(
-            lambda p: (p.times, p.data, p.errors, p.method),
+            lambda p: (p.times, p.data, p.errors, p.method, p.measurement),
             self,
-            (jnp.asarray(rows, self.times.dtype), data, {}, method),
+            (
+                jnp.asarray(rows, self.times.dtype),
+                data,
+                {},
+                method,
+                None if self.measurement is None else self.measurement.at(count),
+            ),
+            is_leaf=lambda node: node is None,
         )
         object.__setattr__(asked, "lengths", ())  # static, which `equinox.tree_at` does not replace
         return asked
@@ -358,14 +378,20 @@ class Problem(eqx.Module):
 
         def one(y0: Any, inputs: Any, times: Array, values: dict[str, Array]) -> tuple[Setup, Trajectory]:
             setup = Setup(self.base.system, y0, inputs, self.base.noise).put(values)
+            if self.protocol is not None:
+                return self.protocol.run(setup, times, self.method)
             return setup, integrate(Setup(setup.system, setup.y0, setup.inputs), times, self.method)
 
         return eqx.filter_vmap(one)(self.base.y0, self.base.inputs, self.times, self._values(theta))
 
-    def _measure(self, setups: Setup, trajectories: Trajectory, hold: bool = True) -> dict[str, Array]:
-        """Outputs and observables by experiment; with `hold` a failed experiment's are 1, so that no NaN reaches a density."""
+    def _located(
+        self, setups: Setup, trajectories: Trajectory, hold: bool = True
+    ) -> tuple[dict[str, Array], dict[str, Array]]:
+        """What is measured by experiment, and the relative scales of its scatter; with `hold` no NaN of a failure gets here."""
+        if self.measurement is not None:
+            return self.measurement.locate(setups, trajectories, hold=hold)
         located = measured(setups, trajectories, self.observables, self.lengths, hold=hold)
-        return {name: value for name, value in located.items() if name in self.data or not hold}
+        return {name: value for name, value in located.items() if name in self.data or not hold}, {}
 
     def _index(self, experiment: int | str) -> int:
         if isinstance(experiment, int):
@@ -406,7 +432,7 @@ def _describe_step(method: Method) -> str:
 def _check_outputs(problem: Problem) -> None:
     """Every output with data exists and has the shape of its data."""
     theta = jnp.ones((len(problem.names),), problem.times.dtype)
-    shapes: Callable[..., Any] = lambda theta: problem._measure(*problem._solve(theta), hold=False)
+    shapes: Callable[..., Any] = lambda theta: problem._located(*problem._solve(theta), hold=False)[0]
     found = jax.eval_shape(shapes, theta)
     for name, values in problem.data.items():
         check_known(name, found, "output")

@@ -7,6 +7,7 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jax.core import Tracer
 from jaxtyping import Array
 
 from .._errors import ArgumentError, check_known
@@ -51,14 +52,30 @@ def condition_table(
     paths = dict.fromkeys([path for conditions in sets for path in conditions])
     paths |= dict.fromkeys(name for name in free if _is_path(setups[0], name))
     table: Table = {}
+    held = [setup.leaves() for setup in setups]  # once: to name all numbers of a setup takes longer than all the rest
+    places = {name: i for i, name in enumerate(free)}
     for path in paths:
+        name, place = setups[0].locate(path)
+        dtype = setups[0].get(path).dtype if path.startswith("inputs.") else held[0][name].dtype
         index, constants = [], []
-        for setup, experiment, conditions in zip(setups, experiments, sets, strict=True):
-            value = conditions.get(path, path if path in free else setup.get(path))
-            index.append(list(free).index(value) if isinstance(value, str) else -1)
-            constants.append(setup.get(path) if isinstance(value, str) else _constant(experiment.name, path, value))
-        table[path] = jnp.asarray(index), jnp.stack([jnp.asarray(c, setups[0].get(path).dtype) for c in constants])
+        for setup, leaves, experiment, conditions in zip(setups, held, experiments, sets, strict=True):
+            own = setup.get(path) if path.startswith("inputs.") else _element(leaves[name], place)
+            value = conditions.get(path, path if path in places else own)
+            index.append(places[value] if isinstance(value, str) else -1)
+            constants.append(own if isinstance(value, str) else _constant(experiment.name, path, value))
+        table[path] = jnp.asarray(np.array(index)), _stacked(constants, dtype)
     return table | _repeats(table, setups, lengths)
+
+
+def _element(leaf: Any, place: tuple[int, ...]) -> Any:
+    return (leaf if isinstance(leaf, Tracer) else np.asarray(leaf))[place]
+
+
+def _stacked(constants: Sequence[Any], dtype: Any) -> Array:
+    """Numbers or arrays of all experiments as one array; in NumPy where they are known, since JAX is slow at single numbers."""
+    if any(isinstance(c, Tracer) for c in constants):
+        return jnp.stack([jnp.asarray(c, dtype) for c in constants])
+    return jnp.asarray(np.stack([np.asarray(c, dtype) for c in constants]))
 
 
 def _repeats(table: Table, setups: Sequence[Setup], lengths: Sequence[int]) -> Table:

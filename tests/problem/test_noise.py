@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import scipy.stats as stats
 
-from simkit.problem import NOISES, Laplace, LogNormal, NegativeBinomial, Normal, Poisson, StudentT
+from simkit.problem import NOISES, Laplace, LogLaplace, LogNormal, NegativeBinomial, Normal, Poisson, StudentT
 
 VALUES = np.array([1.0, 2.0, 5.0, 9.0])
 LOCATIONS = np.array([1.5, 2.5, 4.0, 7.0])
@@ -15,6 +15,8 @@ PEERS = {
     "log_normal": (LogNormal(0.4), lambda v, m: stats.lognorm.logpdf(v, 0.4, scale=m)),
     "student_t": (StudentT(0.6, 3.5), lambda v, m: stats.t.logpdf(v, 3.5, m, 0.6)),
     "laplace": (Laplace(0.9), lambda v, m: stats.laplace.logpdf(v, m, 0.9)),
+    # log(value) is Laplace around log(location): the density of the value takes 1 / value.
+    "log_laplace": (LogLaplace(0.3), lambda v, m: stats.laplace.logpdf(np.log(v), np.log(m), 0.3) - np.log(v)),
     "poisson": (Poisson(), stats.poisson.logpmf),
     "negative_binomial": (NegativeBinomial(6.0), lambda v, m: stats.nbinom.logpmf(v, 6.0, 6.0 / (6.0 + m))),
 }

@@ -162,3 +162,19 @@ def test_second_derivatives(n):
     rate = np.arange(1, n + 1)
     # y = 1 / (1 + k r t), so its second derivative by k is 2 r^2 / (1 + k r)^3; h = 0.05 at order 5 leaves 1e-5 for the fastest.
     np.testing.assert_allclose(second, np.sum(2 * rate**2 / (1 + 0.8 * rate) ** 3), rtol=1e-4)
+
+
+def test_stages_in_a_loop_are_the_stages_written_out():
+    # A field that depends on time: every stage has a time of its own.
+    def ends(rate, solver):
+        driven = Field(rate[None], lambda t, y, k: jnp.stack([k[0] * (jnp.sin(t) - y[0]) * y[1], -(y[1] ** 2)]))
+        setup = Setup(driven, jnp.array([1.0, 2.0]))
+        return integrate(setup, jnp.array([0.0, 0.5, 3.0]), Method(solver, Adaptive(1e-6, 1e-9))).ys
+
+    both = [
+        jax.jit(lambda rate, solver=solver: (ends(rate, solver), jax.jacfwd(ends)(rate, solver)))(jnp.array(30.0))
+        for solver in (Rodas5P(), Rodas5P(compact=True))
+    ]
+    # The same sums in another order, after some hundred steps.
+    for written, looped in zip(*both, strict=True):
+        np.testing.assert_allclose(looped, written, rtol=1e-8, atol=1e-10)

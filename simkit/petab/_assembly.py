@@ -1,0 +1,187 @@
+"""The parts of a PEtab problem put together to a `Problem`."""
+
+import dataclasses
+import math
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import jax.numpy as jnp
+import numpy as np
+
+from .._errors import DataError, close_matches
+from ..core import as_float_array
+from ..engine import Adaptive
+from ..problem import Experiment, Problem
+from ..solvers import Rodas5P
+from ._events import doses
+from ._expression import Formulas
+from ._measurement import TableMeasurement, rows_of
+from ._protocol import FOREVER, SBMLProtocol
+from ._sbml import Model
+from ._steady import conserved
+from ._switches import Switches
+from ._system import SBMLSystem
+from ._tables import Row, as_number
+from ._tables_v1 import Observable, Parameter, Series
+
+LARGE = 400
+"""From so many operations of the rates on the stages are a loop, which is compiled in half the time and runs half as fast."""
+
+
+def _large(formulas: Formulas, rates: Any) -> bool:
+    return len(formulas.reached([node for _, node in rates])) > LARGE
+
+
+@dataclasses.dataclass
+class Assembly:
+    """The parts of a problem, put together."""
+
+    model: Model
+    parameters: Mapping[str, Parameter]
+    conditions: Mapping[str, Row]
+    targets: Sequence[str]
+    observables: Mapping[str, Observable]
+    series: Sequence[Series]
+
+    def problem(self, solver: Any, step: Any) -> Problem:
+        model = self.model
+        self._check_targets()
+        switches = Switches(model.graph, frozenset(model.states))
+        rates = tuple((name, switches.located(model.rates[name])) for name in model.states)
+        events = doses(model.events, model.graph, frozenset(model.states))
+        formulas = Formulas(tuple(model.graph.nodes))
+        start = {name: node for name, node in model.start.items() if name not in self.parameters}
+        values = model.constants | {name: math.nan for name in start if name in model.constants}
+        values |= {p.name: p.nominal for p in self.parameters.values() if p.name not in model.states}
+        earlier, size = self._earlier(), len(model.states)
+        settles = any(s.before for s in self.series)
+        endless = any(s.times[-1] >= FOREVER for s in self.series)
+        system = SBMLSystem(
+            values,
+            {name: math.nan if name in model.states else values[name] for name in earlier},
+            0.0,
+            kept_before=np.zeros((size, size)) if settles else None,
+            kept=np.zeros((size, size)) if endless else None,
+            formulas=formulas,
+            rates=rates,
+            named=tuple((name, node) for name, node in model.formulas.items()),
+        )
+        protocol = SBMLProtocol(
+            tuple(start.items()),
+            tuple(model.volumes.items()),
+            tuple(switches.times),
+            events,
+            settles,
+            endless,
+        )
+        free = {p.name: p.free for p in self.parameters.values() if p.free is not None}
+        observed = [name for name in self.observables if any(name in s.data for s in self.series)]
+        problem = Problem(
+            system,
+            [self._experiment(s, system) for s in self.series],
+            free=free,
+            noise={name: self.observables[name].noise for name in observed},
+            y0=dict.fromkeys(model.states, math.nan),
+            set=self._everywhere(),
+            solver=Rodas5P(compact=_large(formulas, rates)) if solver is None else solver,
+            step=Adaptive(5e-7, 1e-9) if step is None else step,
+            protocol=protocol,
+            measurement=self._measurement(observed, formulas, tuple(values)),
+        )
+        return problem
+
+    def _check_targets(self) -> None:
+        for name in self.targets:
+            if name not in self.model.constants and name not in self.model.states:
+                row = next(iter(self.conditions.values()))
+                names = (*self.model.constants, *self.model.states)
+                why = "is given by a rule of the model" if name in self.model.formulas else "is none"
+                raise DataError(
+                    f"`{row.table}` must have columns that are named after parameters, species or compartments of the model, but "
+                    f"`{name}` {why}. {close_matches(name, names)}"
+                )
+
+    def _earlier(self) -> list[str]:
+        """What conditions before a start may set."""
+        return list(self.targets) if any(s.before for s in self.series) else []
+
+    def _everywhere(self) -> dict[str, float | str]:
+        """What the parameter table says of states."""
+        states = {p.name: p for p in self.parameters.values() if p.name in self.model.states}
+        return {f"y0.{name}": p.nominal if p.free is None else name for name, p in states.items()}
+
+    def _experiment(self, series: Series, system: SBMLSystem) -> Experiment:
+        here = self._values(self.conditions[series.condition])
+        paths: dict[str, Any] = {
+            f"y0.{name}" if name in self.model.states else name: value for name, value in here.items()
+        }
+        if series.before:
+            before = self._values(self.conditions[series.before])
+            paths |= {f"before.{name}": value for name, value in before.items()}
+            paths["settled"] = 1.0
+            paths["kept_before"] = self._conserved(system, before)
+        if series.times[-1] >= FOREVER:
+            paths["kept"] = self._conserved(system, here)
+        return Experiment(series.label, series.times, series.data, start=0.0, set=paths, replicates=True)
+
+    def _conserved(self, system: SBMLSystem, condition: Mapping[str, float | str]) -> np.ndarray:
+        """What the model conserves under a condition: numbers that are 0 there stay 0, and sizes stay what they are."""
+        states = sorted(self.model.states)
+        generator, points = np.random.default_rng(0), 4 * len(states) + 8
+
+        def value(name: str) -> Any:
+            fixed = condition.get(name, system.parameters.get(name))
+            if name in self.model.states or fixed is None or isinstance(fixed, str):
+                return 1.0 if name.startswith("switch ") else generator.uniform(0.5, 1.5, points)
+            number = float(fixed)
+            kept = number == 0 or name in self.model.compartments
+            return number if kept else generator.uniform(0.5, 1.5, points)
+
+        found = system.slopes(value)
+        return conserved(np.stack([np.broadcast_to(np.asarray(found[name], float), points) for name in states], axis=1))
+
+    def _values(self, row: Row) -> dict[str, float | str]:
+        """What a condition sets: numbers, and names of free parameters."""
+        found: dict[str, float | str] = {}
+        for name in self.targets:
+            text = row.text(name)
+            number = as_number(text)
+            if not row.has(name):
+                continue
+            if number is not None:
+                found[name] = number
+            elif text in self.parameters:
+                p = self.parameters[text]
+                found[name] = text if p.free is not None else p.nominal
+            elif text in self.model.constants:
+                found[name] = self.model.constants[text]
+            else:
+                raise row.error(
+                    name,
+                    f"must be a number or a parameter, but `{text}` is neither. {close_matches(text, self.parameters)}",
+                )
+        return found
+
+    def _measurement(self, observed: Sequence[str], formulas: Formulas, names: tuple[str, ...]) -> TableMeasurement:
+        length = max(len(s.times) for s in self.series)
+        used = {
+            value
+            for s in self.series
+            for rows in s.given.values()
+            for values in rows.values()
+            for value in values
+            if isinstance(value, str)
+        }
+        kept = tuple(name for name in names if name in used)
+        places = {name: i for i, name in enumerate(kept)}
+        index, constants = {}, {}
+        for name in observed:
+            head = self.observables[name].head
+            if not head.overrides:
+                continue
+            given = {(e, row): v for e, s in enumerate(self.series) for row, v in s.given.get(name, {}).items()}
+            shape = (len(self.series), length, len(head.overrides))
+            rows, numbers = rows_of(given, shape, places)
+            index[name], constants[name] = jnp.asarray(rows), as_float_array(numbers)
+        heads = tuple(self.observables[name].head for name in observed)
+        return TableMeasurement(index, constants, heads, formulas, kept)

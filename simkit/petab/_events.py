@@ -1,0 +1,141 @@
+"""Events at times that are known before a solve: it is cut there, and each piece starts from what the event has made."""
+
+import functools
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array
+
+from .._errors import DataError
+from ..core import Setup, Status, Trajectory
+from ..engine import Method, integrate
+from ._expression import TIME, Formulas, Graph
+from ._sbml import Event
+from ._switches import Switches, switch_name
+from ._system import SBMLSystem
+
+
+class Dose(NamedTuple):
+    """An event as one of the times at which its trigger may become true.
+
+    `switch` is the node of that time, `switches` those of all in the trigger, whose formula is `trigger`; `delay` is a node or
+    None, and `assignments` are states and the nodes of their new values. `initially` says whether it counts as true before.
+    """
+
+    switch: int
+    switches: tuple[tuple[str, int], ...]
+    trigger: int
+    delay: int | None
+    assignments: tuple[tuple[str, int], ...]
+    initially: bool
+
+
+def doses(events: Sequence[Event], graph: Graph, moving: frozenset[str]) -> tuple[Dose, ...]:
+    """Events whose triggers are conditions on time alone.
+
+    **Raises:** a `DataError` that names the event where its trigger depends on the state, or where it does what is not supported.
+    """
+    found = []
+    for event in events:
+        switches = Switches(graph, moving)
+        trigger = switches.located(event.trigger)
+        left = Formulas(tuple(graph.nodes)).symbols([trigger])
+        if left & moving or TIME in left:
+            raise DataError(
+                f"The event `{event.name}` must be triggered by a condition that compares time with a number, but its trigger "
+                "depends on the state or is no straight line in time: not supported."
+            )
+        late = () if event.delay is None else (event.delay,)
+        if Formulas(tuple(graph.nodes)).symbols(late) & (moving | {TIME}):
+            raise DataError(f"The delay of the event `{event.name}` must not depend on time or state, but does.")
+        if late and event.early and graph.value(event.delay or 0) != 0:
+            used = Formulas(tuple(graph.nodes)).symbols(list(event.assignments.values()))
+            if used & (moving | {TIME}):
+                raise DataError(
+                    f"The event `{event.name}` must not be delayed and assign values of the time of its trigger: not supported."
+                )
+        named = tuple((switch_name(i), node) for i, node in enumerate(switches.times))
+        for node in switches.times:
+            assigned = tuple(event.assignments.items())
+            found.append(Dose(node, named, trigger, event.delay, assigned, event.initially))
+        if not switches.times and not event.initially:
+            raise DataError(f"The event `{event.name}` has a trigger that does not depend on time: not supported.")
+    return tuple(found)
+
+
+def integrate_doses(
+    setup: Setup, system: SBMLSystem, times: Array, method: Method, given: Sequence[Dose]
+) -> Trajectory:
+    """A trajectory with jumps: one piece of the solve between two of them, in one program for all pieces.
+
+    **Arguments:** `setup` is what is solved, with the moving part of `system`, whose parameters new values may need.
+    """
+    formulas, still = system.formulas, lambda name: system.parameters[name]
+    first, last = times[0], times[-1]
+    when, fires = [], []
+    for dose in given:
+        at = jnp.asarray(formulas.evaluate([dose.switch], still)[0], times.dtype)
+        fires.append(_becomes_true(dose, formulas, system, at, first))
+        late = 0.0 if dose.delay is None else formulas.evaluate([dose.delay], still)[0]
+        when.append(jnp.where(at < first, first, at) + late)
+    when, fires = jnp.stack(when), jnp.stack(fires)
+    order = jnp.argsort(jax.lax.stop_gradient(when))
+    happens = fires & (when <= last)
+    ends = jnp.concatenate([jnp.where(happens, when, last)[order], last[None]])
+    turns = jnp.concatenate([jnp.where(happens, jnp.arange(len(given)), -1)[order], jnp.array([-1])])
+
+    def piece(carry: Any, turn: tuple[Array, Array]) -> Any:
+        y, start, ys, status, counts = carry
+        end, event = turn
+        # Chosen, not clipped: where two times meet, `clip` would share the derivative between them.
+        inside = jnp.where(times < start, start, jnp.where(times > end, end, times))
+        rows = jnp.concatenate([start[None], inside, end[None]])
+        way = integrate(Setup(setup.system, y, setup.inputs), rows, method)
+        own = times >= start  # the row of a jump belongs to what comes after it
+        ys = jax.tree.map(lambda old, new: jnp.where(own, new[1:-1], old), ys, way.ys)
+        y = jax.tree.map(lambda x: x[-1], way.ys)
+        lookup = system.lookup(end, y, {name: signal(end) for name, signal in setup.inputs.items()})
+        for i, dose in enumerate(given):
+            values = formulas.evaluate([node for _, node in dose.assignments], lookup)
+            for (name, _), value in zip(dose.assignments, values, strict=True):
+                y = y | {name: jnp.where(event == i, value, y[name])}
+        status = jnp.where(status == Status.OK, way.status.astype(status.dtype), status)
+        more = way.steps, way.rejected, way.evaluations
+        counts = tuple(a + b.astype(a.dtype) for a, b in zip(counts, more, strict=True))
+        return (y, end, ys, status, counts), way.times[0]
+
+    zero = jnp.zeros((), int)
+    held = jax.tree.map(lambda y: jnp.broadcast_to(y, times.shape), setup.y0)
+    carry = setup.y0, first, held, jnp.zeros((), jnp.int32), (zero, zero, zero)
+    carry = jax.tree.map(jnp.asarray, carry)
+    (_, _, ys, status, counts), _ = jax.lax.scan(piece, carry, (ends, turns))
+    steps, rejected, evaluations = counts
+    return Trajectory(times, ys, status, steps, rejected, evaluations, type(method.solver).__name__)
+
+
+def _becomes_true(dose: Dose, formulas: Formulas, system: SBMLSystem, at: Array, first: Array) -> Array:
+    """Whether the trigger becomes true at the time of a switch after the start, or is true at the start where it was not."""
+    times = {name: formulas.evaluate([node], lambda n: system.parameters[n])[0] for name, node in dose.switches}
+
+    def holds(strictly: bool) -> Array:
+        point = jnp.maximum(at, first)
+
+        def value(name: str) -> Any:
+            if name in times:
+                return times[name] < point if strictly else times[name] <= point
+            return system.parameters[name]
+
+        found = formulas.evaluate([dose.trigger], value)[0]
+        return jnp.asarray(found, bool)
+
+    early = at <= first
+    rises = holds(False) & ~holds(True)
+    return jnp.where(early, holds(False) & (not dose.initially) & (times_first(times, first) == at), rises)
+
+
+def times_first(times: dict[str, Any], first: Array) -> Array:
+    """Of the switches before the start the one that stands for all: the latest."""
+    earlier = [jnp.where(x <= first, x, -jnp.inf) for x in times.values()]
+    return functools.reduce(jnp.maximum, earlier)

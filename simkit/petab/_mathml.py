@@ -1,0 +1,175 @@
+"""From the syntax trees of libSBML to the graph of formulas: nothing is ever evaluated as code."""
+
+import itertools
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import libsbml
+
+from .._errors import DataError
+from ._expression import TIME, Graph
+
+Symbol = Callable[[str], int]
+"""Name -> its node; raises a `DataError` where there is no such name."""
+
+AVOGADRO = 6.02214179e23  # as SBML Level 3 defines it
+
+_SIMPLE = {
+    libsbml.AST_MINUS: ("negative", "subtract"),
+    libsbml.AST_DIVIDE: (None, "divide"),
+    libsbml.AST_POWER: (None, "power"),
+    libsbml.AST_FUNCTION_POWER: (None, "power"),
+    libsbml.AST_FUNCTION_EXP: ("exp",),
+    libsbml.AST_FUNCTION_LN: ("ln",),
+    libsbml.AST_FUNCTION_ABS: ("abs",),
+    libsbml.AST_FUNCTION_FLOOR: ("floor",),
+    libsbml.AST_FUNCTION_CEILING: ("ceiling",),
+    libsbml.AST_FUNCTION_FACTORIAL: ("factorial",),
+    libsbml.AST_FUNCTION_QUOTIENT: (None, "quotient"),
+    libsbml.AST_FUNCTION_REM: (None, "remainder"),
+    libsbml.AST_LOGICAL_NOT: ("not",),
+}
+_MANY = {
+    libsbml.AST_LOGICAL_AND: "and",
+    libsbml.AST_LOGICAL_OR: "or",
+    libsbml.AST_LOGICAL_XOR: "xor",
+    libsbml.AST_FUNCTION_MIN: "min",
+    libsbml.AST_FUNCTION_MAX: "max",
+}
+_RELATIONS = {
+    libsbml.AST_RELATIONAL_LT: "lt",
+    libsbml.AST_RELATIONAL_LEQ: "leq",
+    libsbml.AST_RELATIONAL_GT: "gt",
+    libsbml.AST_RELATIONAL_GEQ: "geq",
+    libsbml.AST_RELATIONAL_EQ: "eq",
+    libsbml.AST_RELATIONAL_NEQ: "neq",
+}
+_TRIGONOMETRIC = {
+    getattr(libsbml, f"AST_FUNCTION_{name.upper()}"): name
+    for stem in ("sin", "cos", "tan", "sec", "csc", "cot", "sinh", "cosh", "tanh", "sech", "csch", "coth")
+    for name in (stem, f"arc{stem}")
+}
+_NUMBERS = {
+    libsbml.AST_CONSTANT_E: 2.718281828459045,
+    libsbml.AST_CONSTANT_PI: 3.141592653589793,
+    libsbml.AST_CONSTANT_TRUE: 1.0,
+    libsbml.AST_CONSTANT_FALSE: 0.0,
+    libsbml.AST_NAME_AVOGADRO: AVOGADRO,
+}
+_EXTRA = ("log2", "sign", "heaviside")
+
+
+class Reader:
+    """Reads syntax trees into a graph.
+
+    **Arguments:**
+
+    - `graph`: where the nodes go.
+    - `symbol`: what a name stands for.
+    - `functions`: name -> (names of the arguments, tree) of functions that the model defines.
+    """
+
+    def __init__(self, graph: Graph, symbol: Symbol, functions: Mapping[str, tuple[list[str], Any]] | None = None):
+        self.graph, self.symbol, self.functions = graph, symbol, functions or {}
+        self._open: list[str] = []
+
+    def read(self, tree: Any, where: str, bound: Mapping[str, int] | None = None) -> int:
+        """The node of a tree; `where` names it in messages, `bound` holds arguments of a function."""
+        kind, graph = tree.getType(), self.graph
+        children = [tree.getChild(i) for i in range(tree.getNumChildren())]
+        if kind in (libsbml.AST_INTEGER, libsbml.AST_REAL, libsbml.AST_REAL_E, libsbml.AST_RATIONAL):
+            return graph.number(tree.getValue())
+        if kind in _NUMBERS:
+            return graph.number(_NUMBERS[kind])
+        if kind == libsbml.AST_NAME_TIME:
+            return graph.symbol(TIME)
+        if kind == libsbml.AST_NAME:
+            name = tree.getName()
+            if bound is not None and name in bound:
+                return bound[name]
+            return self.symbol(name)
+        if kind == libsbml.AST_FUNCTION:
+            return self._called(tree.getName(), children, where, bound)
+        return self._operation(kind, tree, [self.read(child, where, bound) for child in children], where)
+
+    def _operation(self, kind: int, tree: Any, parts: list[int], where: str) -> int:
+        graph = self.graph
+        if kind == libsbml.AST_PLUS:
+            return graph.add(*parts)
+        if kind == libsbml.AST_TIMES:
+            return graph.multiply(*parts)
+        if kind in _SIMPLE and 0 < len(parts) <= len(_SIMPLE[kind]):
+            operation = _SIMPLE[kind][len(parts) - 1]
+            if operation is not None:
+                return graph.make(operation, *parts)
+        if kind in _MANY and parts:
+            return graph.make(_MANY[kind], *parts) if len(parts) > 1 else parts[0]
+        if kind in _MANY and kind != libsbml.AST_FUNCTION_MIN and kind != libsbml.AST_FUNCTION_MAX:
+            return graph.number(1.0 if kind == libsbml.AST_LOGICAL_AND else 0.0)
+        if kind in _RELATIONS and len(parts) >= 2:
+            pairs = [graph.make(_RELATIONS[kind], a, b) for a, b in itertools.pairwise(parts)]
+            return graph.make("and", *pairs) if len(pairs) > 1 else pairs[0]
+        if kind in _TRIGONOMETRIC and len(parts) == 1:
+            return graph.make(_TRIGONOMETRIC[kind], *parts)
+        if kind == libsbml.AST_FUNCTION_ROOT and parts:
+            return graph.make("root", *(parts if len(parts) == 2 else [graph.number(2.0), *parts]))
+        if kind == libsbml.AST_FUNCTION_LOG and parts:
+            return self._logarithm(parts)
+        if kind == libsbml.AST_FUNCTION_PIECEWISE and parts:
+            missing = [] if len(parts) % 2 else [graph.number(0.0)]
+            return graph.make("choice", *parts, *missing) if len(parts) > 1 else parts[0]
+        if kind == libsbml.AST_LOGICAL_IMPLIES and len(parts) == 2:
+            return graph.make("or", graph.make("not", parts[0]), parts[1])
+        named = tree.getName() or libsbml.formulaToL3String(tree)
+        raise DataError(f"{where} must be made of functions that simkit knows, but holds `{named}`, which it does not.")
+
+    def _logarithm(self, parts: list[int]) -> int:
+        base = 10.0 if len(parts) == 1 else self.graph.value(parts[0])
+        if base == 10:
+            return self.graph.make("log10", parts[-1])
+        return self.graph.make("log2", parts[-1]) if base == 2 else self.graph.make("log", *parts)
+
+    def _called(self, name: str, children: list[Any], where: str, bound: Mapping[str, int] | None) -> int:
+        if name not in self.functions and name in _EXTRA and len(children) == 1:
+            return self._extra(name, self.read(children[0], where, bound))
+        if name not in self.functions:
+            raise DataError(
+                f"{where} must be made of functions that simkit knows, but calls `{name}`, which is not defined."
+            )
+        if name in self._open:
+            raise DataError(f"{where} must not call a function that calls itself, but `{name}` does.")
+        arguments, body = self.functions[name]
+        if len(arguments) != len(children):
+            raise DataError(
+                f"{where} must give the function `{name}` {len(arguments)} arguments, but gives {len(children)}."
+            )
+        given = {key: self.read(child, where, bound) for key, child in zip(arguments, children, strict=True)}
+        self._open.append(name)
+        node = self.read(body, f"The function `{name}`", given)
+        self._open.pop()
+        return node
+
+    def _extra(self, name: str, x: int) -> int:
+        """Functions of PEtab's formulas that MathML does not have."""
+        graph = self.graph
+        if name == "log2":
+            return graph.make("log2", x)
+        zero, one = graph.number(0.0), graph.number(1.0)
+        up, down = graph.make("gt", x, zero), graph.make("lt", x, zero)
+        if name == "heaviside":
+            return graph.make("choice", one, up, zero, down, graph.number(0.5))
+        return graph.make("choice", one, up, graph.number(-1.0), down, zero)
+
+
+def parsed(text: str, where: str) -> Any:
+    """The syntax tree of a formula in a table, such as `scale * (A + B)`."""
+    settings = libsbml.L3ParserSettings()
+    settings.setParseLog(libsbml.L3P_PARSE_LOG_AS_LN)
+    settings.setParseUnits(False)
+    settings.setParseAvogadroCsymbol(False)
+    settings.setComparisonCaseSensitivity(libsbml.L3P_COMPARE_BUILTINS_CASE_SENSITIVE)
+    tree = libsbml.parseL3FormulaWithSettings(text.replace("**", "^"), settings)
+    if tree is None:
+        reason = " ".join(str(libsbml.getLastParseL3Error()).split())
+        raise DataError(f"{where} must be a formula, but `{text}` is none: {reason}")
+    return tree

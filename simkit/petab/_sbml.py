@@ -1,0 +1,336 @@
+"""SBML models of level 2 and 3, read into formulas: states, their rates, and what follows from them."""
+
+import dataclasses
+import math
+import re
+from pathlib import Path
+from typing import Any
+
+import libsbml
+
+from .._errors import DataError
+from ._expression import Graph
+from ._mathml import Reader
+from ._tables import Files
+
+HARMLESS = ("l3v2extendedmath",)
+"""Packages whose elements are read like those of the core."""
+
+
+@dataclasses.dataclass(frozen=True)
+class Event:
+    """A change of states at once.
+
+    - `trigger`: the node of its condition; it happens where that becomes true.
+    - `assignments`: state -> the node of its new value.
+    - `delay`, `priority`: nodes, or None; `initially` says whether the condition counts as true before the start, `early`
+        whether new values are those of the time of the trigger where there is a delay, and `persistent` whether a delayed
+        event happens though the condition has become false.
+    """
+
+    name: str
+    trigger: int
+    assignments: dict[str, int]
+    delay: int | None
+    priority: int | None
+    initially: bool
+    early: bool
+    persistent: bool
+
+
+@dataclasses.dataclass
+class Model:
+    """An SBML model as formulas of one graph.
+
+    - `constants`: name -> value of what does not change by itself; NaN where the model gives none.
+    - `states`: the names of the states; `rates` their derivatives; `start` the nodes of their initial values, and those of
+        constants with an initial assignment, in the units of their symbols.
+    - `volumes`: state -> the node of its volume, for states that are amounts though their symbols mean concentrations.
+    - `compartments`: which of the constants and states are sizes.
+    - `formulas`: name -> node of all else that has a name: assignment rules, rates of reactions.
+    """
+
+    name: str
+    graph: Graph
+    constants: dict[str, float] = dataclasses.field(default_factory=dict)
+    states: list[str] = dataclasses.field(default_factory=list)
+    rates: dict[str, int] = dataclasses.field(default_factory=dict)
+    start: dict[str, int] = dataclasses.field(default_factory=dict)
+    volumes: dict[str, int] = dataclasses.field(default_factory=dict)
+    formulas: dict[str, int] = dataclasses.field(default_factory=dict)
+    events: list[Event] = dataclasses.field(default_factory=list)
+    compartments: list[str] = dataclasses.field(default_factory=list)
+    reader: Any = None
+
+    def symbol(self, name: str) -> int | None:
+        """The node that a name of the model stands for, None where the model has no such name."""
+        try:
+            return self.reader.symbol(name)
+        except DataError:
+            return None
+
+
+def read_sbml(path: str | Path) -> Model:
+    """Read an SBML file of level 2 or 3.
+
+    **Raises:** a `DataError` that names the element where the file is no SBML, declares entities, refers to other files, or
+    holds what simkit does not know.
+    """
+    path = Path(path)
+    return sbml_from_text(Files(path.parent).read(path.name, "SBML file"), path.name)
+
+
+def sbml_from_text(text: str, name: str = "model.xml") -> Model:
+    """A model from its text; `name` is how messages call it."""
+    if re.search(r"<!\s*(DOCTYPE|ENTITY)", text, re.IGNORECASE):
+        raise DataError(
+            f"The SBML file `{name}` must not declare a document type or entities, but does. Such declarations can read other "
+            "files or fill up the memory. Remove them."
+        )
+    document = libsbml.readSBMLFromString(text)
+    worst = [
+        document.getError(i)
+        for i in range(document.getNumErrors())
+        if document.getError(i).getSeverity() >= libsbml.LIBSBML_SEV_ERROR
+    ]
+    model = document.getModel()
+    if model is None or any(error.getSeverity() == libsbml.LIBSBML_SEV_FATAL for error in worst):
+        reason = " ".join(worst[0].getMessage().split()) if worst else "it holds no model"
+        line = f", line {worst[0].getLine()}" if worst else ""
+        raise DataError(f"The file `{name}`{line} must be SBML, but: {reason}")
+    if document.getLevel() < 2:
+        raise DataError(
+            f"The SBML file `{name}` must be of level 2 or 3, but it is of level {document.getLevel()}. Convert it."
+        )
+    needed = re.search(r'(\w+):required\s*=\s*"true"', re.sub(r"(?s)^.*?(<\w*:?sbml\b[^>]*>).*$", r"\1", text))
+    if needed and needed[1] not in HARMLESS and re.search(rf"<{needed[1]}:", text):
+        raise DataError(
+            f"The SBML file `{name}` needs the package `{needed[1]}`, which changes the meaning of the model and which simkit does "
+            "not know."
+        )
+    return _Builder(model, name).build()
+
+
+class _Builder:
+    """One pass over a model; what names stand for is found when they are first used."""
+
+    def __init__(self, model: Any, file: str):
+        self.model, self.file = model, file
+        self.found = Model(model.getId() or file.removesuffix(".xml"), Graph())
+        functions = {}
+        for f in model.getListOfFunctionDefinitions():
+            if f.getBody() is None:
+                raise self._error(f"The function `{f.getId()}`", "must have a body, but has none.")
+            functions[f.getId()] = ([f.getArgument(i).getName() for i in range(f.getNumArguments())], f.getBody())
+        self.reader = Reader(self.found.graph, self.symbol, functions)
+        self.found.reader = self.reader
+        self.rules = {r.getVariable(): r for r in model.getListOfRules() if not r.isAlgebraic()}
+        self.reactions = {r.getId(): r for r in model.getListOfReactions()}
+        self.changed = {a.getVariable() for e in model.getListOfEvents() for a in e.getListOfEventAssignments()}
+        self.references = {
+            x.getId(): x
+            for r in model.getListOfReactions()
+            for x in (*r.getListOfReactants(), *r.getListOfProducts())
+            if x.isSetId()
+        }
+        self.local: dict[str, dict[str, str]] = {}
+        self.open: list[str] = []
+        self.nodes: dict[str, int] = {}
+
+    def build(self) -> Model:
+        model, found = self.model, self.found
+        for rule in model.getListOfRules():
+            if rule.isAlgebraic():
+                formula = libsbml.formulaToL3String(rule.getMath())
+                raise self._error(f"The algebraic rule `0 = {formula}`", "is not supported. Solve it for one variable.")
+        for constraint in model.getListOfConstraints():
+            if constraint.getMath() is None:
+                raise self._error("A constraint", "must have a formula, but has none.")
+        self._declare()
+        for name in (*self.rules, *self.reactions):
+            if name not in found.states:
+                found.formulas[name] = self.symbol(name)
+        self._rates()
+        for assignment in model.getListOfInitialAssignments():
+            name = assignment.getSymbol()
+            if name in self.rules and self.rules[name].isAssignment():
+                raise self._error(f"The initial assignment of `{name}`", "must not stand beside an assignment rule.")
+            found.start[name] = self._math(assignment, f"The initial assignment of `{name}`")
+        found.events = [self._event(e, i) for i, e in enumerate(model.getListOfEvents())]
+        return found
+
+    # ---- what there is ----
+
+    def _declare(self) -> None:
+        model, found = self.model, self.found
+        for c in model.getListOfCompartments():
+            size = c.getSize() if c.isSetSize() else (1.0 if c.getSpatialDimensions() == 0 else math.nan)
+            if not c.isSetSize() and model.getInitialAssignment(c.getId()) is None and math.isnan(size):
+                size = 1.0  # what everybody means by a compartment without a size
+            self._quantity(c.getId(), size)
+            found.compartments.append(c.getId())
+        for p in model.getListOfParameters():
+            self._quantity(p.getId(), p.getValue() if p.isSetValue() else math.nan)
+        for s in model.getListOfSpecies():
+            self._species(s)
+        for r in model.getListOfReactions():
+            law = r.getKineticLaw()
+            if law is None:
+                raise self._error(f"The reaction `{r.getId()}`", "must have a kinetic law, but has none.")
+            held = [*law.getListOfParameters(), *law.getListOfLocalParameters()]
+            self.local[r.getId()] = {}
+            for p in held:
+                name = f"{r.getId()}_{p.getId()}"
+                if p.getId() not in self.local[r.getId()]:
+                    self.local[r.getId()][p.getId()] = name
+                    found.constants[name] = p.getValue()
+            if r.isSetFast() and r.getFast():
+                raise self._error(
+                    f"The reaction `{r.getId()}`", "is fast, which is not supported. Give it a high rate."
+                )
+
+    def _quantity(self, name: str, value: float) -> None:
+        """A parameter or a compartment: constant, a state or a formula."""
+        rule = self.rules.get(name)
+        if rule is not None and rule.isAssignment():
+            return
+        if rule is not None or name in self.changed:
+            self.found.states.append(name)
+            self.found.start[name] = self.found.graph.number(value)
+        else:
+            self.found.constants[name] = value
+
+    def _species(self, s: Any) -> None:
+        found, name = self.found, s.getId()
+        rule = self.rules.get(name)
+        if rule is not None and rule.isAssignment():
+            return
+        if s.isSetConversionFactor() or self.model.isSetConversionFactor():
+            raise self._error(f"The species `{name}`", "has a conversion factor, which is not supported.")
+        found.states.append(name)
+        graph, volume = found.graph, self.symbol(s.getCompartment())
+        amount = s.getHasOnlySubstanceUnits()
+        if s.isSetInitialAmount():
+            start = graph.number(s.getInitialAmount())
+            found.start[name] = start if amount else graph.make("divide", start, volume)
+        elif s.isSetInitialConcentration():
+            start = graph.number(s.getInitialConcentration())
+            found.start[name] = graph.make("multiply", start, volume) if amount else start
+        else:
+            found.start[name] = graph.number(math.nan)
+        if not amount and not self._still(s.getCompartment()):
+            found.volumes[name] = volume
+
+    def _still(self, compartment: str) -> bool:
+        return compartment not in self.rules and compartment not in self.changed
+
+    # ---- what names stand for ----
+
+    def symbol(self, name: str) -> int:
+        """The node of a name."""
+        if name in self.nodes:
+            return self.nodes[name]
+        if name in self.open:
+            chain = " -> ".join([*self.open[self.open.index(name) :], name])
+            raise self._error(f"The rule of `{name}`", f"must not depend on itself, but does: {chain}.")
+        self.open.append(name)
+        try:
+            node = self._resolved(name)
+        finally:
+            self.open.pop()
+        self.nodes[name] = node
+        return node
+
+    def _resolved(self, name: str) -> int:
+        graph, rule = self.found.graph, self.rules.get(name)
+        if rule is not None and rule.isAssignment():
+            return self._math(rule, f"The rule of `{name}`")
+        if name in self.reactions:
+            return self._rate(name)
+        if name in self.found.volumes:
+            return graph.make("divide", graph.symbol(name), self.found.volumes[name])
+        if self.model.getElementBySId(name) is None:
+            raise DataError(f"`{name}` is no name in the SBML model `{self.file}`.")
+        if name in self.references:
+            return graph.number(self.references[name].getStoichiometry())
+        return graph.symbol(name)
+
+    def _rate(self, name: str) -> int:
+        """The rate of a reaction, its own parameters before those of the model."""
+        law, local = self.reactions[name].getKineticLaw(), self.local[name]
+        if law.getMath() is None:
+            raise self._error(f"The kinetic law of `{name}`", "must have a formula, but has none.")
+        bound = {key: self.found.graph.symbol(long) for key, long in local.items()}
+        return self.reader.read(law.getMath(), f"The kinetic law of `{name}` in `{self.file}`", bound)
+
+    def _math(self, element: Any, where: str) -> int:
+        if element is None or element.getMath() is None:
+            raise self._error(where, "must have a formula, but has none.")
+        return self.reader.read(element.getMath(), f"{where} in `{self.file}`")
+
+    # ---- what changes ----
+
+    def _rates(self) -> None:
+        found, graph, terms = self.found, self.found.graph, {name: [] for name in self.found.states}
+        for name, reaction in self.reactions.items():
+            rate = self.symbol(name)
+            for sign, references in ((-1.0, reaction.getListOfReactants()), (1.0, reaction.getListOfProducts())):
+                for reference in references:
+                    self._flow(reference, sign, rate, terms, name)
+        for name in found.states:
+            rule, species = self.rules.get(name), self.model.getSpecies(name)
+            if rule is not None:
+                found.rates[name] = self._math(rule, f"The rule of `{name}`")
+                if name in found.volumes:
+                    raise self._error(
+                        f"The rate rule of `{name}`", "is for a concentration in a volume that changes: not supported."
+                    )
+                continue
+            rate = graph.add(*terms[name])
+            if species is not None and not species.getHasOnlySubstanceUnits() and name not in found.volumes:
+                rate = graph.make("divide", rate, self.symbol(species.getCompartment()))
+            found.rates[name] = rate
+
+    def _flow(self, reference: Any, sign: float, rate: int, terms: dict[str, list[int]], reaction: str) -> None:
+        name = reference.getSpecies()
+        species = self.model.getSpecies(name)
+        if species is None:
+            raise self._error(f"The reaction `{reaction}`", f"names the species `{name}`, which is not in the model.")
+        if species.getBoundaryCondition() or species.getConstant() or name not in terms:
+            return
+        graph = self.found.graph
+        assigned = None
+        if reference.isSetId():
+            assigned = self.rules.get(reference.getId()) or self.model.getInitialAssignment(reference.getId())
+        if assigned is not None:
+            count = self._math(assigned, f"The stoichiometry `{reference.getId()}`")
+        elif reference.isSetStoichiometryMath():
+            count = self._math(reference.getStoichiometryMath(), f"The stoichiometry of `{name}` in `{reaction}`")
+        else:
+            count = graph.number(reference.getStoichiometry() if not math.isnan(reference.getStoichiometry()) else 1.0)
+        terms[name].append(graph.multiply(graph.number(sign), count, rate))
+
+    def _event(self, event: Any, index: int) -> Event:
+        name = event.getId() or f"event {index + 1}"
+        where = f"The event `{name}`"
+        trigger = event.getTrigger()
+        assignments = {}
+        for a in event.getListOfEventAssignments():
+            node, state = self._math(a, f"{where}, assignment of `{a.getVariable()}`,"), a.getVariable()
+            if state in self.found.volumes:
+                node = self.found.graph.make("multiply", node, self.found.volumes[state])
+            assignments[state] = node
+        extra = lambda part, what: None if part is None else self._math(part, f"{where}, {what},")
+        return Event(
+            name,
+            self._math(trigger, f"{where}, trigger,"),
+            assignments,
+            extra(event.getDelay(), "delay"),
+            extra(event.getPriority(), "priority"),
+            bool(trigger.getInitialValue()) if trigger.isSetInitialValue() else True,
+            bool(event.getUseValuesFromTriggerTime()),
+            bool(trigger.getPersistent()) if trigger.isSetPersistent() else True,
+        )
+
+    def _error(self, what: str, why: str) -> DataError:
+        return DataError(f"{what} in `{self.file}` {why}")

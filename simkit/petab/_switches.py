@@ -1,0 +1,123 @@
+"""Conditions on time alone: where a formula switches, so that no step straddles it."""
+
+from typing import Any
+
+import jax.numpy as jnp
+from jaxtyping import Array, Float
+
+from .._types import Scalar
+from ..core import AbstractSignal, quantity
+from ._expression import RELATIONS, TIME, Graph
+
+NEVER = 1e300
+"""The time of a switch that is never reached; infinity would make NaN of a derivative."""
+
+
+class Switch(AbstractSignal):
+    """0 before a time and 1 from it on."""
+
+    time: Scalar = quantity(doc="when it switches")
+
+    def __call__(self, t: Any) -> Array:
+        return jnp.where(t >= self.time, 1.0, 0.0).astype(self.time.dtype)
+
+    def jumps(self) -> Float[Array, " jumps"]:
+        return self.time[None]
+
+    def length(self) -> int:
+        return 0
+
+    def padded(self, length: int) -> "Switch":
+        return self
+
+
+class Switches:
+    """Finds the conditions in formulas that compare time with something that stands still, and puts switches in their place.
+
+    **Arguments:**
+
+    - `graph`: the graph of the formulas.
+    - `moving`: the names of what changes with time: the states.
+
+    `times` are the nodes of the times found so far; the switch of `times[i]` is the symbol `switch_name(i)`.
+    """
+
+    def __init__(self, graph: Graph, moving: frozenset[str]):
+        self.graph, self.moving = graph, moving
+        self.times: list[int] = []
+        self._done: dict[int, int] = {}
+
+    def located(self, node: int) -> int:
+        """A formula with switches in place of its conditions on time."""
+        if node not in self._done:
+            self._done[node] = self._made(node)
+        return self._done[node]
+
+    def _made(self, node: int) -> int:
+        operation, *operands = self.graph.nodes[node]
+        if operation in ("number", "symbol"):
+            return node
+        if operation in RELATIONS[:4]:
+            found = self.passing(node)
+            if found is not None:
+                return found
+        return self.graph.make(operation, *(self.located(x) for x in operands))
+
+    def passing(self, node: int) -> int | None:
+        """A condition as one on a switch; None where it is none on time alone, or none that is linear in it."""
+        graph, (operation, left, right) = self.graph, self.graph.nodes[node]
+        line = self.line(graph.make("subtract", left, right))
+        if line is None or graph.value(line[1]) == 0:
+            return None
+        at_zero, slope = line
+        found = graph.make("divide", graph.make("negative", at_zero), slope)
+        if graph.value(slope) is None:
+            # Of a slope of 0 nothing switches, and the condition is what it is.
+            found = graph.make("choice", found, graph.make("neq", slope, graph.number(0.0)), graph.number(NEVER))
+        if found not in self.times:
+            self.times.append(found)
+        after = graph.symbol(switch_name(self.times.index(found)))
+        before = graph.make("not", after)
+        rising, falling = (after, before) if operation in ("gt", "geq") else (before, after)
+        known = graph.value(slope)
+        if known is not None:
+            return rising if known > 0 else falling
+        zero = graph.number(0.0)
+        up, down = graph.make("gt", slope, zero), graph.make("lt", slope, zero)
+        still = graph.make(operation, at_zero, zero)
+        return graph.make("choice", rising, up, falling, down, still)
+
+    def line(self, node: int) -> tuple[int, int] | None:
+        """A formula as value at time 0 and slope; None where it is not linear in time or depends on a state."""
+        graph, (operation, *operands) = self.graph, self.graph.nodes[node]
+        zero = graph.number(0.0)
+        if operation == "number":
+            return node, zero
+        if operation == "symbol":
+            if operands[0] == TIME:
+                return zero, graph.number(1.0)
+            return None if operands[0] in self.moving else (node, zero)
+        lines = [self.line(x) for x in operands]
+        known = [x for x in lines if x is not None]
+        if len(known) < len(lines):
+            return None
+        if all(graph.value(slope) == 0 for _, slope in known):
+            return node, zero
+        if operation in ("add", "subtract"):
+            (a, b), (c, d) = known
+            return graph.make(operation, a, c), graph.make(operation, b, d)
+        if operation == "negative":
+            return graph.make("negative", known[0][0]), graph.make("negative", known[0][1])
+        if operation == "multiply":
+            (a, b), (c, d) = known
+            if graph.value(d) == 0:
+                return graph.multiply(a, c), graph.multiply(b, c)
+            return (graph.multiply(a, c), graph.multiply(a, d)) if graph.value(b) == 0 else None
+        if operation == "divide" and graph.value(known[1][1]) == 0:
+            return graph.make("divide", known[0][0], known[1][0]), graph.make("divide", known[0][1], known[1][0])
+        return None
+
+
+def switch_name(index: int) -> str:
+    """The symbol of a switch, which no identifier of a model can be."""
+    return f"switch {index}"

@@ -1,0 +1,41 @@
+"""Measurements: how data come from states, where they are more than an output with a noise scale."""
+
+import abc
+from typing import Any, TypeVar
+
+import equinox as eqx
+from jaxtyping import Array
+
+from ..core import Setup, Trajectory
+
+Self = TypeVar("Self", bound="AbstractMeasurement")
+
+
+class AbstractMeasurement(eqx.Module):
+    """Where every datum is expected, and how much it scatters, as functions of states and parameters.
+
+    It may treat each datum differently: scales and offsets that belong to one series, scatter that grows with the signal. Each
+    subclass is final.
+    """
+
+    @abc.abstractmethod
+    def locate(
+        self, setups: Setup, trajectories: Trajectory, *, hold: bool
+    ) -> tuple[dict[str, Array], dict[str, Array]]:
+        """The location of each datum and its relative scale, by the name of the data, with the shape `(experiments, rows)`.
+
+        **Arguments:**
+
+        - `setups`, `trajectories`: with a leading experiment axis; the first row of a trajectory is the start.
+        - `hold`: whether a failed experiment must show something finite in place of NaN.
+
+        **Returns:** locations, and numbers by which the scale of the noise models is multiplied, for names that have them.
+        """
+
+    @abc.abstractmethod
+    def filled(self: Self, more: int) -> Self:
+        """The same with `more` rows at the end, whose data are missing."""
+
+    @abc.abstractmethod
+    def at(self: Self, count: Any) -> Self:
+        """The same for predictions at `count` other times."""

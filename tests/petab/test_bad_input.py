@@ -1,0 +1,94 @@
+"""Bad tables: every complaint names file, row and column."""
+
+import pytest
+from petab_models import sbml, write_problem
+
+import simkit
+from simkit import DataError
+
+GOOD = {
+    "parameters": """parameterId | parameterScale | lowerBound | upperBound | nominalValue | estimate
+k | log10 | 0.01 | 10 | 0.5 | 1""",
+    "observables": """observableId | observableFormula | noiseFormula
+o | A * observableParameter1_o | 0.1""",
+    "measurements": """observableId | simulationConditionId | time | measurement | observableParameters
+o | c0 | 1 | 2.0 | 1.0""",
+    "conditions": "conditionId | k2\nc0 | 1",
+}
+
+# What is replaced by what, and what the message says.
+BAD = {
+    "unknown symbol": (
+        "observables",
+        "A *",
+        "B *",
+        r"`observables.tsv`, line 2, column `observableFormula`.*`B` is none",
+    ),
+    "no formula": ("observables", "A * obs", "A * * obs", r"line 2, column `observableFormula`.*must be a formula"),
+    "unknown observable": (
+        "measurements",
+        "o | c0",
+        "p | c0",
+        r"`measurements.tsv`, line 2, column `observableId`.*`p`",
+    ),
+    "unknown condition": ("measurements", "c0", "c7", r"line 2, column `simulationConditionId`.*`c7` is none"),
+    "no number": ("measurements", "2.0", "two", r"line 2, column `measurement`.*must be a number, but it is `two`"),
+    "negative time": ("measurements", "| 1 |", "| -1 |", r"line 2, column `time`.*at least 0"),
+    "missing override": ("measurements", "2.0 | 1.0", "2.0 | ", r"column `observableParameters`.*must hold 1 values"),
+    "unknown override": (
+        "measurements",
+        "2.0 | 1.0",
+        "2.0 | scal",
+        r"column `observableParameters`.*`scal` is neither",
+    ),
+    "bounds on the wrong scale": ("parameters", "0.01", "-2", r"column `lowerBound`.*must be positive.*linear"),
+    "bounds the wrong way": ("parameters", "0.01", "20", r"column `lowerBound`.*must be less than the upper bound"),
+    "duplicate": (
+        "parameters",
+        "0.5 | 1",
+        "0.5 | 1\nk | lin | 0 | 1 | 1 | 1",
+        r"line 3, column `parameterId`.*there once",
+    ),
+    "unknown scale": ("parameters", "log10", "ln", r"column `parameterScale`.*must be one of lin, log, log10"),
+    "unknown target": ("conditions", "k2", "k3", r"`conditions.tsv`.*`k3` is none"),
+    "unknown value": ("conditions", "| k2\nc0 | 1", "| k2\nc0 | kk", r"line 2, column `k2`.*`kk` is neither"),
+    "missing column": (
+        "measurements",
+        "measurement |",
+        "measured |",
+        r"`measurements.tsv` must have a column `measurement`",
+    ),
+}
+
+
+@pytest.mark.parametrize("case", BAD)
+def test_complaints_name_the_place(tmp_path, case):
+    table, old, new, message = BAD[case]
+    assert old in GOOD[table]
+    tables = {**GOOD, table: GOOD[table].replace(old, new)}
+    model = sbml({"A": 2.0}, {"k": 1.0, "k2": 1.0}, {"r": ("A", "", "cell * k * k2 * A")})
+    path = write_problem(tmp_path, model, **tables)
+    with pytest.raises(DataError, match=message):
+        simkit.petab.load(path)
+
+
+def test_files_that_are_not_there(tmp_path):
+    with pytest.raises(DataError, match="no PEtab problem"):
+        simkit.petab.load(tmp_path / "problem.yaml")
+    (tmp_path / "problem.yaml").write_text("format_version: 7\n")
+    with pytest.raises(DataError, match="version 7"):
+        simkit.petab.load(tmp_path / "problem.yaml")
+    (tmp_path / "problem.yaml").write_text(
+        "format_version: 1\nparameter_file: https://host/p.tsv\nproblems:\n- {sbml_files: [a], condition_files: [a], "
+        "observable_files: [a], measurement_files: [a]}\n"
+    )
+    with pytest.raises(DataError, match="relative to itself"):
+        simkit.petab.load(tmp_path / "problem.yaml")
+
+
+def test_events_that_depend_on_the_state_are_named(tmp_path):
+    model = sbml(
+        {"A": 2.0}, {"k": 1.0, "k2": 1.0}, {"r": ("A", "", "cell * k * k2 * A")}, events={"low": ("A < 1", {"A": "2"})}
+    )
+    with pytest.raises(DataError, match=r"event `low`.*depends on the state"):
+        simkit.petab.load(write_problem(tmp_path, model, **GOOD))

@@ -1,0 +1,69 @@
+"""SBML models: what their elements mean, and which are refused by name."""
+
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from petab_models import sbml
+
+from simkit import DataError
+from simkit.petab._expression import TIME, Formulas
+from simkit.petab._sbml import sbml_from_text
+
+
+def rates(model, **values):
+    formulas = Formulas(tuple(model.graph.nodes))
+    given = {name: jnp.asarray(x) for name, x in ({TIME: 0.0} | model.constants | values).items()}
+    found = formulas.evaluate([model.rates[name] for name in model.states], lambda name: given[name])
+    return dict(zip(model.states, map(float, found), strict=True))
+
+
+def test_concentrations_and_amounts_in_a_volume():
+    # A is a concentration and B an amount; the kinetic law is an amount a time. dA/dt = -v / V, dB/dt = v.
+    text = sbml({"A": 2.0, "B": 0.0}, {"k": 0.5}, {"r": ("A", "B", "cell * k * A")}, volume=4.0, amounts=["B"])
+    model = sbml_from_text(text)
+    assert rates(model, A=2.0, B=0.0) == {"A": -1.0, "B": 4.0}
+
+
+def test_functions_rules_and_piecewise():
+    model = sbml_from_text(
+        sbml(
+            {"A": 1.0},
+            {"k": 2.0, "u": 0.0, "z": 1.0},
+            {"r": ("", "A", "hill(u, k)")},
+            rules={"u": "piecewise(3, time < 1, 5)"},
+            rates={"z": "-k * z"},
+            functions={"hill": "lambda(a, b, a / (a + b))"},
+        )
+    )
+    assert model.states == ["z", "A"]
+    assert rates(model, A=1.0, z=1.5) == {"z": -3.0, "A": 3 / 5}
+    model.constants[TIME] = 2.0
+    np.testing.assert_allclose(rates(model, A=1.0, z=1.5)["A"], 5 / 7)
+
+
+def test_stoichiometry_counts_and_a_species_on_both_sides():
+    model = sbml_from_text(sbml({"A": 1.0, "B": 0.0}, {"k": 1.0}, {"r": ("A A", "A B", "k * A")}))
+    assert rates(model, A=3.0, B=0.0) == {"A": -3.0, "B": 3.0}
+
+
+def test_entities_are_refused():
+    text = sbml({"A": 1.0}, {"k": 1.0}, {})
+    head, body = text.split("\n", 1)
+    for trick in ('<!DOCTYPE sbml [<!ENTITY a "b">]>', '<!DOCTYPE x SYSTEM "file:///etc/passwd">'):
+        with pytest.raises(DataError, match="must not declare a document type"):
+            sbml_from_text(f"{head}\n{trick}\n{body}")
+
+
+def test_what_is_not_supported_is_named():
+    text = sbml({"A": 1.0}, {"k": 1.0}, {"decay": ("A", "", "k * A")}, rules={"k": "A"})
+    broken = text.replace('<assignmentRule variable="k">', "<algebraicRule>").replace("assignmentRule", "algebraicRule")
+    with pytest.raises(DataError, match="algebraic rule `0 = A`"):
+        sbml_from_text(broken)
+    with pytest.raises(DataError, match=r"reaction `decay`.*is fast"):
+        sbml_from_text(
+            text.replace('id="decay" reversible="false" fast="false"', 'id="decay" reversible="false" fast="true"')
+        )
+    with pytest.raises(DataError, match=r"rule of `a`.*a -> b -> a"):
+        sbml_from_text(sbml({"A": 1.0}, {"a": 1.0, "b": 1.0}, {}, rules={"a": "b", "b": "a"}))
+    with pytest.raises(DataError, match="must be SBML"):
+        sbml_from_text("<html></html>")

@@ -1,0 +1,93 @@
+"""Small SBML models and PEtab problems, written to a folder."""
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+import libsbml
+
+
+def sbml(
+    species: Mapping[str, float],
+    parameters: Mapping[str, float],
+    reactions: Mapping[str, tuple[str, str, str]],
+    *,
+    rules: Mapping[str, str] | None = None,
+    rates: Mapping[str, str] | None = None,
+    initial: Mapping[str, str] | None = None,
+    events: Mapping[str, tuple[str, Mapping[str, str]]] | None = None,
+    functions: Mapping[str, str] | None = None,
+    volume: float = 1.0,
+    amounts: Sequence[str] = (),
+) -> str:
+    """The text of a model in one compartment `cell`: reactions are (reactant, product, kinetic law)."""
+    document = libsbml.SBMLDocument(3, 1)
+    model = document.createModel()
+    model.setId("small")
+    cell = model.createCompartment()
+    cell.setId("cell"), cell.setSize(volume), cell.setConstant(True), cell.setSpatialDimensions(3)
+    for name, value in species.items():
+        s = model.createSpecies()
+        s.setId(name), s.setCompartment("cell"), s.setInitialConcentration(value)
+        s.setHasOnlySubstanceUnits(name in amounts), s.setBoundaryCondition(False), s.setConstant(False)
+        if name in amounts:
+            s.setInitialAmount(value)
+    changing = {*(rules or {}), *(rates or {}), *(x for _, given in (events or {}).values() for x in given)}
+    for name, value in parameters.items():
+        p = model.createParameter()
+        p.setId(name), p.setValue(value), p.setConstant(name not in changing)
+    for name, formula in (functions or {}).items():
+        f = model.createFunctionDefinition()
+        f.setId(name), f.setMath(libsbml.parseL3Formula(formula))
+    for name, (reactant, product, law) in reactions.items():
+        r = model.createReaction()
+        r.setId(name), r.setReversible(False), r.setFast(False)
+        for ids, make in ((reactant, r.createReactant), (product, r.createProduct)):
+            for word in ids.split():
+                x = make()
+                x.setSpecies(word), x.setStoichiometry(1.0), x.setConstant(True)
+        r.createKineticLaw().setMath(libsbml.parseL3Formula(law))
+    for name, formula in (rules or {}).items():
+        x = model.createAssignmentRule()
+        x.setVariable(name), x.setMath(libsbml.parseL3Formula(formula))
+    for name, formula in (rates or {}).items():
+        x = model.createRateRule()
+        x.setVariable(name), x.setMath(libsbml.parseL3Formula(formula))
+    for name, formula in (initial or {}).items():
+        x = model.createInitialAssignment()
+        x.setSymbol(name), x.setMath(libsbml.parseL3Formula(formula))
+    for name, (trigger, assigned) in (events or {}).items():
+        e = model.createEvent()
+        e.setId(name), e.setUseValuesFromTriggerTime(True)
+        t = e.createTrigger()
+        t.setInitialValue(True), t.setPersistent(True), t.setMath(libsbml.parseL3Formula(trigger))
+        for variable, formula in assigned.items():
+            a = e.createEventAssignment()
+            a.setVariable(variable), a.setMath(libsbml.parseL3Formula(formula))
+    return libsbml.writeSBMLToString(document)
+
+
+def write_problem(
+    folder: Path,
+    model: str,
+    parameters: str,
+    observables: str,
+    measurements: str,
+    conditions: str = "conditionId\nc0\n",
+) -> Path:
+    """A PEtab problem of version 1; columns of the tables may be separated by `|`, which is easier to read."""
+    tables = {
+        "parameters": parameters,
+        "observables": observables,
+        "measurements": measurements,
+        "conditions": conditions,
+    }
+    for name, text in tables.items():
+        lines = ["\t".join(cell.strip() for cell in line.split("|")) for line in text.strip().splitlines()]
+        (folder / f"{name}.tsv").write_text("\n".join(lines) + "\n")
+    (folder / "model.xml").write_text(model)
+    path = folder / "problem.yaml"
+    path.write_text(
+        "format_version: 1\nparameter_file: parameters.tsv\nproblems:\n- condition_files: [conditions.tsv]\n"
+        "  measurement_files: [measurements.tsv]\n  observable_files: [observables.tsv]\n  sbml_files: [model.xml]\n"
+    )
+    return path
