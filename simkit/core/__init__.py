@@ -32,6 +32,8 @@ from ._signals import Steps as Steps
 from ._signals import as_signals as as_signals
 from ._signals import at_time as at_time
 from ._signals import jump_times as jump_times
+from ._start import Start as Start
+from ._start import started as started
 from ._status import Status as Status
 from ._system import Example as Example
 from ._system import Phase as Phase

@@ -27,6 +27,7 @@ from ..core import (
     at_time,
     check_roots,
     check_tolerance,
+    started,
     traced,
 )
 from ..reducers import Reducer
@@ -59,7 +60,7 @@ def simulate(
     **Arguments:**
 
     - `system`: the system; its array fields are its parameters.
-    - `y0`: the state at `times[0]`, a pytree of float arrays.
+    - `y0`: the state at `times[0]`, a pytree of float arrays, or a `Start` that makes it.
     - `times`: shape `(times,)`, increasing, in the system's unit of time. The solution is saved exactly there: adaptive
         solves use the method's own dense output, fixed steps end on each time.
     - `solver`: a stepper from `simkit.solvers`; by default chosen from the system, and reported by the trajectory.
@@ -87,7 +88,7 @@ def simulate(
     print(trajectory)
     ```
     """
-    y0, inputs = jax.tree.map(as_float_array, y0), as_signals(inputs)
+    y0, inputs = jax.tree.map(as_float_array, started(y0)), as_signals(inputs)
     dtype = _dtype_of(y0)
     if not isinstance(system, StaticSystem):
         times = check_times(times)
@@ -133,7 +134,7 @@ def _complete(
 ) -> tuple[Stepper | None, Varying | Fixed, str]:
     if isinstance(system, StaticSystem):
         return None, Fixed(), "no dynamics"
-    reason = "given"
+    reason, y0 = "given", started(y0)
     if solver is None:
         solver, reason = choose(system, y0, times, inputs, fixed=step is not None and not isinstance(step, Varying))
     check_serves(solver, system)

@@ -21,6 +21,7 @@ from ..core import (
     System,
     Trajectory,
     as_float_array,
+    started,
 )
 from ..engine import Adaptive, Courant, Fixed, Method, Varying, integrate, resolve
 from ..solvers import Stepper
@@ -31,7 +32,7 @@ from ._lean import lean_problem
 from ._measure import measured
 from ._noise import AbstractNoise
 from ._prior import StoredPrior
-from ._table import Table, condition_table, stack, targets
+from ._table import Table, condition_table, each_element, stack, targets
 
 Heads = dict[str, tuple[Float[Array, "experiments times ..."], AbstractNoise]]
 """Output name -> the predicted location of every datum and the noise model there, its leaves of the same shape."""
@@ -104,9 +105,10 @@ class Problem(eqx.Module):
         static = isinstance(system, StaticSystem)
         setups = [experiment_setup(system, e, y0, inputs, noise, static) for e in experiments]
         if isinstance(system, ParticleSystem):
-            system = system.prepared(setups[0].y0)
+            system = system.prepared(started(setups[0].y0))
         self.labels = tuple(e.name for e in experiments)
         sets = [{**(set or {}), **e.set} for e in experiments]
+        free = each_element(setups[0], free)
         target = targets(setups[0], free, sets, [f"experiment `{name}`" for name in self.labels])
         found = [unknown(name, f, setups[0].metadata(target[name]).support) for name, f in free.items()]
         self.names = tuple(free)
@@ -143,13 +145,11 @@ class Problem(eqx.Module):
     def setup(self, theta: Float[Array, " parameters"], experiment: int | str = 0) -> Setup:
         """System, initial state, inputs and noise of one experiment at `theta`."""
         index = self._index(experiment)
-        base = Setup(
-            self.base.system,
-            jax.tree.map(lambda x: x[index], self.base.y0),
-            jax.tree.map(lambda x: x[index], self.base.inputs),
-            self.base.noise,
-        )
-        return base.put({path: values[index] for path, values in self._values(theta).items()})
+        return self._base(index).put({path: values[index] for path, values in self._values(theta).items()})
+
+    def _base(self, index: int) -> Setup:
+        row = lambda tree: jax.tree.map(lambda x: x[index], tree)
+        return Setup(self.base.system, row(self.base.y0), row(self.base.inputs), self.base.noise)
 
     def trajectories(self, theta: Float[Array, " parameters"]) -> Trajectory:
         """The trajectories of all experiments at their start and the times of the data, with a leading experiment axis."""
@@ -309,7 +309,7 @@ class Problem(eqx.Module):
 
     def unit(self, name: str) -> str:
         """The unit of a free parameter."""
-        return self.base.metadata(self.target(name)).unit
+        return self._base(0).metadata(self.target(name)).unit
 
     def target(self, name: str) -> str:
         """The path that a free parameter stands for: its own, or the first that some `set` gives it."""
@@ -358,7 +358,8 @@ class Problem(eqx.Module):
 
         def one(y0: Any, inputs: Any, times: Array, values: dict[str, Array]) -> tuple[Setup, Trajectory]:
             setup = Setup(self.base.system, y0, inputs, self.base.noise).put(values)
-            return setup, integrate(Setup(setup.system, setup.y0, setup.inputs), times, self.method)
+            setup = Setup(setup.system, started(setup.y0), setup.inputs, setup.noise)
+            return setup, integrate(setup, times, self.method)
 
         return eqx.filter_vmap(one)(self.base.y0, self.base.inputs, self.times, self._values(theta))
 
