@@ -1,5 +1,6 @@
 """Problem: data, unknowns and noise compiled to arrays."""
 
+import math
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Literal
 
@@ -16,6 +17,7 @@ from .._types import Inputs, State
 from ..core import (
     ParticleSystem,
     Setup,
+    Start,
     StaticSystem,
     Status,
     System,
@@ -45,6 +47,12 @@ TRUNCATED = (
 
 FORWARD_LIMIT = 30
 """Up to this many free parameters forward mode costs less than reverse mode, and needs no memory of the steps."""
+
+FORWARD_LIMIT_FIELDS = 4
+"""The same for fixed steps of a field, where a tangent costs a run and reverse mode some four, whatever is free."""
+
+FIELD = 200
+"""From so many numbers on a state is a field."""
 
 
 class Problem(eqx.Module):
@@ -305,7 +313,14 @@ class Problem(eqx.Module):
     @property
     def default_gradient(self) -> Literal["forward", "reverse"]:
         """Forward mode for few parameters, else reverse mode."""
-        return "forward" if len(self.names) <= FORWARD_LIMIT else "reverse"
+        field = (
+            isinstance(self.method.step, Fixed)
+            and sum(math.prod(x.shape[1:]) for x in jax.tree.leaves(self._y0())) >= FIELD
+        )
+        return "forward" if len(self.names) <= (FORWARD_LIMIT_FIELDS if field else FORWARD_LIMIT) else "reverse"
+
+    def _y0(self) -> Any:
+        return jax.eval_shape(jax.vmap(started), self.base.y0) if isinstance(self.base.y0, Start) else self.base.y0
 
     def unit(self, name: str) -> str:
         """The unit of a free parameter."""
