@@ -19,6 +19,7 @@ from ._grid import Grid
 from ._open import Open, Stream
 from ._reconstruction import RECONSTRUCTIONS, WENO5Z, Reconstruction, named
 from ._riemann import RIEMANN_SOLVERS, RiemannSolver, hllc
+from ._slabs import on_its_slabs
 
 
 class CompressibleFlow(TransportSystem):
@@ -86,17 +87,21 @@ class CompressibleFlow(TransportSystem):
         self.source = source
 
     def vector_field(self, t: Any, y: ConservedGas, inputs: Inputs) -> ConservedGas:
+        slope = on_its_slabs(self, CompressibleFlow._slope, y)
+        if self.source is None:
+            return slope
+        x = tuple(jnp.asarray(c, y.density.dtype) for c in self.grid.mesh())
+        gas = gas_of(to_primitive(rows_of(y), self.gamma))
+        return jax.tree.map(jnp.add, slope, self.source(t, x, gas))
+
+    def _slope(self, y: ConservedGas) -> ConservedGas:
         rows = to_primitive(rows_of(y), self.gamma)
         rows = lax.optimization_barrier(rows)
         total = [jnp.zeros_like(y.density)] * len(rows)
         for axis in range(self.grid.dimensions):
             total = [a - b for a, b in zip(total, self._divergence(rows, axis), strict=True)]
         total = [a + b for a, b in zip(total, self._gravity(rows), strict=True)]
-        slope = conserved_of(total)
-        if self.source is not None:
-            x = tuple(jnp.asarray(c, y.density.dtype) for c in self.grid.mesh())
-            slope = jax.tree.map(jnp.add, slope, self.source(t, x, gas_of(rows)))
-        return slope
+        return conserved_of(total)
 
     def _divergence(self, rows: Rows, axis: int) -> Rows:
         """What leaves each cell through its two faces across an axis, for each volume."""

@@ -15,6 +15,7 @@ from ._ghost import cells, padded
 from ._grid import Grid
 from ._open import Level, Open
 from ._reconstruction import MUSCL, RECONSTRUCTIONS, FirstOrder, Reconstruction, named
+from ._slabs import on_its_slabs
 from ._water import ConservedWater, Water, velocity_of, water_flux
 
 
@@ -84,6 +85,9 @@ class ShallowWater(TransportSystem):
         self.reconstruction = named(reconstruction, RECONSTRUCTIONS, "reconstruction", (MUSCL, FirstOrder))
 
     def vector_field(self, t: Any, y: ConservedWater, inputs: Inputs) -> ConservedWater:
+        return on_its_slabs(self, ShallowWater._slope, y)
+
+    def _slope(self, y: ConservedWater) -> ConservedWater:
         height = y.height
         velocity = [velocity_of(height, q, self.dry) for q in y.discharge]
         bed = jnp.broadcast_to(self.bed, height.shape)
