@@ -19,7 +19,7 @@ from ._grid import Grid
 from ._open import Open, Stream
 from ._reconstruction import RECONSTRUCTIONS, WENO5Z, Reconstruction, named
 from ._riemann import RIEMANN_SOLVERS, RiemannSolver, hllc
-from ._slabs import on_its_slabs
+from ._slabs import laid_out, on_its_slabs
 
 
 class CompressibleFlow(TransportSystem):
@@ -226,7 +226,7 @@ class CompressibleFlow(TransportSystem):
         }
 
     def encode(self, y: Gas) -> ConservedGas:
-        return conserved_of(to_conserved(rows_of(y), self.gamma))
+        return laid_out(self.grid, conserved_of(to_conserved(rows_of(y), self.gamma)))
 
     def decode(self, state: ConservedGas) -> Gas:
         return gas_of(to_primitive(rows_of(state), self.gamma))

@@ -30,7 +30,9 @@ def padded(
         raise ValueError(f"{ghosts} ghost cells need as many cells along an axis, which has {n}.")
     if isinstance(ends[0], Seam) and isinstance(ends[1], Seam):
         own = (ends[0].outer, ends[1].outer)
-        return exchanged(rows, axis, ghosts, (ends[0], ends[1]), lambda side: _outside(rows, axis, ghosts, own, beyond, side))
+        return exchanged(
+            rows, axis, ghosts, (ends[0], ends[1]), lambda side: _outside(rows, axis, ghosts, own, beyond, side)
+        )
     if isinstance(ends[0], Periodic):
         return [jnp.concatenate([cells(x, axis, n - ghosts, n), x, cells(x, axis, 0, ghosts)], axis) for x in rows]
     below, above = (_outside(rows, axis, ghosts, ends, beyond, side) for side in (0, 1))

@@ -177,7 +177,9 @@ class Grid:
 
     def __repr__(self) -> str:
         spread = f", over {len(self.devices)} devices" if self.devices else ""
-        return f"Grid({' x '.join(map(str, self.shape))}, lengths {' x '.join(f'{x:.6g}' for x in self.lengths)}{spread})"
+        return (
+            f"Grid({' x '.join(map(str, self.shape))}, lengths {' x '.join(f'{x:.6g}' for x in self.lengths)}{spread})"
+        )
 
 
 def stretched_faces(cells: int, length: float = 1.0, *, origin: float = 0.0, clustering: float = 2.0) -> np.ndarray:

@@ -15,7 +15,7 @@ from ._ghost import cells, padded
 from ._grid import Grid
 from ._open import Level, Open
 from ._reconstruction import MUSCL, RECONSTRUCTIONS, FirstOrder, Reconstruction, named
-from ._slabs import on_its_slabs
+from ._slabs import laid_out, on_its_slabs
 from ._water import ConservedWater, Water, velocity_of, water_flux
 
 
@@ -185,7 +185,7 @@ class ShallowWater(TransportSystem):
         return {"volume": jnp.sum(y.height) * (self.grid.volume / self.grid.size)}
 
     def encode(self, y: Water) -> ConservedWater:
-        return ConservedWater(y.height, y.height[None] * y.velocity)
+        return laid_out(self.grid, ConservedWater(y.height, y.height[None] * y.velocity))
 
     def decode(self, state: ConservedWater) -> Water:
         velocity = jnp.stack([velocity_of(state.height, q, self.dry) for q in state.discharge])

@@ -13,7 +13,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import lax
-from jax.sharding import AxisType, Mesh, PartitionSpec
+from jax.sharding import AxisType, Mesh, NamedSharding, PartitionSpec
 from jaxtyping import Array
 
 from .._errors import ArgumentError
@@ -22,6 +22,8 @@ from ._cells import cells
 from ._grid import Grid
 
 SLABS = "slabs"
+
+_ALL = PartitionSpec()
 
 
 class Seam(Boundary):
@@ -42,15 +44,11 @@ def layout(ndim: int, axis: int) -> PartitionSpec:
     return PartitionSpec(*(SLABS if i == axis else None for i in range(ndim)))
 
 
-def on_slabs(grid: Grid, function: Callable[..., Any], cut: Callable[[Array], int | None], out: Any, *given: Any) -> Any:
-    """`function(*given)` on each device with its part of the arrays of `given`, pytrees.
-
-    `cut` says along which axis an array is cut, None where all devices get all of it; `out` is the layout of what comes back.
-    """
-    arrays, rest = eqx.partition(given, eqx.is_array)
-    specs = jax.tree.map(lambda x: PartitionSpec() if cut(x) is None else layout(x.ndim, cut(x)), arrays)
-    local = lambda arrays: function(*eqx.combine(arrays, rest))
-    return jax.shard_map(local, mesh=mesh_of(grid), in_specs=(specs,), out_specs=out, check_vma=False)(arrays)
+def over(grid: Grid, function: Callable[..., Any], cut: tuple[int, ...], out: int, *arrays: Array) -> Array:
+    """`function(*arrays)` on each device with its parts of arrays that are cut along the axes `cut`; the result is, along `out`."""
+    specs = tuple(layout(x.ndim, axis) for x, axis in zip(arrays, cut, strict=True))
+    result = layout(arrays[0].ndim, out)
+    return jax.shard_map(function, mesh=mesh_of(grid), in_specs=specs, out_specs=result, check_vma=False)(*arrays)
 
 
 def slab_of(system: Any) -> Any:
@@ -67,20 +65,30 @@ def slab_of(system: Any) -> Any:
     return found
 
 
-def on_its_slabs(system: Any, function: Callable[..., Any], y: Any) -> Any:
-    """`function(system, y)` for fields on a grid, on one device or with each device doing its slab."""
+def on_its_slabs(system: Any, function: Callable[..., Any], y: Any, like: Any = None) -> Any:
+    """`function(system, y)` for fields on a grid, on one device or with each device doing its slab.
+
+    `y` and what comes back end in the axes of the grid; that is a tree of the form of `like`, by default of `y`.
+    """
     if not system.grid.devices:
         return function(system, y)
-    cut = field_axis(system.grid)
-    shapes = jax.eval_shape(lambda: y)
-    out = jax.tree.map(lambda x: layout(x.ndim, x.ndim - system.grid.dimensions), shapes)
-    return on_slabs(system.grid, lambda system, y: function(slab_of(system), y), cut, out, system, y)
+    grid, d = system.grid, system.grid.dimensions
+    arrays, rest = eqx.partition(system, eqx.is_array)
+    field = lambda x: layout(x.ndim, x.ndim - d)
+    parts = jax.tree.map(lambda x: field(x) if x.ndim >= d and x.shape[x.ndim - d :] == grid.shape else _ALL, arrays)
+    local = lambda arrays, y: function(slab_of(eqx.combine(arrays, rest)), y)
+    specs = (parts, jax.tree.map(field, y))
+    out = jax.tree.map(field, y if like is None else like)
+    return jax.shard_map(local, mesh=mesh_of(grid), in_specs=specs, out_specs=out, check_vma=False)(arrays, y)
 
 
-def field_axis(grid: Grid) -> Callable[[Array], int | None]:
-    """The first axis of arrays that end in the shape of a grid; None of others."""
-    d = grid.dimensions
-    return lambda x: x.ndim - d if x.shape[x.ndim - d :] == grid.shape and x.ndim >= d else None
+def laid_out(grid: Grid, tree: Any) -> Any:
+    """Fields on a grid, each device with its slab. It also tells `jit` which devices there are, whatever hides inside."""
+    if not grid.devices:
+        return tree
+    mesh, d = mesh_of(grid), grid.dimensions
+    place = lambda x: lax.with_sharding_constraint(x, NamedSharding(mesh, layout(x.ndim, x.ndim - d)))
+    return jax.tree.map(place, tree)
 
 
 def beside(rows: list[Array], axis: int, ghosts: int, count: int) -> tuple[list[Array], list[Array]]:
@@ -125,4 +133,3 @@ def filled_up(n: int, grid: Grid) -> int:
     """The next number that can be dealt to all devices alike."""
     count = max(1, len(grid.devices))
     return -(-n // count) * count
-

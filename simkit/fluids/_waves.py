@@ -14,7 +14,7 @@ from jaxtyping import Array, Complex, Float
 from .._errors import ArgumentError
 from ..core import scaled
 from ._grid import Grid
-from ._slabs import filled_up, layout, on_slabs, to_columns, to_slabs
+from ._slabs import filled_up, over, to_columns, to_slabs
 
 
 @dataclasses.dataclass(frozen=True)
@@ -46,7 +46,9 @@ class Waves:
         if self.degree < 1:
             raise ArgumentError(f"Argument `degree` must be at least 1, but it is {self.degree!r}.")
         if self.grid.devices and self.grid.dimensions == 1:
-            raise ArgumentError("Fourier series over several devices need two or three dimensions, but the grid has one.")
+            raise ArgumentError(
+                "Fourier series over several devices need two or three dimensions, but the grid has one."
+            )
 
     @property
     def cutoffs(self) -> tuple[int, ...]:
@@ -97,13 +99,13 @@ class Waves:
     def modes(self, field: Array) -> Complex[Array, "..."]:
         """The modes of fields; what lies beyond the cutoffs is left out."""
         if self.grid.devices:
-            return self._over_devices(self._columns, field, field.ndim - self.grid.dimensions, field.ndim - 1)
+            return over(self.grid, self._columns, (field.ndim - self.grid.dimensions,), field.ndim - 1, field)
         return _each(self._modes, field, self.grid.dimensions)
 
     def field(self, modes: Complex[Array, "..."]) -> Array:
         """The fields of modes."""
         if self.grid.devices:
-            return self._over_devices(self._slabs, modes, modes.ndim - 1, modes.ndim - self.grid.dimensions)
+            return over(self.grid, self._slabs, (modes.ndim - 1,), modes.ndim - self.grid.dimensions, modes)
         return _each(self._field, modes, self.grid.dimensions)
 
     def _modes(self, field: Array) -> Array:
@@ -138,9 +140,6 @@ class Waves:
             high = lax.slice_in_dim(found, cutoff + 1, 2 * cutoff + 1, axis=place)
             found = lax.concatenate([low, gap, high], place)
         return found
-
-    def _over_devices(self, transform: Callable[[Array], Array], x: Array, cut: int, result: int) -> Array:
-        return on_slabs(self.grid, transform, lambda x: cut, layout(x.ndim, result), x)
 
     def _columns(self, slab: Array) -> Array:
         """On one device: from its slab of a field to its columns of the modes."""
