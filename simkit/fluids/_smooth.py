@@ -52,7 +52,8 @@ class SmoothVorticity(Start):
                 f"Argument `waves` must be at least 1 and less than a third of the {min(grid.shape)} cells, but it is {waves!r}."
             )
         self.grid, self.waves, self.peak = grid, waves, float(peak)
-        self.weights = np.zeros(2 * len(self._indices())) if weights is None else weights
+        empty: Any = np.zeros(2 * len(self._indices()))
+        self.weights = empty if weights is None else weights
         self.size = size
         if jnp.shape(self.weights) != (2 * len(self._indices()),):
             raise ArgumentError(
