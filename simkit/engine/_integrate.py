@@ -78,7 +78,8 @@ def _compiled(frame: Frame, leaves: list[Any]) -> Trajectory:
 def trajectory_of(task: Task, options: Options) -> Trajectory:
     """The trajectory of one member, to be traced."""
     system, y0, inputs, event = guard((task.system, task.y0, task.inputs, task.event))
-    task = task._replace(system=system, y0=started(y0), inputs=inputs, event=event)
+    y0 = started(y0)
+    task = task._replace(system=system, y0=y0, inputs=inputs, event=event)
     if isinstance(system, StaticSystem):
         return _static_trajectory(task)
     if isinstance(system, ParticleSystem):

@@ -11,8 +11,9 @@ from jax import lax
 from jaxtyping import Array
 
 from .._types import Inputs, Outputs
-from ..core import POSITIVE, Example, Support, TransportSystem, quantity
+from ..core import POSITIVE, Example, Explained, Reviewed, Support, TransportSystem, quantity
 from ._boundary import Boundaries, Boundary, NoSlip, as_boundaries
+from ._checks import check_shapes, lowest
 from ._gas import ConservedGas, Gas, Rows, along, back, conserved_of, gas_of, rows_of, to_conserved, to_primitive
 from ._ghost import cells, padded
 from ._grid import Grid
@@ -22,7 +23,7 @@ from ._riemann import RIEMANN_SOLVERS, RiemannSolver, hllc
 from ._slabs import laid_out, on_its_slabs
 
 
-class CompressibleFlow(TransportSystem):
+class CompressibleFlow(TransportSystem, Reviewed, Explained):
     r"""Compressible flow of an ideal gas in one, two or three dimensions.
 
     $$\partial_t \begin{pmatrix}\rho\\ \rho u\\ E\end{pmatrix} + \nabla\cdot
@@ -215,6 +216,12 @@ class CompressibleFlow(TransportSystem):
         if self.source is not None or any(isinstance(end, Open | Stream) for end in ends):
             return {}
         return {"mass": self._totals(y)["mass"]}
+
+    def review(self, y0: Gas, step: float | None, solver: Any) -> None:
+        check_shapes(self, y0, {"density": (), "velocity": (self.grid.dimensions,), "pressure": ()})
+
+    def explain(self, t: Any, y: Gas) -> str:
+        return lowest(self.grid, t, {"density": y.density, "pressure": y.pressure})
 
     def _totals(self, y: Gas) -> dict[str, Array]:
         cell = float(np.prod([self.grid.spacing(i) for i in range(self.grid.dimensions)]))

@@ -9,8 +9,9 @@ from jax import lax
 from jaxtyping import Array
 
 from .._types import Inputs, Outputs
-from ..core import POSITIVE, Example, TransportSystem, quantity
+from ..core import POSITIVE, Example, Explained, Reviewed, TransportSystem, quantity
 from ._boundary import Boundaries, Boundary, as_boundaries
+from ._checks import check_shapes, lowest
 from ._ghost import cells, padded
 from ._grid import Grid
 from ._open import Level, Open
@@ -19,7 +20,7 @@ from ._slabs import laid_out, on_its_slabs
 from ._water import ConservedWater, Water, velocity_of, water_flux
 
 
-class ShallowWater(TransportSystem):
+class ShallowWater(TransportSystem, Reviewed, Explained):
     r"""Water whose waves are long against its height h, in one or two dimensions, over a bed b.
 
     $$\partial_t h + \nabla\cdot(h u) = 0, \qquad
@@ -183,6 +184,12 @@ class ShallowWater(TransportSystem):
         if any(isinstance(end, Open | Level) for pair in self.boundaries for end in pair):
             return {}
         return {"volume": jnp.sum(y.height) * (self.grid.volume / self.grid.size)}
+
+    def review(self, y0: Water, step: float | None, solver: Any) -> None:
+        check_shapes(self, y0, {"height": (), "velocity": (self.grid.dimensions,)})
+
+    def explain(self, t: Any, y: Water) -> str:
+        return lowest(self.grid, t, {"height": y.height})
 
     def encode(self, y: Water) -> ConservedWater:
         return laid_out(self.grid, ConservedWater(y.height, y.height[None] * y.velocity))
