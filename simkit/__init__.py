@@ -43,6 +43,7 @@ if TYPE_CHECKING:
     from .core import Pulses as Pulses
     from .core import SeparableSystem as SeparableSystem
     from .core import SplitSystem as SplitSystem
+    from .core import Start as Start
     from .core import StaticSystem as StaticSystem
     from .core import Status as Status
     from .core import Steps as Steps
@@ -120,6 +121,7 @@ _LAZY = {
     "Pulses": "core",
     "SeparableSystem": "core",
     "SplitSystem": "core",
+    "Start": "core",
     "StaticSystem": "core",
     "Status": "core",
     "Steps": "core",

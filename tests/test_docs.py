@@ -32,6 +32,7 @@ LONGEST = {
     "ensembles",
     "events",
     "fluids",
+    "fluids-learning",
     "fluids-shocks",
     "fluids-walls",
     "inference",

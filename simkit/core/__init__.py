@@ -27,6 +27,7 @@ from ._quantity import Support as Support
 from ._quantity import as_float_array as as_float_array
 from ._quantity import field_metadata as field_metadata
 from ._quantity import quantity as quantity
+from ._reviewed import Explained as Explained
 from ._reviewed import Reviewed as Reviewed
 from ._scaled import scaled as scaled
 from ._signals import AbstractSignal as AbstractSignal
@@ -37,6 +38,8 @@ from ._signals import Steps as Steps
 from ._signals import as_signals as as_signals
 from ._signals import at_time as at_time
 from ._signals import jump_times as jump_times
+from ._start import Start as Start
+from ._start import started as started
 from ._status import Status as Status
 from ._system import Example as Example
 from ._system import Phase as Phase

@@ -100,9 +100,14 @@ class Setup(eqx.Module):
             by_name.setdefault(name, []).append((index, values[path]))
         leaves = []
         for entries, leaf in flat:
-            for index, value in by_name.get(_public(".".join(map(_word, entries))), ()):
-                value = jnp.asarray(value, jnp.result_type(leaf))
-                leaf = jnp.asarray(leaf).at[index].set(value) if index else value
+            given = by_name.get(_public(".".join(map(_word, entries))), ())
+            for index, value in given:
+                if not index:
+                    leaf = jnp.asarray(value, jnp.result_type(leaf))
+            places = [index for index, _ in given if index]
+            if places:  # all at once: a field may have hundreds of them
+                numbers = jnp.stack([jnp.asarray(value, jnp.result_type(leaf)) for index, value in given if index])
+                leaf = jnp.asarray(leaf).at[tuple(np.array(places).T)].set(numbers)
             leaves.append(leaf)
         return jax.tree_util.tree_unflatten(treedef, leaves)
 

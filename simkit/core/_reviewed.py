@@ -1,4 +1,4 @@
-"""Systems that look at a start and a step before a simulation."""
+"""Systems that look at a start and a step before a simulation, or at a state where one failed."""
 
 import abc
 from typing import Any
@@ -20,3 +20,11 @@ class Reviewed(eqx.Module):
 
         `step` is the longest fixed step of the `solver`, None where steps are adaptive. Raises an `ArgumentError`.
         """
+
+
+class Explained(eqx.Module):
+    """What a system is, besides its family, that can tell from a state why a simulation fails soon after it."""
+
+    @abc.abstractmethod
+    def explain(self, t: Any, y: State) -> str:
+        """A sentence on what is wrong with a known state, or closest to it: which cell, and when."""

@@ -68,7 +68,7 @@ def ensemble(
         `simkit.sweeps.grid`.
     - `lanes`: how many members step together; by default chosen so that they stay in a core's cache.
     - `devices`: the devices to spread members over; by default all there are, except inside a transformation, where the
-        caller is in charge. Every device works at its own pace.
+        caller is in charge, and where a grid is spread over devices itself. Every device works at its own pace.
     - `key`: for stochastic systems a random key, of which every member gets one of its own, or an array of one key a member.
     - `gradient`: as in `simulate`; the bound is for all members on a device.
     - `reduce`, `event`: as in `simulate`; results, event times and event states get a leading member axis. Every member ends by
@@ -285,6 +285,14 @@ def _member_keys(key: Any, members: int) -> Any:
 
 
 def _devices(devices: Any, arguments: Any, members: int) -> tuple[Any, ...]:
+    own = getattr(getattr(arguments[0].system, "grid", None), "devices", ())
+    if own and devices is not None:
+        raise ArgumentError(
+            f"Argument `devices` must not be given where each member is spread over {len(own)} devices by its grid: leave out "
+            "either."
+        )
+    if own:
+        return ()
     if devices is not None:
         known = isinstance(devices, Sequence) and all(isinstance(device, jax.Device) for device in devices)
         if not known or not devices or len(set(devices)) < len(devices):

@@ -26,6 +26,7 @@ from ..core import (
     check_derivative,
     guard,
     jump_times,
+    started,
     stochastic_terms,
 )
 from ..solvers import Stepper
@@ -77,6 +78,7 @@ def _compiled(frame: Frame, leaves: list[Any]) -> Trajectory:
 def trajectory_of(task: Task, options: Options) -> Trajectory:
     """The trajectory of one member, to be traced."""
     system, y0, inputs, event = guard((task.system, task.y0, task.inputs, task.event))
+    y0 = started(y0)
     task = task._replace(system=system, y0=y0, inputs=inputs, event=event)
     if isinstance(system, StaticSystem):
         return _static_trajectory(task)

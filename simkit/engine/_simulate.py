@@ -15,6 +15,7 @@ from .._errors import ArgumentError, SimulationError
 from .._types import Inputs, State
 from ..core import (
     Event,
+    Explained,
     Reviewed,
     Setup,
     StaticSystem,
@@ -27,6 +28,7 @@ from ..core import (
     at_time,
     check_roots,
     check_tolerance,
+    started,
     traced,
 )
 from ..reducers import Reducer
@@ -38,6 +40,9 @@ from ._integrate import Method, dispatch
 from ._room import with_room
 from ._step import Adaptive, Courant, Fixed, Varying, as_step
 from ._task import Options, Task
+
+AGAIN = 32
+"""Into so many pieces a window is cut in which a simulation failed, to find where."""
 
 
 def simulate(
@@ -59,7 +64,7 @@ def simulate(
     **Arguments:**
 
     - `system`: the system; its array fields are its parameters.
-    - `y0`: the state at `times[0]`, a pytree of float arrays.
+    - `y0`: the state at `times[0]`, a pytree of float arrays, or a `Start` that makes it.
     - `times`: shape `(times,)`, increasing, in the system's unit of time. The solution is saved exactly there: adaptive
         solves use the method's own dense output, fixed steps end on each time.
     - `solver`: a stepper from `simkit.solvers`; by default chosen from the system, and reported by the trajectory.
@@ -87,7 +92,7 @@ def simulate(
     print(trajectory)
     ```
     """
-    y0, inputs = jax.tree.map(as_float_array, y0), as_signals(inputs)
+    y0, inputs = jax.tree.map(as_float_array, started(y0)), as_signals(inputs)
     dtype = _dtype_of(y0)
     if not isinstance(system, StaticSystem):
         times = check_times(times)
@@ -111,7 +116,8 @@ def simulate(
     if reason != "given" and solver is not None:
         trajectory = dataclasses.replace(trajectory, solver=f"{trajectory.solver} (chosen: {reason})")
     if on_failure == "raise" and not isinstance(trajectory.status, jax.core.Tracer) and trajectory.status.item() != 0:
-        raise SimulationError(diagnose(Setup(system, y0, inputs), trajectory))
+        text = diagnose(Setup(system, y0, inputs), trajectory)
+        raise SimulationError(f"{text} {_explained(task, options, trajectory)}".strip())
     return trajectory
 
 
@@ -133,7 +139,7 @@ def _complete(
 ) -> tuple[Stepper | None, Varying | Fixed, str]:
     if isinstance(system, StaticSystem):
         return None, Fixed(), "no dynamics"
-    reason = "given"
+    reason, y0 = "given", started(y0)
     if solver is None:
         solver, reason = choose(system, y0, times, inputs, fixed=step is not None and not isinstance(step, Varying))
     check_serves(solver, system)
@@ -195,8 +201,32 @@ def _review(task: Task) -> None:
     longest = float(np.max(np.diff(times), initial=0.0)) / step.substeps if isinstance(step, Fixed) else None
     if isinstance(system, Reviewed):
         system.review(task.y0, longest, task.solver)
-    elif longest is not None:
+    if isinstance(system, TransportSystem) and longest is not None:
         _check_courant(system, task.y0, times[0], task.inputs, longest)
+
+
+def _explained(task: Task, options: Options, trajectory: Trajectory) -> str:
+    """What a system says of a state shortly before its simulation failed: the last window is run again, saved more often."""
+    if not isinstance(task.system, Explained) or task.reduce or task.event is not None:
+        return ""
+    times, good = np.asarray(trajectory.times), _good_rows(trajectory)
+    last = max(int(np.argmin(good)) - 1, 0) if not good.all() else times.size - 2
+    y, t = jax.tree.map(lambda x: x[last], trajectory.ys), times[last]
+    pieces, step = AGAIN, task.step
+    if isinstance(step, Fixed):
+        pieces = min(pieces, step.substeps)
+        step = Fixed(-(-step.substeps // pieces))
+    finer = jnp.asarray(np.linspace(t, times[last + 1], pieces + 1), trajectory.times.dtype)
+    again = dispatch(task._replace(y0=y, times=finer, step=step), options._replace(even=False))
+    row = max(int(np.argmin(_good_rows(again))) - 1, 0)
+    return task.system.explain(
+        np.asarray(again.times)[row].item(), jax.tree.map(lambda x: np.asarray(x[row]), again.ys)
+    )
+
+
+def _good_rows(trajectory: Trajectory) -> np.ndarray:
+    rows = [np.isfinite(np.asarray(x)).reshape(x.shape[0], -1).all(axis=1) for x in jax.tree.leaves(trajectory.ys)]
+    return np.all(rows, axis=0)
 
 
 def _even(times: Any) -> bool:

@@ -75,6 +75,7 @@ from ._scalars import Buoyant as Buoyant
 from ._scalars import PassiveScalar as PassiveScalar
 from ._scalars import Stirred as Stirred
 from ._shallow_water import ShallowWater as ShallowWater
+from ._smooth import SmoothVorticity as SmoothVorticity
 from ._spectral import Field as Field
 from ._spectral import SpectralSystem as SpectralSystem
 from ._water import ConservedWater as ConservedWater

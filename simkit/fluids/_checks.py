@@ -35,6 +35,26 @@ def check_dimensions(system: Any, allowed: tuple[int, ...] = (1, 2, 3)) -> None:
     system.grid.check_uniform(name)
 
 
+def lowest(grid: Any, t: Any, fields: dict[str, Any]) -> str:
+    """A sentence on the lowest values of fields that must be positive: in which cell, where and when."""
+    found = []
+    for name, field in fields.items():
+        cell = np.unravel_index(int(np.argmin(np.asarray(field))), grid.shape)
+        place = ", ".join(f"{float(x[cell]):.4g}" for x in grid.mesh())
+        index = ", ".join(map(str, map(int, cell)))
+        found.append(f"{name} {float(np.asarray(field)[cell]):.4g} in cell ({index}) at ({place})")
+    return f"Lowest at time {float(t):.6g}: {'; '.join(found)}. Nowhere may it be negative."
+
+
+def check_shapes(system: Any, y0: Any, leading: dict[str, tuple[int, ...]]) -> None:
+    """Refuse a start whose fields have not the shape of the grid.
+
+    **Raises:** an `ArgumentError`.
+    """
+    for name, lead in leading.items():
+        system.grid.check_field(getattr(y0, name), f"y0.{name}", lead)
+
+
 TAIL, SHARE = 0.75, 1e-2
 """Waves above this part of the highest kept are the tail; with more than this share of the variance a field is not resolved."""
 

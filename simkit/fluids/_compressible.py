@@ -11,17 +11,19 @@ from jax import lax
 from jaxtyping import Array
 
 from .._types import Inputs, Outputs
-from ..core import POSITIVE, Example, Support, TransportSystem, quantity
+from ..core import POSITIVE, Example, Explained, Reviewed, Support, TransportSystem, quantity
 from ._boundary import Boundaries, Boundary, NoSlip, as_boundaries
+from ._checks import check_shapes, lowest
 from ._gas import ConservedGas, Gas, Rows, along, back, conserved_of, gas_of, rows_of, to_conserved, to_primitive
 from ._ghost import cells, padded
 from ._grid import Grid
 from ._open import Open, Stream
 from ._reconstruction import RECONSTRUCTIONS, WENO5Z, Reconstruction, named
 from ._riemann import RIEMANN_SOLVERS, RiemannSolver, hllc
+from ._slabs import laid_out, on_its_slabs
 
 
-class CompressibleFlow(TransportSystem):
+class CompressibleFlow(TransportSystem, Reviewed, Explained):
     r"""Compressible flow of an ideal gas in one, two or three dimensions.
 
     $$\partial_t \begin{pmatrix}\rho\\ \rho u\\ E\end{pmatrix} + \nabla\cdot
@@ -86,17 +88,21 @@ class CompressibleFlow(TransportSystem):
         self.source = source
 
     def vector_field(self, t: Any, y: ConservedGas, inputs: Inputs) -> ConservedGas:
+        slope = on_its_slabs(self, CompressibleFlow._slope, y)
+        if self.source is None:
+            return slope
+        x = tuple(jnp.asarray(c, y.density.dtype) for c in self.grid.mesh())
+        gas = gas_of(to_primitive(rows_of(y), self.gamma))
+        return jax.tree.map(jnp.add, slope, self.source(t, x, gas))
+
+    def _slope(self, y: ConservedGas) -> ConservedGas:
         rows = to_primitive(rows_of(y), self.gamma)
         rows = lax.optimization_barrier(rows)
         total = [jnp.zeros_like(y.density)] * len(rows)
         for axis in range(self.grid.dimensions):
             total = [a - b for a, b in zip(total, self._divergence(rows, axis), strict=True)]
         total = [a + b for a, b in zip(total, self._gravity(rows), strict=True)]
-        slope = conserved_of(total)
-        if self.source is not None:
-            x = tuple(jnp.asarray(c, y.density.dtype) for c in self.grid.mesh())
-            slope = jax.tree.map(jnp.add, slope, self.source(t, x, gas_of(rows)))
-        return slope
+        return conserved_of(total)
 
     def _divergence(self, rows: Rows, axis: int) -> Rows:
         """What leaves each cell through its two faces across an axis, for each volume."""
@@ -211,6 +217,12 @@ class CompressibleFlow(TransportSystem):
             return {}
         return {"mass": self._totals(y)["mass"]}
 
+    def review(self, y0: Gas, step: float | None, solver: Any) -> None:
+        check_shapes(self, y0, {"density": (), "velocity": (self.grid.dimensions,), "pressure": ()})
+
+    def explain(self, t: Any, y: Gas) -> str:
+        return lowest(self.grid, t, {"density": y.density, "pressure": y.pressure})
+
     def _totals(self, y: Gas) -> dict[str, Array]:
         cell = float(np.prod([self.grid.spacing(i) for i in range(self.grid.dimensions)]))
         density, *momentum, energy = to_conserved(rows_of(y), self.gamma)
@@ -221,7 +233,7 @@ class CompressibleFlow(TransportSystem):
         }
 
     def encode(self, y: Gas) -> ConservedGas:
-        return conserved_of(to_conserved(rows_of(y), self.gamma))
+        return laid_out(self.grid, conserved_of(to_conserved(rows_of(y), self.gamma)))
 
     def decode(self, state: ConservedGas) -> Gas:
         return gas_of(to_primitive(rows_of(state), self.gamma))

@@ -1,18 +1,14 @@
 """Ghost cells: what stands beyond the ends of an axis, so that one formula serves all faces."""
 
 from collections.abc import Callable
+from typing import Any
 
 import jax.numpy as jnp
 from jaxtyping import Array
 
 from ._boundary import Boundary, Periodic
-
-
-def cells(field: Array, axis: int, start: int, stop: int) -> Array:
-    """Cells start to stop of an axis counted from the last axes of an array."""
-    index = [slice(None)] * field.ndim
-    index[axis] = slice(start, stop)
-    return field[tuple(index)]
+from ._cells import cells as cells
+from ._slabs import Seam, exchanged
 
 
 def padded(
@@ -32,8 +28,18 @@ def padded(
         return rows
     if ghosts > n:
         raise ValueError(f"{ghosts} ghost cells need as many cells along an axis, which has {n}.")
+    if isinstance(ends[0], Seam) and isinstance(ends[1], Seam):
+        own = (ends[0].outer, ends[1].outer)
+        return exchanged(
+            rows, axis, ghosts, (ends[0], ends[1]), lambda side: _outside(rows, axis, ghosts, own, beyond, side)
+        )
     if isinstance(ends[0], Periodic):
         return [jnp.concatenate([cells(x, axis, n - ghosts, n), x, cells(x, axis, 0, ghosts)], axis) for x in rows]
-    below = beyond([jnp.flip(cells(x, axis, 0, ghosts), axis) for x in rows], ends[0], 0)
-    above = beyond([jnp.flip(cells(x, axis, n - ghosts, n), axis) for x in rows], ends[1], 1)
+    below, above = (_outside(rows, axis, ghosts, ends, beyond, side) for side in (0, 1))
     return [jnp.concatenate(parts, axis) for parts in zip(below, rows, above, strict=True)]
+
+
+def _outside(rows: list[Array], axis: int, ghosts: int, ends: Any, beyond: Any, side: int) -> list[Array]:
+    n = rows[0].shape[axis]
+    start = n - ghosts if side else 0
+    return beyond([jnp.flip(cells(x, axis, start, start + ghosts), axis) for x in rows], ends[side], side)

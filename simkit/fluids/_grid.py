@@ -5,6 +5,7 @@ import math
 from collections.abc import Sequence
 from typing import Any, Literal
 
+import jax
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Float
@@ -27,7 +28,10 @@ class Grid:
     - `faces`: for a stretched axis the coordinates of its `shape[axis] + 1` faces, which decide length and origin there; None
         for an axis of equal cells. Stretched axes are for walls; spectral systems need equal cells.
 
-    **Attributes:** `shape`, `lengths`, `origin` (a tuple each) and `stretched`, the faces as given.
+    - `devices`: over which one simulation is spread, such as `jax.devices()`; by default it stays on one. Each holds the cells
+        between two coordinates of the first axis, which must be equal and share out evenly.
+
+    **Attributes:** `shape`, `lengths`, `origin` (a tuple each), `stretched`, the faces as given, and `devices`.
 
     Arrays of values have the grid's shape as their last axes; a velocity is `(dimensions, *shape)`. Cell i of an axis lies
     between its faces i and i + 1, and values on the faces of a periodic axis are those on the lower face of each cell.
@@ -46,6 +50,7 @@ class Grid:
     lengths: tuple[float, ...]
     origin: tuple[float, ...]
     stretched: tuple[tuple[float, ...] | None, ...]
+    devices: tuple[Any, ...]
 
     def __init__(
         self,
@@ -54,6 +59,7 @@ class Grid:
         origin: float | Sequence[float] = 0.0,
         *,
         faces: Sequence[Any] | None = None,
+        devices: Sequence[Any] | None = None,
     ):
         sizes = tuple(int(n) for n in np.atleast_1d(np.asarray(shape)))
         if not 1 <= len(sizes) <= 3 or min(sizes) < 1:
@@ -80,6 +86,7 @@ class Grid:
         object.__setattr__(self, "lengths", tuple(found))
         object.__setattr__(self, "origin", tuple(corner))
         object.__setattr__(self, "stretched", tuple(given))
+        object.__setattr__(self, "devices", _checked_devices(self, devices))
 
     @property
     def dimensions(self) -> int:
@@ -169,7 +176,10 @@ class Grid:
             )
 
     def __repr__(self) -> str:
-        return f"Grid({' x '.join(map(str, self.shape))}, lengths {' x '.join(f'{x:.6g}' for x in self.lengths)})"
+        spread = f", over {len(self.devices)} devices" if self.devices else ""
+        return (
+            f"Grid({' x '.join(map(str, self.shape))}, lengths {' x '.join(f'{x:.6g}' for x in self.lengths)}{spread})"
+        )
 
 
 def stretched_faces(cells: int, length: float = 1.0, *, origin: float = 0.0, clustering: float = 2.0) -> np.ndarray:
@@ -189,6 +199,22 @@ def stretched_faces(cells: int, length: float = 1.0, *, origin: float = 0.0, clu
         raise ArgumentError(f"Argument `clustering` must be positive, but it is {clustering!r}.")
     s = np.linspace(-1.0, 1.0, cells + 1)
     return origin + 0.5 * length * (1 + np.tanh(clustering * s) / np.tanh(clustering))
+
+
+def _checked_devices(grid: Grid, devices: Any) -> tuple[Any, ...]:
+    if devices is None:
+        return ()
+    found = tuple(devices)
+    if not found or len(set(found)) < len(found) or not all(isinstance(device, jax.Device) for device in found):
+        raise ArgumentError(
+            f"Argument `devices` must be a list of different devices, such as `jax.devices()`, but it is {devices!r}."
+        )
+    if grid.shape[0] % len(found) or grid.stretched[0] is not None:
+        raise ArgumentError(
+            f"The first axis of a grid over {len(found)} devices must have equal cells, as many on each device, but it has "
+            f"{grid.shape[0]}{'' if grid.stretched[0] is None else ' of different widths'}."
+        )
+    return found
 
 
 def _per_axis(value: Any, name: str, dimensions: int) -> list[float]:

@@ -17,6 +17,7 @@ from ._grid import Grid
 from ._momentum import advection, diffusion, scalar_slope, strain, surrounded
 from ._obstacle import Obstacle
 from ._projection import Projected, project, project_through
+from ._slabs import laid_out, on_its_slabs
 from ._staggered import Components, Staggered, across, ends_of
 
 
@@ -103,6 +104,11 @@ class IncompressibleFlow(TransportSystem):
             )
         self.grid, self.flux, self.tolerance, self.iterations = grid, flux, tolerance, iterations
         self.boundaries = as_boundaries(grid, boundaries)
+        if grid.devices and ends_of(self.boundaries)[0]:
+            raise ArgumentError(
+                "The first axis of incompressible flow over several devices must be periodic, but `boundaries` end it. Let a "
+                "periodic axis be the first."
+            )
         self.scalar_boundaries = None
         if diffusivity is not None:
             self.scalar_boundaries = as_boundaries(grid, scalar_boundaries, kind="scalar")
@@ -127,12 +133,12 @@ class IncompressibleFlow(TransportSystem):
         return _started(self, velocity, scalar)
 
     def vector_field(self, t: Any, y: StaggeredFlow, inputs: Inputs) -> StaggeredFlow:
-        slope = None
-        if self.diffusivity is not None:
-            slope = scalar_slope(
-                self.at, self.boundaries, self.scalar_boundaries, y.velocity, y.scalar, self.diffusivity, self.flux
-            )
+        slope = None if self.diffusivity is None else on_its_slabs(self, IncompressibleFlow._scalar_slope, y, y.scalar)
         return StaggeredFlow(self._projected(t, y).velocity, slope)
+
+    def _scalar_slope(self, y: StaggeredFlow) -> Array:
+        ends = self.boundaries, self.scalar_boundaries
+        return scalar_slope(self.at, *ends, y.velocity, y.scalar, self.diffusivity, self.flux)
 
     def _projected(self, t: Any, y: StaggeredFlow) -> Projected:
         """The slope of the velocity, and the pressure."""
@@ -146,7 +152,15 @@ class IncompressibleFlow(TransportSystem):
 
     def _pushed(self, t: Any, y: StaggeredFlow) -> Components:
         """The slope of the velocity without pressure and obstacle."""
-        at, velocity = self.at, y.velocity
+        total = on_its_slabs(self, IncompressibleFlow._carried, y.velocity)
+        for added in (self._forces(t, y), None if self.source is None else self.source(t, y.velocity)):
+            if added is not None:
+                total = [a + b for a, b in zip(total, added, strict=True)]
+        return self._at_ends(y.velocity, tuple(total))
+
+    def _carried(self, velocity: Components) -> Components:
+        """What carries and smears the velocity, without what it is at the ends."""
+        at = self.at
         flow = surrounded(at, self.boundaries, velocity)
         turbulent = None
         if self.smagorinsky is not None:
@@ -156,10 +170,7 @@ class IncompressibleFlow(TransportSystem):
         for i in range(at.dimensions):
             slope = diffusion(at, self.boundaries, flow, i, self.viscosity, turbulent)
             total.append(slope - advection(at, self.boundaries, flow, i, self.flux))
-        for added in (self._forces(t, y), None if self.source is None else self.source(t, velocity)):
-            if added is not None:
-                total = [a + b for a, b in zip(total, added, strict=True)]
-        return self._at_ends(velocity, tuple(total))
+        return tuple(total)
 
     def _forces(self, t: Any, y: StaggeredFlow) -> list[Any] | None:
         at, dtype = self.at, y.velocity[0].dtype
@@ -317,7 +328,8 @@ class IncompressibleFlow(TransportSystem):
                     f"but it has {u.shape}. `start` makes a state from values at the centres."
                 )
             found.append(self._with_ends(u, axis))
-        return StaggeredFlow(project(self.at, self._balanced(tuple(found))).velocity, y.scalar)
+        found = laid_out(self.grid, tuple(found))
+        return StaggeredFlow(project(self.at, self._balanced(found)).velocity, laid_out(self.grid, y.scalar))
 
     def _with_ends(self, u: Array, axis: int) -> Array:
         """A component with the values that the boundaries give it; where the flow leaves as it is."""

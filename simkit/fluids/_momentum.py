@@ -8,6 +8,7 @@ from jaxtyping import Array
 from ._boundary import Boundaries, Periodic
 from ._ghost import cells
 from ._reconstruction import limited
+from ._slabs import Seam, exchanged
 from ._staggered import Components, Staggered, along_walls, held, of_scalar, onwards, over, with_ghosts
 
 
@@ -71,7 +72,10 @@ def _carried_across(at: Staggered, boundaries: Boundaries, flow: Surrounded, i: 
 
 def _wider(u: Array, wide: Array, axis: int, boundaries: Boundaries) -> Array:
     """Values with two ghosts at each end, given those with one."""
-    if not isinstance(boundaries[axis][0], Periodic):
+    ends = boundaries[axis]
+    if isinstance(ends[0], Seam):
+        return exchanged([u], axis, 2, ends)[0]  # pyright: ignore[reportArgumentType]
+    if not isinstance(ends[0], Periodic):
         return with_ghosts(wide, axis, boundaries[axis], onwards)
     n = u.shape[axis]
     return jnp.concatenate([cells(u, axis, n - 2, n), u, cells(u, axis, 0, 2)], axis)
@@ -177,7 +181,7 @@ def scalar_slope(
         widths = at.grid.widths(axis)
         ghost = of_scalar((float(widths[0]), float(widths[-1])))
         wide = held(with_ghosts(scalar, axis, scalar_boundaries[axis], ghost))
-        through = u if at.walls[axis] else jnp.concatenate([u, cells(u, axis, 0, 1)], axis)
+        through = u if at.walls[axis] else cells(with_ghosts(u, axis, boundaries[axis], onwards), axis, 1, n + 2)
         lower, upper = at.shares(axis, scalar)
         if jnp.ndim(lower):
             carried = upper * cells(wide, axis, 0, n + 1) + lower * cells(wide, axis, 1, n + 2)

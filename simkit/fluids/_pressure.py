@@ -10,8 +10,11 @@ from jax import lax
 from jaxtyping import Array, Float
 
 from ..core import scaled
-from ._ghost import cells
+from ._cells import cells
+from ._cosines import evens_and_odds, in_order, inverse, quarter_turns
+from ._eigenvectors import eigenvectors, product
 from ._grid import Grid
+from ._slab_poisson import solve_on_slabs
 
 
 @dataclasses.dataclass(frozen=True)
@@ -39,13 +42,15 @@ class FastPoisson:
     walls: tuple[bool, ...]
 
     def __call__(self, right: Float[Array, "..."]) -> Float[Array, "..."]:
+        if self.grid.devices:
+            return solve_on_slabs(self.grid, self.walls, right)
         plan, shape = _plan(self.grid, self.walls), self.grid.shape
         known = lambda x: jnp.asarray(x, right.dtype)
         x = right
         for axis, to, _ in plan.dense:
-            x = _product(known(to), x, axis)
+            x = product(known(to), x, axis)
         for axis in plan.cosine:
-            x = _evens_and_odds(x, axis)
+            x = evens_and_odds(x, axis)
         if not plan.fast:
             x = known(plan.inverse[0]) * x
         else:
@@ -55,7 +60,7 @@ class FastPoisson:
             for axis in whole:
                 spectrum = _to_cosines(spectrum, axis)
             if half in plan.cosine:  # real and imaginary part are the cosines k and n - k
-                turn = _quarter_turns(spectrum, half, shape[half])
+                turn = quarter_turns(spectrum, half, shape[half])
                 spectrum = spectrum * turn
                 spectrum = lax.complex(known(plan.inverse[0]) * spectrum.real, known(plan.inverse[1]) * spectrum.imag)
                 spectrum = spectrum * jnp.conj(turn)
@@ -65,9 +70,9 @@ class FastPoisson:
                 spectrum = _from_cosines(spectrum, axis)
             x = jnp.fft.irfftn(spectrum, s=[shape[axis] for axis in plan.fast], axes=plan.fast)
         for axis in plan.cosine:
-            x = _in_order(x, axis)
+            x = in_order(x, axis)
         for axis, _, back in plan.dense:
-            x = _product(known(back), x, axis)
+            x = product(known(back), x, axis)
         return x
 
 
@@ -88,7 +93,7 @@ def _plan(grid: Grid, walls: tuple[bool, ...]) -> _Plan:
     for axis in range(grid.dimensions):
         n, dx = grid.shape[axis], grid.spacing(axis)
         if axis not in equal:
-            values, to, back = _eigenvectors(grid, axis)
+            values, to, back = eigenvectors(grid, axis)
             dense.append((axis, to, back))
             other = values
         else:
@@ -97,59 +102,12 @@ def _plan(grid: Grid, walls: tuple[bool, ...]) -> _Plan:
             values, other = ((2 * np.cos(angle(m)) - 2) / dx**2 for m in (k, n - k if axis == half else k))
         total = total + _along(values, axis, grid.dimensions)
         mirrored = mirrored + _along(other, axis, grid.dimensions)
-    return _Plan(
-        fast, tuple(axis for axis in equal if walls[axis]), tuple(dense), (_inverse(total), _inverse(mirrored))
-    )
-
-
-def _inverse(values: np.ndarray) -> np.ndarray:
-    """One over eigenvalues, 0 for that of a constant."""
-    constant = np.abs(values) < 1e-11 * np.abs(values).max()
-    return np.where(constant, 0, 1 / np.where(constant, 1, values))
-
-
-def _eigenvectors(grid: Grid, axis: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Eigenvalues of the Laplacian of a stretched axis between walls, and the matrices to its eigenvectors and back."""
-    widths, centres = grid.widths(axis), grid.centres(axis)
-    through = 1 / np.diff(centres)
-    operator = np.diag(through, 1) + np.diag(through, -1)
-    operator -= np.diag(operator.sum(axis=1))
-    root = np.sqrt(widths)
-    values, vectors = np.linalg.eigh(operator / np.outer(root, root))
-    return values, vectors.T * root, vectors / root[:, None]
-
-
-def _product(matrix: Array, x: Array, axis: int) -> Array:
-    return jnp.moveaxis(jnp.tensordot(matrix, x, axes=(1, axis)), 0, axis)
-
-
-def _evens_and_odds(x: Array, axis: int) -> Array:
-    """The even places in order, then the odd ones backwards."""
-    at = lambda part: (*(slice(None),) * axis, part)
-    return jnp.concatenate([x[at(slice(0, None, 2))], jnp.flip(x[at(slice(1, None, 2))], axis)], axis)
-
-
-def _in_order(x: Array, axis: int) -> Array:
-    """What `_evens_and_odds` came from."""
-    n = x.shape[axis]
-    evens, odds = cells(x, axis, 0, (n + 1) // 2), jnp.flip(cells(x, axis, (n + 1) // 2, n), axis)
-    if n % 2:
-        pad = [(0, int(i == axis)) for i in range(x.ndim)]
-        odds = jnp.pad(odds, pad)
-    mixed = jnp.stack([evens, odds], axis + 1)
-    shape = (*x.shape[:axis], 2 * evens.shape[axis], *x.shape[axis + 1 :])
-    return cells(mixed.reshape(shape), axis, 0, n)
-
-
-def _quarter_turns(spectrum: Array, axis: int, n: int) -> Array:
-    """exp(-i pi k / 2n) along an axis."""
-    angle = -0.5 * np.pi * np.arange(spectrum.shape[axis]) / n
-    return jnp.asarray(_along(np.exp(1j * angle), axis, spectrum.ndim), spectrum.dtype)
+    return _Plan(fast, tuple(axis for axis in equal if walls[axis]), tuple(dense), (inverse(total), inverse(mirrored)))
 
 
 def _to_cosines(spectrum: Array, axis: int) -> Array:
     """From the Fourier coefficients of reordered values those of cosines."""
-    turn = _quarter_turns(spectrum, axis, spectrum.shape[axis])
+    turn = quarter_turns(spectrum, axis, spectrum.shape[axis])
     there = turn * spectrum
     back = jnp.conj(turn) * jnp.roll(jnp.flip(spectrum, axis), 1, axis)
     return lax.complex(0.5 * (there.real + back.real), 0.5 * (there.imag + back.imag))
@@ -157,7 +115,7 @@ def _to_cosines(spectrum: Array, axis: int) -> Array:
 
 def _from_cosines(spectrum: Array, axis: int) -> Array:
     n = spectrum.shape[axis]
-    turn = _quarter_turns(spectrum, axis, n)
+    turn = quarter_turns(spectrum, axis, n)
     mirrored = jnp.flip(cells(spectrum, axis, 1, n), axis)  # the cosine n is none
     mirrored = jnp.concatenate([jnp.zeros_like(cells(spectrum, axis, 0, 1)), mirrored], axis)
     return jnp.conj(turn) * lax.complex(spectrum.real + mirrored.imag, spectrum.imag - mirrored.real)

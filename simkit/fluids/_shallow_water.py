@@ -9,16 +9,18 @@ from jax import lax
 from jaxtyping import Array
 
 from .._types import Inputs, Outputs
-from ..core import POSITIVE, Example, TransportSystem, quantity
+from ..core import POSITIVE, Example, Explained, Reviewed, TransportSystem, quantity
 from ._boundary import Boundaries, Boundary, as_boundaries
+from ._checks import check_shapes, lowest
 from ._ghost import cells, padded
 from ._grid import Grid
 from ._open import Level, Open
 from ._reconstruction import MUSCL, RECONSTRUCTIONS, FirstOrder, Reconstruction, named
+from ._slabs import laid_out, on_its_slabs
 from ._water import ConservedWater, Water, velocity_of, water_flux
 
 
-class ShallowWater(TransportSystem):
+class ShallowWater(TransportSystem, Reviewed, Explained):
     r"""Water whose waves are long against its height h, in one or two dimensions, over a bed b.
 
     $$\partial_t h + \nabla\cdot(h u) = 0, \qquad
@@ -84,6 +86,9 @@ class ShallowWater(TransportSystem):
         self.reconstruction = named(reconstruction, RECONSTRUCTIONS, "reconstruction", (MUSCL, FirstOrder))
 
     def vector_field(self, t: Any, y: ConservedWater, inputs: Inputs) -> ConservedWater:
+        return on_its_slabs(self, ShallowWater._slope, y)
+
+    def _slope(self, y: ConservedWater) -> ConservedWater:
         height = y.height
         velocity = [velocity_of(height, q, self.dry) for q in y.discharge]
         bed = jnp.broadcast_to(self.bed, height.shape)
@@ -180,8 +185,14 @@ class ShallowWater(TransportSystem):
             return {}
         return {"volume": jnp.sum(y.height) * (self.grid.volume / self.grid.size)}
 
+    def review(self, y0: Water, step: float | None, solver: Any) -> None:
+        check_shapes(self, y0, {"height": (), "velocity": (self.grid.dimensions,)})
+
+    def explain(self, t: Any, y: Water) -> str:
+        return lowest(self.grid, t, {"height": y.height})
+
     def encode(self, y: Water) -> ConservedWater:
-        return ConservedWater(y.height, y.height[None] * y.velocity)
+        return laid_out(self.grid, ConservedWater(y.height, y.height[None] * y.velocity))
 
     def decode(self, state: ConservedWater) -> Water:
         velocity = jnp.stack([velocity_of(state.height, q, self.dry) for q in state.discharge])

@@ -17,6 +17,7 @@ from .._errors import ArgumentError
 from ._boundary import Boundaries, Dirichlet, Inflow, Neumann, NoSlip, Periodic
 from ._ghost import cells
 from ._grid import Grid
+from ._slabs import Seam, exchanged
 
 Components = tuple[Array, ...]
 
@@ -144,6 +145,8 @@ def preceding(x: Array, axis: int) -> Array:
 def with_ghosts(x: Array, axis: int, ends: tuple[Any, Any], ghost: Callable[[Array, Any, int], Array]) -> Array:
     """One value more at both ends of an axis: around a periodic one, else `ghost(last value, boundary, side)`."""
     n = x.shape[axis]
+    if isinstance(ends[0], Seam):
+        return exchanged([x], axis, 1, ends)[0]
     first, last = cells(x, axis, 0, 1), cells(x, axis, n - 1, n)
     if isinstance(ends[0], Periodic):
         return jnp.concatenate([last, x, first], axis)
@@ -216,4 +219,4 @@ def held(x: Any) -> Any:
 
 def ends_of(boundaries: Boundaries) -> tuple[bool, ...]:
     """Which axes have ends."""
-    return tuple(not isinstance(pair[0], Periodic) for pair in boundaries)
+    return tuple(not isinstance(pair[0], Periodic | Seam) for pair in boundaries)

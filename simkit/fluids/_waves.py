@@ -14,6 +14,7 @@ from jaxtyping import Array, Complex, Float
 from .._errors import ArgumentError
 from ..core import scaled
 from ._grid import Grid
+from ._slabs import filled_up, over, to_columns, to_slabs
 
 
 @dataclasses.dataclass(frozen=True)
@@ -44,6 +45,10 @@ class Waves:
         self.grid.check_uniform("Fourier series")
         if self.degree < 1:
             raise ArgumentError(f"Argument `degree` must be at least 1, but it is {self.degree!r}.")
+        if self.grid.devices and self.grid.dimensions == 1:
+            raise ArgumentError(
+                "Fourier series over several devices need two or three dimensions, but the grid has one."
+            )
 
     @property
     def cutoffs(self) -> tuple[int, ...]:
@@ -52,16 +57,21 @@ class Waves:
 
     @property
     def shape(self) -> tuple[int, ...]:
-        """The shape of the modes of one field."""
+        """The shape of the modes of one field; over devices the last axis is filled up, so that all hold as many."""
         *others, last = self.cutoffs
-        return (*(2 * k + 1 for k in others), last + 1 if self.real else 2 * last + 1)
+        return (*(2 * k + 1 for k in others), filled_up(last + 1 if self.real else 2 * last + 1, self.grid))
 
     def indices(self, axis: int) -> np.ndarray:
-        """The wave indices along an axis in the order of the modes: 0, 1, ..., K, -K, ..., -1."""
-        cutoff = self.cutoffs[axis]
-        if self.real and axis == self.grid.dimensions - 1:
-            return np.arange(cutoff + 1)
-        return np.concatenate([np.arange(cutoff + 1), np.arange(-cutoff, 0)])
+        """The wave indices along an axis in the order of the modes: 0, 1, ..., K, -K, ..., -1.
+
+        What fills up the last axis of a grid over devices are indices above K, of waves that stay 0.
+        """
+        cutoff, last = self.cutoffs[axis], axis == self.grid.dimensions - 1
+        found = np.arange(cutoff + 1)
+        if not (self.real and last):
+            found = np.concatenate([found, np.arange(-cutoff, 0)])
+        more = self.shape[-1] - found.size if last else 0
+        return np.concatenate([found, cutoff + 1 + np.arange(more)])
 
     def wavenumber(self, axis: int, dtype: Any = float) -> Float[Array, "..."]:
         """The angular wavenumbers along an axis, shaped so that they broadcast against modes."""
@@ -82,41 +92,44 @@ class Waves:
 
     def weights(self, dtype: Any = float) -> Float[Array, "..."]:
         """How often a mode counts in sums over all modes: twice where its mirror image is not kept."""
-        if not self.real:
-            return jnp.ones(self.shape, dtype)
-        last = np.where(self.indices(self.grid.dimensions - 1) == 0, 1.0, 2.0)
+        index = self.indices(self.grid.dimensions - 1)
+        last = np.where((index == 0) | (not self.real), 1.0, 2.0) * (index <= self.cutoffs[-1])
         return jnp.broadcast_to(jnp.asarray(last.reshape([1] * (self.grid.dimensions - 1) + [-1]), dtype), self.shape)
 
     def modes(self, field: Array) -> Complex[Array, "..."]:
         """The modes of fields; what lies beyond the cutoffs is left out."""
+        if self.grid.devices:
+            return over(self.grid, self._columns, (field.ndim - self.grid.dimensions,), field.ndim - 1, field)
         return _each(self._modes, field, self.grid.dimensions)
 
     def field(self, modes: Complex[Array, "..."]) -> Array:
         """The fields of modes."""
+        if self.grid.devices:
+            return over(self.grid, self._slabs, (modes.ndim - 1,), modes.ndim - self.grid.dimensions, modes)
         return _each(self._field, modes, self.grid.dimensions)
 
     def _modes(self, field: Array) -> Array:
-        axes = self._axes
-        found = (
-            jnp.fft.rfftn(field, axes=axes, norm="forward")
-            if self.real
-            else jnp.fft.fftn(field, axes=axes, norm="forward")
-        )
-        for axis, cutoff in zip(axes, self.cutoffs, strict=True):
-            size = found.shape[axis]
+        return self._cut(_forward(field, self._axes, self.real), self._axes)
+
+    def _field(self, modes: Array) -> Array:
+        return _backward(self._widened(modes, self._axes), self._axes, self.grid.shape, self.real)
+
+    def _cut(self, found: Array, axes: tuple[int, ...]) -> Array:
+        """The modes that are kept along some axes."""
+        for axis in axes:
+            size, cutoff = found.shape[axis], self.cutoffs[axis]
             low = lax.slice_in_dim(found, 0, cutoff + 1, axis=axis)
             if self.real and axis == -1:
                 found = low
             else:
-                found = lax.concatenate(
-                    [low, lax.slice_in_dim(found, size - cutoff, size, axis=axis)], found.ndim + axis
-                )
+                high = lax.slice_in_dim(found, size - cutoff, size, axis=axis)
+                found = lax.concatenate([low, high], found.ndim + axis)
         return found
 
-    def _field(self, modes: Array) -> Array:
-        found = modes
-        for axis, cutoff, size in zip(self._axes, self.cutoffs, self.grid.shape, strict=True):
-            place = found.ndim + axis
+    def _widened(self, found: Array, axes: tuple[int, ...]) -> Array:
+        """Kept modes with zeros for all others."""
+        for axis in axes:
+            cutoff, size, place = self.cutoffs[axis], self.grid.shape[axis], found.ndim + axis
             if self.real and axis == -1:
                 found = jnp.pad(found, [(0, size // 2 - cutoff if i == place else 0) for i in range(found.ndim)])
                 continue
@@ -126,9 +139,25 @@ class Waves:
             low = lax.slice_in_dim(found, 0, cutoff + 1, axis=place)
             high = lax.slice_in_dim(found, cutoff + 1, 2 * cutoff + 1, axis=place)
             found = lax.concatenate([low, gap, high], place)
-        if self.real:
-            return jnp.fft.irfftn(found, s=self.grid.shape, axes=self._axes, norm="forward")
-        return jnp.fft.ifftn(found, axes=self._axes, norm="forward")
+        return found
+
+    def _columns(self, slab: Array) -> Array:
+        """On one device: from its slab of a field to its columns of the modes."""
+        first, *others = self._axes
+        found = self._cut(_forward(slab, tuple(others), self.real), tuple(others))
+        more = self.shape[-1] - found.shape[-1]
+        found = jnp.pad(found, [(0, more if i == found.ndim - 1 else 0) for i in range(found.ndim)])
+        found = to_columns(found, found.ndim + first)
+        return self._cut(_forward(found, (first,), False), (first,))
+
+    def _slabs(self, columns: Array) -> Array:
+        """On one device: from its columns of the modes to its slab of a field."""
+        first, *others = self._axes
+        found = _backward(self._widened(columns, (first,)), (first,), self.grid.shape[:1], False)
+        found = to_slabs(found, found.ndim + first)
+        kept = self.cutoffs[-1] + 1 if self.real else 2 * self.cutoffs[-1] + 1
+        found = self._widened(lax.slice_in_dim(found, 0, kept, axis=-1), tuple(others))
+        return _backward(found, tuple(others), self.grid.shape[1:], self.real)
 
     def derivative(self, modes: Complex[Array, "..."], axis: int) -> Complex[Array, "..."]:
         """The modes of the derivative along an axis."""
@@ -164,6 +193,16 @@ class Waves:
 
     def _leading(self, values: Array, modes: Array) -> Array:
         return values.reshape((1,) * (modes.ndim - values.ndim) + values.shape)
+
+
+def _forward(x: Array, axes: tuple[int, ...], real: bool) -> Array:
+    return (jnp.fft.rfftn if real else jnp.fft.fftn)(x, axes=axes, norm="forward")
+
+
+def _backward(x: Array, axes: tuple[int, ...], shape: tuple[int, ...], real: bool) -> Array:
+    if real:
+        return jnp.fft.irfftn(x, s=shape, axes=axes, norm="forward")
+    return jnp.fft.ifftn(x, axes=axes, norm="forward")
 
 
 MOST_APART = 16

@@ -5,7 +5,7 @@ from typing import Any, NamedTuple
 
 import jax.numpy as jnp
 
-from ..core import Setup, at_time, named_leaves
+from ..core import Setup, at_time, named_leaves, started
 from ._measure import outputs_by_name
 from ._problem import Problem
 
@@ -34,7 +34,7 @@ def output_units(problem: Problem) -> dict[str, str]:
     """Output name -> unit, "1" where none is declared, as for observables."""
     setup = problem.setup(jnp.ones((len(problem.names),), problem.bounds.dtype))
     start = problem.times[0, 0]
-    outputs = setup.system.outputs(start, setup.y0, at_time(setup.inputs, start))
+    outputs = setup.system.outputs(start, started(setup.y0), at_time(setup.inputs, start))
     known = Setup(outputs)
     held = named_leaves(outputs)
     return {

@@ -1,5 +1,6 @@
 """Problem: data, unknowns and noise compiled to arrays."""
 
+import math
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Literal
 
@@ -16,11 +17,13 @@ from .._types import Inputs, State
 from ..core import (
     ParticleSystem,
     Setup,
+    Start,
     StaticSystem,
     Status,
     System,
     Trajectory,
     as_float_array,
+    started,
 )
 from ..engine import Adaptive, Courant, Fixed, Method, Varying, integrate, resolve
 from ..solvers import Stepper
@@ -33,7 +36,7 @@ from ._measurement import AbstractMeasurement
 from ._noise import AbstractNoise
 from ._prior import StoredPrior
 from ._protocol import AbstractProtocol
-from ._table import Table, condition_table, stack, targets
+from ._table import Table, condition_table, each_element, stack, targets
 
 Heads = dict[str, tuple[Float[Array, "experiments times ..."], AbstractNoise]]
 """Output name -> the predicted location of every datum and the noise model there, its leaves of the same shape."""
@@ -46,6 +49,12 @@ TRUNCATED = (
 
 FORWARD_LIMIT = 30
 """Up to this many free parameters forward mode costs less than reverse mode, and needs no memory of the steps."""
+
+FORWARD_LIMIT_FIELDS = 4
+"""The same for fixed steps of a field, where a tangent costs a run and reverse mode some four, whatever is free."""
+
+FIELD = 200
+"""From so many numbers on a state is a field."""
 
 
 class Problem(eqx.Module):
@@ -113,9 +122,10 @@ class Problem(eqx.Module):
         static = isinstance(system, StaticSystem)
         setups = [experiment_setup(system, e, y0, inputs, noise, static) for e in experiments]
         if isinstance(system, ParticleSystem):
-            system = system.prepared(setups[0].y0)
+            system = system.prepared(started(setups[0].y0))
         self.labels = tuple(e.name for e in experiments)
         sets = [{**(set or {}), **e.set} for e in experiments]
+        free = each_element(setups[0], free)
         target = targets(setups[0], free, sets, [f"experiment `{name}`" for name in self.labels])
         found = [unknown(name, f, setups[0].metadata(target[name]).support) for name, f in free.items()]
         self.names = tuple(free)
@@ -153,13 +163,11 @@ class Problem(eqx.Module):
     def setup(self, theta: Float[Array, " parameters"], experiment: int | str = 0) -> Setup:
         """System, initial state, inputs and noise of one experiment at `theta`."""
         index = self._index(experiment)
-        base = Setup(
-            self.base.system,
-            jax.tree.map(lambda x: x[index], self.base.y0),
-            jax.tree.map(lambda x: x[index], self.base.inputs),
-            self.base.noise,
-        )
-        return base.put({path: values[index] for path, values in self._values(theta).items()})
+        return self._base(index).put({path: values[index] for path, values in self._values(theta).items()})
+
+    def _base(self, index: int) -> Setup:
+        row = lambda tree: jax.tree.map(lambda x: x[index], tree)
+        return Setup(self.base.system, row(self.base.y0), row(self.base.inputs), self.base.noise)
 
     def trajectories(self, theta: Float[Array, " parameters"]) -> Trajectory:
         """The trajectories of all experiments at their start and the times of the data, with a leading experiment axis."""
@@ -325,11 +333,18 @@ class Problem(eqx.Module):
     @property
     def default_gradient(self) -> Literal["forward", "reverse"]:
         """Forward mode for few parameters, else reverse mode."""
-        return "forward" if len(self.names) <= FORWARD_LIMIT else "reverse"
+        field = (
+            isinstance(self.method.step, Fixed)
+            and sum(math.prod(x.shape[1:]) for x in jax.tree.leaves(self._y0())) >= FIELD
+        )
+        return "forward" if len(self.names) <= (FORWARD_LIMIT_FIELDS if field else FORWARD_LIMIT) else "reverse"
+
+    def _y0(self) -> Any:
+        return jax.eval_shape(jax.vmap(started), self.base.y0) if isinstance(self.base.y0, Start) else self.base.y0
 
     def unit(self, name: str) -> str:
         """The unit of a free parameter."""
-        return self.base.metadata(self.target(name)).unit
+        return self._base(0).metadata(self.target(name)).unit
 
     def target(self, name: str) -> str:
         """The path that a free parameter stands for: its own, or the first that some `set` gives it."""
@@ -378,6 +393,7 @@ class Problem(eqx.Module):
 
         def one(y0: Any, inputs: Any, times: Array, values: dict[str, Array]) -> tuple[Setup, Trajectory]:
             setup = Setup(self.base.system, y0, inputs, self.base.noise).put(values)
+            setup = Setup(setup.system, started(setup.y0), setup.inputs, setup.noise)
             if self.protocol is not None:
                 return self.protocol.run(setup, times, self.method)
             return setup, integrate(Setup(setup.system, setup.y0, setup.inputs), times, self.method)

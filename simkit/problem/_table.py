@@ -18,6 +18,18 @@ Table = dict[str, tuple[Array, Array]]
 """Path -> (index into the free parameters or -1, constant), both by experiment."""
 
 
+def each_element(setup: Setup, free: Mapping[str, Any]) -> dict[str, Any]:
+    """Free parameters by name; one that is the path of an array stands for each of its elements."""
+    leaves, found = setup.leaves(), {}
+    for name, value in free.items():
+        shape = jnp.shape(leaves[name]) if name in leaves else ()
+        if name in leaves and shape:
+            found |= {".".join([name, *map(str, place)]): value for place in np.ndindex(shape)}
+        else:
+            found[name] = value
+    return found
+
+
 def targets(
     setup: Setup, free: Mapping[str, Any], sets: Sequence[Mapping[str, Any]], labels: Sequence[str]
 ) -> dict[str, str]:
@@ -36,7 +48,7 @@ def targets(
         if not index and jnp.ndim(setup.leaves()[path]):
             raise ArgumentError(
                 f"The free parameter `{name}` must be one number, but `{path}` is an array of shape "
-                f"{jnp.shape(setup.leaves()[path])}. Name its elements: `{path}.0`, ..."
+                f"{jnp.shape(setup.leaves()[path])}. Name its elements, `{path}.0`, ..., or free `{path}` itself."
             )
     return found
 

@@ -217,3 +217,20 @@ def test_a_negative_pressure_is_a_status():
         CompressibleFlow(grid, boundaries=Open()), gas, np.array([0.0, 0.2]), on_failure="mark", step=simkit.Courant()
     )
     assert int(run.status) == simkit.Status.NON_FINITE
+
+
+@pytest.mark.slow
+def test_a_pressure_that_runs_out_is_named_by_cell_and_time():
+    """A sink takes the energy of one cell away: 1 / (gamma - 1) = 2.5 at a rate of 50 lasts a twentieth, less what flows in."""
+    grid = Grid(16, 1.0)
+    sink = np.where(np.arange(16) == 5, -50.0, 0.0)
+
+    def taken(t, x, gas):
+        return fluids.ConservedGas(jnp.zeros_like(gas.density), jnp.zeros_like(gas.velocity), jnp.asarray(sink))
+
+    system = CompressibleFlow(grid, boundaries=Open(), reconstruction="first_order", source=taken)
+    gas = gas_1d(grid, (1.0, 0.0, 1.0), (1.0, 0.0, 1.0))
+    with pytest.raises(simkit.SimulationError, match=r"Lowest at time 0\.0[4-9].*pressure .* in cell \(5\) at"):
+        simkit.simulate(system, gas, [0.0, 0.2])
+    with pytest.raises(simkit.ArgumentError, match=r"`y0.density` must have the shape \(16,\)"):
+        simkit.simulate(system, gas_1d(Grid(8, 1.0), (1.0, 0.0, 1.0), SOD[1]), [0.0, 0.2])

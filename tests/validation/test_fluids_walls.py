@@ -8,6 +8,7 @@ import pytest
 from scipy.interpolate import CubicSpline
 
 import simkit
+from simkit import fluids
 from simkit.fluids import Dirichlet, Grid, IncompressibleFlow, NoSlip, Periodic
 
 # Ghia, Ghia and Shin (1982), J. Comput. Phys. 48:387, tables I and II, Re = 100: on a grid of 129 points to the second order.
@@ -130,3 +131,78 @@ def test_energy_over_a_thousand_steps():
     energy = jax.jit(jax.vmap(system.energy))(run.ys)
     np.testing.assert_allclose(energy, energy[0], rtol=1e-12)
     assert float(jnp.abs(run.ys.velocity[0][-1] - run.ys.velocity[0][0]).max()) > 0.1
+
+
+@pytest.mark.slow
+def test_kovasznay_behind_a_grid():
+    """Kovasznay (1948), Proc. Camb. Phil. Soc. 44:58, Reynolds number 40: exact, with all terms at work."""
+    reynolds = 40.0
+    rate = reynolds / 2 - np.sqrt(reynolds**2 / 4 + 4 * np.pi**2)
+
+    def exact(x, y):
+        wave = np.exp(rate * x)
+        return 1 - wave * np.cos(2 * np.pi * y), rate / (2 * np.pi) * wave * np.sin(2 * np.pi * y)
+
+    def error(cells):
+        # The outflow is none of Kovasznay's, so that it is put far behind what is compared.
+        grid = fluids.Grid((3 * cells, cells), (3.0, 1.0), (-0.5, -0.5))
+        y = grid.centres(1)
+        inflow = fluids.Inflow(jnp.asarray(np.stack(exact(-0.5 * np.ones(cells), y))))
+        system = fluids.IncompressibleFlow(
+            grid, viscosity=1 / reynolds, boundaries=[(inflow, fluids.Outflow()), fluids.FreeSlip()]
+        )
+        y0 = system.start(np.stack(exact(*grid.mesh())))
+        run = simkit.simulate(system, y0, [0.0, 8.0], step=simkit.Courant(0.9))
+        found = system.at.centred(run.final().velocity)
+        away = np.abs(np.asarray(found) - np.stack(exact(*grid.mesh())))
+        return away[:, : 3 * cells // 2].max()
+
+    coarse, fine = error(12), error(24)
+    assert fine < 1e-2
+    assert coarse / fine > 3.2  # order 2 but for what the outflow sends back
+
+
+@pytest.mark.slow
+def test_womersley_between_plates():
+    """A pressure that swings (Womersley 1955, J. Physiol. 127:553, between plates): a period at a Womersley number of 4."""
+    half, viscosity, omega = 1.0, 1 / 16, 1.0
+    k = np.sqrt(1j * omega / viscosity)
+
+    def exact(t, y):
+        profile = 1 - np.cosh(k * y) / np.cosh(k * half)
+        return np.real(profile * np.exp(1j * omega * t) / (1j * omega))
+
+    def error(cells):
+        grid = fluids.Grid((2, cells), (1.0, 2.0), (0.0, -1.0))
+        push = lambda t, x: (jnp.cos(omega * t) * jnp.ones_like(x[0]), jnp.zeros_like(x[1]))
+        system = fluids.IncompressibleFlow(
+            grid, viscosity=viscosity, force=push, boundaries=[fluids.Periodic(), fluids.NoSlip()]
+        )
+        y0 = system.start(np.stack([exact(0.0, grid.mesh()[1]), 0 * grid.mesh()[1]]))
+        run = simkit.simulate(system, y0, np.linspace(0.0, 2 * np.pi, 9), step=simkit.Courant(0.9))
+        u = np.asarray(run.ys.velocity[0])[:, 0]
+        times = np.asarray(run.times)
+        return max(np.abs(u[i] - exact(t, grid.centres(1))).max() for i, t in enumerate(times))
+
+    coarse, fine = error(32), error(64)
+    assert fine < 2e-3, (coarse, fine)
+    assert abs(np.log2(coarse / fine) - 2) < 0.1, (coarse, fine)
+
+
+@pytest.mark.slow
+def test_start_of_couette_flow():
+    """A plate that starts to move (Schlichting and Gersten, Boundary-Layer Theory, 5.3): the exact series."""
+    viscosity = 0.1
+    grid = fluids.Grid((2, 48), (1.0, 1.0))
+    plate = fluids.NoSlip(jnp.array([1.0, 0.0]))
+    system = fluids.IncompressibleFlow(
+        grid, viscosity=viscosity, boundaries=[fluids.Periodic(), (fluids.NoSlip(), plate)]
+    )
+    times = np.array([0.0, 0.2, 0.5, 1.0, 3.0])
+    run = simkit.simulate(system, system.start(), times, step=simkit.Courant(0.9))
+    y, n = grid.centres(1), np.arange(1, 200)[:, None]
+    for i, t in enumerate(times[1:], 1):
+        series = 2 / (np.pi * n) * (-1.0) ** n * np.exp(-viscosity * (n * np.pi) ** 2 * t) * np.sin(n * np.pi * y)
+        exact = y + series.sum(axis=0)
+        # Order 2 in the width of a cell, 1/48, where the layer is some 7 cells thick at first.
+        assert np.abs(np.asarray(run.ys.velocity[0])[i, 0] - exact).max() < 2e-3

@@ -1,0 +1,25 @@
+"""Starts: initial states that are made from other numbers than their own."""
+
+import abc
+from typing import Any
+
+import equinox as eqx
+
+from .._types import State
+
+
+class Start(eqx.Module):
+    """What a simulation starts from, told by other numbers than the state's own.
+
+    A field on a grid has thousands of numbers, few of which data can tell apart. A `Start` has as many as one wants to fit, as
+    quantities with paths (`y0.weights`), and makes the state of them. It stands wherever a `y0` does.
+    """
+
+    @abc.abstractmethod
+    def state(self) -> State:
+        """The state, a pure function of the numbers of this module."""
+
+
+def started(y0: Any) -> State:
+    """The state that a simulation starts from."""
+    return y0.state() if isinstance(y0, Start) else y0
