@@ -25,9 +25,10 @@ from ..core import (
     as_float_array,
     started,
 )
-from ..engine import Adaptive, Courant, Fixed, Method, Varying, integrate, resolve
+from ..engine import Fixed, Method, Varying, integrate, resolve
 from ..solvers import Stepper
 from ._compile import check_arguments, experiment_setup, longest_step, padded_data, padded_times, refined
+from ._describe import describe_prior, describe_step
 from ._experiment import Condition, Experiment, Observable
 from ._free import Free, unknown
 from ._lean import lean_problem
@@ -40,12 +41,6 @@ from ._table import Table, condition_table, each_element, stack, targets
 
 Heads = dict[str, tuple[Float[Array, "experiments times ..."], AbstractNoise]]
 """Output name -> the predicted location of every datum and the noise model there, its leaves of the same shape."""
-
-TRUNCATED = (
-    dist.LeftTruncatedDistribution,
-    dist.RightTruncatedDistribution,
-    dist.TwoSidedTruncatedDistribution,
-)
 
 FORWARD_LIMIT = 30
 """Up to this many free parameters forward mode costs less than reverse mode, and needs no memory of the steps."""
@@ -362,11 +357,11 @@ class Problem(eqx.Module):
             f"Problem: {system}, {len(self.labels)} experiment(s), {self.data_count} data, {len(self.names)} unknowns"
         ]
         solver = "none" if self.method.solver is None else type(self.method.solver).__name__
-        lines.append(f"  solver  {solver} ({self.method.reason}), {_describe_step(self.method)}")
+        lines.append(f"  solver  {solver} ({self.method.reason}), {describe_step(self.method)}")
         for name, log, (lower, upper), prior in zip(
             self.names, self.log, np.asarray(self.bounds), self.priors, strict=True
         ):
-            text = _describe_prior(prior)
+            text = describe_prior(prior)
             lines.append(
                 f"  {name:<20} prior {text}, in ({lower:g}, {upper:g}), moves {'by its logarithm' if log else 'linearly'}"
             )
@@ -426,23 +421,6 @@ class Problem(eqx.Module):
 
 def _traced(*values: Any) -> bool:
     return any(isinstance(value, Tracer) for value in values)
-
-
-def _describe_prior(prior: dist.Distribution | None) -> str:
-    if prior is None:
-        return "flat"
-    if isinstance(prior, TRUNCATED):
-        return f"{type(prior.base_dist).__name__}, cut off"
-    return type(prior).__name__
-
-
-def _describe_step(method: Method) -> str:
-    step = method.step
-    if isinstance(step, Adaptive):
-        return f"adaptive, rtol {float(step.rtol):g}, atol {float(step.atol):g}"
-    if isinstance(step, Courant):
-        return f"Courant number {float(step.number):g}"
-    return f"{step.substeps} fixed step(s) between times"
 
 
 def _check_outputs(problem: Problem) -> None:
