@@ -4,6 +4,7 @@
 """
 
 import ast
+import io
 import json
 import os
 import pathlib
@@ -35,6 +36,9 @@ def run(path: pathlib.Path) -> list[bytes]:
         shown = None if last is None else eval(compile(ast.Expression(last.value), name, "eval"), namespace)
         if hasattr(shown, "_repr_png_"):
             figures.append(shown._repr_png_())
+        elif hasattr(shown, "savefig"):  # a plain figure of matplotlib, which Jupyter shows as well
+            shown.savefig(picture := io.BytesIO(), format="png")
+            figures.append(picture.getvalue())
         elif shown is not None:
             repr(shown)
     return figures
