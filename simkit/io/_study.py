@@ -404,7 +404,11 @@ class _data_place:
 
 
 def _fit(section: Section) -> dict[str, Any]:
-    asked = {"starts": section.count("starts"), "method": section.name("method", FIT_METHODS, "fit method")}
+    asked = {
+        "starts": section.count("starts"),
+        "screen": section.count("screen"),
+        "method": section.name("method", FIT_METHODS, "fit method"),
+    }
     if "horizons" in section:
         horizons = section.numbers("horizons")
         if not horizons or not all(isinstance(h, int | float) and 0 < h <= 1 for h in horizons) or horizons[-1] != 1:

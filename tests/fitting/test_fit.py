@@ -280,3 +280,20 @@ def test_result_prints_and_crosses_jit(capsys):
     again = jax.jit(lambda r: r)(result)
     assert isinstance(again, FitResult)
     assert repr(again) == text
+
+
+def test_screened_draws_find_the_best_of_many_optima():
+    """A wave whose frequency has many local optima: few draws are near the best one, most of those that go on are."""
+    wave = from_response(lambda x, p: jnp.sin(p["rate"] * x), {"rate": 1.0})
+    data = Experiment("wave", TIMES, {"y": np.sin(5.0 * TIMES) + 0.1 * SCATTER})
+    problem = Problem(wave, data, free={"rate": Free(bounds=(0.1, 12.0))}, noise={"y": Normal(0.05)})
+    plain, screened = (fit(problem, starts=10, screen=screen, key=jax.random.key(3)) for screen in (1, 8))
+    assert float(screened.estimate[0]) == pytest.approx(5.0, abs=0.05)
+    assert int(screened.agreeing()) > int(plain.agreeing())
+    assert len(screened.objective) == 10
+
+
+@pytest.mark.parametrize(("screen", "starts"), [(0, 4), (True, 4), (3, np.zeros((2, 2)))])
+def test_what_screen_cannot_be(screen, starts):
+    with pytest.raises(ArgumentError, match="Argument `screen`"):
+        fit(line_problem(), starts=starts, screen=screen)
