@@ -1,4 +1,4 @@
-"""Molecular dynamics through `simkit.simulate`, beside LAMMPS and jax-md, each on one core.
+"""Molecular dynamics through `simkit.simulate`, beside LAMMPS, OpenMM and jax-md, each on one core.
 
 The Lennard-Jones fluid at density 0.8442 and temperature 0.72, cutoff 2.5, skin 0.3, steps of 0.005, rebuilds included. All
 programs start from one melted configuration; potential energies are compared before anything is timed. Times are CPU seconds a
@@ -28,6 +28,7 @@ CELLS = {"lj500": 5, "lj4000": 10, "lj32000": 20}
 STEPS = {"lj500": 800, "lj4000": 200, "lj32000": 40}
 LAMMPS = ["lammps", "mpich", "numpy"]
 JAX_MD = ["jax-md", "numpy"]
+OPENMM = ["openmm", "numpy"]
 Rows = dict[str, float]
 
 
@@ -90,8 +91,21 @@ def peers(
     return lammps, other, energies
 
 
+def openmm(name: str) -> tuple[np.ndarray, float]:
+    """CPU seconds a step of OpenMM's CPU platform, which is in single precision, and its energy an atom."""
+    position, velocity, length = melted(CELLS[name])
+    arrays = {f"{name}.position": position, f"{name}.velocity": velocity}
+    options = {"lengths": {name: length}, "steps": STEPS, "samples": 5}
+    spent, energies = _harness.run_peer("openmm", OPENMM, "openmm_fluid.py", arrays, options)
+    return spent[name], energies[name]
+
+
 def beside_peers(name: str) -> Rows:
     lammps, other, energies = peers([name])
+    single, energy = openmm(name)
+    print(f"{name} OpenMM: energy an atom {energy:.9f}", flush=True)
+    if not abs(energy / energies[f"{name}.lj/cut"] - 1) < 1e-5:
+        raise AssertionError(f"OpenMM and LAMMPS do not agree on the energy of {name}.")
     rows: Rows = {}
     table = []
     functions = {}
@@ -114,6 +128,10 @@ def beside_peers(name: str) -> Rows:
     least = lambda arrays: float(np.min(np.concatenate(arrays)))
     theirs = least([lammps[f"{name}.lj/cut"], again[0][f"{name}.lj/cut"]])
     table.append(["LAMMPS lj/cut, double", f"{1e3 * theirs:.4g}", f"{count / theirs / 1e6:.3g}", "1.00", ""])
+    single = least([single, openmm(name)[0]])
+    line = [f"{1e3 * single:.4g}", f"{count / single / 1e6:.3g}", f"{theirs / single:.2f}"]
+    table.append(["OpenMM, CPU platform, single", *line, ""])
+    rows[f"{name}_float32_vs_openmm"] = single / (timings["float32"].minimum / STEPS[name])
     if name in other:
         slow = least([other[name], again[1][name]])
         table.append(
