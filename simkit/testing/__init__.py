@@ -5,6 +5,8 @@ from ._check_system import check_system as check_system
 from ._gradients import GradientReport as GradientReport
 from ._gradients import check_gradients as check_gradients
 from ._order import order_of_convergence as order_of_convergence
+from ._reproducibility import Reproducibility as Reproducibility
+from ._reproducibility import reproducibility as reproducibility
 from ._trust import GradientTrust as GradientTrust
 from ._trust import Growth as Growth
 from ._trust import check_gradient as check_gradient
