@@ -159,15 +159,7 @@ def simulate_study(
     begin = time.perf_counter()
     key = jax.random.key(study.seed if seed is None else seed)
     try:
-        trajectory = simulate(
-            study.system,
-            study.y0,
-            study.simulation_times,
-            solver=study.solve["solver"],
-            step=study.solve["step"],
-            inputs=study.inputs,
-            key=key,
-        )
+        trajectory = _asked(simulate, study, key)
     except SimulationError as error:
         raise SimulationError(f"{error}{_kept_failure(study, Path(folder), key)}") from error
     jax.block_until_ready(trajectory.times)
@@ -178,9 +170,9 @@ def simulate_study(
     return trajectory
 
 
-def _kept_failure(study: Study, folder: Path, key: PRNGKeyArray) -> str:
-    """Where a simulation broke, in a file beside its results; what to do with it, in words."""
-    failure = locate(
+def _asked(verb: Callable[..., Any], study: Study, key: PRNGKeyArray) -> Any:
+    """`simulate` or `locate` with what a study says."""
+    return verb(
         study.system,
         study.y0,
         study.simulation_times,
@@ -189,6 +181,11 @@ def _kept_failure(study: Study, folder: Path, key: PRNGKeyArray) -> str:
         inputs=study.inputs,
         key=key,
     )
+
+
+def _kept_failure(study: Study, folder: Path, key: PRNGKeyArray) -> str:
+    """Where a simulation broke, in a file beside its results; what to do with it, in words."""
+    failure = _asked(locate, study, key)
     if failure is None:
         return ""
     path = failure.save(folder / "failure.h5")
