@@ -15,6 +15,7 @@ from ._place import MARK as MARK
 from ._place import Place as Place
 from ._place import is_library as is_library
 from ._place import marked as marked
+from ._place import place_among as place_among
 from ._place import place_of as place_of
 from ._precision import cast as cast
 from ._precision import check_tolerance as check_tolerance

@@ -5,6 +5,7 @@ import os
 import pathlib
 import re
 import sysconfig
+from collections.abc import Iterable
 from typing import Any, NamedTuple
 
 import jax
@@ -26,6 +27,10 @@ class Place(NamedTuple):
     line: int
 
     @property
+    def label(self) -> str:
+        return f"{self.function} ({self.file}:{self.line})"
+
+    @property
     def mark(self) -> str:
         return f"from {self.function}:{self.line} of {self.file}"
 
@@ -37,12 +42,17 @@ def place_of(equation: Any) -> Place | None:
         function, line, file = marks[-1]
         return Place(function, file, int(line))
     traceback = equation.source_info.traceback
-    for frame in () if traceback is None else traceback.frames:
-        name = frame.file_name
-        if name.startswith(LOOPS):
+    frames = () if traceback is None else traceback.frames
+    return place_among((frame.file_name, frame.function_name, frame.line_num) for frame in frames)
+
+
+def place_among(frames: Iterable[tuple[str, str, int]]) -> Place | None:
+    """The innermost line of a model or of the user's own code among frames of file, function and line, the innermost first."""
+    for file, function, line in frames:
+        if file.startswith(LOOPS):
             return None
-        if name.startswith(MODELS) or not name.startswith((HERE, *OTHERS)):
-            return Place(frame.function_name.replace(".<locals>", ""), os.path.basename(name), frame.line_num)
+        if file.startswith(MODELS) or not file.startswith((HERE, *OTHERS)):
+            return Place(function.replace(".<locals>", ""), os.path.basename(file), line)
     return None
 
 

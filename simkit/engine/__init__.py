@@ -1,5 +1,6 @@
 """How simulations run."""
 
+from ._block import lanes_of as lanes_of
 from ._checkpointed import Checkpointed as Checkpointed
 from ._compilations import Compilations as Compilations
 from ._compilations import count_compilations as count_compilations
@@ -16,6 +17,7 @@ from ._paired import paired as paired
 from ._room import joined as joined
 from ._simulate import resolve as resolve
 from ._simulate import simulate as simulate
+from ._single import single_attempt as single_attempt
 from ._step import Adaptive as Adaptive
 from ._step import Courant as Courant
 from ._step import Fixed as Fixed

@@ -5,6 +5,7 @@ again, so that no lane waits for another's save times and nothing but the saved 
 """
 
 import functools
+import re
 from collections.abc import Sequence
 from typing import Any
 
@@ -17,6 +18,9 @@ from ._attempt import Attempt, Lanes, attempt, moved
 from ._flow import Flow
 from ._queue import Held
 from ._sizes import Numerics
+
+STEPS_OF = "steps of lanes: "
+"""How the loop over steps is called in a traced program, before the number of lanes."""
 
 
 def attempts(
@@ -61,14 +65,23 @@ def attempts(
         cursor, ys, _ = jax.lax.while_loop(lambda c: jnp.any(c[2]), write, carry)
         return (go(s, found, found.accurate), cursor, ys), None
 
-    scan = functools.partial(jax.lax.scan, length=numerics.block)
+    def scan(body: Any, carry: Any) -> Any:
+        with jax.named_scope(f"{STEPS_OF}{numerics.lanes}"):
+            return jax.lax.scan(body, carry, None, length=numerics.block)
+
     if last < 1:
-        return scan(final_only, s, None)[0], cursor, ys
+        return scan(final_only, s)[0], cursor, ys
     if numerics.lanes == 1:
-        return scan(alone, (s, cursor, ys), None)[0]
-    (s, cursor), windows = scan(windowed, (s, cursor), None)
+        return scan(alone, (s, cursor, ys))[0]
+    (s, cursor), windows = scan(windowed, (s, cursor))
     # Without the large buffer XLA makes one kernel of all attempts.
     return s, cursor, jax.lax.scan(lambda ys, found: (_written(ys, *found), None), ys, windows)[0]
+
+
+def lanes_of(equation: Any) -> int:
+    """How many lanes step in every turn of a loop of a traced program; 0 of a loop that takes no steps of lanes."""
+    found = re.findall(rf"{STEPS_OF}(\d+)", str(equation.source_info.name_stack))
+    return int(found[-1]) if found and equation.primitive.name == "scan" else 0
 
 
 def targets(times: Array, member: Array, column: Array) -> Array:

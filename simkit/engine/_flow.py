@@ -68,7 +68,7 @@ def lane_flow(
     fixed = [*member.fixed, *numerics]
     functions = {
         "start": (member.start, (t, y)),
-        "first": (functools.partial(_first_step, member), (t, t, y)),
+        "first": (functools.partial(first_step, member), (t, t, y)),
         "step": (functools.partial(_step, member, exact and jumping), (t, t, y, member.memory)),
         "polynomial": (member.polynomial, (member.dense,)),
     }
@@ -268,7 +268,7 @@ def _moved_with_jump(member: Member, ops: Any, fixed: Any, t1: Any, y1: Any) -> 
     return jnp.where(jnp.any(here), after, y1)
 
 
-def _first_step(member: Member, ops: Any, fixed: Any, t: Any, end: Any, y: Any) -> Any:
+def first_step(member: Member, ops: Any, fixed: Any, t: Any, end: Any, y: Any) -> Any:
     """Hairer, Norsett and Wanner (1993), Solving Ordinary Differential Equations I, section II.4."""
     given, rtol, atol = fixed[-3:]
     if member.longest is not None:

@@ -8,3 +8,5 @@ from ._export import load_exported as load_exported
 from ._locate import Failure as Failure
 from ._locate import locate as locate
 from ._trace_back import Culprit as Culprit
+from ._watch import Moment as Moment
+from ._watch import watch as watch

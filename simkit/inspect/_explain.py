@@ -11,14 +11,14 @@ import numpy as np
 
 from .._errors import ArgumentError
 from .._types import Inputs, State
-from ..core import ParticleSystem, System, named_leaves
+from ..core import ParticleSystem, StaticSystem, System, Trajectory, named_leaves
 from ..engine import Fixed, Varying, count_compilations, ensemble, simulate
 from ..fitting import local_model, some_start
 from ..problem import Problem
-from ..solvers import Stepper
-from ._explanation import Calls, Explanation, Stage
+from ..solvers import Stepper, choose
+from ._explanation import Calls, Explanation, Stage, Steps
 from ._machine import joules, machine
-from ._program import Seconds, report
+from ._program import ProgramReport, Seconds, report
 
 MADE = ("jaxpr_trace_duration", "jaxpr_to_mlir_module_duration", "backend_compile_duration")
 
@@ -72,11 +72,14 @@ def explain(
         raise ArgumentError(
             f"Argument `target` must be a system, a Problem or a function, but it is a {type(target).__name__}."
         )
-    calls, made = _calls(call)
+    calls, made, result = _calls(call)
     found = [report(*program) for program in programs]
     found[0] = found[0]._replace(seconds=made._replace(run=found[0].seconds.run))
     double = any(leaf.dtype == np.float64 for leaf in jax.tree.leaves(programs[0][2]) if eqx.is_array(leaf))
-    return Explanation(_name(target), found, calls, stages(), machine(double), _energy(call))
+    steps = None
+    if isinstance(result, Trajectory) and isinstance(target, System) and not isinstance(target, StaticSystem):
+        steps = _steps(result, found[0], choose(target, y0, times, inputs, fixed=False).reason)
+    return Explanation(_name(target), found, calls, stages(), machine(double), steps, _energy(call))
 
 
 Row = tuple[str, str, tuple[int, ...]]
@@ -182,7 +185,16 @@ def _of_function(
     return programs, lambda: call(*arguments), lambda: stages
 
 
-def _calls(call: Callable[[], Any]) -> tuple[Calls, Seconds]:
+def _steps(found: Trajectory, program: ProgramReport, stiffness: str) -> Steps:
+    accepted, rejected, evaluations = (
+        int(np.sum(np.asarray(x))) for x in (found.steps, found.rejected, found.evaluations)
+    )
+    places = sum(loop.runs * loop.lanes for loop in program.loops)
+    idle = 1 - (accepted + rejected) / places if places and found.over else None
+    return Steps(accepted, rejected, evaluations, idle, found.solver, stiffness)
+
+
+def _calls(call: Callable[[], Any]) -> tuple[Calls, Seconds, Any]:
     """The verb itself, twice: the second call should compile nothing."""
     spent: dict[str, float] = collections.defaultdict(float)
 
@@ -192,7 +204,8 @@ def _calls(call: Callable[[], Any]) -> tuple[Calls, Seconds]:
     jax.monitoring.register_event_duration_secs_listener(listen)
     try:
         with count_compilations() as first:
-            jax.block_until_ready(eqx.filter(call(), eqx.is_array))
+            result = call()
+            jax.block_until_ready(eqx.filter(result, eqx.is_array))
     finally:
         jax.monitoring.unregister_event_duration_listener(listen)
     with count_compilations() as second:
@@ -200,7 +213,7 @@ def _calls(call: Callable[[], Any]) -> tuple[Calls, Seconds]:
     trace, lower, compile_ = (spent[name] for name in MADE)
     made = Seconds(trace, lower, compile_, 0.0)
     compiled = first.compilations + first.from_disk
-    return Calls(first.traces, compiled, second.compilations, (*first.reasons, *second.reasons)), made
+    return Calls(first.traces, compiled, second.compilations, (*first.reasons, *second.reasons)), made, result
 
 
 def _energy(call: Callable[[], Any]) -> float | None:

@@ -30,13 +30,30 @@ class Stage(NamedTuple):
     remark: str
 
 
+class Steps(NamedTuple):
+    """How a simulation stepped: accepted and rejected steps and evaluations of the model, of all members together.
+
+    - `idle`: of an ensemble the share of the lanes' steps that served no member: of lanes that waited for the next refill, or
+        found the queue empty. None where there are no lanes.
+    - `solver`: the method; `stiffness`: what a coarse walk along the solution says, or why there was none.
+    """
+
+    accepted: int
+    rejected: int
+    evaluations: int
+    idle: float | None
+    solver: str
+    stiffness: str
+
+
 class Explanation(eqx.Module):
     """What JAX makes of a simulation; it prints itself, and draws itself in a notebook.
 
     - `target`: what was explained; `programs`: one report each: the thing itself, its derivative, the step of a fit.
     - `calls`: how often it was traced and compiled, and because of which argument again.
     - `stages`: names, float types and shapes before and after `vmap`, `shard_map` and `grad`.
-    - `machine`: what this machine can do; `joules`: the energy of one run, where the processor counts it.
+    - `machine`: what this machine can do; `steps`: of a simulation, how it stepped.
+    - `joules`: the energy of one run, where the processor counts it.
     """
 
     target: str = eqx.field(static=True)
@@ -44,6 +61,7 @@ class Explanation(eqx.Module):
     calls: Calls = eqx.field(static=True)
     stages: list[Stage] = eqx.field(static=True)
     machine: Machine = eqx.field(static=True)
+    steps: Steps | None = eqx.field(static=True)
     joules: float | None = eqx.field(static=True)
 
     def to_json(self) -> str:
@@ -75,6 +93,7 @@ class Explanation(eqx.Module):
                 "stages": [stage._asdict() for stage in self.stages],
                 "programs": programs,
                 "machine": self.machine._asdict(),
+                "steps": self.steps and self.steps._asdict(),
                 "joules": self.joules,
             },
             indent=1,
@@ -99,6 +118,8 @@ class Explanation(eqx.Module):
             remark = f"  ({stage.remark})" if stage.remark else ""
             lines.append(f"  {stage.label}{remark}")
             lines += [f"  │   {line}" for line in _lines(stage)]
+        if self.steps is not None:
+            lines += ["", *_stepping(self.steps)]
         for program in self.programs:
             lines += ["", *_program(program, self.machine)]
         if self.joules is not None:
@@ -110,6 +131,20 @@ def _lines(stage: Stage) -> list[str]:
     shown = [f"{name or 'value'} {dtype}{list(shape)}" for name, dtype, shape in stage.rows[: 2 * SHOWN]]
     more = len(stage.rows) - 2 * SHOWN
     return shown + ([f"and {more} more"] if more > 0 else [])
+
+
+def _stepping(steps: Steps) -> list[str]:
+    tried = max(steps.accepted + steps.rejected, 1)
+    lines = [
+        f"  steps       {steps.accepted} accepted, {steps.rejected} rejected ({100 * steps.rejected / tried:.1f} %), "
+        f"{steps.evaluations} evaluations",
+        f"  solver      {steps.solver or '-'}",
+    ]
+    if "chosen:" not in steps.solver:
+        lines.append(f"  stiffness   {steps.stiffness}")
+    if steps.idle is not None:
+        lines.append(f"  lanes       idle for {100 * steps.idle:.1f} % of their steps")
+    return lines
 
 
 def _program(program: ProgramReport, machine: Machine) -> list[str]:
@@ -132,9 +167,13 @@ def _program(program: ProgramReport, machine: Machine) -> list[str]:
             f"    holds     {_bytes(memory.peak)} at most: {_bytes(memory.arguments)} given, {_bytes(memory.results)} returned, "
             f"{_bytes(memory.temporary)} between"
         )
-    for share in program.shares[:SHOWN]:
-        part = share.flops / max(cost.flops, 1)
-        lines.append(f"    {100 * part:5.1f} %   {share.place}")
+    recorded = sum(share.seconds for share in program.shares)
+    lines.append("    of time   of operations" if recorded else "              of operations")
+    of_time = lambda share: share.seconds / recorded if recorded else 0.0
+    weight = lambda share: max(of_time(share), share.flops / max(cost.flops, 1))
+    for share in sorted(program.shares, key=weight, reverse=True)[:SHOWN]:
+        time = f"{100 * of_time(share):5.1f} %" if recorded else "       "
+        lines.append(f"    {time}   {100 * share.flops / max(cost.flops, 1):5.1f} %         {share.place}")
     for loop in program.loops[:2]:
         lines.append(f"    loop      {loop.kind}: {loop.runs} turns, {_count(loop.flops)} operations")
     kinds: dict[str, int] = {}

@@ -1,16 +1,21 @@
 """What a compiled program says of itself: memory, kernels, and the lines they come from."""
 
 import collections
+import math
 import re
+from collections.abc import Iterator, Mapping
 from typing import Any, NamedTuple
 
-from ..core import MARK
+from ..core import MARK, place_among
 
-HEAD = re.compile(r"^\s*(?:ROOT )?%?([\w.\-]+) = (?:\([^=]*?\)|\S+) ([\w\-]+)\(")
+HEAD = re.compile(r"^\s*(?:ROOT )?%?([\w.\-]+) = (\(.*?\)|\S+) ([\w\-]+)\(")
+COMPUTATION = re.compile(r"^(?:ENTRY )?%?([\w.\-]+) (?:\(.*)?\{$")
+CALLED = re.compile(r"(?:calls|to_apply|body)=%?([\w.\-]+)")
 NAME = re.compile(r'op_name="([^"]*)"')
 FRAME = re.compile(r"stack_frame_id=(\d+)")
 SOURCE = re.compile(r'source_file="([^"]*)" source_line=(\d+)')
-TRIPS = re.compile(r'known_trip_count":\{"n":"(\d+)"')
+TURNS = re.compile(r'known_trip_count":\{"n":"(\d+)"')
+SHAPE = re.compile(r"\w+\[([\d,]*)\]")
 KERNELS = (
     "fusion",
     "dot",
@@ -24,6 +29,23 @@ KERNELS = (
     "all-to-all",
     "all-reduce",
 )
+FREE = ("parameter", "constant", "get-tuple-element", "tuple", "bitcast", "broadcast", "iota", "reshape")
+DEAR = (
+    "exponential",
+    "log",
+    "sine",
+    "cosine",
+    "tan",
+    "tanh",
+    "power",
+    "atan2",
+    "erf",
+    "cbrt",
+    "sort",
+    "fft",
+    "scatter",
+)
+DIVISIONS = ("divide", "sqrt", "rsqrt", "remainder")
 
 
 class Memory(NamedTuple):
@@ -46,6 +68,19 @@ class Kernel(NamedTuple):
     pieces: int
 
 
+class Instruction(NamedTuple):
+    """One line of a compiled program; `weight` is roughly what it costs, `calls` are the computations in it, run `turns` times."""
+
+    kind: str
+    place: str | None
+    weight: float
+    calls: tuple[str, ...]
+    turns: int
+
+
+Computations = Mapping[str, Mapping[str, Instruction]]
+
+
 def memory_of(compiled: Any) -> Memory | None:
     """None where the platform does not say."""
     found = compiled.memory_analysis()
@@ -54,46 +89,116 @@ def memory_of(compiled: Any) -> Memory | None:
     return Memory(int(found.argument_size_in_bytes), int(found.output_size_in_bytes), int(found.temp_size_in_bytes))
 
 
-def kernels_of(text: str) -> list[Kernel]:
-    """The kernels of a compiled program by kind and line, the most frequent first."""
-    files, lines = _tables(text)
-    found: collections.Counter[tuple[str, str]] = collections.Counter()
+def computations_of(text: str) -> Computations:
+    """The instructions of a compiled program by name, in each of its computations."""
+    frames = _frames(text)
+    found: dict[str, dict[str, Instruction]] = {}
+    current: dict[str, Instruction] = {}
     for line in text.splitlines():
         head = HEAD.match(line)
-        if head and head[2] in KERNELS:
-            found[head[2], _place(line, files, lines)] += 1
+        if head:
+            turns = TURNS.search(line)
+            weight = _numbers(head[2]) * _each(head[3])
+            called = tuple(CALLED.findall(line))
+            current[head[1]] = Instruction(head[3], _place(line, frames), weight, called, int(turns[1]) if turns else 1)
+        elif begins := COMPUTATION.match(line):
+            current = found.setdefault(begins[1], {})
+    return found
+
+
+def kernels_of(computations: Computations) -> list[Kernel]:
+    """The kernels of a compiled program by kind and line, the most frequent first."""
+    found: collections.Counter[tuple[str, str]] = collections.Counter()
+    for instructions in computations.values():
+        for instruction in instructions.values():
+            if instruction.kind in KERNELS:
+                found[instruction.kind, instruction.place or "-"] += 1
     return [Kernel(kind, place, count) for (kind, place), count in found.most_common()]
 
 
-def _place(line: str, files: dict[int, str], lines: dict[int, tuple[int, int]]) -> str:
+def time_by_place(computations: Computations, spent: Mapping[str, float]) -> dict[str | None, float]:
+    """Time spent in instructions, shared over the lines that each of them computes, as their cost is estimated."""
+    by_name = {name: x for instructions in computations.values() for name, x in instructions.items()}
+    found: dict[str | None, float] = collections.defaultdict(float)
+    for name, time in spent.items():
+        instruction = by_name.get(name)
+        if instruction is None or instruction.kind in ("while", "conditional"):
+            continue  # their time is that of what they hold
+        parts: dict[str | None, float] = collections.defaultdict(float)
+        for place, weight in _parts(computations, instruction, 1.0):
+            parts[place] += weight
+        total = sum(parts.values())
+        for place, weight in parts.items():
+            found[place] += time * weight / total
+    return found
+
+
+def _parts(computations: Computations, instruction: Instruction, times: float) -> Iterator[tuple[str | None, float]]:
+    """What an instruction computes, by place."""
+    yield instruction.place, times * max(instruction.weight, 1e-9)
+    for name in instruction.calls:
+        for inner in computations.get(name, {}).values():
+            yield from _parts(computations, inner, times * instruction.turns)
+
+
+def _numbers(shapes: str) -> float:
+    return float(sum(math.prod(int(n) for n in sizes.split(",") if n) for sizes in SHAPE.findall(shapes)))
+
+
+def _each(kind: str) -> float:
+    """What a number costs, in sums."""
+    if kind in FREE or kind in ("fusion", "call", "while", "conditional"):
+        return 0.0
+    return 15.0 if kind in DEAR else 4.0 if kind in DIVISIONS else 1.0
+
+
+class _Frames(NamedTuple):
+    """What a program lists at its head: names of files and functions, and for every frame its line and the frame around it."""
+
+    files: dict[int, str]
+    functions: dict[int, str]
+    lines: dict[int, tuple[int, int, int]]  # file, function, line
+    frames: dict[int, tuple[int, int]]  # line, frame around it
+
+    def chain(self, frame: int) -> Iterator[tuple[str, str, int]]:
+        """File, function and line, from the innermost frame outwards."""
+        while frame in self.frames:
+            place, outer = self.frames[frame]
+            file, function, line = self.lines.get(place, (0, 0, 0))
+            yield self.files.get(file, "?"), self.functions.get(function, "?"), line
+            frame = outer if outer < frame else 0
+
+
+def _place(line: str, frames: _Frames) -> str | None:
     name = NAME.search(line)
     if name and (marks := MARK.findall(name[1])):
         function, number, file = marks[-1]
         return f"{function} ({file}:{number})"
-    source = SOURCE.search(line)
-    if source:
-        return f"{source[1].rsplit('/', 1)[-1]}:{source[2]}"
     frame = FRAME.search(line)
-    if frame and int(frame[1]) in lines:
-        file, number = lines[int(frame[1])]
-        return f"{files.get(file, '?').rsplit('/', 1)[-1]}:{number}"
-    return "-"
+    if frame:
+        found = place_among(frames.chain(int(frame[1])))
+        return None if found is None else found.label
+    source = SOURCE.search(line)
+    found = place_among([(source[1], "", int(source[2]))]) if source else None
+    return None if found is None else found.label
 
 
-def _tables(text: str) -> tuple[dict[int, str], dict[int, tuple[int, int]]]:
-    """Names of files and, by the number of a stack frame, its file and line, where a program lists them at its head."""
-    files, places, frames, section = {}, {}, {}, ""
+def _frames(text: str) -> _Frames:
+    found, section = _Frames({}, {}, {}, {}), ""
     for line in text.splitlines():
         if line in ("FileNames", "FunctionNames", "FileLocations", "StackFrames"):
             section = line
         elif section and (entry := re.match(r"(\d+) (.*)", line)):
-            number, rest = int(entry[1]), entry[2]
+            number, words = int(entry[1]), dict(re.findall(r"(\w+)=(\d+)", entry[2]))
             if section == "FileNames":
-                files[number] = rest.strip('"')
-            elif section == "FileLocations" and (place := re.search(r"file_name_id=(\d+).*?line=(\d+)", rest)):
-                places[number] = int(place[1]), int(place[2])
-            elif section == "StackFrames" and (place := re.search(r"file_location_id=(\d+)", rest)):
-                frames[number] = int(place[1])
+                found.files[number] = entry[2].strip('"')
+            elif section == "FunctionNames":
+                found.functions[number] = entry[2].strip('"')
+            elif section == "FileLocations":
+                file, function, row = (int(words.get(key, 0)) for key in ("file_name_id", "function_name_id", "line"))
+                found.lines[number] = file, function, row
+            else:
+                found.frames[number] = int(words.get("file_location_id", 0)), int(words.get("parent_frame_id", 1)) - 1
         elif line.startswith(("%", "ENTRY")):
             break
-    return files, {frame: places[place] for frame, place in frames.items() if place in places}
+    return found

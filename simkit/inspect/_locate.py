@@ -46,13 +46,11 @@ class Failure(eqx.Module):
 
     def advance(self, key: Any = None) -> State:
         """The state after the step that broke; inside `jax.disable_jit()` every operation of the model runs in Python."""
-        return _advanced(self.setup, self.solver, self.time, self.step, key)
+        return advanced(self.setup, self.solver, self.time, self.step, key)
 
     def slope(self) -> State:
         """The derivative at the state before, by the model's own function."""
-        system: Any = self.setup.system
-        t = jnp.asarray(self.time)
-        return system.decode(system.vector_field(t, system.encode(self.setup.y0), at_time(self.setup.inputs, t)))
+        return slope_of(self.setup, self.time)
 
     def save(self, path: str | Path) -> Path:
         """Write everything of it that is a number to an HDF5 file: parameters, state and inputs by path, time, step."""
@@ -208,7 +206,15 @@ def _adaptive_step(run: _Runner, state: State, start: float, end: float) -> tupl
     return reached, low, max(high - low, 1e-9 * (end - start)), number
 
 
-def _advanced(setup: Setup, solver: Stepper, time: float, length: float, key: Any) -> State:
+def slope_of(setup: Setup, time: float) -> State:
+    """The derivative of the state, by the model's own function."""
+    system: Any = setup.system
+    t = jnp.asarray(time)
+    return system.decode(system.vector_field(t, system.encode(setup.y0), at_time(setup.inputs, t)))
+
+
+def advanced(setup: Setup, solver: Stepper, time: float, length: float, key: Any) -> State:
+    """The state after one step."""
     times = jnp.asarray([time, time + length])  # an array of JAX's, also where compilation is switched off
     return _quiet(setup.system, setup.y0, times, solver, Fixed(1), setup.inputs, key).final()
 
@@ -222,7 +228,7 @@ def _broken_step(
     )
     while True:
         for one in keys:
-            after = named_leaves(_advanced(setup, solver, start, length, one))
+            after = named_leaves(advanced(setup, solver, start, length, one))
             bad = [(name, np.argwhere(~np.isfinite(np.asarray(x)))) for name, x in after.items()]
             bad = [(name, places) for name, places in bad if len(places)]
             if bad:
@@ -244,7 +250,7 @@ def _culprit(setup: Setup, solver: Stepper, start: float, length: float, key: An
     def after(*leaves: Any) -> Any:
         y0 = eqx.combine(jax.tree.unflatten(shape, leaves), fixed)
         held = eqx.tree_at(lambda s: s.y0, setup, y0, is_leaf=lambda x: x is None)
-        return [x for x in jax.tree.leaves(_advanced(held, solver, start, length, key)) if eqx.is_inexact_array(x)]
+        return [x for x in jax.tree.leaves(advanced(held, solver, start, length, key)) if eqx.is_inexact_array(x)]
 
     found = trace_back(after, leaves)
     return found if isinstance(found, Culprit) else None

@@ -11,12 +11,16 @@ import jax
 import numpy as np
 
 from ..core import is_library, place_of
+from ..engine import lanes_of
 from ._blocks import Block, Survey, count_runs
 from ._costs import Cost, bytes_of, cost_of
-from ._hlo import Kernel, Memory, kernels_of, memory_of
+from ._hlo import Kernel, Memory, computations_of, kernels_of, memory_of, time_by_place
+from ._profile import busy
 
 REPEATS = 3
 """So many runs are timed, and the shortest is told."""
+ELSEWHERE = "simkit (steps, saving, likelihood)"
+"""The place of everything that no model wrote."""
 BUDGET = 1.0
 """No further run is begun after so many seconds of runs."""
 
@@ -31,19 +35,28 @@ class Seconds(NamedTuple):
 
 
 class Share(NamedTuple):
-    """What one function of a model, or a room of simkit, has of all operations and bytes."""
+    """What one line of a model, or a room of simkit, has of all operations and bytes, and of the time of a run, as it was recorded.
+
+    A kernel that is fused of several lines shares its time among them as their operations are estimated to cost. `seconds` is 0
+    where nothing could be recorded.
+    """
 
     place: str
     flops: float
     bytes: float
+    seconds: float = 0.0
 
 
 class Loop(NamedTuple):
-    """A loop: "scan" or "while", how often its body ran in all, and what that computed."""
+    """A loop: "scan" or "while", how often its body ran in all, and what that computed.
+
+    `lanes`: how many members stepped in each turn, of the loop that takes an ensemble's steps; 0 of any other.
+    """
 
     kind: str
     runs: int
     flops: float
+    lanes: int = 0
 
 
 class ProgramReport(NamedTuple):
@@ -51,7 +64,7 @@ class ProgramReport(NamedTuple):
 
     - `name`: what it computes; `seconds`: how long its making and a run took.
     - `cost`: operations, transcendental functions and bytes of one run, counted through all loops.
-    - `shares`: by function of the model, the largest first; `loops`: those that computed most.
+    - `shares`: by line of the model, the largest first; `loops`: those that computed most.
     - `memory`: bytes the compiled program holds; `kernels`: the pieces of compiled code.
     """
 
@@ -100,7 +113,18 @@ def report(name: str, function: Callable[..., Any], arguments: Any) -> ProgramRe
         counts = runs.result()
     seconds = Seconds(stamps[0] - begin, stamps[2] - stamps[1], stamps[3] - stamps[2], _timed(compiled, leaves))
     cost, shares, loops = _counted(survey, counts)
-    return ProgramReport(name, seconds, cost, shares, loops, memory_of(compiled), kernels_of(compiled.as_text() or ""))
+    computations = computations_of(compiled.as_text() or "")
+    spent = busy(lambda: jax.block_until_ready(compiled(*leaves)), seconds.run)
+    shares = _with_time(shares, time_by_place(computations, spent), seconds.run)
+    return ProgramReport(name, seconds, cost, shares, loops, memory_of(compiled), kernels_of(computations))
+
+
+def _with_time(shares: list[Share], recorded: dict[str | None, float], run: float) -> list[Share]:
+    """The shares with their parts of the time of a run; those that compute nothing and take time are added."""
+    whole = sum(recorded.values())
+    left = {place or ELSEWHERE: run * time / whole for place, time in recorded.items()} if whole > 0 else {}
+    timed = [share._replace(seconds=left.pop(share.place, 0.0)) for share in shares]
+    return timed + [Share(place, 0.0, 0.0, time) for place, time in left.items() if time > 0]
 
 
 def _timed(compiled: Any, leaves: list[Any]) -> float:
@@ -133,7 +157,7 @@ def _counted(survey: Survey, counts: np.ndarray) -> tuple[Cost, list[Share], lis
                 cost = inside(child, ran, held or (_label(block.jaxpr.eqns[place]) if shared else None))
                 total = total.plus(cost)
                 if inner.kind in ("scan", "while"):
-                    loops.append(Loop(inner.kind, int(ran), cost.flops))
+                    loops.append(Loop(inner.kind, int(ran), cost.flops, lanes_of(block.jaxpr.eqns[place])))
         return total
 
     total = inside(survey.root, 1.0)
@@ -144,4 +168,4 @@ def _counted(survey: Survey, counts: np.ndarray) -> tuple[Cost, list[Share], lis
 
 def _label(equation: Any) -> str:
     place = place_of(equation)
-    return "simkit (steps, saving, likelihood)" if place is None else f"{place.function} ({place.file}:{place.line})"
+    return ELSEWHERE if place is None else place.label

@@ -232,9 +232,8 @@ def plan_neighbours(
     if between:
         spare = dense_plan(thinner, max(between), space.periodic, True, dtype)
     plan = NeighbourPlan(max([*between, *around, 0.0]), skin, pairs, lists, partners)
-    build = eqx.filter_jit(lambda plan, space, position: plan.build(space, position, real).need)
     while True:
-        need = jax.block_until_ready(build(plan, space, position))
+        need = jax.block_until_ready(_need(plan, space, position, real))
         if plan.fits(need):
             plan = dataclasses.replace(plan.trimmed(need), spare=spare)
             if plan.lists is None:
@@ -242,6 +241,12 @@ def plan_neighbours(
             rows = spare_list_plan(plan.lists, max(around), thinner, len(position))
             return dataclasses.replace(plan, spare_lists=rows)
         plan = plan.grown(need)
+
+
+@eqx.filter_jit
+def _need(plan: NeighbourPlan, space: Space, position: Array, real: Any) -> Any:
+    """What lists of this plan need of room; compiled once for all systems of one plan."""
+    return plan.build(space, position, real).need
 
 
 def _first(space: Space, position: Array, cutoff: float, skin: float, method: Method, dtype: str) -> PairPlan:

@@ -231,19 +231,26 @@ def _mapped(system: Particles, frames: Any) -> dict[str, Array]:
 
 def _radial(system: Particles, frames: Any, cutoff: float, bins: int, pair: Any) -> tuple[Array, ...]:
     """g(r) of each frame, and the error of its mean over the frames."""
-    species = None if pair is None else system.species
+    found = _distributions(system, frames, None if pair is None else system.species, cutoff, bins, pair)
+    return found.distance[0], jnp.mean(found.g, axis=0), _errors(found.g), jnp.mean(found.coordination, axis=0)
 
-    @eqx.filter_jit
-    def each(system: Particles, frames: Any) -> Any:
-        def one(atoms: Any) -> Any:
-            space = system._space(atoms)
-            return radial_distribution(space, atoms.position, cutoff=cutoff, bins=bins, species=species, pair=pair)
 
-        return jax.lax.map(one, frames)
+@eqx.filter_jit
+def _distributions(system: Particles, frames: Any, species: Any, cutoff: float, bins: int, pair: Any) -> Any:
+    def one(atoms: Any) -> Any:
+        space = system._space(atoms)
+        return radial_distribution(space, atoms.position, cutoff=cutoff, bins=bins, species=species, pair=pair)
 
-    found = each(system, frames)
-    error = jax.jit(jax.vmap(lambda g: block_average(g).error, in_axes=1))(found.g)
-    return found.distance[0], jnp.mean(found.g, axis=0), error, jnp.mean(found.coordination, axis=0)
+    return jax.lax.map(one, frames)
+
+
+@jax.jit
+def _errors(rows: Array) -> Array:
+    """The standard error of the mean of every column."""
+    return jax.vmap(lambda column: block_average(column).error, in_axes=1)(rows)
+
+
+_displacements = jax.jit(mean_squared_displacement)
 
 
 def _moved(system: Particles, frames: Any, times: Array, between: tuple[float, float]) -> tuple[Array, ...]:
@@ -257,7 +264,7 @@ def _moved(system: Particles, frames: Any, times: Array, between: tuple[float, f
     mass = system.masses(frames.position[0])[None]
     share = (mass / jnp.sum(mass)).astype(frames.position.dtype)
     position = frames.position - jnp.sum(share * frames.position, axis=1, keepdims=True)
-    displacement = jax.jit(mean_squared_displacement)(position)
+    displacement = _displacements(position)
     lag = times - times[0]
     d = system.space.dimensions
     return lag, displacement, diffusion_coefficient(lag, displacement, between=between, dimensions=d)

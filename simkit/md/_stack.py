@@ -49,9 +49,8 @@ class AtomsStack(eqx.Module):
         """
         values, system = self.over | dict(over or {}), system.prepared(self.largest)
         rows = [{path: jnp.asarray(value)[k] for path, value in values.items()} for k in range(len(self.counts))]
-        tally = eqx.filter_jit(_tally)
         while True:
-            found = [tally(system, self.largest, row) for row in rows]
+            found = [_tally(system, self.largest, row) for row in rows]
             if all(bool(fits) for _, fits in found):
                 return system
             system = system.enlarged(jax.tree.map(lambda *x: jnp.stack(x), *(tally for tally, _ in found)))
@@ -133,6 +132,7 @@ def stack_atoms(members: Sequence[Atoms]) -> AtomsStack:
     return AtomsStack(stacked, counts)
 
 
+@eqx.filter_jit
 def _tally(system: Particles, largest: Atoms, values: dict[str, Array]) -> tuple[Any, Bool[Array, ""]]:
     """The room that a member needs, and whether its lists have it without all pairs to stand in."""
     put = Setup(system, largest).put(values)

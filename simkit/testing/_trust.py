@@ -15,7 +15,7 @@ from ..engine import Adaptive, Fixed, Varying, simulate
 from ..fitting import some_start
 from ..problem import Problem
 from ..solvers import Stepper
-from ._gradients import compare_slopes, directional_slopes, typical_size
+from ._gradients import Mode, compare_slopes, directional_slopes, typical_size
 
 DISCARD = 0.25
 """The share of a run in which a displacement turns towards the fastest growth."""
@@ -26,9 +26,8 @@ class Growth(eqx.Module):
     """How fast a small displacement of the state grows over a run.
 
     - `exponent`: the finite-time Lyapunov exponent, per unit of time; `span`: the length of the run.
-    - `horizon`: when an error of the solve has grown to the size of the state: derivatives beyond it are those of the
-        rounding, not of
-        the model. Infinite where nothing grows.
+    - `horizon`: when an error of the solve has grown to the size of the state: derivatives beyond it are those of the rounding,
+        not of the model. Infinite where nothing grows.
     """
 
     exponent: float = eqx.field(static=True)
@@ -44,8 +43,7 @@ class GradientTrust(eqx.Module):
     """What `check_gradient` found; it prints itself.
 
     - `gradient`: of the log-likelihood by the coordinates of a fit; `error`: its largest relative difference to finite
-        differences along
-        random directions; `complaint`: what does not agree, empty where all does.
+        differences along random directions; `complaint`: what does not agree, empty where all does.
     - `growth`: of each experiment; `norms`: size of the gradient by the first quarter, the first half and all of the data.
     """
 
@@ -136,9 +134,8 @@ def check_gradient(problem: Problem, theta: Any = None, *, directions: int = 3, 
     """Whether the gradient of a problem's log-likelihood is right, and how far in time it means anything.
 
     It is compared with finite differences along random directions. That a gradient is right does not make it useful: where
-    nearby trajectories part exponentially it grows with them, and beyond a horizon it tells the rounding errors of the
-    solve, not which way to
-    go. The horizon comes from the finite-time Lyapunov exponent of every experiment.
+    nearby trajectories part exponentially it grows with them, and beyond a horizon it tells the rounding errors of the solve,
+    not which way to go. The horizon comes from the finite-time Lyapunov exponent of every experiment.
 
     **Arguments:**
 
@@ -148,27 +145,35 @@ def check_gradient(problem: Problem, theta: Any = None, *, directions: int = 3, 
 
     **Returns:** a `GradientTrust`, with the remedy where it is not to be trusted.
 
-    **Source:** Metz, Freeman, Schoenholz and Kachman (2021), arXiv:2111.05803, on gradients of chaotic systems; Benettin
-    et al. (1980),
-    doi:10.1007/BF02128236, on exponents.
+    **Source:** Metz, Freeman, Schoenholz and Kachman (2021), arXiv:2111.05803, on gradients of chaotic systems; Benettin et al.
+    (1980), doi:10.1007/BF02128236, on exponents.
     """
     z = some_start(problem) if theta is None else problem.coordinates(jnp.asarray(theta))
     mode = problem.default_gradient
-
-    def value(z: Array, problem: Problem) -> Array:
-        return problem.log_likelihood(problem.natural(z))[0]
-
     noise = jnp.asarray(np.random.default_rng(seed).standard_normal((directions, z.size)), z.dtype)
     ways = noise * typical_size(z)[None, :]
-    slopes = jax.jit(lambda z, ways: directional_slopes(lambda z: value(z, problem)[None], z, ways, (mode,)))(z, ways)
+    slopes = _slopes(problem, z, ways, mode)
     error, complaint = math.nan, ""
     try:
         error = compare_slopes(slopes, [f"random direction {i}" for i in range(directions)], None)[1]
     except AssertionError as problem_found:
         complaint = str(problem_found)
-    derivative = eqx.filter_jit((jax.jacfwd if mode == "forward" else jax.grad)(value))
-    norms = {fraction: float(jnp.linalg.norm(derivative(z, problem.until(fraction)))) for fraction in FRACTIONS}
-    return GradientTrust(problem.names, derivative(z, problem), error, complaint, _growths(problem, z), norms)
+    norms = {fraction: float(jnp.linalg.norm(_gradient(problem.until(fraction), z, mode))) for fraction in FRACTIONS}
+    return GradientTrust(problem.names, _gradient(problem, z, mode), error, complaint, _growths(problem, z), norms)
+
+
+def _value(z: Array, problem: Problem) -> Array:
+    return problem.log_likelihood(problem.natural(z))[0]
+
+
+@eqx.filter_jit
+def _slopes(problem: Problem, z: Array, ways: Array, mode: Mode) -> Any:
+    return directional_slopes(lambda z: _value(z, problem)[None], z, ways, (mode,))
+
+
+@eqx.filter_jit
+def _gradient(problem: Problem, z: Array, mode: Mode) -> Array:
+    return (jax.jacfwd if mode == "forward" else jax.grad)(_value)(z, problem)
 
 
 def _growths(problem: Problem, z: Array) -> dict[str, Growth]:

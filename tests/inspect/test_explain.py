@@ -134,3 +134,39 @@ def test_what_cannot_be_explained():
         explain(3.0)
     with pytest.raises(ArgumentError, match="Argument `times` must be given"):
         explain(simkit.odes.LotkaVolterra.example()[0])
+
+
+def dear(x):
+    return jnp.sin(x) + jnp.exp(-x * x) + jnp.tanh(x)
+
+
+def cheap(x):
+    return x * 0.5
+
+
+def test_time_is_that_of_the_lines():
+    """A line of three transcendental functions of a matrix, and one that halves a row of it."""
+
+    def both(x):
+        return jax.lax.fori_loop(0, 200, lambda _, x: dear(x).at[0].set(cheap(x[0])), x)
+
+    (program,) = explain(both, arguments=(jnp.ones((400, 400)),), gradient=False).programs
+    seconds = {share.place.split(" ")[0]: 0.0 for share in program.shares}
+    for share in program.shares:
+        seconds[share.place.split(" ")[0]] += share.seconds
+    assert sum(seconds.values()) == pytest.approx(program.seconds.run)
+    assert seconds["dear"] > 0.5 * program.seconds.run
+    assert seconds["dear"] > 10 * seconds.get("cheap", 0.0)
+
+
+def test_steps_and_idle_lanes():
+    system, y0, times, _ = simkit.odes.LotkaVolterra.example()
+    members = {"growth": np.full(7, float(system.growth))}
+    found = explain(system, y0, times, over=members, gradient=False)
+    run = simkit.simulate(system, y0, times)
+    tried = int(run.steps) + int(run.rejected)
+    assert found.steps[:2] == (7 * int(run.steps), 7 * int(run.rejected))
+    # Seven lanes, all as long: nothing is idle but what is left of the last block of attempts.
+    assert 0 <= found.steps.idle <= 8 / tried
+    assert "not stiff" in found.steps.solver
+    assert "lanes       idle for" in repr(found)

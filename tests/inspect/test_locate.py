@@ -110,6 +110,17 @@ def gas():
     return fluids.CompressibleFlow(grid, source=heated), y0, {"step": 0.004}
 
 
+def closed(t, velocity):
+    """A closure with an end, which a rounding of the velocity's size feels."""
+    return [u + 1e-6 * jnp.sqrt(0.26 - t) for u in velocity]
+
+
+def walls():
+    grid = fluids.Grid((8, 8), (1.0, 1.0))
+    system = fluids.IncompressibleFlow(grid, viscosity=0.1, source=closed)
+    return system, system.start(lambda x: (jnp.sin(2 * jnp.pi * x[1]), 0 * x[0])), {"step": 0.02}
+
+
 def atoms():
     position = jnp.array([[0.0, 0.0, 0.0], [3.0, 0.0, 0.0]])
     system = md.Particles(md.LennardJones(1.0, 1.0, cutoff=2.0) + Cliff(3.5), md.OpenSpace(3))
@@ -156,11 +167,17 @@ PLANTED = {
     ),
     "spectral": (flow, "Fading.modes", "sqrt", "vorticity.", 0.35),
     "volumes": (gas, "heated", "log", "density.", 0.02),
+    "closure": (walls, "closed", "sqrt", "velocity.0", 0.26),
     "atoms": (atoms, "Cliff.each", "sqrt", "momentum.1.0", None),
 }
 
 
-@pytest.mark.parametrize("name", PLANTED)
+LONG = ("spectral", "volumes", "atoms")
+
+
+@pytest.mark.parametrize(
+    "name", [pytest.param(name, marks=pytest.mark.slow) if name in LONG else name for name in PLANTED]
+)
 def test_planted(name):
     made, function, operation, component, time = PLANTED[name]
     system, y0, numerics = made()
