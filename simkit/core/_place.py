@@ -16,6 +16,7 @@ OTHERS = tuple(
 )
 MODELS = tuple(f"{HERE}{room}{os.sep}" for room in ("odes", "md", "fluids", "problem"))
 LOOPS = tuple(f"{HERE}{room}{os.sep}" for room in ("engine", "solvers", "fitting", "infer"))
+INSIDE = re.compile(r"\.<(locals|listcomp|dictcomp|setcomp|genexpr)>")
 MARK = re.compile(r"from (\S+):(\d+) of ([^/()]+)")
 
 
@@ -52,7 +53,7 @@ def place_among(frames: Iterable[tuple[str, str, int]]) -> Place | None:
         if file.startswith(LOOPS):
             return None
         if file.startswith(MODELS) or not file.startswith((HERE, *OTHERS)):
-            return Place(function.replace(".<locals>", ""), os.path.basename(file), line)
+            return Place(INSIDE.sub("", function), os.path.basename(file), line)
     return None
 
 
