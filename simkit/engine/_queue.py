@@ -79,7 +79,7 @@ def _picker(tree: Any, axes: Sequence[int | None]) -> Callable[[Array], Any]:
 
 def origin(*trees: Any) -> Array:
     """A zero that varies over a mesh as the operands do, which loop carries must."""
-    leaves = jax.tree.leaves(trees)
+    leaves = [x for x in jax.tree.leaves(trees) if x.size]
     zeros = [jnp.zeros_like(x.reshape(-1)[0]).real.astype(leaves[-1].real.dtype) for x in leaves]
     return functools.reduce(jnp.add, zeros)
 

@@ -6,10 +6,15 @@ from types import MappingProxyType
 from ..core import System
 from ._brusselator import Brusselator as Brusselator
 from ._brusselator import BrusselatorState as BrusselatorState
+from ._cart_pole import CartPole as CartPole
+from ._cart_pole import CartPoleState as CartPoleState
 from ._cstr import CSTR as CSTR
 from ._cstr import CSTRState as CSTRState
 from ._double_pendulum import DoublePendulum as DoublePendulum
 from ._double_pendulum import DoublePendulumState as DoublePendulumState
+from ._energy_balance import EnergyBalance as EnergyBalance
+from ._energy_balance import EnergyBalanceOutputs as EnergyBalanceOutputs
+from ._energy_balance import EnergyBalanceState as EnergyBalanceState
 from ._exponential_decay import ExponentialDecay as ExponentialDecay
 from ._exponential_decay import ExponentialDecayState as ExponentialDecayState
 from ._fitzhugh_nagumo import FitzHughNagumo as FitzHughNagumo
@@ -30,6 +35,9 @@ from ._hires import HIRESState as HIRESState
 from ._hodgkin_huxley import HodgkinHuxley as HodgkinHuxley
 from ._hodgkin_huxley import HodgkinHuxleyState as HodgkinHuxleyState
 from ._kepler import Kepler as Kepler
+from ._lindblad import DensityMatrix as DensityMatrix
+from ._lindblad import DensityMatrixOutputs as DensityMatrixOutputs
+from ._lindblad import Lindblad as Lindblad
 from ._logistic_growth import LogisticGrowth as LogisticGrowth
 from ._logistic_growth import LogisticGrowthState as LogisticGrowthState
 from ._lorenz63 import Lorenz63 as Lorenz63
@@ -59,6 +67,9 @@ from ._rosenzweig_macarthur import RosenzweigMacArthur as RosenzweigMacArthur
 from ._rosenzweig_macarthur import RosenzweigMacArthurState as RosenzweigMacArthurState
 from ._rossler import Rossler as Rossler
 from ._rossler import RosslerState as RosslerState
+from ._schrodinger import Schrodinger as Schrodinger
+from ._schrodinger import StateVector as StateVector
+from ._schrodinger import StateVectorOutputs as StateVectorOutputs
 from ._seir import SEIR as SEIR
 from ._seir import SEIRState as SEIRState
 from ._sir import SIR as SIR
@@ -99,9 +110,13 @@ MODELS: Mapping[str, type[System]] = MappingProxyType(
         "harmonic_oscillator": HarmonicOscillator,
         "pendulum": Pendulum,
         "double_pendulum": DoublePendulum,
+        "cart_pole": CartPole,
         "kepler": Kepler,
         "n_body": NBody,
         "cstr": CSTR,
+        "energy_balance": EnergyBalance,
+        "schrodinger": Schrodinger,
+        "lindblad": Lindblad,
         "ornstein_uhlenbeck": OrnsteinUhlenbeck,
         "geometric_brownian_motion": GeometricBrownianMotion,
         "stochastic_lotka_volterra": StochasticLotkaVolterra,

@@ -212,3 +212,44 @@ def test_cstr_steady_state():
     slope = odes.CSTR(coolant=300.0).vector_field(ZERO, state, None)
     np.testing.assert_allclose([slope.concentration, slope.temperature], 0, atol=0.1)
     assert eigenvalues(odes.CSTR(coolant=300.0), state).real.max() > 0
+
+
+def test_cart_pole_small_motions_and_energy():
+    system = odes.CartPole()
+    # Over m l: a pole that hangs swings, one that stands falls, at the rate of the docstring.
+    rate = 9.81 / (0.5 * (4 / 3 - 0.1 / 1.1))
+    for angle, sign in ((0.0, 1.0), (np.pi, -1.0)):
+        found = eigenvalues(system, odes.CartPoleState(position=0.0, velocity=0.0, angle=angle, spin=0.0))
+        np.testing.assert_allclose(np.max(np.real(found**2) * sign), rate, rtol=1e-12)
+    y0 = odes.CartPoleState(position=0.0, velocity=0.3, angle=2.0, spin=-4.0)
+    run = solve(system, y0, np.linspace(0.0, 10.0, 21))
+    energy = jax.vmap(lambda y: system.invariants(ZERO, y)["energy"])(run.ys)
+    np.testing.assert_allclose(energy, energy[0], atol=1e-8)
+    # With equal work done: a force through the way of the cart.
+    pushed = simkit.simulate(
+        system, y0, [0.0, 1.0], inputs={"force": simkit.Constant(2.0)}, step=simkit.Adaptive(1e-9, 1e-11)
+    )
+    gained = system.invariants(ZERO, pushed.final())["energy"] - energy[0]
+    np.testing.assert_allclose(gained, 2.0 * pushed.final().position, rtol=1e-7)
+
+
+def test_energy_balance_of_one_albedo_is_a_sum_of_legendre_polynomials():
+    system = odes.EnergyBalance(warm_albedo=0.3, ice_albedo=0.3)
+    found = solve(system, odes.EnergyBalanceState(temperature=jnp.zeros(24)), [0.0, 150.0]).final().temperature
+    edge = np.linspace(-1.0, 1.0, 25)
+    legendre = np.diff((edge**3 - edge) / 2) * 12  # the second one, in the mean over each band
+    mean, slope = (340.0 * 0.7 - 203.3) / 2.09, -0.482 * 340.0 * 0.7 / (2.09 + 6 * 0.649)
+    np.testing.assert_allclose(found, mean + slope * legendre, atol=1e-6)
+
+
+def test_energy_balance_has_two_climates_under_one_sun():
+    system, warm, _, _ = odes.EnergyBalance.example()
+    years = np.linspace(0.0, 200.0, 3)
+    today = system.outputs(ZERO, solve(system, warm, years).final(), None)
+    frozen = system.outputs(
+        ZERO, solve(system, odes.EnergyBalanceState(temperature=jnp.full(40, -40.0)), years).final(), None
+    )
+    assert 13.0 < float(today.mean) < 16.0  # some 15 degC
+    assert 0.0 < float(today.ice) < 0.1
+    assert float(frozen.ice) > 0.99
+    assert float(frozen.mean) < -30.0
