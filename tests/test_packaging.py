@@ -22,5 +22,8 @@ def test_wheel_holds_the_package_and_nothing_else(tmp_path):
     sources = {str(path.relative_to(ROOT)) for path in (ROOT / "simkit").rglob("*.py")}
     assert {name for name in names if name.endswith(".py")} == sources
     assert "simkit/py.typed" in names
+    gallery = {name.removeprefix("simkit/_gallery/") for name in names if name.startswith("simkit/_gallery/")}
+    stories = [path for folder in ("examples", "data") for path in (ROOT / folder).rglob("*") if path.is_file()]
+    assert gallery == {str(path.relative_to(ROOT)) for path in stories if ".ipynb_checkpoints" not in path.parts}
     assert len(licences) == 1
     assert "License-Expression: Apache-2.0" in metadata

@@ -11,6 +11,8 @@ from .._errors import SimkitError
 from ._environment import keep_interrupts, set_devices, set_jax
 
 EXAMPLES = """examples:
+  simkit doctor                          what simkit runs on here, and whether it works
+  simkit examples                        stories and studies to start from; simkit examples NAME copies one
   simkit new study.toml                  write a commented study file to start from
   simkit run study.toml                  fit, sample, predict; report.html and result.h5 in results/study
   simkit run study.toml --out try2       ... in another folder
@@ -121,6 +123,12 @@ def build_parser() -> argparse.ArgumentParser:
     _jax_options(made)
     made = command("models", _models, "list the models, or show one")
     made.add_argument("model", nargs="?", help="a model's name")
+    made = command("examples", _examples, "list the examples, or copy one into a folder with the data it reads")
+    made.add_argument("example", nargs="?", help="an example's name")
+    made.add_argument("--into", type=Path, default=Path(), help="the folder; by default this one")
+    made.add_argument("--overwrite", action="store_true", help="replace a file that is there")
+    made = command("doctor", _doctor, "report versions, devices, precision and cache, and check a small simulation")
+    _jax_options(made)
     made = command("new", _new, "write a commented study file to start from; it runs as it stands")
     made.add_argument(
         "file", type=Path, nargs="?", default=Path("study.toml"), help="where to write; study.toml by default"
@@ -346,6 +354,36 @@ def _models(options: argparse.Namespace) -> int:
 
     print(list_models() if options.model is None else describe_model(options.model))
     return 0
+
+
+def _examples(options: argparse.Namespace) -> int:
+    from ._examples import copy_example, list_examples
+
+    if options.example is None:
+        print(list_examples())
+        return 0
+    copied = copy_example(options.example, options.into, overwrite=options.overwrite)
+    for file in copied:
+        print(file)
+    run = "simkit run" if copied[0].suffix == ".toml" else "jupyter lab"
+    print(f"Next: {run} {copied[0]}")
+    return 0
+
+
+def _doctor(options: argparse.Namespace) -> int:
+    from ._doctor import examine
+
+    set_jax(x64=not options.float32, cache=not options.no_cache)
+    lines = examine()
+    width = max(len(line.name) for line in lines)
+    for line in lines:
+        print(f"  {line.name:<{width}}  {line.text}")
+    faults = [line for line in lines if line.fault]
+    for line in faults:
+        print(f"To do: {line.fault}   ({line.name})")
+    if not faults:
+        print("All is well.")
+    return 1 if faults else 0
 
 
 def _new(options: argparse.Namespace) -> int:

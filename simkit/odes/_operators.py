@@ -39,7 +39,7 @@ def stacked(matrices: Sequence[Any], name: str, size: int, *, hermitian: bool) -
     """The parts of several square matrices, shape (matrices, size, size)."""
     found = [square(matrix, name, hermitian=hermitian, size=size) for matrix in matrices]
     if not found:
-        return (jnp.zeros((0, size, size)),) * 2
+        return jnp.zeros((0, size, size)), jnp.zeros((0, size, size))
     return jnp.stack([real for real, _ in found]), jnp.stack([imaginary for _, imaginary in found])
 
 

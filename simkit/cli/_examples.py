@@ -1,0 +1,84 @@
+"""The examples that come with simkit: list them, copy one."""
+
+import json
+import re
+import shutil
+import tomllib
+from pathlib import Path
+
+from .._errors import ArgumentError, check_known
+from ..io import write_text
+
+PACKAGED = Path(__file__).resolve().parents[1] / "_gallery"
+"""Where an installed simkit keeps `examples` and `data`; a checkout has them at its top."""
+DATA = re.compile(r"\.\./(data/[\w./-]+)")
+
+
+def list_examples() -> str:
+    """All examples with one line each."""
+    files = _files()
+    width = max(map(len, files))
+    lines = [f"  {name:<{width}}  {_title(path)}" for name, path in files.items()]
+    more = "Copy one into this folder: simkit examples NAME; a study (.toml) runs by simkit run NAME, a notebook in Jupyter."
+    return "\n".join(["Examples:", *lines, "", more])
+
+
+def copy_example(name: str, folder: Path, *, overwrite: bool = False) -> list[Path]:
+    """Copy an example into a folder, and the data it reads into `data` there; the files, the example first.
+
+    **Raises:** an `ArgumentError` where there is no such example, or a file of that name is there already.
+    """
+    files = _files()
+    if name not in files:
+        alike = [file for file in files if file.rpartition(".")[0] == name]
+        if len(alike) == 1:
+            name = alike[0]
+        elif alike:
+            raise ArgumentError(
+                f"There is more than one example `{name}`: {', '.join(f'`{file}`' for file in alike)}. Say which."
+            )
+    check_known(name, files, "example")
+    text = files[name].read_text(encoding="utf-8")
+    copied = [folder / name]
+    _check_free(copied[0], overwrite)
+    for found in dict.fromkeys(DATA.findall(text)):
+        source = files[name].parent.parent / found
+        copied += _copy(source, folder / found)
+    write_text(copied[0], DATA.sub(r"\1", text))
+    return copied
+
+
+def _files() -> dict[str, Path]:
+    folder = next((home / "examples" for home in (PACKAGED, PACKAGED.parents[1]) if (home / "examples").is_dir()), None)
+    if folder is None:
+        raise ArgumentError(
+            "This installation of simkit has no examples; they are in the folder `examples` of its source."
+        )
+    return {path.name: path for path in sorted(folder.iterdir()) if path.suffix in (".ipynb", ".toml")}
+
+
+def _title(path: Path) -> str:
+    text = path.read_text(encoding="utf-8")
+    if path.suffix == ".toml":
+        return tomllib.loads(text).get("study", {}).get("title", "")
+    first = "".join(json.loads(text)["cells"][0]["source"])
+    return first.splitlines()[0].lstrip("# ")
+
+
+def _check_free(path: Path, overwrite: bool) -> None:
+    if path.exists() and not overwrite:
+        raise ArgumentError(
+            f"The file `{path}` exists already. Choose another folder with --into, or allow --overwrite."
+        )
+
+
+def _copy(source: Path, target: Path) -> list[Path]:
+    """A file of data, or a folder of them; what is there already is the same and stays."""
+    sources = sorted(path for path in source.rglob("*") if path.is_file()) if source.is_dir() else [source]
+    copied = []
+    for path in sources:
+        place = target / path.relative_to(source) if source.is_dir() else target
+        place.parent.mkdir(parents=True, exist_ok=True)
+        shutil.copyfile(path, place)
+        copied.append(place)
+    return copied
