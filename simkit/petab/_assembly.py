@@ -13,6 +13,7 @@ from ..core import as_float_array
 from ..engine import Adaptive
 from ..problem import Experiment, Problem
 from ..solvers import Rodas5P
+from ._closed import closed_forms
 from ._events import doses
 from ._expression import Formulas
 from ._measurement import TableMeasurement, rows_of
@@ -86,7 +87,7 @@ class Assembly:
             solver=Rodas5P(compact=_large(formulas, rates)) if solver is None else solver,
             step=Adaptive(5e-7, 1e-9) if step is None else step,
             protocol=protocol,
-            measurement=self._measurement(observed, formulas, tuple(values)),
+            measurement=self._measurement(observed, formulas, tuple(values), protocol, rates),
         )
         return problem
 
@@ -162,7 +163,14 @@ class Assembly:
                 )
         return found
 
-    def _measurement(self, observed: Sequence[str], formulas: Formulas, names: tuple[str, ...]) -> TableMeasurement:
+    def _measurement(
+        self,
+        observed: Sequence[str],
+        formulas: Formulas,
+        names: tuple[str, ...],
+        protocol: SBMLProtocol,
+        rates: Sequence[tuple[str, int]],
+    ) -> TableMeasurement:
         length = max(len(s.times) for s in self.series)
         used = {
             value
@@ -184,4 +192,18 @@ class Assembly:
             rows, numbers = rows_of(given, shape, places)
             index[name], constants[name] = jnp.asarray(rows), as_float_array(numbers)
         heads = tuple(self.observables[name].head for name in observed)
-        return TableMeasurement(index, constants, heads, formulas, kept)
+        closed = closed_forms(self.model.graph, self.observables, self.series, self._measured_only(protocol, rates))
+        return TableMeasurement(index, constants, heads, formulas, kept, closed)
+
+    def _measured_only(self, protocol: SBMLProtocol, rates: Sequence[tuple[str, int]]) -> frozenset[str]:
+        """The free parameters without priors that no simulation depends on."""
+        formulas = Formulas(tuple(self.model.graph.nodes))
+        roots = [node for _, node in (*rates, *protocol.start, *protocol.volumes)] + list(protocol.switches)
+        for dose in protocol.doses:
+            nodes = [node for _, node in (*dose.switches, *dose.assignments)]
+            roots += [dose.switch, dose.trigger, *nodes, *(() if dose.delay is None else (dose.delay,))]
+        used = formulas.symbols(roots) | {
+            value for row in self.conditions.values() for value in self._values(row).values() if isinstance(value, str)
+        }
+        free = {p.name for p in self.parameters.values() if p.free is not None and p.free.prior is None}
+        return frozenset(free - used - set(self.model.states) - set(self.model.start) - set(self.targets))
