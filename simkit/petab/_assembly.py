@@ -17,6 +17,7 @@ from ._closed import closed_forms
 from ._events import doses
 from ._expression import Formulas
 from ._measurement import TableMeasurement, rows_of
+from ._periods import Periods
 from ._protocol import FOREVER, SBMLProtocol
 from ._sbml import Model
 from ._steady import conserved
@@ -47,13 +48,14 @@ class Assembly:
     def problem(self, solver: Any, step: Any) -> Problem:
         model = self.model
         self._check_targets()
+        plan = Periods.of(model, self.series, {s: self._values(self.conditions[s]) for s in self._later()})
         switches = Switches(model.graph, frozenset(model.states))
         rates = tuple((name, switches.located(model.rates[name])) for name in model.states)
-        events = doses(model.events, model.graph, frozenset(model.states))
+        events = doses(model.events, model.graph, frozenset(model.states)) + plan.doses
         formulas = Formulas(tuple(model.graph.nodes))
         start = {name: node for name, node in model.start.items() if name not in self.parameters}
         values = model.constants | {name: math.nan for name in start if name in model.constants}
-        values |= {p.name: p.nominal for p in self.parameters.values() if p.name not in model.states}
+        values |= plan.values | {p.name: p.nominal for p in self.parameters.values() if p.name not in model.states}
         earlier, size = self._earlier(), len(model.states)
         settles = any(s.before for s in self.series)
         endless = any(s.times[-1] >= FOREVER for s in self.series)
@@ -79,7 +81,7 @@ class Assembly:
         observed = [name for name in self.observables if any(name in s.data for s in self.series)]
         problem = Problem(
             system,
-            [self._experiment(s, system) for s in self.series],
+            [self._experiment(s, system, plan) for s in self.series],
             free=free,
             noise={name: self.observables[name].noise for name in observed},
             y0=dict.fromkeys(model.states, math.nan),
@@ -91,14 +93,18 @@ class Assembly:
         )
         return problem
 
+    def _later(self) -> list[str]:
+        """The conditions of periods after the first."""
+        return [condition for s in self.series for _, condition in s.later]
+
     def _check_targets(self) -> None:
         for name in self.targets:
             if name not in self.model.constants and name not in self.model.states:
-                row = next(iter(self.conditions.values()))
+                row = next(row for row in self.conditions.values() if name in row.cells)
                 names = (*self.model.constants, *self.model.states)
                 why = "is given by a rule of the model" if name in self.model.formulas else "is none"
                 raise DataError(
-                    f"`{row.table}` must have columns that are named after parameters, species or compartments of the model, but "
+                    f"`{row.table}`, line {row.line}, must set parameters, species or compartments of the model, but "
                     f"`{name}` {why}. {close_matches(name, names)}"
                 )
 
@@ -111,8 +117,11 @@ class Assembly:
         states = {p.name: p for p in self.parameters.values() if p.name in self.model.states}
         return {f"y0.{name}": p.nominal if p.free is None else name for name, p in states.items()}
 
-    def _experiment(self, series: Series, system: SBMLSystem) -> Experiment:
+    def _experiment(self, series: Series, system: SBMLSystem, plan: Periods) -> Experiment:
         here = self._values(self.conditions[series.condition])
+        if series.before and series.name:  # of version 2, where what a period does not set stays
+            before = self._values(self.conditions[series.before])
+            here = {name: x for name, x in before.items() if name not in self.model.states} | here
         paths: dict[str, Any] = {
             f"y0.{name}" if name in self.model.states else name: value for name, value in here.items()
         }
@@ -123,7 +132,8 @@ class Assembly:
             paths["kept_before"] = self._conserved(system, before)
         if series.times[-1] >= FOREVER:
             paths["kept"] = self._conserved(system, here)
-        return Experiment(series.label, series.times, series.data, start=0.0, set=paths, replicates=True)
+        paths |= plan.of_series(series)
+        return Experiment(series.label, series.times, series.data, start=series.start, set=paths, replicates=True)
 
     def _conserved(self, system: SBMLSystem, condition: Mapping[str, float | str]) -> np.ndarray:
         """What the model conserves under a condition: numbers that are 0 there stay 0, and sizes stay what they are."""
