@@ -13,6 +13,10 @@ from petab_models import sbml, write_problem, write_version_2
 import simkit
 from simkit import DataError
 
+HEADER = (
+    "preequilibrationConditionId | simulationConditionId | observableId | time | measurement | observableParameters | "
+    "noiseParameters"
+)
 DECAY = {"A": 3.0, "B": 1.0}, {"on": 1.0, "off": 1.0, "drug": 0.0}
 REACTIONS = {"f": ("A", "B", "cell * on * (1 + drug) * A"), "b": ("B", "A", "cell * off * B")}
 
@@ -29,7 +33,8 @@ def test_a_converted_problem_has_the_same_likelihood(tmp_path):
         sd | log10 | 0.01 | 100 | 0.3 | 1""",
         """observableId | observableFormula | noiseFormula
         o | observableParameter1_o * B | noiseParameter1_o""",
-        """preequilibrationConditionId | simulationConditionId | observableId | time | measurement | observableParameters | noiseParameters
+        HEADER
+        + """
         none | drug | o | 0 | 1 | scale | sd
         none | drug | o | 1.5 | 2.5 | 1.1 | sd
         none | none | o | 1 | 1.3 | scale | 0.4""",
