@@ -1,5 +1,6 @@
 """PEtab problems and SBML models."""
 
+from ._export import write as write
 from ._load import PEtab as PEtab
 from ._load import load as load
 from ._load import read as read
