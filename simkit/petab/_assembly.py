@@ -14,9 +14,10 @@ from ..engine import Adaptive
 from ..problem import Experiment, Problem
 from ..solvers import Rodas5P
 from ._closed import closed_forms
-from ._events import doses
+from ._events import Dose, doses
 from ._expression import Formulas
 from ._measurement import TableMeasurement, rows_of
+from ._passages import Passage, depends_on_state, passages
 from ._periods import Periods
 from ._protocol import FOREVER, SBMLProtocol
 from ._sbml import Model
@@ -51,7 +52,7 @@ class Assembly:
         plan = Periods.of(model, self.series, {s: self._values(self.conditions[s]) for s in self._later()})
         switches = Switches(model.graph, frozenset(model.states))
         rates = tuple((name, switches.located(model.rates[name])) for name in model.states)
-        events = doses(model.events, model.graph, frozenset(model.states)) + plan.doses
+        found, events = self._events(plan)
         formulas = Formulas(tuple(model.graph.nodes))
         start = {name: node for name, node in model.start.items() if name not in self.parameters}
         values = model.constants | {name: math.nan for name in start if name in model.constants}
@@ -74,6 +75,7 @@ class Assembly:
             tuple(model.volumes.items()),
             tuple(switches.times),
             events,
+            found,
             settles,
             endless,
         )
@@ -92,6 +94,18 @@ class Assembly:
             measurement=self._measurement(observed, formulas, tuple(values), protocol, rates),
         )
         return problem
+
+    def _events(self, plan: Periods) -> tuple[tuple[Passage, ...], tuple[Dose, ...]]:
+        """Events that are found while solving, or else those whose times are known before."""
+        model, states = self.model, frozenset(self.model.states)
+        if not depends_on_state(model.events, model.graph, states):
+            return (), doses(model.events, model.graph, states) + plan.doses
+        if plan.doses:
+            name = model.events[0].name
+            raise DataError(
+                f"Periods after the first beside events that depend on the state, such as `{name}`: not supported."
+            )
+        return passages(model.events, model.graph), ()
 
     def _later(self) -> list[str]:
         """The conditions of periods after the first."""
@@ -209,6 +223,8 @@ class Assembly:
         """The free parameters without priors that no simulation depends on."""
         formulas = Formulas(tuple(self.model.graph.nodes))
         roots = [node for _, node in (*rates, *protocol.start, *protocol.volumes)] + list(protocol.switches)
+        for passage in protocol.passages:
+            roots += [passage.level, *(node for _, node in passage.assignments)]
         for dose in protocol.doses:
             nodes = [node for _, node in (*dose.switches, *dose.assignments)]
             roots += [dose.switch, dose.trigger, *nodes, *(() if dose.delay is None else (dose.delay,))]

@@ -86,9 +86,13 @@ def test_files_that_are_not_there(tmp_path):
         simkit.petab.load(tmp_path / "problem.yaml")
 
 
-def test_events_that_depend_on_the_state_are_named(tmp_path):
+@pytest.mark.parametrize(
+    ("trigger", "message"),
+    [("A == 1", r"event `low`.*holds `eq`"), ("floor(A)", r"event `low`.*holds `floor`")],
+)
+def test_triggers_that_cannot_be_located_are_named(tmp_path, trigger, message):
     model = sbml(
-        {"A": 2.0}, {"k": 1.0, "k2": 1.0}, {"r": ("A", "", "cell * k * k2 * A")}, events={"low": ("A < 1", {"A": "2"})}
+        {"A": 2.0}, {"k": 1.0, "k2": 1.0}, {"r": ("A", "", "cell * k * k2 * A")}, events={"low": (trigger, {"A": "2"})}
     )
-    with pytest.raises(DataError, match=r"event `low`.*depends on the state"):
+    with pytest.raises(DataError, match=message):
         simkit.petab.load(write_problem(tmp_path, model, **GOOD))
