@@ -2,7 +2,7 @@
 
 import csv
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -105,7 +105,11 @@ class _Parts:
         self.problem, self.nominal, self.graph = problem, nominal, Graph()
         setup = problem._base(0)
         self.base = [self._values(problem._base(i)) for i in range(len(problem.labels))]
-        self.ids = _unique([*self.base[0], *problem.names, *(f"observable_{name}" for name in problem.data)])
+        others = [name for name in problem.names if name not in self.base[0] or name.startswith("y0.")]
+        words = {path: identifier(path.removeprefix("y0.")) for path in self.base[0]}
+        words |= {f"free {name}": identifier(name) for name in others}
+        self.ids = _unique(words | {f"observable_{name}": identifier(f"observable_{name}") for name in problem.data})
+        self.free = {name: self.ids[f"free {name}" if name in others else name] for name in problem.names}
         node = lambda path: self.graph.symbol(self.ids[path])
         held = named_leaves(setup.system)
         elements = {path: _elements(path, np.shape(leaf), node) for path, leaf in held.items()}
@@ -188,7 +192,7 @@ class _Parts:
                     f"`{name}` must move by its logarithm to be written with its prior, but moves linearly."
                 )
             limits = repr(float(lower)), repr(float(upper)), repr(float(self.nominal[i]))
-            rows.append((self.ids[name], scale, *limits, 1, kind, numbers))
+            rows.append((self.free[name], scale, *limits, 1, kind, numbers))
         return rows
 
     def conditions(self) -> list[Sequence[Any]]:
@@ -201,9 +205,9 @@ class _Parts:
             for e, base in enumerate(self.base):
                 i = -1 if index is None else int(index[e])
                 value = base[path] if constant is None else float(np.asarray(constant)[e])
-                own.append(self.ids[problem.names[i]] if i >= 0 else repr(value))
+                own.append(self.free[problem.names[i]] if i >= 0 else repr(value))
             same = all(x == repr(first) for x in own)
-            itself = path in free and path not in self.rates and all(x == self.ids[path] for x in own)
+            itself = path in free and all(x == self.ids[path] for x in own)
             if not same and not itself:
                 columns[self.ids[path]] = own
         rows = [
@@ -245,7 +249,7 @@ class _Parts:
             for e, row in np.argwhere(np.isfinite(values)):
                 i = -1 if index is None else int(index[e])
                 known = problem.base.noise[name].scale if constant is None else np.asarray(constant)[e]
-                scale = self.ids[problem.names[i]] if i >= 0 else repr(float(known))
+                scale = self.free[problem.names[i]] if i >= 0 else repr(float(known))
                 if name in problem.errors:
                     scale += f"; {float(problem.errors[name][e, row])!r}"
                 where = self.ids[f"observable_{name}"], f"experiment_{e + 1}"
@@ -258,14 +262,13 @@ def _elements(path: str, shape: tuple[int, ...], node: Any) -> np.ndarray:
     return np.array([node(".".join([path, *map(str, place)])) for place in places], int).reshape(shape)
 
 
-def _unique(paths: Sequence[str]) -> dict[str, str]:
-    """An identifier for each path, no two the same; those of initial values are those of their states."""
+def _unique(words: Mapping[str, str]) -> dict[str, str]:
+    """Words of which no two are the same."""
     found: dict[str, str] = {}
-    for path in dict.fromkeys(paths):
-        word = identifier(path)
+    for key, word in words.items():
         while word in found.values() or word in ("time", "compartment_"):
             word += "_"
-        found[path] = word
+        found[key] = word
     return found
 
 
