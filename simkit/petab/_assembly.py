@@ -56,7 +56,9 @@ class Assembly:
         formulas = Formulas(tuple(model.graph.nodes))
         start = {name: node for name, node in model.start.items() if name not in self.parameters}
         values = model.constants | {name: math.nan for name in start if name in model.constants}
-        values |= plan.values | {p.name: p.nominal for p in self.parameters.values() if p.name not in model.states}
+        values |= dict(plan.values) | {
+            p.name: p.nominal for p in self.parameters.values() if p.name not in model.states
+        }
         earlier, size = self._earlier(), len(model.states)
         settles = any(s.before for s in self.series)
         endless = any(s.times[-1] >= FOREVER for s in self.series)

@@ -157,15 +157,22 @@ class _Parts:
         model = document.createModel()
         model.setId(identifier(type(self.problem.base.system).__name__))
         room = model.createCompartment()
-        room.setId("compartment_"), room.setSize(1.0), room.setConstant(True), room.setSpatialDimensions(3)
+        room.setId("compartment_")
+        room.setSize(1.0)
+        room.setConstant(True)
+        room.setSpatialDimensions(3)
         for path, value in self.base[0].items():
-            if path in self.rates:
-                s = model.createSpecies()
-                s.setId(self.ids[path]), s.setCompartment("compartment_"), s.setInitialConcentration(value)
-                s.setHasOnlySubstanceUnits(False), s.setBoundaryCondition(True), s.setConstant(False)
+            moves = path in self.rates
+            made = model.createSpecies() if moves else model.createParameter()
+            made.setId(self.ids[path])
+            made.setConstant(not moves)
+            if moves:
+                made.setCompartment("compartment_")
+                made.setInitialConcentration(value)
+                made.setHasOnlySubstanceUnits(False)
+                made.setBoundaryCondition(True)
             else:
-                p = model.createParameter()
-                p.setId(self.ids[path]), p.setValue(value), p.setConstant(True)
+                made.setValue(value)
         for path, node in self.rates.items():
             rule = model.createRateRule()
             rule.setVariable(self.ids[path])
@@ -272,6 +279,10 @@ def _unique(words: Mapping[str, str]) -> dict[str, str]:
     return found
 
 
+def _number(x: Any) -> float:
+    return float(np.asarray(x))
+
+
 def _prior(name: str, prior: Any) -> tuple[str, str, bool]:
     """The type of a prior, its numbers, and whether it is on the scale of the parameter, which must then be logarithmic."""
     if prior is None:
@@ -280,7 +291,7 @@ def _prior(name: str, prior: Any) -> tuple[str, str, bool]:
     if isinstance(prior, dist.LogNormal):
         return "logNormal", pair(prior.loc, prior.scale), False
     if isinstance(prior, dist.LogUniform):
-        return "parameterScaleUniform", pair(math.log(prior.low), math.log(prior.high)), True
+        return "parameterScaleUniform", pair(math.log(_number(prior.low)), math.log(_number(prior.high))), True
     if isinstance(prior, dist.Uniform):
         return "uniform", pair(prior.low, prior.high), False
     if isinstance(prior, dist.Normal):

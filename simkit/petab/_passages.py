@@ -152,9 +152,9 @@ def integrate_passages(
     held = jax.tree.map(lambda y: jnp.broadcast_to(y, times.shape), setup.y0)
     carry = setup.y0, times[0], held, waiting, jnp.zeros((), jnp.int32), (zero, zero, zero)
     carry = jax.tree.map(jnp.asarray, carry)
-    (_, end, ys, _, status, counts), _ = jax.lax.scan(piece, carry, None, length=MOST)
+    (_, end, ys, _, status, (steps, rejected, evaluations)), _ = jax.lax.scan(piece, carry, None, length=MOST)
     status = jnp.where((status == Status.OK) & (end < last), int(Status.STEP_LIMIT), status)
-    return Trajectory(times, ys, status, *counts, type(method.solver).__name__)
+    return Trajectory(times, ys, status, steps, rejected, evaluations, type(method.solver).__name__)
 
 
 def _broadcast(values: Sequence[Any], like: Array) -> list[Array]:

@@ -70,8 +70,13 @@ def read_observables(table: Table, model: Model, known: Mapping[str, Any]) -> di
     holders = {
         name: (row.parts("observablePlaceholders"), row.parts("noisePlaceholders")) for name, row in rows.items()
     }
-    noises = {name: NOISES[row.choice("noiseDistribution", tuple(NOISES), "normal")](1.0) for name, row in rows.items()}
+    noises = {name: _noise(row) for name, row in rows.items()}
     return formula_locations(rows, model, known, holders, noises)
+
+
+def _noise(row: Row) -> AbstractNoise:
+    kind: Any = NOISES[row.choice("noiseDistribution", tuple(NOISES), "normal")]
+    return kind(1.0)
 
 
 def read_conditions(table: Table) -> dict[str, Row]:

@@ -68,7 +68,8 @@ def solved(problem: "Problem", theta: Array, setups: Setup, trajectories: Trajec
 
     def measure(inner: Array) -> Any:
         at = remeasured(problem, theta.at[places].set(inner), setups)
-        return {name: (location, noise.scale) for name, (location, noise) in problem.compare(at, trajectories).items()}
+        found: dict[str, tuple[Array, Any]] = problem.compare(at, trajectories)
+        return {name: (location, noise.scale) for name, (location, noise) in found.items() if type(noise) in KINDS}
 
     heads, slopes = measure(theta[places]), jax.jacfwd(measure)(theta[places])
     for closed in problem.closed:

@@ -18,6 +18,8 @@ def executed(folder, source):
     path = folder / "printed.py"
     path.write_text(source)
     spec = importlib.util.spec_from_file_location("printed", path)
+    assert spec is not None
+    assert spec.loader is not None
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
     return module
