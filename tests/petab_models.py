@@ -91,3 +91,15 @@ def write_problem(
         "  measurement_files: [measurements.tsv]\n  observable_files: [observables.tsv]\n  sbml_files: [model.xml]\n"
     )
     return path
+
+
+def write_version_2(folder: Path, model: str, tables: Mapping[str, str]) -> Path:
+    """A PEtab problem of version 2, its tables written like those of `write_problem`."""
+    for name, text in tables.items():
+        lines = ["\t".join(cell.strip() for cell in line.split("|")) for line in text.strip().splitlines()]
+        (folder / f"{name}.tsv").write_text("\n".join(lines) + "\n")
+    (folder / "model.xml").write_text(model)
+    path = folder / "problem.yaml"
+    files = "".join(f"{name[:-1]}_files: [{name}.tsv]\n" for name in tables)
+    path.write_text(f"format_version: 2.0.0\n{files}model_files:\n  m:\n    location: model.xml\n    language: sbml\n")
+    return path

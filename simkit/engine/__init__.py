@@ -11,6 +11,7 @@ from ._grid import checkpointed_scan as checkpointed_scan
 from ._grid import fixed_grid as fixed_grid
 from ._integrate import Method as Method
 from ._integrate import integrate as integrate
+from ._integrate import integrate_to as integrate_to
 from ._kept import greatest as greatest
 from ._members import over_members as over_members
 from ._paired import paired as paired

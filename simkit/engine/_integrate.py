@@ -14,6 +14,7 @@ from jaxtyping import Array, PRNGKeyArray
 from .._errors import ArgumentError
 from .._types import State
 from ..core import (
+    Event,
     ParticleSystem,
     Setup,
     StaticSystem,
@@ -54,6 +55,11 @@ def integrate(
 ) -> Trajectory:
     """The pure core of `simulate`: it marks failures, never raises them, and composes with every transformation."""
     return dispatch(Task(setup.system, setup.y0, setup.inputs, times, method.solver, method.step, key), options)
+
+
+def integrate_to(setup: Setup, times: Array, method: Method, event: Event) -> Trajectory:
+    """The same up to an event: `event_time` and `event_state` tell where it ended."""
+    return dispatch(Task(setup.system, setup.y0, setup.inputs, times, method.solver, method.step, event=event))
 
 
 def dispatch(task: Task, options: Options = Options()) -> Trajectory:

@@ -9,9 +9,11 @@ from jaxtyping import Array, Bool, Float, Int
 
 from ..core import as_float_array
 from ..problem import Problem
+from ._inside import inside
 from ._method import AbstractMethod, End, ended, select
-from ._model import LocalModel, local_model, no_model
-from ._trust_region import Step, inside, reflective_step
+from ._model import LocalModel, best_model, no_model
+from ._secant import Secant, updated
+from ._trust_region import Step, reflective_step
 
 FIRST_RADIUS = 10.0
 """The first radius in linear coordinates, relative to the parameters weighted by their sensitivities (Moré's factor)."""
@@ -32,6 +34,9 @@ class GaussNewton(AbstractMethod):
     **Arguments:**
 
     - `max_steps`: the most iterations of one start, and of each stage of growing horizons.
+    - `closed_forms`: whether every start begins with scales, offsets and sizes of scatter at their best for its other parameters,
+        where these have closed forms and no priors. From there on they move like all others, which leads to the best optimum
+        more often than setting them to their best after each step.
     - `tolerance`: a start has converged when its model's minimum is nearer than so many standard errors, both as the noise
         model states them and as the scatter of the data shows them. What the float type cannot resolve is not asked for.
 
@@ -41,6 +46,7 @@ class GaussNewton(AbstractMethod):
 
     max_steps: Int[Array, ""] = eqx.field(converter=lambda n: jnp.asarray(n, int), default=200)
     tolerance: Float[Array, ""] = eqx.field(converter=as_float_array, default=1e-9)
+    closed_forms: bool = eqx.field(static=True, default=True)
 
     @property
     def name(self) -> str:
@@ -48,7 +54,7 @@ class GaussNewton(AbstractMethod):
 
     def loosened(self, tolerance: float, max_steps: int | None = None) -> "GaussNewton":
         steps = self.max_steps if max_steps is None else jnp.minimum(self.max_steps, max_steps)
-        return GaussNewton(steps, jnp.maximum(self.tolerance, tolerance))
+        return GaussNewton(steps, jnp.maximum(self.tolerance, tolerance), self.closed_forms)
 
     def descend(self, problem: Problem, z: Float[Array, " parameters"], held: Bool[Array, " parameters"]) -> End:
         bounds = problem.coordinate_bounds()
@@ -64,9 +70,9 @@ class GaussNewton(AbstractMethod):
             sizes = jnp.maximum(state["sizes"], jnp.sqrt(jnp.sum(model.rows**2, axis=0) + model.curvature))
             unit = jnp.where(state["unit"] > 0, state["unit"], _first_unit(model, z, sizes, linear))
             scale = jnp.where(linear & (sizes > 0), unit / jnp.where(sizes > 0, sizes, 1), 1)
-            step = reflective_step(model, z, bounds, scale, held, state["radius"])
+            step = reflective_step(model, z, bounds, scale, held, state["radius"], state["secant"].matrix())
             place = jnp.where(held, z, inside(z + step.step, bounds))
-            trial = local_model(problem, place)
+            trial, place = best_model(problem, place, held | ~first if self.closed_forms else None)
             rounding = eps * (1 + jnp.abs(jnp.where(first, 0, model.value)) + count)
             gain = _gain(model, trial, place - z, step, rounding / jnp.sqrt(eps))
             better = trial.good & (first | (gain > 0))
@@ -74,6 +80,7 @@ class GaussNewton(AbstractMethod):
             noise = jnp.minimum(1, jnp.sqrt(model.chi_squared / count))
             small = (step.decrement < tolerance * noise) | (~better & (step.promised < 10 * rounding))
             stuck = jnp.where(first, ~trial.good, radius <= eps * jnp.maximum(1, jnp.linalg.norm(z / scale)))
+            secant = updated(state["secant"], model, trial, place - z, gain, better & ~first)
             z, model = select(better, (place, trial), (z, model))
             return {
                 "z": z,
@@ -84,6 +91,7 @@ class GaussNewton(AbstractMethod):
                 # Where rounding lets no step through, a minimum nearer than the error bars show is as good as found.
                 "converged": ~first & (small | (stuck & (step.decrement < RESOLVED))),
                 "stuck": stuck,
+                "secant": secant,
                 "iterations": state["iterations"] + 1,
                 "failures": state["failures"] + (~trial.good).astype(int),
             }
@@ -107,6 +115,7 @@ def _before(z: Array) -> dict[str, Any]:
         "radius": one,
         "converged": no,
         "stuck": no,
+        "secant": Secant(jnp.outer(0 * z, 0 * z), 0 * one),
         "iterations": zero,
         "failures": zero,
     }

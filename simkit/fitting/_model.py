@@ -8,7 +8,8 @@ import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float
 
 from ..core import Status
-from ..problem import Problem
+from ..problem import Problem, remeasured, solved
+from ._inside import inside
 
 
 class LocalModel(eqx.Module):
@@ -44,12 +45,30 @@ class LocalModel(eqx.Module):
 
 def local_model(problem: Problem, z: Float[Array, " parameters"]) -> LocalModel:
     """The local model at `z`: one forward-mode Jacobian of all predictions."""
+    return best_model(problem, z, None)[0]
+
+
+def best_model(
+    problem: Problem, z: Float[Array, " parameters"], held: Bool[Array, " parameters"] | None
+) -> tuple[LocalModel, Float[Array, " parameters"]]:
+    """The local model at `z`, where all parameters that are not `held` and have a closed form are at their best, and that place.
+
+    The simulation is the same for all values of these, so one forward-mode Jacobian serves.
+    """
+    bounds = problem.coordinate_bounds()
 
     def run(z: Array) -> Any:
-        heads, status = problem.heads(problem.natural(z))
-        return heads, (heads, status)
+        setups, trajectories = problem._solve(problem.natural(z))
+        if held is not None and problem.closed:
+            place = jax.lax.stop_gradient(z)
+            still = jax.lax.stop_gradient((setups, trajectories))
+            best = inside(problem.coordinates(solved(problem, problem.natural(place), *still)), bounds)
+            z = z + jnp.where(held | ~jnp.isfinite(best), 0, best - place)
+            setups = remeasured(problem, problem.natural(z), setups)
+        heads = problem.compare(setups, trajectories)
+        return heads, (heads, trajectories.status, z)
 
-    jacobian, (heads, status) = jax.jacfwd(run, has_aux=True)(z)
+    jacobian, (heads, status, z) = jax.jacfwd(run, has_aux=True)(z)
     misfit, slopes = jax.value_and_grad(problem.misfit)(heads)
     blocks, pulls = [jnp.zeros((z.size + 1, z.size), z.dtype)], [jnp.zeros(z.size + 1, z.dtype)]
     slope, chi_squared = jnp.zeros_like(z), jnp.zeros((), z.dtype)
@@ -82,8 +101,8 @@ def local_model(problem: Problem, z: Float[Array, " parameters"]) -> LocalModel:
     )
     finite = jnp.stack([jnp.isfinite(leaf).all() for leaf in jax.tree.leaves(model)]).all()
     good = finite & jnp.all(status == Status.OK)
-    held = jax.tree.map(lambda leaf: jnp.where(good, leaf, jnp.zeros_like(leaf)), model)
-    return eqx.tree_at(lambda m: (m.value, m.good), held, (jnp.where(good, model.value, jnp.inf), good))
+    finite_model = jax.tree.map(lambda leaf: jnp.where(good, leaf, jnp.zeros_like(leaf)), model)
+    return eqx.tree_at(lambda m: (m.value, m.good), finite_model, (jnp.where(good, model.value, jnp.inf), good)), z
 
 
 def no_model(z: Float[Array, " parameters"]) -> LocalModel:

@@ -11,9 +11,10 @@ from jaxtyping import Array, Bool, Float, Int
 
 from ..core import as_float_array
 from ..problem import Problem
+from ._inside import inside
 from ._method import AbstractMethod, End, ended, select
 from ._model import local_model, objective
-from ._trust_region import inside, reflective_step
+from ._trust_region import reflective_step
 
 FOUND = 1e-3
 """Nearer than so many standard errors to the minimum of the local model, a gradient method counts as converged."""
@@ -169,5 +170,6 @@ def _unbounded(
 
 def _end(problem: Problem, z: Array, held: Array, count: Array, failures: Array) -> End:
     model = local_model(problem, z)
-    step = reflective_step(model, z, problem.coordinate_bounds(), jnp.ones_like(z), held, jnp.ones_like(z[0]))
+    nothing = jnp.zeros_like(model.rows)
+    step = reflective_step(model, z, problem.coordinate_bounds(), jnp.ones_like(z), held, jnp.ones_like(z[0]), nothing)
     return End(z, model, ended(model, step.decrement < FOUND), count, failures + (~model.good).astype(int))

@@ -11,7 +11,7 @@ from jaxtyping import Array, Float, PRNGKeyArray
 from .._errors import ArgumentError
 from ..engine import note_trace
 from ..problem import Problem, named_parts
-from ._trust_region import inside
+from ._inside import inside
 
 
 def given_starts(problem: Problem, starts: Any) -> Float[Array, "starts parameters"]:

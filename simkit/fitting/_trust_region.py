@@ -6,12 +6,15 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float
 
+from ._inside import inside
+from ._method import select
 from ._model import LocalModel
 
-CLOSEST = 1e-10
-"""How near to a bound an iterate may come, relative to the bound or to 1; there a coordinate counts as being on it."""
-
 NEWTON_ITERATIONS = 20
+
+
+NEAR = 3.0
+"""Standard errors from the model's minimum within which second derivatives matter; from further off they mislead."""
 
 
 class Step(NamedTuple):
@@ -38,18 +41,6 @@ class _Spectrum(NamedTuple):
     decrement: Array
 
 
-def margin(bounds: Float[Array, "parameters 2"]) -> Float[Array, "parameters 2"]:
-    """The distance to keep from each bound."""
-    return CLOSEST * jnp.maximum(1, jnp.abs(jnp.where(jnp.isfinite(bounds), bounds, 0))).astype(bounds.dtype)
-
-
-def inside(z: Float[Array, " parameters"], bounds: Float[Array, "parameters 2"]) -> Float[Array, " parameters"]:
-    """`z` moved strictly inside the bounds."""
-    # In float32 the margin is below the resolution near a bound of size 1 and larger.
-    gap = jnp.maximum(margin(bounds), 2 * jnp.finfo(z.dtype).eps * jnp.abs(jnp.where(jnp.isfinite(bounds), bounds, 0)))
-    return jnp.clip(z, bounds[:, 0] + gap[:, 0], bounds[:, 1] - gap[:, 1])
-
-
 def reflective_step(
     model: LocalModel,
     z: Float[Array, " parameters"],
@@ -57,11 +48,13 @@ def reflective_step(
     scale: Float[Array, " parameters"],
     held: Bool[Array, " parameters"],
     radius: Float[Array, ""],
+    missing: Float[Array, "parameters parameters"],
 ) -> Step:
     """The best of the shortened, the clipped, the reflected and the steepest step inside the trust region and the bounds.
 
     Coordinates near a bound towards which the objective falls are scaled by the root of their distance to it (Coleman & Li
     1996, doi:10.1137/0806023; Branch, Coleman & Li 1999, doi:10.1137/S1064827595289108). `held` coordinates do not move.
+    `missing` is the curvature that the model lacks, 0 where it is not to count; near the minimum alone it does.
     """
     slope = scale * model.gradient
     place, walls = z / scale, bounds / scale[:, None]
@@ -76,8 +69,13 @@ def reflective_step(
     total = scale * shrink
     bend = jnp.diag(jnp.where(faced & ~pinned, jnp.sqrt(jnp.abs(slope)), 0))
     rows = jnp.concatenate([model.rows * total[None], jnp.diag(jnp.sqrt(model.curvature) * total), bend])
-    spectrum = _decompose(rows, model.pull, total * model.slope)
     gradient = shrink * slope
+    spectrum = _decompose(rows, model.pull, total * model.slope)
+    bent = _bent(rows, total[:, None] * missing * total[None], gradient)
+    use = jnp.any(missing != 0) & (spectrum.decrement < NEAR)
+    spectrum = select(use, bent, spectrum)
+    whole = jnp.sqrt(bent.values)[:, None] * bent.basis
+    rows = jnp.where(use, jnp.concatenate([whole, jnp.zeros((2 * z.size, z.size), z.dtype)]), rows)
 
     def room(origin: Array, step: Array) -> Array:
         move = shrink * step
@@ -113,6 +111,16 @@ def _decompose(rows: Array, pull: Array, slope: Array) -> _Spectrum:
     gradient = jnp.where(blind, 0, values * (pull @ left[: pull.size])) + rest
     floor = jnp.maximum(values, eps * values[0]) + jnp.sqrt(jnp.finfo(rows.dtype).tiny)
     return _Spectrum(basis, gradient, floor**2, jnp.linalg.norm(gradient / floor))
+
+
+def _bent(rows: Array, missing: Array, gradient: Array) -> _Spectrum:
+    """The model with the curvature that it lacks: where the sum curves downwards its size counts."""
+    values, basis = jnp.linalg.eigh(rows.T @ rows + missing)
+    eps = jnp.finfo(rows.dtype).eps
+    sizes = jnp.maximum(jnp.abs(values), 4 * eps * rows.shape[1] * jnp.max(jnp.abs(values)))
+    sizes = sizes + jnp.finfo(rows.dtype).tiny
+    own = basis.T @ gradient
+    return _Spectrum(basis.T, own, sizes, jnp.linalg.norm(own / jnp.sqrt(sizes)))
 
 
 def _trust_step(spectrum: _Spectrum, radius: Array) -> Array:

@@ -13,9 +13,12 @@ from ..core import as_float_array
 from ..engine import Adaptive
 from ..problem import Experiment, Problem
 from ..solvers import Rodas5P
-from ._events import doses
+from ._closed import closed_forms
+from ._events import Dose, doses
 from ._expression import Formulas
 from ._measurement import TableMeasurement, rows_of
+from ._passages import Passage, depends_on_state, passages
+from ._periods import Periods
 from ._protocol import FOREVER, SBMLProtocol
 from ._sbml import Model
 from ._steady import conserved
@@ -46,13 +49,16 @@ class Assembly:
     def problem(self, solver: Any, step: Any) -> Problem:
         model = self.model
         self._check_targets()
+        plan = Periods.of(model, self.series, {s: self._values(self.conditions[s]) for s in self._later()})
         switches = Switches(model.graph, frozenset(model.states))
         rates = tuple((name, switches.located(model.rates[name])) for name in model.states)
-        events = doses(model.events, model.graph, frozenset(model.states))
+        found, events = self._events(plan)
         formulas = Formulas(tuple(model.graph.nodes))
         start = {name: node for name, node in model.start.items() if name not in self.parameters}
         values = model.constants | {name: math.nan for name in start if name in model.constants}
-        values |= {p.name: p.nominal for p in self.parameters.values() if p.name not in model.states}
+        values |= dict(plan.values) | {
+            p.name: p.nominal for p in self.parameters.values() if p.name not in model.states
+        }
         earlier, size = self._earlier(), len(model.states)
         settles = any(s.before for s in self.series)
         endless = any(s.times[-1] >= FOREVER for s in self.series)
@@ -71,6 +77,7 @@ class Assembly:
             tuple(model.volumes.items()),
             tuple(switches.times),
             events,
+            found,
             settles,
             endless,
         )
@@ -78,7 +85,7 @@ class Assembly:
         observed = [name for name in self.observables if any(name in s.data for s in self.series)]
         problem = Problem(
             system,
-            [self._experiment(s, system) for s in self.series],
+            [self._experiment(s, system, plan) for s in self.series],
             free=free,
             noise={name: self.observables[name].noise for name in observed},
             y0=dict.fromkeys(model.states, math.nan),
@@ -86,18 +93,34 @@ class Assembly:
             solver=Rodas5P(compact=_large(formulas, rates)) if solver is None else solver,
             step=Adaptive(5e-7, 1e-9) if step is None else step,
             protocol=protocol,
-            measurement=self._measurement(observed, formulas, tuple(values)),
+            measurement=self._measurement(observed, formulas, tuple(values), protocol, rates),
         )
         return problem
+
+    def _events(self, plan: Periods) -> tuple[tuple[Passage, ...], tuple[Dose, ...]]:
+        """Events that are found while solving, or else those whose times are known before."""
+        model, states = self.model, frozenset(self.model.states)
+        if not depends_on_state(model.events, model.graph, states):
+            return (), doses(model.events, model.graph, states) + plan.doses
+        if plan.doses:
+            name = model.events[0].name
+            raise DataError(
+                f"Periods after the first beside events that depend on the state, such as `{name}`: not supported."
+            )
+        return passages(model.events, model.graph), ()
+
+    def _later(self) -> list[str]:
+        """The conditions of periods after the first."""
+        return [condition for s in self.series for _, condition in s.later]
 
     def _check_targets(self) -> None:
         for name in self.targets:
             if name not in self.model.constants and name not in self.model.states:
-                row = next(iter(self.conditions.values()))
+                row = next(row for row in self.conditions.values() if name in row.cells)
                 names = (*self.model.constants, *self.model.states)
                 why = "is given by a rule of the model" if name in self.model.formulas else "is none"
                 raise DataError(
-                    f"`{row.table}` must have columns that are named after parameters, species or compartments of the model, but "
+                    f"`{row.table}`, line {row.line}, must set parameters, species or compartments of the model, but "
                     f"`{name}` {why}. {close_matches(name, names)}"
                 )
 
@@ -110,8 +133,11 @@ class Assembly:
         states = {p.name: p for p in self.parameters.values() if p.name in self.model.states}
         return {f"y0.{name}": p.nominal if p.free is None else name for name, p in states.items()}
 
-    def _experiment(self, series: Series, system: SBMLSystem) -> Experiment:
+    def _experiment(self, series: Series, system: SBMLSystem, plan: Periods) -> Experiment:
         here = self._values(self.conditions[series.condition])
+        if series.before and series.name:  # of version 2, where what a period does not set stays
+            before = self._values(self.conditions[series.before])
+            here = {name: x for name, x in before.items() if name not in self.model.states} | here
         paths: dict[str, Any] = {
             f"y0.{name}" if name in self.model.states else name: value for name, value in here.items()
         }
@@ -122,7 +148,8 @@ class Assembly:
             paths["kept_before"] = self._conserved(system, before)
         if series.times[-1] >= FOREVER:
             paths["kept"] = self._conserved(system, here)
-        return Experiment(series.label, series.times, series.data, start=0.0, set=paths, replicates=True)
+        paths |= plan.of_series(series)
+        return Experiment(series.label, series.times, series.data, start=series.start, set=paths, replicates=True)
 
     def _conserved(self, system: SBMLSystem, condition: Mapping[str, float | str]) -> np.ndarray:
         """What the model conserves under a condition: numbers that are 0 there stay 0, and sizes stay what they are."""
@@ -162,7 +189,14 @@ class Assembly:
                 )
         return found
 
-    def _measurement(self, observed: Sequence[str], formulas: Formulas, names: tuple[str, ...]) -> TableMeasurement:
+    def _measurement(
+        self,
+        observed: Sequence[str],
+        formulas: Formulas,
+        names: tuple[str, ...],
+        protocol: SBMLProtocol,
+        rates: Sequence[tuple[str, int]],
+    ) -> TableMeasurement:
         length = max(len(s.times) for s in self.series)
         used = {
             value
@@ -184,4 +218,20 @@ class Assembly:
             rows, numbers = rows_of(given, shape, places)
             index[name], constants[name] = jnp.asarray(rows), as_float_array(numbers)
         heads = tuple(self.observables[name].head for name in observed)
-        return TableMeasurement(index, constants, heads, formulas, kept)
+        closed = closed_forms(self.model.graph, self.observables, self.series, self._measured_only(protocol, rates))
+        return TableMeasurement(index, constants, heads, formulas, kept, closed)
+
+    def _measured_only(self, protocol: SBMLProtocol, rates: Sequence[tuple[str, int]]) -> frozenset[str]:
+        """The free parameters without priors that no simulation depends on."""
+        formulas = Formulas(tuple(self.model.graph.nodes))
+        roots = [node for _, node in (*rates, *protocol.start, *protocol.volumes)] + list(protocol.switches)
+        for passage in protocol.passages:
+            roots += [passage.level, *(node for _, node in passage.assignments)]
+        for dose in protocol.doses:
+            nodes = [node for _, node in (*dose.switches, *dose.assignments)]
+            roots += [dose.switch, dose.trigger, *nodes, *(() if dose.delay is None else (dose.delay,))]
+        used = formulas.symbols(roots) | {
+            value for row in self.conditions.values() for value in self._values(row).values() if isinstance(value, str)
+        }
+        free = {p.name for p in self.parameters.values() if p.free is not None and p.free.prior is None}
+        return frozenset(free - used - set(self.model.states) - set(self.model.start) - set(self.targets))

@@ -12,10 +12,10 @@ from jaxtyping import Array, Float
 from .._errors import DataError
 from ..core import as_float_array
 from ..problem import Problem
+from . import _tables_v1, _tables_v2
 from ._assembly import Assembly
 from ._sbml import Model, sbml_from_text
 from ._tables import Files, read_tables
-from ._tables_v1 import read_measurements, read_observables, read_parameters
 
 
 @dataclasses.dataclass(frozen=True)
@@ -43,7 +43,7 @@ def load(path: str | Path, *, solver: Any = None, step: Any = None, texts: Mappi
 
     **Arguments:**
 
-    - `path`: its YAML file, of PEtab version 1; the files it names lie relative to it.
+    - `path`: its YAML file, of PEtab version 1 or 2; the files it names lie relative to it.
     - `solver`, `step`: as in `simulate`; `Rodas5P()` and `Adaptive(5e-7, 1e-9)` by default, with which the likelihoods of
         published problems are right to 1e-3.
     - `texts`: the texts of all files by name, in place of those on disk.
@@ -54,23 +54,13 @@ def load(path: str | Path, *, solver: Any = None, step: Any = None, texts: Mappi
     """
     path = Path(path)
     source = Files(path.parent, texts)
-    parts = _parts(path.name, source.read(path.name, "PEtab problem"))
-    parameters = read_parameters(source, parts["parameter_files"])
-    (file,) = parts["sbml_files"]
-    model = sbml_from_text(source.read(file, "SBML file"), file)
-    conditions = read_tables(source, parts["condition_files"], ("conditionId",))
-    rows = conditions.by_id("conditionId")
-    columns = "observableId", "observableFormula", "noiseFormula"
-    observables = read_observables(read_tables(source, parts["observable_files"], columns), model, parameters)
-    columns = "observableId", "simulationConditionId", "measurement", "time"
-    measurements = read_tables(source, parts["measurement_files"], columns)
-    series = read_measurements(measurements, observables, rows, parameters | model.constants)
-    if not series:
-        raise DataError(f"`{path.name}` must hold measurements, but its tables hold none.")
-    targets = [name for name in conditions.columns if name not in ("conditionId", "conditionName")]
-    problem = Assembly(model, parameters, rows, targets, observables, series).problem(solver, step)
-    nominal = as_float_array(np.array([p.nominal for p in parameters.values() if p.free is not None]))
-    return PEtab(path.stem, problem, nominal, model, dict(source.texts))
+    name, table = path.name, _header(path.name, source.read(path.name, "PEtab problem"))
+    assembly = _version_2(name, table, source) if table["format_version"] == 2 else _version_1(name, table, source)
+    if not assembly.series:
+        raise DataError(f"`{name}` must hold measurements, but its tables hold none.")
+    problem = assembly.problem(solver, step)
+    nominal = as_float_array(np.array([p.nominal for p in assembly.parameters.values() if p.free is not None]))
+    return PEtab(path.stem, problem, nominal, assembly.model, dict(source.texts))
 
 
 def read(path: str | Path) -> Problem:
@@ -78,11 +68,11 @@ def read(path: str | Path) -> Problem:
     return load(path).problem
 
 
-FILES = ("sbml_files", "condition_files", "observable_files", "measurement_files")
+COLUMNS = "observableId", "observableFormula", "noiseFormula"
 
 
-def _parts(name: str, text: str) -> dict[str, list[str]]:
-    """The files of a problem, by kind."""
+def _header(name: str, text: str) -> dict[str, Any]:
+    """The YAML file, with its version as a number."""
     try:
         table = yaml.safe_load(text)
     except yaml.YAMLError as error:
@@ -90,21 +80,58 @@ def _parts(name: str, text: str) -> dict[str, list[str]]:
     if not isinstance(table, dict) or "format_version" not in table:
         raise DataError(f"`{name}` must be a PEtab problem, but it has no `format_version`.")
     version = str(table["format_version"])
-    if not version.startswith("1"):
-        raise DataError(f"`{name}` must be of PEtab version 1, but it is of version {version}.")
+    if version.split(".")[0] not in ("1", "2"):
+        raise DataError(f"`{name}` must be of PEtab version 1 or 2, but it is of version {version}.")
+    return {**table, "format_version": int(version.split(".")[0])}
+
+
+def _files(name: str, table: Mapping[str, Any], kind: str, needed: bool = True) -> list[str]:
+    """The names of the files of one kind."""
+    files = table.get(kind) or []
+    found = [files] if isinstance(files, str) else list(files)
+    if needed and not found:
+        raise DataError(f"`{name}` must name {kind}, but names none.")
+    return found
+
+
+def _version_1(name: str, table: Mapping[str, Any], source: Files) -> Assembly:
     problems = table.get("problems")
     if not isinstance(problems, list) or len(problems) != 1 or not isinstance(problems[0], dict):
         raise DataError(f"`{name}` must hold one entry in `problems`, but it holds {len(problems or ())}.")
-    found = {}
-    for kind in FILES:
-        files = problems[0].get(kind) or []
-        found[kind] = [files] if isinstance(files, str) else list(files)
-        if not found[kind]:
-            raise DataError(f"`{name}` must name {kind}, but names none.")
-    if len(found["sbml_files"]) != 1:
-        raise DataError(f"`{name}` must name one SBML file, but names {len(found['sbml_files'])}.")
-    files = table.get("parameter_file") or []
-    found["parameter_files"] = [files] if isinstance(files, str) else list(files)
-    if not found["parameter_files"]:
-        raise DataError(f"`{name}` must name a `parameter_file`, but names none.")
-    return found
+    files = lambda kind: _files(name, problems[0], kind)
+    if len(files("sbml_files")) != 1:
+        raise DataError(f"`{name}` must name one SBML file, but names {len(files('sbml_files'))}.")
+    parameters = _tables_v1.read_parameters(source, _files(name, table, "parameter_file"))
+    (file,) = files("sbml_files")
+    model = sbml_from_text(source.read(file, "SBML file"), file)
+    conditions = read_tables(source, files("condition_files"), ("conditionId",))
+    rows = conditions.by_id("conditionId")
+    observables = read_tables(source, files("observable_files"), COLUMNS)
+    read = _tables_v1.read_observables(observables, model, parameters)
+    columns = "observableId", "simulationConditionId", "measurement", "time"
+    measurements = read_tables(source, files("measurement_files"), columns)
+    series = _tables_v1.read_measurements(measurements, read, rows, parameters | model.constants)
+    targets = [name for name in conditions.columns if name not in ("conditionId", "conditionName")]
+    return Assembly(model, parameters, rows, targets, read, series)
+
+
+def _version_2(name: str, table: Mapping[str, Any], source: Files) -> Assembly:
+    if table.get("mapping_files") or table.get("extensions"):
+        raise DataError(f"`{name}` must do without `mapping_files` and `extensions`, which simkit does not know.")
+    files = lambda kind, needed=False: _files(name, table, kind, needed)
+    parameters = _tables_v2.read_parameters(source, files("parameter_files", True))
+    file = _tables_v2.check_models(table, name)
+    model = sbml_from_text(source.read(file, "SBML file"), file)
+    long = read_tables(source, files("condition_files"), ("conditionId", "targetId", "targetValue"))
+    conditions = _tables_v2.read_conditions(long)
+    columns = "experimentId", "time", "conditionId"
+    plan = read_tables(source, files("experiment_files"), columns)
+    experiments = _tables_v2.read_experiments(plan, conditions)
+    observables = read_tables(source, files("observable_files", True), COLUMNS)
+    read = _tables_v2.read_observables(observables, model, parameters)
+    columns = "observableId", "experimentId", "measurement", "time"
+    measurements = read_tables(source, files("measurement_files", True), columns)
+    known = parameters | model.constants
+    series = _tables_v2.read_measurements(measurements, read, experiments, conditions, known)
+    targets = list(dict.fromkeys(target for row in conditions.values() for target in row.cells))
+    return Assembly(model, parameters, conditions, targets, read, series)

@@ -56,6 +56,9 @@ _NUMBERS = {
     libsbml.AST_CONSTANT_FALSE: 0.0,
     libsbml.AST_NAME_AVOGADRO: AVOGADRO,
 }
+DEEPEST = 200
+"""How deep parentheses may be nested in a formula of a table."""
+
 _EXTRA = ("log2", "sign", "heaviside")
 
 
@@ -161,6 +164,10 @@ class Reader:
         return graph.make("choice", one, up, graph.number(-1.0), down, zero)
 
 
+def _depth(text: str) -> int:
+    return max(itertools.accumulate((x == "(") - (x == ")") for x in text), default=0)
+
+
 def parsed(text: str, where: str) -> Any:
     """The syntax tree of a formula in a table, such as `scale * (A + B)`."""
     settings = libsbml.L3ParserSettings()
@@ -168,6 +175,8 @@ def parsed(text: str, where: str) -> Any:
     settings.setParseUnits(False)
     settings.setParseAvogadroCsymbol(False)
     settings.setComparisonCaseSensitivity(libsbml.L3P_COMPARE_BUILTINS_CASE_SENSITIVE)
+    if _depth(text) > DEEPEST:
+        raise DataError(f"{where} must not be nested more than {DEEPEST} deep, but is.")
     tree = libsbml.parseL3FormulaWithSettings(text.replace("**", "^"), settings)
     if tree is None:
         reason = " ".join(str(libsbml.getLastParseL3Error()).split())

@@ -10,7 +10,7 @@ import numpy as np
 from jaxtyping import Array, Float, Int
 
 from ..core import Setup, Status, Trajectory
-from ..problem import AbstractMeasurement
+from ..problem import AbstractMeasurement, ClosedForm
 from ._expression import TIME, Formulas
 
 
@@ -30,6 +30,7 @@ class TableMeasurement(AbstractMeasurement):
     """Observables of a PEtab problem.
 
     - `heads`: the observables; `formulas` the graph of their formulas; `parameters` the names that rows may refer to.
+    - `closed`: what a fit can solve in closed form.
     - `index`, `constants`: by observable, what its rows say: the place of a name in `parameters`, or -1 and a number.
     """
 
@@ -38,6 +39,11 @@ class TableMeasurement(AbstractMeasurement):
     heads: tuple[Head, ...] = eqx.field(static=True)
     formulas: Formulas = eqx.field(static=True)
     parameters: tuple[str, ...] = eqx.field(static=True)
+    closed: tuple[ClosedForm, ...] = eqx.field(static=True)
+
+    @property
+    def closed_forms(self) -> tuple[ClosedForm, ...]:
+        return self.closed
 
     def locate(
         self, setups: Setup, trajectories: Trajectory, *, hold: bool
@@ -85,7 +91,7 @@ class TableMeasurement(AbstractMeasurement):
     def _with_rows(self, change: Any) -> "TableMeasurement":
         changed = lambda values: {name: change(x) for name, x in values.items()}
         return TableMeasurement(
-            changed(self.index), changed(self.constants), self.heads, self.formulas, self.parameters
+            changed(self.index), changed(self.constants), self.heads, self.formulas, self.parameters, self.closed
         )
 
 

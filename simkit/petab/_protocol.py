@@ -14,6 +14,7 @@ from ..engine import Method, integrate
 from ..problem import AbstractProtocol
 from ._events import Dose, integrate_doses
 from ._expression import TIME
+from ._passages import Passage, integrate_passages
 from ._steady import steady_state
 from ._switches import NEVER, Switch, switch_name
 from ._system import Roots, SBMLSystem
@@ -29,6 +30,7 @@ class SBMLProtocol(AbstractProtocol):
     - `volumes`: states that are amounts, though initial values are concentrations.
     - `switches`: the formulas of the times of switches.
     - `doses`: events, which happen at times that are known before a solve; none does before the start.
+    - `passages`: all events, where one depends on the state.
     - `settles`, `endless`: whether any experiment starts from a steady state, and whether any datum is one of it.
     """
 
@@ -36,6 +38,7 @@ class SBMLProtocol(AbstractProtocol):
     volumes: Roots = eqx.field(static=True)
     switches: tuple[int, ...] = eqx.field(static=True)
     doses: tuple[Dose, ...] = eqx.field(static=True)
+    passages: tuple[Passage, ...] = eqx.field(static=True)
     settles: bool = eqx.field(static=True)
     endless: bool = eqx.field(static=True)
 
@@ -53,7 +56,9 @@ class SBMLProtocol(AbstractProtocol):
             ok = settled | (setup.system.settled == 0)
         moving = Setup(system.moving(), first, inputs)
         finite = _before(times, FOREVER) if self.endless else times
-        if self.doses:
+        if self.passages:
+            trajectory = integrate_passages(moving, system, finite, method, self.passages)
+        elif self.doses:
             trajectory = integrate_doses(moving, system, finite, method, self.doses)
         else:
             trajectory = integrate(moving, finite, method)

@@ -17,6 +17,7 @@ class Row:
     table: str
     line: int
     cells: Mapping[str, str]
+    places: Mapping[str, str] = dataclasses.field(default_factory=dict)  # of cells that come from rows of their own
 
     def text(self, column: str, default: str = "") -> str:
         """A cell as text; the default where it is empty or not there."""
@@ -52,7 +53,13 @@ class Row:
 
     def where(self, column: str) -> str:
         """The place of a cell in words."""
-        return f"`{self.table}`, line {self.line}, column `{column}`,"
+        return self.places.get(column) or f"`{self.table}`, line {self.line}, column `{column}`,"
+
+    def check_named(self, column: str, known: Mapping[str, Any]) -> None:
+        """Refuse a cell that is none of some names."""
+        word = self.text(column)
+        if word not in known:
+            raise self.error(column, f"must be a known name, but `{word}` is none. {close_matches(word, known)}")
 
 
 @dataclasses.dataclass(frozen=True)

@@ -3,7 +3,7 @@
 import dataclasses
 import math
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -81,13 +81,7 @@ def _prior(row: Row, scale: str) -> dist.Distribution | None:
     if not row.has("objectivePriorType"):
         return None
     kind = row.choice("objectivePriorType", PRIORS, "")
-    words = row.parts("objectivePriorParameters")
-    numbers = [as_number(word) for word in words]
-    if len(numbers) != 2 or any(x is None for x in numbers):
-        raise row.error(
-            "objectivePriorParameters", f"must be two numbers between which stands `;`, but it is `{'; '.join(words)}`."
-        )
-    a, b = (float(x) for x in numbers if x is not None)
+    a, b = prior_numbers(row, "objectivePriorParameters", 2)
     unit = {"lin": 0.0, "log": 1.0, "log10": math.log(10)}[scale]
     if kind.startswith("parameterScale"):
         kind = kind.removeprefix("parameterScale").lower()
@@ -100,19 +94,60 @@ def _prior(row: Row, scale: str) -> dist.Distribution | None:
     return dist.Laplace(a, b) if kind == "laplace" else dist.TransformedDistribution(dist.Laplace(a, b), ExpTransform())
 
 
+def prior_numbers(row: Row, column: str, count: int) -> list[float]:
+    """The numbers of a prior."""
+    words = row.parts(column)
+    numbers = [x for x in map(as_number, words) if x is not None]
+    if len(words) != count or len(numbers) != count:
+        what = "one number" if count == 1 else "two numbers between which stands `;`"
+        raise row.error(column, f"must be {what}, but it is `{'; '.join(words)}`.")
+    return numbers
+
+
 @dataclasses.dataclass(frozen=True)
 class Observable:
     """A row of the observable table, read."""
 
     head: Head
     noise: AbstractNoise
-    observable: tuple[str, ...]  # names that rows give values to, by column
-    scatter: tuple[str, ...]
+    observable: tuple[int, ...]  # which of the values of a row the names of `head.overrides` stand for, by column
+    scatter: tuple[int, ...]
+
+
+Holders = Mapping[str, tuple[tuple[str, ...], tuple[str, ...]]]
+"""By observable the names in its two formulas that rows give values to."""
 
 
 def read_observables(table: Table, model: Model, known: Mapping[str, Any]) -> dict[str, Observable]:
     """The observable table; formulas may name what is in the model, in the parameter table or among the observables."""
     rows = table.by_id("observableId")
+    holders, noises = {}, {}
+    for name, row in rows.items():
+        transform = row.choice("observableTransformation", SCALES, "lin")
+        kind = row.choice("noiseDistribution", ("normal", "laplace"), "normal")
+        holders[name] = tuple(_numbered(word, name, row) for word in ("observable", "noise"))
+        noise: Any = NOISES[kind, transform != "lin"]
+        noises[name] = noise(1.0)
+    factors = {n: math.log(10) for n, row in rows.items() if row.text("observableTransformation") == "log10"}
+    return formula_locations(rows, model, known, holders, noises, factors)
+
+
+def _numbered(word: str, name: str, row: Row) -> tuple[str, ...]:
+    """All names such as `noiseParameter2_name` up to the highest that formulas hold."""
+    text = f"{row.text('observableFormula')} {row.text('noiseFormula')}"
+    found = [int(x) for x in re.findall(rf"\b{word}Parameter(\d+)_{re.escape(name)}\b", text)]
+    return tuple(f"{word}Parameter{i}_{name}" for i in range(1, max(found, default=0) + 1))
+
+
+def formula_locations(
+    rows: Mapping[str, Row],
+    model: Model,
+    known: Mapping[str, Any],
+    holders: Holders,
+    noises: Mapping[str, AbstractNoise],
+    factors: Mapping[str, float] | None = None,
+) -> dict[str, Observable]:
+    """The formulas of all observables, read; those may name each other."""
     found: dict[str, int] = {}
     opened: list[str] = []
 
@@ -121,29 +156,22 @@ def read_observables(table: Table, model: Model, known: Mapping[str, Any]) -> di
             if name in opened:
                 raise rows[name].error("observableFormula", "must not depend on itself, but does.")
             opened.append(name)
-            found[name] = _formula(rows[name], "observableFormula", model, known, rows, location)
+            found[name] = formula(name, "observableFormula")
         return found[name]
 
-    return {name: _observable(name, row, location, model, known, rows) for name, row in rows.items()}
+    def formula(name: str, column: str) -> int:
+        own = {holder: f"{holder} of {name}" for both in holders[name] for holder in both}
+        return _formula(rows[name], column, model, known, rows, location, own)
 
-
-def _observable(name: str, row: Row, location: Any, model: Model, known: Any, rows: Any) -> Observable:
-    scale = _formula(row, "noiseFormula", model, known, rows, location)
-    transform = row.choice("observableTransformation", SCALES, "lin")
-    kind = row.choice("noiseDistribution", ("normal", "laplace"), "normal")
-    used = _used(model, (location(name), scale))
-    numbered = lambda word: tuple(
-        sorted((x for x in used if re.fullmatch(rf"{word}Parameter\d+_{re.escape(name)}", x)), key=_number)
-    )
-    observable, scatter = numbered("observable"), numbered("noise")
-    factor = math.log(10) if transform == "log10" else 1.0
-    head = Head(name, location(name), scale, (*observable, *scatter), factor)
-    noise: Any = NOISES[kind, transform != "lin"]
-    return Observable(head, noise(1.0), observable, scatter)
-
-
-def _number(name: str) -> int:
-    return int(re.findall(r"Parameter(\d+)_", name)[0])
+    result = {}
+    for name in rows:
+        scale = formula(name, "noiseFormula")
+        used = _used(model, (location(name), scale))
+        places = [tuple(i for i, x in enumerate(both) if f"{x} of {name}" in used) for both in holders[name]]
+        names = [f"{both[i]} of {name}" for both, own in zip(holders[name], places, strict=True) for i in own]
+        head = Head(name, location(name), scale, tuple(names), (factors or {}).get(name, 1.0))
+        result[name] = Observable(head, noises[name], *places)
+    return result
 
 
 def _used(model: Model, roots: tuple[int, ...]) -> set[str]:
@@ -160,16 +188,18 @@ def _used(model: Model, roots: tuple[int, ...]) -> set[str]:
     return found
 
 
-def _formula(row: Row, column: str, model: Model, known: Any, rows: Any, location: Any) -> int:
+def _formula(row: Row, column: str, model: Model, known: Any, rows: Any, location: Any, own: Mapping[str, str]) -> int:
     where = row.where(column)
     if not row.has(column):
         raise row.error(column, "must be a formula, but it is empty.")
 
     def symbol(name: str) -> int:
+        if name in own:
+            return model.graph.symbol(own[name])
         node = model.symbol(name)
         if node is not None:
             return node
-        if name in known or re.fullmatch(r"(observable|noise)Parameter\d+_\w+", name):
+        if name in known:
             return model.graph.symbol(name)
         if name in rows:
             return location(name)
@@ -184,16 +214,24 @@ def _formula(row: Row, column: str, model: Model, known: Any, rows: Any, locatio
 
 @dataclasses.dataclass
 class Series:
-    """The measurements of one experiment: the times of its rows, its data, and what the rows give, by observable."""
+    """The measurements of one experiment: the times of its rows, its data, and what the rows give, by observable.
+
+    `before` and `condition` name the conditions before the start (or nothing) and from it on, `later` those that follow.
+    """
 
     before: str
     condition: str
-    times: np.ndarray
+    times: Sequence[float] | np.ndarray
     data: dict[str, np.ndarray]
     given: dict[str, dict[int, tuple[str | float, ...]]]
+    name: str = ""
+    start: float = 0.0
+    later: tuple[tuple[float, str], ...] = ()
 
     @property
     def label(self) -> str:
+        if self.name:
+            return self.name
         return f"{self.condition} after {self.before}" if self.before else self.condition
 
 
@@ -203,37 +241,34 @@ def read_measurements(
     """The measurement table, one series a pair of conditions."""
     groups: dict[tuple[str, str], list[Row]] = {}
     for row in table:
-        _check_named(row, "observableId", observables)
-        _check_named(row, "simulationConditionId", conditions)
+        row.check_named("observableId", observables)
+        row.check_named("simulationConditionId", conditions)
         before = row.text("preequilibrationConditionId") if row.has("preequilibrationConditionId") else ""
         if before:
-            _check_named(row, "preequilibrationConditionId", conditions)
+            row.check_named("preequilibrationConditionId", conditions)
         groups.setdefault((before, row.text("simulationConditionId")), []).append(row)
-    return [_series(before, condition, rows, observables, known) for (before, condition), rows in groups.items()]
+    return [
+        series_of(Series(before, condition, (), {}, {}), rows, observables, known)
+        for (before, condition), rows in groups.items()
+    ]
 
 
-def _check_named(row: Row, column: str, known: Mapping[str, Any]) -> None:
-    if row.text(column) not in known:
-        raise row.error(
-            column, f"must be a known name, but `{row.text(column)}` is none. {close_matches(row.text(column), known)}"
-        )
-
-
-def _series(
-    before: str, condition: str, rows: list[Row], observables: Mapping[str, Observable], known: Mapping[str, Any]
+def series_of(
+    series: Series, rows: list[Row], observables: Mapping[str, Observable], known: Mapping[str, Any]
 ) -> Series:
+    """A series with its data."""
     from ._protocol import FOREVER
 
     kept: dict[float, dict[str, list[Row]]] = {}
     for row in rows:
         time = row.number("time")
-        if math.isnan(time) or time < 0:
-            raise row.error("time", f"must be at least 0, or inf, but it is {time:g}.")
+        if math.isnan(time) or time < series.start:
+            raise row.error("time", f"must be at least {series.start:g}, or inf, but it is {time:g}.")
         if row.has("measurement"):
             finite(row, "measurement")
             kept.setdefault(min(time, FOREVER), {}).setdefault(row.text("observableId"), []).append(row)
-    if not any(0 < time < FOREVER for time in kept):
-        kept[1.0] = {}  # a simulation needs a span
+    if not any(series.start < time < FOREVER for time in kept):
+        kept[series.start + 1.0] = {}  # a simulation needs a span
     times, data, given = [], {}, {}
     for time in sorted(kept):
         begin = len(times)
@@ -245,21 +280,20 @@ def _series(
     filled = {name: np.full(len(times), np.nan) for name in data}
     for name, values in data.items():
         filled[name][list(values)] = list(values.values())
-    return Series(before, condition, np.array(times), filled, given)
+    return dataclasses.replace(series, times=np.array(times), data=filled, given=given)
 
 
 def _given(row: Row, observable: Observable, known: Mapping[str, Any]) -> tuple[str | float, ...]:
     found: list[str | float] = []
-    for column, names in (("observableParameters", observable.observable), ("noiseParameters", observable.scatter)):
+    for column, places in (("observableParameters", observable.observable), ("noiseParameters", observable.scatter)):
         words = row.parts(column)
-        for name in names:
-            place = _number(name)
-            if place > len(words):
+        for place in places:
+            if place >= len(words):
                 raise row.error(
                     column,
-                    f"must hold {place} values for the formula of `{observable.head.name}`, but it holds {len(words)}.",
+                    f"must hold {place + 1} values for the formula of `{observable.head.name}`, but it holds {len(words)}.",
                 )
-            word = words[place - 1]
+            word = words[place]
             value = as_number(word)
             if value is None and word not in known:
                 raise row.error(

@@ -1,5 +1,8 @@
 """Inference problems: experiments, noise models, unknowns, and the Problem that compiles them to arrays."""
 
+from ._closed import ClosedForm as ClosedForm
+from ._closed import remeasured as remeasured
+from ._closed import solved as solved
 from ._experiment import Experiment as Experiment
 from ._experiment import Observable as Observable
 from ._free import PRIORS as PRIORS

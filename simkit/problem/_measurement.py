@@ -7,6 +7,7 @@ import equinox as eqx
 from jaxtyping import Array
 
 from ..core import Setup, Trajectory
+from ._closed import ClosedForm
 
 Self = TypeVar("Self", bound="AbstractMeasurement")
 
@@ -31,6 +32,11 @@ class AbstractMeasurement(eqx.Module):
 
         **Returns:** locations, and numbers by which the scale of the noise models is multiplied, for names that have them.
         """
+
+    @property
+    @abc.abstractmethod
+    def closed_forms(self) -> tuple[ClosedForm, ...]:
+        """Which free parameters, of which no state knows, have best values in closed form."""
 
     @abc.abstractmethod
     def filled(self: Self, more: int) -> Self:

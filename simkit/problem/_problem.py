@@ -27,6 +27,7 @@ from ..core import (
 )
 from ..engine import Fixed, Method, Varying, integrate, resolve
 from ..solvers import Stepper
+from ._closed import ClosedForm, closed_forms
 from ._compile import check_arguments, experiment_setup, longest_step, padded_data, padded_times, refined
 from ._describe import describe_prior, describe_step
 from ._experiment import Condition, Experiment, Observable
@@ -93,6 +94,7 @@ class Problem(eqx.Module):
     log: tuple[bool, ...] = eqx.field(static=True)
     labels: tuple[str, ...] = eqx.field(static=True)
     observables: tuple[tuple[str, Observable], ...] = eqx.field(static=True)
+    closed: tuple[ClosedForm, ...] = eqx.field(static=True)  # what a fit can solve in closed form
     lengths: tuple[int, ...] = eqx.field(static=True)  # data times by experiment, where they differ and observables ask
 
     def __init__(
@@ -150,6 +152,7 @@ class Problem(eqx.Module):
             inputs=setups[longest].inputs,
         )
         self.longest = as_float_array(longest_step(self.method, np.asarray(self.times), static))
+        self.closed = closed_forms(self)
         if measurement is None:  # which would be traced with all of a solve; `heads` checks it
             _check_outputs(self)
 
@@ -171,6 +174,11 @@ class Problem(eqx.Module):
     def heads(self, theta: Float[Array, " parameters"]) -> tuple[Heads, Int[Array, " experiments"]]:
         """For every output with data the location and the noise model of every datum, and one status an experiment."""
         setups, trajectories = self._solve(theta)
+        heads = self.compare(setups, trajectories)
+        return heads, trajectories.status
+
+    def compare(self, setups: Setup, trajectories: Trajectory) -> Heads:
+        """For every output with data the location and the noise model of every datum, of a simulation at hand."""
         located, scales = self._located(setups, trajectories)
         spread = eqx.filter_vmap(lambda leaf, x: jnp.broadcast_to(leaf, x.shape))
         heads: Heads = {}
@@ -183,7 +191,7 @@ class Problem(eqx.Module):
             if name in self.errors:
                 noise = eqx.tree_at(lambda n: n.scale, noise, noise.scale * self.errors[name])
             heads[name] = location, noise
-        return heads, trajectories.status
+        return heads
 
     def predict(self, theta: Float[Array, " parameters"], times: Any = None) -> dict[str, Array]:
         """Output name -> predicted values by experiment at `times`, by default at the times of the data.

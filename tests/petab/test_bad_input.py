@@ -49,6 +49,30 @@ BAD = {
         "0.5 | 1\nk | lin | 0 | 1 | 1 | 1",
         r"line 3, column `parameterId`.*there once",
     ),
+    "duplicate observable": (
+        "observables",
+        "| 0.1",
+        "| 0.1\no | A | 0.2",
+        r"`observables.tsv`, line 3, column `observableId`.*there once",
+    ),
+    "duplicate condition": ("conditions", "c0 | 1", "c0 | 1\nc0 | 2", r"line 3, column `conditionId`.*line 2 already"),
+    "no identifier": ("parameters", "k | log10", " | log10", r"line 2, column `parameterId`.*must not be empty"),
+    "infinite datum": ("measurements", "2.0 |", "inf |", r"line 2, column `measurement`.*must be finite"),
+    "too many cells": ("measurements", "2.0 | 1.0", "2.0 | 1.0 | 7", r"`measurements.tsv`, line 2, must have 5 cells"),
+    "call of an unknown function": ("observables", "A *", "system(A) *", r"calls `system`, which is not defined"),
+    "attribute": ("observables", "A *", "A.real *", r"line 2, column `observableFormula`"),
+    "observables that name each other": (
+        "observables",
+        "A * observableParameter1_o | 0.1",
+        "p + observableParameter1_o | 0.1\np | o | 0.1",
+        r"column `observableFormula`.*must not depend on itself",
+    ),
+    "deep formula": (
+        "observables",
+        "A *",
+        f"{'exp(' * 5000}A{')' * 5000} *",
+        r"line 2, column `observableFormula`.*nested",
+    ),
     "unknown scale": ("parameters", "log10", "ln", r"column `parameterScale`.*must be one of lin, log, log10"),
     "unknown target": ("conditions", "k2", "k3", r"`conditions.tsv`.*`k3` is none"),
     "unknown value": ("conditions", "| k2\nc0 | 1", "| k2\nc0 | kk", r"line 2, column `k2`.*`kk` is neither"),
@@ -86,9 +110,31 @@ def test_files_that_are_not_there(tmp_path):
         simkit.petab.load(tmp_path / "problem.yaml")
 
 
-def test_events_that_depend_on_the_state_are_named(tmp_path):
+@pytest.mark.parametrize(
+    ("trigger", "message"),
+    [("A == 1", r"event `low`.*holds `eq`"), ("floor(A)", r"event `low`.*holds `floor`")],
+)
+def test_triggers_that_cannot_be_located_are_named(tmp_path, trigger, message):
     model = sbml(
-        {"A": 2.0}, {"k": 1.0, "k2": 1.0}, {"r": ("A", "", "cell * k * k2 * A")}, events={"low": ("A < 1", {"A": "2"})}
+        {"A": 2.0}, {"k": 1.0, "k2": 1.0}, {"r": ("A", "", "cell * k * k2 * A")}, events={"low": (trigger, {"A": "2"})}
     )
-    with pytest.raises(DataError, match=r"event `low`.*depends on the state"):
+    with pytest.raises(DataError, match=message):
         simkit.petab.load(write_problem(tmp_path, model, **GOOD))
+
+
+def test_tricks_of_xml_are_refused(tmp_path):
+    good = sbml({"A": 2.0}, {"k": 1.0, "k2": 1.0}, {"r": ("A", "", "cell * k * k2 * A")})
+    path = write_problem(tmp_path, good, **GOOD)
+    head, body = good.split("\n", 1)
+    bomb = '<!DOCTYPE sbml [<!ENTITY a "aaaa"><!ENTITY b "&a;&a;&a;&a;">]>'
+    outside = '<!DOCTYPE sbml SYSTEM "http://host/evil.dtd">'
+    for trick in (bomb, outside, "<!  DOCTYPE sbml []>"):
+        (tmp_path / "model.xml").write_text(f"{head}\n{trick}\n{body}")
+        with pytest.raises(DataError, match="document type"):
+            simkit.petab.load(path)
+    (tmp_path / "model.xml").write_bytes(f"{head}\n{bomb}\n{body}".encode("utf-16"))
+    with pytest.raises(DataError, match="UTF-8"):
+        simkit.petab.load(path)
+    (tmp_path / "model.xml").write_text(good[: len(good) // 2])
+    with pytest.raises(DataError, match=r"`model.xml`, line \d+ must be SBML"):
+        simkit.petab.load(path)

@@ -1,0 +1,123 @@
+"""Events that depend on the state, against exact solutions, derivatives of jumps included."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from petab_models import sbml, write_problem
+
+import simkit
+
+TIMES = np.array([0.0, 0.5, 1.0, 1.5, 2.5, 4.0])
+
+
+def problem(folder, model, names, observable="A"):
+    rows = "\n".join(f"o | c0 | {t} | 1" for t in TIMES)
+    parameters = "\n".join(f"{name} | lin | -50 | 50 | {value} | 1" for name, value in names.items())
+    path = write_problem(
+        folder,
+        model,
+        f"parameterId | parameterScale | lowerBound | upperBound | nominalValue | estimate\n{parameters}",
+        f"observableId | observableFormula | noiseFormula\no | {observable} | 0.1",
+        f"observableId | simulationConditionId | time | measurement\n{rows}",
+    )
+    return simkit.petab.load(path)
+
+
+def values_and_slopes(read):
+    def ours(theta):
+        location = read.problem.heads(theta)[0]["o"][0][0]
+        return location, location
+
+    slopes, values = jax.jit(jax.jacfwd(ours, has_aux=True))(read.nominal)
+    return values, slopes
+
+
+def test_a_dose_whenever_little_is_left(tmp_path):
+    # dA/dt = -k A from 2, set to `top` whenever it falls to `low`: the time of each jump moves with all parameters.
+    model = sbml(
+        {"A": 2.0},
+        {"k": 1.0, "low": 1.0, "top": 1.0},
+        {"r": ("A", "", "cell * k * A")},
+        events={"refill": ("A < low", {"A": "top"})},
+    )
+    read = problem(tmp_path, model, {"k": 0.9, "low": 0.8, "top": 1.7})
+
+    def exact(theta):
+        k, low, top = theta
+        first, period = jnp.log(2 / low) / k, jnp.log(top / low) / k
+        count = jax.lax.stop_gradient(jnp.floor((TIMES - first) / period))
+        return jnp.where(first > TIMES, 2 * jnp.exp(-k * TIMES), top * jnp.exp(-k * (TIMES - first - count * period)))
+
+    values, slopes = values_and_slopes(read)
+    np.testing.assert_allclose(values, exact(read.nominal), rtol=2e-6)
+    np.testing.assert_allclose(slopes, jax.jacfwd(exact)(read.nominal), atol=5e-5)
+
+
+@pytest.mark.slow
+def test_a_ball_that_bounces(tmp_path):
+    # A ball under gravity g that keeps the part e of its speed: three bounces until 2.5.
+    model = sbml(
+        {},
+        {"x": 1.0, "v": 0.0, "g": 2.0, "e": 0.8},
+        {},
+        rates={"x": "v", "v": "-g"},
+        events={"bounce": ("x < 0 && v < 0", {"v": "-e * v"})},
+    )
+    read = problem(tmp_path, model, {"g": 2.1, "e": 0.8}, "x")
+
+    def exact(theta):
+        g, e = theta
+        fall = jnp.sqrt(2 / g)
+        ends = [fall]
+        for i in range(1, 6):
+            ends.append(ends[-1] + 2 * fall * e**i)
+        found = 1 - 0.5 * g * TIMES**2
+        for i, begin in enumerate(ends):
+            since = TIMES - begin
+            found = jnp.where(since > 0, g * fall * e ** (i + 1) * since - 0.5 * g * since**2, found)
+        return found
+
+    values, slopes = values_and_slopes(read)
+    np.testing.assert_allclose(values, exact(read.nominal), atol=1e-7)
+    np.testing.assert_allclose(slopes, jax.jacfwd(exact)(read.nominal), atol=1e-5)
+
+
+@pytest.mark.slow
+def test_two_events_of_which_one_follows_from_the_other(tmp_path):
+    # At A = 1 the state B is set to 3, which makes `second` true at once: it sets C. At time 2 a third one adds to A.
+    model = sbml(
+        {"A": 2.0, "B": 0.0, "C": 0.0},
+        {"k": 1.0, "T": 2.0},
+        {"r": ("A", "", "cell * k * A")},
+        events={
+            "second": ("B > 2", {"C": "C + 10"}),
+            "first": ("A <= 1", {"B": "3"}),
+            "third": ("time >= T", {"A": "A + 5"}),
+        },
+    )
+    read = problem(tmp_path, model, {"k": 0.9, "T": 2.0}, "A + C")
+
+    def exact(theta):
+        k, late = theta
+        first = jnp.log(2) / k
+        a = 2 * jnp.exp(-k * TIMES) + jnp.where(late <= TIMES, 5 * jnp.exp(-k * (TIMES - late)), 0)
+        return a + jnp.where(first <= TIMES, 10.0, 0.0)
+
+    # After the dose A falls through 1 once more: B is 3 already, `second` stays true and does not happen again.
+    values, slopes = values_and_slopes(read)
+    np.testing.assert_allclose(values, exact(read.nominal), rtol=2e-6)
+    np.testing.assert_allclose(slopes, jax.jacfwd(exact)(read.nominal), atol=5e-5)
+
+
+@pytest.mark.slow
+def test_more_passages_than_there_is_room_for_is_a_failure(tmp_path):
+    model = sbml(
+        {"A": 2.0},
+        {"k": 30.0},
+        {"r": ("A", "", "cell * k * A")},
+        events={"refill": ("A < 1", {"A": "1.5"})},
+    )
+    value, status = problem(tmp_path, model, {"k": 30.0}).problem.log_likelihood(jnp.array([30.0]))
+    assert value == -jnp.inf
+    assert status[0] == 2
