@@ -85,6 +85,16 @@ def named_parts(problem: "Problem") -> dict[str, Any]:
     }
 
 
+def defining_parts(problem: "Problem") -> dict[str, Any]:
+    """Everything that the density of a problem and the starts of its fit depend on, for `describe`."""
+    return {
+        **named_parts(problem),
+        "priors": dict(zip(problem.names, problem.stored, strict=True)),
+        "starts of free": problem.starts,
+        "lengths": problem.lengths,
+    }
+
+
 def _named(prior: StoredPrior | None) -> str:
     """The kind of a prior, with what it cuts off or transforms."""
     if prior is None:
