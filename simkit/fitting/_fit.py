@@ -209,7 +209,13 @@ def _check_screen(screen: Any, starts: Any) -> int:
 
 
 def _screened(
-    problem: Problem, method: AbstractMethod, fraction: float, z: Array, key: PRNGKeyArray, screen: int, together: int | None
+    problem: Problem,
+    method: AbstractMethod,
+    fraction: float,
+    z: Array,
+    key: PRNGKeyArray,
+    screen: int,
+    together: int | None,
 ) -> Begun:
     """The best of some times as many draws, after a few steps each, by the program of the fit; and what that took."""
     draws = [z, *(drawn_starts(problem, jax.random.fold_in(key, ROUNDS + i), len(z)) for i in range(1, screen))]

@@ -12,7 +12,7 @@ from jaxtyping import Array, Float, Int
 from ..problem import Problem, defining_parts
 from ..stores import describe, journal, packed, unpacked
 from ._method import End
-from ._model import LocalModel
+from ._model import no_model
 
 TOGETHER = 4
 """So many starts go through one program at a time, and are kept together."""
@@ -27,7 +27,7 @@ class Begun(NamedTuple):
 
 
 def blocks(count: int, size: int) -> list[np.ndarray]:
-    """The numbers of the starts that go together: blocks of one size, the last filled up with repeats, so that one program serves all."""
+    """The numbers of the starts that go together: blocks of one size, so that one program serves all, the last with repeats."""
     return [np.minimum(np.arange(first, first + size), count - 1) for first in range(0, count, size)]
 
 
@@ -51,7 +51,7 @@ def stored_ends(
             begun = begin(held.settings["together"])
             held.write("starts", packed(begun))
         else:
-            begun = unpacked(kept, Begun(*(0,) * 3))
+            begun = Begun(*(jnp.asarray(kept[name]) for name in Begun._fields))
         count, size, ends = len(begun.z), held.settings["together"], []
         for rows in blocks(count, size):
             first = int(rows[0])
@@ -66,4 +66,5 @@ def stored_ends(
                 best = min(float(np.min(end["model.value"])) for end in ends)
                 print(f"starts: {min(first + size, count)} of {count} ended, best objective {best:.6g}")
         joined = {key: np.concatenate([end[key] for end in ends]) for key in ends[0]}
-    return unpacked(joined, End(0, LocalModel(*(0,) * 8), 0, 0, 0))
+    like = jax.eval_shape(lambda z, count: End(z, no_model(z), count, count, count), begun.z[0], begun.iterations[0])
+    return unpacked(joined, like)

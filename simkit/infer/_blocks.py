@@ -4,6 +4,7 @@ from collections.abc import Callable
 from typing import Any, TypeVar
 
 import equinox as eqx
+import jax.numpy as jnp
 
 from ..stores import Journal, packed, unpacked
 
@@ -16,7 +17,7 @@ def in_blocks(
     step: Callable[[int, Any], tuple[Any, Block]],
     held: Journal | None,
     label: str,
-    like: Block,
+    kind: Callable[..., Block],
     key: Any,
 ) -> list[Block]:
     """What `count` blocks leave behind.
@@ -26,11 +27,11 @@ def in_blocks(
     - `begin`: the state before the first block.
     - `step`: number and state of a block -> the state after it, and what it leaves behind.
     - `held`: a journal or None; `label`: how its records are called, in small letters and digits.
-    - `like`: something of the structure of what blocks leave behind; `key`: a random key of the kind that states hold.
+    - `kind`: the named tuple that blocks leave behind; `key`: a random key of the kind that states hold.
     """
     blocks: list[Block] = []
     while held is not None and len(blocks) < count and (kept := held.read(_draws(label, len(blocks)))) is not None:
-        blocks.append(unpacked(kept, like))
+        blocks.append(kind(**{name: jnp.asarray(values) for name, values in kept.items()}))
     state = None
     if held is not None and len(blocks) < count:
         # Draws are written before the state after them, and the state before them is removed last.

@@ -68,7 +68,7 @@ def sample_ensemble(
     def step(done: int, state: tuple[Array, Array]) -> tuple[Any, Walked]:
         return _run(target, method, *state, run, jnp.asarray(done * block), block)
 
-    blocks = in_blocks(-(-(first + draws) // block), begin, step, held, "walk", Walked(0, 0, 0), key)
+    blocks = in_blocks(-(-(first + draws) // block), begin, step, held, "walk", Walked, key)
     us, density, accepted = (
         jnp.asarray(np.concatenate(parts, axis=1)[:, first : first + draws]) for parts in zip(*blocks, strict=True)
     )

@@ -60,7 +60,8 @@ def sample(
     - `store`: a folder in which draws are kept, with the state of the sampler, as `NUTS` and `EnsembleSampler` go. The same call
         goes on after the last that were kept, and gives the draws of one that was never interrupted; one with more `draws` goes on
         as well. Where there is no `start`, the fit is kept there, too.
-    - `every`: so many draws of each chain are lost at most; by default `NUTS.block` of them. A store that is there goes on with its own.
+    - `every`: so many draws of each chain are lost at most; by default `NUTS.block` of them. A store that is there
+        goes on with its own.
     - `progress`: print a line a block of draws.
 
     **Returns:** a `Posterior`; its `warnings` say what to know before trusting it.
@@ -77,7 +78,7 @@ def sample(
             _check_counts(every=every)
         if store is not None and isinstance(method, NUTS | EnsembleSampler):
             asked = {"method": method, "chains": chains, "warmup": warmup, "key": key, "start": start}
-            block = min(every or getattr(method, 'block', NUTS.block), warmup + draws)
+            block = min(every or getattr(method, "block", NUTS.block), warmup + draws)
             definition = describe({**defining_parts(problem), **asked})
             held = stack.enter_context(journal(store, "sampling run", definition, {"every": block}, beside=("fit",)))
         fit_key, run_key = jax.random.split(key)
@@ -85,7 +86,8 @@ def sample(
             start = fit(problem, key=fit_key, store=None if store is None else Path(store) / "fit")
         if start.names != problem.names:
             raise ArgumentError(
-                f"Argument `start` must be a fit of the same problem, with the parameters {problem.names}, but it has {start.names}."
+                f"Argument `start` must be a fit of the same problem, with the parameters {problem.names}, but it has "
+                f"{start.names}."
             )
         # NumPyro's kernels rely on JAX's standard promotion, whatever the caller has set.
         with jax.numpy_dtype_promotion("standard"), jax.numpy_rank_promotion("allow"):
@@ -225,7 +227,7 @@ def _run_chains(
         return states, block
 
     begin = lambda: first_states(target, method, start, keys, warmup)
-    blocks = in_blocks(-(-total // size), begin, step, held, label, Chains(0, 0, 0, 0, 0), key)
+    blocks = in_blocks(-(-total // size), begin, step, held, label, Chains, key)
     # Joined outside of JAX: a slice of every new length would be a program of its own.
     return jax.tree.map(lambda *parts: jnp.asarray(np.concatenate(parts, axis=1)[:, warmup:total]), *blocks)
 

@@ -77,7 +77,12 @@ class Journal(NamedTuple):
 
 @contextlib.contextmanager
 def journal(
-    folder: str | Path, kind: str, definition: Mapping[str, str], settings: Mapping[str, int], *, beside: tuple[str, ...] = ()
+    folder: str | Path,
+    kind: str,
+    definition: Mapping[str, str],
+    settings: Mapping[str, int],
+    *,
+    beside: tuple[str, ...] = (),
 ) -> Iterator[Journal]:
     """The journal in a folder, which is held while it is used: the one that is there, if it is of this computation, or a new one.
 
@@ -88,7 +93,8 @@ def journal(
     - `settings`: how the work is cut into parts where the journal is new.
     - `beside`: names of other folders that may be there.
 
-    **Raises:** a `StoreError` that says what differs where the folder belongs to another computation, is in use, or holds other files.
+    **Raises:** a `StoreError` that says what differs where the folder belongs to another computation, is in use, or holds
+    other files.
     """
     folder = Path(folder).absolute()
     _check_ours(folder, kind, beside)
@@ -102,7 +108,9 @@ def journal(
         identity = fingerprint({"verb": kind, **definition})
         begun = any(RECORD.fullmatch(path.name) for path in folder.iterdir())
         if begun and held is None:
-            raise StoreError(f"The store `{folder}` has lost its file `{MANIFEST}`. Choose another store, or remove this one.")
+            raise StoreError(
+                f"The store `{folder}` has lost its file `{MANIFEST}`. Choose another store, or remove this one."
+            )
         # Without a finished part there is nothing to lose: a call with a slip in it does not keep the folder for itself.
         if held is not None and begun:
             _check_same(folder, kind, held, identity, definition)
@@ -141,9 +149,7 @@ def _manifest(folder: Path) -> dict[str, Any] | None:
     return held
 
 
-def _check_same(
-    folder: Path, kind: str, held: Mapping[str, Any], identity: str, definition: Mapping[str, str]
-) -> None:
+def _check_same(folder: Path, kind: str, held: Mapping[str, Any], identity: str, definition: Mapping[str, str]) -> None:
     if held["identity"] == identity:
         return
     if held["kind"] != kind:

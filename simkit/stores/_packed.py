@@ -17,7 +17,8 @@ def packed(tree: Any) -> dict[str, np.ndarray]:
 def unpacked(arrays: Mapping[str, np.ndarray], like: Any, key: Any = None) -> Any:
     """The pytree that was packed.
 
-    **Arguments:** `like` has its structure, with arrays or their shapes as leaves; `key` is a random key of the kind that the tree holds.
+    **Arguments:** `like` has its structure, with arrays or their shapes as leaves; `key` is a random key of the kind that the tree
+    holds.
     """
     paths, structure = jax.tree_util.tree_flatten_with_path(like)
     leaves = []

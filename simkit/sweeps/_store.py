@@ -13,8 +13,8 @@ import numpy as np
 
 from .._errors import ResultFileError, StoreError
 from ..io import provenance, write_text
-from ._chunk import Chunk, find_chunks, is_whole
 from ..stores import differences, fingerprint, hdf5_image
+from ._chunk import Chunk, find_chunks, is_whole
 
 FORMAT, VERSION = "simkit sweep", 1
 MANIFEST, POINTS = "manifest.json", "points.h5"
