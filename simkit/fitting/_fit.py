@@ -15,6 +15,7 @@ from ..core import StaticSystem
 from ..engine import note_trace, over_members
 from ..problem import Problem, named_parts
 from ._gauss_newton import GaussNewton
+from ._marginal import Marginal, population_in, sharpened
 from ._method import FAILED, AbstractMethod, End
 from ._result import FitResult, summarise
 from ._starts import check_drawable, drawn_starts, first_start, given_starts
@@ -99,7 +100,10 @@ def fit(
     else:
         asked = {"method": method, "starts": starts, "key": key, "horizons": stages, "screen": screen}
         end = stored_ends(Path(store), problem, asked, begin, through, progress)
-    return summarise(problem, method.name, end, end.iterations, end.failures)
+    integrated = 0
+    if isinstance(method, Marginal):
+        end, integrated = sharpened(lean, end), len(problem.names) - population_in(problem).shared
+    return summarise(problem, method.name, end, end.iterations, end.failures, integrated)
 
 
 def _begin(
@@ -165,13 +169,15 @@ def _run(problem: Problem, method: AbstractMethod, fraction: Array, z: Array, he
     return over_members(one, (problem, method, fraction), (z, held))
 
 
-def _default_method(problem: Problem) -> GaussNewton:
-    """A regression's steps cost little, and narrow curved valleys, such as that of NIST's Bennett5, need thousands."""
+def _default_method(problem: Problem) -> AbstractMethod:
+    """Of a population the marginal likelihood. A regression's steps cost little, and narrow curved valleys, such as that of NIST's Bennett5, need thousands."""
+    if problem.population is not None:
+        return Marginal()
     return GaussNewton(max_steps=5000) if isinstance(problem.base.system, StaticSystem) else GaussNewton()
 
 
 def _check_horizons(problem: Problem, horizons: Sequence[float] | None) -> tuple[float, ...]:
-    if isinstance(problem.base.system, StaticSystem):
+    if isinstance(problem.base.system, StaticSystem) or (horizons is None and problem.population is not None):
         return (1.0,)
     stages = HORIZONS if horizons is None else tuple(float(h) for h in horizons)
     if not stages or stages[-1] != 1 or any(a >= b for a, b in zip((0.0, *stages), stages, strict=False)):

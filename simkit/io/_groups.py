@@ -244,6 +244,8 @@ def _read_fields(group: h5py.Group, kind: type) -> dict[str, Any]:
     variables, found = read_variables(group), {}
     for field in dataclasses.fields(kind):
         if field.metadata.get("static", False):
+            if field.name not in group.attrs:  # of a version that did not have it
+                continue
             value = read_json(group, field.name)
             found[field.name] = tuple(value) if isinstance(value, list) else value
         elif field.name in variables:

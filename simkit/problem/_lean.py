@@ -80,6 +80,7 @@ def named_parts(problem: "Problem") -> dict[str, Any]:
         "observables": problem.observables,
         "protocol": problem.protocol,
         "measurement": problem.measurement,
+        "population": problem.population,
         "solver": problem.method.solver,
         "step": problem.method.step,
     }
