@@ -66,6 +66,7 @@ if TYPE_CHECKING:
     from .fitting import LBFGS as LBFGS
     from .fitting import FitResult as FitResult
     from .fitting import GaussNewton as GaussNewton
+    from .fitting import Marginal as Marginal
     from .fitting import Optimiser as Optimiser
     from .fitting import Profiles as Profiles
     from .fitting import fit as fit
@@ -93,6 +94,7 @@ if TYPE_CHECKING:
     from .problem import AbstractNoise as AbstractNoise
     from .problem import Experiment as Experiment
     from .problem import Free as Free
+    from .problem import Individual as Individual
     from .problem import Laplace as Laplace
     from .problem import LogLaplace as LogLaplace
     from .problem import LogNormal as LogNormal
@@ -158,6 +160,7 @@ _LAZY = {
     "viz": "viz",
     "FitResult": "fitting",
     "GaussNewton": "fitting",
+    "Marginal": "fitting",
     "LBFGS": "fitting",
     "Optimiser": "fitting",
     "Profiles": "fitting",
@@ -186,6 +189,7 @@ _LAZY = {
     "AbstractNoise": "problem",
     "Experiment": "problem",
     "Free": "problem",
+    "Individual": "problem",
     "Laplace": "problem",
     "LogLaplace": "problem",
     "LogNormal": "problem",

@@ -43,6 +43,7 @@ LONGEST = {
     "md-observables",
     "md-studies",
     "petab",
+    "populations",
     "problems",
     "reducers",
     "simulate",

@@ -170,7 +170,10 @@ def _run(problem: Problem, method: AbstractMethod, fraction: Array, z: Array, he
 
 
 def _default_method(problem: Problem) -> AbstractMethod:
-    """Of a population the marginal likelihood. A regression's steps cost little, and narrow curved valleys, such as that of NIST's Bennett5, need thousands."""
+    """Of a population the marginal likelihood.
+
+    A regression's steps cost little, and narrow curved valleys, such as that of NIST's Bennett5, need thousands.
+    """
     if problem.population is not None:
         return Marginal()
     return GaussNewton(max_steps=5000) if isinstance(problem.base.system, StaticSystem) else GaussNewton()

@@ -27,9 +27,9 @@ class Marginal(AbstractMethod):
     $$-\log p(y_i) \approx g_i(\hat\eta_i) + \tfrac12 \log\det H_i, \qquad H_i = I + J_i^T W J_i$$
 
     where $g_i$ is the negative log density of the data and the deviations of one individual, $\hat\eta_i$ its minimum, J the
-    sensitivities of all predictions to the deviations and W their Fisher information. For normal noise and models that are linear in the
-    deviations it is exact. The gradient follows the minima by the implicit function theorem, and a bounded trust region takes its steps
-    from a quasi-Newton matrix that begins with the products of the individuals' gradients.
+    sensitivities of all predictions to the deviations and W their Fisher information. For normal noise and models that are linear
+    in the deviations it is exact. The gradient follows the minima by the implicit function theorem, and a bounded trust region
+    takes its steps from a quasi-Newton matrix that begins with the products of the individuals' gradients.
 
     **Arguments:**
 
@@ -67,7 +67,9 @@ class Marginal(AbstractMethod):
             gain = jnp.where(first, 1, now.value - new.value)
             rounding = jnp.finfo(z.dtype).eps * (1 + jnp.abs(jnp.where(first, 0, now.value))) * 100
             better = new.good & (gain > 0)
-            bend = jnp.where(first, _products(new), _updated(state["bend"], place[:count] - state["z"][:count], new, now))
+            bend = jnp.where(
+                first, _products(new), _updated(state["bend"], place[:count] - state["z"][:count], new, now)
+            )
             bend = jnp.where(new.good, bend, state["bend"])
             ratio = gain / jnp.maximum(step.promised, jnp.finfo(z.dtype).tiny)
             grown = jnp.where((ratio > 0.75) & (step.length > 0.9 * state["radius"]), 2, 1) * state["radius"]
@@ -130,9 +132,7 @@ class MarginalValue(eqx.Module):
         """The quadratic model with a given second derivative."""
         zero = 0 * self.slope
         rows = jnp.linalg.cholesky(bend).T
-        return LocalModel(
-            self.value, self.penalty, rows, zero, self.gradient, zero, self.chi_squared, self.good
-        )
+        return LocalModel(self.value, self.penalty, rows, zero, self.gradient, zero, self.chi_squared, self.good)
 
 
 def population_in(problem: Problem) -> Population:
@@ -159,10 +159,12 @@ def marginal(problem: Problem, z: Float[Array, " parameters"]) -> MarginalValue:
         each = conditional(problem, place, found + u[None, count:])
         return (each.marginal, each.gradient), (each.marginal, each)
 
-    (rise, bend), (value, each) = jax.jacfwd(terms, has_aux=True)(jnp.concatenate([z[:count], jnp.zeros(effects, z.dtype)]))
+    (rise, bend), (value, each) = jax.jacfwd(terms, has_aux=True)(
+        jnp.concatenate([z[:count], jnp.zeros(effects, z.dtype)])
+    )
     # Where the minimum goes: d eta / d z = -(d2 g / d eta2)^-1 d2 g / d eta dz.
     good = jnp.all(each.good) & jnp.isfinite(rise).all() & jnp.isfinite(bend).all()
-    own = jnp.where(good, bend[..., count:], jnp.eye(effects, dtype=z.dtype))
+    own = jnp.where(good, bend[..., count:], jnp.eye(effects, dtype=z.dtype)[None])
     follow = -jnp.linalg.solve(own, jnp.where(good, bend[..., :count], 0))
     gradient = rise[:, :count] + jnp.einsum("ik,ikp->ip", rise[:, count:], follow)
 
@@ -192,7 +194,8 @@ def marginal(problem: Problem, z: Float[Array, " parameters"]) -> MarginalValue:
 def joint_model(population: Population, at: MarginalValue, bend: Float[Array, "shared shared"]) -> LocalModel:
     r"""The local model of population and individuals together, from which covariances and starts of samplers come.
 
-    The population's numbers are distributed with the precision B, the deviations around $\hat\eta + D (z - \hat z)$ with the precision H.
+    The population's numbers are distributed with the precision B, the deviations around $\hat\eta + D (z - \hat z)$ with the
+    precision H.
     """
     size, effects = len(population.labels), len(population.names)
     lower = jnp.linalg.cholesky(at.information).transpose(0, 2, 1)
@@ -207,7 +210,9 @@ def joint_model(population: Population, at: MarginalValue, bend: Float[Array, "s
 
 
 @eqx.filter_jit
-def curvature_at(problem: Problem, z: Float[Array, " parameters"]) -> tuple[MarginalValue, Float[Array, "shared shared"]]:
+def curvature_at(
+    problem: Problem, z: Float[Array, " parameters"]
+) -> tuple[MarginalValue, Float[Array, "shared shared"]]:
     """The marginal objective and its second derivative, by central differences of the gradient."""
     count = population_in(problem).shared
     step = jnp.finfo(z.dtype).eps ** (1 / 4)
@@ -238,7 +243,7 @@ def sharpened(problem: Problem, end: End) -> End:
 
 def _products(at: MarginalValue) -> Array:
     """The first second derivative: the products of the individuals' gradients, which have its mean, and the prior's."""
-    centred = at.each - at.each.mean(axis=0)
+    centred = at.each - at.each.mean(axis=0)[None]
     products = centred.T @ centred + jnp.diag(at.curvature)
     return products + jnp.diag(0.1 * jnp.diag(products) + 1e-3)
 
@@ -264,7 +269,7 @@ def _nowhere(population: Population, z: Array) -> MarginalValue:
     count, size, effects = population.shared, len(population.labels), len(population.names)
     zero = 0 * z[0]
     many = lambda *shape: jnp.zeros(shape, z.dtype) + zero
-    eye = jnp.eye(effects, dtype=z.dtype) + many(size, effects, effects)
+    eye = jnp.eye(effects, dtype=z.dtype)[None] + many(size, effects, effects)
     return MarginalValue(
         zero + jnp.inf,
         zero,

@@ -33,7 +33,8 @@ class FitResult(eqx.Module):
     - `iterations`, `failures`: shape `(starts,)`, over all stages.
     - `log_likelihood`, `data_count`, `chi_squared`: at the best point; the last is the sum of squared standardised residuals.
     - `bounds`: shape `(parameters, 2)`, natural units.
-    - `integrated`: how many parameters, the last ones, are deviations of individuals over which the likelihood is integrated (`Marginal`).
+    - `integrated`: how many parameters, the last ones, are deviations of individuals, over which the likelihood is integrated
+        (`Marginal`).
     """
 
     estimate: Float[Array, " parameters"]

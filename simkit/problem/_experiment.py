@@ -27,8 +27,8 @@ class Experiment:
     - `set`: what else differs here, path to a number or to the name of a free parameter.
     - `errors`: output name to known relative sizes of the scatter, one a datum, by which the noise scale is multiplied: give
         standard deviations here and fix the scale at 1, or leave it free to estimate a common factor.
-    - `individual`: whose data these are, where parameters differ between individuals (`Individual`); by default the experiment's own
-        name. `covariates`: what is known of that individual, name -> number.
+    - `individual`: whose data these are, where parameters differ between individuals (`Individual`); by default the
+        experiment's own name. `covariates`: what is known of that individual, name -> number.
     - `replicates`: whether a time may stand there several times in a row, one for each measurement.
     """
 

@@ -22,15 +22,15 @@ class Individual(NamedTuple):
 
     $$g(\theta_i) = g(\mathrm{mean}) + \sum_c \mathrm{effect}_c x_{ic} + \mathrm{spread} \cdot \eta_i, \qquad \eta_i \sim N(0, 1)$$
 
-    where g is the logarithm (the parameter is log-normally distributed around its median) or the identity. What is estimated are the
-    mean, the spread, the effects of covariates and, non-centred, each $\eta_i$.
+    where g is the logarithm (the parameter is log-normally distributed around its median) or the identity. What is estimated are
+    the mean, the spread, the effects of covariates and, non-centred, each $\eta_i$.
 
     **Arguments:**
 
     - `mean`: what is known of the median, or mean, of the population.
     - `spread`: what is known of the standard deviation of g; a half-normal prior of scale 1 by default.
-    - `effects`: covariate -> what is known of its effect on g. Experiments bring the values: `Experiment(covariates=)`. Centre them, so
-        that the mean is that of a usual individual.
+    - `effects`: covariate -> what is known of its effect on g. Experiments bring the values: `Experiment(covariates=)`. Centre
+        them, so that the mean is that of a usual individual.
     - `correlated`: whether the parameter is correlated with all others that are.
     - `transform`: g, "log" or "linear"; by default "log" where the support is positive.
     """
@@ -171,7 +171,7 @@ def population_of(
     owners = [e.individual for e in experiments]
     labels = tuple(dict.fromkeys(owners))
     if len(labels) < 2:
-        raise ArgumentError(f"A population must have at least two individuals, but there is only `{labels[0]}`.")
+        raise ArgumentError(f"A population must have at least two individuals, but there is only `{owners[0]}`.")
     log, units = [], []
     for name, individual in individuals.items():
         support: Support = metadata[name].support
@@ -192,10 +192,13 @@ def population_of(
     units += [f"{units[k]}" for k, _ in owned]
     correlated = tuple(k for k, name in enumerate(names) if individuals[name].correlated)
     if len(correlated) == 1:
-        raise ArgumentError(f"At least two parameters must be correlated, but only `{names[correlated[0]]}` is.")
+        alone = next(name for name in names if individuals[name].correlated)
+        raise ArgumentError(f"At least two parameters must be correlated, but only `{alone}` is.")
     pairs = [(row, column) for i, row in enumerate(correlated) for column in correlated[:i]]
     between = Free(bounds=(-1.0, 1.0), start=0.0)
-    added += [unknown(f"correlation.{names[row]}.{names[column]}", between, Support(-1.0, 1.0)) for row, column in pairs]
+    added += [
+        unknown(f"correlation.{names[row]}.{names[column]}", between, Support(-1.0, 1.0)) for row, column in pairs
+    ]
     each = Free(dist.Normal(0.0, 1.0), start=0.0)
     added += [unknown(f"eta.{name}.{label}", each, REAL) for name in names for label in labels]
     units += ["1"] * (len(added) - len(units))

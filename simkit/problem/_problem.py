@@ -1,7 +1,7 @@
 """Problem: data, unknowns and noise compiled to arrays."""
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, Literal
 
 import equinox as eqx
@@ -334,7 +334,9 @@ class Problem(eqx.Module):
 
     @property
     def default_gradient(self) -> Literal["forward", "reverse"]:
-        """Forward mode for few parameters, else reverse mode."""
+        """Forward mode for few parameters, else reverse mode; for a population reverse mode, since deviations are many."""
+        if self.population is not None:
+            return "reverse"
         field = (
             isinstance(self.method.step, Fixed)
             and sum(math.prod(x.shape[1:]) for x in jax.tree.leaves(self._y0())) >= FIELD
