@@ -1,5 +1,6 @@
 """Gauss-Newton: a bounded trust region on the Fisher information."""
 
+from collections.abc import Callable
 from typing import Any
 
 import equinox as eqx
@@ -51,6 +52,16 @@ class GaussNewton(AbstractMethod):
         return GaussNewton(steps, jnp.maximum(self.tolerance, tolerance))
 
     def descend(self, problem: Problem, z: Float[Array, " parameters"], held: Bool[Array, " parameters"]) -> End:
+        return self.descend_by(lambda z: local_model(problem, z), problem, z, held)
+
+    def descend_by(
+        self,
+        evaluate: Callable[[Float[Array, " parameters"]], LocalModel],
+        problem: Problem,
+        z: Float[Array, " parameters"],
+        held: Bool[Array, " parameters"],
+    ) -> End:
+        """`descend` on another local model than that of the problem's posterior, in its coordinates."""
         bounds = problem.coordinate_bounds()
         linear = ~jnp.array(problem.log, bool)
         # Counted while running: how many rows the arrays have says nothing, since they are filled up.
@@ -66,7 +77,7 @@ class GaussNewton(AbstractMethod):
             scale = jnp.where(linear & (sizes > 0), unit / jnp.where(sizes > 0, sizes, 1), 1)
             step = reflective_step(model, z, bounds, scale, held, state["radius"])
             place = jnp.where(held, z, inside(z + step.step, bounds))
-            trial = local_model(problem, place)
+            trial = evaluate(place)
             rounding = eps * (1 + jnp.abs(jnp.where(first, 0, model.value)) + count)
             gain = _gain(model, trial, place - z, step, rounding / jnp.sqrt(eps))
             better = trial.good & (first | (gain > 0))

@@ -25,8 +25,9 @@ from ._laplace import LaplaceApproximation, Variational, sample_laplace, sample_
 from ._nuts import NUTS, Chains, Start, advance, first_states
 from ._posterior import Posterior
 from ._target import Target, target_of
+from ._tempered import TemperedSMC, sample_tempered
 
-Method = NUTS | EnsembleSampler | LaplaceApproximation | Variational
+Method = NUTS | EnsembleSampler | LaplaceApproximation | Variational | TemperedSMC
 
 RESTARTS = 2
 """How often stuck chains are started again before the result is refused."""
@@ -51,7 +52,7 @@ def sample(
 
     - `problem`: the problem. Every free parameter needs a prior, or two finite bounds between which it is flat.
     - `method`: `NUTS()` by default; `EnsembleSampler()` needs no gradients, `Variational()` and `LaplaceApproximation()`
-        approximate.
+        approximate, `TemperedSMC()` is for several modes and the evidence.
     - `chains`, `draws`, `warmup`: independent chains, draws kept from each, and draws before that which tune the sampler.
         Four chains of 1000 after 300 are good values where a fit supplies the mass matrix.
     - `start`: a fit of the same problem: chains begin around its optimum, with its covariance as mass matrix. Without one
@@ -72,6 +73,11 @@ def sample(
     method = NUTS() if method is None else method
     _check_counts(chains=chains, draws=draws, warmup=warmup)
     target = target_of(problem, "reverse" if isinstance(method, Variational) else None)
+    if isinstance(method, TemperedSMC):
+        if start is not None or store is not None:
+            raise ArgumentError("`TemperedSMC` begins from the priors: it takes neither a `start` nor a `store`.")
+        with jax.numpy_dtype_promotion("standard"), jax.numpy_rank_promotion("allow"):
+            return sample_tempered(target, method, chains, draws, key)
     with contextlib.ExitStack() as stack:
         held = None
         if every is not None:
