@@ -31,6 +31,7 @@ LONGEST = {
     "compilation",
     "ensembles",
     "events",
+    "fitting",
     "fluids",
     "fluids-learning",
     "fluids-shocks",
