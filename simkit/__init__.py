@@ -66,18 +66,26 @@ if TYPE_CHECKING:
     from .fitting import LBFGS as LBFGS
     from .fitting import FitResult as FitResult
     from .fitting import GaussNewton as GaussNewton
+    from .fitting import Marginal as Marginal
     from .fitting import Optimiser as Optimiser
+    from .fitting import Plan as Plan
+    from .fitting import PredictionProfile as PredictionProfile
     from .fitting import Profiles as Profiles
     from .fitting import fit as fit
+    from .fitting import plan as plan
     from .fitting import profile as profile
+    from .fitting import profile_prediction as profile_prediction
     from .infer import NUTS as NUTS
     from .infer import Calibration as Calibration
+    from .infer import Comparison as Comparison
     from .infer import EnsembleSampler as EnsembleSampler
     from .infer import LaplaceApproximation as LaplaceApproximation
     from .infer import Posterior as Posterior
     from .infer import Prediction as Prediction
+    from .infer import TemperedSMC as TemperedSMC
     from .infer import Variational as Variational
     from .infer import calibrate as calibrate
+    from .infer import compare as compare
     from .infer import numpyro_model as numpyro_model
     from .infer import predict as predict
     from .infer import prior_draws as prior_draws
@@ -93,6 +101,7 @@ if TYPE_CHECKING:
     from .problem import AbstractNoise as AbstractNoise
     from .problem import Experiment as Experiment
     from .problem import Free as Free
+    from .problem import Individual as Individual
     from .problem import Laplace as Laplace
     from .problem import LogLaplace as LogLaplace
     from .problem import LogNormal as LogNormal
@@ -158,9 +167,14 @@ _LAZY = {
     "viz": "viz",
     "FitResult": "fitting",
     "GaussNewton": "fitting",
+    "Marginal": "fitting",
     "LBFGS": "fitting",
     "Optimiser": "fitting",
+    "Plan": "fitting",
+    "PredictionProfile": "fitting",
     "Profiles": "fitting",
+    "plan": "fitting",
+    "profile_prediction": "fitting",
     "fit": "fitting",
     "profile": "fitting",
     "Calibration": "infer",
@@ -169,6 +183,9 @@ _LAZY = {
     "NUTS": "infer",
     "Posterior": "infer",
     "Prediction": "infer",
+    "TemperedSMC": "infer",
+    "Comparison": "infer",
+    "compare": "infer",
     "Variational": "infer",
     "calibrate": "infer",
     "numpyro_model": "infer",
@@ -186,6 +203,7 @@ _LAZY = {
     "AbstractNoise": "problem",
     "Experiment": "problem",
     "Free": "problem",
+    "Individual": "problem",
     "Laplace": "problem",
     "LogLaplace": "problem",
     "LogNormal": "problem",

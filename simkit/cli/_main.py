@@ -3,6 +3,7 @@
 import argparse
 import os
 import sys
+import tempfile
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
@@ -26,7 +27,8 @@ EXAMPLES = """examples:
 Exit codes: 0 done, 1 reproduced numbers differ or a sweep set chunks aside, 2 bad input (one message says what and
 where), 130 interrupted (what is finished is kept). More of one command: simkit COMMAND --help"""
 
-RUN = """What it does, one phase after the other, each saved as soon as it is done:
+RUN = """What it does, one phase after the other, each saved as soon as it is done (within fit and sample every few starts and
+draws as well: a run that was interrupted or killed goes on when it is called again):
   fit       from many starts, so that a local optimum is seen for what it is
   sample    the posterior distribution, from the fit
   predict   bands for the model and for new data
@@ -157,11 +159,11 @@ def _jax_options(parser: argparse.ArgumentParser) -> None:
 def _run(options: argparse.Namespace) -> int:
     from ..io import load_study
     from ._particles import is_simulation
-    from ._run import PHASES, Found, check_folder, run
+    from ._run import PHASES, UNFINISHED, Found, check_folder, run
     from ._show import parameter_table, warning_lines
 
     folder = _folder(options)
-    check_folder(folder, options.overwrite)
+    check_folder(folder, options.overwrite or (folder / UNFINISHED).is_dir())
     set_devices()
     set_jax(x64=not options.float32, cache=not options.no_cache)
     study = load_study(options.study, seed=options.seed)
@@ -183,7 +185,7 @@ def _run(options: argparse.Namespace) -> int:
             found_so_far=kept,
         )
     except KeyboardInterrupt:
-        return _interrupted(kept)
+        return _interrupted(kept, (folder / UNFINISHED).is_dir())
     print()
     print(parameter_table(found.fit, found.posterior))
     print()
@@ -216,16 +218,17 @@ def _particles(options: argparse.Namespace, study: Any, folder: Path) -> int:
     return 0
 
 
-def _interrupted(kept: Sequence[object]) -> int:
+def _interrupted(kept: Sequence[object], goes_on: bool) -> int:
     """Say what an interrupt has left."""
     from ._run import Found
 
     if not kept or not isinstance(kept[0], Found):
-        print("\nInterrupted before anything was finished.", file=sys.stderr)
-        return 130
-    found = kept[0]
-    done = [name for name in ("fit", "posterior", "prediction") if getattr(found, name) is not None]
-    print(f"\nInterrupted. Finished and kept in {found.files[0]}: {', '.join(done)}.", file=sys.stderr)
+        print("\nInterrupted before a phase was finished.", file=sys.stderr)
+    else:
+        done = [name for name in ("fit", "posterior", "prediction") if getattr(kept[0], name) is not None]
+        print(f"\nInterrupted. Finished and kept in {kept[0].files[0]}: {', '.join(done)}.", file=sys.stderr)
+    if goes_on:
+        print("The same command goes on from what is kept.", file=sys.stderr)
     return 130
 
 
@@ -318,7 +321,10 @@ def _reproduce(options: argparse.Namespace) -> int:
         found = Found()
         found.averages = average_particles(study, found, say=_say)
     else:
-        found = compute(study, [phase for phase, part in parts.items() if part is not None], seed=made.seed, say=_say)
+        phases = [phase for phase, part in parts.items() if part is not None]
+        # A store cuts the work into the same parts as that of the first run, which rounding depends on.
+        with tempfile.TemporaryDirectory() as store:
+            found = compute(study, phases, seed=made.seed, say=_say, store=Path(store))
     for line in changes(results):
         print(f"  {line}")
     rows = comparisons(results, found)

@@ -1,6 +1,9 @@
 """From a study to a fit, a posterior, a prediction and a report, one phase after the other, each kept as soon as it is done."""
 
 import dataclasses
+import hashlib
+import json
+import shutil
 import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -22,6 +25,8 @@ from ..report import write_report
 
 PHASES = ("fit", "sample", "predict", "report")
 RESULT, REPORT = "result.h5", "report.html"
+UNFINISHED = "unfinished"
+"""The folder in which a run keeps what it has done of a phase."""
 FIT_METHODS: dict[str, Any] = {"gauss_newton": GaussNewton, "lbfgs": LBFGS}
 SAMPLE_METHODS: dict[str, Any] = {
     "nuts": NUTS,
@@ -58,6 +63,7 @@ def compute(
     seed: int | None = None,
     say: Say = silent,
     keep: Callable[[Found], None] = lambda found: None,
+    store: Path | None = None,
 ) -> Found:
     """Run the phases of a study that compute: "fit", "sample" and "predict", in this order.
 
@@ -69,6 +75,7 @@ def compute(
     - `seed`: in place of the study's own.
     - `say`: receives a line a phase.
     - `keep`: called after every phase with what has been found so far.
+    - `store`: a folder for what is done of a phase, from which the same call goes on.
     """
     found = Found()
     key = jax.random.key(study.seed if seed is None else seed)
@@ -83,7 +90,8 @@ def compute(
         if phase in phases:
             say(f"{phase:<8} {_announce(study, phase)} ...")
             with Clock(found, phase):
-                text = step(study, problem, found, jax.random.fold_in(key, index), say is not silent)
+                parts = None if store is None else store / phase
+                text = step(study, problem, found, jax.random.fold_in(key, index), say is not silent, parts)
             say(f"         {text}  ({found.seconds[phase]:.1f} s)")
             keep(found)
     return found
@@ -102,16 +110,20 @@ def run(
 ) -> Found:
     """Run a study and write `result.h5`, `report.html` and the figures into a folder.
 
-    After every phase the result file is written anew, so that an interrupt loses nothing that is finished.
+    After every phase the result file is written anew, and within one every finished start and every few draws are kept in a folder
+    beside it, so that a run that was interrupted or killed goes on when it is called again.
 
     **Arguments:** as in `compute`, and
 
-    - `folder`: where to write; refused where it holds results already, unless `overwrite`.
+    - `folder`: where to write; refused where it holds results of a finished or another run, unless `overwrite`.
     - `command`: what to note as the command that was run.
     - `found_so_far`: receives the results after every phase, for a caller that handles an interrupt.
     """
     folder = Path(folder)
-    check_folder(folder, overwrite)
+    parts = folder / UNFINISHED / _identity(study, seed)
+    check_folder(folder, overwrite or parts.is_dir())
+    if parts.is_dir():
+        say(f"goes on with what is kept in {parts}")
     result = folder / RESULT
 
     def keep(found: Found) -> None:
@@ -124,13 +136,20 @@ def run(
         if found_so_far is not None:
             found_so_far[:] = [found]
 
-    found = compute(study, phases, seed=seed, say=say, keep=keep)
+    found = compute(study, phases, seed=seed, say=say, keep=keep, store=parts)
     if "report" in phases:
         say("report   tables and figures ...")
         with Clock(found, "report"):
             found.files += write_report(load(result), folder / REPORT)
         say(f"         {len(found.files) - 2} figures  ({found.seconds['report']:.1f} s)")
+    shutil.rmtree(folder / UNFINISHED, ignore_errors=True)
     return found
+
+
+def _identity(study: Study, seed: int | None) -> str:
+    """What tells the unfinished parts of one study from those of another."""
+    told = [study.text, dict(study.files), study.seed if seed is None else seed]
+    return hashlib.sha256(json.dumps(told, sort_keys=True).encode()).hexdigest()[:16]
 
 
 def check_folder(folder: Path, overwrite: bool) -> None:
@@ -223,24 +242,26 @@ def _announce(study: Study, phase: str) -> str:
     return f"at {study.prediction_times.shape[0]} times"
 
 
-def _fit(study: Study, problem: Problem, found: Found, key: PRNGKeyArray, progress: bool) -> str:
+def _fit(study: Study, problem: Problem, found: Found, key: PRNGKeyArray, progress: bool, store: Path | None) -> str:
     asked = {name: value for name, value in study.fit.items() if name != "method"}
     method = FIT_METHODS[study.fit.get("method", "gauss_newton")]()
-    found.fit = fit(problem, key=key, method=method, progress=False, **asked)
+    found.fit = fit(problem, key=key, method=method, store=store, progress=False, **asked)
     agree = f"{int(found.fit.agreeing())} of {len(found.fit.objective)} starts agree"
     return f"{agree}, log likelihood {float(found.fit.log_likelihood):.4g}"
 
 
-def _sample(study: Study, problem: Problem, found: Found, key: PRNGKeyArray, progress: bool) -> str:
+def _sample(study: Study, problem: Problem, found: Found, key: PRNGKeyArray, progress: bool, store: Path | None) -> str:
     asked = {name: value for name, value in study.sample.items() if name != "method"}
     method = SAMPLE_METHODS[study.sample.get("method", "nuts")]()
-    found.posterior = sample(problem, key=key, method=method, start=found.fit, progress=progress, **asked)
+    found.posterior = sample(problem, key=key, method=method, start=found.fit, store=store, progress=progress, **asked)
     rows = found.posterior.table()
     worst, least = max(row["rhat"] for row in rows), min(row["ess"] for row in rows)
     return f"R-hat at most {worst:.3f}, ESS at least {least:.0f}"
 
 
-def _predict(study: Study, problem: Problem, found: Found, key: PRNGKeyArray, progress: bool) -> str:
+def _predict(
+    study: Study, problem: Problem, found: Found, key: PRNGKeyArray, progress: bool, store: Path | None
+) -> str:
     asked = {name: value for name, value in study.predict.items() if name == "count"}
     draws: Any = found.posterior
     if draws is None:

@@ -1,6 +1,7 @@
 """fit: the parameters under which the data are most probable."""
 
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
 
 import equinox as eqx
@@ -14,9 +15,11 @@ from ..core import StaticSystem
 from ..engine import Adaptive, note_trace, over_members
 from ..problem import Problem, named_parts
 from ._gauss_newton import GaussNewton
+from ._marginal import Marginal, population_in, sharpened
 from ._method import FAILED, AbstractMethod, End
 from ._result import FitResult, summarise
 from ._starts import check_drawable, drawn_starts, first_start, given_starts
+from ._stored import Begun, blocks, stored_ends
 
 HORIZONS = (0.25, 0.5, 1.0)
 ROUNDS = 10
@@ -40,6 +43,7 @@ def fit(
     key: PRNGKeyArray | None = None,
     horizons: Sequence[float] | None = None,
     screen: int = 1,
+    store: str | Path | None = None,
     progress: bool = False,
 ) -> FitResult:
     """Maximise the posterior density (the likelihood, where priors are flat) from several starts at once.
@@ -60,9 +64,12 @@ def fit(
         minima and short ones few; (1,) where nothing moves in time.
     - `screen`: how many draws there are for each start. With more than one, all of them take half a dozen steps, and the best go on
         as the starts: hopeless ones cost little. For problems with many local optima 3 to 5.
-    - `progress`: print a line a stage.
+    - `store`: a folder in which every start is kept as soon as it has ended, four of them together (or one a device, where there
+        are more). The same call goes on with those that are missing, and ends with the numbers of one that was never interrupted.
+    - `progress`: print a line a stage, with a `store` a line a few starts.
 
-    **Returns:** a `FitResult`. **Raises** an `ArgumentError`, or a `SimulationError` where no start can be simulated.
+    **Returns:** a `FitResult`. **Raises** an `ArgumentError`, a `SimulationError` where no start can be simulated, or a
+    `StoreError` that says what differs where the store belongs to another fit.
 
     **Good values:** the defaults; 50 to 100 starts where fewer than three agree.
 
@@ -81,30 +88,64 @@ def fit(
     if not problem.names:
         raise ArgumentError("Argument `problem` must have free parameters, but it has none.")
     lean = problem.lean()
-    if isinstance(starts, int | np.integer):
-        if starts < 1:
-            raise ArgumentError(f"Argument `starts` must be at least 1, but it is {starts}.")
-        check_drawable(problem)
-        key = jax.random.key(0) if key is None else key
-        z = first_start(problem, drawn_starts(lean, jax.random.fold_in(key, 0), int(starts)))
-        z, redrawn = _replace_failing(lean, method, z, key)
-        if progress:
-            print(f"starts: {len(z)} drawn, {redrawn} drawn again because they failed to simulate")
+    if not isinstance(starts, int | np.integer):
+        starts = given_starts(problem, starts)
+    elif starts < 1:
+        raise ArgumentError(f"Argument `starts` must be at least 1, but it is {starts}.")
     else:
-        z = given_starts(problem, starts)
-    end, iterations, failures = None, jnp.zeros(len(z), int), jnp.zeros(len(z), int)
-    if _check_screen(screen, starts) > 1:
-        z, iterations, failures = _screened(lean, method.loosened(LOOSE, SCREENING), stages[0], z, key, screen)
-        if progress:
-            print(f"screening: {screen * len(z)} draws, the best {len(z)} go on")
+        check_drawable(problem)
+    screen = _check_screen(screen, starts)
+    key = jax.random.key(0) if key is None else key
+    begin = lambda together: _begin(problem, method, stages, starts, key, screen, together, progress)
+    through = lambda begun, told: _through(lean, method, stages, begun, told)
+    if store is None:
+        end = through(begin(None), progress)
+    else:
+        asked = {"method": method, "starts": starts, "key": key, "horizons": stages, "screen": screen}
+        end = stored_ends(Path(store), problem, asked, begin, through, progress)
+    integrated = 0
+    if isinstance(method, Marginal):
+        end, integrated = sharpened(lean, end), len(problem.names) - population_in(problem).shared
+    return summarise(problem, method.name, end, end.iterations, end.failures, integrated)
+
+
+def _begin(
+    problem: Problem,
+    method: AbstractMethod,
+    stages: tuple[float, ...],
+    starts: Any,
+    key: PRNGKeyArray,
+    screen: int,
+    together: int | None,
+    progress: bool,
+) -> Begun:
+    """Where the starts begin: given, or drawn, drawn again where they failed, and screened; so many `together`, or all."""
+    if not isinstance(starts, int | np.integer):
+        return Begun(starts, jnp.zeros(len(starts), int), jnp.zeros(len(starts), int))
+    lean = problem.lean()
+    z = first_start(problem, drawn_starts(lean, jax.random.fold_in(key, 0), int(starts)))
+    z, redrawn = _replace_failing(lean, method, z, key, together)
+    if progress:
+        print(f"starts: {len(z)} drawn, {redrawn} drawn again because they failed to simulate")
+    if screen == 1:
+        return Begun(z, jnp.zeros(len(z), int), jnp.zeros(len(z), int))
+    found = _screened(lean, method.loosened(LOOSE, SCREENING), stages[0], z, key, screen, together)
+    if progress:
+        print(f"screening: {screen * len(z)} draws, the best {len(z)} go on")
+    return found
+
+
+def _through(problem: Problem, method: AbstractMethod, stages: tuple[float, ...], begun: Begun, progress: bool) -> End:
+    """All stages, with what they took together."""
+    (z, iterations, failures), end = begun, None
     for fraction in stages:
         stage = method if fraction == stages[-1] else method.loosened(LOOSE)
-        end = run(lean, stage, fraction, z, jnp.zeros(z.shape, bool))
+        end = run(problem, stage, fraction, z, np.zeros(np.shape(z), bool))
         z, iterations, failures = end.z, iterations + end.iterations, failures + end.failures
         if progress:
             print(_line(fraction, end))
     assert end is not None  # there is at least one stage
-    return summarise(problem, method.name, end, iterations, failures)
+    return End(end.z, end.model, end.status, iterations, failures)
 
 
 def run(problem: Problem, method: AbstractMethod, fraction: float, z: Any, held: Any) -> End:
@@ -112,6 +153,12 @@ def run(problem: Problem, method: AbstractMethod, fraction: float, z: Any, held:
     # A fraction as a Python number, or starts that still lie spread over devices, would each compile a program of their own.
     start = jnp.asarray(np.asarray(z), z.dtype), jnp.asarray(np.asarray(held), bool)
     return _run(problem, method, jnp.asarray(fraction, start[0].dtype), *start)
+
+
+def _in_blocks(problem: Problem, method: AbstractMethod, fraction: float, z: Any, size: int) -> Any:
+    """One stage from all starts, so many at a time; where they end, in NumPy."""
+    ends = [run(problem, method, fraction, z[rows], np.zeros(z[rows].shape, bool)) for rows in blocks(len(z), size)]
+    return jax.tree.map(lambda *parts: np.concatenate(parts)[: len(z)], *ends)
 
 
 @eqx.filter_jit
@@ -125,13 +172,18 @@ def _run(problem: Problem, method: AbstractMethod, fraction: Array, z: Array, he
     return over_members(one, (problem, method, fraction), (z, held))
 
 
-def _default_method(problem: Problem) -> GaussNewton:
-    """A regression's steps cost little, and narrow curved valleys, such as that of NIST's Bennett5, need thousands."""
+def _default_method(problem: Problem) -> AbstractMethod:
+    """Of a population the marginal likelihood.
+
+    A regression's steps cost little, and narrow curved valleys, such as that of NIST's Bennett5, need thousands.
+    """
+    if problem.population is not None:
+        return Marginal()
     return GaussNewton(max_steps=5000) if isinstance(problem.base.system, StaticSystem) else GaussNewton()
 
 
 def _check_horizons(problem: Problem, horizons: Sequence[float] | None) -> tuple[float, ...]:
-    if isinstance(problem.base.system, StaticSystem):
+    if isinstance(problem.base.system, StaticSystem) or (horizons is None and problem.population is not None):
         return (1.0,)
     stages = HORIZONS if horizons is None else tuple(float(h) for h in horizons)
     if not stages or stages[-1] != 1 or any(a >= b for a, b in zip((0.0, *stages), stages, strict=False)):
@@ -141,11 +193,13 @@ def _check_horizons(problem: Problem, horizons: Sequence[float] | None) -> tuple
     return stages
 
 
-def _replace_failing(problem: Problem, method: AbstractMethod, z: Array, key: PRNGKeyArray) -> tuple[Array, int]:
+def _replace_failing(
+    problem: Problem, method: AbstractMethod, z: Array, key: PRNGKeyArray, together: int | None
+) -> tuple[Array, int]:
     """The starts, with those that fail to simulate drawn again."""
     redrawn, probe, failing = 0, method.loosened(LOOSE, 1), np.ones(len(z), bool)
     for i in range(ROUNDS):
-        failing = np.asarray(run(problem, probe, 1.0, z, jnp.zeros(z.shape, bool)).status) == FAILED
+        failing = _in_blocks(problem, probe, 1.0, z, together or len(z)).status == FAILED
         if not failing.any():
             return z, redrawn
         redrawn += int(failing.sum())
@@ -167,19 +221,21 @@ def _check_screen(screen: Any, starts: Any) -> int:
 
 
 def _screened(
-    problem: Problem, method: AbstractMethod, fraction: float, z: Array, key: PRNGKeyArray | None, screen: int
-) -> tuple[Array, Array, Array]:
+    problem: Problem,
+    method: AbstractMethod,
+    fraction: float,
+    z: Array,
+    key: PRNGKeyArray,
+    screen: int,
+    together: int | None,
+) -> Begun:
     """The best of some times as many draws, after a few steps each, by the program of the fit; and what that took."""
-    assert key is not None
     problem = _coarse(problem)
     draws = [z, *(drawn_starts(problem, jax.random.fold_in(key, ROUNDS + i), len(z)) for i in range(1, screen))]
-    ends = [run(problem, method, fraction, batch, jnp.zeros(z.shape, bool)) for batch in draws]
-    value, moved, iterations, failures = (
-        np.concatenate([np.asarray(leaf) for leaf in leaves])
-        for leaves in zip(*((end.model.value, end.z, end.iterations, end.failures) for end in ends), strict=True)
-    )
+    end = _in_blocks(problem, method, fraction, np.concatenate(draws), together or len(z))
+    value = end.model.value
     best = np.argsort(np.where(np.isfinite(value), value, np.inf), kind="stable")[: len(z)]
-    return jnp.asarray(moved[best]), jnp.asarray(iterations[best]), jnp.asarray(failures[best])
+    return Begun(*(jnp.asarray(np.asarray(x)[best]) for x in (end.z, end.iterations, end.failures)))
 
 
 def _coarse(problem: Problem) -> Problem:

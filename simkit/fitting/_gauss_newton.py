@@ -1,5 +1,6 @@
 """Gauss-Newton: a bounded trust region on the Fisher information."""
 
+from collections.abc import Callable
 from typing import Any
 
 import equinox as eqx
@@ -18,6 +19,11 @@ from ._trust_region import Step, reflective_step
 FIRST_RADIUS = 10.0
 """The first radius in linear coordinates, relative to the parameters weighted by their sensitivities (Moré's factor)."""
 
+
+Evaluate = Callable[
+    [Float[Array, " parameters"], Bool[Array, " parameters"]], tuple[LocalModel, Float[Array, " parameters"]]
+]
+"""What a descent descends: coordinates, and those that must stay as they are -> the local model, and where it is of."""
 
 RESOLVED = 1e-2
 """Standard errors within which a start that can move no more has converged all the same."""
@@ -57,6 +63,17 @@ class GaussNewton(AbstractMethod):
         return GaussNewton(steps, jnp.maximum(self.tolerance, tolerance), self.closed_forms)
 
     def descend(self, problem: Problem, z: Float[Array, " parameters"], held: Bool[Array, " parameters"]) -> End:
+        evaluate = lambda z, fixed: best_model(problem, z, fixed if self.closed_forms else None)
+        return self.descend_by(evaluate, problem, z, held)
+
+    def descend_by(
+        self,
+        evaluate: Evaluate,
+        problem: Problem,
+        z: Float[Array, " parameters"],
+        held: Bool[Array, " parameters"],
+    ) -> End:
+        """`descend` on another local model than that of the problem's posterior, in its coordinates."""
         bounds = problem.coordinate_bounds()
         linear = ~jnp.array(problem.log, bool)
         # Counted while running: how many rows the arrays have says nothing, since they are filled up.
@@ -72,7 +89,7 @@ class GaussNewton(AbstractMethod):
             scale = jnp.where(linear & (sizes > 0), unit / jnp.where(sizes > 0, sizes, 1), 1)
             step = reflective_step(model, z, bounds, scale, held, state["radius"], state["secant"].matrix())
             place = jnp.where(held, z, inside(z + step.step, bounds))
-            trial, place = best_model(problem, place, held | ~first if self.closed_forms else None)
+            trial, place = evaluate(place, held | ~first)
             rounding = eps * (1 + jnp.abs(jnp.where(first, 0, model.value)) + count)
             gain = _gain(model, trial, place - z, step, rounding / jnp.sqrt(eps))
             better = trial.good & (first | (gain > 0))

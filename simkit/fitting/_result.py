@@ -1,5 +1,6 @@
 """What a fit returns."""
 
+import dataclasses
 import math
 from statistics import NormalDist
 from typing import Any
@@ -32,6 +33,8 @@ class FitResult(eqx.Module):
     - `iterations`, `failures`: shape `(starts,)`, over all stages.
     - `log_likelihood`, `data_count`, `chi_squared`: at the best point; the last is the sum of squared standardised residuals.
     - `bounds`: shape `(parameters, 2)`, natural units.
+    - `integrated`: how many parameters, the last ones, are deviations of individuals, over which the likelihood is integrated
+        (`Marginal`).
     """
 
     estimate: Float[Array, " parameters"]
@@ -53,6 +56,12 @@ class FitResult(eqx.Module):
     units: tuple[str, ...] = eqx.field(static=True)
     log: tuple[bool, ...] = eqx.field(static=True)
     method: str = eqx.field(static=True)
+    integrated: int = eqx.field(static=True, default=0)
+
+    @property
+    def free_count(self) -> int:
+        """How many parameters were fitted: all but those over which the likelihood is integrated."""
+        return len(self.names) - self.integrated
 
     @property
     def correlation(self) -> Float[Array, "parameters parameters"]:
@@ -64,18 +73,18 @@ class FitResult(eqx.Module):
     @property
     def aic(self) -> float:
         """Akaike's criterion, 2 k - 2 log L with k free parameters and L the likelihood."""
-        return 2 * len(self.names) - 2 * float(self.log_likelihood)
+        return 2 * self.free_count - 2 * float(self.log_likelihood)
 
     @property
     def aicc(self) -> float:
         """Akaike's criterion for small samples, AIC + 2 k (k + 1) / (n - k - 1) with n data; infinite where n <= k + 1."""
-        count, size = len(self.names), int(self.data_count)
+        count, size = self.free_count, int(self.data_count)
         return self.aic + 2 * count * (count + 1) / (size - count - 1) if size > count + 1 else math.inf
 
     @property
     def bic(self) -> float:
         """The Bayesian information criterion, k log(n) - 2 log L."""
-        return len(self.names) * math.log(int(self.data_count)) - 2 * float(self.log_likelihood)
+        return self.free_count * math.log(int(self.data_count)) - 2 * float(self.log_likelihood)
 
     def interval(self, level: float = 0.9) -> Float[Array, "parameters 2"]:
         """Approximate intervals in natural units: normal in the coordinates of the fit, so positive where these are logarithms."""
@@ -124,7 +133,29 @@ class FitResult(eqx.Module):
 
     def identifiability(self) -> list[str]:
         """What the data leave open, one sentence each with what to change; empty when all is well."""
-        return findings(self)
+        return findings(self.of_population() if self.integrated else self)
+
+    def of_population(self) -> "FitResult":
+        """The fit without the deviations of individuals, over which the likelihood is integrated."""
+        count, info = self.free_count, np.asarray(self.information)
+        # What is left of the joint information once the deviations follow.
+        own, cross = info[count:, count:], info[count:, :count]
+        left = info[:count, :count] - cross.T @ np.linalg.solve(own, cross)
+        return dataclasses.replace(
+            self,
+            estimate=self.estimate[:count],
+            standard_error=self.standard_error[:count],
+            z=self.z[:count],
+            covariance=self.covariance[:count, :count],
+            information=jnp.asarray(left, self.information.dtype),
+            curvature=self.curvature[:count],
+            thetas=self.thetas[:, :count],
+            bounds=self.bounds[:count],
+            names=self.names[:count],
+            units=self.units[:count],
+            log=self.log[:count],
+            integrated=0,
+        )
 
     def rescale_errors(self) -> "FitResult":
         """Covariance and errors times chi^2 / (n - p): for least squares whose noise scale is known up to a factor only.
@@ -146,15 +177,17 @@ class FitResult(eqx.Module):
             return f"FitResult(traced, parameters {self.names})"
         status = np.asarray(self.status)
         lines = [
-            f"FitResult: {self.method}, {len(self.names)} parameters, {int(self.data_count)} data",
+            f"FitResult: {self.method}, {self.free_count} parameters, {int(self.data_count)} data",
             f"  {'':<20} {'estimate':>12} {'std. error':>12}  90 % interval",
         ]
-        for row in self.table():
+        for row in self.table()[: self.free_count]:
             unit = "" if row["unit"] == "1" else row["unit"]
             lines.append(
                 f"  {row['name']:<20} {row['estimate']:>12.6g} {row['standard_error']:>12.3g}  "
                 f"{row['lower']:.5g} to {row['upper']:.5g} {unit}".rstrip()
             )
+        if self.integrated:
+            lines.append(f"  and {self.integrated} deviations of individuals, over which the likelihood is integrated")
         lines.append(
             f"  log likelihood {float(self.log_likelihood):.6g}, AIC {self.aic:.5g}, BIC {self.bic:.5g}, objective "
             f"{float(self.objective[0]):.6g}"
@@ -170,7 +203,9 @@ class FitResult(eqx.Module):
         return "\n".join(lines)
 
 
-def summarise(problem: Problem, method: str, end: End, iterations: Array, failures: Array) -> FitResult:
+def summarise(
+    problem: Problem, method: str, end: End, iterations: Array, failures: Array, integrated: int = 0
+) -> FitResult:
     """The result from where all starts ended."""
     value = np.asarray(end.model.value)
     if not np.isfinite(value).any():
@@ -207,6 +242,7 @@ def summarise(problem: Problem, method: str, end: End, iterations: Array, failur
         units=tuple(problem.unit(name) for name in problem.names),
         log=problem.log,
         method=method,
+        integrated=integrated,
     )
 
 

@@ -2,6 +2,8 @@
 
 from ._calibrate import Calibration as Calibration
 from ._calibrate import calibrate as calibrate
+from ._compare import Comparison as Comparison
+from ._compare import compare as compare
 from ._diagnostics import effective_sample_size as effective_sample_size
 from ._diagnostics import split_r_hat as split_r_hat
 from ._diagnostics import stuck_chains as stuck_chains
@@ -15,3 +17,4 @@ from ._prediction import Prediction as Prediction
 from ._prediction import predict as predict
 from ._sample import sample as sample
 from ._target import prior_draws as prior_draws
+from ._tempered import TemperedSMC as TemperedSMC

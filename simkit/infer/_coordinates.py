@@ -1,6 +1,6 @@
 """Unconstrained coordinates: what samplers move in."""
 
-from typing import Any, Literal
+from typing import Literal
 
 import equinox as eqx
 import jax
@@ -25,19 +25,35 @@ class Unconstrained(eqx.Module):
 
     def natural(self, u: Float[Array, " parameters"]) -> Float[Array, " parameters"]:
         """Unconstrained coordinates -> natural units."""
-        return self._each(_natural, u)
+        lower, upper = self._edges(u)
+        grown = jnp.exp(jnp.where(self._is("lower", "upper"), u, 0))
+        one_sided = jnp.where(self._is("lower"), lower + grown, upper - grown)
+        between = lower + (upper - lower) * jax.nn.sigmoid(jnp.where(self._is("interval"), u, 0))
+        return jnp.where(self._is("real"), u, jnp.where(self._is("interval"), between, one_sided))
 
     def unconstrained(self, theta: Float[Array, " parameters"]) -> Float[Array, " parameters"]:
         """Natural units -> unconstrained coordinates."""
-        return self._each(_unconstrained, theta)
+        lower, upper = self._edges(theta)
+        above = jnp.log(jnp.where(self._is("lower", "interval"), theta - lower, 1))
+        below = jnp.log(jnp.where(self._is("upper", "interval"), upper - theta, 1))
+        bounded = jnp.where(self._is("upper"), below, jnp.where(self._is("interval"), above - below, above))
+        return jnp.where(self._is("real"), theta, bounded)
 
     def log_volume(self, u: Float[Array, " parameters"]) -> Float[Array, ""]:
         """log |d theta / d u|, which turns a density of theta into one of u."""
-        return jnp.sum(self._each(_log_volume, u))
+        lower, upper = self._edges(u)
+        between = jnp.log(upper - lower) + jax.nn.log_sigmoid(u) + jax.nn.log_sigmoid(-u)
+        return jnp.sum(jnp.where(self._is("interval"), between, jnp.where(self._is("real"), 0, u)))
 
-    def _each(self, function: Any, values: Array) -> Array:
-        rows = zip(self.kinds, values, self.lower, self.upper, strict=True)
-        return jnp.stack([function(*row) for row in rows]) if self.kinds else values
+    def _is(self, *kinds: Kind) -> np.ndarray:
+        return np.array([kind in kinds for kind in self.kinds], bool)
+
+    def _edges(self, like: Array) -> tuple[Array, Array]:
+        """Both bounds, something harmless where there is none."""
+        lower = jnp.where(self._is("lower", "interval"), self.lower, 0)
+        return lower.astype(like.dtype), jnp.where(self._is("upper", "interval"), self.upper, lower + 1).astype(
+            like.dtype
+        )
 
 
 def unconstrained_coordinates(problem: Problem) -> Unconstrained:
@@ -51,27 +67,3 @@ def unconstrained_coordinates(problem: Problem) -> Unconstrained:
     }
     kinds: tuple[Kind, ...] = tuple(table[bool(a), bool(b)] for a, b in zip(lower, upper, strict=True))
     return Unconstrained(problem.bounds[:, 0], problem.bounds[:, 1], kinds)
-
-
-def _natural(kind: Kind, u: Array, lower: Array, upper: Array) -> Array:
-    if kind == "lower":
-        return lower + jnp.exp(u)
-    if kind == "upper":
-        return upper - jnp.exp(u)
-    return lower + (upper - lower) * jax.nn.sigmoid(u) if kind == "interval" else u
-
-
-def _unconstrained(kind: Kind, theta: Array, lower: Array, upper: Array) -> Array:
-    if kind == "lower":
-        return jnp.log(theta - lower)
-    if kind == "upper":
-        return jnp.log(upper - theta)
-    return jnp.log(theta - lower) - jnp.log(upper - theta) if kind == "interval" else theta
-
-
-def _log_volume(kind: Kind, u: Array, lower: Array, upper: Array) -> Array:
-    if kind in ("lower", "upper"):
-        return u
-    if kind == "interval":
-        return jnp.log(upper - lower) + jax.nn.log_sigmoid(u) + jax.nn.log_sigmoid(-u)
-    return 0 * u

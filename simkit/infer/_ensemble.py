@@ -1,11 +1,16 @@
 """An affine-invariant ensemble sampler: many walkers, no gradients."""
 
+from typing import Any, NamedTuple
+
 import equinox as eqx
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array, PRNGKeyArray
+import numpy as np
+from jaxtyping import Array, Float, PRNGKeyArray
 
 from ..engine import note_trace
+from ..stores import Journal
+from ._blocks import in_blocks
 from ._diagnostics import describe_quality
 from ._posterior import Posterior
 from ._target import Target
@@ -29,6 +34,14 @@ class EnsembleSampler(eqx.Module):
     stretch: float = eqx.field(static=True, default=2.0)
 
 
+class Walked(NamedTuple):
+    """What a block of draws leaves behind."""
+
+    us: Float[Array, "walker draw parameter"]
+    density: Float[Array, "walker draw"]
+    accepted: Float[Array, "walker draw"]
+
+
 def sample_ensemble(
     target: Target,
     method: EnsembleSampler,
@@ -38,14 +51,27 @@ def sample_ensemble(
     draws: int,
     warmup: int,
     key: PRNGKeyArray,
+    held: Journal | None,
 ) -> Posterior:
     """Draws by the stretch move, started around the fit."""
     size = center.shape[0]
     walkers = max(method.walkers or 4 * size, 2 * size, chains, 4)
     walkers += walkers % 2
     place, run = jax.random.split(key)
-    begin = jax.random.multivariate_normal(place, center, 0.25 * covariance, (walkers,)).astype(center.dtype)
-    us, density, accepted = _run(target, method, begin, run, warmup, draws)
+    first = -(-warmup // method.thin)
+    block = first + draws if held is None else held.settings["every"]
+
+    def begin() -> tuple[Array, Array]:
+        us = jax.random.multivariate_normal(place, center, 0.25 * covariance, (walkers,)).astype(center.dtype)
+        return us, jnp.zeros(walkers, center.dtype)
+
+    def step(done: int, state: tuple[Array, Array]) -> tuple[Any, Walked]:
+        return _run(target, method, *state, run, jnp.asarray(done * block), block)
+
+    blocks = in_blocks(-(-(first + draws) // block), begin, step, held, "walk", Walked, key)
+    us, density, accepted = (
+        jnp.asarray(np.concatenate(parts, axis=1)[:, first : first + draws]) for parts in zip(*blocks, strict=True)
+    )
     theta = jax.vmap(jax.vmap(target.coordinates.natural))(us)
     volume = jax.vmap(jax.vmap(target.coordinates.log_volume))(us)
     none = jnp.zeros(density.shape, bool)
@@ -57,21 +83,24 @@ def sample_ensemble(
 
 
 @eqx.filter_jit
-def _run(target: Target, method: EnsembleSampler, begin: Array, key: PRNGKeyArray, warmup: int, draws: int):
-    note_trace("sample", target.parts() | {"method": method, "walkers": begin, "warmup": warmup, "draws": draws})
-    walkers, size = begin.shape
+def _run(
+    target: Target, method: EnsembleSampler, us: Array, density: Array, key: PRNGKeyArray, first: Array, draws: int
+) -> tuple[tuple[Array, Array], Walked]:
+    """All walkers some draws further; before the `first` of all their densities are not known yet."""
+    note_trace("sample", target.parts() | {"method": method, "walkers": us, "block": draws})
+    walkers, size = us.shape
     half = walkers // 2
     densities = jax.vmap(target.log_density)
 
     def move(movers: Array, density: Array, others: Array, key: PRNGKeyArray) -> tuple[Array, Array, Array]:
         length, partner, accept = jax.random.split(key, 3)
         a = method.stretch
-        z = ((a - 1) * jax.random.uniform(length, (half,), begin.dtype) + 1) ** 2 / a
+        z = ((a - 1) * jax.random.uniform(length, (half,), movers.dtype) + 1) ** 2 / a
         other = others[jax.random.randint(partner, (half,), 0, half)]
         proposal = other + z[:, None] * (movers - other)
         new = densities(proposal)
         ratio = (size - 1) * jnp.log(z) + new - density
-        taken = jnp.log(jax.random.uniform(accept, (half,), begin.dtype)) < ratio
+        taken = jnp.log(jax.random.uniform(accept, (half,), movers.dtype)) < ratio
         return jnp.where(taken[:, None], proposal, movers), jnp.where(taken, new, density), taken
 
     def sweep(state: tuple[Array, Array], key: PRNGKeyArray):
@@ -84,9 +113,9 @@ def _run(target: Target, method: EnsembleSampler, begin: Array, key: PRNGKeyArra
 
     def kept(state: tuple[Array, Array], key: PRNGKeyArray):
         state, taken = jax.lax.scan(sweep, state, jax.random.split(key, method.thin))
-        return state, (*state, jnp.mean(taken, axis=0, dtype=begin.dtype))
+        return state, (*state, jnp.mean(taken, axis=0, dtype=us.dtype))
 
-    rounds = -(-warmup // method.thin) + draws
-    _, (us, density, accepted) = jax.lax.scan(kept, (begin, densities(begin)), jax.random.split(key, rounds))
-    last = lambda x: jnp.moveaxis(x[-draws:], 0, 1)
-    return last(us), last(density), last(accepted)
+    density = jax.lax.cond(first == 0, densities, lambda us: density, us)
+    keys = jax.vmap(jax.random.fold_in, in_axes=(None, 0))(key, first + jnp.arange(draws))
+    state, found = jax.lax.scan(kept, (us, density), keys)
+    return state, Walked(*(jnp.moveaxis(x, 0, 1) for x in found))

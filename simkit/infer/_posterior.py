@@ -20,6 +20,8 @@ class Posterior(eqx.Module):
     - `diverging`, `steps`, `accept`: by draw, whether the trajectory diverged, how many gradients it took, and the mean
         acceptance probability; zero where a method has none.
     - `warnings`: what a reader must know, in sentences.
+    - `log_evidence`: by chain, the logarithm of the probability of the data, priors integrated; None where a method does not
+        find it.
     """
 
     draws: Float[Array, "chain draw parameter"]
@@ -31,6 +33,7 @@ class Posterior(eqx.Module):
     units: tuple[str, ...] = eqx.field(static=True)
     method: str = eqx.field(static=True)
     warnings: tuple[str, ...] = eqx.field(static=True, default=())
+    log_evidence: Float[Array, " chain"] | None = None
 
     def flat(self) -> Float[Array, "draws parameter"]:
         """The draws of all chains, one after the other."""
@@ -80,4 +83,8 @@ class Posterior(eqx.Module):
         for row in self.table():
             numbers = "".join(f"{row[key]:>12.5g}" for key in ("mean", "sd", "q05", "q95"))
             lines.append(f"  {row['name']:<{width}}{numbers}{row['ess']:>12.0f}{row['rhat']:>12.3f}  {row['unit']}")
+        if self.log_evidence is not None:
+            values = np.asarray(self.log_evidence, float)
+            error = f" +- {values.std(ddof=1) / len(values) ** 0.5:.2g}" if len(values) > 1 else ""
+            lines.append(f"  log evidence {values.mean():.5g}{error}")
         return "\n".join(lines + [f"  Warning: {text}" for text in self.warnings])

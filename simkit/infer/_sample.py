@@ -1,7 +1,10 @@
 """sample: draws from the posterior of a problem."""
 
+import contextlib
+import functools
 import time
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import equinox as eqx
@@ -13,15 +16,18 @@ from jaxtyping import Array, PRNGKeyArray
 from .._errors import ArgumentError, SamplingError
 from ..engine import note_trace
 from ..fitting import FitResult, fit
-from ..problem import Problem
+from ..problem import Problem, defining_parts
+from ..stores import Journal, describe, journal
+from ._blocks import in_blocks
 from ._diagnostics import describe_quality, stuck_chains
 from ._ensemble import EnsembleSampler, sample_ensemble
 from ._laplace import LaplaceApproximation, Variational, sample_laplace, sample_variational
 from ._nuts import NUTS, Chains, Start, advance, first_states
 from ._posterior import Posterior
 from ._target import Target, target_of
+from ._tempered import TemperedSMC, sample_tempered
 
-Method = NUTS | EnsembleSampler | LaplaceApproximation | Variational
+Method = NUTS | EnsembleSampler | LaplaceApproximation | Variational | TemperedSMC
 
 RESTARTS = 2
 """How often stuck chains are started again before the result is refused."""
@@ -36,6 +42,8 @@ def sample(
     warmup: int = 300,
     start: FitResult | None = None,
     key: PRNGKeyArray,
+    store: str | Path | None = None,
+    every: int | None = None,
     progress: bool = False,
 ) -> Posterior:
     """Draw from the posterior distribution of a problem's free parameters.
@@ -44,37 +52,59 @@ def sample(
 
     - `problem`: the problem. Every free parameter needs a prior, or two finite bounds between which it is flat.
     - `method`: `NUTS()` by default; `EnsembleSampler()` needs no gradients, `Variational()` and `LaplaceApproximation()`
-        approximate.
+        approximate, `TemperedSMC()` is for several modes and the evidence.
     - `chains`, `draws`, `warmup`: independent chains, draws kept from each, and draws before that which tune the sampler.
         Four chains of 1000 after 300 are good values where a fit supplies the mass matrix.
     - `start`: a fit of the same problem: chains begin around its optimum, with its covariance as mass matrix. Without one
         the problem is fitted first.
     - `key`: a random key; the same key gives the same draws.
+    - `store`: a folder in which draws are kept, with the state of the sampler, as `NUTS` and `EnsembleSampler` go. The same call
+        goes on after the last that were kept, and gives the draws of one that was never interrupted; one with more `draws` goes on
+        as well. Where there is no `start`, the fit is kept there, too.
+    - `every`: so many draws of each chain are lost at most; by default `NUTS.block` of them. A store that is there
+        goes on with its own.
     - `progress`: print a line a block of draws.
 
     **Returns:** a `Posterior`; its `warnings` say what to know before trusting it.
 
-    **Raises:** a `SamplingError` when chains stay stuck after they were started again: such chains must not be averaged.
+    **Raises:** a `SamplingError` when chains stay stuck after they were started again: such chains must not be averaged. A
+    `StoreError` that says what differs where the store belongs to other draws.
     """
     method = NUTS() if method is None else method
     _check_counts(chains=chains, draws=draws, warmup=warmup)
     target = target_of(problem, "reverse" if isinstance(method, Variational) else None)
-    fit_key, run_key = jax.random.split(key)
-    start = fit(problem, key=fit_key) if start is None else start
-    if start.names != problem.names:
-        raise ArgumentError(
-            f"Argument `start` must be a fit of the same problem, with the parameters {problem.names}, but it has {start.names}."
-        )
-    # NumPyro's kernels rely on JAX's standard promotion, whatever the caller has set.
-    with jax.numpy_dtype_promotion("standard"), jax.numpy_rank_promotion("allow"):
-        center, covariance = laplace_start(target, start.estimate, start.z, start.covariance)
-        if isinstance(method, LaplaceApproximation):
-            return sample_laplace(target, method, center, covariance, chains, draws, run_key)
-        if isinstance(method, Variational):
-            return sample_variational(target, method, center, covariance, chains, draws, run_key)
-        if isinstance(method, EnsembleSampler):
-            return sample_ensemble(target, method, center, covariance, chains, draws, warmup, run_key)
-        return _sample_nuts(target, method, center, covariance, chains, draws, warmup, run_key, progress)
+    if isinstance(method, TemperedSMC):
+        if start is not None or store is not None:
+            raise ArgumentError("`TemperedSMC` begins from the priors: it takes neither a `start` nor a `store`.")
+        with jax.numpy_dtype_promotion("standard"), jax.numpy_rank_promotion("allow"):
+            return sample_tempered(target, method, chains, draws, key)
+    with contextlib.ExitStack() as stack:
+        held = None
+        if every is not None:
+            _check_counts(every=every)
+        if store is not None and isinstance(method, NUTS | EnsembleSampler):
+            asked = {"method": method, "chains": chains, "warmup": warmup, "key": key, "start": start}
+            block = min(every or getattr(method, "block", NUTS.block), warmup + draws)
+            definition = describe({**defining_parts(problem), **asked})
+            held = stack.enter_context(journal(store, "sampling run", definition, {"every": block}, beside=("fit",)))
+        fit_key, run_key = jax.random.split(key)
+        if start is None:
+            start = fit(problem, key=fit_key, store=None if store is None else Path(store) / "fit")
+        if start.names != problem.names:
+            raise ArgumentError(
+                f"Argument `start` must be a fit of the same problem, with the parameters {problem.names}, but it has "
+                f"{start.names}."
+            )
+        # NumPyro's kernels rely on JAX's standard promotion, whatever the caller has set.
+        with jax.numpy_dtype_promotion("standard"), jax.numpy_rank_promotion("allow"):
+            center, covariance = laplace_start(target, start.estimate, start.z, start.covariance)
+            if isinstance(method, LaplaceApproximation):
+                return sample_laplace(target, method, center, covariance, chains, draws, run_key)
+            if isinstance(method, Variational):
+                return sample_variational(target, method, center, covariance, chains, draws, run_key)
+            if isinstance(method, EnsembleSampler):
+                return sample_ensemble(target, method, center, covariance, chains, draws, warmup, run_key, held)
+            return _sample_nuts(target, method, center, covariance, chains, draws, warmup, run_key, progress, held)
 
 
 def _check_counts(**counts: int) -> None:
@@ -131,12 +161,16 @@ def _sample_nuts(
     warmup: int,
     key: PRNGKeyArray,
     progress: bool,
+    held: Journal | None,
 ) -> Posterior:
     place, run, again = jax.random.split(key, 3)
     begin = spread_starts(target, center, covariance, chains, place)
     report = _reporter(progress, warmup + draws)
-    run_all = lambda u, key: _run_chains(target, method, Start(u, covariance), key, warmup, draws, report)
-    found = run_all(begin, run)
+
+    def run_all(u: Array, key: PRNGKeyArray, label: str) -> Chains:
+        return _run_chains(target, method, Start(u, covariance), key, warmup, draws, report, held, label)
+
+    found = run_all(begin, run, "draws")
     warnings: list[str] = []
     for attempt in range(RESTARTS + 1):
         stuck = stuck_chains(found.theta, found.log_density)
@@ -150,7 +184,9 @@ def _sample_nuts(
             )
         warnings.append(f"Stuck and started again from the others: {named}.")
         place, run, again = jax.random.split(again, 3)
-        found = _restarted(target, found, stuck, run_all, place, run)
+        # What the others drew decides where the stuck ones begin, so a run with more draws has other second chances.
+        again_all = functools.partial(run_all, label=f"again{attempt + 1}of{draws}")
+        found = _restarted(target, found, stuck, again_all, place, run)
     warnings += describe_quality(found.theta, found.diverging)
     problem = target.problem
     units = tuple(problem.unit(name) for name in problem.names)
@@ -183,15 +219,21 @@ def _run_chains(
     warmup: int,
     draws: int,
     report: Callable[[int, Chains], None],
+    held: Journal | None,
+    label: str,
 ) -> Chains:
-    """Blocks of draws in a Python loop around one compiled program: progress and Ctrl-C come for free."""
-    states = first_states(target, method, start, jax.random.split(key, start.u.shape[0]), warmup)
-    blocks, total = [], warmup + draws
-    size = min(method.block, total)
-    for done in range(0, total, size):
+    """Blocks of draws in a Python loop around one compiled program: progress, Ctrl-C and stores come for free."""
+    total = warmup + draws
+    size = min(method.block, total) if held is None else held.settings["every"]
+    keys = jax.random.split(key, start.u.shape[0])
+
+    def step(done: int, states: Any) -> tuple[Any, Chains]:
         states, block = advance(target, method, start.covariance, states, warmup, size)
-        blocks.append(block)
-        report(min(done + size, total), block)
+        report(min((done + 1) * size, total), block)
+        return states, block
+
+    begin = lambda: first_states(target, method, start, keys, warmup)
+    blocks = in_blocks(-(-total // size), begin, step, held, label, Chains, key)
     # Joined outside of JAX: a slice of every new length would be a program of its own.
     return jax.tree.map(lambda *parts: jnp.asarray(np.concatenate(parts, axis=1)[:, warmup:total]), *blocks)
 

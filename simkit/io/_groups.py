@@ -56,6 +56,8 @@ def write_posterior(group: h5py.Group, statistics: h5py.Group, posterior: Poster
     group.attrs["units_by_name"] = json.dumps(posterior.units)
     group.attrs["method"] = posterior.method
     group.attrs["warnings"] = json.dumps(posterior.warnings)
+    if posterior.log_evidence is not None:
+        group.attrs["log_evidence"] = np.asarray(posterior.log_evidence)
     values = np.asarray(posterior.draws)
     for i, (name, unit) in enumerate(zip(posterior.names, posterior.units, strict=True)):
         write_variable(group, name, values[..., i], ("chain", "draw"), unit)
@@ -72,6 +74,7 @@ def read_posterior(group: h5py.Group, statistics: h5py.Group) -> Posterior:
         units=tuple(read_json(group, "units_by_name")),
         method=str(group.attrs["method"]),
         warnings=tuple(read_json(group, "warnings")),
+        log_evidence=jnp.asarray(group.attrs["log_evidence"]) if "log_evidence" in group.attrs else None,
         **{field: jnp.asarray(numbers[name]) for name, field in STATISTICS.items()},
     )
 
@@ -244,6 +247,8 @@ def _read_fields(group: h5py.Group, kind: type) -> dict[str, Any]:
     variables, found = read_variables(group), {}
     for field in dataclasses.fields(kind):
         if field.metadata.get("static", False):
+            if field.name not in group.attrs:  # of a version that did not have it
+                continue
             value = read_json(group, field.name)
             found[field.name] = tuple(value) if isinstance(value, list) else value
         elif field.name in variables:

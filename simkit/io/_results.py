@@ -15,7 +15,7 @@ from ..fitting import FitResult
 from ..infer import Posterior, Prediction
 from ..md import Averages
 from ..problem import Observed, Problem, observed
-from ._atomic import write_whole
+from ..stores import write_whole
 from ._groups import (
     read_averages,
     read_fit,

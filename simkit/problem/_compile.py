@@ -1,10 +1,11 @@
 """From experiments to padded arrays, with the checks that need all of them at once."""
 
 import math
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 from jax.core import Tracer
 from jaxtyping import Array
@@ -13,6 +14,9 @@ from .._errors import ArgumentError, check_known
 from ..core import Setup, StaticSystem, StochasticSystem, as_float_array, as_signals
 from ..engine import Fixed, Method
 from ._experiment import Experiment, check_domain
+
+if TYPE_CHECKING:
+    from ._problem import Problem
 
 
 def experiment_setup(system: Any, e: Experiment, y0: Any, inputs: Any, noise: Any, static: bool) -> Setup:
@@ -106,3 +110,17 @@ def refined(method: Method, rows: Array | np.ndarray, longest: Array, labels: Se
     # In single precision the longest step itself is rounded: the same gaps must give the same number of steps.
     substeps = math.ceil(float(gaps.max()) / float(longest) * (1 - 1e-6))
     return Method(method.solver, Fixed(max(1, substeps)), method.reason)
+
+
+def check_outputs(problem: "Problem") -> None:
+    """Every output with data exists and has the shape of its data."""
+    theta = jnp.ones((len(problem.names),), problem.times.dtype)
+    shapes: Callable[..., Any] = lambda theta: problem._located(*problem._solve(theta), hold=False)[0]
+    found = jax.eval_shape(shapes, theta)
+    for name, values in problem.data.items():
+        check_known(name, found, "output")
+        if found[name].shape != values.shape:
+            raise ArgumentError(
+                f"The data of `{name}` must have the shape of the output, {found[name].shape[2:]} a time, but they have "
+                f"{values.shape[2:]}."
+            )

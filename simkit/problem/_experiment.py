@@ -27,6 +27,8 @@ class Experiment:
     - `set`: what else differs here, path to a number or to the name of a free parameter.
     - `errors`: output name to known relative sizes of the scatter, one a datum, by which the noise scale is multiplied: give
         standard deviations here and fix the scale at 1, or leave it free to estimate a common factor.
+    - `individual`: whose data these are, where parameters differ between individuals (`Individual`); by default the
+        experiment's own name. `covariates`: what is known of that individual, name -> number.
     - `replicates`: whether a time may stand there several times in a row, one for each measurement.
     """
 
@@ -42,6 +44,8 @@ class Experiment:
         set: Condition | None = None,
         errors: Mapping[str, Any] | None = None,
         replicates: bool = False,
+        individual: str | None = None,
+        covariates: Mapping[str, float] | None = None,
     ):
         self.name = name
         self.times = _numbers(f"The times of experiment `{name}`", times)
@@ -71,6 +75,8 @@ class Experiment:
         self.start = None if start is None else float(start)
         self.y0, self.inputs, self.replicates = y0, inputs, replicates
         self.set: dict[str, float | str] = dict(set or {})
+        self.individual = name if individual is None else individual
+        self.covariates = {key: float(value) for key, value in (covariates or {}).items()}
 
     def check_order(self) -> None:
         """Refuse times that do not increase strictly, or that lie before the start: what an integration needs."""

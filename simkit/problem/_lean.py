@@ -80,9 +80,29 @@ def named_parts(problem: "Problem") -> dict[str, Any]:
         "observables": problem.observables,
         "protocol": problem.protocol,
         "measurement": problem.measurement,
+        "population": problem.population,
         "solver": problem.method.solver,
         "step": problem.method.step,
     }
+
+
+def defining_parts(problem: "Problem") -> dict[str, Any]:
+    """Everything that the density of a problem and the starts of its fit depend on, for `describe`."""
+    return {
+        **named_parts(problem),
+        "prior": {name: _told(prior) for name, prior in zip(problem.names, problem.stored, strict=True)},
+        "starts of free": problem.starts,
+        "lengths": problem.lengths,
+    }
+
+
+def _told(prior: StoredPrior | None) -> Any:
+    """A prior by the names of its numbers."""
+    if prior is None:
+        return "flat"
+    values = zip(prior.names, prior.values, strict=True)
+    told = {name: _told(value) if isinstance(value, StoredPrior) else value for name, value in values}
+    return {"kind": prior.kind.__name__, **told, "settings": prior.settings}
 
 
 def _named(prior: StoredPrior | None) -> str:

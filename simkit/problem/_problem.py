@@ -1,7 +1,7 @@
 """Problem: data, unknowns and noise compiled to arrays."""
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, Literal
 
 import equinox as eqx
@@ -28,10 +28,11 @@ from ..core import (
 from ..engine import Fixed, Method, Varying, integrate, resolve
 from ..solvers import Stepper
 from ._closed import ClosedForm, closed_forms
-from ._compile import check_arguments, experiment_setup, longest_step, padded_data, padded_times, refined
+from ._compile import check_arguments, check_outputs, experiment_setup, longest_step, padded_data, padded_times, refined
 from ._describe import describe_prior, describe_step
 from ._experiment import Condition, Experiment, Observable
 from ._free import Free, unknown
+from ._individual import Individual, Population, population_of, separated
 from ._lean import lean_problem
 from ._measure import measured
 from ._measurement import AbstractMeasurement
@@ -64,7 +65,7 @@ class Problem(eqx.Module):
     - `system`: the system; a `StaticSystem` for plain regression.
     - `experiments`: one `Experiment` or several.
     - `free`: name -> `Free`. A name that is a path, such as `growth`, `y0.hare` or `noise.hare.scale`, binds everywhere; any
-        other must be used by some `set`.
+        other must be used by some `set`. An `Individual` in place of a `Free` differs from individual to individual.
     - `noise`: output name -> noise model.
     - `y0`, `inputs`: initial state and inputs of the experiments that bring none of their own.
     - `set`: path -> a number or the name of a free parameter, for all experiments; an experiment's own `set` goes first.
@@ -90,6 +91,7 @@ class Problem(eqx.Module):
     longest: Float[Array, ""]  # the fixed step, at most this long; infinite where the step adapts
     protocol: AbstractProtocol | None
     measurement: AbstractMeasurement | None
+    population: Population | None
     names: tuple[str, ...] = eqx.field(static=True)
     log: tuple[bool, ...] = eqx.field(static=True)
     labels: tuple[str, ...] = eqx.field(static=True)
@@ -102,7 +104,7 @@ class Problem(eqx.Module):
         system: System,
         experiments: Experiment | Sequence[Experiment],
         *,
-        free: Mapping[str, Free],
+        free: Mapping[str, Free | Individual],
         noise: Mapping[str, AbstractNoise],
         y0: State = None,
         inputs: Inputs = None,
@@ -122,10 +124,13 @@ class Problem(eqx.Module):
             system = system.prepared(started(setups[0].y0))
         self.labels = tuple(e.name for e in experiments)
         sets = [{**(set or {}), **e.set} for e in experiments]
-        free = each_element(setups[0], free)
+        free, individuals = separated(each_element(setups[0], free))
         target = targets(setups[0], free, sets, [f"experiment `{name}`" for name in self.labels])
-        found = [unknown(name, f, setups[0].metadata(target[name]).support) for name, f in free.items()]
-        self.names = tuple(free)
+        metadata = {name: setups[0].metadata(target[name]) for name in free}
+        found = [unknown(name, f, metadata[name].support) for name, f in free.items()]
+        self.population, added = population_of(individuals, found, metadata, experiments)
+        found += added
+        self.names = tuple(u.name for u in found)
         self.log = tuple(u.log for u in found)
         self.stored = tuple(None if u.prior is None else StoredPrior.of(u.prior) for u in found)
         self.bounds = as_float_array(np.array([[u.lower, u.upper] for u in found]).reshape(-1, 2))
@@ -136,7 +141,8 @@ class Problem(eqx.Module):
             stack([s.inputs for s in setups], "inputs", experiments),
             setups[0].noise,
         )
-        self.table = condition_table(setups, experiments, self.names, sets)
+        table = condition_table(setups, experiments, tuple(free), sets)
+        self.table = table if self.population is None else self.population.redirected(table)
         self.times = as_float_array(padded_times(experiments, static))
         self.data, self.errors = padded_data(experiments, self.times.shape[1] - (not static))
         self.observables = tuple((observables or {}).items())
@@ -154,7 +160,7 @@ class Problem(eqx.Module):
         self.longest = as_float_array(longest_step(self.method, np.asarray(self.times), static))
         self.closed = closed_forms(self)
         if measurement is None:  # which would be traced with all of a solve; `heads` checks it
-            _check_outputs(self)
+            check_outputs(self)
 
     # ---- predictions ----
 
@@ -220,8 +226,9 @@ class Problem(eqx.Module):
 
     def log_prior(self, theta: Float[Array, " parameters"]) -> Float[Array, ""]:
         """The log prior density; a parameter without a prior adds nothing."""
-        total = jnp.zeros((), theta.dtype)
-        for prior, x in zip(self.priors, theta, strict=True):
+        count = len(self.names) if self.population is None else self.population.shared
+        total = jnp.sum(-0.5 * theta[count:] ** 2 - 0.5 * math.log(2 * math.pi))
+        for prior, x in zip(self.priors[:count], theta[:count], strict=True):
             total = total if prior is None else total + jnp.asarray(prior.log_prob(x), theta.dtype)
         return total
 
@@ -335,7 +342,9 @@ class Problem(eqx.Module):
 
     @property
     def default_gradient(self) -> Literal["forward", "reverse"]:
-        """Forward mode for few parameters, else reverse mode."""
+        """Forward mode for few parameters, else reverse mode; for a population reverse mode, since deviations are many."""
+        if self.population is not None:
+            return "reverse"
         field = (
             isinstance(self.method.step, Fixed)
             and sum(math.prod(x.shape[1:]) for x in jax.tree.leaves(self._y0())) >= FIELD
@@ -347,11 +356,15 @@ class Problem(eqx.Module):
 
     def unit(self, name: str) -> str:
         """The unit of a free parameter."""
+        own = None if self.population is None else self.population.unit(self.names.index(name))
+        if own is not None:
+            return own
         return self._base(0).metadata(self.target(name)).unit
 
     def target(self, name: str) -> str:
         """The path that a free parameter stands for: its own, or the first that some `set` gives it."""
         position = self.names.index(name)
+        position = position if self.population is None else self.population.place(position)
         for path, (index, _) in self.table.items():
             if path == name or bool(np.any(np.asarray(index) == position)):
                 return path
@@ -389,6 +402,7 @@ class Problem(eqx.Module):
                 return constant
             return jnp.where(index >= 0, theta[index].astype(constant.dtype), constant)
 
+        theta = theta if self.population is None else self.population.extended(theta)
         return {path: pick(*row) for path, row in self.table.items()}
 
     def _solve(self, theta: Array) -> tuple[Setup, Trajectory]:
@@ -429,17 +443,3 @@ class Problem(eqx.Module):
 
 def _traced(*values: Any) -> bool:
     return any(isinstance(value, Tracer) for value in values)
-
-
-def _check_outputs(problem: Problem) -> None:
-    """Every output with data exists and has the shape of its data."""
-    theta = jnp.ones((len(problem.names),), problem.times.dtype)
-    shapes: Callable[..., Any] = lambda theta: problem._located(*problem._solve(theta), hold=False)[0]
-    found = jax.eval_shape(shapes, theta)
-    for name, values in problem.data.items():
-        check_known(name, found, "output")
-        if found[name].shape != values.shape:
-            raise ArgumentError(
-                f"The data of `{name}` must have the shape of the output, {found[name].shape[2:]} a time, but they have "
-                f"{values.shape[2:]}."
-            )

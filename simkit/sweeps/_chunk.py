@@ -12,7 +12,7 @@ import numpy as np
 
 from .._errors import ResultFileError
 from ..io import write_text
-from ._image import hdf5_image
+from ..stores import hdf5_image
 
 FORMAT = "simkit sweep chunk"
 PATTERN = re.compile(r"chunk-(\d{6,})-([0-9a-f]{16})\.h5")

@@ -13,9 +13,8 @@ import numpy as np
 
 from .._errors import ResultFileError, StoreError
 from ..io import provenance, write_text
+from ..stores import differences, fingerprint, hdf5_image
 from ._chunk import Chunk, find_chunks, is_whole
-from ._definition import differences, fingerprint
-from ._image import hdf5_image
 
 FORMAT, VERSION = "simkit sweep", 1
 MANIFEST, POINTS = "manifest.json", "points.h5"

@@ -15,11 +15,10 @@ from .._types import Inputs, State
 from ..core import Setup, StaticSystem, System, as_float_array, as_signals, check_roots
 from ..engine import Fixed, Varying, resolve_members
 from ..solvers import Stepper
+from ..stores import Lock, describe
 from ._chunk import Chunk, spans, variables_of
-from ._definition import describe
 from ._execute import Source, drive
 from ._job import Done, Job, Measure, Part, compute, is_x64, pack
-from ._lock import Lock
 from ._progress import Progress
 from ._result import Sweep
 from ._store import Store, prepare_store, writing

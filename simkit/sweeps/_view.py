@@ -7,8 +7,8 @@ import h5py
 import numpy as np
 
 from ..io import write_text
+from ..stores import hdf5_image
 from ._chunk import Chunk, Variable, spans
-from ._image import hdf5_image
 from ._store import POINTS, Store
 
 NAME = "view.h5"

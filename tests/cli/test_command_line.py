@@ -19,6 +19,7 @@ import simkit
 from simkit.cli import _run, main
 from simkit.cli._environment import keep_interrupts
 from simkit.cli._reproduce import compare
+from simkit.fitting import _fit
 from simkit.io import load
 
 STUDY = """
@@ -177,21 +178,35 @@ def test_parts_of_a_run(study, tmp_path, monkeypatch, capsys):
     assert "Trajectory" in capsys.readouterr().out
 
 
-def test_an_interrupt_keeps_what_is_finished(study, tmp_path, monkeypatch, capsys):
+def test_an_interrupt_keeps_what_is_finished_and_the_same_command_goes_on(
+    study, finished, tmp_path, monkeypatch, capsys
+):
     def interrupted(*arguments, **options):
         os.kill(os.getpid(), signal.SIGINT)
         raise AssertionError("the signal must end this function")
 
-    monkeypatch.setattr(_run, "sample", interrupted)
-    assert simkit_main("run", study, "--out", tmp_path / "run") == 130
+    def forbidden(*arguments, **options):
+        raise AssertionError("starts that are kept are not descended from again")
+
+    out = tmp_path / "run"
+    with monkeypatch.context() as patch:
+        patch.setattr(_run, "sample", interrupted)
+        assert simkit_main("run", study, "--out", out) == 130
     message = capsys.readouterr().err
-    assert "Finished and kept" in message
-    assert str(tmp_path / "run" / "result.h5") in message
-    assert message.rstrip().endswith("fit.")
-    results = load(tmp_path / "run" / "result.h5")
+    assert f"Finished and kept in {out / 'result.h5'}: fit." in message
+    assert message.rstrip().endswith("The same command goes on from what is kept.")
+    results = load(out / "result.h5")
     assert results.fit is not None
     assert results.posterior is None
-    assert sorted(p.name for p in (tmp_path / "run").iterdir()) == ["result.h5"]
+    assert sorted(p.name for p in out.iterdir()) == ["result.h5", "unfinished"]
+    with monkeypatch.context() as patch:
+        patch.setattr(_fit, "run", forbidden)
+        assert simkit_main("run", study, "--out", out) == 0
+    assert "goes on with what is kept" in capsys.readouterr().out
+    assert not (out / "unfinished").exists()
+    whole, again = load(finished / "result.h5"), load(out / "result.h5")
+    np.testing.assert_array_equal(again.posterior.draws, whole.posterior.draws)
+    np.testing.assert_array_equal(again.fit.thetas, whole.fit.thetas)
 
 
 def test_an_interrupt_that_python_drops_is_raised_again():
@@ -217,7 +232,7 @@ def test_an_early_interrupt_leaves_old_results(copied, study, monkeypatch, capsy
 
     monkeypatch.setattr(_run, "fit", interrupted)
     assert simkit_main("run", study, "--out", copied, "--overwrite") == 130
-    assert "before anything was finished" in capsys.readouterr().err
+    assert "before a phase was finished" in capsys.readouterr().err
     assert (copied / "result.h5").read_bytes() == before
     assert (copied / "report.html").exists()
 

@@ -18,7 +18,7 @@ from sweep_models import COUNT, setup
 
 import simkit
 from simkit import ResultFileError, StoreError
-from simkit.sweeps import _lock
+from simkit.stores import _lock
 
 TESTS = pathlib.Path(sweep_models.__file__).parent
 

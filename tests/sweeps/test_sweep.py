@@ -273,7 +273,7 @@ def test_a_value_that_is_swept_over_is_no_difference(stored):
 
 
 def test_docstrings_and_comments_are_no_difference():
-    from simkit.sweeps._definition import _source
+    from simkit.stores._definition import _source
 
     def measure(system, trajectory):
         """One."""
@@ -297,7 +297,7 @@ class Typed(simkit.PlainSystem):
     def invariants(self, t, y): return {}
     @classmethod
     def example(cls): return simkit.Example(cls(), {"x": 1.0}, [0.0, 1.0])
-import simkit.sweeps._definition as definition
+import simkit.stores._definition as definition
 print(definition.fingerprint(definition.describe({"system": Typed()})))
 """
 

@@ -40,7 +40,7 @@ class Lock:
         """
         self._take()
         ended = threading.Event()
-        beat = threading.Thread(target=self._renew, args=(ended,), name="simkit sweep lock", daemon=True)
+        beat = threading.Thread(target=self._renew, args=(ended,), name="simkit store lock", daemon=True)
         beat.start()
         try:
             yield self

@@ -1,4 +1,4 @@
-"""What defines a sweep, in words that can be compared and hashed."""
+"""What defines a computation, in words that can be compared and hashed."""
 
 import ast
 import dataclasses
@@ -26,6 +26,8 @@ LIBRARIES = (
     "diffrax",
     "jax",
     "numpy",
+    "numpyro",
+    "optax",
     "builtins",
     "abc",
     "collections",

@@ -1,0 +1,145 @@
+"""What the data say of each individual, given the numbers of the population."""
+
+from typing import Any
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Bool, Float
+
+from ..core import Status
+from ..problem import Population, Problem
+
+
+class Conditional(eqx.Module):
+    r"""The negative log density $g_i$ of the data and the deviations $\eta_i$ of every individual, but for a constant.
+
+    - `value`, `gradient`: $g_i$ and its gradient by $\eta_i$.
+    - `information`: Fisher information of the data on $\eta_i$ plus that of the deviations, which is 1.
+    - `chi_squared`: the sum of squared standardised residuals. `good`: whether all simulations ended.
+    """
+
+    value: Float[Array, " individual"]
+    gradient: Float[Array, "individual effect"]
+    information: Float[Array, "individual effect effect"]
+    chi_squared: Float[Array, ""]
+    good: Bool[Array, " individual"]
+
+    @property
+    def marginal(self) -> Float[Array, " individual"]:
+        r"""Laplace's approximation of the negative log likelihood, $g_i + \frac12 \log\det$ of the information, at the mode."""
+        return self.value + 0.5 * jnp.linalg.slogdet(self.information)[1]
+
+    @property
+    def decrement(self) -> Float[Array, " individual"]:
+        """How far the mode is away, in standard deviations."""
+        step = jnp.linalg.solve(self.information, self.gradient[..., None])[..., 0]
+        return jnp.sqrt(jnp.maximum(jnp.sum(self.gradient * step, axis=-1), 0))
+
+
+def conditional(
+    problem: Problem, z: Float[Array, " parameters"], deviations: Float[Array, "individual effect"]
+) -> Conditional:
+    """At `z`, in the coordinates of the fit, with these deviations in place of those in `z`.
+
+    Individuals do not depend on each other, so one forward-mode tangent an effect serves all of them.
+    """
+    population: Population = problem.population  # pyright: ignore
+    count = deviations.shape[1]
+
+    def run(shift: Array) -> Any:
+        theta = problem.natural(population.with_deviations(z, deviations + shift[None]))
+        heads, status = problem.heads(theta)
+        return heads, (heads, status)
+
+    jacobian, (heads, status) = jax.jacfwd(run, has_aux=True)(jnp.zeros(count, z.dtype))
+    slopes = jax.grad(lambda heads: problem.misfit(heads))(heads)
+    rows = status.shape[0]
+    value, gradient = jnp.zeros(rows, z.dtype), jnp.zeros((rows, count), z.dtype)
+    information, chi_squared = jnp.zeros((rows, count, count), z.dtype), jnp.zeros((), z.dtype)
+    for name, (location, noise) in heads.items():
+        seen = jnp.isfinite(problem.data[name])
+        value = value - _rows(jnp.where(seen, _log_prob(problem, name, location, noise, seen), 0)).sum(axis=1)
+        weights = noise.information(jnp.where(seen, location, 1))
+        parts = zip(*map(jax.tree.leaves, (weights, slopes[name], jacobian[name])), strict=True)
+        for i, (weight, pull, block) in enumerate(parts):
+            weight, pull = _rows(jnp.where(seen, weight, 0)), _rows(jnp.where(seen, pull, 0))
+            block = jnp.where(seen[..., None], block, 0).reshape(rows, -1, count)
+            gradient = gradient + jnp.einsum("ed,edk->ek", pull, block)
+            information = information + jnp.einsum("ed,edk,edl->ekl", weight, block, block)
+            if i == 0:
+                informed = weight > 0
+                chi_squared = jnp.sum(jnp.where(informed, pull**2 / jnp.where(informed, weight, 1), 0))
+    owner = jnp.asarray(np.array(population.rows)[None] == np.arange(len(population.labels))[:, None])
+    own = owner.astype(z.dtype)
+    value = jnp.where(owner, jnp.where(status == Status.OK, value, jnp.inf)[None], 0).sum(axis=1)
+    value = value + 0.5 * jnp.sum(deviations**2, axis=1)
+    gradient = own @ gradient + deviations
+    information = jnp.einsum("ie,ekl->ikl", own, information) + jnp.eye(count, dtype=z.dtype)[None]
+    good = jnp.isfinite(value) & jnp.isfinite(gradient).all(axis=1) & jnp.isfinite(information).all(axis=(1, 2))
+    return Conditional(
+        jnp.where(good, value, jnp.inf),
+        jnp.where(good[:, None], gradient, 0),
+        jnp.where(good[:, None, None], information, jnp.eye(count, dtype=z.dtype)[None]),
+        chi_squared,
+        good,
+    )
+
+
+def _rows(values: Array) -> Array:
+    return values.reshape(values.shape[0], -1)
+
+
+def _log_prob(problem: Problem, name: str, location: Array, noise: Any, seen: Array) -> Array:
+    return noise.log_prob(jnp.where(seen, problem.data[name], 1), jnp.where(seen, location, 1))
+
+
+def modes(
+    problem: Problem, z: Float[Array, " parameters"], deviations: Float[Array, "individual effect"], max_steps: int
+) -> tuple[Float[Array, "individual effect"], Conditional]:
+    """The most probable deviations of every individual, by Levenberg and Marquardt's method for all of them together."""
+    count, eps = deviations.shape[1], jnp.finfo(z.dtype).eps
+    eye = jnp.eye(count, dtype=z.dtype)[None]
+
+    def body(state: dict[str, Any]) -> dict[str, Any]:
+        at, damping, now = state["at"], state["damping"], state["now"]
+        step = jnp.linalg.solve(now.information + damping[:, None, None] * eye, now.gradient[..., None])[..., 0]
+        place = at - step
+        new = conditional(problem, z, place)
+        room = 16 * eps * (1 + jnp.abs(jnp.where(now.good, now.value, 0)))
+        better = new.good & (~now.good | (new.value <= now.value + room))
+        pick = lambda a, b: jnp.where(better.reshape((-1,) + (1,) * (a.ndim - 1)), a, b)
+        kept = Conditional(
+            pick(new.value, now.value),
+            pick(new.gradient, now.gradient),
+            pick(new.information, now.information),
+            new.chi_squared,
+            pick(new.good, now.good),
+        )
+        return {
+            "at": pick(place, at),
+            "now": kept,
+            "damping": jnp.where(better, 0.1 * damping, jnp.maximum(10 * damping, 1e-2)),
+            "small": kept.good & (kept.decrement < 1e3 * jnp.sqrt(eps) * 1e-3),
+            "count": state["count"] + 1,
+        }
+
+    zero = 0 * z[0] + jnp.zeros(deviations.shape[0], z.dtype)
+    start = Conditional(
+        zero + jnp.inf,
+        zero[:, None] + 0 * deviations,
+        zero[:, None, None] + eye,
+        zero[0],
+        zero > 0,
+    )
+    begin = {
+        "at": deviations + zero[:, None],
+        "now": start,
+        "damping": zero,
+        "small": zero > 0,
+        "count": jnp.zeros((), int),
+    }
+    goes_on = lambda state: (~jnp.all(state["small"])) & (state["count"] < max_steps)
+    end = jax.lax.while_loop(goes_on, body, begin)
+    return end["at"], end["now"]

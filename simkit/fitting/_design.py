@@ -1,0 +1,121 @@
+"""plan: which measurement would teach most."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Float
+
+from .._errors import ArgumentError, check_known
+from ..core import Status
+from ..engine import note_trace
+from ..problem import Problem, named_parts
+from ._result import FitResult
+
+
+class Plan(eqx.Module):
+    """What each possible measurement would teach, and which to take one after the other.
+
+    - `gain`: shape `(outputs, experiments, times)`, the expected information of a single new measurement, in nats: the logarithm of
+        the factor by which it shrinks the volume of the confidence region.
+    - `chosen`: (output, experiment, time) of the best measurement, of the best one after that, and so on.
+    - `chosen_gain`: shape `(chosen,)`, what each of them adds to those before.
+    - `standard_error`: shape `(chosen + 1, parameters)`, in the coordinates of the fit, before any and after each of them.
+    """
+
+    gain: Float[Array, "outputs experiments times"]
+    times: Float[Array, " times"]
+    chosen_gain: Float[Array, " chosen"]
+    standard_error: Float[Array, "more parameters"]
+    chosen: tuple[tuple[str, str, float], ...] = eqx.field(static=True)
+    outputs: tuple[str, ...] = eqx.field(static=True)
+    names: tuple[str, ...] = eqx.field(static=True)
+
+    def __repr__(self) -> str:
+        lines = ["Plan: what to measure next, the best first"]
+        for (output, experiment, time), gain in zip(self.chosen, np.asarray(self.chosen_gain), strict=True):
+            lines.append(f"  `{output}` of `{experiment}` at {time:<10.5g} {gain:8.3f} nats")
+        errors = np.asarray(self.standard_error, float)
+        lines.append("  standard errors then, relative to now:")
+        for name, before, after in zip(self.names, errors[0], errors[-1], strict=True):
+            lines.append(f"    {name:<20} {after / before if before > 0 else 1.0:.3f}")
+        return "\n".join(lines)
+
+
+def plan(problem: Problem, fit: FitResult, times: Any, *, outputs: Sequence[str] | None = None, count: int = 1) -> Plan:
+    r"""Which of many possible measurements would teach most about the parameters, as far as the fit knows them now.
+
+    $$\mathrm{gain} = \tfrac12 \log\det(I + W^{1/2} J C J^T W^{1/2})$$
+
+    with the covariance C of the fit, the sensitivities J of a possible datum, of its scatter too, and their Fisher information W.
+    For a model that is linear in its parameters with normal noise this is the expected information gain, and maximising it is
+    D-optimality; for others it is both at the estimate.
+
+    **Arguments:**
+
+    - `problem`, `fit`: a problem and the result of fitting it.
+    - `times`: the times at which could be measured, in all experiments.
+    - `outputs`: what could be measured, of the outputs with data; by default all.
+    - `count`: how many measurements to choose, one after the other; one may be chosen repeatedly.
+
+    **Returns:** a `Plan`. **Reference:** Lindley (1956), doi:10.1214/aoms/1177728069; Chaloner & Verdinelli (1995),
+    doi:10.1214/ss/1177009939.
+
+    **Good values:** twenty times over the span in which an experiment can last. Where a parameter is not identified at all, give it
+    a prior: the gain counts from what is known.
+    """
+    outputs = tuple(problem.data) if outputs is None else tuple(outputs)
+    for name in outputs:
+        check_known(name, problem.data, "output with data")
+    if not isinstance(count, int) or count < 1:
+        raise ArgumentError(f"Argument `count` must be a positive integer, but it is {count!r}.")
+    times = np.atleast_1d(np.asarray(times, float))
+    rows, status = _sensitivities(problem.at(times), fit.z, outputs)
+    if not np.all(np.asarray(status) == Status.OK):
+        raise ArgumentError("Some experiment cannot be simulated at the estimate until the last of `times`.")
+    block = np.asarray(rows, float)  # outputs, experiments, times, numbers of a datum, parameters
+    covariance, gains = np.asarray(fit.covariance, float), []
+    chosen, errors = [], [np.sqrt(np.diag(covariance))]
+    for _ in range(count):
+        inner = np.einsum("oetip,pq,oetjq->oetij", block, covariance, block)
+        gain = 0.5 * np.linalg.slogdet(np.eye(block.shape[3]) + inner)[1]
+        gains.append(gain)
+        best = np.unravel_index(int(np.argmax(gain)), gain.shape)
+        chosen.append((outputs[best[0]], problem.labels[best[1]], float(times[best[2]])))
+        seen = block[best] @ covariance
+        middle = np.eye(block.shape[3]) + seen @ block[best].T
+        covariance = covariance - seen.T @ np.linalg.solve(middle, seen)
+        errors.append(np.sqrt(np.maximum(np.diag(covariance), 0)))
+    dtype = problem.times.dtype
+    return Plan(
+        jnp.asarray(gains[0], dtype),
+        jnp.asarray(times, dtype),
+        jnp.asarray([np.max(gain) for gain in gains], dtype),
+        jnp.asarray(np.array(errors), dtype),
+        tuple(chosen),
+        outputs,
+        problem.names,
+    )
+
+
+@eqx.filter_jit
+def _sensitivities(asked: Problem, z: Array, outputs: tuple[str, ...]) -> tuple[Array, Array]:
+    """The sensitivities of all possible data, each in its standard deviations, of location and scatter."""
+    note_trace("plan", named_parts(asked) | {"outputs": outputs})
+
+    def run(z: Array) -> Any:
+        heads, status = asked.heads(asked.natural(z))
+        return heads, (heads, status)
+
+    jacobian, (heads, status) = jax.jacfwd(run, has_aux=True)(z)
+    found, most = [], max(len(jax.tree.leaves(heads[name])) for name in outputs)
+    for name in outputs:
+        location, noise = heads[name]
+        weights = jax.tree.leaves(noise.information(location))
+        blocks = [jnp.sqrt(jnp.maximum(w, 0))[..., None] * b for w, b in zip(weights, jax.tree.leaves(jacobian[name]))]
+        blocks += [jnp.zeros_like(blocks[0])] * (most - len(blocks))
+        found.append(jnp.stack(blocks, axis=2))
+    return jnp.stack(found), status

@@ -1,0 +1,70 @@
+"""Fits whose finished starts are kept on disk."""
+
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Float, Int
+
+from ..problem import Problem, defining_parts
+from ..stores import describe, journal, packed, unpacked
+from ._method import End
+from ._model import no_model
+
+TOGETHER = 4
+"""So many starts go through one program at a time, and are kept together."""
+
+
+class Begun(NamedTuple):
+    """Starts in the coordinates of the fit, and the iterations and failed simulations that it took to find them."""
+
+    z: Float[Array, "starts parameters"]
+    iterations: Int[Array, " starts"]
+    failures: Int[Array, " starts"]
+
+
+def blocks(count: int, size: int) -> list[np.ndarray]:
+    """The numbers of the starts that go together: blocks of one size, so that one program serves all, the last with repeats."""
+    return [np.minimum(np.arange(first, first + size), count - 1) for first in range(0, count, size)]
+
+
+def stored_ends(
+    folder: Path,
+    problem: Problem,
+    asked: Mapping[str, Any],
+    begin: Callable[[int], Begun],
+    through: Callable[[Begun, bool], End],
+    progress: bool,
+) -> End:
+    """Where all starts end: read from the store where they are there, else computed and kept.
+
+    Starts go in blocks of one size, however often the fit is interrupted, since rounding may depend on what is computed together.
+    """
+    devices = jax.device_count()
+    settings = {"together": -(-TOGETHER // devices) * devices}
+    with journal(folder, "fit", describe({**defining_parts(problem), **asked}), settings) as held:
+        kept = held.read("starts")
+        if kept is None:
+            begun = begin(held.settings["together"])
+            held.write("starts", packed(begun))
+        else:
+            begun = Begun(*(jnp.asarray(kept[name]) for name in Begun._fields))
+        count, size, ends = len(begun.z), held.settings["together"], []
+        for rows in blocks(count, size):
+            first = int(rows[0])
+            name = f"ends-{first:06d}"
+            kept = held.read(name)
+            if kept is None:
+                end = through(Begun(*(jnp.asarray(np.asarray(x)[rows]) for x in begun)), False)
+                kept = {key: values[: count - first] for key, values in packed(end).items()}
+                held.write(name, kept)
+            ends.append(kept)
+            if progress:
+                best = min(float(np.min(end["model.value"])) for end in ends)
+                print(f"starts: {min(first + size, count)} of {count} ended, best objective {best:.6g}")
+        joined = {key: np.concatenate([end[key] for end in ends]) for key in ends[0]}
+    like = jax.eval_shape(lambda z, count: End(z, no_model(z), count, count, count), begun.z[0], begun.iterations[0])
+    return unpacked(joined, like)

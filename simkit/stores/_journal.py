@@ -1,0 +1,193 @@
+"""Journals: what a long computation has finished, in a folder, so that the same call goes on after a crash."""
+
+import contextlib
+import hashlib
+import importlib.metadata
+import json
+import re
+from collections.abc import Iterator, Mapping
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from .._errors import ResultFileError, StoreError
+from ._atomic import write_text
+from ._definition import differences, fingerprint
+from ._image import hdf5_image
+from ._lock import NAME as LOCK
+from ._lock import Lock
+
+FORMAT, VERSION = "simkit journal", 1
+MANIFEST = "manifest.json"
+RECORD = re.compile(r"([a-z0-9]+(?:-[a-z0-9]+)*)-([0-9a-f]{16})\.h5")
+MOST_TOLD = 5
+
+
+class Journal(NamedTuple):
+    """The records of one computation, each a file that is whole or not there.
+
+    The name of a file holds the hash of its content, keyed with the identity of the computation: so what was cut short, changed or
+    belongs elsewhere is not taken for finished.
+
+    - `settings`: how the work was cut into parts when the journal was begun; whoever goes on keeps to it.
+    """
+
+    folder: Path
+    identity: str
+    settings: dict[str, int]
+    lock: Lock
+
+    def read(self, name: str) -> dict[str, np.ndarray] | None:
+        """The arrays of a record; None where there is none, or none that is whole, which is removed."""
+        import h5py
+
+        for path in self._files(name):
+            if _digest(self.identity, path.read_bytes()) == path.stem.rpartition("-")[2]:
+                with h5py.File(path, "r") as file:
+                    return {key: np.asarray(values) for key, values in file.items()}
+            path.unlink()
+        return None
+
+    def write(self, name: str, arrays: Mapping[str, np.ndarray]) -> None:
+        """Write a record, whole or not at all.
+
+        **Raises:** a `StoreError` where it cannot be written, or where another process has taken the store over.
+        """
+        self.lock.check()
+
+        def fill(file: Any) -> None:
+            for key, values in arrays.items():
+                file.create_dataset(key, data=values)
+
+        content = hdf5_image(fill)
+        with _writing(self.folder):
+            write_text(self.folder / f"{name}-{_digest(self.identity, content)}.h5", content)
+
+    def drop(self, name: str) -> None:
+        """Remove a record."""
+        for path in self._files(name):
+            path.unlink(missing_ok=True)
+
+    def _files(self, name: str) -> list[Path]:
+        found = ((path, RECORD.fullmatch(path.name)) for path in sorted(self.folder.glob(f"{name}-*.h5")))
+        return [path for path, match in found if match is not None and match[1] == name]
+
+
+@contextlib.contextmanager
+def journal(
+    folder: str | Path,
+    kind: str,
+    definition: Mapping[str, str],
+    settings: Mapping[str, int],
+    *,
+    beside: tuple[str, ...] = (),
+) -> Iterator[Journal]:
+    """The journal in a folder, which is held while it is used: the one that is there, if it is of this computation, or a new one.
+
+    **Arguments:**
+
+    - `kind`: what the computation is called, such as "fit".
+    - `definition`: what it depends on, by `describe`.
+    - `settings`: how the work is cut into parts where the journal is new.
+    - `beside`: names of other folders that may be there.
+
+    **Raises:** a `StoreError` that says what differs where the folder belongs to another computation, is in use, or holds
+    other files.
+    """
+    folder = Path(folder).absolute()
+    _check_ours(folder, kind, beside)
+    with contextlib.ExitStack() as stack:
+        with _writing(folder):
+            folder.mkdir(parents=True, exist_ok=True)
+            lock = stack.enter_context(Lock(folder).hold())
+            for path in folder.glob(".*.part"):
+                path.unlink(missing_ok=True)
+        held = _manifest(folder)
+        identity = fingerprint({"verb": kind, **definition})
+        begun = any(RECORD.fullmatch(path.name) for path in folder.iterdir())
+        if begun and held is None:
+            raise StoreError(
+                f"The store `{folder}` has lost its file `{MANIFEST}`. Choose another store, or remove this one."
+            )
+        # Without a finished part there is nothing to lose: a call with a slip in it does not keep the folder for itself.
+        if held is not None and begun:
+            _check_same(folder, kind, held, identity, definition)
+            settings = held["settings"]
+        else:
+            manifest = {
+                "format": FORMAT,
+                "format_version": VERSION,
+                "kind": kind,
+                "made": datetime.now(UTC).isoformat(timespec="seconds"),
+                "simkit": importlib.metadata.version("simkit"),
+                "identity": identity,
+                "settings": dict(settings),
+                "definition": dict(definition),
+            }
+            with _writing(folder):
+                write_text(folder / MANIFEST, json.dumps(manifest, indent=1))
+        yield Journal(folder, identity, dict(settings), lock)
+
+
+def _manifest(folder: Path) -> dict[str, Any] | None:
+    path = folder / MANIFEST
+    try:
+        held = json.loads(path.read_text())
+    except FileNotFoundError:
+        return None
+    except (OSError, ValueError) as error:
+        raise ResultFileError(f"The file `{path}` is damaged ({error}). Remove the folder and begin anew.") from error
+    if not isinstance(held, dict) or held.get("format") != FORMAT:
+        raise StoreError(f"The store `{folder}` must be one of a fit or of a sampling run, but it is something else.")
+    if held["format_version"] > VERSION:
+        raise ResultFileError(
+            f"`{path}` has the format version {held['format_version']}, but this simkit reads versions up to {VERSION}. Install "
+            "a newer simkit."
+        )
+    return held
+
+
+def _check_same(folder: Path, kind: str, held: Mapping[str, Any], identity: str, definition: Mapping[str, str]) -> None:
+    if held["identity"] == identity:
+        return
+    if held["kind"] != kind:
+        raise StoreError(
+            f"The store `{folder}` belongs to a {held['kind']}, not to a {kind}. Choose another store, or remove this one."
+        )
+    found = differences(held["definition"], definition)
+    more = f"; and {len(found) - MOST_TOLD} more" if len(found) > MOST_TOLD else ""
+    raise StoreError(
+        f"The store `{folder}` belongs to another {kind}: {'; '.join(found[:MOST_TOLD])}{more}. Choose another store, or "
+        "remove this one."
+    )
+
+
+def _check_ours(folder: Path, kind: str, beside: tuple[str, ...]) -> None:
+    """Refuse a folder with files that nothing here wrote."""
+    if folder.exists() and not folder.is_dir():
+        raise StoreError(f"The store `{folder}` must be a folder, but it is a file.")
+    for path in sorted(folder.iterdir()) if folder.exists() else ():
+        known = path.name in (MANIFEST, LOCK, *beside) or RECORD.fullmatch(path.name) or path.suffix == ".part"
+        if not known:
+            raise StoreError(
+                f"The store `{folder}` must be a new or an empty folder, or hold a {kind} of before, but it holds other files, "
+                f"such as `{path.name}`. Choose another folder."
+            )
+
+
+@contextlib.contextmanager
+def _writing(folder: Path) -> Iterator[None]:
+    """Turn what the file system complains about into one sentence."""
+    try:
+        yield
+    except OSError as error:
+        raise StoreError(
+            f"The store `{folder}` could not be written: {error.strerror or error}. What is finished is kept: make room or "
+            "access, and call again, as before, to go on."
+        ) from error
+
+
+def _digest(identity: str, content: bytes) -> str:
+    return hashlib.blake2b(content, digest_size=8, key=bytes.fromhex(identity)).hexdigest()

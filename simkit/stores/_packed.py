@@ -1,0 +1,37 @@
+"""Pytrees of arrays as flat dictionaries, which files hold."""
+
+from collections.abc import Mapping
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+
+def packed(tree: Any) -> dict[str, np.ndarray]:
+    """The arrays of a pytree by dotted name; a random key is told by its numbers."""
+    paths, _ = jax.tree_util.tree_flatten_with_path(tree)
+    return {_name(path): np.asarray(jax.random.key_data(leaf) if _is_key(leaf) else leaf) for path, leaf in paths}
+
+
+def unpacked(arrays: Mapping[str, np.ndarray], like: Any, key: Any = None) -> Any:
+    """The pytree that was packed.
+
+    **Arguments:** `like` has its structure, with arrays or their shapes as leaves; `key` is a random key of the kind that the tree
+    holds.
+    """
+    paths, structure = jax.tree_util.tree_flatten_with_path(like)
+    leaves = []
+    for path, leaf in paths:
+        values = jnp.asarray(arrays[_name(path)])
+        leaves.append(jax.random.wrap_key_data(values, impl=jax.random.key_impl(key)) if _is_key(leaf) else values)
+    return jax.tree.unflatten(structure, leaves)
+
+
+def _name(path: Any) -> str:
+    return jax.tree_util.keystr(path, simple=True, separator=".")
+
+
+def _is_key(leaf: Any) -> bool:
+    dtype = getattr(leaf, "dtype", None)
+    return dtype is not None and jnp.issubdtype(dtype, jax.dtypes.prng_key)

@@ -1,0 +1,100 @@
+"""Profiles of predictions and plans beside what is known in closed form for straight lines, and by other means for curves."""
+
+import jax.numpy as jnp
+import numpy as np
+import pytest
+import scipy.optimize
+
+import simkit
+from simkit import ArgumentError, Experiment, Free, Normal, Problem, UnknownNameError
+from simkit.odes import from_response
+
+X = np.linspace(0.0, 3.0, 9)
+SCATTER = 0.2 * np.array([0.3, -1.1, 0.9, -0.4, 0.5, 1.2, -0.3, 0.1, -0.7])
+LINE = from_response(lambda x, p: p["a"] + p["b"] * x, {"a": 0.0, "b": 1.0})
+DECAY = from_response(lambda x, p: p["size"] * jnp.exp(-p["rate"] * x), {"size": 2.0, "rate": 0.5})
+FLAT = Free(bounds=(-50.0, 50.0))
+
+
+@pytest.fixture(scope="module")
+def line():
+    data = Experiment("line", X, {"y": 1.0 + 2.0 * X + SCATTER})
+    problem = Problem(LINE, data, free={"a": FLAT, "b": FLAT}, noise={"y": Normal(0.2)})
+    return problem, simkit.fit(problem, starts=1)
+
+
+def test_a_straight_line_has_the_exact_interval(line):
+    problem, fit = line
+    times = np.array([-2.0, 1.5, 10.0])
+    found = simkit.profile_prediction(problem, fit, "y", times, level=0.9)
+    rows = np.stack([np.ones(3), times], 1)
+    design = np.stack([np.ones_like(X), X], 1)
+    covariance = 0.04 * np.linalg.inv(design.T @ design)
+    width = 1.6448536269514722 * np.sqrt(np.einsum("tp,pq,tq->t", rows, covariance, rows))
+    middle = rows @ np.linalg.lstsq(design, 1.0 + 2.0 * X + SCATTER, rcond=None)[0]
+    np.testing.assert_allclose(found.estimate, middle, rtol=1e-9)
+    np.testing.assert_allclose(found.intervals, np.stack([middle - width, middle + width], 1), rtol=1e-7)
+    assert "intervals at 90%" in repr(found)
+    assert not np.asarray(found.is_open).any()
+
+
+def test_a_curve_has_the_interval_of_a_constrained_fit():
+    """The same by scipy: in the fit with a given prediction the size follows from the rate."""
+    y = 2.0 * np.exp(-0.8 * X) + SCATTER
+    free = {name: Free(bounds=(1e-3, 50.0), transform="log", start=1.0) for name in ("size", "rate")}
+    problem = Problem(DECAY, Experiment("decay", X, {"y": y}), free=free, noise={"y": Normal(0.2)})
+    fit = simkit.fit(problem, starts=1)
+    found = simkit.profile_prediction(problem, fit, "y", 5.0)
+
+    def objective(rate, value):
+        return 0.5 * np.sum(((y - value * np.exp(rate * (5.0 - X))) / 0.2) ** 2)
+
+    def best(value):
+        return scipy.optimize.minimize_scalar(lambda r: objective(r, value), bounds=(0.01, 5.0), method="bounded").fun
+
+    lowest = scipy.optimize.minimize_scalar(lambda v: best(np.exp(v)), bounds=(-8.0, 0.0), method="bounded")
+    middle = np.exp(lowest.x)
+    excess = lambda value: best(value) - lowest.fun - 1.9207294103470532
+    expected = [scipy.optimize.brentq(excess, 1e-3 * middle, middle), scipy.optimize.brentq(excess, middle, 8 * middle)]
+    # The bounded search stops at 1e-5 of its range, and the last points of the profile are joined by a line.
+    np.testing.assert_allclose(np.asarray(found.intervals)[0], expected, rtol=2e-3)
+    low, high = np.asarray(found.intervals)[0]
+    assert high - float(found.estimate[0]) > 1.2 * (float(found.estimate[0]) - low)
+
+
+def _information(times):
+    design = np.stack([np.ones(len(times)), np.asarray(times)], 1)
+    return design.T @ design / 0.04
+
+
+def test_the_next_measurement_of_a_straight_line(line):
+    """D-optimal: at the ends, and the gain is half the logarithm of 1 + variance of the prediction over that of a datum."""
+    problem, fit = line
+    times = np.linspace(-1.0, 5.0, 13)
+    found = simkit.plan(problem, fit, times, count=2)
+    rows = np.stack([np.ones_like(times), times], 1)
+    variance = np.einsum("tp,pq,tq->t", rows, np.asarray(fit.covariance), rows)
+    np.testing.assert_allclose(found.gain[0, 0], 0.5 * np.log(1 + variance / 0.04), rtol=1e-10)
+    # One after the other: the determinant of the information with each candidate, by brute force.
+    times_so_far, chosen, volumes = list(X), [], []
+    for _ in range(3):
+        every = [np.linalg.slogdet(_information([*times_so_far, t]))[1] for t in times]
+        volumes.append(np.linalg.slogdet(_information(times_so_far))[1])
+        chosen.append(float(times[int(np.argmax(every))]))
+        times_so_far.append(chosen[-1])
+    assert [time for _, _, time in found.chosen] == chosen[:2]
+    assert set(chosen) == {-1.0, 5.0}
+    errors = np.sqrt(np.diag(np.linalg.inv(_information([*X, *chosen[:2]]))))
+    np.testing.assert_allclose(found.standard_error[-1], errors, rtol=1e-9)
+    np.testing.assert_allclose(np.sum(found.chosen_gain), 0.5 * (volumes[2] - volumes[0]), rtol=1e-9)
+    assert "at 5 " in repr(found)
+
+
+def test_refusals(line):
+    problem, fit = line
+    with pytest.raises(UnknownNameError, match="no output with data `z`"):
+        simkit.profile_prediction(problem, fit, "z", 1.0)
+    with pytest.raises(ArgumentError, match="`level` must lie between 0 and 1"):
+        simkit.profile_prediction(problem, fit, "y", 1.0, level=95.0)
+    with pytest.raises(ArgumentError, match="`count` must be a positive integer"):
+        simkit.plan(problem, fit, 1.0, count=0)
