@@ -47,8 +47,8 @@ def closed_forms(problem: "Problem") -> tuple[ClosedForm, ...]:
     flat = {name for name, prior in zip(problem.names, problem.stored, strict=True) if prior is None}
     uses: dict[str, set[str]] = {}
     for path, (index, _) in problem.table.items():
-        for i in np.unique(np.asarray(index)):
-            uses.setdefault(problem.names[i] if i >= 0 else "", set()).add(path)
+        for i in np.unique(np.asarray(index)):  # beyond the names are the values of individuals
+            uses.setdefault(problem.names[i] if 0 <= i < len(problem.names) else "", set()).add(path)
     own = [
         ClosedForm((), name, (output,))
         for output, noise in problem.base.noise.items()
