@@ -28,6 +28,9 @@ Evaluate = Callable[
 RESOLVED = 1e-2
 """Standard errors within which a start that can move no more has converged all the same."""
 
+BENT_STEPS = 100
+"""Second derivatives by secants count for so many steps: a descent that takes longer follows a valley in which they mislead."""
+
 
 class GaussNewton(AbstractMethod):
     """A trust region on the Fisher information (Fisher scoring), kept inside the bounds by reflection.
@@ -87,7 +90,8 @@ class GaussNewton(AbstractMethod):
             sizes = jnp.maximum(state["sizes"], jnp.sqrt(jnp.sum(model.rows**2, axis=0) + model.curvature))
             unit = jnp.where(state["unit"] > 0, state["unit"], _first_unit(model, z, sizes, linear))
             scale = jnp.where(linear & (sizes > 0), unit / jnp.where(sizes > 0, sizes, 1), 1)
-            step = reflective_step(model, z, bounds, scale, held, state["radius"], state["secant"].matrix())
+            missing = jnp.where(state["iterations"] < BENT_STEPS, state["secant"].matrix(), 0)
+            step = reflective_step(model, z, bounds, scale, held, state["radius"], missing)
             place = jnp.where(held, z, inside(z + step.step, bounds))
             trial, place = evaluate(place, held | ~first)
             rounding = eps * (1 + jnp.abs(jnp.where(first, 0, model.value)) + count)
