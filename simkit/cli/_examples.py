@@ -41,9 +41,11 @@ def copy_example(name: str, folder: Path, *, overwrite: bool = False) -> list[Pa
     text = files[name].read_text(encoding="utf-8")
     copied = [folder / name]
     _check_free(copied[0], overwrite)
-    for found in dict.fromkeys(DATA.findall(text)):
-        source = files[name].parent.parent / found
-        copied += _copy(source, folder / found)
+    home = files[name].parent.parent
+    # Of a data set that is a folder all is copied: its files name each other.
+    wanted = (Path(found) if len(Path(found).parts) == 2 else Path(found).parent for found in DATA.findall(text))
+    for found in dict.fromkeys(wanted):
+        copied += _copy(home / found, folder / found)
     write_text(copied[0], DATA.sub(r"\1", text))
     return copied
 

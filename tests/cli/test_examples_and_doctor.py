@@ -5,7 +5,7 @@ import json
 
 import pytest
 
-from simkit import ArgumentError, UnknownNameError, load_study
+from simkit import ArgumentError, UnknownNameError, load_study, petab
 from simkit.cli import main
 from simkit.cli._doctor import gpu_package, nvidia_driver
 from simkit.cli._examples import copy_example, list_examples
@@ -23,6 +23,12 @@ def test_a_notebook_reads_the_data_beside_it(tmp_path):
     source = "".join("".join(cell["source"]) for cell in json.loads(notebook.read_text())["cells"])
     assert '"data/hudson_bay.csv"' in source
     assert data.exists()
+
+
+def test_a_data_set_that_is_a_folder_comes_whole(tmp_path):
+    copy_example("signalling_pathway.ipynb", tmp_path)
+    read = petab.load(tmp_path / "data/petab/Boehm_JProteomeRes2014/Boehm_JProteomeRes2014.yaml")
+    assert len(read.problem.names) == 9
 
 
 def test_the_list_has_titles():
