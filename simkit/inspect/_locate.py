@@ -120,7 +120,7 @@ def locate(
     times = np.asarray(times)
     method = resolve(system, y0, times, solver=solver, step=step, inputs=inputs)
     assert method.solver is not None, "a static system has no steps"
-    run = _Runner(system, inputs, method.solver, method.step, key)
+    run = Runner(system, inputs, method.solver, method.step, key)
     whole = run(y0, times)
     status = int(whole.status)
     good = _good_rows(whole)
@@ -143,8 +143,8 @@ def locate(
 
 
 @dataclasses.dataclass
-class _Runner:
-    """`simulate` with all but the start and the times."""
+class Runner:
+    """`simulate` with all but the start and the times, and without its warnings and errors."""
 
     system: System
     inputs: Inputs
@@ -176,13 +176,18 @@ def _row(ys: State, row: int) -> State:
     return jax.tree.map(lambda leaf: leaf[row], ys)
 
 
+def ends_of_steps(times: np.ndarray, substeps: int) -> np.ndarray:
+    """Where the steps between save times begin and end."""
+    edges = [np.linspace(a, b, substeps, endpoint=False) for a, b in itertools.pairwise(times)]
+    return np.concatenate([*edges, times[-1:]])
+
+
 def _fixed_step(
-    run: _Runner, system: System, y0: State, times: np.ndarray, whole: Trajectory, row: int, substeps: int
+    run: Runner, system: System, y0: State, times: np.ndarray, whole: Trajectory, row: int, substeps: int
 ) -> tuple[State, float, float, int]:
     """The step among those of an interval after which the state is not finite."""
     if isinstance(system, StochasticSystem):  # the same noise needs the same start
-        edges = [np.linspace(a, b, substeps, endpoint=False) for a, b in itertools.pairwise(times[: row + 2])]
-        fine = np.concatenate([*edges, times[row + 1 : row + 2]])
+        fine = ends_of_steps(times[: row + 2], substeps)
         found, before = run(y0, fine, Fixed(1)), 0
     else:
         fine = np.linspace(times[row], times[min(row + 1, len(times) - 1)], substeps + 1)
@@ -191,7 +196,7 @@ def _fixed_step(
     return _row(found.ys, last), float(fine[last]), float(fine[last + 1] - fine[last]), before + last
 
 
-def _adaptive_step(run: _Runner, state: State, start: float, end: float) -> tuple[State, float, float, int]:
+def _adaptive_step(run: Runner, state: State, start: float, end: float) -> tuple[State, float, float, int]:
     """The last time that a solve reaches, by halving the interval, and the state there."""
     low, high, number, reached = start, end, 0, state
     for _ in range(HALVINGS):

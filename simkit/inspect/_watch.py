@@ -12,9 +12,9 @@ import numpy as np
 from .._errors import ArgumentError, check_known
 from .._types import Inputs, State
 from ..core import Setup, StochasticSystem, System, named_leaves, started
-from ..engine import Fixed, Method, Varying, resolve, simulate, single_attempt
+from ..engine import Fixed, Method, Varying, resolve, single_attempt
 from ..solvers import Stepper
-from ._locate import advanced, slope_of
+from ._locate import Runner, advanced, ends_of_steps, slope_of
 
 SHOWN = 8
 """Arrays of at most so many numbers are printed whole."""
@@ -134,15 +134,12 @@ def _adaptive(setup: Setup, times: np.ndarray, method: Method, wanted: list[int]
 
 def _fixed(setup: Setup, times: np.ndarray, method: Method, wanted: list[int], key: Any) -> Found:
     assert isinstance(method.step, Fixed)
-    substeps = method.step.substeps
-    edges = [np.linspace(a, b, substeps, endpoint=False) for a, b in itertools.pairwise(times)]
-    fine = np.concatenate([*edges, times[-1:]])
+    fine = ends_of_steps(times, method.step.substeps)
     wanted = [number for number in wanted if number < len(fine) - 1]
     if not wanted:
         return
-    run = lambda y0, times: simulate(
-        setup.system, y0, times, solver=method.solver, step=Fixed(1), inputs=setup.inputs, key=key, on_failure="mark"
-    )
+    assert method.solver is not None
+    run = Runner(setup.system, setup.inputs, method.solver, Fixed(1), key)
     if isinstance(setup.system, StochasticSystem):  # the same noise needs the same start
         rows = run(setup.y0, fine[: wanted[-1] + 2]).ys
         for number in wanted:

@@ -8,7 +8,7 @@ from typing import Any
 import numpyro.distributions as dist
 from numpyro.distributions.transforms import ExpTransform
 
-from .._errors import DataError, close_matches
+from .._errors import DataError
 from ..problem import AbstractNoise, Free, Laplace, LogLaplace, LogNormal, Normal
 from ._sbml import Model
 from ._tables import Files, Row, Table, read_tables
@@ -104,9 +104,8 @@ def read_experiments(table: Table, conditions: dict[str, Row]) -> dict[str, Seri
         time = row.number("time")
         if math.isnan(time) or time == math.inf:
             raise row.error("time", f"must be a number, or -inf, but it is {time:g}.")
-        if row.has("conditionId") and row.text("conditionId") not in conditions:
-            near = close_matches(row.text("conditionId"), conditions)
-            raise row.error("conditionId", f"must be a known name, but `{row.text('conditionId')}` is none. {near}")
+        if row.has("conditionId"):
+            row.check_named("conditionId", conditions)
         periods.setdefault(row.text("experimentId"), {}).setdefault(time, []).append(row)
     return {name: _experiment(name, times, conditions) for name, times in periods.items()}
 

@@ -20,6 +20,7 @@ from ._gradients import Mode, compare_slopes, directional_slopes, typical_size
 DISCARD = 0.25
 """The share of a run in which a displacement turns towards the fastest growth."""
 FRACTIONS = (0.25, 0.5, 1.0)
+"""Of how much of the data gradients are taken; the last is all."""
 
 
 class Growth(eqx.Module):
@@ -158,8 +159,9 @@ def check_gradient(problem: Problem, theta: Any = None, *, directions: int = 3, 
         error = compare_slopes(slopes, [f"random direction {i}" for i in range(directions)], None)[1]
     except AssertionError as problem_found:
         complaint = str(problem_found)
-    norms = {fraction: float(jnp.linalg.norm(_gradient(problem.until(fraction), z, mode))) for fraction in FRACTIONS}
-    return GradientTrust(problem.names, _gradient(problem, z, mode), error, complaint, _growths(problem, z), norms)
+    gradients = {fraction: _gradient(problem.until(fraction), z, mode) for fraction in FRACTIONS}
+    norms = {fraction: float(jnp.linalg.norm(gradient)) for fraction, gradient in gradients.items()}
+    return GradientTrust(problem.names, gradients[FRACTIONS[-1]], error, complaint, _growths(problem, z), norms)
 
 
 def _value(z: Array, problem: Problem) -> Array:
