@@ -1,5 +1,6 @@
 """What simkit runs on: versions, devices, precision, cache, and a small simulation that is checked."""
 
+import collections
 import importlib.metadata
 import importlib.util
 import math
@@ -12,7 +13,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
 
-from ._environment import cache_folder
+from ._environment import cache_folder, cores
 
 NEEDED = ("jax", "jaxlib", "equinox", "diffrax", "optax", "numpyro", "h5py", "numpy", "matplotlib")
 EXTRAS = {
@@ -59,11 +60,9 @@ def _devices() -> Iterator[Line]:
     import jax
 
     devices = jax.devices()
-    kinds: dict[str, int] = {}
-    for device in devices:
-        kinds[device.device_kind] = kinds.get(device.device_kind, 0) + 1
-    kinds_text = ", ".join(f"{count} x {kind}" for kind, count in kinds.items())
-    yield Line("devices", f"{devices[0].platform}: {kinds_text}; {os.cpu_count()} cores")
+    kinds = collections.Counter(device.device_kind for device in devices)
+    text = ", ".join(f"{count} x {kind}" for kind, count in kinds.items())
+    yield Line("devices", f"{devices[0].platform}: {text}; {cores()} cores")
     driver = nvidia_driver()
     if driver is not None and devices[0].platform == "cpu":
         yield Line(

@@ -29,7 +29,7 @@ def set_devices(count: int | None = None) -> None:
     if "xla_backend_extra_options" not in flags and _version("jax") < (0, 11):
         flags += f" --xla_backend_extra_options=xla_cpu_small_while_loop_byte_threshold={LOOP_BYTES}"
     if "xla_force_host_platform_device_count" not in flags:
-        count = min(_cores(), MOST_DEVICES) if count is None else count
+        count = min(cores(), MOST_DEVICES) if count is None else count
         flags += f" --xla_force_host_platform_device_count={count}"
     os.environ["XLA_FLAGS"] = flags.strip()
 
@@ -93,7 +93,8 @@ def keep_interrupts() -> Iterator[None]:
         sys.unraisablehook = before
 
 
-def _cores() -> int:
+def cores() -> int:
+    """So many this process may use."""
     if hasattr(os, "sched_getaffinity"):
         return len(os.sched_getaffinity(0))
     return os.cpu_count() or 1

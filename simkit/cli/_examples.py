@@ -8,6 +8,7 @@ from pathlib import Path
 
 from .._errors import ArgumentError, check_known
 from ..io import write_text
+from ._files import check_free
 
 PACKAGED = Path(__file__).resolve().parents[1] / "_gallery"
 """Where an installed simkit keeps `examples` and `data`; a checkout has them at its top."""
@@ -40,7 +41,7 @@ def copy_example(name: str, folder: Path, *, overwrite: bool = False) -> list[Pa
     check_known(name, files, "example")
     text = files[name].read_text(encoding="utf-8")
     copied = [folder / name]
-    _check_free(copied[0], overwrite)
+    check_free(copied[0], overwrite, "folder with --into")
     home = files[name].parent.parent
     # Of a data set that is a folder all is copied: its files name each other.
     wanted = (Path(found) if len(Path(found).parts) == 2 else Path(found).parent for found in DATA.findall(text))
@@ -65,13 +66,6 @@ def _title(path: Path) -> str:
         return tomllib.loads(text).get("study", {}).get("title", "")
     first = "".join(json.loads(text)["cells"][0]["source"])
     return first.splitlines()[0].lstrip("# ")
-
-
-def _check_free(path: Path, overwrite: bool) -> None:
-    if path.exists() and not overwrite:
-        raise ArgumentError(
-            f"The file `{path}` exists already. Choose another folder with --into, or allow --overwrite."
-        )
 
 
 def _copy(source: Path, target: Path) -> list[Path]:

@@ -10,6 +10,7 @@ from typing import Any
 
 from .._errors import SimkitError
 from ._environment import keep_interrupts, set_devices, set_jax
+from ._files import check_free
 
 EXAMPLES = """examples:
   simkit doctor                          what simkit runs on here, and whether it works
@@ -286,15 +287,13 @@ def _sweep(options: argparse.Namespace) -> int:
 
 
 def _report(options: argparse.Namespace) -> int:
-    from .._errors import ArgumentError
     from ..io import load
     from ..report import write_report
 
     set_jax(x64=True, cache=True)
     path = options.out or options.file.parent / "report.html"
     results = load(options.file)
-    if path.exists() and not options.overwrite:
-        raise ArgumentError(f"The file `{path}` exists already. Choose another with --out, or allow --overwrite.")
+    check_free(path, options.overwrite, "with --out")
     for file in write_report(results, path):
         print(file)
     return 0
@@ -393,13 +392,11 @@ def _doctor(options: argparse.Namespace) -> int:
 
 
 def _new(options: argparse.Namespace) -> int:
-    from .._errors import ArgumentError
     from ..io import write_text
     from ._template import STUDY
 
     path: Path = options.file
-    if path.exists() and not options.overwrite:
-        raise ArgumentError(f"The file `{path}` exists already. Choose another name, or allow --overwrite.")
+    check_free(path, options.overwrite, "name")
     write_text(path, STUDY.format(name=path))
     print(f"Wrote {path}. It runs as it stands: simkit run {path}")
     return 0
