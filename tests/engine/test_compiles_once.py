@@ -47,6 +47,9 @@ VERBS = {
     "profile": lambda folder: simkit.profile(problem(), fitted()),
     "predict": lambda folder: simkit.predict(problem(), np.array([[0.5], [0.7]]), TIMES),
     "prior_draws": lambda folder: simkit.prior_draws(problem(), key=KEY, count=5),
+    "profile_prediction": lambda folder: simkit.profile_prediction(problem(), fitted(), "amount", [3.0]),
+    "plan": lambda folder: simkit.plan(problem(), fitted(), np.linspace(0.5, 4.0, 6)),
+    "compare": lambda folder: simkit.compare({"one": [fitted()], "other": [fitted()]}),
     "simulate atoms": lambda folder: simkit.simulate(*atoms(), [0.0, 0.01], step=0.002),
     "minimise atoms": lambda folder: md.minimise(*atoms()),
     "check_gradient": lambda folder: simkit.testing.check_gradient(problem()),
@@ -70,6 +73,9 @@ SLOW = {
     ),
     "sample by variation": lambda folder: simkit.sample(
         problem(), method=simkit.Variational(), key=KEY, draws=10, start=fitted()
+    ),
+    "sample by tempering": lambda folder: simkit.sample(
+        problem(), method=simkit.TemperedSMC(), key=KEY, chains=2, draws=16
     ),
     "growth_of": lambda folder: simkit.testing.growth_of(*decay(), TIMES),
     "calibrate": lambda folder: simkit.calibrate(problem(), key=KEY, simulations=20, draws=9, warmup=50),
