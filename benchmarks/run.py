@@ -6,7 +6,6 @@ benchmark asks for them. All stand in `benchmarks/.envs`.
 """
 
 import importlib
-import importlib.metadata
 import importlib.util
 import json
 import os
@@ -29,10 +28,9 @@ def main(arguments: list[str]) -> int:
         return 2
     if importlib.util.find_spec("simkit") is None:
         return _in_own_environment(arguments)
-    if tuple(int(part) for part in importlib.metadata.version("jax").split(".")[:2]) < (0, 11):
-        # As on the command line of simkit, and for the peers in this process too: docs/performance.md says what it does.
-        option = "--xla_backend_extra_options=xla_cpu_small_while_loop_byte_threshold=262144"
-        os.environ["XLA_FLAGS"] = f"{os.environ.get('XLA_FLAGS', '')} {option}".strip()
+    from simkit.cli._environment import set_compiler
+
+    set_compiler()  # as on the command line of simkit, and for the peers in this process too: docs/performance.md says what it does
     (name,) = arguments
     figures = importlib.import_module(name).main()
     print(json.dumps({row: float(f"{float(figure):.6g}") for row, figure in figures.items()}))

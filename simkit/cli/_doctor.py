@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
 
-from ._environment import cache_folder, cores
+from ._environment import WIDE_VECTORS, cache_folder, cores, wide_vectors
 
 NEEDED = ("jax", "jaxlib", "equinox", "diffrax", "optax", "numpyro", "h5py", "numpy", "matplotlib")
 EXTRAS = {
@@ -63,6 +63,11 @@ def _devices() -> Iterator[Line]:
     kinds = collections.Counter(device.device_kind for device in devices)
     text = ", ".join(f"{count} x {kind}" for kind, count in kinds.items())
     yield Line("devices", f"{devices[0].platform}: {text}; {cores()} cores")
+    if devices[0].platform == "cpu" and wide_vectors():
+        yield Line(
+            "vectors",
+            f"512 bits, which the command line uses; in Python set XLA_FLAGS={WIDE_VECTORS} before JAX starts",
+        )
     driver = nvidia_driver()
     if driver is not None and devices[0].platform == "cpu":
         yield Line(
