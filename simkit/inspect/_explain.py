@@ -1,6 +1,7 @@
 """explain: what JAX makes of a simulation, an ensemble, a likelihood or any function."""
 
 import collections
+import time
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
@@ -73,7 +74,7 @@ def explain(
             f"Argument `target` must be a system, a Problem or a function, but it is a {type(target).__name__}."
         )
     calls, made, result = _calls(call)
-    found = [report(*program) for program in programs]
+    found = [report(*programs[0], run=made.run), *(report(*program) for program in programs[1:])]
     found[0] = found[0]._replace(seconds=made._replace(run=found[0].seconds.run))
     double = any(leaf.dtype == np.float64 for leaf in jax.tree.leaves(programs[0][2]) if eqx.is_array(leaf))
     steps = None
@@ -208,10 +209,10 @@ def _calls(call: Callable[[], Any]) -> tuple[Calls, Seconds, Any]:
             jax.block_until_ready(eqx.filter(result, eqx.is_array))
     finally:
         jax.monitoring.unregister_event_duration_listener(listen)
+    begin = time.perf_counter()
     with count_compilations() as second:
         jax.block_until_ready(eqx.filter(call(), eqx.is_array))
-    trace, lower, compile_ = (spent[name] for name in MADE)
-    made = Seconds(trace, lower, compile_, 0.0)
+    made = Seconds(*(spent[name] for name in MADE), time.perf_counter() - begin)
     compiled = first.compilations + first.from_disk
     return Calls(first.traces, compiled, second.compilations, (*first.reasons, *second.reasons)), made, result
 
