@@ -28,8 +28,12 @@ Evaluate = Callable[
 RESOLVED = 1e-2
 """Standard errors within which a start that can move no more has converged all the same."""
 
-BENT_STEPS = 100
-"""Second derivatives by secants count for so many steps: a descent that takes longer follows a valley in which they mislead."""
+WINDOW = 10
+"""So many steps that were taken must together gain something, or a descent ends."""
+
+NOTHING = 1e-8, 1e-3
+"""What is nothing: less than the first of the log likelihood, which no error bar shows, and than the second of what the model promises
+still to come. It is small kinks that make such steps, of limiters, shores, or a solve with loose tolerances."""
 
 
 class GaussNewton(AbstractMethod):
@@ -90,8 +94,7 @@ class GaussNewton(AbstractMethod):
             sizes = jnp.maximum(state["sizes"], jnp.sqrt(jnp.sum(model.rows**2, axis=0) + model.curvature))
             unit = jnp.where(state["unit"] > 0, state["unit"], _first_unit(model, z, sizes, linear))
             scale = jnp.where(linear & (sizes > 0), unit / jnp.where(sizes > 0, sizes, 1), 1)
-            missing = jnp.where(state["iterations"] < BENT_STEPS, state["secant"].matrix(), 0)
-            step = reflective_step(model, z, bounds, scale, held, state["radius"], missing)
+            step = reflective_step(model, z, bounds, scale, held, state["radius"], state["secant"].matrix())
             place = jnp.where(held, z, inside(z + step.step, bounds))
             trial, place = evaluate(place, held | ~first)
             rounding = eps * (1 + jnp.abs(jnp.where(first, 0, model.value)) + count)
@@ -103,6 +106,11 @@ class GaussNewton(AbstractMethod):
             stuck = jnp.where(first, ~trial.good, radius <= eps * jnp.maximum(1, jnp.linalg.norm(z / scale)))
             secant = updated(state["secant"], model, trial, place - z, gain, better & ~first)
             z, model = select(better, (place, trial), (z, model))
+            # Steps that were not taken only tell that the radius was too large.
+            values = jnp.where(better, jnp.roll(state["values"], 1).at[0].set(model.value), state["values"])
+            gained = jnp.where(jnp.isfinite(values[-1]), values[-1] - model.value, jnp.inf)
+            flat = gained < jnp.minimum(NOTHING[0] * noise**2, NOTHING[1] * 0.5 * step.decrement**2) + rounding
+            resolved = step.decrement < RESOLVED
             return {
                 "z": z,
                 "model": model,
@@ -110,18 +118,20 @@ class GaussNewton(AbstractMethod):
                 "unit": unit,
                 "radius": radius,
                 # Where rounding lets no step through, a minimum nearer than the error bars show is as good as found.
-                "converged": ~first & (small | (stuck & (step.decrement < RESOLVED))),
+                "converged": ~first & (small | ((stuck | flat) & resolved)),
                 "stuck": stuck,
+                "flat": flat,
+                "values": values,
                 "secant": secant,
                 "iterations": state["iterations"] + 1,
                 "failures": state["failures"] + (~trial.good).astype(int),
             }
 
         def goes_on(state: dict[str, Any]) -> Array:
-            return ~state["converged"] & ~state["stuck"] & (state["iterations"] < self.max_steps)
+            return ~state["converged"] & ~state["stuck"] & ~state["flat"] & (state["iterations"] < self.max_steps)
 
         end = jax.lax.while_loop(goes_on, body, _before(jnp.where(held, z, inside(z, bounds))))
-        status = ended(end["model"], end["converged"])
+        status = ended(end["model"], end["converged"], end["stuck"] | end["flat"])
         return End(end["z"], end["model"], status, end["iterations"], end["failures"])
 
 
@@ -136,6 +146,8 @@ def _before(z: Array) -> dict[str, Any]:
         "radius": one,
         "converged": no,
         "stuck": no,
+        "flat": no,
+        "values": jnp.full(WINDOW + 1, jnp.inf, z.dtype) + 0 * one,
         "secant": Secant(jnp.outer(0 * z, 0 * z), 0 * one),
         "iterations": zero,
         "failures": zero,

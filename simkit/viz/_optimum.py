@@ -10,6 +10,9 @@ from ._style import BLUE, GREY, ORANGE, RED, few_ticks, grid, labelled, new_figu
 AGREE = 0.1
 """Starts within this distance of the best objective found the same optimum (as in `FitResult.agreeing`)."""
 
+KINDS = (0, "o", BLUE, "converged"), (1, "^", ORANGE, "iteration limit"), (3, "v", GREY, "no gain")
+"""How starts end that end somewhere."""
+
 
 @styled
 def plot_waterfall(fit: FitResult) -> Figure:
@@ -22,7 +25,7 @@ def plot_waterfall(fit: FitResult) -> Figure:
     axes = figure.subplots()
     axes.axhspan(-AGREE, AGREE, color=BLUE, alpha=0.12, lw=0)
     axes.plot(ranks[finite], above[finite], color=GREY, lw=0.8, zorder=1)
-    for kind, marker, shade, label in ((0, "o", BLUE, "converged"), (1, "^", ORANGE, "iteration limit")):
+    for kind, marker, shade, label in KINDS:
         rows = finite & (status == kind)
         if rows.any():
             axes.plot(ranks[rows], above[rows], marker, color=shade, label=label)
