@@ -32,8 +32,8 @@ WINDOW = 10
 """So many steps that were taken must together gain something, or a descent ends."""
 
 NOTHING = 1e-8, 1e-3
-"""What is nothing: less than the first of the log likelihood, which no error bar shows, and than the second of what the model promises
-still to come. It is small kinks that make such steps, of limiters, shores, or a solve with loose tolerances."""
+"""What is nothing: less than the first of the log likelihood, which no error bar shows, and than the second of what the model
+promises still to come. It is small kinks that make such steps, of limiters, shores, or a solve with loose tolerances."""
 
 
 class GaussNewton(AbstractMethod):
