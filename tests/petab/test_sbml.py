@@ -47,7 +47,7 @@ def test_stoichiometry_counts_and_a_species_on_both_sides():
 
 
 def test_algebraic_rules_are_solved():
-    """A total of A and B, of which A reacts; a parameter in another rule that depends on B; and two rules, one of them with a choice."""
+    """A total of A and B, of which A reacts; a parameter in another rule that depends on B; two rules, one with a choice."""
     model = sbml_from_text(
         sbml(
             {"A": 2.0, "B": 0.0},
