@@ -13,14 +13,15 @@ from ._model import LocalModel
 
 T = TypeVar("T")
 
-CONVERGED, LIMIT, FAILED, STALLED = 0, 1, 2, 3
+CONVERGED, LIMIT, FAILED, STALLED, HOPELESS = 0, 1, 2, 3, 4
 
 
 class End(eqx.Module):
     """Where a start ended, and how.
 
     - `z`: in the coordinates of the fit; `model`: the local model there.
-    - `status`: 0 converged, 1 stopped before that, 2 no simulation ended, 3 steps gained nothing any more before it converged.
+    - `status`: 0 converged, 1 stopped before that, 2 no simulation ended, 3 steps gained nothing any more before it converged,
+        4 given up, since it was far from the best start and gained too little.
     - `iterations`, `failures`: iterations taken, and failed simulations met on the way.
     """
 
