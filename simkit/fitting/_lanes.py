@@ -37,10 +37,8 @@ def queued(problem: Problem, method: GaussNewton, fraction: Array, z: Array, hel
     state = _numpy(_begun(problem, method, z[rows], held[rows]))
     best = np.inf
     while len(ends) < len(z):
-        state = _numpy(_advanced(problem, method, fraction, state, held[rows], jnp.asarray(TURN)))
-        found = _numpy(method.end_of(state))
+        state, found, ended = _numpy(_advanced(problem, method, fraction, state, held[rows], jnp.asarray(TURN)))
         best = min(best, float(found.model.value.min()))
-        ended = np.asarray(method.ended(state))
         lost = judged & _hopeless(state, best, int(method.max_steps))
         for lane in np.flatnonzero(ended | lost):
             if rows[lane] < 0:
@@ -82,12 +80,14 @@ def _begun(problem: Problem, method: GaussNewton, z: Array, held: Array) -> Prog
 @eqx.filter_jit
 def _advanced(
     problem: Problem, method: GaussNewton, fraction: Array, state: Progress, held: Array, turn: Array
-) -> Progress:
+) -> tuple[Progress, End, Array]:
+    """All lanes taken further; where they are, and which have come to their end."""
     note_trace("fit", named_parts(problem) | {"method": method, "starts": state["z"]})
 
-    def one(shared: Any, member: Any) -> Progress:
+    def one(shared: Any, member: Any) -> Any:
         (problem, method, fraction, turn), (state, held) = shared, member
         seen = problem.until(fraction)
-        return method.advanced(method.evaluates(seen), seen, state, held, state["iterations"] + turn)
+        state = method.advanced(method.evaluates(seen), seen, state, held, state["iterations"] + turn)
+        return state, method.end_of(state), method.ended(state)
 
     return over_members(one, (problem, method, fraction, turn), (state, held))
