@@ -1,9 +1,13 @@
 """Small SBML models and PEtab problems, written to a folder."""
 
-from collections.abc import Mapping, Sequence
+import re
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 import libsbml
+import pytest
+
+import simkit
 
 
 def sbml(
@@ -16,10 +20,15 @@ def sbml(
     initial: Mapping[str, str] | None = None,
     events: Mapping[str, tuple[str, Mapping[str, str]]] | None = None,
     functions: Mapping[str, str] | None = None,
+    algebraic: Sequence[str] = (),
+    free: Sequence[str] = (),
     volume: float = 1.0,
     amounts: Sequence[str] = (),
 ) -> str:
-    """The text of a model in one compartment `cell`: reactions are (reactant, product, kinetic law)."""
+    """The text of a model in one compartment `cell`: reactions are (reactant, product, kinetic law).
+
+    `algebraic` rules are what is 0; `free` names the parameters that they determine.
+    """
     document = libsbml.SBMLDocument(3, 1)
     model = document.createModel()
     model.setId("small")
@@ -31,7 +40,7 @@ def sbml(
         s.setHasOnlySubstanceUnits(name in amounts), s.setBoundaryCondition(False), s.setConstant(False)
         if name in amounts:
             s.setInitialAmount(value)
-    changing = {*(rules or {}), *(rates or {}), *(x for _, given in (events or {}).values() for x in given)}
+    changing = {*free, *(rules or {}), *(rates or {}), *(x for _, given in (events or {}).values() for x in given)}
     for name, value in parameters.items():
         p = model.createParameter()
         p.setId(name), p.setValue(value), p.setConstant(name not in changing)
@@ -49,6 +58,8 @@ def sbml(
     for name, formula in (rules or {}).items():
         x = model.createAssignmentRule()
         x.setVariable(name), x.setMath(libsbml.parseL3Formula(formula))
+    for formula in algebraic:
+        model.createAlgebraicRule().setMath(libsbml.parseL3Formula(formula))
     for name, formula in (rates or {}).items():
         x = model.createRateRule()
         x.setVariable(name), x.setMath(libsbml.parseL3Formula(formula))
@@ -103,3 +114,14 @@ def write_version_2(folder: Path, model: str, tables: Mapping[str, str]) -> Path
     files = "".join(f"{name[:-1]}_files: [{name}.tsv]\n" for name in tables)
     path.write_text(f"format_version: 2.0.0\n{files}model_files:\n  m:\n    location: model.xml\n    language: sbml\n")
     return path
+
+
+def check_complaint(
+    write: Callable[[Mapping[str, str]], Path], tables: Mapping[str, str], spoilt: tuple[str, str, str, str]
+) -> None:
+    """Reading a problem whose tables are spoilt says so: (table, what is replaced in it, by what, what the message says)."""
+    table, old, new, message = spoilt
+    assert old in tables[table]
+    path = write({**tables, table: tables[table].replace(old, new, 1)})
+    with pytest.raises(simkit.DataError, match=re.compile(message, re.DOTALL)):
+        simkit.petab.load(path)

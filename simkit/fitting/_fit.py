@@ -15,6 +15,7 @@ from ..core import StaticSystem
 from ..engine import Adaptive, note_trace, over_members
 from ..problem import Problem, named_parts
 from ._gauss_newton import GaussNewton
+from ._lanes import LANES, queued
 from ._marginal import Marginal, population_in, sharpened
 from ._method import FAILED, AbstractMethod, End
 from ._result import FitResult, summarise
@@ -140,7 +141,7 @@ def _through(problem: Problem, method: AbstractMethod, stages: tuple[float, ...]
     (z, iterations, failures), end = begun, None
     for fraction in stages:
         stage = method if fraction == stages[-1] else method.loosened(LOOSE)
-        end = run(problem, stage, fraction, z, np.zeros(np.shape(z), bool))
+        end = run(problem, stage, fraction, z, np.zeros(np.shape(z), bool), judged=True)
         z, iterations, failures = end.z, iterations + end.iterations, failures + end.failures
         if progress:
             print(_line(fraction, end))
@@ -148,10 +149,15 @@ def _through(problem: Problem, method: AbstractMethod, stages: tuple[float, ...]
     return End(end.z, end.model, end.status, iterations, failures)
 
 
-def run(problem: Problem, method: AbstractMethod, fraction: float, z: Any, held: Any) -> End:
-    """One stage from all starts, by one program for all stages and all problems of the same shapes."""
+def run(problem: Problem, method: AbstractMethod, fraction: float, z: Any, held: Any, judged: bool = False) -> End:
+    """One stage from all starts, by one program for all stages and all problems of the same shapes.
+
+    Where they are `judged` they seek one optimum, and hopeless ones are given up where they are many.
+    """
     # A fraction as a Python number, or starts that still lie spread over devices, would each compile a program of their own.
     start = jnp.asarray(np.asarray(z), z.dtype), jnp.asarray(np.asarray(held), bool)
+    if isinstance(method, GaussNewton) and len(z) > LANES:
+        return queued(problem, method, jnp.asarray(fraction, start[0].dtype), *start, judged)
     return _run(problem, method, jnp.asarray(fraction, start[0].dtype), *start)
 
 

@@ -11,7 +11,8 @@ from jaxtyping import Array, Bool, Float, Int
 from ..core import as_float_array
 from ..problem import Problem
 from ._inside import inside
-from ._method import AbstractMethod, End, ended, select
+from ._method import AbstractMethod, End, select
+from ._method import ended as status_of
 from ._model import LocalModel, best_model, no_model
 from ._secant import Secant, updated
 from ._trust_region import Step, reflective_step
@@ -19,6 +20,9 @@ from ._trust_region import Step, reflective_step
 FIRST_RADIUS = 10.0
 """The first radius in linear coordinates, relative to the parameters weighted by their sensitivities (Moré's factor)."""
 
+
+Progress = dict[str, Any]
+"""How far a descent is: the carry of its loop."""
 
 Evaluate = Callable[
     [Float[Array, " parameters"], Bool[Array, " parameters"]], tuple[LocalModel, Float[Array, " parameters"]]
@@ -28,8 +32,12 @@ Evaluate = Callable[
 RESOLVED = 1e-2
 """Standard errors within which a start that can move no more has converged all the same."""
 
-BENT_STEPS = 100
-"""Second derivatives by secants count for so many steps: a descent that takes longer follows a valley in which they mislead."""
+WINDOW = 10
+"""So many steps that were taken must together gain something, or a descent ends."""
+
+NOTHING = 1e-8, 1e-3
+"""What is nothing: less than the first of the log likelihood, which no error bar shows, and than the second of what the model
+promises still to come. It is small kinks that make such steps, of limiters, shores, or a solve with loose tolerances."""
 
 
 class GaussNewton(AbstractMethod):
@@ -66,8 +74,11 @@ class GaussNewton(AbstractMethod):
         return GaussNewton(steps, jnp.maximum(self.tolerance, tolerance), self.closed_forms)
 
     def descend(self, problem: Problem, z: Float[Array, " parameters"], held: Bool[Array, " parameters"]) -> End:
-        evaluate = lambda z, fixed: best_model(problem, z, fixed if self.closed_forms else None)
-        return self.descend_by(evaluate, problem, z, held)
+        return self.descend_by(self.evaluates(problem), problem, z, held)
+
+    def evaluates(self, problem: Problem) -> Evaluate:
+        """The local model of a problem's posterior, its closed forms at their best where these are not held."""
+        return lambda z, fixed: best_model(problem, z, fixed if self.closed_forms else None)
 
     def descend_by(
         self,
@@ -77,21 +88,46 @@ class GaussNewton(AbstractMethod):
         held: Bool[Array, " parameters"],
     ) -> End:
         """`descend` on another local model than that of the problem's posterior, in its coordinates."""
+        begun = self.begun(problem, z, held)
+        return self.end_of(self.advanced(evaluate, problem, begun, held, self.max_steps))
+
+    def begun(self, problem: Problem, z: Float[Array, " parameters"], held: Bool[Array, " parameters"]) -> Progress:
+        """The state of a descent before its first step."""
+        return _before(jnp.where(held, z, inside(z, problem.coordinate_bounds())))
+
+    def ended(self, state: Progress) -> Bool[Array, "*starts"]:
+        """Whether a descent has come to its end."""
+        stopped = state["converged"] | state["stuck"] | state["flat"]
+        return stopped | (state["iterations"] >= self.max_steps)
+
+    def end_of(self, state: Progress) -> End:
+        """Where a descent is, and how it ended if it did."""
+        status = status_of(state["model"], state["converged"], state["stuck"] | state["flat"])
+        return End(state["z"], state["model"], status, state["iterations"], state["failures"])
+
+    def advanced(
+        self,
+        evaluate: Evaluate,
+        problem: Problem,
+        state: Progress,
+        held: Bool[Array, " parameters"],
+        until: Int[Array, ""],
+    ) -> Progress:
+        """A descent taken further, until so many iterations or its end."""
         bounds = problem.coordinate_bounds()
         linear = ~jnp.array(problem.log, bool)
         # Counted while running: how many rows the arrays have says nothing, since they are filled up.
         seen = sum(jnp.sum(jnp.isfinite(values)) for values in problem.data.values())
-        count = jnp.maximum(jnp.asarray(seen, z.dtype), 1)
-        eps = jnp.finfo(z.dtype).eps
-        tolerance = jnp.maximum(self.tolerance.astype(z.dtype), 100 * eps)
+        count = jnp.maximum(jnp.asarray(seen, bounds.dtype), 1)
+        eps = jnp.finfo(bounds.dtype).eps
+        tolerance = jnp.maximum(self.tolerance.astype(bounds.dtype), 100 * eps)
 
-        def body(state: dict[str, Any]) -> dict[str, Any]:
+        def body(state: Progress) -> Progress:
             model, z, first = state["model"], state["z"], ~state["model"].good
             sizes = jnp.maximum(state["sizes"], jnp.sqrt(jnp.sum(model.rows**2, axis=0) + model.curvature))
             unit = jnp.where(state["unit"] > 0, state["unit"], _first_unit(model, z, sizes, linear))
             scale = jnp.where(linear & (sizes > 0), unit / jnp.where(sizes > 0, sizes, 1), 1)
-            missing = jnp.where(state["iterations"] < BENT_STEPS, state["secant"].matrix(), 0)
-            step = reflective_step(model, z, bounds, scale, held, state["radius"], missing)
+            step = reflective_step(model, z, bounds, scale, held, state["radius"], state["secant"].matrix())
             place = jnp.where(held, z, inside(z + step.step, bounds))
             trial, place = evaluate(place, held | ~first)
             rounding = eps * (1 + jnp.abs(jnp.where(first, 0, model.value)) + count)
@@ -103,6 +139,11 @@ class GaussNewton(AbstractMethod):
             stuck = jnp.where(first, ~trial.good, radius <= eps * jnp.maximum(1, jnp.linalg.norm(z / scale)))
             secant = updated(state["secant"], model, trial, place - z, gain, better & ~first)
             z, model = select(better, (place, trial), (z, model))
+            # Steps that were not taken only tell that the radius was too large.
+            values = jnp.where(better, jnp.roll(state["values"], 1).at[0].set(model.value), state["values"])
+            gained = jnp.where(jnp.isfinite(values[-1]), values[-1] - model.value, jnp.inf)
+            flat = gained < jnp.minimum(NOTHING[0] * noise**2, NOTHING[1] * 0.5 * step.decrement**2) + rounding
+            resolved = step.decrement < RESOLVED
             return {
                 "z": z,
                 "model": model,
@@ -110,22 +151,19 @@ class GaussNewton(AbstractMethod):
                 "unit": unit,
                 "radius": radius,
                 # Where rounding lets no step through, a minimum nearer than the error bars show is as good as found.
-                "converged": ~first & (small | (stuck & (step.decrement < RESOLVED))),
+                "converged": ~first & (small | ((stuck | flat) & resolved)),
                 "stuck": stuck,
+                "flat": flat,
+                "values": values,
                 "secant": secant,
                 "iterations": state["iterations"] + 1,
                 "failures": state["failures"] + (~trial.good).astype(int),
             }
 
-        def goes_on(state: dict[str, Any]) -> Array:
-            return ~state["converged"] & ~state["stuck"] & (state["iterations"] < self.max_steps)
-
-        end = jax.lax.while_loop(goes_on, body, _before(jnp.where(held, z, inside(z, bounds))))
-        status = ended(end["model"], end["converged"])
-        return End(end["z"], end["model"], status, end["iterations"], end["failures"])
+        return jax.lax.while_loop(lambda s: ~self.ended(s) & (s["iterations"] < until), body, state)
 
 
-def _before(z: Array) -> dict[str, Any]:
+def _before(z: Array) -> Progress:
     """The state before the first pass, which takes a step of length 0: evaluated in the loop alone, the model is compiled once."""
     zero, no, one = jnp.zeros((), int), z[0] != z[0], jnp.ones_like(z[0])
     return {
@@ -136,6 +174,8 @@ def _before(z: Array) -> dict[str, Any]:
         "radius": one,
         "converged": no,
         "stuck": no,
+        "flat": no,
+        "values": jnp.full(WINDOW + 1, jnp.inf, z.dtype) + 0 * one,
         "secant": Secant(jnp.outer(0 * z, 0 * z), 0 * one),
         "iterations": zero,
         "failures": zero,

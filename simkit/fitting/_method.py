@@ -13,14 +13,15 @@ from ._model import LocalModel
 
 T = TypeVar("T")
 
-CONVERGED, LIMIT, FAILED = 0, 1, 2
+CONVERGED, LIMIT, FAILED, STALLED, HOPELESS = 0, 1, 2, 3, 4
 
 
 class End(eqx.Module):
     """Where a start ended, and how.
 
     - `z`: in the coordinates of the fit; `model`: the local model there.
-    - `status`: 0 converged, 1 stopped before that, 2 no simulation ended.
+    - `status`: 0 converged, 1 stopped before that, 2 no simulation ended, 3 steps gained nothing any more before it converged,
+        4 given up, since it was far from the best start and gained too little.
     - `iterations`, `failures`: iterations taken, and failed simulations met on the way.
     """
 
@@ -48,9 +49,9 @@ class AbstractMethod(eqx.Module):
         """How results call the method."""
 
 
-def ended(model: LocalModel, converged: Bool[Array, ""]) -> Int[Array, ""]:
+def ended(model: LocalModel, converged: Bool[Array, ""], stalled: Bool[Array, ""] | bool = False) -> Int[Array, ""]:
     """The status of a start."""
-    return jnp.where(model.good, jnp.where(converged, CONVERGED, LIMIT), FAILED)
+    return jnp.where(model.good, jnp.where(converged, CONVERGED, jnp.where(stalled, STALLED, LIMIT)), FAILED)
 
 
 def select(condition: Bool[Array, ""], new: T, old: T) -> T:

@@ -15,7 +15,13 @@ from jaxtyping import Array, Float, Int
 from .._errors import ArgumentError, SimulationError
 from ..problem import Problem
 from ._identifiability import findings, null_directions
-from ._method import CONVERGED, FAILED, LIMIT, End
+from ._method import CONVERGED, FAILED, HOPELESS, LIMIT, STALLED, End
+
+UNFINISHED = {
+    LIMIT: "the best start had not converged. Raise the number of steps of the method.",
+    STALLED: "the best start stopped where steps gained nothing any more, though the likelihood slopes there: it has kinks or is "
+    "noisy. Take fixed steps, smaller tolerances of the solve, or a larger tolerance of the method.",
+}
 
 
 class FitResult(eqx.Module):
@@ -29,7 +35,8 @@ class FitResult(eqx.Module):
     - `information`, `curvature`: the two parts, shapes `(parameters, parameters)` and `(parameters,)`.
     - `objective`: shape `(starts,)`, the negative log posterior where each start ended, best first; infinite where it failed.
     - `thetas`: shape `(starts, parameters)`, where they ended, natural units.
-    - `status`: shape `(starts,)`: 0 converged, 1 stopped before, 2 no simulation ended.
+    - `status`: shape `(starts,)`: 0 converged, 1 stopped before, 2 no simulation ended, 3 stopped since steps gained nothing,
+        4 given up as hopeless: far from the best, at a pace that would not have led there.
     - `iterations`, `failures`: shape `(starts,)`, over all stages.
     - `log_likelihood`, `data_count`, `chi_squared`: at the best point; the last is the sum of squared standardised residuals.
     - `bounds`: shape `(parameters, 2)`, natural units.
@@ -113,7 +120,13 @@ class FitResult(eqx.Module):
 
     def waterfall(self) -> list[dict[str, Any]]:
         """One row a start, best first: objective, above_best, status, iterations, failures."""
-        words = {CONVERGED: "converged", LIMIT: "step limit", FAILED: "failed"}
+        words = {
+            CONVERGED: "converged",
+            LIMIT: "step limit",
+            FAILED: "failed",
+            STALLED: "no gain",
+            HOPELESS: "given up",
+        }
         columns = (np.asarray(x) for x in (self.objective, self.status, self.iterations, self.failures))
         best = float(self.objective[0])
         return [
@@ -194,12 +207,13 @@ class FitResult(eqx.Module):
         )
         lines.append(
             f"  {self.agreeing()} of {status.size} starts agree within 0.1; {int((status == CONVERGED).sum())} converged, "
-            f"{int((status == LIMIT).sum())} stopped before, {int((status == FAILED).sum())} failed; "
+            f"{int(((status == LIMIT) | (status == STALLED)).sum())} stopped before, {int((status == HOPELESS).sum())} given up, "
+            f"{int((status == FAILED).sum())} failed; "
             f"{int(np.asarray(self.failures).sum())} failed simulations"
         )
         lines.extend(f"  warning: {sentence}" for sentence in self.identifiability())
-        if status[0] == LIMIT:
-            lines.append("  warning: the best start had not converged. Raise the number of steps of the method.")
+        if status[0] in UNFINISHED:
+            lines.append(f"  warning: {UNFINISHED[int(status[0])]}")
         return "\n".join(lines)
 
 

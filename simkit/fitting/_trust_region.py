@@ -135,7 +135,7 @@ def _trust_step(spectrum: _Spectrum, radius: Array) -> Array:
         )
         return jnp.where(length > radius, shift + rise, shift)
 
-    lowest = jnp.maximum(0, jnp.linalg.norm(spectrum.gradient) / radius - spectrum.values[0])
+    lowest = jnp.maximum(0, jnp.linalg.norm(spectrum.gradient) / radius - jnp.max(spectrum.values))
     shift = jax.lax.fori_loop(0, NEWTON_ITERATIONS, improve, lowest)
     step = -spectrum.gradient / (spectrum.values + shift)
     length = jnp.linalg.norm(step)

@@ -15,8 +15,10 @@ import numpyro.distributions as dist
 from .._errors import ArgumentError
 from ..core import Setup, StaticSystem, named_leaves, started
 from ..problem import Laplace, LogLaplace, LogNormal, Normal, Problem
+from ._copy import copied
 from ._expression import TIME, Formulas, Graph
 from ._infix import Printer, identifier, time_as
+from ._load import PEtab
 from ._system import SBMLSystem
 from ._traced import traced
 
@@ -36,25 +38,29 @@ problems:
 """
 
 
-def write(problem: Problem, folder: str | Path, *, nominal: Any = None) -> Path:
+def write(problem: Problem | PEtab, folder: str | Path, *, nominal: Any = None) -> Path:
     """Write a problem as PEtab version 1: `problem.yaml`, four tables and an SBML model, in a folder.
+
+    What `load` gave is written as it was read: its YAML file, its model and its tables, with these nominal values.
 
     The vector field and the outputs are traced and become formulas: each state is a species with a rate rule, each parameter one
     of the model, a dot in a name two underscores.
 
     **Arguments:**
 
-    - `problem`: ordinary differential equations without inputs, with normal, log-normal or Laplace noise. A problem that was read
-        from PEtab is at hand in its files already.
+    - `problem`: ordinary differential equations without inputs, with normal, log-normal or Laplace noise; or what `load` gave.
     - `folder`: where the files go; it is made where it is not there.
-    - `nominal`: values of the free parameters for the table, such as `fit(problem).estimate`; by default their starts, or 1.
+    - `nominal`: values of the free parameters for the table, such as `fit(problem).estimate`; by default their starts, or 1, or the
+        nominal values that were read.
 
-    **Returns:** the path of `problem.yaml`.
+    **Returns:** the path of the YAML file.
 
     **Raises:** an `ArgumentError` that names what PEtab has no words for.
     """
-    _check(problem)
     folder = Path(folder)
+    if isinstance(problem, PEtab):
+        return copied(problem, folder, nominal)
+    _check(problem)
     folder.mkdir(parents=True, exist_ok=True)
     known = np.asarray(problem.starts if nominal is None else nominal, float)
     parts = _Parts(problem, np.where(np.isfinite(known), known, _inside(problem)))
@@ -76,7 +82,7 @@ def _check(problem: Problem) -> None:
     system, kind = problem.base.system, type(problem.base.system).__name__
     wrong = {
         "a system with equations in time": isinstance(system, StaticSystem),
-        "a system that was not read from SBML": isinstance(system, SBMLSystem),
+        "a system that was not read from SBML (give what `simkit.petab.load` gave)": isinstance(system, SBMLSystem),
         "no protocol": problem.protocol is not None,
         "no inputs": bool(jax.tree.leaves(problem.base.inputs)),
         "no observables beside the outputs of its system": bool(problem.observables),

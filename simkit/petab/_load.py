@@ -94,6 +94,12 @@ def _files(name: str, table: Mapping[str, Any], kind: str, needed: bool = True) 
     return found
 
 
+def parameter_files(name: str, text: str) -> list[str]:
+    """The names of the parameter tables of a problem's YAML file."""
+    table = _header(name, text)
+    return _files(name, table, "parameter_files" if table["format_version"] == 2 else "parameter_file")
+
+
 def _version_1(name: str, table: Mapping[str, Any], source: Files) -> Assembly:
     problems = table.get("problems")
     if not isinstance(problems, list) or len(problems) != 1 or not isinstance(problems[0], dict):

@@ -9,6 +9,7 @@ from typing import Any
 import libsbml
 
 from .._errors import DataError
+from ._algebraic import determined, solved
 from ._expression import Graph
 from ._mathml import Reader
 from ._tables import Files
@@ -127,6 +128,7 @@ class _Builder:
         self.rules = {r.getVariable(): r for r in model.getListOfRules() if not r.isAlgebraic()}
         self.reactions = {r.getId(): r for r in model.getListOfReactions()}
         self.changed = {a.getVariable() for e in model.getListOfEvents() for a in e.getListOfEventAssignments()}
+        self.algebraic = self._determined()
         self.references = {
             x.getId(): x
             for r in model.getListOfReactions()
@@ -139,21 +141,17 @@ class _Builder:
 
     def build(self) -> Model:
         model, found = self.model, self.found
-        for rule in model.getListOfRules():
-            if rule.isAlgebraic():
-                formula = libsbml.formulaToL3String(rule.getMath())
-                raise self._error(f"The algebraic rule `0 = {formula}`", "is not supported. Solve it for one variable.")
         for constraint in model.getListOfConstraints():
             if constraint.getMath() is None:
                 raise self._error("A constraint", "must have a formula, but has none.")
         self._declare()
-        for name in (*self.rules, *self.reactions):
+        for name in (*self.rules, *self.algebraic, *self.reactions):
             if name not in found.states:
                 found.formulas[name] = self.symbol(name)
         self._rates()
         for assignment in model.getListOfInitialAssignments():
             name = assignment.getSymbol()
-            if name in self.rules and self.rules[name].isAssignment():
+            if self._ruled(name):
                 raise self._error(f"The initial assignment of `{name}`", "must not stand beside an assignment rule.")
             found.start[name] = self._math(assignment, f"The initial assignment of `{name}`")
         found.events = [self._event(e, i) for i, e in enumerate(model.getListOfEvents())]
@@ -191,10 +189,9 @@ class _Builder:
 
     def _quantity(self, name: str, value: float) -> None:
         """A parameter or a compartment: constant, a state or a formula."""
-        rule = self.rules.get(name)
-        if rule is not None and rule.isAssignment():
+        if self._ruled(name):
             return
-        if rule is not None or name in self.changed:
+        if name in self.rules or name in self.changed:
             self.found.states.append(name)
             self.found.start[name] = self.found.graph.number(value)
         else:
@@ -202,8 +199,7 @@ class _Builder:
 
     def _species(self, s: Any) -> None:
         found, name = self.found, s.getId()
-        rule = self.rules.get(name)
-        if rule is not None and rule.isAssignment():
+        if self._ruled(name):
             return
         if s.isSetConversionFactor() or self.model.isSetConversionFactor():
             raise self._error(f"The species `{name}`", "has a conversion factor, which is not supported.")
@@ -221,8 +217,36 @@ class _Builder:
         if not amount and not self._still(s.getCompartment()):
             found.volumes[name] = volume
 
+    def _ruled(self, name: str) -> bool:
+        """Whether a rule says what a name is, at all times."""
+        return name in self.algebraic or (name in self.rules and self.rules[name].isAssignment())
+
+    def _determined(self) -> dict[str, Any]:
+        """What algebraic rules determine, by name."""
+        found = determined(self.model, {*self.rules, *self.changed})
+        if found is None:
+            texts = [f"`0 = {_text(rule)}`" for rule in self.model.getListOfRules() if rule.isAlgebraic()]
+            raise self._error(
+                f"The algebraic rule{'s' if len(texts) > 1 else ''} {', '.join(texts)}",
+                "must each determine a name of its own that nothing else does: no constant, no rule's, reaction's or event's.",
+            )
+        return found
+
+    def _solved(self, name: str) -> int:
+        """What an algebraic rule makes of the name that it determines."""
+        rule, known = self.algebraic[name], dict(self.nodes)
+        self.nodes[name] = self.found.graph.symbol(name)
+        node = solved(self.found.graph, self._math(rule, f"The algebraic rule of `{name}`"), name)
+        self.nodes = known  # without what was made of the name that is not solved for yet
+        if node is None:
+            raise self._error(
+                f"The algebraic rule `0 = {_text(rule)}`",
+                f"must be linear in `{name}`, which it determines: others are not supported. Solve it, and give `{name}` a rule.",
+            )
+        return node
+
     def _still(self, compartment: str) -> bool:
-        return compartment not in self.rules and compartment not in self.changed
+        return compartment not in {*self.rules, *self.algebraic, *self.changed}
 
     # ---- what names stand for ----
 
@@ -242,9 +266,11 @@ class _Builder:
         return node
 
     def _resolved(self, name: str) -> int:
-        graph, rule = self.found.graph, self.rules.get(name)
-        if rule is not None and rule.isAssignment():
-            return self._math(rule, f"The rule of `{name}`")
+        graph = self.found.graph
+        if name in self.algebraic:
+            return self._solved(name)
+        if self._ruled(name):
+            return self._math(self.rules[name], f"The rule of `{name}`")
         if name in self.reactions:
             return self._rate(name)
         if name in self.found.volumes:
@@ -334,3 +360,7 @@ class _Builder:
 
     def _error(self, what: str, why: str) -> DataError:
         return DataError(f"{what} in `{self.file}` {why}")
+
+
+def _text(rule: Any) -> str:
+    return str(libsbml.formulaToL3String(rule.getMath()))

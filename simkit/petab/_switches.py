@@ -8,6 +8,7 @@ from jaxtyping import Array, Float
 from .._types import Scalar
 from ..core import AbstractSignal, quantity
 from ._expression import RELATIONS, TIME, Graph
+from ._lines import line
 
 NEVER = 1e300
 """The time of a switch that is never reached; infinity would make NaN of a derivative."""
@@ -66,10 +67,10 @@ class Switches:
     def passing(self, node: int) -> int | None:
         """A condition as one on a switch; None where it is none on time alone, or none that is linear in it."""
         graph, (operation, left, right) = self.graph, self.graph.nodes[node]
-        line = self.line(graph.make("subtract", left, right))
-        if line is None or graph.value(line[1]) == 0:
+        found = line(graph, graph.make("subtract", left, right), TIME, lambda name: name not in self.moving)
+        if found is None or graph.value(found[1]) == 0:
             return None
-        at_zero, slope = line
+        at_zero, slope = found
         found = graph.make("divide", graph.make("negative", at_zero), slope)
         if graph.value(slope) is None:
             # Of a slope of 0 nothing switches, and the condition is what it is.
@@ -86,36 +87,6 @@ class Switches:
         up, down = graph.make("gt", slope, zero), graph.make("lt", slope, zero)
         still = graph.make(operation, at_zero, zero)
         return graph.make("choice", rising, up, falling, down, still)
-
-    def line(self, node: int) -> tuple[int, int] | None:
-        """A formula as value at time 0 and slope; None where it is not linear in time or depends on a state."""
-        graph, (operation, *operands) = self.graph, self.graph.nodes[node]
-        zero = graph.number(0.0)
-        if operation == "number":
-            return node, zero
-        if operation == "symbol":
-            if operands[0] == TIME:
-                return zero, graph.number(1.0)
-            return None if operands[0] in self.moving else (node, zero)
-        lines = [self.line(x) for x in operands]
-        known = [x for x in lines if x is not None]
-        if len(known) < len(lines):
-            return None
-        if all(graph.value(slope) == 0 for _, slope in known):
-            return node, zero
-        if operation in ("add", "subtract"):
-            (a, b), (c, d) = known
-            return graph.make(operation, a, c), graph.make(operation, b, d)
-        if operation == "negative":
-            return graph.make("negative", known[0][0]), graph.make("negative", known[0][1])
-        if operation == "multiply":
-            (a, b), (c, d) = known
-            if graph.value(d) == 0:
-                return graph.multiply(a, c), graph.multiply(b, c)
-            return (graph.multiply(a, c), graph.multiply(a, d)) if graph.value(b) == 0 else None
-        if operation == "divide" and graph.value(known[1][1]) == 0:
-            return graph.make("divide", known[0][0], known[1][0]), graph.make("divide", known[0][1], known[1][0])
-        return None
 
 
 def switch_name(index: int) -> str:

@@ -45,6 +45,8 @@ def pictures(results: Results, study: Study | None) -> list[Picture]:
     if fit is not None and len(fit.objective) > 1:
         caption = "Where every start of the fit ended: a flat foot says that many found the same optimum."
         add("waterfall", caption, lambda: viz.plot_waterfall(fit))
+        caption = "Where every start ended, between the bounds of each parameter: rows where blue lines fan out are not determined."
+        add("parameters", caption, lambda: viz.plot_parameters(fit))
     if posterior is not None:
         names = posterior.names[:MOST_PARAMETERS]
         left = len(posterior.names) - len(names)

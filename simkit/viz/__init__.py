@@ -11,6 +11,7 @@ from ._fields import animate_field as animate_field
 from ._fields import plot_fields as plot_fields
 from ._fields import plot_spectrum as plot_spectrum
 from ._optimum import plot_correlation as plot_correlation
+from ._optimum import plot_parameters as plot_parameters
 from ._optimum import plot_profile as plot_profile
 from ._optimum import plot_waterfall as plot_waterfall
 from ._posterior import plot_corner as plot_corner

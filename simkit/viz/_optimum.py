@@ -10,6 +10,14 @@ from ._style import BLUE, GREY, ORANGE, RED, few_ticks, grid, labelled, new_figu
 AGREE = 0.1
 """Starts within this distance of the best objective found the same optimum (as in `FitResult.agreeing`)."""
 
+KINDS = (
+    (0, "o", BLUE, "converged"),
+    (1, "^", ORANGE, "iteration limit"),
+    (3, "v", GREY, "no gain"),
+    (4, "x", RED, "given up"),
+)
+"""How starts end that end somewhere."""
+
 
 @styled
 def plot_waterfall(fit: FitResult) -> Figure:
@@ -22,7 +30,7 @@ def plot_waterfall(fit: FitResult) -> Figure:
     axes = figure.subplots()
     axes.axhspan(-AGREE, AGREE, color=BLUE, alpha=0.12, lw=0)
     axes.plot(ranks[finite], above[finite], color=GREY, lw=0.8, zorder=1)
-    for kind, marker, shade, label in ((0, "o", BLUE, "converged"), (1, "^", ORANGE, "iteration limit")):
+    for kind, marker, shade, label in KINDS:
         rows = finite & (status == kind)
         if rows.any():
             axes.plot(ranks[rows], above[rows], marker, color=shade, label=label)
@@ -36,6 +44,43 @@ def plot_waterfall(fit: FitResult) -> Figure:
     lost = f", {int((~finite).sum())} failed everywhere" if (~finite).any() else ""
     axes.set_title(f"{agreeing} of {len(above)} starts agree{lost}")
     axes.legend(loc="upper left")
+    return figure
+
+
+@styled
+def plot_parameters(fit: FitResult) -> Figure:
+    """Where every start ended, a row a parameter, from its lower bound on the left to its upper bound on the right.
+
+    Lines that lie over each other at the best objective found one optimum; where they fan out in some rows alone, the data do not
+    determine those parameters. A parameter without two finite bounds spans what the starts found. Positions are those in the
+    coordinates of the fit: on a logarithmic scale where the parameter moves by its logarithm.
+    """
+    finite = np.isfinite(np.asarray(fit.objective, float))
+    log = np.array(fit.log, bool)
+    with np.errstate(divide="ignore"):
+        scaled = lambda x: np.where(log, np.log(np.where(log, x, 1.0)), x)
+        ends, bounds = scaled(np.asarray(fit.thetas, float)[finite]), scaled(np.asarray(fit.bounds, float).T).T
+    known = np.isfinite(bounds).all(axis=1)
+    lower = np.where(known, bounds[:, 0], ends.min(axis=0))
+    width = np.where(known, bounds[:, 1], ends.max(axis=0)) - lower
+    places = np.where(width > 0, (ends - lower) / np.where(width > 0, width, 1), 0.5)
+    count, rows = len(fit.names), np.arange(len(fit.names))
+    figure = new_figure(6.0, 1.1 + 0.24 * count)
+    axes = figure.subplots()
+    near = np.asarray(fit.objective, float)[finite] <= float(fit.objective[0]) + AGREE
+    for place, same in list(zip(places, near, strict=True))[::-1]:
+        axes.plot(place, rows, "-", color=BLUE if same else GREY, lw=1.0, alpha=0.8 if same else 0.35)
+    axes.plot(places[0], rows, "o", color=BLUE, ms=4, label="best")
+    for edge in (0.0, 1.0):
+        axes.axvline(edge, color=GREY, lw=0.9, ls=":")
+    axes.set_xlim(-0.03, 1.03)
+    axes.set_xticks([0, 1], ["lower bound", "upper bound"])
+    axes.set_yticks(rows, fit.names)
+    axes.set_ylim(count - 0.5, -0.5)
+    right = axes.secondary_yaxis("right")
+    right.set_yticks(rows, [f"{value:.3g}" for value in np.asarray(fit.estimate, float)])
+    right.tick_params(length=0)
+    axes.set_title(f"{int(near.sum())} starts at the best objective (blue), {int((~near).sum())} others")
     return figure
 
 

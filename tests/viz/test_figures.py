@@ -56,6 +56,7 @@ FIGURES = {
     "trajectory": lambda: viz.plot_trajectory(trajectory(), time="s"),
     "fit": lambda: viz.plot_fit(synthetic.observed(), synthetic.prediction(), time="year"),
     "waterfall": lambda: viz.plot_waterfall(synthetic.fit_result()),
+    "parameters": lambda: viz.plot_parameters(synthetic.fit_result()),
     "correlation": lambda: viz.plot_correlation(synthetic.fit_result()),
     "corner": lambda: viz.plot_corner(synthetic.posterior(), truth=[1.0, 1.0, 1.0]),
     "trace": lambda: viz.plot_trace(synthetic.posterior()),

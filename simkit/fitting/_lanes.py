@@ -1,0 +1,93 @@
+"""Many starts as a queue: a few descend together, and when one ends, the next takes its place."""
+
+from typing import Any
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array
+
+from ..engine import note_trace, over_members
+from ..problem import Problem, named_parts
+from ._gauss_newton import GaussNewton, Progress
+from ._method import HOPELESS, End
+
+LANES = 16
+"""So many starts descend together; fits of no more need no queue."""
+
+TURN = 10
+"""After so many iterations starts that have ended make room."""
+
+PATIENCE = 50
+"""A start is given so many iterations before it is judged."""
+
+HOPE = 10.0
+"""A start is hopeless that would not reach the best one with all the steps that are left, at so many times its latest pace."""
+
+
+def queued(problem: Problem, method: GaussNewton, fraction: Array, z: Array, held: Array, judged: bool) -> End:
+    """One stage from all starts: what it costs is the sum of what they take, not the most that one takes.
+
+    Where they are `judged` hopeless ones are given up.
+    """
+    rows, waiting = np.arange(LANES), list(range(LANES, len(z)))
+    z, held = np.asarray(z), np.asarray(held)
+    ends: dict[int, End] = {}
+    state = _numpy(_begun(problem, method, z[rows], held[rows]))
+    best = np.inf
+    while len(ends) < len(z):
+        state, found, ended = _numpy(_advanced(problem, method, fraction, state, held[rows], jnp.asarray(TURN)))
+        best = min(best, float(found.model.value.min()))
+        lost = judged & _hopeless(state, best, int(method.max_steps))
+        for lane in np.flatnonzero(ended | lost):
+            if rows[lane] < 0:
+                continue
+            end = jax.tree.map(lambda x, lane=lane: x[lane], found)
+            if lost[lane] and not ended[lane]:
+                end = eqx.tree_at(lambda e: e.status, end, np.asarray(HOPELESS, end.status.dtype))
+            ends[int(rows[lane])] = end
+            rows[lane] = waiting.pop(0) if waiting else -1
+        fresh = [lane for lane in np.flatnonzero(rows >= 0) if rows[lane] not in ends and (ended | lost)[lane]]
+        if fresh:
+            begun = _numpy(_begun(problem, method, z[rows], held[rows]))
+            for old, new in zip(jax.tree.leaves(state), jax.tree.leaves(begun), strict=True):
+                old[fresh] = new[fresh]
+        idle = np.flatnonzero(rows < 0)
+        state["stuck"][idle] = True  # which ends what a lane has left
+    return jax.tree.map(lambda *leaves: jnp.asarray(np.stack(leaves)), *(ends[i] for i in range(len(z))))
+
+
+def _hopeless(state: Progress, best: float, most: int) -> np.ndarray:
+    """Which starts would need a pace that they have not."""
+    value, values, count = state["model"].value, state["values"], state["iterations"]
+    taken = np.isfinite(values).sum(axis=1)
+    oldest = np.take_along_axis(values, np.maximum(taken - 1, 0)[:, None], axis=1)[:, 0]
+    with np.errstate(invalid="ignore"):
+        pace = np.where(taken > 1, (oldest - value) / np.maximum(taken - 1, 1), 0.0)
+        return (count >= PATIENCE) & (value - best > HOPE * pace * (most - count))
+
+
+def _numpy(tree: Any) -> Any:
+    return jax.tree.map(lambda x: np.array(x) if eqx.is_array(x) else x, tree)
+
+
+@eqx.filter_jit
+def _begun(problem: Problem, method: GaussNewton, z: Array, held: Array) -> Progress:
+    return jax.vmap(lambda z, held: method.begun(problem, z, held))(z, held)
+
+
+@eqx.filter_jit
+def _advanced(
+    problem: Problem, method: GaussNewton, fraction: Array, state: Progress, held: Array, turn: Array
+) -> tuple[Progress, End, Array]:
+    """All lanes taken further; where they are, and which have come to their end."""
+    note_trace("fit", named_parts(problem) | {"method": method, "starts": state["z"]})
+
+    def one(shared: Any, member: Any) -> Any:
+        (problem, method, fraction, turn), (state, held) = shared, member
+        seen = problem.until(fraction)
+        state = method.advanced(method.evaluates(seen), seen, state, held, state["iterations"] + turn)
+        return state, method.end_of(state), method.ended(state)
+
+    return over_members(one, (problem, method, fraction, turn), (state, held))

@@ -1,0 +1,53 @@
+"""Many starts go through a queue: the same ends as all at once, and hopeless ones are given up."""
+
+from types import SimpleNamespace
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from simkit import Experiment, Free, Normal, Problem
+from simkit.fitting import GaussNewton, fit
+from simkit.fitting._fit import _run, run
+from simkit.fitting._lanes import _hopeless
+from simkit.odes import from_response
+
+TIMES = np.linspace(0.0, 3.0, 13)
+
+
+@pytest.fixture(scope="module")
+def problem():
+    """A wave whose frequency has many local optima."""
+    wave = from_response(lambda x, p: jnp.sin(p["rate"] * x), {"rate": 1.0})
+    data = Experiment("wave", TIMES, {"y": np.sin(5.0 * TIMES)})
+    return Problem(wave, data, free={"rate": Free(bounds=(0.1, 12.0))}, noise={"y": Normal(0.05)})
+
+
+def test_a_queue_ends_where_all_at_once_end(problem):
+    z, held = jnp.asarray(np.linspace(0.5, 11.5, 37)[:, None]), jnp.zeros((37, 1), bool)
+    method = GaussNewton()
+    queue = run(problem.lean(), method, 1.0, z, held)
+    together = _run(problem.lean(), method, jnp.asarray(1.0), z, held)
+    for one, other in zip(jax.tree.leaves(queue), jax.tree.leaves(together), strict=True):
+        np.testing.assert_array_equal(one, other)
+
+
+def test_starts_that_cannot_reach_the_best_are_given_up():
+    """Of five starts after 60 of 200 steps: at the best, on its way, crawling, crawling but near, and still young."""
+    value = np.array([1.0, 100.0, 100.0, 1.5, 100.0])
+    pace = np.array([0.0, 0.5, 1e-3, 1e-3, 1e-3])
+    values = value[:, None] + pace[:, None] * np.arange(11)
+    state = {
+        "model": SimpleNamespace(value=value),
+        "values": values,
+        "iterations": np.array([60, 60, 60, 60, 20]),
+    }
+    # What is left times ten times the pace: 0, 700, 1.4, 1.4, and too early to say.
+    assert list(_hopeless(state, 1.0, 200)) == [False, False, True, False, False]
+
+
+def test_the_result_says_how_many_were_given_up(problem):
+    found = fit(problem, starts=20)
+    assert "0 given up" in repr(found)
+    assert found.agreeing() >= 2
