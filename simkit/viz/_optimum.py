@@ -5,7 +5,7 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 
 from ..fitting import FitResult, Profiles
-from ._style import BLUE, GREY, ORANGE, RED, few_ticks, grid, labelled, new_figure, styled
+from ._style import GREY, color, few_ticks, grid, labelled, new_figure, styled
 
 AGREE = 0.1
 """Starts within this distance of the best objective found the same optimum (as in `FitResult.agreeing`)."""
@@ -20,9 +20,9 @@ def plot_waterfall(fit: FitResult) -> Figure:
     finite = np.isfinite(above)
     figure = new_figure(6.0, 3.0)
     axes = figure.subplots()
-    axes.axhspan(-AGREE, AGREE, color=BLUE, alpha=0.12, lw=0)
+    axes.axhspan(-AGREE, AGREE, color=color(0), alpha=0.12, lw=0)
     axes.plot(ranks[finite], above[finite], color=GREY, lw=0.8, zorder=1)
-    for kind, marker, shade, label in ((0, "o", BLUE, "converged"), (1, "^", ORANGE, "iteration limit")):
+    for kind, marker, shade, label in ((0, "o", color(0), "converged"), (1, "^", color(4), "iteration limit")):
         rows = finite & (status == kind)
         if rows.any():
             axes.plot(ranks[rows], above[rows], marker, color=shade, label=label)
@@ -73,8 +73,8 @@ def plot_profile(profiles: Profiles) -> Figure:
     for i, (panel, name, unit) in enumerate(zip(axes.flat, profiles.names, profiles.units, strict=False)):
         values, above = np.asarray(profiles.values[i], float), np.asarray(profiles.differences[i], float)
         kept = np.isfinite(values) & np.isfinite(above)
-        panel.axhline(profiles.threshold, color=RED, lw=1.0, ls="--")
-        panel.plot(values[kept], above[kept], "o-", color=BLUE, ms=3)
+        panel.axhline(profiles.threshold, color=color(1), lw=1.0, ls="--")
+        panel.plot(values[kept], above[kept], "o-", color=color(0), ms=3)
         for end in intervals[i][np.isfinite(intervals[i])]:
             if kept.any() and values[kept].min() <= end <= values[kept].max():
                 panel.axvline(end, color=GREY, lw=0.9, ls=":")
