@@ -7,7 +7,7 @@ import tomllib
 from pathlib import Path
 
 from .._errors import ArgumentError, check_known
-from ..io import write_text
+from ..stores import write_text
 from ._files import check_free
 
 PACKAGED = Path(__file__).resolve().parents[1] / "_gallery"

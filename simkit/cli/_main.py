@@ -333,7 +333,8 @@ def _reproduce(options: argparse.Namespace) -> int:
 
 
 def _explain(options: argparse.Namespace) -> int:
-    from ..io import load_study, write_text
+    from ..io import load_study
+    from ..stores import write_text
     from ._explain import explain_study
 
     set_devices()
@@ -392,7 +393,7 @@ def _doctor(options: argparse.Namespace) -> int:
 
 
 def _new(options: argparse.Namespace) -> int:
-    from ..io import write_text
+    from ..stores import write_text
     from ._template import STUDY
 
     path: Path = options.file

@@ -78,7 +78,6 @@ from ._mtk import MTK as MTK
 from ._neighbours import NeighbourPlan as NeighbourPlan
 from ._neighbours import Neighbours as Neighbours
 from ._neighbours import plan_neighbours as plan_neighbours
-from ._neighbours import widest as widest
 from ._nose_hoover import NoseHoover as NoseHoover
 from ._nve import NVE as NVE
 from ._observables import BlockAverage as BlockAverage
