@@ -1,7 +1,7 @@
 """Claim: the first figure of the first notebook stands 5 s after `import` with programs on disk, and 12 s without (CPU s).
 
-It runs the cells of `examples/lynx_hare.ipynb` up to the first that shows a figure, in fresh processes: imports, data, a simulation and
-its picture. `cold` begins with an empty folder for compiled programs, `warm` with the one that it filled.
+It runs the cells of `examples/lynx_hare.ipynb` up to the first that shows a figure, in fresh processes: imports, data, simulation, picture.
+`cold` begins with an empty folder for compiled programs, `warm` with the one that it filled.
 """
 
 import json

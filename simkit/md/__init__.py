@@ -23,7 +23,6 @@ from ._coulomb import CoulombCut as CoulombCut
 from ._coulomb import CoulombDSF as CoulombDSF
 from ._distances import Constraints as Constraints
 from ._dynamics import Dynamics as Dynamics
-from ._dynamics import Pull as Pull
 from ._eam_files import EAMTables as EAMTables
 from ._eam_files import read_finnis_sinclair as read_finnis_sinclair
 from ._eam_files import read_funcfl as read_funcfl
