@@ -1,6 +1,6 @@
 """Claim: the first figure of the first notebook stands 5 s after `import` with programs on disk, and 12 s without (CPU s).
 
-It runs the cells of `examples/lynx_hare.ipynb` up to the first that shows a figure, in fresh processes: imports, data, simulation, picture.
+It runs the cells of `examples/lynx_hare.ipynb` up to the first that shows a figure, in fresh processes.
 `cold` begins with an empty folder for compiled programs, `warm` with the one that it filled.
 """
 
