@@ -25,5 +25,6 @@ exclude_patterns = ["_build", "jupyter_execute", "**/.ipynb_checkpoints"]
 html_theme = "furo"
 html_title = f"simkit {version}"
 html_static_path = ["_static"]
+html_css_files = ["figures.css"]
 templates_path = []
 python_use_unqualified_type_names = True

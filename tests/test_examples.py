@@ -8,6 +8,8 @@ import io
 import json
 import os
 import pathlib
+import re
+import shlex
 import subprocess
 import sys
 
@@ -53,6 +55,31 @@ def test_notebook_is_stored_without_outputs(path):
     cells = [cell for cell in json.loads(path.read_text(encoding="utf-8"))["cells"] if cell["cell_type"] == "code"]
     assert cells
     assert all(cell["outputs"] == [] and cell["execution_count"] is None for cell in cells)
+
+
+@pytest.mark.parametrize("path", sorted(EXAMPLES.glob("*.toml")), ids=lambda path: path.stem)
+def test_study_loads_and_says_how_to_run_it(path):
+    import simkit  # not at the top: a notebook that runs through this file sets things before it imports
+    from simkit.cli._main import build_parser
+
+    study = simkit.load_study(path)
+    assert study.title
+    assert study.question
+    commands = re.findall(r"^# +(simkit .*)$", path.read_text(encoding="utf-8"), re.MULTILINE)
+    assert any(f"examples/{path.name}" in command for command in commands)
+    for command in commands:
+        build_parser().parse_args(shlex.split(command)[1:])
+
+
+@pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.stem)
+def test_commands_in_a_notebook_name_studies_that_are_there(path):
+    from simkit.cli._main import build_parser
+
+    cells = [cell for cell in json.loads(path.read_text(encoding="utf-8"))["cells"] if cell["cell_type"] == "markdown"]
+    for command in re.findall(r"`(simkit [a-z]+ [^`]*)`", "".join("".join(cell["source"]) for cell in cells)):
+        words = shlex.split(command)[1:]
+        build_parser().parse_args(words)
+        assert any(file.name == words[1] for file in [*EXAMPLES.iterdir(), *(ROOT / "data").rglob("*.yaml")])
 
 
 @pytest.mark.slow

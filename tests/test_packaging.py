@@ -1,8 +1,11 @@
 """What an installation contains."""
 
 import pathlib
+import re
 import subprocess
 import sys
+import tarfile
+import tomllib
 import zipfile
 
 import pytest
@@ -28,3 +31,32 @@ def test_wheel_holds_the_package_and_nothing_else(tmp_path):
     assert gallery == {str(path.relative_to(ROOT)) for path in stories if ".ipynb_checkpoints" not in path.parts}
     assert len(licences) == 1
     assert "License-Expression: Apache-2.0" in metadata
+
+
+@pytest.mark.slow
+def test_sdist_holds_what_a_reader_and_a_packager_need(tmp_path):
+    pytest.importorskip("hatchling")
+    build = [sys.executable, "-m", "hatchling", "build", "-t", "sdist", "-d", str(tmp_path)]
+    subprocess.run(build, cwd=ROOT, check=True, stdin=subprocess.DEVNULL, capture_output=True)
+    (archive,) = tmp_path.glob("simkit-*.tar.gz")
+    with tarfile.open(archive) as held:
+        names = {name.partition("/")[2] for name in held.getnames()}
+    wanted = {"LICENSE", "CITATION.cff", "CHANGELOG.md", "CONTRIBUTING.md", "README.md", "pyproject.toml", ".ci/run"}
+    wanted |= {"docs/conf.py", "docs/getting_started.md", "tests/conftest.py", "simkit/py.typed", "data/README.md"}
+    wanted |= {f"examples/{path.name}" for path in (ROOT / "examples").iterdir() if path.suffix in (".ipynb", ".toml")}
+    assert wanted <= names
+    assert not any("__pycache__" in name or name.startswith((".venv", "docs/_build")) for name in names)
+
+
+def test_extras_that_messages_and_pages_name_exist():
+    extras = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]["optional-dependencies"]
+    files = [*(ROOT / "simkit").rglob("*.py"), *(ROOT / "docs").glob("*.md"), ROOT / "README.md"]
+    named = {name for file in files for name in re.findall(r"simkit\[([a-z0-9]+)\]", file.read_text(encoding="utf-8"))}
+    assert {"dask", "md", "mp4", "view"} <= named <= set(extras)
+
+
+def test_the_citation_has_the_version_of_the_package():
+    citation = (ROOT / "CITATION.cff").read_text(encoding="utf-8")
+    source = (ROOT / "simkit" / "__init__.py").read_text(encoding="utf-8")
+    (version,) = re.findall(r'^__version__ = "(.*)"$', source, re.MULTILINE)
+    assert f"version: {version}\n" in citation

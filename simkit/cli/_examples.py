@@ -1,5 +1,6 @@
 """The examples that come with simkit: list them, copy one."""
 
+import importlib.util
 import json
 import re
 import shutil
@@ -7,11 +8,12 @@ import tomllib
 from pathlib import Path
 
 from .._errors import ArgumentError, check_known
-from ..io import write_text
+from ..stores import write_text
 from ._files import check_free
 
 PACKAGED = Path(__file__).resolve().parents[1] / "_gallery"
 """Where an installed simkit keeps `examples` and `data`; a checkout has them at its top."""
+INSTALL = re.compile(r'pip install "simkit\[\w+\]"')
 DATA = re.compile(r"\.\./(data/[\w./-]+)")
 
 
@@ -49,6 +51,18 @@ def copy_example(name: str, folder: Path, *, overwrite: bool = False) -> list[Pa
         copied += _copy(home / found, folder / found)
     write_text(copied[0], DATA.sub(r"\1", text))
     return copied
+
+
+def next_steps(example: Path) -> list[str]:
+    """What to type to run an example that was copied: what it needs beyond simkit, and the command that takes it."""
+    text = example.read_text(encoding="utf-8")
+    if example.suffix == ".ipynb":
+        text = "".join("".join(cell["source"]) for cell in json.loads(text)["cells"])
+        jupyter = ["pip install jupyterlab"] if importlib.util.find_spec("jupyterlab") is None else []
+        return [*dict.fromkeys(INSTALL.findall(text)), *jupyter, f"jupyter lab {example}"]
+    tables = tomllib.loads(text)
+    verb = "sweep" if "sweep" in tables and "experiments" not in tables else "run"
+    return [f"simkit {verb} {example}"]
 
 
 def _files() -> dict[str, Path]:

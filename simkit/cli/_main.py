@@ -333,7 +333,8 @@ def _reproduce(options: argparse.Namespace) -> int:
 
 
 def _explain(options: argparse.Namespace) -> int:
-    from ..io import load_study, write_text
+    from ..io import load_study
+    from ..stores import write_text
     from ._explain import explain_study
 
     set_devices()
@@ -362,7 +363,7 @@ def _models(options: argparse.Namespace) -> int:
 
 
 def _examples(options: argparse.Namespace) -> int:
-    from ._examples import copy_example, list_examples
+    from ._examples import copy_example, list_examples, next_steps
 
     if options.example is None:
         print(list_examples())
@@ -370,8 +371,7 @@ def _examples(options: argparse.Namespace) -> int:
     copied = copy_example(options.example, options.into, overwrite=options.overwrite)
     for file in copied:
         print(file)
-    run = "simkit run" if copied[0].suffix == ".toml" else "jupyter lab"
-    print(f"Next: {run} {copied[0]}")
+    print("Next:", *next_steps(copied[0]), sep="\n  ")
     return 0
 
 
@@ -392,7 +392,7 @@ def _doctor(options: argparse.Namespace) -> int:
 
 
 def _new(options: argparse.Namespace) -> int:
-    from ..io import write_text
+    from ..stores import write_text
     from ._template import STUDY
 
     path: Path = options.file

@@ -16,7 +16,8 @@ import numpy as np
 
 from .._errors import SimkitError, StudyError
 from ..core import Setup, StochasticSystem
-from ..io import Study, write_text
+from ..io import Study
+from ..stores import write_text
 from ..sweeps import Sweep, grid, latin_hypercube, open, random_points, sobol_points, sweep
 from ._environment import cache_folder
 from ._particles import MemberAverages, is_simulation, prepared

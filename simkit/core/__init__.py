@@ -6,6 +6,9 @@ from ._families import family_of as family_of
 from ._guard import by_member as by_member
 from ._guard import guard as guard
 from ._guard import own as own
+from ._html import html_notes as html_notes
+from ._html import html_page as html_page
+from ._html import html_table as html_table
 from ._names import Setup as Setup
 from ._names import check_roots as check_roots
 from ._names import named_leaves as named_leaves

@@ -9,6 +9,7 @@ import jax.numpy as jnp
 from jaxtyping import Array
 
 from .._types import Inputs, Outputs, State
+from ._html import system_html
 from ._quantity import quantity
 from ._scaled import scaled
 
@@ -59,6 +60,9 @@ class System(eqx.Module):
     @abc.abstractmethod
     def example(cls) -> Example:
         """One worked example: system, initial state, times and, where it has some, inputs."""
+
+    def _repr_html_(self) -> str:
+        return system_html(self)
 
 
 class PlainSystem(System):

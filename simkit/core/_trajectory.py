@@ -9,6 +9,7 @@ from jax.core import Tracer
 from jaxtyping import Array, Float, Int
 
 from .._types import State
+from ._html import html_page, trajectory_html
 from ._names import named_leaves
 from ._quantity import field_metadata
 from ._status import Status
@@ -64,9 +65,32 @@ class Trajectory(eqx.Module):
         axis = self.times.ndim - 1
         return jax.tree.map(lambda leaf: jax.lax.index_in_dim(leaf, -1, axis, keepdims=False), self.ys)
 
+    def _repr_html_(self) -> str:
+        return html_page(repr(self)) if self._traced() else trajectory_html(self, self._facts() + self._findings())
+
     def __repr__(self) -> str:
-        if any(isinstance(leaf, Tracer) or leaf is None for leaf in (self.times, self.status)):
+        if self._traced():
             return f"Trajectory(traced, times {getattr(self.times, 'shape', '?')})"
+        rows, size = self._facts(), 0
+        for name, leaf in named_leaves(self.ys).items():
+            size += leaf.nbytes
+            owner, _, last = name.rpartition(".")
+            node = self.ys
+            for word in filter(None, owner.split(".")):
+                node = getattr(node, word, None)
+            unit = field_metadata(node, last).unit
+            label = name or "y"
+            rows.append((label, f"{leaf.dtype}{list(leaf.shape)}" + (f" in {unit}" if unit != "1" else "")))
+        rows += self._findings()
+        rows.append(("memory", f"{size / 1024:.1f} KiB"))
+        width = max(len(name) for name, _ in rows)
+        return "Trajectory\n" + "\n".join(f"  {name:<{width}}  {text}" for name, text in rows)
+
+    def _traced(self) -> bool:
+        return any(isinstance(leaf, Tracer) or leaf is None for leaf in (self.times, self.status))
+
+    def _facts(self) -> list[tuple[str, str]]:
+        """How the simulation went: names and texts."""
         times, status = np.asarray(self.times), np.atleast_1d(np.asarray(self.status))
         rows = [("solver", self.solver or "-")]
         if status.size > 1:
@@ -79,24 +103,17 @@ class Trajectory(eqx.Module):
             rows.append(("times", f"{times.shape[-1]} from {times.min():g} to {times.max():g}"))
         steps, rejected, evaluations = (np.asarray(x).sum() for x in (self.steps, self.rejected, self.evaluations))
         rows.append(("steps", f"{steps} accepted, {rejected} rejected, {evaluations} evaluations"))
-        size = 0
-        for name, leaf in named_leaves(self.ys).items():
-            size += leaf.nbytes
-            owner, _, last = name.rpartition(".")
-            node = self.ys
-            for word in filter(None, owner.split(".")):
-                node = getattr(node, word, None)
-            unit = field_metadata(node, last).unit
-            label = name or "y"
-            rows.append((label, f"{leaf.dtype}{list(leaf.shape)}" + (f" in {unit}" if unit != "1" else "")))
+        return rows
+
+    def _findings(self) -> list[tuple[str, str]]:
+        """What an event and reducers found."""
+        rows = []
         if isinstance(self.event_time, jax.Array):
             rows.append(("event", _event_text(np.atleast_1d(np.asarray(self.event_time)))))
         for name, result in self.reduced.items():
             shapes = [f"{leaf.dtype}{list(leaf.shape)}" for leaf in jax.tree.leaves(result)]
             rows.append((f"reduced {name}", ", ".join(shapes[:SHOWN]) + (", ..." if len(shapes) > SHOWN else "")))
-        rows.append(("memory", f"{size / 1024:.1f} KiB"))
-        width = max(len(name) for name, _ in rows)
-        return "Trajectory\n" + "\n".join(f"  {name:<{width}}  {text}" for name, text in rows)
+        return rows
 
 
 def _event_text(times: np.ndarray) -> str:

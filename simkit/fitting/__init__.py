@@ -14,4 +14,3 @@ from ._prediction_profile import profile_prediction as profile_prediction
 from ._profile import Profiles as Profiles
 from ._profile import profile as profile
 from ._result import FitResult as FitResult
-from ._starts import some_start as some_start

@@ -12,7 +12,8 @@ from jaxtyping import Array, Float
 from .._errors import ArgumentError, check_known
 from ..core import Status
 from ..engine import note_trace
-from ..problem import Problem, named_parts
+from ..problem import Problem
+from ..problem._lean import named_parts
 from ._result import FitResult
 
 

@@ -13,7 +13,8 @@ from jaxtyping import Array, PRNGKeyArray
 from .._errors import ArgumentError, SimulationError
 from ..core import StaticSystem
 from ..engine import Adaptive, note_trace, over_members
-from ..problem import Problem, named_parts
+from ..problem import Problem
+from ..problem._lean import named_parts
 from ._gauss_newton import GaussNewton
 from ._lanes import LANES, queued
 from ._marginal import Marginal, population_in, sharpened

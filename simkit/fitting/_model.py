@@ -8,7 +8,8 @@ import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float
 
 from ..core import Status
-from ..problem import Problem, remeasured, solved
+from ..problem import Problem
+from ..problem._closed import remeasured, solved
 from ._inside import inside
 
 

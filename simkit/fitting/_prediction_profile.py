@@ -11,7 +11,8 @@ from jaxtyping import Array, Bool, Float
 
 from .._errors import ArgumentError, check_known
 from ..engine import note_trace, over_members
-from ..problem import Problem, named_parts
+from ..problem import Problem
+from ..problem._lean import named_parts
 from ._gauss_newton import GaussNewton
 from ._method import FAILED
 from ._model import LocalModel, local_model

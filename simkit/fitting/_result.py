@@ -13,6 +13,7 @@ from jax.core import Tracer
 from jaxtyping import Array, Float, Int
 
 from .._errors import ArgumentError, SimulationError
+from ..core import html_notes, html_page, html_table
 from ..problem import Problem
 from ._identifiability import findings, null_directions
 from ._method import CONVERGED, FAILED, HOPELESS, LIMIT, STALLED, End
@@ -185,12 +186,28 @@ class FitResult(eqx.Module):
         new = self.covariance * factor, self.standard_error * jnp.sqrt(factor)
         return eqx.tree_at(lambda r: (r.covariance, r.standard_error), self, new)
 
+    def _repr_html_(self) -> str:
+        if isinstance(self.objective, Tracer):
+            return html_page(repr(self))
+        heads = ("parameter", "estimate", "std. error", "5 %", "95 %", "unit")
+        rows = [
+            (
+                row["name"],
+                f"{row['estimate']:.6g}",
+                f"{row['standard_error']:.3g}",
+                f"{row['lower']:.5g}",
+                f"{row['upper']:.5g}",
+                "" if row["unit"] == "1" else row["unit"],
+            )
+            for row in self.table()[: self.free_count]
+        ]
+        return html_page(self._title(), html_table(heads, rows), html_notes(self._notes()))
+
     def __repr__(self) -> str:
         if isinstance(self.objective, Tracer):
             return f"FitResult(traced, parameters {self.names})"
-        status = np.asarray(self.status)
         lines = [
-            f"FitResult: {self.method}, {self.free_count} parameters, {int(self.data_count)} data",
+            self._title(),
             f"  {'':<20} {'estimate':>12} {'std. error':>12}  90 % interval",
         ]
         for row in self.table()[: self.free_count]:
@@ -199,22 +216,30 @@ class FitResult(eqx.Module):
                 f"  {row['name']:<20} {row['estimate']:>12.6g} {row['standard_error']:>12.3g}  "
                 f"{row['lower']:.5g} to {row['upper']:.5g} {unit}".rstrip()
             )
+        return "\n".join(lines + [f"  {note}" for note in self._notes()])
+
+    def _title(self) -> str:
+        return f"FitResult: {self.method}, {self.free_count} parameters, {int(self.data_count)} data"
+
+    def _notes(self) -> list[str]:
+        """What the table does not say, a sentence a line."""
+        status, lines = np.asarray(self.status), []
         if self.integrated:
-            lines.append(f"  and {self.integrated} deviations of individuals, over which the likelihood is integrated")
+            lines.append(f"and {self.integrated} deviations of individuals, over which the likelihood is integrated")
         lines.append(
-            f"  log likelihood {float(self.log_likelihood):.6g}, AIC {self.aic:.5g}, BIC {self.bic:.5g}, objective "
+            f"log likelihood {float(self.log_likelihood):.6g}, AIC {self.aic:.5g}, BIC {self.bic:.5g}, objective "
             f"{float(self.objective[0]):.6g}"
         )
         lines.append(
-            f"  {self.agreeing()} of {status.size} starts agree within 0.1; {int((status == CONVERGED).sum())} converged, "
+            f"{self.agreeing()} of {status.size} starts agree within 0.1; {int((status == CONVERGED).sum())} converged, "
             f"{int(((status == LIMIT) | (status == STALLED)).sum())} stopped before, {int((status == HOPELESS).sum())} given up, "
             f"{int((status == FAILED).sum())} failed; "
             f"{int(np.asarray(self.failures).sum())} failed simulations"
         )
-        lines.extend(f"  warning: {sentence}" for sentence in self.identifiability())
+        lines.extend(f"warning: {sentence}" for sentence in self.identifiability())
         if status[0] in UNFINISHED:
-            lines.append(f"  warning: {UNFINISHED[int(status[0])]}")
-        return "\n".join(lines)
+            lines.append(f"warning: {UNFINISHED[int(status[0])]}")
+        return lines
 
 
 def summarise(

@@ -9,7 +9,8 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, Int
 
-from ..problem import Problem, defining_parts
+from ..problem import Problem
+from ..problem._lean import defining_parts
 from ..stores import describe, journal, packed, unpacked
 from ._method import End
 from ._model import no_model

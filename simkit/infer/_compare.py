@@ -14,7 +14,8 @@ from jaxtyping import Array
 from .._errors import ArgumentError
 from ..engine import note_trace, over_members
 from ..fitting import FitResult
-from ..problem import Problem, named_parts
+from ..problem import Problem
+from ..problem._lean import named_parts
 from ._posterior import Posterior
 
 COLUMNS = ("parameters", "log_likelihood", "aic", "aicc", "bic", "log_evidence", "loo")

@@ -9,6 +9,7 @@ import numpy as np
 from jax.core import Tracer
 from jaxtyping import Array, Bool, Float, Int
 
+from ..core import html_notes, html_page, html_table
 from ._diagnostics import effective_sample_size, split_r_hat
 
 
@@ -69,22 +70,49 @@ class Posterior(eqx.Module):
         old: Any = arviz.from_dict
         return old(**groups)
 
-    def __repr__(self) -> str:
-        if not isinstance(self.draws, jax.Array | np.ndarray) or isinstance(self.draws, Tracer):
-            return f"Posterior(traced, parameters {self.names})"
-        chains, draws, _ = self.draws.shape
-        lines = [
-            f"Posterior: {self.method}, {chains} chains of {draws} draws, {int(np.sum(self.diverging))} divergent, "
-            f"{int(np.sum(self.steps))} gradients"
+    def _repr_html_(self) -> str:
+        if self._traced():
+            return html_page(repr(self))
+        heads = ("parameter", "mean", "sd", "5 %", "95 %", "ESS", "R-hat", "unit")
+        rows = [
+            (
+                row["name"],
+                *(f"{row[key]:.5g}" for key in ("mean", "sd", "q05", "q95")),
+                f"{row['ess']:.0f}",
+                f"{row['rhat']:.3f}",
+                "" if row["unit"] == "1" else row["unit"],
+            )
+            for row in self.table()
         ]
+        return html_page(self._title(), html_table(heads, rows), html_notes(self._notes()))
+
+    def __repr__(self) -> str:
+        if self._traced():
+            return f"Posterior(traced, parameters {self.names})"
+        lines = [self._title()]
         width = max([len(name) for name in self.names] + [9])
         heads = ("mean", "sd", "5 %", "95 %", "ESS", "R-hat")
         lines.append(f"  {'parameter':<{width}}" + "".join(f"{head:>12}" for head in heads) + "  unit")
         for row in self.table():
             numbers = "".join(f"{row[key]:>12.5g}" for key in ("mean", "sd", "q05", "q95"))
             lines.append(f"  {row['name']:<{width}}{numbers}{row['ess']:>12.0f}{row['rhat']:>12.3f}  {row['unit']}")
+        return "\n".join(lines + [f"  {note}" for note in self._notes()])
+
+    def _traced(self) -> bool:
+        return not isinstance(self.draws, jax.Array | np.ndarray) or isinstance(self.draws, Tracer)
+
+    def _title(self) -> str:
+        chains, draws, _ = self.draws.shape
+        return (
+            f"Posterior: {self.method}, {chains} chains of {draws} draws, {int(np.sum(self.diverging))} divergent, "
+            f"{int(np.sum(self.steps))} gradients"
+        )
+
+    def _notes(self) -> list[str]:
+        """What the table does not say, a sentence a line."""
+        lines = []
         if self.log_evidence is not None:
             values = np.asarray(self.log_evidence, float)
             error = f" +- {values.std(ddof=1) / len(values) ** 0.5:.2g}" if len(values) > 1 else ""
-            lines.append(f"  log evidence {values.mean():.5g}{error}")
-        return "\n".join(lines + [f"  Warning: {text}" for text in self.warnings])
+            lines.append(f"log evidence {values.mean():.5g}{error}")
+        return lines + [f"Warning: {text}" for text in self.warnings]

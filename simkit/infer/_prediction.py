@@ -14,7 +14,8 @@ from jaxtyping import Array, Float, Int, PRNGKeyArray
 from .._errors import ArgumentError, check_known
 from ..core import Status
 from ..engine import note_trace, over_members
-from ..problem import Problem, named_parts
+from ..problem import Problem
+from ..problem._lean import named_parts
 from ._posterior import Posterior
 
 

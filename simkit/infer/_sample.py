@@ -16,7 +16,8 @@ from jaxtyping import Array, PRNGKeyArray
 from .._errors import ArgumentError, SamplingError
 from ..engine import note_trace
 from ..fitting import FitResult, fit
-from ..problem import Problem, defining_parts
+from ..problem import Problem
+from ..problem._lean import defining_parts
 from ..stores import Journal, describe, journal
 from ._blocks import in_blocks
 from ._diagnostics import describe_quality, stuck_chains

@@ -14,7 +14,8 @@ from .._errors import ArgumentError
 from .._types import Inputs, State
 from ..core import ParticleSystem, StaticSystem, System, Trajectory, named_leaves
 from ..engine import Fixed, Varying, count_compilations, ensemble, simulate
-from ..fitting import local_model, some_start
+from ..fitting import local_model
+from ..fitting._starts import some_start
 from ..problem import Problem
 from ..solvers import Stepper, choose
 from ._explanation import Calls, Explanation, Stage, Steps

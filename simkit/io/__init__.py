@@ -1,6 +1,5 @@
 """Files: tables of data, studies in TOML, results in HDF5."""
 
-from ..stores import write_text as write_text
 from ._ase import from_ase as from_ase
 from ._ase import to_ase as to_ase
 from ._ase_calculator import ase_calculator as ase_calculator

@@ -23,7 +23,6 @@ from ._coulomb import CoulombCut as CoulombCut
 from ._coulomb import CoulombDSF as CoulombDSF
 from ._distances import Constraints as Constraints
 from ._dynamics import Dynamics as Dynamics
-from ._dynamics import Pull as Pull
 from ._eam_files import EAMTables as EAMTables
 from ._eam_files import read_finnis_sinclair as read_finnis_sinclair
 from ._eam_files import read_funcfl as read_funcfl
@@ -78,7 +77,6 @@ from ._mtk import MTK as MTK
 from ._neighbours import NeighbourPlan as NeighbourPlan
 from ._neighbours import Neighbours as Neighbours
 from ._neighbours import plan_neighbours as plan_neighbours
-from ._neighbours import widest as widest
 from ._nose_hoover import NoseHoover as NoseHoover
 from ._nve import NVE as NVE
 from ._observables import BlockAverage as BlockAverage

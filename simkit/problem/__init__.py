@@ -1,8 +1,6 @@
 """Inference problems: experiments, noise models, unknowns, and the Problem that compiles them to arrays."""
 
 from ._closed import ClosedForm as ClosedForm
-from ._closed import remeasured as remeasured
-from ._closed import solved as solved
 from ._experiment import Experiment as Experiment
 from ._experiment import Observable as Observable
 from ._free import PRIORS as PRIORS
@@ -10,10 +8,6 @@ from ._free import Free as Free
 from ._free import prior_from_text as prior_from_text
 from ._individual import Individual as Individual
 from ._individual import Population as Population
-from ._lean import bucket as bucket
-from ._lean import defining_parts as defining_parts
-from ._lean import named_parts as named_parts
-from ._measure import outputs_by_name as outputs_by_name
 from ._measurement import AbstractMeasurement as AbstractMeasurement
 from ._noise import NOISES as NOISES
 from ._noise import AbstractNoise as AbstractNoise

@@ -8,9 +8,10 @@ from pathlib import Path
 
 import numpy as np
 
-from ..io import Results, Study, write_text
+from ..io import Results, Study
 from ..md import Particles
 from ..md._potential import parts as potential_terms
+from ..stores import write_text
 from ._equation import describe_model, inline
 from ._figures import Picture, pictures, study_of
 from ._page import PAGE

@@ -11,8 +11,7 @@ import h5py
 import numpy as np
 
 from .._errors import ResultFileError
-from ..io import write_text
-from ..stores import hdf5_image
+from ..stores import hdf5_image, write_text
 
 FORMAT = "simkit sweep chunk"
 PATTERN = re.compile(r"chunk-(\d{6,})-([0-9a-f]{16})\.h5")

@@ -12,8 +12,8 @@ import h5py
 import numpy as np
 
 from .._errors import ResultFileError, StoreError
-from ..io import provenance, write_text
-from ..stores import differences, fingerprint, hdf5_image
+from ..io import provenance
+from ..stores import differences, fingerprint, hdf5_image, write_text
 from ._chunk import Chunk, find_chunks, is_whole
 
 FORMAT, VERSION = "simkit sweep", 1

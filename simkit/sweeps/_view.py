@@ -6,8 +6,7 @@ from pathlib import Path
 import h5py
 import numpy as np
 
-from ..io import write_text
-from ..stores import hdf5_image
+from ..stores import hdf5_image, write_text
 from ._chunk import Chunk, Variable, spans
 from ._store import POINTS, Store
 

@@ -12,7 +12,7 @@ from jaxtyping import Array, Float
 from .._types import Inputs, State
 from ..core import ParticleSystem, StaticSystem, StochasticSystem, System
 from ..engine import Adaptive, Fixed, Varying, simulate
-from ..fitting import some_start
+from ..fitting._starts import some_start
 from ..problem import Problem
 from ..solvers import Stepper
 from ._gradients import Mode, compare_slopes, directional_slopes, typical_size

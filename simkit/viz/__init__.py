@@ -10,6 +10,7 @@ from ._curves import plot_trajectory as plot_trajectory
 from ._fields import animate_field as animate_field
 from ._fields import plot_fields as plot_fields
 from ._fields import plot_spectrum as plot_spectrum
+from ._movie import save_animation as save_animation
 from ._optimum import plot_correlation as plot_correlation
 from ._optimum import plot_parameters as plot_parameters
 from ._optimum import plot_profile as plot_profile

@@ -15,7 +15,7 @@ from matplotlib.figure import Figure
 
 from .._errors import ArgumentError
 from ..md import Space
-from ._style import COLORS, GREY, STYLE, new_figure, styled
+from ._style import GREY, color, new_figure, style_for, styled, theme
 
 EYE = 3.5
 """How far the eye is from the middle of the picture, in sizes of it: nearer ones distort more."""
@@ -104,7 +104,7 @@ def animate(
     text = figure.text(0.02, 0.97, "", fontsize=9, va="top")
 
     def draw(frame: int) -> list[Any]:
-        with matplotlib.rc_context(STYLE):
+        with matplotlib.rc_context(style_for(figure)):
             scene.draw(discs, frame, turn * frame)
             if labels is not None:
                 text.set_text(f"{time} {labels[frame]:.4g}")
@@ -150,7 +150,8 @@ class _Scene:
         self.frames, kinds, sizes = checked_frames(space, frames, species, diameter)
         self.flat, self.angles = space.dimensions == 2, angles
         self.sizes = sizes[kinds].astype(float)
-        self.colors = np.array([to_rgb(COLORS[k % len(COLORS)]) for k in range(len(sizes))])[kinds]
+        self.colors = np.array([to_rgb(color(k)) for k in range(len(sizes))])[kinds]
+        self.paper = np.array(to_rgb(theme().paper))
         self.edges = drawn_edges(space)
         points = (self.edges if len(self.edges) else self.frames).reshape(-1, space.dimensions)
         self.middle = (points.min(axis=0) + points.max(axis=0)) / 2
@@ -185,9 +186,9 @@ class _Scene:
         order = np.argsort(depth, kind="stable")
         widths = (self.sizes * scale)[order]
         discs.set(offsets=place.T[order], widths=widths, heights=widths)
-        # What is far is pale, as in mist.
+        # What is far is as in mist.
         mist = 0.0 * depth if self.flat else np.clip(0.35 - 0.45 * depth / self.size, 0.0, 0.75)
-        discs.set_facecolor((self.colors * (1 - mist[:, None]) + mist[:, None])[order])  # pyright: ignore
+        discs.set_facecolor((self.colors * (1 - mist[:, None]) + self.paper * mist[:, None])[order])  # pyright: ignore
 
     def _seen(self, points: np.ndarray, turned: float) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """Places in the picture, shape (2, points), what sizes are multiplied by, and how near to the eye."""

@@ -8,7 +8,7 @@ from matplotlib.ticker import NullFormatter
 
 from .._errors import ArgumentError
 from ..md import Averages, RadialDistribution
-from ._style import BLACK, GREY, RED, central, color, few_ticks, labelled, new_figure, styled
+from ._style import GREY, central, color, few_ticks, labelled, new_figure, styled, theme
 
 ENERGIES = ("kinetic_energy", "potential_energy")
 
@@ -65,13 +65,13 @@ def plot_displacement(averages: Averages, *, time: str = "time") -> Figure:
     half = slice(1, max(3, lag.size // 2))
     figure = new_figure(6.4, 3.6)
     panel = figure.subplots()
-    panel.axvspan(*averages.between, color="#eeeeee", lw=0, zorder=0)
+    panel.axvspan(*averages.between, color=theme().shade, lw=0, zorder=0)
     panel.loglog(lag[half], displacement[half], color=color(0))
     slope = averages.slope
     inside = (lag >= averages.between[0]) & (lag <= averages.between[1])
     # The line was fitted with an intercept of its own: it goes through the middle of what it was fitted to.
     line = slope * lag[half] + float(np.mean(displacement[inside] - slope * lag[inside]))
-    panel.loglog(lag[half][line > 0], line[line > 0], color=RED, lw=1.0, ls="--")
+    panel.loglog(lag[half][line > 0], line[line > 0], color=color(1), lw=1.0, ls="--")
     panel.set_title(f"dashed: diffusion with D = {float(averages.diffusion):.4g}", fontsize=8.5)
     for axis in (panel.xaxis, panel.yaxis):
         axis.set_minor_formatter(NullFormatter())
@@ -99,7 +99,7 @@ def plot_outputs(averages: Averages, *, time: str = "time") -> Figure:
     heights = [1.4] * bool(budget) + [1.0] * len(others)
     axes = figure.subplots(len(heights), 1, sharex=True, squeeze=False, height_ratios=heights)[:, 0]
     ranges = []
-    for (name, values), shade in zip(budget.items(), (color(0), color(1), BLACK), strict=False):
+    for (name, values), shade in zip(budget.items(), (color(0), color(1), theme().ink), strict=False):
         mean = float(values[kept].mean())
         axes[0].plot(times, values - mean, color=shade, label=f"{name}, mean {mean:.5g}", lw=0.9)
         ranges.append(values[kept] - mean)
@@ -110,13 +110,13 @@ def plot_outputs(averages: Averages, *, time: str = "time") -> Figure:
     for panel, name in zip(axes[bool(budget) :], others, strict=True):
         found = averages.average(name)
         panel.plot(times, series[name], color=color(0), lw=0.8)
-        panel.hlines(float(found.mean), averages.after, times[-1], color=RED, lw=1.2)
+        panel.hlines(float(found.mean), averages.after, times[-1], color=color(1), lw=1.2)
         panel.set_ylabel(labelled(name, averages.unit(name)))
         panel.set_ylim(*central(series[name][kept], 1.0))
         panel.set_title(with_error(float(found.mean), float(found.error)), fontsize=8.5)
     for panel in axes:
         if averages.after > times[0]:
-            panel.axvspan(times[0], averages.after, color="#eeeeee", lw=0, zorder=0)
+            panel.axvspan(times[0], averages.after, color=theme().shade, lw=0, zorder=0)
         panel.margins(x=0)
         few_ticks(panel, 8, 4)
     axes[-1].set_xlabel(labelled(time, averages.unit("time")))

@@ -11,7 +11,7 @@ from .._errors import ArgumentError, check_known
 from ..core import Trajectory, field_metadata, named_leaves
 from ..infer import Prediction
 from ..problem import Observed, Problem, observed
-from ._style import BLACK, color, few_ticks, labelled, new_figure, styled
+from ._style import color, few_ticks, labelled, new_figure, styled, theme
 
 MOST_COMPONENTS = 7
 """How many components of an array are drawn apart."""
@@ -127,7 +127,7 @@ def _points(panel: Axes, seen: Observed, output: str, column: int) -> None:
         raise ArgumentError(f"The output `{output}` must be a number at each time to be drawn, but it is an array.")
     kept = np.isfinite(values)
     times = np.asarray(seen.times)[column][kept]
-    panel.plot(times, values[kept], "o", color=BLACK, mfc="white", mew=1.1, label="data", zorder=3)
+    panel.plot(times, values[kept], "o", color=theme().ink, mfc=theme().paper, mew=1.1, label="data", zorder=3)
 
 
 def _curves(problem: Problem, estimate: Any) -> tuple[np.ndarray, dict[str, np.ndarray]]:

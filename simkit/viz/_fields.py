@@ -11,7 +11,7 @@ from matplotlib.figure import Figure
 from .._errors import ArgumentError, check_known
 from ..core import Trajectory, named_leaves
 from ..fluids import Grid, energy_spectrum
-from ._style import color, labelled, new_figure, styled
+from ._style import GREY, color, labelled, new_figure, styled
 
 MOST_PANELS = 4
 MAPS = {True: "RdBu_r", False: "viridis"}
@@ -127,7 +127,7 @@ def plot_spectrum(grid: Grid, fields: Any, *, slope: float | int | None = None, 
         panel.loglog(
             k,
             2 * energy.max() * (k / k[np.argmax(energy)]) ** slope,
-            color="0.5",
+            color=GREY,
             ls="--",
             lw=1,
             label=f"slope {slope:.3g}",

@@ -5,18 +5,18 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 
 from ..fitting import FitResult, Profiles
-from ._style import BLUE, GREY, ORANGE, RED, few_ticks, grid, labelled, new_figure, styled
+from ._style import GREY, color, few_ticks, grid, labelled, new_figure, styled
 
 AGREE = 0.1
 """Starts within this distance of the best objective found the same optimum (as in `FitResult.agreeing`)."""
 
 KINDS = (
-    (0, "o", BLUE, "converged"),
-    (1, "^", ORANGE, "iteration limit"),
-    (3, "v", GREY, "no gain"),
-    (4, "x", RED, "given up"),
+    (0, "o", 0, "converged"),
+    (1, "^", 4, "iteration limit"),
+    (3, "v", 6, "no gain"),
+    (4, "x", 1, "given up"),
 )
-"""How starts end that end somewhere."""
+"""How starts end that end somewhere: status, marker, place of the colour, and what it is called."""
 
 
 @styled
@@ -28,12 +28,12 @@ def plot_waterfall(fit: FitResult) -> Figure:
     finite = np.isfinite(above)
     figure = new_figure(6.0, 3.0)
     axes = figure.subplots()
-    axes.axhspan(-AGREE, AGREE, color=BLUE, alpha=0.12, lw=0)
+    axes.axhspan(-AGREE, AGREE, color=color(0), alpha=0.12, lw=0)
     axes.plot(ranks[finite], above[finite], color=GREY, lw=0.8, zorder=1)
-    for kind, marker, shade, label in KINDS:
+    for kind, marker, place, label in KINDS:
         rows = finite & (status == kind)
         if rows.any():
-            axes.plot(ranks[rows], above[rows], marker, color=shade, label=label)
+            axes.plot(ranks[rows], above[rows], marker, color=color(place), label=label)
     axes.set_yscale("symlog", linthresh=1.0)
     axes.set_ylim(-0.3, max(1.5, 1.6 * float(above[finite].max(initial=0.0))))
     axes.set_xlim(0.5, len(above) + 0.5)
@@ -69,8 +69,8 @@ def plot_parameters(fit: FitResult) -> Figure:
     axes = figure.subplots()
     near = np.asarray(fit.objective, float)[finite] <= float(fit.objective[0]) + AGREE
     for place, same in list(zip(places, near, strict=True))[::-1]:
-        axes.plot(place, rows, "-", color=BLUE if same else GREY, lw=1.0, alpha=0.8 if same else 0.35)
-    axes.plot(places[0], rows, "o", color=BLUE, ms=4, label="best")
+        axes.plot(place, rows, "-", color=color(0) if same else GREY, lw=1.0, alpha=0.8 if same else 0.35)
+    axes.plot(places[0], rows, "o", color=color(0), ms=4, label="best")
     for edge in (0.0, 1.0):
         axes.axvline(edge, color=GREY, lw=0.9, ls=":")
     axes.set_xlim(-0.03, 1.03)
@@ -118,8 +118,8 @@ def plot_profile(profiles: Profiles) -> Figure:
     for i, (panel, name, unit) in enumerate(zip(axes.flat, profiles.names, profiles.units, strict=False)):
         values, above = np.asarray(profiles.values[i], float), np.asarray(profiles.differences[i], float)
         kept = np.isfinite(values) & np.isfinite(above)
-        panel.axhline(profiles.threshold, color=RED, lw=1.0, ls="--")
-        panel.plot(values[kept], above[kept], "o-", color=BLUE, ms=3)
+        panel.axhline(profiles.threshold, color=color(1), lw=1.0, ls="--")
+        panel.plot(values[kept], above[kept], "o-", color=color(0), ms=3)
         for end in intervals[i][np.isfinite(intervals[i])]:
             if kept.any() and values[kept].min() <= end <= values[kept].max():
                 panel.axvline(end, color=GREY, lw=0.9, ls=":")

@@ -8,7 +8,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from ..infer import Posterior
-from ._style import BLACK, BLUE, central, color, few_ticks, grid, labelled, new_figure, pick, styled
+from ._style import central, color, few_ticks, grid, labelled, new_figure, pick, styled, theme
 
 MASSES = (0.9, 0.5)
 """The shares of the draws inside the contours of a corner plot."""
@@ -42,7 +42,7 @@ def plot_corner(posterior: Posterior, *, names: Sequence[str] | None = None, tru
                 _pair(panel, draws[:, column], draws[:, row], ranges[column], ranges[row])
                 panel.set_ylim(ranges[row])
             if truth is not None:
-                panel.axvline(float(truth[column]), color=BLACK, lw=0.9, ls="--")
+                panel.axvline(float(truth[column]), color=theme().ink, lw=0.9, ls="--")
             panel.set_xlim(ranges[column])
             panel.grid(False)
             _outer_labels(panel, row, column, count, labels)
@@ -66,7 +66,7 @@ def plot_trace(posterior: Posterior, *, names: Sequence[str] | None = None) -> F
             left.plot(values, color=color(chain), lw=0.5, alpha=0.8)
             right.hist(values, bins=bins, orientation="horizontal", histtype="step", color=color(chain), density=True)
             where = np.flatnonzero(diverging[chain])
-            left.plot(where, np.full(where.shape, low), "|", color=BLACK, ms=6)
+            left.plot(where, np.full(where.shape, low), "|", color=theme().ink, ms=6)
         left.set_ylim(low, high)
         left.set_xlim(0, draws.shape[1])
         left.set_title(labelled(posterior.names[i], posterior.units[i]), pad=2)
@@ -99,7 +99,7 @@ def plot_ranks(posterior: Posterior, *, names: Sequence[str] | None = None) -> F
     spread = 1.96 * np.sqrt(mean * (1 - 1 / 20))
     for panel, i in zip(axes.flat, places, strict=False):
         order = draws[..., i].ravel().argsort().argsort().reshape(chains, length)
-        panel.axhspan(mean - spread, mean + spread, color="#eeeeee", lw=0)
+        panel.axhspan(mean - spread, mean + spread, color=theme().shade, lw=0)
         for chain in range(chains):
             counts, _ = np.histogram(order[chain], bins)
             panel.stairs(counts, bins, color=color(chain), lw=1.0, baseline=None)
@@ -117,10 +117,10 @@ def plot_ranks(posterior: Posterior, *, names: Sequence[str] | None = None) -> F
 
 
 def _density(panel: Axes, values: np.ndarray, limits: tuple[float, float]) -> None:
-    panel.hist(values, bins=30, range=limits, color=BLUE, alpha=0.35)
-    panel.hist(values, bins=30, range=limits, color=BLUE, histtype="step", lw=1.0)
+    panel.hist(values, bins=30, range=limits, color=color(0), alpha=0.35)
+    panel.hist(values, bins=30, range=limits, color=color(0), histtype="step", lw=1.0)
     for quantile in np.quantile(values, [0.05, 0.5, 0.95]):
-        panel.axvline(quantile, color=BLUE, lw=0.8, ls=":")
+        panel.axvline(quantile, color=color(0), lw=0.8, ls=":")
     panel.set_yticks([])
     panel.spines["left"].set_visible(False)
 
@@ -133,12 +133,12 @@ def _pair(panel: Axes, x: np.ndarray, y: np.ndarray, xlim: tuple[float, float], 
     shares = np.cumsum(order) / max(order.sum(), 1e-300)
     levels = [order[min(int(np.searchsorted(shares, mass)), order.size - 1)] for mass in MASSES]
     if not 0 < levels[0] < levels[1] < order[0]:  # too few draws for contours
-        panel.plot(x, y, ".", color=BLUE, ms=1.5)
+        panel.plot(x, y, ".", color=color(0), ms=1.5)
         return
     middle = (xs[:-1] + xs[1:]) / 2, (ys[:-1] + ys[1:]) / 2
-    panel.plot(x, y, ".", color=BLUE, ms=0.8, alpha=0.25, rasterized=True, zorder=1)
-    panel.contourf(*middle, smooth.T, levels=[*levels, 1.01 * order[0]], colors=["#9cc7e0", "#3d8fc0"], zorder=2)
-    panel.contour(*middle, smooth.T, levels=levels, colors=[BLUE], linewidths=0.7, zorder=3)
+    panel.plot(x, y, ".", color=color(0), ms=0.8, alpha=0.25, rasterized=True, zorder=1)
+    panel.contourf(*middle, smooth.T, levels=[*levels, 1.01 * order[0]], colors=theme().fills, zorder=2)
+    panel.contour(*middle, smooth.T, levels=levels, colors=[color(0)], linewidths=0.7, zorder=3)
 
 
 def _smooth(counts: np.ndarray, width: float = 1.6) -> np.ndarray:

@@ -4,13 +4,14 @@ import functools
 import io
 import math
 from collections.abc import Callable, Sequence
-from typing import Any, ParamSpec, TypeVar
+from typing import Any, NamedTuple, ParamSpec, TypeVar
 
 import matplotlib
 import numpy as np
 from cycler import cycler
 from matplotlib.axes import Axes
 from matplotlib.backends.backend_agg import FigureCanvasAgg
+from matplotlib.colors import to_rgb
 from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator, ScalarFormatter
 
@@ -21,42 +22,93 @@ T = TypeVar("T")
 
 # Okabe & Ito (2008), Color Universal Design: told apart with every common kind of colour blindness.
 BLUE, RED, GREEN, PINK = "#0072B2", "#D55E00", "#009E73", "#CC79A7"
-ORANGE, SKY, BLACK, GREY = "#E69F00", "#56B4E9", "#222222", "#888888"
-COLORS = (BLUE, RED, GREEN, PINK, ORANGE, SKY, BLACK)
+ORANGE, SKY, YELLOW, GREY = "#E69F00", "#56B4E9", "#F0E442", "#888888"
 
-STYLE: Any = {
+
+class Theme(NamedTuple):
+    """The colours of a figure: ink (text, data), edges of axes, paper, grid, areas that recede, series, and a pair of fills."""
+
+    ink: str
+    edge: str
+    paper: str
+    grid: str
+    shade: str
+    colors: tuple[str, ...]
+    fills: tuple[str, str]
+
+
+LIGHT = Theme(
+    ink="#222222",
+    edge="#555555",
+    paper="#ffffff",
+    grid="#e6e6e6",
+    shade="#eeeeee",
+    colors=(BLUE, RED, GREEN, PINK, ORANGE, SKY, "#222222"),
+    fills=("#9cc7e0", "#3d8fc0"),
+)
+DARK = Theme(
+    ink="#e0e0e0",
+    edge="#a8a8a8",
+    paper="#131416",
+    grid="#303236",
+    shade="#26282c",
+    colors=(SKY, RED, GREEN, PINK, YELLOW, ORANGE, "#e0e0e0"),
+    fills=("#1c4660", "#2c79a8"),
+)
+
+SHAPE: Any = {
     "axes.axisbelow": True,
-    "axes.edgecolor": "#555555",
     "axes.grid": True,
-    "axes.labelcolor": BLACK,
     "axes.labelsize": 9,
     "axes.linewidth": 0.8,
-    "axes.prop_cycle": cycler(color=COLORS),
     "axes.spines.right": False,
     "axes.spines.top": False,
     "axes.titlelocation": "left",
     "axes.titlesize": 9.5,
     "figure.dpi": 110,
-    "figure.facecolor": "white",
     "figure.titlesize": 11,
     "font.family": "sans-serif",
     "font.sans-serif": ["DejaVu Sans"],
     "font.size": 9,
-    "grid.color": "#e6e6e6",
     "grid.linewidth": 0.6,
     "legend.fontsize": 8,
     "legend.frameon": False,
     "lines.linewidth": 1.5,
     "lines.markersize": 4.5,
     "savefig.dpi": 150,
+    "savefig.facecolor": "auto",
     "svg.fonttype": "path",
     "svg.hashsalt": "simkit",
-    "text.color": BLACK,
-    "xtick.color": "#555555",
     "xtick.labelsize": 8,
-    "ytick.color": "#555555",
     "ytick.labelsize": 8,
 }
+"""What light and dark figures share."""
+
+
+def theme() -> Theme:
+    """Dark where Matplotlib's text is light, as after `matplotlib.style.use("dark_background")`; else light."""
+    return DARK if _brightness(matplotlib.rcParams["text.color"]) > 0.5 else LIGHT
+
+
+def style_of(colours: Theme) -> Any:
+    """Matplotlib's settings for a theme."""
+    texts = dict.fromkeys(
+        ("text.color", "axes.labelcolor", "axes.titlecolor", "lines.color", "patch.edgecolor"), colours.ink
+    )
+    edges = dict.fromkeys(("axes.edgecolor", "xtick.color", "ytick.color"), colours.edge)
+    papers = dict.fromkeys(("figure.facecolor", "axes.facecolor"), colours.paper)
+    cycle = {"axes.prop_cycle": cycler(color=colours.colors), "grid.color": colours.grid}
+    return SHAPE | texts | edges | papers | cycle
+
+
+def style_for(figure: Figure) -> Any:
+    """Matplotlib's settings in which a figure was drawn: what it draws late, such as ticks, has to match."""
+    return style_of(DARK if _brightness(figure.get_facecolor()) < 0.5 else LIGHT)
+
+
+def _brightness(shade: Any) -> float:
+    red, green, blue = to_rgb(shade)
+    return 0.2126 * red + 0.7152 * green + 0.0722 * blue
 
 
 class Drawing(Figure):
@@ -77,11 +129,11 @@ def new_figure(width: float, height: float, *, fixed: bool = False) -> Drawing:
 
 
 def styled(function: Callable[P, T]) -> Callable[P, T]:
-    """Run a plotting function in simkit's style, whatever the user's settings are."""
+    """Run a plotting function in simkit's style, light or dark as the user's settings are."""
 
     @functools.wraps(function)
     def run(*args: P.args, **kwargs: P.kwargs) -> T:
-        with matplotlib.rc_context(STYLE):
+        with matplotlib.rc_context(style_of(theme())):
             return function(*args, **kwargs)
 
     return run
@@ -89,7 +141,7 @@ def styled(function: Callable[P, T]) -> Callable[P, T]:
 
 def to_png(figure: Figure, dpi: int = 150) -> bytes:
     """The figure as the bytes of a PNG file."""
-    with matplotlib.rc_context(STYLE):
+    with matplotlib.rc_context(style_for(figure)):
         buffer = io.BytesIO()
         figure.savefig(buffer, format="png", dpi=dpi, bbox_inches=_box(figure))
         return buffer.getvalue()
@@ -97,7 +149,7 @@ def to_png(figure: Figure, dpi: int = 150) -> bytes:
 
 def to_svg(figure: Figure) -> str:
     """The figure as SVG, the same bytes for the same figure."""
-    with matplotlib.rc_context(STYLE):
+    with matplotlib.rc_context(style_for(figure)):
         buffer = io.StringIO()
         figure.savefig(buffer, format="svg", metadata={"Date": None}, bbox_inches=_box(figure))
         text = buffer.getvalue()
@@ -134,7 +186,8 @@ def grid(count: int, most: int) -> tuple[int, int]:
 
 def color(index: int) -> str:
     """The colour of the series with this index."""
-    return COLORS[index % len(COLORS)]
+    colors = theme().colors
+    return colors[index % len(colors)]
 
 
 def central(values: Any, share: float = 0.999) -> tuple[float, float]:

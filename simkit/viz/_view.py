@@ -9,7 +9,7 @@ import numpy as np
 from .._errors import ArgumentError
 from ..md import Space
 from ._atoms import checked_frames, drawn_edges
-from ._style import COLORS, GREY
+from ._style import GREY, LIGHT
 
 ELEMENTS = ("C", "O", "N", "S", "P", "F", "Cl")
 """What species are called inside the view where no symbols are given; colours and sizes are ours."""
@@ -62,7 +62,7 @@ def view_atoms(
     # Bonds would be guessed from distances, which may stand in any unit.
     if symbols is None:
         for k in np.unique(kinds):
-            style = {"radius": float(sizes[k]) / 2, "color": COLORS[k % len(COLORS)]}
+            style = {"radius": float(sizes[k]) / 2, "color": LIGHT.colors[k % len(LIGHT.colors)]}
             view.setStyle({"elem": ELEMENTS[k % len(ELEMENTS)]}, {"sphere": style})
     else:
         view.setStyle({}, {"sphere": {"radius": float(sizes[0]) / 2}})

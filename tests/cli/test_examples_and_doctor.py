@@ -8,7 +8,7 @@ import pytest
 from simkit import ArgumentError, UnknownNameError, load_study, petab
 from simkit.cli import main
 from simkit.cli._doctor import gpu_package, nvidia_driver
-from simkit.cli._examples import copy_example, list_examples
+from simkit.cli._examples import copy_example, list_examples, next_steps
 
 
 def test_a_study_is_copied_with_its_data_and_loads(tmp_path):
@@ -29,6 +29,17 @@ def test_a_data_set_that_is_a_folder_comes_whole(tmp_path):
     copy_example("signalling_pathway.ipynb", tmp_path)
     read = petab.load(tmp_path / "data/petab/Boehm_JProteomeRes2014/Boehm_JProteomeRes2014.yaml")
     assert len(read.problem.names) == 9
+
+
+def test_the_next_step_is_one_that_works(tmp_path):
+    def steps(name):
+        return next_steps(copy_example(name, tmp_path)[0])
+
+    assert steps("influenza_1978.toml") == [f"simkit run {tmp_path / 'influenza_1978.toml'}"]
+    assert steps("epidemics_sweep") == [f"simkit sweep {tmp_path / 'epidemics_sweep.toml'}"]
+    first, *_, last = steps("million_epidemics")
+    assert first == 'pip install "simkit[dask]"'
+    assert last == f"jupyter lab {tmp_path / 'million_epidemics.ipynb'}"
 
 
 def test_the_list_has_titles():

@@ -11,7 +11,7 @@ from simkit.fitting._model import best_model
 from simkit.petab._closed import AFFINE, FREE, PROPORTIONAL, _order
 from simkit.petab._expression import Graph
 from simkit.petab._mathml import Reader, parsed
-from simkit.problem import solved
+from simkit.problem._closed import solved
 
 PARAMETERS = """parameterId | parameterScale | lowerBound | upperBound | nominalValue | estimate
 k | log10 | 0.01 | 10 | 0.5 | 1

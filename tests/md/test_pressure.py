@@ -12,6 +12,7 @@ from md_runs import KEY, H, fluid, ideal
 
 import simkit
 from simkit import md
+from simkit.md._dynamics import Pull
 
 RESCALED = md.StochasticCellRescaling(0.8, 1.0, 0.1, 0.5, 0.1)
 
@@ -39,7 +40,7 @@ def test_half_a_step_and_its_inverse(cell):
     """To rounding, of a state whose thermostats and cell are in motion."""
     system, y0 = fluid(dynamics=md.MTK(0.8, 1.0, 0.4, 2.0, cell=cell))
     state = system.encode(y0)
-    force = md.Pull(0.3 * y0.momentum, jnp.array([[5.0, 1.0, 2.0], [1.0, -3.0, 0.5], [2.0, 0.5, 4.0]]))
+    force = Pull(0.3 * y0.momentum, jnp.array([[5.0, 1.0, 2.0], [1.0, -3.0, 0.5], [2.0, 0.5, 4.0]]))
     h = jnp.asarray(0.02)
     carry = system.opened(h, system.opened(h, state, force), force)
     back = system.closed(h, system.closed(h, carry, force), force)

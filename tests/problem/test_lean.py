@@ -10,7 +10,7 @@ import pytest
 import simkit
 from simkit import Experiment, Fixed, Free, Normal, Problem, count_compilations
 from simkit.odes import from_function, from_response
-from simkit.problem import bucket
+from simkit.problem._lean import bucket
 
 THETA = jnp.array([0.7])
 

@@ -1,19 +1,24 @@
 """Figures: what they show, with which labels, and that they need neither a screen nor pyplot."""
 
 import importlib.util
+import itertools
 import subprocess
 import sys
 
 import jax
 import jax.numpy as jnp
 import matplotlib
+import matplotlib.style
 import numpy as np
 import pytest
 import synthetic
+from matplotlib.animation import FFMpegWriter
+from matplotlib.colors import to_hex, to_rgb
 from PIL import Image
 
 import simkit
 from simkit import viz
+from simkit.viz._style import DARK, LIGHT
 
 
 def panels(figure):
@@ -254,3 +259,91 @@ def test_a_view_holds_atoms_and_cell():
     assert viz.view_atoms(FLAT.space, FLAT.position, symbols=["Ar"] * 16).write_html().count("Ar ") == 16
     with pytest.raises(simkit.ArgumentError, match="must name each of the 16 atoms"):
         viz.view_atoms(FLAT.space, FLAT.position, symbols=["Ar"])
+
+
+def luminance(shade):
+    """The relative luminance of a colour (WCAG 2, W3C)."""
+    linear = [x / 12.92 if x <= 0.04045 else ((x + 0.055) / 1.055) ** 2.4 for x in to_rgb(shade)]
+    return float(np.dot([0.2126, 0.7152, 0.0722], linear))
+
+
+def contrast(one, other):
+    low, high = sorted((luminance(one), luminance(other)))
+    return (high + 0.05) / (low + 0.05)
+
+
+@pytest.mark.parametrize("name", FIGURES)
+def test_figures_are_dark_where_matplotlib_is(name):
+    with matplotlib.style.context("dark_background"):
+        dark = FIGURES[name]()
+    light = FIGURES[name]()
+    for figure, colours in ((dark, DARK), (light, LIGHT)):
+        assert to_hex(figure.get_facecolor()) == colours.paper
+        for axes in figure.axes:
+            assert to_hex(axes.get_facecolor()) == colours.paper
+            assert to_hex(axes.xaxis.label.get_color()) == colours.ink
+        # What is drawn last, such as ticks, has the colours of the figure, whatever the settings are by then.
+        assert colours.edge in viz.to_svg(figure) or not any(axes.axison for axes in figure.axes)
+
+
+def test_colours_stand_out():
+    # The least contrasts of WCAG 2: 7 for text at level AAA, 3 for parts of pictures.
+    for colours in (LIGHT, DARK):
+        assert contrast(colours.ink, colours.paper) > 7
+        assert contrast(colours.edge, colours.paper) > 4.5
+    assert min(contrast(shade, DARK.paper) for shade in DARK.colors) > 3
+
+
+# Machado, Oliveira and Fernandes (2009), doi:10.1109/TVCG.2009.113, severity 1: protanopia, deuteranopia, tritanopia.
+BLIND = {
+    "none": np.eye(3),
+    "protanopia": [[0.152286, 1.052583, -0.204868], [0.114503, 0.786281, 0.099216], [-0.003882, -0.048116, 1.051998]],
+    "deuteranopia": [[0.367322, 0.860646, -0.227968], [0.280085, 0.672501, 0.047413], [-0.011820, 0.042940, 0.968881]],
+    "tritanopia": [[1.255528, -0.076749, -0.178779], [-0.078411, 0.930809, 0.147602], [0.004733, 0.691367, 0.303900]],
+}
+
+
+def lab(rgb):
+    """CIELAB of linear sRGB, white D65."""
+    to_xyz = np.array([[0.4124, 0.3576, 0.1805], [0.2126, 0.7152, 0.0722], [0.0193, 0.1192, 0.9505]])
+    x, y, z = (to_xyz @ np.clip(rgb, 0, 1)) / to_xyz.sum(axis=1)
+    f = [c ** (1 / 3) if c > 0.008856 else 7.787 * c + 16 / 116 for c in (x, y, z)]
+    return np.array([116 * f[1] - 16, 500 * (f[0] - f[1]), 200 * (f[1] - f[2])])
+
+
+@pytest.mark.parametrize("kind", BLIND)
+def test_series_are_told_apart_with_every_kind_of_colour_blindness(kind):
+    for colours in (LIGHT, DARK):
+        linear = [
+            [x / 12.92 if x <= 0.04045 else ((x + 0.055) / 1.055) ** 2.4 for x in to_rgb(shade)]
+            for shade in colours.colors
+        ]
+        seen = [lab(np.asarray(BLIND[kind]) @ rgb) for rgb in linear]
+        least = min(np.linalg.norm(a - b) for a, b in itertools.combinations(seen, 2))
+        assert least > 10  # some four just noticeable differences of 2.3
+
+
+@pytest.mark.parametrize(("suffix", "form"), [("gif", "GIF"), ("webp", "WEBP")])
+def test_animations_are_small_files(tmp_path, suffix, form):
+    steps = 0.05 * jax.random.normal(jax.random.key(1), (3, 16, 2))
+    movie = viz.animate(FLAT.space, FLAT.position[None] + steps)
+    path = viz.save_animation(movie, tmp_path / f"run.{suffix}", dpi=40, rate=10.0)
+    with Image.open(path) as picture:
+        assert (picture.format, picture.n_frames) == (form, 3)
+        picture.seek(1)
+        assert picture.info["duration"] == 100
+    assert path.stat().st_size < 60_000
+    with pytest.raises(simkit.ArgumentError, match=r"must end in .gif, .webp, .mp4"):
+        viz.save_animation(movie, tmp_path / "run.avi")
+    with pytest.raises(simkit.ArgumentError, match="positive number of frames"):
+        viz.save_animation(movie, tmp_path / "run.gif", rate=0.0)
+
+
+def test_mp4_is_written_or_says_what_to_install(tmp_path):
+    movie = viz.animate(FLAT.space, FLAT.position[None] + 0.1 * jnp.arange(3.0)[:, None, None])
+    if FFMpegWriter.isAvailable() or importlib.util.find_spec("imageio_ffmpeg") is not None:
+        assert viz.save_animation(movie, tmp_path / "run.mp4", dpi=41).read_bytes()[4:8] == b"ftyp"
+    else:
+        viz.save_animation(movie, tmp_path / "run.gif", dpi=20)  # Matplotlib warns of animations that nobody draws
+        with pytest.raises(simkit.ArgumentError, match=r"pip install .simkit\[mp4\]"):
+            viz.save_animation(movie, tmp_path / "run.mp4")
