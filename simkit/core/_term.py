@@ -15,12 +15,14 @@ class SystemTerm(diffrax.AbstractTerm):
     """The full vector field for any solver, and the system itself for solvers that use its structure.
 
     With `apart` a barrier stands around the field: where many small members step together XLA would compute a stage again for
-    each of its readers.
+    each of its readers. With `late` the derivative of a split system's field computes again what it needs, only when it is its
+    turn.
     """
 
     system: System
     inputs: Inputs
     apart: bool = eqx.field(static=True, default=False)
+    late: bool = eqx.field(static=True, default=False)
 
     def vf(self, t: Any, y: State, args: Any = None) -> State:
         slope = lambda y: self.system.vector_field(t, y, at_time(self.inputs, t))

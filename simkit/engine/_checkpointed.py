@@ -3,6 +3,7 @@
 import dataclasses
 import math
 import re
+from typing import NamedTuple
 
 from .._errors import ArgumentError
 
@@ -82,51 +83,70 @@ def format_bytes(size: int) -> str:
     return f"{size} B"
 
 
-def segment_schemes(windows: int, substeps: int) -> dict[tuple[int, ...], int]:
+class Record(NamedTuple):
+    """What reverse mode keeps of fixed steps: the starts of so many segments in a window, and in them each step's stages or not."""
+
+    segments: tuple[int, ...]
+    stages: bool = False
+
+
+def segment_schemes(windows: int, substeps: int, each: int = 1) -> dict[tuple[int, ...], int]:
     """Segments in a window, and how many carries reverse mode then holds at once: least to compute again first.
 
-    `windows` windows of `substeps` steps make n = windows x substeps steps. All of them are kept with (); sqrt(n) segments of
-    sqrt(n) steps with (a,), for a segments in a window; n^(1/3) segments in segments with (a, b). A window is one segment at
-    least, for what comes out at its end is held anyway.
+    `windows` windows of `substeps` steps make n = windows x substeps steps, of each of which `each` carries are kept. All of
+    them are kept with (); sqrt(n) segments of sqrt(n) steps with (a,), for a segments in a window; n^(1/3) segments in segments
+    with (a, b). A window is one segment at least, for what comes out at its end is held anyway.
     """
     stacks = windows + (windows > 1)  # a window fills a stack of its own before it is copied to those of the others
-    schemes: dict[tuple[int, ...], int] = {(): stacks * substeps}
+    schemes: dict[tuple[int, ...], int] = {(): stacks * substeps * each}
     if substeps >= 4:
-        a = max(1, round(math.sqrt(substeps / stacks)))
-        schemes[(a,)] = stacks * a + math.ceil(substeps / a)
-        a = max(1, round((substeps / stacks**2) ** (1 / 3)))
+        a = max(1, round(math.sqrt(each * substeps / stacks)))
+        schemes[(a,)] = stacks * a + each * math.ceil(substeps / a)
+        a = max(1, round((each * substeps / stacks**2) ** (1 / 3)))
         size = math.ceil(substeps / a)
-        b = max(1, round(math.sqrt(size)))
-        schemes[a, b] = stacks * a + b + math.ceil(size / b)
+        b = max(1, round(math.sqrt(each * size)))
+        schemes[a, b] = stacks * a + b + each * math.ceil(size / b)
     return schemes
 
 
-def choose_segments(windows: int, substeps: int, carry: int, state: int, memory: int | None) -> tuple[int, ...]:
+def choose_record(windows: int, substeps: int, carry: int, state: int, memory: int | None, stages: int = 0) -> Record:
     """The scheme of `segment_schemes` with the least to compute again that stays within `memory` bytes for one member.
 
-    A carry, `carry` bytes, is what a step hands to the next: the state, of `state` bytes, and what the solver keeps. Without
-    `memory` the bound is `DEFAULT_MEMORY`, and where nothing fits the scheme that needs least is taken; all steps are then kept
-    only where they fit into `CACHED` bytes or segments would not take less than half. Segments cost a field 10 % more time, and
-    two numbers up to 50 %, but some hundredth of the record of 10,000 steps.
+    A carry, `carry` bytes, is what a step hands to the next: the state, of `state` bytes, and what the solver keeps. `stages`
+    bytes are what the stages of a step take where they may be kept beside it, which spares half of what a step computes again.
+    Without `memory` the bound is `DEFAULT_MEMORY`, and where nothing fits the scheme that needs least is taken; all steps are then
+    kept only where they fit into `CACHED` bytes or segments would not take less than half. Segments cost a field 10 % more time,
+    and two numbers up to 50 %, but some hundredth of the record of 10,000 steps.
 
     **Raises:** `ArgumentError` where `memory` is given and nothing fits.
     """
     index = 4  # a step's number, kept beside its carry
-    needed = {
-        counts: held * (carry + index) + WORKING_STATES * state
-        for counts, held in segment_schemes(windows, substeps).items()
-    }
+    schemes = {False: segment_schemes(windows, substeps)}
+    if stages:
+        schemes[True] = segment_schemes(windows, substeps, 1 + round(stages / carry))
+    ordered = sorted(
+        (len(counts), not kept, Record(counts, kept)) for kept, found in schemes.items() for counts in found
+    )
+    size = lambda record: schemes[record.stages][record.segments] * (carry + index) + WORKING_STATES * state
+    needed = {record: size(record) for *_, record in ordered}
     bound = DEFAULT_MEMORY if memory is None else memory
-    if memory is None and needed[()] > CACHED and any(2 * size < needed[()] for size in needed.values()):
-        del needed[()]
-    for counts, size in needed.items():
-        if size <= bound:
-            return counts
-    least = min(needed, key=lambda counts: needed[counts])
     if memory is None:
-        return least
+        least = min(needed.values())
+        large = [r for r, size in needed.items() if not r.segments and size > CACHED and 2 * least < size]
+        needed = {r: size for r, size in needed.items() if r not in large}
+    for record, size in needed.items():
+        if size <= bound:
+            return record
+    record = min(needed, key=lambda record: needed[record])
+    if memory is None:
+        return record
     raise ArgumentError(
-        f"Argument `memory` must be at least {format_bytes(needed[least])} a member for the gradient of {windows * substeps} "
+        f"Argument `memory` must be at least {format_bytes(needed[record])} a member for the gradient of {windows * substeps} "
         f"fixed steps that are saved {windows} times, but is {format_bytes(memory)} a member; allow more, take fewer steps or "
         "save times, or take forward mode, which keeps no record."
     )
+
+
+def choose_segments(windows: int, substeps: int, carry: int, state: int, memory: int | None) -> tuple[int, ...]:
+    """The segments of `choose_record` where no stages are kept."""
+    return choose_record(windows, substeps, carry, state, memory).segments

@@ -1,5 +1,6 @@
 """Fixed steps that land on every save time and on every jump of an input."""
 
+import dataclasses
 import functools
 import math
 from collections.abc import Callable
@@ -12,7 +13,7 @@ from jaxtyping import Array, Float
 from .._types import State
 from ..core import by_member, own
 from ..solvers import AbstractExplicitRungeKutta, AbstractSplitStepper
-from ._checkpointed import choose_segments
+from ._checkpointed import Record, choose_record
 
 
 def fixed_grid(
@@ -30,7 +31,7 @@ def fixed_grid(
 
     Reverse mode computes every step again from the state before it. It keeps the states before all steps where they fit into
     `memory` bytes for one member (unless given, into a core's first cache), else those at the ends of segments, from which it
-    computes the others again; `choose_segments` decides.
+    computes the others again; `choose_record` decides.
 
     With `even` the times are equally far apart, so that what a split stepper makes of the length of a step is made once for all.
     """
@@ -63,7 +64,10 @@ def fixed_grid(
         return y, None if anew else kept
 
     windows = points.shape[0] - 1
-    counts = choose_segments(windows, substeps, _bytes((state, kept)), _bytes(state), memory)
+    stages = solver.evaluations * _bytes(state) if isinstance(solver, AbstractSplitStepper) else 0
+    record = choose_record(windows, substeps, _bytes((state, kept)), _bytes(state), memory, stages)
+    if record.stages:
+        terms = dataclasses.replace(terms, late=True)
 
     def window(carry: tuple[State, Any], ends: tuple[Any, Any]) -> tuple[tuple[State, Any], State]:
         state, kept = carry
@@ -78,7 +82,7 @@ def fixed_grid(
 
         if jumps is not None and not anew:  # what the solver keeps from its last step is of before the jump
             kept = jax.checkpoint(functools.partial(by_member, first))(terms, state, start, start + h)
-        state, kept = checkpointed_scan(one, (state, kept), substeps, times.dtype, counts)
+        state, kept = checkpointed_scan(one, (state, kept), substeps, times.dtype, record)
         return (state, kept), state
 
     _, rest = jax.lax.scan(window, (state, kept), (points[:-1], points[1:]))
@@ -90,13 +94,13 @@ def fixed_grid(
 
 
 def checkpointed_scan(
-    body: Callable[[Any, Any], Any], carry: Any, length: int, dtype: Any, counts: tuple[int, ...] = ()
+    body: Callable[[Any, Any], Any], carry: Any, length: int, dtype: Any, record: Record | tuple[int, ...] = ()
 ) -> Any:
     """`carry = body(carry, i)` for i = 0, 1, ... `length - 1`, in nested segments of which reverse mode keeps the starts.
 
-    With `counts = ()` it keeps the carry before every step. `counts = (a,)` makes a segments, of whose steps it keeps the
-    carries of one segment at a time; (a, b) makes b segments in each of them. A step itself is always computed again: what
-    its own derivative needs are some ten carries.
+    With segments () it keeps the carry before every step. (a,) makes a segments, of whose steps it keeps the carries of one
+    segment at a time; (a, b) makes b segments in each of them. A step itself is computed again, since what its own derivative
+    needs are some ten carries; but for the slopes of its stages, where the record keeps those.
 
     The index is counted in the carry: a loop that reads an array of indices is no small loop any more for XLA on CPU, which
     then dispatches every operation of a step by itself (ten times the time for three states).
@@ -106,7 +110,10 @@ def checkpointed_scan(
         carry, i = state
         return (body(carry, i.astype(dtype)), i + 1), None
 
-    return _nested(jax.checkpoint(counted), (carry, jnp.zeros((), jnp.int32)), length, counts)[0]
+    found = record if isinstance(record, Record) else Record(record)
+    policy = jax.checkpoint_policies.save_only_these_names(AbstractSplitStepper.kept) if found.stages else None
+    again = jax.checkpoint(counted, policy=policy)
+    return _nested(again, (carry, jnp.zeros((), jnp.int32)), length, found.segments)[0]
 
 
 def _nested(step: Callable[..., Any], state: Any, length: int, counts: tuple[int, ...]) -> Any:

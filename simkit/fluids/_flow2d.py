@@ -17,6 +17,7 @@ from ._force import Force, KolmogorovForce
 from ._grid import Grid
 from ._initial import curl, random_velocity, velocity_of_vorticity, vorticity
 from ._spectral import SpectralSystem, fastest, left_out, without_mean
+from ._transforms import parts
 
 
 class Flow2D(eqx.Module):
@@ -91,13 +92,14 @@ class SpectralFlow2D(SpectralSystem):
 
     def products(self, velocity: Array) -> Array:
         """The products of velocities whose transforms make the transport."""
-        u, v = velocity[0], velocity[1]
+        u, v = parts(velocity)
         return jnp.stack([u * v, v * v - u * u])
 
     def of_products(self, products: Array) -> Array:
         """The modes of the transport from those of `products`."""
         kx, ky = (self.waves.wavenumber(axis, products.real.dtype) for axis in (0, 1))
-        return (scaled(kx * kx - ky * ky, products[0]) + scaled(kx * ky, products[1]))[None]
+        both, difference = parts(products)
+        return (scaled(kx * kx - ky * ky, both) + scaled(kx * ky, difference))[None]
 
     def forced(self, t: Any, inputs: Inputs, dtype: Any) -> Array:
         """The modes of the curl of the force."""

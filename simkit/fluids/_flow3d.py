@@ -16,6 +16,7 @@ from ._force import Force
 from ._grid import Grid
 from ._initial import curl, solenoidal, taylor_green
 from ._spectral import SpectralSystem, fastest
+from ._transforms import parts
 
 
 class Flow3D(eqx.Module):
@@ -76,13 +77,13 @@ class SpectralFlow3D(SpectralSystem):
 
     def products(self, velocity: Array) -> Array:
         """The products of velocities whose transforms make the transport."""
-        u, v, w = velocity[0], velocity[1], velocity[2]
+        u, v, w = parts(velocity)
         return jnp.stack([u * u - w * w, v * v - w * w, u * v, u * w, v * w])
 
     def of_products(self, products: Array) -> Array:
         """The modes of the transport and the pressure's force from those of `products`."""
         slope = self.waves.derivative
-        a, b, c, d, e = products[0], products[1], products[2], products[3], products[4]
+        a, b, c, d, e = parts(products)
         divergence = jnp.stack(
             [
                 slope(a, 0) + slope(c, 1) + slope(d, 2),

@@ -2,10 +2,8 @@
 
 import dataclasses
 import math
-from collections.abc import Callable
 from typing import Any
 
-import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import lax
@@ -15,6 +13,7 @@ from .._errors import ArgumentError
 from ..core import scaled
 from ._grid import Grid
 from ._slabs import filled_up, over, to_columns, to_slabs
+from ._transforms import Kept, cut, each, field_of, modes_of, widened
 
 
 @dataclasses.dataclass(frozen=True)
@@ -54,6 +53,11 @@ class Waves:
     def cutoffs(self) -> tuple[int, ...]:
         """The highest wave index kept along each axis."""
         return tuple((n - 1) // (self.degree + 1) for n in self.grid.shape)
+
+    @property
+    def kept(self) -> Kept:
+        """What transforms have to know."""
+        return Kept(self.grid.shape, self.cutoffs)
 
     @property
     def shape(self) -> tuple[int, ...]:
@@ -100,64 +104,41 @@ class Waves:
         """The modes of fields; what lies beyond the cutoffs is left out."""
         if self.grid.devices:
             return over(self.grid, self._columns, (field.ndim - self.grid.dimensions,), field.ndim - 1, field)
-        return _each(self._modes, field, self.grid.dimensions)
+        if self.real:
+            return modes_of(self.kept, field)
+        return each(
+            lambda x: cut(self.kept, _forward(x, self._axes), self._axes, real=False), field, self.grid.dimensions
+        )
 
     def field(self, modes: Complex[Array, "..."]) -> Array:
         """The fields of modes."""
         if self.grid.devices:
             return over(self.grid, self._slabs, (modes.ndim - 1,), modes.ndim - self.grid.dimensions, modes)
-        return _each(self._field, modes, self.grid.dimensions)
-
-    def _modes(self, field: Array) -> Array:
-        return self._cut(_forward(field, self._axes, self.real), self._axes)
-
-    def _field(self, modes: Array) -> Array:
-        return _backward(self._widened(modes, self._axes), self._axes, self.grid.shape, self.real)
-
-    def _cut(self, found: Array, axes: tuple[int, ...]) -> Array:
-        """The modes that are kept along some axes."""
-        for axis in axes:
-            size, cutoff = found.shape[axis], self.cutoffs[axis]
-            low = lax.slice_in_dim(found, 0, cutoff + 1, axis=axis)
-            if self.real and axis == -1:
-                found = low
-            else:
-                high = lax.slice_in_dim(found, size - cutoff, size, axis=axis)
-                found = lax.concatenate([low, high], found.ndim + axis)
-        return found
-
-    def _widened(self, found: Array, axes: tuple[int, ...]) -> Array:
-        """Kept modes with zeros for all others."""
-        for axis in axes:
-            cutoff, size, place = self.cutoffs[axis], self.grid.shape[axis], found.ndim + axis
-            if self.real and axis == -1:
-                found = jnp.pad(found, [(0, size // 2 - cutoff if i == place else 0) for i in range(found.ndim)])
-                continue
-            gap = jnp.zeros(
-                [size - 2 * cutoff - 1 if i == place else n for i, n in enumerate(found.shape)], found.dtype
-            )
-            low = lax.slice_in_dim(found, 0, cutoff + 1, axis=place)
-            high = lax.slice_in_dim(found, cutoff + 1, 2 * cutoff + 1, axis=place)
-            found = lax.concatenate([low, gap, high], place)
-        return found
+        if self.real:
+            return field_of(self.kept, modes)
+        return each(
+            lambda x: _backward(widened(self.kept, x, self._axes, real=False), self._axes), modes, self.grid.dimensions
+        )
 
     def _columns(self, slab: Array) -> Array:
         """On one device: from its slab of a field to its columns of the modes."""
         first, *others = self._axes
-        found = self._cut(_forward(slab, tuple(others), self.real), tuple(others))
+        found = cut(self.kept, _forward(slab, tuple(others), self.real), tuple(others), real=self.real)
         more = self.shape[-1] - found.shape[-1]
         found = jnp.pad(found, [(0, more if i == found.ndim - 1 else 0) for i in range(found.ndim)])
         found = to_columns(found, found.ndim + first)
-        return self._cut(_forward(found, (first,), False), (first,))
+        return cut(self.kept, _forward(found, (first,)), (first,), real=False)
 
     def _slabs(self, columns: Array) -> Array:
         """On one device: from its columns of the modes to its slab of a field."""
         first, *others = self._axes
-        found = _backward(self._widened(columns, (first,)), (first,), self.grid.shape[:1], False)
+        found = _backward(widened(self.kept, columns, (first,), real=False), (first,))
         found = to_slabs(found, found.ndim + first)
         kept = self.cutoffs[-1] + 1 if self.real else 2 * self.cutoffs[-1] + 1
-        found = self._widened(lax.slice_in_dim(found, 0, kept, axis=-1), tuple(others))
-        return _backward(found, tuple(others), self.grid.shape[1:], self.real)
+        found = widened(self.kept, lax.slice_in_dim(found, 0, kept, axis=-1), tuple(others), real=self.real)
+        if self.real:
+            return jnp.fft.irfftn(found, s=self.grid.shape[1:], axes=tuple(others), norm="forward")
+        return _backward(found, tuple(others))
 
     def derivative(self, modes: Complex[Array, "..."], axis: int) -> Complex[Array, "..."]:
         """The modes of the derivative along an axis."""
@@ -195,25 +176,9 @@ class Waves:
         return values.reshape((1,) * (modes.ndim - values.ndim) + values.shape)
 
 
-def _forward(x: Array, axes: tuple[int, ...], real: bool) -> Array:
+def _forward(x: Array, axes: tuple[int, ...], real: bool = False) -> Array:
     return (jnp.fft.rfftn if real else jnp.fft.fftn)(x, axes=axes, norm="forward")
 
 
-def _backward(x: Array, axes: tuple[int, ...], shape: tuple[int, ...], real: bool) -> Array:
-    if real:
-        return jnp.fft.irfftn(x, s=shape, axes=axes, norm="forward")
+def _backward(x: Array, axes: tuple[int, ...]) -> Array:
     return jnp.fft.ifftn(x, axes=axes, norm="forward")
-
-
-MOST_APART = 16
-"""So many fields at most are transformed one by one; more would take long to compile."""
-
-
-def _each(transform: Callable[[Array], Array], values: Array, dimensions: int) -> Array:
-    """A transform of fields: on CPUs one after the other, so that each stays in the cache; on accelerators all together."""
-    leading = values.shape[: values.ndim - dimensions]
-    if jax.default_backend() != "cpu" or not 1 < math.prod(leading) <= MOST_APART:
-        return transform(values)
-    flat = values.reshape((-1, *values.shape[len(leading) :]))
-    found = jnp.stack([transform(flat[i]) for i in range(flat.shape[0])])
-    return found.reshape((*leading, *found.shape[1:]))

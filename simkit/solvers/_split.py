@@ -6,6 +6,7 @@ from typing import Any, ClassVar
 import diffrax
 import jax
 import jax.numpy as jnp
+from jax.ad_checkpoint import checkpoint_name
 
 from ..core import SplitSystem, System, SystemTerm, at_time, scaled
 from ._explicit import BARRIER_SIZE
@@ -16,11 +17,13 @@ class AbstractSplitStepper(Stepper):
     """One step of a split system, whose linear part is diagonal: no Jacobian, no system of equations.
 
     What a method makes of the linear part and the length of a step are its `weights`. Where steps are equally long they are
-    made once for all of them, outside the loop.
+    made once for all of them, outside the loop. Slopes of its stages bear the name `kept`, by which reverse mode holds on to them
+    where memory allows.
     """
 
     family: ClassVar[type[System]] = SplitSystem
     stiff: ClassVar[bool] = True
+    kept: ClassVar[str] = "slope of a stage"
 
     @abc.abstractmethod
     def weights(self, terms: Any, h: Any) -> Any:
@@ -66,9 +69,33 @@ def rest_of(terms: Any, t: Any, y: Any) -> Any:
     """The rest of the vector field at one stage, computed once whatever reads it."""
     terms = bare(terms)
     call = lambda y: terms.system.nonlinear(t, y, at_time(terms.inputs, t))
-    if terms.apart or sum(leaf.size for leaf in jax.tree.leaves(y)) >= BARRIER_SIZE:
-        return jax.lax.optimization_barrier(call(jax.lax.optimization_barrier(y)))
-    return call(y)
+    large = sum(leaf.size for leaf in jax.tree.leaves(y)) >= BARRIER_SIZE
+    if terms.late and large:
+        slope = _late(call, t, y)
+    elif terms.apart or large:
+        slope = jax.lax.optimization_barrier(call(jax.lax.optimization_barrier(y)))
+    else:
+        slope = call(y)
+    return jax.tree.map(_named, slope)
+
+
+def _late(call: Any, t: Any, y: Any) -> Any:
+    """`call(y)`, whose derivative holds nothing but y, and on CPUs what it needs for one stage at a time.
+
+    XLA on CPU computes as early as it can, all stages of a step at once; into a branch it looks only when it comes there. The
+    branch also marks a time that is not a number.
+    """
+    again = jax.checkpoint(call)
+    if jax.default_backend() != "cpu":
+        return again(y)
+    missing = lambda y: jax.tree.map(lambda x: jnp.full(x.shape, jnp.nan, x.dtype), jax.eval_shape(call, y))
+    return jax.lax.cond(t == t, again, missing, y)
+
+
+def _named(x: Any) -> Any:
+    """A slope that reverse mode may keep. JAX keeps real numbers only."""
+    named = lambda x: checkpoint_name(x, AbstractSplitStepper.kept)
+    return jax.lax.complex(named(x.real), named(x.imag)) if jnp.iscomplexobj(x) else named(x)
 
 
 def bare(terms: Any) -> Any:

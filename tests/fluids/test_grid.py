@@ -103,6 +103,30 @@ def test_waves_invert_and_differentiate(degree):
     np.testing.assert_allclose(mean, 0.4, rtol=ROUNDING)
 
 
+@pytest.mark.parametrize("shape", [(7,), (8, 9), pytest.param((6, 5, 8), marks=pytest.mark.slow)])
+def test_transforms_of_several_fields_and_their_transposes(shape):
+    """Three fields at once are those of NumPy's transforms one by one, for modes of no symmetry, too; vjp is the transpose."""
+    rng = np.random.default_rng(0)
+    waves = Waves(Grid(shape))
+    axes = tuple(range(1, len(shape) + 1))
+    modes = rng.normal(size=(3, *waves.shape)) + 1j * rng.normal(size=(3, *waves.shape))
+    field = rng.normal(size=(3, *shape))
+    wide = np.zeros((3, *shape[:-1], shape[-1] // 2 + 1), complex)
+    wide[np.ix_(range(3), *(waves.indices(axis) for axis in range(len(shape))))] = modes
+
+    @jax.jit
+    def both(modes, field):
+        return *jax.vjp(waves.field, modes)[1](field), *jax.vjp(waves.modes, field)[1](modes), waves.field(modes)
+
+    to_modes, to_field, found = both(modes, field)
+    np.testing.assert_allclose(found, np.fft.irfftn(wide, s=shape, axes=axes, norm="forward"), atol=ROUNDING)
+    # JAX's convention: the derivative along d is the real part of the sum of the cotangent times d, without conjugates.
+    np.testing.assert_allclose(np.sum(to_modes * modes).real, np.sum(field * found), rtol=ROUNDING)
+    ahead = np.fft.rfftn(field, axes=axes, norm="forward")
+    ahead = ahead[np.ix_(range(3), *(waves.indices(axis) for axis in range(len(shape))))]
+    np.testing.assert_allclose(np.sum(to_field * field), np.sum(modes * ahead).real, rtol=1e-10)
+
+
 def slope_of_wave(grid):
     """The derivative of `wave` along the first axis, by hand."""
     x, y = (

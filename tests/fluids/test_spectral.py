@@ -9,6 +9,7 @@ import pytest
 import simkit
 from simkit import fluids
 from simkit.fluids import Field, Flow2D, Flow3D, Grid
+from simkit.inspect._blocks import Survey
 from simkit.testing import check_system
 
 GRID = Grid((16, 12), lengths=(2.0, 1.5))
@@ -59,6 +60,45 @@ def test_gradients_and_the_transpose(start):
     h = 1e-5
     values = [both(jax.tree.map(lambda x, d, s=s: x + s * h * d, q, u), u)[2] for s in (1, -1)]
     np.testing.assert_allclose((values[0] - values[1]) / (2 * h), ahead, rtol=1e-6)  # h**2 and rounding by h
+
+
+def transforms_of(block):
+    """How many transforms a program makes, each branch counted once."""
+    own = sum(x.primitive.name == "fft" for i, x in enumerate(block.jaxpr.eqns) if i not in block.inner)
+    held = [inner for found in block.inner.values() for inner in found.blocks]
+    return own + sum((inner.factor or 1) * transforms_of(inner) for inner in held)
+
+
+LINE = Grid(256)
+HELD = (64 * 5 + 50, 64 + 50, 90, 60)
+"""In states: all steps with their stages, all steps, segments with stages, segments."""
+
+
+def energy_of_burgers(viscosity, held):
+    flow, y0 = fluids.Burgers(LINE, viscosity=viscosity), Field(jnp.sin(jnp.asarray(LINE.mesh()[0])))
+    memory = simkit.Checkpointed(int(held * 16 * flow.waves.shape[0]))
+    times = jnp.array([0.0, 0.25])
+    run = simkit.simulate(flow, y0, times, step=simkit.Fixed(64), gradient=memory, on_failure="mark")
+    return jnp.sum(run.final().u ** 2)
+
+
+def test_what_reverse_mode_keeps_spares_transforms():
+    count = lambda held: transforms_of(
+        Survey(jax.make_jaxpr(jax.grad(lambda x: energy_of_burgers(x, held)))(0.05)).root
+    )
+    found = [count(held) for held in HELD]
+    # Of the four stages of 64 steps: those to the modes once more without stages, both kinds once more in segments.
+    np.testing.assert_array_equal(np.diff(found), [4 * 64, 4 * 64, 4 * 64])
+
+
+@pytest.mark.slow
+def test_what_reverse_mode_keeps_does_not_change_derivatives():
+    found = [jax.jit(jax.grad(lambda x, h=held: energy_of_burgers(x, h)))(0.05) for held in HELD]
+    np.testing.assert_allclose(found, found[0], rtol=1e-12)
+    h = 1e-5
+    slope = jax.jit(jax.grad(lambda x: energy_of_burgers(x, HELD[2])))
+    second = jax.jit(lambda x: jax.jvp(slope, (x,), (1.0,))[1])(0.05)
+    np.testing.assert_allclose(second, (slope(0.05 + h) - slope(0.05 - h)) / (2 * h), rtol=1e-6)
 
 
 @pytest.mark.slow
