@@ -8,13 +8,14 @@ from typing import NamedTuple
 
 import equinox as eqx
 import jax.numpy as jnp
+import numpy as np
 from jax import lax
 from jaxtyping import Array, Bool, Float, Int
 
 from ._brick import Brick, brick
 from ._cluster_candidates import Candidates, candidates
 from ._cluster_plan import PRUNE_BLOCK, ClusterPlan, G, M, Need
-from ._cluster_sort import Clusters, clustered
+from ._cluster_sort import Clusters, clustered, search
 from ._space import Space
 
 FAR = 1e3
@@ -22,19 +23,17 @@ FAR = 1e3
 
 
 class ClusterList(eqx.Module):
-    """Pairs of clusters within reach, packed into work units of one i-cluster and G j-clusters."""
+    """Atoms within reach of clusters, packed into work units of one cluster i and G atoms j; each pair of atoms stands once."""
 
     atom: Int[Array, " slots"]  # in each place of a cluster; the number of atoms where it is empty
     slot: Int[Array, " atoms"]
     wrap: Int[Array, "atoms 3"]  # lattice vectors to subtract
     centre: Float[Array, "clusters 3"]
     i: Int[Array, " units"]
-    j: Int[Array, "units G"]
-    base: Float[Array, "units 3 G"]  # centre of j minus centre of i
+    j: Int[Array, "units G"]  # places of atoms in their clusters
     image: Int[Array, "units 3 G"]  # lattice vectors to add to j
-    weight: Float[Array, "units G"]  # 1; 1/2 for a cluster with itself; 0 for padding
     need: Need
-    counted: Bool[Array, "units 8 right"] | None = None  # which pairs of atoms interact, where some do not
+    counted: Bool[Array, "units left G"] | None = None  # which pairs of atoms interact, where some do not
 
     def only(self, counted: Array) -> "ClusterList":
         return dataclasses.replace(self, counted=counted)
@@ -64,22 +63,10 @@ def build_clusters(
     centre = (clusters.low + clusters.high) / 2
     pairs = _compact(plan, found, centre)
     keep = _touching(plan, box, clusters, centre, pairs)
-    unit_i, unit_j, base, image, weight, units = _packed(plan, pairs, keep)
+    unit_i, unit_j, image, units = _packed(plan, pairs, keep)
     need = Need(found.need_window, clusters.start[-1] + 1, pairs.ends[-1], units, box.lengths)
-    dtype = jnp.dtype(plan.pair_dtype)
     centre = (centre + box.origin[None]) @ box.turn
-    return ClusterList(
-        clusters.atom,
-        clusters.slot,
-        box.wrap,
-        centre,
-        unit_i,
-        unit_j,
-        (base @ box.turn).astype(dtype).swapaxes(1, 2),
-        image.swapaxes(1, 2),
-        weight,
-        need,
-    )
+    return ClusterList(clusters.atom, clusters.slot, box.wrap, centre, unit_i, unit_j, image, need)
 
 
 def _compact(plan: ClusterPlan, found: Candidates, centre: Array) -> Pairs:
@@ -97,8 +84,10 @@ def _compact(plan: ClusterPlan, found: Candidates, centre: Array) -> Pairs:
     return Pairs(i, j, image, centre[j] - centre[i], running[offsets * window - 1 :: offsets * window])
 
 
-def _touching(plan: ClusterPlan, box: Brick, clusters: Clusters, centre: Array, pairs: Pairs) -> Bool[Array, " pairs"]:
-    """Which pairs of clusters have two atoms within range. Counting hits by a product is 3.5 times faster than `min`."""
+def _touching(
+    plan: ClusterPlan, box: Brick, clusters: Clusters, centre: Array, pairs: Pairs
+) -> Int[Array, " pairs"]:
+    """Which atoms of the second cluster of each pair are within range of one of the first, a bit each."""
     far = FAR * plan.range
     real = clusters.real[:, None, :]
     local = (clusters.position - centre[:, None]).swapaxes(1, 2)
@@ -114,11 +103,12 @@ def _touching(plan: ClusterPlan, box: Brick, clusters: Clusters, centre: Array, 
         for p in range(M):
             d = a[:, :, p, None] - b
             best = jnp.minimum(best, d[:, 0] ** 2 + d[:, 1] ** 2 + d[:, 2] ** 2)
-        return jnp.where(best < limit, 1, 0).astype(jnp.float32) @ jnp.ones(M, jnp.float32)
+        # Adding up by a product is 3.5 times faster than by a sum.
+        return jnp.where(best < limit, 1, 0).astype(jnp.float32) @ jnp.asarray(2.0 ** np.arange(M), jnp.float32)
 
     blocks = [a.reshape(-1, PRUNE_BLOCK, *a.shape[1:]) for a in (pairs.i, pairs.j, offset)]
-    count = lax.optimization_barrier(lax.map(hits, tuple(blocks)).reshape(-1))
-    return (count > 0) & (jnp.arange(len(pairs.i), dtype=jnp.int32) < pairs.ends[-1])
+    bits = lax.optimization_barrier(lax.map(hits, tuple(blocks)).reshape(-1)).astype(jnp.int32)
+    return jnp.where(jnp.arange(len(pairs.i), dtype=jnp.int32) < pairs.ends[-1], bits, 0)
 
 
 def shift_of(box: Brick, image: Int[Array, "*n 3"]) -> Float[Array, "*n 3"]:
@@ -128,23 +118,25 @@ def shift_of(box: Brick, image: Int[Array, "*n 3"]) -> Float[Array, "*n 3"]:
     return jnp.stack([a * box.lengths[0], a * ay + b * box.lengths[1], a * az + b * bz + c * box.lengths[2]], axis=-1)
 
 
-def _packed(plan: ClusterPlan, pairs: Pairs, keep: Array) -> tuple[Array, Array, Array, Array, Array, Array]:
-    """The kept pairs, G with a common i to a work unit."""
+def _packed(plan: ClusterPlan, pairs: Pairs, bits: Array) -> tuple[Array, Array, Array, Array]:
+    """The kept atoms, G with a common i to a work unit."""
     (_, _, room, units), empty = plan.capacity, plan.capacity.clusters - 1
-    kept = _starts(keep)
+    kept = _starts(lax.population_count(bits))
     edge = kept[jnp.minimum(jnp.concatenate([jnp.zeros(1, jnp.int32), pairs.ends]), room)]
     start = _starts((jnp.diff(edge) + G - 1) // G)
-    target = jnp.where(keep, start[pairs.i] * G + kept[1:] - 1 - edge[pairs.i], units * G)
-    numbers = jnp.arange(room, dtype=jnp.int32)
-    source = jnp.full(units * G, room, jnp.int32).at[target].set(numbers, mode="drop", unique_indices=True)
-    unit_i = jnp.full(units, empty, jnp.int32).at[target // G].set(pairs.i, mode="drop")
-    filled = (source < room).reshape(-1, G)
-    source = jnp.minimum(source, room - 1).reshape(-1, G)
-    unit_j = jnp.where(filled, pairs.j[source], empty)
-    image = pairs.image[source].astype(jnp.int8)
-    itself = (unit_j == unit_i[:, None]) & (image == 0).all(-1)
-    weight = jnp.where(filled, jnp.where(itself, 0.5, 1.0), 0.0).astype(plan.pair_dtype)
-    return unit_i, unit_j, pairs.base[source], image, weight, start[-1]
+    first = start[pairs.i] * G + kept[:-1] - edge[pairs.i]  # the place of the first atom of each pair
+    places = jnp.arange(M, dtype=jnp.int32)[None]
+    bits = bits[:, None]
+    before = lax.population_count(bits & ((1 << places) - 1))
+    target = jnp.where((bits >> places) & 1 == 1, first[:, None] + before, units * G).reshape(-1)
+    numbers = jnp.arange(room * M, dtype=jnp.int32)
+    source = jnp.full(units * G, room * M, jnp.int32).at[target].set(numbers, mode="drop", unique_indices=True)
+    unit_i = jnp.minimum(search(start, jnp.arange(units, dtype=jnp.int32), "right") - 1, empty)
+    filled = (source < room * M).reshape(-1, G)
+    source = jnp.minimum(source, room * M - 1).reshape(-1, G)
+    pair, place = lax.div(source, jnp.int32(M)), lax.rem(source, jnp.int32(M))
+    j, image = pairs.j[pair], pairs.image.T[:, pair].swapaxes(0, 1).astype(jnp.int8)
+    return unit_i, jnp.where(filled, j, empty) * M + place, image, start[-1]
 
 
 def _starts(counts: Array) -> Array:

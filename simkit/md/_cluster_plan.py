@@ -10,7 +10,7 @@ import numpy as np
 from jaxtyping import Array, Bool, Float, Int
 
 M = 8  # atoms in a cluster
-G = 8  # j-clusters in a work unit
+G = 32  # atoms j in a work unit
 PRUNE_BLOCK = 512  # cluster pairs whose atoms are compared at once
 SLACK = 1.06
 MARGIN = 0.98  # a planned column may become this much thinner before the plan is void

@@ -5,7 +5,7 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 from jax import lax
-from jaxtyping import Array, Float, Int
+from jaxtyping import Array
 
 from ..engine import greatest
 from ._cluster_list import FAR, ClusterList
@@ -15,42 +15,42 @@ from ._pair_sums import Marks, Point, Wanted
 
 
 class _Rows:
-    """The tables from which a chunk of units takes its two sides, a row a cluster; and how far each of its clusters j is moved."""
+    """The tables from which a chunk of units takes its two sides: a row a cluster for i, and columns over all places for j."""
 
-    def __init__(
-        self, plan: ClusterPlan, clusters: ClusterList, point: Point, far: float, base: Array | None, one: float
-    ):
-        count, dtype = clusters.centre.shape[0], jnp.dtype(plan.pair_dtype)
-        real = (clusters.atom < clusters.slot.shape[0]).reshape(count, M)
+    def __init__(self, plan: ClusterPlan, clusters: ClusterList, point: Point, far: float, one: float):
+        """Clusters stand at their centres in a point, and are not moved in a direction, whose `one` is 0."""
+        count, self.dtype = clusters.centre.shape[0], jnp.dtype(plan.pair_dtype)
+        self.real = (clusters.atom < clusters.slot.shape[0]).reshape(count, M)
+        self.one, self.centre = one, clusters.centre.astype(point.position.dtype) if one else None
 
-        def rows(side: float) -> Array:
-            filled = jnp.where(real[:, None], point.position, jnp.asarray(side, point.position.dtype))
-            return with_row(filled, one).reshape(count, 4 * M).astype(dtype)
+        def placed(side: float) -> Array:
+            return jnp.where(self.real[:, None], point.position, jnp.asarray(side, point.position.dtype))
 
-        self.real, self.plus, self.minus = real, rows(far), rows(-far)
-        self.terms, vectors = jax.tree.map(lambda a: a.astype(dtype), (point.terms, point.vectors))
-        self.charge = None if point.charge is None else jnp.where(real, point.charge, 0).astype(dtype)
-        self.shift = None if vectors is None else _shifts(clusters.image, vectors, base)
+        left = placed(far)
+        left = left if self.centre is None else left - self.centre[:, :, None]
+        self.left = with_row(left, one).reshape(count, 4 * M).astype(self.dtype)
+        self.right = [placed(-far)[:, c].reshape(-1) for c in range(3)]
+        self.terms, self.vectors = jax.tree.map(lambda a: a.astype(self.dtype), point.terms), point.vectors
+        self.charge = None if point.charge is None else jnp.where(self.real, point.charge, 0).astype(self.dtype)
 
-    def sides(self, i: Array, j: Array, shift: Array | None) -> Sides:
+    def sides(self, i: Array, j: Array, image: Array) -> Sides:
+        """Positions from the centre of i: what is far from the origin is taken away before numbers are shortened."""
         n = len(i)
-        x, y = self.plus[i].reshape(n, 4, M), self.minus[j].reshape(n, G, 4, M).swapaxes(1, 2)
-        if shift is not None:
-            y = y + shift[..., None]
+        x = self.left[i].reshape(n, 4, M)
+        y = [column.at[j].get(mode="promise_in_bounds") for column in self.right]
+        if self.vectors is not None:
+            a, b, c = (image[:, k].astype(y[0].dtype) for k in range(3))
+            v = self.vectors
+            # By component: a product with a matrix of nine numbers takes longer than what it is for.
+            y = [y[k] + (a * v[0, k] + b * v[1, k] + c * v[2, k]) for k in range(3)]
+        if self.centre is not None:
+            y = [y[k] - self.centre[i, k][:, None] for k in range(3)]
+        y = jnp.stack([a.astype(self.dtype) for a in y], axis=1)
         # Computed once, not again inside the loops of its four readers.
-        y = lax.optimization_barrier(y.reshape(n, 4, G * M))
+        y = lax.optimization_barrier(with_row(y, self.one))
         if self.charge is None:
             return Sides(self.terms, x, y, None, None)
-        return Sides(self.terms, x, y, self.charge[i], self.charge[j].reshape(n, G * M))
-
-
-def _shifts(
-    image: Int[Array, "units 3 G"], vectors: Float[Array, "3 3"], base: Float[Array, "units 3 G"] | None
-) -> Float[Array, "units 4 G"]:
-    """What is added to the rows of j, by component: a product with a matrix of nine numbers takes longer than what it is for."""
-    a, b, c = (image[:, k].astype(vectors.dtype) for k in range(3))
-    away = jnp.stack([a * vectors[0, k] + b * vectors[1, k] + c * vectors[2, k] for k in range(3)], axis=1)
-    return with_row(away if base is None else base + away, 0.0)
+        return Sides(self.terms, x, y, self.charge[i], self.charge.reshape(-1)[j])
 
 
 def sweep_clusters(
@@ -61,47 +61,60 @@ def sweep_clusters(
     `species` are rows of zeros and a one, (clusters, species, 8), or None. Of what is not `wanted` zeros come back.
     """
     chunk, count = plan.chunk, clusters.centre.shape[0]
-    here = _Rows(plan, clusters, point, FAR * plan.range, clusters.base, 1.0)
-    there = None if direction is None else _Rows(plan, clusters, direction, 0.0, None, 0.0)
+    here = _Rows(plan, clusters, point, FAR * plan.range, 1.0)
+    there = None if direction is None else _Rows(plan, clusters, direction, 0.0, 0.0)
 
     def body(k: Array, carry: Any) -> Any:
         rows, vectors, terms, charge, energy = carry
-        i, j, image, shift, moved, weight, counted = jax.tree.map(
+        i, j, image, counted = jax.tree.map(
             lambda a: lax.dynamic_slice_in_dim(a, k * chunk, chunk), units
         )
-        marks = Marks(jnp.repeat(weight, M, axis=1), *_species_of(species, i, j), counted)
-        sides = here.sides(i, j, shift)
+        marks = Marks(_weights(i, j, image, here.dtype), *_species_of(species, i, j), counted)
+        sides = here.sides(i, j, image)
         if there is None:
             found, by = block_gradient(wanted, sides, marks)
             energy = energy + found.astype(energy.dtype)
         else:
-            by = block_derivative(wanted, sides, marks, there.sides(i, j, moved))
-        back = by.y.reshape(chunk, 3, G, M).swapaxes(1, 2)
+            by = block_derivative(wanted, sides, marks, there.sides(i, j, image))
         if wanted != "energy":
-            rows = rows.at[i].add(by.x.reshape(chunk, 3 * M).astype(rows.dtype))
-            rows = rows.at[j.reshape(-1)].add(back.reshape(chunk * G, 3 * M).astype(rows.dtype))
+            own, others = _in_fours(by.x).reshape(chunk, 4 * M), _in_fours(by.y).reshape(chunk * G, 4)
+            rows = rows.reshape(count, 4 * M).at[i].add(own.astype(rows.dtype), mode="promise_in_bounds")
+            rows = rows.reshape(count * M, 4).at[j.reshape(-1)].add(others.astype(rows.dtype), mode="promise_in_bounds")
         if wanted == "gradient":
-            lever = jnp.einsum("ngcm,nkg->kc", back, image.astype(back.dtype))
+            lever = jnp.einsum("ncg,nkg->kc", by.y, image.astype(by.y.dtype))
             vectors = vectors + lever.astype(vectors.dtype)
             terms = jax.tree.map(lambda a, b: a + b.astype(a.dtype), terms, by.terms)
             if charge is not None and by.charge_x is not None:
                 charge = charge.at[i].add(by.charge_x.astype(charge.dtype))
-                charge = charge.at[j.reshape(-1)].add(by.charge_y.reshape(chunk * G, M).astype(charge.dtype))
+                others = by.charge_y.reshape(-1).astype(charge.dtype)
+                charge = charge.reshape(-1).at[j.reshape(-1)].add(others).reshape(count, M)
         return rows, vectors, terms, charge, energy
 
-    c, start = clusters, point.position.reshape(count, 3 * M)
+    c, start = clusters, jnp.zeros((count * M, 4), point.position.dtype)
     carry = jax.tree.map(jnp.zeros_like, (start, point.vectors, point.terms, point.charge, start[0, 0]))
-    units = (c.i, c.j, c.image, here.shift, None if there is None else there.shift, c.weight, c.counted)
+    units = (c.i, c.j, c.image, c.counted)
     # Only as many chunks as hold units: capacities have slack.
     chunks = jnp.minimum(greatest((c.need.units + (chunk - 1)) // chunk), len(c.i) // chunk)
     rows, vectors, terms, charge, energy = lax.fori_loop(0, chunks, body, carry)
-    position = jnp.where(here.real[:, None], rows.reshape(count, 3, M), 0)
+    position = jnp.where(here.real[:, None], rows.reshape(count, M, 4)[..., :3].swapaxes(1, 2), 0)
     charge = None if charge is None else jnp.where(here.real, charge, 0)
     return energy, Point(terms, vectors, position, charge)
+
+
+def _in_fours(by: Array) -> Array:
+    """Rows of four numbers, the last one 0: they are added up faster than rows of three."""
+    return with_row(by, 0.0).swapaxes(1, 2)
+
+
+def _weights(i: Array, j: Array, image: Array, dtype: Any) -> Array:
+    """Atoms of a cluster see each other twice."""
+    itself = (lax.div(j, jnp.int32(M)) == i[:, None]) & (image[:, 0] == 0) & (image[:, 1] == 0) & (image[:, 2] == 0)
+    # Once for each atom j, not again for each pair.
+    return lax.optimization_barrier(jnp.where(itself, jnp.asarray(0.5, dtype), jnp.asarray(1, dtype)))
 
 
 def _species_of(species: Any, i: Array, j: Array) -> tuple[Any, Any]:
     if species is None:
         return None, None
-    theirs = species[j].swapaxes(1, 2)  # (units, species, G, 8)
-    return species[i], theirs.reshape(theirs.shape[0], theirs.shape[1], G * M)
+    everyone = species.swapaxes(0, 1).reshape(species.shape[1], -1)
+    return species[i], everyone[:, j].swapaxes(0, 1)

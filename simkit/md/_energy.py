@@ -142,7 +142,7 @@ def _point(
     charge = None if charge is None else charge.astype(dtype)
     if isinstance(plan.pairs, ClusterPlan):
         c = neighbours.pairs
-        rows = jnp.concatenate([wrapped, wrapped[:1]])[c.atom].reshape(-1, M, 3) - c.centre[:, None]
+        rows = jnp.concatenate([wrapped, wrapped[:1]])[c.atom].reshape(-1, M, 3)
         if charge is not None:
             charge = jnp.concatenate([charge, charge[:1]])[c.atom].reshape(-1, M)
         wrapped = rows.swapaxes(1, 2)

@@ -44,8 +44,7 @@ def counted_in_units(partners: Array, clusters: ClusterList) -> Bool[Array, "uni
     """Which pairs of the work units of a cluster list interact."""
     atom = clusters.atom.reshape(-1, M)
     padded = jnp.concatenate([partners, jnp.full((1, partners.shape[1]), -1, jnp.int32)])
-    others = atom[clusters.j].reshape(len(clusters.i), -1)
-    return kept_pairs(padded[atom[clusters.i]], others)
+    return kept_pairs(padded[atom[clusters.i]], clusters.atom[clusters.j])
 
 
 def kept_pairs(partners: Int[Array, "units left most"], others: Int[Array, "units right"]) -> Array:

@@ -104,3 +104,49 @@ def test_the_density_of_the_published_liquid():
     error = density.std() / np.sqrt(density.size / inefficiency(density))
     assert error < 0.004
     assert abs(density.mean() - 0.776) < 3 * error
+
+
+def mean_and_error(rows):
+    rows = np.asarray(rows)
+    return rows.mean(), rows.std() / np.sqrt(rows.size / inefficiency(rows))
+
+
+def published_fluid(density, counts, dynamics, times, first):
+    """NIST's fluid, truncated at 3 with tail corrections, at temperature 0.85: the run, without the rows before `first`."""
+    start = md.crystal("fcc", (4 / density) ** (1 / 3), counts)
+    potential = md.LennardJones(cutoff=3.0, truncation=md.Truncated(tail=True))
+    system = md.Particles(potential, start.space, dynamics=dynamics)
+    y0 = md.Atoms(start.position, md.maxwell_boltzmann(KEY, jnp.ones(len(start.position)), 1.7))
+    run = simkit.simulate(system, y0, times, step=0.005, key=jax.random.key(3))
+    system = system.prepared(y0)
+    rows = jax.tree.map(lambda x: x[first:], run.ys)
+    return jax.jit(lambda rows: jax.lax.map(lambda y: system.outputs(0.0, y, None), rows))(rows)
+
+
+def test_the_energy_of_the_published_liquid():
+    """NIST's Monte Carlo at density 0.776: -5.5121(4) an atom, 500 atoms as there."""
+    dynamics = md.Langevin(0.85, 1.0)  # whose positions are right to the fourth order of the step
+    out = published_fluid(0.776, (5, 5, 5), dynamics, np.arange(0.0, 400.0, 0.25), 200)
+    energy, error = mean_and_error(out["potential_energy"] / 500)
+    print(f"energy an atom {energy:.5f} +- {error:.5f}")
+    assert error < 0.002
+    assert abs(energy + 5.5121) < 3 * np.hypot(error, 4e-4)
+
+
+def test_the_vapour_in_equilibrium_with_the_liquid():
+    """NIST's coexistence at temperature 0.85: the vapour of density 0.0096404 has the pressure 0.0076357."""
+    out = published_fluid(0.0096404, (4, 4, 4), md.Langevin(0.85, 0.2), np.arange(0.0, 1500.0, 2.0), 100)
+    pressure, error = mean_and_error(out["pressure"])
+    print(f"pressure {pressure:.6f} +- {error:.6f}")
+    assert error < 6e-5  # without interactions it would be 0.0081943
+    assert abs(pressure - 0.0076357) < 3 * error
+
+
+def test_the_liquid_in_equilibrium_with_the_vapour():
+    """At that pressure and temperature the liquid has the density 0.77681."""
+    dynamics = md.StochasticCellRescaling(0.85, 0.0076357, 0.2, 0.5, 0.2)
+    out = published_fluid(0.77681, (5, 5, 5), dynamics, np.arange(0.0, 250.0, 0.25), 200)
+    density, error = mean_and_error(out["density"])
+    print(f"density {density:.5f} +- {error:.5f}")
+    assert error < 0.003
+    assert abs(density - 0.77681) < 3 * error
