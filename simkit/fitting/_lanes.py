@@ -9,7 +9,8 @@ import numpy as np
 from jaxtyping import Array
 
 from ..engine import note_trace, over_members
-from ..problem import Problem, named_parts
+from ..problem import Problem
+from ..problem._lean import named_parts
 from ._gauss_newton import GaussNewton, Progress
 from ._method import HOPELESS, End
 

@@ -84,9 +84,7 @@ def _compact(plan: ClusterPlan, found: Candidates, centre: Array) -> Pairs:
     return Pairs(i, j, image, centre[j] - centre[i], running[offsets * window - 1 :: offsets * window])
 
 
-def _touching(
-    plan: ClusterPlan, box: Brick, clusters: Clusters, centre: Array, pairs: Pairs
-) -> Int[Array, " pairs"]:
+def _touching(plan: ClusterPlan, box: Brick, clusters: Clusters, centre: Array, pairs: Pairs) -> Int[Array, " pairs"]:
     """Which atoms of the second cluster of each pair are within range of one of the first, a bit each."""
     far = FAR * plan.range
     real = clusters.real[:, None, :]

@@ -66,9 +66,7 @@ def sweep_clusters(
 
     def body(k: Array, carry: Any) -> Any:
         rows, vectors, terms, charge, energy = carry
-        i, j, image, counted = jax.tree.map(
-            lambda a: lax.dynamic_slice_in_dim(a, k * chunk, chunk), units
-        )
+        i, j, image, counted = jax.tree.map(lambda a: lax.dynamic_slice_in_dim(a, k * chunk, chunk), units)
         marks = Marks(_weights(i, j, image, here.dtype), *_species_of(species, i, j), counted)
         sides = here.sides(i, j, image)
         if there is None:
