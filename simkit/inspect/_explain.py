@@ -213,7 +213,9 @@ def _calls(call: Callable[[], Any]) -> tuple[Calls, Seconds, Any]:
     begin = time.perf_counter()
     with count_compilations() as second:
         jax.block_until_ready(eqx.filter(call(), eqx.is_array))
-    made = Seconds(*(spent[name] for name in MADE), time.perf_counter() - begin)
+    run = time.perf_counter() - begin
+    trace, lower, compile_ = (spent[name] for name in MADE)
+    made = Seconds(trace, lower, compile_, run)
     compiled = first.compilations + first.from_disk
     return Calls(first.traces, compiled, second.compilations, (*first.reasons, *second.reasons)), made, result
 
