@@ -74,13 +74,13 @@ def _numpy(tree: Any) -> Any:
 
 
 @eqx.filter_jit
-def _begun(problem: Problem, method: GaussNewton, z: Array, held: Array) -> Progress:
+def _begun(problem: Problem, method: GaussNewton, z: Any, held: Any) -> Progress:
     return jax.vmap(lambda z, held: method.begun(problem, z, held))(z, held)
 
 
 @eqx.filter_jit
 def _advanced(
-    problem: Problem, method: GaussNewton, fraction: Array, state: Progress, held: Array, turn: Array
+    problem: Problem, method: GaussNewton, fraction: Array, state: Progress, held: Any, turn: Array
 ) -> tuple[Progress, End, Array]:
     """All lanes taken further; where they are, and which have come to their end."""
     note_trace("fit", named_parts(problem) | {"method": method, "starts": state["z"]})
