@@ -12,7 +12,7 @@ from jaxtyping import Array, PRNGKeyArray
 
 from .._errors import ArgumentError, SimulationError
 from ..core import StaticSystem
-from ..engine import Adaptive, note_trace, over_members
+from ..engine import note_trace, over_members
 from ..problem import Problem
 from ..problem._lean import named_parts
 from ._gauss_newton import GaussNewton
@@ -20,6 +20,7 @@ from ._lanes import LANES, queued
 from ._marginal import Marginal, population_in, sharpened
 from ._method import FAILED, AbstractMethod, End
 from ._result import FitResult, summarise
+from ._screen import LOOKS, coarse, looked_at
 from ._starts import check_drawable, drawn_starts, first_start, given_starts
 from ._stored import Begun, blocks, stored_ends
 
@@ -30,8 +31,10 @@ ROUNDS = 10
 SCREENING = 25
 """So many steps decide which of the draws go on. After six the order says nothing yet of the end, after twenty nearly all."""
 
-COARSE = 100.0
-"""By how much the tolerances of adaptive steps are larger while draws are screened."""
+NOWHERE = (
+    "No simulation ended at any of {} starts. Check the system with `simulate` at a value that you trust, then narrow the priors "
+    "and the bounds around it, or give `starts`."
+)
 
 LOOSE = 1e-2
 """The tolerance, in standard errors, of the stages before the last."""
@@ -64,8 +67,9 @@ def fit(
     - `horizons`: increasing fractions of each experiment's span, the last 1: the data up to there are fitted first, each
         stage from where the one before ended. (0.25, 0.5, 1) by default, since long data of an oscillator have many local
         minima and short ones few; (1,) where nothing moves in time.
-    - `screen`: how many draws there are for each start. With more than one, all of them take half a dozen steps, and the best go on
-        as the starts: hopeless ones cost little. For problems with many local optima 3 to 5.
+    - `screen`: how many draws there are for each start. With more than one, each of them is the best of thirty that are looked at
+        (one coarse simulation each, with scales, offsets and scatter at their best); all take 25 coarse steps, and the best go on
+        as the starts. For problems with many local optima, or bounds that are decades apart, 3 to 5.
     - `store`: a folder in which every start is kept as soon as it has ended, four of them together (or one a device, where there
         are more). The same call goes on with those that are missing, and ends with the numbers of one that was never interrupted.
     - `progress`: print a line a stage, with a `store` a line a few starts.
@@ -126,15 +130,15 @@ def _begin(
         return Begun(starts, jnp.zeros(len(starts), int), jnp.zeros(len(starts), int))
     lean = problem.lean()
     z = first_start(problem, drawn_starts(lean, jax.random.fold_in(key, 0), int(starts)))
+    if screen > 1:
+        z = looked_at(problem, jax.random.fold_in(key, ROUNDS + 1), int(starts) * screen)
+        if progress:
+            print(f"screening: {LOOKS * len(z)} draws looked at, the best {len(z)} take {SCREENING} steps")
+        return _screened(lean, method.loosened(LOOSE, SCREENING), stages[0], z, int(starts), together)
     z, redrawn = _replace_failing(lean, method, z, key, together)
     if progress:
         print(f"starts: {len(z)} drawn, {redrawn} drawn again because they failed to simulate")
-    if screen == 1:
-        return Begun(z, jnp.zeros(len(z), int), jnp.zeros(len(z), int))
-    found = _screened(lean, method.loosened(LOOSE, SCREENING), stages[0], z, key, screen, together)
-    if progress:
-        print(f"screening: {screen * len(z)} draws, the best {len(z)} go on")
-    return found
+    return Begun(z, jnp.zeros(len(z), int), jnp.zeros(len(z), int))
 
 
 def _through(problem: Problem, method: AbstractMethod, stages: tuple[float, ...], begun: Begun, progress: bool) -> End:
@@ -212,10 +216,7 @@ def _replace_failing(
         redrawn += int(failing.sum())
         z = jnp.where(failing[:, None], drawn_starts(problem, jax.random.fold_in(key, i + 1), len(z)), z)
     if failing.all():
-        raise SimulationError(
-            f"No simulation ended at any of {len(z) * (ROUNDS + 1)} starts. Check the system with `simulate` at a value that you "
-            "trust, then narrow the priors and the bounds around it, or give `starts`."
-        )
+        raise SimulationError(NOWHERE.format(len(z) * (ROUNDS + 1)))
     return z, redrawn
 
 
@@ -228,31 +229,15 @@ def _check_screen(screen: Any, starts: Any) -> int:
 
 
 def _screened(
-    problem: Problem,
-    method: AbstractMethod,
-    fraction: float,
-    z: Array,
-    key: PRNGKeyArray,
-    screen: int,
-    together: int | None,
+    problem: Problem, method: AbstractMethod, fraction: float, z: Array, starts: int, together: int | None
 ) -> Begun:
-    """The best of some times as many draws, after a few steps each, by the program of the fit; and what that took."""
-    problem = _coarse(problem)
-    draws = [z, *(drawn_starts(problem, jax.random.fold_in(key, ROUNDS + i), len(z)) for i in range(1, screen))]
-    end = _in_blocks(problem, method, fraction, np.concatenate(draws), together or len(z))
+    """The best of more draws, after a few steps each, by the program of the fit; and what that took."""
+    end = _in_blocks(coarse(problem), method, fraction, z, together or len(z))
     value = end.model.value
-    best = np.argsort(np.where(np.isfinite(value), value, np.inf), kind="stable")[: len(z)]
+    if not np.isfinite(value).any():
+        raise SimulationError(NOWHERE.format(LOOKS * len(z)))
+    best = np.argsort(np.where(np.isfinite(value), value, np.inf), kind="stable")[:starts]
     return Begun(*(jnp.asarray(np.asarray(x)[best]) for x in (end.z, end.iterations, end.failures)))
-
-
-def _coarse(problem: Problem) -> Problem:
-    """The problem with tolerances that serve to tell draws apart, by the same program."""
-    step = problem.method.step
-    if not isinstance(step, Adaptive):
-        return problem
-    return eqx.tree_at(
-        lambda p: (p.method.step.rtol, p.method.step.atol), problem, (step.rtol * COARSE, step.atol * COARSE)
-    )
 
 
 def _line(fraction: float, end: End) -> str:

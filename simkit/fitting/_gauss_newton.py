@@ -35,6 +35,9 @@ RESOLVED = 1e-2
 WINDOW = 10
 """So many steps that were taken must together gain something, or a descent ends."""
 
+RENEWAL = 50
+"""After so many iterations a descent forgets its radius and what it knows of second derivatives: both may be of another place."""
+
 NOTHING = 1e-8, 1e-3
 """What is nothing: less than the first of the log likelihood, which no error bar shows, and than the second of what the model
 promises still to come. It is small kinks that make such steps, of limiters, shores, or a solve with loose tolerances."""
@@ -123,6 +126,7 @@ class GaussNewton(AbstractMethod):
         tolerance = jnp.maximum(self.tolerance.astype(bounds.dtype), 100 * eps)
 
         def body(state: Progress) -> Progress:
+            state = _renewed(state)
             model, z, first = state["model"], state["z"], ~state["model"].good
             sizes = jnp.maximum(state["sizes"], jnp.sqrt(jnp.sum(model.rows**2, axis=0) + model.curvature))
             unit = jnp.where(state["unit"] > 0, state["unit"], _first_unit(model, z, sizes, linear))
@@ -140,10 +144,8 @@ class GaussNewton(AbstractMethod):
             secant = updated(state["secant"], model, trial, place - z, gain, better & ~first)
             z, model = select(better, (place, trial), (z, model))
             # Steps that were not taken only tell that the radius was too large.
-            values = jnp.where(better, jnp.roll(state["values"], 1).at[0].set(model.value), state["values"])
-            gained = jnp.where(jnp.isfinite(values[-1]), values[-1] - model.value, jnp.inf)
-            flat = gained < jnp.minimum(NOTHING[0] * noise**2, NOTHING[1] * 0.5 * step.decrement**2) + rounding
-            resolved = step.decrement < RESOLVED
+            gains = jnp.where(better & ~first, jnp.roll(state["gains"], 1).at[0].set(gain), state["gains"])
+            flat = jnp.sum(gains) < jnp.minimum(NOTHING[0] * noise**2, NOTHING[1] * 0.5 * step.decrement**2)
             return {
                 "z": z,
                 "model": model,
@@ -151,10 +153,12 @@ class GaussNewton(AbstractMethod):
                 "unit": unit,
                 "radius": radius,
                 # Where rounding lets no step through, a minimum nearer than the error bars show is as good as found.
-                "converged": ~first & (small | ((stuck | flat) & resolved)),
+                "converged": ~first
+                & (small | (stuck & (step.decrement < RESOLVED)) | (flat & (step.decrement < RESOLVED * noise))),
                 "stuck": stuck,
                 "flat": flat,
-                "values": values,
+                "gains": gains,
+                "decrement": step.decrement,
                 "secant": secant,
                 "iterations": state["iterations"] + 1,
                 "failures": state["failures"] + (~trial.good).astype(int),
@@ -175,11 +179,21 @@ def _before(z: Array) -> Progress:
         "converged": no,
         "stuck": no,
         "flat": no,
-        "values": jnp.full(WINDOW + 1, jnp.inf, z.dtype) + 0 * one,
+        "decrement": 0 * one,
+        "gains": jnp.full(WINDOW, jnp.inf, z.dtype) + 0 * one,
         "secant": Secant(jnp.outer(0 * z, 0 * z), 0 * one),
         "iterations": zero,
         "failures": zero,
     }
+
+
+def _renewed(state: Progress) -> Progress:
+    """Every so many iterations, and far from a minimum, what a descent has learnt of radius and second derivatives is forgotten."""
+    fresh = (state["iterations"] > 0) & (state["iterations"] % RENEWAL == 0) & (state["decrement"] > RESOLVED)
+    one = jnp.ones_like(state["radius"])
+    nothing = Secant(jnp.zeros_like(state["secant"].missing), 0 * one)
+    radius, secant = select(fresh, (one, nothing), (state["radius"], state["secant"]))
+    return {**state, "radius": radius, "secant": secant}
 
 
 def _first_unit(model: LocalModel, z: Array, sizes: Array, linear: Array) -> Array:

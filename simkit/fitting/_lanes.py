@@ -20,10 +20,10 @@ LANES = 16
 TURN = 10
 """After so many iterations starts that have ended make room."""
 
-PATIENCE = 50
+PATIENCE = 100
 """A start is given so many iterations before it is judged."""
 
-HOPE = 10.0
+HOPE = 100.0
 """A start is hopeless that would not reach the best one with all the steps that are left, at so many times its latest pace."""
 
 
@@ -61,11 +61,10 @@ def queued(problem: Problem, method: GaussNewton, fraction: Array, z: Array, hel
 
 def _hopeless(state: Progress, best: float, most: int) -> np.ndarray:
     """Which starts would need a pace that they have not."""
-    value, values, count = state["model"].value, state["values"], state["iterations"]
-    taken = np.isfinite(values).sum(axis=1)
-    oldest = np.take_along_axis(values, np.maximum(taken - 1, 0)[:, None], axis=1)[:, 0]
+    value, gains, count = state["model"].value, state["gains"], state["iterations"]
+    taken = np.isfinite(gains)
+    pace = np.where(taken, gains, 0).sum(axis=1) / np.maximum(taken.sum(axis=1), 1)
     with np.errstate(invalid="ignore"):
-        pace = np.where(taken > 1, (oldest - value) / np.maximum(taken - 1, 1), 0.0)
         return (count >= PATIENCE) & (value - best > HOPE * pace * (most - count))
 
 

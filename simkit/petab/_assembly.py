@@ -91,7 +91,7 @@ class Assembly:
             y0=dict.fromkeys(model.states, math.nan),
             set=self._everywhere(),
             solver=Rodas5P(compact=_large(formulas, rates)) if solver is None else solver,
-            step=Adaptive(5e-7, 1e-9) if step is None else step,
+            step=Adaptive(5e-7, 1e-12) if step is None else step,
             protocol=protocol,
             measurement=self._measurement(observed, formulas, tuple(values), protocol, rates),
         )

@@ -44,7 +44,7 @@ def load(path: str | Path, *, solver: Any = None, step: Any = None, texts: Mappi
     **Arguments:**
 
     - `path`: its YAML file, of PEtab version 1 or 2; the files it names lie relative to it.
-    - `solver`, `step`: as in `simulate`; `Rodas5P()` and `Adaptive(5e-7, 1e-9)` by default, with which the likelihoods of
+    - `solver`, `step`: as in `simulate`; `Rodas5P()` and `Adaptive(5e-7, 1e-12)` by default, with which the likelihoods of
         published problems are right to 1e-3.
     - `texts`: the texts of all files by name, in place of those on disk.
 

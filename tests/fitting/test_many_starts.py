@@ -34,16 +34,15 @@ def test_a_queue_ends_where_all_at_once_end(problem):
 
 
 def test_starts_that_cannot_reach_the_best_are_given_up():
-    """Of five starts after 60 of 200 steps: at the best, on its way, crawling, crawling but near, and still young."""
+    """Of five starts after 110 of 200 steps: at the best, on its way, crawling, crawling but near, and still young."""
     value = np.array([1.0, 100.0, 100.0, 1.5, 100.0])
     pace = np.array([0.0, 0.5, 1e-3, 1e-3, 1e-3])
-    values = value[:, None] + pace[:, None] * np.arange(11)
     state = {
         "model": SimpleNamespace(value=value),
-        "values": values,
-        "iterations": np.array([60, 60, 60, 60, 20]),
+        "gains": np.repeat(pace[:, None], 10, axis=1),
+        "iterations": np.array([110, 110, 110, 110, 20]),
     }
-    # What is left times ten times the pace: 0, 700, 1.4, 1.4, and too early to say.
+    # What is left times a hundred times the pace: 0, 4500, 9, 9, and too early to say.
     assert list(_hopeless(state, 1.0, 200)) == [False, False, True, False, False]
 
 

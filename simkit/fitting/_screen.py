@@ -1,0 +1,67 @@
+"""Draws looked at before a fit: one coarse simulation each tells those from which something can be fitted."""
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Float, PRNGKeyArray
+
+from ..core import Status
+from ..engine import Adaptive, note_trace, over_members
+from ..problem import Problem
+from ..problem._closed import remeasured, solved
+from ..problem._lean import named_parts
+from ._starts import drawn_starts, first_start
+
+LOOKS = 30
+"""So many draws are looked at for each that goes on. A look costs a twentieth of a step, and nine of ten draws between bounds that
+are decades apart fit nothing."""
+
+TOGETHER = 64
+"""So many draws are looked at by one call."""
+
+COARSE = 100.0
+"""By how much the tolerances of adaptive steps are larger while draws are screened."""
+
+
+def looked_at(problem: Problem, key: PRNGKeyArray, count: int) -> Float[Array, "starts parameters"]:
+    """The best of many draws, in the coordinates of the fit; the start that is given stays, whatever it is worth."""
+    lean = problem.lean()
+    rough, found, values = coarse(lean), [], []
+    for i in range(-(-LOOKS * count // TOGETHER)):
+        z = drawn_starts(lean, jax.random.fold_in(key, i), TOGETHER)
+        found.append(np.asarray(z))
+        values.append(np.asarray(_values(rough, z)))
+    value = np.concatenate(values)
+    best = np.argsort(np.where(np.isfinite(value), value, np.inf), kind="stable")[:count]
+    z = jnp.asarray(np.concatenate(found)[best])
+    return first_start(problem, z) if np.isfinite(np.asarray(problem.starts)).any() else z
+
+
+def coarse(problem: Problem) -> Problem:
+    """The problem with tolerances that serve to tell draws apart, by the same program."""
+    step = problem.method.step
+    if not isinstance(step, Adaptive):
+        return problem
+    return eqx.tree_at(
+        lambda p: (p.method.step.rtol, p.method.step.atol), problem, (step.rtol * COARSE, step.atol * COARSE)
+    )
+
+
+@eqx.filter_jit
+def _values(problem: Problem, z: Array) -> Float[Array, " starts"]:
+    """The negative log posteriors of draws, what has a closed form at its best; infinite where a simulation failed."""
+    note_trace("fit, looks", named_parts(problem) | {"starts": z})
+
+    def one(problem: Problem, z: Array) -> Array:
+        theta = problem.natural(z)
+        setups, trajectories = problem._solve(theta)
+        if problem.closed:
+            best = solved(problem, theta, setups, trajectories)
+            theta = jnp.where(jnp.isfinite(best), best, theta)
+            setups = remeasured(problem, theta, setups)
+        value = problem.misfit(problem.compare(setups, trajectories)) - problem.log_prior(theta)
+        fine = jnp.all(trajectories.status == Status.OK) & jnp.isfinite(value)
+        return jnp.where(fine, value, jnp.inf)
+
+    return over_members(one, problem, z)
