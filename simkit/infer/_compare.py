@@ -150,7 +150,7 @@ def leave_one_out(densities: np.ndarray) -> tuple[float, float]:
         varies = np.ptp(densities, axis=(0, 1)) > 0
         if varies.any():
             kept = densities[..., varies]
-            groups: dict[str, Any] = {"posterior": {"draw": kept[..., 0]}, "log_likelihood": {"data": kept}}
+            groups: dict[str, Any] = {"posterior": {"any": kept[..., 0]}, "log_likelihood": {"data": kept}}
             if int(arviz.__version__.split(".")[0]) >= 1:
                 found: Any = arviz.loo(arviz.from_dict(groups), pointwise=True)
                 each[varies] = np.asarray(found.elpd_i)

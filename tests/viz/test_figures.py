@@ -330,6 +330,7 @@ def test_animations_are_small_files(tmp_path, suffix, form):
     with Image.open(path) as picture:
         assert (picture.format, picture.n_frames) == (form, 3)
         picture.seek(1)
+        picture.load()
         assert picture.info["duration"] == 100
     assert path.stat().st_size < 60_000
     with pytest.raises(simkit.ArgumentError, match=r"must end in .gif, .webp, .mp4"):
