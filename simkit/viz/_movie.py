@@ -2,6 +2,7 @@
 
 import importlib
 from pathlib import Path
+from typing import Any
 
 import matplotlib
 from matplotlib.animation import FFMpegWriter, FuncAnimation, PillowWriter
@@ -52,7 +53,7 @@ def save_animation(
     return path
 
 
-def _ffmpeg() -> dict[str, str]:
+def _ffmpeg() -> Any:
     """The setting that tells Matplotlib where FFmpeg is; none where it finds that by itself."""
     if FFMpegWriter.isAvailable():
         return {}
