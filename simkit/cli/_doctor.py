@@ -20,6 +20,7 @@ EXTRAS = {
     "arviz": ("arviz", "ArviZ of a posterior"),
     "dask": ("dask", "sweeps over Dask"),
     "md": ("ase", "files and potentials of atoms"),
+    "mp4": ("imageio_ffmpeg", "animations as MP4"),
     "petab": ("libsbml", "PEtab and SBML"),
     "sensitivity": ("SALib", "Sobol indices"),
     "view": ("py3Dmol", "atoms in three dimensions"),

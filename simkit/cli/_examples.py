@@ -22,7 +22,7 @@ def list_examples() -> str:
     files = _files()
     width = max(map(len, files))
     lines = [f"  {name:<{width}}  {_title(path)}" for name, path in files.items()]
-    more = "Copy one into this folder: simkit examples NAME; a study (.toml) runs by simkit run NAME, a notebook in Jupyter."
+    more = "Copy one into this folder: simkit examples NAME, which says how it is run."
     return "\n".join(["Examples:", *lines, "", more])
 
 

@@ -9,7 +9,7 @@ import numpy as np
 from jax.core import Tracer
 from jaxtyping import Array, Bool, Float, Int, PRNGKeyArray
 
-from .._errors import SamplingError
+from .._errors import ArgumentError, SamplingError
 from ..core import Status
 from ..engine import note_trace, over_members
 from ..problem import Problem
@@ -17,6 +17,8 @@ from ._nuts import NUTS, kernel_for
 from ._target import Target, prior_draws, target_of
 
 BINS = 10
+LEAST = 20
+"""So many simulations are needed before ranks tell anything."""
 
 
 class Calibration(eqx.Module):
@@ -81,13 +83,17 @@ def calibrate(
 
     **Reference:** Talts et al. (2018), arXiv:1804.06788.
     """
+    if simulations < LEAST:
+        raise ArgumentError(
+            f"Argument `simulations` must be at least {LEAST} for ranks to tell anything, but it is {simulations}."
+        )
     target = target_of(problem)
     truth_key, run_key = jax.random.split(key)
     truths = prior_draws(problem, truth_key, simulations)
     with jax.numpy_dtype_promotion("standard"), jax.numpy_rank_promotion("allow"):
         keys = jax.random.split(run_key, simulations)
         ranks, used = _ranks(target, method or NUTS(), truths, keys, draws, thin, warmup)
-    if int(jnp.sum(used)) < max(20, simulations // 2):
+    if int(jnp.sum(used)) < max(LEAST, simulations // 2):
         raise SamplingError(
             f"Only {int(jnp.sum(used))} of {simulations} simulations could be used: the priors reach where the model fails or the "
             "sampler diverges. Narrow the priors."

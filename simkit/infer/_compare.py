@@ -131,20 +131,32 @@ def _pointwise(problem: Problem, theta: Array) -> list[Array]:
 
 
 def _leave_one_out(problem: Problem, posterior: Posterior) -> tuple[float, float]:
-    """PSIS-LOO by ArviZ; NaN where ArviZ is not installed."""
+    """PSIS-LOO by ArviZ, and its standard error; NaN where ArviZ is not installed."""
+    return leave_one_out(pointwise(problem, posterior.draws))
+
+
+def leave_one_out(densities: np.ndarray) -> tuple[float, float]:
+    """The expected log density of new data, of log densities `(chain, draw, datum)`.
+
+    A datum that no parameter has to do with, such as one at a given start, is as probable without itself; ArviZ refuses it.
+    """
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         try:
             import arviz
         except ImportError:
             return math.nan, math.nan
-        groups: dict[str, Any] = {
-            "posterior": {name: np.asarray(posterior.draws[..., i]) for i, name in enumerate(posterior.names)},
-            "log_likelihood": {"data": pointwise(problem, posterior.draws)},
-        }
-        if int(arviz.__version__.split(".")[0]) >= 1:
-            found: Any = arviz.loo(arviz.from_dict(groups))
-            return float(found.elpd), float(found.se)
-        old: Any = arviz.from_dict
-        found = arviz.loo(old(**groups))
-        return float(found.elpd_loo), float(found.se)
+        each = densities[0, 0].astype(float)
+        varies = np.ptp(densities, axis=(0, 1)) > 0
+        if varies.any():
+            kept = densities[..., varies]
+            groups: dict[str, Any] = {"posterior": {"any": kept[..., 0]}, "log_likelihood": {"data": kept}}
+            if int(arviz.__version__.split(".")[0]) >= 1:
+                found: Any = arviz.loo(arviz.from_dict(groups), pointwise=True)
+                each[varies] = np.asarray(found.elpd_i)
+            else:
+                old: Any = arviz.from_dict
+                found = arviz.loo(old(**groups), pointwise=True)
+                each[varies] = np.asarray(found.loo_i)
+    error = math.sqrt(each.size * each.var(ddof=1)) if each.size > 1 else math.nan
+    return float(each.sum()), error

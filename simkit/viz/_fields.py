@@ -92,6 +92,7 @@ def animate_field(
     panel = figure.subplots()
     image = panel.imshow(**_image(grid, values[0], limits))
     panel.grid(False)
+    panel.set(xlabel="x", ylabel="y")
     heading = panel.set_title(f"{name}, {time} {times[0]:.4g}")
     figure.colorbar(image, ax=panel, shrink=0.9)
 

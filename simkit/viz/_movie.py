@@ -20,8 +20,8 @@ def save_animation(
     **Arguments:**
 
     - `animation`: what `animate` or `animate_field` returns, or any other of Matplotlib's.
-    - `path`: ends in `.gif`, `.webp` or `.mp4`. GIF opens everywhere; WebP, which browsers show, takes about a third of the
-        space for fields; MP4 is the smallest for hundreds of frames, and needs FFmpeg or `pip install "simkit[mp4]"`.
+    - `path`: ends in `.gif`, `.webp` or `.mp4`. GIF opens everywhere; WebP, which browsers show, takes a third of its space for
+        fields and two thirds for atoms; MP4 takes a fifth or less, and needs FFmpeg or `pip install "simkit[mp4]"`.
     - `rate`: frames a second.
     - `dpi`: dots an inch: 80 makes an animation of atoms 400 pixels wide.
 

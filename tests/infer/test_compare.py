@@ -8,7 +8,7 @@ import scipy.stats as stats
 
 import simkit
 from simkit import ArgumentError, Experiment, Free, Normal, Problem
-from simkit.infer._compare import pointwise
+from simkit.infer._compare import leave_one_out, pointwise
 from simkit.odes import from_response
 
 X = np.linspace(-1.0, 1.0, 12)
@@ -51,6 +51,16 @@ def test_the_line_is_preferred_to_the_constant():
     theta = np.asarray(models["line"][2].draws[1, 7])
     expected = stats.norm(theta[0] + theta[1] * X, 0.3).logpdf(Y)
     np.testing.assert_allclose(pointwise(models["line"][0], models["line"][2].draws)[1, 7], expected, rtol=1e-9)
+
+
+def test_a_datum_that_no_parameter_touches_counts_as_itself():
+    pytest.importorskip("arviz")
+    varying = np.random.default_rng(0).normal(-1.0, 0.3, size=(2, 200, 5))
+    elpd, _ = leave_one_out(varying)
+    more, error = leave_one_out(np.concatenate([varying, np.full((2, 200, 1), -0.7)], axis=-1))
+    assert more == pytest.approx(elpd - 0.7, abs=1e-12)
+    assert 0 < error < 5
+    assert leave_one_out(np.full((2, 10, 3), -0.5)) == (-1.5, 0.0)
 
 
 def test_refusals():

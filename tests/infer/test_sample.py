@@ -181,6 +181,8 @@ class Boastful(AbstractNoise):
 @pytest.mark.slow
 def test_calibration_accepts_the_right_and_rejects_the_wrong_likelihood():
     options = {"key": jax.random.key(0), "simulations": 200, "draws": 19, "thin": 3, "warmup": 100}
+    with pytest.raises(simkit.ArgumentError, match="at least 20"):
+        calibrate(line_problem(), **options | {"simulations": 10})
     right = calibrate(line_problem(), **options)
     assert min(right.p_values().values()) > 1e-3  # fails by chance once in 500 keys; the key is fixed
     wrong = calibrate(line_problem(noise={"y": Boastful(SCALE)}), **options)
