@@ -47,6 +47,7 @@ if TYPE_CHECKING:
     from .core import StaticSystem as StaticSystem
     from .core import Status as Status
     from .core import Steps as Steps
+    from .core import StiffTransportSystem as StiffTransportSystem
     from .core import StochasticSystem as StochasticSystem
     from .core import Support as Support
     from .core import System as System
@@ -138,6 +139,7 @@ _LAZY = {
     "Support": "core",
     "System": "core",
     "Trajectory": "core",
+    "StiffTransportSystem": "core",
     "TransportSystem": "core",
     "cast": "core",
     "enable_x64": "core",

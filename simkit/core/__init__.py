@@ -51,6 +51,7 @@ from ._system import PlainSystem as PlainSystem
 from ._system import SeparableSystem as SeparableSystem
 from ._system import SplitSystem as SplitSystem
 from ._system import StaticSystem as StaticSystem
+from ._system import StiffTransportSystem as StiffTransportSystem
 from ._system import StochasticSystem as StochasticSystem
 from ._system import System as System
 from ._system import TransportSystem as TransportSystem

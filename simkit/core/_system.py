@@ -15,8 +15,10 @@ from ._scaled import scaled
 
 if TYPE_CHECKING:
     from typing import ClassVar as AbstractClassVar
+
+    AbstractVar = Any
 else:
-    from equinox import AbstractClassVar
+    from equinox import AbstractClassVar, AbstractVar
 
 
 class Example(NamedTuple):
@@ -32,8 +34,8 @@ class System(eqx.Module):
     """What changes: an Equinox module whose array fields are its parameters.
 
     A new system subclasses one of the families below, never this class: `PlainSystem`, `SeparableSystem`, `SplitSystem`,
-    `TransportSystem`, `StochasticSystem`, `StaticSystem` or `ParticleSystem`. Users, data and names see the state `y`; a solver
-    steps `encode(y)`.
+    `TransportSystem`, `StiffTransportSystem`, `StochasticSystem`, `StaticSystem` or `ParticleSystem`. Users, data and names see
+    the state `y`; a solver steps `encode(y)`.
     """
 
     @abc.abstractmethod
@@ -176,6 +178,20 @@ class TransportSystem(System):
         For speeds a and diffusivities D on cells of size dx it is 1 / sum(|a| / dx + 2 D / dx^2), the sum over directions, the
         least of all cells.
         """
+
+
+class StiffTransportSystem(TransportSystem):
+    """Transport with a stiff linear part L of the slope, such as diffusion on fine cells.
+
+    A subclass writes what a `TransportSystem` does, `smoothed`, and `stiff`: whether that part is stepped implicitly,
+    so that it does not bound the step.
+    """
+
+    stiff: AbstractVar[bool]
+
+    @abc.abstractmethod
+    def smoothed(self, state: State, change: State, time: Any) -> State:
+        """(1 - time L)^-1 times a change of the state, or something near it."""
 
 
 class StaticSystem(System):

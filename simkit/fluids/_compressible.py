@@ -12,6 +12,7 @@ from jaxtyping import Array
 
 from .._types import Inputs, Outputs
 from ..core import POSITIVE, Example, Explained, Reviewed, Support, TransportSystem, quantity
+from ._apart import apart
 from ._boundary import Boundaries, Boundary, NoSlip, as_boundaries
 from ._checks import check_shapes, lowest
 from ._gas import ConservedGas, Gas, Rows, along, back, conserved_of, gas_of, rows_of, to_conserved, to_primitive
@@ -109,17 +110,26 @@ class CompressibleFlow(TransportSystem, Reviewed, Explained):
         ends, recon = self.boundaries[axis], self.reconstruction
         n, reach = self.grid.shape[axis], recon.ghosts + 1
         wide = padded(rows, axis, reach, ends, self._beyond(axis))
-        stencils = [[cells(x, axis, i, i + n + 2) for i in range(2 * recon.ghosts + 1)] for x in wide]
-        edges = [recon.edges(*stencil) for stencil in stencils]
-        mean = [stencil[recon.ghosts] for stencil in stencils]
-        lower, upper = _positive(mean, [e[0] for e in edges], [e[1] for e in edges], self.gamma)
-        lower, upper = lax.optimization_barrier((lower, upper))
-        left = along([cells(x, axis, 0, n + 1) for x in upper], axis)
-        right = along([cells(x, axis, 1, n + 2) for x in lower], axis)
-        flux = back(self.riemann(left, right, self.gamma), axis)
+        mean = [cells(x, axis, recon.ghosts, recon.ghosts + n + 2) for x in wide]
+
+        def edges(wide: Rows) -> tuple[Rows, Rows]:
+            stencils = [[cells(x, axis, i, i + n + 2) for i in range(2 * recon.ghosts + 1)] for x in wide]
+            found = [recon.edges(*stencil) for stencil in stencils]
+            return [e[0] for e in found], [e[1] for e in found]
+
+        def through(good: Array, mean: Rows, lower: Rows, upper: Rows) -> Rows:
+            """The flux between states of which those that are not good give way to the mean."""
+            lower, upper = ([jnp.where(good, x, m) for x, m in zip(side, mean, strict=True)] for side in (lower, upper))
+            left = along([cells(x, axis, 0, n + 1) for x in upper], axis)
+            right = along([cells(x, axis, 1, n + 2) for x in lower], axis)
+            return back(self.riemann(left, right, self.gamma), axis)
+
+        lower, upper = apart(edges, wide)
+        good = apart(lambda mean, lower, upper: _positive(mean, lower, upper, self.gamma), mean, lower, upper)
+        flux = apart(lambda mean, *sides: through(good, mean, *sides), mean, lower, upper)
         if self.viscous:
             flux = [a - b for a, b in zip(flux, self._viscous_flux(rows, axis), strict=True)]
-        flux = lax.optimization_barrier(flux)
+            flux = lax.optimization_barrier(flux)
         scale = 1 / self.grid.spacing(axis)
         return [(cells(f, axis, 1, n + 1) - cells(f, axis, 0, n)) * scale for f in flux]
 
@@ -247,8 +257,8 @@ class CompressibleFlow(TransportSystem, Reviewed, Explained):
         return Example(cls(grid, boundaries=Open()), gas, jnp.linspace(0.0, 0.2, 11))
 
 
-def _positive(mean: Rows, lower: Rows, upper: Rows, gamma: Array) -> tuple[Rows, Rows]:
-    """Reconstructed states of cells; the mean where one of them, or what both leave of the mean, is not positive."""
+def _positive(mean: Rows, lower: Rows, upper: Rows, gamma: Array) -> Array:
+    """Where reconstructed states of cells, and what both leave of the mean, are positive."""
     conserved = [to_conserved(rows, gamma) for rows in (mean, lower, upper)]
     rest = [2 * a - 0.5 * (b + c) for a, b, c in zip(*conserved, strict=True)]
     density, *momentum, energy = rest
@@ -256,8 +266,7 @@ def _positive(mean: Rows, lower: Rows, upper: Rows, gamma: Array) -> tuple[Rows,
     good = (density > 0) & (inside > 0)
     for rows in (lower, upper):
         good = good & (rows[0] > 0) & (rows[-1] > 0)
-    keep = lambda rows: [jnp.where(good, x, m) for x, m in zip(rows, mean, strict=True)]
-    return keep(lower), keep(upper)
+    return good
 
 
 def _components(value: Any, dimensions: int) -> list[Any]:

@@ -10,8 +10,9 @@ from jaxtyping import Array
 
 from .._errors import ArgumentError
 from .._types import Inputs, Outputs
-from ..core import POSITIVE, Example, TransportSystem, as_float_array, quantity
+from ..core import POSITIVE, Example, StiffTransportSystem, as_float_array, quantity
 from ._boundary import Boundaries, Inflow, NoSlip, Outflow, as_boundaries
+from ._diffusion import smoothed
 from ._ghost import cells
 from ._grid import Grid
 from ._momentum import advection, diffusion, scalar_slope, strain, surrounded
@@ -19,6 +20,9 @@ from ._obstacle import Obstacle
 from ._projection import Projected, project, project_through
 from ._slabs import laid_out, on_its_slabs
 from ._staggered import Components, Staggered, across, ends_of
+
+LONGER = 100
+"""How much longer than the explicit limit of diffusion an implicit step may be."""
 
 
 def _components(value: Any) -> Any:
@@ -36,7 +40,7 @@ class StaggeredFlow(eqx.Module):
     scalar: Any = quantity(None, optional=True)
 
 
-class IncompressibleFlow(TransportSystem):
+class IncompressibleFlow(StiffTransportSystem):
     r"""Incompressible flow in two or three dimensions.
 
     $$\partial_t u + \nabla\cdot(u u) = -\nabla p + \nu \nabla^2 u + f + b\,\theta, \qquad \nabla\cdot u = 0, \qquad
@@ -59,6 +63,8 @@ class IncompressibleFlow(TransportSystem):
     - `buoyancy`: b, shape (dimensions,).
     - `smagorinsky`: the constant of Smagorinsky's closure, 0.1 to 0.2; None without.
     - `source`: None or a callable `(t, velocity) -> components`, a learned closure, added to the slope of the velocity.
+    - `diffusion`: "explicit", or "implicit", whose steps may be a hundred times as long as cells allow that are narrow for the
+        viscosity; a Smagorinsky closure and an obstacle stay explicit.
     - `tolerance`, `iterations`: of the pressure where there is an obstacle.
 
     Good Courant numbers are 0.5 to 1; central fluxes want cells smaller than some $2 \nu / |u|$ at boundary layers.
@@ -68,6 +74,7 @@ class IncompressibleFlow(TransportSystem):
     flux: str = eqx.field(static=True)
     tolerance: float = eqx.field(static=True)
     iterations: int = eqx.field(static=True)
+    stiff: bool = eqx.field(static=True)
     boundaries: Boundaries
     scalar_boundaries: Any
     force: Any
@@ -86,6 +93,7 @@ class IncompressibleFlow(TransportSystem):
         boundaries: Any = None,
         force: Any = None,
         flux: str = "central",
+        diffusion: str = "explicit",
         obstacle: Obstacle | None = None,
         diffusivity: Any = None,
         scalar_boundaries: Any = None,
@@ -98,6 +106,11 @@ class IncompressibleFlow(TransportSystem):
         grid.check_dimensions((2, 3), "incompressible flow")
         if flux not in ("central", "upwind"):
             raise ArgumentError(f'Argument `flux` must be "central" or "upwind", but it is {flux!r}.')
+        if diffusion not in ("explicit", "implicit"):
+            raise ArgumentError(f'Argument `diffusion` must be "explicit" or "implicit", but it is {diffusion!r}.')
+        if diffusion == "implicit" and grid.devices:
+            raise ArgumentError('Argument `diffusion` must be "explicit" on a grid over several devices.')
+        self.stiff = diffusion == "implicit"
         if buoyancy is not None and diffusivity is None:
             raise ArgumentError(
                 "Argument `diffusivity` must be given with `buoyancy`, for there is no scalar without it."
@@ -290,9 +303,25 @@ class IncompressibleFlow(TransportSystem):
     def longest_step(self, t: Any, state: StaggeredFlow, inputs: Inputs) -> Array:
         at, rate = self.at, jnp.zeros((), state.velocity[0].dtype)
         diffusing = self.viscosity if self.diffusivity is None else jnp.maximum(self.viscosity, self.diffusivity)
+        if self.stiff:
+            diffusing = diffusing / LONGER
         for axis, u in enumerate(state.velocity):
             rate = rate + jnp.max(jnp.abs(u) / at.between(axis, u)) + 2 * diffusing / self.grid.spacing(axis) ** 2
         return 1 / jnp.maximum(rate, jnp.finfo(rate.dtype).tiny)
+
+    def smoothed(self, state: StaggeredFlow, change: StaggeredFlow, time: Any) -> StaggeredFlow:
+        """A change of velocity and scalar after diffusion for a time, without divergence.
+
+        Smoothing and projection one after the other stand in for both at once. Near walls the true part is up to two or three times
+        as fast, for long steps.
+        """
+        at, found = self.at, []
+        for i, u in enumerate(change.velocity):
+            found.append(smoothed(at, self.boundaries, i, u, time * self.viscosity))
+        velocity, scalar = project(at, tuple(found)).velocity, change.scalar
+        if scalar is not None:
+            scalar = smoothed(at, self.scalar_boundaries, None, scalar, time * self.diffusivity)
+        return StaggeredFlow(velocity, scalar)
 
     def outputs(self, t: Any, y: StaggeredFlow, inputs: Inputs) -> Outputs:
         found = self._projected(t, y)

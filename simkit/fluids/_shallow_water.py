@@ -10,6 +10,7 @@ from jaxtyping import Array
 
 from .._types import Inputs, Outputs
 from ..core import POSITIVE, Example, Explained, Reviewed, TransportSystem, quantity
+from ._apart import apart
 from ._boundary import Boundaries, Boundary, as_boundaries
 from ._checks import check_shapes, lowest
 from ._ghost import cells, padded
@@ -103,9 +104,13 @@ class ShallowWater(TransportSystem, Reviewed, Explained):
         """What leaves each cell through its two faces across an axis, the slope of the bed taken into account."""
         recon, n, spacing = self.reconstruction, self.grid.shape[axis], self.grid.spacing(axis)
         wide = padded(rows, axis, recon.ghosts + 1, self.boundaries[axis], self._beyond(axis))
-        stencils = [[cells(x, axis, i, i + n + 2) for i in range(2 * recon.ghosts + 1)] for x in wide]
-        lower, upper = zip(*(recon.edges(*stencil) for stencil in stencils), strict=True)
-        lower, upper = lax.optimization_barrier((list(lower), list(upper)))
+
+        def edges(wide: list[Array]) -> tuple[list[Array], list[Array]]:
+            stencils = [[cells(x, axis, i, i + n + 2) for i in range(2 * recon.ghosts + 1)] for x in wide]
+            found = [recon.edges(*stencil) for stencil in stencils]
+            return [e[0] for e in found], [e[1] for e in found]
+
+        lower, upper = apart(edges, wide)
         left, right = [cells(x, axis, 0, n + 1) for x in upper], [cells(x, axis, 1, n + 2) for x in lower]
         step = jnp.maximum(left[1] - left[0], right[1] - right[0])  # the bed of the face: the higher one
         ordered = lambda side: [jnp.maximum(side[1] - step, 0), side[2 + axis], *_but(side[2:], axis)]

@@ -23,7 +23,7 @@ def read_on_grid(section: Section, y0: Section, kind: type[System], seed: int, *
     """
     example = kind.example()
     system: Any = example.system
-    grid = _grid(section, system.grid)
+    grid = read_grid(section, system.grid)
     with at_place(section.where()):
         system = _on_grid(section, system, grid)
     if not given:
@@ -31,18 +31,29 @@ def read_on_grid(section: Section, y0: Section, kind: type[System], seed: int, *
     return system, _start(y0, system.grid, example.y0, jax.random.key(seed))
 
 
-def _grid(section: Section, standard: fluids.Grid) -> fluids.Grid:
+def read_grid(section: Section, standard: fluids.Grid) -> fluids.Grid:
+    """The grid of [system]; `clustering` of an axis above 0 draws its cells towards both ends, for walls."""
     if "grid" not in section:
         return standard
     table = section.section("grid")
     table.need("shape")
-    options = {key: table.numbers(key) for key in ("lengths", "origin") if key in table}
+    options: dict[str, Any] = {key: table.numbers(key) for key in ("lengths", "origin") if key in table}
     shape = table.numbers("shape")
+    clustering = table.numbers("clustering") if "clustering" in table else [0.0] * len(shape)
     table.finish("lengths", "origin")
     if not all(isinstance(n, int) for n in shape):
         raise table.error("shape", f"must be whole numbers of cells, but it is `{shape}`.")
+    if len(clustering) != len(shape):
+        raise table.error(
+            "clustering", f"must have one number for each of {len(shape)} axes, but it is `{clustering}`."
+        )
     with at_place(table.where()):
-        return fluids.Grid(shape, **options)
+        grid = fluids.Grid(shape, **options)
+        if not any(clustering):
+            return grid
+        along = zip(shape, grid.lengths, grid.origin, clustering, strict=True)
+        faces = [fluids.stretched_faces(n, a, origin=o, clustering=c) if c else None for n, a, o, c in along]
+        return fluids.Grid(shape, grid.lengths, grid.origin, faces=faces)
 
 
 def _on_grid(section: Section, system: Any, grid: fluids.Grid) -> Any:
@@ -154,7 +165,7 @@ def _start(section: Section, grid: fluids.Grid, like: Any, key: jax.Array) -> An
     """The state, field by field: `velocity` of flows, every other by its name."""
     keys = iter(jax.random.split(key, 8))
     if isinstance(like, fluids.Flow2D | fluids.Flow3D):
-        velocity = _built(section, "velocity", VELOCITIES, grid, next(keys))
+        velocity = built(section, "velocity", VELOCITIES, grid, next(keys))
         section.finish()
         if grid.dimensions == 3:
             return fluids.Flow3D(velocity)
@@ -162,19 +173,20 @@ def _start(section: Section, grid: fluids.Grid, like: Any, key: jax.Array) -> An
     found: dict[str, Any] = {}
     for field in dataclasses.fields(like):
         if field.name == "flow":
-            velocity = _built(section, "velocity", VELOCITIES, grid, next(keys))
+            velocity = built(section, "velocity", VELOCITIES, grid, next(keys))
             found["flow"] = (
                 fluids.Flow3D(velocity) if grid.dimensions == 3 else fluids.Flow2D(fluids.vorticity(grid, velocity))
             )
         else:
-            found[field.name] = _built(section, field.name, FIELDS, grid, next(keys))
+            found[field.name] = built(section, field.name, FIELDS, grid, next(keys))
     section.finish()
     if isinstance(like, fluids.Field) and np.ndim(like.u) > grid.dimensions:
         raise StudyError(f"{section.where()} cannot make a field of several components yet.")
     return type(like)(**found)
 
 
-def _built(section: Section, name: str, known: Mapping[str, Make], grid: fluids.Grid, key: jax.Array) -> Any:
+def built(section: Section, name: str, known: Mapping[str, Make], grid: fluids.Grid, key: jax.Array) -> Any:
+    """What the table of a name makes by its `builder`."""
     section.need(name)
     table = section.section(name)
     table.need("builder")

@@ -33,6 +33,7 @@ from ._section import Section, at_place
 from ._simulated import read_averages, read_simulate
 from ._sweep import read_sweep, read_times
 from ._table import read_table, read_text
+from ._volumes import VOLUMES, read_volumes
 
 TABLES = (
     "study",
@@ -278,6 +279,10 @@ def _system_and_state(
     if issubclass(models[model], SpectralSystem):
         system, state = read_on_grid(section, y0, models[model], seed, given=given)
         section.finish("model", "parameters", "grid", "force", "mean_flow")
+        return model, read_parameters(section, model, system), state, state
+    if models[model] in VOLUMES:
+        system, state = read_volumes(section, y0, models[model], seed, given=given)
+        section.finish("model", "parameters")
         return model, read_parameters(section, model, system), state, state
     example = models[model].example()
     system = read_system(section, model, example.system, files)

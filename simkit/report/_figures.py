@@ -7,7 +7,7 @@ from matplotlib.figure import Figure
 
 from .. import viz
 from .._errors import SimkitError
-from ..fluids import SpectralSystem
+from ..fluids import Grid
 from ..io import Results, Study
 from ..md import Averages
 
@@ -62,8 +62,8 @@ def pictures(results: Results, study: Study | None) -> list[Picture]:
         add("correlation", "Correlations of the estimates, by the fit.", lambda: viz.plot_correlation(fit))
     if results.trajectory is not None:
         trajectory, system = results.trajectory, None if study is None else study.system
-        if isinstance(system, SpectralSystem):
-            grid = system.grid
+        grid = getattr(system, "grid", None)
+        if isinstance(grid, Grid):
             caption = "The simulated fields; the colours of a row are the same."
             add("fields", caption, lambda: viz.plot_fields(grid, trajectory, time=time), dots=True)
         else:

@@ -26,3 +26,4 @@ from ._stochastic import Milstein as Milstein
 from ._stochastic import StratonovichHeun as StratonovichHeun
 from ._tsit5 import Tsit5 as Tsit5
 from ._verlet import VelocityVerlet as VelocityVerlet
+from ._w import WRK3 as WRK3

@@ -3,7 +3,16 @@
 from typing import Any, NamedTuple
 
 from .._errors import ArgumentError
-from ..core import ParticleSystem, SeparableSystem, SplitSystem, StochasticSystem, System, TransportSystem, family_of
+from ..core import (
+    ParticleSystem,
+    SeparableSystem,
+    SplitSystem,
+    StiffTransportSystem,
+    StochasticSystem,
+    System,
+    TransportSystem,
+    family_of,
+)
 from ._etdrk import ETDRK4
 from ._imex import KenCarp4
 from ._particles import ParticleStepper
@@ -14,6 +23,7 @@ from ._stiffness import NotProbed, probe
 from ._stochastic import SRA1, AbstractStochasticStepper, EulerMaruyama, Milstein, StratonovichHeun
 from ._tsit5 import Tsit5
 from ._verlet import VelocityVerlet
+from ._w import WRK3
 
 
 class Choice(NamedTuple):
@@ -32,9 +42,9 @@ def choose(system: System, y0: Any = None, times: Any = None, inputs: Any = None
     - `fixed`: whether the steps will be fixed.
 
     **Returns:** a `Choice`, the solver and the reason: `VelocityVerlet` for separable systems with fixed steps; `ETDRK4` for split
-    ones with fixed and `KenCarp4` with adaptive steps; `SSPRK3` for transport on a grid; by the kind of noise and its
-    interpretation for stochastic systems; else `Tsit5`, or `Rodas5P` where a coarse walk along the solution finds that an explicit
-    method would be held back by stability.
+    ones with fixed and `KenCarp4` with adaptive steps; `SSPRK3` for transport on a grid, `WRK3` where its diffusion is implicit; by
+    the kind of noise and its interpretation for stochastic systems; else `Tsit5`, or `Rodas5P` where a coarse walk along the
+    solution finds that an explicit method would be held back by stability.
 
     ```python
     import simkit
@@ -46,6 +56,8 @@ def choose(system: System, y0: Any = None, times: Any = None, inputs: Any = None
         return _for_noise(system)
     if isinstance(system, ParticleSystem):
         return Choice(ParticleStepper(), "particles bring their own step")
+    if isinstance(system, StiffTransportSystem) and system.stiff:
+        return Choice(WRK3(), "transport with diffusion that is stepped implicitly")
     if isinstance(system, TransportSystem):
         return Choice(SSPRK3(), "transport on a grid, whose bounds it keeps")
     if fixed and isinstance(system, SeparableSystem):
@@ -81,6 +93,8 @@ def check_serves(solver: Stepper, system: System) -> None:
     complaint = None
     if not isinstance(system, solver.family):
         complaint = f"`{name}` needs a {solver.family.__name__} and `{kind}` is a {family_of(system).__name__}"
+    elif isinstance(system, StiffTransportSystem) and system.stiff and not solver.stiff:
+        complaint = f"`{name}` is explicit and `{kind}` has diffusion that is to be stepped implicitly"
     elif isinstance(system, ParticleSystem) and not isinstance(solver, ParticleStepper):
         complaint = f"`{kind}` brings its own step, which `{name}` does not take"
     elif isinstance(system, StochasticSystem):

@@ -97,7 +97,7 @@ def animate_field(
     figure.colorbar(image, ax=panel, shrink=0.9)
 
     def draw(row: int) -> list[Any]:
-        image.set_data(_slice(grid, values[row]).T)
+        image.set_data(_even(grid, _slice(grid, values[row])).T)
         heading.set_text(f"{name}, {time} {times[row]:.4g}")
         return [image, heading]
 
@@ -152,17 +152,30 @@ def _series(grid: Grid, trajectory: Trajectory, names: Sequence[str] | None) -> 
         check_known(name, leaves, "field of the state")
     found: dict[str, np.ndarray] = {}
     for name in leaves if names is None else names:
-        values = leaves[name]
+        values = _centred(grid, leaves[name])
         if values.shape[values.ndim - grid.dimensions :] != grid.shape:
             raise ArgumentError(
                 f"The field `{name}` must end in the shape {grid.shape} of `grid`, but it has {values.shape}."
             )
         if values.ndim == grid.dimensions + 1:
-            found[name] = values
+            head, _, component = name.rpartition(".")
+            found[f"{head} {'xyz'[int(component)]}" if component.isdigit() else name] = values
             continue
         for i, label in zip(range(values.shape[1]), "xyz", strict=False):
             found[f"{name} {label}"] = values[:, i]
     return found
+
+
+def _centred(grid: Grid, values: np.ndarray) -> np.ndarray:
+    """What has one value more than there are cells along one axis stands on faces: means of both sides."""
+    d = grid.dimensions
+    shape = values.shape[values.ndim - d :]
+    for axis in range(d):
+        if shape == tuple(n + (i == axis) for i, n in enumerate(grid.shape)):
+            place = values.ndim - d + axis
+            lower, upper = (np.take(values, range(k, k + grid.shape[axis]), place) for k in (0, 1))
+            return 0.5 * (lower + upper)
+    return values
 
 
 def _limits(values: np.ndarray) -> tuple[float, float]:
@@ -178,7 +191,18 @@ def _limits(values: np.ndarray) -> tuple[float, float]:
 def _image(grid: Grid, values: np.ndarray, limits: tuple[float, float]) -> dict[str, Any]:
     ends = [x for axis in (0, 1) for x in (grid.origin[axis], grid.origin[axis] + grid.lengths[axis])]
     options = {"origin": "lower", "extent": ends, "vmin": limits[0], "vmax": limits[1], "interpolation": "nearest"}
-    return {"X": _slice(grid, values).T, "cmap": MAPS[limits[0] == -limits[1]], **options}
+    return {"X": _even(grid, _slice(grid, values)).T, "cmap": MAPS[limits[0] == -limits[1]], **options}
+
+
+def _even(grid: Grid, picture: np.ndarray) -> np.ndarray:
+    """Pixels of equal width: those of a stretched axis are as narrow as its narrowest cell, and show the cell that they lie in."""
+    for axis in (0, 1):
+        if grid.stretched[axis] is not None:
+            faces = grid.faces(axis)
+            count = min(round(grid.lengths[axis] / np.diff(faces).min()), 2000)
+            middles = faces[0] + (np.arange(count) + 0.5) / count * grid.lengths[axis]
+            picture = np.take(picture, np.searchsorted(faces, middles) - 1, axis)
+    return picture
 
 
 def _slice(grid: Grid, values: np.ndarray) -> np.ndarray:

@@ -18,13 +18,18 @@ from simkit.fluids import (
     Grid,
     IncompressibleFlow,
     Inflow,
+    Neumann,
     NoSlip,
     Obstacle,
     Outflow,
     Periodic,
+    as_boundaries,
     stretched_faces,
 )
+from simkit.fluids._diffusion import smoothed
+from simkit.fluids._momentum import diffusion, surrounded
 from simkit.fluids._projection import iterated
+from simkit.fluids._staggered import Staggered, ends_of
 
 KEY = jax.random.key(0)
 
@@ -207,6 +212,86 @@ def test_gradients_through_pressure_and_obstacle():
     np.testing.assert_allclose(tangent, found[0] * at[0] + found[1] * at[1], rtol=1e-11)
 
 
+@pytest.mark.parametrize("d", [2, pytest.param(3, marks=pytest.mark.slow)])
+def test_smoothing_inverts_diffusion(d):
+    """(1 - a L) applied to what was smoothed is what there was, on equal and stretched axes, between all kinds of ends."""
+    faces = [None, stretched_faces(7, 1.3, clustering=1.5), None][:d]
+    grid = Grid((6, 7, 5)[:d], (1.0, 1.3, 0.8)[:d], faces=faces)
+    still = (NoSlip(), FreeSlip())
+    kinds = [(Periodic(),) * 2, (NoSlip(),) * 2, still]
+    for first, second in itertools.product(kinds, kinds[1:]) if d == 3 else ((kinds[0], kinds[1]), (kinds[1], still)):
+        boundaries = as_boundaries(grid, [first, second, *([FreeSlip()] * (d - 2))])
+        at = Staggered(grid, ends_of(boundaries))
+        keys = jax.random.split(KEY, d)
+        field = tuple(at.inner(i, jax.random.normal(keys[i], at.shape(i))) for i in range(d))
+
+        @jax.jit
+        def back(field, at=at, boundaries=boundaries):
+            smooth = tuple(smoothed(at, boundaries, i, u, 0.07) for i, u in enumerate(field))
+            flow = surrounded(at, boundaries, smooth)
+            rough = [at.inner(i, diffusion(at, boundaries, flow, i, 0.07, None)) for i in range(d)]
+            return [u - v for u, v in zip(smooth, rough, strict=True)]
+
+        for u, v in zip(back(field), field, strict=True):
+            np.testing.assert_allclose(u, v, atol=1e-12)
+
+
+def convection(diffusion, viscosity=0.1, diffusivity=0.2, faces=None):
+    return IncompressibleFlow(
+        Grid((10, 12), 1.0, faces=(None, faces)),
+        viscosity=viscosity,
+        boundaries=NoSlip(),
+        force=lambda t, x: (jnp.sin(3 * t) * x[1], jnp.zeros_like(x[0])),
+        diffusivity=diffusivity,
+        scalar_boundaries=[Neumann(0.0), (Dirichlet(1.0), Dirichlet(0.0))],
+        buoyancy=jnp.array([0.0, 2.0]),
+        diffusion=diffusion,
+    )
+
+
+def turning(system):
+    u = lambda a, b: 0.5 * jnp.sin(jnp.pi * a) ** 2 * jnp.sin(2 * jnp.pi * b)
+    warm = lambda x: 1 - x[1] + 0.3 * jnp.cos(jnp.pi * x[0]) * jnp.sin(jnp.pi * x[1])
+    return system.start(lambda x: (u(x[0], x[1]), -u(x[1], x[0])), warm)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("faces", [None, stretched_faces(12, 1.0, clustering=1.5)], ids=["equal", "stretched"])
+def test_implicit_diffusion_is_of_order_two(faces):
+    """Against explicit steps of a thousandth; the shortest implicit ones are 3 and 20 times the explicit limit."""
+    explicit, implicit = convection("explicit", faces=faces), convection("implicit", faces=faces)
+    y0, times = turning(explicit), np.array([0.0, 1.0])
+    exact = simkit.simulate(explicit, y0, times, step=simkit.Fixed(1000)).final()
+    errors = []
+    for steps in (24, 48):
+        found = simkit.simulate(implicit, y0, times, step=simkit.Fixed(steps))
+        assert found.solver.startswith("WRK3")
+        away = jax.tree.map(lambda a, b: float(jnp.abs(a - b).max()), found.final(), exact)
+        errors.append(max(jax.tree.leaves(away)))
+        assert float(jnp.abs(implicit.at.divergence(found.final().velocity)).max()) < 1e-12
+    assert errors[1] < 1e-4
+    assert abs(np.log2(errors[0] / errors[1]) - 2) < 0.15, errors
+
+
+@pytest.mark.slow
+def test_gradients_through_implicit_diffusion():
+    """By viscosity and diffusivity, reverse against differences and forward mode."""
+
+    def final(viscosity, diffusivity):
+        system = convection("implicit", viscosity, diffusivity)
+        run = simkit.simulate(system, turning(system), jnp.array([0.0, 0.3]), step=simkit.Fixed(6))
+        return jnp.sum(run.final().velocity[0] ** 2) + jnp.sum(run.final().scalar ** 3)
+
+    at = jnp.asarray(0.1), jnp.asarray(0.2)
+    value, found = jax.jit(final), jax.jit(jax.grad(final, argnums=(0, 1)))(*at)
+    h = 1e-5
+    for k in range(2):
+        plus, minus = ([x + s * h * (i == k) for i, x in enumerate(at)] for s in (1, -1))
+        np.testing.assert_allclose(found[k], (value(*plus) - value(*minus)) / (2 * h), rtol=1e-6)
+    tangent = jax.jit(lambda *x: jax.jvp(final, x, at)[1])(*at)
+    np.testing.assert_allclose(tangent, found[0] * at[0] + found[1] * at[1], rtol=1e-10)
+
+
 def test_bad_input():
     grid = Grid((8, 8), 1.0)
     with pytest.raises(simkit.ArgumentError, match="2 or 3 dimensions"):
@@ -219,6 +304,13 @@ def test_bad_input():
         IncompressibleFlow(grid, buoyancy=jnp.ones(2))
     with pytest.raises(simkit.ArgumentError, match="periodic where"):
         IncompressibleFlow(grid, boundaries=NoSlip(), diffusivity=1.0)
+    with pytest.raises(simkit.ArgumentError, match='"explicit" or "implicit"'):
+        IncompressibleFlow(grid, diffusion="none")
+    with pytest.raises(simkit.ArgumentError, match="over several devices"):
+        IncompressibleFlow(Grid((8, 8), devices=jax.devices()[:2]), diffusion="implicit")
+    walls = IncompressibleFlow(grid, boundaries=NoSlip(), diffusion="implicit")
+    with pytest.raises(simkit.ArgumentError, match=r"`RK4` is explicit .* `WRK3` fits"):
+        simkit.simulate(walls, walls.start(), np.array([0.0, 1.0]), solver=simkit.solvers.RK4(), step=0.01)
     system = IncompressibleFlow(grid, boundaries=NoSlip())
     with pytest.raises(simkit.ArgumentError, match="`start` makes"):
         simkit.simulate(system, fluids.StaggeredFlow((jnp.zeros((8, 8)), jnp.zeros((8, 8)))), np.array([0.0, 1.0]))
