@@ -31,7 +31,7 @@ class ClusterList(eqx.Module):
     centre: Float[Array, "clusters 3"]
     i: Int[Array, " units"]
     j: Int[Array, "units G"]  # places of atoms in their clusters
-    image: Int[Array, "units 3 G"]  # lattice vectors to add to j
+    image: Int[Array, "units 4 G"]  # lattice vectors to add to j; and how many halves a pair counts, as a cluster sees itself twice
     need: Need
     counted: Bool[Array, "units left G"] | None = None  # which pairs of atoms interact, where some do not
 
@@ -135,7 +135,9 @@ def _packed(plan: ClusterPlan, pairs: Pairs, bits: Array) -> tuple[Array, Array,
     filled = (source < room * M).reshape(-1, G)
     source = jnp.minimum(source, room * M - 1).reshape(-1, G)
     pair, place = lax.div(source, jnp.int32(M)), lax.rem(source, jnp.int32(M))
-    j, image = pairs.j[pair], pairs.image.T[:, pair].swapaxes(0, 1).astype(jnp.int8)
+    j, image = pairs.j[pair], pairs.image.T[:, pair].swapaxes(0, 1)
+    itself = (j == unit_i[:, None]) & (image == 0).all(1)
+    image = jnp.concatenate([image, jnp.where(itself, 1, 2)[:, None]], axis=1).astype(jnp.int8)
     return unit_i, jnp.where(filled, j, empty) * M + place, image, start[-1]
 
 

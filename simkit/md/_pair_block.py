@@ -14,7 +14,8 @@ from ._pair_sums import Marks, Wanted, pair_sums
 
 
 class Sides(NamedTuple):
-    """What the energy of a block depends on; also its gradient, without the rows of ones. Atoms without charges have None."""
+    """What the energy of a block depends on; also its gradient, with rows of zeros for those of ones. Atoms without charges have
+    None."""
 
     terms: Any  # a tuple of `PairTerm`, or None in a direction of positions alone
     x: Float[Array, "units 4 left"]  # positions, and a row of ones with which products sum; zeros in a direction
@@ -30,7 +31,7 @@ def block_gradient(wanted: Wanted, sides: Sides, marks: Marks) -> tuple[Array, S
         products = sides.charge_x[:, :, None] * sides.charge_y[:, None, :]
     found = pair_sums(wanted, sides.terms, _squares(x, y), marks, products)
     by_x, by_y = (
-        _levers(found.force, x, y) if wanted != "energy" else (jnp.zeros_like(x[:, :3]), jnp.zeros_like(y[:, :3]))
+        _levers(found.force, x, y) if wanted != "energy" else (jnp.zeros_like(x), jnp.zeros_like(y))
     )
     by_charge = jax.tree.map(jnp.zeros_like, (sides.charge_x, sides.charge_y))
     if found.potential is not None:
@@ -49,7 +50,7 @@ def _squares(x: Array, y: Array) -> Array:
 def _levers(force: Array, x: Array, y: Array) -> tuple[Array, Array]:
     """Gradients by the two sides, from 2 w du/d(r2) of each pair."""
     s, t = jnp.einsum("nij,ncj->nci", force, y), jnp.einsum("nij,nci->ncj", force, x)
-    return x[:, :3] * s[:, 3:] - s[:, :3], y[:, :3] * t[:, 3:] - t[:, :3]
+    return x * s[:, 3:] - s, y * t[:, 3:] - t
 
 
 def with_row(positions: Float[Array, "n 3 *rest"], value: float) -> Float[Array, "n 4 *rest"]:
