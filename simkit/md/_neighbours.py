@@ -46,7 +46,7 @@ from ._spare_lists import SpareListNeed, SpareListPlan, spare_list_plan, spare_n
 from ._sweep import PairPlan
 
 Method: TypeAlias = Literal["automatic", "clusters", "dense"]
-CHUNK = 64
+CHUNK = 128
 DENSE_ATOMS = 200
 THINNER = 0.8
 """All pairs stand in also where the cell has shrunk to this part."""
