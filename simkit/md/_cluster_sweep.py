@@ -8,7 +8,7 @@ from jax import lax
 from jaxtyping import Array
 
 from ..engine import greatest
-from ._cluster_list import FAR, ClusterList
+from ._cluster_list import FAR, ClusterList, turned
 from ._cluster_plan import ClusterPlan, G, M
 from ._pair_block import Sides, block_derivative, block_gradient, with_row
 from ._pair_sums import Marks, Point, Wanted
@@ -99,11 +99,6 @@ def sweep_clusters(
     position = jnp.where(here.real[:, None], rows.reshape(count, M, 4)[..., :3].swapaxes(1, 2), 0)
     charge = None if charge is None else jnp.where(here.real, charge, 0)
     return energy, Point(terms, vectors, position, charge)
-
-
-def turned(block: Array) -> Array:
-    """The last two axes exchanged by a loop of its own, which does nothing else: inside another loop it is not vectorised."""
-    return lax.optimization_barrier(lax.optimization_barrier(block).swapaxes(1, 2))
 
 
 def _species_of(species: Any, i: Array, j: Array) -> tuple[Any, Any]:
