@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
+from jax import lax
 from jaxtyping import Array, Float
 
 from ._pair_sums import Marks, Wanted, pair_sums
@@ -24,12 +25,16 @@ class Sides(NamedTuple):
     charge_y: Any
 
 
-def block_gradient(wanted: Wanted, sides: Sides, marks: Marks) -> tuple[Array, Sides]:
-    """Energy of a block and its gradient, shaped like `sides`; zeros for what is not `wanted`."""
+def block_gradient(wanted: Wanted, sides: Sides, marks: Marks, stored: bool = False) -> tuple[Array, Sides]:
+    """Energy of a block and its gradient, shaped like `sides`; zeros for what is not `wanted`.
+
+    A gradient reads the distances once, in the loop that makes them; its tangent several times, and has them `stored`.
+    """
     x, y, products = sides.x, sides.y, None
     if sides.charge_x is not None:
         products = sides.charge_x[:, :, None] * sides.charge_y[:, None, :]
-    found = pair_sums(wanted, sides.terms, _squares(x, y), marks, products)
+    squares = lax.optimization_barrier(_squares(x, y)) if stored else _squares(x, y)
+    found = pair_sums(wanted, sides.terms, squares, marks, products)
     by_x, by_y = (
         _levers(found.force, x, y) if wanted != "energy" else (jnp.zeros_like(x), jnp.zeros_like(y))
     )
@@ -61,6 +66,6 @@ def with_row(positions: Float[Array, "n 3 *rest"], value: float) -> Float[Array,
 def block_derivative(wanted: Wanted, sides: Sides, marks: Marks, direction: Sides) -> Sides:
     """The Hessian of a block's energy times `direction`, in which positions alone may move."""
     if direction.terms is None:
-        moved = lambda x, y: block_gradient(wanted, sides._replace(x=x, y=y), marks)[1]
+        moved = lambda x, y: block_gradient(wanted, sides._replace(x=x, y=y), marks, True)[1]
         return jax.jvp(moved, (sides.x, sides.y), (direction.x, direction.y))[1]
-    return jax.jvp(lambda s: block_gradient(wanted, s, marks)[1], (sides,), (direction,))[1]
+    return jax.jvp(lambda s: block_gradient(wanted, s, marks, True)[1], (sides,), (direction,))[1]
