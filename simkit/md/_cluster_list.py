@@ -31,7 +31,9 @@ class ClusterList(eqx.Module):
     centre: Float[Array, "clusters 3"]
     i: Int[Array, " units"]
     j: Int[Array, "units G"]  # places of atoms in their clusters
-    image: Int[Array, "units 4 G"]  # lattice vectors to add to j; and how many halves a pair counts, as a cluster sees itself twice
+    image: Int[
+        Array, "units 4 G"
+    ]  # lattice vectors to add to j; and how many halves a pair counts, as a cluster sees itself twice
     need: Need
     counted: Bool[Array, "units left G"] | None = None  # which pairs of atoms interact, where some do not
 
@@ -84,9 +86,7 @@ def _compact(plan: ClusterPlan, found: Candidates, centre: Array) -> Pairs:
     return Pairs(i, j, image, centre[j] - centre[i], running[offsets * window - 1 :: offsets * window])
 
 
-def _touching(
-    plan: ClusterPlan, box: Brick, clusters: Clusters, centre: Array, pairs: Pairs
-) -> Int[Array, " pairs"]:
+def _touching(plan: ClusterPlan, box: Brick, clusters: Clusters, centre: Array, pairs: Pairs) -> Int[Array, " pairs"]:
     """Which atoms of the second cluster of each pair are within range of one of the first, a bit each."""
     far = FAR * plan.range
     real = clusters.real[:, None, :]

@@ -65,9 +65,7 @@ def sweep_clusters(
 
     def body(k: Array, carry: Any) -> Any:
         rows, vectors, terms, charge, energy = carry
-        i, j, image, counted = jax.tree.map(
-            lambda a: lax.dynamic_slice_in_dim(a, k * chunk, chunk), units
-        )
+        i, j, image, counted = jax.tree.map(lambda a: lax.dynamic_slice_in_dim(a, k * chunk, chunk), units)
         marks = Marks(0.5 * image[:, 3].astype(here.dtype), *_species_of(species, i, j), counted)
         sides = here.sides(i, j, image)
         if there is None:

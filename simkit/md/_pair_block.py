@@ -35,9 +35,7 @@ def block_gradient(wanted: Wanted, sides: Sides, marks: Marks, stored: bool = Fa
         products = sides.charge_x[:, :, None] * sides.charge_y[:, None, :]
     squares = lax.optimization_barrier(_squares(x, y)) if stored else _squares(x, y)
     found = pair_sums(wanted, sides.terms, squares, marks, products)
-    by_x, by_y = (
-        _levers(found.force, x, y) if wanted != "energy" else (jnp.zeros_like(x), jnp.zeros_like(y))
-    )
+    by_x, by_y = _levers(found.force, x, y) if wanted != "energy" else (jnp.zeros_like(x), jnp.zeros_like(y))
     by_charge = jax.tree.map(jnp.zeros_like, (sides.charge_x, sides.charge_y))
     if found.potential is not None:
         by_charge = (

@@ -72,7 +72,7 @@ def pair_sums(wanted: Wanted, terms: tuple[PairTerm, ...], r2: Array, marks: Mar
     right = r2.shape[2]
 
     def total(a: Array) -> Array:
-        # Along the last axis alone: a loop that writes rows of all pairs of a unit is not vectorised, which takes ten times as long.
+        # Along the last axis alone: a loop that writes rows of all pairs of a unit is not vectorised.
         rows = a.reshape(-1, right) @ jnp.ones(right, a.dtype)
         return rows @ jnp.ones_like(rows)
 
