@@ -23,7 +23,10 @@ FAR = 1e3
 
 
 class ClusterList(eqx.Module):
-    """Atoms within reach of clusters, packed into work units of one cluster i and G atoms j; each pair of atoms stands once."""
+    """Atoms within reach of clusters, packed into work units of one cluster i and G atoms j.
+
+    A pair of atoms stands once, or twice as two halves where both are in one cluster.
+    """
 
     atom: Int[Array, " slots"]  # in each place of a cluster; the number of atoms where it is empty
     slot: Int[Array, " atoms"]
@@ -31,9 +34,7 @@ class ClusterList(eqx.Module):
     centre: Float[Array, "clusters 3"]
     i: Int[Array, " units"]
     j: Int[Array, "units G"]  # places of atoms in their clusters
-    image: Int[
-        Array, "units 4 G"
-    ]  # lattice vectors to add to j; and how many halves a pair counts, as a cluster sees itself twice
+    image: Int[Array, "units 4 G"]  # lattice vectors to add to j; how many halves a pair counts
     need: Need
     counted: Bool[Array, "units left G"] | None = None  # which pairs of atoms interact, where some do not
 

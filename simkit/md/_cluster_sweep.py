@@ -21,7 +21,7 @@ class _Rows:
         """Clusters stand at their centres in a point, and are not moved in a direction, whose `one` is 0."""
         count, self.dtype = clusters.centre.shape[0], jnp.dtype(plan.pair_dtype)
         self.real = (clusters.atom < clusters.slot.shape[0]).reshape(count, M)
-        self.one, self.centre = one, clusters.centre.astype(point.position.dtype) if one else None
+        self.centre = clusters.centre.astype(point.position.dtype) if one else None
 
         def placed(side: float) -> Array:
             return jnp.where(self.real[:, None], point.position, jnp.asarray(side, point.position.dtype))
