@@ -38,12 +38,12 @@ def candidates(plan: ClusterPlan, box: Brick, clusters: Clusters) -> Candidates:
     j = jnp.clip(first[..., None] + k - image_z * count[..., None], 0, room - 1)
     j, image_z = lax.optimization_barrier((j, image_z))
     centre, half = (clusters.low + clusters.high) / 2, (clusters.high - clusters.low) / 2
-    theirs = jnp.concatenate([centre, half], axis=1)[j]
     gaps = []
     for c in range(3):
         away = shift[c][..., None] + (image_z.astype(centre.dtype) * box.lengths[2] if c == 2 else 0)
-        apart = jnp.abs(theirs[..., c] + away - centre[:, c, None, None])
-        gaps.append(apart - theirs[..., 3 + c] - half[:, c, None, None])
+        # One number at a time from short arrays, inside the loop that reads it.
+        place, width = (a[:, c].at[j].get(mode="promise_in_bounds") for a in (centre, half))
+        gaps.append(jnp.abs(place + away - centre[:, c, None, None]) - width - half[:, c, None, None])
     valid = clusters.used[:, None, None] & (count > 0)[..., None]
     if not plan.periodic:
         valid = valid & (image_xy == 0).all(-1)[..., None] & (image_z == 0)

@@ -23,7 +23,10 @@ FAR = 1e3
 
 
 class ClusterList(eqx.Module):
-    """Atoms within reach of clusters, packed into work units of one cluster i and G atoms j; each pair of atoms stands once."""
+    """Atoms within reach of clusters, packed into work units of one cluster i and G atoms j.
+
+    A pair of atoms stands once, or twice as two halves where both are in one cluster.
+    """
 
     atom: Int[Array, " slots"]  # in each place of a cluster; the number of atoms where it is empty
     slot: Int[Array, " atoms"]
@@ -31,7 +34,7 @@ class ClusterList(eqx.Module):
     centre: Float[Array, "clusters 3"]
     i: Int[Array, " units"]
     j: Int[Array, "units G"]  # places of atoms in their clusters
-    image: Int[Array, "units 3 G"]  # lattice vectors to add to j
+    image: Int[Array, "units 4 G"]  # lattice vectors to add to j; how many halves a pair counts
     need: Need
     counted: Bool[Array, "units left G"] | None = None  # which pairs of atoms interact, where some do not
 
@@ -133,8 +136,18 @@ def _packed(plan: ClusterPlan, pairs: Pairs, bits: Array) -> tuple[Array, Array,
     filled = (source < room * M).reshape(-1, G)
     source = jnp.minimum(source, room * M - 1).reshape(-1, G)
     pair, place = lax.div(source, jnp.int32(M)), lax.rem(source, jnp.int32(M))
-    j, image = pairs.j[pair], pairs.image.T[:, pair].swapaxes(0, 1).astype(jnp.int8)
+    halves = jnp.where((pairs.j == pairs.i) & (pairs.image == 0).all(1), 1, 2)
+    # Four numbers of a row are read at once.
+    row = jnp.concatenate([pairs.image, (2 * pairs.j + halves - 1)[:, None]], axis=1)
+    found = turned(lax.optimization_barrier(row).at[pair].get(mode="promise_in_bounds"))
+    j, halves = found[:, 3] >> 1, (found[:, 3] & 1) + 1
+    image = jnp.concatenate([found[:, :3], halves[:, None]], axis=1).astype(jnp.int8)
     return unit_i, jnp.where(filled, j, empty) * M + place, image, start[-1]
+
+
+def turned(block: Array) -> Array:
+    """The last two axes exchanged by a loop of its own, which does nothing else: inside another loop it is not vectorised."""
+    return lax.optimization_barrier(lax.optimization_barrier(block).swapaxes(1, 2))
 
 
 def _starts(counts: Array) -> Array:

@@ -8,7 +8,7 @@ from jax import lax
 from jaxtyping import Array
 
 from ..engine import greatest
-from ._cluster_list import FAR, ClusterList
+from ._cluster_list import FAR, ClusterList, turned
 from ._cluster_plan import ClusterPlan, G, M
 from ._pair_block import Sides, block_derivative, block_gradient, with_row
 from ._pair_sums import Marks, Point, Wanted
@@ -21,7 +21,7 @@ class _Rows:
         """Clusters stand at their centres in a point, and are not moved in a direction, whose `one` is 0."""
         count, self.dtype = clusters.centre.shape[0], jnp.dtype(plan.pair_dtype)
         self.real = (clusters.atom < clusters.slot.shape[0]).reshape(count, M)
-        self.one, self.centre = one, clusters.centre.astype(point.position.dtype) if one else None
+        self.centre = clusters.centre.astype(point.position.dtype) if one else None
 
         def placed(side: float) -> Array:
             return jnp.where(self.real[:, None], point.position, jnp.asarray(side, point.position.dtype))
@@ -29,7 +29,7 @@ class _Rows:
         left = placed(far)
         left = left if self.centre is None else left - self.centre[:, :, None]
         self.left = with_row(left, one).reshape(count, 4 * M).astype(self.dtype)
-        self.right = [placed(-far)[:, c].reshape(-1) for c in range(3)]
+        self.right = with_row(placed(-far), one).swapaxes(1, 2).reshape(count * M, 4)
         self.terms, self.vectors = jax.tree.map(lambda a: a.astype(self.dtype), point.terms), point.vectors
         self.charge = None if point.charge is None else jnp.where(self.real, point.charge, 0).astype(self.dtype)
 
@@ -37,17 +37,16 @@ class _Rows:
         """Positions from the centre of i: what is far from the origin is taken away before numbers are shortened."""
         n = len(i)
         x = self.left[i].reshape(n, 4, M)
-        y = [column.at[j].get(mode="promise_in_bounds") for column in self.right]
+        y = turned(self.right.at[j].get(mode="promise_in_bounds"))
         if self.vectors is not None:
-            a, b, c = (image[:, k].astype(y[0].dtype) for k in range(3))
+            a, b, c = (image[:, k].astype(y.dtype) for k in range(3))
             v = self.vectors
             # By component: a product with a matrix of nine numbers takes longer than what it is for.
-            y = [y[k] + (a * v[0, k] + b * v[1, k] + c * v[2, k]) for k in range(3)]
+            y = y + with_row(jnp.stack([a * v[0, k] + b * v[1, k] + c * v[2, k] for k in range(3)], axis=1), 0.0)
         if self.centre is not None:
-            y = [y[k] - self.centre[i, k][:, None] for k in range(3)]
-        y = jnp.stack([a.astype(self.dtype) for a in y], axis=1)
+            y = y - with_row(self.centre[i], 0.0)[:, :, None]
         # Computed once, not again inside the loops of its four readers.
-        y = lax.optimization_barrier(with_row(y, self.one))
+        y = lax.optimization_barrier(y.astype(self.dtype))
         if self.charge is None:
             return Sides(self.terms, x, y, None, None)
         return Sides(self.terms, x, y, self.charge[i], self.charge.reshape(-1)[j])
@@ -67,7 +66,7 @@ def sweep_clusters(
     def body(k: Array, carry: Any) -> Any:
         rows, vectors, terms, charge, energy = carry
         i, j, image, counted = jax.tree.map(lambda a: lax.dynamic_slice_in_dim(a, k * chunk, chunk), units)
-        marks = Marks(_weights(i, j, image, here.dtype), *_species_of(species, i, j), counted)
+        marks = Marks(0.5 * image[:, 3].astype(here.dtype), *_species_of(species, i, j), counted)
         sides = here.sides(i, j, image)
         if there is None:
             found, by = block_gradient(wanted, sides, marks)
@@ -75,11 +74,12 @@ def sweep_clusters(
         else:
             by = block_derivative(wanted, sides, marks, there.sides(i, j, image))
         if wanted != "energy":
-            own, others = _in_fours(by.x).reshape(chunk, 4 * M), _in_fours(by.y).reshape(chunk * G, 4)
+            # Rows of four numbers are added up faster than rows of three.
+            own, others = turned(by.x).reshape(chunk, 4 * M), turned(by.y).reshape(chunk * G, 4)
             rows = rows.reshape(count, 4 * M).at[i].add(own.astype(rows.dtype), mode="promise_in_bounds")
             rows = rows.reshape(count * M, 4).at[j.reshape(-1)].add(others.astype(rows.dtype), mode="promise_in_bounds")
         if wanted == "gradient":
-            lever = jnp.einsum("ncg,nkg->kc", by.y, image.astype(by.y.dtype))
+            lever = jnp.einsum("ncg,nkg->kc", by.y[:, :3], image[:, :3].astype(by.y.dtype))
             vectors = vectors + lever.astype(vectors.dtype)
             terms = jax.tree.map(lambda a, b: a + b.astype(a.dtype), terms, by.terms)
             if charge is not None and by.charge_x is not None:
@@ -97,18 +97,6 @@ def sweep_clusters(
     position = jnp.where(here.real[:, None], rows.reshape(count, M, 4)[..., :3].swapaxes(1, 2), 0)
     charge = None if charge is None else jnp.where(here.real, charge, 0)
     return energy, Point(terms, vectors, position, charge)
-
-
-def _in_fours(by: Array) -> Array:
-    """Rows of four numbers, the last one 0: they are added up faster than rows of three."""
-    return with_row(by, 0.0).swapaxes(1, 2)
-
-
-def _weights(i: Array, j: Array, image: Array, dtype: Any) -> Array:
-    """Atoms of a cluster see each other twice."""
-    itself = (lax.div(j, jnp.int32(M)) == i[:, None]) & (image[:, 0] == 0) & (image[:, 1] == 0) & (image[:, 2] == 0)
-    # Once for each atom j, not again for each pair.
-    return lax.optimization_barrier(jnp.where(itself, jnp.asarray(0.5, dtype), jnp.asarray(1, dtype)))
 
 
 def _species_of(species: Any, i: Array, j: Array) -> tuple[Any, Any]:

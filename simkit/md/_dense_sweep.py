@@ -88,9 +88,9 @@ def _image_gradient(
     if counted is not None:
         counted = jnp.tile(jnp.broadcast_to(counted, (atoms, atoms)), (1, count))[None]
     energy, by = block_gradient(wanted, sides, Marks(half, species, many, counted))
-    by_y = by.y.reshape(3, count, atoms)
+    by_y = by.y[0, :3].reshape(3, count, atoms)
     charge = None
     if point.charge is not None:
         charge = by.charge_x[0] + by.charge_y.reshape(count, atoms).sum(0)
     vectors = jnp.einsum("kn,ckj->nc", images, by_y)
-    return energy, Point(by.terms, vectors, by.x[0].T + by_y.sum(1).T, charge)
+    return energy, Point(by.terms, vectors, by.x[0, :3].T + by_y.sum(1).T, charge)

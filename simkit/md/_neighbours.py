@@ -46,7 +46,8 @@ from ._spare_lists import SpareListNeed, SpareListPlan, spare_list_plan, spare_n
 from ._sweep import PairPlan
 
 Method: TypeAlias = Literal["automatic", "clusters", "dense"]
-CHUNK = 64
+CHUNK, SMALL_CHUNK, FEW_ATOMS = 128, 64, 2000
+"""Work units that are gone over together: fewer where what they take would be much beside the atoms."""
 DENSE_ATOMS = 200
 THINNER = 0.8
 """All pairs stand in also where the cell has shrunk to this part."""
@@ -256,7 +257,8 @@ def _first(space: Space, position: Array, cutoff: float, skin: float, method: Me
         return dense_plan(distances, cutoff, space.periodic, skewed, dtype)
     reach = cutoff + skin
     lengths = np.asarray(brick(space, position, (reach, reach, reach)).lengths, float)
-    return first_plan(lengths, len(position), reach, space.periodic, skewed, space.dimensions == 2, CHUNK, dtype)
+    chunk = SMALL_CHUNK if len(position) < FEW_ATOMS else CHUNK
+    return first_plan(lengths, len(position), reach, space.periodic, skewed, space.dimensions == 2, chunk, dtype)
 
 
 def _check(space: Space, position: Array, skin: float) -> None:

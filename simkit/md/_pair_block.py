@@ -8,13 +8,15 @@ from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
+from jax import lax
 from jaxtyping import Array, Float
 
 from ._pair_sums import Marks, Wanted, pair_sums
 
 
 class Sides(NamedTuple):
-    """What the energy of a block depends on; also its gradient, without the rows of ones. Atoms without charges have None."""
+    """What the energy of a block depends on; also its gradient, with rows of zeros for those of ones. Atoms without charges have
+    None."""
 
     terms: Any  # a tuple of `PairTerm`, or None in a direction of positions alone
     x: Float[Array, "units 4 left"]  # positions, and a row of ones with which products sum; zeros in a direction
@@ -23,15 +25,17 @@ class Sides(NamedTuple):
     charge_y: Any
 
 
-def block_gradient(wanted: Wanted, sides: Sides, marks: Marks) -> tuple[Array, Sides]:
-    """Energy of a block and its gradient, shaped like `sides`; zeros for what is not `wanted`."""
+def block_gradient(wanted: Wanted, sides: Sides, marks: Marks, stored: bool = False) -> tuple[Array, Sides]:
+    """Energy of a block and its gradient, shaped like `sides`; zeros for what is not `wanted`.
+
+    A gradient reads the distances once, in the loop that makes them; its tangent several times, and has them `stored`.
+    """
     x, y, products = sides.x, sides.y, None
     if sides.charge_x is not None:
         products = sides.charge_x[:, :, None] * sides.charge_y[:, None, :]
-    found = pair_sums(wanted, sides.terms, _squares(x, y), marks, products)
-    by_x, by_y = (
-        _levers(found.force, x, y) if wanted != "energy" else (jnp.zeros_like(x[:, :3]), jnp.zeros_like(y[:, :3]))
-    )
+    squares = lax.optimization_barrier(_squares(x, y)) if stored else _squares(x, y)
+    found = pair_sums(wanted, sides.terms, squares, marks, products)
+    by_x, by_y = _levers(found.force, x, y) if wanted != "energy" else (jnp.zeros_like(x), jnp.zeros_like(y))
     by_charge = jax.tree.map(jnp.zeros_like, (sides.charge_x, sides.charge_y))
     if found.potential is not None:
         by_charge = (
@@ -49,7 +53,7 @@ def _squares(x: Array, y: Array) -> Array:
 def _levers(force: Array, x: Array, y: Array) -> tuple[Array, Array]:
     """Gradients by the two sides, from 2 w du/d(r2) of each pair."""
     s, t = jnp.einsum("nij,ncj->nci", force, y), jnp.einsum("nij,nci->ncj", force, x)
-    return x[:, :3] * s[:, 3:] - s[:, :3], y[:, :3] * t[:, 3:] - t[:, :3]
+    return x * s[:, 3:] - s, y * t[:, 3:] - t
 
 
 def with_row(positions: Float[Array, "n 3 *rest"], value: float) -> Float[Array, "n 4 *rest"]:
@@ -60,6 +64,6 @@ def with_row(positions: Float[Array, "n 3 *rest"], value: float) -> Float[Array,
 def block_derivative(wanted: Wanted, sides: Sides, marks: Marks, direction: Sides) -> Sides:
     """The Hessian of a block's energy times `direction`, in which positions alone may move."""
     if direction.terms is None:
-        moved = lambda x, y: block_gradient(wanted, sides._replace(x=x, y=y), marks)[1]
+        moved = lambda x, y: block_gradient(wanted, sides._replace(x=x, y=y), marks, True)[1]
         return jax.jvp(moved, (sides.x, sides.y), (direction.x, direction.y))[1]
-    return jax.jvp(lambda s: block_gradient(wanted, s, marks)[1], (sides,), (direction,))[1]
+    return jax.jvp(lambda s: block_gradient(wanted, s, marks, True)[1], (sides,), (direction,))[1]

@@ -66,15 +66,19 @@ def pair_sums(wanted: Wanted, terms: tuple[PairTerm, ...], r2: Array, marks: Mar
     near = (r2 > 0) & (r2 < reach)
     if marks.counted is not None:
         near = near & marks.counted
-    r2 = jnp.where(near, r2, reach)  # beyond the cutoff any allowed distance serves, as its result is not used
-    ones = jnp.ones(r2.shape[1] * r2.shape[2], r2.dtype)
+    # Beyond the cutoff any allowed distance serves, as its result is not used. What interacts is told by the distance alone from
+    # here on: XLA:CPU would store which pairs do, and all of this is one loop.
+    r2 = jnp.where(near, r2, reach)
+    right = r2.shape[2]
 
     def total(a: Array) -> Array:
-        return (a.reshape(len(r2), -1) @ ones).sum()
+        # Along the last axis alone: a loop that writes rows of all pairs of a unit is not vectorised.
+        rows = a.reshape(-1, right) @ jnp.ones(right, a.dtype)
+        return rows @ jnp.ones_like(rows)
 
     energy, force, potential, slopes = [], [], [], []
     for term in terms:
-        inside = near if term.potential.cutoff**2 == reach else near & (r2 < term.potential.cutoff**2)
+        inside = r2 < term.potential.cutoff**2
         values = by_pair((term.coefficients, term.constants), lambda table: _by_species(table, marks))
         u, slope = term.pair(r2, values)
         weight = marks.weight[:, None]

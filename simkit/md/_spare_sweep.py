@@ -22,7 +22,7 @@ from ._manual import varying_like
 from ._pair_sums import Marks, Point, Wanted, along, pair_sums, species_rows
 from ._space import inverse
 
-PAIRS = 2**17
+PAIRS = 2**14
 """So many pairs are looked at together."""
 
 
