@@ -23,8 +23,8 @@ def smoothed(at: Staggered, boundaries: Boundaries, component: int | None, slope
     """
     fixed = tuple(tuple(isinstance(end, NoSlip | Inflow | Dirichlet) for end in pair) for pair in boundaries)
     plan = _plan(at.grid, at.walls, fixed, component)
-    inside = component is not None and at.walls[component]
-    x = cells(slope, component, 1, slope.shape[component] - 1) if inside else slope
+    across = component if component is not None and at.walls[component] else None
+    x = slope if across is None else cells(slope, across, 1, slope.shape[across] - 1)
     known = lambda values: jnp.asarray(values, slope.dtype)
     for axis, to, _ in plan.dense:
         x = product(known(to), x, axis)
@@ -36,10 +36,10 @@ def smoothed(at: Staggered, boundaries: Boundaries, component: int | None, slope
         x = weights * x
     for axis, _, back in plan.dense:
         x = product(known(back), x, axis)
-    if not inside:
+    if across is None:
         return x
-    n = slope.shape[component]
-    return jnp.concatenate([cells(slope, component, 0, 1), x, cells(slope, component, n - 1, n)], component)
+    n = slope.shape[across]
+    return jnp.concatenate([cells(slope, across, 0, 1), x, cells(slope, across, n - 1, n)], across)
 
 
 class _Plan(NamedTuple):

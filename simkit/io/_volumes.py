@@ -35,7 +35,7 @@ def read_volumes(section: Section, y0: Section, kind: type[System], seed: int, *
     if "obstacle" in section and kind is fluids.IncompressibleFlow:
         options["obstacle"] = _obstacle(section.section("obstacle"), grid)
     if "bed" in section and kind is fluids.ShallowWater:
-        options["bed"] = jnp.asarray(built(section, "bed", FIELDS | JUMPS, grid, jax.random.fold_in(key, 1)))
+        options["bed"] = jnp.asarray(built(section, "bed", SHAPES, grid, jax.random.fold_in(key, 1)))
     with at_place(section.where()):
         system: Any = kind(grid, **options)  # pyright: ignore[reportCallIssue]
     return system, _start(y0, system, key) if given else None
@@ -138,7 +138,10 @@ def _place(grid: fluids.Grid, table: Section) -> tuple[np.ndarray, float, float]
 def _jump(grid: fluids.Grid, table: Section, key: jax.Array) -> Any:
     table.need("below", "above")
     x, start, end = _place(grid, table)
-    return np.where(x < table.number("at", 0.5 * (start + end)), table.number("below"), table.number("above"))
+    below, above = (float(table.number(name) or 0.0) for name in ("below", "above"))
+    place = table.number("at", 0.5 * (start + end))
+    assert place is not None
+    return np.where(x < place, below, above)
 
 
 def _linear(grid: fluids.Grid, table: Section, key: jax.Array) -> Any:
@@ -148,7 +151,7 @@ def _linear(grid: fluids.Grid, table: Section, key: jax.Array) -> Any:
     return low + (high - low) * (x - start) / (end - start)
 
 
-JUMPS: Mapping[str, Make] = {"jump": _jump, "linear": _linear}
+SHAPES: Mapping[str, Make] = {**FIELDS, "jump": _jump, "linear": _linear}
 
 
 def _uniform(grid: fluids.Grid, table: Section, key: jax.Array) -> Any:
@@ -159,11 +162,14 @@ def _uniform(grid: fluids.Grid, table: Section, key: jax.Array) -> Any:
     return values.reshape(-1, *[1] * grid.dimensions) * np.ones(grid.shape)
 
 
+FLOWS: Mapping[str, Make] = {**VELOCITIES, "uniform": _uniform}
+
+
 def _start(section: Section, system: Any, key: jax.Array) -> Any:
     """The state of the system; velocities at the centres of cells, the surface of water by its `level` or its `height`."""
     grid, keys = system.grid, iter(jax.random.split(key, 8))
-    scalar = lambda name: jnp.asarray(built(section, name, FIELDS | JUMPS, grid, next(keys)), float)
-    velocity = jnp.asarray(built(section, "velocity", VELOCITIES | {"uniform": _uniform}, grid, next(keys)), float)
+    scalar = lambda name: jnp.asarray(built(section, name, SHAPES, grid, next(keys)), float)
+    velocity = jnp.asarray(built(section, "velocity", FLOWS, grid, next(keys)), float)
     with at_place(section.where()):
         if isinstance(system, fluids.IncompressibleFlow):
             state = system.start(velocity, scalar("scalar") if system.diffusivity is not None else None)
