@@ -18,6 +18,8 @@ myst_heading_anchors = 3
 nb_execution_mode = "auto"
 nb_execution_raise_on_error = True
 nb_execution_timeout = 300
+# What a cell writes to the error stream is a warning, and warnings end the build.
+nb_output_stderr = "warn"
 # Docstrings speak of names of other packages, which have no page here.
 nitpicky = False
 

@@ -57,6 +57,14 @@ def test_notebook_is_stored_without_outputs(path):
     assert all(cell["outputs"] == [] and cell["execution_count"] is None for cell in cells)
 
 
+@pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.stem)
+def test_figures_are_shown_once(path):
+    # Jupyter shows a figure of pyplot at the end of a cell, and again where it is the cell's value.
+    for cell in code_cells(path):
+        if "plt." in cell and cell.endswith("\nfigure"):
+            assert "plt.close(figure)" in cell
+
+
 @pytest.mark.parametrize("path", sorted(EXAMPLES.glob("*.toml")), ids=lambda path: path.stem)
 def test_study_loads_and_says_how_to_run_it(path):
     import simkit  # not at the top: a notebook that runs through this file sets things before it imports

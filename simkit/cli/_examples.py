@@ -58,7 +58,7 @@ def next_steps(example: Path) -> list[str]:
     text = example.read_text(encoding="utf-8")
     if example.suffix == ".ipynb":
         text = "".join("".join(cell["source"]) for cell in json.loads(text)["cells"])
-        jupyter = ["pip install jupyterlab"] if importlib.util.find_spec("jupyterlab") is None else []
+        jupyter = ["pip install jupyterlab ipywidgets"] if importlib.util.find_spec("jupyterlab") is None else []
         return [*dict.fromkeys(INSTALL.findall(text)), *jupyter, f"jupyter lab {example}"]
     tables = tomllib.loads(text)
     verb = "sweep" if "sweep" in tables and "experiments" not in tables else "run"

@@ -1,8 +1,9 @@
 """What a fit found: waterfall, correlations and profiles."""
 
 import numpy as np
+from matplotlib.axes import Axes
 from matplotlib.figure import Figure
-from matplotlib.ticker import MaxNLocator
+from matplotlib.ticker import LogLocator, MaxNLocator, NullFormatter
 
 from ..fitting import FitResult, Profiles
 from ._style import GREY, color, few_ticks, grid, labelled, new_figure, styled
@@ -17,6 +18,10 @@ KINDS = (
     (4, "x", 1, "given up"),
 )
 """How starts end that end somewhere: status, marker, place of the colour, and what it is called."""
+TOP = 2.5
+"""Profiles are drawn up to so many times their threshold."""
+DECADES = 30.0
+"""From this ratio on an axis is logarithmic."""
 
 
 @styled
@@ -124,11 +129,28 @@ def plot_profile(profiles: Profiles) -> Figure:
             if kept.any() and values[kept].min() <= end <= values[kept].max():
                 panel.axvline(end, color=GREY, lw=0.9, ls=":")
         panel.set_xlabel(labelled(name, unit))
-        panel.set_ylim(-0.1 * profiles.threshold, 2.5 * profiles.threshold)
-        few_ticks(panel, 4, 5)
+        panel.set_ylim(-0.1 * profiles.threshold, TOP * profiles.threshold)
+        _show_range(panel, values[kept & (above <= TOP * profiles.threshold)])
+        few_ticks(panel, None if panel.get_xscale() == "log" else 4, 5)
     for panel in axes[:, 0]:
         panel.set_ylabel("objective above the best")
     for panel in axes.flat[len(profiles.names) :]:
         panel.set_visible(False)
     axes.flat[0].set_title(f"dashed: {100 * profiles.level:g} % limit", fontsize=8.5)
     return figure
+
+
+def _show_range(panel: Axes, values: np.ndarray) -> None:
+    """The range of the values, logarithmic where it spans decades: where a profile is far above its limit nobody looks."""
+    if not values.size:
+        return
+    low, high = float(values.min()), float(values.max())
+    if low > 0 and high / low > DECADES:
+        panel.set_xscale("log")
+        pad = (high / low) ** 0.06
+        panel.set_xlim(low / pad, high * pad)
+        panel.xaxis.set_major_locator(LogLocator(numticks=4))
+        panel.xaxis.set_minor_formatter(NullFormatter())
+    else:
+        pad = 0.06 * (high - low) or 0.06 * abs(high) or 1.0
+        panel.set_xlim(low - pad, high + pad)

@@ -191,6 +191,23 @@ def test_profiles():
     assert len(second.lines) == 2
 
 
+def test_profiles_over_decades_are_logarithmic_and_cut_where_they_are_high():
+    wide, far = np.geomspace(1e-3, 1e3, 13), np.append(np.linspace(0.5, 1.5, 12), 400.0)
+    profiles = simkit.fitting.Profiles(
+        values=jnp.asarray(np.stack([wide, far])),
+        differences=jnp.asarray(np.stack([0.01 * np.log(wide) ** 2, 8 * (far - 1) ** 2])),
+        intervals=jnp.array([[0.0, jnp.inf], [0.5, 1.5]]),
+        is_open=jnp.array([[True, True], [False, False]]),
+        level=0.95,
+        names=("wide", "far"),
+        units=("1", "1"),
+    )
+    first, second = panels(viz.plot_profile(profiles))
+    assert (first.get_xscale(), second.get_xscale()) == ("log", "linear")
+    assert second.get_xlim()[1] < 2
+    assert first.get_xlim()[1] > 1e3
+
+
 def test_fit_draws_the_curve_at_an_estimate():
     system, y0, _, _ = simkit.odes.LotkaVolterra.example()
     experiments = [
