@@ -33,12 +33,12 @@ def queued(problem: Problem, method: GaussNewton, fraction: Array, z: Array, hel
     Where they are `judged` hopeless ones are given up.
     """
     rows, waiting = np.arange(LANES), list(range(LANES, len(z)))
-    starts, fixed = np.asarray(z), np.asarray(held)
+    places, still = np.asarray(z), np.asarray(held)
     ends: dict[int, End] = {}
-    state = _numpy(_begun(problem, method, starts[rows], fixed[rows]))
+    state = _numpy(_begun(problem, method, places[rows], still[rows]))
     best = np.inf
     while len(ends) < len(z):
-        state, found, ended = _numpy(_advanced(problem, method, fraction, state, fixed[rows], jnp.asarray(TURN)))
+        state, found, ended = _numpy(_advanced(problem, method, fraction, state, still[rows], jnp.asarray(TURN)))
         best = min(best, float(found.model.value.min()))
         lost = judged & _hopeless(state, best, int(method.max_steps))
         for lane in np.flatnonzero(ended | lost):
@@ -51,7 +51,7 @@ def queued(problem: Problem, method: GaussNewton, fraction: Array, z: Array, hel
             rows[lane] = waiting.pop(0) if waiting else -1
         fresh = [lane for lane in np.flatnonzero(rows >= 0) if rows[lane] not in ends and (ended | lost)[lane]]
         if fresh:
-            begun = _numpy(_begun(problem, method, starts[rows], fixed[rows]))
+            begun = _numpy(_begun(problem, method, places[rows], still[rows]))
             for old, new in zip(jax.tree.leaves(state), jax.tree.leaves(begun), strict=True):
                 old[fresh] = new[fresh]
         idle = np.flatnonzero(rows < 0)
