@@ -19,6 +19,13 @@ from ._result import FitResult
 ROUNDS = 4
 """How often a profile that has not crossed the level at its end is continued, each time twice as far."""
 
+JUMP = 0.3
+"""A value that lies by more than this share of the threshold above its neighbour is optimised again from where that ended: the
+first try may have gone to another optimum."""
+
+MENDINGS = 30
+"""At most so many times in a round, since each value that is mended may mend the next."""
+
 BETTER = 1e-3
 """A profile that falls by more than this below the fit has found a better optimum, and says so."""
 
@@ -110,15 +117,13 @@ def profile(
         raise ArgumentError(f"Argument `points` must be at least 2, but it is {points}.")
     sides = [_Side(problem, fit, problem.names.index(name), sign, level) for name in names for sign in (-1, 1)]
     method = GaussNewton() if method is None else method
+    lean = problem.lean()
     for i in range(ROUNDS):
-        asked = [
-            (side, z) for side in sides if not side.done for z in side.next_values(points if i == 0 else points // 2)
-        ]
-        if asked:
-            _evaluate(problem, fit, method, asked)
-    asked = [(side, z) for side in sides for z in side.inside_bracket()]
-    if asked:
-        _evaluate(problem, fit, method, asked)
+        count = points if i == 0 else points // 2
+        _evaluate(lean, fit, method, [pair for side in sides if not side.done for pair in side.next_values(count)])
+        _mend(lean, fit, method, sides)
+    _evaluate(lean, fit, method, [pair for side in sides for pair in side.inside_bracket()])
+    _mend(lean, fit, method, sides)
     rows = [_join(*pair) for pair in zip(sides[::2], sides[1::2], strict=True)]
     length = max(len(values) for values, _ in rows)
     pad = lambda x: np.pad(x, (0, length - len(x)), constant_values=np.nan)
@@ -151,34 +156,60 @@ class _Side:
         wide = 1.0 if fit.log[index] else max(abs(self.centre), 1.0)
         size = math.sqrt(variance) if math.isfinite(error) and variance > 0 else wide
         self.reach = 1.3 * math.sqrt(2 * self.threshold) * size
-        self.values, self.differences = [self.centre], [0.0]
+        self.values, self.differences, self.ends = [self.centre], [0.0], [np.asarray(fit.z)]
+        self.tried: set[tuple[float, float, float]] = set()
+        covariance = np.asarray(fit.covariance)
+        column, own = covariance[:, index], covariance[index, index]
+        self.slope = column / own if own > 0 else 0 * column
         self.full = abs(self.limit - self.centre) <= 1e-8 * max(1.0, abs(self.centre))
 
     @property
     def done(self) -> bool:
         return self.full or self.crossing() is not None
 
-    def next_values(self, count: int) -> list[float]:
+    def next_values(self, count: int) -> list["Asked"]:
         """The next values outwards, up to `reach` or the bound, the reach then doubled."""
         last = self.values[-1]
         end = self.centre + self.sign * self.reach
         if self.sign * (end - self.limit) >= 0:
             end, self.full = self.limit, True
         self.reach *= 2
-        return list(np.linspace(last, end, count + 1)[1:])
+        values = np.linspace(last, end, count + 1)[1:]
+        # The others start where the normal approximation expects them, and later where they ended last.
+        ways = self.slope if len(self.values) == 1 else 0.0
+        return [(self, float(value), self.ends[-1] + ways * (value - last)) for value in values]
 
-    def inside_bracket(self) -> list[float]:
+    def inside_bracket(self) -> list["Asked"]:
         """Three more values where the profile crosses the level, since between two of them it may bend."""
         for i in range(1, len(self.values)):
             if self.differences[i] >= self.threshold:
-                return list(np.linspace(self.values[i - 1], self.values[i], 5)[1:-1])
+                between = np.linspace(self.values[i - 1], self.values[i], 5)[1:-1]
+                return [(self, float(value), self.ends[i - 1]) for value in between]
         return []
 
-    def add(self, value: float, difference: float) -> None:
-        """A further value, kept in order outwards."""
+    def doubtful(self) -> list["Asked"]:
+        """Values far above a neighbour, with where that one ended, each such pair once."""
+        asked = []
+        for i in range(1, len(self.values)):
+            for j in (i - 1, i + 1):
+                if j == len(self.values) or not self.differences[j] < 2 * self.threshold:
+                    continue
+                pair = self.values[i], self.values[j], self.differences[j]
+                if self.differences[i] > self.differences[j] + JUMP * self.threshold and pair not in self.tried:
+                    self.tried.add(pair)
+                    asked.append((self, self.values[i], self.ends[j]))
+        return asked
+
+    def add(self, value: float, difference: float, end: np.ndarray) -> None:
+        """What was found at a value: a further one, kept in order outwards, or one that was known, if it is better."""
         place = int(np.searchsorted(self.sign * np.array(self.values), self.sign * value))
+        if place < len(self.values) and self.values[place] == value:
+            if difference < self.differences[place]:
+                self.differences[place], self.ends[place] = difference, end
+            return
         self.values.insert(place, value)
         self.differences.insert(place, difference)
+        self.ends.insert(place, end)
 
     def crossing(self) -> float | None:
         """Where the difference crosses the threshold, interpolated in its root, which is a line for a quadratic."""
@@ -197,26 +228,33 @@ class _Side:
         return self.limit if found is None else found
 
 
-def _evaluate(problem: Problem, fit: FitResult, method: GaussNewton, asked: list[tuple[_Side, float]]) -> None:
+Asked = tuple[_Side, float, np.ndarray]
+"""A side, the value at which its parameter is held, and where the others start."""
+
+
+def _evaluate(lean: Problem, fit: FitResult, method: GaussNewton, asked: list[Asked]) -> None:
     """Re-optimise at all asked values, in batches as large as the fit's, so that the fit's own program serves."""
-    lean, batch = problem.lean(), len(fit.objective)
-    z, covariance = np.asarray(fit.z), np.asarray(fit.covariance)
-    starts, held = [], []
-    for side, value in asked:
-        # The others start where the normal approximation expects them.
-        column, own = covariance[:, side.index], covariance[side.index, side.index]
-        start = z + (column / own if own > 0 else 0) * (value - side.centre)
-        start[side.index] = value
-        starts.append(start)
-        held.append(np.arange(z.size) == side.index)
+    batch, z = len(fit.objective), np.asarray(fit.z)
     for first in range(0, len(asked), batch):
-        pick = np.minimum(np.arange(first, first + batch), len(asked) - 1)
-        end = run(
-            lean, method, 1.0, jnp.asarray(np.stack(starts)[pick], fit.z.dtype), jnp.asarray(np.stack(held)[pick])
-        )
-        found = np.asarray(end.model.value) - float(fit.objective[0])
-        for (side, value), difference in zip(asked[first : first + batch], found, strict=False):
-            side.add(value, float(difference))
+        part = asked[first : first + batch]
+        # Rows that fill the batch up hold everything, so that they end at once.
+        starts, held = np.tile(z, (batch, 1)), np.ones((batch, z.size), bool)
+        for row, (side, value, start) in enumerate(part):
+            held[row] = np.arange(z.size) == side.index
+            starts[row] = np.where(held[row], value, start)
+        end = run(lean, method, 1.0, jnp.asarray(starts, fit.z.dtype), jnp.asarray(held))
+        found = np.asarray(end.model.value, float) - float(fit.objective[0])
+        for (side, value, _), difference, place in zip(part, found, np.asarray(end.z), strict=False):
+            side.add(value, float(difference), place)
+
+
+def _mend(lean: Problem, fit: FitResult, method: GaussNewton, sides: list[_Side]) -> None:
+    """Optimise values again from where their neighbours ended, as long as that is needed."""
+    for _ in range(MENDINGS):
+        asked = [one for side in sides for one in side.doubtful()]
+        if not asked:
+            return
+        _evaluate(lean, fit, method, asked)
 
 
 def _join(lower: _Side, upper: _Side) -> tuple[np.ndarray, np.ndarray]:

@@ -1,13 +1,19 @@
 """Profile likelihoods."""
 
+import pathlib
+
+import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from scipy.optimize import minimize
 
-from simkit import ArgumentError, Experiment, Free, Normal, Problem, UnknownNameError
+from simkit import ArgumentError, Experiment, Free, Normal, Problem, UnknownNameError, petab
 from simkit.fitting import fit, profile
+from simkit.fitting._model import objective
 from simkit.odes import from_response
 
+BOEHM = pathlib.Path(__file__).parents[2] / "data/petab/Boehm_JProteomeRes2014/Boehm_JProteomeRes2014.yaml"
 TIMES = np.linspace(0.0, 3.0, 13)
 SCATTER = np.array([0.3, -0.1, 0.25, -0.4, 0.05, 0.2, -0.3, 0.1, -0.15, 0.35, -0.2, 0.0, -0.1])
 
@@ -76,3 +82,33 @@ def test_arguments_are_checked(line):
         profile(line, result, level=1.0)
     with pytest.raises(ArgumentError, match="`points`"):
         profile(line, result, points=1)
+
+
+@pytest.mark.slow
+def test_profiles_stay_on_their_branch():
+    """Boehm et al. (2014): two parameters that the data hardly see lead a refit astray, to optima that lie 9.3 and 11.4 above."""
+    problem = petab.load(BOEHM).problem
+    result = fit(problem, starts=8, screen=3)
+    assert float(result.objective[0]) == pytest.approx(138.2220, abs=1e-3)
+    found = profile(problem, result, names=["k_phos", "k_exp_homo", "k_imp_hetero"])
+    for name, differences in zip(found.names, np.asarray(found.differences), strict=True):
+        near = differences[differences < 2 * found.threshold]
+        middle = int(np.argmin(near))
+        assert len(near) > 8, name
+        assert np.all(np.diff(near[: middle + 1]) <= 0), name
+        assert np.all(np.diff(near[middle:]) >= 0), name
+    # SciPy's optimum of the others, from where they are best, with the parameter held at a value of the profile.
+    place = problem.names.index("k_phos")
+    k = int(np.argmin(np.abs(np.asarray(found.differences[0]) - 1.0)))
+    others = np.arange(result.z.size) != place
+    held = jnp.asarray(result.z).at[place].set(jnp.log(found.values[0, k]))
+    value = jax.jit(jax.value_and_grad(lambda x: objective(held.at[np.flatnonzero(others)].set(x), problem)))
+    bounds = np.asarray(problem.coordinate_bounds())[others]
+    best = minimize(
+        lambda x: [np.asarray(y, float) for y in value(jnp.asarray(x))],
+        np.asarray(result.z)[others],
+        jac=True,
+        bounds=bounds,
+        method="L-BFGS-B",
+    )
+    assert float(found.differences[0, k]) <= best.fun - float(result.objective[0]) + 1e-3
