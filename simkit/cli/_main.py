@@ -33,6 +33,7 @@ draws as well: a run that was interrupted or killed goes on when it is called ag
   fit       from many starts, so that a local optimum is seen for what it is
   sample    the posterior distribution, from the fit
   predict   bands for the model and for new data
+  profile   profile likelihoods, where the study has [profile] (or is a PEtab problem of up to 20 parameters)
   report    report.html with tables, figures, warnings in words and provenance
 
 A study of particles without experiments is simulated: averages with their errors, trajectory.h5md and report.html.
@@ -172,7 +173,9 @@ def _run(options: argparse.Namespace) -> int:
         return _particles(options, study, folder)
     if options.name == "run" and study.simulate and not study.experiments:
         return _simulated(options, study, folder)
-    phases = {"run": PHASES, "fit": ("fit", "predict", "report"), "sample": ("fit", "sample", "report")}[options.name]
+    phases = {"run": PHASES, "fit": ("fit", "predict", "profile", "report"), "sample": ("fit", "sample", "report")}[
+        options.name
+    ]
     print(study.title, flush=True)
     kept: list[Found] = []
     try:
@@ -315,7 +318,12 @@ def _reproduce(options: argparse.Namespace) -> int:
     results = load(options.file)
     study = made.load_study()
     print(f"{study.title}, made {made.date} with seed {made.seed}", flush=True)
-    parts = {"fit": results.fit, "sample": results.posterior, "predict": results.prediction}
+    parts = {
+        "fit": results.fit,
+        "sample": results.posterior,
+        "predict": results.prediction,
+        "profile": results.profiles,
+    }
     if results.averages is not None:
         found = Found()
         found.averages = average_particles(study, found, say=_say)

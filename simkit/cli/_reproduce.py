@@ -55,7 +55,7 @@ def compare_draws(old: Any, new: Any) -> str:
 def comparisons(results: Results, found: Any) -> list[Comparison]:
     """All parts that a result file holds against what a new run found."""
     rows = []
-    for part in ("fit", "posterior", "prediction", "averages"):
+    for part in ("fit", "posterior", "prediction", "profiles", "averages"):
         old, new = getattr(results, part), getattr(found, part)
         if old is None or new is None:
             continue

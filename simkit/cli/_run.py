@@ -15,7 +15,7 @@ from jaxtyping import PRNGKeyArray
 from .._errors import ArgumentError, SimulationError, StudyError
 from ..core import Trajectory
 from ..engine import simulate
-from ..fitting import LBFGS, FitResult, GaussNewton, fit
+from ..fitting import LBFGS, FitResult, GaussNewton, Profiles, fit, profile
 from ..infer import NUTS, EnsembleSampler, LaplaceApproximation, Posterior, Prediction, Variational, predict, sample
 from ..inspect import locate
 from ..io import Study, load, provenance, save
@@ -23,7 +23,7 @@ from ..md import Averages
 from ..problem import Problem
 from ..report import write_report
 
-PHASES = ("fit", "sample", "predict", "report")
+PHASES = ("fit", "sample", "predict", "profile", "report")
 RESULT, REPORT = "result.h5", "report.html"
 UNFINISHED = "unfinished"
 """The folder in which a run keeps what it has done of a phase."""
@@ -42,6 +42,7 @@ class Found:
 
     problem: Problem | None = None
     fit: FitResult | None = None
+    profiles: Profiles | None = None
     posterior: Posterior | None = None
     prediction: Prediction | None = None
     averages: Averages | None = None
@@ -58,14 +59,14 @@ def silent(line: str) -> None:
 
 def compute(
     study: Study,
-    phases: Sequence[str] = PHASES[:3],
+    phases: Sequence[str] = PHASES[:4],
     *,
     seed: int | None = None,
     say: Say = silent,
     keep: Callable[[Found], None] = lambda found: None,
     store: Path | None = None,
 ) -> Found:
-    """Run the phases of a study that compute: "fit", "sample" and "predict", in this order.
+    """Run the phases of a study that compute: "fit", "sample", "predict" and, where the study has it, "profile", in this order.
 
     The same study and seed give the same numbers, whichever phases are asked for: each has a key of its own. A prediction
     without sampling is made at the fit's estimate.
@@ -85,9 +86,9 @@ def compute(
     say(f"problem  {study.model}: {data}  ({found.seconds['compile the problem']:.1f} s)")
     if "predict" in phases:
         _check_times(study, problem)
-    steps: dict[str, Callable[..., str]] = {"fit": _fit, "sample": _sample, "predict": _predict}
+    steps: dict[str, Callable[..., str]] = {"fit": _fit, "sample": _sample, "predict": _predict, "profile": _profile}
     for index, (phase, step) in enumerate(steps.items()):
-        if phase in phases:
+        if phase in phases and (phase != "profile" or study.profile):
             say(f"{phase:<8} {_announce(study, phase)} ...")
             with Clock(found, phase):
                 parts = None if store is None else store / phase
@@ -130,7 +131,12 @@ def run(
         if not found.files:
             clear(folder)
         made = provenance(study, seed=seed, command=command, seconds=found.seconds)
-        parts = {"fit": found.fit, "posterior": found.posterior, "prediction": found.prediction}
+        parts = {
+            "fit": found.fit,
+            "posterior": found.posterior,
+            "prediction": found.prediction,
+            "profiles": found.profiles,
+        }
         save(result, **parts, problem=found.problem, made=made, overwrite=True)  # pyright: ignore
         found.files[:] = [result]
         if found_so_far is not None:
@@ -239,6 +245,8 @@ def _announce(study: Study, phase: str) -> str:
     if phase == "sample":
         asked = {"chains": 4, "draws": 1000, "warmup": 300} | dict(study.sample)
         return f"{asked['chains']} chains of {asked['draws']} draws after {asked['warmup']} of warm-up"
+    if phase == "profile":
+        return f"of {len(study.profile['names'])} parameters" if "names" in study.profile else "of all parameters"
     return f"at {study.prediction_times.shape[0]} times"
 
 
@@ -273,6 +281,16 @@ def _predict(
     failed = int(found.prediction.failed)
     text = "at the estimate" if found.posterior is None else f"{used} draws"
     return text + (f", {failed} simulations failed" if failed else "")
+
+
+def _profile(
+    study: Study, problem: Problem, found: Found, key: PRNGKeyArray, progress: bool, store: Path | None
+) -> str:
+    if found.fit is None:
+        raise ArgumentError("Profiles need a fit, but there is none.")
+    found.profiles = profile(problem, found.fit, **study.profile)
+    ajar = int(found.profiles.is_open.any(axis=1).sum())
+    return f"intervals at {found.profiles.level:.0%}; {ajar} of {len(found.profiles.names)} open"
 
 
 def clear(folder: Path) -> None:

@@ -11,7 +11,7 @@ import numpy as np
 
 from .._errors import ArgumentError
 from ..core import Trajectory, field_metadata, named_leaves
-from ..fitting import FitResult
+from ..fitting import FitResult, Profiles
 from ..infer import Posterior, Prediction
 from ..md import Averages
 from ..problem import Observed
@@ -31,6 +31,12 @@ FIT_DIMENSIONS: dict[str, tuple[str, ...]] = {
     "iterations": ("start",),
     "failures": ("start",),
 }
+PROFILE_DIMENSIONS: dict[str, tuple[str, ...]] = {
+    "values": ("parameter", "point"),
+    "differences": ("parameter", "point"),
+    "intervals": ("parameter", "side"),
+    "is_open": ("parameter", "side"),
+}
 STATISTICS = {"lp": "log_density", "diverging": "diverging", "n_steps": "steps", "acceptance_rate": "accept"}
 """Name in the group `sample_stats`, as ArviZ has it -> field of a Posterior."""
 
@@ -45,6 +51,17 @@ def write_fit(group: h5py.Group, fit: FitResult) -> None:
 
 def read_fit(group: h5py.Group) -> FitResult:
     return FitResult(**_read_fields(group, FitResult))
+
+
+def write_profiles(group: h5py.Group, profiles: Profiles) -> None:
+    write_dimension(group, "parameter", profiles.names)
+    write_dimension(group, "point", np.arange(np.shape(profiles.values)[1]))
+    write_dimension(group, "side", ["lower", "upper"])
+    _write_fields(group, profiles, PROFILE_DIMENSIONS)
+
+
+def read_profiles(group: h5py.Group) -> Profiles:
+    return Profiles(**_read_fields(group, Profiles))
 
 
 def write_posterior(group: h5py.Group, statistics: h5py.Group, posterior: Posterior) -> None:

@@ -11,7 +11,7 @@ import numpy as np
 
 from .._errors import ArgumentError, ResultFileError
 from ..core import Trajectory
-from ..fitting import FitResult
+from ..fitting import FitResult, Profiles
 from ..infer import Posterior, Prediction
 from ..md import Averages
 from ..problem import Observed, Problem, observed
@@ -22,12 +22,14 @@ from ._groups import (
     read_observed,
     read_posterior,
     read_prediction,
+    read_profiles,
     read_trajectory,
     write_averages,
     write_fit,
     write_observed,
     write_posterior,
     write_prediction,
+    write_profiles,
     write_trajectory,
 )
 from ._provenance import Provenance, provenance, read_provenance, write_provenance
@@ -49,9 +51,10 @@ class Results:
     trajectory: Trajectory | None = None
     observed: Observed | None = None
     averages: Averages | None = None
+    profiles: Profiles | None = None
 
     def __repr__(self) -> str:
-        names = ("fit", "posterior", "prediction", "trajectory", "averages")
+        names = ("fit", "profiles", "posterior", "prediction", "trajectory", "averages")
         held = [name for name in names if getattr(self, name) is not None]
         return f"Results in {self.path}: {', '.join(held) or 'nothing'}; made {self.provenance.date}"
 
@@ -64,13 +67,14 @@ def save(
     prediction: Prediction | None = None,
     trajectory: Trajectory | None = None,
     averages: Averages | None = None,
+    profiles: Profiles | None = None,
     problem: Problem | None = None,
     made: Provenance | None = None,
     overwrite: bool = False,
 ) -> Path:
     """Write results to one HDF5 file.
 
-    The groups `fit`, `posterior`, `sample_stats`, `prediction` (the curves), `posterior_predictive` (new data),
+    The groups `fit`, `profiles`, `posterior`, `sample_stats`, `prediction` (the curves), `posterior_predictive` (new data),
     `observed_data`, `trajectory` and `averages` follow the netCDF-4 conventions:
     `xarray.open_dataset(path, group="posterior")` gives a data set with the dimensions chain and draw and one variable a
     parameter, under its own name (`y0.hare`), with its unit. `provenance` holds texts. The file is written beside its place
@@ -79,7 +83,7 @@ def save(
     **Arguments:**
 
     - `path`: where to write; folders are made.
-    - `fit`, `posterior`, `prediction`, `trajectory`, `averages`: what to write.
+    - `fit`, `profiles`, `posterior`, `prediction`, `trajectory`, `averages`: what to write.
     - `problem`: the problem, for the data and the units of the outputs.
     - `made`: where the results come from, by default `provenance()`.
     - `overwrite`: whether an existing file may be replaced.
@@ -91,7 +95,7 @@ def save(
     path = Path(path)
     if path.exists() and not overwrite:
         raise ResultFileError(f"The file `{path}` exists already. Choose another name, or allow `overwrite`.")
-    if all(part is None for part in (fit, posterior, prediction, trajectory, averages)):
+    if all(part is None for part in (fit, profiles, posterior, prediction, trajectory, averages)):
         raise ArgumentError("There must be at least one result to save, but none is given.")
     seen = None if problem is None else observed(problem)
     made = provenance() if made is None else made
@@ -102,6 +106,8 @@ def save(
             write_provenance(file.create_group("provenance"), made)
             if fit is not None:
                 write_fit(file.create_group("fit"), fit)
+            if profiles is not None:
+                write_profiles(file.create_group("profiles"), profiles)
             if posterior is not None:
                 write_posterior(file.create_group("posterior"), file.create_group("sample_stats"), posterior)
             if prediction is not None:
@@ -137,6 +143,7 @@ def load(path: str | Path) -> Results:
             trajectory=_read(file, read_trajectory, "trajectory"),
             observed=_read(file, read_observed, "observed_data"),
             averages=_read(file, read_averages, "averages"),
+            profiles=_read(file, read_profiles, "profiles"),
         )
 
 

@@ -29,6 +29,7 @@ from ._parts import (
     read_system,
 )
 from ._petab import is_petab, prediction_span, read_petab
+from ._profiled import MOST_PROFILES, read_profile
 from ._section import Section, at_place
 from ._simulated import read_averages, read_simulate
 from ._sweep import read_sweep, read_times
@@ -48,6 +49,7 @@ TABLES = (
     "set",
     "experiments",
     "fit",
+    "profile",
     "sample",
     "predict",
     "sweep",
@@ -63,7 +65,8 @@ class Study:
     - `text`, `sha256`: the file's text and its SHA-256; `files`: the texts of the data files, by the name in the study file.
     - `title`, `question`, `seed`: from [study]; `time` is what time axes are called there, such as "year".
     - `model`, `system`, `y0`, `inputs`, `solve`, `noise`, `free`, `set`, `experiments`: the arguments of a `Problem`.
-    - `simulate`, `averages`, `fit`, `sample`, `predict`, `sweep`: what the verbs are asked for, by argument.
+    - `simulate`, `averages`, `fit`, `profile`, `sample`, `predict`, `sweep`: what the verbs are asked for, by argument; a `profile`
+        without any is not made.
     - `given`: the problem itself, where the study is one of PEtab.
 
     ```python
@@ -92,6 +95,7 @@ class Study:
     simulate: Mapping[str, Any]
     averages: Mapping[str, Any]
     fit: Mapping[str, Any]
+    profile: Mapping[str, Any]
     sample: Mapping[str, Any]
     predict: Mapping[str, Any]
     sweep: Mapping[str, Any]
@@ -253,6 +257,7 @@ def study_from_text(
         simulate=read_simulate(sections["simulate"]),
         averages=read_averages(sections["averages"], system),
         fit=_fit(sections["fit"]),
+        profile=read_profile(sections["profile"], "profile" in table),
         sample=_sample(sections["sample"]),
         predict=_predict(sections["predict"]),
         sweep=read_sweep(sections["sweep"]),
@@ -298,7 +303,8 @@ def petab_study(path: str | Path, *, texts: Mapping[str, str] | None = None, see
     name = Path(path).name
     rest: dict[str, Any] = {key: {} for key in TABLES if key not in ("study", "system", "y0", "inputs", "experiments")}
     # As is usual there; growing horizons gained nothing on such models.
-    rest["fit"] = {"starts": 20, "horizons": (1.0,)}
+    rest["fit"] = {"starts": 20, "horizons": (1.0,), "screen": 3}
+    rest["profile"] = {"level": 0.95} if len(read.problem.names) <= MOST_PROFILES else {}
     return Study(
         name=name,
         text=read.texts[name],

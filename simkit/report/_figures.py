@@ -47,6 +47,10 @@ def pictures(results: Results, study: Study | None) -> list[Picture]:
         add("waterfall", caption, lambda: viz.plot_waterfall(fit))
         caption = "Where every start ended, between the bounds of each parameter: rows where blue lines fan out are not determined."
         add("parameters", caption, lambda: viz.plot_parameters(fit))
+    if results.profiles is not None:
+        profiles = results.profiles
+        caption = "How much worse the data are described with one parameter held; where a curve stays flat, it is not determined."
+        add("profiles", caption, lambda: viz.plot_profile(profiles))
     if posterior is not None:
         names = posterior.names[:MOST_PARAMETERS]
         left = len(posterior.names) - len(names)

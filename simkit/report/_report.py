@@ -62,7 +62,7 @@ def _page(results: Results, study: Study | None, found: Sequence[Picture]) -> st
         ("Over time", ("outputs",)),
         ("Structure and motion", ("radial_distribution", "displacement")),
         ("Posterior distribution", ("corner", "trace", "ranks")),
-        ("Optimum", ("waterfall", "parameters", "correlation")),
+        ("Optimum", ("waterfall", "parameters", "profiles", "correlation")),
     ):
         parts.append(_section(heading, "\n".join(_figure(by_name[name]) for name in names if name in by_name)))
     if study is not None:

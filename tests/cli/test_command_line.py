@@ -49,6 +49,9 @@ horizons = [1.0]
 chains = 2
 warmup = 60
 draws = 60
+[profile]
+names = ["rate"]
+points = 4
 [predict]
 times = {{ from = 0, to = 8, count = 9 }}
 count = 20
@@ -96,7 +99,12 @@ def test_run_writes_results_report_and_figures(finished):
     with xarray.open_dataset(finished / "result.h5", group="posterior") as data:
         assert dict(data.sizes) == {"chain": 2, "draw": 60}
     names = {file.name for file in (finished / "figures").iterdir()}
-    assert names == {"fit.svg", "waterfall.svg", "corner.png", "trace.png", "ranks.svg", "correlation.svg"}
+    optimum = {"waterfall.svg", "parameters.svg", "profiles.svg", "correlation.svg"}
+    assert names == optimum | {"fit.svg", "corner.png", "trace.png", "ranks.svg"}
+    # The interval by the profile is near the one by the standard error, for data that tell this much.
+    lower, upper = results.profiles.interval("rate")
+    expected = results.fit.estimate[0] + 1.96 * results.fit.standard_error[0] * np.array([-1.0, 1.0])
+    np.testing.assert_allclose([lower, upper], expected, rtol=0.05)
 
 
 def test_the_report_is_self_contained_and_escaped(finished):
@@ -104,7 +112,7 @@ def test_the_report_is_self_contained_and_escaped(finished):
     assert "<h1>Decay &amp; &lt;growth&gt;</h1>" in page
     assert "<growth>" not in page
     assert "How fast?" in page
-    assert page.count("data:image/") == 7  # six figures and an equation
+    assert page.count("data:image/") == 9  # eight figures and an equation
     assert not re.search(r"""(src|href)=["'](?!data:)|@import|url\(""", page)
     assert "prefers-color-scheme: dark" in page
     for text in ("90 % interval", "R-hat", "SHA-256", "simkit reproduce", "float64", DATA.splitlines()[1]):
@@ -148,6 +156,7 @@ def test_reproduce(copied, capsys):
         "fit",
         "posterior",
         "prediction",
+        "profiles",
     ]
     with h5py.File(copied / "result.h5", "r+") as file:
         draws = file["posterior/rate"][()]

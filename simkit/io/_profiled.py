@@ -1,0 +1,20 @@
+"""[profile] of a study file: which parameters have a profile likelihood made."""
+
+from typing import Any
+
+from ._section import Section
+
+MOST_PROFILES = 20
+"""A PEtab problem, which has no [profile], gets profiles where it has no more parameters than this."""
+
+
+def read_profile(section: Section, asked: bool) -> dict[str, Any]:
+    """[profile]: `names`, `points` and `level` of `simkit.profile`; nothing where it is not asked for."""
+    names = section.get("names", "an array")
+    if names is not None and not (names and all(isinstance(name, str) for name in names)):
+        raise section.error("names", f"must be names of parameters, but it is `{names}`.")
+    found = {"names": names, "points": section.count("points", least=2), "level": section.number("level", 0.95)}
+    section.finish()
+    if not 0 < found["level"] < 1:
+        raise section.error("level", f"must lie between 0 and 1, but it is {found['level']:g}.")
+    return {key: value for key, value in found.items() if value is not None} if asked else {}
