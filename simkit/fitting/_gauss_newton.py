@@ -126,7 +126,6 @@ class GaussNewton(AbstractMethod):
         tolerance = jnp.maximum(self.tolerance.astype(bounds.dtype), 100 * eps)
 
         def body(state: Progress) -> Progress:
-            state = _renewed(state)
             model, z, first = state["model"], state["z"], ~state["model"].good
             sizes = jnp.maximum(state["sizes"], jnp.sqrt(jnp.sum(model.rows**2, axis=0) + model.curvature))
             unit = jnp.where(state["unit"] > 0, state["unit"], _first_unit(model, z, sizes, linear))
@@ -146,23 +145,25 @@ class GaussNewton(AbstractMethod):
             # Steps that were not taken only tell that the radius was too large.
             gains = jnp.where(better & ~first, jnp.roll(state["gains"], 1).at[0].set(gain), state["gains"])
             flat = jnp.sum(gains) < jnp.minimum(NOTHING[0] * noise**2, NOTHING[1] * 0.5 * step.decrement**2)
-            return {
-                "z": z,
-                "model": model,
-                "sizes": sizes,
-                "unit": unit,
-                "radius": radius,
-                # Where rounding lets no step through, a minimum nearer than the error bars show is as good as found.
-                "converged": ~first
-                & (small | (stuck & (step.decrement < RESOLVED)) | (flat & (step.decrement < RESOLVED * noise))),
-                "stuck": stuck,
-                "flat": flat,
-                "gains": gains,
-                "decrement": step.decrement,
-                "secant": secant,
-                "iterations": state["iterations"] + 1,
-                "failures": state["failures"] + (~trial.good).astype(int),
-            }
+            return _renewed(
+                {
+                    "z": z,
+                    "model": model,
+                    "sizes": sizes,
+                    "unit": unit,
+                    "radius": radius,
+                    # Where rounding lets no step through, a minimum nearer than the error bars show is as good as found.
+                    "converged": ~first
+                    & (small | (stuck & (step.decrement < RESOLVED)) | (flat & (step.decrement < RESOLVED * noise))),
+                    "stuck": stuck,
+                    "flat": flat,
+                    "gains": gains,
+                    "decrement": step.decrement,
+                    "secant": secant,
+                    "iterations": state["iterations"] + 1,
+                    "failures": state["failures"] + (~trial.good).astype(int),
+                }
+            )
 
         return jax.lax.while_loop(lambda s: ~self.ended(s) & (s["iterations"] < until), body, state)
 
