@@ -102,7 +102,7 @@ def gradient_matching(
     known = np.linalg.norm(slopes(found[0][1]), axis=0) > 0  # parameters that slopes or starts depend on
     distinct: list[np.ndarray] = []
     for _, z in sorted(found, key=lambda each: each[0]):
-        if all(np.abs(z - other)[known].max(initial=0) > SAME for other in distinct):
+        if all((np.abs(z - other) / np.maximum(1, np.abs(z)))[known].max(initial=0) > SAME for other in distinct):
             distinct.append(z)
     matched = np.stack(distinct[:starts])
     for name, scatter in _scatters(problem, measured).items():

@@ -8,7 +8,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array
-from scipy.interpolate import make_smoothing_spline
+from scipy.interpolate import CubicSpline
 
 from ..core import Setup, Trajectory, named_leaves, started
 from ..problem import Problem
@@ -17,6 +17,9 @@ from ..problem._measure import measured
 
 FEWEST = 5
 """A smoothing spline needs so many times."""
+
+CAUTION = 1.2
+"""How many data a degree of freedom counts as in cross-validation: with 1 a curve through all data wins now and then."""
 
 Curve = Callable[[np.ndarray], np.ndarray]
 
@@ -68,13 +71,35 @@ def curve_of(problem: Problem, name: str, experiment: int, place: tuple[int, ...
     logarithmic = isinstance(problem.base.noise[name], LOGARITHMIC)
     knots, which = np.unique(times[seen], return_inverse=True)
     level = np.bincount(which, np.log(values[seen]) if logarithmic else values[seen]) / np.bincount(which)
-    size = max(float(np.std(level)), 1e-12 * float(np.abs(level).max()), 1e-300)
-    span = max(float(knots[-1] - knots[0]), 1e-300)
     if len(knots) < FEWEST:
         smooth: Curve = lambda t: np.interp(t, knots, level)
     else:
-        # Cross-validation is solved in units of the data, or small numbers would be lost in its search.
-        spline = make_smoothing_spline((knots - knots[0]) / span, level / size)
-        smooth = lambda t: spline((t - knots[0]) / span) * size
+        smooth = smoothing_spline(knots, level)
     return (lambda t: np.exp(smooth(t))) if logarithmic else smooth, knots
 
+
+
+def smoothing_spline(x: np.ndarray, y: np.ndarray) -> Curve:
+    r"""The natural cubic spline g that minimises
+
+    $$\sum_i (y_i - g(x_i))^2 + \lambda \int g''(x)^2 dx$$
+
+    with the $\lambda$ of the least generalised cross-validation (Craven and Wahba 1979, doi:10.1007/BF01404567). It is looked for
+    on a grid of its logarithm: the score has several minima, and $\lambda$ goes over many decades.
+    """
+    gaps = np.diff(x) / np.median(np.diff(x))
+    count = len(x)
+    turns, band = np.zeros((count, count - 2)), np.zeros((count - 2, count - 2))
+    for i in range(count - 2):  # Green and Silverman (1994), section 2.1.2
+        turns[i : i + 3, i] = 1 / gaps[i], -1 / gaps[i] - 1 / gaps[i + 1], 1 / gaps[i + 1]
+        band[i, i] = (gaps[i] + gaps[i + 1]) / 3
+        if i:
+            band[i, i - 1] = band[i - 1, i] = gaps[i] / 6
+    roughness, modes = np.linalg.eigh(turns @ np.linalg.solve(band, turns.T))
+    parts, roughness = modes.T @ y, np.maximum(roughness, 0)
+    grid = np.geomspace(1e-4, 1e8, 241)
+    kept = 1 / (1 + grid[:, None] * roughness)
+    freedom = kept.sum(axis=1)
+    score = (((1 - kept) * parts) ** 2).sum(axis=1) / (1 - CAUTION * freedom / count) ** 2
+    score = np.where(CAUTION * freedom < count, score, np.inf)
+    return CubicSpline(x, modes @ (kept[np.argmin(score)] * parts), bc_type="natural")
