@@ -21,7 +21,7 @@ from ._marginal import Marginal, population_in, sharpened
 from ._method import FAILED, AbstractMethod, End
 from ._result import FitResult, summarise
 from ._screen import LOOKS, coarse, looked_at
-from ._shooting import GAPS, Shot, check_windows
+from ._shooting import Shot, check_windows
 from ._starts import check_drawable, drawn_starts, first_start, given_starts
 from ._stored import Begun, blocks, stored_ends
 
@@ -167,11 +167,12 @@ def _joined(shot: Shot | None, method: AbstractMethod, begun: Begun, progress: b
     if shot is None:
         return begun
     z, iterations, failures = shot.lifted(begun.z), begun.iterations, begun.failures
-    for scale, problem in zip(GAPS, shot.stages(), strict=True):
-        end = run(problem, method.loosened(LOOSE), 1.0, z, np.zeros(np.shape(z), bool), judged=True)
+    for scale, problem, held in shot.stages():
+        end = run(problem, method.loosened(LOOSE), 1.0, z, np.broadcast_to(held, np.shape(z)), judged=True)
         z, iterations, failures = end.z, iterations + end.iterations, failures + end.failures
         if progress:
-            print(f"{shot.later + 1} windows, gaps {scale:g}: " + _line(1.0, end))
+            fixed = "windows start on curves through the data" if held.any() else f"gaps {scale:g}"
+            print(f"{shot.later + 1} windows, {fixed}: " + _line(1.0, end))
     return Begun(z[:, : begun.z.shape[1]], iterations, failures)
 
 

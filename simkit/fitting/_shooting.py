@@ -14,7 +14,7 @@ from ..problem._windows import windowed, with_gaps
 from ._smoothing import curve_of, measured_states, setups_at
 from ._starts import some_start
 
-GAPS = (1.0, 0.1, 1e-2, 1e-3)
+GAPS = (1.0, 0.1, 1e-2, 1e-4, 1e-6)
 """The scale of the gaps between windows, in standard deviations of each state, stage after stage. The first leaves windows to
 their data, the last is below what the data of most measurements resolve."""
 
@@ -56,16 +56,23 @@ class Shot:
         y0 = named_leaves(setups_at(problem, theta).y0)
         spread: list[Array] = []
         self.known: dict[str, np.ndarray] = {}  # of the states with data: shape (experiments, later windows, ...)
+        self.limits: dict[str, tuple[np.ndarray, np.ndarray]] = {}
         for path, leaf in named_leaves(state).items():
             if path in measured:
                 values, size = _from_curves(problem, measured[path], jnp.shape(leaf), times)
-                support = Setup(None, state).metadata(".".join(filter(None, ["y0", path]))).support
-                self.known[path] = np.clip(values, support.lower + FLOOR * size, support.upper - FLOOR * size)
+                self.known[path] = values
             else:
                 size = np.abs(np.asarray(y0[path], float)).max(axis=0)
-            spread.append(jnp.asarray(np.where(size > 0, size, 1.0), jnp.result_type(leaf)))
+            size = np.where(size > 0, size, 1.0)
+            support = Setup(None, state).metadata(".".join(filter(None, ["y0", path]))).support
+            self.limits[path] = support.lower + FLOOR * size, support.upper - FLOOR * size
+            spread.append(jnp.asarray(size, jnp.result_type(leaf)))
         self.problem = windowed(problem, rows, jax.tree.unflatten(jax.tree.structure(state), spread))
         self.whole, self.later = problem, len(rows)
+        held = [np.zeros(len(problem.names), bool)]
+        for path, leaf in named_leaves(state).items():
+            held.append(np.full(np.size(leaf) * len(rows) * len(problem.labels), path in self.known))
+        self.held = np.concatenate(held)
 
     def lifted(self, z: Float[Array, "starts parameters"]) -> Float[Array, "starts more"]:
         """Starts with those of the windows added: on the curves through the data, or at the initial state where there are none."""
@@ -77,14 +84,19 @@ class Shot:
                 known = np.repeat(np.asarray(leaf)[:, :, None], self.later, axis=2)
             else:
                 known = np.broadcast_to(known, (len(z), *known.shape))
+            known = np.clip(known, *self.limits[path])
             # As the names are: by window, then by number of the state, then by experiment.
             parts.append(np.moveaxis(known, 1, -1).reshape(len(z), -1))
         return self.problem.coordinates(jnp.asarray(np.concatenate(parts, axis=1), z.dtype))
 
-    def stages(self) -> list[Problem]:
-        """The problem in windows with smaller and smaller gaps, ready for compiled code."""
-        lean = self.problem.lean()
-        return [with_gaps(lean, scale) for scale in GAPS]
+    def stages(self) -> list[tuple[float, Problem, np.ndarray]]:
+        """The scales of the gaps, the problem with these, ready for compiled code, and what is held there.
+
+        At first windows stay where the data are: short simulations from nearly the right states have few local optima.
+        """
+        lean, free = self.problem.lean(), np.zeros(len(self.problem.names), bool)
+        stages = [(scale, with_gaps(lean, scale), free) for scale in GAPS]
+        return [(GAPS[0], stages[0][1], self.held), *stages] if self.held.any() else stages
 
 
 def _from_curves(
