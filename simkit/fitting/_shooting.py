@@ -67,7 +67,7 @@ class Shot:
             support = Setup(None, state).metadata(".".join(filter(None, ["y0", path]))).support
             self.limits[path] = support.lower + FLOOR * size, support.upper - FLOOR * size
             spread.append(jnp.asarray(size, jnp.result_type(leaf)))
-        self.problem = windowed(problem, rows, jax.tree.unflatten(jax.tree.structure(state), spread))
+        self.problem = windowed(problem, rows.tolist(), jax.tree.unflatten(jax.tree.structure(state), spread))
         self.whole, self.later = problem, len(rows)
         held = [np.zeros(len(problem.names), bool)]
         for path, leaf in named_leaves(state).items():
