@@ -127,13 +127,13 @@ def _check_measured(problem: Problem, theta: Array) -> dict[str, str]:
                 f"Gradient matching needs data of states in single simulations, but the problem has {what}. `fit` draws starts."
             )
     measured = measured_states(problem, theta)
-    remedy = (
-        "Give data, or an observable that is the state; or let `fit` shoot over several `windows`, which needs no more data than a fit."
-    )
+    remedy = "Give data, or an observable that is the state; or let `fit` shoot over several `windows`, which needs no more data than a fit."
     for path in named_leaves(started(problem._base(0).y0)):
         label = path or "y"
         if path not in measured:
-            raise ArgumentError(f"Gradient matching needs data of every state, but nothing measures `{label}`. {remedy}")
+            raise ArgumentError(
+                f"Gradient matching needs data of every state, but nothing measures `{label}`. {remedy}"
+            )
         for experiment, values in zip(problem.labels, np.asarray(problem.data[measured[path]]), strict=True):
             few = np.isfinite(values).sum(axis=0).min()
             if few < FEWEST:
@@ -152,7 +152,10 @@ def _curves(problem: Problem, measured: dict[str, str]) -> Curves:
         path: {(e, *p): curve_of(problem, measured[path], e, p) for e in experiments for p in np.ndindex(shape)}
         for path, shape in shapes.items()
     }
-    edges = [_edges([knots for each in series.values() for (e, *_), (_, knots) in each.items() if e == i]) for i in experiments]
+    edges = [
+        _edges([knots for each in series.values() for (e, *_), (_, knots) in each.items() if e == i])
+        for i in experiments
+    ]
     pieces = max(map(len, edges)) - 1
     filled = np.stack([np.pad(x, (0, pieces + 1 - len(x)), mode="edge") for x in edges])
     width = np.diff(filled, axis=1)
@@ -193,7 +196,10 @@ def _residuals(problem: Problem, curves: Curves, z: Array) -> Array:
             return jax.tree.leaves(slope)
 
         found = jax.vmap(jax.vmap(field))(times, *states)
-        return [jnp.tensordot(x, weights, axes=(1, 0)) if x.ndim == 2 else jnp.einsum("pq...,q->p...", x, weights) for x in found]
+        return [
+            jnp.tensordot(x, weights, axes=(1, 0)) if x.ndim == 2 else jnp.einsum("pq...,q->p...", x, weights)
+            for x in found
+        ]
 
     slopes = eqx.filter_vmap(mean)(system, curves.times, curves.states)
     parts = [((a - b) / size).ravel() for a, b, size in zip(slopes, curves.slopes, curves.sizes, strict=True)]
@@ -219,7 +225,9 @@ def _matched(
     whole = lambda z: np.concatenate([residuals(z), reach * (z - draw)])
     by_z = lambda z: np.concatenate([slopes(z), np.diag(reach)])
     try:
-        found = least_squares(whole, draw, by_z, (lower, upper), x_scale="jac", loss="soft_l1", f_scale=0.1, max_nfev=200)
+        found = least_squares(
+            whole, draw, by_z, (lower, upper), x_scale="jac", loss="soft_l1", f_scale=0.1, max_nfev=200
+        )
     except ValueError:  # residuals that are not finite
         return None
     return float(found.cost), found.x

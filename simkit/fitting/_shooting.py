@@ -30,7 +30,8 @@ def check_windows(problem: Problem, windows: Any) -> int:
         return 1
     if isinstance(problem.base.system, StaticSystem):
         raise ArgumentError(
-            f"Argument `windows` needs a system that moves in time, but `{type(problem.base.system).__name__}` is static. Leave it out."
+            f"Argument `windows` needs a system that moves in time, but `{type(problem.base.system).__name__}` is static. Leave "
+            "it out."
         )
     for what, there in (("a protocol", problem.protocol), ("individuals", problem.population)):
         if there is not None:
@@ -111,5 +112,7 @@ def _from_curves(
         for e in range(len(times)):
             curve, knots = curve_of(problem, name, e, place)
             # Beyond its data a curve says nothing.
-            values[(e, slice(None), *place)] = curve(np.clip(times[e], knots[0], knots[-1])) if len(knots) else np.nanmean(data)
+            values[(e, slice(None), *place)] = (
+                curve(np.clip(times[e], knots[0], knots[-1])) if len(knots) else np.nanmean(data)
+            )
     return values, size

@@ -78,7 +78,6 @@ def curve_of(problem: Problem, name: str, experiment: int, place: tuple[int, ...
     return (lambda t: np.exp(smooth(t))) if logarithmic else smooth, knots
 
 
-
 def smoothing_spline(x: np.ndarray, y: np.ndarray) -> Curve:
     r"""The natural cubic spline g that minimises
 

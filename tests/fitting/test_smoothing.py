@@ -14,7 +14,9 @@ def test_it_is_a_spline_of_the_family():
     y = np.sin(x) + 0.2 * RANDOM.normal(size=15)
     fine = np.linspace(x[0], x[-1], 50)
     grid = np.geomspace(1e-4, 1e8, 241) * np.median(np.diff(x)) ** 3
-    misses = [np.abs(make_smoothing_spline(x, y, lam=value)(fine) - smoothing_spline(x, y)(fine)).max() for value in grid]
+    misses = [
+        np.abs(make_smoothing_spline(x, y, lam=value)(fine) - smoothing_spline(x, y)(fine)).max() for value in grid
+    ]
     assert min(misses) < 1e-8
 
 

@@ -13,7 +13,7 @@ RATE, LONG, SHORT = 0.5, np.array([0.0, 1.0, 2.0, 3.0, 5.0, 6.0]), np.array([1.0
 
 @pytest.fixture(scope="module")
 def cut():
-    """Two experiments of different length in three windows, from amounts 8 and 3, and the time and amount at each window's start."""
+    """Two experiments of different length in three windows, from amounts 8 and 3, and the amounts at windows' starts."""
     experiments = [
         Experiment("long", LONG, {"amount": 8 * np.exp(-RATE * LONG) * 1.1}, set={"y0.amount": 8.0}),
         Experiment("short", SHORT, {"amount": 3 * np.exp(-RATE * SHORT) * 0.9}, start=0.0, set={"y0.amount": "begin"}),
