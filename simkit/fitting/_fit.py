@@ -168,12 +168,19 @@ def _joined(shot: Shot | None, method: AbstractMethod, begun: Begun, progress: b
         return begun
     z, iterations, failures = shot.lifted(begun.z), begun.iterations, begun.failures
     for scale, problem, held in shot.stages():
-        end = run(problem, method.loosened(LOOSE), 1.0, z, np.broadcast_to(held, np.shape(z)), judged=True)
+        end = _run_here(problem, method.loosened(LOOSE), z, jnp.asarray(np.broadcast_to(held, np.shape(z))))
         z, iterations, failures = end.z, iterations + end.iterations, failures + end.failures
         if progress:
             fixed = "windows start on curves through the data" if held.any() else f"gaps {scale:g}"
             print(f"{shot.later + 1} windows, {fixed}: " + _line(1.0, end))
     return Begun(z[:, : begun.z.shape[1]], iterations, failures)
+
+
+@eqx.filter_jit
+def _run_here(problem: Problem, method: AbstractMethod, z: Array, held: Array) -> End:
+    """All starts in windows, on one device: spread over several of them, these loops have been seen to wait for each other."""
+    note_trace("fit, windows", named_parts(problem) | {"method": method, "starts": z})
+    return jax.vmap(lambda z, held: method.descend(problem, z, held))(z, held)
 
 
 def run(problem: Problem, method: AbstractMethod, fraction: float, z: Any, held: Any, judged: bool = False) -> End:

@@ -127,7 +127,9 @@ def _check_measured(problem: Problem, theta: Array) -> dict[str, str]:
                 f"Gradient matching needs data of states in single simulations, but the problem has {what}. `fit` draws starts."
             )
     measured = measured_states(problem, theta)
-    remedy = "Give data, or an observable that is the state; or let `fit` shoot over several `windows`, which needs no more data than a fit."
+    remedy = (
+        "Give data, or an observable that is the state; or let `fit` shoot over several `windows`, which needs no more."
+    )
     for path in named_leaves(started(problem._base(0).y0)):
         label = path or "y"
         if path not in measured:
