@@ -225,7 +225,7 @@ def _matched(
     """The match from one draw, with its sum of squares; None where the vector field is not finite."""
     reach = PULL / np.maximum(1, np.abs(draw))
     whole = lambda z: np.concatenate([residuals(z), reach * (z - draw)])
-    by_z = lambda z: np.concatenate([slopes(z), np.diag(reach)])
+    by_z: Any = lambda z: np.concatenate([slopes(z), np.diag(reach)])
     try:
         found = least_squares(
             whole, draw, by_z, (lower, upper), x_scale="jac", loss="soft_l1", f_scale=0.1, max_nfev=200
