@@ -73,6 +73,7 @@ if TYPE_CHECKING:
     from .fitting import PredictionProfile as PredictionProfile
     from .fitting import Profiles as Profiles
     from .fitting import fit as fit
+    from .fitting import gradient_matching as gradient_matching
     from .fitting import plan as plan
     from .fitting import profile as profile
     from .fitting import profile_prediction as profile_prediction
@@ -178,6 +179,7 @@ _LAZY = {
     "plan": "fitting",
     "profile_prediction": "fitting",
     "fit": "fitting",
+    "gradient_matching": "fitting",
     "profile": "fitting",
     "Calibration": "infer",
     "EnsembleSampler": "infer",

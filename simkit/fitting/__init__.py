@@ -5,6 +5,7 @@ from ._design import plan as plan
 from ._fit import fit as fit
 from ._gauss_newton import GaussNewton as GaussNewton
 from ._marginal import Marginal as Marginal
+from ._matching import gradient_matching as gradient_matching
 from ._method import AbstractMethod as AbstractMethod
 from ._model import local_model as local_model
 from ._optax import LBFGS as LBFGS

@@ -21,6 +21,7 @@ from ._marginal import Marginal, population_in, sharpened
 from ._method import FAILED, AbstractMethod, End
 from ._result import FitResult, summarise
 from ._screen import LOOKS, coarse, looked_at
+from ._shooting import Shot, check_windows
 from ._starts import check_drawable, drawn_starts, first_start, given_starts
 from ._stored import Begun, blocks, stored_ends
 
@@ -48,6 +49,7 @@ def fit(
     key: PRNGKeyArray | None = None,
     horizons: Sequence[float] | None = None,
     screen: int = 1,
+    windows: int = 1,
     store: str | Path | None = None,
     progress: bool = False,
 ) -> FitResult:
@@ -66,10 +68,13 @@ def fit(
     - `key`: a random key for the draws; `jax.random.key(0)` by default, so that a fit repeats itself.
     - `horizons`: increasing fractions of each experiment's span, the last 1: the data up to there are fitted first, each
         stage from where the one before ended. (0.25, 0.5, 1) by default, since long data of an oscillator have many local
-        minima and short ones few; (1,) where nothing moves in time.
+        minima and short ones few; (1,) where nothing moves in time, and after `windows`.
     - `screen`: how many draws there are for each start. With more than one, each of them is the best of thirty that are looked at
         (one coarse simulation each, with scales, offsets and scatter at their best); all take 25 coarse steps, and the best go on
         as the starts. For problems with many local optima, or bounds that are decades apart, 3 to 5.
+    - `windows`: multiple shooting. Each experiment is cut into so many windows of equally many data times, each with a start of
+        its own, which are fitted together and joined more and more closely; where that ends the fit of the whole begins. For
+        oscillations and chaos over many periods: about two windows a period, or one for each time in which errors double twice.
     - `store`: a folder in which every start is kept as soon as it has ended, four of them together (or one a device, where there
         are more). The same call goes on with those that are missing, and ends with the numbers of one that was never interrupted.
     - `progress`: print a line a stage, with a `store` a line a few starts.
@@ -90,7 +95,8 @@ def fit(
     ```
     """
     method = _default_method(problem) if method is None else method
-    stages = _check_horizons(problem, horizons)
+    windows = check_windows(problem, windows)
+    stages = _check_horizons(problem, (1.0,) if windows > 1 and horizons is None else horizons)
     if not problem.names:
         raise ArgumentError("Argument `problem` must have free parameters, but it has none.")
     lean = problem.lean()
@@ -103,11 +109,13 @@ def fit(
     screen = _check_screen(screen, starts)
     key = jax.random.key(0) if key is None else key
     begin = lambda together: _begin(problem, method, stages, starts, key, screen, together, progress)
-    through = lambda begun, told: _through(lean, method, stages, begun, told)
+    shot = Shot(problem, windows) if windows > 1 else None
+    through = lambda begun, told: _through(lean, method, stages, _joined(shot, method, begun, told), told)
     if store is None:
         end = through(begin(None), progress)
     else:
         asked = {"method": method, "starts": starts, "key": key, "horizons": stages, "screen": screen}
+        asked |= {"windows": windows} if windows > 1 else {}
         end = stored_ends(Path(store), problem, asked, begin, through, progress)
     integrated = 0
     if isinstance(method, Marginal):
@@ -152,6 +160,27 @@ def _through(problem: Problem, method: AbstractMethod, stages: tuple[float, ...]
             print(_line(fraction, end))
     assert end is not None  # there is at least one stage
     return End(end.z, end.model, end.status, iterations, failures)
+
+
+def _joined(shot: Shot | None, method: AbstractMethod, begun: Begun, progress: bool) -> Begun:
+    """Where starts are after multiple shooting, and what that took."""
+    if shot is None:
+        return begun
+    z, iterations, failures = shot.lifted(begun.z), begun.iterations, begun.failures
+    for scale, problem, held in shot.stages():
+        end = _run_here(problem, method.loosened(LOOSE), z, jnp.asarray(np.broadcast_to(held, np.shape(z))))
+        z, iterations, failures = end.z, iterations + end.iterations, failures + end.failures
+        if progress:
+            fixed = "windows start on curves through the data" if held.any() else f"gaps {scale:g}"
+            print(f"{shot.later + 1} windows, {fixed}: " + _line(1.0, end))
+    return Begun(z[:, : begun.z.shape[1]], iterations, failures)
+
+
+@eqx.filter_jit
+def _run_here(problem: Problem, method: AbstractMethod, z: Array, held: Array) -> End:
+    """All starts in windows, on one device: spread over several of them, these loops have been seen to wait for each other."""
+    note_trace("fit, windows", named_parts(problem) | {"method": method, "starts": z})
+    return jax.vmap(lambda z, held: method.descend(problem, z, held))(z, held)
 
 
 def run(problem: Problem, method: AbstractMethod, fraction: float, z: Any, held: Any, judged: bool = False) -> End:
