@@ -229,7 +229,7 @@ def _interrupted(kept: Sequence[object], goes_on: bool) -> int:
     if not kept or not isinstance(kept[0], Found):
         print("\nInterrupted before a phase was finished.", file=sys.stderr)
     else:
-        done = [name for name in ("fit", "posterior", "prediction") if getattr(kept[0], name) is not None]
+        done = [name for name in ("fit", "posterior", "prediction", "profiles") if getattr(kept[0], name) is not None]
         print(f"\nInterrupted. Finished and kept in {kept[0].files[0]}: {', '.join(done)}.", file=sys.stderr)
     if goes_on:
         print("The same command goes on from what is kept.", file=sys.stderr)

@@ -77,8 +77,9 @@ class Shot:
 
     def lifted(self, z: Float[Array, "starts parameters"]) -> Float[Array, "starts more"]:
         """Starts with those of the windows added: on the curves through the data, or at the initial state where there are none."""
-        y0 = jax.vmap(lambda theta: named_leaves(setups_at(self.whole, theta).y0))(self.whole.natural(z))
-        parts = [np.asarray(self.whole.natural(z))]
+        theta = self.whole.natural(z)
+        y0 = jax.vmap(lambda theta: named_leaves(setups_at(self.whole, theta).y0))(theta)
+        parts = [np.asarray(theta)]
         for path, leaf in y0.items():
             known = self.known.get(path)
             if known is None:
