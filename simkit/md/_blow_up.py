@@ -10,6 +10,7 @@ from jaxtyping import Array
 
 from .._errors import ArgumentError
 from ._atoms import Atoms
+from ._boxes import boxes_of
 from ._space import Space
 
 if TYPE_CHECKING:
@@ -90,6 +91,9 @@ def _nearest(space: Space, position: Array) -> tuple[Array, Array]:
     def row(i: Array) -> tuple[Array, Array]:
         apart = jnp.sum(space.displacement(position, jnp.broadcast_to(position[i], position.shape)) ** 2, axis=1)
         apart = apart.at[i].set(jnp.inf)
+        of = boxes_of(space)
+        if of is not None:  # atoms of other cells are nowhere
+            apart = jnp.where(of == of[i], apart, jnp.inf)
         return jnp.argmin(apart), jnp.sqrt(jnp.min(apart))
 
     return jax.lax.map(row, jnp.arange(len(position)))
@@ -110,7 +114,9 @@ def typical_distance(space: Space, position: Array) -> float:
 
 def check_apart(space: Space, position: Array) -> None:
     """Refuse atoms at the same place: they would not feel each other."""
-    wrapped = np.asarray(space.wrap(position))
+    wrapped, of = np.asarray(space.wrap(position)), boxes_of(space)
+    if of is not None:
+        wrapped = np.concatenate([wrapped, np.asarray(of)[:, None]], axis=1)
     order = np.lexsort(wrapped.T)
     same = np.flatnonzero((np.diff(wrapped[order], axis=0) == 0).all(axis=1))
     if same.size:

@@ -8,22 +8,25 @@ become three with a y axis of thickness 0; in open space the brick is what the a
 
 from typing import NamedTuple
 
+import jax
 import jax.numpy as jnp
 from jax import lax
 from jaxtyping import Array, Float, Int
 
-from ._space import Space
+from ._boxes import Boxes, boxes_of, of_row
+from ._space import Space, times
 
 
 class Brick(NamedTuple):
-    """The brick, its shifts, and the atoms inside it."""
+    """The brick, its shifts, and the atoms inside it; or one brick a cell."""
 
-    turn: Float[Array, "3 3"]  # rows: the axes of the brick
-    lengths: Float[Array, " 3"]
-    shear: Float[Array, " 3"]  # ay, az, bz
+    turn: Float[Array, "*boxes 3 3"]  # rows: the axes of the brick
+    lengths: Float[Array, "*boxes 3"]
+    shear: Float[Array, "*boxes 3"]  # ay, az, bz
     position: Float[Array, "atoms 3"]  # along the axes of the brick
     origin: Float[Array, " 3"]  # of the brick, along its axes
     wrap: Int[Array, "atoms 3"]  # lattice vectors to subtract from an atom
+    of: Int[Array, " atoms"] | None = None  # the cell of each atom, where there are several
 
 
 def solid(array: Array) -> Array:
@@ -38,13 +41,17 @@ def flat(array: Array, dimensions: int) -> Array:
     return array if dimensions == 3 else array[..., ::2]
 
 
-def lattice(space: Space, like: Array) -> Float[Array, "3 3"]:
+def lattice(space: Space, like: Array) -> Float[Array, "*boxes 3 3"]:
     """Lattice vectors in three dimensions and the positions' float type; the identity in open space."""
     vectors = space.vectors().astype(like.dtype)
     if space.dimensions == 3:
         return vectors
-    a, c = solid(vectors)
-    return jnp.stack([a, jnp.array([0, 1, 0], like.dtype), c])
+
+    def one(vectors: Array) -> Array:
+        a, c = solid(vectors)
+        return jnp.stack([a, jnp.array([0, 1, 0], like.dtype), c])
+
+    return jax.vmap(one)(vectors) if isinstance(space, Boxes) else one(vectors)
 
 
 def brick(space: Space, position: Float[Array, "atoms d"], least: tuple[float, float, float]) -> Brick:
@@ -56,21 +63,25 @@ def brick(space: Space, position: Float[Array, "atoms d"], least: tuple[float, f
         lengths = jnp.maximum((high - low) * (1 + 1e-4), jnp.asarray(least, x.dtype))
         return Brick(identity, lengths, jnp.zeros(3, x.dtype), x - low[None], low, jnp.zeros(x.shape, jnp.int32))
     vectors = lattice(space, x)
-    turn, lengths, shear = _upright(vectors)
-    local = x @ turn.T
-    ay, az, bz = shear
-    along_a = jnp.floor(local[:, 0] / lengths[0])
+    of = boxes_of(space)
+    if of is None:
+        turn, lengths, shear = _upright(vectors)
+        local = x @ turn.T
+    else:
+        turn, lengths, shear = jax.vmap(_upright)(vectors)
+        local = times(x, turn.swapaxes(1, 2)[of])
+    ay, az, bz = (of_row(shear[..., k], of) for k in range(3))
+    lx, ly, lz = (of_row(lengths[..., k], of) for k in range(3))
+    along_a = jnp.floor(local[:, 0] / lx)
     y = local[:, 1] - along_a * ay
-    along_b = jnp.floor(y / lengths[1])
+    along_b = jnp.floor(y / ly)
     z = local[:, 2] - along_a * az - along_b * bz
-    along_c = jnp.floor(z / lengths[2])
-    inside = jnp.stack(
-        [local[:, 0] - along_a * lengths[0], y - along_b * lengths[1], z - along_c * lengths[2]], axis=-1
-    )
+    along_c = jnp.floor(z / lz)
+    inside = jnp.stack([local[:, 0] - along_a * lx, y - along_b * ly, z - along_c * lz], axis=-1)
     wrap = jnp.stack([along_a, along_b, along_c], axis=-1).astype(jnp.int32)
     if space.dimensions == 2:  # the thickness of nothing
-        lengths = lengths.at[1].set(1)
-    return Brick(turn, lengths, shear, inside, jnp.zeros(3, x.dtype), wrap)
+        lengths = lengths.at[..., 1].set(1)
+    return Brick(turn, lengths, shear, inside, jnp.zeros(3, x.dtype), wrap, of)
 
 
 def _upright(vectors: Array) -> tuple[Array, Array, Array]:

@@ -12,11 +12,12 @@ import numpy as np
 from jax import lax
 from jaxtyping import Array, Bool, Float, Int
 
+from ._boxes import of_row
 from ._brick import Brick, brick
 from ._cluster_candidates import Candidates, candidates
 from ._cluster_plan import PRUNE_BLOCK, ClusterPlan, G, M, Need
 from ._cluster_sort import Clusters, clustered, search
-from ._space import Space
+from ._space import Space, times
 
 FAR = 1e3
 """Empty places of a cluster stand this many reaches away, on opposite sides in the two clusters of a pair: they never meet."""
@@ -37,6 +38,7 @@ class ClusterList(eqx.Module):
     image: Int[Array, "units 4 G"]  # lattice vectors to add to j; how many halves a pair counts
     need: Need
     counted: Bool[Array, "units left G"] | None = None  # which pairs of atoms interact, where some do not
+    box: Int[Array, " clusters"] | None = None  # the cell of each cluster, where there are several
 
     def only(self, counted: Array) -> "ClusterList":
         return dataclasses.replace(self, counted=counted)
@@ -68,8 +70,9 @@ def build_clusters(
     keep = _touching(plan, box, clusters, centre, pairs)
     unit_i, unit_j, image, units = _packed(plan, pairs, keep)
     need = Need(found.need_window, clusters.start[-1] + 1, pairs.ends[-1], units, box.lengths)
-    centre = (centre + box.origin[None]) @ box.turn
-    return ClusterList(clusters.atom, clusters.slot, box.wrap, centre, unit_i, unit_j, image, need)
+    centre = centre + box.origin[None]
+    centre = centre @ box.turn if clusters.box is None else times(centre, box.turn[clusters.box])
+    return ClusterList(clusters.atom, clusters.slot, box.wrap, centre, unit_i, unit_j, image, need, None, clusters.box)
 
 
 def _compact(plan: ClusterPlan, found: Candidates, centre: Array) -> Pairs:
@@ -93,7 +96,8 @@ def _touching(plan: ClusterPlan, box: Brick, clusters: Clusters, centre: Array, 
     real = clusters.real[:, None, :]
     local = (clusters.position - centre[:, None]).swapaxes(1, 2)
     plus, minus = (jnp.where(real, local, side).reshape(-1, 3 * M).astype(jnp.float32) for side in (far, -far))
-    offset = (pairs.base + shift_of(box, pairs.image)).astype(jnp.float32)
+    of = None if clusters.box is None else clusters.box[pairs.i]
+    offset = (pairs.base + shift_of(box, of, pairs.image)).astype(jnp.float32)
     plus, minus, offset = lax.optimization_barrier((plus, minus, offset))
     limit = plan.range**2 * (1 + 1e-5)
 
@@ -112,11 +116,12 @@ def _touching(plan: ClusterPlan, box: Brick, clusters: Clusters, centre: Array, 
     return jnp.where(jnp.arange(len(pairs.i), dtype=jnp.int32) < pairs.ends[-1], bits, 0)
 
 
-def shift_of(box: Brick, image: Int[Array, "*n 3"]) -> Float[Array, "*n 3"]:
-    """Where the copy `image` of the brick stands, along its axes."""
+def shift_of(box: Brick, of: Array | None, image: Int[Array, "n 3"]) -> Float[Array, "n 3"]:
+    """Where the copy `image` of the brick stands, along its axes; of the brick of the cell `of`, where there are several."""
     a, b, c = (image[..., k].astype(box.lengths.dtype) for k in range(3))
-    ay, az, bz = box.shear
-    return jnp.stack([a * box.lengths[0], a * ay + b * box.lengths[1], a * az + b * bz + c * box.lengths[2]], axis=-1)
+    lx, ly, lz = (of_row(box.lengths[..., k], of) for k in range(3))
+    ay, az, bz = (of_row(box.shear[..., k], of) for k in range(3))
+    return jnp.stack([a * lx, a * ay + b * ly, a * az + b * bz + c * lz], axis=-1)
 
 
 def _packed(plan: ClusterPlan, pairs: Pairs, bits: Array) -> tuple[Array, Array, Array, Array]:

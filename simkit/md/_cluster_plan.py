@@ -23,7 +23,7 @@ class Need(NamedTuple):
     clusters: Int[Array, ""]
     pairs: Int[Array, ""]
     units: Int[Array, ""]
-    lengths: Float[Array, " 3"]
+    lengths: Float[Array, "*boxes 3"]
 
 
 class Capacity(NamedTuple):
@@ -42,7 +42,7 @@ class ClusterPlan(eqx.Module):
     periodic: bool = eqx.field(static=True)
     skewed: bool = eqx.field(static=True)
     flat: bool = eqx.field(static=True)  # two dimensions
-    columns: tuple[int, int] = eqx.field(static=True)
+    columns: tuple[tuple[int, int], ...] = eqx.field(static=True)  # of every cell
     width: tuple[float, float] = eqx.field(static=True)  # the thinnest columns for which `offsets` is complete
     offsets: tuple[tuple[int, int], ...] = eqx.field(static=True)  # half a shell of columns, the own column first
     capacity: Capacity = eqx.field(static=True)
@@ -52,20 +52,25 @@ class ClusterPlan(eqx.Module):
     @property
     def least(self) -> tuple[float, float, float]:
         """The smallest brick that the columns cut well."""
-        return (self.width[0] * self.columns[0] / MARGIN, self.width[1] * self.columns[1] / MARGIN, self.range)
+        nx, ny = self.columns[0]
+        return (self.width[0] * nx / MARGIN, self.width[1] * ny / MARGIN, self.range)
+
+    @property
+    def total(self) -> int:
+        """The number of columns."""
+        return sum(nx * ny for nx, ny in self.columns)
 
     def fits(self, need: Need) -> Bool[Array, ""]:
         counts = jnp.stack([need.window, need.clusters, need.pairs, need.units])
-        thin = need.lengths[:2] / jnp.asarray(self.columns, need.lengths.dtype) < jnp.asarray(
-            self.width, need.lengths.dtype
-        )
+        lengths = need.lengths.reshape(-1, 3)[:, :2]
+        thin = lengths / jnp.asarray(self.columns, lengths.dtype) < jnp.asarray([self.width], lengths.dtype)
         return (counts <= jnp.asarray(self.capacity, counts.dtype)).all() & ~thin.any()
 
     def grown(self, need: Need) -> "ClusterPlan":
         """Capacities that hold `need` with some slack, on columns that fit its brick; outside jit."""
-        lengths = np.asarray(need.lengths, float)
+        lengths = np.asarray(need.lengths, float).reshape(-1, 3)
         plan = self
-        if (lengths[:2] / np.array(self.columns) < np.array(self.width)).any():
+        if (lengths[:, :2] / np.array(self.columns) < np.array(self.width)).any():
             columns, width, offsets = grid(lengths, self.columns, self.range, self.periodic, self.skewed, self.flat)
             plan = dataclasses.replace(plan, columns=columns, width=width, offsets=offsets)
         counts = [int(np.asarray(k)) for k in need[:4]]
@@ -78,40 +83,57 @@ class ClusterPlan(eqx.Module):
 
 
 def first_plan(
-    lengths: np.ndarray, atoms: int, reach: float, periodic: bool, skewed: bool, flat: bool, chunk: int, pair_dtype: str
+    lengths: np.ndarray,
+    atoms: tuple[int, ...],
+    reach: float,
+    periodic: bool,
+    skewed: bool,
+    flat: bool,
+    chunk: int,
+    pair_dtype: str,
 ) -> ClusterPlan:
-    """A plan with columns from the density, and capacities that the first build will correct."""
-    if flat:
-        columns = (max(round(lengths[0] / math.sqrt(M * lengths[0] * lengths[2] / atoms)), 1), 1)
-    else:
-        side = (M * lengths.prod() / atoms) ** (1 / 3)
-        columns = (max(round(lengths[0] / side), 1), max(round(lengths[1] / side), 1))
+    """A plan with columns from the density, and capacities that the first build will correct; for one cell, or for each of several
+    `lengths`, shape (boxes, 3), and numbers of atoms."""
+    columns = tuple(_first_columns(edges, count, flat) for edges, count in zip(lengths, atoms, strict=True))
     columns, width, offsets = grid(lengths, columns, reach, periodic, skewed, flat)
-    clusters = atoms // M + columns[0] * columns[1]
+    clusters = sum(count // M + nx * ny for count, (nx, ny) in zip(atoms, columns, strict=True))
     # Generous, so that one trial tells what is needed.
-    height = float(lengths[2]) / max(atoms / (M * columns[0] * columns[1]), 1)
-    window = math.ceil(2 * reach / height) + 5
+    heights = [
+        float(edges[2]) / max(count / (M * nx * ny), 1)
+        for edges, count, (nx, ny) in zip(lengths, atoms, columns, strict=True)
+    ]
+    window = math.ceil(2 * reach / min(heights)) + 5
     pairs = clusters * len(offsets) * window // 2
     capacity = _rounded((window, clusters, pairs, pairs // 4 + clusters), Capacity(0, 0, 0, 0), chunk)
     return ClusterPlan(reach, periodic, skewed, flat, columns, width, offsets, capacity, chunk, pair_dtype)
 
 
+def _first_columns(lengths: np.ndarray, atoms: int, flat: bool) -> tuple[int, int]:
+    if flat:
+        return max(round(lengths[0] / math.sqrt(M * lengths[0] * lengths[2] / atoms)), 1), 1
+    side = (M * lengths.prod() / atoms) ** (1 / 3)
+    return max(round(lengths[0] / side), 1), max(round(lengths[1] / side), 1)
+
+
+Columns = tuple[tuple[int, int], ...]
+
+
 def grid(
-    lengths: np.ndarray, columns: tuple[int, int], reach: float, periodic: bool, skewed: bool, flat: bool
-) -> tuple[tuple[int, int], tuple[float, float], tuple[tuple[int, int], ...]]:
-    """Columns, their least widths, and the offsets of the columns within reach, each pair of columns once.
+    lengths: np.ndarray, columns: Columns, reach: float, periodic: bool, skewed: bool, flat: bool
+) -> tuple[Columns, tuple[float, float], tuple[tuple[int, int], ...]]:
+    """Columns, their least widths in any cell, and the offsets of the columns within reach, each pair of columns once.
 
     A copy along x of a skewed lattice is shifted along y by part of a column: an offset b means one between b and b + 1.
     """
-    width = (MARGIN * float(lengths[0]) / columns[0], MARGIN * float(lengths[1]) / columns[1])
+    thinnest = (lengths[:, :2] / np.array(columns)).min(axis=0)
+    width = (MARGIN * float(thinnest[0]), MARGIN * float(thinnest[1]))
     extra = 1 if skewed and not flat else 0
     # Without images nothing lies beyond the outermost columns, however thin the brick.
     # Nor is there a second column along the axis that two dimensions lack.
     far = [
         math.ceil(reach / w) if periodic else min(math.ceil(reach / w), k - 1)
-        for w, k in zip(width, columns, strict=True)
+        for w, k in zip(width, columns[0], strict=True)
     ]
-
     far[1] = 0 if flat else far[1]
 
     def gap(low: int, high: int, w: float) -> float:

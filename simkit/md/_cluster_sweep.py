@@ -32,6 +32,8 @@ class _Rows:
         self.right = with_row(placed(-far), one).swapaxes(1, 2).reshape(count * M, 4)
         self.terms, self.vectors = jax.tree.map(lambda a: a.astype(self.dtype), point.terms), point.vectors
         self.charge = None if point.charge is None else jnp.where(self.real, point.charge, 0).astype(self.dtype)
+        self.box = clusters.box
+        self.weight = None if point.weight is None else point.weight.astype(self.dtype)
 
     def sides(self, i: Array, j: Array, image: Array) -> Sides:
         """Positions from the centre of i: what is far from the origin is taken away before numbers are shortened."""
@@ -40,16 +42,18 @@ class _Rows:
         y = turned(self.right.at[j].get(mode="promise_in_bounds"))
         if self.vectors is not None:
             a, b, c = (image[:, k].astype(y.dtype) for k in range(3))
-            v = self.vectors
+            v = self.vectors if self.box is None else self.vectors[self.box[i]][..., None]
             # By component: a product with a matrix of nine numbers takes longer than what it is for.
-            y = y + with_row(jnp.stack([a * v[0, k] + b * v[1, k] + c * v[2, k] for k in range(3)], axis=1), 0.0)
+            shift = [a * _entry(v, 0, k) + b * _entry(v, 1, k) + c * _entry(v, 2, k) for k in range(3)]
+            y = y + with_row(jnp.stack(shift, axis=1), 0.0)
         if self.centre is not None:
             y = y - with_row(self.centre[i], 0.0)[:, :, None]
         # Computed once, not again inside the loops of its four readers.
         y = lax.optimization_barrier(y.astype(self.dtype))
+        weight = None if self.weight is None or self.box is None else self.weight[self.box[i]]
         if self.charge is None:
-            return Sides(self.terms, x, y, None, None)
-        return Sides(self.terms, x, y, self.charge[i], self.charge.reshape(-1)[j])
+            return Sides(self.terms, x, y, None, None, weight)
+        return Sides(self.terms, x, y, self.charge[i], self.charge.reshape(-1)[j], weight)
 
 
 def sweep_clusters(
@@ -64,7 +68,7 @@ def sweep_clusters(
     there = None if direction is None else _Rows(plan, clusters, direction, 0.0, 0.0)
 
     def body(k: Array, carry: Any) -> Any:
-        rows, vectors, terms, charge, energy = carry
+        rows, vectors, terms, charge, weight, energy = carry
         i, j, image, counted = jax.tree.map(lambda a: lax.dynamic_slice_in_dim(a, k * chunk, chunk), units)
         marks = Marks(0.5 * image[:, 3].astype(here.dtype), *_species_of(species, i, j), counted)
         sides = here.sides(i, j, image)
@@ -79,24 +83,35 @@ def sweep_clusters(
             rows = rows.reshape(count, 4 * M).at[i].add(own.astype(rows.dtype), mode="promise_in_bounds")
             rows = rows.reshape(count * M, 4).at[j.reshape(-1)].add(others.astype(rows.dtype), mode="promise_in_bounds")
         if wanted == "gradient":
-            lever = jnp.einsum("ncg,nkg->kc", by.y[:, :3], image[:, :3].astype(by.y.dtype))
-            vectors = vectors + lever.astype(vectors.dtype)
+            each, images = by.y[:, :3], image[:, :3].astype(by.y.dtype)
+            if clusters.box is None:
+                vectors = vectors + jnp.einsum("ncg,nkg->kc", each, images).astype(vectors.dtype)
+            else:
+                own = clusters.box[i]
+                vectors = vectors.at[own].add(jnp.einsum("ncg,nkg->nkc", each, images).astype(vectors.dtype))
+                weight = weight.at[own].add(by.weight.astype(weight.dtype))
             terms = jax.tree.map(lambda a, b: a + b.astype(a.dtype), terms, by.terms)
             if charge is not None and by.charge_x is not None:
                 charge = charge.at[i].add(by.charge_x.astype(charge.dtype))
                 others = by.charge_y.reshape(-1).astype(charge.dtype)
                 charge = charge.reshape(-1).at[j.reshape(-1)].add(others).reshape(count, M)
-        return rows, vectors, terms, charge, energy
+        return rows, vectors, terms, charge, weight, energy
 
     c, start = clusters, jnp.zeros((count * M, 4), point.position.dtype)
-    carry = jax.tree.map(jnp.zeros_like, (start, point.vectors, point.terms, point.charge, start[0, 0]))
+    zeros = (start, point.vectors, point.terms, point.charge, point.weight, start[0, 0])
+    carry = jax.tree.map(jnp.zeros_like, zeros)
     units = (c.i, c.j, c.image, c.counted)
     # Only as many chunks as hold units: capacities have slack.
     chunks = jnp.minimum(greatest((c.need.units + (chunk - 1)) // chunk), len(c.i) // chunk)
-    rows, vectors, terms, charge, energy = lax.fori_loop(0, chunks, body, carry)
+    rows, vectors, terms, charge, weight, energy = lax.fori_loop(0, chunks, body, carry)
     position = jnp.where(here.real[:, None], rows.reshape(count, M, 4)[..., :3].swapaxes(1, 2), 0)
     charge = None if charge is None else jnp.where(here.real, charge, 0)
-    return energy, Point(terms, vectors, position, charge)
+    return energy, Point(terms, vectors, position, charge, weight)
+
+
+def _entry(vectors: Array, row: int, column: int) -> Array:
+    """A number of the lattice vectors of all, or of those of each unit, (units, 3, 3, 1)."""
+    return vectors[row, column] if vectors.ndim == 2 else vectors[:, row, column]
 
 
 def _species_of(species: Any, i: Array, j: Array) -> tuple[Any, Any]:

@@ -60,7 +60,7 @@ def _nearest_gradient(plan: DensePlan, wanted: Wanted, point: Point, species: An
             vectors = -jnp.stack([jnp.stack([jnp.vdot(image * a @ ones, ones) for a in slopes]) for image in images])
     if charge is not None:
         charge = jnp.zeros_like(charge) if found.potential is None else 2 * found.potential[0] @ charge
-    return found.energy, Point(found.terms, vectors, position, charge)
+    return found.energy[0], Point(found.terms, vectors, position, charge)
 
 
 def nearest_images(plan: DensePlan, d: Sequence[Array], vectors: Array) -> list[Array]:

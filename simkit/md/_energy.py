@@ -10,6 +10,8 @@ from jax import lax
 from jaxtyping import Array, Float, Int
 
 from .._errors import ArgumentError
+from ._box_sums import box_ends, box_virial
+from ._boxes import Boxes, boxes_of, of_row
 from ._brick import flat, lattice, solid
 from ._cluster_plan import ClusterPlan, M
 from ._derivative_rule import Sweep, energy_and_gradient, position_gradient, swept_energy
@@ -28,11 +30,12 @@ Charge = Float[Array, " atoms"] | None
 
 class Gradients(NamedTuple):
     r"""Energy; forces $-\partial U / \partial x$; and the virial $\partial U / \partial \epsilon$ of a deformation
-    $x \to (1 + \epsilon) x$ of atoms and cell: the stress times the volume, without the kinetic part."""
+    $x \to (1 + \epsilon) x$ of atoms and cell: the stress times the volume, without the kinetic part. Energy and virial are one a
+    cell in `Boxes`."""
 
-    energy: Float[Array, ""]
+    energy: Float[Array, "*boxes"]
     forces: Float[Array, "atoms d"]
-    virial: Float[Array, "d d"]
+    virial: Float[Array, "*boxes d d"]
 
 
 def energy(
@@ -44,9 +47,13 @@ def energy(
     *,
     species: Species = None,
     charge: Charge = None,
-) -> Float[Array, ""]:
+) -> Float[Array, "*boxes"]:
     """The potential energy; differentiable by potential, space, position and charge, forward and reverse, to any order."""
     charge = _charged(charge, neighbours)
+    if isinstance(space, Boxes):
+        ends, _ = box_ends(potential, space, position, species, charge)
+        ((sweep, fixed, point),) = _read(potential, space, position, neighbours, plan, species, charge)
+        return ends + energy_and_gradient(sweep, fixed, point)[1].weight
     found, _ = _beyond_pairs(potential, space, position, species, charge, neighbours.real)
     for part in _read(potential, space, position, neighbours, plan, species, charge):
         found = found + swept_energy(*part)
@@ -89,6 +96,8 @@ def gradients(
     """Energy, forces and virial from one sweep; differentiable like the energy."""
     d = space.dimensions
     charge = _charged(charge, neighbours)
+    if isinstance(space, Boxes):
+        return _gradients_of_boxes(potential, space, position, neighbours, plan, species, charge)
     total, tail = _beyond_pairs(potential, space, position, species, charge, neighbours.real)
     force, virial = jnp.zeros_like(position), tail * jnp.eye(d, dtype=position.dtype)
     for sweep, fixed, point in _read(potential, space, position, neighbours, plan, species, charge):
@@ -104,6 +113,25 @@ def gradients(
             deformed = flat(flat(deformed, d).T, d).T
         total, force, virial = total + found, force - slopes, virial + slopes.T @ inside + deformed
     return Gradients(total, force, virial)
+
+
+def _gradients_of_boxes(
+    potential: Potential,
+    space: Boxes,
+    position: Array,
+    neighbours: Neighbours,
+    plan: NeighbourPlan,
+    species: Species,
+    charge: Charge,
+) -> Gradients:
+    d = space.dimensions
+    total, tail = box_ends(potential, space, position, species, charge)
+    ((sweep, fixed, point),) = _read(potential, space, position, neighbours, plan, species, charge)
+    by = energy_and_gradient(sweep, fixed, point)[1]
+    slopes = flat(_atoms(by.position, neighbours, plan), d)
+    inside = flat(_wrapped(space, position, neighbours, plan), d)
+    virial = tail[:, None, None] * jnp.eye(d, dtype=position.dtype)[None]
+    return Gradients(total + by.weight, -slopes, virial + box_virial(space, slopes, inside, by, point))
 
 
 def _read(
@@ -146,7 +174,8 @@ def _point(
         if charge is not None:
             charge = jnp.concatenate([charge, charge[:1]])[c.atom].reshape(-1, M)
         wrapped = rows.swapaxes(1, 2)
-    return Point(terms, lattice(space, position), wrapped, charge)
+    weight = jnp.ones(len(space.counts), dtype) if isinstance(space, Boxes) else None
+    return Point(terms, lattice(space, position), wrapped, charge, weight)
 
 
 def _wrapped(space: Space, position: Array, neighbours: Neighbours, plan: NeighbourPlan) -> Float[Array, "atoms 3"]:
@@ -158,7 +187,7 @@ def _wrapped(space: Space, position: Array, neighbours: Neighbours, plan: Neighb
         images = neighbours.pairs.wrap.astype(x.dtype)
     else:
         images = jnp.floor(lax.stop_gradient(x @ inverse(vectors)))
-    return x - times(images, vectors)
+    return x - times(images, of_row(vectors, boxes_of(space)))
 
 
 def _atoms(rows: Array, neighbours: Neighbours, plan: NeighbourPlan) -> Float[Array, "atoms 3"]:

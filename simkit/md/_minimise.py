@@ -16,6 +16,7 @@ from .._errors import ArgumentError, SimulationError
 from ..core import Status, as_float_array, tracing
 from ..engine import paired
 from ._atoms import Atoms
+from ._boxes import check_one_cell
 from ._lbfgs import LBFGS
 from ._minimiser import Minimiser
 from ._nve import NVE
@@ -95,6 +96,7 @@ def minimise(
     method = LBFGS() if method is None else method
     if system.constraints is not None:
         raise ArgumentError("Argument `system` must have no constraints to be minimised, but it has. Leave them out.")
+    check_one_cell(system.space)
     if on_failure not in ("raise", "mark"):
         raise ArgumentError(f'Argument `on_failure` must be "raise" or "mark", but it is {on_failure!r}.')
     position = as_float_array(atoms.position)

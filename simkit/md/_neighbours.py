@@ -33,6 +33,7 @@ from jaxtyping import Array, Bool, Float, Int
 
 from .._errors import ArgumentError
 from ._atom_lists import AtomListPlan, AtomLists, build_lists, first_list_plan
+from ._boxes import Boxes, boxes_of, of_row
 from ._brick import brick
 from ._cluster_list import build_clusters
 from ._cluster_plan import ClusterPlan, first_plan
@@ -68,7 +69,7 @@ class Neighbours(eqx.Module):
     pairs: Any
     lists: AtomLists | None
     position: Float[Array, "atoms d"]
-    vectors: Float[Array, "d d"]
+    vectors: Float[Array, "*boxes d d"]
     spare: DenseNeed | None = None
     lost: Bool[Array, ""] | None = None  # whether there was no room for the pairs, so that all stand in for them
     real: Bool[Array, " atoms"] | None = None  # which rows are atoms, where some are padding
@@ -143,11 +144,18 @@ class NeighbourPlan(eqx.Module):
         if space.periodic:
             vectors = lax.stop_gradient(space.vectors()).astype(position.dtype)
             identity = jnp.eye(space.dimensions, dtype=position.dtype)
-            change = inverse(neighbours.vectors) @ vectors - identity
-            moved = moved - times(reference, change)
-            room = room - jnp.sqrt(jnp.sum(change**2)) * (self.cutoff + self.skin)
+
+            def changed(before: Array, after: Array) -> tuple[Array, Array]:
+                change = inverse(before) @ after - identity
+                return change, room - jnp.sqrt(jnp.sum(change**2)) * (self.cutoff + self.skin)
+
+            of = boxes_of(space)
+            change, room = (changed if of is None else jax.vmap(changed))(neighbours.vectors, vectors)
+            moved, room = moved - times(reference, of_row(change, of)), of_row(room, of)
         if neighbours.real is not None:
             moved = jnp.where(neighbours.real[:, None], moved, 0)
+        if room.ndim:  # in each cell its own
+            return void | ~(2 * jnp.sqrt(jnp.sum(moved**2, axis=1)) < room).all()
         farthest = jnp.sqrt(jnp.max(jnp.sum(moved**2, axis=1)))
         return void | ~(2 * farthest < room)
 
@@ -230,7 +238,7 @@ def plan_neighbours(
         partners = partner_table(exclusions, len(position))
         check_room(np.asarray(space.plane_distances(), float), max(between))
     spare, thinner = None, THINNER * np.asarray(space.plane_distances(), float)
-    if between:
+    if between and not isinstance(space, Boxes):
         spare = dense_plan(thinner, max(between), space.periodic, True, dtype)
     plan = NeighbourPlan(max([*between, *around, 0.0]), skin, pairs, lists, partners)
     while True:
@@ -251,14 +259,18 @@ def _need(plan: NeighbourPlan, space: Space, position: Array, real: Any) -> Any:
 
 
 def _first(space: Space, position: Array, cutoff: float, skin: float, method: Method, dtype: str) -> PairPlan:
-    skewed = isinstance(space, Triclinic)
+    if isinstance(space, Boxes):
+        method, skewed, counts = "clusters", space.skewed, space.counts
+    else:
+        skewed, counts = isinstance(space, Triclinic), (len(position),)
     distances = np.asarray(space.plane_distances(), float)
     if method == "dense" or (method == "automatic" and len(position) <= DENSE_ATOMS and distances.min() >= 2 * cutoff):
         return dense_plan(distances, cutoff, space.periodic, skewed, dtype)
     reach = cutoff + skin
     lengths = np.asarray(brick(space, position, (reach, reach, reach)).lengths, float)
     chunk = SMALL_CHUNK if len(position) < FEW_ATOMS else CHUNK
-    return first_plan(lengths, len(position), reach, space.periodic, skewed, space.dimensions == 2, chunk, dtype)
+    flat = space.dimensions == 2
+    return first_plan(lengths.reshape(-1, 3), counts, reach, space.periodic, skewed, flat, chunk, dtype)
 
 
 def _check(space: Space, position: Array, skin: float) -> None:

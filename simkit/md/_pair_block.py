@@ -23,6 +23,7 @@ class Sides(NamedTuple):
     y: Float[Array, "units 4 right"]
     charge_x: Any
     charge_y: Any
+    weight: Any = None  # (units,), of the energy of each unit
 
 
 def block_gradient(wanted: Wanted, sides: Sides, marks: Marks, stored: bool = False) -> tuple[Array, Sides]:
@@ -34,6 +35,8 @@ def block_gradient(wanted: Wanted, sides: Sides, marks: Marks, stored: bool = Fa
     if sides.charge_x is not None:
         products = sides.charge_x[:, :, None] * sides.charge_y[:, None, :]
     squares = lax.optimization_barrier(_squares(x, y)) if stored else _squares(x, y)
+    if sides.weight is not None:
+        marks = marks._replace(weight=marks.weight * sides.weight[:, None])
     found = pair_sums(wanted, sides.terms, squares, marks, products)
     by_x, by_y = _levers(found.force, x, y) if wanted != "energy" else (jnp.zeros_like(x), jnp.zeros_like(y))
     by_charge = jax.tree.map(jnp.zeros_like, (sides.charge_x, sides.charge_y))
@@ -42,7 +45,8 @@ def block_gradient(wanted: Wanted, sides: Sides, marks: Marks, stored: bool = Fa
             jnp.einsum("nij,nj->ni", found.potential, sides.charge_y),
             jnp.einsum("nij,ni->nj", found.potential, sides.charge_x),
         )
-    return found.energy, Sides(found.terms, by_x, by_y, *by_charge)
+    by_weight = None if sides.weight is None else found.energy / sides.weight
+    return jnp.sum(found.energy), Sides(found.terms, by_x, by_y, *by_charge, by_weight)
 
 
 def _squares(x: Array, y: Array) -> Array:

@@ -24,6 +24,7 @@ class Point(NamedTuple):
     vectors: Any  # shape (3, 3)
     position: Float[Array, "..."]
     charge: Any
+    weight: Any = None  # of the energy of each cell, where there are several: the derivative by it is that energy
 
 
 Found: TypeAlias = tuple[Array, Point]
@@ -54,7 +55,7 @@ def species_rows(species: Int[Array, "units 1 atoms"], count: int, dtype: Any) -
 
 
 class PairSums(NamedTuple):
-    energy: Float[Array, ""]
+    energy: Float[Array, " units"]
     force: Float[Array, "units left right"]  # 2 du/d(r2), weighted; 0 beyond the cutoff
     potential: Any  # energy over the product of charges, weighted
     terms: tuple[PairTerm, ...]  # derivatives by coefficients and constants
@@ -69,12 +70,14 @@ def pair_sums(wanted: Wanted, terms: tuple[PairTerm, ...], r2: Array, marks: Mar
     # Beyond the cutoff any allowed distance serves, as its result is not used. What interacts is told by the distance alone from
     # here on: XLA:CPU would store which pairs do, and all of this is one loop.
     r2 = jnp.where(near, r2, reach)
-    right = r2.shape[2]
+    units, left, right = r2.shape
+
+    def rows(a: Array) -> Array:
+        # Along the last axis alone: a loop that writes rows of all pairs of a unit is not vectorised.
+        return a.reshape(-1, right) @ jnp.ones(right, a.dtype)
 
     def total(a: Array) -> Array:
-        # Along the last axis alone: a loop that writes rows of all pairs of a unit is not vectorised.
-        rows = a.reshape(-1, right) @ jnp.ones(right, a.dtype)
-        return rows @ jnp.ones_like(rows)
+        return rows(a) @ jnp.ones(units * left, a.dtype)
 
     energy, force, potential, slopes = [], [], [], []
     for term in terms:
@@ -96,7 +99,9 @@ def pair_sums(wanted: Wanted, terms: tuple[PairTerm, ...], r2: Array, marks: Mar
             slopes.append(parameter_gradient(term, r2, values, masked, total, lambda a: _by_pair_of_species(a, marks)))
         else:
             slopes.append(jax.tree.map(jnp.zeros_like, term))
-    found = jnp.zeros((), r2.dtype) if wanted == "force" else total(sum(energy[1:], energy[0]))
+    found = jnp.zeros(units, r2.dtype)
+    if wanted != "force":
+        found = rows(sum(energy[1:], energy[0])).reshape(units, left) @ jnp.ones(left, r2.dtype)
     charged = sum(potential[1:], potential[0]) if potential else None
     return PairSums(found, sum(force[1:], force[0]), charged, tuple(slopes))
 

@@ -14,6 +14,8 @@ from .._errors import ArgumentError
 from ..core import POSITIVE, Example, ParticleSystem, driven, quantity, tracing
 from ._atoms import Atoms
 from ._blow_up import check_apart, describe
+from ._box_sums import check_boxes, doubled_kinetic_of_boxes
+from ._boxes import Boxes
 from ._builders import crystal
 from ._constraint import Constraint, check_constraints, held_count
 from ._dynamics import Body, CellDynamics, Dynamics, Pull
@@ -120,7 +122,7 @@ class Particles(ParticleSystem):
         """Kinetic and potential energy, temperature; pressure in a cell; volume and mass density where it moves."""
         system = driven(self, inputs)
         found, body = system.gradients(y), system._body(y)
-        doubled = system.dynamics.doubled_kinetic(body, y)
+        doubled = system._doubled_kinetic(body, y)
         given = {
             "kinetic_energy": 0.5 * doubled,
             "potential_energy": found.energy,
@@ -132,7 +134,7 @@ class Particles(ParticleSystem):
         virial = found.virial
         for held in body.constraints:
             virial = virial + held.virial(body.space, body.mass, y.position, y.momentum, found.forces)
-        given["pressure"] = (doubled - jnp.trace(virial)) / (self.space.dimensions * volume)
+        given["pressure"] = (doubled - jnp.trace(virial, axis1=-2, axis2=-1)) / (self.space.dimensions * volume)
         if y.cell is None:
             return given
         real = True if y.real is None else y.real[:, None]
@@ -140,7 +142,7 @@ class Particles(ParticleSystem):
 
     def invariants(self, t: Any, y: Any) -> dict[str, Array]:
         body = self._body(y)
-        kinetic = 0.5 * self.dynamics.doubled_kinetic(body, y)
+        kinetic = 0.5 * self._doubled_kinetic(body, y)
         total = kinetic + self.energy(y) + self.dynamics.stored(body, y)
         return (
             {"energy": total, "momentum": jnp.sum(y.momentum, axis=0)}
@@ -191,6 +193,7 @@ class Particles(ParticleSystem):
                 "known, but it is not. Call `system = system.prepared(y0)` once outside."
             )
         check_species(self.potential, self.species)
+        check_boxes(self.space, self.potential, self.dynamics, self.constraints, self.exclusions)
         check_apart(self._space(y0), y0.position if y0.real is None else y0.position[np.asarray(y0.real)])
         if isinstance(self.dynamics, CellDynamics):
             y0 = dataclasses.replace(y0, position=y0.position * PRESSED, cell=y0.cell * PRESSED)
@@ -326,9 +329,17 @@ class Particles(ParticleSystem):
         """Whether no field moves the centre of mass."""
         return not any(isinstance(part, ExternalField) for part in parts(self.potential))
 
+    def _doubled_kinetic(self, body: Body, atoms: Any) -> Array:
+        """Twice the kinetic energy; of each cell, where there are several."""
+        if isinstance(self.space, Boxes):
+            return doubled_kinetic_of_boxes(self.space, body, self.dynamics, atoms)
+        return self.dynamics.doubled_kinetic(body, atoms)
+
     def _body(self, atoms: Any) -> Body:
         """Degrees of freedom without those of the centre of mass where nothing moves it; with friction or a field all of them."""
         (count, d), real = atoms.position.shape, atoms.real
+        if isinstance(self.space, Boxes):
+            count = jnp.asarray(self.space.counts, atoms.position.dtype)
         count = count if real is None else jnp.sum(real.astype(atoms.position.dtype))
         free = (count - 1) * d if self.dynamics.conserves_momentum and self._alone else count * d
         unheld = free

@@ -235,9 +235,11 @@ def determinant(h: Array) -> Array:
     return jnp.vdot(h[0], jnp.cross(h[1], h[2]))
 
 
-def times(rows: Float[Array, "n d"], matrix: Float[Array, "d d"]) -> Float[Array, "n d"]:
-    """`rows @ matrix` column by column: part of the loop that reads it, where XLA:CPU would hand a product to a library."""
-    terms = [rows[:, k, None] * matrix[None, k] for k in range(len(matrix))]
+def times(rows: Float[Array, "n d"], matrix: Float[Array, "*n d d"]) -> Float[Array, "n d"]:
+    """`rows @ matrix` column by column: part of the loop that reads it, where XLA:CPU would hand a product to a library. With a
+    matrix a row, each by its own."""
+    matrix = matrix[None] if matrix.ndim == 2 else matrix
+    terms = [rows[:, k, None] * matrix[:, k] for k in range(matrix.shape[-1])]
     return sum(terms[1:], terms[0])
 
 

@@ -104,7 +104,7 @@ def _summed(sweep: SpareSweep, wanted: Wanted, fixed: Spared, point: Point) -> t
         elif charge is not None:
             charge = by.charge
         terms = jax.tree.map(jnp.add, by.terms, found.terms)
-        return _Totals(totals.energy + found.energy, Point(terms, vectors, position, charge)), None
+        return _Totals(totals.energy + found.energy[0], Point(terms, vectors, position, charge)), None
 
     images = np.zeros((1, 3)) if plan.images is None else np.asarray(plan.images, float)
     firsts = np.arange(0, atoms, size)
