@@ -88,8 +88,8 @@ class Staggered:
         total = None
         for axis, u in enumerate(velocity):
             n = self.grid.shape[axis]
-            after = cells(u, axis, 1, n + 1) if self.walls[axis] else following(u, axis)
-            part = over(after - cells(u, axis, 0, n), self.widths(axis, u))
+            u = u if self.walls[axis] else closed(u, axis, 1)
+            part = over(cells(u, axis, 1, n + 1) - cells(u, axis, 0, n), self.widths(axis, u))
             total = part if total is None else total + part
         assert total is not None
         return total
@@ -104,7 +104,8 @@ class Staggered:
                 inner = jnp.pad(inner, [(int(i == axis), int(i == axis)) for i in range(field.ndim)])
                 found.append(over(inner, self.between(axis, inner)))
             else:
-                found.append(over(field - preceding(field, axis), self.grid.spacing(axis)))
+                n, wide = field.shape[axis], closed(field, axis, 0)
+                found.append(over(cells(wide, axis, 1, n + 1) - cells(wide, axis, 0, n), self.grid.spacing(axis)))
         return tuple(found)
 
     def inner(self, component: int, values: Array, ends: Array | float = 0.0) -> Array:
@@ -122,8 +123,8 @@ class Staggered:
         found = []
         for axis, u in enumerate(velocity):
             n = self.grid.shape[axis]
-            after = cells(u, axis, 1, n + 1) if self.walls[axis] else following(u, axis)
-            found.append(0.5 * (cells(u, axis, 0, n) + after))
+            u = u if self.walls[axis] else closed(u, axis, 1)
+            found.append(0.5 * (cells(u, axis, 0, n) + cells(u, axis, 1, n + 1)))
         return jnp.stack(found)
 
 
@@ -132,14 +133,13 @@ def over(x: Array, distance: Any) -> Array:
     return x * (1 / distance)
 
 
-def following(x: Array, axis: int) -> Array:
-    """The next value along a periodic axis."""
-    return jnp.roll(x, -1, axis)
+def closed(x: Array, axis: int, side: int) -> Array:
+    """Values along a periodic axis and one more: the last one before them (side 0), or the first one behind them.
 
-
-def preceding(x: Array, axis: int) -> Array:
-    """The value before along a periodic axis."""
-    return jnp.roll(x, 1, axis)
+    Two readings of it take less than an array and its `roll`, which XLA makes of two copies.
+    """
+    n = x.shape[axis]
+    return jnp.concatenate([cells(x, axis, n - 1, n), x] if side == 0 else [x, cells(x, axis, 0, 1)], axis)
 
 
 def with_ghosts(x: Array, axis: int, ends: tuple[Any, Any], ghost: Callable[[Array, Any, int], Array]) -> Array:
