@@ -9,8 +9,7 @@ import pytest
 from helpers import tree_bitwise_equal
 
 from simkit import Experiment, Free, Normal, Problem
-from simkit.fitting import GaussNewton, fit
-from simkit.fitting import _lanes
+from simkit.fitting import GaussNewton, _lanes, fit
 from simkit.fitting._fit import _run, run
 from simkit.fitting._lanes import _hopeless
 from simkit.fitting._method import HOPELESS
@@ -76,8 +75,9 @@ def test_a_store_gives_up_the_same_starts_however_often_it_is_interrupted(proble
         write(self, name, arrays)
         raise Crash
 
-    for _ in range(4):
-        with monkeypatch.context() as patch, pytest.raises(Crash):
-            patch.setattr(Journal, "write", crash)
-            fit(problem, starts=starts, store=tmp_path / "killed")
+    with monkeypatch.context() as patch:
+        patch.setattr(Journal, "write", crash)
+        for _ in range(4):
+            with pytest.raises(Crash):
+                fit(problem, starts=starts, store=tmp_path / "killed")
     assert tree_bitwise_equal(fit(problem, starts=starts, store=tmp_path / "killed"), whole)
