@@ -110,9 +110,12 @@ def fit(
     key = jax.random.key(0) if key is None else key
     begin = lambda together: _begin(problem, method, stages, starts, key, screen, together, progress)
     shot = Shot(problem, windows) if windows > 1 else None
-    through = lambda begun, told: _through(lean, method, stages, _joined(shot, method, begun, told), told)
+    through = lambda begun, told, best=None: _through(
+        lean, method, stages, _joined(shot, method, begun, told), told, best
+    )
     if store is None:
-        end = through(begin(None), progress)
+        begun = begin(None)
+        end = through(begun, progress, np.inf if len(begun.z) > LANES else None)
     else:
         asked = {"method": method, "starts": starts, "key": key, "horizons": stages, "screen": screen}
         asked |= {"windows": windows} if windows > 1 else {}
@@ -149,12 +152,21 @@ def _begin(
     return Begun(z, jnp.zeros(len(z), int), jnp.zeros(len(z), int))
 
 
-def _through(problem: Problem, method: AbstractMethod, stages: tuple[float, ...], begun: Begun, progress: bool) -> End:
-    """All stages, with what they took together."""
+def _through(
+    problem: Problem,
+    method: AbstractMethod,
+    stages: tuple[float, ...],
+    begun: Begun,
+    progress: bool,
+    best: float | None,
+) -> End:
+    """All stages, with what they took together; `best` as for `run`, for the last stage, of which alone it can be known."""
     (z, iterations, failures), end = begun, None
     for fraction in stages:
-        stage = method if fraction == stages[-1] else method.loosened(LOOSE)
-        end = run(problem, stage, fraction, z, np.zeros(np.shape(z), bool), judged=True)
+        last = fraction == stages[-1]
+        known = best if last or best is None else np.inf
+        stage = method if last else method.loosened(LOOSE)
+        end = run(problem, stage, fraction, z, np.zeros(np.shape(z), bool), known)
         z, iterations, failures = end.z, iterations + end.iterations, failures + end.failures
         if progress:
             print(_line(fraction, end))
@@ -176,22 +188,29 @@ def _joined(shot: Shot | None, method: AbstractMethod, begun: Begun, progress: b
     return Begun(z[:, : begun.z.shape[1]], iterations, failures)
 
 
-@eqx.filter_jit
 def _run_here(problem: Problem, method: AbstractMethod, z: Array, held: Array) -> End:
     """All starts in windows, on one device: spread over several of them, these loops have been seen to wait for each other."""
+    if isinstance(method, GaussNewton) and len(z) > LANES:
+        return queued(problem, method, jnp.ones((), z.dtype), z, held, None, spread=False)
+    return _run_together(problem, method, z, held)
+
+
+@eqx.filter_jit
+def _run_together(problem: Problem, method: AbstractMethod, z: Array, held: Array) -> End:
     note_trace("fit, windows", named_parts(problem) | {"method": method, "starts": z})
     return jax.vmap(lambda z, held: method.descend(problem, z, held))(z, held)
 
 
-def run(problem: Problem, method: AbstractMethod, fraction: float, z: Any, held: Any, judged: bool = False) -> End:
+def run(problem: Problem, method: AbstractMethod, fraction: float, z: Any, held: Any, best: float | None = None) -> End:
     """One stage from all starts, by one program for all stages and all problems of the same shapes.
 
-    Where they are `judged` they seek one optimum, and hopeless ones are given up where they are many.
+    `best` is the least objective known elsewhere of many starts that seek one optimum, of which hopeless ones are given up;
+    None where each start is wanted for itself.
     """
     # A fraction as a Python number, or starts that still lie spread over devices, would each compile a program of their own.
     start = jnp.asarray(np.asarray(z), z.dtype), jnp.asarray(np.asarray(held), bool)
-    if isinstance(method, GaussNewton) and len(z) > LANES:
-        return queued(problem, method, jnp.asarray(fraction, start[0].dtype), *start, judged)
+    if isinstance(method, GaussNewton) and (best is not None or len(z) > LANES):
+        return queued(problem, method, jnp.asarray(fraction, start[0].dtype), *start, best)
     return _run(problem, method, jnp.asarray(fraction, start[0].dtype), *start)
 
 

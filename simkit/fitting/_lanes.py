@@ -27,20 +27,35 @@ HOPE = 100.0
 """A start is hopeless that would not reach the best one with all the steps that are left, at so many times its latest pace."""
 
 
-def queued(problem: Problem, method: GaussNewton, fraction: Array, z: Array, held: Array, judged: bool) -> End:
+def queued(
+    problem: Problem,
+    method: GaussNewton,
+    fraction: Array,
+    z: Array,
+    held: Array,
+    best: float | None,
+    spread: bool = True,
+) -> End:
     """One stage from all starts: what it costs is the sum of what they take, not the most that one takes.
 
-    Where they are `judged` hopeless ones are given up.
+    **Arguments:**
+
+    - `best`: the least objective that was found elsewhere, infinite where there is none: starts that are hopeless beside it,
+        or beside others here, are given up. None where no start is judged.
+    - `spread`: whether lanes are spread over all devices.
     """
-    rows, waiting = np.arange(LANES), list(range(LANES, len(z)))
+    lanes = min(LANES, len(z))
+    rows, waiting = np.arange(lanes), list(range(lanes, len(z)))
     places, still = np.asarray(z), np.asarray(held)
     ends: dict[int, End] = {}
     state = _numpy(_begun(problem, method, places[rows], still[rows]))
-    best = np.inf
+    judged, least = best is not None, np.inf if best is None else best
     while len(ends) < len(z):
-        state, found, ended = _numpy(_advanced(problem, method, fraction, state, still[rows], jnp.asarray(TURN)))
-        best = min(best, float(found.model.value.min()))
-        lost = judged & _hopeless(state, best, int(method.max_steps))
+        state, found, ended = _numpy(
+            _advanced(problem, method, fraction, state, still[rows], jnp.asarray(TURN), spread)
+        )
+        least = min(least, float(found.model.value.min()))
+        lost = judged & _hopeless(state, least, int(method.max_steps))
         for lane in np.flatnonzero(ended | lost):
             if rows[lane] < 0:
                 continue
@@ -79,10 +94,10 @@ def _begun(problem: Problem, method: GaussNewton, z: Any, held: Any) -> Progress
 
 @eqx.filter_jit
 def _advanced(
-    problem: Problem, method: GaussNewton, fraction: Array, state: Progress, held: Any, turn: Array
+    problem: Problem, method: GaussNewton, fraction: Array, state: Progress, held: Any, turn: Array, spread: bool
 ) -> tuple[Progress, End, Array]:
     """All lanes taken further; where they are, and which have come to their end."""
-    note_trace("fit", named_parts(problem) | {"method": method, "starts": state["z"]})
+    note_trace("fit" if spread else "fit, windows", named_parts(problem) | {"method": method, "starts": state["z"]})
 
     def one(shared: Any, member: Any) -> Any:
         (problem, method, fraction, turn), (state, held) = shared, member
@@ -90,4 +105,7 @@ def _advanced(
         state = method.advanced(method.evaluates(seen), seen, state, held, state["iterations"] + turn)
         return state, method.end_of(state), method.ended(state)
 
-    return over_members(one, (problem, method, fraction, turn), (state, held))
+    shared = problem, method, fraction, turn
+    if spread:
+        return over_members(one, shared, (state, held))
+    return jax.vmap(lambda member: one(shared, member))((state, held))

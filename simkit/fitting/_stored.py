@@ -12,6 +12,7 @@ from jaxtyping import Array, Float, Int
 from ..problem import Problem
 from ..problem._lean import defining_parts
 from ..stores import describe, journal, packed, unpacked
+from ._lanes import LANES
 from ._method import End
 from ._model import no_model
 
@@ -37,12 +38,16 @@ def stored_ends(
     problem: Problem,
     asked: Mapping[str, Any],
     begin: Callable[[int], Begun],
-    through: Callable[[Begun, bool], End],
+    through: Callable[[Begun, bool, float | None], End],
     progress: bool,
 ) -> End:
     """Where all starts end: read from the store where they are there, else computed and kept.
 
     Starts go in blocks of one size, however often the fit is interrupted, since rounding may depend on what is computed together.
+    For the same reason a start is hopeless beside its own block and the blocks before it alone, all of which are kept.
+
+    **Arguments:** `through`: what takes starts to their ends; besides them, whether it tells of its stages, and the least
+    objective known before, None where no start is given up since they are few.
     """
     devices = jax.device_count()
     settings = {"together": -(-TOGETHER // devices) * devices}
@@ -54,17 +59,19 @@ def stored_ends(
         else:
             begun = Begun(*(jnp.asarray(kept[name]) for name in Begun._fields))
         count, size, ends = len(begun.z), held.settings["together"], []
+        best = np.inf
         for rows in blocks(count, size):
             first = int(rows[0])
             name = f"ends-{first:06d}"
             kept = held.read(name)
             if kept is None:
-                end = through(Begun(*(jnp.asarray(np.asarray(x)[rows]) for x in begun)), False)
+                block = Begun(*(jnp.asarray(np.asarray(x)[rows]) for x in begun))
+                end = through(block, False, best if count > LANES else None)
                 kept = {key: values[: count - first] for key, values in packed(end).items()}
                 held.write(name, kept)
             ends.append(kept)
+            best = min(best, float(np.min(kept["model.value"])))
             if progress:
-                best = min(float(np.min(end["model.value"])) for end in ends)
                 print(f"starts: {min(first + size, count)} of {count} ended, best objective {best:.6g}")
         joined = {key: np.concatenate([end[key] for end in ends]) for key in ends[0]}
     like = jax.eval_shape(lambda z, count: End(z, no_model(z), count, count, count), begun.z[0], begun.iterations[0])

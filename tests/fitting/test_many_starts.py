@@ -6,12 +6,15 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from helpers import tree_bitwise_equal
 
 from simkit import Experiment, Free, Normal, Problem
-from simkit.fitting import GaussNewton, fit
+from simkit.fitting import GaussNewton, _lanes, fit
 from simkit.fitting._fit import _run, run
 from simkit.fitting._lanes import _hopeless
+from simkit.fitting._method import HOPELESS
 from simkit.odes import from_response
+from simkit.stores import Journal
 
 TIMES = np.linspace(0.0, 3.0, 13)
 
@@ -50,3 +53,31 @@ def test_the_result_says_how_many_were_given_up(problem):
     found = fit(problem, starts=20)
     assert "0 given up" in repr(found)
     assert found.agreeing() >= 2
+
+
+def test_a_store_gives_up_the_same_starts_however_often_it_is_interrupted(problem, tmp_path, monkeypatch):
+    monkeypatch.setattr(_lanes, "TURN", 1)
+    monkeypatch.setattr(_lanes, "PATIENCE", 3)
+    monkeypatch.setattr(_lanes, "HOPE", 0.02)
+    starts = np.linspace(4.0, 11.5, 18)[:, None]  # the best first
+    whole = fit(problem, starts=starts, store=tmp_path / "whole")
+    given_up = np.flatnonzero(np.asarray(whole.status) == HOPELESS)
+    # The best is in the first block of four: those of later blocks are hopeless beside what was kept.
+    assert given_up.size >= 2
+    assert given_up.max() > 3
+    assert f"{given_up.size} given up" in repr(whole)
+    write = Journal.write
+
+    class Crash(Exception):
+        pass
+
+    def crash(self, name, arrays):
+        write(self, name, arrays)
+        raise Crash
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Journal, "write", crash)
+        for _ in range(4):
+            with pytest.raises(Crash):
+                fit(problem, starts=starts, store=tmp_path / "killed")
+    assert tree_bitwise_equal(fit(problem, starts=starts, store=tmp_path / "killed"), whole)

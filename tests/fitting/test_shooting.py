@@ -35,6 +35,14 @@ def test_windows_find_the_frequency_from_everywhere(wave):
 
 
 @pytest.mark.slow
+def test_many_starts_in_windows_go_through_the_queue(wave):
+    """Twenty of them, from the same places as before among others."""
+    found = fit(wave, starts=np.concatenate([FAR, np.geomspace(0.3, 15.0, 17)[:, None]]), windows=10)
+    np.testing.assert_allclose(found.thetas[:3], fit(wave, starts=FAR, windows=10).thetas, rtol=1e-6)
+    assert found.agreeing() >= 18
+
+
+@pytest.mark.slow
 def test_windows_find_the_attractor():
     """Lorenz's, over ten units of time, in which errors grow by a factor of ten thousand."""
     y0, times = Lorenz63State(-5.0, -8.0, z=20.0), np.linspace(0.0, 10.0, 101)

@@ -70,6 +70,11 @@ def test_likelihood_equals_the_one_written_out(decay):
         np.testing.assert_allclose(likelihood(theta, decay.problem.lean()), by_hand(theta), atol=1e-4)
 
 
+def test_windows_are_refused(decay):
+    with pytest.raises(simkit.ArgumentError, match="cuts single simulations, but the problem has a protocol"):
+        simkit.fit(decay.problem, windows=2)
+
+
 def test_predictions_at_other_times(decay):
     found = decay.problem.predict(decay.nominal, [0.5, 4.0])
     np.testing.assert_allclose(found["scaled"][0], 3.0 * 2.0 * np.exp([-0.25, -2.0]), rtol=1e-5)
