@@ -27,7 +27,7 @@ class Event(eqx.Module):
     import simkit
     system, y0, times, _ = simkit.odes.ExponentialDecay.example()
     half = simkit.Event(lambda system, t, y, inputs: y.amount - 0.5, "down")
-    print(simkit.simulate(system, y0, times, event=half).event_time)
+    print(simkit.simulate(system, y0, times, event=half).event_time)  # prints 1.386
     ```
     """
 

@@ -132,7 +132,7 @@ def export(
     import simkit
     system, y0, times, _ = simkit.odes.LotkaVolterra.example()
     program = simkit.inspect.export(system, y0, times, over=["growth"], gradient=False, platforms=["cpu"])
-    print(program({"growth": [0.5, 0.6]})["hare"].shape)
+    print(program({"growth": [0.5, 0.6]})["hare"].shape)  # prints (2, 81)
     ```
     """
     if not over:

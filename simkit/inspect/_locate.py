@@ -113,7 +113,7 @@ def locate(
     ```python
     import simkit
     system, y0, times, _ = simkit.odes.LotkaVolterra.example()
-    print(simkit.inspect.locate(system, y0, times))
+    print(simkit.inspect.locate(system, y0, times))  # prints None
     ```
     """
     y0 = jax.tree.map(jnp.asarray, y0)

@@ -94,7 +94,7 @@ def watch(
     import simkit
     system, y0, times, _ = simkit.odes.LotkaVolterra.example()
     for moment in simkit.inspect.watch(system, y0, times, [0, 10], fields=["hare"]):
-        print(moment, moment.slope()["lynx"])  # or: breakpoint()
+        print(moment, moment.slope().lynx)  # or: breakpoint()
     ```
     """
     y0 = jax.tree.map(jnp.asarray, started(y0))

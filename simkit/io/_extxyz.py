@@ -39,7 +39,7 @@ def write_extxyz(path: str | Path, frames: Frame | Iterable[Frame], *, append: b
     solid = simkit.md.crystal("diamond", 5.431, 2)
     frame = simkit.md.Frame(solid.space, solid.position, units=simkit.md.METAL, symbols=("Si",) * 64)
     simkit.io.write_extxyz("silicon.xyz", frame)
-    print(simkit.io.read_extxyz("silicon.xyz"))
+    print(simkit.io.read_extxyz("silicon.xyz"))  # prints [Frame of 64 atoms of Si at step 0, time 0 (metal units)]
     ```
     """
     path = Path(path)

@@ -85,7 +85,7 @@ def crystal(lattice: str, constant: Any, repeats: int | Sequence[int], *, ratio:
 
     ```python
     from simkit.md import crystal
-    print(crystal("fcc", 3.615, 4))
+    print(crystal("fcc", 3.615, 4).position.shape)  # prints (256, 3)
     ```
     """
     check_known(lattice, LATTICES, "lattice")
@@ -141,7 +141,7 @@ def liquid(
     ```python
     import jax
     from simkit.md import liquid
-    print(liquid(jax.random.key(0), 500, 0.8442))
+    print(liquid(jax.random.key(0), 500, 0.8442).space.volume())  # prints 592.3
     ```
     """
     if atoms < 1 or atoms != int(atoms):

@@ -68,7 +68,7 @@ def excluded_pairs(bonds: object, *, apart: int = 3) -> Int[Array, "pairs 2"]:
     ```python
     import simkit
 
-    print(simkit.md.excluded_pairs([[0, 1], [1, 2], [2, 3]], apart=2))
+    print(simkit.md.excluded_pairs([[0, 1], [1, 2]], apart=2).tolist())  # prints [[0, 1], [0, 2], [1, 2]]
     ```
     """
     near: dict[int, set[int]] = {}

@@ -41,7 +41,8 @@ class Frame:
     ```python
     import simkit
     solid = simkit.md.crystal("fcc", 3.615, 2)
-    print(simkit.md.Frame(solid.space, solid.position, units=simkit.md.METAL, symbols=("Cu",) * 32))
+    frame = simkit.md.Frame(solid.space, solid.position, units=simkit.md.METAL, symbols=("Cu",) * 32)
+    print(frame)  # prints Frame of 32 atoms of Cu at step 0, time 0 (metal units)
     ```
     """
 

@@ -46,7 +46,7 @@ def second_virial(
     ```python
     from simkit import md
     argon = md.LennardJones(3.405, 119.8, cutoff=34.05, truncation=md.Truncated(tail=True))
-    print(0.602214 * md.second_virial(argon, 300.0))  # from cubic angstroms to cm3/mol
+    print(0.602214 * md.second_virial(argon, 300.0), "cm3/mol")  # prints -15.46 cm3/mol
     ```
     """
     _check(potential, dimensions)
@@ -67,7 +67,7 @@ class SecondVirial(StaticSystem):
     ```python
     import simkit
     gas = simkit.md.SecondVirial(simkit.md.LennardJones(cutoff=20.0))
-    print(gas.outputs(2.0, None, None))
+    print(gas.outputs(2.0, None, None)["second_virial"])  # prints -1.314
     ```
     """
 

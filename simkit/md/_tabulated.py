@@ -27,7 +27,7 @@ class Tabulated(PairPotential):
     import jax.numpy as jnp
     import simkit
 
-    r = 0.8 + 0.01 * jnp.arange(171)
+    r = jnp.linspace(0.8, 2.5, 171)
     potential = simkit.md.Tabulated(r**-12, -12 * r**-13, start=0.8, cutoff=2.5)
     ```
     """

@@ -66,7 +66,7 @@ def si_value(unit: str) -> float:
 
     ```python
     from simkit.md import si_value
-    print(si_value("kcal mol-1 Angstrom-1"))  # newton
+    print(1e12 * si_value("kcal mol-1 Angstrom-1"), "pN")  # prints 69.477 pN
     ```
     """
     found = 1.0

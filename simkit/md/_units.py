@@ -60,8 +60,8 @@ class Units(eqx.Module):
     ```python
     from simkit.md import METAL, REAL, convert
     print(METAL)
-    print(METAL.inside(28.0855, "mass"), METAL.boltzmann * 300.0)
-    print(convert(1.0, "energy", METAL, REAL))  # eV in kcal/mol
+    print(METAL.boltzmann * 300.0, "eV")  # prints 0.025852 eV
+    print(convert(1.0, "energy", METAL, REAL), "kcal/mol")  # prints 23.0605 kcal/mol
     ```
     """
 
@@ -208,7 +208,7 @@ def reduced(length: float, energy: float, mass: float, units: Units = METAL) -> 
     ```python
     from simkit.md import SI, convert, reduced
     argon = reduced(length=3.405, energy=0.0103236, mass=39.948)
-    print(convert(0.005, "time", argon, SI), convert(1.0, "pressure", argon, SI))
+    print(1e15 * convert(0.005, "time", argon, SI), "fs")  # prints 10.7817 fs
     ```
     """
     scales = {"length": length, "energy": energy, "mass": mass}
@@ -242,7 +242,7 @@ def convert(value: Any, dimension: str, source: Units, target: Units) -> Any:
 
     ```python
     from simkit.md import METAL, SI, convert
-    print(convert(1.0, "pressure", METAL, SI))
+    print(convert(1.0, "pressure", METAL, SI), "Pa")  # prints 100000.0 Pa
     ```
     """
     check_known(dimension, DIMENSIONS, "dimension")

@@ -35,7 +35,7 @@ class Extremes(Reducer):
     import simkit
     system, y0, times, _ = simkit.odes.LotkaVolterra.example()
     found = simkit.simulate(system, y0, times, reduce={"extremes": simkit.reducers.Extremes()}).reduced["extremes"]
-    print(found.maximum.lynx, found.time_of_maximum.lynx)
+    print(found.maximum.lynx, found.time_of_maximum.lynx)  # prints 55.9 15.0
     ```
     """
 

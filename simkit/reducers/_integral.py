@@ -24,7 +24,7 @@ class Integral(Reducer):
     ```python
     import simkit
     system, y0, times, _ = simkit.odes.ExponentialDecay.example()
-    print(simkit.simulate(system, y0, times, reduce={"area": simkit.reducers.Integral()}).reduced["area"])
+    print(simkit.simulate(system, y0, times, reduce={"area": simkit.reducers.Integral()}).reduced["area"].amount)  # prints 1.989
     ```
     """
 

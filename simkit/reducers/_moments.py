@@ -24,7 +24,7 @@ class Mean(Reducer):
     ```python
     import simkit
     system, y0, times, _ = simkit.odes.LotkaVolterra.example()
-    print(simkit.simulate(system, y0, times, reduce={"mean": simkit.reducers.Mean()}).reduced["mean"].hare)
+    print(simkit.simulate(system, y0, times, reduce={"mean": simkit.reducers.Mean()}).reduced["mean"].hare)  # prints 33.76
     ```
     """
 
@@ -69,7 +69,7 @@ class Moments(Reducer):
     import simkit
     system, y0, times, _ = simkit.odes.LotkaVolterra.example()
     hare = simkit.reducers.Moments(lambda system, t, y: y.hare)
-    print(simkit.simulate(system, y0, times, reduce={"hare": hare}).reduced["hare"])
+    print(simkit.simulate(system, y0, times, reduce={"hare": hare}).reduced["hare"].mean)  # prints 33.76
     ```
     """
 

@@ -46,7 +46,7 @@ class Reducer(eqx.Module):
             return jnp.sqrt(squares / count)
 
     system, y0, times, _ = simkit.odes.HarmonicOscillator.example()
-    print(simkit.simulate(system, y0, times, reduce={"size": RootMeanSquare()}).reduced["size"])
+    print(simkit.simulate(system, y0, times, reduce={"size": RootMeanSquare()}).reduced["size"])  # prints 0.714
     ```
     """
 

@@ -24,7 +24,9 @@ def report(results: Results) -> str:
     ```python
     import simkit
     from simkit.report import report
-    page = report(simkit.io.load("results/lynx_hare/result.h5"))
+    system, y0, times, _ = simkit.odes.LotkaVolterra.example()
+    simkit.save("lynx.h5", trajectory=simkit.simulate(system, y0, times))
+    page = report(simkit.load("lynx.h5"))
     ```
     """
     study = study_of(results)

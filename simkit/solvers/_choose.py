@@ -50,6 +50,7 @@ def choose(system: System, y0: Any = None, times: Any = None, inputs: Any = None
     import simkit
     system, y0, times, _ = simkit.odes.LotkaVolterra.example()
     solver, reason = simkit.solvers.choose(system, y0, times)
+    print(type(solver).__name__)  # prints Tsit5
     ```
     """
     if isinstance(system, StochasticSystem):

@@ -23,7 +23,8 @@ def grid(axes: Mapping[str, Any]) -> dict[str, Float[np.ndarray, " members"]]:
 
     ```python
     import simkit
-    points = simkit.sweeps.grid({"growth": [0.5, 1.0], "death": [0.8, 0.9, 1.0]})  # 6 members
+    points = simkit.sweeps.grid({"growth": [0.5, 1.0], "death": [0.8, 0.9, 1.0]})
+    print(points["growth"])  # prints [0.5 0.5 0.5 1. 1. 1.]
     ```
     """
     if not axes:

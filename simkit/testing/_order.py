@@ -49,8 +49,9 @@ def order_of_convergence(
     ```python
     import simkit
     from simkit.testing import order_of_convergence
+    simkit.enable_x64()
     system, y0, times, _ = simkit.odes.LotkaVolterra.example()
-    order = order_of_convergence(simkit.solvers.RK4(), system, y0, times)
+    print(order_of_convergence(simkit.solvers.RK4(), system, y0, times))  # prints 4.0
     ```
     """
     if isinstance(system, StochasticSystem):

@@ -43,7 +43,7 @@ def plot_fields(
     ```python
     import simkit
     system, y0, times, _ = simkit.fluids.SpectralFlow2D.example()
-    run = simkit.simulate(system, y0, times, step=0.05)
+    run = simkit.simulate(system, y0, times, step=0.04)
     simkit.viz.plot_fields(system.grid, run)
     ```
     """

@@ -151,7 +151,7 @@ def sensitivity(average: Callable[[Any], EnsembleAverage], x: Any, direction: An
         md.LennardJones(epsilon=depth, cutoff=1.7, truncation=md.ForceShifted()), start.space, dynamics=md.Langevin(1.5, 1.0)
     )
     atoms = md.Atoms(start.position, md.maxwell_boltzmann(jax.random.key(0), jax.numpy.ones(32), 1.5))
-    frames = md.sample_ensemble(fluid(1.0), atoms, jax.numpy.arange(65) * 0.05, step=0.005, key=jax.random.key(1))
+    frames = md.sample_ensemble(fluid(1.0), atoms, jax.numpy.linspace(0.0, 3.2, 65), step=0.005, key=jax.random.key(1))
     print(md.sensitivity(lambda depth: frames.average("potential_energy", fluid(depth)), 1.0, 1.0))
     ```
     """

@@ -54,7 +54,7 @@ def ensemble_average(
     potential = md.LennardJones(cutoff=1.7, truncation=md.ForceShifted())
     fluid = md.Particles(potential, start.space, dynamics=md.Langevin(1.5, 1.0))
     atoms = md.Atoms(start.position, md.maxwell_boltzmann(jax.random.key(0), jax.numpy.ones(32), 1.5))
-    times = jax.numpy.arange(65) * 0.05
+    times = jax.numpy.linspace(0.0, 3.2, 65)
     print(md.ensemble_average(fluid, atoms, "pressure", times, step=0.005, key=jax.random.key(1), method=md.Reweighting()))
     ```
     """

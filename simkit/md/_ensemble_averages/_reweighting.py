@@ -181,7 +181,7 @@ def sample_ensemble(
     potential = md.LennardJones(cutoff=1.7, truncation=md.ForceShifted())
     fluid = md.Particles(potential, start.space, dynamics=md.Langevin(1.5, 1.0))
     atoms = md.Atoms(start.position, md.maxwell_boltzmann(jax.random.key(0), jax.numpy.ones(32), 1.5))
-    frames = md.sample_ensemble(fluid, atoms, jax.numpy.arange(65) * 0.05, step=0.005, key=jax.random.key(1))
+    frames = md.sample_ensemble(fluid, atoms, jax.numpy.linspace(0.0, 3.2, 65), step=0.005, key=jax.random.key(1))
     print(frames.average("pressure", fluid))
     ```
     """

@@ -63,7 +63,7 @@ def bond_order(
     ```python
     from simkit.md import bond_order, crystal
     solid = crystal("fcc", 1.5, 3)
-    print(bond_order(solid.space, solid.position, 6, cutoff=1.25).whole_q)
+    print(bond_order(solid.space, solid.position, 6, cutoff=1.25).whole_q)  # prints 0.5745
     ```
     """
     if position.ndim != 2 or position.shape[1] != 3:

@@ -64,7 +64,7 @@ def radial_distribution(
     ```python
     from simkit.md import crystal, radial_distribution
     solid = crystal("fcc", 1.5, 4)
-    print(radial_distribution(solid.space, solid.position, cutoff=3.0, bins=60).coordination[25])
+    print(radial_distribution(solid.space, solid.position, cutoff=3.0, bins=60).coordination[25])  # prints 12.0
     ```
     """
     _check(space, position, bins, smoothing, species, pair)

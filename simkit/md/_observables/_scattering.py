@@ -75,7 +75,7 @@ def structure_factor(
     from simkit.md import crystal, structure_factor, wave_indices
     solid = crystal("fcc", 1.0, 3)
     found = structure_factor(solid.space, solid.position, wave_indices(solid.space, 12.0))
-    print(found.s.max())  # a Bragg peak: the number of atoms
+    print(found.s.max(), len(solid.position))  # prints 108.0 108
     ```
     """
     atoms, d = position.shape[-2:]
