@@ -97,7 +97,7 @@ def sweep_clusters(
                 charge = charge.reshape(-1).at[j.reshape(-1)].add(others).reshape(count, M)
         return rows, vectors, terms, charge, weight, energy
 
-    c, start = clusters, jnp.zeros((count * M, 4), point.position.dtype)
+    c, start = clusters, jnp.zeros_like(here.right)  # it varies between devices as positions do
     zeros = (start, point.vectors, point.terms, point.charge, point.weight, start[0, 0])
     carry = jax.tree.map(jnp.zeros_like, zeros)
     units = (c.i, c.j, c.image, c.counted)
