@@ -24,7 +24,10 @@ SHORTEST_SAMPLE = 0.02
 
 
 class Timing(NamedTuple):
-    """Seconds a call: CPU (all threads of the process) and wall, one entry a sample; `first` is the first call with compilation."""
+    """Seconds a call, one entry a sample; `first` is the first call with compilation.
+
+    `cpu` is by `clock`: all threads of the process.
+    """
 
     cpu: np.ndarray
     wall: np.ndarray
@@ -69,11 +72,17 @@ def compare(functions: Mapping[str, Callable[[], Any]], *, samples: int = 15) ->
     return timings
 
 
+def clock() -> float:
+    """Seconds of this process's CPU; where JAX computes on an accelerator, of the wall, since the processor only waits."""
+    jax = sys.modules.get("jax")
+    return time.process_time() if jax is None or jax.default_backend() == "cpu" else time.perf_counter()
+
+
 def _sample(function: Callable[[], Any], calls: int) -> tuple[float, float]:
-    cpu, wall = time.process_time(), time.perf_counter()
+    cpu, wall = clock(), time.perf_counter()
     for _ in range(calls):
         _wait(function())
-    return (time.process_time() - cpu) / calls, (time.perf_counter() - wall) / calls
+    return (clock() - cpu) / calls, (time.perf_counter() - wall) / calls
 
 
 def _wait(value: Any) -> None:
@@ -106,7 +115,12 @@ def print_table(title: str, head: Sequence[str], rows: Sequence[Sequence[str]]) 
 
 
 def environment(name: str, packages: Sequence[str]) -> pathlib.Path:
-    """The Python of the environment `.envs/NAME` with these packages, made where it is missing or holds others."""
+    """The Python of the environment `.envs/NAME` with these packages, made where it is missing or holds others.
+
+    Where nothing can be installed, the environment variable `PEERS_PYTHON` names a Python that has them all.
+    """
+    if "PEERS_PYTHON" in os.environ:
+        return pathlib.Path(os.environ["PEERS_PYTHON"])
     folder = ENVIRONMENTS / name
     python = folder / ("Scripts/python.exe" if os.name == "nt" else "bin/python")
     stamp = folder / "packages.json"
@@ -135,7 +149,7 @@ def run_peer(
         np.savez(given.with_suffix(".npz"), **dict(arrays or {}))
         given.with_suffix(".json").write_text(json.dumps(dict(options or {})))
         command = [python, HERE / "peers" / script, given, found]
-        path = {"PYTHONPATH": str(HERE)}
+        path = {"PYTHONPATH": os.pathsep.join([str(HERE), *filter(None, [os.environ.get("PYTHONPATH")])])}
         subprocess.run(command, check=True, stdin=subprocess.DEVNULL, env={**os.environ, **path})
         with np.load(found.with_suffix(".npz")) as stored:
             return dict(stored), json.loads(found.with_suffix(".json").read_text())

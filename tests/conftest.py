@@ -8,6 +8,8 @@ from collections.abc import Iterator
 if "xla_force_host_platform_device_count" not in os.environ.get("XLA_FLAGS", ""):
     os.environ["XLA_FLAGS"] = (os.environ.get("XLA_FLAGS", "") + " --xla_force_host_platform_device_count=2").strip()
 
+os.environ.setdefault("NPROC", str(2 * (os.cpu_count() or 1)))  # docs/limits.md: two devices of JAX 0.10 on few cores
+
 import jax
 import pytest
 from jaxtyping import install_import_hook

@@ -3,8 +3,6 @@
 Its vorticity has the other sign.
 """
 
-import time
-
 import _harness
 import jax
 import numpy as np
@@ -16,9 +14,9 @@ def timed(step, start, steps, samples):
     end = jax.block_until_ready(run(start))
     spent = []
     for _ in range(samples):
-        began = time.process_time()
+        began = _harness.clock()
         jax.block_until_ready(run(start))
-        spent.append((time.process_time() - began) / steps)
+        spent.append((_harness.clock() - began) / steps)
     return np.asarray(end), np.array(spent)
 
 

@@ -2,7 +2,6 @@
 
 import functools
 import importlib.metadata
-import time
 
 import _harness
 import jax
@@ -23,9 +22,9 @@ def main(arrays, options):
     end = jax.block_until_ready(run(modes))
     spent = []
     for _ in range(options["samples"]):
-        began = time.process_time()
+        began = _harness.clock()
         jax.block_until_ready(run(modes))
-        spent.append((time.process_time() - began) / options["steps"])
+        spent.append((_harness.clock() - began) / options["steps"])
     found = {"end": np.asarray(jax.numpy.fft.irfftn(end, start.shape)), "spent": np.array(spent)}
     return found, {"jax-cfd": importlib.metadata.version("jax-cfd"), "jax": jax.__version__}
 

@@ -37,7 +37,15 @@ def set_devices(count: int | None = None) -> None:
     if "xla_force_host_platform_device_count" not in flags:
         count = min(cores(), MOST_DEVICES) if count is None else count
         flags += f" --xla_force_host_platform_device_count={count}"
+        _spare_threads(count)
     os.environ["XLA_FLAGS"] = flags.strip()
+
+
+def _spare_threads(devices: int) -> None:
+    """More threads than cores for several devices of JAX before 0.11, where those that wait for others leave none to do the work:
+    fits of some tens of parameters stood still for ever."""
+    if devices > 1 and _version("jax") < (0, 11):
+        os.environ.setdefault("NPROC", str(2 * cores()))
 
 
 def set_compiler() -> None:
