@@ -161,7 +161,7 @@ def drift() -> tuple[Drawing, dict[str, float]]:
         swings.append(energy[100:].std())  # what the melting of the start brings is over
         left.plot(run.times, energy - energy[100:].mean(), color=color(k), linewidth=0.8, label=f"step {step:g}")
         jax.clear_caches()
-    left.set(xlabel="time", ylabel="energy an atom\nless its mean", xlim=(1.6, 8.0), ylim=(-0.004, 0.004))
+    left.set(xlabel="time", ylabel="energy an atom\nless its mean", xlim=(1.6, 8.0), ylim=(-0.0055, 0.004))
     left.legend(ncols=2, loc="lower center")
     right.loglog(steps, swings, "o", color=INK, label="standard deviation")
     right.loglog(steps, swings[-1] * (np.array(steps) / steps[-1]) ** 2, "--", color=color(1), label="order 2")

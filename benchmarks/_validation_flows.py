@@ -53,7 +53,7 @@ def starting() -> tuple[Drawing, dict[str, float]]:
             axes.plot(exact[k], y, **OURS, label="exact series" if not k else None)
             axes.plot(rows[k][::3], y[::3], "o", color=color(k), markersize=3, label=f"t = {t:g}")
         axes.set(xlabel="velocity", ylabel="place between the plates", title=name, xlim=(-0.02, 1.02))
-        axes.legend(loc="lower right" if name == "Couette" else "center right")
+        axes.legend(loc="lower right" if name == "Couette" else "upper right")
         gaps[name] = float(np.abs(rows - exact).max())
     return figure, gaps
 
