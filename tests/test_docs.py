@@ -95,3 +95,22 @@ def test_notation_names_every_number_of_the_models():
         row = rows.pop(model.__name__)
         for cell, setup in ((row[2], Setup(y0)), (row[3], Setup(system))):
             assert set(re.findall(r"`(\w+)`", cell)) == set(setup.leaves()), model.__name__
+
+
+def test_figures_of_validation_are_small_and_name_their_tests():
+    """`python benchmarks/run.py validation_figures` draws them."""
+    page = (ROOT / "docs" / "validation.md").read_text()
+    shown = re.findall(r"_static/(validation-[\w-]+\.png)", page)
+    kept = {path.name: path.stat().st_size for path in (ROOT / "docs" / "_static").glob("validation-*")}
+    assert set(shown) == set(kept)
+    assert len(shown) == len(kept) >= 15
+    assert max(kept.values()) < 40_000
+    for text in page.split("![")[1:]:
+        caption = text.split("\n## ")[0]
+        file = None
+        for named, test in re.findall(r"`([\w/]*\.py)?::(\w+)`", caption):
+            file = named or file
+            assert f"def {test}(" in (ROOT / "tests" / file).read_text(), (file, test)
+        assert file is not None, f"names no test: {caption[:60]}"
+    for named in re.findall(r"`([\w/]+/test_\w+\.py)`", page):
+        assert (ROOT / "tests" / named).exists(), named

@@ -15,6 +15,7 @@ PACKAGED = Path(__file__).resolve().parents[1] / "_gallery"
 """Where an installed simkit keeps `examples` and `data`; a checkout has them at its top."""
 INSTALL = re.compile(r'pip install "simkit\[\w+\]"')
 DATA = re.compile(r"\.\./(data/[\w./-]+)")
+COMMAND = re.compile(r"(simkit \w+ )examples/")
 
 
 def list_examples() -> str:
@@ -28,6 +29,8 @@ def list_examples() -> str:
 
 def copy_example(name: str, folder: Path, *, overwrite: bool = False) -> list[Path]:
     """Copy an example into a folder, and the data it reads into `data` there; the files, the example first.
+
+    The commands that it names are those for the copy.
 
     **Raises:** an `ArgumentError` where there is no such example, or a file of that name is there already.
     """
@@ -49,7 +52,7 @@ def copy_example(name: str, folder: Path, *, overwrite: bool = False) -> list[Pa
     wanted = (Path(found) if len(Path(found).parts) == 2 else Path(found).parent for found in DATA.findall(text))
     for found in dict.fromkeys(wanted):
         copied += _copy(home / found, folder / found)
-    write_text(copied[0], DATA.sub(r"\1", text))
+    write_text(copied[0], COMMAND.sub(r"\1", DATA.sub(r"\1", text)))
     return copied
 
 

@@ -138,7 +138,8 @@ class GaussNewton(AbstractMethod):
             better = trial.good & (first | (gain > 0))
             radius = jnp.where(first, state["radius"], _next_radius(gain, trial.good, step, state["radius"]))
             noise = jnp.minimum(1, jnp.sqrt(model.chi_squared / count))
-            small = (step.decrement < tolerance * noise) | (~better & (step.promised < 10 * rounding))
+            # Residuals that are small beside the noise that is stated round by less, too.
+            small = (step.decrement < tolerance * noise) | (~better & (step.promised < 10 * rounding * noise**2))
             stuck = jnp.where(first, ~trial.good, radius <= eps * jnp.maximum(1, jnp.linalg.norm(z / scale)))
             secant = updated(state["secant"], model, trial, place - z, gain, better & ~first)
             z, model = select(better, (place, trial), (z, model))

@@ -87,7 +87,9 @@ def minimise(
     **Raises:** an `ArgumentError` for constraints, and for a cell to be relaxed in an open space.
 
     ```python
+    import simkit
     from simkit import md
+    simkit.enable_x64()
     start = md.crystal("fcc", 1.6, (3, 3, 3))
     system = md.Particles(md.LennardJones(), start.space)
     print(md.minimise(system, md.Atoms(start.position, 0 * start.position), cell=True))

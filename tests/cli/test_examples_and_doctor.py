@@ -16,6 +16,7 @@ def test_a_study_is_copied_with_its_data_and_loads(tmp_path):
     assert study == tmp_path / "lynx_hare.toml"
     assert data == tmp_path / "data" / "hudson_bay.csv"
     assert load_study(study).title == "Hudson Bay lynx and hare"
+    assert "simkit run lynx_hare.toml" in study.read_text()
 
 
 def test_a_notebook_reads_the_data_beside_it(tmp_path):

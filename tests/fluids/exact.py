@@ -1,4 +1,4 @@
-"""Exact solutions of Riemann problems, computed as the textbooks say."""
+"""Exact solutions of Riemann problems and of solitons, computed as the textbooks say."""
 
 import numpy as np
 from scipy.optimize import brentq
@@ -73,3 +73,17 @@ def dam_break(left, right, gravity, speeds):
         else:
             height[k], flow[k] = right, 0
     return np.stack([height, flow]), (middle, velocity)
+
+
+def two_solitons(x, t, fast=1.2, slow=0.7):
+    r"""Of $u_t + 6 u u_x + u_{xxx} = 0$, with speeds `fast**2` and `slow**2`, which pass each other at x = 0 and t = 0.
+
+    Hirota (1971), Phys. Rev. Lett. 27:1192: $u = 2 \partial_x^2 \ln F$.
+    """
+    a, b = fast, slow
+    mix = ((a - b) / (a + b)) ** 2
+    f, g = np.exp(a * x - a**3 * t) / np.sqrt(mix), np.exp(b * x - b**3 * t) / np.sqrt(mix)
+    whole = 1 + f + g + mix * f * g
+    first = a * f + b * g + mix * (a + b) * f * g
+    second = a**2 * f + b**2 * g + mix * (a + b) ** 2 * f * g
+    return 2 * (second / whole - (first / whole) ** 2)

@@ -7,6 +7,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from fluids.exact import two_solitons
 
 import simkit
 from simkit import fluids
@@ -135,6 +136,16 @@ def test_a_soliton_of_korteweg_and_de_vries():
     kept = jax.jit(jax.vmap(lambda y: system.invariants(0.0, y)))(found.ys)
     for values in kept.values():
         np.testing.assert_allclose(values[-1], values[0], rtol=1e-10)
+
+
+@pytest.mark.slow
+def test_two_solitons_pass_each_other():
+    """To what their tails leave at the edges of the box, exp(-0.7 * 25)."""
+    grid = Grid(384, lengths=60.0)
+    exact = lambda t: two_solitons(grid.mesh()[0] - 30.0, t - 8.0)
+    found = run(fluids.KortewegDeVries(grid), Field(exact(0.0)), [0.0, 8.0, 16.0], step=1e-3)
+    for t, row in zip([8.0, 16.0], found.ys.u[1:], strict=True):
+        np.testing.assert_allclose(row, exact(t), atol=1e-7)
 
 
 @pytest.mark.slow
