@@ -10,14 +10,16 @@ import numpy as np
 from jax import lax
 from jaxtyping import Array
 
+from .._errors import ArgumentError
 from .._types import Inputs, Outputs
-from ..core import POSITIVE, Example, Explained, Reviewed, Support, TransportSystem, quantity
+from ..core import POSITIVE, Example, Explained, Reviewed, Support, TransportSystem, quantity, tracing
 from ._apart import apart
 from ._boundary import Boundaries, Boundary, NoSlip, as_boundaries
 from ._checks import check_shapes, lowest
 from ._gas import ConservedGas, Gas, Rows, along, back, conserved_of, gas_of, rows_of, to_conserved, to_primitive
 from ._ghost import cells, padded
 from ._grid import Grid
+from ._hydrostatic import balanced, continued, lightened
 from ._open import Open, Stream
 from ._reconstruction import RECONSTRUCTIONS, WENO5Z, Reconstruction, named
 from ._riemann import RIEMANN_SOLVERS, RiemannSolver, hllc
@@ -39,12 +41,16 @@ class CompressibleFlow(TransportSystem, Reviewed, Explained):
     mean at all faces (after Zhang and Shu 2010, J. Comput. Phys. 229:8918), so that densities and pressures stay positive at
     small Courant numbers; at others the step is made again, shorter.
 
+    With a `gravity` the pressure is reconstructed as what departs from hydrostatic balance around a cell (Käppeli and Mishra
+    2016, Astron. Astrophys. 587:A94): a gas as `at_rest` makes it stays so to rounding, between walls and open ends, with the
+    fluxes "hllc" and "roe".
+
     The state is a `Gas`; solvers step mass, momentum and energy. Any consistent units.
 
     - `grid`: cells of one width along each axis.
     - `gamma`: ratio of the specific heats, above 1; 1.4 for air.
     - `viscosity`: $\mu$, dynamic; `prandtl`: Pr, 0.72 for air.
-    - `gravity`: g, shape (dimensions,), or one number for all.
+    - `gravity`: g, shape (dimensions,), or one number for all; None: no gravity.
     - `boundaries`: as `as_boundaries` takes them, of `Periodic`, `FreeSlip` (a reflecting wall), `NoSlip`, `Open` (what
         arrives leaves) and `Stream` (a given state outside).
     - `reconstruction`: "weno5z", "muscl" or "first_order"; `riemann`: "hllc", "roe" or "rusanov".
@@ -56,6 +62,7 @@ class CompressibleFlow(TransportSystem, Reviewed, Explained):
 
     grid: Grid = eqx.field(static=True)
     viscous: bool = eqx.field(static=True)
+    heavy: bool = eqx.field(static=True)
     reconstruction: Reconstruction = eqx.field(static=True)
     riemann: RiemannSolver = eqx.field(static=True)
     boundaries: Boundaries
@@ -72,7 +79,7 @@ class CompressibleFlow(TransportSystem, Reviewed, Explained):
         gamma: Any = 1.4,
         viscosity: Any = None,
         prandtl: Any = 0.72,
-        gravity: Any = 0.0,
+        gravity: Any = None,
         boundaries: Any = None,
         reconstruction: str | Reconstruction = WENO5Z(),
         riemann: str | RiemannSolver = hllc,
@@ -80,7 +87,9 @@ class CompressibleFlow(TransportSystem, Reviewed, Explained):
     ):
         grid.check_uniform("compressible flow")
         self.grid = grid
-        self.gamma, self.prandtl, self.gravity = gamma, prandtl, gravity
+        self.gamma, self.prandtl = gamma, prandtl
+        self.heavy = gravity is not None
+        self.gravity = 0.0 if gravity is None else gravity
         self.viscous = viscosity is not None
         self.viscosity = 0.0 if viscosity is None else viscosity
         self.boundaries = as_boundaries(grid, boundaries, kind="gas")
@@ -109,12 +118,23 @@ class CompressibleFlow(TransportSystem, Reviewed, Explained):
         """What leaves each cell through its two faces across an axis, for each volume."""
         ends, recon = self.boundaries[axis], self.reconstruction
         n, reach = self.grid.shape[axis], recon.ghosts + 1
-        wide = padded(rows, axis, reach, ends, self._beyond(axis))
-        mean = [cells(x, axis, recon.ghosts, recon.ghosts + n + 2) for x in wide]
+        if self.heavy:
+            weight = rows[0] * (_components(self.gravity, self.grid.dimensions)[axis] * self.grid.spacing(axis))
+            wide = padded([*rows, weight], axis, reach, ends, self._beyond_heavy(axis))
+        else:
+            wide = padded(rows, axis, reach, ends, self._beyond(axis))
+        mean = [cells(x, axis, recon.ghosts, recon.ghosts + n + 2) for x in wide[: len(rows)]]
 
         def edges(wide: Rows) -> tuple[Rows, Rows]:
             stencils = [[cells(x, axis, i, i + n + 2) for i in range(2 * recon.ghosts + 1)] for x in wide]
-            found = [recon.edges(*stencil) for stencil in stencils]
+            *gas, last = stencils
+            if self.heavy:
+                gas[-1] = lightened(gas[-1], last)
+                found = [recon.edges(*stencil) for stencil in gas]
+                half = 0.5 * last[recon.ghosts]
+                found[-1] = found[-1][0] - half, found[-1][1] + half
+            else:
+                found = [recon.edges(*stencil) for stencil in stencils]
             return [e[0] for e in found], [e[1] for e in found]
 
         def through(good: Array, mean: Rows, lower: Rows, upper: Rows) -> Rows:
@@ -192,6 +212,49 @@ class CompressibleFlow(TransportSystem, Reviewed, Explained):
             return [density, *velocity, pressure]
 
         return ghosts
+
+    def _beyond_heavy(self, axis: int) -> Callable[[Rows, Boundary, int], Rows]:
+        """The same with the weight of cells behind the pressure: beyond a wall it points the other way."""
+        beyond = self._beyond(axis)
+        pull = _components(self.gravity, self.grid.dimensions)[axis] * self.grid.spacing(axis)
+
+        def ghosts(rows: Rows, boundary: Boundary, side: int) -> Rows:
+            *gas, weight = rows
+            gas = beyond(gas, boundary, side)
+            if isinstance(boundary, Open):
+                gas, weight = continued(gas, gas[0] * pull, axis, side)
+                return [*gas, weight]
+            return [*gas, gas[0] * pull if isinstance(boundary, Stream) else -weight]
+
+        return ghosts
+
+    def at_rest(self, temperature: Any, pressure: Any = 1.0) -> Gas:
+        """A gas in the hydrostatic balance that the scheme keeps, p[i+1] - p[i] = g dx (rho[i] + rho[i+1]) / 2.
+
+        - `temperature`: p / rho, a number, or as many as the grid has cells where it varies along gravity, such as `(1, n)`.
+        - `pressure`: of the first cell along all axes.
+
+        Raises `ArgumentError` where a cell is as heavy as twice the pressure in it: no such column exists.
+
+        ```python
+        import jax.numpy as jnp
+        from simkit import fluids
+        column = fluids.CompressibleFlow(fluids.Grid(50, 1.0), gravity=-1.0, boundaries=fluids.FreeSlip())
+        air = column.at_rest(temperature=0.5)
+        assert float(jnp.abs(air.pressure[0] / air.pressure[-1] - jnp.exp(0.98 / 0.5))) < 1e-2
+        ```
+        """
+        dtype = self.gravity.dtype
+        warm = jnp.broadcast_to(jnp.asarray(temperature, dtype), self.grid.shape)
+        gravity = _components(self.gravity, self.grid.dimensions)
+        pull = [g * self.grid.spacing(axis) for axis, g in enumerate(gravity)]
+        if not tracing((warm, pull)) and max(float(jnp.max(jnp.abs(g) / warm)) for g in pull) >= 2:
+            raise ArgumentError(
+                "Argument `temperature` must exceed half of gravity times the width of a cell everywhere, or no column is in "
+                "balance; take more cells."
+            )
+        found = balanced(warm, pull, pressure)
+        return Gas(found / warm, jnp.zeros((self.grid.dimensions, *self.grid.shape), dtype), found)
 
     def _gravity(self, rows: Rows) -> list[Any]:
         density, *velocity, _ = rows

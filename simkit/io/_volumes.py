@@ -48,7 +48,7 @@ TEXTS: Mapping[type[System], tuple[str, ...]] = {
 }
 OPTIONAL: Mapping[type[System], tuple[str, ...]] = {
     fluids.IncompressibleFlow: ("force", "diffusivity", "buoyancy", "smagorinsky"),
-    fluids.CompressibleFlow: ("viscosity",),
+    fluids.CompressibleFlow: ("viscosity", "gravity"),
     fluids.ShallowWater: ("roughness", "coriolis", "beta"),
 }
 """Numbers without which a system is built differently."""

@@ -85,7 +85,8 @@ def test_shallow_water(boundaries):
 @pytest.mark.slow
 @pytest.mark.parametrize("boundaries", [None, [NoSlip(), Open()]], ids=["periodic", "ends"])
 def test_gas(boundaries):
-    build = lambda grid: fluids.CompressibleFlow(grid, boundaries=boundaries, viscosity=0.01, reconstruction="muscl")
+    options = {"viscosity": 0.01, "gravity": np.array([-0.3, 0.2]), "reconstruction": "muscl"}
+    build = lambda grid: fluids.CompressibleFlow(grid, boundaries=boundaries, **options)
     start = lambda system: fluids.Gas(1 + blob(system.grid), np.zeros((2, 16, 12)), 1 + 2 * blob(system.grid))
     assert apart(build, start, [0.0, 0.05], simkit.Courant(0.4), (16, 12)) < ROUNDING
 
