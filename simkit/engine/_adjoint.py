@@ -183,7 +183,7 @@ def _rows(flow: Flow, held: Held, numerics: Numerics, s: Lanes) -> tuple[Lanes, 
     """A block of attempts and their rows."""
 
     def one(s: Lanes, _: None) -> tuple[Lanes, Record]:
-        found = attempt(flow, held.ops, held.fixed, held.end, numerics.max_steps, s)
+        found = attempt(flow, held.ops, held.fixed, held.end, s)
         row = Record(s.t, jnp.where(found.accurate, found.t1, s.t), s.y)
         return moved(flow, held.ops, held.fixed, s, found, found.accurate), row
 

@@ -15,6 +15,8 @@ RUNNING = -1
 # `max_steps` in rejected steps.
 SHORTEST_STEP = 1e-24
 LEAST_FACTOR, LARGEST_FACTOR = 0.2, 10.0
+MOST = -4
+"""Where the most steps stand among a flow's fixed numbers: before the length of the first step and the tolerances."""
 
 
 class Lanes(NamedTuple):
@@ -52,7 +54,7 @@ def started(flow: Flow, ops: Operands, fixed: Any, t: Array, end: Array, status:
     return Lanes(t, h, y, flow.start(ops, fixed, t, y), zero, zero, status)
 
 
-def attempt(flow: Flow, ops: Operands, fixed: Any, end: Array, max_steps: int, s: Lanes) -> Attempt:
+def attempt(flow: Flow, ops: Operands, fixed: Any, end: Array, s: Lanes) -> Attempt:
     """Try a step in every lane.
 
     The rule is the plain one: the next step is `0.9 error^(-1/order)` times this one, within a fifth and ten times, where the
@@ -60,6 +62,7 @@ def attempt(flow: Flow, ops: Operands, fixed: Any, end: Array, max_steps: int, s
     rule that shortens on rejection only.
     """
     live = s.status == RUNNING
+    most = fixed[MOST].astype(s.steps.dtype)
     epsilon = float(jnp.finfo(s.t.dtype).eps)
     stop = flow.stop(ops, fixed, s.t, end)
     landed = live & (s.t + s.h * (1 + 4 * epsilon) >= stop)
@@ -76,7 +79,7 @@ def attempt(flow: Flow, ops: Operands, fixed: Any, end: Array, max_steps: int, s
         h = jnp.where(accurate & landed, jnp.maximum(h, s.h), h)  # a jump may have cut the step short
     tiny = h < jnp.maximum(4 * epsilon * jnp.abs(s.t), SHORTEST_STEP * (end - s.t))
     failure = jnp.full_like(s.status, RUNNING)
-    failure = jnp.where(live & (s.steps + s.rejected + 1 >= max_steps), int(Status.STEP_LIMIT), failure)
+    failure = jnp.where(live & (s.steps + s.rejected + 1 >= most), int(Status.STEP_LIMIT), failure)
     stuck = jnp.where(finite, int(Status.STEP_TOO_SMALL), int(Status.NON_FINITE))
     failure = jnp.where(live & tiny & ~accurate, stuck, failure)
     reached = jnp.where(landed, stop, t1)

@@ -37,7 +37,7 @@ def attempts(
     """As many attempts in every lane as a block has: the lanes, their next save times and the buffer of saved states."""
     last = times.shape[-1] - 2  # the final state is written where it is exact, at the end
     due = functools.partial(_due, flow, held, times, numerics.saves, members)
-    advance = functools.partial(attempt, flow, held.ops, held.fixed, held.end, numerics.max_steps)
+    advance = functools.partial(attempt, flow, held.ops, held.fixed, held.end)
     go = functools.partial(moved, flow, held.ops, held.fixed)
 
     def final_only(s: Lanes, _: None) -> tuple[Lanes, None]:

@@ -64,7 +64,7 @@ def lane_flow(
     """
     jumping = member.jump_count > 0
     t, y = jax.ShapeDtypeStruct((), member.time), member.ops[0]
-    numerics = [t, t, t]  # length of the first step, relative and absolute tolerance
+    numerics = [t, t, t, t]  # most steps, length of the first one, relative and absolute tolerance
     fixed = [*member.fixed, *numerics]
     functions = {
         "start": (member.start, (t, y)),

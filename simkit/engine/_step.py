@@ -28,11 +28,14 @@ class Adaptive(eqx.Module):
         1e-4 and 1e-6 in a shorter float type. 1e-3 and 1e-6 suit a first look. `rtol` must be at least 10 machine epsilons;
         `atol` should lie below the smallest state that matters.
     - `max_steps`: after how many steps, accepted and rejected, to give up.
+    - `budget`: the same as a number that programs read while they run, so that another one compiles nothing; no more than
+        `max_steps`, which is taken where there is none.
     """
 
     rtol: Any = eqx.field(default=None, converter=_optional)  # a number on its way in, an array or None ever after
     atol: Any = eqx.field(default=None, converter=_optional)
     max_steps: int = eqx.field(static=True, default=16384)
+    budget: Any = eqx.field(default=None, converter=_optional)
 
     def __check_init__(self):
         for name, value in (("rtol", self.rtol), ("atol", self.atol)):
@@ -49,11 +52,15 @@ class Adaptive(eqx.Module):
             return self
         default = default_tolerances(np.dtype(dtype))
         rtol, atol = (d if given is None else given for given, d in zip((self.rtol, self.atol), default, strict=True))
-        return Adaptive(rtol, atol, self.max_steps)
+        return Adaptive(rtol, atol, self.max_steps, self.budget)
 
     def numbers(self) -> tuple[Any, Any]:
         """What the loop reads of the rule, once completed: the tolerances."""
         return self.rtol, self.atol
+
+    def most(self) -> Any:
+        """How many steps may be tried."""
+        return self.max_steps if self.budget is None else jnp.minimum(self.budget, self.max_steps)
 
 
 class Courant(eqx.Module):
@@ -87,6 +94,10 @@ class Courant(eqx.Module):
     def numbers(self) -> tuple[Any, Any]:
         """What the loop reads of the rule: the number, and nothing."""
         return self.number, 0.0
+
+    def most(self) -> Any:
+        """How many steps may be tried."""
+        return self.max_steps
 
 
 Varying: TypeAlias = Adaptive | Courant

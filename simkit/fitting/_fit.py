@@ -49,6 +49,7 @@ def fit(
     key: PRNGKeyArray | None = None,
     horizons: Sequence[float] | None = None,
     screen: int = 1,
+    evolve: int = 0,
     windows: int = 1,
     store: str | Path | None = None,
     progress: bool = False,
@@ -72,6 +73,9 @@ def fit(
     - `screen`: how many draws there are for each start. With more than one, each of them is the best of thirty that are looked at
         (one coarse simulation each, with scales, offsets and scatter at their best); all take 25 coarse steps, and the best go on
         as the starts. For problems with many local optima, or bounds that are decades apart, 3 to 5.
+    - `evolve`: the draws that were looked at, `screen` for each start and 40 at least, evolve for so many generations in place of
+        their coarse steps (differential evolution: one coarse simulation a draw and generation, no derivatives), and the best go
+        on as the starts. Where bounds are many decades apart and most draws lie on plateaus, 300, with `screen=3`.
     - `windows`: multiple shooting. Each experiment is cut into so many windows of equally many data times, each with a start of
         its own, which are fitted together and joined more and more closely; where that ends the fit of the whole begins. For
         oscillations and chaos over many periods: about two windows a period, or one for each time in which errors double twice.
@@ -106,19 +110,18 @@ def fit(
         raise ArgumentError(f"Argument `starts` must be at least 1, but it is {starts}.")
     else:
         check_drawable(problem)
-    screen = _check_screen(screen, starts)
+    screen = _check_screen(screen, starts, evolve)
     key = jax.random.key(0) if key is None else key
-    begin = lambda together: _begin(problem, method, stages, starts, key, screen, together, progress)
+    begin = lambda together: _begin(problem, method, stages, starts, key, (screen, evolve), together, progress)
     shot = Shot(problem, windows) if windows > 1 else None
-    through = lambda begun, told, best=None: _through(
-        lean, method, stages, _joined(shot, method, begun, told), told, best
-    )
+    through = lambda begun, told, best: _through(lean, method, stages, _joined(shot, method, begun, told), told, best)
     if store is None:
         begun = begin(None)
         end = through(begun, progress, np.inf if len(begun.z) > LANES else None)
     else:
         asked = {"method": method, "starts": starts, "key": key, "horizons": stages, "screen": screen}
         asked |= {"windows": windows} if windows > 1 else {}
+        asked |= {"evolve": evolve} if evolve else {}
         end = stored_ends(Path(store), problem, asked, begin, through, progress)
     integrated = 0
     if isinstance(method, Marginal):
@@ -132,23 +135,36 @@ def _begin(
     stages: tuple[float, ...],
     starts: Any,
     key: PRNGKeyArray,
-    screen: int,
+    screen: tuple[int, int],
     together: int | None,
     progress: bool,
 ) -> Begun:
-    """Where the starts begin: given, or drawn, drawn again where they failed, and screened; so many `together`, or all."""
+    """Where the starts begin: given, or drawn, drawn again where they failed, and screened; so many `together`, or all.
+
+    `screen` is how many draws there are for each start, and for how many generations they evolve.
+    """
     if not isinstance(starts, int | np.integer):
-        return Begun(starts, jnp.zeros(len(starts), int), jnp.zeros(len(starts), int))
-    lean = problem.lean()
+        return _from_here(starts)
+    lean, (screen, generations) = problem.lean(), screen
     z = first_start(problem, drawn_starts(lean, jax.random.fold_in(key, 0), int(starts)))
     if screen > 1:
-        z = looked_at(problem, jax.random.fold_in(key, ROUNDS + 1), int(starts) * screen)
+        z = looked_at(problem, jax.random.fold_in(key, ROUNDS + 1), int(starts) * screen, generations)
+        looks = f"screening: {LOOKS * len(z)} draws looked at, the best {len(z)}"
+        if generations:
+            if progress:
+                print(f"{looks} evolved for {generations} generations")
+            return _from_here(z[: int(starts)])
         if progress:
-            print(f"screening: {LOOKS * len(z)} draws looked at, the best {len(z)} take {SCREENING} steps")
+            print(f"{looks} take {SCREENING} steps")
         return _screened(lean, method.loosened(LOOSE, SCREENING), stages[0], z, int(starts), together)
     z, redrawn = _replace_failing(lean, method, z, key, together)
     if progress:
         print(f"starts: {len(z)} drawn, {redrawn} drawn again because they failed to simulate")
+    return _from_here(z)
+
+
+def _from_here(z: Array) -> Begun:
+    """Starts that took nothing to find."""
     return Begun(z, jnp.zeros(len(z), int), jnp.zeros(len(z), int))
 
 
@@ -268,11 +284,15 @@ def _replace_failing(
     return z, redrawn
 
 
-def _check_screen(screen: Any, starts: Any) -> int:
+def _check_screen(screen: Any, starts: Any, evolve: Any) -> int:
     if not isinstance(screen, int) or isinstance(screen, bool) or screen < 1:
         raise ArgumentError(f"Argument `screen` must be a whole number of at least 1, but it is {screen!r}.")
     if screen > 1 and not isinstance(starts, int | np.integer):
         raise ArgumentError("Argument `screen` goes with a number of `starts` to draw, but they are given.")
+    if not isinstance(evolve, int) or isinstance(evolve, bool) or evolve < 0:
+        raise ArgumentError(f"Argument `evolve` must be a whole number of at least 0, but it is {evolve!r}.")
+    if evolve and screen == 1:
+        raise ArgumentError("Argument `evolve` needs draws that were looked at: give `screen` too, such as `screen=3`.")
     return screen
 
 

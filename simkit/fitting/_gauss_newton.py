@@ -10,6 +10,7 @@ from jaxtyping import Array, Bool, Float, Int
 
 from ..core import as_float_array
 from ..problem import Problem
+from ._budget import step_limit
 from ._inside import inside
 from ._method import AbstractMethod, End, select
 from ._method import ended as status_of
@@ -25,9 +26,11 @@ Progress = dict[str, Any]
 """How far a descent is: the carry of its loop."""
 
 Evaluate = Callable[
-    [Float[Array, " parameters"], Bool[Array, " parameters"]], tuple[LocalModel, Float[Array, " parameters"]]
+    [Float[Array, " parameters"], Bool[Array, " parameters"], Bool[Array, ""]],
+    tuple[LocalModel, Float[Array, " parameters"]],
 ]
-"""What a descent descends: coordinates, and those that must stay as they are -> the local model, and where it is of."""
+"""What a descent descends: coordinates, those that must stay as they are, and whether it is wanted -> the local model, and where
+it is of."""
 
 RESOLVED = 1e-2
 """Standard errors within which a start that can move no more has converged all the same."""
@@ -81,7 +84,7 @@ class GaussNewton(AbstractMethod):
 
     def evaluates(self, problem: Problem) -> Evaluate:
         """The local model of a problem's posterior, its closed forms at their best where these are not held."""
-        return lambda z, fixed: best_model(problem, z, fixed if self.closed_forms else None)
+        return lambda z, fixed, live: best_model(problem, z, fixed if self.closed_forms else None, live)
 
     def descend_by(
         self,
@@ -116,7 +119,10 @@ class GaussNewton(AbstractMethod):
         held: Bool[Array, " parameters"],
         until: Int[Array, ""],
     ) -> Progress:
-        """A descent taken further, until so many iterations or its end."""
+        """A descent taken further, until so many iterations or its end.
+
+        Of a batch that descends together those that are there have nothing more to simulate.
+        """
         bounds = problem.coordinate_bounds()
         linear = ~jnp.array(problem.log, bool)
         # Counted while running: how many rows the arrays have says nothing, since they are filled up.
@@ -125,6 +131,11 @@ class GaussNewton(AbstractMethod):
         eps = jnp.finfo(bounds.dtype).eps
         tolerance = jnp.maximum(self.tolerance.astype(bounds.dtype), 100 * eps)
 
+        most = step_limit(problem)
+
+        def live(state: Progress) -> Array:
+            return ~self.ended(state) & (state["iterations"] < until)
+
         def body(state: Progress) -> Progress:
             model, z, first = state["model"], state["z"], ~state["model"].good
             sizes = jnp.maximum(state["sizes"], jnp.sqrt(jnp.sum(model.rows**2, axis=0) + model.curvature))
@@ -132,14 +143,16 @@ class GaussNewton(AbstractMethod):
             scale = jnp.where(linear & (sizes > 0), unit / jnp.where(sizes > 0, sizes, 1), 1)
             step = reflective_step(model, z, bounds, scale, held, state["radius"], state["secant"].matrix())
             place = jnp.where(held, z, inside(z + step.step, bounds))
-            trial, place = evaluate(place, held | ~first)
+            trial, place = evaluate(place, held | ~first, live(state))
             rounding = eps * (1 + jnp.abs(jnp.where(first, 0, model.value)) + count)
             gain = _gain(model, trial, place - z, step, rounding / jnp.sqrt(eps))
             better = trial.good & (first | (gain > 0))
             radius = jnp.where(first, state["radius"], _next_radius(gain, trial.good, step, state["radius"]))
             noise = jnp.minimum(1, jnp.sqrt(model.chi_squared / count))
-            # Residuals that are small beside the noise that is stated round by less, too.
-            small = (step.decrement < tolerance * noise) | (~better & (step.promised < 10 * rounding * noise**2))
+            # A step is also short, and promises little, where simulations failed until it was. Residuals that are small beside
+            # the noise that is stated round by less, too.
+            exact = ~better & trial.good & (step.promised < 10 * rounding * noise**2)
+            small = (step.decrement < tolerance * noise) | exact
             stuck = jnp.where(first, ~trial.good, radius <= eps * jnp.maximum(1, jnp.linalg.norm(z / scale)))
             secant = updated(state["secant"], model, trial, place - z, gain, better & ~first)
             z, model = select(better, (place, trial), (z, model))
@@ -163,10 +176,11 @@ class GaussNewton(AbstractMethod):
                     "secant": secant,
                     "iterations": state["iterations"] + 1,
                     "failures": state["failures"] + (~trial.good).astype(int),
+                    "starved": state["starved"] | (~trial.good & (trial.steps >= most)),
                 }
             )
 
-        return jax.lax.while_loop(lambda s: ~self.ended(s) & (s["iterations"] < until), body, state)
+        return jax.lax.while_loop(live, body, state)
 
 
 def _before(z: Array) -> Progress:
@@ -186,6 +200,7 @@ def _before(z: Array) -> Progress:
         "secant": Secant(jnp.outer(0 * z, 0 * z), 0 * one),
         "iterations": zero,
         "failures": zero,
+        "starved": no,
     }
 
 

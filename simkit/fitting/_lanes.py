@@ -11,6 +11,7 @@ from jaxtyping import Array
 from ..engine import note_trace, over_members
 from ..problem import Problem
 from ..problem._lean import named_parts
+from ._budget import held_to
 from ._gauss_newton import GaussNewton, Progress
 from ._method import HOPELESS, End
 
@@ -27,6 +28,10 @@ HOPE = 100.0
 """A start is hopeless that would not reach the best one with all the steps that are left, at so many times its latest pace."""
 
 
+MULTIPLE = 10.0
+"""A simulation may take so many times the solver steps of the median start, which in draws the worst takes half of."""
+
+
 def queued(
     problem: Problem,
     method: GaussNewton,
@@ -34,44 +39,77 @@ def queued(
     z: Array,
     held: Array,
     best: float | None,
+    lanes: int = LANES,
     spread: bool = True,
 ) -> End:
     """One stage from all starts: what it costs is the sum of what they take, not the most that one takes.
+
+    A simulation that needs far more solver steps than the median start is a failed one. A start that such ones stop goes on at
+    the end with `MULTIPLE` times as many.
 
     **Arguments:**
 
     - `best`: the least objective that was found elsewhere, infinite where there is none: starts that are hopeless beside it,
         or beside others here, are given up. None where no start is judged.
+    - `lanes`: how many descend together.
     - `spread`: whether lanes are spread over all devices.
     """
-    lanes = min(LANES, len(z))
-    rows, waiting = np.arange(lanes), list(range(lanes, len(z)))
     places, still = np.asarray(z), np.asarray(held)
+    states: Progress = _numpy(_begun(problem, method, places, still))
     ends: dict[int, End] = {}
-    state = _numpy(_begun(problem, method, places[rows], still[rows]))
-    judged, least = best is not None, np.inf if best is None else best
-    while len(ends) < len(z):
-        state, found, ended = _numpy(
-            _advanced(problem, method, fraction, state, still[rows], jnp.asarray(TURN), spread)
-        )
-        least = min(least, float(found.model.value.min()))
-        lost = judged & _hopeless(state, least, int(method.max_steps))
-        for lane in np.flatnonzero(ended | lost):
-            if rows[lane] < 0:
-                continue
-            end = jax.tree.map(lambda x, lane=lane: x[lane], found)
-            if lost[lane] and not ended[lane]:
-                end = eqx.tree_at(lambda e: e.status, end, np.asarray(HOPELESS, end.status.dtype))
-            ends[int(rows[lane])] = end
-            rows[lane] = waiting.pop(0) if waiting else -1
-        fresh = [lane for lane in np.flatnonzero(rows >= 0) if rows[lane] not in ends and (ended | lost)[lane]]
-        if fresh:
-            begun = _numpy(_begun(problem, method, places[rows], still[rows]))
-            for old, new in zip(jax.tree.leaves(state), jax.tree.leaves(begun), strict=True):
-                old[fresh] = new[fresh]
-        idle = np.flatnonzero(rows < 0)
-        state["stuck"][idle] = True  # which ends what a lane has left
+    judged, least, taken = best is not None, np.inf if best is None else best, np.full(len(z), np.nan)
+    waiting, again = list(range(len(z))), []
+    for limit in (MULTIPLE, MULTIPLE**2):
+        rows = np.full(min(lanes, len(z)), -1)
+        state = jax.tree.map(lambda x, rows=rows: x[np.zeros(len(rows), int)], states)
+        while waiting or (rows >= 0).any():
+            for lane in np.flatnonzero(rows < 0).tolist()[: len(waiting)]:
+                rows[lane] = waiting.pop(0)
+                _copy(states, int(rows[lane]), state, lane)
+            state["stuck"][rows < 0] = True  # which ends what a lane has left
+            # One step shows what simulations of these starts take.
+            known = np.isfinite(taken).any()
+            turn, budget = (TURN, limit * np.nanmedian(taken)) if known else (1, np.inf)
+            seen = held_to(problem, budget)
+            state, found, ended = _numpy(
+                _advanced(seen, method, fraction, state, still[rows], jnp.asarray(turn), spread)
+            )
+            good = (rows >= 0) & found.model.good
+            taken[rows[good]] = found.model.steps[good]
+            least = min(least, float(found.model.value[rows >= 0].min()))
+            lost = judged & _hopeless(state, least, int(method.max_steps))
+            for lane in np.flatnonzero((rows >= 0) & (ended | lost)).tolist():
+                row = int(rows[lane])
+                if limit == MULTIPLE and _starved(state, lane):
+                    _copy(_refreshed(state), lane, states, row)
+                    again.append(row)
+                else:
+                    ends[row] = _ended(found, lane, bool(ended[lane]))
+                rows[lane] = -1
+        waiting, again = again, []
     return jax.tree.map(lambda *leaves: jnp.asarray(np.stack(leaves)), *(ends[i] for i in range(len(z))))
+
+
+def _copy(source: Progress, row: int, target: Progress, lane: int) -> None:
+    for old, new in zip(jax.tree.leaves(target), jax.tree.leaves(source), strict=True):
+        old[lane] = new[row]
+
+
+def _starved(state: Progress, lane: int) -> bool:
+    """Whether a descent ended before it converged, and simulations on its way were given up for want of steps."""
+    return bool(state["starved"][lane] & ~state["converged"][lane] & (state["stuck"] | state["flat"])[lane])
+
+
+def _refreshed(state: Progress) -> Progress:
+    """Descents that go on from where they ended."""
+    no = np.zeros_like(state["stuck"])
+    ones, ever = np.ones_like(state["radius"]), np.full_like(state["gains"], np.inf)
+    return {**state, "stuck": no, "flat": no, "starved": no, "radius": ones, "gains": ever}
+
+
+def _ended(found: End, lane: int, done: bool) -> End:
+    end = jax.tree.map(lambda x: x[lane], found)
+    return end if done else eqx.tree_at(lambda e: e.status, end, np.asarray(HOPELESS, end.status.dtype))
 
 
 def _hopeless(state: Progress, best: float, most: int) -> np.ndarray:

@@ -134,7 +134,9 @@ class MarginalValue(eqx.Module):
         """The quadratic model with a given second derivative."""
         zero = 0 * self.slope
         rows = jnp.linalg.cholesky(bend).T
-        return LocalModel(self.value, self.penalty, rows, zero, self.gradient, zero, self.chi_squared, self.good)
+        return LocalModel(
+            self.value, self.penalty, rows, zero, self.gradient, zero, self.chi_squared, 0 * self.value, self.good
+        )
 
 
 def population_in(problem: Problem) -> Population:
@@ -208,7 +210,7 @@ def joint_model(population: Population, at: MarginalValue, bend: Float[Array, "s
     empty = jnp.zeros((bend.shape[0], effects * size), bend.dtype)
     rows = jnp.concatenate([jnp.concatenate([top, empty], axis=1), jnp.concatenate([cross, own], axis=1)])
     zero = jnp.zeros(rows.shape[0], bend.dtype)
-    return LocalModel(at.value, at.penalty, rows, zero, zero, zero, at.chi_squared, at.good)
+    return LocalModel(at.value, at.penalty, rows, zero, zero, zero, at.chi_squared, 0 * at.value, at.good)
 
 
 @eqx.filter_jit

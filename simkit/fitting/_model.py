@@ -10,6 +10,7 @@ from jaxtyping import Array, Bool, Float
 from ..core import Status
 from ..problem import Problem
 from ..problem._closed import remeasured, solved
+from ._budget import awake
 from ._inside import inside
 
 
@@ -26,7 +27,8 @@ class LocalModel(eqx.Module):
     - `slope`: b, the gradient of the prior and of data without information.
     - `curvature`: c, the second derivative of the negative log prior, at least 0.
     - `chi_squared`: the sum of squared standardised residuals (Pearson's, for counts).
-    - `good`: whether all simulations ended and everything is finite; else all but `value` is 0.
+    - `steps`: those that the experiment took which took most, accepted and rejected.
+    - `good`: whether all simulations ended and everything is finite; else all but `value` and `steps` is 0.
     """
 
     value: Float[Array, "*starts"]
@@ -36,6 +38,7 @@ class LocalModel(eqx.Module):
     slope: Float[Array, "*starts parameters"]
     curvature: Float[Array, "*starts parameters"]
     chi_squared: Float[Array, "*starts"]
+    steps: Float[Array, "*starts"]
     good: Bool[Array, "*starts"]
 
     @property
@@ -50,12 +53,17 @@ def local_model(problem: Problem, z: Float[Array, " parameters"]) -> LocalModel:
 
 
 def best_model(
-    problem: Problem, z: Float[Array, " parameters"], held: Bool[Array, " parameters"] | None
+    problem: Problem,
+    z: Float[Array, " parameters"],
+    held: Bool[Array, " parameters"] | None,
+    live: Bool[Array, ""] | None = None,
 ) -> tuple[LocalModel, Float[Array, " parameters"]]:
     """The local model at `z`, where all parameters that are not `held` and have a closed form are at their best, and that place.
 
-    The simulation is the same for all values of these, so one forward-mode Jacobian serves.
+    The simulation is the same for all values of these, so one forward-mode Jacobian serves. What is not `live` is not wanted:
+    adaptive solves end at once.
     """
+    problem = problem if live is None else awake(problem, live)
     bounds = problem.coordinate_bounds()
 
     def run(z: Array) -> Any:
@@ -67,9 +75,10 @@ def best_model(
             z = z + jnp.where(held | ~jnp.isfinite(best), 0, best - place)
             setups = remeasured(problem, problem.natural(z), setups)
         heads = problem.compare(setups, trajectories)
-        return heads, (heads, trajectories.status, z)
+        steps = jnp.max(trajectories.steps + trajectories.rejected)
+        return heads, (heads, trajectories.status, steps, z)
 
-    jacobian, (heads, status, z) = jax.jacfwd(run, has_aux=True)(z)
+    jacobian, (heads, status, steps, z) = jax.jacfwd(run, has_aux=True)(z)
     misfit, slopes = jax.value_and_grad(problem.misfit)(heads)
     blocks, pulls = [jnp.zeros((z.size + 1, z.size), z.dtype)], [jnp.zeros(z.size + 1, z.dtype)]
     slope, chi_squared = jnp.zeros_like(z), jnp.zeros((), z.dtype)
@@ -98,19 +107,21 @@ def best_model(
         slope + prior_slope,
         curvature,
         chi_squared,
+        steps.astype(z.dtype),
         jnp.array(True),
     )
     finite = jnp.stack([jnp.isfinite(leaf).all() for leaf in jax.tree.leaves(model)]).all()
     good = finite & jnp.all(status == Status.OK)
     finite_model = jax.tree.map(lambda leaf: jnp.where(good, leaf, jnp.zeros_like(leaf)), model)
-    return eqx.tree_at(lambda m: (m.value, m.good), finite_model, (jnp.where(good, model.value, jnp.inf), good)), z
+    value = jnp.where(good, model.value, jnp.inf)
+    return eqx.tree_at(lambda m: (m.value, m.steps, m.good), finite_model, (value, model.steps, good)), z
 
 
 def no_model(z: Float[Array, " parameters"]) -> LocalModel:
     """Where nothing was evaluated yet: infinite, and without a direction."""
     square = jnp.zeros((z.size, z.size), z.dtype) + z[0] * 0
     nothing, row = square[0, 0], square[0]
-    return LocalModel(nothing + jnp.inf, nothing, square, row, row, row, nothing, nothing > 0)
+    return LocalModel(nothing + jnp.inf, nothing, square, row, row, row, nothing, nothing, nothing > 0)
 
 
 def _prior(problem: Problem, z: Array) -> tuple[Array, Array, Array]:

@@ -15,7 +15,7 @@ from ..problem import Problem
 from ..problem._lean import named_parts
 from ._gauss_newton import GaussNewton
 from ._method import FAILED
-from ._model import LocalModel, local_model
+from ._model import LocalModel, best_model
 from ._profile import threshold
 from ._result import FitResult
 
@@ -203,8 +203,8 @@ def _pulled(
         problem, asked, method, z = shared
         k, target, tight = member
 
-        def evaluate(z: Array, _: Array) -> tuple[LocalModel, Array]:
-            model = local_model(problem, z)
+        def evaluate(z: Array, held: Array, live: Array) -> tuple[LocalModel, Array]:
+            model, _ = best_model(problem, z, None, live)
             doubled = lambda z: ((found := _located(asked, z, place)[k]), found)
             slope, value = jax.jacfwd(doubled, has_aux=True)(z)
             pull = (value - target) / tight

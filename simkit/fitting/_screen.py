@@ -11,6 +11,7 @@ from ..engine import Adaptive, note_trace, over_members
 from ..problem import Problem
 from ..problem._closed import remeasured, solved
 from ..problem._lean import named_parts
+from ._evolve import evolved
 from ._starts import drawn_starts, first_start
 
 LOOKS = 30
@@ -20,22 +21,34 @@ are decades apart fit nothing."""
 TOGETHER = 64
 """So many draws are looked at by one call."""
 
+POPULATION = 40
+"""With fewer members a population loses its spread before it has found anything."""
+
 COARSE = 100.0
 """By how much the tolerances of adaptive steps are larger while draws are screened."""
 
 
-def looked_at(problem: Problem, key: PRNGKeyArray, count: int) -> Float[Array, "starts parameters"]:
-    """The best of many draws, in the coordinates of the fit; the start that is given stays, whatever it is worth."""
+def looked_at(
+    problem: Problem, key: PRNGKeyArray, count: int, generations: int = 0
+) -> Float[Array, "starts parameters"]:
+    """The best of many draws, in the coordinates of the fit; the start that is given stays, whatever it is worth.
+
+    With `generations` they evolve for so many, one coarse simulation each in every generation.
+    """
     lean = problem.lean()
-    rough, found, values = coarse(lean), [], []
-    for i in range(-(-LOOKS * count // TOGETHER)):
-        z = drawn_starts(lean, jax.random.fold_in(key, i), TOGETHER)
-        found.append(np.asarray(z))
-        values.append(np.asarray(_values(rough, z)))
-    value = np.concatenate(values)
-    best = np.argsort(np.where(np.isfinite(value), value, np.inf), kind="stable")[:count]
-    z = jnp.asarray(np.concatenate(found)[best])
-    return first_start(problem, z) if np.isfinite(np.asarray(problem.starts)).any() else z
+    rough = coarse(lean)
+    draws = range(-(-LOOKS * count // TOGETHER))
+    found = np.concatenate([np.asarray(drawn_starts(lean, jax.random.fold_in(key, i), TOGETHER)) for i in draws])
+    values = lambda z: _values_of(rough, z)
+    size = max(count, POPULATION) if generations else count
+    z = found[np.argsort(values(found), kind="stable")[:size]]
+    if generations:
+        random = np.random.default_rng(np.asarray(jax.random.key_data(key)).ravel().tolist())
+        z = evolved(values, z, np.asarray(lean.coordinate_bounds()), generations, random)[:count]
+    z = jnp.asarray(z)
+    if not np.isfinite(np.asarray(problem.starts)).any():
+        return z
+    return first_start(problem, jnp.concatenate([z[:1], z[:-1]]))  # which takes the place of the worst, not of the best
 
 
 def coarse(problem: Problem) -> Problem:
@@ -46,6 +59,16 @@ def coarse(problem: Problem) -> Problem:
     return eqx.tree_at(
         lambda p: (p.method.step.rtol, p.method.step.atol), problem, (step.rtol * COARSE, step.atol * COARSE)
     )
+
+
+def _values_of(problem: Problem, z: np.ndarray) -> np.ndarray:
+    """The values of any number of places, by one program."""
+    parts = []
+    for i in range(0, len(z), TOGETHER):
+        rows = np.minimum(np.arange(i, i + TOGETHER), len(z) - 1)
+        parts.append(np.asarray(_values(problem, jnp.asarray(z[rows]))))
+    value = np.concatenate(parts)[: len(z)]
+    return np.where(np.isfinite(value), value, np.inf)
 
 
 @eqx.filter_jit

@@ -418,6 +418,7 @@ def _fit(section: Section) -> dict[str, Any]:
     asked = {
         "starts": section.count("starts"),
         "screen": section.count("screen"),
+        "evolve": section.count("evolve"),
         "method": section.name("method", FIT_METHODS, "fit method"),
     }
     if "horizons" in section:
