@@ -1,4 +1,4 @@
-"""A thousand small Lennard-Jones systems at once, beside jax-md's `vmap`."""
+"""A thousand small Lennard-Jones systems at once, beside jax-md's `vmap`; and systems of different sizes."""
 
 import subprocess
 
@@ -49,3 +49,45 @@ def batches() -> dict[str, float]:
         f"{MEMBERS} systems of {count} atoms", ["", "CPU us a system and step", "energy an atom", "x"], table
     )
     return rows
+
+
+REPEATS = ((3, 3, 3), (3, 3, 4), (4, 4, 4), (4, 4, 5), (5, 5, 5), (5, 5, 6), (6, 6, 6), (10, 10, 10))
+
+
+def sizes() -> dict[str, float]:
+    """Fluids of 108 to 4,000 atoms, float64: in one list, padded to one size, one after the other."""
+    starts = [md.crystal("fcc", (4 / DENSITY) ** (1 / 3), repeats) for repeats in REPEATS]
+    counts, steps = [len(start.position) for start in starts], 40
+    momenta = [
+        md.maxwell_boltzmann(jax.random.key(k), jnp.ones(count), 1.44, exact=True) for k, count in enumerate(counts)
+    ]
+    boxes = md.Boxes([start.space for start in starts], counts)
+    fluid = lambda space: md.Particles(md.LennardJones(), space)
+    cold = boxes.joined([md.Atoms(start.position, momentum) for start, momentum in zip(starts, momenta, strict=True)])
+    y = simkit.simulate(fluid(boxes), cold, [0.0, 0.5], step=H).final()
+    members, times = boxes.parted(y), np.array([0.0, steps * H])
+    together, stack = fluid(boxes).prepared(y), md.stack_atoms(members)
+    cells = {"space.lengths": jnp.stack([start.space.lengths for start in starts])}
+    padded = stack.prepared(fluid(starts[int(np.argmax(counts))].space), cells)
+    alone = [fluid(space).prepared(own) for space, own in zip(boxes.spaces, members, strict=True)]
+    energies = together.gradients(y).energy
+    for k, (system, own) in enumerate(zip(alone, members, strict=True)):
+        np.testing.assert_allclose(energies[k], system.energy(own), rtol=1e-9)
+    run = lambda system, own: simkit.simulate(system, own, times, step=H).ys.position
+    timings = _harness.compare(
+        {
+            "Boxes": lambda: run(together, y),
+            "padded": lambda: (
+                simkit.ensemble(padded, stack.largest, times, over=stack.over | cells, step=H).ys.position
+            ),
+            "one by one": lambda: [run(system, own) for system, own in zip(alone, members, strict=True)],
+        },
+        samples=3,
+    )
+    spent = {name: timing.minimum / steps for name, timing in timings.items()}
+    table = [[name, f"{1e3 * t:.3f}", f"{1e9 * t / sum(counts):.0f}"] for name, t in spent.items()]
+    _harness.print_table(f"{counts} atoms", ["", "CPU ms a step", "ns an atom"], table)
+    return {
+        "sizes_padded_vs_boxes": spent["padded"] / spent["Boxes"],
+        "sizes_one_by_one_vs_boxes": spent["one by one"] / spent["Boxes"],
+    }

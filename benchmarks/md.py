@@ -5,7 +5,7 @@ programs start from one melted configuration; potential energies are compared be
 step, the least of several; peers run before and after. Compilation is apart.
 
 Run all: `python benchmarks/run.py md`. Some: `ROWS=lj500,gradient python benchmarks/run.py md`, of lj500, lj4000, lj32000, scaling,
-gradient, crystals, batches.
+gradient, crystals, batches, sizes.
 """
 
 import functools
@@ -17,7 +17,7 @@ import _harness
 import jax
 import jax.numpy as jnp
 import numpy as np
-from _md_batches import batches
+from _md_batches import batches, sizes
 from _md_crystals import crystals
 
 import simkit
@@ -212,6 +212,7 @@ ROWS = {name: functools.partial(beside_peers, name) for name in CELLS} | {
     "gradient": gradient,
     "crystals": crystals,
     "batches": batches,
+    "sizes": sizes,
 }
 
 

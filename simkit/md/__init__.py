@@ -8,11 +8,11 @@ from ._angles import PeriodicDihedral as PeriodicDihedral
 from ._angles import RyckaertBellemans as RyckaertBellemans
 from ._atoms import Atoms as Atoms
 from ._berendsen import Berendsen as Berendsen
-from ._boxes import Boxes as Boxes
 from ._bonded import BondedPotential as BondedPotential
 from ._bonds import FENEBond as FENEBond
 from ._bonds import HarmonicBond as HarmonicBond
 from ._bonds import MorseBond as MorseBond
+from ._boxes import Boxes as Boxes
 from ._brownian import Brownian as Brownian
 from ._buckingham import Buckingham as Buckingham
 from ._builders import Configuration as Configuration

@@ -45,9 +45,9 @@ class Boxes(Space):
     ```
     """
 
-    lattices: Float[Array, "boxes d d"] = quantity(unit="length", doc="lattice vectors of every cell as rows")
     counts: tuple[int, ...] = eqx.field(static=True)
     skewed: bool = eqx.field(static=True)
+    lattices: Float[Array, "boxes d d"] = quantity(unit="length", doc="lattice vectors of every cell as rows")
 
     def __init__(self, spaces: Sequence[Space], counts: Sequence[int]):
         spaces, counts = list(spaces), tuple(int(count) for count in counts)
@@ -104,7 +104,9 @@ class Boxes(Space):
         return a - b - self._rounded(jnp.round, a - b)
 
     def scaled(self, strain: Array) -> "Boxes":
-        return eqx.tree_at(lambda s: (s.lattices, s.skewed), self, (self.lattices @ (jnp.eye(len(strain)) + strain.T), True))
+        return eqx.tree_at(
+            lambda s: (s.lattices, s.skewed), self, (self.lattices @ (jnp.eye(len(strain)) + strain.T), True)
+        )
 
     def joined(self, members: Sequence[Atoms]) -> Atoms:
         """One `Atoms` of those of every cell."""

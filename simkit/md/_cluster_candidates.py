@@ -65,7 +65,10 @@ def _columns(plan: ClusterPlan, box: Brick, column: Array) -> tuple[Array, Array
     nx, ny = jnp.asarray(table[of, :1]), jnp.asarray(table[of, 1:])
     along_a = x // nx
     if plan.skewed:  # copies along a are shifted along y
-        edge, ay = (_spread(of_row(a, None if box.of is None else jnp.asarray(of))) for a in (box.lengths[..., 1], box.shear[..., 0]))
+        edge, ay = (
+            _spread(of_row(a, None if box.of is None else jnp.asarray(of)))
+            for a in (box.lengths[..., 1], box.shear[..., 0])
+        )
         rows = ay * (ny.astype(ay.dtype) / edge)
         y = y - jnp.floor(along_a.astype(rows.dtype) * rows).astype(jnp.int32)
     along_b = y // ny

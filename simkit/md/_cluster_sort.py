@@ -74,7 +74,9 @@ def clustered(plan: ClusterPlan, box: Brick, real: Bool[Array, " atoms"] | None 
     own = jnp.arange(room, dtype=jnp.int32) - start[of]
     last = jnp.minimum(first[of] + (own + 1) * M, first[of + 1]) - 1
     top = jnp.where(used, key[jnp.clip(last, 0, n - 1)], jnp.iinfo(jnp.int32).max)
-    cell_of = None if box.of is None else jnp.asarray(np.repeat(np.arange(len(table), dtype=np.int32), table.prod(1)))[of]
+    cell_of = (
+        None if box.of is None else jnp.asarray(np.repeat(np.arange(len(table), dtype=np.int32), table.prod(1)))[of]
+    )
     return Clusters(atom, slot, position, taken, used, low, high, of, top, start, cell_of)
 
 

@@ -39,14 +39,12 @@ def block_gradient(wanted: Wanted, sides: Sides, marks: Marks, stored: bool = Fa
         marks = marks._replace(weight=marks.weight * sides.weight[:, None])
     found = pair_sums(wanted, sides.terms, squares, marks, products)
     by_x, by_y = _levers(found.force, x, y) if wanted != "energy" else (jnp.zeros_like(x), jnp.zeros_like(y))
-    by_charge = jax.tree.map(jnp.zeros_like, (sides.charge_x, sides.charge_y))
+    charge_x, charge_y = jax.tree.map(jnp.zeros_like, (sides.charge_x, sides.charge_y))
     if found.potential is not None:
-        by_charge = (
-            jnp.einsum("nij,nj->ni", found.potential, sides.charge_y),
-            jnp.einsum("nij,ni->nj", found.potential, sides.charge_x),
-        )
+        charge_x = jnp.einsum("nij,nj->ni", found.potential, sides.charge_y)
+        charge_y = jnp.einsum("nij,ni->nj", found.potential, sides.charge_x)
     by_weight = None if sides.weight is None else found.energy / sides.weight
-    return jnp.sum(found.energy), Sides(found.terms, by_x, by_y, *by_charge, by_weight)
+    return jnp.sum(found.energy), Sides(found.terms, by_x, by_y, charge_x, charge_y, by_weight)
 
 
 def _squares(x: Array, y: Array) -> Array:

@@ -14,6 +14,7 @@ from simkit import md
 
 TIMES = [0.0, 0.03, 0.06]
 SIZES = ((3, 3, 2), (4, 3, 4), (2, 2, 2))  # of the smallest cell several images count
+FLUID = md.LennardJones(cutoff=1.7, truncation=md.Shifted())
 SKEW = np.array([[0.0, 0.7, 0.3], [0.0, 0.0, 0.4], [0.0, 0.0, 0.0]])
 
 
@@ -50,7 +51,34 @@ def everything(system, atoms, weights):
         found = system.gradients_on(there, lists)
         return jnp.sum(weights * (system.energy_on(there, lists) + 0.1 * jnp.trace(found.virial, axis1=-2, axis2=-1)))
 
-    return system.outputs(0.0, atoms, None), system.gradients_on(atoms, lists), eqx.filter_grad(loss)((system, atoms.position))
+    return (
+        system.outputs(0.0, atoms, None),
+        system.gradients_on(atoms, lists),
+        eqx.filter_grad(loss)((system, atoms.position)),
+    )
+
+
+def test_forces_are_those_of_all_pairs_and_images():
+    """By loops over images in NumPy."""
+    spaces, atoms = (found[::2] for found in members(skewed=True))
+    boxes = md.Boxes(spaces, [72, 32])
+    both = boxes.joined(atoms)
+    found = md.Particles(FLUID, boxes).prepared(both).gradients(both)
+    images = np.stack(np.meshgrid(*[np.arange(-2, 3)] * 3), -1).reshape(-1, 3)
+    for k, (space, own) in enumerate(zip(spaces, atoms, strict=True)):
+        x, vectors = np.asarray(space.wrap(own.position)), np.asarray(space.vectors())
+        d = x[:, None, None] - x[None, :, None] + images @ vectors
+        r2 = np.sum(d * d, -1)
+        near = (r2 > 0) & (r2 < FLUID.cutoff**2)
+        inverse = 1 / np.where(near, r2, 1.0) ** 3
+        at_end = 4 * (FLUID.cutoff**-12 - FLUID.cutoff**-6)
+        energy = 0.5 * np.sum(np.where(near, 4 * (inverse**2 - inverse) - at_end, 0))
+        push = np.where(near, 24 * (2 * inverse**2 - inverse) / np.where(near, r2, 1.0), 0)
+        virial = -0.5 * np.einsum("ijk,ijkc,ijkd->cd", push, d, d)
+        close(
+            md.Gradients(found.energy[k], found.forces[boxes.of == k], found.virial[k]),
+            md.Gradients(energy, np.einsum("ijk,ijkc->ic", push, d), virial),
+        )
 
 
 @pytest.mark.slow
@@ -82,6 +110,7 @@ def test_every_cell_is_as_it_is_alone(skewed):
     close(slopes.potential, total)
 
 
+@pytest.mark.slow
 def test_two_dimensions():
     starts = [md.crystal("square", 1.1, (6, 7)), md.crystal("square", 1.1, (9, 5))]
     boxes = md.Boxes([s.space for s in starts], [42, 45])
@@ -93,9 +122,7 @@ def test_two_dimensions():
         close(md.Gradients(found.energy[k], found.forces[boxes.of == k], found.virial[k]), expected)
 
 
-FLUID = md.LennardJones(cutoff=1.7, truncation=md.Shifted())
-
-
+@pytest.mark.slow
 def test_a_run_is_that_of_every_cell_alone_and_so_is_its_gradient():
     """Under jit, by a number that all share; through lists made anew on the way."""
     boxes, atoms = joined()
@@ -120,6 +147,7 @@ def test_a_run_is_that_of_every_cell_alone_and_so_is_its_gradient():
     np.testing.assert_allclose(slope, slopes, rtol=1e-8)
 
 
+@pytest.mark.slow
 def test_without_room_a_run_says_so_inside_and_gets_it_outside():
     boxes, atoms = joined()
     system = md.Particles(FLUID, boxes).prepared(atoms)
