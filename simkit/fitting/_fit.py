@@ -145,10 +145,10 @@ def _begin(
     """
     if not isinstance(starts, int | np.integer):
         return _from_here(starts)
-    lean, (screen, generations) = problem.lean(), screen
+    lean, (times, generations) = problem.lean(), screen
     z = first_start(problem, drawn_starts(lean, jax.random.fold_in(key, 0), int(starts)))
-    if screen > 1:
-        z = looked_at(problem, jax.random.fold_in(key, ROUNDS + 1), int(starts) * screen, generations)
+    if times > 1:
+        z = looked_at(problem, jax.random.fold_in(key, ROUNDS + 1), int(starts) * times, generations)
         looks = f"screening: {LOOKS * len(z)} draws looked at, the best {len(z)}"
         if generations:
             if progress:
