@@ -25,4 +25,5 @@ from ._study import Study as Study
 from ._study import load_study as load_study
 from ._study import study_from_text as study_from_text
 from ._table import read_table as read_table
+from ._vtkhdf import write_vtkhdf as write_vtkhdf
 from ._xarray import to_xarray as to_xarray

@@ -52,14 +52,9 @@ def write_fields(
     files = simkit.io.write_fields("tube.nc", system, run, outputs=["mass"])
     ```
     """
-    path, grid = Path(path), getattr(system, "grid", None)
-    if not isinstance(grid, Grid):
-        raise ArgumentError(f"Argument `system` must have a grid, but {type(system).__name__} has none.")
-    if np.ndim(run.times) != 1:
-        raise ArgumentError("Argument `run` must be one trajectory, but it is an ensemble. Write each member.")
-    if path.exists() and not overwrite:
-        raise ArgumentError(f"The file {path} exists. Choose another name, or pass `overwrite=True`.")
-    arrays = _arrays(system, run, outputs)
+    path = Path(path)
+    grid = checked_grid(path, system, run, overwrite)
+    arrays = field_arrays(system, run, outputs)
     temporary = path.with_name(path.name + ".part")
     with h5py.File(temporary, "w", track_order=True) as file:
         file.attrs["Conventions"] = "CF-1.11"
@@ -82,7 +77,19 @@ def write_fields(
     return [path, beside]
 
 
-def _arrays(system: Any, run: Trajectory, outputs: Sequence[str]) -> dict[str, tuple[np.ndarray, int | None, str]]:
+def checked_grid(path: Path, system: Any, run: Trajectory, overwrite: bool) -> Grid:
+    """The grid of a run that can be written to a file."""
+    grid = getattr(system, "grid", None)
+    if not isinstance(grid, Grid):
+        raise ArgumentError(f"Argument `system` must have a grid, but {type(system).__name__} has none.")
+    if np.ndim(run.times) != 1:
+        raise ArgumentError("Argument `run` must be one trajectory, but it is an ensemble. Write each member.")
+    if path.exists() and not overwrite:
+        raise ArgumentError(f"The file {path} exists. Choose another name, or pass `overwrite=True`.")
+    return grid
+
+
+def field_arrays(system: Any, run: Trajectory, outputs: Sequence[str]) -> dict[str, tuple[np.ndarray, int | None, str]]:
     """Name -> values, the axis on whose faces they stand or None, and the unit."""
     found: dict[str, tuple[np.ndarray, int | None, str]] = {}
     staggered = isinstance(run.ys, StaggeredFlow)

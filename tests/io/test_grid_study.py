@@ -132,6 +132,7 @@ model = "compressible_flow"
 grid = { shape = [10], lengths = [1.0] }
 boundaries = { model = "open" }
 riemann = "roe"
+parameters = { gravity = -0.5 }
 [y0]
 density = { builder = "jump", below = 1.0, above = 0.125 }
 pressure = { builder = "jump", at = 0.5, below = 1.0, above = 0.1 }
@@ -139,6 +140,8 @@ velocity = { builder = "rest" }
 """)
     assert np.asarray(tube.y0.density).tolist() == [1.0] * 5 + [0.125] * 5
     assert tube.system.riemann is fluids.CompressibleFlow(tube.system.grid, riemann="roe").riemann
+    assert tube.system.heavy
+    assert float(tube.system.gravity) == -0.5
     dam = study_from_text("""
 [system]
 model = "shallow_water"
