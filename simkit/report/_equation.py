@@ -17,15 +17,20 @@ SYMBOLS = {
     "approx": "≈", "ne": "≠", "sqrt": "√", "to": "→", "in": "∈", "partial": "∂", "nabla": "∇", "ldots": "…", "dots": "…",
 }  # fmt: skip
 
+FENCE = re.compile(r"^```.*?^```$", re.MULTILINE | re.DOTALL)
+
 
 def describe_model(system: object) -> str:
-    """The docstring of a system as HTML paragraphs."""
-    text = inspect.getdoc(type(system)) or ""
+    """The docstring of a system as HTML: paragraphs, lists and equations, without the example, which is for Python."""
+    text = FENCE.sub("", inspect.getdoc(type(system)) or "")
     blocks = []
     for paragraph in re.split(r"\n\s*\n", text):
         stripped = paragraph.strip()
         if stripped.startswith("$$") and stripped.endswith("$$"):
             blocks.append(_displayed(stripped[2:-2]))
+        elif stripped.startswith("- "):
+            items = re.split(r"^- ", stripped, flags=re.MULTILINE)[1:]
+            blocks.append("<ul>\n" + "\n".join(f"<li>{inline(item)}</li>" for item in items) + "\n</ul>")
         elif stripped:
             blocks.append(f"<p>{inline(stripped)}</p>")
     return "\n".join(blocks)

@@ -61,6 +61,7 @@ def _page(results: Results, study: Study | None, found: Sequence[Picture]) -> st
     by_name = {picture.name: picture for picture in found}
     for heading, names in (
         ("Data and model", ("fit", "trajectory")),
+        ("Fields", ("fields",)),
         ("Over time", ("outputs",)),
         ("Structure and motion", ("radial_distribution", "displacement")),
         ("Posterior distribution", ("corner", "trace", "ranks")),

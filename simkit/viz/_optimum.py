@@ -57,8 +57,9 @@ def plot_parameters(fit: FitResult) -> Figure:
     """Where every start ended, a row a parameter, from its lower bound on the left to its upper bound on the right.
 
     Lines that lie over each other at the best objective found one optimum; where they fan out in some rows alone, the data do not
-    determine those parameters. A parameter without two finite bounds spans what the starts found. Positions are those in the
-    coordinates of the fit: on a logarithmic scale where the parameter moves by its logarithm.
+    determine those parameters. A parameter without two finite bounds spans what the starts found and three standard errors around
+    the estimate, beside which the last digits of starts that agree do not show. Positions are those in the coordinates of the fit:
+    on a logarithmic scale where the parameter moves by its logarithm.
     """
     finite = np.isfinite(np.asarray(fit.objective, float))
     log = np.array(fit.log, bool)
@@ -66,11 +67,13 @@ def plot_parameters(fit: FitResult) -> Figure:
         scaled = lambda x: np.where(log, np.log(np.where(log, x, 1.0)), x)
         ends, bounds = scaled(np.asarray(fit.thetas, float)[finite]), scaled(np.asarray(fit.bounds, float).T).T
     known = np.isfinite(bounds).all(axis=1)
-    lower = np.where(known, bounds[:, 0], ends.min(axis=0))
-    width = np.where(known, bounds[:, 1], ends.max(axis=0)) - lower
+    error = np.sqrt(np.diag(np.asarray(fit.covariance, float)))
+    room = 3 * np.where(np.isfinite(error), error, 0.0)
+    lower = np.where(known, bounds[:, 0], np.minimum(ends.min(axis=0), ends[0] - room))
+    width = np.where(known, bounds[:, 1], np.maximum(ends.max(axis=0), ends[0] + room)) - lower
     places = np.where(width > 0, (ends - lower) / np.where(width > 0, width, 1), 0.5)
     count, rows = len(fit.names), np.arange(len(fit.names))
-    figure = new_figure(6.0, 1.1 + 0.24 * count)
+    figure = new_figure(6.0, (1.1 if known.all() else 1.25) + 0.24 * count)
     axes = figure.subplots()
     near = np.asarray(fit.objective, float)[finite] <= float(fit.objective[0]) + AGREE
     for place, same in list(zip(places, near, strict=True))[::-1]:
@@ -79,7 +82,12 @@ def plot_parameters(fit: FitResult) -> Figure:
     for edge in (0.0, 1.0):
         axes.axvline(edge, color=GREY, lw=0.9, ls=":")
     axes.set_xlim(-0.03, 1.03)
-    axes.set_xticks([0, 1], ["lower bound", "upper bound"])
+    words = (
+        ["lower bound", "upper bound"]
+        if known.all()
+        else ["lower bound, or\nleast shown", "upper bound, or\nlargest shown"]
+    )
+    axes.set_xticks([0, 1], words)
     axes.set_yticks(rows, fit.names)
     axes.set_ylim(count - 0.5, -0.5)
     right = axes.secondary_yaxis("right")

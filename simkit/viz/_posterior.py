@@ -103,10 +103,10 @@ def plot_ranks(posterior: Posterior, *, names: Sequence[str] | None = None) -> F
         for chain in range(chains):
             counts, _ = np.histogram(order[chain], bins)
             panel.stairs(counts, bins, color=color(chain), lw=1.0, baseline=None)
-        panel.set_ylim(0, None)
         panel.set_title(f"{posterior.names[i]}, R-hat {table[i]['rhat']:.3f}", fontsize=8.5)
         panel.set_xticks([])
         panel.grid(False)
+    axes[0, 0].set_ylim(0, None)  # the highest of all, which share the axis
     for panel in axes.flat[len(places) :]:
         panel.set_visible(False)
     for panel in axes[:, 0]:

@@ -5,6 +5,7 @@ import itertools
 import subprocess
 import sys
 
+import equinox as eqx
 import jax
 import jax.numpy as jnp
 import matplotlib
@@ -14,6 +15,7 @@ import pytest
 import synthetic
 from matplotlib.animation import FFMpegWriter
 from matplotlib.colors import to_hex, to_rgb
+from matplotlib.patches import StepPatch
 from PIL import Image
 
 import simkit
@@ -172,6 +174,18 @@ def test_ranks_name_r_hat():
     posterior = synthetic.posterior()
     axes = panels(viz.plot_ranks(posterior))
     assert axes[0].get_title(loc="left") == f"growth, R-hat {posterior.table()[0]['rhat']:.3f}"
+    highest = max(
+        patch.get_data().values.max() for panel in axes for patch in panel.patches if isinstance(patch, StepPatch)
+    )
+    assert axes[0].get_ylim()[1] > highest
+
+
+def test_starts_that_agree_lie_together_where_no_bounds_are_known():
+    fit = synthetic.fit_result()
+    thetas = fit.thetas * (1 + 1e-9 * jnp.arange(6.0)[:, None])
+    (axes,) = panels(viz.plot_parameters(eqx.tree_at(lambda f: f.thetas, fit, thetas)))
+    places = np.array([line.get_xdata() for line in axes.lines if len(line.get_xdata()) == 3])
+    assert np.ptp(places, axis=0).max() < 1e-6
 
 
 def test_profiles():
