@@ -10,6 +10,7 @@ from jaxtyping import Array
 from ..engine import greatest
 from ._cluster_list import FAR, ClusterList, turned
 from ._cluster_plan import ClusterPlan, G, M
+from ._manual import varying_like
 from ._pair_block import Sides, block_derivative, block_gradient, with_row
 from ._pair_sums import Marks, Point, Wanted
 
@@ -97,7 +98,7 @@ def sweep_clusters(
                 charge = charge.reshape(-1).at[j.reshape(-1)].add(others).reshape(count, M)
         return rows, vectors, terms, charge, weight, energy
 
-    c, start = clusters, jnp.zeros((count * M, 4), point.position.dtype)
+    c, start = clusters, varying_like(jnp.zeros((count * M, 4), point.position.dtype), point)
     zeros = (start, point.vectors, point.terms, point.charge, point.weight, start[0, 0])
     carry = jax.tree.map(jnp.zeros_like, zeros)
     units = (c.i, c.j, c.image, c.counted)
