@@ -97,13 +97,15 @@ def first_plan(
     columns = tuple(_first_columns(edges, count, flat) for edges, count in zip(lengths, atoms, strict=True))
     columns, width, offsets = grid(lengths, columns, reach, periodic, skewed, flat)
     clusters = sum(count // M + nx * ny for count, (nx, ny) in zip(atoms, columns, strict=True))
-    # Generous, so that one trial tells what is needed. Short columns hold more that are not full, and of many some hold many more.
+    # Generous, so that one trial tells what is needed. Short columns hold more that are not full, and of many some hold many more:
+    # a run whose fullest column overflows later is done again.
     spare = 0 if len(atoms) == 1 else 2
+    many = math.ceil(math.log(max(sum(atoms) / 4000, 1), 8))
     heights = [
         float(edges[2]) / max(count / (M * nx * ny) + spare / 2, 1)
         for edges, count, (nx, ny) in zip(lengths, atoms, columns, strict=True)
     ]
-    window = math.ceil(2 * reach / min(heights)) + 5 + spare // 2
+    window = math.ceil(2 * reach / min(heights)) + 5 + spare // 2 + many
     pairs = clusters * len(offsets) * window // 2
     capacity = _rounded((window, clusters, pairs, pairs // 4 + clusters), Capacity(0, 0, 0, 0), chunk)
     return ClusterPlan(reach, periodic, skewed, flat, columns, width, offsets, capacity, chunk, pair_dtype)
