@@ -22,5 +22,5 @@ def test_hare_and_lynx(monkeypatch):
     found = simkit.sample(problem, start=simkit.fit(problem, key=jax.random.key(0)), key=jax.random.key(1))
     draws = np.asarray(found.draws)
     # Some 2,000 independent draws: 0.022 of a standard deviation for a mean, 0.016 for a width, eight of each; four of those.
-    np.testing.assert_allclose(draws.mean((0, 1)), lynx_hare.MEANS, atol=0.09 * lynx_hare.SDS, rtol=0)
+    assert np.abs((draws.mean((0, 1)) - lynx_hare.MEANS) / lynx_hare.SDS).max() < 0.09
     np.testing.assert_allclose(draws.std((0, 1)), lynx_hare.SDS, rtol=0.09)
