@@ -145,10 +145,10 @@ def _begin(
     """
     if not isinstance(starts, int | np.integer):
         return _from_here(starts)
-    lean, (times, generations) = problem.lean(), screen
+    lean, (draws, generations) = problem.lean(), screen
     z = first_start(problem, drawn_starts(lean, jax.random.fold_in(key, 0), int(starts)))
-    if times > 1:
-        z = looked_at(problem, jax.random.fold_in(key, ROUNDS + 1), int(starts) * times, generations)
+    if draws > 1:
+        z = looked_at(problem, jax.random.fold_in(key, ROUNDS + 1), int(starts) * draws, generations)
         looks = f"screening: {LOOKS * len(z)} draws looked at, the best {len(z)}"
         if generations:
             if progress:
@@ -230,8 +230,12 @@ def run(problem: Problem, method: AbstractMethod, fraction: float, z: Any, held:
     return _run(problem, method, jnp.asarray(fraction, start[0].dtype), *start)
 
 
-def _in_blocks(problem: Problem, method: AbstractMethod, fraction: float, z: Any, size: int) -> Any:
-    """One stage from all starts, so many at a time; where they end, in NumPy."""
+def _in_blocks(problem: Problem, method: AbstractMethod, fraction: float, z: Any, size: int, starts: int) -> Any:
+    """One stage from all places, so many at a time, by the program of a fit of so many starts; where they end, in NumPy."""
+    if isinstance(method, GaussNewton) and starts > LANES:
+        held = jnp.zeros(z.shape, bool)
+        end = queued(problem, method, jnp.asarray(fraction, z.dtype), z, held, None, lanes=min(size, LANES))
+        return jax.tree.map(np.asarray, end)
     ends = [run(problem, method, fraction, z[rows], np.zeros(z[rows].shape, bool)) for rows in blocks(len(z), size)]
     return jax.tree.map(lambda *parts: np.concatenate(parts)[: len(z)], *ends)
 
@@ -274,7 +278,7 @@ def _replace_failing(
     """The starts, with those that fail to simulate drawn again."""
     redrawn, probe, failing = 0, method.loosened(LOOSE, 1), np.ones(len(z), bool)
     for i in range(ROUNDS):
-        failing = _in_blocks(problem, probe, 1.0, z, together or len(z)).status == FAILED
+        failing = _in_blocks(problem, probe, 1.0, z, together or len(z), len(z)).status == FAILED
         if not failing.any():
             return z, redrawn
         redrawn += int(failing.sum())
@@ -300,7 +304,7 @@ def _screened(
     problem: Problem, method: AbstractMethod, fraction: float, z: Array, starts: int, together: int | None
 ) -> Begun:
     """The best of more draws, after a few steps each, by the program of the fit; and what that took."""
-    end = _in_blocks(coarse(problem), method, fraction, z, together or len(z))
+    end = _in_blocks(coarse(problem), method, fraction, z, together or len(z), starts)
     value = end.model.value
     if not np.isfinite(value).any():
         raise SimulationError(NOWHERE.format(LOOKS * len(z)))
