@@ -24,8 +24,9 @@ TURN = 10
 PATIENCE = 100
 """A start is given so many iterations before it is judged."""
 
-HOPE = 100.0
-"""A start is hopeless that would not reach the best one with all the steps that are left, at so many times its latest pace."""
+HOPE = 10_000.0
+"""A start is hopeless that would not reach the best one with all the steps that are left, at so many times its latest pace. At a
+hundred times the pace starts were given up that went on to the best optimum known: docs/performance.md."""
 
 
 MULTIPLE = 10.0

@@ -41,13 +41,13 @@ def test_a_queue_ends_where_all_at_once_end(problem):
 def test_starts_that_cannot_reach_the_best_are_given_up():
     """Of five starts after 110 of 200 steps: at the best, on its way, crawling, crawling but near, and still young."""
     value = np.array([1.0, 100.0, 100.0, 1.5, 100.0])
-    pace = np.array([0.0, 0.5, 1e-3, 1e-3, 1e-3])
+    pace = np.array([0.0, 0.5, 1e-5, 1e-5, 1e-5])
     state = {
         "model": SimpleNamespace(value=value),
         "gains": np.repeat(pace[:, None], 10, axis=1),
         "iterations": np.array([110, 110, 110, 110, 20]),
     }
-    # What is left times a hundred times the pace: 0, 4500, 9, 9, and too early to say.
+    # What is left times ten thousand times the pace: 0, 450000, 9, 9, and too early to say.
     assert list(_hopeless(state, 1.0, 200)) == [False, False, True, False, False]
 
 
