@@ -20,7 +20,8 @@ PAIRS_AN_ATOM = 32
 """More pairs are not looked at: a list would cost less."""
 
 WIDE = 2.5
-"""A cell must be so many times as wide as lists reach: then of an atom the nearest image alone counts."""
+"""A cell must be so many times as wide as lists reach: then of an atom the nearest image alone counts, also where all atoms stand
+in for rows of neighbours, which is planned for a cell of four fifths of the width."""
 
 ROUNDING = 1e-4
 
@@ -52,7 +53,10 @@ def newcomers(
     """
     position, moved = moves
     count = len(position)
-    faster_room, fast_room = (FASTER_BLOCK * math.ceil(count / FASTER / FASTER_BLOCK), BLOCK * math.ceil(count / FAST / BLOCK))
+    faster_room, fast_room = (
+        FASTER_BLOCK * math.ceil(count / FASTER / FASTER_BLOCK),
+        BLOCK * math.ceil(count / FAST / BLOCK),
+    )
     length = jnp.sqrt(_square(moved))
     rest = skin * (1 - ROUNDING) - jnp.max(length)
     faster, fast = 2 * length > skin * (1 - ROUNDING), length > rest
@@ -70,7 +74,7 @@ def newcomers(
     )
 
     def body(k: Array, found: Array) -> Array:
-        first, second = lax.div(k, turns[1]), lax.rem(k, turns[1])
+        first, second = lax.div(k.astype(jnp.int32), turns[1]), lax.rem(k.astype(jnp.int32), turns[1])
         a = lax.dynamic_slice_in_dim(left, first * FASTER_BLOCK, FASTER_BLOCK, 1)
         b = lax.dynamic_slice_in_dim(right, second * BLOCK, BLOCK, 1)
         return found | _met(ranges, skin, space, a, b)
@@ -88,9 +92,7 @@ def _met(ranges: tuple[float, ...], skin: float, space: Space, a: Array, b: Arra
         image = [jnp.round(sum(d[c] * held[c, k] for c in range(n))) for k in range(n)]
         d = [d[c] - sum(image[k] * vectors[k, c] for k in range(n)) for c in range(n)]
     now, then = sum(x**2 for x in d), sum((x - y) ** 2 for x, y in zip(d, u, strict=True))
-    met = [
-        (now < ((reach - skin) * (1 + ROUNDING)) ** 2) & (then >= (reach * (1 - ROUNDING)) ** 2) for reach in ranges
-    ]
+    met = [(now < ((reach - skin) * (1 + ROUNDING)) ** 2) & (then >= (reach * (1 - ROUNDING)) ** 2) for reach in ranges]
     return sum(met[1:], met[0]).any()
 
 
