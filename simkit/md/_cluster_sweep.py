@@ -40,20 +40,29 @@ class _Rows:
         n = len(i)
         x = self.left[i].reshape(n, 4, M)
         y = turned(self.right.at[j].get(mode="promise_in_bounds"))
-        if self.vectors is not None:
-            a, b, c = (image[:, k].astype(y.dtype) for k in range(3))
-            v = self.vectors if self.box is None else self.vectors[self.box[i]][..., None]
-            # By component: a product with a matrix of nine numbers takes longer than what it is for.
-            shift = [a * _entry(v, 0, k) + b * _entry(v, 1, k) + c * _entry(v, 2, k) for k in range(3)]
-            y = y + with_row(jnp.stack(shift, axis=1), 0.0)
-        if self.centre is not None:
-            y = y - with_row(self.centre[i], 0.0)[:, :, None]
+        shift = self._shift(i, image)
+        if shift is not None:
+            # In a loop of its own: one that also joins rows to the positions is not vectorised.
+            y = y + jnp.pad(lax.optimization_barrier(shift), ((0, 0), (0, 1), (0, 0)))
         # Computed once, not again inside the loops of its four readers.
         y = lax.optimization_barrier(y.astype(self.dtype))
         weight = None if self.weight is None or self.box is None else self.weight[self.box[i]]
         if self.charge is None:
             return Sides(self.terms, x, y, None, None, weight)
         return Sides(self.terms, x, y, self.charge[i], self.charge.reshape(-1)[j], weight)
+
+    def _shift(self, i: Array, image: Array) -> Array | None:
+        """What is added to the positions of atoms j, (units, 3, G) or (units, 3, 1); None where it is nothing."""
+        centre = None if self.centre is None else self.centre[i][:, :, None]
+        if self.vectors is None:
+            return None if centre is None else -centre
+        a, b, c = (image[:, k].astype(self.vectors.dtype) for k in range(3))
+        v = self.vectors if self.box is None else self.vectors[self.box[i]][..., None]
+        # By component: a product with a matrix of nine numbers takes longer than what it is for.
+        shift = [a * _entry(v, 0, k) + b * _entry(v, 1, k) + c * _entry(v, 2, k) for k in range(3)]
+        if centre is not None:
+            shift = [part - centre[:, k] for k, part in enumerate(shift)]
+        return jnp.stack(shift, axis=1)
 
 
 def sweep_clusters(

@@ -32,6 +32,7 @@ from jax import lax
 from jaxtyping import Array, Bool, Float, Int
 
 from .._errors import ArgumentError
+from ..engine import greatest
 from ._atom_lists import AtomListPlan, AtomLists, build_lists, first_list_plan
 from ._boxes import Boxes, boxes_of, of_row
 from ._brick import brick
@@ -39,7 +40,9 @@ from ._cluster_list import build_clusters
 from ._cluster_plan import ClusterPlan, first_plan
 from ._dense import DenseNeed, DensePlan, build_dense, dense_plan
 from ._exclusions import check_room, emptied, masked, partner_table
+from ._manual import varying_like
 from ._many_sweep import many_body_potentials
+from ._newcomers import Moves, beyond, newcomers
 from ._pair_terms import check_parts, pair_potentials
 from ._potential import Potential
 from ._space import Space, Triclinic, inverse, times
@@ -127,37 +130,49 @@ class NeighbourPlan(eqx.Module):
         return jnp.asarray(pairs) & lists
 
     def stale(self, neighbours: Neighbours, space: Space, position: Float[Array, "atoms d"]) -> Bool[Array, ""]:
-        r"""Whether a pair outside the list may have come within the cutoff.
+        r"""Whether a pair outside the lists may have come within the cutoff.
 
         With the deformation F of the cell since the build, u the displacements of the atoms beyond it and s the smallest stretch of
-        F, a pair that was at least cutoff + skin apart is now at least s (cutoff + skin) - 2 max |u| apart. In a cell that does not
-        change this is the rule of half a skin. NaN is stale.
+        F, a pair that was at least cutoff + skin apart is now at least s (cutoff + skin) - 2 max |u| apart. Where atoms have moved
+        farther in a cell that has not changed, the pairs that may have come within the cutoff are looked at (`newcomers`): the
+        fastest of many atoms seldom meet. NaN is stale.
         """
         position = lax.stop_gradient(position)
-        moved, reference = position - neighbours.position, neighbours.position
+        moved = position - neighbours.position
         void = jnp.array(False)
         if isinstance(self.pairs, DensePlan):
             void = ~self.pairs.fits(build_dense(self.pairs, space, position).need)
-        if self.lists is None and not isinstance(self.pairs, ClusterPlan):
+        listed = [part for part in (self.pairs, self.lists) if part is not None and not isinstance(part, DensePlan)]
+        if not listed:
             return void
-        room = jnp.asarray(self.skin, position.dtype)
-        if space.periodic:
-            vectors = lax.stop_gradient(space.vectors()).astype(position.dtype)
-            identity = jnp.eye(space.dimensions, dtype=position.dtype)
-
-            def changed(before: Array, after: Array) -> tuple[Array, Array]:
-                change = inverse(before) @ after - identity
-                return change, room - jnp.sqrt(jnp.sum(change**2)) * (self.cutoff + self.skin)
-
-            of = boxes_of(space)
-            change, room = (changed if of is None else jax.vmap(changed))(neighbours.vectors, vectors)
-            moved, room = moved - times(reference, of_row(change, of)), of_row(room, of)
         if neighbours.real is not None:
             moved = jnp.where(neighbours.real[:, None], moved, 0)
-        if room.ndim:  # in each cell its own
-            return void | ~(2 * jnp.sqrt(jnp.sum(moved**2, axis=1)) < room).all()
-        farthest = jnp.sqrt(jnp.max(jnp.sum(moved**2, axis=1)))
-        return void | ~(2 * farthest < room)
+        far, still = beyond(moved, jnp.asarray(self.skin, position.dtype)), jnp.array(True)
+        if space.periodic:
+            vectors = lax.stop_gradient(space.vectors()).astype(position.dtype)
+            still = (vectors == neighbours.vectors).all()
+            deformed = lambda: _alike(self._deformed(neighbours, space, vectors, moved), (far, still))
+            far = lax.cond(greatest(~still), deformed, lambda: _alike(far, (far, still)))
+        if boxes_of(space) is not None:  # in each cell its own
+            return void | far
+        moves, ranges = Moves(position, moved), tuple(part.range for part in listed)
+        look = lambda: _alike(newcomers(ranges, self.skin, lax.stop_gradient(space), moves, far), far)
+        return void | lax.cond(greatest(far & still), look, lambda: _alike(far, far)) | (far & ~still)
+
+    def _deformed(self, neighbours: Neighbours, space: Space, vectors: Array, moved: Array) -> Bool[Array, ""]:
+        """Whether an atom has moved too far in a cell that has changed, or the cell has changed too much."""
+        identity = jnp.eye(space.dimensions, dtype=vectors.dtype)
+
+        def changed(before: Array, after: Array) -> tuple[Array, Array]:
+            change = inverse(before) @ after - identity
+            return change, self.skin - jnp.sqrt(jnp.sum(change**2)) * (self.cutoff + self.skin)
+
+        of = boxes_of(space)
+        change, room = (changed if of is None else jax.vmap(changed))(neighbours.vectors, vectors)
+        dragged = times(neighbours.position, of_row(change, of))
+        if neighbours.real is not None:
+            dragged = jnp.where(neighbours.real[:, None], dragged, 0)
+        return beyond(moved - dragged, of_row(room, of))
 
     def grown(self, need: NeighbourNeed) -> "NeighbourPlan":
         """A plan whose capacities hold `need`, too, with some slack; outside jit."""
@@ -181,6 +196,11 @@ class NeighbourPlan(eqx.Module):
 
     def _with(self, plans: list[Any]) -> "NeighbourPlan":
         return dataclasses.replace(self, pairs=plans[0], lists=plans[1], spare=plans[2], spare_lists=plans[3])
+
+
+def _alike(truth: Array, others: Any) -> Bool[Array, ""]:
+    """What varies between devices as `others` do."""
+    return varying_like(truth.astype(jnp.int32), others) > 0
 
 
 def widest(need: NeighbourNeed, other: NeighbourNeed) -> NeighbourNeed:
