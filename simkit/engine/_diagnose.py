@@ -5,7 +5,16 @@ from typing import Any
 import jax
 import numpy as np
 
-from ..core import ParticleSystem, Setup, Status, Trajectory, at_time, named_leaves
+from ..core import (
+    ParticleSystem,
+    Setup,
+    Status,
+    StiffTransportSystem,
+    Trajectory,
+    TransportSystem,
+    at_time,
+    named_leaves,
+)
 
 
 def diagnose(setup: Setup, trajectory: Trajectory) -> str:
@@ -22,6 +31,10 @@ def diagnose(setup: Setup, trajectory: Trajectory) -> str:
         )
     where = f"between the times {times[last]:g} and {times[failed]:g}"
     text = f"The simulation of {type(setup.system).__name__} failed {where}. {status.message}"
+    if isinstance(setup.system, TransportSystem) and status is Status.STEP_LIMIT:
+        text = (
+            f"The simulation of {type(setup.system).__name__} failed {where}. {_of_transport(setup, trajectory, last)}"
+        )
     if isinstance(setup.system, ParticleSystem):
         if status is not Status.NON_FINITE:
             return text
@@ -43,6 +56,22 @@ def _of_particles(system: ParticleSystem, trajectory: Trajectory, row: int) -> s
     substeps = int(trajectory.steps) // (times.size - 1)
     h = (times[row + 1] - times[row]) / substeps
     return system.complaint(jax.tree.map(lambda leaf: leaf[row], trajectory.ys), float(h), float(times[row]))
+
+
+def _of_transport(setup: Setup, trajectory: Trajectory, row: int) -> str:
+    """How many steps a transport would take: the remedy for too few is not that for a stiff reaction."""
+    system: Any = setup.system
+    t, y = trajectory.times[row], jax.tree.map(lambda leaf: leaf[row], trajectory.ys)
+    longest = float(system.longest_step(t, system.encode(y), at_time(setup.inputs, t)))
+    rest = float(trajectory.times[-1] - t)
+    text = (
+        f"The step limit was reached before the last time. At time {float(t):g} a step of Courant number 1 is {longest:.3g} long, "
+        f"so that some {rest / longest:.0f} of them are left. Give more steps, `step=Courant(number, max_steps=...)`, or take "
+        "wider cells where they are narrowest."
+    )
+    if isinstance(system, StiffTransportSystem) and not system.stiff:
+        text += ' Where viscosity bounds the steps, `diffusion="implicit"` takes longer ones.'
+    return text
 
 
 def _non_finite_numbers(setup: Setup, from_start: bool) -> str:

@@ -4,10 +4,12 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import equinox as eqx
+import jax.numpy as jnp
+import numpy as np
 from jaxtyping import Array
 
 from .._errors import ArgumentError
-from ..core import quantity
+from ..core import quantity, tracing
 from ._grid import Grid
 
 if TYPE_CHECKING:
@@ -93,7 +95,8 @@ def as_boundaries(grid: Grid, given: Any, *, kind: str = "velocity") -> Boundari
 
     **Raises:** an `ArgumentError` that names the axis where a condition does not suit the field, only one end is
     periodic, an axis
-    with stretched cells is periodic, or fluid flows in that cannot leave.
+    with stretched cells is periodic, a velocity or a profile has another shape, a wall moves out of its place, or fluid
+    flows in that cannot leave.
     """
     if given is None or isinstance(given, Boundary):
         given = [Periodic() if given is None else given] * grid.dimensions
@@ -116,6 +119,8 @@ def as_boundaries(grid: Grid, given: Any, *, kind: str = "velocity") -> Boundari
             )
         if all(periodic) and grid.stretched[axis] is not None:
             raise ArgumentError(f"Axis {axis} must have equal cells to be periodic, but it is stretched.")
+        for end in pair:
+            _check_values(grid, end, axis)
         pairs.append(pair)
     ends = [end for pair in pairs for end in pair]
     if any(isinstance(end, Inflow) for end in ends) and not any(isinstance(end, Outflow) for end in ends):
@@ -123,3 +128,27 @@ def as_boundaries(grid: Grid, given: Any, *, kind: str = "velocity") -> Boundari
             "Fluid flows in that cannot leave: `boundaries` with an `Inflow` need an `Outflow` somewhere."
         )
     return tuple(pairs)
+
+
+def _check_values(grid: Grid, end: Boundary, axis: int) -> None:
+    """Refuse numbers of a condition that do not fit the grid."""
+    d, face = grid.dimensions, tuple(n for i, n in enumerate(grid.shape) if i != axis)
+    velocity = getattr(end, "velocity", None)
+    if velocity is not None and jnp.shape(velocity) not in ((), (d,), (d, *face)):
+        raise ArgumentError(
+            f"The velocity of {type(end).__name__} at axis {axis} must be one number, or have the shape ({d},), or {(d, *face)} "
+            f"where it varies, but it has {jnp.shape(velocity)}."
+        )
+    across = velocity[axis] if isinstance(end, NoSlip) and end.velocity.ndim else 0.0  # pyright: ignore[reportOptionalSubscript]
+    if not tracing(across) and np.any(np.asarray(across) != 0):
+        raise ArgumentError(
+            f"A wall moves along itself only, but that at axis {axis} has the velocity {across} across it. "
+            "Give each axis walls of its own, or take `Inflow` and `Outflow` where fluid goes through."
+        )
+    for name in ("value", "gradient"):
+        shape = jnp.shape(getattr(end, name, 0.0))
+        if shape not in ((), face):
+            raise ArgumentError(
+                f"The {name} of {type(end).__name__} at axis {axis} must be one number or have the shape {face} of the cells along "
+                f"it, but it has {shape}."
+            )

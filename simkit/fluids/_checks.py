@@ -1,13 +1,18 @@
 """Complaints about spectral systems, in words."""
 
+import dataclasses
 import warnings
+from collections.abc import Iterator
 from typing import Any
 
+import equinox as eqx
 import jax
 import numpy as np
 import scipy.fft
 
 from .._errors import ArgumentError
+from ..core import REAL, Support, field_metadata
+from ._obstacle import Obstacle
 
 
 def check_flow(flow: Any, dimensions: int) -> None:
@@ -55,6 +60,102 @@ def check_shapes(system: Any, y0: Any, leading: dict[str, tuple[int, ...]]) -> N
         system.grid.check_field(getattr(y0, name), f"y0.{name}", lead)
 
 
+def check_numbers(system: Any) -> None:
+    """Refuse known numbers of a system that lie outside their support, such as a negative viscosity.
+
+    **Raises:** an `ArgumentError`.
+    """
+    for path, value, support in _supported(system, ""):
+        low, high = float(np.min(value)), float(np.max(value))
+        if support.lower == 0 and low < 0:
+            wanted, found = "must not be negative", low
+        elif support.lower != 0 and low <= support.lower:
+            wanted, found = f"must be above {support.lower:g}", low
+        elif high > support.upper:
+            wanted, found = f"must not be above {support.upper:g}", high
+        else:
+            continue
+        raise ArgumentError(f"`{path}` of {type(system).__name__} {wanted}, but it is {found:g}.")
+
+
+def _supported(node: Any, path: str) -> Iterator[tuple[str, np.ndarray, Support]]:
+    if isinstance(node, list | tuple):
+        for i, part in enumerate(node):
+            yield from _supported(part, f"{path}{i}.")
+    if not isinstance(node, eqx.Module):
+        return
+    for field in dataclasses.fields(node):  # pyright: ignore[reportArgumentType]
+        value, support = getattr(node, field.name, None), field_metadata(node, field.name).support
+        if isinstance(value, jax.Array) and value.size and support != REAL:
+            yield path + field.name, np.asarray(value), support
+        else:
+            yield from _supported(value, f"{path}{field.name}.")
+
+
+def check_vector(value: Any, dimensions: int, name: str, number: bool = False) -> None:
+    """Refuse a vector that has not a component for each dimension; a `number` may stand for all.
+
+    **Raises:** an `ArgumentError`.
+    """
+    if np.shape(value) != (dimensions,) and not (number and np.ndim(value) == 0):
+        wanted = f"be one number or have the shape ({dimensions},)" if number else f"have the shape ({dimensions},)"
+        raise ArgumentError(
+            f"Argument `{name}` must {wanted}, a component for each axis of the grid, but it has {np.shape(value)}."
+        )
+
+
+def check_pushes(grid: Any, force: Any, buoyancy: Any, obstacle: Any) -> None:
+    """Refuse forces without a component for each dimension, and a shape where a body belongs.
+
+    **Raises:** an `ArgumentError`.
+    """
+    for name, vector in (("force", force), ("buoyancy", buoyancy)):
+        if vector is not None and not callable(vector):
+            check_vector(vector, grid.dimensions, name)
+    if obstacle is not None and not isinstance(obstacle, Obstacle):
+        raise ArgumentError(
+            f"Argument `obstacle` must be an Obstacle, such as `Obstacle(Disk(centre, radius))`, but it is {obstacle!r}."
+        )
+
+
+def review_staggered(system: Any, y0: Any) -> None:
+    """Refuse what is no state of an incompressible flow, and warn of a divergence that is taken out of it.
+
+    **Raises:** an `ArgumentError`.
+    """
+    at, name = system.at, type(system).__name__
+    velocity, scalar = getattr(y0, "velocity", None), getattr(y0, "scalar", None)
+    if not isinstance(velocity, tuple) or len(velocity) != at.dimensions:
+        raise ArgumentError(
+            f"Argument `y0` of {name} must be a StaggeredFlow of {at.dimensions} components, but it is {type(y0).__name__}. "
+            "`start` makes one from values at the centres."
+        )
+    if (scalar is None) != (system.diffusivity is None):
+        has, given = ("no scalar", "has") if scalar is None else ("a scalar", "has no")
+        raise ArgumentError(
+            f"Argument `y0` of {name} has {has}, but the system {given} `diffusivity`. "
+            "`start(velocity, scalar)` makes a state."
+        )
+    if scalar is not None:
+        system.grid.check_field(scalar, "y0.scalar")
+    values = [np.asarray(u) for u in velocity]
+    if [u.shape for u in values] != [at.shape(axis) for axis in range(at.dimensions)]:
+        return  # told when it is encoded
+    if not all(np.isfinite(u).all() for u in values):
+        return  # the solve says where
+    total, scale = np.zeros(system.grid.shape), 0.0
+    for axis, u in enumerate(values):
+        slope = np.diff(u if at.walls[axis] else np.concatenate([u, u.take([0], axis)], axis), axis=axis)
+        total += slope / system.grid.widths(axis).reshape([-1 if i == axis else 1 for i in range(at.dimensions)])
+        scale += float(np.mean(u**2)) / system.grid.spacing(axis) ** 2
+    share = float(np.sqrt(np.mean(total**2) / scale)) if scale else 0.0
+    if share > (1e-5 if values[0].dtype == np.float64 else 1e-3):
+        warnings.warn(
+            f"The start of {name} has a divergence, {share:.2g} of its speed by the width of a cell, which is taken out.",
+            stacklevel=4,
+        )
+
+
 TAIL, SHARE = 0.75, 1e-2
 """Waves above this part of the highest kept are the tail; with more than this share of the variance a field is not resolved."""
 
@@ -67,6 +168,7 @@ def review_spectral(system: Any, y0: Any, step: float | None, solver: Any) -> No
 
     **Raises:** an `ArgumentError` that names the longest stable step.
     """
+    check_numbers(system)
     leaves = [np.asarray(x) for x in jax.tree.leaves(y0)]
     if not all(np.isfinite(x).all() for x in leaves):
         return  # the solve says where

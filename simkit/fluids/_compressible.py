@@ -15,7 +15,7 @@ from .._types import Inputs, Outputs
 from ..core import POSITIVE, Example, Explained, Reviewed, Support, TransportSystem, quantity, tracing
 from ._apart import apart
 from ._boundary import Boundaries, Boundary, NoSlip, as_boundaries
-from ._checks import check_shapes, lowest
+from ._checks import check_numbers, check_shapes, check_vector, lowest
 from ._gas import ConservedGas, Gas, Rows, along, back, conserved_of, gas_of, rows_of, to_conserved, to_primitive
 from ._ghost import cells, padded
 from ._grid import Grid
@@ -89,6 +89,7 @@ class CompressibleFlow(TransportSystem, Reviewed, Explained):
         self.grid = grid
         self.gamma, self.prandtl = gamma, prandtl
         self.heavy = gravity is not None
+        check_vector(0.0 if gravity is None else gravity, grid.dimensions, "gravity", number=True)
         self.gravity = 0.0 if gravity is None else gravity
         self.viscous = viscosity is not None
         self.viscosity = 0.0 if viscosity is None else viscosity
@@ -291,6 +292,7 @@ class CompressibleFlow(TransportSystem, Reviewed, Explained):
         return {"mass": self._totals(y)["mass"]}
 
     def review(self, y0: Gas, step: float | None, solver: Any) -> None:
+        check_numbers(self)
         check_shapes(self, y0, {"density": (), "velocity": (self.grid.dimensions,), "pressure": ()})
 
     def explain(self, t: Any, y: Gas) -> str:

@@ -23,7 +23,7 @@ from ._transforms import parts
 class Flow2D(eqx.Module):
     """The vorticity of a plane flow."""
 
-    vorticity: Array = quantity(doc="vorticity")
+    vorticity: Array = quantity(unit="1/time", doc="vorticity")
 
 
 class SpectralFlow2D(SpectralSystem):

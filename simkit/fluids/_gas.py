@@ -13,9 +13,9 @@ class Gas(eqx.Module):
     Means of cells; at a jump those of what is conserved, of which these are made.
     """
 
-    density: Float[Array, "..."] = quantity(support=POSITIVE)
-    velocity: Float[Array, "d ..."] = quantity()
-    pressure: Float[Array, "..."] = quantity(support=POSITIVE)
+    density: Float[Array, "..."] = quantity(unit="mass/length3", support=POSITIVE)
+    velocity: Float[Array, "d ..."] = quantity(unit="length/time")
+    pressure: Float[Array, "..."] = quantity(unit="mass/(length time2)", support=POSITIVE)
 
 
 class ConservedGas(eqx.Module):

@@ -61,8 +61,9 @@ class Grid:
         faces: Sequence[Any] | None = None,
         devices: Sequence[Any] | None = None,
     ):
-        sizes = tuple(int(n) for n in np.atleast_1d(np.asarray(shape)))
-        if not 1 <= len(sizes) <= 3 or min(sizes) < 1:
+        given_sizes = np.atleast_1d(np.asarray(shape))
+        sizes = tuple(int(n) for n in given_sizes)
+        if not 1 <= len(sizes) <= 3 or min(sizes) < 1 or np.any(given_sizes != sizes):
             raise ArgumentError(f"Argument `shape` must be one to three numbers of cells, but it is {shape!r}.")
         found, corner = _per_axis(lengths, "lengths", len(sizes)), _per_axis(origin, "origin", len(sizes))
         given: list[Any] = [None] * len(sizes) if faces is None else list(faces)

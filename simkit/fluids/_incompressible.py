@@ -1,5 +1,6 @@
 """Incompressible flow by finite volumes on a staggered grid, with walls, inflow, outflow and obstacles."""
 
+import warnings
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -10,8 +11,9 @@ from jaxtyping import Array
 
 from .._errors import ArgumentError
 from .._types import Inputs, Outputs
-from ..core import POSITIVE, Example, StiffTransportSystem, as_float_array, quantity
+from ..core import POSITIVE, Example, Reviewed, StiffTransportSystem, as_float_array, quantity, tracing
 from ._boundary import Boundaries, Inflow, NoSlip, Outflow, as_boundaries
+from ._checks import check_numbers, check_pushes, review_staggered
 from ._diffusion import smoothed
 from ._ghost import cells
 from ._grid import Grid
@@ -19,7 +21,7 @@ from ._momentum import advection, diffusion, scalar_slope, strain, surrounded
 from ._obstacle import Obstacle
 from ._projection import Projected, project, project_through
 from ._slabs import laid_out, on_its_slabs
-from ._staggered import Components, Staggered, across, ends_of
+from ._staggered import Components, Staggered, across, check_alike, ends_of, to_faces
 
 LONGER = 100
 """How much longer than the explicit limit of diffusion an implicit step may be."""
@@ -40,7 +42,7 @@ class StaggeredFlow(eqx.Module):
     scalar: Any = quantity(None, optional=True)
 
 
-class IncompressibleFlow(StiffTransportSystem):
+class IncompressibleFlow(StiffTransportSystem, Reviewed):
     r"""Incompressible flow in two or three dimensions.
 
     $$\partial_t u + \nabla\cdot(u u) = -\nabla p + \nu \nabla^2 u + f + b\,\theta, \qquad \nabla\cdot u = 0, \qquad
@@ -127,6 +129,7 @@ class IncompressibleFlow(StiffTransportSystem):
             self.scalar_boundaries = as_boundaries(grid, scalar_boundaries, kind="scalar")
             check_alike(self.boundaries, self.scalar_boundaries)
         self.force = force if callable(force) or force is None else as_float_array(force)
+        check_pushes(grid, self.force, buoyancy, obstacle)
         self.source, self.obstacle = source, obstacle
         self.viscosity, self.diffusivity, self.buoyancy = viscosity, diffusivity, buoyancy
         self.smagorinsky = smagorinsky
@@ -143,7 +146,21 @@ class IncompressibleFlow(StiffTransportSystem):
         """
         if velocity is not None and not callable(velocity):
             self.grid.check_field(velocity, "velocity", (self.grid.dimensions,))
-        return _started(self, velocity, scalar)
+        if scalar is not None and self.diffusivity is None:
+            raise ArgumentError("Argument `scalar` needs a system with a `diffusivity`, but this one has none.")
+        if scalar is not None and not callable(scalar):
+            self.grid.check_field(scalar, "scalar")
+        state, lost = _started(self, velocity, scalar)
+        if not tracing((self, velocity, lost)) and float(lost) > 0.01:
+            warnings.warn(
+                f"{float(lost):.0%} of the energy of `velocity` has a divergence or does not fit the boundaries, and is taken out.",
+                stacklevel=2,
+            )
+        return state
+
+    def review(self, y0: Any, step: float | None, solver: Any) -> None:
+        check_numbers(self)
+        review_staggered(self, y0)
 
     def vector_field(self, t: Any, y: StaggeredFlow, inputs: Inputs) -> StaggeredFlow:
         slope = None if self.diffusivity is None else on_its_slabs(self, IncompressibleFlow._scalar_slope, y, y.scalar)
@@ -194,7 +211,7 @@ class IncompressibleFlow(StiffTransportSystem):
             found = [self.force[i] for i in range(at.dimensions)]
         if self.buoyancy is not None:
             for i in range(at.dimensions):
-                found[i] = found[i] + self.buoyancy[i] * _to_faces(at, y.scalar, i)
+                found[i] = found[i] + self.buoyancy[i] * to_faces(at, y.scalar, i)
         elif self.force is None:
             return None
         return found
@@ -369,7 +386,7 @@ class IncompressibleFlow(StiffTransportSystem):
         for side, boundary in enumerate(self.boundaries[axis]):
             here = _end(u, axis, side)
             if isinstance(boundary, Inflow):
-                here = across(boundary.velocity, axis, here, side == 0)
+                here = across(self.at, boundary.velocity, axis, here, side == 0)
             elif not isinstance(boundary, Outflow):
                 here = jnp.zeros_like(here)
             ends.append(here)
@@ -388,7 +405,8 @@ class IncompressibleFlow(StiffTransportSystem):
 
 
 @eqx.filter_jit
-def _started(system: IncompressibleFlow, velocity: Any, scalar: Any) -> StaggeredFlow:
+def _started(system: IncompressibleFlow, velocity: Any, scalar: Any) -> tuple[StaggeredFlow, Array]:
+    """A state, and which share of the energy of the velocity was not admitted."""
     at, dtype = system.at, jnp.asarray(system.viscosity).dtype
     axes = range(at.dimensions)
     if velocity is None:
@@ -396,12 +414,16 @@ def _started(system: IncompressibleFlow, velocity: Any, scalar: Any) -> Staggere
     elif callable(velocity):
         parts = [_filled(_called(velocity, at.mesh(i, dtype))[i], at.shape(i), dtype) for i in axes]
     else:
-        parts = [_to_faces(at, as_float_array(u), i) for i, u in enumerate(velocity)]
+        parts = [to_faces(at, as_float_array(u), i) for i, u in enumerate(velocity)]
     if callable(scalar):
         scalar = _filled(_called(scalar, at.mesh(None, dtype)), system.grid.shape, dtype)
     elif scalar is None and system.diffusivity is not None:
         scalar = jnp.zeros(system.grid.shape, dtype)
-    return system.encode(StaggeredFlow(tuple(parts), scalar))
+    state = system.encode(StaggeredFlow(tuple(parts), scalar))
+    square = lambda part: jnp.sum(part * part)
+    lost = sum(square(a - b) for a, b in zip(parts, state.velocity, strict=True))
+    whole = sum(square(part) for part in parts)
+    return state, jnp.where(whole > 0, lost / jnp.where(whole > 0, whole, 1), 0)
 
 
 def _called(function: Any, *arguments: Any) -> Any:
@@ -416,22 +438,3 @@ def _filled(value: Any, shape: tuple[int, ...], dtype: Any) -> Array:
 def _end(u: Array, axis: int, side: int) -> Array:
     n = u.shape[axis]
     return cells(u, axis, n - 1, n) if side else cells(u, axis, 0, 1)
-
-
-def _to_faces(at: Staggered, x: Array, axis: int) -> Array:
-    """Values at the centres on the faces across an axis: means of both sides, at ends the last value."""
-    n = x.shape[axis]
-    first, last = cells(x, axis, 0, 1), cells(x, axis, n - 1, n)
-    wide = jnp.concatenate([first, x, last] if at.walls[axis] else [last, x, first], axis)
-    m = at.faces(axis)
-    lower, upper = at.shares(axis, x)
-    return upper * cells(wide, axis, 0, m) + lower * cells(wide, axis, 1, m + 1)
-
-
-def check_alike(velocity: Boundaries, scalar: Boundaries) -> None:
-    """Refuse a scalar that is periodic along other axes than the velocity."""
-    for axis, (a, b) in enumerate(zip(ends_of(velocity), ends_of(scalar), strict=True)):
-        if a != b:
-            raise ArgumentError(
-                f"Argument `scalar_boundaries` must be periodic where `boundaries` are, but axis {axis} is so for one of them only."
-            )

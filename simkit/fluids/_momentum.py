@@ -24,7 +24,7 @@ def surrounded(at: Staggered, boundaries: Boundaries, velocity: Components) -> S
     wide = []
     for i, u in enumerate(velocity):
         for axis in range(at.dimensions):
-            u = with_ghosts(u, axis, boundaries[axis], onwards if axis == i else along_walls(i))
+            u = with_ghosts(u, axis, boundaries[axis], onwards if axis == i else along_walls(at, i, axis))
         wide.append(u)
     return Surrounded(velocity, held(tuple(wide)))
 
@@ -178,9 +178,7 @@ def scalar_slope(
     total = None
     for axis, u in enumerate(velocity):
         n = at.grid.shape[axis]
-        widths = at.grid.widths(axis)
-        ghost = of_scalar((float(widths[0]), float(widths[-1])))
-        wide = held(with_ghosts(scalar, axis, scalar_boundaries[axis], ghost))
+        wide = held(with_ghosts(scalar, axis, scalar_boundaries[axis], of_scalar(at, axis)))
         through = u if at.walls[axis] else cells(with_ghosts(u, axis, boundaries[axis], onwards), axis, 1, n + 2)
         lower, upper = at.shares(axis, scalar)
         if jnp.ndim(lower):

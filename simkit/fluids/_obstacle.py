@@ -7,6 +7,7 @@ import equinox as eqx
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
+from .._errors import ArgumentError
 from ..core import POSITIVE, quantity
 
 
@@ -43,6 +44,7 @@ class Disk(eqx.Module):
     radius: Float[Array, ""] = quantity(support=POSITIVE, doc="radius")
 
     def __call__(self, x: tuple[Array, ...]) -> Array:
+        _check_coordinates(self.centre, x)
         square = sum((a - c) ** 2 for a, c in zip(x, self.centre, strict=False))
         tiny = jnp.finfo(self.radius.dtype).tiny
         return jnp.sqrt(jnp.maximum(square, tiny)) - self.radius
@@ -55,6 +57,7 @@ class Box(eqx.Module):
     lengths: Float[Array, " d"] = quantity(support=POSITIVE, doc="lengths of the edges")
 
     def __call__(self, x: tuple[Array, ...]) -> Array:
+        _check_coordinates(self.centre, x)
         beyond = [jnp.abs(a - c) - 0.5 * n for a, c, n in zip(x, self.centre, self.lengths, strict=False)]
         inside: Any = beyond[0]
         for b in beyond[1:]:
@@ -62,3 +65,10 @@ class Box(eqx.Module):
         outside = sum(jnp.maximum(b, 0) ** 2 for b in beyond)
         tiny = jnp.finfo(self.lengths.dtype).tiny
         return jnp.minimum(inside, 0) + jnp.where(outside > 0, jnp.sqrt(jnp.maximum(outside, tiny)), 0)
+
+
+def _check_coordinates(centre: Array, x: tuple[Array, ...]) -> None:
+    if len(centre) > len(x):
+        raise ArgumentError(
+            f"Argument `centre` of a body has {len(centre)} coordinates, but the grid has {len(x)} axes."
+        )

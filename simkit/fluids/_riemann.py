@@ -56,7 +56,9 @@ def hllc(left: Rows, right: Rows, gamma: Array) -> Rows:
 def roe(left: Rows, right: Rows, gamma: Array) -> Rows:
     """The linearised problem solved exactly, acoustic waves smeared where a rarefaction passes the speed of sound.
 
-    Sharp at all waves; fails near a vacuum. Roe (1981), J. Comput. Phys. 43:357; Harten (1983), J. Comput. Phys. 49:357.
+    Sharp at all waves. Where the linearised states between the waves have no positive density and pressure, as near a vacuum
+    (Einfeldt, Munz, Roe and Sjogreen 1991, J. Comput. Phys. 92:273), it gives way to `rusanov`.
+    Roe (1981), J. Comput. Phys. 43:357; Harten (1983), J. Comput. Phys. 49:357.
     """
     ul, ur = to_conserved(left, gamma), to_conserved(right, gamma)
     mean, sound, enthalpy = _roe_mean(left, right, ul, ur, gamma)
@@ -88,7 +90,18 @@ def roe(left: Rows, right: Rows, gamma: Array) -> Rows:
         + sum(t * s for t, s in zip(others, shear, strict=True)),
     ]
     fluxes = zip(_flux(left, ul), _flux(right, ur), damping, strict=True)
-    return [0.5 * (fl + fr) - 0.5 * d for fl, fr, d in fluxes]
+    found = [0.5 * (fl + fr) - 0.5 * d for fl, fr, d in fluxes]
+    outwards = strengths["left"], v - sound, enthalpy - v * sound
+    inwards = strengths["right"], v + sound, enthalpy + v * sound
+    physical = _is_gas(ul, 1.0, others, *outwards) & _is_gas(ur, -1.0, others, *inwards)
+    return [jnp.where(physical, a, b) for a, b in zip(found, rusanov(left, right, gamma), strict=True)]
+
+
+def _is_gas(side: Rows, sign: float, others: Rows, strength: Array, v: Array, enthalpy: Array) -> Array:
+    """Whether a conserved state beyond an acoustic wave of the linearised problem has positive density and pressure."""
+    wave = [strength, strength * v, *(strength * t for t in others), strength * enthalpy]
+    density, *momentum, energy = (a + sign * b for a, b in zip(side, wave, strict=True))
+    return (density > 0) & (density * energy > 0.5 * sum(m * m for m in momentum))
 
 
 def _sound(rows: Rows, gamma: Array) -> Array:

@@ -4,6 +4,7 @@ from collections.abc import Callable
 from typing import Any
 
 import equinox as eqx
+import jax
 import jax.numpy as jnp
 from jax import lax
 from jaxtyping import Array
@@ -12,7 +13,7 @@ from .._types import Inputs, Outputs
 from ..core import POSITIVE, Example, Explained, Reviewed, TransportSystem, quantity
 from ._apart import apart
 from ._boundary import Boundaries, Boundary, as_boundaries
-from ._checks import check_shapes, lowest
+from ._checks import check_numbers, check_shapes, lowest
 from ._ghost import cells, padded
 from ._grid import Grid
 from ._open import Level, Open
@@ -42,6 +43,8 @@ class ShallowWater(TransportSystem, Reviewed, Explained):
     - `boundaries`: of `Periodic`, `FreeSlip` (a wall), `Open` and `Level` (a given surface outside, such as a tide).
     - `reconstruction`: "muscl" or "first_order".
     - `dry`: the height below which water does not move.
+    - `source`: None, or a callable `(t, x, water) -> ConservedWater`, what is added to height and discharge in a unit of time, such
+        as rain, wind or a learned closure; `x` is the tuple of the grid's coordinates.
 
     Good Courant numbers are 0.25 with shores, 0.5 else.
 
@@ -53,6 +56,7 @@ class ShallowWater(TransportSystem, Reviewed, Explained):
     turning: bool = eqx.field(static=True)
     rough: bool = eqx.field(static=True)
     boundaries: Boundaries
+    source: Any
     bed: Any = quantity(unit="m", doc="height of the bed")
     gravity: Any = quantity(unit="m/s^2", support=POSITIVE, doc="acceleration by gravity")
     roughness: Any = quantity(unit="s/m^(1/3)", support=POSITIVE, doc="Manning's roughness")
@@ -72,6 +76,7 @@ class ShallowWater(TransportSystem, Reviewed, Explained):
         boundaries: Any = None,
         reconstruction: str | Reconstruction = MUSCL(),
         dry: Any = 1e-6,
+        source: Callable[..., ConservedWater] | None = None,
     ):
         grid.check_uniform("shallow water")
         grid.check_dimensions((1, 2), "shallow water")
@@ -83,11 +88,15 @@ class ShallowWater(TransportSystem, Reviewed, Explained):
             grid.check_dimensions((2,), "a Coriolis parameter")
         zero = lambda value: 0.0 if value is None else value
         self.roughness, self.coriolis, self.beta = zero(roughness), zero(coriolis), zero(beta)
-        self.boundaries = as_boundaries(grid, boundaries, kind="water")
+        self.boundaries, self.source = as_boundaries(grid, boundaries, kind="water"), source
         self.reconstruction = named(reconstruction, RECONSTRUCTIONS, "reconstruction", (MUSCL, FirstOrder))
 
     def vector_field(self, t: Any, y: ConservedWater, inputs: Inputs) -> ConservedWater:
-        return on_its_slabs(self, ShallowWater._slope, y)
+        slope = on_its_slabs(self, ShallowWater._slope, y)
+        if self.source is None:
+            return slope
+        x = tuple(jnp.asarray(c, y.height.dtype) for c in self.grid.mesh())
+        return jax.tree.map(jnp.add, slope, self.source(t, x, self.decode(y)))
 
     def _slope(self, y: ConservedWater) -> ConservedWater:
         height = y.height
@@ -185,12 +194,13 @@ class ShallowWater(TransportSystem, Reviewed, Explained):
         }
 
     def invariants(self, t: Any, y: Water) -> dict[str, Array]:
-        """The volume of water in a periodic box or between walls."""
-        if any(isinstance(end, Open | Level) for pair in self.boundaries for end in pair):
+        """The volume of water in a periodic box or between walls; what a source adds is not known."""
+        if self.source is not None or any(isinstance(end, Open | Level) for pair in self.boundaries for end in pair):
             return {}
         return {"volume": jnp.sum(y.height) * (self.grid.volume / self.grid.size)}
 
     def review(self, y0: Water, step: float | None, solver: Any) -> None:
+        check_numbers(self)
         check_shapes(self, y0, {"height": (), "velocity": (self.grid.dimensions,)})
 
     def explain(self, t: Any, y: Water) -> str:

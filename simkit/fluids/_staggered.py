@@ -153,13 +153,18 @@ def with_ghosts(x: Array, axis: int, ends: tuple[Any, Any], ghost: Callable[[Arr
     return jnp.concatenate([ghost(first, ends[0], 0), x, ghost(last, ends[1], 1)], axis)
 
 
-def along_walls(component: int) -> Callable[[Array, Any, int], Array]:
+def along_walls(at: Staggered, component: int, axis: int) -> Callable[[Array, Any, int], Array]:
     """Ghosts of a component beyond an end that it runs along: their mean with the last value is the boundary's."""
 
     def ghost(last: Array, boundary: Any, side: int) -> Array:
-        if isinstance(boundary, NoSlip | Inflow):
-            return 2 * _component(boundary.velocity, component, isinstance(boundary, Inflow), last) - last
-        return last
+        if not isinstance(boundary, NoSlip | Inflow):
+            return last
+        value = jnp.asarray(boundary.velocity, last.dtype)
+        if value.ndim == 0:  # that of an inflow is across the end
+            given = jnp.zeros_like(last) if isinstance(boundary, Inflow) else jnp.broadcast_to(value, last.shape)
+        else:
+            given = _face(at, value[component], axis, component, last)
+        return 2 * given - last
 
     return ghost
 
@@ -169,47 +174,55 @@ def onwards(last: Array, boundary: Any, side: int) -> Array:
     return last
 
 
-def of_scalar(widths: tuple[float, float]) -> Callable[[Array, Any, int], Array]:
-    """Ghosts of a scalar, as far beyond the end as the last centre is before it, in cells of the given `widths`."""
+def of_scalar(at: Staggered, axis: int) -> Callable[[Array, Any, int], Array]:
+    """Ghosts of a scalar, as far beyond the ends of an axis as the last centre is before it."""
+    widths = at.grid.widths(axis)
 
     def ghost(last: Array, boundary: Any, side: int) -> Array:
         if isinstance(boundary, Dirichlet):
-            return 2 * _face(boundary.value, last) - last
+            return 2 * _face(at, boundary.value, axis, None, last) - last
         assert isinstance(boundary, Neumann)
-        return last + widths[side] * _face(boundary.gradient, last)
+        return last + float(widths[-side]) * _face(at, boundary.gradient, axis, None, last)
 
     return ghost
 
 
-def _component(value: Array, component: int, inflow: bool, like: Array) -> Array:
-    """A component of a boundary's velocity along the face; a single number of an inflow is that across it."""
-    value = jnp.asarray(value, like.dtype)
-    if value.ndim == 0:
-        return jnp.zeros_like(like) if inflow else jnp.broadcast_to(value, like.shape)
-    return _face(value[component], like)
-
-
-def across(value: Array, axis: int, like: Array, lower: bool) -> Array:
+def across(at: Staggered, value: Array, axis: int, like: Array, lower: bool) -> Array:
     """The velocity of an inflow across the face of an axis' end; a single number points into the box."""
     value = jnp.asarray(value, like.dtype)
     if value.ndim == 0:
         return jnp.broadcast_to(value if lower else -value, like.shape)
-    return _face(value[axis], like)
+    return _face(at, value[axis], axis, axis, like)
 
 
-def _face(value: Array, like: Array) -> Array:
-    """A number, or a profile over a face, in the shape of an end."""
+def _face(at: Staggered, value: Array, axis: int, component: int | None, like: Array) -> Array:
+    """A number, or a profile by the cells along an end of an axis, where a component stands there, in the shape of `like`."""
     value = jnp.asarray(value, like.dtype)
     if value.ndim == 0:
         return jnp.broadcast_to(value, like.shape)
-    squeezed = tuple(n for n in like.shape if n != 1)
-    if value.ndim == 1 and squeezed == (value.shape[0] + 1,):  # from centres to faces
-        value = jnp.concatenate([value[:1], 0.5 * (value[1:] + value[:-1]), value[-1:]])
-    if value.shape != squeezed:
+    cells_along = tuple(n for a, n in enumerate(at.grid.shape) if a != axis)
+    if value.shape != cells_along:
         raise ArgumentError(
-            f"A profile over a boundary must have the shape {squeezed} of the face, but it has {value.shape}."
+            f"A profile over an end of axis {axis} must have the shape {cells_along} of its cells, but it has {value.shape}."
         )
-    return value.reshape(like.shape)
+    value = jnp.expand_dims(value, axis)
+    for a in range(at.dimensions):
+        if a == component and a != axis:
+            value = to_faces(at, value, a)
+        if like.shape[a] == value.shape[a] + 2:  # ghosts
+            around = [(int(i == a), int(i == a)) for i in range(at.dimensions)]
+            value = jnp.pad(value, around, mode="edge" if at.walls[a] else "wrap")
+    return value
+
+
+def to_faces(at: Staggered, x: Array, axis: int) -> Array:
+    """Values at the centres on the faces across an axis: means of both sides, at ends the last value."""
+    n = x.shape[axis]
+    first, last = cells(x, axis, 0, 1), cells(x, axis, n - 1, n)
+    wide = jnp.concatenate([first, x, last] if at.walls[axis] else [last, x, first], axis)
+    m = at.faces(axis)
+    lower, upper = at.shares(axis, x)
+    return upper * cells(wide, axis, 0, m) + lower * cells(wide, axis, 1, m + 1)
 
 
 def held(x: Any) -> Any:
@@ -220,3 +233,12 @@ def held(x: Any) -> Any:
 def ends_of(boundaries: Boundaries) -> tuple[bool, ...]:
     """Which axes have ends."""
     return tuple(not isinstance(pair[0], Periodic | Seam) for pair in boundaries)
+
+
+def check_alike(velocity: Boundaries, scalar: Boundaries) -> None:
+    """Refuse a scalar that is periodic along other axes than the velocity."""
+    for axis, (a, b) in enumerate(zip(ends_of(velocity), ends_of(scalar), strict=True)):
+        if a != b:
+            raise ArgumentError(
+                f"Argument `scalar_boundaries` must be periodic where `boundaries` are, but axis {axis} is so for one of them only."
+            )

@@ -12,8 +12,8 @@ from ..core import POSITIVE, quantity
 class Water(eqx.Module):
     """Shallow water in every cell: its height above the bed, 0 where it is dry, and its velocity, `(dimensions, *shape)`."""
 
-    height: Float[Array, "..."] = quantity(support=POSITIVE)
-    velocity: Float[Array, "d ..."] = quantity()
+    height: Float[Array, "..."] = quantity(unit="m", support=POSITIVE)
+    velocity: Float[Array, "d ..."] = quantity(unit="m/s")
 
 
 class ConservedWater(eqx.Module):

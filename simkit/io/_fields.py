@@ -84,6 +84,10 @@ def checked_grid(path: Path, system: Any, run: Trajectory, overwrite: bool) -> G
         raise ArgumentError(f"Argument `system` must have a grid, but {type(system).__name__} has none.")
     if np.ndim(run.times) != 1:
         raise ArgumentError("Argument `run` must be one trajectory, but it is an ensemble. Write each member.")
+    if not path.parent.is_dir():
+        raise ArgumentError(
+            f"There is no folder {path.parent} for the file {path.name}. Make it, or choose another path."
+        )
     if path.exists() and not overwrite:
         raise ArgumentError(f"The file {path} exists. Choose another name, or pass `overwrite=True`.")
     return grid
@@ -96,7 +100,7 @@ def field_arrays(system: Any, run: Trajectory, outputs: Sequence[str]) -> dict[s
     for name, leaf in named_leaves(run.ys).items():
         head, _, last = name.partition(".")
         faces = int(last) if staggered and head == "velocity" else None
-        unit = "1" if "." in name else field_metadata(run.ys, name).unit
+        unit = "length/time" if faces is not None else "1" if "." in name else field_metadata(run.ys, name).unit
         found[f"{head}_{AXES[faces]}" if faces is not None else name] = (np.asarray(leaf), faces, unit)
     if not outputs:
         return found

@@ -59,6 +59,12 @@ def test_a_stretched_axis():
             "cannot leave",
         ),
         (lambda: fluids.taylor_green(Grid(8)), "2 or 3 dimensions"),
+        (lambda: fluids.as_boundaries(UNEVEN, fluids.NoSlip([0.0, 1.0])), "at axis 1 has the velocity 1.0 across it"),
+        (lambda: fluids.as_boundaries(UNEVEN, fluids.NoSlip([0.0, 0.0, 1.0])), r"or have the shape \(2,\)"),
+        (
+            lambda: fluids.as_boundaries(UNEVEN, fluids.Dirichlet([0.0, 1.0]), kind="scalar"),
+            "of Dirichlet at axis 0 must be one number",
+        ),
     ],
 )
 def test_what_does_not_fit_is_named(build, message):

@@ -106,6 +106,7 @@ def test_central_fluxes_conserve_energy(shape, boundaries, axis):
 
 
 @pytest.mark.slow
+@pytest.mark.filterwarnings("ignore:.*is taken out")
 def test_upwind_fluxes_take_energy_away():
     system = IncompressibleFlow(Grid((8, 8), 1.0), flux="upwind", boundaries=[Periodic(), NoSlip()])
     y = system.start(jax.random.normal(KEY, (2, 8, 8)))
@@ -171,6 +172,7 @@ def test_a_warm_layer_rises():
 
 
 @pytest.mark.slow
+@pytest.mark.filterwarnings("ignore:.*is taken out")
 def test_closures():
     """Smagorinsky's stress takes energy away and leaves a uniform flow alone; a learned source is added."""
     grid = Grid((8, 8), 1.0)
@@ -316,3 +318,66 @@ def test_bad_input():
         simkit.simulate(system, fluids.StaggeredFlow((jnp.zeros((8, 8)), jnp.zeros((8, 8)))), np.array([0.0, 1.0]))
     with pytest.raises(simkit.ArgumentError, match="`velocity` must have the shape"):
         system.start(jnp.zeros((8, 8)))
+    with pytest.raises(simkit.ArgumentError, match=r"`force` must have the shape \(2,\)"):
+        IncompressibleFlow(grid, force=jnp.ones(3))
+    with pytest.raises(simkit.ArgumentError, match="needs a system with a `diffusivity`"):
+        system.start(scalar=jnp.zeros((8, 8)))
+    with pytest.warns(UserWarning, match=r"100% of the energy of `velocity`"):
+        system.start(lambda x: (jnp.ones_like(x[0]), jnp.zeros_like(x[0])))  # in a closed box
+
+
+def test_a_start_is_looked_at():
+    system = IncompressibleFlow(Grid((6, 6), 1.0), viscosity=0.01)
+    review = lambda system, y0: system.review(y0, None, None)
+    rest = system.start()
+    with pytest.raises(simkit.ArgumentError, match="`viscosity` of IncompressibleFlow must not be negative"):
+        review(IncompressibleFlow(system.grid, viscosity=-0.01), rest)
+    with pytest.raises(simkit.ArgumentError, match="StaggeredFlow of 2 components, but it is Flow2D"):
+        review(system, fluids.Flow2D(jnp.zeros((6, 6))))
+    with pytest.raises(simkit.ArgumentError, match="has no scalar, but"):
+        review(IncompressibleFlow(system.grid, diffusivity=0.1), rest)
+    shrinking = jnp.asarray(np.sin(2 * np.pi * system.grid.mesh(0)[0]))
+    with pytest.warns(UserWarning, match=r"has a divergence, .* taken out"):
+        review(system, fluids.StaggeredFlow((shrinking, jnp.zeros((6, 6)))))
+    across = fluids.StaggeredFlow((shrinking.T, jnp.ones((6, 6))))
+    review(system, across)  # warnings are errors
+
+
+def test_too_few_steps_are_told_with_how_many_are_left():
+    grid = Grid((4, 8), (1.0, 0.1))
+    flow = IncompressibleFlow(grid, viscosity=1.0, boundaries=[Periodic(), NoSlip()])
+    with pytest.raises(simkit.SimulationError, match=r'some 128[0-9]{2} of them are left.*diffusion="implicit"'):
+        simkit.simulate(flow, flow.start(), np.array([0.0, 1.0]), step=simkit.Courant(0.9, max_steps=10))
+
+
+@pytest.mark.parametrize("axis", [0, 1])
+def test_profiles_of_an_inflow(axis):
+    """Poiseuille's profile comes in between walls at the upper end of an axis, and leaves as it came."""
+    n = 10
+    x = (np.arange(n) + 0.5) / n
+    profile = np.zeros((2, n))
+    profile[axis] = -6 * x * (1 - x)
+    shape, lengths = ((2 * n, n), (2.0, 1.0)) if axis == 0 else ((n, 2 * n), (1.0, 2.0))
+    pairs = [NoSlip(), NoSlip()]
+    pairs[axis] = (Outflow(), Inflow(jnp.asarray(profile)))
+    flow = IncompressibleFlow(Grid(shape, lengths), viscosity=0.5, boundaries=pairs)
+    end = simkit.simulate(flow, flow.start(), np.array([0.0, 1.0]), step=simkit.Courant(0.9)).final()
+    out = np.take(np.asarray(end.velocity[axis]), 0, axis)
+    np.testing.assert_allclose(out.mean(), profile[axis].mean(), rtol=1e-10)
+    np.testing.assert_allclose(out, profile[axis], atol=0.02)  # the grid's own profile is another by 1 / n^2
+
+
+def test_profiles_stand_where_the_component_does():
+    """A wall's velocity that varies along it, in space, walls and a periodic axis beside it."""
+    grid = Grid((4, 5, 6), (1.0, 2.0, 3.0))
+    x, y, _ = grid.mesh()
+    face = (slice(None), slice(None), 0)
+    lid = np.stack([np.cos(2 * np.pi * x), y, 0 * x])[(slice(None), *face)]
+    flow = IncompressibleFlow(grid, boundaries=[Periodic(), NoSlip(), (NoSlip(), NoSlip(jnp.asarray(lid)))])
+    wide = surrounded(flow.at, flow.boundaries, flow.start().velocity).wide
+    faces = 2 * np.cos(2 * np.pi * grid.faces(0)[:-1]) * np.cos(np.pi / 4)  # twice the mean of both cells
+    np.testing.assert_allclose(wide[0][1:-1, 1:-1, -1], np.repeat(faces[:, None], 5, 1), atol=1e-12)
+    np.testing.assert_allclose(wide[1][1:-1, 2:-2, -1], np.repeat(2 * grid.faces(1)[1:-1][None], 4, 0), atol=1e-12)
+    wrong = NoSlip(jnp.zeros((3, 5, 4)))
+    with pytest.raises(simkit.ArgumentError, match=r"axis 2 must be one number, .*\(3, 4, 5\)"):
+        IncompressibleFlow(grid, boundaries=[Periodic(), NoSlip(), (NoSlip(), wrong)]).start()

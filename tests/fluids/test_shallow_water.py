@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import simkit
-from simkit.fluids import FreeSlip, Grid, Level, Open, Periodic, ShallowWater, Water
+from simkit.fluids import ConservedWater, FreeSlip, Grid, Level, Open, Periodic, ShallowWater, Water
 
 from .exact import dam_break
 
@@ -108,6 +108,15 @@ def test_a_tide_fills_a_basin():
     assert system.invariants(0.0, water) == {}
 
 
+def test_rain_fills_a_basin():
+    rain = lambda t, x, water: ConservedWater(jnp.where(x[0] < 1.0, 0.5, 0.0), jnp.zeros_like(water.velocity))
+    system = ShallowWater(Grid(8, 2.0), boundaries=FreeSlip(), source=rain)
+    water = Water(jnp.ones(8), jnp.zeros((1, 8)))
+    end = simkit.simulate(system, water, np.array([0.0, 1.0]), step=simkit.Courant(0.25)).final()
+    np.testing.assert_allclose(end.height.mean(), 1.25, rtol=1e-12)
+    assert system.invariants(0.0, water) == {}
+
+
 @pytest.mark.slow
 def test_gradients_by_the_bed():
     """Of a wave over a hump, by the whole bed and by gravity, along a random direction."""
@@ -138,5 +147,7 @@ def test_bad_input():
         ShallowWater(Grid(8), reconstruction="weno5z")
     with pytest.raises(simkit.ArgumentError, match="`bed` must have the shape"):
         ShallowWater(Grid(8), bed=jnp.zeros(9))
+    with pytest.raises(simkit.ArgumentError, match="`gravity` of ShallowWater must not be negative, but it is -1"):
+        ShallowWater(Grid(8), gravity=-1.0).review(Water(jnp.ones(8), jnp.zeros((1, 8))), None, None)
     with pytest.raises(simkit.ArgumentError, match="2 dimensions for a Coriolis"):
         ShallowWater(Grid(8), coriolis=1.0)

@@ -110,6 +110,7 @@ WALLED = [
 
 
 @pytest.mark.parametrize(("shape", "boundaries", "options"), WALLED)
+@pytest.mark.filterwarnings("ignore:.*is taken out")
 def test_incompressible_flow(shape, boundaries, options):
     build = lambda grid: fluids.IncompressibleFlow(grid, viscosity=0.01, boundaries=boundaries)
 

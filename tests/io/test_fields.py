@@ -31,6 +31,7 @@ def test_xarray_reads_fields(gas):
         assert dict(data.sizes) == {"time": 2, "x": 3, "y": 4, "component": 2}
         np.testing.assert_allclose(data.x, [2.25, 2.75, 3.25])
         assert data.density.dims == ("time", "y", "x")
+        assert data.velocity.attrs["units"] == "length/time"
         np.testing.assert_array_equal(data.density.transpose("time", "x", "y"), run.ys.density)
         there = data.velocity.sel(component="y", time=0.5).interp(x=2.75, y=0.375)
         np.testing.assert_allclose(there, run.ys.velocity[1, 1, 1, 1])
