@@ -14,10 +14,10 @@ from ..engine import Adaptive
 from ..problem import Experiment, Problem
 from ..solvers import Rodas5P
 from ._closed import closed_forms
-from ._events import Dose, doses
-from ._expression import Formulas
+from ._events import Dose, doses, known_before
+from ._expression import TIME, Formulas
 from ._measurement import TableMeasurement, rows_of
-from ._passages import Passage, depends_on_state, passages
+from ._passages import Passage, of_period, passages
 from ._periods import Periods
 from ._protocol import FOREVER, SBMLProtocol
 from ._sbml import Model
@@ -52,7 +52,7 @@ class Assembly:
         plan = Periods.of(model, self.series, {s: self._values(self.conditions[s]) for s in self._later()})
         switches = Switches(model.graph, frozenset(model.states))
         rates = tuple((name, switches.located(model.rates[name])) for name in model.states)
-        found, events = self._events(plan)
+        found, stops, events = self._events(plan)
         formulas = Formulas(tuple(model.graph.nodes))
         start = {name: node for name, node in model.start.items() if name not in self.parameters}
         values = model.constants | {name: math.nan for name in start if name in model.constants}
@@ -78,6 +78,7 @@ class Assembly:
             tuple(switches.times),
             events,
             found,
+            stops,
             settles,
             endless,
         )
@@ -97,17 +98,14 @@ class Assembly:
         )
         return problem
 
-    def _events(self, plan: Periods) -> tuple[tuple[Passage, ...], tuple[Dose, ...]]:
-        """Events that are found while solving, or else those whose times are known before."""
+    def _events(self, plan: Periods) -> tuple[tuple[Passage, ...], tuple[int, ...], tuple[Dose, ...]]:
+        """Events that are found while solving and times to stop at, or else events whose times are known before."""
         model, states = self.model, frozenset(self.model.states)
-        if not depends_on_state(model.events, model.graph, states):
-            return (), doses(model.events, model.graph, states) + plan.doses
-        if plan.doses:
-            name = model.events[0].name
-            raise DataError(
-                f"Periods after the first beside events that depend on the state, such as `{name}`: not supported."
-            )
-        return passages(model.events, model.graph), ()
+        if known_before(model.events, model.graph, states):
+            return (), (), plan.doses + doses(model.events, model.graph, states)
+        found, stops = passages(model.events, model.graph, states)
+        periods = tuple(of_period(dose, model.graph, model.graph.symbol(TIME)) for dose in plan.doses)
+        return periods + found, (*(dose.switch for dose in plan.doses), *stops), ()
 
     def _later(self) -> list[str]:
         """The conditions of periods after the first."""
@@ -226,7 +224,8 @@ class Assembly:
         formulas = Formulas(tuple(self.model.graph.nodes))
         roots = [node for _, node in (*rates, *protocol.start, *protocol.volumes)] + list(protocol.switches)
         for passage in protocol.passages:
-            roots += [passage.level, *(node for _, node in passage.assignments)]
+            late = [node for node in (passage.delay, passage.priority) if node is not None]
+            roots += [passage.level, *late, *(node for _, node in passage.assignments)]
         for dose in protocol.doses:
             nodes = [node for _, node in (*dose.switches, *dose.assignments)]
             roots += [dose.switch, dose.trigger, *nodes, *(() if dose.delay is None else (dose.delay,))]

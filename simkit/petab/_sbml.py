@@ -14,6 +14,9 @@ from ._expression import Graph
 from ._mathml import Reader
 from ._tables import Files
 
+NOTHING = "nothing moves"
+"""The state of a model without any, which no identifier can be: it is two words."""
+
 HARMLESS = ("l3v2extendedmath",)
 """Packages whose elements are read like those of the core."""
 
@@ -145,6 +148,9 @@ class _Builder:
             if constraint.getMath() is None:
                 raise self._error("A constraint", "must have a formula, but has none.")
         self._declare()
+        if not found.states:  # a model of formulas alone
+            found.states.append(NOTHING)
+            found.start[NOTHING] = found.graph.number(0.0)
         for name in (*self.rules, *self.algebraic, *self.reactions):
             if name not in found.states:
                 found.formulas[name] = self.symbol(name)
