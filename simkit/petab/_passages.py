@@ -96,12 +96,13 @@ class _Crossing(eqx.Module):
     given: tuple[Passage, ...] = eqx.field(static=True)
 
     def __call__(self, system: SBMLSystem, t: Any, y: Any, inputs: Any) -> Array:
-        nodes = [*(p.level for p in self.given), *(p.trigger for p in self.given)]
+        nodes = [getattr(p, kind) for kind in ("level", "size", "trigger") for p in self.given]
         found = self.whole.formulas.evaluate(nodes, self.whole.lookup(t, y, inputs))
-        levels = jnp.stack(_broadcast(found[: len(self.given)], t))
-        true = jnp.stack(_broadcast(found[len(self.given) :], t)) > 0
-        levels = jnp.where((levels == 0) & ~true, BELOW, levels)
-        return jnp.max(jnp.where(self.waiting, levels, -levels))
+        level, size, true = jnp.split(jnp.stack(_broadcast(found, t)), 3)
+        rises = jnp.where((level == 0) & (true == 0), BELOW, level)
+        # What has just become true is zero but for rounding: it is false again when it is clearly so.
+        falls = jnp.where((level < 0) & (level > -2 * CLOSE * size) | (level == 0), BELOW, -level - 2 * CLOSE * size)
+        return jnp.max(jnp.where(self.waiting, rises, falls))
 
 
 class _Queue(NamedTuple):
@@ -152,8 +153,9 @@ class _Events:
         """What has become true or false at the end of a piece, where a condition is zero but for rounding."""
         after = t + 8 * jnp.finfo(t.dtype).eps * jnp.maximum(jnp.abs(t), 1.0)
         level, close, true = self.held(jax.lax.stop_gradient(after), y)
-        rises = queue.waiting & (true | ((level >= -close) & (happened | (level != 0))))
-        falls = (level < -close) | (happened & ~queue.waiting & (level <= close))
+        rises, falls = queue.waiting & (true | ((level >= -close) & (level != 0))), level < -close
+        tied = happened & ~jnp.any(rises | (falls & ~queue.waiting))
+        rises = rises | (queue.waiting & (level == 0) & tied)
         return self.turned(queue, t, y, rises, falls)
 
     def changed(self, queue: _Queue, t: Array, old: Any, new: Any) -> _Queue:
@@ -172,7 +174,7 @@ class _Events:
         lost = queue.lost | jnp.any(rises & (queue.count > 0) & (queue.due > t))
         due = jnp.where(rises, t + jnp.stack(lates), queue.due)
         stays = jnp.array([p.persistent for p in self.given]) | ~falls
-        return _Queue((queue.waiting | falls) & ~rises, jnp.where(stays, queue.count, 0) + rises, due, kept, lost)
+        return _Queue((queue.waiting | falls) & ~rises, jnp.where(stays, queue.count, 0) + rises.astype(int), due, kept, lost)
 
     def fired(self, queue: _Queue, t: Array, y: Any) -> tuple[_Queue, Any]:
         """The state after the event that comes first of those that are due, if any is."""
@@ -186,7 +188,7 @@ class _Events:
             values = queue.kept[i] if passage.early else now[i]
             for (name, _), value in zip(passage.assignments, values, strict=True):
                 new = new | {name: jnp.where(this[i], value, new[name])}
-        return queue._replace(count=queue.count - this), new
+        return queue._replace(count=queue.count - this.astype(int)), new
 
     def pending(self, queue: _Queue, t: Array) -> Array:
         return jnp.any((queue.count > 0) & (queue.due <= t))
