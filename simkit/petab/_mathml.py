@@ -70,10 +70,17 @@ class Reader:
     - `graph`: where the nodes go.
     - `symbol`: what a name stands for.
     - `functions`: name -> (names of the arguments, tree) of functions that the model defines.
+    - `rate`: how fast what a name stands for changes.
     """
 
-    def __init__(self, graph: Graph, symbol: Symbol, functions: Mapping[str, tuple[list[str], Any]] | None = None):
-        self.graph, self.symbol, self.functions = graph, symbol, functions or {}
+    def __init__(
+        self,
+        graph: Graph,
+        symbol: Symbol,
+        functions: Mapping[str, tuple[list[str], Any]] | None = None,
+        rate: Symbol | None = None,
+    ):
+        self.graph, self.symbol, self.functions, self.rate = graph, symbol, functions or {}, rate
         self._open: list[str] = []
 
     def read(self, tree: Any, where: str, bound: Mapping[str, int] | None = None) -> int:
@@ -91,6 +98,13 @@ class Reader:
             if bound is not None and name in bound:
                 return bound[name]
             return self.symbol(name)
+        if kind == libsbml.AST_FUNCTION_RATE_OF and self.rate is not None and len(children) == 1:
+            name = children[0].getName() if children[0].getType() == libsbml.AST_NAME else ""
+            if bound is not None and name in bound:
+                kind, *rest = graph.nodes[bound[name]]
+                name = rest[0] if kind == "symbol" else ""
+            if name:
+                return self.rate(name)
         if kind == libsbml.AST_FUNCTION:
             return self._called(tree.getName(), children, where, bound)
         return self._operation(kind, tree, [self.read(child, where, bound) for child in children], where)
