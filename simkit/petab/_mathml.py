@@ -192,7 +192,19 @@ def parsed(text: str, where: str) -> Any:
     if _depth(text) > DEEPEST:
         raise DataError(f"{where} must not be nested more than {DEEPEST} deep, but is.")
     tree = libsbml.parseL3FormulaWithSettings(text.replace("**", "^"), settings)
+    if tree is not None:
+        _swap_bases(tree)
     if tree is None:
         reason = " ".join(str(libsbml.getLastParseL3Error()).split())
         raise DataError(f"{where} must be a formula, but `{text}` is none: {reason}")
     return tree
+
+
+def _swap_bases(tree: Any) -> None:
+    """PEtab's `log(x, base)` from what SBML takes for `log(base, x)`."""
+    for i in range(tree.getNumChildren()):
+        _swap_bases(tree.getChild(i))
+    if tree.getType() == libsbml.AST_FUNCTION_LOG and tree.getNumChildren() == 2:
+        base = tree.getChild(0).deepCopy()
+        tree.removeChild(0)
+        tree.addChild(base)

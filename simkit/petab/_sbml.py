@@ -52,6 +52,7 @@ class Model:
     - `volumes`: state -> the node of its volume, for states that are amounts though their symbols mean concentrations.
     - `compartments`: which of the constants and states are sizes.
     - `formulas`: name -> node of all else that has a name: assignment rules, rates of reactions.
+    - `aliases`: names that tables use -> those of the model.
     """
 
     name: str
@@ -64,12 +65,13 @@ class Model:
     formulas: dict[str, int] = dataclasses.field(default_factory=dict)
     events: list[Event] = dataclasses.field(default_factory=list)
     compartments: list[str] = dataclasses.field(default_factory=list)
+    aliases: dict[str, str] = dataclasses.field(default_factory=dict)
     reader: Any = None
 
     def symbol(self, name: str) -> int | None:
         """The node that a name of the model stands for, None where the model has no such name."""
         try:
-            return self.reader.symbol(name)
+            return self.reader.symbol(self.aliases.get(name, name))
         except DataError:
             return None
 
@@ -288,7 +290,7 @@ class _Builder:
         if self.model.getElementBySId(name) is None:
             raise DataError(f"`{name}` is no name in the SBML model `{self.file}`.")
         if name in self.references and name not in {*found.constants, *found.states}:
-            return graph.number(_count(self.references[name]))
+            return self._counted(self.references[name])
         return graph.symbol(name)
 
     def _rate(self, name: str) -> int:
@@ -348,8 +350,9 @@ class _Builder:
         found, graph = self.found, self.found.graph
         if self._ruled(name) or name in self.reactions:
             raise self._error(f"The rate of `{name}`", "must be that of what no formula gives: others are not supported.")
-        self.symbol(name)
         if name not in found.states:
+            if name not in found.constants:  # which hold those of reactions, too
+                self.symbol(name)  # raises where there is no such name
             return graph.number(0.0)
         slope = self._slope(name)
         if name not in found.volumes:
@@ -359,17 +362,17 @@ class _Builder:
 
     def _flow(self, sign: float, reference: Any, reaction: str) -> int:
         """What a reaction adds to a species, or takes from it."""
-        name, graph = reference.getSpecies(), self.found.graph
-        if reference.isSetId():
-            count = self.symbol(reference.getId())
-        elif _math_of(reference.getStoichiometryMath()) is not None:
-            count = self._math(reference.getStoichiometryMath(), f"The stoichiometry of `{name}` in `{reaction}`")
-        else:
-            count = graph.number(_count(reference))
-        species = self.model.getSpecies(name)
+        graph, species = self.found.graph, self.model.getSpecies(reference.getSpecies())
+        count = self.symbol(reference.getId()) if reference.isSetId() else self._counted(reference)
         converted = species if species.isSetConversionFactor() else self.model
         factor = self.symbol(converted.getConversionFactor()) if converted.isSetConversionFactor() else graph.number(1.0)
         return graph.multiply(graph.number(sign), count, factor, self.symbol(reaction))
+
+    def _counted(self, reference: Any) -> int:
+        """How many of a species a reaction makes or uses, where nothing else changes that."""
+        if _math_of(reference.getStoichiometryMath()) is not None:
+            return self._math(reference.getStoichiometryMath(), f"The stoichiometry of `{reference.getSpecies()}`")
+        return self.found.graph.number(_count(reference))
 
     def _event(self, event: Any, index: int) -> Event:
         name = event.getId() or f"event {index + 1}"
