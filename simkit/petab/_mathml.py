@@ -1,6 +1,7 @@
 """From the syntax trees of libSBML to the graph of formulas: nothing is ever evaluated as code."""
 
 import itertools
+import re
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -59,6 +60,7 @@ _NUMBERS = {
 DEEPEST = 200
 """How deep parentheses may be nested in a formula of a table."""
 
+_LOG = "logarithm_of"
 _EXTRA = ("log2", "sign", "heaviside")
 
 
@@ -147,6 +149,9 @@ class Reader:
         return self.graph.make("log2", parts[-1]) if base == 2 else self.graph.make("log", *parts)
 
     def _called(self, name: str, children: list[Any], where: str, bound: Mapping[str, int] | None) -> int:
+        if name not in self.functions and name == _LOG and len(children) in (1, 2):
+            parts = [self.read(child, where, bound) for child in children]
+            return self._logarithm(parts[::-1]) if len(parts) == 2 else self.graph.make("ln", *parts)
         if name not in self.functions and name in _EXTRA and len(children) == 1:
             return self._extra(name, self.read(children[0], where, bound))
         if name not in self.functions:
@@ -191,20 +196,10 @@ def parsed(text: str, where: str) -> Any:
     settings.setComparisonCaseSensitivity(libsbml.L3P_COMPARE_BUILTINS_CASE_SENSITIVE)
     if _depth(text) > DEEPEST:
         raise DataError(f"{where} must not be nested more than {DEEPEST} deep, but is.")
-    tree = libsbml.parseL3FormulaWithSettings(text.replace("**", "^"), settings)
-    if tree is not None:
-        _swap_bases(tree)
+    # PEtab's logarithm has its base second, SBML's has it first.
+    tree = libsbml.parseL3FormulaWithSettings(re.sub(r"\blog(?=\s*\()", _LOG, text.replace("**", "^")), settings)
     if tree is None:
         reason = " ".join(str(libsbml.getLastParseL3Error()).split())
         raise DataError(f"{where} must be a formula, but `{text}` is none: {reason}")
     return tree
 
-
-def _swap_bases(tree: Any) -> None:
-    """PEtab's `log(x, base)` from what SBML takes for `log(base, x)`."""
-    for i in range(tree.getNumChildren()):
-        _swap_bases(tree.getChild(i))
-    if tree.getType() == libsbml.AST_FUNCTION_LOG and tree.getNumChildren() == 2:
-        base = tree.getChild(0).deepCopy()
-        tree.removeChild(0)
-        tree.addChild(base)

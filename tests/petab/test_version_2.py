@@ -170,7 +170,7 @@ BAD = {
         "fast | fctor",
         r"`conditions.tsv`, line 4.*`fctor` is none.*factor",
     ),
-    "unknown value": ("conditions", "factor | two", "factor | too", r"line 4, column `targetValue`.*`too` is neither"),
+    "unknown value": ("conditions", "factor | two", "factor | too", r"line 4, column `targetValue`.*`too` is none.*two"),
     "before the start": ("measurements", "grown | 1 |", "grown | 0.5 |", r"line 2, column `time`.*at least 1"),
     "unknown noise": ("observables", "log-laplace", "cauchy", r"line 3, column `noiseDistribution`.*log-normal"),
     "missing placeholder": (
