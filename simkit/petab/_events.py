@@ -21,7 +21,7 @@ class Dose(NamedTuple):
 
     `switch` is the node of that time, `switches` those of all in the trigger, whose formula is `trigger`; `delay` is a node or
     None, and `assignments` are states and the nodes of their new values. `initially` says whether it counts as true before, and
-    `early` whether new values are made of the state before other events of the same time.
+    `early` whether new values are made of the state before other events of the same time. New values of `volumes` are times those.
     """
 
     switch: int
@@ -31,6 +31,7 @@ class Dose(NamedTuple):
     assignments: tuple[tuple[str, int], ...]
     initially: bool
     early: bool = False
+    volumes: tuple[tuple[str, int], ...] = ()
 
 
 def known_before(events: Sequence[Event], graph: Graph, moving: frozenset[str]) -> bool:
@@ -57,9 +58,8 @@ def doses(events: Sequence[Event], graph: Graph, moving: frozenset[str]) -> tupl
         trigger = switches.located(event.trigger)
         named = tuple((switch_name(i), node) for i, node in enumerate(switches.times))
         assigned = tuple(event.assignments.items())
-        found += [
-            Dose(node, named, trigger, event.delay, assigned, event.initially, event.early) for node in switches.times
-        ]
+        rest = event.initially, event.early, tuple(event.volumes.items())
+        found += [Dose(node, named, trigger, event.delay, assigned, *rest) for node in switches.times]
     return tuple(found)
 
 
@@ -99,8 +99,9 @@ def integrate_doses(
         lookups = {early: system.lookup(end, state, known) for early, state in ((False, y), (True, old))}
         for i, dose in enumerate(given):
             values = formulas.evaluate([node for _, node in dose.assignments], lookups[dose.early])
+            sizes = dict(zip(dict(dose.volumes), formulas.evaluate([n for _, n in dose.volumes], lookups[False]), strict=True))
             for (name, _), value in zip(dose.assignments, values, strict=True):
-                y = y | {name: jnp.where(event == i, value, y[name])}
+                y = y | {name: jnp.where(event == i, value * sizes.get(name, 1.0), y[name])}
         status = jnp.where(status == Status.OK, way.status.astype(status.dtype), status)
         more = way.steps, way.rejected, way.evaluations
         counts = tuple(a + b.astype(a.dtype) for a, b in zip(counts, more, strict=True))

@@ -32,7 +32,7 @@ class Passage(NamedTuple):
     """An event by a condition that is true where a formula is at least 0.
 
     `trigger` is the node of the condition, `level` that of the formula, `size` that of what it compares; `assignments` are states
-    and the nodes of their new values. `delay` and `priority` are nodes or None, and the rest is as in `Event`.
+    and the nodes of their new values, those of `volumes` times these where it happens. `delay` and `priority` are nodes or None, and the rest is as in `Event`.
     """
 
     trigger: int
@@ -44,6 +44,7 @@ class Passage(NamedTuple):
     initially: bool = True
     early: bool = True
     persistent: bool = True
+    volumes: tuple[tuple[str, int], ...] = ()
 
 
 def passages(events: Sequence[Event], graph: Graph, moving: frozenset[str]) -> tuple[tuple[Passage, ...], tuple[int, ...]]:
@@ -57,7 +58,7 @@ def passages(events: Sequence[Event], graph: Graph, moving: frozenset[str]) -> t
         level, size = _level(graph, event.trigger, event.name)
         delay = None if event.delay is None or graph.value(event.delay) == 0 else event.delay
         kept = tuple(event.assignments.items())
-        rest = event.initially, event.early, event.persistent
+        rest = event.initially, event.early, event.persistent, tuple(event.volumes.items())
         found.append(Passage(event.trigger, level, size, kept, delay, event.priority, *rest))
     return tuple(found), tuple(switches.times)
 
@@ -186,8 +187,9 @@ class _Events:
         new, now = y, self.values(t, y)
         for i, passage in enumerate(self.given):
             values = queue.kept[i] if passage.early else now[i]
+            sizes = dict(zip(dict(passage.volumes), self.of([node for _, node in passage.volumes], t, y), strict=True))
             for (name, _), value in zip(passage.assignments, values, strict=True):
-                new = new | {name: jnp.where(this[i], value, new[name])}
+                new = new | {name: jnp.where(this[i], value * sizes.get(name, 1.0), new[name])}
         return queue._replace(count=queue.count - this.astype(int)), new
 
     def pending(self, queue: _Queue, t: Array) -> Array:

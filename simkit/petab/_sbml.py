@@ -26,7 +26,8 @@ class Event:
     """A change of states at once.
 
     - `trigger`: the node of its condition; it happens where that becomes true.
-    - `assignments`: state -> the node of its new value.
+    - `assignments`: state -> the node of its new value, as what its symbol means; `volumes` of those that are amounts though
+        their symbols mean concentrations, as they are where the event happens.
     - `delay`, `priority`: nodes, or None; `initially` says whether the condition counts as true before the start, `early`
         whether new values are those of the time of the trigger where there is a delay, and `persistent` whether a delayed
         event happens though the condition has become false.
@@ -35,6 +36,7 @@ class Event:
     name: str
     trigger: int
     assignments: dict[str, int]
+    volumes: dict[str, int]
     delay: int | None
     priority: int | None
     initially: bool
@@ -378,23 +380,28 @@ class _Builder:
         name = event.getId() or f"event {index + 1}"
         where = f"The event `{name}`"
         trigger = event.getTrigger()
-        graph, changes = self.found.graph, event.getListOfEventAssignments()
+        changes = event.getListOfEventAssignments()
         assignments = {
             a.getVariable(): self._math(a, f"{where}, assignment of `{a.getVariable()}`,")
             for a in changes
             if a.getMath() is not None
         }
-        for state in assignments:
-            if state in self.found.volumes:
-                # What is assigned is a concentration, in the volume as it is afterwards.
-                compartment = self.model.getSpecies(state).getCompartment()
-                volume = assignments.get(compartment, self.found.volumes[state])
-                assignments[state] = graph.make("multiply", assignments[state], volume)
+        volumes = {state: volume for state, volume in self.found.volumes.items() if state in assignments}
+        for state in volumes:
+            compartment = self.model.getSpecies(state).getCompartment()
+            if compartment in assignments:  # the concentration is that in the new volume
+                assignments[state] = self.found.graph.make("multiply", assignments[state], assignments[compartment])
+        volumes = {
+            state: volume
+            for state, volume in volumes.items()
+            if self.model.getSpecies(state).getCompartment() not in assignments
+        }
         extra = lambda part, what: None if _math_of(part) is None else self._math(part, f"{where}, {what},")
         return Event(
             name,
             self._math(trigger, f"{where}, trigger,"),
             assignments,
+            volumes,
             extra(event.getDelay(), "delay"),
             extra(event.getPriority(), "priority"),
             bool(trigger.getInitialValue()) if trigger.isSetInitialValue() else True,
