@@ -20,7 +20,10 @@ def determined(model: Any, taken: set[str]) -> dict[str, Any] | None:
     for s in model.getListOfSpecies():
         if not s.getConstant() and (s.getBoundaryCondition() or s.getId() not in moved):
             free.add(s.getId())
-    owners = _matched([[name for name in _names(rule.getMath()) if name in free - taken] for rule in rules])
+    # Where the rules leave a choice, what reactions could change is taken before what is outside of them.
+    outside = {s.getId() for s in model.getListOfSpecies() if s.getBoundaryCondition()}
+    choices = [sorted(_names(rule.getMath()), key=lambda name: name in outside) for rule in rules]
+    owners = _matched([[name for name in names if name in free - taken] for names in choices])
     return None if owners is None else {name: rules[i] for name, i in owners.items()}
 
 

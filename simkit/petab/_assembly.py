@@ -14,18 +14,18 @@ from ..engine import Adaptive
 from ..problem import Experiment, Problem
 from ..solvers import Rodas5P
 from ._closed import closed_forms
-from ._events import Dose, doses
-from ._expression import Formulas
+from ._events import Dose, doses, known_before
+from ._expression import TIME, Formulas
 from ._measurement import TableMeasurement, rows_of
-from ._passages import Passage, depends_on_state, passages
-from ._periods import Periods
+from ._passages import Passage, of_period, passages
+from ._periods import Formula, Periods, Values, by_formulas, check_start, set_paths
 from ._protocol import FOREVER, SBMLProtocol
 from ._sbml import Model
 from ._steady import conserved
 from ._switches import Switches
 from ._system import SBMLSystem
 from ._tables import Row, as_number
-from ._tables_v1 import Observable, Parameter, Series
+from ._tables_v1 import Observable, Parameter, Series, formula_of
 
 LARGE = 400
 """From so many operations of the rates on the stages are a loop, which is compiled in half the time and runs half as fast."""
@@ -45,21 +45,24 @@ class Assembly:
     targets: Sequence[str]
     observables: Mapping[str, Observable]
     series: Sequence[Series]
+    formulas: bool = False  # whether values of conditions may be formulas
 
     def problem(self, solver: Any, step: Any) -> Problem:
         model = self.model
         self._check_targets()
         plan = Periods.of(model, self.series, {s: self._values(self.conditions[s]) for s in self._later()})
+        firsts = [values for s in self.series for values in self._first(s)]
+        starts, flags = by_formulas(model, firsts)
         switches = Switches(model.graph, frozenset(model.states))
         rates = tuple((name, switches.located(model.rates[name])) for name in model.states)
-        found, events = self._events(plan)
+        found, stops, events = self._events(plan)
         formulas = Formulas(tuple(model.graph.nodes))
-        start = {name: node for name, node in model.start.items() if name not in self.parameters}
-        values = model.constants | {name: math.nan for name in start if name in model.constants}
-        values |= dict(plan.values) | {
+        start = {name: node for name, node in starts.items() if name not in self.parameters}
+        values = model.constants | {name: math.nan for name in model.start if name in {*start} & {*model.constants}}
+        values |= flags | dict(plan.values) | {
             p.name: p.nominal for p in self.parameters.values() if p.name not in model.states
         }
-        earlier, size = self._earlier(), len(model.states)
+        earlier, size = [*self._earlier(), *flags], len(model.states)
         settles = any(s.before for s in self.series)
         endless = any(s.times[-1] >= FOREVER for s in self.series)
         system = SBMLSystem(
@@ -78,6 +81,7 @@ class Assembly:
             tuple(switches.times),
             events,
             found,
+            stops,
             settles,
             endless,
         )
@@ -97,17 +101,24 @@ class Assembly:
         )
         return problem
 
-    def _events(self, plan: Periods) -> tuple[tuple[Passage, ...], tuple[Dose, ...]]:
-        """Events that are found while solving, or else those whose times are known before."""
+    def _events(self, plan: Periods) -> tuple[tuple[Passage, ...], tuple[int, ...], tuple[Dose, ...]]:
+        """Events that are found while solving and times to stop at, or else events whose times are known before."""
         model, states = self.model, frozenset(self.model.states)
-        if not depends_on_state(model.events, model.graph, states):
-            return (), doses(model.events, model.graph, states) + plan.doses
-        if plan.doses:
-            name = model.events[0].name
+        if known_before(model.events, model.graph, states):
+            found = plan.doses + doses(model.events, model.graph, states)
+            if found and any(s.times[-1] >= FOREVER for s in self.series):
+                what = f"the event `{model.events[0].name}`" if model.events else "periods after the first"
+                raise DataError(f"Data at infinite time must not stand beside {what}: not supported.")
+            return (), (), found
+        if any(s.before or s.times[-1] >= FOREVER for s in self.series):
+            named = next(event.name for event in model.events if not known_before([event], model.graph, states))
             raise DataError(
-                f"Periods after the first beside events that depend on the state, such as `{name}`: not supported."
+                f"The event `{named}` of the model, which may happen on the way to a steady state, must not stand beside "
+                "experiments that start from one, nor beside data at infinite time: not supported."
             )
-        return passages(model.events, model.graph), ()
+        found, stops = passages(model.events, model.graph, states)
+        periods = tuple(of_period(dose, model.graph, model.graph.symbol(TIME)) for dose in plan.doses)
+        return periods + found, (*(dose.switch for dose in plan.doses), *stops), ()
 
     def _later(self) -> list[str]:
         """The conditions of periods after the first."""
@@ -134,16 +145,11 @@ class Assembly:
         return {f"y0.{name}": p.nominal if p.free is None else name for name, p in states.items()}
 
     def _experiment(self, series: Series, system: SBMLSystem, plan: Periods) -> Experiment:
-        here = self._values(self.conditions[series.condition])
-        if series.before and series.name:  # of version 2, where what a period does not set stays
-            before = self._values(self.conditions[series.before])
-            here = {name: x for name, x in before.items() if name not in self.model.states} | here
-        paths: dict[str, Any] = {
-            f"y0.{name}" if name in self.model.states else name: value for name, value in here.items()
-        }
+        before, here = self._first(series)
+        paths: dict[str, Any] = set_paths(self.model, here)
         if series.before:
-            before = self._values(self.conditions[series.before])
-            paths |= {f"before.{name}": value for name, value in before.items()}
+            found = set_paths(self.model, before)
+            paths |= {f"before.{path.removeprefix('y0.')}": value for path, value in found.items()}
             paths["settled"] = 1.0
             paths["kept_before"] = self._conserved(system, before)
         if series.times[-1] >= FOREVER:
@@ -151,14 +157,26 @@ class Assembly:
         paths |= plan.of_series(series)
         return Experiment(series.label, series.times, series.data, start=series.start, set=paths, replicates=True)
 
-    def _conserved(self, system: SBMLSystem, condition: Mapping[str, float | str]) -> np.ndarray:
+    def _first(self, series: Series) -> tuple[Values, Values]:
+        """What an experiment sets before its start, and at it."""
+        row, before = self.conditions[series.condition], {}
+        here = self._values(row)
+        check_start(self.model, row, here, bool(series.before))
+        if series.before:
+            before = self._values(self.conditions[series.before])
+            check_start(self.model, self.conditions[series.before], before, False)
+            if series.name:  # of version 2, where what a period does not set stays
+                here = {name: x for name, x in before.items() if name not in self.model.states} | here
+        return before, here
+
+    def _conserved(self, system: SBMLSystem, condition: Values) -> np.ndarray:
         """What the model conserves under a condition: numbers that are 0 there stay 0, and sizes stay what they are."""
         states = sorted(self.model.states)
         generator, points = np.random.default_rng(0), 4 * len(states) + 8
 
         def value(name: str) -> Any:
             fixed = condition.get(name, system.parameters.get(name))
-            if name in self.model.states or fixed is None or isinstance(fixed, str):
+            if name in self.model.states or fixed is None or isinstance(fixed, str | Formula):
                 return 1.0 if name.startswith("switch ") else generator.uniform(0.5, 1.5, points)
             number = float(fixed)
             kept = number == 0 or name in self.model.compartments
@@ -167,9 +185,9 @@ class Assembly:
         found = system.slopes(value)
         return conserved(np.stack([np.broadcast_to(np.asarray(found[name], float), points) for name in states], axis=1))
 
-    def _values(self, row: Row) -> dict[str, float | str]:
-        """What a condition sets: numbers, and names of free parameters."""
-        found: dict[str, float | str] = {}
+    def _values(self, row: Row) -> dict[str, float | str | Formula]:
+        """What a condition sets: numbers, names of free parameters, and formulas."""
+        found: dict[str, float | str | Formula] = {}
         for name in self.targets:
             text = row.text(name)
             number = as_number(text)
@@ -182,6 +200,8 @@ class Assembly:
                 found[name] = text if p.free is not None else p.nominal
             elif text in self.model.constants:
                 found[name] = self.model.constants[text]
+            elif self.formulas:
+                found[name] = Formula(formula_of(row, name, self.model, self.parameters))
             else:
                 raise row.error(
                     name,
@@ -226,9 +246,10 @@ class Assembly:
         formulas = Formulas(tuple(self.model.graph.nodes))
         roots = [node for _, node in (*rates, *protocol.start, *protocol.volumes)] + list(protocol.switches)
         for passage in protocol.passages:
-            roots += [passage.level, *(node for _, node in passage.assignments)]
+            late = [node for node in (passage.delay, passage.priority) if node is not None]
+            roots += [passage.level, *late, *(node for _, node in (*passage.assignments, *passage.volumes))]
         for dose in protocol.doses:
-            nodes = [node for _, node in (*dose.switches, *dose.assignments)]
+            nodes = [node for _, node in (*dose.switches, *dose.assignments, *dose.volumes)]
             roots += [dose.switch, dose.trigger, *nodes, *(() if dose.delay is None else (dose.delay,))]
         used = formulas.symbols(roots) | {
             value for row in self.conditions.values() for value in self._values(row).values() if isinstance(value, str)

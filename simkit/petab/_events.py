@@ -8,7 +8,6 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array
 
-from .._errors import DataError
 from ..core import Setup, Status, Trajectory
 from ..engine import Method, integrate
 from ._expression import TIME, Formulas, Graph
@@ -21,7 +20,8 @@ class Dose(NamedTuple):
     """An event as one of the times at which its trigger may become true.
 
     `switch` is the node of that time, `switches` those of all in the trigger, whose formula is `trigger`; `delay` is a node or
-    None, and `assignments` are states and the nodes of their new values. `initially` says whether it counts as true before.
+    None, and `assignments` are states and the nodes of their new values. `initially` says whether it counts as true before, and
+    `early` whether new values are made of the state before other events of the same time. New values of `volumes` are times those.
     """
 
     switch: int
@@ -30,38 +30,36 @@ class Dose(NamedTuple):
     delay: int | None
     assignments: tuple[tuple[str, int], ...]
     initially: bool
+    early: bool = False
+    volumes: tuple[tuple[str, int], ...] = ()
+
+
+def known_before(events: Sequence[Event], graph: Graph, moving: frozenset[str]) -> bool:
+    """Whether the times of all events, and their order, are known before a solve."""
+    return all(_known_before(event, graph, moving) for event in events)
+
+
+def _known_before(event: Event, graph: Graph, moving: frozenset[str]) -> bool:
+    switches = Switches(graph, moving)
+    trigger = switches.located(event.trigger)
+    late = [] if event.delay is None or graph.value(event.delay) == 0 else [event.delay]
+    formulas, changing = Formulas(tuple(graph.nodes)), moving | {TIME}
+    assigned = list(event.assignments.values()) if late and event.early else []
+    if formulas.symbols([trigger, *late, *assigned]) & changing or event.priority is not None:
+        return False
+    return (event.persistent or not late) and (bool(switches.times) or event.initially)
 
 
 def doses(events: Sequence[Event], graph: Graph, moving: frozenset[str]) -> tuple[Dose, ...]:
-    """Events whose triggers are conditions on time alone.
-
-    **Raises:** a `DataError` that names the event where its trigger depends on the state, or where it does what is not supported.
-    """
+    """Events of which `known_before` holds, one for each time at which a trigger may become true."""
     found = []
     for event in events:
         switches = Switches(graph, moving)
         trigger = switches.located(event.trigger)
-        left = Formulas(tuple(graph.nodes)).symbols([trigger])
-        if left & moving or TIME in left:
-            raise DataError(
-                f"The event `{event.name}` must be triggered by a condition that compares time with a number, but its trigger "
-                "depends on the state or is no straight line in time: not supported."
-            )
-        late = () if event.delay is None else (event.delay,)
-        if Formulas(tuple(graph.nodes)).symbols(late) & (moving | {TIME}):
-            raise DataError(f"The delay of the event `{event.name}` must not depend on time or state, but does.")
-        if late and event.early and graph.value(event.delay or 0) != 0:
-            used = Formulas(tuple(graph.nodes)).symbols(list(event.assignments.values()))
-            if used & (moving | {TIME}):
-                raise DataError(
-                    f"The event `{event.name}` must not be delayed and assign values of the time of its trigger: not supported."
-                )
         named = tuple((switch_name(i), node) for i, node in enumerate(switches.times))
-        for node in switches.times:
-            assigned = tuple(event.assignments.items())
-            found.append(Dose(node, named, trigger, event.delay, assigned, event.initially))
-        if not switches.times and not event.initially:
-            raise DataError(f"The event `{event.name}` has a trigger that does not depend on time: not supported.")
+        assigned = tuple(event.assignments.items())
+        rest = event.initially, event.early, tuple(event.volumes.items())
+        found += [Dose(node, named, trigger, event.delay, assigned, *rest) for node in switches.times]
     return tuple(found)
 
 
@@ -87,7 +85,7 @@ def integrate_doses(
     turns = jnp.concatenate([jnp.where(happens, jnp.arange(len(given)), -1)[order], jnp.array([-1])])
 
     def piece(carry: Any, turn: tuple[Array, Array]) -> Any:
-        y, start, ys, status, counts = carry
+        y, old, start, ys, status, counts = carry
         end, event = turn
         # Chosen, not clipped: where two times meet, `clip` would share the derivative between them.
         inside = jnp.where(times < start, start, jnp.where(times > end, end, times))
@@ -96,21 +94,24 @@ def integrate_doses(
         own = times >= start  # the row of a jump belongs to what comes after it
         ys = jax.tree.map(lambda old, new: jnp.where(own, new[1:-1], old), ys, way.ys)
         y = jax.tree.map(lambda x: x[-1], way.ys)
-        lookup = system.lookup(end, y, {name: signal(end) for name, signal in setup.inputs.items()})
+        old = jax.tree.map(lambda before, after: jnp.where(end > start, after, before), old, y)
+        known = {name: signal(end) for name, signal in setup.inputs.items()}
+        lookups = {early: system.lookup(end, state, known) for early, state in ((False, y), (True, old))}
         for i, dose in enumerate(given):
-            values = formulas.evaluate([node for _, node in dose.assignments], lookup)
+            values = formulas.evaluate([node for _, node in dose.assignments], lookups[dose.early])
+            sizes = dict(zip(dict(dose.volumes), formulas.evaluate([n for _, n in dose.volumes], lookups[False]), strict=True))
             for (name, _), value in zip(dose.assignments, values, strict=True):
-                y = y | {name: jnp.where(event == i, value, y[name])}
+                y = y | {name: jnp.where(event == i, value * sizes.get(name, 1.0), y[name])}
         status = jnp.where(status == Status.OK, way.status.astype(status.dtype), status)
         more = way.steps, way.rejected, way.evaluations
         counts = tuple(a + b.astype(a.dtype) for a, b in zip(counts, more, strict=True))
-        return (y, end, ys, status, counts), way.times[0]
+        return (y, old, end, ys, status, counts), None
 
     zero = jnp.zeros((), int)
     held = jax.tree.map(lambda y: jnp.broadcast_to(y, times.shape), setup.y0)
-    carry = setup.y0, first, held, jnp.zeros((), jnp.int32), (zero, zero, zero)
+    carry = setup.y0, setup.y0, first, held, jnp.zeros((), jnp.int32), (zero, zero, zero)
     carry = jax.tree.map(jnp.asarray, carry)
-    (_, _, ys, status, counts), _ = jax.lax.scan(piece, carry, (ends, turns))
+    (_, _, _, ys, status, counts), _ = jax.lax.scan(piece, carry, (ends, turns))
     steps, rejected, evaluations = counts
     return Trajectory(times, ys, status, steps, rejected, evaluations, type(method.solver).__name__)
 

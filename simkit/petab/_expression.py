@@ -13,6 +13,7 @@ Node = tuple[Any, ...]
 
 LEAVES = ("number", "symbol")
 RELATIONS = ("lt", "leq", "gt", "geq", "eq", "neq")
+LOGIC = ("and", "or", "xor", "not")
 TIME = "the time"
 """The symbol of time, which no identifier can be: it is two words."""
 
@@ -34,6 +35,10 @@ class Graph:
 
     def make(self, operation: str, *operands: int) -> int:
         """An operation on nodes, simplified where that is exact."""
+        if operation not in LOGIC:
+            # A truth value among numbers counts as 1 or 0; conditions, which stand second in `choice`, stay what they are.
+            paired = len(operands) - 1 if operation == "choice" else 0
+            operands = tuple(x if i < paired and i % 2 else self._counted(x) for i, x in enumerate(operands))
         values = [self.value(x) for x in operands]
         if operation not in LEAVES and values and all(v is not None for v in values):
             found = _constant(operation, [v for v in values if v is not None])
@@ -53,6 +58,10 @@ class Graph:
         """The number that a node is, None where it is no number."""
         kind = self.nodes[node]
         return kind[1] if kind[0] == "number" else None
+
+    def _counted(self, node: int) -> int:
+        truth = self.nodes[node][0] in (*RELATIONS, *LOGIC)
+        return self._add(("choice", self.number(1.0), node, self.number(0.0))) if truth else node
 
     def _add(self, node: Node) -> int:
         key = (node[0], repr(node[1])) if node[0] == "number" else node  # 0.0 and -0.0 are equal, but not the same

@@ -122,14 +122,16 @@ def _version_1(name: str, table: Mapping[str, Any], source: Files) -> Assembly:
 
 
 def _version_2(name: str, table: Mapping[str, Any], source: Files) -> Assembly:
-    if table.get("mapping_files") or table.get("extensions"):
-        raise DataError(f"`{name}` must do without `mapping_files` and `extensions`, which simkit does not know.")
+    if table.get("extensions"):
+        raise DataError(f"`{name}` must do without `extensions`, which simkit does not know.")
     files = lambda kind, needed=False: _files(name, table, kind, needed)
     parameters = _tables_v2.read_parameters(source, files("parameter_files", True))
     file = _tables_v2.check_models(table, name)
     model = sbml_from_text(source.read(file, "SBML file"), file)
+    mapping = read_tables(source, files("mapping_files"), ("petabEntityId", "modelEntityId"))
+    model.aliases |= _tables_v2.read_mapping(mapping, parameters)
     long = read_tables(source, files("condition_files"), ("conditionId", "targetId", "targetValue"))
-    conditions = _tables_v2.read_conditions(long)
+    conditions = _tables_v2.read_conditions(long, model.aliases)
     columns = "experimentId", "time", "conditionId"
     plan = read_tables(source, files("experiment_files"), columns)
     experiments = _tables_v2.read_experiments(plan, conditions)
@@ -140,4 +142,4 @@ def _version_2(name: str, table: Mapping[str, Any], source: Files) -> Assembly:
     known = parameters | model.constants
     series = _tables_v2.read_measurements(measurements, read, experiments, conditions, known)
     targets = list(dict.fromkeys(target for row in conditions.values() for target in row.cells))
-    return Assembly(model, parameters, conditions, targets, read, series)
+    return Assembly(model, parameters, conditions, targets, read, series, formulas=True)

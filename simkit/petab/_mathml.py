@@ -1,6 +1,7 @@
 """From the syntax trees of libSBML to the graph of formulas: nothing is ever evaluated as code."""
 
 import itertools
+import re
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -59,6 +60,7 @@ _NUMBERS = {
 DEEPEST = 200
 """How deep parentheses may be nested in a formula of a table."""
 
+_LOG = "logarithm_of"
 _EXTRA = ("log2", "sign", "heaviside")
 
 
@@ -70,10 +72,17 @@ class Reader:
     - `graph`: where the nodes go.
     - `symbol`: what a name stands for.
     - `functions`: name -> (names of the arguments, tree) of functions that the model defines.
+    - `rate`: how fast what a name stands for changes.
     """
 
-    def __init__(self, graph: Graph, symbol: Symbol, functions: Mapping[str, tuple[list[str], Any]] | None = None):
-        self.graph, self.symbol, self.functions = graph, symbol, functions or {}
+    def __init__(
+        self,
+        graph: Graph,
+        symbol: Symbol,
+        functions: Mapping[str, tuple[list[str], Any]] | None = None,
+        rate: Symbol | None = None,
+    ):
+        self.graph, self.symbol, self.functions, self.rate = graph, symbol, functions or {}, rate
         self._open: list[str] = []
 
     def read(self, tree: Any, where: str, bound: Mapping[str, int] | None = None) -> int:
@@ -91,6 +100,13 @@ class Reader:
             if bound is not None and name in bound:
                 return bound[name]
             return self.symbol(name)
+        if kind == libsbml.AST_FUNCTION_RATE_OF and self.rate is not None and len(children) == 1:
+            name = children[0].getName() if children[0].getType() == libsbml.AST_NAME else ""
+            if bound is not None and name in bound:
+                kind, *rest = graph.nodes[bound[name]]
+                name = rest[0] if kind == "symbol" else ""
+            if name:
+                return self.rate(name)
         if kind == libsbml.AST_FUNCTION:
             return self._called(tree.getName(), children, where, bound)
         return self._operation(kind, tree, [self.read(child, where, bound) for child in children], where)
@@ -133,6 +149,9 @@ class Reader:
         return self.graph.make("log2", parts[-1]) if base == 2 else self.graph.make("log", *parts)
 
     def _called(self, name: str, children: list[Any], where: str, bound: Mapping[str, int] | None) -> int:
+        if name not in self.functions and name == _LOG and len(children) in (1, 2):
+            parts = [self.read(child, where, bound) for child in children]
+            return self._logarithm(parts[::-1]) if len(parts) == 2 else self.graph.make("ln", *parts)
         if name not in self.functions and name in _EXTRA and len(children) == 1:
             return self._extra(name, self.read(children[0], where, bound))
         if name not in self.functions:
@@ -177,8 +196,10 @@ def parsed(text: str, where: str) -> Any:
     settings.setComparisonCaseSensitivity(libsbml.L3P_COMPARE_BUILTINS_CASE_SENSITIVE)
     if _depth(text) > DEEPEST:
         raise DataError(f"{where} must not be nested more than {DEEPEST} deep, but is.")
-    tree = libsbml.parseL3FormulaWithSettings(text.replace("**", "^"), settings)
+    # PEtab's logarithm has its base second, SBML's has it first.
+    tree = libsbml.parseL3FormulaWithSettings(re.sub(r"\blog(?=\s*\()", _LOG, text.replace("**", "^")), settings)
     if tree is None:
         reason = " ".join(str(libsbml.getLastParseL3Error()).split())
         raise DataError(f"{where} must be a formula, but `{text}` is none: {reason}")
     return tree
+

@@ -1,15 +1,70 @@
-"""Periods of an experiment after the first: what changes then, as doses whose times and values belong to the experiment."""
+"""What conditions set: at the start of an experiment by formulas, and in its later periods, which are doses of its own."""
 
 import dataclasses
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from typing import NamedTuple
 
 from .._errors import DataError
 from ._events import Dose
+from ._expression import Formulas
 from ._sbml import Model
 from ._switches import NEVER, switch_name
+from ._tables import Row
 from ._tables_v1 import Series
 
-Values = Mapping[str, float | str]
+
+class Formula(NamedTuple):
+    """The node of a formula that a condition gives as a value."""
+
+    node: int
+
+
+Values = Mapping[str, float | str | Formula]
+
+
+def flag(name: str, value: Formula, period: str = "") -> str:
+    """The parameter that is 1 where an experiment sets a name by a formula."""
+    return f"{period}{name} by formula {value.node}"
+
+
+def by_formulas(model: Model, conditions: Iterable[Values]) -> tuple[dict[str, int], dict[str, float]]:
+    """The starts of what first conditions set by formulas, and the parameters that choose among those."""
+    start, flags = dict(model.start), {}
+    for values in conditions:
+        for name, value in values.items():
+            if isinstance(value, Formula) and flag(name, value) not in flags:
+                flags[flag(name, value)] = 0.0
+                other = start.get(name, model.graph.number(float("nan")))
+                chosen = model.graph.symbol(flag(name, value))
+                start[name] = model.graph.make("choice", value.node, chosen, other)
+    return start, flags
+
+
+def set_paths(model: Model, values: Values) -> dict[str, float | str]:
+    """What an experiment sets at its start: a formula leaves its target to it."""
+    found: dict[str, float | str] = {}
+    for name, value in values.items():
+        path = f"y0.{name}" if name in model.states else name
+        if isinstance(value, Formula):
+            found |= {path: float("nan"), flag(name, value): 1.0}
+        else:
+            found[path] = value
+    return found
+
+
+def check_start(model: Model, row: Row, values: Values, settled: bool) -> None:
+    """Refuse formulas of a start that need what has no value then."""
+    formulas = Formulas(tuple(model.graph.nodes))
+    for name, value in values.items():
+        if isinstance(value, Formula):
+            used = formulas.symbols([value.node])
+            bad = sorted(used & {*values, *(model.states if settled else ())})
+            if bad:
+                why = "after a steady state" if bad[0] in model.states and settled else "in the first period"
+                raise row.error(
+                    name,
+                    f"must not depend, {why}, on what the condition sets or the model computes: `{bad[0]}`: not supported.",
+                )
 
 
 @dataclasses.dataclass(frozen=True)
@@ -29,21 +84,21 @@ class Periods:
         """The periods, where constants of the model that they change have become states."""
         graph, doses, values = model.graph, [], {}
         for k in range(max((len(s.later) for s in series), default=0)):
-            changed = sorted({name for s in series if len(s.later) > k for name in conditions[s.later[k][1]]})
-            for name in changed:
+            given = [conditions[s.later[k][1]] for s in series if len(s.later) > k]
+            changed = {}
+            for name in sorted({name for one in given for name in one}):
                 _make_state(model, name)
+                new, chosen = f"period {k} {name}", f"period {k} sets {name}"
+                values |= {new: 0.0, chosen: 0.0}
+                node = graph.make("choice", graph.symbol(new), graph.symbol(chosen), model.reader.symbol(name))
+                for value in {one[name] for one in given if isinstance(one.get(name), Formula)}:
+                    values[flag(name, value, f"period {k} ")] = 0.0
+                    node = graph.make("choice", value.node, graph.symbol(flag(name, value, f"period {k} ")), node)
+                changed[name] = node
             when, after = graph.symbol(f"period {k}"), graph.symbol(switch_name(0))
             values[f"period {k}"] = NEVER
-            assignments = []
-            for name in changed:
-                new, given = f"period {k} {name}", f"period {k} sets {name}"
-                values |= {new: 0.0, given: 0.0}
-                target = graph.symbol(new)
-                if name in model.volumes:
-                    target = graph.make("multiply", target, model.volumes[name])
-                node = graph.make("choice", target, graph.symbol(given), graph.symbol(name))
-                assignments.append((name, node))
-            doses.append(Dose(when, ((switch_name(0), when),), after, None, tuple(assignments), True))
+            assigned = tuple(_amounts(model, changed).items())
+            doses.append(Dose(when, ((switch_name(0), when),), after, None, assigned, True))
         return cls(tuple(doses), values, conditions)
 
     def of_series(self, series: Series) -> dict[str, float | str]:
@@ -52,13 +107,25 @@ class Periods:
         for k, (time, condition) in enumerate(series.later):
             found[f"period {k}"] = time
             for name, value in self.conditions[condition].items():
-                found |= {f"period {k} {name}": value, f"period {k} sets {name}": 1.0}
+                if isinstance(value, Formula):
+                    found[flag(name, value, f"period {k} ")] = 1.0
+                else:
+                    found |= {f"period {k} {name}": value, f"period {k} sets {name}": 1.0}
         return found
 
 
+def _amounts(model: Model, changed: Mapping[str, int]) -> dict[str, int]:
+    """New values of states, of which some are amounts: all concentrations that are not set stay, though a volume changes."""
+    found = dict(changed)
+    for name, volume in model.volumes.items():
+        (compartment,) = Formulas(tuple(model.graph.nodes)).symbols([volume]) or ("",)
+        if name in changed or compartment in changed:
+            new = changed.get(name, model.reader.symbol(name))
+            found[name] = model.graph.make("multiply", new, changed.get(compartment, volume))
+    return found
+
+
 def _make_state(model: Model, name: str) -> None:
-    if name in model.compartments:
-        raise DataError(f"A period after the first must not set the size of a compartment, but sets `{name}`.")
     if name in model.constants:
         value = model.constants.pop(name)
         model.states.append(name)

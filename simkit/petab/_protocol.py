@@ -30,7 +30,7 @@ class SBMLProtocol(AbstractProtocol):
     - `volumes`: states that are amounts, though initial values are concentrations.
     - `switches`: the formulas of the times of switches.
     - `doses`: events, which happen at times that are known before a solve; none does before the start.
-    - `passages`: all events, where one depends on the state.
+    - `passages`: all events, where one depends on the state; `stops` are the formulas of times that their conditions name.
     - `settles`, `endless`: whether any experiment starts from a steady state, and whether any datum is one of it.
     """
 
@@ -39,6 +39,7 @@ class SBMLProtocol(AbstractProtocol):
     switches: tuple[int, ...] = eqx.field(static=True)
     doses: tuple[Dose, ...] = eqx.field(static=True)
     passages: tuple[Passage, ...] = eqx.field(static=True)
+    stops: tuple[int, ...] = eqx.field(static=True)
     settles: bool = eqx.field(static=True)
     endless: bool = eqx.field(static=True)
 
@@ -57,7 +58,7 @@ class SBMLProtocol(AbstractProtocol):
         moving = Setup(system.moving(), first, inputs)
         finite = _before(times, FOREVER) if self.endless else times
         if self.passages:
-            trajectory = integrate_passages(moving, system, finite, method, self.passages)
+            trajectory = integrate_passages(moving, system, finite, method, self.passages, self.stops)
         elif self.doses:
             trajectory = integrate_doses(moving, system, finite, method, self.doses)
         else:

@@ -14,6 +14,9 @@ from ._expression import Graph
 from ._mathml import Reader
 from ._tables import Files
 
+NOTHING = "nothing moves"
+"""The state of a model without any, which no identifier can be: it is two words."""
+
 HARMLESS = ("l3v2extendedmath",)
 """Packages whose elements are read like those of the core."""
 
@@ -23,7 +26,8 @@ class Event:
     """A change of states at once.
 
     - `trigger`: the node of its condition; it happens where that becomes true.
-    - `assignments`: state -> the node of its new value.
+    - `assignments`: state -> the node of its new value, as what its symbol means; `volumes` of those that are amounts though
+        their symbols mean concentrations, as they are where the event happens.
     - `delay`, `priority`: nodes, or None; `initially` says whether the condition counts as true before the start, `early`
         whether new values are those of the time of the trigger where there is a delay, and `persistent` whether a delayed
         event happens though the condition has become false.
@@ -32,6 +36,7 @@ class Event:
     name: str
     trigger: int
     assignments: dict[str, int]
+    volumes: dict[str, int]
     delay: int | None
     priority: int | None
     initially: bool
@@ -49,6 +54,7 @@ class Model:
     - `volumes`: state -> the node of its volume, for states that are amounts though their symbols mean concentrations.
     - `compartments`: which of the constants and states are sizes.
     - `formulas`: name -> node of all else that has a name: assignment rules, rates of reactions.
+    - `aliases`: names that tables use -> those of the model.
     """
 
     name: str
@@ -61,12 +67,13 @@ class Model:
     formulas: dict[str, int] = dataclasses.field(default_factory=dict)
     events: list[Event] = dataclasses.field(default_factory=list)
     compartments: list[str] = dataclasses.field(default_factory=list)
+    aliases: dict[str, str] = dataclasses.field(default_factory=dict)
     reader: Any = None
 
     def symbol(self, name: str) -> int | None:
         """The node that a name of the model stands for, None where the model has no such name."""
         try:
-            return self.reader.symbol(name)
+            return self.reader.symbol(self.aliases.get(name, name))
         except DataError:
             return None
 
@@ -120,12 +127,14 @@ class _Builder:
         self.found = Model(model.getId() or file.removesuffix(".xml"), Graph())
         functions = {}
         for f in model.getListOfFunctionDefinitions():
-            if f.getBody() is None:
-                raise self._error(f"The function `{f.getId()}`", "must have a body, but has none.")
-            functions[f.getId()] = ([f.getArgument(i).getName() for i in range(f.getNumArguments())], f.getBody())
-        self.reader = Reader(self.found.graph, self.symbol, functions)
+            if f.getBody() is not None:
+                functions[f.getId()] = ([f.getArgument(i).getName() for i in range(f.getNumArguments())], f.getBody())
+        self.reader = Reader(self.found.graph, self.symbol, functions, self.rate_of)
         self.found.reader = self.reader
-        self.rules = {r.getVariable(): r for r in model.getListOfRules() if not r.isAlgebraic()}
+        # Since version 2 of level 3 an element without a formula says nothing.
+        rules = [r for r in model.getListOfRules() if r.getMath() is not None]
+        self.rules = {r.getVariable(): r for r in rules if not r.isAlgebraic()}
+        self.assigned = {a.getSymbol(): a for a in model.getListOfInitialAssignments() if a.getMath() is not None}
         self.reactions = {r.getId(): r for r in model.getListOfReactions()}
         self.changed = {a.getVariable() for e in model.getListOfEvents() for a in e.getListOfEventAssignments()}
         self.algebraic = self._determined()
@@ -138,23 +147,27 @@ class _Builder:
         self.local: dict[str, dict[str, str]] = {}
         self.open: list[str] = []
         self.nodes: dict[str, int] = {}
+        self.terms: dict[str, list[tuple[Any, ...]]] = {}
+        self.slopes: dict[str, int] = {}
+        self.turning: list[str] = []
 
     def build(self) -> Model:
         model, found = self.model, self.found
-        for constraint in model.getListOfConstraints():
-            if constraint.getMath() is None:
-                raise self._error("A constraint", "must have a formula, but has none.")
         self._declare()
+        if not found.states:  # a model of formulas alone
+            found.states.append(NOTHING)
+            found.start[NOTHING] = found.graph.number(0.0)
+        self._flows()
         for name in (*self.rules, *self.algebraic, *self.reactions):
             if name not in found.states:
                 found.formulas[name] = self.symbol(name)
-        self._rates()
-        for assignment in model.getListOfInitialAssignments():
-            name = assignment.getSymbol()
+        found.rates = {name: self._slope(name) for name in found.states}
+        for name, assignment in self.assigned.items():
             if self._ruled(name):
                 raise self._error(f"The initial assignment of `{name}`", "must not stand beside an assignment rule.")
             found.start[name] = self._math(assignment, f"The initial assignment of `{name}`")
-        found.events = [self._event(e, i) for i, e in enumerate(model.getListOfEvents())]
+        events = enumerate(model.getListOfEvents())
+        found.events = [self._event(e, i) for i, e in events if _math_of(e.getTrigger()) is not None]
         return found
 
     # ---- what there is ----
@@ -163,7 +176,7 @@ class _Builder:
         model, found = self.model, self.found
         for c in model.getListOfCompartments():
             size = c.getSize() if c.isSetSize() else (1.0 if c.getSpatialDimensions() == 0 else math.nan)
-            if not c.isSetSize() and model.getInitialAssignment(c.getId()) is None and math.isnan(size):
+            if c.getId() not in self.assigned and math.isnan(size):
                 size = 1.0  # what everybody means by a compartment without a size
             self._quantity(c.getId(), size)
             found.compartments.append(c.getId())
@@ -171,6 +184,9 @@ class _Builder:
             self._quantity(p.getId(), p.getValue() if p.isSetValue() else math.nan)
         for s in model.getListOfSpecies():
             self._species(s)
+        for name, reference in self.references.items():
+            if {name} & {*self.rules, *self.assigned, *self.changed}:
+                self._quantity(name, _count(reference))
         for r in model.getListOfReactions():
             law = r.getKineticLaw()
             if law is None:
@@ -201,8 +217,6 @@ class _Builder:
         found, name = self.found, s.getId()
         if self._ruled(name):
             return
-        if s.isSetConversionFactor() or self.model.isSetConversionFactor():
-            raise self._error(f"The species `{name}`", "has a conversion factor, which is not supported.")
         found.states.append(name)
         graph, volume = found.graph, self.symbol(s.getCompartment())
         amount = s.getHasOnlySubstanceUnits()
@@ -266,7 +280,7 @@ class _Builder:
         return node
 
     def _resolved(self, name: str) -> int:
-        graph = self.found.graph
+        found, graph = self.found, self.found.graph
         if name in self.algebraic:
             return self._solved(name)
         if self._ruled(name):
@@ -277,8 +291,8 @@ class _Builder:
             return graph.make("divide", graph.symbol(name), self.found.volumes[name])
         if self.model.getElementBySId(name) is None:
             raise DataError(f"`{name}` is no name in the SBML model `{self.file}`.")
-        if name in self.references:
-            return graph.number(self.references[name].getStoichiometry())
+        if name in self.references and name not in {*found.constants, *found.states}:
+            return self._counted(self.references[name])
         return graph.symbol(name)
 
     def _rate(self, name: str) -> int:
@@ -296,61 +310,98 @@ class _Builder:
 
     # ---- what changes ----
 
-    def _rates(self) -> None:
-        found, graph, terms = self.found, self.found.graph, {name: [] for name in self.found.states}
+    def _flows(self) -> None:
+        """Which reactions change a species."""
+        self.terms = {name: [] for name in self.found.states}
         for name, reaction in self.reactions.items():
-            rate = self.symbol(name)
             for sign, references in ((-1.0, reaction.getListOfReactants()), (1.0, reaction.getListOfProducts())):
                 for reference in references:
-                    self._flow(reference, sign, rate, terms, name)
-        for name in found.states:
-            rule, species = self.rules.get(name), self.model.getSpecies(name)
-            if rule is not None:
-                found.rates[name] = self._math(rule, f"The rule of `{name}`")
-                if name in found.volumes:
-                    raise self._error(
-                        f"The rate rule of `{name}`", "is for a concentration in a volume that changes: not supported."
-                    )
-                continue
-            rate = graph.add(*terms[name])
-            if species is not None and not species.getHasOnlySubstanceUnits() and name not in found.volumes:
-                rate = graph.make("divide", rate, self.symbol(species.getCompartment()))
-            found.rates[name] = rate
+                    species = self.model.getSpecies(reference.getSpecies())
+                    if species is None:
+                        why = f"names the species `{reference.getSpecies()}`, which is not in the model."
+                        raise self._error(f"The reaction `{name}`", why)
+                    if not species.getBoundaryCondition() and not species.getConstant() and species.getId() in self.terms:
+                        self.terms[species.getId()].append((sign, reference, name))
 
-    def _flow(self, reference: Any, sign: float, rate: int, terms: dict[str, list[int]], reaction: str) -> None:
-        name = reference.getSpecies()
-        species = self.model.getSpecies(name)
-        if species is None:
-            raise self._error(f"The reaction `{reaction}`", f"names the species `{name}`, which is not in the model.")
-        if species.getBoundaryCondition() or species.getConstant() or name not in terms:
-            return
-        graph = self.found.graph
-        assigned = None
-        if reference.isSetId():
-            assigned = self.rules.get(reference.getId()) or self.model.getInitialAssignment(reference.getId())
-        if assigned is not None:
-            count = self._math(assigned, f"The stoichiometry `{reference.getId()}`")
-        elif reference.isSetStoichiometryMath():
-            count = self._math(reference.getStoichiometryMath(), f"The stoichiometry of `{name}` in `{reaction}`")
-        else:
-            count = graph.number(reference.getStoichiometry() if not math.isnan(reference.getStoichiometry()) else 1.0)
-        terms[name].append(graph.multiply(graph.number(sign), count, rate))
+    def _slope(self, name: str) -> int:
+        """The rate of a state; rates may name those of others."""
+        if name not in self.slopes:
+            if name in self.turning:
+                raise self._error(f"The rate of `{name}`", "must not depend on itself, but does.")
+            self.turning.append(name)
+            self.slopes[name] = self._moved(name)
+            self.turning.pop()
+        return self.slopes[name]
+
+    def _moved(self, name: str) -> int:
+        found, graph, species = self.found, self.found.graph, self.model.getSpecies(name)
+        if name in self.rules:
+            node = self._math(self.rules[name], f"The rule of `{name}`")
+            if name not in found.volumes:
+                return node
+            # The rule is that of a concentration, and the state is an amount: both it and its volume change.
+            swollen = graph.multiply(self.symbol(name), self.rate_of(species.getCompartment()))
+            return graph.add(graph.multiply(node, found.volumes[name]), swollen)
+        rate = graph.add(*(self._flow(*term) for term in self.terms[name]))
+        if species is None or species.getHasOnlySubstanceUnits() or name in found.volumes:
+            return rate
+        return graph.make("divide", rate, self.symbol(species.getCompartment()))
+
+    def rate_of(self, name: str) -> int:
+        """How fast what a name stands for changes."""
+        found, graph = self.found, self.found.graph
+        if self._ruled(name) or name in self.reactions:
+            raise self._error(f"The rate of `{name}`", "must be that of what no formula gives: others are not supported.")
+        if name not in found.states:
+            if name not in found.constants:  # which hold those of reactions, too
+                self.symbol(name)  # raises where there is no such name
+            return graph.number(0.0)
+        slope = self._slope(name)
+        if name not in found.volumes:
+            return slope
+        thinned = graph.multiply(self.symbol(name), self.rate_of(self.model.getSpecies(name).getCompartment()))
+        return graph.make("divide", graph.make("subtract", slope, thinned), found.volumes[name])
+
+    def _flow(self, sign: float, reference: Any, reaction: str) -> int:
+        """What a reaction adds to a species, or takes from it."""
+        graph, species = self.found.graph, self.model.getSpecies(reference.getSpecies())
+        count = self.symbol(reference.getId()) if reference.isSetId() else self._counted(reference)
+        converted = species if species.isSetConversionFactor() else self.model
+        factor = self.symbol(converted.getConversionFactor()) if converted.isSetConversionFactor() else graph.number(1.0)
+        return graph.multiply(graph.number(sign), count, factor, self.symbol(reaction))
+
+    def _counted(self, reference: Any) -> int:
+        """How many of a species a reaction makes or uses, where nothing else changes that."""
+        if _math_of(reference.getStoichiometryMath()) is not None:
+            return self._math(reference.getStoichiometryMath(), f"The stoichiometry of `{reference.getSpecies()}`")
+        return self.found.graph.number(_count(reference))
 
     def _event(self, event: Any, index: int) -> Event:
         name = event.getId() or f"event {index + 1}"
         where = f"The event `{name}`"
         trigger = event.getTrigger()
-        assignments = {}
-        for a in event.getListOfEventAssignments():
-            node, state = self._math(a, f"{where}, assignment of `{a.getVariable()}`,"), a.getVariable()
-            if state in self.found.volumes:
-                node = self.found.graph.make("multiply", node, self.found.volumes[state])
-            assignments[state] = node
-        extra = lambda part, what: None if part is None else self._math(part, f"{where}, {what},")
+        changes = event.getListOfEventAssignments()
+        assignments = {
+            a.getVariable(): self._math(a, f"{where}, assignment of `{a.getVariable()}`,")
+            for a in changes
+            if a.getMath() is not None
+        }
+        volumes = {state: volume for state, volume in self.found.volumes.items() if state in assignments}
+        for state in volumes:
+            compartment = self.model.getSpecies(state).getCompartment()
+            if compartment in assignments:  # the concentration is that in the new volume
+                assignments[state] = self.found.graph.make("multiply", assignments[state], assignments[compartment])
+        volumes = {
+            state: volume
+            for state, volume in volumes.items()
+            if self.model.getSpecies(state).getCompartment() not in assignments
+        }
+        extra = lambda part, what: None if _math_of(part) is None else self._math(part, f"{where}, {what},")
         return Event(
             name,
             self._math(trigger, f"{where}, trigger,"),
             assignments,
+            volumes,
             extra(event.getDelay(), "delay"),
             extra(event.getPriority(), "priority"),
             bool(trigger.getInitialValue()) if trigger.isSetInitialValue() else True,
@@ -364,3 +415,13 @@ class _Builder:
 
 def _text(rule: Any) -> str:
     return str(libsbml.formulaToL3String(rule.getMath()))
+
+
+def _math_of(element: Any) -> Any:
+    return None if element is None else element.getMath()
+
+
+def _count(reference: Any) -> float:
+    """How many of a species a reaction makes or uses."""
+    count = float(reference.getStoichiometry())
+    return 1.0 if math.isnan(count) else count

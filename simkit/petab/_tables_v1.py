@@ -161,7 +161,7 @@ def formula_locations(
 
     def formula(name: str, column: str) -> int:
         own = {holder: f"{holder} of {name}" for both in holders[name] for holder in both}
-        return _formula(rows[name], column, model, known, rows, location, own)
+        return formula_of(rows[name], column, model, known, rows, location, own)
 
     result = {}
     for name in rows:
@@ -188,13 +188,16 @@ def _used(model: Model, roots: tuple[int, ...]) -> set[str]:
     return found
 
 
-def _formula(row: Row, column: str, model: Model, known: Any, rows: Any, location: Any, own: Mapping[str, str]) -> int:
+def formula_of(
+    row: Row, column: str, model: Model, known: Any, rows: Any = (), location: Any = None, own: Any = None
+) -> int:
+    """A cell as a formula: of names of the model, `known` ones, observables in `rows` and names that are the row's own."""
     where = row.where(column)
     if not row.has(column):
         raise row.error(column, "must be a formula, but it is empty.")
 
     def symbol(name: str) -> int:
-        if name in own:
+        if own and name in own:
             return model.graph.symbol(own[name])
         node = model.symbol(name)
         if node is not None:
@@ -205,7 +208,7 @@ def _formula(row: Row, column: str, model: Model, known: Any, rows: Any, locatio
             return location(name)
         names = (*model.constants, *model.states, *model.formulas, *known, *rows)
         raise DataError(
-            f"{where} must be made of names of the model, of the parameter table and of observables, but `{name}` is none. "
+            f"{where} must be made of names of the model, of the parameter table{' and of observables' if rows else ''}, but `{name}` is none. "
             f"{close_matches(name, names)}"
         )
 

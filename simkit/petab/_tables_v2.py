@@ -79,14 +79,26 @@ def _noise(row: Row) -> AbstractNoise:
     return kind(1.0)
 
 
-def read_conditions(table: Table) -> dict[str, Row]:
+def read_mapping(table: Table, parameters: Mapping[str, Any]) -> dict[str, str]:
+    """The mapping table: the names of the problem -> those of the model, where they differ."""
+    found = {}
+    for name, row in table.by_id("petabEntityId").items():
+        if row.has("modelEntityId") and row.text("modelEntityId") != name:
+            if name in parameters:
+                raise row.error("petabEntityId", f"must be no name of the parameter table, but `{name}` is one.")
+            found[name] = row.text("modelEntityId")
+    return found
+
+
+def read_conditions(table: Table, aliases: Mapping[str, str]) -> dict[str, Row]:
     """The condition table in long form, as one row a condition; the places of its cells are kept for complaints."""
     found: dict[str, Row] = {}
     for row in table:
         for column in ("conditionId", "targetId", "targetValue"):
             if not row.has(column):
                 raise row.error(column, "must not be empty, but it is.")
-        name, target = row.text("conditionId"), row.text("targetId")
+        name = row.text("conditionId")
+        target = aliases.get(row.text("targetId"), row.text("targetId"))
         old = found.get(name, Row(row.table, row.line, {}))
         if target in old.cells:
             raise row.error("targetId", f"must be there once a condition, but `{name}` sets `{target}` already.")

@@ -32,7 +32,7 @@ CASES = {
     + math.log(2.5)
     + math.log10(2.5)
     + math.log2(2.5),
-    "log(3, y)": math.log(2.5, 3),
+    "log(y, 3)": math.log(2.5, 3),  # of PEtab; SBML has the base first
     "log(y)": math.log(2.5),
     "root(3, y)": 2.5 ** (1 / 3),
     "abs(n) + floor(y) + ceil(y)": 3 + 2 + 3,
@@ -49,6 +49,8 @@ CASES = {
     "piecewise(1, !(x < y), 7)": 7.0,
     "heaviside(x) + sign(n)": 0.0,
     "factorial(4) + pi": 24 + math.pi,
+    "(x < y) + (n < 0) * 2 - !0": 2.0,  # truth values count as numbers
+    "log(y) * log(100, 10)": 2 * math.log(2.5),
 }
 
 

@@ -2,6 +2,7 @@
 
 import jax
 import jax.numpy as jnp
+import libsbml
 import numpy as np
 import pytest
 from petab_models import sbml, write_problem
@@ -121,3 +122,36 @@ def test_more_passages_than_there_is_room_for_is_a_failure(tmp_path):
     value, status = problem(tmp_path, model, {"k": 30.0}).problem.log_likelihood(jnp.array([30.0]))
     assert value == -jnp.inf
     assert status[0] == 2
+
+
+@pytest.mark.slow
+def test_priorities_delays_and_values_of_the_time_of_a_trigger(tmp_path):
+    # At time 1 `up` and then `down` set x to 2 and back to 0. In between the last three become true: `gone` is false again before
+    # its turn, `kept` has the value that x had, and `late` takes A as it is half a time later.
+    text = sbml(
+        {"A": 2.0},
+        {"k": 1.0, "x": 0.0, "y": 0.0, "z": 0.0, "w": 0.0},
+        {"r": ("A", "", "cell * k * A")},
+        events={
+            "kept": ("x > 1", {"z": "x + 1"}),
+            "gone": ("x > 1", {"y": "100"}),
+            "late": ("x > 1", {"w": "A"}),
+            "down": ("time >= 1", {"x": "0"}),
+            "up": ("time >= 1", {"x": "2"}),
+        },
+    )
+    document = libsbml.readSBMLFromString(text)
+    events = document.getModel().getListOfEvents()
+    for name, priority in {"up": 3, "down": 2, "kept": 1, "gone": 1}.items():
+        events.get(name).createPriority().setMath(libsbml.parseL3Formula(str(priority)))
+    events.get("gone").getTrigger().setPersistent(False)
+    events.get("late").createDelay().setMath(libsbml.parseL3Formula("0.5"))
+    events.get("late").setUseValuesFromTriggerTime(False)
+    read = problem(tmp_path, libsbml.writeSBMLToString(document), {"k": 0.9}, "y + 10 * z + w")
+
+    def exact(theta):
+        return jnp.where(TIMES < 1, 0.0, 30.0) + jnp.where(TIMES < 1.5, 0.0, 2 * jnp.exp(-1.5 * theta[0]))
+
+    values, slopes = values_and_slopes(read)
+    np.testing.assert_allclose(values, exact(read.nominal), rtol=1e-7)
+    np.testing.assert_allclose(slopes, jax.jacfwd(exact)(read.nominal), atol=1e-5)

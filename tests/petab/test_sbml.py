@@ -1,6 +1,9 @@
 """SBML models: what their elements mean, and which are refused by name."""
 
+import re
+
 import jax.numpy as jnp
+import libsbml
 import numpy as np
 import pytest
 from petab_models import sbml
@@ -79,6 +82,66 @@ def test_algebraic_rules_that_are_refused(rule, free, message):
     text = sbml({"A": 1.0}, {"k": 1.0, "u": 1.0}, {"r": ("A", "", "k * u * A")}, algebraic=[rule], free=free)
     with pytest.raises(DataError, match=message):
         sbml_from_text(text)
+
+
+def changed(text, change):
+    document = libsbml.readSBMLFromString(text)
+    change(document.getModel())
+    return libsbml.writeSBMLToString(document)
+
+
+def test_conversion_factors():
+    text = sbml({"A": 2.0, "B": 0.0}, {"k": 0.5, "all": 10.0, "own": 3.0}, {"r": ("A", "B", "k * A")}, volume=4.0)
+
+    def convert(model):
+        model.setConversionFactor("all")
+        model.getSpecies("B").setConversionFactor("own")
+
+    # The reaction runs at 1: A loses 10 / 4, B gains 3 / 4.
+    assert rates(sbml_from_text(changed(text, convert)), A=2.0, B=0.0) == {"A": -2.5, "B": 0.75}
+
+
+def test_a_concentration_with_a_rule_in_a_volume_that_grows():
+    """d[A]/dt = 1 where the volume grows by 0.5: the amount changes by 1 V + 0.5 [A]; `rateOf` gives the concentration's rate."""
+    text = sbml({"A": 2.0}, {"z": 0.0}, {}, rates={"cell": "0.5", "A": "1", "z": "rateOf(A) + rateOf(cell)"}, volume=4.0)
+    model = sbml_from_text(changed(text, lambda m: m.getCompartment("cell").setConstant(False)).replace('version="1"', 'version="2"', 1))
+    found = rates(model, A=8.0, cell=4.0, z=0.0)
+    assert found == {"cell": 0.5, "z": 1.5, "A": 5.0}
+
+
+def test_stoichiometries_that_have_names():
+    """One with an initial assignment stays what it was then, and one that an event sets is a state."""
+
+    def name(model):
+        model.getReaction("r").getReactant(0).setId("used")
+        model.getReaction("r").getProduct(0).setId("made")
+        model.getReaction("r").getProduct(0).setConstant(False)
+
+    text = sbml(
+        {"A": 2.0, "B": 0.0},
+        {"k": 1.0},
+        {"r": ("A", "B", "cell * k * A")},
+        initial={"used": "2 * A"},
+        events={"more": ("time > 1", {"made": "7"})},
+    )
+    model = sbml_from_text(changed(text, name))
+    assert model.states == ["A", "B", "made"]
+    assert rates(model, A=3.0, B=0.0, used=4.0, made=5.0) == {"A": -12.0, "B": 15.0, "made": 0.0}
+
+
+def test_elements_without_formulas_say_nothing():
+    text = sbml({"A": 1.0}, {"k": 2.0, "u": 3.0}, {"r": ("", "A", "k * u")}, rules={"u": "5"}, initial={"k": "7"})
+    bare = re.sub(r"(?s)(<(assignmentRule|initialAssignment) [^>]*>).*?</math>", r"\1", text)
+    assert bare.count("<math") == text.count("<math") - 2
+    model = sbml_from_text(bare)
+    assert rates(model, A=1.0) == {"A": 6.0}
+    assert "k" not in model.start
+
+
+def test_a_model_of_formulas_alone():
+    model = sbml_from_text(sbml({}, {"k": 2.0, "u": 0.0}, {}, rules={"u": "k * time"}))
+    assert len(model.states) == 1
+    assert rates(model, **{model.states[0]: 0.0}) == {model.states[0]: 0.0}
 
 
 def test_entities_are_refused():

@@ -148,6 +148,50 @@ def test_the_likelihood_is_the_one_written_out(read, found):
     np.testing.assert_allclose(log_prior, prior, rtol=1e-6)
 
 
+@pytest.mark.slow
+def test_formulas_as_values_of_conditions(tmp_path):
+    """Formulas of parameters at the start, of the state later; a volume that doubles leaves concentrations as they are; names of
+    the mapping table; and an event of the state that a period makes happen."""
+    model = sbml(
+        {"A": 2.0, "B": 1.0},
+        {"k": 1.0, "seen": 0.0},
+        {"r": ("A", "", "k * A")},
+        events={"high": ("A > 4", {"seen": "B"})},
+        volume=2.0,
+    )
+    path = write_version_2(
+        tmp_path,
+        model,
+        {
+            "parameters": """parameterId | lowerBound | upperBound | nominalValue | estimate
+            a | 0.1 | 10 | 1.5 | true
+            b | 0.1 | 10 | 0.5 | true""",
+            "observables": "observableId | observableFormula | noiseFormula\no | alias + 100 * seen | 1",
+            "conditions": """conditionId | targetId | targetValue
+            start | alias | a + 2 * b
+            start | k | a * b
+            later | alias | A + B + 3
+            later | B | A
+            later | cell | 2 * cell""",
+            "experiments": "experimentId | time | conditionId\ne | 0 | start\ne | 2 | later",
+            "measurements": "observableId | experimentId | time | measurement\no | e | 1 | 0\no | e | 2 | 0\no | e | 3 | 0",
+            "mappings": "petabEntityId | modelEntityId\nalias | A\nstart |",
+        },
+    )
+    read = simkit.petab.load(path)
+
+    def exact(theta):
+        a, b = theta
+        at = lambda start, t, volume: start * jnp.exp(-a * b * t / volume)
+        two = at(a + 2 * b, 2.0, 2.0)
+        # `seen` is B after the period, which is A before it.
+        return jnp.stack([at(a + 2 * b, 1.0, 2.0), two + 4 + 100 * two, at(two + 4, 1.0, 4.0) + 100 * two])
+
+    ours = jax.jit(lambda theta: read.problem.heads(theta)[0]["o"][0][0])
+    np.testing.assert_allclose(ours(read.nominal), exact(read.nominal), rtol=1e-6)
+    np.testing.assert_allclose(jax.jacfwd(ours)(read.nominal), jax.jacfwd(exact)(read.nominal), atol=5e-5)
+
+
 # What is replaced by what in a table, and what the message says.
 BAD = {
     "unknown experiment": (
@@ -170,7 +214,13 @@ BAD = {
         "fast | fctor",
         r"`conditions.tsv`, line 4.*`fctor` is none.*factor",
     ),
-    "unknown value": ("conditions", "factor | two", "factor | too", r"line 4, column `targetValue`.*`too` is neither"),
+    "formula of what is set": (
+        "conditions",
+        "start | A | 3.0",
+        "start | A | feed + 1",
+        r"line 2, column `targetValue`.*must not depend, in the first period.*`feed`",
+    ),
+    "unknown value": ("conditions", "factor | two", "factor | too", r"line 4, column `targetValue`.*`too` is none.*two"),
     "before the start": ("measurements", "grown | 1 |", "grown | 0.5 |", r"line 2, column `time`.*at least 1"),
     "unknown noise": ("observables", "log-laplace", "cauchy", r"line 3, column `noiseDistribution`.*log-normal"),
     "missing placeholder": (
