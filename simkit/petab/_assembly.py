@@ -16,13 +16,14 @@ from ..solvers import Rodas5P
 from ._closed import closed_forms
 from ._events import Dose, doses
 from ._expression import Formulas
+from ._large import Rates
 from ._measurement import TableMeasurement, rows_of
 from ._passages import Passage, depends_on_state, passages
 from ._periods import Periods
 from ._protocol import FOREVER, SBMLProtocol
 from ._sbml import Model
 from ._steady import conserved
-from ._switches import Switches
+from ._switches import Switches, switch_name
 from ._system import SBMLSystem
 from ._tables import Row, as_number
 from ._tables_v1 import Observable, Parameter, Series
@@ -54,6 +55,7 @@ class Assembly:
         rates = tuple((name, switches.located(model.rates[name])) for name in model.states)
         found, events = self._events(plan)
         formulas = Formulas(tuple(model.graph.nodes))
+        large = _large(formulas, rates)
         start = {name: node for name, node in model.start.items() if name not in self.parameters}
         values = model.constants | {name: math.nan for name in start if name in model.constants}
         values |= dict(plan.values) | {
@@ -71,6 +73,7 @@ class Assembly:
             formulas=formulas,
             rates=rates,
             named=tuple((name, node) for name, node in model.formulas.items()),
+            together=Rates(formulas, rates, tuple(map(switch_name, range(len(switches.times))))) if large else None,
         )
         protocol = SBMLProtocol(
             tuple(start.items()),
@@ -90,7 +93,7 @@ class Assembly:
             noise={name: self.observables[name].noise for name in observed},
             y0=dict.fromkeys(model.states, math.nan),
             set=self._everywhere(),
-            solver=Rodas5P(compact=_large(formulas, rates)) if solver is None else solver,
+            solver=Rodas5P(compact=large) if solver is None else solver,
             step=Adaptive(5e-7, 1e-12) if step is None else step,
             protocol=protocol,
             measurement=self._measurement(observed, formulas, tuple(values), protocol, rates),
