@@ -23,7 +23,7 @@ from ._periods import Periods
 from ._protocol import FOREVER, SBMLProtocol
 from ._sbml import Model
 from ._steady import conserved
-from ._switches import Switches, switch_name
+from ._switches import Switches
 from ._system import SBMLSystem
 from ._tables import Row, as_number
 from ._tables_v1 import Observable, Parameter, Series
@@ -73,7 +73,9 @@ class Assembly:
             formulas=formulas,
             rates=rates,
             named=tuple((name, node) for name, node in model.formulas.items()),
-            together=Rates(formulas, rates, tuple(map(switch_name, range(len(switches.times))))) if large else None,
+            together=Rates(formulas, rates, switches.names(), frozenset((*start, *self.targets, *dict(plan.values))))
+            if large
+            else None,
         )
         protocol = SBMLProtocol(
             tuple(start.items()),

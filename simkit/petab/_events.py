@@ -94,25 +94,34 @@ def integrate_doses(
         rows = jnp.concatenate([start[None], inside, end[None]])
         way = integrate(Setup(setup.system, y, setup.inputs), rows, method)
         own = times >= start  # the row of a jump belongs to what comes after it
-        ys = jax.tree.map(lambda old, new: jnp.where(own, new[1:-1], old), ys, way.ys)
+        ys = jax.tree.map(lambda old, new: jnp.where(by_row(own, old), new[1:-1], old), ys, way.ys)
         y = jax.tree.map(lambda x: x[-1], way.ys)
-        lookup = system.lookup(end, y, {name: signal(end) for name, signal in setup.inputs.items()})
+        inputs = {name: signal(end) for name, signal in setup.inputs.items()}
+        held = setup.system.unpacked(y)
+        lookup = system.lookup(end, held, inputs)
+        new: dict[str, Array] = {}
         for i, dose in enumerate(given):
             values = formulas.evaluate([node for _, node in dose.assignments], lookup)
             for (name, _), value in zip(dose.assignments, values, strict=True):
-                y = y | {name: jnp.where(event == i, value, y[name])}
+                new = new | {name: jnp.where(event == i, value, new.get(name, held[name]))}
+        y = setup.system.changed(y, new)
         status = jnp.where(status == Status.OK, way.status.astype(status.dtype), status)
         more = way.steps, way.rejected, way.evaluations
         counts = tuple(a + b.astype(a.dtype) for a, b in zip(counts, more, strict=True))
         return (y, end, ys, status, counts), way.times[0]
 
     zero = jnp.zeros((), int)
-    held = jax.tree.map(lambda y: jnp.broadcast_to(y, times.shape), setup.y0)
+    held = jax.tree.map(lambda y: jnp.broadcast_to(y, (*times.shape, *jnp.shape(y))), setup.y0)
     carry = setup.y0, first, held, jnp.zeros((), jnp.int32), (zero, zero, zero)
     carry = jax.tree.map(jnp.asarray, carry)
     (_, _, ys, status, counts), _ = jax.lax.scan(piece, carry, (ends, turns))
     steps, rejected, evaluations = counts
     return Trajectory(times, ys, status, steps, rejected, evaluations, type(method.solver).__name__)
+
+
+def by_row(which: Array, values: Array) -> Array:
+    """Which rows, in the rank of values by row."""
+    return which.reshape(-1, *(1,) * (values.ndim - 1))
 
 
 def _becomes_true(dose: Dose, formulas: Formulas, system: SBMLSystem, at: Array, first: Array) -> Array:

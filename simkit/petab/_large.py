@@ -6,6 +6,7 @@ from typing import Any
 
 import equinox as eqx
 import jax.numpy as jnp
+import numpy as np
 from jaxtyping import Array, Float
 
 from .._errors import ArgumentError
@@ -22,6 +23,7 @@ class Rates:
 
     - `formulas`, `rates`: the graph, and in it the rates of the states by name.
     - `inputs`: the names of inputs.
+    - `varying`: the parameters that may differ from experiment to experiment. The others are one vector for all of them.
 
     What depends on parameters alone is a value of its own, computed once a solve.
     """
@@ -29,6 +31,7 @@ class Rates:
     formulas: Formulas
     rates: tuple[tuple[str, int], ...]
     inputs: tuple[str, ...]
+    varying: frozenset[str]
     states: tuple[str, ...] = dataclasses.field(init=False, compare=False)
     parameters: tuple[str, ...] = dataclasses.field(init=False, compare=False)
     still: Batches = dataclasses.field(init=False, compare=False)
@@ -39,12 +42,14 @@ class Rates:
         nodes, roots = self.formulas.nodes, dict(self.rates)
         states = tuple(sorted(roots))  # the order of a dict's leaves
         symbols = self.formulas.symbols(list(roots.values()))
-        parameters = tuple(sorted(symbols - set(states) - set(self.inputs) - {TIME}))
+        found = sorted(symbols - set(states) - set(self.inputs) - {TIME})
+        parameters = tuple(sorted(found, key=lambda name: name in self.varying))
         given = {name: ("c", i) for i, name in enumerate(parameters)}
         fixed, used = _fixed(self.formulas, list(roots.values()), frozenset(parameters))
         leaves = {i: given[nodes[i][1]] for i in self.formulas.reached(used) if nodes[i][0] == "symbol"}
         computed = [i for i in used if nodes[i][0] != "symbol"]
         first, changing = len(parameters), (TIME, *self.inputs)
+        sizes = len(states), first + len(computed) + len(changing)
         places: dict[int, Place] = {}
         names = {name: ("y", i) for i, name in enumerate(states)} | given
         names |= {name: ("c", first + len(computed) + i) for i, name in enumerate(changing)}
@@ -55,8 +60,8 @@ class Rates:
         put = lambda name, value: object.__setattr__(self, name, value)
         put("states", states)
         put("parameters", parameters)
-        put("still", Batches(nodes, computed, leaves))
-        put("moving", Batches(nodes, [roots[name] for name in states], places))
+        put("still", Batches(nodes, computed, leaves, (0, first)))
+        put("moving", Batches(nodes, [roots[name] for name in states], places, sizes))
         put("slope", Jacobian(self.moving, len(states)))
 
 
@@ -89,9 +94,11 @@ class LargeSystem(KnownJacobian):
     @classmethod
     def of(cls, rates: Rates, parameters: Mapping[str, Any], like: Array) -> "LargeSystem":
         """The system for given values of the parameters."""
-        values = [jnp.asarray(parameters[name], like.dtype) for name in rates.parameters]
-        known = jnp.stack(values) if values else jnp.zeros(0, like.dtype)
-        return cls(jnp.concatenate([known, rates.still(known, known)]), rates)
+        groups: list[list[Array]] = [[], []]
+        for name in rates.parameters:
+            groups[name in rates.varying].append(jnp.asarray(parameters[name], like.dtype))
+        known = jnp.concatenate([jnp.stack(values) if values else jnp.zeros(0, like.dtype) for values in groups])
+        return cls(jnp.concatenate([known, rates.still(known[:0], known)]), rates)
 
     def vector_field(self, t: Any, y: Array, inputs: Inputs) -> Array:
         return self.rates.moving(y, self._known(t, y, inputs))
@@ -109,11 +116,26 @@ class LargeSystem(KnownJacobian):
     def invariants(self, t: Any, y: Any) -> dict[str, Array]:
         return {}
 
-    def encode(self, y: dict[str, Array]) -> Array:
+    def encode(self, y: Array) -> Array:
+        return y
+
+    def decode(self, state: Array) -> Array:
+        return state
+
+    def packed(self, y: dict[str, Array]) -> Array:
+        """States by their names as one vector."""
         return jnp.stack([y[name] for name in self.rates.states])
 
-    def decode(self, state: Array) -> dict[str, Array]:
-        return {name: state[i] for i, name in enumerate(self.rates.states)}
+    def unpacked(self, y: Array) -> dict[str, Array]:
+        """The states of vectors along the last axis, by their names."""
+        return {name: y[..., i] for i, name in enumerate(self.rates.states)}
+
+    def changed(self, y: Array, new: Mapping[str, Array]) -> Array:
+        """The vector with other values of some states."""
+        if not new:
+            return y
+        places = np.array([self.rates.states.index(name) for name in new])
+        return y.at[places].set(jnp.stack([jnp.asarray(x, y.dtype) for x in new.values()]))
 
     @classmethod
     def example(cls) -> Example:

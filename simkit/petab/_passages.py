@@ -12,6 +12,7 @@ from .._errors import DataError
 from ..core import Event as Passing
 from ..core import Setup, Status, Trajectory
 from ..engine import Method, integrate_to
+from ._events import by_row
 from ._expression import Formulas, Graph
 from ._sbml import Event
 from ._system import SBMLSystem
@@ -83,7 +84,7 @@ class _Crossing(eqx.Module):
     levels: tuple[int, ...] = eqx.field(static=True)
 
     def __call__(self, system: SBMLSystem, t: Any, y: Any, inputs: Any) -> Array:
-        found = self.whole.formulas.evaluate(self.levels, self.whole.lookup(t, y, inputs))
+        found = self.whole.formulas.evaluate(self.levels, self.whole.lookup(t, system.unpacked(y), inputs))
         found = jnp.stack(_broadcast(found, t))
         return jnp.max(jnp.where(self.waiting, found, -found))
 
@@ -100,7 +101,7 @@ def integrate_passages(
     nodes = tuple(passage.level for passage in given)
 
     def at(t: Array, y: Any) -> Any:
-        return system.lookup(t, y, {name: signal(t) for name, signal in setup.inputs.items()})
+        return system.lookup(t, setup.system.unpacked(y), {name: signal(t) for name, signal in setup.inputs.items()})
 
     def levels(t: Array, y: Any) -> tuple[Array, Array]:
         found = formulas.evaluate([*nodes, *(p.size for p in given)], at(t, y))
@@ -109,12 +110,12 @@ def integrate_passages(
 
     def fired(t: Array, y: Any, event: Array) -> Any:
         """The state after an event; -1 is none."""
-        new = y
+        held, new = setup.system.unpacked(y), {}
         for i, passage in enumerate(given):
             values = formulas.evaluate([node for _, node in passage.assignments], at(t, y))
             for (name, _), value in zip(passage.assignments, values, strict=True):
-                new = new | {name: jnp.where(event == i, value, new[name])}
-        return new
+                new = new | {name: jnp.where(event == i, value, new.get(name, held[name]))}
+        return setup.system.changed(y, new)
 
     def piece(carry: Any, _: None) -> Any:
         y, start, ys, waiting, status, counts = carry
@@ -132,7 +133,7 @@ def integrate_passages(
         happened = jnp.isfinite(way.event_time) & ~pending
         end = jnp.where(happened, way.event_time, until)
         own = times >= start
-        ys = jax.tree.map(lambda old, new: jnp.where(own, new[1:-1], old), ys, way.ys)
+        ys = jax.tree.map(lambda old, new: jnp.where(by_row(own, old), new[1:-1], old), ys, way.ys)
         reached = jax.tree.map(lambda a, b: jnp.where(pending, a, b), y, way.event_state)
         there, close = levels(end, reached)
         rises = jnp.where(happened, waiting & (there >= -close), due)
@@ -149,7 +150,7 @@ def integrate_passages(
     zero = jnp.zeros((), int)
     level, _ = levels(times[0], setup.y0)
     waiting = jnp.where(jnp.array([p.initially for p in given]), level < 0, True)
-    held = jax.tree.map(lambda y: jnp.broadcast_to(y, times.shape), setup.y0)
+    held = jax.tree.map(lambda y: jnp.broadcast_to(y, (*times.shape, *jnp.shape(y))), setup.y0)
     carry = setup.y0, times[0], held, waiting, jnp.zeros((), jnp.int32), (zero, zero, zero)
     carry = jax.tree.map(jnp.asarray, carry)
     (_, end, ys, _, status, (steps, rejected, evaluations)), _ = jax.lax.scan(piece, carry, None, length=MOST)

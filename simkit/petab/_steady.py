@@ -64,7 +64,7 @@ def steady_state(setup: Setup, t: Array, rows: Float[Array, "states states"]) ->
     """
     end = jax.lax.stop_gradient(t + jnp.asarray(LATE, t.dtype))
     held = jax.lax.stop_gradient(setup)
-    start, unravel = ravel_pytree(held.system.encode(held.y0))
+    start, unravel = ravel_pytree(held.y0)
     identity = jnp.eye(start.size, dtype=start.dtype)
 
     def rate(y: Array, setup: Setup) -> Array:
@@ -72,7 +72,7 @@ def steady_state(setup: Setup, t: Array, rows: Float[Array, "states states"]) ->
 
     def pulled(y: Array, setup: Setup, slope: Array) -> Array:
         """The rates, and a pull towards what is conserved, to which they are blind."""
-        return rate(y, setup) - _pull(slope, rows) @ (rows @ (y - ravel_pytree(setup.system.encode(setup.y0))[0]))
+        return rate(y, setup) - _pull(slope, rows) @ (rows @ (y - ravel_pytree(setup.y0)[0]))
 
     def step(way: _Way) -> _Way:
         y, h = way.y, way.h
@@ -107,7 +107,7 @@ def steady_state(setup: Setup, t: Array, rows: Float[Array, "states states"]) ->
     # ones after one step and the second ones after two.
     for _ in range(2):
         y = y - jax.scipy.linalg.lu_solve(factors, pulled(y, setup, slope))
-    return held.system.decode(unravel(jnp.where(ok, y, start))), ok
+    return unravel(jnp.where(ok, y, start)), ok
 
 
 def _pull(slope: Array, rows: Array) -> Array:

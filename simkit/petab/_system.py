@@ -9,7 +9,7 @@ from jaxtyping import Array
 
 from .._errors import ArgumentError
 from .._types import Inputs, Scalar
-from ..core import Example, PlainSystem, System, as_float_array, quantity
+from ..core import Example, PlainSystem, as_float_array, quantity
 from ._expression import TIME, Formulas
 from ._large import LargeSystem, Rates
 
@@ -75,7 +75,19 @@ class SBMLSystem(PlainSystem):
         found = self.formulas.evaluate([node for _, node in self.rates], values)
         return {name: slope for (name, _), slope in zip(self.rates, found, strict=True)}
 
-    def moving(self) -> System:
+    def packed(self, y: dict[str, Array]) -> Any:
+        """States by their names in the form in which they are solved."""
+        return y
+
+    def unpacked(self, y: Any) -> dict[str, Array]:
+        """What was solved, by names."""
+        return y
+
+    def changed(self, y: Any, new: dict[str, Array]) -> Any:
+        """What was solved, with other values of some states."""
+        return y | new
+
+    def moving(self) -> "SBMLSystem | LargeSystem":
         """The system with only those parameters on which rates depend: what a solve has to carry."""
         if self.together is not None:
             return LargeSystem.of(self.together, self.parameters, self.settled)
