@@ -47,6 +47,7 @@ from ._start import started as started
 from ._status import Status as Status
 from ._system import Example as Example
 from ._system import Phase as Phase
+from ._system import KnownJacobian as KnownJacobian
 from ._system import PlainSystem as PlainSystem
 from ._system import SeparableSystem as SeparableSystem
 from ._system import SplitSystem as SplitSystem
@@ -58,6 +59,7 @@ from ._system import TransportSystem as TransportSystem
 from ._term import DiffusionTerm as DiffusionTerm
 from ._term import SystemTerm as SystemTerm
 from ._term import brownian_shape as brownian_shape
+from ._term import known_jacobian as known_jacobian
 from ._term import stochastic_terms as stochastic_terms
 from ._traced import traced as traced
 from ._traced import tracing as tracing

@@ -80,6 +80,17 @@ class PlainSystem(System):
         return state
 
 
+class KnownJacobian(System):
+    """A system whose encoded state is one vector, and which knows the derivatives of its field by it.
+
+    Implicit solvers factorise this matrix and never differentiate it; what they differentiate is the field.
+    """
+
+    @abc.abstractmethod
+    def jacobian(self, t: Any, y: Array, inputs: Inputs) -> Array:
+        """The derivatives of `vector_field` by the encoded state: a row for each slope, a column for each state."""
+
+
 class Phase(eqx.Module):
     """Positions and momenta: the state of a separable system."""
 

@@ -5,10 +5,11 @@ from typing import Any, NamedTuple
 import diffrax
 import equinox as eqx
 import jax
+from jaxtyping import Array
 
 from .._types import Inputs, State
 from ._signals import at_time
-from ._system import StochasticSystem, System
+from ._system import KnownJacobian, StochasticSystem, System
 
 
 class SystemTerm(diffrax.AbstractTerm):
@@ -35,6 +36,14 @@ class SystemTerm(diffrax.AbstractTerm):
 
     def prod(self, vf: State, control: Any) -> State:
         return jax.tree.map(lambda slope: control * slope, vf)
+
+
+def known_jacobian(terms: Any, t: Any, y: State) -> Array | None:
+    """The Jacobian of a term's field where the system knows it, held: it has no derivatives of its own."""
+    if not (isinstance(terms, SystemTerm) and isinstance(terms.system, KnownJacobian)):
+        return None
+    system, inputs, t, y = jax.lax.stop_gradient((terms.system, terms.inputs, t, y))
+    return system.jacobian(t, y, at_time(inputs, t))
 
 
 class Common(NamedTuple):

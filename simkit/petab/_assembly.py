@@ -16,6 +16,7 @@ from ..solvers import Rodas5P
 from ._closed import closed_forms
 from ._events import Dose, doses, known_before
 from ._expression import TIME, Formulas
+from ._large import Rates
 from ._measurement import TableMeasurement, rows_of
 from ._passages import Passage, of_period, passages
 from ._periods import Formula, Periods, Values, by_formulas, check_start, set_paths
@@ -57,11 +58,14 @@ class Assembly:
         rates = tuple((name, switches.located(model.rates[name])) for name in model.states)
         found, stops, events = self._events(plan)
         formulas = Formulas(tuple(model.graph.nodes))
+        large = _large(formulas, rates)
         start = {name: node for name, node in starts.items() if name not in self.parameters}
         values = model.constants | {name: math.nan for name in model.start if name in {*start} & {*model.constants}}
-        values |= flags | dict(plan.values) | {
-            p.name: p.nominal for p in self.parameters.values() if p.name not in model.states
-        }
+        values |= (
+            flags
+            | dict(plan.values)
+            | {p.name: p.nominal for p in self.parameters.values() if p.name not in model.states}
+        )
         earlier, size = [*self._earlier(), *flags], len(model.states)
         settles = any(s.before for s in self.series)
         endless = any(s.times[-1] >= FOREVER for s in self.series)
@@ -74,6 +78,11 @@ class Assembly:
             formulas=formulas,
             rates=rates,
             named=tuple((name, node) for name, node in model.formulas.items()),
+            together=Rates(
+                formulas, rates, switches.names(), frozenset((*start, *flags, *self.targets, *dict(plan.values)))
+            )
+            if large
+            else None,
         )
         protocol = SBMLProtocol(
             tuple(start.items()),
@@ -94,7 +103,7 @@ class Assembly:
             noise={name: self.observables[name].noise for name in observed},
             y0=dict.fromkeys(model.states, math.nan),
             set=self._everywhere(),
-            solver=Rodas5P(compact=_large(formulas, rates)) if solver is None else solver,
+            solver=Rodas5P(compact=large) if solver is None else solver,
             step=Adaptive(5e-7, 1e-12) if step is None else step,
             protocol=protocol,
             measurement=self._measurement(observed, formulas, tuple(values), protocol, rates),

@@ -92,28 +92,40 @@ def integrate_doses(
         rows = jnp.concatenate([start[None], inside, end[None]])
         way = integrate(Setup(setup.system, y, setup.inputs), rows, method)
         own = times >= start  # the row of a jump belongs to what comes after it
-        ys = jax.tree.map(lambda old, new: jnp.where(own, new[1:-1], old), ys, way.ys)
+        ys = jax.tree.map(lambda old, new: jnp.where(by_row(own, old), new[1:-1], old), ys, way.ys)
         y = jax.tree.map(lambda x: x[-1], way.ys)
         old = jax.tree.map(lambda before, after: jnp.where(end > start, after, before), old, y)
         known = {name: signal(end) for name, signal in setup.inputs.items()}
-        lookups = {early: system.lookup(end, state, known) for early, state in ((False, y), (True, old))}
+        held = setup.system.unpacked(y)
+        before = {False: held, True: setup.system.unpacked(old)}
+        lookups = {early: system.lookup(end, state, known) for early, state in before.items()}
+        new: dict[str, Array] = {}
         for i, dose in enumerate(given):
             values = formulas.evaluate([node for _, node in dose.assignments], lookups[dose.early])
-            sizes = dict(zip(dict(dose.volumes), formulas.evaluate([n for _, n in dose.volumes], lookups[False]), strict=True))
+            sizes = dict(
+                zip(dict(dose.volumes), formulas.evaluate([n for _, n in dose.volumes], lookups[False]), strict=True)
+            )
             for (name, _), value in zip(dose.assignments, values, strict=True):
-                y = y | {name: jnp.where(event == i, value * sizes.get(name, 1.0), y[name])}
+                value = value * sizes.get(name, 1.0)
+                new = new | {name: jnp.where(event == i, value, new.get(name, held[name]))}
+        y = setup.system.changed(y, new)
         status = jnp.where(status == Status.OK, way.status.astype(status.dtype), status)
         more = way.steps, way.rejected, way.evaluations
         counts = tuple(a + b.astype(a.dtype) for a, b in zip(counts, more, strict=True))
         return (y, old, end, ys, status, counts), None
 
     zero = jnp.zeros((), int)
-    held = jax.tree.map(lambda y: jnp.broadcast_to(y, times.shape), setup.y0)
+    held = jax.tree.map(lambda y: jnp.broadcast_to(y, (*times.shape, *jnp.shape(y))), setup.y0)
     carry = setup.y0, setup.y0, first, held, jnp.zeros((), jnp.int32), (zero, zero, zero)
     carry = jax.tree.map(jnp.asarray, carry)
     (_, _, _, ys, status, counts), _ = jax.lax.scan(piece, carry, (ends, turns))
     steps, rejected, evaluations = counts
     return Trajectory(times, ys, status, steps, rejected, evaluations, type(method.solver).__name__)
+
+
+def by_row(which: Array, values: Array) -> Array:
+    """Which rows, in the rank of values by row."""
+    return which.reshape(-1, *(1,) * (values.ndim - 1))
 
 
 def _becomes_true(dose: Dose, formulas: Formulas, system: SBMLSystem, at: Array, first: Array) -> Array:

@@ -202,4 +202,3 @@ def parsed(text: str, where: str) -> Any:
         reason = " ".join(str(libsbml.getLastParseL3Error()).split())
         raise DataError(f"{where} must be a formula, but `{text}` is none: {reason}")
     return tree
-

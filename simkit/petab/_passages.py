@@ -12,7 +12,7 @@ from .._errors import DataError
 from ..core import Event as Passing
 from ..core import Setup, Status, Trajectory
 from ..engine import Method, integrate_to
-from ._events import Dose
+from ._events import Dose, by_row
 from ._expression import Formulas, Graph
 from ._sbml import Event
 from ._switches import NEVER, Switches
@@ -47,7 +47,9 @@ class Passage(NamedTuple):
     volumes: tuple[tuple[str, int], ...] = ()
 
 
-def passages(events: Sequence[Event], graph: Graph, moving: frozenset[str]) -> tuple[tuple[Passage, ...], tuple[int, ...]]:
+def passages(
+    events: Sequence[Event], graph: Graph, moving: frozenset[str]
+) -> tuple[tuple[Passage, ...], tuple[int, ...]]:
     """The events of a model of which one at least depends on the state, and the nodes of the times that their conditions name.
 
     **Raises:** a `DataError` that names the event where its trigger is not made of comparisons.
@@ -98,7 +100,7 @@ class _Crossing(eqx.Module):
 
     def __call__(self, system: SBMLSystem, t: Any, y: Any, inputs: Any) -> Array:
         nodes = [getattr(p, kind) for kind in ("level", "size", "trigger") for p in self.given]
-        found = self.whole.formulas.evaluate(nodes, self.whole.lookup(t, y, inputs))
+        found = self.whole.formulas.evaluate(nodes, self.whole.lookup(t, system.unpacked(y), inputs))
         level, size, true = jnp.split(jnp.stack(_broadcast(found, t)), 3)
         rises = jnp.where((level == 0) & (true == 0), BELOW, level)
         # What has just become true is zero but for rounding: it is false again when it is clearly so.
@@ -126,9 +128,11 @@ class _Events:
 
     def __init__(self, setup: Setup, system: SBMLSystem, given: Sequence[Passage]):
         self.inputs, self.system, self.given = setup.inputs, system, tuple(given)
+        self.solved = setup.system
 
     def of(self, nodes: Sequence[int], t: Array, y: Any) -> list[Array]:
-        lookup = self.system.lookup(t, y, {name: signal(t) for name, signal in self.inputs.items()})
+        inputs = {name: signal(t) for name, signal in self.inputs.items()}
+        lookup = self.system.lookup(t, self.solved.unpacked(y), inputs)
         return _broadcast(self.system.formulas.evaluate(nodes, lookup), t)
 
     def held(self, t: Array, y: Any) -> tuple[Array, Array, Array]:
@@ -175,7 +179,9 @@ class _Events:
         lost = queue.lost | jnp.any(rises & (queue.count > 0) & (queue.due > t))
         due = jnp.where(rises, t + jnp.stack(lates), queue.due)
         stays = jnp.array([p.persistent for p in self.given]) | ~falls
-        return _Queue((queue.waiting | falls) & ~rises, jnp.where(stays, queue.count, 0) + rises.astype(int), due, kept, lost)
+        return _Queue(
+            (queue.waiting | falls) & ~rises, jnp.where(stays, queue.count, 0) + rises.astype(int), due, kept, lost
+        )
 
     def fired(self, queue: _Queue, t: Array, y: Any) -> tuple[_Queue, Any]:
         """The state after the event that comes first of those that are due, if any is."""
@@ -184,13 +190,14 @@ class _Events:
         ranks = [zero if p.priority is None else self.of([p.priority], t, y)[0] for p in self.given]
         ranks = jnp.where(ready, jax.lax.stop_gradient(jnp.stack(ranks)), -jnp.inf)
         this = ready & (jnp.arange(len(self.given)) == jnp.argmax(ranks))
-        new, now = y, self.values(t, y)
+        held, now = self.solved.unpacked(y), self.values(t, y)
+        new: dict[str, Array] = {}
         for i, passage in enumerate(self.given):
             values = queue.kept[i] if passage.early else now[i]
             sizes = dict(zip(dict(passage.volumes), self.of([node for _, node in passage.volumes], t, y), strict=True))
             for (name, _), value in zip(passage.assignments, values, strict=True):
-                new = new | {name: jnp.where(this[i], value * sizes.get(name, 1.0), new[name])}
-        return queue._replace(count=queue.count - this.astype(int)), new
+                new = new | {name: jnp.where(this[i], value * sizes.get(name, 1.0), new.get(name, held[name]))}
+        return queue._replace(count=queue.count - this.astype(int)), self.solved.changed(y, new)
 
     def pending(self, queue: _Queue, t: Array) -> Array:
         return jnp.any((queue.count > 0) & (queue.due <= t))
@@ -222,7 +229,7 @@ def integrate_passages(
         happened = jnp.isfinite(way.event_time) & ~pending
         end = jnp.where(happened, way.event_time, until)
         own = times >= start
-        ys = jax.tree.map(lambda old, new: jnp.where(own, new[1:-1], old), ys, way.ys)
+        ys = jax.tree.map(lambda old, new: jnp.where(by_row(own, old), new[1:-1], old), ys, way.ys)
         reached = jax.tree.map(lambda a, b: jnp.where(pending, a, b), y, way.event_state)
         met = events.arrived(queue, end, reached, happened)
         queue = jax.tree.map(lambda old, new: jnp.where(pending, old, new), queue, met)
@@ -234,7 +241,7 @@ def integrate_passages(
         return (new, end, ys, queue, status, counts), None
 
     zero = jnp.zeros((), int)
-    held = jax.tree.map(lambda y: jnp.broadcast_to(y, times.shape), setup.y0)
+    held = jax.tree.map(lambda y: jnp.broadcast_to(y, (*times.shape, *jnp.shape(y))), setup.y0)
     carry = setup.y0, times[0], held, events.begun(times[0], setup.y0), jnp.zeros((), jnp.int32), (zero, zero, zero)
     carry = jax.tree.map(jnp.asarray, carry)
     length = MOST + 2 * len(stops)

@@ -1,5 +1,6 @@
 """What happens in an experiment of a PEtab problem: initial assignments, a steady state before the start, switches."""
 
+import dataclasses
 import functools
 from collections.abc import Callable
 from typing import Any
@@ -12,7 +13,7 @@ from jaxtyping import Array
 from ..core import Setup, Status, Trajectory
 from ..engine import Method, integrate
 from ..problem import AbstractProtocol
-from ._events import Dose, integrate_doses
+from ._events import Dose, by_row, integrate_doses
 from ._expression import TIME
 from ._passages import Passage, integrate_passages
 from ._steady import steady_state
@@ -52,10 +53,13 @@ class SBMLProtocol(AbstractProtocol):
             )
             given = {name: setup.system.before.get(name, jnp.full_like(y, jnp.nan)) for name, y in setup.y0.items()}
             earlier, begin, held = self.opened(earlier, given, times[0])
-            found, settled = steady_state(Setup(earlier.moving(), begin, held), times[0], earlier.kept_before)
-            first = _following(setup, found, first)
+            moving = earlier.moving()
+            start = Setup(moving, moving.packed(begin), held)
+            found, settled = steady_state(start, times[0], earlier.kept_before)
+            first = _following(setup, moving.unpacked(found), first)
             ok = settled | (setup.system.settled == 0)
-        moving = Setup(system.moving(), first, inputs)
+        solved = system.moving()
+        moving = Setup(solved, solved.packed(first), inputs)
         finite = _before(times, FOREVER) if self.endless else times
         if self.passages:
             trajectory = integrate_passages(moving, system, finite, method, self.passages, self.stops)
@@ -66,11 +70,15 @@ class SBMLProtocol(AbstractProtocol):
         if self.endless:
             last, settled = steady_state(moving, times[0], system.kept)
             forever = times >= FOREVER
-            ys = jax.tree.map(lambda y, end: jnp.where(forever, end, y), trajectory.ys, last)
+            ys = jax.tree.map(
+                lambda y, end: jnp.where(by_row(forever, y), jnp.broadcast_to(end, y.shape), y), trajectory.ys, last
+            )
             trajectory = eqx.tree_at(lambda t: (t.times, t.ys), trajectory, (times, ys))
             ok = ok & (settled | ~jnp.any(forever))
         status = jnp.where(ok | (trajectory.status != Status.OK), trajectory.status, int(Status.NON_FINITE))
-        trajectory = eqx.tree_at(lambda t: t.status, trajectory, status)
+        trajectory = eqx.tree_at(
+            lambda t: t.status, dataclasses.replace(trajectory, ys=solved.unpacked(trajectory.ys)), status
+        )
         return Setup(system, first, inputs, setup.noise), trajectory
 
     def opened(self, system: SBMLSystem, given: dict[str, Array], t: Any) -> tuple[SBMLSystem, dict[str, Array], Any]:

@@ -48,6 +48,10 @@ class Switches:
         self.times: list[int] = []
         self._done: dict[int, int] = {}
 
+    def names(self) -> tuple[str, ...]:
+        """The symbols of the switches found so far."""
+        return tuple(map(switch_name, range(len(self.times))))
+
     def located(self, node: int) -> int:
         """A formula with switches in place of its conditions on time."""
         if node not in self._done:

@@ -11,6 +11,7 @@ from .._errors import ArgumentError
 from .._types import Inputs, Scalar
 from ..core import Example, PlainSystem, as_float_array, quantity
 from ._expression import TIME, Formulas
+from ._large import LargeSystem, Rates
 
 Roots = tuple[tuple[str, int], ...]
 """Names and the nodes of their formulas."""
@@ -28,7 +29,7 @@ class SBMLSystem(PlainSystem):
     - `before`: what is different before the start, where an experiment begins in a steady state: names of parameters and of
         states to values. `settled` is 1 in such experiments. `kept_before` and `kept` say what steady states conserve.
     - `formulas`, `rates`, `named`: the graph, and in it the rates of the states and all other formulas that have names.
-    - `switches`: how many conditions on time there are, each an input.
+    - `together`: of a large model its rates in batches.
 
     A state is named like its species, and is a concentration, or an amount where the species has substance units only or
     its volume changes.
@@ -42,6 +43,7 @@ class SBMLSystem(PlainSystem):
     formulas: Formulas = eqx.field(static=True, kw_only=True)
     rates: Roots = eqx.field(static=True, kw_only=True)
     named: Roots = eqx.field(static=True, kw_only=True)
+    together: Rates | None = eqx.field(static=True, kw_only=True, default=None)
 
     def vector_field(self, t: Any, y: dict[str, Array], inputs: Inputs) -> dict[str, Array]:
         slopes = self.formulas.evaluate([node for _, node in self.rates], self.lookup(t, y, inputs))
@@ -73,8 +75,22 @@ class SBMLSystem(PlainSystem):
         found = self.formulas.evaluate([node for _, node in self.rates], values)
         return {name: slope for (name, _), slope in zip(self.rates, found, strict=True)}
 
-    def moving(self) -> "SBMLSystem":
+    def packed(self, y: dict[str, Array]) -> Any:
+        """States by their names in the form in which they are solved."""
+        return y
+
+    def unpacked(self, y: Any) -> dict[str, Array]:
+        """What was solved, by names."""
+        return y
+
+    def changed(self, y: Any, new: dict[str, Array]) -> Any:
+        """What was solved, with other values of some states."""
+        return y | new
+
+    def moving(self) -> "SBMLSystem | LargeSystem":
         """The system with only those parameters on which rates depend: what a solve has to carry."""
+        if self.together is not None:
+            return LargeSystem.of(self.together, self.parameters, self.settled)
         needed = self.formulas.symbols([node for _, node in self.rates])
         kept = {name: value for name, value in self.parameters.items() if name in needed}
         return SBMLSystem(kept, {}, self.settled, None, None, formulas=self.formulas, rates=self.rates, named=())

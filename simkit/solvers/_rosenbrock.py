@@ -9,7 +9,7 @@ import jax.numpy as jnp
 from jax.flatten_util import ravel_pytree
 from jaxtyping import Array, Float
 
-from ..core import System
+from ..core import System, known_jacobian
 from ._linear import back_substitute, factorise
 from ._stepper import Stepper
 
@@ -126,7 +126,7 @@ class Rodas5P(Stepper):
         def increment(t: Any, x: Any) -> Array:
             return h * ravel_pytree(terms.vf(t, unravel(x), None))[0]
 
-        solve = _shared_solve(lambda x: increment(t0, x), y)
+        solve = _shared_solve(lambda x: increment(t0, x), y, h, known_jacobian(terms, t0, y0))
         _, time_slope = jax.jvp(lambda t: increment(t, y), (t0,), (jnp.ones_like(t0),))
         time_slope = h * time_slope
         if self.compact:
@@ -192,7 +192,7 @@ def _weighted(weights: tuple[float, ...], vectors: list[Array]) -> Array:
     return sum((w * v for w, v in zip(weights[1:], vectors[1:], strict=True)), weights[0] * vectors[0])
 
 
-def _shared_solve(increment: Any, y: Float[Array, " n"]) -> Any:
+def _shared_solve(increment: Any, y: Float[Array, " n"], h: Any, known: Float[Array, "n n"] | None) -> Any:
     """The solver of (I - gamma h J) u = r; its tangents and transposes use the same factors.
 
     `custom_linear_solve` differentiates the equation through `matvec`, never the factorisation, whose input is held.
@@ -202,11 +202,12 @@ def _shared_solve(increment: Any, y: Float[Array, " n"]) -> Any:
         return jax.jvp(increment, (y,), (v,))[1]
 
     identity = jnp.eye(y.size, dtype=y.dtype) + jnp.zeros_like(y)[None]  # over a mesh it varies as the state does
-    w = identity - GAMMA * jax.vmap(jacobian_times, out_axes=1)(identity)
+    matrix = jax.vmap(jacobian_times, out_axes=1)(identity) if known is None else h * known
+    w = identity - GAMMA * matrix
     factors = factorise(jax.lax.stop_gradient(w))
 
     def matvec(v: Array) -> Array:
-        return w @ v if y.size <= MATRIX_TANGENTS_UP_TO else v - GAMMA * jacobian_times(v)
+        return w @ v if y.size <= MATRIX_TANGENTS_UP_TO and known is None else v - GAMMA * jacobian_times(v)
 
     def solve(_: Any, b: Array) -> Array:
         return back_substitute(factors, b)
