@@ -51,7 +51,7 @@ class FreeSlip(Boundary):
 
 
 class Inflow(Boundary):
-    """A given velocity: a number into the box, shape `(dimensions,)`, or a profile `(dimensions, ...)` by the cells along the face."""
+    """A given velocity: a number into the box, shape `(dimensions,)`, or a profile `(dimensions, ...)` by the cells of the end."""
 
     serves: ClassVar[tuple[str, ...]] = ("velocity",)
     velocity: Array = quantity(doc="velocity of the incoming fluid")
