@@ -12,6 +12,7 @@ from ._html import html_table as html_table
 from ._names import Setup as Setup
 from ._names import check_roots as check_roots
 from ._names import named_leaves as named_leaves
+from ._numbers import check_numbers as check_numbers
 from ._particles import ParticleSystem as ParticleSystem
 from ._particles import driven as driven
 from ._place import MARK as MARK

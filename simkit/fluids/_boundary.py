@@ -36,7 +36,8 @@ class Periodic(Boundary):
 class NoSlip(Boundary):
     """A wall that the fluid sticks to, at rest or moving along itself.
 
-    `velocity` is that of the wall: a number for all components, or shape `(dimensions,)`. Its normal component must be 0.
+    `velocity` is that of the wall: a number for all components, shape `(dimensions,)`, or a profile `(dimensions, ...)` by the
+    cells along it. Its normal component must be 0.
     """
 
     serves: ClassVar[tuple[str, ...]] = ("velocity", "gas")
@@ -50,7 +51,7 @@ class FreeSlip(Boundary):
 
 
 class Inflow(Boundary):
-    """A given velocity: a number along the axis, shape `(dimensions,)`, or a profile `(dimensions, ...)` over the face."""
+    """A given velocity: a number into the box, shape `(dimensions,)`, or a profile `(dimensions, ...)` by the cells of the end."""
 
     serves: ClassVar[tuple[str, ...]] = ("velocity",)
     velocity: Array = quantity(doc="velocity of the incoming fluid")

@@ -1,17 +1,14 @@
 """Complaints about spectral systems, in words."""
 
-import dataclasses
 import warnings
-from collections.abc import Iterator
 from typing import Any
 
-import equinox as eqx
 import jax
 import numpy as np
 import scipy.fft
 
 from .._errors import ArgumentError
-from ..core import REAL, Support, field_metadata
+from ..core import check_numbers
 from ._obstacle import Obstacle
 
 
@@ -58,38 +55,6 @@ def check_shapes(system: Any, y0: Any, leading: dict[str, tuple[int, ...]]) -> N
     """
     for name, lead in leading.items():
         system.grid.check_field(getattr(y0, name), f"y0.{name}", lead)
-
-
-def check_numbers(system: Any) -> None:
-    """Refuse known numbers of a system that lie outside their support, such as a negative viscosity.
-
-    **Raises:** an `ArgumentError`.
-    """
-    for path, value, support in _supported(system, ""):
-        low, high = float(np.min(value)), float(np.max(value))
-        if support.lower == 0 and low < 0:
-            wanted, found = "must not be negative", low
-        elif support.lower != 0 and low <= support.lower:
-            wanted, found = f"must be above {support.lower:g}", low
-        elif high > support.upper:
-            wanted, found = f"must not be above {support.upper:g}", high
-        else:
-            continue
-        raise ArgumentError(f"`{path}` of {type(system).__name__} {wanted}, but it is {found:g}.")
-
-
-def _supported(node: Any, path: str) -> Iterator[tuple[str, np.ndarray, Support]]:
-    if isinstance(node, list | tuple):
-        for i, part in enumerate(node):
-            yield from _supported(part, f"{path}{i}.")
-    if not isinstance(node, eqx.Module):
-        return
-    for field in dataclasses.fields(node):  # pyright: ignore[reportArgumentType]
-        value, support = getattr(node, field.name, None), field_metadata(node, field.name).support
-        if isinstance(value, jax.Array) and value.size and support != REAL:
-            yield path + field.name, np.asarray(value), support
-        else:
-            yield from _supported(value, f"{path}{field.name}.")
 
 
 def check_vector(value: Any, dimensions: int, name: str, number: bool = False) -> None:

@@ -12,10 +12,10 @@ from jaxtyping import Array
 
 from .._errors import ArgumentError
 from .._types import Inputs, Outputs
-from ..core import POSITIVE, Example, Explained, Reviewed, Support, TransportSystem, quantity, tracing
+from ..core import POSITIVE, Example, Explained, Reviewed, Support, TransportSystem, check_numbers, quantity, tracing
 from ._apart import apart
 from ._boundary import Boundaries, Boundary, NoSlip, as_boundaries
-from ._checks import check_numbers, check_shapes, check_vector, lowest
+from ._checks import check_shapes, check_vector, lowest
 from ._gas import ConservedGas, Gas, Rows, along, back, conserved_of, gas_of, rows_of, to_conserved, to_primitive
 from ._ghost import cells, padded
 from ._grid import Grid

@@ -11,9 +11,9 @@ from jaxtyping import Array
 
 from .._errors import ArgumentError
 from .._types import Inputs, Outputs
-from ..core import POSITIVE, Example, Reviewed, StiffTransportSystem, as_float_array, quantity, tracing
+from ..core import POSITIVE, Example, Reviewed, StiffTransportSystem, as_float_array, check_numbers, quantity, tracing
 from ._boundary import Boundaries, Inflow, NoSlip, Outflow, as_boundaries
-from ._checks import check_numbers, check_pushes, review_staggered
+from ._checks import check_pushes, review_staggered
 from ._diffusion import smoothed
 from ._ghost import cells
 from ._grid import Grid

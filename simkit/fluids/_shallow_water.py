@@ -10,10 +10,10 @@ from jax import lax
 from jaxtyping import Array
 
 from .._types import Inputs, Outputs
-from ..core import POSITIVE, Example, Explained, Reviewed, TransportSystem, quantity
+from ..core import POSITIVE, Example, Explained, Reviewed, TransportSystem, check_numbers, quantity
 from ._apart import apart
 from ._boundary import Boundaries, Boundary, as_boundaries
-from ._checks import check_numbers, check_shapes, lowest
+from ._checks import check_shapes, lowest
 from ._ghost import cells, padded
 from ._grid import Grid
 from ._open import Level, Open

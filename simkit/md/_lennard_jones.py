@@ -6,10 +6,13 @@ import equinox as eqx
 import jax.numpy as jnp
 from jaxtyping import Array
 
+from .._errors import check_known
 from ..core import POSITIVE, quantity
 from ._mixing import mixed
 from ._potential import PairPotential, Parameter, reciprocal, tabled
 from ._truncation import Truncated, Truncation
+
+MIXING = "lorentz-berthelot", "geometric", "sixth-power"
 
 
 class LennardJones(PairPotential):
@@ -37,6 +40,9 @@ class LennardJones(PairPotential):
     mixing: Literal["lorentz-berthelot", "geometric", "sixth-power"] = eqx.field(
         static=True, default="lorentz-berthelot"
     )
+
+    def __check_init__(self):
+        check_known(self.mixing, MIXING, "mixing rule")
 
     @property
     def charged(self) -> bool:

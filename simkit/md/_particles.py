@@ -22,6 +22,7 @@ from ._dynamics import Body, CellDynamics, Dynamics, Pull
 from ._energy import Gradients, check_species, energy, forces, gradients
 from ._ewald import check_neutral
 from ._external import ExternalField
+from ._given import check_given, check_sense
 from ._lennard_jones import LennardJones
 from ._momenta import maxwell_boltzmann
 from ._neighbours import NeighbourPlan, Neighbours, plan_neighbours, widest
@@ -183,8 +184,10 @@ class Particles(ParticleSystem):
         return self.dynamics.steps if isinstance(self.dynamics, RESPA) else 1
 
     def prepared(self, y0: Any) -> "Particles":
+        check_given(self, y0)
         if self.plan is not None:
             return self
+        check_sense(self)
         y0 = self.encode(y0)
         check_constraints(self._held(), self.dynamics, self._space(y0), self.masses(y0.position), y0.position)
         if tracing(self.space, y0.position, y0.cell, y0.count):

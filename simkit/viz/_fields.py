@@ -9,7 +9,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from .._errors import ArgumentError, check_known
-from ..core import Trajectory, named_leaves
+from ..core import Trajectory, field_metadata, named_leaves
 from ..fluids import Grid, energy_spectrum
 from ._style import GREY, color, labelled, new_figure, styled
 
@@ -48,11 +48,11 @@ def plot_fields(
     ```
     """
     series = _series(grid, trajectory, names)
-    times = np.asarray(trajectory.times)
+    times, units = np.asarray(trajectory.times), {name: _unit(trajectory, name) for name in series}
     evenly = np.unique(np.linspace(0, len(times) - 1, MOST_PANELS).round().astype(int))
     chosen: list[int] = evenly.tolist() if rows is None else list(rows)
     if grid.dimensions == 1:
-        return _curves(grid, series, times, chosen, time, title)
+        return _curves(grid, series, times, chosen, time, title, units)
     shape = (grid.lengths[0], grid.lengths[1])
     width = 2.3
     height = width * min(max(shape[1] / shape[0], 0.4), 2.0)
@@ -64,7 +64,7 @@ def plot_fields(
             panel.imshow(**_image(grid, values[row], limits))
             panel.grid(False)
             panel.set_title(f"{name}, {time} {times[row]:.4g}", fontsize="small")
-        figure.colorbar(line[0].images[0], ax=list(line), shrink=0.9, pad=0.01)
+        figure.colorbar(line[0].images[0], ax=list(line), shrink=0.9, pad=0.01, label=units[name])
     _name_axes(panels)
     figure.suptitle(title)
     return figure
@@ -166,6 +166,12 @@ def _series(grid: Grid, trajectory: Trajectory, names: Sequence[str] | None) -> 
     return found
 
 
+def _unit(trajectory: Trajectory, name: str) -> str:
+    """The unit of a field; nothing where any consistent units will do, which name dimensions only."""
+    unit = field_metadata(trajectory.ys, name.partition(" ")[0]).unit
+    return "" if unit == "1" or any(word in unit for word in ("length", "time", "mass")) else unit
+
+
 def _centred(grid: Grid, values: np.ndarray) -> np.ndarray:
     """What has one value more than there are cells along one axis stands on faces: means of both sides."""
     d = grid.dimensions
@@ -217,14 +223,20 @@ def _name_axes(panels: Any) -> None:
 
 
 def _curves(
-    grid: Grid, series: dict[str, np.ndarray], times: np.ndarray, rows: Sequence[int], time: str, title: str
+    grid: Grid,
+    series: dict[str, np.ndarray],
+    times: np.ndarray,
+    rows: Sequence[int],
+    time: str,
+    title: str,
+    units: dict[str, str],
 ) -> Figure:
     figure = new_figure(7.0, 0.6 + 2.3 * len(series))
     panels: list[Axes] = list(figure.subplots(len(series), 1, sharex=True, squeeze=False)[:, 0])
     for panel, (name, values) in zip(panels, series.items(), strict=True):
         for index, row in enumerate(rows):
             panel.plot(grid.centres(0), values[row], color=color(index), label=f"{time} {times[row]:.4g}")
-        panel.set_ylabel(labelled(name, "1").strip())
+        panel.set_ylabel(labelled(name, units[name]).strip())
         panel.margins(x=0)
     panels[0].legend(loc="upper left", bbox_to_anchor=(1.0, 1.0))
     panels[-1].set_xlabel("x")

@@ -379,3 +379,12 @@ def test_mp4_is_written_or_says_what_to_install(tmp_path):
         viz.save_animation(movie, tmp_path / "run.gif", dpi=20)  # Matplotlib warns of animations that nobody draws
         with pytest.raises(simkit.ArgumentError, match=r"pip install .simkit\[mp4\]"):
             viz.save_animation(movie, tmp_path / "run.mp4")
+
+
+def test_fields_have_their_units():
+    system, y0, _, _ = simkit.fluids.ShallowWater.example()
+    states = jax.tree.map(lambda x: jnp.stack([x, x]), y0)
+    zero = jnp.zeros((), int)
+    run = simkit.Trajectory(jnp.array([0.0, 1.0]), states, zero, zero, zero, zero, "none")
+    labels = [panel.get_ylabel() for panel in viz.plot_fields(system.grid, run).axes]
+    assert labels == ["height [m]", "velocity x [m/s]"]

@@ -1,0 +1,86 @@
+"""What is given for particles, looked at before anything is planned or compiled."""
+
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from .._errors import ArgumentError
+from ..core import check_numbers, named_leaves, tracing
+from ._potential import parts
+
+PRECISIONS = None, "float32", "float64"
+
+
+def check_given(system: Any, y0: Any) -> None:
+    """Refuse positions and momenta that do not fit the space or each other, and what is not one number an atom."""
+    position, momentum = getattr(y0, "position", None), getattr(y0, "momentum", None)
+    if position is None or momentum is None:
+        raise ArgumentError(
+            f"Argument `y0` of Particles must be `Atoms(position, momentum)`, but it is {type(y0).__name__}."
+        )
+    d = system.space.dimensions
+    if position.ndim != 2 or position.shape[1] != d:
+        raise ArgumentError(
+            f"Argument `position` must have the shape (atoms, {d}) in {type(system.space).__name__} of {d} dimensions, but it has "
+            f"{position.shape}. Give a row an atom, or a space of as many dimensions."
+        )
+    if momentum.shape != position.shape:
+        raise ArgumentError(
+            f"Argument `momentum` must have the shape {position.shape} of the positions, but it has {momentum.shape}."
+        )
+    _check_kinds(system, position.shape[0])
+    _check_float_types(system, position, momentum)
+
+
+def check_sense(system: Any) -> None:
+    """Refuse known numbers outside their support, masses of nothing, and a precision that there is not."""
+    check_numbers(system)
+    if system.precision is not None and str(np.dtype(system.precision)) not in PRECISIONS:
+        raise ArgumentError(
+            f'Argument `precision` must be "float32", "float64" or None, but it is {system.precision!r}.'
+        )
+    for part in parts(system.potential):
+        reach = getattr(part, "cutoff", None)
+        if isinstance(reach, float) and not reach > 0:
+            raise ArgumentError(f"Argument `cutoff` of {type(part).__name__} must be positive, but it is {reach:g}.")
+    if not tracing(system.mass) and not np.all(np.asarray(system.mass) > 0):
+        atom = int(np.argmin(np.asarray(system.mass) > 0))
+        raise ArgumentError(
+            f"Argument `mass` must be positive, but that of atom {atom} (from 0) is {np.ravel(system.mass)[atom]:g}."
+        )
+
+
+def _check_kinds(system: Any, atoms: int) -> None:
+    for name in ("mass", "species", "charge"):
+        value = getattr(system, name)
+        if value is None:
+            continue
+        shapes = ((atoms,), ()) if name == "mass" else ((atoms,),)
+        if jnp.shape(value) not in shapes:
+            raise ArgumentError(
+                f"Argument `{name}` must have one entry for each of {atoms} atoms, shape ({atoms},), but it has the shape "
+                f"{jnp.shape(value)}."
+            )
+    if system.species is not None and not jnp.issubdtype(jnp.result_type(system.species), jnp.integer):
+        raise ArgumentError(
+            f"Argument `species` must be whole numbers, 0 for the first species, but it has the type "
+            f"{jnp.result_type(system.species)}."
+        )
+
+
+def _check_float_types(system: Any, position: jax.Array, momentum: jax.Array) -> None:
+    if momentum.dtype != position.dtype:
+        raise ArgumentError(
+            f"Positions and momenta must have one float type, but they are {position.dtype} and {momentum.dtype}. "
+            "`simkit.cast(atoms, dtype)` makes them alike."
+        )
+    if position.dtype != jnp.float32:
+        return
+    for path, leaf in named_leaves(system).items():
+        if jnp.result_type(leaf) == jnp.float64 and not path.startswith("plan"):
+            raise ArgumentError(
+                f"Atoms in single precision need a system in it, but `{path}` is in double. Take "
+                '`simkit.cast(system, "float32")`, or double positions with `precision="float32"`.'
+            )
