@@ -59,9 +59,11 @@ class Assembly:
         formulas = Formulas(tuple(model.graph.nodes))
         start = {name: node for name, node in starts.items() if name not in self.parameters}
         values = model.constants | {name: math.nan for name in model.start if name in {*start} & {*model.constants}}
-        values |= flags | dict(plan.values) | {
-            p.name: p.nominal for p in self.parameters.values() if p.name not in model.states
-        }
+        values |= (
+            flags
+            | dict(plan.values)
+            | {p.name: p.nominal for p in self.parameters.values() if p.name not in model.states}
+        )
         earlier, size = [*self._earlier(), *flags], len(model.states)
         settles = any(s.before for s in self.series)
         endless = any(s.times[-1] >= FOREVER for s in self.series)

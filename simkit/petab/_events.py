@@ -99,7 +99,9 @@ def integrate_doses(
         lookups = {early: system.lookup(end, state, known) for early, state in ((False, y), (True, old))}
         for i, dose in enumerate(given):
             values = formulas.evaluate([node for _, node in dose.assignments], lookups[dose.early])
-            sizes = dict(zip(dict(dose.volumes), formulas.evaluate([n for _, n in dose.volumes], lookups[False]), strict=True))
+            sizes = dict(
+                zip(dict(dose.volumes), formulas.evaluate([n for _, n in dose.volumes], lookups[False]), strict=True)
+            )
             for (name, _), value in zip(dose.assignments, values, strict=True):
                 y = y | {name: jnp.where(event == i, value * sizes.get(name, 1.0), y[name])}
         status = jnp.where(status == Status.OK, way.status.astype(status.dtype), status)

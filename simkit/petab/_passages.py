@@ -13,7 +13,7 @@ from ..core import Event as Passing
 from ..core import Setup, Status, Trajectory
 from ..engine import Method, integrate_to
 from ._events import Dose
-from ._expression import Formulas, Graph
+from ._expression import Graph
 from ._sbml import Event
 from ._switches import NEVER, Switches
 from ._system import SBMLSystem
@@ -32,7 +32,8 @@ class Passage(NamedTuple):
     """An event by a condition that is true where a formula is at least 0.
 
     `trigger` is the node of the condition, `level` that of the formula, `size` that of what it compares; `assignments` are states
-    and the nodes of their new values, those of `volumes` times these where it happens. `delay` and `priority` are nodes or None, and the rest is as in `Event`.
+    and the nodes of their new values, those of `volumes` times these where it happens. `delay` and `priority` are nodes or None,
+    and the rest is as in `Event`.
     """
 
     trigger: int
@@ -47,7 +48,9 @@ class Passage(NamedTuple):
     volumes: tuple[tuple[str, int], ...] = ()
 
 
-def passages(events: Sequence[Event], graph: Graph, moving: frozenset[str]) -> tuple[tuple[Passage, ...], tuple[int, ...]]:
+def passages(
+    events: Sequence[Event], graph: Graph, moving: frozenset[str]
+) -> tuple[tuple[Passage, ...], tuple[int, ...]]:
     """The events of a model of which one at least depends on the state, and the nodes of the times that their conditions name.
 
     **Raises:** a `DataError` that names the event where its trigger is not made of comparisons.
@@ -109,13 +112,13 @@ class _Crossing(eqx.Module):
 class _Queue(NamedTuple):
     """What events are up to.
 
-    `waiting` ones are false, and happen when they become true; `count` says how often they became true without having happened
+    `waiting` ones are false, and happen when they become true; `owed` says how often they became true without having happened
     yet, `due` from when they may happen, and `kept` their new values as they were then. `lost` says that a delayed one became
     true again, which there is no room for.
     """
 
     waiting: Array
-    count: Array
+    owed: Array
     due: Array
     kept: tuple[tuple[Array, ...], ...]
     lost: Array
@@ -172,14 +175,16 @@ class _Events:
         kept = tuple(jax.tree.map(pick(i), new, queue.kept[i]) for i, new in enumerate(self.values(t, y)))
         zero = jnp.zeros_like(t)
         lates = [zero if p.delay is None else self.of([p.delay], t, y)[0] for p in self.given]
-        lost = queue.lost | jnp.any(rises & (queue.count > 0) & (queue.due > t))
+        lost = queue.lost | jnp.any(rises & (queue.owed > 0) & (queue.due > t))
         due = jnp.where(rises, t + jnp.stack(lates), queue.due)
         stays = jnp.array([p.persistent for p in self.given]) | ~falls
-        return _Queue((queue.waiting | falls) & ~rises, jnp.where(stays, queue.count, 0) + rises.astype(int), due, kept, lost)
+        return _Queue(
+            (queue.waiting | falls) & ~rises, jnp.where(stays, queue.owed, 0) + rises.astype(int), due, kept, lost
+        )
 
     def fired(self, queue: _Queue, t: Array, y: Any) -> tuple[_Queue, Any]:
         """The state after the event that comes first of those that are due, if any is."""
-        ready = (queue.count > 0) & (queue.due <= t)
+        ready = (queue.owed > 0) & (queue.due <= t)
         zero = jnp.zeros_like(t)
         ranks = [zero if p.priority is None else self.of([p.priority], t, y)[0] for p in self.given]
         ranks = jnp.where(ready, jax.lax.stop_gradient(jnp.stack(ranks)), -jnp.inf)
@@ -190,10 +195,10 @@ class _Events:
             sizes = dict(zip(dict(passage.volumes), self.of([node for _, node in passage.volumes], t, y), strict=True))
             for (name, _), value in zip(passage.assignments, values, strict=True):
                 new = new | {name: jnp.where(this[i], value * sizes.get(name, 1.0), new[name])}
-        return queue._replace(count=queue.count - this.astype(int)), new
+        return queue._replace(owed=queue.owed - this.astype(int)), new
 
     def pending(self, queue: _Queue, t: Array) -> Array:
-        return jnp.any((queue.count > 0) & (queue.due <= t))
+        return jnp.any((queue.owed > 0) & (queue.due <= t))
 
 
 def integrate_passages(
@@ -212,7 +217,7 @@ def integrate_passages(
         y, start, ys, queue, status, counts = carry
         pending = events.pending(queue, start)
         # An event that is due happens before time goes on.
-        coming = jnp.concatenate([ends, jnp.where(queue.count > 0, queue.due, last)])
+        coming = jnp.concatenate([ends, jnp.where(queue.owed > 0, queue.due, last)])
         coming = jnp.where(coming > start + 4 * jnp.finfo(times.dtype).eps * jnp.abs(start), coming, last)
         until = jnp.where(pending, start, jnp.minimum(coming[jnp.argmin(coming)], last))
         inside = jnp.where(times < start, start, jnp.where(times > until, until, times))

@@ -320,7 +320,11 @@ class _Builder:
                     if species is None:
                         why = f"names the species `{reference.getSpecies()}`, which is not in the model."
                         raise self._error(f"The reaction `{name}`", why)
-                    if not species.getBoundaryCondition() and not species.getConstant() and species.getId() in self.terms:
+                    if (
+                        not species.getBoundaryCondition()
+                        and not species.getConstant()
+                        and species.getId() in self.terms
+                    ):
                         self.terms[species.getId()].append((sign, reference, name))
 
     def _slope(self, name: str) -> int:
@@ -351,7 +355,9 @@ class _Builder:
         """How fast what a name stands for changes."""
         found, graph = self.found, self.found.graph
         if self._ruled(name) or name in self.reactions:
-            raise self._error(f"The rate of `{name}`", "must be that of what no formula gives: others are not supported.")
+            raise self._error(
+                f"The rate of `{name}`", "must be that of what no formula gives: others are not supported."
+            )
         if name not in found.states:
             if name not in found.constants:  # which hold those of reactions, too
                 self.symbol(name)  # raises where there is no such name
@@ -367,7 +373,9 @@ class _Builder:
         graph, species = self.found.graph, self.model.getSpecies(reference.getSpecies())
         count = self.symbol(reference.getId()) if reference.isSetId() else self._counted(reference)
         converted = species if species.isSetConversionFactor() else self.model
-        factor = self.symbol(converted.getConversionFactor()) if converted.isSetConversionFactor() else graph.number(1.0)
+        factor = (
+            self.symbol(converted.getConversionFactor()) if converted.isSetConversionFactor() else graph.number(1.0)
+        )
         return graph.multiply(graph.number(sign), count, factor, self.symbol(reaction))
 
     def _counted(self, reference: Any) -> int:
