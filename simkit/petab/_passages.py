@@ -86,9 +86,7 @@ def _parsed(graph: Graph, node: int, name: str, parts: list[Comparison]) -> Any:
     """A condition as words and the places of its comparisons in `parts`."""
     operation, *operands = graph.nodes[node]
     within = lambda x: _parsed(graph, x, name, parts)
-    if operation == "number":
-        return "true" if operands[0] else "false"
-    if operation == "symbol":
+    if operation in ("number", "symbol"):
         return within(graph.make("gt", node, graph.number(0.5)))
     if operation in ("gt", "geq", "lt", "leq"):
         left, right = operands if operation in ("gt", "geq") else operands[::-1]
@@ -114,8 +112,6 @@ def _holds(trigger: Any, true: Array) -> Array:
     """Whether a condition holds for given truths of its comparisons."""
     if isinstance(trigger, int):
         return true[trigger]
-    if isinstance(trigger, str):
-        return jnp.asarray(trigger == "true")
     word, *rest = trigger
     first, *others = (_holds(x, true) for x in rest)
     if word == "not":
@@ -170,8 +166,6 @@ class _Events:
 
     def held(self, t: Array, y: Any) -> tuple[Array, Array, Array]:
         """Levels of all comparisons, what counts as zero, and which are true."""
-        if not self.parts:
-            return jnp.zeros(0, t.dtype), jnp.zeros(0, t.dtype), jnp.zeros(0, bool)
         nodes = [node for kind in zip(*self.parts, strict=True) for node in kind]
         true, level, size = jnp.split(jax.lax.stop_gradient(jnp.stack(self.of(nodes, t, y))), 3)
         return level, CLOSE * size, true > 0
@@ -181,8 +175,7 @@ class _Events:
         t, y = jax.lax.stop_gradient((t, y))
         rates = self.moving.vector_field(t, y, {name: signal(t) for name, signal in self.inputs.items()})
         levels = lambda t, y: jnp.stack(self.of([part.level for part in self.parts], t, y))
-        found = jax.jvp(levels, (t, y), (jnp.ones_like(t), rates))[1] if self.parts else jnp.zeros(0, t.dtype)
-        return jax.lax.stop_gradient(found)
+        return jax.lax.stop_gradient(jax.jvp(levels, (t, y), (jnp.ones_like(t), rates))[1])
 
     def holds(self, true: Array) -> Array:
         """Which events have conditions that hold."""
@@ -297,7 +290,7 @@ def integrate_passages(
     carry = setup.y0, times[0], held, events.begun(times[0], setup.y0), jnp.zeros((), jnp.int32), (zero, zero, zero)
     carry = jax.tree.map(jnp.asarray, carry)
     # Conditions of several comparisons end pieces where each of them passes zero.
-    length = MOST + 2 * len(stops) + 2 * sum(len(p.parts) - 1 for p in given if p.parts)
+    length = MOST + 2 * len(stops) + 2 * sum(len(p.parts) - 1 for p in given)
     (_, end, ys, queue, status, (steps, rejected, evaluations)), _ = jax.lax.scan(piece, carry, None, length=length)
     unfinished = (end < last) | events.pending(queue, end) | queue.lost
     status = jnp.where((status == Status.OK) & unfinished, int(Status.STEP_LIMIT), status)
