@@ -256,7 +256,8 @@ class Assembly:
         roots = [node for _, node in (*rates, *protocol.start, *protocol.volumes)] + list(protocol.switches)
         for passage in protocol.passages:
             late = [node for node in (passage.delay, passage.priority) if node is not None]
-            roots += [passage.level, *late, *(node for _, node in (*passage.assignments, *passage.volumes))]
+            parts = [node for part in passage.parts for node in part]
+            roots += [*parts, *late, *(node for _, node in (*passage.assignments, *passage.volumes))]
         for dose in protocol.doses:
             nodes = [node for _, node in (*dose.switches, *dose.assignments, *dose.volumes)]
             roots += [dose.switch, dose.trigger, *nodes, *(() if dose.delay is None else (dose.delay,))]

@@ -103,8 +103,8 @@ class Reader:
         if kind == libsbml.AST_FUNCTION_RATE_OF and self.rate is not None and len(children) == 1:
             name = children[0].getName() if children[0].getType() == libsbml.AST_NAME else ""
             if bound is not None and name in bound:
-                kind, *rest = graph.nodes[bound[name]]
-                name = rest[0] if kind == "symbol" else ""
+                word, *rest = graph.nodes[bound[name]]
+                name = rest[0] if word == "symbol" else ""
             if name:
                 return self.rate(name)
         if kind == libsbml.AST_FUNCTION:

@@ -4,7 +4,6 @@ import dataclasses
 from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple
 
-from .._errors import DataError
 from ._events import Dose
 from ._expression import Formulas
 from ._sbml import Model
@@ -91,7 +90,8 @@ class Periods:
                 new, chosen = f"period {k} {name}", f"period {k} sets {name}"
                 values |= {new: 0.0, chosen: 0.0}
                 node = graph.make("choice", graph.symbol(new), graph.symbol(chosen), model.reader.symbol(name))
-                for value in {one[name] for one in given if isinstance(one.get(name), Formula)}:
+                formulas = (one.get(name) for one in given)
+                for value in dict.fromkeys(x for x in formulas if isinstance(x, Formula)):
                     values[flag(name, value, f"period {k} ")] = 0.0
                     node = graph.make("choice", value.node, graph.symbol(flag(name, value, f"period {k} ")), node)
                 changed[name] = node

@@ -207,9 +207,9 @@ def formula_of(
         if name in rows:
             return location(name)
         names = (*model.constants, *model.states, *model.formulas, *known, *rows)
+        others = ", of the parameter table and of observables" if rows else " and of the parameter table"
         raise DataError(
-            f"{where} must be made of names of the model, of the parameter table{' and of observables' if rows else ''}, but `{name}` is none. "
-            f"{close_matches(name, names)}"
+            f"{where} must be made of names of the model{others}, but `{name}` is none. {close_matches(name, names)}"
         )
 
     return Reader(model.graph, symbol, model.reader.functions).read(parsed(row.text(column), where), where)

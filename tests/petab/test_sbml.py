@@ -103,8 +103,12 @@ def test_conversion_factors():
 
 def test_a_concentration_with_a_rule_in_a_volume_that_grows():
     """d[A]/dt = 1 where the volume grows by 0.5: the amount changes by 1 V + 0.5 [A]; `rateOf` gives the concentration's rate."""
-    text = sbml({"A": 2.0}, {"z": 0.0}, {}, rates={"cell": "0.5", "A": "1", "z": "rateOf(A) + rateOf(cell)"}, volume=4.0)
-    model = sbml_from_text(changed(text, lambda m: m.getCompartment("cell").setConstant(False)).replace('version="1"', 'version="2"', 1))
+    text = sbml(
+        {"A": 2.0}, {"z": 0.0}, {}, rates={"cell": "0.5", "A": "1", "z": "rateOf(A) + rateOf(cell)"}, volume=4.0
+    )
+    model = sbml_from_text(
+        changed(text, lambda m: m.getCompartment("cell").setConstant(False)).replace('version="1"', 'version="2"', 1)
+    )
     found = rates(model, A=8.0, cell=4.0, z=0.0)
     assert found == {"cell": 0.5, "z": 1.5, "A": 5.0}
 

@@ -220,7 +220,12 @@ BAD = {
         "start | A | feed + 1",
         r"line 2, column `targetValue`.*must not depend, in the first period.*`feed`",
     ),
-    "unknown value": ("conditions", "factor | two", "factor | too", r"line 4, column `targetValue`.*`too` is none.*two"),
+    "unknown value": (
+        "conditions",
+        "factor | two",
+        "factor | too",
+        r"line 4, column `targetValue`.*`too` is none.*two",
+    ),
     "before the start": ("measurements", "grown | 1 |", "grown | 0.5 |", r"line 2, column `time`.*at least 1"),
     "unknown noise": ("observables", "log-laplace", "cauchy", r"line 3, column `noiseDistribution`.*log-normal"),
     "missing placeholder": (
