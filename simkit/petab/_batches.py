@@ -1,6 +1,7 @@
 """Formulas of large models: those of one shape are evaluated together, on arrays gathered from one vector of all values."""
 
 import functools
+import itertools
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
@@ -86,7 +87,7 @@ def _parts(whole: Array, indices: Sequence[np.ndarray]) -> list[Array]:
     """What stands at several lists of places: one gather for all."""
     values = picked(whole, np.concatenate(indices)) if indices else whole[:0]
     ends = np.cumsum([0, *map(len, indices)]).tolist()
-    return [values[a:b] for a, b in zip(ends[:-1], ends[1:], strict=True)]
+    return [values[a:b] for a, b in itertools.pairwise(ends)]
 
 
 class _Shaped:

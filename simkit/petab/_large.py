@@ -45,7 +45,7 @@ class Rates:
         found = sorted(symbols - set(states) - set(self.inputs) - {TIME})
         parameters = tuple(sorted(found, key=lambda name: name in self.varying))
         given = {name: ("c", i) for i, name in enumerate(parameters)}
-        fixed, used = _fixed(self.formulas, list(roots.values()), frozenset(parameters))
+        used = _fixed(self.formulas, list(roots.values()), frozenset(parameters))
         leaves = {i: given[nodes[i][1]] for i in self.formulas.reached(used) if nodes[i][0] == "symbol"}
         computed = [i for i in used if nodes[i][0] != "symbol"]
         first, changing = len(parameters), (TIME, *self.inputs)
@@ -65,8 +65,8 @@ class Rates:
         put("slope", Jacobian(self.moving, len(states)))
 
 
-def _fixed(formulas: Formulas, roots: Sequence[int], parameters: frozenset[str]) -> tuple[set[int], list[int]]:
-    """The nodes that depend on parameters alone, and those of them that others need."""
+def _fixed(formulas: Formulas, roots: Sequence[int], parameters: frozenset[str]) -> list[int]:
+    """Of the nodes that depend on parameters alone those that others need."""
     nodes, fixed, used = formulas.nodes, set(), set()
     plain = {i for i in formulas.reached(roots) if nodes[i][0] == "number"}
     for i in formulas.reached(roots):
@@ -79,7 +79,7 @@ def _fixed(formulas: Formulas, roots: Sequence[int], parameters: frozenset[str])
                 fixed.add(i)
             else:
                 used |= fixed & set(operands)
-    return fixed, sorted(used | (fixed & set(roots)))
+    return sorted(used | (fixed & set(roots)))
 
 
 class LargeSystem(KnownJacobian):

@@ -69,7 +69,9 @@ class SBMLProtocol(AbstractProtocol):
         if self.endless:
             last, settled = steady_state(moving, times[0], system.kept)
             forever = times >= FOREVER
-            ys = jax.tree.map(lambda y, end: jnp.where(by_row(forever, y), jnp.broadcast_to(end, y.shape), y), trajectory.ys, last)
+            ys = jax.tree.map(
+                lambda y, end: jnp.where(by_row(forever, y), jnp.broadcast_to(end, y.shape), y), trajectory.ys, last
+            )
             trajectory = eqx.tree_at(lambda t: (t.times, t.ys), trajectory, (times, ys))
             ok = ok & (settled | ~jnp.any(forever))
         status = jnp.where(ok | (trajectory.status != Status.OK), trajectory.status, int(Status.NON_FINITE))

@@ -54,7 +54,7 @@ class Shapes:
         self._terms: dict[int, tuple[list[tuple[Place, float]], float]] = {}
 
     def place(self, node: int) -> Place:
-        return self.leaves[node] if node in self.leaves else ("x", node)
+        return self.leaves.get(node, ("x", node))
 
     # ---- sums ----
 
