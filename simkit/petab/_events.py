@@ -103,7 +103,7 @@ def integrate_doses(
         for i, dose in enumerate(given):
             values = formulas.evaluate([node for _, node in dose.assignments], lookup)
             for (name, _), value in zip(dose.assignments, values, strict=True):
-                new = new | {name: jnp.where(event == i, value, new.get(name, held[name]))}
+                new = new | {name: jnp.where(event == i, value, (held | new)[name])}
         y = setup.system.changed(y, new)
         status = jnp.where(status == Status.OK, way.status.astype(status.dtype), status)
         more = way.steps, way.rejected, way.evaluations

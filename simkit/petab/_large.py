@@ -34,6 +34,7 @@ class Rates:
     varying: frozenset[str]
     states: tuple[str, ...] = dataclasses.field(init=False, compare=False)
     parameters: tuple[str, ...] = dataclasses.field(init=False, compare=False)
+    changing: tuple[str, ...] = dataclasses.field(init=False, compare=False)
     still: Batches = dataclasses.field(init=False, compare=False)
     moving: Batches = dataclasses.field(init=False, compare=False)
     slope: Jacobian = dataclasses.field(init=False, compare=False)
@@ -48,7 +49,8 @@ class Rates:
         used = _fixed(self.formulas, list(roots.values()), frozenset(parameters))
         leaves = {i: given[nodes[i][1]] for i in self.formulas.reached(used) if nodes[i][0] == "symbol"}
         computed = [i for i in used if nodes[i][0] != "symbol"]
-        first, changing = len(parameters), (TIME, *self.inputs)
+        # Without what no rate needs, most of all time: derivatives by it would pass through all batches.
+        first, changing = len(parameters), tuple(name for name in (TIME, *self.inputs) if name in symbols)
         sizes = len(states), first + len(computed) + len(changing)
         places: dict[int, Place] = {}
         names = {name: ("y", i) for i, name in enumerate(states)} | given
@@ -59,6 +61,7 @@ class Rates:
         places |= {node: ("c", first + i) for i, node in enumerate(computed)}
         put = lambda name, value: object.__setattr__(self, name, value)
         put("states", states)
+        put("changing", changing)
         put("parameters", parameters)
         put("still", Batches(nodes, computed, leaves, (0, first)))
         put("moving", Batches(nodes, [roots[name] for name in states], places, sizes))
@@ -107,8 +110,8 @@ class LargeSystem(KnownJacobian):
         return self.rates.slope(y, self._known(t, y, inputs))
 
     def _known(self, t: Any, y: Array, inputs: Inputs) -> Array:
-        changing = [jnp.asarray(t, y.dtype), *(jnp.asarray(inputs[name], y.dtype) for name in self.rates.inputs)]
-        return jnp.concatenate([self.constants, jnp.stack(changing)])
+        changing = [jnp.asarray(t if name == TIME else inputs[name], y.dtype) for name in self.rates.changing]
+        return jnp.concatenate([self.constants, jnp.stack(changing)]) if changing else self.constants
 
     def outputs(self, t: Any, y: Any, inputs: Inputs) -> Any:
         return y

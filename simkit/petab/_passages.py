@@ -110,11 +110,12 @@ def integrate_passages(
 
     def fired(t: Array, y: Any, event: Array) -> Any:
         """The state after an event; -1 is none."""
-        held, new = setup.system.unpacked(y), {}
+        held = setup.system.unpacked(y)
+        new: dict[str, Array] = {}
         for i, passage in enumerate(given):
             values = formulas.evaluate([node for _, node in passage.assignments], at(t, y))
             for (name, _), value in zip(passage.assignments, values, strict=True):
-                new = new | {name: jnp.where(event == i, value, new.get(name, held[name]))}
+                new = new | {name: jnp.where(event == i, value, (held | new)[name])}
         return setup.system.changed(y, new)
 
     def piece(carry: Any, _: None) -> Any:
