@@ -47,8 +47,8 @@ from ._start import Start as Start
 from ._start import started as started
 from ._status import Status as Status
 from ._system import Example as Example
-from ._system import Phase as Phase
 from ._system import KnownJacobian as KnownJacobian
+from ._system import Phase as Phase
 from ._system import PlainSystem as PlainSystem
 from ._system import SeparableSystem as SeparableSystem
 from ._system import SplitSystem as SplitSystem

@@ -31,9 +31,14 @@ from ._tables_v1 import Observable, Parameter, Series, formula_of
 LARGE = 400
 """From so many operations of the rates on the stages are a loop, which is compiled in half the time and runs half as fast."""
 
+VERY_LARGE = 1000
+"""From so many on formulas of one shape are evaluated together: a program of the size of the shapes, not of the model. Models of
+some thirty states run 1.3 times as long so, and those of a hundred no longer than formula by formula."""
 
-def _large(formulas: Formulas, rates: Any) -> bool:
-    return len(formulas.reached([node for _, node in rates])) > LARGE
+
+def _operations(formulas: Formulas, rates: Any) -> int:
+    """How many operations rates are made of."""
+    return len(formulas.reached([node for _, node in rates]))
 
 
 @dataclasses.dataclass
@@ -58,15 +63,13 @@ class Assembly:
         rates = tuple((name, switches.located(model.rates[name])) for name in model.states)
         found, stops, events = self._events(plan)
         formulas = Formulas(tuple(model.graph.nodes))
-        large = _large(formulas, rates)
+        operations = _operations(formulas, rates)
         start = {name: node for name, node in starts.items() if name not in self.parameters}
         values = model.constants | {name: math.nan for name in model.start if name in {*start} & {*model.constants}}
-        values |= (
-            flags
-            | dict(plan.values)
-            | {p.name: p.nominal for p in self.parameters.values() if p.name not in model.states}
-        )
+        values |= flags | dict(plan.values)
+        values |= {p.name: p.nominal for p in self.parameters.values() if p.name not in model.states}
         earlier, size = [*self._earlier(), *flags], len(model.states)
+        varying = frozenset((*start, *flags, *self.targets, *dict(plan.values)))
         settles = any(s.before for s in self.series)
         endless = any(s.times[-1] >= FOREVER for s in self.series)
         system = SBMLSystem(
@@ -78,11 +81,7 @@ class Assembly:
             formulas=formulas,
             rates=rates,
             named=tuple((name, node) for name, node in model.formulas.items()),
-            together=Rates(
-                formulas, rates, switches.names(), frozenset((*start, *flags, *self.targets, *dict(plan.values)))
-            )
-            if large
-            else None,
+            together=Rates(formulas, rates, switches.names(), varying) if operations > VERY_LARGE else None,
         )
         protocol = SBMLProtocol(
             tuple(start.items()),
@@ -103,7 +102,7 @@ class Assembly:
             noise={name: self.observables[name].noise for name in observed},
             y0=dict.fromkeys(model.states, math.nan),
             set=self._everywhere(),
-            solver=Rodas5P(compact=large) if solver is None else solver,
+            solver=Rodas5P(compact=operations > LARGE) if solver is None else solver,
             step=Adaptive(5e-7, 1e-12) if step is None else step,
             protocol=protocol,
             measurement=self._measurement(observed, formulas, tuple(values), protocol, rates),

@@ -1,6 +1,7 @@
 """Formulas of large models: those of one shape are evaluated together, on arrays gathered from one vector of all values."""
 
 import functools
+import itertools
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
@@ -86,7 +87,7 @@ def _parts(whole: Array, indices: Sequence[np.ndarray]) -> list[Array]:
     """What stands at several lists of places: one gather for all."""
     values = picked(whole, np.concatenate(indices)) if indices else whole[:0]
     ends = np.cumsum([0, *map(len, indices)]).tolist()
-    return [values[a:b] for a, b in zip(ends[:-1], ends[1:], strict=True)]
+    return [values[a:b] for a, b in itertools.pairwise(ends)]
 
 
 class _Shaped:
@@ -205,7 +206,7 @@ def _terms(step: Batch | SumBatch, first: int, one: int, row: int, known: Any) -
     if isinstance(step, SumBatch):
         parts = [(place, one, factor) for place, factor in step.terms[row]]
     else:
-        held = [slot[row] for slot in step.slots if not isinstance(slot[0], float)]
+        held = [place for place in (slot[row] for slot in step.slots) if not isinstance(place, float)]
         parts = [(place, first + i * len(step.nodes) + row, 1.0) for i, place in enumerate(held)]
     found: dict[int, list[Any]] = {}
     for (kind, index), slope, factor in parts:

@@ -107,7 +107,7 @@ def integrate_doses(
             )
             for (name, _), value in zip(dose.assignments, values, strict=True):
                 value = value * sizes.get(name, 1.0)
-                new = new | {name: jnp.where(event == i, value, new.get(name, held[name]))}
+                new = new | {name: jnp.where(event == i, value, (held | new)[name])}
         y = setup.system.changed(y, new)
         status = jnp.where(status == Status.OK, way.status.astype(status.dtype), status)
         more = way.steps, way.rejected, way.evaluations

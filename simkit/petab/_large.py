@@ -34,6 +34,7 @@ class Rates:
     varying: frozenset[str]
     states: tuple[str, ...] = dataclasses.field(init=False, compare=False)
     parameters: tuple[str, ...] = dataclasses.field(init=False, compare=False)
+    changing: tuple[str, ...] = dataclasses.field(init=False, compare=False)
     still: Batches = dataclasses.field(init=False, compare=False)
     moving: Batches = dataclasses.field(init=False, compare=False)
     slope: Jacobian = dataclasses.field(init=False, compare=False)
@@ -45,10 +46,11 @@ class Rates:
         found = sorted(symbols - set(states) - set(self.inputs) - {TIME})
         parameters = tuple(sorted(found, key=lambda name: name in self.varying))
         given = {name: ("c", i) for i, name in enumerate(parameters)}
-        fixed, used = _fixed(self.formulas, list(roots.values()), frozenset(parameters))
+        used = _fixed(self.formulas, list(roots.values()), frozenset(parameters))
         leaves = {i: given[nodes[i][1]] for i in self.formulas.reached(used) if nodes[i][0] == "symbol"}
         computed = [i for i in used if nodes[i][0] != "symbol"]
-        first, changing = len(parameters), (TIME, *self.inputs)
+        # Without what no rate needs, most of all time: derivatives by it would pass through all batches.
+        first, changing = len(parameters), tuple(name for name in (TIME, *self.inputs) if name in symbols)
         sizes = len(states), first + len(computed) + len(changing)
         places: dict[int, Place] = {}
         names = {name: ("y", i) for i, name in enumerate(states)} | given
@@ -59,14 +61,15 @@ class Rates:
         places |= {node: ("c", first + i) for i, node in enumerate(computed)}
         put = lambda name, value: object.__setattr__(self, name, value)
         put("states", states)
+        put("changing", changing)
         put("parameters", parameters)
         put("still", Batches(nodes, computed, leaves, (0, first)))
         put("moving", Batches(nodes, [roots[name] for name in states], places, sizes))
         put("slope", Jacobian(self.moving, len(states)))
 
 
-def _fixed(formulas: Formulas, roots: Sequence[int], parameters: frozenset[str]) -> tuple[set[int], list[int]]:
-    """The nodes that depend on parameters alone, and those of them that others need."""
+def _fixed(formulas: Formulas, roots: Sequence[int], parameters: frozenset[str]) -> list[int]:
+    """Of the nodes that depend on parameters alone those that others need."""
     nodes, fixed, used = formulas.nodes, set(), set()
     plain = {i for i in formulas.reached(roots) if nodes[i][0] == "number"}
     for i in formulas.reached(roots):
@@ -79,7 +82,7 @@ def _fixed(formulas: Formulas, roots: Sequence[int], parameters: frozenset[str])
                 fixed.add(i)
             else:
                 used |= fixed & set(operands)
-    return fixed, sorted(used | (fixed & set(roots)))
+    return sorted(used | (fixed & set(roots)))
 
 
 class LargeSystem(KnownJacobian):
@@ -107,8 +110,8 @@ class LargeSystem(KnownJacobian):
         return self.rates.slope(y, self._known(t, y, inputs))
 
     def _known(self, t: Any, y: Array, inputs: Inputs) -> Array:
-        changing = [jnp.asarray(t, y.dtype), *(jnp.asarray(inputs[name], y.dtype) for name in self.rates.inputs)]
-        return jnp.concatenate([self.constants, jnp.stack(changing)])
+        changing = [jnp.asarray(t if name == TIME else inputs[name], y.dtype) for name in self.rates.changing]
+        return jnp.concatenate([self.constants, jnp.stack(changing)]) if changing else self.constants
 
     def outputs(self, t: Any, y: Any, inputs: Inputs) -> Any:
         return y

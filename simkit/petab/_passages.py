@@ -241,7 +241,7 @@ class _Events:
             values = queue.kept[i] if passage.early else now[i]
             sizes = dict(zip(dict(passage.volumes), self.of([node for _, node in passage.volumes], t, y), strict=True))
             for (name, _), value in zip(passage.assignments, values, strict=True):
-                new = new | {name: jnp.where(this[i], value * sizes.get(name, 1.0), new.get(name, held[name]))}
+                new = new | {name: jnp.where(this[i], value * sizes.get(name, 1.0), (held | new)[name])}
         return queue._replace(owed=queue.owed - this.astype(int)), self.moving.changed(y, new)
 
     def pending(self, queue: _Queue, t: Array) -> Array:

@@ -54,7 +54,7 @@ class Shapes:
         self._terms: dict[int, tuple[list[tuple[Place, float]], float]] = {}
 
     def place(self, node: int) -> Place:
-        return self.leaves[node] if node in self.leaves else ("x", node)
+        return self.leaves.get(node, ("x", node))
 
     # ---- sums ----
 
@@ -124,10 +124,8 @@ class Shapes:
             parts = [self._tree(x, False) for x in self._flat(operation, node)]
             return (operation, *sorted(parts, key=_signature))
         fixed = FIXED.get(operation)
-        parts = [self._tree(x, False) for x in operands]
-        for i, x in enumerate(operands):
-            if i == fixed and self.nodes[x][0] == "number":
-                parts[i] = self.nodes[x]
+        plain = lambda i, x: i == fixed and self.nodes[x][0] == "number"
+        parts = [self.nodes[x] if plain(i, x) else self._tree(x, False) for i, x in enumerate(operands)]
         return (operation, *parts)
 
     def _flat(self, operation: str, node: int) -> list[int]:
@@ -154,12 +152,13 @@ class Shapes:
             if node in forms:
                 continue
             if self.long(node):
-                terms, offset = self.terms(node)
-                forms[node], places = ("sums", (terms, offset)), [p for p, _ in terms]
+                forms[node] = "sums", self.terms(node)
+                places = [place for place, _ in self.terms(node)[0]]
             else:
                 tree, slots = self.shape(node)
                 kinds = tuple("number" if isinstance(s, float) else s[0] for s in slots)
-                forms[node], places = ((tree, kinds), slots), [s for s in slots if not isinstance(s, float)]
+                forms[node] = (tree, kinds), slots
+                places = [slot for slot in slots if not isinstance(slot, float)]
             needs[node] = {i for kind, i in places if kind == "x"}
             stack.extend(needs[node])
         left = Counter(form for form, _ in forms.values())

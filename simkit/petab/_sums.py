@@ -35,7 +35,7 @@ class Sums:
         self._factors: list[np.ndarray] = []  # (terms, rows)
         index: list[np.ndarray] = []
         for kind in sorted(set(classes.tolist())):
-            group = [rows[i] for i in np.flatnonzero(classes == kind)]
+            group = [rows[i] for i in np.flatnonzero(classes == kind).tolist()]
             width = max(len(row) for row in group)
             # A row that is shorter repeats its first term, with a factor of 0.
             filled = [[*row, *[(row[0][0], 0.0)] * (width - len(row))] if width else [] for row in group]

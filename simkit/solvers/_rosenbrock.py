@@ -195,7 +195,8 @@ def _weighted(weights: tuple[float, ...], vectors: list[Array]) -> Array:
 def _shared_solve(increment: Any, y: Float[Array, " n"], h: Any, known: Float[Array, "n n"] | None) -> Any:
     """The solver of (I - gamma h J) u = r; its tangents and transposes use the same factors.
 
-    `custom_linear_solve` differentiates the equation through `matvec`, never the factorisation, whose input is held.
+    `custom_linear_solve` differentiates the equation through `matvec`, never the factorisation, whose input is held. `known` is
+    the Jacobian where the system knows it; it has no derivatives.
     """
 
     def jacobian_times(v: Array) -> Array:

@@ -8,6 +8,7 @@ import scipy.stats
 from petab_models import sbml, write_problem
 
 import simkit
+from simkit.petab import _assembly
 
 PARAMETERS = """parameterId | parameterScale | lowerBound | upperBound | nominalValue | estimate
 k | log10 | 0.01 | 10 | 0.5 | 1
@@ -95,6 +96,14 @@ def test_a_fit_finds_the_parameters_that_made_the_data(tmp_path):
     np.testing.assert_allclose(found.estimate, [0.3], rtol=1e-5)
 
 
+@pytest.fixture(params=[False, True], ids=["small", "large"])
+def form(request, monkeypatch):
+    """Rates formula by formula, and in the batches that large models have."""
+    if request.param:
+        monkeypatch.setattr(_assembly, "VERY_LARGE", 0)
+
+
+@pytest.mark.usefixtures("form")
 def test_doses_with_derivatives_by_their_times(tmp_path):
     rows = "\n".join(f"o | c0 | {t} | 1" for t in (0, 1, 2, 3, 5))
     path = write_problem(
@@ -128,6 +137,7 @@ def test_doses_with_derivatives_by_their_times(tmp_path):
     np.testing.assert_allclose(jax.jacfwd(ours)(read.nominal), jax.jacfwd(exact)(read.nominal), atol=1e-5)
 
 
+@pytest.mark.usefixtures("form")
 def test_steady_states_before_and_after(tmp_path):
     # A <-> B with A + B conserved, and C made from A: the start is the steady state without drug, the last datum one with it.
     model = sbml(
