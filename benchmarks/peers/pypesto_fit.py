@@ -16,7 +16,8 @@ import pypesto.petab
 def main(file: str, seconds: float, starts: int) -> None:
     problem = pypesto.petab.PetabImporter.from_yaml(file).create_problem()
     optimizer = pypesto.optimize.FidesOptimizer(verbose=40, options={"maxiter": 1000})
-    np.random.seed(1)  # noqa: NPY002: starts are drawn from the global generator
+    # Starts are drawn from the global generator.
+    np.random.seed(1)  # noqa: NPY002
     spent, begin = 0.0, time.process_time()
     for _ in range(starts):
         result = pypesto.optimize.minimize(problem, optimizer, n_starts=1, progress_bar=False)
