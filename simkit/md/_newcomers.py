@@ -94,7 +94,7 @@ def _met(ranges: tuple[float, ...], skin: float, space: Space, a: Array, b: Arra
         d = [d[c] - sum(image[k] * vectors[k, c] for k in range(n)) for c in range(n)]
     now, then = sum(x**2 for x in d), sum((x - y) ** 2 for x, y in zip(d, u, strict=True))
     met = [(now < ((reach - skin) * (1 + ROUNDING)) ** 2) & (then >= (reach * (1 - ROUNDING)) ** 2) for reach in ranges]
-    return functools.reduce(jnp.logical_or, met).any()
+    return jnp.any(functools.reduce(jnp.logical_or, met))
 
 
 def _square(rows: Float[Array, "atoms d"]) -> Float[Array, " atoms"]:
