@@ -206,7 +206,7 @@ def _terms(step: Batch | SumBatch, first: int, one: int, row: int, known: Any) -
     if isinstance(step, SumBatch):
         parts = [(place, one, factor) for place, factor in step.terms[row]]
     else:
-        held = [place for place in (slot[row] for slot in step.slots) if not isinstance(place, float)]
+        held = [place for place in (slot[row] for slot in step.slots) if isinstance(place, tuple)]
         parts = [(place, first + i * len(step.nodes) + row, 1.0) for i, place in enumerate(held)]
     found: dict[int, list[Any]] = {}
     for (kind, index), slope, factor in parts:

@@ -156,9 +156,9 @@ class Shapes:
                 places = [place for place, _ in self.terms(node)[0]]
             else:
                 tree, slots = self.shape(node)
-                kinds = tuple("number" if isinstance(s, float) else s[0] for s in slots)
+                kinds = tuple(s[0] if isinstance(s, tuple) else "number" for s in slots)
                 forms[node] = (tree, kinds), slots
-                places = [slot for slot in slots if not isinstance(slot, float)]
+                places = [slot for slot in slots if isinstance(slot, tuple)]
             needs[node] = {i for kind, i in places if kind == "x"}
             stack.extend(needs[node])
         left = Counter(form for form, _ in forms.values())
