@@ -27,6 +27,11 @@ class ParticleSystem(System):
 
     @property
     @abc.abstractmethod
+    def noisy(self) -> bool:
+        """Whether steps draw random numbers, so that runs need a key."""
+
+    @property
+    @abc.abstractmethod
     def inner_steps(self) -> int:
         """How many of its own steps the system takes in one that a user asks for."""
 

@@ -8,6 +8,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array
 
+from .._errors import ArgumentError
 from ..core import ParticleSystem, Status, at_time, driven
 from ._checkpointed import choose_segments
 from ._kept import Rules, State, greatest, kept_scan
@@ -37,6 +38,11 @@ def integrate_particles(task: Task, options: Options) -> Ran:
     task = alike_arrays(task)
     system = task.system
     assert isinstance(system, ParticleSystem)
+    if task.key is None and system.noisy:
+        raise ArgumentError(
+            "The thermostat or barostat of these particles draws random numbers, so argument `key` must be a random key, such as "
+            "`jax.random.key(0)`."
+        )
     floats, others = eqx.partition((system, task.inputs), eqx.is_inexact_array)
     arrays, static = eqx.partition(others, eqx.is_array)
     seed = jax.random.key_data(jax.random.key(0) if task.key is None else task.key)

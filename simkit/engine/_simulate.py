@@ -71,7 +71,7 @@ def simulate(
     - `step`: a number (a fixed step, at most this long), `Fixed(substeps)`, `Adaptive(rtol, atol, max_steps)` or, on grids,
         `Courant(number)`; by default `Courant()` for a `TransportSystem`, else `Adaptive()` where the solver estimates its error.
     - `inputs`: a pytree of signals, of which the system receives the values.
-    - `key`: a random key, needed by stochastic systems only.
+    - `key`: a random key, needed by stochastic systems and by particles whose thermostat draws noise.
     - `gradient`: how much reverse mode may remember, `Checkpointed(memory="2 GiB")`; by default some square root of the
         number of fixed steps, at most 1 GiB a member, and 64 MiB a group of members of adaptive ones. What does not fit is
         solved again. All derivatives, forward and reverse and of any order, are available whatever is said here.

@@ -34,6 +34,10 @@ class Andersen(VelocityThermostat):
     def conserves_momentum(self) -> bool:
         return False
 
+    @property
+    def noisy(self) -> bool:
+        return True
+
     def coupled(self, body: Body, h: Array, momentum: Array, key: Array) -> Array:
         chance, thermal = jax.random.split(key)
         dtype = momentum.dtype

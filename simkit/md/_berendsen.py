@@ -34,6 +34,10 @@ class Berendsen(VelocityThermostat):
     def conserves_momentum(self) -> bool:
         return True
 
+    @property
+    def noisy(self) -> bool:
+        return False
+
     def coupled(self, body: Body, h: Array, momentum: Array, key: Array) -> Array:
         kept = jnp.exp(-h / self.relaxation).astype(momentum.dtype)
         mean = (body.freedom * body.boltzmann * self.temperature).astype(momentum.dtype)

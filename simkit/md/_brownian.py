@@ -41,6 +41,10 @@ class Brownian(Dynamics):
         return False
 
     @property
+    def noisy(self) -> bool:
+        return True
+
+    @property
     def keeps_constraints(self) -> bool:
         return False
 

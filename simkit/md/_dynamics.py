@@ -47,6 +47,11 @@ class Dynamics(eqx.Module):
 
     @property
     @abc.abstractmethod
+    def noisy(self) -> bool:
+        """Whether its steps draw random numbers."""
+
+    @property
+    @abc.abstractmethod
     def keeps_constraints(self) -> bool:
         """Whether distances can be held."""
 

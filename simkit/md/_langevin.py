@@ -38,6 +38,10 @@ class Langevin(HalfKicked):
     def conserves_momentum(self) -> bool:
         return False
 
+    @property
+    def noisy(self) -> bool:
+        return True
+
     def begun(self, body: Body, atoms: Atoms) -> Any:
         return None
 

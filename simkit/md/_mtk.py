@@ -69,6 +69,10 @@ class MTK(CellDynamics):
         return True
 
     @property
+    def noisy(self) -> bool:
+        return False
+
+    @property
     def skews(self) -> bool:
         return self.cell == "full"
 

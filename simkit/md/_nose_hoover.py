@@ -42,6 +42,10 @@ class NoseHoover(Dynamics):
         return True
 
     @property
+    def noisy(self) -> bool:
+        return False
+
+    @property
     def keeps_constraints(self) -> bool:
         return True
 

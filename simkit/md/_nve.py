@@ -29,6 +29,10 @@ class NVE(HalfKicked):
     def conserves_momentum(self) -> bool:
         return True
 
+    @property
+    def noisy(self) -> bool:
+        return False
+
     def begun(self, body: Body, atoms: Atoms) -> Any:
         return None
 

@@ -180,6 +180,10 @@ class Particles(ParticleSystem):
         return isinstance(self.dynamics, NVE) and self.constraints is None
 
     @property
+    def noisy(self) -> bool:
+        return self.dynamics.noisy
+
+    @property
     def inner_steps(self) -> int:
         return self.dynamics.steps if isinstance(self.dynamics, RESPA) else 1
 

@@ -76,6 +76,10 @@ class RESPA(Dynamics):
         return self.inner.conserves_momentum
 
     @property
+    def noisy(self) -> bool:
+        return self.inner.noisy
+
+    @property
     def keeps_constraints(self) -> bool:
         return self.inner.keeps_constraints
 

@@ -49,6 +49,10 @@ class StochasticCellRescaling(CellDynamics):
         return True
 
     @property
+    def noisy(self) -> bool:
+        return True
+
+    @property
     def skews(self) -> bool:
         return False
 

@@ -34,6 +34,10 @@ class StochasticRescaling(VelocityThermostat):
     def conserves_momentum(self) -> bool:
         return True
 
+    @property
+    def noisy(self) -> bool:
+        return True
+
     def coupled(self, body: Body, h: Array, momentum: Array, key: Array) -> Array:
         thermal = body.boltzmann * self.temperature
         return rescaling(body, thermal, h / self.relaxation, momentum, key) * momentum

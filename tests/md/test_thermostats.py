@@ -21,6 +21,17 @@ def test_a_run_goes_on_from_a_save_time_bit_for_bit(dynamics):
     jax.tree.map(np.testing.assert_array_equal, rest.final(), whole.final())
 
 
+def test_noise_wants_a_key():
+    """Without one all members of an ensemble would draw the same."""
+    times, over = [0.0, 0.1], {"dynamics.temperature": np.array([1.0, 2.0])}
+    for dynamics in (THERMOSTATS[0], THERMOSTATS[2], md.Langevin(1.0, 1.0), md.StochasticRescaling(1.0, 0.1)):
+        system, y0 = fluid(dynamics=dynamics)
+        with pytest.raises(simkit.ArgumentError, match="`key` must be a random key"):
+            simkit.simulate(system, y0, times, step=H)
+    with pytest.raises(simkit.ArgumentError, match="`key` must be a random key"):
+        simkit.ensemble(system, y0, times, over=over, step=H)
+
+
 def test_collisions_draw_the_canonical_kinetic_energy_and_account_for_their_heat():
     temperature = 1.5
     system, y0, mass = ideal(md.Andersen(temperature, 10.0), count=8)
