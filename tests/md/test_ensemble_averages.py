@@ -291,7 +291,7 @@ def test_what_is_refused(ensemble):
     with pytest.raises(simkit.ArgumentError, match="must move by `Langevin`"):
         ask(fluid(dynamics=md.NoseHoover(1.5, 0.5)), md.LikelihoodRatio())
     with pytest.raises(simkit.ArgumentError, match="`discard` must leave"):
-        ask(fluid(), md.Reweighting(), discard=2)
+        ask(fluid(), md.Reweighting(), discard=2, key=KEY)
     with pytest.raises(simkit.ArgumentError, match="`memory` must be positive"):
         md.LikelihoodRatio(memory=0.0)
     with pytest.raises(simkit.ArgumentError, match="one of"):
