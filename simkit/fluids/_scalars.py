@@ -31,8 +31,10 @@ class PassiveScalar(SpectralSystem):
     $$\theta_t + u \cdot \nabla (\theta + G \cdot x) = \kappa \nabla^2 \theta$$
 
     with `diffusivity` $\kappa$ and, if given, a mean `gradient` G; the flow u is a `SpectralFlow2D` or `SpectralFlow3D`
-    in `flow`, with
-    its force and mean flow. The state is a `Stirred`.
+    in `flow`, with its force and mean flow. The state is a `Stirred`.
+
+    Where the flow has a mean U, the gradient moves along: $\theta$ is the deviation from $G \cdot (x - U t)$, so that its mean
+    stays.
     """
 
     flow: Any
