@@ -8,6 +8,7 @@ Run all: `python benchmarks/run.py md`. Some: `ROWS=lj500,gradient python benchm
 gradient, crystals, batches, sizes.
 """
 
+import dataclasses
 import functools
 import os
 import subprocess
@@ -179,9 +180,27 @@ def gradient() -> Rows:
     for dtype in ("float32", "float64"):
         for cells in (5, 10):
             rows |= gradient_of(cells, dtype)
+    smooth()
     rows["gradient_vs_forward"] = rows["gradient_vs_forward_float32_4000"]
     rows["gradient_bytes_per_atom_step"] = rows["gradient_bytes_per_atom_step_float32_4000"]
     return rows
+
+
+def smooth() -> None:
+    """That the derivative equals central differences where the force has no jump at the cutoff; the fluid above has one."""
+    system, y0 = fluid(5, "float64")
+    times = np.array([0.0, 100 * H])
+    system = dataclasses.replace(system, potential=md.LennardJones(truncation=md.Switched(0.4))).prepared(y0)
+    put = simkit.core.Setup(system, y0, None).put
+
+    def loss(sigma):
+        end = simkit.simulate(put({"potential.sigma": sigma}).system, y0, times, step=H).final()
+        return jnp.mean(jnp.sum((end.position - y0.position) ** 2, -1))
+
+    value = jax.jit(loss)
+    found, difference = float(jax.jit(jax.grad(loss))(1.0)), float((value(1 + 1e-6) - value(1 - 1e-6)) / 2e-6)
+    print(f"500 atoms, force switched off smoothly: derivative {found:.10g}, differences {difference:.10g}", flush=True)
+    assert abs(found / difference - 1) < 1e-6
 
 
 def gradient_of(cells: int, dtype: str) -> Rows:
