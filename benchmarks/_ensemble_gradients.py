@@ -83,12 +83,6 @@ class Heat(PlainSystem):
     def vector_field(self, t, y, inputs):
         return self.diffusivity * (jnp.roll(y, 1) - 2 * y + jnp.roll(y, -1))
 
-    def outputs(self, t, y, inputs):
-        return y
-
-    def invariants(self, t, y):
-        return {}
-
     @classmethod
     def example(cls):
         raise NotImplementedError

@@ -91,7 +91,7 @@ def riemann() -> tuple[Drawing, dict[str, float]]:
     grid = fluids.Grid(200, 1.0)
     left = jnp.asarray(grid.centres(0)) < 0.5
     pick = lambda a, b: jnp.where(left, a, b)
-    gas = fluids.Gas(pick(1.0, 0.125), jnp.zeros((1, 200)), pick(1.0, 0.1))
+    gas = fluids.CompressibleFlow.State(pick(1.0, 0.125), jnp.zeros((1, 200)), pick(1.0, 0.1))
     tube = fluids.CompressibleFlow(grid, boundaries=fluids.Open())
     run = simkit.simulate(tube, gas, [0.0, 0.2], step=simkit.Courant(0.5))
     x = grid.centres(0)
@@ -102,7 +102,7 @@ def riemann() -> tuple[Drawing, dict[str, float]]:
     height = jnp.where(jnp.asarray(dam.centres(0)) < 0, 1.0, 0.1)
     shallow = fluids.ShallowWater(dam, boundaries=fluids.Open())
     water = simkit.simulate(
-        shallow, fluids.Water(height, jnp.zeros((1, 200))), [0.0, 1.0], step=simkit.Courant(0.5)
+        shallow, fluids.ShallowWater.State(height, jnp.zeros((1, 200))), [0.0, 1.0], step=simkit.Courant(0.5)
     ).final()
     broken, _ = dam_break(1.0, 0.1, 9.81, dam.centres(0))
     figure = new_figure(7.0, 2.5)
@@ -141,14 +141,16 @@ def waves() -> tuple[Drawing, dict[str, float]]:
         return -2 * viscosity * slope / phi
 
     times = [0.0, 2.0, 8.0]
-    run = simkit.simulate(fluids.Burgers(grid, viscosity=viscosity), fluids.Field(steepened(0.0)), times, step=0.01)
+    run = simkit.simulate(
+        fluids.Burgers(grid, viscosity=viscosity), fluids.Burgers.State(steepened(0.0)), times, step=0.01
+    )
     gaps = {"Burgers": _over_time(left, x, times, run.ys.u, steepened)}
     left.set(xlabel="place", ylabel="u", title="Burgers: Cole and Hopf")
     grid = fluids.Grid(384, lengths=60.0)
     x = grid.mesh()[0]
     times = [0.0, 8.0, 16.0]
     pass_by = lambda t: two_solitons(x - 30.0, t - 8.0)
-    run = simkit.simulate(fluids.KortewegDeVries(grid), fluids.Field(pass_by(0.0)), times, step=1e-3)
+    run = simkit.simulate(fluids.KortewegDeVries(grid), fluids.Burgers.State(pass_by(0.0)), times, step=1e-3)
     gaps["Korteweg and de Vries"] = _over_time(right, x, times, run.ys.u, pass_by)
     right.set(xlabel="place", title="Korteweg and de Vries: two solitons")
     for axes in (left, right):

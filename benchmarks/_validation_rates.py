@@ -96,7 +96,7 @@ def quantum() -> tuple[Drawing, dict[str, float]]:
     worst, drive = 0.0, 0.8
     for k, detuning in enumerate((0.0, 0.6, 1.6)):
         system = odes.Schrodinger(-0.5 * detuning * z + 0.5 * drive * x)
-        run = simkit.simulate(system, odes.StateVector.of([1.0, 0.0]), times, step=tight)
+        run = simkit.simulate(system, odes.Schrodinger.State.of([1.0, 0.0]), times, step=tight)
         ours = np.abs(np.asarray(run.ys.amplitudes)[:, 1]) ** 2
         frequency = np.hypot(drive, detuning)
         exact = (drive / frequency) ** 2 * np.sin(frequency * times / 2) ** 2
@@ -107,7 +107,7 @@ def quantum() -> tuple[Drawing, dict[str, float]]:
     decay, dephasing = 0.2, 0.1
     lower = np.array([[0, 1], [0, 0]], complex)
     system = odes.Lindblad(np.zeros((2, 2)), [lower, z], [decay, dephasing])
-    state = odes.DensityMatrix.of(np.array([1.0, 1.0]) / np.sqrt(2))
+    state = odes.Lindblad.State.of(np.array([1.0, 1.0]) / np.sqrt(2))
     rho = np.asarray(simkit.simulate(system, state, times, step=tight).ys.matrix)
     pairs = {
         "excited": (rho[:, 1, 1].real, 0.5 * np.exp(-decay * times)),
@@ -130,7 +130,7 @@ def _dots(axes, x, ours, exact, k, label) -> None:
 def epidemics() -> tuple[Drawing, dict[str, float]]:
     """How many fall ill in all: epidemics that are over, and the equation of Kermack and McKendrick (1927)."""
     number = np.geomspace(1.1, 8.0, 40)
-    people = odes.SIRState(susceptible=1e6, infected=10.0, recovered=0.0)
+    people = odes.SIR.State(susceptible=1e6, infected=10.0, recovered=0.0)
     system = odes.SIR(transmission=0.2, recovery=0.2)
     run = simkit.ensemble(
         system, people, [0.0, 3000.0], over={"transmission": 0.2 * number}, step=simkit.Adaptive(1e-9, 1e-9)

@@ -41,9 +41,9 @@ def start(cells: int, dimensions: int = 2) -> np.ndarray:
 def flow(cells: int, dtype: str, dimensions: int = 2) -> tuple[Any, Any]:
     """System and start."""
     grid = fluids.Grid((cells,) * dimensions)
-    build, state = (fluids.SpectralFlow2D, fluids.Flow2D) if dimensions == 2 else (fluids.SpectralFlow3D, fluids.Flow3D)
+    build = fluids.SpectralFlow2D if dimensions == 2 else fluids.SpectralFlow3D
     options = {"viscosity": VISCOSITY, "drag": DRAG} if dimensions == 2 else {"viscosity": 1 / 1600}
-    return simkit.cast((build(grid, **options), state(start(cells, dimensions))), jnp.dtype(dtype))
+    return simkit.cast((build(grid, **options), build.State(start(cells, dimensions))), jnp.dtype(dtype))
 
 
 def beside_exponax(cells: int, dtype: str, step: float, steps: int, dimensions: int = 2) -> Rows:

@@ -19,7 +19,7 @@ import numpyro.distributions as dist
 
 import simkit
 from simkit.infer import effective_sample_size, split_r_hat
-from simkit.odes import LotkaVolterra, Populations
+from simkit.odes import LotkaVolterra
 
 SEEDS = int(os.environ.get("SEEDS", "20"))
 PEER_SEEDS = int(os.environ.get("PEER_SEEDS", "3"))
@@ -41,7 +41,7 @@ MEANS, SDS = np.array(list(REFERENCE.values())).T
 
 def data() -> tuple[np.ndarray, np.ndarray]:
     """Years and pelts (hare, lynx)."""
-    table = np.genfromtxt(_harness.HERE.parent / "data" / "hudson_bay.csv", delimiter=",", names=True)
+    table = np.genfromtxt(_harness.HERE.parent / "examples" / "data" / "hudson_bay.csv", delimiter=",", names=True)
     return table["year"], np.stack([table["hare"], table["lynx"]], axis=1)
 
 
@@ -59,8 +59,10 @@ def build() -> simkit.Problem:
         "noise.lynx.scale": simkit.Free(dist.LogNormal(-1.0, 1.0)),
     }
     experiment = simkit.Experiment("hudson_bay", years, {"hare": pelts[:, 0], "lynx": pelts[:, 1]})
-    noise = {"hare": simkit.LogNormal(0.25), "lynx": simkit.LogNormal(0.25)}
-    return simkit.Problem(LotkaVolterra(), experiment, free=free, noise=noise, y0=Populations(30.0, 4.0), step=STEP)
+    noise = {"hare": simkit.noise.LogNormal(0.25), "lynx": simkit.noise.LogNormal(0.25)}
+    return simkit.Problem(
+        LotkaVolterra(), experiment, free=free, noise=noise, y0=LotkaVolterra.State(30.0, 4.0), step=STEP
+    )
 
 
 def solve_error(problem: simkit.Problem) -> float:

@@ -46,7 +46,9 @@ for order in (0, 1):
 
 def state_error(read, theta) -> float:
     """The largest relative error of the states against Radau at 1e-11."""
-    setups, trajectories = jax.jit(lambda theta, problem: problem._solve(theta))(theta, read.problem)
+    setups, trajectories = jax.jit(lambda theta, problem: problem.model.solve(theta, problem.times))(
+        theta, read.problem
+    )
     own = jax.tree.map(lambda x: x[0], (setups, trajectories))
     setup, trajectory = own
     names = sorted(trajectory.ys)

@@ -33,12 +33,6 @@ class Lorenz(PlainSystem):
     def vector_field(self, t, y, inputs):
         return jnp.stack([self.sigma * (y[1] - y[0]), y[0] * (self.rho - y[2]) - y[1], y[0] * y[1] - self.beta * y[2]])
 
-    def outputs(self, t, y, inputs):
-        return y
-
-    def invariants(self, t, y):
-        return {}
-
     @classmethod
     def example(cls):
         raise NotImplementedError
@@ -51,12 +45,6 @@ class Heat(PlainSystem):
 
     def vector_field(self, t, y, inputs):
         return self.diffusivity * (jnp.roll(y, 1) - 2 * y + jnp.roll(y, -1))
-
-    def outputs(self, t, y, inputs):
-        return y
-
-    def invariants(self, t, y):
-        return {}
 
     @classmethod
     def example(cls):

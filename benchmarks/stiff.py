@@ -19,7 +19,6 @@ import scipy.integrate
 
 import simkit
 from simkit import Adaptive, PlainSystem, quantity
-from simkit.core import SystemTerm
 from simkit.solvers import Rodas5P
 
 GOAL = 8.0
@@ -37,12 +36,6 @@ class Field(PlainSystem):
 
     def vector_field(self, t, y, inputs):
         return jnp.stack(self.rates(t, y, self.parameters))
-
-    def outputs(self, t, y, inputs):
-        return y
-
-    def invariants(self, t, y):
-        return {}
 
     @classmethod
     def example(cls):
@@ -142,12 +135,13 @@ def theirs(case: Any) -> Callable[[float], Any]:
     @jax.jit
     def solve(system, y0, times, tolerance):
         return diffrax.diffeqsolve(
-            SystemTerm(system, None),
+            diffrax.ODETerm(lambda t, y, system: system.vector_field(t, y, None)),
             diffrax.Kvaerno5(),
             times[0],
             times[-1],
             None,
             y0,
+            args=system,
             saveat=diffrax.SaveAt(ts=times),
             stepsize_controller=diffrax.PIDController(rtol=tolerance, atol=tolerance * scale),
             adjoint=diffrax.ForwardMode(),

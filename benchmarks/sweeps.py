@@ -14,6 +14,7 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import _harness
+import jax
 import numpy as np
 
 import simkit
@@ -25,7 +26,7 @@ SAMPLES = 3
 def main() -> dict[str, float]:
     simkit.enable_x64()
     system = simkit.from_response(lambda x, p: {"y": p["a"] * x + p["b"] ** 2}, {"a": 1.0, "b": 2.0})
-    points = simkit.sweeps.random_points({"a": (0.0, 1.0), "b": (0.0, 1.0)}, MEMBERS, seed=1)
+    points = simkit.sweeps.random_points({"a": (0.0, 1.0), "b": (0.0, 1.0)}, MEMBERS, key=jax.random.key(1))
     folder = pathlib.Path(tempfile.mkdtemp())
     figures, rows = {}, []
     try:

@@ -5,10 +5,13 @@ from typing import TYPE_CHECKING, Any
 
 from ._errors import ArgumentError as ArgumentError
 from ._errors import DataError as DataError
+from ._errors import MissingPackageError as MissingPackageError
+from ._errors import PluginError as PluginError
 from ._errors import ResultFileError as ResultFileError
 from ._errors import SamplingError as SamplingError
 from ._errors import SimkitError as SimkitError
 from ._errors import SimulationError as SimulationError
+from ._errors import StandstillError as StandstillError
 from ._errors import StoreError as StoreError
 from ._errors import StudyError as StudyError
 from ._errors import UnknownNameError as UnknownNameError
@@ -20,11 +23,14 @@ if TYPE_CHECKING:
     from . import inspect as inspect
     from . import io as io
     from . import md as md
+    from . import noise as noise
     from . import odes as odes
+    from . import petab as petab
     from . import problem as problem
     from . import reducers as reducers
     from . import report as report
     from . import solvers as solvers
+    from . import study as study
     from . import sweeps as sweeps
     from . import testing as testing
     from . import viz as viz
@@ -38,7 +44,7 @@ if TYPE_CHECKING:
     from .core import Event as Event
     from .core import Example as Example
     from .core import Interpolated as Interpolated
-    from .core import Phase as Phase
+    from .core import PiecewiseConstant as PiecewiseConstant
     from .core import PlainSystem as PlainSystem
     from .core import Pulses as Pulses
     from .core import SeparableSystem as SeparableSystem
@@ -46,7 +52,6 @@ if TYPE_CHECKING:
     from .core import Start as Start
     from .core import StaticSystem as StaticSystem
     from .core import Status as Status
-    from .core import Steps as Steps
     from .core import StiffTransportSystem as StiffTransportSystem
     from .core import StochasticSystem as StochasticSystem
     from .core import Support as Support
@@ -54,11 +59,11 @@ if TYPE_CHECKING:
     from .core import Trajectory as Trajectory
     from .core import TransportSystem as TransportSystem
     from .core import cast as cast
+    from .core import enable_cache as enable_cache
     from .core import enable_x64 as enable_x64
     from .core import quantity as quantity
     from .engine import Adaptive as Adaptive
     from .engine import Checkpointed as Checkpointed
-    from .engine import Compilations as Compilations
     from .engine import Courant as Courant
     from .engine import Fixed as Fixed
     from .engine import count_compilations as count_compilations
@@ -69,49 +74,35 @@ if TYPE_CHECKING:
     from .fitting import GaussNewton as GaussNewton
     from .fitting import Marginal as Marginal
     from .fitting import Optimiser as Optimiser
-    from .fitting import Plan as Plan
-    from .fitting import PredictionProfile as PredictionProfile
-    from .fitting import Profiles as Profiles
     from .fitting import fit as fit
     from .fitting import gradient_matching as gradient_matching
     from .fitting import plan as plan
     from .fitting import profile as profile
     from .fitting import profile_prediction as profile_prediction
     from .infer import NUTS as NUTS
-    from .infer import Calibration as Calibration
-    from .infer import Comparison as Comparison
     from .infer import EnsembleSampler as EnsembleSampler
     from .infer import LaplaceApproximation as LaplaceApproximation
     from .infer import Posterior as Posterior
-    from .infer import Prediction as Prediction
     from .infer import TemperedSMC as TemperedSMC
     from .infer import Variational as Variational
     from .infer import calibrate as calibrate
+    from .infer import check as check
     from .infer import compare as compare
     from .infer import numpyro_model as numpyro_model
     from .infer import predict as predict
     from .infer import prior_draws as prior_draws
     from .infer import sample as sample
-    from .inspect import Explanation as Explanation
     from .inspect import explain as explain
-    from .io import Study as Study
     from .io import load as load
-    from .io import load_study as load_study
     from .io import save as save
     from .odes import from_function as from_function
     from .odes import from_response as from_response
-    from .problem import AbstractNoise as AbstractNoise
     from .problem import Experiment as Experiment
     from .problem import Free as Free
     from .problem import Individual as Individual
-    from .problem import Laplace as Laplace
-    from .problem import LogLaplace as LogLaplace
-    from .problem import LogNormal as LogNormal
-    from .problem import NegativeBinomial as NegativeBinomial
-    from .problem import Normal as Normal
-    from .problem import Poisson as Poisson
     from .problem import Problem as Problem
-    from .problem import StudentT as StudentT
+    from .study import Study as Study
+    from .study import load_study as load_study
     from .sweeps import Sweep as Sweep
     from .sweeps import sweep as sweep
 
@@ -127,7 +118,6 @@ _LAZY = {
     "Event": "core",
     "Example": "core",
     "Interpolated": "core",
-    "Phase": "core",
     "PlainSystem": "core",
     "Pulses": "core",
     "SeparableSystem": "core",
@@ -135,7 +125,7 @@ _LAZY = {
     "Start": "core",
     "StaticSystem": "core",
     "Status": "core",
-    "Steps": "core",
+    "PiecewiseConstant": "core",
     "StochasticSystem": "core",
     "Support": "core",
     "System": "core",
@@ -143,12 +133,12 @@ _LAZY = {
     "StiffTransportSystem": "core",
     "TransportSystem": "core",
     "cast": "core",
+    "enable_cache": "core",
     "enable_x64": "core",
     "quantity": "core",
     "Adaptive": "engine",
     "Checkpointed": "engine",
     "Fixed": "engine",
-    "Compilations": "engine",
     "Courant": "engine",
     "count_compilations": "engine",
     "ensemble": "engine",
@@ -159,10 +149,12 @@ _LAZY = {
     "inspect": "inspect",
     "io": "io",
     "md": "md",
+    "noise": "noise",
     "odes": "odes",
     "petab": "petab",
     "problem": "problem",
     "solvers": "solvers",
+    "study": "study",
     "sweeps": "sweeps",
     "reducers": "reducers",
     "report": "report",
@@ -173,22 +165,17 @@ _LAZY = {
     "Marginal": "fitting",
     "LBFGS": "fitting",
     "Optimiser": "fitting",
-    "Plan": "fitting",
-    "PredictionProfile": "fitting",
-    "Profiles": "fitting",
     "plan": "fitting",
     "profile_prediction": "fitting",
     "fit": "fitting",
     "gradient_matching": "fitting",
     "profile": "fitting",
-    "Calibration": "infer",
     "EnsembleSampler": "infer",
     "LaplaceApproximation": "infer",
     "NUTS": "infer",
     "Posterior": "infer",
-    "Prediction": "infer",
     "TemperedSMC": "infer",
-    "Comparison": "infer",
+    "check": "infer",
     "compare": "infer",
     "Variational": "infer",
     "calibrate": "infer",
@@ -196,26 +183,17 @@ _LAZY = {
     "predict": "infer",
     "prior_draws": "infer",
     "sample": "infer",
-    "Explanation": "inspect",
     "explain": "inspect",
-    "Study": "io",
+    "Study": "study",
     "load": "io",
-    "load_study": "io",
+    "load_study": "study",
     "save": "io",
     "from_function": "odes",
     "from_response": "odes",
-    "AbstractNoise": "problem",
     "Experiment": "problem",
     "Free": "problem",
     "Individual": "problem",
-    "Laplace": "problem",
-    "LogLaplace": "problem",
-    "LogNormal": "problem",
-    "NegativeBinomial": "problem",
-    "Normal": "problem",
-    "Poisson": "problem",
     "Problem": "problem",
-    "StudentT": "problem",
     "Sweep": "sweeps",
     "sweep": "sweeps",
 }
@@ -223,13 +201,15 @@ _LAZY = {
 __version__ = "0.1.0"
 
 
-def __getattr__(name: str) -> Any:
-    if name not in _LAZY:
-        raise AttributeError(f"module 'simkit' has no attribute {name!r}")
-    module = importlib.import_module(f".{_LAZY[name]}", __name__)
-    value = module if _LAZY[name] == name else getattr(module, name)
-    globals()[name] = value
-    return value
+if not TYPE_CHECKING:  # for a checker each misspelt name would be right
+
+    def __getattr__(name: str) -> Any:
+        if name not in _LAZY:
+            raise AttributeError(f"module 'simkit' has no attribute {name!r}")
+        module = importlib.import_module(f".{_LAZY[name]}", __name__)
+        value = module if _LAZY[name] == name else getattr(module, name)
+        globals()[name] = value
+        return value
 
 
 def __dir__() -> list[str]:

@@ -43,11 +43,36 @@ class SamplingError(SimkitError, ArithmeticError):
     """Chains that must not be averaged: stuck, or without a place to start."""
 
 
+class StandstillError(SimkitError, RuntimeError):
+    """A computation that stood still: nothing in this process computed any more, yet a result was awaited."""
+
+
+class MissingPackageError(SimkitError, ModuleNotFoundError):
+    """A package that comes with one of simkit's extras is not installed; the message holds the command that installs it."""
+
+
+class PluginError(SimkitError, ImportError):
+    """A package that adds to simkit by an entry point which cannot be used; the message names the package."""
+
+
+def missing_package(what: str, package: str | None, extra: str) -> MissingPackageError:
+    """The error for a package of an extra; `what` begins the sentence, such as "A PEtab problem"."""
+    text = f'{what} needs the package `{package}`, which is not installed. Install it with `pip install "simkit[{extra}]"`.'
+    return MissingPackageError(text, name=package)
+
+
+MOST_COMPARED = 2_000
+"""The number of names that are compared with one that is unknown; each takes some 10 us."""
+
+
 def close_matches(name: str, known: Collection[str]) -> str:
     """The names nearest to `name`, or the first few known ones where none is near."""
     known = sorted(known)
     if not known:
         return "There are none."
+    name = name[:100]
+    if len(known) > MOST_COMPARED:  # those of a similar length
+        known = sorted(sorted(known, key=lambda other: abs(len(other) - len(name)))[:MOST_COMPARED])
     near = difflib.get_close_matches(name, known, n=3, cutoff=0.5)
     if near:
         return "Close matches: " + ", ".join(f"`{match}`" for match in near) + "."

@@ -1,13 +1,28 @@
 """Types that public signatures share."""
 
-from typing import TYPE_CHECKING, Any, TypeAlias
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, TypeAlias, overload
 
+from jax.typing import ArrayLike
 from jaxtyping import Array, Float
 
 if TYPE_CHECKING:
-    # A quantity's constructor takes any number and its field is an array; no annotation says both.
-    Scalar: TypeAlias = Any
-    Vector: TypeAlias = Any
+
+    class Scalar:
+        """The annotation of a quantity: its constructor takes a number or an array, and its field is an array."""
+
+        @overload
+        def __get__(self, instance: None, owner: Any) -> Any: ...
+        @overload
+        def __get__(self, instance: object, owner: Any) -> Array: ...
+        def __get__(self, instance: Any, owner: Any) -> Any: ...
+        def __set__(self, instance: Any, value: ArrayLike) -> None: ...
+
+    class Vector(Scalar):
+        """The annotation of a quantity of several numbers: its constructor takes a sequence, too."""
+
+        def __set__(self, instance: Any, value: ArrayLike | Sequence[ArrayLike]) -> None: ...
+
 else:
     Scalar = Float[Array, ""]
     Vector = Float[Array, " n"]

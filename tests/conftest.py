@@ -1,18 +1,32 @@
 """What all tests share: double precision, two devices, strict promotion, and checked types. It must run before simkit loads."""
 
 import gc
+import importlib.util
 import os
+import signal
 import time
 from collections.abc import Iterator
 
 if "xla_force_host_platform_device_count" not in os.environ.get("XLA_FLAGS", ""):
     os.environ["XLA_FLAGS"] = (os.environ.get("XLA_FLAGS", "") + " --xla_force_host_platform_device_count=2").strip()
 
-os.environ.setdefault("NPROC", str(2 * (os.cpu_count() or 1)))  # docs/limits.md: two devices of JAX 0.10 on few cores
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:  # as in a job in the background; the tests of interrupts need it
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
-import jax
 import pytest
-from jaxtyping import install_import_hook
+
+NEEDED = ("SALib", "arviz", "ase", "beartype", "dask", "h5netcdf", "libsbml", "petab", "py3Dmol", "xarray", "yaml")
+
+if _missing := [name for name in NEEDED if importlib.util.find_spec(name) is None]:
+    pytest.exit(
+        f"The tests need packages that are not installed: {', '.join(_missing)}. Install them with "
+        '`pip install "simkit[test]"`, in a checkout with `pip install -e ".[test]"`.',
+        returncode=4,
+    )
+
+import jax  # noqa: E402
+from jax.experimental.compilation_cache import compilation_cache  # noqa: E402
+from jaxtyping import install_import_hook  # noqa: E402
 
 jax.config.update("jax_enable_x64", True)
 jax.config.update("jax_numpy_rank_promotion", "raise")
@@ -55,6 +69,17 @@ def _forget_programs() -> Iterator[None]:
     _forget()
 
 
+@pytest.fixture
+def cache_as_before() -> Iterator[None]:
+    """What an example says about compiled programs on disk ends with it."""
+    before = {name: value for name, value in jax.config.values.items() if "cache" in name}
+    yield
+    if any(jax.config.values[name] != value for name, value in before.items()):
+        for name, value in before.items():
+            jax.config.update(name, value)
+        compilation_cache.reset_cache()
+
+
 MAPPED = 20_000
 """How many pieces of memory a process may have mapped before it forgets its programs: it dies at 65,530, each program
 maps some, and a file of many programs, as the pages of the documentation are, takes more than that."""
@@ -74,5 +99,6 @@ def _forget_many_programs() -> Iterator[None]:
 
 def _forget() -> None:
     jax.config.update("jax_compilation_cache_dir", None)
+    compilation_cache.reset_cache()  # JAX keeps the folder of its first program otherwise
     jax.clear_caches()
     gc.collect()

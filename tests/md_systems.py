@@ -7,8 +7,8 @@ import jax.numpy as jnp
 import numpy as np
 
 from simkit.md import OpenSpace, Orthorhombic, Triclinic
-from simkit.md._pair_terms import at_tables
-from simkit.md._potential import BySpecies, is_table, parts
+from simkit.md.potentials._pair_terms import at_tables
+from simkit.md.potentials._potential import BySpecies, is_table, parts
 
 
 def lattice(counts, edge, seed=0, rattle=0.12, shift=-3.0):

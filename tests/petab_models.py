@@ -125,3 +125,15 @@ def check_complaint(
     path = write({**tables, table: tables[table].replace(old, new, 1)})
     with pytest.raises(simkit.DataError, match=re.compile(message, re.DOTALL)):
         simkit.petab.load(path)
+
+
+GOOD = {
+    "parameters": """parameterId | parameterScale | lowerBound | upperBound | nominalValue | estimate
+k | log10 | 0.01 | 10 | 0.5 | 1""",
+    "observables": """observableId | observableFormula | noiseFormula
+o | A * observableParameter1_o | 0.1""",
+    "measurements": """observableId | simulationConditionId | time | measurement | observableParameters
+o | c0 | 1 | 2.0 | 1.0""",
+    "conditions": "conditionId | k2\nc0 | 1",
+}
+"""Tables of a small problem without mistakes."""

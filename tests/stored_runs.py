@@ -26,7 +26,7 @@ PRIORS = {"size": dist.LogNormal(0.0, 1.0), "rate": dist.LogNormal(0.0, 1.0)}
 def problem(scale=0.05, priors=PRIORS):
     data = simkit.Experiment("decay", X, {"y": Y})
     free = {name: simkit.Free(prior) for name, prior in priors.items()}
-    return simkit.Problem(DECAY, data, free=free, noise={"y": simkit.Normal(scale)})
+    return simkit.Problem(DECAY, data, free=free, noise={"y": simkit.noise.Normal(scale)})
 
 
 def run_fit(store=None, **options):

@@ -4,6 +4,8 @@ import jax.numpy as jnp
 import numpy as np
 
 import simkit
+from simkit.infer._prediction import Prediction
+from simkit.problem._observed import Observed
 
 NAMES = ("growth", "y0.hare", "noise.hare.scale")
 UNITS = ("1/year", "thousand", "1")
@@ -36,6 +38,9 @@ def fit_result(starts=6):
         units=UNITS,
         log=(True, True, True),
         method="GaussNewton",
+        optimum=jnp.array([0] * (starts - 3) + [1, -1, -1]),
+        log_mass=jnp.array([-100.0, -110.0]),
+        covariances=jnp.stack([covariance, 2 * covariance]),
     )
 
 
@@ -69,7 +74,7 @@ def prediction(experiments=2, times=15, draws=30):
     samples = {name: jnp.asarray(values + 0.2) for name, values in curves.items()}
     curves = {name: jnp.asarray(values) for name, values in curves.items()}
     labels = tuple(f"year_{i}" for i in range(experiments))
-    return simkit.Prediction(jnp.asarray(grid), curves, samples, jnp.asarray(1), labels)
+    return Prediction(jnp.asarray(grid), curves, samples, jnp.asarray(1), labels)
 
 
 def observed(experiments=2, times=8):
@@ -79,7 +84,7 @@ def observed(experiments=2, times=8):
     prey[0, 2] = np.nan
     labels = tuple(f"year_{i}" for i in range(experiments))
     data = {"prey": prey, "lynx": 2 + np.cos(grid)}
-    return simkit.problem.Observed(labels, grid, data, {}, {"prey": "thousand", "lynx": "1"})
+    return Observed(labels, grid, data, {}, {"prey": "thousand", "lynx": "1"})
 
 
 def averages(times=64):

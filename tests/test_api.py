@@ -29,11 +29,12 @@ def modules() -> list[str]:
 
 
 def public_names() -> list[str]:
-    """Every public name of simkit and of its public submodules, dotted."""
+    """Every public name of simkit and of its public submodules, dotted; each by one path, the shorter."""
     names = exported(ROOT / "simkit") | set(simkit._LAZY)
     found = {f"simkit.{name}" for name in names.difference(modules())}
     for module in modules():
-        found |= {f"simkit.{module}.{name}" for name in exported(ROOT / "simkit" / module)}
+        above = {name for name, home in simkit._LAZY.items() if home == module}
+        found |= {f"simkit.{module}.{name}" for name in exported(ROOT / "simkit" / module) - above}
     return sorted(found)
 
 

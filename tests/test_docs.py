@@ -29,9 +29,12 @@ PAGES = [path for path in (ROOT / "README.md", *sorted((ROOT / "docs").glob("*.m
 
 LONGEST = {
     "building_blocks",
+    "check",
+    "coming_from",
     "compilation",
     "ensembles",
     "events",
+    "explain",
     "figures",
     "fitting",
     "fluids",
@@ -46,6 +49,7 @@ LONGEST = {
     "md-many-body",
     "md-molecules",
     "md-observables",
+    "md-potentials",
     "md-studies",
     "models",
     "petab",
@@ -53,6 +57,8 @@ LONGEST = {
     "problems",
     "reducers",
     "simulate",
+    "sweeps",
+    "systems",
     "testing",
 }
 """Pages that compile for ten seconds to a minute."""
@@ -63,6 +69,7 @@ def test_pages_are_found():
     assert {"README.md", "getting_started.md"} | {f"{name}.md" for name in LONGEST} <= names
 
 
+@pytest.mark.usefixtures("cache_as_before")
 @pytest.mark.parametrize(
     "path",
     [pytest.param(path, marks=[pytest.mark.slow] if path.stem in LONGEST else [], id=path.stem) for path in PAGES],

@@ -18,33 +18,34 @@ SAYS = re.compile(r"  # prints (.+)$")
 NUMBER = re.compile(r"[-+]?\d+\.?\d*(?:e[-+]?\d+)?")
 
 SLOW = {
+    "simkit.md.space._boxes.Boxes",
     "simkit.core._event.Event",
     "simkit.fitting._fit.fit",
     "simkit.fitting._matching.gradient_matching",
-    "simkit.fluids._flow2d.SpectralFlow2D",
-    "simkit.fluids._observables.Probes",
-    "simkit.fluids._smooth.SmoothVorticity",
+    "simkit.fluids.spectral._flow2d.SpectralFlow2D",
+    "simkit.fluids.spectral._observables.Probes",
+    "simkit.fluids.spectral._smooth.SmoothVorticity",
     "simkit.inspect._explain.explain",
     "simkit.inspect._export.export",
     "simkit.io._ase.from_ase",
     "simkit.io._ase_calculator.ase_calculator",
     "simkit.io._fields.write_fields",
-    "simkit.md._ensemble_averages._average.sensitivity",
-    "simkit.md._ensemble_averages._front.ensemble_average",
-    "simkit.md._ensemble_averages._lyapunov.lyapunov_exponent",
-    "simkit.md._ensemble_averages._reweighting.sample_ensemble",
-    "simkit.md._minimise.minimise",
-    "simkit.md._observables._bond_order.bond_order",
+    "simkit.md.averages._average.sensitivity",
+    "simkit.md.averages._front.ensemble_average",
+    "simkit.md.averages._lyapunov.lyapunov_exponent",
+    "simkit.md.averages._reweighting.sample_ensemble",
+    "simkit.md.relaxation._minimise.minimise",
+    "simkit.md.observables._bond_order.bond_order",
     "simkit.md._particles.Particles",
-    "simkit.md._run_averages.averages",
+    "simkit.md.averages._run_averages.averages",
     "simkit.md._stack.stack_atoms",
     "simkit.sweeps._sweep.sweep",
     "simkit.testing._check_system.check_system",
     "simkit.testing._reproducibility.reproducibility",
-    "simkit.testing._trust.growth_of",
-    "simkit.viz._atoms.animate",
-    "simkit.viz._atoms.plot_atoms",
-    "simkit.viz._fields.plot_fields",
+    "simkit.viz._atom_figures.animate",
+    "simkit.viz._atom_figures.plot_atoms",
+    "simkit.viz._field_figures.plot_fields",
+    "simkit.testing._trust.perturbation_growth",
 }
 """Examples of more than a second or two, most of it compilation."""
 
@@ -89,6 +90,7 @@ def agree(said: str, printed: str) -> bool:
 
 
 @pytest.mark.parametrize("name", [pytest.param(name, marks=[pytest.mark.slow] * (name in SLOW)) for name in EXAMPLES])
+@pytest.mark.usefixtures("cache_as_before")
 def test_example(name, tmp_path, monkeypatch):
     for shared in ("data", "examples"):
         os.symlink(ROOT / shared, tmp_path / shared)

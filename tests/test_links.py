@@ -12,10 +12,11 @@ import pytest
 
 ROOT = pathlib.Path(__file__).parents[1]
 BOOK = ROOT / "docs"
-TOP = ("README.md", "CONTRIBUTING.md", "CHANGELOG.md", "data/README.md")
+TOP = ("README.md", "AGENTS.md", "CONTRIBUTING.md", "SECURITY.md", "CHANGELOG.md", "data/README.md")
 SOURCES = [
     *(ROOT / name for name in TOP),
     *sorted(BOOK.glob("*.md")),
+    *sorted(BOOK.glob("decisions/*.md")),
     *sorted((ROOT / "examples").glob("*.ipynb")),
 ]
 
@@ -102,6 +103,7 @@ def test_every_page_is_in_the_book():
     pages = {path.stem for path in BOOK.glob("*.md")} | {
         f"examples/{p.stem}" for p in (ROOT / "examples").glob("*.ipynb")
     }
+    pages |= {"decisions/index"}  # which names its own pages
     assert sorted(entries) == sorted(pages - {"index"})
 
 

@@ -41,7 +41,16 @@ def test_sdist_holds_what_a_reader_and_a_packager_need(tmp_path):
     (archive,) = tmp_path.glob("simkit-*.tar.gz")
     with tarfile.open(archive) as held:
         names = {name.partition("/")[2] for name in held.getnames()}
-    wanted = {"LICENSE", "CITATION.cff", "CHANGELOG.md", "CONTRIBUTING.md", "README.md", "pyproject.toml", ".ci/run"}
+    wanted = {
+        "LICENSE",
+        "CITATION.cff",
+        "CHANGELOG.md",
+        "CONTRIBUTING.md",
+        "README.md",
+        "SECURITY.md",
+        "pyproject.toml",
+        ".ci/run",
+    }
     wanted |= {"docs/conf.py", "docs/getting_started.md", "tests/conftest.py", "simkit/py.typed", "data/README.md"}
     wanted |= {f"examples/{path.name}" for path in (ROOT / "examples").iterdir() if path.suffix in (".ipynb", ".toml")}
     assert wanted <= names

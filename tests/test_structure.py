@@ -1,9 +1,10 @@
-"""How simkit is built: modules are abstract or final, files and functions stay small."""
+"""Structure of simkit: modules are abstract, final or documented defaults; files and functions stay small."""
 
 import ast
 import importlib
 import inspect
 import pkgutil
+import textwrap
 from pathlib import Path
 
 import equinox as eqx
@@ -48,12 +49,26 @@ def is_abstract(cls):
     return inspect.isabstract(cls) or bool(unset) or cls.__name__.lstrip("_").startswith("Abstract")
 
 
+def is_default(cls, name):
+    """Tell whether a method is a documented default: a docstring, and the return of a constant or an argument."""
+    value = vars(cls)[name]
+    value = value.fget if isinstance(value, property) else value
+    if not inspect.isfunction(value) or not value.__doc__:
+        return False
+    (function,) = ast.parse(textwrap.dedent(inspect.getsource(value))).body
+    last = function.body[-1]
+    complete = ast.Constant | ast.Name | ast.Dict
+    return len(function.body) == 2 and isinstance(last, ast.Return) and isinstance(last.value, complete)
+
+
 def test_nobody_overrides_a_concrete_method():
     broken = []
     for cls in modules():
         for name, _ in methods(cls):
             for base in own_bases(cls):
-                if any(name == other and not abstract for other, abstract in methods(base)):
+                if any(name == other and not abstract for other, abstract in methods(base)) and not is_default(
+                    base, name
+                ):
                     broken.append(f"{cls.__module__}.{cls.__qualname__}.{name} overrides {base.__qualname__}.{name}")
     assert not broken, "\n".join(broken)
 
@@ -87,3 +102,80 @@ def test_size(path):
             assert lines < 80, f"{path.name}: the body of {node.name} has {lines} lines"
         if isinstance(node, ast.ImportFrom):
             assert all(name.name != "*" for name in node.names), f"{path.name} imports *"
+
+
+def name_of(path):
+    """The dotted name of a file, and whether it is the entry of a package."""
+    parts = list(path.relative_to(ROOT.parent).with_suffix("").parts)
+    return (".".join(parts[:-1]), True) if parts[-1] == "__init__" else (".".join(parts), False)
+
+
+def imports(path):
+    """(module, imported name) of every import of simkit in a file, those for type checkers alone included."""
+    name, is_package = name_of(path)
+    for node in ast.walk(ast.parse(path.read_text())):
+        if isinstance(node, ast.ImportFrom):
+            base = name.split(".") if is_package else name.split(".")[:-1]
+            base = base[: len(base) - node.level + 1] if node.level else []
+            source = ".".join([*base, *([node.module] if node.module else [])])
+            if source.split(".")[0] == "simkit":
+                yield from ((source, alias.name) for alias in node.names)
+        elif isinstance(node, ast.Import):
+            yield from ((alias.name, "") for alias in node.names if alias.name.split(".")[0] == "simkit")
+
+
+def graph():
+    """File -> the files of simkit that it imports from; what a package's entry only passes on counts for who defines it."""
+    names = dict(name_of(path) for path in FILES)
+    found = {name_of(path)[0]: list(imports(path)) for path in FILES}
+
+    def definer(source, imported, depth=0):
+        if f"{source}.{imported}" in names:
+            return f"{source}.{imported}"
+        passed = [pair for pair in found[source] if pair[1] == imported] if names.get(source) else []
+        return definer(*passed[0], depth + 1) if passed and depth < 9 else source
+
+    modules = [name for name, is_package in names.items() if not is_package]
+    edges = {name: {definer(*pair) for pair in found[name]} - {name} for name in modules}
+    return {name: targets & set(modules) for name, targets in edges.items()}
+
+
+def circles(edges):
+    """Groups of files that import each other, directly or through others."""
+
+    def reached(start):
+        seen, todo = set(), [start]
+        while todo:
+            for other in edges[todo.pop()] - seen:
+                seen.add(other)
+                todo.append(other)
+        return seen
+
+    reach = {name: reached(name) for name in edges}
+    groups = {tuple(sorted(b for b in reach[a] if a in reach[b])) for a in edges}
+    return sorted(group for group in groups if group)
+
+
+def test_no_files_import_each_other():
+    """Files inside a room are in an order, too: what helpers need of a class stands below both."""
+    edges = graph()
+    assert sum(map(len, edges.values())) > 1000
+    assert not circles(edges)
+
+
+def test_a_circle_would_be_found():
+    assert circles({"a": {"b"}, "b": {"c"}, "c": {"b"}, "d": {"a"}}) == [("b", "c")]
+
+
+def test_rooms_import_from_each_others_entries():
+    """A name that another room uses is exported by its `__init__.py`, marked `# internal` where it is not public."""
+    broken = []
+    for path in FILES:
+        room = path.relative_to(ROOT).parts[0]
+        for source, imported in imports(path):
+            other, _, inside = source.removeprefix("simkit").lstrip(".").partition(".")
+            if path.parent == ROOT or not other or other.startswith("_") or other == room:
+                continue
+            if any(part.startswith("_") for part in (*inside.split("."), imported)):
+                broken.append(f"{path.relative_to(ROOT)} imports {imported} from {source}")
+    assert not broken, "\n".join(broken)

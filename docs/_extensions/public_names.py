@@ -15,6 +15,12 @@ from docutils.statemachine import StringList
 from sphinx.application import Sphinx
 from sphinx.util.docutils import SphinxDirective
 
+NESTED = ("State", "Outputs", "Conserved")
+"""Classes within systems that a page describes with the system."""
+
+DESCRIBED: set[type] = set()
+"""Results without a public name that stand on the page already, with the first function that returns them."""
+
 
 def exported(module: types.ModuleType) -> list[str]:
     """What the module's `__init__` re-exports or defines, in its order."""
@@ -48,7 +54,7 @@ def _docstring(value: Any) -> str:
 
 
 def _entry(kind: str, name: str, value: Any, body: str) -> str:
-    fence = ":" * (12 if kind == "class" else 6)
+    fence = ":" * (18 if "{py:class}" in body else 12 if kind == "class" else 6)  # longer than those within
     signature = _signature(value) if kind in ("class", "function", "method") else ""
     return f"{fence}{{py:{kind}}} {name}{signature}\n{body}\n{fence}\n"
 
@@ -70,8 +76,37 @@ def _markdown(dotted: str) -> str:
     value = getattr(importlib.import_module(module_name), name)
     body = _docstring(value)
     if not inspect.isclass(value):
+        if inspect.isroutine(value) and (result := _unlisted_result(value)) is not None:
+            body += f"\n\n{_class_entry(result.__name__, result)}"
         return _entry("function" if callable(value) and inspect.isroutine(value) else "data", dotted, value, body)
+    return _class_entry(dotted, value)
+
+
+def _unlisted_result(function: Any) -> type | None:
+    """The class of simkit that a function returns, if it has no public name of its own: it is described with the function."""
+    try:
+        result = inspect.get_annotations(function, eval_str=True).get("return")
+    except NameError:
+        return None
+    if not inspect.isclass(result) or not result.__module__.startswith("simkit"):
+        return None
+    room = importlib.import_module(".".join(result.__module__.split(".")[:2]))
+    rooms = (room, importlib.import_module("simkit.noise"))  # whose names come from another room
+    public = importlib.import_module("simkit")
+    listed = result.__name__ in dir(public) or any(result.__name__ in exported(r) for r in rooms)
+    if listed or "State" in result.__qualname__ or result in DESCRIBED:
+        return None
+    DESCRIBED.add(result)
+    return result
+
+
+def _class_entry(dotted: str, value: type) -> str:
+    name = value.__name__
+    body = _docstring(value)
     body += _quantities(value)
+    for nested_name, nested in vars(value).items():
+        if inspect.isclass(nested) and nested_name in NESTED:
+            body += f"\n\n**`{name}.{nested_name}`:** {_docstring(nested)}{_quantities(nested)}"
     for method_name, method in vars(value).items():
         if isinstance(method, classmethod | staticmethod):
             method = method.__func__
@@ -100,7 +135,7 @@ class PublicNames(SphinxDirective):
 
 
 class PublicModule(PublicNames):
-    """All names that the module in the argument exports."""
+    """All names that the module in the argument exports, less those that are public at the top."""
 
     has_content = False
     required_arguments = 1
@@ -109,12 +144,8 @@ class PublicModule(PublicNames):
         (module_name,) = self.arguments
         module, top = importlib.import_module(module_name), importlib.import_module(module_name.split(".")[0])
         names = exported(module)
-        above = [name for name in names if name in dir(top) and getattr(top, name) is getattr(module, name)]
-        container = nodes.container()
-        if above:
-            sentence = f"Also at the top, and described there: {', '.join(f'`{name}`' for name in above)}."
-            self.state.nested_parse(StringList([sentence], source=module_name), 0, container)
-        return container.children + self._render([f"{module_name}.{name}" for name in names if name not in above])
+        above = {name for name in names if name in dir(top) and getattr(top, name) is getattr(module, name)}
+        return self._render([f"{module_name}.{name}" for name in names if name not in above])
 
 
 def setup(app: Sphinx) -> dict[str, Any]:

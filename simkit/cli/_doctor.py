@@ -1,4 +1,4 @@
-"""What simkit runs on: versions, devices, precision, cache, and a small simulation that is checked."""
+"""Report on the installation: versions, devices, precision, cache, and a small simulation that is checked."""
 
 import collections
 import importlib.metadata
@@ -13,7 +13,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
 
-from ._environment import WIDE_VECTORS, cache_folder, cores, wide_vectors
+from ..core import cache_folder
+from ._environment import WIDE_VECTORS, cores, wide_vectors
 
 NEEDED = ("jax", "jaxlib", "equinox", "diffrax", "optax", "numpyro", "h5py", "numpy", "matplotlib")
 EXTRAS = {
@@ -28,7 +29,7 @@ EXTRAS = {
 }
 DRIVER = Path("/proc/driver/nvidia/version")
 NEWEST_CUDA_DRIVER = 580
-"""From this version of NVIDIA's driver on JAX's builds for CUDA 13 run; older ones need those for CUDA 12."""
+"""Oldest version of NVIDIA's driver for JAX's builds for CUDA 13; older drivers need those for CUDA 12."""
 
 
 class Line(NamedTuple):
@@ -122,7 +123,9 @@ def _trial() -> Line:
 
     begin = time.perf_counter()
     run = lambda: float(
-        simulate(odes.ExponentialDecay(1.0), odes.ExponentialDecayState(amount=1.0), np.array([0.0, 1.0])).ys.amount[-1]
+        simulate(odes.ExponentialDecay(1.0), odes.ExponentialDecay.State(amount=1.0), np.array([0.0, 1.0])).ys.amount[
+            -1
+        ]
     )
     value = run()
     first, begin = time.perf_counter() - begin, time.perf_counter()

@@ -1,4 +1,4 @@
-"""What the command line sets up before JAX starts: devices, float type, compilation cache."""
+"""Settings of the command line before JAX starts: devices, float type, compilation cache."""
 
 import _thread
 import importlib.metadata
@@ -6,7 +6,6 @@ import os
 import re
 import sys
 import threading
-import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -37,15 +36,7 @@ def set_devices(count: int | None = None) -> None:
     if "xla_force_host_platform_device_count" not in flags:
         count = min(cores(), MOST_DEVICES) if count is None else count
         flags += f" --xla_force_host_platform_device_count={count}"
-        _spare_threads(count)
     os.environ["XLA_FLAGS"] = flags.strip()
-
-
-def _spare_threads(devices: int) -> None:
-    """More threads than cores for several devices of JAX before 0.11, where those that wait for others leave none to do the work:
-    fits of some tens of parameters stood still for ever."""
-    if devices > 1 and _version("jax") < (0, 11):
-        os.environ.setdefault("NPROC", str(2 * cores()))
 
 
 def set_compiler() -> None:
@@ -59,7 +50,7 @@ def set_compiler() -> None:
 
 
 def wide_vectors(text: str | None = None) -> bool:
-    """Whether the processor has vectors of 512 bits that cost it nothing; told from what Linux says of it, `text` in tests."""
+    """Tell whether the processor has fast vectors of 512 bits, from what Linux reports; tests give that as `text`."""
     if text is None:
         try:
             text = Path("/proc/cpuinfo").read_text(encoding="utf-8")
@@ -80,30 +71,9 @@ def set_jax(*, x64: bool, cache: bool) -> None:
     jax.config.update("jax_enable_x64", x64)
     if not cache:
         return
-    folder = cache_folder()
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-    except OSError:  # a read-only home costs time, nothing else
-        return
-    jax.config.update("jax_compilation_cache_dir", str(folder))
-    # Small programs as well: a run has some hundred, and each takes longer to compile than to read.
-    jax.config.update("jax_persistent_cache_min_compile_time_secs", 0.0)
-    jax.config.update("jax_persistent_cache_min_entry_size_bytes", -1)
-    # A full disk, a folder that is read-only or an entry cut short cost time, and JAX would warn of every program.
-    warnings.filterwarnings("ignore", message="Error (reading|writing) persistent compilation cache entry")
+    from ..core import enable_cache
 
-
-def cache_folder() -> Path:
-    """Where compiled programs are kept: SIMKIT_CACHE, or the user's cache folder."""
-    if given := os.environ.get("SIMKIT_CACHE"):
-        return Path(given)
-    if sys.platform == "darwin":
-        base = Path.home() / "Library" / "Caches"
-    elif sys.platform == "win32":
-        base = Path(os.environ.get("LOCALAPPDATA", Path.home() / "AppData" / "Local"))
-    else:
-        base = Path(os.environ.get("XDG_CACHE_HOME", Path.home() / ".cache"))
-    return base / "simkit" / "jax"
+    enable_cache()
 
 
 @contextmanager
@@ -129,7 +99,7 @@ def keep_interrupts() -> Iterator[None]:
 
 
 def cores() -> int:
-    """So many this process may use."""
+    """Return the number of cores that this process may use."""
     if hasattr(os, "sched_getaffinity"):
         return len(os.sched_getaffinity(0))
     return os.cpu_count() or 1

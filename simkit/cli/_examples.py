@@ -12,9 +12,12 @@ from ..stores import write_text
 from ._files import check_free
 
 PACKAGED = Path(__file__).resolve().parents[1] / "_gallery"
-"""Where an installed simkit keeps `examples` and `data`; a checkout has them at its top."""
+"""Folder with `examples` in an installed simkit; a checkout has them at its top."""
 INSTALL = re.compile(r'pip install "simkit\[\w+\]"')
 DATA = re.compile(r"\.\./(data/[\w./-]+)")
+"""Data sets of the tests as well, beside the folder `examples`."""
+OWN = re.compile(r"[\"'](data/[\w.-]+)")
+"""Data in the folder `examples`: a study reads no file outside of its own folder."""
 COMMAND = re.compile(r"(simkit \w+ )examples/")
 
 
@@ -52,12 +55,14 @@ def copy_example(name: str, folder: Path, *, overwrite: bool = False) -> list[Pa
     wanted = (Path(found) if len(Path(found).parts) == 2 else Path(found).parent for found in DATA.findall(text))
     for found in dict.fromkeys(wanted):
         copied += _copy(home / found, folder / found)
+    for found in dict.fromkeys(OWN.findall(text)):
+        copied += _copy(files[name].parent / found, folder / found)
     write_text(copied[0], COMMAND.sub(r"\1", DATA.sub(r"\1", text)))
     return copied
 
 
 def next_steps(example: Path) -> list[str]:
-    """What to type to run an example that was copied: what it needs beyond simkit, and the command that takes it."""
+    """Return the commands that run an example that was copied, and the extra packages that it needs."""
     text = example.read_text(encoding="utf-8")
     if example.suffix == ".ipynb":
         text = "".join("".join(cell["source"]) for cell in json.loads(text)["cells"])

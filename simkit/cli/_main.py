@@ -1,6 +1,7 @@
 """simkit on the command line."""
 
 import argparse
+import contextlib
 import os
 import sys
 import tempfile
@@ -11,11 +12,14 @@ from typing import Any
 from .._errors import SimkitError
 from ._environment import keep_interrupts, set_devices, set_jax
 from ._files import check_free
+from ._options import count, jax_options, outside_option, seed, study_options
+from ._signals import NOTHING, Terminated, leave, obeyed_signals, telling
 
 EXAMPLES = """examples:
   simkit doctor                          what simkit runs on here, and whether it works
   simkit examples                        stories and studies to start from; simkit examples NAME copies one
   simkit new study.toml                  write a commented study file to start from
+  simkit new --package my-models         write a package for a system of your own, which studies find by name
   simkit run study.toml                  fit, sample, predict; report.html and result.h5 in results/study
   simkit run study.toml --out try2       ... in another folder
   simkit fit study.toml                  the fit alone: fast, for finding out whether the model can follow the data
@@ -26,7 +30,7 @@ EXAMPLES = """examples:
   simkit reproduce results/study/result.h5   run it again from what the file holds, and compare
 
 Exit codes: 0 done, 1 reproduced numbers differ or a sweep set chunks aside, 2 bad input (one message says what and
-where), 130 interrupted (what is finished is kept). More of one command: simkit COMMAND --help"""
+where), 130 interrupted, 143 terminated (what is finished is kept). More of one command: simkit COMMAND --help"""
 
 RUN = """What it does, one phase after the other, each saved as soon as it is done (within fit and sample every few starts and
 draws as well: a run that was interrupted or killed goes on when it is called again):
@@ -45,6 +49,8 @@ disk costs the chunks at hand, and the same command goes on with what is missing
 
 More than one worker takes Dask where it is installed (pip install "simkit[dask]"), else a pool of processes."""
 
+INTERRUPTED, TERMINATED = 130, 143
+
 Handler = Callable[[argparse.Namespace], int]
 
 
@@ -54,12 +60,15 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser = build_parser()
     options = parser.parse_args(words)
     options.command_line = " ".join(["simkit", *words])
+    own = arguments is None  # the process is that of the command
+    watched = own and not getattr(options, "debug", False)  # a debugger has its own use for Ctrl-C
+    code = 0
     try:
-        with keep_interrupts():
-            return options.handler(options)
-    except KeyboardInterrupt:
-        print("\nInterrupted; nothing was finished that could be kept.", file=sys.stderr)
-        return 130
+        with keep_interrupts(), obeyed_signals() if watched else contextlib.nullcontext():
+            code = options.handler(options)
+    except KeyboardInterrupt as error:
+        print(f"\n{NOTHING}", file=sys.stderr)
+        code = TERMINATED if isinstance(error, Terminated) else INTERRUPTED
     except SimkitError as error:
         print(f"simkit: {error}", file=sys.stderr)
         return 2
@@ -69,6 +78,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except OSError as error:
         print(f"simkit: {error}", file=sys.stderr)
         return 2
+    if own and code in (INTERRUPTED, TERMINATED):
+        leave(code)
+    return code
 
 
 def build_parser() -> argparse.ArgumentParser:
@@ -94,28 +106,30 @@ def build_parser() -> argparse.ArgumentParser:
         ("sample", "fit a study and sample its posterior distribution"),
     ):
         made = command(name, _run, text, RUN if name == "run" else "")
-        _study_options(made)
-    _study_options(command("simulate", _simulate, "simulate a study at the values in its file; no data are needed"))
+        study_options(made)
+    study_options(command("simulate", _simulate, "simulate a study at the values in its file; no data are needed"))
     made = command("sweep", _sweep, "simulate all members of a study's [sweep]; called again, it goes on", SWEEP)
     made.add_argument("study", type=Path, help="a study file (TOML) with a table [sweep]")
-    made.add_argument("--workers", type=_count, default=1, help="how many processes; 1 by default, which is this one")
+    made.add_argument("--workers", type=count, default=1, help="how many processes; 1 by default, which is this one")
     made.add_argument("--store", type=Path, help="the folder; by default results/NAME-sweep for NAME.toml")
-    made.add_argument("--seed", type=_seed, help="in place of the study's own")
-    _jax_options(made)
+    outside_option(made)
+    made.add_argument("--seed", type=seed, help="in place of the study's own")
+    jax_options(made)
     made = command("report", _report, "write the report of a result file again")
     made.add_argument("file", type=Path, help="a result file, such as results/study/result.h5")
     made.add_argument("--out", type=Path, help="where to write; by default report.html beside the result file")
     made.add_argument("--overwrite", action="store_true", help="replace a report that is there")
     made = command("reproduce", _reproduce, "run the study of a result file again and compare the numbers")
     made.add_argument("file", type=Path, help="a result file; it holds its study and its data")
-    _jax_options(made)
+    jax_options(made)
     made = command(
         "explain", _explain, "say what JAX makes of a study: what compiles, what it computes and holds, and where"
     )
     made.add_argument("study", type=Path, help="a study file (TOML)")
     made.add_argument("--json", action="store_true", help="print JSON, for machines")
     made.add_argument("--svg", type=Path, help="also draw the flow of the data into this file")
-    _jax_options(made)
+    outside_option(made)
+    jax_options(made)
     made = command(
         "replay", _replay, "open the file of a simulation that broke, and take the broken step outside of compiled code"
     )
@@ -124,7 +138,8 @@ def build_parser() -> argparse.ArgumentParser:
         "model", help="the study file, or MODULE:FUNCTION of a function that returns system and initial state"
     )
     made.add_argument("--debug", action="store_true", help="stop in a debugger before the step")
-    _jax_options(made)
+    outside_option(made)
+    jax_options(made)
     made = command("models", _models, "list the models, or show one")
     made.add_argument("model", nargs="?", help="a model's name")
     made = command("examples", _examples, "list the examples, or copy one into a folder with the data it reads")
@@ -132,64 +147,52 @@ def build_parser() -> argparse.ArgumentParser:
     made.add_argument("--into", type=Path, default=Path(), help="the folder; by default this one")
     made.add_argument("--overwrite", action="store_true", help="replace a file that is there")
     made = command("doctor", _doctor, "report versions, devices, precision and cache, and check a small simulation")
-    _jax_options(made)
+    jax_options(made)
     made = command("new", _new, "write a commented study file to start from; it runs as it stands")
     made.add_argument(
         "file", type=Path, nargs="?", default=Path("study.toml"), help="where to write; study.toml by default"
+    )
+    made.add_argument(
+        "--package",
+        metavar="NAME",
+        help="write a package instead, for a system of your own that studies find by name, into a folder of that name",
     )
     made.add_argument("--overwrite", action="store_true", help="replace a file that is there")
     return parser
 
 
-def _study_options(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("study", type=Path, help="a study file (TOML)")
-    parser.add_argument(
-        "--out",
-        type=Path,
-        help="the output folder; by default results/NAME for NAME.toml, and results/NAME-fit and so on for parts of a run",
-    )
-    parser.add_argument("--overwrite", action="store_true", help="replace results that are in the folder")
-    parser.add_argument("--seed", type=_seed, help="in place of the study's own")
-    _jax_options(parser)
-
-
-def _jax_options(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--float32", action="store_true", help="compute in single precision; double is the default")
-    parser.add_argument("--no-cache", action="store_true", help="keep no compiled programs for the next run")
-
-
 def _run(options: argparse.Namespace) -> int:
-    from ..io import load_study
-    from ._particles import is_simulation
-    from ._run import PHASES, UNFINISHED, Found, check_folder, run
+    from ..study import load_study
+    from ..study.runs import PHASES, UNFINISHED, Found, check_folder, is_simulation, run
     from ._show import parameter_table, warning_lines
 
     folder = _folder(options)
     check_folder(folder, options.overwrite or (folder / UNFINISHED).is_dir())
     set_devices()
     set_jax(x64=not options.float32, cache=not options.no_cache)
-    study = load_study(options.study, seed=options.seed)
+    study = load_study(options.study, seed=options.seed, allow_outside=options.allow_outside)
     if options.name == "run" and is_simulation(study):
         return _particles(options, study, folder)
     if options.name == "run" and study.simulate and not study.experiments:
         return _simulated(options, study, folder)
-    phases = {"run": PHASES, "fit": ("fit", "predict", "profile", "report"), "sample": ("fit", "sample", "report")}[
-        options.name
-    ]
+    phases = {"run": PHASES, "fit": ("fit", "predict", "profile"), "sample": ("fit", "sample")}[options.name]
     print(study.title, flush=True)
     kept: list[Found] = []
+    left = lambda: _left(kept, (folder / UNFINISHED).is_dir())
     try:
-        found = run(
-            study,
-            folder,
-            phases,
-            overwrite=options.overwrite,
-            say=_say,
-            command=options.command_line,
-            found_so_far=kept,
-        )
-    except KeyboardInterrupt:
-        return _interrupted(kept, (folder / UNFINISHED).is_dir())
+        with telling(left):
+            found = run(
+                study,
+                folder,
+                phases,
+                overwrite=options.overwrite,
+                say=_say,
+                command=options.command_line,
+                found_so_far=kept,
+                report=_reported,
+            )
+    except KeyboardInterrupt as error:
+        return _stopped(error, left())
     print()
     print(parameter_table(found.fit, found.posterior))
     print()
@@ -203,15 +206,17 @@ def _run(options: argparse.Namespace) -> int:
 
 def _particles(options: argparse.Namespace, study: Any, folder: Path) -> int:
     """Simulate a study of particles and print its averages."""
-    from ._particles import TRAJECTORY, run_particles
+    from ..study.runs import TRAJECTORY, run_particles
 
     print(study.title, flush=True)
+    kept = lambda: f" The frames so far are kept in {folder / TRAJECTORY}." if (folder / TRAJECTORY).exists() else ""
+    left = lambda: f"Interrupted.{kept()}"
     try:
-        found = run_particles(study, folder, overwrite=options.overwrite, say=_say, command=options.command_line)
-    except KeyboardInterrupt:
-        kept = f" The frames so far are kept in {folder / TRAJECTORY}." if (folder / TRAJECTORY).exists() else ""
-        print(f"\nInterrupted.{kept}", file=sys.stderr)
-        return 130
+        with telling(left):
+            asked = {"overwrite": options.overwrite, "say": _say, "command": options.command_line}
+            found = run_particles(study, folder, report=_reported, **asked)
+    except KeyboardInterrupt as error:
+        return _stopped(error, left())
     assert found.averages is not None
     print(f"\n{found.averages}\n")
     for line in found.averages.warnings():
@@ -222,30 +227,30 @@ def _particles(options: argparse.Namespace, study: Any, folder: Path) -> int:
     return 0
 
 
-def _interrupted(kept: Sequence[object], goes_on: bool) -> int:
-    """Say what an interrupt has left."""
-    from ._run import Found
-
-    if not kept or not isinstance(kept[0], Found):
-        print("\nInterrupted before a phase was finished.", file=sys.stderr)
-    else:
+def _left(kept: Sequence[Any], goes_on: bool) -> str:
+    """Describe the results that an interrupt has left."""
+    text = "Interrupted before a phase was finished."
+    if kept:
         done = [name for name in ("fit", "posterior", "prediction", "profiles") if getattr(kept[0], name) is not None]
-        print(f"\nInterrupted. Finished and kept in {kept[0].files[0]}: {', '.join(done)}.", file=sys.stderr)
-    if goes_on:
-        print("The same command goes on from what is kept.", file=sys.stderr)
-    return 130
+        text = f"Interrupted. Finished and kept in {kept[0].files[0]}: {', '.join(done)}."
+    return f"{text}\nThe same command goes on from what is kept." if goes_on else text
+
+
+def _stopped(error: KeyboardInterrupt, text: str) -> int:
+    """Say what an interrupt has left; the exit code."""
+    print(f"\n{text}", file=sys.stderr)
+    return TERMINATED if isinstance(error, Terminated) else INTERRUPTED
 
 
 def _simulate(options: argparse.Namespace) -> int:
-    from ..io import load_study
-    from ._particles import is_simulation
-    from ._run import check_folder
+    from ..study import load_study
+    from ..study.runs import check_folder, is_simulation
 
     folder = _folder(options)
     check_folder(folder, options.overwrite)
     set_devices()
     set_jax(x64=not options.float32, cache=not options.no_cache)
-    study = load_study(options.study, seed=options.seed)
+    study = load_study(options.study, seed=options.seed, allow_outside=options.allow_outside)
     if is_simulation(study):
         return _particles(options, study, folder)
     return _simulated(options, study, folder)
@@ -253,13 +258,11 @@ def _simulate(options: argparse.Namespace) -> int:
 
 def _simulated(options: argparse.Namespace, study: Any, folder: Path) -> int:
     """Simulate a study and print how it went."""
-    from ..io import load
-    from ..report import write_report
-    from ._run import RESULT, simulate_study
+    from ..study.runs import REPORT, RESULT, simulate_study
 
     print(study.title, flush=True)
     trajectory = simulate_study(study, folder, command=options.command_line)
-    written = write_report(load(folder / RESULT), folder / "report.html")
+    written = _reported(folder / RESULT, folder / REPORT)
     print(trajectory)
     print(f"Results, report and figures are in {folder}:")
     for file in [folder / RESULT, *written]:
@@ -268,23 +271,26 @@ def _simulated(options: argparse.Namespace, study: Any, folder: Path) -> int:
 
 
 def _sweep(options: argparse.Namespace) -> int:
-    from ..io import load_study
-    from ._sweep import finished_so_far, sweep_study, workers
+    from ..study import load_study
+    from ..study.runs import finished_so_far, sweep_study
+    from ._workers import workers
 
     store = options.store or Path("results") / f"{options.study.stem}-sweep"
     set_devices()
     set_jax(x64=not options.float32, cache=not options.no_cache)
-    study = load_study(options.study)
+    study = load_study(options.study, allow_outside=options.allow_outside)
     print(study.title, flush=True)
-    try:
-        with workers(options.workers, cache=not options.no_cache) as executor:
-            found = sweep_study(study, store, seed=options.seed, executor=executor, progress=True)
-    except KeyboardInterrupt:
+
+    def left() -> str:
         if not (store / "manifest.json").exists():
-            raise
-        print(f"\nInterrupted. Finished and kept in {store}: {finished_so_far(store)}.", file=sys.stderr)
-        print("The same command goes on from there.", file=sys.stderr)
-        return 130
+            return NOTHING
+        return f"Interrupted. Finished and kept in {store}: {finished_so_far(store)}.\nThe same command goes on from there."
+
+    try:
+        with telling(left), workers(options.workers, cache=not options.no_cache) as executor:
+            found = sweep_study(study, store, seed=options.seed, executor=executor, progress=True)
+    except KeyboardInterrupt as error:
+        return _stopped(error, left())
     print(found)
     return 1 if found.set_aside else 0
 
@@ -305,9 +311,8 @@ def _report(options: argparse.Namespace) -> int:
 def _reproduce(options: argparse.Namespace) -> int:
     from .._errors import ArgumentError
     from ..io import load, load_provenance
-    from ._particles import average_particles
-    from ._reproduce import changes, comparisons
-    from ._run import Found, compute
+    from ..study import study_from_provenance
+    from ..study.runs import Found, average_particles, changes, comparisons, compute
 
     made = load_provenance(options.file)
     if not made.study:
@@ -316,7 +321,7 @@ def _reproduce(options: argparse.Namespace) -> int:
     set_devices(made.devices)
     set_jax(x64=made.float_type == "float64" and not options.float32, cache=not options.no_cache)
     results = load(options.file)
-    study = made.load_study()
+    study = study_from_provenance(made)
     print(f"{study.title}, made {made.date} with seed {made.seed}", flush=True)
     parts = {
         "fit": results.fit,
@@ -341,13 +346,13 @@ def _reproduce(options: argparse.Namespace) -> int:
 
 
 def _explain(options: argparse.Namespace) -> int:
-    from ..io import load_study
     from ..stores import write_text
-    from ._explain import explain_study
+    from ..study import load_study
+    from ..study.runs import explain_study
 
     set_devices()
     set_jax(x64=not options.float32, cache=False)  # compiled programs from disk would hide what compiling costs
-    found = explain_study(load_study(options.study))
+    found = explain_study(load_study(options.study, allow_outside=options.allow_outside))
     print(found.to_json() if options.json else found)
     if options.svg is not None:
         write_text(options.svg, found.svg())
@@ -359,7 +364,7 @@ def _replay(options: argparse.Namespace) -> int:
 
     set_devices()
     set_jax(x64=not options.float32, cache=not options.no_cache)
-    replay(options.file, model_of(options.model), debug=options.debug)
+    replay(options.file, model_of(options.model, allow_outside=options.allow_outside), debug=options.debug)
     return 0
 
 
@@ -400,14 +405,25 @@ def _doctor(options: argparse.Namespace) -> int:
 
 
 def _new(options: argparse.Namespace) -> int:
-    from ..stores import write_text
-    from ._template import STUDY
+    from ._new import write_new_package, write_new_study
 
+    if options.package is not None:
+        folder, files = write_new_package(options.package, options.overwrite)
+        print(*files, sep="\n")
+        print("Next:", f"cd {folder}", 'pip install -e ".[test]"', "pytest", "simkit run study.toml", sep="\n  ")
+        return 0
     path: Path = options.file
-    check_free(path, options.overwrite, "name")
-    write_text(path, STUDY.format(name=path))
+    write_new_study(path, options.overwrite)
     print(f"Wrote {path}. It runs as it stands: simkit run {path}")
     return 0
+
+
+def _reported(result: Path, path: Path) -> list[Path]:
+    """Write the report of a result file."""
+    from ..io import load
+    from ..report import write_report
+
+    return write_report(load(result), path)
 
 
 def _folder(options: argparse.Namespace) -> Path:
@@ -418,18 +434,6 @@ def _folder(options: argparse.Namespace) -> Path:
 
 def _say(line: str) -> None:
     print(line, flush=True)
-
-
-def _seed(text: str) -> int:
-    if not text.isdigit():
-        raise argparse.ArgumentTypeError(f"must be a whole number of at least 0, but is {text!r}")
-    return int(text)
-
-
-def _count(text: str) -> int:
-    if not text.isdigit() or text == "0":
-        raise argparse.ArgumentTypeError(f"must be a whole number of at least 1, but is {text!r}")
-    return int(text)
 
 
 def _version() -> str:

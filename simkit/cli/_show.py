@@ -1,4 +1,4 @@
-"""What the command line prints about models and results."""
+"""Texts of the command line on models and results."""
 
 import inspect
 import textwrap
@@ -8,28 +8,29 @@ from typing import Any
 import jax.numpy as jnp
 import numpy as np
 
-from .._errors import check_known
+from .._errors import PluginError, check_known
 from ..core import Setup, at_time, family_of
-from ..io import DYNAMICS, MODELS, POTENTIAL_FILES, POTENTIALS, TRUNCATIONS
-from ..md import Particles
-from ..md._run_averages import OUTPUT_DIMENSIONS
+from ..md import OUTPUT_DIMENSIONS, Particles
 from ..report import parameter_rows, table_cells, warnings_in_words
+from ..stores import readers_of
+from ..study import DYNAMICS, POTENTIALS, SYSTEMS, TRUNCATIONS
 
 
 def list_models() -> str:
     """All models with one line each."""
-    width = max(map(len, MODELS))
-    lines = [f"  {name:<{width}}  {_first_line(MODELS[name])}" for name in sorted(MODELS)]
+    width = max(map(len, SYSTEMS))
+    lines = [f"  {name:<{width}}  {_in_one_line(name)}" for name in sorted(SYSTEMS)]
     return "\n".join(["Models, by their name in [system] of a study:", *lines, "", "More of one: simkit models NAME"])
 
 
 def describe_model(name: str) -> str:
     """A model's docstring, and its quantities with values, units and supports; or a potential, a truncation or dynamics."""
-    parts = {**POTENTIALS, **TRUNCATIONS, **DYNAMICS}
-    if name in parts:
-        return f"{name} ({parts[name].__name__})\n\n{inspect.getdoc(parts[name]) or ''}"
-    check_known(name, (*MODELS, *parts), "model")
-    kind = MODELS[name]
+    for parts in (POTENTIALS, TRUNCATIONS, DYNAMICS):
+        if name in parts.own or (name not in SYSTEMS.own and name in parts):
+            return f"{name} ({parts[name].__name__})\n\n{inspect.getdoc(parts[name]) or ''}"
+    if name not in SYSTEMS:
+        check_known(name, (*SYSTEMS, *POTENTIALS, *TRUNCATIONS, *DYNAMICS), "model")
+    kind = SYSTEMS[name]
     system, y0, times, inputs = kind.example()
     if isinstance(system, Particles):  # whose outputs are known without the work of computing them
         outputs = {name: jnp.zeros(()) for name in OUTPUT_DIMENSIONS}
@@ -58,10 +59,10 @@ def describe_model(name: str) -> str:
 
 
 def _parts() -> list[str]:
-    """What particles are made of, by the name that `model` takes in the tables of a study."""
+    """List the parts of particles, by the name of `model` in the tables of a study."""
     kinds = {
         "potential": POTENTIALS,
-        "potential, from a file of LAMMPS": POTENTIAL_FILES,
+        "potential, from a file of LAMMPS": readers_of("potential"),
         "truncation": TRUNCATIONS,
         "dynamics": DYNAMICS,
     }
@@ -78,7 +79,7 @@ def parameter_table(fit: Any, posterior: Any) -> str:
 
 
 def warning_lines(found: Any) -> list[str]:
-    """What to know before trusting the numbers."""
+    """Return warnings that concern the trust in the numbers."""
     prediction = found.prediction
     failed = 0 if prediction is None else int(prediction.failed)
     draws = 0 if prediction is None else next(iter(prediction.curves.values())).shape[0] * len(prediction.labels)
@@ -108,6 +109,13 @@ def _quantities(setup: Setup, prefix: str, values: bool = True) -> list[str]:
     if not rows:
         return ["  none"]
     return as_text(rows, left=range(len(rows[0]))).splitlines()
+
+
+def _in_one_line(name: str) -> str:
+    try:
+        return _first_line(SYSTEMS[name])
+    except PluginError as error:
+        return str(error)
 
 
 def _first_line(kind: type) -> str:

@@ -1,20 +1,34 @@
 """Systems, quantities, names, signals, trajectories: the nouns everything else speaks of."""
 
+from ._cache import cache_folder as cache_folder  # internal
+from ._cache import enable_cache as enable_cache
 from ._derivative import check_derivative as check_derivative
 from ._event import Event as Event
 from ._families import family_of as family_of
+from ._given_system import as_state as as_state
+from ._given_system import check_system as check_system
+from ._greatest import greatest as greatest  # internal
 from ._guard import by_member as by_member
-from ._guard import guard as guard
+from ._guard import finite as finite
+from ._guard import member_inputs as member_inputs
+from ._guard import member_results as member_results
 from ._guard import own as own
 from ._html import html_notes as html_notes
 from ._html import html_page as html_page
 from ._html import html_table as html_table
+from ._interpolated import Interpolated as Interpolated
+from ._interpolated import stop_times as stop_times
+from ._interpolated import with_curves as with_curves
+from ._keys import generator as generator
+from ._keys import whole_number as whole_number
 from ._names import Setup as Setup
 from ._names import check_roots as check_roots
 from ._names import named_leaves as named_leaves
+from ._numbers import Seen as Seen
 from ._numbers import check_numbers as check_numbers
-from ._particles import ParticleSystem as ParticleSystem
-from ._particles import driven as driven
+from ._numbers import check_supports as check_supports
+from ._particle_system import ParticleSystem as ParticleSystem
+from ._particle_system import driven as driven
 from ._place import MARK as MARK
 from ._place import Place as Place
 from ._place import is_library as is_library
@@ -33,22 +47,24 @@ from ._quantity import as_float_array as as_float_array
 from ._quantity import field_metadata as field_metadata
 from ._quantity import quantity as quantity
 from ._reviewed import Explained as Explained
+from ._reviewed import Noted as Noted
 from ._reviewed import Reviewed as Reviewed
 from ._scaled import scaled as scaled
 from ._signals import AbstractSignal as AbstractSignal
 from ._signals import Constant as Constant
-from ._signals import Interpolated as Interpolated
+from ._signals import PiecewiseConstant as PiecewiseConstant
 from ._signals import Pulses as Pulses
-from ._signals import Steps as Steps
 from ._signals import as_signals as as_signals
 from ._signals import at_time as at_time
 from ._signals import jump_times as jump_times
+from ._spread import batched_together as batched_together
 from ._start import Start as Start
 from ._start import started as started
 from ._status import Status as Status
+from ._system import SYSTEMS as SYSTEMS
 from ._system import Example as Example
 from ._system import KnownJacobian as KnownJacobian
-from ._system import Phase as Phase
+from ._system import Phase as Phase  # internal
 from ._system import PlainSystem as PlainSystem
 from ._system import SeparableSystem as SeparableSystem
 from ._system import SplitSystem as SplitSystem
@@ -57,11 +73,13 @@ from ._system import StiffTransportSystem as StiffTransportSystem
 from ._system import StochasticSystem as StochasticSystem
 from ._system import System as System
 from ._system import TransportSystem as TransportSystem
-from ._term import DiffusionTerm as DiffusionTerm
 from ._term import SystemTerm as SystemTerm
+from ._term import brownian_path as brownian_path
 from ._term import brownian_shape as brownian_shape
+from ._term import forced as forced
 from ._term import known_jacobian as known_jacobian
-from ._term import stochastic_terms as stochastic_terms
 from ._traced import traced as traced
 from ._traced import tracing as tracing
 from ._trajectory import Trajectory as Trajectory
+from ._trajectory import with_fields as with_fields
+from ._unread import warn_of_unread as warn_of_unread  # internal

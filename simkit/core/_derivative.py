@@ -5,7 +5,8 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 
-from .._errors import ArgumentError
+from .._errors import ArgumentError, SimkitError
+from ._given_system import MISTAKES, misfit
 from ._names import named_leaves
 from ._signals import at_time
 from ._system import System
@@ -17,7 +18,17 @@ def check_derivative(system: System, state: Any, t: Any, inputs: Any) -> None:
     **Raises:** an `ArgumentError` where structure, shape or float type differ. Nothing is computed or compiled.
     """
     name = type(system).__name__
-    slope = jax.eval_shape(lambda t, y, i: system.vector_field(t, y, at_time(i, t)), t, state, inputs)
+    try:
+        slope = jax.eval_shape(lambda t, y, i: system.vector_field(t, y, at_time(i, t)), t, state, inputs)
+    except MISTAKES as error:
+        if not isinstance(error, SimkitError) and "traced for jit returned a value of type" in str(error):
+            raise ArgumentError(
+                f"`vector_field` of {name} must return numbers with the structure of the state, but it returned something else: "
+                f"{str(error).partition('returned ')[2].partition(', which')[0]}."
+            ) from error
+        if isinstance(error, SimkitError) or (text := misfit(error, system, state, at_time(inputs, t))) is None:
+            raise
+        raise ArgumentError(text) from error
     if jax.tree.structure(slope) != jax.tree.structure(state):
         raise ArgumentError(
             f"`vector_field` of {name} must return the structure of the state, {jax.tree.structure(state)}, but it returned "

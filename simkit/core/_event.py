@@ -1,10 +1,11 @@
-"""What ends a simulation before its last time."""
+"""Events: conditions that end a simulation before its last time."""
 
 from collections.abc import Callable
 from typing import Any, Literal
 
 import equinox as eqx
 
+from .._doors import check_function
 from .._errors import ArgumentError
 
 
@@ -35,5 +36,6 @@ class Event(eqx.Module):
     direction: Literal["up", "down"] | None = eqx.field(static=True, default=None)
 
     def __check_init__(self):
+        check_function("condition", self.condition, ("system", "t", "y", "inputs"))
         if self.direction not in ("up", "down", None):
             raise ArgumentError(f'Argument `direction` must be "up", "down" or None, but it is {self.direction!r}.')

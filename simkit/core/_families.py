@@ -1,6 +1,6 @@
 """The families that systems belong to."""
 
-from ._particles import ParticleSystem
+from ._particle_system import ParticleSystem
 from ._system import (
     PlainSystem,
     SeparableSystem,

@@ -1,4 +1,4 @@
-"""How results show themselves in notebooks: tables without colours of their own, so that they suit light and dark pages."""
+"""HTML of results in notebooks: tables without colours of their own, which suit light and dark pages."""
 
 import html
 from collections.abc import Iterable, Sequence
@@ -10,7 +10,7 @@ from jax.core import Tracer
 from ._names import Setup
 
 SHOWN = 40
-"""So many rows are shown."""
+"""Most rows that are shown."""
 LINE = "border-bottom: 1px solid rgba(128, 128, 128, 0.4)"
 
 
@@ -53,7 +53,7 @@ def system_html(system: Any) -> str:
 
 
 def trajectory_html(trajectory: Any, facts: Sequence[tuple[str, str]]) -> str:
-    """How a simulation went, and of each component where it begins, where it ends, and its range."""
+    """Return a table of a trajectory: its status, and the first value, last value and range of each component."""
     setup = Setup(None, trajectory.ys)
     members = np.ndim(np.asarray(trajectory.status))
     rows = []

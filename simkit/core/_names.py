@@ -25,9 +25,10 @@ def _word(entry: Any) -> str:
 
 
 def named_leaves(tree: Any) -> dict[str, Any]:
-    """The array leaves of a pytree by dotted path, in the tree's own order."""
+    """The array leaves of a pytree, or their shapes, by dotted path, in the tree's own order."""
     paths, _ = jax.tree_util.tree_flatten_with_path(tree)
-    return {".".join(map(_word, path)): leaf for path, leaf in paths if eqx.is_array_like(leaf)}
+    is_leaf = lambda leaf: eqx.is_array_like(leaf) or isinstance(leaf, jax.ShapeDtypeStruct)
+    return {".".join(map(_word, path)): leaf for path, leaf in paths if is_leaf(leaf)}
 
 
 def check_roots(system: Any) -> None:

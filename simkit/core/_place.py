@@ -1,4 +1,4 @@
-"""Which function of a model an operation of a traced program comes from."""
+"""Source lines: the function of a model that an operation of a traced program comes from."""
 
 import contextlib
 import os
@@ -58,12 +58,12 @@ def place_among(frames: Iterable[tuple[str, str, int]]) -> Place | None:
 
 
 def marked(equation: Any) -> contextlib.AbstractContextManager[Any]:
-    """Where an equation is written again in other operations: they are known to come from the same line."""
+    """Mark operations that replace an equation as coming from its source line."""
     found = place_of(equation)
     return contextlib.nullcontext() if found is None else jax.named_scope(found.mark)
 
 
 def is_library(jaxpr: Any) -> bool:
-    """Whether a traced function is a library's, such as `jax.numpy.fft.rfft`: its code is traced once for all who call it."""
+    """Tell whether a traced function belongs to a library, such as `jax.numpy.fft.rfft`: it is traced once for all callers."""
     source = str(getattr(jaxpr.debug_info, "func_src_info", ""))
     return any(f" at {folder}" in source for folder in OTHERS)

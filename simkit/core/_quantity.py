@@ -9,6 +9,9 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array
 
+from .._doors import shown
+from .._errors import ArgumentError
+
 
 class Support(NamedTuple):
     """The closed or open interval in which a quantity makes sense."""
@@ -21,7 +24,7 @@ class Support(NamedTuple):
 
     @property
     def positive(self) -> bool:
-        """Whether the support is the positive half-line, in which a fit moves by the logarithm."""
+        """Tell whether the support is the positive half-line, in which a fit moves by the logarithm."""
         return self.lower == 0 and math.isinf(self.upper)
 
 
@@ -31,7 +34,7 @@ UNIT_INTERVAL = Support(0.0, 1.0)
 
 
 class Metadata(NamedTuple):
-    """What is known about a quantity besides its value."""
+    """Metadata of a quantity: all but its value."""
 
     unit: str = "1"
     support: Support = REAL
@@ -81,11 +84,23 @@ def quantity(
     """
     options = {} if default is dataclasses.MISSING else {"default": default}
     metadata = {"simkit": Metadata(unit, Support(*support), doc)}
-    return eqx.field(converter=_or_none if optional else as_float_array, metadata=metadata, **options)
+    return eqx.field(converter=_or_none if optional else _number, metadata=metadata, **options)
 
 
 def _or_none(value: Any) -> Array | None:
-    return None if value is None else as_float_array(value)
+    return None if value is None else _number(value)
+
+
+def _number(value: Any) -> Array:
+    try:
+        return as_float_array(value)
+    except (TypeError, ValueError) as error:
+        if not (value is None or callable(value) or isinstance(value, str | bytes | list | tuple | dict)):
+            raise
+        remedy = " What changes with time is an input, where a system has one." if callable(value) else ""
+        raise ArgumentError(
+            f"A quantity must be a number or an array of numbers, but one is given {shown(value)}.{remedy}"
+        ) from error
 
 
 def field_metadata(owner: Any, name: str) -> Metadata:

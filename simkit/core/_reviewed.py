@@ -9,7 +9,7 @@ from .._types import State
 
 
 class Reviewed(eqx.Module):
-    """What a system is, besides its family, that has something to say of known values before they are simulated.
+    """Protocol of systems that check known values before a simulation.
 
     `simulate` asks it outside transformations, where values are known; inside `jit` nobody is asked.
     """
@@ -22,8 +22,19 @@ class Reviewed(eqx.Module):
         """
 
 
+class Noted(eqx.Module):
+    """A system that looks at the state in which a simulation ended.
+
+    `simulate` asks it outside transformations, after a run that succeeded, and adds what it says to the trajectory's notes.
+    """
+
+    @abc.abstractmethod
+    def note(self, t: Any, y: State) -> str:
+        """A sentence on what makes a known last state doubtful, such as a grid that does not resolve it; "" where nothing does."""
+
+
 class Explained(eqx.Module):
-    """What a system is, besides its family, that can tell from a state why a simulation fails soon after it."""
+    """Protocol of systems that explain from a state why a simulation fails soon after it."""
 
     @abc.abstractmethod
     def explain(self, t: Any, y: State) -> str:

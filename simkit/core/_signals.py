@@ -10,6 +10,7 @@ import numpy as np
 from jax.core import Tracer
 from jaxtyping import Array, Float
 
+from .._doors import shown
 from .._errors import ArgumentError
 from .._types import Inputs, Scalar, Vector
 from ._quantity import POSITIVE, as_float_array, quantity
@@ -53,34 +54,7 @@ class Constant(AbstractSignal):
         return self
 
 
-class Interpolated(AbstractSignal):
-    """Linear between the given points, constant before the first and after the last.
-
-    **Arguments:** `times` (shape `(n,)`, increasing) and `values` (shape `(n,)`).
-    """
-
-    times: Vector = quantity()
-    values: Vector = quantity()
-
-    def __check_init__(self):
-        _check_table(self.times, self.values, "Interpolated")
-
-    def __call__(self, t: Any) -> Array:
-        return jnp.interp(t, self.times, self.values)
-
-    def jumps(self) -> Float[Array, " jumps"]:
-        return jnp.zeros((0,), self.times.dtype)
-
-    def length(self) -> int:
-        return self.times.shape[0]
-
-    def padded(self, length: int) -> "Interpolated":
-        return eqx.tree_at(
-            lambda s: (s.times, s.values), self, (_repeat(self.times, length), _repeat(self.values, length))
-        )
-
-
-class Steps(AbstractSignal):
+class PiecewiseConstant(AbstractSignal):
     """Piecewise constant: `values[i]` from `times[i]` on, `values[0]` before.
 
     **Arguments:** `times` (shape `(n,)`, increasing) and `values` (shape `(n,)`).
@@ -90,7 +64,7 @@ class Steps(AbstractSignal):
     values: Vector = quantity()
 
     def __check_init__(self):
-        _check_table(self.times, self.values, "Steps")
+        check_table(self.times, self.values, "PiecewiseConstant")
 
     def __call__(self, t: Any) -> Array:
         index = jnp.searchsorted(self.times, t, side="right") - 1
@@ -102,9 +76,9 @@ class Steps(AbstractSignal):
     def length(self) -> int:
         return self.times.shape[0]
 
-    def padded(self, length: int) -> "Steps":
+    def padded(self, length: int) -> "PiecewiseConstant":
         return eqx.tree_at(
-            lambda s: (s.times, s.values), self, (_repeat(self.times, length), _repeat(self.values, length))
+            lambda s: (s.times, s.values), self, (repeated(self.times, length), repeated(self.values, length))
         )
 
 
@@ -122,7 +96,12 @@ class Pulses(AbstractSignal):
     duration: Scalar = quantity(support=POSITIVE)
 
     def __check_init__(self):
-        _check_table(self.times, self.amounts, "Pulses", increasing=False)
+        check_table(self.times, self.amounts, "Pulses", increasing=False)
+        if not isinstance(self.duration, jax.Array) or isinstance(self.duration, Tracer):
+            return
+        if not np.all(np.asarray(self.duration) > 0):
+            shortest = float(np.min(np.asarray(self.duration)))
+            raise ArgumentError(f"The `duration` of `Pulses` must be positive, but it is {shortest:g}.")
 
     def __call__(self, t: Any) -> Array:
         on = (t >= self.times) & (t < self.times + self.duration)
@@ -136,7 +115,7 @@ class Pulses(AbstractSignal):
 
     def padded(self, length: int) -> "Pulses":
         amounts = _pad(self.amounts, (0, length - self.amounts.shape[0]), mode="constant")
-        return eqx.tree_at(lambda s: (s.times, s.amounts), self, (_repeat(self.times, length), amounts))
+        return eqx.tree_at(lambda s: (s.times, s.amounts), self, (repeated(self.times, length), amounts))
 
 
 def at_time(inputs: Inputs, t: Any) -> Any:
@@ -153,13 +132,31 @@ def jump_times(inputs: Inputs) -> Float[Array, " jumps"] | None:
 
 
 def as_signals(inputs: Inputs) -> Inputs:
-    """A pytree of signals in which plain numbers have become constants."""
-    return jax.tree.map(
-        lambda signal: signal if callable(signal) else Constant(as_float_array(signal)), inputs, is_leaf=callable
-    )
+    """A pytree of signals in which plain numbers have become constants.
+
+    **Raises:** an `ArgumentError` where one is neither a signal nor a number.
+    """
+    if inputs is None:
+        return None
+    return jax.tree.map(_as_signal, inputs, is_leaf=lambda part: part is None or callable(part))
 
 
-def _repeat(values: Array | np.ndarray, length: int) -> Array:
+def _as_signal(signal: Any) -> Any:
+    if callable(signal) and not isinstance(signal, type):
+        return signal
+    try:
+        if signal is None or isinstance(signal, str):
+            raise TypeError("neither a signal nor a number")
+        return Constant(as_float_array(signal))
+    except (TypeError, ValueError) as error:
+        raise ArgumentError(
+            f"Argument `inputs` must hold signals or numbers, but one is {shown(signal)}. "
+            "`simkit.Interpolated(times, values)` makes a signal of a table."
+        ) from error
+
+
+def repeated(values: Array | np.ndarray, length: int) -> Array:
+    """A row whose last entry is repeated up to a length."""
     return _pad(values, (0, length - values.shape[0]), mode="edge")
 
 
@@ -170,7 +167,11 @@ def _pad(values: Array | np.ndarray, width: tuple[int, int], mode: Literal["edge
     return jnp.asarray(np.pad(np.asarray(values), width, mode=mode), values.dtype)
 
 
-def _check_table(times: Any, values: Any, name: str, increasing: bool = True) -> None:
+def check_table(times: Any, values: Any, name: str, increasing: bool = True) -> None:
+    """Refuse a table whose times do not increase, or that are not as many as its values.
+
+    **Raises:** an `ArgumentError`.
+    """
     if not hasattr(times, "shape"):  # a tree of something else than arrays, inside a transformation
         return
     if times.ndim == 0 or times.shape[-1] == 0 or times.shape != values.shape:

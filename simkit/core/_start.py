@@ -9,7 +9,7 @@ from .._types import State
 
 
 class Start(eqx.Module):
-    """What a simulation starts from, told by other numbers than the state's own.
+    """Start of a simulation, given by other numbers than those of the state.
 
     A field on a grid has thousands of numbers, few of which data can tell apart. A `Start` has as many as one wants to fit, as
     quantities with paths (`y0.weights`), and makes the state of them. It stands wherever a `y0` does.

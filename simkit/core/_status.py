@@ -1,4 +1,4 @@
-"""How a simulation ended, as values that a person can act on."""
+"""Status of a simulation: how it ended, with texts that say what to do."""
 
 import enum
 
@@ -11,10 +11,11 @@ class Status(enum.IntEnum):
     STEP_LIMIT = 2
     STEP_TOO_SMALL = 3
     NO_ROOM = 4
+    UNSTABLE = 5
 
     @property
     def message(self) -> str:
-        """What happened, the likely cause, and what to change."""
+        """Text: what happened, the likely cause, and what to change."""
         return _MESSAGES[self]
 
 
@@ -35,5 +36,10 @@ _MESSAGES = {
     Status.NO_ROOM: (
         "Particles came closer together than the neighbour list had room for, so later states are wrong: the density grew, or the "
         "system was prepared at another one. Prepare it at a denser state, `system = system.prepared(y0)`."
+    ),
+    Status.UNSTABLE: (
+        "The state grew from step to step although its own derivative does not make it grow, so its values mean nothing: the fixed "
+        "step is too long for this solver. Shorten `step`, let it adapt with `step=Adaptive()`, or take a stiff solver, "
+        "`solver=Rodas5P()`."
     ),
 }

@@ -1,13 +1,14 @@
 """Systems: what changes, and the structure in it that solvers can use."""
 
 import abc
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple
+from typing import TYPE_CHECKING, Any, Generic, Literal, NamedTuple, TypeVar
 
 import equinox as eqx
 import jax
 import jax.numpy as jnp
 from jaxtyping import Array
 
+from .._registry import Registry
 from .._types import Inputs, Outputs, State
 from ._html import system_html
 from ._quantity import quantity
@@ -21,17 +22,37 @@ else:
     from equinox import AbstractClassVar, AbstractVar
 
 
-class Example(NamedTuple):
-    """One worked example of a system: values that go together and times worth looking at."""
+S = TypeVar("S", bound="System")
 
-    system: "System"
-    y0: State
-    times: Any
-    inputs: Inputs = None
+
+if TYPE_CHECKING:
+
+    class Example(NamedTuple, Generic[S]):
+        """One worked example, of which a type checker knows the kind of system."""
+
+        system: S
+        y0: State
+        times: Any
+        inputs: Inputs = None
+
+else:
+
+    class Example(NamedTuple):
+        """One worked example of a system: values that go together and times worth looking at."""
+
+        system: Any
+        y0: State
+        times: Any
+        inputs: Inputs = None
+
+        @classmethod
+        def __class_getitem__(cls, kind: Any) -> Any:
+            """The kind of system is for type checkers; at run time there is one class."""
+            return cls
 
 
 class System(eqx.Module):
-    """What changes: an Equinox module whose array fields are its parameters.
+    """System: an Equinox module whose array fields are its parameters.
 
     A new system subclasses one of the families below, never this class: `PlainSystem`, `SeparableSystem`, `SplitSystem`,
     `TransportSystem`, `StiffTransportSystem`, `StochasticSystem`, `StaticSystem` or `ParticleSystem`. Users, data and names see
@@ -42,42 +63,40 @@ class System(eqx.Module):
     def vector_field(self, t: Any, y: State, inputs: Inputs) -> State:
         """The time derivative of the (encoded) state, with the structure of the state."""
 
-    @abc.abstractmethod
     def outputs(self, t: Any, y: State, inputs: Inputs) -> Outputs:
-        """What can be measured: a pytree of named quantities; `return y` when the state itself is."""
+        """Return the measurable quantities, a pytree of named arrays; by default the state."""
+        return y
 
-    @abc.abstractmethod
     def invariants(self, t: Any, y: State) -> dict[str, Array]:
-        """What the exact solution conserves, by name; `return {}` where there is nothing."""
+        """Return the conserved quantities of the exact solution, by name; by default none."""
+        return {}
 
-    @abc.abstractmethod
     def encode(self, y: State) -> State:
-        """The state that a solver steps."""
+        """Return the state that a solver steps; by default the state itself."""
+        return y
 
-    @abc.abstractmethod
     def decode(self, state: State) -> State:
-        """The state that users see."""
+        """Return the state that users see; by default the state that a solver steps."""
+        return state
 
     @classmethod
     @abc.abstractmethod
-    def example(cls) -> Example:
+    def example(cls: type[S]) -> Example[S]:
         """One worked example: system, initial state, times and, where it has some, inputs."""
 
     def _repr_html_(self) -> str:
         return system_html(self)
 
 
+SYSTEMS: Registry[type[System]] = Registry("model", System, group="simkit.systems")
+"""Systems by the names that study files give them, each declared beside its class."""
+
+
 class PlainSystem(System):
     """dy/dt = f(t, y): a system without structure that a solver could use.
 
-    A subclass writes `vector_field`, `outputs`, `invariants` and `example`.
+    A subclass writes `vector_field` and `example`, and where they differ from the defaults `outputs` and `invariants`.
     """
-
-    def encode(self, y: State) -> State:
-        return y
-
-    def decode(self, state: State) -> State:
-        return state
 
 
 class KnownJacobian(System):
@@ -101,9 +120,11 @@ class Phase(eqx.Module):
 class SeparableSystem(System):
     """dq/dt = velocity(p), dp/dt = force(t, q): what symplectic methods need.
 
-    The state is a `Phase`, or any module with the fields `position` and `momentum`. A subclass writes `velocity`, `force`,
-    `outputs`, `invariants` and `example`.
+    The state is a `SeparableSystem.State`, or any module with the fields `position` and `momentum`. A subclass writes
+    `velocity`, `force` and `example`, and where they differ from the defaults `outputs` and `invariants`.
     """
+
+    State = Phase
 
     @abc.abstractmethod
     def velocity(self, momentum: Any) -> Any:
@@ -113,22 +134,16 @@ class SeparableSystem(System):
     def force(self, t: Any, position: Any, inputs: Inputs) -> Any:
         """dp/dt, a function of time and position alone."""
 
-    def vector_field(self, t: Any, y: State, inputs: Inputs) -> State:
+    def vector_field(self, t: Any, y: Any, inputs: Inputs) -> Any:
         slopes = self.velocity(y.momentum), self.force(t, y.position, inputs)
         return eqx.tree_at(lambda phase: (phase.position, phase.momentum), y, slopes)
-
-    def encode(self, y: State) -> State:
-        return y
-
-    def decode(self, state: State) -> State:
-        return state
 
 
 class SplitSystem(System):
     """d state/dt = linear() * state + nonlinear(t, state): a stiff diagonal linear part and the rest.
 
     The solver steps an encoded state (a spectrum, of real or complex numbers) in which the linear part is diagonal. A subclass
-    writes `linear`, `nonlinear`, `encode`, `decode`, `outputs`, `invariants` and `example`.
+    writes `linear`, `nonlinear`, `encode`, `decode` and `example`.
     """
 
     @abc.abstractmethod
@@ -138,6 +153,14 @@ class SplitSystem(System):
     @abc.abstractmethod
     def nonlinear(self, t: Any, state: State, inputs: Inputs) -> State:
         """The rest of the time derivative of the encoded state."""
+
+    @abc.abstractmethod
+    def encode(self, y: State) -> State:
+        """Return the state that a solver steps: the spectrum in which the linear part is diagonal."""
+
+    @abc.abstractmethod
+    def decode(self, state: State) -> State:
+        """Return the state that users see."""
 
     def vector_field(self, t: Any, y: State, inputs: Inputs) -> State:
         rest = self.nonlinear(t, y, inputs)
@@ -150,7 +173,7 @@ class StochasticSystem(System):
     `diffusion` returns a pytree with the structure of the state. A leaf of the state's own shape gives each component a
     Wiener process of its own; where every leaf has one further axis of length m behind, m processes drive all components.
 
-    A subclass writes `drift`, `diffusion`, `outputs`, `invariants`, `example`, and states how its equation is meant
+    A subclass writes `drift`, `diffusion` and `example`, and states how its equation is meant
     (`interpretation`, "ito" or "stratonovich") and what its diffusion depends on (`noise_kind`, "additive" if not on the
     state, "diagonal" if each component's on that component alone, else "general").
     """
@@ -169,17 +192,11 @@ class StochasticSystem(System):
     def vector_field(self, t: Any, y: State, inputs: Inputs) -> State:
         return self.drift(t, y, inputs)
 
-    def encode(self, y: State) -> State:
-        return y
-
-    def decode(self, state: State) -> State:
-        return state
-
 
 class TransportSystem(System):
     """dy/dt = f(t, y) on a grid, where what is carried from cell to cell bounds the length of a step.
 
-    A subclass writes `vector_field`, `longest_step`, `outputs`, `invariants`, `example`, `encode` and `decode`.
+    A subclass writes `vector_field`, `longest_step` and `example`; `encode` and `decode` where a solver steps other fields.
     """
 
     @abc.abstractmethod
@@ -212,14 +229,9 @@ class StaticSystem(System):
     inputs; `y` is None) and `example`.
     """
 
+    @abc.abstractmethod
+    def outputs(self, t: Any, y: State, inputs: Inputs) -> Outputs:
+        """Return the response at the predictor `t`: a pytree of named arrays."""
+
     def vector_field(self, t: Any, y: State, inputs: Inputs) -> State:
         return jax.tree.map(jnp.zeros_like, y)
-
-    def invariants(self, t: Any, y: State) -> dict[str, Array]:
-        return {}
-
-    def encode(self, y: State) -> State:
-        return y
-
-    def decode(self, state: State) -> State:
-        return state

@@ -1,48 +1,59 @@
-"""The one Diffrax term: a system with its inputs."""
+"""The term that steppers see: a system with its inputs and its noise."""
 
 from typing import Any, NamedTuple
 
-import diffrax
 import equinox as eqx
 import jax
 from jaxtyping import Array
 
 from .._types import Inputs, State
 from ._signals import at_time
-from ._system import KnownJacobian, StochasticSystem, System
+from ._system import KnownJacobian, StochasticSystem
 
 
-class SystemTerm(diffrax.AbstractTerm):
-    """The full vector field for any solver, and the system itself for solvers that use its structure.
+class SystemTerm(eqx.Module):
+    """A system with its inputs, as steppers see it: the vector field, and the system itself for those that use its structure.
 
     With `apart` a barrier stands around the field: where many small members step together XLA would compute a stage again for
     each of its readers. With `late` the derivative of a split system's field computes again what it needs, only when it is its
-    turn.
+    turn. `path` is the Brownian path of a stochastic system.
     """
 
-    system: System
+    system: Any  # a System of the family that the stepper serves
     inputs: Inputs
+    path: Any = None
     apart: bool = eqx.field(static=True, default=False)
     late: bool = eqx.field(static=True, default=False)
 
-    def vf(self, t: Any, y: State, args: Any = None) -> State:
+    def vf(self, t: Any, y: State) -> State:
+        """Return the vector field."""
         slope = lambda y: self.system.vector_field(t, y, at_time(self.inputs, t))
         if self.apart:
             return jax.lax.optimization_barrier(slope(jax.lax.optimization_barrier(y)))
         return slope(y)
 
-    def contr(self, t0: Any, t1: Any, **kwargs: Any) -> Any:
-        return t1 - t0
+    def diffusion(self, t: Any, y: State) -> Any:
+        """Return the diffusion of a stochastic system."""
+        assert isinstance(self.system, StochasticSystem)
+        return self.system.diffusion(t, y, at_time(self.inputs, t))
 
-    def prod(self, vf: State, control: Any) -> State:
-        return jax.tree.map(lambda slope: control * slope, vf)
+    def increment(self, t0: Any, t1: Any, *, use_levy: bool = False) -> Any:
+        """Return the increment of the Brownian path, with `use_levy` as a record of `W` and the space-time Levy area `H`."""
+        return self.path.evaluate(t0, t1, use_levy=use_levy)
 
 
-def known_jacobian(terms: Any, t: Any, y: State) -> Array | None:
+def forced(diffusion: Any, increment: Any) -> State:
+    """Return the diffusion times an increment: leaf by leaf, or a matrix for each leaf where processes are common."""
+    if isinstance(increment, Common):
+        return jax.tree.map(lambda g: g @ increment.processes, diffusion)
+    return jax.tree.map(lambda g, dw: g * dw, diffusion, increment)
+
+
+def known_jacobian(term: SystemTerm, t: Any, y: State) -> Array | None:
     """The Jacobian of a term's field where the system knows it, held: it has no derivatives of its own."""
-    if not (isinstance(terms, SystemTerm) and isinstance(terms.system, KnownJacobian)):
+    if not isinstance(term.system, KnownJacobian):
         return None
-    system, inputs, t, y = jax.lax.stop_gradient((terms.system, terms.inputs, t, y))
+    system, inputs, t, y = jax.lax.stop_gradient((term.system, term.inputs, t, y))
     return system.jacobian(t, y, at_time(inputs, t))
 
 
@@ -52,27 +63,8 @@ class Common(NamedTuple):
     processes: Any
 
 
-class DiffusionTerm(diffrax.AbstractTerm):
-    """The diffusion of a stochastic system, driven by a Brownian path."""
-
-    system: StochasticSystem
-    inputs: Inputs
-    path: diffrax.AbstractBrownianPath
-
-    def vf(self, t: Any, y: State, args: Any = None) -> Any:
-        return self.system.diffusion(t, y, at_time(self.inputs, t))
-
-    def contr(self, t0: Any, t1: Any, **kwargs: Any) -> Any:
-        return self.path.evaluate(t0, t1, **kwargs)
-
-    def prod(self, vf: Any, control: Any) -> State:
-        if isinstance(control, Common):
-            return jax.tree.map(lambda g: g @ control.processes, vf)
-        return jax.tree.map(lambda g, dw: g * dw, vf, control)
-
-
 def brownian_shape(system: StochasticSystem, t: Any, y: State, inputs: Inputs) -> Any:
-    """What a Brownian path must supply: the state's own structure, or m common processes."""
+    """Return the shapes of a Brownian path: the state's own structure, or m common processes."""
     diffusion = jax.eval_shape(lambda t, y: system.diffusion(t, y, at_time(inputs, t)), t, y)
     states, factors = jax.tree.leaves(jax.eval_shape(lambda y: y, y)), jax.tree.leaves(diffusion)
     if jax.tree.structure(diffusion) == jax.tree.structure(y):
@@ -88,6 +80,9 @@ def brownian_shape(system: StochasticSystem, t: Any, y: State, inputs: Inputs) -
     )
 
 
-def stochastic_terms(system: StochasticSystem, inputs: Inputs, path: diffrax.AbstractBrownianPath) -> diffrax.MultiTerm:
-    """Drift and diffusion as Diffrax's stochastic solvers want them."""
-    return diffrax.MultiTerm(SystemTerm(system, inputs), DiffusionTerm(system, inputs, path))
+def brownian_path(shape: Any, key: Any, *, levy_area: bool) -> Any:
+    """Return a Brownian path that is drawn anew for each step from a random key."""
+    import diffrax  # its import takes half a second, which systems without noise need not wait for
+
+    area = diffrax.SpaceTimeLevyArea if levy_area else diffrax.BrownianIncrement
+    return diffrax.UnsafeBrownianPath(shape, key, area)

@@ -1,4 +1,4 @@
-"""Whether numbers are known or stand for something that is being traced."""
+"""Tests for tracers."""
 
 from typing import Any
 
@@ -8,10 +8,10 @@ import jax.numpy as jnp
 
 
 def traced(*trees: Any) -> bool:
-    """Whether any leaf of the trees is traced."""
+    """Tell whether any leaf of the trees is a tracer."""
     return any(isinstance(leaf, jax.core.Tracer) for leaf in jax.tree.leaves(trees))
 
 
 def tracing(*trees: Any) -> bool:
-    """Whether someone traces this call, be it that no leaf of the trees is traced."""
+    """Tell whether this call is being traced, even where no leaf of the trees is a tracer."""
     return traced(trees, jnp.zeros(()) + 0)

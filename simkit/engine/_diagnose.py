@@ -1,4 +1,4 @@
-"""Where a simulation failed: which component, at what time."""
+"""Diagnosis of a failed simulation: which component failed, and at what time."""
 
 from typing import Any
 
@@ -46,7 +46,7 @@ def diagnose(setup: Setup, trajectory: Trajectory) -> str:
         broken = [name for name, x in leaves.items() if not np.isfinite(np.asarray(x)[failed]).all()]
         if status is Status.NON_FINITE and broken:
             text += f" Not finite: {_listed(broken)}."
-    size = {name: float(np.max(np.abs(np.asarray(x)[last]), initial=0.0)) for name, x in leaves.items()}
+    size = {name: _largest(np.asarray(x)[last]) for name, x in leaves.items()}
     state = ", ".join(f"{name or 'y'} {value:.4g}" for name, value in list(size.items())[:8])
     return f"{text} Last good state (largest magnitude): {state}."
 
@@ -59,7 +59,7 @@ def _of_particles(system: ParticleSystem, trajectory: Trajectory, row: int) -> s
 
 
 def _of_transport(setup: Setup, trajectory: Trajectory, row: int) -> str:
-    """How many steps a transport would take: the remedy for too few is not that for a stiff reaction."""
+    """Return the number of steps that a transport needs: the remedy for too few is not that for a stiff reaction."""
     system: Any = setup.system
     t, y = trajectory.times[row], jax.tree.map(lambda leaf: leaf[row], trajectory.ys)
     longest = float(system.longest_step(t, system.encode(y), at_time(setup.inputs, t)))
@@ -75,7 +75,8 @@ def _of_transport(setup: Setup, trajectory: Trajectory, row: int) -> str:
 
 
 def _non_finite_numbers(setup: Setup, from_start: bool) -> str:
-    """Which parameters, initial states and inputs were NaN before the first step; infinite ones where it went wrong at once."""
+    """List the parameters, initial states and inputs that were NaN before the first step; infinite ones for failures at the
+    start."""
     for broken, relevant in ((np.isnan, True), (np.isinf, from_start)):
         found = []
         for path, leaf in setup.leaves().items() if relevant else ():
@@ -95,6 +96,11 @@ def _non_finite_slopes(setup: Setup, trajectory: Trajectory, row: int) -> str:
         return ""
     slope = system.decode(slope)  # to speak of what users see
     return _listed([name for name, x in named_leaves(slope).items() if not np.isfinite(np.asarray(x)).all()])
+
+
+def _largest(x: np.ndarray | np.generic) -> float:
+    """The largest magnitude of what is finite: that of a vacuum's velocity says nothing."""
+    return float(np.max(np.abs(x), initial=0.0, where=np.isfinite(x)))
 
 
 def _listed(names: list[str]) -> str:

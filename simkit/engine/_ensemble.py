@@ -13,28 +13,50 @@ import numpy as np
 from jax.sharding import AxisType, Mesh, NamedSharding, PartitionSpec
 from jaxtyping import Array
 
+from .._doors import check_mapping, shown
 from .._errors import ArgumentError, SimulationError
 from .._types import Inputs, State
-from ..core import Event, ParticleSystem, Setup, StaticSystem, System, Trajectory, as_float_array, as_signals, traced
+from ..core import (
+    Event,
+    ParticleSystem,
+    Setup,
+    StaticSystem,
+    Status,
+    System,
+    Trajectory,
+    as_float_array,
+    as_signals,
+    as_state,
+    check_supports,
+    check_system,
+    traced,
+    warn_of_unread,
+    with_fields,
+)
 from ..reducers import Reducer
-from ..solvers import Stepper
-from ._check import check_event, check_reducers, check_times
-from ._checkpointed import Checkpointed
-from ._compilations import note_trace
+from ..solvers import SolverLike
+from ._awaited import awaited
 from ._integrate import Method, trajectory_of
-from ._room import with_room
-from ._simulate import resolve, solve_options
-from ._step import Fixed, Varying
-from ._task import Frame, Options, Task, framed
+from ._simulate import resolve, solve_options, stiff_instead
+from ._unstable import unstable_members
+from .stepping._checkpointed import Checkpointed
+from .stepping._room import with_room
+from .task._arguments import check_event, check_reducers, check_times
+from .task._bucket import budgets, cut_members, cut_times, fillable, filled_members, filled_times
+from .task._compilations import note_trace
+from .task._scales import notes_of, open_and_similar
+from .task._step import Adaptive, Fixed, Varying
+from .task._task import Frame, Options, Task, framed
 
 PROBED = 5
-"""So many members are asked whether they are stiff when the solver is to be chosen."""
+"""Number of members that are probed for stiffness when the solver is to be chosen."""
 
 FIXED_LANES = 256
-"""So many members with fixed steps are stepped together; they all take as long, so the rest waits for its turn."""
+"""Number of members with fixed steps that are stepped together; all take equally long, so the rest is queued."""
 
 PARTICLE_LANES = 8
-"""So many of particles on a processor: all pairs of some hundred atoms stay in its cache, and few wait for the lists of others."""
+"""Number of particle members on a processor at once: all pairs of some hundred atoms stay in its cache, and few wait for the
+lists of others."""
 
 
 def ensemble(
@@ -45,7 +67,7 @@ def ensemble(
     over: Mapping[str, Any],
     lanes: int | None = None,
     devices: Sequence[Any] | None = None,
-    solver: Stepper | None = None,
+    solver: SolverLike | None = None,
     step: float | Varying | Fixed | None = None,
     inputs: Inputs = None,
     key: Any = None,
@@ -89,31 +111,64 @@ def ensemble(
     """
     if on_failure not in ("raise", "mark"):
         raise ArgumentError(f'Argument `on_failure` must be "raise" or "mark", but it is {on_failure!r}.')
-    setup = Setup(system, jax.tree.map(as_float_array, y0), as_signals(inputs))
+    check_system(system, y0)
+    setup = Setup(system, as_state(system, y0), as_signals(inputs))
+    check_supports(system)
     values, members = member_values(setup, over)
     checked = check_reducers(reduce), check_event(event, system, reduce)
     static = isinstance(system, StaticSystem)
     known = times if static or isinstance(times, jax.core.Tracer) else np.asarray(check_times(times))
     kinds = {leaf.dtype for leaf in jax.tree.leaves(setup.y0)}
     times = as_float_array(times) if not kinds else jnp.asarray(times, jnp.result_type(*kinds).type(0).real.dtype)
+    if event is None:
+        warn_of_unread(setup.system, setup.y0, setup.inputs, times[0])
     method = resolve_members(setup, values, members, known, solver=solver, step=step)
     keys = _member_keys(key, members)
     chosen = _devices(devices, (setup, values, times, keys), members)
-    options = EnsembleOptions(solve_options(lanes, gradient), chosen)
+    own = [x for path, x in values.items() if path.split(".")[0] == "y0"]
+    alike = open_and_similar(method.step, setup.y0, own)
+    options = EnsembleOptions(solve_options(lanes, gradient)._replace(similar=alike), chosen)
     task = Task(setup.system, setup.y0, setup.inputs, times, method.solver, method.step, keys, *checked)
 
-    def run(task: Task, again: bool) -> Trajectory:
-        frame, leaves = framed((task, values), options._replace(solve=options.solve._replace(again=again)))
-        return _compiled(frame, _placed(leaves, chosen))
+    def run(task: Task, again: bool, values: dict[str, Array] = values) -> Trajectory:
+        count = jax.tree.leaves(values)[0].shape[0]
+        return _run(task, values, count, options._replace(solve=options.solve._replace(again=again)))
 
     trajectory = with_room(task, run)
     if method.reason != "given" and method.solver is not None:
-        trajectory = dataclasses.replace(trajectory, solver=f"{trajectory.solver} (chosen: {method.reason})")
+        trajectory = with_fields(trajectory, solver=f"{trajectory.solver} (chosen: {method.reason})")
+        trajectory = _stiff_again(task, values, trajectory, run)
+    trajectory = _without_unstable(task, values, trajectory)
+    if notes := notes_of(method.step, trajectory.ys):
+        trajectory = with_fields(trajectory, notes=notes)
     if on_failure == "raise" and not isinstance(trajectory.status, jax.core.Tracer):
         failures = trajectory.failures()
         if failures:
             raise SimulationError(f"{len(failures)} of {members} members failed; the first is {failures[0]}")
     return trajectory
+
+
+def _stiff_again(task: Task, values: dict[str, Array], trajectory: Trajectory, run: Any) -> Trajectory:
+    """The members that used up the steps of an explicit solver that was chosen, once more by a stiff one."""
+    solver = stiff_instead(task)
+    if solver is None or isinstance(trajectory.status, jax.core.Tracer) or jax.process_count() > 1:
+        return trajectory
+    stiff = np.flatnonzero(np.asarray(trajectory.status) == Status.STEP_LIMIT)
+    if not stiff.size:
+        return trajectory
+    again = run(task._replace(solver=solver), False, {path: value[stiff] for path, value in values.items()})
+    name = f"{trajectory.solver}; {stiff.size} members that used up their steps: {type(solver).__name__}"
+    over, again = trajectory.over, dataclasses.replace(again, over={}, solver=name)
+    both = dataclasses.replace(trajectory, over={}, solver=name)
+    return dataclasses.replace(jax.tree.map(lambda x, new: x.at[stiff].set(new), both, again), over=over)
+
+
+def _without_unstable(task: Task, values: dict[str, Array], trajectory: Trajectory) -> Trajectory:
+    """An ensemble with the status of the members whose fixed steps were too long to be stable."""
+    unstable = unstable_members(task, values, trajectory)
+    if not unstable.size:
+        return trajectory
+    return dataclasses.replace(trajectory, status=trajectory.status.at[unstable].set(int(Status.UNSTABLE)))
 
 
 def _lanes(system: System) -> int:
@@ -122,40 +177,57 @@ def _lanes(system: System) -> int:
 
 
 class EnsembleOptions(NamedTuple):
-    """What selects the program of an ensemble beside its arguments."""
+    """Static options of an ensemble: with its arguments they select the program."""
 
     solve: Options
     devices: tuple[Any, ...]
 
 
+def _run(task: Task, values: dict[str, Array], members: int, options: EnsembleOptions) -> Trajectory:
+    """Run an ensemble, filled up to lengths that other ensembles share where that costs next to nothing."""
+    rows, most, keys = task.times.shape[-1], None, task.key
+    fills = isinstance(task.step, Adaptive) and keys is None and jax.process_count() == 1 and not traced(values)
+    fills = fills and fillable(task, members)
+    if fills:
+        task, values, most = filled_times(task), filled_members(values, members), budgets(task.step, members)
+    frame, leaves = framed((task, values, most), options)
+    trajectory = _compiled(frame, _placed(leaves, options.devices))
+    if jax.default_backend() == "cpu":  # elsewhere what follows may be sent ahead
+        awaited(trajectory.status, "ensemble", f"while {members} members were solved")
+    return cut_times(cut_members(trajectory, members), rows) if fills else trajectory
+
+
 @functools.partial(jax.jit, static_argnums=0)
 def _compiled(frame: Frame, leaves: list[Any]) -> Trajectory:
-    task, values = frame.filled(leaves)
+    task, values, most = frame.filled(leaves)
     note_trace("ensemble", task.noted() | {"over": values})
     keys, task, step = task.key, task._replace(key=None), task.step
     lanes, own = frame.options.solve.lanes or _lanes(task.system), frame.options.solve
     if isinstance(step, Fixed) and own.memory is not None:  # the members of a turn share it
         own = own._replace(memory=own.memory // min(lanes, jax.tree.leaves(values)[0].shape[0]))
 
-    def one(task: Task, values: dict[str, Array], key: Any) -> Trajectory:
+    def one(task: Task, values: dict[str, Array], key: Any, most: Any) -> Trajectory:
         put = Setup(task.system, task.y0, task.inputs).put(values)
+        if most is not None and isinstance(step, Adaptive):
+            task = task._replace(step=Adaptive(step.rtol, step.atol, step.max_steps, most))
         return trajectory_of(task._replace(system=put.system, y0=put.y0, inputs=put.inputs, key=key), own)
 
-    def together(task: Task, values: dict[str, Array], keys: Any) -> Trajectory:
-        return eqx.filter_vmap(one, in_axes=(None, 0, None if keys is None else 0))(task, values, keys)
+    def together(task: Task, values: dict[str, Array], keys: Any, most: Any) -> Trajectory:
+        axes = [None if x is None else 0 for x in (keys, most)]
+        return eqx.filter_vmap(one, in_axes=(None, 0, *axes))(task, values, keys, most)
 
-    def local(task: Task, values: dict[str, Array], keys: Any) -> Trajectory:
+    def local(task: Task, values: dict[str, Array], keys: Any, most: Any) -> Trajectory:
         if not isinstance(step, Fixed) or isinstance(task.system, StaticSystem):
-            return together(task, values, keys)
-        return in_chunks(functools.partial(together, task), (values, keys), lanes)
+            return together(task, values, keys, most)
+        return in_chunks(functools.partial(together, task), (values, keys, most), lanes)
 
     devices = frame.options.devices
     if not devices:
-        trajectory = local(task, values, keys)
+        trajectory = local(task, values, keys, most)
     else:
         arrays, rest = eqx.partition(task, eqx.is_array)
         shared = lambda arrays, members: local(eqx.combine(arrays, rest), *members)
-        trajectory = over_devices(shared, devices, arrays, (values, keys))
+        trajectory = over_devices(shared, devices, arrays, (values, keys, most))
     return dataclasses.replace(trajectory, over=values)
 
 
@@ -210,6 +282,7 @@ def _filled(x: Array, count: int) -> Array:
 
 def member_values(setup: Setup, over: Mapping[str, Any]) -> tuple[dict[str, Array], int]:
     """The values of all members by path, checked against what they replace; and the number of members."""
+    check_mapping("over", over, "values by path", '{"growth": [0.4, 0.5]}')
     if not over:
         raise ArgumentError(
             "Argument `over` must name at least one quantity, but it is empty. For one member take `simulate`."
@@ -246,7 +319,7 @@ def resolve_members(
     members: int,
     times: Any,
     *,
-    solver: Stepper | None = None,
+    solver: SolverLike | None = None,
     step: float | Varying | Fixed | None = None,
 ) -> Method:
     """One method for all members: a stiff one where any of a few of them, the first and the last among them, is stiff.
@@ -272,7 +345,7 @@ def _member_keys(key: Any, members: int) -> Any:
         return None
     if not isinstance(key, jax.Array) or key.ndim > 2:
         raise ArgumentError(
-            f"Argument `key` must be a random key, such as `jax.random.key(0)`, or one a member, but it is {key!r}."
+            f"Argument `key` must be a random key, such as `jax.random.key(0)`, or one a member, but it is {shown(key)}."
         )
     typed = jnp.issubdtype(key.dtype, jax.dtypes.prng_key)
     if (key.ndim if typed else key.ndim - 1) == 0:

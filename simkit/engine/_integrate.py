@@ -4,7 +4,6 @@ import dataclasses
 import functools
 from typing import Any
 
-import diffrax
 import equinox as eqx
 import jax
 import jax.numpy as jnp
@@ -22,28 +21,32 @@ from ..core import (
     StochasticSystem,
     SystemTerm,
     Trajectory,
+    brownian_path,
     brownian_shape,
     by_member,
     check_derivative,
-    guard,
+    finite,
     jump_times,
+    member_inputs,
+    member_results,
     started,
-    stochastic_terms,
+    with_curves,
 )
 from ..solvers import Stepper
-from ._adaptive import integrate_adaptive
-from ._compilations import note_trace
-from ._event import event_on_grid, integrate_to_event
-from ._grid import fixed_grid
-from ._mesh import alike_arrays
-from ._particles import integrate_particles
-from ._reduce import cut_at, cut_between, reduce_rows, reduce_static, results_of
-from ._step import Fixed, Varying
-from ._task import Frame, Options, Task, framed
+from .adaptive._adaptive import integrate_adaptive
+from .adaptive._event_search import event_on_grid, integrate_to_event
+from .batching._mesh import alike_arrays
+from .stepping._fixed_grid import fixed_grid
+from .stepping._particle_windows import integrate_particles
+from .stepping._reduce import cut_at, cut_between, reduce_rows, reduce_static, results_of
+from .task._compilations import note_trace
+from .task._scales import settled
+from .task._step import Courant, Fixed, Varying
+from .task._task import Frame, Options, Task, framed
 
 
 class Method(eqx.Module):
-    """How a system is integrated: the solver, the step rule and why they were taken."""
+    """Integration method of a system: the solver, the step rule, and the reasons for both."""
 
     solver: Stepper | None
     step: Varying | Fixed
@@ -82,17 +85,35 @@ def _compiled(frame: Frame, leaves: list[Any]) -> Trajectory:
 
 
 def trajectory_of(task: Task, options: Options) -> Trajectory:
-    """The trajectory of one member, to be traced."""
-    system, y0, inputs, event = guard((task.system, task.y0, task.inputs, task.event))
-    y0 = started(y0)
-    task = task._replace(system=system, y0=y0, inputs=inputs, event=event)
-    if isinstance(system, StaticSystem):
-        return _static_trajectory(task)
-    if isinstance(system, ParticleSystem):
-        return _particle_trajectory(task, options)
+    """The trajectory of one member, to be traced; derivatives of what of it is not finite are NaN."""
+    if isinstance(task.system, StaticSystem):
+        return _static_trajectory(task._replace(y0=started(task.y0), inputs=with_curves(task.inputs)))
+    particles = isinstance(task.system, ParticleSystem)
+    parts = task.system, started(task.y0), with_curves(task.inputs), task.times, task.event
+    (system, y0, inputs, times, event), flag = member_inputs(parts)
+    task = task._replace(system=system, y0=y0, inputs=inputs, times=times, event=event)
+    found = _particle_trajectory(task, options) if particles else _trajectory(task, options)
+    return _answered(found, flag)
+
+
+def _answered(trajectory: Trajectory, flag: Any) -> Trajectory:
+    """A trajectory that tells derivatives what of it is not finite."""
+    ended = {
+        "ys": member_results(trajectory.ys, flag, finite(trajectory.ys, axes=1)),
+        "reduced": member_results(trajectory.reduced, flag, trajectory.status == Status.OK),
+    }
+    for name in ("event_time", "event_state"):
+        value = getattr(trajectory, name)
+        if value is not None:
+            ended[name] = member_results(value, flag, ~jnp.isnan(trajectory.event_time))
+    return dataclasses.replace(trajectory, **ended)
+
+
+def _trajectory(task: Task, options: Options) -> Trajectory:
+    system, y0, inputs = task.system, task.y0, task.inputs
     state = by_member(lambda system, y: system.encode(y), system, y0)
     check_derivative(system, state, task.times[0], inputs)
-    task = task._replace(y0=state)
+    task = settled(task._replace(y0=state), options.similar)
     if task.reduce:
         return _reduced_trajectory(task, options)
     if task.event is not None:
@@ -102,15 +123,20 @@ def trajectory_of(task: Task, options: Options) -> Trajectory:
         status = _checked(status, states)
     else:
         states, status, counts, _ = integrate_adaptive(task, options)
-    ys = by_member(lambda system, states: jax.vmap(system.decode)(states), system, states)
-    return Trajectory(task.times, ys, status, *_figures(task, counts))
+    return Trajectory(task.times, _decoded(task, states), status, *_figures(task, counts))
+
+
+def _decoded(task: Task, states: Any) -> Any:
+    """Rows as users see them, each with derivatives of its own: one that is not finite does not touch the others."""
+    return jax.vmap(lambda state: by_member(lambda system, state: system.decode(state), task.system, state))(states)
 
 
 def _figures(task: Task, counts: tuple[Array, Array], searched: Any = 0) -> tuple[Array, Array, Array, str]:
     """Accepted and rejected steps, evaluations of the field, and who took them."""
     accepted, rejected = counts
     evaluations = (accepted + rejected + searched) * task.solver.evaluations
-    return accepted, rejected, evaluations, type(task.solver).__name__
+    held = " with Courant steps, whose lengths derivatives hold" if isinstance(task.step, Courant) else ""
+    return accepted, rejected, evaluations, f"{type(task.solver).__name__}{held}"
 
 
 def _static_trajectory(task: Task) -> Trajectory:
@@ -155,7 +181,7 @@ def _fixed_counts(task: Task, jumps: Array | None) -> tuple[Array, Array]:
 
 
 def _terms(task: Task) -> Any:
-    """What the solver steps, with its random path where the system is stochastic."""
+    """Return the terms that the solver steps, with a random path for stochastic systems."""
     system = task.system
     if isinstance(system, StochasticSystem):
         if task.key is None:
@@ -163,8 +189,8 @@ def _terms(task: Task) -> Any:
                 f"`{type(system).__name__}` is stochastic, so argument `key` must be a random key, such as `jax.random.key(0)`."
             )
         shape = brownian_shape(system, task.times[0], task.y0, task.inputs)
-        path = diffrax.UnsafeBrownianPath(shape, task.key, task.solver.levy_area)
-        return stochastic_terms(system, task.inputs, path)
+        path = brownian_path(shape, task.key, levy_area=task.solver.levy_area)
+        return SystemTerm(system, task.inputs, path)
     return SystemTerm(system, task.inputs)
 
 
@@ -205,7 +231,6 @@ def _event_trajectory(task: Task, options: Options) -> Trajectory:
         status, searched = jnp.where(jnp.isnan(time), int(Status.NON_FINITE), status), jnp.asarray(0)
     else:
         states, status, counts, searched, time, final = integrate_to_event(task, options)
-    decoded = lambda system, states, final: (jax.vmap(system.decode)(states), system.decode(final))
-    ys, final = by_member(decoded, task.system, states, final)
-    trajectory = Trajectory(task.times, ys, status, *_figures(task, counts, searched))
+    trajectory = Trajectory(task.times, _decoded(task, states), status, *_figures(task, counts, searched))
+    final = by_member(lambda system, state: system.decode(state), task.system, final)
     return dataclasses.replace(trajectory, event_time=time, event_state=final)

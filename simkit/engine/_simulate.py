@@ -1,6 +1,5 @@
 """simulate: a system, a state and times in, a trajectory out."""
 
-import dataclasses
 from collections.abc import Mapping
 from typing import Any, Literal
 
@@ -11,35 +10,50 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import PRNGKeyArray
 
+from .._doors import check_key
 from .._errors import ArgumentError, SimulationError
 from .._types import Inputs, State
 from ..core import (
     Event,
     Explained,
+    KnownJacobian,
+    Noted,
+    PlainSystem,
     Reviewed,
+    SeparableSystem,
     Setup,
     StaticSystem,
+    Status,
     StochasticSystem,
     System,
     Trajectory,
     TransportSystem,
     as_float_array,
     as_signals,
+    as_state,
     at_time,
     check_roots,
+    check_supports,
+    check_system,
     check_tolerance,
     started,
     traced,
+    warn_of_unread,
+    with_fields,
 )
 from ..reducers import Reducer
-from ..solvers import AbstractSplitStepper, Stepper, check_serves, choose
-from ._check import check_event, check_reducers, check_times
-from ._checkpointed import Checkpointed
+from ..solvers import AbstractSplitStepper, Rodas5P, SolverLike, Stepper, as_solver, check_serves, choose
+from ._awaited import awaited
 from ._diagnose import diagnose
 from ._integrate import Method, dispatch
-from ._room import with_room
-from ._step import Adaptive, Courant, Fixed, Varying, as_step
-from ._task import Options, Task
+from ._unstable import is_unstable
+from .stepping._checkpointed import Checkpointed
+from .stepping._room import with_room
+from .task._arguments import check_event, check_reducers, check_times
+from .task._bucket import cut_times, fillable, filled_times
+from .task._scales import notes_of, open_and_similar
+from .task._step import PLAIN, Adaptive, Courant, Fixed, Varying, as_step, plain
+from .task._task import Options, Task
 
 AGAIN = 32
 """Into so many pieces a window is cut in which a simulation failed, to find where."""
@@ -50,7 +64,7 @@ def simulate(
     y0: State,
     times: Any,
     *,
-    solver: Stepper | None = None,
+    solver: SolverLike | None = None,
     step: float | Varying | Fixed | None = None,
     inputs: Inputs = None,
     key: PRNGKeyArray | None = None,
@@ -67,7 +81,8 @@ def simulate(
     - `y0`: the state at `times[0]`, a pytree of float arrays, or a `Start` that makes it.
     - `times`: shape `(times,)`, increasing, in the system's unit of time. The solution is saved exactly there: adaptive
         solves use the method's own dense output, fixed steps end on each time.
-    - `solver`: a stepper from `simkit.solvers`; by default chosen from the system, and reported by the trajectory.
+    - `solver`: a stepper from `simkit.solvers`, or its name in lower case, such as "tsit5"; by default chosen from the system, and
+        reported by the trajectory.
     - `step`: a number (a fixed step, at most this long), `Fixed(substeps)`, `Adaptive(rtol, atol, max_steps)` or, on grids,
         `Courant(number)`; by default `Courant()` for a `TransportSystem`, else `Adaptive()` where the solver estimates its error.
     - `inputs`: a pytree of signals, of which the system receives the values.
@@ -92,7 +107,9 @@ def simulate(
     print(trajectory)
     ```
     """
-    y0, inputs = jax.tree.map(as_float_array, started(y0)), as_signals(inputs)
+    check_system(system, y0)
+    check_key(key)
+    y0, inputs = as_state(system, started(y0)), as_signals(inputs)
     dtype = _dtype_of(y0)
     if not isinstance(system, StaticSystem):
         times = check_times(times)
@@ -106,19 +123,60 @@ def simulate(
         raise ArgumentError(f'Argument `on_failure` must be "raise" or "mark", but it is {on_failure!r}.')
     check_roots(system)
     checked = check_reducers(reduce), check_event(event, system, reduce)
+    if event is None:
+        warn_of_unread(system, y0, inputs, times[0])
     solver, step, reason = _complete(system, y0, known, solver, step, inputs)
     # The reason holds numbers of this very call: kept out of the compiled function, it cannot make it compile again.
     task = Task(system, y0, inputs, times, solver, step, key, *checked)
     _review(task._replace(times=known))
     even = isinstance(solver, AbstractSplitStepper) and isinstance(step, Fixed) and _even(known)
-    options = solve_options(None, gradient)._replace(even=even)
-    trajectory = with_room(task, lambda task, again: dispatch(task, options._replace(again=again)), parts=True)
+    options = solve_options(None, gradient)._replace(even=even, similar=open_and_similar(step, y0))
+    fills = fillable(task)
+    ready = filled_times(task) if fills else task
+    trajectory = with_room(ready, lambda task, again: dispatch(task, options._replace(again=again)), parts=True)
+    if fills:
+        trajectory = cut_times(trajectory, task.times.shape[0])
     if reason != "given" and solver is not None:
-        trajectory = dataclasses.replace(trajectory, solver=f"{trajectory.solver} (chosen: {reason})")
-    if on_failure == "raise" and not isinstance(trajectory.status, jax.core.Tracer) and trajectory.status.item() != 0:
+        task, trajectory, reason = _stiff_again(task, options, trajectory, reason)
+        trajectory = with_fields(trajectory, solver=f"{trajectory.solver} (chosen: {reason})")
+    if is_unstable(task, trajectory):
+        trajectory = with_fields(trajectory, status=jnp.full_like(trajectory.status, int(Status.UNSTABLE)))
+    if notes := notes_of(step, trajectory.ys):
+        trajectory = with_fields(trajectory, notes=notes)
+    if on_failure == "mark" or isinstance(trajectory.status, jax.core.Tracer):
+        return trajectory
+    if awaited(trajectory.status, "simulate", f"while {type(system).__name__} was solved").item() != 0:
         text = diagnose(Setup(system, y0, inputs), trajectory)
         raise SimulationError(f"{text} {_explained(task, options, trajectory)}".strip())
+    if text := _end_in_words(task, trajectory):
+        trajectory = with_fields(trajectory, notes=(*trajectory.notes, text))
     return trajectory
+
+
+def _stiff_again(task: Task, options: Options, trajectory: Trajectory, reason: str) -> tuple[Task, Trajectory, str]:
+    """A run whose explicit solver was chosen and used up its steps, once more by a stiff one; and the reason for that."""
+    solver = stiff_instead(task)
+    if (
+        solver is None
+        or isinstance(trajectory.status, jax.core.Tracer)
+        or trajectory.status.item() != Status.STEP_LIMIT
+    ):
+        return task, trajectory, reason
+    task = task._replace(solver=solver)
+    again = dispatch(task, options)
+    name, steps = type(solver).__name__, trajectory.steps.item() + trajectory.rejected.item()
+    return task, again, f"{trajectory.solver} used up {steps} steps, which {name} does not need where a system is stiff"
+
+
+MOST_STIFF = 500
+"""States of a system that is handed over to a stiff solver, which factorises a dense matrix of this size in each step."""
+
+
+def stiff_instead(task: Task) -> Stepper | None:
+    """The solver that takes over where a chosen explicit one used up its steps; None where there is none."""
+    serves = isinstance(task.system, PlainSystem | SeparableSystem | KnownJacobian) and isinstance(task.step, Adaptive)
+    small = sum(jnp.size(x) for x in jax.tree.leaves(task.y0)) <= MOST_STIFF
+    return Rodas5P() if serves and small and task.solver is not None and not task.solver.stiff else None
 
 
 def resolve(
@@ -126,7 +184,7 @@ def resolve(
     y0: State,
     times: Any,
     *,
-    solver: Stepper | None = None,
+    solver: SolverLike | None = None,
     step: float | Varying | Fixed | None = None,
     inputs: Inputs = None,
 ) -> Method:
@@ -139,7 +197,7 @@ def _complete(
 ) -> tuple[Stepper | None, Varying | Fixed, str]:
     if isinstance(system, StaticSystem):
         return None, Fixed(), "no dynamics"
-    reason, y0 = "given", started(y0)
+    reason, y0, solver = "given", started(y0), as_solver(solver)
     if solver is None:
         solver, reason = choose(system, y0, times, inputs, fixed=step is not None and not isinstance(step, Varying))
     check_serves(solver, system)
@@ -153,6 +211,8 @@ def _complete(
                 "it is Adaptive."
             )
         dtype = _dtype_of(y0)
+        if step is PLAIN:
+            return solver, plain(np.dtype(dtype)), reason
         step = step.completed(dtype)
         if not isinstance(step.rtol, jax.core.Tracer):
             check_tolerance(float(step.rtol), dtype)
@@ -180,7 +240,7 @@ def _longest_step(system: TransportSystem, t: Any, y0: State, inputs: Inputs) ->
 
 
 def solve_options(lanes: int | None, gradient: Any) -> Options:
-    """What a user fixed about the loops, checked."""
+    """Check the options of the loops that a user fixed."""
     if lanes is not None and (not isinstance(lanes, int) or isinstance(lanes, bool) or lanes < 1):
         raise ArgumentError(f"Argument `lanes` must be an integer of at least 1, but it is {lanes!r}.")
     if gradient is None:
@@ -196,6 +256,7 @@ def solve_options(lanes: int | None, gradient: Any) -> Options:
 def _review(task: Task) -> None:
     """Let a system look at its start and the longest step, where all values are known."""
     system, times, step = task.system, task.times, task.step
+    check_supports(system)
     if not isinstance(system, Reviewed | TransportSystem) or traced(system, task.y0, task.inputs, times):
         return
     longest = float(np.max(np.diff(times), initial=0.0)) / step.substeps if isinstance(step, Fixed) else None
@@ -205,11 +266,22 @@ def _review(task: Task) -> None:
         _check_courant(system, task.y0, times[0], task.inputs, longest)
 
 
+def _end_in_words(task: Task, trajectory: Trajectory) -> str:
+    """Return the note of a system on the state in which a simulation ended, where all values are concrete; else nothing."""
+    if not isinstance(task.system, Noted) or task.event is not None or traced(task.system, trajectory):
+        return ""
+    if trajectory.status.item() != 0:
+        return ""
+    return task.system.note(trajectory.times[-1].item(), trajectory.final())
+
+
 def _explained(task: Task, options: Options, trajectory: Trajectory) -> str:
-    """What a system says of a state shortly before its simulation failed: the last window is run again, saved more often."""
+    """Return the system's explanation of a failed simulation: the last window is run again, saved more often."""
     if not isinstance(task.system, Explained) or task.reduce or task.event is not None:
         return ""
     times, good = np.asarray(trajectory.times), _good_rows(trajectory)
+    if not good[0]:
+        return task.system.explain(times[0].item(), task.y0)
     last = max(int(np.argmin(good)) - 1, 0) if not good.all() else times.size - 2
     y, t = jax.tree.map(lambda x: x[last], trajectory.ys), times[last]
     pieces, step = AGAIN, task.step
@@ -217,7 +289,7 @@ def _explained(task: Task, options: Options, trajectory: Trajectory) -> str:
         pieces = min(pieces, step.substeps)
         step = Fixed(-(-step.substeps // pieces))
     finer = jnp.asarray(np.linspace(t, times[last + 1], pieces + 1), trajectory.times.dtype)
-    again = dispatch(task._replace(y0=y, times=finer, step=step), options._replace(even=False))
+    again = dispatch(task._replace(y0=y, times=finer, step=step), options._replace(even=False, similar=False))
     row = max(int(np.argmin(_good_rows(again))) - 1, 0)
     return task.system.explain(
         np.asarray(again.times)[row].item(), jax.tree.map(lambda x: np.asarray(x[row]), again.ys)
@@ -230,7 +302,7 @@ def _good_rows(trajectory: Trajectory) -> np.ndarray:
 
 
 def _even(times: Any) -> bool:
-    """Whether times are known and equally far apart, up to their rounding."""
+    """Tell whether times are known and equally spaced, up to their rounding."""
     if isinstance(times, jax.core.Tracer) or times.shape[0] < 2:
         return False
     epsilon = float(np.finfo(times.dtype if times.dtype.kind == "f" else float).eps)
@@ -248,7 +320,7 @@ def _default_step(system: System, solver: Stepper, times: Any) -> Varying | Fixe
     if isinstance(system, TransportSystem):
         return Courant()
     if solver.adaptive:
-        return Adaptive()
+        return PLAIN
     if isinstance(system, StochasticSystem):
         return Fixed(max(1, -(-1000 // max(1, times.shape[0] - 1))))
     raise ArgumentError(

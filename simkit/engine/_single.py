@@ -8,12 +8,13 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array
 
-from ..core import Setup, check_derivative, guard
-from ._adaptive import integrate_adaptive, pose
-from ._flow import first_step
+from ..core import Setup, check_derivative
 from ._integrate import Method
-from ._operation import solve_members
-from ._task import Options, Task
+from .adaptive._adaptive import integrate_adaptive, pose
+from .adaptive._flow import first_step
+from .adaptive._operation import solve_members
+from .task._scales import settled
+from .task._task import Options, Task
 
 
 class Single(NamedTuple):
@@ -30,13 +31,21 @@ class Single(NamedTuple):
 
 
 @eqx.filter_jit
+def settled_method(setup: Setup, times: Array, method: Method) -> Method:
+    """A method for a solve that is taken step by step: tolerances that were left open follow from its first state."""
+    system, y0, inputs = setup.system, setup.y0, setup.inputs
+    task = Task(system, system.encode(y0), inputs, times, method.solver, method.step)
+    return Method(method.solver, settled(task).step)
+
+
+@eqx.filter_jit
 def single_attempt(setup: Setup, method: Method, time: Array, end: Array, length: Array) -> Single:
     """The next attempt of an adaptive solve that stands at `time` with the state `setup.y0` and would try `length`.
 
     With a length of 0 it is the first, whose length is chosen. One compiled program serves all attempts of a solve, and the
     attempts are those of the solve: states differ by rounding.
     """
-    system, y0, inputs = guard((setup.system, setup.y0, setup.inputs))
+    system, y0, inputs = setup.system, setup.y0, setup.inputs
     state = system.encode(y0)
     check_derivative(system, state, time, inputs)
     once = dataclasses.replace(method.step, max_steps=1)

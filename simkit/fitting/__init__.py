@@ -1,17 +1,39 @@
 """Fits: maximum posterior estimates from many starts, their uncertainty, profiles and identifiability."""
 
-from ._design import Plan as Plan
+from ._design import Plan as Plan  # internal
 from ._design import plan as plan
 from ._fit import fit as fit
+from ._fit_result import FitResult as FitResult
 from ._gauss_newton import GaussNewton as GaussNewton
+from ._given_fit import check_fit as check_fit  # internal
+from ._local_model import local_model as local_model
 from ._marginal import Marginal as Marginal
 from ._matching import gradient_matching as gradient_matching
-from ._method import AbstractMethod as AbstractMethod
-from ._model import local_model as local_model
+from ._method import AbstractMethod as AbstractMethod  # internal
 from ._optax import LBFGS as LBFGS
 from ._optax import Optimiser as Optimiser
-from ._prediction_profile import PredictionProfile as PredictionProfile
+from ._optima import comparable as comparable  # internal
+from ._optima import shares as shares  # internal
+from ._optima_in_words import REMEDY as REMEDY  # internal
+from ._optima_in_words import first_starts as first_starts  # internal
+from ._optima_in_words import images_of as images_of  # internal
+from ._optima_in_words import masses as masses  # internal
+from ._optima_in_words import optima_rows as optima_rows  # internal
+from ._optima_in_words import optima_texts as optima_texts  # internal
+from ._prediction_profile import PredictionProfile as PredictionProfile  # internal
 from ._prediction_profile import profile_prediction as profile_prediction
-from ._profile import Profiles as Profiles
+from ._profile import Profiles as Profiles  # internal
 from ._profile import profile as profile
-from ._result import FitResult as FitResult
+from ._residuals import Finding as Finding  # internal
+from ._residuals import Series as Series  # internal
+from ._residuals import known_scatter as known_scatter  # internal
+from ._residuals import largest_finding as largest_finding  # internal
+from ._residuals import noise_of as noise_of  # internal
+from ._residuals import place_names as place_names  # internal
+from ._residuals import quantile_residuals as quantile_residuals  # internal
+from ._residuals import scatter_finding as scatter_finding  # internal
+from ._residuals import sentences_of as sentences_of  # internal
+from ._residuals import serial_findings as serial_findings  # internal
+from ._residuals import series_of as series_of  # internal
+from ._residuals import shown as shown  # internal
+from ._starts import some_start as some_start  # internal

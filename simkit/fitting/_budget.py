@@ -1,4 +1,4 @@
-"""How many solver steps the simulations of a fit may take."""
+"""Limits of the number of solver steps in the simulations of a fit."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""What the data say of each individual, given the numbers of the population."""
+"""Conditional modes: the deviations of each individual, given the numbers of the population."""
 
 from typing import Any
 
@@ -9,7 +9,8 @@ import numpy as np
 from jaxtyping import Array, Bool, Float
 
 from ..core import Status
-from ..problem import Population, Problem
+from ..linear import log_determinant, solve
+from ..problem import Population, Problem, information_of, weighted
 
 
 class Conditional(eqx.Module):
@@ -29,19 +30,19 @@ class Conditional(eqx.Module):
     @property
     def marginal(self) -> Float[Array, " individual"]:
         r"""Laplace's approximation of the negative log likelihood, $g_i + \frac12 \log\det$ of the information, at the mode."""
-        return self.value + 0.5 * jnp.linalg.slogdet(self.information)[1]
+        return self.value + 0.5 * jax.vmap(log_determinant)(self.information)
 
     @property
     def decrement(self) -> Float[Array, " individual"]:
-        """How far the mode is away, in standard deviations."""
-        step = jnp.linalg.solve(self.information, self.gradient[..., None])[..., 0]
+        """Distance to the mode, in standard deviations."""
+        step = jax.vmap(solve)(self.information, self.gradient)
         return jnp.sqrt(jnp.maximum(jnp.sum(self.gradient * step, axis=-1), 0))
 
 
 def conditional(
     problem: Problem, z: Float[Array, " parameters"], deviations: Float[Array, "individual effect"]
 ) -> Conditional:
-    """At `z`, in the coordinates of the fit, with these deviations in place of those in `z`.
+    """Return the conditional mode at `z`, in the coordinates of the fit, from these deviations in place of those in `z`.
 
     Individuals do not depend on each other, so one forward-mode tangent an effect serves all of them.
     """
@@ -61,16 +62,18 @@ def conditional(
     for name, (location, noise) in heads.items():
         seen = jnp.isfinite(problem.data[name])
         value = value - _rows(jnp.where(seen, _log_prob(problem, name, location, noise, seen), 0)).sum(axis=1)
-        weights = noise.information(jnp.where(seen, location, 1))
-        parts = zip(*map(jax.tree.leaves, (weights, slopes[name], jacobian[name])), strict=True)
-        for i, (weight, pull, block) in enumerate(parts):
-            weight, pull = _rows(jnp.where(seen, weight, 0)), _rows(jnp.where(seen, pull, 0))
-            block = jnp.where(seen[..., None], block, 0).reshape(rows, -1, count)
-            gradient = gradient + jnp.einsum("ed,edk->ek", pull, block)
-            information = information + jnp.einsum("ed,edk,edl->ekl", weight, block, block)
-            if i == 0:
-                informed = weight > 0
-                chi_squared = jnp.sum(jnp.where(informed, pull**2 / jnp.where(informed, weight, 1), 0))
+        found = information_of(noise, jnp.where(seen, location, 1))
+        pulls, sensitivities = jax.tree.leaves(slopes[name]), jax.tree.leaves(jacobian[name])
+        blocks = [jnp.where(seen[..., None], block, 0).reshape(rows, -1, count) for block in sensitivities]
+        for i, block in enumerate(blocks):
+            gradient = gradient + jnp.einsum("ed,edk->ek", _rows(jnp.where(seen, pulls[i], 0)), block)
+            for j, other in enumerate(blocks):
+                entry = found.entry(i, j)
+                if entry is not None:
+                    weight = _rows(jnp.where(seen, jnp.broadcast_to(entry, seen.shape), 0))
+                    information = information + jnp.einsum("ed,edk,edl->ekl", weight, block, other)
+        _, scaled, _ = weighted(found, seen, pulls, sensitivities)
+        chi_squared = chi_squared + jnp.sum(scaled[0] ** 2)
     owner = jnp.asarray(np.array(population.rows)[None] == np.arange(len(population.labels))[:, None])
     own = owner.astype(z.dtype)
     value = jnp.where(owner, jnp.where(status == Status.OK, value, jnp.inf)[None], 0).sum(axis=1)
@@ -104,7 +107,7 @@ def modes(
 
     def body(state: dict[str, Any]) -> dict[str, Any]:
         at, damping, now = state["at"], state["damping"], state["now"]
-        step = jnp.linalg.solve(now.information + damping[:, None, None] * eye, now.gradient[..., None])[..., 0]
+        step = jax.vmap(solve)(now.information + damping[:, None, None] * eye, now.gradient)
         place = at - step
         new = conditional(problem, z, place)
         room = 16 * eps * (1 + jnp.abs(jnp.where(now.good, now.value, 0)))

@@ -9,16 +9,17 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
+from .._doors import shown
 from .._errors import ArgumentError, check_known
 from ..core import Status
 from ..engine import note_trace
-from ..problem import Problem
-from ..problem._lean import named_parts
-from ._result import FitResult
+from ..problem import Problem, check_independent, check_problem, information_of, named_parts, weighted
+from ._fit_result import FitResult
+from ._given_fit import check_fit
 
 
 class Plan(eqx.Module):
-    """What each possible measurement would teach, and which to take one after the other.
+    """Information of each possible measurement, and the order in which to take them.
 
     - `gain`: shape `(outputs, experiments, times)`, the expected information of a single new measurement, in nats: the logarithm of
         the factor by which it shrinks the volume of the confidence region.
@@ -47,7 +48,7 @@ class Plan(eqx.Module):
 
 
 def plan(problem: Problem, fit: FitResult, times: Any, *, outputs: Sequence[str] | None = None, count: int = 1) -> Plan:
-    r"""Which of many possible measurements would teach most about the parameters, as far as the fit knows them now.
+    r"""Find the measurements, of many possible ones, that would teach most about the parameters as the fit knows them now.
 
     $$\mathrm{gain} = \tfrac12 \log\det(I + W^{1/2} J C J^T W^{1/2})$$
 
@@ -68,12 +69,18 @@ def plan(problem: Problem, fit: FitResult, times: Any, *, outputs: Sequence[str]
     **Good values:** twenty times over the span in which an experiment can last. Where a parameter is not identified at all, give it
     a prior: the gain counts from what is known.
     """
-    outputs = tuple(problem.data) if outputs is None else tuple(outputs)
+    check_problem(problem)
+    check_independent(problem, "`plan`")
+    check_fit(fit, problem)
+    outputs = tuple(problem.data) if outputs is None else (outputs,) if isinstance(outputs, str) else tuple(outputs)
     for name in outputs:
         check_known(name, problem.data, "output with data")
     if not isinstance(count, int) or count < 1:
         raise ArgumentError(f"Argument `count` must be a positive integer, but it is {count!r}.")
-    times = np.atleast_1d(np.asarray(times, float))
+    try:
+        times = np.atleast_1d(np.asarray(times, float))
+    except (TypeError, ValueError) as error:
+        raise ArgumentError(f"Argument `times` must be numbers, but it is {shown(times)}.") from error
     rows, status = _sensitivities(problem.at(times), fit.z, outputs)
     if not np.all(np.asarray(status) == Status.OK):
         raise ArgumentError("Some experiment cannot be simulated at the estimate until the last of `times`.")
@@ -115,8 +122,11 @@ def _sensitivities(asked: Problem, z: Array, outputs: tuple[str, ...]) -> tuple[
     found, most = [], max(len(jax.tree.leaves(heads[name])) for name in outputs)
     for name in outputs:
         location, noise = heads[name]
-        weights = jax.tree.leaves(noise.information(location))
-        blocks = [jnp.sqrt(jnp.maximum(w, 0))[..., None] * b for w, b in zip(weights, jax.tree.leaves(jacobian[name]))]
+        sensitivities = jax.tree.leaves(jacobian[name])
+        found_here = information_of(noise, location)
+        blocks, _, _ = weighted(
+            found_here, jnp.ones(location.shape, bool), [0 * location] * found_here.size, sensitivities
+        )
         blocks += [jnp.zeros_like(blocks[0])] * (most - len(blocks))
         found.append(jnp.stack(blocks, axis=2))
     return jnp.stack(found), status

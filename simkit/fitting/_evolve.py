@@ -9,10 +9,10 @@ FAVOURED = 0.1
 """The part of the population towards which the others move."""
 
 LEARNING = 0.1
-"""How fast the lengths of moves and the numbers of exchanged coordinates follow those that were worth it."""
+"""Rate at which the lengths of moves and the numbers of exchanged coordinates follow the successful ones."""
 
 SPREAD = 0.1
-"""How much these scatter."""
+"""Scatter of the lengths and numbers."""
 
 Values = Callable[[np.ndarray], np.ndarray]
 """Places, one a row -> the objective at each, infinite where it failed."""

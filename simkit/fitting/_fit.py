@@ -1,5 +1,6 @@
 """fit: the parameters under which the data are most probable."""
 
+import functools
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -10,31 +11,36 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, PRNGKeyArray
 
+from .._doors import check_key, check_kind
 from .._errors import ArgumentError, SimulationError
 from ..core import StaticSystem
-from ..engine import note_trace, over_members
-from ..problem import Problem
-from ..problem._lean import named_parts
+from ..engine import awaited, note_trace, over_members
+from ..problem import Problem, check_problem, named_parts
+from ._dependent_model import has_residuals
+from ._fit_result import FitResult, summarise
+from ._fitted import AGREE
 from ._gauss_newton import GaussNewton
-from ._lanes import LANES, queued
 from ._marginal import Marginal, population_in, sharpened
 from ._method import FAILED, AbstractMethod, End
-from ._result import FitResult, summarise
+from ._optax import LBFGS
 from ._screen import LOOKS, coarse, looked_at
 from ._shooting import Shot, check_windows
+from ._start_queue import LANES, queued
 from ._starts import check_drawable, drawn_starts, first_start, given_starts
-from ._stored import Begun, blocks, stored_ends
+from ._stored import TOGETHER, Begun, blocks, stored_ends
 
 HORIZONS = (0.25, 0.5, 1.0)
 ROUNDS = 10
-"""How often starts that fail to simulate are drawn again."""
+"""Number of times that starts are drawn again if they fail to simulate."""
 
 SCREENING = 25
-"""So many steps decide which of the draws go on. After six the order says nothing yet of the end, after twenty nearly all."""
+"""Number of steps after which draws are selected. After six the order does not predict the end yet, after twenty it nearly
+does."""
 
 NOWHERE = (
-    "No simulation ended at any of {} starts. Check the system with `simulate` at a value that you trust, then narrow the priors "
-    "and the bounds around it, or give `starts`."
+    "No simulation ended at any of {} starts, or none had finite derivatives. Check the system with `simulate` at a value that you "
+    "trust, then narrow the priors and the bounds around it, or give `starts`; `simkit.inspect.locate` names the line of a model "
+    "whose derivative is not finite."
 )
 
 LOOSE = 1e-2
@@ -64,8 +70,8 @@ def fit(
     - `starts`: how many starts, drawn from the priors (evenly between the bounds where there is none; around `Free.start`
         where there is neither), the first one from `Free.start`; or an array of shape `(starts, parameters)` in natural
         units. A drawn start that fails to simulate is drawn again.
-    - `method`: `GaussNewton()` by default, with more steps where nothing moves in time; `LBFGS()`, or `Optimiser` for any
-        Optax transformation.
+    - `method`: `GaussNewton()` by default, with more steps where nothing moves in time; `LBFGS()`, the default for a likelihood
+        without residuals, or `Optimiser` for any Optax transformation.
     - `key`: a random key for the draws; `jax.random.key(0)` by default, so that a fit repeats itself.
     - `horizons`: increasing fractions of each experiment's span, the last 1: the data up to there are fitted first, each
         stage from where the one before ended. (0.25, 0.5, 1) by default, since long data of an oscillator have many local
@@ -94,11 +100,25 @@ def fit(
     line = simkit.odes.from_response(lambda x, params: params["slope"] * x, {"slope": 1.0})
     data = simkit.Experiment("line", times, {"y": [2.1, 3.9, 6.2, 7.8]})
     free = {"slope": simkit.Free(bounds=(0.0, 10.0))}
-    problem = simkit.Problem(line, data, free=free, noise={"y": simkit.Normal(0.1)})
+    problem = simkit.Problem(line, data, free=free, noise={"y": simkit.noise.Normal(0.1)})
     print(simkit.fit(problem))
     ```
     """
+    check_problem(problem)
+    check_key(key)
     method = _default_method(problem) if method is None else method
+    check_kind(
+        "method",
+        method,
+        AbstractMethod,
+        "a method of fits",
+        "Take `simkit.GaussNewton()`, `simkit.LBFGS()` or another of `simkit.fitting`.",
+    )
+    if isinstance(method, GaussNewton) and not has_residuals(problem):
+        raise ArgumentError(
+            f"`GaussNewton` needs residuals, but the likelihood `{type(problem.likelihood).__name__}` has no method `residuals`. "
+            "Take `simkit.LBFGS()`, which needs the log density alone, or give the likelihood that method."
+        )
     windows = check_windows(problem, windows)
     stages = _check_horizons(problem, (1.0,) if windows > 1 and horizons is None else horizons)
     if not problem.names:
@@ -126,7 +146,8 @@ def fit(
     integrated = 0
     if isinstance(method, Marginal):
         end, integrated = sharpened(lean, end), len(problem.names) - population_in(problem).shared
-    return summarise(problem, method.name, end, end.iterations, end.failures, integrated)
+    again = functools.partial(_again, lean, method, len(end.iterations), None if store is None else TOGETHER)
+    return summarise(problem, method.name, end, end.iterations, end.failures, integrated, again)
 
 
 def _begin(
@@ -139,7 +160,7 @@ def _begin(
     together: int | None,
     progress: bool,
 ) -> Begun:
-    """Where the starts begin: given, or drawn, drawn again where they failed, and screened; so many `together`, or all.
+    """Return the starting points: given, or drawn, drawn again where they failed, and screened; so many `together`, or all.
 
     `screen` is how many draws there are for each start, and for how many generations they evolve.
     """
@@ -191,7 +212,7 @@ def _through(
 
 
 def _joined(shot: Shot | None, method: AbstractMethod, begun: Begun, progress: bool) -> Begun:
-    """Where starts are after multiple shooting, and what that took."""
+    """Return the starting points after multiple shooting, and its cost."""
     if shot is None:
         return begun
     z, iterations, failures = shot.lifted(begun.z), begun.iterations, begun.failures
@@ -208,7 +229,7 @@ def _run_here(problem: Problem, method: AbstractMethod, z: Array, held: Array) -
     """All starts in windows, on one device: spread over several of them, these loops have been seen to wait for each other."""
     if isinstance(method, GaussNewton) and len(z) > LANES:
         return queued(problem, method, jnp.ones((), z.dtype), z, held, None, spread=False)
-    return _run_together(problem, method, z, held)
+    return awaited(_run_together(problem, method, z, held), "fit", f"in windows, from {len(z)} starts")
 
 
 @eqx.filter_jit
@@ -217,7 +238,15 @@ def _run_together(problem: Problem, method: AbstractMethod, z: Array, held: Arra
     return jax.vmap(lambda z, held: method.descend(problem, z, held))(z, held)
 
 
-def run(problem: Problem, method: AbstractMethod, fraction: float, z: Any, held: Any, best: float | None = None) -> End:
+def run(
+    problem: Problem,
+    method: AbstractMethod,
+    fraction: float,
+    z: Any,
+    held: Any,
+    best: float | None = None,
+    verb: str = "fit",
+) -> End:
     """One stage from all starts, by one program for all stages and all problems of the same shapes.
 
     `best` is the least objective known elsewhere of many starts that seek one optimum, of which hopeless ones are given up;
@@ -227,7 +256,7 @@ def run(problem: Problem, method: AbstractMethod, fraction: float, z: Any, held:
     start = jnp.asarray(np.asarray(z), z.dtype), jnp.asarray(np.asarray(held), bool)
     if isinstance(method, GaussNewton) and (best is not None or len(z) > LANES):
         return queued(problem, method, jnp.asarray(fraction, start[0].dtype), *start, best)
-    return _run(problem, method, jnp.asarray(fraction, start[0].dtype), *start)
+    return awaited(_run(problem, method, jnp.asarray(fraction, start[0].dtype), *start), verb, f"from {len(z)} starts")
 
 
 def _in_blocks(problem: Problem, method: AbstractMethod, fraction: float, z: Any, size: int, starts: int) -> Any:
@@ -251,18 +280,32 @@ def _run(problem: Problem, method: AbstractMethod, fraction: Array, z: Array, he
     return over_members(one, (problem, method, fraction), (z, held))
 
 
+def _again(
+    problem: Problem, method: AbstractMethod, starts: int, together: int | None, z: np.ndarray
+) -> tuple[np.ndarray, np.ndarray]:
+    """Run short descents from a few places with the program of the fit; return where they end and the objective there."""
+    # Filled up to the lanes of the fit, so that its programs serve.
+    rows = np.minimum(np.arange(max(len(z), min(starts, LANES))), len(z) - 1)
+    places = jnp.asarray(z[rows], problem.times.dtype)
+    end = _in_blocks(problem, method.loosened(LOOSE, SCREENING), 1.0, places, together or starts, starts)
+    return np.asarray(end.z, float)[: len(z)], np.asarray(end.model.value, float)[: len(z)]
+
+
 def _default_method(problem: Problem) -> AbstractMethod:
-    """Of a population the marginal likelihood.
+    """Return the default method: the marginal likelihood for a population.
 
     A regression's steps cost little, and narrow curved valleys, such as that of NIST's Bennett5, need thousands.
     """
     if problem.population is not None:
         return Marginal()
+    if not has_residuals(problem):
+        return LBFGS()
     return GaussNewton(max_steps=5000) if isinstance(problem.base.system, StaticSystem) else GaussNewton()
 
 
 def _check_horizons(problem: Problem, horizons: Sequence[float] | None) -> tuple[float, ...]:
-    if isinstance(problem.base.system, StaticSystem) or (horizons is None and problem.population is not None):
+    whole = problem.population is not None or not problem.likelihood.independent
+    if isinstance(problem.base.system, StaticSystem) or (horizons is None and whole):
         return (1.0,)
     stages = HORIZONS if horizons is None else tuple(float(h) for h in horizons)
     if not stages or stages[-1] != 1 or any(a >= b for a, b in zip((0.0, *stages), stages, strict=False)):
@@ -315,8 +358,9 @@ def _screened(
 def _line(fraction: float, end: End) -> str:
     value, status = np.asarray(end.model.value), np.asarray(end.status)
     best = value.min()
+    near = int((value < best + AGREE).sum())
     return (
-        f"data up to {fraction:.0%}: best objective {best:.6g}, {int((value < best + 0.1).sum())} of {value.size} starts agree, "
+        f"data up to {fraction:.0%}: best objective {best:.6g}, {near} of {value.size} starts within {AGREE:g} of it, "
         f"{int((status == 0).sum())} converged, {int(np.asarray(end.iterations).max())} iterations at most, "
         f"{int(np.asarray(end.failures).sum())} failed simulations"
     )

@@ -12,9 +12,10 @@ from ..core import as_float_array
 from ..problem import Problem
 from ._budget import step_limit
 from ._inside import inside
+from ._local_model import best_model, no_model
 from ._method import AbstractMethod, End, select
 from ._method import ended as status_of
-from ._model import LocalModel, best_model, no_model
+from ._quadratic import LocalModel
 from ._secant import Secant, updated
 from ._trust_region import Step, reflective_step
 
@@ -23,27 +24,27 @@ FIRST_RADIUS = 10.0
 
 
 Progress = dict[str, Any]
-"""How far a descent is: the carry of its loop."""
+"""State of a descent: the carry of its loop."""
 
 Evaluate = Callable[
     [Float[Array, " parameters"], Bool[Array, " parameters"], Bool[Array, ""]],
     tuple[LocalModel, Float[Array, " parameters"]],
 ]
-"""What a descent descends: coordinates, those that must stay as they are, and whether it is wanted -> the local model, and where
-it is of."""
+"""Function that a descent minimises: coordinates, held coordinates, and a flag that the result is needed -> the local model,
+and its coordinates."""
 
 RESOLVED = 1e-2
 """Standard errors within which a start that can move no more has converged all the same."""
 
 WINDOW = 10
-"""So many steps that were taken must together gain something, or a descent ends."""
+"""Number of accepted steps that must together gain something, or a descent ends."""
 
 RENEWAL = 50
 """After so many iterations a descent forgets its radius and what it knows of second derivatives: both may be of another place."""
 
 NOTHING = 1e-8, 1e-3
-"""What is nothing: less than the first of the log likelihood, which no error bar shows, and than the second of what the model
-promises still to come. It is small kinks that make such steps, of limiters, shores, or a solve with loose tolerances."""
+"""Negligible gains: of the log-likelihood, which no error bar shows, and as a share of the gain that the model still predicts.
+Steps of this size come from small kinks: limiters, shores, or a solve with loose tolerances."""
 
 
 class GaussNewton(AbstractMethod):
@@ -99,15 +100,15 @@ class GaussNewton(AbstractMethod):
 
     def begun(self, problem: Problem, z: Float[Array, " parameters"], held: Bool[Array, " parameters"]) -> Progress:
         """The state of a descent before its first step."""
-        return _before(jnp.where(held, z, inside(z, problem.coordinate_bounds())))
+        return _before(jnp.where(held, z, inside(z, problem.coordinate_bounds())), problem)
 
     def ended(self, state: Progress) -> Bool[Array, "*starts"]:
-        """Whether a descent has come to its end."""
+        """Tell whether a descent has ended."""
         stopped = state["converged"] | state["stuck"] | state["flat"]
         return stopped | (state["iterations"] >= self.max_steps)
 
     def end_of(self, state: Progress) -> End:
-        """Where a descent is, and how it ended if it did."""
+        """Return the point of a descent, and how it ended if it did."""
         status = status_of(state["model"], state["converged"], state["stuck"] | state["flat"])
         return End(state["z"], state["model"], status, state["iterations"], state["failures"])
 
@@ -183,12 +184,12 @@ class GaussNewton(AbstractMethod):
         return jax.lax.while_loop(live, body, state)
 
 
-def _before(z: Array) -> Progress:
+def _before(z: Array, problem: Problem) -> Progress:
     """The state before the first pass, which takes a step of length 0: evaluated in the loop alone, the model is compiled once."""
     zero, no, one = jnp.zeros((), int), z[0] != z[0], jnp.ones_like(z[0])
     return {
         "z": z,
-        "model": no_model(z),
+        "model": no_model(z, problem),
         "sizes": jnp.zeros_like(z),
         "unit": 0 * one,
         "radius": one,
@@ -222,7 +223,7 @@ def _first_unit(model: LocalModel, z: Array, sizes: Array, linear: Array) -> Arr
 
 
 def _gain(model: LocalModel, trial: LocalModel, move: Array, step: Step, close: Array) -> Array:
-    """How much the objective fell.
+    """Return the decrease of the objective.
 
     Near the minimum a difference of two values is all rounding; the trapezoidal rule on the gradients is not.
     """

@@ -1,11 +1,10 @@
-"""What the data leave open, in sentences."""
+"""Sentences about what the data do not determine."""
 
-from typing import TYPE_CHECKING
-
+import jax.numpy as jnp
 import numpy as np
 
-if TYPE_CHECKING:
-    from ._result import FitResult
+from ._fitted import AbstractFit
+from ._inside import margin
 
 NULL = {4: 1e-3, 8: 1e-7}
 """A singular value of the scaled sensitivities this small against the largest is taken for 0, by bytes of the float type.
@@ -17,16 +16,19 @@ the worst problems that are still identified, such as 4e-5 for NIST's Bennett5.
 WEAK = 3.0
 """A combination known to no better than a factor of e^3 = 20, or three times its own size, is called weakly constrained."""
 
+NEGLIGIBLE = 1e-6
+"""Nearer to a bound than this share of its standard error an estimate stands on it."""
+
 PRIOR_SHARE = 0.9
-"""From this share of the information on, an estimate is the prior's rather than the data's."""
+"""Share of the information from which on the prior determines an estimate rather than the data."""
 
 
 def null_directions(values: np.ndarray, dtype: np.dtype) -> np.ndarray:
-    """Which singular values of column-scaled sensitivities count as zero."""
+    """Return a mask of the singular values of column-scaled sensitivities that count as zero."""
     return values <= NULL[np.dtype(dtype).itemsize] * max(values.max(), np.finfo(dtype).tiny)
 
 
-def findings(result: "FitResult") -> list[str]:
+def findings(result: AbstractFit) -> list[str]:
     """One sentence for every direction that the data do not constrain, every parameter on a bound, every prior in charge."""
     estimate, log = np.asarray(result.estimate, float), np.array(result.log, bool)
     # The step of each coordinate that changes its parameter by its own size.
@@ -54,7 +56,7 @@ def findings(result: "FitResult") -> list[str]:
 
 
 def _directions(
-    result: "FitResult", information: np.ndarray, size: np.ndarray, own: np.ndarray, seen: np.ndarray
+    result: AbstractFit, information: np.ndarray, size: np.ndarray, own: np.ndarray, seen: np.ndarray
 ) -> list[str]:
     # The information is a square, so its small eigenvalues hold rounding errors of eps; the square root of that bounds what
     # can be told from zero, hence the larger threshold here than for singular values themselves.
@@ -79,13 +81,13 @@ def _directions(
     return sentences
 
 
-def _scale_known(result: "FitResult") -> bool:
-    """Whether the noise model's size agrees with the scatter, without which no size of an error means anything."""
+def _scale_known(result: AbstractFit) -> bool:
+    """Tell whether the size of the noise model agrees with the scatter, without which sizes of errors mean nothing."""
     freedom = int(result.data_count) - len(result.names)
     return freedom > 0 and 0.1 < float(result.chi_squared) / freedom < 10
 
 
-def _unconstrained(result: "FitResult", direction: np.ndarray, seen: np.ndarray) -> str:
+def _unconstrained(result: AbstractFit, direction: np.ndarray, seen: np.ndarray) -> str:
     text, kept = _combination(result, direction, seen)
     if kept:
         return (
@@ -98,7 +100,7 @@ def _unconstrained(result: "FitResult", direction: np.ndarray, seen: np.ndarray)
     )
 
 
-def _combination(result: "FitResult", direction: np.ndarray, seen: np.ndarray) -> tuple[str, str]:
+def _combination(result: AbstractFit, direction: np.ndarray, seen: np.ndarray) -> tuple[str, str]:
     """The combination that moves along a direction, in words, and for two parameters the one that stays.
 
     `direction` is relative: the change of each parameter in multiples of its own size, the largest 1.
@@ -149,17 +151,24 @@ def _listed(names: list[str]) -> str:
     return ", ".join(f"`{name}`" for name in names[:-1]) + f" and `{names[-1]}`"
 
 
-def _bounds(result: "FitResult") -> list[str]:
+def _bounds(result: AbstractFit) -> list[str]:
     z, log = np.asarray(result.z, float), np.array(result.log, bool)[:, None]
     natural = np.asarray(result.bounds, float)
     with np.errstate(divide="ignore"):
         bounds = np.where(log, np.log(np.where(log, natural, 1)), natural)
-    # A fit that runs into a bound ends within a few times this of it.
+    # A fit that runs into a bound ends within a few margins of it; at a bound of zero, which has no size, far below its error.
     near = max(1e-9, 32 * float(np.finfo(result.z.dtype).eps))
+    margins, errors = (
+        np.asarray(margin(jnp.asarray(bounds))),
+        np.sqrt(np.abs(np.diag(np.asarray(result.covariance, float)))),
+    )
     sentences = []
     for i, name in enumerate(result.names):
-        for word, end, shown in zip(("lower", "upper"), bounds[i], natural[i], strict=True):
-            if np.isfinite(end) and abs(z[i] - end) <= near * max(1.0, abs(end)):
+        for word, end, shown, side in zip(("lower", "upper"), bounds[i], natural[i], margins[i], strict=True):
+            close = max(near * max(1.0, abs(end)) if log[i] else near * abs(end), NEGLIGIBLE * errors[i])
+            with np.errstate(invalid="ignore"):
+                close = max(min(close, 1e-3 * (bounds[i, 1] - bounds[i, 0])), 10 * side)
+            if np.isfinite(end) and abs(z[i] - end) <= close:
                 sentences.append(
                     f"`{name}` ended on its {word} bound, {shown:g}: its standard error does not hold there. Widen the bound, or "
                     "fix the parameter."

@@ -1,19 +1,34 @@
-"""Places strictly inside bounds."""
+"""Places strictly inside bounds.
+
+Margins are shares of bounds and boxes, since a coordinate may have any unit: a box from 1e-33 to 1e-27 holds its six decades.
+"""
 
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
 CLOSEST = 1e-10
-"""How near to a bound an iterate may come, relative to the bound or to 1; there a coordinate counts as being on it."""
+"""Smallest distance of an iterate from a bound, relative to the bound; there a coordinate counts as being on it. For a bound at
+zero the same share of this share of the box's width takes its place."""
+
+MOST = 1e-3
+"""No margin takes more of the width of the box than this."""
 
 
 def margin(bounds: Float[Array, "parameters 2"]) -> Float[Array, "parameters 2"]:
     """The distance to keep from each bound."""
-    return CLOSEST * jnp.maximum(1, jnp.abs(jnp.where(jnp.isfinite(bounds), bounds, 0))).astype(bounds.dtype)
+    info = jnp.finfo(bounds.dtype)
+    known = jnp.isfinite(bounds)
+    size = jnp.abs(jnp.where(known, bounds, 0))
+    both = known.all(axis=1, keepdims=True)
+    width = jnp.where(both, jnp.diff(jnp.where(known, bounds, 0), axis=1), 0)
+    least = float(info.tiny) ** 0.5  # whose square is still a number
+    gap = jnp.maximum(CLOSEST * jnp.maximum(size, CLOSEST * width), least)
+    # In float32 that is below the resolution near a bound.
+    gap = jnp.maximum(gap, 2 * float(info.eps) * size)
+    return jnp.where(both, jnp.minimum(gap, MOST * width), gap).astype(bounds.dtype)
 
 
 def inside(z: Float[Array, " parameters"], bounds: Float[Array, "parameters 2"]) -> Float[Array, " parameters"]:
     """`z` moved strictly inside the bounds."""
-    # In float32 the margin is below the resolution near a bound of size 1 and larger.
-    gap = jnp.maximum(margin(bounds), 2 * jnp.finfo(z.dtype).eps * jnp.abs(jnp.where(jnp.isfinite(bounds), bounds, 0)))
+    gap = margin(bounds)
     return jnp.clip(z, bounds[:, 0] + gap[:, 0], bounds[:, 1] - gap[:, 1])

@@ -11,10 +11,11 @@ from jaxtyping import Array, Bool, Float, Int
 
 from .._errors import ArgumentError
 from ..core import as_float_array
+from ..linear import cholesky, solve
 from ..problem import Population, Problem
 from ._conditional import conditional, modes
 from ._method import AbstractMethod, End, ended, select
-from ._model import LocalModel
+from ._quadratic import LocalModel
 from ._trust_region import inside, reflective_step
 
 MODE_STEPS = 50
@@ -56,12 +57,12 @@ class Marginal(AbstractMethod):
         count = population.shared
         bounds, held = problem.coordinate_bounds()[:count], held[:count]
         z = population.with_deviations(z, 0 * population.deviations(z))
-        one = jnp.ones(count, z.dtype)
+        size = _sizes(problem, z[:count])
 
         def body(state: dict[str, Any]) -> dict[str, Any]:
             now, first = state["now"], ~state["now"].good
             step = reflective_step(
-                now.model(state["bend"]), state["z"][:count], bounds, one, held, state["radius"], 0 * state["bend"]
+                now.model(state["bend"]), state["z"][:count], bounds, size, held, state["radius"], 0 * state["bend"]
             )
             moved = jnp.where(held, state["z"][:count], inside(state["z"][:count] + step.step, bounds))
             place = state["z"].at[:count].set(jnp.where(first, state["z"][:count], moved))
@@ -70,7 +71,7 @@ class Marginal(AbstractMethod):
             rounding = jnp.finfo(z.dtype).eps * (1 + jnp.abs(jnp.where(first, 0, now.value))) * 100
             better = new.good & (gain > 0)
             bend = jnp.where(
-                first, _products(new), _updated(state["bend"], place[:count] - state["z"][:count], new, now)
+                first, _products(new, size), _updated(state["bend"], place[:count] - state["z"][:count], new, now)
             )
             bend = jnp.where(new.good, bend, state["bend"])
             ratio = gain / jnp.maximum(step.promised, jnp.finfo(z.dtype).tiny)
@@ -93,7 +94,7 @@ class Marginal(AbstractMethod):
         start = {
             "z": jnp.concatenate([inside(z[:count], bounds), z[count:]]),
             "now": _nowhere(population, z),
-            "bend": jnp.diag(one) + 0 * z[0],
+            "bend": jnp.diag(1 / size**2) + 0 * z[0],
             "radius": 1 + 0 * z[0],
             "converged": z[0] != z[0],
             "stuck": z[0] != z[0],
@@ -133,7 +134,7 @@ class MarginalValue(eqx.Module):
     def model(self, bend: Float[Array, "shared shared"]) -> LocalModel:
         """The quadratic model with a given second derivative."""
         zero = 0 * self.slope
-        rows = jnp.linalg.cholesky(bend).T
+        rows = cholesky(bend).T
         return LocalModel(
             self.value, self.penalty, rows, zero, self.gradient, zero, self.chi_squared, 0 * self.value, self.good
         )
@@ -169,7 +170,7 @@ def marginal(problem: Problem, z: Float[Array, " parameters"]) -> MarginalValue:
     # Where the minimum goes: d eta / d z = -(d2 g / d eta2)^-1 d2 g / d eta dz.
     good = jnp.all(each.good) & jnp.isfinite(rise).all() & jnp.isfinite(bend).all()
     own = jnp.where(good, bend[..., count:], jnp.eye(effects, dtype=z.dtype)[None])
-    follow = -jnp.linalg.solve(own, jnp.where(good, bend[..., :count], 0))
+    follow = -jax.vmap(solve)(own, jnp.where(good, bend[..., :count], 0))
     gradient = rise[:, :count] + jnp.einsum("ik,ikp->ip", rise[:, count:], follow)
 
     def penalty(shared: Array) -> Array:
@@ -202,8 +203,8 @@ def joint_model(population: Population, at: MarginalValue, bend: Float[Array, "s
     precision H.
     """
     size, effects = len(population.labels), len(population.names)
-    lower = jnp.linalg.cholesky(at.information).transpose(0, 2, 1)
-    top = jnp.linalg.cholesky(bend).T
+    lower = jax.vmap(cholesky)(at.information).transpose(0, 2, 1)
+    top = cholesky(bend).T
     # Deviations stand by effect and then by individual.
     own = jnp.einsum("ikl,ij->kilj", lower, jnp.eye(size, dtype=bend.dtype)).reshape(effects * size, effects * size)
     cross = -jnp.einsum("ikl,ilp->kip", lower, at.follow).reshape(effects * size, -1)
@@ -219,7 +220,7 @@ def curvature_at(
 ) -> tuple[MarginalValue, Float[Array, "shared shared"]]:
     """The marginal objective and its second derivative, by central differences of the gradient."""
     count = population_in(problem).shared
-    step = jnp.finfo(z.dtype).eps ** (1 / 4)
+    step = jnp.finfo(z.dtype).eps ** (1 / 4) * _sizes(problem, z[:count])
     bounds = problem.coordinate_bounds()[:count]
     # On a bound the difference is taken inside of it.
     reach = jnp.minimum(step, 0.1 * jnp.minimum(z[:count] - bounds[:, 0], bounds[:, 1] - z[:count]))
@@ -245,11 +246,17 @@ def sharpened(problem: Problem, end: End) -> End:
     return eqx.tree_at(lambda e: e.model.rows, end, rows)
 
 
-def _products(at: MarginalValue) -> Array:
+def _sizes(problem: Problem, z: Array) -> Array:
+    """The sizes of coordinates: 1 of logarithms, and where a number is zero, which has none."""
+    log = jnp.array(problem.log[: z.size], bool)
+    return jax.lax.stop_gradient(jnp.where(log | (z == 0), 1, jnp.abs(z)))
+
+
+def _products(at: MarginalValue, size: Array) -> Array:
     """The first second derivative: the products of the individuals' gradients, which have its mean, and the prior's."""
     centred = at.each - at.each.mean(axis=0)[None]
     products = centred.T @ centred + jnp.diag(at.curvature)
-    return products + jnp.diag(0.1 * jnp.diag(products) + 1e-3)
+    return products + jnp.diag(0.1 * jnp.diag(products) + 1e-3 / size**2)
 
 
 def _updated(bend: Array, move: Array, new: MarginalValue, now: MarginalValue) -> Array:

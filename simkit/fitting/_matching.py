@@ -11,20 +11,19 @@ from scipy.optimize import least_squares
 
 from .._errors import ArgumentError
 from ..core import StaticSystem, at_time, named_leaves, started
-from ..problem import Problem
-from ..problem._closed import LOGARITHMIC
+from ..problem import LOGARITHMIC, Problem, check_independent
 from ._inside import inside
-from ._smoothing import FEWEST, curve_of, measured_states, setups_at
+from ._smoothing import FEWEST, curve_of, measured_states
 from ._starts import check_drawable, drawn_starts, first_start, some_start
 
 DRAWS = 16
-"""From so many draws of the parameters the slopes are matched. No simulation is needed, so that they cost next to nothing."""
+"""Number of draws of the parameters from which slopes are matched. No simulation is needed, so that they cost next to nothing."""
 
 NODES, WEIGHTS = np.polynomial.legendre.leggauss(3)
-"""Where, and by what weights, the vector field is averaged between two data times."""
+"""Nodes and weights that average the vector field between two data times."""
 
 PULL = 1e-3
-"""How strongly parameters of which the slopes know nothing are held where they were drawn."""
+"""Strength of the pull to the drawn value for parameters that the slopes do not determine."""
 
 SAME = 1e-3
 """Matches within this distance, in the coordinates of the fit, are one."""
@@ -73,7 +72,7 @@ def gradient_matching(
         simkit.Experiment("pelts", times, {"hare": seen.hare, "lynx": seen.lynx}),
         y0=y0,
         free={"growth": simkit.Free(bounds=(0.01, 10.0)), "death": simkit.Free(bounds=(0.01, 10.0))},
-        noise={"hare": simkit.Normal(1.0), "lynx": simkit.Normal(1.0)},
+        noise={"hare": simkit.noise.Normal(1.0), "lynx": simkit.noise.Normal(1.0)},
     )
     print(simkit.fit(problem, starts=simkit.gradient_matching(problem)))
     ```
@@ -92,7 +91,7 @@ def gradient_matching(
     residuals, slopes = _compiled(problem, curves)
     found: list[tuple[float, np.ndarray]] = []
     for draw in draws:
-        z = _matched(residuals, slopes, draw, lower, upper)
+        z = _matched(residuals, slopes, draw, _sizes(problem, draw), lower, upper)
         if z is not None:
             found.append(z)
     if not found:
@@ -102,7 +101,7 @@ def gradient_matching(
     known = np.linalg.norm(slopes(found[0][1]), axis=0) > 0  # parameters that slopes or starts depend on
     distinct: list[np.ndarray] = []
     for _, z in sorted(found, key=lambda each: each[0]):
-        if all((np.abs(z - other) / np.maximum(1, np.abs(z)))[known].max(initial=0) > SAME for other in distinct):
+        if all((np.abs(z - other) / _sizes(problem, z))[known].max(initial=0) > SAME for other in distinct):
             distinct.append(z)
     matched = np.stack(distinct[:starts])
     for name, scatter in _scatters(problem, measured).items():
@@ -113,6 +112,7 @@ def gradient_matching(
 
 
 def _check_measured(problem: Problem, theta: Array) -> dict[str, str]:
+    check_independent(problem, "Gradient matching")
     if isinstance(problem.base.system, StaticSystem):
         raise ArgumentError(
             f"Gradient matching needs a system that moves in time, but `{type(problem.base.system).__name__}` is static. `fit` it."
@@ -130,7 +130,7 @@ def _check_measured(problem: Problem, theta: Array) -> dict[str, str]:
     remedy = (
         "Give data, or an observable that is the state; or let `fit` shoot over several `windows`, which needs no more."
     )
-    for path in named_leaves(started(problem._base(0).y0)):
+    for path in named_leaves(started(problem.model.base_setup(0).y0)):
         label = path or "y"
         if path not in measured:
             raise ArgumentError(
@@ -147,7 +147,7 @@ def _check_measured(problem: Problem, theta: Array) -> dict[str, str]:
 
 
 def _curves(problem: Problem, measured: dict[str, str]) -> Curves:
-    state = started(problem._base(0).y0)
+    state = started(problem.model.base_setup(0).y0)
     shapes = {path: jnp.shape(x) for path, x in named_leaves(state).items()}
     experiments, start = range(len(problem.labels)), np.asarray(problem.times[:, 0], float)
     series = {
@@ -171,12 +171,22 @@ def _curves(problem: Problem, measured: dict[str, str]) -> Curves:
             slopes[(e, slice(None), *p)] = np.diff(curve(filled[e])) / np.where(width[e] > 0, width[e], 1)
             starts[(e, *p)] = curve(np.maximum(start[e], filled[e, 0]))
         long = width.reshape(*width.shape, *(1,) * len(shape))
-        size = np.maximum(np.sqrt((slopes**2 * long).sum(axis=1, keepdims=True)), 1e-12)
+        size = _positive(np.sqrt((slopes**2 * long).sum(axis=1, keepdims=True)))
         sizes = size / np.sqrt(np.where(long > 0, long, 1)) + np.where(long > 0, 0, np.inf)
-        spreads = np.maximum(np.ptp(states, axis=(1, 2)), 1e-12)
+        spreads = _positive(np.ptp(states, axis=(1, 2)))
         for kept, value in zip(parts, (states, slopes, sizes, starts, spreads), strict=True):
             kept.append(jnp.asarray(value, problem.times.dtype))
     return Curves(jnp.asarray(times, problem.times.dtype), *parts)
+
+
+def _sizes(problem: Problem, z: np.ndarray) -> np.ndarray:
+    """The sizes of coordinates: 1 of logarithms, and where a number is zero, which has none."""
+    return np.where(np.array(problem.log, bool) | (z == 0), 1, np.abs(z))
+
+
+def _positive(sizes: np.ndarray) -> np.ndarray:
+    """Sizes, those that are nothing beside the largest raised to 1e-12 of it; all 1 where nothing changes."""
+    return np.maximum(sizes, 1e-12 * sizes.max(initial=0)) if sizes.max(initial=0) > 0 else np.ones_like(sizes)
 
 
 def _edges(knots: list[np.ndarray]) -> np.ndarray:
@@ -188,7 +198,7 @@ def _edges(knots: list[np.ndarray]) -> np.ndarray:
 @eqx.filter_jit
 def _residuals(problem: Problem, curves: Curves, z: Array) -> Array:
     """The mismatches of slopes and of initial states at one place in the coordinates of a fit."""
-    system = setups_at(problem, problem.natural(z))
+    system = problem.model.setups(problem.natural(z))
     structure = jax.tree.structure(system.y0)
     weights = jnp.asarray(0.5 * WEIGHTS, z.dtype)
 
@@ -220,10 +230,10 @@ def _compiled(problem: Problem, curves: Curves) -> Any:
 
 
 def _matched(
-    residuals: Any, slopes: Any, draw: np.ndarray, lower: np.ndarray, upper: np.ndarray
+    residuals: Any, slopes: Any, draw: np.ndarray, sizes: np.ndarray, lower: np.ndarray, upper: np.ndarray
 ) -> tuple[float, np.ndarray] | None:
     """The match from one draw, with its sum of squares; None where the vector field is not finite."""
-    reach = PULL / np.maximum(1, np.abs(draw))
+    reach = PULL / sizes
     whole = lambda z: np.concatenate([residuals(z), reach * (z - draw)])
     by_z: Any = lambda z: np.concatenate([slopes(z), np.diag(reach)])
     try:

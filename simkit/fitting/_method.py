@@ -1,4 +1,4 @@
-"""What every way of minimising has in common."""
+"""Interface of the minimisers."""
 
 import abc
 from typing import TypeVar
@@ -9,7 +9,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, Int
 
 from ..problem import Problem
-from ._model import LocalModel
+from ._quadratic import LocalModel
 
 T = TypeVar("T")
 
@@ -17,7 +17,7 @@ CONVERGED, LIMIT, FAILED, STALLED, HOPELESS = 0, 1, 2, 3, 4
 
 
 class End(eqx.Module):
-    """Where a start ended, and how.
+    """End point of a start, with its status.
 
     - `z`: in the coordinates of the fit; `model`: the local model there.
     - `status`: 0 converged, 1 stopped before that, 2 no simulation ended, 3 steps gained nothing any more before it converged,
@@ -37,7 +37,8 @@ class AbstractMethod(eqx.Module):
 
     @abc.abstractmethod
     def descend(self, problem: Problem, z: Float[Array, " parameters"], held: Bool[Array, " parameters"]) -> End:
-        """From `z`, in the coordinates of the fit, to a minimum; `held` coordinates stay. Pure: it jits, vmaps and shards."""
+        """Descend from `z`, in the coordinates of the fit, to a minimum; `held` coordinates stay. Pure: it jits, vmaps and
+        shards."""
 
     @abc.abstractmethod
     def loosened(self, tolerance: float, max_steps: int | None = None) -> "AbstractMethod":
@@ -46,7 +47,7 @@ class AbstractMethod(eqx.Module):
     @property
     @abc.abstractmethod
     def name(self) -> str:
-        """How results call the method."""
+        """Name of the method in results."""
 
 
 def ended(model: LocalModel, converged: Bool[Array, ""], stalled: Bool[Array, ""] | bool = False) -> Int[Array, ""]:

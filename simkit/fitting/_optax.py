@@ -12,8 +12,8 @@ from jaxtyping import Array, Bool, Float, Int
 from ..core import as_float_array
 from ..problem import Problem
 from ._inside import inside
+from ._local_model import local_model, objective
 from ._method import AbstractMethod, End, ended, select
-from ._model import local_model, objective
 from ._trust_region import reflective_step
 
 FOUND = 1e-3
@@ -145,7 +145,10 @@ class LBFGS(AbstractMethod):
 def _unbounded(
     problem: Problem, z: Array, held: Array
 ) -> tuple[Callable[[Array], Array], Array, Callable[[Array], Array]]:
-    """The objective of coordinates without bounds, where `z` lies in them, and the way back."""
+    """The objective of coordinates without bounds, where `z` lies in them, and the way back.
+
+    They have no units: what moves linearly is divided by its size at `z`, or by its distance from its one bound.
+    """
     bounds = problem.coordinate_bounds()
     lower, upper = bounds[:, 0], bounds[:, 1]
     below, above = jnp.isfinite(lower), jnp.isfinite(upper)
@@ -153,18 +156,22 @@ def _unbounded(
     low, high = jnp.where(below, lower, 0), jnp.where(above, upper, 1)
     width = jnp.where(both, high - low, 1)
     z = inside(z, bounds)
+    away = jnp.abs(jnp.where(below, z - low, jnp.where(above, high - z, z)))
+    size = jnp.where(jnp.array(problem.log, bool) | both | (away == 0), 1, away)
 
     def back(x: Array) -> Array:
         between = low + width * jax.nn.sigmoid(x)
-        one_sided = jnp.where(below, low + jax.nn.softplus(x), high - jax.nn.softplus(-x))
-        moved = jnp.where(both, between, jnp.where(below | above, one_sided, x))
+        one_sided = jnp.where(below, low + size * jax.nn.softplus(x), high - size * jax.nn.softplus(-x))
+        moved = jnp.where(both, between, jnp.where(below | above, one_sided, size * x))
         return jnp.where(held, z, inside(moved, bounds))
 
     share = jnp.clip(jnp.where(both, (z - low) / width, 0.5), jnp.finfo(z.dtype).eps, 1 - jnp.finfo(z.dtype).eps)
-    gap = jnp.where(below & ~both, z - low, jnp.where(above & ~both, high - z, 1))
+    gap = jnp.where((below | above) & ~both, away / size, 1)
     # softplus^-1(g) = g + log(1 - exp(-g))
     inverse = gap + jnp.log(-jnp.expm1(-gap))
-    x = jnp.where(both, jnp.log(share) - jnp.log1p(-share), jnp.where(below, inverse, jnp.where(above, -inverse, z)))
+    x = jnp.where(
+        both, jnp.log(share) - jnp.log1p(-share), jnp.where(below, inverse, jnp.where(above, -inverse, z / size))
+    )
     return lambda x: objective(back(x), problem), x, back
 
 

@@ -10,20 +10,23 @@ from jax.core import Tracer
 from jaxtyping import Array, Bool, Float
 
 from .._errors import ArgumentError, check_known
-from ..engine import note_trace, over_members
-from ..problem import Problem
-from ..problem._lean import named_parts
+from ..engine import awaited, note_trace, over_members
+from ..linear import triangle
+from ..problem import Problem, check_independent, check_problem, named_parts
+from ._fit_result import FitResult
 from ._gauss_newton import GaussNewton
+from ._given_fit import check_fit
+from ._local_model import best_model
 from ._method import FAILED
-from ._model import LocalModel, best_model
 from ._profile import threshold
-from ._result import FitResult
+from ._quadratic import LocalModel
 
 ROUNDS = 6
-"""How often each side is looked at: first at a row of values, then where the level seems to be crossed."""
+"""Number of rounds of each side: the first takes a row of values, later ones values near the crossing of the level."""
 
 TIGHT = 0.5
-"""How tightly the prediction is pulled, in its standard errors. The profile does not depend on it; tighter is worse conditioned."""
+"""Stiffness of the pull on the prediction, in its standard errors. The profile does not depend on it; a stiffer pull is worse
+conditioned."""
 
 
 class PredictionProfile(eqx.Module):
@@ -73,7 +76,7 @@ def profile_prediction(
     points: int = 4,
     method: GaussNewton | None = None,
 ) -> PredictionProfile:
-    """How far a prediction can move while the data are still described: intervals that follow the shape of the likelihood.
+    """Profile a prediction: intervals of values at which the data are still described, which follow the shape of the likelihood.
 
     The prediction is pulled to a row of values, as if it had been measured there, and all parameters are optimised again; what they
     then predict, and how much worse they describe the data, is one point of the profile, whatever the pull. For models that are
@@ -91,6 +94,9 @@ def profile_prediction(
 
     **Good values:** the defaults, at ten times or so; `predict` with draws where priors are meant.
     """
+    check_problem(problem)
+    check_independent(problem, "`profile_prediction`")
+    check_fit(fit, problem)
     if not 0 < level < 1:
         raise ArgumentError(f"Argument `level` must lie between 0 and 1, but it is {level}.")
     check_known(output, problem.data, "output with data")
@@ -107,7 +113,9 @@ def profile_prediction(
             f"The output `{output}` must be one number a time, but it has the shape {middle.shape[1:]}."
         )
     spread = np.sqrt(np.einsum("tp,pq,tq->t", slope, np.asarray(fit.covariance, float), slope))
-    spread = np.where(spread > 0, spread, 1e-8 * np.maximum(1, np.abs(middle)))
+    # What no parameter moves gets a width that is nothing beside the curve.
+    height = np.where(middle != 0, np.abs(middle), np.max(np.abs(middle)) or 1.0)
+    spread = np.where(spread > 0, spread, 1e-8 * height)
     high = np.sqrt(2 * threshold(level))
     sides = [_Side(middle[k], spread[k], sign, high) for k in range(len(times)) for sign in (-1, 1)]
     method = GaussNewton() if method is None else method
@@ -115,7 +123,8 @@ def profile_prediction(
         rows = np.stack([side.next_targets(points if i == 0 else 1) for side in sides])
         which = np.repeat(np.arange(len(times)), 2 * rows.shape[1])
         targets, tight = (jnp.asarray(x, fit.z.dtype) for x in (rows.ravel(), (TIGHT * spread)[which]))
-        found = _pulled(lean, asked, method, fit.z, jnp.asarray(which), targets, tight, place)
+        pulled = _pulled(lean, asked, method, fit.z, jnp.asarray(which), targets, tight, place)
+        found = awaited(pulled, "profile_prediction", f"at {len(which)} points")
         seen, value = (np.asarray(x, float).reshape(rows.shape) for x in found)
         for side, *pair in zip(sides, seen, value - float(fit.objective[0]), strict=True):
             side.add(*pair)
@@ -158,7 +167,7 @@ class _Side:
         self.found |= set(zip(values[fine].tolist(), differences[fine].tolist(), strict=True))
 
     def end(self) -> float:
-        """Where the level is crossed, from the straight line through the roots of the nearest points."""
+        """Return the crossing of the level, from the straight line through the roots of the nearest points."""
         (x1, y1), (x2, y2) = self._bracket()
         if y2 < self.high * (1 - 1e-3) or y2 <= y1:
             return self.sign * np.inf
@@ -196,7 +205,7 @@ def _pulled(
     tight: Array,
     place: tuple[str, int, int],
 ) -> tuple[Array, Array]:
-    """What is predicted at the optimum with a pull, and the objective without it; infinite where that failed."""
+    """Return the prediction at the optimum with a pull, and the objective without it; infinite where that failed."""
     note_trace("profile_prediction", named_parts(problem) | {"method": method, "members": targets})
 
     def one(shared: Any, member: Any) -> tuple[Array, Array]:
@@ -212,9 +221,9 @@ def _pulled(
             right = jnp.concatenate([model.pull, pull[None]])
             # A row of zeros, so that the triangle keeps what is left of the right side apart.
             joined = jnp.concatenate([stacked, right[:, None]], axis=1)
-            triangle = jnp.linalg.qr(joined, mode="r")[: z.size]
+            joined = triangle(joined)[: z.size]
             good = model.good & jnp.isfinite(value) & jnp.isfinite(slope).all()
-            parts = triangle[:, :-1], triangle[:, -1], jnp.where(good, model.value + 0.5 * pull**2, jnp.inf), good
+            parts = joined[:, :-1], joined[:, -1], jnp.where(good, model.value + 0.5 * pull**2, jnp.inf), good
             return eqx.tree_at(lambda m: (m.rows, m.pull, m.value, m.good), model, parts), z
 
         end = method.descend_by(evaluate, problem, z, jnp.zeros(z.shape, bool))

@@ -11,20 +11,26 @@ from jax.core import Tracer
 from jaxtyping import Array, Float
 
 from .._errors import ArgumentError, check_known
-from ..problem import Problem
+from ..problem import Problem, check_problem
+from ._dependent_model import has_residuals
 from ._fit import run
+from ._fit_result import FitResult
 from ._gauss_newton import GaussNewton
-from ._result import FitResult
+from ._given_fit import check_fit
+from ._identifiability import NEGLIGIBLE
+from ._inside import margin
+from ._method import AbstractMethod
+from ._optax import LBFGS
 
 ROUNDS = 4
-"""How often a profile that has not crossed the level at its end is continued, each time twice as far."""
+"""Number of times that a profile that has not crossed the level is extended, each time twice as far."""
 
 JUMP = 0.3
 """A value that lies by more than this share of the threshold above its neighbour is optimised again from where that ended: the
 first try may have gone to another optimum."""
 
 MENDINGS = 30
-"""At most so many times in a round, since each value that is mended may mend the next."""
+"""Most repairs in a round, since each repaired value may repair the next."""
 
 BETTER = 1e-3
 """A profile that falls by more than this below the fit has found a better optimum, and says so."""
@@ -78,7 +84,7 @@ class Profiles(eqx.Module):
 
 
 def threshold(level: float) -> float:
-    """How far the objective may lie above its minimum inside an interval of this level (Wilks' theorem)."""
+    """Return the largest difference of the objective from its minimum inside an interval of this level (Wilks' theorem)."""
     return 0.5 * NormalDist().inv_cdf(0.5 + level / 2) ** 2
 
 
@@ -89,7 +95,7 @@ def profile(
     names: Sequence[str] | None = None,
     points: int = 10,
     level: float = 0.95,
-    method: GaussNewton | None = None,
+    method: AbstractMethod | None = None,
 ) -> Profiles:
     """Profile likelihoods: each parameter is held at a row of values while all others are optimised again.
 
@@ -102,13 +108,15 @@ def profile(
     - `names`: which parameters; by default all.
     - `points`: values a side in the first round.
     - `level`: of the intervals.
-    - `method`: `GaussNewton()` by default.
+    - `method`: `GaussNewton()` by default, `LBFGS()` for a likelihood without residuals.
 
     **Returns:** `Profiles`. **Reference:** Raue et al. (2009), Bioinformatics 25:1923, doi:10.1093/bioinformatics/btp358.
 
     **Good values:** the defaults; profiles in place of standard errors wherever `fit.identifiability()` says something.
     """
-    names = problem.names if names is None else tuple(names)
+    check_problem(problem)
+    check_fit(fit, problem)
+    names = problem.names if names is None else (names,) if isinstance(names, str) else tuple(names)
     for name in names:
         check_known(name, problem.names, "free parameter")
     if not 0 < level < 1:
@@ -116,7 +124,8 @@ def profile(
     if points < 2:
         raise ArgumentError(f"Argument `points` must be at least 2, but it is {points}.")
     sides = [_Side(problem, fit, problem.names.index(name), sign, level) for name in names for sign in (-1, 1)]
-    method = GaussNewton() if method is None else method
+    if method is None:
+        method = GaussNewton() if has_residuals(problem) else LBFGS()
     lean = problem.lean()
     for i in range(ROUNDS):
         count = points if i == 0 else points // 2
@@ -149,11 +158,13 @@ class _Side:
         self.index, self.sign, self.threshold = index, sign, threshold(level)
         self.centre = float(fit.z[index])
         bound = float(problem.coordinate_bounds()[index, (sign + 1) // 2])
-        # The fit keeps a hair's breadth from its bounds; a simulation on the bound itself may be singular.
-        self.limit = bound - sign * 1e-9 * max(1.0, abs(bound)) if math.isfinite(bound) else bound
+        box = problem.coordinate_bounds()[index : index + 1]
+        # A few margins: the fit keeps one from its bounds, and a simulation on the bound itself may be singular.
+        gap = min(10 * float(margin(box)[0, (sign + 1) // 2]), 0.01 * float(box[0, 1] - box[0, 0]))
+        self.limit = bound - sign * gap if math.isfinite(bound) else bound
         variance = float(fit.covariance[index, index])
         error = float(fit.standard_error[index])
-        wide = 1.0 if fit.log[index] else max(abs(self.centre), 1.0)
+        wide = 1.0 if fit.log[index] else abs(self.centre) or 1.0
         size = math.sqrt(variance) if math.isfinite(error) and variance > 0 else wide
         self.reach = 1.3 * math.sqrt(2 * self.threshold) * size
         self.values, self.differences, self.ends = [self.centre], [0.0], [np.asarray(fit.z)]
@@ -161,7 +172,7 @@ class _Side:
         covariance = np.asarray(fit.covariance)
         column, own = covariance[:, index], covariance[index, index]
         self.slope = column / own if own > 0 else 0 * column
-        self.full = abs(self.limit - self.centre) <= 1e-8 * max(1.0, abs(self.centre))
+        self.full = abs(self.limit - self.centre) <= NEGLIGIBLE * size or self.sign * (self.limit - self.centre) <= 0
 
     @property
     def done(self) -> bool:
@@ -201,7 +212,7 @@ class _Side:
         return asked
 
     def add(self, value: float, difference: float, end: np.ndarray) -> None:
-        """What was found at a value: a further one, kept in order outwards, or one that was known, if it is better."""
+        """Add the result at a value: a new one, in order outwards, or a better one of a known value."""
         place = int(np.searchsorted(self.sign * np.array(self.values), self.sign * value))
         if place < len(self.values) and self.values[place] == value:
             if difference < self.differences[place]:
@@ -212,7 +223,7 @@ class _Side:
         self.ends.insert(place, end)
 
     def crossing(self) -> float | None:
-        """Where the difference crosses the threshold, interpolated in its root, which is a line for a quadratic."""
+        """Return the crossing of the threshold, interpolated in the root of the difference, which is a line for a quadratic."""
         height = np.sqrt(np.maximum(self.differences, 0))
         target = math.sqrt(self.threshold)
         for i in range(1, len(height)):
@@ -232,7 +243,7 @@ Asked = tuple[_Side, float, np.ndarray]
 """A side, the value at which its parameter is held, and where the others start."""
 
 
-def _evaluate(lean: Problem, fit: FitResult, method: GaussNewton, asked: list[Asked]) -> None:
+def _evaluate(lean: Problem, fit: FitResult, method: AbstractMethod, asked: list[Asked]) -> None:
     """Re-optimise at all asked values, in batches as large as the fit's, so that the fit's own program serves."""
     batch, z = len(fit.objective), np.asarray(fit.z)
     for first in range(0, len(asked), batch):
@@ -242,13 +253,13 @@ def _evaluate(lean: Problem, fit: FitResult, method: GaussNewton, asked: list[As
         for row, (side, value, start) in enumerate(part):
             held[row] = np.arange(z.size) == side.index
             starts[row] = np.where(held[row], value, start)
-        end = run(lean, method, 1.0, jnp.asarray(starts, fit.z.dtype), jnp.asarray(held))
+        end = run(lean, method, 1.0, jnp.asarray(starts, fit.z.dtype), jnp.asarray(held), verb="profile")
         found = np.asarray(end.model.value, float) - float(fit.objective[0])
         for (side, value, _), difference, place in zip(part, found, np.asarray(end.z), strict=False):
             side.add(value, float(difference), place)
 
 
-def _mend(lean: Problem, fit: FitResult, method: GaussNewton, sides: list[_Side]) -> None:
+def _mend(lean: Problem, fit: FitResult, method: AbstractMethod, sides: list[_Side]) -> None:
     """Optimise values again from where their neighbours ended, as long as that is needed."""
     for _ in range(MENDINGS):
         asked = [one for side in sides for one in side.doubtful()]

@@ -8,24 +8,22 @@ from jaxtyping import Array, Float, PRNGKeyArray
 
 from ..core import Status
 from ..engine import Adaptive, note_trace, over_members
-from ..problem import Problem
-from ..problem._closed import remeasured, solved
-from ..problem._lean import named_parts
+from ..problem import Problem, named_parts, remeasured, solved
 from ._evolve import evolved
 from ._starts import drawn_starts, first_start
 
 LOOKS = 30
-"""So many draws are looked at for each that goes on. A look costs a twentieth of a step, and nine of ten draws between bounds that
-are decades apart fit nothing."""
+"""Number of draws that are examined for each that goes on. An examination costs a twentieth of a step, and nine of ten draws
+between bounds that are decades apart fit nothing."""
 
 TOGETHER = 64
-"""So many draws are looked at by one call."""
+"""Number of draws in one call."""
 
 POPULATION = 40
-"""With fewer members a population loses its spread before it has found anything."""
+"""Smallest population: with fewer members it loses its spread before it has found anything."""
 
 COARSE = 100.0
-"""By how much the tolerances of adaptive steps are larger while draws are screened."""
+"""Factor by which the tolerances of adaptive steps are larger while draws are screened."""
 
 
 def looked_at(
@@ -78,7 +76,10 @@ def _values(problem: Problem, z: Array) -> Float[Array, " starts"]:
 
     def one(problem: Problem, z: Array) -> Array:
         theta = problem.natural(z)
-        setups, trajectories = problem._solve(theta)
+        if not problem.likelihood.independent:
+            value = -problem.log_posterior(theta)
+            return jnp.where(jnp.isfinite(value), value, jnp.inf)
+        setups, trajectories = problem.model.solve(theta, problem.times)
         if problem.closed:
             best = solved(problem, theta, setups, trajectories)
             theta = jnp.where(jnp.isfinite(best), best, theta)

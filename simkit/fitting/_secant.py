@@ -1,14 +1,14 @@
-"""What the Fisher information lacks of the second derivatives, from the gradients along the way."""
+"""Secant correction: the part of the second derivatives that the Fisher information lacks, from the gradients along the way."""
 
 from typing import NamedTuple
 
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float
 
-from ._model import LocalModel
+from ._quadratic import LocalModel
 
 SWITCH = 1.5
-"""How much better the other of the two models must have foreseen a step to be taken for the next."""
+"""Factor by which the prediction of the other of the two models must be better for a change between them."""
 
 
 class Secant(NamedTuple):

@@ -9,9 +9,8 @@ from jaxtyping import Array, Float
 
 from .._errors import ArgumentError
 from ..core import Setup, StaticSystem, named_leaves, started
-from ..problem import Problem
-from ..problem._windows import windowed, with_gaps
-from ._smoothing import curve_of, measured_states, setups_at
+from ..problem import Problem, check_independent, windowed, with_gaps
+from ._smoothing import curve_of, measured_states
 from ._starts import some_start
 
 GAPS = (1.0, 0.1, 1e-2, 1e-4, 1e-6)
@@ -19,7 +18,7 @@ GAPS = (1.0, 0.1, 1e-2, 1e-4, 1e-6)
 their data, the last is below what the data of most measurements resolve."""
 
 FLOOR = 1e-2
-"""Where a window of a positive state starts at least, in standard deviations: a curve through noisy data may lie below 0."""
+"""Least start of a window of a positive state, in standard deviations: a curve through noisy data may lie below 0."""
 
 
 def check_windows(problem: Problem, windows: Any) -> int:
@@ -33,6 +32,7 @@ def check_windows(problem: Problem, windows: Any) -> int:
             f"Argument `windows` needs a system that moves in time, but `{type(problem.base.system).__name__}` is static. Leave "
             "it out."
         )
+    check_independent(problem, "Argument `windows`")
     for what, there in (("a protocol", problem.protocol), ("individuals", problem.population)):
         if there is not None:
             raise ArgumentError(
@@ -51,10 +51,10 @@ class Shot:
 
     def __init__(self, problem: Problem, windows: int):
         rows = np.round(np.linspace(0, problem.times.shape[1] - 1, windows + 1)[1:-1]).astype(int)
-        state = started(problem._base(0).y0)
+        state = started(problem.model.base_setup(0).y0)
         theta = problem.natural(some_start(problem))
         measured, times = measured_states(problem, theta), np.asarray(problem.times[:, rows], float)
-        y0 = named_leaves(setups_at(problem, theta).y0)
+        y0 = named_leaves(problem.model.setups(theta).y0)
         spread: list[Array] = []
         self.known: dict[str, np.ndarray] = {}  # of the states with data: shape (experiments, later windows, ...)
         self.limits: dict[str, tuple[np.ndarray, np.ndarray]] = {}
@@ -78,7 +78,7 @@ class Shot:
     def lifted(self, z: Float[Array, "starts parameters"]) -> Float[Array, "starts more"]:
         """Starts with those of the windows added: on the curves through the data, or at the initial state where there are none."""
         theta = self.whole.natural(z)
-        y0 = jax.vmap(lambda theta: named_leaves(setups_at(self.whole, theta).y0))(theta)
+        y0 = jax.vmap(lambda theta: named_leaves(self.whole.model.setups(theta).y0))(theta)
         parts = [np.asarray(theta)]
         for path, leaf in y0.items():
             known = self.known.get(path)

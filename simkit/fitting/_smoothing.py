@@ -1,37 +1,23 @@
 """Smooth curves through the data of states."""
 
 from collections.abc import Callable
-from typing import Any
 
-import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array
 from scipy.interpolate import CubicSpline
 
-from ..core import Setup, Trajectory, named_leaves, started
-from ..problem import Problem
-from ..problem._closed import LOGARITHMIC
-from ..problem._measure import measured
+from ..core import Trajectory, named_leaves
+from ..problem import LOGARITHMIC, Problem, measured
 
 FEWEST = 5
 """A smoothing spline needs so many times."""
 
 CAUTION = 1.2
-"""How many data a degree of freedom counts as in cross-validation: with 1 a curve through all data wins now and then."""
+"""Weight of a degree of freedom in cross-validation, in data: with 1 a curve through all data wins now and then."""
 
 Curve = Callable[[np.ndarray], np.ndarray]
-
-
-def setups_at(problem: Problem, theta: Array) -> Setup:
-    """The setups of all experiments, with a leading experiment axis; nothing is simulated."""
-
-    def one(y0: Any, inputs: Any, values: dict[str, Array]) -> Setup:
-        setup = Setup(problem.base.system, y0, inputs, problem.base.noise).put(values)
-        return Setup(setup.system, started(setup.y0), setup.inputs, setup.noise)
-
-    return eqx.filter_vmap(one)(problem.base.y0, problem.base.inputs, problem._values(theta))
 
 
 def measured_states(problem: Problem, theta: Array) -> dict[str, str]:
@@ -41,14 +27,14 @@ def measured_states(problem: Problem, theta: Array) -> dict[str, str]:
     """
     if problem.measurement is not None:
         return {}
-    setups = setups_at(problem, theta)
+    setups = problem.model.setups(theta)
     leaves, structure = jax.tree.flatten(setups.y0)
     rows, random = problem.times.shape, np.random.default_rng(0)
     shapes = [(*rows, *jnp.shape(x)[1:]) for x in leaves]
     drawn = [jnp.asarray(random.uniform(0.5, 1.5, s), x.dtype) for s, x in zip(shapes, leaves, strict=True)]
     nothing = jnp.zeros(rows[0], int)
     trajectories = Trajectory(problem.times, structure.unflatten(drawn), nothing, nothing, nothing, nothing)
-    located = measured(setups, trajectories, problem.observables, problem.lengths, hold=False)
+    located = measured(setups, trajectories, problem.observables, problem.dataset.lengths, hold=False)
     found = {}
     for path, values in named_leaves(trajectories.ys).items():
         for name in problem.data:

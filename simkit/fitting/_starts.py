@@ -1,4 +1,4 @@
-"""Where a fit starts."""
+"""Starting points of a fit."""
 
 from typing import Any
 
@@ -8,16 +8,21 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, PRNGKeyArray
 
+from .._doors import shown
 from .._errors import ArgumentError
 from ..engine import note_trace
-from ..problem import Problem
-from ..problem._lean import named_parts
+from ..problem import Problem, named_parts
 from ._inside import inside
 
 
 def given_starts(problem: Problem, starts: Any) -> Float[Array, "starts parameters"]:
     """Starts that the user gave in natural units, checked, in the coordinates of the fit."""
-    theta = np.asarray(starts, float)
+    try:
+        theta = np.asarray(starts, float)
+    except (TypeError, ValueError) as error:
+        raise ArgumentError(
+            f"Argument `starts` must be a number or an array of shape (starts, {len(problem.names)}), but it is {shown(starts)}."
+        ) from error
     theta = theta[None] if theta.ndim == 1 else theta
     if theta.ndim != 2 or theta.shape[1] != len(problem.names) or theta.shape[0] == 0:
         raise ArgumentError(
@@ -52,7 +57,7 @@ def drawn_starts(problem: Problem, key: PRNGKeyArray, count: int) -> Float[Array
     """Random starts in the coordinates of the fit.
 
     From the prior where there is one, else evenly between finite bounds, else around the given start: a factor of e where
-    the parameter moves by its logarithm, its own size where it moves linearly.
+    the parameter moves by its logarithm, its own size where it moves linearly (1 where it is zero, which has no size).
     """
     note_trace("fit, starts", named_parts(problem) | {"starts": count})
     bounds = problem.coordinate_bounds()
@@ -63,7 +68,7 @@ def drawn_starts(problem: Problem, key: PRNGKeyArray, count: int) -> Float[Array
     shape = (count, len(problem.names))
     even = floor[None] + width[None] * jax.random.uniform(one, shape, bounds.dtype)
     known = jnp.where(jnp.isfinite(problem.starts), problem.starts, 1)
-    spread = jnp.where(log, 1, jnp.maximum(jnp.abs(known), 0.1))
+    spread = jnp.where(log | (known == 0), 1, jnp.abs(known))
     around = problem.coordinates(known)[None] + spread[None] * jax.random.normal(two, shape, bounds.dtype)
     fallback = jnp.where(finite[None], even, around)
     drawn = jax.vmap(problem.coordinates)(_prior_draws(problem, three, count).T)
@@ -74,12 +79,12 @@ def drawn_starts(problem: Problem, key: PRNGKeyArray, count: int) -> Float[Array
 def _prior_draws(problem: Problem, key: PRNGKeyArray, count: int) -> Array:
     """Draws from each prior, of shape (parameters, count); NaN where there is none. Priors of a kind are drawn together."""
     kinds: dict[Any, list[int]] = {}
-    for i, prior in enumerate(problem.stored):
+    for i, prior in enumerate(problem.unknowns.stored):
         if prior is not None:
             kinds.setdefault(jax.tree.structure(prior), []).append(i)
     draws = jnp.full((len(problem.names), count), jnp.nan, problem.times.dtype)
     for members in kinds.values():
-        together = jax.tree.map(lambda *leaves: jnp.stack(leaves), *(problem.stored[i] for i in members))
+        together = jax.tree.map(lambda *leaves: jnp.stack(leaves), *(problem.unknowns.stored[i] for i in members))
         keys = jax.random.split(jax.random.fold_in(key, members[0]), len(members))
         found = jax.vmap(lambda prior, key: prior.distribution().sample(key, (count,)))(together, keys)
         draws = draws.at[np.array(members)].set(found.astype(draws.dtype))

@@ -4,20 +4,20 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, Int
 
-from ..problem import Problem
-from ..problem._lean import defining_parts
+from ..problem import Problem, defining_parts
 from ..stores import describe, journal, packed, unpacked
-from ._lanes import LANES
+from ._local_model import no_model
 from ._method import End
-from ._model import no_model
+from ._start_queue import LANES
 
 TOGETHER = 4
-"""So many starts go through one program at a time, and are kept together."""
+"""Number of starts that run and are stored together."""
 
 
 class Begun(NamedTuple):
@@ -41,7 +41,7 @@ def stored_ends(
     through: Callable[[Begun, bool, float | None], End],
     progress: bool,
 ) -> End:
-    """Where all starts end: read from the store where they are there, else computed and kept.
+    """Return the ends of all starts: read from the store where it has them, else computed and stored.
 
     Starts go in blocks of one size, however often the fit is interrupted, since rounding may depend on what is computed together.
     For the same reason a start is hopeless beside its own block and the blocks before it alone, all of which are kept.
@@ -74,5 +74,10 @@ def stored_ends(
             if progress:
                 print(f"starts: {min(first + size, count)} of {count} ended, best objective {best:.6g}")
         joined = {key: np.concatenate([end[key] for end in ends]) for key in ends[0]}
-    like = jax.eval_shape(lambda z, count: End(z, no_model(z), count, count, count), begun.z[0], begun.iterations[0])
+    like = jax.eval_shape(
+        lambda z, count: End(z, no_model(z, problem.lean()), count, count, count), begun.z[0], begun.iterations[0]
+    )
+    # A fit of a population carries no predictions, nor does a store of an earlier version.
+    told = {name: kept for name, kept in like.model.predicted.items() if f"model.predicted.{name}" in joined}
+    like = eqx.tree_at(lambda e: e.model.predicted, like, told)
     return unpacked(joined, like)

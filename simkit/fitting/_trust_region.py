@@ -6,9 +6,10 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float
 
+from ..linear import eigenvalues, singular_values
 from ._inside import inside
 from ._method import select
-from ._model import LocalModel
+from ._quadratic import LocalModel
 
 NEWTON_ITERATIONS = 20
 
@@ -102,7 +103,7 @@ def reflective_step(
 
 
 def _decompose(rows: Array, pull: Array, slope: Array) -> _Spectrum:
-    left, values, basis = jnp.linalg.svd(rows, full_matrices=False)
+    left, values, basis = singular_values(rows)
     # Directions that the model does not see hold only rounding errors, which a small singular value would blow up.
     eps = jnp.finfo(rows.dtype).eps
     blind = values <= 4 * eps * rows.shape[1] * values[0]
@@ -115,7 +116,7 @@ def _decompose(rows: Array, pull: Array, slope: Array) -> _Spectrum:
 
 def _bent(rows: Array, missing: Array, gradient: Array) -> _Spectrum:
     """The model with the curvature that it lacks: where the sum curves downwards its size counts."""
-    values, basis = jnp.linalg.eigh(rows.T @ rows + missing)
+    values, basis = eigenvalues(rows.T @ rows + missing)
     eps = jnp.finfo(rows.dtype).eps
     sizes = jnp.maximum(jnp.abs(values), 4 * eps * rows.shape[1] * jnp.max(jnp.abs(values)))
     sizes = sizes + jnp.finfo(rows.dtype).tiny

@@ -1,19 +1,21 @@
 """Bayesian inference: sampling, diagnostics, prediction and calibration."""
 
-from ._calibrate import Calibration as Calibration
+from ._calibrate import Calibration as Calibration  # internal
 from ._calibrate import calibrate as calibrate
-from ._compare import Comparison as Comparison
+from ._check import Check as Check  # internal
+from ._check import check as check
+from ._compare import Comparison as Comparison  # internal
 from ._compare import compare as compare
 from ._diagnostics import effective_sample_size as effective_sample_size
 from ._diagnostics import split_r_hat as split_r_hat
-from ._diagnostics import stuck_chains as stuck_chains
-from ._ensemble import EnsembleSampler as EnsembleSampler
+from ._diagnostics import stuck_chains as stuck_chains  # internal
+from ._ensemble_sampler import EnsembleSampler as EnsembleSampler
 from ._laplace import LaplaceApproximation as LaplaceApproximation
 from ._laplace import Variational as Variational
-from ._model import numpyro_model as numpyro_model
+from ._numpyro_model import numpyro_model as numpyro_model
 from ._nuts import NUTS as NUTS
 from ._posterior import Posterior as Posterior
-from ._prediction import Prediction as Prediction
+from ._prediction import Prediction as Prediction  # internal
 from ._prediction import predict as predict
 from ._sample import sample as sample
 from ._target import prior_draws as prior_draws

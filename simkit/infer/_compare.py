@@ -11,11 +11,11 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array
 
+from .._doors import check_kind, check_mapping
 from .._errors import ArgumentError
 from ..engine import note_trace, over_members
 from ..fitting import FitResult
-from ..problem import Problem
-from ..problem._lean import named_parts
+from ..problem import Problem, named_parts
 from ._posterior import Posterior
 
 COLUMNS = ("parameters", "log_likelihood", "aic", "aicc", "bic", "log_evidence", "loo")
@@ -35,7 +35,7 @@ class Comparison:
     rows: tuple[dict[str, Any], ...]
 
     def bayes_factor(self, one: str, other: str) -> float:
-        """How many times more probable the data are under one model than under the other."""
+        """Return how many times more probable the data are under one model than under the other."""
         found = {row["name"]: row["log_evidence"] for row in self.rows}
         missing = [name for name in (one, other) if not math.isfinite(found.get(name, math.nan))]
         if missing:
@@ -60,7 +60,10 @@ class Comparison:
         return "\n".join(["Comparison:", *lines])
 
 
-def compare(models: Mapping[str, Sequence[Problem | FitResult | Posterior]]) -> Comparison:
+Known = Problem | FitResult | Posterior
+
+
+def compare(models: Mapping[str, Known | Sequence[Known]]) -> Comparison:
     """Put models of the same data side by side.
 
     **Arguments:** `models`: name -> what is known of the model, in any order: its `FitResult` for AIC, AICc and BIC, a `Posterior`
@@ -71,7 +74,15 @@ def compare(models: Mapping[str, Sequence[Problem | FitResult | Posterior]]) -> 
     **Good values:** evidence where priors are meant, LOO for predictions, AICc for a first look. None of them says that a model is
     right.
     """
-    rows = tuple(_row(name, known) for name, known in models.items())
+    check_mapping("models", models, "what is known of each model", '{"linear": [fit], "quadratic": [other]}')
+    listed = {name: known if isinstance(known, list | tuple) else [known] for name, known in models.items()}
+    for name, known in listed.items():
+        for part in known:
+            remedy = "Give the problem, the fit or the posterior of a model, or a list of these."
+            check_kind(
+                f"models[{name!r}]", part, (Problem, FitResult, Posterior), "a problem, a fit or a posterior", remedy
+            )
+    rows = tuple(_row(name, known) for name, known in listed.items())
     counts = {row["data"] for row in rows if row["data"]}
     if len(counts) > 1:
         raise ArgumentError(f"Models must be compared on the same data, but they have {sorted(counts)} of them.")
@@ -101,7 +112,8 @@ def _row(name: str, known: Sequence[Any]) -> dict[str, Any]:
         row["evidence_error"] = float(values.std(ddof=1) / len(values) ** 0.5) if len(values) > 1 else math.nan
     if posterior is not None and problem is not None:
         row["parameters"] = len(problem.names) if math.isnan(row["parameters"]) else row["parameters"]
-        row["loo"], row["loo_error"] = _leave_one_out(problem, posterior)
+        if problem.likelihood.independent:
+            row["loo"], row["loo_error"] = _leave_one_out(problem, posterior)
     return row
 
 

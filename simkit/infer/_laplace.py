@@ -10,7 +10,8 @@ from jaxtyping import Array, Float, PRNGKeyArray
 from numpyro.infer import SVI, Trace_ELBO
 from numpyro.infer.autoguide import AutoMultivariateNormal
 
-from ..engine import note_trace
+from ..engine import awaited, note_trace
+from ._modes import Modes, describe_modes
 from ._posterior import Posterior
 from ._target import Target
 
@@ -37,31 +38,47 @@ class Variational(eqx.Module):
 def sample_laplace(
     target: Target,
     method: LaplaceApproximation,
-    center: Array,
-    covariance: Array,
+    modes: Modes,
     chains: int,
     draws: int,
     key: PRNGKeyArray,
 ) -> Posterior:
-    """Independent draws of the normal approximation."""
-    us = jax.random.multivariate_normal(key, center, covariance, (chains, draws)).astype(center.dtype)
-    return _as_posterior(target, us, "Laplace approximation", ())
+    """Independent draws of the normal approximation: of several modes each in proportion to its mass."""
+    warnings: tuple[str, ...] = ()
+    us = jnp.asarray(_normal(key, modes, 0, (chains, draws)))
+    if len(modes.shares) > 1:
+        picked = jax.random.choice(
+            jax.random.fold_in(key, 0), len(modes.shares), (chains, draws), p=jnp.asarray(modes.shares)
+        )
+        for k in range(1, len(modes.shares)):
+            us = jnp.where((picked == k)[..., None], _normal(jax.random.fold_in(key, k), modes, k, (chains, draws)), us)
+        warnings = (
+            f"A mixture of {len(modes.shares)} normal distributions, one for each mode, weighted by Laplace's approximation.",
+        )
+    return _as_posterior(target, us, "Laplace approximation", warnings)
+
+
+def _normal(key: PRNGKeyArray, modes: Modes, k: int, shape: tuple[int, ...]) -> Array:
+    center, covariance = jnp.asarray(modes.centers[k]), jnp.asarray(modes.covariances[k])
+    return jax.random.multivariate_normal(key, center, covariance, shape).astype(center.dtype)
 
 
 def sample_variational(
-    target: Target, method: Variational, center: Array, covariance: Array, chains: int, draws: int, key: PRNGKeyArray
+    target: Target, method: Variational, modes: Modes, chains: int, draws: int, key: PRNGKeyArray
 ) -> Posterior:
     """Independent draws of the fitted normal distribution. The optimiser moves in the coordinates that the Laplace
     approximation whitens, so that one learning rate serves every problem."""
-    root = jnp.linalg.cholesky(covariance)
+    center, root = jnp.asarray(modes.centers[0]), jnp.asarray(modes.roots()[0])
     fit, draw = jax.random.split(key)
-    white, losses = _fit_guide(target, method, center, root, fit, draw, chains * draws)
+    guide = _fit_guide(target, method, center, root, fit, draw, chains * draws)
+    white, losses = awaited(guide, "sample", f"in {method.steps} steps of variational inference")
     us = (center + white @ root.T).reshape(chains, draws, -1)
     tail = losses[-max(10, method.steps // 10) :]
     drift = float(jnp.mean(tail[: tail.size // 2]) - jnp.mean(tail[tail.size // 2 :]))
     noise = float(jnp.std(tail)) / max(1, tail.size // 2) ** 0.5
     warnings: tuple[str, ...] = (
         "A normal approximation: its tails and correlations are not checked by any diagnostic here.",
+        *describe_modes(modes, chains, None),
     )
     if not bool(jnp.all(jnp.isfinite(tail))) or drift > max(0.05, 4 * noise):
         warnings += (f"The objective was still falling, by {drift:.2g} over the last steps: raise `steps`.",)

@@ -9,6 +9,7 @@ from jaxtyping import Array, Float
 from numpyro.infer import NUTS as Kernel
 
 from ..engine import note_trace, over_members
+from ..linear import shielded
 from ._target import Target
 
 
@@ -31,7 +32,7 @@ class NUTS(eqx.Module):
 
 
 class Chains(NamedTuple):
-    """What a block of draws leaves behind, with a leading chain axis and then a draw axis."""
+    """Result of a block of draws, with a leading chain axis and then a draw axis."""
 
     theta: Float[Array, "chain draw parameter"]
     log_density: Float[Array, "chain draw"]
@@ -41,21 +42,22 @@ class Chains(NamedTuple):
 
 
 class Start(NamedTuple):
-    """Where chains begin, in unconstrained coordinates, and the covariance that serves as inverse mass matrix."""
+    """Initial positions of chains in unconstrained coordinates, with covariances as first inverse mass matrices."""
 
     u: Float[Array, "chain parameter"]
-    covariance: Float[Array, "parameter parameter"]
+    covariance: Float[Array, "chain parameter parameter"]
 
 
 def kernel_for(target: Target, method: NUTS, covariance: Array) -> Kernel:
     """NumPyro's kernel for one chain. A kernel is made anew in every trace and never kept: it holds traced arrays.
 
-    It works in JAX's default float type, whatever that of the problem.
+    It works in JAX's default float type, whatever that of the problem, and in coordinates over the widths of the start: its
+    adaptation adds a thousandth of the identity to covariances, which is more than those of parameters in small units.
     """
-    dtype = target.problem.bounds.dtype
+    dtype, widths = target.problem.bounds.dtype, _widths(covariance)
     return Kernel(
-        potential_fn=lambda u: -target.log_density(u.astype(dtype)).astype(u.dtype),
-        inverse_mass_matrix=_default(covariance),
+        potential_fn=lambda x: -target.log_density((x * widths).astype(dtype)).astype(x.dtype),
+        inverse_mass_matrix=_default(covariance / widths[:, None] / widths),
         dense_mass=True,
         step_size=0.5,
         target_accept_prob=method.target_accept,
@@ -64,11 +66,18 @@ def kernel_for(target: Target, method: NUTS, covariance: Array) -> Kernel:
     )
 
 
+def _widths(covariance: Array) -> Array:
+    """Standard deviations of the parameters; 1 where there is none."""
+    variances = jnp.diagonal(covariance)
+    known = jnp.isfinite(variances) & (variances > 0)
+    return jnp.where(known, jnp.sqrt(jnp.where(known, variances, 1)), 1)
+
+
 @eqx.filter_jit
 def first_states(target: Target, method: NUTS, start: Start, keys: Array, warmup: int) -> Any:
     """The state of every chain before its first draw."""
     note_trace("sample, first states", target.parts() | {"method": method, "chains": start.u, "warmup": warmup})
-    return over_members(_first(method, warmup), (target, start.covariance), (start.u, keys))
+    return over_members(_first(method, warmup), target, (start.u, start.covariance, keys))
 
 
 @eqx.filter_jit
@@ -79,30 +88,32 @@ def advance(
     chains = jax.tree.leaves(states)[0]
     note_trace("sample", target.parts() | {"method": method, "chains": chains, "warmup": warmup, "block": draws})
 
-    def chain(shared: Any, state: Any) -> Any:
-        target, covariance = shared
-        kernel = kernel_for(target, method, covariance)
+    def chain(target: Any, member: Any) -> Any:
+        state, covariance = member
+        kernel, widths = kernel_for(target, method, covariance), _widths(covariance)
         # The kernel prepares its sampling function in `init`; the abstract call does that and compiles nothing.
         jax.eval_shape(lambda u, key: kernel.init(key, warmup, init_params=u), state.z, state.rng_key)
 
-        def one(state: Any, _: Any) -> Any:
+        def one(state: Any) -> Any:
             state = kernel.sample(state, (), {})
-            u = state.z.astype(covariance.dtype)
+            u = (state.z * widths).astype(covariance.dtype)
             density = -state.potential_energy.astype(u.dtype) - target.coordinates.log_volume(u)
             found = target.coordinates.natural(u), density, state.diverging, state.num_steps
             return state, (*found, state.accept_prob.astype(u.dtype))
 
-        state, found = jax.lax.scan(one, state, None, length=draws)
+        # Its adaptation decomposes the covariance of each chain.
+        one = shielded(one)
+        state, found = jax.lax.scan(lambda state, _: one(state), state, None, length=draws)
         return state, Chains(*found)
 
-    return over_members(chain, (target, covariance), states)
+    return over_members(chain, target, (states, covariance))
 
 
 def _first(method: NUTS, warmup: int) -> Any:
-    def init(shared: Any, member: Any) -> Any:
-        target, covariance = shared
-        u, key = member
-        return kernel_for(target, method, covariance).init(key, warmup, init_params=_default(u))
+    def init(target: Any, member: Any) -> Any:
+        u, covariance, key = member
+        kernel = kernel_for(target, method, covariance)
+        return shielded(lambda x, key: kernel.init(key, warmup, init_params=x))(_default(u / _widths(covariance)), key)
 
     return init
 

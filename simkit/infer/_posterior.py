@@ -1,4 +1,4 @@
-"""What sampling returns."""
+"""Result of sampling."""
 
 import warnings
 from typing import Any
@@ -9,6 +9,7 @@ import numpy as np
 from jax.core import Tracer
 from jaxtyping import Array, Bool, Float, Int
 
+from .._errors import missing_package
 from ..core import html_notes, html_page, html_table
 from ._diagnostics import effective_sample_size, split_r_hat
 
@@ -55,7 +56,10 @@ class Posterior(eqx.Module):
         """The draws and statistics as ArviZ keeps them: a DataTree with ArviZ 1, InferenceData before."""
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", FutureWarning)  # arviz before 1 announces arviz 1 whenever it is imported
-            import arviz
+            try:
+                import arviz
+            except ModuleNotFoundError as error:
+                raise missing_package("`to_arviz`", error.name, "arviz") from error
 
         posterior = {name: np.asarray(self.draws[..., i]) for i, name in enumerate(self.names)}
         statistics = {
@@ -109,7 +113,7 @@ class Posterior(eqx.Module):
         )
 
     def _notes(self) -> list[str]:
-        """What the table does not say, a sentence a line."""
+        """Return notes below the table, a sentence a line."""
         lines = []
         if self.log_evidence is not None:
             values = np.asarray(self.log_evidence, float)

@@ -11,11 +11,11 @@ import numpy as np
 from jax.core import Tracer
 from jaxtyping import Array, Float, Int, PRNGKeyArray
 
+from .._doors import check_count, check_key, shown
 from .._errors import ArgumentError, check_known
-from ..core import Status
-from ..engine import note_trace, over_members
-from ..problem import Problem
-from ..problem._lean import named_parts
+from ..core import Status, StochasticSystem
+from ..engine import awaited, note_trace, over_members
+from ..problem import Problem, check_problem, named_parts
 from ._posterior import Posterior
 
 
@@ -23,7 +23,8 @@ class Prediction(eqx.Module):
     """Predicted curves and predicted data, one for every draw.
 
     - `times`: shape `(experiment, time)`; for a static system the predictors.
-    - `curves`: output name -> predicted locations, shape `(draw, experiment, time, ...)`.
+    - `curves`: output name -> predicted locations, shape `(draw, experiment, time, ...)`; for a likelihood that draws data by
+        itself these data.
     - `samples`: the same with the scatter of new data. Both are NaN where a simulation failed.
     - `failed`: how many simulations failed.
     """
@@ -74,28 +75,77 @@ def predict(
 
     **Arguments:**
 
-    - `draws`: a posterior, or an array of shape `(draws, parameters)` in natural units.
+    - `draws`: a posterior, or an array of shape `(draws, parameters)` in natural units. The posterior may be that of another
+        problem with the same parameters: individuals of a population that it does not know are drawn from the population, so that
+        a problem with experiments of new individuals predicts them.
     - `times`: shape `(times,)` for all experiments or `(experiments, times)`; by default those of the data. They may run
         past the data, and must not begin before an experiment's start.
     - `key`: for the scatter of new data; by default a fixed one. The scatter of an experiment follows its name and that of the
         output, so that it is the same whichever other experiments and outputs there are.
     - `count`: at most this many draws are used, spread evenly over the posterior.
     """
-    theta = draws.flat() if isinstance(draws, Posterior) else jnp.asarray(draws, problem.bounds.dtype)
+    check_problem(problem)
+    check_key(key)
+    check_count("count", count)
+    key = jax.random.key(0) if key is None else key
+    theta = _drawn(problem, draws, key)
     if theta.ndim != 2 or theta.shape[1] != len(problem.names):
         raise ArgumentError(
             f"Argument `draws` must have the shape (draws, {len(problem.names)}), but it has {theta.shape}."
         )
     if theta.shape[0] > count:
         theta = theta[np.linspace(0, theta.shape[0] - 1, count).round().astype(int)]
-    key = jax.random.key(0) if key is None else key
     asked = problem if times is None else problem.at(times)
+    _check_predictable(asked)
     experiments = jnp.asarray(_words(problem.labels))
-    curves, samples, status = _predict(asked.lean(), theta, jax.random.split(key, theta.shape[0]), experiments)
+    found = _predict(asked.lean(), theta, jax.random.split(key, theta.shape[0]), experiments)
+    curves, samples, status = awaited(found, "predict", f"for {theta.shape[0]} draws")
     rows = next(iter(asked.data.values())).shape[1]
     curves, samples = jax.tree.map(lambda x: _cut(x, np.s_[:, :, :rows]), (curves, samples))
     failed = jnp.sum(status != Status.OK)
     return Prediction(_cut(asked.times, np.s_[:, -rows:]), curves, samples, failed, problem.labels)
+
+
+def _drawn(problem: Problem, draws: Any, key: PRNGKeyArray) -> Array:
+    """The draws as free parameters of this problem; deviations of individuals that are new are drawn."""
+    if not isinstance(draws, Posterior):
+        try:
+            return jnp.asarray(draws, problem.bounds.dtype)
+        except (TypeError, ValueError) as error:
+            raise ArgumentError(
+                f"Argument `draws` must be a posterior or an array of shape (draws, {len(problem.names)}), but it is "
+                f"{shown(draws)}."
+            ) from error
+    theta = draws.flat()
+    if draws.names == problem.names:
+        return theta
+    places = {name: i for i, name in enumerate(draws.names)}
+    shared = len(problem.names) if problem.population is None else problem.population.shared
+    for name in problem.names[:shared]:
+        check_known(name, places, "parameter of these draws")
+    new = [name for name in problem.names[shared:] if name not in places]
+    fresh = jax.random.normal(jax.random.fold_in(key, len(places)), (len(theta), len(new)), theta.dtype)
+    columns = dict(zip(new, fresh.T, strict=True)) | {name: theta[:, i] for name, i in places.items()}
+    return jnp.stack([columns[name] for name in problem.names], axis=1)
+
+
+def _samples(problem: Problem) -> bool:
+    """Tell whether a likelihood draws data by itself."""
+    likelihood, theta = problem.likelihood, jnp.ones((len(problem.names),), problem.bounds.dtype)
+    drawn = lambda theta: likelihood.sample(jax.random.key(0), theta, problem.model, problem.dataset)
+    return not likelihood.independent and jax.eval_shape(drawn, theta) is not None
+
+
+def _check_predictable(problem: Problem) -> None:
+    """Refuse a likelihood that does not say how data would scatter."""
+    if problem.likelihood.independent or _samples(problem):
+        return
+    missing = [name for name in problem.data if name not in problem.base.noise]
+    if missing or isinstance(problem.base.system, StochasticSystem):
+        raise ArgumentError(
+            f"`predict` needs random data, but the likelihood `{type(problem.likelihood).__name__}` has no method `sample`, and no "
+            "deterministic simulation with a noise model for each output stands in for it. Give the likelihood that method."
+        )
 
 
 def _words(names: Iterable[str]) -> np.ndarray:
@@ -114,6 +164,10 @@ def _predict(problem: Problem, theta: Array, keys: Array, experiments: Array) ->
 
     def one(problem: Problem, member: Any) -> Any:
         theta, key = member
+        if _samples(problem):
+            drawn = problem.simulate_data(theta, key)
+            fine = [jnp.isfinite(x).reshape(len(experiments), -1).all(axis=1) for x in drawn.values()]
+            return drawn, drawn, jnp.where(jnp.stack(fine).all(axis=0), Status.OK, Status.NON_FINITE)
         heads, status = problem.heads(theta)
         curves, samples = {}, {}
         for word, (name, (location, noise)) in zip(_words(heads), heads.items(), strict=True):

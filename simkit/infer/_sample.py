@@ -13,16 +13,18 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, PRNGKeyArray
 
+from .._doors import check_key, check_kind
 from .._errors import ArgumentError, SamplingError
-from ..engine import note_trace
-from ..fitting import FitResult, fit
-from ..problem import Problem
-from ..problem._lean import defining_parts
+from ..engine import awaited, note_trace
+from ..fitting import FitResult, check_fit, fit
+from ..linear import eigenvalues
+from ..problem import Problem, check_problem, defining_parts
 from ..stores import Journal, describe, journal
-from ._blocks import in_blocks
 from ._diagnostics import describe_quality, stuck_chains
-from ._ensemble import EnsembleSampler, sample_ensemble
+from ._ensemble_sampler import EnsembleSampler, sample_ensemble
+from ._journal_blocks import in_blocks
 from ._laplace import LaplaceApproximation, Variational, sample_laplace, sample_variational
+from ._modes import Modes, describe_modes, modes_of, visited
 from ._nuts import NUTS, Chains, Start, advance, first_states
 from ._posterior import Posterior
 from ._target import Target, target_of
@@ -31,7 +33,7 @@ from ._tempered import TemperedSMC, sample_tempered
 Method = NUTS | EnsembleSampler | LaplaceApproximation | Variational | TemperedSMC
 
 RESTARTS = 2
-"""How often stuck chains are started again before the result is refused."""
+"""Number of restarts of stuck chains before the result is refused."""
 
 
 def sample(
@@ -56,8 +58,8 @@ def sample(
         approximate, `TemperedSMC()` is for several modes and the evidence.
     - `chains`, `draws`, `warmup`: independent chains, draws kept from each, and draws before that which tune the sampler.
         Four chains of 1000 after 300 are good values where a fit supplies the mass matrix.
-    - `start`: a fit of the same problem: chains begin around its optimum, with its covariance as mass matrix. Without one
-        the problem is fitted first.
+    - `start`: a fit of the same problem: chains begin around its optima of comparable mass, at least one in each where there
+        are enough, with the covariance there as mass matrix. Without one the problem is fitted first.
     - `key`: a random key; the same key gives the same draws.
     - `store`: a folder in which draws are kept, with the state of the sampler, as `NUTS` and `EnsembleSampler` go. The same call
         goes on after the last that were kept, and gives the draws of one that was never interrupted; one with more `draws` goes on
@@ -71,8 +73,15 @@ def sample(
     **Raises:** a `SamplingError` when chains stay stuck after they were started again: such chains must not be averaged. A
     `StoreError` that says what differs where the store belongs to other draws.
     """
+    check_problem(problem)
+    check_key(key, needed=True)
     method = NUTS() if method is None else method
-    _check_counts(chains=chains, draws=draws, warmup=warmup)
+    check_kind(
+        "method", method, Method, "a method of sampling", "Take one of `simkit.infer`, such as `simkit.infer.NUTS()`."
+    )
+    if start is not None:
+        check_fit(start, problem, "start")
+    check_counts(chains=chains, draws=draws, warmup=warmup)
     target = target_of(problem, "reverse" if isinstance(method, Variational) else None)
     if isinstance(method, TemperedSMC):
         if start is not None or store is not None:
@@ -82,7 +91,7 @@ def sample(
     with contextlib.ExitStack() as stack:
         held = None
         if every is not None:
-            _check_counts(every=every)
+            check_counts(every=every)
         if store is not None and isinstance(method, NUTS | EnsembleSampler):
             asked = {"method": method, "chains": chains, "warmup": warmup, "key": key, "start": start}
             block = min(every or getattr(method, "block", NUTS.block), warmup + draws)
@@ -91,24 +100,19 @@ def sample(
         fit_key, run_key = jax.random.split(key)
         if start is None:
             start = fit(problem, key=fit_key, store=None if store is None else Path(store) / "fit")
-        if start.names != problem.names:
-            raise ArgumentError(
-                f"Argument `start` must be a fit of the same problem, with the parameters {problem.names}, but it has "
-                f"{start.names}."
-            )
         # NumPyro's kernels rely on JAX's standard promotion, whatever the caller has set.
         with jax.numpy_dtype_promotion("standard"), jax.numpy_rank_promotion("allow"):
-            center, covariance = laplace_start(target, start.estimate, start.z, start.covariance)
+            modes = modes_of(target, start, laplace_start)
             if isinstance(method, LaplaceApproximation):
-                return sample_laplace(target, method, center, covariance, chains, draws, run_key)
+                return sample_laplace(target, method, modes, chains, draws, run_key)
             if isinstance(method, Variational):
-                return sample_variational(target, method, center, covariance, chains, draws, run_key)
+                return sample_variational(target, method, modes, chains, draws, run_key)
             if isinstance(method, EnsembleSampler):
-                return sample_ensemble(target, method, center, covariance, chains, draws, warmup, run_key, held)
-            return _sample_nuts(target, method, center, covariance, chains, draws, warmup, run_key, progress, held)
+                return sample_ensemble(target, method, modes, chains, draws, warmup, run_key, held)
+            return _sample_nuts(target, method, modes, chains, draws, warmup, run_key, progress, held)
 
 
-def _check_counts(**counts: int) -> None:
+def check_counts(**counts: int) -> None:
     for name, value in counts.items():
         if not isinstance(value, int) or value < (0 if name == "warmup" else 1):
             raise ArgumentError(f"Argument `{name}` must be a positive integer, but it is {value!r}.")
@@ -122,32 +126,50 @@ def laplace_start(target: Target, estimate: Array, z: Array, covariance: Array) 
     center = coordinates.unconstrained(_strictly_inside(problem, estimate))
     slope = jax.jacfwd(lambda z: coordinates.unconstrained(_strictly_inside(problem, problem.natural(z))))(z)
     turned = slope @ covariance @ slope.T
+    unit = _units(target, turned)
     usable = jnp.isfinite(turned).all() & (jnp.diag(turned) > 0).all()
-    turned = jnp.where(usable, turned, jnp.eye(center.shape[0], dtype=center.dtype))
+    turned = jnp.where(usable, turned / unit[:, None] / unit[None], jnp.eye(center.shape[0], dtype=center.dtype))
     # A flat direction has a huge variance; priors bound the posterior, so no coordinate needs more than some ten units.
-    values, vectors = jnp.linalg.eigh(turned)
-    return center, (vectors * jnp.clip(values, 1e-12, 1e2)) @ vectors.T
+    values, vectors = eigenvalues(turned)
+    wide = vectors * unit[:, None]
+    return center, (wide * jnp.clip(values, 1e-12, 1e2)) @ wide.T
+
+
+def _units(target: Target, covariance: Array) -> Array:
+    """The widths that unconstrained coordinates can have: 1, and of those in natural units the standard deviation of the prior."""
+    widths = []
+    for kind, prior, variance in zip(
+        target.coordinates.kinds, target.problem.priors, jnp.diag(covariance), strict=True
+    ):
+        own = jnp.asarray(prior.variance, variance.dtype) if kind == "real" and prior is not None else variance
+        known = jnp.where(jnp.isfinite(own) & (own > 0), own, jnp.where(variance > 0, variance, 1))
+        widths.append(jnp.sqrt(known) if kind == "real" else jnp.ones_like(variance))
+    return jnp.stack(widths)
 
 
 def _strictly_inside(problem: Problem, theta: Array) -> Array:
     """A point on a bound, where unconstrained coordinates are infinite, moved a little inside."""
     lower, upper = problem.bounds.T
-    width = jnp.where(jnp.isfinite(upper - lower), upper - lower, jnp.maximum(jnp.abs(theta), 1e-8))
+    known = jnp.abs(theta) + (theta == 0)
+    width = jnp.where(jnp.isfinite(upper - lower), upper - lower, known)
     return jnp.clip(theta, lower + 1e-6 * width, upper - 1e-6 * width)
 
 
 @eqx.filter_jit
-def spread_starts(target: Target, center: Array, covariance: Array, count: int, key: PRNGKeyArray) -> Array:
-    """Starting points drawn from the normal approximation, each the first of eight that is not hopeless.
+def spread_starts(target: Target, centers: Array, roots: Array, mode: Array, key: PRNGKeyArray) -> Array:
+    """Starting points drawn from normal approximations, each the first of eight that is not hopeless beside those of its mode.
 
     No chain begins where a simulation fails, and the starts keep their spread.
+
+    **Arguments:** `centers`, `roots`: for each chain the center and a root of the covariance; `mode`: the mode of each chain.
     """
+    count, size = centers.shape
     note_trace("sample, starts", target.parts() | {"chains": count})
-    size = center.shape[0]
-    white = jax.random.normal(key, (count, 8, size), center.dtype)
-    candidates = center + white @ jnp.linalg.cholesky(covariance).T
+    white = jax.random.normal(key, (count, 8, size), centers.dtype)
+    candidates = centers[:, None] + jnp.einsum("cij,ckj->cki", roots, white)
     density = jax.lax.map(target.log_density, candidates.reshape(count * 8, size)).reshape(count, 8)
-    fine = density > jnp.max(density) - (10.0 + 6.0 * (size / 2) ** 0.5)
+    best = jnp.max(jnp.where(mode[:, None] == mode[None], jnp.max(density, axis=1)[None], -jnp.inf), axis=1)
+    fine = density > best[:, None] - (10.0 + 6.0 * (size / 2) ** 0.5)
     chosen = jnp.where(jnp.any(fine, axis=1), jnp.argmax(fine, axis=1), jnp.argmax(density, axis=1))
     return jnp.take_along_axis(candidates, chosen[:, None, None], axis=1)[:, 0]
 
@@ -155,8 +177,7 @@ def spread_starts(target: Target, center: Array, covariance: Array, count: int, 
 def _sample_nuts(
     target: Target,
     method: NUTS,
-    center: Array,
-    covariance: Array,
+    modes: Modes,
     chains: int,
     draws: int,
     warmup: int,
@@ -165,13 +186,17 @@ def _sample_nuts(
     held: Journal | None,
 ) -> Posterior:
     place, run, again = jax.random.split(key, 3)
-    begin = spread_starts(target, center, covariance, chains, place)
+    mode = modes.allotted(chains)
+    covariance = jnp.asarray(modes.covariances[mode])
+    roots = jnp.asarray(modes.roots()[mode])
+    spread = spread_starts(target, jnp.asarray(modes.centers[mode]), roots, jnp.asarray(mode), place)
+    begin = awaited(spread, "sample", "where chains begin")
     report = _reporter(progress, warmup + draws)
 
-    def run_all(u: Array, key: PRNGKeyArray, label: str) -> Chains:
-        return _run_chains(target, method, Start(u, covariance), key, warmup, draws, report, held, label)
+    def run_all(start: Start, key: PRNGKeyArray, label: str) -> Chains:
+        return _run_chains(target, method, start, key, warmup, draws, report, held, label)
 
-    found = run_all(begin, run, "draws")
+    found = run_all(Start(begin, covariance), run, "draws")
     warnings: list[str] = []
     for attempt in range(RESTARTS + 1):
         stuck = stuck_chains(found.theta, found.log_density)
@@ -181,21 +206,31 @@ def _sample_nuts(
         if attempt == RESTARTS or len(stuck) == chains:
             raise SamplingError(
                 f"Stuck after {attempt} restart(s): {named}. Chains that are stuck must not be averaged with the others. Look at "
-                "the fit's waterfall for several modes, give more informative priors, or reparametrise."
+                "the fit's `optima()`, take `TemperedSMC()`, give more informative priors, or reparametrise."
             )
         warnings.append(f"Stuck and started again from the others: {named}.")
         place, run, again = jax.random.split(again, 3)
         # What the others drew decides where the stuck ones begin, so a run with more draws has other second chances.
         again_all = functools.partial(run_all, label=f"again{attempt + 1}of{draws}")
-        found = _restarted(target, found, stuck, again_all, place, run)
-    warnings += describe_quality(found.theta, found.diverging)
+        found = _restarted(target, found, covariance, stuck, again_all, place, run)
+    explained = []
+    if len(modes.shares) > 1:
+        u = jax.vmap(jax.vmap(target.coordinates.unconstrained))(found.theta)
+        explained = describe_modes(modes, chains, visited(modes, np.asarray(u)))
+    warnings += explained + describe_quality(found.theta, found.diverging, bool(explained))
     problem = target.problem
     units = tuple(problem.unit(name) for name in problem.names)
     return Posterior(*found, problem.names, units, "NUTS", tuple(warnings))
 
 
 def _restarted(
-    target: Target, found: Chains, stuck: dict[int, str], run_all: Callable[..., Chains], place: Any, run: Any
+    target: Target,
+    found: Chains,
+    covariance: Array,
+    stuck: dict[int, str],
+    run_all: Callable[..., Chains],
+    place: Any,
+    run: Any,
 ) -> Chains:
     """The chains with the stuck ones run again from draws of the good ones, in the program that is compiled already."""
     chains = found.theta.shape[0]
@@ -203,7 +238,8 @@ def _restarted(
     pool = jnp.concatenate([found.theta[chain] for chain in good])
     picks = jax.random.choice(place, pool.shape[0], (chains,), replace=False)
     begin = jax.vmap(target.coordinates.unconstrained)(pool[picks])
-    fresh = run_all(begin, run)
+    origin = jnp.array(good)[picks // found.theta.shape[1]]
+    fresh = run_all(Start(begin, covariance[origin]), run)
     replace = jnp.array([chain in stuck for chain in range(chains)])
 
     def merge(new: Array, old: Array) -> Array:
@@ -229,11 +265,12 @@ def _run_chains(
     keys = jax.random.split(key, start.u.shape[0])
 
     def step(done: int, states: Any) -> tuple[Any, Chains]:
-        states, block = advance(target, method, start.covariance, states, warmup, size)
+        advanced = advance(target, method, start.covariance, states, warmup, size)
+        states, block = awaited(advanced, "sample", f"draws {done * size} to {(done + 1) * size} of {total} a chain")
         report(min((done + 1) * size, total), block)
         return states, block
 
-    begin = lambda: first_states(target, method, start, keys, warmup)
+    begin = lambda: awaited(first_states(target, method, start, keys, warmup), "sample", "before the first draw")
     blocks = in_blocks(-(-total // size), begin, step, held, label, Chains, key)
     # Joined outside of JAX: a slice of every new length would be a program of its own.
     return jax.tree.map(lambda *parts: jnp.asarray(np.concatenate(parts, axis=1)[:, warmup:total]), *blocks)

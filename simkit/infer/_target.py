@@ -9,8 +9,7 @@ import numpy as np
 from jaxtyping import Array, Float, PRNGKeyArray
 
 from .._errors import ArgumentError
-from ..problem import Problem
-from ..problem._lean import named_parts
+from ..problem import Problem, named_parts
 from ._coordinates import Unconstrained, unconstrained_coordinates
 
 

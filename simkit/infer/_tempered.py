@@ -9,7 +9,8 @@ import numpy as np
 from jaxtyping import Array, PRNGKeyArray
 
 from .._errors import ArgumentError, SamplingError
-from ..engine import note_trace, over_members
+from ..engine import awaited, note_trace, over_members
+from ..linear import cholesky
 from ._diagnostics import describe_quality
 from ._posterior import Posterior
 from ._target import Target, prior_draws
@@ -73,7 +74,7 @@ def sample_tempered(target: Target, method: TemperedSMC, chains: int, draws: int
     problem = target.problem
     theta = prior_draws(problem, place, chains * draws)
     u = jax.vmap(target.coordinates.unconstrained)(theta).reshape(chains, draws, -1)
-    found = _run(target, method, u, jax.random.split(run, chains))
+    found = awaited(_run(target, method, u, jax.random.split(run, chains)), "sample", "while tempering")
     if not np.all(np.asarray(found.beta) == 1):
         raise SamplingError(
             f"Tempering did not reach the posterior within {MOST_TEMPERATURES} temperatures (it came to "
@@ -156,8 +157,10 @@ def _next(target: Target, method: TemperedSMC, cloud: Cloud) -> Cloud:
     chosen = jnp.clip(jnp.searchsorted(edges, marks.astype(edges.dtype)), 0, count - 1)
     u, prior, likelihood = cloud.u[chosen], cloud.prior[chosen], cloud.likelihood[chosen]
     centred = u - jnp.mean(u, axis=0)[None]
-    covariance = centred.T @ centred / count + 1e-10 * jnp.eye(u.shape[1], dtype=u.dtype)
-    root = jnp.linalg.cholesky(covariance)
+    covariance = centred.T @ centred / count
+    spread = jnp.diag(covariance)
+    covariance = covariance + jnp.diag(1e-10 * jnp.where(spread > 0, spread, 1))
+    root = cholesky(covariance)
     root = jnp.where(jnp.isfinite(root).all(), root, jnp.diag(jnp.sqrt(jnp.diag(covariance))))
 
     def moved(state: Any, key: Any) -> Any:

@@ -1,4 +1,4 @@
-"""What one operation costs: floating-point operations, transcendental functions, bytes."""
+"""Costs of one operation: floating-point operations, transcendental functions, bytes."""
 
 import math
 from typing import Any, NamedTuple
@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from jax.extend.core import Literal
 
-from ._blocks import Block
+from ._program_blocks import Block
 
 
 class Cost(NamedTuple):
@@ -257,7 +257,7 @@ def _convolution(equation: Any) -> float:
 
 
 def _factorisation(weight: float) -> Any:
-    """Of a matrix of m by n: weight m n min(m, n), at leading order."""
+    """Return the cost of a factorisation of an m by n matrix: weight m n min(m, n), at leading order."""
 
     def flops(equation: Any) -> float:
         *batch, m, n = equation.invars[0].aval.shape

@@ -14,8 +14,7 @@ from .._errors import ArgumentError
 from .._types import Inputs, State
 from ..core import ParticleSystem, StaticSystem, System, Trajectory, named_leaves
 from ..engine import Fixed, Varying, count_compilations, ensemble, simulate
-from ..fitting import local_model
-from ..fitting._starts import some_start
+from ..fitting import local_model, some_start
 from ..problem import Problem
 from ..solvers import Stepper, choose
 from ._explanation import Calls, Explanation, Stage, Steps
@@ -127,7 +126,7 @@ def _of_system(
 def _stages(
     given: dict[str, Any], single: list[Row], values: dict[str, Any], devices: Any, gradient: bool
 ) -> list[Stage]:
-    """What becomes of the shapes of one member under `vmap` and `shard_map`, and of those of the numbers under `grad`."""
+    """Return the shapes of one member under `vmap` and `shard_map`, and those of the numbers under `grad`."""
     numbers = _shapes(given)
     stages = [Stage("parameters and start", numbers, "given")]
     members = len(next(iter(values.values()))) if values else 0
@@ -221,7 +220,7 @@ def _calls(call: Callable[[], Any]) -> tuple[Calls, Seconds, Any]:
 
 
 def _energy(call: Callable[[], Any]) -> float | None:
-    """What one run takes, where the processor counts it."""
+    """Measure the energy of one run, where the processor counts it."""
     before = joules()
     if before is None:
         return None

@@ -1,4 +1,4 @@
-"""What `explain` found out: printed, as JSON, and as a picture."""
+"""Result of `explain`: printed, as JSON, and as a picture."""
 
 import json
 from typing import NamedTuple
@@ -10,11 +10,11 @@ from ._machine import Machine
 from ._program import ProgramReport
 
 SHOWN = 6
-"""So many functions, loops and kernels are printed."""
+"""Most functions, loops and kernels that are printed."""
 
 
 class Calls(NamedTuple):
-    """What the verb did when it was called: `traced` and `compiled` the first time, `compiled_again` the second, and why."""
+    """Compilations of a verb: `traced` and `compiled` in the first call, `compiled_again` in the second, and the reason."""
 
     traced: int
     compiled: int
@@ -31,7 +31,7 @@ class Stage(NamedTuple):
 
 
 class Steps(NamedTuple):
-    """How a simulation stepped: accepted and rejected steps and evaluations of the model, of all members together.
+    """Steps of a simulation: accepted and rejected steps and evaluations of the model, summed over the members.
 
     - `idle`: of an ensemble the share of the lanes' steps that served no member: of lanes that waited for the next refill, or
         found the queue empty. None where there are no lanes.
@@ -47,7 +47,7 @@ class Steps(NamedTuple):
 
 
 class Explanation(eqx.Module):
-    """What JAX makes of a simulation; it prints itself, and draws itself in a notebook.
+    """Costs of a simulation as JAX compiles it; it prints itself, and draws itself in a notebook.
 
     - `target`: what was explained; `programs`: one report each: the thing itself, its derivative, the step of a fit.
     - `calls`: how often it was traced and compiled, and because of which argument again.

@@ -10,14 +10,18 @@ import jax
 import jax.export
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array
+from jaxtyping import Array, PRNGKeyArray
 
+from .._doors import check_key
 from .._errors import ArgumentError, ResultFileError, check_known
 from .._types import Inputs, State
-from ..core import ParticleSystem, Setup, System, as_float_array, as_signals, named_leaves
+from ..core import ParticleSystem, Setup, System, as_signals, as_state, check_system, named_leaves
 from ..engine import Fixed, Varying, simulate
+from ..linear import one_thread
 from ..solvers import Stepper
 
+MOST_BYTES = 512 * 2**20
+"""Bytes of an exported program when it is unpacked."""
 FORMAT = "simkit program 1"
 
 
@@ -114,6 +118,7 @@ def export(
     solver: Stepper | None = None,
     step: float | Varying | Fixed | None = None,
     inputs: Inputs = None,
+    key: PRNGKeyArray | None = None,
 ) -> Exported:
     """A simulation as a program in StableHLO, for serving: it needs neither the model's code nor its solver to run.
 
@@ -123,6 +128,7 @@ def export(
     - `over`: the paths of the numbers that the program takes.
     - `gradient`: whether the transposed derivative goes into the file as well.
     - `platforms`: what it shall run on: "cpu", "cuda", "rocm", "tpu".
+    - `key`: a random key, needed by stochastic systems; a constant of the program, of which member i draws by `fold_in(key, i)`.
 
     **Returns:** an `Exported`: call it, or `save` it and read it elsewhere with `load_exported`. The number of members is
     left open. They
@@ -137,25 +143,29 @@ def export(
     """
     if not over:
         raise ArgumentError("Argument `over` must name at least one number, but it is empty.")
-    y0 = jax.tree.map(as_float_array, y0)
+    check_system(system, y0)
+    check_key(key)
+    y0 = as_state(system, y0)
     if isinstance(system, ParticleSystem):
         system = system.prepared(y0)
     setup = Setup(system, y0, as_signals(inputs))
     shapes = {path: jnp.shape(setup.get(path)) for path in over}
     dtype = jnp.result_type(*jax.tree.leaves(y0))
 
-    def one(*values: Array) -> dict[str, Array]:
+    def one(member: Any, *values: Array) -> dict[str, Array]:
         changed = setup.put(dict(zip(over, values, strict=True)))
-        found = simulate(
-            changed.system, changed.y0, times, solver=solver, step=step, inputs=changed.inputs, on_failure="mark"
-        )
+        numerics: dict[str, Any] = {"solver": solver, "step": step, "inputs": changed.inputs, "on_failure": "mark"}
+        own = None if key is None else jax.random.fold_in(key, member)
+        found = simulate(changed.system, changed.y0, times, key=own, **numerics)
         return {**{name or "y": leaf for name, leaf in named_leaves(found.ys).items()}, "status": found.status}
 
     (members,) = jax.export.symbolic_shape("members")
     arguments = [jax.ShapeDtypeStruct((members, *shape), dtype) for shape in shapes.values()]
-    together = jax.jit(lambda *values: jax.lax.map(lambda rows: one(*rows), values))
+    together = jax.jit(
+        lambda *values: jax.lax.map(lambda rows: one(*rows), (jnp.arange(values[0].shape[0], dtype=jnp.int32), *values))
+    )
     program = jax.export.export(together, platforms=tuple(platforms))(*arguments)
-    out = jax.eval_shape(one, *(jax.ShapeDtypeStruct(shape, dtype) for shape in shapes.values()))
+    out = jax.eval_shape(one, np.int32(0), *(jax.ShapeDtypeStruct(shape, dtype) for shape in shapes.values()))
     about = {
         "over": shapes,
         "outputs": {name: leaf.shape for name, leaf in out.items() if name != "status"},
@@ -174,9 +184,23 @@ def load_exported(path: str | Path) -> Exported:
     """
     try:
         with zipfile.ZipFile(path) as archive:
-            about = json.loads(archive.read("about.json"))
+            about = json.loads(_member(archive, "about.json"))
             if about.get("format") != FORMAT:
                 raise ResultFileError(f"`{path}` is of the format {about.get('format')!r}, not {FORMAT!r}.")
-            return Exported(jax.export.deserialize(bytearray(archive.read("program.bin"))), about)
-    except (OSError, KeyError, ValueError, zipfile.BadZipFile) as error:
+            one_thread()  # as where programs are traced
+            return Exported(jax.export.deserialize(bytearray(_member(archive, "program.bin"))), about)
+    except ResultFileError:
+        raise
+    # A damaged archive makes its readers raise nearly anything.
+    except Exception as error:
         raise ResultFileError(f"`{path}` is not an exported program, or it is damaged: {error}.") from error
+
+
+def _member(archive: zipfile.ZipFile, name: str) -> bytes:
+    """A file of the archive, which must not be far larger than it says."""
+    size = archive.getinfo(name).file_size
+    if size > MOST_BYTES:
+        raise ResultFileError(
+            f"`{archive.filename}` must hold at most {MOST_BYTES // 2**20} MiB, but its `{name}` has {size} bytes."
+        )
+    return archive.read(name)

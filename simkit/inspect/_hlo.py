@@ -1,4 +1,4 @@
-"""What a compiled program says of itself: memory, kernels, and the lines they come from."""
+"""Reports of a compiled program: memory, kernels, and the lines they come from."""
 
 import collections
 import math
@@ -134,7 +134,7 @@ def time_by_place(computations: Computations, spent: Mapping[str, float]) -> dic
 
 
 def _parts(computations: Computations, instruction: Instruction, times: float) -> Iterator[tuple[str | None, float]]:
-    """What an instruction computes, by place."""
+    """Return the parts of an instruction, by place."""
     yield instruction.place, times * max(instruction.weight, 1e-9)
     for name in instruction.calls:
         for inner in computations.get(name, {}).values():
@@ -146,14 +146,14 @@ def _numbers(shapes: str) -> float:
 
 
 def _each(kind: str) -> float:
-    """What a number costs, in sums."""
+    """Return the cost of one number of each sum."""
     if kind in FREE or kind in ("fusion", "call", "while", "conditional"):
         return 0.0
     return 15.0 if kind in DEAR else 4.0 if kind in DIVISIONS else 1.0
 
 
 class _Frames(NamedTuple):
-    """What a program lists at its head: names of files and functions, and for every frame its line and the frame around it."""
+    """Tables at the head of a program: names of files and functions, and for every frame its line and the frame around it."""
 
     files: dict[int, str]
     functions: dict[int, str]

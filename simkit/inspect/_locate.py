@@ -16,12 +16,18 @@ from ..core import ParticleSystem, Setup, Status, StochasticSystem, System, Traj
 from ..engine import Fixed, Varying, resolve, simulate
 from ..solvers import Stepper
 from ._failure_file import read_failure, write_failure
+from ._locate_back import lost_derivative
 from ._trace_back import Culprit, trace_back
+
+MASKED = (
+    "A likely cause is a branch of `where` that is not taken and whose slope is infinite: give it a safe argument, such as "
+    "`jnp.sqrt(jnp.where(x > 0, x, 1.0))`."
+)
 
 HALVINGS = 60
 """So often an interval is halved to find the last time to which an adaptive solve gets."""
 KEYS = 16
-"""So many draws of noise are tried for a step of a stochastic system."""
+"""Number of noise draws that are tried for a step of a stochastic system."""
 
 
 class Failure(eqx.Module):
@@ -31,6 +37,8 @@ class Failure(eqx.Module):
     - `number`: the step's number from the start of the simulation; `status`: what the simulation said.
     - `component`: the first number of the state that is not finite after the step, by its path.
     - `culprit`: the operation that made it so; None where the step is finite (it had too many steps, for example).
+    - `derivative`: whether all states are finite and reverse mode is not: `component` is then the first quantity whose derivative
+        is not finite, and `culprit` the first such operation on the way back, by the line of the model that it belongs to.
 
     It prints itself; `save` writes it to a file that `simkit replay` opens.
     """
@@ -43,6 +51,7 @@ class Failure(eqx.Module):
     status: int = eqx.field(static=True)
     component: str = eqx.field(static=True)
     culprit: Culprit | None = eqx.field(static=True)
+    derivative: bool = eqx.field(static=True, default=False)
 
     def advance(self, key: Any = None) -> State:
         """The state after the step that broke; inside `jax.disable_jit()` every operation of the model runs in Python."""
@@ -75,7 +84,10 @@ class Failure(eqx.Module):
         return cls(setup, solver, *known, culprit=found)
 
     def __repr__(self) -> str:
-        lines = [f"Failure of {type(self.setup.system).__name__}: {Status(self.status).message}"]
+        name = type(self.setup.system).__name__
+        lines = [f"Failure of {name}: {Status(self.status).message}"]
+        if self.derivative:
+            lines = [f"Failure of {name} in its derivatives: all states are finite, but reverse mode is not. {MASKED}"]
         lines.append(f"  step {self.number}, from time {self.time:.9g} to {self.time + self.step:.9g}")
         if self.component:
             lines.append(f"  first not finite: {self.component}")
@@ -99,14 +111,18 @@ def locate(
     step: float | Varying | Fixed | None = None,
     inputs: Inputs = None,
     key: Any = None,
+    derivative: bool = True,
 ) -> Failure | None:
-    """Find where a simulation breaks: which component, in which step, by which line of the model.
+    """Find where a simulation or its derivatives break: which component, in which step, by which line of the model.
 
     The simulation runs as `simulate` runs it; the interval in which it breaks is run again step by step, and the step that breaks
     is followed back operation by operation, through loops and branches, from the component that is not finite to the operation
     that made it so.
 
-    **Arguments:** as in `simulate`.
+    Where all states are finite, reverse mode is looked at in the same way, from the last time backwards: a gradient may be NaN
+    though the simulation is fine. That compiles a gradient; particles have no such search.
+
+    **Arguments:** as in `simulate`, and `derivative`: whether to look at derivatives where all states are finite.
 
     **Returns:** a `Failure`, or None where nothing fails.
 
@@ -125,7 +141,13 @@ def locate(
     status = int(whole.status)
     good = _good_rows(whole)
     if status == 0 and good == len(times):
-        return None
+        found = lost_derivative(Setup(system, y0, inputs), method, times, whole.ys, key) if derivative else None
+        if found is None:
+            return None
+        start, length = found["start"], found["length"]
+        number = int(run(y0, times[: found["row"] + 1]).steps) if found["row"] else 0
+        named = found["component"], found["culprit"]
+        return Failure(found["setup"], method.solver, start, length, number, status, *named, derivative=True)
     row = max(good - 1, 0)
     state, number = _row(whole.ys, row), 0
     if good == len(times) and status != 0:
@@ -166,7 +188,7 @@ def _quiet(system: System, y0: State, times: Any, solver: Any, step: Any, inputs
 
 
 def _good_rows(trajectory: Trajectory) -> int:
-    """How many rows from the first on are finite."""
+    """Return the number of finite rows from the first on."""
     rows = [np.isfinite(np.asarray(x)).reshape(len(x), -1).all(axis=1) for x in jax.tree.leaves(trajectory.ys)]
     good = np.all(rows, axis=0)
     return len(good) if good.all() else int(np.argmin(good))
@@ -177,7 +199,7 @@ def _row(ys: State, row: int) -> State:
 
 
 def ends_of_steps(times: np.ndarray, substeps: int) -> np.ndarray:
-    """Where the steps between save times begin and end."""
+    """Return the starts and ends of the steps between save times."""
     edges = [np.linspace(a, b, substeps, endpoint=False) for a, b in itertools.pairwise(times)]
     return np.concatenate([*edges, times[-1:]])
 

@@ -1,4 +1,4 @@
-"""What this machine can do: the two slopes of its roofline, measured, and the energy it counts."""
+"""Capabilities of this machine: the two slopes of its roofline, measured, and its energy counter."""
 
 import functools
 import pathlib

@@ -12,13 +12,13 @@ import numpy as np
 
 from ..core import is_library, place_of
 from ..engine import lanes_of
-from ._blocks import Block, Survey, count_runs
 from ._costs import Cost, bytes_of, cost_of
 from ._hlo import Kernel, Memory, computations_of, kernels_of, memory_of, time_by_place
-from ._profile import busy
+from ._instruction_times import busy
+from ._program_blocks import Block, Survey, count_runs
 
 REPEATS = 3
-"""So many runs are timed, and the shortest is told."""
+"""Number of timed runs, of which the shortest is reported."""
 ELSEWHERE = "simkit (steps, saving, likelihood)"
 """The place of everything that no model wrote."""
 BUDGET = 1.0
@@ -26,7 +26,7 @@ BUDGET = 1.0
 
 
 class Seconds(NamedTuple):
-    """How long tracing, lowering and compiling took, and one run (the shortest of a few)."""
+    """Seconds of tracing, lowering and compiling, and of one run (the shortest of a few)."""
 
     trace: float
     lower: float
@@ -35,7 +35,7 @@ class Seconds(NamedTuple):
 
 
 class Share(NamedTuple):
-    """What one line of a model, or a room of simkit, has of all operations and bytes, and of the time of a run, as it was recorded.
+    """Share of one source line or room of simkit in all operations and bytes, and in the recorded time of a run.
 
     A kernel that is fused of several lines shares its time among them as their operations are estimated to cost. `seconds` is 0
     where nothing could be recorded.
@@ -60,7 +60,7 @@ class Loop(NamedTuple):
 
 
 class ProgramReport(NamedTuple):
-    """What `explain` found out about one program.
+    """Report of `explain` on one program.
 
     - `name`: what it computes; `seconds`: how long its making and a run took.
     - `cost`: operations, transcendental functions and bytes of one run, counted through all loops.

@@ -1,4 +1,4 @@
-"""From a number that is not finite back to the operation that made it."""
+"""Trace from a number that is not finite back to the operation that made it."""
 
 from collections.abc import Sequence
 from typing import Any, NamedTuple
@@ -9,7 +9,7 @@ import numpy as np
 from jax.extend.core import ClosedJaxpr, Literal, jaxpr_as_fun  # pyright: ignore[reportPrivateImportUsage]
 
 from ..core import Place, place_of
-from ._blocks import Block, Inner, Survey, carried_and_stacked, run_equation
+from ._program_blocks import Block, Inner, Survey, carried_and_stacked, run_equation
 
 
 class Culprit(NamedTuple):
@@ -27,7 +27,7 @@ class Culprit(NamedTuple):
 
     @property
     def text(self) -> str:
-        """In words: the line, and what was computed from what."""
+        """Sentence with the line, and what was computed from what."""
         numbers = ", ".join(f"{float(np.real(x)):.6g}" for x in self.operands)
         where = f" at {list(self.at)}" if self.at else ""
         line = (
@@ -59,7 +59,7 @@ def trace_back(function: Any, arguments: Sequence[Any], output: int | None = Non
 
 
 def is_finite(value: Any) -> bool:
-    """Whether all numbers of an array are finite; what holds no such numbers is."""
+    """Tell whether all numbers of an array are finite; true for values that are no numbers."""
     dtype = getattr(value, "dtype", None)
     if dtype is None or not jnp.issubdtype(dtype, jnp.inexact):
         return True
@@ -84,7 +84,7 @@ class _Run:
         return atom.val if isinstance(atom, Literal) else self.known[atom]
 
     def blame(self, atom: Any) -> Culprit | FromInput:
-        """What made a value that is not finite."""
+        """Find the operation that made a value that is not finite."""
         while True:
             if atom not in self.maker:
                 inputs = list(self.block.jaxpr.invars)
@@ -180,7 +180,7 @@ def _blame_loop(inner: Inner, equation: Any, operands: list[Any], output: int) -
 def _turns(
     inner: Inner, equation: Any, body: Any, of_condition: list[Any], fixed: list[Any], state: list[Any], rows: list[Any]
 ) -> list[tuple[list[Any], list[Any]]]:
-    """What every turn of a loop is given, and what comes out of it."""
+    """Return the operands and results of every turn of a loop."""
     turns, params = [], equation.params
     if inner.kind == "while":
         condition = jax.jit(jaxpr_as_fun(params["cond_jaxpr"]))

@@ -12,7 +12,7 @@ import numpy as np
 from .._errors import ArgumentError, check_known
 from .._types import Inputs, State
 from ..core import Setup, StochasticSystem, System, named_leaves, started
-from ..engine import Fixed, Method, Varying, resolve, single_attempt
+from ..engine import Fixed, Method, Varying, resolve, settled_method, single_attempt
 from ..solvers import Stepper
 from ._locate import Runner, advanced, ends_of_steps, slope_of
 
@@ -120,6 +120,7 @@ Found = Iterator[tuple[int, float, float, State]]
 def _adaptive(setup: Setup, times: np.ndarray, method: Method, wanted: list[int], key: Any) -> Found:
     end = jnp.asarray(times[-1], jnp.result_type(*jax.tree.leaves(setup.y0)))
     time, length, state = end * 0 + times[0], end * 0, setup.y0
+    method = settled_method(setup, jnp.asarray(times, end.dtype), Method(method.solver, method.step))
     left = iter(wanted)
     following = next(left, None)
     for number in itertools.count():

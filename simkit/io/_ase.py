@@ -4,9 +4,8 @@ from typing import Any
 
 import numpy as np
 
-from .._errors import ArgumentError
-from ..md import METAL, REDUCED, Frame, OpenSpace, Units
-from ..md._frame import space_from_vectors, three_dimensional
+from .._errors import ArgumentError, missing_package
+from ..md import METAL, REDUCED, Frame, OpenSpace, Units, space_from_vectors, three_dimensional
 from ._ase_units import from_ase_numbers, to_ase_numbers
 
 
@@ -16,7 +15,7 @@ def to_ase(frame: Frame) -> Any:
     **Arguments:** `frame`, in any unit system; numbers of reduced units are taken as they are. Names that are no chemical elements
     become X.
 
-    **Raises:** an `ArgumentError` where ASE is not installed.
+    **Raises:** a `MissingPackageError` where ASE is not installed.
     """
     ase, calculator = _import()
     frame = to_ase_numbers(three_dimensional(frame))
@@ -89,5 +88,5 @@ def _import() -> tuple[Any, Any]:
         import ase.data
         from ase.calculators.singlepoint import SinglePointCalculator
     except ImportError as error:
-        raise ArgumentError('`to_ase` needs ASE, which is not installed: pip install "simkit[md]".') from error
+        raise missing_package("`to_ase`", "ase", "md") from error
     return ase, SinglePointCalculator

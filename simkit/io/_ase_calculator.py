@@ -8,7 +8,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from .._errors import ArgumentError
+from .._errors import ArgumentError, missing_package
 from ..md import METAL, NeighbourPlan, Potential, gradients, plan_neighbours
 from ._ase import from_ase
 
@@ -26,7 +26,8 @@ def ase_calculator(potential: Potential, *, symbols: Sequence[str] = (), skin: f
 
     Charges are ASE's initial charges. The cell must be periodic along all axes or none.
 
-    **Raises:** an `ArgumentError` where ASE is not installed, or atoms have a symbol that is not in `symbols`.
+    **Raises:** a `MissingPackageError` where ASE is not installed, an `ArgumentError` where atoms have a symbol that is not in
+    `symbols`.
 
     ```python
     import simkit
@@ -43,7 +44,7 @@ def ase_calculator(potential: Potential, *, symbols: Sequence[str] = (), skin: f
     try:
         from ase.calculators.calculator import Calculator, all_changes
     except ImportError as error:
-        raise ArgumentError('`ase_calculator` needs ASE, which is not installed: pip install "simkit[md]".') from error
+        raise missing_package("`ase_calculator`", "ase", "md") from error
     evaluate = _Evaluation(potential, tuple(symbols), skin)
 
     class SimkitCalculator(Calculator):

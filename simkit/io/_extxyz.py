@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 
 from .._errors import ArgumentError, DataError, close_matches
-from ..md import METAL, REDUCED, Frame, OpenSpace, Units
-from ..md._frame import space_from_vectors, three_dimensional, two_dimensional
+from ..md import METAL, REDUCED, Frame, OpenSpace, Units, space_from_vectors, three_dimensional, two_dimensional
+from ..stores import READERS, Reader, input_bytes
 from ._ase_units import from_ase_numbers, to_ase_numbers
 
 _PAIR = re.compile(r"""([^\s=]+)(?:=("(?:\\.|[^"\\])*"|\{[^}]*\}|'[^']*'|[^\s"']*))?""")
@@ -69,7 +69,7 @@ def read_extxyz(path: str | Path, units: Units | None = None) -> list[Frame]:
     """
     path = Path(path)
     try:
-        lines = path.read_text(encoding="utf-8").splitlines()
+        lines = input_bytes(path, "file").decode("utf-8").splitlines()
     except FileNotFoundError as error:
         near = sorted(p.name for p in path.parent.iterdir() if p.is_file()) if path.parent.is_dir() else []
         raise DataError(f"There is no file `{path}`. {close_matches(path.name, near)}") from error
@@ -253,3 +253,6 @@ def _space(name: str, line: int, keys: dict[str, str]) -> Any:
 def _error(name: str, line: int, sentence: str) -> DataError:
     """About a line, counted from 0."""
     return DataError(f"Line {line + 1} of the file `{name}` {sentence}")
+
+
+READERS.add("extxyz", Reader("frames", read_extxyz))

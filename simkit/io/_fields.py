@@ -12,7 +12,8 @@ import numpy as np
 
 from .._errors import ArgumentError
 from ..core import Trajectory, field_metadata, named_leaves
-from ..fluids import Grid, StaggeredFlow
+from ..fluids import Grid, IncompressibleFlow
+from ..stores import write_text, write_whole
 from ._netcdf import write_dimension, write_variable
 
 AXES = ("x", "y", "z")
@@ -55,25 +56,27 @@ def write_fields(
     path = Path(path)
     grid = checked_grid(path, system, run, overwrite)
     arrays = field_arrays(system, run, outputs)
-    temporary = path.with_name(path.name + ".part")
-    with h5py.File(temporary, "w", track_order=True) as file:
-        file.attrs["Conventions"] = "CF-1.11"
-        write_dimension(file, "time", np.asarray(run.times))
-        for axis, name in enumerate(AXES[: grid.dimensions]):
-            write_dimension(file, name, grid.centres(axis))
-        shapes = {}
-        for name, (values, faces, unit) in arrays.items():
-            dims = _dims(file, grid, values, faces)
-            if dims[-1] in (AXES[0], f"{AXES[0]}_face"):  # a field
-                d = grid.dimensions
-                values = np.moveaxis(values, range(-d, 0), range(-1, -d - 1, -1))
-            write_variable(file, name, values, dims, unit)
-            shapes[name] = (values.shape, faces)
-    temporary.replace(path)
+    shapes = {}
+
+    def write(temporary: Path) -> None:
+        with h5py.File(temporary, "w", track_order=True) as file:
+            file.attrs["Conventions"] = "CF-1.11"
+            write_dimension(file, "time", np.asarray(run.times))
+            for axis, name in enumerate(AXES[: grid.dimensions]):
+                write_dimension(file, name, grid.centres(axis))
+            for name, (values, faces, unit) in arrays.items():
+                dims = _dims(file, grid, values, faces)
+                if dims[-1] in (AXES[0], f"{AXES[0]}_face"):  # a field
+                    d = grid.dimensions
+                    values = np.moveaxis(values, range(-d, 0), range(-1, -d - 1, -1))
+                write_variable(file, name, values, dims, unit)
+                shapes[name] = (values.shape, faces)
+
+    write_whole(path, write)
     if not xdmf:
         return [path]
     beside = path.with_suffix(".xdmf")
-    beside.write_text(_xdmf(path.name, grid, np.asarray(run.times, float), shapes))
+    write_text(beside, _xdmf(path.name, grid, np.asarray(run.times, float), shapes))
     return [path, beside]
 
 
@@ -96,7 +99,7 @@ def checked_grid(path: Path, system: Any, run: Trajectory, overwrite: bool) -> G
 def field_arrays(system: Any, run: Trajectory, outputs: Sequence[str]) -> dict[str, tuple[np.ndarray, int | None, str]]:
     """Name -> values, the axis on whose faces they stand or None, and the unit."""
     found: dict[str, tuple[np.ndarray, int | None, str]] = {}
-    staggered = isinstance(run.ys, StaggeredFlow)
+    staggered = isinstance(run.ys, IncompressibleFlow.State)
     for name, leaf in named_leaves(run.ys).items():
         head, _, last = name.partition(".")
         faces = int(last) if staggered and head == "velocity" else None

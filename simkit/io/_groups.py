@@ -15,7 +15,9 @@ from ..fitting import FitResult, Profiles
 from ..infer import Posterior, Prediction
 from ..md import Averages
 from ..problem import Observed
-from ._netcdf import read_json, read_texts, read_variables, write_dimension, write_variable
+from ..stores import attribute
+from ._netcdf import read_json, read_texts, read_variables, write_dimension, write_variable, written_name
+from ._schema import check_averages, check_fields, check_observed, check_posterior, check_prediction, check_trajectory
 
 FIT_DIMENSIONS: dict[str, tuple[str, ...]] = {
     "estimate": ("parameter",),
@@ -30,6 +32,9 @@ FIT_DIMENSIONS: dict[str, tuple[str, ...]] = {
     "status": ("start",),
     "iterations": ("start",),
     "failures": ("start",),
+    "optimum": ("start",),
+    "log_mass": ("mode",),
+    "covariances": ("mode", "parameter", "other_parameter"),
 }
 PROFILE_DIMENSIONS: dict[str, tuple[str, ...]] = {
     "values": ("parameter", "point"),
@@ -46,11 +51,13 @@ def write_fit(group: h5py.Group, fit: FitResult) -> None:
     write_dimension(group, "other_parameter", fit.names)
     write_dimension(group, "start", np.arange(np.shape(fit.objective)[0]))
     write_dimension(group, "side", ["lower", "upper"])
+    if fit.log_mass is not None:
+        write_dimension(group, "mode", np.arange(np.shape(fit.log_mass)[0]))
     _write_fields(group, fit, FIT_DIMENSIONS)
 
 
 def read_fit(group: h5py.Group) -> FitResult:
-    return FitResult(**_read_fields(group, FitResult))
+    return FitResult(**check_fields(_read_fields(group, FitResult), FIT_DIMENSIONS))
 
 
 def write_profiles(group: h5py.Group, profiles: Profiles) -> None:
@@ -61,7 +68,7 @@ def write_profiles(group: h5py.Group, profiles: Profiles) -> None:
 
 
 def read_profiles(group: h5py.Group) -> Profiles:
-    return Profiles(**_read_fields(group, Profiles))
+    return Profiles(**check_fields(_read_fields(group, Profiles), PROFILE_DIMENSIONS))
 
 
 def write_posterior(group: h5py.Group, statistics: h5py.Group, posterior: Posterior) -> None:
@@ -85,14 +92,16 @@ def write_posterior(group: h5py.Group, statistics: h5py.Group, posterior: Poster
 def read_posterior(group: h5py.Group, statistics: h5py.Group) -> Posterior:
     names = tuple(read_json(group, "names"))
     values, numbers = read_variables(group), read_variables(statistics)
-    return Posterior(
-        draws=jnp.asarray(np.stack([values[name] for name in names], axis=-1)),
-        names=names,
-        units=tuple(read_json(group, "units_by_name")),
-        method=str(group.attrs["method"]),
-        warnings=tuple(read_json(group, "warnings")),
-        log_evidence=jnp.asarray(group.attrs["log_evidence"]) if "log_evidence" in group.attrs else None,
-        **{field: jnp.asarray(numbers[name]) for name, field in STATISTICS.items()},
+    return check_posterior(
+        Posterior(
+            draws=jnp.asarray(np.stack([values[name] for name in names], axis=-1)),
+            names=names,
+            units=tuple(read_json(group, "units_by_name")),
+            method=str(attribute(group, "method")),
+            warnings=tuple(read_json(group, "warnings")),
+            log_evidence=jnp.asarray(group.attrs["log_evidence"]) if "log_evidence" in group.attrs else None,
+            **{field: jnp.asarray(numbers[name]) for name, field in STATISTICS.items()},
+        )
     )
 
 
@@ -113,12 +122,14 @@ def write_prediction(
 def read_prediction(group: h5py.Group, predictive: h5py.Group) -> Prediction:
     curves, samples = read_variables(group), read_variables(predictive)
     names = read_json(group, "names")
-    return Prediction(
-        times=jnp.asarray(curves["times"]),
-        curves={name: jnp.asarray(curves[name]) for name in names},
-        samples={name: jnp.asarray(samples[name]) for name in names},
-        failed=jnp.asarray(curves["failed"]),
-        labels=read_texts(group["experiment"]),
+    return check_prediction(
+        Prediction(
+            times=jnp.asarray(curves["times"]),
+            curves={name: jnp.asarray(curves[name]) for name in names},
+            samples={name: jnp.asarray(samples[name]) for name in names},
+            failed=jnp.asarray(curves["failed"]),
+            labels=read_texts(group["experiment"]),
+        )
     )
 
 
@@ -134,14 +145,20 @@ def write_observed(group: h5py.Group, seen: Observed) -> None:
 
 def read_observed(group: h5py.Group) -> Observed:
     values, names = read_variables(group), read_json(group, "names")
-    stored = {str(d.attrs.get("simkit_name", key)): d for key, d in group.items()}
-    return Observed(
-        labels=read_texts(group["experiment"]),
-        times=values["times"],
-        data={name: values[name] for name in names},
-        errors={name: values[f"{name}.error"] for name in names if f"{name}.error" in values},
-        units={name: str(stored[name].attrs.get("units", "1")) for name in names},
+    stored: dict[str, Any] = {written_name(d, key): d for key, d in group.items()}  # pyright: ignore
+    return check_observed(
+        Observed(
+            labels=read_texts(group["experiment"]),
+            times=values["times"],
+            data={name: values[name] for name in names},
+            errors={name: values[f"{name}.error"] for name in names if f"{name}.error" in values},
+            units={name: _unit(stored[name]) for name in names},
+        )
     )
+
+
+def _unit(dataset: Any) -> str:
+    return str(attribute(dataset, "units")) if "units" in dataset.attrs else "1"
 
 
 COUNTS = ("status", "steps", "rejected", "evaluations")
@@ -189,9 +206,9 @@ def read_trajectory(group: h5py.Group) -> Trajectory:
     times = jnp.asarray(stored[()])
     if counts["status"].ndim:
         times = jnp.broadcast_to(times, (*counts["status"].shape, *times.shape))
-    solver, over = str(group.attrs["solver"]), {path: jnp.asarray(values) for path, values in over.items()}
+    solver, over = str(attribute(group, "solver")), {path: jnp.asarray(values) for path, values in over.items()}
     status, steps, rejected, evaluations = (counts[name] for name in COUNTS)
-    return Trajectory(times, ys, status, steps, rejected, evaluations, solver, over)
+    return check_trajectory(Trajectory(times, ys, status, steps, rejected, evaluations, solver, over))
 
 
 RADIAL = ("g", "g_error", "coordination")
@@ -220,16 +237,18 @@ def read_averages(group: h5py.Group) -> Averages:
     variables = {name: jnp.asarray(values) for name, values in read_variables(group).items()}
     axes: dict[str, Any] = {name: jnp.asarray(group[name][()]) for name in ("distance", "lag") if name in group}  # pyright: ignore
     times: Any = group["time"]
-    after: Any = group.attrs["after"]
+    after: Any = attribute(group, "after")
     between = read_json(group, "between")
-    return Averages(
-        times=jnp.asarray(times[()]),
-        series={name: variables[name] for name in read_json(group, "names")},
-        after=float(after),
-        between=None if between is None else (between[0], between[1]),
-        units=tuple(read_json(group, "units_by_name").items()),
-        **{name: variables[name] for name in (*RADIAL, "displacement", "diffusion") if name in variables},
-        **axes,
+    return check_averages(
+        Averages(
+            times=jnp.asarray(times[()]),
+            series={name: variables[name] for name in read_json(group, "names")},
+            after=float(after),
+            between=None if between is None else (between[0], between[1]),
+            units=tuple(read_json(group, "units_by_name").items()),
+            **{name: variables[name] for name in (*RADIAL, "displacement", "diffusion") if name in variables},
+            **axes,
+        )
     )
 
 
@@ -255,7 +274,7 @@ def _write_fields(group: h5py.Group, module: Any, dimensions: Mapping[str, tuple
         value = getattr(module, field.name)
         if field.metadata.get("static", False):
             group.attrs[field.name] = json.dumps(value)
-        else:
+        elif value is not None:
             dims = dimensions.get(field.name) or _write_inner(group, field.name, np.shape(value))
             write_variable(group, field.name, value, dims)
 

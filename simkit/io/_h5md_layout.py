@@ -1,4 +1,4 @@
-"""How frames lie in an H5MD file: names, units at the edge, and shapes.
+"""Layout of frames in an H5MD file: names, units, and shapes.
 
 H5MD 1.1 (https://nongnu.org/h5md), with what MDAnalysis asks beyond it: the group is called `trajectory`, the cell is
 written with every frame, `step` and `time` are whole series, and units come from its list.
@@ -14,6 +14,8 @@ import numpy as np
 from .._errors import ResultFileError
 from ..md import METAL, REAL, REDUCED, SI, Frame, Units, si_value
 
+MOST_PACKED = 1100
+"""DEFLATE, the strongest filter of HDF5 itself, makes 1,032 bytes of one at best."""
 GROUP = "particles/trajectory"
 UNITS: Mapping[str, Mapping[str, str]] = MappingProxyType(
     {
@@ -86,7 +88,7 @@ def unit_at_edge(units: Units, dimension: str) -> str:
 
 
 def factor_to_file(units: Units, dimension: str) -> float:
-    """What a number of the simulation is multiplied by for the file."""
+    """Return the factor from the numbers of a simulation to those of the file."""
     unit = unit_at_edge(units, dimension)
     return units.si(dimension) / si_value(unit) if unit else 1.0
 
@@ -119,6 +121,13 @@ def dataset(group: h5py.Group, path: str, file: Any) -> h5py.Dataset:
         node = node[word]
     if not isinstance(node, h5py.Dataset):
         raise ResultFileError(f"`{path}` in `{file}` must be a data set, but it is a group.")
-    if node.external or node.is_virtual:
+    # A soft link may lead to a link into another file.
+    if node.external or node.is_virtual or node.file.filename != group.file.filename:
         raise ResultFileError(f"`{path}` in `{file}` must hold its own numbers, but they lie in other files.")
+    declared, stored = node.nbytes, node.id.get_storage_size()
+    if declared > MOST_PACKED * stored:
+        raise ResultFileError(
+            f"`{path}` in `{file}` has the shape {node.shape}, which takes {declared} bytes, but {stored} were written. The "
+            "file is cut short, or its numbers were never there."
+        )
     return node

@@ -9,8 +9,7 @@ import h5py
 import numpy as np
 
 from .._errors import ArgumentError, ResultFileError
-from ..md import REDUCED, UNIT_SYSTEMS, Frame, OpenSpace, Space, Units, si_value
-from ..md._frame import space_from_vectors
+from ..md import REDUCED, UNIT_SYSTEMS, Frame, OpenSpace, Space, Units, si_value, space_from_vectors
 from ._h5md_layout import dataset, text
 from ._hdf5_recovery import is_marked
 
@@ -167,7 +166,7 @@ def _read(file: h5py.File, path: Path, units: Units | None, frames: slice, group
 
 
 class _Scale:
-    """From the numbers of a file to those of a unit system."""
+    """Conversion from the numbers of a file to those of a unit system."""
 
     def __init__(self, stored: Units | None, wanted: Units | None, path: Path):
         self.stored, self.path, self._asked = stored, path, wanted
@@ -240,7 +239,7 @@ def _particles(file: h5py.File, path: Path, group: str | None) -> Any:
 
 
 def _whole_frames(particles: Any, position: h5py.Dataset) -> int:
-    """How many frames are whole: a writer may be at work."""
+    """Return the number of complete frames: a writer may be at work."""
     lengths = [position.shape[0]]
     for name in ("position/step", "position/time", "velocity/value", "force/value", "box/edges/value"):
         if name in particles and isinstance(particles[name], h5py.Dataset) and particles[name].ndim:

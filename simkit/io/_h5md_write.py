@@ -11,9 +11,7 @@ import h5py
 import numpy as np
 
 from .._errors import ArgumentError, ResultFileError, check_known
-from ..md import REDUCED, Frame
-from ..md._frame import three_dimensional
-from ..md._units import DIMENSIONS
+from ..md import DIMENSIONS, REDUCED, Frame, three_dimensional
 from ._h5md_layout import GROUP, Element, elements, factor_to_file, unit_at_edge, value_of
 from ._hdf5_recovery import SIGNATURE, is_marked, take_mark_away
 from ._provenance import installed_version
@@ -162,7 +160,7 @@ class H5MDWriter:
                 )
 
     def _trimmed(self) -> int:
-        """How many frames are whole; what a killed process had begun to write behind them is cut off."""
+        """Return the number of complete frames; incomplete ones of a killed process are cut off."""
         for name, element in self._elements.items():
             if self._data[name].shape[1:] != element.shape:
                 raise _another(self.path, f"its `{name}` has the shape {self._data[name].shape[1:]} a frame")

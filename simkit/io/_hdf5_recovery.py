@@ -17,7 +17,7 @@ _MASK = 0xFFFFFFFF
 
 
 def is_marked(handle: BinaryIO) -> bool:
-    """Whether an open file is marked as being written, by a process that lives or one that was killed."""
+    """Tell whether an open file is marked as being written, by a process that lives or one that was killed."""
     handle.seek(0)
     block = handle.read(_SIZE)
     return len(block) == _SIZE and block.startswith(SIGNATURE) and block[8] == 3 and block[11] != 0

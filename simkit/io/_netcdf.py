@@ -11,6 +11,7 @@ import h5py
 import numpy as np
 
 from .._errors import ArgumentError
+from ..stores import attribute, texts
 
 
 def write_dimension(group: h5py.Group, name: str, values: Any) -> None:
@@ -19,7 +20,7 @@ def write_dimension(group: h5py.Group, name: str, values: Any) -> None:
     if array.dtype.kind in "UO":
         dataset = group.create_dataset(name, data=array.astype(object), dtype=h5py.string_dtype())
     else:
-        dataset = group.create_dataset(name, data=array)
+        dataset = group.create_dataset(name, data=array, **_unwritten(array))
     dataset.make_scale(name)
 
 
@@ -34,13 +35,20 @@ def write_variable(group: h5py.Group, name: str, values: Any, dims: Sequence[str
         )
     array = np.asarray(values)
     stored = free_name(group, name)
-    dataset = group.create_dataset(stored, data=array, fletcher32=array.ndim > 0 and array.size > 0)
+    dataset = group.create_dataset(
+        stored, data=array, fletcher32=array.ndim > 0 and array.size > 0, **_unwritten(array)
+    )
     for axis, dim in enumerate(dims):
         dataset.dims[axis].attach_scale(group[dim])
     if unit != "1":
         dataset.attrs["units"] = unit
     if stored != name:
         dataset.attrs["simkit_name"] = name
+
+
+def _unwritten(array: np.ndarray) -> dict[str, float]:
+    """The fill value of an array: NaN, where its type has that, so that what was never written is no number."""
+    return {"fillvalue": np.nan} if array.dtype.kind == "f" else {}
 
 
 def free_name(group: h5py.Group, name: str) -> str:
@@ -55,16 +63,20 @@ def read_variables(group: h5py.Group) -> dict[str, np.ndarray]:
     found = {}
     for stored, dataset in group.items():
         if isinstance(dataset, h5py.Dataset) and not dataset.is_scale:
-            found[str(dataset.attrs.get("simkit_name", stored))] = np.asarray(dataset[()])
+            found[written_name(dataset, stored)] = np.asarray(dataset[()])
     return found
+
+
+def written_name(dataset: h5py.Dataset, stored: str) -> str:
+    """The name under which an array was written, by that under which it is stored."""
+    return str(attribute(dataset, "simkit_name")) if "simkit_name" in dataset.attrs else stored
 
 
 def read_json(group: h5py.Group, name: str) -> Any:
     """An attribute that holds JSON."""
-    text: Any = group.attrs[name]
-    return json.loads(text)
+    return json.loads(attribute(group, name))
 
 
 def read_texts(dataset: Any) -> tuple[str, ...]:
     """A dataset of texts."""
-    return tuple(dataset.asstr()[()])
+    return tuple(texts(dataset, dataset.file.id.get_filesize()))

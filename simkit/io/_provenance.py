@@ -1,4 +1,4 @@
-"""Where a result comes from: enough to make it again."""
+"""Provenance of a result: enough to make it again."""
 
 import dataclasses
 import datetime
@@ -8,21 +8,36 @@ import json
 import platform
 import sys
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, Protocol, runtime_checkable
 
 import h5py
 import jax
 import jax.numpy as jnp
 
-from ._models import MODELS
-from ._study import Study, study_from_text
+from ..stores import texts
 
 PACKAGES = ("simkit", "jax", "jaxlib", "diffrax", "equinox", "numpyro", "optax", "numpy", "h5py")
 
 
+@runtime_checkable
+class StudyFile(Protocol):
+    """The part of a study that provenance keeps: its text and those of its data files, and the seed."""
+
+    @property
+    def name(self) -> str: ...
+    @property
+    def text(self) -> str: ...
+    @property
+    def sha256(self) -> str: ...
+    @property
+    def files(self) -> Mapping[str, str]: ...
+    @property
+    def seed(self) -> int: ...
+
+
 @dataclasses.dataclass(frozen=True)
 class Provenance:
-    """What a result was made from, with what, when and how.
+    """Origin of a result: its study, versions, time and command.
 
     - `versions`: of Python and of the packages that compute.
     - `platform`, `device`, `devices`, `float_type`: what it ran on.
@@ -46,18 +61,9 @@ class Provenance:
     date: str
     seconds: Mapping[str, float]
 
-    def load_study(self, models: Mapping[str, Any] = MODELS) -> Study:
-        """The study as it was, with the data as they were.
-
-        **Raises:** a `StudyError` where the result was not made from a study file.
-        """
-        return study_from_text(
-            self.study, name=self.study_name or "no study", read=self.files, models=models, seed=self.seed
-        )
-
 
 def provenance(
-    study: Study | None = None,
+    study: StudyFile | None = None,
     *,
     seed: int | None = None,
     command: str | Sequence[str] | None = None,
@@ -93,10 +99,25 @@ def write_provenance(group: h5py.Group, made: Provenance) -> None:
 
 
 def read_provenance(group: h5py.Group) -> Provenance:
-    """What `write_provenance` wrote."""
-    texts = {str(name): dataset.asstr()[()] for name, dataset in group.items()}
-    plain = {field.name for field in dataclasses.fields(Provenance) if field.type in (str, "str")}
-    return Provenance(**{name: text if name in plain else json.loads(text) for name, text in texts.items()})
+    """Read the result of `write_provenance`."""
+    fields = dataclasses.fields(Provenance)
+    found = {field.name: _only(texts(group[field.name], group.file.id.get_filesize())) for field in fields}  # pyright: ignore
+    plain = {field.name for field in fields if field.type in (str, "str")}
+    values: dict[str, Any] = {name: text if name in plain else json.loads(text) for name, text in found.items()}
+    kinds = {
+        "devices": int,
+        "seed": int | None,
+        **dict.fromkeys(("versions", "files", "files_sha256", "seconds"), dict),
+    }
+    for name, kind in kinds.items():
+        if not isinstance(values[name], kind):
+            raise ValueError(f"`{name}` of the provenance is of another kind: {values[name]!r:.60}")
+    return Provenance(**values)
+
+
+def _only(found: Sequence[str]) -> str:
+    (text,) = found
+    return text
 
 
 def _sha256(text: str) -> str:

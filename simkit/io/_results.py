@@ -1,7 +1,8 @@
 """Result files: everything that a study gave, in one HDF5 file."""
 
 import dataclasses
-from collections.abc import Callable, Iterator, Mapping
+import warnings
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -9,13 +10,15 @@ from typing import Any
 import h5py
 import numpy as np
 
+from .._doors import check_kind
 from .._errors import ArgumentError, ResultFileError
 from ..core import Trajectory
 from ..fitting import FitResult, Profiles
 from ..infer import Posterior, Prediction
 from ..md import Averages
 from ..problem import Observed, Problem, observed
-from ..stores import write_whole
+from ..stores import Seal, attribute, open_sealed, seal, write_whole
+from ._given_results import sorted_results
 from ._groups import (
     read_averages,
     read_fit,
@@ -35,13 +38,14 @@ from ._groups import (
 from ._provenance import Provenance, provenance, read_provenance, write_provenance
 
 FORMAT = "simkit result"
-VERSION = 1
-SIGNATURE = b"\x89HDF\r\n\x1a\n"
+VERSION = 2
+SEALED = 2
+"""The first version whose files end with a checksum of all that stands before it."""
 
 
 @dataclasses.dataclass(frozen=True)
 class Results:
-    """What a result file holds; None where it does not hold it."""
+    """Content of a result file; None where it does not hold it."""
 
     path: Path
     provenance: Provenance
@@ -61,7 +65,7 @@ class Results:
 
 def save(
     path: str | Path,
-    *,
+    *results: FitResult | Profiles | Posterior | Prediction | Trajectory | Averages,
     fit: FitResult | None = None,
     posterior: Posterior | None = None,
     prediction: Prediction | None = None,
@@ -83,7 +87,8 @@ def save(
     **Arguments:**
 
     - `path`: where to write; folders are made.
-    - `fit`, `profiles`, `posterior`, `prediction`, `trajectory`, `averages`: what to write.
+    - `results`: what to write: a fit, profiles, a posterior, a prediction, a trajectory, averages; at most one of each kind.
+    - `fit`, `profiles`, `posterior`, `prediction`, `trajectory`, `averages`: the same by name.
     - `problem`: the problem, for the data and the units of the outputs.
     - `made`: where the results come from, by default `provenance()`.
     - `overwrite`: whether an existing file may be replaced.
@@ -92,7 +97,11 @@ def save(
 
     **Raises:** a `ResultFileError` where the file exists, an `ArgumentError` where there is nothing to write.
     """
+    check_kind("path", path, str | Path, "the name of a file", 'Write `simkit.save("fit.h5", fit)`.')
     path = Path(path)
+    named = {"fit": fit, "profiles": profiles, "posterior": posterior, "prediction": prediction}
+    named = sorted_results(results, named | {"trajectory": trajectory, "averages": averages})
+    fit, profiles, posterior, prediction, trajectory, averages = named.values()
     if path.exists() and not overwrite:
         raise ResultFileError(f"The file `{path}` exists already. Choose another name, or allow `overwrite`.")
     if all(part is None for part in (fit, profiles, posterior, prediction, trajectory, averages)):
@@ -119,6 +128,7 @@ def save(
                 write_averages(file.create_group("averages"), averages)
             if seen is not None:
                 write_observed(file.create_group("observed_data"), seen)
+        seal(temporary)
 
     write_whole(path, write)
     return path
@@ -127,11 +137,14 @@ def save(
 def load(path: str | Path) -> Results:
     """Read a result file.
 
-    Numbers come back bit for bit where JAX has the float type enabled in which they were written.
+    Numbers come back bit for bit where JAX has the float type enabled in which they were written. The checksum at the file's end is
+    compared first; links to other files are never followed.
 
-    **Raises:** a `ResultFileError` where there is no such file, where it is cut short or damaged, no HDF5, not simkit's, or of
-    a newer format.
+    **Raises:** a `ResultFileError` where there is no such file, where it is cut short, damaged or changed, no HDF5, not simkit's,
+    of a newer format, or where names, shapes or types are not those of results. A file of format version 1 has no checksum,
+    which a warning says.
     """
+    check_kind("path", path, str | Path, "the name of a file", 'Write `simkit.load("fit.h5")`.')
     path = Path(path)
     with _open(path) as file:
         return Results(
@@ -148,7 +161,7 @@ def load(path: str | Path) -> Results:
 
 
 def load_provenance(path: str | Path) -> Provenance:
-    """Where a result file comes from, without its numbers; JAX need not have started.
+    """Load the provenance of a result file, without its numbers; JAX need not have started.
 
     **Raises:** as `load`.
     """
@@ -160,50 +173,35 @@ def load_provenance(path: str | Path) -> Provenance:
 @contextmanager
 def _open(path: Path) -> Iterator[h5py.File]:
     """A result file, checked; whatever goes wrong while it is read becomes one sentence."""
-    _check_signature(path)
-    try:
-        with h5py.File(path, "r") as file:
-            _check_format(path, file.attrs)
-            yield file
-    except ResultFileError:
-        raise
-    except (OSError, KeyError, RuntimeError, TypeError, ValueError, AttributeError) as error:
-        raise ResultFileError(
-            f"The file `{path}` is cut short or damaged ({_first_line(error)}). Make it again: `simkit run` of its study."
-        ) from error
+    with open_sealed(path, "result file") as (file, kind):
+        _check_format(path, file, kind)
+        yield file
 
 
 def _read(file: h5py.File, read: Callable[..., Any], *names: str) -> Any:
     return read(*(file[name] for name in names)) if names[0] in file else None
 
 
-def _check_signature(path: Path) -> None:
-    try:
-        with path.open("rb") as handle:
-            start = handle.read(len(SIGNATURE))
-    except FileNotFoundError as error:
-        raise ResultFileError(f"There is no result file `{path}`.") from error
-    except IsADirectoryError as error:
-        raise ResultFileError(
-            f"`{path}` must be a result file, but it is a folder. The store of a sweep is opened by `simkit.sweeps.open`."
-        ) from error
-    except OSError as error:
-        raise ResultFileError(f"The result file `{path}` cannot be read: {error.strerror or error}.") from error
-    if start != SIGNATURE:
-        what = "it is empty" if not start else "it is no HDF5 file"
-        raise ResultFileError(f"`{path}` must be a result file of simkit, but {what}.")
-
-
-def _check_format(path: Path, attributes: Mapping[str, Any]) -> None:
-    if attributes.get("format") != FORMAT:
+def _check_format(path: Path, file: h5py.File, kind: Seal) -> None:
+    if "format" not in file.attrs or attribute(file, "format") != FORMAT:
         raise ResultFileError(f"`{path}` must be a result file of simkit, but it is an HDF5 file of another kind.")
-    version = int(np.asarray(attributes.get("format_version", 0)))
+    version = attribute(file, "format_version")
+    if not isinstance(version, int | np.integer) or version < 1:
+        raise ResultFileError(
+            f"`{path}` must have a format version from 1 on, but it has {version!r}. It is damaged, or no file of simkit."
+        )
     if version > VERSION:
         raise ResultFileError(
             f"`{path}` has the format version {version}, but this simkit reads versions up to {VERSION}. Install a newer simkit."
         )
-
-
-def _first_line(error: BaseException) -> str:
-    text = str(error.args[0]) if error.args else type(error).__name__
-    return text.splitlines()[0] if text else type(error).__name__
+    if kind == "none" and version >= SEALED:
+        raise ResultFileError(
+            f"The file `{path}` has lost the checksum at its end: it was cut short, or changed by another program. Take a copy "
+            "that is whole, or make it again: `simkit run` of its study."
+        )
+    if kind == "none":
+        warnings.warn(
+            f"The result file `{path}` is of a simkit that wrote no checksums, so damage to its numbers may go unnoticed. Make it "
+            "again with `simkit run` of its study.",
+            stacklevel=5,
+        )

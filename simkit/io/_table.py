@@ -3,6 +3,7 @@
 import csv
 import io
 import math
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
@@ -10,9 +11,10 @@ import numpy as np
 from jaxtyping import Float
 
 from .._errors import DataError, close_matches
+from ..stores import READERS, Reader, input_bytes
 
 MISSING = frozenset({"", "nan", "na", "n/a", "null"})
-"""What a cell says, in any case of letters, where a value is missing."""
+"""Texts of a cell, in any case of letters, where a value is missing."""
 
 DELIMITERS = ",;\t"
 
@@ -58,7 +60,7 @@ def read_table(
 def read_text(path: str | Path) -> str:
     """A data file's text; a `DataError` where it cannot be read."""
     try:
-        return Path(path).read_text(encoding="utf-8-sig")
+        text = input_bytes(path, "data file").decode("utf-8-sig")
     except FileNotFoundError as error:
         folder = Path(path).parent
         near = sorted(p.name for p in folder.iterdir() if p.is_file()) if folder.is_dir() else []
@@ -69,6 +71,7 @@ def read_text(path: str | Path) -> str:
         ) from error
     except OSError as error:
         raise DataError(f"The data file `{path}` cannot be read: {error.strerror or error}.") from error
+    return text.replace("\r\n", "\n").replace("\r", "\n")
 
 
 def _rows(name: str, text: str) -> tuple[list[str], list[tuple[int, list[str]]]]:
@@ -89,7 +92,7 @@ def _rows(name: str, text: str) -> tuple[list[str], list[tuple[int, list[str]]]]
     if not found:
         raise DataError(f"The data file `{name}` is empty: it must hold a header and rows of numbers.")
     (_, header), rows = found[0], found[1:]
-    doubled = sorted({column for column in header if header.count(column) > 1})
+    doubled = sorted(column for column, count in Counter(header).items() if count > 1)
     if doubled:
         raise DataError(f"The data file `{name}` has more than one column `{doubled[0]}`. Give each a name of its own.")
     if not rows:
@@ -139,3 +142,6 @@ def _check_times(name: str, column: str, times: np.ndarray, lines: list[int]) ->
             f"The times in column `{column}` of the data file `{name}` must increase, but {what} (lines {lines[place]} and "
             f"{lines[place + 1]}). Sort the rows; give replicates as another experiment."
         )
+
+
+READERS.add("csv", Reader("table", read_table))

@@ -10,10 +10,11 @@ import numpy as np
 from .._errors import ArgumentError
 from ..core import Trajectory
 from ..fluids import Grid
+from ..stores import write_whole
 from ._fields import checked_grid, field_arrays
 
 VERSION = (2, 2)
-"""Of the format, from which image data have times; VTK 9.4 and ParaView 5.13 read it."""
+"""Version of the format, the first in which image data have times; VTK 9.4 and ParaView 5.13 read it."""
 
 
 def write_vtkhdf(
@@ -53,25 +54,27 @@ def write_vtkhdf(
         )
     fields = _fields(grid, field_arrays(system, run, outputs), outputs)
     missing = 3 - grid.dimensions
-    temporary = path.with_name(path.name + ".part")
-    with h5py.File(temporary, "w") as file:
-        root = file.create_group("VTKHDF")
-        root.attrs["Version"] = np.array(VERSION, np.int64)
-        root.attrs.create("Type", b"ImageData", dtype=h5py.string_dtype("ascii", len(b"ImageData")))
-        sizes = (*grid.shape, *(1,) * missing)
-        root.attrs["WholeExtent"] = np.array([end for n in sizes for end in (0, n)], np.int64)
-        root.attrs["Origin"] = np.array([*grid.origin, *(0.0,) * missing], float)
-        widths = [grid.spacing(axis) for axis in range(grid.dimensions)]
-        root.attrs["Spacing"] = np.array([*widths, *(min(widths),) * missing], float)
-        root.attrs["Direction"] = np.eye(3).ravel()
-        times = np.asarray(run.times, float)
-        steps = root.create_group("Steps")
-        steps.attrs["NSteps"] = np.int64(times.size)
-        steps["Values"] = times
-        for name, values in fields.items():
-            root[f"CellData/{name}"] = values
-            root[f"Steps/CellDataOffsets/{name}"] = np.arange(times.size)
-    temporary.replace(path)
+
+    def write(temporary: Path) -> None:
+        with h5py.File(temporary, "w") as file:
+            root = file.create_group("VTKHDF")
+            root.attrs["Version"] = np.array(VERSION, np.int64)
+            root.attrs.create("Type", b"ImageData", dtype=h5py.string_dtype("ascii", len(b"ImageData")))
+            sizes = (*grid.shape, *(1,) * missing)
+            root.attrs["WholeExtent"] = np.array([end for n in sizes for end in (0, n)], np.int64)
+            root.attrs["Origin"] = np.array([*grid.origin, *(0.0,) * missing], float)
+            widths = [grid.spacing(axis) for axis in range(grid.dimensions)]
+            root.attrs["Spacing"] = np.array([*widths, *(min(widths),) * missing], float)
+            root.attrs["Direction"] = np.eye(3).ravel()
+            times = np.asarray(run.times, float)
+            steps = root.create_group("Steps")
+            steps.attrs["NSteps"] = np.int64(times.size)
+            steps["Values"] = times
+            for name, values in fields.items():
+                root[f"CellData/{name}"] = values
+                root[f"Steps/CellDataOffsets/{name}"] = np.arange(times.size)
+
+    write_whole(path, write)
     return path
 
 

@@ -4,7 +4,7 @@ from typing import Any
 
 import numpy as np
 
-from .._errors import ArgumentError
+from .._errors import missing_package
 from ..infer import Posterior
 
 
@@ -13,14 +13,12 @@ def to_xarray(posterior: Posterior) -> Any:
 
     The same as `xarray.open_dataset(path, group="posterior")` of a saved posterior.
 
-    **Raises:** an `ArgumentError` where xarray is not installed.
+    **Raises:** a `MissingPackageError` where xarray is not installed.
     """
     try:
         import xarray
     except ImportError as error:
-        raise ArgumentError(
-            '`to_xarray` needs xarray, which is not installed: pip install "simkit[xarray]".'
-        ) from error
+        raise missing_package("`to_xarray`", "xarray", "xarray") from error
     chains, draws, _ = posterior.draws.shape
     units = zip(posterior.names, posterior.units, strict=True)
     return xarray.Dataset(

@@ -1,148 +1,163 @@
 """Molecular dynamics: spaces, potentials, neighbours."""
 
-from ._andersen import Andersen as Andersen
-from ._angles import HarmonicAngle as HarmonicAngle
-from ._angles import HarmonicImproper as HarmonicImproper
-from ._angles import OPLSDihedral as OPLSDihedral
-from ._angles import PeriodicDihedral as PeriodicDihedral
-from ._angles import RyckaertBellemans as RyckaertBellemans
-from ._atoms import Atoms as Atoms
-from ._berendsen import Berendsen as Berendsen
-from ._bonded import BondedPotential as BondedPotential
-from ._bonds import FENEBond as FENEBond
-from ._bonds import HarmonicBond as HarmonicBond
-from ._bonds import MorseBond as MorseBond
-from ._boxes import Boxes as Boxes
-from ._brownian import Brownian as Brownian
-from ._buckingham import Buckingham as Buckingham
-from ._builders import Configuration as Configuration
+from ._builders import Configuration as Configuration  # internal
 from ._builders import crystal as crystal
 from ._builders import liquid as liquid
-from ._constraint import Constraint as Constraint
-from ._constraint import DistanceConstraint as DistanceConstraint
-from ._coulomb import CoulombCut as CoulombCut
-from ._coulomb import CoulombDSF as CoulombDSF
-from ._distances import Constraints as Constraints
-from ._dynamics import Dynamics as Dynamics
-from ._eam_files import EAMTables as EAMTables
-from ._eam_files import read_finnis_sinclair as read_finnis_sinclair
-from ._eam_files import read_funcfl as read_funcfl
-from ._eam_files import read_setfl as read_setfl
-from ._eam_mixing import mixed_tables as mixed_tables
-from ._embedded_atom import EAM as EAM
-from ._energy import Gradients as Gradients
-from ._energy import energy as energy
-from ._energy import forces as forces
-from ._energy import gradients as gradients
-from ._ensemble_averages import AverageMethod as AverageMethod
-from ._ensemble_averages import EnsembleAverage as EnsembleAverage
-from ._ensemble_averages import LikelihoodRatio as LikelihoodRatio
-from ._ensemble_averages import LyapunovExponent as LyapunovExponent
-from ._ensemble_averages import ReweightedEnsemble as ReweightedEnsemble
-from ._ensemble_averages import Reweighting as Reweighting
-from ._ensemble_averages import TrajectoryGradient as TrajectoryGradient
-from ._ensemble_averages import Trust as Trust
-from ._ensemble_averages import choose_method as choose_method
-from ._ensemble_averages import ensemble_average as ensemble_average
-from ._ensemble_averages import lyapunov_exponent as lyapunov_exponent
-from ._ensemble_averages import sample_ensemble as sample_ensemble
-from ._ensemble_averages import sensitivity as sensitivity
-from ._ewald import CoulombScreened as CoulombScreened
-from ._ewald import Ewald as Ewald
-from ._ewald import ParticleMeshEwald as ParticleMeshEwald
-from ._ewald import ewald_sum as ewald_sum
-from ._ewald import particle_mesh_ewald as particle_mesh_ewald
-from ._exclusions import excluded_pairs as excluded_pairs
-from ._external import ElectricField as ElectricField
-from ._external import ExternalField as ExternalField
-from ._external import ExternalFunction as ExternalFunction
-from ._external import HarmonicTrap as HarmonicTrap
-from ._external import Wall as Wall
-from ._fire import FIRE as FIRE
 from ._frame import Frame as Frame
-from ._gaussian import GaussianCore as GaussianCore
-from ._langevin import Langevin as Langevin
-from ._lbfgs import LBFGS as LBFGS
-from ._lennard_jones import LennardJones as LennardJones
-from ._listed_pairs import ListedPairs as ListedPairs
-from ._many_body import AtomicPotential as AtomicPotential
-from ._many_body import AtomView as AtomView
-from ._many_body import ManyBodyPotential as ManyBodyPotential
-from ._many_body_function import ManyBodyFunction as ManyBodyFunction
-from ._minimise import Minimum as Minimum
-from ._minimise import minimise as minimise
-from ._minimiser import Minimiser as Minimiser
-from ._momenta import maxwell_boltzmann as maxwell_boltzmann
-from ._morse import Morse as Morse
-from ._mtk import MTK as MTK
-from ._neighbours import NeighbourPlan as NeighbourPlan
-from ._neighbours import Neighbours as Neighbours
-from ._neighbours import plan_neighbours as plan_neighbours
-from ._nose_hoover import NoseHoover as NoseHoover
-from ._nve import NVE as NVE
-from ._observables import BlockAverage as BlockAverage
-from ._observables import BondOrder as BondOrder
-from ._observables import GreenKubo as GreenKubo
-from ._observables import RadialDistribution as RadialDistribution
-from ._observables import StructureFactor as StructureFactor
-from ._observables import autocorrelation as autocorrelation
-from ._observables import block_average as block_average
-from ._observables import bond_order as bond_order
-from ._observables import degrees_of_freedom as degrees_of_freedom
-from ._observables import diffusion_coefficient as diffusion_coefficient
-from ._observables import electric_current as electric_current
-from ._observables import finite_size_diffusion as finite_size_diffusion
-from ._observables import green_kubo_conductivity as green_kubo_conductivity
-from ._observables import green_kubo_viscosity as green_kubo_viscosity
-from ._observables import kinetic_energy as kinetic_energy
-from ._observables import mean_squared_displacement as mean_squared_displacement
-from ._observables import radial_distribution as radial_distribution
-from ._observables import running_integral as running_integral
-from ._observables import shell_average as shell_average
-from ._observables import structure_factor as structure_factor
-from ._observables import temperature as temperature
-from ._observables import velocity_autocorrelation as velocity_autocorrelation
-from ._observables import wave_indices as wave_indices
-from ._pair_function import PairFunction as PairFunction
+from ._frame import space_from_vectors as space_from_vectors  # internal
+from ._frame import three_dimensional as three_dimensional  # internal
+from ._frame import two_dimensional as two_dimensional  # internal
 from ._particles import Particles as Particles
-from ._potential import PairPotential as PairPotential
-from ._potential import Potential as Potential
-from ._potential import Sum as Sum
-from ._respa import RESPA as RESPA
-from ._rigid_bodies import RigidBodies as RigidBodies
-from ._rigid_water import RigidWater as RigidWater
-from ._run_averages import Averages as Averages
-from ._run_averages import averages as averages
-from ._second_virial import SecondVirial as SecondVirial
-from ._second_virial import second_virial as second_virial
-from ._soft_sphere import SoftSphere as SoftSphere
-from ._space import OpenSpace as OpenSpace
-from ._space import Orthorhombic as Orthorhombic
-from ._space import Space as Space
-from ._space import Triclinic as Triclinic
-from ._stack import AtomsStack as AtomsStack
+from ._stack import AtomsStack as AtomsStack  # internal
 from ._stack import stack_atoms as stack_atoms
-from ._stillinger_weber import StillingerWeber as StillingerWeber
-from ._stochastic_cell_rescaling import StochasticCellRescaling as StochasticCellRescaling
-from ._stochastic_rescaling import StochasticRescaling as StochasticRescaling
-from ._tabulated import Tabulated as Tabulated
-from ._tersoff import Tersoff as Tersoff
-from ._three_body_files import ThreeBodyTable as ThreeBodyTable
-from ._three_body_files import read_stillinger_weber as read_stillinger_weber
-from ._three_body_files import read_tersoff as read_tersoff
-from ._truncation import ForceShifted as ForceShifted
-from ._truncation import Shifted as Shifted
-from ._truncation import Switched as Switched
-from ._truncation import Truncated as Truncated
-from ._truncation import Truncation as Truncation
-from ._unit_text import si_value as si_value
-from ._units import METAL as METAL
-from ._units import REAL as REAL
-from ._units import REDUCED as REDUCED
-from ._units import SI as SI
-from ._units import UNIT_SYSTEMS as UNIT_SYSTEMS
-from ._units import Units as Units
-from ._units import convert as convert
-from ._units import reduced as reduced
-from ._weeks_chandler_andersen import WeeksChandlerAndersen as WeeksChandlerAndersen
-from ._yukawa import Yukawa as Yukawa
+from .averages import AverageMethod as AverageMethod  # internal
+from .averages import EnsembleAverage as EnsembleAverage  # internal
+from .averages import LikelihoodRatio as LikelihoodRatio
+from .averages import LyapunovExponent as LyapunovExponent  # internal
+from .averages import ReweightedEnsemble as ReweightedEnsemble  # internal
+from .averages import Reweighting as Reweighting
+from .averages import TrajectoryGradient as TrajectoryGradient
+from .averages import Trust as Trust  # internal
+from .averages import choose_method as choose_method  # internal
+from .averages import ensemble_average as ensemble_average
+from .averages import lyapunov_exponent as lyapunov_exponent
+from .averages import sample_ensemble as sample_ensemble
+from .averages import sensitivity as sensitivity
+from .averages._run_averages import FEWEST as FEWEST  # internal
+from .averages._run_averages import OUTPUT_DIMENSIONS as OUTPUT_DIMENSIONS  # internal
+from .averages._run_averages import Averages as Averages
+from .averages._run_averages import averages as averages
+from .averages._run_averages import from_outputs as from_outputs  # internal
+from .averages._run_averages import outputs_of as outputs_of  # internal
+from .averages._run_averages import with_room_of as with_room_of  # internal
+from .dynamics._andersen import Andersen as Andersen
+from .dynamics._berendsen import Berendsen as Berendsen
+from .dynamics._brownian import Brownian as Brownian
+from .dynamics._constraint import Constraint as Constraint  # internal
+from .dynamics._constraint import DistanceConstraint as DistanceConstraint  # internal
+from .dynamics._distances import Constraints as Constraints
+from .dynamics._dynamics import DYNAMICS as DYNAMICS  # internal
+from .dynamics._dynamics import Dynamics as Dynamics
+from .dynamics._langevin import Langevin as Langevin
+from .dynamics._momenta import maxwell_boltzmann as maxwell_boltzmann
+from .dynamics._mtk import MTK as MTK
+from .dynamics._nose_hoover import NoseHoover as NoseHoover
+from .dynamics._nve import NVE as NVE
+from .dynamics._respa import RESPA as RESPA
+from .dynamics._rigid_bodies import RigidBodies as RigidBodies
+from .dynamics._rigid_water import RigidWater as RigidWater
+from .dynamics._stochastic_cell_rescaling import StochasticCellRescaling as StochasticCellRescaling
+from .dynamics._stochastic_rescaling import StochasticRescaling as StochasticRescaling
+from .files._eam_files import EAMTables as EAMTables
+from .files._eam_files import read_finnis_sinclair as read_finnis_sinclair
+from .files._eam_files import read_funcfl as read_funcfl
+from .files._eam_files import read_setfl as read_setfl
+from .files._three_body_files import ThreeBodyTable as ThreeBodyTable  # internal
+from .files._three_body_files import read_stillinger_weber as read_stillinger_weber
+from .files._three_body_files import read_tersoff as read_tersoff
+from .neighbours._energy import Gradients as Gradients  # internal
+from .neighbours._energy import energy as energy
+from .neighbours._energy import forces as forces
+from .neighbours._energy import gradients as gradients
+from .neighbours._exclusions import excluded_pairs as excluded_pairs
+from .neighbours._neighbours import NeighbourPlan as NeighbourPlan  # internal
+from .neighbours._neighbours import Neighbours as Neighbours  # internal
+from .neighbours._neighbours import plan_neighbours as plan_neighbours
+from .observables import BlockAverage as BlockAverage  # internal
+from .observables import BondOrder as BondOrder  # internal
+from .observables import GreenKubo as GreenKubo  # internal
+from .observables import RadialDistribution as RadialDistribution  # internal
+from .observables import StructureFactor as StructureFactor  # internal
+from .observables import autocorrelation as autocorrelation
+from .observables import block_average as block_average
+from .observables import bond_order as bond_order
+from .observables import degrees_of_freedom as degrees_of_freedom
+from .observables import diffusion_coefficient as diffusion_coefficient
+from .observables import electric_current as electric_current
+from .observables import finite_size_diffusion as finite_size_diffusion
+from .observables import green_kubo_conductivity as green_kubo_conductivity
+from .observables import green_kubo_viscosity as green_kubo_viscosity
+from .observables import kinetic_energy as kinetic_energy
+from .observables import mean_squared_displacement as mean_squared_displacement
+from .observables import radial_distribution as radial_distribution
+from .observables import running_integral as running_integral
+from .observables import shell_average as shell_average
+from .observables import structure_factor as structure_factor
+from .observables import temperature as temperature
+from .observables import velocity_autocorrelation as velocity_autocorrelation
+from .observables import wave_indices as wave_indices
+from .potentials._angles import HarmonicAngle as HarmonicAngle
+from .potentials._angles import HarmonicImproper as HarmonicImproper
+from .potentials._angles import OPLSDihedral as OPLSDihedral
+from .potentials._angles import PeriodicDihedral as PeriodicDihedral
+from .potentials._angles import RyckaertBellemans as RyckaertBellemans
+from .potentials._bonded import BondedPotential as BondedPotential
+from .potentials._bonds import FENEBond as FENEBond
+from .potentials._bonds import HarmonicBond as HarmonicBond
+from .potentials._bonds import MorseBond as MorseBond
+from .potentials._buckingham import Buckingham as Buckingham
+from .potentials._coulomb import CoulombCut as CoulombCut
+from .potentials._coulomb import CoulombDSF as CoulombDSF
+from .potentials._eam_mixing import mixed_tables as mixed_tables
+from .potentials._embedded_atom import EAM as EAM
+from .potentials._ewald import CoulombScreened as CoulombScreened
+from .potentials._ewald import Ewald as Ewald
+from .potentials._ewald import ParticleMeshEwald as ParticleMeshEwald
+from .potentials._ewald import ewald_sum as ewald_sum
+from .potentials._ewald import particle_mesh_ewald as particle_mesh_ewald
+from .potentials._external import ElectricField as ElectricField
+from .potentials._external import ExternalField as ExternalField
+from .potentials._external import ExternalFunction as ExternalFunction
+from .potentials._external import HarmonicTrap as HarmonicTrap
+from .potentials._external import Wall as Wall
+from .potentials._gaussian import GaussianCore as GaussianCore
+from .potentials._lennard_jones import LennardJones as LennardJones
+from .potentials._listed_pairs import ListedPairs as ListedPairs
+from .potentials._many_body import AtomicPotential as AtomicPotential
+from .potentials._many_body import AtomView as AtomView
+from .potentials._many_body import ManyBodyPotential as ManyBodyPotential
+from .potentials._many_body_function import ManyBodyFunction as ManyBodyFunction
+from .potentials._morse import Morse as Morse
+from .potentials._pair_function import PairFunction as PairFunction
+from .potentials._potential import POTENTIALS as POTENTIALS  # internal
+from .potentials._potential import PairPotential as PairPotential
+from .potentials._potential import Potential as Potential
+from .potentials._potential import Sum as Sum  # internal
+from .potentials._potential import parts as parts  # internal
+from .potentials._second_virial import SecondVirial as SecondVirial
+from .potentials._second_virial import second_virial as second_virial
+from .potentials._soft_sphere import SoftSphere as SoftSphere
+from .potentials._stillinger_weber import StillingerWeber as StillingerWeber
+from .potentials._tabulated import Tabulated as Tabulated
+from .potentials._terms import terms_of as terms_of  # internal
+from .potentials._tersoff import Tersoff as Tersoff
+from .potentials._truncation import TRUNCATIONS as TRUNCATIONS  # internal
+from .potentials._truncation import ForceShifted as ForceShifted
+from .potentials._truncation import Shifted as Shifted
+from .potentials._truncation import Switched as Switched
+from .potentials._truncation import Truncated as Truncated
+from .potentials._truncation import Truncation as Truncation
+from .potentials._weeks_chandler_andersen import WeeksChandlerAndersen as WeeksChandlerAndersen
+from .potentials._yukawa import Yukawa as Yukawa
+from .relaxation._fire import FIRE as FIRE
+from .relaxation._lbfgs import LBFGS as LBFGS
+from .relaxation._minimise import Minimum as Minimum  # internal
+from .relaxation._minimise import minimise as minimise
+from .relaxation._minimiser import Minimiser as Minimiser
+from .space._atoms import Atoms as Atoms
+from .space._boxes import Boxes as Boxes
+from .space._space import SPACES as SPACES  # internal
+from .space._space import OpenSpace as OpenSpace
+from .space._space import Orthorhombic as Orthorhombic
+from .space._space import Space as Space  # internal
+from .space._space import Triclinic as Triclinic
+from .space._unit_text import si_value as si_value  # internal
+from .space._units import DIMENSIONS as DIMENSIONS  # internal
+from .space._units import METAL as METAL
+from .space._units import REAL as REAL
+from .space._units import REDUCED as REDUCED
+from .space._units import SI as SI
+from .space._units import UNIT_SYSTEMS as UNIT_SYSTEMS  # internal
+from .space._units import Units as Units
+from .space._units import convert as convert
+from .space._units import reduced as reduced

@@ -1,6 +1,6 @@
-"""What to say of a run that blew up: the atoms that came too near, the step in which it went wrong, and a step that would do."""
+"""Diagnosis of a run that blew up: the atoms that came too near, the step in which it went wrong, and a step that would do."""
 
-from typing import TYPE_CHECKING, Any
+from typing import Any, Protocol, runtime_checkable
 
 import equinox as eqx
 import jax
@@ -9,24 +9,51 @@ import numpy as np
 from jaxtyping import Array
 
 from .._errors import ArgumentError
-from ._atoms import Atoms
-from ._boxes import boxes_of
-from ._space import Space
-
-if TYPE_CHECKING:
-    from ._particles import Particles
+from .dynamics._dynamics import CellDynamics, Dynamics
+from .space._atoms import Atoms
+from .space._boxes import boxes_of
+from .space._space import Space
 
 FARTHEST = 20_000  # atoms among which the nearest pair is looked for
 STEPS = 100_000  # repeated after a sound state
 
 
-def describe(system: "Particles", atoms: Atoms, h: float, start: float) -> str:
-    """A sentence on steps of length h from a sound state on."""
-    system = system.prepared(atoms)
+@runtime_checkable
+class Moving(Protocol):
+    """Particles as a diagnosis sees them: prepared, with their step in its pieces."""
+
+    @property
+    def dynamics(self) -> Dynamics: ...
+
+    def masses(self, position: Array) -> Array: ...
+
+    def space_of(self, atoms: Atoms) -> Space: ...
+
+    def own_pressure(self, atoms: Atoms) -> float: ...
+
+    def listed(self, state: Any) -> Any: ...
+
+    def relisted(self, state: Any, lists: Any) -> Any: ...
+
+    def outdated(self, state: Any, lists: Any) -> Array: ...
+
+    def forces(self, state: Any, lists: Any) -> Any: ...
+
+    def gradients_on(self, atoms: Atoms, lists: Any) -> Any: ...
+
+    def opened(self, h: Any, state: Any, force: Any) -> Any: ...
+
+    def moved(self, h: Any, carry: Any, key: Array) -> Any: ...
+
+    def kicked(self, h: Any, carry: Any, force: Any, key: Array) -> Any: ...
+
+
+def describe(system: Moving, atoms: Atoms, h: float, start: float) -> str:
+    """A sentence on steps of length h of prepared particles from a sound state on."""
     count, last, fast = _replayed(system, atoms, jnp.asarray(h, atoms.position.dtype))
     period = 2 * np.pi / float(fast) if float(fast) > 0 else np.inf
     text = f"In step {int(count)} of length {h:.4g} after the time {start:.6g} an atom went farther than the cutoff."
-    space = system._space(atoms)
+    space = system.space_of(atoms)
     there = slice(None) if atoms.count is None else slice(int(atoms.count))
     if len(atoms.position[there]) <= FARTHEST:
         i, j, distance = nearest_pair(space, last.position[there])
@@ -37,16 +64,36 @@ def describe(system: "Particles", atoms: Atoms, h: float, start: float) -> str:
                 f"{text} Atoms {i} and {j} overlap at the last good state, at a distance of {distance:.4g}: push them apart by "
                 "`md.minimise(system, atoms)`, or choose another start."
             )
+    if isinstance(system.dynamics, CellDynamics) and (pushed := _pressure_text(system, atoms)):
+        return f"{text} {pushed}"
     better = min(period / 40, h / 2)
     return f"{text} The fastest motion has a period of {period:.3g}: try `step={better:.1g}`."
+
+
+ABSURD = 100.0
+"""A barostat whose pressure is so many times that of the atoms, whichever sign, drives the cell out of all bounds."""
+
+
+def _pressure_text(system: Moving, atoms: Atoms) -> str:
+    """A sentence on a barostat's pressure of another size than the atoms' own; empty where it is of theirs."""
+    asked = np.ravel(np.asarray(getattr(system.dynamics, "pressure", 0.0), float))
+    own = system.own_pressure(atoms)
+    largest = float(asked[np.argmax(np.abs(asked))])
+    if abs(largest) <= ABSURD * own:
+        return ""
+    return (
+        f"The barostat asks for a pressure of {largest:.3g}, and that of the atoms before is of the size {own:.3g}: the cell is "
+        "driven out of all bounds, whatever the step. Give the pressure in the units of the potential, such as "
+        '`units.inside(1.0, "pressure")`.'
+    )
 
 
 OVERLAP = 0.6  # of the usual distance of nearest neighbours
 
 
 @eqx.filter_jit
-def _replayed(system: "Particles", atoms: Atoms, h: Array) -> tuple[Array, Atoms, Array]:
-    """In which step it went wrong, the last sound atoms before, and the fastest frequency of the first ones."""
+def _replayed(system: Moving, atoms: Atoms, h: Array) -> tuple[Array, Atoms, Array]:
+    """Return the step in which it went wrong, the last sound atoms before it, and the fastest frequency of the first atoms."""
     lists = system.listed(atoms)
     force = system.forces(atoms, lists)
     carry = system.opened(h, atoms, force)
@@ -67,7 +114,7 @@ def _replayed(system: "Particles", atoms: Atoms, h: Array) -> tuple[Array, Atoms
     return count, last, _fastest(system, atoms)
 
 
-def _fastest(system: "Particles", atoms: Atoms) -> Array:
+def _fastest(system: Moving, atoms: Atoms) -> Array:
     """The greatest frequency of small vibrations: the power method on the Hessian over the masses."""
     lists, root = system.listed(atoms), jnp.sqrt(system.masses(atoms.position)).astype(atoms.position.dtype)
 

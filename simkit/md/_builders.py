@@ -14,7 +14,7 @@ from jaxtyping import Array, Float, Int
 
 from .._errors import ArgumentError, check_known
 from ..core import as_float_array
-from ._space import Orthorhombic, Space
+from .space._space import Orthorhombic, Space
 
 
 class _Lattice(NamedTuple):
@@ -189,7 +189,7 @@ def _widest(atoms: int, dimensions: int) -> tuple[np.ndarray, float]:
 
 
 def _counts(atoms: int, fractions: Sequence[float]) -> np.ndarray:
-    """How many atoms of each species: fractions rounded so that they add up."""
+    """Return the number of atoms of each species: fractions rounded so that they add up."""
     shares = np.asarray(fractions, float)
     if shares.ndim != 1 or not (shares >= 0).all() or abs(shares.sum() - 1.0) > 1e-6:
         raise ArgumentError(f"Argument `fractions` must be at least 0 and add up to 1, but it is {shares.tolist()}.")

@@ -10,9 +10,9 @@ import numpy as np
 from jaxtyping import Array, Int
 
 from .._errors import ArgumentError, check_known
-from ..core import Phase
-from ._space import OpenSpace, Orthorhombic, Space, Triclinic
-from ._units import REDUCED, Units
+from ..core import SeparableSystem
+from .space._space import OpenSpace, Orthorhombic, Space, Triclinic
+from .space._units import REDUCED, Units
 
 VECTORS = {"momentum": "momentum", "force": "force"}
 """Fields of shape (atoms, d) that may be missing, and their dimensions."""
@@ -88,10 +88,10 @@ class Frame:
     def __len__(self) -> int:
         return len(self.position)
 
-    def state(self) -> Phase:
+    def state(self) -> SeparableSystem.State:
         """Positions and momenta to begin a simulation with; atoms without momenta rest."""
         momentum = np.zeros_like(self.position) if self.momentum is None else self.momentum
-        return Phase(position=jnp.asarray(self.position), momentum=jnp.asarray(momentum))
+        return SeparableSystem.State(position=jnp.asarray(self.position), momentum=jnp.asarray(momentum))
 
     def species(self, elements: Sequence[str]) -> Int[Array, " atoms"]:
         """The place of each atom's name among `elements`; an `UnknownNameError` for a name that is not there."""

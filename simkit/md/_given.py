@@ -1,4 +1,4 @@
-"""What is given for particles, looked at before anything is planned or compiled."""
+"""Checks of the arguments of particles, before anything is planned or compiled."""
 
 from typing import Any
 
@@ -8,7 +8,7 @@ import numpy as np
 
 from .._errors import ArgumentError
 from ..core import check_numbers, named_leaves, tracing
-from ._potential import parts
+from .potentials._potential import parts
 
 PRECISIONS = None, "float32", "float64"
 

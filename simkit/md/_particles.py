@@ -10,27 +10,29 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Bool
 
+from .._doors import check_kind
 from .._errors import ArgumentError
-from ..core import POSITIVE, Example, ParticleSystem, driven, quantity, tracing
-from ._atoms import Atoms
+from ..core import POSITIVE, SYSTEMS, Example, ParticleSystem, driven, quantity, tracing
 from ._blow_up import check_apart, describe
-from ._box_sums import check_boxes, doubled_kinetic_of_boxes
-from ._boxes import Boxes
 from ._builders import crystal
-from ._constraint import Constraint, check_constraints, held_count
-from ._dynamics import Body, CellDynamics, Dynamics, Pull
-from ._energy import Gradients, check_species, energy, forces, gradients
-from ._ewald import check_neutral
-from ._external import ExternalField
 from ._given import check_given, check_sense
-from ._lennard_jones import LennardJones
-from ._momenta import maxwell_boltzmann
-from ._neighbours import NeighbourPlan, Neighbours, plan_neighbours, widest
-from ._nve import NVE
-from ._potential import Potential, Sum, parts
-from ._respa import RESPA
-from ._space import Orthorhombic, Space, Triclinic
-from ._units import REDUCED, Units
+from ._scale import check_scale
+from .dynamics._constraint import Constraint, check_constraints, held_count
+from .dynamics._dynamics import Body, CellDynamics, Dynamics, Pull
+from .dynamics._momenta import maxwell_boltzmann
+from .dynamics._nve import NVE
+from .dynamics._respa import RESPA
+from .neighbours._box_sums import check_boxes, doubled_kinetic_of_boxes
+from .neighbours._energy import Gradients, check_species, energy, forces, gradients
+from .neighbours._neighbours import NeighbourPlan, Neighbours, plan_neighbours, widest
+from .potentials._ewald import check_neutral
+from .potentials._external import ExternalField
+from .potentials._lennard_jones import LennardJones
+from .potentials._potential import Potential, Sum, parts
+from .space._atoms import Atoms
+from .space._boxes import Boxes
+from .space._space import Orthorhombic, Space, Triclinic
+from .space._units import REDUCED, Units
 
 
 class Lists(eqx.Module):
@@ -42,12 +44,13 @@ class Lists(eqx.Module):
 
 
 class Tally(eqx.Module):
-    """What of the lists of a run is worth telling: the room they needed, and how often they were made."""
+    """Statistics of the neighbour lists of a run: the capacity that they needed, and how often they were made."""
 
     need: Any
     built: Array
 
 
+@SYSTEMS.named("particles")
 class Particles(ParticleSystem):
     r"""Atoms under a potential in a space: $m \ddot x_i = -\partial U / \partial x_i$, or with a thermostat's dynamics.
 
@@ -95,6 +98,12 @@ class Particles(ParticleSystem):
     exclusions: Any = None
     plan: NeighbourPlan | None = None
 
+    def __check_init__(self):
+        remedy = "Take one of `simkit.md`, such as "
+        check_kind("potential", self.potential, Potential, "a potential", f"{remedy}`md.LennardJones()`.")
+        check_kind("space", self.space, Space, "a space", f"{remedy}`md.Orthorhombic(lengths)` or `md.OpenSpace()`.")
+        check_kind("dynamics", self.dynamics, Dynamics, "dynamics", f"{remedy}`md.NVE()`.")
+
     # ---- what a user asks ----
 
     def masses(self, position: Array) -> Array:
@@ -131,7 +140,7 @@ class Particles(ParticleSystem):
         }
         if not self.space.periodic:
             return given
-        volume = self._space(y).volume().astype(doubled.dtype)
+        volume = self.space_of(y).volume().astype(doubled.dtype)
         virial = found.virial
         for held in body.constraints:
             virial = virial + held.virial(body.space, body.mass, y.position, y.momentum, found.forces)
@@ -163,11 +172,8 @@ class Particles(ParticleSystem):
             y = dataclasses.replace(y, thermostat=self.dynamics.begun(self._body(y), y))
         return y
 
-    def decode(self, state: Any) -> Any:
-        return state
-
     @classmethod
-    def example(cls) -> Example:
+    def example(cls) -> "Example[Particles]":
         start = crystal("fcc", 1.68, (4, 4, 4))
         system = cls(LennardJones(), start.space)
         momentum = maxwell_boltzmann(jax.random.key(0), jnp.ones(len(start.position), start.position.dtype), 1.44)
@@ -193,7 +199,7 @@ class Particles(ParticleSystem):
             return self
         check_sense(self)
         y0 = self.encode(y0)
-        check_constraints(self._held(), self.dynamics, self._space(y0), self.masses(y0.position), y0.position)
+        check_constraints(self._held(), self.dynamics, self.space_of(y0), self.masses(y0.position), y0.position)
         if tracing(self.space, y0.position, y0.cell, y0.count):
             raise ArgumentError(
                 "Argument `system` must be prepared before a transformation such as `jit` or `vmap`, where no positions are "
@@ -201,13 +207,15 @@ class Particles(ParticleSystem):
             )
         check_species(self.potential, self.species)
         check_boxes(self.space, self.potential, self.dynamics, self.constraints, self.exclusions)
-        check_apart(self._space(y0), y0.position if y0.real is None else y0.position[np.asarray(y0.real)])
+        check_apart(self.space_of(y0), y0.position if y0.real is None else y0.position[np.asarray(y0.real)])
+        if y0.real is None:
+            check_scale(self, y0.position)
         if isinstance(self.dynamics, CellDynamics):
             y0 = dataclasses.replace(y0, position=y0.position * PRESSED, cell=y0.cell * PRESSED)
         check_neutral(self.potential, self.charge)
         plan = plan_neighbours(
             self.potential,
-            self._space(y0),
+            self.space_of(y0),
             y0.position,
             skin=self.skin,
             precision=self.precision,
@@ -243,7 +251,7 @@ class Particles(ParticleSystem):
         return Lists(neighbours, need, lists.built + 1)
 
     def outdated(self, state: Any, lists: Any) -> Bool[Array, ""]:
-        return self._plan().stale(lists.neighbours, self._space(state), state.position)
+        return self._plan().stale(lists.neighbours, self.space_of(state), state.position)
 
     def tally(self, lists: Any) -> Tally:
         return Tally(lists.need, lists.built)
@@ -293,7 +301,7 @@ class Particles(ParticleSystem):
         return self.dynamics.closed(self._body(carry), h, carry, force)
 
     def complaint(self, state: Any, h: float, start: float) -> str:
-        return describe(self, state, h, start)
+        return describe(self.prepared(state), state, h, start)
 
     # ---- with neighbours listed ----
 
@@ -305,6 +313,12 @@ class Particles(ParticleSystem):
         """Energy, forces and virial with the neighbours listed."""
         return gradients(*self._known(atoms), lists.neighbours, self._plan(), **self._kinds())
 
+    def own_pressure(self, atoms: Atoms) -> float:
+        """The size of the pressure of the atoms: the larger of the virial's and the kinetic part."""
+        volume = float(np.min(np.asarray(self.space_of(atoms).volume())))
+        kinetic = float(np.sum(np.asarray(self._doubled_kinetic(self._body(atoms), atoms)))) / self.space.dimensions
+        return max(float(np.abs(np.asarray(self.gradients(atoms).virial)).max()), kinetic) / volume
+
     # ---- inside ----
 
     def _plan(self) -> NeighbourPlan:
@@ -315,9 +329,9 @@ class Particles(ParticleSystem):
         return self.plan
 
     def _listed(self, atoms: Any) -> Neighbours:
-        return self._plan().build(self._space(atoms), atoms.position, atoms.real)
+        return self._plan().build(self.space_of(atoms), atoms.position, atoms.real)
 
-    def _space(self, atoms: Any) -> Space:
+    def space_of(self, atoms: Any) -> Space:
         """The space of the moment."""
         if atoms.cell is None:
             return self.space
@@ -327,14 +341,14 @@ class Particles(ParticleSystem):
         return Triclinic(atoms.cell)
 
     def _known(self, atoms: Any) -> tuple[Potential, Space, Array]:
-        return self.potential, self._space(atoms), atoms.position
+        return self.potential, self.space_of(atoms), atoms.position
 
     def _kinds(self) -> dict[str, Any]:
         return {"species": self.species, "charge": self.charge}
 
     @property
     def _alone(self) -> bool:
-        """Whether no field moves the centre of mass."""
+        """Tell whether no field moves the centre of mass."""
         return not any(isinstance(part, ExternalField) for part in parts(self.potential))
 
     def _doubled_kinetic(self, body: Body, atoms: Any) -> Array:
@@ -353,7 +367,7 @@ class Particles(ParticleSystem):
         unheld = free
         for held in self._held():
             free = free - (held.count if real is None else held_count(held, real).astype(atoms.position.dtype))
-        mass, space = self.masses(atoms.position), self._space(atoms)
+        mass, space = self.masses(atoms.position), self.space_of(atoms)
         return Body(mass, space, self._held(), self.units.boltzmann, free, unheld, real)
 
     def _forces_of(self, potential: Potential, state: Any, lists: Any) -> Array:
@@ -382,7 +396,7 @@ class Particles(ParticleSystem):
 
 
 def _kept(before: Atoms, after: Atoms) -> Atoms:
-    """What is no atom stays where it is."""
+    """Keep padding rows, which are no atoms, in place."""
     if before.real is None:
         return after
     real = before.real[:, None]

@@ -11,8 +11,8 @@ from jaxtyping import Array, Bool
 
 from .._errors import ArgumentError
 from ..core import Setup
-from ._atoms import Atoms
 from ._particles import Particles
+from .space._atoms import Atoms
 
 
 class AtomsStack(eqx.Module):
@@ -56,7 +56,7 @@ class AtomsStack(eqx.Module):
             system = system.enlarged(jax.tree.map(lambda *x: jnp.stack(x), *(tally for tally, _ in found)))
 
     def padded(self, values: Sequence[Any], fill: float = 0.0) -> Array:
-        """Of values of the atoms of each member, such as masses or charges, one array (members, atoms, ...).
+        """Stack per-atom values of all members, such as masses or charges, into one padded array (members, atoms, ...).
 
         **Arguments:** `fill`: what padding has; a mass of padding must be positive.
         """

@@ -2,19 +2,13 @@
 
 import equinox as eqx
 import jax.numpy as jnp
-from jaxtyping import Array
+from jaxtyping import Array, Float
 
 from .._types import Inputs, Scalar
-from ..core import POSITIVE, Example, PlainSystem, quantity
+from ..core import POSITIVE, SYSTEMS, Example, PlainSystem, quantity
 
 
-class BrusselatorState(eqx.Module):
-    """Concentrations of the two intermediates."""
-
-    x: Scalar = quantity(support=POSITIVE, doc="activator, scaled")
-    y: Scalar = quantity(support=POSITIVE, doc="its substrate, scaled")
-
-
+@SYSTEMS.named("brusselator")
 class Brusselator(PlainSystem):
     r"""Four reactions, one of them autocatalytic, that oscillate.
 
@@ -28,21 +22,21 @@ class Brusselator(PlainSystem):
     **Reference:** Prigogine & Lefever (1968), J. Chem. Phys. 48:1695, doi:10.1063/1.1668896.
     """
 
+    class State(eqx.Module):
+        """Concentrations of the two intermediates."""
+
+        x: Scalar = quantity(support=POSITIVE, doc="activator, scaled")
+        y: Scalar = quantity(support=POSITIVE, doc="its substrate, scaled")
+
     feed: Scalar = quantity(1.0, support=POSITIVE, doc="inflow of the activator")
     conversion: Scalar = quantity(3.0, support=POSITIVE, doc="conversion of the activator into its substrate")
 
-    def vector_field(self, t: Scalar, y: BrusselatorState, inputs: Inputs) -> BrusselatorState:
+    def vector_field(self, t: Float[Array, ""], y: State, inputs: Inputs) -> State:
         autocatalysis = y.x * y.x * y.y
-        return BrusselatorState(
+        return self.State(
             x=self.feed + autocatalysis - (self.conversion + 1) * y.x, y=self.conversion * y.x - autocatalysis
         )
 
-    def outputs(self, t: Scalar, y: BrusselatorState, inputs: Inputs) -> BrusselatorState:
-        return y
-
-    def invariants(self, t: Scalar, y: BrusselatorState) -> dict[str, Array]:
-        return {}
-
     @classmethod
-    def example(cls) -> Example:
-        return Example(cls(), BrusselatorState(x=1.5, y=3.0), jnp.linspace(0.0, 20.0, 201))
+    def example(cls) -> "Example[Brusselator]":
+        return Example(cls(), cls.State(x=1.5, y=3.0), jnp.linspace(0.0, 20.0, 201))

@@ -2,22 +2,14 @@
 
 import equinox as eqx
 import jax.numpy as jnp
-from jaxtyping import Array
+from jaxtyping import Array, Float
 
 from .._types import Inputs, Scalar
-from ..core import POSITIVE, Example, PlainSystem, quantity
+from ..core import POSITIVE, SYSTEMS, Example, PlainSystem, quantity
 from ._inputs import optional_input
 
 
-class CartPoleState(eqx.Module):
-    """A cart on a rail and the pole on its hinge."""
-
-    position: Scalar = quantity(unit="m", doc="of the cart")
-    velocity: Scalar = quantity(unit="m/s", doc="of the cart")
-    angle: Scalar = quantity(unit="rad", doc="of the pole from the upward vertical")
-    spin: Scalar = quantity(unit="rad/s", doc="how fast the angle changes")
-
-
+@SYSTEMS.named("cart_pole")
 class CartPole(PlainSystem):
     r"""A uniform pole hinged to a cart that a force pushes along a rail.
 
@@ -37,6 +29,14 @@ class CartPole(PlainSystem):
     of the cart-pole system.
     """
 
+    class State(eqx.Module):
+        """A cart on a rail and the pole on its hinge."""
+
+        position: Scalar = quantity(unit="m", doc="of the cart")
+        velocity: Scalar = quantity(unit="m/s", doc="of the cart")
+        angle: Scalar = quantity(unit="rad", doc="of the pole from the upward vertical")
+        spin: Scalar = quantity(unit="rad/s", doc="how fast the angle changes")
+
     cart_mass: Scalar = quantity(1.0, unit="kg", support=POSITIVE, doc="of the cart")
     pole_mass: Scalar = quantity(0.1, unit="kg", support=POSITIVE, doc="of the pole")
     half_length: Scalar = quantity(0.5, unit="m", support=POSITIVE, doc="from the hinge to the middle of the pole")
@@ -44,24 +44,21 @@ class CartPole(PlainSystem):
     cart_friction: Scalar = quantity(0.0, unit="N s/m", doc="between cart and rail")
     pole_friction: Scalar = quantity(0.0, unit="N m s", doc="in the hinge")
 
-    def vector_field(self, t: Scalar, y: CartPoleState, inputs: Inputs) -> CartPoleState:
+    def vector_field(self, t: Float[Array, ""], y: State, inputs: Inputs) -> State:
         sine, cosine = jnp.sin(y.angle), jnp.cos(y.angle)
         whole, arm = self.cart_mass + self.pole_mass, self.pole_mass * self.half_length
         push = optional_input(inputs, "force") - self.cart_friction * y.velocity
         free = (push + arm * y.spin**2 * sine) / whole
         torque = self.gravity * sine - free * cosine - self.pole_friction * y.spin / arm
         turning = torque / (self.half_length * (4 / 3 - self.pole_mass * cosine**2 / whole))
-        return CartPoleState(
+        return self.State(
             position=y.velocity,
             velocity=free - arm / whole * turning * cosine,
             angle=y.spin,
             spin=turning,
         )
 
-    def outputs(self, t: Scalar, y: CartPoleState, inputs: Inputs) -> CartPoleState:
-        return y
-
-    def invariants(self, t: Scalar, y: CartPoleState) -> dict[str, Array]:
+    def invariants(self, t: Float[Array, ""], y: State) -> dict[str, Array]:
         arm, cosine = self.pole_mass * self.half_length, jnp.cos(y.angle)
         kinetic = (
             0.5 * (self.cart_mass + self.pole_mass) * y.velocity**2
@@ -71,6 +68,6 @@ class CartPole(PlainSystem):
         return {"energy": kinetic + arm * self.gravity * cosine}
 
     @classmethod
-    def example(cls) -> Example:
-        y0 = CartPoleState(position=0.0, velocity=0.0, angle=0.1, spin=0.0)
+    def example(cls) -> "Example[CartPole]":
+        y0 = cls.State(position=0.0, velocity=0.0, angle=0.1, spin=0.0)
         return Example(cls(), y0, jnp.linspace(0.0, 5.0, 101))

@@ -2,20 +2,14 @@
 
 import equinox as eqx
 import jax.numpy as jnp
-from jaxtyping import Array
+from jaxtyping import Array, Float
 
 from .._types import Inputs, Scalar
-from ..core import POSITIVE, Example, PlainSystem, quantity
+from ..core import POSITIVE, SYSTEMS, Example, PlainSystem, quantity
 from ._inputs import optional_input
 
 
-class CSTRState(eqx.Module):
-    """What is in the tank."""
-
-    concentration: Scalar = quantity(unit="mol/L", support=POSITIVE, doc="of the reactant")
-    temperature: Scalar = quantity(unit="K", support=POSITIVE, doc="of the tank")
-
-
+@SYSTEMS.named("cstr")
 class CSTR(PlainSystem):
     r"""A continuously stirred tank with a cooling jacket, in which a reaction heats itself.
 
@@ -33,6 +27,12 @@ class CSTR(PlainSystem):
     are those of Seborg, Edgar & Mellichamp (2004), Process Dynamics and Control, 2nd edition, example 2.5.
     """
 
+    class State(eqx.Module):
+        """State of a stirred tank."""
+
+        concentration: Scalar = quantity(unit="mol/L", support=POSITIVE, doc="of the reactant")
+        temperature: Scalar = quantity(unit="K", support=POSITIVE, doc="of the tank")
+
     dilution: Scalar = quantity(1.0, unit="1/min", support=POSITIVE, doc="flow over volume")
     feed_concentration: Scalar = quantity(1.0, unit="mol/L", support=POSITIVE, doc="reactant in the feed")
     feed_temperature: Scalar = quantity(350.0, unit="K", support=POSITIVE, doc="of the feed")
@@ -42,21 +42,15 @@ class CSTR(PlainSystem):
     cooling: Scalar = quantity(2.092050209205021, unit="1/min", support=POSITIVE, doc="heat transfer to the jacket")
     coolant: Scalar = quantity(305.0, unit="K", support=POSITIVE, doc="constant temperature of the jacket")
 
-    def vector_field(self, t: Scalar, y: CSTRState, inputs: Inputs) -> CSTRState:
+    def vector_field(self, t: Float[Array, ""], y: State, inputs: Inputs) -> State:
         reaction = self.frequency * jnp.exp(-self.activation / y.temperature) * y.concentration
         coolant = self.coolant + optional_input(inputs, "coolant")
         warming = self.dilution * (self.feed_temperature - y.temperature) + self.cooling * (coolant - y.temperature)
-        return CSTRState(
+        return self.State(
             concentration=self.dilution * (self.feed_concentration - y.concentration) - reaction,
             temperature=warming + self.heating * reaction,
         )
 
-    def outputs(self, t: Scalar, y: CSTRState, inputs: Inputs) -> CSTRState:
-        return y
-
-    def invariants(self, t: Scalar, y: CSTRState) -> dict[str, Array]:
-        return {}
-
     @classmethod
-    def example(cls) -> Example:
-        return Example(cls(), CSTRState(concentration=0.6, temperature=345.0), jnp.linspace(0.0, 10.0, 201))
+    def example(cls) -> "Example[CSTR]":
+        return Example(cls(), cls.State(concentration=0.6, temperature=345.0), jnp.linspace(0.0, 10.0, 201))

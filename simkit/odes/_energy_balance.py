@@ -2,27 +2,14 @@
 
 import equinox as eqx
 import jax.numpy as jnp
-from jaxtyping import Array
+from jaxtyping import Array, Float
 
 from .._types import Inputs, Scalar, Vector
-from ..core import POSITIVE, UNIT_INTERVAL, Example, PlainSystem, quantity
+from ..core import POSITIVE, SYSTEMS, UNIT_INTERVAL, Example, PlainSystem, quantity
 from ._inputs import optional_input
 
 
-class EnergyBalanceState(eqx.Module):
-    """Temperatures of bands of latitude that have equal areas, from pole to pole."""
-
-    temperature: Vector = quantity(unit="degC", doc="of the bands, shape (n,), from south to north")
-
-
-class EnergyBalanceOutputs(eqx.Module):
-    """What is seen of a climate."""
-
-    temperature: Vector = quantity(unit="degC", doc="of the bands, shape (n,)")
-    mean: Scalar = quantity(unit="degC", doc="over the globe")
-    ice: Scalar = quantity(support=UNIT_INTERVAL, doc="share of the globe that is frozen")
-
-
+@SYSTEMS.named("energy_balance")
 class EnergyBalance(PlainSystem):
     r"""A diffusive energy balance in which ice reflects sunlight, so that the planet has several climates.
 
@@ -41,6 +28,18 @@ class EnergyBalance(PlainSystem):
     **Reference:** North, Cahalan & Coakley (1981), Reviews of Geophysics 19:91, doi:10.1029/RG019i001p00091.
     """
 
+    class State(eqx.Module):
+        """Temperatures of bands of latitude that have equal areas, from pole to pole."""
+
+        temperature: Vector = quantity(unit="degC", doc="of the bands, shape (n,), from south to north")
+
+    class Outputs(eqx.Module):
+        """Outputs of a climate."""
+
+        temperature: Vector = quantity(unit="degC", doc="of the bands, shape (n,)")
+        mean: Scalar = quantity(unit="degC", doc="over the globe")
+        ice: Scalar = quantity(support=UNIT_INTERVAL, doc="share of the globe that is frozen")
+
     heat_capacity: Scalar = quantity(10.0, unit="W yr/m^2/K", support=POSITIVE, doc="of the layer that warms")
     sunlight: Scalar = quantity(1360.0, unit="W/m^2", support=POSITIVE, doc="that a disk facing the sun receives")
     outgoing: Scalar = quantity(203.3, unit="W/m^2", doc="radiated to space at 0 degC")
@@ -51,7 +50,7 @@ class EnergyBalance(PlainSystem):
     freezing: Scalar = quantity(-10.0, unit="degC", doc="temperature at which a band is half frozen")
     width: Scalar = quantity(2.0, unit="K", support=POSITIVE, doc="of the change from one albedo to the other")
 
-    def vector_field(self, t: Scalar, y: EnergyBalanceState, inputs: Inputs) -> EnergyBalanceState:
+    def vector_field(self, t: Float[Array, ""], y: State, inputs: Inputs) -> State:
         temperature = y.temperature
         width = 2 / temperature.size
         edge = width * jnp.arange(1, temperature.size, dtype=temperature.dtype) - 1
@@ -59,14 +58,11 @@ class EnergyBalance(PlainSystem):
         shared = jnp.diff(jnp.pad(flux, 1)) / width
         absorbed = self.sunlight / 4 * self._light(temperature) * (1 - self._albedo(temperature))
         lost = self.outgoing + self.feedback * temperature - optional_input(inputs, "forcing")
-        return EnergyBalanceState(temperature=(absorbed - lost + shared) / self.heat_capacity)
+        return self.State(temperature=(absorbed - lost + shared) / self.heat_capacity)
 
-    def outputs(self, t: Scalar, y: EnergyBalanceState, inputs: Inputs) -> EnergyBalanceOutputs:
+    def outputs(self, t: Float[Array, ""], y: State, inputs: Inputs) -> Outputs:
         frozen = self._frozen(y.temperature)
-        return EnergyBalanceOutputs(temperature=y.temperature, mean=jnp.mean(y.temperature), ice=jnp.mean(frozen))
-
-    def invariants(self, t: Scalar, y: EnergyBalanceState) -> dict[str, Array]:
-        return {}
+        return self.Outputs(temperature=y.temperature, mean=jnp.mean(y.temperature), ice=jnp.mean(frozen))
 
     def _light(self, temperature: Array) -> Array:
         """The share of the mean sunlight that each band receives, exact over the band."""
@@ -81,6 +77,6 @@ class EnergyBalance(PlainSystem):
         return self.warm_albedo + (self.ice_albedo - self.warm_albedo) * self._frozen(temperature)
 
     @classmethod
-    def example(cls) -> Example:
+    def example(cls) -> "Example[EnergyBalance]":
         x = 2 / 40 * (jnp.arange(40.0) + 0.5) - 1
-        return Example(cls(), EnergyBalanceState(temperature=25.0 - 40.0 * x**2), jnp.linspace(0.0, 50.0, 101))
+        return Example(cls(), cls.State(temperature=25.0 - 40.0 * x**2), jnp.linspace(0.0, 50.0, 101))

@@ -2,18 +2,13 @@
 
 import equinox as eqx
 import jax.numpy as jnp
-from jaxtyping import Array
+from jaxtyping import Array, Float
 
 from .._types import Inputs, Scalar
-from ..core import POSITIVE, Example, PlainSystem, quantity
+from ..core import POSITIVE, SYSTEMS, Example, PlainSystem, quantity
 
 
-class ExponentialDecayState(eqx.Module):
-    """How much is left."""
-
-    amount: Scalar = quantity(unit="mol", support=POSITIVE, doc="what has not decayed yet")
-
-
+@SYSTEMS.named("exponential_decay")
 class ExponentialDecay(PlainSystem):
     r"""An amount of which a constant fraction decays per time.
 
@@ -26,17 +21,16 @@ class ExponentialDecay(PlainSystem):
     **Reference:** Rutherford & Soddy (1902), Phil. Mag. 4:370, doi:10.1080/14786440209462856.
     """
 
+    class State(eqx.Module):
+        """State: the amount that is left."""
+
+        amount: Scalar = quantity(unit="mol", support=POSITIVE, doc="what has not decayed yet")
+
     rate: Scalar = quantity(0.5, unit="1/day", support=POSITIVE, doc="fraction that decays per time")
 
-    def vector_field(self, t: Scalar, y: ExponentialDecayState, inputs: Inputs) -> ExponentialDecayState:
-        return ExponentialDecayState(amount=-self.rate * y.amount)
-
-    def outputs(self, t: Scalar, y: ExponentialDecayState, inputs: Inputs) -> ExponentialDecayState:
-        return y
-
-    def invariants(self, t: Scalar, y: ExponentialDecayState) -> dict[str, Array]:
-        return {}
+    def vector_field(self, t: Float[Array, ""], y: State, inputs: Inputs) -> State:
+        return self.State(amount=-self.rate * y.amount)
 
     @classmethod
-    def example(cls) -> Example:
-        return Example(cls(), ExponentialDecayState(amount=1.0), jnp.linspace(0.0, 10.0, 41))
+    def example(cls) -> "Example[ExponentialDecay]":
+        return Example(cls(), cls.State(amount=1.0), jnp.linspace(0.0, 10.0, 41))

@@ -2,20 +2,14 @@
 
 import equinox as eqx
 import jax.numpy as jnp
-from jaxtyping import Array
+from jaxtyping import Array, Float
 
 from .._types import Inputs, Scalar
-from ..core import POSITIVE, Example, PlainSystem, quantity
+from ..core import POSITIVE, SYSTEMS, Example, PlainSystem, quantity
 from ._inputs import optional_input
 
 
-class FitzHughNagumoState(eqx.Module):
-    """A voltage and what brings it back."""
-
-    voltage: Scalar = quantity(doc="membrane voltage, scaled")
-    recovery: Scalar = quantity(doc="slow recovery, scaled")
-
-
+@SYSTEMS.named("fitzhugh_nagumo")
 class FitzHughNagumo(PlainSystem):
     r"""An excitable cell: a large enough push sets off a pulse, a steady current a train of pulses.
 
@@ -31,24 +25,24 @@ class FitzHughNagumo(PlainSystem):
     (1962), Proc. IRE 50:2061, doi:10.1109/JRPROC.1962.288235.
     """
 
+    class State(eqx.Module):
+        """A voltage and what brings it back."""
+
+        voltage: Scalar = quantity(doc="membrane voltage, scaled")
+        recovery: Scalar = quantity(doc="slow recovery, scaled")
+
     offset: Scalar = quantity(0.7, support=POSITIVE, doc="offset of the recovery")
     slope: Scalar = quantity(0.8, support=POSITIVE, doc="self-damping of the recovery")
     timescale: Scalar = quantity(12.5, support=POSITIVE, doc="time of the recovery over that of the voltage")
     current: Scalar = quantity(0.5, doc="constant input current")
 
-    def vector_field(self, t: Scalar, y: FitzHughNagumoState, inputs: Inputs) -> FitzHughNagumoState:
+    def vector_field(self, t: Float[Array, ""], y: State, inputs: Inputs) -> State:
         current = self.current + optional_input(inputs, "current")
-        return FitzHughNagumoState(
+        return self.State(
             voltage=y.voltage - y.voltage**3 / 3 - y.recovery + current,
             recovery=(y.voltage + self.offset - self.slope * y.recovery) / self.timescale,
         )
 
-    def outputs(self, t: Scalar, y: FitzHughNagumoState, inputs: Inputs) -> FitzHughNagumoState:
-        return y
-
-    def invariants(self, t: Scalar, y: FitzHughNagumoState) -> dict[str, Array]:
-        return {}
-
     @classmethod
-    def example(cls) -> Example:
-        return Example(cls(), FitzHughNagumoState(voltage=-1.0, recovery=-0.5), jnp.linspace(0.0, 100.0, 201))
+    def example(cls) -> "Example[FitzHughNagumo]":
+        return Example(cls(), cls.State(voltage=-1.0, recovery=-0.5), jnp.linspace(0.0, 100.0, 201))

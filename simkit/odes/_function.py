@@ -7,6 +7,7 @@ from typing import Any
 import equinox as eqx
 from jaxtyping import Array
 
+from .._doors import check_mapping, shown
 from .._errors import ArgumentError
 from .._types import Inputs, Outputs, State
 from ..core import Example, PlainSystem, StaticSystem, as_float_array
@@ -55,7 +56,7 @@ class FunctionSystem(PlainSystem):
         return {} if self.invariant_function is None else self.invariant_function(t, y, self.parameters)
 
     @classmethod
-    def example(cls) -> Example:
+    def example(cls) -> "Example[FunctionSystem]":
         raise ArgumentError("A system made by `from_function` has no example: give its state and times.")
 
 
@@ -74,7 +75,7 @@ class FunctionResponse(StaticSystem):
         return response if isinstance(response, dict | eqx.Module) else {"y": response}
 
     @classmethod
-    def example(cls) -> Example:
+    def example(cls) -> "Example[FunctionResponse]":
         raise ArgumentError("A response made by `from_response` has no example: give its predictor.")
 
 
@@ -103,6 +104,7 @@ def from_function(
     print(simkit.simulate(system, {"x": 1.0}, [0.0, 1.0, 2.0]).final()["x"])  # prints 0.368
     ```
     """
+    _check_function(f, params, "lambda t, y, params: {'x': -params['rate'] * y['x']}")
     if _positional_count(f) not in (3, 4):
         raise ArgumentError(
             f"Argument `f` must take (t, y, params) or (t, y, params, inputs), but it takes {_positional_count(f)} arguments."
@@ -125,13 +127,21 @@ def from_response(f: Callable[..., Any], params: Mapping[str, Any]) -> FunctionR
     line = simkit.odes.from_response(lambda x, params: params["slope"] * x, {"slope": 2.0})
     ```
     """
+    _check_function(f, params, "lambda x, params: params['slope'] * x")
     if _positional_count(f) != 2:
         raise ArgumentError(f"Argument `f` must take (x, params), but it takes {_positional_count(f)} arguments.")
     return FunctionResponse(params, f)
 
 
+def _check_function(f: Any, params: Any, example: str) -> None:
+    """Refuse a function that cannot be called, and parameters without names."""
+    if not callable(f):
+        raise ArgumentError(f"Argument `f` must be a function, such as `{example}`, but it is {shown(f)}.")
+    check_mapping("params", params, "numbers", '{"rate": 0.5}')
+
+
 def _positional_count(function: Callable[..., Any]) -> int:
-    """How many arguments a function can take by place and needs to be given."""
+    """Return the number of positional arguments that a function requires."""
     kinds = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
     parameters = inspect.signature(function).parameters.values()
     return sum(p.kind in kinds and p.default is inspect.Parameter.empty for p in parameters)

@@ -4,18 +4,13 @@ from typing import ClassVar, Literal
 
 import equinox as eqx
 import jax.numpy as jnp
-from jaxtyping import Array
+from jaxtyping import Array, Float
 
 from .._types import Inputs, Scalar
-from ..core import POSITIVE, Example, StochasticSystem, quantity
+from ..core import POSITIVE, SYSTEMS, Example, StochasticSystem, quantity
 
 
-class GeometricBrownianMotionState(eqx.Module):
-    """A price or a population."""
-
-    x: Scalar = quantity(support=POSITIVE, doc="the value")
-
-
+@SYSTEMS.named("geometric_brownian_motion")
 class GeometricBrownianMotion(StochasticSystem):
     r"""A value whose relative growth is a constant and noise, in Ito's sense.
 
@@ -29,24 +24,23 @@ class GeometricBrownianMotion(StochasticSystem):
     **Reference:** Black & Scholes (1973), J. Political Economy 81:637, doi:10.1086/260062.
     """
 
+    class State(eqx.Module):
+        """A price or a population."""
+
+        x: Scalar = quantity(support=POSITIVE, doc="the value")
+
     interpretation: ClassVar[Literal["ito", "stratonovich"]] = "ito"
     noise_kind: ClassVar[Literal["additive", "diagonal", "general"]] = "diagonal"
 
     growth: Scalar = quantity(0.1, unit="1/year", doc="mean relative growth")
     volatility: Scalar = quantity(0.2, unit="1/year^0.5", support=POSITIVE, doc="strength of the noise")
 
-    def drift(self, t: Scalar, y: GeometricBrownianMotionState, inputs: Inputs) -> GeometricBrownianMotionState:
-        return GeometricBrownianMotionState(x=self.growth * y.x)
+    def drift(self, t: Float[Array, ""], y: State, inputs: Inputs) -> State:
+        return self.State(x=self.growth * y.x)
 
-    def diffusion(self, t: Scalar, y: GeometricBrownianMotionState, inputs: Inputs) -> GeometricBrownianMotionState:
-        return GeometricBrownianMotionState(x=self.volatility * y.x)
-
-    def outputs(self, t: Scalar, y: GeometricBrownianMotionState, inputs: Inputs) -> GeometricBrownianMotionState:
-        return y
-
-    def invariants(self, t: Scalar, y: GeometricBrownianMotionState) -> dict[str, Array]:
-        return {}
+    def diffusion(self, t: Float[Array, ""], y: State, inputs: Inputs) -> State:
+        return self.State(x=self.volatility * y.x)
 
     @classmethod
-    def example(cls) -> Example:
-        return Example(cls(), GeometricBrownianMotionState(x=1.0), jnp.linspace(0.0, 5.0, 101))
+    def example(cls) -> "Example[GeometricBrownianMotion]":
+        return Example(cls(), cls.State(x=1.0), jnp.linspace(0.0, 5.0, 101))

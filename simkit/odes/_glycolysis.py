@@ -2,19 +2,13 @@
 
 import equinox as eqx
 import jax.numpy as jnp
-from jaxtyping import Array
+from jaxtyping import Array, Float
 
 from .._types import Inputs, Scalar
-from ..core import POSITIVE, Example, PlainSystem, quantity
+from ..core import POSITIVE, SYSTEMS, Example, PlainSystem, quantity
 
 
-class GlycolysisState(eqx.Module):
-    """Concentrations of the product and the substrate of phosphofructokinase."""
-
-    adp: Scalar = quantity(support=POSITIVE, doc="ADP, scaled")
-    f6p: Scalar = quantity(support=POSITIVE, doc="fructose 6-phosphate, scaled")
-
-
+@SYSTEMS.named("glycolysis")
 class Glycolysis(PlainSystem):
     r"""An enzyme that its own product activates.
 
@@ -29,19 +23,19 @@ class Glycolysis(PlainSystem):
     Strogatz (1994), Nonlinear Dynamics and Chaos, section 7.3.
     """
 
+    class State(eqx.Module):
+        """Concentrations of the product and the substrate of phosphofructokinase."""
+
+        adp: Scalar = quantity(support=POSITIVE, doc="ADP, scaled")
+        f6p: Scalar = quantity(support=POSITIVE, doc="fructose 6-phosphate, scaled")
+
     leak: Scalar = quantity(0.08, support=POSITIVE, doc="activity of the enzyme without ADP")
     supply: Scalar = quantity(0.6, support=POSITIVE, doc="inflow of fructose 6-phosphate")
 
-    def vector_field(self, t: Scalar, y: GlycolysisState, inputs: Inputs) -> GlycolysisState:
+    def vector_field(self, t: Float[Array, ""], y: State, inputs: Inputs) -> State:
         turnover = (self.leak + y.adp * y.adp) * y.f6p
-        return GlycolysisState(adp=turnover - y.adp, f6p=self.supply - turnover)
-
-    def outputs(self, t: Scalar, y: GlycolysisState, inputs: Inputs) -> GlycolysisState:
-        return y
-
-    def invariants(self, t: Scalar, y: GlycolysisState) -> dict[str, Array]:
-        return {}
+        return self.State(adp=turnover - y.adp, f6p=self.supply - turnover)
 
     @classmethod
-    def example(cls) -> Example:
-        return Example(cls(), GlycolysisState(adp=1.0, f6p=1.0), jnp.linspace(0.0, 50.0, 201))
+    def example(cls) -> "Example[Glycolysis]":
+        return Example(cls(), cls.State(adp=1.0, f6p=1.0), jnp.linspace(0.0, 50.0, 201))

@@ -2,20 +2,13 @@
 
 import equinox as eqx
 import jax.numpy as jnp
-from jaxtyping import Array
+from jaxtyping import Array, Float
 
 from .._types import Inputs, Scalar
-from ..core import POSITIVE, Example, PlainSystem, quantity
+from ..core import POSITIVE, SYSTEMS, Example, PlainSystem, quantity
 
 
-class GoodwinState(eqx.Module):
-    """A messenger, its protein and the repressor that the protein makes."""
-
-    messenger: Scalar = quantity(unit="nM", support=POSITIVE, doc="mRNA")
-    protein: Scalar = quantity(unit="nM", support=POSITIVE, doc="protein")
-    repressor: Scalar = quantity(unit="nM", support=POSITIVE, doc="end product, which stops transcription")
-
-
+@SYSTEMS.named("goodwin")
 class Goodwin(PlainSystem):
     r"""A negative feedback through three steps: the first model of a genetic clock.
 
@@ -32,6 +25,13 @@ class Goodwin(PlainSystem):
     J. Theor. Biology 20:202, doi:10.1016/0022-5193(68)90189-6.
     """
 
+    class State(eqx.Module):
+        """A messenger, its protein and the repressor that the protein makes."""
+
+        messenger: Scalar = quantity(unit="nM", support=POSITIVE, doc="mRNA")
+        protein: Scalar = quantity(unit="nM", support=POSITIVE, doc="protein")
+        repressor: Scalar = quantity(unit="nM", support=POSITIVE, doc="end product, which stops transcription")
+
     transcription: Scalar = quantity(1.0, unit="nM/h", support=POSITIVE, doc="without repressor")
     translation: Scalar = quantity(1.0, unit="1/h", support=POSITIVE, doc="protein made per messenger")
     production: Scalar = quantity(1.0, unit="1/h", support=POSITIVE, doc="repressor made per protein")
@@ -41,20 +41,14 @@ class Goodwin(PlainSystem):
     threshold: Scalar = quantity(1.0, unit="nM", support=POSITIVE, doc="repressor that halves transcription")
     cooperativity: Scalar = quantity(10.0, support=POSITIVE, doc="Hill coefficient")
 
-    def vector_field(self, t: Scalar, y: GoodwinState, inputs: Inputs) -> GoodwinState:
+    def vector_field(self, t: Float[Array, ""], y: State, inputs: Inputs) -> State:
         transcription = self.transcription / (1 + (y.repressor / self.threshold) ** self.cooperativity)
-        return GoodwinState(
+        return self.State(
             messenger=transcription - self.messenger_decay * y.messenger,
             protein=self.translation * y.messenger - self.protein_decay * y.protein,
             repressor=self.production * y.protein - self.repressor_decay * y.repressor,
         )
 
-    def outputs(self, t: Scalar, y: GoodwinState, inputs: Inputs) -> GoodwinState:
-        return y
-
-    def invariants(self, t: Scalar, y: GoodwinState) -> dict[str, Array]:
-        return {}
-
     @classmethod
-    def example(cls) -> Example:
-        return Example(cls(), GoodwinState(messenger=0.1, protein=0.2, repressor=2.5), jnp.linspace(0.0, 200.0, 201))
+    def example(cls) -> "Example[Goodwin]":
+        return Example(cls(), cls.State(messenger=0.1, protein=0.2, repressor=2.5), jnp.linspace(0.0, 200.0, 201))

@@ -1,12 +1,13 @@
 """Harmonic oscillator."""
 
 import jax.numpy as jnp
-from jaxtyping import Array
+from jaxtyping import Array, Float
 
 from .._types import Inputs, Scalar
-from ..core import POSITIVE, Example, Phase, SeparableSystem, quantity
+from ..core import POSITIVE, SYSTEMS, Example, SeparableSystem, quantity
 
 
+@SYSTEMS.named("harmonic_oscillator")
 class HarmonicOscillator(SeparableSystem):
     r"""A mass on a spring.
 
@@ -26,15 +27,12 @@ class HarmonicOscillator(SeparableSystem):
     def velocity(self, momentum: Array) -> Array:
         return momentum / self.mass
 
-    def force(self, t: Scalar, position: Array, inputs: Inputs) -> Array:
+    def force(self, t: Float[Array, ""], position: Array, inputs: Inputs) -> Array:
         return -self.stiffness * position
 
-    def outputs(self, t: Scalar, y: Phase, inputs: Inputs) -> Phase:
-        return y
-
-    def invariants(self, t: Scalar, y: Phase) -> dict[str, Array]:
+    def invariants(self, t: Float[Array, ""], y: SeparableSystem.State) -> dict[str, Array]:
         return {"energy": jnp.sum(y.momentum**2) / (2 * self.mass) + self.stiffness * jnp.sum(y.position**2) / 2}
 
     @classmethod
-    def example(cls) -> Example:
-        return Example(cls(), Phase(position=jnp.array(1.0), momentum=jnp.array(0.0)), jnp.linspace(0.0, 20.0, 201))
+    def example(cls) -> "Example[HarmonicOscillator]":
+        return Example(cls(), cls.State(position=jnp.array(1.0), momentum=jnp.array(0.0)), jnp.linspace(0.0, 20.0, 201))

@@ -2,25 +2,13 @@
 
 import equinox as eqx
 import jax.numpy as jnp
-from jaxtyping import Array
+from jaxtyping import Array, Float
 
 from .._types import Inputs, Scalar
-from ..core import POSITIVE, Example, PlainSystem, quantity
+from ..core import POSITIVE, SYSTEMS, Example, PlainSystem, quantity
 
 
-class HIRESState(eqx.Module):
-    """Phytochrome in its red (pr) and far-red (pfr) absorbing forms, free and bound to receptors X and X', and an enzyme."""
-
-    pr: Scalar = quantity(support=POSITIVE, doc="red absorbing, free")
-    pfr: Scalar = quantity(support=POSITIVE, doc="far-red absorbing, free")
-    pr_x: Scalar = quantity(support=POSITIVE, doc="red absorbing, bound to X")
-    pfr_x: Scalar = quantity(support=POSITIVE, doc="far-red absorbing, bound to X")
-    pr_x2: Scalar = quantity(support=POSITIVE, doc="red absorbing, bound to X'")
-    pfr_x2: Scalar = quantity(support=POSITIVE, doc="far-red absorbing, bound to X'")
-    complex: Scalar = quantity(support=POSITIVE, doc="far-red absorbing, bound to X' and the enzyme")
-    enzyme: Scalar = quantity(support=POSITIVE, doc="free enzyme")
-
-
+@SYSTEMS.named("hires")
 class HIRES(PlainSystem):
     r"""High irradiance response: the photoreceptor of a plant with eight states; the sum of enzyme and complex is conserved.
 
@@ -42,6 +30,18 @@ class HIRES(PlainSystem):
     Initial Value Problem Solvers, HIRES.
     """
 
+    class State(eqx.Module):
+        """Phytochrome in its red (pr) and far-red (pfr) absorbing forms, free and bound to receptors X and X', and an enzyme."""
+
+        pr: Scalar = quantity(support=POSITIVE, doc="red absorbing, free")
+        pfr: Scalar = quantity(support=POSITIVE, doc="far-red absorbing, free")
+        pr_x: Scalar = quantity(support=POSITIVE, doc="red absorbing, bound to X")
+        pfr_x: Scalar = quantity(support=POSITIVE, doc="far-red absorbing, bound to X")
+        pr_x2: Scalar = quantity(support=POSITIVE, doc="red absorbing, bound to X'")
+        pfr_x2: Scalar = quantity(support=POSITIVE, doc="far-red absorbing, bound to X'")
+        complex: Scalar = quantity(support=POSITIVE, doc="far-red absorbing, bound to X' and the enzyme")
+        enzyme: Scalar = quantity(support=POSITIVE, doc="free enzyme")
+
     excitation: Scalar = quantity(1.71, support=POSITIVE, doc="red to far-red")
     reversion: Scalar = quantity(0.43, support=POSITIVE, doc="far-red to red")
     binding: Scalar = quantity(8.32, support=POSITIVE, doc="far-red binds to X")
@@ -53,11 +53,11 @@ class HIRES(PlainSystem):
     destruction: Scalar = quantity(0.69, support=POSITIVE, doc="by the enzyme")
     synthesis: Scalar = quantity(0.0007, support=POSITIVE, doc="of the red form")
 
-    def vector_field(self, t: Scalar, y: HIRESState, inputs: Inputs) -> HIRESState:
+    def vector_field(self, t: Float[Array, ""], y: State, inputs: Inputs) -> State:
         up, down = self.excitation, self.reversion
         bound = self.association * y.pfr_x2 * y.enzyme - (down + self.dissociation + self.destruction) * y.complex
         free = self.dissociation * y.complex - self.association * y.pfr_x2 * y.enzyme
-        return HIRESState(
+        return self.State(
             pr=-up * y.pr + down * y.pfr + self.release * y.pr_x + self.synthesis,
             pfr=up * y.pr - (down + self.binding) * y.pfr,
             pr_x=-(self.release + up) * y.pr_x + down * y.pfr_x + self.return_rate * y.pr_x2,
@@ -68,13 +68,10 @@ class HIRES(PlainSystem):
             enzyme=-bound,
         )
 
-    def outputs(self, t: Scalar, y: HIRESState, inputs: Inputs) -> HIRESState:
-        return y
-
-    def invariants(self, t: Scalar, y: HIRESState) -> dict[str, Array]:
+    def invariants(self, t: Float[Array, ""], y: State) -> dict[str, Array]:
         return {"enzyme": y.complex + y.enzyme}
 
     @classmethod
-    def example(cls) -> Example:
-        y0 = HIRESState(1.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0057)
+    def example(cls) -> "Example[HIRES]":
+        y0 = cls.State(1.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0057)
         return Example(cls(), y0, jnp.linspace(0.0, 321.8122, 162))

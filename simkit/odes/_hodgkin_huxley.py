@@ -3,22 +3,14 @@
 import equinox as eqx
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array
+from jaxtyping import Array, Float
 
 from .._types import Inputs, Scalar
-from ..core import POSITIVE, UNIT_INTERVAL, Example, PlainSystem, quantity
+from ..core import POSITIVE, SYSTEMS, UNIT_INTERVAL, Example, PlainSystem, quantity
 from ._inputs import optional_input
 
 
-class HodgkinHuxleyState(eqx.Module):
-    """A membrane: its voltage and the open fractions of its gates."""
-
-    voltage: Scalar = quantity(unit="mV", doc="inside minus outside")
-    sodium_activation: Scalar = quantity(support=UNIT_INTERVAL, doc="m, the fast sodium gate")
-    sodium_inactivation: Scalar = quantity(support=UNIT_INTERVAL, doc="h, the slow sodium gate")
-    potassium_activation: Scalar = quantity(support=UNIT_INTERVAL, doc="n, the potassium gate")
-
-
+@SYSTEMS.named("hodgkin_huxley")
 class HodgkinHuxley(PlainSystem):
     r"""A membrane with voltage-gated sodium and potassium channels that fires action potentials.
 
@@ -35,6 +27,14 @@ class HodgkinHuxley(PlainSystem):
     **Reference:** Hodgkin & Huxley (1952), J. Physiol. 117:500, doi:10.1113/jphysiol.1952.sp004764, equations 12 to 26.
     """
 
+    class State(eqx.Module):
+        """A membrane: its voltage and the open fractions of its gates."""
+
+        voltage: Scalar = quantity(unit="mV", doc="inside minus outside")
+        sodium_activation: Scalar = quantity(support=UNIT_INTERVAL, doc="m, the fast sodium gate")
+        sodium_inactivation: Scalar = quantity(support=UNIT_INTERVAL, doc="h, the slow sodium gate")
+        potassium_activation: Scalar = quantity(support=UNIT_INTERVAL, doc="n, the potassium gate")
+
     capacitance: Scalar = quantity(1.0, unit="uF/cm^2", support=POSITIVE, doc="of the membrane")
     sodium_conductance: Scalar = quantity(120.0, unit="mS/cm^2", support=POSITIVE, doc="all sodium gates open")
     potassium_conductance: Scalar = quantity(36.0, unit="mS/cm^2", support=POSITIVE, doc="all potassium gates open")
@@ -44,34 +44,26 @@ class HodgkinHuxley(PlainSystem):
     leak_reversal: Scalar = quantity(-54.387, unit="mV", doc="voltage without leak current")
     current: Scalar = quantity(10.0, unit="uA/cm^2", doc="constant injected current")
 
-    def vector_field(self, t: Scalar, y: HodgkinHuxleyState, inputs: Inputs) -> HodgkinHuxleyState:
+    def vector_field(self, t: Float[Array, ""], y: State, inputs: Inputs) -> State:
         v, m, h, n = y.voltage, y.sodium_activation, y.sodium_inactivation, y.potassium_activation
         sodium = self.sodium_conductance * m**3 * h * (v - self.sodium_reversal)
         potassium = self.potassium_conductance * n**4 * (v - self.potassium_reversal)
         leak = self.leak_conductance * (v - self.leak_reversal)
         current = self.current + optional_input(inputs, "current")
-        return HodgkinHuxleyState(
+        return self.State(
             voltage=(current - sodium - potassium - leak) / self.capacitance,
             sodium_activation=expm1_ratio(-(v + 40) / 10) * (1 - m) - 4 * jnp.exp(-(v + 65) / 18) * m,
             sodium_inactivation=0.07 * jnp.exp(-(v + 65) / 20) * (1 - h) - jax.nn.sigmoid((v + 35) / 10) * h,
             potassium_activation=0.1 * expm1_ratio(-(v + 55) / 10) * (1 - n) - 0.125 * jnp.exp(-(v + 65) / 80) * n,
         )
 
-    def outputs(self, t: Scalar, y: HodgkinHuxleyState, inputs: Inputs) -> HodgkinHuxleyState:
-        return y
-
-    def invariants(self, t: Scalar, y: HodgkinHuxleyState) -> dict[str, Array]:
-        return {}
-
     @classmethod
-    def example(cls) -> Example:
-        y0 = HodgkinHuxleyState(
-            voltage=-65.0, sodium_activation=0.0529, sodium_inactivation=0.5961, potassium_activation=0.3177
-        )
+    def example(cls) -> "Example[HodgkinHuxley]":
+        y0 = cls.State(voltage=-65.0, sodium_activation=0.0529, sodium_inactivation=0.5961, potassium_activation=0.3177)
         return Example(cls(), y0, jnp.linspace(0.0, 50.0, 501))
 
 
-def expm1_ratio(x: Scalar) -> Scalar:
+def expm1_ratio(x: Float[Array, ""]) -> Float[Array, ""]:
     """x / (exp(x) - 1), with the value 1 and every derivative right at the removable singularity x = 0."""
     # Below 0.05 the first term left out, x^8 / 1209600, is smaller than the rounding of 1.
     small = jnp.abs(x) < 0.05

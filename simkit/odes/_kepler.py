@@ -1,12 +1,13 @@
 """Kepler: a planet around a star."""
 
 import jax.numpy as jnp
-from jaxtyping import Array
+from jaxtyping import Array, Float
 
 from .._types import Inputs, Scalar
-from ..core import POSITIVE, Example, Phase, SeparableSystem, quantity
+from ..core import POSITIVE, SYSTEMS, Example, SeparableSystem, quantity
 
 
+@SYSTEMS.named("kepler")
 class Kepler(SeparableSystem):
     r"""A body of unit mass on its orbit in the plane around a fixed centre.
 
@@ -29,18 +30,15 @@ class Kepler(SeparableSystem):
     def velocity(self, momentum: Array) -> Array:
         return momentum
 
-    def force(self, t: Scalar, position: Array, inputs: Inputs) -> Array:
+    def force(self, t: Float[Array, ""], position: Array, inputs: Inputs) -> Array:
         return -self.attraction * position / jnp.sum(position**2) ** 1.5
 
-    def outputs(self, t: Scalar, y: Phase, inputs: Inputs) -> Phase:
-        return y
-
-    def invariants(self, t: Scalar, y: Phase) -> dict[str, Array]:
+    def invariants(self, t: Float[Array, ""], y: SeparableSystem.State) -> dict[str, Array]:
         q, p = y.position, y.momentum
         energy = jnp.sum(p**2) / 2 - self.attraction / jnp.sqrt(jnp.sum(q**2))
         return {"energy": energy, "angular momentum": q[0] * p[1] - q[1] * p[0]}
 
     @classmethod
-    def example(cls) -> Example:
-        y0 = Phase(position=jnp.array([0.5, 0.0]), momentum=jnp.array([0.0, 10.882796185405306]))
+    def example(cls) -> "Example[Kepler]":
+        y0 = cls.State(position=jnp.array([0.5, 0.0]), momentum=jnp.array([0.0, 10.882796185405306]))
         return Example(cls(), y0, jnp.linspace(0.0, 3.0, 301))

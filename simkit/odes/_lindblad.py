@@ -6,39 +6,15 @@ from typing import Any
 import equinox as eqx
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array
+from jaxtyping import Array, Float
 
 from .._errors import ArgumentError
 from .._types import Inputs, Scalar, Vector
-from ..core import POSITIVE, Example, PlainSystem, as_float_array, quantity
+from ..core import POSITIVE, SYSTEMS, Example, PlainSystem, as_float_array, quantity
 from ._operators import driven, parts, square, stacked
 
 
-class DensityMatrix(eqx.Module):
-    """A mixed state; `DensityMatrix.of` takes a complex matrix or amplitudes, and `matrix` gives the complex matrix."""
-
-    real: Any = quantity(doc="real part, shape (n, n)")
-    imaginary: Any = quantity(doc="imaginary part, shape (n, n)")
-
-    @classmethod
-    def of(cls, state: Any) -> "DensityMatrix":
-        """The state of a complex density matrix (n, n), or the pure state of amplitudes (n,)."""
-        state = jnp.asarray(state)
-        return cls(*parts(jnp.outer(state, jnp.conj(state)) if state.ndim == 1 else state))
-
-    @property
-    def matrix(self) -> Array:
-        """The complex matrix, shape (..., n, n)."""
-        return jax.lax.complex(self.real, self.imaginary)
-
-
-class DensityMatrixOutputs(eqx.Module):
-    """What can be measured of a mixed state."""
-
-    populations: Vector = quantity(doc="probabilities of the basis states, shape (n,)")
-    purity: Scalar = quantity(doc="trace of the square of the matrix: 1 of a pure state, 1 / n of the fully mixed one")
-
-
+@SYSTEMS.named("lindblad")
 class Lindblad(PlainSystem):
     r"""The density matrix of n states under a Hamiltonian that pulses may drive, with decay and dephasing.
 
@@ -64,6 +40,31 @@ class Lindblad(PlainSystem):
     (2002), The Theory of Open Quantum Systems, chapter 3.
     """
 
+    class State(eqx.Module):
+        """A mixed state; `State.of` takes a complex matrix or amplitudes, and `matrix` gives the complex matrix."""
+
+        real: Any = quantity(doc="real part, shape (n, n)")
+        imaginary: Any = quantity(doc="imaginary part, shape (n, n)")
+
+        @classmethod
+        def of(cls, state: Any) -> "Lindblad.State":
+            """The state of a complex density matrix (n, n), or the pure state of amplitudes (n,)."""
+            state = jnp.asarray(state)
+            return cls(*parts(jnp.outer(state, jnp.conj(state)) if state.ndim == 1 else state))
+
+        @property
+        def matrix(self) -> Array:
+            """The complex matrix, shape (..., n, n)."""
+            return jax.lax.complex(self.real, self.imaginary)
+
+    class Outputs(eqx.Module):
+        """Measurable quantities of a mixed state."""
+
+        populations: Vector = quantity(doc="probabilities of the basis states, shape (n,)")
+        purity: Scalar = quantity(
+            doc="trace of the square of the matrix: 1 of a pure state, 1 / n of the fully mixed one"
+        )
+
     rates: Vector = quantity(support=POSITIVE, doc="of the jumps, shape (jumps,)")
     hamiltonian_real: Any = quantity(doc="real part of the Hamiltonian, shape (n, n), an angular frequency")
     hamiltonian_imaginary: Any = quantity(doc="its imaginary part, shape (n, n)")
@@ -84,7 +85,7 @@ class Lindblad(PlainSystem):
                 f"{self.rates.shape}."
             )
 
-    def vector_field(self, t: Scalar, y: DensityMatrix, inputs: Inputs) -> DensityMatrix:
+    def vector_field(self, t: Float[Array, ""], y: State, inputs: Inputs) -> State:
         hamiltonian = jax.lax.complex(
             driven(self.hamiltonian_real, self.controls_real, inputs),
             driven(self.hamiltonian_imaginary, self.controls_imaginary, inputs),
@@ -96,16 +97,16 @@ class Lindblad(PlainSystem):
         turned = hamiltonian @ rho
         # -i (H rho - rho H) - (K rho + rho K) / 2: each is a matrix and its conjugate transpose, for rho and K are Hermitian.
         half = jax.lax.complex(turned.imag, -turned.real) - lost / 2
-        return DensityMatrix(*parts(half + jnp.conj(half.T) + after))
+        return self.State(*parts(half + jnp.conj(half.T) + after))
 
-    def outputs(self, t: Scalar, y: DensityMatrix, inputs: Inputs) -> DensityMatrixOutputs:
-        return DensityMatrixOutputs(populations=jnp.diagonal(y.real), purity=jnp.sum(y.real**2 + y.imaginary**2))
+    def outputs(self, t: Float[Array, ""], y: State, inputs: Inputs) -> Outputs:
+        return self.Outputs(populations=jnp.diagonal(y.real), purity=jnp.sum(y.real**2 + y.imaginary**2))
 
-    def invariants(self, t: Scalar, y: DensityMatrix) -> dict[str, Array]:
+    def invariants(self, t: Float[Array, ""], y: State) -> dict[str, Array]:
         return {"trace": jnp.trace(y.real)}
 
     @classmethod
-    def example(cls) -> Example:
+    def example(cls) -> "Example[Lindblad]":
         lower = [[0.0, 1.0], [0.0, 0.0]]
         system = cls([[0.0, 0.5], [0.5, 0.0]], [lower], [0.1], controls=[[[0.0, 1.0], [1.0, 0.0]]])
-        return Example(system, DensityMatrix.of([1.0, 0.0]), jnp.linspace(0.0, 40.0, 201))
+        return Example(system, cls.State.of([1.0, 0.0]), jnp.linspace(0.0, 40.0, 201))

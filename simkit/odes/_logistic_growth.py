@@ -2,18 +2,13 @@
 
 import equinox as eqx
 import jax.numpy as jnp
-from jaxtyping import Array
+from jaxtyping import Array, Float
 
 from .._types import Inputs, Scalar
-from ..core import POSITIVE, Example, PlainSystem, quantity
+from ..core import POSITIVE, SYSTEMS, Example, PlainSystem, quantity
 
 
-class LogisticGrowthState(eqx.Module):
-    """A population."""
-
-    size: Scalar = quantity(unit="thousand", support=POSITIVE, doc="size of the population")
-
-
+@SYSTEMS.named("logistic_growth")
 class LogisticGrowth(PlainSystem):
     r"""A population that grows until its surroundings are full.
 
@@ -26,18 +21,17 @@ class LogisticGrowth(PlainSystem):
     **Reference:** Verhulst (1838), Correspondance mathématique et physique 10:113.
     """
 
+    class State(eqx.Module):
+        """A population."""
+
+        size: Scalar = quantity(unit="thousand", support=POSITIVE, doc="size of the population")
+
     growth: Scalar = quantity(0.8, unit="1/day", support=POSITIVE, doc="growth rate of a small population")
     capacity: Scalar = quantity(10.0, unit="thousand", support=POSITIVE, doc="size at which growth ends")
 
-    def vector_field(self, t: Scalar, y: LogisticGrowthState, inputs: Inputs) -> LogisticGrowthState:
-        return LogisticGrowthState(size=self.growth * y.size * (1 - y.size / self.capacity))
-
-    def outputs(self, t: Scalar, y: LogisticGrowthState, inputs: Inputs) -> LogisticGrowthState:
-        return y
-
-    def invariants(self, t: Scalar, y: LogisticGrowthState) -> dict[str, Array]:
-        return {}
+    def vector_field(self, t: Float[Array, ""], y: State, inputs: Inputs) -> State:
+        return self.State(size=self.growth * y.size * (1 - y.size / self.capacity))
 
     @classmethod
-    def example(cls) -> Example:
-        return Example(cls(), LogisticGrowthState(size=0.2), jnp.linspace(0.0, 12.0, 49))
+    def example(cls) -> "Example[LogisticGrowth]":
+        return Example(cls(), cls.State(size=0.2), jnp.linspace(0.0, 12.0, 49))

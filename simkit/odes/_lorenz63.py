@@ -2,20 +2,13 @@
 
 import equinox as eqx
 import jax.numpy as jnp
-from jaxtyping import Array
+from jaxtyping import Array, Float
 
 from .._types import Inputs, Scalar
-from ..core import POSITIVE, Example, PlainSystem, quantity
+from ..core import POSITIVE, SYSTEMS, Example, PlainSystem, quantity
 
 
-class Lorenz63State(eqx.Module):
-    """Three amplitudes of a convection roll."""
-
-    x: Scalar = quantity(doc="strength of the convection")
-    y: Scalar = quantity(doc="temperature difference across the roll")
-    z: Scalar = quantity(doc="deviation from a linear temperature profile")
-
-
+@SYSTEMS.named("lorenz63")
 class Lorenz63(PlainSystem):
     r"""A fluid heated from below, cut down to three amplitudes: the first strange attractor.
 
@@ -29,21 +22,22 @@ class Lorenz63(PlainSystem):
     **Reference:** Lorenz (1963), J. Atmos. Sci. 20:130, doi:10.1175/1520-0469(1963)020<0130:DNF>2.0.CO;2.
     """
 
+    class State(eqx.Module):
+        """Three amplitudes of a convection roll."""
+
+        x: Scalar = quantity(doc="strength of the convection")
+        y: Scalar = quantity(doc="temperature difference across the roll")
+        z: Scalar = quantity(doc="deviation from a linear temperature profile")
+
     prandtl: Scalar = quantity(10.0, support=POSITIVE, doc="viscosity over thermal diffusivity")
     rayleigh: Scalar = quantity(28.0, support=POSITIVE, doc="heating, in units of where convection sets in")
     aspect: Scalar = quantity(8.0 / 3.0, support=POSITIVE, doc="4 / (1 + a^2) for the wave number a of the roll")
 
-    def vector_field(self, t: Scalar, y: Lorenz63State, inputs: Inputs) -> Lorenz63State:
-        return Lorenz63State(
+    def vector_field(self, t: Float[Array, ""], y: State, inputs: Inputs) -> State:
+        return self.State(
             x=self.prandtl * (y.y - y.x), y=y.x * (self.rayleigh - y.z) - y.y, z=y.x * y.y - self.aspect * y.z
         )
 
-    def outputs(self, t: Scalar, y: Lorenz63State, inputs: Inputs) -> Lorenz63State:
-        return y
-
-    def invariants(self, t: Scalar, y: Lorenz63State) -> dict[str, Array]:
-        return {}
-
     @classmethod
-    def example(cls) -> Example:
-        return Example(cls(), Lorenz63State(x=1.0, y=1.0, z=1.0), jnp.linspace(0.0, 20.0, 1001))
+    def example(cls) -> "Example[Lorenz63]":
+        return Example(cls(), cls.State(x=1.0, y=1.0, z=1.0), jnp.linspace(0.0, 20.0, 1001))

@@ -2,18 +2,13 @@
 
 import equinox as eqx
 import jax.numpy as jnp
-from jaxtyping import Array
+from jaxtyping import Array, Float
 
 from .._types import Inputs, Scalar, Vector
-from ..core import Example, PlainSystem, quantity
+from ..core import SYSTEMS, Example, PlainSystem, quantity
 
 
-class Lorenz96State(eqx.Module):
-    """A quantity of the atmosphere at equally spaced places on a circle of latitude."""
-
-    x: Vector = quantity(doc="scaled, shape (n,) with n of at least 4")
-
-
+@SYSTEMS.named("lorenz96")
 class Lorenz96(PlainSystem):
     r"""Advection, damping and forcing on a circle: a small model of the predictability of weather.
 
@@ -27,18 +22,17 @@ class Lorenz96(PlainSystem):
     **Reference:** Lorenz (1996), Predictability: a problem partly solved, ECMWF Seminar on Predictability, volume 1.
     """
 
+    class State(eqx.Module):
+        """A quantity of the atmosphere at equally spaced places on a circle of latitude."""
+
+        x: Vector = quantity(doc="scaled, shape (n,) with n of at least 4")
+
     forcing: Scalar = quantity(8.0, doc="constant forcing")
 
-    def vector_field(self, t: Scalar, y: Lorenz96State, inputs: Inputs) -> Lorenz96State:
+    def vector_field(self, t: Float[Array, ""], y: State, inputs: Inputs) -> State:
         advection = (jnp.roll(y.x, -1) - jnp.roll(y.x, 2)) * jnp.roll(y.x, 1)
-        return Lorenz96State(x=advection - y.x + self.forcing)
-
-    def outputs(self, t: Scalar, y: Lorenz96State, inputs: Inputs) -> Lorenz96State:
-        return y
-
-    def invariants(self, t: Scalar, y: Lorenz96State) -> dict[str, Array]:
-        return {}
+        return self.State(x=advection - y.x + self.forcing)
 
     @classmethod
-    def example(cls) -> Example:
-        return Example(cls(), Lorenz96State(x=jnp.full(40, 8.0).at[0].add(0.01)), jnp.linspace(0.0, 10.0, 201))
+    def example(cls) -> "Example[Lorenz96]":
+        return Example(cls(), cls.State(x=jnp.full(40, 8.0).at[0].add(0.01)), jnp.linspace(0.0, 10.0, 201))

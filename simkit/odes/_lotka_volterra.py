@@ -2,19 +2,13 @@
 
 import equinox as eqx
 import jax.numpy as jnp
-from jaxtyping import Array
+from jaxtyping import Array, Float
 
 from .._types import Inputs, Scalar
-from ..core import POSITIVE, Example, PlainSystem, quantity
+from ..core import POSITIVE, SYSTEMS, Example, PlainSystem, quantity
 
 
-class Populations(eqx.Module):
-    """A prey and its predator."""
-
-    hare: Scalar = quantity(unit="thousand", support=POSITIVE, doc="prey")
-    lynx: Scalar = quantity(unit="thousand", support=POSITIVE, doc="predators")
-
-
+@SYSTEMS.named("lotka_volterra")
 class LotkaVolterra(PlainSystem):
     r"""A prey that grows and a predator that lives on it; populations swing around a fixed point.
 
@@ -29,24 +23,27 @@ class LotkaVolterra(PlainSystem):
     **Reference:** Lotka (1925), Elements of Physical Biology; Volterra (1926), Nature 118:558, doi:10.1038/118558a0.
     """
 
+    class State(eqx.Module):
+        """A prey and its predator."""
+
+        hare: Scalar = quantity(unit="thousand", support=POSITIVE, doc="prey")
+        lynx: Scalar = quantity(unit="thousand", support=POSITIVE, doc="predators")
+
     growth: Scalar = quantity(0.55, unit="1/year", support=POSITIVE, doc="birth rate of the prey")
     predation: Scalar = quantity(0.028, unit="1/(year thousand)", support=POSITIVE, doc="prey eaten per predator")
     death: Scalar = quantity(0.8, unit="1/year", support=POSITIVE, doc="death rate of the predators")
     conversion: Scalar = quantity(0.024, unit="1/(year thousand)", support=POSITIVE, doc="predators born per prey")
 
-    def vector_field(self, t: Scalar, y: Populations, inputs: Inputs) -> Populations:
-        return Populations(
+    def vector_field(self, t: Float[Array, ""], y: State, inputs: Inputs) -> State:
+        return self.State(
             hare=(self.growth - self.predation * y.lynx) * y.hare,
             lynx=(self.conversion * y.hare - self.death) * y.lynx,
         )
 
-    def outputs(self, t: Scalar, y: Populations, inputs: Inputs) -> Populations:
-        return y
-
-    def invariants(self, t: Scalar, y: Populations) -> dict[str, Array]:
+    def invariants(self, t: Float[Array, ""], y: State) -> dict[str, Array]:
         prey = self.conversion * y.hare - self.death * jnp.log(y.hare)
         return {"V": prey + self.predation * y.lynx - self.growth * jnp.log(y.lynx)}
 
     @classmethod
-    def example(cls) -> Example:
-        return Example(cls(), Populations(hare=30.0, lynx=4.0), jnp.linspace(0.0, 20.0, 81))
+    def example(cls) -> "Example[LotkaVolterra]":
+        return Example(cls(), cls.State(hare=30.0, lynx=4.0), jnp.linspace(0.0, 20.0, 81))

@@ -2,20 +2,14 @@
 
 import equinox as eqx
 import jax.numpy as jnp
-from jaxtyping import Array
+from jaxtyping import Array, Float
 
 from .._types import Inputs, Scalar
-from ..core import POSITIVE, UNIT_INTERVAL, Example, PlainSystem, quantity
+from ..core import POSITIVE, SYSTEMS, UNIT_INTERVAL, Example, PlainSystem, quantity
 from ._inputs import optional_input
 
 
-class MorrisLecarState(eqx.Module):
-    """A membrane: its voltage and the open fraction of its potassium channels."""
-
-    voltage: Scalar = quantity(unit="mV", doc="inside minus outside")
-    potassium_activation: Scalar = quantity(support=UNIT_INTERVAL, doc="open fraction of the potassium channels")
-
-
+@SYSTEMS.named("morris_lecar")
 class MorrisLecar(PlainSystem):
     r"""A membrane with calcium channels that open at once and potassium channels that open slowly.
 
@@ -35,6 +29,12 @@ class MorrisLecar(PlainSystem):
     of Rinzel & Ermentrout (1998), Methods in Neuronal Modeling, chapter 7.
     """
 
+    class State(eqx.Module):
+        """A membrane: its voltage and the open fraction of its potassium channels."""
+
+        voltage: Scalar = quantity(unit="mV", doc="inside minus outside")
+        potassium_activation: Scalar = quantity(support=UNIT_INTERVAL, doc="open fraction of the potassium channels")
+
     capacitance: Scalar = quantity(20.0, unit="uF/cm^2", support=POSITIVE, doc="of the membrane")
     calcium_conductance: Scalar = quantity(4.4, unit="mS/cm^2", support=POSITIVE, doc="all calcium channels open")
     potassium_conductance: Scalar = quantity(8.0, unit="mS/cm^2", support=POSITIVE, doc="all potassium channels open")
@@ -49,7 +49,7 @@ class MorrisLecar(PlainSystem):
     rate: Scalar = quantity(0.04, unit="1/ms", support=POSITIVE, doc="slowest rate of the potassium channels")
     current: Scalar = quantity(100.0, unit="uA/cm^2", doc="constant injected current")
 
-    def vector_field(self, t: Scalar, y: MorrisLecarState, inputs: Inputs) -> MorrisLecarState:
+    def vector_field(self, t: Float[Array, ""], y: State, inputs: Inputs) -> State:
         v, n = y.voltage, y.potassium_activation
         m = 0.5 * (1 + jnp.tanh((v - self.calcium_midpoint) / self.calcium_width))
         bend = (v - self.potassium_midpoint) / self.potassium_width
@@ -57,17 +57,11 @@ class MorrisLecar(PlainSystem):
         potassium = self.potassium_conductance * n * (v - self.potassium_reversal)
         leak = self.leak_conductance * (v - self.leak_reversal)
         current = self.current + optional_input(inputs, "current")
-        return MorrisLecarState(
+        return self.State(
             voltage=(current - calcium - potassium - leak) / self.capacitance,
             potassium_activation=self.rate * (0.5 * (1 + jnp.tanh(bend)) - n) * jnp.cosh(bend / 2),
         )
 
-    def outputs(self, t: Scalar, y: MorrisLecarState, inputs: Inputs) -> MorrisLecarState:
-        return y
-
-    def invariants(self, t: Scalar, y: MorrisLecarState) -> dict[str, Array]:
-        return {}
-
     @classmethod
-    def example(cls) -> Example:
-        return Example(cls(), MorrisLecarState(voltage=-20.0, potassium_activation=0.1), jnp.linspace(0.0, 300.0, 301))
+    def example(cls) -> "Example[MorrisLecar]":
+        return Example(cls(), cls.State(voltage=-20.0, potassium_activation=0.1), jnp.linspace(0.0, 300.0, 301))

@@ -4,9 +4,10 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float
 
 from .._types import Inputs, Scalar, Vector
-from ..core import POSITIVE, Example, Phase, SeparableSystem, quantity
+from ..core import POSITIVE, SYSTEMS, Example, SeparableSystem, quantity
 
 
+@SYSTEMS.named("n_body")
 class NBody(SeparableSystem):
     r"""Bodies that attract each other, with a softened force at short distance.
 
@@ -30,15 +31,12 @@ class NBody(SeparableSystem):
     def velocity(self, momentum: Array) -> Array:
         return momentum / self.masses[:, None]
 
-    def force(self, t: Scalar, position: Array, inputs: Inputs) -> Array:
+    def force(self, t: Float[Array, ""], position: Array, inputs: Inputs) -> Array:
         apart, square = self._separations(position)
         attraction = self.gravity * self.masses[:, None] * self.masses[None, :] / square**1.5
         return -jnp.sum(attraction[:, :, None] * apart, axis=1)
 
-    def outputs(self, t: Scalar, y: Phase, inputs: Inputs) -> Phase:
-        return y
-
-    def invariants(self, t: Scalar, y: Phase) -> dict[str, Array]:
+    def invariants(self, t: Float[Array, ""], y: SeparableSystem.State) -> dict[str, Array]:
         q, p = y.position, y.momentum
         _, square = self._separations(q)
         pairs = jnp.triu(self.masses[:, None] * self.masses[None, :] / jnp.sqrt(square), 1)
@@ -56,8 +54,8 @@ class NBody(SeparableSystem):
         return apart, jnp.sum(apart**2, axis=-1) + self.softening**2 + jnp.eye(position.shape[0], dtype=position.dtype)
 
     @classmethod
-    def example(cls) -> Example:
-        y0 = Phase(
+    def example(cls) -> "Example[NBody]":
+        y0 = cls.State(
             position=jnp.array([[0.97000436, -0.24308753], [-0.97000436, 0.24308753], [0.0, 0.0]]),
             momentum=jnp.array([[0.466203685, 0.43236573], [0.466203685, 0.43236573], [-0.93240737, -0.86473146]]),
         )

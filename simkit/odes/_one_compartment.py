@@ -2,28 +2,14 @@
 
 import equinox as eqx
 import jax.numpy as jnp
-from jaxtyping import Array
+from jaxtyping import Array, Float
 
 from .._types import Inputs, Scalar
-from ..core import POSITIVE, Example, PlainSystem, quantity
+from ..core import POSITIVE, SYSTEMS, Example, PlainSystem, quantity
 from ._inputs import optional_input
 
 
-class OneCompartmentState(eqx.Module):
-    """Amounts of a drug."""
-
-    depot: Scalar = quantity(unit="mg", support=POSITIVE, doc="in the gut, not yet absorbed")
-    central: Scalar = quantity(unit="mg", support=POSITIVE, doc="in the body")
-
-
-class OneCompartmentOutputs(eqx.Module):
-    """What a blood sample shows, and the amounts."""
-
-    concentration: Scalar = quantity(unit="mg/L", support=POSITIVE, doc="in the plasma")
-    depot: Scalar = quantity(unit="mg", support=POSITIVE, doc="in the gut, not yet absorbed")
-    central: Scalar = quantity(unit="mg", support=POSITIVE, doc="in the body")
-
-
+@SYSTEMS.named("one_compartment")
 class OneCompartment(PlainSystem):
     r"""A drug that is absorbed from the gut and cleared from one well-mixed volume.
 
@@ -39,23 +25,33 @@ class OneCompartment(PlainSystem):
     Pharmacodynamics, 4th edition, chapter 6.
     """
 
+    class State(eqx.Module):
+        """Amounts of a drug."""
+
+        depot: Scalar = quantity(unit="mg", support=POSITIVE, doc="in the gut, not yet absorbed")
+        central: Scalar = quantity(unit="mg", support=POSITIVE, doc="in the body")
+
+    class Outputs(eqx.Module):
+        """Outputs: the concentration in a blood sample, and the amounts."""
+
+        concentration: Scalar = quantity(unit="mg/L", support=POSITIVE, doc="in the plasma")
+        depot: Scalar = quantity(unit="mg", support=POSITIVE, doc="in the gut, not yet absorbed")
+        central: Scalar = quantity(unit="mg", support=POSITIVE, doc="in the body")
+
     absorption: Scalar = quantity(1.5, unit="1/h", support=POSITIVE, doc="rate of absorption")
     clearance: Scalar = quantity(2.8, unit="L/h", support=POSITIVE, doc="volume cleared per time")
     volume: Scalar = quantity(32.0, unit="L", support=POSITIVE, doc="volume of distribution")
 
-    def vector_field(self, t: Scalar, y: OneCompartmentState, inputs: Inputs) -> OneCompartmentState:
+    def vector_field(self, t: Float[Array, ""], y: State, inputs: Inputs) -> State:
         absorbed = self.absorption * y.depot
-        return OneCompartmentState(
+        return self.State(
             depot=optional_input(inputs, "dose") - absorbed,
             central=absorbed - self.clearance / self.volume * y.central,
         )
 
-    def outputs(self, t: Scalar, y: OneCompartmentState, inputs: Inputs) -> OneCompartmentOutputs:
-        return OneCompartmentOutputs(concentration=y.central / self.volume, depot=y.depot, central=y.central)
-
-    def invariants(self, t: Scalar, y: OneCompartmentState) -> dict[str, Array]:
-        return {}
+    def outputs(self, t: Float[Array, ""], y: State, inputs: Inputs) -> Outputs:
+        return self.Outputs(concentration=y.central / self.volume, depot=y.depot, central=y.central)
 
     @classmethod
-    def example(cls) -> Example:
-        return Example(cls(), OneCompartmentState(depot=320.0, central=0.0), jnp.linspace(0.0, 25.0, 101))
+    def example(cls) -> "Example[OneCompartment]":
+        return Example(cls(), cls.State(depot=320.0, central=0.0), jnp.linspace(0.0, 25.0, 101))

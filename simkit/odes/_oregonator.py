@@ -2,20 +2,13 @@
 
 import equinox as eqx
 import jax.numpy as jnp
-from jaxtyping import Array
+from jaxtyping import Array, Float
 
 from .._types import Inputs, Scalar
-from ..core import POSITIVE, Example, PlainSystem, quantity
+from ..core import POSITIVE, SYSTEMS, Example, PlainSystem, quantity
 
 
-class OregonatorState(eqx.Module):
-    """Scaled concentrations."""
-
-    bromous_acid: Scalar = quantity(support=POSITIVE, doc="HBrO2, scaled")
-    bromide: Scalar = quantity(support=POSITIVE, doc="Br-, scaled")
-    cerium: Scalar = quantity(support=POSITIVE, doc="Ce(IV), scaled")
-
-
+@SYSTEMS.named("oregonator")
 class Oregonator(PlainSystem):
     r"""The core of the Belousov-Zhabotinsky reaction: stiff relaxation oscillations.
 
@@ -30,25 +23,26 @@ class Oregonator(PlainSystem):
     **Reference:** Field & Noyes (1974), J. Chem. Phys. 60:1877, doi:10.1063/1.1681288.
     """
 
+    class State(eqx.Module):
+        """Scaled concentrations."""
+
+        bromous_acid: Scalar = quantity(support=POSITIVE, doc="HBrO2, scaled")
+        bromide: Scalar = quantity(support=POSITIVE, doc="Br-, scaled")
+        cerium: Scalar = quantity(support=POSITIVE, doc="Ce(IV), scaled")
+
     separation: Scalar = quantity(77.27, support=POSITIVE, doc="ratio of the fast rates")
     decay: Scalar = quantity(8.375e-6, support=POSITIVE, doc="disproportionation of bromous acid")
     stoichiometry: Scalar = quantity(1.0, support=POSITIVE, doc="bromide made per cerium reduced")
     reduction: Scalar = quantity(0.161, support=POSITIVE, doc="rate of reduction of cerium")
 
-    def vector_field(self, t: Scalar, y: OregonatorState, inputs: Inputs) -> OregonatorState:
+    def vector_field(self, t: Float[Array, ""], y: State, inputs: Inputs) -> State:
         acid, bromide = y.bromous_acid, y.bromide
-        return OregonatorState(
+        return self.State(
             bromous_acid=self.separation * (bromide - bromide * acid + acid - self.decay * acid * acid),
             bromide=(self.stoichiometry * y.cerium - bromide - bromide * acid) / self.separation,
             cerium=self.reduction * (acid - y.cerium),
         )
 
-    def outputs(self, t: Scalar, y: OregonatorState, inputs: Inputs) -> OregonatorState:
-        return y
-
-    def invariants(self, t: Scalar, y: OregonatorState) -> dict[str, Array]:
-        return {}
-
     @classmethod
-    def example(cls) -> Example:
-        return Example(cls(), OregonatorState(bromous_acid=1.0, bromide=2.0, cerium=3.0), jnp.linspace(0.0, 360.0, 181))
+    def example(cls) -> "Example[Oregonator]":
+        return Example(cls(), cls.State(bromous_acid=1.0, bromide=2.0, cerium=3.0), jnp.linspace(0.0, 360.0, 181))

@@ -4,18 +4,13 @@ from typing import ClassVar, Literal
 
 import equinox as eqx
 import jax.numpy as jnp
-from jaxtyping import Array
+from jaxtyping import Array, Float
 
 from .._types import Inputs, Scalar
-from ..core import POSITIVE, Example, StochasticSystem, quantity
+from ..core import POSITIVE, SYSTEMS, Example, StochasticSystem, quantity
 
 
-class OrnsteinUhlenbeckState(eqx.Module):
-    """A value that wanders around its mean."""
-
-    x: Scalar = quantity(doc="the value")
-
-
+@SYSTEMS.named("ornstein_uhlenbeck")
 class OrnsteinUhlenbeck(StochasticSystem):
     r"""A value that is pulled back to its mean and pushed by noise.
 
@@ -29,6 +24,11 @@ class OrnsteinUhlenbeck(StochasticSystem):
     **Reference:** Uhlenbeck & Ornstein (1930), Physical Review 36:823, doi:10.1103/PhysRev.36.823.
     """
 
+    class State(eqx.Module):
+        """A value that wanders around its mean."""
+
+        x: Scalar = quantity(doc="the value")
+
     interpretation: ClassVar[Literal["ito", "stratonovich"]] = "ito"
     noise_kind: ClassVar[Literal["additive", "diagonal", "general"]] = "additive"
 
@@ -36,18 +36,12 @@ class OrnsteinUhlenbeck(StochasticSystem):
     mean: Scalar = quantity(0.0, doc="mean in the long run")
     volatility: Scalar = quantity(0.5, unit="1/s^0.5", support=POSITIVE, doc="strength of the noise")
 
-    def drift(self, t: Scalar, y: OrnsteinUhlenbeckState, inputs: Inputs) -> OrnsteinUhlenbeckState:
-        return OrnsteinUhlenbeckState(x=self.reversion * (self.mean - y.x))
+    def drift(self, t: Float[Array, ""], y: State, inputs: Inputs) -> State:
+        return self.State(x=self.reversion * (self.mean - y.x))
 
-    def diffusion(self, t: Scalar, y: OrnsteinUhlenbeckState, inputs: Inputs) -> OrnsteinUhlenbeckState:
-        return OrnsteinUhlenbeckState(x=self.volatility)
-
-    def outputs(self, t: Scalar, y: OrnsteinUhlenbeckState, inputs: Inputs) -> OrnsteinUhlenbeckState:
-        return y
-
-    def invariants(self, t: Scalar, y: OrnsteinUhlenbeckState) -> dict[str, Array]:
-        return {}
+    def diffusion(self, t: Float[Array, ""], y: State, inputs: Inputs) -> State:
+        return self.State(x=self.volatility)
 
     @classmethod
-    def example(cls) -> Example:
-        return Example(cls(), OrnsteinUhlenbeckState(x=1.0), jnp.linspace(0.0, 10.0, 101))
+    def example(cls) -> "Example[OrnsteinUhlenbeck]":
+        return Example(cls(), cls.State(x=1.0), jnp.linspace(0.0, 10.0, 101))

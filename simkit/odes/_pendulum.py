@@ -1,13 +1,14 @@
 """Pendulum."""
 
 import jax.numpy as jnp
-from jaxtyping import Array
+from jaxtyping import Array, Float
 
 from .._types import Inputs, Scalar
-from ..core import POSITIVE, Example, Phase, SeparableSystem, quantity
+from ..core import POSITIVE, SYSTEMS, Example, SeparableSystem, quantity
 from ._inputs import optional_input
 
 
+@SYSTEMS.named("pendulum")
 class Pendulum(SeparableSystem):
     r"""A mass on a stiff rod, with an optional torque.
 
@@ -30,16 +31,13 @@ class Pendulum(SeparableSystem):
     def velocity(self, momentum: Array) -> Array:
         return momentum / (self.mass * self.length**2)
 
-    def force(self, t: Scalar, position: Array, inputs: Inputs) -> Array:
+    def force(self, t: Float[Array, ""], position: Array, inputs: Inputs) -> Array:
         return optional_input(inputs, "torque") - self.mass * self.gravity * self.length * jnp.sin(position)
 
-    def outputs(self, t: Scalar, y: Phase, inputs: Inputs) -> Phase:
-        return y
-
-    def invariants(self, t: Scalar, y: Phase) -> dict[str, Array]:
+    def invariants(self, t: Float[Array, ""], y: SeparableSystem.State) -> dict[str, Array]:
         kinetic = y.momentum**2 / (2 * self.mass * self.length**2)
         return {"energy": kinetic - self.mass * self.gravity * self.length * jnp.cos(y.position)}
 
     @classmethod
-    def example(cls) -> Example:
-        return Example(cls(), Phase(position=jnp.array(1.0), momentum=jnp.array(0.0)), jnp.linspace(0.0, 10.0, 201))
+    def example(cls) -> "Example[Pendulum]":
+        return Example(cls(), cls.State(position=jnp.array(1.0), momentum=jnp.array(0.0)), jnp.linspace(0.0, 10.0, 201))

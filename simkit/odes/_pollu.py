@@ -2,10 +2,10 @@
 
 import equinox as eqx
 import jax.numpy as jnp
-from jaxtyping import Array
+from jaxtyping import Array, Float
 
 from .._types import Inputs, Scalar, Vector
-from ..core import POSITIVE, Example, PlainSystem, quantity
+from ..core import POSITIVE, SYSTEMS, Example, PlainSystem, quantity
 
 # Rate constants k1 to k25 in min^-1 or (ppm min)^-1, table in Verwer (1994).
 RATES = (
@@ -14,31 +14,7 @@ RATES = (
 )  # fmt: skip
 
 
-class POLLUState(eqx.Module):
-    """Concentrations of twenty species; what is not given is 0."""
-
-    no2: Scalar = quantity(0.0, unit="ppm", support=POSITIVE, doc="NO2")
-    no: Scalar = quantity(0.0, unit="ppm", support=POSITIVE, doc="NO")
-    o3p: Scalar = quantity(0.0, unit="ppm", support=POSITIVE, doc="O(3P), atomic oxygen")
-    o3: Scalar = quantity(0.0, unit="ppm", support=POSITIVE, doc="O3")
-    ho2: Scalar = quantity(0.0, unit="ppm", support=POSITIVE, doc="HO2")
-    oh: Scalar = quantity(0.0, unit="ppm", support=POSITIVE, doc="OH")
-    hcho: Scalar = quantity(0.0, unit="ppm", support=POSITIVE, doc="HCHO")
-    co: Scalar = quantity(0.0, unit="ppm", support=POSITIVE, doc="CO")
-    ald: Scalar = quantity(0.0, unit="ppm", support=POSITIVE, doc="aldehydes")
-    meo2: Scalar = quantity(0.0, unit="ppm", support=POSITIVE, doc="CH3O2")
-    c2o3: Scalar = quantity(0.0, unit="ppm", support=POSITIVE, doc="CH3CO3")
-    co2: Scalar = quantity(0.0, unit="ppm", support=POSITIVE, doc="CO2")
-    pan: Scalar = quantity(0.0, unit="ppm", support=POSITIVE, doc="peroxyacetyl nitrate")
-    ch3o: Scalar = quantity(0.0, unit="ppm", support=POSITIVE, doc="CH3O")
-    hno3: Scalar = quantity(0.0, unit="ppm", support=POSITIVE, doc="HNO3")
-    o1d: Scalar = quantity(0.0, unit="ppm", support=POSITIVE, doc="O(1D), excited oxygen")
-    so2: Scalar = quantity(0.0, unit="ppm", support=POSITIVE, doc="SO2")
-    so4: Scalar = quantity(0.0, unit="ppm", support=POSITIVE, doc="SO4")
-    no3: Scalar = quantity(0.0, unit="ppm", support=POSITIVE, doc="NO3")
-    n2o5: Scalar = quantity(0.0, unit="ppm", support=POSITIVE, doc="N2O5")
-
-
+@SYSTEMS.named("pollu")
 class POLLU(PlainSystem):
     r"""Twenty-five reactions of twenty species of polluted air, as in the Dutch national model.
 
@@ -60,11 +36,35 @@ class POLLU(PlainSystem):
     Set for Initial Value Problem Solvers, POLLU.
     """
 
+    class State(eqx.Module):
+        """Concentrations of twenty species; what is not given is 0."""
+
+        no2: Scalar = quantity(0.0, unit="ppm", support=POSITIVE, doc="NO2")
+        no: Scalar = quantity(0.0, unit="ppm", support=POSITIVE, doc="NO")
+        o3p: Scalar = quantity(0.0, unit="ppm", support=POSITIVE, doc="O(3P), atomic oxygen")
+        o3: Scalar = quantity(0.0, unit="ppm", support=POSITIVE, doc="O3")
+        ho2: Scalar = quantity(0.0, unit="ppm", support=POSITIVE, doc="HO2")
+        oh: Scalar = quantity(0.0, unit="ppm", support=POSITIVE, doc="OH")
+        hcho: Scalar = quantity(0.0, unit="ppm", support=POSITIVE, doc="HCHO")
+        co: Scalar = quantity(0.0, unit="ppm", support=POSITIVE, doc="CO")
+        ald: Scalar = quantity(0.0, unit="ppm", support=POSITIVE, doc="aldehydes")
+        meo2: Scalar = quantity(0.0, unit="ppm", support=POSITIVE, doc="CH3O2")
+        c2o3: Scalar = quantity(0.0, unit="ppm", support=POSITIVE, doc="CH3CO3")
+        co2: Scalar = quantity(0.0, unit="ppm", support=POSITIVE, doc="CO2")
+        pan: Scalar = quantity(0.0, unit="ppm", support=POSITIVE, doc="peroxyacetyl nitrate")
+        ch3o: Scalar = quantity(0.0, unit="ppm", support=POSITIVE, doc="CH3O")
+        hno3: Scalar = quantity(0.0, unit="ppm", support=POSITIVE, doc="HNO3")
+        o1d: Scalar = quantity(0.0, unit="ppm", support=POSITIVE, doc="O(1D), excited oxygen")
+        so2: Scalar = quantity(0.0, unit="ppm", support=POSITIVE, doc="SO2")
+        so4: Scalar = quantity(0.0, unit="ppm", support=POSITIVE, doc="SO4")
+        no3: Scalar = quantity(0.0, unit="ppm", support=POSITIVE, doc="NO3")
+        n2o5: Scalar = quantity(0.0, unit="ppm", support=POSITIVE, doc="N2O5")
+
     rates: Vector = quantity(RATES, unit="1/min", support=POSITIVE, doc="rate constants k1 to k25")
 
-    def vector_field(self, t: Scalar, y: POLLUState, inputs: Inputs) -> POLLUState:
+    def vector_field(self, t: Float[Array, ""], y: State, inputs: Inputs) -> State:
         r = reaction_rates(self.rates, y)
-        return POLLUState(
+        return self.State(
             no2=-r[1] - r[10] - r[14] - r[23] - r[24] + r[2] + r[3] + r[9] + r[11] + r[12] + r[22] + r[25],
             no=-r[2] - r[3] - r[9] - r[12] + r[1] + r[21],
             o3p=-r[15] + r[1] + r[17] + r[19] + r[22],
@@ -87,22 +87,19 @@ class POLLU(PlainSystem):
             n2o5=-r[25] + r[24],
         )
 
-    def outputs(self, t: Scalar, y: POLLUState, inputs: Inputs) -> POLLUState:
-        return y
-
-    def invariants(self, t: Scalar, y: POLLUState) -> dict[str, Array]:
+    def invariants(self, t: Float[Array, ""], y: State) -> dict[str, Array]:
         return {
             "nitrogen": y.no2 + y.no + y.pan + y.hno3 + y.no3 + 2 * y.n2o5,
             "sulfur": y.so2 + y.so4,
         }
 
     @classmethod
-    def example(cls) -> Example:
-        y0 = POLLUState(no=0.2, o3=0.04, hcho=0.1, co=0.3, ald=0.01, so2=0.007)
+    def example(cls) -> "Example[POLLU]":
+        y0 = cls.State(no=0.2, o3=0.04, hcho=0.1, co=0.3, ald=0.01, so2=0.007)
         return Example(cls(), y0, jnp.linspace(0.0, 60.0, 61))
 
 
-def reaction_rates(k: Vector, y: POLLUState) -> dict[int, Scalar]:
+def reaction_rates(k: Float[Array, " n"], y: POLLU.State) -> dict[int, Float[Array, ""]]:
     """The rate of every reaction by its number, from 1."""
     products = {
         1: y.no2, 2: y.no * y.o3, 3: y.ho2 * y.no, 4: y.hcho, 5: y.hcho,

@@ -2,20 +2,13 @@
 
 import equinox as eqx
 import jax.numpy as jnp
-from jaxtyping import Array
+from jaxtyping import Array, Float
 
 from .._types import Inputs, Scalar
-from ..core import POSITIVE, Example, PlainSystem, quantity
+from ..core import POSITIVE, SYSTEMS, Example, PlainSystem, quantity
 
 
-class RobertsonState(eqx.Module):
-    """Shares of three species."""
-
-    a: Scalar = quantity(support=POSITIVE, doc="reactant")
-    b: Scalar = quantity(support=POSITIVE, doc="short-lived intermediate")
-    c: Scalar = quantity(support=POSITIVE, doc="product")
-
-
+@SYSTEMS.named("robertson")
 class Robertson(PlainSystem):
     r"""Three reactions with rates nine orders of magnitude apart.
 
@@ -30,21 +23,25 @@ class Robertson(PlainSystem):
     Academic Press, page 178; Mazzia & Magherini (2008), Test Set for Initial Value Problem Solvers, ROBER.
     """
 
+    class State(eqx.Module):
+        """Shares of three species."""
+
+        a: Scalar = quantity(support=POSITIVE, doc="reactant")
+        b: Scalar = quantity(support=POSITIVE, doc="short-lived intermediate")
+        c: Scalar = quantity(support=POSITIVE, doc="product")
+
     decay: Scalar = quantity(0.04, unit="1/s", support=POSITIVE, doc="a turns into b")
     dimerisation: Scalar = quantity(3e7, unit="1/s", support=POSITIVE, doc="two b turn into b and c")
     catalysis: Scalar = quantity(1e4, unit="1/s", support=POSITIVE, doc="b turns back into a beside c")
 
-    def vector_field(self, t: Scalar, y: RobertsonState, inputs: Inputs) -> RobertsonState:
+    def vector_field(self, t: Float[Array, ""], y: State, inputs: Inputs) -> State:
         first, second, third = self.decay * y.a, self.dimerisation * y.b * y.b, self.catalysis * y.b * y.c
-        return RobertsonState(a=third - first, b=first - third - second, c=second)
+        return self.State(a=third - first, b=first - third - second, c=second)
 
-    def outputs(self, t: Scalar, y: RobertsonState, inputs: Inputs) -> RobertsonState:
-        return y
-
-    def invariants(self, t: Scalar, y: RobertsonState) -> dict[str, Array]:
+    def invariants(self, t: Float[Array, ""], y: State) -> dict[str, Array]:
         return {"mass": y.a + y.b + y.c}
 
     @classmethod
-    def example(cls) -> Example:
+    def example(cls) -> "Example[Robertson]":
         times = jnp.concatenate([jnp.zeros(1), jnp.logspace(-3.0, 4.0, 71)])
-        return Example(cls(), RobertsonState(a=1.0, b=0.0, c=0.0), times)
+        return Example(cls(), cls.State(a=1.0, b=0.0, c=0.0), times)

@@ -2,19 +2,13 @@
 
 import equinox as eqx
 import jax.numpy as jnp
-from jaxtyping import Array
+from jaxtyping import Array, Float
 
 from .._types import Inputs, Scalar
-from ..core import POSITIVE, Example, PlainSystem, quantity
+from ..core import POSITIVE, SYSTEMS, Example, PlainSystem, quantity
 
 
-class RosenzweigMacArthurState(eqx.Module):
-    """A prey and its predator."""
-
-    prey: Scalar = quantity(unit="g/m^2", support=POSITIVE, doc="density of the prey")
-    predator: Scalar = quantity(unit="g/m^2", support=POSITIVE, doc="density of the predator")
-
-
+@SYSTEMS.named("rosenzweig_macarthur")
 class RosenzweigMacArthur(PlainSystem):
     r"""A prey with limited room and a predator with a limited appetite: more room for the prey sets off cycles.
 
@@ -31,6 +25,12 @@ class RosenzweigMacArthur(PlainSystem):
     **Reference:** Rosenzweig & MacArthur (1963), American Naturalist 97:209, doi:10.1086/282272.
     """
 
+    class State(eqx.Module):
+        """A prey and its predator."""
+
+        prey: Scalar = quantity(unit="g/m^2", support=POSITIVE, doc="density of the prey")
+        predator: Scalar = quantity(unit="g/m^2", support=POSITIVE, doc="density of the predator")
+
     growth: Scalar = quantity(1.0, unit="1/day", support=POSITIVE, doc="growth rate of few prey")
     capacity: Scalar = quantity(5.0, unit="g/m^2", support=POSITIVE, doc="prey without predators")
     attack: Scalar = quantity(1.5, unit="m^2/(g day)", support=POSITIVE, doc="area a predator searches")
@@ -38,19 +38,13 @@ class RosenzweigMacArthur(PlainSystem):
     conversion: Scalar = quantity(0.5, support=POSITIVE, doc="predator gained per prey eaten")
     death: Scalar = quantity(0.4, unit="1/day", support=POSITIVE, doc="death rate of the predator")
 
-    def vector_field(self, t: Scalar, y: RosenzweigMacArthurState, inputs: Inputs) -> RosenzweigMacArthurState:
+    def vector_field(self, t: Float[Array, ""], y: State, inputs: Inputs) -> State:
         eaten = self.attack * y.prey * y.predator / (1 + self.attack * self.handling * y.prey)
-        return RosenzweigMacArthurState(
+        return self.State(
             prey=self.growth * y.prey * (1 - y.prey / self.capacity) - eaten,
             predator=self.conversion * eaten - self.death * y.predator,
         )
 
-    def outputs(self, t: Scalar, y: RosenzweigMacArthurState, inputs: Inputs) -> RosenzweigMacArthurState:
-        return y
-
-    def invariants(self, t: Scalar, y: RosenzweigMacArthurState) -> dict[str, Array]:
-        return {}
-
     @classmethod
-    def example(cls) -> Example:
-        return Example(cls(), RosenzweigMacArthurState(prey=1.0, predator=1.0), jnp.linspace(0.0, 60.0, 121))
+    def example(cls) -> "Example[RosenzweigMacArthur]":
+        return Example(cls(), cls.State(prey=1.0, predator=1.0), jnp.linspace(0.0, 60.0, 121))

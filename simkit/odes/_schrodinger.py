@@ -6,36 +6,14 @@ from typing import Any
 import equinox as eqx
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array
+from jaxtyping import Array, Float
 
-from .._types import Inputs, Scalar, Vector
-from ..core import Example, PlainSystem, quantity
+from .._types import Inputs, Vector
+from ..core import SYSTEMS, Example, PlainSystem, quantity
 from ._operators import driven, parts, square, stacked
 
 
-class StateVector(eqx.Module):
-    """Amplitudes of basis states; `StateVector.of` takes complex numbers, and `amplitudes` gives them."""
-
-    real: Vector = quantity(doc="real parts of the amplitudes, shape (n,)")
-    imaginary: Vector = quantity(doc="imaginary parts of the amplitudes, shape (n,)")
-
-    @classmethod
-    def of(cls, amplitudes: Any) -> "StateVector":
-        """The state of these complex amplitudes."""
-        return cls(*parts(amplitudes))
-
-    @property
-    def amplitudes(self) -> Array:
-        """The complex amplitudes, shape (..., n)."""
-        return jax.lax.complex(self.real, self.imaginary)
-
-
-class StateVectorOutputs(eqx.Module):
-    """What can be measured of a state."""
-
-    populations: Vector = quantity(doc="probabilities of the basis states, shape (n,)")
-
-
+@SYSTEMS.named("schrodinger")
 class Schrodinger(PlainSystem):
     r"""The amplitudes of n states under a Hamiltonian that pulses may drive.
 
@@ -57,6 +35,27 @@ class Schrodinger(PlainSystem):
     **Reference:** Sakurai & Napolitano (2021), Modern Quantum Mechanics, 3rd edition, section 5.5.
     """
 
+    class State(eqx.Module):
+        """Amplitudes of basis states; `State.of` takes complex numbers, and `amplitudes` gives them."""
+
+        real: Vector = quantity(doc="real parts of the amplitudes, shape (n,)")
+        imaginary: Vector = quantity(doc="imaginary parts of the amplitudes, shape (n,)")
+
+        @classmethod
+        def of(cls, amplitudes: Any) -> "Schrodinger.State":
+            """The state of these complex amplitudes."""
+            return cls(*parts(amplitudes))
+
+        @property
+        def amplitudes(self) -> Array:
+            """The complex amplitudes, shape (..., n)."""
+            return jax.lax.complex(self.real, self.imaginary)
+
+    class Outputs(eqx.Module):
+        """Measurable quantities of a pure state."""
+
+        populations: Vector = quantity(doc="probabilities of the basis states, shape (n,)")
+
     hamiltonian_real: Any = quantity(doc="real part of the Hamiltonian, shape (n, n), an angular frequency")
     hamiltonian_imaginary: Any = quantity(doc="its imaginary part, shape (n, n)")
     controls_real: Any = quantity(doc="real parts of what the controls switch on, shape (controls, n, n)")
@@ -67,15 +66,15 @@ class Schrodinger(PlainSystem):
         size = self.hamiltonian_real.shape[0]
         self.controls_real, self.controls_imaginary = stacked(controls, "controls", size, hermitian=True)
 
-    def vector_field(self, t: Scalar, y: StateVector, inputs: Inputs) -> StateVector:
+    def vector_field(self, t: Float[Array, ""], y: State, inputs: Inputs) -> State:
         real = driven(self.hamiltonian_real, self.controls_real, inputs)
         imaginary = driven(self.hamiltonian_imaginary, self.controls_imaginary, inputs)
-        return StateVector(real @ y.imaginary + imaginary @ y.real, imaginary @ y.imaginary - real @ y.real)
+        return self.State(real @ y.imaginary + imaginary @ y.real, imaginary @ y.imaginary - real @ y.real)
 
-    def outputs(self, t: Scalar, y: StateVector, inputs: Inputs) -> StateVectorOutputs:
-        return StateVectorOutputs(populations=y.real**2 + y.imaginary**2)
+    def outputs(self, t: Float[Array, ""], y: State, inputs: Inputs) -> Outputs:
+        return self.Outputs(populations=y.real**2 + y.imaginary**2)
 
-    def invariants(self, t: Scalar, y: StateVector) -> dict[str, Array]:
+    def invariants(self, t: Float[Array, ""], y: State) -> dict[str, Array]:
         real = self.hamiltonian_real @ y.real - self.hamiltonian_imaginary @ y.imaginary
         imaginary = self.hamiltonian_real @ y.imaginary + self.hamiltonian_imaginary @ y.real
         return {
@@ -84,6 +83,6 @@ class Schrodinger(PlainSystem):
         }
 
     @classmethod
-    def example(cls) -> Example:
+    def example(cls) -> "Example[Schrodinger]":
         system = cls([[-0.3, 0.5], [0.5, 0.3]], controls=[[[0.0, 1.0], [1.0, 0.0]]])
-        return Example(system, StateVector.of([1.0, 0.0]), jnp.linspace(0.0, 20.0, 201))
+        return Example(system, cls.State.of([1.0, 0.0]), jnp.linspace(0.0, 20.0, 201))

@@ -2,21 +2,13 @@
 
 import equinox as eqx
 import jax.numpy as jnp
-from jaxtyping import Array
+from jaxtyping import Array, Float
 
 from .._types import Inputs, Scalar
-from ..core import POSITIVE, Example, PlainSystem, quantity
+from ..core import POSITIVE, SYSTEMS, Example, PlainSystem, quantity
 
 
-class SEIRState(eqx.Module):
-    """A population by state of health."""
-
-    susceptible: Scalar = quantity(unit="persons", support=POSITIVE, doc="can be infected")
-    exposed: Scalar = quantity(unit="persons", support=POSITIVE, doc="infected, not yet infectious")
-    infected: Scalar = quantity(unit="persons", support=POSITIVE, doc="infect others")
-    recovered: Scalar = quantity(unit="persons", support=POSITIVE, doc="immune")
-
-
+@SYSTEMS.named("seir")
 class SEIR(PlainSystem):
     r"""An epidemic of a disease that is latent before it is infectious.
 
@@ -32,30 +24,35 @@ class SEIR(PlainSystem):
     **Reference:** Anderson & May (1991), Infectious Diseases of Humans, Oxford University Press, chapter 6.
     """
 
+    class State(eqx.Module):
+        """A population by state of health."""
+
+        susceptible: Scalar = quantity(unit="persons", support=POSITIVE, doc="can be infected")
+        exposed: Scalar = quantity(unit="persons", support=POSITIVE, doc="infected, not yet infectious")
+        infected: Scalar = quantity(unit="persons", support=POSITIVE, doc="infect others")
+        recovered: Scalar = quantity(unit="persons", support=POSITIVE, doc="immune")
+
     transmission: Scalar = quantity(0.5, unit="1/day", support=POSITIVE, doc="infectious contacts per infected and day")
     onset: Scalar = quantity(0.2, unit="1/day", support=POSITIVE, doc="inverse of the latent period")
     recovery: Scalar = quantity(0.1, unit="1/day", support=POSITIVE, doc="inverse of the infectious period")
 
-    def vector_field(self, t: Scalar, y: SEIRState, inputs: Inputs) -> SEIRState:
+    def vector_field(self, t: Float[Array, ""], y: State, inputs: Inputs) -> State:
         population = y.susceptible + y.exposed + y.infected + y.recovered
         infections = self.transmission * y.susceptible * y.infected / population
         onsets, recoveries = self.onset * y.exposed, self.recovery * y.infected
-        return SEIRState(
+        return self.State(
             susceptible=-infections,
             exposed=infections - onsets,
             infected=onsets - recoveries,
             recovered=recoveries,
         )
 
-    def outputs(self, t: Scalar, y: SEIRState, inputs: Inputs) -> SEIRState:
-        return y
-
-    def invariants(self, t: Scalar, y: SEIRState) -> dict[str, Array]:
+    def invariants(self, t: Float[Array, ""], y: State) -> dict[str, Array]:
         population = y.susceptible + y.exposed + y.infected + y.recovered
         spent = self.transmission * y.recovered / (self.recovery * population)
         return {"population": population, "final size": jnp.log(y.susceptible) + spent}
 
     @classmethod
-    def example(cls) -> Example:
-        y0 = SEIRState(susceptible=9990.0, exposed=0.0, infected=10.0, recovered=0.0)
+    def example(cls) -> "Example[SEIR]":
+        y0 = cls.State(susceptible=9990.0, exposed=0.0, infected=10.0, recovered=0.0)
         return Example(cls(), y0, jnp.linspace(0.0, 150.0, 76))

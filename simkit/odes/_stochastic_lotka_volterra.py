@@ -4,19 +4,13 @@ from typing import ClassVar, Literal
 
 import equinox as eqx
 import jax.numpy as jnp
-from jaxtyping import Array
+from jaxtyping import Array, Float
 
 from .._types import Inputs, Scalar
-from ..core import POSITIVE, Example, StochasticSystem, quantity
+from ..core import POSITIVE, SYSTEMS, Example, StochasticSystem, quantity
 
 
-class StochasticLotkaVolterraState(eqx.Module):
-    """Numbers of a prey and of its predator."""
-
-    hare: Scalar = quantity(unit="animals", support=POSITIVE, doc="prey")
-    lynx: Scalar = quantity(unit="animals", support=POSITIVE, doc="predators")
-
-
+@SYSTEMS.named("stochastic_lotka_volterra")
 class StochasticLotkaVolterra(StochasticSystem):
     r"""Lotka-Volterra with the chance of single births and deaths: the chemical Langevin equation of three reactions.
 
@@ -35,6 +29,12 @@ class StochasticLotkaVolterra(StochasticSystem):
     Stochastic Modelling for Systems Biology, 2nd edition, section 6.4.
     """
 
+    class State(eqx.Module):
+        """Numbers of a prey and of its predator."""
+
+        hare: Scalar = quantity(unit="animals", support=POSITIVE, doc="prey")
+        lynx: Scalar = quantity(unit="animals", support=POSITIVE, doc="predators")
+
     interpretation: ClassVar[Literal["ito", "stratonovich"]] = "ito"
     noise_kind: ClassVar[Literal["additive", "diagonal", "general"]] = "general"
 
@@ -42,32 +42,26 @@ class StochasticLotkaVolterra(StochasticSystem):
     predation: Scalar = quantity(0.005, unit="1/year", support=POSITIVE, doc="meetings that end in predation, per pair")
     death: Scalar = quantity(0.6, unit="1/year", support=POSITIVE, doc="death rate of the predators")
 
-    def drift(self, t: Scalar, y: StochasticLotkaVolterraState, inputs: Inputs) -> StochasticLotkaVolterraState:
+    def drift(self, t: Float[Array, ""], y: State, inputs: Inputs) -> State:
         birth, predation, death = self._rates(y)
-        return StochasticLotkaVolterraState(hare=birth - predation, lynx=predation - death)
+        return self.State(hare=birth - predation, lynx=predation - death)
 
-    def diffusion(self, t: Scalar, y: StochasticLotkaVolterraState, inputs: Inputs) -> StochasticLotkaVolterraState:
+    def diffusion(self, t: Float[Array, ""], y: State, inputs: Inputs) -> State:
         birth, predation, death = (safe_sqrt(rate) for rate in self._rates(y))
         zero = jnp.zeros_like(birth)
         factors = jnp.stack([birth, -predation, zero]), jnp.stack([zero, predation, -death])
         return eqx.tree_at(lambda state: (state.hare, state.lynx), y, factors)
 
-    def outputs(self, t: Scalar, y: StochasticLotkaVolterraState, inputs: Inputs) -> StochasticLotkaVolterraState:
-        return y
-
-    def invariants(self, t: Scalar, y: StochasticLotkaVolterraState) -> dict[str, Array]:
-        return {}
-
-    def _rates(self, y: StochasticLotkaVolterraState) -> tuple[Scalar, Scalar, Scalar]:
+    def _rates(self, y: State) -> tuple[Float[Array, ""], Float[Array, ""], Float[Array, ""]]:
         hare, lynx = jnp.maximum(y.hare, 0), jnp.maximum(y.lynx, 0)
         return self.growth * hare, self.predation * hare * lynx, self.death * lynx
 
     @classmethod
-    def example(cls) -> Example:
-        return Example(cls(), StochasticLotkaVolterraState(hare=50.0, lynx=100.0), jnp.linspace(0.0, 20.0, 201))
+    def example(cls) -> "Example[StochasticLotkaVolterra]":
+        return Example(cls(), cls.State(hare=50.0, lynx=100.0), jnp.linspace(0.0, 20.0, 201))
 
 
-def safe_sqrt(x: Scalar) -> Scalar:
+def safe_sqrt(x: Float[Array, ""]) -> Float[Array, ""]:
     """The square root, with slope 0 instead of infinity at 0."""
     positive = x > 0
     return jnp.where(positive, jnp.sqrt(jnp.where(positive, x, 1)), 0)

@@ -2,19 +2,13 @@
 
 import equinox as eqx
 import jax.numpy as jnp
-from jaxtyping import Array
+from jaxtyping import Array, Float
 
 from .._types import Inputs, Scalar
-from ..core import POSITIVE, Example, PlainSystem, quantity
+from ..core import POSITIVE, SYSTEMS, Example, PlainSystem, quantity
 
 
-class VanDerPolState(eqx.Module):
-    """A position and its velocity."""
-
-    position: Scalar = quantity(doc="scaled")
-    velocity: Scalar = quantity(doc="scaled")
-
-
+@SYSTEMS.named("van_der_pol")
 class VanDerPol(PlainSystem):
     r"""An oscillator that is driven while it swings little and damped while it swings far.
 
@@ -27,19 +21,17 @@ class VanDerPol(PlainSystem):
     **Reference:** van der Pol (1926), Phil. Mag. 2:978, doi:10.1080/14786442608564127.
     """
 
+    class State(eqx.Module):
+        """A position and its velocity."""
+
+        position: Scalar = quantity(doc="scaled")
+        velocity: Scalar = quantity(doc="scaled")
+
     damping: Scalar = quantity(1.0, support=POSITIVE, doc="strength of drive and damping")
 
-    def vector_field(self, t: Scalar, y: VanDerPolState, inputs: Inputs) -> VanDerPolState:
-        return VanDerPolState(
-            position=y.velocity, velocity=self.damping * (1 - y.position**2) * y.velocity - y.position
-        )
-
-    def outputs(self, t: Scalar, y: VanDerPolState, inputs: Inputs) -> VanDerPolState:
-        return y
-
-    def invariants(self, t: Scalar, y: VanDerPolState) -> dict[str, Array]:
-        return {}
+    def vector_field(self, t: Float[Array, ""], y: State, inputs: Inputs) -> State:
+        return self.State(position=y.velocity, velocity=self.damping * (1 - y.position**2) * y.velocity - y.position)
 
     @classmethod
-    def example(cls) -> Example:
-        return Example(cls(), VanDerPolState(position=2.0, velocity=0.0), jnp.linspace(0.0, 20.0, 201))
+    def example(cls) -> "Example[VanDerPol]":
+        return Example(cls(), cls.State(position=2.0, velocity=0.0), jnp.linspace(0.0, 20.0, 201))

@@ -22,7 +22,7 @@ def determined(model: Any, taken: set[str]) -> dict[str, Any] | None:
             free.add(s.getId())
     # Where the rules leave a choice, what reactions could change is taken before what is outside of them.
     outside = {s.getId() for s in model.getListOfSpecies() if s.getBoundaryCondition()}
-    choices = [sorted(_names(rule.getMath()), key=lambda name: name in outside) for rule in rules]
+    choices = [sorted(names_of(rule.getMath()), key=lambda name: name in outside) for rule in rules]
     owners = _matched([[name for name in names if name in free - taken] for names in choices])
     return None if owners is None else {name: rules[i] for name, i in owners.items()}
 
@@ -43,12 +43,16 @@ def _matched(choices: Sequence[Sequence[str]]) -> Mapping[str, int] | None:
     return owners if all(placed(rule, set()) for rule in range(len(choices))) else None
 
 
-def _names(tree: Any) -> list[str]:
+def names_of(tree: Any) -> list[str]:
     """The names in a formula, each once."""
-    found = [tree.getName()] if tree.isName() else []
-    for i in range(tree.getNumChildren()):
-        found += _names(tree.getChild(i))
-    return list(dict.fromkeys(found))
+    found: dict[str, None] = {}
+    stack = [tree]
+    while stack:
+        part = stack.pop()
+        if part.isName():
+            found[part.getName()] = None
+        stack += [part.getChild(i) for i in reversed(range(part.getNumChildren()))]
+    return list(found)
 
 
 def solved(graph: Graph, node: int, name: str) -> int | None:

@@ -17,27 +17,28 @@ from ._closed import closed_forms
 from ._events import Dose, doses, known_before
 from ._expression import TIME, Formulas
 from ._large import Rates
-from ._measurement import TableMeasurement, rows_of
 from ._passages import Passage, of_period, passages
 from ._periods import Formula, Periods, Values, by_formulas, check_start, set_paths
-from ._protocol import FOREVER, SBMLProtocol
+from ._row_formulas import TableMeasurement, rows_of
 from ._sbml import Model
+from ._sbml_protocol import FOREVER, SBMLProtocol
+from ._sbml_system import SBMLSystem
 from ._steady import conserved
 from ._switches import Switches
-from ._system import SBMLSystem
 from ._tables import Row, as_number
 from ._tables_v1 import Observable, Parameter, Series, formula_of
 
 LARGE = 400
-"""From so many operations of the rates on the stages are a loop, which is compiled in half the time and runs half as fast."""
+"""Number of operations of the rates from which on the stages are a loop, which compiles in half the time and runs half as fast."""
 
 VERY_LARGE = 1000
-"""From so many on formulas of one shape are evaluated together: a program of the size of the shapes, not of the model. Models of
-some thirty states run 1.3 times as long so, and those of a hundred no longer than formula by formula."""
+"""Number of operations from which on formulas of one shape are evaluated together: the program has the size of the shapes, not
+of the model. Models of some thirty states take 1.3 times as long so, and those of a hundred no longer than formula by
+formula."""
 
 
 def _operations(formulas: Formulas, rates: Any) -> int:
-    """How many operations rates are made of."""
+    """Return the number of operations in the rates."""
     return len(formulas.reached([node for _, node in rates]))
 
 
@@ -144,11 +145,11 @@ class Assembly:
                 )
 
     def _earlier(self) -> list[str]:
-        """What conditions before a start may set."""
+        """Return the targets that conditions before a start may set."""
         return list(self.targets) if any(s.before for s in self.series) else []
 
     def _everywhere(self) -> dict[str, float | str]:
-        """What the parameter table says of states."""
+        """Return the values of states in the parameter table."""
         states = {p.name: p for p in self.parameters.values() if p.name in self.model.states}
         return {f"y0.{name}": p.nominal if p.free is None else name for name, p in states.items()}
 
@@ -166,7 +167,7 @@ class Assembly:
         return Experiment(series.label, series.times, series.data, start=series.start, set=paths, replicates=True)
 
     def _first(self, series: Series) -> tuple[Values, Values]:
-        """What an experiment sets before its start, and at it."""
+        """Return the values that an experiment sets before its start, and at it."""
         row, before = self.conditions[series.condition], {}
         here = self._values(row)
         check_start(self.model, row, here, bool(series.before))
@@ -178,7 +179,7 @@ class Assembly:
         return before, here
 
     def _conserved(self, system: SBMLSystem, condition: Values) -> np.ndarray:
-        """What the model conserves under a condition: numbers that are 0 there stay 0, and sizes stay what they are."""
+        """Return the conserved combinations under a condition: numbers that are 0 there stay 0, and sizes stay as they are."""
         states = sorted(self.model.states)
         generator, points = np.random.default_rng(0), 4 * len(states) + 8
 
@@ -194,7 +195,7 @@ class Assembly:
         return conserved(np.stack([np.broadcast_to(np.asarray(found[name], float), points) for name in states], axis=1))
 
     def _values(self, row: Row) -> dict[str, float | str | Formula]:
-        """What a condition sets: numbers, names of free parameters, and formulas."""
+        """Return the values that a condition sets: numbers, names of free parameters, and formulas."""
         found: dict[str, float | str | Formula] = {}
         for name in self.targets:
             text = row.text(name)

@@ -58,7 +58,7 @@ class Batches:
         return whole[whole.shape[0] - self.count :]
 
     def slopes(self, y: Array, c: Array) -> list[Array]:
-        """By level: the derivatives of each batch by each of its slots, one behind the other, and a one at the end."""
+        """Return by level the derivatives of each batch by each of its slots, concatenated, with a one at the end."""
         whole, slopes = jnp.concatenate([y, c]), []
         for runs in self._runs:
             given = _parts(whole, [run.index for run in runs])
@@ -84,7 +84,7 @@ def _levels(steps: Sequence[Batch | SumBatch]) -> list[list[Batch | SumBatch]]:
 
 
 def _parts(whole: Array, indices: Sequence[np.ndarray]) -> list[Array]:
-    """What stands at several lists of places: one gather for all."""
+    """Gather the values of several lists of places at once."""
     values = picked(whole, np.concatenate(indices)) if indices else whole[:0]
     ends = np.cumsum([0, *map(len, indices)]).tolist()
     return [values[a:b] for a, b in itertools.pairwise(ends)]
@@ -197,7 +197,7 @@ class Jacobian:
 
 
 def _slots(step: Batch | SumBatch) -> int:
-    """How many slots of a batch hold values."""
+    """Return the number of slots of a batch that hold values."""
     return sum(not isinstance(slot[0], float) for slot in step.slots) if isinstance(step, Batch) else 0
 
 

@@ -1,17 +1,17 @@
-"""Which parameters of a PEtab problem have best values in closed form: scales, offsets and noise that formulas are linear in."""
+"""Parameters of a PEtab problem with best values in closed form: scales, offsets and noise that formulas are linear in."""
 
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 from ..problem import ClosedForm, LogNormal, Normal
-from ._expression import Graph
+from ._expression import Graph, Node, reached
 from ._tables_v1 import Observable, Series
 
 FREE, PROPORTIONAL, AFFINE = 0, 1, 2
 
 
 class _Use(NamedTuple):
-    """How one datum uses parameters: those in which its location is affine, that to which its scale is proportional, others."""
+    """Parameters of one datum: those in which its location is affine, that to which its scale is proportional, others."""
 
     output: str
     linear: frozenset[str]
@@ -81,7 +81,7 @@ def _uses(
 
 
 def _affine(graph: Graph, node: int, symbols: Sequence[str]) -> frozenset[str]:
-    """As many of some symbols as a formula is affine in jointly; of `scale * (x + offset)` the first."""
+    """Return the most symbols in which a formula is jointly affine; of `scale * (x + offset)` the first."""
     found: frozenset[str] = frozenset()
     for symbol in symbols:
         if _order(graph, node, found | {symbol}) not in (FREE, None):
@@ -90,13 +90,20 @@ def _affine(graph: Graph, node: int, symbols: Sequence[str]) -> frozenset[str]:
 
 
 def _order(graph: Graph, node: int, names: frozenset[str]) -> int | None:
-    """How a formula depends on names jointly: not, as a sum of multiples, with a rest beside it; None where otherwise."""
-    operation, *operands = graph.nodes[node]
+    """Classify how a formula depends on names jointly: not, as a sum of multiples, with a rest beside it; None otherwise."""
+    orders: dict[int, int | None] = {}
+    for i in reached(graph.nodes, [node]):  # parts first
+        orders[i] = _order_of(graph.nodes[i], orders, names)
+    return orders[node]
+
+
+def _order_of(node: Node, known: Mapping[int, int | None], names: frozenset[str]) -> int | None:
+    operation, *operands = node
     if operation == "number":
         return FREE
     if operation == "symbol":
         return PROPORTIONAL if operands[0] in names else FREE
-    orders = [_order(graph, x, names) for x in operands]
+    orders = [known[x] for x in operands]
     if None in orders:
         return None
     if all(x == FREE for x in orders):

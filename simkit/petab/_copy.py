@@ -19,6 +19,8 @@ def copied(read: PEtab, folder: Path, nominal: Any) -> Path:
         raise ArgumentError(
             f"Argument `nominal` must hold the {len(names)} free parameters {names}, but its shape is {values.shape}."
         )
+    if nominal is not None and not np.isfinite(values).all():
+        raise ArgumentError(f"Argument `nominal` must be finite, but it is {values}.")
     (head,) = (file for file in read.texts if file in (f"{read.name}.yaml", f"{read.name}.yml"))
     tables = parameter_files(head, read.texts[head])
     known = {name: repr(float(x)) for name, x in zip(names, values, strict=True) if np.isfinite(x)}

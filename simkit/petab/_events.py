@@ -12,8 +12,8 @@ from ..core import Setup, Status, Trajectory
 from ..engine import Method, integrate
 from ._expression import TIME, Formulas, Graph
 from ._sbml import Event
+from ._sbml_system import SBMLSystem
 from ._switches import Switches, switch_name
-from ._system import SBMLSystem
 
 
 class Dose(NamedTuple):
@@ -35,7 +35,7 @@ class Dose(NamedTuple):
 
 
 def known_before(events: Sequence[Event], graph: Graph, moving: frozenset[str]) -> bool:
-    """Whether the times of all events, and their order, are known before a solve."""
+    """Tell whether the times of all events, and their order, are known before a solve."""
     return all(_known_before(event, graph, moving) for event in events)
 
 
@@ -124,12 +124,12 @@ def integrate_doses(
 
 
 def by_row(which: Array, values: Array) -> Array:
-    """Which rows, in the rank of values by row."""
+    """Return a mask of the rows, in the rank of values by row."""
     return which.reshape(-1, *(1,) * (values.ndim - 1))
 
 
 def _becomes_true(dose: Dose, formulas: Formulas, system: SBMLSystem, at: Array, first: Array) -> Array:
-    """Whether the trigger becomes true at the time of a switch after the start, or is true at the start where it was not."""
+    """Tell whether the trigger becomes true at the time of a switch after the start, or is true at the start where it was not."""
     times = {name: formulas.evaluate([node], lambda n: system.parameters[n])[0] for name, node in dose.switches}
 
     def holds(strictly: bool) -> Array:
@@ -149,6 +149,6 @@ def _becomes_true(dose: Dose, formulas: Formulas, system: SBMLSystem, at: Array,
 
 
 def times_first(times: dict[str, Any], first: Array) -> Array:
-    """Of the switches before the start the one that stands for all: the latest."""
+    """Return the switch that stands for all switches before the start: the latest."""
     earlier = [jnp.where(x <= first, x, -jnp.inf) for x in times.values()]
     return functools.reduce(jnp.maximum, earlier)

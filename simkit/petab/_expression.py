@@ -8,12 +8,16 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 
+from .._errors import DataError
+
 Node = tuple[Any, ...]
 """(operation, operands...): operands are indices of nodes, but for the number of "number" and the name of "symbol"."""
 
 LEAVES = ("number", "symbol")
 RELATIONS = ("lt", "leq", "gt", "geq", "eq", "neq")
 LOGIC = ("and", "or", "xor", "not")
+MOST_NODES = 1_000_000
+"""Operations of all formulas of a model; the largest published models have some 100,000."""
 TIME = "the time"
 """The symbol of time, which no identifier can be: it is two words."""
 
@@ -66,6 +70,11 @@ class Graph:
     def _add(self, node: Node) -> int:
         key = (node[0], repr(node[1])) if node[0] == "number" else node  # 0.0 and -0.0 are equal, but not the same
         if key not in self._index:
+            if len(self.nodes) >= MOST_NODES:
+                raise DataError(
+                    f"The formulas of a model must have at most {MOST_NODES:,} operations in all, but they have more. Do functions "
+                    "call each other many times over?"
+                )
             self._index[key] = len(self.nodes)
             self.nodes.append(node)
         return self._index[key]
@@ -84,6 +93,8 @@ class Graph:
     def _simplified(self, operation: str, operands: Sequence[int], values: Sequence[float | None]) -> int:
         if operation == "subtract" and values[1] == 0:
             return operands[0]
+        if operation == "negative" and self.nodes[operands[0]][0] == "negative":
+            return self.nodes[operands[0]][1]
         if operation == "divide" and values[1] == 1:
             return operands[0]
         if operation == "divide" and values[0] == 0:
@@ -116,16 +127,7 @@ class Formulas:
 
     def reached(self, roots: Sequence[int]) -> list[int]:
         """The nodes that some formulas are made of, parts first."""
-        seen: set[int] = set()
-        stack = list(roots)
-        while stack:
-            i = stack.pop()
-            if i in seen:
-                continue
-            seen.add(i)
-            if self.nodes[i][0] not in LEAVES:
-                stack.extend(self.nodes[i][1:])
-        return sorted(seen)  # parts are built before what they are part of
+        return reached(self.nodes, roots)
 
     def evaluate(self, roots: Sequence[int], lookup: Callable[[str], Any]) -> list[Any]:
         """The values of some formulas.
@@ -145,6 +147,20 @@ class Formulas:
             else:
                 values[i] = OPERATIONS[operation](*(values[x] for x in operands))
         return [values[i] for i in roots]
+
+
+def reached(nodes: Sequence[Node], roots: Sequence[int]) -> list[int]:
+    """The nodes that some formulas are made of, parts first."""
+    seen: set[int] = set()
+    stack = list(roots)
+    while stack:
+        i = stack.pop()
+        if i in seen:
+            continue
+        seen.add(i)
+        if nodes[i][0] not in LEAVES:
+            stack.extend(nodes[i][1:])
+    return sorted(seen)  # parts are built before what they are part of
 
 
 def _constant(operation: str, values: list[float]) -> float | None:

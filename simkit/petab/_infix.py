@@ -7,7 +7,11 @@ from collections.abc import Callable, Mapping, Sequence
 
 from .._errors import ArgumentError
 from ._expression import TIME, Formulas, Node
+from ._walk import Walk, walked
 
+DEEPEST = 60
+"""Levels of one line; Python reads 200 parentheses within each other, and each level has up to three."""
+TRUTHS = ("lt", "leq", "gt", "geq", "eq", "neq", "and", "or", "xor", "not")
 _BINARY = {"add": ("+", 1), "subtract": ("-", 1), "multiply": ("*", 2), "divide": ("/", 2)}
 _RELATIONS = {"lt": "<", "leq": "<=", "gt": ">", "geq": ">=", "eq": "==", "neq": "!="}
 _SBML = {
@@ -49,9 +53,9 @@ class Printer:
 
     def text(self, node: int, *, whole: bool = False) -> str:
         """The text of a formula; `whole` prints it though it has a name itself."""
-        return self._text(node, 0, whole)
+        return walked(self._text(node, 0, whole))
 
-    def _text(self, node: int, outer: int, whole: bool = False) -> str:
+    def _text(self, node: int, outer: int, whole: bool = False) -> Walk:
         if node in self.names and not whole:
             return self.names[node]
         operation, *operands = self.formulas.nodes[node]
@@ -60,20 +64,23 @@ class Printer:
         if operation == "symbol":
             return self.symbols(operands[0])
         if operation == "multiply" and self.formulas.nodes[operands[0]] == ("number", -1.0):
-            return _within(f"-{self._text(operands[1], 3)}", 1, outer)
+            return _within(f"-{(yield self._text(operands[1], 3))}", 1, outer)
         if operation in _BINARY:
             sign, level = _BINARY[operation]
             right = level + (operation in ("subtract", "divide"))
-            last = self._text(operands[1], right)
+            first, last = (yield self._text(operands[0], level)), (yield self._text(operands[1], right))
             if operation == "add" and last.startswith("-"):
-                return _within(f"{self._text(operands[0], level)} - {last[1:]}", level, outer)
-            return _within(f"{self._text(operands[0], level)} {sign} {self._text(operands[1], right)}", level, outer)
+                return _within(f"{first} - {last[1:]}", level, outer)
+            return _within(f"{first} {sign} {last}", level, outer)
         if operation == "negative":
-            return _within(f"-{self._text(operands[0], 3)}", 1, outer)
+            return _within(f"-{(yield self._text(operands[0], 3))}", 1, outer)
         if operation == "power":
             sign = "**" if self.python else "^"
-            return _within(f"{self._text(operands[0], 5)}{sign}{self._text(operands[1], 5)}", 4, outer)
-        parts = [self._text(x, 0) for x in operands]
+            base, exponent = (yield self._text(operands[0], 5)), (yield self._text(operands[1], 5))
+            return _within(f"{base}{sign}{exponent}", 4, outer)
+        parts: list[str] = []
+        for x in operands:
+            parts.append((yield self._text(x, 0)))
         if operation in _RELATIONS:
             return f"({parts[0]} {_RELATIONS[operation]} {parts[1]})"
         return self._python(operation, parts) if self.python else self._sbml(operation, parts)
@@ -122,7 +129,23 @@ def shared(formulas: Formulas, roots: Sequence[int]) -> list[int]:
             count[part] = count.get(part, 0) + 1
     for root in roots:
         count[root] = count.get(root, 0) + 1
-    return [i for i in sorted(count) if count[i] > 1 and _parts(formulas.nodes[i])]
+    named = [i for i in sorted(count) if count[i] > 1 and _parts(formulas.nodes[i])]
+    return sorted({*named, *_deep(formulas, sorted(count), set(named))})
+
+
+def _deep(formulas: Formulas, nodes: Sequence[int], named: set[int]) -> list[int]:
+    """Operations that are given names so that no line is nested deeper than Python reads."""
+    heights: dict[int, int] = {}
+    found = []
+    for i in nodes:
+        if i in named:
+            heights[i] = 0
+            continue
+        heights[i] = 1 + max((heights[x] for x in _parts(formulas.nodes[i])), default=0)
+        if heights[i] > DEEPEST and formulas.nodes[i][0] not in TRUTHS:
+            found.append(i)
+            heights[i] = 0
+    return found
 
 
 def identifier(name: str) -> str:

@@ -69,7 +69,7 @@ class Rates:
 
 
 def _fixed(formulas: Formulas, roots: Sequence[int], parameters: frozenset[str]) -> list[int]:
-    """Of the nodes that depend on parameters alone those that others need."""
+    """Return the nodes that depend on parameters alone and that others read."""
     nodes, fixed, used = formulas.nodes, set(), set()
     plain = {i for i in formulas.reached(roots) if nodes[i][0] == "number"}
     for i in formulas.reached(roots):
@@ -113,18 +113,6 @@ class LargeSystem(KnownJacobian):
         changing = [jnp.asarray(t if name == TIME else inputs[name], y.dtype) for name in self.rates.changing]
         return jnp.concatenate([self.constants, jnp.stack(changing)]) if changing else self.constants
 
-    def outputs(self, t: Any, y: Any, inputs: Inputs) -> Any:
-        return y
-
-    def invariants(self, t: Any, y: Any) -> dict[str, Array]:
-        return {}
-
-    def encode(self, y: Array) -> Array:
-        return y
-
-    def decode(self, state: Array) -> Array:
-        return state
-
     def packed(self, y: dict[str, Array]) -> Array:
         """States by their names as one vector."""
         return jnp.stack([y[name] for name in self.rates.states])
@@ -141,5 +129,5 @@ class LargeSystem(KnownJacobian):
         return y.at[places].set(jnp.stack([jnp.asarray(x, y.dtype) for x in new.values()]))
 
     @classmethod
-    def example(cls) -> Example:
+    def example(cls) -> "Example[LargeSystem]":
         raise ArgumentError("A system read from SBML has no example: give its state and times.")

@@ -1,14 +1,33 @@
 """Formulas that are straight lines in one symbol."""
 
 from collections.abc import Callable
+from typing import Any
 
-from ._expression import Graph
+from ._expression import LEAVES, Graph
+from ._walk import Walk, walked
 
 
 def line(
     graph: Graph, node: int, variable: str, still: Callable[[str], bool] = lambda name: True
 ) -> tuple[int, int] | None:
     """A formula as its value where a symbol is 0 and its slope; None where it is no line, or where a symbol is not `still`."""
+    return walked(_line(graph, node, variable, still, {}))
+
+
+def _line(graph: Graph, node: int, variable: str, still: Callable[[str], bool], found: dict[int, Any]) -> Walk:
+    if node not in found:
+        operation, *operands = graph.nodes[node]
+        lines: list[Any] = []
+        for x in operands if operation not in LEAVES else ():
+            lines.append((yield _line(graph, x, variable, still, found)))
+        found[node] = _of_parts(graph, node, lines, variable, still)
+    return found[node]
+
+
+def _of_parts(
+    graph: Graph, node: int, lines: list[tuple[int, int] | None], variable: str, still: Callable[[str], bool]
+) -> tuple[int, int] | None:
+    """A formula as a line, from the lines of its operands."""
     operation, *operands = graph.nodes[node]
     zero = graph.number(0.0)
     if operation == "number":
@@ -17,7 +36,6 @@ def line(
         if operands[0] == variable:
             return zero, graph.number(1.0)
         return (node, zero) if still(operands[0]) else None
-    lines = [line(graph, x, variable, still) for x in operands]
     known = [x for x in lines if x is not None]
     if len(known) < len(lines):
         return None

@@ -1,6 +1,7 @@
-"""From a PEtab problem's file to a `Problem`."""
+"""Loading of a PEtab problem's file as a `Problem`."""
 
 import dataclasses
+import os
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -9,13 +10,15 @@ import numpy as np
 import yaml
 from jaxtyping import Array, Float
 
-from .._errors import DataError
+from .._doors import shown
+from .._errors import ArgumentError, DataError
 from ..core import as_float_array
 from ..problem import Problem
+from ..stores import MOST_HEADER
 from . import _tables_v1, _tables_v2
 from ._assembly import Assembly
 from ._sbml import Model, sbml_from_text
-from ._tables import Files, read_tables
+from ._tables import Files, check_names, read_tables
 
 
 @dataclasses.dataclass(frozen=True)
@@ -38,7 +41,14 @@ class PEtab:
         return f"PEtab problem {self.name!r}: {self.problem!r}"
 
 
-def load(path: str | Path, *, solver: Any = None, step: Any = None, texts: Mapping[str, str] | None = None) -> PEtab:
+def load(
+    path: str | Path,
+    *,
+    solver: Any = None,
+    step: Any = None,
+    texts: Mapping[str, str] | None = None,
+    allow_outside: bool = False,
+) -> PEtab:
     """Read a PEtab problem.
 
     **Arguments:**
@@ -47,15 +57,24 @@ def load(path: str | Path, *, solver: Any = None, step: Any = None, texts: Mappi
     - `solver`, `step`: as in `simulate`; `Rodas5P()` and `Adaptive(5e-7, 1e-12)` by default, with which the likelihoods of
         published problems are right to 1e-3.
     - `texts`: the texts of all files by name, in place of those on disk.
+    - `allow_outside`: whether the problem may name files that do not lie below its own folder.
 
     **Returns:** a `PEtab`, whose `problem` is what the verbs take.
 
     **Raises:** a `DataError` that names file, row and column, or the element of the model.
     """
+    if not isinstance(path, str | os.PathLike):
+        raise ArgumentError(f"Argument `path` must be the path of a YAML file, but it is {shown(path)}.")
     path = Path(path)
-    source = Files(path.parent, texts)
-    name, table = path.name, _header(path.name, source.read(path.name, "PEtab problem"))
-    assembly = _version_2(name, table, source) if table["format_version"] == 2 else _version_1(name, table, source)
+    source = Files(path.parent, texts, allow_outside=allow_outside)
+    name, table = path.name, _header(path.name, source.read(path.name, "PEtab problem", MOST_HEADER))
+    try:
+        assembly = _version_2(name, table, source) if table["format_version"] == 2 else _version_1(name, table, source)
+    except RecursionError as error:
+        raise DataError(
+            f"The formulas of `{name}` must refer to each other at most some hundred deep, but the chain is longer: `a` is made of "
+            "`b`, `b` of `c`, and so on. Put some of them into one."
+        ) from error
     if not assembly.series:
         raise DataError(f"`{name}` must hold measurements, but its tables hold none.")
     problem = assembly.problem(solver, step)
@@ -63,19 +82,26 @@ def load(path: str | Path, *, solver: Any = None, step: Any = None, texts: Mappi
     return PEtab(path.stem, problem, nominal, assembly.model, dict(source.texts))
 
 
-def read(path: str | Path) -> Problem:
+def read(path: str | Path, *, allow_outside: bool = False) -> Problem:
     """The problem of a PEtab file: `load(path).problem`."""
-    return load(path).problem
+    return load(path, allow_outside=allow_outside).problem
 
 
+DEEPEST = 20
+"""The greatest depth of the YAML file; PEtab needs 5."""
+MOST_EVENTS = 50_000
+"""Parts of the YAML file: five seconds of its parser."""
 COLUMNS = "observableId", "observableFormula", "noiseFormula"
 
 
 def _header(name: str, text: str) -> dict[str, Any]:
     """The YAML file, with its version as a number."""
     try:
+        _check_yaml(name, text)
         table = yaml.safe_load(text)
-    except yaml.YAMLError as error:
+    except (yaml.YAMLError, ValueError) as error:  # a ValueError of a date or of a number of thousands of digits
+        if isinstance(error, DataError):
+            raise
         raise DataError(f"`{name}` must be YAML, but: {' '.join(str(error).split())}") from error
     if not isinstance(table, dict) or "format_version" not in table:
         raise DataError(f"`{name}` must be a PEtab problem, but it has no `format_version`.")
@@ -85,10 +111,28 @@ def _header(name: str, text: str) -> dict[str, Any]:
     return {**table, "format_version": int(version.split(".")[0])}
 
 
+def _check_yaml(name: str, text: str) -> None:
+    """Refuse what a file that names other files has no use for, before it is built: it may be far larger than its text."""
+    depth = 0
+    for count, event in enumerate(yaml.parse(text, Loader=yaml.SafeLoader)):
+        depth += isinstance(event, yaml.CollectionStartEvent) - isinstance(event, yaml.CollectionEndEvent)
+        if isinstance(event, yaml.AliasEvent):
+            raise DataError(
+                f"`{name}` must do without aliases, but names `*{event.anchor}`. Write out what it stands for."
+            )
+        if depth > DEEPEST:
+            raise DataError(f"`{name}` must be nested at most {DEEPEST} deep, but is deeper. Flatten it.")
+        if count > MOST_EVENTS:
+            raise DataError(
+                f"`{name}` must hold at most {MOST_EVENTS:,} items, but holds more. Join tables into fewer files."
+            )
+
+
 def _files(name: str, table: Mapping[str, Any], kind: str, needed: bool = True) -> list[str]:
     """The names of the files of one kind."""
     files = table.get(kind) or []
-    found = [files] if isinstance(files, str) else list(files)
+    found = list(files) if isinstance(files, list | tuple) else [files]
+    check_names(found)
     if needed and not found:
         raise DataError(f"`{name}` must name {kind}, but names none.")
     return found

@@ -1,4 +1,4 @@
-"""From the syntax trees of libSBML to the graph of formulas: nothing is ever evaluated as code."""
+"""Conversion of libSBML's syntax trees to the graph of formulas: nothing is ever evaluated as code."""
 
 import itertools
 import re
@@ -9,6 +9,7 @@ import libsbml
 
 from .._errors import DataError
 from ._expression import TIME, Graph
+from ._walk import Walk, walked
 
 Symbol = Callable[[str], int]
 """Name -> its node; raises a `DataError` where there is no such name."""
@@ -58,7 +59,14 @@ _NUMBERS = {
     libsbml.AST_NAME_AVOGADRO: AVOGADRO,
 }
 DEEPEST = 200
-"""How deep parentheses may be nested in a formula of a table."""
+"""Deepest nesting of parentheses in a formula of a table."""
+MOST_CALLS = 50_000
+"""Calls of functions of a model with arguments that differ."""
+LONGEST = 1_000_000
+"""Characters of a formula of a table."""
+OPERATORS = re.compile(r"[-+*/^&|<>=!%]+")
+MOST_OPERATORS = 20_000
+"""Operators of a formula of a table: libSBML's trees are that deep at worst, and it dies of some 100,000."""
 
 _LOG = "logarithm_of"
 _EXTRA = ("log2", "sign", "heaviside")
@@ -84,9 +92,13 @@ class Reader:
     ):
         self.graph, self.symbol, self.functions, self.rate = graph, symbol, functions or {}, rate
         self._open: list[str] = []
+        self._results: dict[tuple[str, tuple[int, ...]], int] = {}
 
     def read(self, tree: Any, where: str, bound: Mapping[str, int] | None = None) -> int:
         """The node of a tree; `where` names it in messages, `bound` holds arguments of a function."""
+        return walked(self._read(tree, where, bound))
+
+    def _read(self, tree: Any, where: str, bound: Mapping[str, int] | None) -> Walk:
         kind, graph = tree.getType(), self.graph
         children = [tree.getChild(i) for i in range(tree.getNumChildren())]
         if kind in (libsbml.AST_INTEGER, libsbml.AST_REAL, libsbml.AST_REAL_E, libsbml.AST_RATIONAL):
@@ -108,8 +120,11 @@ class Reader:
             if name:
                 return self.rate(name)
         if kind == libsbml.AST_FUNCTION:
-            return self._called(tree.getName(), children, where, bound)
-        return self._operation(kind, tree, [self.read(child, where, bound) for child in children], where)
+            return (yield self._called(tree.getName(), children, where, bound))
+        parts: list[int] = []
+        for child in children:
+            parts.append((yield self._read(child, where, bound)))
+        return self._operation(kind, tree, parts, where)
 
     def _operation(self, kind: int, tree: Any, parts: list[int], where: str) -> int:
         graph = self.graph
@@ -148,28 +163,43 @@ class Reader:
             return self.graph.make("log10", parts[-1])
         return self.graph.make("log2", parts[-1]) if base == 2 else self.graph.make("log", *parts)
 
-    def _called(self, name: str, children: list[Any], where: str, bound: Mapping[str, int] | None) -> int:
-        if name not in self.functions and name == _LOG and len(children) in (1, 2):
-            parts = [self.read(child, where, bound) for child in children]
-            return self._logarithm(parts[::-1]) if len(parts) == 2 else self.graph.make("ln", *parts)
-        if name not in self.functions and name in _EXTRA and len(children) == 1:
-            return self._extra(name, self.read(children[0], where, bound))
-        if name not in self.functions:
+    def _called(self, name: str, children: list[Any], where: str, bound: Mapping[str, int] | None) -> Walk:
+        own = name in self.functions
+        logarithm = not own and name == _LOG and len(children) in (1, 2)
+        if not own and not logarithm and not (name in _EXTRA and len(children) == 1):
             raise DataError(
                 f"{where} must be made of functions that simkit knows, but calls `{name}`, which is not defined."
             )
         if name in self._open:
             raise DataError(f"{where} must not call a function that calls itself, but `{name}` does.")
-        arguments, body = self.functions[name]
-        if len(arguments) != len(children):
+        arguments, body = self.functions[name] if own else ([], None)
+        if own and len(arguments) != len(children):
             raise DataError(
                 f"{where} must give the function `{name}` {len(arguments)} arguments, but gives {len(children)}."
             )
-        given = {key: self.read(child, where, bound) for key, child in zip(arguments, children, strict=True)}
-        self._open.append(name)
-        node = self.read(body, f"The function `{name}`", given)
-        self._open.pop()
-        return node
+        parts: list[int] = []
+        for child in children:
+            parts.append((yield self._read(child, where, bound)))
+        if logarithm:
+            return self._logarithm(parts[::-1]) if len(parts) == 2 else self.graph.make("ln", *parts)
+        if not own:
+            return self._extra(name, parts[0])
+        # Each call is read once: a chain of functions that call each other twice would be read 2^n times.
+        call = name, tuple(parts)
+        if call not in self._results:
+            if len(self._results) >= MOST_CALLS:
+                raise DataError(
+                    f"The formulas of a model must call functions at most {MOST_CALLS:,} times in all, but they do so more often. "
+                    "Do functions call each other many times over?"
+                )
+            self._open.append(name)
+            try:
+                self._results[call] = yield self._read(
+                    body, f"The function `{name}`", dict(zip(arguments, parts, strict=True))
+                )
+            finally:
+                self._open.pop()
+        return self._results[call]
 
     def _extra(self, name: str, x: int) -> int:
         """Functions of PEtab's formulas that MathML does not have."""
@@ -181,6 +211,10 @@ class Reader:
         if name == "heaviside":
             return graph.make("choice", one, up, zero, down, graph.number(0.5))
         return graph.make("choice", one, up, graph.number(-1.0), down, zero)
+
+
+def _cut(text: str) -> str:
+    return text if len(text) < 300 else f"{text[:297]}..."
 
 
 def _depth(text: str) -> int:
@@ -195,10 +229,17 @@ def parsed(text: str, where: str) -> Any:
     settings.setParseAvogadroCsymbol(False)
     settings.setComparisonCaseSensitivity(libsbml.L3P_COMPARE_BUILTINS_CASE_SENSITIVE)
     if _depth(text) > DEEPEST:
-        raise DataError(f"{where} must not be nested more than {DEEPEST} deep, but is.")
+        raise DataError(
+            f"{where} must not be nested more than {DEEPEST} deep, but is. Give parts of it names of their own."
+        )
+    if len(text) > LONGEST or sum(1 for _ in OPERATORS.finditer(text)) > MOST_OPERATORS:
+        raise DataError(
+            f"{where} must have at most {LONGEST:,} characters and {MOST_OPERATORS:,} operators, but it has more. Give parts of it "
+            "names of their own."
+        )
     # PEtab's logarithm has its base second, SBML's has it first.
     tree = libsbml.parseL3FormulaWithSettings(re.sub(r"\blog(?=\s*\()", _LOG, text.replace("**", "^")), settings)
     if tree is None:
         reason = " ".join(str(libsbml.getLastParseL3Error()).split())
-        raise DataError(f"{where} must be a formula, but `{text}` is none: {reason}")
+        raise DataError(f"{where} must be a formula, but `{_cut(text)}` is none: {_cut(reason)}")
     return tree

@@ -16,17 +16,18 @@ from ..engine import Method, integrate_to
 from ._events import Dose, by_row
 from ._expression import Graph
 from ._sbml import Event
+from ._sbml_system import SBMLSystem
 from ._switches import NEVER, Switches
-from ._system import SBMLSystem
 
 MOST = 24
-"""So many passages, those back included, an experiment may hold; one with more is a failed simulation, never a wrong one."""
+"""Largest number of zero crossings in an experiment, in both directions; more are reported as a failure, never as a wrong
+result."""
 
 CLOSE = 1e-8
-"""How near to zero, relative to what it compares, a condition counts as zero."""
+"""Distance from zero, relative to the compared values, within which a condition counts as zero."""
 
 BELOW = -1e-300
-"""What a condition such as `x > 0` counts as where both sides are equal, so that a passage may begin there."""
+"""Value of a condition such as `x > 0` where both sides are equal, so that a crossing may begin there."""
 
 
 class Comparison(NamedTuple):
@@ -109,7 +110,7 @@ def _parsed(graph: Graph, node: int, name: str, parts: list[Comparison]) -> Any:
 
 
 def _holds(trigger: Any, true: Array) -> Array:
-    """Whether a condition holds for given truths of its comparisons."""
+    """Tell whether a condition holds for given truths of its comparisons."""
     if isinstance(trigger, int):
         return true[trigger]
     word, *rest = trigger
@@ -121,7 +122,7 @@ def _holds(trigger: Any, true: Array) -> Array:
 
 
 class _Crossing(eqx.Module):
-    """What passes zero upwards where the first of all comparisons becomes true or false."""
+    """Functions that cross zero upwards where the first of all comparisons becomes true or false."""
 
     whole: SBMLSystem  # what is solved has only those parameters that rates need
     true: Array
@@ -139,7 +140,7 @@ class _Crossing(eqx.Module):
 
 
 class _Queue(NamedTuple):
-    """What events are up to.
+    """State of the events.
 
     `true` says which comparisons hold. `owed` says how often events became true without having happened yet, `due` from when
     they may happen, and `kept` their new values as they were then. `lost` says that a delayed one became true again, which there
@@ -172,14 +173,14 @@ class _Events:
         return level, CLOSE * size, true > 0
 
     def slopes(self, t: Array, y: Any) -> Array:
-        """How fast the levels change."""
+        """Return the rates of change of the levels."""
         t, y = jax.lax.stop_gradient((t, y))
         rates = self.moving.vector_field(t, y, {name: signal(t) for name, signal in self.inputs.items()})
         levels = lambda t, y: jnp.stack(self.of([part.level for part in self.parts], t, y))
         return jax.lax.stop_gradient(jax.jvp(levels, (t, y), (jnp.ones_like(t), rates))[1])
 
     def holds(self, true: Array) -> Array:
-        """Which events have conditions that hold."""
+        """Return a mask of the events whose conditions hold."""
         found, place = [], 0
         for p in self.given:
             found.append(_holds(p.trigger, true[place : place + len(p.parts)]))
@@ -187,7 +188,7 @@ class _Events:
         return jnp.stack(found)
 
     def begun(self, t: Array, y: Any) -> _Queue:
-        """At the start happens what counts as false before."""
+        """Return the events at the start: those with conditions that count as false before."""
         true = self.held(t, y)[2]
         nothing, never = jnp.zeros(len(self.given), int), jnp.full(len(self.given), jnp.inf, t.dtype)
         queue = _Queue(true, nothing, never, self.values(t, y), jnp.zeros((), bool))
@@ -199,8 +200,9 @@ class _Events:
         return tuple(tuple(next(found) for _ in p.assignments) for p in self.given)
 
     def arrived(self, queue: _Queue, t: Array, y: Any, happened: Array) -> _Queue:
-        """What has become true or false at the end of a piece, where a comparison is zero but for rounding."""
-        after = t + 8 * jnp.finfo(t.dtype).eps * jnp.maximum(jnp.abs(t), 1.0)
+        """Return the comparisons that have become true or false at the end of a piece, at zero up to rounding."""
+        info = jnp.finfo(t.dtype)
+        after = t + jnp.maximum(8 * float(info.eps) * jnp.abs(t), float(info.tiny))
         level, close, holds = self.held(jax.lax.stop_gradient(after), y)
         true = jnp.where(queue.true, level >= -close, holds | ((level >= -close) & (level != 0)))
         tied = happened & ~jnp.any(true != queue.true)
@@ -209,7 +211,7 @@ class _Events:
         return self.turned(queue, self.holds(queue.true), true, t, y)
 
     def changed(self, queue: _Queue, t: Array, old: Any, new: Any) -> _Queue:
-        """What has become true or false by an event."""
+        """Return the comparisons that have become true or false by an event."""
         before, close, _ = self.held(t, old)
         level, _, holds = self.held(t, new)
         true = jnp.where(jnp.abs(level - before) > close, holds, queue.true)

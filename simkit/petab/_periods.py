@@ -1,4 +1,4 @@
-"""What conditions set: at the start of an experiment by formulas, and in its later periods, which are doses of its own."""
+"""Values that conditions set: at the start of an experiment by formulas, and in its later periods as doses."""
 
 import dataclasses
 from collections.abc import Iterable, Mapping, Sequence
@@ -40,7 +40,7 @@ def by_formulas(model: Model, conditions: Iterable[Values]) -> tuple[dict[str, i
 
 
 def set_paths(model: Model, values: Values) -> dict[str, float | str]:
-    """What an experiment sets at its start: a formula leaves its target to it."""
+    """Return the values that an experiment sets at its start; a formula leaves its target to that."""
     found: dict[str, float | str] = {}
     for name, value in values.items():
         path = f"y0.{name}" if name in model.states else name
@@ -102,7 +102,7 @@ class Periods:
         return cls(tuple(doses), values, conditions)
 
     def of_series(self, series: Series) -> dict[str, float | str]:
-        """What an experiment sets: the times of its periods and their values."""
+        """Return the values that an experiment sets: the times of its periods and their values."""
         found: dict[str, float | str] = {}
         for k, (time, condition) in enumerate(series.later):
             found[f"period {k}"] = time

@@ -10,6 +10,7 @@ import libsbml
 
 from .._errors import DataError
 from ._algebraic import determined, solved
+from ._deep import check_depth, long_chains
 from ._expression import Graph
 from ._mathml import Reader
 from ._tables import Files
@@ -95,6 +96,7 @@ def sbml_from_text(text: str, name: str = "model.xml") -> Model:
             f"The SBML file `{name}` must not declare a document type or entities, but does. Such declarations can read other "
             "files or fill up the memory. Remove them."
         )
+    check_depth(text, name)
     document = libsbml.readSBMLFromString(text)
     worst = [
         document.getError(i)
@@ -154,6 +156,8 @@ class _Builder:
     def build(self) -> Model:
         model, found = self.model, self.found
         self._declare()
+        for name in long_chains(self._trees(), self.file):
+            self.symbol(name)
         if not found.states:  # a model of formulas alone
             found.states.append(NOTHING)
             found.start[NOTHING] = found.graph.number(0.0)
@@ -169,6 +173,12 @@ class _Builder:
         events = enumerate(model.getListOfEvents())
         found.events = [self._event(e, i) for i, e in events if _math_of(e.getTrigger()) is not None]
         return found
+
+    def _trees(self) -> dict[str, Any]:
+        """The formulas of assignment rules and of reactions, by name."""
+        rules = {name: rule.getMath() for name, rule in self.rules.items() if rule.isAssignment()}
+        laws = {name: _math_of(reaction.getKineticLaw()) for name, reaction in self.reactions.items()}
+        return rules | {name: tree for name, tree in laws.items() if tree is not None}
 
     # ---- what there is ----
 
@@ -232,11 +242,11 @@ class _Builder:
             found.volumes[name] = volume
 
     def _ruled(self, name: str) -> bool:
-        """Whether a rule says what a name is, at all times."""
+        """Tell whether a rule determines a name at all times."""
         return name in self.algebraic or (name in self.rules and self.rules[name].isAssignment())
 
     def _determined(self) -> dict[str, Any]:
-        """What algebraic rules determine, by name."""
+        """Return the names that algebraic rules determine."""
         found = determined(self.model, {*self.rules, *self.changed})
         if found is None:
             texts = [f"`0 = {_text(rule)}`" for rule in self.model.getListOfRules() if rule.isAlgebraic()]
@@ -247,7 +257,7 @@ class _Builder:
         return found
 
     def _solved(self, name: str) -> int:
-        """What an algebraic rule makes of the name that it determines."""
+        """Return the solution of an algebraic rule for the name that it determines."""
         rule, known = self.algebraic[name], dict(self.nodes)
         self.nodes[name] = self.found.graph.symbol(name)
         node = solved(self.found.graph, self._math(rule, f"The algebraic rule of `{name}`"), name)
@@ -311,7 +321,7 @@ class _Builder:
     # ---- what changes ----
 
     def _flows(self) -> None:
-        """Which reactions change a species."""
+        """Return the reactions that change a species."""
         self.terms = {name: [] for name in self.found.states}
         for name, reaction in self.reactions.items():
             for sign, references in ((-1.0, reaction.getListOfReactants()), (1.0, reaction.getListOfProducts())):
@@ -352,7 +362,7 @@ class _Builder:
         return graph.make("divide", rate, self.symbol(species.getCompartment()))
 
     def rate_of(self, name: str) -> int:
-        """How fast what a name stands for changes."""
+        """Return the rate of change of a name."""
         found, graph = self.found, self.found.graph
         if self._ruled(name) or name in self.reactions:
             raise self._error(
@@ -369,7 +379,7 @@ class _Builder:
         return graph.make("divide", graph.make("subtract", slope, thinned), found.volumes[name])
 
     def _flow(self, sign: float, reference: Any, reaction: str) -> int:
-        """What a reaction adds to a species, or takes from it."""
+        """Return the contribution of a reaction to a species."""
         graph, species = self.found.graph, self.model.getSpecies(reference.getSpecies())
         count = self.symbol(reference.getId()) if reference.isSetId() else self._counted(reference)
         converted = species if species.isSetConversionFactor() else self.model
@@ -379,7 +389,7 @@ class _Builder:
         return graph.multiply(graph.number(sign), count, factor, self.symbol(reaction))
 
     def _counted(self, reference: Any) -> int:
-        """How many of a species a reaction makes or uses, where nothing else changes that."""
+        """Return the stoichiometric number of a species in a reaction, where nothing else changes it."""
         if _math_of(reference.getStoichiometryMath()) is not None:
             return self._math(reference.getStoichiometryMath(), f"The stoichiometry of `{reference.getSpecies()}`")
         return self.found.graph.number(_count(reference))
@@ -430,6 +440,6 @@ def _math_of(element: Any) -> Any:
 
 
 def _count(reference: Any) -> float:
-    """How many of a species a reaction makes or uses."""
+    """Return the stoichiometric number of a species in a reaction."""
     count = float(reference.getStoichiometry())
     return 1.0 if math.isnan(count) else count

@@ -10,14 +10,21 @@ Tree = tuple[Any, ...]
 """("slot", place), ("number", value), or (operation, trees...)."""
 
 Place = tuple[str, int]
-"""Where a value stands: in the vector `y` or `c`, or, as `x`, the value of a node."""
+"""Place of a value: in the vector `y` or `c`, or, as `x`, the value of a node."""
 
 TRUTHS = (*RELATIONS, "and", "or", "xor", "not")
 FIXED = {"power": 1, "root": 0, "log": 0}
 """Operations that do something else for each number, and which operand that is."""
 
+DEEPEST = 100
+"""A formula that is nested deeper is cut into several, whose trees Python can walk through."""
+
+SUMS = ("add", "subtract")
+LONGEST = 300
+"""Terms of a sum, which is cut into several where it has more: each operation of a sum counts those below it."""
+
 LONG = 3
-"""So many terms make a sum one of those that are evaluated together, whatever their lengths."""
+"""Number of terms from which on sums are evaluated together, whatever their lengths."""
 
 
 class Batch(NamedTuple):
@@ -37,7 +44,7 @@ class SumBatch(NamedTuple):
 
 
 class Shapes:
-    """Which nodes are values of their own, and the shapes of their formulas."""
+    """Nodes that are values of their own, and the shapes of their formulas."""
 
     def __init__(self, nodes: Sequence[Node], roots: Sequence[int], leaves: Mapping[int, Place]):
         self.nodes, self.leaves = nodes, leaves
@@ -51,7 +58,24 @@ class Shapes:
             uses.update(nodes[i][1:])
             stack.extend(nodes[i][1:])
         self.uses = uses
+        self.deep: set[int] = set()
+        self.cut: set[int] = set()
+        self._find_cuts(sorted(seen))  # parts first
         self._terms: dict[int, tuple[list[tuple[Place, float]], float]] = {}
+
+    def _find_cuts(self, order: Sequence[int]) -> None:
+        """Mark the places at which formulas that are deep, and sums that are long, are cut into several."""
+        heights: dict[int, int] = {}
+        lengths: dict[int, int] = {}
+        for i in order:
+            operation, *operands = self.nodes[i]
+            parts = [x for x in operands if isinstance(x, int) and x in heights and self.uses[x] == 1]
+            heights[i] = 1 + max((heights[x] for x in parts if x not in self.deep), default=0)
+            if heights[i] >= DEEPEST and operation not in TRUTHS:
+                self.deep.add(i)
+            lengths[i] = operation in SUMS and 1 + sum(lengths[x] for x in parts if x not in self.cut)
+            if lengths[i] >= LONGEST:
+                self.cut.add(i)
 
     def place(self, node: int) -> Place:
         return self.leaves.get(node, ("x", node))
@@ -67,12 +91,12 @@ class Shapes:
                 i, factor, first = stack.pop()
                 operation, *operands = self.nodes[i]
                 scaled = None if i in self.leaves else self._scaled(i)
-                shared = not first and self.uses[i] > 1
+                shared = not first and (self.uses[i] > 1 or i in self.cut)
                 if operation == "number":
                     offset += factor * operands[0]
                 elif scaled is not None:
                     stack.append((scaled[0], factor * scaled[1], first))
-                elif i not in self.leaves and operation in ("add", "subtract") and not shared:
+                elif i not in self.leaves and operation in SUMS and not shared:
                     sign = 1.0 if operation == "add" else -1.0
                     stack += [(operands[1], sign * factor, False), (operands[0], factor, False)]
                 else:
@@ -81,7 +105,7 @@ class Shapes:
         return self._terms[node]
 
     def _scaled(self, node: int) -> tuple[int, float] | None:
-        """What a node is a multiple of, and the factor."""
+        """Return the node of which a node is a multiple, and the factor."""
         operation, *operands = self.nodes[node]
         numbers = [self.nodes[x][1] if self.nodes[x][0] == "number" else None for x in operands if isinstance(x, int)]
         if operation == "negative":
@@ -93,7 +117,7 @@ class Shapes:
         return None
 
     def long(self, node: int) -> bool:
-        return self.nodes[node][0] in ("add", "subtract") and len(self.terms(node)[0]) >= LONG
+        return self.nodes[node][0] in SUMS and len(self.terms(node)[0]) >= LONG
 
     # ---- shapes ----
 
@@ -118,7 +142,7 @@ class Shapes:
         operation, *operands = self.nodes[node]
         if operation == "number":
             return "leaf", "number", operands[0]
-        if not top and operation not in TRUTHS and (self.uses[node] > 1 or self.long(node)):
+        if not top and operation not in TRUTHS and (self.uses[node] > 1 or node in self.deep or self.long(node)):
             return "leaf", "x", ("x", node)
         if operation in ("add", "multiply"):
             parts = [self._tree(x, False) for x in self._flat(operation, node)]
@@ -133,8 +157,8 @@ class Shapes:
         found, stack = [], list(self.nodes[node][1:])
         while stack:
             i = stack.pop()
-            inner = i not in self.leaves and self.nodes[i][0] == operation and self.uses[i] == 1 and not self.long(i)
-            if inner:
+            alone = i not in self.leaves and self.uses[i] == 1 and i not in self.deep
+            if alone and self.nodes[i][0] == operation and not self.long(i):
                 stack.extend(self.nodes[i][1:])
             else:
                 found.append(i)
@@ -185,7 +209,7 @@ class Shapes:
 
 
 def _signature(tree: Tree) -> str:
-    """What trees of one shape share."""
+    """Return the common part of trees of one shape."""
     operation, *operands = tree
     if operation == "leaf":
         return f"~{operands[0]}"

@@ -1,5 +1,6 @@
 """Steady states: implicit steps lead there, the last of them Newton's, and the implicit function theorem differentiates."""
 
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import jax
@@ -9,9 +10,10 @@ from jax.flatten_util import ravel_pytree
 from jaxtyping import Array, Float
 
 from ..core import Setup, at_time
+from ..linear import back_substitute, held_solver, lu_factors
 
 LATE = 1e8
-"""How long after the start the model is looked at: after all switches."""
+"""Time after the start at which the model is evaluated: after all switches."""
 
 STEPS = 400
 TOLERANCE = 1e-2
@@ -25,7 +27,7 @@ CLOSE = 1e-9
 
 
 def conserved(rates: np.ndarray) -> np.ndarray:
-    """What a model conserves: `rows @ y` stays for every row; rows of zeros fill up a square.
+    """Find the conservation laws of a model: `rows @ y` is constant for every row; rows of zeros pad it to a square.
 
     A combination of states is conserved where that of the rates vanishes at every state and for all values of the parameters.
     Random points at which all numbers are of order one make that a matter of rank without a question of scale.
@@ -66,6 +68,9 @@ def steady_state(setup: Setup, t: Array, rows: Float[Array, "states states"]) ->
     held = jax.lax.stop_gradient(setup)
     start, unravel = ravel_pytree(held.y0)
     identity = jnp.eye(start.size, dtype=start.dtype)
+    # Where the numbers of the float type end, whatever the units of states and time.
+    info = jnp.finfo(start.dtype)
+    least, longest = float(info.tiny), float(info.max) ** 0.8
 
     def rate(y: Array, setup: Setup) -> Array:
         return ravel_pytree(setup.system.vector_field(end, unravel(y), at_time(setup.inputs, end)))[0]
@@ -75,15 +80,19 @@ def steady_state(setup: Setup, t: Array, rows: Float[Array, "states states"]) ->
         return rate(y, setup) - _pull(slope, rows) @ (rows @ (y - ravel_pytree(setup.y0)[0]))
 
     def step(way: _Way) -> _Way:
-        y, h = way.y, way.h
+        y = way.y
         # The rates once with their derivatives: the second evaluation is for the second half of the step alone.
         slope = jax.jacfwd(lambda y: rate(y, held))(y)
+        # A start at zero has no relative change: its first step is by the decay of the states.
+        own = jnp.maximum(jnp.max(jnp.abs(jnp.diagonal(slope))), least)
+        h = jnp.where(way.h > 0, way.h, jnp.minimum(1e-3 / own, LATE))
         force, whole = pulled(y, held, slope), slope - _pull(slope, rows) @ rows
-        move = _solved(identity / h - whole, force)
-        half = _solved(identity * 2 / h - whole, force)
-        rest = _solved(identity * 2 / h - whole, pulled(y + half, held, slope))
+        move = _solver(identity / h - whole)(force)
+        halves = _solver(identity * 2 / h - whole)
+        half = halves(force)
+        rest = halves(pulled(y + half, held, slope))
         # A state that starts from zero is as large as it becomes.
-        size = jnp.maximum(jnp.abs(y), jnp.abs(y + move)) + 1e-30
+        size = jnp.maximum(jnp.abs(y), jnp.abs(y + move)) + least
         rough, size = size + FLOOR * jnp.max(size), size + FINE * jnp.max(size)
         error = jnp.max(jnp.abs(half + rest - move) / rough) / TOLERANCE
         correction = jnp.max(jnp.abs(move) / size)
@@ -94,29 +103,31 @@ def steady_state(setup: Setup, t: Array, rows: Float[Array, "states states"]) ->
         better = jnp.where(newton, y + move, y + 2 * (half + rest) - move)
         factor = jnp.clip(0.8 / jnp.sqrt(jnp.maximum(error, 1e-8)), 0.2, 30.0)
         h = h * jnp.where(jnp.isfinite(error), factor, 0.1)
-        return _Way(jnp.where(good, better, y), jnp.minimum(h, 1e30), slope, way.steps + 1, done)
+        return _Way(jnp.where(good, better, y), jnp.minimum(h, longest), slope, way.steps + 1, done)
 
-    first = jnp.max(jnp.abs(rate(start, held)) / (jnp.abs(start) + 1e-3 * jnp.max(jnp.abs(start)) + 1e-30))
-    h = 1e-3 / jnp.maximum(first, 1e-12)
+    size = jnp.abs(start) + 1e-3 * jnp.max(jnp.abs(start))
+    first = jnp.max(jnp.where(size > 0, jnp.abs(rate(start, held)) / jnp.where(size > 0, size, 1), 0))
+    h = jnp.where(first > 0, jnp.minimum(1e-3 / jnp.maximum(first, least), longest), 0)
     begun = _Way(start, h, 0 * identity * h, jnp.zeros((), jnp.int32), h != h)
     way = jax.lax.while_loop(lambda way: ~way.done & (way.steps < STEPS), step, begun)
     ok = way.done & jnp.isfinite(way.y).all()
     y, slope = jax.lax.stop_gradient((jnp.where(ok, way.y, start), way.slope))
-    factors = jax.scipy.linalg.lu_factor(jnp.where(ok, slope - _pull(slope, rows) @ rows, identity))
+    corrected = held_solver(jnp.where(ok, slope - _pull(slope, rows) @ rows, identity))
     # Steps of Newton's method from the solution: they move nothing, and their derivatives are those of the solution, the first
     # ones after one step and the second ones after two.
     for _ in range(2):
-        y = y - jax.scipy.linalg.lu_solve(factors, pulled(y, setup, slope))
+        y = y - corrected(pulled(y, setup, slope))
     return unravel(jnp.where(ok, y, start)), ok
 
 
 def _pull(slope: Array, rows: Array) -> Array:
-    """How strongly each state is pulled to what is conserved: as the rates pull at it."""
+    """Return the strength of the pull of each state to the conserved values: that of the rates."""
     size = jnp.max(jnp.abs(slope), axis=1, keepdims=True)
     return rows.T * jnp.where(size > 0, size, 1)
 
 
-def _solved(matrix: Array, right: Array) -> Array:
-    """The solution of linear equations whose rows may be of very different size."""
+def _solver(matrix: Array) -> Callable[[Array], Array]:
+    """The map to the solution of linear equations whose rows may be of very different size."""
     scale = 1 / jnp.maximum(jnp.max(jnp.abs(matrix), axis=1), 1e-300)
-    return jnp.linalg.solve(matrix * scale[:, None], right * scale)
+    factors = lu_factors(matrix * scale[:, None])
+    return lambda right: back_substitute(factors, right * scale)

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from .._errors import DataError, close_matches
+from ..stores import MOST_DATA, Gate, input_bytes
 
 
 @dataclasses.dataclass(frozen=True)
@@ -24,7 +25,7 @@ class Row:
         return self.cells.get(column, "").strip() or default
 
     def has(self, column: str) -> bool:
-        """Whether a cell holds anything; `NaN` stands for nothing."""
+        """Tell whether a cell holds anything; `NaN` stands for nothing."""
         return self.text(column).lower() not in ("", "nan")
 
     def number(self, column: str, default: float | None = None) -> float:
@@ -100,26 +101,27 @@ class Files:
     `texts` are those read so far.
     """
 
-    def __init__(self, folder: Path, known: Mapping[str, str] | None = None):
-        self.folder, self.known = folder, known
+    def __init__(self, folder: Path, known: Mapping[str, str] | None = None, *, allow_outside: bool = False):
+        self.known, self.gate = known, Gate(folder, outside=allow_outside)
         self.texts: dict[str, str] = {}
 
-    def read(self, file: Any, what: str) -> str:
-        """The text of a file; `what` says what it should be."""
+    def read(self, file: Any, what: str, most: int = MOST_DATA) -> str:
+        """The text of a file of at most `most` bytes; `what` says what it should be."""
         if not isinstance(file, str) or "://" in file or Path(file).is_absolute():
-            raise DataError(f"A PEtab problem must name files relative to itself, but it names {file!r}.")
+            shown = repr(file)[:200] if isinstance(file, str) else f"a {type(file).__name__}"
+            raise DataError(f"A PEtab problem must name files relative to itself, but it names {shown}.")
         if file not in self.texts:
-            self.texts[file] = self._text(file, what)
+            self.texts[file] = self._text(file, what, most)
         return self.texts[file]
 
-    def _text(self, file: str, what: str) -> str:
+    def _text(self, file: str, what: str, most: int) -> str:
         if self.known is not None:
             if file not in self.known:
                 raise DataError(f"The {what} `{file}` is not at hand.")
             return self.known[file]
-        path = self.folder / file
+        path = self.gate.folder / file
         try:
-            return path.read_bytes().decode("utf-8-sig")
+            return self.gate.read(file, what, lambda path: input_bytes(path, what, most).decode("utf-8-sig"))
         except FileNotFoundError as error:
             near = sorted(p.name for p in path.parent.iterdir()) if path.parent.is_dir() else []
             raise DataError(f"There is no {what} `{path}`. {close_matches(path.name, near)}") from error
@@ -127,6 +129,13 @@ class Files:
             raise DataError(f"The {what} `{file}` must be text in UTF-8, but byte {error.start} is not.") from error
         except OSError as error:
             raise DataError(f"The {what} `{path}` cannot be read: {error.strerror or error}.") from error
+
+
+def check_names(files: Sequence[Any]) -> None:
+    """Refuse a list of files that holds something else than names."""
+    for file in files:
+        if not isinstance(file, str):
+            raise DataError(f"A PEtab problem must name files, but in a list of them stands a {type(file).__name__}.")
 
 
 def read_tables(source: Files, files: Sequence[str], needed: Sequence[str]) -> Table:
@@ -141,7 +150,12 @@ def read_tables(source: Files, files: Sequence[str], needed: Sequence[str]) -> T
 
 
 def _read(text: str, file: str, needed: Sequence[str]) -> Table:
-    lines = list(csv.reader(text.splitlines(), delimiter="\t"))
+    try:
+        lines = list(csv.reader(text.splitlines(), delimiter="\t"))
+    except csv.Error as error:  # a cell of more than 128 KiB
+        raise DataError(
+            f"The table `{file}` cannot be read as one whose cells are separated by tabs: {error}."
+        ) from error
     if not lines:
         raise DataError(f"The table `{file}` must have a header, but it is empty.")
     header = [name.strip() for name in lines[0]]

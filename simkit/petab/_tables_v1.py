@@ -11,19 +11,14 @@ import numpyro.distributions as dist
 from numpyro.distributions.transforms import ExpTransform
 
 from .._errors import DataError, close_matches
-from ..problem import AbstractNoise, Free, Laplace, LogLaplace, LogNormal, Normal
+from ..problem import AbstractNoise, Free
 from ._mathml import Reader, parsed
-from ._measurement import Head
+from ._noises import BY_SCALE
+from ._row_formulas import Head
 from ._sbml import Model
 from ._tables import Files, Row, Table, as_number, finite, read_tables
 
 SCALES = ("lin", "log", "log10")
-NOISES: dict[tuple[str, bool], type[AbstractNoise]] = {
-    ("normal", False): Normal,
-    ("normal", True): LogNormal,
-    ("laplace", False): Laplace,
-    ("laplace", True): LogLaplace,
-}
 PRIORS = (
     "uniform",
     "normal",
@@ -71,10 +66,22 @@ def _parameter(name: str, row: Row) -> Parameter:
             f"must be positive, since `{name}` moves on the scale {scale}, but it is {lower:g}. Bounds are numbers on the linear "
             "scale, whatever `parameterScale` says.",
         )
+    check_nominal(row, nominal, lower, upper)
     prior = _prior(row, scale)
     return Parameter(
         name, nominal, Free(prior, (lower, upper), "linear" if scale == "lin" else "log"), row.where("estimate")
     )
+
+
+def check_nominal(row: Row, nominal: float, lower: float, upper: float) -> None:
+    """Refuse a nominal value outside its bounds; published tables have some on them."""
+    # Tables are written with some ten digits.
+    if lower - nominal > 1e-9 * abs(lower) or nominal - upper > 1e-9 * abs(upper):
+        raise row.error(
+            "nominalValue",
+            f"must lie within the bounds {lower:g} and {upper:g}, but it is {nominal:g}. Like the bounds it is a number on the "
+            "linear scale, whatever `parameterScale` says.",
+        )
 
 
 def _prior(row: Row, scale: str) -> dist.Distribution | None:
@@ -82,6 +89,7 @@ def _prior(row: Row, scale: str) -> dist.Distribution | None:
         return None
     kind = row.choice("objectivePriorType", PRIORS, "")
     a, b = prior_numbers(row, "objectivePriorParameters", 2)
+    check_prior(row, "objectivePriorParameters", kind, (a, b))
     unit = {"lin": 0.0, "log": 1.0, "log10": math.log(10)}[scale]
     if kind.startswith("parameterScale"):
         kind = kind.removeprefix("parameterScale").lower()
@@ -92,6 +100,18 @@ def _prior(row: Row, scale: str) -> dist.Distribution | None:
     if kind in ("normal", "logNormal"):
         return dist.Normal(a, b) if kind == "normal" else dist.LogNormal(a, b)
     return dist.Laplace(a, b) if kind == "laplace" else dist.TransformedDistribution(dist.Laplace(a, b), ExpTransform())
+
+
+def check_prior(row: Row, column: str, kind: str, numbers: Sequence[float]) -> None:
+    """Refuse numbers of a prior that make no distribution: ends in the wrong order, a width that is not positive."""
+    told = "; ".join(f"{x:g}" for x in numbers)
+    if not all(map(math.isfinite, numbers)):
+        raise row.error(column, f"must be finite numbers, but it is `{told}`.")
+    if kind.lower().endswith("uniform"):
+        if not numbers[0] < numbers[1]:
+            raise row.error(column, f"must be a lower and a higher end of a uniform prior, but it is `{told}`.")
+    elif numbers[-1] <= 0:
+        raise row.error(column, f"must end in a positive width of the prior `{kind}`, but it is `{told}`.")
 
 
 def prior_numbers(row: Row, column: str, count: int) -> list[float]:
@@ -112,10 +132,11 @@ class Observable:
     noise: AbstractNoise
     observable: tuple[int, ...]  # which of the values of a row the names of `head.overrides` stand for, by column
     scatter: tuple[int, ...]
+    is_scale: bool = False  # whether the scale of the noise is what a row gives, and nothing else
 
 
 Holders = Mapping[str, tuple[tuple[str, ...], tuple[str, ...]]]
-"""By observable the names in its two formulas that rows give values to."""
+"""Names in the two formulas of each observable that rows give values to."""
 
 
 def read_observables(table: Table, model: Model, known: Mapping[str, Any]) -> dict[str, Observable]:
@@ -126,7 +147,7 @@ def read_observables(table: Table, model: Model, known: Mapping[str, Any]) -> di
         transform = row.choice("observableTransformation", SCALES, "lin")
         kind = row.choice("noiseDistribution", ("normal", "laplace"), "normal")
         holders[name] = tuple(_numbered(word, name, row) for word in ("observable", "noise"))
-        noise: Any = NOISES[kind, transform != "lin"]
+        noise: Any = BY_SCALE[kind, transform != "lin"]
         noises[name] = noise(1.0)
     factors = {n: math.log(10) for n, row in rows.items() if row.text("observableTransformation") == "log10"}
     return formula_locations(rows, model, known, holders, noises, factors)
@@ -166,12 +187,31 @@ def formula_locations(
     result = {}
     for name in rows:
         scale = formula(name, "noiseFormula")
+        _check_noise(rows[name], "noiseFormula", _known_number(model, scale, known))
         used = _used(model, (location(name), scale))
         places = [tuple(i for i, x in enumerate(both) if f"{x} of {name}" in used) for both in holders[name]]
         names = [f"{both[i]} of {name}" for both, own in zip(holders[name], places, strict=True) for i in own]
         head = Head(name, location(name), scale, tuple(names), (factors or {}).get(name, 1.0))
-        result[name] = Observable(head, noises[name], *places)
+        given = {f"{x} of {name}" for x in holders[name][1]}
+        is_scale = model.graph.nodes[scale][0] == "symbol" and model.graph.nodes[scale][1] in given
+        result[name] = Observable(head, noises[name], *places, is_scale=is_scale)
     return result
+
+
+def _known_number(model: Model, node: int, known: Mapping[str, Any]) -> float | None:
+    """The number that a formula is: itself, or by a fixed row of the parameter table."""
+    operation, *operands = model.graph.nodes[node]
+    fixed = known.get(operands[0]) if operation == "symbol" else None
+    return fixed.nominal if isinstance(fixed, Parameter) and fixed.free is None else model.graph.value(node)
+
+
+def _check_noise(row: Row, column: str, scale: float | None) -> None:
+    if scale is not None and not scale > 0:
+        raise row.error(
+            column,
+            f"must be a positive number, as the scale of the noise, but it is {scale:g}. A datum without noise would outweigh "
+            "all others.",
+        )
 
 
 def _used(model: Model, roots: tuple[int, ...]) -> set[str]:
@@ -260,7 +300,7 @@ def series_of(
     series: Series, rows: list[Row], observables: Mapping[str, Observable], known: Mapping[str, Any]
 ) -> Series:
     """A series with its data."""
-    from ._protocol import FOREVER
+    from ._sbml_protocol import FOREVER
 
     kept: dict[float, dict[str, list[Row]]] = {}
     for row in rows:
@@ -290,6 +330,12 @@ def _given(row: Row, observable: Observable, known: Mapping[str, Any]) -> tuple[
     found: list[str | float] = []
     for column, places in (("observableParameters", observable.observable), ("noiseParameters", observable.scatter)):
         words = row.parts(column)
+        if len(words) > max([0, *(place + 1 for place in places)]):
+            raise row.error(
+                column,
+                f"must hold no more values than the formula of `{observable.head.name}` has places, {len(places)}, but it holds "
+                f"{len(words)}.",
+            )
         for place in places:
             if place >= len(words):
                 raise row.error(
@@ -304,4 +350,8 @@ def _given(row: Row, observable: Observable, known: Mapping[str, Any]) -> tuple[
                     f"must hold numbers or names of parameters, but `{word}` is neither. {close_matches(word, known)}",
                 )
             found.append(word if value is None else value)
+    if observable.is_scale:
+        fixed = known.get(found[-1]) if isinstance(found[-1], str) else None
+        given = fixed.nominal if isinstance(fixed, Parameter) and fixed.free is None else found[-1]
+        _check_noise(row, "noiseParameters", None if isinstance(given, str) else given)
     return tuple(found)

@@ -9,17 +9,21 @@ import numpyro.distributions as dist
 from numpyro.distributions.transforms import ExpTransform
 
 from .._errors import DataError
-from ..problem import AbstractNoise, Free, Laplace, LogLaplace, LogNormal, Normal
+from ..problem import AbstractNoise, Free
+from ._noises import BY_NAME
 from ._sbml import Model
 from ._tables import Files, Row, Table, read_tables
-from ._tables_v1 import Observable, Parameter, Series, formula_locations, prior_numbers, series_of
+from ._tables_v1 import (
+    Observable,
+    Parameter,
+    Series,
+    check_nominal,
+    check_prior,
+    formula_locations,
+    prior_numbers,
+    series_of,
+)
 
-NOISES: dict[str, type[AbstractNoise]] = {
-    "normal": Normal,
-    "laplace": Laplace,
-    "log-normal": LogNormal,
-    "log-laplace": LogLaplace,
-}
 PRIORS: dict[str, Any] = {
     "cauchy": dist.Cauchy,
     "chisquare": dist.Chi2,
@@ -56,10 +60,17 @@ def _parameter(name: str, row: Row) -> Parameter:
     lower, upper = row.number("lowerBound", -math.inf), row.number("upperBound", math.inf)
     if not lower < upper:
         raise row.error("lowerBound", f"must be less than the upper bound {upper:g}, but it is {lower:g}.")
+    check_nominal(row, nominal, lower, upper)
     prior = None
     if row.has("priorDistribution"):
         kind = row.choice("priorDistribution", tuple(PRIORS), "")
-        prior = PRIORS[kind](*prior_numbers(row, "priorParameters", COUNTS.get(kind, 2)))
+        numbers = prior_numbers(row, "priorParameters", COUNTS.get(kind, 2))
+        check_prior(row, "priorParameters", kind, numbers)
+        if kind in ("gamma", "log-uniform") and numbers[0] <= 0:
+            raise row.error(
+                "priorParameters", f"must be positive for the prior `{kind}`, but the first is {numbers[0]:g}."
+            )
+        prior = PRIORS[kind](*numbers)
     free = Free(prior, (lower, upper), "log" if lower > 0 else "linear")
     return Parameter(name, nominal, free, row.where("estimate"))
 
@@ -75,7 +86,7 @@ def read_observables(table: Table, model: Model, known: Mapping[str, Any]) -> di
 
 
 def _noise(row: Row) -> AbstractNoise:
-    kind: Any = NOISES[row.choice("noiseDistribution", tuple(NOISES), "normal")]
+    kind: Any = BY_NAME[row.choice("noiseDistribution", tuple(BY_NAME), "normal")]
     return kind(1.0)
 
 

@@ -1,25 +1,40 @@
 """Inference problems: experiments, noise models, unknowns, and the Problem that compiles them to arrays."""
 
-from ._closed import ClosedForm as ClosedForm
+from ._closed_form import LOGARITHMIC as LOGARITHMIC  # internal
+from ._closed_form import ClosedForm as ClosedForm
+from ._closed_solution import remeasured as remeasured  # internal
+from ._closed_solution import solved as solved  # internal
+from ._expected_information import information_of as information_of  # internal
 from ._experiment import Experiment as Experiment
-from ._experiment import Observable as Observable
-from ._free import PRIORS as PRIORS
+from ._experiment import Observable as Observable  # internal
+from ._forward import Heads as Heads  # internal
+from ._free import PRIORS as PRIORS  # internal
 from ._free import Free as Free
-from ._free import prior_from_text as prior_from_text
+from ._free import prior_from_text as prior_from_text  # internal
+from ._given_problem import check_independent as check_independent  # internal
+from ._given_problem import check_problem as check_problem  # internal
 from ._individual import Individual as Individual
-from ._individual import Population as Population
+from ._individual import Population as Population  # internal
+from ._information import Information as Information  # internal
+from ._information import weighted as weighted  # internal
+from ._likelihood import AbstractLikelihood as AbstractLikelihood
+from ._measure import measured as measured  # internal
 from ._measurement import AbstractMeasurement as AbstractMeasurement
-from ._noise import NOISES as NOISES
-from ._noise import AbstractNoise as AbstractNoise
-from ._noise import Laplace as Laplace
-from ._noise import LogLaplace as LogLaplace
-from ._noise import LogNormal as LogNormal
-from ._noise import NegativeBinomial as NegativeBinomial
-from ._noise import Normal as Normal
-from ._noise import Poisson as Poisson
-from ._noise import StudentT as StudentT
-from ._observed import Observed as Observed
-from ._observed import observed as observed
-from ._problem import Heads as Heads
+from ._named_parts import defining_parts as defining_parts  # internal
+from ._named_parts import named_parts as named_parts  # internal
+from ._noise import NOISES as NOISES  # internal
+from ._noise import AbstractNoise as AbstractNoise  # internal
+from ._noise import Combined as Combined  # internal
+from ._noise import Laplace as Laplace  # internal
+from ._noise import LogLaplace as LogLaplace  # internal
+from ._noise import LogNormal as LogNormal  # internal
+from ._noise import NegativeBinomial as NegativeBinomial  # internal
+from ._noise import Normal as Normal  # internal
+from ._noise import Poisson as Poisson  # internal
+from ._noise import StudentT as StudentT  # internal
+from ._observed import Observed as Observed  # internal
+from ._observed import observed as observed  # internal
 from ._problem import Problem as Problem
 from ._protocol import AbstractProtocol as AbstractProtocol
+from ._windows import windowed as windowed  # internal
+from ._windows import with_gaps as with_gaps  # internal

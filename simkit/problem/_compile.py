@@ -1,8 +1,8 @@
-"""From experiments to padded arrays, with the checks that need all of them at once."""
+"""Compilation of experiments to padded arrays, with the checks that need all of them at once."""
 
 import math
-from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Collection, Mapping, Sequence
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -11,29 +11,58 @@ from jax.core import Tracer
 from jaxtyping import Array
 
 from .._errors import ArgumentError, check_known
-from ..core import Setup, StaticSystem, StochasticSystem, as_float_array, as_signals
+from ..core import (
+    ParticleSystem,
+    Setup,
+    StaticSystem,
+    StochasticSystem,
+    as_float_array,
+    as_signals,
+    as_state,
+    check_numbers,
+    named_leaves,
+    traced,
+    warn_of_unread,
+)
 from ..engine import Fixed, Method
+from ._dataset import Dataset
 from ._experiment import Experiment, check_domain
-
-if TYPE_CHECKING:
-    from ._problem import Problem
+from ._forward import ForwardModel
 
 
-def experiment_setup(system: Any, e: Experiment, y0: Any, inputs: Any, noise: Any, static: bool) -> Setup:
+def experiment_setup(system: Any, e: Experiment, y0: Any, inputs: Any, noise: Any, static: bool, plain: bool) -> Setup:
+    """The setup of one experiment; `plain`: the system alone reads its inputs."""
     state = y0 if e.y0 is None else e.y0
     if state is None and not static:
         raise ArgumentError(
             f"Experiment `{e.name}` must have an initial state, but neither it nor the problem gives `y0`."
         )
     signals = as_signals(inputs if e.inputs is None else e.inputs)
-    return Setup(system, jax.tree.map(as_float_array, state), jax.tree.map(as_float_array, signals), dict(noise))
+    state = as_state(system, state, "y0")
+    if plain:
+        warn_of_unread(system, state, signals, e.times[0])
+    return Setup(system, state, jax.tree.map(as_float_array, signals), dict(noise))
 
 
-def check_arguments(system: Any, experiments: Sequence[Experiment], noise: Mapping[str, Any]) -> None:
-    if isinstance(system, StochasticSystem):
+def check_arguments(
+    system: Any,
+    experiments: Sequence[Experiment],
+    noise: Mapping[str, Any],
+    free: Collection[str],
+    independent: bool,
+) -> None:
+    """Refuse arguments of a problem that contradict each other; `independent`: as in `AbstractLikelihood`."""
+    if independent and isinstance(system, StochasticSystem):
         raise ArgumentError(
             f"`{type(system).__name__}` is stochastic: the likelihood of its data is an integral over all paths, which a Problem "
-            "does not compute. Fit the moments, or a deterministic limit."
+            "does not compute by itself. Fit the moments, or a deterministic limit, or give `likelihood`, a subclass of "
+            "`AbstractLikelihood` that computes it."
+        )
+    if independent and isinstance(system, ParticleSystem) and system.noisy:
+        raise ArgumentError(
+            "The thermostat or barostat of these particles draws random numbers, and a Problem takes no key: the likelihood of its "
+            "data is an integral over all paths. Take dynamics without noise, `md.NVE()` or `md.NoseHoover(...)`; averages over an "
+            "ensemble are fitted by the gradients of `md.sample_ensemble`."
         )
     if not experiments:
         raise ArgumentError("Argument `experiments` must hold at least one experiment, but it is empty.")
@@ -44,6 +73,8 @@ def check_arguments(system: Any, experiments: Sequence[Experiment], noise: Mappi
         if not isinstance(system, StaticSystem):
             e.check_order()
         for key, values in e.data.items():
+            if key not in noise and not independent:
+                continue
             check_known(key, noise, f"noise model for the output (data of experiment `{e.name}`)")
             check_domain(e.name, key, values, noise[key].domain, type(noise[key]).__name__)
             if key in e.errors and not hasattr(noise[key], "scale"):
@@ -54,37 +85,12 @@ def check_arguments(system: Any, experiments: Sequence[Experiment], noise: Mappi
         scale = getattr(model, "scale", None)
         if scale is not None and not np.all(np.asarray(scale) > 0):
             raise ArgumentError(f"The noise scale of `{key}` must be positive, but it is {np.asarray(scale)}.")
-
-
-def padded_times(experiments: Sequence[Experiment], static: bool) -> np.ndarray:
-    rows = []
-    for e in experiments:
-        start = [] if static else [e.times[0] if e.start is None else e.start]
-        rows.append(np.concatenate([start, e.times]) if e.times.ndim == 1 else e.times)
-    length = max(len(row) for row in rows)
-    return np.stack([np.pad(row, [(0, length - len(row))] + [(0, 0)] * (row.ndim - 1), mode="edge") for row in rows])
-
-
-def padded_data(experiments: Sequence[Experiment], length: int) -> tuple[dict[str, Array], dict[str, Array]]:
-    data, errors = {}, {}
-    for name in dict.fromkeys(name for e in experiments for name in e.data):
-        shapes = {e.data[name].shape[1:] for e in experiments if name in e.data}
-        if len(shapes) > 1:
-            raise ArgumentError(
-                f"The data of `{name}` must have one shape in all experiments, but they have {sorted(shapes)}."
-            )
-        block = np.full((len(experiments), length, *shapes.pop()), np.nan)
-        sizes = np.ones_like(block)
-        for row, size, e in zip(block, sizes, experiments, strict=True):
-            if name in e.data:
-                row[: len(e.times)] = e.data[name]
-            if name in e.errors:
-                given = e.errors[name]
-                size[: len(e.times)] = np.where(np.isfinite(given) & (given > 0), given, 1.0)
-        data[name] = as_float_array(block)
-        if any(name in e.errors for e in experiments):
-            errors[name] = as_float_array(sizes)
-    return data, errors
+        check_numbers(model)
+        for name, value in named_leaves(model).items():
+            if f"noise.{key}.{name}" not in free and not traced(value) and not np.isfinite(np.asarray(value)).all():
+                raise ArgumentError(
+                    f"`{name}` of {type(model).__name__} must be finite, but it is {np.asarray(value)}."
+                )
 
 
 def longest_step(method: Method, times: np.ndarray, static: bool) -> float:
@@ -112,12 +118,20 @@ def refined(method: Method, rows: Array | np.ndarray, longest: Array, labels: Se
     return Method(method.solver, Fixed(max(1, substeps)), method.reason)
 
 
-def check_outputs(problem: "Problem") -> None:
+def solve_times(rows: np.ndarray, longest: int, step: Any, static: bool) -> Any:
+    """Times for choosing solver and step: of the experiment with most data; all windows where the step is fixed."""
+    if static or step is None or not isinstance(step, int | float | np.number):
+        return rows[longest]
+    windows = np.diff(rows, axis=1).max(axis=0)
+    return np.concatenate([[0.0], np.cumsum(windows)]) + rows[longest, 0]
+
+
+def check_outputs(model: ForwardModel, data: Dataset) -> None:
     """Every output with data exists and has the shape of its data."""
-    theta = jnp.ones((len(problem.names),), problem.times.dtype)
-    shapes: Callable[..., Any] = lambda theta: problem._located(*problem._solve(theta), hold=False)[0]
+    theta = jnp.ones((len(model.names),), data.times.dtype)
+    shapes: Callable[..., Any] = lambda theta: model.located(*model.solve(theta, data.times), data, hold=False)[0]
     found = jax.eval_shape(shapes, theta)
-    for name, values in problem.data.items():
+    for name, values in data.values.items():
         check_known(name, found, "output")
         if found[name].shape != values.shape:
             raise ArgumentError(

@@ -1,5 +1,6 @@
 """Priors and step rules in words."""
 
+import numpy as np
 import numpyro.distributions as dist
 
 from ..engine import Adaptive, Courant, Method
@@ -22,7 +23,9 @@ def describe_prior(prior: dist.Distribution | None) -> str:
 def describe_step(method: Method) -> str:
     step = method.step
     if isinstance(step, Adaptive):
-        return f"adaptive, rtol {float(step.rtol):g}, atol {float(step.atol):g}"
+        least, largest = (float(f(np.asarray(step.atol))) for f in (np.min, np.max))
+        atol = f"{least:.3g}" if least == largest else f"{least:.3g} to {largest:.3g} by state"
+        return f"adaptive, rtol {float(step.rtol):g}, atol {atol}"
     if isinstance(step, Courant):
         return f"Courant number {float(step.number):g}"
     return f"{step.substeps} fixed step(s) between times"

@@ -5,6 +5,7 @@ from typing import Any
 
 import numpy as np
 
+from .._doors import check_kind, check_mapping, shown
 from .._errors import ArgumentError, DataError
 from .._types import Inputs, State
 
@@ -47,14 +48,21 @@ class Experiment:
         individual: str | None = None,
         covariates: Mapping[str, float] | None = None,
     ):
+        check_kind("name", name, str, "a text", 'Write `simkit.Experiment("name", times, {"output": values})`.')
+        check_mapping("data", data, "values by output", '{"hare": [30.0, 47.2]}')
+        for argument, value in (("errors", errors), ("set", set), ("covariates", covariates)):
+            if value is not None:
+                check_mapping(argument, value, "numbers by name", '{"hare": 0.5}')
         self.name = name
         self.times = _numbers(f"The times of experiment `{name}`", times)
+        if self.times.ndim == 0 or self.times.shape[0] == 0:
+            raise DataError(
+                f"Experiment `{name}` must hold at least one time in an array, but it holds {shown(times)}."
+            )
         if not np.all(np.isfinite(self.times)):
             raise DataError(
                 f"The times of experiment `{name}` must be finite, but entry {_first_bad(self.times)} is not."
             )
-        if self.times.ndim == 0 or self.times.shape[0] == 0:
-            raise DataError(f"Experiment `{name}` must hold at least one time, but it holds none.")
         self.data = {key: self._series("data", key, value) for key, value in data.items()}
         if not self.data:
             raise DataError(f"Experiment `{name}` must hold data for at least one output, but it holds none.")
@@ -72,6 +80,14 @@ class Experiment:
                 raise DataError(
                     f"The errors of `{key}` in experiment `{name}` must be positive wherever there are data, but some are not."
                 )
+        if start is not None:
+            check_kind(
+                "start",
+                start,
+                int | float | np.number | np.ndarray,
+                "a time",
+                "Write the number at which the state holds.",
+            )
         self.start = None if start is None else float(start)
         self.y0, self.inputs, self.replicates = y0, inputs, replicates
         self.set: dict[str, float | str] = dict(set or {})

@@ -12,9 +12,9 @@ from jaxtyping import Array, Float
 
 from .._errors import ArgumentError, check_known
 from ..core import POSITIVE, REAL, Support, as_float_array
+from ._condition_table import Table
 from ._experiment import Experiment
 from ._free import Free, Transform, Unknown, unknown
-from ._table import Table
 
 
 class Individual(NamedTuple):
@@ -68,7 +68,7 @@ class Population(eqx.Module):
 
     @property
     def shared(self) -> int:
-        """How many of the free parameters belong to the population; the deviations follow."""
+        """Number of the free parameters of the population; the deviations follow."""
         pairs = len(self.correlated) * (len(self.correlated) - 1) // 2
         return self.first + len(self.names) + len(self.owners) + pairs
 
@@ -134,7 +134,7 @@ class Population(eqx.Module):
         return found
 
     def place(self, position: int) -> int:
-        """Where tables point to what a free parameter stands for: of a mean, the value of the first individual."""
+        """Return the place in the tables of a free parameter: for a mean, that of the first individual."""
         total = self.shared + len(self.names) * len(self.labels)
         return total + self.means.index(position) * len(self.labels) if position in self.means else position
 
@@ -150,7 +150,7 @@ def separated(free: Mapping[str, Any]) -> tuple[dict[str, Free], dict[str, Indiv
 
 
 def _mean(individual: Individual) -> Free:
-    """What is known of the mean: where logarithms differ, it is positive."""
+    """Return prior and bounds of the mean: it is positive where logarithms differ."""
     mean = individual.mean
     if individual.transform != "log" or not isinstance(mean, Free):
         return mean

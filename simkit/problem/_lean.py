@@ -1,7 +1,7 @@
-"""The door to compiled code: a problem without words, its rows filled up, so that problems of one kind share their programs."""
+"""Canonical form of a problem for compiled code: without words, its rows filled up, so that problems of a kind share programs."""
 
-import copy
-from typing import TYPE_CHECKING, Any, Literal
+import dataclasses
+from typing import Any, Literal
 
 import jax
 import jax.numpy as jnp
@@ -10,112 +10,41 @@ from jax.core import Tracer
 from jaxtyping import Array
 
 from ..core import AbstractSignal, Setup, StaticSystem, named_leaves
-from ..engine import Fixed, Method
-from ._prior import StoredPrior
-
-if TYPE_CHECKING:
-    from ._problem import Problem
-
-PARTS = 4
-"""Lengths between two powers of two. A row too many costs an adaptive solve one interpolation, so a fifth more rows are cheap."""
+from ..engine import PARTS, Fixed, Method, bucket
+from ._dataset import Dataset
+from ._forward import ForwardModel
 
 FIXED_PARTS = 8
 """The same where steps are fixed: a row too many there costs all steps of a window."""
 
 
-def bucket(count: int, parts: int = PARTS) -> int:
-    """The next of a row of lengths, `parts` between two powers of two and every one up to twice `parts`.
-
-    With 4 parts: 1 to 8, 10, 12, 14, 16, 20, 24, 28, 32, 40, ...; less than 1 / `parts` is added.
-    """
-    size = 1
-    while count > 2 * parts * size:
-        size *= 2
-    return -(-count // size) * size
-
-
-def lean_problem(problem: "Problem") -> "Problem":
-    """The problem as compiled code takes it.
+def lean_parts(model: ForwardModel, data: Dataset, fill: bool) -> tuple[ForwardModel, Dataset]:
+    """The forward model and the data of a problem as compiled code takes them.
 
     - What is text or a reason is left out: it would compile everything again.
     - Rows are filled up to a `bucket`: times with the last one, data with NaN, which is what missing means. An observable
-        sees the whole trajectory and might take a mean of it, so a problem with observables keeps its rows.
+        sees the whole trajectory and might take a mean of it, so a problem with observables keeps its rows, and so does one
+        that does not `fill` them.
     - Tables of inputs are filled up as well, by repeats that change no value.
     """
-    fixed = isinstance(problem.method.step, Fixed) and not isinstance(problem.base.system, StaticSystem)
+    base, method = model.base, model.method
+    fixed = isinstance(method.step, Fixed) and not isinstance(base.system, StaticSystem)
     parts = FIXED_PARTS if fixed else PARTS
-    rows = row_count(problem)
-    more = 0 if problem.observables else bucket(rows, parts) - rows
-    base = problem.base
-    inputs = _filled_tables(base.inputs, problem.table, parts)
-    lean = copy.copy(problem)
-    new = {
-        "method": Method(problem.method.solver, problem.method.step),
-        "labels": tuple(f"experiment {i + 1}" for i in range(len(problem.labels))),
-        "times": filled(problem.times, more),
-        "data": {name: filled(values, more, fill=np.nan) for name, values in problem.data.items()},
-        "errors": {name: filled(values, more, fill=1.0) for name, values in problem.errors.items()},
-        "base": Setup(base.system, base.y0, inputs, base.noise),
-        "measurement": None if problem.measurement is None else problem.measurement.filled(more),
-    }
-    for name, value in new.items():
-        object.__setattr__(lean, name, value)  # labels are static, which `equinox.tree_at` does not replace
-    return lean
-
-
-def named_parts(problem: "Problem") -> dict[str, Any]:
-    """Everything that a program made from a problem depends on, by the names that users know, for `note_trace`."""
-    free = zip(problem.names, problem.stored, problem.log, strict=True)
-    return {
-        "system": problem.base.system,
-        "y0": problem.base.y0,
-        "inputs": problem.base.inputs,
-        "noise": problem.base.noise,
-        "times": problem.times,
-        "data": problem.data,
-        "errors": problem.errors,
-        "free": {name: {"prior": _named(prior), "transform": "log" if log else "linear"} for name, prior, log in free},
-        "bounds": problem.bounds,
-        "set": problem.table,
-        "observables": problem.observables,
-        "protocol": problem.protocol,
-        "measurement": problem.measurement,
-        "population": problem.population,
-        "solver": problem.method.solver,
-        "step": problem.method.step,
-    }
-
-
-def defining_parts(problem: "Problem") -> dict[str, Any]:
-    """Everything that the density of a problem and the starts of its fit depend on, for `describe`."""
-    return {
-        **named_parts(problem),
-        "prior": {name: _told(prior) for name, prior in zip(problem.names, problem.stored, strict=True)},
-        "starts of free": problem.starts,
-        "lengths": problem.lengths,
-    }
-
-
-def _told(prior: StoredPrior | None) -> Any:
-    """A prior by the names of its numbers."""
-    if prior is None:
-        return "flat"
-    values = zip(prior.names, prior.values, strict=True)
-    told = {name: _told(value) if isinstance(value, StoredPrior) else value for name, value in values}
-    return {"kind": prior.kind.__name__, **told, "settings": prior.settings}
-
-
-def _named(prior: StoredPrior | None) -> str:
-    """The kind of a prior, with what it cuts off or transforms."""
-    if prior is None:
-        return "flat"
-    inner = [_named(value) for value in prior.values if isinstance(value, StoredPrior)]
-    return " of ".join([prior.kind.__name__, *inner])
-
-
-def row_count(problem: "Problem") -> int:
-    """How many data an output can have in one experiment."""
-    return next(iter(problem.data.values())).shape[1]
+    more = bucket(data.rows, parts) - data.rows if fill and not model.observables else 0
+    lean = dataclasses.replace(
+        model,
+        base=Setup(base.system, base.y0, _filled_tables(base.inputs, model.table, parts), base.noise),
+        method=Method(method.solver, method.step),
+        measurement=None if model.measurement is None else model.measurement.filled(more),
+    )
+    longer = Dataset(
+        filled(data.times, more),
+        {name: filled(values, more, fill=np.nan) for name, values in data.values.items()},
+        {name: filled(values, more, fill=1.0) for name, values in data.errors.items()},
+        tuple(f"experiment {i + 1}" for i in range(len(data.labels))),
+        data.lengths,
+    )
+    return lean, longer
 
 
 def filled(values: Array, more: int, fill: float | Literal["last"] = "last") -> Array:

@@ -1,4 +1,4 @@
-"""What a problem compares with data: outputs and observables at the rows of all experiments."""
+"""Predictions that a problem compares with data: outputs and observables at the rows of all experiments."""
 
 from collections.abc import Sequence
 from typing import Any

@@ -7,13 +7,13 @@ import equinox as eqx
 from jaxtyping import Array
 
 from ..core import Setup, Trajectory
-from ._closed import ClosedForm
+from ._closed_form import ClosedForm
 
 Self = TypeVar("Self", bound="AbstractMeasurement")
 
 
 class AbstractMeasurement(eqx.Module):
-    """Where every datum is expected, and how much it scatters, as functions of states and parameters.
+    """Observation model: expected value and scatter of every datum, as functions of states and parameters.
 
     It may treat each datum differently: scales and offsets that belong to one series, scatter that grows with the signal. Each
     subclass is final.
@@ -36,7 +36,7 @@ class AbstractMeasurement(eqx.Module):
     @property
     @abc.abstractmethod
     def closed_forms(self) -> tuple[ClosedForm, ...]:
-        """Which free parameters, of which no state knows, have best values in closed form."""
+        """Return the free parameters that no state depends on and that have best values in closed form."""
 
     @abc.abstractmethod
     def filled(self: Self, more: int) -> Self:

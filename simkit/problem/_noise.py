@@ -2,25 +2,29 @@
 
 import abc
 import math
-from typing import TYPE_CHECKING, ClassVar, Literal, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 import equinox as eqx
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jax.scipy.special import gammaln, polygamma, xlogy
 from jaxtyping import Array, Float, PRNGKeyArray
 
+from .._registry import Registry
 from .._types import Scalar
 from ..core import POSITIVE, quantity
+from ._information import Information
 
 if TYPE_CHECKING:
     from typing import ClassVar as AbstractClassVar
 else:
     from equinox import AbstractClassVar  # type checkers would take it for an instance variable
 
-Self = TypeVar("Self", bound="AbstractNoise")
 Values = Float[Array, "..."]
 Domain = Literal["real", "positive", "count"]
+LogTails = tuple[np.ndarray, np.ndarray]
+"""log P(Y <= value) and log P(Y >= value)."""
 
 
 class AbstractNoise(eqx.Module):
@@ -28,6 +32,7 @@ class AbstractNoise(eqx.Module):
 
     A noise model's numbers are quantities with names such as `noise.hare.scale`; they can be fixed, free or set by
     experiment. With `log_prob` and the Fisher information of one datum a Gauss-Newton method serves every noise model.
+    `log_prob` and `sample` must be given; `information` and `log_tails` are found from draws where they are not.
     """
 
     domain: AbstractClassVar[Domain]
@@ -37,14 +42,26 @@ class AbstractNoise(eqx.Module):
         """The log density, or log probability, of a datum."""
 
     @abc.abstractmethod
-    def information(self: Self, location: Values) -> tuple[Values, Self]:
-        """The Fisher information of one datum: on the location, and on this model's own numbers, in a model's form."""
-
-    @abc.abstractmethod
     def sample(self, key: PRNGKeyArray, location: Values) -> Values:
         """A random datum for every location."""
 
+    def information(self, location: Values) -> Information | None:
+        """The Fisher information of one datum on its location and on this model's own numbers; None: found from draws."""
+        return None
 
+    def log_tails(self, value: np.ndarray, location: np.ndarray) -> LogTails | None:
+        """log P(Y <= value) and log P(Y >= value), which quantile residuals need; None: found from draws.
+
+        It is called with NumPy arrays outside of compiled code, so it may use SciPy.
+        """
+        return None
+
+
+NOISES: Registry[type[AbstractNoise]] = Registry("noise model", AbstractNoise, group="simkit.noises")
+"""Noise models by the names that study files give them, each declared beside its class."""
+
+
+@NOISES.named("normal")
 class Normal(AbstractNoise):
     """value ~ N(location, scale^2)."""
 
@@ -54,13 +71,54 @@ class Normal(AbstractNoise):
     def log_prob(self, value: Values, location: Values) -> Values:
         return -0.5 * ((value - location) / self.scale) ** 2 - jnp.log(self.scale) - 0.5 * math.log(2 * math.pi)
 
-    def information(self, location: Values) -> tuple[Values, "Normal"]:
-        return self.scale**-2 + 0 * location, Normal(2 * self.scale**-2)
+    def information(self, location: Values) -> Information:
+        return Information.diagonal(self.scale**-2 + 0 * location, 2 * self.scale**-2)
+
+    def log_tails(self, value: np.ndarray, location: np.ndarray) -> LogTails:
+        return _normal_tails((value - location) / self.scale)
 
     def sample(self, key: PRNGKeyArray, location: Values) -> Values:
         return location + self.scale * jax.random.normal(key, location.shape, location.dtype)
 
 
+@NOISES.named("combined")
+class Combined(AbstractNoise):
+    r"""A constant and a proportional error together: $y \sim N(f, a^2 + b^2 f^2)$ with the location f.
+
+    The scatter depends on the location, so each datum tells of it twice, and the information couples location and both numbers.
+
+    **Good values:** a at the detection limit, b the relative error of the instrument, 0.05 to 0.2. To tell them apart takes data
+    from below a / b to far above.
+    """
+
+    additive: Scalar = quantity(1.0, support=POSITIVE, doc="standard deviation at a location of 0")
+    proportional: Scalar = quantity(0.1, support=POSITIVE, doc="relative standard deviation at large locations")
+    domain: ClassVar[Domain] = "real"
+
+    def _spread(self, location: Values) -> Values:
+        return jnp.sqrt(self.additive**2 + (self.proportional * location) ** 2)
+
+    def log_prob(self, value: Values, location: Values) -> Values:
+        spread = self._spread(location)
+        return -0.5 * ((value - location) / spread) ** 2 - jnp.log(spread) - 0.5 * math.log(2 * math.pi)
+
+    def information(self, location: Values) -> Information:
+        a, b, f = self.additive, self.proportional, location
+        variance = a**2 + (b * f) ** 2
+        # Half the variance's relative derivatives: of log(spread).
+        rises = b**2 * f / variance, a / variance, b * f**2 / variance
+        own = [[2 * rises[i] * rises[j] for j in range(i + 1)] for i in range(3)]
+        own[0][0] = own[0][0] + 1 / variance
+        return Information(own)
+
+    def log_tails(self, value: np.ndarray, location: np.ndarray) -> LogTails:
+        return _normal_tails((value - location) / np.hypot(self.additive, self.proportional * location))
+
+    def sample(self, key: PRNGKeyArray, location: Values) -> Values:
+        return location + self._spread(location) * jax.random.normal(key, location.shape, location.dtype)
+
+
+@NOISES.named("log_normal")
 class LogNormal(AbstractNoise):
     """log(value) ~ N(log(location), scale^2): the location is the median, the scale nearly a relative error."""
 
@@ -71,13 +129,17 @@ class LogNormal(AbstractNoise):
         z = (jnp.log(value) - jnp.log(location)) / self.scale
         return -0.5 * z**2 - jnp.log(self.scale) - 0.5 * math.log(2 * math.pi) - jnp.log(value)
 
-    def information(self, location: Values) -> tuple[Values, "LogNormal"]:
-        return (self.scale * location) ** -2, LogNormal(2 * self.scale**-2)
+    def information(self, location: Values) -> Information:
+        return Information.diagonal((self.scale * location) ** -2, 2 * self.scale**-2)
+
+    def log_tails(self, value: np.ndarray, location: np.ndarray) -> LogTails:
+        return _normal_tails((np.log(value) - np.log(location)) / self.scale)
 
     def sample(self, key: PRNGKeyArray, location: Values) -> Values:
         return location * jnp.exp(self.scale * jax.random.normal(key, location.shape, location.dtype))
 
 
+@NOISES.named("student_t")
 class StudentT(AbstractNoise):
     """(value - location) / scale ~ t(freedom): like a normal, but outliers pull less."""
 
@@ -91,18 +153,26 @@ class StudentT(AbstractNoise):
         norm = gammaln(0.5 * (nu + 1)) - gammaln(0.5 * nu) - 0.5 * jnp.log(nu * math.pi) - jnp.log(self.scale)
         return norm - 0.5 * (nu + 1) * jnp.log1p(z**2 / nu)
 
-    def information(self, location: Values) -> tuple[Values, "StudentT"]:
-        # Lange, Little & Taylor (1989), doi:10.1080/01621459.1989.10478852; the small cross term of scale and freedom is left out.
+    def information(self, location: Values) -> Information:
+        # Lange, Little & Taylor (1989), doi:10.1080/01621459.1989.10478852. At freedom 3 scale and freedom are correlated by 0.64.
         nu = self.freedom
         half = 0.5 * nu
         freedom = 0.25 * (polygamma(1, half) - polygamma(1, half + 0.5)) - 0.5 * (nu + 5) / (nu * (nu + 1) * (nu + 3))
         scale = 2 * nu / ((nu + 3) * self.scale**2)
-        return (nu + 1) / ((nu + 3) * self.scale**2) + 0 * location, StudentT(scale, freedom)
+        cross = -2 / ((nu + 1) * (nu + 3) * self.scale)
+        return Information([[(nu + 1) / ((nu + 3) * self.scale**2) + 0 * location], [0, scale], [0, cross, freedom]])
+
+    def log_tails(self, value: np.ndarray, location: np.ndarray) -> LogTails:
+        from scipy.special import stdtr
+
+        z = (value - location) / self.scale
+        return _log(stdtr(self.freedom, z)), _log(stdtr(self.freedom, -z))
 
     def sample(self, key: PRNGKeyArray, location: Values) -> Values:
         return location + self.scale * jax.random.t(key, self.freedom, location.shape, location.dtype)
 
 
+@NOISES.named("laplace")
 class Laplace(AbstractNoise):
     """p(value) = exp(-|value - location| / scale) / (2 scale)."""
 
@@ -112,13 +182,17 @@ class Laplace(AbstractNoise):
     def log_prob(self, value: Values, location: Values) -> Values:
         return -jnp.abs(value - location) / self.scale - jnp.log(2 * self.scale)
 
-    def information(self, location: Values) -> tuple[Values, "Laplace"]:
-        return self.scale**-2 + 0 * location, Laplace(self.scale**-2)
+    def information(self, location: Values) -> Information:
+        return Information.diagonal(self.scale**-2 + 0 * location, self.scale**-2)
+
+    def log_tails(self, value: np.ndarray, location: np.ndarray) -> LogTails:
+        return _laplace_tails((value - location) / self.scale)
 
     def sample(self, key: PRNGKeyArray, location: Values) -> Values:
         return location + self.scale * jax.random.laplace(key, location.shape, location.dtype)
 
 
+@NOISES.named("log_laplace")
 class LogLaplace(AbstractNoise):
     """log(value) = log(location) + a Laplace variable of this scale: like `LogNormal`, but outliers pull less."""
 
@@ -129,13 +203,17 @@ class LogLaplace(AbstractNoise):
         distance = jnp.abs(jnp.log(value) - jnp.log(location))
         return -distance / self.scale - jnp.log(2 * self.scale) - jnp.log(value)
 
-    def information(self, location: Values) -> tuple[Values, "LogLaplace"]:
-        return (self.scale * location) ** -2, LogLaplace(self.scale**-2)
+    def information(self, location: Values) -> Information:
+        return Information.diagonal((self.scale * location) ** -2, self.scale**-2)
+
+    def log_tails(self, value: np.ndarray, location: np.ndarray) -> LogTails:
+        return _laplace_tails((np.log(value) - np.log(location)) / self.scale)
 
     def sample(self, key: PRNGKeyArray, location: Values) -> Values:
         return location * jnp.exp(self.scale * jax.random.laplace(key, location.shape, location.dtype))
 
 
+@NOISES.named("poisson")
 class Poisson(AbstractNoise):
     """Counts whose mean and variance are the location, which must be positive."""
 
@@ -144,13 +222,24 @@ class Poisson(AbstractNoise):
     def log_prob(self, value: Values, location: Values) -> Values:
         return xlogy(value, location) - location - gammaln(value + 1)
 
-    def information(self, location: Values) -> tuple[Values, "Poisson"]:
-        return 1 / location, Poisson()
+    def information(self, location: Values) -> Information:
+        return Information.diagonal(1 / location)
+
+    def log_tails(self, value: np.ndarray, location: np.ndarray) -> LogTails:
+        from scipy.special import gammainc, gammaincc
+
+        above = np.where(value > 0, gammainc(np.maximum(value, 1), location), 1)
+        return _log(gammaincc(value + 1, location)), _log(above)
 
     def sample(self, key: PRNGKeyArray, location: Values) -> Values:
         return jax.random.poisson(key, location).astype(location.dtype)
 
 
+LARGE_CONCENTRATION = 100.0
+"""Concentration from which on Stirling's series is as good as rounding: its first term left out is 1 / (1260 k^5) = 8e-14."""
+
+
+@NOISES.named("negative_binomial")
 class NegativeBinomial(AbstractNoise):
     """Counts with mean m, the location, and variance m + m^2 / concentration: more scatter than Poisson."""
 
@@ -159,15 +248,28 @@ class NegativeBinomial(AbstractNoise):
 
     def log_prob(self, value: Values, location: Values) -> Values:
         k = self.concentration
-        choose = gammaln(value + k) - gammaln(k) - gammaln(value + 1)
-        return choose - k * jnp.log1p(location / k) + xlogy(value, location / (location + k))
+        # log[Gamma(value + k) / (Gamma(k) k^value)], which goes to 0 where k is large: there by Stirling's series, since the
+        # difference of two large logarithms has no digits left at k = 1e14.
+        far = k > LARGE_CONCENTRATION
+        near, large = jnp.where(far, 1.0, k), jnp.where(far, k, LARGE_CONCENTRATION)
+        direct = gammaln(value + near) - gammaln(near) - value * jnp.log(near)
+        correction = lambda x: (1 - 1 / (30 * x * x)) / (12 * x)
+        series = (
+            (value + large - 0.5) * jnp.log1p(value / large) - value + correction(value + large) - correction(large)
+        )
+        rising = jnp.where(far, series, direct)
+        return rising - gammaln(value + 1) - (k + value) * jnp.log1p(location / k) + xlogy(value, location)
 
-    def information(self, location: Values) -> tuple[Values, "NegativeBinomial"]:
-        # Mean and concentration are orthogonal. The second entry is that of a normal with the same variance function,
-        # exact to leading order for large concentration, where the expectation has no closed form.
+    def information(self, location: Values) -> Information:
         k = self.concentration
-        own = 0.5 * (location / (k * (k + location))) ** 2
-        return k / (location * (k + location)), NegativeBinomial(own)
+        return Information.diagonal(k / (location * (k + location)), _concentration_information(k, location))
+
+    def log_tails(self, value: np.ndarray, location: np.ndarray) -> LogTails:
+        from scipy.special import betainc
+
+        k = self.concentration
+        above = np.where(value > 0, betainc(np.maximum(value, 1), k, location / (k + location)), 1)
+        return _log(betainc(k, value + 1, k / (k + location))), _log(above)
 
     def sample(self, key: PRNGKeyArray, location: Values) -> Values:
         rate, count = jax.random.split(key)
@@ -176,12 +278,52 @@ class NegativeBinomial(AbstractNoise):
         return jax.random.poisson(count, gamma).astype(location.dtype)
 
 
-NOISES: dict[str, type[AbstractNoise]] = {
-    "normal": Normal,
-    "log_normal": LogNormal,
-    "student_t": StudentT,
-    "laplace": Laplace,
-    "log_laplace": LogLaplace,
-    "poisson": Poisson,
-    "negative_binomial": NegativeBinomial,
-}
+def _log(probability: np.ndarray) -> np.ndarray:
+    """The logarithm of a probability; of one that underflows that of the smallest number, 38 standard deviations out."""
+    return np.log(np.maximum(probability, np.finfo(float).tiny))
+
+
+def _normal_tails(z: Any) -> LogTails:
+    from scipy.special import log_ndtr
+
+    z = np.asarray(z)
+    return log_ndtr(z), log_ndtr(-z)
+
+
+def _laplace_tails(z: Any) -> LogTails:
+    z = np.asarray(z)
+    far = math.log(0.5) - np.abs(z)
+    near = np.log1p(-np.exp(far))
+    return np.where(z < 0, far, near), np.where(z < 0, near, far)
+
+
+NODES = 96
+"""Nodes of the trapezoidal rule in the logarithm, which leave an error of 1e-9."""
+
+
+def _concentration_information(k: Values, mean: Values) -> Values:
+    r"""The information of a negative binomial datum on its concentration k.
+
+    $$I_{kk} = \int_0^\infty s e^{-ks} \left[\frac{1 - G(s)}{1 - e^{-s}} - \frac{1 - e^{-ms}}{s}\right] ds, \qquad
+    G = E\,e^{-sY} = \left(1 + \frac{m}{k} (1 - e^{-s})\right)^{-k}$$
+
+    from $E[\psi'(k) - \psi'(k + Y)] - m / (k (k + m))$ and
+    $\psi'(k) - \psi'(k + y) = \int s e^{-ks} (1 - e^{-sy}) / (1 - e^{-s}) ds$.
+    The brackets cancel as k grows; where they leave too few digits, the information is that of a normal with the same variance
+    function, whose relative error is of order 1 / k.
+    """
+    k, mean = jnp.broadcast_arrays(k, mean)
+    dtype = mean.dtype
+    # s runs over the scales 1 / (k + m) to 1 / k, where 1 - G and exp(-k s) change.
+    low, high = jnp.log(1e-6 / (k + mean)), jnp.log(60.0 / k)
+    share = jnp.broadcast_to(jnp.linspace(0.0, 1.0, NODES, dtype=dtype), (*mean.shape, NODES))
+    k1, m1, begin, width = (x[..., None] for x in (k, mean, low, high - low))
+    s = jnp.exp(begin + width * share)
+    weight = (high - low) / (NODES - 1)
+    survivor = -jnp.expm1(-k1 * jnp.log1p(-m1 / k1 * jnp.expm1(-s)))
+    inner = survivor / -jnp.expm1(-s) + jnp.expm1(-m1 * s) / s
+    exact = weight * jnp.sum(s**2 * jnp.exp(-k1 * s) * inner, axis=-1)
+    smooth = 0.5 * (mean / (k * (k + mean))) ** 2
+    # What rounding leaves of the difference, against what is left of it.
+    lost = 8 * jnp.finfo(dtype).eps * mean / (k * (k + mean)) > 1e-2 * smooth
+    return jnp.where(lost, smooth, exact)

@@ -1,6 +1,7 @@
-"""Problem: data, unknowns and noise compiled to arrays."""
+"""Problem: data, unknowns and likelihood compiled to arrays."""
 
-import math
+import copy
+import dataclasses
 from collections.abc import Mapping, Sequence
 from typing import Any, Literal
 
@@ -12,37 +13,40 @@ import numpyro.distributions as dist
 from jax.core import Tracer
 from jaxtyping import Array, Float, Int, PRNGKeyArray
 
-from .._errors import ArgumentError, check_known
+from .._errors import ArgumentError
 from .._types import Inputs, State
 from ..core import (
     ParticleSystem,
     Setup,
-    Start,
     StaticSystem,
     Status,
+    StochasticSystem,
     System,
     Trajectory,
     as_float_array,
     started,
 )
-from ..engine import Fixed, Method, Varying, integrate, resolve
-from ..solvers import Stepper
-from ._closed import ClosedForm, closed_forms
-from ._compile import check_arguments, check_outputs, experiment_setup, longest_step, padded_data, padded_times, refined
+from ..engine import Fixed, Method, Varying, resolve
+from ..solvers import SolverLike
+from ._closed_form import ClosedForm
+from ._closed_search import closed_forms
+from ._compile import check_arguments, check_outputs, experiment_setup, longest_step, refined, solve_times
+from ._condition_table import Table, condition_table, each_element, stack, targets
+from ._dataset import Dataset, padded_data, padded_times
 from ._describe import describe_prior, describe_step
 from ._experiment import Condition, Experiment, Observable
+from ._forward import ForwardModel, Heads
 from ._free import Free, unknown
 from ._individual import Individual, Population, population_of, separated
-from ._lean import lean_problem
-from ._measure import measured
+from ._kinds import as_experiments, check_kinds
+from ._lean import lean_parts
+from ._likelihood import AbstractLikelihood, IndependentData, misfit
 from ._measurement import AbstractMeasurement
 from ._noise import AbstractNoise
 from ._prior import StoredPrior
 from ._protocol import AbstractProtocol
-from ._table import Table, condition_table, each_element, stack, targets
-
-Heads = dict[str, tuple[Float[Array, "experiments times ..."], AbstractNoise]]
-"""Output name -> the predicted location of every datum and the noise model there, its leaves of the same shape."""
+from ._state_sizes import notes, settled
+from ._unknowns import Unknowns
 
 FORWARD_LIMIT = 30
 """Up to this many free parameters forward mode costs less than reverse mode, and needs no memory of the steps."""
@@ -50,12 +54,9 @@ FORWARD_LIMIT = 30
 FORWARD_LIMIT_FIELDS = 4
 """The same for fixed steps of a field, where a tangent costs a run and reverse mode some four, whatever is free."""
 
-FIELD = 200
-"""From so many numbers on a state is a field."""
-
 
 class Problem(eqx.Module):
-    """Data, unknowns and noise of one inference, compiled to arrays when it is made.
+    """Data, unknowns and likelihood of one inference, compiled to arrays when it is made.
 
     Experiments are lanes of one batched solve and conditions an index table, so new data of the same shape never trace
     again. All methods are pure functions of `theta`, the free parameters in natural units in the order of `names`.
@@ -73,31 +74,17 @@ class Problem(eqx.Module):
     - `solver`, `step`: as in `simulate`. They belong to the problem, since they define the likelihood.
     - `protocol`: what happens in each experiment, an `AbstractProtocol`; by default one simulation from the initial state.
     - `measurement`: how data come from states, an `AbstractMeasurement`; by default data are outputs and observables.
+    - `likelihood`: the density of the data, an `AbstractLikelihood`; by default each datum scatters for itself, as its noise model
+        says, around one deterministic simulation.
 
     **Raises:** an `UnknownNameError` with close matches, a `DataError` or an `ArgumentError`, each naming the experiment.
     """
 
-    base: Setup  # y0 and inputs stacked by experiment
-    stored: tuple[
-        StoredPrior | None, ...
-    ]  # in the order of `names`: a dict would come back from a pytree sorted by key
-    table: Table
-    bounds: Float[Array, "parameters 2"]  # natural units
-    times: Float[Array, "experiments rows ..."]  # the start (unless static) and the data times, padded with the last
-    data: dict[str, Float[Array, "experiments times ..."]]
-    errors: dict[str, Float[Array, "experiments times ..."]]
-    starts: Float[Array, " parameters"]  # NaN where a start is drawn
-    method: Method
-    longest: Float[Array, ""]  # the fixed step, at most this long; infinite where the step adapts
-    protocol: AbstractProtocol | None
-    measurement: AbstractMeasurement | None
-    population: Population | None
-    names: tuple[str, ...] = eqx.field(static=True)
-    log: tuple[bool, ...] = eqx.field(static=True)
-    labels: tuple[str, ...] = eqx.field(static=True)
-    observables: tuple[tuple[str, Observable], ...] = eqx.field(static=True)
+    unknowns: Unknowns
+    model: ForwardModel
+    dataset: Dataset
+    likelihood: AbstractLikelihood
     closed: tuple[ClosedForm, ...] = eqx.field(static=True)  # what a fit can solve in closed form
-    lengths: tuple[int, ...] = eqx.field(static=True)  # data times by experiment, where they differ and observables ask
 
     def __init__(
         self,
@@ -105,99 +92,107 @@ class Problem(eqx.Module):
         experiments: Experiment | Sequence[Experiment],
         *,
         free: Mapping[str, Free | Individual],
-        noise: Mapping[str, AbstractNoise],
+        noise: Mapping[str, AbstractNoise] | None = None,
         y0: State = None,
         inputs: Inputs = None,
         set: Condition | None = None,
         observables: Mapping[str, Observable] | None = None,
-        solver: Stepper | None = None,
+        solver: SolverLike | None = None,
         step: float | Varying | Fixed | None = None,
         protocol: AbstractProtocol | None = None,
         measurement: AbstractMeasurement | None = None,
+        likelihood: AbstractLikelihood | None = None,
     ):
-        self.protocol, self.measurement = protocol, measurement
-        experiments = [experiments] if isinstance(experiments, Experiment) else list(experiments)
-        check_arguments(system, experiments, noise)
+        likelihood = IndependentData() if likelihood is None else likelihood
+        noise = {} if noise is None else noise
+        named = {"free": free, "noise": noise, "set": set, "observables": observables, "protocol": protocol}
+        check_kinds(system, experiments, named | {"measurement": measurement, "likelihood": likelihood})
+        experiments = as_experiments(experiments)
+        check_arguments(system, experiments, noise, free, likelihood.independent)
         static = isinstance(system, StaticSystem)
-        setups = [experiment_setup(system, e, y0, inputs, noise, static) for e in experiments]
+        plain = protocol is None and measurement is None and likelihood.independent
+        setups = [experiment_setup(system, e, y0, inputs, noise, static, plain) for e in experiments]
         if isinstance(system, ParticleSystem):
             system = system.prepared(started(setups[0].y0))
-        self.labels = tuple(e.name for e in experiments)
+        labels = tuple(e.name for e in experiments)
         sets = [{**(set or {}), **e.set} for e in experiments]
         free, individuals = separated(each_element(setups[0], free))
-        target = targets(setups[0], free, sets, [f"experiment `{name}`" for name in self.labels])
+        if individuals and not likelihood.independent:
+            raise ArgumentError(
+                f"An `Individual` needs data that are independent given a simulation, but those of "
+                f"`{type(likelihood).__name__}` are not: write one `Free` for each individual."
+            )
+        target = targets(setups[0], free, sets, [f"experiment `{name}`" for name in labels])
         metadata = {name: setups[0].metadata(target[name]) for name in free}
         found = [unknown(name, f, metadata[name].support) for name, f in free.items()]
-        self.population, added = population_of(individuals, found, metadata, experiments)
+        population, added = population_of(individuals, found, metadata, experiments)
         found += added
-        self.names = tuple(u.name for u in found)
-        self.log = tuple(u.log for u in found)
-        self.stored = tuple(None if u.prior is None else StoredPrior.of(u.prior) for u in found)
-        self.bounds = as_float_array(np.array([[u.lower, u.upper] for u in found]).reshape(-1, 2))
-        self.starts = as_float_array(np.array([np.nan if u.start is None else u.start for u in found]))
-        self.base = Setup(
+        self.unknowns = Unknowns(
+            tuple(None if u.prior is None else StoredPrior.of(u.prior) for u in found),
+            as_float_array(np.array([[u.lower, u.upper] for u in found]).reshape(-1, 2)),
+            as_float_array(np.array([np.nan if u.start is None else u.start for u in found])),
+            tuple(u.name for u in found),
+            tuple(u.log for u in found),
+            len(found) if population is None else population.shared,
+        )
+        base = Setup(
             system,
             stack([s.y0 for s in setups], "initial states", experiments),
             stack([s.inputs for s in setups], "inputs", experiments),
             setups[0].noise,
         )
         table = condition_table(setups, experiments, tuple(free), sets)
-        self.table = table if self.population is None else self.population.redirected(table)
-        self.times = as_float_array(padded_times(experiments, static))
-        self.data, self.errors = padded_data(experiments, self.times.shape[1] - (not static))
-        self.observables = tuple((observables or {}).items())
+        times = as_float_array(padded_times(experiments, static))
         lengths = tuple(e.times.shape[0] for e in experiments)
-        self.lengths = lengths if observables and min(lengths) < max(lengths) else ()
-        longest = int(np.argmax([e.times.shape[0] for e in experiments]))
-        self.method = resolve(
-            system,
-            setups[longest].y0,
-            self._solve_times(longest, step, static),
-            solver=solver,
-            step=step,
-            inputs=setups[longest].inputs,
+        self.dataset = Dataset(
+            times,
+            *padded_data(experiments, times.shape[1] - (not static)),
+            labels,
+            lengths if observables and min(lengths) < max(lengths) else (),
         )
-        self.longest = as_float_array(longest_step(self.method, np.asarray(self.times), static))
-        self.closed = closed_forms(self)
-        if measurement is None:  # which would be traced with all of a solve; `heads` checks it
-            check_outputs(self)
+        longest = int(np.argmax(lengths))
+        if isinstance(system, StochasticSystem) and solver is None and step is None:
+            method = Method(None, Fixed(), "left to the likelihood")
+        else:
+            rows = solve_times(np.asarray(times), longest, step, static)
+            start, driven = setups[longest].y0, setups[longest].inputs
+            method = resolve(system, start, rows, solver=solver, step=step, inputs=driven)
+        model = ForwardModel(
+            base,
+            table if population is None else population.redirected(table),
+            method,
+            as_float_array(longest_step(method, np.asarray(times), static)),
+            protocol,
+            measurement,
+            population,
+            self.names,
+            tuple((observables or {}).items()),
+        )
+        self.model = dataclasses.replace(model, method=settled(model, self.dataset, found))
+        self.likelihood = likelihood
+        self.closed = closed_forms(self.unknowns, self.model) if likelihood.independent else ()
+        if (
+            likelihood.independent and measurement is None
+        ):  # which would be traced with all of a solve; `heads` checks it
+            check_outputs(self.model, self.dataset)
 
     # ---- predictions ----
 
     def setup(self, theta: Float[Array, " parameters"], experiment: int | str = 0) -> Setup:
         """System, initial state, inputs and noise of one experiment at `theta`."""
-        index = self._index(experiment)
-        return self._base(index).put({path: values[index] for path, values in self._values(theta).items()})
-
-    def _base(self, index: int) -> Setup:
-        row = lambda tree: jax.tree.map(lambda x: x[index], tree)
-        return Setup(self.base.system, row(self.base.y0), row(self.base.inputs), self.base.noise)
+        return self.model.setup(theta, self.dataset.index(experiment))
 
     def trajectories(self, theta: Float[Array, " parameters"]) -> Trajectory:
         """The trajectories of all experiments at their start and the times of the data, with a leading experiment axis."""
-        return self._solve(theta)[1]
+        return self.model.solve(theta, self.times)[1]
 
     def heads(self, theta: Float[Array, " parameters"]) -> tuple[Heads, Int[Array, " experiments"]]:
-        """For every output with data the location and the noise model of every datum, and one status an experiment."""
-        setups, trajectories = self._solve(theta)
-        heads = self.compare(setups, trajectories)
-        return heads, trajectories.status
+        """Return for every output with data the location and the noise model of every datum, and one status an experiment."""
+        return self.model.heads(theta, self.dataset)
 
     def compare(self, setups: Setup, trajectories: Trajectory) -> Heads:
-        """For every output with data the location and the noise model of every datum, of a simulation at hand."""
-        located, scales = self._located(setups, trajectories)
-        spread = eqx.filter_vmap(lambda leaf, x: jnp.broadcast_to(leaf, x.shape))
-        heads: Heads = {}
-        for name in self.data:
-            check_known(name, located, "measured quantity")
-            location = located[name]
-            noise = jax.tree.map(lambda leaf, x=location: spread(leaf, x), setups.noise[name])
-            if name in scales:
-                noise = eqx.tree_at(lambda n: n.scale, noise, noise.scale * scales[name])
-            if name in self.errors:
-                noise = eqx.tree_at(lambda n: n.scale, noise, noise.scale * self.errors[name])
-            heads[name] = location, noise
-        return heads
+        """Return for every output with data the location and the noise model of every datum, of a given simulation."""
+        return self.model.compare(setups, trajectories, self.dataset)
 
     def predict(self, theta: Float[Array, " parameters"], times: Any = None) -> dict[str, Array]:
         """Output name -> predicted values by experiment at `times`, by default at the times of the data.
@@ -205,54 +200,69 @@ class Problem(eqx.Module):
         NaN from the time of a failure on.
         """
         asked = self if times is None else self.at(times)
-        return asked._located(*asked._solve(theta), hold=False)[0]
+        return asked.model.located(*asked.model.solve(theta, asked.times), asked.dataset, hold=False)[0]
 
     # ---- log densities ----
 
     def misfit(self, heads: Heads) -> Float[Array, ""]:
         """The negative log likelihood of all data that are not missing."""
-        total = jnp.zeros((), self.times.dtype)
-        for name, (location, noise) in heads.items():
-            seen = jnp.isfinite(self.data[name])
-            logp = noise.log_prob(jnp.where(seen, self.data[name], 1), jnp.where(seen, location, 1))
-            total = total - jnp.sum(jnp.where(seen, logp, 0))
-        return total
+        return misfit(heads, self.dataset)
 
     def log_likelihood(self, theta: Float[Array, " parameters"]) -> tuple[Float[Array, ""], Int[Array, " experiments"]]:
         """The log likelihood and one status an experiment; minus infinity where a simulation failed, never NaN."""
-        heads, status = self.heads(theta)
-        value = -self.misfit(heads)
+        found = self.likelihood.log_prob(theta, self.model, self.dataset)
+        if isinstance(found, tuple):
+            value, status = found
+        else:
+            value, fine = jnp.sum(found), jnp.isfinite(found)
+            status = jnp.broadcast_to(jnp.where(fine, Status.OK, Status.NON_FINITE), (len(self.labels),))
         return jnp.where(jnp.all(status == Status.OK) & jnp.isfinite(value), value, -jnp.inf), status
 
     def log_prior(self, theta: Float[Array, " parameters"]) -> Float[Array, ""]:
         """The log prior density; a parameter without a prior adds nothing."""
-        count = len(self.names) if self.population is None else self.population.shared
-        total = jnp.sum(-0.5 * theta[count:] ** 2 - 0.5 * math.log(2 * math.pi))
-        for prior, x in zip(self.priors[:count], theta[:count], strict=True):
-            total = total if prior is None else total + jnp.asarray(prior.log_prob(x), theta.dtype)
-        return total
+        return self.unknowns.log_prior(theta)
 
     def log_posterior(self, theta: Float[Array, " parameters"]) -> Float[Array, ""]:
         """Log likelihood plus log prior, up to a constant."""
         return self.log_likelihood(theta)[0] + self.log_prior(theta)
 
+    def residuals(self, theta: Float[Array, " parameters"]) -> Float[Array, " residuals"] | None:
+        """Standardised residuals, where the likelihood has them, else None."""
+        return self.likelihood.residuals(theta, self.model, self.dataset)
+
+    def information(self, theta: Float[Array, " parameters"]) -> Float[Array, "parameters parameters"] | None:
+        """The Fisher information of the data on the free parameters, where the likelihood knows it, else None."""
+        return self.likelihood.information(theta, self.model, self.dataset)
+
     # ---- coordinates of a fit ----
 
     def natural(self, z: Float[Array, "*batch parameters"]) -> Float[Array, "*batch parameters"]:
         """Fit coordinates -> natural units: the exponential where a parameter moves by its logarithm."""
-        log = np.broadcast_to(np.array(self.log, bool), z.shape)
-        return jnp.where(log, jnp.exp(jnp.where(log, z, 0)), z)
+        return self.unknowns.natural(z)
 
     def coordinates(self, theta: Float[Array, "*batch parameters"]) -> Float[Array, "*batch parameters"]:
         """Natural units -> fit coordinates."""
-        log = np.broadcast_to(np.array(self.log, bool), theta.shape)
-        return jnp.where(log, jnp.log(jnp.where(log, theta, 1)), theta)
+        return self.unknowns.coordinates(theta)
 
     def coordinate_bounds(self) -> Float[Array, "parameters 2"]:
         """The bounds in the coordinates of a fit."""
-        return self.coordinates(self.bounds.T).T
+        return self.unknowns.coordinate_bounds()
 
     # ---- variants ----
+
+    def with_parts(
+        self,
+        *,
+        unknowns: Unknowns | None = None,
+        model: ForwardModel | None = None,
+        dataset: Dataset | None = None,
+    ) -> "Problem":
+        """The same problem with other parts; nothing is compiled again."""
+        other = copy.copy(self)
+        for name, part in (("unknowns", unknowns), ("model", model), ("dataset", dataset)):
+            if part is not None:
+                object.__setattr__(other, name, part)  # `dataclasses.replace` would go through `__init__`
+        return other
 
     def lean(self) -> "Problem":
         """The problem as compiled code takes it: without words, and with rows filled up to a length that others share.
@@ -260,7 +270,8 @@ class Problem(eqx.Module):
         Every verb passes it on in place of the problem itself, so that data of another length, or an experiment of another
         name, compile nothing. Its log densities are those of the problem; its rows are not for showing.
         """
-        return lean_problem(self)
+        model, dataset = lean_parts(self.model, self.dataset, self.likelihood.independent)
+        return self.with_parts(model=model, dataset=dataset)
 
     def until(self, fraction: Float[Array, ""] | float) -> "Problem":
         """The same problem, blind to data after `fraction` of each experiment's span.
@@ -269,13 +280,7 @@ class Problem(eqx.Module):
         """
         if isinstance(self.base.system, StaticSystem):
             return self
-        first, last = self.times[:, :1], self.times[:, -1:]
-        seen = self.times[:, 1:] <= first + fraction * (last - first) * (1 + 1e-6)
-
-        def hide(values: Array) -> Array:
-            return jnp.where(seen.reshape(seen.shape + (1,) * (values.ndim - 2)), values, jnp.nan)
-
-        return eqx.tree_at(lambda p: p.data, self, {name: hide(values) for name, values in self.data.items()})
+        return self.with_parts(dataset=self.dataset.until(fraction))
 
     def at(self, times: Any) -> "Problem":
         """The same problem asked at other times, without data: for predictions.
@@ -292,83 +297,128 @@ class Problem(eqx.Module):
         first = self.times[:, :1] if numpy is jnp else np.asarray(self.times)[:, :1]
         rows = wanted if static else numpy.concatenate([first, wanted], axis=1)
         count = wanted.shape[1]
-        empty = lambda x: jnp.asarray(np.full((x.shape[0], count, *x.shape[2:]), np.nan, x.dtype), x.dtype)
-        data = {name: empty(x) for name, x in self.data.items()}
-        method = self.method if static else refined(self.method, rows, self.longest, self.labels)
-        asked = eqx.tree_at(
-            lambda p: (p.times, p.data, p.errors, p.method, p.measurement),
-            self,
-            (
-                jnp.asarray(rows, self.times.dtype),
-                data,
-                {},
-                method,
-                None if self.measurement is None else self.measurement.at(count),
-            ),
-            is_leaf=lambda node: node is None,
+        model = dataclasses.replace(
+            self.model,
+            method=self.method if static else refined(self.method, rows, self.model.longest, self.labels),
+            measurement=None if self.measurement is None else self.measurement.at(count),
         )
-        object.__setattr__(asked, "lengths", ())  # static, which `equinox.tree_at` does not replace
-        return asked
+        return self.with_parts(model=model, dataset=self.dataset.emptied(rows, count))
 
     def with_data(self, data: Mapping[str, Any]) -> "Problem":
         """The same problem with other data of the same shape, by output name; what is missing stays missing."""
-        for name in data:
-            check_known(name, self.data, "output with data")
-        new = {
-            name: jnp.where(jnp.isfinite(old), jnp.asarray(data.get(name, old), old.dtype), old)
-            for name, old in self.data.items()
-        }
-        return eqx.tree_at(lambda p: p.data, self, new)
+        return self.with_parts(dataset=self.dataset.filled_with(data))
 
     def simulate_data(self, theta: Float[Array, " parameters"], key: PRNGKeyArray) -> dict[str, Array]:
         """Random data at `theta`, in the shape of the problem's own: what `with_data` takes."""
-        heads, _ = self.heads(theta)
-        keys = jax.random.split(key, len(heads))
-        return {
-            name: noise.sample(k, location) for k, (name, (location, noise)) in zip(keys, heads.items(), strict=True)
-        }
+        found = self.likelihood.sample(key, theta, self.model, self.dataset)
+        if found is None:
+            raise ArgumentError(
+                f"The likelihood `{type(self.likelihood).__name__}` must have a method `sample` for random data, but it has none."
+            )
+        return found
 
     # ---- description ----
 
     @property
-    def data_count(self) -> int:
-        """How many data are not missing."""
-        return int(sum(np.isfinite(np.asarray(values)).sum() for values in self.data.values()))
+    def base(self) -> Setup:
+        """System and noise models, and initial states and inputs by experiment, as they were given."""
+        return self.model.base
+
+    @property
+    def table(self) -> Table:
+        """Path -> which free parameter, or which constant, stands there in each experiment."""
+        return self.model.table
+
+    @property
+    def method(self) -> Method:
+        """Solver and step."""
+        return self.model.method
+
+    @property
+    def protocol(self) -> AbstractProtocol | None:
+        """Events of each experiment; None for one simulation from the initial state."""
+        return self.model.protocol
+
+    @property
+    def measurement(self) -> AbstractMeasurement | None:
+        """Observation model; None where data are outputs and observables."""
+        return self.model.measurement
+
+    @property
+    def population(self) -> Population | None:
+        """Individuals, and how their parameters follow from those of the population."""
+        return self.model.population
+
+    @property
+    def observables(self) -> tuple[tuple[str, Observable], ...]:
+        """Observables by name."""
+        return self.model.observables
+
+    @property
+    def times(self) -> Float[Array, "experiments rows ..."]:
+        """The start, unless nothing moves in time, and the times of the data, by experiment."""
+        return self.dataset.times
+
+    @property
+    def data(self) -> dict[str, Float[Array, "experiments times ..."]]:
+        """Output name -> data by experiment, NaN where one is missing."""
+        return self.dataset.values
+
+    @property
+    def errors(self) -> dict[str, Float[Array, "experiments times ..."]]:
+        """Output name -> known relative sizes of the scatter."""
+        return self.dataset.errors
+
+    @property
+    def labels(self) -> tuple[str, ...]:
+        """The names of the experiments."""
+        return self.dataset.labels
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The names of the free parameters."""
+        return self.unknowns.names
+
+    @property
+    def log(self) -> tuple[bool, ...]:
+        """Parameters that a fit moves by their logarithm."""
+        return self.unknowns.log
+
+    @property
+    def bounds(self) -> Float[Array, "parameters 2"]:
+        """The bounds in natural units."""
+        return self.unknowns.bounds
+
+    @property
+    def starts(self) -> Float[Array, " parameters"]:
+        """The given starts in natural units; NaN where one is drawn."""
+        return self.unknowns.starts
 
     @property
     def priors(self) -> tuple[dist.Distribution | None, ...]:
         """The priors of the free parameters, in the order of `names`; None for a flat one."""
-        return tuple(None if prior is None else prior.distribution() for prior in self.stored)
+        return self.unknowns.priors
+
+    @property
+    def data_count(self) -> int:
+        """Number of data that are not missing."""
+        return self.dataset.count
 
     @property
     def default_gradient(self) -> Literal["forward", "reverse"]:
         """Forward mode for few parameters, else reverse mode; for a population reverse mode, since deviations are many."""
         if self.population is not None:
             return "reverse"
-        field = (
-            isinstance(self.method.step, Fixed)
-            and sum(math.prod(x.shape[1:]) for x in jax.tree.leaves(self._y0())) >= FIELD
-        )
-        return "forward" if len(self.names) <= (FORWARD_LIMIT_FIELDS if field else FORWARD_LIMIT) else "reverse"
-
-    def _y0(self) -> Any:
-        return jax.eval_shape(jax.vmap(started), self.base.y0) if isinstance(self.base.y0, Start) else self.base.y0
+        limit = FORWARD_LIMIT_FIELDS if self.model.is_field else FORWARD_LIMIT
+        return "forward" if len(self.names) <= limit else "reverse"
 
     def unit(self, name: str) -> str:
         """The unit of a free parameter."""
-        own = None if self.population is None else self.population.unit(self.names.index(name))
-        if own is not None:
-            return own
-        return self._base(0).metadata(self.target(name)).unit
+        return self.model.unit(self.names.index(name), name)
 
     def target(self, name: str) -> str:
         """The path that a free parameter stands for: its own, or the first that some `set` gives it."""
-        position = self.names.index(name)
-        position = position if self.population is None else self.population.place(position)
-        for path, (index, _) in self.table.items():
-            if path == name or bool(np.any(np.asarray(index) == position)):
-                return path
-        raise AssertionError(name)
+        return self.model.target(self.names.index(name), name)
 
     def __repr__(self) -> str:
         if not isinstance(self.times, jax.Array) or _traced(self.times):
@@ -377,8 +427,11 @@ class Problem(eqx.Module):
         lines = [
             f"Problem: {system}, {len(self.labels)} experiment(s), {self.data_count} data, {len(self.names)} unknowns"
         ]
+        if not self.likelihood.independent:
+            lines.append(f"  likelihood  {type(self.likelihood).__name__}")
         solver = "none" if self.method.solver is None else type(self.method.solver).__name__
         lines.append(f"  solver  {solver} ({self.method.reason}), {describe_step(self.method)}")
+        lines += [f"  note    {text}" for text in notes(self.model, self.dataset)]
         for name, log, (lower, upper), prior in zip(
             self.names, self.log, np.asarray(self.bounds), self.priors, strict=True
         ):
@@ -387,58 +440,6 @@ class Problem(eqx.Module):
                 f"  {name:<20} prior {text}, in ({lower:g}, {upper:g}), moves {'by its logarithm' if log else 'linearly'}"
             )
         return "\n".join(lines)
-
-    # ---- inside ----
-
-    def _values(self, theta: Float[Array, " parameters"]) -> dict[str, Array]:
-        if jnp.shape(theta) != (len(self.names),):
-            raise ArgumentError(
-                f"Argument `theta` must hold the {len(self.names)} free parameters {self.names}, but its shape is "
-                f"{jnp.shape(theta)}."
-            )
-
-        def pick(index: Array, constant: Array) -> Array:
-            if not self.names or constant.ndim > 1:
-                return constant
-            return jnp.where(index >= 0, theta[index].astype(constant.dtype), constant)
-
-        theta = theta if self.population is None else self.population.extended(theta)
-        return {path: pick(*row) for path, row in self.table.items()}
-
-    def _solve(self, theta: Array) -> tuple[Setup, Trajectory]:
-        """Setups and trajectories of all experiments, with a leading experiment axis."""
-
-        def one(y0: Any, inputs: Any, times: Array, values: dict[str, Array]) -> tuple[Setup, Trajectory]:
-            setup = Setup(self.base.system, y0, inputs, self.base.noise).put(values)
-            setup = Setup(setup.system, started(setup.y0), setup.inputs, setup.noise)
-            if self.protocol is not None:
-                return self.protocol.run(setup, times, self.method)
-            return setup, integrate(Setup(setup.system, setup.y0, setup.inputs), times, self.method)
-
-        return eqx.filter_vmap(one)(self.base.y0, self.base.inputs, self.times, self._values(theta))
-
-    def _located(
-        self, setups: Setup, trajectories: Trajectory, hold: bool = True
-    ) -> tuple[dict[str, Array], dict[str, Array]]:
-        """What is measured by experiment, and the relative scales of its scatter; with `hold` no NaN of a failure gets here."""
-        if self.measurement is not None:
-            return self.measurement.locate(setups, trajectories, hold=hold)
-        located = measured(setups, trajectories, self.observables, self.lengths, hold=hold)
-        return {name: value for name, value in located.items() if name in self.data or not hold}, {}
-
-    def _index(self, experiment: int | str) -> int:
-        if isinstance(experiment, int):
-            return experiment
-        check_known(experiment, self.labels, "experiment")
-        return self.labels.index(experiment)
-
-    def _solve_times(self, longest: int, step: Any, static: bool) -> Any:
-        """Times for choosing solver and step: of the experiment with most data; all windows where the step is fixed."""
-        rows = np.asarray(self.times)
-        if static or step is None or not isinstance(step, int | float | np.number):
-            return rows[longest]
-        windows = np.diff(rows, axis=1).max(axis=0)
-        return np.concatenate([[0.0], np.cumsum(windows)]) + rows[longest, 0]
 
 
 def _traced(*values: Any) -> bool:

@@ -10,7 +10,7 @@ from ..engine import Method
 
 
 class AbstractProtocol(eqx.Module):
-    """How the trajectory of an experiment comes about, where it is more than one simulation from the initial state.
+    """Protocol of an experiment whose trajectory is more than one simulation from the initial state.
 
     Initial states that follow from parameters, a steady state reached before the start, doses, several periods: `run` is traced
     once and batched over the experiments, and may use the engine's `integrate` as often as it needs. Each subclass is final.

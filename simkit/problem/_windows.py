@@ -1,6 +1,6 @@
 """A problem cut into windows: each experiment is simulated in pieces that start from states of their own."""
 
-import copy
+import dataclasses
 from collections.abc import Sequence
 from typing import Any
 
@@ -12,16 +12,17 @@ from jaxtyping import Array
 
 from ..core import Setup, Status, Trajectory, as_float_array, named_leaves, started
 from ..engine import Method, integrate
-from ._closed import ClosedForm
+from ._closed_form import ClosedForm
 from ._experiment import Observable
 from ._measure import measured
 from ._measurement import AbstractMeasurement
 from ._noise import Normal
 from ._problem import Problem
 from ._protocol import AbstractProtocol
+from ._unknowns import Unknowns
 
 GAPS = "(gaps)"
-"""What the gaps between windows are called among data and noise models."""
+"""Name of the gaps between windows among data and noise models."""
 
 
 class Windows(eqx.Module):
@@ -68,7 +69,7 @@ class Shooting(AbstractProtocol):
 
 
 class Joined(AbstractMeasurement):
-    """What a problem measures, and the gaps between the windows, each of which should be 0."""
+    """Predictions of a problem, and the gaps between the windows, each of which should be 0."""
 
     inner: AbstractMeasurement | None
     observables: tuple[tuple[str, Observable], ...] = eqx.field(static=True)
@@ -111,7 +112,7 @@ def windowed(problem: Problem, rows: Sequence[int], spread: Any) -> Problem:
     - `spread`: the unit in which gaps are measured, with the structure of the state.
     """
     experiments, later = len(problem.labels), len(rows)
-    setup = problem._base(0)
+    setup = problem.model.base_setup(0)
     state = Setup(None, started(setup.y0))
     count = len(problem.names)
     table = {_moved(path): row for path, row in problem.table.items()}
@@ -132,22 +133,26 @@ def windowed(problem: Problem, rows: Sequence[int], spread: Any) -> Problem:
     gaps[:, :later] = 0
     base = problem.base
     y0 = Windows(base.y0, jax.tree.unflatten(jax.tree.structure(state.y0), more))
-    cut = copy.copy(problem)
-    new = {
-        "base": Setup(base.system, y0, base.inputs, {**base.noise, GAPS: Normal(1.0)}),
-        "stored": problem.stored + (None,) * len(names),
-        "table": table,
-        "bounds": jnp.concatenate([problem.bounds, as_float_array(np.array(bounds))]),
-        "data": {**problem.data, GAPS: jnp.asarray(gaps, problem.times.dtype)},
-        "starts": jnp.concatenate([problem.starts, as_float_array(np.full(len(names), np.nan))]),
-        "protocol": Shooting(spread, tuple(int(row) for row in rows)),
-        "measurement": Joined(problem.measurement, problem.observables, problem.lengths),
-        "names": problem.names + tuple(names),
-        "log": problem.log + tuple(log),
-    }
-    for name, value in new.items():
-        object.__setattr__(cut, name, value)  # some are static, which `equinox.tree_at` does not replace
-    return cut
+    model = dataclasses.replace(
+        problem.model,
+        base=Setup(base.system, y0, base.inputs, {**base.noise, GAPS: Normal(1.0)}),
+        table=table,
+        protocol=Shooting(spread, tuple(int(row) for row in rows)),
+        measurement=Joined(problem.measurement, problem.observables, problem.dataset.lengths),
+        names=problem.names + tuple(names),
+    )
+    unknowns = Unknowns(
+        problem.unknowns.stored + (None,) * len(names),
+        jnp.concatenate([problem.bounds, as_float_array(np.array(bounds))]),
+        jnp.concatenate([problem.starts, as_float_array(np.full(len(names), np.nan))]),
+        problem.names + tuple(names),
+        problem.log + tuple(log),
+        count + len(names),
+    )
+    values = {**problem.data, GAPS: jnp.asarray(gaps, problem.times.dtype)}
+    return problem.with_parts(
+        model=model, unknowns=unknowns, dataset=dataclasses.replace(problem.dataset, values=values)
+    )
 
 
 def with_gaps(problem: Problem, scale: float) -> Problem:

@@ -13,7 +13,7 @@ from ._reducer import Observable, Reducer, observed
 
 
 class ExtremeValues(eqx.Module):
-    """What `Extremes` gives: pytrees like a row."""
+    """Result of `Extremes`: pytrees like a row."""
 
     minimum: Any
     maximum: Any

@@ -1,4 +1,4 @@
-"""How often values fall between given edges."""
+"""Histograms of values between given edges."""
 
 from typing import Any
 
@@ -15,11 +15,12 @@ from ._reducer import Observable, Reducer, observed
 
 
 class Histogram(Reducer):
-    """How many numbers of the rows fall between each two edges, over all save times.
+    """Counts of numbers of the rows between each two edges, over all save times.
 
     Every number of a row counts: of an observable that gives all distances between particles this is the histogram of pairs.
-    A bin holds its lower edge and not its upper one, the last bin both; what lies outside is not counted. Counts are whole
-    numbers, so their derivative is 0; for one that is not, take the `Mean` of a smooth kernel.
+    A bin holds its lower edge and not its upper one, the last bin both; what lies outside is not counted, and a number
+    that is NaN makes the counts NaN. Counts are whole numbers, so their derivative is 0; for one that is not, take the `Mean` of a
+    smooth kernel.
 
     **Arguments:**
 
@@ -62,7 +63,8 @@ class Histogram(Reducer):
             edges, x = jax.lax.stop_gradient((self.edges.astype(x.dtype), x.reshape(-1)))
             place = jnp.searchsorted(edges, x, side="right") - 1
             place = jnp.where(x == edges[-1], last, place)
-            inside = (place >= 0) & (place <= last)  # a NaN is sorted behind all edges
+            inside = (place >= 0) & (place <= last)
+            counts = jnp.where(jnp.any(jnp.isnan(x)), jnp.nan, counts)
             # A row is counted by itself first: one more is nothing to a count beyond the digits of the float type.
             return counts + jnp.zeros_like(counts).at[jnp.where(inside, place, 0)].add(inside.astype(x.dtype))
 

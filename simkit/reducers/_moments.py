@@ -45,7 +45,7 @@ class Mean(Reducer):
 
 
 class MeanAndVariance(eqx.Module):
-    """What `Moments` gives: pytrees like a row, and the number of rows."""
+    """Result of `Moments`: pytrees like a row, and the number of rows."""
 
     mean: Any
     variance: Any

@@ -1,4 +1,4 @@
-"""What a reducer is."""
+"""Interface of reducers."""
 
 import abc
 from collections.abc import Callable
@@ -15,12 +15,12 @@ Observable: TypeAlias = Callable[..., Any] | None
 
 
 def observed(observable: Observable, system: System, t: Array, y: State) -> Any:
-    """What an observable gives; the state where there is none."""
+    """Return the value of an observable; the state where there is none."""
     return y if observable is None else observable(system, t, y)
 
 
 class Reducer(eqx.Module):
-    """What becomes of the rows of a simulation: a total that is updated at every save time, in their order.
+    """Reduction of the rows of a simulation: a total that is updated at every save time, in their order.
 
     `simulate(..., reduce={"name": reducer})` keeps the total alone. A subclass writes `row`, `start`, `update` and `finish`, pure
     functions on arrays; derivatives pass through them. A row is an array or a pytree of arrays, and so is a total, whose
@@ -52,7 +52,7 @@ class Reducer(eqx.Module):
 
     @abc.abstractmethod
     def row(self, system: System, t: Array, y: State) -> Any:
-        """What is reduced, at one save time; `y` is the state as users see it."""
+        """Return the reduced quantity at one save time; `y` is the state as users see it."""
 
     @abc.abstractmethod
     def start(self, t: Array, row: Any) -> Any:

@@ -2,7 +2,7 @@
 
 from ._report import report as report
 from ._report import write_report as write_report
-from ._table import Row as Row
-from ._table import parameter_rows as parameter_rows
-from ._table import table_cells as table_cells
-from ._table import warnings_in_words as warnings_in_words
+from ._result_cells import Row as Row  # internal
+from ._result_cells import parameter_rows as parameter_rows  # internal
+from ._result_cells import table_cells as table_cells  # internal
+from ._result_cells import warnings_in_words as warnings_in_words  # internal

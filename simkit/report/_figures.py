@@ -8,8 +8,10 @@ from matplotlib.figure import Figure
 from .. import viz
 from .._errors import SimkitError
 from ..fluids import Grid
-from ..io import Results, Study
+from ..infer import Check
+from ..io import Results
 from ..md import Averages
+from ..study import Study, study_from_provenance
 
 
 class Picture(NamedTuple):
@@ -22,10 +24,10 @@ class Picture(NamedTuple):
 
 
 MOST_PARAMETERS = 12
-"""How many parameters a corner plot shows; more would make its panels too small to read."""
+"""Most parameters in a corner plot; more would make its panels too small to read."""
 
 
-def pictures(results: Results, study: Study | None) -> list[Picture]:
+def pictures(results: Results, study: Study | None, checked: Check | None = None) -> list[Picture]:
     """All figures that the results allow. Those of many points are PNG, the others SVG."""
     time = "time" if study is None else study.time
     found: list[Picture] = []
@@ -42,6 +44,9 @@ def pictures(results: Results, study: Study | None) -> list[Picture]:
     elif fit is not None and study is not None and seen is not None and _drawable(seen):
         problem = study.problem()
         add("fit", "Data and the fitted curve.", lambda: viz.plot_fit(problem, estimate=fit.estimate, time=time))
+    if checked is not None:
+        caption = "Residuals in quantiles of the noise model; nine of ten should lie within the dotted lines, without a shape."
+        add("check", caption, lambda: viz.plot_check(checked, time=time))
     if fit is not None and len(fit.objective) > 1:
         caption = "Where every start of the fit ended: a flat foot says that many found the same optimum."
         add("waterfall", caption, lambda: viz.plot_waterfall(fit))
@@ -99,7 +104,7 @@ def study_of(results: Results) -> Study | None:
     if not results.provenance.study:
         return None
     try:
-        return results.provenance.load_study()
+        return study_from_provenance(results.provenance)
     except SimkitError:
         return None
 

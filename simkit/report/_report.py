@@ -8,14 +8,17 @@ from pathlib import Path
 
 import numpy as np
 
-from ..io import Results, Study
+from .._errors import SimkitError
+from ..infer import Check, check
+from ..io import Results
 from ..md import Particles
-from ..md._potential import parts as potential_terms
+from ..md import parts as potential_terms
 from ..stores import write_text
+from ..study import Study
 from ._equation import describe_model, inline
 from ._figures import Picture, pictures, study_of
 from ._page import PAGE
-from ._table import average_cells, parameter_rows, table_cells, warnings_in_words
+from ._result_cells import average_cells, optimum_cells, parameter_rows, table_cells, warnings_in_words
 
 
 def report(results: Results) -> str:
@@ -30,7 +33,8 @@ def report(results: Results) -> str:
     ```
     """
     study = study_of(results)
-    return _page(results, study, pictures(results, study))
+    checked = checked_of(results, study)
+    return _page(results, study, checked, pictures(results, study, checked))
 
 
 def write_report(results: Results, path: str | Path) -> list[Path]:
@@ -40,8 +44,9 @@ def write_report(results: Results, path: str | Path) -> list[Path]:
     """
     path = Path(path)
     study = study_of(results)
-    found = pictures(results, study)
-    write_text(path, _page(results, study, found))
+    checked = checked_of(results, study)
+    found = pictures(results, study, checked)
+    write_text(path, _page(results, study, checked, found))
     written = [path]
     for picture in found:
         file = path.parent / "figures" / f"{picture.name}.{'svg' if picture.png is None else 'png'}"
@@ -50,15 +55,18 @@ def write_report(results: Results, path: str | Path) -> list[Path]:
     return written
 
 
-def _page(results: Results, study: Study | None, found: Sequence[Picture]) -> str:
+def _page(results: Results, study: Study | None, checked: Check | None, found: Sequence[Picture]) -> str:
     title = study.title if study is not None else results.path.stem
     parts = [f"<h1>{html.escape(title)}</h1>"]
     if study is not None and study.question:
         parts.append(f'<p class="question">{html.escape(study.question)}</p>')
     parts.append(_summary(results))
-    parts += [_section("Warnings", _warnings(results)), _section("Parameters", _table(results))]
+    parts += [_section("Warnings", _warnings(results, checked)), _section("Parameters", _table(results))]
+    parts.append(_section("Distinct optima", _optima(results)))
     parts.append(_section("Averages", _averages(results)))
     by_name = {picture.name: picture for picture in found}
+    drawn = _figure(by_name["check"]) if "check" in by_name else ""
+    parts.append(_section("Does the model fit?", "" if checked is None else _checked(checked, drawn)))
     for heading, names in (
         ("Data and model", ("fit", "trajectory")),
         ("Fields", ("fields",)),
@@ -110,7 +118,25 @@ def _summary(results: Results) -> str:
     return f"<p>{' '.join(sentences)}</p>" if sentences else ""
 
 
-def _warnings(results: Results) -> str:
+def checked_of(results: Results, study: Study | None) -> Check | None:
+    """Tests of the fitted model; None where there is no fit or no problem to test, or it cannot be simulated."""
+    result = results.fit if results.posterior is None else results.posterior
+    if study is None or result is None or results.observed is None:
+        return None
+    try:
+        return check(study.problem(), result)
+    except SimkitError:
+        return None
+
+
+def _checked(checked: Check, drawn: str) -> str:
+    """The verdict, the figure, the table of tests and the data that matter most."""
+    notes = "".join(f"<li>{inline(note)}</li>" for note in checked.notes())
+    heads, cells = checked.cells()
+    return f"<p>{html.escape(checked.verdict)}</p>\n{drawn}\n{_as_table(heads, cells)}\n<ul>{notes}</ul>"
+
+
+def _warnings(results: Results, checked: Check | None) -> str:
     prediction = results.prediction
     failed = 0 if prediction is None else int(prediction.failed)
     draws = 0 if prediction is None else next(iter(prediction.curves.values())).shape[0] * len(prediction.labels)
@@ -122,8 +148,12 @@ def _warnings(results: Results) -> str:
     if results.fit is None and results.posterior is None:
         return ""
     found = warnings_in_words(results.fit, results.posterior, failed, draws)
+    if checked is not None:  # what it says of a fit is said with more detail
+        own = () if results.fit is None else results.fit.misfit
+        found = [text for text in found if text not in own] + list(checked.warnings)
     if not found:
-        return '<p class="fine">None: starts and chains agree, and the data constrain every parameter.</p>'
+        fit = "" if checked is None else ", and no test speaks clearly against the model"
+        return f'<p class="fine">None: starts and chains agree, the data constrain every parameter{fit}.</p>'
     return _listed(found)
 
 
@@ -136,6 +166,14 @@ def _table(results: Results) -> str:
     if not rows:
         return ""
     return _as_table(*table_cells(rows))
+
+
+def _optima(results: Results) -> str:
+    if results.fit is None:
+        return ""
+    heads, lines = optimum_cells(results.fit)
+    about = "Where starts ended, each with the part of the posterior around it by Laplace's approximation."
+    return f"<p>{about}</p>{_as_table(heads, lines)}" if lines else ""
 
 
 def _averages(results: Results) -> str:

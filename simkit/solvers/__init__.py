@@ -1,7 +1,7 @@
-"""Steppers: one file a method or a family of methods, each a Diffrax solver on Diffrax's public interface."""
+"""Steppers: one file a method or a family of methods, each with the protocol of `Stepper`."""
 
-from ._choose import Choice as Choice
-from ._choose import check_serves as check_serves
+from ._choose import Choice as Choice  # internal
+from ._choose import check_serves as check_serves  # internal
 from ._choose import choose as choose
 from ._classical import RK4 as RK4
 from ._classical import Euler as Euler
@@ -10,17 +10,23 @@ from ._dopri8 import Dopri8 as Dopri8
 from ._etdrk import ETDRK2 as ETDRK2
 from ._etdrk import ETDRK4 as ETDRK4
 from ._explicit import AbstractExplicitRungeKutta as AbstractExplicitRungeKutta
+from ._explicit import Tableau as Tableau
+from ._from_diffrax import FromDiffrax as FromDiffrax
 from ._imex import CNRK3 as CNRK3
-from ._imex import AbstractIMEXRungeKutta as AbstractIMEXRungeKutta
+from ._imex import AbstractIMEXRungeKutta as AbstractIMEXRungeKutta  # internal
 from ._imex import KenCarp3 as KenCarp3
 from ._imex import KenCarp4 as KenCarp4
-from ._particles import ParticleStepper as ParticleStepper
+from ._named import SOLVERS as SOLVERS  # internal
+from ._named import SolverLike as SolverLike  # internal
+from ._named import as_solver as as_solver  # internal
+from ._particle_stepper import ParticleStepper as ParticleStepper  # internal
 from ._rosenbrock import Rodas5P as Rodas5P
-from ._split import AbstractSplitStepper as AbstractSplitStepper
+from ._split import AbstractSplitStepper as AbstractSplitStepper  # internal
 from ._ssp import SSPRK3 as SSPRK3
+from ._stepper import Step as Step
 from ._stepper import Stepper as Stepper
 from ._stochastic import SRA1 as SRA1
-from ._stochastic import AbstractStochasticStepper as AbstractStochasticStepper
+from ._stochastic import AbstractStochasticStepper as AbstractStochasticStepper  # internal
 from ._stochastic import EulerMaruyama as EulerMaruyama
 from ._stochastic import Milstein as Milstein
 from ._stochastic import StratonovichHeun as StratonovichHeun

@@ -1,4 +1,4 @@
-"""Which solver fits a system, and why."""
+"""Choice of a solver for a system, with its reason."""
 
 from typing import Any, NamedTuple
 
@@ -15,7 +15,7 @@ from ..core import (
 )
 from ._etdrk import ETDRK4
 from ._imex import KenCarp4
-from ._particles import ParticleStepper
+from ._particle_stepper import ParticleStepper
 from ._rosenbrock import Rodas5P
 from ._ssp import SSPRK3
 from ._stepper import Stepper
@@ -24,6 +24,8 @@ from ._stochastic import SRA1, AbstractStochasticStepper, EulerMaruyama, Milstei
 from ._tsit5 import Tsit5
 from ._verlet import VelocityVerlet
 from ._w import WRK3
+
+_TSIT5 = Tsit5()  # made once, for what is made at each call counts on small systems
 
 
 class Choice(NamedTuple):
@@ -42,9 +44,9 @@ def choose(system: System, y0: Any = None, times: Any = None, inputs: Any = None
     - `fixed`: whether the steps will be fixed.
 
     **Returns:** a `Choice`, the solver and the reason: `VelocityVerlet` for separable systems with fixed steps; `ETDRK4` for split
-    ones with fixed and `KenCarp4` with adaptive steps; `SSPRK3` for transport on a grid, `WRK3` where its diffusion is implicit; by
-    the kind of noise and its interpretation for stochastic systems; else `Tsit5`, or `Rodas5P` where a coarse walk along the
-    solution finds that an explicit method would be held back by stability.
+    ones with fixed and `KenCarp4` with adaptive steps; `SSPRK3` for transport on a grid, `WRK3` where its diffusion or friction is
+    implicit; by the kind of noise and its interpretation for stochastic systems; else `Tsit5`, or `Rodas5P` where a coarse walk
+    along the solution finds that an explicit method would be held back by stability.
 
     ```python
     import simkit
@@ -58,7 +60,7 @@ def choose(system: System, y0: Any = None, times: Any = None, inputs: Any = None
     if isinstance(system, ParticleSystem):
         return Choice(ParticleStepper(), "particles bring their own step")
     if isinstance(system, StiffTransportSystem) and system.stiff:
-        return Choice(WRK3(), "transport with diffusion that is stepped implicitly")
+        return Choice(WRK3(), "transport with a stiff part that is stepped implicitly")
     if isinstance(system, TransportSystem):
         return Choice(SSPRK3(), "transport on a grid, whose bounds it keeps")
     if fixed and isinstance(system, SeparableSystem):
@@ -68,19 +70,19 @@ def choose(system: System, y0: Any = None, times: Any = None, inputs: Any = None
             return Choice(ETDRK4(), "split with fixed steps: the linear part is solved exactly")
         return Choice(KenCarp4(), "split with adaptive steps: the linear part is solved implicitly")
     if fixed:
-        return Choice(Tsit5(), "fixed steps and no structure that a solver could use")
+        return Choice(_TSIT5, "fixed steps and no structure that a solver could use")
     if y0 is None or times is None:
-        return Choice(Tsit5(), "no values to judge its stiffness by")
+        return Choice(_TSIT5, "no values to judge its stiffness by")
     found = probe(system, y0, times, inputs)
     if isinstance(found, NotProbed):
-        return Choice(Tsit5(), found.reason)
+        return Choice(_TSIT5, found.reason)
     if found.stiff:
         return Choice(
             Rodas5P(),
             f"stiff: stability would cost an explicit method {_steps(found.stability)}, accuracy {_steps(found.accuracy)}",
         )
     return Choice(
-        Tsit5(),
+        _TSIT5,
         f"not stiff: stability asks an explicit method for {_steps(found.stability)}, accuracy for {_steps(found.accuracy)}",
     )
 
@@ -95,7 +97,7 @@ def check_serves(solver: Stepper, system: System) -> None:
     if not isinstance(system, solver.family):
         complaint = f"`{name}` needs a {solver.family.__name__} and `{kind}` is a {family_of(system).__name__}"
     elif isinstance(system, StiffTransportSystem) and system.stiff and not solver.stiff:
-        complaint = f"`{name}` is explicit and `{kind}` has diffusion that is to be stepped implicitly"
+        complaint = f"`{name}` is explicit and `{kind}` has a stiff part, diffusion or friction, that is to be stepped implicitly"
     elif isinstance(system, ParticleSystem) and not isinstance(solver, ParticleStepper):
         complaint = f"`{kind}` brings its own step, which `{name}` does not take"
     elif isinstance(system, StochasticSystem):

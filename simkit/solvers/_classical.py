@@ -2,15 +2,16 @@
 
 from typing import Any, ClassVar
 
-import diffrax
 import jax
-import numpy as np
 
-from ..core import System, scaled
-from ._explicit import AbstractExplicitRungeKutta
-from ._stepper import Stepper, hermite, straight
+from .._types import State
+from ..core import System, SystemTerm, scaled
+from ._explicit import AbstractExplicitRungeKutta, Tableau
+from ._registry import SOLVERS
+from ._stepper import Step, Stepper, hermite, straight
 
 
+@SOLVERS.named("euler")
 class Euler(Stepper):
     """Euler's method, y1 = y0 + h f(t0, y0), of order 1; between steps a straight line, of the same order.
 
@@ -23,22 +24,17 @@ class Euler(Stepper):
     adaptive: ClassVar[bool] = False
     stiff: ClassVar[bool] = False
     evaluations: ClassVar[int] = 1
-    interpolation_cls: ClassVar[Any] = diffrax.LocalLinearInterpolation
+    order: ClassVar[int] = 1
 
-    def order(self, terms: Any) -> int:
-        return 1
+    def advance(self, term: SystemTerm, t0: Any, t1: Any, h: Any, y0: State, memory: Any) -> Step:
+        y1 = jax.tree.map(lambda y, k: y + scaled(h, k), y0, term.vf(t0, y0))
+        return Step(y1, None, {"y0": y0, "y1": y1}, None)
 
-    def init(self, terms: Any, t0: Any, t1: Any, y0: Any, args: Any) -> None:
-        return None
-
-    def advance(self, terms: Any, t0: Any, t1: Any, h: Any, y0: Any, solver_state: Any, made_jump: Any):
-        y1 = jax.tree.map(lambda y, k: y + scaled(h, k), y0, terms.vf(t0, y0, None))
-        return y1, None, {"y0": y0, "y1": y1}, None, diffrax.RESULTS.successful
-
-    def polynomial(self, dense: Any) -> tuple[Any, ...]:
+    def polynomial(self, dense: dict[str, Any]) -> tuple[State, ...]:
         return straight(dense)
 
 
+@SOLVERS.named("heun")
 class Heun(AbstractExplicitRungeKutta):
     """Heun's method of order 2 (the explicit trapezoidal rule) with Euler's method embedded.
 
@@ -52,16 +48,14 @@ class Heun(AbstractExplicitRungeKutta):
     adaptive: ClassVar[bool] = True
     stiff: ClassVar[bool] = False
     evaluations: ClassVar[int] = 2
-    tableau: ClassVar[diffrax.ButcherTableau] = diffrax.Heun.tableau
-    interpolation_cls: ClassVar[Any] = diffrax.ThirdOrderHermitePolynomialInterpolation.from_k
+    order: ClassVar[int] = 2
+    tableau: ClassVar[Tableau] = Tableau(c=(1.0,), a=((1.0,),), b=(0.5, 0.5), error=(0.5, -0.5))
 
-    def order(self, terms: Any) -> int:
-        return 2
-
-    def polynomial(self, dense: Any) -> tuple[Any, ...]:
+    def polynomial(self, dense: dict[str, Any]) -> tuple[State, ...]:
         return _hermite(dense)
 
 
+@SOLVERS.named("rk4")
 class RK4(AbstractExplicitRungeKutta):
     """The classical Runge-Kutta method of order 4.
 
@@ -76,22 +70,16 @@ class RK4(AbstractExplicitRungeKutta):
     adaptive: ClassVar[bool] = False
     stiff: ClassVar[bool] = False
     evaluations: ClassVar[int] = 4
-    tableau: ClassVar[diffrax.ButcherTableau] = diffrax.ButcherTableau(
-        c=np.array([1 / 2, 1 / 2, 1.0]),
-        a_lower=(np.array([1 / 2]), np.array([0.0, 1 / 2]), np.array([0.0, 0.0, 1.0])),
-        b_sol=np.array([1 / 6, 1 / 3, 1 / 3, 1 / 6]),
-        b_error=np.zeros(4),
+    order: ClassVar[int] = 4
+    tableau: ClassVar[Tableau] = Tableau(
+        c=(1 / 2, 1 / 2, 1.0), a=((1 / 2,), (0.0, 1 / 2), (0.0, 0.0, 1.0)), b=(1 / 6, 1 / 3, 1 / 3, 1 / 6)
     )
-    interpolation_cls: ClassVar[Any] = diffrax.ThirdOrderHermitePolynomialInterpolation.from_k
 
-    def order(self, terms: Any) -> int:
-        return 4
-
-    def polynomial(self, dense: Any) -> tuple[Any, ...]:
+    def polynomial(self, dense: dict[str, Any]) -> tuple[State, ...]:
         return _hermite(dense)
 
 
-def _hermite(dense: Any) -> tuple[Any, ...]:
-    """As Diffrax's interpolation `from_k`: with the slopes of the first and the last stage."""
+def _hermite(dense: dict[str, Any]) -> tuple[State, ...]:
+    """Interpolate with the slopes of the first and the last stage."""
     first, last = (jax.tree.map(lambda k, i=i: k[i], dense["k"]) for i in (0, -1))
     return hermite(dense["y0"], dense["y1"], first, last)

@@ -2,16 +2,19 @@
 
 from typing import Any, ClassVar
 
-import diffrax
-import numpy as np
-
+from .._types import State
 from ..core import System
-from ._explicit import AbstractExplicitRungeKutta, weighted_stages
+from ._explicit import AbstractExplicitRungeKutta, Tableau, weighted_stages
+from ._of_diffrax import coefficients, dense_of_dopri8, lazily
+from ._registry import SOLVERS
 
-# Of the interpolant, by rising powers of theta; Diffrax has them by falling powers.
-WEIGHTS = np.asarray(getattr(diffrax.Dopri8.interpolation_cls, "eval_coeffs")).T[::-1]  # noqa: B009
+
+def _tableau() -> Tableau:
+    found = coefficients("Dopri8")
+    return Tableau(found.c, found.a_lower, found.b_sol, found.b_error)
 
 
+@SOLVERS.named("dopri8")
 class Dopri8(AbstractExplicitRungeKutta):
     """Dormand and Prince's method of order 8 with an embedded method of order 7.
 
@@ -27,11 +30,9 @@ class Dopri8(AbstractExplicitRungeKutta):
     adaptive: ClassVar[bool] = True
     stiff: ClassVar[bool] = False
     evaluations: ClassVar[int] = 13
-    tableau: ClassVar[diffrax.ButcherTableau] = diffrax.Dopri8.tableau
-    interpolation_cls: ClassVar[Any] = diffrax.Dopri8.interpolation_cls
+    order: ClassVar[int] = 8
+    tableau = lazily(_tableau)
+    dense = lazily(dense_of_dopri8)
 
-    def order(self, terms: Any) -> int:
-        return 8
-
-    def polynomial(self, dense: Any) -> tuple[Any, ...]:
-        return weighted_stages(dense, WEIGHTS)
+    def polynomial(self, dense: dict[str, Any]) -> tuple[State, ...]:
+        return weighted_stages(dense, self.dense)

@@ -2,16 +2,18 @@
 
 from typing import Any, ClassVar
 
-import diffrax
 import jax
 import jax.numpy as jnp
 
-from ..core import scaled
+from .._types import State
+from ..core import SystemTerm, scaled
 from ._phi import phi_functions
+from ._registry import SOLVERS
 from ._split import AbstractSplitStepper, rates_of, rest_of, total
 from ._stepper import straight
 
 
+@SOLVERS.named("etdrk2")
 class ETDRK2(AbstractSplitStepper):
     r"""The exponential Runge-Kutta method of order 2: with $E = e^{hL}$,
 
@@ -24,31 +26,29 @@ class ETDRK2(AbstractSplitStepper):
 
     adaptive: ClassVar[bool] = False
     evaluations: ClassVar[int] = 2
-    interpolation_cls: ClassVar[Any] = diffrax.LocalLinearInterpolation
+    order: ClassVar[int] = 2
 
-    def order(self, terms: Any) -> int:
-        return 2
-
-    def weights(self, terms: Any, h: Any) -> Any:
+    def weights(self, term: SystemTerm, h: Any) -> Any:
         def of(rate: Any) -> Any:
             z = scaled(h, rate)
             first, second, _ = phi_functions(z)
             return jnp.exp(z), scaled(h, first), scaled(h, second)
 
-        return _transposed(of, rates_of(terms), 3)
+        return _transposed(of, rates_of(term), 3)
 
-    def weighted(self, weights: Any, terms: Any, t0: Any, t1: Any, h: Any, y0: Any) -> Any:
+    def weighted(self, weights: Any, term: SystemTerm, t0: Any, t1: Any, h: Any, y0: Any) -> Any:
         full, first, second = weights
-        n0 = rest_of(terms, t0, y0)
+        n0 = rest_of(term, t0, y0)
         a = total((full, y0), (first, n0))
-        change = jax.tree.map(jnp.subtract, rest_of(terms, t1, a), n0)
+        change = jax.tree.map(jnp.subtract, rest_of(term, t1, a), n0)
         y1 = total((1.0, a), (second, change))
         return y1, None, {"y0": y0, "y1": y1}
 
-    def polynomial(self, dense: Any) -> tuple[Any, ...]:
+    def polynomial(self, dense: dict[str, Any]) -> tuple[State, ...]:
         return straight(dense)
 
 
+@SOLVERS.named("etdrk4")
 class ETDRK4(AbstractSplitStepper):
     r"""The exponential Runge-Kutta method of order 4: with $E = e^{hL}$, $E_2 = e^{hL/2}$ and $\phi_j = \phi_j(hL)$,
 
@@ -67,12 +67,9 @@ class ETDRK4(AbstractSplitStepper):
 
     adaptive: ClassVar[bool] = False
     evaluations: ClassVar[int] = 4
-    interpolation_cls: ClassVar[Any] = diffrax.LocalLinearInterpolation
+    order: ClassVar[int] = 4
 
-    def order(self, terms: Any) -> int:
-        return 4
-
-    def weights(self, terms: Any, h: Any) -> Any:
+    def weights(self, term: SystemTerm, h: Any) -> Any:
         def of(rate: Any) -> Any:
             z = scaled(h, rate)
             half = phi_functions(0.5 * z)[0]
@@ -80,21 +77,21 @@ class ETDRK4(AbstractSplitStepper):
             parts = (0.5 * half, first - 3 * second + 4 * third, 2 * second - 4 * third, 4 * third - second)
             return jnp.exp(z), jnp.exp(0.5 * z), *(scaled(h, part) for part in parts)
 
-        return _transposed(of, rates_of(terms), 6)
+        return _transposed(of, rates_of(term), 6)
 
-    def weighted(self, weights: Any, terms: Any, t0: Any, t1: Any, h: Any, y0: Any) -> Any:
+    def weighted(self, weights: Any, term: SystemTerm, t0: Any, t1: Any, h: Any, y0: Any) -> Any:
         full, half, stage, first, middle, last = weights
         between = t0 + 0.5 * h
-        n0 = rest_of(terms, t0, y0)
+        n0 = rest_of(term, t0, y0)
         a = total((half, y0), (stage, n0))
-        na = rest_of(terms, between, a)
-        nb = rest_of(terms, between, total((half, y0), (stage, na)))
+        na = rest_of(term, between, a)
+        nb = rest_of(term, between, total((half, y0), (stage, na)))
         c = total((half, a), (stage, jax.tree.map(lambda b, n: 2 * b - n, nb, n0)))
-        nc = rest_of(terms, t1, c)
+        nc = rest_of(term, t1, c)
         y1 = total((full, y0), (first, n0), (middle, jax.tree.map(jnp.add, na, nb)), (last, nc))
         return y1, None, {"y0": y0, "y1": y1}
 
-    def polynomial(self, dense: Any) -> tuple[Any, ...]:
+    def polynomial(self, dense: dict[str, Any]) -> tuple[State, ...]:
         return straight(dense)
 
 

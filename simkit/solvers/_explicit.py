@@ -1,15 +1,16 @@
 """Explicit Runge-Kutta methods with their stages unrolled."""
 
 import functools
-from typing import TYPE_CHECKING, Any
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple
 
-import diffrax
 import jax
 import jax.numpy as jnp
 import numpy as np
 
-from ..core import scaled
-from ._stepper import Stepper, reuse
+from .._types import State
+from ..core import SystemTerm, scaled
+from ._stepper import Step, Stepper
 
 if TYPE_CHECKING:
     from typing import ClassVar as AbstractClassVar
@@ -21,39 +22,57 @@ else:
 BARRIER_SIZE = 64
 
 
+class Tableau(NamedTuple):
+    """Coefficients of an explicit Runge-Kutta method, as in Butcher's tableau.
+
+    **Arguments:**
+
+    - `c`: the nodes of the second and the later stages.
+    - `a`: the rows of the matrix below its diagonal, one for each of these stages.
+    - `b`: the weights of the result; where the last row of `a` equals `b` without its last, zero entry, the last slope of a
+      step is the first of the next one.
+    - `error`: the weights of the error estimate, those of the result minus those of the embedded method; None without one.
+    """
+
+    c: Sequence[float]
+    a: Sequence[Sequence[float]]
+    b: Sequence[float]
+    error: Sequence[float] | None = None
+
+    @property
+    def first_same_as_last(self) -> bool:
+        """Tell whether the last stage is evaluated at the result."""
+        return self.c[-1] == 1 and self.b[-1] == 0 and tuple(self.a[-1]) == tuple(self.b[:-1])
+
+
 class AbstractExplicitRungeKutta(Stepper):
     """y1 = y0 + h sum_i b_i k_i with k_i = f(t0 + c_i h, y0 + h sum_j a_ij k_j).
 
     A method is a Butcher tableau and the interpolation that belongs to it.
     """
 
-    tableau: AbstractClassVar[diffrax.ButcherTableau]
+    tableau: AbstractClassVar[Tableau]
 
-    def init(self, terms: Any, t0: Any, t1: Any, y0: Any, args: Any) -> Any:
-        return terms.vf(t0, y0, args) if self.tableau.fsal else None
+    def init(self, term: SystemTerm, t: Any, y: State) -> Any:
+        return term.vf(t, y) if self.tableau.first_same_as_last else None
 
-    def advance(self, terms: Any, t0: Any, t1: Any, h: Any, y0: Any, solver_state: Any, made_jump: Any):
+    def advance(self, term: SystemTerm, t0: Any, t1: Any, h: Any, y0: State, memory: Any) -> Step:
         table = self.tableau
         large = sum(leaf.size for leaf in jax.tree.leaves(y0)) >= BARRIER_SIZE
-        if table.fsal and reuse(made_jump):
-            first = solver_state
-        elif table.fsal:
-            first = jax.lax.cond(made_jump, lambda: terms.vf(t0, y0, None), lambda: solver_state)
-        else:
-            first = terms.vf(t0, y0, None)
-        slopes, y1 = [first], y0
-        for node, row in zip(table.c, table.a_lower, strict=True):
+        reused = table.first_same_as_last
+        slopes, y1 = [memory if reused else term.vf(t0, y0)], y0
+        for node, row in zip(table.c, table.a, strict=True):
             y1 = _apart(t0, y0, h, row, slopes) if large else combine(y0, h, row, slopes)
             t = t1 if node == 1 else t0 + float(node) * h  # t0 + (t1 - t0) may round past t1, where an input may jump
-            slope = terms.vf(t, y1, None)
+            slope = term.vf(t, y1)
             slopes.append(jax.lax.optimization_barrier(slope) if large else slope)
-        if not table.fsal:  # else the last stage state is the result
-            y1 = combine(y0, h, table.b_sol, slopes)
-        error = combine(None, h, table.b_error, slopes) if self.adaptive else None
-        # Diffrax's interpolations want increments h k; XLA drops the stack where nothing interpolates.
+        if not reused:  # else the last stage state is the result
+            y1 = combine(y0, h, table.b, slopes)
+        error = combine(None, h, table.error, slopes) if self.adaptive and table.error is not None else None
+        # XLA drops the stack where nothing interpolates.
         k = jax.tree.map(lambda *leaves: scaled(h, jnp.stack(leaves)), *slopes)
         dense = {"y0": y0, "y1": y1, "k": k}
-        return y1, error, dense, slopes[-1] if table.fsal else None, diffrax.RESULTS.successful
+        return Step(y1, error, dense, slopes[-1] if reused else None)
 
 
 def weighted_stages(dense: Any, weights: np.ndarray) -> tuple[Any, ...]:

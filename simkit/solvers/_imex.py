@@ -1,13 +1,16 @@
 """Implicit-explicit methods for split systems: the linear part implicitly, which costs a division, the rest explicitly."""
 
+import functools
 from typing import TYPE_CHECKING, Any, ClassVar
 
-import diffrax
 import jax
 import numpy as np
 
-from ..core import scaled
-from ._split import AbstractSplitStepper, PolynomialInterpolation, rates_of, rest_of, total
+from .._types import State
+from ..core import SystemTerm, scaled
+from ._of_diffrax import coefficients, dense_of_kencarp, lazily
+from ._registry import SOLVERS
+from ._split import AbstractSplitStepper, rates_of, rest_of, total
 from ._stepper import straight
 
 if TYPE_CHECKING:
@@ -16,6 +19,7 @@ else:
     from equinox import AbstractClassVar
 
 
+@SOLVERS.named("cnrk3")
 class CNRK3(AbstractSplitStepper):
     r"""Crank and Nicolson for the linear part, for the rest a Runge-Kutta method of three stages that stores one slope:
 
@@ -35,29 +39,26 @@ class CNRK3(AbstractSplitStepper):
 
     adaptive: ClassVar[bool] = False
     evaluations: ClassVar[int] = 3
-    interpolation_cls: ClassVar[Any] = diffrax.LocalLinearInterpolation
+    order: ClassVar[int] = 2
 
-    def order(self, terms: Any) -> int:
-        return 2
-
-    def weights(self, terms: Any, h: Any) -> Any:
-        rates, found = rates_of(terms), []
+    def weights(self, term: SystemTerm, h: Any) -> Any:
+        rates, found = rates_of(term), []
         for gamma, width in zip(_GAMMAS, _WIDTHS, strict=True):
             inverse = jax.tree.map(lambda rate, width=width: 1 / (1 - scaled(0.5 * width * h, rate)), rates)
             grown = jax.tree.map(lambda i: 2 * i - 1, inverse)  # (1 + z)/(1 - z)
             found.append((grown, jax.tree.map(lambda i, gamma=gamma: scaled(gamma * h, i), inverse)))
         return tuple(found)
 
-    def weighted(self, weights: Any, terms: Any, t0: Any, t1: Any, h: Any, y0: Any) -> Any:
-        y, slope = y0, rest_of(terms, t0, y0)
+    def weighted(self, weights: Any, term: SystemTerm, t0: Any, t1: Any, h: Any, y0: Any) -> Any:
+        y, slope = y0, rest_of(term, t0, y0)
         for k, (grown, inverse) in enumerate(weights):
             if k:
                 t = t0 + sum(_WIDTHS[:k]) * h
-                slope = total((1.0, rest_of(terms, t, y)), (_BETAS[k], slope))
+                slope = total((1.0, rest_of(term, t, y)), (_BETAS[k], slope))
             y = total((grown, y), (inverse, slope))
         return y, None, {"y0": y0, "y1": y}
 
-    def polynomial(self, dense: Any) -> tuple[Any, ...]:
+    def polynomial(self, dense: dict[str, Any]) -> tuple[State, ...]:
         return straight(dense)
 
 
@@ -77,25 +78,24 @@ class AbstractIMEXRungeKutta(AbstractSplitStepper):
     $1 - h \gamma L$ as well (Shampine), else modes that are long gone would keep steps short.
     """
 
-    tableau: AbstractClassVar[diffrax.MultiButcherTableau]
+    tableau: AbstractClassVar[Any]
     dense: AbstractClassVar[np.ndarray]
     adaptive: ClassVar[bool] = True
-    interpolation_cls: ClassVar[Any] = PolynomialInterpolation
 
-    def weights(self, terms: Any, h: Any) -> Any:
+    def weights(self, term: SystemTerm, h: Any) -> Any:
         gamma = float(np.asarray(self.tableau.tableaus[1].a_diagonal)[-1])
-        rates = rates_of(terms)
+        rates = rates_of(term)
         return rates, jax.tree.map(lambda rate: 1 / (1 - scaled(gamma * h, rate)), rates)
 
-    def weighted(self, weights: Any, terms: Any, t0: Any, t1: Any, h: Any, y0: Any) -> Any:
+    def weighted(self, weights: Any, term: SystemTerm, t0: Any, t1: Any, h: Any, y0: Any) -> Any:
         rates, inverse = weights
         explicit, implicit = self.tableau.tableaus
-        stage, slopes, linear = y0, [rest_of(terms, t0, y0)], [total((rates, y0))]
+        stage, slopes, linear = y0, [rest_of(term, t0, y0)], [total((rates, y0))]
         for i, node in enumerate(explicit.c):
             known = [(h * float(a), k) for a, k in zip(explicit.a_lower[i], slopes, strict=True) if a != 0]
             known += [(h * float(a), k) for a, k in zip(implicit.a_lower[i], linear, strict=True) if a != 0]
             stage = total((inverse, total((1.0, y0), *known)))
-            slopes.append(rest_of(terms, t1 if node == 1 else t0 + float(node) * h, stage))
+            slopes.append(rest_of(term, t1 if node == 1 else t0 + float(node) * h, stage))
             linear.append(total((rates, stage)))
         ending = (*explicit.a_lower[-1], 0.0)
         rest = [(h * float(b - a), k) for b, a, k in zip(explicit.b_sol, ending, slopes, strict=True) if b != a]
@@ -104,15 +104,11 @@ class AbstractIMEXRungeKutta(AbstractSplitStepper):
         error = total((inverse, _mixed(explicit.b_error, increments)))
         return y1, error, {"y0": y0, "q": tuple(_mixed(row, increments) for row in self.dense)}
 
-    def polynomial(self, dense: Any) -> tuple[Any, ...]:
+    def polynomial(self, dense: dict[str, Any]) -> tuple[State, ...]:
         return dense["q"]
 
 
-def _rising(interpolation: Any) -> np.ndarray:
-    """The weights of the stages in the polynomial between steps, a row for each power from the first."""
-    return np.asarray(interpolation.coeffs)[:, ::-1].T
-
-
+@SOLVERS.named("kencarp3")
 class KenCarp3(AbstractIMEXRungeKutta):
     """ARK3(2)4L[2]SA of Kennedy and Carpenter: order 3 with an embedded method of order 2, four stages, L-stable.
 
@@ -122,13 +118,12 @@ class KenCarp3(AbstractIMEXRungeKutta):
     """
 
     evaluations: ClassVar[int] = 4
-    tableau: ClassVar[diffrax.MultiButcherTableau] = diffrax.KenCarp3.tableau
-    dense: ClassVar[np.ndarray] = _rising(diffrax.KenCarp3.interpolation_cls)
-
-    def order(self, terms: Any) -> int:
-        return 3
+    order: ClassVar[int] = 3
+    tableau = lazily(functools.partial(coefficients, "KenCarp3"))
+    dense = lazily(functools.partial(dense_of_kencarp, "KenCarp3"))
 
 
+@SOLVERS.named("kencarp4")
 class KenCarp4(AbstractIMEXRungeKutta):
     """ARK4(3)6L[2]SA of Kennedy and Carpenter: order 4 with an embedded method of order 3, six stages, L-stable.
 
@@ -139,11 +134,9 @@ class KenCarp4(AbstractIMEXRungeKutta):
     """
 
     evaluations: ClassVar[int] = 6
-    tableau: ClassVar[diffrax.MultiButcherTableau] = diffrax.KenCarp4.tableau
-    dense: ClassVar[np.ndarray] = _rising(diffrax.KenCarp4.interpolation_cls)
-
-    def order(self, terms: Any) -> int:
-        return 4
+    order: ClassVar[int] = 4
+    tableau = lazily(functools.partial(coefficients, "KenCarp4"))
+    dense = lazily(functools.partial(dense_of_kencarp, "KenCarp4"))
 
 
 def _mixed(weights: Any, states: list[Any]) -> Any:

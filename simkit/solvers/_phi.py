@@ -7,10 +7,10 @@ import jax.numpy as jnp
 from jaxtyping import Array, Inexact
 
 SERIES_BELOW = 1.0
-"""Where |z| is smaller the functions are summed as series; above, division loses no more than a digit."""
+"""Modulus |z| below which the functions are summed as series; above, division loses no more than a digit."""
 
 SERIES_TERMS = 18
-"""So many that the first term left out is below the rounding of float64."""
+"""Number of terms of the series: the first term left out is below the rounding of float64."""
 
 
 def phi_functions(z: Inexact[Array, "..."]) -> tuple[Any, Any, Any]:

@@ -1,16 +1,16 @@
-"""What steppers of split systems share: weights made once for a length of steps, the parts of the system, a polynomial."""
+"""Common parts of steppers of split systems: weights for a length of steps, the parts of the system, a polynomial."""
 
 import abc
 from typing import Any, ClassVar
 
-import diffrax
 import jax
 import jax.numpy as jnp
 from jax.ad_checkpoint import checkpoint_name
 
-from ..core import SplitSystem, System, SystemTerm, at_time, scaled
+from .._types import State
+from ..core import SplitSystem, System, SystemTerm, at_time, greatest, scaled
 from ._explicit import BARRIER_SIZE
-from ._stepper import Stepper
+from ._stepper import Step, Stepper
 
 
 class AbstractSplitStepper(Stepper):
@@ -26,53 +26,32 @@ class AbstractSplitStepper(Stepper):
     kept: ClassVar[str] = "slope of a stage"
 
     @abc.abstractmethod
-    def weights(self, terms: Any, h: Any) -> Any:
-        """What depends on the linear part and the length of a step alone."""
+    def weights(self, term: SystemTerm, h: Any) -> Any:
+        """Return the weights, which depend on the linear part and the length of a step alone."""
 
     @abc.abstractmethod
-    def weighted(self, weights: Any, terms: Any, t0: Any, t1: Any, h: Any, y0: Any) -> tuple[Any, Any, dict[str, Any]]:
+    def weighted(
+        self, weights: Any, term: SystemTerm, t0: Any, t1: Any, h: Any, y0: Any
+    ) -> tuple[Any, Any, dict[str, Any]]:
         """The step with these weights: the state at its end, the error estimate or None, and the dense output."""
 
-    def init(self, terms: Any, t0: Any, t1: Any, y0: Any, args: Any) -> None:
-        return None
-
-    def advance(self, terms: Any, t0: Any, t1: Any, h: Any, y0: Any, solver_state: Any, made_jump: Any):
-        y1, error, dense = self.weighted(self.weights(terms, h), terms, t0, t1, h, y0)
-        return y1, error, dense, None, diffrax.RESULTS.successful
+    def advance(self, term: SystemTerm, t0: Any, t1: Any, h: Any, y0: State, memory: Any) -> Step:
+        y1, error, dense = self.weighted(self.weights(term, h), term, t0, t1, h, y0)
+        return Step(y1, error, dense, None)
 
 
-class PolynomialInterpolation(diffrax.AbstractLocalInterpolation):
-    """y(theta) = y0 + sum_j theta^(j+1) q[j] for theta from 0 to 1."""
-
-    t0: Any
-    t1: Any
-    y0: Any
-    q: tuple[Any, ...]
-
-    def evaluate(self, t0: Any, t1: Any | None = None, left: bool = True) -> Any:
-        if t1 is not None:
-            return jax.tree.map(jnp.subtract, self.evaluate(t1), self.evaluate(t0))
-        span = self.t1 - self.t0
-        theta = jnp.where(span == 0, 0.0, (t0 - self.t0) / jnp.where(span == 0, 1.0, span))
-        found = self.y0
-        for j, q in enumerate(self.q):
-            found = jax.tree.map(lambda y, q, j=j: y + scaled(theta ** (j + 1), q), found, q)
-        return found
-
-
-def rates_of(terms: Any) -> Any:
+def rates_of(term: SystemTerm) -> Any:
     """The diagonal of the linear part."""
-    return bare(terms).system.linear()
+    return term.system.linear()
 
 
-def rest_of(terms: Any, t: Any, y: Any) -> Any:
+def rest_of(term: SystemTerm, t: Any, y: Any) -> Any:
     """The rest of the vector field at one stage, computed once whatever reads it."""
-    terms = bare(terms)
-    call = lambda y: terms.system.nonlinear(t, y, at_time(terms.inputs, t))
+    call = lambda y: term.system.nonlinear(t, y, at_time(term.inputs, t))
     large = sum(leaf.size for leaf in jax.tree.leaves(y)) >= BARRIER_SIZE
-    if terms.late and large:
+    if term.late and large:
         slope = _late(call, t, y)
-    elif terms.apart or large:
+    elif term.apart or large:
         slope = jax.lax.optimization_barrier(call(jax.lax.optimization_barrier(y)))
     else:
         slope = call(y)
@@ -83,24 +62,20 @@ def _late(call: Any, t: Any, y: Any) -> Any:
     """`call(y)`, whose derivative holds nothing but y, and on CPUs what it needs for one stage at a time.
 
     XLA on CPU computes as early as it can, all stages of a step at once; into a branch it looks only when it comes there. The
-    branch also marks a time that is not a number.
+    branch also marks times that are not numbers.
     """
     again = jax.checkpoint(call)
     if jax.default_backend() != "cpu":
         return again(y)
     missing = lambda y: jax.tree.map(lambda x: jnp.full(x.shape, jnp.nan, x.dtype), jax.eval_shape(call, y))
-    return jax.lax.cond(t == t, again, missing, y)
+    # A branch for each member would be a selection of both, with operations in it that JAX cannot transpose.
+    return jax.lax.cond(greatest(t == t), again, missing, y)
 
 
 def _named(x: Any) -> Any:
     """A slope that reverse mode may keep. JAX keeps real numbers only."""
     named = lambda x: checkpoint_name(x, AbstractSplitStepper.kept)
     return jax.lax.complex(named(x.real), named(x.imag)) if jnp.iscomplexobj(x) else named(x)
-
-
-def bare(terms: Any) -> Any:
-    """The system's own term, without the wrapper that `diffeqsolve` puts around it; time runs forward."""
-    return terms if isinstance(terms, SystemTerm) else terms.term
 
 
 def total(*pairs: tuple[Any, Any]) -> Any:
@@ -117,5 +92,5 @@ def total(*pairs: tuple[Any, Any]) -> Any:
 
 
 def _single(factor: Any) -> bool:
-    """Whether a factor is one number for all leaves."""
+    """Tell whether a factor is one number for all leaves."""
     return isinstance(factor, int | float) or (isinstance(factor, jax.Array) and factor.ndim == 0)

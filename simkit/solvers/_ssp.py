@@ -2,34 +2,18 @@
 
 from typing import Any, ClassVar
 
-import diffrax
-import jax
 import numpy as np
 
+from .._types import State
 from ..core import System
-from ._explicit import AbstractExplicitRungeKutta, weighted_stages
+from ._explicit import AbstractExplicitRungeKutta, Tableau, weighted_stages
+from ._registry import SOLVERS
 
 # b_j(theta) = sum_i WEIGHTS[i, j] theta^(i+1): of order 2 everywhere, and the step's own weights at its end.
 WEIGHTS = np.array([[1.0, 0.0, 0.0], [-5 / 6, 1 / 6, 2 / 3]])
 
 
-class SSPInterpolation(diffrax.AbstractLocalInterpolation):
-    """Dense output of `SSPRK3`."""
-
-    t0: Any
-    t1: Any
-    y0: Any
-    y1: Any
-    k: Any
-
-    def evaluate(self, t0: Any, t1: Any = None, left: bool = True) -> Any:
-        if t1 is not None:
-            return jax.tree.map(lambda a, b: a - b, self.evaluate(t1), self.evaluate(t0))
-        theta = (t0 - self.t0) / (self.t1 - self.t0)
-        first, second = weighted_stages({"k": self.k}, WEIGHTS)
-        return jax.tree.map(lambda y, a, b: y + theta * (a + theta * b), self.y0, first, second)
-
-
+@SOLVERS.named("ssprk3")
 class SSPRK3(AbstractExplicitRungeKutta):
     """The strong-stability-preserving Runge-Kutta method of order 3 with three stages.
 
@@ -45,16 +29,13 @@ class SSPRK3(AbstractExplicitRungeKutta):
     adaptive: ClassVar[bool] = True
     stiff: ClassVar[bool] = False
     evaluations: ClassVar[int] = 3
-    tableau: ClassVar[diffrax.ButcherTableau] = diffrax.ButcherTableau(
-        c=np.array([1.0, 1 / 2]),
-        a_lower=(np.array([1.0]), np.array([1 / 4, 1 / 4])),
-        b_sol=np.array([1 / 6, 1 / 6, 2 / 3]),
-        b_error=np.array([1 / 6 - 0.29148541887840855, 1 / 6 - 0.29148541887840855, 2 / 3 - 0.4170291622431829]),
+    order: ClassVar[int] = 3
+    tableau: ClassVar[Tableau] = Tableau(
+        c=(1.0, 1 / 2),
+        a=((1.0,), (1 / 4, 1 / 4)),
+        b=(1 / 6, 1 / 6, 2 / 3),
+        error=(1 / 6 - 0.29148541887840855, 1 / 6 - 0.29148541887840855, 2 / 3 - 0.4170291622431829),
     )
-    interpolation_cls: ClassVar[Any] = SSPInterpolation
 
-    def order(self, terms: Any) -> int:
-        return 3
-
-    def polynomial(self, dense: Any) -> tuple[Any, ...]:
+    def polynomial(self, dense: dict[str, Any]) -> tuple[State, ...]:
         return weighted_stages(dense, WEIGHTS)

@@ -1,14 +1,14 @@
-"""Steppers: Diffrax solvers that also say which family of systems they serve."""
+"""The protocol of steppers: one step of a method, its dense output, and the facts by which a method is chosen."""
 
 import abc
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any, NamedTuple
 
-import diffrax
+import equinox as eqx
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array, Bool
 
-from ..core import System
+from .._types import State
+from ..core import System, SystemTerm
 
 if TYPE_CHECKING:
     from typing import ClassVar as AbstractClassVar
@@ -16,50 +16,62 @@ else:
     from equinox import AbstractClassVar  # type checkers would take it for an instance variable
 
 
-class Stepper(diffrax.AbstractAdaptiveSolver):
-    """One step of a method, as a Diffrax solver.
+class Step(NamedTuple):
+    """Result of one step.
 
-    Beside Diffrax's own abstract members a stepper names the family it serves, whether it estimates its error, whether it
-    is meant for stiff problems, and how many evaluations of the vector field a step takes.
+    `state` at its end; `error`, an estimate of the same structure or None; `dense`, a dictionary of arrays from which `polynomial`
+    makes the dense output; `memory`, arrays that the next step reads, such as its first slope, or None; `between`, an estimate of
+    the error of the dense output in the middle of the step, which counts where states are saved between the ends of steps, or None.
+    """
+
+    state: State
+    error: State | None
+    dense: dict[str, Any]
+    memory: Any
+    between: State | None = None
+
+
+class Stepper(eqx.Module):
+    """One step of a method.
+
+    Beside its methods a stepper names the family of systems it serves, whether it estimates its error, whether it is meant for
+    stiff problems, its order, and how many evaluations of the vector field a step takes. All methods are pure functions of
+    arrays; `term.vf(t, y)` is the vector field, `term.system` and `term.inputs` serve methods that use more of the system.
     """
 
     family: AbstractClassVar[type[System]]
     adaptive: AbstractClassVar[bool]
     stiff: AbstractClassVar[bool]
     evaluations: AbstractClassVar[int]
-    term_structure: ClassVar[Any] = diffrax.AbstractTerm
+    order: AbstractClassVar[int]
+
+    def init(self, term: SystemTerm, t: Any, y: State) -> Any:
+        """Return the memory before the first step, and after a jump of an input. None unless overridden."""
+        return None
 
     @abc.abstractmethod
-    def advance(self, terms: Any, t0: Any, t1: Any, h: Any, y0: Any, solver_state: Any, made_jump: Any) -> Any:
-        """One step from t0 to t1, of length h; returns what Diffrax's `step` does.
+    def advance(self, term: SystemTerm, t0: Any, t1: Any, h: Any, y0: State, memory: Any) -> Step:
+        """Return the step from t0 to t1, of length h.
 
         A length that a loop does not change is worked into the method's weights once, not at every step: on small systems
         a fixed step then costs a quarter of what it does when the length is a difference of two times.
         """
 
     @abc.abstractmethod
-    def polynomial(self, dense: Any) -> tuple[Any, ...]:
-        """The increments q of the dense output of a step, y(theta) = y0 + sum_j theta^(j+1) q[j] for theta from 0 to 1."""
+    def polynomial(self, dense: dict[str, Any]) -> tuple[State, ...]:
+        """Return the increments q of the dense output of a step, y(theta) = y0 + sum_j theta^(j+1) q[j], 0 <= theta <= 1.
 
-    def step(self, terms: Any, t0: Any, t1: Any, y0: Any, args: Any, solver_state: Any, made_jump: Any) -> Any:
-        return self.advance(terms, t0, t1, t1 - t0, y0, solver_state, made_jump)
-
-    def func(self, terms: Any, t0: Any, y0: Any, args: Any) -> Any:
-        return terms.vf(t0, y0, args)
+        It must be linear in the arrays of `dense`.
+        """
 
 
-def straight(dense: Any) -> tuple[Any]:
+def straight(dense: dict[str, Any]) -> tuple[State]:
     """The increment of a straight line between the ends of a step."""
     return (jax.tree.map(jnp.subtract, dense["y1"], dense["y0"]),)
 
 
-def hermite(y0: Any, y1: Any, k0: Any, k1: Any) -> tuple[Any, Any, Any]:
+def hermite(y0: State, y1: State, k0: State, k1: State) -> tuple[State, State, State]:
     """The increments of the cubic polynomial with the values and the slopes, times the step, of both ends."""
     second = jax.tree.map(lambda a, b, k, m: 3 * (b - a) - 2 * k - m, y0, y1, k0, k1)
     third = jax.tree.map(lambda a, b, k, m: k + m - 2 * (b - a), y0, y1, k0, k1)
     return k0, second, third
-
-
-def reuse(made_jump: bool | Bool[Array, ""]) -> bool:
-    """Whether the last slope of a step may serve as the first of the next; known while tracing where nothing jumps."""
-    return made_jump is False

@@ -22,6 +22,8 @@ MOST_JACOBIANS = 150
 WALK_TOLERANCE = 0.2
 # Components below this share of the largest one do not limit the walk.
 SMALLEST_SHARE = 1e-3
+# The first step of a walk from zero, as a share of the span.
+FIRST_SHARE = 1e-9
 # The stability region of Tsit5 reaches this far along the negative real axis.
 STABILITY_REACH = 3.3
 # A linearly implicit step costs about as much as this many explicit ones on small systems.
@@ -29,6 +31,8 @@ STIFF_RATIO = 10.0
 # Fewer explicit steps than this are too cheap to care about.
 CHEAP_STEPS = 500.0
 REMEMBERED = 256
+LATELY, MOST_KEPT = 32, 4096
+"""Number of latest probes that are found again by the identity of their objects, and the most numbers that these may hold."""
 
 
 class Stiffness(NamedTuple):
@@ -39,18 +43,40 @@ class Stiffness(NamedTuple):
 
     @property
     def stiff(self) -> bool:
-        """Whether stability would hold an explicit method back."""
+        """Tell whether stability would limit the steps of an explicit method."""
         return bool(self.stability > CHEAP_STEPS and self.stability > STIFF_RATIO * self.accuracy)
 
 
 class NotProbed(NamedTuple):
-    """Why there is no estimate, as a clause."""
+    """Reason why there is no estimate, as a clause."""
 
     reason: str
 
 
 def probe(system: System, y0: Any, times: Any, inputs: Any) -> Stiffness | NotProbed:
-    """How stiff a system is from these values over these times; a repeated question is answered from memory."""
+    """Estimate the stiffness of a system from these values over these times; a repeated probe is answered from memory."""
+    leaves, structure = jax.tree.flatten((system, y0, inputs))
+    written = any(isinstance(leaf, np.ndarray) for leaf in leaves)  # which could be, and then be the same object
+    if traced(leaves, times) or written or sum(np.size(leaf) for leaf in leaves) > MOST_KEPT:
+        return _probed(system, y0, times, inputs)
+    # The very same objects need no comparison of their values. They are kept, so that no other object gets their identity.
+    question = structure, tuple(map(id, leaves)), float(times[0]), float(times[-1])
+    try:
+        known = _lately.get(question)
+    except TypeError:  # a static field that cannot be hashed
+        return _probed(system, y0, times, inputs)
+    if known is None:
+        known = leaves, _probed(system, y0, times, inputs)
+        _lately[question] = known
+        while len(_lately) > LATELY:
+            _lately.popitem(last=False)
+    return known[1]
+
+
+_lately: OrderedDict[Any, tuple[list[Any], "Stiffness | NotProbed"]] = OrderedDict()
+
+
+def _probed(system: System, y0: Any, times: Any, inputs: Any) -> Stiffness | NotProbed:
     arrays, static = eqx.partition((system, y0, inputs), lambda leaf: isinstance(leaf, jax.Array | np.ndarray))
     leaves, treedef = jax.tree.flatten(arrays)
     if traced(leaves, times):
@@ -79,7 +105,7 @@ _memory: OrderedDict[Any, Stiffness | NotProbed] = OrderedDict()
 
 
 class _Frame(NamedTuple):
-    """What of a system, its state and its inputs is no array: hashable, so that it may select a compiled function."""
+    """Static part of a system, its state and its inputs: hashable, the key of the compilation cache."""
 
     arrays: Any
     static: tuple[Any, ...]
@@ -149,7 +175,9 @@ def _walk(frame: _Frame, leaves: list[Any], start: Any, t0: float, t1: float) ->
 
 
 def _first_step(size: Any, slope: Any, span: float) -> float:
-    rate = np.max(np.abs(slope)) / max(np.max(size), 1e-300)
+    if not np.max(size, initial=0) > 0:  # nothing to be relative to: the walk finds out by making steps longer
+        return FIRST_SHARE * span
+    rate = np.max(np.abs(slope)) / np.max(size)
     return min(0.05 * span, 0.1 / rate) if math.isfinite(rate) and rate > 0 else 0.05 * span
 
 

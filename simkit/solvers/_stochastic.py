@@ -2,13 +2,14 @@
 
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
-import diffrax
 import jax
 import jax.numpy as jnp
 
 from .._errors import ArgumentError
-from ..core import StochasticSystem, System
-from ._stepper import Stepper, straight
+from .._types import State
+from ..core import StochasticSystem, System, SystemTerm, forced
+from ._registry import SOLVERS
+from ._stepper import Step, Stepper, straight
 
 if TYPE_CHECKING:
     from typing import ClassVar as AbstractClassVar
@@ -17,21 +18,17 @@ else:
 
 
 class AbstractStochasticStepper(Stepper):
-    """One step of dy = f dt + g dW; the terms are a MultiTerm of drift and diffusion.
+    """One step of dy = f dt + g dW; `term` holds a Brownian path as well.
 
     Beside what a `Stepper` states, the method says how it reads the equation (`interpretation`), which kinds of noise it
-    serves (`noise_kinds`), and what it must know of the Brownian path over a step (`levy_area`). Steps are fixed.
+    serves (`noise_kinds`), and whether it needs the space-time Levy area of the Brownian path (`levy_area`). Steps are fixed.
     """
 
     interpretation: AbstractClassVar[Literal["ito", "stratonovich"]]
     noise_kinds: AbstractClassVar[tuple[str, ...]]
-    levy_area: AbstractClassVar[type]
-    interpolation_cls: ClassVar[Any] = diffrax.LocalLinearInterpolation
+    levy_area: AbstractClassVar[bool]
 
-    def init(self, terms: Any, t0: Any, t1: Any, y0: Any, args: Any) -> None:
-        return None
-
-    def polynomial(self, dense: Any) -> tuple[Any, ...]:
+    def polynomial(self, dense: dict[str, Any]) -> tuple[State, ...]:
         return straight(dense)
 
 
@@ -44,9 +41,10 @@ def _scaled(factor: Any, tree: Any) -> Any:
 
 
 def _result(y0: Any, y1: Any) -> Any:
-    return y1, None, {"y0": y0, "y1": y1}, None, diffrax.RESULTS.successful
+    return Step(y1, None, {"y0": y0, "y1": y1}, None)
 
 
+@SOLVERS.named("euler_maruyama")
 class EulerMaruyama(AbstractStochasticStepper):
     r"""The method of Euler and Maruyama, $y_1 = y_0 + f h + g\, \Delta W$, for Ito equations with any noise.
 
@@ -60,22 +58,17 @@ class EulerMaruyama(AbstractStochasticStepper):
     adaptive: ClassVar[bool] = False
     stiff: ClassVar[bool] = False
     evaluations: ClassVar[int] = 1
+    order: ClassVar[int] = 1
     interpretation: ClassVar[Literal["ito", "stratonovich"]] = "ito"
     noise_kinds: ClassVar[tuple[str, ...]] = ("additive", "diagonal", "general")
-    levy_area: ClassVar[type] = diffrax.BrownianIncrement
+    levy_area: ClassVar[bool] = False
 
-    def order(self, terms: Any) -> int:
-        return 1
-
-    def strong_order(self, terms: Any) -> float:
-        return 0.5
-
-    def advance(self, terms: Any, t0: Any, t1: Any, h: Any, y0: Any, solver_state: Any, made_jump: Any):
-        drift, noise = terms.terms
-        change = _scaled(h, drift.vf(t0, y0, None))
-        return _result(y0, _add(y0, change, noise.prod(noise.vf(t0, y0, None), noise.contr(t0, t1))))
+    def advance(self, term: SystemTerm, t0: Any, t1: Any, h: Any, y0: State, memory: Any) -> Step:
+        change = _scaled(h, term.vf(t0, y0))
+        return _result(y0, _add(y0, change, forced(term.diffusion(t0, y0), term.increment(t0, t1))))
 
 
+@SOLVERS.named("milstein")
 class Milstein(AbstractStochasticStepper):
     r"""Milstein's method for Ito equations with diagonal noise, of strong order 1:
 
@@ -91,19 +84,13 @@ class Milstein(AbstractStochasticStepper):
     adaptive: ClassVar[bool] = False
     stiff: ClassVar[bool] = False
     evaluations: ClassVar[int] = 1
+    order: ClassVar[int] = 1
     interpretation: ClassVar[Literal["ito", "stratonovich"]] = "ito"
     noise_kinds: ClassVar[tuple[str, ...]] = ("additive", "diagonal")
-    levy_area: ClassVar[type] = diffrax.BrownianIncrement
+    levy_area: ClassVar[bool] = False
 
-    def order(self, terms: Any) -> int:
-        return 1
-
-    def strong_order(self, terms: Any) -> float:
-        return 1.0
-
-    def advance(self, terms: Any, t0: Any, t1: Any, h: Any, y0: Any, solver_state: Any, made_jump: Any):
-        drift, noise = terms.terms
-        dw = noise.contr(t0, t1)
+    def advance(self, term: SystemTerm, t0: Any, t1: Any, h: Any, y0: State, memory: Any) -> Step:
+        dw = term.increment(t0, t1)
         if jax.tree.structure(dw) != jax.tree.structure(y0) or any(
             a.shape != b.shape for a, b in zip(jax.tree.leaves(dw), jax.tree.leaves(y0), strict=True)
         ):
@@ -111,13 +98,14 @@ class Milstein(AbstractStochasticStepper):
                 "`Milstein` needs a Wiener process of its own for each component, but the diffusion returns a further axis of "
                 "processes that drive all components. Take `EulerMaruyama`."
             )
-        diffusion = noise.vf(t0, y0, None)
+        diffusion = term.diffusion(t0, y0)
         # With diagonal noise the Jacobian of g is diagonal, so that its product with g is g g', component by component.
-        _, curvature = jax.jvp(lambda y: noise.vf(t0, y, None), (y0,), (diffusion,))
+        _, curvature = jax.jvp(lambda y: term.diffusion(t0, y), (y0,), (diffusion,))
         correction = jax.tree.map(lambda c, w: 0.5 * c * (w * w - h), curvature, dw)
-        return _result(y0, _add(y0, _scaled(h, drift.vf(t0, y0, None)), noise.prod(diffusion, dw), correction))
+        return _result(y0, _add(y0, _scaled(h, term.vf(t0, y0)), forced(diffusion, dw), correction))
 
 
+@SOLVERS.named("stratonovich_heun")
 class StratonovichHeun(AbstractStochasticStepper):
     r"""Heun's method for Stratonovich equations with any noise:
 
@@ -134,28 +122,23 @@ class StratonovichHeun(AbstractStochasticStepper):
     adaptive: ClassVar[bool] = False
     stiff: ClassVar[bool] = False
     evaluations: ClassVar[int] = 2
+    order: ClassVar[int] = 1
     interpretation: ClassVar[Literal["ito", "stratonovich"]] = "stratonovich"
     noise_kinds: ClassVar[tuple[str, ...]] = ("additive", "diagonal", "general")
-    levy_area: ClassVar[type] = diffrax.BrownianIncrement
+    levy_area: ClassVar[bool] = False
 
-    def order(self, terms: Any) -> int:
-        return 1
-
-    def strong_order(self, terms: Any) -> float:
-        return 0.5
-
-    def advance(self, terms: Any, t0: Any, t1: Any, h: Any, y0: Any, solver_state: Any, made_jump: Any):
-        drift, noise = terms.terms
-        dw = noise.contr(t0, t1)
+    def advance(self, term: SystemTerm, t0: Any, t1: Any, h: Any, y0: State, memory: Any) -> Step:
+        dw = term.increment(t0, t1)
 
         def change(t: Any, y: Any) -> Any:
-            return _add(_scaled(h, drift.vf(t, y, None)), noise.prod(noise.vf(t, y, None), dw))
+            return _add(_scaled(h, term.vf(t, y)), forced(term.diffusion(t, y), dw))
 
         first = change(t0, y0)
         second = change(t1, _add(y0, first))
         return _result(y0, _add(y0, _scaled(0.5, first), _scaled(0.5, second)))
 
 
+@SOLVERS.named("sra1")
 class SRA1(AbstractStochasticStepper):
     r"""Rossler's stochastic Runge-Kutta method for additive noise, of strong order 3/2:
 
@@ -172,25 +155,19 @@ class SRA1(AbstractStochasticStepper):
     adaptive: ClassVar[bool] = False
     stiff: ClassVar[bool] = False
     evaluations: ClassVar[int] = 2
+    order: ClassVar[int] = 2
     interpretation: ClassVar[Literal["ito", "stratonovich"]] = "ito"
     noise_kinds: ClassVar[tuple[str, ...]] = ("additive",)
-    levy_area: ClassVar[type] = diffrax.SpaceTimeLevyArea
+    levy_area: ClassVar[bool] = True
 
-    def order(self, terms: Any) -> int:
-        return 2
-
-    def strong_order(self, terms: Any) -> float:
-        return 1.5
-
-    def advance(self, terms: Any, t0: Any, t1: Any, h: Any, y0: Any, solver_state: Any, made_jump: Any):
-        drift, noise = terms.terms
-        increment = noise.contr(t0, t1, use_levy=True)
+    def advance(self, term: SystemTerm, t0: Any, t1: Any, h: Any, y0: State, memory: Any) -> Step:
+        increment = term.increment(t0, t1, use_levy=True)
         dw = increment.W
         mean = jax.tree.map(lambda w, area: 0.5 * w + area, dw, increment.H)
-        start, end = noise.vf(t0, y0, None), noise.vf(t1, y0, None)
-        slope = drift.vf(t0, y0, None)
-        stage = _add(y0, _scaled(0.75 * h, slope), _scaled(1.5, noise.prod(end, mean)))
-        later = drift.vf(t0 + 0.75 * h, stage, None)
-        forced = noise.prod(end, jax.tree.map(jnp.subtract, dw, mean))
-        y1 = _add(y0, _scaled(h / 3, slope), _scaled(2 * h / 3, later), forced, noise.prod(start, mean))
+        start, end = term.diffusion(t0, y0), term.diffusion(t1, y0)
+        slope = term.vf(t0, y0)
+        stage = _add(y0, _scaled(0.75 * h, slope), _scaled(1.5, forced(end, mean)))
+        later = term.vf(t0 + 0.75 * h, stage)
+        difference = forced(end, jax.tree.map(jnp.subtract, dw, mean))
+        y1 = _add(y0, _scaled(h / 3, slope), _scaled(2 * h / 3, later), difference, forced(start, mean))
         return _result(y0, y1)

@@ -2,11 +2,12 @@
 
 from typing import Any, ClassVar
 
-import diffrax
 import numpy as np
 
+from .._types import State
 from ..core import System
-from ._explicit import AbstractExplicitRungeKutta, weighted_stages
+from ._explicit import AbstractExplicitRungeKutta, Tableau, weighted_stages
+from ._registry import SOLVERS
 
 # The interpolant's weights b_i(theta) = scale * left(theta) * right(theta) of the paper, coefficients by rising powers.
 _FACTORS = (
@@ -20,7 +21,25 @@ _FACTORS = (
 )
 WEIGHTS = np.stack([a * np.polynomial.polynomial.polymul(left, right)[1:] for a, left, right in _FACTORS], axis=1)
 
+TABLEAU = Tableau(
+    c=(0.161, 0.327, 0.9, 0.9800255409045097, 1.0, 1.0),
+    a=(
+        (0.161,),
+        (-0.008480655492356989, 0.335480655492357),
+        (2.8971530571054935, -6.359448489975075, 4.3622954328695815),
+        (5.325864828439257, -11.748883564062828, 7.4955393428898365, -0.09249506636175525),
+        (5.86145544294642, -12.92096931784711, 8.159367898576159, -0.071584973281401, -0.028269050394068383),
+        (0.09646076681806523, 0.01, 0.4798896504144996, 1.379008574103742, -3.290069515436081, 2.324710524099774),
+    ),
+    b=(0.09646076681806523, 0.01, 0.4798896504144996, 1.379008574103742, -3.290069515436081, 2.324710524099774, 0.0),
+    error=(
+        *(0.0017800110522257773, 0.0008164344596567463, -0.007880878010261994, 0.1447110071732629),
+        *(-0.5823571654525552, 0.45808210592918686, -0.015151515151515152),
+    ),
+)
 
+
+@SOLVERS.named("tsit5")
 class Tsit5(AbstractExplicitRungeKutta):
     """Tsitouras' method of order 5 with an embedded method of order 4 and its own interpolant of order 4.
 
@@ -33,11 +52,8 @@ class Tsit5(AbstractExplicitRungeKutta):
     adaptive: ClassVar[bool] = True
     stiff: ClassVar[bool] = False
     evaluations: ClassVar[int] = 6
-    tableau: ClassVar[diffrax.ButcherTableau] = diffrax.Tsit5.tableau
-    interpolation_cls: ClassVar[Any] = diffrax.Tsit5.interpolation_cls
+    order: ClassVar[int] = 5
+    tableau: ClassVar[Tableau] = TABLEAU
 
-    def order(self, terms: Any) -> int:
-        return 5
-
-    def polynomial(self, dense: Any) -> tuple[Any, ...]:
+    def polynomial(self, dense: dict[str, Any]) -> tuple[State, ...]:
         return weighted_stages(dense, WEIGHTS)

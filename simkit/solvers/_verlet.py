@@ -2,14 +2,16 @@
 
 from typing import Any, ClassVar
 
-import diffrax
 import equinox as eqx
 import jax
 
+from .._types import State
 from ..core import SeparableSystem, System, SystemTerm, at_time
-from ._stepper import Stepper, hermite, reuse
+from ._registry import SOLVERS
+from ._stepper import Step, Stepper, hermite
 
 
+@SOLVERS.named("velocity_verlet")
 class VelocityVerlet(Stepper):
     r"""The symplectic method of order 2 for positions q and momenta p:
 
@@ -28,42 +30,29 @@ class VelocityVerlet(Stepper):
     adaptive: ClassVar[bool] = False
     stiff: ClassVar[bool] = False
     evaluations: ClassVar[int] = 1
-    interpolation_cls: ClassVar[Any] = diffrax.ThirdOrderHermitePolynomialInterpolation
+    order: ClassVar[int] = 2
 
-    def order(self, terms: Any) -> int:
-        return 2
+    def init(self, term: SystemTerm, t: Any, y: State) -> Any:
+        return _force(term, t, y.position)
 
-    def init(self, terms: Any, t0: Any, t1: Any, y0: Any, args: Any) -> Any:
-        return _force(_bare(terms), t0, y0.position)
-
-    def advance(self, terms: Any, t0: Any, t1: Any, h: Any, y0: Any, solver_state: Any, made_jump: Any):
-        terms = _bare(terms)
-        velocity = terms.system.velocity
-        if reuse(made_jump):
-            force0 = solver_state
-        else:
-            force0 = jax.lax.cond(made_jump, lambda: _force(terms, t0, y0.position), lambda: solver_state)
-        middle = _moved(y0.momentum, 0.5 * h, force0)
+    def advance(self, term: SystemTerm, t0: Any, t1: Any, h: Any, y0: State, memory: Any) -> Step:
+        velocity = term.system.velocity
+        middle = _moved(y0.momentum, 0.5 * h, memory)
         position = _moved(y0.position, h, velocity(middle))
-        force1 = _force(terms, t1, position)
+        force1 = _force(term, t1, position)
         momentum = _moved(middle, 0.5 * h, force1)
         y1 = _phase(y0, position, momentum)
         # XLA drops these two velocities where nothing interpolates.
-        slopes = {"k0": (velocity(y0.momentum), force0), "k1": (velocity(momentum), force1)}
+        slopes = {"k0": (velocity(y0.momentum), memory), "k1": (velocity(momentum), force1)}
         dense = {name: jax.tree.map(lambda k: h * k, _phase(y0, *slope)) for name, slope in slopes.items()}
-        return y1, None, {"y0": y0, "y1": y1, **dense}, force1, diffrax.RESULTS.successful
+        return Step(y1, None, {"y0": y0, "y1": y1, **dense}, force1)
 
-    def polynomial(self, dense: Any) -> tuple[Any, ...]:
+    def polynomial(self, dense: dict[str, Any]) -> tuple[State, ...]:
         return hermite(**dense)
 
 
-def _bare(terms: Any) -> Any:
-    """The system's own term, without the wrapper that `diffeqsolve` puts around it; time runs forward."""
-    return terms if isinstance(terms, SystemTerm) else terms.term
-
-
-def _force(terms: Any, t: Any, position: Any) -> Any:
-    return terms.system.force(t, position, at_time(terms.inputs, t))
+def _force(term: SystemTerm, t: Any, position: Any) -> Any:
+    return term.system.force(t, position, at_time(term.inputs, t))
 
 
 def _moved(start: Any, h: Any, slope: Any) -> Any:

@@ -2,12 +2,12 @@
 
 from typing import Any, ClassVar
 
-import diffrax
 import jax
 
-from ..core import StiffTransportSystem, System, scaled
-from ._split import bare
-from ._stepper import Stepper, straight
+from .._types import State
+from ..core import StiffTransportSystem, System, SystemTerm, scaled
+from ._registry import SOLVERS
+from ._stepper import Step, Stepper, straight
 
 GAMMA = 0.62
 EARLIER = ((), (-0.4,), (-0.23, -0.6))
@@ -16,6 +16,7 @@ NODES = (0.0, 1.0, 0.5)
 LAST = (1 / 6, 1 / 6, 2 / 3)
 
 
+@SOLVERS.named("wrk3")
 class WRK3(Stepper):
     r"""A W-method of three stages: `SSPRK3` for what is not stiff, and for the stiff linear part L one solution a stage,
 
@@ -37,28 +38,21 @@ class WRK3(Stepper):
     adaptive: ClassVar[bool] = False
     stiff: ClassVar[bool] = True
     evaluations: ClassVar[int] = 3
-    interpolation_cls: ClassVar[Any] = diffrax.LocalLinearInterpolation
+    order: ClassVar[int] = 2
 
-    def order(self, terms: Any) -> int:
-        return 2
-
-    def init(self, terms: Any, t0: Any, t1: Any, y0: Any, args: Any) -> None:
-        return None
-
-    def advance(self, terms: Any, t0: Any, t1: Any, h: Any, y0: Any, solver_state: Any, made_jump: Any):
-        terms = bare(terms)
+    def advance(self, term: SystemTerm, t0: Any, t1: Any, h: Any, y0: State, memory: Any) -> Step:
         stages: list[Any] = []
         for node, row, earlier in zip(NODES, ROWS, EARLIER, strict=True):
             y = _sum(y0, row, stages)
             t = t1 if node == 1 else t0 + node * h  # t0 + (t1 - t0) may round past t1, where an input may jump
-            push = jax.tree.map(lambda f: scaled(h, f), terms.vf(t, y))
+            push = jax.tree.map(lambda f: scaled(h, f), term.vf(t, y))
             before = [g / GAMMA for g in earlier]
-            found = terms.system.smoothed(y0, _sum(push, before, stages), GAMMA * h)
+            found = term.system.smoothed(y0, _sum(push, before, stages), GAMMA * h)
             stages.append(_sum(found, [-g for g in before], stages))
         y1 = _sum(y0, LAST, stages)
-        return y1, None, {"y0": y0, "y1": y1}, None, diffrax.RESULTS.successful
+        return Step(y1, None, {"y0": y0, "y1": y1}, None)
 
-    def polynomial(self, dense: Any) -> tuple[Any, ...]:
+    def polynomial(self, dense: dict[str, Any]) -> tuple[State, ...]:
         return straight(dense)
 
 

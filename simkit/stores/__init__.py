@@ -1,13 +1,33 @@
 """Folders that hold the finished parts of long computations: written whole, told apart, and gone on with."""
 
+from ._atomic import drop_open_files as drop_open_files
+from ._atomic import is_writing as is_writing
 from ._atomic import write_text as write_text
 from ._atomic import write_whole as write_whole
 from ._definition import describe as describe
 from ._definition import differences as differences
 from ._definition import fingerprint as fingerprint
+from ._gate import MOST_DATA as MOST_DATA
+from ._gate import MOST_HEADER as MOST_HEADER
+from ._gate import MOST_STUDY as MOST_STUDY
+from ._gate import Gate as Gate
+from ._gate import check_regular as check_regular
+from ._gate import input_bytes as input_bytes
 from ._image import hdf5_image as hdf5_image
 from ._journal import Journal as Journal
 from ._journal import journal as journal
 from ._lock import Lock as Lock
+from ._lock import drop_locks as drop_locks
+from ._manifest import read_manifest as read_manifest
 from ._packed import packed as packed
 from ._packed import unpacked as unpacked
+from ._readers import READERS as READERS
+from ._readers import Reader as Reader
+from ._readers import reader_of as reader_of
+from ._readers import readers_of as readers_of
+from ._sealed import Seal as Seal
+from ._sealed import attribute as attribute
+from ._sealed import check_hdf5 as check_hdf5
+from ._sealed import open_sealed as open_sealed
+from ._sealed import seal as seal
+from ._sealed import texts as texts

@@ -1,4 +1,4 @@
-"""What defines a computation, in words that can be compared and hashed."""
+"""Definitions of computations, in words that can be compared and hashed."""
 
 import ast
 import dataclasses
@@ -54,7 +54,7 @@ def fingerprint(definition: Mapping[str, str]) -> str:
 
 
 def differences(there: Mapping[str, str], here: Mapping[str, str]) -> list[str]:
-    """What differs between the definition in a store and the one at hand, in words."""
+    """List the differences between the definition in a store and the present one, in words."""
     found = []
     for name in sorted({*there, *here}, key=lambda name: (name.startswith("the source"), name)):
         before, now = there.get(name), here.get(name)
@@ -149,7 +149,12 @@ def _array(value: Any) -> str:
 
 
 def _source(thing: Any) -> str:
-    """The source without comments and docstrings; of what has none at hand, the compiled code."""
+    """The source without comments and docstrings, or the compiled code where no source is at hand."""
+    code = getattr(inspect.unwrap(thing), "__code__", None)
+    if (
+        code is not None and code.co_filename == "<string>"
+    ):  # made by `exec`; Python 3.13 takes `python -c` for its source
+        return _code(thing)
     try:
         tree = ast.parse(textwrap.dedent(inspect.getsource(thing)))
     except (OSError, TypeError, SyntaxError):  # typed into a prompt, or a lambda in the middle of an expression

@@ -18,6 +18,8 @@ from ._definition import differences, fingerprint
 from ._image import hdf5_image
 from ._lock import NAME as LOCK
 from ._lock import Lock
+from ._manifest import read_manifest
+from ._sealed import check_hdf5
 
 FORMAT, VERSION = "simkit journal", 1
 MANIFEST = "manifest.json"
@@ -46,6 +48,7 @@ class Journal(NamedTuple):
         for path in self._files(name):
             if _digest(self.identity, path.read_bytes()) == path.stem.rpartition("-")[2]:
                 with h5py.File(path, "r") as file:
+                    check_hdf5(file, path)
                     return {key: np.asarray(values) for key, values in file.items()}
             path.unlink()
         return None
@@ -133,18 +136,16 @@ def journal(
 
 def _manifest(folder: Path) -> dict[str, Any] | None:
     path = folder / MANIFEST
+    kinds = {"kind": str, "identity": str, "definition": dict, "settings": dict}
     try:
-        held = json.loads(path.read_text())
+        held = read_manifest(path, FORMAT, VERSION, kinds, "Remove the folder and begin anew.")
     except FileNotFoundError:
         return None
-    except (OSError, ValueError) as error:
-        raise ResultFileError(f"The file `{path}` is damaged ({error}). Remove the folder and begin anew.") from error
-    if not isinstance(held, dict) or held.get("format") != FORMAT:
+    if held is None:
         raise StoreError(f"The store `{folder}` must be one of a fit or of a sampling run, but it is something else.")
-    if held["format_version"] > VERSION:
+    if not all(isinstance(value, int) for value in held["settings"].values()):
         raise ResultFileError(
-            f"`{path}` has the format version {held['format_version']}, but this simkit reads versions up to {VERSION}. Install "
-            "a newer simkit."
+            f"The file `{path}` is damaged (its `settings` are no numbers). Remove the folder and begin anew."
         )
     return held
 

@@ -12,12 +12,23 @@ from pathlib import Path
 from typing import Any
 
 from .._errors import StoreError
+from ._process import is_alive, machine
 
 NAME = "lock.json"
 BEAT = 5.0
 """Seconds between two signs of life of a holder."""
 STALE = 60.0
 """Seconds without a sign of life after which a lock is taken over."""
+
+
+_held: "set[Lock]" = set()
+
+
+def drop_locks() -> None:
+    """Give back the locks of this process, which is about to end."""
+    for lock in list(_held):
+        with contextlib.suppress(OSError):
+            lock.give_back()
 
 
 class Lock:
@@ -39,6 +50,7 @@ class Lock:
         **Raises:** a `StoreError` that names the holder where another process has it.
         """
         self._take()
+        _held.add(self)
         ended = threading.Event()
         beat = threading.Thread(target=self._renew, args=(ended,), name="simkit store lock", daemon=True)
         beat.start()
@@ -47,8 +59,13 @@ class Lock:
         finally:
             ended.set()
             beat.join()
-            if self._is_mine():
-                self.path.unlink(missing_ok=True)
+            self.give_back()
+            _held.discard(self)
+
+    def give_back(self) -> None:
+        """Remove the lock, unless another process has taken it over."""
+        if self._is_mine():
+            self.path.unlink(missing_ok=True)
 
     def check(self) -> None:
         """Raise a `StoreError` where another process has taken the lock over."""
@@ -62,7 +79,7 @@ class Lock:
         text = json.dumps(
             {
                 "pid": os.getpid(),
-                "machine": _machine(),
+                "machine": machine(),
                 "host": socket.gethostname(),
                 "since": _now(),
                 "token": self.token,
@@ -86,7 +103,7 @@ class Lock:
     def _clear_stale(self) -> None:
         """Remove a lock that nobody holds any more, or say who holds it."""
         held = _read(self.path)
-        gone = held.get("machine") == _machine() and not _is_alive(held.get("pid"))
+        gone = held.get("machine") == machine() and not is_alive(held.get("pid"))
         if not gone and self._age() < STALE:
             raise StoreError(
                 f"The store `{self.folder}` is in use by {_holder(held)}. Wait until that has ended, or choose another store."
@@ -132,36 +149,6 @@ def _read(path: Path) -> dict[str, Any]:
 
 def _holder(held: dict[str, Any]) -> str:
     return f"process {held.get('pid', '?')} on {held.get('host', '?')}, since {held.get('since', '?')}"
-
-
-def _machine() -> str:
-    """Where process numbers mean the same: a host, and inside it a container."""
-    try:
-        space = os.readlink("/proc/self/ns/pid")
-    except OSError:
-        space = ""
-    return f"{socket.gethostname()} {space}"
-
-
-def _is_alive(pid: Any) -> bool:
-    if not isinstance(pid, int):
-        return False
-    if os.name == "nt":  # a signal to a process would end it there: wait for the date instead
-        return True
-    try:
-        os.kill(pid, 0)
-    except ProcessLookupError:
-        return False
-    except PermissionError:
-        return True
-    return not _is_zombie(pid)
-
-
-def _is_zombie(pid: int) -> bool:
-    try:
-        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] == "Z"
-    except (OSError, IndexError):
-        return False
 
 
 def _now() -> str:

@@ -6,8 +6,8 @@ from ._points import random_points as random_points
 from ._points import sobol_points as sobol_points
 from ._result import Sweep as Sweep
 from ._result import open as open
-from ._sensitivity import MorrisEffects as MorrisEffects
-from ._sensitivity import SobolIndices as SobolIndices
+from ._sensitivity import MorrisEffects as MorrisEffects  # internal
+from ._sensitivity import SobolIndices as SobolIndices  # internal
 from ._sensitivity import morris as morris
 from ._sensitivity import morris_design as morris_design
 from ._sensitivity import sobol_design as sobol_design

@@ -11,12 +11,12 @@ import h5py
 import numpy as np
 
 from .._errors import ResultFileError
-from ..stores import hdf5_image, write_text
+from ..stores import check_hdf5, hdf5_image, write_text
 
 FORMAT = "simkit sweep chunk"
 PATTERN = re.compile(r"chunk-(\d{6,})-([0-9a-f]{16})\.h5")
 COUNTS = ("status", "steps", "rejected", "evaluations")
-"""What a chunk holds of every member beside its results."""
+"""Counts that a chunk holds of every member beside its results."""
 
 
 class Chunk(NamedTuple):
@@ -28,7 +28,7 @@ class Chunk(NamedTuple):
 
 
 class Variable(NamedTuple):
-    """What the results of one name look like, for one member: `dims` names the axes."""
+    """Shape of the results of one name, for one member: `dims` names the axes."""
 
     shape: tuple[int, ...]
     dtype: np.dtype
@@ -71,12 +71,12 @@ def find_chunks(folder: Path) -> dict[int, list[Chunk]]:
 
 
 def is_whole(chunk: Chunk, identity: str) -> bool:
-    """Whether a file holds what its name says: nothing cut short, no bit changed, and of this sweep."""
+    """Tell whether a file is complete and unchanged, and of this sweep."""
     return _digest(identity, chunk.path.read_bytes()) == chunk.digest
 
 
 def variables_of(chunk: Chunk) -> dict[str, Variable]:
-    """What the results in a chunk file look like."""
+    """Return the shapes of the results in a chunk file."""
     with _reading(chunk) as file:
         told = json.loads(file.attrs["about"])["variables"]
         return {
@@ -99,13 +99,14 @@ class _reading:
     def __enter__(self) -> Any:
         try:
             self.file = h5py.File(self.chunk.path, "r")
+            check_hdf5(self.file, self.chunk.path)
         except (OSError, RuntimeError) as error:
             raise self._damaged(error) from error
         return self.file
 
     def __exit__(self, kind: Any, error: Any, trace: Any) -> None:
         self.file.close()
-        if isinstance(error, OSError | RuntimeError | KeyError | ValueError):
+        if isinstance(error, OSError | RuntimeError | KeyError | ValueError) and not isinstance(error, ResultFileError):
             raise self._damaged(error) from error
 
     def _damaged(self, error: BaseException) -> ResultFileError:

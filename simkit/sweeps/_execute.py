@@ -9,9 +9,10 @@ from typing import Any
 from .._errors import SimkitError, StoreError
 
 WINDOW = 64
-"""How many chunks to hand to an executor that does not say how many workers it has."""
+"""Number of chunks that are submitted to an executor that does not state its number of workers."""
 WINDOW_OF_CLUSTER = 1000
-"""How many to hand to Dask, whose workers may come and go, and which tells a chunk whose worker died from all others."""
+"""Number of chunks that are submitted to Dask, whose workers may come and go, and which tells a chunk whose worker died from
+others."""
 
 Call = tuple[Callable[..., Any], tuple[Any, ...]]
 
@@ -29,7 +30,7 @@ class Here(futures.Executor):
 
 
 class Source:
-    """Where executors come from: one that the user made, or a function that makes one and may have to make another.
+    """Source of executors: one that the user made, or a function that makes one and may have to make another.
 
     A client of Dask is asked for its executor.
     """
@@ -52,12 +53,12 @@ class Source:
 
     @property
     def is_here(self) -> bool:
-        """Whether work stays in this process, so that nothing has to travel."""
+        """Tell whether work stays in this process, so that nothing is pickled."""
         return isinstance(self.executor, Here | futures.ThreadPoolExecutor)
 
     @property
     def window(self) -> int:
-        """How many chunks to hand over ahead of their results."""
+        """Return the number of chunks that are submitted ahead of their results."""
         workers = getattr(self.executor, "_max_workers", None)
         if isinstance(self.executor, Here):
             return 1
@@ -137,7 +138,7 @@ class _Queue:
         return bool(self.flying)
 
     def wait(self) -> Iterator[tuple[int, Any]]:
-        """What has ended, good ends first: a pool that breaks takes with it what is still at hand then."""
+        """Wait for finished chunks, successful ones first: a pool that breaks loses what has not been collected."""
         ended = futures.wait(self.flying, return_when=futures.FIRST_COMPLETED).done
         for future in sorted(ended, key=lambda future: _error_of(future) is not None):
             if future in self.flying:
@@ -184,7 +185,7 @@ def _error_of(future: Any) -> BaseException | None:
 
 
 def _has_tried_workers(error: BaseException) -> bool:
-    """Whether the executor has given a chunk to several workers itself, and all died, as Dask says it."""
+    """Tell whether the executor has tried a chunk on several workers, and all died, as Dask reports it."""
     return type(error).__name__ == "KilledWorker"
 
 

@@ -28,7 +28,7 @@ Measure = Callable[[Any, Trajectory], Any]
 
 @dataclasses.dataclass(frozen=True)
 class Job:
-    """What all chunks of a sweep share.
+    """Common part of all chunks of a sweep.
 
     - `folder`, `identity`, `size`: the store, the sweep's SHA-256 and the number of members of a whole chunk.
     - `setup`, `times`, `solver`, `step`, `key`, `measure`, `lanes`, `devices`: what `sweep` was given, completed.
@@ -107,7 +107,7 @@ def run_members(job: Job, part: Part) -> tuple[dict[str, np.ndarray], dict[str, 
 
 
 def default_measure(setup: Setup) -> Measure | None:
-    """What is kept of a member where no measure is given: the states (None), or the outputs of a system without any."""
+    """Return the default measure of a member: the states (None), or the outputs of a system without any."""
     return _outputs if isinstance(setup.system, StaticSystem) else None
 
 
@@ -173,7 +173,7 @@ def _as_jax(leaf: Any) -> Any:
 
 
 def is_x64() -> bool:
-    """Whether float64 is enabled here."""
+    """Tell whether float64 is enabled here."""
     return jnp.result_type(float) == jnp.float64
 
 
@@ -192,7 +192,7 @@ def _member_keys(key: Any, members: Any) -> Any:
 
 
 def _on_one_device(trajectory: Trajectory) -> Trajectory:
-    """What several devices computed, gathered: a `measure` then runs as it is, not divided up by the compiler."""
+    """Gather the results of several devices: `measure` then runs as it is, not divided up by the compiler."""
     devices = trajectory.status.devices()
     if len(devices) == 1:
         return trajectory

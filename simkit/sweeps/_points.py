@@ -1,12 +1,14 @@
-"""Where to look: the values of the members, as the dictionaries that `over` takes."""
+"""Designs: the values of the members, as the dictionaries that `over` takes."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
-from jaxtyping import Float
+from jaxtyping import Float, PRNGKeyArray
 
+from .._doors import check_count
 from .._errors import ArgumentError
+from ..core import generator
 
 Range = Any
 """`(low, high)` or `(low, high, "log")`."""
@@ -37,20 +39,24 @@ def grid(axes: Mapping[str, Any]) -> dict[str, Float[np.ndarray, " members"]]:
     return {path: array.ravel() for path, array in zip(values, found, strict=True)}
 
 
-def random_points(ranges: Mapping[str, Range], count: int, *, seed: int) -> dict[str, Float[np.ndarray, " members"]]:
+def random_points(
+    ranges: Mapping[str, Range], count: int, *, key: PRNGKeyArray
+) -> dict[str, Float[np.ndarray, " members"]]:
     """Independent points, uniform over the ranges, or over their logarithms.
 
     **Arguments:**
 
     - `ranges`: path -> `(low, high)` or `(low, high, "log")`.
     - `count`: how many points.
-    - `seed`: a whole number, from which they follow.
+    - `key`: a random key.
     """
-    _check(count, seed)
-    return from_unit(ranges, np.random.default_rng(seed).random((count, len(ranges))))
+    check_count("count", count)
+    return from_unit(ranges, generator(key).random((count, len(ranges))))
 
 
-def latin_hypercube(ranges: Mapping[str, Range], count: int, *, seed: int) -> dict[str, Float[np.ndarray, " members"]]:
+def latin_hypercube(
+    ranges: Mapping[str, Range], count: int, *, key: PRNGKeyArray
+) -> dict[str, Float[np.ndarray, " members"]]:
     """Points of which each range, cut into `count` equal parts, holds one in every part (McKay, Beckman, Conover 1979).
 
     For the same number of points, means scatter less than with `random_points`; the arguments are the same. A good first choice.
@@ -58,11 +64,13 @@ def latin_hypercube(ranges: Mapping[str, Range], count: int, *, seed: int) -> di
     """
     from scipy.stats import qmc
 
-    _check(count, seed)
-    return from_unit(ranges, qmc.LatinHypercube(len(ranges), rng=np.random.default_rng(seed)).random(count))
+    check_count("count", count)
+    return from_unit(ranges, qmc.LatinHypercube(len(ranges), rng=generator(key)).random(count))
 
 
-def sobol_points(ranges: Mapping[str, Range], count: int, *, seed: int) -> dict[str, Float[np.ndarray, " members"]]:
+def sobol_points(
+    ranges: Mapping[str, Range], count: int, *, key: PRNGKeyArray
+) -> dict[str, Float[np.ndarray, " members"]]:
     """The scrambled Sobol sequence: points that fill all ranges evenly together (Owen 1998).
 
     Means converge nearly as 1 / count, against 1 / sqrt(count) for random points. `count` must be a power of two; the other
@@ -70,9 +78,9 @@ def sobol_points(ranges: Mapping[str, Range], count: int, *, seed: int) -> dict[
     """
     from scipy.stats import qmc
 
-    _check(count, seed)
+    check_count("count", count)
     check_power_of_two("count", count)
-    sampler = qmc.Sobol(len(ranges), scramble=True, rng=np.random.default_rng(seed))
+    sampler = qmc.Sobol(len(ranges), scramble=True, rng=generator(key))
     return from_unit(ranges, sampler.random_base2(count.bit_length() - 1))
 
 
@@ -131,9 +139,3 @@ def _range(path: str, given: Range) -> tuple[float, float, bool]:
     if log and low <= 0:
         raise ArgumentError(f"The range of `{path}` is logarithmic, so it must be positive, but it begins at {low:g}.")
     return low, high, log
-
-
-def _check(count: Any, seed: Any) -> None:
-    for name, value, least in (("count", count, 1), ("seed", seed, 0)):
-        if not isinstance(value, int | np.integer) or isinstance(value, bool) or value < least:
-            raise ArgumentError(f"Argument `{name}` must be a whole number of at least {least}, but it is {value!r}.")

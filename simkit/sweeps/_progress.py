@@ -1,4 +1,4 @@
-"""How far a sweep is, how fast it goes and how long it still takes."""
+"""Progress of a sweep: finished members, speed and remaining time."""
 
 import sys
 import time

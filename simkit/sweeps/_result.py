@@ -1,4 +1,4 @@
-"""What a sweep gives: a store, read as it is asked for."""
+"""Result of a sweep: a store that is read on demand."""
 
 import functools
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -56,7 +56,7 @@ class Sweep:
 
     @property
     def definition(self) -> Mapping[str, str]:
-        """What defines the sweep, in words, by dotted name."""
+        """Definition of the sweep, in words, by dotted name."""
         return self._store.definition
 
     @property
@@ -130,7 +130,7 @@ class Sweep:
         return {path: float(value[member]) for path, value in self.values.items() if value.ndim == 1}
 
     def failures(self) -> Iterator[tuple[Status, np.ndarray]]:
-        """How members failed: each status that occurs, and the numbers of its members."""
+        """Return each status of failed members, and their numbers."""
         for code in np.unique(self.status[self.status > 0]):
             yield Status(int(code)), np.flatnonzero(self.status == code)
 

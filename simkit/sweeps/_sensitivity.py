@@ -5,9 +5,10 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 import numpy as np
-from jaxtyping import Float
+from jaxtyping import Float, PRNGKeyArray
 
-from .._errors import ArgumentError
+from .._errors import ArgumentError, missing_package
+from ..core import generator, whole_number
 from ._points import Range, check_power_of_two, check_ranges, from_unit, to_unit
 from ._result import Sweep
 
@@ -62,7 +63,7 @@ class MorrisEffects:
 
 
 def sobol_design(
-    ranges: Mapping[str, Range], count: int, *, seed: int, second_order: bool = False
+    ranges: Mapping[str, Range], count: int, *, key: PRNGKeyArray, second_order: bool = False
 ) -> dict[str, Float[np.ndarray, " members"]]:
     """The members whose sweep `sobol_indices` can analyse.
 
@@ -72,14 +73,14 @@ def sobol_design(
 
     - `ranges`: path -> `(low, high)` or `(low, high, "log")`: uniform there, or in the logarithm, independent of each other.
     - `count`: a power of two. 1024 gives indices to some hundredths.
-    - `seed`: a whole number, from which they follow.
+    - `key`: a random key.
     - `second_order`: whether the shares of pairs are wanted as well.
 
-    **Raises:** an `ArgumentError` where SALib is not installed.
+    **Raises:** a `MissingPackageError` where SALib is not installed.
     """
     check_power_of_two("count", count)
     sample = _salib("sample.sobol").sample
-    return from_unit(ranges, sample(_problem(ranges), count, calc_second_order=second_order, seed=seed))
+    return from_unit(ranges, sample(_problem(ranges), count, calc_second_order=second_order, seed=whole_number(key)))
 
 
 def sobol_indices(
@@ -87,7 +88,7 @@ def sobol_indices(
     ranges: Mapping[str, Range],
     output: str | Any,
     *,
-    seed: int,
+    key: PRNGKeyArray,
     second_order: bool = False,
     confidence: float = 0.95,
     resamples: int = 100,
@@ -101,17 +102,19 @@ def sobol_indices(
 
     - `sweep`: a sweep over the points of `sobol_design`, with these `ranges` and `second_order`.
     - `output`: the name of a result, or numbers made of results, shape `(members, ...)`.
-    - `seed`, `resamples`: for the confidence intervals, which are bootstrapped.
+    - `key`, `resamples`: for the confidence intervals, which are bootstrapped.
     - `confidence`: their level.
 
     **Returns:** `SobolIndices`, which print as a table.
 
-    **Raises:** an `ArgumentError` where members failed or are missing, where the sweep is over other points, or where SALib is not
-    installed.
+    **Raises:** an `ArgumentError` where members failed or are missing, or where the sweep is over other points, a
+    `MissingPackageError` where SALib is not installed.
     """
     names, values = tuple(check_ranges(ranges)), _outputs(sweep, output)
     _check_blocks(sweep, names, second_order)
     analyze = _salib("analyze.sobol").analyze
+    # SALib takes a seed of 0 for none.
+    seed = whole_number(key) or generator(key)
     settings = {"calc_second_order": second_order, "num_resamples": resamples, "conf_level": confidence, "seed": seed}
     found = _each(values, lambda y: analyze(_problem(ranges), y, **settings))
     pairs = (found("S2"), found("S2_conf")) if second_order else (None, None)
@@ -119,7 +122,7 @@ def sobol_indices(
 
 
 def morris_design(
-    ranges: Mapping[str, Range], trajectories: int, *, seed: int, levels: int = 4
+    ranges: Mapping[str, Range], trajectories: int, *, key: PRNGKeyArray, levels: int = 4
 ) -> dict[str, Float[np.ndarray, " members"]]:
     """The members whose sweep `morris` can analyse: walks that change one quantity at a time.
 
@@ -129,13 +132,13 @@ def morris_design(
 
     - `ranges`: path -> `(low, high)` or `(low, high, "log")`.
     - `trajectories`: how many walks; 10 to 50 are good values.
-    - `seed`: a whole number, from which they follow.
+    - `key`: a random key.
     - `levels`: how many values a quantity takes; an even number.
     """
     if not isinstance(levels, int) or levels < 2 or levels % 2:
         raise ArgumentError(f"Argument `levels` must be an even number of at least 2, but it is {levels!r}.")
     sample = _salib("sample.morris").sample
-    return from_unit(ranges, sample(_problem(ranges), trajectories, num_levels=levels, seed=seed))
+    return from_unit(ranges, sample(_problem(ranges), trajectories, num_levels=levels, seed=whole_number(key)))
 
 
 def morris(
@@ -143,7 +146,7 @@ def morris(
     ranges: Mapping[str, Range],
     output: str | Any,
     *,
-    seed: int,
+    key: PRNGKeyArray,
     levels: int = 4,
     confidence: float = 0.95,
     resamples: int = 100,
@@ -162,6 +165,7 @@ def morris(
     if len(unit) % (len(names) + 1) or not (moved[inside].sum(axis=1) == 1).all():
         raise _other_points("morris_design(ranges, trajectories)")
     analyze = _salib("analyze.morris").analyze
+    seed = whole_number(key)
     settings = {"num_levels": levels, "num_resamples": resamples, "conf_level": confidence, "seed": seed}
     found = _each(values, lambda y: analyze(_problem(ranges), unit, y, **settings))
     return MorrisEffects(names, found("mu"), found("mu_star"), found("mu_star_conf"), found("sigma"), confidence)
@@ -173,9 +177,7 @@ def _salib(module: str) -> Any:
     try:
         return importlib.import_module(f"SALib.{module}")
     except ImportError as error:
-        raise ArgumentError(
-            'Sensitivity analysis needs SALib, which is not installed: pip install "simkit[sensitivity]".'
-        ) from error
+        raise missing_package("Sensitivity analysis", "SALib", "sensitivity") from error
 
 
 def _problem(ranges: Mapping[str, Range]) -> dict[str, Any]:
@@ -211,7 +213,7 @@ def _points(sweep: Sweep, names: tuple[str, ...]) -> dict[str, np.ndarray]:
 
 
 def _check_blocks(sweep: Sweep, names: tuple[str, ...], second_order: bool) -> None:
-    """Whether the members come in blocks: a base point, points that differ from it in one quantity each, ..."""
+    """Check that the members come in blocks: a base point, points that differ from it in one quantity each, ..."""
     points = np.stack(list(_points(sweep, names).values()), axis=1)
     size = (2 if second_order else 1) * len(names) + 2
     wanted = "sobol_design(ranges, count" + (", second_order=True)" if second_order else ")")

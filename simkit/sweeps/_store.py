@@ -13,7 +13,7 @@ import numpy as np
 
 from .._errors import ResultFileError, StoreError
 from ..io import provenance
-from ..stores import differences, fingerprint, hdf5_image, write_text
+from ..stores import check_hdf5, differences, fingerprint, hdf5_image, read_manifest, write_text
 from ._chunk import Chunk, find_chunks, is_whole
 
 FORMAT, VERSION = "simkit sweep", 1
@@ -45,6 +45,7 @@ class Store:
         path = self.folder / POINTS
         try:
             with h5py.File(path, "r") as file:
+                check_hdf5(file, path)
                 held: Any = file["over"]
                 values = {str(d.attrs["path"]): d[()] for d in held.values()}
                 units = {str(d.attrs["path"]): str(d.attrs["units"]) for d in held.values()}
@@ -70,7 +71,7 @@ class Store:
         return {index: chunks[0] for index, chunks in find_chunks(self.folder).items() if index < self.chunks}
 
     def set_aside(self) -> list[dict[str, Any]]:
-        """What is known of the chunks that were set aside, by index."""
+        """Return the notes on chunks that were set aside, by index."""
         return [json.loads(path.read_text()) for path in sorted(self.folder.glob("set-aside-*.json"))]
 
     def note_set_aside(self, index: int, note: Mapping[str, Any]) -> None:
@@ -129,22 +130,16 @@ def open_store(folder: Path) -> Store:
     **Raises:** a `ResultFileError` where there is none, where the manifest is damaged or of a newer format.
     """
     path = folder / MANIFEST
+    kinds = {"identity": str, "definition": dict, "members": int, "chunk": int, "made": dict}
+    remedy = "It can be written anew: remove it and call `sweep` again, as before; chunks that are finished are kept."
     try:
-        held = json.loads(path.read_text())
+        held = read_manifest(path, FORMAT, VERSION, kinds, remedy)
     except FileNotFoundError as error:
         raise ResultFileError(f"`{folder}` must be the store of a sweep, but there is no file `{path}`.") from error
-    except (OSError, ValueError) as error:
-        raise ResultFileError(
-            f"The file `{path}` is damaged ({error}). It can be written anew: remove it and call `sweep` again, as before; "
-            "chunks that are finished are kept."
-        ) from error
-    if not isinstance(held, dict) or held.get("format") != FORMAT:
+    if held is None:
         raise ResultFileError(f"`{path}` must be the manifest of a sweep, but it is something else.")
-    if held["format_version"] > VERSION:
-        raise ResultFileError(
-            f"`{path}` has the format version {held['format_version']}, but this simkit reads versions up to {VERSION}. Install "
-            "a newer simkit."
-        )
+    if held["members"] < 1 or held["chunk"] < 1:
+        raise ResultFileError(f"The file `{path}` is damaged (it counts no members). {remedy}")
     return Store(folder, *(held[field.name] for field in dataclasses.fields(Store)[1:]))
 
 

@@ -10,11 +10,12 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from .._doors import check_kind
 from .._errors import ArgumentError, SimulationError
 from .._types import Inputs, State
-from ..core import Setup, StaticSystem, System, as_float_array, as_signals, check_roots
+from ..core import Setup, StaticSystem, System, as_signals, as_state, check_roots, check_supports, check_system
 from ..engine import Fixed, Varying, resolve_members
-from ..solvers import Stepper
+from ..solvers import SolverLike
 from ..stores import Lock, describe
 from ._chunk import Chunk, spans, variables_of
 from ._execute import Source, drive
@@ -35,7 +36,7 @@ def sweep(
     chunk: int = 1024,
     executor: Any = None,
     measure: Measure | None = None,
-    solver: Stepper | None = None,
+    solver: SolverLike | None = None,
     step: float | Varying | Fixed | None = None,
     inputs: Inputs = None,
     key: Any = None,
@@ -76,16 +77,21 @@ def sweep(
     chunk at all could be computed.
 
     ```python
+    import jax
     import simkit
     system, y0, times, _ = simkit.odes.LotkaVolterra.example()
-    points = simkit.sweeps.latin_hypercube({"growth": (0.3, 1.0), "y0.hare": (5.0, 50.0, "log")}, 64, seed=1)
+    ranges = {"growth": (0.3, 1.0), "y0.hare": (5.0, 50.0, "log")}
+    points = simkit.sweeps.latin_hypercube(ranges, 64, key=jax.random.key(1))
     found = simkit.sweep(system, y0, times, over=points, store="lynx_sweep", chunk=32)
     print(found)
     peaks = found["hare"][:].max(axis=1)
     ```
     """
+    check_system(system, y0)
+    check_kind("store", store, str | Path, "the name of a folder", 'Write `store="my_sweep"`.')
     check_roots(system)
-    setup = Setup(system, jax.tree.map(as_float_array, y0), as_signals(inputs))
+    setup = Setup(system, as_state(system, y0), as_signals(inputs))
+    check_supports(system)
     values = check_over(setup, over)
     members = len(next(iter(values.values())))
     _check_counts(chunk, retries)
@@ -207,7 +213,7 @@ def _view(store: Store, chunks: Mapping[int, Chunk]) -> None:
 
 
 def _note(part: Part, tries: int, error: BaseException) -> dict[str, Any]:
-    """What is kept of a chunk that is set aside."""
+    """Return the note on a chunk that is set aside."""
     return {
         "chunk": part.number,
         "first": part.first,

@@ -57,7 +57,7 @@ def _add_points(file: h5py.File, place: int, path: str, value: np.ndarray, unit:
 
 
 def missing(dtype: np.dtype) -> float | int | bool:
-    """What stands for a result that is not there."""
+    """Return the fill value of a missing result."""
     return np.nan if dtype.kind in "fc" else -1 if dtype.kind == "i" else 0
 
 

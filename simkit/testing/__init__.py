@@ -1,13 +1,13 @@
 """Checks for solvers and systems, for a user's own as for simkit's."""
 
-from ._check_system import SystemReport as SystemReport
+from ._check_system import SystemReport as SystemReport  # internal
 from ._check_system import check_system as check_system
-from ._gradients import GradientReport as GradientReport
+from ._gradients import GradientReport as GradientReport  # internal
 from ._gradients import check_gradients as check_gradients
 from ._order import order_of_convergence as order_of_convergence
-from ._reproducibility import Reproducibility as Reproducibility
+from ._reproducibility import Reproducibility as Reproducibility  # internal
 from ._reproducibility import reproducibility as reproducibility
-from ._trust import GradientTrust as GradientTrust
-from ._trust import Growth as Growth
+from ._trust import GradientTrust as GradientTrust  # internal
+from ._trust import Growth as Growth  # internal
 from ._trust import check_gradient as check_gradient
-from ._trust import growth_of as growth_of
+from ._trust import perturbation_growth as perturbation_growth

@@ -36,7 +36,7 @@ STEPS, WINDOWS = 16, 2
 
 
 class SystemReport(NamedTuple):
-    """What `check_system` found; the system passed every check."""
+    """Result of `check_system`; the system passed every check."""
 
     system: str
     solver: str
@@ -192,7 +192,7 @@ def _tight_step(system: System, times: Array, solver: Any) -> Adaptive | Fixed |
         return None
     if solver is not None and not solver.adaptive:
         return Fixed(-(-4000 // max(1, times.size - 1)))
-    return Adaptive(max(1e-10, 100 * float(jnp.finfo(times.dtype).eps)), 1e-13, max_steps=200_000)
+    return Adaptive(max(1e-10, 100 * float(jnp.finfo(times.dtype).eps)), max_steps=200_000)
 
 
 def _check_invariants(invariants: dict[str, Array], allowed: float, name: str) -> dict[str, float]:
@@ -245,11 +245,11 @@ def _split_rate(system: Any, t: Array, y: Any, inputs: Any) -> Array:
     state = system.encode(y)
     largest = lambda tree: jnp.max(jnp.stack([jnp.max(jnp.abs(x)) for x in jax.tree.leaves(tree)]))
     rest = largest(system.nonlinear(t, state, at_time(inputs, t)))
-    return largest(system.linear()) + rest / jnp.maximum(largest(state), 1e-10)
+    return largest(system.linear()) + rest / jnp.maximum(largest(state), float(jnp.finfo(t.dtype).tiny))
 
 
 def _observed(setup: Setup, times: Array, method: Method, key: Any) -> Any:
-    """What the gradient is taken of: the states after the first time, of a static system its outputs."""
+    """Return the quantities whose gradient is checked: the states after the first time, or the outputs of a static system."""
     if isinstance(setup.system, StaticSystem):
         return jax.vmap(lambda t: setup.system.outputs(t, None, at_time(setup.inputs, t)))(times)
     return jax.tree.map(lambda leaf: leaf[1:], integrate(setup, times, method, key=key).ys)
@@ -310,7 +310,8 @@ def _check_transformations(
 
 
 def _scales(setup: Setup, trajectory: Trajectory) -> Array:
-    """How far to move each number: its own size, for a zero of the state the largest value of the component on the run."""
+    """Return the step of each number in differences: its own size, and for a zero of the state the largest value of the
+    component."""
 
     def of_state(start: Array, values: Array) -> Array:
         return jnp.where(start == 0, jnp.max(jnp.abs(values), axis=0), start)

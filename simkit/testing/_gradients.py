@@ -8,9 +8,10 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from jax.flatten_util import ravel_pytree
-from jaxtyping import Array, Float
+from jaxtyping import Array, Float, PRNGKeyArray
 
 from .._errors import ArgumentError
+from ..core import generator
 
 Mode = Literal["reverse", "forward"]
 
@@ -33,7 +34,7 @@ class Slopes(NamedTuple):
 
 
 class GradientReport(NamedTuple):
-    """What `check_gradients` found; all agree within the tolerance."""
+    """Result of `check_gradients`; all modes agree within the tolerance."""
 
     directions: int
     modes: tuple[str, ...]
@@ -54,7 +55,7 @@ def check_gradients(
     directions: int = 3,
     tolerance: float | None = None,
     modes: tuple[Mode, ...] = ("reverse", "forward"),
-    seed: int = 0,
+    key: PRNGKeyArray | None = None,
 ) -> GradientReport:
     r"""Compare reverse mode, forward mode and central finite differences of a function along random directions.
 
@@ -70,11 +71,10 @@ def check_gradients(
         (1.2e-5 in float64), which is what central differences can show.
     - `modes`: leave out "forward" for a function that has reverse mode only, such as one with a `custom_vjp`, and the other
         way round.
-    - `seed`: of the directions.
+    - `key`: a random key for the directions; by default `jax.random.key(0)`.
 
     **Returns** a report that prints, and **raises** an `AssertionError` that says which two routes differ and by how much, or
-    what is not finite. simkit drops what is not finite from the gradient of a simulation, so a NaN there looks like a 0 in
-    reverse mode: what gives it away is its difference to the other routes.
+    what is not finite.
 
     ```python
     import jax.numpy as jnp
@@ -99,7 +99,7 @@ def check_gradients(
         terms = jnp.concatenate([jnp.ravel(leaf) for leaf in leaves])
         return terms * irregular_weights(terms.shape, terms.dtype) if terms.size > 1 else terms
 
-    noise = np.random.default_rng(seed).standard_normal((directions, point.size))
+    noise = generator(jax.random.key(0) if key is None else key).standard_normal((directions, point.size))
     ways = jnp.asarray(noise, point.dtype) * typical_size(point)[None, :]
     slopes = jax.jit(lambda x, ways: directional_slopes(flat, x, ways, modes))(point, ways)
     labels = [f"random direction {i}" for i in range(directions)]

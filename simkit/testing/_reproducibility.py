@@ -18,7 +18,7 @@ TOLERANCE = 1e-6
 
 
 class Reproducibility(eqx.Module):
-    """What `reproducibility` found; it prints a table.
+    """Result of `reproducibility`; it prints a table.
 
     - `rows`: for each way to compute the same members what differs from the plain ensemble on one device: "bitwise equal", "equal
         to tolerance" or "different", and the largest difference relative to the largest magnitude of the array.

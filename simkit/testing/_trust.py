@@ -7,12 +7,12 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Float
+from jaxtyping import Array, Float, PRNGKeyArray
 
 from .._types import Inputs, State
-from ..core import ParticleSystem, StaticSystem, StochasticSystem, System
+from ..core import ParticleSystem, StaticSystem, StochasticSystem, System, generator
 from ..engine import Adaptive, Fixed, Varying, simulate
-from ..fitting._starts import some_start
+from ..fitting import some_start
 from ..problem import Problem
 from ..solvers import Stepper
 from ._gradients import Mode, compare_slopes, directional_slopes, typical_size
@@ -20,11 +20,11 @@ from ._gradients import Mode, compare_slopes, directional_slopes, typical_size
 DISCARD = 0.25
 """The share of a run in which a displacement turns towards the fastest growth."""
 FRACTIONS = (0.25, 0.5, 1.0)
-"""Of how much of the data gradients are taken; the last is all."""
+"""Shares of the data for which gradients are taken; the last is all of them."""
 
 
 class Growth(eqx.Module):
-    """How fast a small displacement of the state grows over a run.
+    """Growth of a small displacement of the state over a run.
 
     - `exponent`: the finite-time Lyapunov exponent, per unit of time; `span`: the length of the run.
     - `horizon`: when an error of the solve has grown to the size of the state: derivatives beyond it are those of the rounding,
@@ -41,10 +41,10 @@ class Growth(eqx.Module):
 
 
 class GradientTrust(eqx.Module):
-    """What `check_gradient` found; it prints itself.
+    """Result of `check_gradient`; it prints itself.
 
-    - `gradient`: of the log-likelihood by the coordinates of a fit; `error`: its largest relative difference to finite
-        differences along random directions; `complaint`: what does not agree, empty where all does.
+    - `gradient`: of the log-likelihood by the coordinates of a fit; `error`: the largest relative difference between reverse mode,
+        forward mode and finite differences along random directions; `complaint`: what does not agree, empty where all does.
     - `growth`: of each experiment; `norms`: size of the gradient by the first quarter, the first half and all of the data.
     """
 
@@ -57,14 +57,14 @@ class GradientTrust(eqx.Module):
 
     @property
     def trusted(self) -> bool:
-        """Whether it is right and means something."""
+        """Tell whether the gradient is right and meaningful."""
         return not self.complaint and all(growth.trusted for growth in self.growth.values())
 
     def __repr__(self) -> str:
         lines = [
             f"Gradient of the log-likelihood by {len(self.names)} parameters: {'trusted' if self.trusted else 'NOT trusted'}"
         ]
-        lines.append(f"  finite differences: {self.complaint or f'agree to {self.error:.1e}'}")
+        lines.append(f"  modes and finite differences: {self.complaint or f'agree to {self.error:.1e}'}")
         sizes = ", ".join(f"{norm:.3g} by {fraction:.0%} of the data" for fraction, norm in self.norms.items())
         lines.append(f"  size: {sizes}")
         for label, growth in self.growth.items():
@@ -81,7 +81,7 @@ class GradientTrust(eqx.Module):
         return "\n".join(lines)
 
 
-def growth_of(
+def perturbation_growth(
     system: System,
     y0: State,
     times: Any,
@@ -89,7 +89,7 @@ def growth_of(
     solver: Stepper | None = None,
     step: float | Varying | Fixed | None = None,
     inputs: Inputs = None,
-    seed: int = 0,
+    key: PRNGKeyArray | None = None,
 ) -> Growth:
     r"""The finite-time Lyapunov exponent of a run, by the tangent of the simulation.
 
@@ -105,12 +105,12 @@ def growth_of(
     import numpy as np
     import simkit
     system, y0, _, _ = simkit.odes.Lorenz63.example()
-    print(simkit.testing.growth_of(system, y0, np.linspace(0.0, 20.0, 81)))
+    print(simkit.testing.perturbation_growth(system, y0, np.linspace(0.0, 20.0, 81)))
     ```
     """
     y0 = jax.tree.map(jnp.asarray, y0)
     moving, fixed = eqx.partition(y0, eqx.is_inexact_array)
-    random = np.random.default_rng(seed)
+    random = generator(jax.random.key(0) if key is None else key)
     towards = jax.tree.map(lambda x: jnp.asarray(random.standard_normal(x.shape), x.dtype), moving)
 
     def states(moving: Any) -> Any:
@@ -131,18 +131,26 @@ def growth_of(
     return Growth(exponent, -math.log(tolerance) / exponent if exponent > 0 else math.inf, span)
 
 
-def check_gradient(problem: Problem, theta: Any = None, *, directions: int = 3, seed: int = 0) -> GradientTrust:
-    """Whether the gradient of a problem's log-likelihood is right, and how far in time it means anything.
+def check_gradient(
+    problem: Problem,
+    theta: Any = None,
+    *,
+    directions: int = 3,
+    modes: tuple[Mode, ...] = ("reverse", "forward"),
+    key: PRNGKeyArray | None = None,
+) -> GradientTrust:
+    """Check the gradient of a problem's log-likelihood, and the time up to which it is meaningful.
 
-    It is compared with finite differences along random directions. That a gradient is right does not make it useful: where
-    nearby trajectories part exponentially it grows with them, and beyond a horizon it tells the rounding errors of the solve,
-    not which way to go. The horizon comes from the finite-time Lyapunov exponent of every experiment.
+    Reverse mode, forward mode and finite differences are compared along random directions. That a gradient is right does not make
+    it useful: where nearby trajectories part exponentially it grows with them, and beyond a horizon it tells the rounding errors
+    of the solve, not which way to go. The horizon comes from the finite-time Lyapunov exponent of every experiment.
 
     **Arguments:**
 
     - `problem`: the problem.
     - `theta`: where, in natural units; by default the given starts, or what the priors draw.
-    - `directions`, `seed`: how many random directions, and their seed.
+    - `directions`, `key`: how many random directions, and their random key, by default `jax.random.key(0)`.
+    - `modes`: leave one out where it costs too much, such as forward mode by thousands of parameters.
 
     **Returns:** a `GradientTrust`, with the remedy where it is not to be trusted.
 
@@ -150,18 +158,21 @@ def check_gradient(problem: Problem, theta: Any = None, *, directions: int = 3, 
     (1980), doi:10.1007/BF02128236, on exponents.
     """
     z = some_start(problem) if theta is None else problem.coordinates(jnp.asarray(theta))
-    mode = problem.default_gradient
-    noise = jnp.asarray(np.random.default_rng(seed).standard_normal((directions, z.size)), z.dtype)
+    mode = problem.default_gradient if problem.default_gradient in modes else modes[0]
+    noise = jnp.asarray(
+        generator(jax.random.key(0) if key is None else key).standard_normal((directions, z.size)), z.dtype
+    )
     ways = noise * typical_size(z)[None, :]
-    slopes = _slopes(problem, z, ways, mode)
+    slopes = _slopes(problem, z, ways, modes)
     error, complaint = math.nan, ""
     try:
-        error = compare_slopes(slopes, [f"random direction {i}" for i in range(directions)], None)[1]
+        error = max(compare_slopes(slopes, [f"random direction {i}" for i in range(directions)], None))
     except AssertionError as problem_found:
         complaint = str(problem_found)
     gradients = {fraction: _gradient(problem.until(fraction), z, mode) for fraction in FRACTIONS}
     norms = {fraction: float(jnp.linalg.norm(gradient)) for fraction, gradient in gradients.items()}
-    return GradientTrust(problem.names, gradients[FRACTIONS[-1]], error, complaint, _growths(problem, z), norms)
+    growths = _growths(problem, z) if "forward" in modes else {}  # perturbations are followed by forward mode
+    return GradientTrust(problem.names, gradients[FRACTIONS[-1]], error, complaint, growths, norms)
 
 
 def _value(z: Array, problem: Problem) -> Array:
@@ -169,8 +180,8 @@ def _value(z: Array, problem: Problem) -> Array:
 
 
 @eqx.filter_jit
-def _slopes(problem: Problem, z: Array, ways: Array, mode: Mode) -> Any:
-    return directional_slopes(lambda z: _value(z, problem)[None], z, ways, (mode,))
+def _slopes(problem: Problem, z: Array, ways: Array, modes: tuple[Mode, ...]) -> Any:
+    return directional_slopes(lambda z: _value(z, problem)[None], z, ways, modes)
 
 
 @eqx.filter_jit
@@ -187,7 +198,7 @@ def _growths(problem: Problem, z: Array) -> dict[str, Growth]:
         times = times[np.isfinite(times)]
         times = times[np.r_[True, np.diff(times) > 0]]
         method = problem.method
-        found[label] = growth_of(
+        found[label] = perturbation_growth(
             setup.system, setup.y0, times, solver=method.solver, step=method.step, inputs=setup.inputs
         )
     return found

@@ -1,23 +1,24 @@
 """Figures: each function returns a Matplotlib figure, drawn without pyplot, with units on the axes."""
 
-from ._atoms import animate as animate
-from ._atoms import plot_atoms as plot_atoms
+from ._atom_figures import animate as animate
+from ._atom_figures import plot_atoms as plot_atoms
+from ._atom_view import view_atoms as view_atoms
 from ._averages import plot_displacement as plot_displacement
 from ._averages import plot_outputs as plot_outputs
 from ._averages import plot_radial_distribution as plot_radial_distribution
 from ._curves import plot_fit as plot_fit
 from ._curves import plot_trajectory as plot_trajectory
-from ._fields import animate_field as animate_field
-from ._fields import plot_fields as plot_fields
-from ._fields import plot_spectrum as plot_spectrum
+from ._field_figures import animate_field as animate_field
+from ._field_figures import plot_fields as plot_fields
+from ._field_figures import plot_spectrum as plot_spectrum
 from ._movie import save_animation as save_animation
 from ._optimum import plot_correlation as plot_correlation
 from ._optimum import plot_parameters as plot_parameters
 from ._optimum import plot_profile as plot_profile
 from ._optimum import plot_waterfall as plot_waterfall
-from ._posterior import plot_corner as plot_corner
-from ._posterior import plot_ranks as plot_ranks
-from ._posterior import plot_trace as plot_trace
+from ._posterior_figures import plot_corner as plot_corner
+from ._posterior_figures import plot_ranks as plot_ranks
+from ._posterior_figures import plot_trace as plot_trace
+from ._residual_figures import plot_check as plot_check
 from ._style import to_png as to_png
 from ._style import to_svg as to_svg
-from ._view import view_atoms as view_atoms

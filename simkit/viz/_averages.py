@@ -1,4 +1,4 @@
-"""What a run of particles measured: structure, motion, and outputs over time."""
+"""Figures of runs of particles: structure, motion, and outputs over time."""
 
 from collections.abc import Mapping
 

@@ -14,7 +14,7 @@ from ..problem import Observed, Problem, observed
 from ._style import color, few_ticks, labelled, new_figure, styled, theme
 
 MOST_COMPONENTS = 7
-"""How many components of an array are drawn apart."""
+"""Most components of an array that are drawn separately."""
 
 
 @styled

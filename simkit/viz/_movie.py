@@ -7,7 +7,7 @@ from typing import Any
 import matplotlib
 from matplotlib.animation import FFMpegWriter, FuncAnimation, PillowWriter
 
-from .._errors import ArgumentError
+from .._errors import ArgumentError, missing_package
 
 SUFFIXES = (".gif", ".webp", ".mp4")
 
@@ -27,7 +27,7 @@ def save_animation(
 
     **Returns:** the path.
 
-    **Raises:** an `ArgumentError` where the ending is another, or there is no FFmpeg.
+    **Raises:** an `ArgumentError` where the ending is another, a `MissingPackageError` where there is no FFmpeg.
 
     ```python
     import jax
@@ -60,8 +60,5 @@ def _ffmpeg() -> Any:
     try:
         found = importlib.import_module("imageio_ffmpeg").get_ffmpeg_exe()
     except ImportError as error:
-        raise ArgumentError(
-            "An MP4 needs FFmpeg, which is not installed. Install it with "
-            '`pip install "simkit[mp4]"`, or write a `.webp` or a `.gif`.'
-        ) from error
+        raise missing_package("An MP4, unlike a `.webp` or a `.gif`,", "imageio-ffmpeg", "mp4") from error
     return {"animation.ffmpeg_path": found}

@@ -1,15 +1,15 @@
-"""What a fit found: waterfall, correlations and profiles."""
+"""Figures of fits: waterfall, correlations and profiles."""
 
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import LogLocator, MaxNLocator, NullFormatter
 
-from ..fitting import FitResult, Profiles
+from ..fitting import FitResult, Profiles, comparable, masses
 from ._style import GREY, color, few_ticks, grid, labelled, new_figure, styled
 
 AGREE = 0.1
-"""Starts within this distance of the best objective found the same optimum (as in `FitResult.agreeing`)."""
+"""Starts at one optimum are within this distance of its objective (as in `FitResult.agreeing`)."""
 
 KINDS = (
     (0, "o", 0, "converged"),
@@ -17,11 +17,11 @@ KINDS = (
     (3, "v", 6, "no gain"),
     (4, "x", 1, "given up"),
 )
-"""How starts end that end somewhere: status, marker, place of the colour, and what it is called."""
+"""Kinds of ends of starts: status, marker, place of the colour, and name."""
 TOP = 2.5
 """Profiles are drawn up to so many times their threshold."""
 DECADES = 30.0
-"""From this ratio on an axis is logarithmic."""
+"""Ratio from which on an axis is logarithmic."""
 
 
 @styled
@@ -45,16 +45,15 @@ def plot_waterfall(fit: FitResult) -> Figure:
     axes.set_xlabel("start, best first")
     axes.set_ylabel("objective above the best")
     axes.xaxis.set_major_locator(MaxNLocator(min(10, len(above)), integer=True))
-    agreeing = int((above[finite] <= AGREE).sum())
     lost = f", {int((~finite).sum())} failed everywhere" if (~finite).any() else ""
-    axes.set_title(f"{agreeing} of {len(above)} starts agree{lost}")
+    axes.set_title(f"{fit.agreeing()} of {len(above)} starts agree{lost}{_several(fit)}")
     axes.legend(loc="upper left")
     return figure
 
 
 @styled
 def plot_parameters(fit: FitResult) -> Figure:
-    """Where every start ended, a row a parameter, from its lower bound on the left to its upper bound on the right.
+    """Plot the end of every start, a row a parameter, from its lower bound on the left to its upper bound on the right.
 
     Lines that lie over each other at the best objective found one optimum; where they fan out in some rows alone, the data do not
     determine those parameters. A parameter without two finite bounds spans what the starts found and three standard errors around
@@ -76,6 +75,8 @@ def plot_parameters(fit: FitResult) -> Figure:
     figure = new_figure(6.0, (1.1 if known.all() else 1.25) + 0.24 * count)
     axes = figure.subplots()
     near = np.asarray(fit.objective, float)[finite] <= float(fit.objective[0]) + AGREE
+    if fit.optimum is not None:
+        near = np.asarray(fit.optimum)[finite] == 0
     for place, same in list(zip(places, near, strict=True))[::-1]:
         axes.plot(place, rows, "-", color=color(0) if same else GREY, lw=1.0, alpha=0.8 if same else 0.35)
     axes.plot(places[0], rows, "o", color=color(0), ms=4, label="best")
@@ -93,8 +94,14 @@ def plot_parameters(fit: FitResult) -> Figure:
     right = axes.secondary_yaxis("right")
     right.set_yticks(rows, [f"{value:.3g}" for value in np.asarray(fit.estimate, float)])
     right.tick_params(length=0)
-    axes.set_title(f"{int(near.sum())} starts at the best objective (blue), {int((~near).sum())} others")
+    axes.set_title(f"{int(near.sum())} starts at the best optimum (blue), {int((~near).sum())} others{_several(fit)}")
     return figure
+
+
+def _several(fit: FitResult) -> str:
+    """A warning for titles where several optima hold comparable mass."""
+    count = len(comparable(masses(fit)))
+    return f"; {count} optima of comparable mass" if count > 1 else ""
 
 
 @styled

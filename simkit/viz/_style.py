@@ -1,4 +1,4 @@
-"""How simkit's figures look."""
+"""Style of simkit's figures."""
 
 import functools
 import io
@@ -82,7 +82,7 @@ SHAPE: Any = {
     "xtick.labelsize": 8,
     "ytick.labelsize": 8,
 }
-"""What light and dark figures share."""
+"""Common settings of light and dark figures."""
 
 
 def theme() -> Theme:
@@ -167,7 +167,7 @@ def labelled(name: str, unit: str) -> str:
 
 
 def few_ticks(axes: Axes, x: int | None = None, y: int | None = None, *, prune: bool = False) -> None:
-    """At most so many ticks on linear axes, without offsets such as +1.9e3; with `prune` none at the ends."""
+    """Limit the number of ticks on linear axes, without offsets such as +1.9e3; with `prune` none at the ends."""
     # Years and days read badly in steps of 2.5.
     for axis, count, steps in ((axes.xaxis, x, [1, 2, 5, 10]), (axes.yaxis, y, [1, 2, 2.5, 5, 10])):
         if count is not None:

@@ -8,6 +8,7 @@ import sys
 import jax
 import pytest
 
+from simkit import enable_cache
 from simkit.cli._environment import set_jax
 
 STUDY = """
@@ -43,8 +44,8 @@ from simkit.cli._environment import set_devices, set_jax
 set_devices(1)
 set_jax(x64=True, cache=True)
 import simkit
-from simkit.cli._run import compute
-from simkit.io import load_study
+from simkit.study.runs._run import compute
+from simkit import load_study
 if sys.argv[2] == "full disk":
     signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
     resource.setrlimit(resource.RLIMIT_FSIZE, (100, 100))  # writing more to any file is an error
@@ -85,3 +86,15 @@ def test_a_cache_folder_that_cannot_be_made_is_done_without(tmp_path, monkeypatc
     before = jax.config.values["jax_compilation_cache_dir"]
     set_jax(x64=True, cache=True)
     assert jax.config.values["jax_compilation_cache_dir"] == before
+
+
+@pytest.mark.usefixtures("cache_as_before")
+def test_the_folder_of_programs_may_change(tmp_path, monkeypatch):
+    """A second call counts as the first did, and a script that changes its folder still finds the programs."""
+    (tmp_path / "elsewhere").mkdir()
+    for times, name in enumerate(("one", "two"), start=2):
+        monkeypatch.chdir(tmp_path)
+        assert enable_cache(name) == tmp_path / name
+        monkeypatch.chdir(tmp_path / "elsewhere")
+        jax.jit(lambda x, times=times: times * x + 1)(1.0).block_until_ready()
+        assert list((tmp_path / name).iterdir())

@@ -9,18 +9,19 @@ import subprocess
 import sys
 import time
 
-import h5py
 import jax
 import numpy as np
 import pytest
 import xarray
+from helpers import resealed
 
 import simkit
-from simkit.cli import _environment, _run, main
+from simkit.cli import _environment, main
 from simkit.cli._environment import keep_interrupts
-from simkit.cli._reproduce import compare
 from simkit.fitting import _fit
 from simkit.io import load
+from simkit.study.runs import _run
+from simkit.study.runs._reproduce import compare
 
 STUDY = """
 [study]
@@ -100,7 +101,7 @@ def test_run_writes_results_report_and_figures(finished):
         assert dict(data.sizes) == {"chain": 2, "draw": 60}
     names = {file.name for file in (finished / "figures").iterdir()}
     optimum = {"waterfall.svg", "parameters.svg", "profiles.svg", "correlation.svg"}
-    assert names == optimum | {"fit.svg", "corner.png", "trace.png", "ranks.svg"}
+    assert names == optimum | {"fit.svg", "check.svg", "corner.png", "trace.png", "ranks.svg"}
     # The interval by the profile is near the one by the standard error, for data that tell this much.
     lower, upper = results.profiles.interval("rate")
     expected = results.fit.estimate[0] + 1.96 * results.fit.standard_error[0] * np.array([-1.0, 1.0])
@@ -112,7 +113,9 @@ def test_the_report_is_self_contained_and_escaped(finished):
     assert "<h1>Decay &amp; &lt;growth&gt;</h1>" in page
     assert "<growth>" not in page
     assert "How fast?" in page
-    assert page.count("data:image/") == 9  # eight figures and an equation
+    assert page.count("data:image/") == 10  # nine figures and an equation
+    assert "<h2>Does the model fit?</h2>" in page
+    assert "predictive chi-square" in page
     assert not re.search(r"""(src|href)=["'](?!data:)|@import|url\(""", page)
     assert "prefers-color-scheme: dark" in page
     for text in ("90 % interval", "R-hat", "SHA-256", "simkit reproduce", "float64", DATA.splitlines()[1]):
@@ -158,7 +161,7 @@ def test_reproduce(copied, capsys):
         "prediction",
         "profiles",
     ]
-    with h5py.File(copied / "result.h5", "r+") as file:
+    with resealed(copied / "result.h5") as file:
         draws = file["posterior/rate"][()]
         draws[1, 7] *= 1.5
         file["posterior/rate"][...] = draws
@@ -333,7 +336,7 @@ def test_new_writes_a_study_that_makes_a_problem(tmp_path, capsys):
     path = tmp_path / "mine.toml"
     assert main(["new", str(path)]) == 0
     assert f"simkit run {path}" in capsys.readouterr().out
-    study = simkit.io.load_study(path)
+    study = simkit.load_study(path)
     problem = study.problem()
     assert len(problem.names) == 4
     assert np.isfinite(float(problem.log_posterior(jax.numpy.array([0.8, 10.0, 1.0, 0.1]))))
@@ -368,8 +371,9 @@ assert not {"numpyro", "matplotlib", "h5py", "optax"} & set(sys.modules)
 _environment.set_devices(3)
 _environment.set_jax(x64=True, cache=True)
 import jax
+from simkit.core import cache_folder
 assert jax.device_count() == 3 and jax.config.jax_enable_x64
-assert jax.config.jax_compilation_cache_dir == str(_environment.cache_folder())
+assert jax.config.jax_compilation_cache_dir == str(cache_folder())
 """
     environment = {k: v for k, v in os.environ.items() if k != "XLA_FLAGS"}
     done = subprocess.run(

@@ -9,10 +9,11 @@ import pytest
 import xarray
 
 import simkit
-from simkit import md, viz
-from simkit.cli import _particles, main
-from simkit.io import load, load_study, read_h5md
-from simkit.md._run_averages import from_outputs
+from simkit import load, load_study, md, viz
+from simkit.cli import main
+from simkit.io import read_h5md
+from simkit.md.averages._run_averages import from_outputs
+from simkit.study.runs import _particles
 
 STUDY = """
 [study]

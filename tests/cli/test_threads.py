@@ -6,24 +6,6 @@ import sys
 
 import pytest
 
-from simkit.cli import _environment
-
-
-@pytest.mark.parametrize(("version", "threads"), [((0, 10), str(2 * _environment.cores())), ((0, 12), None)])
-def test_older_jax_has_threads_to_spare(monkeypatch, version, threads):
-    monkeypatch.delenv("NPROC", raising=False)
-    monkeypatch.setenv("XLA_FLAGS", "")
-    monkeypatch.setattr(_environment, "_version", lambda package: version)
-    _environment.set_devices(1)
-    assert "NPROC" not in os.environ
-    monkeypatch.setenv("XLA_FLAGS", "")
-    _environment.set_devices(2)
-    assert os.environ.get("NPROC") == threads
-    monkeypatch.setenv("NPROC", "3")
-    _environment.set_devices(2)
-    assert os.environ["NPROC"] == "3"
-
-
 WINDOWS = """
 from simkit.cli import _environment
 _environment.set_devices(2)
@@ -41,7 +23,7 @@ for k in range(0, len(grid) - 9, 10):
     data = {name: values[own] for name, values in seen.items()}
     windows.append(simkit.Experiment(f"window {k}", grid[own] - grid[k], data, set=where))
     free |= {f"window {k}, {name}": simkit.Free(bounds=(v[k] - 4.0, v[k] + 4.0)) for name, v in seen.items()}
-noise = {name: simkit.Normal(1.0) for name in seen}
+noise = {name: simkit.noise.Normal(1.0) for name in seen}
 problem = simkit.Problem(model, windows, y0=example, free=free, noise=noise, step=0.02)
 print(float(simkit.fit(problem, starts=3).estimate[0]))
 """
@@ -50,7 +32,7 @@ print(float(simkit.fit(problem, starts=3).estimate[0]))
 @pytest.mark.slow
 def test_a_fit_of_many_parameters_ends_on_two_devices():
     """It waited for ever on JAX 0.10 and two cores."""
-    environment = {name: value for name, value in os.environ.items() if name not in ("XLA_FLAGS", "NPROC")}
+    environment = {name: value for name, value in os.environ.items() if name != "XLA_FLAGS"}
     run = [sys.executable, "-c", WINDOWS]
     done = subprocess.run(run, env=environment, capture_output=True, text=True, timeout=600, check=False)
     assert done.returncode == 0, done.stderr

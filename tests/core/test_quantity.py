@@ -24,12 +24,6 @@ class Faller(simkit.PlainSystem):
     def vector_field(self, t, y, inputs):
         return Point(y.v[0], -self.gravity - self.drag.coefficient * y.v)
 
-    def outputs(self, t, y, inputs):
-        return y
-
-    def invariants(self, t, y):
-        return {}
-
     @classmethod
     def example(cls):
         return simkit.Example(cls(), Point(0.0, jnp.ones(2)), jnp.linspace(0.0, 1.0, 3))

@@ -13,7 +13,7 @@ def test_values_of_every_signal():
     evaluate = lambda signal: jax.vmap(signal)(times)
     np.testing.assert_allclose(evaluate(simkit.Constant(3.0)), 3.0)
     np.testing.assert_allclose(evaluate(simkit.Interpolated(*table)), [1.0, 1.5, 4.0, 6.0])
-    np.testing.assert_allclose(evaluate(simkit.Steps(*table)), [1.0, 1.0, 2.0, 6.0])
+    np.testing.assert_allclose(evaluate(simkit.PiecewiseConstant(*table)), [1.0, 1.0, 2.0, 6.0])
 
 
 def test_a_pulse_integrates_to_its_amount_and_overlapping_pulses_add_up():
@@ -31,7 +31,7 @@ def test_a_pulse_integrates_to_its_amount_and_overlapping_pulses_add_up():
     "signal",
     [
         simkit.Interpolated([0.0, 1.0], [1.0, 2.0]),
-        simkit.Steps([0.0, 1.0], [1.0, 2.0]),
+        simkit.PiecewiseConstant([0.0, 1.0], [1.0, 2.0]),
         simkit.Pulses([0.0, 1.0], [1.0, 2.0], 0.5),
         simkit.Constant(1.0),
     ],
@@ -45,7 +45,7 @@ def test_padding_changes_no_value(signal):
 
 
 def test_jumps_of_a_pytree_and_plain_numbers_as_constants():
-    inputs = as_signals({"torque": 2.0, "dose": simkit.Steps([0.0, 5.0], [0.0, 1.0])})
+    inputs = as_signals({"torque": 2.0, "dose": simkit.PiecewiseConstant([0.0, 5.0], [0.0, 1.0])})
     np.testing.assert_array_equal(jump_times(inputs), [0.0, 5.0])
     assert jump_times(as_signals({"torque": 2.0})) is None
     assert at_time(inputs, 6.0) == {"torque": 2.0, "dose": 1.0}
@@ -59,4 +59,11 @@ def test_a_table_must_increase(times):
 
 def test_a_table_must_be_as_long_as_its_values():
     with pytest.raises(simkit.ArgumentError, match="equally long"):
-        simkit.Steps([0.0, 1.0], [1.0])
+        simkit.PiecewiseConstant([0.0, 1.0], [1.0])
+
+
+@pytest.mark.parametrize("signal", [None, "1.0", simkit.Constant])
+def test_what_is_no_signal_is_refused(signal):
+    with pytest.raises(simkit.ArgumentError, match="must hold signals or numbers"):
+        as_signals({"feed": signal})
+    assert as_signals(None) is None

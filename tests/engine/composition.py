@@ -132,6 +132,25 @@ def grad_vmap(s: Subject) -> None:
     close(own, slopes[:, 1:])
 
 
+def failed_member(s: Subject) -> None:
+    """One member of four fails. Left out, it leaves the others their gradient, and its own is 0; else that is NaN."""
+    sound = np.array([0, 2, 3])
+
+    def total(shared, own, filled):
+        return jnp.sum(jax.vmap(lambda q: s.loss(jnp.concatenate([shared, q]), filled))(own))
+
+    slope = jax.jit(jax.grad(total, argnums=(0, 1)), static_argnums=2)
+    with_failed = QS.at[1].set(jnp.nan)[:, 1:]
+    common, own = slope(Q[:1], with_failed, True)
+    slopes = np.stack([s.slope(jnp.concatenate([Q[:1], QS[i, 1:]])) for i in sound])
+    close(common, slopes[:, :1].sum(0))
+    close(own[sound], slopes[:, 1:])
+    np.testing.assert_array_equal(own[1], 0.0)
+    common, own = slope(Q[:1], with_failed, False)
+    np.testing.assert_array_equal(np.isnan(np.asarray(own)).all(axis=1), [False, True, False, False])
+    assert np.isnan(common).all()
+
+
 def vmap_hessian(s: Subject) -> None:
     close(jax.jit(jax.vmap(jax.hessian(s.loss)))(QS[:2]), s.curvatures)
 
@@ -237,6 +256,7 @@ TRANSFORMATIONS: dict[str, Callable[[Subject], None]] = {
     "vmap": vmap,
     "vmap(grad)": vmap_grad,
     "grad(vmap)": grad_vmap,
+    "grad(vmap), one member failed": failed_member,
     "vmap(hessian)": vmap_hessian,
     "jacrev(scan)": scan,
     "vmap(grad(cond))": cond,
@@ -254,18 +274,31 @@ for _checked in (True, False):
         TRANSFORMATIONS[_name + _suffix] = functools.partial(_function, checked=_checked)
 
 # Cells that cannot work, with the reason. The test asserts that they still fail, so that this list follows JAX.
-UPSTREAM: dict[tuple[str, str], str] = {}
+_FAILED = {
+    "particles": "Of particles one failed member makes all derivatives by what members share NaN.",
+    "static": "A response has no steps that could fail: what is NaN stays NaN.",
+}
+UPSTREAM: dict[tuple[str, str], str] = {
+    (case.label, "grad(vmap), one member failed"): _FAILED[case.family] for case in CASES if case.family in _FAILED
+}
 
 # Every family, the adaptive solve (an operation of our own, hence the most to go wrong) more than the loops of fixed steps.
 DEFAULT = {
     "plain-Tsit5-adaptive": (
-        *("jit", "eval_shape", "jvp", "grad", "vjp, aux", "grad(checkpoint)", "hessian", "vmap", "vmap(grad)"),
-        *("jacrev(scan)", "shard_map(grad)", "jit(shard_map(vmap(grad))), unchecked"),
+        *("jit", "eval_shape", "jvp", "grad", "vjp, aux", "vmap", "vmap(grad)"),
+        *("jacrev(scan)", "shard_map(grad)", "jit(shard_map(vmap(grad))), unchecked", "grad(vmap), one member failed"),
     ),
     "stiff-Rodas5P-adaptive": ("jvp", "grad(vmap)", "shard_map"),
     "split-KenCarp4-adaptive": ("jit", "jvp"),
     "split-ETDRK4-fixed": ("jvp", "vmap(grad)"),
-    "separable-VelocityVerlet-fixed": ("jvp", "hessian", "vmap(grad)", "shard_map(grad)", "meta-gradient"),
+    "separable-VelocityVerlet-fixed": (
+        "jvp",
+        "hessian",
+        "vmap(grad)",
+        "shard_map(grad)",
+        "meta-gradient",
+        "grad(vmap), one member failed",
+    ),
     "stochastic-SRA1-fixed": ("jvp", "vmap(grad)", "grad(shard_map)"),
     "particles-clusters-fixed": ("jvp", "grad(vmap)", "shard_map(grad)"),
     "static-none-none": tuple(TRANSFORMATIONS),
@@ -297,6 +330,7 @@ def page() -> str:
         "- `jacrev(scan)` chains three solves; `meta-gradient` is the slope, by the data, of three steps of gradient descent.",
         "- `vmap(grad(cond))` chooses for each member whether it is solved.",
         "- In `vmap(grad)` every member has its own parameters; in `grad(vmap)` they share one.",
+        "- Where one member failed, `Trajectory.filled` leaves it out and the others keep their derivatives by what all share.",
         "",
     ]
     notes: dict[str, int] = {}

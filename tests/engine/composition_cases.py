@@ -11,7 +11,8 @@ import numpy as np
 
 import simkit
 from simkit import md
-from simkit.core import Phase, PlainSystem, SeparableSystem, SplitSystem, StochasticSystem, System, quantity
+from simkit.core import PlainSystem, SeparableSystem, SplitSystem, StochasticSystem, System, quantity
+from simkit.md.neighbours._neighbours import NeighbourPlan
 from simkit.odes import from_response
 
 # Constant, cosine, sine and the shortest wave on four points, orthonormal.
@@ -106,7 +107,7 @@ BASE = jnp.asarray(LATTICE.position) + 0.1 * jnp.sin(7.0 * jnp.arange(81.0).resh
 
 
 @functools.cache
-def particles_plan(method: Any) -> md.NeighbourPlan:
+def particles_plan(method: Any) -> NeighbourPlan:
     with jax.ensure_compile_time_eval():
         return md.plan_neighbours(md.LennardJones(cutoff=1.7), LATTICE.space, BASE, method=method, skin=0.1)
 
@@ -133,7 +134,7 @@ class Family(NamedTuple):
 
 FAMILIES = {
     "plain": Family(Predation, lambda f: jnp.array([1.2, 0.7]) * f, 1.0, 12),
-    "separable": Family(Swing, lambda f: Phase(1.0 * f, 0.3 * f), 1.0, 12),
+    "separable": Family(Swing, lambda f: SeparableSystem.State(1.0 * f, 0.3 * f), 1.0, 12),
     "split": Family(Spectrum, lambda f: jnp.array([0.2, 0.6, 0.9, 0.4]) * f, 1.0, 12),
     "stochastic": Family(Wandering, lambda f: jnp.array([0.8, 1.3]) * f, 1.0, 12),
     "stiff": Family(Stiff, lambda f: jnp.array([1.6, -0.02]) * f, 0.5, 40),
@@ -201,8 +202,8 @@ class Subject:
         self._first = jax.jit(lambda q, v: jax.jvp(self.states, (q,), (v,))[1])
         self._second = jax.jit(lambda q, u, v: jax.jvp(lambda q: jax.jvp(self.loss, (q,), (v,))[1], (q,), (u,))[1])
 
-    def states(self, q: Any) -> Any:
-        """The saved states, flat, as a function of parameters and initial state."""
+    def states(self, q: Any, filled: bool = False) -> Any:
+        """The saved states, flat, as a function of parameters and initial state; those of a failed member are 0 where `filled`."""
         family = FAMILIES[self.case.family]
         times = jnp.linspace(0.0, family.horizon, 3)
         if self.case.family == "static":
@@ -225,12 +226,13 @@ class Subject:
             key=jax.random.key(3) if self.case.solver in NOISE else None,
             on_failure="mark",
         )
+        trajectory = trajectory.filled() if filled else trajectory
         rows = [jnp.reshape(leaf, (times.shape[0], -1)) for leaf in jax.tree.leaves(trajectory.ys)]
         return jnp.concatenate(rows, axis=1)[1:].reshape(-1)
 
-    def loss(self, q: Any) -> Any:
+    def loss(self, q: Any, filled: bool = False) -> Any:
         """A number that is not linear in the states."""
-        ys = self.states(q)
+        ys = self.states(q, filled)
         return jnp.sum(jnp.sin(ys) * jnp.cos(jnp.arange(ys.size, dtype=ys.dtype)))
 
     @functools.cached_property

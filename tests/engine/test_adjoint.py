@@ -10,8 +10,8 @@ from engine.composition import close
 
 import simkit
 from simkit.core import SplitSystem, quantity
-from simkit.engine._adaptive import integrate_adaptive
-from simkit.engine._task import Options, Task
+from simkit.engine.adaptive._adaptive import integrate_adaptive
+from simkit.engine.task._task import Options, Task
 from simkit.odes import from_function
 from simkit.solvers import Rodas5P, Tsit5
 
@@ -94,7 +94,7 @@ def driven(z, step=TIGHT):
         return rates + jnp.stack([inputs["dose"] + inputs["light"] * y[1], -inputs["harvest"] * y[1]])
 
     inputs = {
-        "harvest": simkit.Steps(z[3:5], z[5:7]),
+        "harvest": simkit.PiecewiseConstant(z[3:5], z[5:7]),
         "dose": simkit.Pulses(z[7:8], z[8:9], z[9]),
         "light": simkit.Interpolated(jnp.array([0.2, 0.9, 1.6]), z[10:13]),
     }
@@ -137,7 +137,7 @@ def differ(function, z, h=1e-2):
 def test_gradients_by_everything_agree_with_differences():
     found = jax.jit(jax.grad(driven))(Z)
     expected = differ(driven, Z)
-    # The value of `Steps` before its first time is the first value, so that time alone is without effect.
+    # The value of `PiecewiseConstant` before its first time is the first value, so that time alone is without effect.
     for name, a, b in zip(NAMES, found, expected, strict=True):
         np.testing.assert_allclose(a, b, rtol=DIFFERENCES, atol=DIFFERENCES, err_msg=name)
     assert np.count_nonzero(np.abs(expected) > 1e-3) >= 16

@@ -11,9 +11,10 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from simkit import Adaptive, Fixed, Normal, count_compilations
+from simkit import Adaptive, Fixed, count_compilations
 from simkit.engine import note_trace
-from simkit.engine._signature import differences, signature
+from simkit.engine.task._signature import differences, signature
+from simkit.noise import Normal
 from simkit.solvers import Dopri8, Tsit5
 
 VERBS = iter(range(1000))

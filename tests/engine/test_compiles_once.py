@@ -8,7 +8,8 @@ import numpy as np
 import pytest
 
 import simkit
-from simkit import Experiment, Free, Normal, Problem, count_compilations, md
+from simkit import Experiment, Free, Problem, count_compilations, md
+from simkit.noise import Normal
 
 TIMES = np.linspace(0.0, 2.0, 6)
 KEY = jax.random.key(0)
@@ -77,7 +78,7 @@ SLOW = {
     "sample by tempering": lambda folder: simkit.sample(
         problem(), method=simkit.TemperedSMC(), key=KEY, chains=2, draws=16
     ),
-    "growth_of": lambda folder: simkit.testing.growth_of(*decay(), TIMES),
+    "perturbation_growth": lambda folder: simkit.testing.perturbation_growth(*decay(), TIMES),
     "calibrate": lambda folder: simkit.calibrate(problem(), key=KEY, simulations=20, draws=9, warmup=50),
 }
 

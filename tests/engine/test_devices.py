@@ -199,19 +199,17 @@ def test_single_precision_stays_single():
     assert tree_allclose(two.ys, one.ys, rtol=1e-5)
 
 
-PROCESS = pathlib.Path(__file__).with_name("one_process.py")
-
-
-def test_two_processes_get_the_whole_result(tmp_path):
+def in_two_processes(script, folder):
+    """The files that two processes have written which run a script of this folder together."""
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         address = f"127.0.0.1:{probe.getsockname()[1]}"
     flags = os.environ.get("XLA_FLAGS", "").replace("--xla_force_host_platform_device_count=2", "")
     environment = {**os.environ, "XLA_FLAGS": flags, "JAX_PLATFORMS": "cpu"}
-    results = [tmp_path / f"{number}.npz" for number in range(2)]
+    results = [folder / f"{number}.npz" for number in range(2)]
     children = [
         subprocess.Popen(
-            [sys.executable, PROCESS, address, str(number), result],
+            [sys.executable, pathlib.Path(__file__).with_name(script), address, str(number), result],
             env=environment,
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
@@ -227,6 +225,11 @@ def test_two_processes_get_the_whole_result(tmp_path):
         for child in children:
             child.kill()
             child.communicate()
+    return results
+
+
+def test_two_processes_get_the_whole_result(tmp_path):
+    results = in_two_processes("one_process.py", tmp_path)
     rates = np.linspace(0.3, 0.9, 5)
     expected = simkit.ensemble(SYSTEM, Y0, TIMES, over={"growth": rates}, devices=TWO[:1])
     slope = jax.grad(
@@ -240,3 +243,12 @@ def test_two_processes_get_the_whole_result(tmp_path):
             np.testing.assert_allclose(found["hare"], expected.ys.hare, rtol=1e-12)
             np.testing.assert_allclose(found["slope"], slope(jnp.asarray(rates)), rtol=1e-11)
             assert list(found["failures"]) == ["member 1 (rate 2.0): " + simkit.Status.STEP_TOO_SMALL.message]
+
+
+@pytest.mark.slow
+def test_each_of_two_processes_fits_and_samples(tmp_path):
+    """It ended in JAX's words: "spans non-addressable devices"."""
+    one, two = (np.load(result) for result in in_two_processes("one_fit.py", tmp_path))
+    for name in ("estimate", "lower", "draws", "curves"):
+        np.testing.assert_array_equal(one[name], two[name])  # the same program on the same numbers
+    np.testing.assert_allclose(one["estimate"], 2.0, atol=0.2)  # data with a scatter of 0.1

@@ -155,7 +155,7 @@ def test_an_event_in_the_first_step_and_one_of_time_alone():
 
 def test_inputs_are_seen_and_steps_still_end_on_their_jumps():
     system = from_function(lambda t, y, p, inputs: inputs["dose"] - 0.5 * y, {})
-    inputs = {"dose": simkit.Pulses([3.0], [2.0], 0.2), "level": simkit.Steps([0.0, 5.0], [3.0, 0.5])}
+    inputs = {"dose": simkit.Pulses([3.0], [2.0], 0.2), "level": simkit.PiecewiseConstant([0.0, 5.0], [3.0, 0.5])}
     event = simkit.Event(lambda system, t, y, inputs: y - inputs["level"])
     found = simkit.simulate(system, 0.0, TIMES, inputs=inputs, event=event, step=TIGHT)
     # y stays below 3 and stands above 0.5 when the level drops to it at 5
@@ -241,7 +241,7 @@ def test_single_precision():
 @pytest.mark.slow
 def test_fixed_steps_are_looked_at_between_save_times():
     times = jnp.linspace(0.0, 5.0, 101)
-    y0 = simkit.Phase(jnp.ones(()), jnp.zeros(()))
+    y0 = simkit.SeparableSystem.State(jnp.ones(()), jnp.zeros(()))
     event = simkit.Event(lambda system, t, y, inputs: y.position)
 
     def time(stiffness):

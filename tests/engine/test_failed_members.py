@@ -18,7 +18,7 @@ def blowing_up(t, y, p, inputs):
 
 def plain(shared, own):
     system = from_function(blowing_up, {"grow": own, "shared": shared})
-    feed = simkit.Steps(times=jnp.asarray([0.0, 0.31]), values=jnp.stack([shared, 2 * shared]))
+    feed = simkit.PiecewiseConstant(times=jnp.asarray([0.0, 0.31]), values=jnp.stack([shared, 2 * shared]))
     return {"system": system, "y0": 2 * shared * jnp.ones(1), "inputs": {"feed": feed}, "solver": Tsit5()}
 
 
@@ -47,7 +47,7 @@ def one(case, shared, own, memory=None):
     system, y0 = call.pop("system"), call.pop("y0")
     gradient = None if memory is None else simkit.Checkpointed(memory)
     found = simkit.simulate(system, y0, TIMES, step=simkit.Fixed(40), gradient=gradient, on_failure="mark", **call)
-    shown = sum(jnp.sum(x**2) for x in jax.tree.leaves(found.ys))
+    shown = sum(jnp.sum(x**2) for x in jax.tree.leaves(found.filled().ys))
     return jnp.where(found.status == 0, shown, 0.0), found.status
 
 
@@ -104,7 +104,7 @@ def test_an_ensemble_in_turns():
     def shown(shared, grow):
         system = from_function(lambda t, y, p: p["grow"] * y**2 + p["shared"], {"grow": 1.0, "shared": shared})
         found = simkit.ensemble(system, 1.0, TIMES, over={"grow": grow}, solver=Tsit5(), step=simkit.Fixed(40), lanes=2)
-        return jnp.sum(jnp.where(found.status == 0, found.final(), 0.0))
+        return jnp.sum(found.filled().final())
 
     slope = jax.jit(jax.grad(shown))
     close(slope(0.5, grow), slope(0.5, grow[np.array([0, 2, 3])]))

@@ -10,8 +10,8 @@ from jax.sharding import AxisType, PartitionSpec
 from simkit import ArgumentError, Fixed, simulate
 from simkit.core import SystemTerm
 from simkit.engine import fixed_grid
-from simkit.engine._checkpointed import Checkpointed, _parse, choose_segments, segment_schemes
-from simkit.engine._grid import checkpointed_scan
+from simkit.engine.stepping._checkpointed import Checkpointed, _parse, choose_segments, segment_schemes
+from simkit.engine.stepping._fixed_grid import checkpointed_scan
 from simkit.odes import LotkaVolterra, Pendulum, from_function
 from simkit.solvers import Tsit5, VelocityVerlet
 
@@ -104,6 +104,7 @@ def test_batches_and_shards(memory):
         close(jax.jit(jax.grad(lambda xs, shard=shard: shard(lambda x: loss(x, memory))(xs).sum()))(members))
 
 
+@pytest.mark.slow
 def test_memory_stays_below_the_bound_and_falls_with_it():
     cells, substeps = 2000, 600
     y0 = jnp.sin(jnp.arange(cells) / 100)
@@ -172,6 +173,7 @@ def test_the_default_keeps_all_steps_only_where_that_is_little():
     )  # beyond the default bound, but nobody asked for one
 
 
+@pytest.mark.slow
 def test_the_default_takes_no_more_memory_than_recursive_checkpoints():
     """A tenth more than Diffrax at most, for two numbers and for a field, over 10,000 steps of the same method."""
     field = lambda t, y, p: p * (jnp.roll(y, 1) - 2 * y + jnp.roll(y, -1))

@@ -9,8 +9,8 @@ import pytest
 from engine.composition import close
 from jax.sharding import AxisType, PartitionSpec
 
-from simkit.engine._kept import Rules, State, kept_scan
-from simkit.engine._paired import paired
+from simkit.engine.batching._paired import paired
+from simkit.engine.stepping._kept import Rules, State, kept_scan
 
 H, STEPS = 0.2, 6
 RULES = Rules(

@@ -1,5 +1,6 @@
 """Parameters in closed form: each start begins at the best scales, offsets and sizes of scatter of its other parameters."""
 
+import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -7,11 +8,11 @@ import pytest
 from petab_models import sbml, write_problem
 
 import simkit
-from simkit.fitting._model import best_model
+from simkit.fitting._local_model import best_model
 from simkit.petab._closed import AFFINE, FREE, PROPORTIONAL, _order
 from simkit.petab._expression import Graph
 from simkit.petab._mathml import Reader, parsed
-from simkit.problem._closed import solved
+from simkit.problem import solved
 
 PARAMETERS = """parameterId | parameterScale | lowerBound | upperBound | nominalValue | estimate
 k | log10 | 0.01 | 10 | 0.5 | 1
@@ -78,8 +79,8 @@ def test_bounds_hold(read):
     # A scale of at most 1: the offset takes what is left.
     tight = read.problem.bounds.at[read.problem.names.index("scale")].set(jnp.array([0.01, 1.0]))
     problem = read.problem
-    object.__setattr__(copied := jax.tree.map(lambda x: x, problem), "bounds", tight)
-    best = jax.jit(lambda theta: solved(copied, theta, *copied._solve(theta)))(read.nominal)
+    copied = eqx.tree_at(lambda p: p.unknowns.bounds, problem, tight)
+    best = jax.jit(lambda theta: solved(copied, theta, *copied.model.solve(theta, copied.times)))(read.nominal)
     x, y = 2 * np.exp(-0.5 * np.array([t for t, _ in DATA["o"]])), np.array([y for _, y in DATA["o"]])
     np.testing.assert_allclose(best[problem.names.index("scale")], 1.0, rtol=1e-6)
     np.testing.assert_allclose(best[problem.names.index("offset")], np.mean(y - x), rtol=1e-5)
@@ -92,7 +93,7 @@ def test_a_fit_ends_where_it_ends_without():
     line = simkit.odes.from_response(lambda x, params: params["slope"] * jnp.exp(-x), {"slope": 1.0})
     data = simkit.Experiment("line", times, {"y": 2 * np.exp(-times) + 0.1 * np.sin(40 * times)})
     free = {"slope": simkit.Free(bounds=(0.1, 10.0)), "noise.y.scale": simkit.Free(bounds=(1e-4, 1e4))}
-    problem = simkit.Problem(line, data, free=free, noise={"y": simkit.Normal(1.0)})
+    problem = simkit.Problem(line, data, free=free, noise={"y": simkit.noise.Normal(1.0)})
     assert [c.scatter for c in problem.closed] == ["noise.y.scale"]
     starts = np.array([[0.3, 1e-4], [5.0, 1e3]])
     ours = simkit.fit(problem, starts=starts)

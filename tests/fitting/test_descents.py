@@ -5,9 +5,10 @@ import numpy as np
 import pytest
 import scipy.optimize
 
-from simkit import Experiment, Free, Normal, Problem
+from simkit import Experiment, Free, Problem
 from simkit.fitting import fit
 from simkit.fitting._trust_region import _bent, _trust_step
+from simkit.noise import Normal
 from simkit.odes import from_response
 
 TIMES = np.linspace(0.0, 3.0, 13)

@@ -3,9 +3,10 @@
 import numpy as np
 import pytest
 
-from simkit import ArgumentError, Experiment, Free, Normal, Problem
+from simkit import ArgumentError, Experiment, Free, Problem
 from simkit.fitting import fit
 from simkit.fitting._evolve import evolved
+from simkit.noise import Normal
 from simkit.odes import from_response
 
 BOUNDS = np.array([[-5.12, 5.12]] * 5)

@@ -7,8 +7,9 @@ import numpyro.distributions as dist
 import pytest
 
 import simkit
-from simkit import ArgumentError, Experiment, Free, Normal, Problem, SimulationError, StudentT, cast
+from simkit import ArgumentError, Experiment, Free, Problem, SimulationError, cast
 from simkit.fitting import FitResult, GaussNewton, fit
+from simkit.noise import Normal, StudentT
 from simkit.odes import from_response
 
 TIMES = np.linspace(0.0, 3.0, 13)

@@ -8,13 +8,17 @@ import numpy as np
 import numpyro.distributions as dist
 import pytest
 
-from simkit import Experiment, Free, LogNormal, Problem
+from simkit import Experiment, Free, Problem
 from simkit.fitting import fit
-from simkit.fitting._model import objective
-from simkit.odes import LotkaVolterra, Populations
+from simkit.fitting._local_model import objective
+from simkit.noise import LogNormal
+from simkit.odes import LotkaVolterra
 
 TABLE = np.genfromtxt(
-    pathlib.Path(__file__).parents[2] / "data" / "hudson_bay.csv", delimiter=",", names=True, encoding="utf-8"
+    pathlib.Path(__file__).parents[2] / "examples" / "data" / "hudson_bay.csv",
+    delimiter=",",
+    names=True,
+    encoding="utf-8",
 )
 
 
@@ -32,7 +36,7 @@ def problem():
     }
     data = Experiment("hudson bay", TABLE["year"], {"hare": TABLE["hare"], "lynx": TABLE["lynx"]}, start=1900.0)
     noise = {"hare": LogNormal(0.25), "lynx": LogNormal(0.25)}
-    return Problem(LotkaVolterra(), data, y0=Populations(30.0, 4.0), noise=noise, free=free, step=0.25)
+    return Problem(LotkaVolterra(), data, y0=LotkaVolterra.State(30.0, 4.0), noise=noise, free=free, step=0.25)
 
 
 @pytest.fixture(scope="module")

@@ -8,12 +8,13 @@ import numpy as np
 import pytest
 from helpers import tree_bitwise_equal
 
-from simkit import Adaptive, Experiment, Free, Normal, Problem, from_function
-from simkit.fitting import GaussNewton, _lanes, fit
+from simkit import Adaptive, Experiment, Free, Problem, from_function
+from simkit.fitting import GaussNewton, _start_queue, fit
 from simkit.fitting._fit import _run, run
-from simkit.fitting._lanes import _hopeless
+from simkit.fitting._local_model import best_model
 from simkit.fitting._method import HOPELESS
-from simkit.fitting._model import best_model
+from simkit.fitting._start_queue import _hopeless
+from simkit.noise import Normal
 from simkit.odes import from_response
 from simkit.solvers import Tsit5
 from simkit.stores import Journal
@@ -70,14 +71,14 @@ def chase():
 
 def test_simulations_are_held_at_a_multiple_of_the_median(chase, monkeypatch):
     """Of twenty starts two cost some thirty times as many steps: they wait until the others are done, and end where these do."""
-    seen, advanced = [], _lanes._advanced
+    seen, advanced = [], _start_queue._advanced
 
     def told(problem, *rest):
         found = advanced(problem, *rest)
         seen.append((float(problem.method.step.budget), np.asarray(found[0]["model"].steps)))
         return found
 
-    monkeypatch.setattr(_lanes, "_advanced", told)
+    monkeypatch.setattr(_start_queue, "_advanced", told)
     rates = np.array([*np.geomspace(0.3, 3.0, 9), 300.0, 400.0, *np.geomspace(0.3, 3.0, 9)])
     ends = fit(chase, starts=rates[:, None], horizons=(1.0,))
     np.testing.assert_allclose(ends.thetas, 1.0, rtol=1e-4)  # as near as the solver's error lets it be
@@ -104,9 +105,9 @@ def test_starts_that_have_ended_simulate_nothing(chase):
 
 
 def test_a_store_gives_up_the_same_starts_however_often_it_is_interrupted(problem, tmp_path, monkeypatch):
-    monkeypatch.setattr(_lanes, "TURN", 1)
-    monkeypatch.setattr(_lanes, "PATIENCE", 3)
-    monkeypatch.setattr(_lanes, "HOPE", 0.02)
+    monkeypatch.setattr(_start_queue, "TURN", 1)
+    monkeypatch.setattr(_start_queue, "PATIENCE", 3)
+    monkeypatch.setattr(_start_queue, "HOPE", 0.02)
     starts = np.linspace(4.0, 11.5, 18)[:, None]  # the best first
     whole = fit(problem, starts=starts, store=tmp_path / "whole")
     given_up = np.flatnonzero(np.asarray(whole.status) == HOPELESS)

@@ -10,8 +10,9 @@ import pytest
 import scipy.stats
 
 import simkit
-from simkit import Experiment, Free, Individual, Normal, Problem
+from simkit import Experiment, Free, Individual, Problem
 from simkit.fitting._marginal import marginal
+from simkit.noise import Normal
 from simkit.odes import from_response
 
 DATA = pathlib.Path(__file__).parents[2] / "data" / "theophylline" / "theophylline.csv"

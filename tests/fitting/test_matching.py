@@ -3,8 +3,9 @@
 import numpy as np
 import pytest
 
-from simkit import ArgumentError, Experiment, Free, Normal, Problem, simulate
+from simkit import ArgumentError, Experiment, Free, Problem, simulate
 from simkit.fitting import fit, gradient_matching
+from simkit.noise import Normal
 from simkit.odes import LotkaVolterra
 
 TRUTH = {"growth": 0.55, "predation": 0.028, "death": 0.8, "conversion": 0.024}

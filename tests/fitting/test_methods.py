@@ -7,9 +7,10 @@ import numpyro.distributions as dist
 import optax
 import pytest
 
-from simkit import Experiment, Free, LogNormal, Normal, Problem
+from simkit import Experiment, Free, Problem
 from simkit.fitting import LBFGS, Optimiser, fit
-from simkit.fitting._model import local_model, objective
+from simkit.fitting._local_model import local_model, objective
+from simkit.noise import LogNormal, Normal
 from simkit.odes import ExponentialDecay, from_response
 
 TIMES = np.linspace(0.0, 3.0, 13)

@@ -6,7 +6,8 @@ import pytest
 import scipy.optimize
 
 import simkit
-from simkit import ArgumentError, Experiment, Free, Normal, Problem, UnknownNameError
+from simkit import ArgumentError, Experiment, Free, Problem, UnknownNameError
+from simkit.noise import Normal
 from simkit.odes import from_response
 
 X = np.linspace(0.0, 3.0, 9)

@@ -8,9 +8,10 @@ import numpy as np
 import pytest
 from scipy.optimize import minimize
 
-from simkit import ArgumentError, Experiment, Free, Normal, Problem, UnknownNameError, petab
+from simkit import ArgumentError, Experiment, Free, Problem, UnknownNameError, petab
 from simkit.fitting import fit, profile
-from simkit.fitting._model import objective
+from simkit.fitting._local_model import objective
+from simkit.noise import Normal
 from simkit.odes import from_response
 
 BOEHM = pathlib.Path(__file__).parents[2] / "data/petab/Boehm_JProteomeRes2014/Boehm_JProteomeRes2014.yaml"

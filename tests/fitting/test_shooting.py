@@ -3,9 +3,10 @@
 import numpy as np
 import pytest
 
-from simkit import ArgumentError, Experiment, Free, Normal, Problem, from_function, simulate
+from simkit import ArgumentError, Experiment, Free, Problem, from_function, simulate
 from simkit.fitting import fit
-from simkit.odes import Lorenz63, Lorenz63State
+from simkit.noise import Normal
+from simkit.odes import Lorenz63
 
 RANDOM = np.random.default_rng(0)
 TIMES = np.linspace(0.0, 20.0, 81)
@@ -45,7 +46,7 @@ def test_many_starts_in_windows_go_through_the_queue(wave):
 @pytest.mark.slow
 def test_windows_find_the_attractor():
     """Lorenz's, over ten units of time, in which errors grow by a factor of ten thousand."""
-    y0, times = Lorenz63State(-5.0, -8.0, z=20.0), np.linspace(0.0, 10.0, 101)
+    y0, times = Lorenz63.State(-5.0, -8.0, z=20.0), np.linspace(0.0, 10.0, 101)
     ys = simulate(Lorenz63(), y0, times, step=0.025).ys
     data = {name: np.asarray(getattr(ys, name)) + 0.5 * RANDOM.normal(size=101) for name in "xyz"}
     free = {"prandtl": Free(bounds=(0.1, 100.0)), "rayleigh": Free(bounds=(0.1, 100.0))}

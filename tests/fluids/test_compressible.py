@@ -8,7 +8,8 @@ import pytest
 
 import simkit
 from simkit import fluids
-from simkit.fluids import CompressibleFlow, FreeSlip, Gas, Grid, NoSlip, Open, Stream
+from simkit.fluids import CompressibleFlow, FreeSlip, Grid, NoSlip, Open, Stream
+from simkit.fluids.volumes._riemann import hllc, roe, rusanov
 
 from .exact import gas_tube
 
@@ -18,7 +19,7 @@ SOD = (1.0, 0.0, 1.0), (0.125, 0.0, 0.1)
 def gas_1d(grid, left, right):
     side = jnp.asarray(grid.centres(0)) < 0.5
     rho, u, p = (jnp.where(side, a, b) for a, b in zip(left, right, strict=True))
-    return Gas(rho, u[None], p)
+    return CompressibleFlow.State(rho, u[None], p)
 
 
 def test_the_exact_solution_is_the_published_one():
@@ -52,7 +53,7 @@ def test_order_of_reconstruction(name, order):
         wave = lambda x: -np.cos(2 * np.pi * x) / (2 * np.pi)
         mean = 1 + 0.3 * np.diff(wave(grid.faces(0))) * n
         system = CompressibleFlow(grid, reconstruction=name)
-        gas = Gas(jnp.asarray(mean), jnp.ones((1, n)), jnp.ones(n))
+        gas = CompressibleFlow.State(jnp.asarray(mean), jnp.ones((1, n)), jnp.ones(n))
         slope = jax.jit(lambda s, y: s.vector_field(0.0, s.encode(y), None))(system, gas)
         exact = -0.3 * np.diff(np.sin(2 * np.pi * grid.faces(0))) * n
         errors.append(np.abs(np.asarray(slope.density) - exact).mean())
@@ -60,7 +61,7 @@ def test_order_of_reconstruction(name, order):
     assert abs(np.log2(errors[0] / errors[1]) - order) < 0.35
 
 
-@pytest.mark.parametrize("solver", [fluids.hllc, fluids.roe, fluids.rusanov])
+@pytest.mark.parametrize("solver", [hllc, roe, rusanov])
 def test_fluxes(solver):
     """Equal sides give the flux itself; mirrored sides the mirrored flux."""
     gamma = jnp.asarray(1.4)
@@ -77,7 +78,7 @@ def test_fluxes(solver):
         np.testing.assert_allclose(there[k], sign * back[k], rtol=1e-13, atol=1e-14)
 
 
-@pytest.mark.parametrize("solver", [fluids.hllc, fluids.roe])
+@pytest.mark.parametrize("solver", [hllc, roe])
 def test_a_contact_at_rest_stays(solver):
     one = jnp.ones(1)
     flux = jax.jit(solver)([one, 0 * one, 0.3 * one, one], [0.1 * one, 0 * one, -0.2 * one, one], jnp.asarray(1.4))
@@ -90,7 +91,9 @@ def blast():
     grid = Grid((24, 24), 1.0)
     x, y = grid.mesh()
     hot = np.hypot(x - 0.5, y - 0.5) < 0.15
-    gas = Gas(jnp.ones(grid.shape), jnp.zeros((2, *grid.shape)), jnp.asarray(np.where(hot, 1e4, 1e-2)))
+    gas = CompressibleFlow.State(
+        jnp.ones(grid.shape), jnp.zeros((2, *grid.shape)), jnp.asarray(np.where(hot, 1e4, 1e-2))
+    )
     system = CompressibleFlow(grid, boundaries=FreeSlip())
     return system, simkit.simulate(system, gas, np.array([0.0, 0.004, 0.01]), step=simkit.Courant(0.4))
 
@@ -132,14 +135,14 @@ def test_walls_and_viscosity():
         grid, viscosity=0.1, boundaries=[fluids.Periodic(), (NoSlip(), NoSlip(jnp.array([0.2, 0.0])))]
     )
     slope = eqx.filter_jit(lambda s, y: s.vector_field(0.0, s.encode(y), None))
-    steady = slope(system, Gas(uniform, jnp.stack([0.2 * y, 0 * y]), uniform))
+    steady = slope(system, CompressibleFlow.State(uniform, jnp.stack([0.2 * y, 0 * y]), uniform))
     np.testing.assert_allclose(steady.momentum, 0, atol=1e-12)
     heated = 0.1 * 0.2**2  # what friction does
     np.testing.assert_allclose(steady.energy, heated, rtol=1e-9)
     k = 2 * np.pi
     wave = slope(
         CompressibleFlow(grid, viscosity=0.1),
-        Gas(uniform, jnp.stack([0.01 * jnp.sin(k * y), 0 * y]), uniform),
+        CompressibleFlow.State(uniform, jnp.stack([0.01 * jnp.sin(k * y), 0 * y]), uniform),
     )
     discrete = (2 * np.sin(k / 32) * 16) ** 2  # of the second difference
     np.testing.assert_allclose(wave.momentum[0], -0.1 * discrete * 0.01 * np.sin(k * np.asarray(y)), atol=1e-12)
@@ -151,7 +154,7 @@ def test_heat_goes_down():
     x = jnp.asarray(grid.centres(0))
     temperature = 1 + 0.01 * jnp.cos(2 * np.pi * x)
     system = CompressibleFlow(grid, viscosity=0.05, prandtl=0.5, gamma=1.5)
-    gas = Gas(1 / temperature, jnp.zeros((1, 16)), jnp.ones(16))
+    gas = CompressibleFlow.State(1 / temperature, jnp.zeros((1, 16)), jnp.ones(16))
     slope = jax.jit(lambda s, y: s.vector_field(0.0, s.encode(y), None))(system, gas)
     discrete = (2 * np.sin(np.pi / 16) * 16) ** 2
     conductivity = 1.5 / 0.5 * 0.05 / 0.5
@@ -166,7 +169,7 @@ def test_streams_and_gravity():
     grid = Grid((8, 4), (1.0, 1.0))
     one = jnp.ones(grid.shape)
     stream = Stream(jnp.asarray(2.0), jnp.array([3.0, 0.0]), jnp.asarray(0.5))
-    gas = Gas(2 * one, jnp.stack([3 * one, 0 * one]), 0.5 * one)
+    gas = CompressibleFlow.State(2 * one, jnp.stack([3 * one, 0 * one]), 0.5 * one)
     system = CompressibleFlow(
         grid, boundaries=[(stream, Open()), fluids.Periodic()], gravity=jnp.array([0.0, -9.0]), viscosity=0.01
     )
@@ -196,6 +199,23 @@ def test_gradients():
         np.testing.assert_allclose(found[k], (final(*plus) - final(*minus)) / (2 * h), rtol=1e-6)
 
 
+@pytest.mark.slow
+def test_held_steps_change_a_gradient_by_less_than_the_scheme_errs():
+    """The mean of a weighted density squared after a jump, by the pressure on its left; measured: 0.2 % at 50 cells."""
+
+    def loss(pressure, cells):
+        grid = Grid(cells, 1.0)
+        gas = gas_1d(grid, (1.0, 0.0, pressure), (0.125, 0.0, 0.1))
+        flow = CompressibleFlow(grid, boundaries=Open())
+        end = simkit.simulate(flow, gas, [0.0, 0.15], step=simkit.Courant(0.5), on_failure="mark").final()
+        return jnp.mean(end.density**2 * (1 + jnp.asarray(grid.centres(0))))
+
+    slope = {cells: float(jax.jit(jax.grad(lambda p, n=cells: loss(p, n)))(1.0)) for cells in (50, 100)}
+    value, h = jax.jit(lambda p: loss(p, 50)), 1e-4  # between 1e-3 and 1e-6 the differences agree to 1e-4
+    gap = abs(float(value(1 + h) - value(1 - h)) / (2 * h) - slope[50])
+    assert 1e-5 * abs(slope[50]) < gap < 0.5 * abs(slope[50] - slope[100])
+
+
 def test_single_precision():
     grid = Grid(16, 1.0)
     gas = jax.tree.map(lambda x: x.astype(jnp.float32), gas_1d(grid, *SOD))
@@ -223,16 +243,26 @@ def test_bad_input():
         simkit.simulate(lorenz, y0, times, step=simkit.Courant())
     with pytest.raises(simkit.ArgumentError, match="`number` must be"):
         simkit.Courant(-1.0)
+    with pytest.raises(simkit.ArgumentError, match=r"`number` of `Courant` must be at most 1, .* but it is 3"):
+        simkit.Courant(3.0)
+    vacuum = gas_1d(grid, SOD[0], (0.0, 0.0, 0.1))
+    with pytest.raises(
+        simkit.ArgumentError, match=r"`y0.density` .* must be positive in every cell, but it is 0 in cell \(8\)"
+    ):
+        simkit.simulate(system, vacuum, np.array([0.0, 0.1]))
 
 
 @pytest.mark.slow
 def test_a_negative_pressure_is_a_status():
     grid = Grid(16, 1.0)
     gas = gas_1d(grid, (1.0, 0.0, -1.0), SOD[1])
-    run = simkit.simulate(
-        CompressibleFlow(grid, boundaries=Open()), gas, np.array([0.0, 0.2]), on_failure="mark", step=simkit.Courant()
-    )
-    assert int(run.status) == simkit.Status.NON_FINITE
+    system = CompressibleFlow(grid, boundaries=Open())
+    with pytest.raises(
+        simkit.ArgumentError, match=r"`y0.pressure` of CompressibleFlow must be positive .* -1 in cell \(0\)"
+    ):
+        simkit.simulate(system, gas, np.array([0.0, 0.2]))
+    run = jax.jit(lambda gas: simkit.simulate(system, gas, np.array([0.0, 0.2]), step=simkit.Courant()).status)
+    assert int(run(gas)) == simkit.Status.NON_FINITE
 
 
 @pytest.mark.slow
@@ -242,7 +272,9 @@ def test_a_pressure_that_runs_out_is_named_by_cell_and_time():
     sink = np.where(np.arange(16) == 5, -50.0, 0.0)
 
     def taken(t, x, gas):
-        return fluids.ConservedGas(jnp.zeros_like(gas.density), jnp.zeros_like(gas.velocity), jnp.asarray(sink))
+        return fluids.CompressibleFlow.Conserved(
+            jnp.zeros_like(gas.density), jnp.zeros_like(gas.velocity), jnp.asarray(sink)
+        )
 
     system = CompressibleFlow(grid, boundaries=Open(), reconstruction="first_order", source=taken)
     gas = gas_1d(grid, (1.0, 0.0, 1.0), (1.0, 0.0, 1.0))

@@ -8,6 +8,7 @@ import pytest
 import simkit
 from simkit import fluids
 from simkit.fluids import Grid, Waves
+from simkit.fluids.grids._boundary import as_boundaries
 
 UNEVEN = Grid((12, 15), lengths=(2.0, 3.0), origin=(-1.0, 0.5))
 ROUNDING = 1e-12  # sums of a few hundred numbers of size one
@@ -48,21 +49,21 @@ def test_a_stretched_axis():
         (lambda: Grid((4, 4), lengths=(1.0, 2.0, 3.0)), "one for each of 2 axes"),
         (lambda: Grid((4, 4), lengths=-1.0), "must be positive"),
         (lambda: Grid(3, faces=[[0.0, 1.0, 1.0, 2.0]]), "do not rise"),
-        (lambda: fluids.as_boundaries(UNEVEN, [fluids.Periodic()]), "one entry for each of 2 axes"),
+        (lambda: as_boundaries(UNEVEN, [fluids.Periodic()]), "one entry for each of 2 axes"),
         (
-            lambda: fluids.as_boundaries(UNEVEN, [fluids.Periodic(), (fluids.Periodic(), fluids.NoSlip())]),
+            lambda: as_boundaries(UNEVEN, [fluids.Periodic(), (fluids.Periodic(), fluids.NoSlip())]),
             "of axis 1 periodic or",
         ),
-        (lambda: fluids.as_boundaries(UNEVEN, [fluids.Dirichlet(), fluids.Periodic()]), "a velocity at axis 0"),
+        (lambda: as_boundaries(UNEVEN, [fluids.Dirichlet(), fluids.Periodic()]), "a velocity at axis 0"),
         (
-            lambda: fluids.as_boundaries(UNEVEN, [(fluids.Inflow(1.0), fluids.NoSlip()), fluids.Periodic()]),
+            lambda: as_boundaries(UNEVEN, [(fluids.Inflow(1.0), fluids.NoSlip()), fluids.Periodic()]),
             "cannot leave",
         ),
         (lambda: fluids.taylor_green(Grid(8)), "2 or 3 dimensions"),
-        (lambda: fluids.as_boundaries(UNEVEN, fluids.NoSlip([0.0, 1.0])), "at axis 1 has the velocity 1.0 across it"),
-        (lambda: fluids.as_boundaries(UNEVEN, fluids.NoSlip([0.0, 0.0, 1.0])), r"or have the shape \(2,\)"),
+        (lambda: as_boundaries(UNEVEN, fluids.NoSlip([0.0, 1.0])), "at axis 1 has the velocity 1.0 across it"),
+        (lambda: as_boundaries(UNEVEN, fluids.NoSlip([0.0, 0.0, 1.0])), r"or have the shape \(2,\)"),
         (
-            lambda: fluids.as_boundaries(UNEVEN, fluids.Dirichlet([0.0, 1.0]), kind="scalar"),
+            lambda: as_boundaries(UNEVEN, fluids.Dirichlet([0.0, 1.0]), kind="scalar"),
             "of Dirichlet at axis 0 must be one number",
         ),
     ],
@@ -73,10 +74,10 @@ def test_what_does_not_fit_is_named(build, message):
 
 
 def test_boundaries_are_pairs_with_quantities():
-    walls = fluids.as_boundaries(UNEVEN, [fluids.Periodic(), (fluids.NoSlip(), fluids.NoSlip(velocity=[1.0, 0.0]))])
+    walls = as_boundaries(UNEVEN, [fluids.Periodic(), (fluids.NoSlip(), fluids.NoSlip(velocity=[1.0, 0.0]))])
     assert [len(pair) for pair in walls] == [2, 2]
     assert jax.tree.leaves(walls)[1].shape == (2,)
-    assert fluids.as_boundaries(UNEVEN, fluids.Neumann(), kind="scalar")[1][0].gradient == 0.0
+    assert as_boundaries(UNEVEN, fluids.Neumann(), kind="scalar")[1][0].gradient == 0.0
 
 
 @pytest.mark.parametrize("degree", [1, 2, pytest.param(3, marks=pytest.mark.slow)])

@@ -8,8 +8,8 @@ import pytest
 
 import simkit
 from simkit import fluids
-from simkit.fluids import Field, Flow2D, Flow3D, Grid
-from simkit.inspect._blocks import Survey
+from simkit.fluids import Burgers, Grid, SpectralFlow2D, SpectralFlow3D
+from simkit.inspect._program_blocks import Survey
 from simkit.testing import check_system
 
 GRID = Grid((16, 12), lengths=(2.0, 1.5))
@@ -17,7 +17,7 @@ GRID = Grid((16, 12), lengths=(2.0, 1.5))
 
 @pytest.fixture(scope="module")
 def start():
-    return Flow2D(fluids.vorticity(GRID, fluids.random_velocity(GRID, jax.random.key(1), peak=1.0)))
+    return SpectralFlow2D.State(fluids.vorticity(GRID, fluids.random_velocity(GRID, jax.random.key(1), peak=1.0)))
 
 
 class Stirrer(eqx.Module):
@@ -40,7 +40,9 @@ def test_gradients_and_the_transpose(start):
     def final(q):
         force = fluids.KolmogorovForce(amplitude=q["force"], waves=1)
         flow = eqx.tree_at(lambda s: s.drag, system(q["viscosity"], force=force), q["drag"])
-        run = simkit.simulate(flow, Flow2D(q["start"]), np.linspace(0, 0.2, 3), step=0.02, on_failure="mark")
+        run = simkit.simulate(
+            flow, SpectralFlow2D.State(q["start"]), np.linspace(0, 0.2, 3), step=0.02, on_failure="mark"
+        )
         return run.ys.vorticity[1:]
 
     q = {"force": jnp.array(2.0), "viscosity": jnp.array(0.05), "drag": jnp.array(0.2), "start": start.vorticity}
@@ -75,7 +77,7 @@ HELD = (64 * 5 + 50, 64 + 50, 90, 60)
 
 
 def energy_of_burgers(viscosity, held):
-    flow, y0 = fluids.Burgers(LINE, viscosity=viscosity), Field(jnp.sin(jnp.asarray(LINE.mesh()[0])))
+    flow, y0 = fluids.Burgers(LINE, viscosity=viscosity), Burgers.State(jnp.sin(jnp.asarray(LINE.mesh()[0])))
     memory = simkit.Checkpointed(int(held * 16 * flow.waves.shape[0]))
     times = jnp.array([0.0, 0.25])
     run = simkit.simulate(flow, y0, times, step=simkit.Fixed(64), gradient=memory, on_failure="mark")
@@ -127,21 +129,26 @@ def test_a_step_that_is_too_long_is_refused_with_the_limit(start):
 def test_a_start_is_looked_at(start):
     grid = Grid((12, 12, 12))
     noise = np.random.default_rng(0).normal(size=(12, 12))
-    with pytest.warns(UserWarning, match=r"not resolved by its grid: \d+\.\d% of a field's variance"):
-        simkit.simulate(fluids.SpectralFlow2D(Grid((12, 12))), Flow2D(noise - noise.mean()), [0.0, 0.001], step=0.001)
+    with pytest.warns(UserWarning, match=r"not resolved by its grid: \d+\.\d% of a field's variance") as told:
+        run = simkit.simulate(
+            fluids.SpectralFlow2D(Grid((12, 12))), SpectralFlow2D.State(noise - noise.mean()), [0.0, 0.001], step=0.001
+        )
+    assert len(told) == 1
+    assert run.notes[0].startswith("At the end, time 0.001, SpectralFlow2D is not resolved")
+    assert "note" in repr(run)
     x = grid.mesh()[0]
     with pytest.warns(UserWarning, match=r"has divergence, 1 of the whole"):
         run = simkit.simulate(
-            fluids.SpectralFlow3D(grid), Flow3D(np.stack([np.sin(x), 0 * x, 0 * x])), [0.0, 0.1], step=0.1
+            fluids.SpectralFlow3D(grid), SpectralFlow3D.State(np.stack([np.sin(x), 0 * x, 0 * x])), [0.0, 0.1], step=0.1
         )
     np.testing.assert_allclose(run.final().velocity, 0, atol=1e-14)
     with pytest.warns(UserWarning, match="has a mean vorticity"):
-        simkit.simulate(system(), Flow2D(start.vorticity + 1), [0.0, 0.01], step=0.01)
-    spoilt = Flow2D(start.vorticity.at[3, 4].set(jnp.nan))
+        simkit.simulate(system(), SpectralFlow2D.State(start.vorticity + 1), [0.0, 0.01], step=0.01)
+    spoilt = SpectralFlow2D.State(start.vorticity.at[3, 4].set(jnp.nan))
     with pytest.raises(simkit.SimulationError, match=r"`y0\.vorticity\.3\.4` is nan"):
         simkit.simulate(system(), spoilt, [0.0, 0.01], step=0.01)
     with pytest.raises(simkit.ArgumentError, match=r"end in the shape \(16, 12\) of its grid"):
-        simkit.simulate(system(), Flow2D(jnp.zeros((12, 16))), [0.0, 0.01], step=0.01)
+        simkit.simulate(system(), SpectralFlow2D.State(jnp.zeros((12, 16))), [0.0, 0.01], step=0.01)
 
 
 @pytest.mark.parametrize(
@@ -151,7 +158,7 @@ def test_a_start_is_looked_at(start):
         (lambda: fluids.SpectralFlow2D(GRID, mean_flow=[1.0]), r"shape \(2,\)"),
         (lambda: fluids.KortewegDeVries(GRID), "must have 1 dimensions"),
         (lambda: fluids.Burgers(Grid(4, faces=[fluids.stretched_faces(4)])), "equal cells"),
-        (lambda: fluids.Boussinesq(flow=Field(1.0)), "must be a SpectralFlow2D"),
+        (lambda: fluids.Boussinesq(flow=Burgers.State(1.0)), "must be a SpectralFlow2D"),
     ],
 )
 def test_systems_that_cannot_be(build, message):
@@ -211,12 +218,12 @@ def test_check_system(name):
     """What is checked of every system, on few cells."""
     if name == "flow":
         grid = Grid((8, 8))
-        y0 = Flow2D(fluids.vorticity(grid, fluids.taylor_green(grid)) + np.sin(grid.mesh()[0]))
+        y0 = SpectralFlow2D.State(fluids.vorticity(grid, fluids.taylor_green(grid)) + np.sin(grid.mesh()[0]))
         force = fluids.KolmogorovForce(waves=1)
         checked = fluids.SpectralFlow2D(grid, viscosity=0.05, drag=0.1, hyperviscosity=1e-3, force=force)
     else:
         x = Grid(12).mesh()[0]
-        checked, y0 = fluids.GinzburgLandau(Grid(12)), fluids.ComplexField(0.5 * np.cos(x), 0.3 * np.sin(2 * x))
+        checked, y0 = fluids.GinzburgLandau(Grid(12)), fluids.GinzburgLandau.State(0.5 * np.cos(x), 0.3 * np.sin(2 * x))
     check_system(checked, y0, np.linspace(0.0, 1.0, 5))
 
 
@@ -230,3 +237,22 @@ def test_examples_run(name):
     kept = jax.jit(jax.vmap(lambda y: example.system.invariants(0.0, y)))(run.ys)
     for values in kept.values():
         np.testing.assert_allclose(values[-1], values[0], rtol=1e-6, atol=1e-12)
+
+
+def test_a_problem_has_gradients_of_flows_that_keep_their_stages():
+    """Times differ between the experiments of a problem, so each member has its own: reverse mode against forward mode."""
+    grid = fluids.Grid((16, 16))
+    start = fluids.SmoothVorticity(grid, waves=3, weights=jnp.ones(28), size=1.5).state()
+    flow = fluids.SpectralFlow2D(grid, viscosity=0.2, force=fluids.KolmogorovForce(amplitude=1.0, waves=2))
+    data = {"vorticity": np.zeros((2, 16, 16))}
+    experiments = [
+        simkit.Experiment("a", [0.25, 0.5], data, start=0.0),
+        simkit.Experiment("b", [0.2, 0.5], data, start=0.0),
+    ]
+    free = {"viscosity": simkit.Free(bounds=(0.01, 1.0)), "force.amplitude": simkit.Free(bounds=(0.1, 2.0))}
+    noise = {"vorticity": simkit.noise.Normal(1.0)}
+    problem = simkit.Problem(flow, experiments, y0=start, free=free, noise=noise, step=0.125)
+    at = jnp.array([0.1, 0.8])
+    reverse, forward = (derivative(problem.log_posterior)(at) for derivative in (jax.grad, jax.jacfwd))
+    assert (np.abs(reverse) > 1e-3).all()
+    np.testing.assert_allclose(reverse, forward, rtol=1e-10)

@@ -7,8 +7,9 @@ import pytest
 import scipy.stats as stats
 
 import simkit
-from simkit import ArgumentError, Experiment, Free, Normal, Problem
+from simkit import ArgumentError, Experiment, Free, Problem
 from simkit.infer._compare import leave_one_out, pointwise
+from simkit.noise import Normal
 from simkit.odes import from_response
 
 X = np.linspace(-1.0, 1.0, 12)

@@ -2,8 +2,9 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from simkit import Experiment, Free, Normal, Problem
+from simkit import Experiment, Free, Problem
 from simkit.infer._coordinates import unconstrained_coordinates
+from simkit.noise import Normal
 from simkit.odes import from_response
 
 FREE = {

@@ -1,8 +1,8 @@
 import numpy as np
 import pytest
 
-from simkit.infer import effective_sample_size, split_r_hat, stuck_chains
-from simkit.infer._diagnostics import describe_quality
+from simkit.infer import effective_sample_size, split_r_hat
+from simkit.infer._diagnostics import describe_quality, stuck_chains
 
 RANDOM = np.random.default_rng(0)
 GOOD = RANDOM.normal(size=(4, 400, 3))
@@ -16,6 +16,7 @@ def test_independent_draws_are_worth_themselves():
 
 
 def test_a_constant_is_worth_nothing():
+    assert split_r_hat(GOOD[:, :3, 0]) == float("inf")  # which halves of chains cannot tell
     assert effective_sample_size(np.ones((4, 100))) == 0.0
     assert split_r_hat(np.ones((4, 100))) == float("inf")
 
@@ -39,9 +40,13 @@ def test_a_chain_in_a_poor_mode_is_named():
 
 
 def test_a_chain_elsewhere_is_named_only_when_the_others_agree():
-    draws = GOOD.copy()
+    draws, density = GOOD.copy(), DENSITY.copy()
     draws[3] += 5.0
-    assert list(stuck_chains(draws, DENSITY)) == [3]
+    assert (
+        stuck_chains(draws, density) == {}
+    )  # as dense and as wide: another mode, which holds as much as each of the others
+    density[3] -= 11.0  # exp(-11) of their mass, but not beyond the densities of a chain that explores
+    assert list(stuck_chains(draws, density)) == [3]
     draws[2] += 5.0  # two against two: nobody can say which
     assert stuck_chains(draws, DENSITY) == {}
     assert "disagree" in describe_quality(draws, np.zeros((4, 400), bool))[0]

@@ -1,12 +1,15 @@
 """The scatter of predicted data belongs to an experiment and an output, whichever others there are."""
 
+import dataclasses
+
 import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from simkit import Experiment, Free, Normal, Poisson, Problem, predict
-from simkit.odes import from_function
+from simkit import Experiment, Free, Individual, Posterior, Problem, UnknownNameError, predict
+from simkit.noise import Normal, Poisson
+from simkit.odes import from_function, from_response
 
 SYSTEM = from_function(lambda t, y, p: {"a": -p["k"] * y["a"], "b": p["k"] * y["a"]}, {"k": 0.5})
 NOISE = {"a": Normal(0.1), "b": Poisson()}
@@ -46,3 +49,31 @@ def test_the_same_key_gives_the_same_scatter_and_another_key_another():
     once, again, other = (predict(asked, DRAWS, times, key=jax.random.key(key)).samples["a"] for key in (1, 1, 2))
     np.testing.assert_array_equal(once, again)
     assert not np.array_equal(once, other)
+
+
+def test_individuals_that_the_posterior_does_not_know_are_drawn_from_the_population():
+    line = from_response(lambda t, p: {"left": 10.0 * jnp.exp(-p["rate"] * t)}, {"rate": 1.0})
+
+    def of(labels):
+        experiments = [Experiment(name, [1.0, 2.0], {"left": [5.0, 3.0]}) for name in labels]
+        free = {"rate": Individual(Free(bounds=(0.1, 2.0)), transform="log")}
+        return Problem(line, experiments, free=free, noise={"left": Normal(0.1)})
+
+    known, count = of(["a", "b"]), 2000
+    theta = np.broadcast_to([0.5, 0.3, 1.0, -1.0], (2, count // 2, 4))  # median, spread, deviations of a and b
+    none = np.zeros((2, count // 2))
+    posterior = Posterior(
+        *map(jnp.asarray, (theta, none, none.astype(bool), none.astype(int), none)),
+        names=known.names,
+        units=("1",) * 4,
+        method="given",
+    )
+    found = np.asarray(predict(of(["new", "b"]), posterior, count=count).curves["left"])[:, :, 0]
+    np.testing.assert_allclose(found[:, 1], 10 * np.exp(-0.5 * np.exp(-0.3)), rtol=1e-12)
+    deviations = np.log(-np.log(found[:, 0] / 10) / 0.5) / 0.3
+    # Mean and standard deviation of 2,000 standard normal numbers, to four standard errors.
+    assert abs(deviations.mean()) < 4 / count**0.5
+    assert abs(deviations.std() - 1) < 4 / (2 * count) ** 0.5
+    other = of(["c", "d"])
+    with pytest.raises(UnknownNameError, match="no parameter of these draws `rate`"):
+        predict(other, dataclasses.replace(posterior, names=("speed", *known.names[1:])))

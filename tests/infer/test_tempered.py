@@ -7,7 +7,8 @@ import pytest
 import scipy.stats as stats
 
 import simkit
-from simkit import ArgumentError, Experiment, Free, Normal, Problem, TemperedSMC
+from simkit import ArgumentError, Experiment, Free, Problem, TemperedSMC
+from simkit.noise import Normal
 from simkit.odes import from_response
 
 X = np.linspace(-1.0, 1.0, 12)

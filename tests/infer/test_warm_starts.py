@@ -6,7 +6,8 @@ import numpyro.distributions as dist
 import pytest
 
 import simkit
-from simkit import Experiment, Fixed, Free, Normal, Problem, count_compilations
+from simkit import Experiment, Fixed, Free, Problem, count_compilations
+from simkit.noise import Normal
 from simkit.odes import from_function, from_response
 
 GROWTH = from_function(lambda t, y, p: {"a": p["rate"] * y["a"] * (1 - y["a"] / p["room"])}, {"rate": 1.0, "room": 5.0})

@@ -122,7 +122,7 @@ def test_a_problem():
     line = simkit.odes.from_response(lambda x, params: params["slope"] * x, {"slope": 1.0})
     data = simkit.Experiment("line", times, {"y": 2 * times})
     problem = simkit.Problem(
-        line, data, free={"slope": simkit.Free(bounds=(0.0, 9.0))}, noise={"y": simkit.Normal(0.1)}
+        line, data, free={"slope": simkit.Free(bounds=(0.0, 9.0))}, noise={"y": simkit.noise.Normal(0.1)}
     )
     found = explain(problem)
     assert [program.name for program in found.programs][::2] == ["log-likelihood", "fit step (local model)"]

@@ -84,3 +84,16 @@ def test_bad_input(decay, tmp_path):
     (tmp_path / "no.zip").write_text("nothing")
     with pytest.raises(ResultFileError, match="is not an exported program"):
         load_exported(tmp_path / "no.zip")
+
+
+def test_members_of_a_stochastic_system_draw_by_the_key_of_the_program():
+    system, y0, _, _ = simkit.odes.OrnsteinUhlenbeck.example()
+    times, key = np.linspace(0.0, 1.0, 3), jax.random.key(4)
+    options = {"over": ["reversion"], "step": simkit.Fixed(4), "gradient": False, "platforms": ["cpu"]}
+    with pytest.raises(ArgumentError, match="`key` must be a random key"):
+        export(system, y0, times, **options)
+    found = export(system, y0, times, key=key, **options)({"reversion": np.full(2, float(system.reversion))})
+    for member in range(2):
+        own = jax.random.fold_in(key, member)
+        expected = simkit.simulate(system, y0, times, step=simkit.Fixed(4), key=own)
+        np.testing.assert_allclose(found["x"][member], expected.ys.x, rtol=1e-13)  # another program rounds elsewhere

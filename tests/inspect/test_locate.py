@@ -8,9 +8,10 @@ import numpy as np
 import pytest
 
 import simkit
-from simkit import Phase, ResultFileError, fluids, md, quantity
+from simkit import ResultFileError, SeparableSystem, fluids, md, quantity
 from simkit.fluids import Force
-from simkit.inspect import Failure, locate
+from simkit.inspect import locate
+from simkit.inspect._locate import Failure
 from simkit.solvers import RK4, Rodas5P
 
 TIMES = np.linspace(0.0, 3.0, 7)
@@ -96,7 +97,7 @@ class Cliff(md.ExternalField):
 def heated(t, x, gas):
     """A source of energy with an end."""
     zero = jnp.zeros_like(gas.density)
-    return fluids.ConservedGas(zero, jnp.zeros((1, *zero.shape)), zero + jnp.log(0.02 - t))
+    return fluids.CompressibleFlow.Conserved(zero, jnp.zeros((1, *zero.shape)), zero + jnp.log(0.02 - t))
 
 
 def flow():
@@ -106,7 +107,7 @@ def flow():
 
 def gas():
     grid = fluids.Grid(16, 1.0)
-    y0 = fluids.Gas(jnp.ones(16), jnp.zeros((1, 16)), jnp.ones(16))
+    y0 = fluids.CompressibleFlow.State(jnp.ones(16), jnp.zeros((1, 16)), jnp.ones(16))
     return fluids.CompressibleFlow(grid, source=heated), y0, {"step": 0.004}
 
 
@@ -152,7 +153,7 @@ PLANTED = {
         2.0,
     ),
     "force": (
-        lambda: (Pole(0.3), Phase(jnp.array([0.5]), jnp.array([0.2])), {"step": 0.01}),
+        lambda: (Pole(0.3), SeparableSystem.State(jnp.array([0.5]), jnp.array([0.2])), {"step": 0.01}),
         "Pole.force",
         "acos",
         "momentum.0",

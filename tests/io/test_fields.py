@@ -18,7 +18,7 @@ def gas(tmp_path_factory):
     grid = fluids.Grid((3, 4), (1.5, 1.0), origin=(2.0, 0.0))
     system = fluids.CompressibleFlow(grid)
     values = jnp.asarray(np.random.default_rng(0).uniform(1.0, 2.0, (2, 3, 4)))
-    states = fluids.Gas(values, jnp.stack([values, 2 * values], axis=1), 3 * values)
+    states = fluids.CompressibleFlow.State(values, jnp.stack([values, 2 * values], axis=1), 3 * values)
     zero = jnp.zeros((), int)
     run = simkit.Trajectory(jnp.array([0.0, 0.5]), states, zero, zero, zero, zero, "none")
     folder = tmp_path_factory.mktemp("fields")
@@ -58,7 +58,7 @@ def test_xdmf_points_at_the_right_numbers(gas):
 
 def test_components_stand_on_faces(tmp_path):
     system = fluids.IncompressibleFlow(fluids.Grid((3, 4), 1.0), boundaries=[fluids.Periodic(), fluids.NoSlip()])
-    states = fluids.StaggeredFlow((jnp.ones((1, 3, 4)), jnp.zeros((1, 3, 5))))
+    states = fluids.IncompressibleFlow.State((jnp.ones((1, 3, 4)), jnp.zeros((1, 3, 5))))
     zero = jnp.zeros((), int)
     run = simkit.Trajectory(jnp.array([0.0]), states, zero, zero, zero, zero, "none")
     (path,) = simkit.io.write_fields(tmp_path / "flow.nc", system, run, xdmf=False)

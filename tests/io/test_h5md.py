@@ -147,10 +147,10 @@ def writing(path):
 
 
 def test_kill_loses_no_acknowledged_frame(tmp_path):
-    """Five times a process is killed at a random moment, and the next one goes on in what it left."""
+    """Three times a process is killed at a random moment, and the next one goes on in what it left."""
     path, random_time = tmp_path / "t.h5md", random.Random(0)
     told = -1
-    for _ in range(5):
+    for _ in range(3):
         with writing(path) as process:
             lines = [process.stdout.readline() for _ in range(20)]  # it has begun
             assert int(lines[0]) > told
@@ -245,6 +245,17 @@ def test_bad_files(tmp_path):
         group["position"].__delitem__("value"),
         group["position"].__setitem__("value", h5py.ExternalLink("/etc/secret.h5", "/x")),
     )
+    with h5py.File(tmp_path / "secret.h5", "w") as file:
+        file["x"] = np.ones((2, 3, 3))
+    by_way = lambda file, group, _: (
+        file.__setitem__("hidden", h5py.ExternalLink(str(tmp_path / "secret.h5"), "/")),
+        group["position"].__delitem__("value"),
+        group["position"].__setitem__("value", h5py.SoftLink("/hidden/x")),
+    )
+    empty = lambda file, group, _: (
+        group["position"].__delitem__("value"),
+        group.create_dataset("position/value", (2**20, 2**10, 3), "f8"),
+    )
     two = lambda file, group, _: file.create_group("particles/more")
     slab = lambda file, group, _: group["box"].attrs.__setitem__("boundary", ["periodic", "periodic", "none"])
     for path, message in (
@@ -255,6 +266,8 @@ def test_bad_files(tmp_path):
         (others(tmp_path / "1.h5", change=no_position), "must hold positions"),
         (others(tmp_path / "2.h5", change=flat), r"shape \(frames, atoms, 3\)"),
         (others(tmp_path / "3.h5", change=link), "must lie in this file, but it is a link to `/etc/secret.h5`"),
+        (others(tmp_path / "6.h5", change=by_way), "must hold its own numbers, but they lie in other files"),
+        (others(tmp_path / "7.h5", change=empty), "takes 25769803776 bytes, but 0 were written"),
         (others(tmp_path / "4.h5", change=two), r"`group` must name a group of particles .*'all', 'more'"),
         (others(tmp_path / "5.h5", change=slab), "periodic along all axes or none"),
     ):

@@ -15,7 +15,7 @@ def gas(tmp_path_factory):
     grid = fluids.Grid((3, 4), (1.5, 1.0), origin=(2.0, 0.0))
     system = fluids.CompressibleFlow(grid)
     values = jnp.asarray(np.random.default_rng(0).uniform(1.0, 2.0, (2, 3, 4)))
-    states = fluids.Gas(values, jnp.stack([values, 2 * values], axis=1), 3 * values)
+    states = fluids.CompressibleFlow.State(values, jnp.stack([values, 2 * values], axis=1), 3 * values)
     zero = jnp.zeros((), int)
     run = simkit.Trajectory(jnp.array([0.0, 0.5]), states, zero, zero, zero, zero, "none")
     path = tmp_path_factory.mktemp("vtkhdf") / "gas.vtkhdf"
@@ -66,7 +66,7 @@ def test_what_is_refused(tmp_path, gas):
     faces = fluids.stretched_faces(4, 1.0)
     walls = [fluids.Periodic(), fluids.NoSlip()]
     zero = jnp.zeros((), int)
-    states = fluids.StaggeredFlow((jnp.ones((1, 3, 4)), jnp.zeros((1, 3, 5))))
+    states = fluids.IncompressibleFlow.State((jnp.ones((1, 3, 4)), jnp.zeros((1, 3, 5))))
     still = simkit.Trajectory(jnp.array([0.0]), states, zero, zero, zero, zero, "none")
     stretched = fluids.IncompressibleFlow(fluids.Grid((3, 4), 1.0, faces=(None, faces)), boundaries=walls)
     with pytest.raises(simkit.ArgumentError, match="equal cells"):

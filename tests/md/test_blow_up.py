@@ -30,3 +30,10 @@ def test_atoms_that_overlap_at_the_start_are_named():
     same = md.Atoms(y0.position.at[5].set(y0.position[40]), y0.momentum)
     with pytest.raises(simkit.ArgumentError, match="atoms 5 and 40"):
         simkit.simulate(system, same, [0.0, 0.5], step=H)
+
+
+@pytest.mark.slow
+def test_an_absurd_pressure_is_not_blamed_on_the_step():
+    system, y0 = fluid(dynamics=md.MTK(0.8, 1e6, 0.4, 2.0))
+    with pytest.raises(simkit.SimulationError, match=r"barostat asks for a pressure of 1e\+06.*whatever the step"):
+        simkit.simulate(system, y0, [0.0, 0.5], step=H)

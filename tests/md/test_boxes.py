@@ -11,6 +11,7 @@ from md_runs import H
 
 import simkit
 from simkit import md
+from simkit.md.neighbours._energy import Gradients
 
 TIMES = [0.0, 0.03, 0.06]
 SIZES = ((3, 3, 2), (4, 3, 4), (2, 2, 2))  # of the smallest cell several images count
@@ -76,8 +77,8 @@ def test_forces_are_those_of_all_pairs_and_images():
         push = np.where(near, 24 * (2 * inverse**2 - inverse) / np.where(near, r2, 1.0), 0)
         virial = -0.5 * np.einsum("ijk,ijkc,ijkd->cd", push, d, d)
         close(
-            md.Gradients(found.energy[k], found.forces[boxes.of == k], found.virial[k]),
-            md.Gradients(energy, np.einsum("ijk,ijkc->ic", push, d), virial),
+            Gradients(found.energy[k], found.forces[boxes.of == k], found.virial[k]),
+            Gradients(energy, np.einsum("ijk,ijkc->ic", push, d), virial),
         )
 
 
@@ -101,7 +102,7 @@ def test_every_cell_is_as_it_is_alone(skewed):
         alone = md.Particles(potential, space, species=species[rows], charge=charge[rows]).prepared(own)
         expected, gradients, (by, position) = everything(alone, own, weights[k])
         close({name: value[k] for name, value in outputs.items()}, expected)
-        close(md.Gradients(sums.energy[k], sums.forces[rows], sums.virial[k]), gradients)
+        close(Gradients(sums.energy[k], sums.forces[rows], sums.virial[k]), gradients)
         close((by_position[rows], slopes.charge[rows]), (position, by.charge))
         by_cell = by.space.lattice if skewed else by.space.lengths
         lattice = slopes.space.lattices[k]
@@ -119,7 +120,7 @@ def test_two_dimensions():
     found = system.gradients(atoms)
     for k, (space, own) in enumerate(zip(boxes.spaces, boxes.parted(atoms), strict=True)):
         expected = md.Particles(md.LennardJones(cutoff=1.9), space).prepared(own).gradients(own)
-        close(md.Gradients(found.energy[k], found.forces[boxes.of == k], found.virial[k]), expected)
+        close(Gradients(found.energy[k], found.forces[boxes.of == k], found.virial[k]), expected)
 
 
 @pytest.mark.slow

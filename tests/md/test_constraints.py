@@ -13,7 +13,7 @@ from md_runs import KEY
 
 import simkit
 from simkit import md
-from simkit.md._constraint import bond_vectors
+from simkit.md.dynamics._constraint import bond_vectors
 
 BOND, ANGLE = 1.1, math.radians(105.0)
 MASS = (16.0, 1.0, 1.5)

@@ -11,6 +11,7 @@ from md_runs import ideal
 
 import simkit
 from simkit import md
+from simkit.md.averages._front import choose_method
 
 KEY = jax.random.key(1)
 T, K = 1.3, 2.0
@@ -274,7 +275,7 @@ def test_through_the_trajectory():
 
 @pytest.mark.long
 def test_what_is_chosen():
-    choose = lambda system, end: md.choose_method(system, FLUID, np.linspace(0.0, end, 5), step=0.005, key=KEY)
+    choose = lambda system, end: choose_method(system, FLUID, np.linspace(0.0, end, 5), step=0.005, key=KEY)
     assert isinstance(choose(fluid(), 0.2), md.TrajectoryGradient)
     assert isinstance(choose(fluid(), 40.0), md.Reweighting)
     assert isinstance(choose(fluid(dynamics=md.NVE()), 40.0), md.TrajectoryGradient)

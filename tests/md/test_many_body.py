@@ -12,6 +12,7 @@ from md_systems import configuration, species_and_charges
 import simkit
 from simkit import md
 from simkit.core import quantity
+from simkit.md.neighbours import _atom_lists
 
 energy, forces, gradients = eqx.filter_jit(md.energy), eqx.filter_jit(md.forces), eqx.filter_jit(md.gradients)
 build = eqx.filter_jit(lambda plan, space, position: plan.build(space, position))
@@ -98,7 +99,7 @@ CASES = {
 
 def prepared(case, potential, monkeypatch, cell=None):
     kind, counts, dense = CASES[case]
-    monkeypatch.setattr(md._atom_lists, "DENSE_ATOMS", dense)
+    monkeypatch.setattr(_atom_lists, "DENSE_ATOMS", dense)
     space, x = configuration(kind, counts)
     plan = md.plan_neighbours(potential, space, x, skin=0.2)
     assert (plan.lists.grid is None) == (dense > 0), "the case is meant for the other way"
@@ -220,7 +221,7 @@ def small_crystal():
 
 @pytest.mark.parametrize("dense", [0, pytest.param(600, marks=pytest.mark.long)])
 def test_lists_that_overflow_are_made_again_with_more_room(dense, monkeypatch):
-    monkeypatch.setattr(md._atom_lists, "DENSE_ATOMS", dense)
+    monkeypatch.setattr(_atom_lists, "DENSE_ATOMS", dense)
     system, y0 = small_crystal()
     system = system.prepared(y0)
     lists = dataclasses.replace(system.plan.lists, row=5, cell=1)

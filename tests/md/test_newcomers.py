@@ -11,7 +11,7 @@ from md_systems import configuration
 from scipy.spatial import cKDTree
 
 from simkit import md
-from simkit.md._newcomers import Moves, newcomers
+from simkit.md.neighbours._newcomers import Moves, newcomers
 
 CUTOFF, SKIN = 1.6, 0.3
 FLUID = md.LennardJones(cutoff=CUTOFF)

@@ -209,7 +209,7 @@ def test_a_problem_of_particles_is_fitted():
         system,
         experiment,
         free={"potential.epsilon": simkit.Free(bounds=(0.5, 2.0), start=0.9)},
-        noise={"kinetic_energy": simkit.Normal(0.1)},
+        noise={"kinetic_energy": simkit.noise.Normal(0.1)},
         step=H,
     )
     found = simkit.fit(problem, starts=1)

@@ -7,7 +7,7 @@ import pytest
 
 import simkit
 from simkit import md
-from simkit.md._pair_terms import pair_terms
+from simkit.md.potentials._pair_terms import pair_terms
 
 KNOTS = jnp.linspace(0.7, 2.5, 181)
 NETWORK = simkit.md.PairFunction(
@@ -35,13 +35,13 @@ DISTANCES = jnp.array([0.91, 1.05, 1.31, 1.77, 2.21])
 
 
 def energies(potential, r):
-    (term,) = pair_terms(potential)
+    (term,) = pair_terms((potential,))
     return term.pair(r**2, (term.coefficients, term.constants))[0]
 
 
 @pytest.mark.parametrize("potential", POTENTIALS.values(), ids=POTENTIALS)
 def test_derivatives_by_distance_and_parameters(potential):
-    (term,) = pair_terms(potential)
+    (term,) = pair_terms((potential,))
     h = 1e-5
     slope = term.pair(DISTANCES**2, (term.coefficients, term.constants))[1] * 2 * DISTANCES
     difference = (energies(potential, DISTANCES + h) - energies(potential, DISTANCES - h)) / (2 * h)
@@ -87,4 +87,4 @@ def test_bad_parameters():
     with pytest.raises(simkit.ArgumentError, match="Argument `sigma` must be a number, or have shape"):
         md.LennardJones(jnp.ones((2, 3))).coefficients()
     with pytest.raises(simkit.ArgumentError, match="Argument `inner` must lie between 0 and the cutoff"):
-        pair_terms(md.LennardJones(truncation=md.Switched(3.0)))
+        pair_terms((md.LennardJones(truncation=md.Switched(3.0)),))

@@ -12,7 +12,7 @@ from md_runs import KEY, H, fluid, ideal
 
 import simkit
 from simkit import md
-from simkit.md._dynamics import Pull
+from simkit.md.dynamics._dynamics import Pull
 
 RESCALED = md.StochasticCellRescaling(0.8, 1.0, 0.1, 0.5, 0.1)
 

@@ -13,7 +13,7 @@ import scipy.integrate
 import simkit
 from simkit import md
 
-ARGON = pathlib.Path(__file__).parents[2] / "data" / "argon_second_virial.csv"
+ARGON = pathlib.Path(__file__).parents[2] / "examples" / "data" / "argon_second_virial.csv"
 VOLUME = 0.60221408  # from cubic angstroms an atom to cm3/mol
 
 
@@ -78,7 +78,7 @@ def test_argon_by_nuts_and_by_quadrature():
             "potential.sigma": simkit.Free(dist.Normal(3.4, 0.5)),
             "potential.epsilon": simkit.Free(dist.Normal(120.0, 30.0)),
         },
-        noise={"second_virial": simkit.Normal(2.0)},
+        noise={"second_virial": simkit.noise.Normal(2.0)},
     )
     posterior = simkit.sample(problem, key=jax.random.key(0))
     sigma, epsilon = np.meshgrid(np.linspace(3.2, 3.8, 301), np.linspace(105.0, 130.0, 301), indexing="ij")

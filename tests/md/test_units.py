@@ -9,8 +9,9 @@ import numpy as np
 import pytest
 
 import simkit
-from simkit.md import METAL, REAL, REDUCED, SI, UNIT_SYSTEMS, convert, reduced, si_value
-from simkit.md._units import DIMENSIONS
+from simkit.md import METAL, REAL, REDUCED, SI, convert, reduced
+from simkit.md.space._unit_text import si_value
+from simkit.md.space._units import DIMENSIONS, UNIT_SYSTEMS
 
 # The constants that LAMMPS uses (docs.lammps.org, `units`; its source `update.cpp`): older CODATA, hence 3e-6.
 LAMMPS = {

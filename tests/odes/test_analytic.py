@@ -63,14 +63,14 @@ def test_one_compartment_follows_bateman():
 
 def test_one_compartment_output_is_a_concentration():
     system = odes.OneCompartment(volume=20.0)
-    state = odes.OneCompartmentState(depot=1.0, central=50.0)
+    state = odes.OneCompartment.State(depot=1.0, central=50.0)
     assert float(system.outputs(jnp.zeros(()), state, None).concentration) == 2.5
 
 
 def test_one_compartment_infusion():
     """A constant infusion u into the depot ends at u / ka there and u / ke in the body."""
     system = odes.OneCompartment()
-    y0 = odes.OneCompartmentState(depot=0.0, central=0.0)
+    y0 = odes.OneCompartment.State(depot=0.0, central=0.0)
     final = solve(system, y0, [0.0, 400.0], inputs={"dose": 14.0}).final()
     np.testing.assert_allclose(final.depot, 14.0 / 1.5, rtol=RTOL)
     np.testing.assert_allclose(final.central, 14.0 / (2.8 / 32.0), rtol=RTOL)
@@ -79,7 +79,7 @@ def test_one_compartment_infusion():
 def test_two_compartment_infusion():
     """A constant infusion u ends where the enzyme takes u: C = Km u / (Vm - u), in both compartments."""
     system = odes.TwoCompartment()
-    y0 = odes.TwoCompartmentState(central=0.0, peripheral=0.0)
+    y0 = odes.TwoCompartment.State(central=0.0, peripheral=0.0)
     final = solve(system, y0, [0.0, 3000.0], inputs={"dose": 12.5}).final()
     steady = 5.0 * 12.5 / (21.0 - 12.5)
     np.testing.assert_allclose([final.central / 25, final.peripheral / 25], [steady, steady], rtol=RTOL)
@@ -89,7 +89,7 @@ def test_two_compartment_without_elimination_keeps_every_dose():
     # An enzyme that takes 1e-12 mg/h loses 1e-10 mg of 900 in the time of the run.
     system = odes.TwoCompartment(max_elimination=1e-12)
     dose = simkit.Pulses(times=[1.0, 25.0], amounts=[300.0, 300.0], duration=1.0)
-    y0 = odes.TwoCompartmentState(central=300.0, peripheral=0.0)
+    y0 = odes.TwoCompartment.State(central=300.0, peripheral=0.0)
     final = solve(system, y0, [0.0, 100.0], inputs={"dose": dose}).final()
     np.testing.assert_allclose(final.central + final.peripheral, 900.0, rtol=1e-9)
     np.testing.assert_allclose(final.central, final.peripheral, rtol=RTOL)
@@ -100,7 +100,7 @@ def test_harmonic_oscillator():
         omega = jnp.sqrt(v["stiffness"] / v["mass"])
         return v["y0.position"] * jnp.cos(omega * t) + v["y0.momentum"] / (v["mass"] * omega) * jnp.sin(omega * t)
 
-    y0 = simkit.Phase(position=1.0, momentum=0.5)
+    y0 = simkit.SeparableSystem.State(position=1.0, momentum=0.5)
     system = odes.HarmonicOscillator(mass=2.0, stiffness=3.0)
     check_state_and_gradient(system, y0, np.linspace(0, 10, 6), lambda y: y.position, exact)
 
@@ -121,7 +121,7 @@ def test_kepler_follows_its_equation():
     axis = jnp.array([0.0, np.sqrt(3.0)])  # the speed at the near end is sqrt(mu (1 + e) / (1 - e))
 
     def simulated(v):
-        y0 = simkit.Phase(position=jnp.array([0.5, 0.0]), momentum=axis * jnp.sqrt(v["attraction"]))
+        y0 = simkit.SeparableSystem.State(position=jnp.array([0.5, 0.0]), momentum=axis * jnp.sqrt(v["attraction"]))
         return solve(odes.Kepler(attraction=v["attraction"]), y0, times).ys.position
 
     found, slope = jax.jit(lambda v: (simulated(v), jax.jacfwd(simulated)(v)))(values)
@@ -137,13 +137,15 @@ def test_pendulum_period(angle):
     """After one period 4 sqrt(l / g) K(sin^2(angle / 2)) the pendulum is back; after half of it on the other side."""
     system = odes.Pendulum(length=2.0)
     period = 4 * np.sqrt(2.0 / 9.81) * ellipk(np.sin(angle / 2) ** 2)
-    ys = solve(system, simkit.Phase(position=angle, momentum=0.0), [0.0, period / 4, period / 2, period]).ys
+    ys = solve(
+        system, simkit.SeparableSystem.State(position=angle, momentum=0.0), [0.0, period / 4, period / 2, period]
+    ).ys
     np.testing.assert_allclose(ys.position, [angle, 0.0, -angle, angle], atol=1e-6 * angle)
 
 
 def test_pendulum_torque_shifts_its_rest():
     """Torque m g l sin(theta) holds the pendulum at theta."""
-    held = simkit.Phase(position=0.3, momentum=0.0)
+    held = simkit.SeparableSystem.State(position=0.3, momentum=0.0)
     torque = 9.81 * np.sin(0.3)
     final = solve(odes.Pendulum(), held, [0.0, 0.5], inputs={"torque": torque}).final()
     np.testing.assert_allclose(final.position, 0.3, atol=1e-9)
@@ -162,8 +164,12 @@ def test_two_bodies_equal_kepler():
     system = odes.NBody(masses=[1.0, 3.0], gravity=2.0, softening=0.0)
     apart, rate = jnp.array([0.6, 0.0]), jnp.array([0.0, 4.0])
     reduced = 3.0 / 4.0
-    y0 = simkit.Phase(position=jnp.stack([apart * 0.75, -apart * 0.25]), momentum=jnp.stack([rate, -rate]) * reduced)
+    y0 = simkit.SeparableSystem.State(
+        position=jnp.stack([apart * 0.75, -apart * 0.25]), momentum=jnp.stack([rate, -rate]) * reduced
+    )
     times = jnp.linspace(0.0, 1.5, 5)
     bodies = solve(system, y0, times).ys.position
-    single = solve(odes.Kepler(attraction=8.0), simkit.Phase(position=apart, momentum=rate), times).ys.position
+    single = solve(
+        odes.Kepler(attraction=8.0), simkit.SeparableSystem.State(position=apart, momentum=rate), times
+    ).ys.position
     np.testing.assert_allclose(bodies[:, 0] - bodies[:, 1], single, atol=1e-7)

@@ -7,6 +7,7 @@ import pytest
 import simkit
 from simkit import odes
 from simkit.core import Setup
+from simkit.odes._function import FunctionResponse, FunctionSystem
 
 
 def decay(t, y, params):
@@ -23,7 +24,7 @@ def test_names_are_the_keys():
 def test_simulation_equals_the_model():
     times = jnp.linspace(0.0, 3.0, 4)
     plain = simkit.simulate(odes.from_function(decay, {"rate": 0.5}), {"x": 1.0}, times)
-    model = simkit.simulate(odes.ExponentialDecay(), odes.ExponentialDecayState(amount=1.0), times)
+    model = simkit.simulate(odes.ExponentialDecay(), odes.ExponentialDecay.State(amount=1.0), times)
     np.testing.assert_array_equal(plain.ys["x"], model.ys.amount)
 
 
@@ -70,6 +71,6 @@ def test_number_of_arguments():
 
 
 def test_no_example():
-    for cls in (odes.FunctionSystem, odes.FunctionResponse):
+    for cls in (FunctionSystem, FunctionResponse):
         with pytest.raises(simkit.ArgumentError, match="has no example"):
             cls.example()

@@ -6,7 +6,7 @@ import pytest
 from scipy.linalg import expm
 
 import simkit
-from simkit import Adaptive, ArgumentError, Steps, odes
+from simkit import Adaptive, ArgumentError, PiecewiseConstant, odes
 
 X = np.array([[0, 1], [1, 0]], complex)
 Y = np.array([[0, -1j], [1j, 0]])
@@ -20,7 +20,7 @@ def test_rabi():
     drive, detuning = 0.8, 0.3
     system = odes.Schrodinger(-0.5 * detuning * Z, controls=[0.5 * X, 0.5 * Y])
     inputs = {"controls": (simkit.Constant(0.0), simkit.Constant(drive))}
-    run = simkit.simulate(system, odes.StateVector.of([1.0, 0.0]), TIMES, inputs=inputs, step=TIGHT)
+    run = simkit.simulate(system, odes.Schrodinger.State.of([1.0, 0.0]), TIMES, inputs=inputs, step=TIGHT)
     frequency = np.hypot(drive, detuning)
     excited = (drive / frequency) ** 2 * np.sin(frequency * TIMES / 2) ** 2
     np.testing.assert_allclose(np.abs(run.ys.amplitudes[:, 1]) ** 2, excited, atol=1e-8)
@@ -33,9 +33,9 @@ def test_pieces_of_a_pulse_are_exponentials():
     start = rng.normal(size=4) + 1j * rng.normal(size=4)
     start /= np.linalg.norm(start)
     values = np.array([0.7, -0.4, 1.1])
-    inputs = {"controls": (Steps(jnp.array([0.0, 0.5, 0.9]), jnp.asarray(values)),)}
+    inputs = {"controls": (PiecewiseConstant(jnp.array([0.0, 0.5, 0.9]), jnp.asarray(values)),)}
     system = odes.Schrodinger(matrices[0], controls=matrices[1:])
-    run = simkit.simulate(system, odes.StateVector.of(start), [0.0, 1.3], inputs=inputs, step=TIGHT)
+    run = simkit.simulate(system, odes.Schrodinger.State.of(start), [0.0, 1.3], inputs=inputs, step=TIGHT)
     expected = start
     for value, length in zip(values, (0.5, 0.4, 0.4), strict=True):
         expected = expm(-1j * length * (matrices[0] + value * matrices[1])) @ expected
@@ -45,7 +45,7 @@ def test_pieces_of_a_pulse_are_exponentials():
 def test_decay_and_dephasing():
     decay, dephasing = 0.2, 0.1
     system = odes.Lindblad(np.zeros((2, 2)), [LOWER, Z], [decay, dephasing])
-    state = odes.DensityMatrix.of(np.array([1.0, 1.0j]) / np.sqrt(2))
+    state = odes.Lindblad.State.of(np.array([1.0, 1.0j]) / np.sqrt(2))
     rho = simkit.simulate(system, state, TIMES, step=TIGHT).ys.matrix
     np.testing.assert_allclose(rho[:, 1, 1].real, 0.5 * np.exp(-decay * TIMES), atol=1e-9)
     np.testing.assert_allclose(rho[:, 0, 1], -0.5j * np.exp(-(decay / 2 + 2 * dephasing) * TIMES), atol=1e-9)
@@ -67,7 +67,7 @@ def test_the_master_equation_is_liouvilles_matrix():
     start = start @ start.conj().T
     start /= np.trace(start)
     system = odes.Lindblad(hamiltonian, jumps, rates)
-    run = simkit.simulate(system, odes.DensityMatrix.of(start), [0.0, 0.8], step=TIGHT)
+    run = simkit.simulate(system, odes.Lindblad.State.of(start), [0.0, 0.8], step=TIGHT)
     np.testing.assert_allclose(run.final().matrix.ravel(), expm(0.8 * liouville) @ start.ravel(), atol=1e-9)
 
 
@@ -80,4 +80,4 @@ def test_bad_input():
         odes.Lindblad(X, [LOWER], [0.1, 0.2])
     inputs = {"controls": (simkit.Constant(0.0),)}
     with pytest.raises(ArgumentError, match="must hold 2 signals"):
-        simkit.simulate(odes.Schrodinger(X, [Y, Z]), odes.StateVector.of([1.0, 0.0]), TIMES, inputs=inputs)
+        simkit.simulate(odes.Schrodinger(X, [Y, Z]), odes.Schrodinger.State.of([1.0, 0.0]), TIMES, inputs=inputs)

@@ -20,7 +20,7 @@ def final_values(system, y0, time, substeps):
 
 
 def test_ornstein_uhlenbeck_moments():
-    x = final_values(odes.OrnsteinUhlenbeck(mean=0.3), odes.OrnsteinUhlenbeckState(x=1.0), 1.5, 100).x
+    x = final_values(odes.OrnsteinUhlenbeck(mean=0.3), odes.OrnsteinUhlenbeck.State(x=1.0), 1.5, 100).x
     mean, variance = 0.3 + 0.7 * np.exp(-1.5), 0.25 * (1 - np.exp(-3.0)) / 2
     # The method is of order 1.5 for additive noise, so with steps of 0.015 its bias is far below the standard error of 0.005.
     assert mean_within(x, mean)
@@ -28,7 +28,9 @@ def test_ornstein_uhlenbeck_moments():
 
 
 def test_geometric_brownian_motion_moments():
-    x = final_values(odes.GeometricBrownianMotion(volatility=0.4), odes.GeometricBrownianMotionState(x=2.0), 1.0, 100).x
+    x = final_values(
+        odes.GeometricBrownianMotion(volatility=0.4), odes.GeometricBrownianMotion.State(x=2.0), 1.0, 100
+    ).x
     # log x is normal with exactly these moments; Ito and Stratonovich would differ by 0.08 in the first, 10 standard errors.
     assert mean_within(np.log(x), np.log(2.0) + 0.1 - 0.08)
     assert mean_within((np.log(x) - np.log(2.0) - 0.02) ** 2, 0.16)
@@ -49,7 +51,7 @@ def test_stochastic_lotka_volterra_survives_extinction():
     """At and below 0 the rates are 0, and so is the slope of their square roots."""
     system, _, times, _ = odes.StochasticLotkaVolterra.example()
     for number in (0.0, -0.5):
-        extinct = odes.StochasticLotkaVolterraState(hare=number, lynx=0.0)
+        extinct = odes.StochasticLotkaVolterra.State(hare=number, lynx=0.0)
         slopes = jax.jacfwd(lambda y: system.diffusion(times[0], y, None))(extinct)
         assert all(np.isfinite(leaf).all() for leaf in jax.tree.leaves(slopes))
         assert all(float(leaf) == 0 for leaf in jax.tree.leaves(system.drift(times[0], extinct, None)))

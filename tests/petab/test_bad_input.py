@@ -1,20 +1,10 @@
 """Bad tables: every complaint names file, row and column."""
 
 import pytest
-from petab_models import check_complaint, sbml, write_problem
+from petab_models import GOOD, check_complaint, sbml, write_problem
 
 import simkit
 from simkit import DataError
-
-GOOD = {
-    "parameters": """parameterId | parameterScale | lowerBound | upperBound | nominalValue | estimate
-k | log10 | 0.01 | 10 | 0.5 | 1""",
-    "observables": """observableId | observableFormula | noiseFormula
-o | A * observableParameter1_o | 0.1""",
-    "measurements": """observableId | simulationConditionId | time | measurement | observableParameters
-o | c0 | 1 | 2.0 | 1.0""",
-    "conditions": "conditionId | k2\nc0 | 1",
-}
 
 # What is replaced by what, and what the message says.
 BAD = {
@@ -35,6 +25,12 @@ BAD = {
     "no number": ("measurements", "2.0", "two", r"line 2, column `measurement`.*must be a number, but it is `two`"),
     "negative time": ("measurements", "| 1 |", "| -1 |", r"line 2, column `time`.*at least 0"),
     "missing override": ("measurements", "2.0 | 1.0", "2.0 | ", r"column `observableParameters`.*must hold 1 values"),
+    "an override too many": (
+        "measurements",
+        "2.0 | 1.0",
+        "2.0 | 1.0; 0.4",
+        r"line 2, column `observableParameters`.*no more values than the formula of `o` has places, 1, but it holds 2",
+    ),
     "unknown override": (
         "measurements",
         "2.0 | 1.0",
@@ -103,6 +99,24 @@ def test_files_that_are_not_there(tmp_path):
     )
     with pytest.raises(DataError, match="relative to itself"):
         simkit.petab.load(tmp_path / "problem.yaml")
+
+
+@pytest.mark.parametrize(
+    ("kind", "numbers", "message"),
+    [
+        ("normal", "0.5;-1", "must end in a positive width"),
+        ("laplace", "0.5;0", "must end in a positive width"),
+        ("normal", "nan;1", "must be finite"),
+        ("uniform", "1;0", "a lower and a higher end"),
+        ("parameterScaleUniform", "1;1", "a lower and a higher end"),
+    ],
+)
+def test_numbers_that_make_no_prior(tmp_path, kind, numbers, message):
+    model = sbml({"A": 2.0}, {"k": 1.0, "k2": 1.0}, {"r": ("A", "", "cell * k * k2 * A")})
+    head, row = GOOD["parameters"].strip().splitlines()
+    table = f"{head} | objectivePriorType | objectivePriorParameters\n{row} | {kind} | {numbers}"
+    with pytest.raises(DataError, match=f"line 2, column `objectivePriorParameters`.*{message}"):
+        simkit.petab.load(write_problem(tmp_path, model, **(GOOD | {"parameters": table})))
 
 
 @pytest.mark.parametrize(

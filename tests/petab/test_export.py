@@ -10,7 +10,7 @@ import pytest
 import simkit
 from simkit import ArgumentError
 from simkit.petab._expression import Formulas, Graph
-from simkit.petab._traced import traced
+from simkit.petab._traced_formulas import traced
 from simkit.solvers import Rodas5P
 
 KEY = np.random.default_rng(3)
@@ -34,9 +34,6 @@ class Growth(simkit.PlainSystem):
 
     def outputs(self, t, y, inputs):
         return {"density": 2 * y.count, "food": y.food}
-
-    def invariants(self, t, y):
-        return {}
 
     @classmethod
     def example(cls):
@@ -68,7 +65,7 @@ def problem():
             "noise.food.scale": simkit.Free(dist.LogUniform(0.01, 1.0), bounds=(0.01, 1.0)),
             "wide": simkit.Free(bounds=(0.01, 10.0)),
         },
-        noise={"density": simkit.Normal(0.3), "food": simkit.LogNormal(0.2)},
+        noise={"density": simkit.noise.Normal(0.3), "food": simkit.noise.LogNormal(0.2)},
         solver=Rodas5P(),
         step=simkit.Adaptive(1e-8, 1e-10),
     )
@@ -109,7 +106,7 @@ def test_what_petab_has_no_words_for_is_named(tmp_path, problem):
         Growth(),
         simkit.Experiment("one", [1.0], {"density": [1.0]}, start=0.0, y0=Cells(count=0.1, food=2.0)),
         free={"rate": simkit.Free(bounds=(0.1, 10.0))},
-        noise={"density": simkit.StudentT(0.3)},
+        noise={"density": simkit.noise.StudentT(0.3)},
     )
     with pytest.raises(ArgumentError, match=r"noise of `density`.*StudentT"):
         simkit.petab.write(count, tmp_path)

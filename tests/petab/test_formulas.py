@@ -8,8 +8,12 @@ import numpy as np
 import pytest
 
 from simkit import DataError
+from simkit.petab._closed import PROPORTIONAL, _order
 from simkit.petab._expression import Formulas, Graph
+from simkit.petab._infix import Printer, shared
+from simkit.petab._lines import line
 from simkit.petab._mathml import Reader, parsed
+from simkit.petab._shapes import Shapes
 
 VALUES = {"x": 0.7, "y": 2.5, "n": -3.0}
 
@@ -78,3 +82,66 @@ def test_a_base_that_is_negative_by_rounding_counts_as_zero():
 def test_what_is_no_formula_is_refused(text):
     with pytest.raises(DataError, match="The formula"):
         value(text)
+
+
+def read(text):
+    graph = Graph()
+    return Reader(graph, graph.symbol).read(parsed(text, "The formula"), "The formula"), graph
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("+".join(["x"] * 900), 900 * 0.7),
+        ("+".join(["x"] * 5000), 5000 * 0.7),
+        ("-".join(["x"] * 5000), -4998 * 0.7),
+        ("/".join(["y", *["1.001"] * 1500]), 2.5 / 1.001**1500),
+        ("-" * 1000 + "x", 0.7),
+        ("^".join(["y"] * 1 + ["1"] * 1000), 2.5),
+        ("abs(" * 190 + "n" + ")" * 190, 3.0),
+    ],
+    ids=["900 terms", "5000 terms", "5000 minus", "1500 over", "1000 signs", "1000 powers", "190 functions"],
+)
+def test_long_and_deep_formulas(text, expected):
+    def value(node, graph):
+        return float(Formulas(tuple(graph.nodes)).evaluate([node], lambda name: np.float64(VALUES[name]))[0])
+
+    node, graph = read(text)
+    # 5,000 additions round by some 5,000 units of 1e-16.
+    assert value(node, graph) == pytest.approx(expected, rel=1e-12)
+    # The same formula as text, which is how problems are written.
+    again = Printer(Formulas(tuple(graph.nodes)), {}, str).text(node)
+    assert value(*read(again)) == pytest.approx(expected, rel=1e-12)
+
+
+def test_formulas_beyond_the_limits_are_refused():
+    for text in ("+".join(["x"] * 30_000), "x" * 2_000_000, "(" * 300 + "x" + ")" * 300):
+        with pytest.raises(DataError, match=r"The formula must (have|not be nested).*names of their own"):
+            read(text)
+
+
+def test_deep_formulas_in_lines_and_orders():
+    node, graph = read("-".join(["x", *["y * x"] * 1000]))
+    value, slope = line(graph, node, "x")
+    assert graph.value(value) == 0
+    assert _order(graph, node, frozenset(["x"])) == PROPORTIONAL
+    formulas = Formulas(tuple(graph.nodes))
+    # 1 - 1000 y at y = 0.001
+    assert float(formulas.evaluate([slope], lambda name: np.float64(0.001))[0]) == pytest.approx(0.0, abs=1e-12)
+    leaves = {i: ("c", 0) for i, word in enumerate(graph.nodes) if word[0] == "symbol"}
+    batches = Shapes(graph.nodes, [node], leaves).ordered([("x", node)])
+    assert batches
+
+
+def test_source_of_deep_formulas_is_python():
+    node, graph = read("sin(x + " * 150 + "y" + ")" * 150)
+    formulas = Formulas(tuple(graph.nodes))
+    names = {i: f"v{i}" for i in shared(formulas, [node])}
+    printer = Printer(formulas, names, str, python=True)
+    lines = [f"{names[i]} = {printer.text(i, whole=True)}" for i in sorted(names)]
+    known = {"jnp": np, **VALUES}
+    exec("\n".join([*lines, f"result = {printer.text(node)}"]), known)
+    expected = VALUES["y"]
+    for _ in range(150):
+        expected = math.sin(VALUES["x"] + expected)
+    assert known["result"] == pytest.approx(expected, rel=1e-12)

@@ -184,7 +184,7 @@ def test_steady_states_before_and_after(tmp_path):
 
 def test_a_steady_state_far_from_a_start_at_zero():
     # A cascade of three, with rates over six decades and nothing there at the start.
-    system = simkit.petab._system.SBMLSystem
+    system = simkit.petab._sbml_system.SBMLSystem
     graph = simkit.petab._expression.Graph()
     a, b, c, one = graph.symbol("a"), graph.symbol("b"), graph.symbol("c"), graph.number(1.0)
     times = lambda x, y: graph.make("multiply", graph.number(x), y)
@@ -196,7 +196,7 @@ def test_a_steady_state_far_from_a_start_at_zero():
     formulas = simkit.petab._expression.Formulas(tuple(graph.nodes))
     cascade = system({}, {}, 0.0, None, None, formulas=formulas, rates=rates, named=())
     zero = jnp.zeros(())
-    setup = simkit.petab._protocol.Setup(cascade, {"a": zero, "b": zero, "c": zero}, {})
+    setup = simkit.petab._sbml_protocol.Setup(cascade, {"a": zero, "b": zero, "c": zero}, {})
     found, ok = jax.jit(simkit.petab._steady.steady_state)(setup, zero, jnp.zeros((3, 3)))
     assert ok
     np.testing.assert_allclose([found["a"], found["b"], found["c"]], [1e-3, 1e-6, 1e-3], rtol=1e-9)

@@ -6,7 +6,8 @@ import numpyro.distributions as dist
 import pytest
 
 import simkit
-from simkit import ArgumentError, Experiment, Free, Individual, Normal, Problem, UnknownNameError
+from simkit import ArgumentError, Experiment, Free, Individual, Problem, UnknownNameError
+from simkit.noise import Normal
 from simkit.odes import from_response
 
 LINE = from_response(lambda x, p: p["level"] + p["slope"] * x, {"level": 1.0, "slope": 2.0})

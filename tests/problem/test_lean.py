@@ -8,9 +8,10 @@ import numpyro.distributions as dist
 import pytest
 
 import simkit
-from simkit import Experiment, Fixed, Free, Normal, Problem, count_compilations
+from simkit import Experiment, Fixed, Free, Problem, count_compilations
+from simkit.engine.task._bucket import bucket
+from simkit.noise import Normal
 from simkit.odes import from_function, from_response
-from simkit.problem._lean import bucket
 
 THETA = jnp.array([0.7])
 
@@ -122,7 +123,7 @@ def test_tables_of_inputs_are_filled_up():
     knots, times = np.linspace(0.0, 2.0, 17), np.linspace(0.5, 3.0, 5)
     doses = {
         "line": simkit.Interpolated(knots, knots),
-        "steps": simkit.Steps(knots, knots),
+        "steps": simkit.PiecewiseConstant(knots, knots),
         "pulses": simkit.Pulses(knots, knots, 0.1),
     }
     data = [Experiment(f"{i}", times, {"a": np.ones(5)}, start=0.0, inputs=doses) for i in range(2)]

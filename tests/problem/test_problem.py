@@ -1,3 +1,5 @@
+import warnings
+
 import equinox as eqx
 import jax
 import jax.numpy as jnp
@@ -7,7 +9,10 @@ import pytest
 import scipy.stats as stats
 
 import simkit
-from simkit import Experiment, Free, Normal, Problem
+from simkit import Experiment, Free, Problem
+from simkit.core import Setup
+from simkit.engine import integrate
+from simkit.noise import Normal
 from simkit.odes import from_function, from_response
 from simkit.problem._prior import StoredPrior
 
@@ -216,10 +221,10 @@ BAD = {
         "noise scale of `a` must be positive",
     ),
     "log of zero": (
-        lambda: decay_problem(experiment(data=np.array([1.0, 0.0, 1.0])), noise={"a": simkit.LogNormal(0.1)}),
+        lambda: decay_problem(experiment(data=np.array([1.0, 0.0, 1.0])), noise={"a": simkit.noise.LogNormal(0.1)}),
         "needs positive data, but experiment `one` holds 0",
     ),
-    "not counts": (lambda: decay_problem(experiment(), noise={"a": simkit.Poisson()}), "needs counts 0, 1, 2"),
+    "not counts": (lambda: decay_problem(experiment(), noise={"a": simkit.noise.Poisson()}), "needs counts 0, 1, 2"),
     "same names": (lambda: decay_problem([experiment("e"), experiment("e")]), "a name of its own"),
     "none": (lambda: decay_problem([]), "at least one experiment"),
     "stochastic": (
@@ -233,7 +238,9 @@ BAD = {
         "is stochastic",
     ),
     "errors without scale": (
-        lambda: decay_problem(experiment(data=np.ones(3), errors={"a": np.ones(3)}), noise={"a": simkit.Poisson()}),
+        lambda: decay_problem(
+            experiment(data=np.ones(3), errors={"a": np.ones(3)}), noise={"a": simkit.noise.Poisson()}
+        ),
         "has no scale",
     ),
     "shape": (lambda: decay_problem(experiment(data=np.ones((3, 2)))), "must have the shape of the output"),
@@ -317,8 +324,8 @@ LAST = {
         {"values": [1.0, 2.0]},
         {"values": [1.0, 0.5, 0.2, 0.1]},
     ),
-    "steps": (simkit.Steps, "values.1", {"values": [1.0, 2.0]}, {"values": [1.0, 0.5, 0.2, 0.1]}),
-    "steps, its time": (simkit.Steps, "times.1", {"values": [1.0, 2.0]}, {"values": [1.0, 0.5, 0.2, 0.1]}),
+    "steps": (simkit.PiecewiseConstant, "values.1", {"values": [1.0, 2.0]}, {"values": [1.0, 0.5, 0.2, 0.1]}),
+    "steps, its time": (simkit.PiecewiseConstant, "times.1", {"values": [1.0, 2.0]}, {"values": [1.0, 0.5, 0.2, 0.1]}),
     "pulses": (
         simkit.Pulses,
         "amounts.1",
@@ -334,8 +341,16 @@ LAST = {
 }
 
 
-@pytest.mark.parametrize("case", LAST)
-@pytest.mark.parametrize("how", ["free", "named", "set"])
+# One case of each kind by default; the others compile as many programs again.
+BY_DEFAULT = {("interpolated", "free"), ("pulses", "named"), ("steps, its time", "set"), ("pulses, their time", "free")}
+LAST_ROWS = [
+    pytest.param(case, how, marks=[] if (case, how) in BY_DEFAULT else [pytest.mark.slow])
+    for case in LAST
+    for how in ("free", "named", "set")
+]
+
+
+@pytest.mark.parametrize(("case", "how"), LAST_ROWS)
 def test_the_last_row_of_a_table_may_be_free_where_other_tables_are_longer(case, how):
     kind, number, short, long = LAST[case]
     system = from_function(
@@ -366,3 +381,43 @@ def test_the_last_row_of_a_table_may_be_free_where_other_tables_are_longer(case,
     assert together.target(together.names[0]) == ("k" if how == "set" else path)
     lean = together.lean()
     np.testing.assert_allclose(lean.log_likelihood(theta)[0], together.log_likelihood(theta)[0], rtol=1e-12)
+
+
+@pytest.mark.parametrize(
+    "model",
+    [
+        simkit.noise.Combined(-1.0, 0.1),
+        simkit.noise.StudentT(1.0, -3.0),
+        simkit.noise.StudentT(1.0, np.nan),
+        simkit.noise.Normal(np.inf),
+    ],
+)
+def test_numbers_of_noise_outside_their_support_are_refused(model):
+    system = simkit.from_function(lambda t, y, p: {"x": -p["k"] * y["x"]}, {"k": 1.0})
+    experiment = simkit.Experiment("e", [0.0, 1.0], {"x": [1.0, 0.5]}, y0={"x": 1.0})
+    with pytest.raises(simkit.ArgumentError, match=f"of {type(model).__name__} must"):
+        simkit.Problem(system, experiment, free={"k": simkit.Free(bounds=(0.0, 2.0))}, noise={"x": model})
+
+
+def test_a_number_of_noise_that_is_free_may_be_unknown():
+    system = simkit.from_function(lambda t, y, p: {"x": -p["k"] * y["x"]}, {"k": 1.0})
+    experiment = simkit.Experiment("e", [0.0, 1.0], {"x": [1.0, 0.5]}, y0={"x": 1.0})
+    noise = {"x": simkit.noise.StudentT(0.1, np.nan)}
+    simkit.Problem(system, experiment, free={"noise.x.freedom": simkit.Free(bounds=(1.0, 9.0))}, noise=noise)
+
+
+def test_a_protocol_may_read_what_the_system_does_not():
+    class Doubled(simkit.problem.AbstractProtocol):
+        """One simulation from twice the dose."""
+
+        def run(self, setup, times, method):
+            y0 = {"x": 2 * setup.inputs["dose"](times[0])}
+            setup = Setup(setup.system, y0, setup.inputs, setup.noise)
+            return setup, integrate(setup, times, method)
+
+    system = simkit.from_function(lambda t, y, p: {"x": -p["k"] * y["x"]}, {"k": 1.0})
+    experiment = simkit.Experiment("e", [0.0, 1.0], {"x": [1.0, 0.5]}, y0={"x": 1.0}, inputs={"dose": 3.0})
+    free = {"k": simkit.Free(bounds=(0.0, 2.0))}
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        simkit.Problem(system, experiment, free=free, noise={"x": simkit.noise.Normal(0.1)}, protocol=Doubled())

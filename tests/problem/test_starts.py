@@ -7,7 +7,7 @@ import numpyro.distributions as dist
 
 import simkit
 from simkit import fluids
-from simkit.odes import ExponentialDecayState
+from simkit.odes import ExponentialDecay
 
 
 class Doubled(simkit.Start):
@@ -16,7 +16,7 @@ class Doubled(simkit.Start):
     half: jax.Array = simkit.quantity(unit="mol")
 
     def state(self):
-        return ExponentialDecayState(2 * self.half)
+        return ExponentialDecay.State(2 * self.half)
 
 
 def test_a_start_stands_for_its_state():
@@ -37,7 +37,7 @@ def test_the_numbers_of_a_start_are_fitted():
         simkit.Experiment("decay", times, {"amount": 6.0 * np.exp(-0.5 * times)}),
         y0=Doubled(1.0),
         free={"rate": simkit.Free(dist.LogNormal(-1.0, 1.0)), "y0.half": simkit.Free(bounds=(0.1, 10.0))},
-        noise={"amount": simkit.Normal(0.01)},
+        noise={"amount": simkit.noise.Normal(0.01)},
     )
     found = simkit.fit(problem, starts=2, key=jax.random.key(0))
     # The prior pulls the rate by less than a hundredth of its error.
@@ -50,7 +50,10 @@ def test_the_path_of_an_array_frees_each_element():
     x = np.arange(5.0)
     free = simkit.Free(bounds=(-10.0, 10.0))
     problem = simkit.Problem(
-        line, simkit.Experiment("line", x, {"y": 1.0 + 2.0 * x}), free={"a": free}, noise={"y": simkit.Normal(0.1)}
+        line,
+        simkit.Experiment("line", x, {"y": 1.0 + 2.0 * x}),
+        free={"a": free},
+        noise={"y": simkit.noise.Normal(0.1)},
     )
     assert problem.names == ("a.0", "a.1")
     np.testing.assert_allclose(problem.predict(jnp.array([1.0, 2.0]))["y"][0], 1.0 + 2.0 * x)
@@ -73,7 +76,7 @@ def test_fields_take_reverse_mode():
         simkit.Experiment("flow", [0.0, 1.0], {"energy": [1.0, 1.0]}),
         y0=start,
         free={"y0.weights": simkit.Free(dist.Normal(0.0, 1.0))},
-        noise={"energy": simkit.Normal(0.1)},
+        noise={"energy": simkit.noise.Normal(0.1)},
         step=0.5,
     )
     assert len(problem.names) == 12

@@ -4,7 +4,8 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from simkit import Experiment, Free, LogNormal, Problem
+from simkit import Experiment, Free, Problem
+from simkit.noise import LogNormal
 from simkit.odes import ExponentialDecay
 from simkit.problem._windows import GAPS, windowed, with_gaps
 

@@ -8,7 +8,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from simkit import Phase, PlainSystem, SeparableSystem, quantity
+from simkit import PlainSystem, SeparableSystem, quantity
 
 
 class Field(PlainSystem):
@@ -20,12 +20,6 @@ class Field(PlainSystem):
     def vector_field(self, t, y, inputs):
         rates = self.rates(t, y, self.parameters)
         return jnp.stack(rates) if isinstance(rates, list) else rates
-
-    def outputs(self, t, y, inputs):
-        return y
-
-    def invariants(self, t, y):
-        return {}
 
     @classmethod
     def example(cls):
@@ -48,12 +42,6 @@ class Curved(PlainSystem):
         a, b, k = y.a, y.b, self.rate
         first = jnp.stack([2 * t * a[1] ** 0.2 * b[1], 10 * t * jnp.exp(5 * (b[0] - 1)) * b[1]])
         return Halves(k * first, k * jnp.stack([2 * t * b[1], -2 * t * jnp.log(a[0])]))
-
-    def outputs(self, t, y, inputs):
-        return y
-
-    def invariants(self, t, y):
-        return {}
 
     @classmethod
     def example(cls):
@@ -80,9 +68,6 @@ class Swing(SeparableSystem):
     def force(self, t, position, inputs):
         return jax.tree.map(lambda q: -self.stiffness * jnp.sin(q), position)
 
-    def outputs(self, t, y, inputs):
-        return y
-
     def invariants(self, t, y):
         return {"energy": jnp.sum(0.5 * y.momentum**2 - self.stiffness * jnp.cos(y.position))}
 
@@ -92,7 +77,7 @@ class Swing(SeparableSystem):
 
     @staticmethod
     def start(dtype=float):
-        return Phase(jnp.asarray([1.0, 0.5], dtype), jnp.asarray([0.0, 0.3], dtype))
+        return SeparableSystem.State(jnp.asarray([1.0, 0.5], dtype), jnp.asarray([0.0, 0.3], dtype))
 
 
 def robertson(t, y, k):

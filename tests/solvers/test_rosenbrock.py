@@ -6,11 +6,13 @@ import numpy as np
 import pytest
 from solvers.problems import ROBERTSON, Field, robertson
 
+import simkit
 from simkit import Adaptive, Fixed
 from simkit.core import Setup
 from simkit.engine import Method, integrate
+from simkit.linear import back_substitute, factorise
+from simkit.linear._dense import looped_inverse, unrolled_inverse
 from simkit.solvers import Rodas5P
-from simkit.solvers._linear import back_substitute, factorise, looped_inverse, unrolled_inverse
 from simkit.solvers._rosenbrock import DENSE, GAMMA, NODES, TIME_WEIGHTS, A, C
 
 STAGES = 8
@@ -118,6 +120,7 @@ def last(k, step=None):
     return integrate(setup, jnp.asarray(TIMES, k.dtype), Method(Rodas5P(), step)).ys[-1]
 
 
+@pytest.mark.slow
 def test_tangents_agree_with_reverse_mode_and_differences():
     k = jnp.asarray(ROBERTSON)
     forward = np.asarray(jax.jit(jax.jacfwd(last))(k))
@@ -178,3 +181,20 @@ def test_stages_in_a_loop_are_the_stages_written_out():
     # The same sums in another order, after some hundred steps.
     for written, looped in zip(*both, strict=True):
         np.testing.assert_allclose(looped, written, rtol=1e-8, atol=1e-10)
+
+
+@pytest.mark.parametrize("rate", [1e3, 1e7])
+def test_states_between_long_steps_of_a_stiff_relaxation(rate):
+    """x' = -k (x - cos t): the ends of steps are right whatever their length, and so must be what lies between.
+
+    In the stiff limit neither the step nor its error estimate sees the curve between the ends. Prothero and Robinson (1974).
+    """
+    system = simkit.odes.from_function(lambda t, y, p: -p["rate"] * (y - jnp.cos(t)), {"rate": rate})
+    times = np.concatenate([[0.0], np.linspace(1.0, 30.0, 59)])
+    exact = (rate**2 * np.cos(times) + rate * np.sin(times)) / (rate**2 + 1)
+    for tolerance in (1e-3, 1e-6):
+        found = simkit.simulate(
+            system, jnp.asarray(exact[0]), times, solver=Rodas5P(), step=simkit.Adaptive(tolerance, tolerance)
+        )
+        # The estimate is taken in the middle of a step; elsewhere the error is larger, and errors of steps add up.
+        np.testing.assert_allclose(found.ys, exact, atol=20 * tolerance)

@@ -2,14 +2,13 @@
 
 import math
 
-import diffrax
 import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
 
 import simkit
-from simkit.core import SplitSystem, SystemTerm, quantity
+from simkit.core import SplitSystem, quantity
 from simkit.solvers import CNRK3, ETDRK2, ETDRK4, KenCarp3, KenCarp4, choose
 from simkit.solvers._phi import phi_functions
 
@@ -70,7 +69,7 @@ def test_phi_functions_are_accurate_everywhere():
 def test_tableaus_meet_the_order_conditions(stepper):
     """Of additive methods: every tree, with either method at every node below the root."""
     explicit, implicit = stepper.tableau.tableaus
-    stages, order = len(explicit.b_sol), stepper().order(None)
+    stages, order = len(explicit.b_sol), stepper.order
     a = np.zeros((2, stages, stages))
     for i, (left, right) in enumerate(zip(explicit.a_lower, implicit.a_lower, strict=True), start=1):
         a[0, i, : len(left)], a[1, i, : len(right)] = left, right
@@ -185,14 +184,3 @@ def test_even_times_give_the_states_of_uneven_ones():
     even = simkit.simulate(Pair(), START, times, step=0.05).ys
     traced = jax.jit(lambda times: simkit.simulate(Pair(), START, times, step=simkit.Fixed(4)).ys)(times)
     np.testing.assert_allclose(even, traced, rtol=1e-13)
-
-
-@pytest.mark.filterwarnings("ignore:Complex dtype support in Diffrax")
-@pytest.mark.slow
-@pytest.mark.parametrize("stepper", [ETDRK4(), KenCarp4()])
-def test_steppers_are_diffrax_solvers(stepper):
-    y0 = Pair().encode(START)
-    with jax.numpy_dtype_promotion("standard"):
-        solution = diffrax.diffeqsolve(SystemTerm(Pair(), None), stepper, t0=0.0, t1=0.5, dt0=0.05, y0=y0)
-    ours = simkit.simulate(Pair(), START, [0.0, 0.5], solver=stepper, step=0.05)
-    np.testing.assert_allclose(Pair().decode(solution.ys[-1]), ours.ys[-1], rtol=1e-12)

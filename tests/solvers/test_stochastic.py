@@ -10,7 +10,7 @@ import pytest
 
 import simkit
 from simkit import Fixed, StochasticSystem, quantity
-from simkit.core import stochastic_terms
+from simkit.core import SystemTerm
 from simkit.engine import fixed_grid
 from simkit.solvers import SRA1, EulerMaruyama, Milstein, StratonovichHeun, Tsit5, VelocityVerlet
 
@@ -31,12 +31,6 @@ class Growth(StochasticSystem):
 
     def diffusion(self, t, y, inputs):
         return self.sigma * y
-
-    def outputs(self, t, y, inputs):
-        return y
-
-    def invariants(self, t, y):
-        return {}
 
     @classmethod
     def example(cls):
@@ -138,7 +132,7 @@ def test_strong_order(solver, system, order):
 
     def ends(count):
         def end(w, integral):
-            terms = stochastic_terms(system, None, TabulatedPath(w, integral))
+            terms = SystemTerm(system, None, TabulatedPath(w, integral))
             return fixed_grid(terms, solver, jnp.ones(1), jnp.asarray([0.0, 1.0]), count)[-1, 0]
 
         return np.asarray(jax.jit(jax.vmap(end))(jnp.asarray(w), jnp.asarray(integral)))

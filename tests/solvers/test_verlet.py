@@ -6,15 +6,15 @@ import numpy as np
 from solvers.problems import Swing
 
 import simkit
-from simkit import Fixed, Phase
+from simkit import Fixed, SeparableSystem
 from simkit.core import SystemTerm
 from simkit.solvers import VelocityVerlet
 
 
 def one_step(z, h=0.3):
     solver, term = VelocityVerlet(), SystemTerm(Swing(), None)
-    start = Phase(z[:2], z[2:])
-    end = solver.step(term, 0.0, h, start, None, solver.init(term, 0.0, h, start, None), False)[0]
+    start = SeparableSystem.State(z[:2], z[2:])
+    end = solver.advance(term, 0.0, h, h, start, solver.init(term, 0.0, start)).state
     return jnp.concatenate([end.position, end.momentum])
 
 
@@ -61,10 +61,10 @@ def test_positions_may_be_trees():
             return jax.tree.map(lambda p: p, momentum)
 
     position = {"x": jnp.ones(2), "y": jnp.zeros(3)}
-    start = Phase.__new__(Phase)
+    start = SeparableSystem.State.__new__(SeparableSystem.State)
     object.__setattr__(start, "position", position)
     object.__setattr__(start, "momentum", jax.tree.map(jnp.zeros_like, position))
     solver, term = VelocityVerlet(), SystemTerm(Pair(), None)
-    end = solver.step(term, 0.0, 0.1, start, None, solver.init(term, 0.0, 0.1, start, None), False)[0]
+    end = solver.advance(term, 0.0, 0.1, 0.1, start, solver.init(term, 0.0, start)).state
     np.testing.assert_allclose(end.position["x"], 1 - 0.005 * np.sin(1.0))
     np.testing.assert_allclose(end.position["y"], 0.0)

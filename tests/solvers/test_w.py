@@ -28,15 +28,6 @@ class Relaxing(StiffTransportSystem):
     def longest_step(self, t, state, inputs):
         return jnp.asarray(1e9)
 
-    def outputs(self, t, y, inputs):
-        return y
-
-    def invariants(self, t, y):
-        return {}
-
-    def encode(self, y):
-        return y
-
     def decode(self, state):
         return state
 

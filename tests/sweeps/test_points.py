@@ -1,9 +1,10 @@
 """Points: grids, random points, Latin hypercubes and Sobol sequences."""
 
+import jax
 import numpy as np
 import pytest
 
-from simkit import ArgumentError, sweeps
+from simkit import ArgumentError, core, sweeps
 
 RANGES = {"a": (0.0, 2.0), "b": (1e-3, 10.0, "log"), "c": (-1.0, 1.0, "linear")}
 SAMPLERS = [sweeps.random_points, sweeps.latin_hypercube, sweeps.sobol_points]
@@ -21,7 +22,7 @@ def test_grid_is_all_combinations_the_last_path_fastest():
 
 @pytest.mark.parametrize("sampler", SAMPLERS)
 def test_points_fill_their_ranges(sampler):
-    points = sampler(RANGES, 256, seed=2)
+    points = sampler(RANGES, 256, key=jax.random.key(2))
     assert list(points) == list(RANGES)
     for path, (low, high, *_) in RANGES.items():
         values = points[path]
@@ -31,14 +32,14 @@ def test_points_fill_their_ranges(sampler):
         # Half of them lie in the lower half of the range, five standard errors of a fair coin give or take.
         middle = np.sqrt(low * high) if path == "b" else (low + high) / 2
         assert abs((values < middle).sum() - 128) <= 40
-    again, other = sampler(RANGES, 256, seed=2), sampler(RANGES, 256, seed=3)
+    again, other = sampler(RANGES, 256, key=jax.random.key(2)), sampler(RANGES, 256, key=jax.random.key(3))
     assert all(np.array_equal(points[path], again[path]) for path in RANGES)
     assert not any(np.array_equal(points[path], other[path]) for path in RANGES)
 
 
 def test_hypercubes_and_sequences_are_even():
     for sampler in (sweeps.latin_hypercube, sweeps.sobol_points):
-        values = sampler({"a": (0.0, 1.0), "b": (0.0, 1.0)}, 64, seed=1)
+        values = sampler({"a": (0.0, 1.0), "b": (0.0, 1.0)}, 64, key=jax.random.key(1))
         # One point in each of 64 equal parts of each range: a random sample leaves more than a third of them empty.
         assert np.array_equal(np.sort((values["a"] * 64).astype(int)), np.arange(64))
     cells = (values["a"] * 8).astype(int) * 8 + (values["b"] * 8).astype(int)
@@ -59,14 +60,19 @@ def test_hypercubes_and_sequences_are_even():
 )
 def test_bad_ranges_are_named(ranges, words):
     with pytest.raises(ArgumentError, match=words):
-        sweeps.random_points(ranges, 4, seed=0)
+        sweeps.random_points(ranges, 4, key=jax.random.key(0))
 
 
-def test_bad_counts_and_seeds():
+def test_bad_counts():
     with pytest.raises(ArgumentError, match="`count` must be a power of two, such as 128, but it is 100"):
-        sweeps.sobol_points(RANGES, 100, seed=0)
+        sweeps.sobol_points(RANGES, 100, key=jax.random.key(0))
     for sampler in SAMPLERS:
         with pytest.raises(ArgumentError, match="`count` must be a whole number of at least 1"):
-            sampler(RANGES, 0, seed=0)
-        with pytest.raises(ArgumentError, match="`seed` must be a whole number"):
-            sampler(RANGES, 4, seed=-1)
+            sampler(RANGES, 0, key=jax.random.key(0))
+
+
+def test_points_of_a_key_are_those_of_its_number():
+    for number in (0, 3, 2**40 + 7):
+        assert core.whole_number(jax.random.key(number)) == number
+    with pytest.raises(ArgumentError, match="`key` must be a random key, but it is 3"):
+        core.whole_number(3)

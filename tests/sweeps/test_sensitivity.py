@@ -2,6 +2,7 @@
 
 import sys
 
+import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
@@ -27,7 +28,7 @@ def linear(x, p):
 @pytest.fixture(scope="module")
 def swept(tmp_path_factory):
     """Ishigami's function at the points of a design with pairs."""
-    points = sweeps.sobol_design(ISHIGAMI, COUNT, seed=1, second_order=True)
+    points = sweeps.sobol_design(ISHIGAMI, COUNT, key=jax.random.key(1), second_order=True)
     system = simkit.from_response(ishigami, dict.fromkeys(ISHIGAMI, 0.0))
     return simkit.sweep(system, None, [0.0], over=points, store=tmp_path_factory.mktemp("ishigami") / "s", chunk=2048)
 
@@ -41,7 +42,7 @@ def analytic():
 
 
 def test_indices_of_ishigami(swept):
-    found = sweeps.sobol_indices(swept, ISHIGAMI, swept["y"][:, 0], seed=1, second_order=True)
+    found = sweeps.sobol_indices(swept, ISHIGAMI, swept["y"][:, 0], key=jax.random.key(1), second_order=True)
     s1, s2, s13 = analytic()
     # Quasi-random sums over 1024 base points: the error of such an index is a few hundredths (SALib's own intervals say 0.06).
     np.testing.assert_allclose(found.first, [s1, s2, 0.0], atol=0.03)
@@ -57,7 +58,7 @@ def test_indices_of_ishigami(swept):
 
 def test_outputs_may_be_arrays(swept):
     both = np.stack([swept["y"][:, 0], swept["twice"][:, 0]], axis=1)
-    found = sweeps.sobol_indices(swept, ISHIGAMI, both, seed=1, second_order=True)
+    found = sweeps.sobol_indices(swept, ISHIGAMI, both, key=jax.random.key(1), second_order=True)
     assert found.first.shape == (3, 2)
     assert found.second.shape == (3, 3, 2)
     # A share does not depend on the unit of the output.
@@ -67,10 +68,10 @@ def test_outputs_may_be_arrays(swept):
 
 def test_effects_of_a_linear_function(tmp_path):
     ranges = {"u": (0.0, 5.0), "v": (0.1, 10.0, "log")}
-    points = sweeps.morris_design(ranges, 8, seed=3)
+    points = sweeps.morris_design(ranges, 8, key=jax.random.key(3))
     system = simkit.from_response(linear, {"u": 0.0, "v": 1.0})
     swept = simkit.sweep(system, None, [0.0], over=points, store=tmp_path / "s")
-    found = sweeps.morris(swept, ranges, swept["y"][:, 0], seed=3)
+    found = sweeps.morris(swept, ranges, swept["y"][:, 0], key=jax.random.key(3))
     # The slope over a whole range is 2 * 5, and 3 for each of two decades; nothing bends it: rounding alone is left.
     np.testing.assert_allclose(found.mean, [10.0, 6.0], rtol=1e-9)
     np.testing.assert_allclose(found.mean_absolute, [10.0, 6.0], rtol=1e-9)
@@ -80,13 +81,13 @@ def test_effects_of_a_linear_function(tmp_path):
 
 def test_points_of_another_design_are_refused(swept, tmp_path):
     with pytest.raises(ArgumentError, match=r"points of `sobol_design\(ranges, count\)`"):
-        sweeps.sobol_indices(swept, ISHIGAMI, swept["y"][:, 0], seed=1)
+        sweeps.sobol_indices(swept, ISHIGAMI, swept["y"][:, 0], key=jax.random.key(1))
     with pytest.raises(ArgumentError, match="must name the paths of the sweep, x1, x2, x3"):
-        sweeps.sobol_indices(swept, {"x1": (0.0, 1.0)}, swept["y"][:, 0], seed=1)
+        sweeps.sobol_indices(swept, {"x1": (0.0, 1.0)}, swept["y"][:, 0], key=jax.random.key(1))
     with pytest.raises(ArgumentError, match="points of `morris_design"):
-        sweeps.morris(swept, ISHIGAMI, swept["y"][:, 0], seed=1)
+        sweeps.morris(swept, ISHIGAMI, swept["y"][:, 0], key=jax.random.key(1))
     with pytest.raises(ArgumentError, match=r"a value for each of 8192 members, but its shape is \(3,\)"):
-        sweeps.sobol_indices(swept, ISHIGAMI, np.ones(3), seed=1)
+        sweeps.sobol_indices(swept, ISHIGAMI, np.ones(3), key=jax.random.key(1))
 
 
 def test_members_that_failed_are_named(swept):
@@ -95,17 +96,17 @@ def test_members_that_failed_are_named(swept):
     with pytest.raises(
         ArgumentError, match=r"finite for all members, but of 2 it is not, the first being member 5: x1 "
     ):
-        sweeps.sobol_indices(swept, ISHIGAMI, broken, seed=1, second_order=True)
+        sweeps.sobol_indices(swept, ISHIGAMI, broken, key=jax.random.key(1), second_order=True)
 
 
 def test_bad_designs():
     with pytest.raises(ArgumentError, match="`count` must be a power of two, such as 1024"):
-        sweeps.sobol_design(ISHIGAMI, 1000, seed=1)
+        sweeps.sobol_design(ISHIGAMI, 1000, key=jax.random.key(1))
     with pytest.raises(ArgumentError, match="`levels` must be an even number"):
-        sweeps.morris_design(ISHIGAMI, 4, seed=1, levels=3)
+        sweeps.morris_design(ISHIGAMI, 4, key=jax.random.key(1), levels=3)
 
 
 def test_a_missing_package_is_named(monkeypatch):
     monkeypatch.setitem(sys.modules, "SALib.sample.sobol", None)
     with pytest.raises(ArgumentError, match=r"pip install \"simkit\[sensitivity\]\""):
-        sweeps.sobol_design(ISHIGAMI, 8, seed=1)
+        sweeps.sobol_design(ISHIGAMI, 8, key=jax.random.key(1))

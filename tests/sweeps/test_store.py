@@ -102,7 +102,7 @@ def test_locks_without_signs_of_life_are_taken_over(tmp_path):
 
 def test_locks_of_ended_processes_are_taken_over_at_once(tmp_path):
     ended = subprocess.run([sys.executable, "-c", "import os; print(os.getpid())"], capture_output=True, text=True)
-    hold(tmp_path / "s", pid=int(ended.stdout), machine=_lock._machine())
+    hold(tmp_path / "s", pid=int(ended.stdout), machine=_lock.machine())
     assert simkit.sweep(**setup(store=tmp_path / "s")).finished == COUNT
 
 

@@ -39,7 +39,7 @@ def test_wrong_invariant():
 
 def test_nan_slope():
     trap = lambda t, y, p: {"q": y["p"], "p": jnp.where(p["k"] > 5, jnp.sqrt(p["k"] - 5), -p["k"] * y["q"])}
-    with pytest.raises(AssertionError, match=r"along `k` is 0 in reverse mode, but .* by forward mode"):
+    with pytest.raises(AssertionError, match=r"in reverse mode along `k` is not finite, though the value is"):
         check(oscillator(f=trap))
 
 
@@ -80,12 +80,6 @@ class Plain(simkit.PlainSystem):
     def vector_field(self, t, y, inputs):
         return jax.tree.map(lambda leaf: -self.rate * leaf, y)
 
-    def outputs(self, t, y, inputs):
-        return y
-
-    def invariants(self, t, y):
-        return {}
-
     @classmethod
     def example(cls):
         return simkit.Example(cls(), {"x": 1.0}, TIMES)
@@ -108,12 +102,6 @@ class NoNoise(simkit.StochasticSystem):
 
     def diffusion(self, t, y, inputs):
         return {"x": jnp.zeros_like(y["x"])}
-
-    def outputs(self, t, y, inputs):
-        return y
-
-    def invariants(self, t, y):
-        return {}
 
     @classmethod
     def example(cls):
@@ -146,7 +134,7 @@ def test_arguments():
 def test_eqx_module_state_and_vector():
     """A state of arrays, with element names."""
     system = odes.Lorenz96()
-    y0 = odes.Lorenz96State(x=jnp.array([1.0, 2.0, 0.5, -1.0, 0.2]))
+    y0 = odes.Lorenz96.State(x=jnp.array([1.0, 2.0, 0.5, -1.0, 0.2]))
     report = check_system(system, y0, jnp.linspace(0.0, 0.5, 5))
     assert report.names == ("forcing", *(f"y0.x.{i}" for i in range(5)))
     assert eqx.is_array(y0.x)

@@ -4,14 +4,15 @@ import numpy as np
 import pytest
 
 import simkit
-from simkit import Experiment, Free, Normal, Problem
-from simkit.testing import check_gradient, growth_of
+from simkit import Experiment, Free, Problem
+from simkit.noise import Normal
+from simkit.testing import check_gradient, perturbation_growth
 
 
 def test_a_linear_system_grows_at_its_rate():
     system, y0, _, _ = simkit.odes.ExponentialDecay.example()
     system = type(system)(0.7)
-    found = growth_of(system, y0, np.linspace(0.0, 5.0, 21), step=simkit.Adaptive(1e-10, 1e-14))
+    found = perturbation_growth(system, y0, np.linspace(0.0, 5.0, 21), step=simkit.Adaptive(1e-10, 1e-14))
     assert found.exponent == pytest.approx(-0.7, rel=1e-6)
     assert found.horizon == np.inf
     assert found.trusted
@@ -27,7 +28,7 @@ def chaos():
 def test_the_exponent_of_lorenz(chaos):
     """0.9056 (Sprott 2003, Chaos and Time-Series Analysis); a run of 300 has a standard error of some 0.02."""
     system, y0 = chaos
-    found = growth_of(system, y0, np.linspace(0.0, 300.0, 301))
+    found = perturbation_growth(system, y0, np.linspace(0.0, 300.0, 301))
     assert found.exponent == pytest.approx(0.9056, abs=0.06)
 
 

@@ -11,7 +11,7 @@ from fluids.exact import two_solitons
 
 import simkit
 from simkit import fluids
-from simkit.fluids import Field, Flow2D, Flow3D, Grid
+from simkit.fluids import Burgers, Grid, SpectralFlow2D, SpectralFlow3D
 
 DATA = Path(__file__).parents[2] / "data" / "fluids"
 ROUNDING = 1e-12  # some hundred steps of numbers of size one
@@ -37,7 +37,7 @@ def green(grid, viscosity, t, mean=(0.0, 0.0)):
 def test_taylor_green(mean, shape, lengths):
     grid = Grid(shape, lengths)
     viscosity = 0.05 if lengths == 2 * np.pi else 0.002
-    start = Flow2D(fluids.vorticity(grid, fluids.taylor_green(grid)))
+    start = SpectralFlow2D.State(fluids.vorticity(grid, fluids.taylor_green(grid)))
     np.testing.assert_allclose(start.vorticity, green(grid, viscosity, 0.0), atol=ROUNDING)
     system = fluids.SpectralFlow2D(grid, viscosity=viscosity, mean_flow=mean)
     found = run(system, start, [0.0, 0.5, 2.0], step=0.01)
@@ -47,7 +47,7 @@ def test_taylor_green(mean, shape, lengths):
 
 def test_the_derivative_of_taylor_greens_energy_by_viscosity():
     grid = Grid((16, 16))
-    start = Flow2D(fluids.vorticity(grid, fluids.taylor_green(grid)))
+    start = SpectralFlow2D.State(fluids.vorticity(grid, fluids.taylor_green(grid)))
 
     def energy(viscosity):
         system = fluids.SpectralFlow2D(grid, viscosity=viscosity)
@@ -63,7 +63,7 @@ def test_a_beltrami_flow_in_space():
     grid = Grid((12, 15, 12))
     x, y, z = grid.mesh()
     start = np.stack([np.sin(z) + 0.5 * np.cos(y), np.sin(x) + np.cos(z), 0.5 * np.sin(y) + np.cos(x)])
-    found = run(fluids.SpectralFlow3D(grid, viscosity=0.1, drag=0.2), Flow3D(start), [0.0, 1.0], step=0.1)
+    found = run(fluids.SpectralFlow3D(grid, viscosity=0.1, drag=0.2), SpectralFlow3D.State(start), [0.0, 1.0], step=0.1)
     np.testing.assert_allclose(found.final().velocity, start * np.exp(-0.3), atol=ROUNDING)
 
 
@@ -75,7 +75,7 @@ def test_kolmogorovs_parallel_flow_stands_still(dimensions):
     force = fluids.KolmogorovForce(amplitude=2.0, waves=3)
     build = fluids.SpectralFlow2D if dimensions == 2 else fluids.SpectralFlow3D
     system = build(grid, viscosity=0.1, drag=0.3, force=force)
-    y0 = Flow2D(fluids.vorticity(grid, profile)) if dimensions == 2 else Flow3D(profile)
+    y0 = SpectralFlow2D.State(fluids.vorticity(grid, profile)) if dimensions == 2 else SpectralFlow3D.State(profile)
     slope = jax.jit(lambda y: system.vector_field(jnp.asarray(0.0), system.encode(y), None))(y0)
     np.testing.assert_allclose(slope, 0, atol=ROUNDING)
     x, y = grid.mesh()[:2]
@@ -88,7 +88,7 @@ def test_kolmogorovs_parallel_flow_stands_still(dimensions):
 def test_inviscid_flow_keeps_energy_and_enstrophy():
     """Of the truncated series; what is lost is the error of time stepping, of order h**4."""
     grid = Grid((32, 24))
-    start = Flow2D(fluids.vorticity(grid, fluids.random_velocity(grid, jax.random.key(3), peak=3.0)))
+    start = SpectralFlow2D.State(fluids.vorticity(grid, fluids.random_velocity(grid, jax.random.key(3), peak=3.0)))
     system = fluids.SpectralFlow2D(grid, viscosity=0.0)
     measure = jax.jit(lambda y: system.outputs(0.0, y, None))
     before = measure(start)
@@ -103,7 +103,7 @@ def test_inviscid_flow_keeps_energy_and_enstrophy():
 @pytest.mark.slow
 def test_inviscid_flow_in_space_keeps_its_energy():
     grid = Grid((16, 16, 16))
-    start = Flow3D(fluids.random_velocity(grid, jax.random.key(3), peak=1.3))
+    start = SpectralFlow3D.State(fluids.random_velocity(grid, jax.random.key(3), peak=1.3))
     system = fluids.SpectralFlow3D(grid, viscosity=0.0)
     energy = lambda y: 0.5 * np.mean(np.sum(np.asarray(y.velocity) ** 2, axis=0))
     final = run(system, start, [0.0, 0.5], step=0.01).final()
@@ -121,7 +121,7 @@ def test_burgers_by_cole_and_hopf():
         slope = sum(-a * k * np.exp(-viscosity * k**2 * t) * np.sin(k * x + p) for a, k, p in parts)
         return -2 * viscosity * slope / phi
 
-    found = run(fluids.Burgers(grid, viscosity=viscosity), Field(exact(0.0)), [0.0, 1.0], step=0.01)
+    found = run(fluids.Burgers(grid, viscosity=viscosity), Burgers.State(exact(0.0)), [0.0, 1.0], step=0.01)
     np.testing.assert_allclose(found.final().u, exact(1.0), atol=1e-10)
 
 
@@ -131,7 +131,7 @@ def test_a_soliton_of_korteweg_and_de_vries():
     x = grid.mesh()[0]
     exact = lambda t: 0.5 * speed / np.cosh(0.5 * np.sqrt(speed) * ((x - speed * t) % 48.0 - 24.0)) ** 2
     system = fluids.KortewegDeVries(grid)
-    found = run(system, Field(exact(0.0)), [0.0, 2.0], step=1e-3)
+    found = run(system, Burgers.State(exact(0.0)), [0.0, 2.0], step=1e-3)
     np.testing.assert_allclose(found.final().u, exact(2.0), atol=1e-9)  # its tail at the edge of the box
     kept = jax.jit(jax.vmap(lambda y: system.invariants(0.0, y)))(found.ys)
     for values in kept.values():
@@ -143,7 +143,7 @@ def test_two_solitons_pass_each_other():
     """To what their tails leave at the edges of the box, exp(-0.7 * 25)."""
     grid = Grid(384, lengths=60.0)
     exact = lambda t: two_solitons(grid.mesh()[0] - 30.0, t - 8.0)
-    found = run(fluids.KortewegDeVries(grid), Field(exact(0.0)), [0.0, 8.0, 16.0], step=1e-3)
+    found = run(fluids.KortewegDeVries(grid), Burgers.State(exact(0.0)), [0.0, 8.0, 16.0], step=1e-3)
     for t, row in zip([8.0, 16.0], found.ys.u[1:], strict=True):
         np.testing.assert_allclose(row, exact(t), atol=1e-7)
 
@@ -154,7 +154,7 @@ def test_a_front_of_fisher():
     grid = Grid(384, lengths=160.0)
     distance = np.abs(grid.mesh()[0] - 80.0)
     exact = lambda t: (1 + np.exp((distance - 35.0 - 5 * t / np.sqrt(6)) / np.sqrt(6))) ** -2
-    found = run(fluids.FisherKPP(grid), Field(exact(0.0)), [0.0, 3.0], step=0.02)
+    found = run(fluids.FisherKPP(grid), Burgers.State(exact(0.0)), [0.0, 3.0], step=0.02)
     np.testing.assert_allclose(found.final().u, exact(3.0), atol=1e-5)  # the tails of both fronts meet in the middle
 
 
@@ -163,7 +163,7 @@ def test_a_wall_of_allen_and_cahn_stands_still():
     grid = Grid(256)
     x = grid.mesh()[0]
     wall = np.tanh((np.abs(x - np.pi) - np.pi / 2) / (np.sqrt(2) * 0.12))
-    found = run(fluids.AllenCahn(grid, width=0.12), Field(wall), [0.0, 1.0], step=0.05)
+    found = run(fluids.AllenCahn(grid, width=0.12), Burgers.State(wall), [0.0, 1.0], step=0.05)
     np.testing.assert_allclose(found.final().u, wall, atol=1e-5)  # walls attract by exp(-distance / width)
 
 
@@ -180,7 +180,7 @@ def test_small_waves_grow_at_their_rates(build, rate):
     grid = Grid((12, 16), lengths=(2 * np.pi, 4 * np.pi))
     x, y = grid.mesh()
     wave = 1e-7 * np.cos(x + 0.5 * y)
-    found = run(build(grid), Field(wave), [0.0, 1.0], step=0.25)
+    found = run(build(grid), Burgers.State(wave), [0.0, 1.0], step=0.25)
     np.testing.assert_allclose(
         found.final().u, wave * np.exp(rate(np.sqrt(1.25))), atol=1e-12
     )  # the square of the wave
@@ -190,7 +190,7 @@ def test_small_waves_grow_at_their_rates(build, rate):
 def test_gray_and_scott_without_space_is_a_reaction():
     grid = Grid(8)
     system = fluids.GrayScott(grid)
-    start = fluids.Reactants(0.6 * np.ones(8), 0.3 * np.ones(8))
+    start = fluids.GrayScott.State(0.6 * np.ones(8), 0.3 * np.ones(8))
     found = run(system, start, [0.0, 20.0], step=0.2).final()
     well = simkit.from_function(
         lambda t, y, p: {
@@ -209,7 +209,7 @@ def test_a_plane_wave_of_ginzburg_and_landau():
     grid, b, c, k = Grid((16, 8), lengths=(10.0, 7.0)), 0.5, -0.3, 2 * np.pi / 10
     size, omega = np.sqrt(1 - k**2), 0.5 * k**2 - 0.3 * (1 - k**2)
     exact = lambda t: size * np.exp(1j * (k * grid.mesh()[0] - omega * t))
-    start = fluids.ComplexField(exact(0).real, exact(0).imag)
+    start = fluids.GinzburgLandau.State(exact(0).real, exact(0).imag)
     found = run(fluids.GinzburgLandau(grid, dispersion=b, rotation=c), start, [0.0, 2.0], step=0.02).final()
     np.testing.assert_allclose(np.asarray(found.real) + 1j * np.asarray(found.imaginary), exact(2.0), atol=1e-9)
 
@@ -220,7 +220,7 @@ def test_a_soliton_of_schrodinger():
     x = grid.mesh()[0]
     place = lambda t: (x - v * t) % 40.0 - 20.0
     exact = lambda t: a / np.sqrt(g) / np.cosh(a * place(t)) * np.exp(1j * (v * (x - 20.0) + 0.5 * (a**2 - v**2) * t))
-    start = fluids.ComplexField(exact(0).real, exact(0).imag)
+    start = fluids.GinzburgLandau.State(exact(0).real, exact(0).imag)
     system = fluids.NonlinearSchrodinger(grid, attraction=g)
     found = run(system, start, [0.0, 1.0], step=2e-3)
     values = np.asarray(found.ys.real) + 1j * np.asarray(found.ys.imaginary)
@@ -235,7 +235,7 @@ def test_advection_and_diffusion_in_one_step():
     x, y = grid.mesh()
     system = fluids.AdvectionDiffusion(grid, velocity=[0.4, -0.3], diffusivity=0.02)
     wave = lambda t: np.cos(np.pi * (x - 0.4 * t) + 4 * np.pi / 3 * (y + 0.3 * t))
-    found = run(system, Field(wave(0.0)), [0.0, 5.0], step=5.0)
+    found = run(system, Burgers.State(wave(0.0)), [0.0, 5.0], step=5.0)
     damping = np.exp(-0.02 * 5.0 * (np.pi**2 + (4 * np.pi / 3) ** 2))
     np.testing.assert_allclose(found.final().u, damping * wave(5.0), atol=ROUNDING)
 
@@ -253,9 +253,9 @@ def test_an_internal_wave(shape):
     velocity = lambda t: np.stack([-w(t), *[zero] * (d - 2), w(t)])
     buoyancy = lambda t: -0.3 * 2.0 / frequency * -np.sin(phase(t))  # b_t = -N**2 w
     flow = (fluids.SpectralFlow2D if d == 2 else fluids.SpectralFlow3D)(grid, viscosity=0.0)
-    y0 = Flow2D(fluids.vorticity(grid, velocity(0.0))) if d == 2 else Flow3D(velocity(0.0))
+    y0 = SpectralFlow2D.State(fluids.vorticity(grid, velocity(0.0))) if d == 2 else SpectralFlow3D.State(velocity(0.0))
     system = fluids.Boussinesq(flow, diffusivity=0.0, stratification=2.0)
-    found = run(system, fluids.Buoyant(y0, buoyancy(0.0)), [0.0, 1.0], step=0.02).final()
+    found = run(system, fluids.Boussinesq.State(y0, buoyancy(0.0)), [0.0, 1.0], step=0.02).final()
     np.testing.assert_allclose(found.buoyancy, buoyancy(1.0), atol=1e-8)
     exact = fluids.vorticity(grid, velocity(1.0)) if d == 2 else velocity(1.0)
     np.testing.assert_allclose(found.flow.vorticity if d == 2 else found.flow.velocity, exact, atol=1e-8)
@@ -268,7 +268,7 @@ def test_a_scalar_in_kolmogorovs_flow():
     force = fluids.KolmogorovForce(amplitude=0.4, waves=2)
     flow = fluids.SpectralFlow2D(grid, viscosity=0.1, force=force)
     system = fluids.PassiveScalar(flow, diffusivity=0.2, gradient=[1.5, 0.0])
-    carried = fluids.Stirred(Flow2D(-2 * np.cos(2 * y)), -1.5 * np.sin(2 * y) / (0.2 * 4))
+    carried = fluids.PassiveScalar.State(SpectralFlow2D.State(-2 * np.cos(2 * y)), -1.5 * np.sin(2 * y) / (0.2 * 4))
     slope = jax.jit(lambda y: system.vector_field(jnp.asarray(0.0), system.encode(y), None))(carried)
     np.testing.assert_allclose(slope, 0, atol=ROUNDING)
 
@@ -281,6 +281,6 @@ def test_other_programs_find_the_same_field(program, agreement):
     with np.load(DATA / f"{program}.npz") as stored:
         start, end = stored["start"], stored["end"]
     system = fluids.SpectralFlow2D(Grid(start.shape), viscosity=about["viscosity"], drag=about["drag"])
-    found = run(system, Flow2D(start), [0.0, about["time"]], step=0.01).final().vorticity
+    found = run(system, SpectralFlow2D.State(start), [0.0, about["time"]], step=0.01).final().vorticity
     assert np.abs(end - start).max() > 1
     np.testing.assert_allclose(found, end, atol=agreement)

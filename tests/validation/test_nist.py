@@ -9,8 +9,9 @@ import numpy as np
 import pytest
 from validation import nist
 
-from simkit import Experiment, Free, Normal, Problem
+from simkit import Experiment, Free, Problem
 from simkit.fitting import fit
+from simkit.noise import Normal
 from simkit.odes import from_response
 
 # These take a minute and a half together, nearly all of it compilation. The quick ones are the hardest of each kind: bad scaling,

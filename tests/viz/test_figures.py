@@ -20,6 +20,8 @@ from PIL import Image
 
 import simkit
 from simkit import viz
+from simkit.fitting._profile import Profiles
+from simkit.problem._observed import observed
 from simkit.viz._style import DARK, LIGHT
 
 
@@ -55,9 +57,9 @@ def fields(grid, state):
 
 
 FIGURES = {
-    "fields": lambda: viz.plot_fields(GRID, fields(GRID, simkit.fluids.Flow2D), time="s"),
+    "fields": lambda: viz.plot_fields(GRID, fields(GRID, simkit.fluids.SpectralFlow2D.State), time="s"),
     "field on a line": lambda: viz.plot_fields(
-        simkit.fluids.Grid(16), fields(simkit.fluids.Grid(16), simkit.fluids.Field)
+        simkit.fluids.Grid(16), fields(simkit.fluids.Grid(16), simkit.fluids.Burgers.State)
     ),
     "spectrum": lambda: viz.plot_spectrum(GRID, {"a": np.cos(2 * np.pi * GRID.mesh()[1])}, slope=-3),
     "trajectory": lambda: viz.plot_trajectory(trajectory(), time="s"),
@@ -190,7 +192,7 @@ def test_starts_that_agree_lie_together_where_no_bounds_are_known():
 
 def test_profiles():
     values = np.linspace(0.5, 1.5, 9)
-    profiles = simkit.fitting.Profiles(
+    profiles = Profiles(
         values=jnp.asarray(np.stack([values, values])),
         differences=jnp.asarray(np.stack([20 * (values - 1) ** 2, 0 * values])),
         intervals=jnp.array([[0.69, 1.31], [0.0, jnp.inf]]),
@@ -207,7 +209,7 @@ def test_profiles():
 
 def test_profiles_over_decades_are_logarithmic_and_cut_where_they_are_high():
     wide, far = np.geomspace(1e-3, 1e3, 13), np.append(np.linspace(0.5, 1.5, 12), 400.0)
-    profiles = simkit.fitting.Profiles(
+    profiles = Profiles(
         values=jnp.asarray(np.stack([wide, far])),
         differences=jnp.asarray(np.stack([0.01 * np.log(wide) ** 2, 8 * (far - 1) ** 2])),
         intervals=jnp.array([[0.0, jnp.inf], [0.5, 1.5]]),
@@ -229,7 +231,7 @@ def test_fit_draws_the_curve_at_an_estimate():
         simkit.Experiment("short", [0.0, 2.0], {"hare": [31.0, 50.0]}),
     ]
     free = {"growth": simkit.Free(bounds=(0.1, 2.0))}
-    problem = simkit.Problem(system, experiments, free=free, noise={"hare": simkit.Normal(1.0)}, y0=y0, step=0.1)
+    problem = simkit.Problem(system, experiments, free=free, noise={"hare": simkit.noise.Normal(1.0)}, y0=y0, step=0.1)
     long, short = panels(viz.plot_fit(problem, estimate=jnp.array([0.6])))
     curve = next(line for line in short.lines if line.get_label() == "fit")
     assert (curve.get_xdata()[0], curve.get_xdata()[-1]) == (0.0, 2.0)
@@ -238,7 +240,7 @@ def test_fit_draws_the_curve_at_an_estimate():
     np.testing.assert_allclose(curve.get_ydata()[-1], expected, rtol=1e-5)
     assert long.get_title(loc="left") == "long"
     with pytest.raises(simkit.ArgumentError, match="must be the problem"):
-        viz.plot_fit(simkit.problem.observed(problem), estimate=jnp.array([0.6]))
+        viz.plot_fit(observed(problem), estimate=jnp.array([0.6]))
 
 
 def test_atoms_stand_in_their_cell_nearer_ones_in_front():

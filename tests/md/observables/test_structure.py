@@ -45,7 +45,7 @@ def test_g_is_a_histogram(space, q):
 
 def test_g_of_blocks_is_g_at_once(monkeypatch):
     whole = radial_distribution(GAS.space, GAS.position, cutoff=2.0, bins=25)
-    monkeypatch.setattr("simkit.md._observables._pairs.PAIRS_AT_ONCE", 7 * 60)
+    monkeypatch.setattr("simkit.md.observables._pairs.PAIRS_AT_ONCE", 7 * 60)
     split = radial_distribution(GAS.space, GAS.position, cutoff=2.0, bins=25)
     np.testing.assert_allclose(split.g, whole.g, rtol=1e-13)
 

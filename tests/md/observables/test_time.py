@@ -46,7 +46,7 @@ def test_mean_squared_displacement():
 
 def test_columns_in_portions(monkeypatch):
     whole = mean_squared_displacement(WALK)
-    monkeypatch.setattr("simkit.md._observables._correlation.NUMBERS_AT_ONCE", 500)
+    monkeypatch.setattr("simkit.md.observables._correlation.NUMBERS_AT_ONCE", 500)
     np.testing.assert_allclose(mean_squared_displacement(WALK), whole, rtol=1e-12)
 
 

@@ -1,0 +1,25 @@
+"""new: a study file or a package to start from."""
+
+from pathlib import Path
+
+from ..stores import write_text
+from ..study import package_files, study_text
+from ._files import check_free
+
+
+def write_new_study(path: Path, overwrite: bool) -> None:
+    """Write a commented study file."""
+    check_free(path, overwrite, "name")
+    write_text(path, study_text(path))
+
+
+def write_new_package(name: str, overwrite: bool) -> tuple[Path, list[Path]]:
+    """Write a package into a folder of its name; returns the folder and the files, nothing written where one is there."""
+    folder, texts = Path(name), package_files(name)
+    files = [folder / path for path in texts]
+    for path in files:
+        check_free(path, overwrite, "name")
+    for path, text in zip(files, texts.values(), strict=True):
+        path.parent.mkdir(parents=True, exist_ok=True)
+        write_text(path, text)
+    return folder, files

@@ -1,0 +1,42 @@
+"""Options that several commands take."""
+
+import argparse
+from pathlib import Path
+
+
+def study_options(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("study", type=Path, help="a study file (TOML)")
+    parser.add_argument(
+        "--out",
+        type=Path,
+        help="the output folder; by default results/NAME for NAME.toml, and results/NAME-fit and so on for parts of a run",
+    )
+    parser.add_argument("--overwrite", action="store_true", help="replace results that are in the folder")
+    outside_option(parser)
+    parser.add_argument("--seed", type=seed, help="in place of the study's own")
+    jax_options(parser)
+
+
+def outside_option(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--allow-outside",
+        action="store_true",
+        help="let the study read files that are not below its own folder; for studies that you trust",
+    )
+
+
+def jax_options(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--float32", action="store_true", help="compute in single precision; double is the default")
+    parser.add_argument("--no-cache", action="store_true", help="keep no compiled programs for the next run")
+
+
+def seed(text: str) -> int:
+    if not text.isdigit():
+        raise argparse.ArgumentTypeError(f"must be a whole number of at least 0, but is {text!r}")
+    return int(text)
+
+
+def count(text: str) -> int:
+    if not text.isdigit() or text == "0":
+        raise argparse.ArgumentTypeError(f"must be a whole number of at least 1, but is {text!r}")
+    return int(text)

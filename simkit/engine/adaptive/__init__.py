@@ -1,0 +1,1 @@
+"""Adaptive solves as one JAX operation with derivatives of any order."""

@@ -1,0 +1,146 @@
+"""Adaptive solves: from a system to the operation that solves its members, and back to states."""
+
+import functools
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+from jax.custom_derivatives import SymbolicZero
+from jaxtyping import Array
+
+from ...core import scaled
+from ..batching._mesh import alike_arrays
+from ..batching._paired import paired_at_rest
+from ..task._scales import settled
+from ..task._step import Courant
+from ..task._task import Options, Task
+from ._member import Member, trace_member
+from ._operation import Plan, solve_members
+from ._sizes import Sizes
+
+
+def integrate_adaptive(
+    task: Task, options: Options = Options(), length: Array | None = None
+) -> tuple[Any, Array, tuple[Array, Array], Array]:
+    """States at the task's times, status, the numbers of accepted and rejected steps, and the length of the step that would
+    come next.
+
+    The task's start is an encoded state. `length` is that of the first step, chosen where it is None or 0.
+    """
+    member, ops, fixed, times, plan, unravel = pose(task, options, length)
+    start = moved_in_time(member, -1.0, times[:1], ops[0][None], ops, fixed)
+    held = jax.lax.stop_gradient(times)
+    ys, status, steps, rejected, length, _ = solve_members(start, *ops[1:], *fixed, held, plan=plan)
+    rows = moved_in_time(member, 1.0, times, ys[0], ops, fixed)
+    return jax.vmap(unravel)(rows), status[0], (steps[0], rejected[0]), length[0]
+
+
+class Posed(NamedTuple):
+    """A solve of one member, ready to be put."""
+
+    member: Member
+    ops: list[Any]
+    fixed: list[Any]
+    times: Array
+    plan: Plan
+    unravel: Callable[[Array], Any]
+
+
+def pose(task: Task, options: Options, length: Array | None = None) -> Posed:
+    """Assemble the operands and the plan of a solve; arguments as in `integrate_adaptive`."""
+    # Over a mesh all that a member is traced with has to vary alike, else casts between the two become part of its programs.
+    task, length = alike_arrays((task._replace(key=None), length))
+    times, dtype = task.times, task.times.dtype
+    task = settled(task)
+    length = jnp.zeros_like(times[0]) if length is None else length
+    numerics = [jax.lax.stop_gradient(jnp.asarray(x, dtype)) for x in (task.step.most(), length, *task.step.numbers())]
+    now = jax.lax.stop_gradient(times[0])
+    bounded = isinstance(task.step, Courant)
+    between = times.shape[-1] > 2 or task.event is not None
+    traced = trace_member(task.system, task.y0, task.inputs, task.solver, now, task.event, bounded, between)
+    member, ops, fixed, unravel = traced
+    if not bounded:
+        numerics[-1] = jnp.broadcast_to(numerics[-1], member.ops[0].shape)  # an absolute tolerance for each state
+    fixed = [*fixed, *numerics]
+    plan = Plan(
+        member=member,
+        shared=(False, *(True for _ in ops[1:])),
+        fixed_shared=tuple(True for _ in fixed),
+        times_shared=True,
+        sizes=Sizes(task.step.max_steps, options.lanes, options.memory),
+    )
+    return Posed(member, ops, fixed, times, plan, unravel)
+
+
+def moved_in_time(member: Member, sign: float, t: Array, y: Array, ops: Any, fixed: Any) -> Array:
+    """States `y` (rows, ...) at times `t` (rows,), which as functions of these follow the field: solves hold their times.
+
+    With `sign` -1 the state at a held time, as a function of the time for which `y` is given. Right to second order, mixed
+    derivatives by states and operands included.
+    """
+    # Under `vmap` a value has to be one for each member wherever its tangent is, which JAX does not see to.
+    leaves = [x.reshape(-1)[0] for x in jax.tree.leaves((t, ops, fixed)) if x.size]
+    zeros = [jnp.where(x == x, 0, 0).astype(y.dtype) for x in leaves]
+    return _moved(member, sign, t, y + functools.reduce(jnp.add, zeros), ops, fixed)
+
+
+@functools.partial(jax.custom_jvp, nondiff_argnums=(0, 1))
+def _moved(member: Member, sign: float, t: Array, y: Array, ops: Any, fixed: Any) -> Array:
+    return y
+
+
+@functools.partial(_moved.defjvp, symbolic_zeros=True)
+def _moved_jvp(member: Member, sign: float, primals: Any, tangents: Any) -> Any:
+    t, y, ops, fixed = primals
+    dt, dy, dops, _ = tangents
+    out = _moved(member, sign, t, y, ops, fixed)
+    instantiated = lambda dot, x: jnp.zeros_like(x) if isinstance(dot, SymbolicZero) else dot
+    if not isinstance(dt, SymbolicZero):
+        dots = dt, instantiated(dy, y), [instantiated(d, x) for d, x in zip(dops, ops, strict=True)]
+        return out, jax.jvp(functools.partial(_midpoint, member, sign, fixed), (t, y, ops), dots)[1]
+
+    # The time stands still, but what is differentiated again may move it: these derivatives depend on it.
+    moving = [i for i, d in enumerate(dops) if not isinstance(d, SymbolicZero)]
+
+    def of(known: Any) -> tuple[Callable[..., Array], Any]:
+        t, (y, ops, fixed) = known
+
+        def state(y: Array, some: list[Array]) -> Array:
+            whole = list(ops)
+            for i, x in zip(moving, some, strict=True):
+                whole[i] = x
+            return _midpoint(member, sign, fixed, t, y, whole)
+
+        return state, (y, [ops[i] for i in moving])
+
+    def forward(known: Any, direction: Any) -> Array:
+        state, point = of(known)
+        return jax.jvp(state, point, direction)[1]
+
+    def backward(known: Any, cotangent: Array) -> Any:
+        state, point = of(known)
+        return jax.vjp(state, *point)[1](cotangent)
+
+    direction = instantiated(dy, y), [dops[i] for i in moving]
+    zeros = [jnp.shape(x) for x in direction[1]], [x.dtype for x in direction[1]]
+    values = (
+        lambda known, direction: direction[0],
+        lambda known, cotangent: (cotangent, [jnp.zeros(*x) for x in zip(*zeros, strict=True)]),
+    )
+    return out, paired_at_rest((forward, backward), values, t, (y, ops, fixed), direction)
+
+
+def _midpoint(member: Member, sign: float, fixed: Any, t: Array, y: Array, ops: Any) -> Array:
+    def one(t: Array, y: Array) -> Array:
+        held = jax.lax.stop_gradient(t)
+        y = jnp.where(jnp.isfinite(y).all(), y, jax.lax.stop_gradient(ops[0]))  # of a failed member, whom nobody asks
+        return flowed(member, ops, fixed, held, sign * (t - held), y)
+
+    return jax.vmap(one)(t, y)
+
+
+def flowed(member: Member, ops: Any, fixed: Any, t: Array, h: Array, y: Array) -> Array:
+    """The state a time h after t, right to second order in h."""
+    half = y + scaled(0.5 * h, member.field(ops, fixed, t, y))
+    return y + scaled(h, member.field(ops, fixed, t + 0.5 * h, half))

@@ -1,0 +1,299 @@
+"""The discrete flow of many members at once: what an attempted step does, and its tangents of any order.
+
+Members stand on the last axis of every array: lanes, a structure of arrays, although systems and steppers are written for one.
+`lane_flow` makes the flow of a member, `lifted` that of its tangents, whose state is the pair of a state and T tangents. Step
+ends and errors are those of the state and are held in every derivative.
+"""
+
+import functools
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array
+
+from ...core import scaled
+from ..task._condition import passes
+from ._components import MOST_OPERATIONS, apart, apart_lanes, apart_of, boxed, evaluated, operations, unboxed
+from ._member import Member
+
+SAFETY = 0.9
+"""Safety factor: share of the longest acceptable step that is tried."""
+
+SHORT = 1e-6
+"""The first step where states and slopes say nothing about its length, as a share of the span."""
+
+Operands = Any
+"""A list of arrays that derivatives are taken by, or a pair: operands, and tangents of some of their leaves."""
+
+
+class Flow(NamedTuple):
+    """Functions on lanes; `y`, `memory` and `dense` are trees of the flow's own making."""
+
+    begin: Callable[[Operands], Any]  # -> y
+    start: Callable[[Operands, Any, Any, Any], Any]  # ops, fixed, t, y -> memory
+    first: Callable[..., Array]  # ops, fixed, t, end, y -> length of the first step
+    stop: Callable[..., Array]  # ops, fixed, t, end -> where a step has to end: the next jump or the end
+    step: Callable[..., Any]  # ops, fixed, t, t1, y, memory -> y1, memory, dense, squared error
+    polynomial: Callable[..., Any]  # ops, fixed, dense -> tuple of increments, trees like y
+    pack: Callable[[Any], list[Array]]  # y -> arrays, components before lanes
+    unpack: Callable[[Sequence[Array]], Any]
+    apart: Callable[[Array], Array]  # an array, computed once whatever reads it
+    jumps: bool
+    order: int
+    passes: Callable[..., Array] | None = (
+        None  # ops, fixed, t, y, t1, y1 -> whether a step passes an event, if that ends it
+    )
+
+
+def lane_flow(
+    member: Member,
+    shared: Sequence[bool],
+    fixed_shared: Sequence[bool],
+    lanes: int,
+    exact: bool,
+    zero: Array,
+    event: bool = False,
+) -> Flow:
+    """The flow of a member over lanes.
+
+    **Arguments:**
+
+    - `shared`, `fixed_shared`: which operands all members have in common; those have no lane axis.
+    - `lanes`: how many; one lane is computed without an axis for it.
+    - `exact`: whether derivatives by the times of jumps are wanted, which cost four evaluations a step.
+    - `event`: whether a member ends at its event.
+    - `zero`: a zero that varies over a mesh as the operands do, for programs that are traced with numbers of their kind.
+    """
+    jumping = member.stop_count > 0
+    t, y = jax.ShapeDtypeStruct((), member.time), member.ops[0]
+    each = t if member.longest is not None else jax.ShapeDtypeStruct(y.shape, member.time)
+    numerics = [t, t, t, each]  # most steps, length of the first one, relative and absolute tolerance
+    fixed = [*member.fixed, *numerics]
+    functions = {
+        "start": (member.start, (t, y)),
+        "first": (functools.partial(first_step, member), (t, t, y)),
+        "step": (functools.partial(_step, member, exact and member.jump_count > 0), (t, t, y, member.memory)),
+        "polynomial": (member.polynomial, (member.dense,)),
+    }
+    if jumping:
+        functions["stop"] = functools.partial(_stop, member), (t, t)
+    if event:
+        functions["passes"] = functools.partial(_passes, member), (t, y, t, y)
+    wanted = lanes > 1 or SCALARS
+    traced: dict[str, _Traced] = {}
+    small = wanted and y.size <= MOST_COMPONENTS
+    if small:
+        like = lambda x: jnp.zeros(x.shape, x.dtype) + zero.astype(x.dtype)
+        examples = {name: jax.tree.map(like, (list(member.ops), fixed, *rest)) for name, (_, rest) in functions.items()}
+        traced = {name: _Traced(f, examples[name]) for name, (f, _) in functions.items()}
+        small = sum(operations(program.jaxpr.jaxpr) for program in traced.values()) <= MOST_OPERATIONS
+    if small:
+        call = {name: _on_components(program, shared, fixed_shared, lanes) for name, program in traced.items()}
+    else:
+        call = {name: _on_arrays(f, shared, fixed_shared, lanes) for name, (f, _) in functions.items()}
+    return Flow(
+        begin=(lambda ops: [ops[0][i] for i in range(y.size)]) if small else lambda ops: ops[0],
+        start=call["start"],
+        first=call["first"],
+        stop=call["stop"] if jumping else lambda ops, fixed, t, end: end,
+        step=call["step"],
+        polynomial=call["polynomial"],
+        pack=(lambda y: [jnp.stack(y)]) if small else lambda y: [y],
+        unpack=(lambda leaves: [leaves[0][i] for i in range(y.size)]) if small else lambda leaves: leaves[0],
+        apart=lambda x: apart_of([x])[0],
+        jumps=jumping,
+        order=member.order,
+        passes=call.get("passes"),
+    )
+
+
+SCALARS = jax.__version_info__ >= (0, 11)
+"""Flag: split single lanes into components as well. Older XLA for CPUs takes so long to start an operation that fewer ones win."""
+
+MOST_COMPONENTS = 24
+"""States up to this size are taken apart into components; larger ones are arrays with the lanes last."""
+
+
+class _Traced:
+    """A function of one member as a program."""
+
+    def __init__(self, function: Callable[..., Any], example: Any):
+        self.jaxpr, shapes = jax.make_jaxpr(function, return_shape=True)(*example)
+        self.arguments = jax.tree.structure(example[2:])
+        self.out = jax.tree.structure(shapes)
+
+
+def _on_components(
+    program: _Traced, shared: Sequence[bool], fixed_shared: Sequence[bool], lanes: int
+) -> Callable[..., Any]:
+    """A program over lanes, arrays apart from scalars being lists of components."""
+    avals = [v.aval for v in program.jaxpr.jaxpr.invars]
+    results = [v.aval for v in program.jaxpr.jaxpr.outvars]
+
+    def call(ops: Any, fixed: Any, *arguments: Any) -> Any:
+        held = [(x, s) for xs, ss in ((ops, shared), (fixed, fixed_shared)) for x, s in zip(xs, ss, strict=True)]
+        values = [apart(x) if s else apart_lanes(x) for x, s in held]
+        given = program.arguments.flatten_up_to(arguments)
+        values += [boxed(x, aval.shape) for x, aval in zip(given, avals[len(values) :], strict=True)]
+        found = evaluated(program.jaxpr.jaxpr, program.jaxpr.consts, values)
+        return program.out.unflatten([unboxed(x, lanes, aval) for x, aval in zip(found, results, strict=True)])
+
+    return call
+
+
+def _on_arrays(
+    function: Callable[..., Any], shared: Sequence[bool], fixed_shared: Sequence[bool], lanes: int
+) -> Callable[..., Any]:
+    """A function over lanes on the last axis; one lane is computed without an axis for it."""
+    ops_axes = [None if s else -1 for s in shared]
+    fixed_axes = [None if s else -1 for s in fixed_shared]
+
+    def call(ops: Any, fixed: Any, *arguments: Any) -> Any:
+        if lanes > 1:
+            axes = (ops_axes, fixed_axes, *(-1 for _ in arguments))
+            return jax.vmap(function, in_axes=axes, out_axes=-1)(ops, fixed, *arguments)
+        ops = [x if s else x[..., 0] for x, s in zip(ops, shared, strict=True)]
+        fixed = [x if s else x[..., 0] for x, s in zip(fixed, fixed_shared, strict=True)]
+        arguments = jax.tree.map(lambda x: x[..., 0], arguments)
+        return jax.tree.map(lambda x: jnp.expand_dims(x, -1), function(ops, fixed, *arguments))
+
+    return call
+
+
+def lifted(flow: Flow, active: Sequence[int]) -> Flow:
+    """The flow of states and tangents. Its operands are pairs: those of `flow`, and tangents of their leaves `active`."""
+
+    def parts(ops: Operands) -> tuple[Any, list[Array], list[Array], Callable[[Sequence[Array]], Operands]]:
+        base, dots = ops
+        leaves, structure = jax.tree.flatten(base)
+
+        def filled(moving: Sequence[Array]) -> Operands:
+            merged = list(leaves)
+            for i, value in zip(active, moving, strict=True):
+                merged[i] = value
+            return jax.tree.unflatten(structure, merged)
+
+        return base, [leaves[i] for i in active], dots, filled
+
+    def pushed(function: Callable[..., Any], primals: Any, tangents: Any, aux: bool = False) -> Any:
+        push = lambda *dots: jax.jvp(function, primals, dots, has_aux=aux)
+        return jax.vmap(push, out_axes=(None, 0, None) if aux else (None, 0))(*tangents)
+
+    def begin(ops: Operands) -> Any:
+        _, moving, dots, filled = parts(ops)
+        return pushed(lambda moving: flow.begin(filled(moving)), (moving,), (dots,))
+
+    def start(ops: Operands, fixed: Any, t: Any, y: Any) -> Any:
+        _, moving, dots, filled = parts(ops)
+        begin = lambda moving, y: flow.start(filled(moving), fixed, t, y)
+        return pushed(begin, (moving, y[0]), (dots, y[1]))
+
+    def step(ops: Operands, fixed: Any, t: Any, t1: Any, y: Any, memory: Any) -> Any:
+        _, moving, dots, filled = parts(ops)
+
+        def advance(moving: Any, y: Any, memory: Any) -> Any:
+            y1, memory, dense, error = flow.step(filled(moving), fixed, t, t1, y, memory)
+            return (y1, memory, dense), error
+
+        primals, tangents = (moving, y[0], memory[0]), (dots, y[1], memory[1])
+        value, tangent, error = pushed(advance, primals, tangents, aux=True)
+        return (*zip(value, tangent, strict=True), error)
+
+    def polynomial(ops: Operands, fixed: Any, dense: Any) -> Any:
+        base = ops[0]
+        value = flow.polynomial(base, fixed, dense[0])
+        tangent = jax.vmap(lambda d: flow.polynomial(base, fixed, d))(dense[1])  # dense output enters linearly
+        return tuple(zip(value, tangent, strict=True))
+
+    def pack(y: Any) -> list[Array]:
+        return [*flow.pack(y[0]), *jax.vmap(flow.pack)(y[1])]
+
+    def unpack(leaves: Sequence[Array]) -> Any:
+        half = len(leaves) // 2
+        return flow.unpack(leaves[:half]), jax.vmap(flow.unpack)(list(leaves[half:]))
+
+    return Flow(
+        begin=begin,
+        start=start,
+        pack=pack,
+        unpack=unpack,
+        first=lambda ops, fixed, t, end, y: flow.first(ops[0], fixed, t, end, y[0]),
+        stop=lambda ops, fixed, t, end: flow.stop(ops[0], fixed, t, end),
+        step=step,
+        polynomial=polynomial,
+        apart=flow.apart,
+        jumps=flow.jumps,
+        order=flow.order,
+    )
+
+
+def _step(member: Member, exact: bool, ops: Any, fixed: Any, t: Any, t1: Any, y: Any, memory: Any) -> Any:
+    rtol, atol = fixed[-2:]
+    y1, memory, dense, error = member.step(ops, fixed, t, t1, y, memory)
+    if member.longest is None:
+        scale = atol + rtol * jnp.maximum(jnp.abs(y), jnp.abs(y1))
+        square = jnp.mean(jnp.square(jnp.abs(error) / scale)) if y.size else jnp.zeros_like(t)
+    else:  # as an error is that grows as the order's power of the step and reaches its tolerance at the Courant number
+        most = rtol * member.longest(ops, fixed, t, y)
+        square = jnp.where(jnp.all(jnp.isfinite(y1)), ((t1 - t) / most) ** (2 * member.order), jnp.nan)
+    if exact:
+        y1 = _moved_with_jump(member, ops, fixed, t1, y1)
+    return y1, memory, dense, jax.lax.stop_gradient(square)
+
+
+def _passes(member: Member, ops: Any, fixed: Any, t: Any, y: Any, t1: Any, y1: Any) -> Any:
+    assert member.event is not None
+    return passes(member.direction, member.event(ops, fixed, t, y), member.event(ops, fixed, t1, y1))
+
+
+def _stop(member: Member, ops: Any, fixed: Any, t: Any, end: Any) -> Any:
+    stops = jax.lax.stop_gradient(member.stops(ops, fixed))
+    return jnp.min(jnp.where((stops > t) & (stops < end), stops, end))
+
+
+def _moved_with_jump(member: Member, ops: Any, fixed: Any, t1: Any, y1: Any) -> Any:
+    """The state where a step ends at a jump, as a function of the jump's time.
+
+    To move the jump by delta is to follow the old field for delta and the new one back. Delta is zero, its derivatives are
+    not; two midpoint steps make the first and the second exact.
+    """
+    jumps = member.jumps(ops, fixed)
+    held = jax.lax.stop_gradient(jumps)
+    here = jnp.nextafter(held, held - 1) == t1
+    delta = jnp.sum(jnp.where(here, jumps - held, 0)) / jnp.maximum(jnp.sum(here, dtype=t1.dtype), 1)
+    t2 = jnp.nextafter(jnp.nextafter(t1, t1 + 1), t1 + 1)
+
+    def midpoint(t: Any, y: Any, h: Any) -> Any:
+        half = y + scaled(0.5 * h, member.field(ops, fixed, t, y))
+        return y + scaled(h, member.field(ops, fixed, t + 0.5 * h, half))
+
+    after = midpoint(t2 + delta, midpoint(t1, y1, delta), -delta)
+    return jnp.where(jnp.any(here), after, y1)
+
+
+def first_step(member: Member, ops: Any, fixed: Any, t: Any, end: Any, y: Any) -> Any:
+    """Hairer, Norsett and Wanner (1993), Solving Ordinary Differential Equations I, section II.4."""
+    given, rtol, atol = fixed[-3:]
+    if member.longest is not None:
+        h = SAFETY * rtol * member.longest(ops, fixed, t, y)
+        h = jnp.where(jnp.isfinite(h), h, SHORT * (end - t))
+        return jax.lax.stop_gradient(jnp.where(given > 0, given, h))
+    scale = atol + rtol * jnp.abs(y)
+    norm = lambda x: jnp.sqrt(jnp.mean(jnp.square(jnp.abs(x) / scale))) if y.size else jnp.zeros_like(t)
+    slope = member.field(ops, fixed, t, y)
+    d0, d1 = norm(y), norm(slope)
+    span = end - t
+    small = (d0 < 1e-5) | (d1 * span < 1e-5)
+    h0 = jnp.where(small, SHORT * span, 0.01 * d0 / jnp.where(small, 1, d1))
+    d2 = norm(member.field(ops, fixed, t + h0, y + scaled(h0, slope)) - slope) / h0
+    # The book's formula adds up powers of a time, so it holds in one unit of time alone: here that is 100 h0, in which the state
+    # changes by its own size.
+    unit = 100 * h0
+    largest = jnp.maximum(d1 * unit, d2 * unit * unit)
+    flat = largest <= 1e-15
+    bent = unit * (0.01 / jnp.where(flat, 1, largest)) ** (1 / member.order)
+    h = jnp.minimum(unit, jnp.where(flat, jnp.maximum(SHORT * span, 1e-3 * h0), bent))
+    h = jnp.where(jnp.isfinite(h), h, SHORT * span)
+    return jax.lax.stop_gradient(jnp.where(given > 0, given, h))

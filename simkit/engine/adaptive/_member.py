@@ -1,0 +1,191 @@
+"""One member of an ensemble as programs on arrays: traced once, whatever its derivatives and however many there are."""
+
+import dataclasses
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import jax
+import jax.core
+import jax.numpy as jnp
+from jax.flatten_util import ravel_pytree
+from jaxtyping import Array
+
+from ...core import Event, SystemTerm, at_time, jump_times, stop_times
+from ...linear import calls_library
+from ...solvers import Step, Stepper
+from ..task._condition import condition_of
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class Member:
+    """Programs of a system and a stepper on flat arrays; compared by identity.
+
+    `ops` are the numbers that derivatives are taken by, the initial state first; `fixed` are all others.
+    """
+
+    field: "Program"  # t, y -> dy/dt
+    start: "Program"  # t, y -> what the stepper remembers
+    step: "Program"  # t, t1, y, memory -> y1, memory, dense output, error estimate
+    polynomial: "Program"  # dense output -> increments q: y(theta) = y + sum_j theta**(j + 1) q[j]
+    jumps: "Program"  # -> the times at which inputs jump
+    stops: "Program"  # -> those and the times of kinks, at which steps end
+    jump_count: int
+    stop_count: int
+    order: int
+    ops: tuple[jax.ShapeDtypeStruct, ...]  # of one member
+    fixed: tuple[jax.ShapeDtypeStruct, ...]
+    memory: Any  # shapes
+    dense: Any
+    time: Any  # type of times
+    event: "Program | None" = None  # t, y -> the condition of an event
+    direction: str | None = None
+    longest: "Program | None" = None  # t, y -> the step of Courant number 1, where that rules
+
+    @property
+    def calls_library(self) -> bool:
+        """Tell whether the vector field calls LAPACK."""
+        return calls_library(self.field.jaxpr.jaxpr)
+
+
+class Program:
+    """A function of arrays as a jaxpr. What it reads of its surroundings, such as a tracer in a closure, becomes an operand."""
+
+    def __init__(self, function: Callable[..., Any], example: Any, ledger: "Ledger"):
+        self.own = ledger.own
+        ops, fixed = ledger.ops[: self.own[0]], ledger.fixed[: self.own[1]]
+        self.jaxpr, shapes = jax.make_jaxpr(function, return_shape=True)(ops, fixed, *example)
+        self.out = jax.tree.structure(shapes)
+        self.shapes = jax.tree.leaves(shapes)
+        self.places = [ledger.place(c) if isinstance(c, jax.core.Tracer) else None for c in self.jaxpr.consts]
+
+    def __call__(self, ops: Sequence[Array], fixed: Sequence[Array], *arguments: Any) -> Any:
+        held = {"ops": ops, "fixed": fixed}
+        consts = [
+            c if place is None else held[place[0]][place[1]]
+            for c, place in zip(self.jaxpr.consts, self.places, strict=True)
+        ]
+        leaves = jax.tree.leaves((ops[: self.own[0]], fixed[: self.own[1]], arguments))
+        return jax.tree.unflatten(self.out, jax.core.eval_jaxpr(self.jaxpr.jaxpr, consts, *leaves))
+
+
+class Ledger:
+    """The operands of a member, as its programs find them."""
+
+    def __init__(self, ops: Sequence[Any], fixed: Sequence[Any]):
+        self.ops, self.fixed = list(ops), list(fixed)
+        self.own = len(self.ops), len(self.fixed)  # without what is captured
+        self._places: dict[int, tuple[str, int]] = {}
+
+    def place(self, value: Any) -> tuple[str, int]:
+        """Return the index of a captured value among the operands; a new one is appended."""
+        if id(value) not in self._places:
+            kind, kept = ("ops", self.ops) if _inexact(value) else ("fixed", self.fixed)
+            kept.append(value)
+            self._places[id(value)] = kind, len(kept) - 1
+        return self._places[id(value)]
+
+
+def trace_member(
+    system: Any,
+    state: Any,
+    inputs: Any,
+    solver: Stepper,
+    t: Array,
+    event: Event | None = None,
+    bounded: bool = False,
+    between: bool = False,
+) -> tuple[Member, list[Any], list[Any], Callable[[Array], Any]]:
+    """The member's programs, its operands (the flat state first), its other numbers, and the way back to the state's form.
+
+    With `between` the error of a step includes that of its dense output.
+    """
+    flat, unravel = ravel_pytree(state)
+    leaves, structure = jax.tree.flatten((system, inputs, solver, event))
+    kinds = ["static" if not hasattr(x, "dtype") else "ops" if _inexact(x) else "fixed" for x in leaves]
+    own = {kind: [x for x, k in zip(leaves, kinds, strict=True) if k == kind] for kind in ("ops", "fixed")}
+    ledger = Ledger([flat, *own["ops"]], own["fixed"])
+
+    def filled(ops: Sequence[Any], fixed: Sequence[Any]) -> Any:
+        held = {"ops": iter(ops[1:]), "fixed": iter(fixed)}
+        values = [x if kind == "static" else next(held[kind]) for x, kind in zip(leaves, kinds, strict=True)]
+        return jax.tree.unflatten(structure, values)
+
+    def rebuilt(ops: Sequence[Any], fixed: Sequence[Any]) -> tuple[SystemTerm, Stepper]:
+        system, inputs, solver, _ = filled(ops, fixed)
+        return SystemTerm(system, inputs, apart=True), solver
+
+    def field(ops: Any, fixed: Any, t: Any, y: Any) -> Any:
+        return ravel_pytree(rebuilt(ops, fixed)[0].vf(t, unravel(y)))[0]
+
+    def begin(ops: Any, fixed: Any, t: Any, y: Any) -> Any:
+        term, solver = rebuilt(ops, fixed)
+        return solver.init(term, t, unravel(y))
+
+    def advance(ops: Any, fixed: Any, t: Any, t1: Any, y: Any, memory: Any) -> Any:
+        term, solver = rebuilt(ops, fixed)
+        found = solver.advance(term, t, t1, t1 - t, unravel(y), memory)
+        return ravel_pytree(found.state)[0], found.memory, found.dense, _error(found, between)
+
+    def polynomial(ops: Any, fixed: Any, dense: Any) -> Any:
+        return tuple(ravel_pytree(q)[0] for q in solver.polynomial(dense))
+
+    def jumps(ops: Any, fixed: Any) -> Any:
+        found = jump_times(rebuilt(ops, fixed)[0].inputs)
+        return jnp.zeros(0, t.dtype) if found is None else found.astype(t.dtype)
+
+    def stops(ops: Any, fixed: Any) -> Any:
+        found = stop_times(rebuilt(ops, fixed)[0].inputs)
+        return jnp.zeros(0, t.dtype) if found is None else found.astype(t.dtype)
+
+    def condition(ops: Any, fixed: Any, t: Any, y: Any) -> Any:
+        system, inputs, _, event = filled(ops, fixed)
+        return condition_of(event, system, inputs, t, unravel(y)).astype(t.dtype)
+
+    def longest(ops: Any, fixed: Any, t: Any, y: Any) -> Any:
+        term = rebuilt(ops, fixed)[0]
+        system: Any = term.system
+        return system.longest_step(t, unravel(y), at_time(term.inputs, t))
+
+    start = Program(begin, (t, flat), ledger)
+    memory = jax.tree.unflatten(start.out, start.shapes)
+    step = Program(advance, (t, t, flat, memory), ledger)
+    dense = jax.tree.unflatten(step.out, step.shapes)[2]
+    jump, stop = Program(jumps, (), ledger), Program(stops, (), ledger)
+    increments = Program(polynomial, (dense,), ledger)
+    slope = Program(field, (t, flat), ledger)
+    passing = None if event is None else Program(condition, (t, flat), ledger)
+    bound = Program(longest, (t, flat), ledger) if bounded else None
+    shape = lambda x: jax.ShapeDtypeStruct(x.shape, x.dtype)
+    member = Member(
+        field=slope,
+        start=start,
+        step=step,
+        polynomial=increments,
+        jumps=jump,
+        stops=stop,
+        ops=tuple(map(shape, ledger.ops)),
+        fixed=tuple(map(shape, ledger.fixed)),
+        memory=memory,
+        dense=dense,
+        time=t.dtype,
+        jump_count=jump.shapes[0].shape[0],
+        stop_count=stop.shapes[0].shape[0],
+        event=passing,
+        direction=None if event is None else event.direction,
+        longest=bound,
+        order=solver.order,
+    )
+    return member, ledger.ops, ledger.fixed, unravel
+
+
+def _error(step: Step, between: bool) -> Array:
+    """The error estimate of a step, with `between` in each state the larger one of its end and of its dense output."""
+    error = ravel_pytree(step.error)[0]
+    if not between or step.between is None:
+        return error
+    missed = ravel_pytree(step.between)[0]
+    return jnp.where(jnp.abs(missed) > jnp.abs(error), missed, error)
+
+
+def _inexact(value: Any) -> bool:
+    return jnp.issubdtype(value.dtype, jnp.inexact)

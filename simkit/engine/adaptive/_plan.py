@@ -1,0 +1,87 @@
+"""The plan of a solve: what of it is known while tracing, whatever the orders of its derivatives."""
+
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+from jaxtyping import Array
+
+from ._flow import Flow, lane_flow, lifted
+from ._member import Member
+from ._queue import Layout
+from ._sizes import Sizes
+
+
+class Order(NamedTuple):
+    """One order of tangents: how many directions, and which of the operands so far they are tangents of."""
+
+    directions: int
+    active: tuple[int, ...]
+
+
+class Plan(NamedTuple):
+    """Static description of a solve, known while tracing."""
+
+    member: Member
+    shared: tuple[bool, ...]  # operands that all members have in common
+    fixed_shared: tuple[bool, ...]
+    times_shared: bool
+    sizes: Sizes
+    orders: tuple[Order, ...] = ()
+    event: bool = False  # whether a member ends before the step in which its event lies
+
+    @property
+    def roots(self) -> tuple[int, ...]:
+        """Operand that each leaf of the operands belongs to, tangents included."""
+        roots = list(range(len(self.shared)))
+        for order in self.orders:
+            roots += [roots[i] for i in order.active]
+        return tuple(roots)
+
+    @property
+    def heights(self) -> tuple[int, ...]:
+        """Number of direction axes of each leaf of the operands; they stand in front."""
+        heights = [0] * len(self.shared)
+        for order in self.orders:
+            heights += [heights[i] + 1 for i in order.active]
+        return tuple(heights)
+
+    @property
+    def output_directions(self) -> tuple[tuple[int, ...], ...]:
+        """Direction axes of each leaf of the states."""
+        found: list[tuple[int, ...]] = [()]
+        for order in self.orders:
+            found += [(order.directions, *axes) for axes in found]
+        return tuple(found)
+
+    def layout(self) -> Layout:
+        ops = tuple(
+            None if self.shared[root] else height for root, height in zip(self.roots, self.heights, strict=True)
+        )
+        return Layout(ops, tuple(None if shared else 0 for shared in self.fixed_shared))
+
+    def nested(self, leaves: Sequence[Any]) -> Any:
+        """The operands as the flow takes them: pairs of operands and tangents, one for each order."""
+        end = len(self.shared)
+        ops: Any = list(leaves[:end])
+        for order in self.orders:
+            ops = ops, list(leaves[end : end + len(order.active)])
+            end += len(order.active)
+        return ops
+
+    def flow(self, lanes: int, exact: bool, zero: Array) -> Flow:
+        flow = lane_flow(self.member, self.shared, self.fixed_shared, lanes, exact, zero, self.event)
+        for order in self.orders:
+            flow = lifted(flow, order.active)
+        return flow
+
+    def split(self, values: Sequence[Any]) -> tuple[list[Any], list[Any], Any, list[Any]]:
+        """Operands, fixed numbers, times, and what comes after."""
+        a = len(self.roots)
+        b = a + len(self.fixed_shared)
+        return list(values[:a]), list(values[a:b]), values[b], list(values[b + 1 :])
+
+    def higher(self, active: Sequence[int], directions: int = 1) -> "Plan":
+        return self._replace(orders=(*self.orders, Order(directions, tuple(active))))
+
+    def lower(self) -> "Plan":
+        return self._replace(orders=self.orders[:-1])

@@ -1,0 +1,75 @@
+"""Sizes of the loops: numbers of lanes, attempts and rows, from those of the problem."""
+
+import math
+from typing import NamedTuple
+
+import jax
+
+from ..._errors import ArgumentError
+from ..stepping._checkpointed import format_bytes
+
+# Lanes of small systems: the states and stages of all lanes stay in the first two levels of a core's cache.
+MOST_LANES = 128
+NUMBERS_IN_LANES = 4096
+ACCELERATOR_LANES = 65536
+BLOCK = 8
+RECORD_BYTES = 2**26
+MOST_ROWS = 1024
+
+
+class Numerics(NamedTuple):
+    """Sizes of the loops."""
+
+    lanes: int
+    block: int  # attempts between refills
+    saves: int  # save times written in one attempt
+    rows: int  # attempts that the gradient's record holds
+    max_steps: int
+
+
+class Sizes(NamedTuple):
+    """Sizes that the user or the method fixes; the rest follows from the numbers of members and of states."""
+
+    max_steps: int
+    lanes: int | None = None
+    record_bytes: int | None = None
+
+    def numerics(self, members: int, numbers: int, times: int) -> Numerics:
+        """The sizes for so many members with so many numbers in a state."""
+        if self.lanes is not None:
+            lanes = self.lanes
+        elif jax.default_backend() == "cpu":
+            lanes = max(1, min(MOST_LANES, NUMBERS_IN_LANES // max(numbers, 1)))
+        else:
+            lanes = ACCELERATOR_LANES
+        lanes = min(lanes, members)
+        saves = 1 if times <= 20 else 2 if times <= 200 else 4
+        return Numerics(lanes, BLOCK if members > lanes else BLOCK // 2, saves, BLOCK, self.max_steps)
+
+    def with_record(self, found: Numerics, numbers: int, bytes_each: int) -> Numerics:
+        """The sizes for the way back: as many rows of a record, and as many lanes, as stay within the bytes allowed.
+
+        **Raises:** an `ArgumentError` where one lane does not fit.
+        """
+        bound = RECORD_BYTES if self.record_bytes is None else self.record_bytes
+        lanes, least = found.lanes, math.inf
+        most = min(MOST_ROWS, -(-self.max_steps // found.block) * found.block)
+        while lanes:
+            rows = most
+            while rows >= found.block:
+                # A row holds the state and two times; a snapshot, one for each time the record fills up, a lane's memory.
+                size = (
+                    lanes * bytes_each * (rows * (numbers + 2) + math.ceil(self.max_steps / rows) * (2 * numbers + 5))
+                )
+                least = min(least, size)
+                if size <= bound:
+                    return found._replace(lanes=lanes, rows=rows)
+                rows = rows // 2 // found.block * found.block
+            lanes //= 2
+        if self.record_bytes is None:
+            return found._replace(lanes=1, rows=most)
+        raise ArgumentError(
+            f"Argument `memory` of `Checkpointed` must be at least {format_bytes(int(least))} for the gradient of {self.max_steps} "
+            f"adaptive steps of {numbers} numbers, but it is {format_bytes(bound)}. Allow more, lower `max_steps`, or take "
+            "forward mode, which keeps no record."
+        )

@@ -1,0 +1,1 @@
+"""Batches of members, on one device and over a mesh."""

@@ -1,0 +1,1 @@
+"""Fixed steps, and the own steps of particles."""

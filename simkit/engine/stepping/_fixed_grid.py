@@ -1,0 +1,148 @@
+"""Fixed steps that land on every save time and on every jump of an input."""
+
+import dataclasses
+import functools
+import math
+from collections.abc import Callable
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Float
+
+from ..._types import State
+from ...core import by_member, own
+from ...solvers import AbstractExplicitRungeKutta, AbstractSplitStepper
+from ._checkpointed import Record, choose_record
+
+
+def fixed_grid(
+    terms: Any,
+    solver: Any,
+    state: State,
+    times: Float[Array, " times"],
+    substeps: int,
+    jumps: Float[Array, " jumps"] | None = None,
+    *,
+    memory: int | None = None,
+    even: bool = False,
+) -> State:
+    """The states at `times`: `substeps` equal steps of a stepper between consecutive times or jumps.
+
+    Reverse mode computes every step again from the state before it. It keeps the states before all steps where they fit into
+    `memory` bytes for one member (unless given, into a core's first cache), else those at the ends of segments, from which it
+    computes the others again; `choose_record` decides.
+
+    With `even` the times are equally far apart, so that what a split stepper makes of the length of a step is made once for all.
+    """
+    points = times
+    if jumps is not None:
+        inside = jnp.clip(jumps.astype(times.dtype), times[0], times[-1])
+        points = jnp.sort(jnp.concatenate([times, inside]))
+    state = own(state, terms, solver, points)
+    # The last slope of an explicit method is dead code in a step that computes its first anew: as many evaluations as with
+    # the slope handed on, and half the carry. That is half the memory of reverse mode, and on CPU a loop small enough to be
+    # one kernel where it would be one kernel an operation.
+    anew = isinstance(solver, AbstractExplicitRungeKutta)
+    first = lambda terms, y, start: solver.init(terms, start, y)
+    kept = None if anew else by_member(first, terms, state, points[0])
+
+    # Made in the loop they would be kept, or computed again, for each window or step of reverse mode.
+    even = even and jumps is None and isinstance(solver, AbstractSplitStepper) and points.shape[0] > 1
+    weights = None
+    if even:
+        length = (points[-1] - points[0]) / ((points.shape[0] - 1) * substeps)
+        weights = by_member(lambda terms, solver, h: solver.weights(terms, h), terms, solver, length)
+
+    def step(
+        terms: Any, solver: Any, weights: Any, y: State, kept: Any, t: Any, until: Any, h: Any
+    ) -> tuple[State, Any]:
+        if even:
+            return solver.weighted(weights, terms, t, until, h, y)[0], None
+        held = solver.init(terms, t, y) if anew else kept
+        found = solver.advance(terms, t, until, h, y, held)
+        return found.state, None if anew else found.memory
+
+    windows = points.shape[0] - 1
+    stages = solver.evaluations * _bytes(state) if isinstance(solver, AbstractSplitStepper) else 0
+    record = choose_record(windows, substeps, _bytes((state, kept)), _bytes(state), memory, stages)
+    if record.stages:
+        terms = dataclasses.replace(terms, late=True)
+
+    def window(carry: tuple[State, Any], ends: tuple[Any, Any]) -> tuple[tuple[State, Any], State]:
+        state, kept = carry
+        start, end = ends if jumps is None else _inside(*ends)
+        h = (end - start) / substeps
+
+        def one(carry: Any, i: Any) -> Any:
+            y, kept = carry
+            t = start + i * h
+            until = jnp.minimum(t + h, end)  # rounding must not carry a stage past a jump
+            return by_member(step, terms, solver, weights, y, kept, t, until, h)
+
+        if jumps is not None and not anew:  # what the solver keeps from its last step is of before the jump
+            kept = jax.checkpoint(functools.partial(by_member, first))(terms, state, start)
+        state, kept = checkpointed_scan(one, (state, kept), substeps, times.dtype, record)
+        return (state, kept), state
+
+    _, rest = jax.lax.scan(window, (state, kept), (points[:-1], points[1:]))
+    states = jax.tree.map(lambda first, rest: jnp.concatenate([first[None], rest]), state, rest)
+    if jumps is None:
+        return states
+    rows = jnp.searchsorted(points, times)
+    return jax.tree.map(lambda leaf: leaf[rows], states)
+
+
+def checkpointed_scan(
+    body: Callable[[Any, Any], Any], carry: Any, length: int, dtype: Any, record: Record | tuple[int, ...] = ()
+) -> Any:
+    """`carry = body(carry, i)` for i = 0, 1, ... `length - 1`, in nested segments of which reverse mode keeps the starts.
+
+    With segments () it keeps the carry before every step. (a,) makes a segments, of whose steps it keeps the carries of one
+    segment at a time; (a, b) makes b segments in each of them. A step itself is computed again, since what its own derivative
+    needs are some ten carries; but for the slopes of its stages, where the record keeps those.
+
+    The index is counted in the carry: a loop that reads an array of indices is no small loop any more for XLA on CPU, which
+    then dispatches every operation of a step by itself (ten times the time for three states).
+    """
+
+    def counted(state: tuple[Any, Any], _: None) -> tuple[tuple[Any, Any], None]:
+        carry, i = state
+        return (body(carry, i.astype(dtype)), i + 1), None
+
+    found = record if isinstance(record, Record) else Record(record)
+    policy = jax.checkpoint_policies.save_only_these_names(AbstractSplitStepper.kept) if found.stages else None
+    again = jax.checkpoint(counted, policy=policy)
+    return _nested(again, (carry, jnp.zeros((), jnp.int32)), length, found.segments)[0]
+
+
+def _nested(step: Callable[..., Any], state: Any, length: int, counts: tuple[int, ...]) -> Any:
+    if length == 1:
+        return step(state, None)[0]
+    if not counts:
+        return jax.lax.scan(step, state, None, length=length)[0]
+    size = math.ceil(length / counts[0])
+    count, rest = divmod(length, size)
+
+    @functools.partial(jax.checkpoint, static_argnums=1)
+    def segment(state: Any, size: int) -> Any:
+        return _nested(step, state, size, counts[1:])
+
+    if count == 1:
+        state = segment(state, size)
+    else:
+        state, _ = jax.lax.scan(lambda state, _: (segment(state, size), None), state, None, length=count)
+    return segment(state, rest) if rest else state
+
+
+def _bytes(tree: Any) -> int:
+    return sum(leaf.size * jnp.result_type(leaf).itemsize for leaf in jax.tree.leaves(tree))
+
+
+def _inside(start: Any, end: Any) -> tuple[Any, Any]:
+    """A window without its ends, at which an input may jump: one floating point number further in on each side."""
+    first, last = jax.lax.stop_gradient((start, end))
+    after = start + (jnp.nextafter(first, last) - first)
+    before = end - (last - jnp.nextafter(last, first))
+    long = before > after
+    return jnp.where(long, after, start), jnp.where(long, before, end)

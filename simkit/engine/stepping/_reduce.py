@@ -1,0 +1,213 @@
+"""Reducers in a solve: piece by piece of the save times, so that no more than the rows of one piece are ever held."""
+
+from collections.abc import Callable, Mapping
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array
+
+from ..._errors import ArgumentError
+from ..._types import State
+from ...core import Status
+from ...reducers import Reducer
+from ..batching._mesh import alike_arrays
+from ._checkpointed import DEFAULT_MEMORY, segment_schemes
+from ._fixed_grid import checkpointed_scan
+
+MOST_ROWS = 64
+"""Number of rows that are solved before they are reduced."""
+
+ROW_BYTES = 2**23
+"""Rows of large states are fewer, so that together they take no more than this."""
+
+
+class Pieces(NamedTuple):
+    """Save times in pieces, the first save time apart. A solve of a piece begins where that of the one before ended."""
+
+    points: Array  # (pieces, columns): the start, the times of the rows, perhaps the end
+    times: Array  # (pieces, rows)
+    counted: Array  # (pieces, rows): whether a row is one of a save time
+
+
+class Carry(NamedTuple):
+    """Loop carry from one piece to the next."""
+
+    state: State  # at its end; of a failed member where the failed piece began
+    length: Array  # of the next step; 0 where it is to be chosen
+    totals: Mapping[str, Any]
+    status: Array
+    accepted: Array
+    rejected: Array
+
+
+Solve = Callable[[State, Array, Array], tuple[State, Array, tuple[Array, Array], Array]]
+"""State at the first of some points, the points, length of the first step -> states there, status, counts, length of the next."""
+
+
+def cut(times: Array, counted: Array, state: State) -> Pieces:
+    """Times and whether they count, in pieces; the last is filled up with repeats of the end, which do not count."""
+    size = sum(leaf.size * leaf.dtype.itemsize for leaf in jax.tree.leaves(state))
+    most = max(1, min(MOST_ROWS, ROW_BYTES // max(size, 1)))
+    rows = times.shape[0] - 1
+    pieces = -(-rows // most)
+    each = -(-rows // pieces)
+    missing = pieces * each - rows
+    filled = lambda x, value: jnp.concatenate([x[1:], jnp.broadcast_to(value, (missing,))]).reshape(pieces, each)
+    table = filled(times, times[-1])
+    start = jnp.concatenate([times[:1], table[:-1, -1]])
+    return Pieces(jnp.concatenate([start[:, None], table], axis=1), table, filled(counted, False))
+
+
+def cut_at(times: Array, jumps: Array | None, state: State) -> Pieces:
+    """Pieces of save times and jumps together: fixed steps end on both."""
+    if jumps is None:
+        return cut(times, jnp.ones(times.shape, bool), state)
+    points = jnp.concatenate([times, jnp.clip(jumps.astype(times.dtype), times[0], times[-1])])
+    order = jnp.argsort(points, stable=True)
+    return cut(points[order], order < times.shape[0], state)
+
+
+def cut_between(times: Array, jumps: Array | None, state: State) -> Pieces:
+    """Pieces that do not end where an input jumps: the derivative by the time of a jump is that of a step that ends on it."""
+    pieces = cut(times, jnp.ones(times.shape, bool), state)
+    if jumps is None:
+        return pieces
+    last = pieces.times[:, -1]
+    following = jnp.concatenate([pieces.times[1:, 0], last[-1:]])
+    on_jump = jnp.any(last[:, None] == jumps[None].astype(times.dtype), axis=1)
+    # Any place between two save times would do; this one is hardly that of the next jump.
+    end = last + jnp.where(on_jump, 0.381966, 0.0).astype(times.dtype) * (following - last)
+    start = jnp.concatenate([times[:1], end[:-1]])
+    return pieces._replace(points=jnp.concatenate([start[:, None], pieces.times, end[:, None]], axis=1))
+
+
+def reduce_rows(
+    solve: Solve,
+    system: Any,
+    state: State,
+    pieces: Pieces,
+    reducers: Mapping[str, Reducer],
+    *,
+    max_steps: int | None = None,
+    memory: int | None = None,
+) -> Carry:
+    """Solve piece by piece and reduce the rows; the carry at the end, its totals finished.
+
+    A failed member keeps the state at which the failed piece began and stands still from there on, so that no later piece costs
+    anything; its results are NaN. Reverse mode keeps what pieces begin with, and solves each of them again.
+    """
+    start = pieces.points[0, 0]
+    totals = first_totals(system, start, state, reducers)
+    zero = jnp.zeros_like(start, jnp.int32)
+    each = pieces.times.shape[1]
+
+    def reduced(totals: Any, row: Any) -> Any:
+        t, state, counted = row
+        return _where(counted, next_totals(system, t, state, reducers, totals), totals), None
+
+    def piece(carry: Carry, i: Array) -> Carry:
+        lost = carry.status != Status.OK
+        points = pieces.points[i]
+        if max_steps is not None:  # fixed steps take as long wherever they lead
+            points = points.at[-1].set(jnp.where(lost, points[0], points[-1]))
+        states, status, (accepted, rejected), length = solve(carry.state, points, carry.length)
+        status = jnp.where((status == Status.OK) & ~_finite(states), int(Status.NON_FINITE), status)
+        accepted, rejected = carry.accepted + accepted, carry.rejected + rejected
+        if max_steps is not None:
+            status = jnp.where(
+                (status == Status.OK) & (accepted + rejected > max_steps), int(Status.STEP_LIMIT), status
+            )
+        status = jnp.where(lost, carry.status, status)
+        good = status == Status.OK
+        # Rows that are not finite would make derivatives of the others NaN that are multiplied by zero later.
+        rows = jax.tree.map(lambda x, y: jnp.where(good, x[1 : 1 + each], y[None]), states, carry.state)
+        totals, _ = jax.lax.scan(reduced, carry.totals, (pieces.times[i], rows, pieces.counted[i]))
+        end = jax.tree.map(lambda x, y: jnp.where(good, x[-1], y), states, carry.state)
+        return Carry(
+            end, jnp.where(good, length, carry.length), totals, status, *_counts(lost, carry, accepted, rejected)
+        )
+
+    carry = alike_arrays(Carry(state, jnp.zeros_like(start), totals, zero, zero, zero))
+    counts = _segments(pieces.times.shape[0], carry, state, memory)
+    carry = checkpointed_scan(piece, carry, pieces.times.shape[0], jnp.int32, counts)
+    return carry._replace(totals=results_of(carry.totals, reducers, carry.status))
+
+
+def first_totals(system: Any, t: Array, state: State, reducers: Mapping[str, Reducer]) -> dict[str, Any]:
+    """The totals after the first row."""
+    first = {name: _row(reducer, system, t, state) for name, reducer in reducers.items()}
+    totals = {name: _arrays(reducer.start(t, first[name])) for name, reducer in reducers.items()}
+    return {name: _updated(name, reducers[name], totals[name], t, row) for name, row in first.items()}
+
+
+def next_totals(
+    system: Any, t: Array, state: State, reducers: Mapping[str, Reducer], totals: Mapping[str, Any]
+) -> dict[str, Any]:
+    """The totals with one more row."""
+    rows = {name: _row(reducer, system, t, state) for name, reducer in reducers.items()}
+    return {name: _updated(name, reducers[name], totals[name], t, row) for name, row in rows.items()}
+
+
+def results_of(totals: Mapping[str, Any], reducers: Mapping[str, Reducer], status: Array) -> dict[str, Any]:
+    """The results; NaN where a solve failed."""
+    results = {name: _arrays(reducer.finish(totals[name])) for name, reducer in reducers.items()}
+    return jax.tree.map(lambda x: _or_nan(status == Status.OK, x), results)
+
+
+def reduce_static(system: Any, y: State, predictors: Array, reducers: Mapping[str, Reducer]) -> dict[str, Any]:
+    """Results of a system without dynamics: its rows are over predictors, which take the place of times."""
+    first = {name: _row(reducer, system, predictors[0], y) for name, reducer in reducers.items()}
+    totals = {name: _arrays(reducer.start(predictors[0], first[name])) for name, reducer in reducers.items()}
+    reduced = lambda totals, x: (next_totals(system, x, y, reducers, totals), None)
+    totals, _ = jax.lax.scan(reduced, totals, predictors)
+    return {name: _arrays(reducer.finish(totals[name])) for name, reducer in reducers.items()}
+
+
+def _counts(lost: Array, carry: Carry, accepted: Array, rejected: Array) -> tuple[Array, Array]:
+    return jnp.where(lost, carry.accepted, accepted), jnp.where(lost, carry.rejected, rejected)
+
+
+def _row(reducer: Reducer, system: Any, t: Array, state: State) -> Any:
+    floating = lambda x: x if jnp.issubdtype(x.dtype, jnp.inexact) else x.astype(t.dtype)
+    return jax.tree.map(floating, _arrays(reducer.row(system, t, system.decode(state))))
+
+
+def _arrays(tree: Any) -> Any:
+    return jax.tree.map(jnp.asarray, tree)
+
+
+def _updated(name: str, reducer: Reducer, total: Any, t: Array, row: Any) -> Any:
+    """The next total, of the form of the one before."""
+    found = _arrays(reducer.update(total, t, row))
+    form = lambda tree: (jax.tree.structure(tree), [(x.shape, x.dtype) for x in jax.tree.leaves(tree)])
+    if form(found) != form(total):
+        raise ArgumentError(
+            f"`update` of the reducer `{name}` must return a total of the form that `start` returns, but it makes "
+            f"{_text(found)} of {_text(total)}. Let both have the same structure, shapes and types."
+        )
+    return found
+
+
+def _text(tree: Any) -> str:
+    return str(jax.tree.map(lambda x: jax.ShapeDtypeStruct(x.shape, x.dtype), tree))
+
+
+def _where(where: Array, new: Any, old: Any) -> Any:
+    return jax.tree.map(lambda a, b: jnp.where(where, a, b), new, old)
+
+
+def _finite(tree: Any) -> Array:
+    return jnp.stack([jnp.isfinite(leaf).all() for leaf in jax.tree.leaves(tree)]).all()
+
+
+def _or_nan(good: Array, x: Array) -> Array:
+    return jnp.where(good, x, jnp.nan) if jnp.issubdtype(x.dtype, jnp.inexact) else x
+
+
+def _segments(pieces: int, carry: Carry, state: State, memory: int | None) -> tuple[int, ...]:
+    """Segments of pieces of which reverse mode keeps the starts: the least to compute again that fits, else the smallest."""
+    size = sum(leaf.size * jnp.result_type(leaf).itemsize for leaf in jax.tree.leaves(carry))
+    schemes = segment_schemes(1, pieces)
+    fitting = [counts for counts, held in schemes.items() if held * size <= (memory or DEFAULT_MEMORY)]
+    return fitting[0] if fitting else min(schemes, key=lambda counts: schemes[counts])

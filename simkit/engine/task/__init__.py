@@ -1,0 +1,1 @@
+"""Description of a simulation: its parts, step sizes, tolerances and cache key."""

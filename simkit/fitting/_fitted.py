@@ -1,0 +1,48 @@
+"""Numbers of a fit."""
+
+import equinox as eqx
+import numpy as np
+from jaxtyping import Array, Float, Int
+
+AGREE = 0.1
+"""Starts whose objectives differ by more are at different optima: a tenth of a unit of the log likelihood."""
+
+
+class AbstractFit(eqx.Module):
+    """Numbers of a fit, as `FitResult` describes them, for what is said about them."""
+
+    estimate: Float[Array, " parameters"]
+    standard_error: Float[Array, " parameters"]
+    z: Float[Array, " parameters"]
+    covariance: Float[Array, "parameters parameters"]
+    information: Float[Array, "parameters parameters"]
+    curvature: Float[Array, " parameters"]
+    objective: Float[Array, " starts"]
+    thetas: Float[Array, "starts parameters"]
+    status: Int[Array, " starts"]
+    iterations: Int[Array, " starts"]
+    failures: Int[Array, " starts"]
+    log_likelihood: Float[Array, ""]
+    chi_squared: Float[Array, ""]
+    bounds: Float[Array, "parameters 2"]
+    data_count: Int[Array, ""]
+    names: tuple[str, ...] = eqx.field(static=True)
+    units: tuple[str, ...] = eqx.field(static=True)
+    log: tuple[bool, ...] = eqx.field(static=True)
+    method: str = eqx.field(static=True)
+    integrated: int = eqx.field(static=True, default=0)
+    misfit: tuple[str, ...] = eqx.field(static=True, default=())
+    optimum: Int[Array, " starts"] | None = None
+    log_mass: Float[Array, " optima"] | None = None
+    covariances: Float[Array, "optima parameters parameters"] | None = None
+
+    @property
+    def free_count(self) -> int:
+        """Number of fitted parameters: all but those over which the likelihood is integrated."""
+        return len(self.names) - self.integrated
+
+    def agreeing(self) -> int:
+        """Count the starts that ended at the best optimum, in objective and in parameters."""
+        if self.optimum is None:
+            return int((np.asarray(self.objective) <= float(self.objective[0]) + AGREE).sum())
+        return int((np.asarray(self.optimum) == 0).sum())

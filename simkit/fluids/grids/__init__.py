@@ -1,0 +1,1 @@
+"""Grids, boundary conditions and their ghost cells."""

@@ -1,0 +1,82 @@
+"""Checks of the arguments of systems on grids."""
+
+from typing import Any
+
+import numpy as np
+
+from ..._errors import ArgumentError
+
+
+def check_flow(flow: Any, dimensions: int) -> None:
+    """Refuse a grid or a mean flow that does not suit a flow.
+
+    **Raises:** an `ArgumentError`.
+    """
+    name = type(flow).__name__
+    flow.grid.check_dimensions((dimensions,), name)
+    flow.grid.check_uniform(name)
+    mean = getattr(flow, "mean_flow", None)
+    if mean is not None and getattr(mean, "shape", (dimensions,)) != (dimensions,):
+        raise ArgumentError(
+            f"Argument `mean_flow` of {name} must have the shape ({dimensions},), but it has {mean.shape}."
+        )
+
+
+def check_dimensions(system: Any, allowed: tuple[int, ...] = (1, 2, 3)) -> None:
+    """Refuse a grid of other dimensions, or with unequal cells.
+
+    **Raises:** an `ArgumentError`.
+    """
+    name = type(system).__name__
+    system.grid.check_dimensions(allowed, name)
+    system.grid.check_uniform(name)
+
+
+def lowest(grid: Any, t: Any, fields: dict[str, Any]) -> str:
+    """A sentence on the lowest values of fields that must be positive: in which cell, where and when."""
+    found = []
+    for name, field in fields.items():
+        cell = np.unravel_index(int(np.argmin(np.asarray(field))), grid.shape)
+        place = ", ".join(f"{float(x[cell]):.4g}" for x in grid.mesh())
+        index = ", ".join(map(str, map(int, cell)))
+        found.append(f"{name} {float(np.asarray(field)[cell]):.4g} in cell ({index}) at ({place})")
+    return f"Lowest at time {float(t):.6g}: {'; '.join(found)}. Nowhere may it be negative."
+
+
+def check_lowest(system: Any, y0: Any, names: tuple[str, ...], zero: bool = False) -> None:
+    """Refuse a start with fields that are negative somewhere; `zero` says whether they may be 0.
+
+    **Raises:** an `ArgumentError` that names the field, the cell and its place.
+    """
+    for name in names:
+        field = np.asarray(getattr(y0, name))
+        low = np.min(field, initial=np.inf)
+        if low < 0 or (low == 0 and not zero):
+            cell = np.unravel_index(int(np.argmin(field)), field.shape)
+            place = ", ".join(f"{float(x[cell]):.4g}" for x in system.grid.mesh())
+            wanted = "must not be negative" if zero else "must be positive"
+            raise ArgumentError(
+                f"Argument `y0.{name}` of {type(system).__name__} {wanted} in every cell, but it is {float(low):.4g} in cell "
+                f"({', '.join(map(str, map(int, cell)))}) at ({place}). Start with a field that is."
+            )
+
+
+def check_shapes(system: Any, y0: Any, leading: dict[str, tuple[int, ...]]) -> None:
+    """Refuse a start whose fields have not the shape of the grid.
+
+    **Raises:** an `ArgumentError`.
+    """
+    for name, lead in leading.items():
+        system.grid.check_field(getattr(y0, name), f"y0.{name}", lead)
+
+
+def check_vector(value: Any, dimensions: int, name: str, number: bool = False) -> None:
+    """Refuse a vector that has not a component for each dimension; a `number` may stand for all.
+
+    **Raises:** an `ArgumentError`.
+    """
+    if np.shape(value) != (dimensions,) and not (number and np.ndim(value) == 0):
+        wanted = f"be one number or have the shape ({dimensions},)" if number else f"have the shape ({dimensions},)"
+        raise ArgumentError(
+            f"Argument `{name}` must {wanted}, a component for each axis of the grid, but it has {np.shape(value)}."
+        )

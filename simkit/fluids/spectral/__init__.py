@@ -1,0 +1,1 @@
+"""Systems on periodic grids, stepped as Fourier series."""

@@ -1,0 +1,184 @@
+"""Waves: fields on a periodic grid as truncated Fourier series, and what is simple there."""
+
+import dataclasses
+import math
+from typing import Any
+
+import jax.numpy as jnp
+import numpy as np
+from jax import lax
+from jaxtyping import Array, Complex, Float
+
+from ..._errors import ArgumentError
+from ...core import scaled
+from ..grids._grid import Grid
+from ..grids._slabs import filled_up, over, to_columns, to_slabs
+from ._transforms import Kept, cut, each, field_of, modes_of, widened
+
+
+@dataclasses.dataclass(frozen=True)
+class Waves:
+    r"""The Fourier series of fields on a periodic grid, $u = \sum_k \hat u_k e^{i k \cdot (x - x_0)}$ from the first
+    centre $x_0$.
+
+    Only those modes are kept that a product of `degree` factors does not spoil by aliasing: wave indices up to
+    `(n - 1) // (degree + 1)` along an axis of n cells, that is two thirds of the half for a product of two (Orszag 1971). So a
+    state is less than half as large as its fields, and nothing has to be masked.
+
+    **Arguments:**
+
+    - `grid`: with equal cells.
+    - `degree`: the largest number of factors in a product of fields; 1 keeps all modes but the highest of an even number.
+    - `real`: whether fields are real, of which half the modes tell the other half (the last axis has no negative ones).
+
+    Fields are `(..., *grid.shape)`, modes `(..., *shape)`.
+
+    **Reference:** Orszag (1971), J. Atmos. Sci. 28:1074.
+    """
+
+    grid: Grid
+    degree: int = 2
+    real: bool = True
+
+    def __post_init__(self) -> None:
+        self.grid.check_uniform("Fourier series")
+        if self.degree < 1:
+            raise ArgumentError(f"Argument `degree` must be at least 1, but it is {self.degree!r}.")
+        if self.grid.devices and self.grid.dimensions == 1:
+            raise ArgumentError(
+                "Fourier series over several devices need two or three dimensions, but the grid has one."
+            )
+
+    @property
+    def cutoffs(self) -> tuple[int, ...]:
+        """The highest wave index kept along each axis."""
+        return tuple((n - 1) // (self.degree + 1) for n in self.grid.shape)
+
+    @property
+    def kept(self) -> Kept:
+        """Static arguments of the transforms."""
+        return Kept(self.grid.shape, self.cutoffs)
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """The shape of the modes of one field; over devices the last axis is filled up, so that all hold as many."""
+        *others, last = self.cutoffs
+        return (*(2 * k + 1 for k in others), filled_up(last + 1 if self.real else 2 * last + 1, self.grid))
+
+    def indices(self, axis: int) -> np.ndarray:
+        """The wave indices along an axis in the order of the modes: 0, 1, ..., K, -K, ..., -1.
+
+        What fills up the last axis of a grid over devices are indices above K, of waves that stay 0.
+        """
+        cutoff, last = self.cutoffs[axis], axis == self.grid.dimensions - 1
+        found = np.arange(cutoff + 1)
+        if not (self.real and last):
+            found = np.concatenate([found, np.arange(-cutoff, 0)])
+        more = self.shape[-1] - found.size if last else 0
+        return np.concatenate([found, cutoff + 1 + np.arange(more)])
+
+    def wavenumber(self, axis: int, dtype: Any = float) -> Float[Array, "..."]:
+        """The angular wavenumbers along an axis, shaped so that they broadcast against modes."""
+        k = 2 * np.pi / self.grid.lengths[axis] * self.indices(axis)
+        return jnp.asarray(k.reshape([-1 if i == axis else 1 for i in range(self.grid.dimensions)]), dtype)
+
+    def square(self, dtype: Any = float) -> Float[Array, "..."]:
+        r"""$|k|^2$ of every mode."""
+        total = self.wavenumber(0, dtype) ** 2
+        for axis in range(1, self.grid.dimensions):
+            total = total + self.wavenumber(axis, dtype) ** 2
+        return jnp.broadcast_to(total, self.shape)
+
+    def inverse_square(self, dtype: Any = float) -> Float[Array, "..."]:
+        r"""$1/|k|^2$ of every mode, 0 of the mean."""
+        square = self.square(dtype)
+        return jnp.where(square == 0, 0, 1 / jnp.where(square == 0, 1, square))
+
+    def weights(self, dtype: Any = float) -> Float[Array, "..."]:
+        """Return the weight of each mode in sums over all modes: 2 where its mirror image is not kept."""
+        index = self.indices(self.grid.dimensions - 1)
+        last = np.where((index == 0) | (not self.real), 1.0, 2.0) * (index <= self.cutoffs[-1])
+        return jnp.broadcast_to(jnp.asarray(last.reshape([1] * (self.grid.dimensions - 1) + [-1]), dtype), self.shape)
+
+    def modes(self, field: Array) -> Complex[Array, "..."]:
+        """The modes of fields; what lies beyond the cutoffs is left out."""
+        if self.grid.devices:
+            return over(self.grid, self._columns, (field.ndim - self.grid.dimensions,), field.ndim - 1, field)
+        if self.real:
+            return modes_of(self.kept, field)
+        return each(
+            lambda x: cut(self.kept, _forward(x, self._axes), self._axes, real=False), field, self.grid.dimensions
+        )
+
+    def field(self, modes: Complex[Array, "..."]) -> Array:
+        """The fields of modes."""
+        if self.grid.devices:
+            return over(self.grid, self._slabs, (modes.ndim - 1,), modes.ndim - self.grid.dimensions, modes)
+        if self.real:
+            return field_of(self.kept, modes)
+        return each(
+            lambda x: _backward(widened(self.kept, x, self._axes, real=False), self._axes), modes, self.grid.dimensions
+        )
+
+    def _columns(self, slab: Array) -> Array:
+        """Transform the slab of a field on one device to its columns of the modes."""
+        first, *others = self._axes
+        found = cut(self.kept, _forward(slab, tuple(others), self.real), tuple(others), real=self.real)
+        more = self.shape[-1] - found.shape[-1]
+        found = jnp.pad(found, [(0, more if i == found.ndim - 1 else 0) for i in range(found.ndim)])
+        found = to_columns(found, found.ndim + first)
+        return cut(self.kept, _forward(found, (first,)), (first,), real=False)
+
+    def _slabs(self, columns: Array) -> Array:
+        """Transform the columns of the modes on one device to its slab of the field."""
+        first, *others = self._axes
+        found = _backward(widened(self.kept, columns, (first,), real=False), (first,))
+        found = to_slabs(found, found.ndim + first)
+        kept = self.cutoffs[-1] + 1 if self.real else 2 * self.cutoffs[-1] + 1
+        found = widened(self.kept, lax.slice_in_dim(found, 0, kept, axis=-1), tuple(others), real=self.real)
+        if self.real:
+            return jnp.fft.irfftn(found, s=self.grid.shape[1:], axes=tuple(others), norm="forward")
+        return _backward(found, tuple(others))
+
+    def derivative(self, modes: Complex[Array, "..."], axis: int) -> Complex[Array, "..."]:
+        """The modes of the derivative along an axis."""
+        k = self.wavenumber(axis, modes.real.dtype)
+        k = k.reshape((1,) * (modes.ndim - k.ndim) + k.shape)
+        return lax.complex(-k * modes.imag, k * modes.real)
+
+    def laplacian(self, modes: Complex[Array, "..."]) -> Complex[Array, "..."]:
+        """The modes of the Laplacian."""
+        return scaled(self._leading(-self.square(modes.real.dtype), modes), modes)
+
+    def inverse_laplacian(self, modes: Complex[Array, "..."]) -> Complex[Array, "..."]:
+        """The modes of the field without mean of which these are the Laplacian; the mean of `modes` is ignored."""
+        return scaled(self._leading(-self.inverse_square(modes.real.dtype), modes), modes)
+
+    def mean(self, modes: Complex[Array, "..."]) -> Float[Array, "..."]:
+        """The mean of fields over the grid."""
+        return modes[(..., *([0] * self.grid.dimensions))].real
+
+    def inner(self, a: Complex[Array, "..."], b: Complex[Array, "..."]) -> Float[Array, "..."]:
+        """The mean over the grid of the product of two real fields (the real part of one with the conjugate other)."""
+        product = a.real * b.real + a.imag * b.imag
+        return jnp.sum(self._leading(self.weights(product.dtype), a) * product, axis=self._axes)
+
+    @property
+    def largest(self) -> tuple[float, ...]:
+        """The largest wavenumber kept along each axis."""
+        return tuple(2 * math.pi * k / length for k, length in zip(self.cutoffs, self.grid.lengths, strict=True))
+
+    @property
+    def _axes(self) -> tuple[int, ...]:
+        return tuple(range(-self.grid.dimensions, 0))
+
+    def _leading(self, values: Array, modes: Array) -> Array:
+        return values.reshape((1,) * (modes.ndim - values.ndim) + values.shape)
+
+
+def _forward(x: Array, axes: tuple[int, ...], real: bool = False) -> Array:
+    return (jnp.fft.rfftn if real else jnp.fft.fftn)(x, axes=axes, norm="forward")
+
+
+def _backward(x: Array, axes: tuple[int, ...]) -> Array:
+    return jnp.fft.ifftn(x, axes=axes, norm="forward")

@@ -1,0 +1,1 @@
+"""Incompressible flow by finite volumes on staggered grids."""

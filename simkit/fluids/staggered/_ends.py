@@ -1,0 +1,98 @@
+"""Velocities and their slopes on the faces at the ends of axes: given, or carried out."""
+
+from typing import Any
+
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array
+
+from ..grids._boundary import Boundaries, Inflow, Outflow
+from ..grids._cells import cells
+from ._staggered import Components, Staggered, across
+
+
+def slopes_at_ends(at: Staggered, boundaries: Boundaries, velocity: Components, slope: Components) -> Components:
+    """Slopes with those of faces at boundaries: 0 where the flow is given, what the flow carries out where it leaves."""
+    if not any(isinstance(end, Outflow) for pair in boundaries for end in pair):
+        return tuple(at.inner(i, s) for i, s in enumerate(slope))
+    out = []
+    for axis, s in enumerate(slope):
+        if not at.walls[axis]:
+            out.append(s)
+            continue
+        u, n = velocity[axis], s.shape[axis]
+        ends = []
+        for side, boundary in enumerate(boundaries[axis]):
+            last, near = (0, 1) if side == 0 else (n - 1, n - 2)
+            here, inside = cells(u, axis, last, last + 1), cells(u, axis, near, near + 1)
+            if isinstance(boundary, Outflow):
+                speed = _leaving(here, side, boundary)
+                width = float(at.grid.widths(axis)[0 if side == 0 else -1])
+                ends.append(speed * (inside - here) / width)
+            else:
+                ends.append(jnp.zeros_like(here))
+        out.append(jnp.concatenate([ends[0], cells(s, axis, 1, n - 1), ends[1]], axis))
+    return balanced(at, boundaries, tuple(out))
+
+
+def _leaving(here: Array, side: int, boundary: Outflow) -> Array:
+    outward = jnp.mean(here) * (1 if side else -1)
+    speed = outward if boundary.speed is None else jnp.asarray(boundary.speed, here.dtype)
+    return jnp.maximum(speed, 0)
+
+
+def balanced(at: Staggered, boundaries: Boundaries, velocity: Components) -> Components:
+    """A field that lets as much out as in: what is too much is taken from the faces where fluid leaves, evenly."""
+    grid, total, area = at.grid, jnp.zeros((), velocity[0].dtype), 0.0
+    for axis, side, boundary in _ends(at, boundaries):
+        faces = _areas(at, axis, velocity[axis])
+        flow = jnp.sum(faces * _end(velocity[axis], axis, side))
+        total = total + (flow if side else -flow)
+        if isinstance(boundary, Outflow):
+            area += float(np.prod([n for i, n in enumerate(grid.lengths) if i != axis]))
+    if not area:
+        return velocity
+    found = list(velocity)
+    for axis, side, boundary in _ends(at, boundaries):
+        if isinstance(boundary, Outflow):
+            change = total / area * (-1 if side else 1)
+            end = _end(found[axis], axis, side) + change
+            n = found[axis].shape[axis]
+            parts = (cells(found[axis], axis, 0, n - 1), end) if side else (end, cells(found[axis], axis, 1, n))
+            found[axis] = jnp.concatenate(parts, axis)
+    return tuple(found)
+
+
+def _ends(at: Staggered, boundaries: Boundaries) -> list[tuple[int, int, Any]]:
+    pairs = [(axis, pair) for axis, pair in enumerate(boundaries) if at.walls[axis]]
+    return [(axis, side, boundary) for axis, pair in pairs for side, boundary in enumerate(pair)]
+
+
+def _areas(at: Staggered, axis: int, like: Array) -> Array:
+    area = np.ones([1 if i == axis else n for i, n in enumerate(at.grid.shape)])
+    for other in range(at.grid.dimensions):
+        if other != axis:
+            shape = [-1 if i == other else 1 for i in range(at.grid.dimensions)]
+            area = area * at.grid.widths(other).reshape(shape)
+    return jnp.asarray(area, like.dtype)
+
+
+def with_ends(at: Staggered, boundaries: Boundaries, u: Array, axis: int) -> Array:
+    """A component with the values that the boundaries give it; where the flow leaves as it is."""
+    if not at.walls[axis]:
+        return u
+    n = u.shape[axis]
+    ends = []
+    for side, boundary in enumerate(boundaries[axis]):
+        here = _end(u, axis, side)
+        if isinstance(boundary, Inflow):
+            here = across(at, boundary.velocity, axis, here, side == 0)
+        elif not isinstance(boundary, Outflow):
+            here = jnp.zeros_like(here)
+        ends.append(here)
+    return jnp.concatenate([ends[0], cells(u, axis, 1, n - 1), ends[1]], axis)
+
+
+def _end(u: Array, axis: int, side: int) -> Array:
+    n = u.shape[axis]
+    return cells(u, axis, n - 1, n) if side else cells(u, axis, 0, 1)

@@ -1,0 +1,168 @@
+"""The pressure that keeps a flow free of divergence, and what it leaves of a field."""
+
+import functools
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+from jax import lax
+from jaxtyping import Array
+
+from ...engine import paired
+from ..grids._cells import cells
+from ._pressure import FastPoisson
+from ._staggered import Components, Staggered, closed, held, over
+
+
+class Projected(NamedTuple):
+    """A field without divergence, and the pressure whose gradient was taken away."""
+
+    velocity: Components
+    pressure: Array
+
+
+def project(at: Staggered, field: Components) -> Projected:
+    """The field less a gradient, so that it has no divergence. What passes the boundaries must sum to 0."""
+    field = held(field)
+    pressure = held(FastPoisson(at.grid, at.walls)(held(at.divergence(field))))
+    return Projected(tuple(u - g for u, g in zip(field, at.gradient(pressure), strict=True)), pressure)
+
+
+def project_through(at: Staggered, moved: Components, mobility: Components, tolerance: float, most: int) -> Projected:
+    """A field less `mobility` times a gradient, so that it has no divergence. Mobilities are not negative.
+
+    By conjugate gradients from the solution for mobility 1, with which they are also preconditioned, between two local corrections
+    where mobilities are less than 1: some ten iterations, whatever the grid. Where they do not converge within `most` of them,
+    the pressure is not a number.
+    """
+    pressure = held(_solve(at, tolerance, most, mobility, at.divergence(moved)))
+    slope = at.gradient(pressure)
+    return Projected(tuple(u - m * g for m, u, g in zip(mobility, moved, slope, strict=True)), pressure)
+
+
+def _operator(at: Staggered, mobility: Components, pressure: Array) -> Array:
+    return at.divergence(tuple(m * g for m, g in zip(mobility, at.gradient(pressure), strict=True)))
+
+
+@functools.partial(jax.custom_jvp, nondiff_argnums=(0, 1, 2))
+def _solve(at: Staggered, tolerance: float, most: int, mobility: Components, right: Array) -> Array:
+    found = iterated(at, tolerance, most, mobility, right)
+    # A residual of some times the tolerance is what rounding may leave where the tolerance is close to it.
+    return jnp.where(found.left <= 10 * reached(tolerance, right.dtype), found.pressure, jnp.nan)
+
+
+@_solve.defjvp
+def _solve_jvp(at: Staggered, tolerance: float, most: int, primals: Any, tangents: Any) -> tuple[Array, Array]:
+    mobility, right = primals
+    pressure = _solve(at, tolerance, most, mobility, right)
+    change = _operator(at, tangents[0], pressure)
+    solve = lambda fixed, right: _solve(at, tolerance, most, fixed, right)
+
+    def back(fixed: Components, given: Array) -> Array:
+        volumes = _volumes(at, given)
+        return volumes * solve(fixed, given / volumes)
+
+    return pressure, paired(solve, back, mobility, tangents[1] - change)
+
+
+def _volumes(at: Staggered, like: Array) -> Array:
+    """Return the volumes of the cells, relative to their mean."""
+    volumes = at.grid.volumes()
+    return jnp.asarray(volumes / volumes.mean(), like.dtype)
+
+
+def unconverged(at: Staggered, tolerance: float, most: int, mobility: Components, moved: Components) -> str:
+    """A sentence on a pressure that does not converge for a known field; "" where it does."""
+    right = at.divergence(moved)
+    if not bool(jnp.all(jnp.isfinite(right))):
+        return ""
+    found = jax.jit(iterated, static_argnums=(0, 1, 2))(at, tolerance, most, mobility, right)
+    if found.left <= 10 * reached(tolerance, right.dtype):
+        return ""
+    return (
+        f"The pressure around the obstacle did not converge: after {int(found.turns)} iterations {float(found.left):.2g} of the "
+        f"divergence is left, where `tolerance` asks for {tolerance:.2g}. Give more `iterations`, 100 are plenty, or a larger "
+        "`tolerance`, such as 1e-6."
+    )
+
+
+def pressure_outside(at: Staggered, mobility: Components, pressure: Array) -> Array:
+    """The pressure with the mean 0 over the cells that the fluid reaches, and 0 in all others."""
+    volumes = jnp.where(_diagonal(at, mobility) > 0, _volumes(at, pressure), 0)
+    mean = jnp.sum(volumes * pressure) / jnp.sum(volumes)
+    return jnp.where(volumes > 0, pressure - mean, 0)
+
+
+class _Search(NamedTuple):
+    pressure: Array
+    residual: Array
+    direction: Array
+    product: Array
+    turns: Array
+
+
+class Iterated(NamedTuple):
+    """A pressure, the number of iterations, and the divergence that is left over the one that there was."""
+
+    pressure: Array
+    turns: Array
+    left: Array
+
+
+def reached(tolerance: float, dtype: Any) -> float:
+    """The smallest residual that is asked for: not below rounding."""
+    return max(tolerance, 4 * float(jnp.finfo(dtype).eps))
+
+
+def iterated(at: Staggered, tolerance: float, most: int, mobility: Components, right: Array) -> Iterated:
+    """The pressure by conjugate gradients. Sums weigh cells by their volumes, for which the operator is symmetric."""
+    poisson, correction = FastPoisson(at.grid, at.walls), _local(at, mobility)
+    volumes = _volumes(at, right)
+    reach = jnp.where(_diagonal(at, mobility) > 0, volumes, 0)
+    inner = lambda a, b: jnp.sum(volumes * a * b)
+    # In cells that no fluid reaches there is nothing to solve for, and nothing may be left there by a mean either.
+    right = jnp.where(reach > 0, right - jnp.sum(reach * right) / jnp.sum(reach), 0)
+    square = inner(right, right)
+    enough = reached(tolerance, right.dtype) ** 2 * square
+
+    def preconditioned(residual: Array) -> Array:
+        near = correction * residual
+        whole = near + poisson(residual - _operator(at, mobility, near))
+        return whole + correction * (residual - _operator(at, mobility, whole))
+
+    def on(s: _Search) -> Array:
+        return (inner(s.residual, s.residual) > enough) & (s.turns < most)
+
+    def body(s: _Search) -> _Search:
+        image = _operator(at, mobility, s.direction)
+        length = s.product / inner(s.direction, image)
+        pressure, residual = s.pressure + length * s.direction, s.residual - length * image
+        better = preconditioned(residual)
+        product = inner(residual, better)
+        return _Search(pressure, residual, better + product / s.product * s.direction, product, s.turns + 1)
+
+    guess = poisson(right)
+    residual = right - _operator(at, mobility, guess)
+    first = preconditioned(residual)
+    start = _Search(guess, residual, first, inner(residual, first), jnp.zeros((), int))
+    found = lax.while_loop(on, body, start)
+    left = jnp.sqrt(inner(found.residual, found.residual) / jnp.where(square > 0, square, 1))
+    return Iterated(found.pressure, found.turns, left)
+
+
+def _local(at: Staggered, mobility: Components) -> Array:
+    """Return the local part of a pressure correction where mobilities are less than 1: a damped Jacobi step."""
+    diagonal, whole = _diagonal(at, mobility), _diagonal(at, tuple(map(jnp.ones_like, mobility)))
+    near = (diagonal > 0) & (diagonal < 0.999 * whole)
+    return jnp.where(near, -0.8 / jnp.where(near, diagonal, 1), 0)
+
+
+def _diagonal(at: Staggered, mobility: Components) -> Array:
+    """The sizes of the diagonal of the operator: 0 in cells that no fluid reaches."""
+    total: Any = 0.0
+    for axis, m in enumerate(mobility):
+        n = at.grid.shape[axis]
+        rate = over(at.inner(axis, m), at.between(axis, m))
+        rate = rate if at.walls[axis] else closed(rate, axis, 1)
+        total = total + over(cells(rate, axis, 0, n) + cells(rate, axis, 1, n + 1), at.widths(axis, m))
+    return total

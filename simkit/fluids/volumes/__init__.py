@@ -1,0 +1,1 @@
+"""Compressible gas and shallow water by finite volumes."""

@@ -1,0 +1,17 @@
+"""Dense linear algebra in compiled programs, alone or in batches: no call waits for another one."""
+
+from ._decompositions import cholesky as cholesky
+from ._decompositions import eigenvalues as eigenvalues
+from ._decompositions import inverse as inverse
+from ._decompositions import log_determinant as log_determinant
+from ._decompositions import singular_values as singular_values
+from ._decompositions import solve as solve
+from ._decompositions import triangle as triangle
+from ._dense import back_substitute as back_substitute
+from ._dense import factorise as factorise
+from ._dense import held_solver as held_solver
+from ._dense import lu_factors as lu_factors
+from ._one_at_a_time import one_at_a_time as one_at_a_time
+from ._shielded import calls_library as calls_library
+from ._shielded import shielded as shielded
+from ._threads import one_thread as one_thread

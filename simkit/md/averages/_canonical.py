@@ -1,0 +1,68 @@
+"""The canonical ensemble, at constant volume or pressure: which dynamics draw from it, and what a state weighs in it."""
+
+import jax.numpy as jnp
+from jax import lax
+from jaxtyping import Array, Bool, Float
+
+from ..._errors import ArgumentError
+from .._particles import Particles
+from ..dynamics._andersen import Andersen
+from ..dynamics._dynamics import Dynamics
+from ..dynamics._langevin import Langevin
+from ..dynamics._mtk import MTK
+from ..dynamics._nose_hoover import NoseHoover
+from ..dynamics._stochastic_cell_rescaling import StochasticCellRescaling
+from ..dynamics._stochastic_rescaling import StochasticRescaling
+from ..space._atoms import Atoms
+from ..space._space import Space, determinant, inverse
+
+PRESSED = (MTK, StochasticCellRescaling)
+"""Dynamics that draw positions, momenta and cells at constant temperature and pressure."""
+
+CANONICAL = (Andersen, Langevin, NoseHoover, StochasticRescaling, *PRESSED)
+"""Dynamics that draw positions and momenta at constant temperature."""
+
+
+def is_canonical(dynamics: Dynamics) -> bool:
+    """Tell whether the dynamics sample the canonical ensemble."""
+    return isinstance(dynamics, CANONICAL)
+
+
+def thermal_energy(system: Particles) -> Array:
+    """The Boltzmann constant times the temperature of the dynamics; an `ArgumentError` where they have none."""
+    dynamics = system.dynamics
+    if not isinstance(dynamics, CANONICAL):
+        names = ", ".join(f"`{kind.__name__}`" for kind in CANONICAL)
+        raise ArgumentError(
+            f"Argument `system` must draw from the canonical ensemble, at constant volume or pressure, to be "
+            f"reweighted, but its dynamics are "
+            f"`{type(dynamics).__name__}`. Take one of {names}, or differentiate through the run: `TrajectoryGradient()`."
+        )
+    return system.units.boltzmann * dynamics.temperature
+
+
+def reduced_energy(system: Particles, atoms: Atoms) -> Float[Array, ""]:
+    r"""$(K + U) / k_B T$, and $(K + U + P V) / k_B T$ at constant pressure.
+
+    NaN where there is no room for all neighbours, so that no wrong number passes for a right one.
+    """
+    kinetic = 0.5 * jnp.sum(atoms.momentum**2 / system.masses(atoms.position))
+    lists = lax.stop_gradient(system.listed(atoms))
+    whole = kinetic + system.energy_on(atoms, lists)
+    if isinstance(system.dynamics, PRESSED):
+        whole = whole + system.dynamics.pressure.astype(whole.dtype) * jnp.abs(determinant(atoms.cell))
+    whole = whole / thermal_energy(system).astype(kinetic.dtype)
+    return jnp.where(system.fits(lists), whole, jnp.nan)
+
+
+def has_room(system: Particles, atoms: Atoms) -> Bool[Array, ""]:
+    """Tell whether the capacities of a prepared system's plan hold the neighbours of a state."""
+    return system.fits(lax.stop_gradient(system.listed(atoms)))
+
+
+def deformed(position: Array, old: Space, new: Space) -> Array:
+    """Positions carried along when the cell changes; the very same ones where it does not."""
+    if not new.periodic:
+        return position
+    before, after = (space.vectors().astype(position.dtype) for space in (old, new))
+    return position + position @ (lax.stop_gradient(inverse(before)) @ (after - lax.stop_gradient(before)))

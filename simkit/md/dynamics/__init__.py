@@ -1,0 +1,1 @@
+"""Equations of motion, thermostats, barostats and constraints."""

@@ -1,0 +1,1 @@
+"""Neighbour lists, and sums over pairs."""

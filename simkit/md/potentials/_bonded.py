@@ -1,0 +1,139 @@
+"""The family of bonded potentials: sums over terms of a few named atoms each."""
+
+import abc
+from typing import Any
+
+import equinox as eqx
+import jax
+import jax.core
+import jax.numpy as jnp
+import numpy as np
+from equinox import AbstractVar
+from jaxtyping import Array, Float, Int
+
+from ..._errors import ArgumentError
+from ..space._space import Space
+from ._many_body import AtomView, ManyBodyPotential
+
+
+def as_indices(value: Any) -> Array:
+    """Whole numbers as int32; floats are refused, not rounded."""
+    if not hasattr(value, "dtype"):
+        value = np.asarray(value)
+    if jnp.issubdtype(value.dtype, jnp.integer):
+        return jnp.asarray(value, jnp.int32)
+    raise ArgumentError(
+        f"Arguments `atoms` and `kind` must be whole numbers, but hold {value.dtype}. Give indices, counted from 0."
+    )
+
+
+def optional_indices(value: Any) -> Array | None:
+    return None if value is None else as_indices(value)
+
+
+class BondedPotential(ManyBodyPotential):
+    r"""A sum over terms, $U = \sum_b u_b$, each of a few atoms that are named beforehand.
+
+    Parameters are one number for all terms, or one a term, or one a kind where `kind` says of which kind each is. Atoms of a term
+    are taken at the images nearest to each other. An index without an atom makes the energy NaN.
+    """
+
+    cutoff: float | None = eqx.field(static=True, default=None, init=False)
+    atoms: AbstractVar[Int[Array, "terms size"]]
+    """The atoms of every term, counted from 0."""
+    kind: AbstractVar[Int[Array, " terms"] | None]
+    """Row of the parameters that each term takes; None where parameters are single numbers or one a term."""
+
+    @property
+    @abc.abstractmethod
+    def size(self) -> int:
+        """Number of atoms of a term."""
+
+    @abc.abstractmethod
+    def term(self, space: Space, position: Float[Array, "terms size d"]) -> Float[Array, " terms"]:
+        """The energies of the terms."""
+
+    def energy(self, view: AtomView) -> Array:
+        return jnp.sum(view.present(self.term(view.space, picked(view.position, self.atoms)), self.atoms))
+
+    def each(self, parameter: Array, shape: tuple[int, ...] = ()) -> Array:
+        """A parameter of every term. `shape` is that of one parameter, such as (4,) for four coefficients."""
+        if parameter.ndim == len(shape):
+            return parameter[None] if shape else parameter
+        return parameter if self.kind is None else parameter[self.kind]
+
+    def __check_init__(self):
+        check_terms(self, self.atoms, self.size)
+
+
+def check_terms(potential: ManyBodyPotential, atoms: Any, size: int) -> None:
+    """Refuse terms of another number of atoms and, where they are known, those in which an atom stands twice."""
+    shape = jnp.shape(atoms)
+    if len(shape) < 2 or shape[-1] != size:
+        raise ArgumentError(
+            f"Argument `atoms` must have shape (terms, {size}) for `{type(potential).__name__}`, but has {shape}. Write a row of "
+            "indices a term."
+        )
+    if isinstance(atoms, jax.core.Tracer) or not isinstance(atoms, jax.Array | np.ndarray):
+        return
+    rows = np.sort(np.asarray(atoms), axis=-1)
+    twice = np.flatnonzero((np.diff(rows, axis=-1) == 0).any(axis=-1).ravel())
+    if len(twice):
+        raise ArgumentError(
+            f"Argument `atoms` must name different atoms in every term, but term {twice[0]} is "
+            f"{np.asarray(atoms).reshape(-1, rows.shape[-1])[twice[0]].tolist()}. Correct that row."
+        )
+
+
+def picked(values: Array, atoms: Array) -> Array:
+    """Rows of the named atoms; NaN where there is no such atom, as JAX would silently take the last."""
+    return values.at[atoms].get(mode="fill", fill_value=jnp.nan, wrap_negative_indices=False)
+
+
+def length(vector: Array) -> Array:
+    """The length of vectors, with derivative 0 at length 0."""
+    square = jnp.sum(vector * vector, axis=-1)
+    some = square > 0
+    return jnp.where(some, jnp.sqrt(jnp.where(some, square, 1)), square)
+
+
+def angle_between(a: Array, b: Array) -> Array:
+    r"""$2 \arctan(|\hat a - \hat b| / |\hat a + \hat b|)$: exact near 0 and 180 degrees, where an arc cosine is not."""
+    a, b = a / length(a)[..., None], b / length(b)[..., None]
+    return 2 * jnp.arctan2(length(a - b), length(a + b))
+
+
+LINE = 8
+"""Atoms are in a line where the sine of the angle between their bonds is at most so many roundings, and nothing else."""
+
+
+def dihedral_angle(space: Space, position: Float[Array, "terms 4 3"]) -> tuple[Array, Array]:
+    """Sine and cosine of the angle about the bond between atoms 2 and 3, 0 where 1 and 4 are nearest (cis), by IUPAC's sign.
+
+    Both are 0, with derivatives 0, where three successive atoms are in a line, to rounding: then there is no such angle.
+    """
+    if position.shape[-1] != 3:
+        raise ArgumentError(
+            "Dihedral angles must be those of atoms in three dimensions, but the space has two. Leave them out there."
+        )
+    first, second, third = (space.displacement(position[:, i + 1], position[:, i]) for i in range(3))
+    left, right = jnp.cross(first, second), jnp.cross(second, third)
+    line = _in_line(left, first, second) | _in_line(right, second, third)
+    sine = length(second) * jnp.sum(first * right, axis=-1)
+    cosine = jnp.sum(left * right, axis=-1)
+    sine, cosine = jnp.where(line, 0, sine), jnp.where(line, 0, cosine)
+    size = length(jnp.stack([sine, cosine], axis=-1))
+    size = jnp.where(size > 0, size, 1)
+    return sine / size, cosine / size
+
+
+def _in_line(normal: Array, first: Array, second: Array) -> Array:
+    """Tell whether two bonds with this cross product are parallel to rounding; False for NaN."""
+    normal, first, second = jax.lax.stop_gradient((normal, first, second))
+    return length(normal) <= LINE * jnp.finfo(normal.dtype).eps * length(first) * length(second)
+
+
+def some_angle(sine: Array, cosine: Array) -> tuple[Array, Array, Array]:
+    """Tell whether the angle is defined, and return its sine and cosine; 0 and 1 where it is not."""
+    some = (sine != 0) | (cosine != 0)
+    return some, sine, jnp.where(some, cosine, 1)

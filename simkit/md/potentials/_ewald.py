@@ -1,0 +1,356 @@
+r"""Electrostatics of periodic cells after Ewald: a part in space that ends at a cutoff, and a smooth part over waves.
+
+$$\frac{k}{2} \sum_{ij} \sum_n \frac{q_i q_j}{|r_{ij} + n|} = k \sum_{pairs} q_i q_j \frac{\mathrm{erfc}(\alpha r)}{r}
++ \frac{2 \pi k}{V} \sum_{m \ne 0} \frac{e^{-m^2/4\alpha^2}}{m^2} |S(m)|^2 - \frac{k \alpha}{\sqrt \pi} \sum_i q_i^2,
+\qquad S(m) = \sum_i q_i e^{i m \cdot x_i}$$
+
+with tin-foil boundaries.
+"""
+
+import abc
+import itertools
+import math
+from typing import Any
+
+import equinox as eqx
+import jax.core
+import jax.numpy as jnp
+import numpy as np
+from equinox import AbstractVar
+from jax import lax
+from jaxtyping import Array, Int
+
+from ..._errors import ArgumentError
+from ..._types import Scalar
+from ...core import POSITIVE, quantity
+from ..space._space import Space, inverse
+from ._bonded import optional_indices, picked
+from ._bonds import distance
+from ._many_body import AtomView, ManyBodyPotential
+from ._potential import POTENTIALS, PairPotential, Potential, Sum, parts, with_slope
+from ._truncation import Truncated, Truncation
+
+DOC = {"constant": "Coulomb's constant", "damping": "inverse length that divides the two parts"}
+
+
+@POTENTIALS.named("coulomb_screened")
+class CoulombScreened(PairPotential):
+    r"""The part of an Ewald sum in space, $u(r) = k q_i q_j \, \mathrm{erfc}(\alpha r) / r$ below the cutoff.
+
+    **Arguments:**
+
+    - `constant`, `damping`: k and $\alpha$, those of the part over waves.
+    - `cutoff`, `truncation`: where it ends; at $\alpha r_c = 3$ 2e-5 of the bare interaction is left there.
+    """
+
+    constant: Scalar = quantity(1.0, unit="energy length/charge^2", support=POSITIVE, doc=DOC["constant"])
+    damping: Scalar = quantity(0.3, unit="1/length", support=POSITIVE, doc=DOC["damping"])
+    cutoff: float = eqx.field(static=True, converter=float, default=10.0)
+    truncation: Truncation = Truncated()
+
+    @property
+    def charged(self) -> bool:
+        return True
+
+    def coefficients(self) -> Any:
+        return self.constant, self.damping
+
+    def pair(self, r2: Array, coefficients: Any) -> tuple[Array, Array]:
+        constant, damping = coefficients
+
+        def energy(r2: Array) -> Array:
+            r = jnp.sqrt(r2)
+            return constant * lax.erfc(damping * r) / r
+
+        return with_slope(energy, r2)
+
+
+class CoulombWaves(ManyBodyPotential):
+    r"""The smooth part of an Ewald sum, over all waves of the cell, and the self-energy; with `exclusions` their share.
+
+    A subclass sums the waves. Charges must add up to zero: a charged cell has no energy.
+    """
+
+    cutoff: float | None = eqx.field(static=True, default=None, init=False)
+    constant: AbstractVar[Scalar]
+    damping: AbstractVar[Scalar]
+
+    @property
+    @abc.abstractmethod
+    def excluded(self) -> Array | None:
+        """Pairs of atoms that do not interact, (pairs, 2)."""
+
+    @property
+    def charged(self) -> bool:
+        return True
+
+    @abc.abstractmethod
+    def waves(self, space: Space, position: Array, charge: Array) -> Array:
+        """The sum over waves."""
+
+    def energy(self, view: AtomView) -> Array:
+        constant, damping, charge = self.constant, self.damping, view.charge
+        assert charge is not None, "refused before"
+        if view.space.dimensions != 3 or not view.space.periodic:
+            raise ArgumentError(
+                "Argument `space` must be a periodic cell in three dimensions for an Ewald sum, but is not. Take `CoulombCut` or "
+                "`CoulombDSF` elsewhere."
+            )
+        total = self.waves(view.space, view.position, charge)
+        total = total - constant * damping / math.sqrt(math.pi) * jnp.vdot(charge, charge)
+        if self.excluded is None:
+            return total
+        pair = charge[self.excluded]
+        r = distance(view.space, picked(view.position, self.excluded))
+        return total - constant * jnp.sum(pair[:, 0] * pair[:, 1] * _erf_over(r, damping))
+
+
+def check_neutral(potential: Potential, charge: Any) -> None:
+    """Refuse cells whose charges do not add up to zero, where they are known."""
+    if charge is None or isinstance(charge, jax.core.Tracer):
+        return
+    total, size = float(jnp.sum(charge)), float(jnp.sum(jnp.abs(charge)))
+    if any(isinstance(part, CoulombWaves) for part in parts(potential)) and abs(total) > 1e-5 * size:
+        raise ArgumentError(
+            f"Argument `charge` must add up to zero for an Ewald sum, but adds up to {total:.6g}. Add the ions that are missing."
+        )
+
+
+def _erf_over(r: Array, damping: Array) -> Array:
+    """erf(a r) / r, smooth at 0."""
+    near = damping * r < 1e-3
+    far = jnp.where(near, 1 / damping, r)
+    a, square = 2 * damping / math.sqrt(math.pi), (damping * jnp.where(near, r, 0)) ** 2
+    return jnp.where(near, a * (1 - square / 3), lax.erf(damping * far) / far)
+
+
+@POTENTIALS.named("ewald")
+class Ewald(CoulombWaves):
+    """The sum over waves one by one: exact to its reach, at a cost that grows with atoms times waves.
+
+    **Arguments:**
+
+    - `constant`, `damping`: those of `CoulombScreened`.
+    - `waves_along`: how many waves along each lattice vector, static.
+    - `excluded`: pairs of atoms that do not interact, (pairs, 2); the same as the `exclusions` of `Particles`.
+
+    Made by `ewald_sum`. Good for some hundreds of atoms; `ParticleMeshEwald` for more.
+
+    **Reference:** Ewald (1921), Annalen der Physik 369:253, doi:10.1002/andp.19213690304.
+    """
+
+    constant: Scalar = quantity(1.0, unit="energy length/charge^2", support=POSITIVE, doc=DOC["constant"])
+    damping: Scalar = quantity(0.3, unit="1/length", support=POSITIVE, doc=DOC["damping"])
+    waves_along: tuple[int, int, int] = eqx.field(static=True, default=(8, 8, 8))
+    excluded: Int[Array, "pairs 2"] | None = eqx.field(converter=optional_indices, default=None)
+
+    def waves(self, space: Space, position: Array, charge: Array) -> Array:
+        r"""Waves of the half-space m_x >= 0, from products of those along each lattice vector.
+
+        $|S|^2$ of (m_x, m_y, m_z) and of its negative are equal, so that those with m_x > 0 count twice.
+        """
+        reciprocal = inverse(space.vectors().astype(position.dtype))
+        phase = 2 * math.pi * (position @ reciprocal)
+        x, y, z = (_powers(phase[:, c], count, whole=c > 0) for c, count in enumerate(self.waves_along))
+        # (waves x, atoms) times (waves y, atoms), then over atoms with those of z: products of matrices.
+        plane = _times((x[0] * charge[None], x[1] * charge[None]), y)
+        real = plane[0] @ z[0].T - plane[1] @ z[1].T
+        imaginary = plane[0] @ z[1].T + plane[1] @ z[0].T
+        numbers = [np.arange(0 if c == 0 else -n, n + 1) for c, n in enumerate(self.waves_along)]
+        grid = np.stack(np.meshgrid(*numbers, indexing="ij"), axis=-1).reshape(-1, 3)
+        m = 2 * math.pi * (jnp.asarray(grid, position.dtype) @ reciprocal.T)
+        square = jnp.sum(m * m, axis=1)
+        twice = np.where(grid[:, 0] > 0, 2.0, 1.0) * grid.any(axis=1)
+        safe = jnp.where(square > 0, square, 1)
+        weight = jnp.asarray(twice, position.dtype) * jnp.exp(-safe / (4 * self.damping**2)) / safe
+        found = jnp.vdot(weight, (real**2 + imaginary**2).reshape(-1))
+        return self.constant * 2 * math.pi / space.volume().astype(position.dtype) * found
+
+
+def _powers(phase: Array, count: int, whole: bool) -> tuple[Array, Array]:
+    """Cosine and sine of n phase for n from 0, or from -count, to count; (waves, atoms)."""
+    c, s = jnp.cos(phase), jnp.sin(phase)
+    cosines, sines = [jnp.ones_like(c)], [jnp.zeros_like(s)]
+    for _ in range(count):
+        a, b = cosines[-1], sines[-1]
+        cosines.append(a * c - b * s)
+        sines.append(a * s + b * c)
+    if whole:
+        cosines, sines = [*cosines[:0:-1], *cosines], [*(-s for s in sines[:0:-1]), *sines]
+    return jnp.stack(cosines), jnp.stack(sines)
+
+
+def _times(x: tuple[Array, Array], y: tuple[Array, Array]) -> tuple[Array, Array]:
+    """Products of all waves along x with all along y, (waves x * waves y, atoms)."""
+    flat = lambda a: a.reshape(-1, a.shape[-1])
+    pairs = [[flat(a[:, None] * b[None]) for b in y] for a in x]
+    return pairs[0][0] - pairs[1][1], pairs[0][1] + pairs[1][0]
+
+
+@POTENTIALS.named("particle_mesh_ewald")
+class ParticleMeshEwald(CoulombWaves):
+    """The sum over waves by a mesh of charges and Fourier transforms: a cost in proportion to the atoms.
+
+    **Arguments:**
+
+    - `constant`, `damping`: those of `CoulombScreened`.
+    - `mesh`: points along each lattice vector, static; a spacing of 1 A with charges spread over 5 points errs by some 1e-4.
+    - `order`: over how many points along each direction a charge is spread by B-splines, static, 3 or more.
+    - `excluded`: as for `Ewald`.
+
+    Made by `particle_mesh_ewald`.
+
+    **Reference:** Essmann, Perera, Berkowitz, Darden, Lee & Pedersen (1995), Journal of Chemical Physics 103:8577,
+    doi:10.1063/1.470117.
+    """
+
+    constant: Scalar = quantity(1.0, unit="energy length/charge^2", support=POSITIVE, doc=DOC["constant"])
+    damping: Scalar = quantity(0.3, unit="1/length", support=POSITIVE, doc=DOC["damping"])
+    mesh: tuple[int, int, int] = eqx.field(static=True, default=(32, 32, 32))
+    order: int = eqx.field(static=True, default=5)
+    excluded: Int[Array, "pairs 2"] | None = eqx.field(converter=optional_indices, default=None)
+
+    def __check_init__(self):
+        if self.order < 3 or min(self.mesh) < self.order:
+            raise ArgumentError(
+                f"Argument `order` must be 3 or more and at most the points of the mesh, but is {self.order} for {self.mesh}. 5 is "
+                "a good value."
+            )
+
+    def waves(self, space: Space, position: Array, charge: Array) -> Array:
+        reciprocal = inverse(space.vectors().astype(position.dtype))
+        counts = jnp.asarray(self.mesh, position.dtype)
+        u = (position @ reciprocal) * counts[None]
+        below = lax.stop_gradient(jnp.floor(u))
+        shares = _splines(u - below, self.order)  # (order, atoms, 3)
+        places = below.astype(jnp.int32)[None] - jnp.arange(self.order, dtype=jnp.int32).reshape(-1, 1, 1)
+        places = places % jnp.asarray(self.mesh, jnp.int32).reshape(1, 1, 3)
+        spread = jnp.zeros(math.prod(self.mesh), position.dtype)
+        _, ny, nz = self.mesh
+        values = _outer([shares[..., c] for c in range(3)], jnp.multiply) * charge[None, None, None]
+        rows = [places[..., 0] * (ny * nz), places[..., 1] * nz, places[..., 2]]
+        index = _outer(rows, jnp.add)
+        spread = spread.at[index.reshape(-1)].add(values.reshape(-1)).reshape(self.mesh)
+        waves = jnp.fft.rfftn(spread)
+        power = jnp.real(waves) ** 2 + jnp.imag(waves) ** 2
+        return self.constant * jnp.sum(self._influence(reciprocal, space, position.dtype) * power)
+
+    def _influence(self, reciprocal: Array, space: Space, dtype: Any) -> Array:
+        """The factor of each wave's power, those that the transform of real numbers leaves out counted with the others."""
+        n = self.mesh
+        numbers = [np.fft.fftfreq(n[0]) * n[0], np.fft.fftfreq(n[1]) * n[1], np.arange(n[2] // 2 + 1)]
+        grid = np.stack(np.meshgrid(*numbers, indexing="ij"), axis=-1)
+        moduli = [_spline_moduli(n[c], self.order) for c in range(3)]
+        moduli[2] = moduli[2][: n[2] // 2 + 1]
+        factor = moduli[0][:, None, None] * moduli[1][None, :, None] * moduli[2][None, None]
+        alone = (grid[..., 2] == 0) | (2 * grid[..., 2] == n[2])
+        factor = np.where(alone, 1.0, 2.0) * factor * grid.any(axis=-1)
+        m = 2 * math.pi * (jnp.asarray(grid, dtype) @ reciprocal.T)
+        square = jnp.sum(m * m, axis=-1)
+        safe = jnp.where(square > 0, square, 1)
+        weight = jnp.asarray(factor, dtype) * jnp.exp(-safe / (4 * self.damping**2)) / safe
+        return 2 * math.pi / space.volume().astype(dtype) * weight
+
+
+def _outer(parts: list[Array], combine: Any) -> Array:
+    """All combinations of places along three directions, (order, order, order, atoms)."""
+    x, y, z = parts
+    return combine(combine(x[:, None, None], y[None, :, None]), z[None, None])
+
+
+def _splines(w: Array, order: int) -> Array:
+    """Cardinal B-splines M_n(w + k) for k = 0..order-1 and w in [0, 1): the shares of a charge, by their recursion."""
+    values = [w, 1 - w]  # M_2(w), M_2(w + 1)
+    for n in range(3, order + 1):
+        padded = [*values, jnp.zeros_like(w)]
+        previous = [jnp.zeros_like(w), *values]
+        values = [((w + k) * padded[k] + (n - k - w) * previous[k]) / (n - 1) for k in range(n)]
+    return jnp.stack(values)
+
+
+def _spline_moduli(count: int, order: int) -> np.ndarray:
+    """1 / |sum_k M_n(k + 1) exp(2 pi i m k / count)|^2, which takes the splines' own transform out again."""
+    at = np.asarray([_cardinal(k + 1.0, order) for k in range(order - 1)])
+    m = np.arange(count)[:, None]
+    total = (at * np.exp(2j * np.pi * m * np.arange(order - 1) / count)).sum(1)
+    size = np.abs(total) ** 2
+    return np.where(size > 1e-10, 1 / np.maximum(size, 1e-10), 0)
+
+
+def _cardinal(x: float, order: int) -> float:
+    """The cardinal B-spline of a number."""
+    if order == 2:
+        return max(0.0, 1.0 - abs(x - 1.0))
+    return (x * _cardinal(x, order - 1) + (order - x) * _cardinal(x - 1, order - 1)) / (order - 1)
+
+
+def ewald_sum(
+    space: Space, cutoff: float, *, tolerance: float = 1e-6, constant: float = 1.0, excluded: Any = None
+) -> Sum:
+    """`CoulombScreened` and `Ewald` with a damping and waves that leave out a `tolerance` of the interaction.
+
+    **Arguments:**
+
+    - `space`: a concrete cell, at whose shape the number of waves is chosen.
+    - `cutoff`: of the part in space, in the length unit.
+    - `tolerance`: between 0 and 0.1; the relative error of forces is some times as large.
+    - `constant`: Coulomb's constant: 1 in reduced units, `units.coulomb` in others.
+    - `excluded`: pairs that do not interact, (pairs, 2); give `Particles` the same `exclusions`.
+
+    ```python
+    import simkit
+
+    cell = simkit.md.Orthorhombic([2.0, 2.0, 2.0])
+    electrostatics = simkit.md.ewald_sum(cell, 0.9, tolerance=1e-8)
+    ```
+    """
+    damping, sharp = _damping(space, cutoff, tolerance)
+    a, b, c = (math.ceil(damping * sharp * x / math.pi) for x in np.asarray(space.plane_distances(), float))
+    inside = CoulombScreened(constant=constant, damping=damping, cutoff=cutoff)
+    return inside + Ewald(constant, damping, (a, b, c), excluded)
+
+
+def particle_mesh_ewald(
+    space: Space,
+    cutoff: float,
+    *,
+    tolerance: float = 1e-4,
+    order: int = 5,
+    constant: float = 1.0,
+    excluded: Any = None,
+) -> Sum:
+    """`CoulombScreened` and `ParticleMeshEwald`; arguments as for `ewald_sum`.
+
+    The mesh is that for which charges spread over 5 points err as much as the cutoff; a larger `order` on the same mesh errs less.
+    """
+    damping, _ = _damping(space, cutoff, tolerance)
+    edges = np.linalg.norm(np.asarray(space.vectors(), float), axis=1)
+    points = [max(order, math.ceil(2 * damping * x / (3 * tolerance**0.2))) for x in edges]
+    a, b, c = (_smooth(n) for n in points)
+    inside = CoulombScreened(constant=constant, damping=damping, cutoff=cutoff)
+    return inside + ParticleMeshEwald(constant, damping, (a, b, c), order, excluded)
+
+
+def _damping(space: Space, cutoff: float, tolerance: float) -> tuple[float, float]:
+    if not 0 < tolerance < 0.1:
+        raise ArgumentError(
+            f"Argument `tolerance` must lie between 0 and 0.1, but is {tolerance}. 1e-5 is a good value."
+        )
+    if not space.periodic or space.dimensions != 3:
+        raise ArgumentError(
+            "Argument `space` must be a periodic cell in three dimensions, but is not. Take `CoulombCut` elsewhere."
+        )
+    sharp = math.sqrt(-math.log(2 * tolerance))
+    return sharp / cutoff, sharp
+
+
+def _smooth(least: int) -> int:
+    """The next number of factors 2, 3, 5, which transforms are fast for."""
+    for n in itertools.count(least):
+        rest = n
+        for factor in (2, 3, 5):
+            while rest % factor == 0:
+                rest //= factor
+        if rest == 1:
+            return n
+    raise AssertionError("there is always a larger one")

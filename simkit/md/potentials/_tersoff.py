@@ -1,0 +1,140 @@
+"""The potential of Tersoff."""
+
+import functools
+from typing import Any
+
+import equinox as eqx
+import jax.numpy as jnp
+import numpy as np
+from jax import lax
+from jaxtyping import Array
+
+from ...core import quantity
+from ...stores import READERS, Reader
+from ..files._three_body_files import TERSOFF, read_tersoff
+from ._many_body import AtomicPotential, AtomView
+from ._triples import Triples, by_pair, by_triple, check_table, concrete_cutoff, number_of_species, squeezed
+
+
+class Tersoff(AtomicPotential):
+    r"""Tersoff's potential of bonds whose strength depends on what surrounds them,
+
+    $$U = \tfrac12 \sum_i \sum_{j \ne i} f_C(r_{ij}) \big[A e^{-\lambda_1 r_{ij}} - b_{ij} B e^{-\lambda_2 r_{ij}}\big],\quad
+    b_{ij} = (1 + \beta^n \zeta_{ij}^n)^{-1/2n}$$
+
+    $$\zeta_{ij} = \sum_{k \ne i, j} f_C(r_{ik})\, \gamma\Big[1 + \frac{c^2}{d^2} - \frac{c^2}{d^2 + (\cos\theta_{jik} -
+    \cos\theta_0)^2}\Big] e^{\lambda_3^m (r_{ij} - r_{ik})^m}$$
+
+    with $f_C$ falling from 1 at R - D to 0 at R + D along half a sine.
+
+    **Arguments:** numbers, or one for each triple of species, the atom in the middle first, shape (species, species, species).
+    Pairs take the entries (i, j, j); `m`, `gamma`, `lambda3`, `c`, `d`, `cos_theta0`, and R and D of the distance of k, those of
+    the triple. They stand in the order of LAMMPS' files; `m` is 1 or 3. `cutoff` is static, by default the largest R + D; where
+    these are fitted, give the largest that they may reach.
+
+    Files are read by `Tersoff.from_table(read_tersoff(path, elements))`.
+
+    **Good values:** the defaults are silicon's of 1988 in eV and Angstrom (Si(C)), with a lattice constant of 5.432 Angstrom.
+
+    **Reference:** Tersoff (1988), Physical Review B 37:6991, doi:10.1103/PhysRevB.37.6991, and 38:9902,
+    doi:10.1103/PhysRevB.38.9902.
+    """
+
+    m: Triples = quantity(doc="power of the difference of distances, 1 or 3")
+    gamma: Triples = quantity(doc="factor of the angular function")
+    lambda3: Triples = quantity(doc="decay of the difference of distances")
+    c: Triples = quantity(doc="strength of the angular function")
+    d: Triples = quantity(doc="width of the angular function")
+    cos_theta0: Triples = quantity(doc="cosine of the best angle")
+    n: Triples = quantity(doc="power of the coordination")
+    beta: Triples = quantity(doc="weight of the coordination")
+    lambda2: Triples = quantity(doc="decay of the attraction")
+    B: Triples = quantity(unit="energy", doc="attraction")
+    R: Triples = quantity(unit="length", doc="middle of the cutoff")
+    D: Triples = quantity(unit="length", doc="half the width of the cutoff")
+    lambda1: Triples = quantity(doc="decay of the repulsion")
+    A: Triples = quantity(unit="energy", doc="repulsion")
+    cutoff: float | None = eqx.field(static=True)
+
+    def __init__(
+        self,
+        m: Any = 3.0,
+        gamma: Any = 1.0,
+        lambda3: Any = 1.3258,
+        c: Any = 4.8381,
+        d: Any = 2.0417,
+        cos_theta0: Any = 0.0,
+        n: Any = 22.956,
+        beta: Any = 0.33675,
+        lambda2: Any = 1.3258,
+        B: Any = 95.373,
+        R: Any = 3.0,
+        D: Any = 0.2,
+        lambda1: Any = 3.2394,
+        A: Any = 3264.7,
+        *,
+        cutoff: float | None = None,
+    ):
+        self.m, self.gamma, self.lambda3, self.c, self.d, self.cos_theta0 = m, gamma, lambda3, c, d, cos_theta0
+        self.n, self.beta, self.lambda2, self.B = n, beta, lambda2, B
+        self.R, self.D, self.lambda1, self.A = R, D, lambda1, A
+        self.cutoff = concrete_cutoff(cutoff, lambda: np.max(np.asarray(R) + np.asarray(D)))
+
+    def __check_init__(self):
+        number_of_species((*self._of_pairs(), *self._of_triples()))
+
+    @classmethod
+    def from_table(cls, table: Any, *, cutoff: float | None = None) -> "Tersoff":
+        """The potential of a `ThreeBodyTable` that a file held; species are its elements in their order."""
+        check_table(table, TERSOFF, "read_tersoff")
+        return cls(*(squeezed(table[name]) for name in TERSOFF), cutoff=cutoff)
+
+    @property
+    def species_count(self) -> int | None:
+        return number_of_species((*self._of_pairs(), *self._of_triples()))
+
+    def _of_pairs(self) -> tuple[Array, ...]:
+        return self.R, self.D, self.A, self.lambda1, self.B, self.lambda2, self.beta, self.n
+
+    def _of_triples(self) -> tuple[Array, ...]:
+        return self.R, self.D, self.m, self.lambda3, self.gamma, self.c, self.d, self.cos_theta0
+
+    def atom_energies(self, view: AtomView) -> Array:
+        r = view.distance
+        middle, half, a, lambda1, b, lambda2, beta, n = by_pair(self._of_pairs(), view)
+        near = view.mask & (r < middle + half)
+        # Beyond the reach of a pair its order does not matter, and might not be finite.
+        order = _order(beta * jnp.where(near, self._coordination(view), 1), n)
+        bond = a * jnp.exp(-lambda1 * r) - order * b * jnp.exp(-lambda2 * r)
+        return 0.5 * jnp.sum(jnp.where(near, _ending(r, middle, half) * bond, 0), 1)
+
+    def _coordination(self, view: AtomView) -> Array:
+        """Zeta, shape (atoms, row)."""
+        middle, half, m, lambda3, gamma, c, d, wanted = by_triple(self._of_triples(), view)
+        r, direction = view.distance, [a / view.distance for a in view.components]
+        cosine = functools.reduce(jnp.add, [u[:, :, None] * u[:, None, :] for u in direction])
+        theirs = jnp.broadcast_to(r[:, None, :], cosine.shape)
+        other = ~jnp.eye(r.shape[1], dtype=bool)[None]
+        both = view.mask[:, :, None] & view.mask[:, None, :] & other & (theirs < middle + half)
+        apart = jnp.where(both, r[:, :, None] - theirs, 0) * lambda3
+        # The bounds of LAMMPS, beyond which an exponential of either sign is as good as 0 or 1e30.
+        exponential = jnp.exp(jnp.clip(jnp.where(m == 3, apart**3, apart), -69.0776, 69.0776))
+        angular = gamma * (1 + (c / d) ** 2 - c**2 / (d**2 + (wanted - cosine) ** 2))
+        return jnp.sum(jnp.where(both, _ending(theirs, middle, half) * angular * exponential, 0), axis=2)
+
+
+def _ending(r: Array, middle: Array, half: Array) -> Array:
+    """1 below `middle - half`, 0 above `middle + half`."""
+    width = jnp.where(half > 0, half, 1)
+    p = jnp.clip((r - middle) / width, -1, 1)
+    return jnp.where(half > 0, 0.5 * (1 - jnp.sin(0.5 * jnp.pi * p)), jnp.where(r < middle, 1.0, 0.0))
+
+
+def _order(x: Array, n: Array) -> Array:
+    """(1 + x^n)^(-1/2n), whose derivative is finite where x is 0: below 1e-16^(1/n) it is 1 to all digits."""
+    least = lax.stop_gradient(jnp.broadcast_to((2e-16 * n) ** (1 / n), x.shape))
+    power = jnp.where(x > least, x, least) ** n
+    return jnp.where(x > least, (1 + power) ** (-1 / (2 * n)), 1)
+
+
+READERS.add("tersoff", Reader("potential", read_tersoff, Tersoff.from_table))

@@ -1,0 +1,1 @@
+"""Boxes, units and atoms."""

@@ -1,0 +1,131 @@
+"""Protocol of an experiment of a PEtab problem: initial assignments, a steady state before the start, switches."""
+
+import dataclasses
+import functools
+from collections.abc import Callable
+from typing import Any
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array
+
+from ..core import Setup, Status, Trajectory
+from ..engine import Method, integrate
+from ..problem import AbstractProtocol
+from ._events import Dose, by_row, integrate_doses
+from ._expression import TIME
+from ._passages import Passage, integrate_passages
+from ._sbml_system import Roots, SBMLSystem
+from ._steady import steady_state
+from ._switches import NEVER, Switch, switch_name
+
+FOREVER = 1e200
+"""Time from which on a datum is one of the steady state."""
+
+
+class SBMLProtocol(AbstractProtocol):
+    """An experiment on an SBML model.
+
+    - `start`: formulas of initial values of states, and of constants that have an initial assignment.
+    - `volumes`: states that are amounts, though initial values are concentrations.
+    - `switches`: the formulas of the times of switches.
+    - `doses`: events, which happen at times that are known before a solve; none does before the start.
+    - `passages`: all events, where one depends on the state; `stops` are the formulas of times that their conditions name.
+    - `settles`, `endless`: whether any experiment starts from a steady state, and whether any datum is one of it.
+    """
+
+    start: Roots = eqx.field(static=True)
+    volumes: Roots = eqx.field(static=True)
+    switches: tuple[int, ...] = eqx.field(static=True)
+    doses: tuple[Dose, ...] = eqx.field(static=True)
+    passages: tuple[Passage, ...] = eqx.field(static=True)
+    stops: tuple[int, ...] = eqx.field(static=True)
+    settles: bool = eqx.field(static=True)
+    endless: bool = eqx.field(static=True)
+
+    def run(self, setup: Setup, times: Array, method: Method) -> tuple[Setup, Trajectory]:
+        ok = jnp.array(True)
+        system, first, inputs = self.opened(setup.system, setup.y0, times[0])
+        if self.settles:
+            earlier = eqx.tree_at(
+                lambda s: s.parameters, setup.system, _changed(setup.system.parameters, setup.system.before)
+            )
+            given = {name: setup.system.before.get(name, jnp.full_like(y, jnp.nan)) for name, y in setup.y0.items()}
+            earlier, begin, held = self.opened(earlier, given, times[0])
+            moving = earlier.moving()
+            start = Setup(moving, moving.packed(begin), held)
+            found, settled = steady_state(start, times[0], earlier.kept_before)
+            first = _following(setup, moving.unpacked(found), first)
+            ok = settled | (setup.system.settled == 0)
+        solved = system.moving()
+        moving = Setup(solved, solved.packed(first), inputs)
+        finite = _before(times, FOREVER) if self.endless else times
+        if self.passages:
+            trajectory = integrate_passages(moving, system, finite, method, self.passages, self.stops)
+        elif self.doses:
+            trajectory = integrate_doses(moving, system, finite, method, self.doses)
+        else:
+            trajectory = integrate(moving, finite, method)
+        if self.endless:
+            last, settled = steady_state(moving, times[0], system.kept)
+            forever = times >= FOREVER
+            ys = jax.tree.map(
+                lambda y, end: jnp.where(by_row(forever, y), jnp.broadcast_to(end, y.shape), y), trajectory.ys, last
+            )
+            trajectory = eqx.tree_at(lambda t: (t.times, t.ys), trajectory, (times, ys))
+            ok = ok & (settled | ~jnp.any(forever))
+        status = jnp.where(ok | (trajectory.status != Status.OK), trajectory.status, int(Status.NON_FINITE))
+        trajectory = eqx.tree_at(
+            lambda t: t.status, dataclasses.replace(trajectory, ys=solved.unpacked(trajectory.ys)), status
+        )
+        return Setup(system, first, inputs, setup.noise), trajectory
+
+    def opened(self, system: SBMLSystem, given: dict[str, Array], t: Any) -> tuple[SBMLSystem, dict[str, Array], Any]:
+        """The system with all its parameters, its initial state, and its inputs; what is given goes before what is assigned."""
+        assigned, formulas = dict(self.start), system.formulas
+
+        @functools.cache
+        def value(name: str) -> Any:
+            if name == TIME:
+                return t
+            held: Any = given[name] if name in given else system.parameters[name]
+            if name not in assigned:
+                return held
+            found = formulas.evaluate([assigned[name]], inside)[0]
+            return jnp.where(jnp.isnan(held), found, held)
+
+        # A state that is an amount is given, and assigned, as what its symbol means.
+        volumes = dict(self.volumes)
+
+        @functools.cache
+        def inside(name: str) -> Any:
+            found = value(name)
+            return found * formulas.evaluate([volumes[name]], inside)[0] if name in volumes else found
+
+        whole = {name: value(name) for name in system.parameters}
+        first = {name: inside(name) for name in given}
+        system = eqx.tree_at(lambda s: s.parameters, system, whole)
+        when = formulas.evaluate(self.switches, _still(system))
+        inputs = {switch_name(i): Switch(jnp.clip(jnp.asarray(x, t.dtype), -NEVER, NEVER)) for i, x in enumerate(when)}
+        return system, first, inputs
+
+
+def _following(setup: Setup, found: dict[str, Array], first: dict[str, Array]) -> dict[str, Array]:
+    """The start after a steady state: a state goes on from there unless the experiment sets it."""
+    follows = setup.system.settled != 0
+    return {name: jnp.where(follows & jnp.isnan(y), found[name], first[name]) for name, y in setup.y0.items()}
+
+
+def _before(times: Array, limit: float) -> Array:
+    """Times, those from a limit on replaced by the last before it."""
+    early = times < limit
+    return jnp.where(early, times, jnp.max(jnp.where(early, times, times[0])))
+
+
+def _changed(parameters: dict[str, Array], other: dict[str, Array]) -> dict[str, Array]:
+    return {name: other.get(name, value) for name, value in parameters.items()}
+
+
+def _still(system: SBMLSystem) -> Callable[[str], Any]:
+    return lambda name: system.parameters[name]

@@ -1,0 +1,97 @@
+"""SBML models as systems."""
+
+from collections.abc import Callable
+from typing import Any
+
+import equinox as eqx
+import jax.numpy as jnp
+from jaxtyping import Array
+
+from .._errors import ArgumentError
+from .._types import Inputs, Scalar
+from ..core import Example, PlainSystem, as_float_array, quantity
+from ._expression import TIME, Formulas
+from ._large import LargeSystem, Rates
+
+Roots = tuple[tuple[str, int], ...]
+"""Names and the nodes of their formulas."""
+
+
+def _as_parameters(values: dict[str, Any]) -> dict[str, Any]:
+    return {name: as_float_array(value) if eqx.is_array_like(value) else value for name, value in values.items()}
+
+
+class SBMLSystem(PlainSystem):
+    """An SBML model: the rates of its states are formulas, evaluated as one graph in which equal parts are one.
+
+    - `parameters`: constants of the model, sizes of compartments and numbers of measurements, by their identifiers; their
+        paths are the identifiers alone. NaN stands for what an initial assignment gives.
+    - `before`: what is different before the start, where an experiment begins in a steady state: names of parameters and of
+        states to values. `settled` is 1 in such experiments. `kept_before` and `kept` say what steady states conserve.
+    - `formulas`, `rates`, `named`: the graph, and in it the rates of the states and all other formulas that have names.
+    - `together`: of a large model its rates in batches.
+
+    A state is named like its species, and is a concentration, or an amount where the species has substance units only or
+    its volume changes.
+    """
+
+    parameters: dict[str, Any] = eqx.field(converter=_as_parameters)
+    before: dict[str, Any] = eqx.field(converter=_as_parameters)
+    settled: Scalar = quantity(doc="1 where an experiment starts from a steady state")
+    kept_before: Any = quantity(optional=True, doc="what steady states before the start conserve")
+    kept: Any = quantity(optional=True, doc="what steady states at the end conserve")
+    formulas: Formulas = eqx.field(static=True, kw_only=True)
+    rates: Roots = eqx.field(static=True, kw_only=True)
+    named: Roots = eqx.field(static=True, kw_only=True)
+    together: Rates | None = eqx.field(static=True, kw_only=True, default=None)
+
+    def vector_field(self, t: Any, y: dict[str, Array], inputs: Inputs) -> dict[str, Array]:
+        slopes = self.formulas.evaluate([node for _, node in self.rates], self.lookup(t, y, inputs))
+        zero = jnp.zeros_like(next(iter(y.values())))
+        return {name: slope + zero for (name, _), slope in zip(self.rates, slopes, strict=True)}
+
+    def outputs(self, t: Any, y: dict[str, Array], inputs: Inputs) -> dict[str, Array]:
+        found = self.formulas.evaluate([node for _, node in self.named], self.lookup(t, y, inputs))
+        zero = jnp.zeros_like(next(iter(y.values())))
+        return y | {name: value + zero for (name, _), value in zip(self.named, found, strict=True)}
+
+    def lookup(self, t: Any, y: dict[str, Any], inputs: Inputs = None) -> Callable[[str], Any]:
+        """Return the value of a name at a time and a state."""
+
+        def value(name: str) -> Any:
+            if name == TIME:
+                return t
+            if name in y:
+                return y[name]
+            return self.parameters[name] if name in self.parameters else inputs[name]
+
+        return value
+
+    def slopes(self, values: Callable[[str], Any]) -> dict[str, Any]:
+        """The rates of the states for given values of all names."""
+        found = self.formulas.evaluate([node for _, node in self.rates], values)
+        return {name: slope for (name, _), slope in zip(self.rates, found, strict=True)}
+
+    def packed(self, y: dict[str, Array]) -> Any:
+        """States by their names in the form in which they are solved."""
+        return y
+
+    def unpacked(self, y: Any) -> dict[str, Array]:
+        """Return the solution by names."""
+        return y
+
+    def changed(self, y: Any, new: dict[str, Array]) -> Any:
+        """Return the solution with other values of some states."""
+        return y | new
+
+    def moving(self) -> "SBMLSystem | LargeSystem":
+        """The system with only those parameters on which rates depend: what a solve has to carry."""
+        if self.together is not None:
+            return LargeSystem.of(self.together, self.parameters, self.settled)
+        needed = self.formulas.symbols([node for _, node in self.rates])
+        kept = {name: value for name, value in self.parameters.items() if name in needed}
+        return SBMLSystem(kept, {}, self.settled, None, None, formulas=self.formulas, rates=self.rates, named=())
+
+    @classmethod
+    def example(cls) -> "Example[SBMLSystem]":
+        raise ArgumentError("A system read from SBML has no example: give its state and times.")

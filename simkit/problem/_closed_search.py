@@ -1,0 +1,24 @@
+"""Search for parameters that have best values in closed form."""
+
+import numpy as np
+
+from ._closed_form import KINDS, ClosedForm
+from ._forward import ForwardModel
+from ._unknowns import Unknowns
+
+
+def closed_forms(unknowns: Unknowns, model: ForwardModel) -> tuple[ClosedForm, ...]:
+    """Find the parts of a problem with closed forms: parameters without priors that enter the measurement alone."""
+    found = () if model.measurement is None else model.measurement.closed_forms
+    flat = {name for name, prior in zip(unknowns.names, unknowns.stored, strict=True) if prior is None}
+    uses: dict[str, set[str]] = {}
+    for path, (index, _) in model.table.items():
+        for i in np.unique(np.asarray(index)):  # beyond the names are the values of individuals
+            uses.setdefault(unknowns.names[i] if 0 <= i < len(unknowns.names) else "", set()).add(path)
+    own = [
+        ClosedForm((), name, (output,))
+        for output, noise in model.base.noise.items()
+        for name in [f"noise.{output}.scale"]
+        if type(noise) in KINDS and name in flat and uses.get(name) == {name}
+    ]
+    return tuple(c for c in (*found, *own) if flat.issuperset(c.names))

@@ -1,0 +1,179 @@
+"""Conditions as arrays: which number stands at which path in which experiment."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax.core import Tracer
+from jaxtyping import Array
+
+from .._errors import ArgumentError, check_known
+from ..core import AbstractSignal, Setup
+from ._experiment import Experiment
+
+Table = dict[str, tuple[Array, Array]]
+"""Path -> (index into the free parameters or -1, constant), both by experiment."""
+
+
+def each_element(setup: Setup, free: Mapping[str, Any]) -> dict[str, Any]:
+    """Free parameters by name; one that is the path of an array stands for each of its elements."""
+    leaves, found = setup.leaves(), {}
+    for name, value in free.items():
+        shape = jnp.shape(leaves[name]) if name in leaves else ()
+        if name in leaves and shape:
+            found |= {".".join([name, *map(str, place)]): value for place in np.ndindex(shape)}
+        else:
+            found[name] = value
+    return found
+
+
+def targets(
+    setup: Setup, free: Mapping[str, Any], sets: Sequence[Mapping[str, Any]], labels: Sequence[str]
+) -> dict[str, str]:
+    """Return for every free name a path that it stands for: its own, or one that a `set` gives it."""
+    found = {name: name for name in free if _is_path(setup, name)}
+    for label, conditions in zip(labels, sets, strict=True):
+        for path, value in conditions.items():
+            setup.locate(path, f"quantity (in `set` of {label})")
+            if isinstance(value, str):
+                check_known(value, free, f"free parameter (in `set` of {label})")
+                found.setdefault(value, path)
+    for name in free:
+        if name not in found:
+            setup.locate(name, "quantity, and no `set` that names the free parameter,")
+        path, index = setup.locate(found[name])
+        if not index and jnp.ndim(setup.leaves()[path]):
+            raise ArgumentError(
+                f"The free parameter `{name}` must be one number, but `{path}` is an array of shape "
+                f"{jnp.shape(setup.leaves()[path])}. Name its elements, `{path}.0`, ..., or free `{path}` itself."
+            )
+    return found
+
+
+def condition_table(
+    setups: Sequence[Setup], experiments: Sequence[Experiment], free: Sequence[str], sets: Sequence[Mapping[str, Any]]
+) -> Table:
+    """Experiment `set`, then problem `set` (merged in `sets`), then a free path, then the experiment's own value.
+
+    What is said of the last row of an input's table holds for the rows that repeat it where the table is filled up.
+    """
+    lengths = _longest([s.inputs for s in setups])
+    paths = dict.fromkeys([path for conditions in sets for path in conditions])
+    paths |= dict.fromkeys(name for name in free if _is_path(setups[0], name))
+    table: Table = {}
+    held = [setup.leaves() for setup in setups]  # once: to name all numbers of a setup takes longer than all the rest
+    places = {name: i for i, name in enumerate(free)}
+    for path in paths:
+        name, place = setups[0].locate(path)
+        dtype = setups[0].get(path).dtype if path.startswith("inputs.") else held[0][name].dtype
+        index, constants = [], []
+        for setup, leaves, experiment, conditions in zip(setups, held, experiments, sets, strict=True):
+            own = setup.get(path) if path.startswith("inputs.") else _element(leaves[name], place)
+            value = conditions.get(path, path if path in places else own)
+            index.append(places[value] if isinstance(value, str) else -1)
+            constants.append(own if isinstance(value, str) else _constant(experiment.name, path, value))
+        table[path] = jnp.asarray(np.array(index)), _stacked(constants, dtype)
+    return table | _repeats(table, setups, lengths)
+
+
+def _element(leaf: Any, place: tuple[int, ...]) -> Any:
+    return (leaf if isinstance(leaf, Tracer) else np.asarray(leaf))[place]
+
+
+def _stacked(constants: Sequence[Any], dtype: Any) -> Array:
+    """Numbers or arrays of all experiments as one array; in NumPy where they are known, since JAX is slow at single numbers."""
+    if any(isinstance(c, Tracer) for c in constants):
+        return jnp.stack([jnp.asarray(c, dtype) for c in constants])
+    return jnp.asarray(np.stack([np.asarray(c, dtype) for c in constants]))
+
+
+def _repeats(table: Table, setups: Sequence[Setup], lengths: Sequence[int]) -> Table:
+    """The rows of a table for what repeats a number that it names."""
+    owners: dict[str, dict[int, str]] = {}
+    for path, (_, constants) in table.items():
+        if path.startswith("inputs.") and constants.ndim == 1:
+            for i, setup in enumerate(setups):
+                for repeat in _repeated(setup, path, lengths):
+                    owners.setdefault(repeat, {})[i] = path
+    found: Table = {}
+    for repeat, paths in owners.items():
+        index, constants = [], []
+        for i, setup in enumerate(setups):
+            known = table[paths[i]] if i in paths else None
+            index.append(-1 if known is None else known[0][i])
+            constants.append(_filled_up(setup, lengths).get(repeat) if known is None else known[1][i])
+        found[repeat] = jnp.asarray(index), jnp.stack(constants)
+    return found
+
+
+def _repeated(setup: Setup, path: str, lengths: Sequence[int]) -> Iterator[str]:
+    """The paths at which the number of a path stands again once the tables are filled up."""
+    nothing = lambda x: jnp.asarray(np.zeros(np.shape(x), jnp.result_type(x))) if eqx.is_array_like(x) else x
+    marked = Setup(None, inputs=jax.tree.map(nothing, setup.inputs)).put({path: 1.0})
+    for name, leaf in _filled_up(marked, lengths).leaves().items():
+        for place in np.argwhere(np.asarray(leaf) != 0):
+            found = ".".join([name, *map(str, place)])
+            if found != path:
+                yield found
+
+
+def stack(trees: Sequence[Any], what: str, experiments: Sequence[Experiment]) -> Any:
+    """The pytrees of all experiments with a leading experiment axis; signals of different length are padded."""
+    shapes = [jax.tree.structure(tree) for tree in trees]
+    for experiment, shape in zip(experiments, shapes, strict=True):
+        if shape != shapes[0]:
+            raise ArgumentError(
+                f"The {what} of all experiments must have one structure, but that of `{experiment.name}` is {shape} and that of "
+                f"`{experiments[0].name}` is {shapes[0]}."
+            )
+    lengths = _longest(trees)
+    trees = [_filled_signals(tree, lengths) for tree in trees]
+
+    def join(*leaves: Any) -> Array:
+        if len({jnp.shape(leaf) for leaf in leaves}) > 1:
+            raise ArgumentError(
+                f"The {what} of all experiments must have one shape, but they are {[jnp.shape(x) for x in leaves]}."
+            )
+        return jnp.stack(leaves)
+
+    return jax.tree.map(join, *trees)
+
+
+def _signals(tree: Any) -> tuple[list[Any], Any]:
+    return jax.tree.flatten(tree, is_leaf=lambda node: isinstance(node, AbstractSignal))
+
+
+def _longest(trees: Sequence[Any]) -> list[int]:
+    """Return for every signal the length of the longest table in any experiment; 0 where there is none."""
+    columns = zip(*(_signals(tree)[0] for tree in trees), strict=True)
+    return [max(node.length() if isinstance(node, AbstractSignal) else 0 for node in column) for column in columns]
+
+
+def _filled_signals(tree: Any, lengths: Sequence[int]) -> Any:
+    """Signals with tables of these lengths, filled up by repeats that change no value."""
+    nodes, structure = _signals(tree)
+    filled = [n.padded(size) if isinstance(n, AbstractSignal) else n for n, size in zip(nodes, lengths, strict=True)]
+    return jax.tree.unflatten(structure, filled)
+
+
+def _filled_up(setup: Setup, lengths: Sequence[int]) -> Setup:
+    return Setup(setup.system, setup.y0, _filled_signals(setup.inputs, lengths), setup.noise)
+
+
+def _is_path(setup: Setup, name: str) -> bool:
+    try:
+        setup.locate(name)
+    except (KeyError, ArgumentError):
+        return False
+    return True
+
+
+def _constant(experiment: str, path: str, value: Any) -> Any:
+    if jnp.ndim(value) and not isinstance(value, Array | np.ndarray):
+        raise ArgumentError(
+            f"`set` of experiment `{experiment}` must give `{path}` a number or a name, but gives {value!r}."
+        )
+    return value

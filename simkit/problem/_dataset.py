@@ -1,0 +1,106 @@
+"""Data of all experiments as arrays."""
+
+import dataclasses
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import equinox as eqx
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Float
+
+from .._errors import ArgumentError, check_known
+from ..core import as_float_array
+from ._experiment import Experiment
+
+
+class Dataset(eqx.Module):
+    """Data of all experiments, padded to one length.
+
+    - `times`: shape `(experiments, rows)`: the start, unless nothing moves in time, and the times of the data, padded with the
+        last. Predictors of a regression have more axes.
+    - `values`: output name -> shape `(experiments, times, ...)`, NaN where a datum is missing.
+    - `errors`: output name -> known relative sizes of the scatter, in the same shape.
+    - `labels`: the names of the experiments.
+    - `lengths`: numbers of data times by experiment, where they differ and observables ask for them.
+    """
+
+    times: Float[Array, "experiments rows ..."]
+    values: dict[str, Float[Array, "experiments times ..."]]
+    errors: dict[str, Float[Array, "experiments times ..."]]
+    labels: tuple[str, ...] = eqx.field(static=True)
+    lengths: tuple[int, ...] = eqx.field(static=True, default=())
+
+    @property
+    def rows(self) -> int:
+        """The number of data of an output in one experiment, with padding."""
+        return next(iter(self.values.values())).shape[1]
+
+    @property
+    def count(self) -> int:
+        """The number of data that are not missing."""
+        return int(sum(np.isfinite(np.asarray(values)).sum() for values in self.values.values()))
+
+    def index(self, experiment: int | str) -> int:
+        """The place of an experiment, given by it or by its name."""
+        if isinstance(experiment, int):
+            return experiment
+        check_known(experiment, self.labels, "experiment")
+        return self.labels.index(experiment)
+
+    def until(self, fraction: Float[Array, ""] | float) -> "Dataset":
+        """The data without those after `fraction` of each experiment's span, which are missing."""
+        first, last = self.times[:, :1], self.times[:, -1:]
+        seen = self.times[:, 1:] <= first + fraction * (last - first) * (1 + 1e-6)
+
+        def hide(values: Array) -> Array:
+            return jnp.where(seen.reshape(seen.shape + (1,) * (values.ndim - 2)), values, jnp.nan)
+
+        return dataclasses.replace(self, values={name: hide(values) for name, values in self.values.items()})
+
+    def filled_with(self, values: Mapping[str, Any]) -> "Dataset":
+        """Other data in place of these, by output name; what is missing stays missing."""
+        for name in values:
+            check_known(name, self.values, "output with data")
+        new = {
+            name: jnp.where(jnp.isfinite(old), jnp.asarray(values.get(name, old), old.dtype), old)
+            for name, old in self.values.items()
+        }
+        return dataclasses.replace(self, values=new)
+
+    def emptied(self, rows: Any, count: int) -> "Dataset":
+        """No data, at other times: `rows` as in `times`, of which `count` are times of data."""
+        empty = lambda x: jnp.asarray(np.full((x.shape[0], count, *x.shape[2:]), np.nan, x.dtype), x.dtype)
+        values = {name: empty(x) for name, x in self.values.items()}
+        return Dataset(jnp.asarray(rows, self.times.dtype), values, {}, self.labels)
+
+
+def padded_times(experiments: Sequence[Experiment], static: bool) -> np.ndarray:
+    rows = []
+    for e in experiments:
+        start = [] if static else [e.times[0] if e.start is None else e.start]
+        rows.append(np.concatenate([start, e.times]) if e.times.ndim == 1 else e.times)
+    length = max(len(row) for row in rows)
+    return np.stack([np.pad(row, [(0, length - len(row))] + [(0, 0)] * (row.ndim - 1), mode="edge") for row in rows])
+
+
+def padded_data(experiments: Sequence[Experiment], length: int) -> tuple[dict[str, Array], dict[str, Array]]:
+    data, errors = {}, {}
+    for name in dict.fromkeys(name for e in experiments for name in e.data):
+        shapes = {e.data[name].shape[1:] for e in experiments if name in e.data}
+        if len(shapes) > 1:
+            raise ArgumentError(
+                f"The data of `{name}` must have one shape in all experiments, but they have {sorted(shapes)}."
+            )
+        block = np.full((len(experiments), length, *shapes.pop()), np.nan)
+        sizes = np.ones_like(block)
+        for row, size, e in zip(block, sizes, experiments, strict=True):
+            if name in e.data:
+                row[: len(e.times)] = e.data[name]
+            if name in e.errors:
+                given = e.errors[name]
+                size[: len(e.times)] = np.where(np.isfinite(given) & (given > 0), given, 1.0)
+        data[name] = as_float_array(block)
+        if any(name in e.errors for e in experiments):
+            errors[name] = as_float_array(sizes)
+    return data, errors

@@ -1,0 +1,31 @@
+"""The check that a verb was given a problem."""
+
+from typing import Any
+
+from .._doors import check_kind
+from .._errors import ArgumentError
+from ._problem import Problem
+
+
+def check_problem(problem: Any) -> None:
+    """Refuse what is no problem, such as a system.
+
+    **Raises:** an `ArgumentError`.
+    """
+    remedy = (
+        "Make one of system, data and unknowns: `simkit.Problem(system, experiments, free={...}, noise={...}, y0=...)`."
+    )
+    check_kind("problem", problem, Problem, "a problem", remedy)
+
+
+def check_independent(problem: Problem, verb: str) -> None:
+    """Refuse a problem whose data are not independent given a simulation, for what reads single data.
+
+    **Raises:** an `ArgumentError`.
+    """
+    if not problem.likelihood.independent:
+        raise ArgumentError(
+            f"{verb} compares each datum with a noise model around one simulation, but the likelihood "
+            f"`{type(problem.likelihood).__name__}` has data that depend on each other. `fit`, `profile`, `sample` and `compare` "
+            "by evidence take it."
+        )

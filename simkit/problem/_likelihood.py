@@ -1,0 +1,131 @@
+"""Likelihoods: the density of all data, given the free parameters of a problem."""
+
+import abc
+from typing import Any
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Float, Int, PRNGKeyArray
+
+from ._dataset import Dataset
+from ._expected_information import information_of
+from ._forward import ForwardModel, Heads
+from ._information import weighted
+
+LogProb = Float[Array, "*experiments"] | tuple[Float[Array, ""], Int[Array, " experiments"]]
+"""A log density, or one by experiment; or a log density and a status by experiment."""
+
+
+class AbstractLikelihood(eqx.Module):
+    r"""The density $p(\mathrm{data} \mid \theta)$ of a problem's data.
+
+    A subclass has `log_prob`; that is enough for `fit` with `LBFGS()`, the default then, for `profile`, `sample`, `compare` by
+    evidence and `numpyro_model`. The other methods are found where they are given: `residuals` for `GaussNewton`, `information`
+    for standard errors, which come from second derivatives of the density where there is none, and `sample` for `predict` and
+    `calibrate`. Arguments of all methods:
+
+    - `theta`: the free parameters in natural units, in the order of the problem's `names`.
+    - `model`: `model.setups(theta)` has the system, the initial states, inputs and noise models of all experiments with the free
+        parameters put in, with a leading axis of experiments; `model.heads(theta, data)` simulates a deterministic system.
+    - `data`: `data.times`, shape `(experiments, rows)`, the start and then the times of the data; `data.values` by output name,
+        shape `(experiments, rows - 1, ...)`. What is missing is NaN, and times behind an experiment's last repeat it.
+
+    They are pure functions of `theta`. Random numbers of a likelihood, such as those of a particle filter, come from a key that it
+    holds as a field: the same at every call, so that fits and samplers see one function.
+    """
+
+    @property
+    def independent(self) -> bool:
+        """Tell whether data are independent given a simulation, each with a noise model; by default not.
+
+        What needs that, such as closed forms, residuals of single data, `check` and `plan`, refuses others.
+        """
+        return False
+
+    @abc.abstractmethod
+    def log_prob(self, theta: Float[Array, " parameters"], model: ForwardModel, data: Dataset) -> LogProb:
+        """The log density of all data: one number, or one by experiment, which are added. One that is not finite is a failure.
+
+        With a status by experiment, in a pair, a failure is told apart.
+        """
+
+    def residuals(
+        self, theta: Float[Array, " parameters"], model: ForwardModel, data: Dataset
+    ) -> Float[Array, " residuals"] | None:
+        r"""Numbers r with $-\log p = \tfrac12 r \cdot r$ and what moves less; by default None, for a density without."""
+        return None
+
+    def information(
+        self, theta: Float[Array, " parameters"], model: ForwardModel, data: Dataset
+    ) -> Float[Array, "parameters parameters"] | None:
+        """The Fisher information of all data on the free parameters; by default None, for one that is not known."""
+        return None
+
+    def sample(
+        self, key: PRNGKeyArray, theta: Float[Array, " parameters"], model: ForwardModel, data: Dataset
+    ) -> dict[str, Array] | None:
+        """Random data at the times of `data`, in the shape of `data.values`; by default None, for a density without draws."""
+        return None
+
+
+class IndependentData(AbstractLikelihood):
+    """The likelihood of a deterministic simulation: each datum scatters for itself around what was simulated."""
+
+    @property
+    def independent(self) -> bool:
+        return True
+
+    def log_prob(self, theta: Float[Array, " parameters"], model: ForwardModel, data: Dataset) -> LogProb:
+        heads, status = model.heads(theta, data)
+        return -misfit(heads, data), status
+
+    def residuals(
+        self, theta: Float[Array, " parameters"], model: ForwardModel, data: Dataset
+    ) -> Float[Array, " residuals"] | None:
+        """Standardised residuals of all data, in the order of `data.values`; 0 where a datum is missing."""
+        heads, _ = model.heads(theta, data)
+        return jnp.concatenate([pulls[0].ravel() for _, pulls in _scaled(heads, heads, data)])
+
+    def information(
+        self, theta: Float[Array, " parameters"], model: ForwardModel, data: Dataset
+    ) -> Float[Array, "parameters parameters"] | None:
+        both = lambda theta: (model.heads(theta, data)[0],) * 2
+        jacobian, heads = jax.jacfwd(both, has_aux=True)(theta)
+        total = jnp.zeros((theta.size, theta.size), theta.dtype)
+        for rows, _ in _scaled(jacobian, heads, data):
+            for row in rows:
+                flat = row.reshape(-1, theta.size)
+                total = total + flat.T @ flat
+        return total
+
+    def sample(
+        self, key: PRNGKeyArray, theta: Float[Array, " parameters"], model: ForwardModel, data: Dataset
+    ) -> dict[str, Array] | None:
+        heads, _ = model.heads(theta, data)
+        keys = jax.random.split(key, len(heads))
+        return {
+            name: noise.sample(k, location) for k, (name, (location, noise)) in zip(keys, heads.items(), strict=True)
+        }
+
+
+def misfit(heads: Heads, data: Dataset) -> Float[Array, ""]:
+    """The negative log likelihood of all data that are not missing."""
+    total = jnp.zeros((), data.times.dtype)
+    for name, (location, noise) in heads.items():
+        seen = jnp.isfinite(data.values[name])
+        logp = noise.log_prob(jnp.where(seen, data.values[name], 1), jnp.where(seen, location, 1))
+        total = total - jnp.sum(jnp.where(seen, logp, 0))
+    return total
+
+
+def _scaled(blocks: Any, heads: Heads, data: Dataset) -> list[tuple[list[Array], list[Array]]]:
+    """Return by output the sensitivities and scores of data in their standard deviations, as `weighted` does."""
+    slopes, found = jax.grad(lambda heads: misfit(heads, data))(heads), []
+    for name, (location, noise) in heads.items():
+        seen = jnp.isfinite(data.values[name])
+        information = information_of(noise, jnp.where(seen, location, 1))
+        leaves = [x if x.ndim > location.ndim else x[..., None] for x in jax.tree.leaves(blocks[name])]
+        rows, pulls, _ = weighted(information, seen, jax.tree.leaves(slopes[name]), leaves)
+        found.append((rows, pulls))
+    return found

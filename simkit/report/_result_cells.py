@@ -1,0 +1,103 @@
+"""The numbers that a person came for."""
+
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+from ..fitting import FitResult, optima_texts
+from ..infer import Posterior
+from ..md import Averages
+
+
+class Row(NamedTuple):
+    """One parameter: what the fit and the sampling say about it; None where there was none."""
+
+    name: str
+    unit: str
+    estimate: float | None
+    error: float | None
+    mean: float | None
+    lower: float | None
+    upper: float | None
+    rhat: float | None
+    ess: float | None
+
+
+def parameter_rows(fit: FitResult | None, posterior: Posterior | None) -> list[Row]:
+    """One row a parameter; the 90 % interval is the posterior's where there is one, else the fit's."""
+    fitted = {row["name"]: row for row in fit.table()} if fit is not None else {}
+    sampled = {row["name"]: row for row in posterior.table()} if posterior is not None else {}
+    rows = []
+    for name in fitted or sampled:
+        f, s = fitted.get(name, {}), sampled.get(name, {})
+        rows.append(
+            Row(
+                name=name,
+                unit=f.get("unit", s.get("unit", "1")),
+                estimate=f.get("estimate"),
+                error=f.get("standard_error"),
+                mean=s.get("mean"),
+                lower=s.get("q05", f.get("lower")),
+                upper=s.get("q95", f.get("upper")),
+                rhat=s.get("rhat"),
+                ess=s.get("ess"),
+            )
+        )
+    return rows
+
+
+def table_cells(rows: Sequence[Row]) -> tuple[list[str], list[list[str]]]:
+    """Heads and cells as text; columns that no row fills are left out."""
+    heads = ["parameter", "estimate", "std error", "mean", "90 % interval", "R-hat", "ESS", "unit"]
+    cells = []
+    for row in rows:
+        interval = "" if row.lower is None else f"{number(row.lower)} to {number(row.upper)}"
+        rhat = "" if row.rhat is None else f"{row.rhat:.3f}"
+        ess = "" if row.ess is None else f"{row.ess:.0f}"
+        unit = "" if row.unit == "1" else row.unit
+        values = [number(row.estimate), number(row.error), number(row.mean)]
+        cells.append([row.name, *values, interval, rhat, ess, unit])
+    kept = [i for i in range(len(heads)) if i == 0 or any(line[i] for line in cells)]
+    return [heads[i] for i in kept], [[line[i] for i in kept] for line in cells]
+
+
+def average_cells(averages: Averages) -> tuple[list[str], list[list[str]]]:
+    """Heads and cells of averages with their errors."""
+    heads = ["output", "mean", "std error", "inefficiency", "unit"]
+    cells = []
+    for row in averages.table():
+        unit = "" if row["unit"] == "1" else row["unit"]
+        error = f"{row['error']:.2g}" + ("" if row["converged"] else ", too small")
+        cells.append([row["name"], f"{row['mean']:.6g}", error, f"{row['inefficiency']:.3g}", unit])
+    if averages.diffusion is not None:
+        cells.append(["diffusion coefficient", number(averages.diffusion), "", "", ""])
+    return heads, cells
+
+
+def optimum_cells(fit: FitResult) -> tuple[list[str], list[list[str]]]:
+    """Heads and cells of the distinct optima; no cells where there is one."""
+    heads = ["optimum", "objective", "share of mass", "starts", "parameters that differ most"]
+    lines = [list(line) for line in optima_texts(fit)]
+    return heads, lines if len(lines) > 1 else []
+
+
+def number(value: Any) -> str:
+    """Four significant digits; nothing for nothing."""
+    return "" if value is None else f"{float(value):.4g}"
+
+
+def warnings_in_words(fit: FitResult | None, posterior: Posterior | None, failed: int = 0, draws: int = 0) -> list[str]:
+    """Return warnings that concern the trust in the numbers; empty when all is well."""
+    found: list[str] = []
+    if fit is not None:
+        agreeing, starts = int(fit.agreeing()), len(fit.objective)
+        if starts > 1 and agreeing < 2:
+            found.append(
+                f"Only {agreeing} of {starts} starts reached the best optimum, so a better one may exist. Increase `starts` in "
+                "[fit]."
+            )
+        found += [*fit.identifiability(), *fit.misfit]
+    if posterior is not None:
+        found += posterior.warnings
+    if failed:
+        found.append(f"{failed} of {draws} simulations for the prediction failed and are left out of the bands.")
+    return found

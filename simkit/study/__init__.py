@@ -1,0 +1,17 @@
+"""Study files: the TOML language; what runs it is in `runs`, which loads fits and samplers."""
+
+from ._package import package_files as package_files  # internal
+from ._template import study_text as study_text  # internal
+from .language._names import DYNAMICS as DYNAMICS  # internal
+from .language._names import NOISES as NOISES  # internal
+from .language._names import POTENTIALS as POTENTIALS  # internal
+from .language._names import READERS as READERS  # internal
+from .language._names import REGISTRIES as REGISTRIES
+from .language._names import SOLVERS as SOLVERS  # internal
+from .language._names import SPACES as SPACES  # internal
+from .language._names import SYSTEMS as SYSTEMS  # internal
+from .language._names import TRUNCATIONS as TRUNCATIONS  # internal
+from .language._study import Study as Study
+from .language._study import load_study as load_study
+from .language._study import study_from_provenance as study_from_provenance
+from .language._study import study_from_text as study_from_text

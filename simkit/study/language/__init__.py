@@ -1,0 +1,1 @@
+"""Language of study files: tables of TOML, checked and made into the arguments of verbs."""

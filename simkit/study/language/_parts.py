@@ -1,0 +1,258 @@
+"""Conversion of the tables of a study file to the parts of a Problem."""
+
+import dataclasses
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import jax
+import numpy as np
+
+from ..._errors import StudyError, UnknownNameError, close_matches
+from ...core import (
+    AbstractSignal,
+    Constant,
+    Interpolated,
+    PiecewiseConstant,
+    Pulses,
+    System,
+    as_float_array,
+    field_metadata,
+    named_leaves,
+)
+from ...engine import Adaptive, Courant, Fixed
+from ...md import REDUCED
+from ...problem import AbstractNoise, Free, prior_from_text
+from ...solvers import as_solver
+from ._built import check_support, read_potential
+from ._files import Files
+from ._names import NOISES, SOLVERS
+from ._section import Section, at_place, check_given, entries, is_number
+
+FREE_KEYS = ("prior", "bounds", "transform", "start")
+
+
+def read_system(section: Section, name: str, good: System, files: Files) -> System:
+    """[system]: the model with the fixed parameters that differ from its good values.
+
+    A model that has a potential takes it as a table, and whole fields that are plain numbers by their names.
+    """
+    fields = {field.name: field for field in dataclasses.fields(good)} if dataclasses.is_dataclass(good) else {}
+    given: dict[str, Any] = {}
+    for key in section.table:
+        if key == "potential" and key in fields:
+            given[key] = read_potential(section, key, REDUCED, files)
+        elif key in fields and fields[key].metadata.get("static") and fields[key].type is float:
+            given[key] = section.number(key)
+    system = dataclasses.replace(good, **given) if given else good  # pyright: ignore
+    return read_parameters(section, name, system)
+
+
+def read_parameters(section: Section, name: str, system: System) -> System:
+    """The system with the numbers of `parameters`; keys that nothing reads are refused."""
+    given = entries(section.section("parameters"), lambda value: False)
+    section.finish()
+    return replace_leaves(system, given, section, "parameters", f"parameter of `{name}`") if given else system
+
+
+def read_state(section: Section, base: Any, complete: bool, optional: Sequence[str] = ()) -> Any:
+    """[y0]: the state, by field.
+
+    `base` gives the structure, and the values of fields that are not given: allowed where `complete` is false, or where a path
+    such as `y0.hare` is among `optional`.
+    """
+    given = entries(section, lambda value: False)
+    if complete:
+        for name in named_leaves(base):
+            if name not in given and f"y0.{name}" not in optional:
+                raise StudyError(
+                    f"{section.where()} must give `{name}`, but it does not. The state has "
+                    f"{', '.join(f'`{leaf}`' for leaf in named_leaves(base))}."
+                )
+    return replace_leaves(base, given, section, "", "component of the state")
+
+
+def replace_leaves(tree: Any, given: Mapping[str, Any], section: Section, key: str, what: str) -> Any:
+    """The tree with the numbers or arrays that the study file gives, by dotted path."""
+    known = named_leaves(tree)
+    prefix = f"{key}." if key else ""
+    for name, value in given.items():
+        if name not in known:
+            raise UnknownNameError(f"{section.where()}: there is no {what} `{name}`. {close_matches(name, known)}")
+        depth = _depth(value)
+        if not (is_number(value) or isinstance(value, list)) or depth != np.ndim(known[name]):
+            kind = ("a number", "an array of numbers", "an array of arrays of numbers")[min(np.ndim(known[name]), 2)]
+            raise section.error(prefix + name, f"must be {kind}, but it is `{value!r}`.")
+        check_given(section, prefix + name, value)
+    order = list(known)
+    paths, treedef = jax.tree_util.tree_flatten(tree)
+    if len(paths) != len(order):
+        raise StudyError(
+            f"{section.where()}: the model holds something else than arrays, which a study file cannot give."
+        )
+    leaves = [
+        as_float_array(_array(section, prefix + name, given[name])) if name in given else leaf
+        for name, leaf in zip(order, paths, strict=True)
+    ]
+    return jax.tree_util.tree_unflatten(treedef, leaves)
+
+
+def read_inputs(section: Section) -> dict[str, AbstractSignal] | None:
+    """[inputs]: signals by name; None where there are none."""
+    signals: dict[str, AbstractSignal] = {}
+    for name, value in section.table.items():
+        if is_number(value):
+            value = {"constant": value}
+        if not isinstance(value, dict):
+            raise section.error(
+                name,
+                f"must be a number or a table such as {{ times = [0, 5], values = [0, 1] }}, but it is `{value!r}`.",
+            )
+        part = Section(value, f"{section.place}.{name}", section.file)
+        with at_place(part.where()):
+            signals[name] = _signal(part)
+    return signals or None
+
+
+def _signal(part: Section) -> AbstractSignal:
+    if "constant" in part:
+        value: Any = part.number("constant")
+        part.finish("times", "values", "kind")
+        return Constant(value)
+    kind: Any = part.name("kind", ("linear", "cubic", "monotone", "steps", "pulses"), "kind of input", "linear")
+    if kind == "pulses":
+        part.need("times", "amounts", "duration")
+        duration: Any = part.number("duration")
+        signal = Pulses(_floats(part, "times"), _floats(part, "amounts"), duration)
+        if not float(signal.duration) > 0:
+            raise part.error("duration", f"must be positive, but it is {float(signal.duration):g}.")
+    else:
+        part.need("times", "values")
+        table: Any = _floats(part, "times"), _floats(part, "values")
+        if kind == "steps":
+            signal = PiecewiseConstant(*table)
+        else:
+            signal = Interpolated(*table, kind=kind, periodic=bool(part.get("periodic", "true or false", False)))
+    part.finish("constant")
+    return signal
+
+
+def read_solve(section: Section) -> dict[str, Any]:
+    """[solve]: the arguments `solver` and `step` of a Problem."""
+    name = section.name("solver", SOLVERS, "solver")
+    step: Any = None
+    rule = section
+    if isinstance(section.table.get("step"), dict):
+        rule = section.section("step")
+    elif "step" in section:
+        step = section.number("step")
+    rtol, atol, limit = rule.number("rtol"), rule.number("atol"), rule.count("max_steps")
+    substeps, courant = rule.count("substeps"), rule.number("courant")
+    if sum(given is not None for given in (step, substeps, courant, rtol if rtol is not None else atol)) > 1:
+        raise StudyError(
+            f"{rule.where()} must give one of `step`, `substeps`, `courant` or `rtol` with `atol`, but gives more."
+        )
+    with at_place(section.where("solver")):
+        solver = as_solver(name)
+    with at_place(rule.where()):
+        if substeps is not None:
+            step = Fixed(substeps)
+        elif courant is not None:
+            step = Courant(courant) if limit is None else Courant(courant, limit)
+        elif rtol is not None or atol is not None or limit is not None:
+            if step is not None:
+                raise rule.error("max_steps", "goes with `rtol` and `atol`, but the step is fixed.")
+            given = {"rtol": rtol, "atol": atol, "max_steps": limit}
+            step = Adaptive(**{key: value for key, value in given.items() if value is not None})  # pyright: ignore
+    rule.finish("step")
+    section.finish("rtol", "atol", "max_steps", "substeps", "courant")
+    return {"solver": solver, "step": step}
+
+
+def read_noise(section: Section) -> dict[str, AbstractNoise]:
+    """[noise]: output name -> noise model."""
+    found: dict[str, AbstractNoise] = {}
+    example = 'must be a table such as { model = "normal", scale = 0.1 }'
+    for name, value in entries(section, lambda value: not any(isinstance(x, dict) for x in value.values())).items():
+        if not isinstance(value, dict):
+            raise section.error(name, f"{example}, but it is `{value!r}`.")
+        part = Section(value, f"{section.place}.{name}", section.file)
+        if "model" not in part:
+            raise section.error(name, f"{example}, but it names no model.")
+        model = str(part.name("model", NOISES, "noise model"))
+        with at_place(part.where("model")):
+            kind: Any = NOISES[model]
+        fields = {f.name: f for f in dataclasses.fields(kind) if f.init}
+        numbers = {key: part.number(key) for key in fields if key in part}
+        part.need(*(key for key, f in fields.items() if f.default is f.default_factory is dataclasses.MISSING))
+        part.finish(*fields)
+        for key, number in numbers.items():
+            check_support(part, key, number, field_metadata(kind, key).support, f"{number:g}")
+        with at_place(part.where()):
+            found[name] = kind(**numbers)
+    return found
+
+
+def read_free(section: Section) -> dict[str, Free]:
+    """[free]: path or name -> what is known about it."""
+
+    def is_entry(value: dict[str, Any]) -> bool:
+        return not value or "prior" in value or any(k in value and not isinstance(value[k], dict) for k in FREE_KEYS)
+
+    free: dict[str, Free] = {}
+    for name, value in entries(section, is_entry).items():
+        if not isinstance(value, dict):
+            slips = [word for word in name.split(".")[1:] if close_matches(word, FREE_KEYS).startswith("Close")]
+            hint = f" There is no key `{slips[0]}`. {close_matches(slips[0], FREE_KEYS)}" if slips else ""
+            raise section.error(
+                name, f"must be a table such as {{ prior = {{ normal = [1.0, 0.5] }} }}, but it is `{value!r}`.{hint}"
+            )
+        part = Section(value, f"{section.place}.{name}", section.file)
+        free[name] = _free(name, part)
+    return free
+
+
+def _free(name: str, part: Section) -> Free:
+    prior = None
+    table = part.get("prior", "a table")
+    if table is not None:
+        if len(table) != 1:
+            raise part.error(
+                "prior", f"must name one distribution, such as {{ normal = [1.0, 0.5] }}, but it is `{table}`."
+            )
+        ((kind, numbers),) = table.items()
+        numbers = [numbers] if is_number(numbers) else numbers
+        if not isinstance(numbers, list) or not all(map(is_number, numbers)):
+            raise part.error("prior", f"must give `{kind}` an array of numbers, but gives `{numbers!r}`.")
+        with at_place(part.where("prior")):
+            prior = prior_from_text(name, kind, numbers)
+    bounds = part.get("bounds", "an array", [None, None])
+    if "bounds" in part and (len(bounds) != 2 or not all(map(is_number, bounds))):
+        raise part.error("bounds", f"must be two numbers, [lower, upper] (inf is allowed), but they are `{bounds}`.")
+    transform: Any = part.name("transform", ("linear", "log"), "transform")
+    start = part.number("start")
+    part.finish()
+    return Free(prior, (bounds[0], bounds[1]), transform, start)
+
+
+def read_conditions(section: Section) -> dict[str, float | str]:
+    """[set]: path -> a number or the name of a free parameter."""
+    found = entries(section, lambda value: False)
+    for path, value in found.items():
+        if not (is_number(value) or isinstance(value, str)):
+            raise section.error(path, f"must be a number or the name of a free parameter, but it is `{value!r}`.")
+    return found
+
+
+def _floats(part: Section, key: str) -> np.ndarray:
+    return _array(part, key, part.numbers(key))
+
+
+def _array(section: Section, key: str, value: Any) -> np.ndarray:
+    try:
+        return np.asarray(value, float)
+    except ValueError as error:
+        raise section.error(key, f"must be a table of numbers with rows of one length, but: {error}.") from error
+
+
+def _depth(value: Any) -> int:
+    return 1 + (_depth(value[0]) if value else 0) if isinstance(value, list) else 0

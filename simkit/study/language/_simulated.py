@@ -1,0 +1,51 @@
+"""[simulate] and [averages] of a study file: when to save, and what to average over."""
+
+from typing import Any
+
+from ..._errors import StudyError
+from ...core import System
+from ...md import Particles
+from ._section import Section
+from ._sweep import read_times
+
+
+def read_simulate(section: Section) -> dict[str, Any]:
+    """[simulate]: `times`, and whether particles leave a `trajectory`."""
+    asked = {"times": read_times(section), "trajectory": section.get("trajectory", "true or false")}
+    section.finish()
+    return {key: value for key, value in asked.items() if value is not None}
+
+
+def read_averages(section: Section, system: System) -> dict[str, Any]:
+    """[averages]: arguments of `simkit.md.averages`."""
+    if section.table and not isinstance(system, Particles):
+        raise StudyError(
+            f'{section.where()} goes with model = "particles" only, but the model is another. Leave it out.'
+        )
+    asked: dict[str, Any] = {"after": section.number("after")}
+    radial = section.section("radial_distribution")
+    if "radial_distribution" in section:
+        radial.need("cutoff")
+        asked |= {"cutoff": radial.number("cutoff"), "bins": radial.count("bins"), "pair": _pair(radial)}
+        radial.finish("pair")
+        if not asked["cutoff"] > 0:
+            raise radial.error("cutoff", f"must be positive, but it is {asked['cutoff']:g}.")
+    if "diffusion" in section:
+        diffusion = section.section("diffusion")
+        diffusion.need("between")
+        between = diffusion.numbers("between")
+        diffusion.finish()
+        if len(between) != 2 or not 0 <= between[0] < between[1]:
+            raise diffusion.error("between", f"must be two times, the smaller one first, but it is `{between}`.")
+        asked["between"] = tuple(between)
+    section.finish("diffusion", "radial_distribution")
+    return {key: value for key, value in asked.items() if value is not None}
+
+
+def _pair(section: Section) -> tuple[int, int] | None:
+    if "pair" not in section:
+        return None
+    pair = section.get("pair", "an array")
+    if len(pair) != 2 or not all(isinstance(s, int) and not isinstance(s, bool) and s >= 0 for s in pair):
+        raise section.error("pair", f"must be two species, such as [0, 1], but it is `{pair}`.")
+    return pair[0], pair[1]

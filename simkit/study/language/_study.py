@@ -1,0 +1,435 @@
+"""Study files: a system, its data, the unknowns and what to do with them, as TOML."""
+
+import dataclasses
+import hashlib
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from jaxtyping import Float
+
+from ..._errors import DataError, StudyError, UnknownNameError, close_matches
+from ...core import System
+from ...fluids import SpectralSystem
+from ...io import Provenance, read_text
+from ...md import Particles
+from ...problem import AbstractNoise, Experiment, Free, Problem
+from ...stores import MOST_STUDY, Gate, input_bytes
+from ._asked import read_fit, read_predict, read_sample
+from ._files import read_columns, read_reader
+from ._grids import read_on_grid
+from ._names import SYSTEMS
+from ._particles import read_particles
+from ._parts import (
+    read_conditions,
+    read_free,
+    read_inputs,
+    read_noise,
+    read_parameters,
+    read_solve,
+    read_state,
+    read_system,
+)
+from ._petab import is_petab, prediction_span, read_petab
+from ._profiled import MOST_PROFILES, read_profile
+from ._section import Section, at_place
+from ._simulated import read_averages, read_simulate
+from ._sweep import read_sweep
+from ._toml import tables_of
+from ._volumes import VOLUMES, read_volumes
+
+TABLES = (
+    "study",
+    "system",
+    "y0",
+    "inputs",
+    "solve",
+    "simulate",
+    "averages",
+    "noise",
+    "free",
+    "set",
+    "experiments",
+    "fit",
+    "profile",
+    "sample",
+    "predict",
+    "sweep",
+)
+
+
+@dataclasses.dataclass(frozen=True)
+class Study:
+    """A study file, read and checked.
+
+    - `text`, `sha256`: the file's text and its SHA-256; `files`: the texts of the data files, by the name in the study file.
+    - `title`, `question`, `seed`: from [study]; `time` is what time axes are called there, such as "year".
+    - `model`, `system`, `y0`, `inputs`, `solve`, `noise`, `free`, `set`, `experiments`: the arguments of a `Problem`.
+    - `simulate`, `averages`, `fit`, `profile`, `sample`, `predict`, `sweep`: what the verbs are asked for, by argument; a `profile`
+        without any is not made.
+    - `given`: the problem itself, where the study is one of PEtab.
+
+    ```python
+    import simkit
+    study = simkit.load_study("examples/lynx_hare.toml")
+    problem = study.problem()
+    ```
+    """
+
+    name: str
+    text: str
+    files: Mapping[str, str]
+    title: str
+    question: str
+    time: str
+    seed: int
+    model: str
+    system: System
+    y0: Any
+    inputs: Any
+    solve: Mapping[str, Any]
+    noise: Mapping[str, AbstractNoise]
+    free: Mapping[str, Free]
+    set: Mapping[str, float | str]
+    experiments: tuple[Experiment, ...]
+    simulate: Mapping[str, Any]
+    averages: Mapping[str, Any]
+    fit: Mapping[str, Any]
+    profile: Mapping[str, Any]
+    sample: Mapping[str, Any]
+    predict: Mapping[str, Any]
+    sweep: Mapping[str, Any]
+    given: Problem | None = None
+
+    @property
+    def sha256(self) -> str:
+        """The SHA-256 of the study's text."""
+        return hashlib.sha256(self.text.encode()).hexdigest()
+
+    @property
+    def prediction_times(self) -> Float[np.ndarray, " times"]:
+        """Return the times of predictions: those of the table [predict], or 200 times over the span of all experiments.
+
+        **Raises:** a `StudyError` where there are neither [predict] times nor experiments.
+        """
+        if "times" in self.predict:
+            return self.predict["times"]
+        if self.given is not None:
+            return prediction_span(self.given)
+        if not self.experiments:
+            raise StudyError(
+                f"[predict] of `{self.name}` must give `times`, since there are no experiments to take them from."
+            )
+        starts = [float(e.times.min() if e.start is None else e.start) for e in self.experiments]
+        return np.linspace(max(starts), max(float(e.times.max()) for e in self.experiments), 200)
+
+    @property
+    def simulation_times(self) -> Float[np.ndarray, " times"]:
+        """Return the save times of a simulation: those of the table [simulate], or those of predictions."""
+        times = self.simulate.get("times")
+        return self.prediction_times if times is None else times
+
+    def problem(self) -> Problem:
+        """The inference problem; its complaints are preceded by the study's name.
+
+        **Raises:** a `StudyError` or an `UnknownNameError`.
+        """
+        if self.given is not None:
+            return self.given
+        if not self.experiments:
+            raise StudyError(
+                f"`{self.name}` must hold at least one experiment, such as [experiments.first], to be fitted."
+            )
+        if not self.free:
+            raise StudyError(f"`{self.name}` must name what is unknown in [free] to be fitted, but it names nothing.")
+        with at_place(f"`{self.name}`"):
+            return Problem(
+                self.system,
+                self.experiments,
+                free=self.free,
+                noise=self.noise,
+                y0=self.y0,
+                inputs=self.inputs,
+                set=self.set,
+                solver=self.solve["solver"],
+                step=self.solve["step"],
+            )
+
+    def __repr__(self) -> str:
+        return (
+            f"Study {self.title!r}: {self.model}, {len(self.experiments)} experiment(s), {len(self.free)} unknown(s), "
+            f"sha256 {self.sha256[:12]}"
+        )
+
+
+def load_study(
+    path: str | Path,
+    *,
+    models: Mapping[str, type[System]] = SYSTEMS,
+    seed: int | None = None,
+    allow_outside: bool = False,
+) -> Study:
+    """Read and check a study file.
+
+    **Arguments:**
+
+    - `path`: a TOML file, or the YAML file of a PEtab problem; the files it names lie relative to its folder. They hold
+        data, never code, and must be regular files below that folder.
+    - `models`: the systems that it may name; by default those of simkit and of installed packages (entry points `simkit.systems`).
+        Classes of a script go here.
+    - `seed`: in place of the study's own.
+    - `allow_outside`: whether the study may name files elsewhere on this machine. They end in its results, so allow it for
+        studies of your own only.
+
+    **Returns:** a `Study`, whose `problem()` is what `fit` and `sample` take.
+
+    **Raises:** a `StudyError`, an `UnknownNameError` (with the close matches) or a `DataError` that names the place in the file.
+    """
+    path = Path(path)
+    if is_petab(path.name):
+        return petab_study(path, seed=seed, allow_outside=allow_outside)
+    try:
+        text = input_bytes(path, "study file", MOST_STUDY, StudyError).decode("utf-8")
+    except FileNotFoundError as error:
+        near = sorted(p.name for p in path.parent.glob("*.toml")) if path.parent.is_dir() else []
+        raise StudyError(f"There is no study file `{path}`. {close_matches(path.name, near)}") from error
+    except UnicodeDecodeError as error:
+        raise StudyError(f"The study file `{path}` must be text in UTF-8, but byte {error.start} is not.") from error
+    except OSError as error:
+        raise StudyError(f"The study file `{path}` cannot be read: {error.strerror or error}.") from error
+    gate = Gate(path.parent, outside=allow_outside)
+    read = lambda file: gate.read(file, "data file", read_text)
+    return study_from_text(text, name=path.name, read=read, models=models, seed=seed)
+
+
+def study_from_text(
+    text: str,
+    *,
+    name: str = "study.toml",
+    read: Callable[[str], str] | Mapping[str, str] | None = None,
+    models: Mapping[str, type[System]] = SYSTEMS,
+    seed: int | None = None,
+) -> Study:
+    """A study from its text.
+
+    **Arguments:**
+
+    - `text`: the study in TOML.
+    - `name`: how messages call it.
+    - `read`: the texts of the data files by name, or how to get them.
+    - `models`, `seed`: as in `load_study`.
+    """
+    if is_petab(name):
+        if read is not None and callable(read):
+            raise StudyError(f"The files of the PEtab problem `{name}` must be given by name, but a function was.")
+        return petab_study(name, texts={**(read or {}), name: text}, seed=seed)
+    table = tables_of(text, name)
+    for key, value in table.items():
+        if key not in TABLES:
+            raise UnknownNameError(f"`{name}` has no table [{key}]. {close_matches(key, TABLES)}")
+        if not isinstance(value, dict):
+            raise StudyError(f"[{key}] of `{name}` must be a table, but it is `{value!r}`.")
+    if "system" not in table:
+        raise StudyError(f'`{name}` must name a model, but has no table [system]. Add [system] and model = "...".')
+    sections = {key: Section(table.get(key, {}), key, name) for key in TABLES}
+    files = _Files(read)
+    heading = _heading(sections["study"], name)
+    heading["seed"] = heading["seed"] if seed is None else seed
+    free = read_free(sections["free"])
+    inputs, noise = read_inputs(sections["inputs"]), read_noise(sections["noise"])
+    model, system, y0, base = _system_and_state(
+        sections, models, heading["seed"], files, tuple(free), given="y0" in table
+    )
+    parts = sections["experiments"]
+    experiments = [
+        _experiment(
+            Section(parts.get(key, "a table"), f"experiments.{key}", name), base, y0 is None, tuple(free), noise, files
+        )
+        for key in parts.table
+    ]
+    return Study(
+        name=name,
+        text=text,
+        files=files.texts,
+        model=model,
+        system=system,
+        y0=y0,
+        inputs=inputs,
+        noise=noise,
+        free=free,
+        set=read_conditions(sections["set"]),
+        solve=read_solve(sections["solve"]),
+        experiments=tuple(experiments),
+        simulate=read_simulate(sections["simulate"]),
+        averages=read_averages(sections["averages"], system),
+        fit=read_fit(sections["fit"]),
+        profile=read_profile(sections["profile"], "profile" in table),
+        sample=read_sample(sections["sample"]),
+        predict=read_predict(sections["predict"]),
+        sweep=read_sweep(sections["sweep"]),
+        **heading,
+    )
+
+
+def study_from_provenance(made: Provenance, *, models: Mapping[str, type[System]] = SYSTEMS) -> Study:
+    """The study of a result file as it was, with the data as they were.
+
+    **Raises:** a `StudyError` where the result was not made from a study file.
+    """
+    return study_from_text(
+        made.study, name=made.study_name or "no study", read=made.files, models=models, seed=made.seed
+    )
+
+
+def _system_and_state(
+    sections: Mapping[str, Section],
+    models: Mapping[str, type[System]],
+    seed: int,
+    files: Callable[[str], str],
+    free: tuple[str, ...],
+    *,
+    given: bool,
+) -> tuple[str, System, Any, Any]:
+    """The model's name, the system, the state of [y0] or None, and a state that has the structure of all."""
+    section, y0 = sections["system"], sections["y0"]
+    section.need("model")
+    model = str(section.name("model", models, "model"))
+    with at_place(section.where("model")):
+        kind = models[model]
+    if issubclass(kind, Particles):
+        system, atoms = read_particles(section, y0, seed, files)
+        return model, read_parameters(section, model, system), atoms, atoms
+    if issubclass(kind, SpectralSystem):
+        system, state = read_on_grid(section, y0, kind, seed, given=given)
+        section.finish("model", "parameters", "grid", "force", "mean_flow")
+        return model, read_parameters(section, model, system), state, state
+    if kind in VOLUMES:
+        system, state = read_volumes(section, y0, kind, seed, given=given)
+        section.finish("model", "parameters")
+        return model, read_parameters(section, model, system), state, state
+    example = kind.example()
+    system = read_system(section, model, example.system, files)
+    if not given:
+        return model, system, None, example.y0
+    state = read_state(y0, example.y0, True, free)
+    return model, system, state, state
+
+
+def petab_study(
+    path: str | Path, *, texts: Mapping[str, str] | None = None, seed: int | None = None, allow_outside: bool = False
+) -> Study:
+    """A PEtab problem as a study: its files say what is fitted, and all verbs have their defaults."""
+    read = read_petab(path, texts, allow_outside)
+    name = Path(path).name
+    rest: dict[str, Any] = {key: {} for key in TABLES if key not in ("study", "system", "y0", "inputs", "experiments")}
+    # As is usual there; growing horizons gained nothing on such models.
+    rest["fit"] = {"starts": 20, "horizons": (1.0,), "screen": 3}
+    rest["profile"] = {"level": 0.95} if len(read.problem.names) <= MOST_PROFILES else {}
+    return Study(
+        name=name,
+        text=read.texts[name],
+        files={file: text for file, text in read.texts.items() if file != name},
+        title=read.name.replace("_", " "),
+        question="",
+        time="time",
+        seed=0 if seed is None else seed,
+        model=read.model.name,
+        system=read.problem.base.system,
+        y0=None,
+        inputs=None,
+        experiments=(),
+        given=read.problem,
+        **rest,
+    )
+
+
+class _Files:
+    """The data files of a study, each read once and kept."""
+
+    def __init__(self, read: Callable[[str], str] | Mapping[str, str] | None):
+        self.source, self.texts = read, {}
+
+    def __call__(self, name: str) -> str:
+        if name not in self.texts:
+            if callable(self.source):
+                self.texts[name] = self.source(name)
+            elif self.source is not None and name in self.source:
+                self.texts[name] = self.source[name]
+            else:
+                raise DataError(f"The data file `{name}` is not at hand.")
+        return self.texts[name]
+
+
+def _heading(section: Section, name: str) -> dict[str, Any]:
+    title = section.get("title", "text", Path(name).stem.replace("_", " "))
+    question = section.get("question", "text", "")
+    time = section.get("time", "text", "time")
+    seed = section.count("seed", 0, least=0)
+    section.finish()
+    return {"title": title, "question": question, "time": time, "seed": seed}
+
+
+def _experiment(
+    part: Section, base: Any, complete: bool, free: tuple[str, ...], noise: Mapping[str, Any], files: _Files
+) -> Experiment:
+    label = part.place.removeprefix("experiments.")
+    if "file" in part:
+        times, data, errors = _from_file(part, noise, files)
+    else:
+        part.need("times", "data")
+        times, data = part.numbers("times"), _series(part.section("data"))
+        errors = _series(part.section("errors"))
+    y0 = None
+    if "y0" in part or complete:
+        y0 = read_state(part.section("y0"), base, complete, free)
+    conditions = read_conditions(part.section("set"))
+    inputs = read_inputs(part.section("inputs"))
+    start = part.number("start")
+    part.finish("times", "data", "errors", "file", "columns")
+    with at_place(part.where()):
+        experiment = Experiment(label, times, data, start=start, y0=y0, inputs=inputs, set=conditions, errors=errors)
+        experiment.check_order()
+        return experiment
+
+
+def _series(section: Section) -> dict[str, Any]:
+    return {key: section.numbers(key, missing=True) for key in section.table}
+
+
+def _from_file(part: Section, noise: Mapping[str, Any], files: _Files) -> tuple[Any, dict[str, Any], dict[str, Any]]:
+    """Times, data and errors from a CSV file: `columns` maps `time` and the outputs to headers, `errors` outputs to headers."""
+    for key in ("times", "data"):
+        if key in part:
+            raise part.error(key, "must not be given together with `file`.")
+    file, reader = str(part.get("file", "text")), read_reader(part, "table", "csv")
+    columns = part.get("columns", "a table", {"time": "time", **{name: name for name in noise}})
+    errors = part.get("errors", "a table", {})
+    for key, table in (("columns", columns), ("errors", errors)):
+        for name, header in table.items():
+            if not isinstance(header, str):
+                raise part.error(f"{key}.{name}", f"must be the header of a column, but it is `{header!r}`.")
+    if "time" not in columns:
+        raise part.error("columns", 'must say which column holds the times, such as time = "year".')
+    wanted = {**columns, **{f"errors of {name}": header for name, header in errors.items()}}
+    with _data_place(part):
+        table = read_columns(file, files, reader, wanted)
+    return (
+        table["time"],
+        {name: table[name] for name in columns if name != "time"},
+        {name: table[f"errors of {name}"] for name in errors},
+    )
+
+
+class _data_place:
+    """Name the place in the study file when a data file is at fault."""
+
+    def __init__(self, part: Section):
+        self.part = part
+
+    def __enter__(self) -> None:
+        return None
+
+    def __exit__(self, kind: Any, error: Any, trace: Any) -> None:
+        if isinstance(error, DataError):
+            raise DataError(f"{error} (Read for {self.part.where()}.)") from error

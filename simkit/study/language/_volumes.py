@@ -1,0 +1,184 @@
+"""[system] and [y0] of a study of finite volumes: boundaries, bodies, beds, and starts with walls and jumps."""
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from ... import fluids
+from ..._errors import StudyError
+from ...core import System
+from ._grids import FIELDS, VELOCITIES, Make, built, read_grid
+from ._section import Section, at_place, is_number
+
+VOLUMES = (fluids.IncompressibleFlow, fluids.CompressibleFlow, fluids.ShallowWater)
+AXES = ("x", "y", "z")
+Ends = Mapping[str, Callable[[Section], Any]]
+
+
+def read_volumes(section: Section, y0: Section, kind: type[System], seed: int, *, given: bool) -> tuple[Any, Any]:
+    """The system that [system] describes, and the start that [y0] does, or None. Random numbers follow from the seed.
+
+    What is left out is as when the system is built in Python. Numbers of [system.parameters] without which it is built otherwise,
+    such as a diffusivity, are given to it here and checked with the others.
+    """
+    example = kind.example()
+    grid, key = read_grid(section, example.system.grid), jax.random.key(seed)  # pyright: ignore[reportAttributeAccessIssue]
+    options = {name: section.get(name, "text") for name in TEXTS[kind] if name in section}
+    table = section.section("parameters").table
+    options |= {name: np.asarray(table[name], float) for name in OPTIONAL[kind] if _is_numeric(table.get(name))}
+    for name, ends in BOUNDARIES[kind].items():
+        if name in section:
+            options[name] = _boundaries(section.section(name), grid, ends)
+    if "obstacle" in section and kind is fluids.IncompressibleFlow:
+        options["obstacle"] = _obstacle(section.section("obstacle"), grid)
+    if "bed" in section and kind is fluids.ShallowWater:
+        options["bed"] = jnp.asarray(built(section, "bed", SHAPES, grid, jax.random.fold_in(key, 1)))
+    with at_place(section.where()):
+        system: Any = kind(grid, **options)  # pyright: ignore[reportCallIssue]
+    return system, _start(y0, system, key) if given else None
+
+
+TEXTS: Mapping[type[System], tuple[str, ...]] = {
+    fluids.IncompressibleFlow: ("flux", "diffusion"),
+    fluids.CompressibleFlow: ("reconstruction", "riemann"),
+    fluids.ShallowWater: ("reconstruction",),
+}
+OPTIONAL: Mapping[type[System], tuple[str, ...]] = {
+    fluids.IncompressibleFlow: ("force", "diffusivity", "buoyancy", "smagorinsky"),
+    fluids.CompressibleFlow: ("viscosity", "gravity"),
+    fluids.ShallowWater: ("roughness", "coriolis", "beta"),
+}
+"""Numbers without which a system is built differently."""
+
+
+def _is_numeric(value: Any) -> bool:
+    return is_number(value) or (isinstance(value, list) and all(is_number(x) for x in value))
+
+
+def _numbers(table: Section, key: str) -> Any:
+    """A number, or one for each component."""
+    return np.asarray(table.number(key) if is_number(table.table.get(key)) else table.numbers(key), float)
+
+
+def _optional(kind: Callable[[Any], Any], key: str, default: Any = 0.0) -> Callable[[Section], Any]:
+    return lambda table: kind(_numbers(table, key) if key in table else default)
+
+
+def _needed(kind: Callable[[Any], Any], key: str) -> Callable[[Section], Any]:
+    def make(table: Section) -> Any:
+        table.need(key)
+        return kind(_numbers(table, key))
+
+    return make
+
+
+WALLS: Ends = {"periodic": lambda _: fluids.Periodic(), "free_slip": lambda _: fluids.FreeSlip()}
+STICKY: Ends = {"no_slip": _optional(fluids.NoSlip, "velocity")}
+OPEN: Ends = {"open": lambda _: fluids.Open()}
+FLOWING: Ends = {"inflow": _needed(fluids.Inflow, "velocity"), "outflow": _optional(fluids.Outflow, "speed", None)}
+SCALAR: Ends = {
+    "periodic": WALLS["periodic"],
+    "dirichlet": _optional(fluids.Dirichlet, "value"),
+    "neumann": _optional(fluids.Neumann, "gradient"),
+}
+BOUNDARIES: Mapping[type[System], Mapping[str, Ends]] = {
+    fluids.IncompressibleFlow: {"boundaries": {**WALLS, **STICKY, **FLOWING}, "scalar_boundaries": SCALAR},
+    fluids.CompressibleFlow: {"boundaries": {**WALLS, **STICKY, **OPEN}},
+    fluids.ShallowWater: {"boundaries": {**WALLS, **OPEN, "level": _needed(fluids.Level, "surface")}},
+}
+"""The conditions that ends of axes may have, by their `model`."""
+
+
+def _boundaries(section: Section, grid: fluids.Grid, known: Ends) -> Any:
+    """One condition for all ends, or a table with one an axis, of which each is for both ends or has a `lower` and an `upper`."""
+    if "model" in section:
+        return _end(section, known)
+    found = []
+    for name in AXES[: grid.dimensions]:
+        section.need(name)
+        table = section.section(name)
+        if "model" in table:
+            found.append(_end(table, known))
+            continue
+        table.need("lower", "upper")
+        found.append(tuple(_end(table.section(side), known) for side in ("lower", "upper")))
+        table.finish()
+    section.finish()
+    return found
+
+
+def _end(table: Section, known: Ends) -> Any:
+    table.need("model")
+    model = str(table.name("model", known, "boundary condition"))
+    with at_place(table.where()):
+        found = known[model](table)
+    table.finish()
+    return found
+
+
+def _obstacle(table: Section, grid: fluids.Grid) -> fluids.Obstacle:
+    table.need("shape", "centre", "radius")
+    table.name("shape", ("disk",), "shape")
+    centre, radius = _numbers(table, "centre"), _numbers(table, "radius")
+    table.finish()
+    if centre.shape != (grid.dimensions,):
+        raise table.error("centre", f"must have one number for each of {grid.dimensions} axes, but it is `{centre}`.")
+    return fluids.Obstacle(fluids.Disk(centre, radius))
+
+
+def _place(grid: fluids.Grid, table: Section) -> tuple[np.ndarray, float, float]:
+    """Coordinates along the `axis` of a table, and where that begins and ends."""
+    axis = AXES.index(str(table.name("axis", AXES[: grid.dimensions], "axis", "x")))
+    return np.asarray(grid.mesh()[axis]), grid.origin[axis], grid.origin[axis] + grid.lengths[axis]
+
+
+def _jump(grid: fluids.Grid, table: Section, key: jax.Array) -> Any:
+    table.need("below", "above")
+    x, start, end = _place(grid, table)
+    below, above = (float(table.number(name) or 0.0) for name in ("below", "above"))
+    place = table.number("at", 0.5 * (start + end))
+    assert place is not None
+    return np.where(x < place, below, above)
+
+
+def _linear(grid: fluids.Grid, table: Section, key: jax.Array) -> Any:
+    table.need("below", "above")
+    x, start, end = _place(grid, table)
+    low, high = (float(table.number(name) or 0.0) for name in ("below", "above"))
+    return low + (high - low) * (x - start) / (end - start)
+
+
+SHAPES: Mapping[str, Make] = {**FIELDS, "jump": _jump, "linear": _linear}
+
+
+def _uniform(grid: fluids.Grid, table: Section, key: jax.Array) -> Any:
+    table.need("values")
+    values = np.asarray(table.numbers("values"), float)
+    if values.shape != (grid.dimensions,):
+        raise table.error("values", f"must have one number for each of {grid.dimensions} axes, but it is `{values}`.")
+    return values.reshape(-1, *[1] * grid.dimensions) * np.ones(grid.shape)
+
+
+FLOWS: Mapping[str, Make] = {**VELOCITIES, "uniform": _uniform}
+
+
+def _start(section: Section, system: Any, key: jax.Array) -> Any:
+    """The state of the system; velocities at the centres of cells, the surface of water by its `level` or its `height`."""
+    grid, keys = system.grid, iter(jax.random.split(key, 8))
+    scalar = lambda name: jnp.asarray(built(section, name, SHAPES, grid, next(keys)), float)
+    velocity = jnp.asarray(built(section, "velocity", FLOWS, grid, next(keys)), float)
+    with at_place(section.where()):
+        if isinstance(system, fluids.IncompressibleFlow):
+            state = system.start(velocity, scalar("scalar") if system.diffusivity is not None else None)
+        elif isinstance(system, fluids.CompressibleFlow):
+            state = fluids.CompressibleFlow.State(scalar("density"), velocity, scalar("pressure"))
+        else:
+            if ("level" in section) == ("height" in section):
+                raise StudyError(f"{section.where()} must give the `height` of the water or its `level`, one of them.")
+            height = scalar("height") if "height" in section else jnp.maximum(scalar("level") - system.bed, 0.0)
+            state = fluids.ShallowWater.State(height, velocity)
+    section.finish()
+    return state

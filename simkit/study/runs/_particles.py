@@ -1,0 +1,225 @@
+"""Runs of particle studies: a trajectory, averages and a report, with every frame on disk at once."""
+
+import contextlib
+import dataclasses
+import math
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from ..._errors import StudyError
+from ...core import Trajectory
+from ...engine import joined, simulate
+from ...io import H5MDWriter, provenance, save
+from ...md import (
+    FEWEST,
+    OUTPUT_DIMENSIONS,
+    Averages,
+    Frame,
+    Particles,
+    block_average,
+    from_outputs,
+    outputs_of,
+    radial_distribution,
+    space_from_vectors,
+    with_room_of,
+)
+from ..language._study import Study
+from ._run import REPORT, RESULT, Clock, Found, Report, Say, check_folder, clear, silent
+
+TRAJECTORY = "trajectory.h5md"
+MOST_PARTS = 20
+
+Outputs = dict[str, Any]
+Keep = Callable[[Trajectory, Outputs], None]
+
+
+def is_simulation(study: Study) -> bool:
+    """Tell whether a study asks for a simulation of particles, and not for a fit."""
+    return isinstance(study.system, Particles) and not study.experiments
+
+
+def run_particles(
+    study: Study,
+    folder: str | Path,
+    *,
+    overwrite: bool = False,
+    say: Say = silent,
+    command: str | None = None,
+    report: Report | None = None,
+) -> Found:
+    """Simulate a study of particles, and write `trajectory.h5md`, `result.h5` and, where one is asked for, a report into a folder.
+
+    **Arguments:** as in `run`; the seed is the study's. An interrupt keeps the frames that are finished.
+    """
+    folder = Path(folder)
+    check_folder(folder, overwrite)
+    found = Found()
+    with _written(study, folder, overwrite) as keep:
+        found.averages = average_particles(study, found, say=say, keep=keep)
+    clear(folder)
+    result = folder / RESULT
+    made = provenance(study, command=command, seconds=found.seconds)
+    save(result, averages=found.averages, made=made, overwrite=True)
+    found.files[:] = [result]
+    if study.simulate.get("trajectory", True):
+        found.files.append(folder / TRAJECTORY)
+    if report is not None:
+        say("report   tables and figures ...")
+        with Clock(found, "report"):
+            found.files += report(result, folder / REPORT)
+        say(f"         {found.seconds['report']:.1f} s")
+    return found
+
+
+def prepared(study: Study) -> Particles:
+    """The particles of a study with room for their neighbours; a `StudyError` where it says no step."""
+    if study.solve["step"] is None:
+        raise StudyError(
+            f"[solve] of `{study.name}` must give `step`, the length of a step of the particles, such as step = 0.005, but it does "
+            "not."
+        )
+    assert isinstance(study.system, Particles)
+    return study.system.prepared(study.y0)
+
+
+@dataclasses.dataclass(frozen=True)
+class MemberAverages:
+    """Results that a sweep of particles keeps of a member: the mean of each output and its error by blocks, and g(r) on request.
+
+    - `first`: the save time from which on averages are taken, by its number.
+    - `cutoff`, `bins`: those of g(r), as `distance` and `g`; none is made without a cutoff.
+    """
+
+    first: int
+    cutoff: float | None = None
+    bins: int = 100
+
+    @classmethod
+    def of(cls, study: Study, times: np.ndarray) -> "MemberAverages":
+        """Make averages from the table [averages] of a study."""
+        asked = study.averages
+        first = int(np.searchsorted(times, asked.get("after", times[0]) - 1e-9 * np.ptp(times)))
+        if len(times) - first < FEWEST:
+            raise StudyError(
+                f"[averages] of `{study.name}` must leave at least {FEWEST} times from `after` on, but leaves {len(times) - first}."
+            )
+        return cls(first, asked.get("cutoff"), asked.get("bins", 100))
+
+    def __call__(self, system: Particles, run: Trajectory) -> dict[str, Any]:
+        frames = jax.tree.map(lambda x: x[self.first :], run.ys)
+        found = {}
+        for name, series in jax.lax.map(lambda atoms: system.outputs(0.0, atoms, None), frames).items():
+            average = block_average(series)
+            for key, value in ((name, average.mean), (f"{name}_error", average.error)):
+                found[key] = system.units.outside(value, OUTPUT_DIMENSIONS[name])
+        if self.cutoff is None:
+            return found
+        cutoff, bins = self.cutoff, self.bins
+        radial = lambda atoms: radial_distribution(system.space_of(atoms), atoms.position, cutoff=cutoff, bins=bins)
+        each = jax.lax.map(radial, frames)
+        return found | {"distance": each.distance[0], "g": jnp.mean(each.g, axis=0)}
+
+
+def average_particles(
+    study: Study, found: Found, *, say: Say = silent, keep: Keep = lambda run, outputs: None
+) -> Averages:
+    """Simulate a study of particles in parts, each handed to `keep` as soon as it is done, and average over all."""
+    system = prepared(study)
+    times = study.simulation_times
+    say(f"system   {len(study.y0.position)} atoms, {system.dynamics.name}, {times.shape[0]} times")
+    say(f"simulate to {times[-1]:g} ...")
+    runs, outputs = [], []
+    with Clock(found, "simulate"):
+        for run, values in _parts(study, system, times):
+            keep(run, values)
+            runs.append(run)
+            outputs.append(values)
+            say(f"         {study.time} {float(run.times[-1]):g} of {times[-1]:g}")
+    say(f"         {sum(int(run.steps) for run in runs)} steps  ({found.seconds['simulate']:.1f} s)")
+    say("average  over frames ...")
+    with Clock(found, "average"):
+        series = jax.tree.map(lambda *parts: jnp.concatenate(parts), *outputs)
+        averages = from_outputs(system, joined(runs), series, **study.averages)
+    say(
+        f"         {int(averages.kept.sum())} frames from {study.time} {averages.after:g} on  ({found.seconds['average']:.1f} s)"
+    )
+    return averages
+
+
+def _parts(study: Study, system: Particles, times: np.ndarray) -> Iterator[tuple[Trajectory, Outputs]]:
+    """The run in parts of equally many times, which share a program, with their outputs; each begins where the last one ended."""
+    key = jax.random.key(study.seed)
+    atoms = study.y0
+    windows = times.shape[0] - 1
+    size = part_size(windows)
+    for begin in range(0, windows, size):
+        part = times[begin : begin + size + 1]
+        run = simulate(system, atoms, part, solver=study.solve["solver"], step=study.solve["step"], key=key)
+        system = with_room_of(system, run)
+        values = outputs_of(system, run)
+        atoms = run.final()
+        if begin:  # its first frame is the last one of the part before
+            run = dataclasses.replace(run, times=run.times[1:], ys=jax.tree.map(lambda x: x[1:], run.ys))
+            values = {name: series[1:] for name, series in values.items()}
+        yield run, values
+
+
+def part_size(windows: int) -> int:
+    """Return the number of windows between save times in one part: parts of one size, and some ten signs of progress."""
+    divisors = [parts for parts in range(1, MOST_PARTS + 1) if windows % parts == 0]
+    if divisors[-1] >= 4 or windows < 2 * MOST_PARTS:
+        return windows // divisors[-1]
+    return math.ceil(windows / 10)
+
+
+@contextlib.contextmanager
+def _written(study: Study, folder: Path, overwrite: bool) -> Iterator[Keep]:
+    """Open the writer of frames for the trajectory in the folder, if the study asks for one."""
+    if not study.simulate.get("trajectory", True):
+        yield lambda run, outputs: None
+        return
+    system: Any = study.system
+    names = [name for name in OUTPUT_DIMENSIONS if name != "potential_energy"]
+    step = 0
+    writer: H5MDWriter | None = None
+
+    def keep(run: Trajectory, outputs: Outputs) -> None:
+        nonlocal writer, step
+        count = len(run.times)
+        each = int(run.steps) // max(1, count - 1 if step == 0 and writer is None else count)
+        held = {name: np.asarray(outputs[name]) for name in names if name in outputs}
+        for k in range(count):
+            frame = _frame(system, run, k, float(outputs["potential_energy"][k]), step)
+            if writer is None:
+                dimensions = {name: OUTPUT_DIMENSIONS[name] for name in held}
+                writer = H5MDWriter(folder / TRAJECTORY, frame, observables=dimensions, overwrite=overwrite)
+            writer.write(frame, **{name: float(values[k]) for name, values in held.items()})
+            step += each
+
+    try:
+        yield keep
+    finally:
+        if writer is not None:
+            writer.close()
+
+
+def _frame(system: Particles, run: Trajectory, k: int, energy: float, step: int) -> Frame:
+    atoms = run.ys
+    space = system.space if atoms.cell is None else space_from_vectors(atoms.cell[k])
+    position = np.asarray(atoms.position[k])
+    return Frame(
+        space,
+        position,
+        units=system.units,
+        mass=np.asarray(system.masses(jnp.asarray(position)))[:, 0],
+        charge=system.charge,
+        momentum=np.asarray(atoms.momentum[k]),
+        energy=energy,
+        time=float(run.times[k]),
+        step=step,
+    )

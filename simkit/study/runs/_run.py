@@ -1,0 +1,300 @@
+"""Runs of studies: a fit, a posterior, a prediction and a report, each phase kept as soon as it is finished."""
+
+import dataclasses
+import hashlib
+import json
+import shutil
+import time
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import jax
+from jaxtyping import PRNGKeyArray
+
+from ..._errors import ArgumentError, SimulationError, StudyError
+from ...core import Trajectory
+from ...engine import simulate
+from ...fitting import FitResult, Profiles, fit, profile
+from ...infer import Posterior, Prediction, predict, sample
+from ...inspect import locate
+from ...io import provenance, save
+from ...md import Averages
+from ...problem import Problem
+from ..language._asked import FIT_METHODS, SAMPLE_METHODS
+from ..language._study import Study
+
+PHASES = ("fit", "sample", "predict", "profile")
+RESULT, REPORT = "result.h5", "report.html"
+UNFINISHED = "unfinished"
+"""The folder in which a run keeps what it has done of a phase."""
+
+
+@dataclasses.dataclass
+class Found:
+    """Results of the phases so far."""
+
+    problem: Problem | None = None
+    fit: FitResult | None = None
+    profiles: Profiles | None = None
+    posterior: Posterior | None = None
+    prediction: Prediction | None = None
+    averages: Averages | None = None
+    seconds: dict[str, float] = dataclasses.field(default_factory=dict)
+    files: list[Path] = dataclasses.field(default_factory=list)
+
+
+Say = Callable[[str], None]
+Report = Callable[[Path, Path], Sequence[Path]]
+"""Writer of the report of a result file at a path, which returns the files that it wrote."""
+
+
+def silent(line: str) -> None:
+    """Print nothing."""
+
+
+def compute(
+    study: Study,
+    phases: Sequence[str] = PHASES,
+    *,
+    seed: int | None = None,
+    say: Say = silent,
+    keep: Callable[[Found], None] = lambda found: None,
+    store: Path | None = None,
+) -> Found:
+    """Run the phases of a study that compute: "fit", "sample", "predict" and, where the study has it, "profile", in this order.
+
+    The same study and seed give the same numbers, whichever phases are asked for: each has a key of its own. A prediction
+    without sampling is made at the fit's estimate.
+
+    **Arguments:**
+
+    - `seed`: in place of the study's own.
+    - `say`: receives a line a phase.
+    - `keep`: called after every phase with what has been found so far.
+    - `store`: a folder for what is done of a phase, from which the same call goes on.
+    """
+    found = Found()
+    key = jax.random.key(study.seed if seed is None else seed)
+    with Clock(found, "compile the problem"):
+        found.problem = problem = study.problem()
+    data = f"{problem.data_count} data in {len(problem.labels)} experiment(s), {len(problem.names)} unknowns"
+    say(f"problem  {study.model}: {data}  ({found.seconds['compile the problem']:.1f} s)")
+    if "predict" in phases:
+        _check_times(study, problem)
+    steps: dict[str, Callable[..., str]] = {"fit": _fit, "sample": _sample, "predict": _predict, "profile": _profile}
+    for index, (phase, step) in enumerate(steps.items()):
+        if phase in phases and (phase != "profile" or study.profile):
+            say(f"{phase:<8} {_announce(study, phase)} ...")
+            with Clock(found, phase):
+                parts = None if store is None else store / phase
+                text = step(study, problem, found, jax.random.fold_in(key, index), say is not silent, parts)
+            say(f"         {text}  ({found.seconds[phase]:.1f} s)")
+            keep(found)
+    return found
+
+
+def run(
+    study: Study,
+    folder: str | Path,
+    phases: Sequence[str] = PHASES,
+    *,
+    seed: int | None = None,
+    overwrite: bool = False,
+    say: Say = silent,
+    command: str | None = None,
+    found_so_far: list[Found] | None = None,
+    report: Report | None = None,
+) -> Found:
+    """Run a study and write `result.h5`, and where a report is asked for `report.html` with its figures, into a folder.
+
+    After every phase the result file is written anew, and within one every finished start and every few draws are kept in a folder
+    beside it, so that a run that was interrupted or killed goes on when it is called again.
+
+    **Arguments:** as in `compute`, and
+
+    - `folder`: where to write; refused where it holds results of a finished or another run, unless `overwrite`.
+    - `command`: what to note as the command that was run.
+    - `found_so_far`: receives the results after every phase, for a caller that handles an interrupt.
+    - `report`: writes the report; None: there is none.
+    """
+    folder = Path(folder)
+    parts = folder / UNFINISHED / _identity(study, seed)
+    check_folder(folder, overwrite or parts.is_dir())
+    if parts.is_dir():
+        say(f"goes on with what is kept in {parts}")
+    result = folder / RESULT
+
+    def keep(found: Found) -> None:
+        if not found.files:
+            clear(folder)
+        made = provenance(study, seed=seed, command=command, seconds=found.seconds)
+        parts = {
+            "fit": found.fit,
+            "posterior": found.posterior,
+            "prediction": found.prediction,
+            "profiles": found.profiles,
+        }
+        save(result, **parts, problem=found.problem, made=made, overwrite=True)  # pyright: ignore
+        found.files[:] = [result]
+        if found_so_far is not None:
+            found_so_far[:] = [found]
+
+    found = compute(study, phases, seed=seed, say=say, keep=keep, store=parts)
+    if report is not None:
+        say("report   tables and figures ...")
+        with Clock(found, "report"):
+            found.files += report(result, folder / REPORT)
+        say(f"         {len(found.files) - 2} figures  ({found.seconds['report']:.1f} s)")
+    shutil.rmtree(folder / UNFINISHED, ignore_errors=True)
+    return found
+
+
+def _identity(study: Study, seed: int | None) -> str:
+    """Return the identity of a study, by which its unfinished parts are found again."""
+    told = [study.text, dict(study.files), study.seed if seed is None else seed]
+    return hashlib.sha256(json.dumps(told, sort_keys=True).encode()).hexdigest()[:16]
+
+
+def check_folder(folder: Path, overwrite: bool) -> None:
+    """Refuse a folder that holds results already."""
+    if folder.exists() and not folder.is_dir():
+        raise ArgumentError(f"The output folder `{folder}` must be a folder, but it is a file.")
+    held = [name for name in (RESULT, REPORT) if (folder / name).exists()]
+    if held and not overwrite:
+        raise ArgumentError(
+            f"The output folder `{folder}` holds results already ({', '.join(held)}). Choose another with --out, or allow "
+            "--overwrite."
+        )
+
+
+def simulate_study(
+    study: Study, folder: str | Path, *, seed: int | None = None, command: str | None = None
+) -> Trajectory:
+    """Simulate a study at the values in its file, and write the trajectory into `result.h5` in a folder.
+
+    The times are those of [simulate] or [predict], or span the experiments. Free parameters keep the values of [system] and [y0].
+
+    **Raises:** a `StudyError` where the study gives no initial state or no times, a `SimulationError` where it fails.
+    """
+    if study.y0 is None:
+        raise StudyError(f"`{study.name}` must give the initial state in [y0] to be simulated, but it does not.")
+    begin = time.perf_counter()
+    key = jax.random.key(study.seed if seed is None else seed)
+    try:
+        trajectory = _asked(simulate, study, key)
+    except SimulationError as error:
+        raise SimulationError(f"{error}{_kept_failure(study, Path(folder), key)}") from error
+    jax.block_until_ready(trajectory.times)
+    seconds = {"simulate": time.perf_counter() - begin}
+    made = provenance(study, seed=seed, command=command, seconds=seconds)
+    clear(Path(folder))
+    save(Path(folder) / RESULT, trajectory=trajectory, made=made, overwrite=True)
+    return trajectory
+
+
+def _asked(verb: Callable[..., Any], study: Study, key: PRNGKeyArray) -> Any:
+    """`simulate` or `locate` with what a study says."""
+    return verb(
+        study.system,
+        study.y0,
+        study.simulation_times,
+        solver=study.solve["solver"],
+        step=study.solve["step"],
+        inputs=study.inputs,
+        key=key,
+    )
+
+
+def _kept_failure(study: Study, folder: Path, key: PRNGKeyArray) -> str:
+    """Store the place of a broken simulation beside its results; return what to do with it, in words."""
+    failure = _asked(locate, study, key)
+    if failure is None:
+        return ""
+    path = failure.save(folder / "failure.h5")
+    made = f" It was made by {failure.culprit.text}." if failure.culprit is not None else ""
+    return f"{made} The state before the step is kept: simkit replay {path} {study.name}"
+
+
+class Clock:
+    """Notes how long a phase took."""
+
+    def __init__(self, found: Found, phase: str):
+        self.found, self.phase = found, phase
+
+    def __enter__(self) -> None:
+        self.begin = time.perf_counter()
+
+    def __exit__(self, *error: Any) -> None:
+        self.found.seconds[self.phase] = time.perf_counter() - self.begin
+
+
+def _check_times(study: Study, problem: Problem) -> None:
+    """Refuse times that cannot be predicted at, before the work that leads there."""
+    try:
+        problem.at(study.prediction_times)
+    except ArgumentError as error:
+        raise StudyError(f"`times` in [predict] of `{study.name}` cannot be predicted at. {error}") from error
+
+
+def _announce(study: Study, phase: str) -> str:
+    if phase == "fit":
+        return f"from {study.fit.get('starts', 16)} starts"
+    if phase == "sample":
+        asked = {"chains": 4, "draws": 1000, "warmup": 300} | dict(study.sample)
+        return f"{asked['chains']} chains of {asked['draws']} draws after {asked['warmup']} of warm-up"
+    if phase == "profile":
+        return f"of {len(study.profile['names'])} parameters" if "names" in study.profile else "of all parameters"
+    return f"at {study.prediction_times.shape[0]} times"
+
+
+def _fit(study: Study, problem: Problem, found: Found, key: PRNGKeyArray, progress: bool, store: Path | None) -> str:
+    asked = {name: value for name, value in study.fit.items() if name != "method"}
+    method = FIT_METHODS[study.fit.get("method", "gauss_newton")]()
+    found.fit = fit(problem, key=key, method=method, store=store, progress=False, **asked)
+    agree = f"{int(found.fit.agreeing())} of {len(found.fit.objective)} starts agree"
+    return f"{agree}, log likelihood {float(found.fit.log_likelihood):.4g}"
+
+
+def _sample(study: Study, problem: Problem, found: Found, key: PRNGKeyArray, progress: bool, store: Path | None) -> str:
+    asked = {name: value for name, value in study.sample.items() if name != "method"}
+    method = SAMPLE_METHODS[study.sample.get("method", "nuts")]()
+    found.posterior = sample(problem, key=key, method=method, start=found.fit, store=store, progress=progress, **asked)
+    rows = found.posterior.table()
+    worst, least = max(row["rhat"] for row in rows), min(row["ess"] for row in rows)
+    return f"R-hat at most {worst:.3f}, ESS at least {least:.0f}"
+
+
+def _predict(
+    study: Study, problem: Problem, found: Found, key: PRNGKeyArray, progress: bool, store: Path | None
+) -> str:
+    asked = {name: value for name, value in study.predict.items() if name == "count"}
+    draws: Any = found.posterior
+    if draws is None:
+        if found.fit is None:
+            raise ArgumentError("A prediction needs a fit or a posterior, but there is neither.")
+        draws = found.fit.estimate[None]
+    found.prediction = predict(problem, draws, study.prediction_times, key=key, **asked)
+    used = next(iter(found.prediction.curves.values())).shape[0]
+    failed = int(found.prediction.failed)
+    text = "at the estimate" if found.posterior is None else f"{used} draws"
+    return text + (f", {failed} simulations failed" if failed else "")
+
+
+def _profile(
+    study: Study, problem: Problem, found: Found, key: PRNGKeyArray, progress: bool, store: Path | None
+) -> str:
+    if found.fit is None:
+        raise ArgumentError("Profiles need a fit, but there is none.")
+    found.profiles = profile(problem, found.fit, **study.profile)
+    ajar = int(found.profiles.is_open.any(axis=1).sum())
+    return f"intervals at {found.profiles.level:.0%}; {ajar} of {len(found.profiles.names)} open"
+
+
+def clear(folder: Path) -> None:
+    """Remove a report and figures that belong to older results, as soon as newer results replace those."""
+    (folder / REPORT).unlink(missing_ok=True)
+    figures = folder / "figures"
+    for file in sorted(figures.glob("*")) if figures.is_dir() else ():
+        if file.suffix in (".svg", ".png"):
+            file.unlink()

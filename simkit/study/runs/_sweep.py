@@ -1,0 +1,93 @@
+"""Runs of sweeps: the members of a study, and what is kept of each."""
+
+import contextlib
+from pathlib import Path
+from typing import Any
+
+import jax
+import numpy as np
+
+from ..._errors import SimkitError, StudyError
+from ...core import Setup, StochasticSystem
+from ...stores import write_text
+from ...sweeps import Sweep, grid, latin_hypercube, open, random_points, sobol_points, sweep
+from ..language._study import Study
+from ._particles import MemberAverages, is_simulation, prepared
+
+CHUNK_OF_PARTICLES = 16
+"""Members of particles a file: the states of all of them at all times are in memory together."""
+
+SAMPLERS = {"random": random_points, "latin": latin_hypercube, "sobol": sobol_points}
+
+
+def sweep_study(
+    study: Study, store: Path, *, seed: int | None = None, executor: Any = None, progress: Any = None
+) -> Sweep:
+    """Run the sweep of a study into a folder, or go on with it.
+
+    Members differ in the paths of [sweep.over] alone; times are those of [sweep], or where predictions are made. Of particles the
+    averages of each member are kept, as [averages] says, and not the states.
+
+    **Raises:** a `StudyError` where the study gives no sweep or no initial state, and whatever `sweep` raises.
+    """
+    if not study.sweep:
+        raise StudyError(
+            f"`{study.name}` must say what to sweep over in [sweep], but it does not. Add [sweep.over] and a line such as "
+            "growth = { from = 0.1, to = 1.0, count = 10 }."
+        )
+    if study.y0 is None:
+        raise StudyError(f"`{study.name}` must give the initial state in [y0] to be simulated, but it does not.")
+    seed = study.seed if seed is None else seed
+    over = study_points(study, seed)
+    particles = is_simulation(study)
+    times = study.sweep.get("times")
+    if times is None:
+        times = study.simulation_times if particles else study.prediction_times
+    random = particles or isinstance(study.system, StochasticSystem)
+    try:
+        return sweep(
+            prepared(study) if particles else study.system,
+            study.y0,
+            times,
+            over=over,
+            store=store,
+            chunk=study.sweep.get("chunk", CHUNK_OF_PARTICLES if particles else 1024),
+            executor=executor,
+            measure=MemberAverages.of(study, times) if particles else None,
+            solver=study.solve["solver"],
+            step=study.solve["step"],
+            inputs=study.inputs,
+            key=jax.random.key(seed) if random else None,
+            progress=progress,
+        )
+    finally:
+        _keep_text(study, store)
+
+
+def _keep_text(study: Study, store: Path) -> None:
+    """Put the study beside its results; the folder of another sweep, or of none, is left alone."""
+    with contextlib.suppress(SimkitError, OSError):
+        if not (store / "study.toml").exists() and open(store).finished:
+            write_text(store / "study.toml", study.text)
+
+
+def study_points(study: Study, seed: int) -> dict[str, np.ndarray]:
+    """The members of a study's sweep, as `over` takes them."""
+    over, method = study.sweep["over"], study.sweep["method"]
+    setup = Setup(study.system, study.y0, study.inputs)
+    for path in over:
+        try:
+            setup.locate(path)
+        except KeyError as error:
+            raise type(error)(f"[sweep.over] of `{study.name}`: {error}") from error
+    if method == "zip":
+        return over
+    if method == "grid":
+        return grid(over)
+    return SAMPLERS[method](over, study.sweep["count"], key=jax.random.key(study.sweep.get("seed", seed)))
+
+
+def finished_so_far(store: Path) -> str:
+    """Return a sentence on the finished part of an interrupted sweep."""
+    found = open(store)
+    return f"{found.finished} of {found.members} members"

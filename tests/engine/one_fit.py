@@ -1,0 +1,31 @@
+"""One of two processes that fit, profile, sample and predict side by side, run by test_devices.py; arguments as one_process.py."""
+
+import sys
+
+import jax
+import numpy as np
+
+import simkit
+
+
+def main(address: str, number: str, result: str) -> None:
+    jax.config.update("jax_enable_x64", True)
+    jax.config.update("jax_num_cpu_devices", 2)
+    jax.distributed.initialize(coordinator_address=address, num_processes=2, process_id=int(number))
+    x = np.linspace(1.0, 2.0, 10)
+    line = simkit.odes.from_response(lambda x, p: p["slope"] * x, {"slope": 1.0})
+    data = simkit.Experiment("line", x, {"y": 2 * x + 0.1 * np.sin(9 * x)})
+    free = {"slope": simkit.Free(bounds=(-5.0, 5.0))}
+    problem = simkit.Problem(line, data, free=free, noise={"y": simkit.noise.Normal(0.1)})
+    fit = simkit.fit(problem, starts=3)
+    many = simkit.fit(problem, starts=18)
+    np.testing.assert_allclose(many.estimate, fit.estimate, rtol=1e-6)  # a descent ends within 1e-4 standard errors
+    profiles = simkit.profile(problem, fit, points=5)
+    posterior = simkit.sample(problem, start=fit, chains=3, draws=50, warmup=50, key=jax.random.key(0))
+    bands = simkit.predict(problem, posterior, count=5)
+    np.savez(result, estimate=fit.estimate, lower=profiles.intervals, draws=posterior.draws, curves=bands.curves["y"])
+    jax.distributed.shutdown()
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])

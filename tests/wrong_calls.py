@@ -1,0 +1,332 @@
+"""Calls with arguments of the wrong kind, as a newcomer makes them, and what each must be told; run by test_doors.py in a process
+without the checks of types that all other tests run under."""
+
+import json
+import sys
+
+import diffrax
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+import simkit
+from simkit import fluids, md
+from simkit.odes import LotkaVolterra
+
+simkit.enable_x64()
+S, Y0, T, _ = LotkaVolterra.example()
+T = np.linspace(0.0, 2.0, 5)
+DATA = {"hare": [30.0, 31.0, 32.0, 33.0, 34.0]}
+E = simkit.Experiment("e", T, DATA, y0=Y0)
+FREE = {"growth": simkit.Free(bounds=(0.1, 2.0))}
+NOISE = {"hare": simkit.noise.Normal(1.0)}
+LINE = simkit.odes.from_response(lambda x, p: p["a"] * x, {"a": 2.0})
+P = simkit.Problem(
+    LINE,
+    simkit.Experiment("l", [1.0, 2.0, 3.0], {"y": [2.0, 4.1, 5.9]}),
+    free={"a": simkit.Free(bounds=(0.0, 9.0))},
+    noise={"y": simkit.noise.Normal(0.1)},
+)
+KEY = jax.random.key(0)
+FIT = simkit.fit(P, starts=1, key=KEY)
+OWN = simkit.from_function(lambda t, y, p, u: {"x": u["heat"] - y["x"]}, {"k": 1.0})
+PLAIN = simkit.from_function(lambda t, y, p: {"x": -p["k"] * y["x"]}, {"k": 1.0})
+BROKEN = simkit.from_function(lambda t, y, p: 1 / 0, {"k": 1.0})
+PAIR = md.Atoms(jnp.array([[0.0, 0, 0], [1.1, 0, 0]]), jnp.zeros((2, 3)))
+
+
+class Spring(simkit.PlainSystem):
+    """A system of a user, whose state is not annotated."""
+
+    k: simkit.Scalar = simkit.quantity(1.0)
+
+    def vector_field(self, t, y, inputs):
+        return {"x": y["v"], "v": inputs["push"] - self.k * y["x"]}
+
+    @classmethod
+    def example(cls):
+        return simkit.Example(cls(), {"x": 1.0, "v": 0.0}, np.linspace(0.0, 1.0, 3), {"push": 0.0})
+
+
+def problem(system=S, experiments=E, free=FREE, noise=NOISE, **more):
+    return simkit.Problem(system, experiments, free=free, noise=noise, **more)
+
+
+def simulate(*arguments, **named):
+    return simkit.simulate(*arguments, **named)
+
+
+ROWS = {
+    # simulate
+    "solver, a class": (
+        lambda: simulate(S, Y0, T, solver=simkit.solvers.Tsit5),
+        "`solver` must be a solver, but it is the class `Tsit5`. Make one",
+    ),
+    "solver, of Diffrax, implicit": (
+        lambda: simulate(S, Y0, T, solver=diffrax.Kvaerno5()),
+        "must be explicit, but `Kvaerno5` is implicit. Take `simkit.solvers.Rodas5P()`",
+    ),
+    "solver, of Diffrax, for noise": (
+        lambda: simulate(S, Y0, T, solver=diffrax.EulerHeun()),
+        "must step one term, but `EulerHeun` of Diffrax needs several",
+    ),
+    "solver, a wrong name": (lambda: simulate(S, Y0, T, solver="tsit6"), "no solver `tsit6`. Close matches: `tsit5`"),
+    "solver, a number": (lambda: simulate(S, Y0, T, solver=5), "`solver` must be a solver, but it is 5"),
+    "system, a class": (lambda: simulate(LotkaVolterra, Y0, T), "but it is the class `LotkaVolterra`. Make one"),
+    "system and state swapped": (lambda: simulate(Y0, S, T), "The order is system, state, times"),
+    "system, a function": (lambda: simulate(lambda t, y, p: -y, 1.0, T), "`simkit.from_function"),
+    "system, None": (lambda: simulate(None, Y0, T), "`system` must be a system, but it is None"),
+    "state, a dictionary with a wrong key": (
+        lambda: simulate(S, {"hare": 30.0, "links": 4.0}, T),
+        "component of `LotkaVolterra.State`.* `links`. There are: `hare`, `lynx`",
+    ),
+    "state, a dictionary that lacks one": (lambda: simulate(S, {"hare": 30.0}, T), "`lynx` is missing"),
+    "state, a list": (
+        lambda: simulate(S, [30.0, 4.0], T),
+        "but it is the list [30.0, 4.0]. Write `LotkaVolterra.State(hare=..., lynx=...)`",
+    ),
+    "state, None": (
+        lambda: simulate(S, None, T),
+        "the state of LotkaVolterra, a `LotkaVolterra.State`, but it is None",
+    ),
+    "state, a number": (lambda: simulate(S, 30.0, T), "but it is 30.0. Write `LotkaVolterra.State"),
+    "state, an array": (lambda: simulate(S, jnp.ones(2), T), "Write `LotkaVolterra.State"),
+    "state, a class": (lambda: simulate(S, type(Y0), T), "it is the class `LotkaVolterra.State`. Make one"),
+    "state, a text": (lambda: simulate(PLAIN, {"x": "one"}, T), "must hold numbers, but at `['x']` it is 'one'"),
+    "state, None in a dictionary": (lambda: simulate(PLAIN, {"x": None}, T), "`y0`"),
+    "state, a trajectory": (lambda: simulate(S, simulate(S, Y0, T), T), "`trajectory.final()`"),
+    "state of an own function, wrong key": (
+        lambda: simulate(PLAIN, {"z": 1.0}, T),
+        "asks for `x`, which nothing that it is given has. The state is dict with `z`",
+    ),
+    "state of an own function, None": (
+        lambda: simulate(PLAIN, None, T),
+        "must be the state at the first time, but it is None",
+    ),
+    "state of an own function, a list": (lambda: simulate(PLAIN, [1.0], T), "cannot work with the form of its state"),
+    "state of an own system, wrong key": (
+        lambda: simulate(Spring(), {"x": 1.0, "w": 0.0}, T, inputs={"push": 0.0}),
+        "asks for `v`",
+    ),
+    "state of an own system, empty": (lambda: simulate(PLAIN, {}, T), "`y0`"),
+    "inputs missing": (lambda: simulate(OWN, {"x": 1.0}, T), "argument `inputs` must give them, but it is None"),
+    "inputs, wrong name": (lambda: simulate(OWN, {"x": 1.0}, T, inputs={"heta": 1.0}), "asks for `heat`"),
+    "inputs of an own system missing": (lambda: simulate(Spring(), {"x": 1.0, "v": 0.0}, T), "`inputs` must give them"),
+    "path of a PEtab problem, None": (
+        lambda: simkit.petab.load(None),
+        "`path` must be the path of a YAML file, but it is None",
+    ),
+    "inputs, a text": (
+        lambda: simulate(OWN, {"x": 1.0}, T, inputs={"heat": "on"}),
+        "`inputs` must hold signals or numbers",
+    ),
+    "inputs of a model, wrong name": (
+        lambda: simulate(simkit.odes.OneCompartment(), {"depot": 1.0, "central": 0.0}, T, inputs={"dosis": 1.0}),
+        "input of this system `dose`",
+    ),
+    "times twice the same": (
+        lambda: simulate(S, Y0, [0.0, 1.0, 1.0]),
+        "`times` must increase, but entry 1 is 1 and entry 2 is 1",
+    ),
+    "times, a number": (lambda: simulate(S, Y0, 3.0), "`times` must hold at least two times"),
+    "times, None": (lambda: simulate(S, Y0, None), "`times`"),
+    "times, texts": (lambda: simulate(S, Y0, ["a", "b"]), "`times` must be numbers"),
+    "step, a name": (lambda: simulate(S, Y0, T, step="adaptive"), "`step` must be a number"),
+    "step, a class": (lambda: simulate(S, Y0, T, step=simkit.Adaptive), "`step`"),
+    "key, a number": (lambda: simulate(S, Y0, T, key=3), "Write `jax.random.key(3)`"),
+    "event, a function": (lambda: simulate(S, Y0, T, event=lambda t, y: y), "`event` must be an event"),
+    "reduce, a list": (lambda: simulate(S, Y0, T, reduce=[simkit.reducers.Mean()]), "`reduce` must name reducers"),
+    "gradient, a name": (lambda: simulate(S, Y0, T, gradient="adjoint"), "`gradient` must be a memory bound"),
+    "on_failure, a truth value": (lambda: simulate(S, Y0, T, on_failure=True), "`on_failure`"),
+    "parameter outside its support": (
+        lambda: simulate(simkit.odes.OneCompartment(clearance=-1.0), {"depot": 1.0, "central": 0.0}, T),
+        "`clearance` of OneCompartment must not be negative, but it is -1",
+    ),
+    "pulses of a negative duration": (
+        lambda: simkit.Pulses([0.0], [1.0], -1.0),
+        "`duration` of `Pulses` must be positive",
+    ),
+    "interpolation of an unknown kind": (
+        lambda: simkit.Interpolated([0.0, 1.0], [0.0, 1.0], kind="quadratic"),
+        "`kind`",
+    ),
+    # ensemble, sweep
+    "over, a list": (
+        lambda: simkit.ensemble(S, Y0, T, over=[1, 2]),
+        "`over` must be a dictionary of values by path, but it is the list [1, 2]",
+    ),
+    "over, a number for a path": (lambda: simkit.ensemble(S, Y0, T, over={"growth": 0.4}), "`over` must give `growth`"),
+    "over, a wrong path": (lambda: simkit.ensemble(S, Y0, T, over={"grwth": [0.4]}), "Close matches: `growth`"),
+    "ensemble of a class": (
+        lambda: simkit.ensemble(LotkaVolterra, Y0, T, over={"growth": [0.4]}),
+        "the class `LotkaVolterra`",
+    ),
+    "lanes, a text": (
+        lambda: simkit.ensemble(S, Y0, T, over={"growth": [0.4]}, lanes="many"),
+        "`lanes` must be an integer",
+    ),
+    "devices, a name": (
+        lambda: simkit.ensemble(S, Y0, T, over={"growth": [0.4]}, devices="cpu"),
+        "`devices` must be a list",
+    ),
+    "sweep over a list": (lambda: simkit.sweep(S, Y0, T, over=[1], store="nowhere"), "`over` must be a dictionary"),
+    "sweep of a class": (
+        lambda: simkit.sweep(LotkaVolterra, Y0, T, over={"growth": [0.4]}, store="nowhere"),
+        "the class `LotkaVolterra`",
+    ),
+    "sweep into nothing": (lambda: simkit.sweep(S, Y0, T, over={"growth": [0.4]}, store=None), "`store`"),
+    # Experiment, Problem
+    "noise, a number": (
+        lambda: problem(noise={"hare": 0.1}),
+        "Entry `hare` of argument `noise` must be a noise model, but it is 0.1.*`simkit.noise.Normal(0.1)`",
+    ),
+    "noise, a class": (lambda: problem(noise={"hare": simkit.noise.Normal}), "the class `Normal`. Make one"),
+    "noise, one model": (
+        lambda: problem(noise=simkit.noise.Normal(0.1)),
+        "`noise` must be a dictionary of noise models",
+    ),
+    "noise, of NumPyro": (
+        lambda: problem(noise={"hare": __import__("numpyro").distributions.Normal(0.0, 1.0)}),
+        "of `numpyro`",
+    ),
+    "free, a list of names": (lambda: problem(free=["growth"]), "`free` must be a dictionary of unknowns"),
+    "free, a tuple": (lambda: problem(free={"growth": (0.1, 2.0)}), "`growth`"),
+    "experiments, a table": (lambda: problem(experiments={"times": T}), "must be an experiment or a list of them"),
+    "experiments, a list of tables": (lambda: problem(experiments=[DATA]), "`experiments[0]` must be an experiment"),
+    "problem of a class": (lambda: problem(system=LotkaVolterra), "the class `LotkaVolterra`"),
+    "problem, swapped": (lambda: problem(system=E, experiments=S), "changed places|must be a system"),
+    "problem, state a list": (
+        lambda: problem(experiments=simkit.Experiment("e", T, DATA), y0=[1.0, 2.0]),
+        "Write `LotkaVolterra.State",
+    ),
+    "problem, solver a class": (lambda: problem(solver=simkit.solvers.Tsit5), "the class `Tsit5`"),
+    "problem, likelihood a class": (
+        lambda: problem(likelihood=simkit.problem.AbstractLikelihood),
+        "the class `AbstractLikelihood`",
+    ),
+    "observables, of one argument": (
+        lambda: problem(observables={"x": lambda s: 1.0}),
+        "`observables['x']` must be a function of (system, trajectory), but it takes (s)",
+    ),
+    "event, of two arguments": (
+        lambda: simkit.Event(lambda t, y: y.hare - 1.0),
+        "`condition` must be a function of (system, t, y, inputs), but it takes (t, y)",
+    ),
+    "event, no function": (lambda: simkit.Event(1.0), "`condition` must be a function of (system, t, y, inputs)"),
+    "tolerance, a text": (lambda: simkit.Adaptive("a"), "tolerance of `Adaptive` must be a positive number"),
+    "observables, a list": (lambda: problem(observables=["hare"]), "`observables` must be a dictionary"),
+    "set, a list": (lambda: problem(set=["growth"]), "`set` must be a dictionary"),
+    "experiment, data a list": (
+        lambda: simkit.Experiment("e", T, [1.0, 2.0]),
+        "`data` must be a dictionary of values by output",
+    ),
+    "experiment without a name": (lambda: simkit.Experiment(T, DATA, None), "`name` must be a text"),
+    "experiment, start a text": (lambda: simkit.Experiment("e", T, DATA, start="now"), "`start` must be a time"),
+    "thermostat in a problem": (
+        lambda: simkit.Problem(
+            md.Particles(md.LennardJones(), md.OpenSpace(), dynamics=md.Langevin(1.0, 1.0)),
+            simkit.Experiment("e", [0.0, 1.0], {"temperature": [1.0, 1.0]}, y0=PAIR),
+            free={},
+            noise={"temperature": simkit.noise.Normal(1.0)},
+            step=0.01,
+        ),
+        "a Problem takes no key.*`md.NVE()`",
+    ),
+    "free, a wrong name": (lambda: problem(free={"grwth": simkit.Free(bounds=(0.1, 1.0))}), "`grwth`"),
+    "bounds, one number": (
+        lambda: problem(free={"growth": simkit.Free(bounds=3.0)}),
+        "bounds of `growth` must be a pair of numbers",
+    ),
+    "bounds the wrong way round": (lambda: problem(free={"growth": simkit.Free(bounds=(2.0, 0.1))}), "growth"),
+    "prior, a text": (lambda: problem(free={"growth": simkit.Free(prior="normal")}), "`prior`|prior of"),
+    # fit, sample, predict, profile, calibrate, compare, plan, save, load
+    "fit of a system": (lambda: simkit.fit(S), "`problem` must be a problem, but it is a `LotkaVolterra`"),
+    "fit of a class": (lambda: simkit.fit(simkit.Problem), "the class `Problem`"),
+    "fit, starts a text": (lambda: simkit.fit(P, starts="many"), "`starts`"),
+    "fit, method a text": (
+        lambda: simkit.fit(P, method="lbfgs"),
+        "`method` must be a method of fits, but it is 'lbfgs'",
+    ),
+    "fit, method a class": (lambda: simkit.fit(P, method=simkit.LBFGS), "the class `LBFGS`"),
+    "fit, key a number": (lambda: simkit.fit(P, key=0), "Write `jax.random.key(0)`"),
+    "sample of a system": (lambda: simkit.sample(S, key=KEY), "`problem` must be a problem"),
+    "sample, key a number": (lambda: simkit.sample(P, key=1), "Write `jax.random.key(1)`"),
+    "sample, method a text": (
+        lambda: simkit.sample(P, key=KEY, method="nuts"),
+        "`method` must be a method of sampling",
+    ),
+    "sample, start an array": (lambda: simkit.sample(P, key=KEY, start=[1.0]), "`start` must be the result of a fit"),
+    "sample, draws a text": (lambda: simkit.sample(P, key=KEY, draws="100"), "`draws`"),
+    "predict, draws None": (lambda: simkit.predict(P, None), "`draws`"),
+    "predict of a system": (lambda: simkit.predict(S, np.ones((3, 1))), "`problem` must be a problem"),
+    "predict, swapped": (lambda: simkit.predict(np.ones((3, 1)), P), "`problem` must be a problem"),
+    "predict, draws a list of texts": (lambda: simkit.predict(P, ["a"]), "`draws`"),
+    "profile without a fit": (lambda: simkit.profile(P, [2.0]), "`fit` must be the result of a fit"),
+    "profile of a system": (lambda: simkit.profile(S, None), "`problem` must be a problem"),
+    "calibrate, key a number": (lambda: simkit.calibrate(P, key=4), "Write `jax.random.key(4)`"),
+    "calibrate, simulations a text": (
+        lambda: simkit.calibrate(P, key=KEY, simulations="100"),
+        "`simulations` must be a whole number",
+    ),
+    "check of a system": (lambda: simkit.check(S, P), "`problem` must be a problem"),
+    "check, swapped": (lambda: simkit.check(P, P), "`result` must be the result of a fit or a posterior"),
+    "compare a list": (lambda: simkit.compare([P]), "`models` must be a dictionary"),
+    "compare texts": (lambda: simkit.compare({"a": "b"}), "must be a problem, a fit or a posterior"),
+    "plan without a fit": (lambda: simkit.plan(P, None, [1.0]), "`fit` must be the result of a fit"),
+    "save nothing": (lambda: simkit.save("x.h5"), "at least one result"),
+    "save, swapped": (lambda: simkit.save(P, "x.h5"), "`path` must be the name of a file"),
+    "save a problem": (lambda: simkit.save("x.h5", P), "The results to save must be of"),
+    "save, fit a text": (lambda: simkit.save("x.h5", fit="fit"), "`fit` must be a `FitResult`"),
+    "load a number": (lambda: simkit.load(3), "`path`"),
+    # fields and atoms
+    "NoSlip of a function": (
+        lambda: fluids.NoSlip(lambda t: 1.0),
+        "must be a number or an array of numbers, but one is given a `function`",
+    ),
+    "grid, a text": (lambda: fluids.Grid("64", 1.0), "`shape`|`cells`"),
+    "state of a flow, an array": (
+        lambda: simulate(fluids.SpectralFlow2D(fluids.Grid((16, 16), 1.0)), np.ones((16, 16)), T),
+        "Write `SpectralFlow2D.State",
+    ),
+    "potential, a text": (lambda: md.Particles("lj", md.OpenSpace()), "`potential` must be a potential"),
+    "potential, a class": (lambda: md.Particles(md.LennardJones, md.OpenSpace()), "the class `LennardJones`"),
+    "space, lengths": (lambda: md.Particles(md.LennardJones(), [5.0, 5.0, 5.0]), "`space` must be a space"),
+    "dynamics, a class": (lambda: md.Particles(md.LennardJones(), md.OpenSpace(), dynamics=md.NVE), "the class `NVE`"),
+    "positions alone": (
+        lambda: simulate(md.Particles(md.LennardJones(), md.OpenSpace()), PAIR.position, T, step=0.01),
+        "`y0`.*Atoms",
+    ),
+    "mixing by an unknown rule": (
+        lambda: md.LennardJones([1.0, 1.2], [1.0, 1.0], mixing="lorentz"),
+        "no mixing rule `lorentz`. Close matches",
+    ),
+    "times, complex": (lambda: simulate(S, Y0, np.array([0.0, 1j])), "`times` must be real numbers"),
+    "times, of truth values": (lambda: simulate(S, Y0, np.array([False, True])), "`times` must be real numbers"),
+    "state, complex": (lambda: simulate(S, {"hare": 1j, "lynx": 1.0}, T), "at `['hare']` it is 1j"),
+    "field, a text": (
+        lambda: simulate(simkit.from_function(lambda t, y, p: {"x": "one"}, {"k": 1.0}), {"x": 1.0}, T),
+        "must return numbers with the structure of the state",
+    ),
+    "function, a number": (lambda: simkit.from_function(3, {"k": 1.0}), "`f` must be a function"),
+    "parameters, a list": (lambda: simkit.from_function(lambda t, y, p: y, ["k"]), "`params` must be a dictionary"),
+    "experiment without times": (lambda: simkit.Experiment("e", None, DATA), "at least one time"),
+    "plan, times of a text": (lambda: simkit.plan(P, FIT, "soon"), "`times` must be numbers, but it is 'soon'"),
+}
+"""Name -> a call and what its message holds, a regular expression in which parentheses and brackets stand for themselves."""
+
+OWN_ERRORS = {"a function of the user's that fails": (lambda: simulate(BROKEN, {"x": 1.0}, T), "ZeroDivisionError")}
+"""Calls that fail in a function of the user's, whose exception comes out as it is."""
+
+
+def main() -> None:
+    found = {}
+    for name, (call, _) in {**ROWS, **OWN_ERRORS}.items():
+        try:
+            found[name] = "nothing", repr(call())[:200], False
+        except Exception as error:
+            found[name] = type(error).__name__, str(error), isinstance(error, simkit.SimkitError)
+    print(json.dumps(found))
+
+
+if __name__ == "__main__":
+    sys.exit(main())
