@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import simkit
-from simkit import ArgumentError, sweeps
+from simkit import ArgumentError, MissingPackageError, sweeps
 
 A, B = 7.0, 0.1
 ISHIGAMI = dict.fromkeys(("x1", "x2", "x3"), (-np.pi, np.pi))
@@ -108,5 +108,5 @@ def test_bad_designs():
 
 def test_a_missing_package_is_named(monkeypatch):
     monkeypatch.setitem(sys.modules, "SALib.sample.sobol", None)
-    with pytest.raises(ArgumentError, match=r"pip install \"simkit\[sensitivity\]\""):
+    with pytest.raises(MissingPackageError, match=r"pip install \"simkit\[sensitivity\]\""):
         sweeps.sobol_design(ISHIGAMI, 8, key=jax.random.key(1))

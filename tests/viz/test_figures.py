@@ -278,7 +278,7 @@ def test_atoms_that_do_not_fit_their_space_are_refused():
 def test_a_view_says_what_to_install():
     if importlib.util.find_spec("py3Dmol") is not None:
         pytest.skip("py3Dmol is installed")
-    with pytest.raises(simkit.ArgumentError, match=r"pip install .simkit\[view\]"):
+    with pytest.raises(simkit.MissingPackageError, match=r"pip install .simkit\[view\]"):
         viz.view_atoms(FLAT.space, FLAT.position)
 
 
@@ -379,7 +379,7 @@ def test_mp4_is_written_or_says_what_to_install(tmp_path):
         assert viz.save_animation(movie, tmp_path / "run.mp4", dpi=41).read_bytes()[4:8] == b"ftyp"
     else:
         viz.save_animation(movie, tmp_path / "run.gif", dpi=20)  # Matplotlib warns of animations that nobody draws
-        with pytest.raises(simkit.ArgumentError, match=r"pip install .simkit\[mp4\]"):
+        with pytest.raises(simkit.MissingPackageError, match=r"pip install .simkit\[mp4\]"):
             viz.save_animation(movie, tmp_path / "run.mp4")
 
 
