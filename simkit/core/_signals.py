@@ -1,6 +1,7 @@
 """Signals: inputs to a system as functions of time, whose numbers are quantities with names."""
 
 import abc
+from collections.abc import Callable
 from typing import Any, Literal
 
 import equinox as eqx
@@ -118,6 +119,26 @@ class Pulses(AbstractSignal):
         return eqx.tree_at(lambda s: (s.times, s.amounts), self, (repeated(self.times, length), amounts))
 
 
+class Function(AbstractSignal):
+    """A plain function of time, taken to be continuous. Its numbers are not quantities: they have no path."""
+
+    function: Callable[[Any], Any] = eqx.field(static=True)
+
+    def __call__(self, t: Any) -> Array:
+        value = self.function(t)
+        # A Python number stays weakly typed, so that a float32 simulation stays one.
+        return value if hasattr(value, "dtype") else jnp.asarray(float(value))
+
+    def jumps(self) -> Float[Array, " jumps"]:
+        return jnp.zeros((0,))
+
+    def length(self) -> int:
+        return 0
+
+    def padded(self, length: int) -> "Function":
+        return self
+
+
 def at_time(inputs: Inputs, t: Any) -> Any:
     """The values of a pytree of signals at time t, which is what a system receives; numbers pass as they are."""
     return jax.tree.map(lambda signal: signal(t) if callable(signal) else signal, inputs, is_leaf=callable)
@@ -143,7 +164,8 @@ def as_signals(inputs: Inputs) -> Inputs:
 
 def _as_signal(signal: Any) -> Any:
     if callable(signal) and not isinstance(signal, type):
-        return signal
+        # Modules and partial applications are trees with numbers of their own.
+        return signal if isinstance(signal, eqx.Module | jax.tree_util.Partial) else Function(signal)
     try:
         if signal is None or isinstance(signal, str):
             raise TypeError("neither a signal nor a number")

@@ -67,3 +67,18 @@ def test_what_is_no_signal_is_refused(signal):
     with pytest.raises(simkit.ArgumentError, match="must hold signals or numbers"):
         as_signals({"feed": signal})
     assert as_signals(None) is None
+
+
+def test_a_plain_function_is_a_signal():
+    """y' = push(t) - k y with push = sin t from y = 0: (k sin t - cos t + e^(-k t)) / (1 + k^2)."""
+    system = simkit.from_function(lambda t, y, p, u: {"y": u["push"] - p["k"] * y["y"]}, {"k": 1.0})
+    times = jnp.linspace(0.0, 3.0, 4)
+    pushed = {"push": lambda t: jnp.sin(t)}
+    options = {"step": simkit.Adaptive(1e-9, 1e-9), "inputs": pushed}
+    found = simkit.simulate(system, {"y": 0.0}, times, **options).ys["y"]
+    np.testing.assert_allclose(found, (jnp.sin(times) - jnp.cos(times) + jnp.exp(-times)) / 2, atol=1e-8)
+    swept = simkit.ensemble(system, {"y": 0.0}, times, over={"k": [1.0, 2.0]}, **options).ys["y"]
+    np.testing.assert_allclose(swept[0], found, atol=1e-8)
+    single = simkit.cast((system, {"y": jnp.zeros(())}), jnp.float32)
+    for push in (jnp.sin, lambda t: 2):
+        assert simkit.simulate(*single, times, inputs={"push": push}).ys["y"].dtype == jnp.float32
