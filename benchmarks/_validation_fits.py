@@ -4,9 +4,9 @@ import functools
 
 import jax
 import numpy as np
+from numpyro.diagnostics import effective_sample_size
 
 import simkit
-from simkit.infer import effective_sample_size
 from simkit.viz._style import Drawing, color, new_figure, styled
 
 INK = "#222222"

@@ -8,6 +8,7 @@ from scipy.special import lambertw
 
 import simkit
 from simkit import odes, solvers
+from simkit.study import REGISTRIES
 from simkit.viz._style import Drawing, color, new_figure, styled
 
 INK = "#222222"
@@ -67,7 +68,7 @@ def robertson() -> tuple[Drawing, dict[str, float]]:
     left.legend(loc="center left")
     found = {}
     for k, (name, (end, printed)) in enumerate(CASES.items()):
-        system, y0, _, _ = odes.MODELS[name].example()
+        system, y0, _, _ = REGISTRIES["systems"][name].example()
         tolerances, errors = 10.0 ** -np.arange(4.0, 11.0), []
         for tolerance in tolerances:
             step = simkit.Adaptive(tolerance, 1e-14 * tolerance, max_steps=200_000)

@@ -16,9 +16,10 @@ import _harness
 import jax
 import numpy as np
 import numpyro.distributions as dist
+from numpyro.diagnostics import effective_sample_size
+from numpyro.diagnostics import split_gelman_rubin as split_r_hat
 
 import simkit
-from simkit.infer import effective_sample_size, split_r_hat
 from simkit.odes import LotkaVolterra
 
 SEEDS = int(os.environ.get("SEEDS", "20"))

@@ -26,7 +26,7 @@ SAMPLES = 3
 def main() -> dict[str, float]:
     simkit.enable_x64()
     system = simkit.from_response(lambda x, p: {"y": p["a"] * x + p["b"] ** 2}, {"a": 1.0, "b": 2.0})
-    points = simkit.sweeps.random_points({"a": (0.0, 1.0), "b": (0.0, 1.0)}, MEMBERS, key=jax.random.key(1))
+    points = simkit.sweeps.points({"a": (0.0, 1.0), "b": (0.0, 1.0)}, MEMBERS, key=jax.random.key(1), method="random")
     folder = pathlib.Path(tempfile.mkdtemp())
     figures, rows = {}, []
     try:

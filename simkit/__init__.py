@@ -19,7 +19,6 @@ from ._errors import UnknownNameError as UnknownNameError
 if TYPE_CHECKING:
     from . import fitting as fitting
     from . import fluids as fluids
-    from . import infer as infer
     from . import inspect as inspect
     from . import io as io
     from . import md as md
@@ -145,7 +144,6 @@ _LAZY = {
     "simulate": "engine",
     "fitting": "fitting",
     "fluids": "fluids",
-    "infer": "infer",
     "inspect": "inspect",
     "io": "io",
     "md": "md",

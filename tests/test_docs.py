@@ -12,7 +12,7 @@ import pytest
 
 from simkit.cli._main import build_parser
 from simkit.core import Setup
-from simkit.odes import MODELS
+from simkit.study import REGISTRIES
 
 ROOT = pathlib.Path(__file__).parents[1]
 BLOCK = re.compile(r"^```python\n(.*?)^```$", re.MULTILINE | re.DOTALL)
@@ -97,7 +97,7 @@ def test_commands_of_the_pages_are_commands():
 def test_notation_names_every_number_of_the_models():
     page = (ROOT / "docs" / "notation.md").read_text()
     rows = {cells[1].strip("` "): cells for line in page.splitlines() if len(cells := line.split("|")) == 5}
-    for model in MODELS.values():
+    for model in REGISTRIES["systems"].of("simkit.odes").values():
         system, y0, _, _ = model.example()
         row = rows.pop(model.__name__)
         for cell, setup in ((row[2], Setup(y0)), (row[3], Setup(system))):

@@ -116,6 +116,10 @@ ROWS = {
         lambda: simkit.petab.load(None),
         "`path` must be the path of a YAML file, but it is None",
     ),
+    "method of points": (
+        lambda: simkit.sweeps.points({"a": (0.0, 1.0)}, 4, key=jax.random.key(0), method="halton"),
+        "There is no `method` of points `halton`",
+    ),
     "inputs, a text": (
         lambda: simulate(OWN, {"x": 1.0}, T, inputs={"heat": "on"}),
         "`inputs` must hold signals or numbers",

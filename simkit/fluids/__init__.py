@@ -1,8 +1,5 @@
 """Fluids and other fields on grids."""
 
-from collections.abc import Mapping
-
-from ..core import SYSTEMS, System
 from .equations._advection_diffusion import AdvectionDiffusion as AdvectionDiffusion
 from .equations._allen_cahn import AllenCahn as AllenCahn
 from .equations._burgers import Burgers as Burgers
@@ -77,6 +74,3 @@ from .volumes._riemann import rusanov as rusanov  # internal
 from .volumes._shallow_water import ShallowWater as ShallowWater
 from .volumes._water import ConservedWater as ConservedWater  # internal
 from .volumes._water import Water as Water  # internal
-
-MODELS: Mapping[str, type[System]] = SYSTEMS.of(__name__)
-"""The systems on grids by their names in study files."""

@@ -6,8 +6,8 @@ from ._check import Check as Check  # internal
 from ._check import check as check
 from ._compare import Comparison as Comparison  # internal
 from ._compare import compare as compare
-from ._diagnostics import effective_sample_size as effective_sample_size
-from ._diagnostics import split_r_hat as split_r_hat
+from ._diagnostics import effective_sample_size as effective_sample_size  # internal
+from ._diagnostics import split_r_hat as split_r_hat  # internal
 from ._diagnostics import stuck_chains as stuck_chains  # internal
 from ._ensemble_sampler import EnsembleSampler as EnsembleSampler
 from ._laplace import LaplaceApproximation as LaplaceApproximation

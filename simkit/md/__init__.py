@@ -81,7 +81,6 @@ from .observables import kinetic_energy as kinetic_energy
 from .observables import mean_squared_displacement as mean_squared_displacement
 from .observables import radial_distribution as radial_distribution
 from .observables import running_integral as running_integral
-from .observables import shell_average as shell_average
 from .observables import structure_factor as structure_factor
 from .observables import temperature as temperature
 from .observables import velocity_autocorrelation as velocity_autocorrelation
@@ -143,7 +142,7 @@ from .relaxation._fire import FIRE as FIRE
 from .relaxation._lbfgs import LBFGS as LBFGS
 from .relaxation._minimise import Minimum as Minimum  # internal
 from .relaxation._minimise import minimise as minimise
-from .relaxation._minimiser import Minimiser as Minimiser
+from .relaxation._minimiser import Minimiser as Minimiser  # internal
 from .space._atoms import Atoms as Atoms
 from .space._boxes import Boxes as Boxes
 from .space._space import SPACES as SPACES  # internal

@@ -1,8 +1,5 @@
 """Ordinary and stochastic differential equation models, one file a model."""
 
-from collections.abc import Mapping
-
-from ..core import SYSTEMS, System
 from ._brusselator import Brusselator as Brusselator
 from ._cart_pole import CartPole as CartPole
 from ._cstr import CSTR as CSTR
@@ -43,6 +40,3 @@ from ._sir import SIR as SIR
 from ._stochastic_lotka_volterra import StochasticLotkaVolterra as StochasticLotkaVolterra
 from ._two_compartment import TwoCompartment as TwoCompartment
 from ._van_der_pol import VanDerPol as VanDerPol
-
-MODELS: Mapping[str, type[System]] = SYSTEMS.of(__name__)
-"""Every model by its name in study files and on the command line."""

@@ -1,9 +1,8 @@
 """Sweeps: ensembles on disk, points to run them at, and global sensitivity."""
 
+from ._points import METHODS as METHODS  # internal
 from ._points import grid as grid
-from ._points import latin_hypercube as latin_hypercube
-from ._points import random_points as random_points
-from ._points import sobol_points as sobol_points
+from ._points import points as points
 from ._result import Sweep as Sweep
 from ._result import open as open
 from ._sensitivity import MorrisEffects as MorrisEffects  # internal

@@ -1,17 +1,20 @@
 """Designs: the values of the members, as the dictionaries that `over` takes."""
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 from jaxtyping import Float, PRNGKeyArray
 
 from .._doors import check_count
-from .._errors import ArgumentError
+from .._errors import ArgumentError, check_known
 from ..core import generator
 
 Range = Any
 """`(low, high)` or `(low, high, "log")`."""
+
+METHODS = ("random", "latin", "sobol")
+"""The names of `points(method=...)`, which study files use, too."""
 
 
 def grid(axes: Mapping[str, Any]) -> dict[str, Float[np.ndarray, " members"]]:
@@ -39,49 +42,41 @@ def grid(axes: Mapping[str, Any]) -> dict[str, Float[np.ndarray, " members"]]:
     return {path: array.ravel() for path, array in zip(values, found, strict=True)}
 
 
-def random_points(
-    ranges: Mapping[str, Range], count: int, *, key: PRNGKeyArray
+def points(
+    ranges: Mapping[str, Range],
+    count: int,
+    *,
+    key: PRNGKeyArray,
+    method: Literal["latin", "sobol", "random"] = "latin",
 ) -> dict[str, Float[np.ndarray, " members"]]:
-    """Independent points, uniform over the ranges, or over their logarithms.
+    """Points that fill ranges, uniform over them or over their logarithms.
 
     **Arguments:**
 
     - `ranges`: path -> `(low, high)` or `(low, high, "log")`.
-    - `count`: how many points.
+    - `count`: the number of points.
     - `key`: a random key.
-    """
-    check_count("count", count)
-    return from_unit(ranges, generator(key).random((count, len(ranges))))
+    - `method`: `"latin"`, a Latin hypercube: each range, cut into `count` equal parts, has one point in every part. A good first
+      choice. `"sobol"`, the scrambled Sobol sequence, which fills all ranges evenly together: means converge nearly as 1 / count,
+      in place of 1 / sqrt(count), and `count` must be a power of two. `"random"`, independent points.
 
+    **Returns:** path -> values, shape `(count,)`.
 
-def latin_hypercube(
-    ranges: Mapping[str, Range], count: int, *, key: PRNGKeyArray
-) -> dict[str, Float[np.ndarray, " members"]]:
-    """Points of which each range, cut into `count` equal parts, holds one in every part (McKay, Beckman, Conover 1979).
+    **Raises:** an `ArgumentError` that names the path of a bad range, or for a bad `count` or `method`.
 
-    For the same number of points, means scatter less than with `random_points`; the arguments are the same. A good first choice.
-    Source: doi:10.1080/00401706.1979.10489755.
+    **Source:** McKay, Beckman and Conover (1979), doi:10.1080/00401706.1979.10489755; Owen (1998), doi:10.1006/jcom.1998.0487.
     """
     from scipy.stats import qmc
 
     check_count("count", count)
-    return from_unit(ranges, qmc.LatinHypercube(len(ranges), rng=generator(key)).random(count))
-
-
-def sobol_points(
-    ranges: Mapping[str, Range], count: int, *, key: PRNGKeyArray
-) -> dict[str, Float[np.ndarray, " members"]]:
-    """The scrambled Sobol sequence: points that fill all ranges evenly together (Owen 1998).
-
-    Means converge nearly as 1 / count, against 1 / sqrt(count) for random points. `count` must be a power of two; the other
-    arguments are as in `random_points`. Source: doi:10.1006/jcom.1998.0487.
-    """
-    from scipy.stats import qmc
-
-    check_count("count", count)
+    check_known(str(method), METHODS, "`method` of points")
+    dimensions, draws = len(ranges), generator(key)
+    if method == "random":
+        return from_unit(ranges, draws.random((count, dimensions)))
+    if method == "latin":
+        return from_unit(ranges, qmc.LatinHypercube(dimensions, rng=draws).random(count))
     check_power_of_two("count", count)
-    sampler = qmc.Sobol(len(ranges), scramble=True, rng=generator(key))
-    return from_unit(ranges, sampler.random_base2(count.bit_length() - 1))
+    return from_unit(ranges, qmc.Sobol(dimensions, scramble=True, rng=draws).random_base2(count.bit_length() - 1))
 
 
 def from_unit(ranges: Mapping[str, Range], unit: np.ndarray) -> dict[str, np.ndarray]:

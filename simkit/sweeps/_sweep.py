@@ -57,7 +57,7 @@ def sweep(
     - `system`, `y0`, `times`, `solver`, `step`, `inputs`: as in `simulate`. A solver that is chosen is chosen for all members, by a
         few of them.
     - `over`: path -> the values of the members, shape `(members,)` or `(members, *shape)` of what the path names. All have one
-        length. `simkit.sweeps` makes such dictionaries: `grid`, `random_points`, `latin_hypercube`, `sobol_points`.
+        length. `simkit.sweeps` makes such dictionaries: `grid`, `points`, `sobol_design`.
     - `store`: the folder, new or with this very sweep in it. Workers on other machines must see it under the same name.
     - `chunk`: how many members a file holds: what is lost at worst per worker. 256 to 4096 are good values for small systems; the
         states of one chunk at all `times` must fit into memory twice.

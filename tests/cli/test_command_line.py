@@ -20,8 +20,11 @@ from simkit.cli import _environment, main
 from simkit.cli._environment import keep_interrupts
 from simkit.fitting import _fit
 from simkit.io import load
+from simkit.study import REGISTRIES
 from simkit.study.runs import _run
 from simkit.study.runs._reproduce import compare
+
+MODELS = REGISTRIES["systems"].of("simkit.odes")
 
 STUDY = """
 [study]
@@ -317,7 +320,7 @@ def test_bad_result_files_give_one_sentence(copied, tmp_path, capsys):
 def test_models(capsys):
     assert main(["models"]) == 0
     text = capsys.readouterr().out
-    assert all(name in text for name in simkit.odes.MODELS)
+    assert all(name in text for name in MODELS)
     assert main(["models", "lotka_volterra"]) == 0
     text = capsys.readouterr().out
     for word in ("growth", "1/(year thousand)", "Good values", "hare", "(0, inf)", "0.028"):
@@ -326,7 +329,7 @@ def test_models(capsys):
     assert "`lotka_volterra`" in capsys.readouterr().err
 
 
-@pytest.mark.parametrize("name", sorted(simkit.odes.MODELS))
+@pytest.mark.parametrize("name", sorted(MODELS))
 def test_every_model_can_be_shown(name, capsys):
     assert main(["models", name]) == 0
     assert "Parameters" in capsys.readouterr().out

@@ -10,7 +10,10 @@ import simkit
 from simkit import fluids
 from simkit.fluids import Burgers, Grid, SpectralFlow2D, SpectralFlow3D
 from simkit.inspect._program_blocks import Survey
+from simkit.study import REGISTRIES
 from simkit.testing import check_system
+
+MODELS = REGISTRIES["systems"].of("simkit.fluids")
 
 GRID = Grid((16, 12), lengths=(2.0, 1.5))
 
@@ -228,9 +231,9 @@ def test_check_system(name):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", [n for n, kind in fluids.MODELS.items() if issubclass(kind, fluids.SpectralSystem)])
+@pytest.mark.parametrize("name", [n for n, kind in MODELS.items() if issubclass(kind, fluids.SpectralSystem)])
 def test_examples_run(name):
-    example = fluids.MODELS[name].example()
+    example = MODELS[name].example()
     step = 1.0 if name == "gray_scott" else 0.02
     run = simkit.simulate(example.system, example.y0, example.times, step=step)
     assert run.status == 0

@@ -2,8 +2,10 @@
 
 import pytest
 
-from simkit import odes
+from simkit.study import REGISTRIES
 from simkit.testing import check_system
+
+MODELS = REGISTRIES["systems"].of("simkit.odes")
 
 QUICK = {
     "hodgkin_huxley",
@@ -20,10 +22,10 @@ QUICK = {
 
 
 @pytest.mark.parametrize(
-    "name", [pytest.param(name, marks=[] if name in QUICK else [pytest.mark.slow]) for name in odes.MODELS]
+    "name", [pytest.param(name, marks=[] if name in QUICK else [pytest.mark.slow]) for name in MODELS]
 )
 def test_conformance(name):
-    report = check_system(odes.MODELS[name])
+    report = check_system(MODELS[name])
     assert report.steps > 0
     assert len(report.names) > 1
     assert name.replace("_", "").lower() == report.system.lower()

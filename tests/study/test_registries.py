@@ -80,8 +80,9 @@ def test_a_potential_with_files_is_reached_by_a_reader():
 
 
 def test_the_same_names_everywhere(tmp_path, capsys):
-    assert set(simkit.odes.MODELS.items()) < set(study.SYSTEMS.own.items())
-    assert set(simkit.fluids.MODELS.items()) < set(study.SYSTEMS.own.items())
+    for room in ("simkit.odes", "simkit.fluids"):
+        assert len(of_room := study.REGISTRIES["systems"].of(room)) > 15
+        assert set(of_room.items()) < set(study.SYSTEMS.own.items())
     assert all(isinstance(as_solver(name), kind) for name, kind in study.SOLVERS.own.items())
     assert problem.NOISES is study.NOISES
     written = {_noises.WRITTEN[kind] for kind in _noises.BY_NAME.values()}

@@ -98,8 +98,8 @@ def test_methods(method):
     if method == "zip":
         assert points["y0.amount"].tolist() == [1.0, 2.0]
     else:
-        expected = _sweep.SAMPLERS[method](
-            {"rate": (0.01, 1.0, "log"), "y0.amount": (1.0, 3.0)}, 8, key=jax.random.key(3)
+        expected = simkit.sweeps.points(
+            {"rate": (0.01, 1.0, "log"), "y0.amount": (1.0, 3.0)}, 8, key=jax.random.key(3), method=method
         )
         assert all(np.array_equal(points[path], expected[path]) for path in points)
 

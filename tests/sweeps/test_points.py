@@ -1,5 +1,7 @@
 """Points: grids, random points, Latin hypercubes and Sobol sequences."""
 
+import functools
+
 import jax
 import numpy as np
 import pytest
@@ -7,7 +9,7 @@ import pytest
 from simkit import ArgumentError, core, sweeps
 
 RANGES = {"a": (0.0, 2.0), "b": (1e-3, 10.0, "log"), "c": (-1.0, 1.0, "linear")}
-SAMPLERS = [sweeps.random_points, sweeps.latin_hypercube, sweeps.sobol_points]
+METHODS = ["random", "latin", "sobol"]
 
 
 def test_grid_is_all_combinations_the_last_path_fastest():
@@ -20,9 +22,10 @@ def test_grid_is_all_combinations_the_last_path_fastest():
         sweeps.grid({})
 
 
-@pytest.mark.parametrize("sampler", SAMPLERS)
-def test_points_fill_their_ranges(sampler):
-    points = sampler(RANGES, 256, key=jax.random.key(2))
+@pytest.mark.parametrize("method", METHODS)
+def test_points_fill_their_ranges(method):
+    draw = functools.partial(sweeps.points, RANGES, 256, method=method)
+    points = draw(key=jax.random.key(2))
     assert list(points) == list(RANGES)
     for path, (low, high, *_) in RANGES.items():
         values = points[path]
@@ -32,14 +35,14 @@ def test_points_fill_their_ranges(sampler):
         # Half of them lie in the lower half of the range, five standard errors of a fair coin give or take.
         middle = np.sqrt(low * high) if path == "b" else (low + high) / 2
         assert abs((values < middle).sum() - 128) <= 40
-    again, other = sampler(RANGES, 256, key=jax.random.key(2)), sampler(RANGES, 256, key=jax.random.key(3))
+    again, other = draw(key=jax.random.key(2)), draw(key=jax.random.key(3))
     assert all(np.array_equal(points[path], again[path]) for path in RANGES)
     assert not any(np.array_equal(points[path], other[path]) for path in RANGES)
 
 
 def test_hypercubes_and_sequences_are_even():
-    for sampler in (sweeps.latin_hypercube, sweeps.sobol_points):
-        values = sampler({"a": (0.0, 1.0), "b": (0.0, 1.0)}, 64, key=jax.random.key(1))
+    for method in ("latin", "sobol"):
+        values = sweeps.points({"a": (0.0, 1.0), "b": (0.0, 1.0)}, 64, key=jax.random.key(1), method=method)
         # One point in each of 64 equal parts of each range: a random sample leaves more than a third of them empty.
         assert np.array_equal(np.sort((values["a"] * 64).astype(int)), np.arange(64))
     cells = (values["a"] * 8).astype(int) * 8 + (values["b"] * 8).astype(int)
@@ -60,15 +63,15 @@ def test_hypercubes_and_sequences_are_even():
 )
 def test_bad_ranges_are_named(ranges, words):
     with pytest.raises(ArgumentError, match=words):
-        sweeps.random_points(ranges, 4, key=jax.random.key(0))
+        sweeps.points(ranges, 4, key=jax.random.key(0))
 
 
 def test_bad_counts():
     with pytest.raises(ArgumentError, match="`count` must be a power of two, such as 128, but it is 100"):
-        sweeps.sobol_points(RANGES, 100, key=jax.random.key(0))
-    for sampler in SAMPLERS:
+        sweeps.points(RANGES, 100, key=jax.random.key(0), method="sobol")
+    for method in METHODS:
         with pytest.raises(ArgumentError, match="`count` must be a whole number of at least 1"):
-            sampler(RANGES, 0, key=jax.random.key(0))
+            sweeps.points(RANGES, 0, key=jax.random.key(0), method=method)
 
 
 def test_points_of_a_key_are_those_of_its_number():

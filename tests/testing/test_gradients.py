@@ -5,7 +5,7 @@ import jax.numpy as jnp
 import pytest
 
 import simkit
-from simkit import odes
+from simkit.study import REGISTRIES
 from simkit.testing import check_gradients
 
 
@@ -74,7 +74,7 @@ def test_float32_has_its_own_tolerance():
 @pytest.mark.parametrize("name", ["robertson", "hires", "pollu", "oregonator"])
 def test_vector_fields_of_stiff_models(name):
     """The short run of check_system leaves slow reactions of a stiff model little time to act; here all of them do."""
-    system, y0, times, _ = odes.MODELS[name].example()
+    system, y0, times, _ = REGISTRIES["systems"][name].example()
     leaves, treedef = jax.tree.flatten(y0)
     grown = jax.tree.unflatten(treedef, [leaf + 0.1 * (1 + i) for i, leaf in enumerate(leaves)])
     even = jax.tree.map(lambda leaf: leaf / jnp.mean(leaf), system)  # rates of one size, so that each one counts

@@ -8,7 +8,7 @@ from jax.flatten_util import ravel_pytree
 from scipy.integrate import solve_ivp
 
 import simkit
-from simkit import odes
+from simkit.study import REGISTRIES
 
 # Mazzia & Magherini (2008), Test Set for Initial Value Problem Solvers, release 2.4: the reference solutions at the end of
 # HIRES (t = 321.8122), POLLU (t = 60) and ROBER (t = 1e11).
@@ -37,7 +37,7 @@ def radau(system, y0, end):
 def test_vector_field_by_radau(name):
     """An outside solver reaches the published solution with our vector field: the equations are those of the test set."""
     end, expected = CASES[name]
-    system, y0, _, _ = odes.MODELS[name].example()
+    system, y0, _, _ = REGISTRIES["systems"][name].example()
     # Radau's local error of 1e-9 a step, over some hundred steps that damp it.
     np.testing.assert_allclose(radau(system, y0, end), expected, rtol=1e-6)
 
@@ -45,7 +45,7 @@ def test_vector_field_by_radau(name):
 @pytest.mark.parametrize("name", CASES)
 def test_our_solver(name):
     end, expected = CASES[name]
-    system, y0, _, _ = odes.MODELS[name].example()
+    system, y0, _, _ = REGISTRIES["systems"][name].example()
     step = simkit.Adaptive(1e-8, 1e-22, max_steps=200_000)
     solver = simkit.solvers.Rodas5P()
     final = simkit.simulate(system, y0, [0.0, end], solver=solver, step=step).final()

@@ -16,7 +16,6 @@ from ._kinetic import temperature as temperature
 from ._radial import RadialDistribution as RadialDistribution
 from ._radial import radial_distribution as radial_distribution
 from ._scattering import StructureFactor as StructureFactor
-from ._scattering import shell_average as shell_average
 from ._scattering import structure_factor as structure_factor
 from ._scattering import wave_indices as wave_indices
 from ._transport import GreenKubo as GreenKubo

@@ -1,9 +1,12 @@
 """The structure factor."""
 
+from collections.abc import Sequence
+
 import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jax.typing import ArrayLike
 from jaxtyping import Array, Float, Int
 
 from ..._errors import ArgumentError
@@ -16,6 +19,18 @@ class StructureFactor(eqx.Module):
 
     wave_number: Float[Array, " vectors"]
     s: Float[Array, " vectors"]
+
+    def shells(self, edges: ArrayLike | Sequence[float]) -> Float[Array, " shells"]:
+        """The mean of `s` over the wave vectors between each two edges; NaN where there is none.
+
+        **Arguments:** `edges`, wave numbers, increasing; a wave vector on an edge counts above it.
+        """
+        edges = jnp.asarray(edges, self.s.dtype)
+        count = edges.shape[0] - 1
+        place = jnp.searchsorted(edges, self.wave_number, side="right") - 1
+        place = jnp.where((place >= 0) & (place < count), place, count)
+        add = lambda x: jnp.zeros(count, x.dtype).at[place].add(x, mode="drop")
+        return add(self.s) / add(jnp.ones_like(self.s))
 
 
 def wave_indices(space: Space, largest: float) -> Int[np.ndarray, "vectors d"]:
@@ -65,7 +80,7 @@ def structure_factor(
     - `indices`: wave vectors as `wave_indices` gives them.
     - `weight`: b of each atom: scattering lengths, charges, or 1 for one species and 0 for others; 1 where it is left out.
 
-    **Returns:** a `StructureFactor`; `shell_average` makes a curve of it.
+    **Returns:** a `StructureFactor`; its `shells(edges)` makes a curve of it.
 
     **Raises:** an `ArgumentError` for an open space or shapes that do not fit.
 
@@ -104,17 +119,3 @@ def structure_factor(
         return jnp.linalg.norm(waves, axis=1), jax.lax.map(amplitude, n, batch_size=at_once) / jnp.sum(b**2)
 
     return StructureFactor(*over_frames(space, position, one))
-
-
-def shell_average(
-    wave_number: Float[Array, " vectors"], values: Float[Array, " vectors"], edges: Float[Array, " edges"]
-) -> Float[Array, " shells"]:
-    """The mean of values between each two edges; NaN where none lies there.
-
-    **Arguments:** `wave_number` and `values`, one a wave vector; `edges`, increasing; a value on an edge counts above it.
-    """
-    shells = edges.shape[0] - 1
-    place = jnp.searchsorted(edges, wave_number, side="right") - 1
-    place = jnp.where((place >= 0) & (place < shells), place, shells)
-    add = lambda x: jnp.zeros(shells, x.dtype).at[place].add(x, mode="drop")
-    return add(values) / add(jnp.ones_like(values))

@@ -6,12 +6,12 @@ from typing import Any
 import numpy as np
 
 from ..._errors import StudyError
+from ...sweeps import METHODS
 from ._section import Section, check_numbers, entries
 
 MOST_MEMBERS = 200_000_000
 """Members of a sweep, and times of a simulation: some gigabytes for their numbers alone."""
-SAMPLERS = ("random", "latin", "sobol")
-SWEEP_METHODS = ("grid", "zip", *SAMPLERS)
+SWEEP_METHODS = ("grid", "zip", *METHODS)
 
 
 def read_sweep(section: Section) -> dict[str, Any]:
@@ -29,10 +29,10 @@ def read_sweep(section: Section) -> dict[str, Any]:
     asked["chunk"] = section.count("chunk")
     asked["times"] = read_times(section)
     section.finish()
-    if method in SAMPLERS:
+    if method in METHODS:
         section.need("count")
     elif asked["count"] is not None:
-        raise section.error("count", f'goes with the methods {", ".join(SAMPLERS)}, but the method is "{method}".')
+        raise section.error("count", f'goes with the methods {", ".join(METHODS)}, but the method is "{method}".')
     return {key: value for key, value in asked.items() if value is not None}
 
 
@@ -57,7 +57,7 @@ def _over(section: Section, method: str) -> dict[str, Any]:
     found, members = {}, 1
     for path, value in entries(section, lambda value: "from" in value or "to" in value).items():
         part = Section(value if isinstance(value, Mapping) else {path: value}, f"{section.place}.{path}", section.file)
-        if method in SAMPLERS:
+        if method in METHODS:
             found[path] = _range(section, path, value, part)
         elif method == "grid" and isinstance(value, dict):
             scale = part.name("scale", ("linear", "log"), "scale", "linear")

@@ -10,14 +10,12 @@ import numpy as np
 from ..._errors import SimkitError, StudyError
 from ...core import Setup, StochasticSystem
 from ...stores import write_text
-from ...sweeps import Sweep, grid, latin_hypercube, open, random_points, sobol_points, sweep
+from ...sweeps import Sweep, grid, open, points, sweep
 from ..language._study import Study
 from ._particles import MemberAverages, is_simulation, prepared
 
 CHUNK_OF_PARTICLES = 16
 """Members of particles a file: the states of all of them at all times are in memory together."""
-
-SAMPLERS = {"random": random_points, "latin": latin_hypercube, "sobol": sobol_points}
 
 
 def sweep_study(
@@ -84,7 +82,8 @@ def study_points(study: Study, seed: int) -> dict[str, np.ndarray]:
         return over
     if method == "grid":
         return grid(over)
-    return SAMPLERS[method](over, study.sweep["count"], key=jax.random.key(study.sweep.get("seed", seed)))
+    key = jax.random.key(study.sweep.get("seed", seed))
+    return points(over, study.sweep["count"], key=key, method=method)
 
 
 def finished_so_far(store: Path) -> str:

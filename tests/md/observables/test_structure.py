@@ -16,10 +16,10 @@ from simkit.md import (
     crystal,
     liquid,
     radial_distribution,
-    shell_average,
     structure_factor,
     wave_indices,
 )
+from simkit.md.observables import StructureFactor
 from simkit.testing import check_gradients
 
 GAS = liquid(jax.random.key(4), 60, 0.6, least_distance=0.0)
@@ -142,9 +142,8 @@ def test_structure_factor_weights_and_derivatives():
 
 
 def test_shell_average():
-    found = shell_average(
-        jnp.array([0.5, 1.0, 1.5, 9.0]), jnp.array([1.0, 2.0, 4.0, 7.0]), jnp.array([0.0, 1.0, 2.0, 3.0])
-    )
+    curve = StructureFactor(jnp.array([0.5, 1.0, 1.5, 9.0]), jnp.array([1.0, 2.0, 4.0, 7.0]))
+    found = curve.shells([0.0, 1.0, 2.0, 3.0])
     np.testing.assert_array_equal(found, [1.0, 3.0, np.nan])
 
 
