@@ -5,6 +5,7 @@ from typing import Protocol, runtime_checkable
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jax.typing import ArrayLike
 from jaxtyping import Array
 
 from .._errors import ArgumentError
@@ -30,16 +31,16 @@ class Described(Protocol):
     def mass(self) -> Array: ...
 
     @property
-    def species(self) -> Array | None: ...
+    def species(self) -> ArrayLike | None: ...
 
     @property
-    def charge(self) -> Array | None: ...
+    def charge(self) -> ArrayLike | None: ...
 
     @property
     def precision(self) -> str | None: ...
 
     @property
-    def exclusions(self) -> Array | None: ...
+    def exclusions(self) -> ArrayLike | None: ...
 
 
 def check_given(system: Described, y0: State) -> None:

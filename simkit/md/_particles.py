@@ -258,7 +258,7 @@ class Particles(ParticleSystem):
     def tally(self, lists: Lists) -> Tally:
         return Tally(lists.need, lists.built)
 
-    def fits(self, lists: Lists) -> Bool[Array, ""]:
+    def fits(self, lists: Lists | Tally) -> Bool[Array, ""]:
         return self._plan().fits(lists.need)
 
     def forces(self, state: Atoms, lists: Lists) -> Any:

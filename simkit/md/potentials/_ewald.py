@@ -107,7 +107,7 @@ class CoulombWaves(ManyBodyPotential):
         return total - constant * jnp.sum(pair[:, 0] * pair[:, 1] * _erf_over(r, damping))
 
 
-def check_neutral(potential: Potential, charge: Array | None) -> None:
+def check_neutral(potential: Potential, charge: ArrayLike | None) -> None:
     """Refuse cells whose charges do not add up to zero, where they are known."""
     if charge is None or isinstance(charge, jax.core.Tracer):
         return
