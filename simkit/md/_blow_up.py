@@ -6,7 +6,7 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array
+from jaxtyping import Array, PyTree
 
 from .._errors import ArgumentError
 from .dynamics._dynamics import CellDynamics, Dynamics
@@ -31,21 +31,21 @@ class Moving(Protocol):
 
     def own_pressure(self, atoms: Atoms) -> float: ...
 
-    def listed(self, state: Any) -> Any: ...
+    def listed(self, state: Atoms) -> Any: ...
 
-    def relisted(self, state: Any, lists: Any) -> Any: ...
+    def relisted(self, state: Atoms, lists: PyTree) -> Any: ...
 
-    def outdated(self, state: Any, lists: Any) -> Array: ...
+    def outdated(self, state: Atoms, lists: PyTree) -> Array: ...
 
-    def forces(self, state: Any, lists: Any) -> Any: ...
+    def forces(self, state: Atoms, lists: PyTree) -> Any: ...
 
-    def gradients_on(self, atoms: Atoms, lists: Any) -> Any: ...
+    def gradients_on(self, atoms: Atoms, lists: PyTree) -> Any: ...
 
-    def opened(self, h: Any, state: Any, force: Any) -> Any: ...
+    def opened(self, h: Array, state: Atoms, force: PyTree) -> Any: ...
 
-    def moved(self, h: Any, carry: Any, key: Array) -> Any: ...
+    def moved(self, h: Array, carry: Atoms, key: Array) -> Any: ...
 
-    def kicked(self, h: Any, carry: Any, force: Any, key: Array) -> Any: ...
+    def kicked(self, h: Array, carry: Atoms, force: PyTree, key: Array) -> Any: ...
 
 
 def describe(system: Moving, atoms: Atoms, h: float, start: float) -> str:
@@ -99,11 +99,11 @@ def _replayed(system: Moving, atoms: Atoms, h: Array) -> tuple[Array, Atoms, Arr
     carry = system.opened(h, atoms, force)
     key = jax.random.key(0)
 
-    def going(state: Any) -> Array:
+    def going(state: PyTree) -> Array:
         _, carry, _, i = state
         return jnp.isfinite(carry.position).all() & jnp.isfinite(carry.momentum).all() & (i < STEPS)
 
-    def step(state: Any) -> Any:
+    def step(state: PyTree) -> Any:
         _, carry, lists, i = state
         middle = system.moved(h, carry, jax.random.fold_in(key, i))
         lists = jax.lax.cond(system.outdated(middle, lists), lambda: system.relisted(middle, lists), lambda: lists)
@@ -122,7 +122,7 @@ def _fastest(system: Moving, atoms: Atoms) -> Array:
         found = system.gradients_on(eqx.tree_at(lambda a: a.position, atoms, position), lists)
         return -found.forces
 
-    def again(v: Array, _: Any) -> tuple[Array, Array]:
+    def again(v: Array, _: None) -> tuple[Array, Array]:
         product = jax.jvp(pulled, (atoms.position,), (v / root,))[1] / root
         size = jnp.sqrt(jnp.sum(product**2))
         return product / jnp.where(size > 0, size, 1.0), size

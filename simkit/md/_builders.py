@@ -3,13 +3,14 @@
 import math
 from collections.abc import Mapping, Sequence
 from types import MappingProxyType
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
 from jax.core import Tracer
+from jax.typing import ArrayLike
 from jaxtyping import Array, Float, Int
 
 from .._errors import ArgumentError, check_known
@@ -63,7 +64,9 @@ class Configuration(eqx.Module):
         return f"Configuration of {atoms} atoms in {dimensions} dimensions, {self.space}"
 
 
-def crystal(lattice: str, constant: Any, repeats: int | Sequence[int], *, ratio: float | None = None) -> Configuration:
+def crystal(
+    lattice: str, constant: ArrayLike, repeats: int | Sequence[int], *, ratio: float | None = None
+) -> Configuration:
     r"""A perfect crystal in a periodic box with right angles.
 
     **Arguments:**
@@ -206,8 +209,8 @@ def _repeats(repeats: int | Sequence[int], dimensions: int) -> tuple[int, ...]:
     return tuple(int(n) for n in counts)
 
 
-def _check_positive(name: str, value: Any) -> None:
+def _check_positive(name: str, value: ArrayLike) -> None:
     if isinstance(value, Tracer):
         return
-    if np.ndim(value) != 0 or not np.isfinite(value) or value <= 0:
+    if np.ndim(value) != 0 or not np.isfinite(value) or np.asarray(value) <= 0:
         raise ArgumentError(f"Argument `{name}` must be a positive number, but it is {value}.")

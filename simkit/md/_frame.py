@@ -7,6 +7,7 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jax.typing import ArrayLike
 from jaxtyping import Array, Int
 
 from .._errors import ArgumentError, check_known
@@ -126,7 +127,7 @@ class Frame:
         )
 
 
-def space_from_vectors(vectors: Any) -> Space:
+def space_from_vectors(vectors: ArrayLike | Sequence[Sequence[float]]) -> Space:
     """The space of a cell given by rows: with right angles along the axes an `Orthorhombic` one, otherwise a `Triclinic` one."""
     vectors = np.asarray(vectors, float)
     lengths = np.diagonal(vectors)
@@ -160,7 +161,9 @@ def two_dimensional(frame: Frame) -> Frame:
     return dataclasses.replace(frame, space=space, **changed)
 
 
-def _shaped(name: str, value: Any, shape: tuple[int, ...]) -> np.ndarray:
+def _shaped(
+    name: str, value: ArrayLike | Sequence[float] | Sequence[Sequence[float]], shape: tuple[int, ...]
+) -> np.ndarray:
     value = np.asarray(value, float)
     if value.shape != shape:
         raise ArgumentError(

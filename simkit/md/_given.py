@@ -1,19 +1,49 @@
 """Checks of the arguments of particles, before anything is planned or compiled."""
 
-from typing import Any
+from typing import Protocol, runtime_checkable
 
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jax.typing import ArrayLike
+from jaxtyping import Array
 
 from .._errors import ArgumentError
+from .._types import State
 from ..core import check_numbers, named_leaves, tracing
-from .potentials._potential import parts
+from .potentials._potential import Potential, parts
+from .space._space import Space
 
 PRECISIONS = None, "float32", "float64"
 
 
-def check_given(system: Any, y0: Any) -> None:
+@runtime_checkable
+class Described(Protocol):
+    """Particles as checks see them: what a user gave."""
+
+    @property
+    def potential(self) -> Potential: ...
+
+    @property
+    def space(self) -> Space: ...
+
+    @property
+    def mass(self) -> Array: ...
+
+    @property
+    def species(self) -> ArrayLike | None: ...
+
+    @property
+    def charge(self) -> ArrayLike | None: ...
+
+    @property
+    def precision(self) -> str | None: ...
+
+    @property
+    def exclusions(self) -> ArrayLike | None: ...
+
+
+def check_given(system: Described, y0: State) -> None:
     """Refuse positions and momenta that do not fit the space or each other, and what is not one number an atom."""
     position, momentum = getattr(y0, "position", None), getattr(y0, "momentum", None)
     if position is None or momentum is None:
@@ -34,7 +64,7 @@ def check_given(system: Any, y0: Any) -> None:
     _check_float_types(system, position, momentum)
 
 
-def check_sense(system: Any) -> None:
+def check_sense(system: Described) -> None:
     """Refuse known numbers outside their support, masses of nothing, and a precision that there is not."""
     check_numbers(system)
     if system.precision is not None and str(np.dtype(system.precision)) not in PRECISIONS:
@@ -52,7 +82,7 @@ def check_sense(system: Any) -> None:
         )
 
 
-def _check_kinds(system: Any, atoms: int) -> None:
+def _check_kinds(system: Described, atoms: int) -> None:
     for name in ("mass", "species", "charge"):
         value = getattr(system, name)
         if value is None:
@@ -70,7 +100,7 @@ def _check_kinds(system: Any, atoms: int) -> None:
         )
 
 
-def _check_float_types(system: Any, position: jax.Array, momentum: jax.Array) -> None:
+def _check_float_types(system: Described, position: jax.Array, momentum: jax.Array) -> None:
     if momentum.dtype != position.dtype:
         raise ArgumentError(
             f"Positions and momenta must have one float type, but they are {position.dtype} and {momentum.dtype}. "

@@ -8,10 +8,12 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Bool
+from jax.typing import ArrayLike
+from jaxtyping import Array, Bool, PyTree
 
 from .._doors import check_kind
 from .._errors import ArgumentError
+from .._types import Inputs, State
 from ..core import POSITIVE, SYSTEMS, Example, ParticleSystem, driven, quantity, tracing
 from ._blow_up import check_apart, describe
 from ._builders import crystal
@@ -122,13 +124,13 @@ class Particles(ParticleSystem):
 
     # ---- a system ----
 
-    def vector_field(self, t: Any, y: Any, inputs: Any) -> Any:
+    def vector_field(self, t: ArrayLike, y: Atoms, inputs: Inputs) -> Any:
         system = driven(self, inputs)
         slope = y.momentum / system.masses(y.position), system._forces_of(system.potential, y, system.listed(y))
         still = jax.tree.map(jnp.zeros_like, y)
         return eqx.tree_at(lambda y: (y.position, y.momentum), still, slope)
 
-    def outputs(self, t: Any, y: Any, inputs: Any) -> dict[str, Array]:
+    def outputs(self, t: ArrayLike, y: Atoms, inputs: Inputs) -> dict[str, Array]:
         """Kinetic and potential energy, temperature; pressure in a cell; volume and mass density where it moves."""
         system = driven(self, inputs)
         found, body = system.gradients(y), system._body(y)
@@ -150,7 +152,7 @@ class Particles(ParticleSystem):
         real = True if y.real is None else y.real[:, None]
         return given | {"volume": volume, "density": jnp.sum(jnp.where(real, body.mass, 0)) / volume}
 
-    def invariants(self, t: Any, y: Any) -> dict[str, Array]:
+    def invariants(self, t: ArrayLike, y: Atoms) -> dict[str, Array]:
         body = self._body(y)
         kinetic = 0.5 * self._doubled_kinetic(body, y)
         total = kinetic + self.energy(y) + self.dynamics.stored(body, y)
@@ -160,7 +162,7 @@ class Particles(ParticleSystem):
             else {"energy": total}
         )
 
-    def encode(self, y: Any) -> Any:
+    def encode(self, y: State) -> Any:
         if y.cell is None and isinstance(self.dynamics, CellDynamics):
             if not self.space.periodic:
                 raise ArgumentError(
@@ -193,7 +195,7 @@ class Particles(ParticleSystem):
     def inner_steps(self) -> int:
         return self.dynamics.steps if isinstance(self.dynamics, RESPA) else 1
 
-    def prepared(self, y0: Any) -> "Particles":
+    def prepared(self, y0: State) -> "Particles":
         check_given(self, y0)
         if self.plan is not None:
             return self
@@ -227,7 +229,7 @@ class Particles(ParticleSystem):
     def limited(self) -> "Particles":
         return dataclasses.replace(self, plan=self._plan().limited())
 
-    def enlarged(self, tally: Any) -> "Particles":
+    def enlarged(self, tally: Tally) -> "Particles":
         """The leading axes of a tally are those of the members of an ensemble."""
         members, leading = np.ravel(tally.built).size, tally.built.ndim
         rows = jax.tree.map(lambda x: x.reshape(members, *x.shape[leading:]), tally.need)
@@ -237,11 +239,11 @@ class Particles(ParticleSystem):
             self, plan=self._plan().grown(_pressed(need) if isinstance(self.dynamics, CellDynamics) else need)
         )
 
-    def listed(self, state: Any) -> Lists:
+    def listed(self, state: Atoms) -> Lists:
         neighbours = self._listed(state)
         return Lists(neighbours, neighbours.need, jnp.ones((), jnp.int32))
 
-    def relisted(self, state: Any, lists: Any) -> Lists:
+    def relisted(self, state: Atoms, lists: Lists) -> Lists:
         neighbours = self._listed(state)
         # A state that blew up needs nothing: what it seems to need has no bound.
         sound = jnp.isfinite(state.position).all()
@@ -250,16 +252,16 @@ class Particles(ParticleSystem):
         )
         return Lists(neighbours, need, lists.built + 1)
 
-    def outdated(self, state: Any, lists: Any) -> Bool[Array, ""]:
+    def outdated(self, state: Atoms, lists: Lists) -> Bool[Array, ""]:
         return self._plan().stale(lists.neighbours, self.space_of(state), state.position)
 
-    def tally(self, lists: Any) -> Tally:
+    def tally(self, lists: Lists) -> Tally:
         return Tally(lists.need, lists.built)
 
-    def fits(self, lists: Any) -> Bool[Array, ""]:
+    def fits(self, lists: Lists | Tally) -> Bool[Array, ""]:
         return self._plan().fits(lists.need)
 
-    def forces(self, state: Any, lists: Any) -> Any:
+    def forces(self, state: Atoms, lists: Lists) -> Any:
         if isinstance(self.dynamics, RESPA):
             return self._forces_in_turn(self.dynamics, state, lists)
         if not isinstance(self.dynamics, CellDynamics):
@@ -269,10 +271,10 @@ class Particles(ParticleSystem):
         valid = jnp.where(self.fits(lists), 1.0, jnp.nan).astype(found.forces.dtype)
         return Pull(found.forces, valid * found.virial)
 
-    def opened(self, h: Any, state: Any, force: Any) -> Any:
+    def opened(self, h: Array, state: Atoms, force: PyTree) -> Any:
         return self.dynamics.opened(self._body(state), h, state, force)
 
-    def moved(self, h: Any, carry: Any, key: Array) -> Any:
+    def moved(self, h: Array, carry: Atoms, key: Array) -> Any:
         body = self._body(carry)
         # Farther than forces reach in one step: a run that blew up, whose numbers might stay finite.
         # Each atom by itself: XLA:CPU does not vectorise a greatest number, which took a twenty-fifth of a step.
@@ -280,27 +282,27 @@ class Particles(ParticleSystem):
         momentum = jnp.where(lost, jnp.nan, carry.momentum)
         return _kept(carry, self.dynamics.moved(body, h, eqx.tree_at(lambda a: a.momentum, carry, momentum), key))
 
-    def restores(self, state: Any) -> bool:
+    def restores(self, state: Atoms) -> bool:
         # In single precision differences of positions tell too little of momenta.
         return self.smooth and state.position.dtype == jnp.float64
 
-    def stored(self, carry: Any) -> Any:
+    def stored(self, carry: Atoms) -> Any:
         return carry.position
 
-    def restored(self, h: Any, stored: Any, after: Any, begun: Any) -> Any:
+    def restored(self, h: Array, stored: Array, after: Array, begun: Atoms) -> Any:
         """A drift was a straight line: momenta are those that it took from one position to the next."""
         still = h == 0
         momentum = self.masses(stored) * (after - stored) / jnp.where(still, 1.0, h)
         momentum = jnp.where(still, begun.momentum, momentum)
         return eqx.tree_at(lambda a: (a.position, a.momentum), begun, (stored, momentum))
 
-    def kicked(self, h: Any, carry: Any, force: Any, key: Array) -> Any:
+    def kicked(self, h: Array, carry: Atoms, force: PyTree, key: Array) -> Any:
         return _kept(carry, self.dynamics.kicked(self._body(carry), h, carry, force, key))
 
-    def closed(self, h: Any, carry: Any, force: Any) -> Any:
+    def closed(self, h: Array, carry: Atoms, force: PyTree) -> Any:
         return self.dynamics.closed(self._body(carry), h, carry, force)
 
-    def complaint(self, state: Any, h: float, start: float) -> str:
+    def complaint(self, state: Atoms, h: float, start: float) -> str:
         return describe(self.prepared(state), state, h, start)
 
     # ---- with neighbours listed ----
@@ -328,10 +330,10 @@ class Particles(ParticleSystem):
             )
         return self.plan
 
-    def _listed(self, atoms: Any) -> Neighbours:
+    def _listed(self, atoms: Atoms) -> Neighbours:
         return self._plan().build(self.space_of(atoms), atoms.position, atoms.real)
 
-    def space_of(self, atoms: Any) -> Space:
+    def space_of(self, atoms: Atoms) -> Space:
         """The space of the moment."""
         if atoms.cell is None:
             return self.space
@@ -340,7 +342,7 @@ class Particles(ParticleSystem):
             return Orthorhombic(jnp.diagonal(atoms.cell))
         return Triclinic(atoms.cell)
 
-    def _known(self, atoms: Any) -> tuple[Potential, Space, Array]:
+    def _known(self, atoms: Atoms) -> tuple[Potential, Space, Array]:
         return self.potential, self.space_of(atoms), atoms.position
 
     def _kinds(self) -> dict[str, Any]:
@@ -351,13 +353,13 @@ class Particles(ParticleSystem):
         """Tell whether no field moves the centre of mass."""
         return not any(isinstance(part, ExternalField) for part in parts(self.potential))
 
-    def _doubled_kinetic(self, body: Body, atoms: Any) -> Array:
+    def _doubled_kinetic(self, body: Body, atoms: Atoms) -> Array:
         """Twice the kinetic energy; of each cell, where there are several."""
         if isinstance(self.space, Boxes):
             return doubled_kinetic_of_boxes(self.space, body, self.dynamics, atoms)
         return self.dynamics.doubled_kinetic(body, atoms)
 
-    def _body(self, atoms: Any) -> Body:
+    def _body(self, atoms: Atoms) -> Body:
         """Degrees of freedom without those of the centre of mass where nothing moves it; with friction or a field all of them."""
         (count, d), real = atoms.position.shape, atoms.real
         if isinstance(self.space, Boxes):
@@ -370,11 +372,11 @@ class Particles(ParticleSystem):
         mass, space = self.masses(atoms.position), self.space_of(atoms)
         return Body(mass, space, self._held(), self.units.boltzmann, free, unheld, real)
 
-    def _forces_of(self, potential: Potential, state: Any, lists: Any) -> Array:
+    def _forces_of(self, potential: Potential, state: Atoms, lists: Lists) -> Array:
         _, space, position = self._known(state)
         return forces(potential, space, position, lists.neighbours, self._plan(), **self._kinds())
 
-    def _forces_in_turn(self, dynamics: RESPA, state: Any, lists: Any) -> Array:
+    def _forces_in_turn(self, dynamics: RESPA, state: Atoms, lists: Lists) -> Array:
         """The fast forces, and at every n-th step n times the slow ones."""
         terms = parts(self.potential)
         slow = {k for k in dynamics.slow if 0 <= k < len(terms)}
@@ -408,7 +410,7 @@ PRESSED = 0.95
 """Lists are planned for lengths this much shorter where the cell moves."""
 
 
-def _pressed(need: Any) -> Any:
+def _pressed(need: PyTree) -> Any:
     """The need of a cell that goes on to shrink as far again."""
     shorter = lambda x: np.asarray(x) * np.asarray(PRESSED, x.dtype)
     more = lambda x: np.ceil(np.asarray(x) / PRESSED**3).astype(x.dtype)

@@ -1,15 +1,14 @@
 """Positions in another unit of length than the potential's, told before a run."""
 
-from typing import Any
-
 import numpy as np
 from jaxtyping import Array
 
 from .._errors import ArgumentError
 from ..core import traced
+from ._given import Described
 from .potentials._bonds import HarmonicBond, MorseBond
 from .potentials._lennard_jones import LennardJones
-from .potentials._potential import parts
+from .potentials._potential import Potential, parts
 from .potentials._weeks_chandler_andersen import WeeksChandlerAndersen
 from .space._boxes import Boxes
 
@@ -23,7 +22,7 @@ LOOKED_AT = 500
 """Number of atoms whose nearest neighbours are searched."""
 
 
-def check_scale(system: Any, position: Array) -> None:
+def check_scale(system: Described, position: Array) -> None:
     """Refuse positions whose distances are not of the size of the potential's lengths.
 
     **Raises:** an `ArgumentError` that gives both.
@@ -54,7 +53,7 @@ def check_scale(system: Any, position: Array) -> None:
                 raise _error(f"most bonds are {found:.3g} long", part, "length", rest, found)
 
 
-def _error(found: str, part: Any, name: str, size: float, distance: float) -> ArgumentError:
+def _error(found: str, part: Potential, name: str, size: float, distance: float) -> ArgumentError:
     return ArgumentError(
         f"Argument `y0` must have its positions in the unit of the potential's lengths, but {found}, and `{name}` of "
         f"{type(part).__name__} is {size:.3g}, {size / distance:.3g} times that. Are the positions in nanometres and the "
@@ -62,7 +61,7 @@ def _error(found: str, part: Any, name: str, size: float, distance: float) -> Ar
     )
 
 
-def _usual_distance(system: Any, x: np.ndarray) -> float:
+def _usual_distance(system: Described, x: np.ndarray) -> float:
     """The median distance to the nearest neighbour that is not left out of the pairs; images do not count."""
     from scipy.spatial import KDTree  # on first use: it takes as long to load as the rest of this room
 

@@ -5,6 +5,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 import equinox as eqx
+from jax.typing import ArrayLike
 from jaxtyping import Array
 
 from .._doors import check_mapping, shown
@@ -42,17 +43,17 @@ class FunctionSystem(PlainSystem):
     output_function: Callable[..., Any] | None = eqx.field(static=True, default=None)
     invariant_function: Callable[..., Any] | None = eqx.field(static=True, default=None)
 
-    def vector_field(self, t: Any, y: State, inputs: Inputs) -> State:
+    def vector_field(self, t: ArrayLike, y: State, inputs: Inputs) -> State:
         if _positional_count(self.function) >= 4:
             return self.function(t, y, self.parameters, inputs)
         return self.function(t, y, self.parameters)
 
-    def outputs(self, t: Any, y: State, inputs: Inputs) -> Outputs:
+    def outputs(self, t: ArrayLike, y: State, inputs: Inputs) -> Outputs:
         if self.output_function is not None:
             return self.output_function(t, y, self.parameters)
         return {"y": y} if eqx.is_array(y) else y
 
-    def invariants(self, t: Any, y: State) -> dict[str, Array]:
+    def invariants(self, t: ArrayLike, y: State) -> dict[str, Array]:
         return {} if self.invariant_function is None else self.invariant_function(t, y, self.parameters)
 
     @classmethod
@@ -70,7 +71,7 @@ class FunctionResponse(StaticSystem):
     parameters: dict[str, Any] = eqx.field(converter=_as_parameters)
     function: Callable[..., Any] = eqx.field(static=True)
 
-    def outputs(self, t: Any, y: State, inputs: Inputs) -> Outputs:
+    def outputs(self, t: ArrayLike, y: State, inputs: Inputs) -> Outputs:
         response = self.function(t, self.parameters)
         return response if isinstance(response, dict | eqx.Module) else {"y": response}
 
@@ -133,7 +134,7 @@ def from_response(f: Callable[..., Any], params: Mapping[str, Any]) -> FunctionR
     return FunctionResponse(params, f)
 
 
-def _check_function(f: Any, params: Any, example: str) -> None:
+def _check_function(f: object, params: object, example: str) -> None:
     """Refuse a function that cannot be called, and parameters without names."""
     if not callable(f):
         raise ArgumentError(f"Argument `f` must be a function, such as `{example}`, but it is {shown(f)}.")

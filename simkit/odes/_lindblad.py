@@ -6,6 +6,7 @@ from typing import Any
 import equinox as eqx
 import jax
 import jax.numpy as jnp
+from jax.typing import ArrayLike
 from jaxtyping import Array, Float
 
 from .._errors import ArgumentError
@@ -47,7 +48,7 @@ class Lindblad(PlainSystem):
         imaginary: Any = quantity(doc="imaginary part, shape (n, n)")
 
         @classmethod
-        def of(cls, state: Any) -> "Lindblad.State":
+        def of(cls, state: ArrayLike | Sequence[ArrayLike | Sequence[ArrayLike]]) -> "Lindblad.State":
             """The state of a complex density matrix (n, n), or the pure state of amplitudes (n,)."""
             state = jnp.asarray(state)
             return cls(*parts(jnp.outer(state, jnp.conj(state)) if state.ndim == 1 else state))
@@ -73,7 +74,13 @@ class Lindblad(PlainSystem):
     jumps_real: Any = quantity(doc="real parts of the jump operators, shape (jumps, n, n)")
     jumps_imaginary: Any = quantity(doc="their imaginary parts, shape (jumps, n, n)")
 
-    def __init__(self, hamiltonian: Any, jumps: Sequence[Any], rates: Any, controls: Sequence[Any] = ()):
+    def __init__(
+        self,
+        hamiltonian: ArrayLike | Sequence[Sequence[ArrayLike]],
+        jumps: Sequence[Any],
+        rates: ArrayLike | Sequence[ArrayLike],
+        controls: Sequence[Any] = (),
+    ):
         self.hamiltonian_real, self.hamiltonian_imaginary = square(hamiltonian, "hamiltonian", hermitian=True)
         size = self.hamiltonian_real.shape[0]
         self.controls_real, self.controls_imaginary = stacked(controls, "controls", size, hermitian=True)

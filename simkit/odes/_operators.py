@@ -5,6 +5,7 @@ from typing import Any
 
 import jax.numpy as jnp
 import numpy as np
+from jax.typing import ArrayLike
 from jaxtyping import Array
 
 from .._errors import ArgumentError
@@ -13,14 +14,19 @@ from ..core import as_float_array
 from ._inputs import optional_input
 
 
-def parts(value: Any) -> tuple[Array, Array]:
+def parts(value: ArrayLike | Sequence[ArrayLike | Sequence[ArrayLike]]) -> tuple[Array, Array]:
     """The real and the imaginary part of an array of numbers."""
-    if not isinstance(value, jnp.ndarray):
-        value = np.asarray(value)
-    return as_float_array(value.real), as_float_array(value.imag)
+    found: Any = value if isinstance(value, jnp.ndarray) else np.asarray(value)
+    return as_float_array(found.real), as_float_array(found.imag)
 
 
-def square(matrix: Any, name: str, *, hermitian: bool, size: int | None = None) -> tuple[Array, Array]:
+def square(
+    matrix: ArrayLike | Sequence[ArrayLike | Sequence[ArrayLike]],
+    name: str,
+    *,
+    hermitian: bool,
+    size: int | None = None,
+) -> tuple[Array, Array]:
     """The parts of a square matrix.
 
     **Raises:** an `ArgumentError` where it is not square, not of the size of the others, or not Hermitian where it has to be.
@@ -30,7 +36,7 @@ def square(matrix: Any, name: str, *, hermitian: bool, size: int | None = None) 
         wanted = "square" if size is None else f"{size} x {size}"
         raise ArgumentError(f"Argument `{name}` must hold {wanted} matrices, but one has shape {real.shape}.")
     known = isinstance(matrix, np.ndarray | list | tuple)
-    if hermitian and known and not np.allclose(matrix, np.conj(np.transpose(matrix))):
+    if hermitian and known and not np.allclose(given := np.asarray(matrix), np.conj(np.transpose(given))):
         raise ArgumentError(f"Argument `{name}` must be Hermitian, equal to its conjugate transpose, but it is not.")
     return real, imaginary
 

@@ -6,6 +6,7 @@ from typing import Any
 import equinox as eqx
 import jax
 import jax.numpy as jnp
+from jax.typing import ArrayLike
 from jaxtyping import Array, Float
 
 from .._types import Inputs, Vector
@@ -42,7 +43,7 @@ class Schrodinger(PlainSystem):
         imaginary: Vector = quantity(doc="imaginary parts of the amplitudes, shape (n,)")
 
         @classmethod
-        def of(cls, amplitudes: Any) -> "Schrodinger.State":
+        def of(cls, amplitudes: ArrayLike | Sequence[ArrayLike]) -> "Schrodinger.State":
             """The state of these complex amplitudes."""
             return cls(*parts(amplitudes))
 
@@ -61,7 +62,7 @@ class Schrodinger(PlainSystem):
     controls_real: Any = quantity(doc="real parts of what the controls switch on, shape (controls, n, n)")
     controls_imaginary: Any = quantity(doc="their imaginary parts, shape (controls, n, n)")
 
-    def __init__(self, hamiltonian: Any, controls: Sequence[Any] = ()):
+    def __init__(self, hamiltonian: ArrayLike | Sequence[Sequence[ArrayLike]], controls: Sequence[Any] = ()):
         self.hamiltonian_real, self.hamiltonian_imaginary = square(hamiltonian, "hamiltonian", hermitian=True)
         size = self.hamiltonian_real.shape[0]
         self.controls_real, self.controls_imaginary = stacked(controls, "controls", size, hermitian=True)

@@ -5,6 +5,7 @@ from typing import Any, ClassVar
 import equinox as eqx
 import jax.numpy as jnp
 from jax import lax
+from jax.typing import ArrayLike
 from jaxtyping import Array
 
 from ..._errors import ArgumentError
@@ -54,10 +55,10 @@ class AdvectionDiffusion(SpectralSystem):
         damping = -self.diffusivity * self.waves.square(self.diffusivity.dtype)
         return lax.complex(damping, -transport(self.waves, self.velocity))[None]
 
-    def rest(self, t: Any, modes: Array, inputs: Inputs) -> Array:
+    def rest(self, t: ArrayLike, modes: Array, inputs: Inputs) -> Array:
         return jnp.zeros_like(modes)
 
-    def invariants(self, t: Any, y: Field) -> dict[str, Array]:
+    def invariants(self, t: ArrayLike, y: Field) -> dict[str, Array]:
         return {"mean": jnp.mean(y.u)} if self.source is None else {}
 
     @classmethod

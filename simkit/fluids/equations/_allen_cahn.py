@@ -4,6 +4,7 @@ from typing import Any, ClassVar
 
 import equinox as eqx
 import jax.numpy as jnp
+from jax.typing import ArrayLike
 from jaxtyping import Array
 
 from ..._types import Inputs, Scalar
@@ -48,7 +49,7 @@ class AllenCahn(SpectralSystem):
     def linear(self) -> Array:
         return (1 - self.width**2 * self.waves.square(self.width.dtype))[None]
 
-    def rest(self, t: Any, modes: Array, inputs: Inputs) -> Array:
+    def rest(self, t: ArrayLike, modes: Array, inputs: Inputs) -> Array:
         u = self.waves.field(modes)
         return -self.waves.modes(u**3)
 

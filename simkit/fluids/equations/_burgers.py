@@ -4,6 +4,7 @@ from typing import Any, ClassVar
 
 import equinox as eqx
 import jax.numpy as jnp
+from jax.typing import ArrayLike
 from jaxtyping import Array
 
 from ..._types import Inputs, Scalar
@@ -48,7 +49,7 @@ class Burgers(SpectralSystem):
     def linear(self) -> Array:
         return (-self.viscosity * self.waves.square(self.viscosity.dtype))[None]
 
-    def rest(self, t: Any, modes: Array, inputs: Inputs) -> Array:
+    def rest(self, t: ArrayLike, modes: Array, inputs: Inputs) -> Array:
         waves, d = self.waves, self.grid.dimensions
         if d == 1:
             u = waves.field(modes)
@@ -61,7 +62,7 @@ class Burgers(SpectralSystem):
     def speeds(self, y: Field) -> Any:
         return fastest(self._components(y.u))
 
-    def invariants(self, t: Any, y: Field) -> dict[str, Array]:
+    def invariants(self, t: ArrayLike, y: Field) -> dict[str, Array]:
         return {"mean": jnp.mean(y.u)} if self.source is None and self.grid.dimensions == 1 else {}
 
     @classmethod

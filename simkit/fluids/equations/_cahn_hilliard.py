@@ -4,6 +4,7 @@ from typing import Any, ClassVar
 
 import equinox as eqx
 import jax.numpy as jnp
+from jax.typing import ArrayLike
 from jaxtyping import Array
 
 from ..._types import Inputs, Scalar
@@ -51,11 +52,11 @@ class CahnHilliard(SpectralSystem):
         square = self.waves.square(self.width.dtype)
         return (self.mobility * (square - self.width**2 * square**2))[None]
 
-    def rest(self, t: Any, modes: Array, inputs: Inputs) -> Array:
+    def rest(self, t: ArrayLike, modes: Array, inputs: Inputs) -> Array:
         u = self.waves.field(modes)
         return scaled(self.mobility, self.waves.laplacian(self.waves.modes(u**3)))
 
-    def invariants(self, t: Any, y: Field) -> dict[str, Array]:
+    def invariants(self, t: ArrayLike, y: Field) -> dict[str, Array]:
         return {"mean": jnp.mean(y.u)} if self.source is None else {}
 
     @classmethod

@@ -5,6 +5,7 @@ from typing import Any, ClassVar
 import equinox as eqx
 import jax.numpy as jnp
 from jax import lax
+from jax.typing import ArrayLike
 from jaxtyping import Array
 
 from ..._types import Inputs, Scalar
@@ -52,7 +53,7 @@ class GinzburgLandau(SpectralSystem):
         square = self.waves.square(self.growth.dtype)
         return lax.complex(self.growth - square, -self.dispersion * square)[None]
 
-    def rest(self, t: Any, modes: Array, inputs: Inputs) -> Array:
+    def rest(self, t: ArrayLike, modes: Array, inputs: Inputs) -> Array:
         a = self.waves.field(modes)
         cubed = scaled(a.real**2 + a.imag**2, a)
         turned = lax.complex(cubed.real - self.rotation * cubed.imag, cubed.imag + self.rotation * cubed.real)

@@ -4,6 +4,7 @@ from typing import Any, ClassVar
 
 import equinox as eqx
 import jax.numpy as jnp
+from jax.typing import ArrayLike
 from jaxtyping import Array
 
 from ..._types import Inputs, Scalar
@@ -58,7 +59,7 @@ class GrayScott(SpectralSystem):
         food = -self.food_diffusivity * square - self.feed
         return jnp.stack([food, -self.eater_diffusivity * square - self.feed - self.kill])
 
-    def rest(self, t: Any, modes: Array, inputs: Inputs) -> Array:
+    def rest(self, t: ArrayLike, modes: Array, inputs: Inputs) -> Array:
         a, b = self.waves.field(modes)
         eaten = a * b * b
         return self.waves.modes(jnp.stack([self.feed - eaten, eaten]))

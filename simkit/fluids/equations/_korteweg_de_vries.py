@@ -5,6 +5,7 @@ from typing import Any, ClassVar
 import equinox as eqx
 import jax.numpy as jnp
 from jax import lax
+from jax.typing import ArrayLike
 from jaxtyping import Array
 
 from ..._types import Inputs, Scalar
@@ -51,14 +52,14 @@ class KortewegDeVries(SpectralSystem):
         k = self.waves.wavenumber(0, self.dispersion.dtype)
         return lax.complex(jnp.zeros_like(k), self.dispersion * k**3)[None]
 
-    def rest(self, t: Any, modes: Array, inputs: Inputs) -> Array:
+    def rest(self, t: ArrayLike, modes: Array, inputs: Inputs) -> Array:
         u = self.waves.field(modes)
         return self.waves.derivative(self.waves.modes(-0.5 * self.steepening * u * u), 0)
 
     def speeds(self, y: Field) -> Any:
         return abs(float(self.steepening)) * fastest(y.u[None])
 
-    def invariants(self, t: Any, y: Field) -> dict[str, Array]:
+    def invariants(self, t: ArrayLike, y: Field) -> dict[str, Array]:
         if self.source is not None:
             return {}
         slope = self.waves.field(self.waves.derivative(self.waves.modes(y.u), 0))

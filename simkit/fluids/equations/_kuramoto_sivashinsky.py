@@ -5,6 +5,7 @@ from typing import Any, ClassVar
 import equinox as eqx
 import jax.numpy as jnp
 import numpy as np
+from jax.typing import ArrayLike
 from jaxtyping import Array
 
 from ..._types import Inputs, Scalar
@@ -53,7 +54,7 @@ class KuramotoSivashinsky(SpectralSystem):
         square = self.waves.square(self.viscosity.dtype)
         return (square - self.viscosity * square**2)[None]
 
-    def rest(self, t: Any, modes: Array, inputs: Inputs) -> Array:
+    def rest(self, t: ArrayLike, modes: Array, inputs: Inputs) -> Array:
         waves, d = self.waves, self.grid.dimensions
         if d == 1:
             u = waves.field(modes)
@@ -67,7 +68,7 @@ class KuramotoSivashinsky(SpectralSystem):
     def unheard(self, y: Field) -> tuple[str, float] | None:
         return None if self.grid.dimensions == 1 else left_out("a mean, which fronts do not feel", np.mean(y.u), y.u)
 
-    def invariants(self, t: Any, y: Field) -> dict[str, Array]:
+    def invariants(self, t: ArrayLike, y: Field) -> dict[str, Array]:
         return {"mean": jnp.mean(y.u)} if self.source is None else {}
 
     @classmethod

@@ -5,6 +5,7 @@ from typing import Any, ClassVar
 import equinox as eqx
 import jax.numpy as jnp
 from jax import lax
+from jax.typing import ArrayLike
 from jaxtyping import Array
 
 from ..._types import Inputs, Scalar
@@ -53,12 +54,12 @@ class NonlinearSchrodinger(SpectralSystem):
         square = self.waves.square(self.attraction.dtype)
         return lax.complex(jnp.zeros_like(square), -0.5 * square)[None]
 
-    def rest(self, t: Any, modes: Array, inputs: Inputs) -> Array:
+    def rest(self, t: ArrayLike, modes: Array, inputs: Inputs) -> Array:
         psi = self.waves.field(modes)
         cubed = scaled(self.attraction * (psi.real**2 + psi.imag**2), psi)
         return self.waves.modes(lax.complex(-cubed.imag, cubed.real))
 
-    def invariants(self, t: Any, y: ComplexField) -> dict[str, Array]:
+    def invariants(self, t: ArrayLike, y: ComplexField) -> dict[str, Array]:
         if self.source is not None:
             return {}
         square = y.real**2 + y.imaginary**2

@@ -4,6 +4,7 @@ from typing import Any, ClassVar
 
 import equinox as eqx
 import jax.numpy as jnp
+from jax.typing import ArrayLike
 from jaxtyping import Array
 
 from ..._types import Inputs, Scalar
@@ -48,7 +49,7 @@ class SwiftHohenberg(SpectralSystem):
     def linear(self) -> Array:
         return (self.forcing - (1 - self.waves.square(self.forcing.dtype)) ** 2)[None]
 
-    def rest(self, t: Any, modes: Array, inputs: Inputs) -> Array:
+    def rest(self, t: ArrayLike, modes: Array, inputs: Inputs) -> Array:
         u = self.waves.field(modes)
         return self.waves.modes(self.quadratic * u**2 - u**3)
 

@@ -6,9 +6,11 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 from jax import lax
+from jax.typing import DTypeLike
+from jaxtyping import PyTree
 
 
-def apart(function: Callable[..., Any], *arguments: Any) -> Any:
+def apart(function: Callable[..., Any], *arguments: PyTree) -> Any:
     """`function(*arguments)`, whose arrays are made once and stored.
 
     XLA on CPU would compute them again for each of their readers, every shifted read counted; versions of it drop an optimization
@@ -23,5 +25,5 @@ def apart(function: Callable[..., Any], *arguments: Any) -> Any:
     return lax.cond(first == first, jax.checkpoint(function), missing, *arguments)
 
 
-def _nothing(shape: tuple[int, ...], dtype: Any) -> Any:
+def _nothing(shape: tuple[int, ...], dtype: DTypeLike) -> Any:
     return jnp.full(shape, jnp.nan if jnp.issubdtype(dtype, jnp.inexact) else 0, dtype)

@@ -85,7 +85,7 @@ Boundaries = tuple[tuple[Boundary, Boundary], ...]
 """A pair, lower and upper end, for each axis."""
 
 
-def as_boundaries(grid: Grid, given: Any, *, kind: str = "velocity") -> Boundaries:
+def as_boundaries(grid: Grid, given: object, *, kind: str = "velocity") -> Boundaries:
     """Boundaries, a pair for each axis, from what a user wrote.
 
     **Arguments:**

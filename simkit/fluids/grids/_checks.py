@@ -1,13 +1,25 @@
 """Checks of the arguments of systems on grids."""
 
-from typing import Any
+from collections.abc import Sequence
+from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
+from jax.typing import ArrayLike
 
 from ..._errors import ArgumentError
+from ..._types import State
+from ._grid import Grid
 
 
-def check_flow(flow: Any, dimensions: int) -> None:
+@runtime_checkable
+class Gridded(Protocol):
+    """A system as checks see it: one with a grid."""
+
+    @property
+    def grid(self) -> Grid: ...
+
+
+def check_flow(flow: Gridded, dimensions: int) -> None:
     """Refuse a grid or a mean flow that does not suit a flow.
 
     **Raises:** an `ArgumentError`.
@@ -22,7 +34,7 @@ def check_flow(flow: Any, dimensions: int) -> None:
         )
 
 
-def check_dimensions(system: Any, allowed: tuple[int, ...] = (1, 2, 3)) -> None:
+def check_dimensions(system: Gridded, allowed: tuple[int, ...] = (1, 2, 3)) -> None:
     """Refuse a grid of other dimensions, or with unequal cells.
 
     **Raises:** an `ArgumentError`.
@@ -32,7 +44,7 @@ def check_dimensions(system: Any, allowed: tuple[int, ...] = (1, 2, 3)) -> None:
     system.grid.check_uniform(name)
 
 
-def lowest(grid: Any, t: Any, fields: dict[str, Any]) -> str:
+def lowest(grid: Grid, t: ArrayLike, fields: dict[str, Any]) -> str:
     """A sentence on the lowest values of fields that must be positive: in which cell, where and when."""
     found = []
     for name, field in fields.items():
@@ -40,10 +52,10 @@ def lowest(grid: Any, t: Any, fields: dict[str, Any]) -> str:
         place = ", ".join(f"{float(x[cell]):.4g}" for x in grid.mesh())
         index = ", ".join(map(str, map(int, cell)))
         found.append(f"{name} {float(np.asarray(field)[cell]):.4g} in cell ({index}) at ({place})")
-    return f"Lowest at time {float(t):.6g}: {'; '.join(found)}. Nowhere may it be negative."
+    return f"Lowest at time {float(np.asarray(t)):.6g}: {'; '.join(found)}. Nowhere may it be negative."
 
 
-def check_lowest(system: Any, y0: Any, names: tuple[str, ...], zero: bool = False) -> None:
+def check_lowest(system: Gridded, y0: State, names: tuple[str, ...], zero: bool = False) -> None:
     """Refuse a start with fields that are negative somewhere; `zero` says whether they may be 0.
 
     **Raises:** an `ArgumentError` that names the field, the cell and its place.
@@ -61,7 +73,7 @@ def check_lowest(system: Any, y0: Any, names: tuple[str, ...], zero: bool = Fals
             )
 
 
-def check_shapes(system: Any, y0: Any, leading: dict[str, tuple[int, ...]]) -> None:
+def check_shapes(system: Gridded, y0: State, leading: dict[str, tuple[int, ...]]) -> None:
     """Refuse a start whose fields have not the shape of the grid.
 
     **Raises:** an `ArgumentError`.
@@ -70,7 +82,7 @@ def check_shapes(system: Any, y0: Any, leading: dict[str, tuple[int, ...]]) -> N
         system.grid.check_field(getattr(y0, name), f"y0.{name}", lead)
 
 
-def check_vector(value: Any, dimensions: int, name: str, number: bool = False) -> None:
+def check_vector(value: ArrayLike | Sequence[float], dimensions: int, name: str, number: bool = False) -> None:
     """Refuse a vector that has not a component for each dimension; a `number` may stand for all.
 
     **Raises:** an `ArgumentError`.

@@ -6,6 +6,7 @@ from typing import Any, TypeVar
 
 import equinox as eqx
 import jax
+from jaxtyping import PyTree
 
 from ...core import as_float_array
 
@@ -20,7 +21,7 @@ def compiled(function: F) -> F:
     inner = eqx.filter_jit(function)
 
     @functools.wraps(function)
-    def call(*arguments: Any, **options: Any) -> Any:
+    def call(*arguments: PyTree, **options: PyTree) -> Any:
         traced = lambda x: as_float_array(x) if isinstance(x, float) else x
         arguments, options = jax.tree.map(traced, (arguments, options))
         return inner(*arguments, **options)

@@ -1,7 +1,6 @@
 """Ghost cells: what stands beyond the ends of an axis, so that one formula serves all faces."""
 
 from collections.abc import Callable
-from typing import Any
 
 import jax.numpy as jnp
 from jaxtyping import Array
@@ -39,7 +38,14 @@ def padded(
     return [jnp.concatenate(parts, axis) for parts in zip(below, rows, above, strict=True)]
 
 
-def _outside(rows: list[Array], axis: int, ghosts: int, ends: Any, beyond: Any, side: int) -> list[Array]:
+def _outside(
+    rows: list[Array],
+    axis: int,
+    ghosts: int,
+    ends: tuple[Boundary, Boundary],
+    beyond: Callable[..., list[Array]],
+    side: int,
+) -> list[Array]:
     n = rows[0].shape[axis]
     start = n - ghosts if side else 0
     return beyond([jnp.flip(cells(x, axis, start, start + ghosts), axis) for x in rows], ends[side], side)

@@ -8,6 +8,7 @@ from typing import Any, Literal
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jax.typing import ArrayLike
 from jaxtyping import Float
 
 from ..._doors import check_kind, shown
@@ -178,7 +179,7 @@ class Grid:
                 f"Argument `grid` must have {wanted} dimensions for {what}, but it has {self.dimensions}."
             )
 
-    def check_field(self, field: Any, name: str, leading: tuple[int, ...] = ()) -> None:
+    def check_field(self, field: ArrayLike, name: str, leading: tuple[int, ...] = ()) -> None:
         """Refuse an array that has not the grid's shape, with the sizes of the axes in front of it."""
         shape = (*leading, *self.shape)
         if jnp.shape(field) != shape:
@@ -212,7 +213,7 @@ def stretched_faces(cells: int, length: float = 1.0, *, origin: float = 0.0, clu
     return origin + 0.5 * length * (1 + np.tanh(clustering * s) / np.tanh(clustering))
 
 
-def _checked_devices(grid: Grid, devices: Any) -> tuple[Any, ...]:
+def _checked_devices(grid: Grid, devices: Sequence[object] | None) -> tuple[Any, ...]:
     if devices is None:
         return ()
     found = tuple(devices)
@@ -228,7 +229,7 @@ def _checked_devices(grid: Grid, devices: Any) -> tuple[Any, ...]:
     return found
 
 
-def _per_axis(value: Any, name: str, dimensions: int) -> list[float]:
+def _per_axis(value: float | Sequence[float], name: str, dimensions: int) -> list[float]:
     values = np.asarray(value, float)
     if values.ndim > 1 or values.size not in (1, dimensions):
         raise ArgumentError(

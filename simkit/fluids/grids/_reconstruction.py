@@ -95,7 +95,7 @@ RECONSTRUCTIONS: dict[str, Reconstruction] = {"first_order": FirstOrder(), "musc
 """Reconstructions by their names in study files."""
 
 
-def named(given: Any, known: dict[str, Any], name: str, kinds: tuple[type, ...] = (object,)) -> Any:
+def named(given: object, known: dict[str, Any], name: str, kinds: tuple[type, ...] = (object,)) -> Any:
     """Return the scheme that a user gave, by itself or by its name."""
     found = known.get(given) if isinstance(given, str) else given
     if found is None or not isinstance(found, kinds):

@@ -14,11 +14,12 @@ import jax.numpy as jnp
 import numpy as np
 from jax import lax
 from jax.sharding import AxisType, Mesh, NamedSharding, PartitionSpec
-from jaxtyping import Array
+from jaxtyping import Array, PyTree
 
 from ..._errors import ArgumentError
 from ._boundary import Boundary, Periodic
 from ._cells import cells
+from ._checks import Gridded
 from ._grid import Grid
 
 SLABS = "slabs"
@@ -51,7 +52,7 @@ def over(grid: Grid, function: Callable[..., Any], cut: tuple[int, ...], out: in
     return jax.shard_map(function, mesh=mesh_of(grid), in_specs=specs, out_specs=result, check_vma=False)(*arrays)
 
 
-def slab_of(system: Any) -> Any:
+def slab_of(system: Gridded) -> Any:
     """A system as one device sees it: the grid of a slab, with seams at the ends of the first axis."""
     grid, count = system.grid, len(system.grid.devices)
     shape, lengths = (grid.shape[0] // count, *grid.shape[1:]), (grid.lengths[0] / count, *grid.lengths[1:])
@@ -65,7 +66,7 @@ def slab_of(system: Any) -> Any:
     return found
 
 
-def on_its_slabs(system: Any, function: Callable[..., Any], y: Any, like: Any = None) -> Any:
+def on_its_slabs(system: Gridded, function: Callable[..., Any], y: PyTree, like: PyTree = None) -> Any:
     """`function(system, y)` for fields on a grid, on one device or with each device doing its slab.
 
     `y` and what comes back end in the axes of the grid; that is a tree of the form of `like`, by default of `y`.
@@ -82,7 +83,7 @@ def on_its_slabs(system: Any, function: Callable[..., Any], y: Any, like: Any = 
     return jax.shard_map(local, mesh=mesh_of(grid), in_specs=specs, out_specs=out, check_vma=False)(arrays, y)
 
 
-def laid_out(grid: Grid, tree: Any) -> Any:
+def laid_out(grid: Grid, tree: PyTree) -> Any:
     """Fields on a grid, each device with its slab. It also tells `jit` which devices there are, whatever hides inside."""
     if not grid.devices:
         return tree
@@ -105,13 +106,20 @@ def beside(rows: list[Array], axis: int, ghosts: int, count: int) -> tuple[list[
     return list(below), list(above)
 
 
-def exchanged(rows: list[Array], axis: int, ghosts: int, ends: tuple[Seam, Seam], outside: Any = None) -> list[Array]:
+def exchanged(
+    rows: list[Array],
+    axis: int,
+    ghosts: int,
+    ends: tuple[Seam, Seam],
+    outside: Callable[[int], list[Array]] | None = None,
+) -> list[Array]:
     """Rows with `ghosts` cells more at both ends of the first axis, from the devices beside.
 
     `outside(side)` makes those of the ends of the whole grid, where it is not periodic.
     """
     below, above = beside(rows, axis, ghosts, ends[0].count)
     if not isinstance(ends[0].outer, Periodic):
+        assert outside is not None
         place = lax.axis_index(SLABS)
         first, last = place == 0, place == ends[0].count - 1
         below = [jnp.where(first, a, b) for a, b in zip(outside(0), below, strict=True)]

@@ -8,6 +8,7 @@ import jax.numpy as jnp
 import numpy as np
 import scipy.fft
 from jax import lax
+from jax.typing import ArrayLike, DTypeLike
 from jaxtyping import Array
 
 from ..._types import Inputs, Scalar
@@ -18,6 +19,7 @@ from ._force import Force, KolmogorovForce
 from ._initial import curl, random_velocity, velocity_of_vorticity, vorticity
 from ._spectral import SpectralSystem, fastest, left_out, without_mean
 from ._transforms import parts
+from ._waves import Waves
 
 
 class Flow2D(eqx.Module):
@@ -84,7 +86,7 @@ class SpectralFlow2D(SpectralSystem):
             return damping
         return lax.complex(damping, -transport(self.waves, self.mean_flow)[None])
 
-    def rest(self, t: Any, modes: Array, inputs: Inputs) -> Array:
+    def rest(self, t: ArrayLike, modes: Array, inputs: Inputs) -> Array:
         fields = self.waves.field(self.velocity_modes(modes))
         slope = self.of_products(self.waves.modes(self.products(fields)))
         return slope if self.force is None else slope + self.forced(t, inputs, modes.real.dtype)
@@ -104,7 +106,7 @@ class SpectralFlow2D(SpectralSystem):
         both, difference = parts(products)
         return (scaled(kx * kx - ky * ky, both) + scaled(kx * ky, difference))[None]
 
-    def forced(self, t: Any, inputs: Inputs, dtype: Any) -> Array:
+    def forced(self, t: ArrayLike, inputs: Inputs, dtype: DTypeLike) -> Array:
         """The modes of the curl of the force."""
         assert self.force is not None
         return curl(self.waves, self.force.modes(t, self.waves, inputs, dtype))[None]
@@ -120,12 +122,12 @@ class SpectralFlow2D(SpectralSystem):
         square = kx**2 + ky**2
         square[0, 0] = np.inf
         stream = np.asarray(scipy.fft.rfft2(np.asarray(y.vorticity))) / square
-        return fastest(scipy.fft.irfft2(np.stack([1j * ky * stream, -1j * kx * stream]), shape))
+        return fastest(np.asarray(scipy.fft.irfft2(np.stack([1j * ky * stream, -1j * kx * stream]), shape)))
 
     def unheard(self, y: Flow2D) -> tuple[str, float]:
         return left_out("a mean vorticity", np.mean(y.vorticity), y.vorticity)
 
-    def outputs(self, t: Any, y: Flow2D, inputs: Inputs) -> dict[str, Array]:
+    def outputs(self, t: ArrayLike, y: Flow2D, inputs: Inputs) -> dict[str, Array]:
         modes = self.encode(y)
         velocity = self.velocity_modes(modes)
         energy = 0.5 * jnp.sum(self.waves.inner(velocity, velocity))
@@ -146,7 +148,7 @@ def flow_rates(flow: Any) -> Array:
     return -(flow.viscosity * square + flow.drag + flow.hyperviscosity * square**flow.hyper_order)
 
 
-def transport(waves: Any, velocity: Array) -> Array:
+def transport(waves: Waves, velocity: Array) -> Array:
     """The frequencies k . U of waves that a uniform velocity carries, `waves.shape`."""
     total = sum(waves.wavenumber(axis, velocity.dtype) * velocity[axis] for axis in range(waves.grid.dimensions))
     return jnp.broadcast_to(total, waves.shape)

@@ -6,6 +6,7 @@ import equinox as eqx
 import jax.numpy as jnp
 import numpy as np
 import scipy.fft
+from jax.typing import ArrayLike, DTypeLike
 from jaxtyping import Array
 
 from ..._types import Inputs, Scalar
@@ -70,7 +71,7 @@ class SpectralFlow3D(SpectralSystem):
     def linear(self) -> Array:
         return flow_rates(self)[None]
 
-    def rest(self, t: Any, modes: Array, inputs: Inputs) -> Array:
+    def rest(self, t: ArrayLike, modes: Array, inputs: Inputs) -> Array:
         slope = self.of_products(self.waves.modes(self.products(self.waves.field(modes))))
         return slope if self.force is None else slope + self.forced(t, inputs, modes.real.dtype)
 
@@ -96,7 +97,7 @@ class SpectralFlow3D(SpectralSystem):
         )
         return -solenoidal(self.waves, divergence)
 
-    def forced(self, t: Any, inputs: Inputs, dtype: Any) -> Array:
+    def forced(self, t: ArrayLike, inputs: Inputs, dtype: DTypeLike) -> Array:
         """The modes of the force, freed of what is a gradient."""
         assert self.force is not None
         return solenoidal(self.waves, self.force.modes(t, self.waves, inputs, dtype))
@@ -123,7 +124,7 @@ class SpectralFlow3D(SpectralSystem):
         whole = float((values**2).mean()) * 3
         return "divergence", float(power.sum()) / whole if whole else 0.0
 
-    def outputs(self, t: Any, y: Flow3D, inputs: Inputs) -> dict[str, Array]:
+    def outputs(self, t: ArrayLike, y: Flow3D, inputs: Inputs) -> dict[str, Array]:
         modes = self.encode(y)
         turning = curl(self.waves, modes)
         inner = self.waves.inner

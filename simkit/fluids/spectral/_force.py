@@ -1,11 +1,11 @@
 """Forces on flows, as the modes of an acceleration."""
 
 import abc
-from typing import Any
 
 import equinox as eqx
 import jax.numpy as jnp
 import numpy as np
+from jax.typing import ArrayLike, DTypeLike
 from jaxtyping import Array
 
 from ..._errors import ArgumentError
@@ -18,7 +18,7 @@ class Force(eqx.Module):
     """An acceleration that does not depend on the flow."""
 
     @abc.abstractmethod
-    def modes(self, t: Any, waves: Waves, inputs: Inputs, dtype: Any) -> Array:
+    def modes(self, t: ArrayLike, waves: Waves, inputs: Inputs, dtype: DTypeLike) -> Array:
         """The modes of the acceleration, `(dimensions, *waves.shape)`, in real precision `dtype`."""
 
 
@@ -31,7 +31,7 @@ class KolmogorovForce(Force):
     amplitude: Scalar = quantity(1.0, doc="largest acceleration")
     waves: int = eqx.field(static=True, default=4)
 
-    def modes(self, t: Any, waves: Waves, inputs: Inputs, dtype: Any) -> Array:
+    def modes(self, t: ArrayLike, waves: Waves, inputs: Inputs, dtype: DTypeLike) -> Array:
         if not 1 <= self.waves <= waves.cutoffs[1]:
             raise ArgumentError(
                 f"Argument `waves` of the force must be 1 to {waves.cutoffs[1]} on this grid, but it is {self.waves}."
@@ -51,6 +51,6 @@ class SteadyForce(Force):
 
     field: Array = quantity(doc="acceleration")
 
-    def modes(self, t: Any, waves: Waves, inputs: Inputs, dtype: Any) -> Array:
+    def modes(self, t: ArrayLike, waves: Waves, inputs: Inputs, dtype: DTypeLike) -> Array:
         waves.grid.check_field(self.field, "field", (waves.grid.dimensions,))
         return waves.modes(self.field)

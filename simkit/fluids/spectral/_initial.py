@@ -1,12 +1,12 @@
 """Initial conditions: velocities at the centres of cells, `(dimensions, *shape)`, and vorticities of vortices, `shape`."""
 
 import math
-from collections.abc import Callable
-from typing import Any
+from collections.abc import Callable, Sequence
 
 import jax
 import jax.numpy as jnp
 from jax import lax
+from jax.typing import ArrayLike
 from jaxtyping import Array, Float, PRNGKeyArray
 
 from ..._errors import ArgumentError
@@ -17,7 +17,7 @@ from ._waves import Waves
 
 
 @compiled
-def taylor_green(grid: Grid, amplitude: Any = 1.0, *, waves: int = 1) -> Float[Array, "..."]:
+def taylor_green(grid: Grid, amplitude: ArrayLike = 1.0, *, waves: int = 1) -> Float[Array, "..."]:
     r"""The vortices of Taylor and Green, `waves` of them along each axis:
 
     $$u = A \cos k_x x \sin k_y y, \quad v = -A \frac{k_x}{k_y} \sin k_x x \cos k_y y$$
@@ -43,7 +43,7 @@ def taylor_green(grid: Grid, amplitude: Any = 1.0, *, waves: int = 1) -> Float[A
 
 @compiled
 def double_shear_layer(
-    grid: Grid, amplitude: Any = 1.0, *, thickness: Any = 1 / 30, perturbation: Any = 0.05
+    grid: Grid, amplitude: ArrayLike = 1.0, *, thickness: ArrayLike = 1 / 30, perturbation: ArrayLike = 0.05
 ) -> Float[Array, "..."]:
     r"""Two shear layers at a quarter and three quarters of the second axis, and a weak wave across them that rolls them up:
 
@@ -66,7 +66,7 @@ def double_shear_layer(
 
 
 @compiled
-def kolmogorov_profile(grid: Grid, amplitude: Any = 1.0, *, waves: int = 4) -> Float[Array, "..."]:
+def kolmogorov_profile(grid: Grid, amplitude: ArrayLike = 1.0, *, waves: int = 4) -> Float[Array, "..."]:
     r"""The parallel flow $u = A \sin(2\pi n y / L_y)$ with n `waves`, which Kolmogorov's force drives; unstable at large
     Reynolds numbers.
 
@@ -83,8 +83,8 @@ def random_velocity(
     grid: Grid,
     key: PRNGKeyArray,
     *,
-    peak: Any = 4.0,
-    speed: Any = 1.0,
+    peak: ArrayLike = 4.0,
+    speed: ArrayLike = 1.0,
     spectrum: Callable[[Array], Array] | None = None,
 ) -> Float[Array, "..."]:
     r"""A random velocity without divergence: independent normal modes with the energy spectrum
@@ -121,7 +121,12 @@ def random_velocity(
 
 @compiled
 def vortices(
-    grid: Grid, positions: Any, circulations: Any, *, radius: Any = 0.3, velocity: bool = False
+    grid: Grid,
+    positions: ArrayLike | Sequence[Sequence[ArrayLike]],
+    circulations: ArrayLike | Sequence[ArrayLike],
+    *,
+    radius: ArrayLike = 0.3,
+    velocity: bool = False,
 ) -> Float[Array, "..."]:
     r"""The vorticity of Lamb-Oseen vortices, $\omega = \sum_i \frac{\Gamma_i}{\pi r^2} e^{-|x - x_i|^2 / r^2}$, with
     their periodic
@@ -155,7 +160,7 @@ def vortices(
 
 
 @compiled
-def vorticity(grid: Grid, velocity: Any) -> Float[Array, "..."]:
+def vorticity(grid: Grid, velocity: ArrayLike) -> Float[Array, "..."]:
     r"""The vorticity of a velocity on a periodic grid: $\partial_x v - \partial_y u$, `shape`, in two dimensions, the curl,
     `(3, *shape)`, in three."""
     grid.check_dimensions((2, 3), "a vorticity")

@@ -6,19 +6,23 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jax.typing import ArrayLike
 from jaxtyping import Array, Float
 
 from ..._errors import ArgumentError, check_known
+from ..._types import Inputs, State
 from ...core import System, Trajectory, as_float_array, at_time, named_leaves
 from ..grids._compiled import compiled
 from ..grids._grid import Grid
+from ._flow2d import SpectralFlow2D
+from ._flow3d import SpectralFlow3D
 from ._initial import curl
 from ._sampling import probe
 from ._waves import Waves
 
 
 @compiled
-def energy_spectrum(grid: Grid, field: Any) -> tuple[Float[Array, " shells"], Float[Array, " shells"]]:
+def energy_spectrum(grid: Grid, field: ArrayLike) -> tuple[Float[Array, " shells"], Float[Array, " shells"]]:
     r"""The spectrum of the energy $\tfrac12 \langle |u|^2 \rangle$ of a periodic field over shells of wavenumbers.
 
     **Arguments:**
@@ -44,7 +48,7 @@ def energy_spectrum(grid: Grid, field: Any) -> tuple[Float[Array, " shells"], Fl
 
 
 @compiled
-def divergence(grid: Grid, velocity: Any) -> Float[Array, "..."]:
+def divergence(grid: Grid, velocity: ArrayLike) -> Float[Array, "..."]:
     """The divergence of a velocity `(dimensions, *grid.shape)` on a periodic grid."""
     grid.check_field(velocity, "velocity", (grid.dimensions,))
     waves = Waves(grid, 1)
@@ -56,7 +60,9 @@ def divergence(grid: Grid, velocity: Any) -> Float[Array, "..."]:
 
 
 @compiled
-def energy_budget(system: Any, y: Any, t: Any = 0.0, inputs: Any = None) -> dict[str, Array]:
+def energy_budget(
+    system: SpectralFlow2D | SpectralFlow3D, y: State, t: ArrayLike = 0.0, inputs: Inputs = None
+) -> dict[str, Array]:
     r"""Return the sources and sinks of the kinetic energy $\tfrac12 \langle |u|^2 \rangle$ of a `SpectralFlow2D` or
     `SpectralFlow3D`.
 
@@ -85,7 +91,7 @@ def energy_budget(system: Any, y: Any, t: Any = 0.0, inputs: Any = None) -> dict
 
 
 @compiled
-def dissipation(grid: Grid, velocity: Any, viscosity: Any) -> Float[Array, ""]:
+def dissipation(grid: Grid, velocity: ArrayLike, viscosity: ArrayLike) -> Float[Array, ""]:
     r"""The rate $\nu \langle |\nabla u|^2 \rangle$ at which viscosity takes energy from a periodic velocity; for one
     without divergence also
     $\nu \langle |\omega|^2 \rangle$."""
@@ -139,7 +145,7 @@ class Probes:
 
         points = np.array(self.points)
 
-        def at(y: Any) -> Array:
+        def at(y: State) -> Array:
             if self.name == "velocity" and hasattr(system, "velocity_modes"):
                 return probe(grid, system.velocity(y), points)  # pyright: ignore[reportAttributeAccessIssue]
             leaves = named_leaves(y)

@@ -6,9 +6,13 @@ from typing import Any
 import jax
 import numpy as np
 import scipy.fft
+from jax.typing import ArrayLike
+from jaxtyping import PyTree
 
 from ..._errors import ArgumentError
+from ..._types import State
 from ...core import Seen, check_numbers
+from ._waves import Waves
 
 TAIL, SHARE = 0.75, 1e-2
 """Waves above this part of the highest kept are the tail; with more than this share of the variance a field is not resolved."""
@@ -21,7 +25,7 @@ _resolved, _speeds = Seen(), Seen()
 """Systems and starts without a complaint, and their speeds: a run from the same start transforms no field again."""
 
 
-def review_spectral(system: Any, y0: Any, step: float | None, solver: Any) -> None:
+def review_spectral(system: Any, y0: State, step: float | None, solver: object) -> None:
     """Warn of a start that the grid does not resolve or that is not admitted as it is; refuse a step that cannot be stable.
 
     **Raises:** an `ArgumentError` that names the longest stable step.
@@ -61,12 +65,12 @@ def review_spectral(system: Any, y0: Any, step: float | None, solver: Any) -> No
         _check_step(system, y0, step, solver)
 
 
-def _lasting(known: Any) -> bool:
+def _lasting(known: PyTree) -> bool:
     """Tell whether all arrays are immutable JAX arrays."""
     return all(isinstance(x, jax.Array) for x in jax.tree.leaves(known))
 
 
-def _tail(waves: Any, field: np.ndarray) -> float:
+def _tail(waves: Waves, field: np.ndarray) -> float:
     """The share of a field's variance in waves near and beyond the cutoffs."""
     d, shape = waves.grid.dimensions, waves.grid.shape
     modes: Any = scipy.fft.rfftn(field, axes=tuple(range(-d, 0)), norm="forward")
@@ -87,7 +91,7 @@ LINES = 8
 step."""
 
 
-def note_spectral(system: Any, t: float, y: Any) -> str:
+def note_spectral(system: Any, t: ArrayLike, y: State) -> str:
     """A sentence where energy has piled up in the shortest waves of a state in which a simulation ended."""
     share = max(_tail_on_lines(system.waves, np.asarray(x)) for x in jax.tree.leaves(y))
     if not share > SHARE:
@@ -98,7 +102,7 @@ def note_spectral(system: Any, t: float, y: Any) -> str:
     )
 
 
-def _tail_on_lines(waves: Any, field: np.ndarray) -> float:
+def _tail_on_lines(waves: Waves, field: np.ndarray) -> float:
     """The share of the variance along lines in waves near and beyond the cutoffs, the largest of all axes."""
     d, shares = waves.grid.dimensions, [0.0]
     for axis, cutoff in zip(range(-d, 0), waves.cutoffs, strict=True):
@@ -115,7 +119,7 @@ def _tail_on_lines(waves: Any, field: np.ndarray) -> float:
     return max(shares)
 
 
-def _check_step(system: Any, y0: Any, step: float, solver: Any) -> None:
+def _check_step(system: Any, y0: State, step: float, solver: object) -> None:
     known = (system, *jax.tree.leaves(y0))
     if (speeds := _speeds.get(known)) is None:
         speeds = system.speeds(y0)

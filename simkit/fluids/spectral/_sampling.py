@@ -1,12 +1,14 @@
 """Fields of periodic grids at other places: exact for what the grid resolves, since it shifts waves and interpolates
 nothing."""
 
-from typing import Any, Literal
+from collections.abc import Sequence
+from typing import Literal
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import lax
+from jax.typing import ArrayLike
 from jaxtyping import Array, Float
 
 from ..._errors import ArgumentError
@@ -17,7 +19,7 @@ from ._waves import Waves
 
 
 @compiled
-def shift(grid: Grid, field: Any, offsets: Any) -> Float[Array, "..."]:
+def shift(grid: Grid, field: ArrayLike, offsets: Array | np.ndarray | Sequence[ArrayLike]) -> Float[Array, "..."]:
     """A periodic field at its points moved by `offsets`, a length for each axis.
 
     `field` is `(..., *grid.shape)`. The highest wave of an even axis has no phase, so that half a cell on it is gone.
@@ -44,17 +46,17 @@ def shift(grid: Grid, field: Any, offsets: Any) -> Float[Array, "..."]:
     return jnp.fft.irfftn(modes, s=grid.shape, axes=axes)
 
 
-def centres_to_faces(grid: Grid, field: Any, axis: int) -> Float[Array, "..."]:
+def centres_to_faces(grid: Grid, field: ArrayLike, axis: int) -> Float[Array, "..."]:
     """A periodic field from the centres of cells to the lower faces of an axis, by its Fourier series."""
     return _half(grid, field, axis, -0.5)
 
 
-def faces_to_centres(grid: Grid, field: Any, axis: int) -> Float[Array, "..."]:
+def faces_to_centres(grid: Grid, field: ArrayLike, axis: int) -> Float[Array, "..."]:
     """A periodic field from the lower faces of an axis to the centres of cells, by its Fourier series."""
     return _half(grid, field, axis, 0.5)
 
 
-def velocity_between(grid: Grid, velocity: Any, to: Literal["faces", "centres"]) -> Float[Array, "..."]:
+def velocity_between(grid: Grid, velocity: Array | np.ndarray, to: Literal["faces", "centres"]) -> Float[Array, "..."]:
     """A velocity `(dimensions, *shape)` from centres to faces, each component to those across its axis, or back; all
     periodic."""
     grid.check_field(velocity, "velocity", (grid.dimensions,))
@@ -63,7 +65,7 @@ def velocity_between(grid: Grid, velocity: Any, to: Literal["faces", "centres"])
 
 
 @compiled
-def probe(grid: Grid, field: Any, points: Any) -> Float[Array, "..."]:
+def probe(grid: Grid, field: ArrayLike, points: ArrayLike | Sequence[Sequence[ArrayLike]]) -> Float[Array, "..."]:
     """A periodic field at any points: its Fourier series summed there.
 
     **Arguments:**
@@ -94,5 +96,5 @@ def probe(grid: Grid, field: Any, points: Any) -> Float[Array, "..."]:
     return jax.vmap(at, out_axes=-1)(points)
 
 
-def _half(grid: Grid, field: Any, axis: int, cells: float) -> Float[Array, "..."]:
+def _half(grid: Grid, field: ArrayLike, axis: int, cells: float) -> Float[Array, "..."]:
     return shift(grid, field, [cells * grid.spacing(i) if i == axis else 0 for i in range(grid.dimensions)])

@@ -6,6 +6,7 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 from jax import lax
+from jax.typing import ArrayLike
 from jaxtyping import Array
 
 from ..._errors import ArgumentError
@@ -62,7 +63,7 @@ class PassiveScalar(SpectralSystem):
     def linear(self) -> Array:
         return _rates(self)
 
-    def rest(self, t: Any, modes: Array, inputs: Inputs) -> Array:
+    def rest(self, t: ArrayLike, modes: Array, inputs: Inputs) -> Array:
         return _stirred(self, t, modes, inputs)[1]
 
     def speeds(self, y: State) -> Any:
@@ -71,11 +72,11 @@ class PassiveScalar(SpectralSystem):
     def unheard(self, y: State) -> Any:
         return self.flow.unheard(y.flow)
 
-    def outputs(self, t: Any, y: State, inputs: Inputs) -> dict[str, Array]:
+    def outputs(self, t: ArrayLike, y: State, inputs: Inputs) -> dict[str, Array]:
         found = self.flow.outputs(t, y.flow, inputs)
         return {**found, "scalar": y.scalar, "variance": jnp.mean((y.scalar - jnp.mean(y.scalar)) ** 2)}
 
-    def invariants(self, t: Any, y: State) -> dict[str, Array]:
+    def invariants(self, t: ArrayLike, y: State) -> dict[str, Array]:
         return {"mean": jnp.mean(y.scalar)} if self.source is None else {}
 
     @classmethod
@@ -134,7 +135,7 @@ class Boussinesq(SpectralSystem):
     def linear(self) -> Array:
         return _rates(self)
 
-    def rest(self, t: Any, modes: Array, inputs: Inputs) -> Array:
+    def rest(self, t: ArrayLike, modes: Array, inputs: Inputs) -> Array:
         velocity, slope = _stirred(self, t, modes, inputs)
         d, waves = self.grid.dimensions, self.waves
         lift = jnp.concatenate([jnp.zeros((d - 1, *waves.shape), modes.dtype), modes[-1:]])
@@ -148,7 +149,7 @@ class Boussinesq(SpectralSystem):
     def unheard(self, y: State) -> Any:
         return self.flow.unheard(y.flow)
 
-    def outputs(self, t: Any, y: State, inputs: Inputs) -> dict[str, Array]:
+    def outputs(self, t: ArrayLike, y: State, inputs: Inputs) -> dict[str, Array]:
         found = self.flow.outputs(t, y.flow, inputs)
         flux = jnp.mean(self.flow.velocity(y.flow)[-1] * y.buoyancy)
         return {**found, "buoyancy": y.buoyancy, "buoyancy_variance": jnp.mean(y.buoyancy**2), "buoyancy_flux": flux}
@@ -162,7 +163,7 @@ class Boussinesq(SpectralSystem):
         return Example(system, y0, jnp.linspace(0.0, 2.0, 5))
 
 
-def _check_carried(system: Any) -> None:
+def _check_carried(system: "PassiveScalar | Boussinesq") -> None:
     name = type(system).__name__
     if not isinstance(system.flow, SpectralFlow2D | SpectralFlow3D):
         raise ArgumentError(
@@ -172,7 +173,7 @@ def _check_carried(system: Any) -> None:
         raise ArgumentError(f"Give the source to {name} itself, not to its `flow`: it sees the whole state.")
 
 
-def _rates(system: Any) -> Array:
+def _rates(system: "PassiveScalar | Boussinesq") -> Array:
     """The rates of the flow and, last, of what it carries."""
     waves, flow = system.waves, system.flow.linear()
     flow = jnp.broadcast_to(flow, (1 if system.grid.dimensions == 2 else 3, *waves.shape))
@@ -183,7 +184,7 @@ def _rates(system: Any) -> Array:
     return jnp.concatenate([flow, diffusion])
 
 
-def _stirred(system: Any, t: Any, modes: Array, inputs: Inputs) -> tuple[Array, Array]:
+def _stirred(system: "PassiveScalar | Boussinesq", t: ArrayLike, modes: Array, inputs: Inputs) -> tuple[Array, Array]:
     """The modes of the velocity, and of the transport of flow and scalar, with the flow's force."""
     waves, flow = system.waves, system.flow
     velocity = flow.velocity_modes(modes[:-1])

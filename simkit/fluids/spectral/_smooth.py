@@ -5,9 +5,10 @@ from typing import Any
 import equinox as eqx
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Float
+from jax.typing import ArrayLike
 
 from ..._errors import ArgumentError
+from ..._types import Scalar, Vector
 from ...core import POSITIVE, Start, quantity
 from ..grids._grid import Grid
 from ._flow2d import Flow2D
@@ -41,10 +42,12 @@ class SmoothVorticity(Start):
     grid: Grid = eqx.field(static=True)
     waves: int = eqx.field(static=True)
     peak: float = eqx.field(static=True)
-    weights: Float[Array, " weights"] = quantity(doc="weights of the waves, standard normal before data")
-    size: Float[Array, ""] = quantity(unit="1/time", support=POSITIVE, doc="root mean square of the vorticity")
+    weights: Vector = quantity(doc="weights of the waves, standard normal before data")
+    size: Scalar = quantity(unit="1/time", support=POSITIVE, doc="root mean square of the vorticity")
 
-    def __init__(self, grid: Grid, *, waves: int = 3, weights: Any = None, size: Any = 1.0, peak: float = 2.0):
+    def __init__(
+        self, grid: Grid, *, waves: int = 3, weights: ArrayLike | None = None, size: ArrayLike = 1.0, peak: float = 2.0
+    ):
         grid.check_dimensions((2,), "a smooth vorticity")
         grid.check_uniform("a smooth vorticity")
         if not 1 <= waves < min(grid.shape) / 3:

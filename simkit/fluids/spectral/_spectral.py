@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 import equinox as eqx
 import jax
 import numpy as np
+from jax.typing import ArrayLike
 from jaxtyping import Array
 
 from ..._types import Inputs, State
@@ -58,7 +59,7 @@ class SpectralSystem(SplitSystem, Reviewed, Noted):
     real: AbstractClassVar[bool]
 
     @abc.abstractmethod
-    def rest(self, t: Any, modes: Array, inputs: Inputs) -> Array:
+    def rest(self, t: ArrayLike, modes: Array, inputs: Inputs) -> Array:
         """The modes of the time derivatives without the linear part and without the source."""
 
     def speeds(self, y: State) -> Any:
@@ -74,23 +75,23 @@ class SpectralSystem(SplitSystem, Reviewed, Noted):
         """The Fourier series of the fields."""
         return Waves(self.grid, self.degree, self.real)
 
-    def nonlinear(self, t: Any, state: Array, inputs: Inputs) -> Array:
+    def nonlinear(self, t: ArrayLike, state: Array, inputs: Inputs) -> Array:
         slope = self.rest(t, state, inputs)
         return slope if self.source is None else slope + self.encode(self._added(t, self.decode(state), inputs))
 
-    def review(self, y0: State, step: float | None, solver: Any) -> None:
+    def review(self, y0: State, step: float | None, solver: object) -> None:
         review_spectral(self, y0, step, solver)
 
-    def note(self, t: Any, y: State) -> str:
+    def note(self, t: ArrayLike, y: State) -> str:
         return note_spectral(self, t, y)
 
-    def _added(self, t: Any, y: State, inputs: Inputs) -> State:
+    def _added(self, t: ArrayLike, y: State, inputs: Inputs) -> State:
         found = self.source(t, y, inputs)
         structure = jax.tree.structure(y)
         return structure.unflatten([found]) if structure.num_leaves == 1 and eqx.is_array(found) else found
 
 
-def left_out(what: str, part: Any, whole: Any) -> tuple[str, float]:
+def left_out(what: str, part: ArrayLike, whole: ArrayLike) -> tuple[str, float]:
     """Return the truncated part of a known field, and its share of the mean square."""
     total = float(np.mean(np.asarray(whole) ** 2))
     return what, float(np.mean(np.asarray(part) ** 2)) / total if total else 0.0
@@ -101,6 +102,6 @@ def without_mean(modes: Array, grid: Grid) -> Array:
     return modes.at[(slice(None), *[0] * grid.dimensions)].set(0)
 
 
-def fastest(velocity: Any) -> np.ndarray:
+def fastest(velocity: Array | np.ndarray) -> np.ndarray:
     """The largest size of every component of a known velocity `(dimensions, *shape)`."""
     return np.abs(np.asarray(velocity)).reshape(len(velocity), -1).max(axis=1)

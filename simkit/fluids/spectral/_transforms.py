@@ -7,13 +7,12 @@ import dataclasses
 import functools
 import math
 from collections.abc import Callable
-from typing import Any
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import lax
-from jaxtyping import Array
+from jaxtyping import Array, PyTree
 
 from ...core import scaled
 from ...engine import paired
@@ -46,13 +45,13 @@ def field_of(kept: Kept, modes: Array) -> Array:
 
 
 @modes_of.defjvp
-def _modes_jvp(kept: Kept, primals: Any, tangents: Any) -> tuple[Array, Array]:
+def _modes_jvp(kept: Kept, primals: PyTree, tangents: PyTree) -> tuple[Array, Array]:
     forward, backward = _maps(kept)
     return modes_of(kept, *primals), paired(forward, backward, (), tangents[0])
 
 
 @field_of.defjvp
-def _field_jvp(kept: Kept, primals: Any, tangents: Any) -> tuple[Array, Array]:
+def _field_jvp(kept: Kept, primals: PyTree, tangents: PyTree) -> tuple[Array, Array]:
     (modes,), (change,) = primals, tangents
     forward, backward = _maps(kept, back=True)
     return field_of(kept, modes), paired(forward, backward, (), change)
@@ -65,11 +64,11 @@ def _maps(kept: Kept, back: bool = False) -> tuple[Callable[..., Array], Callabl
     twice = count * np.where(np.arange(kept.cutoffs[-1] + 1) == 0, 1.0, 2.0)
     factors = lambda values, like: jnp.asarray(values.reshape([1] * (like.ndim - 1) + [-1]), like.real.dtype)
 
-    def of_field(_: Any, field: Array) -> Array:
+    def of_field(_: PyTree, field: Array) -> Array:
         modes = _modes(kept, field)
         return jnp.conj(scaled(factors(twice, modes), modes))
 
-    def of_modes(_: Any, modes: Array) -> Array:
+    def of_modes(_: PyTree, modes: Array) -> Array:
         return _field(kept, scaled(factors(1 / twice, modes), jnp.conj(modes)))
 
     if back:

@@ -2,11 +2,11 @@
 
 import dataclasses
 import math
-from typing import Any
 
 import jax.numpy as jnp
 import numpy as np
 from jax import lax
+from jax.typing import DTypeLike
 from jaxtyping import Array, Complex, Float
 
 from ..._errors import ArgumentError
@@ -77,24 +77,24 @@ class Waves:
         more = self.shape[-1] - found.size if last else 0
         return np.concatenate([found, cutoff + 1 + np.arange(more)])
 
-    def wavenumber(self, axis: int, dtype: Any = float) -> Float[Array, "..."]:
+    def wavenumber(self, axis: int, dtype: DTypeLike = float) -> Float[Array, "..."]:
         """The angular wavenumbers along an axis, shaped so that they broadcast against modes."""
         k = 2 * np.pi / self.grid.lengths[axis] * self.indices(axis)
         return jnp.asarray(k.reshape([-1 if i == axis else 1 for i in range(self.grid.dimensions)]), dtype)
 
-    def square(self, dtype: Any = float) -> Float[Array, "..."]:
+    def square(self, dtype: DTypeLike = float) -> Float[Array, "..."]:
         r"""$|k|^2$ of every mode."""
         total = self.wavenumber(0, dtype) ** 2
         for axis in range(1, self.grid.dimensions):
             total = total + self.wavenumber(axis, dtype) ** 2
         return jnp.broadcast_to(total, self.shape)
 
-    def inverse_square(self, dtype: Any = float) -> Float[Array, "..."]:
+    def inverse_square(self, dtype: DTypeLike = float) -> Float[Array, "..."]:
         r"""$1/|k|^2$ of every mode, 0 of the mean."""
         square = self.square(dtype)
         return jnp.where(square == 0, 0, 1 / jnp.where(square == 0, 1, square))
 
-    def weights(self, dtype: Any = float) -> Float[Array, "..."]:
+    def weights(self, dtype: DTypeLike = float) -> Float[Array, "..."]:
         """Return the weight of each mode in sums over all modes: 2 where its mirror image is not kept."""
         index = self.indices(self.grid.dimensions - 1)
         last = np.where((index == 0) | (not self.real), 1.0, 2.0) * (index <= self.cutoffs[-1])

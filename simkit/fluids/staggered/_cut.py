@@ -15,6 +15,7 @@ from typing import Any, NamedTuple
 
 import jax.numpy as jnp
 import numpy as np
+from jax.typing import DTypeLike
 from jaxtyping import Array
 
 from ._staggered import Components, Staggered
@@ -31,7 +32,7 @@ class Cut(NamedTuple):
     inside: Components  # which share of the volume of each face is in the body
 
 
-def cut(at: Staggered, distance: Callable[[tuple[Array, ...]], Array], dtype: Any) -> Cut:
+def cut(at: Staggered, distance: Callable[[tuple[Array, ...]], Array], dtype: DTypeLike) -> Cut:
     """Mobilities, frictions and shares inside of all faces; on faces of boundaries 1, 0 and 0."""
     mobility, friction, inside = [], [], []
     for i in range(at.dimensions):
@@ -42,7 +43,9 @@ def cut(at: Staggered, distance: Callable[[tuple[Array, ...]], Array], dtype: An
     return Cut(tuple(mobility), tuple(friction), tuple(inside))
 
 
-def _of_component(at: Staggered, distance: Any, component: int, dtype: Any) -> tuple[Array, Array, Array]:
+def _of_component(
+    at: Staggered, distance: Callable[[tuple[Array, ...]], Array], component: int, dtype: DTypeLike
+) -> tuple[Array, Array, Array]:
     d = at.dimensions
     places, lower, upper = zip(*(_along(at, component, axis) for axis in range(d)), strict=True)
     mesh = np.meshgrid(*places, indexing="ij")

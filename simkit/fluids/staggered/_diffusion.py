@@ -1,10 +1,11 @@
 """Diffusion for a time by one solution: fields on a staggered grid smoothed along all axes at once."""
 
 import functools
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import jax.numpy as jnp
 import numpy as np
+from jax.typing import ArrayLike
 from jaxtyping import Array
 
 from ...core import scaled
@@ -15,7 +16,7 @@ from ._eigenvectors import product
 from ._staggered import Staggered
 
 
-def smoothed(at: Staggered, boundaries: Boundaries, component: int | None, slope: Array, amount: Any) -> Array:
+def smoothed(at: Staggered, boundaries: Boundaries, component: int | None, slope: Array, amount: ArrayLike) -> Array:
     r"""$(1 - a \nabla^2)^{-1}$ times a change of a component, or of what stands at the centres, with nothing at the boundaries.
 
     `amount` a is the diffusivity times a time. Values on faces of boundaries stay as they are. Periodic axes are transformed

@@ -1,17 +1,26 @@
 """Reviews of flows on staggered grids: forces, and what a grid resolves, before and after a run."""
 
 import warnings
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
+from jax.typing import ArrayLike
 
 from ..._doors import class_name
 from ..._errors import ArgumentError
+from ..._types import State
 from ..grids._checks import check_vector
+from ..grids._grid import Grid
 from ._obstacle import Obstacle
 
 
-def check_pushes(grid: Any, force: Any, buoyancy: Any, obstacle: Any) -> None:
+def check_pushes(
+    grid: Grid,
+    force: ArrayLike | Sequence[float] | Callable[..., Sequence[ArrayLike]] | None,
+    buoyancy: ArrayLike | Sequence[float] | None,
+    obstacle: object,
+) -> None:
     """Refuse forces without a component for each dimension, and a shape where a body belongs.
 
     **Raises:** an `ArgumentError`.
@@ -33,7 +42,7 @@ def check_pushes(grid: Any, force: Any, buoyancy: Any, obstacle: Any) -> None:
             )
 
 
-def review_staggered(system: Any, y0: Any) -> None:
+def review_staggered(system: Any, y0: State) -> None:
     """Refuse what is no state of an incompressible flow, and warn of a divergence that is taken out of it.
 
     **Raises:** an `ArgumentError`.
@@ -83,7 +92,7 @@ CELL_REYNOLDS = 20.0
 resolved to some per cent stay below 5."""
 
 
-def note_staggered(system: Any, t: float, y: Any) -> str:
+def note_staggered(system: Any, t: ArrayLike, y: State) -> str:
     """A sentence where a flow changes so much from cell to cell that its viscosity cannot act there."""
     viscosity = float(system.viscosity)
     if viscosity <= 0 or system.flux != "central" or system.smagorinsky is not None:

@@ -1,13 +1,14 @@
 """Incompressible flow by finite volumes on a staggered grid, with walls, inflow, outflow and obstacles."""
 
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 import equinox as eqx
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array
+from jax.typing import ArrayLike, DTypeLike
+from jaxtyping import Array, PyTree
 
 from ..._errors import ArgumentError, SimulationError
 from ..._types import Inputs, Outputs
@@ -24,7 +25,7 @@ from ...core import (
     quantity,
     tracing,
 )
-from ..grids._boundary import Boundaries, NoSlip, as_boundaries
+from ..grids._boundary import Boundaries, Boundary, NoSlip, as_boundaries
 from ..grids._grid import Grid
 from ..grids._slabs import laid_out, on_its_slabs
 from ._cut import Cut, cut
@@ -41,7 +42,7 @@ LONGER = 100
 """Largest implicit step, in explicit limits of diffusion."""
 
 
-def _components(value: Any) -> Any:
+def _components(value: Iterable[ArrayLike]) -> Any:
     return tuple(as_float_array(u) for u in value)
 
 
@@ -108,16 +109,16 @@ class IncompressibleFlow(StiffTransportSystem, Reviewed, Noted, Explained):
         self,
         grid: Grid,
         *,
-        viscosity: Any = 0.0,
-        boundaries: Any = None,
-        force: Any = None,
+        viscosity: ArrayLike = 0.0,
+        boundaries: Boundary | Sequence[Boundary | Sequence[Boundary]] | None = None,
+        force: ArrayLike | Sequence[float] | Callable[..., Sequence[ArrayLike]] | None = None,
         flux: str = "central",
         diffusion: str = "explicit",
         obstacle: Obstacle | None = None,
-        diffusivity: Any = None,
-        scalar_boundaries: Any = None,
-        buoyancy: Any = None,
-        smagorinsky: Any = None,
+        diffusivity: ArrayLike | None = None,
+        scalar_boundaries: Boundary | Sequence[Boundary | Sequence[Boundary]] | None = None,
+        buoyancy: ArrayLike | Sequence[float] | None = None,
+        smagorinsky: ArrayLike | None = None,
         source: Callable[..., Sequence[Array]] | None = None,
         tolerance: float = 1e-8,
         iterations: int = 100,
@@ -156,7 +157,11 @@ class IncompressibleFlow(StiffTransportSystem, Reviewed, Noted, Explained):
         """Return the coordinates of values."""
         return Staggered(self.grid, ends_of(self.boundaries))
 
-    def start(self, velocity: Any = None, scalar: Any = None) -> StaggeredFlow:
+    def start(
+        self,
+        velocity: Array | np.ndarray | Callable[..., Sequence[ArrayLike]] | None = None,
+        scalar: ArrayLike | Callable[..., ArrayLike] | None = None,
+    ) -> StaggeredFlow:
         """A state from values at the centres, `(dimensions, *shape)`, or from functions of the coordinates; by default at rest.
 
         `velocity` may be a callable `x -> components`, which is taken at the faces, and `scalar` one that gives an array.
@@ -180,20 +185,20 @@ class IncompressibleFlow(StiffTransportSystem, Reviewed, Noted, Explained):
             )
         return state
 
-    def review(self, y0: Any, step: float | None, solver: Any) -> None:
+    def review(self, y0: object, step: float | None, solver: object) -> None:
         check_numbers(self)
         review_staggered(self, y0)
 
-    def note(self, t: Any, y: StaggeredFlow) -> str:
+    def note(self, t: ArrayLike, y: StaggeredFlow) -> str:
         return note_staggered(self, t, y)
 
-    def explain(self, t: Any, y: StaggeredFlow) -> str:
+    def explain(self, t: ArrayLike, y: StaggeredFlow) -> str:
         if self.obstacle is None:
             return ""
         field = self._moved(self._pushed(t, y), y.velocity)
         return unconverged(self.at, self.tolerance, self.iterations, self._cut(field[0].dtype).mobility, field)
 
-    def vector_field(self, t: Any, y: StaggeredFlow, inputs: Inputs) -> StaggeredFlow:
+    def vector_field(self, t: ArrayLike, y: StaggeredFlow, inputs: Inputs) -> StaggeredFlow:
         slope = None if self.diffusivity is None else on_its_slabs(self, IncompressibleFlow._scalar_slope, y, y.scalar)
         return StaggeredFlow(self._projected(t, y).velocity, slope)
 
@@ -201,7 +206,7 @@ class IncompressibleFlow(StiffTransportSystem, Reviewed, Noted, Explained):
         ends = self.boundaries, self.scalar_boundaries
         return scalar_slope(self.at, *ends, y.velocity, y.scalar, self.diffusivity, self.flux)
 
-    def _projected(self, t: Any, y: StaggeredFlow) -> Projected:
+    def _projected(self, t: ArrayLike, y: StaggeredFlow) -> Projected:
         """The slope of the velocity, and the pressure."""
         field = self._pushed(t, y)
         return project(self.at, field) if self.obstacle is None else self._around(field, y.velocity)
@@ -215,14 +220,14 @@ class IncompressibleFlow(StiffTransportSystem, Reviewed, Noted, Explained):
         parts = zip(mobility, field, friction, velocity, strict=True)
         return tuple(m * f - self.viscosity * c * u for m, f, c, u in parts)
 
-    def _cut(self, dtype: Any) -> Cut:
+    def _cut(self, dtype: DTypeLike) -> Cut:
         assert self.obstacle is not None
         return cut(self.at, self.obstacle.distance, dtype)
 
     def _through(self, moved: Components, mobility: Components) -> Projected:
         return project_through(self.at, moved, mobility, self.tolerance, self.iterations)
 
-    def _pushed(self, t: Any, y: StaggeredFlow) -> Components:
+    def _pushed(self, t: ArrayLike, y: StaggeredFlow) -> Components:
         """The slope of the velocity without pressure and obstacle."""
         total = on_its_slabs(self, IncompressibleFlow._carried, y.velocity)
         for added in (self._forces(t, y), None if self.source is None else self.source(t, y.velocity)):
@@ -244,7 +249,7 @@ class IncompressibleFlow(StiffTransportSystem, Reviewed, Noted, Explained):
             total.append(slope - advection(at, self.boundaries, flow, i, self.flux))
         return tuple(total)
 
-    def _forces(self, t: Any, y: StaggeredFlow) -> list[Any] | None:
+    def _forces(self, t: ArrayLike, y: StaggeredFlow) -> list[Any] | None:
         at, dtype = self.at, y.velocity[0].dtype
         found: list[Any] = [0.0] * at.dimensions
         if callable(self.force):
@@ -258,12 +263,12 @@ class IncompressibleFlow(StiffTransportSystem, Reviewed, Noted, Explained):
             return None
         return found
 
-    def drag(self, t: Any, y: StaggeredFlow) -> Array:
+    def drag(self, t: ArrayLike, y: StaggeredFlow) -> Array:
         """The force of the fluid on the obstacle for each unit of density, shape (dimensions,)."""
         pushed = self._pushed(t, y)
         return force_on(self._lost(t, y, pushed, self._around(pushed, y.velocity)))
 
-    def _lost(self, t: Any, y: StaggeredFlow, pushed: Components, found: Projected) -> Components:
+    def _lost(self, t: ArrayLike, y: StaggeredFlow, pushed: Components, found: Projected) -> Components:
         """The momentum that each face loses to the obstacle in a unit of time; forces on what is inside are none of the fluid's."""
         forces = self._forces(t, y)
         if forces is not None:
@@ -283,7 +288,7 @@ class IncompressibleFlow(StiffTransportSystem, Reviewed, Noted, Explained):
             volume = volume * (along if jnp.ndim(along) else jnp.full((1,) * d, along, like.dtype))
         return volume
 
-    def longest_step(self, t: Any, state: StaggeredFlow, inputs: Inputs) -> Array:
+    def longest_step(self, t: ArrayLike, state: StaggeredFlow, inputs: Inputs) -> Array:
         at, rate = self.at, jnp.zeros((), state.velocity[0].dtype)
         diffusing = self.viscosity if self.diffusivity is None else jnp.maximum(self.viscosity, self.diffusivity)
         if self.stiff:
@@ -292,7 +297,7 @@ class IncompressibleFlow(StiffTransportSystem, Reviewed, Noted, Explained):
             rate = rate + jnp.max(jnp.abs(u) / at.between(axis, u)) + 2 * diffusing / self.grid.spacing(axis) ** 2
         return 1 / jnp.maximum(rate, jnp.finfo(rate.dtype).tiny)
 
-    def smoothed(self, state: StaggeredFlow, change: StaggeredFlow, time: Any) -> StaggeredFlow:
+    def smoothed(self, state: StaggeredFlow, change: StaggeredFlow, time: ArrayLike) -> StaggeredFlow:
         """A change of velocity and scalar after diffusion for a time, without divergence.
 
         Smoothing and projection one after the other stand in for both at once. Near walls the true part is up to two or three times
@@ -316,7 +321,7 @@ class IncompressibleFlow(StiffTransportSystem, Reviewed, Noted, Explained):
             scalar = smoothed(at, self.scalar_boundaries, None, scalar, time * self.diffusivity)
         return StaggeredFlow(velocity, scalar)
 
-    def outputs(self, t: Any, y: StaggeredFlow, inputs: Inputs) -> Outputs:
+    def outputs(self, t: ArrayLike, y: StaggeredFlow, inputs: Inputs) -> Outputs:
         pushed = self._pushed(t, y)
         found = project(self.at, pushed) if self.obstacle is None else self._around(pushed, y.velocity)
         velocity = self.at.centred(y.velocity)
@@ -372,7 +377,11 @@ class IncompressibleFlow(StiffTransportSystem, Reviewed, Noted, Explained):
 
 
 @eqx.filter_jit
-def _started(system: IncompressibleFlow, velocity: Any, scalar: Any) -> tuple[StaggeredFlow, Array, Components]:
+def _started(
+    system: IncompressibleFlow,
+    velocity: Array | np.ndarray | Callable[..., Sequence[ArrayLike]] | None,
+    scalar: ArrayLike | Callable[..., ArrayLike] | None,
+) -> tuple[StaggeredFlow, Array, Components]:
     """A state, which share of the energy of the velocity would not be admitted without an obstacle, and the velocity itself."""
     at, dtype = system.at, jnp.asarray(system.viscosity).dtype
     axes = range(at.dimensions)
@@ -395,10 +404,10 @@ def _started(system: IncompressibleFlow, velocity: Any, scalar: Any) -> tuple[St
     return state, jnp.where(whole > 0, lost / jnp.where(whole > 0, whole, 1), 0), given
 
 
-def _called(function: Any, *arguments: Any) -> Any:
+def _called(function: Callable[..., PyTree], *arguments: PyTree) -> Any:
     return function(*arguments)
 
 
-def _filled(value: Any, shape: tuple[int, ...], dtype: Any) -> Array:
+def _filled(value: ArrayLike, shape: tuple[int, ...], dtype: DTypeLike) -> Array:
     value = jnp.asarray(value, dtype)
     return value if value.shape == shape else jnp.full(shape, value)

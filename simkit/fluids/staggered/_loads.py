@@ -1,7 +1,5 @@
 """Forces of a flow on a body, and pressures on its surface."""
 
-from typing import Any
-
 import jax
 import jax.numpy as jnp
 from jaxtyping import Array
@@ -25,7 +23,7 @@ def loads(at: Staggered, obstacle: Obstacle, lost: Components, pressure: Array) 
     return found
 
 
-def _torque(at: Staggered, pivot: Any, lost: Components) -> Array:
+def _torque(at: Staggered, pivot: Array | None, lost: Components) -> Array:
     """About the pivot: one number in two dimensions, three in three."""
     d, dtype = at.dimensions, lost[0].dtype
     arm = lambda i, j: at.mesh(i, dtype)[j] - (0 if pivot is None else pivot[j])

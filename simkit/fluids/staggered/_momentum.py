@@ -88,7 +88,9 @@ def _limited(wider: Array, axis: int, carrier: Array) -> Array:
     return jnp.where(carrier > 0, b + 0.5 * limited(b - a, c - b), c - 0.5 * limited(c - b, d - c))
 
 
-def diffusion(at: Staggered, boundaries: Boundaries, flow: Surrounded, i: int, viscosity: Any, turbulent: Any) -> Array:
+def diffusion(
+    at: Staggered, boundaries: Boundaries, flow: Surrounded, i: int, viscosity: Array | float, turbulent: Array | None
+) -> Array:
     """The viscous slope of component i; with a turbulent viscosity at the centres the divergence of its whole stress."""
     if turbulent is not None:
         return _stressed(at, boundaries, flow, i, viscosity + turbulent)
@@ -171,7 +173,7 @@ def scalar_slope(
     scalar_boundaries: Boundaries,
     velocity: Components,
     scalar: Array,
-    diffusivity: Any,
+    diffusivity: Array | float,
     flux: str,
 ) -> Array:
     """Return the advection and diffusion of a scalar into each cell."""

@@ -2,11 +2,12 @@
 
 import dataclasses
 import functools
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import jax.numpy as jnp
 import numpy as np
 from jax import lax
+from jax.typing import ArrayLike
 from jaxtyping import Array, Float
 
 from ...core import scaled
@@ -122,5 +123,5 @@ def _from_cosines(spectrum: Array, axis: int) -> Array:
     return jnp.conj(turn) * lax.complex(spectrum.real + mirrored.imag, spectrum.imag - mirrored.real)
 
 
-def _along(values: Any, axis: int, dimensions: int) -> np.ndarray:
+def _along(values: ArrayLike, axis: int, dimensions: int) -> np.ndarray:
     return np.asarray(values).reshape([-1 if i == axis else 1 for i in range(dimensions)])

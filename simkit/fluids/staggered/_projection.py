@@ -6,7 +6,8 @@ from typing import Any, NamedTuple
 import jax
 import jax.numpy as jnp
 from jax import lax
-from jaxtyping import Array
+from jax.typing import DTypeLike
+from jaxtyping import Array, PyTree
 
 from ...engine import paired
 from ..grids._cells import cells
@@ -52,7 +53,7 @@ def _solve(at: Staggered, tolerance: float, most: int, mobility: Components, rig
 
 
 @_solve.defjvp
-def _solve_jvp(at: Staggered, tolerance: float, most: int, primals: Any, tangents: Any) -> tuple[Array, Array]:
+def _solve_jvp(at: Staggered, tolerance: float, most: int, primals: PyTree, tangents: PyTree) -> tuple[Array, Array]:
     mobility, right = primals
     pressure = _solve(at, tolerance, most, mobility, right)
     change = _operator(at, tangents[0], pressure)
@@ -109,7 +110,7 @@ class Iterated(NamedTuple):
     left: Array
 
 
-def reached(tolerance: float, dtype: Any) -> float:
+def reached(tolerance: float, dtype: DTypeLike) -> float:
     """The smallest residual that is asked for: not below rounding."""
     return max(tolerance, 4 * float(jnp.finfo(dtype).eps))
 

@@ -1,6 +1,6 @@
 """Compressible flow of an ideal gas: Euler's and Navier and Stokes' equations by finite volumes."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import equinox as eqx
@@ -8,6 +8,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import lax
+from jax.typing import ArrayLike
 from jaxtyping import Array
 
 from ..._errors import ArgumentError
@@ -91,11 +92,11 @@ class CompressibleFlow(TransportSystem, Reviewed, Explained):
         self,
         grid: Grid,
         *,
-        gamma: Any = 1.4,
-        viscosity: Any = None,
-        prandtl: Any = 0.72,
-        gravity: Any = None,
-        boundaries: Any = None,
+        gamma: ArrayLike = 1.4,
+        viscosity: ArrayLike | None = None,
+        prandtl: ArrayLike = 0.72,
+        gravity: ArrayLike | Sequence[float] | None = None,
+        boundaries: Boundary | Sequence[Boundary | Sequence[Boundary]] | None = None,
         reconstruction: str | Reconstruction = WENO5Z(),
         riemann: str | RiemannSolver = hllc,
         source: Callable[..., ConservedGas] | None = None,
@@ -113,7 +114,7 @@ class CompressibleFlow(TransportSystem, Reviewed, Explained):
         self.riemann = named(riemann, RIEMANN_SOLVERS, "riemann")
         self.source = source
 
-    def vector_field(self, t: Any, y: ConservedGas, inputs: Inputs) -> ConservedGas:
+    def vector_field(self, t: ArrayLike, y: ConservedGas, inputs: Inputs) -> ConservedGas:
         slope = on_its_slabs(self, CompressibleFlow._slope, y)
         if self.source is None:
             return slope
@@ -244,7 +245,7 @@ class CompressibleFlow(TransportSystem, Reviewed, Explained):
 
         return ghosts
 
-    def at_rest(self, temperature: Any, pressure: Any = 1.0) -> Gas:
+    def at_rest(self, temperature: ArrayLike, pressure: ArrayLike = 1.0) -> Gas:
         """A gas in the hydrostatic balance that the scheme keeps, p[i+1] - p[i] = g dx (rho[i] + rho[i+1]) / 2.
 
         - `temperature`: p / rho, a number, or as many as the grid has cells where it varies along gravity, such as `(1, n)`.
@@ -279,7 +280,7 @@ class CompressibleFlow(TransportSystem, Reviewed, Explained):
         work = [f * u for f, u in zip(force, velocity, strict=True)]
         return [jnp.zeros_like(density), *force, sum(work[1:], work[0])]
 
-    def longest_step(self, t: Any, state: ConservedGas, inputs: Inputs) -> Array:
+    def longest_step(self, t: ArrayLike, state: ConservedGas, inputs: Inputs) -> Array:
         density, *velocity, pressure = to_primitive(rows_of(state), self.gamma)
         sound = jnp.sqrt(self.gamma * pressure / density)
         rate = sum((jnp.abs(u) + sound) / self.grid.spacing(i) for i, u in enumerate(velocity))
@@ -288,7 +289,7 @@ class CompressibleFlow(TransportSystem, Reviewed, Explained):
             rate = rate + 2 * diffusivity * sum(self.grid.spacing(i) ** -2 for i in range(len(velocity)))
         return 1 / jnp.max(rate)
 
-    def outputs(self, t: Any, y: Gas, inputs: Inputs) -> Outputs:
+    def outputs(self, t: ArrayLike, y: Gas, inputs: Inputs) -> Outputs:
         sound = jnp.sqrt(self.gamma * y.pressure / y.density)
         speed = jnp.sqrt(jnp.sum(y.velocity**2, axis=0))
         return {
@@ -299,19 +300,19 @@ class CompressibleFlow(TransportSystem, Reviewed, Explained):
             **self._totals(y),
         }
 
-    def invariants(self, t: Any, y: Gas) -> dict[str, Array]:
+    def invariants(self, t: ArrayLike, y: Gas) -> dict[str, Array]:
         """Mass in a periodic box or between walls; what a source adds is not known."""
         ends = [end for pair in self.boundaries for end in pair]
         if self.source is not None or any(isinstance(end, Open | Stream) for end in ends):
             return {}
         return {"mass": self._totals(y)["mass"]}
 
-    def review(self, y0: Gas, step: float | None, solver: Any) -> None:
+    def review(self, y0: Gas, step: float | None, solver: object) -> None:
         check_numbers(self)
         check_shapes(self, y0, {"density": (), "velocity": (self.grid.dimensions,), "pressure": ()})
         check_lowest(self, y0, ("density", "pressure"))
 
-    def explain(self, t: Any, y: Gas) -> str:
+    def explain(self, t: ArrayLike, y: Gas) -> str:
         return lowest(self.grid, t, {"density": y.density, "pressure": y.pressure})
 
     def _totals(self, y: Gas) -> dict[str, Array]:
@@ -350,7 +351,7 @@ def _positive(mean: Rows, lower: Rows, upper: Rows, gamma: Array) -> Array:
     return good
 
 
-def _components(value: Any, dimensions: int) -> list[Any]:
+def _components(value: ArrayLike, dimensions: int) -> list[Any]:
     """The components of a vector given as one number for all or one each."""
     value = jnp.asarray(value)
     return [value] * dimensions if value.ndim == 0 else [value[i] for i in range(dimensions)]

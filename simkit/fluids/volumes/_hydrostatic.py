@@ -8,6 +8,7 @@ Käppeli and Mishra (2016), Astron. Astrophys. 587:A94, here for stencils of any
 from typing import Any
 
 import jax.numpy as jnp
+from jax.typing import ArrayLike
 from jaxtyping import Array
 
 from ..grids._cells import cells
@@ -37,7 +38,7 @@ def continued(rows: Rows, weight: Array, axis: int, side: int) -> tuple[Rows, Ar
     return [rows[0] * factor, *rows[1:-1], rows[-1] * factor], weight * factor
 
 
-def balanced(temperature: Array, pull: list[Any], pressure: Any) -> Array:
+def balanced(temperature: Array, pull: list[Any], pressure: ArrayLike) -> Array:
     """Pressures in balance at temperatures p / rho on a whole grid.
 
     - `pull`: g dx along each axis; `pressure`: of the first cell.

@@ -1,12 +1,13 @@
 """Shallow water over a bed, wet and dry, by finite volumes."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import equinox as eqx
 import jax
 import jax.numpy as jnp
 from jax import lax
+from jax.typing import ArrayLike
 from jaxtyping import Array
 
 from ..._types import Inputs, Outputs
@@ -74,14 +75,14 @@ class ShallowWater(StiffTransportSystem, Reviewed, Explained):
         self,
         grid: Grid,
         *,
-        bed: Any = 0.0,
-        gravity: Any = 9.81,
-        roughness: Any = None,
-        coriolis: Any = None,
-        beta: Any = None,
-        boundaries: Any = None,
+        bed: ArrayLike = 0.0,
+        gravity: ArrayLike = 9.81,
+        roughness: ArrayLike | None = None,
+        coriolis: ArrayLike | None = None,
+        beta: ArrayLike | None = None,
+        boundaries: Boundary | Sequence[Boundary | Sequence[Boundary]] | None = None,
         reconstruction: str | Reconstruction = MUSCL(),
-        dry: Any = 1e-6,
+        dry: ArrayLike = 1e-6,
         source: Callable[..., ConservedWater] | None = None,
     ):
         grid.check_uniform("shallow water")
@@ -97,7 +98,7 @@ class ShallowWater(StiffTransportSystem, Reviewed, Explained):
         self.boundaries, self.source = as_boundaries(grid, boundaries, kind="water"), source
         self.reconstruction = named(reconstruction, RECONSTRUCTIONS, "reconstruction", (MUSCL, FirstOrder))
 
-    def vector_field(self, t: Any, y: ConservedWater, inputs: Inputs) -> ConservedWater:
+    def vector_field(self, t: ArrayLike, y: ConservedWater, inputs: Inputs) -> ConservedWater:
         slope = on_its_slabs(self, ShallowWater._slope, y)
         if self.source is None:
             return slope
@@ -176,7 +177,7 @@ class ShallowWater(StiffTransportSystem, Reviewed, Explained):
         """The rate at which Manning's friction slows water of a speed down."""
         return self.gravity * self.roughness**2 * speed / jnp.maximum(height, self.dry) ** (4 / 3)
 
-    def smoothed(self, state: ConservedWater, change: ConservedWater, time: Any) -> ConservedWater:
+    def smoothed(self, state: ConservedWater, change: ConservedWater, time: ArrayLike) -> ConservedWater:
         """A change with what friction leaves of its discharge after a time.
 
         The rate is that at the speed of the water, or at Manning's for the slope of its surface where it is slower, so that water
@@ -201,7 +202,7 @@ class ShallowWater(StiffTransportSystem, Reviewed, Explained):
         rate = jnp.maximum(self._friction(height, jnp.maximum(speed, ahead)), still)
         return ConservedWater(change.height, change.discharge / (1 + 2 * time * rate)[None])
 
-    def longest_step(self, t: Any, state: ConservedWater, inputs: Inputs) -> Array:
+    def longest_step(self, t: ArrayLike, state: ConservedWater, inputs: Inputs) -> Array:
         height = state.height
         speed = jnp.sqrt(self.gravity * jnp.maximum(height, self.dry))
         rate = jnp.zeros_like(height)
@@ -210,7 +211,7 @@ class ShallowWater(StiffTransportSystem, Reviewed, Explained):
         # A height that is not one says so: no step is short enough.
         return jnp.where(jnp.min(height) >= -self.dry, 1 / jnp.max(rate), jnp.nan)
 
-    def outputs(self, t: Any, y: Water, inputs: Inputs) -> Outputs:
+    def outputs(self, t: ArrayLike, y: Water, inputs: Inputs) -> Outputs:
         cell = self.grid.volume / self.grid.size
         kinetic = 0.5 * jnp.sum(y.height * jnp.sum(y.velocity**2, axis=0)) * cell
         bed = jnp.broadcast_to(self.bed, y.height.shape)
@@ -223,18 +224,18 @@ class ShallowWater(StiffTransportSystem, Reviewed, Explained):
             "energy": kinetic + potential,
         }
 
-    def invariants(self, t: Any, y: Water) -> dict[str, Array]:
+    def invariants(self, t: ArrayLike, y: Water) -> dict[str, Array]:
         """The volume of water in a periodic box or between walls; what a source adds is not known."""
         if self.source is not None or any(isinstance(end, Open | Level) for pair in self.boundaries for end in pair):
             return {}
         return {"volume": jnp.sum(y.height) * (self.grid.volume / self.grid.size)}
 
-    def review(self, y0: Water, step: float | None, solver: Any) -> None:
+    def review(self, y0: Water, step: float | None, solver: object) -> None:
         check_numbers(self)
         check_shapes(self, y0, {"height": (), "velocity": (self.grid.dimensions,)})
         check_lowest(self, y0, ("height",), zero=True)
 
-    def explain(self, t: Any, y: Water) -> str:
+    def explain(self, t: ArrayLike, y: Water) -> str:
         return lowest(self.grid, t, {"height": y.height})
 
     def encode(self, y: Water) -> ConservedWater:

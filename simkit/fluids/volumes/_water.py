@@ -1,9 +1,8 @@
 """The states of shallow water, and what flows between two of them."""
 
-from typing import Any
-
 import equinox as eqx
 import jax.numpy as jnp
+from jax.typing import ArrayLike
 from jaxtyping import Array, Float
 
 from ...core import POSITIVE, quantity
@@ -23,7 +22,7 @@ class ConservedWater(eqx.Module):
     discharge: Float[Array, "d ..."]
 
 
-def velocity_of(height: Array, discharge: Array, dry: Any) -> Array:
+def velocity_of(height: Array, discharge: Array, dry: ArrayLike) -> Array:
     """Discharge over height; 0 where the water is shallower than `dry`."""
     return jnp.where(height > dry, discharge / jnp.maximum(height, dry), 0)
 

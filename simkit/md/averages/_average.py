@@ -9,11 +9,14 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import lax
-from jaxtyping import Array, Bool
+from jax.typing import ArrayLike
+from jaxtyping import Array, Bool, PyTree
 
 from ..._errors import ArgumentError
 from ...core import traced
+from .._particles import Particles
 from ..observables import block_average
+from ..space._atoms import Atoms
 
 FEWEST = 8
 """Fewest frames for a blocked error."""
@@ -24,7 +27,7 @@ class Output(eqx.Module):
 
     name: str = eqx.field(static=True)
 
-    def __call__(self, system: Any, atoms: Any) -> Array:
+    def __call__(self, system: Particles, atoms: Atoms) -> Array:
         found = system.outputs(0.0, atoms, None)
         if self.name not in found:
             raise ArgumentError(
@@ -33,7 +36,7 @@ class Output(eqx.Module):
         return found[self.name]
 
 
-def as_observable(observable: Any) -> Callable[[Any, Any], Any]:
+def as_observable(observable: object) -> Callable[[Any, Any], Any]:
     """A function of system and atoms: the one given, or the output of that name."""
     if isinstance(observable, str):
         return Output(observable)
@@ -97,7 +100,7 @@ class EnsembleAverage(eqx.Module):
         return "\n".join([f"Ensemble average, {self.method}", *rows]) + f"{short}\n  {word}: {self.trust.sentence}"
 
 
-def averaged(series: Any, trust: Callable[[Array, Array], Trust], method: str) -> EnsembleAverage:
+def averaged(series: PyTree, trust: Callable[[Array, Array], Trust], method: str) -> EnsembleAverage:
     """The average of a series, shape (frames, ...) each leaf; `trust` is made of the inefficiency and of `converged`."""
     value = jax.tree.map(lambda x: jnp.mean(x, axis=0), series)
     error, inefficiency, converged = blocked(series)
@@ -105,12 +108,12 @@ def averaged(series: Any, trust: Callable[[Array, Array], Trust], method: str) -
 
 
 @eqx.filter_jit
-def measured(observable: Callable[[Any, Any], Any], system: Any, frames: Any) -> Any:
+def measured(observable: Callable[[Any, Any], Any], system: Particles, frames: Atoms) -> Any:
     """The observable of every frame; reverse mode computes each frame again."""
     return lax.map(jax.checkpoint(lambda atoms: observable(system, atoms)), frames)
 
 
-def blocked(series: Any) -> tuple[Any, Array, Bool[Array, ""]]:
+def blocked(series: PyTree) -> tuple[Any, Array, Bool[Array, ""]]:
     """Errors by blocks, the mean inefficiency, and whether most of the errors converged; all without derivatives."""
     leaves, structure = jax.tree.flatten(lax.stop_gradient(series))
     frames = leaves[0].shape[0]
@@ -130,7 +133,7 @@ def _of_columns(columns: Array) -> tuple[Array, Array, Bool[Array, ""]]:
     return found.error, jnp.mean(found.inefficiency), jnp.mean(found.converged.astype(columns.dtype)) > 0.5
 
 
-def sensitivity(average: Callable[[Any], EnsembleAverage], x: Any, direction: Any) -> EnsembleAverage:
+def sensitivity(average: Callable[[Any], EnsembleAverage], x: PyTree, direction: PyTree) -> EnsembleAverage:
     r"""The derivative of an average in a direction, with its own error by blocks.
 
     An estimator of a derivative is the mean of a series as the average is: the tangents of what the frames contribute. Their
@@ -162,14 +165,14 @@ def sensitivity(average: Callable[[Any], EnsembleAverage], x: Any, direction: An
     return averaged(series, lambda inefficiency, converged: primal.trust, f"derivative {primal.method}")
 
 
-def _both(value: Any, error: Any) -> str:
+def _both(value: ArrayLike, error: ArrayLike) -> str:
     value, error = np.asarray(value), np.asarray(error)
     if value.ndim == 0:
         return f"{float(value):.6g} +- {float(error):.2g}"
     return f"shape {value.shape}, from {value.min():.4g} to {value.max():.4g}, errors up to {error.max():.2g}"
 
 
-def _named(value: Any, error: Any) -> list[tuple[str, Any, Any]]:
+def _named(value: PyTree, error: PyTree) -> list[tuple[str, Any, Any]]:
     paths = jax.tree_util.tree_flatten_with_path(value)[0]
     names = [jax.tree_util.keystr(path, simple=True, separator=".") for path, _ in paths]
     rows = zip(names, (leaf for _, leaf in paths), jax.tree.leaves(error), strict=True)

@@ -1,13 +1,16 @@
 """Interface of the methods that differentiate an average."""
 
 import abc
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import equinox as eqx
+from jax.typing import ArrayLike
+from jaxtyping import PRNGKeyArray
 
 from ...engine import Fixed
 from .._particles import Particles
+from ..space._atoms import Atoms
 from ._average import EnsembleAverage
 
 
@@ -19,10 +22,10 @@ class AverageMethod(eqx.Module):
         self,
         observable: Callable[[Particles, Any], Any],
         system: Particles,
-        y0: Any,
-        times: Any,
+        y0: Atoms,
+        times: ArrayLike | Sequence[float],
         step: Fixed,
-        key: Any,
+        key: PRNGKeyArray | None,
         discard: int,
     ) -> EnsembleAverage:
         """The average over the states at `times[discard:]` of a run of a prepared system."""

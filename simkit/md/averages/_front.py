@@ -1,8 +1,10 @@
 """One front for averages whose derivatives can be taken in several ways."""
 
-from typing import Any
+from collections.abc import Sequence
 
 import numpy as np
+from jax.typing import ArrayLike
+from jaxtyping import PRNGKeyArray
 
 from ..._errors import ArgumentError
 from ...core import traced
@@ -23,11 +25,11 @@ PROBE = 400
 def ensemble_average(
     system: Particles,
     y0: Atoms,
-    observable: Any,
-    times: Any,
+    observable: object,
+    times: ArrayLike | Sequence[float],
     *,
-    step: Any,
-    key: Any = None,
+    step: float | Fixed,
+    key: PRNGKeyArray | None = None,
     method: AverageMethod | None = None,
     discard: int = 1,
 ) -> EnsembleAverage:
@@ -67,7 +69,14 @@ def ensemble_average(
     return method.average(observable, system, y0, times, fixed, key, discard)
 
 
-def choose_method(system: Particles, y0: Atoms, times: Any, *, step: Any, key: Any = None) -> AverageMethod:
+def choose_method(
+    system: Particles,
+    y0: Atoms,
+    times: ArrayLike | Sequence[float],
+    *,
+    step: float | Fixed,
+    key: PRNGKeyArray | None = None,
+) -> AverageMethod:
     """Choose how to differentiate an average over a run: through the trajectory where it is no longer than its Lyapunov horizon,
     by reweighting where it is.
 

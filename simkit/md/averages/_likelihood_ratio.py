@@ -1,13 +1,14 @@
 """Derivatives of averages by the likelihood of the noise that made a path."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import equinox as eqx
 import jax
 import jax.numpy as jnp
 from jax import lax
-from jaxtyping import Array, Bool, Float
+from jax.typing import ArrayLike
+from jaxtyping import Array, Bool, Float, PRNGKeyArray
 
 from ..._errors import ArgumentError
 from ...core import Status
@@ -81,10 +82,10 @@ class LikelihoodRatio(AverageMethod):
         self,
         observable: Callable[[Particles, Any], Any],
         system: Particles,
-        y0: Any,
-        times: Any,
+        y0: Atoms,
+        times: ArrayLike | Sequence[float],
         step: Fixed,
-        key: Any,
+        key: PRNGKeyArray | None,
         discard: int,
     ) -> EnsembleAverage:
         if not isinstance(system.dynamics, Langevin):
@@ -156,7 +157,7 @@ def _followed(system: Particles, path: Atoms, steps: Array) -> tuple[Array, Arra
     mass = system.masses(path.position[0])
     thermal = system.units.boltzmann * system.dynamics.temperature  # type: ignore[attr-defined]
 
-    def follow(momentum: Array, row: Any) -> tuple[Array, tuple[Array, Array]]:
+    def follow(momentum: Array, row: tuple[Array, ...]) -> tuple[Array, tuple[Array, Array]]:
         h, before, after, force, next_force, recorded = row
         kept = jnp.exp(-system.dynamics.friction * h).astype(momentum.dtype)  # type: ignore[attr-defined]
         width = jnp.sqrt((1 - kept * kept) * thermal * mass).astype(momentum.dtype)

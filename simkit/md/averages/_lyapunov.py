@@ -1,6 +1,7 @@
 """Lyapunov exponents: the rate at which neighbouring trajectories separate."""
 
 import functools
+from collections.abc import Sequence
 from typing import Any
 
 import equinox as eqx
@@ -8,12 +9,14 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import lax
-from jaxtyping import Array, Float
+from jax.typing import ArrayLike
+from jaxtyping import Array, Float, PRNGKeyArray, PyTree
 
 from ..._errors import ArgumentError
 from ...core import traced
 from ...engine import Fixed, resolve, simulate
 from .._particles import Particles
+from ..space._atoms import Atoms
 
 
 class LyapunovExponent(eqx.Module):
@@ -38,7 +41,13 @@ class LyapunovExponent(eqx.Module):
 
 
 def lyapunov_exponent(
-    system: Particles, atoms: Any, times: Any, *, step: Any, key: Any = None, discard: float = 0.25
+    system: Particles,
+    atoms: Atoms,
+    times: ArrayLike | Sequence[float],
+    *,
+    step: float | Fixed,
+    key: PRNGKeyArray | None = None,
+    discard: float = 0.25,
 ) -> LyapunovExponent:
     r"""The largest Lyapunov exponent over a finite time, by the tangent of the run.
 
@@ -81,7 +90,9 @@ def lyapunov_exponent(
 
 
 @eqx.filter_jit
-def _grown(system: Particles, atoms: Any, times: Array, step: Fixed, key: Any, discard: float) -> LyapunovExponent:
+def _grown(
+    system: Particles, atoms: Atoms, times: Array, step: Fixed, key: PRNGKeyArray | None, discard: float
+) -> LyapunovExponent:
     state = system.encode(atoms)
     dtype = atoms.position.dtype
     times = times.astype(dtype)
@@ -107,7 +118,7 @@ def _grown(system: Particles, atoms: Any, times: Array, step: Fixed, key: Any, d
     return LyapunovExponent(exponent, jnp.sqrt(scatter / max(rates.shape[0] - 1, 1)), times, growth)
 
 
-def _scaled(tangent: Any) -> tuple[Any, Array]:
+def _scaled(tangent: PyTree) -> tuple[Any, Array]:
     """The tangent at length one, and its length."""
     squares = [jnp.sum(leaf**2) for leaf in jax.tree.leaves(tangent)]
     size = jnp.sqrt(functools.reduce(jnp.add, squares))

@@ -1,14 +1,15 @@
 """Thermodynamic reweighting: frames of one system tell averages of its neighbours in the space of parameters."""
 
 import dataclasses
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import equinox as eqx
 import jax
 import jax.numpy as jnp
 from jax import lax
-from jaxtyping import Array, Bool, Float
+from jax.typing import ArrayLike
+from jaxtyping import Array, Bool, Float, PRNGKeyArray, PyTree
 
 from ..._errors import ArgumentError
 from ...core import traced
@@ -79,7 +80,7 @@ class ReweightedEnsemble(eqx.Module):
     step: Fixed = eqx.field(static=True)
     discard: int = eqx.field(static=True)
 
-    def average(self, observable: Any, system: Particles, *, share: float = 0.5) -> EnsembleAverage:
+    def average(self, observable: object, system: Particles, *, share: float = 0.5) -> EnsembleAverage:
         """The average of an observable under a system of other numbers.
 
         **Arguments:**
@@ -107,7 +108,9 @@ class ReweightedEnsemble(eqx.Module):
         difference = self.reduced - self._reduced(system)
         return jnp.log(jnp.asarray(float(self.reduced.shape[0]), difference.dtype)) - jax.nn.logsumexp(difference)
 
-    def refreshed(self, system: Particles, *, key: Any = None, share: float = 0.5) -> "ReweightedEnsemble":
+    def refreshed(
+        self, system: Particles, *, key: PRNGKeyArray | None = None, share: float = 0.5
+    ) -> "ReweightedEnsemble":
         """Itself where at least a `share` of the frames counts under this system; otherwise frames of a new run of that system.
 
         For loops outside of transformations: the new run begins at the last frame, has the times of the first one and leaves out as
@@ -158,7 +161,13 @@ class ReweightedEnsemble(eqx.Module):
 
 
 def sample_ensemble(
-    system: Particles, y0: Atoms, times: Any, *, step: Any, key: Any = None, discard: int = 1
+    system: Particles,
+    y0: Atoms,
+    times: ArrayLike | Sequence[float],
+    *,
+    step: float | Fixed,
+    key: PRNGKeyArray | None = None,
+    discard: int = 1,
 ) -> ReweightedEnsemble:
     """Frames of the canonical ensemble, at constant volume or pressure, to take averages at other parameters from.
 
@@ -213,10 +222,10 @@ class Reweighting(AverageMethod):
         self,
         observable: Callable[[Particles, Any], Any],
         system: Particles,
-        y0: Any,
-        times: Any,
+        y0: Atoms,
+        times: ArrayLike | Sequence[float],
         step: Fixed,
-        key: Any,
+        key: PRNGKeyArray | None,
         discard: int,
     ) -> EnsembleAverage:
         frames = sample_ensemble(system, y0, times, step=step, key=key, discard=discard)
@@ -229,7 +238,7 @@ def effective_size(weights: Float[Array, " frames"]) -> Float[Array, ""]:
     return jnp.exp(-jnp.sum(counted * jnp.log(counted)))
 
 
-def kept(states: Any, discard: int) -> Any:
+def kept(states: PyTree, discard: int) -> Any:
     """The states that are averaged over."""
     count = jax.tree.leaves(states)[0].shape[0]
     if not 0 <= discard < count:

@@ -8,6 +8,7 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jax.typing import ArrayLike
 from jaxtyping import Array, Bool, Float
 
 from ..._errors import ArgumentError
@@ -221,23 +222,27 @@ def outputs_of(system: Particles, run: Trajectory) -> dict[str, Array]:
 def with_room_of(system: Particles, run: Trajectory) -> Particles:
     """The system with as much room for its lists as a run needed."""
     enough = run.lists is None or bool(system.fits(run.lists))
-    return system if enough else system.enlarged(run.lists)
+    return system if enough or run.lists is None else system.enlarged(run.lists)
 
 
 @eqx.filter_jit
-def _mapped(system: Particles, frames: Any) -> dict[str, Array]:
+def _mapped(system: Particles, frames: Atoms) -> dict[str, Array]:
     return jax.lax.map(lambda atoms: system.outputs(0.0, atoms, None), frames)
 
 
-def _radial(system: Particles, frames: Any, cutoff: float, bins: int, pair: Any) -> tuple[Array, ...]:
+def _radial(
+    system: Particles, frames: Atoms, cutoff: float, bins: int, pair: tuple[int, int] | None
+) -> tuple[Array, ...]:
     """g(r) of each frame, and the error of its mean over the frames."""
     found = _distributions(system, frames, None if pair is None else system.species, cutoff, bins, pair)
     return found.distance[0], jnp.mean(found.g, axis=0), _errors(found.g), jnp.mean(found.coordination, axis=0)
 
 
 @eqx.filter_jit
-def _distributions(system: Particles, frames: Any, species: Any, cutoff: float, bins: int, pair: Any) -> Any:
-    def one(atoms: Any) -> Any:
+def _distributions(
+    system: Particles, frames: Atoms, species: Array | None, cutoff: float, bins: int, pair: tuple[int, int] | None
+) -> Any:
+    def one(atoms: Atoms) -> Any:
         space = system.space_of(atoms)
         return radial_distribution(space, atoms.position, cutoff=cutoff, bins=bins, species=species, pair=pair)
 
@@ -253,7 +258,7 @@ def _errors(rows: Array) -> Array:
 _displacements = jax.jit(mean_squared_displacement)
 
 
-def _moved(system: Particles, frames: Any, times: Array, between: tuple[float, float]) -> tuple[Array, ...]:
+def _moved(system: Particles, frames: Atoms, times: Array, between: tuple[float, float]) -> tuple[Array, ...]:
     """Return the displacement of atoms relative to their centre of mass, by lag, and their diffusion coefficient."""
     apart = np.diff(np.asarray(times, float))
     if np.ptp(apart) > 1e-6 * apart[0]:
@@ -275,7 +280,7 @@ def _units(units: Units, names: tuple[str, ...]) -> tuple[tuple[str, str], ...]:
     return tuple((name, units.unit(dimension) if dimension else "") for name, dimension in known.items())
 
 
-def _from(times: Any, after: float) -> Bool[np.ndarray, " times"]:
+def _from(times: ArrayLike, after: float) -> Bool[np.ndarray, " times"]:
     """Select the times that are not before `after`, up to rounding."""
     times = np.asarray(times, float)
     return times >= after - 1e-9 * max(abs(after), float(np.ptp(times)))

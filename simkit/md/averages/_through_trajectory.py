@@ -1,15 +1,17 @@
 """Derivatives of averages through the run itself."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import equinox as eqx
 import jax.numpy as jnp
-from jaxtyping import Array, Bool, Float
+from jax.typing import ArrayLike
+from jaxtyping import Array, Bool, Float, PRNGKeyArray
 
 from ...core import Status
 from ...engine import Checkpointed, Fixed, simulate
 from .._particles import Particles
+from ..space._atoms import Atoms
 from ._average import EnsembleAverage, Trust, averaged, measured
 from ._average_method import AverageMethod
 from ._lyapunov import lyapunov_exponent
@@ -67,10 +69,10 @@ class TrajectoryGradient(AverageMethod):
         self,
         observable: Callable[[Particles, Any], Any],
         system: Particles,
-        y0: Any,
-        times: Any,
+        y0: Atoms,
+        times: ArrayLike | Sequence[float],
         step: Fixed,
-        key: Any,
+        key: PRNGKeyArray | None,
         discard: int,
     ) -> EnsembleAverage:
         gradient = None if self.memory is None else Checkpointed(memory=self.memory)

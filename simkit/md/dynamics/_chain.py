@@ -1,10 +1,11 @@
 """Chains of thermostats, after Nose, Hoover, Martyna, Klein and Tuckerman: what couples to a kinetic energy."""
 
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import equinox as eqx
 import jax.numpy as jnp
 import numpy as np
+from jax.typing import ArrayLike, DTypeLike
 from jaxtyping import Array
 
 # The weights of Suzuki and Yoshida that make five steps of order 2 one of order 4.
@@ -26,12 +27,12 @@ class Scales(NamedTuple):
     masses: Array
 
 
-def resting_chain(length: int, dtype: Any) -> Chain:
+def resting_chain(length: int, dtype: DTypeLike) -> Chain:
     still = jnp.zeros(length, dtype)
     return Chain(still, still)
 
 
-def chain_scales(length: int, freedom: Any, thermal: Array, period: Array, dtype: Any) -> Scales:
+def chain_scales(length: int, freedom: ArrayLike, thermal: Array, period: Array, dtype: DTypeLike) -> Scales:
     """Return the constants of a chain for a number of degrees of freedom, a thermal energy and the period of its oscillation."""
     counts = jnp.ones(length, dtype).at[0].set(jnp.asarray(freedom, dtype))
     heats = counts * thermal.astype(dtype)

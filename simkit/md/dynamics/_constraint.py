@@ -53,7 +53,7 @@ class Constraint(eqx.Module):
 
     @abc.abstractmethod
     def drifted(
-        self, space: Space, mass: Array, h: Any, before: Array, free: Array, momentum: Array
+        self, space: Space, mass: Array, h: Array, before: Array, free: Array, momentum: Array
     ) -> tuple[Array, Array]:
         """Positions and momenta after a time h without forces; `free` are the positions if nothing were held."""
 
@@ -86,7 +86,7 @@ class DistanceConstraint(Constraint):
         return Groups(bonds.atom, jnp.any(bonds.sign != 0, axis=1), jnp.sum(bonds.length > 0, axis=1))
 
     def drifted(
-        self, space: Space, mass: Array, h: Any, before: Array, free: Array, momentum: Array
+        self, space: Space, mass: Array, h: Array, before: Array, free: Array, momentum: Array
     ) -> tuple[Array, Array]:
         position = self.placed(space, mass, before, free)
         # A step of no length, as between equal save times, pushes nothing.

@@ -1,9 +1,10 @@
 """Constraints of distances between pairs of atoms: SHAKE and RATTLE, solved a molecule at a time."""
 
-from typing import Any
+from collections.abc import Sequence
 
 import jax.numpy as jnp
 import numpy as np
+from jax.typing import ArrayLike
 from jaxtyping import Array, Float, Int
 
 from ..._errors import ArgumentError
@@ -44,7 +45,7 @@ class Constraints(DistanceConstraint):
     entry: Int[Array, "molecules most"]
     lengths: Float[Array, " constraints"] = quantity(unit="length", support=POSITIVE, doc="constrained distances")
 
-    def __init__(self, pairs: Any, lengths: Any):
+    def __init__(self, pairs: ArrayLike | Sequence[Sequence[int]], lengths: ArrayLike | Sequence[float]):
         pairs = _checked_pairs(pairs)
         self.lengths = jnp.broadcast_to(as_float_array(lengths), pairs.shape[:1])
         self.atom, self.sign, self.entry = (jnp.asarray(x, jnp.int32) for x in _grouped(pairs))
@@ -63,7 +64,7 @@ class Constraints(DistanceConstraint):
         return after + spread(known, multiplier, len(after)) / mass
 
 
-def _checked_pairs(pairs: Any) -> np.ndarray:
+def _checked_pairs(pairs: ArrayLike | Sequence[Sequence[int]]) -> np.ndarray:
     found = np.asarray(pairs)
     if found.ndim != 2 or found.shape[1] != 2 or not len(found) or not np.issubdtype(found.dtype, np.integer):
         raise ArgumentError(

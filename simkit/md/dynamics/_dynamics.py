@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 import equinox as eqx
 import jax.numpy as jnp
-from jaxtyping import Array
+from jaxtyping import Array, PyTree
 
 from ..._registry import Registry
 from ..space._atoms import Atoms
@@ -61,7 +61,7 @@ class Dynamics(eqx.Module):
         """Return the initial auxiliary variables of a thermostat, if none are given."""
 
     @abc.abstractmethod
-    def opened(self, body: Body, h: Array, atoms: Atoms, force: Any) -> Atoms:
+    def opened(self, body: Body, h: Array, atoms: Atoms, force: PyTree) -> Atoms:
         """The state with momenta half a kick ahead."""
 
     @abc.abstractmethod
@@ -69,11 +69,11 @@ class Dynamics(eqx.Module):
         """The first half of a step."""
 
     @abc.abstractmethod
-    def kicked(self, body: Body, h: Array, atoms: Atoms, force: Any, key: Array) -> Atoms:
+    def kicked(self, body: Body, h: Array, atoms: Atoms, force: PyTree, key: Array) -> Atoms:
         """The second half of a step."""
 
     @abc.abstractmethod
-    def closed(self, body: Body, h: Array, atoms: Atoms, force: Any) -> Atoms:
+    def closed(self, body: Body, h: Array, atoms: Atoms, force: PyTree) -> Atoms:
         """The inverse of `opened`."""
 
     @abc.abstractmethod
@@ -116,10 +116,10 @@ class HalfKicked(Dynamics):
     def keeps_constraints(self) -> bool:
         return True
 
-    def opened(self, body: Body, h: Array, atoms: Atoms, force: Any) -> Atoms:
+    def opened(self, body: Body, h: Array, atoms: Atoms, force: PyTree) -> Atoms:
         return kick(atoms, force, 0.5 * h)
 
-    def closed(self, body: Body, h: Array, atoms: Atoms, force: Any) -> Atoms:
+    def closed(self, body: Body, h: Array, atoms: Atoms, force: PyTree) -> Atoms:
         return on_constraints(body, kick(atoms, force, -0.5 * h))
 
     def doubled_kinetic(self, body: Body, atoms: Atoms) -> Array:
@@ -140,7 +140,7 @@ class VelocityThermostat(HalfKicked):
     def moved(self, body: Body, h: Array, atoms: Atoms, key: Array) -> Atoms:
         return drift(body, atoms, h)
 
-    def kicked(self, body: Body, h: Array, atoms: Atoms, force: Any, key: Array) -> Atoms:
+    def kicked(self, body: Body, h: Array, atoms: Atoms, force: PyTree, key: Array) -> Atoms:
         def change(atoms: Atoms) -> Atoms:
             momentum = self.coupled(body, h, atoms.momentum, key)
             after = on_constraints(body, eqx.tree_at(lambda a: a.momentum, atoms, momentum))
@@ -153,7 +153,7 @@ class VelocityThermostat(HalfKicked):
         return atoms.thermostat
 
 
-def kick(atoms: Atoms, force: Array, h: Any) -> Atoms:
+def kick(atoms: Atoms, force: Array, h: Array) -> Atoms:
     return eqx.tree_at(lambda a: a.momentum, atoms, atoms.momentum + h * force)
 
 
@@ -162,12 +162,12 @@ def between_kicks(body: Body, h: Array, atoms: Atoms, force: Array, change: Call
     return kick(change(on_constraints(body, kick(atoms, force, 0.5 * h))), force, 0.5 * h)
 
 
-def drift(body: Body, atoms: Atoms, h: Any) -> Atoms:
+def drift(body: Body, atoms: Atoms, h: Array) -> Atoms:
     """Positions after a time h, and momenta with what the constraints gave them meanwhile."""
     return settled(body, h, atoms.position, atoms, atoms.position + h * (atoms.momentum / body.mass))
 
 
-def settled(body: Body, h: Any, before: Array, atoms: Atoms, position: Array) -> Atoms:
+def settled(body: Body, h: Array, before: Array, atoms: Atoms, position: Array) -> Atoms:
     """Positions and momenta after a time h without forces, from where atoms were `before` and would be if nothing were held."""
     momentum = atoms.momentum
     for constraint in body.constraints:

@@ -1,11 +1,10 @@
 """Momenta of a temperature."""
 
-from typing import Any
-
 import jax
 import jax.numpy as jnp
 import numpy as np
 from jax.core import Tracer
+from jax.typing import ArrayLike
 from jaxtyping import Array, Float
 
 from ..._errors import ArgumentError
@@ -16,7 +15,7 @@ from ..observables import degrees_of_freedom, temperature
 def maxwell_boltzmann(
     key: Array,
     mass: Float[Array, " atoms"],
-    target: Any,
+    target: ArrayLike,
     *,
     dimensions: int = 3,
     boltzmann: float = 1.0,

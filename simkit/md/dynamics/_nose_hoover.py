@@ -3,6 +3,7 @@
 from typing import Any
 
 import equinox as eqx
+from jax.typing import DTypeLike
 from jaxtyping import Array
 
 from ...core import POSITIVE, quantity
@@ -71,7 +72,7 @@ class NoseHoover(Dynamics):
     def doubled_kinetic(self, body: Body, atoms: Atoms) -> Array:
         return doubled_kinetic(body, atoms.momentum)
 
-    def _scales(self, body: Body, dtype: Any) -> Scales:
+    def _scales(self, body: Body, dtype: DTypeLike) -> Scales:
         return chain_scales(self.length, body.freedom, body.boltzmann * self.temperature, self.period, dtype)
 
     def _coupled(self, body: Body, h: Array, atoms: Atoms) -> Atoms:

@@ -1,5 +1,6 @@
 """Multiple time steps: fast forces at every step, slow ones at every n-th."""
 
+from collections.abc import Sequence
 from typing import Any
 
 import equinox as eqx
@@ -52,7 +53,7 @@ class RESPA(Dynamics):
     slow: tuple[int, ...] = eqx.field(static=True)
     steps: int = eqx.field(static=True)
 
-    def __init__(self, slow: Any, steps: int, inner: Dynamics | None = None):
+    def __init__(self, slow: Sequence[int], steps: int, inner: Dynamics | None = None):
         self.inner = NVE() if inner is None else inner
         self.slow = tuple(int(k) for k in slow)
         self.steps = steps
@@ -87,16 +88,16 @@ class RESPA(Dynamics):
     def begun(self, body: Body, atoms: Atoms) -> Any:
         return Counted(jnp.zeros((), atoms.momentum.dtype), self.inner.begun(body, atoms))
 
-    def opened(self, body: Body, h: Array, atoms: Atoms, force: Any) -> Atoms:
+    def opened(self, body: Body, h: Array, atoms: Atoms, force: Array) -> Atoms:
         return self._after(atoms, self.inner.opened(body, h, self._within(atoms), force), 0)
 
     def moved(self, body: Body, h: Array, atoms: Atoms, key: Array) -> Atoms:
         return self._after(atoms, self.inner.moved(body, h, self._within(atoms), key), 1)
 
-    def kicked(self, body: Body, h: Array, atoms: Atoms, force: Any, key: Array) -> Atoms:
+    def kicked(self, body: Body, h: Array, atoms: Atoms, force: Array, key: Array) -> Atoms:
         return self._after(atoms, self.inner.kicked(body, h, self._within(atoms), force, key), 0)
 
-    def closed(self, body: Body, h: Array, atoms: Atoms, force: Any) -> Atoms:
+    def closed(self, body: Body, h: Array, atoms: Atoms, force: Array) -> Atoms:
         return self._after(atoms, self.inner.closed(body, h, self._within(atoms), force), 0)
 
     def stored(self, body: Body, atoms: Atoms) -> Array:

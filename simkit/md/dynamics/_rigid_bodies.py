@@ -1,11 +1,12 @@
 """Rigid bodies of any number of atoms, turned by quaternions."""
 
-from typing import Any
+from collections.abc import Sequence
 
 import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jax.typing import ArrayLike
 from jaxtyping import Array, Float, Int
 
 from ..._errors import ArgumentError
@@ -54,7 +55,12 @@ class RigidBodies(Constraint):
     corners: tuple[int, int, int] = eqx.field(static=True)  # three atoms far from a line tell the orientation
     shape: Float[Array, "A 3"] = quantity(unit="length", doc="positions in the frame of the principal axes")
 
-    def __init__(self, atoms: Any, position: Any, mass: Any = 1.0):
+    def __init__(
+        self,
+        atoms: ArrayLike | Sequence[Sequence[int]],
+        position: ArrayLike | Sequence[Sequence[float]],
+        mass: ArrayLike | Sequence[float] = 1.0,
+    ):
         found, x = np.asarray(atoms), np.asarray(position, float)
         if found.ndim != 2 or not len(found) or len(np.unique(found)) != found.size or x.shape != (found.shape[1], 3):
             raise ArgumentError(
@@ -82,7 +88,7 @@ class RigidBodies(Constraint):
         return Groups(self.atoms, jnp.ones(self.atoms.shape, bool), lost)
 
     def drifted(
-        self, space: Space, mass: Array, h: Any, before: Array, free: Array, momentum: Array
+        self, space: Space, mass: Array, h: Array, before: Array, free: Array, momentum: Array
     ) -> tuple[Array, Array]:
         weight = mass[self.atoms].astype(before.dtype)
         arm, own = arms_of(self.groups(), space, mass, before), momentum[self.atoms]
@@ -152,7 +158,7 @@ class RigidBodies(Constraint):
         return jnp.einsum("mkc,mkd->mcd", own, jnp.broadcast_to(known, own.shape), precision="highest")
 
 
-def turned(spin: Array, moments: Array, h: Any) -> Array:
+def turned(spin: Array, moments: Array, h: Array) -> Array:
     """The quaternion, (bodies, 4), by which free bodies turn in a time h, from angular momenta along their principal axes."""
     whole = jnp.zeros((len(spin), 4), spin.dtype).at[:, 0].set(1)
     for axis, part in TURNS:

@@ -1,9 +1,10 @@
 """Rigid water by SETTLE: the three constraints of a triangle solved in closed form."""
 
-from typing import Any
+from collections.abc import Sequence
 
 import jax.numpy as jnp
 import numpy as np
+from jax.typing import ArrayLike
 from jaxtyping import Array, Float, Int
 
 from ..._errors import ArgumentError
@@ -40,7 +41,7 @@ class RigidWater(DistanceConstraint):
     bond: Float[Array, ""] = quantity(unit="length", support=POSITIVE)
     angle: Float[Array, ""] = quantity(unit="rad", support=Support(0.0, np.pi))
 
-    def __init__(self, atoms: Any, bond: Any, angle: Any):
+    def __init__(self, atoms: ArrayLike | Sequence[Sequence[int]], bond: ArrayLike, angle: ArrayLike):
         found = np.asarray(atoms)
         if found.ndim != 2 or found.shape[1] != 3 or not len(found) or len(np.unique(found)) != found.size:
             raise ArgumentError(

@@ -2,7 +2,7 @@
 
 import itertools
 import math
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import equinox as eqx
 import jax.numpy as jnp
@@ -64,6 +64,8 @@ def dense_plan(plane_distances: np.ndarray, cutoff: float, periodic: bool, skewe
     return DensePlan(cutoff, periodic, skewed, tuple(itertools.product(a, b, c)), reach, pair_dtype)
 
 
-def build_dense(plan: DensePlan, space: Space, position: Float[Array, "atoms d"], real: Any = None) -> DensePairs:
+def build_dense(
+    plan: DensePlan, space: Space, position: Float[Array, "atoms d"], real: Array | None = None
+) -> DensePairs:
     counted = None if real is None else real[:, None] & real[None]
     return DensePairs(DenseNeed(lax.stop_gradient(space.plane_distances().astype(position.dtype))), counted)

@@ -1,12 +1,13 @@
 """The sweep of energies that are sums over atoms, each of which sees its own neighbours only: a block of atoms at a time."""
 
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import equinox as eqx
 import jax
 import jax.numpy as jnp
 from jax import lax
-from jaxtyping import Array
+from jaxtyping import Array, PyTree
 
 from ..potentials._many_body import AtomicPotential, AtomView
 from ..potentials._surroundings import Rows, components_of, seen
@@ -35,12 +36,14 @@ class AtomicSweep(Sweep):
     images: tuple[tuple[int, ...], ...] = eqx.field(static=True)  # lattice vectors to add, by the numbers in the lists
     dtype: str = eqx.field(static=True)  # of distances and energies
 
-    def __call__(self, wanted: Wanted, fixed: Any, point: Point, direction: Point | None = None) -> tuple[Array, Point]:
+    def __call__(
+        self, wanted: Wanted, fixed: PyTree, point: Point, direction: Point | None = None
+    ) -> tuple[Array, Point]:
         everything = fixed, point, direction
         point, direction = varying_like(point, everything), varying_like(direction, everything)
         return along(lambda point: self._summed(wanted, fixed, point), point, direction)
 
-    def _summed(self, wanted: Wanted, fixed: Any, point: Point) -> tuple[Array, Point]:
+    def _summed(self, wanted: Wanted, fixed: PyTree, point: Point) -> tuple[Array, Point]:
         x, lists = point.position, fixed.lists
         atoms, d = x.shape
         images = jnp.asarray(self.images, x.dtype)
@@ -82,7 +85,9 @@ class AtomicSweep(Sweep):
         charge = None if point.charge is None else jnp.zeros_like(point.charge)
         return sums.energy, Point(sums.terms, vectors, jnp.stack(sums.position, axis=1), charge)
 
-    def _energy(self, fixed: Any, terms: Any, rows: Rows, own: Array, real: Array, components: Any) -> Array:
+    def _energy(
+        self, fixed: PyTree, terms: PyTree, rows: Rows, own: Array, real: Array, components: Sequence[Array]
+    ) -> Array:
         total = jnp.zeros((), components[0].dtype)
         low = jnp.dtype(self.dtype)
         components = [a.astype(low) for a in components]

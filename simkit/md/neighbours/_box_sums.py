@@ -1,6 +1,6 @@
 """Energies, virials and outputs of many cells at once, one a cell."""
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import jax
 import jax.numpy as jnp
@@ -15,7 +15,9 @@ from ..dynamics._nve import NVE
 from ..potentials._pair_terms import at_tables
 from ..potentials._potential import Potential
 from ..potentials._terms import Terms, terms_of
+from ..space._atoms import Atoms
 from ..space._boxes import Boxes, summed
+from ..space._space import Space
 from ._brick import flat
 from ._pair_sums import Point
 
@@ -26,7 +28,9 @@ SEPARATE = (NVE, Langevin, Brownian)
 """Dynamics in which every atom moves for itself."""
 
 
-def check_boxes(space: Any, potential: Potential, dynamics: Dynamics, constraints: Any, exclusions: Any) -> None:
+def check_boxes(
+    space: Space, potential: Potential, dynamics: Dynamics, constraints: object, exclusions: object
+) -> None:
     """Refuse what would join the cells, and what is not done for several of them."""
     if not isinstance(space, Boxes):
         return
@@ -56,7 +60,9 @@ def box_virial(space: Boxes, slopes: Array, inside: Array, by: Point, point: Poi
     return lever + flat(flat(deformed, d).swapaxes(1, 2), d).swapaxes(1, 2)
 
 
-def box_ends(terms: Terms, space: Boxes, position: Array, species: Any, charge: Any) -> tuple[Array, Array]:
+def box_ends(
+    terms: Terms, space: Boxes, position: Array, species: Array | None, charge: Array | None
+) -> tuple[Array, Array]:
     """Return for each cell the self-energies of charges, the tails of pair potentials in a uniform fluid, and the virial of the
     tails."""
     counts = np.asarray(space.counts)
@@ -74,15 +80,16 @@ def box_ends(terms: Terms, space: Boxes, position: Array, species: Any, charge: 
     return total, virial
 
 
-def _uniform(table: Array, space: Boxes, species: Any) -> Array:
+def _uniform(table: Array, space: Boxes, species: Array | None) -> Array:
     if table.ndim == 0:
         return 0.5 * jnp.asarray(space.counts, table.dtype) ** 2 * table
+    assert species is not None, "refused before"
     rows = (species[:, None] == jnp.arange(len(table), dtype=jnp.int32)[None]).astype(table.dtype)
     numbers = summed(rows, space)
     return 0.5 * jnp.einsum("bs,st,bt->b", numbers, table, numbers)
 
 
-def doubled_kinetic_of_boxes(space: Boxes, body: "Body", dynamics: Dynamics, atoms: Any) -> Array:
+def doubled_kinetic_of_boxes(space: Boxes, body: "Body", dynamics: Dynamics, atoms: Atoms) -> Array:
     """Twice the kinetic energy of each cell."""
     if isinstance(dynamics, Brownian):  # the mean
         return dynamics.doubled_kinetic(body, atoms)

@@ -5,7 +5,7 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 from jax import lax
-from jaxtyping import Array
+from jaxtyping import Array, PyTree
 
 from ...core import greatest
 from ._cluster_list import FAR, ClusterList, turned
@@ -66,7 +66,12 @@ class _Rows:
 
 
 def sweep_clusters(
-    plan: ClusterPlan, wanted: Wanted, clusters: ClusterList, species: Any, point: Point, direction: Point | None = None
+    plan: ClusterPlan,
+    wanted: Wanted,
+    clusters: ClusterList,
+    species: Array | None,
+    point: Point,
+    direction: Point | None = None,
 ) -> tuple[Array, Point]:
     """Energy and its gradient, shaped like `point`; with a `direction`, 0 and the Hessian times it.
 
@@ -76,7 +81,7 @@ def sweep_clusters(
     here = _Rows(plan, clusters, point, FAR * plan.range, 1.0)
     there = None if direction is None else _Rows(plan, clusters, direction, 0.0, 0.0)
 
-    def body(k: Array, carry: Any) -> Any:
+    def body(k: Array, carry: PyTree) -> Any:
         rows, vectors, terms, charge, weight, energy = carry
         i, j, image, counted = jax.tree.map(lambda a: lax.dynamic_slice_in_dim(a, k * chunk, chunk), units)
         marks = Marks(0.5 * image[:, 3].astype(here.dtype), *_species_of(species, i, j), counted)
@@ -123,7 +128,7 @@ def _entry(vectors: Array, row: int, column: int) -> Array:
     return vectors[row, column] if vectors.ndim == 2 else vectors[:, row, column]
 
 
-def _species_of(species: Any, i: Array, j: Array) -> tuple[Any, Any]:
+def _species_of(species: Array | None, i: Array, j: Array) -> tuple[Any, Any]:
     if species is None:
         return None, None
     everyone = species.swapaxes(0, 1).reshape(species.shape[1], -1)

@@ -1,7 +1,6 @@
 """One sweep over all pairs of a small system: energy and gradient, or the Hessian times a direction."""
 
 from collections.abc import Sequence
-from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -15,7 +14,12 @@ from ._pair_sums import Marks, Point, Wanted, along, pair_sums
 
 
 def sweep_dense(
-    plan: DensePlan, wanted: Wanted, pairs: DensePairs, species: Any, point: Point, direction: Point | None = None
+    plan: DensePlan,
+    wanted: Wanted,
+    pairs: DensePairs,
+    species: Array | None,
+    point: Point,
+    direction: Point | None = None,
 ) -> tuple[Array, Point]:
     """Energy and its gradient, shaped like `point`; with a `direction`, 0 and the Hessian times it.
 
@@ -34,7 +38,9 @@ def sweep_dense(
     return energy.astype(point.position.dtype), back
 
 
-def _nearest_gradient(plan: DensePlan, wanted: Wanted, point: Point, species: Any, counted: Any) -> tuple[Array, Point]:
+def _nearest_gradient(
+    plan: DensePlan, wanted: Wanted, point: Point, species: Array | None, counted: Array | None
+) -> tuple[Array, Point]:
     """Each ordered pair with weight 1/2, at its nearest image.
 
     Component by component, and summed by products with ones: XLA:CPU makes few loops of it, where a product with the cell for each
@@ -74,7 +80,7 @@ def nearest_images(plan: DensePlan, d: Sequence[Array], vectors: Array) -> list[
 
 
 def _image_gradient(
-    wanted: Wanted, point: Point, images: Float[Array, "images 3"], species: Any, counted: Any
+    wanted: Wanted, point: Point, images: Float[Array, "images 3"], species: Array | None, counted: Array | None
 ) -> tuple[Array, Point]:
     """Each ordered pair with weight 1/2, at every image."""
     atoms, count = point.position.shape[0], images.shape[0]

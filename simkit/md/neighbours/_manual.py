@@ -5,9 +5,10 @@ from typing import Any
 
 import jax
 import jax.numpy as jnp
+from jaxtyping import PyTree
 
 
-def varying_like(tree: Any, *others: Any) -> Any:
+def varying_like(tree: PyTree, *others: PyTree) -> Any:
     """`tree`, multiplied by a 1 that varies over every mesh axis over which a leaf of `others` varies.
 
     Nothing is read of `tree`, which may be what a linear map is a map of. The public names of these types differ between versions

@@ -5,7 +5,7 @@ from typing import Any, NamedTuple
 import equinox as eqx
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array
+from jaxtyping import Array, PyTree
 
 from ..potentials._many_body import AtomView, ManyBodyPotential
 from ..potentials._surroundings import Rows, components_of, seen
@@ -66,7 +66,7 @@ class ManySweep(Sweep):
             total = total + potential.energy(views[cutoff]).astype(total.dtype)
         return total
 
-    def _cast(self, tree: Any) -> Any:
+    def _cast(self, tree: PyTree) -> Any:
         return tree if self.dtype is None else jax.tree.map(lambda a: a.astype(self.dtype), tree)
 
     def _view(self, fixed: Fixed, point: Point, cutoff: float | None) -> AtomView:
@@ -93,8 +93,8 @@ def many_sweeps(
     position: Array,
     neighbours: Neighbours,
     plan: NeighbourPlan,
-    species: Any,
-    charge: Any,
+    species: Array | None,
+    charge: Array | None,
 ) -> list[tuple[Sweep, Fixed, Point]]:
     """Sweep, what is fixed, and the differentiable way to the point, of each family of these potentials that there is."""
     found: list[tuple[Sweep, Fixed, Point]] = []

@@ -29,7 +29,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import lax
-from jaxtyping import Array, Bool, Float, Int
+from jaxtyping import Array, Bool, Float, Int, PyTree
 
 from ..._errors import ArgumentError
 from ...core import greatest
@@ -95,7 +95,7 @@ class NeighbourPlan(eqx.Module):
     spare: DensePlan | None = None  # how all pairs are gone over where a list has no room for them
     spare_lists: SpareListPlan | None = None  # how rows are made of all atoms where padded lists have no room
 
-    def build(self, space: Space, position: Float[Array, "atoms d"], real: Any = None) -> Neighbours:
+    def build(self, space: Space, position: Float[Array, "atoms d"], real: Array | None = None) -> Neighbours:
         """The neighbours at `position`; inside jit. Rows that are not `real`, shape (atoms,), have none."""
         space, position = lax.stop_gradient((space, position))
         # What is no atom must not widen the cell of open space.
@@ -197,7 +197,7 @@ class NeighbourPlan(eqx.Module):
         return dataclasses.replace(self, pairs=plans[0], lists=plans[1], spare=plans[2], spare_lists=plans[3])
 
 
-def _alike(truth: Array, others: Any) -> Bool[Array, ""]:
+def _alike(truth: Array, others: PyTree) -> Bool[Array, ""]:
     """Give values the varying mesh axes of `others`."""
     return varying_like(truth.astype(jnp.int32), others) > 0
 
@@ -205,7 +205,7 @@ def _alike(truth: Array, others: Any) -> Bool[Array, ""]:
 def widest(need: NeighbourNeed, other: NeighbourNeed) -> NeighbourNeed:
     """Combine two requirements: the larger counts, and the thinner cell."""
 
-    def wider(one: Any, other: Any) -> Any:
+    def wider(one: PyTree, other: PyTree) -> Any:
         if one is None:
             return None
         lengths = {"lengths", "plane_distances"}
@@ -224,7 +224,7 @@ def plan_neighbours(
     method: Method = "automatic",
     precision: Literal["float32", "float64"] | None = None,
     exclusions: object = None,
-    real: Any = None,
+    real: Array | None = None,
 ) -> NeighbourPlan:
     """Choose how to find the neighbours of a system like this one; outside jit.
 
@@ -272,7 +272,7 @@ def plan_neighbours(
 
 
 @eqx.filter_jit
-def _need(plan: NeighbourPlan, space: Space, position: Array, real: Any) -> Any:
+def _need(plan: NeighbourPlan, space: Space, position: Array, real: Array | None) -> Any:
     """Return the capacities that lists of this plan require; compiled once for all systems of one plan."""
     return plan.build(space, position, real).need
 

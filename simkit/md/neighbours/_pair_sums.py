@@ -6,6 +6,7 @@ from typing import Any, Literal, NamedTuple, TypeAlias
 
 import jax
 import jax.numpy as jnp
+from jax.typing import DTypeLike
 from jaxtyping import Array, Float, Int
 
 from ..potentials._pair_terms import PairTerm, by_pair, parameter_gradient
@@ -49,7 +50,9 @@ class Marks(NamedTuple):
     counted: Any = None  # (units, left, right), False for pairs that are left out
 
 
-def species_rows(species: Int[Array, "units 1 atoms"], count: int, dtype: Any) -> Float[Array, "units species atoms"]:
+def species_rows(
+    species: Int[Array, "units 1 atoms"], count: int, dtype: DTypeLike
+) -> Float[Array, "units species atoms"]:
     """Rows of zeros and a one for each atom."""
     return (species == jnp.arange(count, dtype=species.dtype)[None, :, None]).astype(dtype)
 

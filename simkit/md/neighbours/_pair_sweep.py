@@ -1,9 +1,9 @@
 """Going over all pairs, whichever way a plan has chosen."""
 
-from typing import Any, TypeAlias
+from typing import TypeAlias
 
 import equinox as eqx
-from jaxtyping import Array
+from jaxtyping import Array, PyTree
 
 from ._all_pairs import DensePlan
 from ._cluster_plan import ClusterPlan
@@ -21,7 +21,9 @@ class PairSweep(Sweep):
 
     plan: PairPlan = eqx.field(static=True)
 
-    def __call__(self, wanted: Wanted, fixed: Any, point: Point, direction: Point | None = None) -> tuple[Array, Point]:
+    def __call__(
+        self, wanted: Wanted, fixed: PyTree, point: Point, direction: Point | None = None
+    ) -> tuple[Array, Point]:
         pairs, species = fixed
         everything = fixed, point, direction
         # A pull-back by parameters that all devices share would sum over the devices here, and again outside.

@@ -5,14 +5,14 @@ Rows are found anew for every force, in a branch that is taken only where a list
 
 import itertools
 import math
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import lax
-from jaxtyping import Array, Bool, Float, Int
+from jaxtyping import Array, Bool, Float, Int, PyTree
 
 from ...core import greatest
 from ..space._space import Space, inverse
@@ -93,7 +93,7 @@ class Found(NamedTuple):
     most: Int[Array, ""]
 
 
-def found_rows(plan: SpareListPlan, x: Array, vectors: Array, real: Any, reach: float) -> Found:
+def found_rows(plan: SpareListPlan, x: Array, vectors: Array, real: Array | None, reach: float) -> Found:
     """The neighbours nearer than `reach` of atoms that stand in the cell, or as near to it as half a skin."""
     x, vectors = lax.stop_gradient((x, vectors))
     atoms, d = x.shape
@@ -132,7 +132,9 @@ def found_rows(plan: SpareListPlan, x: Array, vectors: Array, real: Any, reach: 
     return Found(neighbour, image, listed, most.max())
 
 
-def spare_need(plan: SpareListPlan, space: Space, lists: AtomLists, x: Array, real: Any, lost: Array) -> SpareListNeed:
+def spare_need(
+    plan: SpareListPlan, space: Space, lists: AtomLists, x: Array, real: Array | None, lost: Array
+) -> SpareListNeed:
     """The room that all atoms need as rows where lists have none; nothing is counted elsewhere."""
     vectors = space.vectors().astype(x.dtype)
     inside = x - lists.wrap.astype(x.dtype) @ vectors if plan.periodic else x
@@ -148,7 +150,9 @@ class RoomySweep(Sweep):
     spare: Sweep  # knows the images of the rows
     plan: SpareListPlan = eqx.field(static=True)
 
-    def __call__(self, wanted: Wanted, fixed: Any, point: Point, direction: Point | None = None) -> tuple[Array, Point]:
+    def __call__(
+        self, wanted: Wanted, fixed: PyTree, point: Point, direction: Point | None = None
+    ) -> tuple[Array, Point]:
         everything = fixed, point, direction
         point, direction = varying_like(point, everything), varying_like(direction, everything)
         usual = self.listed(wanted, fixed, point, direction)

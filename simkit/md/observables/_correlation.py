@@ -5,6 +5,7 @@ import math
 import jax
 import jax.numpy as jnp
 from jax.core import Tracer
+from jax.typing import DTypeLike
 from jaxtyping import Array, Float
 
 from ..._errors import ArgumentError
@@ -161,7 +162,7 @@ def _smooth_size(least: int) -> int:
         n += 1
 
 
-def _origins(frames: int, dtype) -> Array:
+def _origins(frames: int, dtype: DTypeLike) -> Array:
     return jnp.arange(frames, 0, -1).astype(dtype)
 
 

@@ -5,6 +5,7 @@ import math
 import equinox as eqx
 import jax
 import jax.numpy as jnp
+from jax.typing import DTypeLike
 from jaxtyping import Array, Float, Int
 
 from ..._errors import ArgumentError
@@ -105,7 +106,9 @@ def _binned(r: Array, weight: Array, cutoff: float, bins: int, smoothing: float 
     return counts.at[places.reshape(-1)].add(shares.reshape(-1), mode="drop")
 
 
-def _weights(atoms: int, species: Array | None, pair: tuple[int, int] | None, dtype) -> tuple[Array, Array, Array]:
+def _weights(
+    atoms: int, species: Array | None, pair: tuple[int, int] | None, dtype: DTypeLike
+) -> tuple[Array, Array, Array]:
     """Return masks of central and of surrounding atoms, and the number of pairs."""
     if species is None or pair is None:
         ones = jnp.ones(atoms, dtype)
@@ -115,7 +118,14 @@ def _weights(atoms: int, species: Array | None, pair: tuple[int, int] | None, dt
     return first, second, jnp.maximum(jnp.sum(first) * others, 1.0)
 
 
-def _check(space: Space, position: Array, bins: int, smoothing: float | None, species, pair) -> None:
+def _check(
+    space: Space,
+    position: Array,
+    bins: int,
+    smoothing: float | None,
+    species: Array | None,
+    pair: tuple[int, int] | None,
+) -> None:
     if not space.periodic:
         raise ArgumentError(
             "Argument `space` must have a volume, which the density is taken from, but it is open. Take a histogram of distances "

@@ -1,6 +1,7 @@
 """The family of bonded potentials: sums over terms of a few named atoms each."""
 
 import abc
+from collections.abc import Sequence
 from typing import Any
 
 import equinox as eqx
@@ -9,6 +10,7 @@ import jax.core
 import jax.numpy as jnp
 import numpy as np
 from equinox import AbstractVar
+from jax.typing import ArrayLike
 from jaxtyping import Array, Float, Int
 
 from ..._errors import ArgumentError
@@ -16,18 +18,17 @@ from ..space._space import Space
 from ._many_body import AtomView, ManyBodyPotential
 
 
-def as_indices(value: Any) -> Array:
+def as_indices(value: ArrayLike | Sequence[ArrayLike | Sequence[ArrayLike]]) -> Array:
     """Whole numbers as int32; floats are refused, not rounded."""
-    if not hasattr(value, "dtype"):
-        value = np.asarray(value)
-    if jnp.issubdtype(value.dtype, jnp.integer):
-        return jnp.asarray(value, jnp.int32)
+    found: Any = value if hasattr(value, "dtype") else np.asarray(value)
+    if jnp.issubdtype(found.dtype, jnp.integer):
+        return jnp.asarray(found, jnp.int32)
     raise ArgumentError(
-        f"Arguments `atoms` and `kind` must be whole numbers, but hold {value.dtype}. Give indices, counted from 0."
+        f"Arguments `atoms` and `kind` must be whole numbers, but hold {found.dtype}. Give indices, counted from 0."
     )
 
 
-def optional_indices(value: Any) -> Array | None:
+def optional_indices(value: ArrayLike | Sequence[ArrayLike | Sequence[ArrayLike]] | None) -> Array | None:
     return None if value is None else as_indices(value)
 
 
@@ -66,7 +67,7 @@ class BondedPotential(ManyBodyPotential):
         check_terms(self, self.atoms, self.size)
 
 
-def check_terms(potential: ManyBodyPotential, atoms: Any, size: int) -> None:
+def check_terms(potential: ManyBodyPotential, atoms: Array, size: int) -> None:
     """Refuse terms of another number of atoms and, where they are known, those in which an atom stands twice."""
     shape = jnp.shape(atoms)
     if len(shape) < 2 or shape[-1] != size:

@@ -4,7 +4,7 @@ from typing import Any
 
 import equinox as eqx
 import jax.numpy as jnp
-from jaxtyping import Array
+from jaxtyping import Array, PyTree
 
 from ...core import POSITIVE, quantity
 from ._mixing import mixed
@@ -44,7 +44,7 @@ class Buckingham(PairPotential):
             tabled(mixed("dispersion", self.dispersion, "geometric")),
         )
 
-    def pair(self, r2: Array, coefficients: Any) -> tuple[Array, Array]:
+    def pair(self, r2: Array, coefficients: PyTree) -> tuple[Array, Array]:
         strength, length, dispersion = coefficients
         r, inverse = jnp.sqrt(r2), reciprocal(r2)
         repulsion, attraction = strength * jnp.exp(-r / length), dispersion * inverse * inverse * inverse

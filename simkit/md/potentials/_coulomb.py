@@ -6,7 +6,7 @@ from typing import Any
 import equinox as eqx
 import jax.numpy as jnp
 from jax import lax
-from jaxtyping import Array
+from jaxtyping import Array, PyTree
 
 from ..._types import Scalar
 from ...core import POSITIVE, quantity
@@ -38,7 +38,7 @@ class CoulombCut(PairPotential):
     def coefficients(self) -> Any:
         return self.constant
 
-    def pair(self, r2: Array, coefficients: Any) -> tuple[Array, Array]:
+    def pair(self, r2: Array, coefficients: PyTree) -> tuple[Array, Array]:
         u = coefficients * lax.rsqrt(r2)
         return u, -u / (2 * r2)
 
@@ -80,7 +80,7 @@ class CoulombDSF(PairPotential):
         screened = lax.erfc(self.damping * self.cutoff) / self.cutoff
         return self.constant, self.damping, screened, screened / self.cutoff + 2 * self._height() / self.cutoff
 
-    def pair(self, r2: Array, coefficients: Any) -> tuple[Array, Array]:
+    def pair(self, r2: Array, coefficients: PyTree) -> tuple[Array, Array]:
         constant, damping, at_cutoff, steepness = coefficients
 
         def energy(r2: Array) -> Array:

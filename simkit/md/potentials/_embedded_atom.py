@@ -60,7 +60,7 @@ class EAM(AtomicPotential):
             )
 
     @classmethod
-    def from_tables(cls, tables: Any) -> "EAM":
+    def from_tables(cls, tables: object) -> "EAM":
         """The potential of an `EAMTables` that a file held."""
         if not isinstance(tables, EAMTables):
             raise ArgumentError(

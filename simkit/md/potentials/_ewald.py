@@ -10,6 +10,7 @@ with tin-foil boundaries.
 import abc
 import itertools
 import math
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import equinox as eqx
@@ -18,7 +19,8 @@ import jax.numpy as jnp
 import numpy as np
 from equinox import AbstractVar
 from jax import lax
-from jaxtyping import Array, Int
+from jax.typing import ArrayLike, DTypeLike
+from jaxtyping import Array, Int, PyTree
 
 from ..._errors import ArgumentError
 from ..._types import Scalar
@@ -55,7 +57,7 @@ class CoulombScreened(PairPotential):
     def coefficients(self) -> Any:
         return self.constant, self.damping
 
-    def pair(self, r2: Array, coefficients: Any) -> tuple[Array, Array]:
+    def pair(self, r2: Array, coefficients: PyTree) -> tuple[Array, Array]:
         constant, damping = coefficients
 
         def energy(r2: Array) -> Array:
@@ -105,7 +107,7 @@ class CoulombWaves(ManyBodyPotential):
         return total - constant * jnp.sum(pair[:, 0] * pair[:, 1] * _erf_over(r, damping))
 
 
-def check_neutral(potential: Potential, charge: Any) -> None:
+def check_neutral(potential: Potential, charge: ArrayLike | None) -> None:
     """Refuse cells whose charges do not add up to zero, where they are known."""
     if charge is None or isinstance(charge, jax.core.Tracer):
         return
@@ -235,7 +237,7 @@ class ParticleMeshEwald(CoulombWaves):
         power = jnp.real(waves) ** 2 + jnp.imag(waves) ** 2
         return self.constant * jnp.sum(self._influence(reciprocal, space, position.dtype) * power)
 
-    def _influence(self, reciprocal: Array, space: Space, dtype: Any) -> Array:
+    def _influence(self, reciprocal: Array, space: Space, dtype: DTypeLike) -> Array:
         """The factor of each wave's power, those that the transform of real numbers leaves out counted with the others."""
         n = self.mesh
         numbers = [np.fft.fftfreq(n[0]) * n[0], np.fft.fftfreq(n[1]) * n[1], np.arange(n[2] // 2 + 1)]
@@ -252,7 +254,7 @@ class ParticleMeshEwald(CoulombWaves):
         return 2 * math.pi / space.volume().astype(dtype) * weight
 
 
-def _outer(parts: list[Array], combine: Any) -> Array:
+def _outer(parts: list[Array], combine: Callable[[Array, Array], Array]) -> Array:
     """All combinations of places along three directions, (order, order, order, atoms)."""
     x, y, z = parts
     return combine(combine(x[:, None, None], y[None, :, None]), z[None, None])
@@ -285,7 +287,12 @@ def _cardinal(x: float, order: int) -> float:
 
 
 def ewald_sum(
-    space: Space, cutoff: float, *, tolerance: float = 1e-6, constant: float = 1.0, excluded: Any = None
+    space: Space,
+    cutoff: float,
+    *,
+    tolerance: float = 1e-6,
+    constant: float = 1.0,
+    excluded: ArrayLike | Sequence[Sequence[int]] | None = None,
 ) -> Sum:
     """`CoulombScreened` and `Ewald` with a damping and waves that leave out a `tolerance` of the interaction.
 
@@ -317,7 +324,7 @@ def particle_mesh_ewald(
     tolerance: float = 1e-4,
     order: int = 5,
     constant: float = 1.0,
-    excluded: Any = None,
+    excluded: ArrayLike | Sequence[Sequence[int]] | None = None,
 ) -> Sum:
     """`CoulombScreened` and `ParticleMeshEwald`; arguments as for `ewald_sum`.
 

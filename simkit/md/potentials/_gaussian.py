@@ -4,7 +4,7 @@ from typing import Any
 
 import equinox as eqx
 import jax.numpy as jnp
-from jaxtyping import Array
+from jaxtyping import Array, PyTree
 
 from ...core import POSITIVE, quantity
 from ._mixing import mixed
@@ -38,7 +38,7 @@ class GaussianCore(PairPotential):
             mixed("sigma", self.sigma, "arithmetic") ** -2.0
         )
 
-    def pair(self, r2: Array, coefficients: Any) -> tuple[Array, Array]:
+    def pair(self, r2: Array, coefficients: PyTree) -> tuple[Array, Array]:
         strength, narrowness = coefficients
         u = strength * jnp.exp(-narrowness * r2)
         return u, -narrowness * u

@@ -4,7 +4,7 @@ from typing import Any, Literal
 
 import equinox as eqx
 import jax.numpy as jnp
-from jaxtyping import Array
+from jaxtyping import Array, PyTree
 
 from ..._errors import check_known
 from ...core import POSITIVE, quantity
@@ -55,7 +55,7 @@ class LennardJones(PairPotential):
         rule = "geometric" if self.mixing == "geometric" else "arithmetic"
         return tabled(mixed("sigma", sigma, rule) ** 2), tabled(4 * mixed("epsilon", epsilon, "geometric"))
 
-    def pair(self, r2: Array, coefficients: Any) -> tuple[Array, Array]:
+    def pair(self, r2: Array, coefficients: PyTree) -> tuple[Array, Array]:
         square, four = (
             coefficients  # sigma^2 and 4 epsilon: powers of sigma alone would leave float32's range in SI units
         )

@@ -5,7 +5,7 @@ from typing import Any
 import equinox as eqx
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array, Int
+from jaxtyping import Array, Int, PyTree
 
 from ...core import quantity
 from ._bonded import as_indices, check_terms, picked
@@ -53,7 +53,7 @@ class ListedPairs(ManyBodyPotential):
         (term,) = pair_terms((self.potential,))
         term = jax.tree.map(lambda a: a.astype(view.position.dtype), term)
 
-        def of_pairs(leaf: Any) -> Any:
+        def of_pairs(leaf: PyTree) -> Any:
             if not isinstance(leaf, BySpecies):
                 return leaf
             assert view.species is not None, "refused before"

@@ -4,7 +4,7 @@ from typing import Any
 
 import equinox as eqx
 import jax.numpy as jnp
-from jaxtyping import Array
+from jaxtyping import Array, PyTree
 
 from ...core import POSITIVE, quantity
 from ._mixing import mixed
@@ -41,7 +41,7 @@ class Morse(PairPotential):
             tabled(mixed("distance", self.distance, "arithmetic")),
         )
 
-    def pair(self, r2: Array, coefficients: Any) -> tuple[Array, Array]:
+    def pair(self, r2: Array, coefficients: PyTree) -> tuple[Array, Array]:
         depth, steepness, distance = coefficients
         r = jnp.sqrt(r2)
         decay = jnp.exp(-steepness * (r - distance))

@@ -6,7 +6,7 @@ from typing import Any
 import equinox as eqx
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array, Float
+from jaxtyping import Array, Float, PyTree
 
 from ._potential import PairPotential, with_slope
 from ._truncation import Truncated, Truncation
@@ -43,7 +43,7 @@ class PairFunction(PairPotential):
         arrays = eqx.filter(self.function, eqx.is_inexact_array)
         return jax.tree.map(lambda a: Lifted(a[None]) if a.ndim == 0 else a, arrays)
 
-    def pair(self, r2: Array, coefficients: Any) -> tuple[Array, Array]:
+    def pair(self, r2: Array, coefficients: PyTree) -> tuple[Array, Array]:
         lifted = lambda leaf: isinstance(leaf, Lifted)
         arrays = jax.tree.map(lambda leaf: leaf.array[0] if lifted(leaf) else leaf, coefficients, is_leaf=lifted)
         function = eqx.combine(arrays, eqx.filter(self.function, eqx.is_inexact_array, inverse=True))

@@ -6,7 +6,7 @@ from typing import Any
 import equinox as eqx
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array, Float
+from jaxtyping import Array, Float, PyTree
 
 from ..._errors import ArgumentError
 from ._potential import BySpecies, PairPotential, is_table, tabled
@@ -54,7 +54,7 @@ def species_count_of(ready: Sequence[PairTerm]) -> int | None:
     return counts.pop() if counts else None
 
 
-def at_tables(potential: PairPotential, coefficients: Any) -> Callable[[Array], tuple[Array, Array]]:
+def at_tables(potential: PairPotential, coefficients: PyTree) -> Callable[[Array], tuple[Array, Array]]:
     """Energy and slope of all pairs of species at one distance."""
     plain = jax.tree.map(lambda leaf: leaf.table if is_table(leaf) else leaf, coefficients, is_leaf=is_table)
     floats = [leaf.dtype for leaf in jax.tree.leaves(plain)]
@@ -62,7 +62,7 @@ def at_tables(potential: PairPotential, coefficients: Any) -> Callable[[Array], 
     return lambda r2: potential.pair(r2.astype(dtype), plain)
 
 
-def by_pair(tree: Any, gather: Callable[[Array], Array]) -> Any:
+def by_pair(tree: PyTree, gather: Callable[[Array], Array]) -> Any:
     """Every table replaced by its values for the pairs of a block."""
     return jax.tree.map(lambda leaf: gather(leaf.table) if is_table(leaf) else leaf, tree, is_leaf=is_table)
 
@@ -70,7 +70,7 @@ def by_pair(tree: Any, gather: Callable[[Array], Array]) -> Any:
 def parameter_gradient(
     term: PairTerm,
     r2: Float[Array, "..."],
-    values: Any,
+    values: PyTree,
     masked: Callable[[Array], Array],
     total: Callable[[Array], Array],
     collect: Callable[[Array], Array],
@@ -88,7 +88,7 @@ def parameter_gradient(
     # Masking what comes back and not what goes in, where possible: XLA:CPU would store the weights of all pairs.
     (slopes,) = pull(masked(ones)) if shared else pull(ones)
 
-    def gathered(leaf: Any, slope: Array) -> Any:
+    def gathered(leaf: PyTree, slope: Array) -> Any:
         if not is_table(leaf) and leaf.ndim > 0:
             return slope
         slope = slope if shared else masked(slope)

@@ -1,13 +1,14 @@
 """Potentials: what adds up to an energy, and the family of pair potentials."""
 
 import abc
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 import equinox as eqx
 import jax
 import jax.numpy as jnp
 from equinox import AbstractVar
-from jaxtyping import Array, Float
+from jaxtyping import Array, Float, PyTree
 
 from ..._registry import Registry
 from ._truncation import Truncation
@@ -74,7 +75,7 @@ class PairPotential(Potential):
         """A pytree of what `pair` needs: numbers, `BySpecies` tables, or arrays that all pairs share (a network's weights)."""
 
     @abc.abstractmethod
-    def pair(self, r2: Float[Array, "..."], coefficients: Any) -> tuple[Float[Array, "..."], Float[Array, "..."]]:
+    def pair(self, r2: Float[Array, "..."], coefficients: PyTree) -> tuple[Float[Array, "..."], Float[Array, "..."]]:
         """Energy and its derivative by the squared distance, elementwise, without truncation.
 
         `coefficients` are those above with every table replaced by its values for these pairs. The method must use nothing of
@@ -97,11 +98,11 @@ def tabled(value: Array) -> Any:
     return BySpecies(value) if value.ndim == 2 else value
 
 
-def is_table(leaf: Any) -> bool:
+def is_table(leaf: object) -> bool:
     return isinstance(leaf, BySpecies)
 
 
-def with_slope(energy: Any, r2: Array) -> tuple[Array, Array]:
+def with_slope(energy: Callable[[Array], Array], r2: Array) -> tuple[Array, Array]:
     """Value and derivative of an elementwise function of the squared distance."""
     return jax.jvp(energy, (r2,), (jnp.ones_like(r2),))
 

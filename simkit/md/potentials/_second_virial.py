@@ -1,15 +1,15 @@
 """The second virial coefficient, which a pair potential has in closed form."""
 
-from typing import Any
-
 import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import lax
+from jax.typing import ArrayLike, DTypeLike
 from jaxtyping import Array, Float
 
 from ..._errors import ArgumentError
+from ..._types import Inputs, State
 from ...core import SYSTEMS, Example, StaticSystem, as_float_array
 from ._lennard_jones import LennardJones
 from ._pair_terms import PairTerm, pair_terms
@@ -22,7 +22,7 @@ CLOSED = 80.0
 
 
 def second_virial(
-    potential: Potential, temperature: Any, *, boltzmann: float = 1.0, dimensions: int = 3
+    potential: Potential, temperature: ArrayLike, *, boltzmann: float = 1.0, dimensions: int = 3
 ) -> Float[Array, "..."]:
     r"""The second virial coefficient of a gas of one kind, $p = \rho k_B T (1 + B_2 \rho + \dots)$,
 
@@ -77,7 +77,7 @@ class SecondVirial(StaticSystem):
     boltzmann: float = eqx.field(static=True, default=1.0)
     scale: float = eqx.field(static=True, default=1.0)
 
-    def outputs(self, t: Any, y: Any, inputs: Any) -> dict[str, Array]:
+    def outputs(self, t: ArrayLike, y: State, inputs: Inputs) -> dict[str, Array]:
         return {"second_virial": self.scale * second_virial(self.potential, t, boltzmann=self.boltzmann)}
 
     @classmethod
@@ -86,7 +86,7 @@ class SecondVirial(StaticSystem):
 
 
 @eqx.filter_jit
-def _integrated(potential: Potential, temperature: Array, boltzmann: Any, dimensions: int) -> Array:
+def _integrated(potential: Potential, temperature: Array, boltzmann: float, dimensions: int) -> Array:
     beta = 1 / (boltzmann * temperature)
     pairs = terms_of(potential).pairs
     terms, cutoff = pair_terms(pairs), max(part.cutoff for part in pairs)
@@ -121,7 +121,7 @@ def _energy(terms: tuple[PairTerm, ...], r: Array) -> Array:
     return total
 
 
-def _tail(potential: Potential, dimensions: int, dtype: Any) -> Array:
+def _tail(potential: Potential, dimensions: int, dtype: DTypeLike) -> Array:
     total = jnp.zeros((), dtype)
     for part in terms_of(potential).pairs:
         coefficients = part.coefficients()

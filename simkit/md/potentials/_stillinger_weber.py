@@ -6,13 +6,13 @@ from typing import Any
 import equinox as eqx
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array
+from jaxtyping import Array, PyTree
 
 from ...core import POSITIVE, quantity
 from ...stores import READERS, Reader
 from ..files._three_body_files import STILLINGER_WEBER, read_stillinger_weber
 from ._many_body import AtomicPotential, AtomView
-from ._triples import Triples, by_pair, check_table, concrete_cutoff, number_of_species, squeezed
+from ._triples import Table, Triples, by_pair, check_table, concrete_cutoff, number_of_species, squeezed
 
 
 class StillingerWeber(AtomicPotential):
@@ -59,17 +59,17 @@ class StillingerWeber(AtomicPotential):
 
     def __init__(
         self,
-        epsilon: Any = 2.1683,
-        sigma: Any = 2.0951,
-        a: Any = 1.8,
-        strength: Any = 21.0,
-        gamma: Any = 1.2,
-        cos_theta0: Any = -1 / 3,
-        A: Any = 7.049556277,
-        B: Any = 0.6022245584,
-        p: Any = 4.0,
-        q: Any = 0.0,
-        tolerance: Any = 0.0,
+        epsilon: Table = 2.1683,
+        sigma: Table = 2.0951,
+        a: Table = 1.8,
+        strength: Table = 21.0,
+        gamma: Table = 1.2,
+        cos_theta0: Table = -1 / 3,
+        A: Table = 7.049556277,
+        B: Table = 0.6022245584,
+        p: Table = 4.0,
+        q: Table = 0.0,
+        tolerance: Table = 0.0,
         *,
         cutoff: float | None = None,
     ):
@@ -144,7 +144,7 @@ class StillingerWeber(AtomicPotential):
         return 0.5 * total
 
 
-def _fixed(table: Any) -> Any:
+def _fixed(table: PyTree) -> Any:
     """A number or nested tuples of numbers, which can be static."""
     return tuple(_fixed(row) for row in table) if np.ndim(table) else float(table)
 

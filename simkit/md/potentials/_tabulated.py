@@ -4,7 +4,7 @@ from typing import Any
 
 import equinox as eqx
 import jax.numpy as jnp
-from jaxtyping import Array, Float
+from jaxtyping import Array, Float, PyTree
 
 from ..._errors import ArgumentError
 from ...core import quantity
@@ -53,7 +53,7 @@ class Tabulated(PairPotential):
     def coefficients(self) -> Any:
         return jnp.stack([self.energies, self.slopes], axis=-1)
 
-    def pair(self, r2: Array, coefficients: Any) -> tuple[Array, Array]:
+    def pair(self, r2: Array, coefficients: PyTree) -> tuple[Array, Array]:
         last = coefficients.shape[0] - 2
         spacing = (self.cutoff - self.start) / (last + 1)
 

@@ -13,7 +13,16 @@ from ...core import quantity
 from ...stores import READERS, Reader
 from ..files._three_body_files import TERSOFF, read_tersoff
 from ._many_body import AtomicPotential, AtomView
-from ._triples import Triples, by_pair, by_triple, check_table, concrete_cutoff, number_of_species, squeezed
+from ._triples import (
+    Table,
+    Triples,
+    by_pair,
+    by_triple,
+    check_table,
+    concrete_cutoff,
+    number_of_species,
+    squeezed,
+)
 
 
 class Tersoff(AtomicPotential):
@@ -58,20 +67,20 @@ class Tersoff(AtomicPotential):
 
     def __init__(
         self,
-        m: Any = 3.0,
-        gamma: Any = 1.0,
-        lambda3: Any = 1.3258,
-        c: Any = 4.8381,
-        d: Any = 2.0417,
-        cos_theta0: Any = 0.0,
-        n: Any = 22.956,
-        beta: Any = 0.33675,
-        lambda2: Any = 1.3258,
-        B: Any = 95.373,
-        R: Any = 3.0,
-        D: Any = 0.2,
-        lambda1: Any = 3.2394,
-        A: Any = 3264.7,
+        m: Table = 3.0,
+        gamma: Table = 1.0,
+        lambda3: Table = 1.3258,
+        c: Table = 4.8381,
+        d: Table = 2.0417,
+        cos_theta0: Table = 0.0,
+        n: Table = 22.956,
+        beta: Table = 0.33675,
+        lambda2: Table = 1.3258,
+        B: Table = 95.373,
+        R: Table = 3.0,
+        D: Table = 0.2,
+        lambda1: Table = 3.2394,
+        A: Table = 3264.7,
         *,
         cutoff: float | None = None,
     ):

@@ -1,11 +1,12 @@
 """Parameters by triples of species."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 import jax.core
 import jax.numpy as jnp
 import numpy as np
+from jax.typing import ArrayLike
 from jaxtyping import Array, Float
 
 from ..._errors import ArgumentError
@@ -16,6 +17,9 @@ if TYPE_CHECKING:
     Triples: TypeAlias = Any
 else:
     Triples = Float[Array, "*species"]
+
+Table: TypeAlias = ArrayLike | Sequence[Sequence[Sequence[float]]]
+"""A number, or one for each triple of species, as a user writes it."""
 
 
 def number_of_species(numbers: tuple[Array, ...]) -> int | None:
@@ -59,7 +63,7 @@ def squeezed(table: np.ndarray) -> np.ndarray:
     return table.reshape(()) if table.size == 1 else table
 
 
-def check_table(table: Any, names: tuple[str, ...], reader: str) -> None:
+def check_table(table: object, names: tuple[str, ...], reader: str) -> None:
     if not isinstance(table, ThreeBodyTable) or set(table.values) != set(names):
         held = (
             f"one of {', '.join(table.values)}" if isinstance(table, ThreeBodyTable) else f"a `{type(table).__name__}`"

@@ -8,7 +8,7 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array
+from jaxtyping import Array, PyTree
 
 from ..._errors import ArgumentError
 from ..._registry import Registry
@@ -25,7 +25,7 @@ class Truncation(eqx.Module):
         """Return the constants of the coefficients: a pytree of arrays shaped like the result of `energy` at the cutoff."""
 
     @abc.abstractmethod
-    def apply(self, r2: Array, u: Array, slope: Array, constants: Any, cutoff: float) -> tuple[Array, Array]:
+    def apply(self, r2: Array, u: Array, slope: Array, constants: PyTree, cutoff: float) -> tuple[Array, Array]:
         """The truncated energy and its derivative by r^2, for distances below the cutoff."""
 
     @abc.abstractmethod
@@ -85,7 +85,9 @@ class ForceShifted(Truncation):
         u, slope = energy(jnp.asarray(cutoff**2))
         return u, 2 * cutoff * slope
 
-    def apply(self, r2: Array, u: Array, slope: Array, constants: Any, cutoff: float) -> tuple[Array, Array]:
+    def apply(
+        self, r2: Array, u: Array, slope: Array, constants: tuple[Array, Array], cutoff: float
+    ) -> tuple[Array, Array]:
         r, (at_cutoff, steepness) = jnp.sqrt(r2), constants
         return u - at_cutoff - (r - cutoff) * steepness, slope - steepness / (2 * r)
 

@@ -4,7 +4,7 @@ from typing import Any
 
 import equinox as eqx
 import jax.numpy as jnp
-from jaxtyping import Array
+from jaxtyping import Array, PyTree
 
 from ...core import POSITIVE, quantity
 from ._mixing import mixed
@@ -39,7 +39,7 @@ class WeeksChandlerAndersen(PairPotential):
             mixed("epsilon", self.epsilon, "geometric")
         )
 
-    def pair(self, r2: Array, coefficients: Any) -> tuple[Array, Array]:
+    def pair(self, r2: Array, coefficients: PyTree) -> tuple[Array, Array]:
         square, epsilon = coefficients
         inverse = reciprocal(r2)
         s2 = square * inverse

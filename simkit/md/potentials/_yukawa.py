@@ -4,7 +4,7 @@ from typing import Any
 
 import equinox as eqx
 import jax.numpy as jnp
-from jaxtyping import Array
+from jaxtyping import Array, PyTree
 
 from ...core import POSITIVE, quantity
 from ._mixing import mixed
@@ -40,7 +40,7 @@ class Yukawa(PairPotential):
             mixed("screening", self.screening, "arithmetic")
         )
 
-    def pair(self, r2: Array, coefficients: Any) -> tuple[Array, Array]:
+    def pair(self, r2: Array, coefficients: PyTree) -> tuple[Array, Array]:
         strength, screening = coefficients
         r = jnp.sqrt(r2)
         u = strength * jnp.exp(-screening * r) / r

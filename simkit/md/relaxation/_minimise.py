@@ -10,12 +10,13 @@ import jax.core
 import jax.numpy as jnp
 import numpy as np
 from jax.custom_derivatives import zero_from_primal
-from jaxtyping import Array
+from jax.typing import ArrayLike
+from jaxtyping import Array, PyTree
 
 from ..._errors import ArgumentError, SimulationError
 from ...core import Status, as_float_array, tracing
 from ...engine import paired
-from .._particles import Particles, Tally
+from .._particles import Lists, Particles, Tally
 from ..dynamics._nve import NVE
 from ..space._atoms import Atoms
 from ..space._boxes import check_one_cell
@@ -59,7 +60,7 @@ def minimise(
     tolerance: float = 1e-6,
     max_steps: int = 5000,
     cell: bool = False,
-    pressure: Any = 0.0,
+    pressure: ArrayLike = 0.0,
     on_failure: Literal["raise", "mark"] = "raise",
 ) -> Minimum:
     r"""The nearest minimum of the potential energy, with lists of neighbours kept and made anew as in a run.
@@ -168,7 +169,7 @@ def _minimum(
     return Minimum(found, total, force, steps, status, system.tally(lists), method.name)
 
 
-def _whole(asked: Asked, floats: Any, fixed: Any) -> tuple[Particles, Atoms, Array]:
+def _whole(asked: Asked, floats: PyTree, fixed: PyTree) -> tuple[Particles, Atoms, Array]:
     leaves, treedef = asked.static
     system, atoms = eqx.combine(floats[0], fixed, jax.tree.unflatten(treedef, leaves))
     return system, atoms, floats[1]
@@ -193,7 +194,7 @@ def _placed(system: Particles, atoms: Atoms, point: Array, cell: bool) -> Atoms:
     return Atoms(stretched(position), jnp.zeros_like(position), None, stretched(atoms.cell), atoms.count)
 
 
-def _energy(system: Particles, atoms: Atoms, lists: Any, pressure: Array, cell: bool) -> Array:
+def _energy(system: Particles, atoms: Atoms, lists: Lists, pressure: Array, cell: bool) -> Array:
     found = system.energy_on(atoms, lists)
     return found + pressure * jnp.abs(determinant(atoms.cell)) if cell else found
 
@@ -206,7 +207,7 @@ def _measured(atoms: Atoms, slope: Array) -> Array:
 
 
 @functools.partial(jax.custom_jvp, nondiff_argnums=(0,))
-def _searched(asked: Asked, floats: Any, fixed: Any) -> tuple[Array, tuple[Any, Array, Array, Array]]:
+def _searched(asked: Asked, floats: PyTree, fixed: PyTree) -> tuple[Array, tuple[Any, Array, Array, Array]]:
     """The point where the search ended; the lists there, evaluations, status and the largest force."""
     system, atoms, pressure = _whole(asked, floats, fixed)
     count, d = atoms.position.shape
@@ -218,17 +219,17 @@ def _searched(asked: Asked, floats: Any, fixed: Any) -> tuple[Array, tuple[Any, 
         lambda point, lists: _energy(system, _placed(system, atoms, point, asked.cell), lists, pressure, asked.cell)
     )
 
-    def looked(point: Array, lists: Any) -> tuple[Array, Array, Any]:
+    def looked(point: Array, lists: Lists) -> tuple[Array, Array, Any]:
         there = _placed(system, atoms, point, asked.cell)
         renew = system.outdated(there, lists)
         lists = jax.lax.cond(renew, lambda: system.relisted(there, lists), lambda: lists)
         return *slopes(point, lists), lists
 
-    def going(state: Any) -> Array:
+    def going(state: PyTree) -> Array:
         search, _, steps = state
         return (steps < asked.max_steps) & (_measured(atoms, search.slope) > asked.tolerance)
 
-    def step(state: Any) -> Any:
+    def step(state: PyTree) -> Any:
         search, lists, steps = state
         trial, search = asked.method.proposed(search, weight)
         found, slope, lists = looked(trial, lists)
@@ -248,7 +249,7 @@ def _searched(asked: Asked, floats: Any, fixed: Any) -> tuple[Array, tuple[Any, 
 
 
 @_searched.defjvp
-def _searched_jvp(asked: Asked, primals: Any, tangents: Any) -> Any:
+def _searched_jvp(asked: Asked, primals: PyTree, tangents: PyTree) -> Any:
     floats, fixed = primals
     point, rest = _searched(asked, floats, fixed)
     lists = jax.lax.stop_gradient(rest[0])
@@ -259,14 +260,14 @@ def _searched_jvp(asked: Asked, primals: Any, tangents: Any) -> Any:
     return (point, rest), (-moved, jax.tree.map(zero_from_primal, rest))
 
 
-def _slope(asked: Asked, point: Array, floats: Any, fixed: Any, lists: Any) -> Array:
+def _slope(asked: Asked, point: Array, floats: PyTree, fixed: PyTree, lists: Lists) -> Array:
     system, atoms, pressure = _whole(asked, floats, fixed)
     return jax.grad(
         lambda point: _energy(system, _placed(system, atoms, point, asked.cell), lists, pressure, asked.cell)
     )(point)
 
 
-def _solved(asked: Asked, known: Any, right: Array) -> Array:
+def _solved(asked: Asked, known: PyTree, right: Array) -> Array:
     """The inverse Hessian times a vector."""
     point, floats, fixed, lists = known
     count, d = floats[0][1].position.shape

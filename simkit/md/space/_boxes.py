@@ -1,6 +1,6 @@
 """Many periodic cells at once, each with atoms of its own."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import equinox as eqx
@@ -8,7 +8,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import lax
-from jaxtyping import Array, Float
+from jaxtyping import Array, Float, PyTree
 
 from ..._errors import ArgumentError
 from ...core import quantity
@@ -118,7 +118,7 @@ class Boxes(Space):
             )
         return Atoms(*(jnp.concatenate([row(m) for m in members]) for row in (_position, _momentum)))
 
-    def parted(self, states: Any) -> list[Any]:
+    def parted(self, states: PyTree) -> list[Any]:
         """The rows of each cell, of `Atoms` or an array with an axis of all atoms, the last but one, and any axes before it."""
         edges, total = np.cumsum(self.counts)[:-1].tolist(), sum(self.counts)
 
@@ -129,7 +129,7 @@ class Boxes(Space):
         leaves, tree = jax.tree.flatten(states)
         return [jax.tree.unflatten(tree, own) for own in zip(*map(rows, leaves), strict=True)]
 
-    def _rounded(self, whole: Any, x: Array) -> Array:
+    def _rounded(self, whole: Callable[[Array], Array], x: Array) -> Array:
         images = lax.stop_gradient(whole(times(x, jax.vmap(inverse)(self.lattices)[self.of])))
         return times(images, self.lattices[self.of])
 

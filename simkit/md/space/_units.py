@@ -6,6 +6,7 @@ from types import MappingProxyType
 from typing import Any
 
 import equinox as eqx
+from jax.typing import ArrayLike
 
 from ..._errors import ArgumentError, check_known
 from ._unit_text import BOLTZMANN, COULOMB, si_value
@@ -78,22 +79,22 @@ class Units(eqx.Module):
         check_known(dimension, DIMENSIONS, "dimension")
         return dict(self.edges).get(dimension, "")
 
-    def inside(self, value: Any, dimension: str) -> Any:
+    def inside(self, value: ArrayLike, dimension: str) -> Any:
         """A number given in the unit of the edge as the simulation counts it."""
         return value * self._edge(dimension)
 
-    def outside(self, value: Any, dimension: str) -> Any:
+    def outside(self, value: ArrayLike, dimension: str) -> Any:
         """A number of the simulation in the unit of the edge."""
         return value / self._edge(dimension)
 
-    def to_unit(self, value: Any, dimension: str, unit: str) -> Any:
+    def to_unit(self, value: ArrayLike, dimension: str, unit: str) -> Any:
         """A number of the simulation in any unit, given as text, such as `"GPa"`.
 
         **Raises:** an `ArgumentError` where the unit is not known, or the system has no scales.
         """
         return value * (self.si(dimension) / si_value(unit))
 
-    def from_unit(self, value: Any, dimension: str, unit: str) -> Any:
+    def from_unit(self, value: ArrayLike, dimension: str, unit: str) -> Any:
         """A number in any unit, given as text, as the simulation counts it; raises as `to_unit`."""
         return value * (si_value(unit) / self.si(dimension))
 
@@ -226,7 +227,7 @@ def reduced(length: float, energy: float, mass: float, units: Units = METAL) -> 
     return Units("reduced", boltzmann=1.0, coulomb=1.0, base=base)
 
 
-def convert(value: Any, dimension: str, source: Units, target: Units) -> Any:
+def convert(value: ArrayLike, dimension: str, source: Units, target: Units) -> Any:
     """A number of one unit system in another, from the unit of the edge to the unit of the edge.
 
     **Arguments:**

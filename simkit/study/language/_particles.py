@@ -160,7 +160,8 @@ def _per_atom(system: Section, key: str, species: Any, default: Any, units: md.U
     kinds = int(np.max(species)) + 1
     if not isinstance(value, list):
         number = system.number(key)
-        if key == "mass" and not (number or 0) > 0:
+        assert number is not None
+        if key == "mass" and not number > 0:
             raise system.error(key, f"must be positive, but it is {number:g}.")
         return units.inside(number, key) if key == "mass" else np.full(len(species), units.inside(number, key))
     array = np.asarray(system.numbers(key), float)
