@@ -7,9 +7,10 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jaxtyping import Array
 
 from .._errors import ArgumentError, missing_package
-from ..md import METAL, NeighbourPlan, Potential, gradients, plan_neighbours
+from ..md import METAL, NeighbourPlan, Potential, Space, gradients, plan_neighbours
 from ._ase import from_ase
 
 VOIGT = ((0, 0), (1, 1), (2, 2), (1, 2), (0, 2), (0, 1))
@@ -98,6 +99,13 @@ class _Evaluation:
 
 
 @eqx.filter_jit
-def _evaluated(potential: Any, space: Any, position: Any, plan: NeighbourPlan, species: Any, charge: Any) -> Any:
+def _evaluated(
+    potential: Potential,
+    space: Space,
+    position: Array,
+    plan: NeighbourPlan,
+    species: Array | None,
+    charge: Array | None,
+) -> Any:
     neighbours = plan.build(space, position)
     return gradients(potential, space, position, neighbours, plan, species=species, charge=charge), neighbours.need
