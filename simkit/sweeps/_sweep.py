@@ -10,7 +10,6 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from jax.typing import ArrayLike
-from jaxtyping import PRNGKeyArray
 
 from .._doors import check_kind
 from .._errors import ArgumentError, SimulationError
@@ -41,7 +40,7 @@ def sweep(
     solver: SolverLike | None = None,
     step: float | Varying | Fixed | None = None,
     inputs: Inputs = None,
-    key: PRNGKeyArray | None = None,
+    key: object = None,
     lanes: int | None = None,
     devices: Sequence[Any] | None = None,
     retries: int = 3,
