@@ -18,7 +18,7 @@ def class_name(kind: type) -> str:
     return kind.__qualname__.rpartition("<locals>.")[2]
 
 
-def shown(value: Any) -> str:
+def shown(value: object) -> str:
     """A value as a message tells it: short ones as they are written, others by their type."""
     if isinstance(value, type):
         return f"the class `{class_name(value)}`"
@@ -37,7 +37,7 @@ def shown(value: Any) -> str:
     )
 
 
-def check_kind(name: str, value: Any, kind: Any, what: str, remedy: str) -> None:
+def check_kind(name: str, value: object, kind: Any, what: str, remedy: str) -> None:
     """Refuse a value of another kind.
 
     **Arguments:**
@@ -67,7 +67,7 @@ def check_mapping(name: str, value: Any, what: str, example: str) -> None:
             raise ArgumentError(f"The keys of argument `{name}` must be texts, but one is {shown(key)}. {remedy}")
 
 
-def check_entries(name: str, value: Any, kind: Any, what: str, remedy: str) -> None:
+def check_entries(name: str, value: Mapping[str, Any], kind: Any, what: str, remedy: str) -> None:
     """Refuse an entry of a dictionary that is of another kind.
 
     **Raises:** an `ArgumentError` that names the entry.
@@ -99,7 +99,7 @@ def check_function(name: str, value: Any, arguments: tuple[str, ...]) -> None:
         raise ArgumentError(f"Argument `{name}` must be {what}, but it takes {signature}.") from error
 
 
-def check_key(key: Any, *, needed: bool = False) -> None:
+def check_key(key: object, *, needed: bool = False) -> None:
     """Refuse what is no random key.
 
     **Raises:** an `ArgumentError`.
@@ -110,7 +110,7 @@ def check_key(key: Any, *, needed: bool = False) -> None:
     raise ArgumentError(f"Argument `key` must be a random key, but it is {shown(key)}. Write `jax.random.key({seed})`.")
 
 
-def check_count(name: str, value: Any, least: int = 1) -> None:
+def check_count(name: str, value: object, least: int = 1) -> None:
     """Refuse what is no whole number of at least `least`.
 
     **Raises:** an `ArgumentError`.

@@ -101,7 +101,7 @@ class Registry(Mapping[str, T], Generic[T]):
             raise PluginError(f"{label} must be {kind} of simkit, but it is {shown(found)}. Mend that package.")
         return found
 
-    def _fits(self, found: Any) -> bool:
+    def _fits(self, found: object) -> bool:
         if self.instances:
             return isinstance(found, self.base)
         return isinstance(found, type) and issubclass(found, self.base)

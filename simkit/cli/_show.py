@@ -10,6 +10,8 @@ import numpy as np
 
 from .._errors import PluginError, check_known
 from ..core import Setup, at_time, family_of
+from ..fitting import FitResult
+from ..infer import Posterior
 from ..md import OUTPUT_DIMENSIONS, Particles
 from ..report import parameter_rows, table_cells, warnings_in_words
 from ..stores import readers_of
@@ -72,7 +74,7 @@ def _parts() -> list[str]:
     return ["", "Made of (by `model` in their tables; more of one: simkit models NAME):", *rows]
 
 
-def parameter_table(fit: Any, posterior: Any) -> str:
+def parameter_table(fit: FitResult | None, posterior: Posterior | None) -> str:
     """The table of parameters as text."""
     heads, lines = table_cells(parameter_rows(fit, posterior))
     return as_text([heads, *lines], left=(0, len(heads) - 1))

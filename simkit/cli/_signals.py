@@ -11,6 +11,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
+from types import FrameType
 from typing import Any
 
 GRACE = 1.5
@@ -60,7 +61,7 @@ def obeyed_signals() -> Iterator[None]:
         os.close(write)  # which ends the watcher
 
 
-def _terminate(number: int, frame: Any) -> None:
+def _terminate(number: int, frame: FrameType | None) -> None:
     raise Terminated
 
 

@@ -1,9 +1,8 @@
 """Limits of the number of solver steps in the simulations of a fit."""
 
-from typing import Any
-
 import equinox as eqx
 import jax.numpy as jnp
+from jax.typing import ArrayLike
 from jaxtyping import Array, Bool, Float
 
 from ..engine import Adaptive
@@ -17,7 +16,7 @@ def step_limit(problem: Problem) -> Float[Array, ""]:
     return jnp.asarray(most, problem.times.dtype)
 
 
-def held_to(problem: Problem, budget: Any) -> Problem:
+def held_to(problem: Problem, budget: ArrayLike) -> Problem:
     """The same problem whose simulations are given up after so many steps, or where its own limit is lower, after those."""
     if not isinstance(problem.method.step, Adaptive):
         return problem

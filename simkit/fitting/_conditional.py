@@ -10,7 +10,7 @@ from jaxtyping import Array, Bool, Float
 
 from ..core import Status
 from ..linear import log_determinant, solve
-from ..problem import Population, Problem, information_of, weighted
+from ..problem import AbstractNoise, Population, Problem, information_of, weighted
 
 
 class Conditional(eqx.Module):
@@ -94,7 +94,7 @@ def _rows(values: Array) -> Array:
     return values.reshape(values.shape[0], -1)
 
 
-def _log_prob(problem: Problem, name: str, location: Array, noise: Any, seen: Array) -> Array:
+def _log_prob(problem: Problem, name: str, location: Array, noise: AbstractNoise, seen: Array) -> Array:
     return noise.log_prob(jnp.where(seen, problem.data[name], 1), jnp.where(seen, location, 1))
 
 

@@ -7,6 +7,7 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jax.typing import ArrayLike
 from jaxtyping import Array, Float
 
 from .._doors import shown
@@ -47,7 +48,14 @@ class Plan(eqx.Module):
         return "\n".join(lines)
 
 
-def plan(problem: Problem, fit: FitResult, times: Any, *, outputs: Sequence[str] | None = None, count: int = 1) -> Plan:
+def plan(
+    problem: Problem,
+    fit: FitResult,
+    times: ArrayLike | Sequence[Any],
+    *,
+    outputs: Sequence[str] | None = None,
+    count: int = 1,
+) -> Plan:
     r"""Find the measurements, of many possible ones, that would teach most about the parameters as the fit knows them now.
 
     $$\mathrm{gain} = \tfrac12 \log\det(I + W^{1/2} J C J^T W^{1/2})$$

@@ -9,6 +9,7 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jax.typing import ArrayLike
 from jaxtyping import Array, PRNGKeyArray
 
 from .._doors import check_key, check_kind
@@ -50,7 +51,7 @@ LOOSE = 1e-2
 def fit(
     problem: Problem,
     *,
-    starts: Any = 16,
+    starts: ArrayLike | Sequence[Any] = 16,
     method: AbstractMethod | None = None,
     key: PRNGKeyArray | None = None,
     horizons: Sequence[float] | None = None,
@@ -125,21 +126,22 @@ def fit(
         raise ArgumentError("Argument `problem` must have free parameters, but it has none.")
     lean = problem.lean()
     if not isinstance(starts, int | np.integer):
-        starts = given_starts(problem, starts)
+        given: int | np.integer | Array = given_starts(problem, starts)
     elif starts < 1:
         raise ArgumentError(f"Argument `starts` must be at least 1, but it is {starts}.")
     else:
         check_drawable(problem)
-    screen = _check_screen(screen, starts, evolve)
+        given = starts
+    screen = _check_screen(screen, given, evolve)
     key = jax.random.key(0) if key is None else key
-    begin = lambda together: _begin(problem, method, stages, starts, key, (screen, evolve), together, progress)
+    begin = lambda together: _begin(problem, method, stages, given, key, (screen, evolve), together, progress)
     shot = Shot(problem, windows) if windows > 1 else None
     through = lambda begun, told, best: _through(lean, method, stages, _joined(shot, method, begun, told), told, best)
     if store is None:
         begun = begin(None)
         end = through(begun, progress, np.inf if len(begun.z) > LANES else None)
     else:
-        asked = {"method": method, "starts": starts, "key": key, "horizons": stages, "screen": screen}
+        asked = {"method": method, "starts": given, "key": key, "horizons": stages, "screen": screen}
         asked |= {"windows": windows} if windows > 1 else {}
         asked |= {"evolve": evolve} if evolve else {}
         end = stored_ends(Path(store), problem, asked, begin, through, progress)
@@ -154,7 +156,7 @@ def _begin(
     problem: Problem,
     method: AbstractMethod,
     stages: tuple[float, ...],
-    starts: Any,
+    starts: int | np.integer | Array,
     key: PRNGKeyArray,
     screen: tuple[int, int],
     together: int | None,
@@ -242,8 +244,8 @@ def run(
     problem: Problem,
     method: AbstractMethod,
     fraction: float,
-    z: Any,
-    held: Any,
+    z: Array | np.ndarray,
+    held: Array | np.ndarray,
     best: float | None = None,
     verb: str = "fit",
 ) -> End:
@@ -259,7 +261,9 @@ def run(
     return awaited(_run(problem, method, jnp.asarray(fraction, start[0].dtype), *start), verb, f"from {len(z)} starts")
 
 
-def _in_blocks(problem: Problem, method: AbstractMethod, fraction: float, z: Any, size: int, starts: int) -> Any:
+def _in_blocks(
+    problem: Problem, method: AbstractMethod, fraction: float, z: Array | np.ndarray, size: int, starts: int
+) -> Any:
     """One stage from all places, so many at a time, by the program of a fit of so many starts; where they end, in NumPy."""
     if isinstance(method, GaussNewton) and starts > LANES:
         held = jnp.zeros(z.shape, bool)
@@ -273,7 +277,7 @@ def _in_blocks(problem: Problem, method: AbstractMethod, fraction: float, z: Any
 def _run(problem: Problem, method: AbstractMethod, fraction: Array, z: Array, held: Array) -> End:
     note_trace("fit", named_parts(problem) | {"method": method, "starts": z})
 
-    def one(shared: Any, start: Any) -> End:
+    def one(shared: tuple[Problem, AbstractMethod, Array], start: tuple[Array, Array]) -> End:
         problem, method, fraction = shared
         return method.descend(problem.until(fraction), *start)
 
@@ -331,7 +335,7 @@ def _replace_failing(
     return z, redrawn
 
 
-def _check_screen(screen: Any, starts: Any, evolve: Any) -> int:
+def _check_screen(screen: object, starts: object, evolve: object) -> int:
     if not isinstance(screen, int) or isinstance(screen, bool) or screen < 1:
         raise ArgumentError(f"Argument `screen` must be a whole number of at least 1, but it is {screen!r}.")
     if screen > 1 and not isinstance(starts, int | np.integer):

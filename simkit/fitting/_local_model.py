@@ -5,7 +5,8 @@ from typing import Any
 import equinox as eqx
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array, Bool, Float
+from jax.typing import DTypeLike
+from jaxtyping import Array, Bool, Float, PyTree
 
 from ..core import Status
 from ..linear import triangle
@@ -107,7 +108,7 @@ def is_told(problem: Problem) -> bool:
     return problem.likelihood.independent and sum(values.size for values in problem.data.values()) <= MOST_DATA
 
 
-def _carried(problem: Problem, heads: Heads, dtype: Any) -> dict[str, Array]:
+def _carried(problem: Problem, heads: Heads, dtype: DTypeLike) -> dict[str, Array]:
     if not is_told(problem):
         return {}
     return {name: jnp.stack([x.astype(dtype) for x in jax.tree.leaves(head)]) for name, head in heads.items()}
@@ -125,7 +126,7 @@ def _objective(z: Array, problem: Problem) -> Array:
 
 
 @objective.def_fwd
-def _objective_forward(perturbed: Any, z: Array, problem: Problem) -> tuple[Array, Array]:
+def _objective_forward(perturbed: PyTree, z: Array, problem: Problem) -> tuple[Array, Array]:
     if problem.default_gradient == "reverse":
         value, gradient = jax.value_and_grad(_objective)(z, problem)
     else:
@@ -137,5 +138,5 @@ def _objective_forward(perturbed: Any, z: Array, problem: Problem) -> tuple[Arra
 
 
 @objective.def_bwd
-def _objective_backward(gradient: Array, cotangent: Array, perturbed: Any, z: Array, problem: Problem) -> Array:
+def _objective_backward(gradient: Array, cotangent: Array, perturbed: PyTree, z: Array, problem: Problem) -> Array:
     return cotangent * gradient

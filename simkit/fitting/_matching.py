@@ -1,5 +1,6 @@
 """Starts without a simulation: parameters under which the vector field has the slopes of curves through the data."""
 
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import equinox as eqx
@@ -10,7 +11,7 @@ from jaxtyping import Array, Float, PRNGKeyArray
 from scipy.optimize import least_squares
 
 from .._errors import ArgumentError
-from ..core import StaticSystem, at_time, named_leaves, started
+from ..core import Setup, StaticSystem, at_time, named_leaves, started
 from ..problem import LOGARITHMIC, Problem, check_independent
 from ._inside import inside
 from ._smoothing import FEWEST, curve_of, measured_states
@@ -202,7 +203,7 @@ def _residuals(problem: Problem, curves: Curves, z: Array) -> Array:
     structure = jax.tree.structure(system.y0)
     weights = jnp.asarray(0.5 * WEIGHTS, z.dtype)
 
-    def mean(setup: Any, times: Array, states: list[Array]) -> list[Array]:
+    def mean(setup: Setup, times: Array, states: list[Array]) -> list[Array]:
         def field(t: Array, *leaves: Array) -> Any:
             slope = setup.system.vector_field(t, structure.unflatten(leaves), at_time(setup.inputs, t))
             return jax.tree.leaves(slope)
@@ -230,7 +231,12 @@ def _compiled(problem: Problem, curves: Curves) -> Any:
 
 
 def _matched(
-    residuals: Any, slopes: Any, draw: np.ndarray, sizes: np.ndarray, lower: np.ndarray, upper: np.ndarray
+    residuals: Callable[[np.ndarray], np.ndarray],
+    slopes: Callable[[np.ndarray], np.ndarray],
+    draw: np.ndarray,
+    sizes: np.ndarray,
+    lower: np.ndarray,
+    upper: np.ndarray,
 ) -> tuple[float, np.ndarray] | None:
     """The match from one draw, with its sum of squares; None where the vector field is not finite."""
     reach = PULL / sizes

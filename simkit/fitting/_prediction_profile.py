@@ -1,5 +1,6 @@
 """Profiles of predictions: how far a prediction can move while the data are still described."""
 
+from collections.abc import Sequence
 from typing import Any
 
 import equinox as eqx
@@ -7,7 +8,8 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from jax.core import Tracer
-from jaxtyping import Array, Bool, Float
+from jax.typing import ArrayLike
+from jaxtyping import Array, Bool, Float, PyTree
 
 from .._errors import ArgumentError, check_known
 from ..engine import awaited, note_trace, over_members
@@ -69,7 +71,7 @@ def profile_prediction(
     problem: Problem,
     fit: FitResult,
     output: str,
-    times: Any,
+    times: ArrayLike | Sequence[Any],
     *,
     experiment: int | str = 0,
     level: float = 0.95,
@@ -208,7 +210,7 @@ def _pulled(
     """Return the prediction at the optimum with a pull, and the objective without it; infinite where that failed."""
     note_trace("profile_prediction", named_parts(problem) | {"method": method, "members": targets})
 
-    def one(shared: Any, member: Any) -> tuple[Array, Array]:
+    def one(shared: PyTree, member: tuple[Array, Array, Array]) -> tuple[Array, Array]:
         problem, asked, method, z = shared
         k, target, tight = member
 

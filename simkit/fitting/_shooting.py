@@ -1,7 +1,5 @@
 """Multiple shooting: starts are fitted in short windows that are drawn together, then go on as those of the whole."""
 
-from typing import Any
-
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -21,7 +19,7 @@ FLOOR = 1e-2
 """Least start of a window of a positive state, in standard deviations: a curve through noisy data may lie below 0."""
 
 
-def check_windows(problem: Problem, windows: Any) -> int:
+def check_windows(problem: Problem, windows: object) -> int:
     """Refuse numbers of windows that leave none of them with data enough, and problems that cannot be cut."""
     if not isinstance(windows, int | np.integer) or isinstance(windows, bool) or windows < 1:
         raise ArgumentError(f"Argument `windows` must be a whole number of at least 1, but it is {windows!r}.")

@@ -6,7 +6,7 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array
+from jaxtyping import Array, PyTree
 
 from ..engine import awaited, note_trace, over_members
 from ..problem import Problem, named_parts
@@ -36,8 +36,8 @@ def queued(
     problem: Problem,
     method: GaussNewton,
     fraction: Array,
-    z: Array,
-    held: Array,
+    z: Array | np.ndarray,
+    held: Array | np.ndarray,
     best: float | None,
     lanes: int = LANES,
     spread: bool = True,
@@ -121,23 +121,29 @@ def _hopeless(state: Progress, best: float, most: int) -> np.ndarray:
         return (count >= PATIENCE) & (value - best > HOPE * pace * (most - count))
 
 
-def _numpy(tree: Any) -> Any:
+def _numpy(tree: PyTree) -> Any:
     return jax.tree.map(lambda x: np.array(x) if eqx.is_array(x) else x, tree)
 
 
 @eqx.filter_jit
-def _begun(problem: Problem, method: GaussNewton, z: Any, held: Any) -> Progress:
+def _begun(problem: Problem, method: GaussNewton, z: Array | np.ndarray, held: Array | np.ndarray) -> Progress:
     return jax.vmap(lambda z, held: method.begun(problem, z, held))(z, held)
 
 
 @eqx.filter_jit
 def _advanced(
-    problem: Problem, method: GaussNewton, fraction: Array, state: Progress, held: Any, turn: Array, spread: bool
+    problem: Problem,
+    method: GaussNewton,
+    fraction: Array,
+    state: Progress,
+    held: Array | np.ndarray,
+    turn: Array,
+    spread: bool,
 ) -> tuple[Progress, End, Array]:
     """All lanes taken further; where they are, and which have come to their end."""
     note_trace("fit" if spread else "fit, windows", named_parts(problem) | {"method": method, "starts": state["z"]})
 
-    def one(shared: Any, member: Any) -> Any:
+    def one(shared: PyTree, member: PyTree) -> Any:
         (problem, method, fraction, turn), (state, held) = shared, member
         seen = problem.until(fraction)
         state = method.advanced(method.evaluates(seen), seen, state, held, state["iterations"] + turn)

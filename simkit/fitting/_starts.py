@@ -1,11 +1,13 @@
 """Starting points of a fit."""
 
+from collections.abc import Sequence
 from typing import Any
 
 import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jax.typing import ArrayLike
 from jaxtyping import Array, Float, PRNGKeyArray
 
 from .._doors import shown
@@ -15,7 +17,7 @@ from ..problem import Problem, named_parts
 from ._inside import inside
 
 
-def given_starts(problem: Problem, starts: Any) -> Float[Array, "starts parameters"]:
+def given_starts(problem: Problem, starts: ArrayLike | Sequence[Any]) -> Float[Array, "starts parameters"]:
     """Starts that the user gave in natural units, checked, in the coordinates of the fit."""
     try:
         theta = np.asarray(starts, float)

@@ -1,9 +1,10 @@
 """One step of a bounded trust region, from a factored Gauss-Newton model."""
 
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
+from jax.typing import ArrayLike
 from jaxtyping import Array, Bool, Float
 
 from ..linear import eigenvalues, singular_values
@@ -127,7 +128,7 @@ def _bent(rows: Array, missing: Array, gradient: Array) -> _Spectrum:
 def _trust_step(spectrum: _Spectrum, radius: Array) -> Array:
     """The model's minimum inside the ball: Newton's method on the secular equation, which nears the shift from below."""
 
-    def improve(_: Any, shift: Array) -> Array:
+    def improve(_: ArrayLike, shift: Array) -> Array:
         step = spectrum.gradient / (spectrum.values + shift)
         length = jnp.linalg.norm(step)
         share = (step / jnp.where(length > 0, length, 1)) ** 2

@@ -1,7 +1,6 @@
 """calibrate: whether posteriors mean what they say, by simulation."""
 
 import dataclasses
-from typing import Any
 
 import equinox as eqx
 import jax
@@ -187,7 +186,7 @@ def _simulated(problem: Problem, truths: Array, keys: Array) -> tuple[dict[str, 
     """Data at the true values, and whether these could be simulated."""
     note_trace("calibrate", named_parts(problem) | {"simulations": truths})
 
-    def one(problem: Problem, member: Any) -> tuple[dict[str, Array], Array]:
+    def one(problem: Problem, member: tuple[Array, PRNGKeyArray]) -> tuple[dict[str, Array], Array]:
         truth, key = member
         if not problem.likelihood.independent:
             data = problem.simulate_data(truth, key)

@@ -28,8 +28,8 @@ from ..fitting import (
     series_of,
     shown,
 )
-from ..problem import Problem, check_independent, check_problem
-from ._influence import Influence, in_numpy, influences, local_view, views_of_draws
+from ..problem import AbstractNoise, Problem, check_independent, check_problem
+from ._influence import Influence, Local, in_numpy, influences, local_view, views_of_draws
 from ._posterior import Posterior
 
 RANKS = 2000
@@ -272,7 +272,7 @@ def _draws(problem: Problem, result: FitResult | Posterior, count: int, key: PRN
     return np.clip(theta, bounds[:, 0], bounds[:, 1])
 
 
-def _residuals(problem: Problem, name: str, view: Any, key: PRNGKeyArray) -> Residuals:
+def _residuals(problem: Problem, name: str, view: Local, key: PRNGKeyArray) -> Residuals:
     value = np.asarray(problem.data[name], float)
     location, noise = noise_of(problem, name, view.predicted[name])
     quantile = quantile_residuals(noise, value, location)
@@ -287,7 +287,7 @@ def _residuals(problem: Problem, name: str, view: Any, key: PRNGKeyArray) -> Res
     return Residuals(times, location, raw, raw * view.precision[name], quantile)
 
 
-def _ranked(noise: Any, value: np.ndarray, location: np.ndarray, key: PRNGKeyArray) -> np.ndarray:
+def _ranked(noise: AbstractNoise, value: np.ndarray, location: np.ndarray, key: PRNGKeyArray) -> np.ndarray:
     """Quantile residuals from ranks among draws of the noise model, ties spread evenly."""
     place = jnp.asarray(np.where(np.isfinite(value), location, 1.0))
     model = jax.tree.map(jnp.asarray, noise)
@@ -297,7 +297,7 @@ def _ranked(noise: Any, value: np.ndarray, location: np.ndarray, key: PRNGKeyArr
     return np.where(np.isfinite(value), special.ndtri((below + share * (same + 1)) / (RANKS + 1)), np.nan)
 
 
-def _location_leverage(view: Any, influence: Mapping[str, Influence], name: str) -> np.ndarray:
+def _location_leverage(view: Local, influence: Mapping[str, Influence], name: str) -> np.ndarray:
     """The leverage of the locations alone: what numbers of the noise take is no degree of freedom of residuals."""
     rows = [np.sum(np.asarray(block) ** 2, axis=-1) for block in view.rows[name]]
     total = sum(rows)

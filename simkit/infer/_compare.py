@@ -9,6 +9,7 @@ from typing import Any
 import equinox as eqx
 import jax.numpy as jnp
 import numpy as np
+from jax.typing import ArrayLike
 from jaxtyping import Array
 
 from .._doors import check_kind, check_mapping
@@ -117,7 +118,7 @@ def _row(name: str, known: Sequence[Any]) -> dict[str, Any]:
     return row
 
 
-def pointwise(problem: Problem, draws: Any) -> np.ndarray:
+def pointwise(problem: Problem, draws: ArrayLike) -> np.ndarray:
     """The log density of every datum that is not missing, for every draw: shape `(chain, draw, datum)`."""
     theta = jnp.asarray(draws)
     found = _pointwise(problem.lean(), theta.reshape(-1, theta.shape[-1]))

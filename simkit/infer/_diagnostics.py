@@ -1,9 +1,9 @@
 """Diagnostics of chains: whether they agree, and which one does not."""
 
 import warnings
-from typing import Any
 
 import numpy as np
+from jax.typing import ArrayLike
 from numpyro.diagnostics import effective_sample_size as _ess
 from numpyro.diagnostics import split_gelman_rubin
 
@@ -13,7 +13,7 @@ COMPARABLE = 1e4
 # A chain that never moves makes the estimators divide zero by zero; the answer, NaN, is turned into the worst value.
 
 
-def effective_sample_size(values: Any) -> float:
+def effective_sample_size(values: ArrayLike) -> float:
     """The number of independent draws worth as much as these, shape `(chain, draw)`; 0 where nothing moves."""
     with warnings.catch_warnings(), np.errstate(all="ignore"):
         warnings.simplefilter("ignore")
@@ -21,7 +21,7 @@ def effective_sample_size(values: Any) -> float:
     return found if np.isfinite(found) else 0.0
 
 
-def split_r_hat(values: Any) -> float:
+def split_r_hat(values: ArrayLike) -> float:
     """Gelman and Rubin's split R-hat, shape `(chain, draw)`; infinite where nothing moves, and of fewer than four draws.
 
     Gelman et al. (2013), Bayesian Data Analysis, section 11.4. Below 1.01 the chains agree.
@@ -34,7 +34,7 @@ def split_r_hat(values: Any) -> float:
     return found if np.isfinite(found) else float("inf")
 
 
-def stuck_chains(draws: Any, log_density: Any) -> dict[int, str]:
+def stuck_chains(draws: ArrayLike, log_density: ArrayLike) -> dict[int, str]:
     """The chains that must not be averaged with the others, each with the reason.
 
     A chain is stuck when it hardly moves, when all its densities lie far below those of the best chain, or when the others
@@ -86,7 +86,7 @@ def _outlier(draws: np.ndarray) -> int | None:
     return chain if without[chain] < 1.1 else None
 
 
-def describe_quality(draws: Any, diverging: Any, explained: bool = False) -> list[str]:
+def describe_quality(draws: ArrayLike, diverging: ArrayLike, explained: bool = False) -> list[str]:
     """Sentences about chains that disagree, few effective draws and divergences; empty when all is well.
 
     **Arguments:** `explained`: whether another sentence says why chains disagree.

@@ -5,6 +5,7 @@ from typing import Any, TypeVar
 
 import equinox as eqx
 import jax.numpy as jnp
+from jaxtyping import PRNGKeyArray
 
 from ..stores import Journal, packed, unpacked
 
@@ -18,7 +19,7 @@ def in_blocks(
     held: Journal | None,
     label: str,
     kind: Callable[..., Block],
-    key: Any,
+    key: PRNGKeyArray,
 ) -> list[Block]:
     """Return the result of `count` blocks.
 

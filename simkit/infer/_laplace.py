@@ -6,7 +6,7 @@ import jax.numpy as jnp
 import numpyro
 import numpyro.distributions as dist
 import optax
-from jaxtyping import Array, Float, PRNGKeyArray
+from jaxtyping import Array, Float, PRNGKeyArray, PyTree
 from numpyro.infer import SVI, Trace_ELBO
 from numpyro.infer.autoguide import AutoMultivariateNormal
 
@@ -105,7 +105,7 @@ def _fit_guide(
     svi = SVI(model, guide, optax.adam(method.learning_rate), Trace_ELBO(num_particles=method.particles))
     state = svi.init(fit)
 
-    def one(state, _):
+    def one(state: PyTree, _: None):
         return svi.update(state)
 
     state, losses = jax.lax.scan(one, state, None, length=method.steps)

@@ -5,7 +5,7 @@ from typing import Any, NamedTuple
 import equinox as eqx
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array, Float
+from jaxtyping import Array, Float, PyTree
 from numpyro.infer import NUTS as Kernel
 
 from ..engine import note_trace, over_members
@@ -82,19 +82,19 @@ def first_states(target: Target, method: NUTS, start: Start, keys: Array, warmup
 
 @eqx.filter_jit
 def advance(
-    target: Target, method: NUTS, covariance: Array, states: Any, warmup: int, draws: int
+    target: Target, method: NUTS, covariance: Array, states: PyTree, warmup: int, draws: int
 ) -> tuple[Any, Chains]:
     """Every chain some draws further."""
     chains = jax.tree.leaves(states)[0]
     note_trace("sample", target.parts() | {"method": method, "chains": chains, "warmup": warmup, "block": draws})
 
-    def chain(target: Any, member: Any) -> Any:
+    def chain(target: Target, member: PyTree) -> Any:
         state, covariance = member
         kernel, widths = kernel_for(target, method, covariance), _widths(covariance)
         # The kernel prepares its sampling function in `init`; the abstract call does that and compiles nothing.
         jax.eval_shape(lambda u, key: kernel.init(key, warmup, init_params=u), state.z, state.rng_key)
 
-        def one(state: Any) -> Any:
+        def one(state: PyTree) -> Any:
             state = kernel.sample(state, (), {})
             u = (state.z * widths).astype(covariance.dtype)
             density = -state.potential_energy.astype(u.dtype) - target.coordinates.log_volume(u)
@@ -110,7 +110,7 @@ def advance(
 
 
 def _first(method: NUTS, warmup: int) -> Any:
-    def init(target: Any, member: Any) -> Any:
+    def init(target: Target, member: PyTree) -> Any:
         u, covariance, key = member
         kernel = kernel_for(target, method, covariance)
         return shielded(lambda x, key: kernel.init(key, warmup, init_params=x))(_default(u / _widths(covariance)), key)

@@ -1,7 +1,7 @@
 """predict: what a posterior, or a prior, says about data."""
 
 import zlib
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import equinox as eqx
@@ -9,6 +9,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from jax.core import Tracer
+from jax.typing import ArrayLike
 from jaxtyping import Array, Float, Int, PRNGKeyArray
 
 from .._doors import check_count, check_key, shown
@@ -66,7 +67,7 @@ class Prediction(eqx.Module):
 def predict(
     problem: Problem,
     draws: Posterior | Float[Array, "draws parameters"] | np.ndarray,
-    times: Any = None,
+    times: ArrayLike | Sequence[Any] | None = None,
     *,
     key: PRNGKeyArray | None = None,
     count: int = 400,
@@ -106,7 +107,7 @@ def predict(
     return Prediction(_cut(asked.times, np.s_[:, -rows:]), curves, samples, failed, problem.labels)
 
 
-def _drawn(problem: Problem, draws: Any, key: PRNGKeyArray) -> Array:
+def _drawn(problem: Problem, draws: object, key: PRNGKeyArray) -> Array:
     """The draws as free parameters of this problem; deviations of individuals that are new are drawn."""
     if not isinstance(draws, Posterior):
         try:
@@ -153,7 +154,7 @@ def _words(names: Iterable[str]) -> np.ndarray:
     return np.array([zlib.crc32(name.encode()) for name in names], np.uint32)
 
 
-def _cut(values: Array, part: Any) -> Array:
+def _cut(values: Array, part: tuple[slice, ...]) -> Array:
     """A part of an array, taken in NumPy where it can be: JAX would compile a program of its own for every length."""
     return values[part] if isinstance(values, Tracer) else jnp.asarray(np.asarray(values)[part], values.dtype)
 
@@ -162,7 +163,7 @@ def _cut(values: Array, part: Any) -> Array:
 def _predict(problem: Problem, theta: Array, keys: Array, experiments: Array) -> Any:
     note_trace("predict", named_parts(problem) | {"draws": theta})
 
-    def one(problem: Problem, member: Any) -> Any:
+    def one(problem: Problem, member: tuple[Array, PRNGKeyArray]) -> Any:
         theta, key = member
         if _samples(problem):
             drawn = problem.simulate_data(theta, key)

@@ -11,7 +11,7 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, PRNGKeyArray
+from jaxtyping import Array, PRNGKeyArray, PyTree
 
 from .._doors import check_key, check_kind
 from .._errors import ArgumentError, SamplingError
@@ -229,8 +229,8 @@ def _restarted(
     covariance: Array,
     stuck: dict[int, str],
     run_all: Callable[..., Chains],
-    place: Any,
-    run: Any,
+    place: PRNGKeyArray,
+    run: PRNGKeyArray,
 ) -> Chains:
     """The chains with the stuck ones run again from draws of the good ones, in the program that is compiled already."""
     chains = found.theta.shape[0]
@@ -264,7 +264,7 @@ def _run_chains(
     size = min(method.block, total) if held is None else held.settings["every"]
     keys = jax.random.split(key, start.u.shape[0])
 
-    def step(done: int, states: Any) -> tuple[Any, Chains]:
+    def step(done: int, states: PyTree) -> tuple[Any, Chains]:
         advanced = advance(target, method, start.covariance, states, warmup, size)
         states, block = awaited(advanced, "sample", f"draws {done * size} to {(done + 1) * size} of {total} a chain")
         report(min((done + 1) * size, total), block)

@@ -7,6 +7,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, PRNGKeyArray
+from numpyro import distributions as dist
 
 from .._errors import ArgumentError
 from ..problem import Problem, named_parts
@@ -66,7 +67,7 @@ def prior_draws(problem: Problem, key: PRNGKeyArray, count: int) -> Float[Array,
     return jnp.stack(columns, axis=1)
 
 
-def _inside(prior: Any, key: PRNGKeyArray, count: int, lower: Array, upper: Array) -> Array:
+def _inside(prior: dist.Distribution, key: PRNGKeyArray, count: int, lower: Array, upper: Array) -> Array:
     """Draws of a prior cut off at bounds, by rejection: the first of 64 tries that lies inside, else the nearest bound."""
     tries = prior.sample(key, (64, count))
     good = (tries > lower) & (tries < upper)

@@ -6,7 +6,8 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, PRNGKeyArray
+from jax.typing import ArrayLike
+from jaxtyping import Array, PRNGKeyArray, PyTree
 
 from .._errors import ArgumentError, SamplingError
 from ..engine import awaited, note_trace, over_members
@@ -105,7 +106,7 @@ def sample_tempered(target: Target, method: TemperedSMC, chains: int, draws: int
 def _run(target: Target, method: TemperedSMC, u: Array, keys: Array) -> Cloud:
     note_trace("sample", target.parts() | {"method": method, "particles": u})
 
-    def one(target: Target, member: Any) -> Cloud:
+    def one(target: Target, member: tuple[Array, PRNGKeyArray]) -> Cloud:
         u, key = member
         zero = 0 * u[0, 0]
         prior, likelihood = jax.vmap(lambda u: _parts(target, u))(u)
@@ -139,7 +140,7 @@ def _next(target: Target, method: TemperedSMC, cloud: Cloud) -> Cloud:
 
     goal = method.ess * jnp.sum(jnp.isfinite(relative))
 
-    def halve(_: Any, ends: tuple[Array, Array]) -> tuple[Array, Array]:
+    def halve(_: ArrayLike, ends: tuple[Array, Array]) -> tuple[Array, Array]:
         middle = 0.5 * (ends[0] + ends[1])
         few = effective(middle) < goal
         return jnp.where(few, ends[0], middle), jnp.where(few, middle, ends[1])
@@ -163,7 +164,7 @@ def _next(target: Target, method: TemperedSMC, cloud: Cloud) -> Cloud:
     root = cholesky(covariance)
     root = jnp.where(jnp.isfinite(root).all(), root, jnp.diag(jnp.sqrt(jnp.diag(covariance))))
 
-    def moved(state: Any, key: Any) -> Any:
+    def moved(state: tuple[Array, Array, Array, Array], key: PRNGKeyArray) -> Any:
         u, prior, likelihood, step = state
         propose = _leap if method.kernel == "hmc" else _walk
         new, gain, one, two = propose(target, method, beta, root, step, (u, prior, likelihood), key)
@@ -178,7 +179,13 @@ def _next(target: Target, method: TemperedSMC, cloud: Cloud) -> Cloud:
 
 
 def _walk(
-    target: Target, method: TemperedSMC, beta: Array, root: Array, step: Array, at: Any, key: Any
+    target: Target,
+    method: TemperedSMC,
+    beta: Array,
+    root: Array,
+    step: Array,
+    at: tuple[Array, Array, Array],
+    key: PRNGKeyArray,
 ) -> tuple[Array, Array, Array, Array]:
     """A step of a random walk with the covariance of the particles: proposals, log acceptance ratios, and their densities."""
     u, prior, likelihood = at
@@ -188,7 +195,13 @@ def _walk(
 
 
 def _leap(
-    target: Target, method: TemperedSMC, beta: Array, root: Array, step: Array, at: Any, key: Any
+    target: Target,
+    method: TemperedSMC,
+    beta: Array,
+    root: Array,
+    step: Array,
+    at: tuple[Array, Array, Array],
+    key: PRNGKeyArray,
 ) -> tuple[Array, Array, Array, Array]:
     """A few leapfrog steps of Hamiltonian dynamics in coordinates that the covariance of the particles whitens."""
     u, prior, likelihood = at
@@ -209,7 +222,7 @@ def _leap(
     else:
         gradient = jax.vmap(jax.value_and_grad(density, has_aux=True))
 
-    def leap(state: Any, _: Any) -> Any:
+    def leap(state: PyTree, _: None) -> Any:
         white, momentum, slope, _ = state
         momentum = momentum + 0.5 * length * slope
         white = white + length * momentum

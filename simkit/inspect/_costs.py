@@ -4,9 +4,9 @@ import math
 from typing import Any, NamedTuple
 
 import numpy as np
-from jax.extend.core import Literal
+from jax.extend.core import JaxprEqn, Literal, Var
 
-from ._program_blocks import Block
+from ._program_blocks import Block, shape_of
 
 
 class Cost(NamedTuple):
@@ -139,20 +139,20 @@ FUSED = {
 """Operations that a compiler makes together with their neighbours, so that values between them never reach memory."""
 
 
-def cost_of(equation: Any) -> Cost:
+def cost_of(equation: JaxprEqn) -> Cost:
     """The arithmetic of one equation without blocks of its own; bytes are counted for a block, by `bytes_of`.
 
     Additions, products, quotients, square roots, comparisons for a largest or smallest number and transcendental functions count
     as one operation each; signs, choices, conversions and integers count nothing. Of complex numbers a sum is 2 and a product 6.
     A transform of length n is 5 n log2 n, or half of that where one side is real.
     """
-    name, out = equation.primitive.name, equation.outvars[0].aval if equation.outvars else None
-    kind = _kind(out)
+    name, out = equation.primitive.name, equation.outvars[0] if equation.outvars else None
+    kind = _kind(None if out is None else out.aval)
     if name == "fft":
         return Cost(_transform(equation))
     if kind not in "fc" or out is None:
         return Cost()
-    size = math.prod(out.shape)
+    size = math.prod(shape_of(out))
     if name in ARITHMETIC:
         each = OF_COMPLEX.get(name, ARITHMETIC[name]) if kind == "c" else ARITHMETIC[name]
         return Cost(each * size)
@@ -161,7 +161,7 @@ def cost_of(equation: Any) -> Cost:
     if name == "integer_pow":
         return Cost(size * _products(equation.params["y"]) * (6 if kind == "c" else 1))
     if name in SUMS:
-        terms = math.prod(equation.invars[0].aval.shape)
+        terms = math.prod(shape_of(equation.invars[0]))
         return Cost((terms - size if name.startswith("reduce") else terms) * (2 if kind == "c" else 1))
     if name == "dot_general":
         return Cost(_product(equation) * (8 if kind == "c" else 2))
@@ -199,7 +199,7 @@ def bytes_of(block: Block) -> dict[int, float]:
     return found
 
 
-def _moved(equation: Any) -> float:
+def _moved(equation: JaxprEqn) -> float:
     name = equation.primitive.name
     written = sum(map(_size, equation.outvars), 0.0)
     if name in ("gather", "dynamic_slice"):
@@ -211,15 +211,15 @@ def _moved(equation: Any) -> float:
     return written + sum(map(_size, equation.invars))
 
 
-def _size(atom: Any) -> float:
-    aval = atom.aval
+def _size(atom: Var | Literal) -> float:
+    aval: Any = atom.aval
     if not hasattr(aval, "shape"):  # a token
         return 0.0
     itemsize = getattr(aval.dtype, "itemsize", 8)
     return float(math.prod(aval.shape) * itemsize)
 
 
-def _kind(aval: Any) -> str:
+def _kind(aval: object) -> str:
     dtype = getattr(aval, "dtype", None)
     if dtype is None:
         return "-"
@@ -235,39 +235,39 @@ def _products(power: int) -> int:
     return max(n.bit_length() - 1 + bin(n).count("1") - 1, 0) + (power < 0)
 
 
-def _transform(equation: Any) -> float:
+def _transform(equation: JaxprEqn) -> float:
     lengths, kind = equation.params["fft_lengths"], str(equation.params["fft_type"]).upper()
     real = "RFFT" in kind
-    whole = equation.outvars[0].aval if "IRFFT" in kind else equation.invars[0].aval
-    points = math.prod(whole.shape)
+    whole = equation.outvars[0] if "IRFFT" in kind else equation.invars[0]
+    points = math.prod(shape_of(whole))
     return (2.5 if real else 5.0) * points * math.log2(max(math.prod(lengths), 1))
 
 
-def _product(equation: Any) -> float:
+def _product(equation: JaxprEqn) -> float:
     ((of_left, _), _) = equation.params["dimension_numbers"]
-    left = equation.invars[0].aval.shape
-    return float(math.prod(equation.outvars[0].aval.shape)) * math.prod(left[axis] for axis in of_left)
+    left = shape_of(equation.invars[0])
+    return float(math.prod(shape_of(equation.outvars[0]))) * math.prod(left[axis] for axis in of_left)
 
 
-def _convolution(equation: Any) -> float:
-    kernel = equation.invars[1].aval.shape
+def _convolution(equation: JaxprEqn) -> float:
+    kernel = shape_of(equation.invars[1])
     numbers = equation.params["dimension_numbers"]
     inputs = kernel[numbers.rhs_spec[1]] * math.prod(kernel[axis] for axis in numbers.rhs_spec[2:])
-    return 2.0 * math.prod(equation.outvars[0].aval.shape) * inputs
+    return 2.0 * math.prod(shape_of(equation.outvars[0])) * inputs
 
 
 def _factorisation(weight: float) -> Any:
     """Return the cost of a factorisation of an m by n matrix: weight m n min(m, n), at leading order."""
 
-    def flops(equation: Any) -> float:
-        *batch, m, n = equation.invars[0].aval.shape
+    def flops(equation: JaxprEqn) -> float:
+        *batch, m, n = shape_of(equation.invars[0])
         return weight * math.prod(batch) * m * n * min(m, n)
 
     return flops
 
 
-def _window(equation: Any) -> float:
-    return float(math.prod(equation.outvars[0].aval.shape)) * math.prod(equation.params["window_dimensions"])
+def _window(equation: JaxprEqn) -> float:
+    return float(math.prod(shape_of(equation.outvars[0]))) * math.prod(equation.params["window_dimensions"])
 
 
 OTHERS = {
@@ -279,9 +279,9 @@ OTHERS = {
     "eigh": _factorisation(9.0),
     "eig": _factorisation(25.0),
     "svd": _factorisation(22.0),
-    "triangular_solve": lambda e: float(math.prod(e.invars[1].aval.shape) * e.invars[0].aval.shape[-1]),
-    "scatter-add": lambda e: float(math.prod(e.invars[2].aval.shape)),
-    "scatter_add": lambda e: float(math.prod(e.invars[2].aval.shape)),
+    "triangular_solve": lambda e: float(math.prod(shape_of(e.invars[1])) * shape_of(e.invars[0])[-1]),
+    "scatter-add": lambda e: float(math.prod(shape_of(e.invars[2]))),
+    "scatter_add": lambda e: float(math.prod(shape_of(e.invars[2]))),
     "reduce_window_sum": _window,
     "reduce_window_max": _window,
     "reduce_window": _window,

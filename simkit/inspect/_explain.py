@@ -9,6 +9,8 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jax.typing import ArrayLike
+from jaxtyping import Array, PRNGKeyArray, PyTree
 
 from .._errors import ArgumentError
 from .._types import Inputs, State
@@ -25,9 +27,9 @@ MADE = ("jaxpr_trace_duration", "jaxpr_to_mlir_module_duration", "backend_compil
 
 
 def explain(
-    target: Any,
+    target: object,
     y0: State = None,
-    times: Any = None,
+    times: ArrayLike | Sequence[float] | None = None,
     *,
     over: Mapping[str, Any] | None = None,
     arguments: Sequence[Any] | None = None,
@@ -35,7 +37,7 @@ def explain(
     solver: Stepper | None = None,
     step: float | Varying | Fixed | None = None,
     inputs: Inputs = None,
-    key: Any = None,
+    key: PRNGKeyArray | None = None,
     devices: Sequence[Any] | None = None,
 ) -> Explanation:
     """Run something under observation: what was traced and compiled, how long each part took, what it computes and where.
@@ -88,14 +90,20 @@ Program = tuple[str, Callable[..., Any], tuple[Any, ...]]
 
 
 def _of_system(
-    system: System, y0: Any, times: Any, over: Any, gradient: bool, devices: Any, numerics: dict[str, Any]
+    system: System,
+    y0: State,
+    times: ArrayLike | Sequence[float],
+    over: Mapping[str, Any] | None,
+    gradient: bool,
+    devices: Sequence[Any] | None,
+    numerics: dict[str, Any],
 ) -> tuple[list[Program], Callable[[], Any], Callable[[], list[Stage]]]:
     options: Any = {name: value for name, value in numerics.items() if name != "key"}
 
-    def one(system: System, y0: Any, key: Any) -> Any:
+    def one(system: System, y0: State, key: PRNGKeyArray | None) -> Any:
         return simulate(system, y0, times, key=key, on_failure="mark", **options)
 
-    def many(system: System, y0: Any, key: Any, over: Any) -> Any:
+    def many(system: System, y0: State, key: PRNGKeyArray | None, over: dict[str, Array]) -> Any:
         return ensemble(system, y0, times, over=over, key=key, devices=devices, **options)
 
     y0 = jax.tree.map(jnp.asarray, y0)
@@ -114,7 +122,7 @@ def _of_system(
     programs: list[Program] = [(name, function, arguments)]
     if gradient:
 
-        def total(moving: Any, rest: Any) -> Any:
+        def total(moving: PyTree, rest: PyTree) -> Any:
             found = function(*eqx.combine(moving, rest))
             return sum(jnp.sum(jnp.abs(leaf)) for leaf in jax.tree.leaves(found.ys))
 
@@ -124,7 +132,11 @@ def _of_system(
 
 
 def _stages(
-    given: dict[str, Any], single: list[Row], values: dict[str, Any], devices: Any, gradient: bool
+    given: dict[str, Any],
+    single: list[Row],
+    values: dict[str, Any],
+    devices: Sequence[Any] | None,
+    gradient: bool,
 ) -> list[Stage]:
     """Return the shapes of one member under `vmap` and `shard_map`, and those of the numbers under `grad`."""
     numbers = _shapes(given)
@@ -199,7 +211,7 @@ def _calls(call: Callable[[], Any]) -> tuple[Calls, Seconds, Any]:
     """The verb itself, twice: the second call should compile nothing."""
     spent: dict[str, float] = collections.defaultdict(float)
 
-    def listen(event: str, duration_secs: float, **_: Any) -> None:
+    def listen(event: str, duration_secs: float, **_: object) -> None:
         spent[event.rsplit("/", 1)[-1]] += duration_secs
 
     jax.monitoring.register_event_duration_secs_listener(listen)
@@ -237,14 +249,14 @@ def _shapes(trees: Mapping[Any, Any]) -> list[tuple[str, str, tuple[int, ...]]]:
     return rows
 
 
-def _stand_in(leaf: Any) -> Any:
+def _stand_in(leaf: object) -> Any:
     shape, dtype = getattr(leaf, "shape", None), getattr(leaf, "dtype", None)
     if shape is None or isinstance(dtype, jax.dtypes.extended):
         return leaf
     return np.broadcast_to(np.zeros((), dtype), shape)
 
 
-def _name(target: Any) -> str:
+def _name(target: object) -> str:
     if isinstance(target, Problem):
         return f"Problem of {type(target.base.system).__name__}"
     return type(target).__name__ if isinstance(target, System) else getattr(target, "__name__", "function")

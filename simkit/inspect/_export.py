@@ -10,6 +10,7 @@ import jax
 import jax.export
 import jax.numpy as jnp
 import numpy as np
+from jax.typing import ArrayLike
 from jaxtyping import Array, PRNGKeyArray
 
 from .._doors import check_key
@@ -110,7 +111,7 @@ class Exported:
 def export(
     system: System,
     y0: State,
-    times: Any,
+    times: ArrayLike | Sequence[float],
     *,
     over: Sequence[str],
     gradient: bool = True,
@@ -152,7 +153,7 @@ def export(
     shapes = {path: jnp.shape(setup.get(path)) for path in over}
     dtype = jnp.result_type(*jax.tree.leaves(y0))
 
-    def one(member: Any, *values: Array) -> dict[str, Array]:
+    def one(member: ArrayLike, *values: Array) -> dict[str, Array]:
         changed = setup.put(dict(zip(over, values, strict=True)))
         numerics: dict[str, Any] = {"solver": solver, "step": step, "inputs": changed.inputs, "on_failure": "mark"}
         own = None if key is None else jax.random.fold_in(key, member)

@@ -4,7 +4,9 @@ import collections
 import math
 import re
 from collections.abc import Iterator, Mapping
-from typing import Any, NamedTuple
+from typing import NamedTuple
+
+from jax.stages import Compiled
 
 from ..core import MARK, place_among
 
@@ -81,7 +83,7 @@ class Instruction(NamedTuple):
 Computations = Mapping[str, Mapping[str, Instruction]]
 
 
-def memory_of(compiled: Any) -> Memory | None:
+def memory_of(compiled: Compiled) -> Memory | None:
     """None where the platform does not say."""
     found = compiled.memory_analysis()
     if found is None:

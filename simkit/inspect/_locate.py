@@ -3,6 +3,7 @@
 import dataclasses
 import itertools
 import warnings
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +11,8 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jax.typing import ArrayLike
+from jaxtyping import Array, PRNGKeyArray
 
 from .._types import Inputs, State
 from ..core import ParticleSystem, Setup, Status, StochasticSystem, System, Trajectory, at_time, named_leaves
@@ -53,7 +56,7 @@ class Failure(eqx.Module):
     culprit: Culprit | None = eqx.field(static=True)
     derivative: bool = eqx.field(static=True, default=False)
 
-    def advance(self, key: Any = None) -> State:
+    def advance(self, key: PRNGKeyArray | None = None) -> State:
         """The state after the step that broke; inside `jax.disable_jit()` every operation of the model runs in Python."""
         return advanced(self.setup, self.solver, self.time, self.step, key)
 
@@ -105,12 +108,12 @@ class Failure(eqx.Module):
 def locate(
     system: System,
     y0: State,
-    times: Any,
+    times: ArrayLike | Sequence[float],
     *,
     solver: Stepper | None = None,
     step: float | Varying | Fixed | None = None,
     inputs: Inputs = None,
-    key: Any = None,
+    key: PRNGKeyArray | None = None,
     derivative: bool = True,
 ) -> Failure | None:
     """Find where a simulation or its derivatives break: which component, in which step, by which line of the model.
@@ -174,13 +177,23 @@ class Runner:
     step: Any
     key: Any
 
-    def __call__(self, y0: State, times: Any, step: Any = None) -> Trajectory:
+    def __call__(
+        self, y0: State, times: ArrayLike | Sequence[float], step: float | Varying | Fixed | None = None
+    ) -> Trajectory:
         return _quiet(
             self.system, y0, np.asarray(times), self.solver, self.step if step is None else step, self.inputs, self.key
         )
 
 
-def _quiet(system: System, y0: State, times: Any, solver: Any, step: Any, inputs: Inputs, key: Any) -> Trajectory:
+def _quiet(
+    system: System,
+    y0: State,
+    times: ArrayLike,
+    solver: Stepper,
+    step: float | Varying | Fixed | None,
+    inputs: Inputs,
+    key: PRNGKeyArray | None,
+) -> Trajectory:
     """`simulate`, without its warnings: of a state in the middle of a run that breaks they say nothing new."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
@@ -240,18 +253,20 @@ def slope_of(setup: Setup, time: float) -> State:
     return system.decode(system.vector_field(t, system.encode(setup.y0), at_time(setup.inputs, t)))
 
 
-def advanced(setup: Setup, solver: Stepper, time: float, length: float, key: Any) -> State:
+def advanced(setup: Setup, solver: Stepper, time: float, length: float, key: PRNGKeyArray | None) -> State:
     """The state after one step."""
     times = jnp.asarray([time, time + length])  # an array of JAX's, also where compilation is switched off
     return _quiet(setup.system, setup.y0, times, solver, Fixed(1), setup.inputs, key).final()
 
 
 def _broken_step(
-    setup: Setup, solver: Stepper, start: float, length: float, longest: float, key: Any
+    setup: Setup, solver: Stepper, start: float, length: float, longest: float, key: PRNGKeyArray | None
 ) -> tuple[Culprit | None, float, str]:
     """A step from a state that ends where nothing is finite: as long as it was, or longer for solvers that choose their steps."""
     keys = (
-        [key] if not isinstance(setup.system, StochasticSystem) else [jax.random.fold_in(key, i) for i in range(KEYS)]
+        [key]
+        if key is None or not isinstance(setup.system, StochasticSystem)
+        else [jax.random.fold_in(key, i) for i in range(KEYS)]
     )
     while True:
         for one in keys:
@@ -267,14 +282,14 @@ def _broken_step(
         length = min(4 * length, longest)
 
 
-def _culprit(setup: Setup, solver: Stepper, start: float, length: float, key: Any) -> Culprit | None:
+def _culprit(setup: Setup, solver: Stepper, start: float, length: float, key: PRNGKeyArray | None) -> Culprit | None:
     system: Any = setup.system
     if isinstance(system, ParticleSystem):
         setup = eqx.tree_at(lambda s: s.system, setup, system.prepared(setup.y0))
     moving, fixed = eqx.partition(setup.y0, eqx.is_inexact_array)
     leaves, shape = jax.tree.flatten(moving)
 
-    def after(*leaves: Any) -> Any:
+    def after(*leaves: Array) -> Any:
         y0 = eqx.combine(jax.tree.unflatten(shape, leaves), fixed)
         held = eqx.tree_at(lambda s: s.y0, setup, y0, is_leaf=lambda x: x is None)
         return [x for x in jax.tree.leaves(advanced(held, solver, start, length, key)) if eqx.is_inexact_array(x)]

@@ -1,22 +1,28 @@
 """The step and the operation in which a derivative stops being finite though the simulation itself is."""
 
+from collections.abc import Callable
 from typing import Any
 
 import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jax.typing import ArrayLike
+from jaxtyping import Array, PRNGKeyArray, PyTree
 
 from .._types import State
 from ..core import ParticleSystem, Setup, named_leaves, started
-from ..engine import Fixed, simulate
+from ..engine import Fixed, Method, Varying, simulate
+from ..solvers import Stepper
 from ._trace_back import Culprit, trace_back
 
 SHORTEST = 1e-9
 """Down to this share of its length a window is halved."""
 
 
-def lost_derivative(setup: Setup, method: Any, times: np.ndarray, ys: State, key: Any) -> dict[str, Any] | None:
+def lost_derivative(
+    setup: Setup, method: Method, times: np.ndarray, ys: State, key: PRNGKeyArray | None
+) -> dict[str, Any] | None:
     """Find the operation whose cotangent first is not finite, going backwards from the last time; None if there is none.
 
     **Arguments:** the setup with the initial state, how it is solved, the save times and the states there.
@@ -28,7 +34,7 @@ def lost_derivative(setup: Setup, method: Any, times: np.ndarray, ys: State, key
         return None
     moving, fixed = eqx.partition((setup.system, started(setup.y0), setup.inputs), eqx.is_inexact_array)
 
-    def broken(y: State, start: float, end: float, step: Any = method.step) -> bool:
+    def broken(y: State, start: float, end: float, step: Varying | Fixed = method.step) -> bool:
         span = np.asarray([start, end], times.dtype)
         found = _compiled(moving, fixed, y, span, method.solver, step, key)
         return not all(np.isfinite(np.asarray(x)).all() for x in jax.tree.leaves(found))
@@ -50,7 +56,7 @@ def lost_derivative(setup: Setup, method: Any, times: np.ndarray, ys: State, key
     flat, shape = jax.tree.flatten((moving, y))
     span = np.asarray([start, end], times.dtype)
 
-    def of_leaves(*leaves: Any) -> list[Any]:
+    def of_leaves(*leaves: Array) -> list[Any]:
         moving, y = jax.tree.unflatten(shape, leaves)
         return jax.tree.leaves(_slopes(moving, fixed, y, span, method.solver, step, key))
 
@@ -66,10 +72,18 @@ def lost_derivative(setup: Setup, method: Any, times: np.ndarray, ys: State, key
     }
 
 
-def _slopes(moving: Any, fixed: Any, y: State, times: Any, solver: Any, step: Any, key: Any) -> Any:
+def _slopes(
+    moving: PyTree,
+    fixed: PyTree,
+    y: State,
+    times: ArrayLike,
+    solver: Stepper | None,
+    step: Varying | Fixed,
+    key: PRNGKeyArray | None,
+) -> Any:
     """The gradient of a number that depends on all of the last state."""
 
-    def total(moving: Any, y: State) -> Any:
+    def total(moving: PyTree, y: State) -> Any:
         system, _, inputs = eqx.combine(moving, fixed)
         found = simulate(system, y, times, solver=solver, step=step, inputs=inputs, key=key, on_failure="mark")
         return sum(jnp.sum(x[-1] * _weights(x[-1])) for x in jax.tree.leaves(found.ys))
@@ -80,7 +94,15 @@ def _slopes(moving: Any, fixed: Any, y: State, times: Any, solver: Any, step: An
 _compiled: Any = eqx.filter_jit(_slopes)
 
 
-def _halved(broken: Any, setup: Setup, method: Any, start: float, end: float, y: State, key: Any) -> Any:
+def _halved(
+    broken: Callable[..., bool],
+    setup: Setup,
+    method: Method,
+    start: float,
+    end: float,
+    y: State,
+    key: PRNGKeyArray | None,
+) -> Any:
     """The later half of a window as long as it shows the same, else the earlier one; where neither does, the window."""
     shortest = SHORTEST * (end - start)
     while end - start > shortest:
@@ -106,11 +128,11 @@ def _halved(broken: Any, setup: Setup, method: Any, start: float, end: float, y:
     return start, end, y
 
 
-def _weights(x: Any) -> Any:
+def _weights(x: Array) -> Any:
     return jnp.asarray(1 + 0.5 * np.cos(np.arange(1, x.size + 1) ** 2).reshape(x.shape), x.dtype)
 
 
-def _first(slopes: Any) -> str:
+def _first(slopes: PyTree) -> str:
     """The path of the first quantity whose derivative is not finite."""
     (system, _, inputs), y = slopes
     for root, tree in (("", system), ("y0", y), ("inputs", inputs)):

@@ -9,6 +9,8 @@ from typing import Any, NamedTuple
 import equinox as eqx
 import jax
 import numpy as np
+from jax.extend.core import JaxprEqn
+from jaxtyping import Array, PyTree
 
 from ..core import is_library, place_of
 from ..engine import lanes_of
@@ -87,7 +89,7 @@ class ProgramReport(NamedTuple):
         return self.cost.flops / max(self.seconds.run, 1e-12)
 
 
-def report(name: str, function: Callable[..., Any], arguments: Any, *, run: float = 0.0) -> ProgramReport:
+def report(name: str, function: Callable[..., Any], arguments: PyTree, *, run: float = 0.0) -> ProgramReport:
     """Trace, compile and run a function of pytrees, and count what it does.
 
     `run`: how long one run took, if that is known; a long one is not timed again. The program that counts is compiled beside the
@@ -96,7 +98,7 @@ def report(name: str, function: Callable[..., Any], arguments: Any, *, run: floa
     moving, fixed = eqx.partition(arguments, eqx.is_array)
     leaves, shape = jax.tree.flatten(moving)
 
-    def flat(*leaves: Any) -> Any:
+    def flat(*leaves: Array) -> Any:
         out = function(*eqx.combine(jax.tree.unflatten(shape, leaves), fixed))
         return eqx.filter(out, eqx.is_array_like)
 
@@ -129,7 +131,7 @@ def _with_time(shares: list[Share], recorded: dict[str | None, float], run: floa
     return timed + [Share(place, 0.0, 0.0, time) for place, time in left.items() if time > 0]
 
 
-def _timed(compiled: Any, leaves: list[Any]) -> float:
+def _timed(compiled: jax.stages.Compiled, leaves: list[Any]) -> float:
     """The shortest of a few runs, in seconds."""
     spent: list[float] = []
     while len(spent) < REPEATS and sum(spent) < BUDGET:
@@ -168,6 +170,6 @@ def _counted(survey: Survey, counts: np.ndarray) -> tuple[Cost, list[Share], lis
     return total, order, sorted(loops, key=lambda loop: loop.flops, reverse=True)
 
 
-def _label(equation: Any) -> str:
+def _label(equation: JaxprEqn) -> str:
     place = place_of(equation)
     return ELSEWHERE if place is None else place.label

@@ -12,8 +12,8 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jax.extend.core import ClosedJaxpr, Jaxpr, Literal, Var, jaxpr_as_fun  # pyright: ignore[reportPrivateImportUsage]
-from jaxtyping import Array
+from jax.extend.core import ClosedJaxpr, Jaxpr, JaxprEqn, Literal, Var, jaxpr_as_fun  # pyright: ignore[reportPrivateImportUsage]
+from jaxtyping import Array, PyTree
 
 COUNTS = jnp.uint32
 
@@ -62,7 +62,7 @@ class Survey:
         """Return the number of runs of a block in one that runs `around` times."""
         return around * block.factor if block.factor is not None else float(counts[block.counter])
 
-    def _block(self, code: Any, factor: int | None = 1) -> Block:
+    def _block(self, code: ClosedJaxpr | Jaxpr, factor: int | None = 1) -> Block:
         jaxpr, consts = (code.jaxpr, code.consts) if isinstance(code, ClosedJaxpr) else (code, ())
         counter = None
         if factor is None:
@@ -74,7 +74,7 @@ class Survey:
                 inner[place] = found
         return Block(jaxpr, consts, inner, factor, counter)
 
-    def _inner(self, equation: Any) -> Inner | None:
+    def _inner(self, equation: JaxprEqn) -> Inner | None:
         name, params = equation.primitive.name, equation.params
         if name == "scan":
             return Inner("scan", [self._block(params["jaxpr"], int(params["length"]))])
@@ -98,13 +98,14 @@ def _open(code: ClosedJaxpr | Jaxpr) -> Jaxpr:
     return code.jaxpr if isinstance(code, ClosedJaxpr) else code
 
 
-def _implementation(equation: Any) -> ClosedJaxpr | None:
+def _implementation(equation: JaxprEqn) -> ClosedJaxpr | None:
     """The code of an operation that is written in other operations, as those of the engine are; None for one of XLA's."""
     implementation = getattr(equation.primitive, "impl", None)
     inner = getattr(implementation, "func", implementation)
     if inner is None or getattr(inner, "__module__", "").startswith(("jax.", "jax_", "jaxlib")):
         return None
-    shapes = [jax.ShapeDtypeStruct(x.aval.shape, x.aval.dtype) for x in equation.invars]
+    avals: list[Any] = [x.aval for x in equation.invars]
+    shapes = [jax.ShapeDtypeStruct(aval.shape, aval.dtype) for aval in avals]
     found = jax.make_jaxpr(functools.partial(inner, **equation.params))(*shapes)
     if any(x.primitive is equation.primitive for x in found.jaxpr.eqns):
         return None
@@ -116,7 +117,7 @@ def count_runs(survey: Survey, program: ClosedJaxpr, arguments: Sequence[Any]) -
     if not survey.counters:
         return np.zeros(0, int)
 
-    def counts(*values: Any) -> Array:
+    def counts(*values: Array) -> Array:
         counters, _ = _run(survey.root, jnp.zeros(survey.counters, COUNTS), values)
         return counters
 
@@ -128,7 +129,7 @@ def _run(block: Block, counters: Array, values: Sequence[Any]) -> tuple[Array, l
     known: dict[Any, Any] = dict(zip(block.jaxpr.constvars, block.consts, strict=True))
     known.update(zip(block.jaxpr.invars, values, strict=True))
 
-    def read(atom: Any) -> Any:
+    def read(atom: Var | Literal) -> Any:
         return atom.val if isinstance(atom, Literal) else known[atom]
 
     for place, equation in enumerate(block.jaxpr.eqns):
@@ -144,7 +145,7 @@ def _run(block: Block, counters: Array, values: Sequence[Any]) -> tuple[Array, l
     return counters, [read(atom) for atom in block.jaxpr.outvars]
 
 
-def run_equation(jaxpr: Any, equation: Any, operands: list[Any]) -> list[Any]:
+def run_equation(jaxpr: Jaxpr, equation: JaxprEqn, operands: list[Any]) -> list[Any]:
     """One operation: as a program of its own, since how an operation is bound is not public."""
     given = [i for i, atom in enumerate(equation.invars) if not isinstance(atom, Literal)]
     names = [Var(equation.invars[i].aval) for i in given]
@@ -156,17 +157,17 @@ def run_equation(jaxpr: Any, equation: Any, operands: list[Any]) -> list[Any]:
     return jaxpr_as_fun(ClosedJaxpr(program, ()))(*[operands[i] for i in given])
 
 
-def _run_call(blocks: list[Block], equation: Any, counters: Array, values: list[Any]) -> tuple[Array, list[Any]]:
+def _run_call(blocks: list[Block], equation: JaxprEqn, counters: Array, values: list[Any]) -> tuple[Array, list[Any]]:
     return _run(blocks[0], counters, values)
 
 
-def _run_scan(blocks: list[Block], equation: Any, counters: Array, values: list[Any]) -> tuple[Array, list[Any]]:
+def _run_scan(blocks: list[Block], equation: JaxprEqn, counters: Array, values: list[Any]) -> tuple[Array, list[Any]]:
     params = equation.params
     carried, stacked = carried_and_stacked(equation, blocks[0].jaxpr, values)
     consts = len(equation.invars) - carried - stacked
     fixed, state, rows = values[:consts], values[consts : consts + carried], values[consts + carried :]
 
-    def body(carry: Any, row: Any) -> Any:
+    def body(carry: PyTree, row: PyTree) -> Any:
         counters, state = carry
         counters, out = _run(blocks[0], counters, [*fixed, *state, *row])
         return (counters, out[:carried]), out[carried:]
@@ -177,36 +178,45 @@ def _run_scan(blocks: list[Block], equation: Any, counters: Array, values: list[
     return counters, [*state, *stacked]
 
 
-def carried_and_stacked(equation: Any, body: Any, given: Sequence[Any]) -> tuple[int, int]:
+def carried_and_stacked(equation: JaxprEqn, body: Jaxpr, given: Sequence[Any]) -> tuple[int, int]:
     """Return the numbers of operands that a loop carries, and that it takes one row a turn of.
 
     For scans that stands under names that differ between versions of JAX; ranks tell.
     """
-    carried = sum(o.aval.ndim == i.aval.ndim for o, i in zip(equation.outvars, body.outvars, strict=True))
-    return carried, sum(np.ndim(x) != i.aval.ndim for x, i in zip(given, body.invars, strict=True))
+    carried = sum(_rank(o) == _rank(i) for o, i in zip(equation.outvars, body.outvars, strict=True))
+    return carried, sum(np.ndim(x) != _rank(i) for x, i in zip(given, body.invars, strict=True))
 
 
-def _run_while(blocks: list[Block], equation: Any, counters: Array, values: list[Any]) -> tuple[Array, list[Any]]:
+def shape_of(atom: Var | Literal) -> tuple[int, ...]:
+    """The shape of a value; that of what is no array has no axes."""
+    return getattr(atom.aval, "shape", ())
+
+
+def _rank(atom: Var | Literal) -> int:
+    return len(shape_of(atom))
+
+
+def _run_while(blocks: list[Block], equation: JaxprEqn, counters: Array, values: list[Any]) -> tuple[Array, list[Any]]:
     params, block = equation.params, blocks[0]
     first, second = params["cond_nconsts"], params["body_nconsts"]
     of_condition, of_body, state = values[:first], values[first : first + second], values[first + second :]
     condition = jaxpr_as_fun(params["cond_jaxpr"])
 
-    def body(carry: Any) -> Any:
+    def body(carry: PyTree) -> Any:
         counters, state = carry
         return _run(block, counters.at[block.counter].add(1), [*of_body, *state])
 
     return jax.lax.while_loop(lambda carry: condition(*of_condition, *carry[1])[0], body, (counters, list(state)))
 
 
-def _run_cond(blocks: list[Block], equation: Any, counters: Array, values: list[Any]) -> tuple[Array, list[Any]]:
+def _run_cond(blocks: list[Block], equation: JaxprEqn, counters: Array, values: list[Any]) -> tuple[Array, list[Any]]:
     def branch(block: Block) -> Callable[..., Any]:
         return lambda counters, values: _run(block, counters.at[block.counter].add(1), values)
 
     return jax.lax.switch(values[0], [branch(block) for block in blocks], counters, values[1:])
 
 
-def _run_shards(blocks: list[Block], equation: Any, counters: Array, values: list[Any]) -> tuple[Array, list[Any]]:
+def _run_shards(blocks: list[Block], equation: JaxprEqn, counters: Array, values: list[Any]) -> tuple[Array, list[Any]]:
     params = equation.params
     axes = jax.P(tuple(params["mesh"].axis_names))
 
@@ -225,7 +235,7 @@ def _run_shards(blocks: list[Block], equation: Any, counters: Array, values: lis
 
 
 def _run_linear_solve(
-    blocks: list[Block], equation: Any, counters: Array, values: list[Any]
+    blocks: list[Block], equation: JaxprEqn, counters: Array, values: list[Any]
 ) -> tuple[Array, list[Any]]:
     lengths = equation.params["const_lengths"]
     first = lengths.matvec + lengths.vecmat

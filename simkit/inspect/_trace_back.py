@@ -1,12 +1,14 @@
 """Trace from a number that is not finite back to the operation that made it."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jax.extend.core import ClosedJaxpr, Literal, jaxpr_as_fun  # pyright: ignore[reportPrivateImportUsage]
+from jax.extend.core import ClosedJaxpr, Jaxpr, JaxprEqn, Literal, Var, jaxpr_as_fun  # pyright: ignore[reportPrivateImportUsage]
+from jax.typing import ArrayLike
+from jaxtyping import PyTree
 
 from ..core import Place, place_of
 from ._program_blocks import Block, Inner, Survey, carried_and_stacked, run_equation
@@ -42,7 +44,9 @@ class FromInput(NamedTuple):
     operand: int
 
 
-def trace_back(function: Any, arguments: Sequence[Any], output: int | None = None) -> Culprit | FromInput | None:
+def trace_back(
+    function: Callable[..., PyTree], arguments: Sequence[Any], output: int | None = None
+) -> Culprit | FromInput | None:
     """The operation that made an output of a function of arrays not finite; None where all outputs are finite.
 
     It is followed back through every loop and branch, value by value: an operation whose result is thrown away, as by `where`, is
@@ -80,14 +84,14 @@ class _Run:
             self.known.update(zip(equation.outvars, out, strict=True))
             self.maker.update(dict.fromkeys(equation.outvars, place))
 
-    def read(self, atom: Any) -> Any:
+    def read(self, atom: Var | Literal) -> Any:
         return atom.val if isinstance(atom, Literal) else self.known[atom]
 
-    def blame(self, atom: Any) -> Culprit | FromInput:
+    def blame(self, atom: Var | Literal) -> Culprit | FromInput:
         """Find the operation that made a value that is not finite."""
         while True:
             if atom not in self.maker:
-                inputs = list(self.block.jaxpr.invars)
+                inputs: list[Var | Literal] = list(self.block.jaxpr.invars)
                 return FromInput(inputs.index(atom) if atom in inputs else -1)
             place = self.maker[atom]
             equation = self.block.jaxpr.eqns[place]
@@ -98,7 +102,8 @@ class _Run:
                 if source is None:
                     return _culprit(equation, operands, self.read(atom))
             else:
-                blamed = _blame_inner(inner, equation, operands, list(equation.outvars).index(atom))
+                output = next(i for i, made in enumerate(equation.outvars) if made is atom)
+                blamed = _blame_inner(inner, equation, operands, output)
                 if isinstance(blamed, Culprit):
                     return blamed if blamed.place is not None else blamed._replace(place=place_of(equation))
                 source = equation.invars[blamed.operand]
@@ -106,7 +111,7 @@ class _Run:
                 return _culprit(equation, operands, self.read(atom))
             atom = source
 
-    def _source(self, equation: Any, operands: list[Any], atom: Any) -> Any:
+    def _source(self, equation: JaxprEqn, operands: list[Any], atom: Var | Literal) -> Any:
         """The operand that it took over from, None where all are finite."""
         result = np.asarray(~jnp.isfinite(self.read(atom)))
         for x, value in zip(equation.invars, operands, strict=True):
@@ -122,7 +127,7 @@ class _Run:
         return None
 
 
-def _culprit(equation: Any, operands: list[Any], result: Any) -> Culprit:
+def _culprit(equation: JaxprEqn, operands: list[Any], result: ArrayLike) -> Culprit:
     index = tuple(int(i) for i in np.argwhere(~np.isfinite(np.asarray(result)))[0])
     shape = np.shape(result)
     held = [np.asarray(x) for x in operands if np.size(x)]
@@ -130,7 +135,7 @@ def _culprit(equation: Any, operands: list[Any], result: Any) -> Culprit:
     return Culprit(equation.primitive.name, place_of(equation), index, numbers, np.asarray(result)[index].item())
 
 
-def _blame_inner(inner: Inner, equation: Any, operands: list[Any], output: int) -> Culprit | FromInput:
+def _blame_inner(inner: Inner, equation: JaxprEqn, operands: list[Any], output: int) -> Culprit | FromInput:
     if inner.kind == "cond":
         branch = inner.blocks[int(operands[0])]
         blamed = _Run(branch, operands[1:]).blame(branch.jaxpr.outvars[output])
@@ -143,7 +148,7 @@ def _blame_inner(inner: Inner, equation: Any, operands: list[Any], output: int) 
     return _Run(block, operands).blame(block.jaxpr.outvars[output])
 
 
-def _culprit_of_whole(jaxpr: Any, equation: Any, operands: list[Any], output: int) -> Culprit | FromInput:
+def _culprit_of_whole(jaxpr: Jaxpr, equation: JaxprEqn, operands: list[Any], output: int) -> Culprit | FromInput:
     """An operation that is not looked into."""
     for i, value in enumerate(operands):
         if not is_finite(value):
@@ -151,7 +156,7 @@ def _culprit_of_whole(jaxpr: Any, equation: Any, operands: list[Any], output: in
     return _culprit(equation, operands, run_equation(jaxpr, equation, operands)[output])
 
 
-def _blame_loop(inner: Inner, equation: Any, operands: list[Any], output: int) -> Culprit | FromInput:
+def _blame_loop(inner: Inner, equation: JaxprEqn, operands: list[Any], output: int) -> Culprit | FromInput:
     """The first turn in which a value is not finite any more, and in that the operation."""
     block, params = inner.blocks[0], equation.params
     body = jax.jit(jaxpr_as_fun(ClosedJaxpr(block.jaxpr, list(block.consts))))
@@ -178,7 +183,13 @@ def _blame_loop(inner: Inner, equation: Any, operands: list[Any], output: int) -
 
 
 def _turns(
-    inner: Inner, equation: Any, body: Any, of_condition: list[Any], fixed: list[Any], state: list[Any], rows: list[Any]
+    inner: Inner,
+    equation: JaxprEqn,
+    body: Callable[..., Sequence[Any]],
+    of_condition: list[Any],
+    fixed: list[Any],
+    state: list[Any],
+    rows: list[Any],
 ) -> list[tuple[list[Any], list[Any]]]:
     """Return the operands and results of every turn of a loop."""
     turns, params = [], equation.params

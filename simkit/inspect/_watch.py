@@ -8,6 +8,8 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jax.typing import ArrayLike
+from jaxtyping import PRNGKeyArray
 
 from .._errors import ArgumentError, check_known
 from .._types import Inputs, State
@@ -46,7 +48,7 @@ class Moment(eqx.Module):
         with jax.disable_jit():
             return slope_of(self.setup, self.time)
 
-    def advance(self, key: Any = None) -> State:
+    def advance(self, key: PRNGKeyArray | None = None) -> State:
         """The state after the step, operation by operation in Python: `print` and a debugger work inside the model."""
         with jax.disable_jit():
             return advanced(self.setup, self.solver, self.time, self.step, key)
@@ -68,14 +70,14 @@ class Moment(eqx.Module):
 def watch(
     system: System,
     y0: State,
-    times: Any,
+    times: ArrayLike | Sequence[float],
     steps: Iterable[int],
     *,
     fields: Sequence[str] | None = None,
     solver: Stepper | None = None,
     step: float | Varying | Fixed | None = None,
     inputs: Inputs = None,
-    key: Any = None,
+    key: PRNGKeyArray | None = None,
 ) -> Iterator[Moment]:
     """Go through a solve and stop before the steps that are asked for, in a loop of Python: to print, to plot, to debug.
 
@@ -117,7 +119,7 @@ def watch(
 Found = Iterator[tuple[int, float, float, State]]
 
 
-def _adaptive(setup: Setup, times: np.ndarray, method: Method, wanted: list[int], key: Any) -> Found:
+def _adaptive(setup: Setup, times: np.ndarray, method: Method, wanted: list[int], key: PRNGKeyArray | None) -> Found:
     end = jnp.asarray(times[-1], jnp.result_type(*jax.tree.leaves(setup.y0)))
     time, length, state = end * 0 + times[0], end * 0, setup.y0
     method = settled_method(setup, jnp.asarray(times, end.dtype), Method(method.solver, method.step))
@@ -133,7 +135,7 @@ def _adaptive(setup: Setup, times: np.ndarray, method: Method, wanted: list[int]
         time, state, length = found.time, found.state, found.length
 
 
-def _fixed(setup: Setup, times: np.ndarray, method: Method, wanted: list[int], key: Any) -> Found:
+def _fixed(setup: Setup, times: np.ndarray, method: Method, wanted: list[int], key: PRNGKeyArray | None) -> Found:
     assert isinstance(method.step, Fixed)
     fine = ends_of_steps(times, method.step.substeps)
     wanted = [number for number in wanted if number < len(fine) - 1]

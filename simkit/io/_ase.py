@@ -1,12 +1,15 @@
 """Atoms of ASE, in and out."""
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from .._errors import ArgumentError, missing_package
 from ..md import METAL, REDUCED, Frame, OpenSpace, Units, space_from_vectors, three_dimensional
 from ._ase_units import from_ase_numbers, to_ase_numbers
+
+if TYPE_CHECKING:
+    import ase
 
 
 def to_ase(frame: Frame) -> Any:
@@ -38,7 +41,7 @@ def to_ase(frame: Frame) -> Any:
     return atoms
 
 
-def from_ase(atoms: Any, units: Units = METAL) -> Frame:
+def from_ase(atoms: "ase.Atoms", units: Units = METAL) -> Frame:
     """A frame from `ase.Atoms`.
 
     Energy and forces are taken where its calculator has them at hand; nothing is computed.

@@ -1,16 +1,20 @@
 """A potential of ours as a calculator of ASE."""
 
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jaxtyping import Array
 
 from .._errors import ArgumentError, missing_package
-from ..md import METAL, NeighbourPlan, Potential, gradients, plan_neighbours
+from ..md import METAL, NeighbourPlan, Potential, Space, gradients, plan_neighbours
 from ._ase import from_ase
+
+if TYPE_CHECKING:
+    import ase
 
 VOIGT = ((0, 0), (1, 1), (2, 2), (1, 2), (0, 2), (0, 1))
 
@@ -50,7 +54,12 @@ def ase_calculator(potential: Potential, *, symbols: Sequence[str] = (), skin: f
     class SimkitCalculator(Calculator):
         implemented_properties = ["energy", "free_energy", "forces", "stress"]
 
-        def calculate(self, atoms: Any = None, properties: Any = ("energy",), system_changes: Any = all_changes):
+        def calculate(
+            self,
+            atoms: Any = None,
+            properties: Sequence[str] = ("energy",),
+            system_changes: Sequence[str] = all_changes,
+        ):
             Calculator.calculate(self, atoms, properties, system_changes)
             self.results = evaluate(self.atoms)
 
@@ -84,7 +93,7 @@ class _Evaluation:
             results["stress"] = np.array([stress[i] for i in VOIGT])
         return results
 
-    def _species(self, atoms: Any) -> jax.Array | None:
+    def _species(self, atoms: "ase.Atoms") -> jax.Array | None:
         if not self.symbols:
             return None
         found = atoms.get_chemical_symbols()
@@ -98,6 +107,13 @@ class _Evaluation:
 
 
 @eqx.filter_jit
-def _evaluated(potential: Any, space: Any, position: Any, plan: NeighbourPlan, species: Any, charge: Any) -> Any:
+def _evaluated(
+    potential: Potential,
+    space: Space,
+    position: Array,
+    plan: NeighbourPlan,
+    species: Array | None,
+    charge: Array | None,
+) -> Any:
     neighbours = plan.build(space, position)
     return gradients(potential, space, position, neighbours, plan, species=species, charge=charge), neighbours.need

@@ -9,9 +9,11 @@ import equinox as eqx
 import h5py
 import jax
 import numpy as np
+from jaxtyping import Array
 
 from .._errors import ArgumentError
-from ..core import Trajectory, field_metadata, named_leaves
+from .._types import State
+from ..core import System, Trajectory, field_metadata, named_leaves
 from ..fluids import Grid, IncompressibleFlow
 from ..stores import write_text, write_whole
 from ._netcdf import write_dimension, write_variable
@@ -21,7 +23,7 @@ AXES = ("x", "y", "z")
 
 def write_fields(
     path: str | Path,
-    system: Any,
+    system: System,
     run: Trajectory,
     *,
     outputs: Sequence[str] = (),
@@ -80,7 +82,7 @@ def write_fields(
     return [path, beside]
 
 
-def checked_grid(path: Path, system: Any, run: Trajectory, overwrite: bool) -> Grid:
+def checked_grid(path: Path, system: object, run: Trajectory, overwrite: bool) -> Grid:
     """The grid of a run that can be written to a file."""
     grid = getattr(system, "grid", None)
     if not isinstance(grid, Grid):
@@ -96,7 +98,9 @@ def checked_grid(path: Path, system: Any, run: Trajectory, overwrite: bool) -> G
     return grid
 
 
-def field_arrays(system: Any, run: Trajectory, outputs: Sequence[str]) -> dict[str, tuple[np.ndarray, int | None, str]]:
+def field_arrays(
+    system: System, run: Trajectory, outputs: Sequence[str]
+) -> dict[str, tuple[np.ndarray, int | None, str]]:
     """Name -> values, the axis on whose faces they stand or None, and the unit."""
     found: dict[str, tuple[np.ndarray, int | None, str]] = {}
     staggered = isinstance(run.ys, IncompressibleFlow.State)
@@ -117,7 +121,7 @@ def field_arrays(system: Any, run: Trajectory, outputs: Sequence[str]) -> dict[s
 
 
 @eqx.filter_jit
-def _mapped(system: Any, times: Any, states: Any) -> Any:
+def _mapped(system: System, times: Array, states: State) -> Any:
     return jax.lax.map(lambda at: system.outputs(at[0], at[1], None), (times, states))
 
 

@@ -8,6 +8,7 @@ from typing import Any
 import h5py
 import jax.numpy as jnp
 import numpy as np
+from jaxtyping import Array
 
 from .._errors import ArgumentError
 from ..core import Trajectory, field_metadata, named_leaves
@@ -157,7 +158,7 @@ def read_observed(group: h5py.Group) -> Observed:
     )
 
 
-def _unit(dataset: Any) -> str:
+def _unit(dataset: h5py.Dataset) -> str:
     return str(attribute(dataset, "units")) if "units" in dataset.attrs else "1"
 
 
@@ -252,7 +253,7 @@ def read_averages(group: h5py.Group) -> Averages:
     )
 
 
-def _write_points(group: h5py.Group, labels: tuple[str, ...], times: Any) -> tuple[str, str]:
+def _write_points(group: h5py.Group, labels: tuple[str, ...], times: Array | np.ndarray) -> tuple[str, str]:
     """The dimensions of series by experiment, and their times, which differ between experiments."""
     write_dimension(group, "experiment", labels)
     write_dimension(group, "point", np.arange(times.shape[1]))

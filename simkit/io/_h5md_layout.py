@@ -5,6 +5,7 @@ written with every frame, `step` and `time` are whole series, and units come fro
 """
 
 from collections.abc import Mapping
+from pathlib import Path
 from types import MappingProxyType
 from typing import Any, NamedTuple
 
@@ -104,14 +105,14 @@ def value_of(frame: Frame, name: str) -> Any:
     return getattr(frame, name)
 
 
-def text(value: Any) -> str:
+def text(value: object) -> str:
     """An attribute as text, whichever kind of string it is stored as."""
     if isinstance(value, np.ndarray):
         value = value.reshape(-1)[0] if value.size else ""
     return value.decode() if isinstance(value, bytes) else str(value)
 
 
-def dataset(group: h5py.Group, path: str, file: Any) -> h5py.Dataset:
+def dataset(group: h5py.Group, path: str, file: str | Path) -> h5py.Dataset:
     """A data set of this very file: one that lies in another file is refused."""
     node: Any = group
     for word in path.split("/"):

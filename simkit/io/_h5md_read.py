@@ -2,6 +2,7 @@
 
 import dataclasses
 import json
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -219,7 +220,7 @@ def _taken(data: h5py.Dataset, rows: range) -> np.ndarray:
     return values if rows.step > 0 else values[::-1]
 
 
-def _stored_units(parameters: Any) -> Units | None:
+def _stored_units(parameters: Mapping[str, Any]) -> Units | None:
     """The unit system that simkit wrote, None for a file of another program."""
     if "simkit_units" not in parameters:
         return None
@@ -238,17 +239,17 @@ def _particles(file: h5py.File, path: Path, group: str | None) -> Any:
     return particles[name]
 
 
-def _whole_frames(particles: Any, position: h5py.Dataset) -> int:
+def _whole_frames(particles: h5py.Group, position: h5py.Dataset) -> int:
     """Return the number of complete frames: a writer may be at work."""
     lengths = [position.shape[0]]
     for name in ("position/step", "position/time", "velocity/value", "force/value", "box/edges/value"):
-        if name in particles and isinstance(particles[name], h5py.Dataset) and particles[name].ndim:
-            lengths.append(particles[name].shape[0])
+        if name in particles and isinstance(held := particles[name], h5py.Dataset) and held.ndim:
+            lengths.append(held.shape[0])
     return min(lengths)
 
 
-def _cells(particles: Any, scale: _Scale, rows: range, d: int, path: Path) -> np.ndarray | None:
-    box = particles.get("box")
+def _cells(particles: h5py.Group, scale: _Scale, rows: range, d: int, path: Path) -> np.ndarray | None:
+    box: Any = particles.get("box")
     boundary = [] if box is None else [text(x) for x in np.asarray(box.attrs.get("boundary", [])).reshape(-1)][:d]
     if box is None or "edges" not in box or not any(flag == "periodic" for flag in boundary):
         return None
@@ -263,7 +264,7 @@ def _cells(particles: Any, scale: _Scale, rows: range, d: int, path: Path) -> np
     return per_frame[:, :d, :d]
 
 
-def _counter(particles: Any, name: str, rows: range, path: Path) -> np.ndarray:
+def _counter(particles: h5py.Group, name: str, rows: range, path: Path) -> np.ndarray:
     """Steps or times: a whole series, or an increment with an offset; counted from 0 where there is none."""
     if f"position/{name}" not in particles:
         return np.array(rows, float)
@@ -273,11 +274,11 @@ def _counter(particles: Any, name: str, rows: range, path: Path) -> np.ndarray:
     return _taken(data, rows)
 
 
-def _unit(particles: Any, path: str) -> str:
+def _unit(particles: h5py.Group, path: str) -> str:
     return text(particles[path].attrs.get("unit", "")) if path in particles else ""
 
 
-def _symbols(particles: Any, atoms: int, path: Path) -> tuple[str, ...] | None:
+def _symbols(particles: h5py.Group, atoms: int, path: Path) -> tuple[str, ...] | None:
     """Names of the atoms, where the species are an enumeration of names."""
     if not isinstance(particles.get("species"), h5py.Dataset):
         return None

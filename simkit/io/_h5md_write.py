@@ -9,6 +9,7 @@ from typing import Any
 
 import h5py
 import numpy as np
+from jax.typing import ArrayLike
 
 from .._errors import ArgumentError, ResultFileError, check_known
 from ..md import DIMENSIONS, REDUCED, Frame, three_dimensional
@@ -132,7 +133,7 @@ class H5MDWriter:
     def __enter__(self) -> "H5MDWriter":
         return self
 
-    def __exit__(self, *error: Any) -> None:
+    def __exit__(self, *error: object) -> None:
         self.close()
 
     def __repr__(self) -> str:
@@ -177,7 +178,7 @@ class H5MDWriter:
         return frames
 
 
-def _put(data: Any, n: int, value: Any) -> None:
+def _put(data: h5py.Dataset, n: int, value: ArrayLike) -> None:
     data.resize(n + 1, axis=0)
     data[n] = value
 

@@ -9,12 +9,13 @@ from typing import Any
 
 import h5py
 import numpy as np
+from jax.typing import ArrayLike
 
 from .._errors import ArgumentError
 from ..stores import attribute, texts
 
 
-def write_dimension(group: h5py.Group, name: str, values: Any) -> None:
+def write_dimension(group: h5py.Group, name: str, values: ArrayLike | Sequence[str]) -> None:
     """A dimension with its coordinate: numbers, or texts."""
     array = np.asarray(values)
     if array.dtype.kind in "UO":
@@ -24,7 +25,7 @@ def write_dimension(group: h5py.Group, name: str, values: Any) -> None:
     dataset.make_scale(name)
 
 
-def write_variable(group: h5py.Group, name: str, values: Any, dims: Sequence[str], unit: str = "1") -> None:
+def write_variable(group: h5py.Group, name: str, values: ArrayLike, dims: Sequence[str], unit: str = "1") -> None:
     """An array whose axes are the named dimensions of the group, which must exist.
 
     HDF5 and netCDF take names with dots as they are; a slash would open a subgroup and is refused.

@@ -4,6 +4,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
+from jax.typing import ArrayLike
 
 from ..core import Trajectory
 from ..infer import Posterior, Prediction
@@ -103,7 +104,7 @@ def check_averages(averages: Averages) -> Averages:
     return averages
 
 
-def _names(found: Any, what: str, count: int | None = None) -> Sequence[str]:
+def _names(found: object, what: str, count: int | None = None) -> Sequence[str]:
     if not isinstance(found, list | tuple) or not all(isinstance(name, str) for name in found):
         raise ValueError(f"`{what}` must be a list of texts, but it is {str(found)[:60]!r}")
     if count is not None and len(found) != count:
@@ -111,12 +112,12 @@ def _names(found: Any, what: str, count: int | None = None) -> Sequence[str]:
     return found
 
 
-def _need_real(name: str, values: Any) -> None:
+def _need_real(name: str, values: ArrayLike) -> None:
     if np.asarray(values).dtype.kind == "c":
         raise ValueError(f"`{name}` must hold real numbers, but it is of type {np.asarray(values).dtype}")
 
 
-def _need_shape(name: str, values: Any, shape: tuple[int, ...], *, rest: bool = False) -> None:
+def _need_shape(name: str, values: ArrayLike, shape: tuple[int, ...], *, rest: bool = False) -> None:
     found = np.shape(values)
     if (found[: len(shape)] if rest else found) != tuple(shape):
         more = ", ..." if rest else ""

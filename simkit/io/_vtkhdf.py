@@ -8,7 +8,7 @@ import h5py
 import numpy as np
 
 from .._errors import ArgumentError
-from ..core import Trajectory
+from ..core import System, Trajectory
 from ..fluids import Grid
 from ..stores import write_whole
 from ._fields import checked_grid, field_arrays
@@ -18,7 +18,7 @@ VERSION = (2, 2)
 
 
 def write_vtkhdf(
-    path: str | Path, system: Any, run: Trajectory, *, outputs: Sequence[str] = (), overwrite: bool = False
+    path: str | Path, system: System, run: Trajectory, *, outputs: Sequence[str] = (), overwrite: bool = False
 ) -> Path:
     """Write the fields at the centres of cells, over all times of a run, as image data in one VTKHDF file.
 

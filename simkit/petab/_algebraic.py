@@ -3,11 +3,13 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+import libsbml
+
 from ._expression import Graph
 from ._lines import line
 
 
-def determined(model: Any, taken: set[str]) -> dict[str, Any] | None:
+def determined(model: libsbml.Model, taken: set[str]) -> dict[str, Any] | None:
     """Name -> the algebraic rule that determines it; None where there is no such assignment of the rules to names.
 
     **Arguments:** `model`, of libSBML; `taken`, what other rules and events determine.
@@ -43,7 +45,7 @@ def _matched(choices: Sequence[Sequence[str]]) -> Mapping[str, int] | None:
     return owners if all(placed(rule, set()) for rule in range(len(choices))) else None
 
 
-def names_of(tree: Any) -> list[str]:
+def names_of(tree: libsbml.ASTNode) -> list[str]:
     """The names in a formula, each once."""
     found: dict[str, None] = {}
     stack = [tree]

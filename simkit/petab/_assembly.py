@@ -10,9 +10,9 @@ import numpy as np
 
 from .._errors import DataError, close_matches
 from ..core import as_float_array
-from ..engine import Adaptive
+from ..engine import Adaptive, Fixed, Varying
 from ..problem import Experiment, Problem
-from ..solvers import Rodas5P
+from ..solvers import Rodas5P, SolverLike
 from ._closed import closed_forms
 from ._events import Dose, doses, known_before
 from ._expression import TIME, Formulas
@@ -37,7 +37,7 @@ of the model. Models of some thirty states take 1.3 times as long so, and those 
 formula."""
 
 
-def _operations(formulas: Formulas, rates: Any) -> int:
+def _operations(formulas: Formulas, rates: Sequence[tuple[str, int]]) -> int:
     """Return the number of operations in the rates."""
     return len(formulas.reached([node for _, node in rates]))
 
@@ -54,7 +54,7 @@ class Assembly:
     series: Sequence[Series]
     formulas: bool = False  # whether values of conditions may be formulas
 
-    def problem(self, solver: Any, step: Any) -> Problem:
+    def problem(self, solver: SolverLike | None, step: float | Varying | Fixed | None) -> Problem:
         model = self.model
         self._check_targets()
         plan = Periods.of(model, self.series, {s: self._values(self.conditions[s]) for s in self._later()})

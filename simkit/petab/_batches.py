@@ -8,6 +8,7 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jax.typing import DTypeLike
 from jaxtyping import Array, Float
 
 from ._expression import OPERATIONS, Node
@@ -125,7 +126,7 @@ class _Shaped:
                 slots.append(number if isinstance(number, float) else jnp.asarray(number, values.dtype))
         return slots
 
-    def _value(self, slots: Sequence[Any], dtype: Any) -> Array:
+    def _value(self, slots: Sequence[Any], dtype: DTypeLike) -> Array:
         return jnp.broadcast_to(jnp.asarray(_evaluated(self.tree, slots), dtype), (self.size,))
 
 
@@ -201,7 +202,9 @@ def _slots(step: Batch | SumBatch) -> int:
     return sum(not isinstance(slot[0], float) for slot in step.slots) if isinstance(step, Batch) else 0
 
 
-def _terms(step: Batch | SumBatch, first: int, one: int, row: int, known: Any) -> dict[int, list[Any]]:
+def _terms(
+    step: Batch | SumBatch, first: int, one: int, row: int, known: Mapping[int, Mapping[int, int]]
+) -> dict[int, list[Any]]:
     """State -> the terms of one formula's derivative by it: where the slope and the entry stand, and a factor."""
     if isinstance(step, SumBatch):
         parts = [(place, one, factor) for place, factor in step.terms[row]]

@@ -2,16 +2,17 @@
 
 import csv
 import io
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
 import numpy as np
+from jax.typing import ArrayLike
 
 from .._errors import ArgumentError
 from ._load import PEtab, parameter_files
 
 
-def copied(read: PEtab, folder: Path, nominal: Any) -> Path:
+def copied(read: PEtab, folder: Path, nominal: ArrayLike | Sequence[float] | None) -> Path:
     """Write the files of a problem to a folder, its free parameters with these nominal values; the path of the YAML file."""
     values = np.asarray(read.nominal if nominal is None else nominal, float)
     names = read.problem.names

@@ -18,7 +18,7 @@ def check_depth(text: str, name: str) -> None:
     """Refuse what is nested so deep that libSBML, which calls itself for each level, would end the process."""
     parser, depth = expat.ParserCreate("utf-8"), 0
 
-    def begin(element: str, attributes: Any) -> None:
+    def begin(element: str, attributes: object) -> None:
         nonlocal depth
         depth += 1
         if depth > DEEPEST:

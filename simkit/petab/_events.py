@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array
+from jaxtyping import Array, PyTree
 
 from ..core import Setup, Status, Trajectory
 from ..engine import Method, integrate
@@ -84,7 +84,7 @@ def integrate_doses(
     ends = jnp.concatenate([jnp.where(happens, when, last)[order], last[None]])
     turns = jnp.concatenate([jnp.where(happens, jnp.arange(len(given)), -1)[order], jnp.array([-1])])
 
-    def piece(carry: Any, turn: tuple[Array, Array]) -> Any:
+    def piece(carry: PyTree, turn: tuple[Array, Array]) -> Any:
         y, old, start, ys, status, counts = carry
         end, event = turn
         # Chosen, not clipped: where two times meet, `clip` would share the derivative between them.

@@ -7,6 +7,7 @@ from typing import Any
 
 import jax
 import jax.numpy as jnp
+from jax.typing import ArrayLike
 
 from .._errors import DataError
 
@@ -182,7 +183,7 @@ def _constant(operation: str, values: list[float]) -> float | None:
     return found if isinstance(found, float) and math.isfinite(found) else None
 
 
-def power(base: Any, exponent: Any) -> Any:
+def power(base: ArrayLike, exponent: ArrayLike) -> Any:
     """base**exponent, real everywhere: a base that an approximate solution has made a little negative counts as 0."""
     if isinstance(exponent, float):
         if exponent == int(exponent) and abs(exponent) < 64:
@@ -195,15 +196,15 @@ def power(base: Any, exponent: Any) -> Any:
     return jnp.power(jnp.where(broken, 0, base), exponent)
 
 
-def _plain(value: Any) -> bool:
+def _plain(value: object) -> bool:
     return isinstance(value, float | int)
 
 
-def _truth(value: Any) -> Any:
+def _truth(value: ArrayLike) -> Any:
     return value if jnp.result_type(value) == "bool" else jnp.not_equal(value, 0)
 
 
-def _choice(*operands: Any) -> Any:
+def _choice(*operands: ArrayLike) -> Any:
     """value, condition, value, condition, ..., and what holds otherwise."""
     *pairs, result = operands
     for value, condition in zip(pairs[-2::-2], pairs[::-2], strict=True):
@@ -211,21 +212,21 @@ def _choice(*operands: Any) -> Any:
     return result
 
 
-def _all(*operands: Any) -> Any:
+def _all(*operands: ArrayLike) -> Any:
     result = _truth(operands[0])
     for x in operands[1:]:
         result = jnp.logical_and(result, _truth(x))
     return result
 
 
-def _any(*operands: Any) -> Any:
+def _any(*operands: ArrayLike) -> Any:
     result = _truth(operands[0])
     for x in operands[1:]:
         result = jnp.logical_or(result, _truth(x))
     return result
 
 
-def _odd(*operands: Any) -> Any:
+def _odd(*operands: ArrayLike) -> Any:
     result = _truth(operands[0])
     for x in operands[1:]:
         result = jnp.logical_xor(result, _truth(x))

@@ -7,6 +7,7 @@ from typing import Any
 import equinox as eqx
 import jax.numpy as jnp
 import numpy as np
+from jax.typing import ArrayLike
 from jaxtyping import Array, Float
 
 from .._errors import ArgumentError
@@ -103,13 +104,13 @@ class LargeSystem(KnownJacobian):
         known = jnp.concatenate([jnp.stack(values) if values else jnp.zeros(0, like.dtype) for values in groups])
         return cls(jnp.concatenate([known, rates.still(known[:0], known)]), rates)
 
-    def vector_field(self, t: Any, y: Array, inputs: Inputs) -> Array:
+    def vector_field(self, t: ArrayLike, y: Array, inputs: Inputs) -> Array:
         return self.rates.moving(y, self._known(t, y, inputs))
 
-    def jacobian(self, t: Any, y: Array, inputs: Inputs) -> Float[Array, "states states"]:
+    def jacobian(self, t: ArrayLike, y: Array, inputs: Inputs) -> Float[Array, "states states"]:
         return self.rates.slope(y, self._known(t, y, inputs))
 
-    def _known(self, t: Any, y: Array, inputs: Inputs) -> Array:
+    def _known(self, t: ArrayLike, y: Array, inputs: Inputs) -> Array:
         changing = [jnp.asarray(t if name == TIME else inputs[name], y.dtype) for name in self.rates.changing]
         return jnp.concatenate([self.constants, jnp.stack(changing)]) if changing else self.constants
 

@@ -13,7 +13,9 @@ from jaxtyping import Array, Float
 from .._doors import shown
 from .._errors import ArgumentError, DataError
 from ..core import as_float_array
+from ..engine import Fixed, Varying
 from ..problem import Problem
+from ..solvers import SolverLike
 from ..stores import MOST_HEADER
 from . import _tables_v1, _tables_v2
 from ._assembly import Assembly
@@ -44,8 +46,8 @@ class PEtab:
 def load(
     path: str | Path,
     *,
-    solver: Any = None,
-    step: Any = None,
+    solver: SolverLike | None = None,
+    step: float | Varying | Fixed | None = None,
     texts: Mapping[str, str] | None = None,
     allow_outside: bool = False,
 ) -> PEtab:

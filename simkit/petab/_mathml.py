@@ -94,11 +94,11 @@ class Reader:
         self._open: list[str] = []
         self._results: dict[tuple[str, tuple[int, ...]], int] = {}
 
-    def read(self, tree: Any, where: str, bound: Mapping[str, int] | None = None) -> int:
+    def read(self, tree: libsbml.ASTNode, where: str, bound: Mapping[str, int] | None = None) -> int:
         """The node of a tree; `where` names it in messages, `bound` holds arguments of a function."""
         return walked(self._read(tree, where, bound))
 
-    def _read(self, tree: Any, where: str, bound: Mapping[str, int] | None) -> Walk:
+    def _read(self, tree: libsbml.ASTNode, where: str, bound: Mapping[str, int] | None) -> Walk:
         kind, graph = tree.getType(), self.graph
         children = [tree.getChild(i) for i in range(tree.getNumChildren())]
         if kind in (libsbml.AST_INTEGER, libsbml.AST_REAL, libsbml.AST_REAL_E, libsbml.AST_RATIONAL):
@@ -126,7 +126,7 @@ class Reader:
             parts.append((yield self._read(child, where, bound)))
         return self._operation(kind, tree, parts, where)
 
-    def _operation(self, kind: int, tree: Any, parts: list[int], where: str) -> int:
+    def _operation(self, kind: int, tree: libsbml.ASTNode, parts: list[int], where: str) -> int:
         graph = self.graph
         if kind == libsbml.AST_PLUS:
             return graph.add(*parts)
@@ -172,7 +172,7 @@ class Reader:
             )
         if name in self._open:
             raise DataError(f"{where} must not call a function that calls itself, but `{name}` does.")
-        arguments, body = self.functions[name] if own else ([], None)
+        arguments = self.functions[name][0] if own else []
         if own and len(arguments) != len(children):
             raise DataError(
                 f"{where} must give the function `{name}` {len(arguments)} arguments, but gives {len(children)}."
@@ -195,7 +195,7 @@ class Reader:
             self._open.append(name)
             try:
                 self._results[call] = yield self._read(
-                    body, f"The function `{name}`", dict(zip(arguments, parts, strict=True))
+                    self.functions[name][1], f"The function `{name}`", dict(zip(arguments, parts, strict=True))
                 )
             finally:
                 self._open.pop()

@@ -7,9 +7,10 @@ from typing import Any, NamedTuple
 import equinox as eqx
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array
+from jaxtyping import Array, PyTree
 
 from .._errors import DataError
+from .._types import Inputs, State
 from ..core import Event as Passing
 from ..core import Setup, Status, Trajectory
 from ..engine import Method, integrate_to
@@ -109,7 +110,7 @@ def _parsed(graph: Graph, node: int, name: str, parts: list[Comparison]) -> Any:
     )
 
 
-def _holds(trigger: Any, true: Array) -> Array:
+def _holds(trigger: int | tuple[Any, ...], true: Array) -> Array:
     """Tell whether a condition holds for given truths of its comparisons."""
     if isinstance(trigger, int):
         return true[trigger]
@@ -128,7 +129,7 @@ class _Crossing(eqx.Module):
     true: Array
     parts: tuple[Comparison, ...] = eqx.field(static=True)
 
-    def __call__(self, system: SBMLSystem, t: Any, y: Any, inputs: Any) -> Array:
+    def __call__(self, system: SBMLSystem, t: Array, y: State, inputs: Inputs) -> Array:
         nodes = [node for kind in zip(*self.parts, strict=True) for node in kind]
         found = self.whole.formulas.evaluate(nodes, self.whole.lookup(t, system.unpacked(y), inputs))
         true, level, size = jnp.split(jnp.stack(_broadcast(found, t)), 3)
@@ -161,18 +162,18 @@ class _Events:
         self.inputs, self.moving, self.system, self.given = setup.inputs, setup.system, system, tuple(given)
         self.parts = tuple(part for p in given for part in p.parts)
 
-    def of(self, nodes: Sequence[int], t: Array, y: Any) -> list[Array]:
+    def of(self, nodes: Sequence[int], t: Array, y: State) -> list[Array]:
         inputs = {name: signal(t) for name, signal in self.inputs.items()}
         lookup = self.system.lookup(t, self.moving.unpacked(y), inputs)
         return _broadcast(self.system.formulas.evaluate(nodes, lookup), t)
 
-    def held(self, t: Array, y: Any) -> tuple[Array, Array, Array]:
+    def held(self, t: Array, y: State) -> tuple[Array, Array, Array]:
         """Levels of all comparisons, what counts as zero, and which are true."""
         nodes = [node for kind in zip(*self.parts, strict=True) for node in kind]
         true, level, size = jnp.split(jax.lax.stop_gradient(jnp.stack(self.of(nodes, t, y))), 3)
         return level, CLOSE * size, true > 0
 
-    def slopes(self, t: Array, y: Any) -> Array:
+    def slopes(self, t: Array, y: State) -> Array:
         """Return the rates of change of the levels."""
         t, y = jax.lax.stop_gradient((t, y))
         rates = self.moving.vector_field(t, y, {name: signal(t) for name, signal in self.inputs.items()})
@@ -187,7 +188,7 @@ class _Events:
             place += len(p.parts)
         return jnp.stack(found)
 
-    def begun(self, t: Array, y: Any) -> _Queue:
+    def begun(self, t: Array, y: State) -> _Queue:
         """Return the events at the start: those with conditions that count as false before."""
         true = self.held(t, y)[2]
         nothing, never = jnp.zeros(len(self.given), int), jnp.full(len(self.given), jnp.inf, t.dtype)
@@ -195,11 +196,11 @@ class _Events:
         before = jnp.array([p.initially for p in self.given]) & self.holds(true)
         return self.turned(queue, before, true, t, y)
 
-    def values(self, t: Array, y: Any) -> tuple[tuple[Array, ...], ...]:
+    def values(self, t: Array, y: State) -> tuple[tuple[Array, ...], ...]:
         found = iter(self.of([node for p in self.given for _, node in p.assignments], t, y))
         return tuple(tuple(next(found) for _ in p.assignments) for p in self.given)
 
-    def arrived(self, queue: _Queue, t: Array, y: Any, happened: Array) -> _Queue:
+    def arrived(self, queue: _Queue, t: Array, y: State, happened: Array) -> _Queue:
         """Return the comparisons that have become true or false at the end of a piece, at zero up to rounding."""
         info = jnp.finfo(t.dtype)
         after = t + jnp.maximum(8 * float(info.eps) * jnp.abs(t), float(info.tiny))
@@ -210,14 +211,14 @@ class _Events:
         true = jnp.where(tied & (level == 0) & (slope != 0), slope > 0, true)
         return self.turned(queue, self.holds(queue.true), true, t, y)
 
-    def changed(self, queue: _Queue, t: Array, old: Any, new: Any) -> _Queue:
+    def changed(self, queue: _Queue, t: Array, old: State, new: State) -> _Queue:
         """Return the comparisons that have become true or false by an event."""
         before, close, _ = self.held(t, old)
         level, _, holds = self.held(t, new)
         true = jnp.where(jnp.abs(level - before) > close, holds, queue.true)
         return self.turned(queue, self.holds(queue.true), true, t, new)
 
-    def turned(self, queue: _Queue, before: Array, true: Array, t: Array, y: Any) -> _Queue:
+    def turned(self, queue: _Queue, before: Array, true: Array, t: Array, y: State) -> _Queue:
         """The queue after some conditions have become true and others false."""
         now = self.holds(true)
         rises = now & ~before
@@ -230,7 +231,7 @@ class _Events:
         stays = jnp.array([p.persistent for p in self.given]) | now
         return _Queue(true, jnp.where(stays, queue.owed, 0) + rises.astype(int), due, kept, lost)
 
-    def fired(self, queue: _Queue, t: Array, y: Any) -> tuple[_Queue, Any]:
+    def fired(self, queue: _Queue, t: Array, y: State) -> tuple[_Queue, Any]:
         """The state after the event that comes first of those that are due, if any is."""
         ready = (queue.owed > 0) & (queue.due <= t)
         zero = jnp.zeros_like(t)
@@ -262,7 +263,7 @@ def integrate_passages(
     fixed = system.formulas.evaluate(stops, lambda name: system.parameters[name])
     ends = jnp.stack([jnp.asarray(x, times.dtype) for x in (*fixed, last)])
 
-    def piece(carry: Any, _: None) -> Any:
+    def piece(carry: PyTree, _: None) -> Any:
         y, start, ys, queue, status, counts = carry
         pending = events.pending(queue, start)
         # An event that is due happens before time goes on.

@@ -2,7 +2,7 @@
 
 import csv
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -11,8 +11,11 @@ import jax.numpy as jnp
 import libsbml
 import numpy as np
 import numpyro.distributions as dist
+from jax.typing import ArrayLike
+from jaxtyping import Array
 
 from .._errors import ArgumentError
+from .._types import State
 from ..core import Setup, StaticSystem, named_leaves, started
 from ..problem import Problem
 from ._copy import copied
@@ -33,7 +36,7 @@ problems:
 """
 
 
-def write(problem: Problem | PEtab, folder: str | Path, *, nominal: Any = None) -> Path:
+def write(problem: Problem | PEtab, folder: str | Path, *, nominal: ArrayLike | Sequence[float] | None = None) -> Path:
     """Write a problem as PEtab version 1: `problem.yaml`, four tables and an SBML model, in a folder.
 
     What `load` gave is written as it was read: its YAML file, its model and its tables, with these nominal values.
@@ -127,7 +130,7 @@ class _Parts:
             leaves, structure = jax.tree.flatten(setup.system)
             floats = [i for i, leaf in enumerate(leaves) if isinstance(leaf, jax.Array | np.ndarray)]
 
-            def function(values: list[Any], t: Any, y: Any) -> Any:
+            def function(values: list[Any], t: Array, y: State) -> Any:
                 put = list(leaves)
                 for i, value in zip(floats, values, strict=True):
                     put[i] = value
@@ -265,7 +268,7 @@ class _Parts:
         return rows
 
 
-def _elements(path: str, shape: tuple[int, ...], node: Any) -> np.ndarray:
+def _elements(path: str, shape: tuple[int, ...], node: Callable[[str], int]) -> np.ndarray:
     places = list(np.ndindex(shape))
     return np.array([node(".".join([path, *map(str, place)])) for place in places], int).reshape(shape)
 
@@ -284,7 +287,7 @@ def _number(x: Any) -> float:
     return float(np.asarray(x))
 
 
-def _prior(name: str, prior: Any) -> tuple[str, str, bool]:
+def _prior(name: str, prior: dist.Distribution | None) -> tuple[str, str, bool]:
     """The type of a prior, its numbers, and whether it is on the scale of the parameter, which must then be logarithmic."""
     if prior is None:
         return "", "", False

@@ -1,7 +1,7 @@
 """PEtab's observation model: formulas of states, parameters and numbers that belong to a single row."""
 
 import dataclasses
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import equinox as eqx
@@ -85,10 +85,10 @@ class TableMeasurement(AbstractMeasurement):
     def filled(self, more: int) -> "TableMeasurement":
         return self._with_rows(lambda x: jnp.asarray(np.pad(np.asarray(x), [(0, 0), (0, more), (0, 0)], mode="edge")))
 
-    def at(self, count: Any) -> "TableMeasurement":
+    def at(self, count: int) -> "TableMeasurement":
         return self._with_rows(lambda x: jnp.repeat(x[:, :1], count, axis=1))
 
-    def _with_rows(self, change: Any) -> "TableMeasurement":
+    def _with_rows(self, change: Callable[[Array], Array]) -> "TableMeasurement":
         changed = lambda values: {name: change(x) for name, x in values.items()}
         return TableMeasurement(
             changed(self.index), changed(self.constants), self.heads, self.formulas, self.parameters, self.closed

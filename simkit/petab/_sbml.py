@@ -124,7 +124,7 @@ def sbml_from_text(text: str, name: str = "model.xml") -> Model:
 class _Builder:
     """One pass over a model; what names stand for is found when they are first used."""
 
-    def __init__(self, model: Any, file: str):
+    def __init__(self, model: libsbml.Model, file: str):
         self.model, self.file = model, file
         self.found = Model(model.getId() or file.removesuffix(".xml"), Graph())
         functions = {}
@@ -223,7 +223,7 @@ class _Builder:
         else:
             self.found.constants[name] = value
 
-    def _species(self, s: Any) -> None:
+    def _species(self, s: libsbml.Species) -> None:
         found, name = self.found, s.getId()
         if self._ruled(name):
             return
@@ -378,7 +378,7 @@ class _Builder:
         thinned = graph.multiply(self.symbol(name), self.rate_of(self.model.getSpecies(name).getCompartment()))
         return graph.make("divide", graph.make("subtract", slope, thinned), found.volumes[name])
 
-    def _flow(self, sign: float, reference: Any, reaction: str) -> int:
+    def _flow(self, sign: float, reference: libsbml.SpeciesReference, reaction: str) -> int:
         """Return the contribution of a reaction to a species."""
         graph, species = self.found.graph, self.model.getSpecies(reference.getSpecies())
         count = self.symbol(reference.getId()) if reference.isSetId() else self._counted(reference)
@@ -388,13 +388,13 @@ class _Builder:
         )
         return graph.multiply(graph.number(sign), count, factor, self.symbol(reaction))
 
-    def _counted(self, reference: Any) -> int:
+    def _counted(self, reference: libsbml.SpeciesReference) -> int:
         """Return the stoichiometric number of a species in a reaction, where nothing else changes it."""
         if _math_of(reference.getStoichiometryMath()) is not None:
             return self._math(reference.getStoichiometryMath(), f"The stoichiometry of `{reference.getSpecies()}`")
         return self.found.graph.number(_count(reference))
 
-    def _event(self, event: Any, index: int) -> Event:
+    def _event(self, event: libsbml.Event, index: int) -> Event:
         name = event.getId() or f"event {index + 1}"
         where = f"The event `{name}`"
         trigger = event.getTrigger()
@@ -431,7 +431,7 @@ class _Builder:
         return DataError(f"{what} in `{self.file}` {why}")
 
 
-def _text(rule: Any) -> str:
+def _text(rule: libsbml.Rule) -> str:
     return str(libsbml.formulaToL3String(rule.getMath()))
 
 
@@ -439,7 +439,7 @@ def _math_of(element: Any) -> Any:
     return None if element is None else element.getMath()
 
 
-def _count(reference: Any) -> float:
+def _count(reference: libsbml.SpeciesReference) -> float:
     """Return the stoichiometric number of a species in a reaction."""
     count = float(reference.getStoichiometry())
     return 1.0 if math.isnan(count) else count

@@ -81,7 +81,7 @@ class SBMLProtocol(AbstractProtocol):
         )
         return Setup(system, first, inputs, setup.noise), trajectory
 
-    def opened(self, system: SBMLSystem, given: dict[str, Array], t: Any) -> tuple[SBMLSystem, dict[str, Array], Any]:
+    def opened(self, system: SBMLSystem, given: dict[str, Array], t: Array) -> tuple[SBMLSystem, dict[str, Array], Any]:
         """The system with all its parameters, its initial state, and its inputs; what is given goes before what is assigned."""
         assigned, formulas = dict(self.start), system.formulas
 

@@ -5,10 +5,11 @@ from typing import Any
 
 import equinox as eqx
 import jax.numpy as jnp
+from jax.typing import ArrayLike
 from jaxtyping import Array
 
 from .._errors import ArgumentError
-from .._types import Inputs, Scalar
+from .._types import Inputs, Scalar, State
 from ..core import Example, PlainSystem, as_float_array, quantity
 from ._expression import TIME, Formulas
 from ._large import LargeSystem, Rates
@@ -45,17 +46,17 @@ class SBMLSystem(PlainSystem):
     named: Roots = eqx.field(static=True, kw_only=True)
     together: Rates | None = eqx.field(static=True, kw_only=True, default=None)
 
-    def vector_field(self, t: Any, y: dict[str, Array], inputs: Inputs) -> dict[str, Array]:
+    def vector_field(self, t: ArrayLike, y: dict[str, Array], inputs: Inputs) -> dict[str, Array]:
         slopes = self.formulas.evaluate([node for _, node in self.rates], self.lookup(t, y, inputs))
         zero = jnp.zeros_like(next(iter(y.values())))
         return {name: slope + zero for (name, _), slope in zip(self.rates, slopes, strict=True)}
 
-    def outputs(self, t: Any, y: dict[str, Array], inputs: Inputs) -> dict[str, Array]:
+    def outputs(self, t: ArrayLike, y: dict[str, Array], inputs: Inputs) -> dict[str, Array]:
         found = self.formulas.evaluate([node for _, node in self.named], self.lookup(t, y, inputs))
         zero = jnp.zeros_like(next(iter(y.values())))
         return y | {name: value + zero for (name, _), value in zip(self.named, found, strict=True)}
 
-    def lookup(self, t: Any, y: dict[str, Any], inputs: Inputs = None) -> Callable[[str], Any]:
+    def lookup(self, t: ArrayLike, y: dict[str, Any], inputs: Inputs = None) -> Callable[[str], Any]:
         """Return the value of a name at a time and a state."""
 
         def value(name: str) -> Any:
@@ -76,11 +77,11 @@ class SBMLSystem(PlainSystem):
         """States by their names in the form in which they are solved."""
         return y
 
-    def unpacked(self, y: Any) -> dict[str, Array]:
+    def unpacked(self, y: State) -> dict[str, Array]:
         """Return the solution by names."""
         return y
 
-    def changed(self, y: Any, new: dict[str, Array]) -> Any:
+    def changed(self, y: State, new: dict[str, Array]) -> Any:
         """Return the solution with other values of some states."""
         return y | new
 

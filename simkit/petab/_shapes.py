@@ -216,7 +216,7 @@ def _signature(tree: Tree) -> str:
     return repr(tree) if operation == "number" else f"{operation}({','.join(map(_signature, operands))})"
 
 
-def _batch(form: Any, nodes: Sequence[int], given: Sequence[Any]) -> Batch | SumBatch:
-    if form == "sums":
+def _batch(form: str | tuple[Tree, tuple[str, ...]], nodes: Sequence[int], given: Sequence[Any]) -> Batch | SumBatch:
+    if isinstance(form, str):
         return SumBatch(tuple(tuple(terms) for terms, _ in given), tuple(offset for _, offset in given), tuple(nodes))
     return Batch(form[0], tuple(zip(*given, strict=True)), tuple(nodes))

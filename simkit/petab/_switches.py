@@ -1,8 +1,7 @@
 """Conditions on time alone: where a formula switches, so that no step straddles it."""
 
-from typing import Any
-
 import jax.numpy as jnp
+from jax.typing import ArrayLike
 from jaxtyping import Array, Float
 
 from .._types import Scalar
@@ -19,7 +18,7 @@ class Switch(AbstractSignal):
 
     time: Scalar = quantity(doc="when it switches")
 
-    def __call__(self, t: Any) -> Array:
+    def __call__(self, t: ArrayLike) -> Array:
         return jnp.where(t >= self.time, 1.0, 0.0).astype(self.time.dtype)
 
     def jumps(self) -> Float[Array, " jumps"]:

@@ -105,7 +105,7 @@ class Files:
         self.known, self.gate = known, Gate(folder, outside=allow_outside)
         self.texts: dict[str, str] = {}
 
-    def read(self, file: Any, what: str, most: int = MOST_DATA) -> str:
+    def read(self, file: object, what: str, most: int = MOST_DATA) -> str:
         """The text of a file of at most `most` bytes; `what` says what it should be."""
         if not isinstance(file, str) or "://" in file or Path(file).is_absolute():
             shown = repr(file)[:200] if isinstance(file, str) else f"a {type(file).__name__}"

@@ -3,7 +3,7 @@
 import dataclasses
 import math
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -229,7 +229,13 @@ def _used(model: Model, roots: tuple[int, ...]) -> set[str]:
 
 
 def formula_of(
-    row: Row, column: str, model: Model, known: Any, rows: Any = (), location: Any = None, own: Any = None
+    row: Row,
+    column: str,
+    model: Model,
+    known: Collection[str],
+    rows: Collection[str] = (),
+    location: Callable[[str], int] | None = None,
+    own: Mapping[str, str] | None = None,
 ) -> int:
     """A cell as a formula: of names of the model, `known` ones, observables in `rows` and names that are the row's own."""
     where = row.where(column)
@@ -244,7 +250,7 @@ def formula_of(
             return node
         if name in known:
             return model.graph.symbol(name)
-        if name in rows:
+        if location is not None and name in rows:
             return location(name)
         names = (*model.constants, *model.states, *model.formulas, *known, *rows)
         others = ", of the parameter table and of observables" if rows else " and of the parameter table"

@@ -6,6 +6,7 @@ from typing import Any
 import jax
 import jax.extend
 import numpy as np
+from jax.typing import ArrayLike
 
 from .._errors import ArgumentError
 from ._expression import Graph
@@ -65,7 +66,7 @@ class _Walk:
     def __init__(self, graph: Graph, what: str):
         self.graph, self.what = graph, what
 
-    def run(self, jaxpr: Any, constants: Sequence[Any], given: Sequence[Nodes]) -> list[Nodes]:
+    def run(self, jaxpr: jax.extend.core.Jaxpr, constants: Sequence[Any], given: Sequence[Nodes]) -> list[Nodes]:
         values: dict[Any, Nodes] = dict(zip(jaxpr.constvars, map(self.numbers, constants), strict=True))
         values |= dict(zip(jaxpr.invars, given, strict=True))
         read = lambda v: self.numbers(v.val) if isinstance(v, jax.extend.core.Literal) else values[v]
@@ -74,7 +75,7 @@ class _Walk:
             values |= dict(zip(equation.outvars, found, strict=True))
         return [read(v) for v in jaxpr.outvars]
 
-    def numbers(self, value: Any) -> Nodes:
+    def numbers(self, value: ArrayLike) -> Nodes:
         array = np.asarray(value, float)
         return np.array([self.graph.number(x) for x in array.ravel()], int).reshape(array.shape)
 
@@ -85,7 +86,7 @@ class _Walk:
         rows = zip(*(x.ravel() for x in spread), strict=True)
         return np.array([make(*map(int, row)) for row in rows], int).reshape(spread[0].shape)
 
-    def operation(self, equation: Any, operands: list[Nodes]) -> list[Nodes]:
+    def operation(self, equation: jax.extend.core.JaxprEqn, operands: list[Nodes]) -> list[Nodes]:
         name, settings = equation.primitive.name, equation.params
         if name in _CALLS:
             inner = next(settings[key] for key in ("jaxpr", "call_jaxpr", "fun_jaxpr") if key in settings)

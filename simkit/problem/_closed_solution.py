@@ -48,7 +48,9 @@ def remeasured(problem: Problem, theta: Array, setups: Setup) -> Setup:
     return eqx.filter_vmap(lambda setup, values: setup.put(values))(setups, values)
 
 
-def _part(problem: Problem, name: str, head: Any, slope: Any, columns: np.ndarray, linear: int) -> tuple[Array, ...]:
+def _part(
+    problem: Problem, name: str, head: tuple[Array, Array], slope: tuple[Array, Array], columns: np.ndarray, linear: int
+) -> tuple[Array, ...]:
     """Return the data of one output, locations, scales, their slopes, and a mask of the data of a closed form."""
     (location, scale), data = head, problem.data[name]
     rises, widens = slope[0][..., columns[:linear]], slope[1][..., columns[linear:]]

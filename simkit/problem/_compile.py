@@ -11,11 +11,13 @@ from jax.core import Tracer
 from jaxtyping import Array
 
 from .._errors import ArgumentError, check_known
+from .._types import Inputs, State
 from ..core import (
     ParticleSystem,
     Setup,
     StaticSystem,
     StochasticSystem,
+    System,
     as_float_array,
     as_signals,
     as_state,
@@ -30,7 +32,9 @@ from ._experiment import Experiment, check_domain
 from ._forward import ForwardModel
 
 
-def experiment_setup(system: Any, e: Experiment, y0: Any, inputs: Any, noise: Any, static: bool, plain: bool) -> Setup:
+def experiment_setup(
+    system: System, e: Experiment, y0: State, inputs: Inputs, noise: Mapping[str, Any], static: bool, plain: bool
+) -> Setup:
     """The setup of one experiment; `plain`: the system alone reads its inputs."""
     state = y0 if e.y0 is None else e.y0
     if state is None and not static:
@@ -45,7 +49,7 @@ def experiment_setup(system: Any, e: Experiment, y0: Any, inputs: Any, noise: An
 
 
 def check_arguments(
-    system: Any,
+    system: System,
     experiments: Sequence[Experiment],
     noise: Mapping[str, Any],
     free: Collection[str],
@@ -118,7 +122,7 @@ def refined(method: Method, rows: Array | np.ndarray, longest: Array, labels: Se
     return Method(method.solver, Fixed(max(1, substeps)), method.reason)
 
 
-def solve_times(rows: np.ndarray, longest: int, step: Any, static: bool) -> Any:
+def solve_times(rows: np.ndarray, longest: int, step: object, static: bool) -> Any:
     """Times for choosing solver and step: of the experiment with most data; all windows where the step is fixed."""
     if static or step is None or not isinstance(step, int | float | np.number):
         return rows[longest]

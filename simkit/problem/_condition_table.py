@@ -8,7 +8,8 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from jax.core import Tracer
-from jaxtyping import Array
+from jax.typing import ArrayLike, DTypeLike
+from jaxtyping import Array, PyTree
 
 from .._errors import ArgumentError, check_known
 from ..core import AbstractSignal, Setup
@@ -79,11 +80,11 @@ def condition_table(
     return table | _repeats(table, setups, lengths)
 
 
-def _element(leaf: Any, place: tuple[int, ...]) -> Any:
+def _element(leaf: ArrayLike, place: tuple[int, ...]) -> Any:
     return (leaf if isinstance(leaf, Tracer) else np.asarray(leaf))[place]
 
 
-def _stacked(constants: Sequence[Any], dtype: Any) -> Array:
+def _stacked(constants: Sequence[Any], dtype: DTypeLike) -> Array:
     """Numbers or arrays of all experiments as one array; in NumPy where they are known, since JAX is slow at single numbers."""
     if any(isinstance(c, Tracer) for c in constants):
         return jnp.stack([jnp.asarray(c, dtype) for c in constants])
@@ -132,7 +133,7 @@ def stack(trees: Sequence[Any], what: str, experiments: Sequence[Experiment]) ->
     lengths = _longest(trees)
     trees = [_filled_signals(tree, lengths) for tree in trees]
 
-    def join(*leaves: Any) -> Array:
+    def join(*leaves: ArrayLike) -> Array:
         if len({jnp.shape(leaf) for leaf in leaves}) > 1:
             raise ArgumentError(
                 f"The {what} of all experiments must have one shape, but they are {[jnp.shape(x) for x in leaves]}."
@@ -142,7 +143,7 @@ def stack(trees: Sequence[Any], what: str, experiments: Sequence[Experiment]) ->
     return jax.tree.map(join, *trees)
 
 
-def _signals(tree: Any) -> tuple[list[Any], Any]:
+def _signals(tree: PyTree) -> tuple[list[Any], Any]:
     return jax.tree.flatten(tree, is_leaf=lambda node: isinstance(node, AbstractSignal))
 
 
@@ -152,7 +153,7 @@ def _longest(trees: Sequence[Any]) -> list[int]:
     return [max(node.length() if isinstance(node, AbstractSignal) else 0 for node in column) for column in columns]
 
 
-def _filled_signals(tree: Any, lengths: Sequence[int]) -> Any:
+def _filled_signals(tree: PyTree, lengths: Sequence[int]) -> Any:
     """Signals with tables of these lengths, filled up by repeats that change no value."""
     nodes, structure = _signals(tree)
     filled = [n.padded(size) if isinstance(n, AbstractSignal) else n for n, size in zip(nodes, lengths, strict=True)]

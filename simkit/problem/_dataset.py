@@ -68,7 +68,7 @@ class Dataset(eqx.Module):
         }
         return dataclasses.replace(self, values=new)
 
-    def emptied(self, rows: Any, count: int) -> "Dataset":
+    def emptied(self, rows: Array | np.ndarray, count: int) -> "Dataset":
         """No data, at other times: `rows` as in `times`, of which `count` are times of data."""
         empty = lambda x: jnp.asarray(np.full((x.shape[0], count, *x.shape[2:]), np.nan, x.dtype), x.dtype)
         values = {name: empty(x) for name, x in self.values.items()}

@@ -36,7 +36,7 @@ class Experiment:
     def __init__(
         self,
         name: str,
-        times: Any,
+        times: object,
         data: Mapping[str, Any],
         *,
         start: float | None = None,
@@ -115,7 +115,7 @@ class Experiment:
                 f"{self.start:g}."
             )
 
-    def _series(self, what: str, key: str, values: Any) -> np.ndarray:
+    def _series(self, what: str, key: str, values: object) -> np.ndarray:
         array = _numbers(f"The {what} of `{key}` in experiment `{self.name}`", values)
         if array.ndim == 0 or array.shape[0] != self.times.shape[0]:
             raise DataError(
@@ -145,7 +145,7 @@ def check_domain(name: str, key: str, values: np.ndarray, domain: str, noise: st
         )
 
 
-def _numbers(what: str, values: Any) -> np.ndarray:
+def _numbers(what: str, values: object) -> np.ndarray:
     try:
         return np.asarray(values, float)
     except (TypeError, ValueError) as error:

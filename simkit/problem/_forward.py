@@ -10,6 +10,7 @@ import numpy as np
 from jaxtyping import Array, Float, Int
 
 from .._errors import ArgumentError, check_known
+from .._types import Inputs, State
 from ..core import Setup, Start, StochasticSystem, Trajectory, started
 from ..engine import Fixed, Method, integrate
 from ._condition_table import Table
@@ -76,7 +77,7 @@ class ForwardModel(eqx.Module):
     def setups(self, theta: Float[Array, " parameters"]) -> Setup:
         """The setups of all experiments at `theta`, with a leading experiment axis; nothing is simulated."""
 
-        def one(y0: Any, inputs: Any, values: dict[str, Array]) -> Setup:
+        def one(y0: State, inputs: Inputs, values: dict[str, Array]) -> Setup:
             setup = Setup(self.base.system, y0, inputs, self.base.noise).put(values)
             return Setup(setup.system, started(setup.y0), setup.inputs, setup.noise)
 
@@ -90,7 +91,7 @@ class ForwardModel(eqx.Module):
                 "they are random: its likelihood is computed without them. Take `simulate` with a `key`."
             )
 
-        def one(y0: Any, inputs: Any, times: Array, values: dict[str, Array]) -> tuple[Setup, Trajectory]:
+        def one(y0: State, inputs: Inputs, times: Array, values: dict[str, Array]) -> tuple[Setup, Trajectory]:
             setup = Setup(self.base.system, y0, inputs, self.base.noise).put(values)
             setup = Setup(setup.system, started(setup.y0), setup.inputs, setup.noise)
             if self.protocol is not None:

@@ -2,6 +2,7 @@
 
 import inspect
 import math
+from collections.abc import Sequence
 from typing import Any, Literal, NamedTuple
 
 import jax
@@ -67,7 +68,7 @@ class Unknown(NamedTuple):
     start: float | None
 
 
-def prior_from_text(name: str, kind: str, numbers: Any) -> dist.Distribution:
+def prior_from_text(name: str, kind: str, numbers: Sequence[Any]) -> dist.Distribution:
     """The prior that a study file names, such as `normal = [1.0, 0.5]`."""
     check_known(kind, PRIORS, f"prior (for `{name}`)")
     asked = [key for key in inspect.signature(PRIORS[kind].__init__).parameters if key not in ("self", "validate_args")]

@@ -1,13 +1,11 @@
 """The check that a verb was given a problem."""
 
-from typing import Any
-
 from .._doors import check_kind
 from .._errors import ArgumentError
 from ._problem import Problem
 
 
-def check_problem(problem: Any) -> None:
+def check_problem(problem: object) -> None:
     """Refuse what is no problem, such as a system.
 
     **Raises:** an `ArgumentError`.

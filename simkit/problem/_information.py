@@ -5,6 +5,7 @@ from typing import Any
 
 import equinox as eqx
 import jax.numpy as jnp
+from jax.typing import ArrayLike
 from jaxtyping import Array, Bool, Float
 
 from .._errors import ArgumentError
@@ -39,7 +40,7 @@ class Information(eqx.Module):
         self.rows = tuple(tuple(None if is_zero(entry) else jnp.asarray(entry) for entry in row) for row in rows)
 
     @classmethod
-    def diagonal(cls, *entries: Any) -> "Information":
+    def diagonal(cls, *entries: ArrayLike | None) -> "Information":
         """The information of numbers that do not share any: every entry beside the diagonal is zero."""
         return cls([[*[0] * i, entry] for i, entry in enumerate(entries)])
 

@@ -28,7 +28,7 @@ def as_experiments(experiments: Any) -> list[Experiment]:
     return list(experiments)
 
 
-def check_kinds(system: Any, experiments: Any, named: Mapping[str, Any]) -> None:
+def check_kinds(system: object, experiments: object, named: Mapping[str, Any]) -> None:
     """Refuse arguments of another kind than a problem takes.
 
     **Raises:** an `ArgumentError`.

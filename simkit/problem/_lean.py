@@ -1,6 +1,7 @@
 """Canonical form of a problem for compiled code: without words, its rows filled up, so that problems of a kind share programs."""
 
 import dataclasses
+from collections.abc import Collection
 from typing import Any, Literal
 
 import jax
@@ -9,6 +10,7 @@ import numpy as np
 from jax.core import Tracer
 from jaxtyping import Array
 
+from .._types import Inputs
 from ..core import AbstractSignal, Setup, StaticSystem, named_leaves
 from ..engine import PARTS, Fixed, Method, bucket
 from ._dataset import Dataset
@@ -59,7 +61,7 @@ def filled(values: Array, more: int, fill: float | Literal["last"] = "last") -> 
     return jnp.asarray(np.pad(np.asarray(values), width, **how), values.dtype)
 
 
-def _filled_tables(inputs: Any, table: Any, parts: int) -> Any:
+def _filled_tables(inputs: Inputs, table: Collection[str], parts: int) -> Any:
     """The stacked signals of all experiments with their tables filled up, but for those of which a number is free or set."""
     is_signal = lambda node: isinstance(node, AbstractSignal)
     paths, structure = jax.tree_util.tree_flatten_with_path(inputs, is_leaf=is_signal)
@@ -76,7 +78,7 @@ def _filled_tables(inputs: Any, table: Any, parts: int) -> Any:
     return jax.tree.unflatten(structure, nodes)
 
 
-def _filled_signal(signal: Any, parts: int) -> Any:
+def _filled_signal(signal: AbstractSignal, parts: int) -> Any:
     each = [jax.tree.map(lambda x, i=i: np.asarray(x)[i], signal) for i in range(jax.tree.leaves(signal)[0].shape[0])]
     rows = each[0].length()
     if bucket(rows, parts) == rows:

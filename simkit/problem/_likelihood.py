@@ -1,12 +1,12 @@
 """Likelihoods: the density of all data, given the free parameters of a problem."""
 
 import abc
-from typing import Any
+from collections.abc import Mapping
 
 import equinox as eqx
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array, Float, Int, PRNGKeyArray
+from jaxtyping import Array, Float, Int, PRNGKeyArray, PyTree
 
 from ._dataset import Dataset
 from ._expected_information import information_of
@@ -119,7 +119,7 @@ def misfit(heads: Heads, data: Dataset) -> Float[Array, ""]:
     return total
 
 
-def _scaled(blocks: Any, heads: Heads, data: Dataset) -> list[tuple[list[Array], list[Array]]]:
+def _scaled(blocks: Mapping[str, PyTree], heads: Heads, data: Dataset) -> list[tuple[list[Array], list[Array]]]:
     """Return by output the sensitivities and scores of data in their standard deviations, as `weighted` does."""
     slopes, found = jax.grad(lambda heads: misfit(heads, data))(heads), []
     for name, (location, noise) in heads.items():

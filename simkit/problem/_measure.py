@@ -6,7 +6,7 @@ from typing import Any
 import equinox as eqx
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array
+from jaxtyping import Array, PyTree
 
 from ..core import Setup, StaticSystem, Status, Trajectory, at_time, named_leaves
 from ._experiment import Observable
@@ -61,6 +61,6 @@ def measured(
     return located | jax.tree.map(lambda *values: jnp.stack(values), *each)
 
 
-def outputs_by_name(outputs: Any) -> dict[str, Array]:
+def outputs_by_name(outputs: PyTree) -> dict[str, Array]:
     """Outputs by dotted name; a bare array is called `y`."""
     return {name or "y": leaf for name, leaf in named_leaves(outputs).items()}

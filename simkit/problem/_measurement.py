@@ -1,7 +1,7 @@
 """Measurements: how data come from states, where they are more than an output with a noise scale."""
 
 import abc
-from typing import Any, TypeVar
+from typing import TypeVar
 
 import equinox as eqx
 from jaxtyping import Array
@@ -43,5 +43,5 @@ class AbstractMeasurement(eqx.Module):
         """The same with `more` rows at the end, whose data are missing."""
 
     @abc.abstractmethod
-    def at(self: Self, count: Any) -> Self:
+    def at(self: Self, count: int) -> Self:
         """The same for predictions at `count` other times."""

@@ -2,13 +2,14 @@
 
 import abc
 import math
-from typing import TYPE_CHECKING, Any, ClassVar, Literal
+from typing import TYPE_CHECKING, ClassVar, Literal
 
 import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
 from jax.scipy.special import gammaln, polygamma, xlogy
+from jax.typing import ArrayLike
 from jaxtyping import Array, Float, PRNGKeyArray
 
 from .._registry import Registry
@@ -283,14 +284,14 @@ def _log(probability: np.ndarray) -> np.ndarray:
     return np.log(np.maximum(probability, np.finfo(float).tiny))
 
 
-def _normal_tails(z: Any) -> LogTails:
+def _normal_tails(z: ArrayLike) -> LogTails:
     from scipy.special import log_ndtr
 
     z = np.asarray(z)
     return log_ndtr(z), log_ndtr(-z)
 
 
-def _laplace_tails(z: Any) -> LogTails:
+def _laplace_tails(z: ArrayLike) -> LogTails:
     z = np.asarray(z)
     far = math.log(0.5) - np.abs(z)
     near = np.log1p(-np.exp(far))

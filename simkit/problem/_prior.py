@@ -5,6 +5,7 @@ from typing import Any
 import equinox as eqx
 import jax
 import numpyro.distributions as dist
+from jaxtyping import PyTree
 
 from ..core import as_float_array
 
@@ -42,5 +43,5 @@ class StoredPrior(eqx.Module):
         return self.kind.tree_unflatten(aux, data)
 
     @classmethod
-    def _kept(cls, value: Any) -> Any:
+    def _kept(cls, value: PyTree) -> Any:
         return cls.of(value) if isinstance(value, dist.Distribution) else jax.tree.map(as_float_array, value)

@@ -11,6 +11,7 @@ import jax.numpy as jnp
 import numpy as np
 import numpyro.distributions as dist
 from jax.core import Tracer
+from jax.typing import ArrayLike
 from jaxtyping import Array, Float, Int, PRNGKeyArray
 
 from .._errors import ArgumentError
@@ -194,7 +195,9 @@ class Problem(eqx.Module):
         """Return for every output with data the location and the noise model of every datum, of a given simulation."""
         return self.model.compare(setups, trajectories, self.dataset)
 
-    def predict(self, theta: Float[Array, " parameters"], times: Any = None) -> dict[str, Array]:
+    def predict(
+        self, theta: Float[Array, " parameters"], times: ArrayLike | Sequence[Any] | None = None
+    ) -> dict[str, Array]:
         """Output name -> predicted values by experiment at `times`, by default at the times of the data.
 
         NaN from the time of a failure on.
@@ -282,7 +285,7 @@ class Problem(eqx.Module):
             return self
         return self.with_parts(dataset=self.dataset.until(fraction))
 
-    def at(self, times: Any) -> "Problem":
+    def at(self, times: ArrayLike | Sequence[Any]) -> "Problem":
         """The same problem asked at other times, without data: for predictions.
 
         **Arguments:** `times`, shape `(times,)` for all experiments or `(experiments, times)`; not before an experiment's start,
@@ -442,5 +445,5 @@ class Problem(eqx.Module):
         return "\n".join(lines)
 
 
-def _traced(*values: Any) -> bool:
+def _traced(*values: object) -> bool:
     return any(isinstance(value, Tracer) for value in values)

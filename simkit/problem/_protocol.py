@@ -1,9 +1,9 @@
 """Protocols: what happens in an experiment before and while it is measured."""
 
 import abc
-from typing import Any
 
 import equinox as eqx
+from jaxtyping import Array
 
 from ..core import Setup, Trajectory
 from ..engine import Method
@@ -17,7 +17,7 @@ class AbstractProtocol(eqx.Module):
     """
 
     @abc.abstractmethod
-    def run(self, setup: Setup, times: Any, method: Method) -> tuple[Setup, Trajectory]:
+    def run(self, setup: Setup, times: Array, method: Method) -> tuple[Setup, Trajectory]:
         """One experiment.
 
         **Arguments:**

@@ -11,6 +11,7 @@ import numpy as np
 from jax.core import Tracer
 from jaxtyping import Array
 
+from .._types import Inputs, State
 from ..core import Setup, Start, StaticSystem, named_leaves, traced
 from ..engine import Adaptive, Method, note_trace, similar, sizes_of_start, state_sizes, unresolved
 from ._dataset import Dataset
@@ -93,7 +94,7 @@ def _known_start(model: ForwardModel, theta: Array) -> Any:
 def _each(model: ForwardModel, times: Array, theta: Array) -> Array:
     note_trace("problem, sizes of states", {"system": model.base.system, "y0": model.base.y0, "times": times})
 
-    def one(y0: Any, inputs: Any, times: Array, values: dict[str, Array]) -> Array:
+    def one(y0: State, inputs: Inputs, times: Array, values: dict[str, Array]) -> Array:
         return state_sizes(Setup(model.base.system, y0, inputs, model.base.noise).put(values), times)
 
     return eqx.filter_vmap(one)(model.base.y0, model.base.inputs, times, model.values(theta))

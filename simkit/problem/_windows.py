@@ -10,6 +10,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array
 
+from .._types import State
 from ..core import Setup, Status, Trajectory, as_float_array, named_leaves, started
 from ..engine import Method, integrate
 from ._closed_form import ClosedForm
@@ -96,11 +97,11 @@ class Joined(AbstractMeasurement):
     def filled(self, more: int) -> "Joined":
         return Joined(None if self.inner is None else self.inner.filled(more), self.observables, self.lengths)
 
-    def at(self, count: Any) -> "Joined":
+    def at(self, count: int) -> "Joined":
         return Joined(None if self.inner is None else self.inner.at(count), self.observables, self.lengths)
 
 
-def windowed(problem: Problem, rows: Sequence[int], spread: Any) -> Problem:
+def windowed(problem: Problem, rows: Sequence[int], spread: State) -> Problem:
     """A problem whose experiments are simulated in windows, with the states at their starts as free parameters after its own.
 
     Gaps between windows are data like any other: normal around 0, their scale that of the noise model `GAPS`.

@@ -5,7 +5,7 @@ from typing import Any
 import equinox as eqx
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array
+from jaxtyping import Array, PyTree
 
 from .._types import State
 from ..core import System
@@ -44,11 +44,11 @@ class Extremes(Reducer):
     def row(self, system: System, t: Array, y: State) -> Any:
         return observed(self.observable, system, t, y)
 
-    def start(self, t: Array, row: Any) -> ExtremeValues:
+    def start(self, t: Array, row: PyTree) -> ExtremeValues:
         full = lambda value: jax.tree.map(lambda x: jnp.full_like(x, value), row)
         return ExtremeValues(full(jnp.inf), full(-jnp.inf), full(jnp.nan), full(jnp.nan))
 
-    def update(self, total: ExtremeValues, t: Array, row: Any) -> ExtremeValues:
+    def update(self, total: ExtremeValues, t: Array, row: PyTree) -> ExtremeValues:
         less, more = (jax.tree.map(f, row, old) for f, old in ((jnp.less, total.minimum), (jnp.greater, total.maximum)))
         values = lambda where, old: jax.tree.map(jnp.where, where, row, old)
         times = lambda where, old: jax.tree.map(lambda w, a: jnp.where(w, t.astype(a.dtype), a), where, old)

@@ -6,7 +6,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from jax.core import Tracer
-from jaxtyping import Array
+from jaxtyping import Array, PyTree
 
 from .._errors import ArgumentError
 from .._types import State, Vector
@@ -53,10 +53,10 @@ class Histogram(Reducer):
     def row(self, system: System, t: Array, y: State) -> Any:
         return observed(self.observable, system, t, y)
 
-    def start(self, t: Array, row: Any) -> Any:
+    def start(self, t: Array, row: PyTree) -> Any:
         return jax.tree.map(lambda x: jnp.zeros(self.edges.shape[0] - 1, x.dtype), row)
 
-    def update(self, total: Any, t: Array, row: Any) -> Any:
+    def update(self, total: PyTree, t: Array, row: PyTree) -> Any:
         last = self.edges.shape[0] - 2
 
         def one(counts: Array, x: Array) -> Array:
@@ -70,5 +70,5 @@ class Histogram(Reducer):
 
         return jax.tree.map(one, total, row)
 
-    def finish(self, total: Any) -> Any:
+    def finish(self, total: PyTree) -> Any:
         return total

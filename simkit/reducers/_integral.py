@@ -4,7 +4,7 @@ from typing import Any
 
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array
+from jaxtyping import Array, PyTree
 
 from .._types import State
 from ..core import System
@@ -33,13 +33,13 @@ class Integral(Reducer):
     def row(self, system: System, t: Array, y: State) -> Any:
         return observed(self.observable, system, t, y)
 
-    def start(self, t: Array, row: Any) -> Any:
+    def start(self, t: Array, row: PyTree) -> Any:
         return t, row, jax.tree.map(jnp.zeros_like, row)
 
-    def update(self, total: Any, t: Array, row: Any) -> Any:
+    def update(self, total: PyTree, t: Array, row: PyTree) -> Any:
         before, old, area = total
         half = (t - before) / 2  # of the first row no time has passed since the one before
         return t, row, jax.tree.map(lambda s, a, b: s + half.astype(s.dtype) * (a + b), area, old, row)
 
-    def finish(self, total: Any) -> Any:
+    def finish(self, total: PyTree) -> Any:
         return total[2]

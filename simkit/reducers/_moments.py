@@ -5,7 +5,7 @@ from typing import Any
 import equinox as eqx
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array
+from jaxtyping import Array, PyTree
 
 from .._types import State
 from ..core import System
@@ -33,14 +33,14 @@ class Mean(Reducer):
     def row(self, system: System, t: Array, y: State) -> Any:
         return observed(self.observable, system, t, y)
 
-    def start(self, t: Array, row: Any) -> Any:
+    def start(self, t: Array, row: PyTree) -> Any:
         return jnp.zeros((), jnp.int32), jax.tree.map(jnp.zeros_like, row)
 
-    def update(self, total: Any, t: Array, row: Any) -> Any:
+    def update(self, total: PyTree, t: Array, row: PyTree) -> Any:
         count = total[0] + 1
         return count, jax.tree.map(lambda mean, x: mean + (x - mean) / count.astype(x.dtype), total[1], row)
 
-    def finish(self, total: Any) -> Any:
+    def finish(self, total: PyTree) -> Any:
         return total[1]
 
 
@@ -78,16 +78,16 @@ class Moments(Reducer):
     def row(self, system: System, t: Array, y: State) -> Any:
         return observed(self.observable, system, t, y)
 
-    def start(self, t: Array, row: Any) -> Any:
+    def start(self, t: Array, row: PyTree) -> Any:
         squares = jax.tree.map(lambda x: jnp.zeros(x.shape, jnp.finfo(x.dtype).dtype), row)
         return jnp.zeros((), jnp.int32), jax.tree.map(jnp.zeros_like, row), squares
 
-    def update(self, total: Any, t: Array, row: Any) -> Any:
+    def update(self, total: PyTree, t: Array, row: PyTree) -> Any:
         count, old, squares = total[0] + 1, *total[1:]
         mean = jax.tree.map(lambda mean, x: mean + (x - mean) / count.astype(x.dtype), old, row)
         product = lambda x, a, b: jnp.real((x - a) * jnp.conj(x - b))
         return count, mean, jax.tree.map(lambda s, x, a, b: s + product(x, a, b), squares, row, old, mean)
 
-    def finish(self, total: Any) -> MeanAndVariance:
+    def finish(self, total: PyTree) -> MeanAndVariance:
         count, mean, squares = total
         return MeanAndVariance(mean, jax.tree.map(lambda s: s / count.astype(s.dtype), squares), count)

@@ -5,7 +5,7 @@ from collections.abc import Callable
 from typing import Any, TypeAlias
 
 import equinox as eqx
-from jaxtyping import Array
+from jaxtyping import Array, PyTree
 
 from .._types import State
 from ..core import System
@@ -55,13 +55,13 @@ class Reducer(eqx.Module):
         """Return the reduced quantity at one save time; `y` is the state as users see it."""
 
     @abc.abstractmethod
-    def start(self, t: Array, row: Any) -> Any:
+    def start(self, t: Array, row: PyTree) -> Any:
         """The total before any row is counted, from the first row and its time; `update` then counts that row like all others."""
 
     @abc.abstractmethod
-    def update(self, total: Any, t: Array, row: Any) -> Any:
+    def update(self, total: PyTree, t: Array, row: PyTree) -> Any:
         """The total with one more row, that of time t."""
 
     @abc.abstractmethod
-    def finish(self, total: Any) -> Any:
+    def finish(self, total: PyTree) -> Any:
         """The result."""

@@ -1,7 +1,10 @@
 """The numbers that a person came for."""
 
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import NamedTuple
+
+import numpy as np
+from jaxtyping import Array
 
 from ..fitting import FitResult, optima_texts
 from ..infer import Posterior
@@ -80,7 +83,7 @@ def optimum_cells(fit: FitResult) -> tuple[list[str], list[list[str]]]:
     return heads, lines if len(lines) > 1 else []
 
 
-def number(value: Any) -> str:
+def number(value: float | np.floating | Array | np.ndarray | None) -> str:
     """Four significant digits; nothing for nothing."""
     return "" if value is None else f"{float(value):.4g}"
 

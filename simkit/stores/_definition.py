@@ -16,6 +16,7 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jax.typing import ArrayLike
 
 # Classes from here are told by their names: their source changes with the version, which is part of the definition.
 LIBRARIES = (
@@ -136,7 +137,7 @@ def _function(name: str, function: Callable[..., Any], found: dict[str, str], wa
         walk(f"{name}.{variable}", value)
 
 
-def _array(value: Any) -> str:
+def _array(value: ArrayLike) -> str:
     if isinstance(value, jax.Array) and jnp.issubdtype(value.dtype, jax.dtypes.prng_key):
         kind = str(jax.random.key_impl(value))
         return f"{kind} {_array(jax.random.key_data(value))}"
@@ -148,7 +149,7 @@ def _array(value: Any) -> str:
     return f"{array.dtype}{list(array.shape)}{shown} with hash {digest}"
 
 
-def _source(thing: Any) -> str:
+def _source(thing: Callable[..., Any]) -> str:
     """The source without comments and docstrings, or the compiled code where no source is at hand."""
     code = getattr(inspect.unwrap(thing), "__code__", None)
     if (
@@ -171,7 +172,7 @@ def _source(thing: Any) -> str:
     return ast.unparse(tree)
 
 
-def _code(thing: Any) -> str:
+def _code(thing: Callable[..., Any]) -> str:
     if isinstance(thing, type):
         own = {name: getattr(thing, name) for name in sorted(vars(thing)) if not name.startswith("__")}
         return "\n".join(f"{name} {_code(value)}" for name, value in own.items() if callable(value))
@@ -183,7 +184,7 @@ def _constants(code: types.CodeType) -> str:
     return f"{code.co_code.hex()} {code.co_names} {[_constant(constant) for constant in code.co_consts]}"
 
 
-def _constant(constant: Any) -> str:
+def _constant(constant: object) -> str:
     if isinstance(constant, types.CodeType):
         return _constants(constant)
     # The order of a set differs from process to process.

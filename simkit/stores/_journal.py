@@ -8,7 +8,7 @@ import re
 from collections.abc import Iterator, Mapping
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
@@ -20,6 +20,9 @@ from ._lock import NAME as LOCK
 from ._lock import Lock
 from ._manifest import read_manifest
 from ._sealed import check_hdf5
+
+if TYPE_CHECKING:
+    import h5py
 
 FORMAT, VERSION = "simkit journal", 1
 MANIFEST = "manifest.json"
@@ -60,7 +63,7 @@ class Journal(NamedTuple):
         """
         self.lock.check()
 
-        def fill(file: Any) -> None:
+        def fill(file: "h5py.File") -> None:
             for key, values in arrays.items():
                 file.create_dataset(key, data=values)
 

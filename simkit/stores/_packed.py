@@ -6,15 +6,17 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jax.tree_util import KeyPath
+from jaxtyping import PyTree
 
 
-def packed(tree: Any) -> dict[str, np.ndarray]:
+def packed(tree: PyTree) -> dict[str, np.ndarray]:
     """The arrays of a pytree by dotted name; a random key is told by its numbers."""
     paths, _ = jax.tree_util.tree_flatten_with_path(tree)
     return {_name(path): np.asarray(jax.random.key_data(leaf) if _is_key(leaf) else leaf) for path, leaf in paths}
 
 
-def unpacked(arrays: Mapping[str, np.ndarray], like: Any, key: Any = None) -> Any:
+def unpacked(arrays: Mapping[str, np.ndarray], like: PyTree, key: Any = None) -> Any:
     """The pytree that was packed.
 
     **Arguments:** `like` has its structure, with arrays or their shapes as leaves; `key` is a random key of the kind that the tree
@@ -28,10 +30,10 @@ def unpacked(arrays: Mapping[str, np.ndarray], like: Any, key: Any = None) -> An
     return jax.tree.unflatten(structure, leaves)
 
 
-def _name(path: Any) -> str:
+def _name(path: KeyPath) -> str:
     return jax.tree_util.keystr(path, simple=True, separator=".")
 
 
-def _is_key(leaf: Any) -> bool:
+def _is_key(leaf: object) -> bool:
     dtype = getattr(leaf, "dtype", None)
     return dtype is not None and jnp.issubdtype(dtype, jax.dtypes.prng_key)

@@ -5,7 +5,6 @@ import hashlib
 import os
 import socket
 from pathlib import Path
-from typing import Any
 
 
 def machine() -> str:
@@ -17,7 +16,7 @@ def machine() -> str:
     return f"{socket.gethostname()} {space}"
 
 
-def is_alive(pid: Any) -> bool:
+def is_alive(pid: object) -> bool:
     if not isinstance(pid, int):
         return False
     if os.name == "nt":  # a signal to a process would end it there: wait for the date instead

@@ -106,7 +106,7 @@ def texts(dataset: "h5py.Dataset", most: int) -> list[str]:
     return found
 
 
-def attribute(node: Any, name: str) -> Any:
+def attribute(node: "h5py.HLObject", name: str) -> Any:
     """A single number or text among the attributes of a group or a dataset.
 
     **Raises:** a `KeyError` where there is none, a `ValueError` where it is an array.

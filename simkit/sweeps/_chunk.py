@@ -5,6 +5,7 @@ import json
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
+from types import TracebackType
 from typing import Any, NamedTuple
 
 import h5py
@@ -84,7 +85,7 @@ def variables_of(chunk: Chunk) -> dict[str, Variable]:
         }
 
 
-def read_chunk(chunk: Chunk, names: Sequence[str], rows: Any = slice(None)) -> dict[str, np.ndarray]:
+def read_chunk(chunk: Chunk, names: Sequence[str], rows: slice | np.ndarray = slice(None)) -> dict[str, np.ndarray]:
     """Some of the results of some members of a chunk; `rows` is a slice or increasing numbers."""
     with _reading(chunk) as file:
         return {name: file[name][rows] for name in names}
@@ -104,7 +105,9 @@ class _reading:
             raise self._damaged(error) from error
         return self.file
 
-    def __exit__(self, kind: Any, error: Any, trace: Any) -> None:
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
         self.file.close()
         if isinstance(error, OSError | RuntimeError | KeyError | ValueError) and not isinstance(error, ResultFileError):
             raise self._damaged(error) from error

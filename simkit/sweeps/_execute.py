@@ -176,7 +176,7 @@ class _Queue:
         return True
 
 
-def _error_of(future: Any) -> BaseException | None:
+def _error_of(future: futures.Future[Any]) -> BaseException | None:
     if future.cancelled():
         return futures.CancelledError("the executor gave it up")
     with contextlib.suppress(futures.CancelledError):

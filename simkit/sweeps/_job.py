@@ -14,6 +14,7 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jaxtyping import Array, PRNGKeyArray, PyTree
 
 from .._errors import ArgumentError
 from ..core import Setup, StaticSystem, Trajectory, field_metadata, named_leaves
@@ -151,11 +152,11 @@ class _KeyData(NamedTuple):
     data: Any
 
     @classmethod
-    def of(cls, key: Any) -> "_KeyData":
+    def of(cls, key: PRNGKeyArray) -> "_KeyData":
         return cls(str(jax.random.key_impl(key)), np.asarray(jax.random.key_data(key)))
 
 
-def _as_numpy(leaf: Any) -> Any:
+def _as_numpy(leaf: object) -> Any:
     return np.asarray(leaf) if isinstance(leaf, jax.Array) else leaf
 
 
@@ -168,7 +169,7 @@ def _on_device(job: Job) -> Job:
     return dataclasses.replace(job, key=key, **arrays)
 
 
-def _as_jax(leaf: Any) -> Any:
+def _as_jax(leaf: object) -> Any:
     return jnp.asarray(leaf) if isinstance(leaf, np.ndarray | np.generic) else leaf
 
 
@@ -187,7 +188,7 @@ def _float_types(x64: bool) -> contextlib.AbstractContextManager[Any]:
 
 
 @jax.jit
-def _member_keys(key: Any, members: Any) -> Any:
+def _member_keys(key: PRNGKeyArray, members: Array | np.ndarray) -> Any:
     return jax.vmap(lambda member: jax.random.fold_in(key, member))(members)
 
 
@@ -199,7 +200,7 @@ def _on_one_device(trajectory: Trajectory) -> Trajectory:
     return jax.device_put(trajectory, min(devices, key=lambda device: device.id))
 
 
-def _trajectories(job: Job, values: Mapping[str, Any], keys: Any) -> Trajectory:
+def _trajectories(job: Job, values: Mapping[str, Any], keys: PyTree) -> Trajectory:
     setup = job.setup
     return ensemble(
         setup.system,
@@ -227,12 +228,12 @@ def _measured(measure: Measure, setup: Setup, values: Mapping[str, Any], traject
     return jax.vmap(one)(values, trajectory)
 
 
-def _outputs(setup: Any, trajectory: Trajectory) -> Any:
+def _outputs(setup: Setup, trajectory: Trajectory) -> Any:
     """The outputs of a static system at every predictor."""
     return jax.vmap(lambda x: setup.system.outputs(x, setup.y0, setup.inputs))(trajectory.times)
 
 
-def _named(tree: Any, states: bool) -> dict[str, Any]:
+def _named(tree: PyTree, states: bool) -> dict[str, Any]:
     named = named_leaves(tree)
     if states:
         return {name or "y": leaf for name, leaf in named.items()}

@@ -109,7 +109,7 @@ def check_ranges(ranges: Mapping[str, Range]) -> dict[str, tuple[float, float, b
     return {path: _range(path, given) for path, given in ranges.items()}
 
 
-def check_power_of_two(name: str, count: Any) -> None:
+def check_power_of_two(name: str, count: object) -> None:
     """Refuse a number of points at which a Sobol sequence is out of balance."""
     if not isinstance(count, int) or count < 1 or count & (count - 1):
         near = 2 ** max(int(count) - 1, 1).bit_length() if isinstance(count, int) else 1024

@@ -8,6 +8,7 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jax.typing import ArrayLike, DTypeLike
 from jaxtyping import Int
 
 from .._errors import ArgumentError, ResultFileError, check_known
@@ -33,7 +34,14 @@ class Sweep:
     with `numpy.asarray`. Printing a sweep says how many members failed, in which way, and where the first of them stand.
     """
 
-    def __init__(self, store: Store, chunks: Mapping[int, Chunk], *, structure: Any = None, rate: float | None = None):
+    def __init__(
+        self,
+        store: Store,
+        chunks: Mapping[int, Chunk],
+        *,
+        structure: Any = None,
+        rate: float | None = None,
+    ):
         self._store, self._chunks, self._structure = store, dict(chunks), structure
         self.rate = rate
 
@@ -168,7 +176,7 @@ class Sweep:
             raise ResultFileError(f"The store `{self.store}` holds no results yet. Call `sweep` again, as before.")
         return variables_of(next(iter(self._chunks.values())))
 
-    def _rows(self, members: Any) -> np.ndarray:
+    def _rows(self, members: ArrayLike | slice | Sequence[Any]) -> np.ndarray:
         if isinstance(members, slice):
             return np.arange(self.members)[members]
         rows = np.atleast_1d(np.asarray(members))
@@ -180,10 +188,10 @@ class Sweep:
             )
         return rows % self.members
 
-    def _read(self, name: str, members: Any) -> np.ndarray:
+    def _read(self, name: str, members: ArrayLike | slice | Sequence[Any]) -> np.ndarray:
         return self._read_many((name,), self._rows(members))[name]
 
-    def _read_values(self, name: str, members: Any) -> np.ndarray:
+    def _read_values(self, name: str, members: ArrayLike | slice | Sequence[Any]) -> np.ndarray:
         return self.values[name][self._rows(members)]
 
     def _read_many(self, names: Sequence[str], rows: np.ndarray) -> dict[str, np.ndarray]:
@@ -215,7 +223,7 @@ class Column:
             return found[(0, *rest)]
         return found[(slice(None), *rest)]
 
-    def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray:
+    def __array__(self, dtype: DTypeLike | None = None, copy: bool | None = None) -> np.ndarray:
         return np.asarray(self[:], dtype)
 
     def __len__(self) -> int:

@@ -1,10 +1,11 @@
 """Global sensitivity: on which quantities an output depends over their whole ranges. SALib computes the indices."""
 
 import dataclasses
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
+from jax.typing import ArrayLike
 from jaxtyping import Float, PRNGKeyArray
 
 from .._errors import ArgumentError, missing_package
@@ -186,7 +187,7 @@ def _problem(ranges: Mapping[str, Range]) -> dict[str, Any]:
     return {"num_vars": len(names), "names": names, "bounds": [[0.0, 1.0]] * len(names)}
 
 
-def _outputs(sweep: Sweep, output: Any) -> np.ndarray:
+def _outputs(sweep: Sweep, output: str | ArrayLike | Sequence[Any]) -> np.ndarray:
     """The output of every member, or a sentence about those that have none."""
     label = f"Result `{output}`" if isinstance(output, str) else "Argument `output`"
     values = np.asarray(sweep[output] if isinstance(output, str) else output, float)

@@ -2,13 +2,14 @@
 
 import contextlib
 import traceback
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jax.typing import ArrayLike
 
 from .._doors import check_kind
 from .._errors import ArgumentError, SimulationError
@@ -29,19 +30,19 @@ from ._view import write_view
 def sweep(
     system: System,
     y0: State,
-    times: Any,
+    times: ArrayLike | Sequence[float],
     *,
     over: Mapping[str, Any],
     store: str | Path,
     chunk: int = 1024,
-    executor: Any = None,
+    executor: object = None,
     measure: Measure | None = None,
     solver: SolverLike | None = None,
     step: float | Varying | Fixed | None = None,
     inputs: Inputs = None,
-    key: Any = None,
+    key: object = None,
     lanes: int | None = None,
-    devices: Any = None,
+    devices: Sequence[Any] | None = None,
     retries: int = 3,
     progress: bool | Callable[[str], None] | None = None,
 ) -> Sweep:
@@ -125,7 +126,7 @@ def sweep(
     return Sweep(held, chunks, structure=jax.tree.structure(setup.y0), rate=rate)
 
 
-def check_over(setup: Setup, over: Any) -> dict[str, np.ndarray]:
+def check_over(setup: Setup, over: object) -> dict[str, np.ndarray]:
     """The values of the members as arrays, in the float types of what they replace.
 
     **Raises:** an `UnknownNameError` for a path that names nothing, an `ArgumentError` for values that do not fit.
@@ -162,9 +163,9 @@ def _run(
     chunks: dict[int, Chunk],
     job: Job,
     values: Mapping[str, np.ndarray],
-    executor: Any,
+    executor: object,
     retries: int,
-    progress: Any,
+    progress: bool | Callable[[str], None] | None,
     lock: Lock,
 ) -> float | None:
     """Compute the chunks that are missing, and write the view; the rate in members a second."""
@@ -230,7 +231,7 @@ def _first_line(error: BaseException | None) -> str:
     return (str(error).splitlines() or [""])[0]
 
 
-def _times(setup: Setup, times: Any) -> np.ndarray:
+def _times(setup: Setup, times: object) -> np.ndarray:
     """The times in the float type of the state."""
     floats = jnp.result_type(float)
     if not isinstance(setup.system, StaticSystem) and (leaves := jax.tree.leaves(setup.y0)):
@@ -241,7 +242,7 @@ def _times(setup: Setup, times: Any) -> np.ndarray:
         raise ArgumentError(f"Argument `times` must be numbers, but it is {times!r}.") from error
 
 
-def _typed_key(key: Any) -> Any:
+def _typed_key(key: object) -> Any:
     """A random key, also where it is an array, as JAX's older keys are."""
     if key is None:
         return None
@@ -250,7 +251,7 @@ def _typed_key(key: Any) -> Any:
     return key if jnp.issubdtype(key.dtype, jax.dtypes.prng_key) else jax.random.wrap_key_data(key)
 
 
-def _check_counts(chunk: Any, retries: Any) -> None:
+def _check_counts(chunk: object, retries: object) -> None:
     for name, value, least in (("chunk", chunk, 1), ("retries", retries, 0)):
         if not isinstance(value, int) or isinstance(value, bool) or value < least:
             raise ArgumentError(f"Argument `{name}` must be a whole number of at least {least}, but it is {value!r}.")

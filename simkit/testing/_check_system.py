@@ -3,6 +3,7 @@
 import functools
 import io
 import math
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import equinox as eqx
@@ -10,7 +11,8 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from jax.flatten_util import ravel_pytree
-from jaxtyping import Array, PRNGKeyArray
+from jax.typing import ArrayLike
+from jaxtyping import Array, PRNGKeyArray, PyTree
 
 from .._errors import ArgumentError, SimulationError
 from .._types import Inputs, State
@@ -67,7 +69,7 @@ class SystemReport(NamedTuple):
 def check_system(
     system: System | type[System],
     y0: State = None,
-    times: Any = None,
+    times: ArrayLike | Sequence[float] | None = None,
     *,
     inputs: Inputs = None,
     key: PRNGKeyArray | None = None,
@@ -123,7 +125,9 @@ def check_system(
     return SystemReport(name, trajectory.solver, steps, names, mode_error, difference_error, drifts, single_error)
 
 
-def _as_setup(system: Any, y0: Any, times: Any, inputs: Any) -> tuple[Setup, Array]:
+def _as_setup(
+    system: System | type[System], y0: State, times: ArrayLike | Sequence[float] | None, inputs: Inputs
+) -> tuple[Setup, Array]:
     if isinstance(system, type):
         if y0 is not None or times is not None or inputs is not None:
             raise ArgumentError(
@@ -162,16 +166,18 @@ def _check_declaration(setup: Setup, name: str) -> None:
 
 
 @eqx.filter_jit
-def _run(setup: Setup, times: Array, method: Method, key: Any) -> tuple[Trajectory, Any, Any]:
+def _run(setup: Setup, times: Array, method: Method, key: PRNGKeyArray | None) -> tuple[Trajectory, Any, Any]:
     trajectory = integrate(setup, times, method, key=key)
 
-    def at(t: Array, y: Any) -> tuple[Any, Any]:
+    def at(t: Array, y: State) -> tuple[Any, Any]:
         return setup.system.outputs(t, y, at_time(setup.inputs, t)), setup.system.invariants(t, y)
 
     return trajectory, *jax.vmap(at)(times, trajectory.ys)
 
 
-def _run_example(setup: Setup, times: Array, solver: Any, key: Any, name: str) -> tuple[Method, Trajectory, Any]:
+def _run_example(
+    setup: Setup, times: Array, solver: Stepper | None, key: PRNGKeyArray | None, name: str
+) -> tuple[Method, Trajectory, Any]:
     try:
         step = _tight_step(setup.system, times, solver)
         method = resolve(setup.system, setup.y0, times, solver=solver, step=step, inputs=setup.inputs)
@@ -186,7 +192,7 @@ def _run_example(setup: Setup, times: Array, solver: Any, key: Any, name: str) -
     return method, trajectory, invariants
 
 
-def _tight_step(system: System, times: Array, solver: Any) -> Adaptive | Fixed | None:
+def _tight_step(system: System, times: Array, solver: Stepper | None) -> Adaptive | Fixed | None:
     """Tolerances near what the float type resolves; many fixed steps for a method that cannot adapt them."""
     if isinstance(system, StochasticSystem | StaticSystem):
         return None
@@ -208,7 +214,9 @@ def _check_invariants(invariants: dict[str, Array], allowed: float, name: str) -
     return drifts
 
 
-def _short_run(setup: Setup, times: Array, trajectory: Trajectory, method: Method, span: Any) -> tuple[Array, Method]:
+def _short_run(
+    setup: Setup, times: Array, trajectory: Trajectory, method: Method, span: float | None
+) -> tuple[Array, Method]:
     """Times and method of the run whose gradient is checked."""
     if isinstance(setup.system, StaticSystem) or method.solver is None:
         return times, method
@@ -226,13 +234,13 @@ def _short_run(setup: Setup, times: Array, trajectory: Trajectory, method: Metho
 
 
 @eqx.filter_jit
-def _fastest_rate(setup: Setup, times: Array, ys: Any) -> Array:
+def _fastest_rate(setup: Setup, times: Array, ys: State) -> Array:
     """The largest Frobenius norm of the Jacobian on the trajectory; a step of its inverse is stable for any method."""
     system: Any = setup.system
     if isinstance(system, SplitSystem):
         return jnp.max(jax.vmap(lambda t, y: _split_rate(system, t, y, setup.inputs))(times, ys))
 
-    def norm(t: Array, y: Any) -> Array:
+    def norm(t: Array, y: State) -> Array:
         flat, restore = ravel_pytree(system.encode(y))
         slope = lambda x: ravel_pytree(system.vector_field(t, restore(x), at_time(setup.inputs, t)))[0]
         return jnp.sqrt(jnp.sum(jnp.abs(jax.jacfwd(slope)(flat)) ** 2))
@@ -240,7 +248,7 @@ def _fastest_rate(setup: Setup, times: Array, ys: Any) -> Array:
     return jnp.max(jax.vmap(norm)(times, ys))
 
 
-def _split_rate(system: Any, t: Array, y: Any, inputs: Any) -> Array:
+def _split_rate(system: SplitSystem, t: Array, y: State, inputs: Inputs) -> Array:
     """The fastest rate of the linear part, and how fast the rest changes the state: a spectrum is too long for a Jacobian."""
     state = system.encode(y)
     largest = lambda tree: jnp.max(jnp.stack([jnp.max(jnp.abs(x)) for x in jax.tree.leaves(tree)]))
@@ -248,7 +256,7 @@ def _split_rate(system: Any, t: Array, y: Any, inputs: Any) -> Array:
     return largest(system.linear()) + rest / jnp.maximum(largest(state), float(jnp.finfo(t.dtype).tiny))
 
 
-def _observed(setup: Setup, times: Array, method: Method, key: Any) -> Any:
+def _observed(setup: Setup, times: Array, method: Method, key: PRNGKeyArray | None) -> Any:
     """Return the quantities whose gradient is checked: the states after the first time, or the outputs of a static system."""
     if isinstance(setup.system, StaticSystem):
         return jax.vmap(lambda t: setup.system.outputs(t, None, at_time(setup.inputs, t)))(times)
@@ -256,19 +264,19 @@ def _observed(setup: Setup, times: Array, method: Method, key: Any) -> Any:
 
 
 def _check_transformations(
-    setup: Setup, times: Array, method: Method, key: Any, scales: Array, name: str
+    setup: Setup, times: Array, method: Method, key: PRNGKeyArray | None, scales: Array, name: str
 ) -> tuple[Slopes, Any]:
     """One trace for all values, vmap against a loop, keys; returns derivatives to compare, and the states."""
     moving, fixed = eqx.partition((setup.system, setup.y0), eqx.is_inexact_array)
     point, restore = ravel_pytree(moving)
     traces = 0
 
-    def states(x: Array, key: Any) -> Any:
+    def states(x: Array, key: PRNGKeyArray | None) -> Any:
         system, y0 = eqx.combine(restore(x), fixed)
         return _observed(Setup(system, y0, setup.inputs), times, method, key)
 
     @jax.jit
-    def simulate(x: Array, key: Any) -> Any:
+    def simulate(x: Array, key: PRNGKeyArray | None) -> Any:
         nonlocal traces
         traces += 1
         return states(x, key)
@@ -284,7 +292,7 @@ def _check_transformations(
 
     # This program runs once and briefly, so that optimising it costs more than it gains.
     @functools.partial(jax.jit, compiler_options={"xla_backend_optimization_level": 0})
-    def differentiate(x: Array, sizes: Any, key: Any) -> Slopes:
+    def differentiate(x: Array, sizes: PyTree, key: PRNGKeyArray | None) -> Slopes:
         ways = jnp.diag(scales)
         return directional_slopes(lambda x: _scaled(states(x, key), sizes), x, ways, ("reverse", "forward"))
 
@@ -320,12 +328,12 @@ def _scales(setup: Setup, trajectory: Trajectory) -> Array:
     return typical_size(ravel_pytree(eqx.filter(sized, eqx.is_inexact_array))[0])
 
 
-def _scaled(states: Any, sizes: Any) -> Array:
+def _scaled(states: PyTree, sizes: PyTree) -> Array:
     flat = jnp.concatenate(jax.tree.leaves(jax.tree.map(lambda leaf, size: jnp.ravel(leaf / size), states, sizes)))
     return flat * irregular_weights(flat.shape, flat.dtype)
 
 
-def _equal(found: Any, expected: Any) -> bool:
+def _equal(found: PyTree, expected: PyTree) -> bool:
     pairs = zip(jax.tree.leaves(found), jax.tree.leaves(expected), strict=True)
     return all(np.array_equal(np.asarray(a), np.asarray(b), equal_nan=True) for a, b in pairs)
 
@@ -352,7 +360,13 @@ def _check_round_trip(setup: Setup, name: str) -> None:
 
 
 def _check_float32(
-    setup: Setup, times: Array, method: Method, key: Any, expected: Any, trajectory: Trajectory, name: str
+    setup: Setup,
+    times: Array,
+    method: Method,
+    key: PRNGKeyArray | None,
+    expected: PyTree,
+    trajectory: Trajectory,
+    name: str,
 ) -> float:
     """Run in float32, and compare with the states of the suite's own run where that was in float64."""
     single = cast((setup, times, method), jnp.float32)

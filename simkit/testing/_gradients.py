@@ -8,6 +8,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from jax.flatten_util import ravel_pytree
+from jax.typing import DTypeLike
 from jaxtyping import Array, Float, PRNGKeyArray
 
 from .._errors import ArgumentError
@@ -107,7 +108,7 @@ def check_gradients(
     return GradientReport(directions, modes, mode_error, difference_error)
 
 
-def irregular_weights(shape: tuple[int, ...], dtype: Any) -> Array:
+def irregular_weights(shape: tuple[int, ...], dtype: DTypeLike) -> Array:
     """Numbers between 1/2 and 3/2 without a pattern, so that errors of opposite sign do not cancel in a sum."""
     count = int(np.prod(shape))
     return jnp.asarray(1 + 0.5 * np.cos(np.arange(1, count + 1) ** 2), dtype).reshape(shape)
@@ -118,7 +119,7 @@ def typical_size(point: Float[Array, " n"]) -> Float[Array, " n"]:
     return jnp.where(point == 0, 1, jnp.abs(point))
 
 
-def relative_steps(dtype: Any) -> tuple[float, ...]:
+def relative_steps(dtype: DTypeLike) -> tuple[float, ...]:
     """Steps of central differences, relative to the size of a number.
 
     The first is right for a curved function of full precision, the second for most, the third for a function with a scale far
@@ -182,7 +183,12 @@ def compare_slopes(slopes: Slopes, labels: Sequence[str], tolerance: float | Non
 
 
 def _compare(
-    found: Any, expected: Any, allowed: Any, size: Any, labels: Sequence[str], names: tuple[str, str]
+    found: np.ndarray,
+    expected: np.ndarray,
+    allowed: np.ndarray,
+    size: np.ndarray,
+    labels: Sequence[str],
+    names: tuple[str, str],
 ) -> float:
     error = np.abs(found - expected)
     bad = ~(error <= allowed)

@@ -6,6 +6,7 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jax.typing import ArrayLike
 
 from .._errors import ArgumentError
 from .._types import Inputs, State
@@ -21,7 +22,7 @@ def order_of_convergence(
     solver: Stepper,
     system: System,
     y0: State,
-    times: Any,
+    times: ArrayLike | Sequence[float],
     *,
     exact: Callable[[Any], State] | None = None,
     substeps: Sequence[int] = (8, 16, 32),

@@ -1,12 +1,14 @@
 """reproducibility: what of a result depends on how it was computed."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jax.typing import ArrayLike, DTypeLike
+from jaxtyping import Array
 
 from .._types import Inputs, State
 from ..core import Setup, System, as_signals, cast
@@ -37,7 +39,7 @@ class Reproducibility(eqx.Module):
 def reproducibility(
     system: System,
     y0: State,
-    times: Any,
+    times: ArrayLike | Sequence[float],
     *,
     over: Mapping[str, Any],
     solver: Stepper | None = None,
@@ -64,7 +66,12 @@ def reproducibility(
     members = len(next(iter(values.values())))
     one = jax.local_devices()[:1]
 
-    def together(values: Any, devices: Any = one, lanes: int | None = None, kind: Any = None) -> list[np.ndarray]:
+    def together(
+        values: Mapping[str, Array],
+        devices: Sequence[Any] | None = one,
+        lanes: int | None = None,
+        kind: DTypeLike | None = None,
+    ) -> list[np.ndarray]:
         given = system, y0, values
         if kind is not None:
             given = cast(given, kind)

@@ -1,13 +1,15 @@
 """check_gradient: whether the gradient of a likelihood is right, and whether it means anything."""
 
 import math
+from collections.abc import Sequence
 from typing import Any
 
 import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Float, PRNGKeyArray
+from jax.typing import ArrayLike
+from jaxtyping import Array, Float, PRNGKeyArray, PyTree
 
 from .._types import Inputs, State
 from ..core import ParticleSystem, StaticSystem, StochasticSystem, System, generator
@@ -84,7 +86,7 @@ class GradientTrust(eqx.Module):
 def perturbation_growth(
     system: System,
     y0: State,
-    times: Any,
+    times: ArrayLike | Sequence[float],
     *,
     solver: Stepper | None = None,
     step: float | Varying | Fixed | None = None,
@@ -113,7 +115,7 @@ def perturbation_growth(
     random = generator(jax.random.key(0) if key is None else key)
     towards = jax.tree.map(lambda x: jnp.asarray(random.standard_normal(x.shape), x.dtype), moving)
 
-    def states(moving: Any) -> Any:
+    def states(moving: PyTree) -> Any:
         return simulate(
             system, eqx.combine(moving, fixed), times, solver=solver, step=step, inputs=inputs, on_failure="mark"
         ).ys
@@ -133,7 +135,7 @@ def perturbation_growth(
 
 def check_gradient(
     problem: Problem,
-    theta: Any = None,
+    theta: ArrayLike | Sequence[float] | None = None,
     *,
     directions: int = 3,
     modes: tuple[Mode, ...] = ("reverse", "forward"),

@@ -7,6 +7,7 @@ from typing import Any
 import jax.numpy as jnp
 import matplotlib
 import numpy as np
+from jax.typing import ArrayLike
 from matplotlib.animation import FuncAnimation
 from matplotlib.axes import Axes
 from matplotlib.collections import EllipseCollection
@@ -24,9 +25,9 @@ EYE = 3.5
 @styled
 def plot_atoms(
     space: Space,
-    position: Any,
+    position: ArrayLike | Sequence[Any],
     *,
-    species: Any = None,
+    species: ArrayLike | Sequence[Any] | None = None,
     diameter: float | Sequence[float] = 1.0,
     angles: tuple[float, float] = (25.0, 15.0),
     title: str = "",
@@ -58,10 +59,10 @@ def plot_atoms(
 @styled
 def animate(
     space: Space,
-    position: Any,
+    position: ArrayLike | Sequence[Any],
     *,
-    times: Any = None,
-    species: Any = None,
+    times: ArrayLike | Sequence[Any] | None = None,
+    species: ArrayLike | Sequence[Any] | None = None,
     diameter: float | Sequence[float] = 1.0,
     angles: tuple[float, float] = (25.0, 15.0),
     turn: float = 0.0,
@@ -114,7 +115,7 @@ def animate(
 
 
 def checked_frames(
-    space: Space, frames: np.ndarray, species: Any, diameter: Any
+    space: Space, frames: np.ndarray, species: ArrayLike | Sequence[Any] | None, diameter: float | Sequence[float]
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Frames wrapped into the cell, the species of atoms and the diameters of species, all of shapes that fit."""
     d = space.dimensions
@@ -146,7 +147,14 @@ def drawn_edges(space: Space) -> np.ndarray:
 class _Scene:
     """Atoms in their cell, seen from an eye."""
 
-    def __init__(self, space: Space, frames: np.ndarray, species: Any, diameter: Any, angles: tuple[float, float]):
+    def __init__(
+        self,
+        space: Space,
+        frames: np.ndarray,
+        species: ArrayLike | Sequence[Any] | None,
+        diameter: float | Sequence[float],
+        angles: tuple[float, float],
+    ):
         self.frames, kinds, sizes = checked_frames(space, frames, species, diameter)
         self.flat, self.angles = space.dimensions == 2, angles
         self.sizes = sizes[kinds].astype(float)

@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
+from jax.typing import ArrayLike
 
 from .._errors import ArgumentError, missing_package
 from ..md import Space
@@ -17,9 +18,9 @@ ELEMENTS = ("C", "O", "N", "S", "P", "F", "Cl")
 
 def view_atoms(
     space: Space,
-    position: Any,
+    position: ArrayLike | Sequence[Any],
     *,
-    species: Any = None,
+    species: ArrayLike | Sequence[Any] | None = None,
     symbols: Sequence[str] | None = None,
     diameter: float | Sequence[float] = 1.0,
     width: int = 480,

@@ -1,13 +1,14 @@
 """Curves over time: trajectories, and fits with bands and data."""
 
 from collections.abc import Sequence
-from typing import Any
 
 import numpy as np
+from jaxtyping import Array
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from .._errors import ArgumentError, check_known
+from .._types import State
 from ..core import Trajectory, field_metadata, named_leaves
 from ..infer import Prediction
 from ..problem import Observed, Problem, observed
@@ -66,7 +67,7 @@ def plot_fit(
     data: Problem | Observed,
     prediction: Prediction | None = None,
     *,
-    estimate: Any = None,
+    estimate: Array | None = None,
     level: float = 0.9,
     time: str = "time",
 ) -> Figure:
@@ -130,13 +131,13 @@ def _points(panel: Axes, seen: Observed, output: str, column: int) -> None:
     panel.plot(times, values[kept], "o", color=theme().ink, mfc=theme().paper, mew=1.1, label="data", zorder=3)
 
 
-def _curves(problem: Problem, estimate: Any) -> tuple[np.ndarray, dict[str, np.ndarray]]:
+def _curves(problem: Problem, estimate: Array) -> tuple[np.ndarray, dict[str, np.ndarray]]:
     rows = np.asarray(problem.times)
     times = np.linspace(rows.min(axis=1), rows.max(axis=1), 301, axis=1)
     return times, {name: np.asarray(values) for name, values in problem.predict(estimate, times).items()}
 
 
-def _unit(ys: Any, name: str) -> str:
+def _unit(ys: State, name: str) -> str:
     owner, _, last = name.rpartition(".")
     node = ys
     for word in filter(None, owner.split(".")):

@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
+from jax.typing import ArrayLike
 from matplotlib.animation import FuncAnimation
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
@@ -105,7 +106,9 @@ def animate_field(
 
 
 @styled
-def plot_spectrum(grid: Grid, fields: Any, *, slope: float | int | None = None, title: str = "") -> Figure:
+def plot_spectrum(
+    grid: Grid, fields: ArrayLike | dict[str, Any], *, slope: float | int | None = None, title: str = ""
+) -> Figure:
     """The spectrum of energy over wavenumbers, both logarithmic.
 
     **Arguments:**
@@ -215,7 +218,7 @@ def _slice(grid: Grid, values: np.ndarray) -> np.ndarray:
     return values[..., grid.shape[2] // 2] if grid.dimensions == 3 else values
 
 
-def _name_axes(panels: Any) -> None:
+def _name_axes(panels: np.ndarray) -> None:
     for panel in panels[-1]:
         panel.set_xlabel("x")
     for line in panels:

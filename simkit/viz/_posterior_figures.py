@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
+from jaxtyping import Array
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
@@ -15,7 +16,9 @@ MASSES = (0.9, 0.5)
 
 
 @styled
-def plot_corner(posterior: Posterior, *, names: Sequence[str] | None = None, truth: Any = None) -> Figure:
+def plot_corner(
+    posterior: Posterior, *, names: Sequence[str] | None = None, truth: Array | np.ndarray | Sequence[Any] | None = None
+) -> Figure:
     """Every parameter's distribution, and every pair's, with contours around 50 and 90 % of the draws.
 
     **Arguments:**

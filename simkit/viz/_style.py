@@ -9,11 +9,13 @@ from typing import Any, NamedTuple, ParamSpec, TypeVar
 import matplotlib
 import numpy as np
 from cycler import cycler
+from jax.typing import ArrayLike
 from matplotlib.axes import Axes
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.colors import to_rgb
 from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator, ScalarFormatter
+from matplotlib.typing import ColorType
 
 from .._errors import check_known
 
@@ -106,7 +108,7 @@ def style_for(figure: Figure) -> Any:
     return style_of(DARK if _brightness(figure.get_facecolor()) < 0.5 else LIGHT)
 
 
-def _brightness(shade: Any) -> float:
+def _brightness(shade: ColorType) -> float:
     red, green, blue = to_rgb(shade)
     return 0.2126 * red + 0.7152 * green + 0.0722 * blue
 
@@ -190,7 +192,7 @@ def color(index: int) -> str:
     return colors[index % len(colors)]
 
 
-def central(values: Any, share: float = 0.999) -> tuple[float, float]:
+def central(values: ArrayLike, share: float = 0.999) -> tuple[float, float]:
     """The range that holds the central share of the values, a little widened: what an axis should show."""
     values = np.asarray(values, float)
     values = values[np.isfinite(values)]

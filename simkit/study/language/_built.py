@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Literal, get_args, get_origin
 
 import numpy as np
+from jax.typing import ArrayLike
 
 from ... import md
 from ..._errors import StudyError, UnknownNameError, close_matches
@@ -73,7 +74,7 @@ def _potential(table: Section, units: md.Units, files: Files) -> md.Potential:
         return tables if reader.make is None else reader.make(tables)
 
 
-def _reader(model: Any) -> Reader | None:
+def _reader(model: object) -> Reader | None:
     """The reader of the file of a potential; None where a table gives the potential."""
     if not isinstance(model, str) or (model not in READERS.own and model in POTENTIALS):
         return None
@@ -133,7 +134,7 @@ def call(
             raise StudyError(f"{table.where()} cannot be made into {what}: {str(error).splitlines()[0]}.") from error
 
 
-def _argument(table: Section, key: str, annotation: Any, known: Metadata, units: md.Units, files: Files) -> Any:
+def _argument(table: Section, key: str, annotation: object, known: Metadata, units: md.Units, files: Files) -> Any:
     value, choices = table.table[key], (annotation, *get_args(annotation))
     family = next((family for family in FAMILIES if any(_is_of(choice, family) for choice in choices)), None)
     if key == "truncation" or family is md.Truncation:
@@ -168,7 +169,7 @@ def _argument(table: Section, key: str, annotation: Any, known: Metadata, units:
     return array if isinstance(value, list) else value
 
 
-def check_support(table: Section, key: str, array: Any, support: Support, shown: str) -> None:
+def check_support(table: Section, key: str, array: ArrayLike, support: Support, shown: str) -> None:
     """Refuse numbers outside of the support of their quantity."""
     (lower, upper), array = support, np.asarray(array)
     if np.any(~((array >= lower) & (array <= upper))) or (support.positive and np.any(array <= 0)):
@@ -176,11 +177,11 @@ def check_support(table: Section, key: str, array: Any, support: Support, shown:
         raise table.error(key, f"must be {good}, but it is {shown}.")
 
 
-def _is_of(choice: Any, family: type) -> bool:
+def _is_of(choice: object, family: type) -> bool:
     return isinstance(choice, type) and get_origin(choice) is None and issubclass(choice, family)
 
 
-def _whole_numbers(table: Section, key: str, annotation: Any, *, alone: bool) -> Any:
+def _whole_numbers(table: Section, key: str, annotation: object, *, alone: bool) -> Any:
     """A tuple of whole numbers, or one of them where it may stand alone."""
     kinds = get_args(annotation)
     if alone and not isinstance(table.table[key], list):
@@ -193,7 +194,7 @@ def _whole_numbers(table: Section, key: str, annotation: Any, *, alone: bool) ->
     return tuple(numbers)
 
 
-def _metadata(kind: Any, key: str) -> Metadata:
+def _metadata(kind: object, key: str) -> Metadata:
     """Return the metadata of an argument that is a quantity."""
     for field in dataclasses.fields(kind) if dataclasses.is_dataclass(kind) else ():
         if field.name == key:

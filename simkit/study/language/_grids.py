@@ -11,6 +11,7 @@ import numpy as np
 
 from ... import fluids
 from ..._errors import StudyError
+from ..._types import State
 from ...core import System
 from ._section import Section, at_place
 
@@ -168,7 +169,7 @@ FIELDS: Mapping[str, Make] = {"constant": _constant, "cosine": _cosine, "gaussia
 """Fields that a start can have, by their `builder`."""
 
 
-def _start(section: Section, grid: fluids.Grid, like: Any, key: jax.Array) -> Any:
+def _start(section: Section, grid: fluids.Grid, like: State, key: jax.Array) -> Any:
     """The state, field by field: `velocity` of flows, every other by its name."""
     keys = iter(jax.random.split(key, 8))
     if isinstance(like, fluids.SpectralFlow2D.State | fluids.SpectralFlow3D.State):

@@ -6,6 +6,8 @@ from typing import Any, NamedTuple
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jax.typing import ArrayLike
+from jaxtyping import Array
 
 from ... import md
 from ..._errors import ArgumentError, StudyError
@@ -152,7 +154,9 @@ def _from_file(y0: Section, units: md.Units, files: Files) -> Start:
     return Start(frame.space, frame.position, species, array(frame.mass), array(frame.charge), array(frame.momentum))
 
 
-def _per_atom(system: Section, key: str, species: Any, default: Any, units: md.Units) -> Any:
+def _per_atom(
+    system: Section, key: str, species: Array | np.ndarray, default: ArrayLike | None, units: md.Units
+) -> Any:
     """One number for all atoms, or one a species or an atom."""
     if key not in system:
         return default

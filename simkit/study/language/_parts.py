@@ -6,8 +6,10 @@ from typing import Any
 
 import jax
 import numpy as np
+from jaxtyping import PyTree
 
 from ..._errors import StudyError, UnknownNameError, close_matches
+from ..._types import State
 from ...core import (
     AbstractSignal,
     Constant,
@@ -54,7 +56,7 @@ def read_parameters(section: Section, name: str, system: System) -> System:
     return replace_leaves(system, given, section, "parameters", f"parameter of `{name}`") if given else system
 
 
-def read_state(section: Section, base: Any, complete: bool, optional: Sequence[str] = ()) -> Any:
+def read_state(section: Section, base: State, complete: bool, optional: Sequence[str] = ()) -> Any:
     """[y0]: the state, by field.
 
     `base` gives the structure, and the values of fields that are not given: allowed where `complete` is false, or where a path
@@ -71,7 +73,7 @@ def read_state(section: Section, base: Any, complete: bool, optional: Sequence[s
     return replace_leaves(base, given, section, "", "component of the state")
 
 
-def replace_leaves(tree: Any, given: Mapping[str, Any], section: Section, key: str, what: str) -> Any:
+def replace_leaves(tree: PyTree, given: Mapping[str, Any], section: Section, key: str, what: str) -> Any:
     """The tree with the numbers or arrays that the study file gives, by dotted path."""
     known = named_leaves(tree)
     prefix = f"{key}." if key else ""
@@ -182,7 +184,7 @@ def read_noise(section: Section) -> dict[str, AbstractNoise]:
         with at_place(part.where("model")):
             kind: Any = NOISES[model]
         fields = {f.name: f for f in dataclasses.fields(kind) if f.init}
-        numbers = {key: part.number(key) for key in fields if key in part}
+        numbers = {key: number for key in fields if key in part and (number := part.number(key)) is not None}
         part.need(*(key for key, f in fields.items() if f.default is f.default_factory is dataclasses.MISSING))
         part.finish(*fields)
         for key, number in numbers.items():
@@ -247,12 +249,12 @@ def _floats(part: Section, key: str) -> np.ndarray:
     return _array(part, key, part.numbers(key))
 
 
-def _array(section: Section, key: str, value: Any) -> np.ndarray:
+def _array(section: Section, key: str, value: object) -> np.ndarray:
     try:
         return np.asarray(value, float)
     except ValueError as error:
         raise section.error(key, f"must be a table of numbers with rows of one length, but: {error}.") from error
 
 
-def _depth(value: Any) -> int:
+def _depth(value: object) -> int:
     return 1 + (_depth(value[0]) if value else 0) if isinstance(value, list) else 0

@@ -1,9 +1,9 @@
 """One table of a study file, read key by key with messages that say where."""
 
 import math
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from typing import Any, TypeVar
+from typing import Any, TypeGuard, TypeVar
 
 from ..._errors import SimkitError, StudyError, UnknownNameError, close_matches
 
@@ -41,7 +41,7 @@ class Section:
     def __contains__(self, key: str) -> bool:
         return key in self.table
 
-    def get(self, key: str, kind: str, default: Any = None) -> Any:
+    def get(self, key: str, kind: str, default: object = None) -> Any:
         """The value of a key, checked to be "text", "a table", "an array" or "true or false"."""
         self.read.add(key)
         if key not in self.table:
@@ -60,7 +60,7 @@ class Section:
         self.check_finite(key, value)
         return float(value)
 
-    def check_finite(self, key: str, value: Any) -> None:
+    def check_finite(self, key: str, value: object) -> None:
         """Refuse what is no finite number."""
         if not is_number(value) or not math.isfinite(value):
             raise self.error(key, f"must be a finite number, but it is {_shown(value)}.")
@@ -139,12 +139,12 @@ def entries(section: Section, is_entry: Callable[[Any], bool]) -> dict[str, Any]
     return found
 
 
-def is_number(value: Any) -> bool:
+def is_number(value: object) -> TypeGuard[int | float]:
     """Tell whether a TOML value is a number; true and false are none."""
     return isinstance(value, int | float) and not isinstance(value, bool)
 
 
-def check_given(section: Section, key: str, value: Any) -> None:
+def check_given(section: Section, key: str, value: object) -> None:
     """Refuse a number, or an array, in which something is no finite number."""
     if isinstance(value, list):
         check_numbers(section, key, value)
@@ -152,7 +152,7 @@ def check_given(section: Section, key: str, value: Any) -> None:
         section.check_finite(key, value)
 
 
-def check_numbers(section: Section, key: str, value: Any, path: str = "", missing: bool = False) -> None:
+def check_numbers(section: Section, key: str, value: Sequence[Any], path: str = "", missing: bool = False) -> None:
     """Refuse an array in which something is no number, or is infinite, or is `nan` where none may be missing."""
     for i, item in enumerate(value):
         place = f"{path}{i}" if not path else f"{path}, {i}"
@@ -167,6 +167,6 @@ def check_numbers(section: Section, key: str, value: Any, path: str = "", missin
             raise section.error(key, f"must hold finite numbers, but entry {place} (from 0) is nan.")
 
 
-def _shown(value: Any) -> str:
+def _shown(value: object) -> str:
     text = repr(value)
     return f"`{text if len(text) < 60 else text[:57] + '...'}`"

@@ -4,12 +4,14 @@ import dataclasses
 import hashlib
 from collections.abc import Callable, Mapping
 from pathlib import Path
+from types import TracebackType
 from typing import Any
 
 import numpy as np
 from jaxtyping import Float
 
 from ..._errors import DataError, StudyError, UnknownNameError, close_matches
+from ..._types import State
 from ...core import System
 from ...fluids import SpectralSystem
 from ...io import Provenance, read_text
@@ -371,7 +373,7 @@ def _heading(section: Section, name: str) -> dict[str, Any]:
 
 
 def _experiment(
-    part: Section, base: Any, complete: bool, free: tuple[str, ...], noise: Mapping[str, Any], files: _Files
+    part: Section, base: State, complete: bool, free: tuple[str, ...], noise: Mapping[str, Any], files: _Files
 ) -> Experiment:
     label = part.place.removeprefix("experiments.")
     if "file" in part:
@@ -430,6 +432,8 @@ class _data_place:
     def __enter__(self) -> None:
         return None
 
-    def __exit__(self, kind: Any, error: Any, trace: Any) -> None:
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
         if isinstance(error, DataError):
             raise DataError(f"{error} (Read for {self.part.where()}.)") from error

@@ -81,7 +81,7 @@ def _over(section: Section, method: str) -> dict[str, Any]:
     return found
 
 
-def _range(section: Section, path: str, value: Any, part: Section) -> tuple[float, float, str]:
+def _range(section: Section, path: str, value: object, part: Section) -> tuple[float, float, str]:
     if not isinstance(value, dict):
         raise section.error(path, f"must be a table such as {{ from = 0.1, to = 1.0 }}, but it is `{value!r}`.")
     scale = str(part.name("scale", ("linear", "log"), "scale", "linear"))

@@ -6,6 +6,7 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jax.typing import ArrayLike
 
 from ... import fluids
 from ..._errors import StudyError
@@ -54,7 +55,7 @@ OPTIONAL: Mapping[type[System], tuple[str, ...]] = {
 """Numbers without which a system is built differently."""
 
 
-def _is_numeric(value: Any) -> bool:
+def _is_numeric(value: object) -> bool:
     return is_number(value) or (isinstance(value, list) and all(is_number(x) for x in value))
 
 
@@ -63,7 +64,7 @@ def _numbers(table: Section, key: str) -> Any:
     return np.asarray(table.number(key) if is_number(table.table.get(key)) else table.numbers(key), float)
 
 
-def _optional(kind: Callable[[Any], Any], key: str, default: Any = 0.0) -> Callable[[Section], Any]:
+def _optional(kind: Callable[[Any], Any], key: str, default: ArrayLike | None = 0.0) -> Callable[[Section], Any]:
     return lambda table: kind(_numbers(table, key) if key in table else default)
 
 
@@ -165,7 +166,9 @@ def _uniform(grid: fluids.Grid, table: Section, key: jax.Array) -> Any:
 FLOWS: Mapping[str, Make] = {**VELOCITIES, "uniform": _uniform}
 
 
-def _start(section: Section, system: Any, key: jax.Array) -> Any:
+def _start(
+    section: Section, system: fluids.IncompressibleFlow | fluids.CompressibleFlow | fluids.ShallowWater, key: jax.Array
+) -> Any:
     """The state of the system; velocities at the centres of cells, the surface of water by its `level` or its `height`."""
     grid, keys = system.grid, iter(jax.random.split(key, 8))
     scalar = lambda name: jnp.asarray(built(section, name, SHAPES, grid, next(keys)), float)

@@ -1,11 +1,14 @@
 """reproduce: run the study of a result file again, and compare number by number."""
 
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
+from jaxtyping import PyTree
 
 from ...core import named_leaves
+from ...infer import Posterior
 from ...io import Results, provenance
+from ._run import Found
 
 TOLERANCE = 1e-6
 """Relative to the largest magnitude in an array: rounding differences of another compiler stay below it, other physics does not."""
@@ -22,7 +25,7 @@ class Comparison(NamedTuple):
     text: str
 
 
-def compare(part: str, old: Any, new: Any) -> Comparison:
+def compare(part: str, old: PyTree, new: PyTree) -> Comparison:
     """Two results of one kind, array by array."""
     before, after = named_leaves(old), named_leaves(new)
     if set(before) != set(after):
@@ -44,7 +47,7 @@ def compare(part: str, old: Any, new: Any) -> Comparison:
     return Comparison(part, verdict, text)
 
 
-def compare_draws(old: Any, new: Any) -> str:
+def compare_draws(old: Posterior, new: Posterior) -> str:
     """Return the distance of the means of two posteriors in posterior standard deviations, where draws differ."""
     a, b = (np.asarray(posterior.flat(), float) for posterior in (old, new))
     apart = np.abs(a.mean(axis=0) - b.mean(axis=0)) / np.maximum(a.std(axis=0), 1e-300)
@@ -52,7 +55,7 @@ def compare_draws(old: Any, new: Any) -> str:
     return f"posterior means differ by at most {apart[worst]:.3f} standard deviations ({old.names[worst]})"
 
 
-def comparisons(results: Results, found: Any) -> list[Comparison]:
+def comparisons(results: Results, found: Found) -> list[Comparison]:
     """All parts that a result file holds against what a new run found."""
     rows = []
     for part in ("fit", "posterior", "prediction", "profiles", "averages"):

@@ -225,7 +225,7 @@ class Clock:
     def __enter__(self) -> None:
         self.begin = time.perf_counter()
 
-    def __exit__(self, *error: Any) -> None:
+    def __exit__(self, *error: object) -> None:
         self.found.seconds[self.phase] = time.perf_counter() - self.begin
 
 

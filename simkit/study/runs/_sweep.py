@@ -1,8 +1,8 @@
 """Runs of sweeps: the members of a study, and what is kept of each."""
 
 import contextlib
+from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import jax
 import numpy as np
@@ -19,7 +19,12 @@ CHUNK_OF_PARTICLES = 16
 
 
 def sweep_study(
-    study: Study, store: Path, *, seed: int | None = None, executor: Any = None, progress: Any = None
+    study: Study,
+    store: Path,
+    *,
+    seed: int | None = None,
+    executor: object = None,
+    progress: bool | Callable[[str], None] | None = None,
 ) -> Sweep:
     """Run the sweep of a study into a folder, or go on with it.
 
