@@ -25,7 +25,7 @@ def _inverse_jvp(primals: tuple[Array], tangents: tuple[Array]) -> tuple[Array, 
     return found, -_product(found, _product(tangents[0], found))
 
 
-def solve(a: Float[Array, "n n"], b: Float[Array, "n *m"]) -> Float[Array, "n *m"]:
+def solve(a: Float[Array, "n n"], b: Float[Array, "n *m"]) -> Float[Array, "n *m"]:  # noqa: F821
     """The solution of A x = b by the inverse, made exact by one step of refinement; with derivatives as `inverse`."""
     found = inverse(a)
     x = _product(found, b)

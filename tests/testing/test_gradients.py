@@ -5,6 +5,7 @@ import jax.numpy as jnp
 import pytest
 
 import simkit
+from simkit import odes
 from simkit.study import REGISTRIES
 from simkit.testing import check_gradients
 

@@ -16,7 +16,7 @@ CUBIC = 2.837297
 NUMBERS_AT_ONCE = 2**21
 
 
-def autocorrelation(series: Float[Array, "frames *n"], *, centred: bool = False) -> Float[Array, " frames"]:
+def autocorrelation(series: Float[Array, "frames *n"], *, centred: bool = False) -> Float[Array, " frames"]:  # noqa: F821
     r"""The autocorrelation of a series, every frame an origin,
 
     $$C(m) = \frac{1}{n - m} \sum_{k=0}^{n-m-1} x_k \cdot x_{k+m}$$
