@@ -185,15 +185,22 @@ def _constant(operation: str, values: list[float]) -> float | None:
 
 def power(base: ArrayLike, exponent: ArrayLike) -> Any:
     """base**exponent, real everywhere: a base that an approximate solution has made a little negative counts as 0."""
+    if _plain(base) and _plain(exponent):
+        base = jnp.asarray(base, float)  # Python's own numbers raise errors: 0.0**-1.0, 1e300**2.0
     if isinstance(exponent, float):
-        if exponent == int(exponent) and abs(exponent) < 64:
-            return jax.lax.integer_pow(jnp.asarray(base), int(exponent)) if not _plain(base) else base**exponent
+        if abs(exponent) < 64 and exponent == int(exponent):
+            return jax.lax.integer_pow(jnp.asarray(base), int(exponent))
         if exponent == 0.5:
             return jnp.sqrt(jnp.maximum(base, 0))
         return jnp.power(jnp.maximum(base, 0), exponent)
     exponent = jnp.asarray(exponent)
     broken = jnp.less(base, 0) & (exponent != jnp.round(exponent))
     return jnp.power(jnp.where(broken, 0, base), exponent)
+
+
+def _divide(a: ArrayLike, b: ArrayLike) -> Any:
+    """A quotient by IEEE rules: Python's own numbers raise an error where the divisor is 0."""
+    return jnp.divide(a, b) if _plain(b) and b == 0 else a / b
 
 
 def _plain(value: object) -> bool:
@@ -237,10 +244,10 @@ OPERATIONS: dict[str, Callable[..., Any]] = {
     "add": lambda a, b: a + b,
     "subtract": lambda a, b: a - b,
     "multiply": lambda a, b: a * b,
-    "divide": lambda a, b: a / b,
+    "divide": _divide,
     "negative": lambda a: -a,
     "power": power,
-    "root": lambda degree, x: power(x, 1 / degree),
+    "root": lambda degree, x: power(x, _divide(1.0, degree)),
     "exp": jnp.exp,
     "ln": jnp.log,
     "log": lambda base, x: jnp.log(x) / jnp.log(base),
@@ -250,8 +257,8 @@ OPERATIONS: dict[str, Callable[..., Any]] = {
     "floor": jnp.floor,
     "ceiling": jnp.ceil,
     "factorial": lambda x: jnp.exp(jax.scipy.special.gammaln(x + 1.0)),
-    "quotient": lambda a, b: jnp.trunc(a / b),
-    "remainder": lambda a, b: a - b * jnp.trunc(a / b),
+    "quotient": lambda a, b: jnp.trunc(_divide(a, b)),
+    "remainder": lambda a, b: a - b * jnp.trunc(_divide(a, b)),
     "min": lambda *xs: _reduced(jnp.minimum, xs),
     "max": lambda *xs: _reduced(jnp.maximum, xs),
     "choice": _choice,
@@ -274,9 +281,9 @@ OPERATIONS: dict[str, Callable[..., Any]] = {
     "arcsin": jnp.arcsin,
     "arccos": jnp.arccos,
     "arctan": jnp.arctan,
-    "arcsec": lambda x: jnp.arccos(1 / x),
-    "arccsc": lambda x: jnp.arcsin(1 / x),
-    "arccot": lambda x: jnp.arctan(1 / x),
+    "arcsec": lambda x: jnp.arccos(_divide(1.0, x)),
+    "arccsc": lambda x: jnp.arcsin(_divide(1.0, x)),
+    "arccot": lambda x: jnp.arctan(_divide(1.0, x)),
     "sinh": jnp.sinh,
     "cosh": jnp.cosh,
     "tanh": jnp.tanh,
@@ -286,9 +293,9 @@ OPERATIONS: dict[str, Callable[..., Any]] = {
     "arcsinh": jnp.arcsinh,
     "arccosh": jnp.arccosh,
     "arctanh": jnp.arctanh,
-    "arcsech": lambda x: jnp.arccosh(1 / x),
-    "arccsch": lambda x: jnp.arcsinh(1 / x),
-    "arccoth": lambda x: jnp.arctanh(1 / x),
+    "arcsech": lambda x: jnp.arccosh(_divide(1.0, x)),
+    "arccsch": lambda x: jnp.arcsinh(_divide(1.0, x)),
+    "arccoth": lambda x: jnp.arctanh(_divide(1.0, x)),
 }
 
 

@@ -98,6 +98,22 @@ def test_formulas_against_numpy_and_scipy():
     compare(60, seed=0)
 
 
+@pytest.mark.parametrize(
+    ("text", "value"),
+    [
+        ("0.5 / 0.0", math.inf),
+        ("0.0^(-1.0)", math.inf),
+        ("x + 1.0 / (1.0 - 1.0)", math.inf),
+        ("1e300^2.0", math.inf),
+        ("-1.0 / 0.0", -math.inf),
+    ],
+)
+def test_numbers_alone_follow_the_rules_of_floating_point(text, value):
+    graph = Graph()
+    node = Reader(graph, graph.symbol).read(parsed(text, "The formula"), "The formula")
+    assert float(Formulas(tuple(graph.nodes)).evaluate([node], lambda name: np.float64(2.0))[0]) == value
+
+
 @pytest.mark.long
 def test_many_formulas_against_numpy_and_scipy():
     compare(20_000, seed=1)
