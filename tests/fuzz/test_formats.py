@@ -50,7 +50,7 @@ def study(folder):
     (folder / "pelts.csv").write_text(CSV)
     (folder / "study.toml").write_text(STUDY)
     read = lambda path: dataclasses.replace(simkit.load_study(path), text="")
-    return folder / "study.toml", lambda path: read(path).experiments[0].data
+    return folder / "study.toml", lambda path: [experiment.data for experiment in read(path).experiments]
 
 
 def table(folder):
