@@ -1,5 +1,6 @@
-"""Dense linear algebra in compiled programs, alone or in batches: no call waits for another one."""
+"""Linear algebra in compiled programs, alone or in batches, by the structure of the matrix: no call waits for another one."""
 
+from ._chosen import structure_of as structure_of
 from ._decompositions import cholesky as cholesky
 from ._decompositions import eigenvalues as eigenvalues
 from ._decompositions import inverse as inverse
@@ -11,7 +12,12 @@ from ._dense import back_substitute as back_substitute
 from ._dense import factorise as factorise
 from ._dense import held_solver as held_solver
 from ._dense import lu_factors as lu_factors
+from ._on_numbers import evaluated as evaluated
 from ._one_at_a_time import one_at_a_time as one_at_a_time
+from ._programs import CALLS as CALLS
+from ._programs import called_program as called_program
 from ._shielded import calls_library as calls_library
 from ._shielded import shielded as shielded
+from ._structure import Dense as Dense
+from ._structure import identity_like as identity_like
 from ._threads import one_thread as one_thread

@@ -83,8 +83,8 @@ def _substitution(transpose: bool) -> Callable[..., Any]:
 _substituted = {transpose: _substitution(transpose) for transpose in (False, True)}
 
 
-def unrolled_inverse(w: Float[Array, "n n"]) -> Float[Array, "n n"]:
-    """Gauss-Jordan elimination on scalars, which fuses into one kernel; for up to 4 states.
+def unrolled_inverse(w: Float[Array, "n n *batch"]) -> Float[Array, "n n *batch"]:
+    """Gauss-Jordan elimination on scalars, which fuses into one kernel; for up to 4 states, of one matrix or of many.
 
     Rows are exchanged by compare-and-swap, so that a batch needs no gather.
     """

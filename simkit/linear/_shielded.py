@@ -8,6 +8,7 @@ import jax.core
 from jax.extend.core import ClosedJaxpr, Jaxpr, Literal
 
 from ._one_at_a_time import one_at_a_time
+from ._programs import CALLS, called_program, nested_programs, scan_counts
 
 LIBRARY = frozenset(
     [
@@ -32,22 +33,6 @@ LIBRARY = frozenset(
 )
 """Operations that JAX leaves to LAPACK on CPUs."""
 
-CALLS = frozenset(
-    [
-        "checkpoint",
-        "closed_call",
-        "core_call",
-        "custom_jvp_call",
-        "custom_vjp_call",
-        "custom_vjp_call_jaxpr",
-        "custom_vmap_call",
-        "jit",
-        "pjit",
-        "remat",
-    ]
-)
-"""Operations that are a program with a name, or with rules that nobody asks for here."""
-
 
 def shielded(function: Callable[..., Any]) -> Callable[..., Any]:
     """`function` with every call of LAPACK in it made one at a time, here and under `vmap`; without reverse mode.
@@ -66,18 +51,6 @@ def shielded(function: Callable[..., Any]) -> Callable[..., Any]:
     return called
 
 
-def _inner(eqn: Any) -> list[Jaxpr]:
-    """The programs that an operation holds."""
-    found = []
-    for value in eqn.params.values():
-        for part in value if isinstance(value, tuple | list) else [value]:
-            if isinstance(part, ClosedJaxpr):
-                found.append(part.jaxpr)
-            elif isinstance(part, Jaxpr):
-                found.append(part)
-    return found
-
-
 def calls_library(jaxpr: Jaxpr) -> bool:
     """Tell whether a program, or one nested in it, calls LAPACK."""
     return any(map(_concerns, jaxpr.eqns))
@@ -85,7 +58,9 @@ def calls_library(jaxpr: Jaxpr) -> bool:
 
 def _concerns(eqn: Any) -> bool:
     name = eqn.primitive.name
-    return name in LIBRARY or ((name in CALLS or name in CONTROL) and any(map(calls_library, _inner(eqn))))
+    return name in LIBRARY or (
+        (name in CALLS or name in CONTROL) and any(map(calls_library, map(_plain, nested_programs(eqn.params))))
+    )
 
 
 def _evaluated(jaxpr: Jaxpr, consts: Sequence[Any], arguments: Sequence[Any]) -> list[Any]:
@@ -112,8 +87,11 @@ def _applied(eqn: Any, given: list[Any]) -> list[Any]:
         return list(found) if eqn.primitive.multiple_results else [found]
     if name in CONTROL:
         return CONTROL[name](params, given)
-    closed = next(p for p in params.values() if isinstance(p, ClosedJaxpr | Jaxpr))
-    return _evaluated(_inner(eqn)[0], closed.consts if isinstance(closed, ClosedJaxpr) else (), given)
+    return _evaluated(*called_program(params), given)
+
+
+def _plain(program: ClosedJaxpr | Jaxpr) -> Jaxpr:
+    return program.jaxpr if isinstance(program, ClosedJaxpr) else program
 
 
 def _as_function(closed: ClosedJaxpr) -> Callable[..., list[Any]]:
@@ -133,7 +111,8 @@ def _while(params: Any, given: list[Any]) -> list[Any]:
 
 
 def _scan(params: Any, given: list[Any]) -> list[Any]:
-    one, two = params["num_consts"], params["num_consts"] + params["num_carry"]
+    one, carries = scan_counts(params, len(given))
+    two = one + carries
     body = _as_function(params["jaxpr"])
 
     def step(carry: list[Any], x: list[Any]) -> tuple[list[Any], list[Any]]:

@@ -9,6 +9,7 @@ import numpy as np
 from jax.typing import ArrayLike
 
 from .._errors import ArgumentError
+from ..linear import CALLS, called_program, evaluated  # internal
 from ._expression import Graph
 
 _SIMPLE = {
@@ -39,8 +40,23 @@ _SIMPLE = {
     **{f"a{name}": f"arc{name}" for name in ("sin", "cos", "tan", "sinh", "cosh", "tanh")},
 }
 _SAME = ("convert_element_type", "copy", "stop_gradient", "optimization_barrier", "reduce_precision")
-_MOVES = ("broadcast_in_dim", "reshape", "squeeze", "slice", "concatenate", "transpose", "rev", "stack")
-_CALLS = ("pjit", "jit", "closed_call", "core_call", "custom_jvp_call", "custom_vjp_call", "remat", "checkpoint")
+_MOVES = frozenset(
+    [
+        *(
+            "broadcast_in_dim",
+            "concatenate",
+            "expand_dims",
+            "reshape",
+            "rev",
+            "slice",
+            "split",
+            "squeeze",
+            "stack",
+            "tile",
+        ),
+        *("transpose", "unstack"),
+    ]
+)
 
 Nodes = np.ndarray
 """Nodes of a graph, in the shape of the array whose elements they are."""
@@ -88,16 +104,14 @@ class _Walk:
 
     def operation(self, equation: jax.extend.core.JaxprEqn, operands: list[Nodes]) -> list[Nodes]:
         name, settings = equation.primitive.name, equation.params
-        if name in _CALLS:
-            inner = next(settings[key] for key in ("jaxpr", "call_jaxpr", "fun_jaxpr") if key in settings)
-            plain = isinstance(inner, jax.extend.core.Jaxpr)
-            return self.run(inner if plain else inner.jaxpr, () if plain else inner.consts, operands)
+        if name in CALLS:
+            return self.run(*called_program(settings), operands)
         if name in _SIMPLE:
             return [self.each(_SIMPLE[name], *operands)]
         if name in _SAME:
             return operands
         if name in _MOVES:
-            return [np.asarray(equation.primitive.bind(*map(np.asarray, operands), **settings))]
+            return evaluated(equation, operands)
         number = self.graph.number
         if name == "integer_pow":
             return [self.each("power", operands[0], np.asarray(number(float(settings["y"]))))]

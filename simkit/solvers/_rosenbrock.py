@@ -10,7 +10,7 @@ from jaxtyping import Array, Float
 
 from .._types import State
 from ..core import System, SystemTerm, known_jacobian
-from ..linear import back_substitute, factorise
+from ..linear import Dense, identity_like, structure_of
 from ._registry import SOLVERS
 from ._stepper import Step, Stepper
 
@@ -79,7 +79,9 @@ class Rodas5P(Stepper):
     tangents; there is no root find. Good tolerances are 1e-3 to 1e-8. Tangents and gradients are those of the discrete
     solution with its step sizes held. `evaluations` counts the stages, not the Jacobian.
 
-    The Jacobian is dense: up to some hundred states.
+    From 13 states on the pattern of the Jacobian is found from the operations of the field, its entries from as many directional
+    derivatives as columns share rows, and the equations are solved by structure: independent blocks, a band, or a full matrix,
+    which serves up to some hundred states.
 
     **Arguments:** `compact`, whether the stages are a loop rather than written out one after the other: a program of a third of
     the size, for vector fields of hundreds of operations, whose steps take somewhat longer.
@@ -192,18 +194,20 @@ def _shared_solve(increment: Any, y: Float[Array, " n"], h: Any, known: Float[Ar
     def jacobian_times(v: Array) -> Array:
         return jax.jvp(increment, (y,), (v,))[1]
 
-    identity = jnp.eye(y.size, dtype=y.dtype) + jnp.zeros_like(y)[None]  # over a mesh it varies as the state does
-    matrix = jax.vmap(jacobian_times, out_axes=1)(identity) if known is None else h * known
-    w = identity - GAMMA * matrix
-    factors = factorise(jax.lax.stop_gradient(w))
+    if known is None:
+        structure = structure_of(increment, y)
+        w = structure.shifted(jacobian_times, GAMMA, y)
+    else:
+        structure, w = Dense(), identity_like(y) - GAMMA * h * known
+    factors = structure.factors(jax.lax.stop_gradient(w))
 
     def matvec(v: Array) -> Array:
         return w @ v if y.size <= MATRIX_TANGENTS_UP_TO and known is None else v - GAMMA * jacobian_times(v)
 
     def solve(_: Any, b: Array) -> Array:
-        return back_substitute(factors, b)
+        return structure.solve(factors, b, False)
 
     def transpose_solve(_: Any, b: Array) -> Array:
-        return back_substitute(factors, b, transpose=True)
+        return structure.solve(factors, b, True)
 
     return lambda r: jax.lax.custom_linear_solve(matvec, r, solve, transpose_solve)

@@ -1,0 +1,116 @@
+"""Systems side by side that know nothing of each other: a matrix of blocks on the diagonal."""
+
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax.typing import ArrayLike
+from jaxtyping import Array, Float, Int
+
+from ._dense import LOOPED_UP_TO, UNROLLED_UP_TO, back_substitute, factorise, lu_factors, unrolled_inverse
+from ._structure import Products, Structure
+
+# Blocks are padded to these sizes, so that few kinds of them are solved side by side; larger ones are no blocks.
+SIZES = (1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64, 96, 128)
+# Products with this many blocks are written out as sums: 10,000 blocks of 3 states take a third of the time that way, but the
+# program is larger, and a hundred blocks take as long as with one sum over an axis.
+WRITTEN_OUT_FROM = 2048
+
+
+class Group(NamedTuple):
+    """Blocks of one size. `members`: the states of each block, and the number of all states where a block is smaller."""
+
+    members: Int[np.ndarray, "blocks size"]
+
+
+class Blocks(Structure):
+    """Each block is solved alone, all at once. One directional derivative gives a column of every block.
+
+    **Arguments:** `component`, the number of the block that each state belongs to.
+    """
+
+    name = "blocks"
+
+    def __init__(self, component: Int[np.ndarray, " n"]) -> None:
+        self.groups, self.size = _groups(component), len(component)
+        # The states in the order of the groups, in each by position in the block and then by block; and each one's place there.
+        order = np.concatenate([group.members.T.ravel() for group in self.groups])
+        place = np.zeros(self.size + 1, np.int32)
+        place[order] = np.arange(len(order))
+        self.order, self.place = order.astype(np.int32), place[: self.size]
+        states = np.arange(self.size)
+        self.in_order = np.array_equal(order, states)
+        self.one_by_one = len(self.groups) == 1 and np.array_equal(self.groups[0].members.ravel(), states)
+
+    def dealt(self, v: Float[Array, " n"]) -> list[Array]:
+        """A vector dealt out to the blocks."""
+        if self.one_by_one:
+            return [v.reshape(self.groups[0].members.shape).T]
+        if not self.in_order:
+            v = jnp.concatenate([v, jnp.zeros_like(v[:1])])[self.order]
+        found, start = [], 0
+        for group in self.groups:
+            found.append(v[start : start + group.members.size].reshape(group.members.shape[::-1]))
+            start += group.members.size
+        return found
+
+    def gathered(self, parts: list[Array]) -> Float[Array, " n"]:
+        """The vector again."""
+        if self.one_by_one:
+            return parts[0].T.ravel()
+        whole = jnp.concatenate([part.ravel() for part in parts])
+        return whole if self.in_order else whole[self.place]
+
+    def shifted(self, product: Products, a: ArrayLike, like: Float[Array, " n"]) -> list[Array]:
+        largest = max(group.members.shape[1] for group in self.groups)
+        seeds = np.zeros((largest, self.size + 1), like.dtype)
+        for group in self.groups:
+            for position in range(group.members.shape[1]):
+                seeds[position, group.members[:, position]] = 1
+        columns = jax.vmap(product)(jnp.asarray(seeds[:, : self.size]) + jnp.zeros_like(like)[None])
+        dealt = [self.dealt(column) for column in columns]
+        found = []
+        for i, group in enumerate(self.groups):
+            size = group.members.shape[1]
+            jacobian = jnp.stack([dealt[position][i] for position in range(size)], 1)  # row, column, block
+            found.append(jnp.eye(size, dtype=like.dtype)[:, :, None] - a * jacobian)
+        return found
+
+    def factors(self, w: list[Array]) -> Any:
+        return [_factors(blocks) for blocks in w]
+
+    def solve(self, factors: Any, b: Float[Array, " n"], transpose: bool) -> Float[Array, " n"]:
+        return self.gathered([_solution(part, x, transpose) for part, x in zip(factors, self.dealt(b), strict=True)])
+
+
+def largest_block(component: Int[np.ndarray, " n"]) -> int:
+    """The number of states of the largest block."""
+    return int(np.bincount(component).max())
+
+
+def _groups(component: Int[np.ndarray, " n"]) -> tuple[Group, ...]:
+    order = np.argsort(component, kind="stable")
+    groups: dict[int, list[Any]] = {}
+    for states in np.split(order, np.cumsum(np.bincount(component))[:-1]):
+        size = next(s for s in SIZES if s >= len(states))
+        groups.setdefault(size, []).append(np.pad(states, (0, size - len(states)), constant_values=len(component)))
+    return tuple(Group(np.array(groups[size])) for size in sorted(groups))
+
+
+def _factors(w: Float[Array, "size size blocks"]) -> Any:
+    if len(w) <= UNROLLED_UP_TO:
+        return unrolled_inverse(w)
+    if len(w) <= LOOPED_UP_TO:
+        return jnp.moveaxis(jax.vmap(factorise, in_axes=2)(w), 0, 2)
+    return jax.vmap(lu_factors, in_axes=2)(w)
+
+
+def _solution(factors: Any, b: Float[Array, "size blocks"], transpose: bool) -> Float[Array, "size blocks"]:
+    if isinstance(factors, tuple):
+        return jax.vmap(lambda f, b: back_substitute(f, b, transpose), in_axes=(0, 1), out_axes=1)(factors, b)
+    if b.shape[1] < WRITTEN_OUT_FROM or len(b) > UNROLLED_UP_TO:
+        return (factors * (b[:, None] if transpose else b[None])).sum(0 if transpose else 1)
+    entry = (lambda i, j: factors[j, i]) if transpose else (lambda i, j: factors[i, j])
+    row = lambda i: sum((entry(i, j) * b[j] for j in range(1, len(b))), entry(i, 0) * b[0])
+    return jnp.stack([row(i) for i in range(len(b))])

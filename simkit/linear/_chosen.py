@@ -1,0 +1,45 @@
+"""The choice of a structure for the Jacobian of a function."""
+
+import functools
+from collections.abc import Callable
+
+import numpy as np
+from jaxtyping import Array, Float
+
+from ._band import Band
+from ._blocks import SIZES, Blocks, largest_block
+from ._dense import LOOPED_UP_TO
+from ._dependence import jacobian_pattern
+from ._pattern import Pattern
+from ._structure import Dense, Structure
+
+# A matrix of this density or more is treated as full.
+FULL_FROM = 0.3
+# A band pays where its half width is this part of the matrix or less; narrower ones than the least are taken as wide as that.
+BAND_UP_TO = 0.2
+LEAST_WIDTH = 8
+
+
+def structure_of(function: Callable[[Array], Array], y: Float[Array, " n"]) -> Structure:
+    """The structure of the Jacobian of a function, found from the operations that it is made of."""
+    if y.size <= LOOPED_UP_TO:
+        return Dense()
+    pattern = jacobian_pattern(function, y)
+    return Dense() if pattern is None or pattern.density >= FULL_FROM else chosen(pattern)
+
+
+@functools.lru_cache(64)
+def chosen(pattern: Pattern) -> Structure:
+    """The structure by which equations of a pattern are solved fastest."""
+    import scipy.sparse as sp  # a tenth of a second, which small systems need not wait for
+    from scipy.sparse import csgraph
+
+    ones = np.ones(pattern.places, bool)
+    matrix = sp.csr_array((ones, (pattern.rows, pattern.columns)), shape=(pattern.size, pattern.size))
+    _, component = csgraph.connected_components(matrix, directed=False)
+    if largest_block(component) <= min(SIZES[-1], pattern.size // 2):
+        return Blocks(component)
+    order = csgraph.reverse_cuthill_mckee((matrix + matrix.T).tocsr(), symmetric_mode=True)
+    place = np.argsort(order)
+    width = max(int(np.abs(place[pattern.rows] - place[pattern.columns]).max()), LEAST_WIDTH)
+    return Band(pattern, order, width) if width <= BAND_UP_TO * pattern.size else Dense(pattern)

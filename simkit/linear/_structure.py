@@ -1,0 +1,73 @@
+"""Solves of (I - a J) x = b by the structure of J; without one, as a full matrix."""
+
+import abc
+from collections.abc import Callable
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax.typing import ArrayLike
+from jaxtyping import Array, Float, Int
+
+from ._colours import column_colours
+from ._dense import back_substitute, factorise
+from ._pattern import Pattern
+
+Products = Callable[[Array], Array]
+"""The product of a Jacobian with a vector."""
+
+
+class Structure(abc.ABC):
+    """How the equations (I - a J) x = b are set up and solved. What it holds are numbers of places: no traced values."""
+
+    name: str
+
+    @abc.abstractmethod
+    def shifted(self, product: Products, a: ArrayLike, like: Float[Array, " n"]) -> Any:
+        """The entries of I - a J as this structure holds them, from directional derivatives."""
+
+    @abc.abstractmethod
+    def factors(self, w: Any) -> Any:
+        """The factors of such a matrix."""
+
+    @abc.abstractmethod
+    def solve(self, factors: Any, b: Float[Array, " n"], transpose: bool) -> Float[Array, " n"]:
+        """The solution with these factors, or with those of the transpose."""
+
+
+class Dense(Structure):
+    """A full matrix, made column by column, or colour by colour where there are few."""
+
+    name = "dense"
+
+    def __init__(self, pattern: Pattern | None = None) -> None:
+        self.pattern = pattern
+        self.colours = None if pattern is None else column_colours(pattern)
+
+    def shifted(self, product: Products, a: ArrayLike, like: Float[Array, " n"]) -> Float[Array, "n n"]:
+        identity = identity_like(like)
+        if self.pattern is None or self.colours is None or self.colours.max() + 1 > like.size // 2:
+            return identity - a * jax.vmap(product, out_axes=1)(identity)
+        values = compressed(self.pattern, self.colours, product, like)
+        return identity - a * jnp.zeros_like(identity).at[self.pattern.rows, self.pattern.columns].set(values)
+
+    def factors(self, w: Float[Array, "n n"]) -> Any:
+        return factorise(w)
+
+    def solve(self, factors: Any, b: Float[Array, " n"], transpose: bool) -> Float[Array, " n"]:
+        return back_substitute(factors, b, transpose)
+
+
+def compressed(
+    pattern: Pattern, colours: Int[np.ndarray, " n"], product: Products, like: Float[Array, " n"]
+) -> Float[Array, " places"]:
+    """The numbers of a Jacobian at the places of its pattern, from one directional derivative a colour."""
+    seeds = (np.arange(colours.max() + 1)[:, None] == colours).astype(like.dtype)
+    products = jax.vmap(product)(jnp.asarray(seeds) + jnp.zeros_like(like)[None])
+    return products[colours[pattern.columns], pattern.rows]
+
+
+def identity_like(y: Float[Array, " n"]) -> Float[Array, "n n"]:
+    """The identity, which varies over a mesh of devices as the state does."""
+    return jnp.eye(y.size, dtype=y.dtype) + jnp.zeros_like(y)[None]
