@@ -19,7 +19,7 @@ import jax
 import jax.numpy as jnp
 from jax.extend.core import Primitive
 from jax.interpreters import ad, batching, mlir
-from jaxtyping import Array
+from jaxtyping import Array, PyTree
 
 
 def start_flag(values: Sequence[Any], *, clear: bool) -> list[Any]:
@@ -48,13 +48,13 @@ def _flag_shape(values: Sequence[Any], batches: Batches) -> tuple[int, ...]:
     return tuple(sizes[i] for i in sorted(sizes))
 
 
-def _start_value(*values: Any, batches: Batches, clear: bool) -> list[Any]:
+def _start_value(*values: PyTree, batches: Batches, clear: bool) -> list[Any]:
     return [*values, jnp.zeros(_flag_shape(values, batches), values[0].real.dtype)]
 
 
 @functools.lru_cache(maxsize=4096)
 def _flag_aval(avals: tuple[Any, ...], batches: Batches) -> Any:
-    def flag(*values: Any) -> Array:
+    def flag(*values: PyTree) -> Array:
         zeros = [jnp.zeros_like(x.reshape(-1)[0]).real for x in values if x.size]
         total = functools.reduce(jnp.add, [x.astype(avals[0].dtype).real for x in zeros])
         return total + jnp.zeros(_flag_shape(values, batches), total.dtype)
@@ -101,7 +101,7 @@ def _start_jvp(primals: Sequence[Any], tangents: Sequence[Any], *, batches: Batc
     return out, [*(moved.get(i, x) for i, x in enumerate(tangents)), flag]
 
 
-def _end_value(*operands: Any, mark: bool, moved: bool) -> list[Any]:
+def _end_value(*operands: PyTree, mark: bool, moved: bool) -> list[Any]:
     *values, _, fine = operands
     if not (mark and moved):
         return list(values)
@@ -118,7 +118,7 @@ def _end_jvp(primals: Sequence[Any], tangents: Sequence[Any], *, mark: bool, mov
     return out, _end.bind(*dots, primals[-1], mark=mark, moved=True)
 
 
-def _end_transpose(cotangents: Sequence[Any], *operands: Any, mark: bool, moved: bool) -> list[Any]:
+def _end_transpose(cotangents: Sequence[Any], *operands: PyTree, mark: bool, moved: bool) -> list[Any]:
     *values, flag, fine = operands
     # The transpose of a scan in JAX 0.10 refuses symbolic zeros of what it stacks.
     made = [ad.instantiate_zeros(x) for x in cotangents]

@@ -19,7 +19,7 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 from jax.custom_derivatives import SymbolicZero
-from jaxtyping import Array, Bool
+from jaxtyping import Array, Bool, PyTree
 
 from ._flag import end_flag, start_flag
 from ._spread import spread_over, varied
@@ -27,7 +27,7 @@ from ._spread import spread_over, varied
 T = TypeVar("T")
 
 
-def by_member(function: Callable[..., T], *arguments: Any) -> T:
+def by_member(function: Callable[..., T], *arguments: PyTree) -> T:
     """`function(*arguments)`, whose derivatives follow the two rules for each member of a batch by itself.
 
     What the members share gets the sum of their cotangents, in which one NaN is enough: a rule for the sum comes too late. So the
@@ -97,7 +97,7 @@ def own(tree: T, *others: Any) -> T:
     return on_numbers(lambda values: spread_over(known, varied([*values, *known])[: len(values)]), tree)
 
 
-def finite(tree: Any, axes: int = 0) -> Array:
+def finite(tree: PyTree, axes: int = 0) -> Array:
     """Tell for each index of the leading axes whether all numbers of a tree are finite."""
     found = [x for x in jax.tree.leaves(tree) if eqx.is_inexact_array(x)]
     rows = [jnp.isfinite(x).all(axis=tuple(range(axes, x.ndim))) for x in found]

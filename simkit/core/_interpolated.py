@@ -1,12 +1,13 @@
 """Tables as functions of time: straight lines, splines and monotone curves between given points."""
 
-from typing import Any, Literal, TypeAlias
+from typing import Literal, TypeAlias
 
 import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
 from jax.core import Tracer
+from jax.typing import ArrayLike
 from jaxtyping import Array, Float
 
 from .._errors import ArgumentError
@@ -87,7 +88,7 @@ class Interpolated(AbstractSignal):
                     f"The last value of a periodic table must be its first, {first:g}, but it is {last:g}."
                 )
 
-    def __call__(self, t: Any) -> Array:
+    def __call__(self, t: ArrayLike) -> Array:
         return jnp.interp(t, self.times, self.values) if self.kind == "linear" else curve_of(self)(t)
 
     def jumps(self) -> Float[Array, " jumps"]:
@@ -110,7 +111,7 @@ class Curve(AbstractSignal):
     slopes: Array
     periodic: bool = eqx.field(static=True)
 
-    def __call__(self, t: Any) -> Array:
+    def __call__(self, t: ArrayLike) -> Array:
         first, last = self.times[0], self.times[-1]
         t = jnp.asarray(t, self.times.dtype)
         t = first + jnp.mod(t - first, last - first) if self.periodic else jnp.clip(t, first, last)

@@ -9,7 +9,7 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array
+from jaxtyping import Array, PyTree
 
 from .._errors import ArgumentError, check_known
 from ._quantity import Metadata, field_metadata
@@ -24,7 +24,7 @@ def _word(entry: Any) -> str:
     return str(entry)
 
 
-def named_leaves(tree: Any) -> dict[str, Any]:
+def named_leaves(tree: PyTree) -> dict[str, Any]:
     """The array leaves of a pytree, or their shapes, by dotted path, in the tree's own order."""
     paths, _ = jax.tree_util.tree_flatten_with_path(tree)
     is_leaf = lambda leaf: eqx.is_array_like(leaf) or isinstance(leaf, jax.ShapeDtypeStruct)

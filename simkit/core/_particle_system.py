@@ -4,7 +4,7 @@ import abc
 from collections.abc import Mapping
 from typing import Any, TypeVar
 
-from jaxtyping import Array, Bool
+from jaxtyping import Array, Bool, PyTree
 
 from .._errors import ArgumentError
 from .._types import Inputs, State
@@ -45,7 +45,7 @@ class ParticleSystem(System):
         to do without."""
 
     @abc.abstractmethod
-    def enlarged(self, tally: Any) -> "ParticleSystem":
+    def enlarged(self, tally: PyTree) -> "ParticleSystem":
         """The system with room for what a run, or the members of an ensemble, needed; called where there was not enough."""
 
     @abc.abstractmethod
@@ -53,31 +53,31 @@ class ParticleSystem(System):
         """The neighbours of a state, and how much room they need."""
 
     @abc.abstractmethod
-    def relisted(self, state: State, lists: Any) -> Any:
+    def relisted(self, state: State, lists: PyTree) -> Any:
         """The neighbours of a later state, and how much room any needed so far."""
 
     @abc.abstractmethod
-    def outdated(self, state: State, lists: Any) -> Bool[Array, ""]:
+    def outdated(self, state: State, lists: PyTree) -> Bool[Array, ""]:
         """Tell whether the neighbour list of a state may be out of date."""
 
     @abc.abstractmethod
-    def tally(self, lists: Any) -> Any:
+    def tally(self, lists: PyTree) -> Any:
         """Return statistics of the lists after a run: the capacity that they needed, and how often they were made."""
 
     @abc.abstractmethod
-    def fits(self, lists: Any) -> Bool[Array, ""]:
+    def fits(self, lists: PyTree) -> Bool[Array, ""]:
         """Tell whether the capacity held all neighbours so far."""
 
     @abc.abstractmethod
-    def forces(self, state: State, lists: Any) -> Any:
+    def forces(self, state: State, lists: PyTree) -> Any:
         """The forces on the bodies."""
 
     @abc.abstractmethod
-    def opened(self, h: Any, state: State, force: Any) -> State:
+    def opened(self, h: Array, state: State, force: Any) -> State:
         """Return the carry of a window of steps of length h, from a state and its force."""
 
     @abc.abstractmethod
-    def moved(self, h: Any, carry: State, key: Array) -> State:
+    def moved(self, h: Array, carry: State, key: Array) -> State:
         """The first half of a step: positions where forces are asked for. The key is the step's own."""
 
     @abc.abstractmethod
@@ -89,11 +89,11 @@ class ParticleSystem(System):
         """Return the part of a carry that is stored where the rest is reconstructed."""
 
     @abc.abstractmethod
-    def restored(self, h: Any, stored: Any, after: Any, begun: State) -> State:
+    def restored(self, h: Array, stored: PyTree, after: Any, begun: State) -> State:
         """The carry before a step of length h, of what is stored of it and of the next one; all are `begun` where h is 0."""
 
     @abc.abstractmethod
-    def kicked(self, h: Any, carry: State, force: Any, key: Array) -> State:
+    def kicked(self, h: Array, carry: State, force: Any, key: Array) -> State:
         """The second half of a step."""
 
     @abc.abstractmethod
@@ -101,7 +101,7 @@ class ParticleSystem(System):
         """Explain a failure in steps of length h after this sound state and time; called outside jit."""
 
     @abc.abstractmethod
-    def closed(self, h: Any, carry: State, force: Any) -> State:
+    def closed(self, h: Array, carry: State, force: Any) -> State:
         """The state at the end of a window: the inverse of `opened`."""
 
 

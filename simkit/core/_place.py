@@ -9,6 +9,7 @@ from collections.abc import Iterable
 from typing import Any, NamedTuple
 
 import jax
+from jax.extend.core import JaxprEqn
 
 HERE = f"{pathlib.Path(__file__).resolve().parent.parent}{os.sep}"
 OTHERS = tuple(
@@ -36,7 +37,7 @@ class Place(NamedTuple):
         return f"from {self.function}:{self.line} of {self.file}"
 
 
-def place_of(equation: Any) -> Place | None:
+def place_of(equation: JaxprEqn) -> Place | None:
     """The innermost line of a model or of the user's own code that an equation comes from; None for one of a loop around it."""
     marks = MARK.findall(str(equation.source_info.name_stack))
     if marks:
@@ -57,7 +58,7 @@ def place_among(frames: Iterable[tuple[str, str, int]]) -> Place | None:
     return None
 
 
-def marked(equation: Any) -> contextlib.AbstractContextManager[Any]:
+def marked(equation: JaxprEqn) -> contextlib.AbstractContextManager[Any]:
     """Mark operations that replace an equation as coming from its source line."""
     found = place_of(equation)
     return contextlib.nullcontext() if found is None else jax.named_scope(found.mark)

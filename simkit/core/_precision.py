@@ -1,11 +1,12 @@
 """Float types: double precision is asked for, never taken."""
 
-from typing import Any, TypeVar
+from typing import TypeVar
 
 import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jax.typing import DTypeLike
 
 from .._errors import ArgumentError
 
@@ -30,6 +31,6 @@ def check_tolerance(rtol: float, dtype: np.dtype) -> None:
         )
 
 
-def cast(tree: T, dtype: Any) -> T:
+def cast(tree: T, dtype: DTypeLike) -> T:
     """A pytree with every float array in the given float type."""
     return jax.tree.map(lambda x: x.astype(dtype) if eqx.is_inexact_array(x) else x, tree)

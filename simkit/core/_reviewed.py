@@ -4,6 +4,7 @@ import abc
 from typing import Any
 
 import equinox as eqx
+from jax.typing import ArrayLike
 
 from .._types import State
 
@@ -29,7 +30,7 @@ class Noted(eqx.Module):
     """
 
     @abc.abstractmethod
-    def note(self, t: Any, y: State) -> str:
+    def note(self, t: ArrayLike, y: State) -> str:
         """A sentence on what makes a known last state doubtful, such as a grid that does not resolve it; "" where nothing does."""
 
 
@@ -37,5 +38,5 @@ class Explained(eqx.Module):
     """Protocol of systems that explain from a state why a simulation fails soon after it."""
 
     @abc.abstractmethod
-    def explain(self, t: Any, y: State) -> str:
+    def explain(self, t: ArrayLike, y: State) -> str:
         """A sentence on what is wrong with a known state, or closest to it: which cell, and when."""

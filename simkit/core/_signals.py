@@ -9,7 +9,8 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from jax.core import Tracer
-from jaxtyping import Array, Float
+from jax.typing import ArrayLike
+from jaxtyping import Array, Float, PyTree
 
 from .._doors import shown
 from .._errors import ArgumentError
@@ -21,7 +22,7 @@ class AbstractSignal(eqx.Module):
     """An input as a function of time. Where it jumps it says so, so that no step straddles a jump."""
 
     @abc.abstractmethod
-    def __call__(self, t: Any) -> Array:
+    def __call__(self, t: ArrayLike) -> Array:
         """The value at time t."""
 
     @abc.abstractmethod
@@ -42,7 +43,7 @@ class Constant(AbstractSignal):
 
     value: Scalar = quantity()
 
-    def __call__(self, t: Any) -> Array:
+    def __call__(self, t: ArrayLike) -> Array:
         return self.value
 
     def jumps(self) -> Float[Array, " jumps"]:
@@ -67,7 +68,7 @@ class PiecewiseConstant(AbstractSignal):
     def __check_init__(self):
         check_table(self.times, self.values, "PiecewiseConstant")
 
-    def __call__(self, t: Any) -> Array:
+    def __call__(self, t: ArrayLike) -> Array:
         index = jnp.searchsorted(self.times, t, side="right") - 1
         return self.values[jnp.maximum(index, 0)]
 
@@ -104,7 +105,7 @@ class Pulses(AbstractSignal):
             shortest = float(np.min(np.asarray(self.duration)))
             raise ArgumentError(f"The `duration` of `Pulses` must be positive, but it is {shortest:g}.")
 
-    def __call__(self, t: Any) -> Array:
+    def __call__(self, t: ArrayLike) -> Array:
         on = (t >= self.times) & (t < self.times + self.duration)
         return jnp.sum(jnp.where(on, self.amounts, 0)) / self.duration
 
@@ -124,7 +125,7 @@ class Function(AbstractSignal):
 
     function: Callable[[Any], Any] = eqx.field(static=True)
 
-    def __call__(self, t: Any) -> Array:
+    def __call__(self, t: ArrayLike) -> Array:
         value = self.function(t)
         # A Python number stays weakly typed, so that a float32 simulation stays one.
         return value if hasattr(value, "dtype") else jnp.asarray(float(value))
@@ -139,7 +140,7 @@ class Function(AbstractSignal):
         return self
 
 
-def at_time(inputs: Inputs, t: Any) -> Any:
+def at_time(inputs: Inputs, t: ArrayLike) -> Any:
     """The values of a pytree of signals at time t, which is what a system receives; numbers pass as they are."""
     return jax.tree.map(lambda signal: signal(t) if callable(signal) else signal, inputs, is_leaf=callable)
 
@@ -189,7 +190,7 @@ def _pad(values: Array | np.ndarray, width: tuple[int, int], mode: Literal["edge
     return jnp.asarray(np.pad(np.asarray(values), width, mode=mode), values.dtype)
 
 
-def check_table(times: Any, values: Any, name: str, increasing: bool = True) -> None:
+def check_table(times: Any, values: PyTree, name: str, increasing: bool = True) -> None:
     """Refuse a table whose times do not increase, or that are not as many as its values.
 
     **Raises:** an `ArgumentError`.

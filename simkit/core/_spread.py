@@ -7,6 +7,8 @@ import jax
 import jax.numpy as jnp
 from jax.extend.core import Primitive
 from jax.interpreters import ad, batching, mlir
+from jax.typing import ArrayLike
+from jaxtyping import PyTree
 
 
 def spread_over(others: Sequence[Any], values: Sequence[Any]) -> list[Any]:
@@ -14,7 +16,7 @@ def spread_over(others: Sequence[Any], values: Sequence[Any]) -> list[Any]:
     return _spread.bind(*values, *others, count=len(values)) if values else []
 
 
-def batched_together(results: Any, operands: Any) -> Any:
+def batched_together(results: Any, operands: PyTree) -> Any:
     """Return the results of a function as they are; inside `vmap` all of them are batched where any of the operands is.
 
     `jax.vmap` of a function with `jax.custom_jvp` leaves a result unbatched that does not depend on the batched operands, even
@@ -38,7 +40,7 @@ def varied(values: Sequence[Any]) -> list[Any]:
     return [jax.lax.pcast(x, names, to="varying") if names else x for x, names in zip(values, missing, strict=True)]
 
 
-def _varying(x: Any) -> frozenset[str]:
+def _varying(x: ArrayLike) -> frozenset[str]:
     """The axes of a mesh over which a number varies, where `jax.shard_map` checks that."""
     aval = jax.typeof(x)
     return frozenset(getattr(getattr(aval, "mat", None), "varying", getattr(aval, "vma", ())))
@@ -63,7 +65,7 @@ def _spread_jvp(primals: Sequence[Any], tangents: Sequence[Any], *, count: int) 
     return found, [moved[moving.index(i)] if i in moving else x for i, x in enumerate(dots)]
 
 
-def _spread_transpose(cotangents: Sequence[Any], *arguments: Any, count: int) -> Any:
+def _spread_transpose(cotangents: Sequence[Any], *arguments: PyTree, count: int) -> Any:
     # The transpose of a scan in JAX 0.10 refuses symbolic zeros of what it stacks.
     return [ad.instantiate_zeros(x) for x in cotangents] + [None] * (len(arguments) - count)
 

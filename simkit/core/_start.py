@@ -1,7 +1,6 @@
 """Starts: initial states that are made from other numbers than their own."""
 
 import abc
-from typing import Any
 
 import equinox as eqx
 
@@ -20,6 +19,6 @@ class Start(eqx.Module):
         """The state, a pure function of the numbers of this module."""
 
 
-def started(y0: Any) -> State:
+def started(y0: State) -> State:
     """The state that a simulation starts from."""
     return y0.state() if isinstance(y0, Start) else y0

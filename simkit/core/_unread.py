@@ -7,6 +7,8 @@ from typing import Any
 import equinox as eqx
 import jax
 import jax.numpy as jnp
+from jax.typing import ArrayLike
+from jaxtyping import PyTree
 
 from .._types import Inputs, State
 from ._names import named_leaves
@@ -16,7 +18,7 @@ from ._system import StaticSystem, StochasticSystem, System, TransportSystem
 from ._traced import tracing
 
 
-def warn_of_unread(system: System, y0: State, inputs: Inputs, t: Any) -> None:
+def warn_of_unread(system: System, y0: State, inputs: Inputs, t: ArrayLike) -> None:
     """Warn of inputs that neither the field nor the outputs of a system depend on; nothing while tracing."""
     if inputs is None or isinstance(system, ParticleSystem) or tracing(system, y0, inputs, t):
         return
@@ -39,14 +41,14 @@ def warn_of_unread(system: System, y0: State, inputs: Inputs, t: Any) -> None:
 
 
 @functools.lru_cache(maxsize=256)
-def _unread(structure: Any, shapes: Any, other: Any, static: tuple[Any, ...]) -> tuple[str, ...]:
+def _unread(structure: Any, shapes: PyTree, other: Any, static: tuple[Any, ...]) -> tuple[str, ...]:
     """The names of inputs that do not enter the traced functions; the cache spares a second tracing of the same system."""
     leaves = [jax.ShapeDtypeStruct(*shape) for shape in shapes]
 
-    def parts(leaves: Any) -> Any:
+    def parts(leaves: PyTree) -> Any:
         return eqx.combine(jax.tree.unflatten(structure, leaves), jax.tree.unflatten(other, static))
 
-    def traced(values: Any, leaves: Any) -> Any:
+    def traced(values: PyTree, leaves: PyTree) -> Any:
         system, y0, _, t = parts(leaves)
         found = [system.outputs(t, y0, values)]
         if not isinstance(system, StaticSystem):

@@ -41,7 +41,7 @@ def awaited(results: T, verb: str, stage: str) -> T:
     return results
 
 
-def _unknown(x: Any) -> bool:
+def _unknown(x: object) -> bool:
     """Tell whether an array is still being computed. Random keys cannot be asked; they are ready with the others."""
     if not isinstance(x, jax.Array) or isinstance(x, jax.core.Tracer):
         return False

@@ -11,7 +11,8 @@ import jax.core
 import jax.numpy as jnp
 import numpy as np
 from jax.sharding import AxisType, Mesh, NamedSharding, PartitionSpec
-from jaxtyping import Array
+from jax.typing import ArrayLike
+from jaxtyping import Array, PyTree
 
 from .._doors import check_mapping, shown
 from .._errors import ArgumentError, SimulationError
@@ -62,7 +63,7 @@ lists of others."""
 def ensemble(
     system: System,
     y0: State,
-    times: Any,
+    times: ArrayLike | Sequence[Any],
     *,
     over: Mapping[str, Any],
     lanes: int | None = None,
@@ -231,7 +232,7 @@ def _compiled(frame: Frame, leaves: list[Any]) -> Trajectory:
     return dataclasses.replace(trajectory, over=values)
 
 
-def in_chunks(function: Any, members: Any, size: int) -> Any:
+def in_chunks(function: Any, members: PyTree, size: int) -> Any:
     """A function of all members in turns of so many, the last one filled up with repeats."""
     count = jax.tree.leaves(members)[0].shape[0]
     if count <= size:
@@ -242,7 +243,7 @@ def in_chunks(function: Any, members: Any, size: int) -> Any:
     return jax.tree.map(lambda x: x.reshape(turns * size, *x.shape[2:])[:count], found)
 
 
-def over_devices(function: Any, devices: tuple[Any, ...], shared: Any, members: Any) -> Any:
+def over_devices(function: Any, devices: tuple[Any, ...], shared: PyTree, members: PyTree) -> Any:
     """`function(shared, members)` with the members dealt out to devices like cards, so that a trend in their cost is shared."""
     count, size = jax.tree.leaves(members)[0].shape[0], len(devices)
     rows = -(-count // size)
@@ -317,7 +318,7 @@ def resolve_members(
     setup: Setup,
     values: Mapping[str, Any],
     members: int,
-    times: Any,
+    times: ArrayLike | Sequence[Any],
     *,
     solver: SolverLike | None = None,
     step: float | Varying | Fixed | None = None,
@@ -357,7 +358,7 @@ def _member_keys(key: Any, members: int) -> Any:
     return key
 
 
-def _devices(devices: Any, arguments: Any, members: int) -> tuple[Any, ...]:
+def _devices(devices: Any, arguments: PyTree, members: int) -> tuple[Any, ...]:
     own = getattr(getattr(arguments[0].system, "grid", None), "devices", ())
     if own and devices is not None:
         raise ArgumentError(

@@ -8,7 +8,7 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, PRNGKeyArray
+from jaxtyping import Array, PRNGKeyArray, PyTree
 
 from .._errors import ArgumentError
 from .._types import State
@@ -126,7 +126,7 @@ def _trajectory(task: Task, options: Options) -> Trajectory:
     return Trajectory(task.times, _decoded(task, states), status, *_figures(task, counts))
 
 
-def _decoded(task: Task, states: Any) -> Any:
+def _decoded(task: Task, states: PyTree) -> Any:
     """Rows as users see them, each with derivatives of its own: one that is not finite does not touch the others."""
     return jax.vmap(lambda state: by_member(lambda system, state: system.decode(state), task.system, state))(states)
 
@@ -162,7 +162,7 @@ def _particle_trajectory(task: Task, options: Options) -> Trajectory:
     return dataclasses.replace(trajectory, **ended)
 
 
-def _checked(status: Array, states: Any) -> Array:
+def _checked(status: Array, states: PyTree) -> Array:
     """A status that also tells of states that are not finite."""
     finite = jnp.stack([jnp.isfinite(leaf).all() for leaf in jax.tree.leaves(states)]).all()
     return jnp.where((status == Status.OK) & ~finite, int(Status.NON_FINITE), status)

@@ -1,6 +1,6 @@
 """simulate: a system, a state and times in, a trajectory out."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, Literal
 
 import equinox as eqx
@@ -8,7 +8,8 @@ import jax
 import jax.core
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import PRNGKeyArray
+from jax.typing import ArrayLike
+from jaxtyping import Array, PRNGKeyArray
 
 from .._doors import check_key
 from .._errors import ArgumentError, SimulationError
@@ -62,7 +63,7 @@ AGAIN = 32
 def simulate(
     system: System,
     y0: State,
-    times: Any,
+    times: ArrayLike | Sequence[Any],
     *,
     solver: SolverLike | None = None,
     step: float | Varying | Fixed | None = None,
@@ -111,23 +112,22 @@ def simulate(
     check_key(key)
     y0, inputs = as_state(system, started(y0)), as_signals(inputs)
     dtype = _dtype_of(y0)
-    if not isinstance(system, StaticSystem):
-        times = check_times(times)
+    given: Any = times if isinstance(system, StaticSystem) else check_times(times)
     # Inside jit a known array would become a tracer, but a step length and the probe for stiffness need its values.
-    known = times if isinstance(times, jax.core.Tracer) else np.asarray(times)
+    known = given if isinstance(given, jax.core.Tracer) else np.asarray(given)
     if dtype is None:
-        times = as_float_array(times)
-    elif times.dtype != dtype or getattr(times, "weak_type", False):
-        times = jnp.asarray(times, dtype)
+        when: Array = as_float_array(given)
+    else:
+        when = given if given.dtype == dtype and not getattr(given, "weak_type", False) else jnp.asarray(given, dtype)
     if on_failure not in ("raise", "mark"):
         raise ArgumentError(f'Argument `on_failure` must be "raise" or "mark", but it is {on_failure!r}.')
     check_roots(system)
     checked = check_reducers(reduce), check_event(event, system, reduce)
     if event is None:
-        warn_of_unread(system, y0, inputs, times[0])
+        warn_of_unread(system, y0, inputs, when[0])
     solver, step, reason = _complete(system, y0, known, solver, step, inputs)
     # The reason holds numbers of this very call: kept out of the compiled function, it cannot make it compile again.
-    task = Task(system, y0, inputs, times, solver, step, key, *checked)
+    task = Task(system, y0, inputs, when, solver, step, key, *checked)
     _review(task._replace(times=known))
     even = isinstance(solver, AbstractSplitStepper) and isinstance(step, Fixed) and _even(known)
     options = solve_options(None, gradient)._replace(even=even, similar=open_and_similar(step, y0))
@@ -182,7 +182,7 @@ def stiff_instead(task: Task) -> Stepper | None:
 def resolve(
     system: System,
     y0: State,
-    times: Any,
+    times: ArrayLike | Sequence[Any],
     *,
     solver: SolverLike | None = None,
     step: float | Varying | Fixed | None = None,
@@ -224,7 +224,7 @@ def _complete(
     return solver, step, reason
 
 
-def _check_courant(system: TransportSystem, y0: State, t: Any, inputs: Inputs, longest: float) -> None:
+def _check_courant(system: TransportSystem, y0: State, t: ArrayLike, inputs: Inputs, longest: float) -> None:
     """Refuse fixed steps that are too long at the start."""
     allowed = float(_longest_step(system, jnp.asarray(t, _dtype_of(y0)), y0, inputs))
     if longest > allowed:
@@ -235,7 +235,7 @@ def _check_courant(system: TransportSystem, y0: State, t: Any, inputs: Inputs, l
 
 
 @eqx.filter_jit
-def _longest_step(system: TransportSystem, t: Any, y0: State, inputs: Inputs) -> Any:
+def _longest_step(system: TransportSystem, t: Array, y0: State, inputs: Inputs) -> Any:
     return system.longest_step(t, system.encode(y0), at_time(inputs, t))
 
 
@@ -301,7 +301,7 @@ def _good_rows(trajectory: Trajectory) -> np.ndarray:
     return np.all(rows, axis=0)
 
 
-def _even(times: Any) -> bool:
+def _even(times: Array | np.ndarray) -> bool:
     """Tell whether times are known and equally spaced, up to their rounding."""
     if isinstance(times, jax.core.Tracer) or times.shape[0] < 2:
         return False
@@ -316,7 +316,7 @@ def _dtype_of(y0: State) -> Any:
     return found.pop() if len(found) == 1 else jnp.result_type(*found) if found else None
 
 
-def _default_step(system: System, solver: Stepper, times: Any) -> Varying | Fixed:
+def _default_step(system: System, solver: Stepper, times: Array | np.ndarray) -> Varying | Fixed:
     if isinstance(system, TransportSystem):
         return Courant()
     if solver.adaptive:

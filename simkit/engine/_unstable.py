@@ -7,8 +7,9 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array
+from jaxtyping import Array, PyTree
 
+from .._types import State
 from ..core import ParticleSystem, Setup, StaticSystem, StochasticSystem, Trajectory, at_time, scaled, traced
 from ._integrate import trajectory_of
 from .task._step import Fixed
@@ -69,7 +70,7 @@ def _looked_at(task: Task, trajectory: Trajectory) -> bool:
     return not traced(task.system, task.y0, task.inputs, trajectory.ys)
 
 
-def _last_step(task: Task, times: Any) -> Any:
+def _last_step(task: Task, times: Array | np.ndarray) -> Any:
     times = np.asarray(times)
     h = float(times[-1] - times[-2]) / task.step.substeps
     return jnp.asarray([times[-1] - h, times[-1]], times.dtype)
@@ -94,22 +95,22 @@ def _grew(leaves: Sequence[Any]) -> np.ndarray:
 
 
 @eqx.filter_jit
-def _compiled(task: Task, y: Any) -> Any:
+def _compiled(task: Task, y: State) -> Any:
     return _one(task, {}, y)
 
 
 @eqx.filter_jit
-def _compiled_members(task: Task, values: Any, ys: Any) -> Any:
+def _compiled_members(task: Task, values: PyTree, ys: PyTree) -> Any:
     return eqx.filter_vmap(lambda values, y: _one(task, values, y))(values, ys)
 
 
-def _one(task: Task, values: Any, y: Any) -> Any:
+def _one(task: Task, values: PyTree, y: State) -> Any:
     put = Setup(task.system, task.y0, task.inputs).put(values)
     task = task._replace(system=put.system, y0=y, inputs=put.inputs, step=Fixed(1))
     return _disagrees(Setup(put.system, y, put.inputs), trajectory_of(task, Options()).final(), task.times)
 
 
-def _disagrees(setup: Setup, after: Any, ends: Any) -> Any:
+def _disagrees(setup: Setup, after: PyTree, ends: PyTree) -> Any:
     system: Any = setup.system
     first, last = system.encode(setup.y0), system.encode(after)
     slopes = [system.vector_field(t, y, at_time(setup.inputs, t)) for t, y in zip(ends, (first, last), strict=True)]

@@ -6,7 +6,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from jax.typing import ArrayLike
-from jaxtyping import Array, Float, Int
+from jaxtyping import Array, Float, Int, PyTree
 
 from ._colours import column_colours
 from ._dense import back_substitute, lu_factors
@@ -58,14 +58,14 @@ class Band(Structure):
 
         return jax.lax.scan(eliminate, jnp.zeros_like(own[0]), (before, own, after))[1]
 
-    def solve(self, factors: Any, b: Float[Array, " n"], transpose: bool) -> Float[Array, " n"]:
+    def solve(self, factors: PyTree, b: Float[Array, " n"], transpose: bool) -> Float[Array, " n"]:
         padded = jnp.concatenate([b[self.order], jnp.zeros_like(b, shape=(self.count * self.width - b.size,))])
         parts = padded.reshape(self.count, self.width)
         solve = _transposed if transpose else _solved
         return solve(factors, parts).ravel()[self.place]
 
 
-def _solved(factors: Any, parts: Float[Array, "blocks width"]) -> Float[Array, "blocks width"]:
+def _solved(factors: PyTree, parts: Float[Array, "blocks width"]) -> Float[Array, "blocks width"]:
     lu, before, upper = factors
 
     def down(last: Array, row: tuple[Array, Any, Array]) -> tuple[Array, Array]:
@@ -82,7 +82,7 @@ def _solved(factors: Any, parts: Float[Array, "blocks width"]) -> Float[Array, "
     return jax.lax.scan(up, empty, (inner, upper), reverse=True)[1]
 
 
-def _transposed(factors: Any, parts: Float[Array, "blocks width"]) -> Float[Array, "blocks width"]:
+def _transposed(factors: PyTree, parts: Float[Array, "blocks width"]) -> Float[Array, "blocks width"]:
     lu, before, upper = factors
 
     def down(last: Array, row: tuple[Array, Array]) -> tuple[Array, Array]:

@@ -6,7 +6,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from jax.typing import ArrayLike
-from jaxtyping import Array, Float, Int
+from jaxtyping import Array, Float, Int, PyTree
 
 from ._dense import LOOPED_UP_TO, UNROLLED_UP_TO, back_substitute, factorise, lu_factors, unrolled_inverse
 from ._structure import Products, Structure
@@ -80,7 +80,7 @@ class Blocks(Structure):
     def factors(self, w: list[Array]) -> Any:
         return [_factors(blocks) for blocks in w]
 
-    def solve(self, factors: Any, b: Float[Array, " n"], transpose: bool) -> Float[Array, " n"]:
+    def solve(self, factors: PyTree, b: Float[Array, " n"], transpose: bool) -> Float[Array, " n"]:
         return self.gathered([_solution(part, x, transpose) for part, x in zip(factors, self.dealt(b), strict=True)])
 
 
@@ -106,7 +106,7 @@ def _factors(w: Float[Array, "size size blocks"]) -> Any:
     return jax.vmap(lu_factors, in_axes=2)(w)
 
 
-def _solution(factors: Any, b: Float[Array, "size blocks"], transpose: bool) -> Float[Array, "size blocks"]:
+def _solution(factors: PyTree, b: Float[Array, "size blocks"], transpose: bool) -> Float[Array, "size blocks"]:
     if isinstance(factors, tuple):
         return jax.vmap(lambda f, b: back_substitute(f, b, transpose), in_axes=(0, 1), out_axes=1)(factors, b)
     if b.shape[1] < WRITTEN_OUT_FROM or len(b) > UNROLLED_UP_TO:

@@ -6,7 +6,7 @@ from typing import Any
 import jax
 import jax.custom_batching
 import jax.numpy as jnp
-from jaxtyping import Array, Float, Int
+from jaxtyping import Array, Float, Int, PyTree
 
 from ._one_at_a_time import one_at_a_time
 from ._threads import one_thread
@@ -28,7 +28,7 @@ def factorise(w: Float[Array, "n n"]) -> Any:
     return lu_factors(w)
 
 
-def back_substitute(factors: Any, b: Float[Array, " n"], transpose: bool = False) -> Float[Array, " n"]:
+def back_substitute(factors: PyTree, b: Float[Array, " n"], transpose: bool = False) -> Float[Array, " n"]:
     """The solution of W x = b, or of its transpose, from the factors of W."""
     if not isinstance(factors, tuple):
         return factors.T @ b if transpose else factors @ b
@@ -122,7 +122,7 @@ def looped_inverse(w: Float[Array, "n n"]) -> Float[Array, "n n"]:
     n = w.shape[0]
     index = jnp.arange(n)
 
-    def eliminate(k: Any, carry: Any) -> Any:
+    def eliminate(k: Any, carry: PyTree) -> Any:
         m, order = carry
         p = jnp.argmax(jnp.where(index >= k, jnp.abs(m[:, k]), -1.0))
 

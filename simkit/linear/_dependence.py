@@ -1,6 +1,5 @@
 """Detection of the sparsity pattern of a function's Jacobian, from the operations that it is made of."""
 
-import functools
 import math
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
@@ -15,6 +14,7 @@ from jaxtyping import Array, Float
 from ._on_numbers import evaluated
 from ._pattern import Pattern
 from ._programs import CALLS, called_program, nested_programs, scan_counts
+from ._sparse_rows import Full, check_room, chosen_rows, kept_rows, picked, places, stacked, union
 
 # Operations on single elements, whose result depends on what the same elements of their operands depend on.
 _NAMES = """
@@ -60,20 +60,14 @@ ALONG_AN_AXIS = {
 }
 # Concrete arrays are followed up to this many elements: index tables and masks are far smaller.
 KNOWN_UP_TO = 10**7
-# More places than this in one array's dependence are as good as a full matrix.
-PLACES_UP_TO = 5 * 10**6
 # Scans of up to this many turns are written out.
 WRITTEN_OUT_UP_TO = 32
 # A loop's carry is followed for this many turns before everything is taken to depend on everything.
 TURNS = 8
 
 
-class _Full(Exception):
-    """So many places that a sparse matrix brings nothing."""
-
-
 class Traced(NamedTuple):
-    """What is known of an array inside a program.
+    """An array inside a program: its value where that is known, and what it depends on.
 
     **Arguments:** `known`, its value where no traced value enters; `dependence`, which inputs each element depends on, as a
     sparse matrix of a row for each element, or None where it depends on none.
@@ -100,7 +94,7 @@ def jacobian_pattern(function: Callable[[Array], Array], y: Float[Array, " n"]) 
     given = [Traced(None, sp.eye_array(n, dtype=bool, format="csr"), tuple(y.shape))]
     try:
         (result,) = _Interpreter(n).run(closed.jaxpr, closed.consts, given)
-    except _Full:
+    except Full:
         return None
     if result.dependence is None:
         return Pattern.of(np.zeros(0, int), np.zeros(0, int), n)
@@ -164,7 +158,7 @@ class _Interpreter:
         if name == "cond":
             branches = [self.run(branch.jaxpr, branch.consts, operands[1:]) for branch in eqn.params["branches"]]
             return [
-                Traced(None, _union([found[i].dependence for found in branches]), shape)
+                Traced(None, union([found[i].dependence for found in branches]), shape)
                 for i, shape in enumerate(shapes)
             ]
         if name == "scan":
@@ -185,17 +179,17 @@ class _Interpreter:
         if name == "select_n" and operands[0].known is not None:
             which = np.broadcast_to(np.asarray(operands[0].known), shape).ravel().astype(int)
             parts = [
-                None if x.dependence is None else _rows(which == i) @ _spread(x, shape)
+                None if x.dependence is None else kept_rows(which == i) @ _spread(x, shape)
                 for i, x in enumerate(operands[1:])
             ]
-            return _union(parts)
+            return union(parts)
         if name == "clamp":
             operands = [operands[1], operands[0], operands[2]]
-        dependence = _union([_spread(x, shape) for x in operands])
+        dependence = union([_spread(x, shape) for x in operands])
         if name == "mul":
             for x in operands:
                 if x.known is not None and not np.all(x.known):
-                    dependence = _rows(np.broadcast_to(np.asarray(x.known) != 0, shape).ravel()) @ dependence
+                    dependence = kept_rows(np.broadcast_to(np.asarray(x.known) != 0, shape).ravel()) @ dependence
         return dependence
 
     def moved(self, eqn: JaxprEqn, operands: list[Traced]) -> list[Any] | None:
@@ -220,8 +214,8 @@ class _Interpreter:
                 offset += count
         sources = [np.asarray(x).ravel() for x in evaluated(eqn, numbers)]
         sources = [np.where((x > 0) & (x < offset), x, 0) for x in sources]
-        whole = _stacked(parts)
-        return [_chosen(x - 1) @ whole for x in sources]
+        whole = stacked(parts)
+        return [chosen_rows(x - 1) @ whole for x in sources]
 
     def scattered(self, eqn: JaxprEqn, operands: list[Traced]) -> Any:
         """Elements added to others: where each update goes is what the transpose of the operation reads."""
@@ -235,14 +229,14 @@ class _Interpreter:
                 )
                 numbers = jnp.arange(1, count + 1, dtype=jnp.result_type(float)).reshape(operand.shape)
                 target = np.asarray(jax.vjp(add, jnp.zeros(updates.shape))[1](numbers)[0]).ravel().astype(int)
-            parts.append(_chosen(target - 1, count).T.tocsr() @ updates.dependence)
-        return _union(parts)
+            parts.append(chosen_rows(target - 1, count).T.tocsr() @ updates.dependence)
+        return union(parts)
 
     def reduced(self, x: Traced, axes: tuple[int, ...]) -> Any:
         kept = [1 if i in axes else size for i, size in enumerate(x.shape)]
         count = math.prod(kept)
         target = np.broadcast_to(np.arange(count).reshape(kept), x.shape).ravel()
-        return _chosen(target, count).T.tocsr() @ x.dependence
+        return chosen_rows(target, count).T.tocsr() @ x.dependence
 
     def along(self, operands: list[Traced], axis: int) -> Any:
         parts = []
@@ -250,8 +244,8 @@ class _Interpreter:
             if x.dependence is not None:
                 kept = [1 if i == axis else size for i, size in enumerate(x.shape)]
                 source = np.broadcast_to(np.arange(math.prod(kept)).reshape(kept), x.shape).ravel()
-                parts.append(_chosen(source) @ self.reduced(x, (axis,)))
-        return _union(parts)
+                parts.append(chosen_rows(source) @ self.reduced(x, (axis,)))
+        return union(parts)
 
     def product(self, eqn: JaxprEqn, operands: list[Traced]) -> Any:
         (left_summed, right_summed), (left_shared, right_shared) = eqn.params["dimension_numbers"]
@@ -272,19 +266,19 @@ class _Interpreter:
             out = out.reshape(batches, free, others) if first else out.reshape(batches, others, free).transpose(0, 2, 1)
             if other.known is None:  # a full factor: union over what is summed once, then repeated
                 row = np.broadcast_to(np.arange(batches * free).reshape(batches, free, 1), own.shape)
-                gathered = _places(row.ravel(), own.ravel(), (batches * free, math.prod(this.shape))) @ this.dependence
+                gathered = places(row.ravel(), own.ravel(), (batches * free, math.prod(this.shape))) @ this.dependence
                 source = np.empty(out.size, int)
                 source[out.ravel()] = np.broadcast_to(
                     np.arange(batches * free).reshape(batches, free, 1), out.shape
                 ).ravel()
-                parts.append(_picked(gathered, source))
+                parts.append(picked(gathered, source))
             else:
                 batch, column, inner = np.nonzero(factor)
                 rows = out[batch, :, column].ravel()
                 columns = own[batch, :, inner].ravel()
-                _check_room(int(np.diff(this.dependence.indptr)[columns].sum()))
-                parts.append(_places(rows, columns, (out.size, math.prod(this.shape))) @ this.dependence)
-        return _union(parts)
+                check_room(int(np.diff(this.dependence.indptr)[columns].sum()))
+                parts.append(places(rows, columns, (out.size, math.prod(this.shape))) @ this.dependence)
+        return union(parts)
 
     def scanned(self, eqn: JaxprEqn, operands: list[Traced], shapes: list[tuple[int, ...]]) -> list[Traced]:
         """A scan: written out where it is short; in longer ones every turn may see what any turn sees."""
@@ -306,7 +300,7 @@ class _Interpreter:
             whole = x.dependence
             if whole is not None:
                 source = np.broadcast_to(np.arange(math.prod(x.shape)).reshape((1, *x.shape)), shape).ravel()
-                whole = _chosen(source, math.prod(x.shape)) @ whole
+                whole = chosen_rows(source, math.prod(x.shape)) @ whole
             stacked.append(Traced(None, whole, shape))
         return [*(x._replace(known=None) for x in found[:carries]), *stacked]
 
@@ -333,7 +327,7 @@ class _Interpreter:
         if all(x.dependence is None for x in parts):
             return None
         empty = lambda x: sp.csr_array((math.prod(x.shape), self.inputs), dtype=bool)
-        return _stacked([empty(x) if x.dependence is None else x.dependence for x in parts])
+        return stacked([empty(x) if x.dependence is None else x.dependence for x in parts])
 
     def looped(self, eqn: JaxprEqn, operands: list[Traced], shapes: list[tuple[int, ...]]) -> list[Traced]:
         skipped, consts = eqn.params["cond_nconsts"], eqn.params["body_nconsts"]
@@ -348,7 +342,7 @@ class _Interpreter:
         for _ in range(TURNS):
             found = body(carry)
             grown = [
-                x._replace(dependence=_union([x.dependence, y.dependence]))
+                x._replace(dependence=union([x.dependence, y.dependence]))
                 for x, y in zip(carry, found[: len(carry)], strict=True)
             ]
             if all(_count(x) == _count(y) for x, y in zip(carry, grown, strict=True)):
@@ -368,7 +362,7 @@ class _Interpreter:
         found = []
         for shape in shapes:
             count = math.prod(shape)
-            _check_room(count * len(columns))
+            check_room(count * len(columns))
             data = np.ones(count * len(columns), bool)
             start = np.arange(count + 1) * len(columns)
             whole = sp.csr_array((data, np.tile(columns, count), start), shape=(count, self.inputs))
@@ -377,7 +371,7 @@ class _Interpreter:
 
 
 def _turn(x: Traced, turn: int) -> Traced:
-    """What one turn of a scan sees of an array that it goes along."""
+    """The slice of a scanned array in one turn."""
     shape = x.shape[1:]
     count = math.prod(shape)
     own = None if x.dependence is None else x.dependence[turn * count : (turn + 1) * count]
@@ -397,79 +391,19 @@ def _constant(value: Any) -> Traced:
     return Traced(known, None, tuple(np.shape(value)))
 
 
-def _places(rows: Any, columns: Any, shape: tuple[int, int]) -> Any:
-    import scipy.sparse as sp
-
-    return sp.csr_array((np.ones(len(rows), bool), (rows, columns)), shape=shape)
-
-
-def _chosen(source: Any, count: int | None = None) -> Any:
-    """The matrix that picks a row for each result; -1 picks none."""
-    kept = np.flatnonzero(source >= 0)
-    width = int(source.max(initial=-1)) + 1 if count is None else count
-    return _Choice((source, kept, width))
-
-
-class _Choice:
-    """A matrix of one place a row at most, multiplied from the left."""
-
-    def __init__(self, what: tuple[Any, Any, int]) -> None:
-        self.source, self.kept, self.width = what
-
-    def __matmul__(self, dependence: Any) -> Any:
-        if len(self.kept) == len(self.source):
-            return _picked(dependence, self.source)
-        return self.matrix(dependence.shape[0]) @ dependence
-
-    def matrix(self, width: int) -> Any:
-        return _places(self.kept, self.source[self.kept], (len(self.source), width))
-
-    @property
-    def T(self) -> Any:
-        return self.matrix(self.width).T
-
-
-def _rows(kept: Any) -> Any:
-    import scipy.sparse as sp
-
-    return sp.diags_array(np.asarray(kept, bool), dtype=bool).tocsr()
-
-
 def _spread(x: Traced, shape: tuple[int, ...]) -> Any:
     """Dependences of an operand in the shape of the result: a number alone stands for all elements."""
     if x.dependence is None or x.shape == shape:
         return x.dependence
     source = np.broadcast_to(np.arange(math.prod(x.shape)).reshape(x.shape), shape).ravel()
-    return _picked(x.dependence, source)
-
-
-def _picked(dependence: Any, source: Any) -> Any:
-    """Rows of a dependence by their numbers."""
-    _check_room(int(np.diff(dependence.indptr)[source].sum()))
-    return dependence[source]
-
-
-def _check_room(places: int) -> None:
-    if places > PLACES_UP_TO:
-        raise _Full
-
-
-def _stacked(parts: list[Any]) -> Any:
-    import scipy.sparse as sp
-
-    return parts[0] if len(parts) == 1 else sp.vstack(parts, format="csr")
-
-
-def _union(parts: Sequence[Any]) -> Any:
-    present = [x for x in parts if x is not None]
-    return functools.reduce(lambda a, b: a + b, present) if present else None
+    return picked(x.dependence, source)
 
 
 def _count(x: Traced) -> int:
     return 0 if x.dependence is None else x.dependence.nnz
 
 
-def _arranged(x: Any, shared: Sequence[int], summed: Sequence[int]) -> Any:
+def _arranged(x: np.ndarray, shared: Sequence[int], summed: Sequence[int]) -> Any:
     """An array with its axes as (shared, free, summed), each made one."""
     free = [i for i in range(x.ndim) if i not in shared and i not in summed]
     sizes = [math.prod(x.shape[i] for i in axes) for axes in (shared, free, summed)]

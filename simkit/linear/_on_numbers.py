@@ -20,19 +20,19 @@ def evaluated(eqn: JaxprEqn, operands: Sequence[Any]) -> list[Any]:
     return [np.asarray(x) for x in (found if eqn.primitive.multiple_results else [found])]
 
 
-def _broadcast(params: dict[str, Any], x: Any) -> Any:
+def _broadcast(params: dict[str, Any], x: np.ndarray) -> Any:
     shape = [1] * len(params["shape"])
     for size, axis in zip(np.shape(x), params["broadcast_dimensions"], strict=True):
         shape[axis] = size
     return np.broadcast_to(np.reshape(x, shape), params["shape"])
 
 
-def _sliced(params: dict[str, Any], x: Any) -> Any:
+def _sliced(params: dict[str, Any], x: np.ndarray) -> Any:
     steps = params["strides"] or [1] * x.ndim
     return x[tuple(map(slice, params["start_indices"], params["limit_indices"], steps))]
 
 
-def _padded(params: dict[str, Any], x: Any, value: Any) -> Any:
+def _padded(params: dict[str, Any], x: np.ndarray, value: Any) -> Any:
     for axis, (low, high, inner) in enumerate(params["padding_config"]):
         size = x.shape[axis]
         spread = np.full((*x.shape[:axis], max(size + (size - 1) * inner, 0), *x.shape[axis + 1 :]), value)

@@ -6,6 +6,7 @@ from typing import Any
 
 import jax
 import jax.custom_batching
+from jaxtyping import PyTree
 
 from ._threads import one_thread
 
@@ -22,7 +23,7 @@ def one_at_a_time(function: Callable[..., Any]) -> Callable[..., Any]:
     single = jax.custom_batching.custom_vmap(function)
 
     @single.def_vmap
-    def batched(axis_size: int, in_batched: list[bool], *arguments: Any) -> tuple[Any, Any]:
+    def batched(axis_size: int, in_batched: list[bool], *arguments: PyTree) -> tuple[Any, Any]:
         one = lambda mapped: single(*_put(arguments, in_batched, mapped))
         mapped = [x for x, given in zip(arguments, in_batched, strict=True) if given]
         if jax.default_backend() == "cpu":
@@ -32,7 +33,7 @@ def one_at_a_time(function: Callable[..., Any]) -> Callable[..., Any]:
         return found, jax.tree.map(lambda _: True, found)
 
     @functools.wraps(function)
-    def called(*arguments: Any) -> Any:
+    def called(*arguments: PyTree) -> Any:
         one_thread()
         return single(*arguments)
 

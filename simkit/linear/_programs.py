@@ -35,7 +35,7 @@ def called_program(params: dict[str, Any]) -> tuple[Jaxpr, list[Any]]:
 
 
 def scan_counts(params: dict[str, Any], operands: int) -> tuple[int, int]:
-    """How many of a scan's operands are constants, and how many its carry."""
+    """The number of a scan's operands that are constants, and of those that are its carry."""
     if "num_consts" in params:  # JAX 0.10
         return params["num_consts"], params["num_carry"]
     consts, carry, _ = params["ft_in"].update(range(operands)).unpack()

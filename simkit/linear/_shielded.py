@@ -5,7 +5,8 @@ from typing import Any
 
 import jax
 import jax.core
-from jax.extend.core import ClosedJaxpr, Jaxpr, Literal
+from jax.extend.core import ClosedJaxpr, Jaxpr, JaxprEqn, Literal
+from jaxtyping import PyTree
 
 from ._one_at_a_time import one_at_a_time
 from ._programs import CALLS, called_program, nested_programs, scan_counts
@@ -40,7 +41,7 @@ def shielded(function: Callable[..., Any]) -> Callable[..., Any]:
     It is traced, and what calls LAPACK is written again; the rest stays as it is. Islands of `shard_map` in it stay, too.
     """
 
-    def called(*arguments: Any) -> Any:
+    def called(*arguments: PyTree) -> Any:
         program, shape = jax.make_jaxpr(function, return_shape=True)(*arguments)
         if not calls_library(program.jaxpr):
             found = jax.core.eval_jaxpr(program.jaxpr, program.consts, *jax.tree.leaves(arguments))
@@ -56,7 +57,7 @@ def calls_library(jaxpr: Jaxpr) -> bool:
     return any(map(_concerns, jaxpr.eqns))
 
 
-def _concerns(eqn: Any) -> bool:
+def _concerns(eqn: JaxprEqn) -> bool:
     name = eqn.primitive.name
     return name in LIBRARY or (
         (name in CALLS or name in CONTROL) and any(map(calls_library, map(_plain, nested_programs(eqn.params))))
@@ -77,7 +78,7 @@ def _evaluated(jaxpr: Jaxpr, consts: Sequence[Any], arguments: Sequence[Any]) ->
     return [atom.val if isinstance(atom, Literal) else held[atom] for atom in jaxpr.outvars]
 
 
-def _applied(eqn: Any, given: list[Any]) -> list[Any]:
+def _applied(eqn: JaxprEqn, given: list[Any]) -> list[Any]:
     name, params = eqn.primitive.name, eqn.params
     if name in LIBRARY:
         function = one_at_a_time(lambda *xs: eqn.primitive.bind(*xs, **params))
@@ -98,11 +99,11 @@ def _as_function(closed: ClosedJaxpr) -> Callable[..., list[Any]]:
     return lambda *xs: _evaluated(closed.jaxpr, closed.consts, xs)
 
 
-def _cond(params: Any, given: list[Any]) -> list[Any]:
+def _cond(params: dict[str, Any], given: list[Any]) -> list[Any]:
     return jax.lax.switch(given[0], [_as_function(branch) for branch in params["branches"]], *given[1:])
 
 
-def _while(params: Any, given: list[Any]) -> list[Any]:
+def _while(params: dict[str, Any], given: list[Any]) -> list[Any]:
     one, two = params["cond_nconsts"], params["cond_nconsts"] + params["body_nconsts"]
     goes_on, body = _as_function(params["cond_jaxpr"]), _as_function(params["body_jaxpr"])
     return jax.lax.while_loop(
@@ -110,7 +111,7 @@ def _while(params: Any, given: list[Any]) -> list[Any]:
     )
 
 
-def _scan(params: Any, given: list[Any]) -> list[Any]:
+def _scan(params: dict[str, Any], given: list[Any]) -> list[Any]:
     one, carries = scan_counts(params, len(given))
     two = one + carries
     body = _as_function(params["jaxpr"])
@@ -123,7 +124,7 @@ def _scan(params: Any, given: list[Any]) -> list[Any]:
     return [*carry, *ys]
 
 
-def _linear_solve(params: Any, given: list[Any]) -> list[Any]:
+def _linear_solve(params: dict[str, Any], given: list[Any]) -> list[Any]:
     lengths = params["const_lengths"]
     first = lengths.matvec + lengths.vecmat
     last = first + lengths.solve

@@ -8,7 +8,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from jax.typing import ArrayLike
-from jaxtyping import Array, Float, Int
+from jaxtyping import Array, Float, Int, PyTree
 
 from ._colours import column_colours
 from ._dense import back_substitute, factorise
@@ -19,7 +19,7 @@ Products = Callable[[Array], Array]
 
 
 class Structure(abc.ABC):
-    """How the equations (I - a J) x = b are set up and solved. What it holds are numbers of places: no traced values."""
+    """A way to set up and solve the equations (I - a J) x = b. It holds numbers of places and no traced values."""
 
     name: str
 
@@ -32,7 +32,7 @@ class Structure(abc.ABC):
         """The factors of such a matrix."""
 
     @abc.abstractmethod
-    def solve(self, factors: Any, b: Float[Array, " n"], transpose: bool) -> Float[Array, " n"]:
+    def solve(self, factors: PyTree, b: Float[Array, " n"], transpose: bool) -> Float[Array, " n"]:
         """The solution with these factors, or with those of the transpose."""
 
 
@@ -55,7 +55,7 @@ class Dense(Structure):
     def factors(self, w: Float[Array, "n n"]) -> Any:
         return factorise(w)
 
-    def solve(self, factors: Any, b: Float[Array, " n"], transpose: bool) -> Float[Array, " n"]:
+    def solve(self, factors: PyTree, b: Float[Array, " n"], transpose: bool) -> Float[Array, " n"]:
         return back_substitute(factors, b, transpose)
 
 

@@ -1,8 +1,12 @@
 """Choice of a solver for a system, with its reason."""
 
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
+from jax.typing import ArrayLike
+
 from .._errors import ArgumentError
+from .._types import Inputs, State
 from ..core import (
     ParticleSystem,
     SeparableSystem,
@@ -35,7 +39,14 @@ class Choice(NamedTuple):
     reason: str
 
 
-def choose(system: System, y0: Any = None, times: Any = None, inputs: Any = None, *, fixed: bool = False) -> Choice:
+def choose(
+    system: System,
+    y0: State = None,
+    times: ArrayLike | Sequence[Any] | None = None,
+    inputs: Inputs = None,
+    *,
+    fixed: bool = False,
+) -> Choice:
     """The solver that fits the system's family and, where values are known, its stiffness.
 
     **Arguments:**

@@ -6,6 +6,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import equinox as eqx
 import jax
 import jax.numpy as jnp
+from jax.typing import ArrayLike
+from jaxtyping import Array, PyTree
 
 from .._types import State
 from ..core import System, SystemTerm
@@ -45,12 +47,12 @@ class Stepper(eqx.Module):
     evaluations: AbstractClassVar[int]
     order: AbstractClassVar[int]
 
-    def init(self, term: SystemTerm, t: Any, y: State) -> Any:
+    def init(self, term: SystemTerm, t: ArrayLike, y: State) -> Any:
         """Return the memory before the first step, and after a jump of an input. None unless overridden."""
         return None
 
     @abc.abstractmethod
-    def advance(self, term: SystemTerm, t0: Any, t1: Any, h: Any, y0: State, memory: Any) -> Step:
+    def advance(self, term: SystemTerm, t0: Array, t1: Array, h: Array, y0: State, memory: PyTree) -> Step:
         """Return the step from t0 to t1, of length h.
 
         A length that a loop does not change is worked into the method's weights once, not at every step: on small systems

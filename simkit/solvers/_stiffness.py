@@ -10,7 +10,9 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from jax.flatten_util import ravel_pytree
+from jaxtyping import Array, PyTree
 
+from .._types import Inputs, State
 from ..core import System, at_time, check_derivative, traced
 
 # Beyond this many states the dense Jacobian of the probe costs more than it tells.
@@ -53,7 +55,7 @@ class NotProbed(NamedTuple):
     reason: str
 
 
-def probe(system: System, y0: Any, times: Any, inputs: Any) -> Stiffness | NotProbed:
+def probe(system: System, y0: State, times: Any, inputs: Inputs) -> Stiffness | NotProbed:
     """Estimate the stiffness of a system from these values over these times; a repeated probe is answered from memory."""
     leaves, structure = jax.tree.flatten((system, y0, inputs))
     written = any(isinstance(leaf, np.ndarray) for leaf in leaves)  # which could be, and then be the same object
@@ -76,7 +78,7 @@ def probe(system: System, y0: Any, times: Any, inputs: Any) -> Stiffness | NotPr
 _lately: OrderedDict[Any, tuple[list[Any], "Stiffness | NotProbed"]] = OrderedDict()
 
 
-def _probed(system: System, y0: Any, times: Any, inputs: Any) -> Stiffness | NotProbed:
+def _probed(system: System, y0: State, times: Any, inputs: Inputs) -> Stiffness | NotProbed:
     arrays, static = eqx.partition((system, y0, inputs), lambda leaf: isinstance(leaf, jax.Array | np.ndarray))
     leaves, treedef = jax.tree.flatten(arrays)
     if traced(leaves, times):
@@ -117,14 +119,14 @@ def _slope_and_jacobian(frame: _Frame) -> Any:
     """The compiled field and Jacobian, found once a walk: comparing frames at each call would cost more than they do."""
 
     @jax.jit
-    def evaluate(leaves: list[Any], t: Any, y: Any) -> tuple[Any, Any]:
+    def evaluate(leaves: list[Any], t: Array, y: State) -> tuple[Any, Any]:
         static = jax.tree.unflatten(frame.structure, frame.static)
         system, y0, inputs = eqx.combine(jax.tree.unflatten(frame.arrays, leaves), static)
         state = system.encode(y0)
         check_derivative(system, state, t, inputs)  # while tracing, so once for a structure
         _, unravel = ravel_pytree(state)
 
-        def field(y: Any) -> Any:
+        def field(y: State) -> Any:
             return ravel_pytree(system.vector_field(t, unravel(y), at_time(inputs, t)))[0]
 
         slope, push = jax.linearize(field, y)
@@ -133,14 +135,14 @@ def _slope_and_jacobian(frame: _Frame) -> Any:
     return evaluate
 
 
-def _walk(frame: _Frame, leaves: list[Any], start: Any, t0: float, t1: float) -> Stiffness | NotProbed:
+def _walk(frame: _Frame, leaves: list[Any], start: PyTree, t0: float, t1: float) -> Stiffness | NotProbed:
     """Linearly implicit Euler steps, as long as a coarse error estimate allows.
 
     Where they are much longer than the stability of an explicit method would allow, the system is stiff.
     """
     dtype, budget, evaluate = start.dtype, MOST_JACOBIANS, _slope_and_jacobian(frame)
 
-    def look(t: float, y: Any) -> tuple[Any, Any]:
+    def look(t: float, y: State) -> tuple[Any, Any]:
         slope, jacobian = evaluate(leaves, np.asarray(t, dtype), np.asarray(y, dtype))
         return np.asarray(slope, float), np.asarray(jacobian, float)
 
@@ -174,14 +176,14 @@ def _walk(frame: _Frame, leaves: list[Any], start: Any, t0: float, t1: float) ->
     return Stiffness(whole * float(lengths @ decay) / STABILITY_REACH, whole * accuracy)
 
 
-def _first_step(size: Any, slope: Any, span: float) -> float:
+def _first_step(size: Any, slope: PyTree, span: float) -> float:
     if not np.max(size, initial=0) > 0:  # nothing to be relative to: the walk finds out by making steps longer
         return FIRST_SHARE * span
     rate = np.max(np.abs(slope)) / np.max(size)
     return min(0.05 * span, 0.1 / rate) if math.isfinite(rate) and rate > 0 else 0.05 * span
 
 
-def _step(look: Any, t: float, y: Any, h: float, slope: Any, jacobian: Any, size: Any) -> tuple[Any, float, Any]:
+def _step(look: Any, t: float, y: State, h: float, slope: PyTree, jacobian: Any, size: Any) -> tuple[Any, float, Any]:
     """The state after a step, its error relative to the size of the states, and what the field looks like there."""
     identity = np.eye(y.size)
     matrix = identity - h * jacobian

@@ -4,6 +4,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 import jax
 import jax.numpy as jnp
+from jaxtyping import Array, PyTree
 
 from .._errors import ArgumentError
 from .._types import State
@@ -32,15 +33,15 @@ class AbstractStochasticStepper(Stepper):
         return straight(dense)
 
 
-def _add(y: Any, *increments: Any) -> Any:
+def _add(y: State, *increments: PyTree) -> Any:
     return jax.tree.map(lambda leaf, *changes: sum(changes, leaf), y, *increments)
 
 
-def _scaled(factor: Any, tree: Any) -> Any:
+def _scaled(factor: Any, tree: PyTree) -> Any:
     return jax.tree.map(lambda leaf: factor * leaf, tree)
 
 
-def _result(y0: Any, y1: Any) -> Any:
+def _result(y0: State, y1: State) -> Any:
     return Step(y1, None, {"y0": y0, "y1": y1}, None)
 
 
@@ -63,7 +64,7 @@ class EulerMaruyama(AbstractStochasticStepper):
     noise_kinds: ClassVar[tuple[str, ...]] = ("additive", "diagonal", "general")
     levy_area: ClassVar[bool] = False
 
-    def advance(self, term: SystemTerm, t0: Any, t1: Any, h: Any, y0: State, memory: Any) -> Step:
+    def advance(self, term: SystemTerm, t0: Array, t1: Array, h: Array, y0: State, memory: PyTree) -> Step:
         change = _scaled(h, term.vf(t0, y0))
         return _result(y0, _add(y0, change, forced(term.diffusion(t0, y0), term.increment(t0, t1))))
 
@@ -89,7 +90,7 @@ class Milstein(AbstractStochasticStepper):
     noise_kinds: ClassVar[tuple[str, ...]] = ("additive", "diagonal")
     levy_area: ClassVar[bool] = False
 
-    def advance(self, term: SystemTerm, t0: Any, t1: Any, h: Any, y0: State, memory: Any) -> Step:
+    def advance(self, term: SystemTerm, t0: Array, t1: Array, h: Array, y0: State, memory: PyTree) -> Step:
         dw = term.increment(t0, t1)
         if jax.tree.structure(dw) != jax.tree.structure(y0) or any(
             a.shape != b.shape for a, b in zip(jax.tree.leaves(dw), jax.tree.leaves(y0), strict=True)
@@ -127,10 +128,10 @@ class StratonovichHeun(AbstractStochasticStepper):
     noise_kinds: ClassVar[tuple[str, ...]] = ("additive", "diagonal", "general")
     levy_area: ClassVar[bool] = False
 
-    def advance(self, term: SystemTerm, t0: Any, t1: Any, h: Any, y0: State, memory: Any) -> Step:
+    def advance(self, term: SystemTerm, t0: Array, t1: Array, h: Array, y0: State, memory: PyTree) -> Step:
         dw = term.increment(t0, t1)
 
-        def change(t: Any, y: Any) -> Any:
+        def change(t: Array, y: State) -> Any:
             return _add(_scaled(h, term.vf(t, y)), forced(term.diffusion(t, y), dw))
 
         first = change(t0, y0)
@@ -160,7 +161,7 @@ class SRA1(AbstractStochasticStepper):
     noise_kinds: ClassVar[tuple[str, ...]] = ("additive",)
     levy_area: ClassVar[bool] = True
 
-    def advance(self, term: SystemTerm, t0: Any, t1: Any, h: Any, y0: State, memory: Any) -> Step:
+    def advance(self, term: SystemTerm, t0: Array, t1: Array, h: Array, y0: State, memory: PyTree) -> Step:
         increment = term.increment(t0, t1, use_levy=True)
         dw = increment.W
         mean = jax.tree.map(lambda w, area: 0.5 * w + area, dw, increment.H)

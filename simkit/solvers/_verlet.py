@@ -4,6 +4,9 @@ from typing import Any, ClassVar
 
 import equinox as eqx
 import jax
+import jax.numpy as jnp
+from jax.typing import ArrayLike
+from jaxtyping import Array, PyTree
 
 from .._types import State
 from ..core import SeparableSystem, System, SystemTerm, at_time
@@ -32,10 +35,10 @@ class VelocityVerlet(Stepper):
     evaluations: ClassVar[int] = 1
     order: ClassVar[int] = 2
 
-    def init(self, term: SystemTerm, t: Any, y: State) -> Any:
-        return _force(term, t, y.position)
+    def init(self, term: SystemTerm, t: ArrayLike, y: State) -> Any:
+        return _force(term, jnp.asarray(t), y.position)
 
-    def advance(self, term: SystemTerm, t0: Any, t1: Any, h: Any, y0: State, memory: Any) -> Step:
+    def advance(self, term: SystemTerm, t0: Array, t1: Array, h: Array, y0: State, memory: PyTree) -> Step:
         velocity = term.system.velocity
         middle = _moved(y0.momentum, 0.5 * h, memory)
         position = _moved(y0.position, h, velocity(middle))
@@ -51,13 +54,13 @@ class VelocityVerlet(Stepper):
         return hermite(**dense)
 
 
-def _force(term: SystemTerm, t: Any, position: Any) -> Any:
+def _force(term: SystemTerm, t: Array, position: State) -> Any:
     return term.system.force(t, position, at_time(term.inputs, t))
 
 
-def _moved(start: Any, h: Any, slope: Any) -> Any:
+def _moved(start: PyTree, h: Array, slope: PyTree) -> Any:
     return jax.tree.map(lambda x, k: x + h * k, start, slope)
 
 
-def _phase(like: Any, position: Any, momentum: Any) -> Any:
+def _phase(like: Any, position: State, momentum: State) -> Any:
     return eqx.tree_at(lambda phase: (phase.position, phase.momentum), like, (position, momentum))

@@ -3,6 +3,7 @@
 from typing import Any, ClassVar
 
 import jax
+from jaxtyping import Array, PyTree
 
 from .._types import State
 from ..core import StiffTransportSystem, System, SystemTerm, scaled
@@ -40,7 +41,7 @@ class WRK3(Stepper):
     evaluations: ClassVar[int] = 3
     order: ClassVar[int] = 2
 
-    def advance(self, term: SystemTerm, t0: Any, t1: Any, h: Any, y0: State, memory: Any) -> Step:
+    def advance(self, term: SystemTerm, t0: Array, t1: Array, h: Array, y0: State, memory: PyTree) -> Step:
         stages: list[Any] = []
         for node, row, earlier in zip(NODES, ROWS, EARLIER, strict=True):
             y = _sum(y0, row, stages)
@@ -56,6 +57,6 @@ class WRK3(Stepper):
         return straight(dense)
 
 
-def _sum(y: Any, weights: Any, stages: list[Any]) -> Any:
+def _sum(y: State, weights: PyTree, stages: list[Any]) -> Any:
     added = lambda y, *ks: y + sum(w * k for w, k in zip(weights, ks, strict=True))
     return jax.tree.map(added, y, *stages) if stages else y

@@ -57,7 +57,7 @@ def dense_output(solver, system, start, end, steps, times):
     def solve(y, times):
         def one(carry, i):
             y, memory = carry
-            step = solver.advance(term, i * h, (i + 1) * h, h, y, memory)
+            step = solver.advance(term, i * h, (i + 1) * h, jnp.asarray(h), y, memory)
             return (step.state, step.memory), (y, solver.polynomial(step.dense))
 
         _, (starts, increments) = jax.lax.scan(one, (y, solver.init(term, 0.0, y)), jnp.arange(float(steps)))

@@ -14,7 +14,9 @@ from simkit.solvers import VelocityVerlet
 def one_step(z, h=0.3):
     solver, term = VelocityVerlet(), SystemTerm(Swing(), None)
     start = SeparableSystem.State(z[:2], z[2:])
-    end = solver.advance(term, 0.0, h, h, start, solver.init(term, 0.0, start)).state
+    end = solver.advance(
+        term, jnp.zeros(()), jnp.asarray(h), jnp.asarray(h), start, solver.init(term, 0.0, start)
+    ).state
     return jnp.concatenate([end.position, end.momentum])
 
 
@@ -65,6 +67,8 @@ def test_positions_may_be_trees():
     object.__setattr__(start, "position", position)
     object.__setattr__(start, "momentum", jax.tree.map(jnp.zeros_like, position))
     solver, term = VelocityVerlet(), SystemTerm(Pair(), None)
-    end = solver.advance(term, 0.0, 0.1, 0.1, start, solver.init(term, 0.0, start)).state
+    end = solver.advance(
+        term, jnp.zeros(()), jnp.asarray(0.1), jnp.asarray(0.1), start, solver.init(term, 0.0, start)
+    ).state
     np.testing.assert_allclose(end.position["x"], 1 - 0.005 * np.sin(1.0))
     np.testing.assert_allclose(end.position["y"], 0.0)

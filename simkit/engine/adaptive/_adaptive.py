@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 import jax
 import jax.numpy as jnp
 from jax.custom_derivatives import SymbolicZero
-from jaxtyping import Array
+from jaxtyping import Array, PyTree
 
 from ...core import scaled
 from ..batching._mesh import alike_arrays
@@ -73,7 +73,7 @@ def pose(task: Task, options: Options, length: Array | None = None) -> Posed:
     return Posed(member, ops, fixed, times, plan, unravel)
 
 
-def moved_in_time(member: Member, sign: float, t: Array, y: Array, ops: Any, fixed: Any) -> Array:
+def moved_in_time(member: Member, sign: float, t: Array, y: Array, ops: PyTree, fixed: PyTree) -> Array:
     """States `y` (rows, ...) at times `t` (rows,), which as functions of these follow the field: solves hold their times.
 
     With `sign` -1 the state at a held time, as a function of the time for which `y` is given. Right to second order, mixed
@@ -86,12 +86,12 @@ def moved_in_time(member: Member, sign: float, t: Array, y: Array, ops: Any, fix
 
 
 @functools.partial(jax.custom_jvp, nondiff_argnums=(0, 1))
-def _moved(member: Member, sign: float, t: Array, y: Array, ops: Any, fixed: Any) -> Array:
+def _moved(member: Member, sign: float, t: Array, y: Array, ops: PyTree, fixed: PyTree) -> Array:
     return y
 
 
 @functools.partial(_moved.defjvp, symbolic_zeros=True)
-def _moved_jvp(member: Member, sign: float, primals: Any, tangents: Any) -> Any:
+def _moved_jvp(member: Member, sign: float, primals: PyTree, tangents: PyTree) -> Any:
     t, y, ops, fixed = primals
     dt, dy, dops, _ = tangents
     out = _moved(member, sign, t, y, ops, fixed)
@@ -103,7 +103,7 @@ def _moved_jvp(member: Member, sign: float, primals: Any, tangents: Any) -> Any:
     # The time stands still, but what is differentiated again may move it: these derivatives depend on it.
     moving = [i for i, d in enumerate(dops) if not isinstance(d, SymbolicZero)]
 
-    def of(known: Any) -> tuple[Callable[..., Array], Any]:
+    def of(known: PyTree) -> tuple[Callable[..., Array], Any]:
         t, (y, ops, fixed) = known
 
         def state(y: Array, some: list[Array]) -> Array:
@@ -114,11 +114,11 @@ def _moved_jvp(member: Member, sign: float, primals: Any, tangents: Any) -> Any:
 
         return state, (y, [ops[i] for i in moving])
 
-    def forward(known: Any, direction: Any) -> Array:
+    def forward(known: PyTree, direction: PyTree) -> Array:
         state, point = of(known)
         return jax.jvp(state, point, direction)[1]
 
-    def backward(known: Any, cotangent: Array) -> Any:
+    def backward(known: PyTree, cotangent: Array) -> Any:
         state, point = of(known)
         return jax.vjp(state, *point)[1](cotangent)
 
@@ -131,7 +131,7 @@ def _moved_jvp(member: Member, sign: float, primals: Any, tangents: Any) -> Any:
     return out, paired_at_rest((forward, backward), values, t, (y, ops, fixed), direction)
 
 
-def _midpoint(member: Member, sign: float, fixed: Any, t: Array, y: Array, ops: Any) -> Array:
+def _midpoint(member: Member, sign: float, fixed: PyTree, t: Array, y: Array, ops: PyTree) -> Array:
     def one(t: Array, y: Array) -> Array:
         held = jax.lax.stop_gradient(t)
         y = jnp.where(jnp.isfinite(y).all(), y, jax.lax.stop_gradient(ops[0]))  # of a failed member, whom nobody asks
@@ -140,7 +140,7 @@ def _midpoint(member: Member, sign: float, fixed: Any, t: Array, y: Array, ops: 
     return jax.vmap(one)(t, y)
 
 
-def flowed(member: Member, ops: Any, fixed: Any, t: Array, h: Array, y: Array) -> Array:
+def flowed(member: Member, ops: PyTree, fixed: PyTree, t: Array, h: Array, y: Array) -> Array:
     """The state a time h after t, right to second order in h."""
     half = y + scaled(0.5 * h, member.field(ops, fixed, t, y))
     return y + scaled(h, member.field(ops, fixed, t + 0.5 * h, half))

@@ -13,8 +13,9 @@ from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array
+from jaxtyping import Array, PyTree
 
+from ..._types import State
 from ...core import scaled
 from ..batching._mesh import origin
 from ._attempt import RUNNING, Lanes, attempt, moved, select
@@ -36,7 +37,7 @@ def adjoint(
     flow: Flow,
     layout: Layout,
     ops: Operands,
-    fixed: Any,
+    fixed: PyTree,
     times: Array,
     cost: Array,
     cotangents: Sequence[Array | None],
@@ -65,7 +66,7 @@ def adjoint(
     spread = lambda x: jnp.zeros((directions, *x.shape), x.dtype) + zero.astype(x.dtype)
     total = [spread(leaves[i]) for i in common]
 
-    def one(carry: Any, group: Any) -> Any:
+    def one(carry: PyTree, group: Any) -> Any:
         record, snapshots, total = carry
         index, extra = group
         held, s = load(index)
@@ -143,8 +144,8 @@ def _group(
     moving = walk.moving(held.ops)
     g_p = [jnp.zeros((directions, *x.shape), x.dtype) + origin(s.t).astype(x.dtype) for x in moving]
 
-    def back_through(record: Record, count: Array, carry: Any) -> Any:
-        def block(c: Any) -> Any:
+    def back_through(record: Record, count: Array, carry: PyTree) -> Any:
+        def block(c: PyTree) -> Any:
             b, carry = c
             rows = jax.tree.map(lambda x: jax.lax.dynamic_slice_in_dim(x, b * numerics.block, numerics.block), record)
             return b - 1, jax.lax.scan(walk.back, carry, rows, reverse=True)[0]
@@ -157,7 +158,7 @@ def _group(
     else:
         final = (used - 1) // blocks
 
-        def segment(c: Any) -> Any:
+        def segment(c: PyTree) -> Any:
             k, record, carry = c
             again = lambda: _refilled(flow, held, numerics, record, jax.tree.map(lambda x: x[k], snapshots))
             record = jax.lax.cond(k == final, lambda: record, again)
@@ -227,7 +228,7 @@ def _recorded(
     """Solve a group; the record holds its last attempts, the snapshots where each record begins. Also the number of blocks."""
     blocks = numerics.rows // numerics.block
 
-    def body(c: Any) -> Any:
+    def body(c: PyTree) -> Any:
         b, s, record, snapshots = c
         place = b % blocks
         if snapshots is not None:
@@ -244,7 +245,7 @@ def _recorded(
 def _refilled(flow: Flow, held: Held, numerics: Numerics, record: Record, s: Lanes) -> Record:
     """A whole record from the snapshot at its beginning."""
 
-    def body(c: Any) -> Any:
+    def body(c: PyTree) -> Any:
         b, s, record = c
         s, rows = _rows(flow, held, numerics, s)
         return b + 1, s, _put(record, rows, b, numerics.block)
@@ -285,7 +286,7 @@ class _Walk:
             leaves[i] = value
         return jax.tree.unflatten(structure, leaves)
 
-    def back(self, carry: Any, row: Record) -> tuple[Any, None]:
+    def back(self, carry: PyTree, row: Record) -> tuple[Any, None]:
         g_y, g_p, cursor = carry
         used = (row.t1 > row.t) & self.asked
         any_used = jnp.any(used)
@@ -306,13 +307,13 @@ class _Walk:
             updated.append(jnp.where(any_used, a + b, b) if self.axes[i] is None else select(used, a + b, b))
         return (g_y, updated, cursor), None
 
-    def _replay(self, ops: Operands, t: Array, t1: Array, y: Any, moving: Sequence[Array]) -> Any:
+    def _replay(self, ops: Operands, t: Array, t1: Array, y: State, moving: Sequence[Array]) -> Any:
         ops, fixed = self.filled(ops, moving), self.held.fixed
         memory = self.flow.start(ops, fixed, t, y)
         y1, _, dense, _ = self.flow.step(ops, fixed, t, t1, y, memory)
         return y1, self.flow.polynomial(ops, fixed, dense) if self.saving else None
 
-    def _healthy(self, ops: Operands, t: Array, t1: Array, y: Any, used: Array) -> Any:
+    def _healthy(self, ops: Operands, t: Array, t1: Array, y: State, used: Array) -> Any:
         """Unused lanes made copies of a used one: zero times what a failed member makes of its numbers would be NaN.
 
         Only where all members share an operand, whose cotangent is a sum over the lanes.
@@ -336,7 +337,7 @@ class _Walk:
             target = targets(self.times, self.member, jnp.maximum(cursor, 0))
             return target, (cursor >= 1) & (target > row.t) & (row.t1 > row.t)
 
-        def body(c: Any) -> Any:
+        def body(c: PyTree) -> Any:
             cursor, g_0, g_q = c
             target, due = due_at(cursor)
             theta = fraction(target, row.t, row.t1)

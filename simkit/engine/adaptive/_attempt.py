@@ -4,7 +4,7 @@ from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array
+from jaxtyping import Array, PyTree
 
 from ...core import Status
 from ._flow import SAFETY, Flow, Operands
@@ -46,7 +46,7 @@ class Attempt(NamedTuple):
     failure: Array  # the status of a lane that has to give up, else RUNNING
 
 
-def started(flow: Flow, ops: Operands, fixed: Any, t: Array, end: Array, status: Array) -> Lanes:
+def started(flow: Flow, ops: Operands, fixed: PyTree, t: Array, end: Array, status: Array) -> Lanes:
     """Lanes at their initial states."""
     y = flow.begin(ops)
     h = flow.first(ops, fixed, t, end, y)
@@ -54,7 +54,7 @@ def started(flow: Flow, ops: Operands, fixed: Any, t: Array, end: Array, status:
     return Lanes(t, h, y, flow.start(ops, fixed, t, y), zero, zero, status)
 
 
-def attempt(flow: Flow, ops: Operands, fixed: Any, end: Array, s: Lanes) -> Attempt:
+def attempt(flow: Flow, ops: Operands, fixed: PyTree, end: Array, s: Lanes) -> Attempt:
     """Try a step in every lane.
 
     The rule is the plain one: the next step is `0.9 error^(-1/order)` times this one, within a fifth and ten times, where the
@@ -102,7 +102,7 @@ def inverse_root(x: Array, power: int) -> Array:
 
 
 def moved(
-    flow: Flow, ops: Operands, fixed: Any, s: Lanes, a: Attempt, accept: Array, again: Array | None = None
+    flow: Flow, ops: Operands, fixed: PyTree, s: Lanes, a: Attempt, accept: Array, again: Array | None = None
 ) -> Lanes:
     """The lanes after an attempt: on where `accept`, as they were where `again`, else with a shorter step to try."""
     live = s.status == RUNNING
@@ -132,6 +132,6 @@ def moved(
     return select(passed, s._replace(h=s.t - a.t1, status=jnp.full_like(s.status, int(Status.OK))), after)
 
 
-def select(where: Array, new: Any, old: Any) -> Any:
+def select(where: Array, new: PyTree, old: PyTree) -> Any:
     """`new` in the lanes of a mask, `old` in the others, leaf by leaf."""
     return jax.tree.map(lambda a, b: jnp.where(where.reshape((1,) * (a.ndim - 1) + where.shape), a, b), new, old)

@@ -11,7 +11,8 @@ from typing import Any
 
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array
+from jax.extend.core import JaxprEqn
+from jaxtyping import Array, PyTree
 
 from ...core import scaled
 from ._attempt import Attempt, Lanes, attempt, moved
@@ -31,7 +32,7 @@ def attempts(
     held: Held,
     s: Lanes,
     cursor: Array,
-    ys: Any,
+    ys: PyTree,
     member: Array,
 ) -> tuple[Lanes, Array, Any]:
     """Run the attempts of one block in every lane: return the lanes, their next save times and the buffer of saved states."""
@@ -44,18 +45,18 @@ def attempts(
         found = advance(s)
         return go(s, found, found.accurate), None
 
-    def windowed(carry: Any, _: None) -> tuple[Any, Any]:
+    def windowed(carry: PyTree, _: None) -> tuple[Any, Any]:
         s, cursor = carry
         found = advance(s)
         place, values, cursor, more = due(s, found, member, cursor)
         s = go(s, found, found.accurate & ~more, found.accurate & more)
         return (s, cursor), (place, values)
 
-    def alone(carry: Any, _: None) -> tuple[Any, None]:
+    def alone(carry: PyTree, _: None) -> tuple[Any, None]:
         s, cursor, ys = carry
         found = advance(s)
 
-        def write(carry: Any) -> Any:
+        def write(carry: PyTree) -> Any:
             cursor, ys, _ = carry
             place, values, cursor, more = due(s, found, member, cursor)
             return cursor, _written(ys, place, values), more
@@ -65,7 +66,7 @@ def attempts(
         cursor, ys, _ = jax.lax.while_loop(lambda c: jnp.any(c[2]), write, carry)
         return (go(s, found, found.accurate), cursor, ys), None
 
-    def scan(body: Any, carry: Any) -> Any:
+    def scan(body: Any, carry: PyTree) -> Any:
         with jax.named_scope(f"{STEPS_OF}{numerics.lanes}"):
             return jax.lax.scan(body, carry, None, length=numerics.block)
 
@@ -78,7 +79,7 @@ def attempts(
     return s, cursor, jax.lax.scan(lambda ys, found: (_written(ys, *found), None), ys, windows)[0]
 
 
-def lanes_of(equation: Any) -> int:
+def lanes_of(equation: JaxprEqn) -> int:
     """Return the number of lanes in a loop of a traced program; 0 for a loop that takes no steps of lanes."""
     found = re.findall(rf"{STEPS_OF}(\d+)", str(equation.source_info.name_stack))
     return int(found[-1]) if found and equation.primitive.name == "scan" else 0
@@ -137,7 +138,7 @@ def _due(
     return place, values, cursor + jnp.sum(due[:-1], axis=0, dtype=cursor.dtype), due[-1]
 
 
-def _written(ys: Any, place: Array, values: Any) -> Any:
+def _written(ys: PyTree, place: Array, values: PyTree) -> Any:
     """`ys[row, ..., column : column + saves] = values` in every lane; `place` is `(lanes, 2)`, values `(lanes, ..., saves)`.
 
     One window of consecutive save times a lane costs little more than one save time. What stands in it past the last

@@ -15,6 +15,7 @@ import jax.core
 import jax.extend.core
 import jax.numpy as jnp
 import numpy as np
+from jax.typing import DTypeLike
 from jaxtyping import Array
 
 from ...core import marked
@@ -164,7 +165,7 @@ def unboxed(value: np.ndarray, lanes: int, aval: Any) -> Any:
     return rows if value.ndim else rows[0]
 
 
-def together(value: np.ndarray, lanes: int, dtype: Any) -> Array:
+def together(value: np.ndarray, lanes: int, dtype: DTypeLike) -> Array:
     """Components stacked, lanes on the last axis."""
     rows = [_over_lanes(x, lanes, dtype) for x in value.reshape(-1)]
     if value.ndim == 0:
@@ -172,7 +173,7 @@ def together(value: np.ndarray, lanes: int, dtype: Any) -> Array:
     return jnp.stack(rows).reshape(*value.shape, lanes) if rows else jnp.zeros((*value.shape, lanes), dtype)
 
 
-def _over_lanes(x: Any, lanes: int, dtype: Any) -> Array:
+def _over_lanes(x: Any, lanes: int, dtype: DTypeLike) -> Array:
     return x if jnp.ndim(x) else jnp.broadcast_to(jnp.asarray(x, dtype), (lanes,))
 
 

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 import jax
 import jax.numpy as jnp
 from jax.flatten_util import ravel_pytree
-from jaxtyping import Array
+from jaxtyping import Array, PyTree
 
 from ...core import ParticleSystem, Status, StochasticSystem, at_time, by_member, scaled
 from ..task._condition import condition_of, passes
@@ -54,7 +54,7 @@ def integrate_to_event(task: Task, options: Options) -> Ended:
     last = jnp.where(sound, last, ops[0])  # derivatives of others must not meet numbers that are not finite
 
     def ended(
-        ops: Any, fixed: Any, time: Array, end: Array, width: Array, last: Array, happened: Array, kind: Passage
+        ops: PyTree, fixed: PyTree, time: Array, end: Array, width: Array, last: Array, happened: Array, kind: Passage
     ) -> tuple[Array, Array]:
         assert member.event is not None
         passing = member.event
@@ -70,7 +70,7 @@ def integrate_to_event(task: Task, options: Options) -> Ended:
     return Ended(jax.vmap(unravel)(rows), status, (accepted, rejected), searched, time, final)
 
 
-def event_on_grid(task: Task, states: Any) -> tuple[Any, Array, Any]:
+def event_on_grid(task: Task, states: PyTree) -> tuple[Any, Array, Any]:
     """Rows up to an event, its time and the state there, from states at save times.
 
     Between two of them the state is the cubic through both states and slopes; that of a stochastic system, which has no slope,
@@ -120,7 +120,7 @@ SMOOTH, SLOPED = 1e-3, 0.1
 """Smallest share of its change over a step that a condition must change at its zero crossing."""
 
 
-def _found(member: Member, ops: Any, fixed: Any, times: Array, plan: Plan) -> tuple[Array, Array, Passage, Array]:
+def _found(member: Member, ops: PyTree, fixed: PyTree, times: Array, plan: Plan) -> tuple[Array, Array, Passage, Array]:
     """Return the end of a member, the length of the step with its event, the zero crossing, and the number of steps up to it."""
     ends = times[jnp.array([0, -1])]
     found = solve_members(ops[0][None], *ops[1:], *fixed, ends, plan=plan._replace(event=True))

@@ -11,8 +11,9 @@ from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array
+from jaxtyping import Array, PyTree
 
+from ..._types import State
 from ...core import scaled
 from ..task._condition import passes
 from ._components import MOST_OPERATIONS, apart, apart_lanes, apart_of, boxed, evaluated, operations, unboxed
@@ -119,7 +120,7 @@ MOST_COMPONENTS = 24
 class _Traced:
     """A function of one member as a program."""
 
-    def __init__(self, function: Callable[..., Any], example: Any):
+    def __init__(self, function: Callable[..., Any], example: PyTree):
         self.jaxpr, shapes = jax.make_jaxpr(function, return_shape=True)(*example)
         self.arguments = jax.tree.structure(example[2:])
         self.out = jax.tree.structure(shapes)
@@ -132,7 +133,7 @@ def _on_components(
     avals = [v.aval for v in program.jaxpr.jaxpr.invars]
     results = [v.aval for v in program.jaxpr.jaxpr.outvars]
 
-    def call(ops: Any, fixed: Any, *arguments: Any) -> Any:
+    def call(ops: PyTree, fixed: PyTree, *arguments: PyTree) -> Any:
         held = [(x, s) for xs, ss in ((ops, shared), (fixed, fixed_shared)) for x, s in zip(xs, ss, strict=True)]
         values = [apart(x) if s else apart_lanes(x) for x, s in held]
         given = program.arguments.flatten_up_to(arguments)
@@ -150,7 +151,7 @@ def _on_arrays(
     ops_axes = [None if s else -1 for s in shared]
     fixed_axes = [None if s else -1 for s in fixed_shared]
 
-    def call(ops: Any, fixed: Any, *arguments: Any) -> Any:
+    def call(ops: PyTree, fixed: PyTree, *arguments: PyTree) -> Any:
         if lanes > 1:
             axes = (ops_axes, fixed_axes, *(-1 for _ in arguments))
             return jax.vmap(function, in_axes=axes, out_axes=-1)(ops, fixed, *arguments)
@@ -177,7 +178,7 @@ def lifted(flow: Flow, active: Sequence[int]) -> Flow:
 
         return base, [leaves[i] for i in active], dots, filled
 
-    def pushed(function: Callable[..., Any], primals: Any, tangents: Any, aux: bool = False) -> Any:
+    def pushed(function: Callable[..., Any], primals: PyTree, tangents: PyTree, aux: bool = False) -> Any:
         push = lambda *dots: jax.jvp(function, primals, dots, has_aux=aux)
         return jax.vmap(push, out_axes=(None, 0, None) if aux else (None, 0))(*tangents)
 
@@ -185,15 +186,15 @@ def lifted(flow: Flow, active: Sequence[int]) -> Flow:
         _, moving, dots, filled = parts(ops)
         return pushed(lambda moving: flow.begin(filled(moving)), (moving,), (dots,))
 
-    def start(ops: Operands, fixed: Any, t: Any, y: Any) -> Any:
+    def start(ops: Operands, fixed: PyTree, t: Array, y: State) -> Any:
         _, moving, dots, filled = parts(ops)
         begin = lambda moving, y: flow.start(filled(moving), fixed, t, y)
         return pushed(begin, (moving, y[0]), (dots, y[1]))
 
-    def step(ops: Operands, fixed: Any, t: Any, t1: Any, y: Any, memory: Any) -> Any:
+    def step(ops: Operands, fixed: PyTree, t: Array, t1: Array, y: State, memory: PyTree) -> Any:
         _, moving, dots, filled = parts(ops)
 
-        def advance(moving: Any, y: Any, memory: Any) -> Any:
+        def advance(moving: PyTree, y: State, memory: PyTree) -> Any:
             y1, memory, dense, error = flow.step(filled(moving), fixed, t, t1, y, memory)
             return (y1, memory, dense), error
 
@@ -201,13 +202,13 @@ def lifted(flow: Flow, active: Sequence[int]) -> Flow:
         value, tangent, error = pushed(advance, primals, tangents, aux=True)
         return (*zip(value, tangent, strict=True), error)
 
-    def polynomial(ops: Operands, fixed: Any, dense: Any) -> Any:
+    def polynomial(ops: Operands, fixed: PyTree, dense: PyTree) -> Any:
         base = ops[0]
         value = flow.polynomial(base, fixed, dense[0])
         tangent = jax.vmap(lambda d: flow.polynomial(base, fixed, d))(dense[1])  # dense output enters linearly
         return tuple(zip(value, tangent, strict=True))
 
-    def pack(y: Any) -> list[Array]:
+    def pack(y: State) -> list[Array]:
         return [*flow.pack(y[0]), *jax.vmap(flow.pack)(y[1])]
 
     def unpack(leaves: Sequence[Array]) -> Any:
@@ -229,7 +230,9 @@ def lifted(flow: Flow, active: Sequence[int]) -> Flow:
     )
 
 
-def _step(member: Member, exact: bool, ops: Any, fixed: Any, t: Any, t1: Any, y: Any, memory: Any) -> Any:
+def _step(
+    member: Member, exact: bool, ops: PyTree, fixed: PyTree, t: Array, t1: Array, y: State, memory: PyTree
+) -> Any:
     rtol, atol = fixed[-2:]
     y1, memory, dense, error = member.step(ops, fixed, t, t1, y, memory)
     if member.longest is None:
@@ -243,17 +246,17 @@ def _step(member: Member, exact: bool, ops: Any, fixed: Any, t: Any, t1: Any, y:
     return y1, memory, dense, jax.lax.stop_gradient(square)
 
 
-def _passes(member: Member, ops: Any, fixed: Any, t: Any, y: Any, t1: Any, y1: Any) -> Any:
+def _passes(member: Member, ops: PyTree, fixed: PyTree, t: Array, y: State, t1: Array, y1: State) -> Any:
     assert member.event is not None
     return passes(member.direction, member.event(ops, fixed, t, y), member.event(ops, fixed, t1, y1))
 
 
-def _stop(member: Member, ops: Any, fixed: Any, t: Any, end: Any) -> Any:
+def _stop(member: Member, ops: PyTree, fixed: PyTree, t: Array, end: Any) -> Any:
     stops = jax.lax.stop_gradient(member.stops(ops, fixed))
     return jnp.min(jnp.where((stops > t) & (stops < end), stops, end))
 
 
-def _moved_with_jump(member: Member, ops: Any, fixed: Any, t1: Any, y1: Any) -> Any:
+def _moved_with_jump(member: Member, ops: PyTree, fixed: PyTree, t1: Array, y1: State) -> Any:
     """The state where a step ends at a jump, as a function of the jump's time.
 
     To move the jump by delta is to follow the old field for delta and the new one back. Delta is zero, its derivatives are
@@ -265,7 +268,7 @@ def _moved_with_jump(member: Member, ops: Any, fixed: Any, t1: Any, y1: Any) -> 
     delta = jnp.sum(jnp.where(here, jumps - held, 0)) / jnp.maximum(jnp.sum(here, dtype=t1.dtype), 1)
     t2 = jnp.nextafter(jnp.nextafter(t1, t1 + 1), t1 + 1)
 
-    def midpoint(t: Any, y: Any, h: Any) -> Any:
+    def midpoint(t: Array, y: State, h: Array) -> Any:
         half = y + scaled(0.5 * h, member.field(ops, fixed, t, y))
         return y + scaled(h, member.field(ops, fixed, t + 0.5 * h, half))
 
@@ -273,7 +276,7 @@ def _moved_with_jump(member: Member, ops: Any, fixed: Any, t1: Any, y1: Any) -> 
     return jnp.where(jnp.any(here), after, y1)
 
 
-def first_step(member: Member, ops: Any, fixed: Any, t: Any, end: Any, y: Any) -> Any:
+def first_step(member: Member, ops: PyTree, fixed: PyTree, t: Array, end: Any, y: State) -> Any:
     """Hairer, Norsett and Wanner (1993), Solving Ordinary Differential Equations I, section II.4."""
     given, rtol, atol = fixed[-3:]
     if member.longest is not None:

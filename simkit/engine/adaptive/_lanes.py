@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array
+from jaxtyping import Array, PyTree
 
 from ...core import Status
 from ..batching._mesh import origin
@@ -31,7 +31,7 @@ class Solution(NamedTuple):
 
 
 def solve(
-    flow: Flow, layout: Layout, ops: Operands, fixed: Any, times: Array, numerics: Numerics, members: int
+    flow: Flow, layout: Layout, ops: Operands, fixed: PyTree, times: Array, numerics: Numerics, members: int
 ) -> Solution:
     """The states of all members at their save times; `times` is `(times,)` or `(members, times)`, the start first."""
     lanes = numerics.lanes
@@ -69,7 +69,7 @@ def solve(
         held, fresh = load(member)
         return _Turn(queue, member, held, select(done, fresh, s), jnp.where(done, 1, cursor), found)
 
-    def body(carry: Any) -> Any:
+    def body(carry: PyTree) -> Any:
         turn, out = carry
         s, cursor, ys = attempts(flow, times, numerics, members, turn.held, turn.s, turn.cursor, out.ys, turn.member)
         # A loop of one turn at most: XLA makes one kernel of it, where a hundred small operations each take their time to start.

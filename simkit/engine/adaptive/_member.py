@@ -8,8 +8,9 @@ import jax
 import jax.core
 import jax.numpy as jnp
 from jax.flatten_util import ravel_pytree
-from jaxtyping import Array
+from jaxtyping import Array, PyTree
 
+from ..._types import Inputs, State
 from ...core import Event, SystemTerm, at_time, jump_times, stop_times
 from ...linear import calls_library
 from ...solvers import Step, Stepper
@@ -50,7 +51,7 @@ class Member:
 class Program:
     """A function of arrays as a jaxpr. What it reads of its surroundings, such as a tracer in a closure, becomes an operand."""
 
-    def __init__(self, function: Callable[..., Any], example: Any, ledger: "Ledger"):
+    def __init__(self, function: Callable[..., Any], example: PyTree, ledger: "Ledger"):
         self.own = ledger.own
         ops, fixed = ledger.ops[: self.own[0]], ledger.fixed[: self.own[1]]
         self.jaxpr, shapes = jax.make_jaxpr(function, return_shape=True)(ops, fixed, *example)
@@ -58,7 +59,7 @@ class Program:
         self.shapes = jax.tree.leaves(shapes)
         self.places = [ledger.place(c) if isinstance(c, jax.core.Tracer) else None for c in self.jaxpr.consts]
 
-    def __call__(self, ops: Sequence[Array], fixed: Sequence[Array], *arguments: Any) -> Any:
+    def __call__(self, ops: Sequence[Array], fixed: Sequence[Array], *arguments: PyTree) -> Any:
         held = {"ops": ops, "fixed": fixed}
         consts = [
             c if place is None else held[place[0]][place[1]]
@@ -87,8 +88,8 @@ class Ledger:
 
 def trace_member(
     system: Any,
-    state: Any,
-    inputs: Any,
+    state: PyTree,
+    inputs: Inputs,
     solver: Stepper,
     t: Array,
     event: Event | None = None,
@@ -114,34 +115,34 @@ def trace_member(
         system, inputs, solver, _ = filled(ops, fixed)
         return SystemTerm(system, inputs, apart=True), solver
 
-    def field(ops: Any, fixed: Any, t: Any, y: Any) -> Any:
+    def field(ops: PyTree, fixed: PyTree, t: Array, y: State) -> Any:
         return ravel_pytree(rebuilt(ops, fixed)[0].vf(t, unravel(y)))[0]
 
-    def begin(ops: Any, fixed: Any, t: Any, y: Any) -> Any:
+    def begin(ops: PyTree, fixed: PyTree, t: Array, y: State) -> Any:
         term, solver = rebuilt(ops, fixed)
         return solver.init(term, t, unravel(y))
 
-    def advance(ops: Any, fixed: Any, t: Any, t1: Any, y: Any, memory: Any) -> Any:
+    def advance(ops: PyTree, fixed: PyTree, t: Array, t1: Array, y: State, memory: PyTree) -> Any:
         term, solver = rebuilt(ops, fixed)
         found = solver.advance(term, t, t1, t1 - t, unravel(y), memory)
         return ravel_pytree(found.state)[0], found.memory, found.dense, _error(found, between)
 
-    def polynomial(ops: Any, fixed: Any, dense: Any) -> Any:
+    def polynomial(ops: PyTree, fixed: PyTree, dense: PyTree) -> Any:
         return tuple(ravel_pytree(q)[0] for q in solver.polynomial(dense))
 
-    def jumps(ops: Any, fixed: Any) -> Any:
+    def jumps(ops: PyTree, fixed: PyTree) -> Any:
         found = jump_times(rebuilt(ops, fixed)[0].inputs)
         return jnp.zeros(0, t.dtype) if found is None else found.astype(t.dtype)
 
-    def stops(ops: Any, fixed: Any) -> Any:
+    def stops(ops: PyTree, fixed: PyTree) -> Any:
         found = stop_times(rebuilt(ops, fixed)[0].inputs)
         return jnp.zeros(0, t.dtype) if found is None else found.astype(t.dtype)
 
-    def condition(ops: Any, fixed: Any, t: Any, y: Any) -> Any:
+    def condition(ops: PyTree, fixed: PyTree, t: Array, y: State) -> Any:
         system, inputs, _, event = filled(ops, fixed)
         return condition_of(event, system, inputs, t, unravel(y)).astype(t.dtype)
 
-    def longest(ops: Any, fixed: Any, t: Any, y: Any) -> Any:
+    def longest(ops: PyTree, fixed: PyTree, t: Array, y: State) -> Any:
         term = rebuilt(ops, fixed)[0]
         system: Any = term.system
         return system.longest_step(t, unravel(y), at_time(term.inputs, t))

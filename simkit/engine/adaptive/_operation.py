@@ -13,11 +13,12 @@ from typing import Any
 
 import jax
 import jax.numpy as jnp
-from jax.extend.core import Primitive, Var
+from jax.extend.core import JaxprEqn, Primitive, Var
 from jax.interpreters import ad, batching, mlir
 from jax.interpreters import partial_eval as pe
-from jaxtyping import Array
+from jaxtyping import Array, PyTree
 
+from ..._types import State
 from ...linear import shielded
 from ..batching._mesh import alike, origin, shaped
 from ._adjoint import adjoint
@@ -71,12 +72,12 @@ def _adjoint(
 # ---- shapes ----
 
 
-def _states(plan: Plan, y0: Any, times: Any) -> list[tuple[tuple[int, ...], Any]]:
+def _states(plan: Plan, y0: State, times: Any) -> list[tuple[tuple[int, ...], Any]]:
     members, size = y0.shape
     return [((*axes, members, times.shape[-1], size), y0.dtype) for axes in plan.output_directions]
 
 
-def _solve_shape(*values: Any, plan: Plan) -> Any:
+def _solve_shape(*values: PyTree, plan: Plan) -> Any:
     leaves, _, times, _ = plan.split(values)
     members = leaves[0].shape[0]
     return shaped(
@@ -85,13 +86,15 @@ def _solve_shape(*values: Any, plan: Plan) -> Any:
     )
 
 
-def _tangent_shape(*values: Any, plan: Plan) -> Any:
+def _tangent_shape(*values: PyTree, plan: Plan) -> Any:
     leaves, _, times, _ = plan.split(values)
     states = _states(plan, leaves[0], times)
     return shaped(values, states[len(states) // 2 :])
 
 
-def _adjoint_shape(*values: Any, plan: Plan, directions: int, active: tuple[int, ...], live: tuple[bool, ...]) -> Any:
+def _adjoint_shape(
+    *values: PyTree, plan: Plan, directions: int, active: tuple[int, ...], live: tuple[bool, ...]
+) -> Any:
     return shaped(values, [((directions, *values[i].shape), values[i].dtype) for i in active])
 
 
@@ -107,7 +110,7 @@ def _merged(plan: Plan, count: int, values: Sequence[Any], dims: Sequence[Any], 
     members = values[0].shape[0] if dims[0] is None else values[0].shape[1]
     merged = []
 
-    def into(x: Any, dim: Any, height: int, was_shared: bool) -> Any:
+    def into(x: Array, dim: Any, height: int, was_shared: bool) -> Any:
         if dim is None:
             x = jnp.broadcast_to(jnp.expand_dims(x, height), (*x.shape[:height], count, *x.shape[height:]))
         else:
@@ -130,7 +133,7 @@ def _merged(plan: Plan, count: int, values: Sequence[Any], dims: Sequence[Any], 
     return plan, merged, into
 
 
-def _parted(x: Any, count: int, height: int) -> Any:
+def _parted(x: Array, count: int, height: int) -> Any:
     """The members of an output as a batch of members."""
     return x.reshape(*x.shape[:height], count, x.shape[height] // count, *x.shape[height + 1 :])
 
@@ -275,7 +278,7 @@ def _solve_partial(trace: Any, *tracers: Any, plan: Plan) -> Any:
     return [*out[:states], *dots, *out[states:]]
 
 
-def _solve_recomputed(saveable: Any, unknown: Sequence[bool], known_later: Sequence[bool], eqn: Any) -> Any:
+def _solve_recomputed(saveable: Any, unknown: Sequence[bool], known_later: Sequence[bool], eqn: JaxprEqn) -> Any:
     """Rule of `jax.checkpoint` for a solve: the states are known at once, and all is computed again for the tangents."""
     plan = eqn.params["plan"]
     end = len(plan.roots)
@@ -311,7 +314,7 @@ def _tangent_jvp(primals: Sequence[Any], tangents: Sequence[Any], *, plan: Plan)
     return out, [x[0] for x in found[len(found) // 2 :]]
 
 
-def _tangent_transpose(cotangents: Sequence[Any], *values: Any, plan: Plan) -> Any:
+def _tangent_transpose(cotangents: Sequence[Any], *values: PyTree, plan: Plan) -> Any:
     end = len(plan.roots)
     order = plan.orders[-1]
     first = end - len(order.active)
@@ -361,7 +364,7 @@ def _adjoint_jvp(
 
 def _adjoint_transpose(
     cotangents: Sequence[Any],
-    *values: Any,
+    *values: PyTree,
     plan: Plan,
     directions: int,
     active: tuple[int, ...],
@@ -423,7 +426,7 @@ def _without_batched_calls(compute: Callable[..., list[Array]]) -> Callable[...,
     """A field of the user that calls LAPACK does so for one member after the other; here all derivatives are taken already."""
 
     @functools.wraps(compute)
-    def computed(*values: Array, plan: Plan, **known: Any) -> list[Array]:
+    def computed(*values: Array, plan: Plan, **known: PyTree) -> list[Array]:
         function = functools.partial(compute, plan=plan, **known)
         on_processor = jax.default_backend() == "cpu"
         return (shielded(function) if on_processor and plan.member.calls_library else function)(*values)

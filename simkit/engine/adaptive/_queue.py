@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array
+from jaxtyping import Array, PyTree
 
 from ._attempt import RUNNING, Lanes, started
 from ._flow import Flow, Operands
@@ -33,7 +33,7 @@ class Held(NamedTuple):
 
 
 def loader(
-    flow: Flow, layout: Layout, ops: Operands, fixed: Any, times: Array, members: int
+    flow: Flow, layout: Layout, ops: Operands, fixed: PyTree, times: Array, members: int
 ) -> Callable[[Array], tuple[Held, Lanes]]:
     """Return a function that loads members into lanes, at their initial states; a lane without a member is finished."""
     own = times.ndim > 1
@@ -50,7 +50,7 @@ def loader(
     return load
 
 
-def _picker(tree: Any, axes: Sequence[int | None]) -> Callable[[Array], Any]:
+def _picker(tree: PyTree, axes: Sequence[int | None]) -> Callable[[Array], Any]:
     """Members -> lanes: their parts of all leaves, lanes last.
 
     What a member has of its own stands in one row: to pick a row costs as much as to pick a number. And XLA's CPU runtime

@@ -7,9 +7,10 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 from jax.sharding import AxisType, PartitionSpec
+from jaxtyping import Array, PyTree
 
 
-def over_members(function: Callable[[Any, Any], Any], shared: Any, members: Any) -> Any:
+def over_members(function: Callable[[Any, Any], Any], shared: PyTree, members: PyTree) -> Any:
     """`function(shared, member)` over the leading axis of `members`: vmap inside, shard_map over all devices outside.
 
     Every shard runs loops of its own length. A number of members that the devices do not divide is filled up with repeats
@@ -17,14 +18,14 @@ def over_members(function: Callable[[Any, Any], Any], shared: Any, members: Any)
     """
     size, devices = jax.tree.leaves(members)[0].shape[0], jax.local_device_count()
 
-    def local(shared: Any, members: Any) -> Any:
+    def local(shared: PyTree, members: PyTree) -> Any:
         return jax.vmap(lambda member: function(shared, member))(members)
 
     arrays, static = eqx.partition(shared, eqx.is_array)
     if devices == 1 or size == 1:
         return local(shared, members)
 
-    def padded(x: Any) -> Any:
+    def padded(x: Array) -> Any:
         return jnp.concatenate([x, jnp.repeat(x[-1:], -size % devices, axis=0)])
 
     # Of several processes each computes the whole: what another one holds could not be read here.

@@ -6,7 +6,7 @@ from typing import Any
 
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array
+from jaxtyping import Array, PyTree
 
 
 def alike(values: Sequence[Any]) -> list[Any]:
@@ -17,12 +17,12 @@ def alike(values: Sequence[Any]) -> list[Any]:
     return [x + zero.astype(x.dtype) for x in values]
 
 
-def _varying(x: Any) -> Any:
+def _varying(x: Array) -> Any:
     aval = jax.typeof(x)
     return getattr(getattr(aval, "mat", None), "varying", getattr(aval, "vma", None))
 
 
-def alike_arrays(tree: Any) -> Any:
+def alike_arrays(tree: PyTree) -> Any:
     """A tree whose arrays vary over a mesh alike."""
     leaves, structure = jax.tree.flatten(tree)
     arrays = iter(alike([x for x in leaves if hasattr(x, "dtype")]))
@@ -32,14 +32,14 @@ def alike_arrays(tree: Any) -> Any:
 def shaped(values: Sequence[Any], shapes: Sequence[tuple[tuple[int, ...], Any]]) -> Any:
     """Abstract values of these shapes that vary over a mesh as the operands do."""
 
-    def cheap(*values: Any) -> list[Any]:
+    def cheap(*values: PyTree) -> list[Any]:
         zero = origin([x for x in values if jnp.issubdtype(x.dtype, jnp.inexact)])
         return [jnp.zeros(shape, dtype) + zero.astype(dtype) for shape, dtype in shapes]
 
     return jax.make_jaxpr(cheap)(*values).out_avals
 
 
-def origin(*trees: Any) -> Array:
+def origin(*trees: PyTree) -> Array:
     """A zero that varies over a mesh as the operands do, which loop carries must."""
     leaves = [x for x in jax.tree.leaves(trees) if x.size]
     zeros = [jnp.zeros_like(x.reshape(-1)[0]).real.astype(leaves[-1].real.dtype) for x in leaves]

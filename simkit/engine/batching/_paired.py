@@ -12,7 +12,7 @@ import jax
 import jax.numpy as jnp
 from jax.extend.core import Primitive
 from jax.interpreters import ad, batching, mlir
-from jaxtyping import Array
+from jaxtyping import Array, PyTree
 
 from ._mesh import alike, shaped
 
@@ -32,7 +32,9 @@ class Maps(NamedTuple):
         return Maps(self.backward, self.forward, self.backward_value, self.forward_value)
 
 
-def paired(forward: Callable[[Any, Any], Any], backward: Callable[[Any, Any], Any], fixed: Any, direction: Any) -> Any:
+def paired(
+    forward: Callable[[Any, Any], Any], backward: Callable[[Any, Any], Any], fixed: PyTree, direction: PyTree
+) -> Any:
     """`forward(fixed, direction)`, linear in the direction, whose transpose is `backward(fixed, cotangent)`.
 
     **Arguments:**
@@ -48,8 +50,8 @@ def paired_at_rest(
     maps: tuple[Callable[[Any, Any], Any], Callable[[Any, Any], Any]],
     values: tuple[Callable[[Any, Any], Any], Callable[[Any, Any], Any]],
     clock: Array,
-    fixed: Any,
-    direction: Any,
+    fixed: PyTree,
+    direction: PyTree,
 ) -> Any:
     """Make a linear map as `paired` does, for maps `forward((clock, fixed), direction)` that are evaluated at one known point.
 
@@ -59,12 +61,12 @@ def paired_at_rest(
     return _bound(maps, values, (clock, fixed), direction, True)
 
 
-def _bound(maps: Any, values: Any, fixed: Any, direction: Any, rests: bool) -> Any:
+def _bound(maps: Any, values: PyTree, fixed: PyTree, direction: PyTree, rests: bool) -> Any:
     known, fixed_tree = jax.tree.flatten(fixed)
     given, given_tree = jax.tree.flatten(direction)
     found, found_tree = jax.tree.flatten(jax.eval_shape(values[0], fixed, direction))
 
-    def flat(function: Any, tree: Any) -> Map:
+    def flat(function: Any, tree: PyTree) -> Map:
         return lambda known, given: jax.tree.leaves(
             function(jax.tree.unflatten(fixed_tree, known), jax.tree.unflatten(tree, given))
         )
@@ -80,11 +82,13 @@ def _shapes(arrays: Sequence[Any]) -> tuple[tuple[tuple[int, ...], Any], ...]:
     return tuple((x.shape, jnp.dtype(x.dtype)) for x in arrays)
 
 
-def _compute(*operands: Array, maps: Maps, shapes: Any, count: int, rests: bool) -> list[Array]:
+def _compute(*operands: Array, maps: Maps, shapes: PyTree, count: int, rests: bool) -> list[Array]:
     return maps.forward_value(operands[:count], operands[count:])
 
 
-def _jvp(primals: Sequence[Any], tangents: Sequence[Any], *, maps: Maps, shapes: Any, count: int, rests: bool) -> Any:
+def _jvp(
+    primals: Sequence[Any], tangents: Sequence[Any], *, maps: Maps, shapes: PyTree, count: int, rests: bool
+) -> Any:
     bind = functools.partial(_paired.bind, maps=maps, shapes=shapes, count=count, rests=rests)
     out = bind(*primals)
     parts = []
@@ -111,7 +115,7 @@ def _moved(forward: Map, known: Sequence[Array], given: Sequence[Array], moving:
 
 
 def _at_rest(
-    primals: Sequence[Any], tangents: Sequence[Any], moving: Sequence[int], maps: Maps, shapes: Any, count: int
+    primals: Sequence[Any], tangents: Sequence[Any], moving: Sequence[int], maps: Maps, shapes: PyTree, count: int
 ) -> list[Array]:
     """The derivative of a resting map by all but the clock: zero, yet a map that depends on the clock."""
     values = [primals[i] for i in moving]
@@ -135,7 +139,7 @@ def _at_rest(
 
 
 def _transpose(
-    cotangents: Sequence[Any], *operands: Any, maps: Maps, shapes: Any, count: int, rests: bool
+    cotangents: Sequence[Any], *operands: PyTree, maps: Maps, shapes: PyTree, count: int, rests: bool
 ) -> list[Any]:
     wanted = [ad.is_undefined_primal(x) for x in operands[count:]]
     if all(isinstance(x, ad.Zero) for x in cotangents):
@@ -146,7 +150,7 @@ def _transpose(
     return [None] * count + [x if want else None for x, want in zip(found, wanted, strict=True)]
 
 
-def _batch(operands: Sequence[Any], axes: Sequence[Any], *, maps: Maps, shapes: Any, count: int, rests: bool) -> Any:
+def _batch(operands: Sequence[Any], axes: Sequence[Any], *, maps: Maps, shapes: PyTree, count: int, rests: bool) -> Any:
     (size,) = {x.shape[axis] for x, axis in zip(operands, axes, strict=True) if axis is not None}
     moved = [x if axis is None else jnp.moveaxis(x, axis, 0) for x, axis in zip(operands, axes, strict=True)]
     for i in range(count, len(moved)):  # so that both maps have results of their own for every member

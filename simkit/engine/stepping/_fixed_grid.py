@@ -8,7 +8,8 @@ from typing import Any
 
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array, Float
+from jax.typing import DTypeLike
+from jaxtyping import Array, Float, PyTree
 
 from ..._types import State
 from ...core import by_member, own
@@ -55,7 +56,7 @@ def fixed_grid(
         weights = by_member(lambda terms, solver, h: solver.weights(terms, h), terms, solver, length)
 
     def step(
-        terms: Any, solver: Any, weights: Any, y: State, kept: Any, t: Any, until: Any, h: Any
+        terms: Any, solver: Any, weights: PyTree, y: State, kept: PyTree, t: Array, until: Array, h: Array
     ) -> tuple[State, Any]:
         if even:
             return solver.weighted(weights, terms, t, until, h, y)[0], None
@@ -74,7 +75,7 @@ def fixed_grid(
         start, end = ends if jumps is None else _inside(*ends)
         h = (end - start) / substeps
 
-        def one(carry: Any, i: Any) -> Any:
+        def one(carry: PyTree, i: Any) -> Any:
             y, kept = carry
             t = start + i * h
             until = jnp.minimum(t + h, end)  # rounding must not carry a stage past a jump
@@ -94,7 +95,7 @@ def fixed_grid(
 
 
 def checkpointed_scan(
-    body: Callable[[Any, Any], Any], carry: Any, length: int, dtype: Any, record: Record | tuple[int, ...] = ()
+    body: Callable[[Any, Any], Any], carry: PyTree, length: int, dtype: DTypeLike, record: Record | tuple[int, ...] = ()
 ) -> Any:
     """`carry = body(carry, i)` for i = 0, 1, ... `length - 1`, in nested segments of which reverse mode keeps the starts.
 
@@ -116,7 +117,7 @@ def checkpointed_scan(
     return _nested(again, (carry, jnp.zeros((), jnp.int32)), length, found.segments)[0]
 
 
-def _nested(step: Callable[..., Any], state: Any, length: int, counts: tuple[int, ...]) -> Any:
+def _nested(step: Callable[..., Any], state: PyTree, length: int, counts: tuple[int, ...]) -> Any:
     if length == 1:
         return step(state, None)[0]
     if not counts:
@@ -125,7 +126,7 @@ def _nested(step: Callable[..., Any], state: Any, length: int, counts: tuple[int
     count, rest = divmod(length, size)
 
     @functools.partial(jax.checkpoint, static_argnums=1)
-    def segment(state: Any, size: int) -> Any:
+    def segment(state: PyTree, size: int) -> Any:
         return _nested(step, state, size, counts[1:])
 
     if count == 1:
@@ -135,11 +136,11 @@ def _nested(step: Callable[..., Any], state: Any, length: int, counts: tuple[int
     return segment(state, rest) if rest else state
 
 
-def _bytes(tree: Any) -> int:
+def _bytes(tree: PyTree) -> int:
     return sum(leaf.size * jnp.result_type(leaf).itemsize for leaf in jax.tree.leaves(tree))
 
 
-def _inside(start: Any, end: Any) -> tuple[Any, Any]:
+def _inside(start: PyTree, end: Any) -> tuple[Any, Any]:
     """A window without its ends, at which an input may jump: one floating point number further in on each side."""
     first, last = jax.lax.stop_gradient((start, end))
     after = start + (jnp.nextafter(first, last) - first)

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 import jax
 import jax.numpy as jnp
 from jax.custom_derivatives import zero_from_primal
-from jaxtyping import Array
+from jaxtyping import Array, PyTree
 
 from ...core import greatest
 from ..batching._mesh import alike_arrays, origin
@@ -50,20 +50,20 @@ class State(NamedTuple):
     kept: Any
 
 
-def kept_scan(rules: Rules, length: int, params: Any, fixed: Any, state: State) -> State:
+def kept_scan(rules: Rules, length: int, params: PyTree, fixed: PyTree, state: State) -> State:
     """The state after `length` steps, numbered from 0. What is kept has no derivatives, and the `aside` given has no effect."""
     return _kept_scan(rules, length, *alike_arrays((params, fixed, state)))
 
 
 @functools.partial(jax.custom_jvp, nondiff_argnums=(0, 1))
-def _kept_scan(rules: Rules, length: int, params: Any, fixed: Any, state: State) -> State:
+def _kept_scan(rules: Rules, length: int, params: PyTree, fixed: PyTree, state: State) -> State:
     def body(state: State, i: Array) -> tuple[State, None]:
         return _stepped(rules, params, fixed, state, i)[0], None
 
     return jax.lax.scan(body, state, jnp.arange(length))[0]
 
 
-def _stepped(rules: Rules, params: Any, fixed: Any, state: State, i: Array) -> tuple[State, Array]:
+def _stepped(rules: Rules, params: PyTree, fixed: PyTree, state: State, i: Array) -> tuple[State, Array]:
     middle = rules.first(params, fixed, state.carry, i)
     renew = greatest(rules.stale(params, fixed, middle, state.kept))
     kept = _renewed(rules, renew, params, fixed, middle, state.kept)
@@ -71,7 +71,7 @@ def _stepped(rules: Rules, params: Any, fixed: Any, state: State, i: Array) -> t
     return State(carry, aside, kept), renew
 
 
-def _renewed(rules: Rules, renew: Array, params: Any, fixed: Any, middle: Any, kept: Any) -> Any:
+def _renewed(rules: Rules, renew: Array, params: PyTree, fixed: PyTree, middle: PyTree, kept: PyTree) -> Any:
     params, middle = jax.lax.stop_gradient((params, middle))
     found = lambda: alike_arrays((rules.build(params, fixed, middle, kept), middle))[0]
     return jax.lax.cond(renew, found, lambda: alike_arrays((kept, middle))[0])
@@ -86,7 +86,7 @@ class Path(NamedTuple):
     begun: Any
     renewals: Array
 
-    def carry(self, rules: Rules, params: Any, fixed: Any, i: Array) -> Any:
+    def carry(self, rules: Rules, params: PyTree, fixed: PyTree, i: Array) -> Any:
         """Before step i."""
         row = jax.tree.map(lambda x: x[i], self.rows)
         if rules.restored is None:
@@ -99,7 +99,7 @@ class Path(NamedTuple):
 
 
 @_kept_scan.defjvp
-def _kept_scan_jvp(rules: Rules, length: int, primals: Any, tangents: Any) -> Any:
+def _kept_scan_jvp(rules: Rules, length: int, primals: PyTree, tangents: PyTree) -> Any:
     params, fixed, state = primals
     final, path = _recorded(rules, length, params, fixed, state)
     carry, aside = _tangent(rules, params, fixed, path, state.kept, (tangents[0], tangents[2].carry))
@@ -107,7 +107,7 @@ def _kept_scan_jvp(rules: Rules, length: int, primals: Any, tangents: Any) -> An
     return final, State(carry, aside, still)
 
 
-def _recorded(rules: Rules, length: int, params: Any, fixed: Any, state: State) -> tuple[State, Path]:
+def _recorded(rules: Rules, length: int, params: PyTree, fixed: PyTree, state: State) -> tuple[State, Path]:
     stored = rules.stored or (lambda carry: carry)
 
     def body(state: State, i: Array) -> tuple[State, tuple[Any, Array]]:
@@ -119,17 +119,19 @@ def _recorded(rules: Rules, length: int, params: Any, fixed: Any, state: State) 
     return final, Path(rows, *ends, renewals)
 
 
-def _tangent(rules: Rules, params: Any, fixed: Any, path: Path, kept: Any, direction: Any) -> tuple[Any, Any]:
+def _tangent(
+    rules: Rules, params: PyTree, fixed: PyTree, path: Path, kept: PyTree, direction: PyTree
+) -> tuple[Any, Any]:
     """Return the tangent of the last carry, and of what is aside, for tangents of `params` and of the first carry."""
     maps = functools.partial(_pushed, rules), functools.partial(_pulled, rules)
     return paired(*maps, (params, fixed, path, kept), direction)
 
 
-def _pushed(rules: Rules, known: Any, direction: Any) -> tuple[Any, Any]:
+def _pushed(rules: Rules, known: PyTree, direction: PyTree) -> tuple[Any, Any]:
     params, fixed, path, kept = known
     dparams, moved = direction
 
-    def body(state: tuple[Any, Any, Any], row: Any) -> tuple[tuple[Any, Any, Any], None]:
+    def body(state: tuple[Any, Any, Any], row: PyTree) -> tuple[tuple[Any, Any, Any], None]:
         (moved, _, kept), (renew, i) = state, row
         carry = path.carry(rules, params, fixed, i)
         first = lambda params, carry: rules.first(params, fixed, carry, i)
@@ -147,13 +149,13 @@ def _pushed(rules: Rules, known: Any, direction: Any) -> tuple[Any, Any]:
     return moved, aside
 
 
-def _first_middle(rules: Rules, known: Any) -> Any:
+def _first_middle(rules: Rules, known: PyTree) -> Any:
     params, fixed, path, _ = known
     start = jnp.zeros((), int)
     return rules.first(params, fixed, path.carry(rules, params, fixed, start), start)
 
 
-def _pulled(rules: Rules, known: Any, cotangents: Any) -> Any:
+def _pulled(rules: Rules, known: PyTree, cotangents: PyTree) -> Any:
     params, fixed, path, kept = known
     numbers = jnp.arange(path.renewals.shape[0])
     made = jax.lax.cummax(
@@ -164,7 +166,7 @@ def _pulled(rules: Rules, known: Any, cotangents: Any) -> Any:
         carry = path.carry(rules, params, fixed, step)
         return alike_arrays((rules.build(params, fixed, rules.first(params, fixed, carry, step), kept), carry))[0]
 
-    def body(state: Any, row: Any) -> tuple[Any, None]:
+    def body(state: PyTree, row: PyTree) -> tuple[Any, None]:
         (cotangents, total, held, current), (made, i) = state, row
         carry = path.carry(rules, params, fixed, i)
         which = jnp.where(made == current, 0, jnp.where(made < 0, 1, 2))

@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 import equinox as eqx
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array
+from jaxtyping import Array, PyTree
 
 from ..._errors import ArgumentError
 from ...core import ParticleSystem, Status, at_time, driven, greatest
@@ -47,7 +47,7 @@ def integrate_particles(task: Task, options: Options) -> Ran:
     arrays, static = eqx.partition(others, eqx.is_array)
     seed = jax.random.key_data(jax.random.key(0) if task.key is None else task.key)
 
-    def whole(params: Any, fixed: Any, t: Array) -> ParticleSystem:
+    def whole(params: PyTree, fixed: PyTree, t: Array) -> ParticleSystem:
         system, inputs = eqx.combine(params[0], fixed[0], static)
         return driven(system, at_time(inputs, t))
 
@@ -91,14 +91,14 @@ class _Progress(NamedTuple):
     windows: Array
 
 
-def _windows(window: Any, begun: tuple[Any, ...], ends: Any, task: Task, options: Options) -> tuple[Any, Any, Array]:
+def _windows(window: Any, begun: tuple[Any, ...], ends: PyTree, task: Task, options: Options) -> tuple[Any, Any, Array]:
     """All windows one after the other, as far as they are asked for: up to an event of all members, or to where a run that will be
     done again lacks room. The rest is left out, and rows repeat the last."""
     system: Any = task.system
     if task.event is None and not options.again:
         return *jax.lax.scan(window, begun, ends), jnp.asarray(ends[0].shape[0])
 
-    def condition(t: Array, state: Any) -> Array:
+    def condition(t: Array, state: PyTree) -> Array:
         if task.event is None:
             return jnp.zeros_like(t)
         t, state = jax.lax.stop_gradient((t, state))
@@ -124,18 +124,18 @@ def _windows(window: Any, begun: tuple[Any, ...], ends: Any, task: Task, options
     return last, rows, progress.windows
 
 
-def _rules(whole: Any, system: ParticleSystem, state: Any) -> Rules:
+def _rules(whole: Any, system: ParticleSystem, state: PyTree) -> Rules:
     """The halves of a step, of `params` (floats of system and inputs, length of a step, start of the window) and `fixed` (other
     arrays, key, the start's bits).
 
     Inputs act on the first half as they are in the middle of the step, on forces and the second half as they are at its end.
     """
 
-    def at(params: Any, fixed: Any, i: Array, part: float) -> ParticleSystem:
+    def at(params: PyTree, fixed: PyTree, i: Array, part: float) -> ParticleSystem:
         _, h, start = params
         return whole(params, fixed, start + ((fixed[-1] + i).astype(start.dtype) + part) * h)
 
-    def key(fixed: Any, i: Array) -> Array:
+    def key(fixed: PyTree, i: Array) -> Array:
         """Return the random key of a step, from the bits of its window's time and its number in it: a run that starts at a save
         time goes on as the whole one."""
         _, seed, start, offset = fixed
@@ -144,12 +144,12 @@ def _rules(whole: Any, system: ParticleSystem, state: Any) -> Rules:
             found = jax.random.fold_in(found, word)
         return jax.random.fold_in(found, offset + i)
 
-    def second(params: Any, fixed: Any, middle: Any, lists: Any, i: Array) -> tuple[Any, Any]:
+    def second(params: PyTree, fixed: PyTree, middle: PyTree, lists: PyTree, i: Array) -> tuple[Any, Any]:
         system = at(params, fixed, i, 1.0)
         force = system.forces(middle, lists)
         return system.kicked(params[1], middle, force, key(fixed, i)), force
 
-    def restored(params: Any, fixed: Any, row: Any, after: Any, begun: Any, i: Array) -> Any:
+    def restored(params: PyTree, fixed: PyTree, row: PyTree, after: PyTree, begun: Any, i: Array) -> Any:
         return at(params, fixed, i, 0.5).restored(params[1], row, after, begun)
 
     return Rules(
@@ -163,7 +163,7 @@ def _rules(whole: Any, system: ParticleSystem, state: Any) -> Rules:
     )
 
 
-def _segments(state: Any, times: Array, substeps: int, options: Options) -> int:
+def _segments(state: PyTree, times: Array, substeps: int, options: Options) -> int:
     """Into how many segments a window is cut: 1 where the states before all steps may be kept."""
     size = sum(leaf.size * leaf.dtype.itemsize for leaf in jax.tree.leaves(state))
     if options.memory is None:
@@ -176,7 +176,7 @@ KEPT_BYTES = 2**30
 """Default memory in bytes for the states before all steps."""
 
 
-def _segmented(rules: Rules, params: Any, fixed: Any, state: State, length: int, segments: int) -> State:
+def _segmented(rules: Rules, params: PyTree, fixed: PyTree, state: State, length: int, segments: int) -> State:
     size = math.ceil(length / segments)
     count, rest = divmod(length, size)
 

@@ -5,7 +5,7 @@ from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array
+from jaxtyping import Array, PyTree
 
 from ..._errors import ArgumentError
 from ..._types import State
@@ -102,7 +102,7 @@ def reduce_rows(
     zero = jnp.zeros_like(start, jnp.int32)
     each = pieces.times.shape[1]
 
-    def reduced(totals: Any, row: Any) -> Any:
+    def reduced(totals: PyTree, row: PyTree) -> Any:
         t, state, counted = row
         return _where(counted, next_totals(system, t, state, reducers, totals), totals), None
 
@@ -173,11 +173,11 @@ def _row(reducer: Reducer, system: Any, t: Array, state: State) -> Any:
     return jax.tree.map(floating, _arrays(reducer.row(system, t, system.decode(state))))
 
 
-def _arrays(tree: Any) -> Any:
+def _arrays(tree: PyTree) -> Any:
     return jax.tree.map(jnp.asarray, tree)
 
 
-def _updated(name: str, reducer: Reducer, total: Any, t: Array, row: Any) -> Any:
+def _updated(name: str, reducer: Reducer, total: PyTree, t: Array, row: PyTree) -> Any:
     """The next total, of the form of the one before."""
     found = _arrays(reducer.update(total, t, row))
     form = lambda tree: (jax.tree.structure(tree), [(x.shape, x.dtype) for x in jax.tree.leaves(tree)])
@@ -189,15 +189,15 @@ def _updated(name: str, reducer: Reducer, total: Any, t: Array, row: Any) -> Any
     return found
 
 
-def _text(tree: Any) -> str:
+def _text(tree: PyTree) -> str:
     return str(jax.tree.map(lambda x: jax.ShapeDtypeStruct(x.shape, x.dtype), tree))
 
 
-def _where(where: Array, new: Any, old: Any) -> Any:
+def _where(where: Array, new: PyTree, old: PyTree) -> Any:
     return jax.tree.map(lambda a, b: jnp.where(where, a, b), new, old)
 
 
-def _finite(tree: Any) -> Array:
+def _finite(tree: PyTree) -> Array:
     return jnp.stack([jnp.isfinite(leaf).all() for leaf in jax.tree.leaves(tree)]).all()
 
 

@@ -7,6 +7,7 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jaxtyping import PyTree
 
 from ...core import ParticleSystem, Status, Trajectory, tracing
 from ..task._task import Task
@@ -40,7 +41,7 @@ def with_room(task: Task, run: Callable[[Task, bool], Trajectory], parts: bool =
             task = task._replace(y0=_row(trajectory.ys, good), times=task.times[good:])
 
 
-def _row(ys: Any, i: int) -> Any:
+def _row(ys: PyTree, i: int) -> Any:
     return jax.tree.map(lambda x: x[i], ys)
 
 

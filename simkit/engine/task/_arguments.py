@@ -2,20 +2,21 @@
 
 import itertools
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import jax
 import jax.core
 import jax.numpy as jnp
 import numpy as np
+from jax.typing import ArrayLike
 
 from ..._errors import ArgumentError
 from ...core import Event, StaticSystem, System
 from ...reducers import Reducer
 
 
-def check_times(times: Any) -> Any:
+def check_times(times: ArrayLike | Sequence[Any]) -> Any:
     """Times as an array; refused unless one-dimensional, finite and increasing."""
     if isinstance(times, jax.core.Tracer):
         return times

@@ -6,6 +6,7 @@ from typing import Any, TypeVar
 
 import jax
 import numpy as np
+from jaxtyping import PyTree
 
 from ...core import ParticleSystem, StaticSystem, Trajectory, traced, with_fields
 from ._step import Adaptive, Fixed
@@ -80,11 +81,11 @@ def cut_members(trajectory: Trajectory, count: int) -> Trajectory:
 
 
 @functools.partial(jax.jit, static_argnums=(0, 1))
-def _cut_rows(count: int, axis: int, arrays: Any) -> Any:
+def _cut_rows(count: int, axis: int, arrays: PyTree) -> Any:
     rows = np.append(np.arange(count - 1), -1)
     return jax.tree.map(lambda x: x.take(rows, axis=axis, unique_indices=True, mode="wrap"), arrays)
 
 
 @functools.partial(jax.jit, static_argnums=0)
-def _cut_first(count: int, arrays: Any) -> Any:
+def _cut_first(count: int, arrays: PyTree) -> Any:
     return jax.tree.map(lambda x: x[:count], arrays)

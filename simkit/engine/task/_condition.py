@@ -3,13 +3,14 @@
 from typing import Any
 
 import jax.numpy as jnp
-from jaxtyping import Array
+from jaxtyping import Array, PyTree
 
 from ..._errors import ArgumentError
+from ..._types import Inputs
 from ...core import Event, at_time
 
 
-def condition_of(event: Event, system: Any, inputs: Any, t: Any, state: Any) -> Array:
+def condition_of(event: Event, system: Any, inputs: Inputs, t: Array, state: PyTree) -> Array:
     """The condition at an encoded state, a single number."""
     value = jnp.asarray(event.condition(system, t, system.decode(state), at_time(inputs, t)))
     if value.shape != () or not jnp.issubdtype(value.dtype, jnp.floating):

@@ -13,8 +13,9 @@ import jax.core
 import jax.numpy as jnp
 import numpy as np
 from jax.flatten_util import ravel_pytree
-from jaxtyping import Array
+from jaxtyping import Array, PyTree
 
+from ..._types import State
 from ...core import Setup, SystemTerm, named_leaves, scaled, started
 from ...linear import shielded
 from ..batching._mesh import alike_arrays
@@ -68,12 +69,12 @@ def settled(task: Task, alike: bool = False) -> Task:
     return task._replace(step=step)
 
 
-def open_and_similar(step: Any, y0: Any, others: Iterable[Any] = ()) -> bool:
+def open_and_similar(step: Any, y0: State, others: Iterable[Any] = ()) -> bool:
     """Tell whether the absolute tolerance is open and the starts are of similar size, so that the starts alone decide."""
     return isinstance(step, Adaptive) and step.atol is None and similar(y0, others)
 
 
-def similar(y0: Any, others: Iterable[Any] = ()) -> bool:
+def similar(y0: State, others: Iterable[Any] = ()) -> bool:
     """Tell whether all numbers of a start are concrete and of similar size; members have `others` in their place."""
     leaves, others = jax.tree.leaves(started(y0)), list(others)
     if not leaves or any(isinstance(x, jax.core.Tracer) for x in (*leaves, *others)):
@@ -84,7 +85,7 @@ def similar(y0: Any, others: Iterable[Any] = ()) -> bool:
     return bool(least > 0 and least >= SMALL * max(x.max(initial=0) for x in found))
 
 
-def sizes_of_start(y0: Any) -> np.ndarray:
+def sizes_of_start(y0: State) -> np.ndarray:
     """The sizes of a start whose numbers are known and none of which is small, flat."""
     leaves = [np.abs(np.asarray(x)).ravel() for x in jax.tree.leaves(y0)]
     return np.concatenate([x if x.size <= LARGEST_ARRAY else np.full_like(x, x.max()) for x in leaves])
@@ -102,7 +103,7 @@ def unresolved(atol: float, sizes: Mapping[str, float]) -> tuple[str, ...]:
     return tuple(told[:SHOWN]) + ((f"and {len(told) - SHOWN} more states",) if len(told) > SHOWN else ())
 
 
-def notes_of(step: Any, ys: Any) -> tuple[str, ...]:
+def notes_of(step: Any, ys: PyTree) -> tuple[str, ...]:
     """Return notes on a given absolute tolerance that is too large for the simulated states."""
     atol, leaves = step.atol if isinstance(step, Adaptive) else None, jax.tree.leaves(ys)
     if atol is None or any(isinstance(x, jax.core.Tracer) for x in (atol, *leaves)) or np.ndim(atol):

@@ -9,6 +9,7 @@ import jax
 import jax.core
 import jax.numpy as jnp
 import numpy as np
+from jax.typing import DTypeLike
 from jaxtyping import Array
 
 from ..._errors import ArgumentError
@@ -57,7 +58,7 @@ class Adaptive(eqx.Module):
         if self.max_steps < 1:
             raise ArgumentError(f"Argument `max_steps` must be at least 1, but it is {self.max_steps}.")
 
-    def completed(self, dtype: Any) -> "Adaptive":
+    def completed(self, dtype: DTypeLike) -> "Adaptive":
         """The rule with a relative tolerance, if it was left open, as it suits a state of this float type."""
         if self.rtol is not None:
             return self
@@ -115,7 +116,7 @@ class Courant(eqx.Module):
         if self.max_steps < 1:
             raise ArgumentError(f"Argument `max_steps` must be at least 1, but it is {self.max_steps}.")
 
-    def completed(self, dtype: Any) -> "Courant":
+    def completed(self, dtype: DTypeLike) -> "Courant":
         """The rule itself: nothing of it depends on a float type."""
         return self
 
@@ -163,7 +164,7 @@ QUICKEST_STEP = 1e-7
 """Seconds: no loop of compiled code takes a step in less. The time of a run is estimated from below."""
 
 
-def check_count(length: Any, step: Fixed, times: Any) -> None:
+def check_count(length: Any, step: Fixed, times: Array | np.ndarray) -> None:
     """Refuse a step length that makes more steps than can be meant."""
     windows = max(len(times) - 1, 1)
     count = step.substeps * windows
@@ -177,7 +178,7 @@ def check_count(length: Any, step: Fixed, times: Any) -> None:
         )
 
 
-def as_step(step: Any, times: Any) -> Varying | Fixed:
+def as_step(step: Any, times: Array | np.ndarray) -> Varying | Fixed:
     """A step rule from what a user wrote: a float is a fixed step, at most this long."""
     if isinstance(step, Adaptive | Courant | Fixed):
         return step

@@ -5,7 +5,7 @@ from typing import Any, NamedTuple
 
 import jax
 import numpy as np
-from jaxtyping import PRNGKeyArray
+from jaxtyping import PRNGKeyArray, PyTree
 
 from ..._types import Inputs, State
 from ...core import Event, System
@@ -61,7 +61,7 @@ class Frame(NamedTuple):
         return jax.tree.unflatten(self.structure, leaves)
 
 
-def framed(arguments: Any, options: Any) -> tuple[Frame, list[Any]]:
+def framed(arguments: PyTree, options: Any) -> tuple[Frame, list[Any]]:
     """A call taken apart: what selects the compiled function, and its arrays."""
     leaves, structure = jax.tree.flatten(arguments)
     held = tuple((i, type(x), x) for i, x in enumerate(leaves) if not isinstance(x, _ARRAYS))

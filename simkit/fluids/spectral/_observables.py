@@ -78,7 +78,7 @@ def energy_budget(
     inner = lambda a, b: jnp.sum(waves.inner(a, b))
     square = waves.square(modes.real.dtype)
     power = jnp.sum(velocity.real**2 + velocity.imag**2, axis=0) * waves.weights(square.dtype)
-    slope = system.vector_field(t, modes, at_time(inputs, t))
+    slope = system.vector_field(jnp.asarray(t), modes, at_time(inputs, t))
     force = None if system.force is None else system.force.modes(t, waves, at_time(inputs, t), modes.real.dtype)
     return {
         "energy": 0.5 * jnp.sum(power),
