@@ -33,5 +33,11 @@ State: TypeAlias = Any
 Inputs: TypeAlias = Any
 """A pytree of signals (callables of time); a system receives their values."""
 
+if TYPE_CHECKING:
+    Time: TypeAlias = Any
+else:
+    Time: TypeAlias = ArrayLike
+"""A time or a length of time; a method of a subclass may ask for an array, or for a float."""
+
 Outputs: TypeAlias = Any
 """A pytree of named quantities that can be measured."""

@@ -2,18 +2,17 @@
 
 import jax
 import jax.numpy as jnp
-from jax.typing import ArrayLike
 from jaxtyping import PyTree
 
 from .._errors import ArgumentError, SimkitError
-from .._types import Inputs
+from .._types import Inputs, Time
 from ._given_system import MISTAKES, misfit
 from ._names import named_leaves
 from ._signals import at_time
 from ._system import System
 
 
-def check_derivative(system: System, state: PyTree, t: ArrayLike, inputs: Inputs) -> None:
+def check_derivative(system: System, state: PyTree, t: Time, inputs: Inputs) -> None:
     """Refuse a vector field whose result does not look like the (encoded) state; the component is named.
 
     **Raises:** an `ArgumentError` where structure, shape or float type differ. Nothing is computed or compiled.

@@ -7,11 +7,10 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from jax.core import Tracer
-from jax.typing import ArrayLike
 from jaxtyping import Array, Float
 
 from .._errors import ArgumentError
-from .._types import Inputs, Vector
+from .._types import Inputs, Time, Vector
 from ._quantity import quantity
 from ._signals import AbstractSignal, check_table, jump_times, repeated
 from ._slopes import monotone_slopes, spline_slopes
@@ -88,7 +87,7 @@ class Interpolated(AbstractSignal):
                     f"The last value of a periodic table must be its first, {first:g}, but it is {last:g}."
                 )
 
-    def __call__(self, t: ArrayLike) -> Array:
+    def __call__(self, t: Time) -> Array:
         return jnp.interp(t, self.times, self.values) if self.kind == "linear" else curve_of(self)(t)
 
     def jumps(self) -> Float[Array, " jumps"]:
@@ -111,7 +110,7 @@ class Curve(AbstractSignal):
     slopes: Array
     periodic: bool = eqx.field(static=True)
 
-    def __call__(self, t: ArrayLike) -> Array:
+    def __call__(self, t: Time) -> Array:
         first, last = self.times[0], self.times[-1]
         t = jnp.asarray(t, self.times.dtype)
         t = first + jnp.mod(t - first, last - first) if self.periodic else jnp.clip(t, first, last)

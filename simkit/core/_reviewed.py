@@ -4,9 +4,8 @@ import abc
 from typing import Any
 
 import equinox as eqx
-from jax.typing import ArrayLike
 
-from .._types import State
+from .._types import State, Time
 
 
 class Reviewed(eqx.Module):
@@ -30,7 +29,7 @@ class Noted(eqx.Module):
     """
 
     @abc.abstractmethod
-    def note(self, t: ArrayLike, y: State) -> str:
+    def note(self, t: Time, y: State) -> str:
         """A sentence on what makes a known last state doubtful, such as a grid that does not resolve it; "" where nothing does."""
 
 
@@ -38,5 +37,5 @@ class Explained(eqx.Module):
     """Protocol of systems that explain from a state why a simulation fails soon after it."""
 
     @abc.abstractmethod
-    def explain(self, t: ArrayLike, y: State) -> str:
+    def explain(self, t: Time, y: State) -> str:
         """A sentence on what is wrong with a known state, or closest to it: which cell, and when."""

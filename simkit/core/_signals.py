@@ -9,12 +9,11 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from jax.core import Tracer
-from jax.typing import ArrayLike
 from jaxtyping import Array, Float, PyTree
 
 from .._doors import shown
 from .._errors import ArgumentError
-from .._types import Inputs, Scalar, Vector
+from .._types import Inputs, Scalar, Time, Vector
 from ._quantity import POSITIVE, as_float_array, quantity
 
 
@@ -22,7 +21,7 @@ class AbstractSignal(eqx.Module):
     """An input as a function of time. Where it jumps it says so, so that no step straddles a jump."""
 
     @abc.abstractmethod
-    def __call__(self, t: ArrayLike) -> Array:
+    def __call__(self, t: Time) -> Array:
         """The value at time t."""
 
     @abc.abstractmethod
@@ -43,7 +42,7 @@ class Constant(AbstractSignal):
 
     value: Scalar = quantity()
 
-    def __call__(self, t: ArrayLike) -> Array:
+    def __call__(self, t: Time) -> Array:
         return self.value
 
     def jumps(self) -> Float[Array, " jumps"]:
@@ -68,7 +67,7 @@ class PiecewiseConstant(AbstractSignal):
     def __check_init__(self):
         check_table(self.times, self.values, "PiecewiseConstant")
 
-    def __call__(self, t: ArrayLike) -> Array:
+    def __call__(self, t: Time) -> Array:
         index = jnp.searchsorted(self.times, t, side="right") - 1
         return self.values[jnp.maximum(index, 0)]
 
@@ -105,7 +104,7 @@ class Pulses(AbstractSignal):
             shortest = float(np.min(np.asarray(self.duration)))
             raise ArgumentError(f"The `duration` of `Pulses` must be positive, but it is {shortest:g}.")
 
-    def __call__(self, t: ArrayLike) -> Array:
+    def __call__(self, t: Time) -> Array:
         on = (t >= self.times) & (t < self.times + self.duration)
         return jnp.sum(jnp.where(on, self.amounts, 0)) / self.duration
 
@@ -125,7 +124,7 @@ class Function(AbstractSignal):
 
     function: Callable[[Any], Any] = eqx.field(static=True)
 
-    def __call__(self, t: ArrayLike) -> Array:
+    def __call__(self, t: Time) -> Array:
         value = self.function(t)
         # A Python number stays weakly typed, so that a float32 simulation stays one.
         return value if hasattr(value, "dtype") else jnp.asarray(float(value))
@@ -140,7 +139,7 @@ class Function(AbstractSignal):
         return self
 
 
-def at_time(inputs: Inputs, t: ArrayLike) -> Any:
+def at_time(inputs: Inputs, t: Time) -> Any:
     """The values of a pytree of signals at time t, which is what a system receives; numbers pass as they are."""
     return jax.tree.map(lambda signal: signal(t) if callable(signal) else signal, inputs, is_leaf=callable)
 

@@ -9,7 +9,7 @@ import jax.numpy as jnp
 from jaxtyping import Array
 
 from .._registry import Registry
-from .._types import Inputs, Outputs, State
+from .._types import Inputs, Outputs, State, Time
 from ._html import system_html
 from ._quantity import quantity
 from ._scaled import scaled
@@ -60,14 +60,14 @@ class System(eqx.Module):
     """
 
     @abc.abstractmethod
-    def vector_field(self, t: Array, y: State, inputs: Inputs) -> State:
+    def vector_field(self, t: Time, y: State, inputs: Inputs) -> State:
         """The time derivative of the (encoded) state, with the structure of the state."""
 
-    def outputs(self, t: Array, y: State, inputs: Inputs) -> Outputs:
+    def outputs(self, t: Time, y: State, inputs: Inputs) -> Outputs:
         """Return the measurable quantities, a pytree of named arrays; by default the state."""
         return y
 
-    def invariants(self, t: Array, y: State) -> dict[str, Array]:
+    def invariants(self, t: Time, y: State) -> dict[str, Array]:
         """Return the conserved quantities of the exact solution, by name; by default none."""
         return {}
 
@@ -106,7 +106,7 @@ class KnownJacobian(System):
     """
 
     @abc.abstractmethod
-    def jacobian(self, t: Array, y: Array, inputs: Inputs) -> Array:
+    def jacobian(self, t: Time, y: Array, inputs: Inputs) -> Array:
         """The derivatives of `vector_field` by the encoded state: a row for each slope, a column for each state."""
 
 
@@ -131,10 +131,10 @@ class SeparableSystem(System):
         """dq/dt, a function of the momentum alone."""
 
     @abc.abstractmethod
-    def force(self, t: Array, position: Any, inputs: Inputs) -> Any:
+    def force(self, t: Time, position: Any, inputs: Inputs) -> Any:
         """dp/dt, a function of time and position alone."""
 
-    def vector_field(self, t: Array, y: State, inputs: Inputs) -> Any:
+    def vector_field(self, t: Time, y: State, inputs: Inputs) -> Any:
         slopes = self.velocity(y.momentum), self.force(t, y.position, inputs)
         return eqx.tree_at(lambda phase: (phase.position, phase.momentum), y, slopes)
 
@@ -151,7 +151,7 @@ class SplitSystem(System):
         """The diagonal of the linear part, with the structure of the encoded state; it may be real where that is complex."""
 
     @abc.abstractmethod
-    def nonlinear(self, t: Array, state: State, inputs: Inputs) -> State:
+    def nonlinear(self, t: Time, state: State, inputs: Inputs) -> State:
         """The rest of the time derivative of the encoded state."""
 
     @abc.abstractmethod
@@ -162,7 +162,7 @@ class SplitSystem(System):
     def decode(self, state: State) -> State:
         """Return the state that users see."""
 
-    def vector_field(self, t: Array, y: State, inputs: Inputs) -> State:
+    def vector_field(self, t: Time, y: State, inputs: Inputs) -> State:
         rest = self.nonlinear(t, y, inputs)
         return jax.tree.map(lambda rate, state, slope: scaled(rate, state) + slope, self.linear(), y, rest)
 
@@ -182,14 +182,14 @@ class StochasticSystem(System):
     noise_kind: AbstractClassVar[Literal["additive", "diagonal", "general"]]
 
     @abc.abstractmethod
-    def drift(self, t: Array, y: State, inputs: Inputs) -> State:
+    def drift(self, t: Time, y: State, inputs: Inputs) -> State:
         """The deterministic part of the time derivative."""
 
     @abc.abstractmethod
-    def diffusion(self, t: Array, y: State, inputs: Inputs) -> Any:
+    def diffusion(self, t: Time, y: State, inputs: Inputs) -> Any:
         """The factor of the Wiener increments."""
 
-    def vector_field(self, t: Array, y: State, inputs: Inputs) -> State:
+    def vector_field(self, t: Time, y: State, inputs: Inputs) -> State:
         return self.drift(t, y, inputs)
 
 
@@ -200,7 +200,7 @@ class TransportSystem(System):
     """
 
     @abc.abstractmethod
-    def longest_step(self, t: Array, state: State, inputs: Inputs) -> Array:
+    def longest_step(self, t: Time, state: State, inputs: Inputs) -> Array:
         """The time in which something crosses a cell: the step of Courant number 1, a single number.
 
         For speeds a and diffusivities D on cells of size dx it is 1 / sum(|a| / dx + 2 D / dx^2), the sum over directions, the
@@ -218,7 +218,7 @@ class StiffTransportSystem(TransportSystem):
     stiff: AbstractVar[bool]
 
     @abc.abstractmethod
-    def smoothed(self, state: State, change: State, time: Array) -> State:
+    def smoothed(self, state: State, change: State, time: Time) -> State:
         """(1 - time L)^-1 times a change of the state, or something near it."""
 
 
@@ -230,8 +230,8 @@ class StaticSystem(System):
     """
 
     @abc.abstractmethod
-    def outputs(self, t: Array, y: State, inputs: Inputs) -> Outputs:
+    def outputs(self, t: Time, y: State, inputs: Inputs) -> Outputs:
         """Return the response at the predictor `t`: a pytree of named arrays."""
 
-    def vector_field(self, t: Array, y: State, inputs: Inputs) -> State:
+    def vector_field(self, t: Time, y: State, inputs: Inputs) -> State:
         return jax.tree.map(jnp.zeros_like, y)

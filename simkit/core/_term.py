@@ -6,7 +6,7 @@ import equinox as eqx
 import jax
 from jaxtyping import Array
 
-from .._types import Inputs, State
+from .._types import Inputs, State, Time
 from ._signals import at_time
 from ._system import KnownJacobian, StochasticSystem
 
@@ -25,19 +25,19 @@ class SystemTerm(eqx.Module):
     apart: bool = eqx.field(static=True, default=False)
     late: bool = eqx.field(static=True, default=False)
 
-    def vf(self, t: Array, y: State) -> State:
+    def vf(self, t: Time, y: State) -> State:
         """Return the vector field."""
         slope = lambda y: self.system.vector_field(t, y, at_time(self.inputs, t))
         if self.apart:
             return jax.lax.optimization_barrier(slope(jax.lax.optimization_barrier(y)))
         return slope(y)
 
-    def diffusion(self, t: Array, y: State) -> Any:
+    def diffusion(self, t: Time, y: State) -> Any:
         """Return the diffusion of a stochastic system."""
         assert isinstance(self.system, StochasticSystem)
         return self.system.diffusion(t, y, at_time(self.inputs, t))
 
-    def increment(self, t0: Array, t1: Array, *, use_levy: bool = False) -> Any:
+    def increment(self, t0: Time, t1: Time, *, use_levy: bool = False) -> Any:
         """Return the increment of the Brownian path, with `use_levy` as a record of `W` and the space-time Levy area `H`."""
         return self.path.evaluate(t0, t1, use_levy=use_levy)
 
@@ -49,7 +49,7 @@ def forced(diffusion: Any, increment: Any) -> State:
     return jax.tree.map(lambda g, dw: g * dw, diffusion, increment)
 
 
-def known_jacobian(term: SystemTerm, t: Array, y: State) -> Array | None:
+def known_jacobian(term: SystemTerm, t: Time, y: State) -> Array | None:
     """The Jacobian of a term's field where the system knows it, held: it has no derivatives of its own."""
     if not isinstance(term.system, KnownJacobian):
         return None
@@ -63,7 +63,7 @@ class Common(NamedTuple):
     processes: Any
 
 
-def brownian_shape(system: StochasticSystem, t: Array, y: State, inputs: Inputs) -> Any:
+def brownian_shape(system: StochasticSystem, t: Time, y: State, inputs: Inputs) -> Any:
     """Return the shapes of a Brownian path: the state's own structure, or m common processes."""
     diffusion = jax.eval_shape(lambda t, y: system.diffusion(t, y, at_time(inputs, t)), t, y)
     states, factors = jax.tree.leaves(jax.eval_shape(lambda y: y, y)), jax.tree.leaves(diffusion)

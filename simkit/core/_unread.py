@@ -7,10 +7,9 @@ from typing import Any
 import equinox as eqx
 import jax
 import jax.numpy as jnp
-from jax.typing import ArrayLike
 from jaxtyping import PyTree
 
-from .._types import Inputs, State
+from .._types import Inputs, State, Time
 from ._names import named_leaves
 from ._particle_system import ParticleSystem
 from ._signals import at_time
@@ -18,7 +17,7 @@ from ._system import StaticSystem, StochasticSystem, System, TransportSystem
 from ._traced import tracing
 
 
-def warn_of_unread(system: System, y0: State, inputs: Inputs, t: ArrayLike) -> None:
+def warn_of_unread(system: System, y0: State, inputs: Inputs, t: Time) -> None:
     """Warn of inputs that neither the field nor the outputs of a system depend on; nothing while tracing."""
     if inputs is None or isinstance(system, ParticleSystem) or tracing(system, y0, inputs, t):
         return

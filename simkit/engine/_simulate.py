@@ -13,7 +13,7 @@ from jaxtyping import Array, PRNGKeyArray
 
 from .._doors import check_key
 from .._errors import ArgumentError, SimulationError
-from .._types import Inputs, State
+from .._types import Inputs, State, Time
 from ..core import (
     Event,
     Explained,
@@ -224,7 +224,7 @@ def _complete(
     return solver, step, reason
 
 
-def _check_courant(system: TransportSystem, y0: State, t: ArrayLike, inputs: Inputs, longest: float) -> None:
+def _check_courant(system: TransportSystem, y0: State, t: Time, inputs: Inputs, longest: float) -> None:
     """Refuse fixed steps that are too long at the start."""
     allowed = float(_longest_step(system, jnp.asarray(t, _dtype_of(y0)), y0, inputs))
     if longest > allowed:
@@ -235,7 +235,7 @@ def _check_courant(system: TransportSystem, y0: State, t: ArrayLike, inputs: Inp
 
 
 @eqx.filter_jit
-def _longest_step(system: TransportSystem, t: Array, y0: State, inputs: Inputs) -> Any:
+def _longest_step(system: TransportSystem, t: Time, y0: State, inputs: Inputs) -> Any:
     return system.longest_step(t, system.encode(y0), at_time(inputs, t))
 
 
@@ -301,7 +301,7 @@ def _good_rows(trajectory: Trajectory) -> np.ndarray:
     return np.all(rows, axis=0)
 
 
-def _even(times: Array | np.ndarray) -> bool:
+def _even(times: Any) -> bool:
     """Tell whether times are known and equally spaced, up to their rounding."""
     if isinstance(times, jax.core.Tracer) or times.shape[0] < 2:
         return False
@@ -316,7 +316,7 @@ def _dtype_of(y0: State) -> Any:
     return found.pop() if len(found) == 1 else jnp.result_type(*found) if found else None
 
 
-def _default_step(system: System, solver: Stepper, times: Array | np.ndarray) -> Varying | Fixed:
+def _default_step(system: System, solver: Stepper, times: Any) -> Varying | Fixed:
     if isinstance(system, TransportSystem):
         return Courant()
     if solver.adaptive:

@@ -70,7 +70,7 @@ def _looked_at(task: Task, trajectory: Trajectory) -> bool:
     return not traced(task.system, task.y0, task.inputs, trajectory.ys)
 
 
-def _last_step(task: Task, times: Array | np.ndarray) -> Any:
+def _last_step(task: Task, times: Any) -> Any:
     times = np.asarray(times)
     h = float(times[-1] - times[-2]) / task.step.substeps
     return jnp.asarray([times[-1] - h, times[-1]], times.dtype)

@@ -3,9 +3,9 @@
 from typing import Any, ClassVar
 
 import jax
-from jaxtyping import Array, PyTree
+from jaxtyping import PyTree
 
-from .._types import State
+from .._types import State, Time
 from ..core import System, SystemTerm, scaled
 from ._explicit import AbstractExplicitRungeKutta, Tableau
 from ._registry import SOLVERS
@@ -27,7 +27,7 @@ class Euler(Stepper):
     evaluations: ClassVar[int] = 1
     order: ClassVar[int] = 1
 
-    def advance(self, term: SystemTerm, t0: Array, t1: Array, h: Array, y0: State, memory: PyTree) -> Step:
+    def advance(self, term: SystemTerm, t0: Time, t1: Time, h: Time, y0: State, memory: PyTree) -> Step:
         y1 = jax.tree.map(lambda y, k: y + scaled(h, k), y0, term.vf(t0, y0))
         return Step(y1, None, {"y0": y0, "y1": y1}, None)
 

@@ -4,9 +4,9 @@ from typing import Any, ClassVar
 
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array, PyTree
+from jaxtyping import PyTree
 
-from .._types import State
+from .._types import State, Time
 from ..core import SystemTerm, scaled
 from ._phi import phi_functions
 from ._registry import SOLVERS
@@ -29,7 +29,7 @@ class ETDRK2(AbstractSplitStepper):
     evaluations: ClassVar[int] = 2
     order: ClassVar[int] = 2
 
-    def weights(self, term: SystemTerm, h: Array) -> Any:
+    def weights(self, term: SystemTerm, h: Time) -> Any:
         def of(rate: Any) -> Any:
             z = scaled(h, rate)
             first, second, _ = phi_functions(z)
@@ -37,7 +37,7 @@ class ETDRK2(AbstractSplitStepper):
 
         return _transposed(of, rates_of(term), 3)
 
-    def weighted(self, weights: PyTree, term: SystemTerm, t0: Array, t1: Array, h: Array, y0: State) -> Any:
+    def weighted(self, weights: PyTree, term: SystemTerm, t0: Time, t1: Time, h: Time, y0: State) -> Any:
         full, first, second = weights
         n0 = rest_of(term, t0, y0)
         a = total((full, y0), (first, n0))
@@ -70,7 +70,7 @@ class ETDRK4(AbstractSplitStepper):
     evaluations: ClassVar[int] = 4
     order: ClassVar[int] = 4
 
-    def weights(self, term: SystemTerm, h: Array) -> Any:
+    def weights(self, term: SystemTerm, h: Time) -> Any:
         def of(rate: Any) -> Any:
             z = scaled(h, rate)
             half = phi_functions(0.5 * z)[0]
@@ -80,7 +80,7 @@ class ETDRK4(AbstractSplitStepper):
 
         return _transposed(of, rates_of(term), 6)
 
-    def weighted(self, weights: PyTree, term: SystemTerm, t0: Array, t1: Array, h: Array, y0: State) -> Any:
+    def weighted(self, weights: PyTree, term: SystemTerm, t0: Time, t1: Time, h: Time, y0: State) -> Any:
         full, half, stage, first, middle, last = weights
         between = t0 + 0.5 * h
         n0 = rest_of(term, t0, y0)

@@ -7,10 +7,9 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jax.typing import ArrayLike
-from jaxtyping import Array, PyTree
+from jaxtyping import PyTree
 
-from .._types import State
+from .._types import State, Time
 from ..core import SystemTerm, scaled
 from ._stepper import Step, Stepper
 
@@ -55,10 +54,10 @@ class AbstractExplicitRungeKutta(Stepper):
 
     tableau: AbstractClassVar[Tableau]
 
-    def init(self, term: SystemTerm, t: ArrayLike, y: State) -> Any:
+    def init(self, term: SystemTerm, t: Time, y: State) -> Any:
         return term.vf(jnp.asarray(t), y) if self.tableau.first_same_as_last else None
 
-    def advance(self, term: SystemTerm, t0: Array, t1: Array, h: Array, y0: State, memory: PyTree) -> Step:
+    def advance(self, term: SystemTerm, t0: Time, t1: Time, h: Time, y0: State, memory: PyTree) -> Step:
         table = self.tableau
         large = sum(leaf.size for leaf in jax.tree.leaves(y0)) >= BARRIER_SIZE
         reused = table.first_same_as_last
@@ -83,7 +82,7 @@ def weighted_stages(dense: PyTree, weights: np.ndarray) -> tuple[Any, ...]:
     return tuple(jax.tree.map(lambda k, row=row: sum(w * k[i] for i, w in row), dense["k"]) for row in rows)
 
 
-def combine(y: State, h: ArrayLike, weights: PyTree, slopes: list[Any]) -> Any:
+def combine(y: State, h: Time, weights: PyTree, slopes: list[Any]) -> Any:
     """y + h sum_i weights_i slopes_i, leaving out zero weights; without y the sum alone."""
     pairs = [(float(w), k) for w, k in zip(np.asarray(weights), slopes, strict=True) if w != 0]
     weighted, chosen = [w for w, _ in pairs], [k for _, k in pairs]
@@ -96,7 +95,7 @@ def combine(y: State, h: ArrayLike, weights: PyTree, slopes: list[Any]) -> Any:
     return jax.tree.map(lambda y, *leaves: y + total(*leaves), y, *chosen)
 
 
-def _apart(t: Array, y: State, h: Array, weights: PyTree, slopes: list[Any]) -> Any:
+def _apart(t: Time, y: State, h: Time, weights: PyTree, slopes: list[Any]) -> Any:
     """The sum of `combine`, computed once and stored, whatever reads it.
 
     An optimization barrier does that with recent versions of XLA; that of JAX 0.10 drops it on CPU before it fuses. A branch

@@ -6,11 +6,10 @@ from typing import Any, ClassVar
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jax.typing import ArrayLike
-from jaxtyping import Array, PyTree
+from jaxtyping import PyTree
 
 from .._errors import ArgumentError
-from .._types import State
+from .._types import State, Time
 from ..core import System, SystemTerm
 from ._explicit import combine
 from ._stepper import Step, Stepper
@@ -68,11 +67,11 @@ class FromDiffrax(Stepper):
         """Order of the method."""
         return int(self.solver.order(None))
 
-    def init(self, term: SystemTerm, t: ArrayLike, y: State) -> Any:
+    def init(self, term: SystemTerm, t: Time, y: State) -> Any:
         memory = self.solver.init(_term(term), t, t, y, None)
         return jax.tree.map(jnp.asarray, memory)
 
-    def advance(self, term: SystemTerm, t0: Array, t1: Array, h: Array, y0: State, memory: PyTree) -> Step:
+    def advance(self, term: SystemTerm, t0: Time, t1: Time, h: Time, y0: State, memory: PyTree) -> Step:
         y1, error, info, memory, _ = self.solver.step(_term(term), t0, t1, y0, None, memory, False)
         zero, one = jnp.zeros_like(t0), jnp.ones_like(t0)  # the information holds increments, whatever the length is
         curve = self.solver.interpolation_cls(t0=zero, t1=one, **info)

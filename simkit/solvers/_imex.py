@@ -5,9 +5,9 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 import jax
 import numpy as np
-from jaxtyping import Array, PyTree
+from jaxtyping import PyTree
 
-from .._types import State
+from .._types import State, Time
 from ..core import SystemTerm, scaled
 from ._of_diffrax import coefficients, dense_of_kencarp, lazily
 from ._registry import SOLVERS
@@ -42,7 +42,7 @@ class CNRK3(AbstractSplitStepper):
     evaluations: ClassVar[int] = 3
     order: ClassVar[int] = 2
 
-    def weights(self, term: SystemTerm, h: Array) -> Any:
+    def weights(self, term: SystemTerm, h: Time) -> Any:
         rates, found = rates_of(term), []
         for gamma, width in zip(_GAMMAS, _WIDTHS, strict=True):
             inverse = jax.tree.map(lambda rate, width=width: 1 / (1 - scaled(0.5 * width * h, rate)), rates)
@@ -50,7 +50,7 @@ class CNRK3(AbstractSplitStepper):
             found.append((grown, jax.tree.map(lambda i, gamma=gamma: scaled(gamma * h, i), inverse)))
         return tuple(found)
 
-    def weighted(self, weights: PyTree, term: SystemTerm, t0: Array, t1: Array, h: Array, y0: State) -> Any:
+    def weighted(self, weights: PyTree, term: SystemTerm, t0: Time, t1: Time, h: Time, y0: State) -> Any:
         y, slope = y0, rest_of(term, t0, y0)
         for k, (grown, inverse) in enumerate(weights):
             if k:
@@ -83,12 +83,12 @@ class AbstractIMEXRungeKutta(AbstractSplitStepper):
     dense: AbstractClassVar[np.ndarray]
     adaptive: ClassVar[bool] = True
 
-    def weights(self, term: SystemTerm, h: Array) -> Any:
+    def weights(self, term: SystemTerm, h: Time) -> Any:
         gamma = float(np.asarray(self.tableau.tableaus[1].a_diagonal)[-1])
         rates = rates_of(term)
         return rates, jax.tree.map(lambda rate: 1 / (1 - scaled(gamma * h, rate)), rates)
 
-    def weighted(self, weights: PyTree, term: SystemTerm, t0: Array, t1: Array, h: Array, y0: State) -> Any:
+    def weighted(self, weights: PyTree, term: SystemTerm, t0: Time, t1: Time, h: Time, y0: State) -> Any:
         rates, inverse = weights
         explicit, implicit = self.tableau.tableaus
         stage, slopes, linear = y0, [rest_of(term, t0, y0)], [total((rates, y0))]

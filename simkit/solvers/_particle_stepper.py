@@ -4,10 +4,9 @@ from typing import Any, ClassVar
 
 import jax
 import jax.numpy as jnp
-from jax.typing import ArrayLike
-from jaxtyping import Array, PyTree
+from jaxtyping import PyTree
 
-from .._types import State
+from .._types import State, Time
 from ..core import ParticleSystem, System, SystemTerm
 from ._stepper import Step, Stepper, straight
 
@@ -24,12 +23,12 @@ class ParticleStepper(Stepper):
     evaluations: ClassVar[int] = 1
     order: ClassVar[int] = 2
 
-    def init(self, term: SystemTerm, t: ArrayLike, y: State) -> Any:
+    def init(self, term: SystemTerm, t: Time, y: State) -> Any:
         system = _system(term)
         lists = jax.lax.stop_gradient(system.listed(y))
         return lists, system.forces(y, lists), jnp.zeros((), jnp.int32)
 
-    def advance(self, term: SystemTerm, t0: Array, t1: Array, h: Array, y0: State, memory: PyTree) -> Step:
+    def advance(self, term: SystemTerm, t0: Time, t1: Time, h: Time, y0: State, memory: PyTree) -> Step:
         system, (lists, force, count) = _system(term), memory
         key = jax.random.fold_in(jax.random.key(0), count)
         carry = system.moved(h, system.opened(h, y0, force), key)

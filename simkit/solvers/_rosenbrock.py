@@ -8,7 +8,7 @@ import jax.numpy as jnp
 from jax.flatten_util import ravel_pytree
 from jaxtyping import Array, Float, PyTree
 
-from .._types import State
+from .._types import State, Time
 from ..core import System, SystemTerm, known_jacobian
 from ..linear import Dense, identity_like, structure_of
 from ._registry import SOLVERS
@@ -96,11 +96,11 @@ class Rodas5P(Stepper):
     order: ClassVar[int] = 5
     compact: bool = eqx.field(static=True, default=False)
 
-    def advance(self, term: SystemTerm, t0: Array, t1: Array, h: Array, y0: State, memory: PyTree) -> Step:
+    def advance(self, term: SystemTerm, t0: Time, t1: Time, h: Time, y0: State, memory: PyTree) -> Step:
         y, unravel = ravel_pytree(y0)
 
         # Everything is scaled by h, so that a step of length zero is the identity, not 0/0.
-        def increment(t: Array, x: Array) -> Array:
+        def increment(t: Time, x: Any) -> Array:
             return h * ravel_pytree(term.vf(t, unravel(x)))[0]
 
         solve = _shared_solve(lambda x: increment(t0, x), y, h, known_jacobian(term, t0, y0))
@@ -142,7 +142,7 @@ def _in_the_middle(y0: Array, y1: Array, k: list[Array]) -> tuple[Array, Array]:
 
 
 def _written_out(
-    increment: Any, solve: Any, y: Array, time_slope: Array, t0: Array, t1: Array, h: Array
+    increment: Any, solve: Any, y: Array, time_slope: Array, t0: Time, t1: Time, h: Time
 ) -> tuple[list[Array], Array]:
     """The increments of all stages, and the state of the last stage."""
     u: list[Array] = []
@@ -160,7 +160,7 @@ def _written_out(
 
 
 def _looped(
-    increment: Any, solve: Any, y: Array, time_slope: Array, t0: Array, t1: Array, h: Array
+    increment: Any, solve: Any, y: Array, time_slope: Array, t0: Time, t1: Time, h: Time
 ) -> tuple[list[Array], Array]:
     """The same, one stage a turn of a loop."""
     count = len(NODES)
@@ -184,7 +184,7 @@ def _weighted(weights: tuple[float, ...], vectors: list[Array]) -> Array:
     return sum((w * v for w, v in zip(weights[1:], vectors[1:], strict=True)), weights[0] * vectors[0])
 
 
-def _shared_solve(increment: Any, y: Float[Array, " n"], h: Array, known: Float[Array, "n n"] | None) -> Any:
+def _shared_solve(increment: Any, y: Float[Array, " n"], h: Time, known: Float[Array, "n n"] | None) -> Any:
     """The solver of (I - gamma h J) u = r; its tangents and transposes use the same factors.
 
     `custom_linear_solve` differentiates the equation through `matvec`, never the factorisation, whose input is held. `known` is

@@ -6,9 +6,9 @@ from typing import Any, ClassVar
 import jax
 import jax.numpy as jnp
 from jax.ad_checkpoint import checkpoint_name
-from jaxtyping import Array, PyTree
+from jaxtyping import PyTree
 
-from .._types import State
+from .._types import State, Time
 from ..core import SplitSystem, System, SystemTerm, at_time, greatest, scaled
 from ._explicit import BARRIER_SIZE
 from ._stepper import Step, Stepper
@@ -27,16 +27,16 @@ class AbstractSplitStepper(Stepper):
     kept: ClassVar[str] = "slope of a stage"
 
     @abc.abstractmethod
-    def weights(self, term: SystemTerm, h: Array) -> Any:
+    def weights(self, term: SystemTerm, h: Time) -> Any:
         """Return the weights, which depend on the linear part and the length of a step alone."""
 
     @abc.abstractmethod
     def weighted(
-        self, weights: PyTree, term: SystemTerm, t0: Array, t1: Array, h: Array, y0: State
+        self, weights: PyTree, term: SystemTerm, t0: Time, t1: Time, h: Time, y0: State
     ) -> tuple[Any, Any, dict[str, Any]]:
         """The step with these weights: the state at its end, the error estimate or None, and the dense output."""
 
-    def advance(self, term: SystemTerm, t0: Array, t1: Array, h: Array, y0: State, memory: PyTree) -> Step:
+    def advance(self, term: SystemTerm, t0: Time, t1: Time, h: Time, y0: State, memory: PyTree) -> Step:
         y1, error, dense = self.weighted(self.weights(term, h), term, t0, t1, h, y0)
         return Step(y1, error, dense, None)
 
@@ -46,7 +46,7 @@ def rates_of(term: SystemTerm) -> Any:
     return term.system.linear()
 
 
-def rest_of(term: SystemTerm, t: Array, y: State) -> Any:
+def rest_of(term: SystemTerm, t: Time, y: State) -> Any:
     """The rest of the vector field at one stage, computed once whatever reads it."""
     call = lambda y: term.system.nonlinear(t, y, at_time(term.inputs, t))
     large = sum(leaf.size for leaf in jax.tree.leaves(y)) >= BARRIER_SIZE
@@ -59,7 +59,7 @@ def rest_of(term: SystemTerm, t: Array, y: State) -> Any:
     return jax.tree.map(_named, slope)
 
 
-def _late(call: Any, t: Array, y: State) -> Any:
+def _late(call: Any, t: Time, y: State) -> Any:
     """`call(y)`, whose derivative holds nothing but y, and on CPUs what it needs for one stage at a time.
 
     XLA on CPU computes as early as it can, all stages of a step at once; into a branch it looks only when it comes there. The
@@ -73,7 +73,7 @@ def _late(call: Any, t: Array, y: State) -> Any:
     return jax.lax.cond(greatest(t == t), again, missing, y)
 
 
-def _named(x: Array) -> Any:
+def _named(x: Any) -> Any:
     """A slope that reverse mode may keep. JAX keeps real numbers only."""
     named = lambda x: checkpoint_name(x, AbstractSplitStepper.kept)
     return jax.lax.complex(named(x.real), named(x.imag)) if jnp.iscomplexobj(x) else named(x)

@@ -6,10 +6,9 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import equinox as eqx
 import jax
 import jax.numpy as jnp
-from jax.typing import ArrayLike
-from jaxtyping import Array, PyTree
+from jaxtyping import PyTree
 
-from .._types import State
+from .._types import State, Time
 from ..core import System, SystemTerm
 
 if TYPE_CHECKING:
@@ -47,12 +46,12 @@ class Stepper(eqx.Module):
     evaluations: AbstractClassVar[int]
     order: AbstractClassVar[int]
 
-    def init(self, term: SystemTerm, t: ArrayLike, y: State) -> Any:
+    def init(self, term: SystemTerm, t: Time, y: State) -> Any:
         """Return the memory before the first step, and after a jump of an input. None unless overridden."""
         return None
 
     @abc.abstractmethod
-    def advance(self, term: SystemTerm, t0: Array, t1: Array, h: Array, y0: State, memory: PyTree) -> Step:
+    def advance(self, term: SystemTerm, t0: Time, t1: Time, h: Time, y0: State, memory: PyTree) -> Step:
         """Return the step from t0 to t1, of length h.
 
         A length that a loop does not change is worked into the method's weights once, not at every step: on small systems

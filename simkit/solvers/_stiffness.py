@@ -10,9 +10,9 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from jax.flatten_util import ravel_pytree
-from jaxtyping import Array, PyTree
+from jaxtyping import PyTree
 
-from .._types import Inputs, State
+from .._types import Inputs, State, Time
 from ..core import System, at_time, check_derivative, traced
 
 # Beyond this many states the dense Jacobian of the probe costs more than it tells.
@@ -119,7 +119,7 @@ def _slope_and_jacobian(frame: _Frame) -> Any:
     """The compiled field and Jacobian, found once a walk: comparing frames at each call would cost more than they do."""
 
     @jax.jit
-    def evaluate(leaves: list[Any], t: Array, y: State) -> tuple[Any, Any]:
+    def evaluate(leaves: list[Any], t: Time, y: State) -> tuple[Any, Any]:
         static = jax.tree.unflatten(frame.structure, frame.static)
         system, y0, inputs = eqx.combine(jax.tree.unflatten(frame.arrays, leaves), static)
         state = system.encode(y0)

@@ -4,10 +4,10 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array, PyTree
+from jaxtyping import PyTree
 
 from .._errors import ArgumentError
-from .._types import State
+from .._types import State, Time
 from ..core import StochasticSystem, System, SystemTerm, forced
 from ._registry import SOLVERS
 from ._stepper import Step, Stepper, straight
@@ -64,7 +64,7 @@ class EulerMaruyama(AbstractStochasticStepper):
     noise_kinds: ClassVar[tuple[str, ...]] = ("additive", "diagonal", "general")
     levy_area: ClassVar[bool] = False
 
-    def advance(self, term: SystemTerm, t0: Array, t1: Array, h: Array, y0: State, memory: PyTree) -> Step:
+    def advance(self, term: SystemTerm, t0: Time, t1: Time, h: Time, y0: State, memory: PyTree) -> Step:
         change = _scaled(h, term.vf(t0, y0))
         return _result(y0, _add(y0, change, forced(term.diffusion(t0, y0), term.increment(t0, t1))))
 
@@ -90,7 +90,7 @@ class Milstein(AbstractStochasticStepper):
     noise_kinds: ClassVar[tuple[str, ...]] = ("additive", "diagonal")
     levy_area: ClassVar[bool] = False
 
-    def advance(self, term: SystemTerm, t0: Array, t1: Array, h: Array, y0: State, memory: PyTree) -> Step:
+    def advance(self, term: SystemTerm, t0: Time, t1: Time, h: Time, y0: State, memory: PyTree) -> Step:
         dw = term.increment(t0, t1)
         if jax.tree.structure(dw) != jax.tree.structure(y0) or any(
             a.shape != b.shape for a, b in zip(jax.tree.leaves(dw), jax.tree.leaves(y0), strict=True)
@@ -128,10 +128,10 @@ class StratonovichHeun(AbstractStochasticStepper):
     noise_kinds: ClassVar[tuple[str, ...]] = ("additive", "diagonal", "general")
     levy_area: ClassVar[bool] = False
 
-    def advance(self, term: SystemTerm, t0: Array, t1: Array, h: Array, y0: State, memory: PyTree) -> Step:
+    def advance(self, term: SystemTerm, t0: Time, t1: Time, h: Time, y0: State, memory: PyTree) -> Step:
         dw = term.increment(t0, t1)
 
-        def change(t: Array, y: State) -> Any:
+        def change(t: Time, y: State) -> Any:
             return _add(_scaled(h, term.vf(t, y)), forced(term.diffusion(t, y), dw))
 
         first = change(t0, y0)
@@ -161,7 +161,7 @@ class SRA1(AbstractStochasticStepper):
     noise_kinds: ClassVar[tuple[str, ...]] = ("additive",)
     levy_area: ClassVar[bool] = True
 
-    def advance(self, term: SystemTerm, t0: Array, t1: Array, h: Array, y0: State, memory: PyTree) -> Step:
+    def advance(self, term: SystemTerm, t0: Time, t1: Time, h: Time, y0: State, memory: PyTree) -> Step:
         increment = term.increment(t0, t1, use_levy=True)
         dw = increment.W
         mean = jax.tree.map(lambda w, area: 0.5 * w + area, dw, increment.H)

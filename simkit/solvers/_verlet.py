@@ -5,10 +5,9 @@ from typing import Any, ClassVar
 import equinox as eqx
 import jax
 import jax.numpy as jnp
-from jax.typing import ArrayLike
-from jaxtyping import Array, PyTree
+from jaxtyping import PyTree
 
-from .._types import State
+from .._types import State, Time
 from ..core import SeparableSystem, System, SystemTerm, at_time
 from ._registry import SOLVERS
 from ._stepper import Step, Stepper, hermite
@@ -35,10 +34,10 @@ class VelocityVerlet(Stepper):
     evaluations: ClassVar[int] = 1
     order: ClassVar[int] = 2
 
-    def init(self, term: SystemTerm, t: ArrayLike, y: State) -> Any:
+    def init(self, term: SystemTerm, t: Time, y: State) -> Any:
         return _force(term, jnp.asarray(t), y.position)
 
-    def advance(self, term: SystemTerm, t0: Array, t1: Array, h: Array, y0: State, memory: PyTree) -> Step:
+    def advance(self, term: SystemTerm, t0: Time, t1: Time, h: Time, y0: State, memory: PyTree) -> Step:
         velocity = term.system.velocity
         middle = _moved(y0.momentum, 0.5 * h, memory)
         position = _moved(y0.position, h, velocity(middle))
@@ -54,11 +53,11 @@ class VelocityVerlet(Stepper):
         return hermite(**dense)
 
 
-def _force(term: SystemTerm, t: Array, position: State) -> Any:
+def _force(term: SystemTerm, t: Time, position: State) -> Any:
     return term.system.force(t, position, at_time(term.inputs, t))
 
 
-def _moved(start: PyTree, h: Array, slope: PyTree) -> Any:
+def _moved(start: PyTree, h: Time, slope: PyTree) -> Any:
     return jax.tree.map(lambda x, k: x + h * k, start, slope)
 
 

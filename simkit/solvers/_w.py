@@ -3,9 +3,9 @@
 from typing import Any, ClassVar
 
 import jax
-from jaxtyping import Array, PyTree
+from jaxtyping import PyTree
 
-from .._types import State
+from .._types import State, Time
 from ..core import StiffTransportSystem, System, SystemTerm, scaled
 from ._registry import SOLVERS
 from ._stepper import Step, Stepper, straight
@@ -41,7 +41,7 @@ class WRK3(Stepper):
     evaluations: ClassVar[int] = 3
     order: ClassVar[int] = 2
 
-    def advance(self, term: SystemTerm, t0: Array, t1: Array, h: Array, y0: State, memory: PyTree) -> Step:
+    def advance(self, term: SystemTerm, t0: Time, t1: Time, h: Time, y0: State, memory: PyTree) -> Step:
         stages: list[Any] = []
         for node, row, earlier in zip(NODES, ROWS, EARLIER, strict=True):
             y = _sum(y0, row, stages)

@@ -9,6 +9,7 @@ import jax.numpy as jnp
 from jax.custom_derivatives import SymbolicZero
 from jaxtyping import Array, PyTree
 
+from ..._types import Time
 from ...core import scaled
 from ..batching._mesh import alike_arrays
 from ..batching._paired import paired_at_rest
@@ -73,7 +74,7 @@ def pose(task: Task, options: Options, length: Array | None = None) -> Posed:
     return Posed(member, ops, fixed, times, plan, unravel)
 
 
-def moved_in_time(member: Member, sign: float, t: Array, y: Array, ops: PyTree, fixed: PyTree) -> Array:
+def moved_in_time(member: Member, sign: float, t: Time, y: Array, ops: PyTree, fixed: PyTree) -> Array:
     """States `y` (rows, ...) at times `t` (rows,), which as functions of these follow the field: solves hold their times.
 
     With `sign` -1 the state at a held time, as a function of the time for which `y` is given. Right to second order, mixed
@@ -86,7 +87,7 @@ def moved_in_time(member: Member, sign: float, t: Array, y: Array, ops: PyTree, 
 
 
 @functools.partial(jax.custom_jvp, nondiff_argnums=(0, 1))
-def _moved(member: Member, sign: float, t: Array, y: Array, ops: PyTree, fixed: PyTree) -> Array:
+def _moved(member: Member, sign: float, t: Time, y: Array, ops: PyTree, fixed: PyTree) -> Array:
     return y
 
 
@@ -131,7 +132,7 @@ def _moved_jvp(member: Member, sign: float, primals: PyTree, tangents: PyTree) -
     return out, paired_at_rest((forward, backward), values, t, (y, ops, fixed), direction)
 
 
-def _midpoint(member: Member, sign: float, fixed: PyTree, t: Array, y: Array, ops: PyTree) -> Array:
+def _midpoint(member: Member, sign: float, fixed: PyTree, t: Time, y: Array, ops: PyTree) -> Array:
     def one(t: Array, y: Array) -> Array:
         held = jax.lax.stop_gradient(t)
         y = jnp.where(jnp.isfinite(y).all(), y, jax.lax.stop_gradient(ops[0]))  # of a failed member, whom nobody asks
@@ -140,7 +141,7 @@ def _midpoint(member: Member, sign: float, fixed: PyTree, t: Array, y: Array, op
     return jax.vmap(one)(t, y)
 
 
-def flowed(member: Member, ops: PyTree, fixed: PyTree, t: Array, h: Array, y: Array) -> Array:
+def flowed(member: Member, ops: PyTree, fixed: PyTree, t: Time, h: Time, y: Array) -> Array:
     """The state a time h after t, right to second order in h."""
     half = y + scaled(0.5 * h, member.field(ops, fixed, t, y))
     return y + scaled(h, member.field(ops, fixed, t + 0.5 * h, half))

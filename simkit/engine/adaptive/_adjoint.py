@@ -15,7 +15,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, PyTree
 
-from ..._types import State
+from ..._types import State, Time
 from ...core import scaled
 from ..batching._mesh import origin
 from ._attempt import RUNNING, Lanes, attempt, moved, select
@@ -307,13 +307,13 @@ class _Walk:
             updated.append(jnp.where(any_used, a + b, b) if self.axes[i] is None else select(used, a + b, b))
         return (g_y, updated, cursor), None
 
-    def _replay(self, ops: Operands, t: Array, t1: Array, y: State, moving: Sequence[Array]) -> Any:
+    def _replay(self, ops: Operands, t: Time, t1: Time, y: State, moving: Sequence[Array]) -> Any:
         ops, fixed = self.filled(ops, moving), self.held.fixed
         memory = self.flow.start(ops, fixed, t, y)
         y1, _, dense, _ = self.flow.step(ops, fixed, t, t1, y, memory)
         return y1, self.flow.polynomial(ops, fixed, dense) if self.saving else None
 
-    def _healthy(self, ops: Operands, t: Array, t1: Array, y: State, used: Array) -> Any:
+    def _healthy(self, ops: Operands, t: Time, t1: Time, y: State, used: Array) -> Any:
         """Unused lanes made copies of a used one: zero times what a failed member makes of its numbers would be NaN.
 
         Only where all members share an operand, whose cotangent is a sum over the lanes.

@@ -6,6 +6,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, PyTree
 
+from ..._types import Time
 from ...core import Status
 from ._flow import SAFETY, Flow, Operands
 
@@ -46,7 +47,7 @@ class Attempt(NamedTuple):
     failure: Array  # the status of a lane that has to give up, else RUNNING
 
 
-def started(flow: Flow, ops: Operands, fixed: PyTree, t: Array, end: Array, status: Array) -> Lanes:
+def started(flow: Flow, ops: Operands, fixed: PyTree, t: Time, end: Array, status: Array) -> Lanes:
     """Lanes at their initial states."""
     y = flow.begin(ops)
     h = flow.first(ops, fixed, t, end, y)

@@ -14,6 +14,7 @@ import jax.numpy as jnp
 from jax.flatten_util import ravel_pytree
 from jaxtyping import Array, PyTree
 
+from ..._types import Time
 from ...core import ParticleSystem, Status, StochasticSystem, at_time, by_member, scaled
 from ..task._condition import condition_of, passes
 from ..task._task import Options, Task
@@ -54,7 +55,7 @@ def integrate_to_event(task: Task, options: Options) -> Ended:
     last = jnp.where(sound, last, ops[0])  # derivatives of others must not meet numbers that are not finite
 
     def ended(
-        ops: PyTree, fixed: PyTree, time: Array, end: Array, width: Array, last: Array, happened: Array, kind: Passage
+        ops: PyTree, fixed: PyTree, time: Time, end: Array, width: Array, last: Array, happened: Array, kind: Passage
     ) -> tuple[Array, Array]:
         assert member.event is not None
         passing = member.event

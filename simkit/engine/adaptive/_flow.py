@@ -13,7 +13,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, PyTree
 
-from ..._types import State
+from ..._types import State, Time
 from ...core import scaled
 from ..task._condition import passes
 from ._components import MOST_OPERATIONS, apart, apart_lanes, apart_of, boxed, evaluated, operations, unboxed
@@ -186,12 +186,12 @@ def lifted(flow: Flow, active: Sequence[int]) -> Flow:
         _, moving, dots, filled = parts(ops)
         return pushed(lambda moving: flow.begin(filled(moving)), (moving,), (dots,))
 
-    def start(ops: Operands, fixed: PyTree, t: Array, y: State) -> Any:
+    def start(ops: Operands, fixed: PyTree, t: Time, y: State) -> Any:
         _, moving, dots, filled = parts(ops)
         begin = lambda moving, y: flow.start(filled(moving), fixed, t, y)
         return pushed(begin, (moving, y[0]), (dots, y[1]))
 
-    def step(ops: Operands, fixed: PyTree, t: Array, t1: Array, y: State, memory: PyTree) -> Any:
+    def step(ops: Operands, fixed: PyTree, t: Time, t1: Time, y: State, memory: PyTree) -> Any:
         _, moving, dots, filled = parts(ops)
 
         def advance(moving: PyTree, y: State, memory: PyTree) -> Any:
@@ -230,9 +230,7 @@ def lifted(flow: Flow, active: Sequence[int]) -> Flow:
     )
 
 
-def _step(
-    member: Member, exact: bool, ops: PyTree, fixed: PyTree, t: Array, t1: Array, y: State, memory: PyTree
-) -> Any:
+def _step(member: Member, exact: bool, ops: PyTree, fixed: PyTree, t: Time, t1: Time, y: State, memory: PyTree) -> Any:
     rtol, atol = fixed[-2:]
     y1, memory, dense, error = member.step(ops, fixed, t, t1, y, memory)
     if member.longest is None:
@@ -246,17 +244,17 @@ def _step(
     return y1, memory, dense, jax.lax.stop_gradient(square)
 
 
-def _passes(member: Member, ops: PyTree, fixed: PyTree, t: Array, y: State, t1: Array, y1: State) -> Any:
+def _passes(member: Member, ops: PyTree, fixed: PyTree, t: Time, y: State, t1: Time, y1: State) -> Any:
     assert member.event is not None
     return passes(member.direction, member.event(ops, fixed, t, y), member.event(ops, fixed, t1, y1))
 
 
-def _stop(member: Member, ops: PyTree, fixed: PyTree, t: Array, end: Any) -> Any:
+def _stop(member: Member, ops: PyTree, fixed: PyTree, t: Time, end: Any) -> Any:
     stops = jax.lax.stop_gradient(member.stops(ops, fixed))
     return jnp.min(jnp.where((stops > t) & (stops < end), stops, end))
 
 
-def _moved_with_jump(member: Member, ops: PyTree, fixed: PyTree, t1: Array, y1: State) -> Any:
+def _moved_with_jump(member: Member, ops: PyTree, fixed: PyTree, t1: Time, y1: State) -> Any:
     """The state where a step ends at a jump, as a function of the jump's time.
 
     To move the jump by delta is to follow the old field for delta and the new one back. Delta is zero, its derivatives are
@@ -268,7 +266,7 @@ def _moved_with_jump(member: Member, ops: PyTree, fixed: PyTree, t1: Array, y1: 
     delta = jnp.sum(jnp.where(here, jumps - held, 0)) / jnp.maximum(jnp.sum(here, dtype=t1.dtype), 1)
     t2 = jnp.nextafter(jnp.nextafter(t1, t1 + 1), t1 + 1)
 
-    def midpoint(t: Array, y: State, h: Array) -> Any:
+    def midpoint(t: Time, y: State, h: Time) -> Any:
         half = y + scaled(0.5 * h, member.field(ops, fixed, t, y))
         return y + scaled(h, member.field(ops, fixed, t + 0.5 * h, half))
 
@@ -276,7 +274,7 @@ def _moved_with_jump(member: Member, ops: PyTree, fixed: PyTree, t1: Array, y1: 
     return jnp.where(jnp.any(here), after, y1)
 
 
-def first_step(member: Member, ops: PyTree, fixed: PyTree, t: Array, end: Any, y: State) -> Any:
+def first_step(member: Member, ops: PyTree, fixed: PyTree, t: Time, end: Any, y: State) -> Any:
     """Hairer, Norsett and Wanner (1993), Solving Ordinary Differential Equations I, section II.4."""
     given, rtol, atol = fixed[-3:]
     if member.longest is not None:

@@ -10,7 +10,7 @@ import jax.numpy as jnp
 from jax.flatten_util import ravel_pytree
 from jaxtyping import Array, PyTree
 
-from ..._types import Inputs, State
+from ..._types import Inputs, State, Time
 from ...core import Event, SystemTerm, at_time, jump_times, stop_times
 from ...linear import calls_library
 from ...solvers import Step, Stepper
@@ -115,14 +115,14 @@ def trace_member(
         system, inputs, solver, _ = filled(ops, fixed)
         return SystemTerm(system, inputs, apart=True), solver
 
-    def field(ops: PyTree, fixed: PyTree, t: Array, y: State) -> Any:
+    def field(ops: PyTree, fixed: PyTree, t: Time, y: State) -> Any:
         return ravel_pytree(rebuilt(ops, fixed)[0].vf(t, unravel(y)))[0]
 
-    def begin(ops: PyTree, fixed: PyTree, t: Array, y: State) -> Any:
+    def begin(ops: PyTree, fixed: PyTree, t: Time, y: State) -> Any:
         term, solver = rebuilt(ops, fixed)
         return solver.init(term, t, unravel(y))
 
-    def advance(ops: PyTree, fixed: PyTree, t: Array, t1: Array, y: State, memory: PyTree) -> Any:
+    def advance(ops: PyTree, fixed: PyTree, t: Time, t1: Time, y: State, memory: PyTree) -> Any:
         term, solver = rebuilt(ops, fixed)
         found = solver.advance(term, t, t1, t1 - t, unravel(y), memory)
         return ravel_pytree(found.state)[0], found.memory, found.dense, _error(found, between)
@@ -138,11 +138,11 @@ def trace_member(
         found = stop_times(rebuilt(ops, fixed)[0].inputs)
         return jnp.zeros(0, t.dtype) if found is None else found.astype(t.dtype)
 
-    def condition(ops: PyTree, fixed: PyTree, t: Array, y: State) -> Any:
+    def condition(ops: PyTree, fixed: PyTree, t: Time, y: State) -> Any:
         system, inputs, _, event = filled(ops, fixed)
         return condition_of(event, system, inputs, t, unravel(y)).astype(t.dtype)
 
-    def longest(ops: PyTree, fixed: PyTree, t: Array, y: State) -> Any:
+    def longest(ops: PyTree, fixed: PyTree, t: Time, y: State) -> Any:
         term = rebuilt(ops, fixed)[0]
         system: Any = term.system
         return system.longest_step(t, unravel(y), at_time(term.inputs, t))

@@ -110,7 +110,7 @@ def _merged(plan: Plan, count: int, values: Sequence[Any], dims: Sequence[Any], 
     members = values[0].shape[0] if dims[0] is None else values[0].shape[1]
     merged = []
 
-    def into(x: Array, dim: Any, height: int, was_shared: bool) -> Any:
+    def into(x: Any, dim: Any, height: int, was_shared: bool) -> Any:
         if dim is None:
             x = jnp.broadcast_to(jnp.expand_dims(x, height), (*x.shape[:height], count, *x.shape[height:]))
         else:
@@ -133,7 +133,7 @@ def _merged(plan: Plan, count: int, values: Sequence[Any], dims: Sequence[Any], 
     return plan, merged, into
 
 
-def _parted(x: Array, count: int, height: int) -> Any:
+def _parted(x: Any, count: int, height: int) -> Any:
     """The members of an output as a batch of members."""
     return x.reshape(*x.shape[:height], count, x.shape[height] // count, *x.shape[height + 1 :])
 

@@ -7,7 +7,7 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 from jax.sharding import AxisType, PartitionSpec
-from jaxtyping import Array, PyTree
+from jaxtyping import PyTree
 
 
 def over_members(function: Callable[[Any, Any], Any], shared: PyTree, members: PyTree) -> Any:
@@ -25,7 +25,7 @@ def over_members(function: Callable[[Any, Any], Any], shared: PyTree, members: P
     if devices == 1 or size == 1:
         return local(shared, members)
 
-    def padded(x: Array) -> Any:
+    def padded(x: Any) -> Any:
         return jnp.concatenate([x, jnp.repeat(x[-1:], -size % devices, axis=0)])
 
     # Of several processes each computes the whole: what another one holds could not be read here.

@@ -17,7 +17,7 @@ def alike(values: Sequence[Any]) -> list[Any]:
     return [x + zero.astype(x.dtype) for x in values]
 
 
-def _varying(x: Array) -> Any:
+def _varying(x: Any) -> Any:
     aval = jax.typeof(x)
     return getattr(getattr(aval, "mat", None), "varying", getattr(aval, "vma", None))
 

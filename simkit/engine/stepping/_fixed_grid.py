@@ -11,7 +11,7 @@ import jax.numpy as jnp
 from jax.typing import DTypeLike
 from jaxtyping import Array, Float, PyTree
 
-from ..._types import State
+from ..._types import State, Time
 from ...core import by_member, own
 from ...solvers import AbstractExplicitRungeKutta, AbstractSplitStepper
 from ._checkpointed import Record, choose_record
@@ -56,7 +56,7 @@ def fixed_grid(
         weights = by_member(lambda terms, solver, h: solver.weights(terms, h), terms, solver, length)
 
     def step(
-        terms: Any, solver: Any, weights: PyTree, y: State, kept: PyTree, t: Array, until: Array, h: Array
+        terms: Any, solver: Any, weights: PyTree, y: State, kept: PyTree, t: Time, until: Time, h: Time
     ) -> tuple[State, Any]:
         if even:
             return solver.weighted(weights, terms, t, until, h, y)[0], None

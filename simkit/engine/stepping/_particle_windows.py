@@ -9,6 +9,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, PyTree
 
 from ..._errors import ArgumentError
+from ..._types import Time
 from ...core import ParticleSystem, Status, at_time, driven, greatest
 from ..batching._mesh import alike_arrays
 from ..task._condition import condition_of, passes
@@ -47,7 +48,7 @@ def integrate_particles(task: Task, options: Options) -> Ran:
     arrays, static = eqx.partition(others, eqx.is_array)
     seed = jax.random.key_data(jax.random.key(0) if task.key is None else task.key)
 
-    def whole(params: PyTree, fixed: PyTree, t: Array) -> ParticleSystem:
+    def whole(params: PyTree, fixed: PyTree, t: Time) -> ParticleSystem:
         system, inputs = eqx.combine(params[0], fixed[0], static)
         return driven(system, at_time(inputs, t))
 
@@ -98,7 +99,7 @@ def _windows(window: Any, begun: tuple[Any, ...], ends: PyTree, task: Task, opti
     if task.event is None and not options.again:
         return *jax.lax.scan(window, begun, ends), jnp.asarray(ends[0].shape[0])
 
-    def condition(t: Array, state: PyTree) -> Array:
+    def condition(t: Time, state: PyTree) -> Array:
         if task.event is None:
             return jnp.zeros_like(t)
         t, state = jax.lax.stop_gradient((t, state))

@@ -8,7 +8,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, PyTree
 
 from ..._errors import ArgumentError
-from ..._types import State
+from ..._types import State, Time
 from ...core import Status
 from ...reducers import Reducer
 from ..batching._mesh import alike_arrays
@@ -177,7 +177,7 @@ def _arrays(tree: PyTree) -> Any:
     return jax.tree.map(jnp.asarray, tree)
 
 
-def _updated(name: str, reducer: Reducer, total: PyTree, t: Array, row: PyTree) -> Any:
+def _updated(name: str, reducer: Reducer, total: PyTree, t: Time, row: PyTree) -> Any:
     """The next total, of the form of the one before."""
     found = _arrays(reducer.update(total, t, row))
     form = lambda tree: (jax.tree.structure(tree), [(x.shape, x.dtype) for x in jax.tree.leaves(tree)])

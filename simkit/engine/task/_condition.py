@@ -6,11 +6,11 @@ import jax.numpy as jnp
 from jaxtyping import Array, PyTree
 
 from ..._errors import ArgumentError
-from ..._types import Inputs
+from ..._types import Inputs, Time
 from ...core import Event, at_time
 
 
-def condition_of(event: Event, system: Any, inputs: Inputs, t: Array, state: PyTree) -> Array:
+def condition_of(event: Event, system: Any, inputs: Inputs, t: Time, state: PyTree) -> Array:
     """The condition at an encoded state, a single number."""
     value = jnp.asarray(event.condition(system, t, system.decode(state), at_time(inputs, t)))
     if value.shape != () or not jnp.issubdtype(value.dtype, jnp.floating):

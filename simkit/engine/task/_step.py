@@ -164,7 +164,7 @@ QUICKEST_STEP = 1e-7
 """Seconds: no loop of compiled code takes a step in less. The time of a run is estimated from below."""
 
 
-def check_count(length: Any, step: Fixed, times: Array | np.ndarray) -> None:
+def check_count(length: Any, step: Fixed, times: Any) -> None:
     """Refuse a step length that makes more steps than can be meant."""
     windows = max(len(times) - 1, 1)
     count = step.substeps * windows
@@ -178,7 +178,7 @@ def check_count(length: Any, step: Fixed, times: Array | np.ndarray) -> None:
         )
 
 
-def as_step(step: Any, times: Array | np.ndarray) -> Varying | Fixed:
+def as_step(step: Any, times: Any) -> Varying | Fixed:
     """A step rule from what a user wrote: a float is a fixed step, at most this long."""
     if isinstance(step, Adaptive | Courant | Fixed):
         return step

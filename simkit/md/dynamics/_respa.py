@@ -5,6 +5,7 @@ from typing import Any
 
 import equinox as eqx
 import jax.numpy as jnp
+import numpy as np
 from jaxtyping import Array
 
 from ..._errors import ArgumentError
@@ -53,7 +54,7 @@ class RESPA(Dynamics):
     slow: tuple[int, ...] = eqx.field(static=True)
     steps: int = eqx.field(static=True)
 
-    def __init__(self, slow: Sequence[int], steps: int, inner: Dynamics | None = None):
+    def __init__(self, slow: Sequence[int] | np.ndarray, steps: int, inner: Dynamics | None = None):
         self.inner = NVE() if inner is None else inner
         self.slow = tuple(int(k) for k in slow)
         self.steps = steps
