@@ -82,7 +82,7 @@ def sweep(
     import simkit
     system, y0, times, _ = simkit.odes.LotkaVolterra.example()
     ranges = {"growth": (0.3, 1.0), "y0.hare": (5.0, 50.0, "log")}
-    points = simkit.sweeps.latin_hypercube(ranges, 64, key=jax.random.key(1))
+    points = simkit.sweeps.points(ranges, 64, key=jax.random.key(1))
     found = simkit.sweep(system, y0, times, over=points, store="lynx_sweep", chunk=32)
     print(found)
     peaks = found["hare"][:].max(axis=1)
