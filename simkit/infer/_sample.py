@@ -236,7 +236,7 @@ def _restarted(
     chains = found.theta.shape[0]
     good = [chain for chain in range(chains) if chain not in stuck]
     pool = jnp.concatenate([found.theta[chain] for chain in good])
-    picks = jax.random.choice(place, pool.shape[0], (chains,), replace=False)
+    picks = jax.random.choice(place, pool.shape[0], (chains,), replace=pool.shape[0] < chains)
     begin = jax.vmap(target.coordinates.unconstrained)(pool[picks])
     origin = jnp.array(good)[picks // found.theta.shape[1]]
     fresh = run_all(Start(begin, covariance[origin]), run)
