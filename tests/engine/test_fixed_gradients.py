@@ -109,18 +109,15 @@ def test_memory_stays_below_the_bound_and_falls_with_it():
     cells, substeps = 2000, 600
     y0 = jnp.sin(jnp.arange(cells) / 100)
 
-    class Heat:
-        """A periodic line of cells, as a bare term."""
-
-        def __init__(self, rate):
-            self.rate = rate
-
-        def vf(self, t, y, args):
-            return self.rate * (jnp.roll(y, 1) - 2 * y + jnp.roll(y, -1))
+    def heat(rate):
+        """Diffusion on a periodic line of cells."""
+        return SystemTerm(
+            from_function(lambda t, y, p: p["rate"] * (jnp.roll(y, 1) - 2 * y + jnp.roll(y, -1)), {"rate": rate}), None
+        )
 
     def squares(rate, memory):
         times = jnp.asarray([0.0, 1.0, 2.0])
-        return jnp.sum(fixed_grid(Heat(rate), Tsit5(), y0, times, substeps, memory=memory) ** 2)
+        return jnp.sum(fixed_grid(heat(rate), Tsit5(), y0, times, substeps, memory=memory) ** 2)
 
     state = y0.nbytes
     schemes = segment_schemes(2, substeps)

@@ -11,6 +11,7 @@ from simkit.infer import EnsembleSampler, LaplaceApproximation, Variational, cal
 from simkit.infer import _sample as sample_module
 from simkit.noise import Normal
 from simkit.odes import from_function, from_response
+from simkit.problem._information import Information
 from simkit.problem._noise import AbstractNoise
 
 # A straight line with known scatter and normal priors: the posterior is normal in closed form.
@@ -175,7 +176,7 @@ class Boastful(AbstractNoise):
         return Normal(0.5 * self.scale).log_prob(value, location)
 
     def information(self, location):
-        return 4 * self.scale**-2 + 0 * location, Boastful(2 * self.scale**-2)
+        return Information.diagonal(4 * self.scale**-2 + 0 * location, 2 * self.scale**-2)
 
     def sample(self, key, location):
         return Normal(self.scale).sample(key, location)

@@ -126,7 +126,9 @@ def sizes_of(task: Task, alike: bool = False) -> Array:
     held = lambda x: jax.lax.stop_gradient(x) if hasattr(x, "dtype") and jnp.issubdtype(x.dtype, jnp.inexact) else x
     task = jax.tree.map(held, alike_arrays(task._replace(key=None, reduce=None, event=None)))
     flat, unravel = ravel_pytree(task.y0)
-    spread = functools.partial(_spread, [leaf.size for leaf in jax.tree.leaves(task.y0)])
+    leaves = jax.tree.leaves(task.y0)
+    limit = 0 if _transformed(task) else LARGEST_ARRAY
+    spread = functools.partial(_spread, [leaf.size for leaf in leaves], limit)
     size = spread(jnp.abs(flat).astype(task.times.dtype))
     if not alike and flat.size:
         small = size < SMALL * jnp.max(size)
@@ -136,7 +138,7 @@ def sizes_of(task: Task, alike: bool = False) -> Array:
             task.times, flat, size
         )
         size = jnp.where(small | (size == 0), jnp.maximum(jnp.where(size > 0, size, found), least), size)
-    return jax.lax.stop_gradient(_filled(size, [leaf.size for leaf in jax.tree.leaves(task.y0)]))
+    return jax.lax.stop_gradient(_filled(size, [leaf.size for leaf in leaves]))
 
 
 def _looked_at(
@@ -162,10 +164,16 @@ def _looked_at(
     return jnp.where(rate > 0, rate * jnp.minimum(time, lasting), begun), ROUNDING * terms * time
 
 
-def _spread(counts: list[int], values: Array) -> Array:
-    """Every number, and in a field the largest."""
+def _transformed(task: Task) -> bool:
+    """Tell whether a system integrates other arrays than its state's, such as wave amplitudes: fields, however small."""
+    shapes = lambda tree: [leaf.shape for leaf in jax.tree.leaves(tree)]
+    return shapes(jax.eval_shape(task.system.decode, task.y0)) != shapes(task.y0)
+
+
+def _spread(counts: list[int], limit: int, values: Array) -> Array:
+    """Every number, and in a field, an array of more numbers than the limit, the largest."""
     parts = jnp.split(values, np.cumsum(counts)[:-1]) if counts else []
-    wide = [x if x.size <= LARGEST_ARRAY else jnp.broadcast_to(jnp.max(x), x.shape) for x in parts]
+    wide = [x if x.size <= limit else jnp.broadcast_to(jnp.max(x), x.shape) for x in parts]
     return jnp.concatenate(wide) if wide else values
 
 

@@ -34,8 +34,8 @@ class Adaptive(eqx.Module):
     - `atol`: absolute tolerance, in the unit of the states: one number for all of them, or an array with one for each number of the
         flat (encoded) state. By default each state has its own, $10^{-3}$ `rtol` times its size ($10^{-2}$ in a shorter float
         type): 1e-9 for a state of size 1. The size is that of the start; of a state that starts at zero, what its rate makes of
-        it in the time in which the others change; of an array of more than 32 numbers the largest of them. A `Problem` also
-        looks at its data.
+        it in the time in which the others change; of an array of more than 32 numbers, and of wave amplitudes, the largest of
+        them. A `Problem` also looks at its data.
         A number that is given should lie below the smallest state that matters.
     - `max_steps`: after how many steps, accepted and rejected, to give up.
     - `budget`: the same as a number that programs read while they run, so that another one compiles nothing; no more than
