@@ -18,6 +18,5 @@ from ._programs import CALLS as CALLS
 from ._programs import called_program as called_program
 from ._shielded import calls_library as calls_library
 from ._shielded import shielded as shielded
-from ._structure import Dense as Dense
-from ._structure import identity_like as identity_like
+from ._structure import Structure as Structure
 from ._threads import one_thread as one_thread

@@ -5,16 +5,14 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jax.typing import ArrayLike
 from jaxtyping import Array, Float, Int, PyTree
 
-from ._colours import column_colours
 from ._dense import back_substitute, lu_factors
 from ._pattern import Pattern
-from ._structure import Products, Structure, compressed
+from ._structure import Places
 
 
-class Band(Structure):
+class Band(Places):
     """A band, after the states were ordered to make it narrow, as a block-tridiagonal matrix.
 
     Pivots are sought within blocks alone. That is stable where I - a J is not far from diagonal dominance, as it is for short
@@ -26,8 +24,8 @@ class Band(Structure):
     name = "band"
 
     def __init__(self, pattern: Pattern, order: Int[np.ndarray, " n"], width: int) -> None:
-        self.pattern, self.width = pattern, width
-        self.colours = column_colours(pattern)
+        super().__init__(pattern)
+        self.width = width
         self.order = order.astype(np.int32)
         self.place = np.argsort(order).astype(np.int32)
         self.count = -(-pattern.size // width)
@@ -40,10 +38,6 @@ class Band(Structure):
         for i in range(pattern.size, self.count * width):
             source[1, i // width, i % width, i % width] = pattern.places + 1
         self.source = source
-        self.diagonal = pattern.rows == pattern.columns
-
-    def shifted(self, product: Products, a: ArrayLike, like: Float[Array, " n"]) -> Float[Array, " places"]:
-        return jnp.asarray(self.diagonal, like.dtype) - a * compressed(self.pattern, self.colours, product, like)
 
     def factors(self, w: Float[Array, " places"]) -> Any:
         """The factors of W = L (I + U), where L has the blocks on the diagonal and below it, and U those above."""

@@ -9,7 +9,7 @@ from jax.typing import ArrayLike
 from jaxtyping import Array, Float, Int, PyTree
 
 from ._dense import LOOPED_UP_TO, UNROLLED_UP_TO, back_substitute, factorise, lu_factors, unrolled_inverse
-from ._structure import Products, Structure
+from ._structure import Jacobian, Structure
 
 # Blocks are padded to these sizes, so that few kinds of them are solved side by side; larger ones are no blocks.
 SIZES = (1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64, 96, 128)
@@ -62,13 +62,13 @@ class Blocks(Structure):
         whole = jnp.concatenate([part.ravel() for part in parts])
         return whole if self.in_order else whole[self.place]
 
-    def shifted(self, product: Products, a: ArrayLike, like: Float[Array, " n"]) -> list[Array]:
+    def shifted(self, jacobian: Jacobian, a: ArrayLike, like: Float[Array, " n"]) -> list[Array]:
         largest = max(group.members.shape[1] for group in self.groups)
         seeds = np.zeros((largest, self.size + 1), like.dtype)
         for group in self.groups:
             for position in range(group.members.shape[1]):
                 seeds[position, group.members[:, position]] = 1
-        columns = jax.vmap(product)(jnp.asarray(seeds[:, : self.size]) + jnp.zeros_like(like)[None])
+        columns = jax.vmap(jacobian if callable(jacobian) else jacobian.__matmul__)(jnp.asarray(seeds[:, : self.size]) + jnp.zeros_like(like)[None])
         dealt = [self.dealt(column) for column in columns]
         found = []
         for i, group in enumerate(self.groups):

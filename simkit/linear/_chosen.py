@@ -10,14 +10,21 @@ from ._band import Band
 from ._blocks import SIZES, Blocks, largest_block
 from ._dense import LOOPED_UP_TO
 from ._dependence import jacobian_pattern
+from ._elimination import Elimination
+from ._elimination_order import dense_cost, elimination_order
 from ._pattern import Pattern
 from ._structure import Dense, Structure
 
 # A matrix of this density or more is treated as full.
 FULL_FROM = 0.3
-# A band pays where its half width is this part of the matrix or less; narrower ones than the least are taken as wide as that.
-BAND_UP_TO = 0.2
+# Bands that are narrower than this are taken as wide as that.
 LEAST_WIDTH = 8
+# Microseconds for a block of a band, and for the cube of its width: a factorisation and nine solves on one core.
+BLOCK, CUBE = 15, 1e-3
+# A band's program is the smaller one: it is taken up to this many times the time of an elimination. No elimination of states
+# in so large a number is planned, nor where a band takes less time than this.
+BAND_UP_TO = 2
+MOST_STATES, SHORT = 20_000, 100
 
 
 def structure_of(function: Callable[[Array], Array], y: Float[Array, " n"]) -> Structure:
@@ -42,4 +49,14 @@ def chosen(pattern: Pattern) -> Structure:
     order = csgraph.reverse_cuthill_mckee((matrix + matrix.T).tocsr(), symmetric_mode=True)
     place = np.argsort(order)
     width = max(int(np.abs(place[pattern.rows] - place[pattern.columns]).max()), LEAST_WIDTH)
-    return Band(pattern, order, width) if width <= BAND_UP_TO * pattern.size else Dense(pattern)
+    band = band_cost(pattern.size, width)
+    if band > SHORT and pattern.size <= MOST_STATES:
+        rounds = elimination_order(pattern)
+        if rounds.rounds and BAND_UP_TO * rounds.cost < band:
+            return Elimination(pattern, rounds)
+    return Band(pattern, order, width) if band < dense_cost(pattern.size) else Dense(pattern)
+
+
+def band_cost(size: int, width: int) -> float:
+    """The time of a factorisation and nine solves of a band, in microseconds."""
+    return -(-size // width) * (BLOCK + CUBE * width**3)

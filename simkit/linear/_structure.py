@@ -2,7 +2,7 @@
 
 import abc
 from collections.abc import Callable
-from typing import Any
+from typing import Any, TypeAlias
 
 import jax
 import jax.numpy as jnp
@@ -14,18 +14,20 @@ from ._colours import column_colours
 from ._dense import back_substitute, factorise
 from ._pattern import Pattern
 
-Products = Callable[[Array], Array]
-"""The product of a Jacobian with a vector."""
+Jacobian: TypeAlias = Callable[[Array], Array] | Float[Array, "n n"]
+"""A Jacobian as its product with a vector, or as the matrix where a system knows it."""
 
 
 class Structure(abc.ABC):
     """A way to set up and solve the equations (I - a J) x = b. It holds numbers of places and no traced values."""
 
     name: str
+    large: bool = False
+    """Whether a solve is a program of hundreds of operations, which is better written once, in a loop, than out many times."""
 
     @abc.abstractmethod
-    def shifted(self, product: Products, a: ArrayLike, like: Float[Array, " n"]) -> Any:
-        """The entries of I - a J as this structure holds them, from directional derivatives."""
+    def shifted(self, jacobian: Jacobian, a: ArrayLike, like: Float[Array, " n"]) -> Any:
+        """The entries of I - a J as this structure holds them."""
 
     @abc.abstractmethod
     def factors(self, w: Any) -> Any:
@@ -45,11 +47,13 @@ class Dense(Structure):
         self.pattern = pattern
         self.colours = None if pattern is None else column_colours(pattern)
 
-    def shifted(self, product: Products, a: ArrayLike, like: Float[Array, " n"]) -> Float[Array, "n n"]:
+    def shifted(self, jacobian: Jacobian, a: ArrayLike, like: Float[Array, " n"]) -> Float[Array, "n n"]:
         identity = identity_like(like)
+        if not callable(jacobian):
+            return identity - a * jacobian
         if self.pattern is None or self.colours is None or self.colours.max() + 1 > like.size // 2:
-            return identity - a * jax.vmap(product, out_axes=1)(identity)
-        values = compressed(self.pattern, self.colours, product, like)
+            return identity - a * jax.vmap(jacobian, out_axes=1)(identity)
+        values = compressed(self.pattern, self.colours, jacobian, like)
         return identity - a * jnp.zeros_like(identity).at[self.pattern.rows, self.pattern.columns].set(values)
 
     def factors(self, w: Float[Array, "n n"]) -> Any:
@@ -59,12 +63,26 @@ class Dense(Structure):
         return back_substitute(factors, b, transpose)
 
 
+class Places(Structure):
+    """A structure that holds the entries at the places of a pattern."""
+
+    def __init__(self, pattern: Pattern) -> None:
+        self.pattern, self.size = pattern, pattern.size
+        self.colours = column_colours(pattern)
+        self.diagonal = pattern.rows == pattern.columns
+
+    def shifted(self, jacobian: Jacobian, a: ArrayLike, like: Float[Array, " n"]) -> Float[Array, " places"]:
+        return jnp.asarray(self.diagonal, like.dtype) - a * compressed(self.pattern, self.colours, jacobian, like)
+
+
 def compressed(
-    pattern: Pattern, colours: Int[np.ndarray, " n"], product: Products, like: Float[Array, " n"]
+    pattern: Pattern, colours: Int[np.ndarray, " n"], jacobian: Jacobian, like: Float[Array, " n"]
 ) -> Float[Array, " places"]:
-    """The numbers of a Jacobian at the places of its pattern, from one directional derivative a colour."""
+    """The numbers of a Jacobian at the places of its pattern; without the matrix, from one directional derivative a colour."""
+    if not callable(jacobian):
+        return jacobian[pattern.rows, pattern.columns]
     seeds = (np.arange(colours.max() + 1)[:, None] == colours).astype(like.dtype)
-    products = jax.vmap(product)(jnp.asarray(seeds) + jnp.zeros_like(like)[None])
+    products = jax.vmap(jacobian)(jnp.asarray(seeds) + jnp.zeros_like(like)[None])
     return products[colours[pattern.columns], pattern.rows]
 
 

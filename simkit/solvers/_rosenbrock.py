@@ -10,7 +10,7 @@ from jaxtyping import Array, Float, PyTree
 
 from .._types import State, Time
 from ..core import System, SystemTerm, known_jacobian
-from ..linear import Dense, identity_like, structure_of
+from ..linear import Structure, structure_of
 from ._registry import SOLVERS
 from ._stepper import Step, Stepper
 
@@ -80,8 +80,8 @@ class Rodas5P(Stepper):
     solution with its step sizes held. `evaluations` counts the stages, not the Jacobian.
 
     From 13 states on the pattern of the Jacobian is found from the operations of the field, its entries from as many directional
-    derivatives as columns share rows, and the equations are solved by structure: independent blocks, a band, or a full matrix,
-    which serves up to some hundred states.
+    derivatives as columns share rows, and the equations are solved by structure: independent blocks, a band, elimination in
+    rounds of states that do not know each other, or a full matrix.
 
     **Arguments:** `compact`, whether the stages are a loop rather than written out one after the other: a program of a third of
     the size, for vector fields of hundreds of operations, whose steps take somewhat longer.
@@ -103,10 +103,11 @@ class Rodas5P(Stepper):
         def increment(t: Time, x: Any) -> Array:
             return h * ravel_pytree(term.vf(t, unravel(x)))[0]
 
-        solve = _shared_solve(lambda x: increment(t0, x), y, h, known_jacobian(term, t0, y0))
+        structure = structure_of(lambda x: increment(t0, x), y)
+        solve = _shared_solve(structure, lambda x: increment(t0, x), y, h, known_jacobian(term, t0, y0))
         _, time_slope = jax.jvp(lambda t: increment(t, y), (t0,), (jnp.ones_like(t0),))
         time_slope = h * time_slope
-        if self.compact:
+        if self.compact or structure.large:
             u, stage = _looped(increment, solve, y, time_slope, t0, t1, h)
         else:
             u, stage = _written_out(increment, solve, y, time_slope, t0, t1, h)
@@ -184,7 +185,9 @@ def _weighted(weights: tuple[float, ...], vectors: list[Array]) -> Array:
     return sum((w * v for w, v in zip(weights[1:], vectors[1:], strict=True)), weights[0] * vectors[0])
 
 
-def _shared_solve(increment: Any, y: Float[Array, " n"], h: Time, known: Float[Array, "n n"] | None) -> Any:
+def _shared_solve(
+    structure: Structure, increment: Any, y: Float[Array, " n"], h: Time, known: Float[Array, "n n"] | None
+) -> Any:
     """The solver of (I - gamma h J) u = r; its tangents and transposes use the same factors.
 
     `custom_linear_solve` differentiates the equation through `matvec`, never the factorisation, whose input is held. `known` is
@@ -194,11 +197,7 @@ def _shared_solve(increment: Any, y: Float[Array, " n"], h: Time, known: Float[A
     def jacobian_times(v: Array) -> Array:
         return jax.jvp(increment, (y,), (v,))[1]
 
-    if known is None:
-        structure = structure_of(increment, y)
-        w = structure.shifted(jacobian_times, GAMMA, y)
-    else:
-        structure, w = Dense(), identity_like(y) - GAMMA * h * known
+    w = structure.shifted(jacobian_times if known is None else h * known, GAMMA, y)
     factors = structure.factors(jax.lax.stop_gradient(w))
 
     def matvec(v: Array) -> Array:

@@ -47,6 +47,16 @@ def chain(y):
 
 
 SHUFFLE = RNG.permutation(60)
+LONG = RNG.permutation(240)
+ONES, TWOS = (jnp.asarray(RNG.integers(0, 300, 300)) for _ in range(2))
+
+
+def network(y):
+    """Reactions of random pairs, one a state."""
+    rate = y[ONES] * y[TWOS]
+    return jnp.zeros_like(y).at[ONES].add(-rate).at[TWOS].add(-rate).at[jnp.roll(ONES, 1)].add(rate)
+
+
 CASES = {
     "blocks in order": (robertson(20), 60, "blocks"),
     "blocks one by one": (of_each(20), 60, "blocks"),
@@ -54,8 +64,11 @@ CASES = {
     "many blocks": (robertson(2100), 6300, "blocks"),
     "blocks of several sizes": (mixed, 40, "blocks"),
     "large blocks": (twenties, 100, "blocks"),
-    "band": (chain, 61, "band"),
-    "band shuffled": (lambda y: chain(y[SHUFFLE])[np.argsort(SHUFFLE)], 60, "band"),
+    "band": (chain, 241, "band"),
+    "band shuffled": (lambda y: chain(y[LONG])[np.argsort(LONG)], 240, "band"),
+    "short band": (chain, 61, "dense"),
+    "network": (network, 300, "elimination"),
+    "network and full rows": (lambda y: network(y) + jnp.zeros_like(y).at[:3].set(y.sum() ** 2), 300, "elimination"),
     "full": (lambda y: y * y.sum(), 20, "dense"),
     "sparse": (lambda y: y[SHUFFLE] * y[SHUFFLE[::-1]] * y + y[0], 60, "dense"),
 }
@@ -132,7 +145,7 @@ def heat(size):
 
 def test_heat_on_a_square_decays_as_its_mode_does():
     """The lowest mode of the discrete Laplacian decays with its own eigenvalue: an exact solution of the equations solved."""
-    size = 10
+    size = 16
     x = np.sin(np.pi * np.arange(1, size + 1) / (size + 1))
     mode = jnp.asarray(np.outer(x, x).ravel())
     assert structure_of(heat(size), mode).name == "band"
@@ -142,7 +155,12 @@ def test_heat_on_a_square_decays_as_its_mode_does():
 
 
 @pytest.mark.parametrize(
-    ("field", "y0"), [(of_each(6), jnp.tile(jnp.array([1.0, 0.1, 0.2]), 6)), (heat(6), jnp.linspace(0.1, 1, 36))]
+    ("field", "y0"),
+    [
+        (of_each(6), jnp.tile(jnp.array([1.0, 0.1, 0.2]), 6)),
+        (heat(6), jnp.linspace(0.1, 1, 36)),
+        (network, jnp.linspace(0.1, 1, 300)),
+    ],
 )
 def test_derivatives_agree_in_both_modes_and_with_differences(field, y0):
     run = final(field, y0, 0.05, step=simkit.Adaptive(1e-9, 1e-12))
@@ -176,3 +194,19 @@ def test_an_ensemble_in_float32_and_a_peer():
     short = jax.jit(jax.vmap(single, (0, None)))(jnp.array([1.0, 1.5], jnp.float32), y0.astype(jnp.float32))
     assert short.dtype == jnp.float32
     np.testing.assert_allclose(short, expected, rtol=2e-3)
+
+
+def test_an_unstable_elimination_is_not_silent():
+    """Pivots of 1e-14 on the diagonal, in a matrix that is well conditioned: NaN, not a wrong solution."""
+    swap = lambda y: network(y) * 1e-3 + 50 * y[np.arange(300) ^ 1] + 100 * (1 - 1e-14) * y
+    structure = structure_of(swap, jnp.full(300, 0.1))
+    assert structure.name == "elimination"
+
+    @jax.jit
+    def solve(a):
+        y = jnp.full(300, 0.1)
+        factors = structure.factors(structure.shifted(lambda v: jax.jvp(swap, (y,), (v,))[1], a, y))
+        return structure.solve(factors, y, False)
+
+    assert np.isnan(solve(0.01)).any()
+    assert np.isfinite(solve(1e-3)).all()
