@@ -1,6 +1,5 @@
 """The order of an elimination without fill that could be avoided: rounds of states that do not know each other."""
 
-import heapq
 from typing import NamedTuple
 
 import numpy as np
@@ -8,8 +7,8 @@ from jaxtyping import Int
 
 from ._pattern import Pattern
 
-# States join a round while their Markowitz number is at most this many times the least one, plus a little.
-TIMES_LEAST, MORE = 2, 4
+# States join a round while their Markowitz number is at most this many times the least one, or that of this share of all.
+TIMES_LEAST, SHARE = 2, 5
 # Elimination ends where what remains is as full as this.
 FULL = 0.7
 # An elimination of more products than this takes too long to plan.
@@ -84,13 +83,11 @@ def elimination_order(pattern: Pattern) -> Order:
 
 def _independent(left: set[int], rows: list[set[int]], columns: list[set[int]]) -> list[int]:
     """States with small Markowitz numbers, of which none stands in a row or column of another one."""
-    heap = [(len(rows[p]) * len(columns[p]), p) for p in left]
-    heapq.heapify(heap)
-    most = TIMES_LEAST * heap[0][0] + MORE
+    sparsest = sorted((len(rows[p]) * len(columns[p]), p) for p in left)
+    most = max(TIMES_LEAST * sparsest[0][0], sparsest[len(left) // SHARE][0])
     chosen, blocked = [], set()
-    while heap and heap[0][0] <= most:
-        _, p = heapq.heappop(heap)
-        if p not in blocked:
+    for number, p in sparsest:
+        if number <= most and p not in blocked:
             chosen.append(p)
             blocked |= rows[p]
             blocked |= columns[p]

@@ -9,6 +9,9 @@ from jaxtyping import Array, Float, Int
 # Sums are dealt to at most so many rectangles, each as wide as its longest sum; a cut must save at least so many products.
 RECTANGLES = 3
 LEAST_SAVED = 256
+# So many products of sums up to this width are written out, which takes a third of the time of sums along an axis; fewer are
+# not worth the larger program.
+WRITTEN_OUT_FROM, WRITTEN_OUT_UP_TO = 2048, 16
 
 
 class Terms(NamedTuple):
@@ -46,9 +49,16 @@ class RaggedSums:
         return sum(left.size for left, _ in self.rectangles)
 
     def __call__(self, left: Float[Array, " m"], right: Float[Array, " n"]) -> Float[Array, " count"]:
-        sums = [(left[i] * right[j]).sum(1) for i, j in self.rectangles]
+        sums = [_sum(left, right, i, j) for i, j in self.rectangles]
         joined = sums[0] if len(sums) == 1 else jnp.concatenate(sums)
         return joined if self.place is None else joined[self.place]
+
+
+def _sum(left: Array, right: Array, i: Int[np.ndarray, "m k"], j: Int[np.ndarray, "m k"]) -> Array:
+    if i.shape[1] > WRITTEN_OUT_UP_TO or i.size < WRITTEN_OUT_FROM:
+        return (left[i] * right[j]).sum(1)
+    products = [left[a] * right[b] for a, b in zip(i.T, j.T, strict=True)]
+    return sum(products[1:], products[0])
 
 
 def _dealt(lengths: Int[np.ndarray, " count"]) -> list[slice]:
