@@ -68,7 +68,8 @@ class Blocks(Structure):
         for group in self.groups:
             for position in range(group.members.shape[1]):
                 seeds[position, group.members[:, position]] = 1
-        columns = jax.vmap(jacobian if callable(jacobian) else jacobian.__matmul__)(jnp.asarray(seeds[:, : self.size]) + jnp.zeros_like(like)[None])
+        product = jacobian if callable(jacobian) else lambda v: jacobian @ v
+        columns = jax.vmap(product)(jnp.asarray(seeds[:, : self.size]) + jnp.zeros_like(like)[None])
         dealt = [self.dealt(column) for column in columns]
         found = []
         for i, group in enumerate(self.groups):

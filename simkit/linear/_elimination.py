@@ -67,9 +67,9 @@ class Elimination(Places):
         (p, i), (q, j), in_l, in_u = layout.lower, layout.upper, layout.in_l, layout.in_u
         steps = list(zip(ends[:-1].tolist(), ends[1:].tolist(), strict=True))
         forward, backward = [*steps, (self.eliminated, self.size)], steps[::-1]
-        part = lambda to, slots, other: lambda at: _part(*at, Terms(to, slots, other), (0, self.size))
-        self.down, self.up = [*map(part(i, in_l, p), forward)], [*map(part(q, in_u, j), backward)]
-        self.down_transposed, self.up_transposed = [*map(part(j, in_u, q), forward)], [*map(part(p, in_l, i), backward)]
+        sweep = lambda parts, terms: [_part(start, stop, terms, (0, self.size)) for start, stop in parts]
+        self.down, self.up = sweep(forward, Terms(i, in_l, p)), sweep(backward, Terms(q, in_u, j))
+        self.down_transposed, self.up_transposed = sweep(forward, Terms(j, in_u, q)), sweep(backward, Terms(p, in_l, i))
         entries = Terms(pattern.rows, np.arange(pattern.places), pattern.columns)
         self.product = RaggedSums(entries, self.size, (pattern.places, self.size))
 

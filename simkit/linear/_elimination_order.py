@@ -2,9 +2,6 @@
 
 from typing import NamedTuple
 
-import numpy as np
-from jaxtyping import Int
-
 from ._pattern import Pattern
 
 # States join a round while their Markowitz number is at most this many times the least one, or that of this share of all.
@@ -22,8 +19,8 @@ OPERATION, GATHERED = 1.5, 2e-3
 class Order(NamedTuple):
     """Rounds of states, the states that remain for a full matrix, at least one, and the places of L and U, with the fill.
 
-    `rows[p]` are the rows below the pivot `p` and `columns[p]` the columns behind it; in the numbers of the states. `cost` is the time
-    that one factorisation and nine solves are expected to take, in microseconds.
+    `rows[p]` are the rows below the pivot `p` and `columns[p]` the columns behind it; in the numbers of the states. `cost` is
+    the time that one factorisation and nine solves are expected to take, in microseconds.
     """
 
     rounds: list[list[int]]
