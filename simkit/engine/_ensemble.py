@@ -151,11 +151,11 @@ def ensemble(
 
 def _stiff_again(task: Task, values: dict[str, Array], trajectory: Trajectory, run: Any) -> Trajectory:
     """The members that used up the steps of an explicit solver that was chosen, once more by a stiff one."""
-    solver = stiff_instead(task)
-    if solver is None or isinstance(trajectory.status, jax.core.Tracer) or jax.process_count() > 1:
+    if isinstance(trajectory.status, jax.core.Tracer) or jax.process_count() > 1:
         return trajectory
     stiff = np.flatnonzero(np.asarray(trajectory.status) == Status.STEP_LIMIT)
-    if not stiff.size:
+    solver = stiff_instead(task) if stiff.size else None
+    if solver is None:
         return trajectory
     again = run(task._replace(solver=solver), False, {path: value[stiff] for path, value in values.items()})
     name = f"{trajectory.solver}; {stiff.size} members that used up their steps: {type(solver).__name__}"

@@ -8,6 +8,7 @@ import jax
 import jax.core
 import jax.numpy as jnp
 import numpy as np
+from jax.flatten_util import ravel_pytree
 from jax.typing import ArrayLike
 from jaxtyping import Array, PRNGKeyArray
 
@@ -27,6 +28,7 @@ from ..core import (
     Status,
     StochasticSystem,
     System,
+    SystemTerm,
     Trajectory,
     TransportSystem,
     as_float_array,
@@ -42,6 +44,7 @@ from ..core import (
     warn_of_unread,
     with_fields,
 )
+from ..linear import structure_of
 from ..reducers import Reducer
 from ..solvers import AbstractSplitStepper, Rodas5P, SolverLike, Stepper, as_solver, check_serves, choose
 from ._awaited import awaited
@@ -155,12 +158,10 @@ def simulate(
 
 def _stiff_again(task: Task, options: Options, trajectory: Trajectory, reason: str) -> tuple[Task, Trajectory, str]:
     """A run whose explicit solver was chosen and used up its steps, once more by a stiff one; and the reason for that."""
+    if isinstance(trajectory.status, jax.core.Tracer) or trajectory.status.item() != Status.STEP_LIMIT:
+        return task, trajectory, reason
     solver = stiff_instead(task)
-    if (
-        solver is None
-        or isinstance(trajectory.status, jax.core.Tracer)
-        or trajectory.status.item() != Status.STEP_LIMIT
-    ):
+    if solver is None:
         return task, trajectory, reason
     task = task._replace(solver=solver)
     again = dispatch(task, options)
@@ -169,14 +170,18 @@ def _stiff_again(task: Task, options: Options, trajectory: Trajectory, reason: s
 
 
 MOST_STIFF = 500
-"""States of a system that is handed over to a stiff solver, which factorises a dense matrix of this size in each step."""
+"""States of a system whose Jacobian has no structure and that is still handed over to a stiff solver, which factorises it."""
 
 
 def stiff_instead(task: Task) -> Stepper | None:
     """The solver that takes over where a chosen explicit one used up its steps; None where there is none."""
     serves = isinstance(task.system, PlainSystem | SeparableSystem | KnownJacobian) and isinstance(task.step, Adaptive)
-    small = sum(jnp.size(x) for x in jax.tree.leaves(task.y0)) <= MOST_STIFF
-    return Rodas5P() if serves and small and task.solver is not None and not task.solver.stiff else None
+    if not serves or task.solver is None or task.solver.stiff:
+        return None
+    y, unravel = ravel_pytree(task.system.encode(task.y0))
+    term = SystemTerm(task.system, task.inputs)
+    field = lambda y: ravel_pytree(term.vf(task.times[0], unravel(y)))[0]
+    return Rodas5P() if y.size <= MOST_STIFF or structure_of(field, y).name != "dense" else None
 
 
 def resolve(

@@ -147,7 +147,7 @@ class _Layout:
         return 1 + self.by_key[np.searchsorted(self.keys, rows.astype(np.int64) * self.size + columns)]
 
     def source(self, pattern: Pattern, place: Numbers) -> Numbers:
-        """For each place the entry of the matrix that stands there, or the number of entries where there is none."""
+        """The entry of the matrix at each place, or the number of entries where there is none."""
         source = np.full(self.total, pattern.places, np.int32)
         source[self.places(place[pattern.rows], place[pattern.columns])] = np.arange(pattern.places)
         return source
@@ -163,7 +163,7 @@ class _Layout:
         return found
 
     def rest(self) -> Part:
-        """What remains."""
+        """The part that remains as a full matrix."""
         return _part(int(self.starts[-1]), self.total, self.terms, (0, 0))
 
     def _terms(self) -> Terms:
@@ -190,6 +190,6 @@ def _part(start: int, stop: int, terms: Terms, nowhere: tuple[int, int]) -> Part
 
 
 def _left(part: Part, entries: Array, values: Array, others: Array) -> Array:
-    """What is left of a part's entries when the products are taken from them."""
+    """The entries of a part less the products that belong to them."""
     found = entries[part.start : part.stop]
     return found if part.sums is None else found - part.sums(values, others)

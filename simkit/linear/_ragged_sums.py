@@ -77,7 +77,7 @@ def _dealt(lengths: Int[np.ndarray, " count"]) -> list[slice]:
 
 
 def _best_cut(lengths: Int[np.ndarray, " count"]) -> tuple[int, int]:
-    """How many products a cut saves, and the number of sums before it."""
+    """The most products that a cut saves, and the number of sums before it."""
     if len(lengths) < 2:
         return 0, 0
     saved = np.arange(1, len(lengths)) * (lengths[-1] - lengths[:-1])

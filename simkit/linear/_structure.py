@@ -23,7 +23,7 @@ class Structure(abc.ABC):
 
     name: str
     large: bool = False
-    """Whether a solve is a program of hundreds of operations, which is better written once, in a loop, than out many times."""
+    """True where a solve is a program of hundreds of operations, better written once, in a loop, than out many times."""
 
     @abc.abstractmethod
     def shifted(self, jacobian: Jacobian, a: ArrayLike, like: Float[Array, " n"]) -> Any:

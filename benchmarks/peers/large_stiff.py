@@ -1,0 +1,56 @@
+"""One large stiff problem in pydiffsol (BDF, sparse) and in SUNDIALS' CVODE (BDF, SuperLU), one tolerance after the other."""
+
+import time
+
+import _harness
+import numpy as np
+from _stiff_problems import PROBLEMS
+
+
+def pydiffsol(problem, tolerance):
+    import pydiffsol as ds
+
+    small = len(problem.y0) <= 12
+    ode = ds.Ode(problem.code, matrix_type=ds.nalgebra_dense if small else ds.faer_sparse, ode_solver=ds.bdf)
+    # Its own sparse LU: with KLU, version 0.6.2 ends in a segmentation fault.
+    ode.rtol, ode.atol = tolerance, tolerance * problem.scale
+    end, one = np.array([problem.end]), np.array([1.0])
+    return lambda: ode.solve_dense(one, end).ys[:, -1]
+
+
+def cvode(problem, tolerance):
+    import scipy.sparse as sp
+    from sksundae.cvode import CVODE
+
+    rows, columns = (x.astype(np.int32) for x in problem.sparsity)
+    size = len(problem.y0)
+    pattern = sp.csc_array((np.ones(len(rows)), (rows, columns)), shape=(size, size))
+
+    def field(t, y, slope):
+        slope[:] = problem.field(np, y)
+
+    how = {"linsolver": "dense"} if size <= 30 else {"linsolver": "sparse", "sparsity": pattern}
+    settings = {"rtol": tolerance, "atol": tolerance * problem.scale, "max_num_steps": 100_000}
+    solver = CVODE(field, method="BDF", **settings, **how)
+    return lambda: solver.solve(np.array([0.0, problem.end]), problem.y0).y[-1]
+
+
+def main(arrays, options):
+    problem = PROBLEMS[options["problem"]]()
+    found = {}
+    for name, make in (("pydiffsol", pydiffsol), ("cvode", cvode)):
+        if name == "pydiffsol" and not problem.code:
+            continue
+        for k, tolerance in enumerate(options["tolerances"]):
+            run = make(problem, tolerance)
+            spent, begun = [], time.perf_counter()
+            while len(spent) < 3 or (time.perf_counter() - begun < 1.0 and len(spent) < 50):
+                start = time.process_time()
+                answer = run()
+                spent.append(time.process_time() - start)
+            found |= {f"{name}.{k}.y": np.asarray(answer), f"{name}.{k}.cpu": np.array(spent)}
+    return found, {}
+
+
+if __name__ == "__main__":
+    _harness.serve(main)

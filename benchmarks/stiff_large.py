@@ -1,0 +1,98 @@
+"""Large stiff problems: Rodas5P with the structure of the Jacobian beside pydiffsol and CVODE, at equal error.
+
+Each solver's cost is taken at three tolerances and read off, by interpolation of the logarithms, at the error that ours has at
+1e-6; where a peer is more accurate at all of its tolerances, its cheapest run counts. Errors are those of the last state, over its
+largest number, against CVODE or ours at 1e-10. Goal: at most 1.2 times the best peer's CPU time; rows are ours over theirs.
+
+Peers run in `.envs/stiff_large`. Run: `python benchmarks/stiff_large.py`, or with the names of some problems.
+"""
+
+import sys
+import time
+
+import _harness
+import jax
+import jax.numpy as jnp
+import numpy as np
+from _stiff_problems import PROBLEMS, Stiff
+
+import simkit
+
+PACKAGES = ("numpy", "scipy", "pydiffsol==0.6.2", "scikit-sundae==1.2.0")
+TOLERANCES = (1e-4, 1e-6, 1e-8)
+COMPARED_AT, TRUTH = 1, 1e-10
+SAMPLES = 7
+
+
+class Solver:
+    """One problem under `jit`: the last state for a tolerance that is traced."""
+
+    def __init__(self, problem: Stiff) -> None:
+        system = simkit.from_function(lambda t, y, p: p["k"] * problem.field(jnp, y), {"k": 1.0})
+        y0, times = jnp.asarray(problem.y0), jnp.array([0.0, problem.end])
+
+        @jax.jit
+        def solve(tolerance: jax.Array) -> tuple[jax.Array, jax.Array]:
+            step = simkit.Adaptive(tolerance, tolerance * problem.scale, max_steps=100_000)
+            run = simkit.simulate(system, y0, times, solver=simkit.solvers.Rodas5P(), step=step, on_failure="mark")
+            return run.final(), run.steps
+
+        start = time.process_time()
+        self.solve = solve.lower(jnp.asarray(TRUTH)).compile()
+        self.compiled = time.process_time() - start
+
+    def __call__(self, tolerance: float) -> np.ndarray:
+        return np.asarray(self.solve(jnp.asarray(tolerance))[0])
+
+
+def read_off(curve: list[tuple[float, float]], error: float) -> float:
+    """The cost of a peer at an error, between or beside the points of its curve."""
+    errors, costs = np.log(np.array(sorted(curve))).T
+    return float(np.exp(np.interp(np.log(error), errors, costs)))
+
+
+def measured(name: str) -> dict[str, float]:
+    """The rows of one problem."""
+    problem = PROBLEMS[name]()
+    solver = Solver(problem)
+    asked = {"problem": name, "tolerances": (*TOLERANCES, TRUTH)}
+    arrays, _ = _harness.run_peer("stiff_large", PACKAGES, "large_stiff.py", options=asked)
+    truth = solver(TRUTH)
+    error = lambda y: float(np.abs(y - truth).max() / np.abs(truth).max())
+    kinds = sorted({key.split(".")[0] for key in arrays})
+    table, curves = [], {}
+    for kind in kinds:
+        points = [(error(arrays[f"{kind}.{k}.y"]), arrays[f"{kind}.{k}.cpu"].min()) for k in range(len(TOLERANCES))]
+        curves[kind] = points
+        table += [
+            [f"{kind} {t:.0e}", f"{e:.1e}", f"{1e3 * c:.3g}"] for t, (e, c) in zip(TOLERANCES, points, strict=True)
+        ]
+        table.append([f"{kind} {TRUTH:.0e}", f"{error(arrays[f'{kind}.{len(TOLERANCES)}.y']):.1e}", ""])
+    costs = []
+    for tolerance in TOLERANCES:
+        spent = []
+        for _ in range(SAMPLES):
+            start = time.process_time()
+            answer = solver(tolerance)
+            spent.append(time.process_time() - start)
+        costs.append((error(answer), min(spent)))
+        table.append([f"simkit {tolerance:.0e}", f"{costs[-1][0]:.1e}", f"{1e3 * min(spent):.3g}"])
+    table.append(["simkit, compiling", "", f"{1e3 * solver.compiled:.0f}"])
+    _harness.print_table(name, ["solver, tolerance", "error", "CPU min, ms"], table)
+    at, cost = costs[COMPARED_AT]
+    theirs = {kind: read_off(curve, at) for kind, curve in curves.items()}
+    rows = {f"{name}_vs_{kind}": cost / value for kind, value in theirs.items()}
+    return rows | {f"{name}_vs_best": cost / min(theirs.values())}
+
+
+def main(names: tuple[str, ...] = tuple(PROBLEMS)) -> dict[str, float]:
+    jax.config.update("jax_enable_x64", True)
+    rows: dict[str, float] = {}
+    for name in names:
+        rows |= measured(name)
+        print({row: round(value, 3) for row, value in rows.items() if row.startswith(name)}, flush=True)
+    return rows
+
+
+if __name__ == "__main__":
+    main(tuple(sys.argv[1:]) or tuple(PROBLEMS))
