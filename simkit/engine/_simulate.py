@@ -8,7 +8,6 @@ import jax
 import jax.core
 import jax.numpy as jnp
 import numpy as np
-from jax.flatten_util import ravel_pytree
 from jax.typing import ArrayLike
 from jaxtyping import Array, PRNGKeyArray
 
@@ -28,7 +27,6 @@ from ..core import (
     Status,
     StochasticSystem,
     System,
-    SystemTerm,
     Trajectory,
     TransportSystem,
     as_float_array,
@@ -44,9 +42,17 @@ from ..core import (
     warn_of_unread,
     with_fields,
 )
-from ..linear import structure_of
 from ..reducers import Reducer
-from ..solvers import AbstractSplitStepper, Rodas5P, SolverLike, Stepper, as_solver, check_serves, choose
+from ..solvers import (
+    AbstractSplitStepper,
+    Rodas5P,
+    SolverLike,
+    Stepper,
+    as_solver,
+    check_serves,
+    choose,
+    jacobian_structure,
+)
 from ._awaited import awaited
 from ._diagnose import diagnose
 from ._integrate import Method, dispatch
@@ -178,10 +184,9 @@ def stiff_instead(task: Task) -> Stepper | None:
     serves = isinstance(task.system, PlainSystem | SeparableSystem | KnownJacobian) and isinstance(task.step, Adaptive)
     if not serves or task.solver is None or task.solver.stiff:
         return None
-    y, unravel = ravel_pytree(task.system.encode(task.y0))
-    term = SystemTerm(task.system, task.inputs)
-    field = lambda y: ravel_pytree(term.vf(task.times[0], unravel(y)))[0]
-    return Rodas5P() if y.size <= MOST_STIFF or structure_of(field, y).name != "dense" else None
+    small = sum(jnp.size(x) for x in jax.tree.leaves(task.y0)) <= MOST_STIFF
+    sparse = lambda: jacobian_structure(task.system, task.y0, task.times[0], task.inputs).name != "dense"
+    return Rodas5P() if small or sparse() else None
 
 
 def resolve(

@@ -3,7 +3,13 @@
 from collections.abc import Sequence
 from html import escape
 
+import numpy as np
+
+from ..linear import Pattern
+
 WIDTH, LINE, MARGIN, GAP = 560, 16, 10, 26
+MOST_CELLS = 256
+"""Rows and columns of a pattern that are drawn; larger ones are drawn as cells of several places, darker where more are taken."""
 
 
 def draw(title: str, boxes: Sequence[tuple[str, Sequence[str], str]]) -> str:
@@ -33,4 +39,25 @@ def draw(title: str, boxes: Sequence[tuple[str, Sequence[str], str]]) -> str:
     return (
         f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} {height}" width="{WIDTH}" height="{height}" font-size="12" '
         f'font-family="sans-serif" fill="currentColor" role="img"><title>{escape(title)}</title>{"".join(parts)}</svg>'
+    )
+
+
+def draw_pattern(title: str, pattern: Pattern) -> str:
+    """An SVG of a sparsity pattern, the first row at the top."""
+    side = -(-pattern.size // MOST_CELLS)
+    cells = -(-pattern.size // side)
+    taken = np.zeros((cells, cells))
+    np.add.at(taken, (pattern.rows // side, pattern.columns // side), 1)
+    size = (WIDTH - 2 * MARGIN) / cells
+    dots = [
+        f'<rect x="{MARGIN + size * j:.1f}" y="{MARGIN + LINE + size * i:.1f}" width="{size:.1f}" height="{size:.1f}" '
+        f'opacity="{0.3 + 0.7 * taken[i, j] / side**2:.2f}"/>'
+        for i, j in np.argwhere(taken).tolist()
+    ]
+    whole, top = WIDTH - 2 * MARGIN, MARGIN + LINE
+    return (
+        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} {WIDTH + LINE}" width="{WIDTH}" height="{WIDTH + LINE}" '
+        f'font-size="12" font-family="sans-serif" fill="currentColor" role="img"><title>{escape(title)}</title>'
+        f'<text x="{MARGIN}" y="{LINE}">{escape(title)}</text><rect x="{MARGIN}" y="{top}" width="{whole}" height="{whole}" '
+        f'fill="none" stroke="currentColor"/>{"".join(dots)}</svg>'
     )

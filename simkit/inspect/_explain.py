@@ -14,11 +14,11 @@ from jaxtyping import Array, PRNGKeyArray, PyTree
 
 from .._errors import ArgumentError
 from .._types import Inputs, State
-from ..core import ParticleSystem, StaticSystem, System, Trajectory, named_leaves
+from ..core import ParticleSystem, StaticSystem, System, Trajectory, as_signals, as_state, named_leaves
 from ..engine import Fixed, Varying, count_compilations, ensemble, simulate
 from ..fitting import local_model, some_start
 from ..problem import Problem
-from ..solvers import Stepper, choose
+from ..solvers import Rodas5P, Stepper, choose, jacobian_structure
 from ._explanation import Calls, Explanation, Stage, Steps
 from ._machine import joules, machine
 from ._program import ProgramReport, Seconds, report
@@ -79,10 +79,15 @@ def explain(
     found = [report(*programs[0], run=made.run), *(report(*program) for program in programs[1:])]
     found[0] = found[0]._replace(seconds=made._replace(run=found[0].seconds.run))
     double = any(leaf.dtype == np.float64 for leaf in jax.tree.leaves(programs[0][2]) if eqx.is_array(leaf))
-    steps = None
+    steps = structure = None
     if isinstance(result, Trajectory) and isinstance(target, System) and not isinstance(target, StaticSystem):
         steps = _steps(result, found[0], choose(target, y0, times, inputs, fixed=False).reason)
-    return Explanation(_name(target), found, calls, stages(), machine(double), steps, _energy(call))
+        if result.solver.startswith(Rodas5P.__name__):
+            start = as_state(target, y0)
+            structure = jacobian_structure(
+                target, start, jnp.asarray(np.ravel(np.asarray(times))[0], float), as_signals(inputs)
+            )
+    return Explanation(_name(target), found, calls, stages(), machine(double), steps, _energy(call), structure)
 
 
 Row = tuple[str, str, tuple[int, ...]]

@@ -5,7 +5,9 @@ from typing import NamedTuple
 
 import equinox as eqx
 
-from ._diagram import draw
+from .._errors import ArgumentError
+from ..linear import Structure
+from ._diagram import draw, draw_pattern
 from ._machine import Machine
 from ._program import ProgramReport
 
@@ -54,6 +56,7 @@ class Explanation(eqx.Module):
     - `stages`: names, float types and shapes before and after `vmap`, `shard_map` and `grad`.
     - `machine`: what this machine can do; `steps`: of a simulation, how it stepped.
     - `joules`: the energy of one run, where the processor counts it.
+    - `jacobian`: of a run of `Rodas5P` the structure by which its equations were solved; `spy()` draws the pattern.
     """
 
     target: str = eqx.field(static=True)
@@ -63,6 +66,7 @@ class Explanation(eqx.Module):
     machine: Machine = eqx.field(static=True)
     steps: Steps | None = eqx.field(static=True)
     joules: float | None = eqx.field(static=True)
+    jacobian: Structure | None = eqx.field(static=True, default=None)
 
     def to_json(self) -> str:
         """Everything, for machines: `programs` holds a list of name, seconds, flops, bytes, memory and so on."""
@@ -95,6 +99,7 @@ class Explanation(eqx.Module):
                 "machine": self.machine._asdict(),
                 "steps": self.steps and self.steps._asdict(),
                 "joules": self.joules,
+                "jacobian": _solved(self.jacobian),
             },
             indent=1,
         )
@@ -102,6 +107,18 @@ class Explanation(eqx.Module):
     def svg(self) -> str:
         """The flow of the data as a picture: every station with its arrays and their shapes."""
         return draw(self.target, [(stage.label, _lines(stage), stage.remark) for stage in self.stages])
+
+    def spy(self) -> str:
+        """The pattern of the Jacobian as a picture: a dot for each place that may hold a number other than 0.
+
+        **Raises:** an `ArgumentError` where nothing is known of one: only a run of `Rodas5P` from 13 states on has it.
+        """
+        if self.jacobian is None or self.jacobian.pattern is None:
+            raise ArgumentError(
+                f"{self.target} has no sparsity pattern to show: the Jacobian is used by `Rodas5P` alone, and full up to 12 "
+                "states or where most of its places hold numbers."
+            )
+        return draw_pattern(f"Jacobian of {self.target}, {_solved(self.jacobian)}", self.jacobian.pattern)
 
     def _repr_html_(self) -> str:
         return f"{self.svg()}<pre>{repr(self).replace('&', '&amp;').replace('<', '&lt;')}</pre>"
@@ -120,11 +137,23 @@ class Explanation(eqx.Module):
             lines += [f"  │   {line}" for line in _lines(stage)]
         if self.steps is not None:
             lines += ["", *_stepping(self.steps)]
+        if self.jacobian is not None:
+            lines.append(f"  Jacobian    {_solved(self.jacobian)}")
         for program in self.programs:
             lines += ["", *_program(program, self.machine)]
         if self.joules is not None:
             lines.append(f"  energy of one run of {self.programs[0].name}: {self.joules:.3g} J")
         return "\n".join(lines)
+
+
+def _solved(jacobian: Structure | None) -> str | None:
+    if jacobian is None or jacobian.pattern is None:
+        return jacobian and jacobian.described()
+    pattern, colours = jacobian.pattern, jacobian.colours
+    found = "" if colours is None else f"{colours.max() + 1} colours, "
+    return (
+        f"{pattern.size} rows, {pattern.places} places ({100 * pattern.density:.2g} %), {found}{jacobian.described()}"
+    )
 
 
 def _lines(stage: Stage) -> list[str]:

@@ -14,6 +14,7 @@ from ._dense import held_solver as held_solver
 from ._dense import lu_factors as lu_factors
 from ._on_numbers import evaluated as evaluated
 from ._one_at_a_time import one_at_a_time as one_at_a_time
+from ._pattern import Pattern as Pattern
 from ._programs import CALLS as CALLS
 from ._programs import called_program as called_program
 from ._shielded import calls_library as calls_library

@@ -39,6 +39,9 @@ class Band(Places):
             source[1, i // width, i % width, i % width] = pattern.places + 1
         self.source = source
 
+    def described(self) -> str:
+        return f"a band, in {self.count} blocks of {self.width} states"
+
     def factors(self, w: Float[Array, " places"]) -> Any:
         """The factors of W = L (I + U), where L has the blocks on the diagonal and below it, and U those above."""
         entries = jnp.concatenate([w, jnp.zeros_like(w[:1]), jnp.ones_like(w[:1])])

@@ -9,6 +9,7 @@ from jax.typing import ArrayLike
 from jaxtyping import Array, Float, Int, PyTree
 
 from ._dense import LOOPED_UP_TO, UNROLLED_UP_TO, back_substitute, factorise, lu_factors, unrolled_inverse
+from ._pattern import Pattern
 from ._structure import Jacobian, Structure
 
 # Blocks are padded to these sizes, so that few kinds of them are solved side by side; larger ones are no blocks.
@@ -27,12 +28,14 @@ class Group(NamedTuple):
 class Blocks(Structure):
     """Each block is solved alone, all at once. One directional derivative gives a column of every block.
 
-    **Arguments:** `component`, the number of the block that each state belongs to.
+    **Arguments:** `pattern`; `component`, the number of the block that each state belongs to.
     """
 
     name = "blocks"
+    colours = None
 
-    def __init__(self, component: Int[np.ndarray, " n"]) -> None:
+    def __init__(self, pattern: Pattern, component: Int[np.ndarray, " n"]) -> None:
+        self.pattern = pattern
         self.groups, self.size = _groups(component), len(component)
         # The states in the order of the groups, in each by position in the block and then by block; and each one's place there.
         order = np.concatenate([group.members.T.ravel() for group in self.groups])
@@ -77,6 +80,10 @@ class Blocks(Structure):
             jacobian = jnp.stack([dealt[position][i] for position in range(size)], 1)  # row, column, block
             found.append(jnp.eye(size, dtype=like.dtype)[:, :, None] - a * jacobian)
         return found
+
+    def described(self) -> str:
+        kinds = [f"{len(group.members)} of {group.members.shape[1]}" for group in self.groups]
+        return f"independent blocks: {', '.join(kinds)} states"
 
     def factors(self, w: list[Array]) -> Any:
         return [_factors(blocks) for blocks in w]

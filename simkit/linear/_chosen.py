@@ -4,7 +4,7 @@ import functools
 from collections.abc import Callable
 
 import numpy as np
-from jaxtyping import Array, Float
+from jaxtyping import Array, Float, Int
 
 from ._band import Band
 from ._blocks import SIZES, Blocks, largest_block
@@ -23,7 +23,7 @@ LEAST_WIDTH = 8
 BLOCK, CUBE = 15, 1e-3
 # A band's program is the smaller one: it is taken up to this many times the time of an elimination. No elimination of states
 # in so large a number is planned, nor where a band takes less time than this.
-BAND_UP_TO = 2
+BAND_UP_TO = 1.5
 MOST_STATES, SHORT = 20_000, 100
 
 
@@ -45,16 +45,21 @@ def chosen(pattern: Pattern) -> Structure:
     matrix = sp.csr_array((ones, (pattern.rows, pattern.columns)), shape=(pattern.size, pattern.size))
     _, component = csgraph.connected_components(matrix, directed=False)
     if largest_block(component) <= min(SIZES[-1], pattern.size // 2):
-        return Blocks(component)
+        return Blocks(pattern, component)
     order = csgraph.reverse_cuthill_mckee((matrix + matrix.T).tocsr(), symmetric_mode=True)
-    place = np.argsort(order)
-    width = max(int(np.abs(place[pattern.rows] - place[pattern.columns]).max()), LEAST_WIDTH)
+    width = max(half_width(pattern, order), LEAST_WIDTH)
     band = band_cost(pattern.size, width)
     if band > SHORT and pattern.size <= MOST_STATES:
         rounds = elimination_order(pattern)
         if rounds.rounds and BAND_UP_TO * rounds.cost < band:
             return Elimination(pattern, rounds)
     return Band(pattern, order, width) if band < dense_cost(pattern.size) else Dense(pattern)
+
+
+def half_width(pattern: Pattern, order: Int[np.ndarray, " n"]) -> int:
+    """The largest distance of a place from the diagonal, with the states in an order."""
+    place = np.argsort(order)
+    return int(np.abs(place[pattern.rows] - place[pattern.columns]).max())
 
 
 def band_cost(size: int, width: int) -> float:

@@ -79,6 +79,11 @@ class Elimination(Places):
         others = np.array([other for others in found.values() for other in others], np.int64)
         return self.place[pivots], self.place[others]
 
+    def described(self) -> str:
+        return (
+            f"elimination of {self.eliminated} states in {len(self.rounds)} rounds, then a full matrix of {self.side}"
+        )
+
     def factors(self, w: Float[Array, " places"]) -> Factors:
         entries = jnp.append(w, jnp.zeros_like(w[:1]))[self.source]
         values, pivots = jnp.zeros_like(entries), []

@@ -22,12 +22,18 @@ class Structure(abc.ABC):
     """A way to set up and solve the equations (I - a J) x = b. It holds numbers of places and no traced values."""
 
     name: str
+    pattern: Pattern | None
+    colours: Int[np.ndarray, " n"] | None
     large: bool = False
     """True where a solve is a program of hundreds of operations, better written once, in a loop, than out many times."""
 
     @abc.abstractmethod
     def shifted(self, jacobian: Jacobian, a: ArrayLike, like: Float[Array, " n"]) -> Any:
         """The entries of I - a J as this structure holds them."""
+
+    @abc.abstractmethod
+    def described(self) -> str:
+        """Return the way of solving, as a clause."""
 
     @abc.abstractmethod
     def factors(self, w: Any) -> Any:
@@ -56,6 +62,9 @@ class Dense(Structure):
         values = compressed(self.pattern, self.colours, jacobian, like)
         return identity - a * jnp.zeros_like(identity).at[self.pattern.rows, self.pattern.columns].set(values)
 
+    def described(self) -> str:
+        return "a full matrix"
+
     def factors(self, w: Float[Array, "n n"]) -> Any:
         return factorise(w)
 
@@ -67,12 +76,12 @@ class Places(Structure):
     """A structure that holds the entries at the places of a pattern."""
 
     def __init__(self, pattern: Pattern) -> None:
-        self.pattern, self.size = pattern, pattern.size
-        self.colours = column_colours(pattern)
-        self.diagonal = pattern.rows == pattern.columns
+        self.pattern = self._at = pattern
+        self.colours = self._seeds = column_colours(pattern)
+        self.size, self.diagonal = pattern.size, pattern.rows == pattern.columns
 
     def shifted(self, jacobian: Jacobian, a: ArrayLike, like: Float[Array, " n"]) -> Float[Array, " places"]:
-        return jnp.asarray(self.diagonal, like.dtype) - a * compressed(self.pattern, self.colours, jacobian, like)
+        return jnp.asarray(self.diagonal, like.dtype) - a * compressed(self._at, self._seeds, jacobian, like)
 
 
 def compressed(

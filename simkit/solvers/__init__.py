@@ -21,6 +21,7 @@ from ._named import SolverLike as SolverLike  # internal
 from ._named import as_solver as as_solver  # internal
 from ._particle_stepper import ParticleStepper as ParticleStepper  # internal
 from ._rosenbrock import Rodas5P as Rodas5P
+from ._rosenbrock import jacobian_structure as jacobian_structure  # internal
 from ._split import AbstractSplitStepper as AbstractSplitStepper  # internal
 from ._ssp import SSPRK3 as SSPRK3
 from ._stepper import Step as Step

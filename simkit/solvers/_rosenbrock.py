@@ -8,7 +8,7 @@ import jax.numpy as jnp
 from jax.flatten_util import ravel_pytree
 from jaxtyping import Array, Float, PyTree
 
-from .._types import State, Time
+from .._types import Inputs, State, Time
 from ..core import System, SystemTerm, known_jacobian
 from ..linear import Structure, structure_of
 from ._registry import SOLVERS
@@ -132,6 +132,13 @@ class Rodas5P(Stepper):
             jax.tree.map(jnp.subtract, k2, k1),
             jax.tree.map(jnp.negative, k2),
         )
+
+
+def jacobian_structure(system: System, y0: State, t: Time, inputs: Inputs) -> Structure:
+    """The structure by which `Rodas5P` solves the equations of a system that starts there."""
+    y, unravel = ravel_pytree(system.encode(y0))
+    term = SystemTerm(system, inputs)
+    return structure_of(lambda y: ravel_pytree(term.vf(t, unravel(y)))[0], y)
 
 
 def _in_the_middle(y0: Array, y1: Array, k: list[Array]) -> tuple[Array, Array]:
