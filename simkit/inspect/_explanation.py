@@ -149,11 +149,8 @@ class Explanation(eqx.Module):
 def _solved(jacobian: Structure | None) -> str | None:
     if jacobian is None or jacobian.pattern is None:
         return jacobian and jacobian.described()
-    pattern, colours = jacobian.pattern, jacobian.colours
-    found = "" if colours is None else f"{colours.max() + 1} colours, "
-    return (
-        f"{pattern.size} rows, {pattern.places} places ({100 * pattern.density:.2g} %), {found}{jacobian.described()}"
-    )
+    pattern = jacobian.pattern
+    return f"{pattern.size} rows, {pattern.places} places ({100 * pattern.density:.2g} %), {jacobian.described()}"
 
 
 def _lines(stage: Stage) -> list[str]:

@@ -40,7 +40,7 @@ class Band(Places):
         self.source = source
 
     def described(self) -> str:
-        return f"a band, in {self.count} blocks of {self.width} states"
+        return f"{self.compression.described()}, a band in {self.count} blocks of {self.width} states"
 
     def factors(self, w: Float[Array, " places"]) -> Any:
         """The factors of W = L (I + U), where L has the blocks on the diagonal and below it, and U those above."""

@@ -8,9 +8,10 @@ import numpy as np
 from jax.typing import ArrayLike
 from jaxtyping import Array, Float, Int, PyTree
 
+from ._compression import Jacobian
 from ._dense import LOOPED_UP_TO, UNROLLED_UP_TO, back_substitute, factorise, lu_factors, unrolled_inverse
 from ._pattern import Pattern
-from ._structure import Jacobian, Structure
+from ._structure import Structure
 
 # Blocks are padded to these sizes, so that few kinds of them are solved side by side; larger ones are no blocks.
 SIZES = (1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64, 96, 128)
@@ -32,7 +33,6 @@ class Blocks(Structure):
     """
 
     name = "blocks"
-    colours = None
 
     def __init__(self, pattern: Pattern, component: Int[np.ndarray, " n"]) -> None:
         self.pattern = pattern

@@ -80,9 +80,8 @@ class Elimination(Places):
         return self.place[pivots], self.place[others]
 
     def described(self) -> str:
-        return (
-            f"elimination of {self.eliminated} states in {len(self.rounds)} rounds, then a full matrix of {self.side}"
-        )
+        made = f"{self.compression.described()}, elimination of {self.eliminated} states in {len(self.rounds)} rounds"
+        return f"{made}, then a full matrix of {self.side}"
 
     def factors(self, w: Float[Array, " places"]) -> Factors:
         entries = jnp.append(w, jnp.zeros_like(w[:1]))[self.source]

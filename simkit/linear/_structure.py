@@ -1,21 +1,16 @@
 """Solves of (I - a J) x = b by the structure of J; without one, as a full matrix."""
 
 import abc
-from collections.abc import Callable
-from typing import Any, TypeAlias
+from typing import Any
 
 import jax
 import jax.numpy as jnp
-import numpy as np
 from jax.typing import ArrayLike
-from jaxtyping import Array, Float, Int, PyTree
+from jaxtyping import Array, Float, PyTree
 
-from ._colours import column_colours
+from ._compression import Compression, Jacobian
 from ._dense import back_substitute, factorise
 from ._pattern import Pattern
-
-Jacobian: TypeAlias = Callable[[Array], Array] | Float[Array, "n n"]
-"""A Jacobian as its product with a vector, or as the matrix where a system knows it."""
 
 
 class Structure(abc.ABC):
@@ -23,7 +18,6 @@ class Structure(abc.ABC):
 
     name: str
     pattern: Pattern | None
-    colours: Int[np.ndarray, " n"] | None
     large: bool = False
     """True where a solve is a program of hundreds of operations, better written once, in a loop, than out many times."""
 
@@ -51,19 +45,20 @@ class Dense(Structure):
 
     def __init__(self, pattern: Pattern | None = None) -> None:
         self.pattern = pattern
-        self.colours = None if pattern is None else column_colours(pattern)
+        self.compression = None if pattern is None else Compression(pattern)
 
     def shifted(self, jacobian: Jacobian, a: ArrayLike, like: Float[Array, " n"]) -> Float[Array, "n n"]:
         identity = identity_like(like)
         if not callable(jacobian):
             return identity - a * jacobian
-        if self.pattern is None or self.colours is None or self.colours.max() + 1 > like.size // 2:
+        if self.pattern is None or self.compression is None or self.compression.cost > like.size // 2:
             return identity - a * jax.vmap(jacobian, out_axes=1)(identity)
-        values = compressed(self.pattern, self.colours, jacobian, like)
+        values = self.compression(jacobian, like)
         return identity - a * jnp.zeros_like(identity).at[self.pattern.rows, self.pattern.columns].set(values)
 
     def described(self) -> str:
-        return "a full matrix"
+        made = "" if self.compression is None else f"{self.compression.described()}, "
+        return f"{made}a full matrix"
 
     def factors(self, w: Float[Array, "n n"]) -> Any:
         return factorise(w)
@@ -76,23 +71,11 @@ class Places(Structure):
     """A structure that holds the entries at the places of a pattern."""
 
     def __init__(self, pattern: Pattern) -> None:
-        self.pattern = self._at = pattern
-        self.colours = self._seeds = column_colours(pattern)
+        self.pattern, self.compression = pattern, Compression(pattern)
         self.size, self.diagonal = pattern.size, pattern.rows == pattern.columns
 
     def shifted(self, jacobian: Jacobian, a: ArrayLike, like: Float[Array, " n"]) -> Float[Array, " places"]:
-        return jnp.asarray(self.diagonal, like.dtype) - a * compressed(self._at, self._seeds, jacobian, like)
-
-
-def compressed(
-    pattern: Pattern, colours: Int[np.ndarray, " n"], jacobian: Jacobian, like: Float[Array, " n"]
-) -> Float[Array, " places"]:
-    """The numbers of a Jacobian at the places of its pattern; without the matrix, from one directional derivative a colour."""
-    if not callable(jacobian):
-        return jacobian[pattern.rows, pattern.columns]
-    seeds = (np.arange(colours.max() + 1)[:, None] == colours).astype(like.dtype)
-    products = jax.vmap(jacobian)(jnp.asarray(seeds) + jnp.zeros_like(like)[None])
-    return products[colours[pattern.columns], pattern.rows]
+        return jnp.asarray(self.diagonal, like.dtype) - a * self.compression(jacobian, like)
 
 
 def identity_like(y: Float[Array, " n"]) -> Float[Array, "n n"]:

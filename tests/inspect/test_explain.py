@@ -176,7 +176,7 @@ def test_the_structure_of_a_jacobian_is_said_and_drawn():
     """A ring: three places a row, two of them in the corners; and a pair of states, which has no pattern."""
     ring = simkit.from_function(lambda t, y, p: p["k"] * (jnp.roll(y, 1) - 2 * y + jnp.roll(y, -1)), {"k": 1e3})
     found = simkit.explain(ring, jnp.arange(300.0), [0.0, 1.0], gradient=False, solver=simkit.solvers.Rodas5P())
-    assert "Jacobian    300 rows, 900 places (1 %), 3 colours, " in repr(found)
+    assert "Jacobian    300 rows, 900 places (1 %), 3 derivatives, " in repr(found)
     assert json.loads(found.to_json())["jacobian"].startswith("300 rows, 900 places")
     drawn = found.spy()
     assert drawn.count("<rect") == 1 + len({(i // 2, j % 300 // 2) for i in range(300) for j in (i - 1, i, i + 1)})

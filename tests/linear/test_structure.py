@@ -44,6 +44,12 @@ def twenties(y):
     return (jnp.sin(y).sum(1, keepdims=True) * y).ravel()
 
 
+def star(y):
+    """A hub that meets all others, in both directions."""
+    rate = y[0] * y[1:] * jnp.asarray(np.arange(1, y.size) / y.size)
+    return jnp.concatenate([-rate.sum(keepdims=True), rate - 0.3 * y[1:] * jnp.roll(y[1:], 1)])
+
+
 def chain(y):
     wide = jnp.pad(y, 2)
     return 0.3 * wide[4:] - 2 * y + 0.7 * wide[:-4] + jnp.sin(wide[1:-3] * y)
@@ -71,6 +77,7 @@ CASES = {
     "band shuffled": (lambda y: chain(y[LONG])[np.argsort(LONG)], 240, "band"),
     "short band": (chain, 61, "dense"),
     "long chain": (chain, 301, "elimination"),
+    "star": (star, 200, "elimination"),
     "network": (network, 300, "elimination"),
     "network and full rows": (lambda y: network(y) + jnp.zeros_like(y).at[:3].set(y.sum() ** 2), 300, "elimination"),
     "full": (lambda y: y * y.sum(), 20, "dense"),
@@ -170,6 +177,7 @@ def test_heat_on_a_square_decays_as_its_mode_does():
     [
         (of_each(6), jnp.tile(jnp.array([1.0, 0.1, 0.2]), 6)),
         (heat(6), jnp.linspace(0.1, 1, 36)),
+        (star, jnp.linspace(0.1, 1, 40)),
         (network, jnp.linspace(0.1, 1, 300)),
     ],
 )
@@ -221,3 +229,19 @@ def test_an_unstable_elimination_is_not_silent():
 
     assert np.isnan(solve(0.01)).any()
     assert np.isfinite(solve(1e-3)).all()
+
+
+def test_a_row_that_all_columns_share_is_one_derivative_backwards():
+    function, y = star, jnp.asarray(RNG.uniform(0.1, 0.3, 200))
+    compression = structure_of(function, y).compression
+    assert compression.rows.tolist() == [0]
+    assert compression.count <= 6
+    entries = jax.jit(lambda y: compression(lambda v: jax.jvp(function, (y,), (v,))[1], y))(y)
+    pattern, expected = compression.pattern, np.asarray(jax.jacfwd(function)(y))
+    np.testing.assert_allclose(entries, expected[pattern.rows, pattern.columns], rtol=1e-12, atol=1e-14)
+    # A field with a loop of unknown length has no derivative backwards: every column that the row holds is one forwards.
+    looped = lambda y: jax.lax.while_loop(
+        lambda c: c[0] < 2, lambda c: (c[0] + 1, c[1] + star(y)), (0, jnp.zeros_like(y))
+    )[1]
+    found = jax.jit(lambda y: compression(lambda v: jax.jvp(looped, (y,), (v,))[1], y))(y)
+    np.testing.assert_allclose(found, 2 * entries, rtol=1e-12, atol=1e-14)
