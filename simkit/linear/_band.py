@@ -16,7 +16,7 @@ class Band(Places):
     """A band, after the states were ordered to make it narrow, as a block-tridiagonal matrix.
 
     Pivots are sought within blocks alone. That is stable where I - a J is not far from diagonal dominance, as it is for short
-    steps; where it is not, the error of a step is large and the next try is shorter.
+    steps; where it is not, the factors are NaN and the next try is shorter.
 
     **Arguments:** `order`, the states in their new order; `width`, the size of the blocks, at least the half width of the band.
     """
@@ -53,7 +53,9 @@ class Band(Places):
             upper = jax.vmap(lambda b: back_substitute(lu, b), in_axes=1, out_axes=1)(after)
             return upper, (lu, before, upper)
 
-        return jax.lax.scan(eliminate, jnp.zeros_like(own[0]), (before, own, after))[1]
+        (lu, permutations), before, upper = jax.lax.scan(eliminate, jnp.zeros_like(own[0]), (before, own, after))[1]
+        sound = self.sound(w, ((lu, permutations), before, upper))
+        return (jnp.where(sound, lu, jnp.nan), permutations), before, upper
 
     def solve(self, factors: PyTree, b: Float[Array, " n"], transpose: bool) -> Float[Array, " n"]:
         padded = jnp.concatenate([b[self.order], jnp.zeros_like(b, shape=(self.count * self.width - b.size,))])

@@ -19,8 +19,8 @@ from ._structure import Dense, Structure
 FULL_FROM = 0.3
 # Bands that are narrower than this are taken as wide as that.
 LEAST_WIDTH = 8
-# Microseconds for a block of a band, and for the cube of its width: a factorisation and nine solves on one core.
-BLOCK, CUBE = 15, 1e-3
+# Microseconds for a band, for a block of it, and for the cube of its width: a factorisation and nine solves on one core.
+WHOLE, BLOCK, CUBE = 60, 13, 1e-3
 # A band's program is the smaller one: it is taken up to this many times the time of an elimination. No elimination of states
 # in so large a number is planned, nor where a band takes less time than this.
 BAND_UP_TO = 1.5
@@ -64,4 +64,4 @@ def half_width(pattern: Pattern, order: Int[np.ndarray, " n"]) -> int:
 
 def band_cost(size: int, width: int) -> float:
     """The time of a factorisation and nine solves of a band, in microseconds."""
-    return -(-size // width) * (BLOCK + CUBE * width**3)
+    return WHOLE - (-size // width) * (BLOCK + CUBE * width**3)

@@ -45,6 +45,7 @@ MOVES: dict[str, int | None] = {
     "transpose": 1,
     "unstack": 1,
 }
+ADDING_SCATTERS = frozenset({"scatter-add", "scatter_add", "scatter-sub", "scatter_sub"})
 # Operations that return their operands, one by one.
 PASSED_ON = frozenset(
     {"copy", "copy_p", "optimization_barrier", "pcast", "pvary", "reduce_precision", "sharding_constraint"}
@@ -83,15 +84,17 @@ def jacobian_pattern(function: Callable[[Array], Array], y: Float[Array, " n"]) 
 
     None where there are millions of them: such a matrix is as good as full.
 
-    Each operation of the traced program passes on which inputs its operands depend on. An operation that the detection does not
-    know makes each of its results depend on all inputs of its operands, so that the pattern may be too large and never too
-    small. Nothing is evaluated but tables of indices and masks.
+    The directional derivative is traced as a program of the direction, so that rules of `custom_jvp` count and not what they
+    stand for. Each operation passes on which inputs its operands depend on. An operation that the detection does not know makes
+    each of its results depend on all inputs of its operands, so that the pattern may be too large and never too small. Nothing
+    is evaluated but tables of indices and masks.
     """
     import scipy.sparse as sp  # a tenth of a second, which small systems need not wait for
 
-    closed = jax.make_jaxpr(function)(jax.ShapeDtypeStruct(y.shape, y.dtype))
-    n = math.prod(y.shape)
-    given = [Traced(None, sp.eye_array(n, dtype=bool, format="csr"), tuple(y.shape))]
+    like = jax.ShapeDtypeStruct(y.shape, y.dtype)
+    closed = jax.make_jaxpr(lambda y, along: jax.jvp(function, (y,), (along,))[1])(like, like)
+    n, shape = math.prod(y.shape), tuple(y.shape)
+    given = [Traced(None, None, shape), Traced(None, sp.eye_array(n, dtype=bool, format="csr"), shape)]
     try:
         (result,) = _Interpreter(n).run(closed.jaxpr, closed.consts, given)
     except Full:
@@ -143,7 +146,7 @@ class _Interpreter:
             return [Traced(None, self.elementwise(name, operands, shape), shape) for shape in shapes]
         if name in MOVES and (moved := self.moved(eqn, operands)) is not None:
             return [Traced(None, x, shape) for x, shape in zip(moved, shapes, strict=True)]
-        if name in ("scatter-add", "scatter_add") and operands[1].known is not None:
+        if name in ADDING_SCATTERS and operands[1].known is not None:
             return [Traced(None, self.scattered(eqn, operands), shapes[0])]
         if name in REDUCTIONS:
             kept = self.reduced(operands[0], tuple(eqn.params["axes"]))
@@ -228,7 +231,8 @@ class _Interpreter:
                     jnp.zeros(operand.shape), jnp.asarray(indices.known), u, **eqn.params
                 )
                 numbers = jnp.arange(1, count + 1, dtype=jnp.result_type(float)).reshape(operand.shape)
-                target = np.asarray(jax.vjp(add, jnp.zeros(updates.shape))[1](numbers)[0]).ravel().astype(int)
+                found = jax.vjp(add, jnp.zeros(updates.shape))[1](numbers)[0]
+                target = np.abs(np.asarray(found)).ravel().astype(int)  # negative where updates are subtracted
             parts.append(chosen_rows(target - 1, count).T.tocsr() @ updates.dependence)
         return union(parts)
 

@@ -5,12 +5,14 @@ from typing import Any
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jax.typing import ArrayLike
 from jaxtyping import Array, Float, PyTree
 
 from ._compression import Compression, Jacobian
 from ._dense import back_substitute, factorise
 from ._pattern import Pattern
+from ._ragged_sums import RaggedSums, Terms
 
 
 class Structure(abc.ABC):
@@ -73,9 +75,18 @@ class Places(Structure):
     def __init__(self, pattern: Pattern) -> None:
         self.pattern, self.compression = pattern, Compression(pattern)
         self.size, self.diagonal = pattern.size, pattern.rows == pattern.columns
+        entries = Terms(pattern.rows, np.arange(pattern.places), pattern.columns)
+        self.product = RaggedSums(entries, self.size, (pattern.places, self.size))
 
     def shifted(self, jacobian: Jacobian, a: ArrayLike, like: Float[Array, " n"]) -> Float[Array, " places"]:
         return jnp.asarray(self.diagonal, like.dtype) - a * self.compression(jacobian, like)
+
+    def sound(self, w: Float[Array, " places"], factors: PyTree) -> Array:
+        """Tell whether a solve leaves residuals that are small beside the terms of its equations (Oettli and Prager 1964)."""
+        b = jnp.ones_like(w[: self.size])
+        w, x = (jnp.append(v, jnp.zeros_like(v[:1])) for v in (w, self.solve(factors, b, False)))
+        residual, terms = b - self.product(w, x), b + self.product(jnp.abs(w), jnp.abs(x))
+        return jnp.max(jnp.abs(residual) / terms) < jnp.finfo(b.dtype).eps ** 0.25
 
 
 def identity_like(y: Float[Array, " n"]) -> Float[Array, "n n"]:
