@@ -66,8 +66,6 @@ DENSE = (
 
 # Up to this many states the tangents of W are formed as a matrix once a step; beyond, once a stage as a directional derivative.
 MATRIX_TANGENTS_UP_TO = 8
-# Up to this many states the equations are solved in the states' own units, without a scale for each.
-ONE_UNIT_UP_TO = 12
 
 
 @SOLVERS.named("rodas5p")
@@ -206,30 +204,16 @@ def _shared_solve(
     def jacobian_times(v: Array) -> Array:
         return jax.jvp(increment, (y,), (v,))[1]
 
-    # In units of the states' own sizes, so that pivots are sought among numbers of one unit.
-    size = _sizes(y, increment) if y.size > ONE_UNIT_UP_TO else None
-    to, back = (lambda v: v, lambda v: v) if size is None else (lambda v: size * v, lambda v: v / size)
-    if known is None:
-        w = structure.shifted(lambda v: back(jacobian_times(to(v))), GAMMA, y)
-    else:
-        w = structure.shifted(h * (known if size is None else known * size / size[:, None]), GAMMA, y)
+    w = structure.shifted(jacobian_times if known is None else h * known, GAMMA, y)
     factors = structure.factors(jax.lax.stop_gradient(w))
 
     def matvec(v: Array) -> Array:
         return w @ v if y.size <= MATRIX_TANGENTS_UP_TO and known is None else v - GAMMA * jacobian_times(v)
 
     def solve(_: Any, b: Array) -> Array:
-        return to(structure.solve(factors, back(b), False))
+        return structure.solve(factors, b, False)
 
     def transpose_solve(_: Any, b: Array) -> Array:
-        return back(structure.solve(factors, to(b), True))
+        return structure.solve(factors, b, True)
 
     return lambda r: jax.lax.custom_linear_solve(matvec, r, solve, transpose_solve)
-
-
-def _sizes(y: Float[Array, " n"], increment: Any) -> Float[Array, " n"]:
-    """The size of each state and of its change in a step, held; the largest one where both are zero."""
-    size = jnp.abs(y) + jnp.abs(increment(y))
-    largest = jnp.max(size)
-    size = jnp.where(size > 0, jnp.maximum(size, jnp.finfo(y.dtype).eps ** 3 * largest), largest)
-    return jax.lax.stop_gradient(jnp.where((size > 0) & jnp.isfinite(size), size, 1))

@@ -245,28 +245,3 @@ def test_a_row_that_all_columns_share_is_one_derivative_backwards():
     )[1]
     found = jax.jit(lambda y: compression(lambda v: jax.jvp(looped, (y,), (v,))[1], y))(y)
     np.testing.assert_allclose(found, 2 * entries, rtol=1e-12, atol=1e-14)
-
-
-@pytest.mark.parametrize("decades", [8, 12])
-def test_states_in_mixed_units_take_the_same_steps(decades):
-    """Reactions of 25 species over 8 decades of rates; a third of the states each in small, ordinary and large units."""
-    rng = np.random.default_rng(2)
-    a, b, c, d = rng.integers(0, 25, (4, 50))
-    two, rates, start = rng.random(50) < 0.5, 10 ** rng.uniform(-4, 4, 50), rng.random(25) + 0.01
-    units = 10.0 ** rng.choice([-decades, 0, decades], 25)
-
-    def run(units):
-        def field(t, y, p):
-            x = y / units
-            rate = p["k"] * rates * x[a] * jnp.where(two, x[b], 1.0)
-            second = jnp.where(two, rate, 0.0)
-            return jnp.zeros(25).at[a].add(-rate).at[c].add(rate).at[b].add(-second).at[d].add(second) * units
-
-        system = odes.from_function(field, {"k": 1.0})
-        step = simkit.Adaptive(1e-7, units * 1e-11)
-        return simkit.simulate(system, start * units, [0.0, 0.1, 10.0], solver=simkit.solvers.Rodas5P(), step=step)
-
-    found, plain = run(units), run(np.ones(25))
-    assert abs(int(found.steps) - int(plain.steps)) <= 2
-    assert int(found.rejected) <= 2 + int(plain.rejected)
-    np.testing.assert_allclose(found.ys[-1] / units, plain.ys[-1], rtol=1e-6, atol=1e-9)
