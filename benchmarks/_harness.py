@@ -114,6 +114,12 @@ def print_table(title: str, head: Sequence[str], rows: Sequence[Sequence[str]]) 
     sys.stdout.flush()
 
 
+def read_off(curve: Sequence[tuple[float, float]], error: float) -> float:
+    """The cost at an error, by interpolation of the logarithms between points of errors and costs; beyond them that of the end."""
+    errors, costs = np.log(np.array(sorted(curve))).T
+    return float(np.exp(np.interp(np.log(error), errors, costs)))
+
+
 def environment(name: str, packages: Sequence[str]) -> pathlib.Path:
     """The Python of the environment `.envs/NAME` with these packages, made where it is missing or holds others.
 

@@ -44,13 +44,13 @@ def robertson(copies: int) -> Stiff:
 PAIRS = ((0, 0), (0, 1), (0, 2), (1, 0), (1, 1), (1, 2), (2, 1), (2, 2))
 
 
-def _laplacian(side: int, width: float) -> Any:
-    """The five-point Laplacian with walls at 0, of side^2 points in a square."""
+def _laplacian(side: int) -> Any:
+    """The five-point Laplacian with walls at 0, of side^2 points in the unit square."""
     import scipy.sparse as sp
 
     line = sp.diags_array([np.ones(side - 1), -2 * np.ones(side), np.ones(side - 1)], offsets=[-1, 0, 1])
     whole = sp.kron(sp.eye_array(side), line) + sp.kron(line, sp.eye_array(side))
-    return (whole * ((side + 1) / width) ** 2).tocoo()
+    return (whole * (side + 1) ** 2).tocoo()
 
 
 def _entries(matrix: Any) -> str:
@@ -59,20 +59,20 @@ def _entries(matrix: Any) -> str:
     )
 
 
-def _around(xp: Any, u: Any, side: int, width: float) -> Any:
+def _around(xp: Any, u: Any, side: int) -> Any:
     u = xp.pad(u.reshape(side, side), 1)
     sums = u[2:, 1:-1] + u[:-2, 1:-1] + u[1:-1, 2:] + u[1:-1, :-2] - 4 * u[1:-1, 1:-1]
-    return (sums * ((side + 1) / width) ** 2).ravel()
+    return (sums * (side + 1) ** 2).ravel()
 
 
 def heat(side: int) -> Stiff:
     """Heat on a square with cold walls, to t = 0.1."""
-    matrix = _laplacian(side, 1.0)
+    matrix = _laplacian(side)
     x = np.arange(1, side + 1) / (side + 1)
     y0 = (16 * np.outer(x * (1 - x), x * (1 - x))).ravel()
     starts = ", ".join(f"({i}): {v!r}" for i, v in enumerate(y0.tolist()))
-    code = f"A_ij {{ {_entries(matrix)} }}\nb_i {{ {starts} }}\nu_i {{ x = b_i }}\nF_i {{ A_ij * x_j }}"
-    return Stiff(lambda xp, y: _around(xp, y, side, 1.0), y0, 0.1, 1e-2, matrix.coords, "in { k = 1 }\n" + code)
+    code = f"in {{ k = 1 }}\nA_ij {{ {_entries(matrix)} }}\nb_i {{ {starts} }}\nu_i {{ x = b_i }}\nF_i {{ A_ij * x_j }}"
+    return Stiff(lambda xp, y: _around(xp, y, side), y0, 0.1, 1e-2, matrix.coords, code)
 
 
 def brusselator(side: int) -> Stiff:
@@ -82,10 +82,10 @@ def brusselator(side: int) -> Stiff:
     def field(xp: Any, y: Any) -> Any:
         u, v = y[:count], y[count:]
         cubic = u * u * v
-        spread = lambda w: 0.02 * _around(xp, w, side, 1.0)
+        spread = lambda w: 0.02 * _around(xp, w, side)
         return xp.concatenate([1 + cubic - 4.4 * u + spread(u), 3.4 * u - cubic + spread(v)])
 
-    matrix = _laplacian(side, 1.0)
+    matrix = _laplacian(side)
     i, j = matrix.coords
     all_, cells = np.concatenate, np.arange(count)
     rows = all_([i, i + count, cells, cells + count])

@@ -36,10 +36,7 @@ def draw(title: str, boxes: Sequence[tuple[str, Sequence[str], str]]) -> str:
             parts.append(f'<text x="{3 * MARGIN}" y="{baseline}" font-family="monospace">{escape(line)}</text>')
         y += height + GAP
     height = y - GAP + MARGIN
-    return (
-        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} {height}" width="{WIDTH}" height="{height}" font-size="12" '
-        f'font-family="sans-serif" fill="currentColor" role="img"><title>{escape(title)}</title>{"".join(parts)}</svg>'
-    )
+    return _picture(title, height, parts)
 
 
 def draw_pattern(title: str, pattern: Pattern) -> str:
@@ -54,10 +51,16 @@ def draw_pattern(title: str, pattern: Pattern) -> str:
         f'opacity="{0.3 + 0.7 * taken[i, j] / side**2:.2f}"/>'
         for i, j in np.argwhere(taken).tolist()
     ]
-    whole, top = WIDTH - 2 * MARGIN, MARGIN + LINE
+    whole = WIDTH - 2 * MARGIN
+    heading = f'<text x="{MARGIN}" y="{LINE}">{escape(title)}</text>'
+    frame = (
+        f'<rect x="{MARGIN}" y="{MARGIN + LINE}" width="{whole}" height="{whole}" fill="none" stroke="currentColor"/>'
+    )
+    return _picture(title, WIDTH + LINE, [heading, frame, *dots])
+
+
+def _picture(title: str, height: int, parts: Sequence[str]) -> str:
     return (
-        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} {WIDTH + LINE}" width="{WIDTH}" height="{WIDTH + LINE}" '
-        f'font-size="12" font-family="sans-serif" fill="currentColor" role="img"><title>{escape(title)}</title>'
-        f'<text x="{MARGIN}" y="{LINE}">{escape(title)}</text><rect x="{MARGIN}" y="{top}" width="{whole}" height="{whole}" '
-        f'fill="none" stroke="currentColor"/>{"".join(dots)}</svg>'
+        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} {height}" width="{WIDTH}" height="{height}" font-size="12" '
+        f'font-family="sans-serif" fill="currentColor" role="img"><title>{escape(title)}</title>{"".join(parts)}</svg>'
     )

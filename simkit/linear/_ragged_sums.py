@@ -43,11 +43,6 @@ class RaggedSums:
             self.rectangles.append([places[at].astype(np.int32) for places in factors])
         self.place = None if np.array_equal(by_length, np.arange(count)) else np.argsort(by_length).astype(np.int32)
 
-    @property
-    def products(self) -> int:
-        """The number of products, those of the padding included."""
-        return sum(left.size for left, _ in self.rectangles)
-
     def __call__(self, left: Float[Array, " m"], right: Float[Array, " n"]) -> Float[Array, " count"]:
         sums = [_sum(left, right, i, j) for i, j in self.rectangles]
         joined = sums[0] if len(sums) == 1 else jnp.concatenate(sums)

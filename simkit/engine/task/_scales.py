@@ -126,9 +126,9 @@ def sizes_of(task: Task, alike: bool = False) -> Array:
     held = lambda x: jax.lax.stop_gradient(x) if hasattr(x, "dtype") and jnp.issubdtype(x.dtype, jnp.inexact) else x
     task = jax.tree.map(held, alike_arrays(task._replace(key=None, reduce=None, event=None)))
     flat, unravel = ravel_pytree(task.y0)
-    leaves = jax.tree.leaves(task.y0)
+    counts = [leaf.size for leaf in jax.tree.leaves(task.y0)]
     limit = 0 if _transformed(task) else LARGEST_ARRAY
-    spread = functools.partial(_spread, [leaf.size for leaf in leaves], limit)
+    spread = functools.partial(_spread, counts, limit)
     size = spread(jnp.abs(flat).astype(task.times.dtype))
     if not alike and flat.size:
         small = size < SMALL * jnp.max(size)
@@ -138,7 +138,7 @@ def sizes_of(task: Task, alike: bool = False) -> Array:
             task.times, flat, size
         )
         size = jnp.where(small | (size == 0), jnp.maximum(jnp.where(size > 0, size, found), least), size)
-    return jax.lax.stop_gradient(_filled(size, [leaf.size for leaf in leaves]))
+    return jax.lax.stop_gradient(_filled(size, counts))
 
 
 def _looked_at(
