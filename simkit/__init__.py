@@ -40,6 +40,7 @@ if TYPE_CHECKING:
     from .core import UNIT_INTERVAL as UNIT_INTERVAL
     from .core import AbstractSignal as AbstractSignal
     from .core import Constant as Constant
+    from .core import ConstrainedSystem as ConstrainedSystem
     from .core import Event as Event
     from .core import Example as Example
     from .core import Interpolated as Interpolated
@@ -114,6 +115,7 @@ _LAZY = {
     "UNIT_INTERVAL": "core",
     "AbstractSignal": "core",
     "Constant": "core",
+    "ConstrainedSystem": "core",
     "Event": "core",
     "Example": "core",
     "Interpolated": "core",

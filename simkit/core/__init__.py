@@ -62,6 +62,7 @@ from ._start import Start as Start
 from ._start import started as started
 from ._status import Status as Status
 from ._system import SYSTEMS as SYSTEMS
+from ._system import ConstrainedSystem as ConstrainedSystem
 from ._system import Example as Example
 from ._system import KnownJacobian as KnownJacobian
 from ._system import Phase as Phase  # internal

@@ -2,6 +2,7 @@
 
 from ._particle_system import ParticleSystem
 from ._system import (
+    ConstrainedSystem,
     PlainSystem,
     SeparableSystem,
     SplitSystem,
@@ -14,6 +15,7 @@ from ._system import (
 
 FAMILIES: tuple[type[System], ...] = (
     PlainSystem,
+    ConstrainedSystem,
     SeparableSystem,
     SplitSystem,
     StiffTransportSystem,

@@ -12,6 +12,7 @@ class Status(enum.IntEnum):
     STEP_TOO_SMALL = 3
     NO_ROOM = 4
     UNSTABLE = 5
+    INCONSISTENT = 6
 
     @property
     def message(self) -> str:
@@ -41,5 +42,9 @@ _MESSAGES = {
         "The state grew from step to step although its own derivative does not make it grow, so its values mean nothing: the fixed "
         "step is too long for this solver. Shorten `step`, let it adapt with `step=Adaptive()`, or take a stiff solver, "
         "`solver=Rodas5P()`."
+    ),
+    Status.INCONSISTENT: (
+        "The algebraic equations could not be solved at the first time: they contradict each other or the differential states, the "
+        "guess is far off, or the index is above 1. Start nearer to a solution, or state other equations."
     ),
 }

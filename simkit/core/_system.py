@@ -54,9 +54,9 @@ else:
 class System(eqx.Module):
     """System: an Equinox module whose array fields are its parameters.
 
-    A new system subclasses one of the families below, never this class: `PlainSystem`, `SeparableSystem`, `SplitSystem`,
-    `TransportSystem`, `StiffTransportSystem`, `StochasticSystem`, `StaticSystem` or `ParticleSystem`. Users, data and names see
-    the state `y`; a solver steps `encode(y)`.
+    A new system subclasses one of the families below, never this class: `PlainSystem`, `ConstrainedSystem`, `SeparableSystem`,
+    `SplitSystem`, `TransportSystem`, `StiffTransportSystem`, `StochasticSystem`, `StaticSystem` or `ParticleSystem`. Users,
+    data and names see the state `y`; a solver steps `encode(y)`.
     """
 
     @abc.abstractmethod
@@ -97,6 +97,35 @@ class PlainSystem(System):
 
     A subclass writes `vector_field` and `example`, and where they differ from the defaults `outputs` and `invariants`.
     """
+
+
+class ConstrainedSystem(System):
+    r"""Differential and algebraic equations together,
+
+    $$M(t)\,\frac{dy}{dt} = f(t, y)$$
+
+    with a matrix M that may be singular. Where a row of M is zero, the equation is algebraic: the solution keeps that component of
+    the vector field at zero. The index must be 1: the algebraic equations determine the algebraic states. A start is a guess for
+    those; they are found from the others by Newton's method at the first time, and again where an input jumps.
+
+    A subclass writes `vector_field` (f), `mass` (M) and `example`, and where there are some `hidden` constraints.
+    """
+
+    @abc.abstractmethod
+    def mass(self, t: Time) -> Any:
+        """Return M: its diagonal as a state (1 for a differential equation, 0 for an algebraic one), or a matrix `(n, n)`.
+
+        Rows and columns of a matrix follow the numbers of the flat state. Rows that combine to zero, such as those of a capacitor
+        between two nodes, are found. M may depend on the parameters and, where its algebraic rows stay the same, on time.
+        """
+
+    def hidden(self, t: Time, y: State, inputs: Inputs) -> dict[str, Array]:
+        """Return residuals that the exact solution keeps at zero beside its equations; by default none.
+
+        Where an equation of higher index was differentiated, these are the equation itself and its first derivatives. Every
+        step ends with a projection onto them, so that the solution does not drift away.
+        """
+        return {}
 
 
 class KnownJacobian(System):

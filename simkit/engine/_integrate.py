@@ -13,6 +13,7 @@ from jaxtyping import Array, PRNGKeyArray, PyTree
 from .._errors import ArgumentError
 from .._types import State
 from ..core import (
+    ConstrainedSystem,
     Event,
     ParticleSystem,
     Setup,
@@ -32,7 +33,7 @@ from ..core import (
     started,
     with_curves,
 )
-from ..solvers import Stepper
+from ..solvers import Stepper, consistent
 from .adaptive._adaptive import integrate_adaptive
 from .adaptive._event_search import event_on_grid, integrate_to_event
 from .batching._mesh import alike_arrays
@@ -113,7 +114,22 @@ def _trajectory(task: Task, options: Options) -> Trajectory:
     system, y0, inputs = task.system, task.y0, task.inputs
     state = by_member(lambda system, y: system.encode(y), system, y0)
     check_derivative(system, state, task.times[0], inputs)
-    task = settled(task._replace(y0=state), options.similar)
+    if isinstance(system, ConstrainedSystem):
+        return _constrained_trajectory(task._replace(y0=state), options)
+    return _solved(task._replace(y0=state), options)
+
+
+def _constrained_trajectory(task: Task, options: Options) -> Trajectory:
+    """The trajectory of a system with algebraic equations, from the consistent start that its start is a guess for."""
+    state, found = consistent(SystemTerm(task.system, task.inputs), task.times[0], task.y0)
+    trajectory = _solved(task._replace(y0=state), options)
+    status = jnp.where(found, trajectory.status, int(Status.INCONSISTENT))
+    return dataclasses.replace(trajectory, status=status)
+
+
+def _solved(task: Task, options: Options) -> Trajectory:
+    """The trajectory of one member from an encoded state."""
+    task = settled(task, options.similar)
     if task.reduce:
         return _reduced_trajectory(task, options)
     if task.event is not None:

@@ -1,6 +1,8 @@
 """Linear algebra in compiled programs, alone or in batches, by the structure of the matrix: no call waits for another one."""
 
+from ._chosen import constrained_structure_of as constrained_structure_of
 from ._chosen import structure_of as structure_of
+from ._chosen import unmatched as unmatched
 from ._decompositions import cholesky as cholesky
 from ._decompositions import eigenvalues as eigenvalues
 from ._decompositions import inverse as inverse

@@ -65,21 +65,32 @@ class Blocks(Structure):
         whole = jnp.concatenate([part.ravel() for part in parts])
         return whole if self.in_order else whole[self.place]
 
-    def shifted(self, jacobian: Jacobian, a: ArrayLike, like: Float[Array, " n"]) -> list[Array]:
+    def shifted(
+        self, jacobian: Jacobian, a: ArrayLike, like: Float[Array, " n"], mass: Array | None = None
+    ) -> list[Array]:
         largest = max(group.members.shape[1] for group in self.groups)
         seeds = np.zeros((largest, self.size + 1), like.dtype)
         for group in self.groups:
             for position in range(group.members.shape[1]):
                 seeds[position, group.members[:, position]] = 1
         product = jacobian if callable(jacobian) else lambda v: jacobian @ v
-        columns = jax.vmap(product)(jnp.asarray(seeds[:, : self.size]) + jnp.zeros_like(like)[None])
-        dealt = [self.dealt(column) for column in columns]
+        along = jnp.asarray(seeds[:, : self.size]) + jnp.zeros_like(like)[None]
+        blocks = self._from_columns(jax.vmap(product)(along))
+        eyes = [jnp.eye(group.members.shape[1], dtype=like.dtype)[:, :, None] for group in self.groups]
+        if mass is None:
+            return [eye - a * block for eye, block in zip(eyes, blocks, strict=True)]
+        columns = jax.vmap(lambda v: mass * v if mass.ndim == 1 else mass @ v)(along)
         found = []
-        for i, group in enumerate(self.groups):
-            size = group.members.shape[1]
-            jacobian = jnp.stack([dealt[position][i] for position in range(size)], 1)  # row, column, block
-            found.append(jnp.eye(size, dtype=like.dtype)[:, :, None] - a * jacobian)
+        for group, eye, m, block in zip(self.groups, eyes, self._from_columns(columns), blocks, strict=True):
+            padding = jnp.asarray(group.members.T == self.size, like.dtype)  # rows of smaller blocks that hold no state
+            found.append(m + eye * padding[:, None] - a * block)
         return found
+
+    def _from_columns(self, columns: Float[Array, "size n"]) -> list[Array]:
+        """The blocks, (row, column, block) in each group, from one column of all of them at a time."""
+        dealt = [self.dealt(column) for column in columns]
+        sizes = [group.members.shape[1] for group in self.groups]
+        return [jnp.stack([dealt[position][i] for position in range(size)], 1) for i, size in enumerate(sizes)]
 
     def described(self) -> str:
         kinds = [f"{len(group.members)} of {group.members.shape[1]}" for group in self.groups]

@@ -9,10 +9,11 @@ from jaxtyping import Array, Float, Int
 from ._band import Band
 from ._blocks import SIZES, Blocks, largest_block
 from ._dense import LOOPED_UP_TO
-from ._dependence import jacobian_pattern
+from ._dependence import jacobian_pattern, jacobian_places
 from ._elimination import Elimination
 from ._elimination_order import dense_cost, elimination_order
 from ._pattern import Pattern
+from ._reordered import Reordered
 from ._structure import Dense, Structure
 
 # A matrix of this density or more is treated as full.
@@ -33,6 +34,48 @@ def structure_of(function: Callable[[Array], Array], y: Float[Array, " n"]) -> S
         return Dense()
     pattern = jacobian_pattern(function, y)
     return Dense() if pattern is None or pattern.density >= FULL_FROM else chosen(pattern)
+
+
+def constrained_structure_of(function: Callable[[Array], Array], y: Float[Array, " n"]) -> Structure:
+    """The same for equations some of which may not contain the unknown of their own number.
+
+    Where no order of the equations gives each of them an unknown of its own, the matrix is singular whatever its numbers are; it is
+    then treated as full, and `unmatched` names what is missing.
+    """
+    if y.size <= LOOPED_UP_TO:
+        return Dense()
+    found = jacobian_places(function, y)
+    if found is None:
+        return Dense()
+    pattern = Pattern.of(*found, y.size)
+    if pattern.density >= FULL_FROM:
+        return Dense()
+    if np.sum(found[0] == found[1]) == y.size:
+        return chosen(pattern)
+    order = _matching(*found, y.size)
+    if (order < 0).any():
+        return Dense()
+    place = np.argsort(order)
+    return Reordered(pattern, order, chosen(Pattern.of(place[found[0]], found[1], y.size)))
+
+
+def unmatched(function: Callable[[Array], Array], y: Float[Array, " n"]) -> tuple[list[int], list[int]]:
+    """The equations and the unknowns that no order of a Jacobian's rows puts on the diagonal: it is structurally singular."""
+    found = jacobian_places(function, y)
+    if found is None:
+        return [], []
+    order = _matching(*found, y.size)
+    missing = np.setdiff1d(np.arange(y.size), order[order >= 0])
+    return missing.tolist(), np.flatnonzero(order < 0).tolist()
+
+
+def _matching(rows: Int[np.ndarray, " places"], columns: Int[np.ndarray, " places"], size: int) -> Int[np.ndarray, " n"]:
+    """The equation for each unknown, or -1."""
+    import scipy.sparse as sp
+    from scipy.sparse import csgraph
+
+    matrix = sp.csr_array((np.ones(len(rows), bool), (rows, columns)), shape=(size, size))
+    return np.asarray(csgraph.maximum_bipartite_matching(matrix, perm_type="row"), np.int64)
 
 
 @functools.lru_cache(64)

@@ -82,7 +82,14 @@ class Traced(NamedTuple):
 def jacobian_pattern(function: Callable[[Array], Array], y: Float[Array, " n"]) -> Pattern | None:
     """The places of the Jacobian of a function from a vector to one as long that may differ from 0, whatever its values.
 
-    None where there are millions of them: such a matrix is as good as full.
+    None where there are millions of them: such a matrix is as good as full. Pattern as `jacobian_places`, with the diagonal.
+    """
+    found = jacobian_places(function, y)
+    return None if found is None else Pattern.of(*found, y.size)
+
+
+def jacobian_places(function: Callable[[Array], Array], y: Float[Array, " n"]) -> tuple[np.ndarray, np.ndarray] | None:
+    """The rows and columns of the numbers of a Jacobian that may differ from 0.
 
     The directional derivative is traced as a program of the direction, so that rules of `custom_jvp` count and not what they
     stand for. Each operation passes on which inputs its operands depend on. An operation that the detection does not know makes
@@ -100,9 +107,9 @@ def jacobian_pattern(function: Callable[[Array], Array], y: Float[Array, " n"]) 
     except Full:
         return None
     if result.dependence is None:
-        return Pattern.of(np.zeros(0, int), np.zeros(0, int), n)
+        return np.zeros(0, np.int64), np.zeros(0, np.int64)
     found = result.dependence.tocoo()
-    return Pattern.of(found.row.astype(np.int64), found.col.astype(np.int64), n)
+    return found.row.astype(np.int64), found.col.astype(np.int64)
 
 
 class _Interpreter:

@@ -1,4 +1,4 @@
-"""Solves of (I - a J) x = b by the structure of J; without one, as a full matrix."""
+"""Solves of (M - a J) x = b by the structure of M and J; without one, as a full matrix."""
 
 import abc
 from typing import Any
@@ -16,7 +16,7 @@ from ._ragged_sums import RaggedSums, Terms
 
 
 class Structure(abc.ABC):
-    """A way to set up and solve the equations (I - a J) x = b. It holds numbers of places and no traced values."""
+    """A way to set up and solve the equations (M - a J) x = b. It holds numbers of places and no traced values."""
 
     name: str
     pattern: Pattern | None
@@ -24,8 +24,8 @@ class Structure(abc.ABC):
     """True where a solve is a program of hundreds of operations, better written once, in a loop, than out many times."""
 
     @abc.abstractmethod
-    def shifted(self, jacobian: Jacobian, a: ArrayLike, like: Float[Array, " n"]) -> Any:
-        """The entries of I - a J as this structure holds them."""
+    def shifted(self, jacobian: Jacobian, a: ArrayLike, like: Float[Array, " n"], mass: Array | None = None) -> Any:
+        """The entries of M - a J as this structure holds them; M is the identity, a diagonal `(n,)`, or a matrix `(n, n)`."""
 
     @abc.abstractmethod
     def described(self) -> str:
@@ -49,14 +49,17 @@ class Dense(Structure):
         self.pattern = pattern
         self.compression = None if pattern is None else Compression(pattern)
 
-    def shifted(self, jacobian: Jacobian, a: ArrayLike, like: Float[Array, " n"]) -> Float[Array, "n n"]:
+    def shifted(
+        self, jacobian: Jacobian, a: ArrayLike, like: Float[Array, " n"], mass: Array | None = None
+    ) -> Float[Array, "n n"]:
         identity = identity_like(like)
+        m = identity if mass is None else mass[:, None] * identity if mass.ndim == 1 else mass
         if not callable(jacobian):
-            return identity - a * jacobian
+            return m - a * jacobian
         if self.pattern is None or self.compression is None or self.compression.cost > like.size // 2:
-            return identity - a * jax.vmap(jacobian, out_axes=1)(identity)
+            return m - a * jax.vmap(jacobian, out_axes=1)(identity)
         values = self.compression(jacobian, like)
-        return identity - a * jnp.zeros_like(identity).at[self.pattern.rows, self.pattern.columns].set(values)
+        return m - a * jnp.zeros_like(identity).at[self.pattern.rows, self.pattern.columns].set(values)
 
     def described(self) -> str:
         made = "" if self.compression is None else f"{self.compression.described()}, "
@@ -78,8 +81,16 @@ class Places(Structure):
         entries = Terms(pattern.rows, np.arange(pattern.places), pattern.columns)
         self.product = RaggedSums(entries, self.size, (pattern.places, self.size))
 
-    def shifted(self, jacobian: Jacobian, a: ArrayLike, like: Float[Array, " n"]) -> Float[Array, " places"]:
-        return jnp.asarray(self.diagonal, like.dtype) - a * self.compression(jacobian, like)
+    def shifted(
+        self, jacobian: Jacobian, a: ArrayLike, like: Float[Array, " n"], mass: Array | None = None
+    ) -> Float[Array, " places"]:
+        if mass is None:
+            m = jnp.asarray(self.diagonal, like.dtype)
+        elif mass.ndim == 1:
+            m = jnp.where(self.diagonal, mass[self.pattern.rows], 0)
+        else:
+            m = mass[self.pattern.rows, self.pattern.columns]
+        return m - a * self.compression(jacobian, like)
 
     def sound(self, w: Float[Array, " places"], factors: PyTree) -> Array:
         """Tell whether a solve leaves residuals that are small beside the terms of its equations (Oettli and Prager 1964)."""

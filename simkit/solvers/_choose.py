@@ -8,6 +8,7 @@ from jax.typing import ArrayLike
 from .._errors import ArgumentError
 from .._types import Inputs, State
 from ..core import (
+    ConstrainedSystem,
     ParticleSystem,
     SeparableSystem,
     SplitSystem,
@@ -56,7 +57,7 @@ def choose(
 
     **Returns:** a `Choice`, the solver and the reason: `VelocityVerlet` for separable systems with fixed steps; `ETDRK4` for split
     ones with fixed and `KenCarp4` with adaptive steps; `SSPRK3` for transport on a grid, `WRK3` where its diffusion or friction is
-    implicit; by the kind of noise and its interpretation for stochastic systems; else `Tsit5`, or `Rodas5P` where a coarse walk
+    implicit; by the kind of noise and its interpretation for stochastic systems; `Rodas5P` for constrained ones; else `Tsit5`, or `Rodas5P` where a coarse walk
     along the solution finds that an explicit method would be held back by stability.
 
     ```python
@@ -68,6 +69,8 @@ def choose(
     """
     if isinstance(system, StochasticSystem):
         return _for_noise(system)
+    if isinstance(system, ConstrainedSystem):
+        return Choice(Rodas5P(), "differential and algebraic equations together")
     if isinstance(system, ParticleSystem):
         return Choice(ParticleStepper(), "particles bring their own step")
     if isinstance(system, StiffTransportSystem) and system.stiff:
@@ -107,6 +110,8 @@ def check_serves(solver: Stepper, system: System) -> None:
     complaint = None
     if not isinstance(system, solver.family):
         complaint = f"`{name}` needs a {solver.family.__name__} and `{kind}` is a {family_of(system).__name__}"
+    elif isinstance(system, ConstrainedSystem) and not solver.constrained:
+        complaint = f"`{name}` solves no algebraic equations and `{kind}` has some"
     elif isinstance(system, StiffTransportSystem) and system.stiff and not solver.stiff:
         complaint = f"`{name}` is explicit and `{kind}` has a stiff part, diffusion or friction, that is to be stepped implicitly"
     elif isinstance(system, ParticleSystem) and not isinstance(solver, ParticleStepper):

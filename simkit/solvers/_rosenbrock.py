@@ -9,9 +9,11 @@ from jax.flatten_util import ravel_pytree
 from jaxtyping import Array, Float, PyTree
 
 from .._types import Inputs, State, Time
-from ..core import System, SystemTerm, known_jacobian
+from ..core import ConstrainedSystem, System, SystemTerm, known_jacobian
 from ..linear import Structure, structure_of
+from ._constrained import Equations, projected, structure_at, times_mass
 from ._registry import SOLVERS
+from ._shifted import solver_of
 from ._stepper import Step, Stepper
 
 # Steinebach (2023), table of coefficients, in the form that needs no products with the Jacobian (Hairer and Wanner, Solving
@@ -64,9 +66,6 @@ DENSE = (
     ),
 )
 
-# Up to this many states the tangents of W are formed as a matrix once a step; beyond, once a stage as a directional derivative.
-MATRIX_TANGENTS_UP_TO = 8
-
 
 @SOLVERS.named("rodas5p")
 class Rodas5P(Stepper):
@@ -76,7 +75,8 @@ class Rodas5P(Stepper):
     + d_i h^2 f_t\Big]$$
 
     with the Jacobian J and the time derivative $f_t$ of the vector field. One factorisation serves the eight stages and all
-    tangents; there is no root find. Good tolerances are 1e-3 to 1e-8. Tangents and gradients are those of the discrete
+    tangents; there is no root find. Of a `ConstrainedSystem` the matrix M stands in the place of I and before the sum of C; its
+    order there is 5, too, where the index is 1. Good tolerances are 1e-3 to 1e-8. Tangents and gradients are those of the discrete
     solution with its step sizes held. `evaluations` counts the stages, not the Jacobian.
 
     From 13 states on the pattern of the Jacobian is found from the operations of the field, its entries from as many directional
@@ -92,11 +92,14 @@ class Rodas5P(Stepper):
     family: ClassVar[type[System]] = System
     adaptive: ClassVar[bool] = True
     stiff: ClassVar[bool] = True
+    constrained: ClassVar[bool] = True
     evaluations: ClassVar[int] = 8
     order: ClassVar[int] = 5
     compact: bool = eqx.field(static=True, default=False)
 
     def advance(self, term: SystemTerm, t0: Time, t1: Time, h: Time, y0: State, memory: PyTree) -> Step:
+        if isinstance(term.system, ConstrainedSystem):
+            return constrained_step(term, t0, t1, h, y0)
         y, unravel = ravel_pytree(y0)
 
         # Everything is scaled by h, so that a step of length zero is the identity, not 0/0.
@@ -111,7 +114,6 @@ class Rodas5P(Stepper):
             u, stage = _looped(increment, solve, y, time_slope, t0, t1, h)
         else:
             u, stage = _written_out(increment, solve, y, time_slope, t0, t1, h)
-        y1, error = unravel(stage + u[-1]), unravel(u[-1])
         coefficients = [_weighted(row, u) for row in DENSE]
         # In the stiff limit a step's end is right whatever its length, and the error estimate there is nothing, but the polynomial
         # is not: of x' = -k (x - cos t) at k = 1e7 it was wrong by 3 over steps of a whole period. What the field misses in the
@@ -119,8 +121,7 @@ class Rodas5P(Stepper):
         # it is about the error of a step of its order.
         middle, slope = _in_the_middle(y, stage + u[-1], coefficients)
         missed = solve(GAMMA * (increment(t0 + 0.5 * h, middle) - slope))
-        k = jax.vmap(unravel)(jnp.stack(coefficients))
-        return Step(y1, error, {"y0": y0, "y1": y1, "k": k}, None, unravel(missed))
+        return _step(y0, unravel, stage + u[-1], u[-1], coefficients, missed)
 
     def polynomial(self, dense: dict[str, Any]) -> tuple[State, ...]:
         # y0 + s (y1 - y0 + (1 - s) (k0 + s (k1 + s k2))), multiplied out.
@@ -138,7 +139,15 @@ def jacobian_structure(system: System, y0: State, t: Time, inputs: Inputs) -> St
     """The structure by which `Rodas5P` solves the equations of a system that starts there."""
     y, unravel = ravel_pytree(system.encode(y0))
     term = SystemTerm(system, inputs)
+    if isinstance(system, ConstrainedSystem):
+        equations = Equations(term, unravel(y))
+        return structure_at(equations, t, y, equations.mass(t))
     return structure_of(lambda y: ravel_pytree(term.vf(t, unravel(y)))[0], y)
+
+
+def _step(y0: State, unravel: Any, y1: Array, error: Array, coefficients: list[Array], missed: Array) -> Step:
+    end, k = unravel(y1), jax.vmap(unravel)(jnp.stack(coefficients))
+    return Step(end, unravel(error), {"y0": y0, "y1": end, "k": k}, None, unravel(missed))
 
 
 def _in_the_middle(y0: Array, y1: Array, k: list[Array]) -> tuple[Array, Array]:
@@ -195,25 +204,65 @@ def _weighted(weights: tuple[float, ...], vectors: list[Array]) -> Array:
 def _shared_solve(
     structure: Structure, increment: Any, y: Float[Array, " n"], h: Time, known: Float[Array, "n n"] | None
 ) -> Any:
-    """The solver of (I - gamma h J) u = r; its tangents and transposes use the same factors.
-
-    `custom_linear_solve` differentiates the equation through `matvec`, never the factorisation, whose input is held. `known` is
-    the Jacobian where the system knows it; it has no derivatives.
-    """
+    """The solver of (I - gamma h J) u = r. `known` is the Jacobian where the system knows it."""
 
     def jacobian_times(v: Array) -> Array:
         return jax.jvp(increment, (y,), (v,))[1]
 
-    w = structure.shifted(jacobian_times if known is None else h * known, GAMMA, y)
-    factors = structure.factors(jax.lax.stop_gradient(w))
+    jacobian = jacobian_times if known is None else h * known
+    return solver_of(structure, jacobian, GAMMA, y, times=lambda v: v - GAMMA * jacobian_times(v))
 
-    def matvec(v: Array) -> Array:
-        return w @ v if y.size <= MATRIX_TANGENTS_UP_TO and known is None else v - GAMMA * jacobian_times(v)
 
-    def solve(_: Any, b: Array) -> Array:
-        return structure.solve(factors, b, False)
+def constrained_step(term: SystemTerm, t0: Time, t1: Time, h: Time, y0: State) -> Step:
+    r"""A step of M(t) y' = f(t, y).
 
-    def transpose_solve(_: Any, b: Array) -> Array:
-        return structure.solve(factors, b, True)
+    With a momentum w = M(t) y the equations are w' = f + M' y and 0 = M(t) y - w, whose own matrix M is constant. A stage of that
+    system has increments v of w beside u of y; v is eliminated:
 
-    return lambda r: jax.lax.custom_linear_solve(matvec, r, solve, transpose_solve)
+    $$(M - \gamma h (J + M')) u_i = \gamma [h F_i + \sum_j C_{ij} v_j + d_i h^2 F_t] - m_i, \qquad v_i = M u_i + m_i$$
+
+    with F = f + M' y and $m_i = M(t_i) y_i - w_i + d_i h M' y_0$, where M, J and M' stand at the start of the step. For a constant
+    M the $m_i$ are zero and v = M u.
+    """
+    e = Equations(term, y0)
+    y, unravel = e.like, e.unravel
+    steady = _is_steady(e.mass, t0)
+    one = jnp.ones_like(t0)
+    mass = e.mass(t0)
+    by_time = lambda t: jax.jvp(e.mass, (t,), (one,))[1]
+
+    def increment(t: Time, x: Array) -> Array:
+        f = h * e.field(t, x)
+        return f if steady else f + h * times_mass(by_time(t), x)
+
+    jacobian_times = lambda v: jax.jvp(lambda x: increment(t0, x), (y,), (v,))[1]
+    times = lambda v: times_mass(mass, v) - GAMMA * jacobian_times(v)
+    solve = solver_of(structure_at(e, t0, y, mass), jacobian_times, GAMMA, y, mass, times)
+    time_slope = h * jax.jvp(lambda t: increment(t, y), (t0,), (one,))[1]
+    moved = jnp.zeros_like(y) if steady else h * times_mass(by_time(t0), y)
+    begin, u, v, stage = times_mass(mass, y), [], [], y
+    for a_row, c_row, node, weight in zip(A, C, NODES, TIME_WEIGHTS, strict=True):
+        t = t1 if node == 1 else t0 + node * h
+        stage = y + _weighted(a_row, u) if u else y
+        r = increment(t, stage) + weight * time_slope
+        if u:
+            r = r + (times_mass(mass, _weighted(c_row, u)) if steady else _weighted(c_row, v))
+        missing = jnp.zeros_like(y)
+        if not steady:
+            momentum = begin + _weighted(a_row, v) if v else begin
+            missing = times_mass(e.mass(t), stage) - momentum + weight * moved
+        u.append(solve(GAMMA * r - missing))
+        if not steady:
+            v.append(times_mass(mass, u[-1]) + missing)
+    end, coefficients = stage + u[-1], [_weighted(row, u) for row in DENSE]
+    middle, slope = _in_the_middle(y, end, coefficients)
+    half = t0 + 0.5 * h
+    missed = solve(GAMMA * (h * e.field(half, middle) - times_mass(mass if steady else e.mass(half), slope)))
+    end = projected(e, t1, end, jnp.abs(y) + jnp.abs(end))
+    return _step(y0, unravel, end, u[-1], coefficients, missed)
+
+
+def _is_steady(mass: Any, t: Time) -> bool:
+    """Tell whether M is the same at all times: no output of its program reads the time."""
+    program = jax.make_jaxpr(mass)(t).jaxpr
+    return not jax.interpreters.partial_eval.dce_jaxpr(program, [True] * len(program.outvars))[1][0]

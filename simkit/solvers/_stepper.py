@@ -1,7 +1,7 @@
 """The protocol of steppers: one step of a method, its dense output, and the facts by which a method is chosen."""
 
 import abc
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
 import equinox as eqx
 import jax
@@ -45,6 +45,8 @@ class Stepper(eqx.Module):
     stiff: AbstractClassVar[bool]
     evaluations: AbstractClassVar[int]
     order: AbstractClassVar[int]
+    constrained: ClassVar[bool] = False
+    """Flag: the method steps a `ConstrainedSystem`, with its matrix M."""
 
     def init(self, term: SystemTerm, t: Time, y: State) -> Any:
         """Return the memory before the first step, and after a jump of an input. None unless overridden."""

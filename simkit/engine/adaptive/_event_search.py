@@ -15,7 +15,8 @@ from jax.flatten_util import ravel_pytree
 from jaxtyping import Array, PyTree
 
 from ..._types import Time
-from ...core import ParticleSystem, Status, StochasticSystem, at_time, by_member, scaled
+from ...core import ParticleSystem, Status, StochasticSystem, SystemTerm, by_member, scaled
+from ...solvers import slope_of
 from ..task._condition import condition_of, passes
 from ..task._task import Options, Task
 from ._adaptive import flowed, moved_in_time, pose
@@ -95,7 +96,7 @@ def event_on_grid(task: Task, states: PyTree) -> tuple[Any, Array, Any]:
         line = y0 + scaled(theta, y1 - y0)
         if rough:
             return line
-        slope = lambda t, y: ravel_pytree(system.vector_field(t, unravel(y), at_time(inputs, t)))[0]
+        slope = lambda t, y: ravel_pytree(slope_of(SystemTerm(system, inputs), t, unravel(y)))[0]
         first, second = (scaled(t1 - t0, slope(t, y)) - (y1 - y0) for t, y in ((t0, y0), (t1, y1)))
         return line + scaled(theta * (1 - theta), scaled(1 - theta, first) - scaled(theta, second))
 

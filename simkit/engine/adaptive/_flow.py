@@ -241,6 +241,8 @@ def _step(member: Member, exact: bool, ops: PyTree, fixed: PyTree, t: Time, t1: 
         square = jnp.where(jnp.all(jnp.isfinite(y1)), ((t1 - t) / most) ** (2 * member.order), jnp.nan)
     if exact:
         y1 = _moved_with_jump(member, ops, fixed, t1, y1)
+    if member.resumed is not None:
+        y1 = _resumed(member, ops, fixed, t1, y1)
     return y1, memory, dense, jax.lax.stop_gradient(square)
 
 
@@ -272,6 +274,16 @@ def _moved_with_jump(member: Member, ops: PyTree, fixed: PyTree, t1: Time, y1: S
 
     after = midpoint(t2 + delta, midpoint(t1, y1, delta), -delta)
     return jnp.where(jnp.any(here), after, y1)
+
+
+def _resumed(member: Member, ops: PyTree, fixed: PyTree, t1: Time, y1: State) -> Any:
+    """The state where a step ends at a jump, on the algebraic equations that hold after it."""
+    assert member.resumed is not None
+    resumed = member.resumed
+    held = jax.lax.stop_gradient(member.jumps(ops, fixed))
+    here = jnp.any(jnp.nextafter(held, held - 1) == t1)
+    t2 = jnp.nextafter(jnp.nextafter(t1, t1 + 1), t1 + 1)
+    return jax.lax.cond(here, lambda y: resumed(ops, fixed, t2, y), lambda y: y, y1)
 
 
 def first_step(member: Member, ops: PyTree, fixed: PyTree, t: Time, end: Any, y: State) -> Any:

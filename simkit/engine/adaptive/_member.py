@@ -11,9 +11,9 @@ from jax.flatten_util import ravel_pytree
 from jaxtyping import Array, PyTree
 
 from ..._types import Inputs, State, Time
-from ...core import Event, SystemTerm, at_time, jump_times, stop_times
+from ...core import ConstrainedSystem, Event, SystemTerm, at_time, jump_times, stop_times
 from ...linear import calls_library
-from ...solvers import Step, Stepper
+from ...solvers import Step, Stepper, consistent, slope_of
 from ..task._condition import condition_of
 
 
@@ -41,6 +41,7 @@ class Member:
     event: "Program | None" = None  # t, y -> the condition of an event
     direction: str | None = None
     longest: "Program | None" = None  # t, y -> the step of Courant number 1, where that rules
+    resumed: "Program | None" = None  # t, y -> the state on which a constrained member goes on where an input has jumped
 
     @property
     def calls_library(self) -> bool:
@@ -116,7 +117,7 @@ def trace_member(
         return SystemTerm(system, inputs, apart=True), solver
 
     def field(ops: PyTree, fixed: PyTree, t: Time, y: State) -> Any:
-        return ravel_pytree(rebuilt(ops, fixed)[0].vf(t, unravel(y)))[0]
+        return ravel_pytree(slope_of(rebuilt(ops, fixed)[0], t, unravel(y)))[0]
 
     def begin(ops: PyTree, fixed: PyTree, t: Time, y: State) -> Any:
         term, solver = rebuilt(ops, fixed)
@@ -147,6 +148,9 @@ def trace_member(
         system: Any = term.system
         return system.longest_step(t, unravel(y), at_time(term.inputs, t))
 
+    def resume(ops: PyTree, fixed: PyTree, t: Time, y: State) -> Any:
+        return ravel_pytree(consistent(rebuilt(ops, fixed)[0], t, unravel(y))[0])[0]
+
     start = Program(begin, (t, flat), ledger)
     memory = jax.tree.unflatten(start.out, start.shapes)
     step = Program(advance, (t, t, flat, memory), ledger)
@@ -156,6 +160,8 @@ def trace_member(
     slope = Program(field, (t, flat), ledger)
     passing = None if event is None else Program(condition, (t, flat), ledger)
     bound = Program(longest, (t, flat), ledger) if bounded else None
+    again = isinstance(system, ConstrainedSystem) and bool(jump.shapes[0].shape[0])
+    resumed = Program(resume, (t, flat), ledger) if again else None
     shape = lambda x: jax.ShapeDtypeStruct(x.shape, x.dtype)
     member = Member(
         field=slope,
@@ -174,6 +180,7 @@ def trace_member(
         event=passing,
         direction=None if event is None else event.direction,
         longest=bound,
+        resumed=resumed,
         order=solver.order,
     )
     return member, ledger.ops, ledger.fixed, unravel

@@ -18,6 +18,7 @@ from jaxtyping import Array, PyTree
 from ..._types import State
 from ...core import Setup, SystemTerm, named_leaves, scaled, started
 from ...linear import shielded
+from ...solvers import slope_of
 from ..batching._mesh import alike_arrays
 from ._step import Adaptive
 from ._task import Task
@@ -133,7 +134,7 @@ def sizes_of(task: Task, alike: bool = False) -> Array:
     if not alike and flat.size:
         small = size < SMALL * jnp.max(size)
         term = SystemTerm(task.system, task.inputs)
-        field = lambda t, y: ravel_pytree(term.vf(t, unravel(y)))[0]
+        field = lambda t, y: ravel_pytree(slope_of(term, t, unravel(y)))[0]
         found, least = shielded(lambda times, y, size: _looked_at(field, times, y, size, spread))(
             task.times, flat, size
         )

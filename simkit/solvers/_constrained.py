@@ -1,0 +1,279 @@
+"""Constrained systems M(t) dy/dt = f(t, y) on flat states: the matrix M, consistent starts, slopes and projections."""
+
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+from jax.flatten_util import ravel_pytree
+from jaxtyping import Array, Bool, Float
+
+from .._errors import ArgumentError
+from .._types import State, Time
+from ..core import ConstrainedSystem, SystemTerm, at_time
+from ..linear import Structure, constrained_structure_of, singular_values, solve
+from ._shifted import solver_of
+
+MOST_TRIALS = 60
+"""Most trials of Newton's method for a consistent start. Quadratic convergence takes some six, damping some twenty."""
+
+LEAST_DAMPING = 1e-6
+"""Share of Newton's correction below which the search gives up: the residual grows in its direction."""
+
+ROUNDING = 1e3
+"""A correction of so many rounding errors of the states, or a residual of so many of its terms, is taken for nothing."""
+
+REGULAR = 1e-3
+"""Relative error of a solve with a known answer above which a matrix counts as singular: with condition 1/eps it is about 1."""
+
+FLOOR = 1e-3
+"""Least size of a state in a projection, as a share of the largest one: a state that is zero may have to move."""
+
+CORRECTIONS = 3
+"""Newton steps after convergence. They change next to nothing and carry as many orders of derivatives."""
+
+PROJECTIONS, START_PROJECTIONS = 2, 6
+"""Gauss-Newton steps onto hidden constraints: at the end of a step, where the error is that of the step, and at a start."""
+
+
+def mass_of(system: ConstrainedSystem, t: Time, y: State) -> Array:
+    """The diagonal `(n,)` of M on the flat state, or the whole matrix `(n, n)`.
+
+    **Raises:** an `ArgumentError` where it has another form.
+    """
+    found = system.mass(t)
+    leaves, structure = jax.tree.flatten(y)
+    n, dtype = sum(leaf.size for leaf in leaves), jnp.result_type(*leaves)
+    if not isinstance(found, type(y)) or isinstance(y, jax.Array):
+        if jnp.shape(found) == (n, n) and leaves[0].shape != (n, n):
+            return jnp.asarray(found, dtype)
+    given = jax.tree.leaves(found)
+    if jax.tree.structure(found) == structure and all(
+        jnp.shape(m) in ((), leaf.shape) for m, leaf in zip(given, leaves, strict=True)
+    ):
+        spread = [
+            jnp.broadcast_to(jnp.asarray(m, dtype), leaf.shape).ravel() for m, leaf in zip(given, leaves, strict=True)
+        ]
+        return jnp.concatenate(spread)
+    shapes = [jnp.shape(m) for m in given]
+    raise ArgumentError(
+        f"`mass` of {type(system).__name__} must return a state, the diagonal of M with 0 for algebraic equations, or a matrix of "
+        f"shape {(n, n)}, but it returned {jax.tree.structure(found)} with shapes {shapes}."
+    )
+
+
+class Equations:
+    """A constrained system with its inputs as functions of flat states."""
+
+    def __init__(self, term: SystemTerm, y: State) -> None:
+        self.term, self.system = term, term.system
+        self.like, self.unravel = ravel_pytree(y)
+
+    def field(self, t: Time, y: Array) -> Array:
+        """f, the right side."""
+        return ravel_pytree(self.term.vf(t, self.unravel(y)))[0]
+
+    def mass(self, t: Time) -> Array:
+        """M as a diagonal or a matrix."""
+        return mass_of(self.system, t, self.unravel(self.like))
+
+    def hidden(self, t: Time, y: Array) -> Array:
+        """The residuals of hidden constraints, flat; often empty."""
+        found = self.system.hidden(t, self.unravel(y), at_time(self.term.inputs, t))
+        return jnp.concatenate([jnp.zeros(0, y.dtype), *(jnp.ravel(x) for x in jax.tree.leaves(found))])
+
+
+def times_mass(mass: Array, v: Array) -> Array:
+    """M v."""
+    return mass * v if mass.ndim == 1 else mass @ v
+
+
+class _Parts(NamedTuple):
+    """The equations taken apart into algebraic and differential ones, by combinations of rows that are held.
+
+    For a diagonal M these are the rows themselves. For a matrix, whose rows are first scaled by `scale`, they are those of U^T in
+    M = U diag(s) V^T: where s is zero, no derivative is left.
+    """
+
+    algebraic: Bool[Array, " n"]
+    left: Array | None  # U^T times the scale of the rows
+    divisor: Array  # s, or the diagonal, where it is not zero
+    inverse: Array | None  # the pseudo-inverse of M
+
+    def combined(self, v: Array) -> Array:
+        """The combinations of a vector of equations."""
+        return v if self.left is None else self.left @ v
+
+
+def _parts(mass: Array) -> _Parts:
+    held = jax.lax.stop_gradient(mass)
+    if mass.ndim == 1:
+        algebraic = held == 0
+        return _Parts(algebraic, None, jnp.where(algebraic, 1, held), None)
+    largest = jnp.max(jnp.abs(held), axis=1)
+    scale = 1 / jnp.where(largest > 0, largest, 1)
+    u, s, vt = singular_values(scale[:, None] * held)
+    u, s, vt = jax.lax.stop_gradient((u, s, vt))
+    algebraic = s <= 8 * s.size * jnp.finfo(s.dtype).eps * jnp.max(s)  # some rounding errors of the decomposition
+    divisor = jnp.where(algebraic, 1, s)
+    left = u.T * scale[None]
+    return _Parts(algebraic, left, divisor, vt.T @ (jnp.where(algebraic, 0, 1 / divisor)[:, None] * left))
+
+
+def _along(parts: _Parts, mass: Array, jacobian_times: Callable[[Array], Array], v: Array) -> Array:
+    """Derivatives of algebraic equations, and differential ones as far as M goes, along v."""
+    differential = v if parts.left is None else parts.combined(mass @ v) / parts.divisor
+    return jnp.where(parts.algebraic, parts.combined(jacobian_times(v)), differential)
+
+
+def _algebraic(parts: _Parts, mass: Array, f: Array) -> Array:
+    """The combinations of a right side; algebraic ones move with M to first order, as the rows that combine to zero do."""
+    found = parts.combined(f)
+    if parts.inverse is None:
+        return found
+    slope = jax.lax.stop_gradient(parts.inverse @ f)
+    return found - parts.combined((mass - jax.lax.stop_gradient(mass)) @ slope)
+
+
+def _solver(e: Equations, structure: Structure, t: Time, y: Array, mass: Array, parts: _Parts) -> Any:
+    """The solver of the equations that `_along` stands for, at a state."""
+    jacobian_times = lambda v: jax.jvp(lambda y: e.field(t, y), (y,), (v,))[1]
+    zero = jnp.zeros_like(y)
+    if parts.left is None:
+        kept = jnp.where(parts.algebraic, zero, 1)
+    else:
+        kept = jnp.where(parts.algebraic[:, None], 0, parts.left @ mass / parts.divisor[:, None])
+    algebraic = lambda v: jnp.where(parts.algebraic, parts.combined(jacobian_times(v)), 0)
+    return solver_of(structure, algebraic, -1.0, y, kept, lambda v: _along(parts, mass, jacobian_times, v))
+
+
+def structure_at(e: Equations, t: Time, y: Array, mass: Array) -> Structure:
+    """The structure of M - h J."""
+    return constrained_structure_of(lambda y: e.field(t, y) + times_mass(mass, y), y)
+
+
+def consistent(term: SystemTerm, t: Time, y0: State) -> tuple[State, Array]:
+    """The state at which the algebraic equations hold, with the differential states of a start; and whether it was found.
+
+    Hidden constraints are met first, by the smallest change of all states. Then Newton's method with damping (Deuflhard 2011,
+    Newton Methods for Nonlinear Problems, algorithm NLEQ-ERR) finds the algebraic states. Derivatives are those of the
+    implicit function.
+    """
+    e = Equations(term, y0)
+    mass = e.mass(t)
+    parts, structure = _parts(mass), structure_at(e, t, e.like, mass)
+    start = projected(e, t, e.like, jnp.abs(e.like), START_PROJECTIONS)
+
+    def residual(y: Array, start: Array) -> Array:
+        moved = y - start if parts.left is None else parts.combined(times_mass(mass, y - start)) / parts.divisor
+        return jnp.where(parts.algebraic, _algebraic(parts, mass, e.field(t, y)), moved)
+
+    def terms(y: Array) -> Array:
+        """The size of the terms of the residual, so that those that cancel do not cancel here."""
+        weights = jnp.where(jnp.arange(y.size) % 2 == 0, 1, -0.7).astype(y.dtype)
+        change = lambda w: jnp.abs(jax.jvp(lambda y: residual(y, start), (y,), (w * y,))[1])
+        return jnp.maximum(change(weights), change(weights * weights))
+
+    def correction(y: Array, right: Array) -> tuple[Any, Array]:
+        solved = _solver(e, structure, t, y, mass, parts)
+        return solved, solved(right)
+
+    found, sound = _newton(residual, correction, terms, start)
+    found = jax.lax.stop_gradient(found)
+    solved = _solver(e, structure, t, found, mass, parts)
+    y = found
+    for _ in range(CORRECTIONS):
+        y = y - solved(residual(y, start))
+    sound = sound & _held(e, t, y)
+    return e.unravel(jnp.where(sound, y, jnp.nan)), sound
+
+
+class _Search(NamedTuple):
+    """State of Newton's method."""
+
+    y: Array
+    size: Array  # the largest magnitude of each state so far
+    damping: Array
+    done: Array
+    count: Array
+
+
+def _newton(residual: Any, correction: Any, terms: Any, start: Array) -> tuple[Array, Array]:
+    """The root of a residual, and whether the matrix there is regular and the root was found; without derivatives."""
+    start = jax.lax.stop_gradient(start)
+    epsilon = ROUNDING * jnp.finfo(start.dtype).eps
+
+    def trial(s: _Search) -> _Search:
+        solved, step = correction(s.y, residual(s.y, start))
+        tried = s.y - s.damping * step
+        size = jnp.maximum(s.size, jnp.abs(tried))
+        norm = lambda x: jnp.max(jnp.abs(x) / jnp.where(size > 0, size, 1))
+        left = residual(tried, start)
+        next_step = solved(left)
+        nothing = jnp.all(jnp.abs(left) <= epsilon * terms(tried)) | (norm(next_step) <= epsilon)
+        better = nothing | (norm(next_step) <= (1 - s.damping / 4) * norm(step))
+        shorter = s.damping / 2
+        longer = jnp.minimum(2 * s.damping, 1)
+        return _Search(
+            y=jnp.where(better, tried, s.y),
+            size=jnp.where(better, size, s.size),
+            damping=jnp.where(better, longer, shorter),
+            done=nothing,
+            count=s.count + 1,
+        )
+
+    going = lambda s: ~s.done & (s.count < MOST_TRIALS) & (s.damping > LEAST_DAMPING)
+    one = jnp.ones_like(start, shape=())
+    begin = _Search(start, jnp.abs(start), one, one < 0, jnp.zeros((), jnp.int32))
+    last = jax.lax.stop_gradient(jax.lax.while_loop(going, trial, begin))
+    size = jnp.where(last.size > 0, last.size, 1)
+    solved, _ = correction(last.y, size)
+    known = solved(jax.jvp(lambda y: residual(y, start), (last.y,), (size,))[1])
+    regular = jnp.max(jnp.abs(known - size) / size) < REGULAR
+    return last.y, last.done & regular & jnp.isfinite(last.y).all()
+
+
+def slope_of(term: SystemTerm, t: Time, y: State) -> State:
+    """dy/dt of a system: its vector field, or of a constrained one the slopes of all states at a consistent one.
+
+    Those of algebraic states follow from the algebraic equations, differentiated by time once.
+    """
+    if not isinstance(term.system, ConstrainedSystem):
+        return term.vf(t, y)
+    e = Equations(term, y)
+    mass = e.mass(t)
+    parts = _parts(mass)
+    solved = _solver(e, structure_at(e, t, e.like, mass), t, e.like, mass, parts)
+    by_time = jax.jvp(lambda t: e.field(t, e.like), (t,), (jnp.ones_like(t),))[1]
+    f = e.field(t, e.like)
+    if parts.left is None:
+        right = jnp.where(parts.algebraic, -by_time, f / jnp.where(parts.algebraic, 1, mass))
+    else:
+        right = jnp.where(parts.algebraic, -parts.combined(by_time), parts.combined(f) / parts.divisor)
+    return e.unravel(solved(right))
+
+
+def projected(e: Equations, t: Time, y: Array, size: Array, count: int = PROJECTIONS) -> Array:
+    """The state on the hidden constraints that is nearest, changes being measured by sizes of states."""
+    number = jax.eval_shape(e.hidden, t, y).size
+    if not number:
+        return y
+    largest = jnp.max(size)
+    size = jax.lax.stop_gradient(jnp.maximum(size, jnp.where(largest > 0, FLOOR * largest, 1)))
+
+    def moved(y: Array, _: None) -> tuple[Array, None]:
+        rows = jax.vmap(jax.vjp(lambda y: e.hidden(t, y), y)[1])(jnp.eye(number, dtype=y.dtype))[0] * size
+        length = jnp.sqrt(jnp.sum(rows * rows, axis=1))
+        length = jnp.where(length > 0, length, 1)
+        rows = rows / length[:, None]
+        return y - size * (rows.T @ solve(rows @ rows.T, e.hidden(t, y) / length)), None
+
+    return jax.lax.scan(moved, y, None, length=count)[0]
+
+
+def _held(e: Equations, t: Time, y: Array) -> Array:
+    """Tell whether hidden constraints hold, up to rounding of their terms."""
+    if not jax.eval_shape(e.hidden, t, y).size:
+        return jnp.asarray(True)
+    change = jnp.abs(jax.jvp(lambda y: e.hidden(t, y), (y,), (y,))[1]) + jnp.abs(e.hidden(t, 2 * y) - e.hidden(t, y))
+    return jnp.all(jnp.abs(e.hidden(t, y)) <= jnp.finfo(y.dtype).eps ** 0.5 * change) | jnp.all(change == 0)

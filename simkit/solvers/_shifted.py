@@ -1,0 +1,61 @@
+"""Solvers of the equations (M - a J) x = b that implicit steps and consistent starts share."""
+
+from collections.abc import Callable
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+from jax.typing import ArrayLike
+from jaxtyping import Array, Float, PyTree
+
+from ..linear import Structure
+
+# Up to this many states tangents of the matrix are formed as a matrix once a step; beyond, once a solve as a directional derivative.
+MATRIX_TANGENTS_UP_TO = 8
+
+
+def solver_of(
+    structure: Structure,
+    jacobian: Any,
+    a: ArrayLike,
+    y: Float[Array, " n"],
+    mass: Array | None = None,
+    times: Callable[[Array], Array] | None = None,
+) -> Callable[[Array], Array]:
+    """The solver of (M - a J) x = b; its tangents and transposes use the same factors.
+
+    `custom_linear_solve` differentiates the equation through the product `times` with the matrix, never the factorisation, whose
+    input is held.
+
+    **Arguments:**
+
+    - `structure`: the way to factorise the matrix.
+    - `jacobian`: the product of J with a vector; or J itself where a system knows it, which then has no derivatives.
+    - `a`, `y`: the factor of J, and the state at which it is.
+    - `mass`: M as a diagonal `(n,)` or a matrix `(n, n)`; the identity where it is None.
+    - `times`: the product of the matrix with a vector, as a function of all that derivatives are taken by; from the matrix itself
+        where it is None and the system is small.
+    """
+    w = structure.shifted(jacobian, a, y, mass)
+    held = jax.lax.stop_gradient(w)
+    # Rows of algebraic equations have other sizes than the others, by the length of a step; pivots are sought among rows alike.
+    whole = mass is not None and structure.name == "dense"
+    scale = _scale(held) if whole else None
+    factors = structure.factors(held if scale is None else scale[:, None] * held)
+
+    def product(v: Array) -> Array:
+        return w @ v if times is None or (y.size <= MATRIX_TANGENTS_UP_TO and callable(jacobian)) else times(v)
+
+    def solve(_: Any, b: Array) -> Array:
+        return structure.solve(factors, b if scale is None else scale * b, False)
+
+    def transpose_solve(_: Any, b: Array) -> Array:
+        found = structure.solve(factors, b, True)
+        return found if scale is None else scale * found
+
+    return lambda r: jax.lax.custom_linear_solve(product, r, solve, transpose_solve)
+
+
+def _scale(w: PyTree) -> Array:
+    largest = jnp.max(jnp.abs(w), axis=1)
+    return 1 / jnp.where(largest > 0, largest, 1)
