@@ -10,12 +10,14 @@ from ..core import (
     Setup,
     Status,
     StiffTransportSystem,
+    SystemTerm,
     Trajectory,
     TransportSystem,
     at_time,
     named_leaves,
+    started,
 )
-from ..solvers import Rodas5P
+from ..solvers import Rodas5P, reason_of_failure
 
 TIGHT = (
     "The step limit was reached before the last time, by the solver for stiff systems: the tolerances are very tight, or the "
@@ -36,6 +38,10 @@ def diagnose(setup: Setup, trajectory: Trajectory) -> str:
             f"The simulation of {type(setup.system).__name__} cannot start: {wrong}. Every parameter, initial state and input "
             "must be a finite number."
         )
+    if status is Status.INCONSISTENT:
+        term, start = SystemTerm(setup.system, setup.inputs), setup.system.encode(started(setup.y0))
+        reason = reason_of_failure(term, trajectory.times[0], start)
+        return f"The simulation of {type(setup.system).__name__} cannot start at time {times[0]:g}: {reason}."
     where = f"between the times {times[last]:g} and {times[failed]:g}"
     message = (
         TIGHT if status is Status.STEP_LIMIT and trajectory.solver.startswith(Rodas5P.__name__) else status.message

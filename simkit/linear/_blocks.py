@@ -82,7 +82,7 @@ class Blocks(Structure):
         columns = jax.vmap(lambda v: mass * v if mass.ndim == 1 else mass @ v)(along)
         found = []
         for group, eye, m, block in zip(self.groups, eyes, self._from_columns(columns), blocks, strict=True):
-            padding = jnp.asarray(group.members.T == self.size, like.dtype)  # rows of smaller blocks that hold no state
+            padding = jnp.asarray(self.size == group.members.T, like.dtype)  # rows of smaller blocks that hold no state
             found.append(m + eye * padding[:, None] - a * block)
         return found
 

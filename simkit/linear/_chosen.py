@@ -69,7 +69,9 @@ def unmatched(function: Callable[[Array], Array], y: Float[Array, " n"]) -> tupl
     return missing.tolist(), np.flatnonzero(order < 0).tolist()
 
 
-def _matching(rows: Int[np.ndarray, " places"], columns: Int[np.ndarray, " places"], size: int) -> Int[np.ndarray, " n"]:
+def _matching(
+    rows: Int[np.ndarray, " places"], columns: Int[np.ndarray, " places"], size: int
+) -> Int[np.ndarray, " n"]:
     """The equation for each unknown, or -1."""
     import scipy.sparse as sp
     from scipy.sparse import csgraph

@@ -18,6 +18,7 @@ from ._imex import CNRK3 as CNRK3
 from ._imex import AbstractIMEXRungeKutta as AbstractIMEXRungeKutta  # internal
 from ._imex import KenCarp3 as KenCarp3
 from ._imex import KenCarp4 as KenCarp4
+from ._inconsistent import reason_of_failure as reason_of_failure  # internal
 from ._named import SOLVERS as SOLVERS  # internal
 from ._named import SolverLike as SolverLike  # internal
 from ._named import as_solver as as_solver  # internal

@@ -57,8 +57,8 @@ def choose(
 
     **Returns:** a `Choice`, the solver and the reason: `VelocityVerlet` for separable systems with fixed steps; `ETDRK4` for split
     ones with fixed and `KenCarp4` with adaptive steps; `SSPRK3` for transport on a grid, `WRK3` where its diffusion or friction is
-    implicit; by the kind of noise and its interpretation for stochastic systems; `Rodas5P` for constrained ones; else `Tsit5`, or `Rodas5P` where a coarse walk
-    along the solution finds that an explicit method would be held back by stability.
+    implicit; by the kind of noise and its interpretation for stochastic systems; `Rodas5P` for constrained ones; else `Tsit5`, or
+    `Rodas5P` where a coarse walk along the solution finds that an explicit method would be held back by stability.
 
     ```python
     import simkit

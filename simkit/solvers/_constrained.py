@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 import jax
 import jax.numpy as jnp
 from jax.flatten_util import ravel_pytree
-from jaxtyping import Array, Bool, Float
+from jaxtyping import Array, Bool
 
 from .._errors import ArgumentError
 from .._types import State, Time
@@ -44,9 +44,8 @@ def mass_of(system: ConstrainedSystem, t: Time, y: State) -> Array:
     found = system.mass(t)
     leaves, structure = jax.tree.flatten(y)
     n, dtype = sum(leaf.size for leaf in leaves), jnp.result_type(*leaves)
-    if not isinstance(found, type(y)) or isinstance(y, jax.Array):
-        if jnp.shape(found) == (n, n) and leaves[0].shape != (n, n):
-            return jnp.asarray(found, dtype)
+    if getattr(found, "shape", None) == (n, n) and leaves[0].shape != (n, n):
+        return jnp.asarray(found, dtype)
     given = jax.tree.leaves(found)
     if jax.tree.structure(found) == structure and all(
         jnp.shape(m) in ((), leaf.shape) for m, leaf in zip(given, leaves, strict=True)
@@ -160,35 +159,93 @@ def consistent(term: SystemTerm, t: Time, y0: State) -> tuple[State, Array]:
     implicit function.
     """
     e = Equations(term, y0)
-    mass = e.mass(t)
-    parts, structure = _parts(mass), structure_at(e, t, e.like, mass)
     start = projected(e, t, e.like, jnp.abs(e.like), START_PROJECTIONS)
-
-    def residual(y: Array, start: Array) -> Array:
-        moved = y - start if parts.left is None else parts.combined(times_mass(mass, y - start)) / parts.divisor
-        return jnp.where(parts.algebraic, _algebraic(parts, mass, e.field(t, y)), moved)
-
-    def terms(y: Array) -> Array:
-        """The size of the terms of the residual, so that those that cancel do not cancel here."""
-        weights = jnp.where(jnp.arange(y.size) % 2 == 0, 1, -0.7).astype(y.dtype)
-        change = lambda w: jnp.abs(jax.jvp(lambda y: residual(y, start), (y,), (w * y,))[1])
-        return jnp.maximum(change(weights), change(weights * weights))
-
-    def correction(y: Array, right: Array) -> tuple[Any, Array]:
-        solved = _solver(e, structure, t, y, mass, parts)
-        return solved, solved(right)
-
-    found, sound = _newton(residual, correction, terms, start)
+    problem = _Problem(e, t, start)
+    found, sound = problem.newton()
     found = jax.lax.stop_gradient(found)
-    solved = _solver(e, structure, t, found, mass, parts)
+    solved = problem.solver(found)
     y = found
     for _ in range(CORRECTIONS):
-        y = y - solved(residual(y, start))
+        y = y - solved(problem.residual(y, start))
     sound = sound & _held(e, t, y)
     return e.unravel(jnp.where(sound, y, jnp.nan)), sound
 
 
-class _Search(NamedTuple):
+class Search(NamedTuple):
+    """Newton's method where it ended: residual, size of its terms, and matrix."""
+
+    residual: Array
+    terms: Array
+    matrix: Array
+
+
+def search(term: SystemTerm, t: Time, y0: State) -> Search:
+    """Where the search for a consistent start ends, to say why it failed."""
+    e = Equations(term, y0)
+    start = projected(e, t, e.like, jnp.abs(e.like), START_PROJECTIONS)
+    problem = _Problem(e, t, start)
+    y, _ = problem.newton()
+    times = lambda v: jax.jvp(lambda y: problem.residual(y, start), (y,), (v,))[1]
+    rows = problem.rows
+    back = lambda v: v if rows.left is None else rows.left.T @ jnp.where(rows.algebraic, v, 0)
+    matrix = jax.vmap(times, out_axes=1)(jnp.eye(y.size, dtype=y.dtype))
+    return Search(back(problem.residual(y, start)), jnp.abs(back(problem.terms(y))), matrix)
+
+
+class _Problem:
+    """The equations of a consistent start: algebraic ones, and differential states that stay as far as M goes."""
+
+    def __init__(self, e: Equations, t: Time, start: Array) -> None:
+        self.e, self.t, self.start = e, t, start
+        self.mass = e.mass(t)
+        self.rows, self.structure = _parts(self.mass), structure_at(e, t, e.like, self.mass)
+
+    def solver(self, y: Array) -> Any:
+        """The solver of the derivatives of the residual."""
+        return _solver(self.e, self.structure, self.t, y, self.mass, self.rows)
+
+    def residual(self, y: Array, start: Array) -> Array:
+        """What is left of the equations at y, from a start."""
+        rows = self.rows
+        moved = y - start if rows.left is None else rows.combined(times_mass(self.mass, y - start)) / rows.divisor
+        return jnp.where(rows.algebraic, _algebraic(rows, self.mass, self.e.field(self.t, y)), moved)
+
+    def terms(self, y: Array) -> Array:
+        """The size of the terms of the residual, so that those that cancel do not cancel here."""
+        weights = jnp.where(jnp.arange(y.size) % 2 == 0, 1, -0.7).astype(y.dtype)
+        change = lambda w: jnp.abs(jax.jvp(lambda y: self.residual(y, self.start), (y,), (w * y,))[1])
+        return jnp.maximum(change(weights), change(weights * weights))
+
+    def newton(self) -> tuple[Array, Array]:
+        """The root, and whether it was found and the matrix there is regular; without derivatives."""
+        start = jax.lax.stop_gradient(self.start)
+        epsilon = ROUNDING * jnp.finfo(start.dtype).eps
+
+        def trial(s: _State) -> _State:
+            solved = self.solver(s.y)
+            step = solved(self.residual(s.y, start))
+            tried = s.y - s.damping * step
+            size = jnp.maximum(s.size, jnp.abs(tried))
+            norm = lambda x: jnp.max(jnp.abs(x) / jnp.where(size > 0, size, 1))
+            left = self.residual(tried, start)
+            after = norm(solved(left))
+            nothing = jnp.all(jnp.abs(left) <= epsilon * self.terms(tried)) | (after <= epsilon)
+            better = nothing | (after <= (1 - s.damping / 4) * norm(step))
+            kept = lambda new, old: jnp.where(better, new, old)
+            damping = kept(jnp.minimum(2 * s.damping, 1), s.damping / 2)
+            return _State(kept(tried, s.y), kept(size, s.size), damping, nothing, s.count + 1)
+
+        going = lambda s: ~s.done & (s.count < MOST_TRIALS) & (s.damping > LEAST_DAMPING)
+        one = jnp.ones_like(start, shape=())
+        begin = _State(start, jnp.abs(start), one, one < 0, jnp.zeros((), jnp.int32))
+        last = jax.lax.stop_gradient(jax.lax.while_loop(going, trial, begin))
+        size = jnp.where(last.size > 0, last.size, 1)
+        known = self.solver(last.y)(jax.jvp(lambda y: self.residual(y, start), (last.y,), (size,))[1])
+        regular = jnp.max(jnp.abs(known - size) / size) < REGULAR
+        return last.y, last.done & regular & jnp.isfinite(last.y).all()
+
+
+class _State(NamedTuple):
     """State of Newton's method."""
 
     y: Array
@@ -196,41 +253,6 @@ class _Search(NamedTuple):
     damping: Array
     done: Array
     count: Array
-
-
-def _newton(residual: Any, correction: Any, terms: Any, start: Array) -> tuple[Array, Array]:
-    """The root of a residual, and whether the matrix there is regular and the root was found; without derivatives."""
-    start = jax.lax.stop_gradient(start)
-    epsilon = ROUNDING * jnp.finfo(start.dtype).eps
-
-    def trial(s: _Search) -> _Search:
-        solved, step = correction(s.y, residual(s.y, start))
-        tried = s.y - s.damping * step
-        size = jnp.maximum(s.size, jnp.abs(tried))
-        norm = lambda x: jnp.max(jnp.abs(x) / jnp.where(size > 0, size, 1))
-        left = residual(tried, start)
-        next_step = solved(left)
-        nothing = jnp.all(jnp.abs(left) <= epsilon * terms(tried)) | (norm(next_step) <= epsilon)
-        better = nothing | (norm(next_step) <= (1 - s.damping / 4) * norm(step))
-        shorter = s.damping / 2
-        longer = jnp.minimum(2 * s.damping, 1)
-        return _Search(
-            y=jnp.where(better, tried, s.y),
-            size=jnp.where(better, size, s.size),
-            damping=jnp.where(better, longer, shorter),
-            done=nothing,
-            count=s.count + 1,
-        )
-
-    going = lambda s: ~s.done & (s.count < MOST_TRIALS) & (s.damping > LEAST_DAMPING)
-    one = jnp.ones_like(start, shape=())
-    begin = _Search(start, jnp.abs(start), one, one < 0, jnp.zeros((), jnp.int32))
-    last = jax.lax.stop_gradient(jax.lax.while_loop(going, trial, begin))
-    size = jnp.where(last.size > 0, last.size, 1)
-    solved, _ = correction(last.y, size)
-    known = solved(jax.jvp(lambda y: residual(y, start), (last.y,), (size,))[1])
-    regular = jnp.max(jnp.abs(known - size) / size) < REGULAR
-    return last.y, last.done & regular & jnp.isfinite(last.y).all()
 
 
 def slope_of(term: SystemTerm, t: Time, y: State) -> State:

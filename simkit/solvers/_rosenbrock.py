@@ -228,6 +228,9 @@ def constrained_step(term: SystemTerm, t0: Time, t1: Time, h: Time, y0: State) -
     y, unravel = e.like, e.unravel
     steady = _is_steady(e.mass, t0)
     one = jnp.ones_like(t0)
+    # A step of length zero, which M alone would not determine, is the identity: one of any length is computed in its place.
+    none, length = h == 0, h
+    h = jnp.where(none, one, h)
     mass = e.mass(t0)
     by_time = lambda t: jax.jvp(e.mass, (t,), (one,))[1]
 
@@ -242,7 +245,7 @@ def constrained_step(term: SystemTerm, t0: Time, t1: Time, h: Time, y0: State) -
     moved = jnp.zeros_like(y) if steady else h * times_mass(by_time(t0), y)
     begin, u, v, stage = times_mass(mass, y), [], [], y
     for a_row, c_row, node, weight in zip(A, C, NODES, TIME_WEIGHTS, strict=True):
-        t = t1 if node == 1 else t0 + node * h
+        t = t1 if node == 1 else t0 + node * length
         stage = y + _weighted(a_row, u) if u else y
         r = increment(t, stage) + weight * time_slope
         if u:
@@ -256,10 +259,12 @@ def constrained_step(term: SystemTerm, t0: Time, t1: Time, h: Time, y0: State) -
             v.append(times_mass(mass, u[-1]) + missing)
     end, coefficients = stage + u[-1], [_weighted(row, u) for row in DENSE]
     middle, slope = _in_the_middle(y, end, coefficients)
-    half = t0 + 0.5 * h
+    half = t0 + 0.5 * length
     missed = solve(GAMMA * (h * e.field(half, middle) - times_mass(mass if steady else e.mass(half), slope)))
     end = projected(e, t1, end, jnp.abs(y) + jnp.abs(end))
-    return _step(y0, unravel, end, u[-1], coefficients, missed)
+    moved_by = lambda x: jnp.where(none, 0, x)
+    end = jnp.where(none, y, end)
+    return _step(y0, unravel, end, moved_by(u[-1]), [moved_by(k) for k in coefficients], moved_by(missed))
 
 
 def _is_steady(mass: Any, t: Time) -> bool:

@@ -10,7 +10,7 @@ from jaxtyping import Array, Float, PyTree
 
 from ..linear import Structure
 
-# Up to this many states tangents of the matrix are formed as a matrix once a step; beyond, once a solve as a directional derivative.
+# Up to this many states the tangents of the matrix are formed as a matrix once a step; beyond, once a solve, along its solution.
 MATRIX_TANGENTS_UP_TO = 8
 
 

@@ -239,10 +239,8 @@ def _step(member: Member, exact: bool, ops: PyTree, fixed: PyTree, t: Time, t1: 
     else:  # as an error is that grows as the order's power of the step and reaches its tolerance at the Courant number
         most = rtol * member.longest(ops, fixed, t, y)
         square = jnp.where(jnp.all(jnp.isfinite(y1)), ((t1 - t) / most) ** (2 * member.order), jnp.nan)
-    if exact:
+    if exact or member.resumed is not None:
         y1 = _moved_with_jump(member, ops, fixed, t1, y1)
-    if member.resumed is not None:
-        y1 = _resumed(member, ops, fixed, t1, y1)
     return y1, memory, dense, jax.lax.stop_gradient(square)
 
 
@@ -260,7 +258,8 @@ def _moved_with_jump(member: Member, ops: PyTree, fixed: PyTree, t1: Time, y1: S
     """The state where a step ends at a jump, as a function of the jump's time.
 
     To move the jump by delta is to follow the old field for delta and the new one back. Delta is zero, its derivatives are
-    not; two midpoint steps make the first and the second exact.
+    not; two midpoint steps make the first and the second exact. In between a constrained member goes over to the algebraic
+    equations that hold after the jump.
     """
     jumps = member.jumps(ops, fixed)
     held = jax.lax.stop_gradient(jumps)
@@ -272,18 +271,13 @@ def _moved_with_jump(member: Member, ops: PyTree, fixed: PyTree, t1: Time, y1: S
         half = y + scaled(0.5 * h, member.field(ops, fixed, t, y))
         return y + scaled(h, member.field(ops, fixed, t + 0.5 * h, half))
 
-    after = midpoint(t2 + delta, midpoint(t1, y1, delta), -delta)
-    return jnp.where(jnp.any(here), after, y1)
+    def jumped(y: State) -> Any:
+        y = midpoint(t1, y, delta)
+        return midpoint(t2 + delta, y if member.resumed is None else member.resumed(ops, fixed, t2 + delta, y), -delta)
 
-
-def _resumed(member: Member, ops: PyTree, fixed: PyTree, t1: Time, y1: State) -> Any:
-    """The state where a step ends at a jump, on the algebraic equations that hold after it."""
-    assert member.resumed is not None
-    resumed = member.resumed
-    held = jax.lax.stop_gradient(member.jumps(ops, fixed))
-    here = jnp.any(jnp.nextafter(held, held - 1) == t1)
-    t2 = jnp.nextafter(jnp.nextafter(t1, t1 + 1), t1 + 1)
-    return jax.lax.cond(here, lambda y: resumed(ops, fixed, t2, y), lambda y: y, y1)
+    if member.resumed is not None:
+        return jax.lax.cond(jnp.any(here), jumped, lambda y: y, y1)
+    return jnp.where(jnp.any(here), jumped(y1), y1)
 
 
 def first_step(member: Member, ops: PyTree, fixed: PyTree, t: Time, end: Any, y: State) -> Any:

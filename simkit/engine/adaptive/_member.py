@@ -41,7 +41,9 @@ class Member:
     event: "Program | None" = None  # t, y -> the condition of an event
     direction: str | None = None
     longest: "Program | None" = None  # t, y -> the step of Courant number 1, where that rules
-    resumed: "Program | None" = None  # t, y -> the state on which a constrained member goes on where an input has jumped
+    resumed: "Program | None" = (
+        None  # t, y -> the state on which a constrained member goes on where an input has jumped
+    )
 
     @property
     def calls_library(self) -> bool:
