@@ -21,6 +21,9 @@ from ._interpolated import stop_times as stop_times
 from ._interpolated import with_curves as with_curves
 from ._keys import generator as generator
 from ._keys import whole_number as whole_number
+from ._mirrored import mirrored_event as mirrored_event
+from ._mirrored import mirrored_inputs as mirrored_inputs
+from ._mirrored import mirrored_system as mirrored_system
 from ._names import Setup as Setup
 from ._names import check_roots as check_roots
 from ._names import named_leaves as named_leaves

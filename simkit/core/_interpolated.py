@@ -1,6 +1,6 @@
 """Tables as functions of time: straight lines, splines and monotone curves between given points."""
 
-from typing import Literal, TypeAlias
+from typing import Any, Literal, TypeAlias
 
 import equinox as eqx
 import jax
@@ -11,6 +11,7 @@ from jaxtyping import Array, Float
 
 from .._errors import ArgumentError
 from .._types import Inputs, Time, Vector
+from ._mirrored import MirroredSignal
 from ._quantity import quantity
 from ._signals import AbstractSignal, check_table, jump_times, repeated
 from ._slopes import monotone_slopes, spline_slopes
@@ -152,14 +153,17 @@ def stop_times(inputs: Inputs) -> Float[Array, " stops"] | None:
     A kink's time has no effect on the solution but through the values, so that no derivative is taken by it here.
     """
     signals = jax.tree.leaves(inputs, is_leaf=callable)
-    kinks = [kinks_of(signal) for signal in signals if isinstance(signal, Interpolated | Curve)]
+    kinks = [kinks_of(signal) for signal in signals]
     found = [times for times in (jump_times(inputs), *kinks) if times is not None]
     return jnp.concatenate(found) if found else None
 
 
-def kinks_of(signal: Interpolated | Curve) -> Array | None:
-    """Return the times at which the curve has a kink: all points if linear, both ends if smooth, none if periodic."""
-    if signal.periodic or signal.times.shape[0] > MOST_KINKS:
+def kinks_of(signal: Any) -> Array | None:
+    """Return the times at which a signal has a kink: all points of lines, both ends of a smooth curve, else none."""
+    if isinstance(signal, MirroredSignal):
+        kinks = kinks_of(signal.inner)
+        return None if kinks is None else -kinks
+    if not isinstance(signal, Interpolated | Curve) or signal.periodic or signal.times.shape[0] > MOST_KINKS:
         return None
     lines = isinstance(signal, Interpolated) and signal.kind == "linear"
     return jax.lax.stop_gradient(signal.times if lines else signal.times[jnp.array([0, -1])])

@@ -16,6 +16,7 @@ from ..core import (
     at_time,
     named_leaves,
     started,
+    traced,
 )
 from ..solvers import Rodas5P, reason_of_failure
 
@@ -29,6 +30,9 @@ TIGHT = (
 def diagnose(setup: Setup, trajectory: Trajectory) -> str:
     """A sentence for a failed trajectory: the status message, the last good time and the component that broke."""
     status = Status(int(trajectory.status))
+    if traced(setup.leaves(), trajectory.times, trajectory.ys):  # a status may be known where a derivative is taken
+        remark = " Times that a derivative is taken by have to increase." if traced(trajectory.times) else ""
+        return f"The simulation of {type(setup.system).__name__} failed. {status.message}{remark}"
     times, leaves = np.asarray(trajectory.times), named_leaves(trajectory.ys)
     good = np.all([np.isfinite(np.asarray(x)).reshape(times.size, -1).all(axis=1) for x in leaves.values()], axis=0)
     failed = int(np.argmin(good)) if not good.all() else times.size - 1

@@ -42,7 +42,7 @@ from ._simulate import resolve, solve_options, stiff_instead
 from ._unstable import unstable_members
 from .stepping._checkpointed import Checkpointed
 from .stepping._room import with_room
-from .task._arguments import check_event, check_reducers, check_times
+from .task._arguments import check_direction, check_event, check_reducers, check_times
 from .task._bucket import budgets, cut_members, cut_times, fillable, filled_members, filled_times
 from .task._compilations import note_trace
 from .task._scales import notes_of, open_and_similar
@@ -119,6 +119,7 @@ def ensemble(
     checked = check_reducers(reduce), check_event(event, system, reduce)
     static = isinstance(system, StaticSystem)
     known = times if static or isinstance(times, jax.core.Tracer) else np.asarray(check_times(times))
+    backward = check_direction(known, system, reduce)
     kinds = {leaf.dtype for leaf in jax.tree.leaves(setup.y0)}
     times = as_float_array(times) if not kinds else jnp.asarray(times, jnp.result_type(*kinds).type(0).real.dtype)
     if event is None:
@@ -128,7 +129,7 @@ def ensemble(
     chosen = _devices(devices, (setup, values, times, keys), members)
     own = [x for path, x in values.items() if path.split(".")[0] == "y0"]
     alike = open_and_similar(method.step, setup.y0, own)
-    options = EnsembleOptions(solve_options(lanes, gradient)._replace(similar=alike), chosen)
+    options = EnsembleOptions(solve_options(lanes, gradient)._replace(similar=alike, backward=backward), chosen)
     task = Task(setup.system, setup.y0, setup.inputs, times, method.solver, method.step, keys, *checked)
 
     def run(task: Task, again: bool, values: dict[str, Array] = values) -> Trajectory:

@@ -89,12 +89,25 @@ def trajectory_of(task: Task, options: Options) -> Trajectory:
     """The trajectory of one member, to be traced; derivatives of what of it is not finite are NaN."""
     if isinstance(task.system, StaticSystem):
         return _static_trajectory(task._replace(y0=started(task.y0), inputs=with_curves(task.inputs)))
+    if options.backward:
+        return _backward_trajectory(task, options)
     particles = isinstance(task.system, ParticleSystem)
     parts = task.system, started(task.y0), with_curves(task.inputs), task.times, task.event
     (system, y0, inputs, times, event), flag = member_inputs(parts)
     task = task._replace(system=system, y0=y0, inputs=inputs, times=times, event=event)
     found = _particle_trajectory(task, options) if particles else _trajectory(task, options)
     return _answered(found, flag)
+
+
+def _backward_trajectory(task: Task, options: Options) -> Trajectory:
+    """The trajectory of one member whose times decrease."""
+    times = task.times
+    state = jax.eval_shape(lambda: task.system.encode(started(task.y0)))
+    check_derivative(task.system, state, times[0], with_curves(task.inputs))
+    task = task._replace(inputs=with_curves(task.inputs)).mirrored()
+    found = trajectory_of(task, options._replace(backward=False))
+    when = None if found.event_time is None else jnp.where(jnp.isinf(found.event_time), jnp.inf, -found.event_time)
+    return dataclasses.replace(found, times=times, event_time=when)
 
 
 def _answered(trajectory: Trajectory, flag: Any) -> Trajectory:

@@ -37,6 +37,8 @@ from ..core import (
     check_supports,
     check_system,
     check_tolerance,
+    mirrored_inputs,
+    mirrored_system,
     started,
     traced,
     warn_of_unread,
@@ -59,7 +61,7 @@ from ._integrate import Method, dispatch
 from ._unstable import is_unstable
 from .stepping._checkpointed import Checkpointed
 from .stepping._room import with_room
-from .task._arguments import check_event, check_reducers, check_times
+from .task._arguments import check_direction, check_event, check_reducers, check_times, is_backward
 from .task._bucket import cut_times, fillable, filled_times
 from .task._scales import notes_of, open_and_similar
 from .task._step import PLAIN, Adaptive, Courant, Fixed, Varying, as_step, plain
@@ -89,7 +91,7 @@ def simulate(
 
     - `system`: the system; its array fields are its parameters.
     - `y0`: the state at `times[0]`, a pytree of float arrays, or a `Start` that makes it.
-    - `times`: shape `(times,)`, increasing, in the system's unit of time. The solution is saved exactly there: adaptive
+    - `times`: shape `(times,)`, in the system's unit of time, increasing, or decreasing for a run backwards. The solution is saved exactly there: adaptive
         solves use the method's own dense output, fixed steps end on each time.
     - `solver`: a stepper from `simkit.solvers`, or its name in lower case, such as "tsit5"; by default chosen from the system, and
         reported by the trajectory.
@@ -132,6 +134,7 @@ def simulate(
         raise ArgumentError(f'Argument `on_failure` must be "raise" or "mark", but it is {on_failure!r}.')
     check_roots(system)
     checked = check_reducers(reduce), check_event(event, system, reduce)
+    backward = check_direction(known, system, reduce)
     if event is None:
         warn_of_unread(system, y0, inputs, when[0])
     solver, step, reason = _complete(system, y0, known, solver, step, inputs)
@@ -139,7 +142,7 @@ def simulate(
     task = Task(system, y0, inputs, when, solver, step, key, *checked)
     _review(task._replace(times=known))
     even = isinstance(solver, AbstractSplitStepper) and isinstance(step, Fixed) and _even(known)
-    options = solve_options(None, gradient)._replace(even=even, similar=open_and_similar(step, y0))
+    options = solve_options(None, gradient)._replace(even=even, similar=open_and_similar(step, y0), backward=backward)
     fills = fillable(task)
     ready = filled_times(task) if fills else task
     trajectory = with_room(ready, lambda task, again: dispatch(task, options._replace(again=again)), parts=True)
@@ -208,12 +211,16 @@ def _complete(
     if isinstance(system, StaticSystem):
         return None, Fixed(), "no dynamics"
     reason, y0, solver = "given", started(y0), as_solver(solver)
+    if is_backward(times):
+        seen, run = (mirrored_system(system), mirrored_inputs(inputs)), -np.asarray(times)
+    else:
+        seen, run = (system, inputs), times
     if solver is None:
-        solver, reason = choose(system, y0, times, inputs, fixed=step is not None and not isinstance(step, Varying))
+        solver, reason = choose(seen[0], y0, run, seen[1], fixed=step is not None and not isinstance(step, Varying))
     check_serves(solver, system)
     if step is None:
         step = _default_step(system, solver, times)
-    step = as_step(step, times)
+    step = as_step(step, run)
     if isinstance(step, Adaptive):
         if not solver.adaptive:
             raise ArgumentError(
@@ -269,7 +276,7 @@ def _review(task: Task) -> None:
     check_supports(system)
     if not isinstance(system, Reviewed | TransportSystem) or traced(system, task.y0, task.inputs, times):
         return
-    longest = float(np.max(np.diff(times), initial=0.0)) / step.substeps if isinstance(step, Fixed) else None
+    longest = float(np.max(np.abs(np.diff(times)), initial=0.0)) / step.substeps if isinstance(step, Fixed) else None
     if isinstance(system, Reviewed):
         system.review(task.y0, longest, task.solver)
     if isinstance(system, TransportSystem) and longest is not None:

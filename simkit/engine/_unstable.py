@@ -10,8 +10,10 @@ import numpy as np
 from jaxtyping import Array, PyTree
 
 from .._types import State
-from ..core import ParticleSystem, Setup, StaticSystem, StochasticSystem, Trajectory, at_time, scaled, traced
+from ..core import ParticleSystem, Setup, StaticSystem, StochasticSystem, SystemTerm, Trajectory, scaled, traced
+from ..solvers import slope_of
 from ._integrate import trajectory_of
+from .task._arguments import is_backward
 from .task._step import Fixed
 from .task._task import Options, Task
 
@@ -47,7 +49,8 @@ def is_unstable(task: Task, trajectory: Trajectory) -> bool:
         return False
     if not _grew([x[None] for x in jax.tree.leaves(trajectory.ys)])[0]:
         return False
-    return bool(_compiled(task._replace(times=_last_step(task, trajectory.times)), trajectory.final()))
+    times = _last_step(task, trajectory.times)
+    return bool(_compiled(task._replace(times=times), trajectory.final(), is_backward(times)))
 
 
 def unstable_members(task: Task, values: Mapping[str, Array], trajectory: Trajectory) -> np.ndarray:
@@ -59,7 +62,8 @@ def unstable_members(task: Task, values: Mapping[str, Array], trajectory: Trajec
         return found
     task = task._replace(times=_last_step(task, trajectory.times[0]), key=None)
     ends = jax.tree.map(lambda x: x[found, -1], trajectory.ys)
-    return found[np.asarray(_compiled_members(task, {path: x[found] for path, x in values.items()}, ends))]
+    own = {path: x[found] for path, x in values.items()}
+    return found[np.asarray(_compiled_members(task, own, ends, is_backward(task.times)))]
 
 
 def _looked_at(task: Task, trajectory: Trajectory) -> bool:
@@ -95,25 +99,27 @@ def _grew(leaves: Sequence[Any]) -> np.ndarray:
 
 
 @eqx.filter_jit
-def _compiled(task: Task, y: State) -> Any:
-    return _one(task, {}, y)
+def _compiled(task: Task, y: State, backward: bool) -> Any:
+    return _one(task, {}, y, backward)
 
 
 @eqx.filter_jit
-def _compiled_members(task: Task, values: PyTree, ys: PyTree) -> Any:
-    return eqx.filter_vmap(lambda values, y: _one(task, values, y))(values, ys)
+def _compiled_members(task: Task, values: PyTree, ys: PyTree, backward: bool) -> Any:
+    return eqx.filter_vmap(lambda values, y: _one(task, values, y, backward))(values, ys)
 
 
-def _one(task: Task, values: PyTree, y: State) -> Any:
+def _one(task: Task, values: PyTree, y: State, backward: bool) -> Any:
+    options = Options(backward=backward)
     put = Setup(task.system, task.y0, task.inputs).put(values)
     task = task._replace(system=put.system, y0=y, inputs=put.inputs, step=Fixed(1))
-    return _disagrees(Setup(put.system, y, put.inputs), trajectory_of(task, Options()).final(), task.times)
+    return _disagrees(Setup(put.system, y, put.inputs), trajectory_of(task, options).final(), task.times)
 
 
 def _disagrees(setup: Setup, after: PyTree, ends: PyTree) -> Any:
     system: Any = setup.system
     first, last = system.encode(setup.y0), system.encode(after)
-    slopes = [system.vector_field(t, y, at_time(setup.inputs, t)) for t, y in zip(ends, (first, last), strict=True)]
+    term = SystemTerm(system, setup.inputs)
+    slopes = [slope_of(term, t, y) for t, y in zip(ends, (first, last), strict=True)]
     h = ends[1] - ends[0]
     unstable = jnp.array(False)
     for y, z, a, b in zip(*map(jax.tree.leaves, (first, last, *slopes)), strict=True):

@@ -12,12 +12,12 @@ import numpy as np
 from jax.typing import ArrayLike
 
 from ..._errors import ArgumentError
-from ...core import Event, StaticSystem, System
+from ...core import Event, StaticSystem, System, mirrored_system
 from ...reducers import Reducer
 
 
 def check_times(times: ArrayLike | Sequence[Any]) -> Any:
-    """Times as an array; refused unless one-dimensional, finite and increasing."""
+    """Times as an array; refused unless one-dimensional, finite, and increasing or decreasing."""
     if isinstance(times, jax.core.Tracer):
         return times
     try:
@@ -30,15 +30,36 @@ def check_times(times: ArrayLike | Sequence[Any]) -> Any:
         raise ArgumentError(
             f"Argument `times` must hold at least two times, the first being that of `y0`, but its shape is {array.shape}."
         )
-    if _increasing(array):
+    if _increasing(array) or is_backward(array):
         return times if hasattr(times, "dtype") else array
     if not np.all(np.isfinite(array)):
         raise ArgumentError(f"Argument `times` must be finite, but entry {int(np.argmin(np.isfinite(array)))} is not.")
-    place = int(np.argmin(np.diff(array)))
+    steps = np.diff(array) * (1 if array[-1] >= array[0] else -1)
+    place = int(np.argmin(steps))
     raise ArgumentError(
-        f"Argument `times` must increase, but entry {place} is {array[place]:g} and entry {place + 1} is {array[place + 1]:g}. "
+        f"Argument `times` must increase, or all decrease, but entry {place} is {array[place]:g} and entry {place + 1} is {array[place + 1]:g}. "
         "Sort them, and take each once: `np.unique(times)`."
     )
+
+
+def is_backward(times: Any) -> bool:
+    """Tell whether known times decrease."""
+    if isinstance(times, jax.core.Tracer) or np.ndim(times) != 1 or np.size(times) < 2:
+        return False
+    array = np.asarray(times)
+    return bool(array[0] > array[-1]) and _increasing(array[::-1])
+
+
+def check_direction(times: Any, system: System, reduce: Any) -> bool:
+    """Tell whether known times decrease; refuse that for what runs forwards only."""
+    if isinstance(system, StaticSystem) or not is_backward(times):
+        return False
+    mirrored_system(system)
+    if reduce:
+        raise ArgumentError(
+            "Argument `reduce` must be left out where `times` decrease: simulate backwards to the first time, then forwards from there."
+        )
+    return True
 
 
 def check_reducers(reduce: Any) -> dict[str, Reducer]:

@@ -8,20 +8,21 @@ import numpy as np
 from jaxtyping import PRNGKeyArray, PyTree
 
 from ..._types import Inputs, State
-from ...core import Event, System
+from ...core import Event, System, mirrored_event, mirrored_inputs, mirrored_system
 from ...reducers import Reducer
 
 
 class Options(NamedTuple):
     """Options of the loops that a user may fix: lanes of an ensemble, and bytes of the record of reverse mode. Also known
     facts: whether a run without capacity for its neighbours is repeated and may stop there, whether all times are equally
-    spaced, and whether all starts are of similar size."""
+    spaced, whether all starts are of similar size, and whether times decrease."""
 
     lanes: int | None = None
     memory: int | None = None
     again: bool = False
     even: bool = False
     similar: bool = False
+    backward: bool = False
 
 
 class Task(NamedTuple):
@@ -36,6 +37,11 @@ class Task(NamedTuple):
     key: PRNGKeyArray | None = None
     reduce: Mapping[str, Reducer] | None = None
     event: Event | None = None
+
+    def mirrored(self) -> "Task":
+        """The same task as a function of s = -t, so that what goes backwards goes forwards."""
+        system, inputs = mirrored_system(self.system), mirrored_inputs(self.inputs)
+        return self._replace(system=system, inputs=inputs, times=-self.times, event=mirrored_event(self.event))
 
     def noted(self) -> dict[str, Any]:
         """Return the operands of a program, by name."""

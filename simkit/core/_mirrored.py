@@ -1,0 +1,162 @@
+"""Systems seen backwards in time: s = -t, dy/ds = -f(-s, y), so that solvers step forwards."""
+
+from typing import Any
+
+import jax
+from jaxtyping import Array, Float
+
+from .._errors import ArgumentError
+from .._types import Inputs, Outputs, State, Time
+from ._event import Event
+from ._signals import AbstractSignal
+from ._system import (
+    ConstrainedSystem,
+    Example,
+    KnownJacobian,
+    PlainSystem,
+    SeparableSystem,
+    SplitSystem,
+    System,
+)
+
+
+class MirroredSignal(AbstractSignal):
+    """A signal as a function of s = -t."""
+
+    inner: AbstractSignal
+
+    def __call__(self, t: Time) -> Array:
+        return self.inner(-t)
+
+    def jumps(self) -> Float[Array, " jumps"]:
+        return -self.inner.jumps()
+
+    def length(self) -> int:
+        return self.inner.length()
+
+    def padded(self, length: int) -> "MirroredSignal":
+        return MirroredSignal(self.inner.padded(length))
+
+
+class _Mirrored(System):
+    """What the mirrored families share: a system's own functions at the time -s."""
+
+    inner: Any
+
+    def outputs(self, t: Time, y: State, inputs: Inputs) -> Outputs:
+        return self.inner.outputs(-t, y, inputs)
+
+    def invariants(self, t: Time, y: State) -> dict[str, Array]:
+        return self.inner.invariants(-t, y)
+
+    def encode(self, y: State) -> State:
+        return self.inner.encode(y)
+
+    def decode(self, state: State) -> State:
+        return self.inner.decode(state)
+
+    @classmethod
+    def example(cls) -> Example:
+        raise NotImplementedError("A mirrored system has no example of its own.")
+
+
+class MirroredPlain(_Mirrored, PlainSystem):
+    """A plain system backwards in time."""
+
+    def vector_field(self, t: Time, y: State, inputs: Inputs) -> State:
+        return _negative(self.inner.vector_field(-t, y, inputs))
+
+
+class MirroredKnown(_Mirrored, KnownJacobian):
+    """A system with a known Jacobian backwards in time."""
+
+    def vector_field(self, t: Time, y: State, inputs: Inputs) -> State:
+        return _negative(self.inner.vector_field(-t, y, inputs))
+
+    def jacobian(self, t: Time, y: Array, inputs: Inputs) -> Array:
+        return -self.inner.jacobian(-t, y, inputs)
+
+
+class MirroredConstrained(_Mirrored, ConstrainedSystem):
+    """A constrained system backwards in time."""
+
+    def vector_field(self, t: Time, y: State, inputs: Inputs) -> State:
+        return _negative(self.inner.vector_field(-t, y, inputs))
+
+    def mass(self, t: Time) -> Any:
+        return self.inner.mass(-t)
+
+    def hidden(self, t: Time, y: State, inputs: Inputs) -> dict[str, Array]:
+        return self.inner.hidden(-t, y, inputs)
+
+
+class MirroredSeparable(_Mirrored, SeparableSystem):
+    """A separable system backwards in time."""
+
+    def velocity(self, momentum: Any) -> Any:
+        return _negative(self.inner.velocity(momentum))
+
+    def force(self, t: Time, position: Any, inputs: Inputs) -> Any:
+        return _negative(self.inner.force(-t, position, inputs))
+
+
+class MirroredSplit(_Mirrored, SplitSystem):
+    """A split system backwards in time: what decayed grows."""
+
+    def linear(self) -> Any:
+        return _negative(self.inner.linear())
+
+    def nonlinear(self, t: Time, state: State, inputs: Inputs) -> State:
+        return _negative(self.inner.nonlinear(-t, state, inputs))
+
+    def encode(self, y: State) -> State:
+        return self.inner.encode(y)
+
+    def decode(self, state: State) -> State:
+        return self.inner.decode(state)
+
+
+MIRRORED: tuple[tuple[type[System], type[_Mirrored]], ...] = (
+    (SeparableSystem, MirroredSeparable),
+    (SplitSystem, MirroredSplit),
+    (ConstrainedSystem, MirroredConstrained),
+    (KnownJacobian, MirroredKnown),
+    (PlainSystem, MirroredPlain),
+)
+
+
+def mirrored_system(system: System) -> System:
+    """A system as a function of s = -t.
+
+    **Raises:** an `ArgumentError` for families that have no backward time.
+    """
+    for family, kind in MIRRORED:
+        if isinstance(system, family):
+            return kind(system)
+    raise ArgumentError(
+        f"Argument `times` must increase for `{type(system).__name__}`: noise, transport on a grid (whose schemes look upstream) and "
+        "particles with a step of their own run forwards only. Particles without friction or noise go back when their momenta "
+        "change sign."
+    )
+
+
+def mirrored_inputs(inputs: Inputs) -> Inputs:
+    """Signals as functions of s = -t; numbers stay."""
+    mirror = lambda signal: MirroredSignal(signal) if isinstance(signal, AbstractSignal) else _late(signal)
+    return jax.tree.map(mirror, inputs, is_leaf=callable)
+
+
+def mirrored_event(event: Event | None) -> Event | None:
+    """The condition of an event as a function of s = -t; its direction is that of the run."""
+    if event is None:
+        return None
+    condition = event.condition
+    return Event(lambda system, t, y, inputs: condition(system.inner, -t, y, inputs), event.direction)
+
+
+def _late(signal: Any) -> Any:
+    return (lambda t: signal(-t)) if callable(signal) else signal
+
+
+def _negative(tree: Any) -> Any:
+    return jax.tree.map(lambda x: -x, tree)
