@@ -41,7 +41,7 @@ from .stepping._fixed_grid import fixed_grid
 from .stepping._particle_windows import integrate_particles
 from .stepping._reduce import cut_at, cut_between, reduce_rows, reduce_static, results_of
 from .task._compilations import note_trace
-from .task._scales import settled
+from .task._scales import settled, without_rounding
 from .task._step import Courant, Fixed, Varying
 from .task._task import Frame, Options, Task, framed
 
@@ -135,7 +135,8 @@ def _trajectory(task: Task, options: Options) -> Trajectory:
 def _constrained_trajectory(task: Task, options: Options) -> Trajectory:
     """The trajectory of a system with algebraic equations, from the consistent start that its start is a guess for."""
     state, found = consistent(SystemTerm(task.system, task.inputs), task.times[0], task.y0)
-    trajectory = _solved(task._replace(y0=state), options)
+    step = settled(task._replace(y0=without_rounding(state))).step
+    trajectory = _solved(task._replace(y0=state, step=step), options)
     status = jnp.where(found, trajectory.status, int(Status.INCONSISTENT))
     return dataclasses.replace(trajectory, status=status)
 

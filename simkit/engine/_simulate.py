@@ -91,8 +91,8 @@ def simulate(
 
     - `system`: the system; its array fields are its parameters.
     - `y0`: the state at `times[0]`, a pytree of float arrays, or a `Start` that makes it.
-    - `times`: shape `(times,)`, in the system's unit of time, increasing, or decreasing for a run backwards. The solution is saved exactly there: adaptive
-        solves use the method's own dense output, fixed steps end on each time.
+    - `times`: shape `(times,)`, in the system's unit of time, increasing, or decreasing for a run backwards. The solution is saved
+        exactly there: adaptive solves use the method's own dense output, fixed steps end on each time.
     - `solver`: a stepper from `simkit.solvers`, or its name in lower case, such as "tsit5"; by default chosen from the system, and
         reported by the trajectory.
     - `step`: a number (a fixed step, at most this long), `Fixed(substeps)`, `Adaptive(rtol, atol, max_steps)` or, on grids,

@@ -120,9 +120,14 @@ def _parts(mass: Array) -> _Parts:
 
 
 def _along(parts: _Parts, mass: Array, jacobian_times: Callable[[Array], Array], v: Array) -> Array:
-    """Derivatives of algebraic equations, and differential ones as far as M goes, along v."""
-    differential = v if parts.left is None else parts.combined(mass @ v) / parts.divisor
-    return jnp.where(parts.algebraic, parts.combined(jacobian_times(v)), differential)
+    """Derivatives of algebraic equations, and differential ones as far as M goes, along v.
+
+    Of a diagonal M the algebraic rows keep their algebraic columns: differential states are known by themselves, and their columns
+    may be larger by the stiffness of a problem.
+    """
+    if parts.left is None:
+        return jnp.where(parts.algebraic, jacobian_times(jnp.where(parts.algebraic, v, 0)), v)
+    return jnp.where(parts.algebraic, parts.combined(jacobian_times(v)), parts.combined(mass @ v) / parts.divisor)
 
 
 def _algebraic(parts: _Parts, mass: Array, f: Array) -> Array:
@@ -142,8 +147,9 @@ def _solver(e: Equations, structure: Structure, t: Time, y: Array, mass: Array, 
         kept = jnp.where(parts.algebraic, zero, 1)
     else:
         kept = jnp.where(parts.algebraic[:, None], 0, parts.left @ mass / parts.divisor[:, None])
-    algebraic = lambda v: jnp.where(parts.algebraic, parts.combined(jacobian_times(v)), 0)
-    return solver_of(structure, algebraic, -1.0, y, kept, lambda v: _along(parts, mass, jacobian_times, v))
+    times = lambda v: _along(parts, mass, jacobian_times, v)
+    algebraic = lambda v: jnp.where(parts.algebraic, times(v), 0)
+    return solver_of(structure, algebraic, -1.0, y, kept, times)
 
 
 def structure_at(e: Equations, t: Time, y: Array, mass: Array) -> Structure:
@@ -164,7 +170,7 @@ def consistent(term: SystemTerm, t: Time, y0: State) -> tuple[State, Array]:
     found, sound = problem.newton()
     found = jax.lax.stop_gradient(found)
     solved = problem.solver(found)
-    y = found
+    y = found if problem.rows.left is not None else jnp.where(problem.rows.algebraic, found, start)
     for _ in range(CORRECTIONS):
         y = y - solved(problem.residual(y, start))
     sound = sound & _held(e, t, y)
@@ -185,7 +191,8 @@ def search(term: SystemTerm, t: Time, y0: State) -> Search:
     start = projected(e, t, e.like, jnp.abs(e.like), START_PROJECTIONS)
     problem = _Problem(e, t, start)
     y, _ = problem.newton()
-    times = lambda v: jax.jvp(lambda y: problem.residual(y, start), (y,), (v,))[1]
+    slope = lambda v: jax.jvp(lambda y: e.field(t, y), (y,), (v,))[1]
+    times = lambda v: _along(problem.rows, problem.mass, slope, v)
     rows = problem.rows
     back = lambda v: v if rows.left is None else rows.left.T @ jnp.where(rows.algebraic, v, 0)
     matrix = jax.vmap(times, out_axes=1)(jnp.eye(y.size, dtype=y.dtype))
@@ -226,7 +233,7 @@ class _Problem:
             step = solved(self.residual(s.y, start))
             tried = s.y - s.damping * step
             size = jnp.maximum(s.size, jnp.abs(tried))
-            norm = lambda x: jnp.max(jnp.abs(x) / jnp.where(size > 0, size, 1))
+            norm = lambda x: jnp.max(jnp.abs(x) / _without_rounding(size))
             left = self.residual(tried, start)
             after = norm(solved(left))
             nothing = jnp.all(jnp.abs(left) <= epsilon * self.terms(tried)) | (after <= epsilon)
@@ -239,10 +246,18 @@ class _Problem:
         one = jnp.ones_like(start, shape=())
         begin = _State(start, jnp.abs(start), one, one < 0, jnp.zeros((), jnp.int32))
         last = jax.lax.stop_gradient(jax.lax.while_loop(going, trial, begin))
-        size = jnp.where(last.size > 0, last.size, 1)
-        known = self.solver(last.y)(jax.jvp(lambda y: self.residual(y, start), (last.y,), (size,))[1])
+        size = _without_rounding(last.size)
+        times = lambda v: jax.jvp(lambda y: self.e.field(self.t, y), (last.y,), (v,))[1]
+        known = self.solver(last.y)(_along(self.rows, self.mass, times, size))
         regular = jnp.max(jnp.abs(known - size) / size) < REGULAR
         return last.y, last.done & regular & jnp.isfinite(last.y).all()
+
+
+def _without_rounding(size: Array) -> Array:
+    """Sizes of states, where those that hold nothing but rounding errors of others count as the largest one."""
+    largest = jnp.max(size)
+    least = 10 * jnp.finfo(size.dtype).eps * largest
+    return jnp.where(size > least, size, jnp.where(largest > 0, largest, 1))
 
 
 class _State(NamedTuple):
@@ -269,7 +284,9 @@ def slope_of(term: SystemTerm, t: Time, y: State) -> State:
     by_time = jax.jvp(lambda t: e.field(t, e.like), (t,), (jnp.ones_like(t),))[1]
     f = e.field(t, e.like)
     if parts.left is None:
-        right = jnp.where(parts.algebraic, -by_time, f / jnp.where(parts.algebraic, 1, mass))
+        known = jnp.where(parts.algebraic, 0, f / jnp.where(parts.algebraic, 1, mass))
+        along = jax.jvp(lambda y: e.field(t, y), (e.like,), (known,))[1]
+        right = jnp.where(parts.algebraic, -by_time - along, known)
     else:
         right = jnp.where(parts.algebraic, -parts.combined(by_time), parts.combined(f) / parts.divisor)
     return e.unravel(solved(right))
@@ -284,7 +301,7 @@ def projected(e: Equations, t: Time, y: Array, size: Array, count: int = PROJECT
     size = jax.lax.stop_gradient(jnp.maximum(size, jnp.where(largest > 0, FLOOR * largest, 1)))
 
     def moved(y: Array, _: None) -> tuple[Array, None]:
-        rows = jax.vmap(jax.vjp(lambda y: e.hidden(t, y), y)[1])(jnp.eye(number, dtype=y.dtype))[0] * size
+        rows = jax.vmap(jax.vjp(lambda y: e.hidden(t, y), y)[1])(jnp.eye(number, dtype=y.dtype))[0] * size[None]
         length = jnp.sqrt(jnp.sum(rows * rows, axis=1))
         length = jnp.where(length > 0, length, 1)
         rows = rows / length[:, None]

@@ -1,7 +1,6 @@
 """The reason why a constrained system has no consistent start, in words."""
 
 import numpy as np
-from jaxtyping import Array
 
 from .._types import State, Time
 from ..core import SystemTerm, named_leaves
@@ -59,7 +58,7 @@ def _names(y0: State) -> list[str]:
     return found
 
 
-def _largest(names: list[str], sizes: Array) -> list[str]:
+def _largest(names: list[str], sizes: np.ndarray) -> list[str]:
     order = np.argsort(-sizes, kind="stable")
     return [names[i] for i in order if sizes[i] >= SHARE * sizes[order[0]]]
 

@@ -37,8 +37,8 @@ def check_times(times: ArrayLike | Sequence[Any]) -> Any:
     steps = np.diff(array) * (1 if array[-1] >= array[0] else -1)
     place = int(np.argmin(steps))
     raise ArgumentError(
-        f"Argument `times` must increase, or all decrease, but entry {place} is {array[place]:g} and entry {place + 1} is {array[place + 1]:g}. "
-        "Sort them, and take each once: `np.unique(times)`."
+        f"Argument `times` must increase, or all decrease, but entry {place} is {array[place]:g} and entry {place + 1} is "
+        f"{array[place + 1]:g}. Sort them, and take each once: `np.unique(times)`."
     )
 
 
@@ -57,7 +57,8 @@ def check_direction(times: Any, system: System, reduce: Any) -> bool:
     mirrored_system(system)
     if reduce:
         raise ArgumentError(
-            "Argument `reduce` must be left out where `times` decrease: simulate backwards to the first time, then forwards from there."
+            "Argument `reduce` must be left out where `times` decrease: simulate backwards to the first time, then forwards from "
+            "there."
         )
     return True
 

@@ -70,6 +70,12 @@ def settled(task: Task, alike: bool = False) -> Task:
     return task._replace(step=step)
 
 
+def without_rounding(y0: State) -> State:
+    """A start in which numbers that hold nothing but rounding errors of the others are zero, so that these are no sizes."""
+    flat, unravel = ravel_pytree(y0)
+    return unravel(jnp.where(jnp.abs(flat) <= NOTHING * jnp.max(jnp.abs(flat)), 0, flat))
+
+
 def open_and_similar(step: Any, y0: State, others: Iterable[Any] = ()) -> bool:
     """Tell whether the absolute tolerance is open and the starts are of similar size, so that the starts alone decide."""
     return isinstance(step, Adaptive) and step.atol is None and similar(y0, others)
