@@ -219,7 +219,9 @@ def test_float32():
     system, y0, times, inputs = simkit.cast(Circuit.example(), jnp.float32)
     found = simkit.simulate(system, y0, times, inputs=inputs)
     assert found.ys.dtype == jnp.float32
-    assert np.abs(np.asarray(found.ys) - circuit(np.asarray(times, float)))[1:].max() < 2e-3  # the default tolerance of float32
+    assert (
+        np.abs(np.asarray(found.ys) - circuit(np.asarray(times, float)))[1:].max() < 2e-3
+    )  # the default tolerance of float32
 
 
 def test_a_fit_finds_the_rate():

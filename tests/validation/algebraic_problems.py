@@ -215,9 +215,7 @@ def _crank_dynamics(p, v):
     f1 = f1 - 2 * density * l1 * v[1] * (c * (c1 @ dq) + s * (c2 @ dq))
     f2 = 0.5 * l1 * l2 * 0.151104 * v[0] ** 2 * s + density * l1 * v[0] ** 2 * (s * (c1 @ q) - c * (c2 @ q))
     f2 = f2 - 2 * density * v[1] * (c12 @ dq) - 2 * v[1] * (dq @ m @ q) - density * (q @ b @ dq)
-    rod = v[1] ** 2 * (m @ q) + density * (
-        v[1] ** 2 * c12 + l1 * v[0] ** 2 * (c * c1 + s * c2) + 2 * v[1] * (b @ dq)
-    )
+    rod = v[1] ** 2 * (m @ q) + density * (v[1] ** 2 * c12 + l1 * v[0] ** 2 * (c * c1 + s * c2) + 2 * v[1] * (b @ dq))
     return inertia, jnp.concatenate([jnp.stack([f1, f2, 0 * f1]), rod - k @ q])
 
 
