@@ -39,7 +39,7 @@ class MirroredSignal(AbstractSignal):
 
 
 class _Mirrored(System):
-    """What the mirrored families share: a system's own functions at the time -s."""
+    """The common part of mirrored families: a system's own functions at the time -s."""
 
     inner: Any
 
@@ -108,12 +108,6 @@ class MirroredSplit(_Mirrored, SplitSystem):
 
     def nonlinear(self, t: Time, state: State, inputs: Inputs) -> State:
         return _negative(self.inner.nonlinear(-t, state, inputs))
-
-    def encode(self, y: State) -> State:
-        return self.inner.encode(y)
-
-    def decode(self, state: State) -> State:
-        return self.inner.decode(state)
 
 
 MIRRORED: tuple[tuple[type[System], type[_Mirrored]], ...] = (

@@ -27,9 +27,9 @@ class Reordered(Structure):
 
     def shifted(self, jacobian: Jacobian, a: ArrayLike, like: Float[Array, " n"], mass: Array | None = None) -> Any:
         def product(v: Array) -> Array:
-            along = jacobian(v) if callable(jacobian) else jacobian @ v
+            along = jacobian(v) if callable(jacobian) else jnp.asarray(jacobian) @ v
             own = v if mass is None else mass * v if mass.ndim == 1 else mass @ v
-            return (a * along - own)[self.order]
+            return jnp.asarray(a * along - own)[self.order]
 
         return self.inner.shifted(product, 1.0, like, jnp.zeros_like(like))
 

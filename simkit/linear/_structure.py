@@ -77,6 +77,7 @@ class Places(Structure):
 
     def __init__(self, pattern: Pattern) -> None:
         self.pattern, self.compression = pattern, Compression(pattern)
+        self.rows, self.columns = pattern.rows, pattern.columns
         self.size, self.diagonal = pattern.size, pattern.rows == pattern.columns
         entries = Terms(pattern.rows, np.arange(pattern.places), pattern.columns)
         self.product = RaggedSums(entries, self.size, (pattern.places, self.size))
@@ -87,9 +88,9 @@ class Places(Structure):
         if mass is None:
             m = jnp.asarray(self.diagonal, like.dtype)
         elif mass.ndim == 1:
-            m = jnp.where(self.diagonal, mass[self.pattern.rows], 0)
+            m = jnp.where(self.diagonal, mass[self.rows], 0)
         else:
-            m = mass[self.pattern.rows, self.pattern.columns]
+            m = mass[self.rows, self.columns]
         return m - a * self.compression(jacobian, like)
 
     def sound(self, w: Float[Array, " places"], factors: PyTree) -> Array:

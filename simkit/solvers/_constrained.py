@@ -186,7 +186,7 @@ class Search(NamedTuple):
 
 
 def search(term: SystemTerm, t: Time, y0: State) -> Search:
-    """Where the search for a consistent start ends, to say why it failed."""
+    """Return the end of the search for a consistent start, to say why it failed."""
     e = Equations(term, y0)
     start = projected(e, t, e.like, jnp.abs(e.like), START_PROJECTIONS)
     problem = _Problem(e, t, start)
@@ -212,7 +212,7 @@ class _Problem:
         return _solver(self.e, self.structure, self.t, y, self.mass, self.rows)
 
     def residual(self, y: Array, start: Array) -> Array:
-        """What is left of the equations at y, from a start."""
+        """The residual of the equations at y, from a start."""
         rows = self.rows
         moved = y - start if rows.left is None else rows.combined(times_mass(self.mass, y - start)) / rows.divisor
         return jnp.where(rows.algebraic, _algebraic(rows, self.mass, self.e.field(self.t, y)), moved)
@@ -240,9 +240,9 @@ class _Problem:
             better = nothing | (after <= (1 - s.damping / 4) * norm(step))
             kept = lambda new, old: jnp.where(better, new, old)
             damping = kept(jnp.minimum(2 * s.damping, 1), s.damping / 2)
-            return _State(kept(tried, s.y), kept(size, s.size), damping, nothing, s.count + 1)
+            return _State(kept(tried, s.y), kept(size, s.size), damping, nothing, s.trials + 1)
 
-        going = lambda s: ~s.done & (s.count < MOST_TRIALS) & (s.damping > LEAST_DAMPING)
+        going = lambda s: ~s.done & (s.trials < MOST_TRIALS) & (s.damping > LEAST_DAMPING)
         one = jnp.ones_like(start, shape=())
         begin = _State(start, jnp.abs(start), one, one < 0, jnp.zeros((), jnp.int32))
         last = jax.lax.stop_gradient(jax.lax.while_loop(going, trial, begin))
@@ -267,7 +267,7 @@ class _State(NamedTuple):
     size: Array  # the largest magnitude of each state so far
     damping: Array
     done: Array
-    count: Array
+    trials: Array
 
 
 def slope_of(term: SystemTerm, t: Time, y: State) -> State:

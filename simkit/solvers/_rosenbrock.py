@@ -6,6 +6,7 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 from jax.flatten_util import ravel_pytree
+from jax.interpreters import partial_eval as pe
 from jaxtyping import Array, Float, PyTree
 
 from .._types import Inputs, State, Time
@@ -270,4 +271,4 @@ def constrained_step(term: SystemTerm, t0: Time, t1: Time, h: Time, y0: State) -
 def _is_steady(mass: Any, t: Time) -> bool:
     """Tell whether M is the same at all times: no output of its program reads the time."""
     program = jax.make_jaxpr(mass)(t).jaxpr
-    return not jax.interpreters.partial_eval.dce_jaxpr(program, [True] * len(program.outvars))[1][0]
+    return not pe.dce_jaxpr(program, [True] * len(program.outvars))[1][0]
