@@ -1,6 +1,7 @@
 """One member of an ensemble as programs on arrays: traced once, whatever its derivatives and however many there are."""
 
 import dataclasses
+import math
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -13,8 +14,11 @@ from jaxtyping import Array, PyTree
 from ..._types import Inputs, State, Time
 from ...core import Event, SystemTerm, at_time, jump_times, stop_times
 from ...linear import calls_library
-from ...solvers import Step, Stepper
+from ...solvers import Memory, Step, Stepper
 from ..task._condition import condition_of
+
+STARTING_ORDER = 2
+"""Power of its length to which the error of the first step of a method of several steps grows: it has order 1."""
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -26,7 +30,7 @@ class Member:
 
     field: "Program"  # t, y -> dy/dt
     start: "Program"  # t, y -> what the stepper remembers
-    step: "Program"  # t, t1, y, memory -> y1, memory, dense output, error estimate
+    step: "Program"  # t, t1, y, memory -> y1, memory, dense output, error estimate, growth of the next step
     polynomial: "Program"  # dense output -> increments q: y(theta) = y + sum_j theta**(j + 1) q[j]
     jumps: "Program"  # -> the times at which inputs jump
     stops: "Program"  # -> those and the times of kinks, at which steps end
@@ -41,11 +45,25 @@ class Member:
     event: "Program | None" = None  # t, y -> the condition of an event
     direction: str | None = None
     longest: "Program | None" = None  # t, y -> the step of Courant number 1, where that rules
+    again: "Program | None" = None  # t, t1, y, past, y1 -> y1, past, dense output: of a method of several steps
 
     @property
     def calls_library(self) -> bool:
         """Tell whether the vector field calls LAPACK."""
         return calls_library(self.field.jaxpr.jaxpr)
+
+    @property
+    def multistep(self) -> bool:
+        """Tell whether a step depends on earlier ones, so that its first state alone does not determine it."""
+        return self.again is not None
+
+    def past_numbers(self) -> int:
+        """Return how many numbers of earlier steps are remembered."""
+        return sum(math.prod(x.shape) for x in jax.tree.leaves(self.memory.past)) if self.multistep else 0
+
+    def kept_numbers(self) -> int:
+        """Return how many numbers outlive a rejected attempt."""
+        return sum(math.prod(x.shape) for x in jax.tree.leaves(self.memory.kept)) if self.multistep else 0
 
 
 class Program:
@@ -125,7 +143,12 @@ def trace_member(
     def advance(ops: PyTree, fixed: PyTree, t: Time, t1: Time, y: State, memory: PyTree) -> Any:
         term, solver = rebuilt(ops, fixed)
         found = solver.advance(term, t, t1, t1 - t, unravel(y), memory)
-        return ravel_pytree(found.state)[0], found.memory, found.dense, _error(found, between)
+        return ravel_pytree(found.state)[0], found.memory, found.dense, _error(found, between), found.growth
+
+    def retake(ops: PyTree, fixed: PyTree, t: Time, t1: Time, y: State, past: PyTree, solved: Array) -> Any:
+        term, solver = rebuilt(ops, fixed)
+        found = solver.advance(term, t, t1, t1 - t, unravel(y), Memory(past, solved=solved))
+        return ravel_pytree(found.state)[0], found.memory.past, found.dense
 
     def polynomial(ops: PyTree, fixed: PyTree, dense: PyTree) -> Any:
         return tuple(ravel_pytree(q)[0] for q in solver.polynomial(dense))
@@ -148,7 +171,10 @@ def trace_member(
         return system.longest_step(t, unravel(y), at_time(term.inputs, t))
 
     start = Program(begin, (t, flat), ledger)
-    memory = jax.tree.unflatten(start.out, start.shapes)
+    memory, again = jax.tree.unflatten(start.out, start.shapes), None
+    if solver.multistep:
+        again = Program(retake, (t, t, flat, memory.past, flat), ledger)
+        memory = memory._replace(tolerances=(t, jax.ShapeDtypeStruct(flat.shape, t.dtype)))
     step = Program(advance, (t, t, flat, memory), ledger)
     dense = jax.tree.unflatten(step.out, step.shapes)[2]
     jump, stop = Program(jumps, (), ledger), Program(stops, (), ledger)
@@ -174,7 +200,8 @@ def trace_member(
         event=passing,
         direction=None if event is None else event.direction,
         longest=bound,
-        order=solver.order,
+        again=again,
+        order=STARTING_ORDER if solver.multistep else solver.order,
     )
     return member, ledger.ops, ledger.fixed, unravel
 

@@ -1,0 +1,170 @@
+"""Newton's iteration with factors that outlive steps; derivatives by the implicit function theorem."""
+
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Float, PyTree
+
+from ..linear import Structure
+
+ITERATIONS = 4
+"""Most iterations with the same factors."""
+
+DRIFT = 0.3
+"""Relative change of the coefficient h / alpha beyond which factors are made again."""
+
+
+class Kept(NamedTuple):
+    """What is kept for the next equations: factors as floating-point numbers, the coefficient they were made with (0 of none), and
+    how far an iteration brings the error down."""
+
+    factors: Any
+    coefficient: Array
+    rate: Array
+
+
+class Equations(NamedTuple):
+    """Equations for the change of a state.
+
+    `residual` of a change; `matrix`, the entries of its derivative at no change; `structure`, by which that is solved; `c`, the
+    coefficient of the Jacobian in it, which is 0 only where there is nothing to solve.
+    """
+
+    residual: Callable[[Array], Array]
+    matrix: Callable[[], Any]
+    structure: Structure
+    c: Array
+    like: Float[Array, " n"]
+
+
+class Found(NamedTuple):
+    """Result of an iteration."""
+
+    converged: Array
+    finite: Array
+    iterations: Array  # with the last factors
+    kept: Kept
+
+
+class _State(NamedTuple):
+    change: Array
+    kept: Kept
+    stale: Array  # factors are to be made
+    fresh: Array  # factors are of these equations
+    count: Array
+    size: Array  # of the last correction
+    converged: Array
+    failed: Array
+    due: Array  # another round is to come
+
+
+def solve(equations: Equations, kept: Kept, norm: Callable[[Array], Array], tolerance: Array) -> tuple[Array, Found]:
+    """The root, with its derivatives by all that the residual reads, and what was found on the way, which has none."""
+    residual, matrix, structure, c, like = equations
+    return implicit(equations, lambda: _iterated(residual, matrix, structure, c, like, kept, norm, tolerance))
+
+
+def implicit(equations: Equations, find: Callable[[], tuple[Array, Any]]) -> tuple[Array, Any]:
+    """The root that `find` knows how to find, and what else that returns, floating-point numbers or truth values.
+
+    Derivatives are those of the equation at the root: loops and factors of `find` have none.
+    """
+    structure = equations.structure
+
+    def tangent_solve(product: Callable[[Array], Array], b: Array) -> Array:
+        factors = structure.factors(jax.lax.stop_gradient(structure.shifted(lambda v: v - product(v), 1.0, b)))
+        solved = lambda _, b: structure.solve(factors, b, False)
+        transposed = lambda _, b: structure.solve(factors, b, True)
+        return jax.lax.custom_linear_solve(product, b, solved, transposed)
+
+    guess = jnp.zeros_like(equations.like)
+    return jax.lax.custom_root(equations.residual, guess, lambda _, guess: find(), tangent_solve, has_aux=True)
+
+
+def no_factors(structure: Structure, matrix: Callable[[], Any], like: Float[Array, " n"]) -> Kept:
+    """What is kept before the first equations."""
+    shapes = jax.eval_shape(lambda: _numbers(structure.factors(matrix())))
+    zero = jnp.zeros_like(like[0].real)
+    return Kept(jax.tree.map(lambda x: jnp.broadcast_to(zero.astype(x.dtype), x.shape), shapes), zero, zero + 1)
+
+
+def _iterated(
+    residual: Callable[[Array], Array],
+    matrix: Callable[[], Any],
+    structure: Structure,
+    c: Array,
+    like: Array,
+    kept: Kept,
+    norm: Callable[[Array], Array],
+    tolerance: Array,
+) -> tuple[Array, Found]:
+    """Rounds of iterations: with the factors at hand, and once more with new ones where that failed.
+
+    All branches are loops of one turn at most: they hand large arrays on without a copy, and a batch of members skips the ones
+    that none of them takes.
+    """
+    form = jax.eval_shape(lambda: structure.factors(matrix()))
+    no, yes = c != c, c == c
+    drift = jnp.abs(c - kept.coefficient) > DRIFT * jnp.abs(kept.coefficient)
+    begin = _State(
+        change=jnp.zeros_like(like),
+        kept=kept,
+        stale=drift | (kept.coefficient == 0),
+        fresh=no,
+        count=jnp.zeros_like(c),
+        size=jnp.zeros_like(c),
+        converged=no,
+        failed=no,
+        due=c != 0,
+    )
+
+    def refreshed(s: _State) -> _State:
+        return s._replace(
+            kept=Kept(_numbers(structure.factors(matrix())), c, jnp.ones_like(c)), stale=no & s.stale, fresh=yes | s.fresh
+        )
+
+    def corrected(s: _State) -> _State:
+        # Of factors with another coefficient the correction is scaled: right for the stiffest states and the slow ones in the mean.
+        scale = 2 / (1 + c / s.kept.coefficient)
+        factors = _restored(s.kept.factors, form)
+        correction = scale * structure.solve(factors, -residual(s.change), False)
+        size = norm(correction)
+        ratio = size / jnp.where(s.size > 0, s.size, 1)
+        later = s.count > 0
+        rate = jnp.where(later, jnp.maximum(0.3 * s.kept.rate, ratio), s.kept.rate)
+        left = jnp.where(rate < 1, rate / jnp.where(rate < 1, 1 - rate, 1), jnp.inf) * size
+        converged = jnp.isfinite(size) & ((size == 0) | (left < tolerance))
+        count = s.count + 1
+        hopeless = later & (left * rate ** (ITERATIONS - count) > tolerance)
+        failed = ~converged & (~jnp.isfinite(size) | hopeless | (count >= ITERATIONS))
+        return s._replace(
+            change=s.change + correction,
+            kept=s.kept._replace(rate=rate),
+            count=count,
+            size=size,
+            converged=converged,
+            failed=failed,
+        )
+
+    def round_of(s: _State) -> _State:
+        s = jax.lax.while_loop(lambda s: s.stale, refreshed, s)
+        zero = jnp.zeros_like(c)
+        s = s._replace(change=jnp.zeros_like(s.change), count=zero, size=zero, failed=no)
+        s = jax.lax.while_loop(lambda s: ~(s.converged | s.failed), corrected, s)
+        again = s.failed & ~s.fresh
+        return s._replace(due=again, stale=again)
+
+    s = jax.lax.while_loop(lambda s: s.due, round_of, begin)
+    return s.change, Found(s.converged, jnp.isfinite(s.size), s.count, s.kept)
+
+
+def _numbers(factors: PyTree) -> Any:
+    """Factors as floating-point numbers, permutations included: what is not cannot be handed out beside a root."""
+    kind = next(x.dtype for x in jax.tree.leaves(factors) if jnp.issubdtype(x.dtype, jnp.inexact))
+    return jax.tree.map(lambda x: x if jnp.issubdtype(x.dtype, jnp.inexact) else x.astype(kind), factors)
+
+
+def _restored(numbers: PyTree, form: PyTree) -> Any:
+    return jax.tree.map(lambda x, as_was: x.astype(as_was.dtype), numbers, form)
