@@ -63,11 +63,13 @@ class _State(NamedTuple):
 def solve(equations: Equations, kept: Kept, norm: Callable[[Array], Array], tolerance: Array) -> tuple[Array, Found]:
     """The root, with its derivatives by all that the residual reads, and what was found on the way, which has none."""
     residual, matrix, structure, c, like = equations
-    return implicit(equations, lambda: _iterated(residual, matrix, structure, c, like, kept, norm, tolerance))
+    iterate = lambda: _iterated(residual, matrix, structure, c, like, kept, norm, tolerance)
+    change, (converged, finite, iterations, after) = implicit(equations, iterate)
+    return change, Found(converged > 0, finite > 0, iterations, after)
 
 
 def implicit(equations: Equations, find: Callable[[], tuple[Array, Any]]) -> tuple[Array, Any]:
-    """The root that `find` knows how to find, and what else that returns, floating-point numbers or truth values.
+    """The root that `find` knows how to find, and what else that returns, floating-point numbers all of them.
 
     Derivatives are those of the equation at the root: loops and factors of `find` have none.
     """
@@ -99,7 +101,7 @@ def _iterated(
     kept: Kept,
     norm: Callable[[Array], Array],
     tolerance: Array,
-) -> tuple[Array, Found]:
+) -> tuple[Array, Any]:
     """Rounds of iterations: with the factors at hand, and once more with new ones where that failed.
 
     All branches are loops of one turn at most: they hand large arrays on without a copy, and a batch of members skips the ones
@@ -157,11 +159,11 @@ def _iterated(
         return s._replace(due=again, stale=again)
 
     s = jax.lax.while_loop(lambda s: s.due, round_of, begin)
-    return s.change, Found(s.converged, jnp.isfinite(s.size), s.count, s.kept)
+    return s.change, (s.converged.astype(c.dtype), jnp.isfinite(s.size).astype(c.dtype), s.count, s.kept)
 
 
 def _numbers(factors: PyTree) -> Any:
-    """Factors as floating-point numbers, permutations included: what is not cannot be handed out beside a root."""
+    """Factors as floating-point numbers, permutations included: others JAX 0.10 does not let pass beside a root."""
     kind = next(x.dtype for x in jax.tree.leaves(factors) if jnp.issubdtype(x.dtype, jnp.inexact))
     return jax.tree.map(lambda x: x if jnp.issubdtype(x.dtype, jnp.inexact) else x.astype(kind), factors)
 
