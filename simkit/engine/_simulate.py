@@ -214,6 +214,11 @@ def _complete(
     if step is None:
         step = _default_step(system, solver, times)
     step = as_step(step, times)
+    if solver.multistep and not isinstance(step, Adaptive):
+        raise ArgumentError(
+            f"`{type(solver).__name__}` is a method of several steps that varies their length and its order, so argument `step` must "
+            f"be `Adaptive()`, but it is {type(step).__name__}. For fixed steps of a stiff system take `Rodas5P()`."
+        )
     if isinstance(step, Adaptive):
         if not solver.adaptive:
             raise ArgumentError(

@@ -108,7 +108,7 @@ def _empty_record(flow: Flow, shapes: Lanes, numerics: Numerics, zero: Array) ->
     return jax.tree.map(full, _row(flow, shapes, shapes.t, shapes.y))
 
 
-def _row(flow: Flow, s: Lanes, t1: Array, y1: Any) -> Record:
+def _row(flow: Flow, s: Lanes, t1: PyTree, y1: PyTree) -> Record:
     more = (s.memory.moving, s.memory.fresh, y1) if flow.multistep else ()
     return Record(s.t, t1, s.y, *more)
 
