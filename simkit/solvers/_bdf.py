@@ -91,8 +91,8 @@ class BDF(Stepper):
         differences = jnp.zeros_like(flat, shape=(ROWS, flat.size)).at[0].set(slope)
         one = jnp.ones_like(t)
         nothing = _equations(term, t, unravel, flat, jnp.zeros_like(flat), one)
-        kept = newton.no_factors(nothing.structure, nothing.matrix, flat)
-        return Memory({"differences": differences, "length": one, "order": one, "equal": 0 * one}, kept)
+        past = {"differences": differences, "length": one, "order": one, "equal": 0 * one}
+        return Memory(past, newton.no_factors(nothing))
 
     def advance(self, term: SystemTerm, t0: Time, t1: Time, h: Time, y0: State, memory: Memory) -> Step:
         y, unravel = ravel_pytree(y0)
@@ -151,18 +151,18 @@ def _equations(
 ) -> newton.Equations:
     """The equations of a step for the change of the predicted state, and their matrix I - c J."""
 
-    def increment(y: Array) -> Array:
-        return scaled(c, ravel_pytree(term.vf(t1, unravel(y)))[0])
+    def field(y: Array) -> Array:
+        return ravel_pytree(term.vf(t1, unravel(y)))[0]
 
     def residual(change: Array) -> Array:
-        return change + history - increment(predicted + change)
+        return change + history - scaled(c, field(predicted + change))
 
-    structure = structure_of(increment, predicted)
+    structure = structure_of(field, predicted)
 
-    def matrix() -> Any:
-        known = known_jacobian(term, t1, unravel(predicted))
-        product = lambda v: jax.jvp(increment, (predicted,), (v,))[1]
-        return structure.shifted(product if known is None else c * known, 1.0, predicted)
+    def matrix(y: Array, c: Array) -> Any:
+        known = known_jacobian(term, t1, unravel(y))
+        product = lambda v: scaled(c, jax.jvp(field, (y,), (v,))[1])
+        return structure.shifted(product if known is None else c * known, 1.0, y)
 
     return newton.Equations(residual, matrix, structure, c, predicted)
 

@@ -28,15 +28,15 @@ class Kept(NamedTuple):
 class Equations(NamedTuple):
     """Equations for the change of a state.
 
-    `residual` of a change; `matrix`, the entries of its derivative at no change; `structure`, by which that is solved; `c`, the
-    coefficient of the Jacobian in it, which is 0 only where there is nothing to solve.
+    `residual` of a change of `y`; `matrix`, the entries of its derivative at a state for a coefficient; `structure`, by which that
+    is solved; `c`, the coefficient of the Jacobian in it, which is 0 only where there is nothing to solve.
     """
 
     residual: Callable[[Array], Array]
-    matrix: Callable[[], Any]
+    matrix: Callable[[Array, Array], Any]
     structure: Structure
     c: Array
-    like: Float[Array, " n"]
+    y: Float[Array, " n"]
 
 
 class Found(NamedTuple):
@@ -62,8 +62,7 @@ class _State(NamedTuple):
 
 def solve(equations: Equations, kept: Kept, norm: Callable[[Array], Array], tolerance: Array) -> tuple[Array, Found]:
     """The root, with its derivatives by all that the residual reads, and what was found on the way, which has none."""
-    residual, matrix, structure, c, like = equations
-    iterate = lambda: _iterated(residual, matrix, structure, c, like, kept, norm, tolerance)
+    iterate = lambda: _iterated(equations, kept, norm, tolerance)
     change, (converged, finite, iterations, after) = implicit(equations, iterate)
     return change, Found(converged > 0, finite > 0, iterations, after)
 
@@ -81,37 +80,31 @@ def implicit(equations: Equations, find: Callable[[], tuple[Array, Any]]) -> tup
         transposed = lambda _, b: structure.solve(factors, b, True)
         return jax.lax.custom_linear_solve(product, b, solved, transposed)
 
-    guess = jnp.zeros_like(equations.like)
+    guess = jnp.zeros_like(equations.y)
     return jax.lax.custom_root(equations.residual, guess, lambda _, guess: find(), tangent_solve, has_aux=True)
 
 
-def no_factors(structure: Structure, matrix: Callable[[], Any], like: Float[Array, " n"]) -> Kept:
+def no_factors(equations: Equations) -> Kept:
     """What is kept before the first equations."""
-    shapes = jax.eval_shape(lambda: _numbers(structure.factors(matrix())))
-    zero = jnp.zeros_like(like[0].real)
+    shapes = jax.eval_shape(lambda: _numbers(equations.structure.factors(equations.matrix(equations.y, equations.c))))
+    zero = jnp.zeros_like(equations.y[0].real)
     return Kept(jax.tree.map(lambda x: jnp.broadcast_to(zero.astype(x.dtype), x.shape), shapes), zero, zero + 1)
 
 
 def _iterated(
-    residual: Callable[[Array], Array],
-    matrix: Callable[[], Any],
-    structure: Structure,
-    c: Array,
-    like: Array,
-    kept: Kept,
-    norm: Callable[[Array], Array],
-    tolerance: Array,
+    equations: Equations, kept: Kept, norm: Callable[[Array], Array], tolerance: Array
 ) -> tuple[Array, Any]:
     """Rounds of iterations: with the factors at hand, and once more with new ones where that failed.
 
     All branches are loops of one turn at most: they hand large arrays on without a copy, and a batch of members skips the ones
-    that none of them takes.
+    that none of them takes. XLA computes before a loop what does not change in it, so factors are made from what seems to change.
     """
-    form = jax.eval_shape(lambda: structure.factors(matrix()))
+    residual, matrix, structure, c, y = equations
+    form = jax.eval_shape(lambda: structure.factors(matrix(y, c)))
     no, yes = c != c, c == c
     drift = jnp.abs(c - kept.coefficient) > DRIFT * jnp.abs(kept.coefficient)
     begin = _State(
-        change=jnp.zeros_like(like),
+        change=jnp.zeros_like(y),
         kept=kept,
         stale=drift | (kept.coefficient == 0),
         fresh=no,
@@ -123,9 +116,9 @@ def _iterated(
     )
 
     def refreshed(s: _State) -> _State:
-        return s._replace(
-            kept=Kept(_numbers(structure.factors(matrix())), c, jnp.ones_like(c)), stale=no & s.stale, fresh=yes | s.fresh
-        )
+        now = matrix(jnp.where(s.stale, y, 0), jnp.where(s.stale, c, 0))
+        made = Kept(_numbers(structure.factors(now)), c, jnp.ones_like(c))
+        return s._replace(kept=made, stale=no & s.stale, fresh=yes | s.fresh)
 
     def corrected(s: _State) -> _State:
         # Of factors with another coefficient the correction is scaled: right for the stiffest states and the slow ones in the mean.
