@@ -216,8 +216,8 @@ def _complete(
     step = as_step(step, times)
     if solver.multistep and not isinstance(step, Adaptive):
         raise ArgumentError(
-            f"`{type(solver).__name__}` is a method of several steps that varies their length and its order, so argument `step` must "
-            f"be `Adaptive()`, but it is {type(step).__name__}. For fixed steps of a stiff system take `Rodas5P()`."
+            f"`{type(solver).__name__}` is a method of several steps and varies their length, so argument `step` must be "
+            f"`Adaptive()`, but it is {type(step).__name__}. For fixed steps of a stiff system take `Rodas5P()`."
         )
     if isinstance(step, Adaptive):
         if not solver.adaptive:

@@ -25,7 +25,7 @@ from ._rosenbrock import Rodas5P as Rodas5P
 from ._rosenbrock import jacobian_structure as jacobian_structure  # internal
 from ._split import AbstractSplitStepper as AbstractSplitStepper  # internal
 from ._ssp import SSPRK3 as SSPRK3
-from ._stepper import Memory as Memory
+from ._stepper import Memory as Memory  # internal
 from ._stepper import Step as Step
 from ._stepper import Stepper as Stepper
 from ._stochastic import SRA1 as SRA1

@@ -6,7 +6,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from jax.flatten_util import ravel_pytree
-from jaxtyping import Array, Float, PyTree
+from jaxtyping import Array, Float
 
 from .._types import State, Time
 from ..core import System, SystemTerm, known_jacobian, scaled
@@ -101,34 +101,28 @@ class BDF(Stepper):
         table = lambda numbers: jnp.asarray(numbers, y.dtype)[k]
         differences = _rescaled(h / length, k, y.dtype) @ memory.past["differences"]
         predicted = y + table(WITHIN.astype(float)) @ differences
-        c = h / table(ALPHA).real
+        c = h / table(ALPHA)
         equations = _equations(term, t1, unravel, predicted, table(HISTORY) @ differences, c)
-        if memory.solved is not None:
+        if memory.tolerances is None:  # a step that is taken again
             solved = jax.lax.stop_gradient(memory.solved - predicted)
-            change, _ = newton.implicit(equations, lambda: (solved, None))
-            found, weights = None, None
+            change, found = newton.implicit(equations, lambda: (solved, None))
         else:
-            assert memory.tolerances is not None
-            rtol, atol = memory.tolerances
-            held = jax.lax.stop_gradient
-            weights = lambda y1: atol + rtol * jnp.maximum(jnp.abs(held(y)), jnp.abs(held(y1)))
-            before = weights(y)
-            norm = lambda x: jnp.sqrt(jnp.mean(jnp.square(jnp.abs(x) / before)))
-            tolerance = jnp.maximum(10 * jnp.finfo(rtol.dtype).eps / rtol, jnp.minimum(0.03, jnp.sqrt(rtol)))
-            change, found = newton.solve(equations, memory.kept, norm, tolerance)
+            least = 10 * jnp.finfo(y.dtype).eps / memory.tolerances[0]
+            norm = lambda x: _norm(x, y, y, memory.tolerances)
+            change, found = newton.solve(equations, memory.kept, norm, jnp.maximum(least, SOLVED))
         after = table(KEPT) @ differences + jnp.outer(table(CHANGED), change)
         y1 = predicted + change
         dense = {"k": jax.vmap(unravel)((table(WITHIN.astype(float))[:, None] * after)[:MOST_ORDER])}
         past = {"differences": after, "length": h, "order": order, "equal": equal}
-        if found is None or weights is None:
+        if found is None or memory.tolerances is None:
             return Step(unravel(y1), None, dense, Memory(past))
-        scale = weights(y1)
-        sizes = jnp.sqrt(jnp.mean(jnp.square(jnp.abs(jax.lax.stop_gradient(after)) / scale[None]), axis=1))
-        equal = jnp.where(jnp.abs(h / length - 1) > SAME, 0, equal) + 1
+        sizes = jax.vmap(lambda x: _norm(x, y, y1, memory.tolerances))(after)
+        rounding = 4 * jnp.finfo(h.dtype).eps * jnp.abs(t1)
+        equal = jnp.where(jnp.abs(h - length) > SAME * length + rounding, 0, equal) + 1
         control = _controlled(sizes, k, equal, found)
         past |= {"order": order + control.raised, "equal": jnp.where(control.raised == 0, equal, 0)}
-        lost = jnp.where(found.finite, FAR_OFF, jnp.nan) * scale
-        error = jnp.where(found.converged, table(ERROR) * change, lost.astype(y.dtype))
+        lost = jnp.where(found.finite, FAR_OFF, jnp.nan).astype(y.dtype) * _scale(y, y1, memory.tolerances)
+        error = jnp.where(found.converged, table(ERROR) * change, lost)
         return Step(unravel(y1), unravel(error), dense, Memory(past, found.kept), growth=control.growth)
 
     def polynomial(self, dense: dict[str, Any]) -> tuple[State, ...]:
@@ -139,11 +133,29 @@ class BDF(Stepper):
 SAME = 1e-3
 """Relative change of a length up to which steps count as equally long: more than rounding, less than any change that is meant."""
 
+SOLVED = 0.03
+"""Error to which the equations of a step are solved, over the tolerance of its error: a third of it costs a third more iterations,
+and three times as much makes steps fail."""
+
 FAR_OFF = 1e3
 """Error of a step whose equations were not solved, over its tolerance: any number above 1."""
 
 NO_ERROR = 1e-12
 """Error over its tolerance that counts as none: the step grows by more than `LARGEST` up to order 7 of the error."""
+
+
+def _scale(y0: Float[Array, " n"], y1: Float[Array, " n"], tolerances: tuple[Array, Array]) -> Float[Array, " n"]:
+    """The tolerance of the error of each state, as the engine has it."""
+    rtol, atol = tolerances
+    y0, y1 = jax.lax.stop_gradient((y0, y1))
+    return atol + rtol * jnp.maximum(jnp.abs(y0), jnp.abs(y1))
+
+
+def _norm(
+    x: Float[Array, " n"], y0: Float[Array, " n"], y1: Float[Array, " n"], tolerances: tuple[Array, Array]
+) -> Float[Array, ""]:
+    """The root mean square of a change over its tolerance."""
+    return jnp.sqrt(jnp.mean(jnp.square(jax.lax.stop_gradient(x) / _scale(y0, y1, tolerances))))
 
 
 def _equations(

@@ -91,9 +91,7 @@ def no_factors(equations: Equations) -> Kept:
     return Kept(jax.tree.map(lambda x: jnp.broadcast_to(zero.astype(x.dtype), x.shape), shapes), zero, zero + 1)
 
 
-def _iterated(
-    equations: Equations, kept: Kept, norm: Callable[[Array], Array], tolerance: Array
-) -> tuple[Array, Any]:
+def _iterated(equations: Equations, kept: Kept, norm: Callable[[Array], Array], tolerance: Array) -> tuple[Array, Any]:
     """Rounds of iterations: with the factors at hand, and once more with new ones where that failed.
 
     All branches are loops of one turn at most: they hand large arrays on without a copy, and a batch of members skips the ones

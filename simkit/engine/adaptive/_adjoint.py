@@ -117,6 +117,7 @@ def _empty_snapshots(shapes: Lanes, numerics: Numerics, zero: Array) -> Lanes | 
     count = segments(numerics)
     if count == 1:
         return None
+
     def full(x: Any) -> Array:
         varying = zero != zero if x.dtype == bool else zero.astype(x.dtype)
         return jnp.broadcast_to(varying, (count, *x.shape))

@@ -142,5 +142,6 @@ def moved(
 
 
 def select(where: Array, new: PyTree, old: PyTree) -> Any:
-    """`new` in the lanes of a mask, `old` in the others, leaf by leaf."""
-    return jax.tree.map(lambda a, b: jnp.where(where.reshape((1,) * (a.ndim - 1) + where.shape), a, b), new, old)
+    """`new` in the lanes of a mask, `old` in the others, leaf by leaf; a number without lanes is that of the only one."""
+    over = lambda a: where.reshape((1,) * (a.ndim - 1) + where.shape) if a.ndim else where[0]
+    return jax.tree.map(lambda a, b: jnp.where(over(a), a, b), new, old)

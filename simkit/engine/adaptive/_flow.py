@@ -34,7 +34,7 @@ class Carried(NamedTuple):
     """Memory of lanes. Methods of one step have no more than the first part.
 
     `moving`, what derivatives pass through; `fresh`, whether a start made it rather than a step; `kept`, what outlives a rejected
-    attempt and has no derivatives.
+    attempt and has no derivatives: lanes last, but without an axis for them where there is only one.
     """
 
     moving: Any
@@ -183,10 +183,22 @@ def _on_arrays(
             return jax.vmap(function, in_axes=axes, out_axes=-1)(ops, fixed, *arguments)
         ops = [x if s else x[..., 0] for x, s in zip(ops, shared, strict=True)]
         fixed = [x if s else x[..., 0] for x, s in zip(fixed, fixed_shared, strict=True)]
-        arguments = jax.tree.map(lambda x: x[..., 0], arguments)
-        return jax.tree.map(lambda x: jnp.expand_dims(x, -1), function(ops, fixed, *arguments))
+        arguments = _but_kept(lambda x: x[..., 0], arguments)
+        return _but_kept(lambda x: jnp.expand_dims(x, -1), function(ops, fixed, *arguments))
 
     return call
+
+
+def _but_kept(function: Callable[[Array], Array], tree: PyTree) -> Any:
+    """A function of all arrays but what is kept: one lane has no axis there, for which XLA would copy large factors in every step."""
+    memory = lambda x: isinstance(x, Carried)
+
+    def mapped(x: Any) -> Any:
+        if memory(x):
+            return jax.tree.map(function, x._replace(kept=None))._replace(kept=x.kept)
+        return function(x)
+
+    return jax.tree.map(mapped, tree, is_leaf=memory)
 
 
 def lifted(flow: Flow, active: Sequence[int]) -> Flow:
