@@ -103,25 +103,26 @@ class BDF(Stepper):
         predicted = y + table(WITHIN.astype(float)) @ differences
         c = h / table(ALPHA)
         equations = _equations(term, t1, unravel, predicted, table(HISTORY) @ differences, c)
-        if memory.tolerances is None:  # a step that is taken again
+        tolerances = memory.tolerances
+        if tolerances is None:  # a step that is taken again
             solved = jax.lax.stop_gradient(memory.solved - predicted)
             change, found = newton.implicit(equations, lambda: (solved, None))
         else:
-            least = 10 * jnp.finfo(y.dtype).eps / memory.tolerances[0]
-            norm = lambda x: _norm(x, y, y, memory.tolerances)
+            least = 10 * jnp.finfo(y.dtype).eps / tolerances[0]
+            norm = lambda x: _norm(x, y, y, tolerances)
             change, found = newton.solve(equations, memory.kept, norm, jnp.maximum(least, SOLVED))
         after = table(KEPT) @ differences + jnp.outer(table(CHANGED), change)
         y1 = predicted + change
         dense = {"k": jax.vmap(unravel)((table(WITHIN.astype(float))[:, None] * after)[:MOST_ORDER])}
         past = {"differences": after, "length": h, "order": order, "equal": equal}
-        if found is None or memory.tolerances is None:
+        if found is None or tolerances is None:
             return Step(unravel(y1), None, dense, Memory(past))
-        sizes = jax.vmap(lambda x: _norm(x, y, y1, memory.tolerances))(after)
+        sizes = jax.vmap(lambda x: _norm(x, y, y1, tolerances))(after)
         rounding = 4 * jnp.finfo(h.dtype).eps * jnp.abs(t1)
         equal = jnp.where(jnp.abs(h - length) > SAME * length + rounding, 0, equal) + 1
         control = _controlled(sizes, k, equal, found)
         past |= {"order": order + control.raised, "equal": jnp.where(control.raised == 0, equal, 0)}
-        lost = jnp.where(found.finite, FAR_OFF, jnp.nan).astype(y.dtype) * _scale(y, y1, memory.tolerances)
+        lost = jnp.where(found.finite, FAR_OFF, jnp.nan).astype(y.dtype) * _scale(y, y1, tolerances)
         error = jnp.where(found.converged, table(ERROR) * change, lost)
         return Step(unravel(y1), unravel(error), dense, Memory(past, found.kept), growth=control.growth)
 

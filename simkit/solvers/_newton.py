@@ -53,7 +53,7 @@ class _State(NamedTuple):
     kept: Kept
     stale: Array  # factors are to be made
     fresh: Array  # factors are of these equations
-    count: Array
+    turn: Array
     size: Array  # of the last correction
     converged: Array
     failed: Array
@@ -106,7 +106,7 @@ def _iterated(equations: Equations, kept: Kept, norm: Callable[[Array], Array], 
         kept=kept,
         stale=drift | (kept.coefficient == 0),
         fresh=no,
-        count=jnp.zeros_like(c),
+        turn=jnp.zeros_like(c),
         size=jnp.zeros_like(c),
         converged=no,
         failed=no,
@@ -125,17 +125,17 @@ def _iterated(equations: Equations, kept: Kept, norm: Callable[[Array], Array], 
         correction = scale * structure.solve(factors, -residual(s.change), False)
         size = norm(correction)
         ratio = size / jnp.where(s.size > 0, s.size, 1)
-        later = s.count > 0
+        later = s.turn > 0
         rate = jnp.where(later, jnp.maximum(0.3 * s.kept.rate, ratio), s.kept.rate)
         left = jnp.where(rate < 1, rate / jnp.where(rate < 1, 1 - rate, 1), jnp.inf) * size
         converged = jnp.isfinite(size) & ((size == 0) | (left < tolerance))
-        count = s.count + 1
-        hopeless = later & (left * rate ** (ITERATIONS - count) > tolerance)
-        failed = ~converged & (~jnp.isfinite(size) | hopeless | (count >= ITERATIONS))
+        turn = s.turn + 1
+        hopeless = later & (left * rate ** (ITERATIONS - turn) > tolerance)
+        failed = ~converged & (~jnp.isfinite(size) | hopeless | (turn >= ITERATIONS))
         return s._replace(
             change=s.change + correction,
             kept=s.kept._replace(rate=rate),
-            count=count,
+            turn=turn,
             size=size,
             converged=converged,
             failed=failed,
@@ -144,13 +144,13 @@ def _iterated(equations: Equations, kept: Kept, norm: Callable[[Array], Array], 
     def round_of(s: _State) -> _State:
         s = jax.lax.while_loop(lambda s: s.stale, refreshed, s)
         zero = jnp.zeros_like(c)
-        s = s._replace(change=jnp.zeros_like(s.change), count=zero, size=zero, failed=no)
+        s = s._replace(change=jnp.zeros_like(s.change), turn=zero, size=zero, failed=no)
         s = jax.lax.while_loop(lambda s: ~(s.converged | s.failed), corrected, s)
         again = s.failed & ~s.fresh
         return s._replace(due=again, stale=again)
 
     s = jax.lax.while_loop(lambda s: s.due, round_of, begin)
-    return s.change, (s.converged.astype(c.dtype), jnp.isfinite(s.size).astype(c.dtype), s.count, s.kept)
+    return s.change, (s.converged.astype(c.dtype), jnp.isfinite(s.size).astype(c.dtype), s.turn, s.kept)
 
 
 def _numbers(factors: PyTree) -> Any:

@@ -190,7 +190,7 @@ def _on_arrays(
 
 
 def _but_kept(function: Callable[[Array], Array], tree: PyTree) -> Any:
-    """A function of all arrays but what is kept: one lane has no axis there, for which XLA would copy large factors in every step."""
+    """A function of all arrays but what is kept: with an axis for one lane there XLA would copy large factors in every step."""
     memory = lambda x: isinstance(x, Carried)
 
     def mapped(x: Any) -> Any:

@@ -51,7 +51,7 @@ def _solve(*values: Array, plan: Plan) -> list[Array]:
     ys = []
     for leaf, axes in zip(jax.tree.leaves(found.ys), plan.output_directions, strict=True):
         ys.append(jnp.moveaxis(leaf, (0, 1), (len(axes), len(axes) + 1)))
-    return [*ys, *found[1 : 1 + FIGURES], *([found.past] if plan.handed else [])]
+    return [*ys, *found[1 : 1 + FIGURES], *([] if found.past is None else [found.past])]
 
 
 def _tangent(*values: Array, plan: Plan) -> list[Array]:
