@@ -60,9 +60,11 @@ class Solver:
         return np.asarray(self.solve(jnp.asarray(tolerance)))
 
 
-def curve(
-    name: str, solver: Solver, truth: np.ndarray, samples: int = SAMPLES
-) -> tuple[list[tuple[float, float]], list[list[str]]]:
+Costs = list[tuple[float, float]]
+"""Errors and CPU seconds."""
+
+
+def timed(name: str, solver: Solver, truth: np.ndarray, samples: int = SAMPLES) -> tuple[Costs, list[list[str]]]:
     """Errors and CPU seconds of one of our solvers at all tolerances, and the same as rows of a table."""
     costs, table = [], []
     for tolerance in TOLERANCES:
