@@ -17,8 +17,8 @@ DRIFT = 0.3
 
 
 class Kept(NamedTuple):
-    """What is kept for the next equations: factors as floating-point numbers, the coefficient they were made with (0 of none), and
-    how far an iteration brings the error down."""
+    """Numbers kept for the next equations: factors, all of them floating-point, the coefficient they were made with (0 of none),
+    and the share of an error that an iteration leaves."""
 
     factors: Any
     coefficient: Array
@@ -85,7 +85,7 @@ def implicit(equations: Equations, find: Callable[[], tuple[Array, Any]]) -> tup
 
 
 def no_factors(equations: Equations) -> Kept:
-    """What is kept before the first equations."""
+    """Return what is kept before the first equations: nothing."""
     shapes = jax.eval_shape(lambda: _numbers(equations.structure.factors(equations.matrix(equations.y, equations.c))))
     zero = jnp.zeros_like(equations.y[0].real)
     return Kept(jax.tree.map(lambda x: jnp.broadcast_to(zero.astype(x.dtype), x.shape), shapes), zero, zero + 1)

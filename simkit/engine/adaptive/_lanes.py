@@ -105,7 +105,7 @@ def solve(
 
 
 def _handed(flow: Flow, s: Lanes) -> Array | None:
-    """What a method of several steps remembers where a solve ends before an event, lanes first."""
+    """Return what a method of several steps remembers where a solve ends before an event, lanes first."""
     if flow.passes is None or not flow.multistep:
         return None
     lanes = s.t.shape[0]

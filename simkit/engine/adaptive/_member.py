@@ -9,6 +9,7 @@ import jax
 import jax.core
 import jax.numpy as jnp
 from jax.flatten_util import ravel_pytree
+from jax.typing import DTypeLike
 from jaxtyping import Array, PyTree
 
 from ..._types import Inputs, State, Time
@@ -153,13 +154,8 @@ def trace_member(
     def polynomial(ops: PyTree, fixed: PyTree, dense: PyTree) -> Any:
         return tuple(ravel_pytree(q)[0] for q in solver.polynomial(dense))
 
-    def jumps(ops: PyTree, fixed: PyTree) -> Any:
-        found = jump_times(rebuilt(ops, fixed)[0].inputs)
-        return jnp.zeros(0, t.dtype) if found is None else found.astype(t.dtype)
-
-    def stops(ops: PyTree, fixed: PyTree) -> Any:
-        found = stop_times(rebuilt(ops, fixed)[0].inputs)
-        return jnp.zeros(0, t.dtype) if found is None else found.astype(t.dtype)
+    def times_of(find: Callable[[Inputs], Any]) -> Callable[..., Any]:
+        return lambda ops, fixed: _times(find(rebuilt(ops, fixed)[0].inputs), t.dtype)
 
     def condition(ops: PyTree, fixed: PyTree, t: Time, y: State) -> Any:
         system, inputs, _, event = filled(ops, fixed)
@@ -177,7 +173,7 @@ def trace_member(
         memory = memory._replace(tolerances=(t, jax.ShapeDtypeStruct(flat.shape, t.dtype)))
     step = Program(advance, (t, t, flat, memory), ledger)
     dense = jax.tree.unflatten(step.out, step.shapes)[2]
-    jump, stop = Program(jumps, (), ledger), Program(stops, (), ledger)
+    jump, stop = Program(times_of(jump_times), (), ledger), Program(times_of(stop_times), (), ledger)
     increments = Program(polynomial, (dense,), ledger)
     slope = Program(field, (t, flat), ledger)
     passing = None if event is None else Program(condition, (t, flat), ledger)
@@ -204,6 +200,10 @@ def trace_member(
         order=STARTING_ORDER if solver.multistep else solver.order,
     )
     return member, ledger.ops, ledger.fixed, unravel
+
+
+def _times(found: Array | None, dtype: DTypeLike) -> Array:
+    return jnp.zeros(0, dtype) if found is None else found.astype(dtype)
 
 
 def _error(step: Step, between: bool) -> Array:

@@ -27,17 +27,15 @@ from ._plan import Plan
 from ._sizes import Numerics
 
 FIGURES = 5  # beside the states: status, accepted and rejected steps, length of the step that would come next, end
-# Behind them, of a solve that looks for an event by a method of several steps, what that remembers.
 
 
 def _numerics(plan: Plan, y0: Array, times: Array, record: bool = False) -> Numerics:
     member, copies = plan.member, sum(math.prod(axes) for axes in plan.output_directions)
     numbers = y0.shape[-1] * copies
     found = plan.sizes.numerics(y0.shape[0], numbers, times.shape[-1])
-    if not record:
-        return found
     past = copies * member.past_numbers() if member.multistep else None
-    return plan.sizes.with_record(found, numbers, y0.dtype.itemsize, past, member.kept_numbers())
+    kept = member.kept_numbers()
+    return plan.sizes.with_record(found, numbers, y0.dtype.itemsize, past, kept) if record else found
 
 
 # ---- what the primitives compute ----
