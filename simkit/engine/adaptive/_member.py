@@ -162,15 +162,14 @@ def trace_member(
         return condition_of(event, system, inputs, t, unravel(y)).astype(t.dtype)
 
     def longest(ops: PyTree, fixed: PyTree, t: Time, y: State) -> Any:
-        term = rebuilt(ops, fixed)[0]
-        system: Any = term.system
-        return system.longest_step(t, unravel(y), at_time(term.inputs, t))
+        system, inputs, *_ = filled(ops, fixed)
+        return system.longest_step(t, unravel(y), at_time(inputs, t))
 
     start = Program(begin, (t, flat), ledger)
     memory, again = jax.tree.unflatten(start.out, start.shapes), None
     if solver.multistep:
         again = Program(retake, (t, t, flat, memory.past, flat), ledger)
-        memory = memory._replace(tolerances=(t, jax.ShapeDtypeStruct(flat.shape, t.dtype)))
+        memory = memory._replace(tolerances=(_shape(t), jax.ShapeDtypeStruct(flat.shape, t.dtype)))
     step = Program(advance, (t, t, flat, memory), ledger)
     dense = jax.tree.unflatten(step.out, step.shapes)[2]
     jump, stop = Program(times_of(jump_times), (), ledger), Program(times_of(stop_times), (), ledger)
@@ -178,7 +177,6 @@ def trace_member(
     slope = Program(field, (t, flat), ledger)
     passing = None if event is None else Program(condition, (t, flat), ledger)
     bound = Program(longest, (t, flat), ledger) if bounded else None
-    shape = lambda x: jax.ShapeDtypeStruct(x.shape, x.dtype)
     member = Member(
         field=slope,
         start=start,
@@ -186,8 +184,8 @@ def trace_member(
         polynomial=increments,
         jumps=jump,
         stops=stop,
-        ops=tuple(map(shape, ledger.ops)),
-        fixed=tuple(map(shape, ledger.fixed)),
+        ops=tuple(map(_shape, ledger.ops)),
+        fixed=tuple(map(_shape, ledger.fixed)),
         memory=memory,
         dense=dense,
         time=t.dtype,
@@ -200,6 +198,10 @@ def trace_member(
         order=STARTING_ORDER if solver.multistep else solver.order,
     )
     return member, ledger.ops, ledger.fixed, unravel
+
+
+def _shape(x: Array) -> jax.ShapeDtypeStruct:
+    return jax.ShapeDtypeStruct(x.shape, x.dtype)
 
 
 def _times(found: Array | None, dtype: DTypeLike) -> Array:
