@@ -132,3 +132,6 @@ PROBLEMS: dict[str, Callable[[], Stiff]] = {
     "brusselator32": lambda: brusselator(32),
     "network500": lambda: network(500),
 }
+
+LARGER: dict[str, Callable[[], Stiff]] = {"brusselator64": lambda: brusselator(64)}
+"""Problems for our own solvers alone."""

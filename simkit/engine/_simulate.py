@@ -15,6 +15,7 @@ from .._doors import check_key
 from .._errors import ArgumentError, SimulationError
 from .._types import Inputs, State, Time
 from ..core import (
+    ConstrainedSystem,
     Event,
     Explained,
     KnownJacobian,
@@ -37,6 +38,7 @@ from ..core import (
     check_supports,
     check_system,
     check_tolerance,
+    jump_times,
     mirrored_inputs,
     mirrored_system,
     started,
@@ -221,6 +223,16 @@ def _complete(
     if step is None:
         step = _default_step(system, solver, times)
     step = as_step(step, run)
+    if solver.multistep and not isinstance(step, Adaptive):
+        raise ArgumentError(
+            f"`{type(solver).__name__}` is a method of several steps and varies their length, so argument `step` must be "
+            f"`Adaptive()`, but it is {type(step).__name__}. For fixed steps of a stiff system take `Rodas5P()`."
+        )
+    if solver.multistep and isinstance(system, ConstrainedSystem) and jump_times(inputs) is not None:
+        raise ArgumentError(
+            f"`{type(solver).__name__}` solves no algebraic equations whose inputs jump, and those of `{type(system).__name__}` do: "
+            "take `Rodas5P`."
+        )
     if isinstance(step, Adaptive):
         if not solver.adaptive:
             raise ArgumentError(

@@ -18,7 +18,7 @@ from ..core import ParticleSystem, StaticSystem, System, Trajectory, as_signals,
 from ..engine import Fixed, Varying, count_compilations, ensemble, simulate
 from ..fitting import local_model, some_start
 from ..problem import Problem
-from ..solvers import Rodas5P, Stepper, choose, jacobian_structure
+from ..solvers import BDF, Rodas5P, Stepper, choose, jacobian_structure
 from ._explanation import Calls, Explanation, Stage, Steps
 from ._machine import joules, machine
 from ._program import ProgramReport, Seconds, report
@@ -82,7 +82,7 @@ def explain(
     steps = structure = None
     if isinstance(result, Trajectory) and isinstance(target, System) and not isinstance(target, StaticSystem):
         steps = _steps(result, found[0], choose(target, y0, times, inputs, fixed=False).reason)
-        if result.solver.startswith(Rodas5P.__name__):
+        if result.solver.startswith((Rodas5P.__name__, BDF.__name__)):
             start = as_state(target, y0)
             structure = jacobian_structure(
                 target, start, jnp.asarray(np.ravel(np.asarray(times))[0], float), as_signals(inputs)

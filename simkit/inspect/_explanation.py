@@ -56,7 +56,7 @@ class Explanation(eqx.Module):
     - `stages`: names, float types and shapes before and after `vmap`, `shard_map` and `grad`.
     - `machine`: what this machine can do; `steps`: of a simulation, how it stepped.
     - `joules`: the energy of one run, where the processor counts it.
-    - `jacobian`: of a run of `Rodas5P` the structure by which its equations were solved; `spy()` draws the pattern.
+    - `jacobian`: of a run of `Rodas5P` or `BDF` the structure by which its equations were solved; `spy()` draws the pattern.
     """
 
     target: str = eqx.field(static=True)
@@ -111,12 +111,12 @@ class Explanation(eqx.Module):
     def spy(self) -> str:
         """The pattern of the Jacobian as a picture: a dot for each place that may hold a number other than 0.
 
-        **Raises:** an `ArgumentError` where nothing is known of one: only a run of `Rodas5P` from 13 states on has it.
+        **Raises:** an `ArgumentError` where nothing is known of one: only a run of `Rodas5P` or `BDF` from 13 states on has it.
         """
         if self.jacobian is None or self.jacobian.pattern is None:
             raise ArgumentError(
-                f"{self.target} has no sparsity pattern to show: the Jacobian is used by `Rodas5P` alone, and full up to 12 "
-                "states or where most of its places hold numbers."
+                f"{self.target} has no sparsity pattern to show: the Jacobian is used by `Rodas5P` and `BDF` alone, and full "
+                "up to 12 states or where most of its places hold numbers."
             )
         return draw_pattern(f"Jacobian of {self.target}, {_solved(self.jacobian)}", self.jacobian.pattern)
 

@@ -17,7 +17,7 @@ from jaxtyping import Array, PRNGKeyArray
 from .._types import Inputs, State
 from ..core import ParticleSystem, Setup, Status, StochasticSystem, System, Trajectory, at_time, named_leaves
 from ..engine import Fixed, Varying, resolve, simulate
-from ..solvers import Stepper
+from ..solvers import Rodas5P, Stepper
 from ._failure_file import read_failure, write_failure
 from ._locate_back import lost_derivative
 from ._trace_back import Culprit, trace_back
@@ -254,8 +254,9 @@ def slope_of(setup: Setup, time: float) -> State:
 
 
 def advanced(setup: Setup, solver: Stepper, time: float, length: float, key: PRNGKeyArray | None) -> State:
-    """The state after one step."""
+    """The state after one step; a method of several steps cannot take one alone and is stood in for by another stiff one."""
     times = jnp.asarray([time, time + length])  # an array of JAX's, also where compilation is switched off
+    solver = Rodas5P() if solver.multistep else solver
     return _quiet(setup.system, setup.y0, times, solver, Fixed(1), setup.inputs, key).final()
 
 

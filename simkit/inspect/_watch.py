@@ -110,6 +110,11 @@ def watch(
     method = resolve(system, y0, times, solver=solver, step=step, inputs=inputs)
     if method.solver is None:
         raise ArgumentError(f"`{type(system).__name__}` is static: it has no steps to watch.")
+    if method.solver.multistep:
+        raise ArgumentError(
+            f"`{type(method.solver).__name__}` is a method of several steps, of which none stands by itself. To watch the solve, "
+            "take another solver, such as `Rodas5P()`."
+        )
     go = _fixed if isinstance(method.step, Fixed) else _adaptive
     for number, time, length, state in go(Setup(system, y0, inputs), times, method, wanted, key):
         setup = Setup(system, state, inputs)

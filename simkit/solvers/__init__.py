@@ -1,5 +1,6 @@
 """Steppers: one file a method or a family of methods, each with the protocol of `Stepper`."""
 
+from ._bdf import BDF as BDF
 from ._choose import Choice as Choice  # internal
 from ._choose import check_serves as check_serves  # internal
 from ._choose import choose as choose
@@ -27,6 +28,7 @@ from ._rosenbrock import Rodas5P as Rodas5P
 from ._rosenbrock import jacobian_structure as jacobian_structure  # internal
 from ._split import AbstractSplitStepper as AbstractSplitStepper  # internal
 from ._ssp import SSPRK3 as SSPRK3
+from ._stepper import Memory as Memory  # internal
 from ._stepper import Step as Step
 from ._stepper import Stepper as Stepper
 from ._stochastic import SRA1 as SRA1

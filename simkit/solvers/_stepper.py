@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 import equinox as eqx
 import jax
 import jax.numpy as jnp
-from jaxtyping import PyTree
+from jaxtyping import Array, PyTree
 
 from .._types import State, Time
 from ..core import System, SystemTerm
@@ -22,7 +22,9 @@ class Step(NamedTuple):
 
     `state` at its end; `error`, an estimate of the same structure or None; `dense`, a dictionary of arrays from which `polynomial`
     makes the dense output; `memory`, arrays that the next step reads, such as its first slope, or None; `between`, an estimate of
-    the error of the dense output in the middle of the step, which counts where states are saved between the ends of steps, or None.
+    the error of the dense output in the middle of the step, which counts where states are saved between the ends of steps, or None;
+    `growth`, the length of the step to try next over that of this one, where the method finds it itself, as one of several steps
+    does, else None.
     """
 
     state: State
@@ -30,6 +32,23 @@ class Step(NamedTuple):
     dense: dict[str, Any]
     memory: Any
     between: State | None = None
+    growth: Array | None = None
+
+
+class Memory(NamedTuple):
+    """Memory of a method of several steps.
+
+    `past`, what derivatives pass through, all of it floating-point numbers: with the first state of a step it determines the
+    step. `kept`, floating-point numbers without derivatives that outlive a rejected attempt, such as factors: the results do not
+    depend on them, but for the tolerance to which equations are solved. The engine gives `tolerances`, the relative one and an
+    absolute one for each number of the flat state; and where it takes a step again for derivatives `solved`, the flat state at the
+    step's end, and no `kept`.
+    """
+
+    past: Any
+    kept: Any = None
+    tolerances: tuple[Array, Array] | None = None
+    solved: Array | None = None
 
 
 class Stepper(eqx.Module):
@@ -38,6 +57,9 @@ class Stepper(eqx.Module):
     Beside its methods a stepper names the family of systems it serves, whether it estimates its error, whether it is meant for
     stiff problems, its order, and how many evaluations of the vector field a step takes. All methods are pure functions of
     arrays; `term.vf(t, y)` is the vector field, `term.system` and `term.inputs` serve methods that use more of the system.
+
+    A method of several steps says so by `multistep`: its memory is a `Memory`, its `init` is of order 1, and it takes adaptive
+    steps alone.
     """
 
     family: AbstractClassVar[type[System]]
@@ -45,6 +67,7 @@ class Stepper(eqx.Module):
     stiff: AbstractClassVar[bool]
     evaluations: AbstractClassVar[int]
     order: AbstractClassVar[int]
+    multistep: ClassVar[bool] = False
     constrained: ClassVar[bool] = False
     """Flag: the method steps a `ConstrainedSystem`, with its matrix M."""
 

@@ -1,4 +1,4 @@
-"""Differential-algebraic problems against published end values, with the default solver."""
+"""Differential-algebraic problems against published end values."""
 
 import pytest
 from validation.algebraic_problems import digits, problems
@@ -9,20 +9,27 @@ from simkit import Adaptive
 # The test set asks for about as many digits as the tolerance has; -log10(rtol) - 1 at 1e-6. Of Robertson's late states the
 # absolute tolerance has to lie below 1e-13, the size of the second.
 CASES = {
-    "chemical Akzo Nobel": (Adaptive(1e-6), 5.0),
-    "transistor amplifier": (Adaptive(1e-6), 5.0),
-    "Robertson": (Adaptive(1e-6), 5.0),
-    "Robertson, late": (Adaptive(1e-6, 1e-20), 5.0),
-    "pendulum": (Adaptive(1e-6), 5.0),
-    "slider crank": (Adaptive(1e-6, max_steps=100_000), 5.0),
+    "chemical Akzo Nobel": Adaptive(1e-6),
+    "transistor amplifier": Adaptive(1e-6),
+    "Robertson": Adaptive(1e-6),
+    "Robertson, late": Adaptive(1e-6, 1e-20),
+    "pendulum": Adaptive(1e-6),
+    "slider crank": Adaptive(1e-6, max_steps=100_000),
 }
+LONG = {("slider crank", "rodas5p"), ("Robertson", "bdf"), ("transistor amplifier", "bdf"), ("pendulum", "bdf")}
 
 
 @pytest.mark.parametrize(
-    "name", [name if name != "slider crank" else pytest.param(name, marks=pytest.mark.slow) for name in CASES]
+    ("name", "solver"),
+    [
+        pytest.param(name, solver, marks=pytest.mark.slow if (name, solver) in LONG else ())
+        for solver in ("rodas5p", "bdf")
+        for name in CASES
+        # `BDF` does not finish the crank, whose fast oscillations are hardly damped, and leaves two digits of Robertson's late ones.
+        if solver == "rodas5p" or name not in ("slider crank", "Robertson, late")
+    ],
 )
-def test_published_end_values(name):
-    step, asked = CASES[name]
+def test_published_end_values(name, solver):
     problem = problems()[name]
-    trajectory = simkit.simulate(problem.system, problem.y0, problem.times, step=step)
-    assert digits(problem, trajectory) >= asked
+    trajectory = simkit.simulate(problem.system, problem.y0, problem.times, step=CASES[name], solver=solver)
+    assert digits(problem, trajectory) >= 5

@@ -15,7 +15,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, PyTree
 
-from ..._types import State, Time
+from ..._types import State
 from ...core import scaled
 from ..batching._mesh import origin
 from ._attempt import RUNNING, Lanes, attempt, moved, select
@@ -26,11 +26,18 @@ from ._sizes import Numerics
 
 
 class Record(NamedTuple):
-    """Attempts of all lanes by common iteration. A step that was not accepted has length zero."""
+    """Attempts of all lanes by common iteration. A step that was not accepted has length zero.
+
+    Of a method of several steps also what it remembered, whether that was a start, and the state at the end of the step: to take
+    the step again is then to look its result up.
+    """
 
     t: Array  # (rows, lanes)
     t1: Array
     y: Any  # (rows, ..., lanes)
+    past: Any = None
+    fresh: Array | None = None
+    solved: Any = None
 
 
 def adjoint(
@@ -59,7 +66,7 @@ def adjoint(
     leaves = jax.tree.leaves(ops)
     load = loader(flow, layout, ops, fixed, times, members)
     _, shapes = jax.eval_shape(load, index[0])
-    record = _empty_record(shapes, numerics, zero)
+    record = _empty_record(flow, shapes, numerics, zero)
     snapshots = _empty_snapshots(shapes, numerics, zero)
     common = [i for i in active if layout.ops[i] is None]
     own = [i for i in active if layout.ops[i] is not None]
@@ -93,16 +100,29 @@ def _group_cotangents(g: Array, index: Array, extra: Array) -> Array:
     return jnp.where(extra.reshape(-1, *(1,) * (picked.ndim - 1)), 0, picked)
 
 
-def _empty_record(shapes: Lanes, numerics: Numerics, zero: Array) -> Record:
-    full = lambda x: jnp.zeros((numerics.rows, *x.shape), x.dtype) + zero.astype(x.dtype)
-    return Record(full(shapes.t), full(shapes.t), jax.tree.map(full, shapes.y))
+def _empty_record(flow: Flow, shapes: Lanes, numerics: Numerics, zero: Array) -> Record:
+    def full(x: Any) -> Array:
+        varying = zero != zero if x.dtype == bool else zero.astype(x.dtype)
+        return jnp.broadcast_to(varying, (numerics.rows, *x.shape))
+
+    return jax.tree.map(full, _row(flow, shapes, shapes.t, shapes.y))
+
+
+def _row(flow: Flow, s: Lanes, t1: PyTree, y1: PyTree) -> Record:
+    more = (s.memory.moving, s.memory.fresh, y1) if flow.multistep else ()
+    return Record(s.t, t1, s.y, *more)
 
 
 def _empty_snapshots(shapes: Lanes, numerics: Numerics, zero: Array) -> Lanes | None:
     count = segments(numerics)
     if count == 1:
         return None
-    return jax.tree.map(lambda x: jnp.zeros((count, *x.shape), x.dtype) + zero.astype(x.dtype), shapes)
+
+    def full(x: Any) -> Array:
+        varying = zero != zero if x.dtype == bool else zero.astype(x.dtype)
+        return jnp.broadcast_to(varying, (count, *x.shape))
+
+    return jax.tree.map(full, shapes)
 
 
 def segments(numerics: Numerics) -> int:
@@ -152,7 +172,10 @@ def _group(
 
         return jax.lax.while_loop(lambda c: c[0] >= 0, block, (count - 1, carry))[1]
 
-    carry = g_y, g_p, cursor
+    # Of what a method of several steps remembers at the end nothing is asked; a one-step method remembers nothing to the purpose.
+    spread = lambda x: jnp.zeros((directions, *x.shape), x.dtype) + origin(x).astype(x.dtype)
+    g_m = jax.tree.map(spread, s.memory.moving) if flow.multistep else None
+    carry = g_y, g_m, g_p, cursor
     if snapshots is None:
         carry = back_through(record, used, carry)
     else:
@@ -166,7 +189,7 @@ def _group(
             return k - 1, record, carry
 
         _, record, carry = jax.lax.while_loop(lambda c: c[0] >= 0, segment, (final, record, carry))
-    g_y, g_p, cursor = carry
+    g_y, _, g_p, cursor = carry
     # What is left was saved at the start: the first column, and others of the same time.
     left = jnp.arange(last + 1, dtype=jnp.int32)[None] <= cursor[:, None]
     begun = [jnp.zeros_like(x) for x in packed]
@@ -211,7 +234,7 @@ def _rows(flow: Flow, held: Held, numerics: Numerics, s: Lanes) -> tuple[Lanes, 
 
     def one(s: Lanes, _: None) -> tuple[Lanes, Record]:
         found = attempt(flow, held.ops, held.fixed, held.end, s)
-        row = Record(s.t, jnp.where(found.accurate, found.t1, s.t), s.y)
+        row = _row(flow, s, jnp.where(found.accurate, found.t1, s.t), found.y1)
         return moved(flow, held.ops, held.fixed, s, found, found.accurate), row
 
     return jax.lax.scan(one, s, None, length=numerics.block)
@@ -287,33 +310,36 @@ class _Walk:
         return jax.tree.unflatten(structure, leaves)
 
     def back(self, carry: PyTree, row: Record) -> tuple[Any, None]:
-        g_y, g_p, cursor = carry
+        g_y, g_m, g_p, cursor = carry
         used = (row.t1 > row.t) & self.asked
         any_used = jnp.any(used)
         direct, g_q = None, None
         if self.saving:
             cursor, direct, g_q = self._saved(row, cursor)
-        ops, t, t1, y = self.held.ops, row.t, row.t1, row.y
+        ops = self.held.ops
         if self.shared:
-            ops, t, t1, y = self._healthy(ops, t, t1, y, used)
-        _, pull = jax.vjp(functools.partial(self._replay, ops, t, t1), y, self.moving(ops))
-        held = select(used, g_y, jax.tree.map(jnp.zeros_like, g_y))
-        d_y, d_p = jax.vmap(lambda g, q: pull((g, q)))(held, g_q)
+            ops, row = self._healthy(ops, row, used)
+        _, pull = jax.vjp(functools.partial(self._replay, ops, row), row.y, row.past, self.moving(ops))
+        held = select(used, (g_y, g_m), jax.tree.map(jnp.zeros_like, (g_y, g_m)))
+        d_y, d_m, d_p = jax.vmap(lambda g, q: pull((*g, q)))(held, g_q)
         if direct is not None:
             d_y = jax.tree.map(jnp.add, d_y, direct)
-        g_y = select(used, d_y, g_y)
+        g_y, g_m = select(used, (d_y, d_m), (g_y, g_m))
         updated = []
         for i, a, b in zip(self.active, d_p, g_p, strict=True):
             updated.append(jnp.where(any_used, a + b, b) if self.axes[i] is None else select(used, a + b, b))
-        return (g_y, updated, cursor), None
+        return (g_y, g_m, updated, cursor), None
 
-    def _replay(self, ops: Operands, t: Time, t1: Time, y: State, moving: Sequence[Array]) -> Any:
-        ops, fixed = self.filled(ops, moving), self.held.fixed
-        memory = self.flow.start(ops, fixed, t, y)
-        y1, _, dense, _ = self.flow.step(ops, fixed, t, t1, y, memory)
-        return y1, self.flow.polynomial(ops, fixed, dense) if self.saving else None
+    def _replay(self, ops: Operands, row: Record, y: State, past: PyTree, moving: Sequence[Array]) -> Any:
+        """The step of a row: its end, what it remembers where that is more than its end, and its dense output."""
+        flow, ops, fixed, past1 = self.flow, self.filled(ops, moving), self.held.fixed, None
+        if flow.again is not None:
+            y1, past1, dense = flow.again(ops, fixed, row.t, row.t1, y, past, row.fresh, row.solved)
+        else:
+            y1, _, dense, *_ = flow.step(ops, fixed, row.t, row.t1, y, flow.start(ops, fixed, row.t, y))
+        return y1, past1, flow.polynomial(ops, fixed, dense) if self.saving else None
 
-    def _healthy(self, ops: Operands, t: Time, t1: Time, y: State, used: Array) -> Any:
+    def _healthy(self, ops: Operands, row: Record, used: Array) -> Any:
         """Unused lanes made copies of a used one: zero times what a failed member makes of its numbers would be NaN.
 
         Only where all members share an operand, whose cotangent is a sum over the lanes.
@@ -325,13 +351,13 @@ class _Walk:
 
         leaves, structure = jax.tree.flatten(ops)
         ops = jax.tree.unflatten(structure, [replaced(x, a) for x, a in zip(leaves, self.axes, strict=True)])
-        return ops, replaced(t), replaced(t1), jax.tree.map(replaced, y)
+        return ops, jax.tree.map(replaced, row)
 
     def _saved(self, row: Record, cursor: Array) -> tuple[Array, Any, Any]:
         """Cotangents that enter at the save times within a step: of its first state, and of its dense output's increments."""
         lane = jnp.arange(cursor.shape[0])
-        replay = functools.partial(self._replay, self.held.ops, row.t, row.t1)
-        degree = len(jax.eval_shape(replay, row.y, self.moving(self.held.ops))[1])
+        replay = functools.partial(self._replay, self.held.ops, row)
+        degree = len(jax.eval_shape(replay, row.y, row.past, self.moving(self.held.ops))[-1])
 
         def due_at(cursor: Array) -> tuple[Array, Array]:
             target = targets(self.times, self.member, jnp.maximum(cursor, 0))

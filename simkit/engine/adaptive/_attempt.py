@@ -8,7 +8,7 @@ from jaxtyping import Array, PyTree
 
 from ..._types import Time
 from ...core import Status
-from ._flow import SAFETY, Flow, Operands
+from ._flow import SAFETY, Carried, Flow, Operands
 
 RUNNING = -1
 
@@ -26,7 +26,7 @@ class Lanes(NamedTuple):
     t: Array
     h: Array  # of the next attempt
     y: Any
-    memory: Any
+    memory: Carried
     steps: Array
     rejected: Array
     status: Array  # RUNNING or a Status
@@ -38,7 +38,7 @@ class Attempt(NamedTuple):
     t1: Array  # where the step ended; just before a jump, not on it
     reached: Array  # up to where it answers for the solution
     y1: Any
-    memory: Any
+    memory: Carried
     dense: Any
     accurate: Array
     last: Array  # whether it ends the solve, if it is accurate
@@ -69,14 +69,20 @@ def attempt(flow: Flow, ops: Operands, fixed: PyTree, end: Array, s: Lanes) -> A
     landed = live & (s.t + s.h * (1 + 4 * epsilon) >= stop)
     before = jnp.where(stop < end, jnp.nextafter(stop, stop - 1), stop) if flow.jumps else stop
     t1 = jnp.where(live, jnp.where(landed, before, s.t + s.h), s.t)
-    y1, memory, dense, square = flow.step(ops, fixed, s.t, t1, s.y, s.memory)
+    y1, memory, dense, square, growth = flow.step(ops, fixed, s.t, t1, s.y, s.memory)
     square = flow.apart(square)
     accurate = live & (square < 1)  # false for NaN
     finite = jnp.isfinite(square)
-    growth = SAFETY * inverse_root(jnp.where(finite, square, 1e30), 2 * flow.order)
-    h = flow.apart((t1 - s.t) * jnp.clip(growth, LEAST_FACTOR, LARGEST_FACTOR))
+    if growth is None:
+        growth = SAFETY * inverse_root(jnp.where(finite, square, 1e30), 2 * flow.order)
+        growth = jnp.clip(growth, LEAST_FACTOR, LARGEST_FACTOR)
+    h = flow.apart((t1 - s.t) * growth)
     last = landed & (stop >= end)
-    if flow.jumps:
+    if flow.jumps and flow.multistep:
+        begin = lambda: flow.first(ops, fixed, jnp.nextafter(stop, stop + 1), end, y1)
+        anew = accurate & landed & ~last
+        h = jnp.where(anew, jax.lax.cond(jnp.any(anew), begin, lambda: h), h)
+    elif flow.jumps:
         h = jnp.where(accurate & landed, jnp.maximum(h, s.h), h)  # a jump may have cut the step short
     tiny = h < jnp.maximum(4 * epsilon * jnp.abs(s.t), SHORTEST_STEP * (end - s.t))
     failure = jnp.full_like(s.status, RUNNING)
@@ -110,10 +116,11 @@ def moved(
     t1, memory = a.t1, a.memory
     if flow.jumps:
         t1 = jnp.where(a.landed, jnp.nextafter(a.reached, a.reached + 1), t1)
-        fresh = lambda: flow.start(ops, fixed, t1, a.y1)
-        kept = lambda: memory
-        restarted = jax.lax.cond(jnp.any(accept & a.landed), fresh, kept)
-        memory = select(accept & a.landed, restarted, memory)
+        memory = memory._replace(kept=None)
+        fresh = lambda: flow.start(ops, fixed, t1, a.y1)._replace(kept=None)
+        same = lambda: memory
+        restarted = jax.lax.cond(jnp.any(accept & a.landed), fresh, same)
+        memory = select(accept & a.landed, restarted, memory)._replace(kept=a.memory.kept)
     counted = live if again is None else live & ~again
     status = jnp.where(a.failure != RUNNING, a.failure, s.status)
     status = jnp.where(accept & a.last, int(Status.OK), status)
@@ -121,7 +128,7 @@ def moved(
         t=jnp.where(accept, t1, s.t),
         h=jnp.where(counted, a.h, s.h),
         y=select(accept, a.y1, s.y),
-        memory=select(accept, memory, s.memory),
+        memory=select(accept, memory._replace(kept=None), s.memory._replace(kept=None))._replace(kept=memory.kept),
         steps=s.steps + accept.astype(s.steps.dtype),
         rejected=s.rejected + (live & ~a.accurate).astype(s.rejected.dtype),
         status=jnp.where(counted, status, s.status),
@@ -130,9 +137,11 @@ def moved(
         return after
     # A step that passes an event is not taken: the lane ends before it, and the length says how far it would have gone.
     passed = accept & flow.passes(ops, fixed, s.t, s.y, after.t, after.y)
-    return select(passed, s._replace(h=s.t - a.t1, status=jnp.full_like(s.status, int(Status.OK))), after)
+    stopped = s._replace(h=s.t - a.t1, status=jnp.full_like(s.status, int(Status.OK)))
+    return select(passed, stopped._replace(memory=s.memory._replace(kept=after.memory.kept)), after)
 
 
 def select(where: Array, new: PyTree, old: PyTree) -> Any:
-    """`new` in the lanes of a mask, `old` in the others, leaf by leaf."""
-    return jax.tree.map(lambda a, b: jnp.where(where.reshape((1,) * (a.ndim - 1) + where.shape), a, b), new, old)
+    """`new` in the lanes of a mask, `old` in the others, leaf by leaf; a number without lanes is that of the only one."""
+    over = lambda a: where.reshape((1,) * (a.ndim - 1) + where.shape) if a.ndim else where[0]
+    return jax.tree.map(lambda a, b: jnp.where(over(a), a, b), new, old)

@@ -126,11 +126,14 @@ def _found(member: Member, ops: PyTree, fixed: PyTree, times: Array, plan: Plan)
     """Return the end of a member, the length of the step with its event, the zero crossing, and the number of steps up to it."""
     ends = times[jnp.array([0, -1])]
     found = solve_members(ops[0][None], *ops[1:], *fixed, ends, plan=plan._replace(event=True))
-    status, accepted, rejected, length, start = (x[0] for x in found[1:])
+    status, accepted, rejected, length, start, *past = (x[0] for x in found[1:])
     passed = (status == Status.OK) & (length < 0)
     width = jnp.where(passed, -length, 0)
     y, stop = found[0][0, -1], start + width
     memory = member.start(ops, fixed, start, y)
+    if past:
+        before = ravel_pytree(memory.past)[1](past[0])
+        memory = memory._replace(past=before, tolerances=tuple(fixed[-2:]))
     dense = member.step(ops, fixed, start, stop, y, memory)[2]
     increments = member.polynomial(ops, fixed, dense)
     assert member.event is not None

@@ -15,6 +15,7 @@ from jaxtyping import Array, PyTree
 
 from ..._types import State, Time
 from ...core import scaled
+from ...solvers import Memory
 from ..task._condition import passes
 from ._components import MOST_OPERATIONS, apart, apart_lanes, apart_of, boxed, evaluated, operations, unboxed
 from ._member import Member
@@ -29,14 +30,26 @@ Operands = Any
 """A list of arrays that derivatives are taken by, or a pair: operands, and tangents of some of their leaves."""
 
 
+class Carried(NamedTuple):
+    """Memory of lanes. Methods of one step have no more than the first part.
+
+    `moving`, what derivatives pass through; `fresh`, whether a start made it rather than a step; `kept`, what outlives a rejected
+    attempt and has no derivatives: lanes last, but without an axis for them where there is only one.
+    """
+
+    moving: Any
+    fresh: Any = None
+    kept: Any = None
+
+
 class Flow(NamedTuple):
-    """Functions on lanes; `y`, `memory` and `dense` are trees of the flow's own making."""
+    """Functions on lanes; `y` and `dense` are trees of the flow's own making, `memory` is a `Carried`."""
 
     begin: Callable[[Operands], Any]  # -> y
     start: Callable[[Operands, Any, Any, Any], Any]  # ops, fixed, t, y -> memory
     first: Callable[..., Array]  # ops, fixed, t, end, y -> length of the first step
     stop: Callable[..., Array]  # ops, fixed, t, end -> where a step has to end: the next jump or the end
-    step: Callable[..., Any]  # ops, fixed, t, t1, y, memory -> y1, memory, dense, squared error
+    step: Callable[..., Any]  # ops, fixed, t, t1, y, memory -> y1, memory, dense, squared error, growth or None
     polynomial: Callable[..., Any]  # ops, fixed, dense -> tuple of increments, trees like y
     pack: Callable[[Any], list[Array]]  # y -> arrays, components before lanes
     unpack: Callable[[Sequence[Array]], Any]
@@ -46,6 +59,14 @@ class Flow(NamedTuple):
     passes: Callable[..., Array] | None = (
         None  # ops, fixed, t, y, t1, y1 -> whether a step passes an event, if that ends it
     )
+    again: Callable[..., Any] | None = (
+        None  # ops, fixed, t, t1, y, moving, fresh, y1 -> y1, moving, dense: a step of a method of several steps, known y1
+    )
+
+    @property
+    def multistep(self) -> bool:
+        """Tell whether a step depends on earlier ones."""
+        return self.again is not None
 
 
 def lane_flow(
@@ -72,17 +93,21 @@ def lane_flow(
     each = t if member.longest is not None else jax.ShapeDtypeStruct(y.shape, member.time)
     numerics = [t, t, t, each]  # most steps, length of the first one, relative and absolute tolerance
     fixed = [*member.fixed, *numerics]
+    memory, exact = Carried(member.memory), exact and member.jump_count > 0
     functions = {
-        "start": (member.start, (t, y)),
+        "start": (functools.partial(_start, member), (t, y)),
         "first": (functools.partial(first_step, member), (t, t, y)),
-        "step": (functools.partial(_step, member, exact and member.jump_count > 0), (t, t, y, member.memory)),
+        "step": (functools.partial(_step, member, exact), (t, t, y, memory)),
         "polynomial": (member.polynomial, (member.dense,)),
     }
     if jumping:
         functions["stop"] = functools.partial(_stop, member), (t, t)
     if event:
         functions["passes"] = functools.partial(_passes, member), (t, y, t, y)
-    wanted = lanes > 1 or SCALARS
+    if member.multistep:
+        functions["again"] = functools.partial(_again, member, exact), ()
+    # The equations of a method of several steps are solved in loops, which components do not pass.
+    wanted = (lanes > 1 or SCALARS) and not member.multistep
     traced: dict[str, _Traced] = {}
     small = wanted and y.size <= MOST_COMPONENTS
     if small:
@@ -107,6 +132,7 @@ def lane_flow(
         jumps=jumping,
         order=member.order,
         passes=call.get("passes"),
+        again=call.get("again"),
     )
 
 
@@ -157,10 +183,22 @@ def _on_arrays(
             return jax.vmap(function, in_axes=axes, out_axes=-1)(ops, fixed, *arguments)
         ops = [x if s else x[..., 0] for x, s in zip(ops, shared, strict=True)]
         fixed = [x if s else x[..., 0] for x, s in zip(fixed, fixed_shared, strict=True)]
-        arguments = jax.tree.map(lambda x: x[..., 0], arguments)
-        return jax.tree.map(lambda x: jnp.expand_dims(x, -1), function(ops, fixed, *arguments))
+        arguments = _but_kept(lambda x: x[..., 0], arguments)
+        return _but_kept(lambda x: jnp.expand_dims(x, -1), function(ops, fixed, *arguments))
 
     return call
+
+
+def _but_kept(function: Callable[[Array], Array], tree: PyTree) -> Any:
+    """A function of all arrays but what is kept: with an axis for one lane there XLA would copy large factors in every step."""
+    memory = lambda x: isinstance(x, Carried)
+
+    def mapped(x: Any) -> Any:
+        if memory(x):
+            return jax.tree.map(function, x._replace(kept=None))._replace(kept=x.kept)
+        return function(x)
+
+    return jax.tree.map(mapped, tree, is_leaf=memory)
 
 
 def lifted(flow: Flow, active: Sequence[int]) -> Flow:
@@ -188,19 +226,35 @@ def lifted(flow: Flow, active: Sequence[int]) -> Flow:
 
     def start(ops: Operands, fixed: PyTree, t: Time, y: State) -> Any:
         _, moving, dots, filled = parts(ops)
-        begin = lambda moving, y: flow.start(filled(moving), fixed, t, y)
-        return pushed(begin, (moving, y[0]), (dots, y[1]))
+
+        def begin(moving: PyTree, y: State) -> Any:
+            memory = flow.start(filled(moving), fixed, t, y)
+            return memory.moving, memory._replace(moving=None)
+
+        value, tangent, held = pushed(begin, (moving, y[0]), (dots, y[1]), aux=True)
+        return held._replace(moving=(value, tangent))
 
     def step(ops: Operands, fixed: PyTree, t: Time, t1: Time, y: State, memory: PyTree) -> Any:
         _, moving, dots, filled = parts(ops)
 
-        def advance(moving: PyTree, y: State, memory: PyTree) -> Any:
-            y1, memory, dense, error = flow.step(filled(moving), fixed, t, t1, y, memory)
-            return (y1, memory, dense), error
+        def advance(moving: PyTree, y: State, past: PyTree) -> Any:
+            y1, after, dense, error, growth = flow.step(filled(moving), fixed, t, t1, y, memory._replace(moving=past))
+            return (y1, after.moving, dense), (after._replace(moving=None), error, growth)
 
-        primals, tangents = (moving, y[0], memory[0]), (dots, y[1], memory[1])
-        value, tangent, error = pushed(advance, primals, tangents, aux=True)
-        return (*zip(value, tangent, strict=True), error)
+        primals, tangents = (moving, y[0], memory.moving[0]), (dots, y[1], memory.moving[1])
+        value, tangent, (held, error, growth) = pushed(advance, primals, tangents, aux=True)
+        y1, past, dense = zip(value, tangent, strict=True)
+        return y1, held._replace(moving=past), dense, error, growth
+
+    def again(
+        ops: Operands, fixed: PyTree, t: Time, t1: Time, y: State, past: PyTree, fresh: Array, solved: PyTree
+    ) -> Any:
+        assert flow.again is not None
+        retake = flow.again
+        _, moving, dots, filled = parts(ops)
+        advance = lambda moving, y, past: retake(filled(moving), fixed, t, t1, y, past, fresh, solved[0])
+        value, tangent = pushed(advance, (moving, y[0], past[0]), (dots, y[1], past[1]))
+        return tuple(zip(value, tangent, strict=True))
 
     def polynomial(ops: Operands, fixed: PyTree, dense: PyTree) -> Any:
         base = ops[0]
@@ -227,12 +281,20 @@ def lifted(flow: Flow, active: Sequence[int]) -> Flow:
         apart=flow.apart,
         jumps=flow.jumps,
         order=flow.order,
+        again=again if flow.multistep else None,
     )
 
 
-def _step(member: Member, exact: bool, ops: PyTree, fixed: PyTree, t: Time, t1: Time, y: State, memory: PyTree) -> Any:
+def _start(member: Member, ops: PyTree, fixed: PyTree, t: Time, y: State) -> Carried:
+    memory = member.start(ops, fixed, t, y)
+    return Carried(memory.past, t == t, memory.kept) if member.multistep else Carried(memory)
+
+
+def _step(member: Member, exact: bool, ops: PyTree, fixed: PyTree, t: Time, t1: Time, y: State, memory: Carried) -> Any:
     rtol, atol = fixed[-2:]
-    y1, memory, dense, error = member.step(ops, fixed, t, t1, y, memory)
+    before = Memory(memory.moving, memory.kept, (rtol, atol)) if member.multistep else memory.moving
+    y1, after, dense, error, growth = member.step(ops, fixed, t, t1, y, before)
+    memory = Carried(after.past, t != t, after.kept) if member.multistep else Carried(after)
     if member.longest is None:
         scale = atol + rtol * jnp.maximum(jnp.abs(y), jnp.abs(y1))
         square = jnp.mean(jnp.square(jnp.abs(error) / scale)) if y.size else jnp.zeros_like(t)
@@ -241,7 +303,26 @@ def _step(member: Member, exact: bool, ops: PyTree, fixed: PyTree, t: Time, t1: 
         square = jnp.where(jnp.all(jnp.isfinite(y1)), ((t1 - t) / most) ** (2 * member.order), jnp.nan)
     if exact or member.resumed is not None:
         y1 = _moved_with_jump(member, ops, fixed, t1, y1)
-    return y1, memory, dense, jax.lax.stop_gradient(square)
+    return y1, memory, dense, jax.lax.stop_gradient(square), growth
+
+
+def _again(
+    member: Member,
+    exact: bool,
+    ops: PyTree,
+    fixed: PyTree,
+    t: Time,
+    t1: Time,
+    y: State,
+    past: PyTree,
+    fresh: Array,
+    solved: Array,
+) -> Any:
+    assert member.again is not None
+    begun = member.start(ops, fixed, t, y).past
+    past = jax.tree.map(lambda a, b: jnp.where(fresh, a, b), begun, past)
+    y1, past, dense = member.again(ops, fixed, t, t1, y, past, solved)
+    return _moved_with_jump(member, ops, fixed, t1, y1) if exact else y1, past, dense
 
 
 def _passes(member: Member, ops: PyTree, fixed: PyTree, t: Time, y: State, t1: Time, y1: State) -> Any:
@@ -303,4 +384,6 @@ def first_step(member: Member, ops: PyTree, fixed: PyTree, t: Time, end: Any, y:
     bent = unit * (0.01 / jnp.where(flat, 1, largest)) ** (1 / member.order)
     h = jnp.minimum(unit, jnp.where(flat, jnp.maximum(SHORT * span, 1e-3 * h0), bent))
     h = jnp.where(jnp.isfinite(h), h, SHORT * span)
+    if member.multistep:
+        given = jnp.minimum(given, h)  # it may be that of a step of a higher order, and the first one has order 1
     return jax.lax.stop_gradient(jnp.where(given > 0, given, h))

@@ -28,6 +28,7 @@ class Solution(NamedTuple):
     rejected: Array
     length: Array  # of the step that would come next; below zero of one that would pass an event
     end: Array  # the time at which it ended
+    past: Array | None = None  # what a method of several steps remembers before an event
 
 
 def solve(
@@ -57,6 +58,7 @@ def solve(
             jax.tree.map(lambda x: jnp.moveaxis(x, -1, 0), final),
             figures,
             jnp.stack([s.h, s.t], axis=-1),
+            _handed(flow, s),
         )
         if not refill:
             return turn._replace(member=jnp.where(done, members, member), found=found)
@@ -77,7 +79,8 @@ def solve(
         put = lambda a, x: a.at[turn.found.row, ..., times.shape[-1] - 1].set(x, mode="drop")
         ys = jax.tree.map(put, ys, turn.found.final)
         set_rows = lambda a, x: a.at[turn.found.row].set(x, mode="drop")
-        return turn, _Out(ys, set_rows(out.figures, turn.found.figures), set_rows(out.ends, turn.found.ends))
+        past = jax.tree.map(set_rows, out.past, turn.found.past)
+        return turn, _Out(ys, set_rows(out.figures, turn.found.figures), set_rows(out.ends, turn.found.ends), past)
 
     order = longest_first(load, members, lanes) if lanes < members <= MOST_TURNS * lanes else None
     member = (jnp.arange(lanes, dtype=jnp.int32) if order is None else order[:lanes]) + count
@@ -87,16 +90,26 @@ def solve(
     begin = jax.tree.map(empty, flow.pack(s.y))
     initial = initial_states(flow, layout, ops, members)
     figures = jnp.zeros((members, 4), jnp.int32) + count
-    out = _Out(begin, figures, jnp.zeros((members, 2), s.h.dtype) + zero.astype(s.h.dtype))
+    handed = _handed(flow, s)
+    past = jax.tree.map(lambda x: jnp.broadcast_to(zero.astype(x.dtype), (members, x.shape[1])), handed)
+    out = _Out(begin, figures, jnp.zeros((members, 2), s.h.dtype) + zero.astype(s.h.dtype), past)
     final = jax.tree.map(lambda x: jnp.moveaxis(x, -1, 0), flow.pack(s.y))
     ends = jnp.stack([s.h, s.t], axis=-1)
-    found = _Found(jnp.full_like(member, members), final, jnp.zeros((lanes, 4), jnp.int32) + count, ends)
+    found = _Found(jnp.full_like(member, members), final, jnp.zeros((lanes, 4), jnp.int32) + count, ends, handed)
     turn = _Turn(count + lanes, member, held, s, jnp.ones_like(member), found)
     _, out = jax.lax.while_loop(lambda c: jnp.any(c[0].member < members), body, (turn, out))
     status, steps, rejected, reached = jnp.moveaxis(out.figures, -1, 0)
     arrived = jnp.where(status == 0, times.shape[-1], reached)
     ys = jax.tree.map(functools.partial(_kept, arrived, times.shape[-1]), out.ys, initial)
-    return Solution(ys, status, steps, rejected, out.ends[:, 0], out.ends[:, 1])
+    return Solution(ys, status, steps, rejected, out.ends[:, 0], out.ends[:, 1], out.past)
+
+
+def _handed(flow: Flow, s: Lanes) -> Array | None:
+    """Return what a method of several steps remembers where a solve ends before an event, lanes first."""
+    if flow.passes is None or not flow.multistep:
+        return None
+    lanes = s.t.shape[0]
+    return jnp.concatenate([x.reshape(-1, lanes).T for x in jax.tree.leaves(s.memory.moving)], axis=1)
 
 
 class _Found(NamedTuple):
@@ -106,6 +119,7 @@ class _Found(NamedTuple):
     final: Any
     figures: Array  # (lanes, 4): status, steps, rejected, save times passed before the last
     ends: Array  # (lanes, 2): length of the next step, time
+    past: Any = None
 
 
 class _Turn(NamedTuple):
@@ -125,6 +139,7 @@ class _Out(NamedTuple):
     ys: Any  # leaves (members + 1, ..., times and room for the last window)
     figures: Array
     ends: Array
+    past: Any = None
 
 
 def _kept(arrived: Array, count: int, ys: Array, initial: Array) -> Array:

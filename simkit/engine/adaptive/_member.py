@@ -1,6 +1,7 @@
 """One member of an ensemble as programs on arrays: traced once, whatever its derivatives and however many there are."""
 
 import dataclasses
+import math
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -8,13 +9,17 @@ import jax
 import jax.core
 import jax.numpy as jnp
 from jax.flatten_util import ravel_pytree
+from jax.typing import DTypeLike
 from jaxtyping import Array, PyTree
 
 from ..._types import Inputs, State, Time
 from ...core import ConstrainedSystem, Event, SystemTerm, at_time, jump_times, stop_times
 from ...linear import calls_library
-from ...solvers import Step, Stepper, consistent, slope_of
+from ...solvers import Memory, Step, Stepper, consistent, slope_of
 from ..task._condition import condition_of
+
+STARTING_ORDER = 2
+"""Power of its length to which the error of the first step of a method of several steps grows: it has order 1."""
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -26,7 +31,7 @@ class Member:
 
     field: "Program"  # t, y -> dy/dt
     start: "Program"  # t, y -> what the stepper remembers
-    step: "Program"  # t, t1, y, memory -> y1, memory, dense output, error estimate
+    step: "Program"  # t, t1, y, memory -> y1, memory, dense output, error estimate, growth of the next step
     polynomial: "Program"  # dense output -> increments q: y(theta) = y + sum_j theta**(j + 1) q[j]
     jumps: "Program"  # -> the times at which inputs jump
     stops: "Program"  # -> those and the times of kinks, at which steps end
@@ -44,11 +49,25 @@ class Member:
     resumed: "Program | None" = (
         None  # t, y -> the state on which a constrained member goes on where an input has jumped
     )
+    again: "Program | None" = None  # t, t1, y, past, y1 -> y1, past, dense output: of a method of several steps
 
     @property
     def calls_library(self) -> bool:
         """Tell whether the vector field calls LAPACK."""
         return calls_library(self.field.jaxpr.jaxpr)
+
+    @property
+    def multistep(self) -> bool:
+        """Tell whether a step depends on earlier ones, so that its first state alone does not determine it."""
+        return self.again is not None
+
+    def past_numbers(self) -> int:
+        """Return how many numbers of earlier steps are remembered."""
+        return sum(math.prod(x.shape) for x in jax.tree.leaves(self.memory.past)) if self.multistep else 0
+
+    def kept_numbers(self) -> int:
+        """Return how many numbers outlive a rejected attempt."""
+        return sum(math.prod(x.shape) for x in jax.tree.leaves(self.memory.kept)) if self.multistep else 0
 
 
 class Program:
@@ -128,43 +147,44 @@ def trace_member(
     def advance(ops: PyTree, fixed: PyTree, t: Time, t1: Time, y: State, memory: PyTree) -> Any:
         term, solver = rebuilt(ops, fixed)
         found = solver.advance(term, t, t1, t1 - t, unravel(y), memory)
-        return ravel_pytree(found.state)[0], found.memory, found.dense, _error(found, between)
+        return ravel_pytree(found.state)[0], found.memory, found.dense, _error(found, between), found.growth
+
+    def retake(ops: PyTree, fixed: PyTree, t: Time, t1: Time, y: State, past: PyTree, solved: Array) -> Any:
+        term, solver = rebuilt(ops, fixed)
+        found = solver.advance(term, t, t1, t1 - t, unravel(y), Memory(past, solved=solved))
+        return ravel_pytree(found.state)[0], found.memory.past, found.dense
 
     def polynomial(ops: PyTree, fixed: PyTree, dense: PyTree) -> Any:
         return tuple(ravel_pytree(q)[0] for q in solver.polynomial(dense))
 
-    def jumps(ops: PyTree, fixed: PyTree) -> Any:
-        found = jump_times(rebuilt(ops, fixed)[0].inputs)
-        return jnp.zeros(0, t.dtype) if found is None else found.astype(t.dtype)
-
-    def stops(ops: PyTree, fixed: PyTree) -> Any:
-        found = stop_times(rebuilt(ops, fixed)[0].inputs)
-        return jnp.zeros(0, t.dtype) if found is None else found.astype(t.dtype)
+    def times_of(find: Callable[[Inputs], Any]) -> Callable[..., Any]:
+        return lambda ops, fixed: _times(find(rebuilt(ops, fixed)[0].inputs), t.dtype)
 
     def condition(ops: PyTree, fixed: PyTree, t: Time, y: State) -> Any:
         system, inputs, _, event = filled(ops, fixed)
         return condition_of(event, system, inputs, t, unravel(y)).astype(t.dtype)
 
     def longest(ops: PyTree, fixed: PyTree, t: Time, y: State) -> Any:
-        term = rebuilt(ops, fixed)[0]
-        system: Any = term.system
-        return system.longest_step(t, unravel(y), at_time(term.inputs, t))
+        system, inputs, *_ = filled(ops, fixed)
+        return system.longest_step(t, unravel(y), at_time(inputs, t))
 
     def resume(ops: PyTree, fixed: PyTree, t: Time, y: State) -> Any:
         return ravel_pytree(consistent(rebuilt(ops, fixed)[0], t, unravel(y))[0])[0]
 
     start = Program(begin, (t, flat), ledger)
-    memory = jax.tree.unflatten(start.out, start.shapes)
+    memory, again = jax.tree.unflatten(start.out, start.shapes), None
+    if solver.multistep:
+        again = Program(retake, (t, t, flat, memory.past, flat), ledger)
+        memory = memory._replace(tolerances=(_shape(t), jax.ShapeDtypeStruct(flat.shape, t.dtype)))
     step = Program(advance, (t, t, flat, memory), ledger)
     dense = jax.tree.unflatten(step.out, step.shapes)[2]
-    jump, stop = Program(jumps, (), ledger), Program(stops, (), ledger)
+    jump, stop = Program(times_of(jump_times), (), ledger), Program(times_of(stop_times), (), ledger)
     increments = Program(polynomial, (dense,), ledger)
     slope = Program(field, (t, flat), ledger)
     passing = None if event is None else Program(condition, (t, flat), ledger)
     bound = Program(longest, (t, flat), ledger) if bounded else None
-    again = isinstance(system, ConstrainedSystem) and bool(jump.shapes[0].shape[0])
-    resumed = Program(resume, (t, flat), ledger) if again else None
-    shape = lambda x: jax.ShapeDtypeStruct(x.shape, x.dtype)
+    jumping = isinstance(system, ConstrainedSystem) and bool(jump.shapes[0].shape[0])
+    resumed = Program(resume, (t, flat), ledger) if jumping else None
     member = Member(
         field=slope,
         start=start,
@@ -172,8 +192,8 @@ def trace_member(
         polynomial=increments,
         jumps=jump,
         stops=stop,
-        ops=tuple(map(shape, ledger.ops)),
-        fixed=tuple(map(shape, ledger.fixed)),
+        ops=tuple(map(_shape, ledger.ops)),
+        fixed=tuple(map(_shape, ledger.fixed)),
         memory=memory,
         dense=dense,
         time=t.dtype,
@@ -183,9 +203,18 @@ def trace_member(
         direction=None if event is None else event.direction,
         longest=bound,
         resumed=resumed,
-        order=solver.order,
+        again=again,
+        order=STARTING_ORDER if solver.multistep else solver.order,
     )
     return member, ledger.ops, ledger.fixed, unravel
+
+
+def _shape(x: Array) -> jax.ShapeDtypeStruct:
+    return jax.ShapeDtypeStruct(x.shape, x.dtype)
+
+
+def _times(found: Array | None, dtype: DTypeLike) -> Array:
+    return jnp.zeros(0, dtype) if found is None else found.astype(dtype)
 
 
 def _error(step: Step, between: bool) -> Array:

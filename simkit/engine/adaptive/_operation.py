@@ -30,9 +30,12 @@ FIGURES = 5  # beside the states: status, accepted and rejected steps, length of
 
 
 def _numerics(plan: Plan, y0: Array, times: Array, record: bool = False) -> Numerics:
-    numbers = y0.shape[-1] * sum(math.prod(axes) for axes in plan.output_directions)
+    member, copies = plan.member, sum(math.prod(axes) for axes in plan.output_directions)
+    numbers = y0.shape[-1] * copies
     found = plan.sizes.numerics(y0.shape[0], numbers, times.shape[-1])
-    return plan.sizes.with_record(found, numbers, y0.dtype.itemsize) if record else found
+    past = copies * member.past_numbers() if member.multistep else None
+    kept = member.kept_numbers()
+    return plan.sizes.with_record(found, numbers, y0.dtype.itemsize, past, kept) if record else found
 
 
 # ---- what the primitives compute ----
@@ -46,7 +49,7 @@ def _solve(*values: Array, plan: Plan) -> list[Array]:
     ys = []
     for leaf, axes in zip(jax.tree.leaves(found.ys), plan.output_directions, strict=True):
         ys.append(jnp.moveaxis(leaf, (0, 1), (len(axes), len(axes) + 1)))
-    return [*ys, *found[1 : 1 + FIGURES]]
+    return [*ys, *found[1 : 1 + FIGURES], *([] if found.past is None else [found.past])]
 
 
 def _tangent(*values: Array, plan: Plan) -> list[Array]:
@@ -80,10 +83,9 @@ def _states(plan: Plan, y0: State, times: Any) -> list[tuple[tuple[int, ...], An
 def _solve_shape(*values: PyTree, plan: Plan) -> Any:
     leaves, _, times, _ = plan.split(values)
     members = leaves[0].shape[0]
-    return shaped(
-        values,
-        [*_states(plan, leaves[0], times), *[((members,), jnp.dtype("int32"))] * 3, *[((members,), times.dtype)] * 2],
-    )
+    counts, ends = [((members,), jnp.dtype("int32"))] * 3, [((members,), times.dtype)] * 2
+    past = [((members, plan.handed), leaves[0].dtype)] if plan.handed else []
+    return shaped(values, [*_states(plan, leaves[0], times), *counts, *ends, *past])
 
 
 def _tangent_shape(*values: PyTree, plan: Plan) -> Any:
@@ -175,10 +177,10 @@ def _solve_batch(values: Sequence[Any], dims: Sequence[Any], *, plan: Plan) -> A
         out = _solve_p.bind(*values, plan=plan)
         half = len(heights) // 2
         dots = [x.reshape(directions, count, *x.shape[1:]) for x in out[half : 2 * half]]
-        return [*out[:half], *dots, *out[2 * half :]], [*[None] * half, *[1] * half, *[None] * FIGURES]
+        return [*out[:half], *dots, *out[2 * half :]], [*[None] * half, *[1] * half, *[None] * (len(out) - 2 * half)]
     plan, merged, _ = _merged(plan, count, values, dims)
     out = _solve_p.bind(*alike(merged), plan=plan)
-    heights += [0] * FIGURES
+    heights += [0] * (len(out) - len(heights))
     return [_parted(x, count, height) for x, height in zip(out, heights, strict=True)], heights
 
 
@@ -271,7 +273,7 @@ def _solve_partial(trace: Any, *tracers: Any, plan: Plan) -> Any:
     if first == end or not all(t.is_known() for t in known) or all(t.is_known() for t in tracers):
         return trace.default_process_primitive(_solve_p, tracers, {"plan": plan})
     out = _solve_p.bind(*[t.pval.get_known() for t in known], plan=plan.lower())
-    states = len(out) - FIGURES
+    states = len(plan.lower().output_directions)
     _, steps, rejected, *_ = out[states:]
     cost = steps + rejected
     dots = trace.default_process_primitive(_tangent_p, [*tracers, cost], {"plan": plan})

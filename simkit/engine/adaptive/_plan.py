@@ -30,6 +30,11 @@ class Plan(NamedTuple):
     event: bool = False  # whether a member ends before the step in which its event lies
 
     @property
+    def handed(self) -> int:
+        """Number of numbers that a member's method remembers at its end and hands out: of several steps, before an event."""
+        return self.member.past_numbers() if self.event else 0
+
+    @property
     def roots(self) -> tuple[int, ...]:
         """Operand that each leaf of the operands belongs to, tangents included."""
         roots = list(range(len(self.shared)))

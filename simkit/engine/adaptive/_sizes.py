@@ -46,8 +46,12 @@ class Sizes(NamedTuple):
         saves = 1 if times <= 20 else 2 if times <= 200 else 4
         return Numerics(lanes, BLOCK if members > lanes else BLOCK // 2, saves, BLOCK, self.max_steps)
 
-    def with_record(self, found: Numerics, numbers: int, bytes_each: int) -> Numerics:
+    def with_record(
+        self, found: Numerics, numbers: int, bytes_each: int, past: int | None = None, kept: int = 0
+    ) -> Numerics:
         """The sizes for the way back: as many rows of a record, and as many lanes, as stay within the bytes allowed.
+
+        `past` and `kept` count what a method of several steps remembers; None for one of one step.
 
         **Raises:** an `ArgumentError` where one lane does not fit.
         """
@@ -58,9 +62,10 @@ class Sizes(NamedTuple):
             rows = most
             while rows >= found.block:
                 # A row holds the state and two times; a snapshot, one for each time the record fills up, a lane's memory.
-                size = (
-                    lanes * bytes_each * (rows * (numbers + 2) + math.ceil(self.max_steps / rows) * (2 * numbers + 5))
-                )
+                row, snapshot = numbers + 2, 2 * numbers + 5
+                if past is not None:  # both hold it, a row also the state at its end
+                    row, snapshot = row + past + numbers + 1, numbers + past + kept + 6
+                size = lanes * bytes_each * (rows * row + math.ceil(self.max_steps / rows) * snapshot)
                 least = min(least, size)
                 if size <= bound:
                     return found._replace(lanes=lanes, rows=rows)
