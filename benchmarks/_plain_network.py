@@ -29,7 +29,7 @@ class Plain(NamedTuple):
 
 
 def read(path: str) -> Plain:
-    """Read a file of BioNetGen whose rate constants are numbers, names and products of these."""
+    """Read a file of BioNetGen whose rate constants are numbers, names, products of these, and such a product over a name."""
     blocks: dict[str, list[list[str]]] = {}
     name = ""
     for line in pathlib.Path(path).read_text().splitlines():
@@ -39,7 +39,12 @@ def read(path: str) -> Plain:
         elif words and name:
             blocks.setdefault(name, []).append(words)
     values: dict[str, float] = {}
-    product = lambda text: float(np.prod([values[x] if x in values else float(x) for x in text.split("*")]))
+    factor = lambda text: values[text] if text in values else float(text)
+
+    def product(text: str) -> float:
+        above, *below = text.replace("(", "").replace(")", "").split("/")
+        return float(np.prod([factor(x) for x in above.split("*")]) / np.prod([factor(x) for x in below]))
+
     for _, parameter, text in blocks["parameters"]:
         values[parameter] = product(text)
     names = [words[1] for words in blocks["species"]]

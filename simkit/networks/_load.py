@@ -1,5 +1,6 @@
 """Reading of network files of BioNetGen as systems."""
 
+import math
 import os
 import re
 from collections import Counter
@@ -218,6 +219,8 @@ class _Builder:
         value = self.graph.value(node)
         if value is None:
             return node
+        if not math.isfinite(value):
+            raise DataError(f"{line.where} parameter `{name}`, must be finite, but it is {value:g}.")
         self.values[name] = value
         return self.graph.symbol(name)
 
