@@ -38,11 +38,11 @@ class ReactionNetwork(KnownJacobian):
         like = jnp.stack(jnp.broadcast_arrays(*map(jnp.asarray, self.parameters.values())) or [jnp.zeros(())])
         return self.initial(0.0, jnp.zeros(0, like.dtype), self.parameters)
 
-    def encode(self, y: dict[str, Array]) -> Float[Array, " species"]:
-        return jnp.stack([jnp.asarray(y[name]) for name in self.rates.states])
+    def encode(self, y: dict[str, Array]) -> Float[Array, "*rows species"]:
+        return jnp.stack([jnp.asarray(y[name]) for name in self.rates.states], axis=-1)
 
-    def decode(self, state: Float[Array, " species"]) -> dict[str, Array]:
-        return {name: state[i] for i, name in enumerate(self.rates.states)}
+    def decode(self, state: Float[Array, "*rows species"]) -> dict[str, Array]:
+        return {name: state[..., i] for i, name in enumerate(self.rates.states)}
 
     def vector_field(self, t: ArrayLike, y: Array, inputs: Inputs) -> Array:
         return LargeSystem.of(self.rates, self.parameters, y).vector_field(t, y, inputs)

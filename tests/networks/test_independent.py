@@ -27,7 +27,12 @@ def drawn():
     lines += ["end species", "begin reactions"]
     for r in range(REACTIONS):
         lines.append(f"{r + 1} {listed(left[r])} {listed(right[r])} {factor[r]}*k{which[r]} # reaction {r}")
-    lines += ["end reactions", "begin groups", "1 all " + ",".join(f"{i + 1}*{i + 1}" for i in range(SPECIES)), "end groups"]
+    lines += [
+        "end reactions",
+        "begin groups",
+        "1 all " + ",".join(f"{i + 1}*{i + 1}" for i in range(SPECIES)),
+        "end groups",
+    ]
 
     def field(t, y):
         slope = np.zeros(SPECIES)
@@ -72,7 +77,9 @@ def test_trajectory_and_observable(network):
     truth = scipy.integrate.solve_ivp(field, (0.0, 2.0), y0, "BDF", times, rtol=1e-10, atol=1e-12).y
     run = simkit.simulate(system, system.start(), jnp.asarray(times), step=simkit.Adaptive(1e-9, 1e-9))
     for i in range(SPECIES):
-        np.testing.assert_allclose(run.ys[f"s({i})"], truth[i], rtol=1e-6, atol=1e-8)  # the peer's own error over some 200 steps
+        np.testing.assert_allclose(
+            run.ys[f"s({i})"], truth[i], rtol=1e-6, atol=1e-8
+        )  # the peer's own error over some 200 steps
     found = system.outputs(times[-1], jax.tree.map(lambda y: y[-1], run.ys), None)["all"]
     assert float(found) == pytest.approx(np.arange(1, SPECIES + 1) @ truth[:, -1], rel=1e-6)
 
@@ -83,7 +90,9 @@ def test_derivatives_by_parameters_and_members(network):
 
     def end(value):
         moved = eqx.tree_at(lambda s: s.parameters["k3"], system, value)
-        return system.encode(simkit.simulate(moved, moved.start(), times, solver="rodas5p", step=simkit.Adaptive(1e-8, 1e-8)).final())
+        return system.encode(
+            simkit.simulate(moved, moved.start(), times, solver="rodas5p", step=simkit.Adaptive(1e-8, 1e-8)).final()
+        )
 
     value = system.parameters["k3"]
     forward = jax.jit(jax.jacfwd(end))(value)
