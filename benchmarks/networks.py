@@ -1,6 +1,7 @@
 """Reaction networks of BioNetGen: what a first and a further solve cost, beside CVODE at equal error.
 
-The models are no part of simkit: `egfr_net.net` (356 species, 3,749 reactions; Blinov et al. 2006, BioSystems 83:136) stands in SciMLBenchmarks.jl and `bcr.net` (1,122 species, 24,388 reactions; Barua et al. 2012, doi:10.4049/jimmunol.1102003) in
+The models are no part of simkit. `egfr_net.net` (356 species, 3,749 reactions; Blinov et al. 2006, BioSystems 83:136) stands in
+SciMLBenchmarks.jl, and `bcr.net` (1,122 species, 24,388 reactions; Barua et al. 2012, doi:10.4049/jimmunol.1102003) in
 ReactionNetworkImporters.jl. Put them into `benchmarks/.models`; a model that is not there is passed over.
 
 Errors are those of the last state over its largest number, against CVODE at 1e-11. The peer's cost is read off, by
