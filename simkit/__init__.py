@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from . import inspect as inspect
     from . import io as io
     from . import md as md
+    from . import networks as networks
     from . import noise as noise
     from . import odes as odes
     from . import petab as petab
@@ -149,6 +150,7 @@ _LAZY = {
     "inspect": "inspect",
     "io": "io",
     "md": "md",
+    "networks": "networks",
     "noise": "noise",
     "odes": "odes",
     "petab": "petab",

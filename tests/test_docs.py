@@ -52,6 +52,7 @@ LONGEST = {
     "md-potentials",
     "md-studies",
     "models",
+    "networks",
     "petab",
     "populations",
     "problems",

@@ -230,7 +230,7 @@ def _complete(
         )
     if solver.multistep and isinstance(system, ConstrainedSystem) and jump_times(inputs) is not None:
         raise ArgumentError(
-            f"`{type(solver).__name__}` solves no algebraic equations whose inputs jump, and those of `{type(system).__name__}` do: "
+            f"`{type(solver).__name__}` solves no algebraic equations whose inputs jump, as those of `{type(system).__name__}` do: "
             "take `Rodas5P`."
         )
     if isinstance(step, Adaptive):

@@ -5,7 +5,7 @@ from typing import Any
 
 import libsbml
 
-from ._expression import Graph
+from ..networks import Graph
 from ._lines import line
 
 

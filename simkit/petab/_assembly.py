@@ -11,12 +11,11 @@ import numpy as np
 from .._errors import DataError, close_matches
 from ..core import as_float_array
 from ..engine import Adaptive, Fixed, Varying
+from ..networks import TIME, Formulas, Rates
 from ..problem import Experiment, Problem
 from ..solvers import Rodas5P, SolverLike
 from ._closed import closed_forms
 from ._events import Dose, doses, known_before
-from ._expression import TIME, Formulas
-from ._large import Rates
 from ._passages import Passage, of_period, passages
 from ._periods import Formula, Periods, Values, by_formulas, check_start, set_paths
 from ._row_formulas import TableMeasurement, rows_of

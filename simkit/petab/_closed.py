@@ -3,8 +3,8 @@
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
+from ..networks import Graph, Node, reached
 from ..problem import ClosedForm, LogNormal, Normal
-from ._expression import Graph, Node, reached
 from ._tables_v1 import Observable, Series
 
 FREE, PROPORTIONAL, AFFINE = 0, 1, 2

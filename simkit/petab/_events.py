@@ -10,7 +10,7 @@ from jaxtyping import Array, PyTree
 
 from ..core import Setup, Status, Trajectory
 from ..engine import Method, integrate
-from ._expression import TIME, Formulas, Graph
+from ..networks import TIME, Formulas, Graph
 from ._sbml import Event
 from ._sbml_system import SBMLSystem
 from ._switches import Switches, switch_name

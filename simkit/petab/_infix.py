@@ -6,8 +6,7 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 
 from .._errors import ArgumentError
-from ._expression import TIME, Formulas, Node
-from ._walk import Walk, walked
+from ..networks import TIME, Formulas, Node, Walk, walked
 
 DEEPEST = 60
 """Levels of one line; Python reads 200 parentheses within each other, and each level has up to three."""

@@ -3,8 +3,7 @@
 from collections.abc import Callable
 from typing import Any
 
-from ._expression import LEAVES, Graph
-from ._walk import Walk, walked
+from ..networks import LEAVES, Graph, Walk, walked
 
 
 def line(

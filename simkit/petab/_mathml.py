@@ -8,8 +8,7 @@ from typing import Any
 import libsbml
 
 from .._errors import DataError
-from ._expression import TIME, Graph
-from ._walk import Walk, walked
+from ..networks import TIME, Graph, Walk, walked
 
 Symbol = Callable[[str], int]
 """Name -> its node; raises a `DataError` where there is no such name."""

@@ -14,8 +14,8 @@ from .._types import Inputs, State
 from ..core import Event as Passing
 from ..core import Setup, Status, Trajectory
 from ..engine import Method, integrate_to
+from ..networks import Graph
 from ._events import Dose, by_row
-from ._expression import Graph
 from ._sbml import Event
 from ._sbml_system import SBMLSystem
 from ._switches import NEVER, Switches

@@ -4,8 +4,8 @@ import dataclasses
 from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple
 
+from ..networks import Formulas
 from ._events import Dose
-from ._expression import Formulas
 from ._sbml import Model
 from ._switches import NEVER, switch_name
 from ._tables import Row

@@ -10,8 +10,8 @@ import numpy as np
 from jaxtyping import Array, Float, Int
 
 from ..core import Setup, Status, Trajectory
+from ..networks import TIME, Formulas
 from ..problem import AbstractMeasurement, ClosedForm
-from ._expression import TIME, Formulas
 
 
 @dataclasses.dataclass(frozen=True)

@@ -9,9 +9,9 @@ from typing import Any
 import libsbml
 
 from .._errors import DataError
+from ..networks import Graph
 from ._algebraic import determined, solved
 from ._deep import check_depth, long_chains
-from ._expression import Graph
 from ._mathml import Reader
 from ._tables import Files
 

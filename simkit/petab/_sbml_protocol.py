@@ -12,9 +12,9 @@ from jaxtyping import Array
 
 from ..core import Setup, Status, Trajectory
 from ..engine import Method, integrate
+from ..networks import TIME
 from ..problem import AbstractProtocol
 from ._events import Dose, by_row, integrate_doses
-from ._expression import TIME
 from ._passages import Passage, integrate_passages
 from ._sbml_system import Roots, SBMLSystem
 from ._steady import steady_state

@@ -11,8 +11,7 @@ from jaxtyping import Array
 from .._errors import ArgumentError
 from .._types import Inputs, Scalar, State
 from ..core import Example, PlainSystem, as_float_array, quantity
-from ._expression import TIME, Formulas
-from ._large import LargeSystem, Rates
+from ..networks import TIME, Formulas, LargeSystem, Rates
 
 Roots = tuple[tuple[str, int], ...]
 """Names and the nodes of their formulas."""

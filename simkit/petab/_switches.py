@@ -6,7 +6,7 @@ from jaxtyping import Array, Float
 
 from .._types import Scalar
 from ..core import AbstractSignal, quantity
-from ._expression import RELATIONS, TIME, Graph
+from ..networks import RELATIONS, TIME, Graph
 from ._lines import line
 
 NEVER = 1e300

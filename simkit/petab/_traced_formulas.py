@@ -10,7 +10,7 @@ from jax.typing import ArrayLike
 
 from .._errors import ArgumentError
 from ..linear import CALLS, called_program, evaluated  # internal
-from ._expression import Graph
+from ..networks import Graph
 
 _SIMPLE = {
     "add": "add",

@@ -9,8 +9,8 @@ from petab_models import sbml, write_problem
 
 import simkit
 from simkit.fitting._local_model import best_model
+from simkit.networks._expression import Graph
 from simkit.petab._closed import AFFINE, FREE, PROPORTIONAL, _order
-from simkit.petab._expression import Graph
 from simkit.petab._mathml import Reader, parsed
 from simkit.problem import solved
 

@@ -10,7 +10,7 @@ import pytest
 import scipy.special
 from fuzzing import Told, judged
 
-from simkit.petab._expression import Formulas, Graph
+from simkit.networks._expression import Formulas, Graph
 from simkit.petab._infix import Printer
 from simkit.petab._mathml import Reader, parsed
 from simkit.study import study_from_text

@@ -9,7 +9,7 @@ import pytest
 
 import simkit
 from simkit import ArgumentError
-from simkit.petab._expression import Formulas, Graph
+from simkit.networks._expression import Formulas, Graph
 from simkit.petab._traced_formulas import traced
 from simkit.solvers import Rodas5P
 

@@ -8,12 +8,12 @@ import numpy as np
 import pytest
 
 from simkit import DataError
+from simkit.networks._expression import Formulas, Graph
+from simkit.networks._shapes import Shapes
 from simkit.petab._closed import PROPORTIONAL, _order
-from simkit.petab._expression import Formulas, Graph
 from simkit.petab._infix import Printer, shared
 from simkit.petab._lines import line
 from simkit.petab._mathml import Reader, parsed
-from simkit.petab._shapes import Shapes
 
 VALUES = {"x": 0.7, "y": 2.5, "n": -3.0}
 

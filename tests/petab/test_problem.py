@@ -185,7 +185,7 @@ def test_steady_states_before_and_after(tmp_path):
 def test_a_steady_state_far_from_a_start_at_zero():
     # A cascade of three, with rates over six decades and nothing there at the start.
     system = simkit.petab._sbml_system.SBMLSystem
-    graph = simkit.petab._expression.Graph()
+    graph = simkit.networks._expression.Graph()
     a, b, c, one = graph.symbol("a"), graph.symbol("b"), graph.symbol("c"), graph.number(1.0)
     times = lambda x, y: graph.make("multiply", graph.number(x), y)
     rates = (
@@ -193,7 +193,7 @@ def test_a_steady_state_far_from_a_start_at_zero():
         ("b", graph.make("subtract", graph.make("multiply", a, a), times(1.0, b))),
         ("c", graph.make("subtract", b, times(1e-3, c))),
     )
-    formulas = simkit.petab._expression.Formulas(tuple(graph.nodes))
+    formulas = simkit.networks._expression.Formulas(tuple(graph.nodes))
     cascade = system({}, {}, 0.0, None, None, formulas=formulas, rates=rates, named=())
     zero = jnp.zeros(())
     setup = simkit.petab._sbml_protocol.Setup(cascade, {"a": zero, "b": zero, "c": zero}, {})

@@ -9,7 +9,7 @@ import pytest
 from petab_models import sbml
 
 from simkit import DataError
-from simkit.petab._expression import TIME, Formulas
+from simkit.networks._expression import TIME, Formulas
 from simkit.petab._sbml import sbml_from_text
 
 

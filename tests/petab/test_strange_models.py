@@ -7,8 +7,8 @@ from petab_models import GOOD, sbml, write_problem
 
 import simkit
 from simkit import DataError
+from simkit.networks._expression import Formulas
 from simkit.petab import _mathml
-from simkit.petab._expression import Formulas
 from simkit.petab._sbml import sbml_from_text
 
 MATH = '<math xmlns="http://www.w3.org/1998/Math/MathML">{}</math>'

@@ -43,7 +43,7 @@ class Graph:
         if operation not in LOGIC:
             # A truth value among numbers counts as 1 or 0; conditions, which stand second in `choice`, stay what they are.
             paired = len(operands) - 1 if operation == "choice" else 0
-            operands = tuple(x if i < paired and i % 2 else self._counted(x) for i, x in enumerate(operands))
+            operands = tuple(x if i < paired and i % 2 else self.counted(x) for i, x in enumerate(operands))
         values = [self.value(x) for x in operands]
         if operation not in LEAVES and values and all(v is not None for v in values):
             found = _constant(operation, [v for v in values if v is not None])
@@ -64,7 +64,8 @@ class Graph:
         kind = self.nodes[node]
         return kind[1] if kind[0] == "number" else None
 
-    def _counted(self, node: int) -> int:
+    def counted(self, node: int) -> int:
+        """A formula as a number: a truth value counts as 1 or 0."""
         truth = self.nodes[node][0] in (*RELATIONS, *LOGIC)
         return self._add(("choice", self.number(1.0), node, self.number(0.0))) if truth else node
 

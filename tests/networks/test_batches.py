@@ -7,8 +7,8 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from simkit.petab._expression import TIME, Formulas, Graph
-from simkit.petab._large import LargeSystem, Rates
+from simkit.networks._expression import TIME, Formulas, Graph
+from simkit.networks._large import LargeSystem, Rates
 from simkit.petab._mathml import Reader, parsed
 
 CHAIN = 12

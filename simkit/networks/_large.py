@@ -1,4 +1,4 @@
-"""Large SBML models: the rates of all states as one vector."""
+"""Large reaction networks: the rates of all states as one vector."""
 
 import dataclasses
 from collections.abc import Mapping, Sequence
