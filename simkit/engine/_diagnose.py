@@ -15,13 +15,6 @@ from ..core import (
     at_time,
     named_leaves,
 )
-from ..solvers import Rodas5P
-
-TIGHT = (
-    "The step limit was reached before the last time, by the solver for stiff systems: the tolerances are very tight, or the "
-    "solution runs away. Loosen `rtol` and `atol`, or raise `max_steps`."
-)
-"""The sentence for a step limit that a stiff solver reached."""
 
 
 def diagnose(setup: Setup, trajectory: Trajectory) -> str:
@@ -37,10 +30,7 @@ def diagnose(setup: Setup, trajectory: Trajectory) -> str:
             "must be a finite number."
         )
     where = f"between the times {times[last]:g} and {times[failed]:g}"
-    message = (
-        TIGHT if status is Status.STEP_LIMIT and trajectory.solver.startswith(Rodas5P.__name__) else status.message
-    )
-    text = f"The simulation of {type(setup.system).__name__} failed {where}. {message}"
+    text = f"The simulation of {type(setup.system).__name__} failed {where}. {status.told(trajectory.solver)}"
     if isinstance(setup.system, TransportSystem) and status is Status.STEP_LIMIT:
         text = (
             f"The simulation of {type(setup.system).__name__} failed {where}. {_of_transport(setup, trajectory, last)}"
