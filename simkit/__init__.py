@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 from ._errors import ArgumentError as ArgumentError
 from ._errors import DataError as DataError
 from ._errors import MissingPackageError as MissingPackageError
+from ._errors import MissingRoomError as _MissingRoomError
 from ._errors import PluginError as PluginError
 from ._errors import ResultFileError as ResultFileError
 from ._errors import SamplingError as SamplingError
@@ -208,7 +209,12 @@ if not TYPE_CHECKING:  # for a checker each misspelt name would be right
     def __getattr__(name: str) -> Any:
         if name not in _LAZY:
             raise AttributeError(f"module 'simkit' has no attribute {name!r}")
-        module = importlib.import_module(f".{_LAZY[name]}", __name__)
+        try:
+            module = importlib.import_module(f".{_LAZY[name]}", __name__)
+        except (
+            MissingPackageError
+        ) as error:  # `hasattr` and `dir` expect this kind; `from simkit import petab` raises the other
+            raise _MissingRoomError(str(error)) from error
         value = module if _LAZY[name] == name else getattr(module, name)
         globals()[name] = value
         return value

@@ -51,6 +51,10 @@ class MissingPackageError(SimkitError, ModuleNotFoundError):
     """A package that comes with one of simkit's extras is not installed; the message holds the command that installs it."""
 
 
+class MissingRoomError(SimkitError, AttributeError):
+    """A part of simkit that cannot be had as an attribute, since a package of its extra is not installed; it says the same."""
+
+
 class PluginError(SimkitError, ImportError):
     """A package that adds to simkit by an entry point which cannot be used; the message names the package."""
 

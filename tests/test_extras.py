@@ -18,21 +18,39 @@ for name in {names}:
     sys.modules[name] = None  # importing it raises a ModuleNotFoundError
 try:
     {code}
-except ImportError as error:
-    print(type(error).__name__, isinstance(error, __import__("simkit").SimkitError), error)
+except {kind} as error:
+    print(type(error).__name__, error)
 """
+WAYS = {
+    "from simkit import petab": "MissingPackageError",
+    "import simkit.petab": "MissingPackageError",
+    "import simkit; simkit.petab.load": "MissingRoomError",
+}
+
+
+def run_without(names, code, kind="ImportError"):
+    """In a process of its own: here the room is loaded."""
+    environment = {**os.environ, "PYTHONPATH": str(pathlib.Path(simkit.__file__).parents[1])}
+    text = HIDDEN.format(names=names, code=code, kind=kind)
+    return subprocess.run([sys.executable, "-c", text], env=environment, capture_output=True, text=True, check=True)
 
 
 @pytest.mark.parametrize("names", [("libsbml",), ("yaml",)])
-def test_petab(names):
-    """In a process of its own: here the room is loaded."""
-    environment = {**os.environ, "PYTHONPATH": str(pathlib.Path(simkit.__file__).parents[1])}
-    code = HIDDEN.format(names=names, code="import simkit; simkit.petab.load")
-    made = subprocess.run([sys.executable, "-c", code], env=environment, capture_output=True, text=True, check=True)
+@pytest.mark.parametrize("code", WAYS)
+def test_petab(names, code):
+    kind = WAYS[code]
+    made = run_without(names, code, "AttributeError" if kind == "MissingRoomError" else "ImportError")
     assert made.stdout == (
-        f"MissingPackageError True A PEtab problem needs the package `{names[0]}`, which is not installed. "
+        f"{kind} A PEtab problem needs the package `{names[0]}`, which is not installed. "
         'Install it with `pip install "simkit[petab]"`.\n'
     )
+
+
+def test_a_room_without_its_packages_is_no_attribute():
+    made = run_without(
+        ("libsbml",), "import simkit, inspect; inspect.getmembers(simkit); print(hasattr(simkit, 'petab'))"
+    )
+    assert made.stdout == "False\n"
 
 
 @pytest.mark.parametrize(

@@ -19,6 +19,21 @@ class Status(enum.IntEnum):
         """Text: what happened, the likely cause, and what to change."""
         return _MESSAGES[self]
 
+    def told(self, solver: str) -> str:
+        """The message for a run by a solver, as a trajectory names it: it advises nothing that the run did already."""
+        if STIFF in solver and self in _OF_STIFF:
+            return _OF_STIFF[self]
+        if COURANT in solver and self is Status.STEP_LIMIT:
+            return _OF_COURANT
+        return self.message
+
+
+STIFF = "Rodas5P"
+"""The solver that messages advise where a system is stiff."""
+
+COURANT = " with Courant steps"
+"""Text by which a trajectory tells that its steps had lengths of a Courant number."""
+
 
 _MESSAGES = {
     Status.OK: "Finished.",
@@ -48,3 +63,19 @@ _MESSAGES = {
         "guess is far off, or the index is above 1. Start nearer to a solution, or state other equations."
     ),
 }
+
+_OF_STIFF = {
+    Status.STEP_LIMIT: (
+        "The step limit was reached before the last time, by the solver for stiff systems: the tolerances are very tight, or the "
+        "solution runs away. Loosen `rtol` and `atol`, or raise `max_steps`."
+    ),
+    Status.UNSTABLE: (
+        "The state grew from step to step although its own derivative does not make it grow, so its values mean nothing: the fixed "
+        "step is too long. Shorten `step`, or let it adapt with `step=Adaptive()`."
+    ),
+}
+
+_OF_COURANT = (
+    "The step limit was reached before the last time. Give more steps, `step=Courant(number, max_steps=...)`, or take wider "
+    "cells where they are narrowest."
+)

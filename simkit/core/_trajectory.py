@@ -77,7 +77,9 @@ class Trajectory(eqx.Module):
         for member in np.flatnonzero(status):
             values = ", ".join(f"{path} {np.asarray(x)[member]}" for path, x in self.over.items())
             found.append(
-                f"member {member}" + (f" ({values})" if values else "") + f": {Status(int(status[member])).message}"
+                f"member {member}"
+                + (f" ({values})" if values else "")
+                + f": {Status(int(status[member])).told(self.solver)}"
             )
         return found
 
@@ -119,7 +121,7 @@ class Trajectory(eqx.Module):
             rows.append(("members", f"{status.size}, {failed} failed"))
             rows += [("failed", text) for text in self.failures()[:SHOWN]]
         else:
-            rows.append(("status", Status(int(status[0])).message))
+            rows.append(("status", Status(int(status[0])).told(self.solver)))
         if times.size:
             rows.append(("times", f"{times.shape[-1]} from {times.min():g} to {times.max():g}"))
         steps, rejected, evaluations = (np.asarray(x).sum() for x in (self.steps, self.rejected, self.evaluations))

@@ -18,13 +18,7 @@ from ..core import (
     started,
     traced,
 )
-from ..solvers import Rodas5P, reason_of_failure
-
-TIGHT = (
-    "The step limit was reached before the last time, by the solver for stiff systems: the tolerances are very tight, or the "
-    "solution runs away. Loosen `rtol` and `atol`, or raise `max_steps`."
-)
-"""The sentence for a step limit that a stiff solver reached."""
+from ..solvers import reason_of_failure
 
 
 def diagnose(setup: Setup, trajectory: Trajectory) -> str:
@@ -47,10 +41,7 @@ def diagnose(setup: Setup, trajectory: Trajectory) -> str:
         reason = reason_of_failure(term, trajectory.times[0], start)
         return f"The simulation of {type(setup.system).__name__} cannot start at time {times[0]:g}: {reason}."
     where = f"between the times {times[last]:g} and {times[failed]:g}"
-    message = (
-        TIGHT if status is Status.STEP_LIMIT and trajectory.solver.startswith(Rodas5P.__name__) else status.message
-    )
-    text = f"The simulation of {type(setup.system).__name__} failed {where}. {message}"
+    text = f"The simulation of {type(setup.system).__name__} failed {where}. {status.told(trajectory.solver)}"
     if isinstance(setup.system, TransportSystem) and status is Status.STEP_LIMIT:
         text = (
             f"The simulation of {type(setup.system).__name__} failed {where}. {_of_transport(setup, trajectory, last)}"

@@ -111,9 +111,11 @@ def _backward_trajectory(task: Task, options: Options) -> Trajectory:
 
 
 def _answered(trajectory: Trajectory, flag: Any) -> Trajectory:
-    """A trajectory that tells derivatives what of it is not finite."""
+    """A trajectory that tells derivatives what of it is not finite; what is infinite is NaN, as all that a failure leaves."""
+    numbers = lambda x: jnp.where(jnp.isinf(x), jnp.nan, x) if eqx.is_inexact_array(x) else x
+    ys = jax.tree.map(numbers, trajectory.ys)
     ended = {
-        "ys": member_results(trajectory.ys, flag, finite(trajectory.ys, axes=1)),
+        "ys": member_results(ys, flag, finite(ys, axes=1)),
         "reduced": member_results(trajectory.reduced, flag, trajectory.status == Status.OK),
     }
     for name in ("event_time", "event_state"):

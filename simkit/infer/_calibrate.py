@@ -27,7 +27,7 @@ LEAST = 20
 
 LEFT_OUT = (
     "",
-    "whose data could not be simulated at the true values",
+    "whose data could not be simulated or drawn at the true values",
     "in which no start of the fit could be simulated",
     "whose chains stayed stuck",
 )
@@ -188,12 +188,13 @@ def _simulated(problem: Problem, truths: Array, keys: Array) -> tuple[dict[str, 
 
     def one(problem: Problem, member: tuple[Array, PRNGKeyArray]) -> tuple[dict[str, Array], Array]:
         truth, key = member
+        data = problem.simulate_data(truth, key)
+        seen = {name: jnp.isfinite(values) for name, values in problem.data.items()}
+        drawn = jnp.stack([jnp.isfinite(x).all(where=seen[name]) for name, x in data.items()]).all()
         if not problem.likelihood.independent:
-            data = problem.simulate_data(truth, key)
-            seen = {name: jnp.isfinite(values) for name, values in problem.data.items()}
-            return data, jnp.stack([jnp.isfinite(x).all(where=seen[name]) for name, x in data.items()]).all()
+            return data, drawn
         heads, status = problem.heads(truth)
         finite = jnp.stack([jnp.isfinite(location).all() for location, _ in heads.values()]).all()
-        return problem.simulate_data(truth, key), jnp.all(status == Status.OK) & finite
+        return data, drawn & jnp.all(status == Status.OK) & finite
 
     return over_members(one, problem, (truths, keys))

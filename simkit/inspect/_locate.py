@@ -88,7 +88,7 @@ class Failure(eqx.Module):
 
     def __repr__(self) -> str:
         name = type(self.setup.system).__name__
-        lines = [f"Failure of {name}: {Status(self.status).message}"]
+        lines = [f"Failure of {name}: {Status(self.status).told(type(self.solver).__name__)}"]
         if self.derivative:
             lines = [f"Failure of {name} in its derivatives: all states are finite, but reverse mode is not. {MASKED}"]
         lines.append(f"  step {self.number}, from time {self.time:.9g} to {self.time + self.step:.9g}")

@@ -16,6 +16,7 @@ from ..problem import Experiment, Problem
 from ..solvers import Rodas5P, SolverLike
 from ._closed import closed_forms
 from ._events import Dose, doses, known_before
+from ._known_numbers import check_finite, check_used
 from ._passages import Passage, of_period, passages
 from ._periods import Formula, Periods, Values, by_formulas, check_start, set_paths
 from ._row_formulas import TableMeasurement, rows_of
@@ -58,6 +59,10 @@ class Assembly:
         self._check_targets()
         plan = Periods.of(model, self.series, {s: self._values(self.conditions[s]) for s in self._later()})
         firsts = [values for s in self.series for values in self._first(s)]
+        for s, before, here in zip(self.series, firsts[::2], firsts[1::2], strict=True):
+            check_finite(model, {*self.parameters, *before, *here}, s.label)
+        later = [self._values(self.conditions[s]) for s in self._later()]
+        check_used(self.parameters, model, [*firsts, *later], self.series)
         starts, flags = by_formulas(model, firsts)
         switches = Switches(model.graph, frozenset(model.states))
         rates = tuple((name, switches.located(model.rates[name])) for name in model.states)

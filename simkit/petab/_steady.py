@@ -25,6 +25,9 @@ FLOOR, FINE = 1e-3, 1e-6
 CLOSE = 1e-9
 """The last correction, relative to the state, that is small enough; the error is its square."""
 
+NOTHING = 1e-12
+"""Part of the largest state on the way: where all states are less, as in a model that decays, the steady state is zero."""
+
 
 def conserved(rates: np.ndarray) -> np.ndarray:
     """Find the conservation laws of a model: `rows @ y` is constant for every row; rows of zeros pad it to a square.
@@ -51,6 +54,7 @@ def conserved(rates: np.ndarray) -> np.ndarray:
 class _Way(NamedTuple):
     y: Array
     h: Array
+    largest: Array
     slope: Array
     steps: Array
     done: Array
@@ -93,7 +97,9 @@ def steady_state(setup: Setup, t: Array, rows: Float[Array, "states states"]) ->
         rest = halves(pulled(y + half, held, slope))
         # A state that starts from zero is as large as it becomes.
         size = jnp.maximum(jnp.abs(y), jnp.abs(y + move)) + least
-        rough, size = size + FLOOR * jnp.max(size), size + FINE * jnp.max(size)
+        largest = jnp.maximum(way.largest, jnp.max(jnp.abs(y)))
+        rough = size + FLOOR * jnp.max(size) + FINE * largest
+        size = size + FINE * jnp.max(size) + NOTHING * largest
         error = jnp.max(jnp.abs(half + rest - move) / rough) / TOLERANCE
         correction = jnp.max(jnp.abs(move) / size)
         # Half of a step as long as the whole one: both are Newton's.
@@ -103,12 +109,12 @@ def steady_state(setup: Setup, t: Array, rows: Float[Array, "states states"]) ->
         better = jnp.where(newton, y + move, y + 2 * (half + rest) - move)
         factor = jnp.clip(0.8 / jnp.sqrt(jnp.maximum(error, 1e-8)), 0.2, 30.0)
         h = h * jnp.where(jnp.isfinite(error), factor, 0.1)
-        return _Way(jnp.where(good, better, y), jnp.minimum(h, longest), slope, way.steps + 1, done)
+        return _Way(jnp.where(good, better, y), jnp.minimum(h, longest), largest, slope, way.steps + 1, done)
 
     size = jnp.abs(start) + 1e-3 * jnp.max(jnp.abs(start))
     first = jnp.max(jnp.where(size > 0, jnp.abs(rate(start, held)) / jnp.where(size > 0, size, 1), 0))
     h = jnp.where(first > 0, jnp.minimum(1e-3 / jnp.maximum(first, least), longest), 0)
-    begun = _Way(start, h, 0 * identity * h, jnp.zeros((), jnp.int32), h != h)
+    begun = _Way(start, h, jnp.max(jnp.abs(start)), 0 * identity * h, jnp.zeros((), jnp.int32), h != h)
     way = jax.lax.while_loop(lambda way: ~way.done & (way.steps < STEPS), step, begun)
     ok = way.done & jnp.isfinite(way.y).all()
     y, slope = jax.lax.stop_gradient((jnp.where(ok, way.y, start), way.slope))

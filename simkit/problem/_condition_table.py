@@ -12,7 +12,7 @@ from jax.typing import ArrayLike, DTypeLike
 from jaxtyping import Array, PyTree
 
 from .._errors import ArgumentError, check_known
-from ..core import AbstractSignal, Setup
+from ..core import REAL, AbstractSignal, Setup
 from ._experiment import Experiment
 
 Table = dict[str, tuple[Array, Array]]
@@ -75,7 +75,9 @@ def condition_table(
             own = setup.get(path) if path.startswith("inputs.") else _element(leaves[name], place)
             value = conditions.get(path, path if path in places else own)
             index.append(places[value] if isinstance(value, str) else -1)
-            constants.append(own if isinstance(value, str) else _constant(experiment.name, path, value))
+            if not isinstance(value, str) and value is not own:
+                _check_constant(experiment.name, path, value, setup)
+            constants.append(own if isinstance(value, str) else value)
         table[path] = jnp.asarray(np.array(index)), _stacked(constants, dtype)
     return table | _repeats(table, setups, lengths)
 
@@ -172,9 +174,19 @@ def _is_path(setup: Setup, name: str) -> bool:
     return True
 
 
-def _constant(experiment: str, path: str, value: Any) -> Any:
+def _check_constant(experiment: str, path: str, value: Any, setup: Setup) -> None:
+    """Refuse what is no number, or a known one outside the support of its quantity."""
     if jnp.ndim(value) and not isinstance(value, Array | np.ndarray):
         raise ArgumentError(
             f"`set` of experiment `{experiment}` must give `{path}` a number or a name, but gives {value!r}."
         )
-    return value
+    support = setup.metadata(path).support
+    if support == REAL or isinstance(value, Tracer):
+        return
+    low, high = float(np.min(value)), float(np.max(value))
+    # The least scatter is above 0: the density of data without any is infinite.
+    zero = path.startswith("noise.") and path.endswith(".scale")
+    if low < support.lower or high > support.upper or (zero and low == support.lower):
+        raise ArgumentError(
+            f"`set` of experiment `{experiment}` must give `{path}` a number inside its support {support}, but gives {value}."
+        )

@@ -233,7 +233,7 @@ class Poisson(AbstractNoise):
         return _log(gammaincc(value + 1, location)), _log(above)
 
     def sample(self, key: PRNGKeyArray, location: Values) -> Values:
-        return jax.random.poisson(key, location).astype(location.dtype)
+        return _poisson_draws(key, location)
 
 
 LARGE_CONCENTRATION = 100.0
@@ -276,7 +276,22 @@ class NegativeBinomial(AbstractNoise):
         rate, count = jax.random.split(key)
         k = jnp.broadcast_to(self.concentration, location.shape)
         gamma = jax.random.gamma(rate, k, dtype=location.dtype) * location / k
-        return jax.random.poisson(count, gamma).astype(location.dtype)
+        return _poisson_draws(count, gamma)
+
+
+LARGE_MEAN = 2.0**30
+"""Mean from which on counts are drawn as rounded normal numbers: those of 32 bits end at twice it. The skewness, 1 / sqrt(mean),
+is 3e-5 there."""
+
+
+def _poisson_draws(key: PRNGKeyArray, mean: Values) -> Values:
+    """Counts with these means; NaN where a mean is negative or not finite."""
+    drawn = (mean >= 0) & (mean < LARGE_MEAN)
+    counts = jax.random.poisson(key, jnp.where(drawn, mean, 1.0)).astype(mean.dtype)
+    known = (mean >= LARGE_MEAN) & jnp.isfinite(mean)
+    large = jnp.where(known, mean, LARGE_MEAN)
+    normal = jax.random.normal(jax.random.fold_in(key, 1), mean.shape, mean.dtype)
+    return jnp.where(drawn, counts, jnp.where(known, jnp.round(large + jnp.sqrt(large) * normal), jnp.nan))
 
 
 def _log(probability: np.ndarray) -> np.ndarray:

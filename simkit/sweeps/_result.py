@@ -148,7 +148,7 @@ class Sweep:
         for status, where in self.failures():
             first = ", ".join(f"{path} {value:.4g}" for path, value in self.member_values(int(where[0])).items())
             rows.append(("failed", f"{where.size} with {status.name}, the first is member {where[0]}: {first}"))
-            rows.append(("", status.message))
+            rows.append(("", status.told(self.definition.get("solver", ""))))
         for note in self.set_aside:
             last = note["first"] + note["members"] - 1
             rows.append(("set aside", f"chunk {note['chunk']}, members {note['first']} to {last}: {note['error']}"))

@@ -134,7 +134,7 @@ def test_too_few_steps_are_told_by_member():
     step = simkit.Adaptive(max_steps=3)
     found = simkit.ensemble(SYSTEM, Y0, [0.0, 20.0], over={"growth": [0.5, 0.6]}, step=step)
     assert found.failures() == [
-        f"member {member} (growth {growth}): {simkit.Status.STEP_LIMIT.message}"
+        f"member {member} (growth {growth}): {simkit.Status.STEP_LIMIT.told('Rodas5P')}"
         for member, growth in enumerate([0.5, 0.6])
     ]
 
@@ -161,3 +161,27 @@ def test_a_static_system_is_not_asked_whether_it_is_stiff():
     method = resolve_members(Setup(line, {}, None), {"slope": np.array([1.0, 2.0])}, 2, TIMES)
     assert method.solver is None
     assert not asked
+
+
+def test_nothing_is_advised_that_was_done_already():
+    """A run by the solver for stiff systems is not sent to that solver, wherever its end is told."""
+    system, y0, _, _ = VanDerPol.example()
+    options = {"solver": simkit.solvers.Rodas5P(), "step": simkit.Adaptive(max_steps=10)}
+    one = simkit.simulate(system, y0, [0.0, 100.0], on_failure="mark", **options)
+    many = simkit.ensemble(system, y0, [0.0, 100.0], over={"damping": [1.0, 2.0]}, **options)
+    for text in (repr(one), repr(many), *many.failures()):
+        assert "by the solver for stiff systems" in text
+        assert "Take `solver=Rodas5P()`" not in text
+    with pytest.raises(simkit.SimulationError, match="by the solver for stiff systems"):
+        simkit.simulate(system, y0, [0.0, 100.0], **options)
+    # A chosen explicit solver that used up its steps handed its members over to that one.
+    options = {"step": simkit.Adaptive(max_steps=10)}
+    assert (
+        "by the solver for stiff systems"
+        in simkit.ensemble(system, y0, [0.0, 100.0], over={"damping": [1.0, 2.0]}, **options).failures()[0]
+    )
+    explicit = simkit.ensemble(
+        system, y0, [0.0, 100.0], over={"damping": [1.0]}, solver=simkit.solvers.Tsit5(), **options
+    )
+    assert "Take `solver=Rodas5P()`" in explicit.failures()[0]
+    assert "stiff solver" not in simkit.Status.UNSTABLE.told("Rodas5P")

@@ -108,3 +108,13 @@ def test_an_ensemble_in_turns():
 
     slope = jax.jit(jax.grad(shown))
     close(slope(0.5, grow), slope(0.5, grow[np.array([0, 2, 3])]))
+
+
+def test_states_after_a_failure_are_nan_and_never_infinite():
+    """With y' = grow y^2 and RK4 an overflow is infinite in the row in which it happens, and in all that follow."""
+    system = from_function(lambda t, y, p: p["grow"] * y**2, {"grow": 1.0})
+    grow, times = jnp.asarray([0.1, 3.0, 1e100]), jnp.linspace(0.0, 2.0, 5)
+    found = simkit.ensemble(system, 1.0, times, over={"grow": grow}, solver=simkit.solvers.RK4(), step=simkit.Fixed(4))
+    assert list(found.status) == [0, 1, 1]
+    np.testing.assert_array_equal(np.isnan(found.ys), [[False] * 5, [False, False, *[True] * 3], [False, *[True] * 4]])
+    assert not np.isinf(found.ys).any()

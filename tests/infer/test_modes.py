@@ -10,7 +10,7 @@ import simkit
 from simkit import Experiment, Free, Problem
 from simkit.infer import EnsembleSampler, LaplaceApproximation, calibrate, sample
 from simkit.infer._modes import Modes, describe_modes
-from simkit.noise import Normal
+from simkit.noise import Normal, Poisson
 from simkit.odes import from_response
 
 X = np.linspace(1.0, 2.0, 10)
@@ -122,8 +122,20 @@ def test_calibration_counts_what_it_leaves_out():
     found = calibrate(problem, key=KEY, simulations=40, draws=9, thin=1, warmup=30, starts=4)
     bad = np.asarray(found.truths)[:, 0] < 0
     np.testing.assert_array_equal(np.asarray(found.outcome) == 1, bad)
-    assert f"{bad.sum()} simulations are left out whose data could not be simulated" in repr(found)
+    assert f"{bad.sum()} simulations are left out whose data could not be simulated or drawn at" in repr(found)
     assert (np.asarray(found.ranks)[bad] == -1).all()
+
+
+@pytest.mark.slow
+def test_calibration_counts_data_that_cannot_be_drawn():
+    """A Poisson distribution of a negative mean: jax.random draws -1, in which no start of a fit can be simulated."""
+    line = from_response(lambda x, p: p["a"] * x, {"a": 1.0})
+    data = {"y": np.round(X)}
+    problem = Problem(line, Experiment("e", X, data), free={"a": Free(bounds=(-1.0, 5.0))}, noise={"y": Poisson()})
+    found = calibrate(problem, key=KEY, simulations=30, draws=9, thin=1, warmup=30, starts=2)
+    bad = np.asarray(found.truths)[:, 0] < 0
+    assert bad.any()
+    np.testing.assert_array_equal(np.asarray(found.outcome) == 1, bad)
 
 
 def test_passages_on_bent_ridges_are_not_counted():

@@ -1,5 +1,8 @@
 """Bad tables: every complaint names file, row and column."""
 
+import math
+
+import numpy as np
 import pytest
 from petab_models import GOOD, check_complaint, sbml, write_problem
 
@@ -72,6 +75,12 @@ BAD = {
     "unknown scale": ("parameters", "log10", "ln", r"column `parameterScale`.*must be one of lin, log, log10"),
     "unknown target": ("conditions", "k2", "k3", r"`conditions.tsv`.*`k3` is none"),
     "unknown value": ("conditions", "| k2\nc0 | 1", "| k2\nc0 | kk", r"line 2, column `k2`.*`kk` is neither"),
+    "a parameter that nothing names": (
+        "parameters",
+        "0.5 | 1",
+        "0.5 | 1\nk3 | lin | 0 | 1 | 0.5 | 1",
+        r"`parameters.tsv`, line 3.*`k3`, but neither the model nor another table names it.*`k2`",
+    ),
     "missing column": (
         "measurements",
         "measurement |",
@@ -85,6 +94,21 @@ BAD = {
 def test_complaints_name_the_place(tmp_path, case):
     model = sbml({"A": 2.0}, {"k": 1.0, "k2": 1.0}, {"r": ("A", "", "cell * k * k2 * A")})
     check_complaint(lambda tables: write_problem(tmp_path, model, **tables), GOOD, BAD[case])
+
+
+@pytest.mark.parametrize(
+    ("species", "parameters", "name"),
+    [({"A": math.nan}, {}, "A"), ({"A": math.inf}, {}, "A"), ({"A": 2.0}, {"k3": math.nan}, "k3")],
+)
+def test_numbers_of_the_model_that_are_not_finite(tmp_path, species, parameters, name):
+    law = " * ".join(["cell", "k", "k2", "A", *parameters])
+    model = sbml(species, {"k": 1.0, "k2": 1.0, **parameters}, {"r": ("A", "", law)})
+    with pytest.raises(DataError, match=f"`{name}` of the model must be finite in the experiment `c0`"):
+        simkit.petab.load(write_problem(tmp_path, model, **GOOD))
+    column = "conditionId | k2\nc0 | 1", f"conditionId | k2 | {name}\nc0 | 1 | 0.5"
+    tables = GOOD | {"conditions": GOOD["conditions"].replace(*column)}
+    read = simkit.petab.load(write_problem(tmp_path, model, **tables))
+    assert np.isfinite(read.problem.log_likelihood(read.nominal)[0])
 
 
 def test_files_that_are_not_there(tmp_path):

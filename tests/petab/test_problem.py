@@ -5,7 +5,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 import scipy.stats
-from petab_models import sbml, write_problem
+from petab_models import GOOD, sbml, write_problem
 
 import simkit
 from simkit.petab import _assembly
@@ -200,3 +200,21 @@ def test_a_steady_state_far_from_a_start_at_zero():
     found, ok = jax.jit(simkit.petab._steady.steady_state)(setup, zero, jnp.zeros((3, 3)))
     assert ok
     np.testing.assert_allclose([found["a"], found["b"], found["c"]], [1e-3, 1e-6, 1e-3], rtol=1e-9)
+
+
+def test_a_steady_state_of_nothing(tmp_path):
+    """Where all states decay the steady state is zero, with a derivative of zero: the likelihood is that of a late datum."""
+    model = sbml({"A": 2.0}, {"k": 1.0, "k2": 1.0}, {"r": ("A", "", "cell * k * k2 * A")})
+
+    def at(time):
+        tables = GOOD | {"measurements": GOOD["measurements"].replace("| 1 |", f"| {time} |")}
+        return simkit.petab.load(write_problem(tmp_path, model, **tables))
+
+    late, last = at("200"), at("inf")  # exp(-0.5 * 200) = 4e-44
+    values = [p.problem.log_likelihood(p.nominal) for p in (late, last)]
+    assert [int(status[0]) for _, status in values] == [0, 0]
+    np.testing.assert_allclose(values[1][0], values[0][0], rtol=1e-12)  # rounding
+    slope = jax.jit(jax.grad(lambda theta: last.problem.log_likelihood(theta)[0]))(last.nominal)
+    assert (
+        abs(float(slope[0])) < 1e-12
+    )  # -200 of a datum of 2 with an error of 0.1, times what is left of A: below 1e-20

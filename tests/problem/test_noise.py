@@ -222,3 +222,18 @@ def test_a_large_concentration_is_nearly_poisson(concentration):
     found = NegativeBinomial(concentration).log_prob(value, mean)
     expected = Poisson().log_prob(value, mean) - ((value - mean) ** 2 - value) / (2 * concentration)
     np.testing.assert_allclose(found, expected, atol=2e-12)  # logarithms of factorials of 5,900 round by 1e-12
+
+
+@pytest.mark.parametrize("model", [Poisson(), NegativeBinomial(1e8)])
+def test_counts_that_cannot_be_drawn_are_nan_and_large_ones_are_drawn(model):
+    """Draws of 32 bits ended at 2147483647; of a negative, infinite or missing mean they were -1 or 0."""
+    means = jnp.array([-1.0, jnp.nan, jnp.inf, 0.0, 3.0])
+    found = np.asarray(model.sample(jax.random.key(0), means))
+    np.testing.assert_array_equal(np.isnan(found), [True, True, True, False, False])
+    count, mean = 4000, 2.0**33
+    found = np.asarray(model.sample(jax.random.key(1), jnp.full(count, mean)))
+    variance = mean if isinstance(model, Poisson) else mean + mean**2 / 1e8
+    # Five standard errors, of the mean and of the variance.
+    assert abs(found.mean() - mean) < 5 * np.sqrt(variance / count)
+    assert abs(found.var() / variance - 1) < 5 * np.sqrt(2 / count)
+    np.testing.assert_array_equal(found, np.round(found))

@@ -237,6 +237,10 @@ BAD = {
         ),
         "is stochastic",
     ),
+    "a set outside the support": (
+        lambda: decay_problem(simkit.Experiment("e", [1.0], {"a": [1.0]}, set={"noise.a.scale": -1.0})),
+        "must give `noise.a.scale` a number inside its support",
+    ),
     "errors without scale": (
         lambda: decay_problem(
             experiment(data=np.ones(3), errors={"a": np.ones(3)}), noise={"a": simkit.noise.Poisson()}

@@ -25,7 +25,7 @@ LONG = {("slider crank", "rodas5p"), ("Robertson", "bdf"), ("transistor amplifie
         pytest.param(name, solver, marks=pytest.mark.slow if (name, solver) in LONG else ())
         for solver in ("rodas5p", "bdf")
         for name in CASES
-        # `BDF` does not finish the crank, whose fast oscillations are hardly damped; of Robertson's late states it leaves two digits.
+        # `BDF` does not finish the crank, whose fast oscillations are hardly damped; Robertson's late states keep two digits.
         if solver == "rodas5p" or name not in ("slider crank", "Robertson, late")
     ],
 )
