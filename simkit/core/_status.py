@@ -21,15 +21,15 @@ class Status(enum.IntEnum):
 
     def told(self, solver: str) -> str:
         """The message for a run by a solver, as a trajectory names it: it advises nothing that the run did already."""
-        if STIFF in solver and self in _OF_STIFF:
+        if any(name in solver for name in STIFF) and self in _OF_STIFF:
             return _OF_STIFF[self]
         if COURANT in solver and self is Status.STEP_LIMIT:
             return _OF_COURANT
         return self.message
 
 
-STIFF = "Rodas5P"
-"""The solver that messages advise where a system is stiff."""
+STIFF = "Rodas5P", "BDF"
+"""The solvers for stiff systems; messages advise the first of them."""
 
 COURANT = " with Courant steps"
 """Text by which a trajectory tells that its steps had lengths of a Courant number."""

@@ -4,7 +4,7 @@ import math
 from collections.abc import Collection, Mapping, Sequence
 
 from .._errors import DataError, close_matches
-from ._expression import Formulas
+from ..networks import Formulas
 from ._periods import Values
 from ._sbml import Model
 from ._tables_v1 import Parameter, Series
