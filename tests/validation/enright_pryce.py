@@ -1,7 +1,7 @@
 """STIFF DETEST and NONSTIFF DETEST: Enright & Pryce (1987), ACM TOMS 13:1, doi:10.1145/23002.27645.
 
 The problems of classes A to F without scaling, stiff ones as S.., others as N... They come without end values, which SciPy gives.
-F2 and F5 of the nonstiff set are left out: the first jumps each unit of time, the second has slopes without bounds.
+F1, F2 and F5 of the nonstiff set are left out: the first two jump each unit of time, the last has slopes without bounds.
 """
 
 import math
@@ -252,11 +252,6 @@ def nc5(xp, t, y):
     return xp.concatenate([y[15:], (2.95912208286 * (pull - (SUN + m)[:, None] * x / cube)).reshape(15)])
 
 
-def nf1(xp, t, y):
-    a = 0.1
-    return [y[1], 2 * a * y[1] - (math.pi**2 + a * a) * y[0] + xp.where(xp.floor(t) % 2 == 0, 1.0, -1.0)]
-
-
 def nf4(xp, t, y):
     first = -2 / 21 - 120 * (t - 5) / (1 + 4 * (t - 5) ** 2) ** 2
     return [xp.where(t <= 10, first, -2 * y[0])]
@@ -291,7 +286,6 @@ NONSTIFF = {
     "NE3": plain(lambda xp, t, y: [y[1], y[0] ** 3 / 6 - y[0] + 2 * xp.sin(2.78535 * t)], (0.0, 0.0)),
     "NE4": plain(lambda xp, t, y: [y[1], 0.032 - 0.4 * y[1] ** 2], (30.0, 0.0)),
     "NE5": plain(lambda xp, t, y: [y[1], xp.sqrt(1 + y[1] ** 2) / (25 - t)], (0.0, 0.0)),
-    "NF1": plain(nf1, (0.0, 0.0)),
     "NF3": plain(lambda xp, t, y: [y[1], 0.01 * y[1] * (1 - y[0] ** 2) - y[0] - abs(xp.sin(math.pi * t))], (0.0, 0.0)),
     "NF4": plain(nf4, (1.0,)),
 }
