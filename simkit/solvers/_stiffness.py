@@ -195,6 +195,8 @@ def _step(look: Any, t: float, y: State, h: float, slope: PyTree, jacobian: Any,
     # ... and what one further Newton iteration would correct.
     missed = np.linalg.solve(identity - h * ahead[1], h * ahead[0] - change)
     scale = np.maximum(size, np.abs(end))
+    if not np.max(scale) > 0:  # a start at rest at zero, which time will move: there is nothing yet to be relative to
+        return end, 0.0, ahead
     scale = np.maximum(scale, SMALLEST_SHARE * np.max(scale)) + 1e-300
     return end, float(np.max(np.maximum(np.abs(curved), np.abs(missed)) / scale)), ahead
 

@@ -1,14 +1,13 @@
 """STIFF DETEST and NONSTIFF DETEST: Enright & Pryce (1987), ACM TOMS 13:1, doi:10.1145/23002.27645.
 
-The problems of classes A to F, stiff ones as S.., others as N.., without scaling. They come without end values. SE5 starts at what the
-paper gives, and F2 and F5 of the nonstiff set are left out: the first jumps each unit of time, the second has slopes without bounds.
+The problems of classes A to F without scaling, stiff ones as S.., others as N... They come without end values, which SciPy gives.
+F1, F2 and F5 of the nonstiff set are left out: the first two jump each unit of time, the last has slopes without bounds.
 """
 
 import math
 
 import numpy as np
-
-from .stiff_problems import Posed
+from validation.stiff_problems import Posed
 
 
 def linear(matrix, extra=0.0):
@@ -167,10 +166,14 @@ STIFF = {
     "SD4": posed(sd4, (1.0, 1.0, 0.0), 50.0),
     "SD5": posed(sd5, (0.0, 0.0), 100.0),
     "SD6": posed(sd6, (1.0, 0.0, 0.0), 1.0),
-    "SE1": posed(se1, (0.0,) * 4, 1.0, 1e-8),
+    # At t = 1 what is left is the state at rest: a = 1 / (100^4 + sin(a) - a^2).
+    "SE1": Posed(se1, (0.0,) * 4, 1.0, 1e-8, (1e-8, 0.0, 0.0, 0.0)),
     "SE2": posed(se2, (2.0, 0.0), 1.0),
     "SE3": posed(se3, (1.0, 1.0, 0.0), 500.0),
-    "SE4": posed(se4, (0.0, -2.0, -1.0, -1.0), 1000.0),
+    # In z = U y at t = 1000: the first two at rest, the third decayed, the last by the logistic equation.
+    "SE4": Posed(
+        se4, (0.0, -2.0, -1.0, -1.0), 1000.0, 1e-6, MIXED @ (-20.0, 20.0, 0.0, 1 / (100 - 101 * math.exp(10)))
+    ),
     "SE5": posed(se5, (1.76e-3, 0.0, 0.0, 0.0), 1000.0, 1e-13),
     "SF1": posed(sf1, (761.0, 0.0, 600.0, 0.1), 1000.0),
     "SF2": posed(sf2, (1.0, 0.0), 240.0),
@@ -249,11 +252,6 @@ def nc5(xp, t, y):
     return xp.concatenate([y[15:], (2.95912208286 * (pull - (SUN + m)[:, None] * x / cube)).reshape(15)])
 
 
-def nf1(xp, t, y):
-    a = 0.1
-    return [y[1], 2 * a * y[1] - (math.pi**2 + a * a) * y[0] + xp.where(xp.floor(t) % 2 == 0, 1.0, -1.0)]
-
-
 def nf4(xp, t, y):
     first = -2 / 21 - 120 * (t - 5) / (1 + 4 * (t - 5) ** 2) ** 2
     return [xp.where(t <= 10, first, -2 * y[0])]
@@ -288,7 +286,6 @@ NONSTIFF = {
     "NE3": plain(lambda xp, t, y: [y[1], y[0] ** 3 / 6 - y[0] + 2 * xp.sin(2.78535 * t)], (0.0, 0.0)),
     "NE4": plain(lambda xp, t, y: [y[1], 0.032 - 0.4 * y[1] ** 2], (30.0, 0.0)),
     "NE5": plain(lambda xp, t, y: [y[1], xp.sqrt(1 + y[1] ** 2) / (25 - t)], (0.0, 0.0)),
-    "NF1": plain(nf1, (0.0, 0.0)),
     "NF3": plain(lambda xp, t, y: [y[1], 0.01 * y[1] * (1 - y[0] ** 2) - y[0] - abs(xp.sin(math.pi * t))], (0.0, 0.0)),
     "NF4": plain(nf4, (1.0,)),
 }
