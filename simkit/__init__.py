@@ -221,5 +221,5 @@ if not TYPE_CHECKING:  # for a checker each misspelt name would be right
 
 
 def __dir__() -> list[str]:
-    errors = [name for name in globals() if name.endswith("Error")]
+    errors = [name for name in globals() if name.endswith("Error") and name[0] != "_"]
     return sorted([*errors, *_LAZY, "__version__"])
