@@ -161,7 +161,8 @@ def _norm(
     x: Float[Array, " n"], y0: Float[Array, " n"], y1: Float[Array, " n"], tolerances: tuple[Array, Array]
 ) -> Float[Array, ""]:
     """The root mean square of a change over its tolerance."""
-    return jnp.sqrt(jnp.mean(jnp.square(jax.lax.stop_gradient(x) / _scale(y0, y1, tolerances))))
+    total = jnp.sum(jnp.square(jax.lax.stop_gradient(x) / _scale(y0, y1, tolerances)))
+    return jnp.sqrt(total / max(x.size, 1))
 
 
 def _equations(

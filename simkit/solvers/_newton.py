@@ -93,7 +93,7 @@ def implicit(equations: Equations, find: Callable[[], tuple[Array, Any]]) -> tup
 def no_factors(equations: Equations) -> Kept:
     """Return what is kept before the first equations: nothing."""
     shapes = jax.eval_shape(lambda: _numbers(equations.structure.factors(equations.matrix(equations.y, equations.c))))
-    zero = jnp.zeros_like(equations.y[0].real)
+    zero = 0 * equations.c
     return Kept(jax.tree.map(lambda x: jnp.broadcast_to(zero.astype(x.dtype), x.shape), shapes), zero, zero + 1)
 
 

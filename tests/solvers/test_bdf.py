@@ -299,3 +299,23 @@ def test_rodas5p_and_bdf_agree_in_an_ensemble_of_many_members():
         ).ys
     )
     np.testing.assert_allclose(run(BDF(), 1e-7), run(Rodas5P(), 1e-10), atol=1e-5)  # a hundred steps
+
+
+@pytest.mark.slow
+def test_members_over_two_devices_are_those_of_one():
+    """Values and gradients inside `shard_map`, with and without its check of what varies over the mesh."""
+    rates = lambda t, y, k: [-k[0] * (y[0] - jnp.cos(t)), y[0] - y[1]]
+
+    def end(k):
+        setup = Setup(Field(k[None], rates), jnp.zeros(2))
+        return integrate(setup, jnp.asarray([0.0, 1.0, 5.0]), Method(BDF(), Adaptive(1e-6, 1e-8, max_steps=256))).ys[
+            -1, 1
+        ]
+
+    many, both = jnp.logspace(0, 4, 4), jax.vmap(jax.value_and_grad(end))
+    mesh = jax.make_mesh((2,), ("lane",), axis_types=(jax.sharding.AxisType.Auto,))
+    expected = jax.jit(both)(many)
+    for checked in (True, False):
+        spread = jax.shard_map(both, mesh=mesh, in_specs=jax.P("lane"), out_specs=jax.P("lane"), check_vma=checked)
+        for found, value in zip(jax.jit(spread)(many), expected, strict=True):
+            np.testing.assert_allclose(found, value, rtol=1e-9)  # another fusion: rounding of some hundred steps

@@ -175,7 +175,7 @@ def trace_member(
     memory, again = jax.tree.unflatten(start.out, start.shapes), None
     if solver.multistep:
         again = Program(retake, (t, t, flat, memory.past, flat), ledger)
-        memory = memory._replace(tolerances=(_shape(t), jax.ShapeDtypeStruct(flat.shape, t.dtype)))
+        memory = memory._replace(tolerances=(t, jnp.broadcast_to(t, flat.shape)))
     step = Program(advance, (t, t, flat, memory), ledger)
     dense = jax.tree.unflatten(step.out, step.shapes)[2]
     jump, stop = Program(times_of(jump_times), (), ledger), Program(times_of(stop_times), (), ledger)
