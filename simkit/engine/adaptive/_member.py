@@ -108,6 +108,30 @@ class Ledger:
         return self._places[id(value)]
 
 
+class _Parts:
+    """System, inputs, solver and event taken apart: numbers that derivatives are taken by, other numbers, and the rest."""
+
+    def __init__(self, whole: PyTree) -> None:
+        self.leaves, self.structure = jax.tree.flatten(whole)
+        kind = lambda x: "static" if not hasattr(x, "dtype") else "ops" if _inexact(x) else "fixed"
+        self.kinds = [kind(x) for x in self.leaves]
+
+    def of(self, kind: str) -> list[Any]:
+        """The leaves of one kind."""
+        return [x for x, k in zip(self.leaves, self.kinds, strict=True) if k == kind]
+
+    def filled(self, ops: Sequence[Any], fixed: Sequence[Any]) -> Any:
+        """The whole, with numbers from the operands of a member, of which the first is its state."""
+        held = {"ops": iter(ops[1:]), "fixed": iter(fixed)}
+        values = [x if kind == "static" else next(held[kind]) for x, kind in zip(self.leaves, self.kinds, strict=True)]
+        return jax.tree.unflatten(self.structure, values)
+
+    def rebuilt(self, ops: Sequence[Any], fixed: Sequence[Any]) -> tuple[SystemTerm, Stepper]:
+        """The term and the solver."""
+        system, inputs, solver, _ = self.filled(ops, fixed)
+        return SystemTerm(system, inputs, apart=True), solver
+
+
 def trace_member(
     system: Any,
     state: PyTree,
@@ -123,19 +147,9 @@ def trace_member(
     With `between` the error of a step includes that of its dense output.
     """
     flat, unravel = ravel_pytree(state)
-    leaves, structure = jax.tree.flatten((system, inputs, solver, event))
-    kinds = ["static" if not hasattr(x, "dtype") else "ops" if _inexact(x) else "fixed" for x in leaves]
-    own = {kind: [x for x, k in zip(leaves, kinds, strict=True) if k == kind] for kind in ("ops", "fixed")}
-    ledger = Ledger([flat, *own["ops"]], own["fixed"])
-
-    def filled(ops: Sequence[Any], fixed: Sequence[Any]) -> Any:
-        held = {"ops": iter(ops[1:]), "fixed": iter(fixed)}
-        values = [x if kind == "static" else next(held[kind]) for x, kind in zip(leaves, kinds, strict=True)]
-        return jax.tree.unflatten(structure, values)
-
-    def rebuilt(ops: Sequence[Any], fixed: Sequence[Any]) -> tuple[SystemTerm, Stepper]:
-        system, inputs, solver, _ = filled(ops, fixed)
-        return SystemTerm(system, inputs, apart=True), solver
+    parts = _Parts((system, inputs, solver, event))
+    ledger = Ledger([flat, *parts.of("ops")], parts.of("fixed"))
+    filled, rebuilt = parts.filled, parts.rebuilt
 
     def field(ops: PyTree, fixed: PyTree, t: Time, y: State) -> Any:
         return ravel_pytree(slope_of(rebuilt(ops, fixed)[0], t, unravel(y)))[0]
