@@ -43,7 +43,7 @@ ONE = {name: name for name in ALIKE} | {f"a{name}": f"arc{name}" for name in INV
 NUMBERS = {"_pi": math.pi, "_e": math.e}
 MANY = ("min", "max", "sum", "avg")
 FUNCTIONS = (*ONE, *MANY, *NUMBERS, "if", "sqrt", "rint", "time")
-"""What formulas may call beside the functions of the file."""
+"""Functions that formulas may call beside those of the file."""
 
 Symbol = Callable[[str], int]
 Call = Callable[[str, Sequence[int]], int]
