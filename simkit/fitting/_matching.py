@@ -11,7 +11,7 @@ from jaxtyping import Array, Float, PRNGKeyArray
 from scipy.optimize import least_squares
 
 from .._errors import ArgumentError
-from ..core import Setup, StaticSystem, at_time, named_leaves, started
+from ..core import ConstrainedSystem, Setup, StaticSystem, at_time, named_leaves, started
 from ..problem import LOGARITHMIC, Problem, check_independent
 from ._inside import inside
 from ._smoothing import FEWEST, curve_of, measured_states
@@ -117,6 +117,11 @@ def _check_measured(problem: Problem, theta: Array) -> dict[str, str]:
     if isinstance(problem.base.system, StaticSystem):
         raise ArgumentError(
             f"Gradient matching needs a system that moves in time, but `{type(problem.base.system).__name__}` is static. `fit` it."
+        )
+    if isinstance(problem.base.system, ConstrainedSystem):
+        raise ArgumentError(
+            f"Gradient matching compares slopes with a vector field, but `{type(problem.base.system).__name__}` has algebraic "
+            "equations. `fit` it."
         )
     for what, there in (
         ("a protocol", problem.protocol),

@@ -17,6 +17,7 @@ from jaxtyping import Array, PRNGKeyArray, PyTree
 from .._errors import ArgumentError, SimulationError
 from .._types import Inputs, State
 from ..core import (
+    ConstrainedSystem,
     Setup,
     SplitSystem,
     StaticSystem,
@@ -221,7 +222,8 @@ def _short_run(
     if isinstance(setup.system, StaticSystem) or method.solver is None:
         return times, method
     start, end = float(times[0]), float(times[-1])
-    if span is None and method.solver.stiff:
+    constrained = isinstance(setup.system, ConstrainedSystem)
+    if span is None and method.solver.stiff and not constrained:
         span = STEPS / float(_fastest_rate(setup, times, trajectory.ys))
     if span is None:
         # Twice the steps that 1e-10 asks for are short for Euler's method; those of float32 are some ten times as long.
@@ -229,7 +231,7 @@ def _short_run(
         span = (end - start) * length / max(int(trajectory.steps), 2 * STEPS)
     short = jnp.linspace(start, start + span, WINDOWS + 1, dtype=times.dtype)
     # Every method differentiates the same vector field, and Euler's compiles fastest.
-    solver = method.solver if isinstance(setup.system, StochasticSystem) else Euler()
+    solver = method.solver if constrained or isinstance(setup.system, StochasticSystem) else Euler()
     return short, Method(solver, Fixed(STEPS // WINDOWS))
 
 

@@ -291,3 +291,16 @@ def test_wrong_arguments_are_sentences():
 
     with pytest.raises(simkit.ArgumentError, match=r"`mass` of Short must return a state"):
         simkit.simulate(Short(), y0, times)
+
+
+def test_what_compares_slopes_knows_the_matrix():
+    assert "Parabola passed" in str(simkit.testing.check_system(Parabola))
+    system, y0, times, _ = Parabola.example()
+    problem = simkit.Problem(
+        system,
+        simkit.Experiment("decay", times, {"x": np.ones(3), "z": np.ones(3)}, y0=y0),
+        free={"rate": simkit.Free(bounds=(0.1, 5.0))},
+        noise={"x": simkit.noise.Normal(0.01), "z": simkit.noise.Normal(0.01)},
+    )
+    with pytest.raises(simkit.ArgumentError, match="has algebraic equations. `fit` it"):
+        simkit.gradient_matching(problem)
