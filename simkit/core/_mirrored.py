@@ -3,6 +3,7 @@
 from typing import Any
 
 import jax
+import jax.numpy as jnp
 from jaxtyping import Array, Float
 
 from .._errors import ArgumentError
@@ -26,7 +27,7 @@ class MirroredSignal(AbstractSignal):
     inner: AbstractSignal
 
     def __call__(self, t: Time) -> Array:
-        return self.inner(-t)
+        return self.inner(_just_before(-t))
 
     def jumps(self) -> Float[Array, " jumps"]:
         return -self.inner.jumps()
@@ -150,6 +151,13 @@ def mirrored_event(event: Event | None) -> Event | None:
 
 def _late(signal: Any) -> Any:
     return (lambda t: signal(-t)) if callable(signal) else signal
+
+
+def _just_before(t: Time) -> Time:
+    """The number before a time. A signal has its later value at a jump, and a run backwards wants the earlier one there."""
+    held = jax.lax.stop_gradient(t)
+    before = jnp.where(held == 0, -jnp.finfo(held.dtype).tiny, jnp.nextafter(held, held - 1))
+    return t + (before - held)
 
 
 def _negative(tree: Any) -> Any:

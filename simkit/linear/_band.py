@@ -5,7 +5,7 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Float, Int, PyTree
+from jaxtyping import Array, Inexact, Int, PyTree
 
 from ._dense import back_substitute, lu_factors
 from ._pattern import Pattern
@@ -42,7 +42,7 @@ class Band(Places):
     def described(self) -> str:
         return f"{self.compression.described()}, a band in {self.count} blocks of {self.width} states"
 
-    def factors(self, w: Float[Array, " places"]) -> Any:
+    def factors(self, w: Inexact[Array, " places"]) -> Any:
         """The factors of W = L (I + U), where L has the blocks on the diagonal and below it, and U those above."""
         entries = jnp.concatenate([w, jnp.zeros_like(w[:1]), jnp.ones_like(w[:1])])
         before, own, after = entries[self.source]
@@ -57,14 +57,14 @@ class Band(Places):
         sound = self.sound(w, ((lu, permutations), before, upper))
         return (jnp.where(sound, lu, jnp.nan), permutations), before, upper
 
-    def solve(self, factors: PyTree, b: Float[Array, " n"], transpose: bool) -> Float[Array, " n"]:
+    def solve(self, factors: PyTree, b: Inexact[Array, " n"], transpose: bool) -> Inexact[Array, " n"]:
         padded = jnp.concatenate([b[self.order], jnp.zeros_like(b, shape=(self.count * self.width - b.size,))])
         parts = padded.reshape(self.count, self.width)
         solve = _transposed if transpose else _solved
         return solve(factors, parts).ravel()[self.place]
 
 
-def _solved(factors: PyTree, parts: Float[Array, "blocks width"]) -> Float[Array, "blocks width"]:
+def _solved(factors: PyTree, parts: Inexact[Array, "blocks width"]) -> Inexact[Array, "blocks width"]:
     lu, before, upper = factors
 
     def down(last: Array, row: tuple[Array, Any, Array]) -> tuple[Array, Array]:
@@ -81,7 +81,7 @@ def _solved(factors: PyTree, parts: Float[Array, "blocks width"]) -> Float[Array
     return jax.lax.scan(up, empty, (inner, upper), reverse=True)[1]
 
 
-def _transposed(factors: PyTree, parts: Float[Array, "blocks width"]) -> Float[Array, "blocks width"]:
+def _transposed(factors: PyTree, parts: Inexact[Array, "blocks width"]) -> Inexact[Array, "blocks width"]:
     lu, before, upper = factors
 
     def down(last: Array, row: tuple[Array, Array]) -> tuple[Array, Array]:

@@ -6,7 +6,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from jax.typing import ArrayLike
-from jaxtyping import Array, Float, Int, PyTree
+from jaxtyping import Array, Inexact, Int, PyTree
 
 from ._compression import Jacobian
 from ._dense import LOOPED_UP_TO, UNROLLED_UP_TO, back_substitute, factorise, lu_factors, unrolled_inverse
@@ -46,7 +46,7 @@ class Blocks(Structure):
         self.in_order = np.array_equal(order, states)
         self.one_by_one = len(self.groups) == 1 and np.array_equal(self.groups[0].members.ravel(), states)
 
-    def dealt(self, v: Float[Array, " n"]) -> list[Array]:
+    def dealt(self, v: Inexact[Array, " n"]) -> list[Array]:
         """A vector dealt out to the blocks."""
         if self.one_by_one:
             return [v.reshape(self.groups[0].members.shape).T]
@@ -58,7 +58,7 @@ class Blocks(Structure):
             start += group.members.size
         return found
 
-    def gathered(self, parts: list[Array]) -> Float[Array, " n"]:
+    def gathered(self, parts: list[Array]) -> Inexact[Array, " n"]:
         """The vector again."""
         if self.one_by_one:
             return parts[0].T.ravel()
@@ -66,7 +66,7 @@ class Blocks(Structure):
         return whole if self.in_order else whole[self.place]
 
     def shifted(
-        self, jacobian: Jacobian, a: ArrayLike, like: Float[Array, " n"], mass: Array | None = None
+        self, jacobian: Jacobian, a: ArrayLike, like: Inexact[Array, " n"], mass: Array | None = None
     ) -> list[Array]:
         largest = max(group.members.shape[1] for group in self.groups)
         seeds = np.zeros((largest, self.size + 1), like.dtype)
@@ -86,7 +86,7 @@ class Blocks(Structure):
             found.append(m + eye * padding[:, None] - a * block)
         return found
 
-    def _from_columns(self, columns: Float[Array, "size n"]) -> list[Array]:
+    def _from_columns(self, columns: Inexact[Array, "size n"]) -> list[Array]:
         """The blocks, (row, column, block) in each group, from one column of all of them at a time."""
         dealt = [self.dealt(column) for column in columns]
         sizes = [group.members.shape[1] for group in self.groups]
@@ -99,7 +99,7 @@ class Blocks(Structure):
     def factors(self, w: list[Array]) -> Any:
         return [_factors(blocks) for blocks in w]
 
-    def solve(self, factors: PyTree, b: Float[Array, " n"], transpose: bool) -> Float[Array, " n"]:
+    def solve(self, factors: PyTree, b: Inexact[Array, " n"], transpose: bool) -> Inexact[Array, " n"]:
         return self.gathered([_solution(part, x, transpose) for part, x in zip(factors, self.dealt(b), strict=True)])
 
 
@@ -117,7 +117,7 @@ def _groups(component: Int[np.ndarray, " n"]) -> tuple[Group, ...]:
     return tuple(Group(np.array(groups[size])) for size in sorted(groups))
 
 
-def _factors(w: Float[Array, "size size blocks"]) -> Any:
+def _factors(w: Inexact[Array, "size size blocks"]) -> Any:
     if len(w) <= UNROLLED_UP_TO:
         return unrolled_inverse(w)
     if len(w) <= LOOPED_UP_TO:
@@ -125,7 +125,7 @@ def _factors(w: Float[Array, "size size blocks"]) -> Any:
     return jax.vmap(lu_factors, in_axes=2)(w)
 
 
-def _solution(factors: PyTree, b: Float[Array, "size blocks"], transpose: bool) -> Float[Array, "size blocks"]:
+def _solution(factors: PyTree, b: Inexact[Array, "size blocks"], transpose: bool) -> Inexact[Array, "size blocks"]:
     if isinstance(factors, tuple):
         return jax.vmap(lambda f, b: back_substitute(f, b, transpose), in_axes=(0, 1), out_axes=1)(factors, b)
     if b.shape[1] < WRITTEN_OUT_FROM or len(b) > UNROLLED_UP_TO:

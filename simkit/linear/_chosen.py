@@ -4,7 +4,7 @@ import functools
 from collections.abc import Callable
 
 import numpy as np
-from jaxtyping import Array, Float, Int
+from jaxtyping import Array, Inexact, Int
 
 from ._band import Band
 from ._blocks import SIZES, Blocks, largest_block
@@ -28,7 +28,7 @@ BAND_UP_TO = 1.5
 MOST_STATES, SHORT = 20_000, 100
 
 
-def structure_of(function: Callable[[Array], Array], y: Float[Array, " n"]) -> Structure:
+def structure_of(function: Callable[[Array], Array], y: Inexact[Array, " n"]) -> Structure:
     """The structure of the Jacobian of a function, found from the operations that it is made of."""
     if y.size <= LOOPED_UP_TO:
         return Dense()
@@ -36,7 +36,7 @@ def structure_of(function: Callable[[Array], Array], y: Float[Array, " n"]) -> S
     return Dense() if pattern is None or pattern.density >= FULL_FROM else chosen(pattern)
 
 
-def constrained_structure_of(function: Callable[[Array], Array], y: Float[Array, " n"]) -> Structure:
+def constrained_structure_of(function: Callable[[Array], Array], y: Inexact[Array, " n"]) -> Structure:
     """The same for equations some of which may not contain the unknown of their own number.
 
     Where no order of the equations gives each of them an unknown of its own, the matrix is singular whatever its numbers are; it is
@@ -59,7 +59,7 @@ def constrained_structure_of(function: Callable[[Array], Array], y: Float[Array,
     return Reordered(pattern, order, chosen(Pattern.of(place[found[0]], found[1], y.size)))
 
 
-def unmatched(function: Callable[[Array], Array], y: Float[Array, " n"]) -> tuple[list[int], list[int]]:
+def unmatched(function: Callable[[Array], Array], y: Inexact[Array, " n"]) -> tuple[list[int], list[int]]:
     """The equations and the unknowns that no order of a Jacobian's rows puts on the diagonal: it is structurally singular."""
     found = jacobian_places(function, y)
     if found is None:

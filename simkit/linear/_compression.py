@@ -6,12 +6,12 @@ from typing import Any, TypeAlias
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Float
+from jaxtyping import Array, Inexact
 
 from ._colours import column_colours
 from ._pattern import Pattern
 
-Jacobian: TypeAlias = Callable[[Array], Array] | Float[Array, "n n"]
+Jacobian: TypeAlias = Callable[[Array], Array] | Inexact[Array, "n n"]
 """A Jacobian as its product with a vector, or as the matrix where a system knows it."""
 
 # A derivative backwards takes about as long as so many forwards.
@@ -51,7 +51,7 @@ class Compression:
         """Return the number of derivatives, as a clause."""
         return f"{self.count} derivatives" + (f" and {len(self.rows)} backwards" if len(self.rows) else "")
 
-    def __call__(self, jacobian: Jacobian, like: Float[Array, " n"]) -> Float[Array, " places"]:
+    def __call__(self, jacobian: Jacobian, like: Inexact[Array, " n"]) -> Inexact[Array, " places"]:
         """The numbers at the places of the pattern."""
         if not callable(jacobian):
             return jacobian[self.pattern.rows, self.pattern.columns]
@@ -66,7 +66,7 @@ class Compression:
         return products[self.products, self.elements]
 
 
-def _transposed(product: Callable[[Array], Array], like: Float[Array, " n"]) -> Callable[[Array], Any] | None:
+def _transposed(product: Callable[[Array], Array], like: Inexact[Array, " n"]) -> Callable[[Array], Any] | None:
     """The product with the transpose, or None where a field has no derivative backwards, such as one with a `while_loop`."""
     try:
         transposed = jax.linear_transpose(product, like)

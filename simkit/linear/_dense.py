@@ -6,7 +6,7 @@ from typing import Any
 import jax
 import jax.custom_batching
 import jax.numpy as jnp
-from jaxtyping import Array, Float, Int, PyTree
+from jaxtyping import Array, Inexact, Int, PyTree
 
 from ._one_at_a_time import one_at_a_time
 from ._threads import one_thread
@@ -18,7 +18,7 @@ UNROLLED_UP_TO = 4
 LOOPED_UP_TO = 12
 
 
-def factorise(w: Float[Array, "n n"]) -> Any:
+def factorise(w: Inexact[Array, "n n"]) -> Any:
     """Factorise a matrix for `back_substitute`: the inverse of a small matrix, the LU factors of a larger one."""
     n = w.shape[0]
     if n <= UNROLLED_UP_TO:
@@ -28,14 +28,14 @@ def factorise(w: Float[Array, "n n"]) -> Any:
     return lu_factors(w)
 
 
-def back_substitute(factors: PyTree, b: Float[Array, " n"], transpose: bool = False) -> Float[Array, " n"]:
+def back_substitute(factors: PyTree, b: Inexact[Array, " n"], transpose: bool = False) -> Inexact[Array, " n"]:
     """The solution of W x = b, or of its transpose, from the factors of W."""
     if not isinstance(factors, tuple):
         return factors.T @ b if transpose else factors @ b
     return _substituted[transpose](*factors, b[:, None])[:, 0]
 
 
-def held_solver(w: Float[Array, "n n"]) -> Callable[[Float[Array, " n"]], Float[Array, " n"]]:
+def held_solver(w: Inexact[Array, "n n"]) -> Callable[[Inexact[Array, " n"]], Inexact[Array, " n"]]:
     """The map b -> W^-1 b, linear in b in forward and reverse mode; W is held, its derivatives are left out."""
     w = jax.lax.stop_gradient(w)
     factors = lu_factors(w)
@@ -45,7 +45,7 @@ def held_solver(w: Float[Array, "n n"]) -> Callable[[Float[Array, " n"]], Float[
 
 
 @one_at_a_time
-def lu_factors(w: Float[Array, "n n"]) -> tuple[Float[Array, "n n"], Int[Array, " n"]]:
+def lu_factors(w: Inexact[Array, "n n"]) -> tuple[Inexact[Array, "n n"], Int[Array, " n"]]:
     """L and U in one matrix, and the permutation of the rows."""
     lu, _, permutation = jax.lax.linalg.lu(w)
     return lu, permutation
@@ -83,7 +83,7 @@ def _substitution(transpose: bool) -> Callable[..., Any]:
 _substituted = {transpose: _substitution(transpose) for transpose in (False, True)}
 
 
-def unrolled_inverse(w: Float[Array, "n n *batch"]) -> Float[Array, "n n *batch"]:
+def unrolled_inverse(w: Inexact[Array, "n n *batch"]) -> Inexact[Array, "n n *batch"]:
     """Gauss-Jordan elimination on scalars, which fuses into one kernel; for up to 4 states, of one matrix or of many.
 
     Rows are exchanged by compare-and-swap, so that a batch needs no gather.
@@ -106,18 +106,18 @@ def unrolled_inverse(w: Float[Array, "n n *batch"]) -> Float[Array, "n n *batch"
 
 
 @jax.custom_batching.custom_vmap
-def small_inverse(w: Float[Array, "n n"]) -> Float[Array, "n n"]:
+def small_inverse(w: Inexact[Array, "n n"]) -> Inexact[Array, "n n"]:
     """The inverse of one matrix by LAPACK; under `vmap` that of a batch by `looped_inverse`."""
     one_thread()
     return jnp.linalg.inv(w)
 
 
 @small_inverse.def_vmap
-def _batched(axis_size: int, in_batched: list[bool], w: Float[Array, "m n n"]) -> tuple[Array, bool]:
+def _batched(axis_size: int, in_batched: list[bool], w: Inexact[Array, "m n n"]) -> tuple[Array, bool]:
     return jax.vmap(looped_inverse)(w), True
 
 
-def looped_inverse(w: Float[Array, "n n"]) -> Float[Array, "n n"]:
+def looped_inverse(w: Inexact[Array, "n n"]) -> Inexact[Array, "n n"]:
     """Gauss-Jordan elimination in place with partial pivoting, one rank-1 update a column: small to compile."""
     n = w.shape[0]
     index = jnp.arange(n)

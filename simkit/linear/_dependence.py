@@ -9,7 +9,7 @@ import jax.core
 import jax.numpy as jnp
 import numpy as np
 from jax.extend.core import Jaxpr, JaxprEqn, Literal
-from jaxtyping import Array, Float
+from jaxtyping import Array, Inexact
 
 from ._on_numbers import evaluated
 from ._pattern import Pattern
@@ -79,7 +79,7 @@ class Traced(NamedTuple):
     shape: tuple[int, ...]
 
 
-def jacobian_pattern(function: Callable[[Array], Array], y: Float[Array, " n"]) -> Pattern | None:
+def jacobian_pattern(function: Callable[[Array], Array], y: Inexact[Array, " n"]) -> Pattern | None:
     """The places of the Jacobian of a function from a vector to one as long that may differ from 0, whatever its values.
 
     None where there are millions of them: such a matrix is as good as full. Pattern as `jacobian_places`, with the diagonal.
@@ -88,7 +88,9 @@ def jacobian_pattern(function: Callable[[Array], Array], y: Float[Array, " n"]) 
     return None if found is None else Pattern.of(*found, y.size)
 
 
-def jacobian_places(function: Callable[[Array], Array], y: Float[Array, " n"]) -> tuple[np.ndarray, np.ndarray] | None:
+def jacobian_places(
+    function: Callable[[Array], Array], y: Inexact[Array, " n"]
+) -> tuple[np.ndarray, np.ndarray] | None:
     """The rows and columns of the numbers of a Jacobian that may differ from 0.
 
     The directional derivative is traced as a program of the direction, so that rules of `custom_jvp` count and not what they

@@ -4,7 +4,7 @@ from typing import Any, NamedTuple
 
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Float, Int
+from jaxtyping import Array, Inexact, Int
 
 from ._dense import back_substitute, lu_factors
 from ._elimination_order import Order
@@ -37,8 +37,8 @@ class Round(NamedTuple):
 class Factors(NamedTuple):
     """A 0, then round by round 1/pivot and the numbers of L and U; all pivots in a row; the factors of what remains."""
 
-    values: Float[Array, " places"]
-    pivots: Float[Array, " eliminated"]
+    values: Inexact[Array, " places"]
+    pivots: Inexact[Array, " eliminated"]
     rest: Any
 
 
@@ -81,7 +81,7 @@ class Elimination(Places):
         made = f"{self.compression.described()}, elimination of {self.eliminated} states in {len(self.rounds)} rounds"
         return f"{made}, then a full matrix of {self.side}"
 
-    def factors(self, w: Float[Array, " places"]) -> Factors:
+    def factors(self, w: Inexact[Array, " places"]) -> Factors:
         entries = jnp.append(w, jnp.zeros_like(w[:1]))[self.source]
         values, pivots = jnp.zeros_like(entries), []
         for part, count, scales in self.rounds:
@@ -93,7 +93,7 @@ class Elimination(Places):
         factors = Factors(values, jnp.concatenate(pivots), rest)
         return factors._replace(pivots=jnp.where(self.sound(w, factors), factors.pivots, jnp.nan))
 
-    def solve(self, factors: Factors, b: Float[Array, " n"], transpose: bool) -> Float[Array, " n"]:
+    def solve(self, factors: Factors, b: Inexact[Array, " n"], transpose: bool) -> Inexact[Array, " n"]:
         values, pivots, rest = factors
         x = jnp.append(b[self.order], jnp.zeros_like(b[:1]))
         for part in self.down_transposed if transpose else self.down:

@@ -5,7 +5,7 @@ from typing import Any
 import jax.numpy as jnp
 import numpy as np
 from jax.typing import ArrayLike
-from jaxtyping import Array, Float, Int, PyTree
+from jaxtyping import Array, Inexact, Int, PyTree
 
 from ._compression import Jacobian
 from ._pattern import Pattern
@@ -25,7 +25,7 @@ class Reordered(Structure):
         self.pattern, self.order, self.inner = pattern, order, inner
         self.name, self.large = inner.name, inner.large
 
-    def shifted(self, jacobian: Jacobian, a: ArrayLike, like: Float[Array, " n"], mass: Array | None = None) -> Any:
+    def shifted(self, jacobian: Jacobian, a: ArrayLike, like: Inexact[Array, " n"], mass: Array | None = None) -> Any:
         def product(v: Array) -> Array:
             along = jacobian(v) if callable(jacobian) else jnp.asarray(jacobian) @ v
             own = v if mass is None else mass * v if mass.ndim == 1 else mass @ v
@@ -39,7 +39,7 @@ class Reordered(Structure):
     def factors(self, w: Any) -> Any:
         return self.inner.factors(w)
 
-    def solve(self, factors: PyTree, b: Float[Array, " n"], transpose: bool) -> Float[Array, " n"]:
+    def solve(self, factors: PyTree, b: Inexact[Array, " n"], transpose: bool) -> Inexact[Array, " n"]:
         if not transpose:
             return self.inner.solve(factors, b[self.order], False)
         return jnp.zeros_like(b).at[self.order].set(self.inner.solve(factors, b, True))

@@ -7,7 +7,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from jax.typing import ArrayLike
-from jaxtyping import Array, Float, PyTree
+from jaxtyping import Array, Inexact, PyTree
 
 from ._compression import Compression, Jacobian
 from ._dense import back_substitute, factorise
@@ -24,7 +24,7 @@ class Structure(abc.ABC):
     """True where a solve is a program of hundreds of operations, better written once, in a loop, than out many times."""
 
     @abc.abstractmethod
-    def shifted(self, jacobian: Jacobian, a: ArrayLike, like: Float[Array, " n"], mass: Array | None = None) -> Any:
+    def shifted(self, jacobian: Jacobian, a: ArrayLike, like: Inexact[Array, " n"], mass: Array | None = None) -> Any:
         """The entries of M - a J as this structure holds them; M is the identity, a diagonal `(n,)`, or a matrix `(n, n)`."""
 
     @abc.abstractmethod
@@ -36,7 +36,7 @@ class Structure(abc.ABC):
         """The factors of such a matrix."""
 
     @abc.abstractmethod
-    def solve(self, factors: PyTree, b: Float[Array, " n"], transpose: bool) -> Float[Array, " n"]:
+    def solve(self, factors: PyTree, b: Inexact[Array, " n"], transpose: bool) -> Inexact[Array, " n"]:
         """The solution with these factors, or with those of the transpose."""
 
 
@@ -50,8 +50,8 @@ class Dense(Structure):
         self.compression = None if pattern is None else Compression(pattern)
 
     def shifted(
-        self, jacobian: Jacobian, a: ArrayLike, like: Float[Array, " n"], mass: Array | None = None
-    ) -> Float[Array, "n n"]:
+        self, jacobian: Jacobian, a: ArrayLike, like: Inexact[Array, " n"], mass: Array | None = None
+    ) -> Inexact[Array, "n n"]:
         identity = identity_like(like)
         m = identity if mass is None else mass[:, None] * identity if mass.ndim == 1 else mass
         if not callable(jacobian):
@@ -65,10 +65,10 @@ class Dense(Structure):
         made = "" if self.compression is None else f"{self.compression.described()}, "
         return f"{made}a full matrix"
 
-    def factors(self, w: Float[Array, "n n"]) -> Any:
+    def factors(self, w: Inexact[Array, "n n"]) -> Any:
         return factorise(w)
 
-    def solve(self, factors: PyTree, b: Float[Array, " n"], transpose: bool) -> Float[Array, " n"]:
+    def solve(self, factors: PyTree, b: Inexact[Array, " n"], transpose: bool) -> Inexact[Array, " n"]:
         return back_substitute(factors, b, transpose)
 
 
@@ -83,8 +83,8 @@ class Places(Structure):
         self.product = RaggedSums(entries, self.size, (pattern.places, self.size))
 
     def shifted(
-        self, jacobian: Jacobian, a: ArrayLike, like: Float[Array, " n"], mass: Array | None = None
-    ) -> Float[Array, " places"]:
+        self, jacobian: Jacobian, a: ArrayLike, like: Inexact[Array, " n"], mass: Array | None = None
+    ) -> Inexact[Array, " places"]:
         if mass is None:
             m = jnp.asarray(self.diagonal, like.dtype)
         elif mass.ndim == 1:
@@ -93,7 +93,7 @@ class Places(Structure):
             m = mass[self.rows, self.columns]
         return m - a * self.compression(jacobian, like)
 
-    def sound(self, w: Float[Array, " places"], factors: PyTree) -> Array:
+    def sound(self, w: Inexact[Array, " places"], factors: PyTree) -> Array:
         """Tell whether a solve leaves residuals that are small beside the terms of its equations (Oettli and Prager 1964)."""
         b = jnp.ones_like(w[: self.size])
         w, x = (jnp.append(v, jnp.zeros_like(v[:1])) for v in (w, self.solve(factors, b, False)))
@@ -101,6 +101,6 @@ class Places(Structure):
         return jnp.max(jnp.abs(residual) / terms) < jnp.finfo(b.dtype).eps ** 0.25
 
 
-def identity_like(y: Float[Array, " n"]) -> Float[Array, "n n"]:
+def identity_like(y: Inexact[Array, " n"]) -> Inexact[Array, "n n"]:
     """The identity, which varies over a mesh of devices as the state does."""
     return jnp.eye(y.size, dtype=y.dtype) + jnp.zeros_like(y)[None]

@@ -6,7 +6,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from jax.flatten_util import ravel_pytree
-from jaxtyping import Array, Float
+from jaxtyping import Array, Inexact
 
 from .._types import State, Time
 from ..core import ConstrainedSystem, System, SystemTerm, known_jacobian, scaled
@@ -104,7 +104,7 @@ class BDF(Stepper):
         table = lambda numbers: jnp.asarray(numbers, y.dtype)[k]
         differences = _rescaled(h / length, k, y.dtype) @ memory.past["differences"]
         predicted = y + table(WITHIN.astype(float)) @ differences
-        c = h / table(ALPHA)
+        c = h / jnp.asarray(ALPHA, h.dtype)[k]
         equations = _equations(term, t1, unravel, predicted, table(HISTORY) @ differences, c)
         tolerances = memory.tolerances
         if tolerances is None:  # a step that is taken again
@@ -150,7 +150,7 @@ NO_ERROR = 1e-12
 """Error over its tolerance that counts as none: the step grows by more than `LARGEST` up to order 7 of the error."""
 
 
-def _scale(y0: Float[Array, " n"], y1: Float[Array, " n"], tolerances: tuple[Array, Array]) -> Float[Array, " n"]:
+def _scale(y0: Inexact[Array, " n"], y1: Inexact[Array, " n"], tolerances: tuple[Array, Array]) -> Inexact[Array, " n"]:
     """The tolerance of the error of each state, as the engine has it."""
     rtol, atol = tolerances
     y0, y1 = jax.lax.stop_gradient((y0, y1))
@@ -158,15 +158,15 @@ def _scale(y0: Float[Array, " n"], y1: Float[Array, " n"], tolerances: tuple[Arr
 
 
 def _norm(
-    x: Float[Array, " n"], y0: Float[Array, " n"], y1: Float[Array, " n"], tolerances: tuple[Array, Array]
-) -> Float[Array, ""]:
+    x: Inexact[Array, " n"], y0: Inexact[Array, " n"], y1: Inexact[Array, " n"], tolerances: tuple[Array, Array]
+) -> Inexact[Array, ""]:
     """The root mean square of a change over its tolerance."""
-    total = jnp.sum(jnp.square(jax.lax.stop_gradient(x) / _scale(y0, y1, tolerances)))
+    total = jnp.sum(jnp.square(jnp.abs(jax.lax.stop_gradient(x)) / _scale(y0, y1, tolerances)))
     return jnp.sqrt(total / max(x.size, 1))
 
 
 def _equations(
-    term: SystemTerm, t1: Time, unravel: Any, predicted: Float[Array, " n"], history: Float[Array, " n"], c: Array
+    term: SystemTerm, t1: Time, unravel: Any, predicted: Inexact[Array, " n"], history: Inexact[Array, " n"], c: Array
 ) -> newton.Equations:
     """The equations of a step for the change of the predicted state, and their matrix I - c J."""
 
@@ -190,7 +190,7 @@ def _equations(
 
 
 def _constrained_equations(
-    e: Equations, t1: Time, predicted: Float[Array, " n"], history: Float[Array, " n"], c: Array
+    e: Equations, t1: Time, predicted: Inexact[Array, " n"], history: Inexact[Array, " n"], c: Array
 ) -> newton.Equations:
     """The same of M(t) y' = f(t, y), with the matrix M - c J, where M is that of the end of the step."""
     mass = e.mass(t1)
@@ -207,14 +207,14 @@ def _constrained_equations(
     return newton.Equations(residual, matrix, structure, c, predicted, False)
 
 
-def _on_hidden(term: SystemTerm, t1: Time, y0: State, predicted: Float[Array, " n"], change: Array) -> Array:
+def _on_hidden(term: SystemTerm, t1: Time, y0: State, predicted: Inexact[Array, " n"], change: Array) -> Array:
     """The change of the predicted state that ends on the hidden constraints."""
     e = Equations(term, y0)
     end = predicted + change
     return change + (projected(e, t1, end, jnp.abs(e.like) + jnp.abs(end)) - end)
 
 
-def _rescaled(factor: Array, k: Array, dtype: Any) -> Float[Array, "rows rows"]:
+def _rescaled(factor: Array, k: Array, dtype: Any) -> Inexact[Array, "rows rows"]:
     """The matrix that takes differences of order up to k to those of a step `factor` times as long.
 
     R U of Shampine and Reichelt, section 3.1: both interpolate by Newton's formula, the one at the new places, the other back.
@@ -240,7 +240,7 @@ class _Control(NamedTuple):
     raised: Array  # -1, 0 or 1
 
 
-def _controlled(sizes: Float[Array, " rows"], k: Array, equal: Array, found: newton.Found) -> _Control:
+def _controlled(sizes: Inexact[Array, " rows"], k: Array, equal: Array, found: newton.Found) -> _Control:
     """The growth of the step and the change of the order: the order with the longest step, once k + 1 steps were equally long.
 
     `sizes` are the norms of the new differences; the one of order k + 1 is the change of the state.

@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
+import jax
 from jax.typing import ArrayLike
 
 from .._errors import ArgumentError
@@ -16,6 +17,7 @@ from ..core import (
     StochasticSystem,
     System,
     TransportSystem,
+    as_state,
     family_of,
 )
 from ._etdrk import ETDRK4
@@ -67,6 +69,8 @@ def choose(
     print(type(solver).__name__)  # prints Tsit5
     ```
     """
+    if not all(hasattr(leaf, "dtype") for leaf in jax.tree.leaves(y0)):
+        y0 = as_state(system, y0)
     if isinstance(system, StochasticSystem):
         return _for_noise(system)
     if isinstance(system, ConstrainedSystem):

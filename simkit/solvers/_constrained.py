@@ -5,9 +5,11 @@ from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jax.flatten_util import ravel_pytree
 from jaxtyping import Array, Bool
 
+from .._doors import shown
 from .._errors import ArgumentError
 from .._types import State, Time
 from ..core import ConstrainedSystem, SystemTerm, at_time
@@ -44,9 +46,13 @@ def mass_of(system: ConstrainedSystem, t: Time, y: State) -> Array:
     found = system.mass(t)
     leaves, structure = jax.tree.flatten(y)
     n, dtype = sum(leaf.size for leaf in leaves), jnp.result_type(*leaves)
+    given = jax.tree.leaves(found)
+    if any(np.asarray(m).dtype.kind not in "biuf" for m in given if not isinstance(m, jax.Array)):
+        raise ArgumentError(
+            f"`mass` of {type(system).__name__} must hold real numbers, but it returned {shown(found)}."
+        )
     if getattr(found, "shape", None) == (n, n) and leaves[0].shape != (n, n):
         return jnp.asarray(found, dtype)
-    given = jax.tree.leaves(found)
     if jax.tree.structure(found) == structure and all(
         jnp.shape(m) in ((), leaf.shape) for m, leaf in zip(given, leaves, strict=True)
     ):
@@ -160,12 +166,12 @@ def structure_at(e: Equations, t: Time, y: Array, mass: Array) -> Structure:
 def consistent(term: SystemTerm, t: Time, y0: State) -> tuple[State, Array]:
     """The state at which the algebraic equations hold, with the differential states of a start; and whether it was found.
 
-    Hidden constraints are met first, by the smallest change of all states. Then Newton's method with damping (Deuflhard 2011,
-    Newton Methods for Nonlinear Problems, algorithm NLEQ-ERR) finds the algebraic states. Derivatives are those of the
-    implicit function.
+    Newton's method with damping (Deuflhard 2011, Newton Methods for Nonlinear Problems, algorithm NLEQ-ERR) finds the algebraic
+    states. Where there are hidden constraints, the smallest change of all states meets them, and Newton's method is at work a
+    second time. Derivatives are those of the implicit function.
     """
     e = Equations(term, y0)
-    start = projected(e, t, e.like, jnp.abs(e.like), START_PROJECTIONS)
+    start = _met(e, t)
     problem = _Problem(e, t, start)
     found, sound = problem.newton()
     found = jax.lax.stop_gradient(found)
@@ -177,26 +183,46 @@ def consistent(term: SystemTerm, t: Time, y0: State) -> tuple[State, Array]:
     return e.unravel(jnp.where(sound, y, jnp.nan)), sound
 
 
+def _met(e: Equations, t: Time) -> Array:
+    """The start on the hidden constraints, with algebraic states that were found first where they could be.
+
+    A constraint that holds algebraic states must not move the others because the guess for those is off.
+    """
+    if not jax.eval_shape(e.hidden, t, e.like).size:
+        return e.like
+    found, sound = _Problem(e, t, e.like).newton()
+    begun = e.like + jax.lax.stop_gradient(jnp.where(sound, found - e.like, 0))
+    return projected(e, t, begun, jnp.abs(begun), START_PROJECTIONS)
+
+
 class Search(NamedTuple):
-    """Newton's method where it ended: residual, size of its terms, and matrix."""
+    """Newton's method where it ended: residual, size of its terms, and matrices."""
 
     residual: Array
     terms: Array
     matrix: Array
+    elsewhere: Array  # the matrix at a state nearby
 
 
 def search(term: SystemTerm, t: Time, y0: State) -> Search:
     """Return the end of the search for a consistent start, to say why it failed."""
     e = Equations(term, y0)
-    start = projected(e, t, e.like, jnp.abs(e.like), START_PROJECTIONS)
+    start = _met(e, t)
     problem = _Problem(e, t, start)
     y, _ = problem.newton()
-    slope = lambda v: jax.jvp(lambda y: e.field(t, y), (y,), (v,))[1]
-    times = lambda v: _along(problem.rows, problem.mass, slope, v)
+
+    def matrix_at(y: Array) -> Array:
+        slope = lambda v: jax.jvp(lambda y: e.field(t, y), (y,), (v,))[1]
+        times = lambda v: _along(problem.rows, problem.mass, slope, v)
+        return jax.vmap(times, out_axes=1)(jnp.eye(y.size, dtype=y.dtype))
+
+    # A tenth of the sizes away, in a direction of no meaning.
+    size = jnp.where(jnp.abs(y) > 0, jnp.abs(y), jnp.where(jnp.abs(start) > 0, jnp.abs(start), 1))
+    away = y + 0.1 * size * jnp.cos(1.0 + jnp.arange(y.size, dtype=y.dtype))
     rows = problem.rows
     back = lambda v: v if rows.left is None else rows.left.T @ jnp.where(rows.algebraic, v, 0)
-    matrix = jax.vmap(times, out_axes=1)(jnp.eye(y.size, dtype=y.dtype))
-    return Search(back(problem.residual(y, start)), jnp.abs(back(problem.terms(y))), matrix)
+    left, terms = back(problem.residual(y, start)), jnp.abs(back(problem.terms(y)))
+    return Search(left, terms, matrix_at(y), matrix_at(away))
 
 
 class _Problem:

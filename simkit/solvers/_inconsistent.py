@@ -25,10 +25,14 @@ def reason_of_failure(term: SystemTerm, t: Time, y0: State) -> str:
     matrix = np.asarray(found.matrix, float)
     if not np.isfinite(matrix).all() or not np.isfinite(np.asarray(found.residual)).all():
         return "the algebraic equations, or their derivatives, are not finite at the guess"
-    rows = np.abs(matrix).max(axis=1, keepdims=True)
-    _, singular, right = np.linalg.svd(matrix / np.where(rows > 0, rows, 1))
-    if singular[-1] <= SINGULAR * singular[0]:
-        null = right[singular <= SINGULAR * singular[0]]
+    null, elsewhere = _null_space(matrix), _null_space(np.asarray(found.elsewhere, float))
+    if len(null) and not len(elsewhere):
+        return (
+            f"the algebraic equations do not determine {_listed(_largest(names, np.abs(null).max(axis=0)))} where Newton's method "
+            "ended, and do so elsewhere: no solution was found near this guess. Start from another one, or change the differential "
+            "states, which it leaves as they are"
+        )
+    if len(null):
         states = _largest(names, np.abs(null).max(axis=0))
         missing, _ = unmatched(lambda y: equations.field(t, y) + times_mass(equations.mass(t), y), equations.like)
         said = (
@@ -47,6 +51,15 @@ def reason_of_failure(term: SystemTerm, t: Time, y0: State) -> str:
         f"with {float(left.max()):.2g} of the size of the terms. Start nearer to a solution, or change the differential states, "
         "which it leaves as they are"
     )
+
+
+def _null_space(matrix: np.ndarray) -> np.ndarray:
+    """The directions that a matrix takes to zero, its rows being scaled; none of a matrix that is not finite."""
+    if not np.isfinite(matrix).all():
+        return np.zeros((0, len(matrix)))
+    rows = np.abs(matrix).max(axis=1, keepdims=True)
+    _, singular, right = np.linalg.svd(matrix / np.where(rows > 0, rows, 1))
+    return right[singular <= SINGULAR * singular[0]]
 
 
 def _names(y0: State) -> list[str]:

@@ -5,7 +5,7 @@ from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array, Float, PyTree
+from jaxtyping import Array, Inexact, PyTree
 
 from ..linear import Structure
 
@@ -37,7 +37,7 @@ class Equations(NamedTuple):
     matrix: Callable[[Array, Array], Any]
     structure: Structure
     c: Array
-    y: Float[Array, " n"]
+    y: Inexact[Array, " n"]
     plain: bool = True
 
 

@@ -7,7 +7,7 @@ import jax
 import jax.numpy as jnp
 from jax.flatten_util import ravel_pytree
 from jax.interpreters import partial_eval as pe
-from jaxtyping import Array, Float, PyTree
+from jaxtyping import Array, Inexact, PyTree
 
 from .._types import Inputs, State, Time
 from ..core import ConstrainedSystem, System, SystemTerm, known_jacobian
@@ -203,7 +203,7 @@ def _weighted(weights: tuple[float, ...], vectors: list[Array]) -> Array:
 
 
 def _shared_solve(
-    structure: Structure, increment: Any, y: Float[Array, " n"], h: Time, known: Float[Array, "n n"] | None
+    structure: Structure, increment: Any, y: Inexact[Array, " n"], h: Time, known: Inexact[Array, "n n"] | None
 ) -> Any:
     """The solver of (I - gamma h J) u = r. `known` is the Jacobian where the system knows it."""
 

@@ -6,7 +6,7 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 from jax.typing import ArrayLike
-from jaxtyping import Array, Float, PyTree
+from jaxtyping import Array, Inexact, PyTree
 
 from ..linear import Structure
 
@@ -18,7 +18,7 @@ def solver_of(
     structure: Structure,
     jacobian: Any,
     a: ArrayLike,
-    y: Float[Array, " n"],
+    y: Inexact[Array, " n"],
     mass: Array | None = None,
     times: Callable[[Array], Array] | None = None,
 ) -> Callable[[Array], Array]:

@@ -106,3 +106,22 @@ def test_what_runs_forwards_only():
         simkit.simulate(system, y0, [4.0, 2.0, 3.0, 1.0])
     with pytest.raises(simkit.ArgumentError, match="`reduce` must be left out where `times` decrease"):
         simkit.simulate(system, y0, [1.0, 0.0], reduce={"mean": simkit.reducers.Mean()})
+
+
+@pytest.mark.parametrize("later", [1.0, -3.0, -1e3, 1e12])
+def test_a_jump_at_the_first_time_lies_behind_a_run_backwards(later):
+    system = simkit.from_function(lambda t, y, p, inputs: inputs["u"] - p["k"] * y, {"k": 0.7})
+    inputs = {"u": PiecewiseConstant([0.0, 5.0], [1.0, later])}
+    found = simkit.simulate(system, 1.0, [5.0, 1.0], inputs=inputs, solver="tsit5")
+    exact = 1 / 0.7 + (1 - 1 / 0.7) * np.exp(2.8)
+    assert np.isclose(found.final(), exact, rtol=1e-6)
+    assert found.rejected < 4
+
+
+@pytest.mark.parametrize("later", [1.0, -1e6])
+def test_a_jump_at_the_last_time_lies_behind_a_run(later):
+    system = simkit.from_function(lambda t, y, p, inputs: inputs["u"] - p["k"] * y, {"k": 0.7})
+    inputs = {"u": PiecewiseConstant([0.0, 5.0], [1.0, later])}
+    found = simkit.simulate(system, 1.0, [0.0, 5.0], inputs=inputs, solver="tsit5")
+    assert np.isclose(found.final(), 1 / 0.7 + (1 - 1 / 0.7) * np.exp(-3.5), rtol=1e-6)
+    assert found.steps + found.rejected < 20  # it took 101

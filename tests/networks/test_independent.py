@@ -126,3 +126,15 @@ def test_a_parameter_can_be_fitted(network):
     )
     found = simkit.fit(problem, starts=1, key=jax.random.key(0))
     assert float(found.estimate[0]) == pytest.approx(float(system.parameters["k3"]), rel=1e-3)
+
+
+def test_rates_that_depend_on_nothing(tmp_path):
+    path = tmp_path / "constant.net"
+    path.write_text(
+        "begin parameters\n 1 k 1\nend parameters\nbegin species\n 1 A() 10\n 2 B() 5\nend species\n"
+        "begin reactions\n 1 0 1 k\nend reactions\n"
+    )
+    system = simkit.networks.load(path)
+    step = simkit.Adaptive(1e-9, 1e-15)
+    final = simkit.simulate(system, system.start(), np.linspace(0, 2, 3), step=step).final()
+    assert np.allclose([final["A()"], final["B()"]], [12, 5], rtol=1e-12)

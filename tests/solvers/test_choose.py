@@ -164,3 +164,9 @@ def test_other_values_do_not_compile_the_simulation_again():
     assert "chosen: not stiff" in one.solver
     assert "chosen: not stiff" in two.solver
     assert not np.allclose(one.ys, two.ys)
+
+
+@pytest.mark.parametrize("y0", [1.0, {"x": 1.0}])
+def test_states_of_plain_numbers(y0):
+    system = simkit.from_function(lambda t, y, p: jax.tree.map(lambda x: -p["k"] * x, y), {"k": 0.7})
+    assert type(simkit.solvers.choose(system, y0, [0.0, 5.0]).solver).__name__ == "Tsit5"

@@ -67,7 +67,11 @@ def attempt(flow: Flow, ops: Operands, fixed: PyTree, end: Array, s: Lanes) -> A
     epsilon = float(jnp.finfo(s.t.dtype).eps)
     stop = flow.stop(ops, fixed, s.t, end)
     landed = live & (s.t + s.h * (1 + 4 * epsilon) >= stop)
-    before = jnp.where(stop < end, jnp.nextafter(stop, stop - 1), stop) if flow.jumps else stop
+    before = stop
+    if flow.jumps:
+        # A jump at the end itself lies behind the solve: the last step ends two numbers before it, and a jump's step one.
+        before = jnp.nextafter(stop, stop - 1)
+        before = jnp.where(stop < end, before, jnp.nextafter(before, stop - 1))
     t1 = jnp.where(live, jnp.where(landed, before, s.t + s.h), s.t)
     y1, memory, dense, square, growth = flow.step(ops, fixed, s.t, t1, s.y, s.memory)
     square = flow.apart(square)

@@ -191,7 +191,7 @@ def _apply(jaxpr: Any, eqn: Any, values: list[np.ndarray]) -> list[np.ndarray]:
     if name in _STRUCTURAL:
         return [_STRUCTURAL[name](eqn, *values)]
     if name == "reduce_sum":
-        return [_reduced(values[0], eqn.params["axes"], lambda a, b: a + b)]
+        return [_reduced(values[0], eqn.params["axes"], lambda a, b: a + b, eqn.outvars[0].aval.dtype)]
     if name == "dot_general" and values[0].size and values[1].size:
         return [_product(eqn, *values)]
     return _stacked(jaxpr, eqn, values)
@@ -242,12 +242,14 @@ def _varied(values: Sequence[Array]) -> list[Array]:
     return [x if own == axes else jax.lax.pcast(x, tuple(axes - own), to="varying") for x, own in pairs]
 
 
-def _reduced(value: np.ndarray, axes: Sequence[int], add: Any) -> np.ndarray:
+def _reduced(value: np.ndarray, axes: Sequence[int], add: Any, dtype: Any) -> np.ndarray:
     for axis in sorted(axes, reverse=True):
         first = np.moveaxis(value, axis, 0)
         rows = [first[i, ...] for i in range(first.shape[0])]  # with the dots an array, also where no axis is left
-        if not rows:
-            raise NotImplementedError
+        if not rows:  # a sum of nothing
+            value = np.empty(first.shape[1:], object)
+            value.fill(jnp.zeros((), dtype))
+            continue
         value = functools.reduce(_objects(add), rows)
     return value
 
@@ -282,7 +284,8 @@ def _product(eqn: Any, a: np.ndarray, b: np.ndarray) -> np.ndarray:
     a = a.reshape(*a.shape[: batch + len(free)], *(1 for _ in other), *a.shape[batch + len(free) :])
     b = b.reshape(*b.shape[:batch], *(1 for _ in free), *b.shape[batch:])
     products = _objects(lambda x, y: x * y)(a, b)
-    return _reduced(products, range(products.ndim - inner, products.ndim), lambda x, y: x + y)
+    axes = range(products.ndim - inner, products.ndim)
+    return _reduced(products, axes, lambda x, y: x + y, eqn.outvars[0].aval.dtype)
 
 
 def _stacked(jaxpr: Any, eqn: Any, values: list[np.ndarray]) -> list[np.ndarray]:

@@ -12,8 +12,8 @@ from jax.typing import DTypeLike
 from jaxtyping import Array, Float, PyTree
 
 from ..._types import State, Time
-from ...core import by_member, own
-from ...solvers import AbstractExplicitRungeKutta, AbstractSplitStepper
+from ...core import ConstrainedSystem, by_member, own
+from ...solvers import AbstractExplicitRungeKutta, AbstractSplitStepper, consistent
 from ._checkpointed import Record, choose_record
 
 
@@ -74,6 +74,8 @@ def fixed_grid(
         state, kept = carry
         start, end = ends if jumps is None else _inside(*ends)
         h = (end - start) / substeps
+        if jumps is not None and isinstance(terms.system, ConstrainedSystem):  # algebraic states jump with an input
+            state = consistent(terms, start, state)[0]
 
         def one(carry: PyTree, i: Any) -> Any:
             y, kept = carry

@@ -38,7 +38,7 @@ def check_times(times: ArrayLike | Sequence[Any]) -> Any:
     place = int(np.argmin(steps))
     raise ArgumentError(
         f"Argument `times` must increase, or all decrease, but entry {place} is {array[place]:g} and entry {place + 1} is "
-        f"{array[place + 1]:g}. Sort them, and take each once: `np.unique(times)`."
+        f"{array[place + 1]:g}. Sort them, and take each once: `np.unique(times){'' if array[-1] >= array[0] else '[::-1]'}`."
     )
 
 
