@@ -166,4 +166,7 @@ def _numbers(factors: PyTree) -> Any:
 
 
 def _restored(numbers: PyTree, form: PyTree) -> Any:
-    return jax.tree.map(lambda x, as_was: x.astype(as_was.dtype), numbers, form)
+    real = lambda x, kind: (
+        x if jnp.issubdtype(kind, jnp.complexfloating) else x.real
+    )  # permutations beside complex factors
+    return jax.tree.map(lambda x, as_was: real(x, as_was.dtype).astype(as_was.dtype), numbers, form)
