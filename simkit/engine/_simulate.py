@@ -228,6 +228,10 @@ def _complete(
             f"`{type(solver).__name__}` is a method of several steps and varies their length, so argument `step` must be "
             f"`Adaptive()`, but it is {type(step).__name__}. For fixed steps of a stiff system take `Rodas5P()`."
         )
+    if solver.multistep and any(jnp.iscomplexobj(leaf) for leaf in jax.tree.leaves(jax.eval_shape(system.encode, y0))):
+        raise ArgumentError(
+            f"`{type(solver).__name__}` steps real states, and those of `{type(system).__name__}` are complex: take `Rodas5P`."
+        )
     if solver.multistep and isinstance(system, ConstrainedSystem) and jump_times(inputs) is not None:
         raise ArgumentError(
             f"`{type(solver).__name__}` solves no algebraic equations whose inputs jump, as those of `{type(system).__name__}` do: "

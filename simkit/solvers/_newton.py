@@ -5,7 +5,7 @@ from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array, Inexact, PyTree
+from jaxtyping import Array, Float, PyTree
 
 from ..linear import Structure
 
@@ -37,7 +37,7 @@ class Equations(NamedTuple):
     matrix: Callable[[Array, Array], Any]
     structure: Structure
     c: Array
-    y: Inexact[Array, " n"]
+    y: Float[Array, " n"]
     plain: bool = True
 
 
@@ -166,7 +166,4 @@ def _numbers(factors: PyTree) -> Any:
 
 
 def _restored(numbers: PyTree, form: PyTree) -> Any:
-    real = lambda x, kind: (
-        x if jnp.issubdtype(kind, jnp.complexfloating) else x.real
-    )  # permutations beside complex factors
-    return jax.tree.map(lambda x, as_was: real(x, as_was.dtype).astype(as_was.dtype), numbers, form)
+    return jax.tree.map(lambda x, as_was: x.astype(as_was.dtype), numbers, form)
