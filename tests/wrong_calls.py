@@ -130,7 +130,7 @@ ROWS = {
     ),
     "times twice the same": (
         lambda: simulate(S, Y0, [0.0, 1.0, 1.0]),
-        "`times` must increase, but entry 1 is 1 and entry 2 is 1",
+        "`times` must increase, or all decrease, but entry 1 is 1 and entry 2 is 1",
     ),
     "times, a number": (lambda: simulate(S, Y0, 3.0), "`times` must hold at least two times"),
     "times, None": (lambda: simulate(S, Y0, None), "`times`"),

@@ -112,7 +112,8 @@ def _backward_trajectory(task: Task, options: Options) -> Trajectory:
 
 def _answered(trajectory: Trajectory, flag: Any) -> Trajectory:
     """A trajectory that tells derivatives what of it is not finite; what is infinite is NaN, as all that a failure leaves."""
-    numbers = lambda x: jnp.where(jnp.isinf(x), jnp.nan, x) if eqx.is_inexact_array(x) else x
+    # Not by a mask: what broke a run is looked for backwards from its result, and NaN out of a mask comes from nowhere.
+    numbers = lambda x: x + 0 * x if eqx.is_inexact_array(x) else x
     ys = jax.tree.map(numbers, trajectory.ys)
     ended = {
         "ys": member_results(ys, flag, finite(ys, axes=1)),
