@@ -8,18 +8,31 @@ import numpy as np
 
 from ..linear import Compression, Pattern, band_cost, band_order, half_width
 
-# So many Arnoldi vectors give the extreme eigenvalues to some percent, which is far less than what the probe has to tell apart.
 KRYLOV = 30
-# Microseconds: an operation on all states beside its calls, one place of a Jacobian, one multiplication of a factorisation.
+"""Arnoldi vectors. They give the extreme eigenvalues to some percent, far less than what the probe has to tell apart."""
+
 CALL, PLACE, MULTIPLICATION = 5.0, 2e-3, 1e-3
-# Evaluations of the field in a step of an explicit method of order 5.
+"""Microseconds: an operation on all states apart from its size, a place of a Jacobian, a multiplication of a factorisation."""
+
 EVALUATIONS = 6
-# The most microseconds of a walk's solves, and the most Jacobians in it.
-MOST_TIME, MOST_JACOBIANS = 3e5, 150
-# A factorisation of more microseconds is not made; iterations take its place.
-MOST_FACTORISATION = 2e4
-# Iterations for an answer to this relative error.
-ITERATIONS, ACCURATE = 60, 1e-2
+"""Evaluations of the field in a step of an explicit method of order 5."""
+
+STEP, SOLVES, COMPILED, LEAST_WIDTH = 60.0, 9, 3.0, 8
+"""A linearly implicit step: microseconds apart from its size, solves in it, its operations' time over those of a library, and
+the least width of a band."""
+
+LEAST_RATIO = 10.0
+"""Explicit steps that cost as much as one linearly implicit step on small systems."""
+
+MOST_TIME, LEAST_JACOBIANS, MOST_JACOBIANS = 3e5, 12, 150
+"""The most microseconds of a walk, and the least and the most Jacobians in it."""
+
+MOST_FACTORISATION = 5e4
+"""A walk whose factorisations take more microseconds is not begun."""
+
+
+INVARIANT = 1e-10
+"""Share of a product with the matrix that is rounding: a space from which no more than that leads is invariant."""
 
 
 class SparseAlgebra:
@@ -30,15 +43,28 @@ class SparseAlgebra:
     """
 
     def __init__(self, pattern: Pattern) -> None:
-        self.pattern, self.compression = pattern, Compression(pattern)
+        self.pattern = pattern
         width = half_width(pattern, band_order(pattern))
-        self.factorisation = pattern.size * (CALL / 10 + MULTIPLICATION * width**2)
-        self.direct = self.factorisation <= MOST_FACTORISATION
         explicit = EVALUATIONS * (CALL + PLACE * pattern.places)
-        self.ratio = band_cost(pattern.size, max(width, 8)) / explicit
-        step = 2 * self.factorisation if self.direct else 3 * ITERATIONS * (CALL + PLACE * pattern.places)
-        krylov = KRYLOV * (CALL + PLACE * pattern.places + 2e-3 * KRYLOV * pattern.size)
-        self.budget = int(np.clip(MOST_TIME / (step + krylov), 6, MOST_JACOBIANS))
+        implicit, factorisation = (
+            band_cost(pattern.size, max(width, LEAST_WIDTH)),
+            MULTIPLICATION * pattern.size * width**2,
+        )
+        self.direct = factorisation <= MOST_FACTORISATION
+        if self.direct:
+            factors = self._factors(self.matrix(np.full(pattern.places, 1 / pattern.size)))
+            made = np.diff(factors.L.indptr) * np.diff(factors.U.tocsr().indptr)  # multiplications of each elimination
+            factorisation = min(factorisation, MULTIPLICATION * float(made.sum()))
+            implicit = min(implicit, COMPILED * (factorisation + SOLVES * MULTIPLICATION * factors.nnz) + STEP)
+        self.ratio = max(implicit / explicit, LEAST_RATIO)
+        krylov = KRYLOV * (CALL + PLACE * pattern.places + 2 * MULTIPLICATION * KRYLOV * pattern.size)
+        whole = 2 * factorisation + krylov
+        self.budget = int(np.clip(MOST_TIME / whole, LEAST_JACOBIANS, MOST_JACOBIANS))
+
+    @functools.cached_property
+    def compression(self) -> Compression:
+        """The directional derivatives that give all entries, which only a walk needs."""
+        return Compression(self.pattern)
 
     def jacobian(self, push: Callable[[Any], Any], y: Any) -> Any:
         """The entries of a Jacobian, in a compiled program."""
@@ -52,53 +78,47 @@ class SparseAlgebra:
         return sp.csc_array((np.asarray(entries, float), places), shape=(self.pattern.size,) * 2)
 
     def solver(self, h: float, jacobian: Any) -> Callable[[Any], Any]:
-        """The solver of (1 - h J) x = b; NaN where iterations do not converge, which makes a step fail."""
+        """The solver of (1 - h J) x = b; NaN where the matrix is singular, which makes a step fail."""
+        if np.isfinite(jacobian.data).all():
+            try:
+                return self._factors(-h * jacobian).solve
+            except RuntimeError:  # exactly singular
+                pass
+        return lambda b: np.full_like(b, np.nan)
+
+    def _factors(self, matrix: Any) -> Any:
+        """The factors of 1 + a matrix."""
         import scipy.sparse as sp
         from scipy.sparse import linalg
 
-        matrix = (sp.eye_array(self.pattern.size, format="csc") - h * jacobian).tocsc()
-        if not np.isfinite(matrix.data).all():
-            return lambda b: np.full_like(b, np.nan)
-        if self.direct:
-            try:
-                return linalg.splu(matrix).solve
-            except RuntimeError:  # exactly singular
-                return lambda b: np.full_like(b, np.nan)
-        diagonal = matrix.diagonal()
-        diagonal = np.where(diagonal != 0, diagonal, 1)
-        scaled = (sp.diags_array(1 / diagonal) @ matrix).tocsr()
-
-        def iterated(b: Any) -> Any:
-            if not np.isfinite(b).all():
-                return np.full_like(b, np.nan)
-            x, failed = linalg.bicgstab(scaled, b / diagonal, rtol=ACCURATE, maxiter=ITERATIONS)
-            return np.full_like(x, np.nan) if failed else x
-
-        return iterated
+        return linalg.splu((sp.eye_array(self.pattern.size, format="csc") + matrix).tocsc())
 
     def rates(self, jacobian: Any) -> Any:
-        """Eigenvalues of the projection onto a Krylov space (Arnoldi 1951), the extreme ones of the matrix among them."""
-        size = min(KRYLOV, jacobian.shape[0])
-        basis, projected = np.zeros((size + 1, jacobian.shape[0])), np.zeros((size + 1, size))
-        start = np.random.default_rng(0).standard_normal(jacobian.shape[0])
-        basis[0] = start / np.linalg.norm(start)
-        for k in range(size):
-            v = jacobian @ basis[k]
-            whole = np.linalg.norm(v)
-            for _ in range(2):  # the second time for what rounding has left
-                shares = basis[: k + 1] @ v
-                projected[: k + 1, k] += shares
-                v = v - shares @ basis[: k + 1]
-            left = np.linalg.norm(v)
-            if not left > 1e-12 * whole:  # the space is invariant
-                return np.linalg.eigvals(projected[: k + 1, : k + 1])
-            projected[k + 1, k], basis[k + 1] = left, v / left
-        return np.linalg.eigvals(projected[:size])
+        """The extreme eigenvalues of a Jacobian."""
+        return krylov_rates(lambda v: jacobian @ v, self.pattern.size)
 
-    def largest_rate(self, jacobian: Any) -> float:
-        """A bound on the magnitudes of all eigenvalues (Gershgorin)."""
-        sums = lambda axis: float(np.max(np.asarray(abs(jacobian).sum(axis=axis)), initial=0.0))
-        return min(sums(0), sums(1))
+
+def krylov_rates(times: Callable[[Any], Any], states: int) -> Any:
+    """Eigenvalues of the projection of a matrix onto a Krylov space (Arnoldi 1951), its extreme ones among them.
+
+    **Arguments:** `times`, the product of the matrix with a vector; `states`, the number of its rows.
+    """
+    size = min(KRYLOV, states)
+    basis, projected = np.zeros((size + 1, states)), np.zeros((size + 1, size))
+    start = np.random.default_rng(0).standard_normal(states)
+    basis[0] = start / np.linalg.norm(start)
+    for k in range(size):
+        v = np.asarray(times(basis[k]), float)
+        whole = np.linalg.norm(v)
+        for _ in range(2):  # the second time for what rounding has left
+            shares = basis[: k + 1] @ v
+            projected[: k + 1, k] += shares
+            v = v - shares @ basis[: k + 1]
+        left = np.linalg.norm(v)
+        if not left > INVARIANT * whole:  # the space is invariant
+            return np.linalg.eigvals(projected[: k + 1, : k + 1])
+        projected[k + 1, k], basis[k + 1] = left, v / left
+    return np.linalg.eigvals(projected[:size])
 
 
 @functools.lru_cache(16)

@@ -16,14 +16,14 @@ from jaxtyping import PyTree
 from .._types import Inputs, State, Time
 from ..core import System, at_time, check_derivative, traced
 from ..linear import Pattern, jacobian_pattern
-from ._sparse_probe import sparse_algebra
+from ._sparse_probe import krylov_rates, sparse_algebra
 
 # Beyond this many states the Jacobian of the probe is a sparse one, or there is none.
 MOST_STATES = 200
 # A Jacobian of this density is treated as full.
 FULL_FROM = 0.3
-# The least steps of a walk: none is longer than a tenth of the span.
-LEAST_WALK = 10
+# Steps that accuracy asks for where there was no walk to count them.
+PRESUMED_STEPS = 1000.0
 # The walk stops after this many Jacobians; what it has not reached is judged by what it has.
 MOST_JACOBIANS = 150
 # The walk follows the solution to this relative error a step: first order and coarse, it takes about as many steps as a
@@ -47,12 +47,14 @@ LATELY, MOST_KEPT = 32, 4096
 class Stiffness(NamedTuple):
     """Estimated explicit steps that stability asks for, and steps that accuracy asks for.
 
-    `ratio` is the number of explicit steps that cost as much as one linearly implicit step.
+    `ratio` is the number of explicit steps that cost as much as one linearly implicit step. Without a walk (`walked`), stability
+    is that of the start, and the steps of accuracy are presumed.
     """
 
     stability: float
     accuracy: float
     ratio: float = STIFF_RATIO
+    walked: bool = True
 
     @property
     def stiff(self) -> bool:
@@ -134,6 +136,12 @@ def _slope_and_jacobian(frame: _Frame, algebra: Any) -> Any:
     return evaluate
 
 
+@functools.lru_cache(maxsize=REMEMBERED)
+def _product(frame: _Frame) -> Any:
+    """The compiled product of a Jacobian with a vector."""
+    return jax.jit(lambda leaves, t, y, v: jax.jvp(functools.partial(_field(frame, leaves), t), (y,), (v,))[1])
+
+
 def _field(frame: _Frame, leaves: list[Any]) -> Callable[[Time, Any], Any]:
     """The field on flat states."""
     static = jax.tree.unflatten(frame.structure, frame.static)
@@ -174,11 +182,12 @@ def _walked(frame: _Frame, leaves: list[Any], start: Any, t0: float, t1: float) 
     """The stiffness by a walk with full Jacobians or sparse ones; there is none where many states depend on all others."""
     if start.size <= MOST_STATES:
         return _walk(frame, leaves, start, t0, t1, _DENSE)
-    size, kind = start.size, np.dtype(start.dtype).kind
+    real = np.dtype(start.dtype).kind == "f"
     many = NotProbed(
-        f"its {size} states are too many for the stiffness probe, which takes so many where few depend on each"
+        f"its {start.size} {'' if real else 'complex '}states are too many for the stiffness probe, which takes so many real ones "
+        "where each depends on few"
     )
-    if kind == "c":
+    if not real:
         return many
     # Time is one of the variables here, so that no condition on it hides a place.
     field, place = _field(frame, leaves), jnp.asarray(t0, start.dtype)[None]
@@ -186,13 +195,24 @@ def _walked(frame: _Frame, leaves: list[Any], start: Any, t0: float, t1: float) 
     found = jacobian_pattern(whole, jnp.concatenate([start, place]))
     if found is None or found.density >= FULL_FROM:
         return many
-    kept = (found.rows < size) & (found.columns < size)
-    algebra = sparse_algebra(Pattern.of(found.rows[kept], found.columns[kept], size))
-    _, entries = _slope_and_jacobian(frame, algebra)(leaves, np.asarray(t0, start.dtype), start)
-    bound = algebra.largest_rate(algebra.matrix(entries)) * (t1 - t0) / STABILITY_REACH
-    if bound <= CHEAP_STEPS or bound <= algebra.ratio * LEAST_WALK:
-        return Stiffness(bound, float(LEAST_WALK), algebra.ratio)
+    kept = (found.rows < start.size) & (found.columns < start.size)
+    algebra = sparse_algebra(Pattern.of(found.rows[kept], found.columns[kept], start.size))
+    if not algebra.direct:
+        return _at_the_start(frame, leaves, start, t0, t1, algebra)
     return _walk(frame, leaves, start, t0, t1, algebra)
+
+
+def _at_the_start(
+    frame: _Frame, leaves: list[Any], start: Any, t0: float, t1: float, algebra: Any
+) -> Stiffness | NotProbed:
+    """The stiffness as it is at the start, where the factorisations of a walk would take too long."""
+    push, at = _product(frame), np.asarray(t0, start.dtype)
+    times = lambda v: push(leaves, at, start, np.asarray(v, start.dtype))
+    try:
+        decay, _ = _rates(krylov_rates(times, start.size))
+    except np.linalg.LinAlgError:
+        return NotProbed("the stiffness probe met values that are not finite")
+    return Stiffness((t1 - t0) * decay / STABILITY_REACH, PRESUMED_STEPS, algebra.ratio, walked=False)
 
 
 def _walk(frame: _Frame, leaves: list[Any], start: PyTree, t0: float, t1: float, algebra: Any) -> Stiffness | NotProbed:
@@ -256,7 +276,7 @@ def _step(
     # ... and what one further Newton iteration would correct.
     missed = algebra.solver(h, ahead[1])(h * ahead[0] - change)
     scale = np.maximum(size, np.abs(end))
-    if not np.max(scale) > 0:  # a start at rest at zero, which time will move: there is nothing yet to be relative to
+    if np.max(scale) == 0:  # a start at rest at zero, which time will move: there is nothing yet to be relative to
         return end, 0.0, ahead
     scale = np.maximum(scale, SMALLEST_SHARE * np.max(scale)) + 1e-300
     return end, float(np.max(np.maximum(np.abs(curved), np.abs(missed)) / scale)), ahead
