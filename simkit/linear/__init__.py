@@ -19,6 +19,7 @@ from ._dense import factorise as factorise
 from ._dense import held_solver as held_solver
 from ._dense import lu_factors as lu_factors
 from ._dependence import jacobian_pattern as jacobian_pattern  # internal
+from ._elimination_order import dense_cost as dense_cost  # internal
 from ._on_numbers import evaluated as evaluated
 from ._one_at_a_time import one_at_a_time as one_at_a_time
 from ._pattern import Pattern as Pattern

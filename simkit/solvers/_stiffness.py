@@ -159,7 +159,7 @@ def _field(frame: _Frame, leaves: list[Any]) -> Callable[[Time, Any], Any]:
 class _DenseAlgebra:
     """The operations of a walk on full Jacobians."""
 
-    budget, ratio = MOST_JACOBIANS, STIFF_RATIO
+    budget, ratio, held = MOST_JACOBIANS, STIFF_RATIO, False
 
     def jacobian(self, push: Callable[[Any], Any], y: Any) -> Any:
         return jax.vmap(push, out_axes=1)(jnp.eye(y.size, dtype=y.dtype))
@@ -252,8 +252,10 @@ def _walk(frame: _Frame, leaves: list[Any], start: PyTree, t0: float, t1: float,
     lengths, decay, turning = np.array(walked).T
     whole = (t1 - t0) / lengths.sum()
     # The walk's own damping may calm a swing that the solution keeps; one step a radian follows it.
-    accuracy = max(float(len(walked)), float(lengths @ turning))
-    return Stiffness(whole * float(lengths @ decay) / STABILITY_REACH, whole * accuracy, algebra.ratio)
+    accuracy = whole * max(float(len(walked)), float(lengths @ turning))
+    if algebra.held:  # a walk of few steps may end while they still grow
+        accuracy = max(len(walked) + (t1 - t) / float(lengths[-1]), whole * float(lengths @ turning))
+    return Stiffness(whole * float(lengths @ decay) / STABILITY_REACH, accuracy, algebra.ratio)
 
 
 def _first_step(size: Any, slope: PyTree, span: float) -> float:
@@ -274,7 +276,8 @@ def _step(
     # The part of the change that curvature makes, filtered so that components already at rest do not count ...
     curved = solved(change - h * slope)
     # ... and what one further Newton iteration would correct.
-    missed = algebra.solver(h, ahead[1])(h * ahead[0] - change)
+    again = solved if algebra.held else algebra.solver(h, ahead[1])
+    missed = again(h * ahead[0] - change)
     scale = np.maximum(size, np.abs(end))
     if np.max(scale) == 0:  # a start at rest at zero, which time will move: there is nothing yet to be relative to
         return end, 0.0, ahead
