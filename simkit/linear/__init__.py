@@ -1,8 +1,12 @@
 """Linear algebra in compiled programs, alone or in batches, by the structure of the matrix: no call waits for another one."""
 
+from ._chosen import band_cost as band_cost  # internal
+from ._chosen import band_order as band_order  # internal
 from ._chosen import constrained_structure_of as constrained_structure_of
+from ._chosen import half_width as half_width  # internal
 from ._chosen import structure_of as structure_of
 from ._chosen import unmatched as unmatched
+from ._compression import Compression as Compression  # internal
 from ._decompositions import cholesky as cholesky
 from ._decompositions import eigenvalues as eigenvalues
 from ._decompositions import inverse as inverse
@@ -14,6 +18,8 @@ from ._dense import back_substitute as back_substitute
 from ._dense import factorise as factorise
 from ._dense import held_solver as held_solver
 from ._dense import lu_factors as lu_factors
+from ._dependence import jacobian_pattern as jacobian_pattern  # internal
+from ._elimination_order import dense_cost as dense_cost  # internal
 from ._on_numbers import evaluated as evaluated
 from ._one_at_a_time import one_at_a_time as one_at_a_time
 from ._pattern import Pattern as Pattern

@@ -2,6 +2,7 @@
 
 import functools
 from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 from jaxtyping import Array, Inexact, Int
@@ -83,15 +84,13 @@ def _matching(
 @functools.lru_cache(64)
 def chosen(pattern: Pattern) -> Structure:
     """The structure by which equations of a pattern are solved fastest."""
-    import scipy.sparse as sp  # a tenth of a second, which small systems need not wait for
-    from scipy.sparse import csgraph
+    from scipy.sparse import csgraph  # a tenth of a second, which small systems need not wait for
 
-    ones = np.ones(pattern.places, bool)
-    matrix = sp.csr_array((ones, (pattern.rows, pattern.columns)), shape=(pattern.size, pattern.size))
+    matrix = _as_sparse(pattern)
     _, component = csgraph.connected_components(matrix, directed=False)
     if largest_block(component) <= min(SIZES[-1], pattern.size // 2):
         return Blocks(pattern, component)
-    order = csgraph.reverse_cuthill_mckee((matrix + matrix.T).tocsr(), symmetric_mode=True)
+    order = band_order(pattern)
     width = max(half_width(pattern, order), LEAST_WIDTH)
     band = band_cost(pattern.size, width)
     if band > SHORT and pattern.size <= MOST_STATES:
@@ -99,6 +98,21 @@ def chosen(pattern: Pattern) -> Structure:
         if rounds.rounds and BAND_UP_TO * rounds.cost < band:
             return Elimination(pattern, rounds)
     return Band(pattern, order, width) if band < dense_cost(pattern.size) else Dense(pattern)
+
+
+def _as_sparse(pattern: Pattern) -> Any:
+    import scipy.sparse as sp
+
+    ones = np.ones(pattern.places, bool)
+    return sp.csr_array((ones, (pattern.rows, pattern.columns)), shape=(pattern.size, pattern.size))
+
+
+def band_order(pattern: Pattern) -> Int[np.ndarray, " n"]:
+    """An order of the states in which the places are near the diagonal (Cuthill and McKee 1969, backwards)."""
+    from scipy.sparse import csgraph
+
+    matrix = _as_sparse(pattern)
+    return csgraph.reverse_cuthill_mckee((matrix + matrix.T).tocsr(), symmetric_mode=True)
 
 
 def half_width(pattern: Pattern, order: Int[np.ndarray, " n"]) -> int:

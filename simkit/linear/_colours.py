@@ -11,16 +11,17 @@ def column_colours(pattern: Pattern) -> Int[np.ndarray, " n"]:
 
     Curtis, Powell and Reid (1974), IMA Journal of Applied Mathematics 13:117, doi:10.1093/imamat/13.1.117.
     """
-    by_row = np.split(pattern.columns, np.searchsorted(pattern.rows, np.arange(1, pattern.size)))
+    rows = np.searchsorted(pattern.rows, np.arange(pattern.size + 1)).tolist()
     order = np.lexsort((pattern.rows, pattern.columns))
-    by_column = np.split(pattern.rows[order], np.searchsorted(pattern.columns[order], np.arange(1, pattern.size)))
-    colours = np.full(pattern.size, -1)
-    for column, rows in enumerate(by_column):
-        taken = {-1}
-        for row in rows:
-            taken.update(colours[by_row[row]].tolist())
+    columns = np.searchsorted(pattern.columns[order], np.arange(pattern.size + 1)).tolist()
+    across, down = pattern.columns.tolist(), pattern.rows[order].tolist()
+    colours = [-1] * pattern.size
+    for column in range(pattern.size):
+        taken = set()
+        for row in down[columns[column] : columns[column + 1]]:
+            taken.update([colours[other] for other in across[rows[row] : rows[row + 1]]])
         colour = 0
         while colour in taken:
             colour += 1
         colours[column] = colour
-    return colours
+    return np.array(colours)

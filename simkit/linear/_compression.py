@@ -39,8 +39,9 @@ class Compression:
         self.seeds = np.arange(self.count)[:, None] == colours
         number = np.zeros(pattern.size, np.int64)
         number[self.rows] = self.count + np.arange(len(self.rows))
-        self.products = np.where(forwards, colours[pattern.columns], number[pattern.rows])
-        self.elements = np.where(forwards, pattern.rows, pattern.columns)
+        # Unsigned, so that JAX has no negative ones to look for.
+        self.products = np.where(forwards, colours[pattern.columns], number[pattern.rows]).astype(np.uint32)
+        self.elements = np.where(forwards, pattern.rows, pattern.columns).astype(np.uint32)
 
     @property
     def cost(self) -> int:

@@ -15,14 +15,15 @@ from ..networks import TIME, Formulas, Rates
 from ..problem import Experiment, Problem
 from ..solvers import Rodas5P, SolverLike
 from ._closed import closed_forms
+from ._equilibria import equations_of
 from ._events import Dose, doses, known_before
 from ._known_numbers import check_finite, check_used
+from ._model import Model
 from ._passages import Passage, of_period, passages
 from ._periods import Formula, Periods, Values, by_formulas, check_start, set_paths
 from ._row_formulas import TableMeasurement, rows_of
-from ._sbml import Model
 from ._sbml_protocol import FOREVER, SBMLProtocol
-from ._sbml_system import SBMLSystem
+from ._sbml_system import AbstractSBMLSystem, ConstrainedSBMLSystem, SBMLSystem
 from ._steady import conserved
 from ._switches import Switches
 from ._tables import Row, as_number
@@ -65,7 +66,10 @@ class Assembly:
         check_used(self.parameters, model, [*firsts, *later], self.series)
         starts, flags = by_formulas(model, firsts)
         switches = Switches(model.graph, frozenset(model.states))
-        rates = tuple((name, switches.located(model.rates[name])) for name in model.states)
+        equations = equations_of(model)
+        located = lambda nodes: tuple((name, switches.located(nodes[name])) for name in model.states)
+        rates = located(model.rates if equations is None else equations.rates)
+        flow = located(equations.flow) if equations is not None and equations.flow else ()
         found, stops, events = self._events(plan)
         formulas = Formulas(tuple(model.graph.nodes))
         operations = _operations(formulas, rates)
@@ -77,17 +81,22 @@ class Assembly:
         varying = frozenset((*start, *flags, *self.targets, *dict(plan.values)))
         settles = any(s.before for s in self.series)
         endless = any(s.times[-1] >= FOREVER for s in self.series)
-        system = SBMLSystem(
+        held: Any = (
             values,
             {name: math.nan if name in model.states else values[name] for name in earlier},
             0.0,
-            kept_before=np.zeros((size, size)) if settles else None,
-            kept=np.zeros((size, size)) if endless else None,
-            formulas=formulas,
-            rates=rates,
-            named=tuple((name, node) for name, node in model.formulas.items()),
-            together=Rates(formulas, rates, switches.names(), varying) if operations > VERY_LARGE else None,
+            np.zeros((size, size)) if settles else None,
+            np.zeros((size, size)) if endless else None,
         )
+        used = [node for _, node in rates] + [node for *_, node in ([] if equations is None else equations.mass)]
+        made: Any = {"formulas": formulas, "rates": rates, "named": tuple(model.formulas.items())}
+        if equations is None:
+            together = Rates(formulas, rates, switches.names(), varying) if operations > VERY_LARGE else None
+            system = SBMLSystem(*held, **made, together=together)
+        else:
+            self._check_constrained(settles, endless)
+            unknown = frozenset(model.unknowns)
+            system = ConstrainedSBMLSystem(*held, **made, entries=equations.mass, flow=flow, unknown=unknown)
         protocol = SBMLProtocol(
             tuple(start.items()),
             tuple(model.volumes.items()),
@@ -97,6 +106,7 @@ class Assembly:
             stops,
             settles,
             endless,
+            self._implied(start, formulas),
         )
         free = {p.name: p.free for p in self.parameters.values() if p.free is not None}
         observed = [name for name in self.observables if any(name in s.data for s in self.series)]
@@ -110,7 +120,7 @@ class Assembly:
             solver=Rodas5P(compact=operations > LARGE) if solver is None else solver,
             step=Adaptive(5e-7, 1e-12) if step is None else step,
             protocol=protocol,
-            measurement=self._measurement(observed, formulas, tuple(values), protocol, rates),
+            measurement=self._measurement(observed, formulas, tuple(values), protocol, used),
         )
         return problem
 
@@ -133,16 +143,33 @@ class Assembly:
         periods = tuple(of_period(dose, model.graph, model.graph.symbol(TIME)) for dose in plan.doses)
         return periods + found, (*(dose.switch for dose in plan.doses), *stops), ()
 
+    def _implied(self, start: Mapping[str, int], formulas: Formulas) -> bool:
+        """Tell whether an initial assignment depends on what an algebraic rule determines."""
+        unknown = {*self.model.unknowns}
+        return bool(formulas.symbols([node for name, node in start.items() if name not in unknown]) & unknown)
+
+    def _check_constrained(self, settles: bool, endless: bool) -> None:
+        """Refuse steady states of models with algebraic equations."""
+        if settles or endless:
+            rules = [f"algebraic rule `0 = {text}`, not solved by hand," for text in self.model.unknowns.values()]
+            found = (*rules, *(f"fast reaction `{r.name}`" for r in self.model.fast))[0]
+            raise DataError(
+                f"The {found} must not stand beside experiments that start from a steady state, nor beside data at infinite time: "
+                "not supported. Take a late time in place of infinite ones."
+            )
+
     def _later(self) -> list[str]:
         """The conditions of periods after the first."""
         return [condition for s in self.series for _, condition in s.later]
 
     def _check_targets(self) -> None:
         for name in self.targets:
-            if name not in self.model.constants and name not in self.model.states:
+            known = name in self.model.constants or name in self.model.states
+            if not known or name in self.model.unknowns:
                 row = next(row for row in self.conditions.values() if name in row.cells)
                 names = (*self.model.constants, *self.model.states)
-                why = "is given by a rule of the model" if name in self.model.formulas else "is none"
+                ruled = name in self.model.formulas or name in self.model.unknowns
+                why = "is given by a rule of the model" if ruled else "is none"
                 raise DataError(
                     f"`{row.table}`, line {row.line}, must set parameters, species or compartments of the model, but "
                     f"`{name}` {why}. {close_matches(name, names)}"
@@ -157,7 +184,7 @@ class Assembly:
         states = {p.name: p for p in self.parameters.values() if p.name in self.model.states}
         return {f"y0.{name}": p.nominal if p.free is None else name for name, p in states.items()}
 
-    def _experiment(self, series: Series, system: SBMLSystem, plan: Periods) -> Experiment:
+    def _experiment(self, series: Series, system: AbstractSBMLSystem, plan: Periods) -> Experiment:
         before, here = self._first(series)
         paths: dict[str, Any] = set_paths(self.model, here)
         if series.before:
@@ -182,7 +209,7 @@ class Assembly:
                 here = {name: x for name, x in before.items() if name not in self.model.states} | here
         return before, here
 
-    def _conserved(self, system: SBMLSystem, condition: Values) -> np.ndarray:
+    def _conserved(self, system: AbstractSBMLSystem, condition: Values) -> np.ndarray:
         """Return the conserved combinations under a condition: numbers that are 0 there stay 0, and sizes stay as they are."""
         states = sorted(self.model.states)
         generator, points = np.random.default_rng(0), 4 * len(states) + 8
@@ -228,7 +255,7 @@ class Assembly:
         formulas: Formulas,
         names: tuple[str, ...],
         protocol: SBMLProtocol,
-        rates: Sequence[tuple[str, int]],
+        moving: Sequence[int],
     ) -> TableMeasurement:
         length = max(len(s.times) for s in self.series)
         used = {
@@ -251,13 +278,13 @@ class Assembly:
             rows, numbers = rows_of(given, shape, places)
             index[name], constants[name] = jnp.asarray(rows), as_float_array(numbers)
         heads = tuple(self.observables[name].head for name in observed)
-        closed = closed_forms(self.model.graph, self.observables, self.series, self._measured_only(protocol, rates))
+        closed = closed_forms(self.model.graph, self.observables, self.series, self._measured_only(protocol, moving))
         return TableMeasurement(index, constants, heads, formulas, kept, closed)
 
-    def _measured_only(self, protocol: SBMLProtocol, rates: Sequence[tuple[str, int]]) -> frozenset[str]:
+    def _measured_only(self, protocol: SBMLProtocol, moving: Sequence[int]) -> frozenset[str]:
         """The free parameters without priors that no simulation depends on."""
         formulas = Formulas(tuple(self.model.graph.nodes))
-        roots = [node for _, node in (*rates, *protocol.start, *protocol.volumes)] + list(protocol.switches)
+        roots = [*moving, *(node for _, node in (*protocol.start, *protocol.volumes)), *protocol.switches]
         for passage in protocol.passages:
             late = [node for node in (passage.delay, passage.priority) if node is not None]
             parts = [node for part in passage.parts for node in part]

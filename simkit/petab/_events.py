@@ -11,8 +11,9 @@ from jaxtyping import Array, PyTree
 from ..core import Setup, Status, Trajectory
 from ..engine import Method, integrate
 from ..networks import TIME, Formulas, Graph
-from ._sbml import Event
-from ._sbml_system import SBMLSystem
+from ._consistent import consistent_state
+from ._model import Event
+from ._sbml_system import AbstractSBMLSystem
 from ._switches import Switches, switch_name
 
 
@@ -64,7 +65,7 @@ def doses(events: Sequence[Event], graph: Graph, moving: frozenset[str]) -> tupl
 
 
 def integrate_doses(
-    setup: Setup, system: SBMLSystem, times: Array, method: Method, given: Sequence[Dose]
+    setup: Setup, system: AbstractSBMLSystem, times: Array, method: Method, given: Sequence[Dose]
 ) -> Trajectory:
     """A trajectory with jumps: one piece of the solve between two of them, in one program for all pieces.
 
@@ -108,7 +109,8 @@ def integrate_doses(
             for (name, _), value in zip(dose.assignments, values, strict=True):
                 value = value * sizes.get(name, 1.0)
                 new = new | {name: jnp.where(event == i, value, (held | new)[name])}
-        y = setup.system.changed(y, new)
+        y, found = consistent_state(Setup(setup.system, setup.system.changed(y, new), setup.inputs), end)
+        status = jnp.where(found, status, int(Status.INCONSISTENT))
         status = jnp.where(status == Status.OK, way.status.astype(status.dtype), status)
         more = way.steps, way.rejected, way.evaluations
         counts = tuple(a + b.astype(a.dtype) for a, b in zip(counts, more, strict=True))
@@ -128,7 +130,7 @@ def by_row(which: Array, values: Array) -> Array:
     return which.reshape(-1, *(1,) * (values.ndim - 1))
 
 
-def _becomes_true(dose: Dose, formulas: Formulas, system: SBMLSystem, at: Array, first: Array) -> Array:
+def _becomes_true(dose: Dose, formulas: Formulas, system: AbstractSBMLSystem, at: Array, first: Array) -> Array:
     """Tell whether the trigger becomes true at the time of a switch after the start, or is true at the start where it was not."""
     times = {name: formulas.evaluate([node], lambda n: system.parameters[n])[0] for name, node in dose.switches}
 

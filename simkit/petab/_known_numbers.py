@@ -5,8 +5,8 @@ from collections.abc import Collection, Mapping, Sequence
 
 from .._errors import DataError, close_matches
 from ..networks import Formulas
+from ._model import Model
 from ._periods import Values
-from ._sbml import Model
 from ._tables_v1 import Parameter, Series
 
 

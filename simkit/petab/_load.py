@@ -19,7 +19,8 @@ from ..solvers import SolverLike
 from ..stores import MOST_HEADER
 from . import _tables_v1, _tables_v2
 from ._assembly import Assembly
-from ._sbml import Model, sbml_from_text
+from ._model import Model
+from ._sbml import sbml_from_text
 from ._tables import Files, check_names, read_tables
 
 

@@ -12,12 +12,14 @@ from jaxtyping import Array, PyTree
 from .._errors import DataError
 from .._types import Inputs, State
 from ..core import Event as Passing
-from ..core import Setup, Status, Trajectory
+from ..core import Setup, Status, SystemTerm, Trajectory
 from ..engine import Method, integrate_to
 from ..networks import Graph
+from ..solvers import slope_of  # internal
+from ._consistent import consistent_state
 from ._events import Dose, by_row
-from ._sbml import Event
-from ._sbml_system import SBMLSystem
+from ._model import Event
+from ._sbml_system import AbstractSBMLSystem
 from ._switches import NEVER, Switches
 
 MOST = 24
@@ -125,11 +127,11 @@ def _holds(trigger: int | tuple[Any, ...], true: Array) -> Array:
 class _Crossing(eqx.Module):
     """Functions that cross zero upwards where the first of all comparisons becomes true or false."""
 
-    whole: SBMLSystem  # what is solved has only those parameters that rates need
+    whole: AbstractSBMLSystem  # what is solved has only those parameters that rates need
     true: Array
     parts: tuple[Comparison, ...] = eqx.field(static=True)
 
-    def __call__(self, system: SBMLSystem, t: Array, y: State, inputs: Inputs) -> Array:
+    def __call__(self, system: Any, t: Array, y: State, inputs: Inputs) -> Array:
         nodes = [node for kind in zip(*self.parts, strict=True) for node in kind]
         found = self.whole.formulas.evaluate(nodes, self.whole.lookup(t, system.unpacked(y), inputs))
         true, level, size = jnp.split(jnp.stack(_broadcast(found, t)), 3)
@@ -158,7 +160,7 @@ class _Queue(NamedTuple):
 class _Events:
     """Events of one experiment at work."""
 
-    def __init__(self, setup: Setup, system: SBMLSystem, given: Sequence[Passage]):
+    def __init__(self, setup: Setup, system: AbstractSBMLSystem, given: Sequence[Passage]):
         self.inputs, self.moving, self.system, self.given = setup.inputs, setup.system, system, tuple(given)
         self.parts = tuple(part for p in given for part in p.parts)
 
@@ -176,7 +178,7 @@ class _Events:
     def slopes(self, t: Array, y: State) -> Array:
         """Return the rates of change of the levels."""
         t, y = jax.lax.stop_gradient((t, y))
-        rates = self.moving.vector_field(t, y, {name: signal(t) for name, signal in self.inputs.items()})
+        rates = slope_of(SystemTerm(self.moving, self.inputs), t, y)
         levels = lambda t, y: jnp.stack(self.of([part.level for part in self.parts], t, y))
         return jax.lax.stop_gradient(jax.jvp(levels, (t, y), (jnp.ones_like(t), rates))[1])
 
@@ -252,7 +254,12 @@ class _Events:
 
 
 def integrate_passages(
-    setup: Setup, system: SBMLSystem, times: Array, method: Method, given: Sequence[Passage], stops: Sequence[int]
+    setup: Setup,
+    system: AbstractSBMLSystem,
+    times: Array,
+    method: Method,
+    given: Sequence[Passage],
+    stops: Sequence[int],
 ) -> Trajectory:
     """A trajectory with jumps where conditions pass zero.
 
@@ -283,8 +290,10 @@ def integrate_passages(
         met = events.arrived(queue, end, reached, happened)
         queue = jax.tree.map(lambda old, new: jnp.where(pending, old, new), queue, met)
         queue, new = events.fired(queue, end, reached)
+        new, found = consistent_state(Setup(setup.system, new, setup.inputs), end)
         queue = events.changed(queue, end, reached, new)
         status = jnp.where(status == Status.OK, way.status.astype(status.dtype), status)
+        status = jnp.where(found, status, int(Status.INCONSISTENT))
         more = way.steps, way.rejected, way.evaluations
         counts = tuple(a + b.astype(a.dtype) for a, b in zip(counts, more, strict=True))
         return (new, end, ys, queue, status, counts), None

@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 from ..networks import Formulas
 from ._events import Dose
-from ._sbml import Model
+from ._model import Model
 from ._switches import NEVER, switch_name
 from ._tables import Row
 from ._tables_v1 import Series

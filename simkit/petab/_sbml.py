@@ -1,8 +1,8 @@
 """SBML models of level 2 and 3, read into formulas: states, their rates, and what follows from them."""
 
-import dataclasses
 import math
 import re
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -13,70 +13,11 @@ from ..networks import Graph
 from ._algebraic import determined, solved
 from ._deep import check_depth, long_chains
 from ._mathml import Reader
+from ._model import NOTHING, Event, FastReaction, Model
 from ._tables import Files
-
-NOTHING = "nothing moves"
-"""The state of a model without any, which no identifier can be: it is two words."""
 
 HARMLESS = ("l3v2extendedmath",)
 """Packages whose elements are read like those of the core."""
-
-
-@dataclasses.dataclass(frozen=True)
-class Event:
-    """A change of states at once.
-
-    - `trigger`: the node of its condition; it happens where that becomes true.
-    - `assignments`: state -> the node of its new value, as what its symbol means; `volumes` of those that are amounts though
-        their symbols mean concentrations, as they are where the event happens.
-    - `delay`, `priority`: nodes, or None; `initially` says whether the condition counts as true before the start, `early`
-        whether new values are those of the time of the trigger where there is a delay, and `persistent` whether a delayed
-        event happens though the condition has become false.
-    """
-
-    name: str
-    trigger: int
-    assignments: dict[str, int]
-    volumes: dict[str, int]
-    delay: int | None
-    priority: int | None
-    initially: bool
-    early: bool
-    persistent: bool
-
-
-@dataclasses.dataclass
-class Model:
-    """An SBML model as formulas of one graph.
-
-    - `constants`: name -> value of what does not change by itself; NaN where the model gives none.
-    - `states`: the names of the states; `rates` their derivatives; `start` the nodes of their initial values, and those of
-        constants with an initial assignment, in the units of their symbols.
-    - `volumes`: state -> the node of its volume, for states that are amounts though their symbols mean concentrations.
-    - `compartments`: which of the constants and states are sizes.
-    - `formulas`: name -> node of all else that has a name: assignment rules, rates of reactions.
-    - `aliases`: names that tables use -> those of the model.
-    """
-
-    name: str
-    graph: Graph
-    constants: dict[str, float] = dataclasses.field(default_factory=dict)
-    states: list[str] = dataclasses.field(default_factory=list)
-    rates: dict[str, int] = dataclasses.field(default_factory=dict)
-    start: dict[str, int] = dataclasses.field(default_factory=dict)
-    volumes: dict[str, int] = dataclasses.field(default_factory=dict)
-    formulas: dict[str, int] = dataclasses.field(default_factory=dict)
-    events: list[Event] = dataclasses.field(default_factory=list)
-    compartments: list[str] = dataclasses.field(default_factory=list)
-    aliases: dict[str, str] = dataclasses.field(default_factory=dict)
-    reader: Any = None
-
-    def symbol(self, name: str) -> int | None:
-        """The node that a name of the model stands for, None where the model has no such name."""
-        try:
-            return self.reader.symbol(self.aliases.get(name, name))
-        except DataError:
-            return None
 
 
 def read_sbml(path: str | Path) -> Model:
@@ -118,13 +59,27 @@ def sbml_from_text(text: str, name: str = "model.xml") -> Model:
             f"The SBML file `{name}` needs the package `{needed[1]}`, which changes the meaning of the model and which simkit does "
             "not know."
         )
-    return _Builder(model, name).build()
+    return _built(model, name)
+
+
+class _Unsolved(Exception):
+    """An algebraic rule that cannot be solved by hand for the name that it determines."""
+
+
+def _built(model: libsbml.Model, file: str) -> Model:
+    """The formulas of a model. Names for which no rule can be solved by hand become unknowns, as few as it takes."""
+    unknown: list[str] = []
+    while True:
+        try:
+            return _Builder(model, file, unknown).build()
+        except _Unsolved as found:
+            unknown.append(str(found))
 
 
 class _Builder:
     """One pass over a model; what names stand for is found when they are first used."""
 
-    def __init__(self, model: libsbml.Model, file: str):
+    def __init__(self, model: libsbml.Model, file: str, unknown: Sequence[str]):
         self.model, self.file = model, file
         self.found = Model(model.getId() or file.removesuffix(".xml"), Graph())
         functions = {}
@@ -140,6 +95,7 @@ class _Builder:
         self.reactions = {r.getId(): r for r in model.getListOfReactions()}
         self.changed = {a.getVariable() for e in model.getListOfEvents() for a in e.getListOfEventAssignments()}
         self.algebraic = self._determined()
+        self.found.unknowns = {name: _text(self.algebraic[name]) for name in unknown}
         self.references = {
             x.getId(): x
             for r in model.getListOfReactions()
@@ -150,6 +106,7 @@ class _Builder:
         self.open: list[str] = []
         self.nodes: dict[str, int] = {}
         self.terms: dict[str, list[tuple[Any, ...]]] = {}
+        self.quick: dict[str, dict[str, list[tuple[Any, ...]]]] = {}
         self.slopes: dict[str, int] = {}
         self.turning: list[str] = []
 
@@ -166,8 +123,9 @@ class _Builder:
             if name not in found.states:
                 found.formulas[name] = self.symbol(name)
         found.rates = {name: self._slope(name) for name in found.states}
+        found.fast = [self._fast(name, moved) for name, moved in self.quick.items()]
         for name, assignment in self.assigned.items():
-            if self._ruled(name):
+            if self._ruled(name) and name not in found.unknowns:
                 raise self._error(f"The initial assignment of `{name}`", "must not stand beside an assignment rule.")
             found.start[name] = self._math(assignment, f"The initial assignment of `{name}`")
         events = enumerate(model.getListOfEvents())
@@ -196,7 +154,7 @@ class _Builder:
             self._species(s)
         for name, reference in self.references.items():
             if {name} & {*self.rules, *self.assigned, *self.changed}:
-                self._quantity(name, _count(reference))
+                self._quantity(name, _written(reference))
         for r in model.getListOfReactions():
             law = r.getKineticLaw()
             if law is None:
@@ -208,16 +166,12 @@ class _Builder:
                 if p.getId() not in self.local[r.getId()]:
                     self.local[r.getId()][p.getId()] = name
                     found.constants[name] = p.getValue()
-            if r.isSetFast() and r.getFast():
-                raise self._error(
-                    f"The reaction `{r.getId()}`", "is fast, which is not supported. Give it a high rate."
-                )
 
     def _quantity(self, name: str, value: float) -> None:
         """A parameter or a compartment: constant, a state or a formula."""
-        if self._ruled(name):
+        if self._ruled(name) and name not in self.found.unknowns:
             return
-        if name in self.rules or name in self.changed:
+        if name in {*self.rules, *self.changed, *self.found.unknowns}:
             self.found.states.append(name)
             self.found.start[name] = self.found.graph.number(value)
         else:
@@ -225,7 +179,7 @@ class _Builder:
 
     def _species(self, s: libsbml.Species) -> None:
         found, name = self.found, s.getId()
-        if self._ruled(name):
+        if self._ruled(name) and name not in found.unknowns:
             return
         found.states.append(name)
         graph, volume = found.graph, self.symbol(s.getCompartment())
@@ -238,7 +192,7 @@ class _Builder:
             found.start[name] = graph.make("multiply", start, volume) if amount else start
         else:
             found.start[name] = graph.number(math.nan)
-        if not amount and not self._still(s.getCompartment()):
+        if not amount and not self._still(s.getCompartment()) and name not in found.unknowns:
             found.volumes[name] = volume
 
     def _ruled(self, name: str) -> bool:
@@ -257,16 +211,15 @@ class _Builder:
         return found
 
     def _solved(self, name: str) -> int:
-        """Return the solution of an algebraic rule for the name that it determines."""
+        """Return the solution of an algebraic rule for the name that it determines; a symbol where it is an unknown."""
+        if name in self.found.unknowns:
+            return self.found.graph.symbol(name)
         rule, known = self.algebraic[name], dict(self.nodes)
         self.nodes[name] = self.found.graph.symbol(name)
         node = solved(self.found.graph, self._math(rule, f"The algebraic rule of `{name}`"), name)
         self.nodes = known  # without what was made of the name that is not solved for yet
         if node is None:
-            raise self._error(
-                f"The algebraic rule `0 = {_text(rule)}`",
-                f"must be linear in `{name}`, which it determines: others are not supported. Solve it, and give `{name}` a rule.",
-            )
+            raise _Unsolved(name)
         return node
 
     def _still(self, compartment: str) -> bool:
@@ -279,7 +232,11 @@ class _Builder:
         if name in self.nodes:
             return self.nodes[name]
         if name in self.open:
-            chain = " -> ".join([*self.open[self.open.index(name) :], name])
+            circle = self.open[self.open.index(name) :]
+            for other in circle:
+                if other in self.algebraic:
+                    raise _Unsolved(other)
+            chain = " -> ".join([*circle, name])
             raise self._error(f"The rule of `{name}`", f"must not depend on itself, but does: {chain}.")
         self.open.append(name)
         try:
@@ -321,8 +278,9 @@ class _Builder:
     # ---- what changes ----
 
     def _flows(self) -> None:
-        """Return the reactions that change a species."""
+        """Find the reactions that change a species; those of fast ones stand apart."""
         self.terms = {name: [] for name in self.found.states}
+        fast = {name for name, reaction in self.reactions.items() if reaction.isSetFast() and reaction.getFast()}
         for name, reaction in self.reactions.items():
             for sign, references in ((-1.0, reaction.getListOfReactants()), (1.0, reaction.getListOfProducts())):
                 for reference in references:
@@ -335,7 +293,8 @@ class _Builder:
                         and not species.getConstant()
                         and species.getId() in self.terms
                     ):
-                        self.terms[species.getId()].append((sign, reference, name))
+                        terms = self.quick.setdefault(name, {}) if name in fast else self.terms
+                        terms.setdefault(species.getId(), []).append((sign, reference, name))
 
     def _slope(self, name: str) -> int:
         """The rate of a state; rates may name those of others."""
@@ -349,6 +308,8 @@ class _Builder:
 
     def _moved(self, name: str) -> int:
         found, graph, species = self.found, self.found.graph, self.model.getSpecies(name)
+        if name in found.unknowns:
+            return self._math(self.algebraic[name], f"The algebraic rule of `{name}`")
         if name in self.rules:
             node = self._math(self.rules[name], f"The rule of `{name}`")
             if name not in found.volumes:
@@ -357,9 +318,22 @@ class _Builder:
             swollen = graph.multiply(self.symbol(name), self.rate_of(species.getCompartment()))
             return graph.add(graph.multiply(node, found.volumes[name]), swollen)
         rate = graph.add(*(self._flow(*term) for term in self.terms[name]))
-        if species is None or species.getHasOnlySubstanceUnits() or name in found.volumes:
-            return rate
-        return graph.make("divide", rate, self.symbol(species.getCompartment()))
+        return rate if species is None else self._as_state(name, rate)
+
+    def _as_state(self, name: str, amount: int) -> int:
+        """Return a change of the amount of a species as one of its state."""
+        species = self.model.getSpecies(name)
+        if species.getHasOnlySubstanceUnits() or name in self.found.volumes:
+            return amount
+        return self.found.graph.make("divide", amount, self.symbol(species.getCompartment()))
+
+    def _fast(self, name: str, moved: dict[str, list[tuple[Any, ...]]]) -> FastReaction:
+        """Return a fast reaction, with what it changes."""
+        graph = self.found.graph
+        count = lambda sign, reference, _: graph.multiply(graph.number(sign), self._count(reference))
+        counts = {state: graph.add(*(count(*term) for term in terms)) for state, terms in moved.items()}
+        scales = {state: self._as_state(state, self._factor(self.model.getSpecies(state))) for state in moved}
+        return FastReaction(name, self.symbol(name), counts, scales)
 
     def rate_of(self, name: str) -> int:
         """Return the rate of change of a name."""
@@ -368,6 +342,10 @@ class _Builder:
             raise self._error(
                 f"The rate of `{name}`", "must be that of what no formula gives: others are not supported."
             )
+        for reaction, moved in self.quick.items():
+            if name in moved:
+                why = f"must not be asked for with `rateOf`, since the fast reaction `{reaction}` changes it: not supported."
+                raise self._error(f"The rate of `{name}`", why)
         if name not in found.states:
             if name not in found.constants:  # which hold those of reactions, too
                 self.symbol(name)  # raises where there is no such name
@@ -380,19 +358,25 @@ class _Builder:
 
     def _flow(self, sign: float, reference: libsbml.SpeciesReference, reaction: str) -> int:
         """Return the contribution of a reaction to a species."""
-        graph, species = self.found.graph, self.model.getSpecies(reference.getSpecies())
-        count = self.symbol(reference.getId()) if reference.isSetId() else self._counted(reference)
+        graph, factor = self.found.graph, self._factor(self.model.getSpecies(reference.getSpecies()))
+        return graph.multiply(graph.number(sign), self._count(reference), factor, self.symbol(reaction))
+
+    def _factor(self, species: libsbml.Species) -> int:
+        """Return the conversion factor of a species."""
         converted = species if species.isSetConversionFactor() else self.model
-        factor = (
-            self.symbol(converted.getConversionFactor()) if converted.isSetConversionFactor() else graph.number(1.0)
-        )
-        return graph.multiply(graph.number(sign), count, factor, self.symbol(reaction))
+        if not converted.isSetConversionFactor():
+            return self.found.graph.number(1.0)
+        return self.symbol(converted.getConversionFactor())
+
+    def _count(self, reference: libsbml.SpeciesReference) -> int:
+        """Return the stoichiometric number of a species in a reaction."""
+        return self.symbol(reference.getId()) if reference.isSetId() else self._counted(reference)
 
     def _counted(self, reference: libsbml.SpeciesReference) -> int:
         """Return the stoichiometric number of a species in a reaction, where nothing else changes it."""
         if _math_of(reference.getStoichiometryMath()) is not None:
             return self._math(reference.getStoichiometryMath(), f"The stoichiometry of `{reference.getSpecies()}`")
-        return self.found.graph.number(_count(reference))
+        return self.found.graph.number(_written(reference))
 
     def _event(self, event: libsbml.Event, index: int) -> Event:
         name = event.getId() or f"event {index + 1}"
@@ -439,7 +423,7 @@ def _math_of(element: Any) -> Any:
     return None if element is None else element.getMath()
 
 
-def _count(reference: libsbml.SpeciesReference) -> float:
+def _written(reference: libsbml.SpeciesReference) -> float:
     """Return the stoichiometric number of a species in a reaction."""
     count = float(reference.getStoichiometry())
     return 1.0 if math.isnan(count) else count

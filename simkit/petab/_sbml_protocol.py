@@ -14,9 +14,10 @@ from ..core import Setup, Status, Trajectory
 from ..engine import Method, integrate
 from ..networks import TIME
 from ..problem import AbstractProtocol
+from ._consistent import consistent_state, opened
 from ._events import Dose, by_row, integrate_doses
 from ._passages import Passage, integrate_passages
-from ._sbml_system import Roots, SBMLSystem
+from ._sbml_system import AbstractSBMLSystem, ConstrainedSBMLSystem, Roots
 from ._steady import steady_state
 from ._switches import NEVER, Switch, switch_name
 
@@ -32,6 +33,7 @@ class SBMLProtocol(AbstractProtocol):
     - `switches`: the formulas of the times of switches.
     - `doses`: events, which happen at times that are known before a solve; none does before the start.
     - `passages`: all events, where one depends on the state; `stops` are the formulas of times that their conditions name.
+    - `implied`: whether an initial assignment depends on what an algebraic rule determines.
     - `settles`, `endless`: whether any experiment starts from a steady state, and whether any datum is one of it.
     """
 
@@ -43,6 +45,7 @@ class SBMLProtocol(AbstractProtocol):
     stops: tuple[int, ...] = eqx.field(static=True)
     settles: bool = eqx.field(static=True)
     endless: bool = eqx.field(static=True)
+    implied: bool = eqx.field(static=True, default=False)
 
     def run(self, setup: Setup, times: Array, method: Method) -> tuple[Setup, Trajectory]:
         ok = jnp.array(True)
@@ -60,6 +63,10 @@ class SBMLProtocol(AbstractProtocol):
             ok = settled | (setup.system.settled == 0)
         solved = system.moving()
         moving = Setup(solved, solved.packed(first), inputs)
+        consistent = jnp.array(True)
+        if isinstance(solved, ConstrainedSBMLSystem) and (solved.flow or self.passages or self.doses):
+            found, consistent = consistent_state(moving, times[0])
+            moving = Setup(solved, found, inputs)
         finite = _before(times, FOREVER) if self.endless else times
         if self.passages:
             trajectory = integrate_passages(moving, system, finite, method, self.passages, self.stops)
@@ -76,13 +83,25 @@ class SBMLProtocol(AbstractProtocol):
             trajectory = eqx.tree_at(lambda t: (t.times, t.ys), trajectory, (times, ys))
             ok = ok & (settled | ~jnp.any(forever))
         status = jnp.where(ok | (trajectory.status != Status.OK), trajectory.status, int(Status.NON_FINITE))
+        status = jnp.where(consistent, status, int(Status.INCONSISTENT))
         trajectory = eqx.tree_at(
             lambda t: t.status, dataclasses.replace(trajectory, ys=solved.unpacked(trajectory.ys)), status
         )
         return Setup(system, first, inputs, setup.noise), trajectory
 
-    def opened(self, system: SBMLSystem, given: dict[str, Array], t: Array) -> tuple[SBMLSystem, dict[str, Array], Any]:
+    def opened(
+        self, system: AbstractSBMLSystem, given: dict[str, Array], t: Array
+    ) -> tuple[Any, dict[str, Array], Any]:
         """The system with all its parameters, its initial state, and its inputs; what is given goes before what is assigned."""
+        if self.implied:
+            assert isinstance(system, ConstrainedSBMLSystem)
+            given = opened(self, system, given, t)
+        return self.assigned(system, given, t)
+
+    def assigned(
+        self, system: AbstractSBMLSystem, given: dict[str, Array], t: Array
+    ) -> tuple[Any, dict[str, Array], Any]:
+        """Return what `opened` does, for given values of what algebraic rules determine."""
         assigned, formulas = dict(self.start), system.formulas
 
         @functools.cache
@@ -127,5 +146,5 @@ def _changed(parameters: dict[str, Array], other: dict[str, Array]) -> dict[str,
     return {name: other.get(name, value) for name, value in parameters.items()}
 
 
-def _still(system: SBMLSystem) -> Callable[[str], Any]:
+def _still(system: AbstractSBMLSystem) -> Callable[[str], Any]:
     return lambda name: system.parameters[name]

@@ -1,17 +1,24 @@
 """SBML models as systems."""
 
+import abc
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import equinox as eqx
 import jax.numpy as jnp
+import numpy as np
 from jax.typing import ArrayLike
 from jaxtyping import Array
 
 from .._errors import ArgumentError
 from .._types import Inputs, Scalar, State
-from ..core import Example, PlainSystem, as_float_array, quantity
+from ..core import ConstrainedSystem, Example, PlainSystem, System, as_float_array, quantity
 from ..networks import TIME, Formulas, LargeSystem, Rates
+
+if TYPE_CHECKING:
+    AbstractVar = Any
+else:
+    from equinox import AbstractVar
 
 Roots = tuple[tuple[str, int], ...]
 """Names and the nodes of their formulas."""
@@ -21,7 +28,7 @@ def _as_parameters(values: dict[str, Any]) -> dict[str, Any]:
     return {name: as_float_array(value) if eqx.is_array_like(value) else value for name, value in values.items()}
 
 
-class SBMLSystem(PlainSystem):
+class AbstractSBMLSystem(System):
     """An SBML model: the rates of its states are formulas, evaluated as one graph in which equal parts are one.
 
     - `parameters`: constants of the model, sizes of compartments and numbers of measurements, by their identifiers; their
@@ -35,15 +42,14 @@ class SBMLSystem(PlainSystem):
     its volume changes.
     """
 
-    parameters: dict[str, Any] = eqx.field(converter=_as_parameters)
-    before: dict[str, Any] = eqx.field(converter=_as_parameters)
-    settled: Scalar = quantity(doc="1 where an experiment starts from a steady state")
-    kept_before: Any = quantity(optional=True, doc="what steady states before the start conserve")
-    kept: Any = quantity(optional=True, doc="what steady states at the end conserve")
-    formulas: Formulas = eqx.field(static=True, kw_only=True)
-    rates: Roots = eqx.field(static=True, kw_only=True)
-    named: Roots = eqx.field(static=True, kw_only=True)
-    together: Rates | None = eqx.field(static=True, kw_only=True, default=None)
+    parameters: AbstractVar[dict[str, Any]]
+    before: AbstractVar[dict[str, Any]]
+    settled: AbstractVar[Array]
+    kept_before: AbstractVar[Any]
+    kept: AbstractVar[Any]
+    formulas: AbstractVar[Formulas]
+    rates: AbstractVar[Roots]
+    named: AbstractVar[Roots]
 
     def vector_field(self, t: ArrayLike, y: dict[str, Array], inputs: Inputs) -> dict[str, Array]:
         slopes = self.formulas.evaluate([node for _, node in self.rates], self.lookup(t, y, inputs))
@@ -84,14 +90,91 @@ class SBMLSystem(PlainSystem):
         """Return the solution with other values of some states."""
         return y | new
 
-    def moving(self) -> "SBMLSystem | LargeSystem":
-        """The system with only those parameters on which rates depend: what a solve has to carry."""
-        if self.together is not None:
-            return LargeSystem.of(self.together, self.parameters, self.settled)
-        needed = self.formulas.symbols([node for _, node in self.rates])
-        kept = {name: value for name, value in self.parameters.items() if name in needed}
-        return SBMLSystem(kept, {}, self.settled, None, None, formulas=self.formulas, rates=self.rates, named=())
+    @abc.abstractmethod
+    def moving(self) -> "AbstractSBMLSystem | LargeSystem":
+        """The system with only those parameters on which its equations depend: what a solve has to carry."""
 
     @classmethod
-    def example(cls) -> "Example[SBMLSystem]":
+    def example(cls) -> "Example[Any]":
         raise ArgumentError("A system read from SBML has no example: give its state and times.")
+
+
+class SBMLSystem(AbstractSBMLSystem, PlainSystem):
+    """An SBML model of differential equations alone, see `AbstractSBMLSystem`."""
+
+    parameters: dict[str, Any] = eqx.field(converter=_as_parameters)
+    before: dict[str, Any] = eqx.field(converter=_as_parameters)
+    settled: Scalar = quantity(doc="1 where an experiment starts from a steady state")
+    kept_before: Any = quantity(optional=True, doc="what steady states before the start conserve")
+    kept: Any = quantity(optional=True, doc="what steady states at the end conserve")
+    formulas: Formulas = eqx.field(static=True, kw_only=True)
+    rates: Roots = eqx.field(static=True, kw_only=True)
+    named: Roots = eqx.field(static=True, kw_only=True)
+    together: Rates | None = eqx.field(static=True, kw_only=True, default=None)
+
+    def moving(self) -> "SBMLSystem | LargeSystem":
+        if self.together is not None:
+            return LargeSystem.of(self.together, self.parameters, self.settled)
+        kept = _kept(self, [node for _, node in self.rates])
+        return SBMLSystem(kept, {}, self.settled, None, None, formulas=self.formulas, rates=self.rates, named=())
+
+
+class ConstrainedSBMLSystem(AbstractSBMLSystem, ConstrainedSystem):
+    """An SBML model with algebraic rules that are not solved by hand, or with fast reactions; see `AbstractSBMLSystem`.
+
+    - `rates`: the right sides of all equations; those of algebraic ones are kept at zero.
+    - `entries`: (row, column, node), the entries of M by the names of states.
+    - `flow`: the rates of all states by fast reactions alone, where there are such.
+    - `unknown`: the states that algebraic rules determine.
+    """
+
+    parameters: dict[str, Any] = eqx.field(converter=_as_parameters)
+    before: dict[str, Any] = eqx.field(converter=_as_parameters)
+    settled: Scalar = quantity(doc="1 where an experiment starts from a steady state")
+    kept_before: Any = quantity(optional=True, doc="what steady states before the start conserve")
+    kept: Any = quantity(optional=True, doc="what steady states at the end conserve")
+    formulas: Formulas = eqx.field(static=True, kw_only=True)
+    rates: Roots = eqx.field(static=True, kw_only=True)
+    named: Roots = eqx.field(static=True, kw_only=True)
+    entries: tuple[tuple[str, str, int], ...] = eqx.field(static=True, kw_only=True)
+    flow: Roots = eqx.field(static=True, kw_only=True)
+    unknown: frozenset[str] = eqx.field(static=True, kw_only=True)
+
+    def mass(self, t: ArrayLike) -> Any:
+        """M: a diagonal where no fast reaction is there, otherwise a matrix whose rows and columns are states in their order."""
+        names = sorted(name for name, _ in self.rates)
+        if not self.flow:
+            return {name: 0.0 if name in self.unknown else 1.0 for name in names}
+        values = self.formulas.evaluate([node for *_, node in self.entries], lambda name: self.parameters[name])
+        rows = np.array([names.index(row) for row, _, _ in self.entries])
+        columns = np.array([names.index(column) for _, column, _ in self.entries])
+        matrix = jnp.zeros((len(names), len(names)), self.settled.dtype)
+        return matrix.at[rows, columns].set(jnp.stack([jnp.asarray(x, self.settled.dtype) for x in values]))
+
+    def moving(self) -> "ConstrainedSBMLSystem":
+        flow = [node for _, node in self.flow]
+        kept = _kept(self, [node for _, node in self.rates] + flow + [node for *_, node in self.entries])
+        return ConstrainedSBMLSystem(
+            kept,
+            {},
+            self.settled,
+            None,
+            None,
+            formulas=self.formulas,
+            rates=self.rates,
+            named=(),
+            entries=self.entries,
+            flow=self.flow,
+            unknown=self.unknown,
+        )
+
+    def flowing(self) -> SBMLSystem:
+        """The system in which nothing happens but the fast reactions."""
+        kept = _kept(self, [node for _, node in self.flow])
+        return SBMLSystem(kept, {}, self.settled, None, None, formulas=self.formulas, rates=self.flow, named=())
+
+
+def _kept(system: AbstractSBMLSystem, roots: list[int]) -> dict[str, Any]:
+    """Return the parameters that some formulas depend on."""
+    needed = system.formulas.symbols(roots)
+    return {name: value for name, value in system.parameters.items() if name in needed}

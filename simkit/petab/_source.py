@@ -9,7 +9,7 @@ from .._errors import ArgumentError
 from ..networks import Formulas
 from ._infix import Printer, identifier, shared, time_as
 from ._load import PEtab
-from ._sbml import Model
+from ._model import Model
 
 TAKEN = ("self", "t", "y", "inputs", "start", "outputs", "vector_field", "invariants", "example", "jnp", "eqx", "State")
 
@@ -22,13 +22,21 @@ def python_source(read: PEtab) -> str:
 
     **Arguments:** `read`, what `simkit.petab.load` returns.
 
-    **Raises:** an `ArgumentError` that names what has no such form: an event, or an initial assignment of a constant by states.
+    **Raises:** an `ArgumentError` that names what has no such form: an event, an initial assignment of a constant by states, an
+    algebraic rule that is not solved by hand, or a fast reaction.
     """
     model = read.model
     if model.events:
         raise ArgumentError(
             f"A model to be printed as Python must be without events, but `{read.name}` has `{model.events[0].name}`. "
             "Fit it as it is, or take the event out of a copy of the model."
+        )
+    if model.unknowns or model.fast:
+        rules = [f"the algebraic rule `0 = {text}`, not solved by hand" for text in model.unknowns.values()]
+        found = (*rules, *(f"the fast reaction `{r.name}`" for r in model.fast))[0]
+        raise ArgumentError(
+            f"A model to be printed as Python must be of differential equations alone, but `{read.name}` has {found}. Write it "
+            "as a `ConstrainedSystem`, or fit it as it is."
         )
     named = zip(read.problem.names, np.asarray(read.nominal), strict=True)
     fixed = {name: float(np.asarray(x)) for name, x in read.problem.base.system.parameters.items() if np.ndim(x) == 0}

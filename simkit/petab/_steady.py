@@ -60,15 +60,15 @@ class _Way(NamedTuple):
     done: Array
 
 
-def steady_state(setup: Setup, t: Array, rows: Float[Array, "states states"]) -> tuple[Any, Array]:
+def steady_state(setup: Setup, t: Array, rows: Float[Array, "states states"], late: float = LATE) -> tuple[Any, Array]:
     """The steady state that a model reaches from its initial state, and whether one was found.
 
-    Inputs have the values they have long after `t`. What the model conserves (`rows`, see `conserved`) keeps its value. The way
-    is one of linearly implicit steps of Euler's method, extrapolated and with an estimate of the error, whose limit for long
-    steps is Newton's method. It is a tenth of the program that a solver would be. Derivatives are those of the equations that
-    define the state, not of the way there.
+    Inputs have the values they have `late` after `t`, by default long after it. What the model conserves (`rows`, see
+    `conserved`) keeps its value. The way is one of linearly implicit steps of Euler's method, extrapolated and with an
+    estimate of the error, whose limit for long steps is Newton's method. It is a tenth of the program that a solver would be.
+    Derivatives are those of the equations that define the state, not of the way there.
     """
-    end = jax.lax.stop_gradient(t + jnp.asarray(LATE, t.dtype))
+    end = jax.lax.stop_gradient(t + jnp.asarray(late, t.dtype))
     held = jax.lax.stop_gradient(setup)
     start, unravel = ravel_pytree(held.y0)
     identity = jnp.eye(start.size, dtype=start.dtype)

@@ -13,9 +13,9 @@ from numpyro.distributions.transforms import ExpTransform
 from .._errors import DataError, close_matches
 from ..problem import AbstractNoise, Free
 from ._mathml import Reader, parsed
+from ._model import Model
 from ._noises import BY_SCALE
 from ._row_formulas import Head
-from ._sbml import Model
 from ._tables import Files, Row, Table, as_number, finite, read_tables
 
 SCALES = ("lin", "log", "log10")

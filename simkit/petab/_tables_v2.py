@@ -10,8 +10,8 @@ from numpyro.distributions.transforms import ExpTransform
 
 from .._errors import DataError
 from ..problem import AbstractNoise, Free
+from ._model import Model
 from ._noises import BY_NAME
-from ._sbml import Model
 from ._tables import Files, Row, Table, read_tables
 from ._tables_v1 import (
     Observable,

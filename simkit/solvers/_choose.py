@@ -94,6 +94,12 @@ def choose(
     found = probe(system, y0, times, inputs)
     if isinstance(found, NotProbed):
         return Choice(_TSIT5, found.reason)
+    if not found.walked:
+        reason = (
+            f"{'' if found.stiff else 'not '}stiff at its start, all that was looked at: stability asks an explicit method for "
+            f"{_steps(found.stability)}, and an implicit step costs as much as {_steps(found.ratio)}"
+        )
+        return Choice(Rodas5P() if found.stiff else _TSIT5, reason)
     if found.stiff:
         return Choice(
             Rodas5P(),

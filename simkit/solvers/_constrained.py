@@ -179,7 +179,7 @@ def consistent(term: SystemTerm, t: Time, y0: State) -> tuple[State, Array]:
     y = found if problem.rows.left is not None else jnp.where(problem.rows.algebraic, found, start)
     for _ in range(CORRECTIONS):
         y = y - solved(problem.residual(y, start))
-    sound = sound & _held(e, t, y)
+    sound = sound & _held(e, t, y) & jnp.isfinite(problem.mass).all()
     return e.unravel(jnp.where(sound, y, jnp.nan)), sound
 
 

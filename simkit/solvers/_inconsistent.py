@@ -21,6 +21,13 @@ def reason_of_failure(term: SystemTerm, t: Time, y0: State) -> str:
     """Return what keeps the algebraic equations from being solved, with the equations and states that it is about."""
     names = _names(y0)
     equations = Equations(term, y0)
+    mass = np.asarray(equations.mass(t), float)
+    if not np.isfinite(mass).all():
+        bad = np.flatnonzero(~np.isfinite(mass if mass.ndim == 1 else mass.sum(axis=1)))
+        return (
+            f"the numbers of `mass` in the equation of {_listed([names[i] for i in bad])} must be finite, but are not. Look at the "
+            "parameters that it is made of"
+        )
     found = search(term, t, y0)
     matrix = np.asarray(found.matrix, float)
     if not np.isfinite(matrix).all() or not np.isfinite(np.asarray(found.residual)).all():

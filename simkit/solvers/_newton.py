@@ -8,6 +8,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float, PyTree
 
 from ..linear import Structure
+from ._shifted import solved
 
 ITERATIONS = 4
 """Most iterations with the same factors."""
@@ -81,10 +82,7 @@ def implicit(equations: Equations, find: Callable[[], tuple[Array, Any]]) -> tup
             entries = structure.shifted(lambda v: v - product(v), 1.0, b)
         else:  # whose rows may be so small that nothing of them is left beside 1
             entries = structure.shifted(lambda v: -product(v), 1.0, b, jnp.zeros_like(b))
-        factors = structure.factors(jax.lax.stop_gradient(entries))
-        solved = lambda _, b: structure.solve(factors, b, False)
-        transposed = lambda _, b: structure.solve(factors, b, True)
-        return jax.lax.custom_linear_solve(product, b, solved, transposed)
+        return solved(structure, structure.factors(jax.lax.stop_gradient(entries)), product, b)
 
     guess = jnp.zeros_like(equations.y)
     return jax.lax.custom_root(equations.residual, guess, lambda _, guess: find(), tangent_solve, has_aux=True)

@@ -46,6 +46,17 @@ def solver_of(
     def product(v: Array) -> Array:
         return w @ v if times is None or (y.size <= MATRIX_TANGENTS_UP_TO and callable(jacobian)) else times(v)
 
+    return lambda r: solved(structure, factors, product, r, scale)
+
+
+def solved(
+    structure: Structure, factors: PyTree, product: Callable[[Array], Array], b: Array, scale: Array | None = None
+) -> Array:
+    """The solution of equations with a matrix by factors that are held; derivatives are those of its `product` with a vector.
+
+    Factors are those of the matrix, its rows times `scale` where that is given.
+    """
+
     def solve(_: Any, b: Array) -> Array:
         return structure.solve(factors, b if scale is None else scale * b, False)
 
@@ -53,7 +64,7 @@ def solver_of(
         found = structure.solve(factors, b, True)
         return found if scale is None else scale * found
 
-    return lambda r: jax.lax.custom_linear_solve(product, r, solve, transpose_solve)
+    return jax.lax.custom_linear_solve(product, b, solve, transpose_solve)
 
 
 def _scale(w: PyTree) -> Array:

@@ -350,3 +350,31 @@ def test_a_guess_where_the_equations_are_singular_is_no_index():
     system, _, times, _ = Parabola.example()
     with pytest.raises(simkit.SimulationError, match=r"where Newton's method ended, and do so elsewhere"):
         simkit.simulate(system, {"x": 4.0, "z": 0.0}, times)
+
+
+class Leaking(ConstrainedSystem):
+    """A rate and a rule, whose M is not finite where `heaviness` is negative: its diagonal, or a matrix."""
+
+    heaviness: Scalar = quantity(4.0, doc="its root is the entry of M")
+    whole: bool = eqx.field(static=True, default=False)
+
+    def vector_field(self, t, y, inputs):
+        return {"level": -y["level"], "outflow": y["outflow"] - 2 * y["level"]}
+
+    def mass(self, t):
+        entry = jnp.sqrt(self.heaviness)
+        diagonal = {"level": entry, "outflow": 0.0}
+        return jnp.diag(jnp.stack([entry, jnp.zeros_like(entry)])) if self.whole else diagonal
+
+    @classmethod
+    def example(cls):
+        return Example(cls(), {"level": 1.0, "outflow": 0.0}, jnp.linspace(0.0, 1.0, 3))
+
+
+@pytest.mark.parametrize("whole", [False, True])
+def test_a_mass_that_is_not_finite_is_named(whole):
+    _, y0, times, _ = Leaking.example()
+    with pytest.raises(simkit.SimulationError, match=r"numbers of `mass` in the equation of `level` must be finite"):
+        simkit.simulate(Leaking(-1.0, whole), y0, times)
+    end = simkit.simulate(Leaking(4.0, whole), y0, times).final()
+    np.testing.assert_allclose(end["outflow"], 2 * np.exp(-0.5), rtol=1e-5)  # of the default tolerance of 1e-6

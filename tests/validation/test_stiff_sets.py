@@ -101,7 +101,7 @@ def test_digits_of_the_chosen_solver_and_of_rodas5p(name):
         assert digits(problem, np.asarray(found.ys[-1]), expected) >= FEWER.get(name, GOAL), found.solver
 
 
-@pytest.mark.parametrize("name", ["HIRES", "ROBER", "VDPOL", "SA2", "SD4", "SF1"])
+@pytest.mark.parametrize("name", ["HIRES", "ROBER", "VDPOL", "MEDAKZO", "SA2", "SD4", "SF1"])
 def test_stiff_problems_get_a_stiff_solver(name):
     problem = PROBLEMS[name]
     times = [0.0, problem.end]
