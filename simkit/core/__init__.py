@@ -4,6 +4,9 @@ from ._cache import cache_folder as cache_folder  # internal
 from ._cache import enable_cache as enable_cache
 from ._derivative import check_derivative as check_derivative
 from ._event import Event as Event
+from ._event import NamedEvents as NamedEvents
+from ._event import as_events as as_events
+from ._events import Events as Events
 from ._families import family_of as family_of
 from ._given_system import as_state as as_state
 from ._given_system import check_system as check_system
@@ -21,7 +24,7 @@ from ._interpolated import stop_times as stop_times
 from ._interpolated import with_curves as with_curves
 from ._keys import generator as generator
 from ._keys import whole_number as whole_number
-from ._mirrored import mirrored_event as mirrored_event
+from ._mirrored import mirrored_events as mirrored_events
 from ._mirrored import mirrored_inputs as mirrored_inputs
 from ._mirrored import mirrored_system as mirrored_system
 from ._names import Setup as Setup

@@ -8,7 +8,7 @@ from jaxtyping import Array, Float
 
 from .._errors import ArgumentError
 from .._types import Inputs, Outputs, State, Time
-from ._event import Event
+from ._event import Event, NamedEvents
 from ._signals import AbstractSignal
 from ._system import (
     ConstrainedSystem,
@@ -141,12 +141,19 @@ def mirrored_inputs(inputs: Inputs) -> Inputs:
     return jax.tree.map(mirror, inputs, is_leaf=callable)
 
 
-def mirrored_event(event: Event | None) -> Event | None:
-    """The condition of an event as a function of s = -t; its direction is that of the run."""
-    if event is None:
-        return None
+def mirrored_events(events: NamedEvents | None) -> NamedEvents | None:
+    """Events as functions of s = -t; their directions are those of the run."""
+    return None if events is None else NamedEvents(events.names, tuple(map(_mirrored_event, events.events)))
+
+
+def _mirrored_event(event: Event) -> Event:
     condition = event.condition
-    return Event(lambda system, t, y, inputs: condition(system.inner, -t, y, inputs), event.direction)
+    change: Any = None if event.change is None else lambda system, t, *rest: event.changed(system.inner, -t, *rest)
+    if condition is None:
+        assert event.at is not None
+        return Event(change=change, ends=event.ends, at=-event.at, values=event.values)
+    passed = lambda system, t, y, inputs: condition(system.inner, -t, y, inputs)
+    return Event(passed, event.direction, change, ends=event.ends)
 
 
 def _late(signal: Any) -> Any:

@@ -13,6 +13,7 @@ class Status(enum.IntEnum):
     NO_ROOM = 4
     UNSTABLE = 5
     INCONSISTENT = 6
+    ENDLESS_EVENTS = 7
 
     @property
     def message(self) -> str:
@@ -61,6 +62,11 @@ _MESSAGES = {
     Status.INCONSISTENT: (
         "The algebraic equations could not be solved at the first time: they contradict each other or the differential states, the "
         "guess is far off, or the index is above 1. Start nearer to a solution, or state other equations."
+    ),
+    Status.ENDLESS_EVENTS: (
+        "Events follow each other without time going on: a change makes its own or another event happen again at once, or their "
+        "intervals shrink to nothing, as those of a ball that comes to rest. End the simulation there with an event of `ends=True`, "
+        "or let the change leave the condition."
     ),
 }
 

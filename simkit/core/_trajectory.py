@@ -10,6 +10,7 @@ from jax.core import Tracer
 from jaxtyping import Array, Float, Int
 
 from .._types import State
+from ._events import Events
 from ._html import html_page, trajectory_html
 from ._names import named_leaves
 from ._quantity import field_metadata
@@ -23,16 +24,14 @@ class Trajectory(eqx.Module):
     """The states at the asked times, and how the simulation went.
 
     - `times`: shape `(times,)`; the predictors of a static system, shape `(data,)` or `(data, predictors)`.
-    - `ys`: the states, with a leading time axis; NaN from the time of a failure on, and after an event.
+    - `ys`: the states, with a leading time axis; NaN from the time of a failure on, and after an event that ends the run.
     - `status`: a `Status`; 0 is success.
     - `steps`, `rejected`, `evaluations`: accepted steps, rejected steps and evaluations of the vector field.
     - `solver`: the name of the solver and, where it was chosen, the reason.
     - `over`: of an ensemble the values by which its members differ, path -> shape `(members, ...)`.
     - `reduced`: the results of reducers by name; NaN of a failed member. A trajectory that has them holds the first and the last
         of the asked times only.
-    - `event_time`, `event_state`: where an event ended the solve, and the state there; None where none was asked for. Where none
-        happened the time is infinite and the state that at the last time; of a failed member both are NaN.
-
+    - `events`: the `Events` that happened, with their times and the states on both sides; None where none were asked for.
     - `notes`: sentences about the numerics, such as of an absolute tolerance that is larger than a state.
 
     The trajectory of an ensemble has a leading member axis on every array: `jax.tree.map(lambda x: x[3], trajectory)` is that
@@ -48,8 +47,7 @@ class Trajectory(eqx.Module):
     solver: str = eqx.field(static=True, default="")
     over: dict[str, Array] = eqx.field(default_factory=dict)
     reduced: dict[str, Any] = eqx.field(default_factory=dict)
-    event_time: Any = None  # an array, where there was an event to look for
-    event_state: State = None
+    events: Events | None = None
     lists: Any = None  # of a particle system: what its lists of neighbours needed, and how often they were made
     notes: tuple[str, ...] = eqx.field(
         static=True, default=()
@@ -82,6 +80,27 @@ class Trajectory(eqx.Module):
                 + f": {Status(int(status[member])).told(self.solver)}"
             )
         return found
+
+    @property
+    def event_time(self) -> Any:
+        """The time of the first event: infinite where none happened, NaN of a failed member, None where none was asked for."""
+        if self.events is None:
+            return None
+        first = self.events.times[..., 0]
+        return jnp.where(jnp.isfinite(first) | (self.status == Status.OK), first, jnp.nan)
+
+    @property
+    def event_state(self) -> Any:
+        """The state before the first event: that at the last time where none happened, None where none was asked for."""
+        if self.events is None:
+            return None
+        happened, axis = self.events.happened[..., 0], self.status.ndim
+
+        def first(before: Array, last: Array) -> Array:
+            there = jax.lax.index_in_dim(before, 0, axis, keepdims=False)
+            return jnp.where(happened.reshape(*happened.shape, *(1,) * (last.ndim - axis)), there, last)
+
+        return jax.tree.map(first, self.events.before, self.final())
 
     def final(self) -> State:
         """The state at the last time."""
@@ -131,8 +150,8 @@ class Trajectory(eqx.Module):
     def _findings(self) -> list[tuple[str, str]]:
         """Return the results of an event and of reducers."""
         rows = []
-        if isinstance(self.event_time, jax.Array):
-            rows.append(("event", _event_text(np.atleast_1d(np.asarray(self.event_time)))))
+        if self.events is not None:
+            rows += [("event", text) for text in self.events.told()]
         for name, result in self.reduced.items():
             shapes = [f"{leaf.dtype}{list(leaf.shape)}" for leaf in jax.tree.leaves(result)]
             rows.append((f"reduced {name}", ", ".join(shapes[:SHOWN]) + (", ..." if len(shapes) > SHOWN else "")))
@@ -144,11 +163,3 @@ def with_fields(trajectory: Trajectory, **changed: Any) -> Trajectory:
     copy = object.__new__(type(trajectory))
     vars(copy).update(vars(trajectory), **changed)
     return copy
-
-
-def _event_text(times: np.ndarray) -> str:
-    happened = times[np.isfinite(times)]
-    if times.size == 1:
-        return f"at {happened[0]:g}" if happened.size else "did not happen"
-    between = f", from {happened.min():g} to {happened.max():g}" if happened.size else ""
-    return f"{happened.size} of {times.size} members" + between

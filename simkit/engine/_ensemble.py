@@ -38,11 +38,11 @@ from ..reducers import Reducer
 from ..solvers import SolverLike
 from ._awaited import awaited
 from ._integrate import Method, trajectory_of
-from ._simulate import resolve, solve_options, stiff_instead
+from ._simulate import check_served, listed, resolve, solve_options, stiff_instead
 from ._unstable import unstable_members
 from .stepping._checkpointed import Checkpointed
 from .stepping._room import with_room
-from .task._arguments import check_direction, check_event, check_reducers, check_times
+from .task._arguments import check_direction, check_events, check_reducers, check_times
 from .task._bucket import budgets, cut_members, cut_times, fillable, filled_members, filled_times
 from .task._compilations import note_trace
 from .task._scales import notes_of, open_and_similar
@@ -74,7 +74,7 @@ def ensemble(
     key: Any = None,
     gradient: Checkpointed | None = None,
     reduce: Mapping[str, Reducer] | None = None,
-    event: Event | None = None,
+    events: Event | Sequence[Event] | Mapping[str, Event] | None = None,
     on_failure: Literal["raise", "mark"] = "mark",
 ) -> Trajectory:
     """Integrate many members that differ in the quantities that `over` names.
@@ -94,8 +94,7 @@ def ensemble(
         caller is in charge, and where a grid is spread over devices itself. Every device works at its own pace.
     - `key`: for stochastic systems a random key, of which every member gets one of its own, or an array of one key a member.
     - `gradient`: as in `simulate`; the bound is for all members on a device.
-    - `reduce`, `event`: as in `simulate`; results, event times and event states get a leading member axis. Every member ends by
-        itself.
+    - `reduce`, `events`: as in `simulate`; results and events get a leading member axis. Every member has its own events.
     - `on_failure`: "mark" a member that fails in its status, or "raise" a `SimulationError`. The others are not affected.
 
     **Returns:** a `Trajectory` with a leading member axis on every array; `trajectory.failures()` names the members that failed.
@@ -116,13 +115,13 @@ def ensemble(
     setup = Setup(system, as_state(system, y0), as_signals(inputs))
     check_supports(system)
     values, members = member_values(setup, over)
-    checked = check_reducers(reduce), check_event(event, system, reduce)
     static = isinstance(system, StaticSystem)
     known = times if static or isinstance(times, jax.core.Tracer) else np.asarray(check_times(times))
+    checked = check_reducers(reduce), check_events(events, system, reduce, known)
     backward = check_direction(known, system, reduce)
     kinds = {leaf.dtype for leaf in jax.tree.leaves(setup.y0)}
     times = as_float_array(times) if not kinds else jnp.asarray(times, jnp.result_type(*kinds).type(0).real.dtype)
-    if event is None:
+    if events is None:
         warn_of_unread(setup.system, setup.y0, setup.inputs, times[0])
     method = resolve_members(setup, values, members, known, solver=solver, step=step)
     keys = _member_keys(key, members)
@@ -132,9 +131,12 @@ def ensemble(
     options = EnsembleOptions(solve_options(lanes, gradient)._replace(similar=alike, backward=backward), chosen)
     task = Task(setup.system, setup.y0, setup.inputs, times, method.solver, method.step, keys, *checked)
 
+    check_served(task)
+
     def run(task: Task, again: bool, values: dict[str, Array] = values) -> Trajectory:
         count = jax.tree.leaves(values)[0].shape[0]
-        return _run(task, values, count, options._replace(solve=options.solve._replace(again=again)))
+        go = lambda task, solve: _run(task, values, count, options._replace(solve=solve))
+        return listed(task, options.solve._replace(again=again), go)
 
     trajectory = with_room(task, run)
     if method.reason != "given" and method.solver is not None:

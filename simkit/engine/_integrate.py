@@ -15,6 +15,7 @@ from .._types import State
 from ..core import (
     ConstrainedSystem,
     Event,
+    NamedEvents,
     ParticleSystem,
     Setup,
     StaticSystem,
@@ -35,8 +36,9 @@ from ..core import (
 )
 from ..solvers import Stepper, consistent
 from .adaptive._adaptive import integrate_adaptive
-from .adaptive._event_search import event_on_grid, integrate_to_event
+from .adaptive._eventful import integrate_with_events
 from .batching._mesh import alike_arrays
+from .stepping._event_on_grid import ended_by, event_on_grid
 from .stepping._fixed_grid import fixed_grid
 from .stepping._particle_windows import integrate_particles
 from .stepping._reduce import cut_at, cut_between, reduce_rows, reduce_static, results_of
@@ -62,8 +64,9 @@ def integrate(
 
 
 def integrate_to(setup: Setup, times: Array, method: Method, event: Event) -> Trajectory:
-    """The same up to an event: `event_time` and `event_state` tell where it ended."""
-    return dispatch(Task(setup.system, setup.y0, setup.inputs, times, method.solver, method.step, event=event))
+    """The same up to an event that ends it: `event_time` and `event_state` tell where that was."""
+    events = NamedEvents(("event",), (event,))
+    return dispatch(Task(setup.system, setup.y0, setup.inputs, times, method.solver, method.step, events=events))
 
 
 def dispatch(task: Task, options: Options = Options()) -> Trajectory:
@@ -92,9 +95,9 @@ def trajectory_of(task: Task, options: Options) -> Trajectory:
     if options.backward:
         return _backward_trajectory(task, options)
     particles = isinstance(task.system, ParticleSystem)
-    parts = task.system, started(task.y0), with_curves(task.inputs), task.times, task.event
-    (system, y0, inputs, times, event), flag = member_inputs(parts)
-    task = task._replace(system=system, y0=y0, inputs=inputs, times=times, event=event)
+    parts = task.system, started(task.y0), with_curves(task.inputs), task.times, task.events
+    (system, y0, inputs, times, events), flag = member_inputs(parts)
+    task = task._replace(system=system, y0=y0, inputs=inputs, times=times, events=events)
     found = _particle_trajectory(task, options) if particles else _trajectory(task, options)
     return _answered(found, flag)
 
@@ -106,8 +109,9 @@ def _backward_trajectory(task: Task, options: Options) -> Trajectory:
     check_derivative(task.system, state, times[0], with_curves(task.inputs))
     task = task._replace(inputs=with_curves(task.inputs)).mirrored()
     found = trajectory_of(task, options._replace(backward=False))
-    when = None if found.event_time is None else jnp.where(jnp.isinf(found.event_time), jnp.inf, -found.event_time)
-    return dataclasses.replace(found, times=times, event_time=when)
+    if (events := found.events) is not None:
+        events = dataclasses.replace(events, times=jnp.where(events.happened, -events.times, jnp.inf))
+    return dataclasses.replace(found, times=times, events=events)
 
 
 def _answered(trajectory: Trajectory, flag: Any) -> Trajectory:
@@ -119,10 +123,12 @@ def _answered(trajectory: Trajectory, flag: Any) -> Trajectory:
         "ys": member_results(ys, flag, finite(ys, axes=1)),
         "reduced": member_results(trajectory.reduced, flag, trajectory.status == Status.OK),
     }
-    for name in ("event_time", "event_state"):
-        value = getattr(trajectory, name)
-        if value is not None:
-            ended[name] = member_results(value, flag, ~jnp.isnan(trajectory.event_time))
+    if (events := trajectory.events) is not None:
+        # Entries without an event are known numbers, which have no derivatives.
+        there = events.happened & jnp.isfinite(events.times) & finite(events.before, axes=1)
+        sides = (events.times, events.before, events.after)
+        times, before, after = member_results(sides, flag, there | ~events.happened)
+        ended["events"] = dataclasses.replace(events, times=times, before=before, after=after)
     return dataclasses.replace(trajectory, **ended)
 
 
@@ -149,7 +155,7 @@ def _solved(task: Task, options: Options) -> Trajectory:
     task = settled(task, options.similar)
     if task.reduce:
         return _reduced_trajectory(task, options)
-    if task.event is not None:
+    if task.events is not None:
         return _event_trajectory(task, options)
     if isinstance(task.step, Fixed):
         states, status, counts = _integrate_fixed(task, options)
@@ -164,10 +170,10 @@ def _decoded(task: Task, states: PyTree) -> Any:
     return jax.vmap(lambda state: by_member(lambda system, state: system.decode(state), task.system, state))(states)
 
 
-def _figures(task: Task, counts: tuple[Array, Array], searched: Any = 0) -> tuple[Array, Array, Array, str]:
+def _figures(task: Task, counts: tuple[Array, Array]) -> tuple[Array, Array, Array, str]:
     """Accepted and rejected steps, evaluations of the field, and who took them."""
     accepted, rejected = counts
-    evaluations = (accepted + rejected + searched) * task.solver.evaluations
+    evaluations = (accepted + rejected) * task.solver.evaluations
     held = " with Courant steps, whose lengths derivatives hold" if isinstance(task.step, Courant) else ""
     return accepted, rejected, evaluations, f"{type(task.solver).__name__}{held}"
 
@@ -185,9 +191,9 @@ def _particle_trajectory(task: Task, options: Options) -> Trajectory:
     ran = integrate_particles(task._replace(y0=system.encode(task.y0)), options)
     status = _checked(ran.status, ran.states)
     states, ended = ran.states, {}
-    if task.event is not None:
+    if task.events is not None:
         states, time, final = event_on_grid(task, states)
-        ended = {"event_time": time, "event_state": system.decode(final)}
+        ended = {"events": ended_by(task.events, time, system.decode(final))}
     times = task.times[jnp.array([0, -1])] if task.reduce else task.times
     reduced = results_of(ran.totals, task.reduce or {}, status)
     ys = jax.vmap(system.decode)(states)
@@ -257,13 +263,16 @@ def _reduced_trajectory(task: Task, options: Options) -> Trajectory:
 
 
 def _event_trajectory(task: Task, options: Options) -> Trajectory:
-    """The trajectory of one member that ends at an event."""
+    """The trajectory of one member with events."""
+    assert task.events is not None
+    decode = lambda state: by_member(lambda system, state: system.decode(state), task.system, state)
     if isinstance(task.step, Fixed):
         states, status, counts = _integrate_fixed(task, options)
         states, time, final = event_on_grid(task, states)
-        status, searched = jnp.where(jnp.isnan(time), int(Status.NON_FINITE), status), jnp.asarray(0)
+        status = jnp.where(jnp.isnan(time), int(Status.NON_FINITE), status)
+        events = ended_by(task.events, time, decode(final))
     else:
-        states, status, counts, searched, time, final = integrate_to_event(task, options)
-    trajectory = Trajectory(task.times, _decoded(task, states), status, *_figures(task, counts, searched))
-    final = by_member(lambda system, state: system.decode(state), task.system, final)
-    return dataclasses.replace(trajectory, event_time=time, event_state=final)
+        states, status, counts, events = integrate_with_events(task, options)
+        sides = _decoded(task, events.before), _decoded(task, events.after)
+        events = dataclasses.replace(events, before=sides[0], after=sides[1])
+    return Trajectory(task.times, _decoded(task, states), status, *_figures(task, counts), events=events)

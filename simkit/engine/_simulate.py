@@ -1,6 +1,6 @@
 """simulate: a system, a state and times in, a trajectory out."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Literal
 
 import equinox as eqx
@@ -20,6 +20,7 @@ from ..core import (
     Explained,
     KnownJacobian,
     Noted,
+    ParticleSystem,
     PlainSystem,
     Reviewed,
     SeparableSystem,
@@ -63,7 +64,7 @@ from ._integrate import Method, dispatch
 from ._unstable import is_unstable
 from .stepping._checkpointed import Checkpointed
 from .stepping._room import with_room
-from .task._arguments import check_direction, check_event, check_reducers, check_times, is_backward
+from .task._arguments import check_direction, check_events, check_reducers, check_times, is_backward
 from .task._bucket import cut_times, fillable, filled_times
 from .task._scales import notes_of, open_and_similar
 from .task._step import PLAIN, Adaptive, Courant, Fixed, Varying, as_step, plain
@@ -84,7 +85,7 @@ def simulate(
     key: PRNGKeyArray | None = None,
     gradient: Checkpointed | None = None,
     reduce: Mapping[str, Reducer] | None = None,
-    event: Event | None = None,
+    events: Event | Sequence[Event] | Mapping[str, Event] | None = None,
     on_failure: Literal["raise", "mark"] = "raise",
 ) -> Trajectory:
     """Integrate a system from `y0` at `times[0]` and save the state at `times`.
@@ -107,8 +108,8 @@ def simulate(
     - `reduce`: name -> reducer, such as `{"mean": simkit.reducers.Mean()}`: what becomes of the states at `times` while the
         solve goes on. The trajectory then holds the first and the last of them and, in `reduced`, the results, so that memory
         does not grow with the number of save times.
-    - `event`: where to end early, `Event(lambda system, t, y, inputs: y.height, "down")`. The trajectory then has `event_time` and
-        `event_state`, both with derivatives, and its states are NaN after the event. It is looked for by a solve of its own.
+    - `events`: where the state changes or the run ends, one `Event`, a list or a mapping of names to events. The trajectory then has
+        `events`: their times and the states on both sides, with derivatives. At a save time its state is that after an event.
     - `on_failure`: "raise" a `SimulationError`, or "mark" it in the trajectory's status. Under a transformation such as `jit` or
         `vmap` a failure is always marked.
 
@@ -135,19 +136,20 @@ def simulate(
     if on_failure not in ("raise", "mark"):
         raise ArgumentError(f'Argument `on_failure` must be "raise" or "mark", but it is {on_failure!r}.')
     check_roots(system)
-    checked = check_reducers(reduce), check_event(event, system, reduce)
+    checked = check_reducers(reduce), check_events(events, system, reduce, known)
     backward = check_direction(known, system, reduce)
-    if event is None:
+    if events is None:
         warn_of_unread(system, y0, inputs, when[0])
     solver, step, reason = _complete(system, y0, known, solver, step, inputs)
     # The reason holds numbers of this very call: kept out of the compiled function, it cannot make it compile again.
     task = Task(system, y0, inputs, when, solver, step, key, *checked)
+    check_served(task)
     _review(task._replace(times=known))
     even = isinstance(solver, AbstractSplitStepper) and isinstance(step, Fixed) and _even(known)
     options = solve_options(None, gradient)._replace(even=even, similar=open_and_similar(step, y0), backward=backward)
     fills = fillable(task)
     ready = filled_times(task) if fills else task
-    trajectory = with_room(ready, lambda task, again: dispatch(task, options._replace(again=again)), parts=True)
+    trajectory = with_room(ready, lambda task, again: listed(task, options._replace(again=again)), parts=True)
     if fills:
         trajectory = cut_times(trajectory, task.times.shape[0])
     if reason != "given" and solver is not None:
@@ -167,6 +169,19 @@ def simulate(
     return trajectory
 
 
+def listed(task: Task, options: Options, run: Callable[..., Trajectory] = dispatch) -> Trajectory:
+    """A run whose trajectory has room for all of its events, where values are known."""
+    while True:
+        trajectory = run(task, options)
+        events = trajectory.events
+        if events is None or traced(events) or jax.process_count() > 1:
+            return trajectory
+        most = int(np.max(np.asarray(events.count), initial=0))
+        if most <= events.room:
+            return trajectory
+        options = options._replace(room=1 << (most - 1).bit_length())
+
+
 def _stiff_again(task: Task, options: Options, trajectory: Trajectory, reason: str) -> tuple[Task, Trajectory, str]:
     """A run whose explicit solver was chosen and used up its steps, once more by a stiff one; and the reason for that."""
     if isinstance(trajectory.status, jax.core.Tracer) or trajectory.status.item() != Status.STEP_LIMIT:
@@ -175,7 +190,7 @@ def _stiff_again(task: Task, options: Options, trajectory: Trajectory, reason: s
     if solver is None:
         return task, trajectory, reason
     task = task._replace(solver=solver)
-    again = dispatch(task, options)
+    again = listed(task, options)
     name, steps = type(solver).__name__, trajectory.steps.item() + trajectory.rejected.item()
     return task, again, f"{trajectory.solver} used up {steps} steps, which {name} does not need where a system is stiff"
 
@@ -286,6 +301,20 @@ def solve_options(lanes: int | None, gradient: Any) -> Options:
     return Options(lanes, int(gradient.memory))
 
 
+def check_served(task: Task) -> None:
+    """Refuse events that the steps of a run cannot serve: fixed ones end at one condition."""
+    if task.events is None or not isinstance(task.step, Fixed):
+        return
+    (event, *rest) = task.events.events
+    if rest or not event.ends or event.timed or event.change is not None:
+        kind = "Particles and fixed steps" if isinstance(task.system, ParticleSystem) else "Fixed steps"
+        raise ArgumentError(
+            f"{kind} serve one event of a condition that ends the run, `Event(condition, ends=True)`, but argument `events` holds "
+            f"{', '.join(map(repr, task.events.names))}. Events that change the state, or happen at known times, need adaptive steps, "
+            "`step=Adaptive()`; between known times, simulate window by window."
+        )
+
+
 def _review(task: Task) -> None:
     """Let a system look at its start and the longest step, where all values are known."""
     system, times, step = task.system, task.times, task.step
@@ -301,7 +330,7 @@ def _review(task: Task) -> None:
 
 def _end_in_words(task: Task, trajectory: Trajectory) -> str:
     """Return the note of a system on the state in which a simulation ended, where all values are concrete; else nothing."""
-    if not isinstance(task.system, Noted) or task.event is not None or traced(task.system, trajectory):
+    if not isinstance(task.system, Noted) or task.events is not None or traced(task.system, trajectory):
         return ""
     if trajectory.status.item() != 0:
         return ""
@@ -310,7 +339,7 @@ def _end_in_words(task: Task, trajectory: Trajectory) -> str:
 
 def _explained(task: Task, options: Options, trajectory: Trajectory) -> str:
     """Return the system's explanation of a failed simulation: the last window is run again, saved more often."""
-    if not isinstance(task.system, Explained) or task.reduce or task.event is not None:
+    if not isinstance(task.system, Explained) or task.reduce or task.events is not None:
         return ""
     times, good = np.asarray(trajectory.times), _good_rows(trajectory)
     if not good[0]:

@@ -67,7 +67,7 @@ def unstable_members(task: Task, values: Mapping[str, Array], trajectory: Trajec
 
 
 def _looked_at(task: Task, trajectory: Trajectory) -> bool:
-    if not isinstance(task.step, Fixed) or task.reduce or task.event is not None:
+    if not isinstance(task.step, Fixed) or task.reduce or task.events is not None:
         return False
     if isinstance(task.system, StaticSystem | ParticleSystem | StochasticSystem):
         return False

@@ -58,8 +58,8 @@ def pose(task: Task, options: Options, length: Array | None = None) -> Posed:
     numerics = [jax.lax.stop_gradient(jnp.asarray(x, dtype)) for x in (task.step.most(), length, *task.step.numbers())]
     now = jax.lax.stop_gradient(times[0])
     bounded = isinstance(task.step, Courant)
-    between = times.shape[-1] > 2 or task.event is not None
-    traced = trace_member(task.system, task.y0, task.inputs, task.solver, now, task.event, bounded, between)
+    between = times.shape[-1] > 2 or task.events is not None
+    traced = trace_member(task.system, task.y0, task.inputs, task.solver, now, task.events, bounded, between)
     member, ops, fixed, unravel = traced
     if not bounded:
         numerics[-1] = jnp.broadcast_to(numerics[-1], member.ops[0].shape)  # an absolute tolerance for each state
@@ -69,7 +69,8 @@ def pose(task: Task, options: Options, length: Array | None = None) -> Posed:
         shared=(False, *(True for _ in ops[1:])),
         fixed_shared=tuple(True for _ in fixed),
         times_shared=True,
-        sizes=Sizes(task.step.max_steps, options.lanes, options.memory),
+        sizes=Sizes(task.step.max_steps, options.lanes, options.memory, task.events is not None),
+        room=0 if task.events is None else options.room or task.events.room,
     )
     return Posed(member, ops, fixed, times, plan, unravel)
 
@@ -136,12 +137,12 @@ def _midpoint(member: Member, sign: float, fixed: PyTree, t: Time, y: Array, ops
     def one(t: Array, y: Array) -> Array:
         held = jax.lax.stop_gradient(t)
         y = jnp.where(jnp.isfinite(y).all(), y, jax.lax.stop_gradient(ops[0]))  # of a failed member, whom nobody asks
-        return flowed(member, ops, fixed, held, sign * (t - held), y)
+        return _flowed(member, ops, fixed, held, sign * (t - held), y)
 
     return jax.vmap(one)(t, y)
 
 
-def flowed(member: Member, ops: PyTree, fixed: PyTree, t: Time, h: Time, y: Array) -> Array:
+def _flowed(member: Member, ops: PyTree, fixed: PyTree, t: Time, h: Time, y: Array) -> Array:
     """The state a time h after t, right to second order in h."""
     half = y + scaled(0.5 * h, member.field(ops, fixed, t, y))
     return y + scaled(h, member.field(ops, fixed, t + 0.5 * h, half))

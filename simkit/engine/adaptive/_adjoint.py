@@ -7,9 +7,8 @@ so the memory is that of one group, whatever the number of steps.
 """
 
 import functools
-import math
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -18,26 +17,12 @@ from jaxtyping import Array, PyTree
 from ..._types import State
 from ...core import scaled
 from ..batching._mesh import origin
-from ._attempt import RUNNING, Lanes, attempt, moved, select
+from ._attempt import Lanes, select
 from ._block import fraction, targets
 from ._flow import Flow, Operands
 from ._queue import Held, Layout, loader
+from ._record import Met, Record, empty_record, empty_snapshots, recorded, refilled
 from ._sizes import Numerics
-
-
-class Record(NamedTuple):
-    """Attempts of all lanes by common iteration. A step that was not accepted has length zero.
-
-    Of a method of several steps also what it remembered, whether that was a start, and the state at the end of the step: to take
-    the step again is then to look its result up.
-    """
-
-    t: Array  # (rows, lanes)
-    t1: Array
-    y: Any  # (rows, ..., lanes)
-    past: Any = None
-    fresh: Array | None = None
-    solved: Any = None
 
 
 def adjoint(
@@ -65,9 +50,9 @@ def adjoint(
     extra = (jnp.arange(groups * lanes) >= members).reshape(groups, lanes)
     leaves = jax.tree.leaves(ops)
     load = loader(flow, layout, ops, fixed, times, members)
-    _, shapes = jax.eval_shape(load, index[0])
-    record = _empty_record(flow, shapes, numerics, zero)
-    snapshots = _empty_snapshots(shapes, numerics, zero)
+    shapes_of_held, shapes = jax.eval_shape(load, index[0])
+    record = empty_record(flow, shapes_of_held, shapes, numerics, zero)
+    snapshots = empty_snapshots(shapes, numerics, zero)
     common = [i for i in active if layout.ops[i] is None]
     own = [i for i in active if layout.ops[i] is not None]
     spread = lambda x: jnp.zeros((directions, *x.shape), x.dtype) + zero.astype(x.dtype)
@@ -100,36 +85,6 @@ def _group_cotangents(g: Array, index: Array, extra: Array) -> Array:
     return jnp.where(extra.reshape(-1, *(1,) * (picked.ndim - 1)), 0, picked)
 
 
-def _empty_record(flow: Flow, shapes: Lanes, numerics: Numerics, zero: Array) -> Record:
-    def full(x: Any) -> Array:
-        varying = zero != zero if x.dtype == bool else zero.astype(x.dtype)
-        return jnp.broadcast_to(varying, (numerics.rows, *x.shape))
-
-    return jax.tree.map(full, _row(flow, shapes, shapes.t, shapes.y))
-
-
-def _row(flow: Flow, s: Lanes, t1: PyTree, y1: PyTree) -> Record:
-    more = (s.memory.moving, s.memory.fresh, y1) if flow.multistep else ()
-    return Record(s.t, t1, s.y, *more)
-
-
-def _empty_snapshots(shapes: Lanes, numerics: Numerics, zero: Array) -> Lanes | None:
-    count = segments(numerics)
-    if count == 1:
-        return None
-
-    def full(x: Any) -> Array:
-        varying = zero != zero if x.dtype == bool else zero.astype(x.dtype)
-        return jnp.broadcast_to(varying, (count, *x.shape))
-
-    return jax.tree.map(full, shapes)
-
-
-def segments(numerics: Numerics) -> int:
-    """Return the number of records that the longest possible solve fills."""
-    return math.ceil(numerics.max_steps / numerics.rows)
-
-
 def _group(
     flow: Flow,
     layout: Layout,
@@ -146,9 +101,13 @@ def _group(
 ) -> tuple[Record, Lanes | None, list[Array], list[Array]]:
     """The cotangents of one group: of the operands that all share, summed, and of its members' own."""
     blocks = numerics.rows // numerics.block  # in a record
-    record, snapshots, s, used = _recorded(flow, held, s, numerics, record, snapshots)
+    record, snapshots, s, used = recorded(flow, held, s, numerics, record, snapshots)
     ok = s.status == 0
+    if flow.events is not None:  # one may have ended it before its last time
+        ok = ok & (s.t >= held.end)
     last = times.shape[-1] - 1
+    before = [None if g is None else g[:, last + 1 :] for g in cotangents]  # of the states before events
+    cotangents = [None if g is None else g[:, : last + 1] for g in cotangents]
     packed = [jnp.zeros((directions, *y.shape), y.dtype) + origin(y).astype(y.dtype) for y in flow.pack(s.y)]
     for i, g in enumerate(cotangents):
         if g is not None:
@@ -160,14 +119,21 @@ def _group(
     column = jnp.broadcast_to(jnp.arange(1, last, dtype=jnp.int32)[:, None], (last - 1, *member.shape))
     cursor = jnp.sum(targets(times, member, column) <= s.t[None], axis=0, dtype=jnp.int32)
     asked, lost = _asked(cotangents, cursor, ok)
-    walk = _Walk(flow, layout, held, times, member, cotangents, active, packed, asked)
+    if s.happening is not None:
+        met, missed = _asked_before(before, s.happening.total)
+        asked, lost = asked | met, lost | missed
+    walk = _Walk(flow, layout, held, times, member, cotangents, before, active, packed, asked)
     moving = walk.moving(held.ops)
     g_p = [jnp.zeros((directions, *x.shape), x.dtype) + origin(s.t).astype(x.dtype) for x in moving]
 
     def back_through(record: Record, count: Array, carry: PyTree) -> Any:
         def block(c: PyTree) -> Any:
             b, carry = c
-            rows = jax.tree.map(lambda x: jax.lax.dynamic_slice_in_dim(x, b * numerics.block, numerics.block), record)
+            if record.met is not None:
+                met = jax.tree.map(lambda x: x[b], record.met)
+                carry = jax.lax.cond(jnp.any(met.path[0] >= 0), walk.back_met, lambda carry, _: carry, carry, met)
+            cut = lambda x: jax.lax.dynamic_slice_in_dim(x, b * numerics.block, numerics.block)
+            rows = jax.tree.map(cut, record._replace(met=None))
             return b - 1, jax.lax.scan(walk.back, carry, rows, reverse=True)[0]
 
         return jax.lax.while_loop(lambda c: c[0] >= 0, block, (count - 1, carry))[1]
@@ -183,7 +149,7 @@ def _group(
 
         def segment(c: PyTree) -> Any:
             k, record, carry = c
-            again = lambda: _refilled(flow, held, numerics, record, jax.tree.map(lambda x: x[k], snapshots))
+            again = lambda: refilled(flow, held, numerics, record, jax.tree.map(lambda x: x[k], snapshots))
             record = jax.lax.cond(k == final, lambda: record, again)
             carry = back_through(record, jnp.where(k == final, used - k * blocks, blocks), carry)
             return k - 1, record, carry
@@ -222,59 +188,20 @@ def _asked(cotangents: Sequence[Array | None], cursor: Array, ok: Array) -> tupl
     return jnp.any(seen & reached[:, :, None], axis=(1, 2)), lost.T
 
 
+def _asked_before(cotangents: Sequence[Array | None], total: Array) -> tuple[Array, Array]:
+    """The same for cotangents of the states before events, of which `total` happened."""
+    given = [g for g in cotangents if g is not None]  # (lanes, room, directions, ...)
+    real = jnp.arange(given[0].shape[1], dtype=total.dtype)[None] < total[:, None]
+    seen = [jnp.any(g != 0, axis=tuple(range(3, g.ndim))) for g in given]
+    seen = functools.reduce(jnp.logical_or, seen)
+    return jnp.any(seen & real[:, :, None], axis=(1, 2)), jnp.any(seen & ~real[:, :, None], axis=1).T
+
+
 def _with_lost(lost: Array, g: Array, shared: bool) -> Array:
     """Cotangents of an operand, lanes last unless shared: NaN where a state was asked for that does not exist."""
     lost = jnp.any(lost, axis=1) if shared else lost
     lost = lost.reshape(lost.shape[0], *(1,) * (g.ndim - lost.ndim), *lost.shape[1:])
     return jnp.where(lost, jnp.nan, 1).astype(g.dtype) * g
-
-
-def _rows(flow: Flow, held: Held, numerics: Numerics, s: Lanes) -> tuple[Lanes, Record]:
-    """A block of attempts and their rows."""
-
-    def one(s: Lanes, _: None) -> tuple[Lanes, Record]:
-        found = attempt(flow, held.ops, held.fixed, held.end, s)
-        row = _row(flow, s, jnp.where(found.accurate, found.t1, s.t), found.y1)
-        return moved(flow, held.ops, held.fixed, s, found, found.accurate), row
-
-    return jax.lax.scan(one, s, None, length=numerics.block)
-
-
-def _put(record: Record, rows: Record, b: Array, block: int) -> Record:
-    put = lambda a, x: jax.lax.dynamic_update_slice_in_dim(a, x, b * block, axis=0)
-    return jax.tree.map(put, record, rows)
-
-
-def _recorded(
-    flow: Flow, held: Held, s: Lanes, numerics: Numerics, record: Record, snapshots: Lanes | None
-) -> tuple[Record, Lanes | None, Lanes, Array]:
-    """Solve a group; the record holds its last attempts, the snapshots where each record begins. Also the number of blocks."""
-    blocks = numerics.rows // numerics.block
-
-    def body(c: PyTree) -> Any:
-        b, s, record, snapshots = c
-        place = b % blocks
-        if snapshots is not None:
-            save = lambda: jax.tree.map(lambda a, x: a.at[b // blocks].set(x), snapshots, s)
-            snapshots = jax.lax.cond(place == 0, save, lambda: snapshots)
-        s, rows = _rows(flow, held, numerics, s)
-        return b + 1, s, _put(record, rows, place, numerics.block), snapshots
-
-    alive = lambda c: jnp.any(c[1].status == RUNNING)
-    used, s, record, snapshots = jax.lax.while_loop(alive, body, (origin(s.t).astype(jnp.int32), s, record, snapshots))
-    return record, snapshots, s, used
-
-
-def _refilled(flow: Flow, held: Held, numerics: Numerics, record: Record, s: Lanes) -> Record:
-    """A whole record from the snapshot at its beginning."""
-
-    def body(c: PyTree) -> Any:
-        b, s, record = c
-        s, rows = _rows(flow, held, numerics, s)
-        return b + 1, s, _put(record, rows, b, numerics.block)
-
-    blocks = numerics.rows // numerics.block
-    return jax.lax.while_loop(lambda c: c[0] < blocks, body, (origin(s.t).astype(jnp.int32), s, record))[2]
 
 
 class _Walk:
@@ -288,10 +215,12 @@ class _Walk:
         times: Array,
         member: Array,
         cotangents: Sequence[Array | None],
+        before: Sequence[Array | None],
         active: Sequence[int],
         packed: Sequence[Array],
         asked: Array,
     ):
+        self.before = before
         self.asked = asked
         self.flow, self.held, self.times, self.member = flow, held, times, member
         self.cotangents, self.active, self.packed = cotangents, active, packed
@@ -310,27 +239,68 @@ class _Walk:
         return jax.tree.unflatten(structure, leaves)
 
     def back(self, carry: PyTree, row: Record) -> tuple[Any, None]:
-        g_y, g_m, g_p, cursor = carry
+        g_y, g_m, _, cursor = carry
         used = (row.t1 > row.t) & self.asked
-        any_used = jnp.any(used)
         direct, g_q = None, None
         if self.saving:
-            cursor, direct, g_q = self._saved(row, cursor)
+            cursor, direct, g_q = self._saved(row, cursor, row.t1 > row.t)
         ops = self.held.ops
         if self.shared:
             ops, row = self._healthy(ops, row, used)
         _, pull = jax.vjp(functools.partial(self._replay, ops, row), row.y, row.past, self.moving(ops))
         held = select(used, (g_y, g_m), jax.tree.map(jnp.zeros_like, (g_y, g_m)))
         d_y, d_m, d_p = jax.vmap(lambda g, q: pull((*g, q)))(held, g_q)
+        return self._added(carry, cursor, used, direct, (d_y, d_m, d_p)), None
+
+    def _added(self, carry: PyTree, cursor: Array, used: Array, direct: Any, found: Any) -> Any:
+        """The cotangents after a row, from those that came back through it."""
+        (g_y, g_m, g_p, _), (d_y, d_m, d_p) = carry, found
         if direct is not None:
             d_y = jax.tree.map(jnp.add, d_y, direct)
         g_y, g_m = select(used, (d_y, d_m), (g_y, g_m))
-        updated = []
+        updated, any_used = [], jnp.any(used)
         for i, a, b in zip(self.active, d_p, g_p, strict=True):
             updated.append(jnp.where(any_used, a + b, b) if self.axes[i] is None else select(used, a + b, b))
-        return (g_y, g_m, updated, cursor), None
+        return g_y, g_m, updated, cursor
 
-    def _replay(self, ops: Operands, row: Record, y: State, past: PyTree, moving: Sequence[Array]) -> Any:
+    def back_met(self, carry: PyTree, met: Met) -> Any:
+        """Back through the events at the end of a block, and the steps up to them."""
+        g_y, g_m, g_p, cursor = carry
+        happened = met.path[0] >= 0
+        used, tree, direct, g_q = happened & self.asked, jax.vmap(self.flow.unpack), None, None
+        if self.saving:
+            target = targets(self.times, self.member, jnp.maximum(cursor, 0))
+            after = happened & (cursor >= 1) & (target >= met.time) & (target <= met.on)
+            saved = self._picked(self.cotangents, jnp.maximum(cursor, 0), after)
+            g_y = jax.tree.map(jnp.add, g_y, tree(saved))
+            cursor, direct, g_q = self._saved(met, cursor - after.astype(cursor.dtype), happened)
+        room = next(g.shape[1] for g in self.before if g is not None)
+        place = jnp.clip(met.first, 0, room - 1)
+        g_b = tree(self._picked(self.before, place, used & (met.first < room)))
+        ops = self.held.ops
+        if self.shared:
+            ops, met = self._healthy(ops, met, used)
+        _, pull = jax.vjp(functools.partial(self._replay_met, ops, met), met.y, met.past, self.moving(ops))
+        after = select(used, g_y, jax.tree.map(jnp.zeros_like, g_y))
+        found = jax.vmap(lambda b, a, m, q: pull((b, a, m, q)))(g_b, after, jax.tree.map(jnp.zeros_like, g_m), g_q)
+        return self._added((g_y, g_m, g_p, cursor), cursor, used, direct, found)
+
+    def _replay_met(self, ops: Operands, met: Met, y: State, past: PyTree, moving: Sequence[Array]) -> Any:
+        """The states before and after the events of a row, what the step before remembers, and its dense output."""
+        y1, past1, increments = self._replay(ops, met, y, past, moving)
+        before = select(met.still, y, y1)
+        after = self.flow.leap(self.filled(ops, moving), self.held.fixed, met.time, before, met.path, met.numbers)
+        return before, after, past1, increments
+
+    def _picked(self, cotangents: Sequence[Array | None], column: Array, where: Array) -> list[Array]:
+        """The cotangents of one column of each lane, lanes last; zero in the others."""
+        lane, found = jnp.arange(column.shape[0]), []
+        for g, like in zip(cotangents, self.packed, strict=True):
+            picked = jnp.zeros_like(like) if g is None else jnp.moveaxis(g[lane, column], 0, -1)
+            found.append(jnp.where(widened(where, picked), picked, 0))
+        return found
+
+    def _replay(self, ops: Operands, row: Record | Met, y: State, past: PyTree, moving: Sequence[Array]) -> Any:
         """The step of a row: its end, what it remembers where that is more than its end, and its dense output."""
         flow, ops, fixed, past1 = self.flow, self.filled(ops, moving), self.held.fixed, None
         if flow.again is not None:
@@ -339,7 +309,7 @@ class _Walk:
             y1, _, dense, *_ = flow.step(ops, fixed, row.t, row.t1, y, flow.start(ops, fixed, row.t, y))
         return y1, past1, flow.polynomial(ops, fixed, dense) if self.saving else None
 
-    def _healthy(self, ops: Operands, row: Record, used: Array) -> Any:
+    def _healthy(self, ops: Operands, row: Record | Met, used: Array) -> Any:
         """Unused lanes made copies of a used one: zero times what a failed member makes of its numbers would be NaN.
 
         Only where all members share an operand, whose cotangent is a sum over the lanes.
@@ -353,15 +323,18 @@ class _Walk:
         ops = jax.tree.unflatten(structure, [replaced(x, a) for x, a in zip(leaves, self.axes, strict=True)])
         return ops, jax.tree.map(replaced, row)
 
-    def _saved(self, row: Record, cursor: Array) -> tuple[Array, Any, Any]:
-        """Cotangents that enter at the save times within a step: of its first state, and of its dense output's increments."""
+    def _saved(self, row: Record | Met, cursor: Array, taken: Array) -> tuple[Array, Any, Any]:
+        """Cotangents that enter at the save times within a step: of its first state, and of its dense output's increments.
+
+        `taken` are the lanes that took the step.
+        """
         lane = jnp.arange(cursor.shape[0])
         replay = functools.partial(self._replay, self.held.ops, row)
         degree = len(jax.eval_shape(replay, row.y, row.past, self.moving(self.held.ops))[-1])
 
         def due_at(cursor: Array) -> tuple[Array, Array]:
             target = targets(self.times, self.member, jnp.maximum(cursor, 0))
-            return target, (cursor >= 1) & (target > row.t) & (row.t1 > row.t)
+            return target, (cursor >= 1) & (target > row.t) & taken
 
         def body(c: PyTree) -> Any:
             cursor, g_0, g_q = c

@@ -10,7 +10,11 @@ from ..._types import Time
 from ...core import Status
 from ._flow import SAFETY, Carried, Flow, Operands
 
-RUNNING = -1
+RUNNING, WAITING = -1, -2
+"""States of a lane that is no `Status` yet: it steps, or it waits within a step for the events of its block."""
+
+NOWHERE = 2**30
+"""Place of no event."""
 
 # A step this much shorter than the whole span makes no progress; without a floor a derivative that is not finite would use up
 # `max_steps` in rejected steps.
@@ -18,6 +22,20 @@ SHORTEST_STEP = 1e-24
 LEAST_FACTOR, LARGEST_FACTOR = 0.2, 10.0
 MOST = -4
 """Index of the largest number of steps among a flow's fixed numbers: before the length of the first step and the tolerances."""
+
+
+class Happening(NamedTuple):
+    """State of the events of all lanes: `found` are those by a condition, `timed` those at known times."""
+
+    marks: Array  # (found, lanes): the conditions now; where one is zero, its slope, which has the sign of the side to come
+    crossed: Array  # (found, lanes): whether they pass zero in the step for whose events a lane waits
+    due: Array  # the next known time
+    until: Array  # the end of the step for whose events a lane waits
+    timed: Array  # whether that ends at a known time
+    fired: Array  # (timed, lanes): numbers of the next known times
+    total: Array  # how many events happened
+    stalled: Array  # how many since time last moved on
+    since: Array  # time of the last one
 
 
 class Lanes(NamedTuple):
@@ -29,7 +47,8 @@ class Lanes(NamedTuple):
     memory: Carried
     steps: Array
     rejected: Array
-    status: Array  # RUNNING or a Status
+    status: Array  # RUNNING, WAITING or a Status
+    happening: Happening | None = None
 
 
 class Attempt(NamedTuple):
@@ -37,6 +56,7 @@ class Attempt(NamedTuple):
 
     t1: Array  # where the step ended; just before a jump, not on it
     reached: Array  # up to where it answers for the solution
+    stop: Array  # the jump or the end that comes next
     y1: Any
     memory: Carried
     dense: Any
@@ -45,6 +65,8 @@ class Attempt(NamedTuple):
     landed: Array  # whether it ends on a jump
     h: Array  # what to try next
     failure: Array  # the status of a lane that has to give up, else RUNNING
+    waits: Array | None = None  # whether it meets an event, so that the step is not taken
+    happening: Happening | None = None  # with the conditions at its end where it is taken, else with what the lane waits for
 
 
 def started(flow: Flow, ops: Operands, fixed: PyTree, t: Time, end: Array, status: Array) -> Lanes:
@@ -52,7 +74,25 @@ def started(flow: Flow, ops: Operands, fixed: PyTree, t: Time, end: Array, statu
     y = flow.begin(ops)
     h = flow.first(ops, fixed, t, end, y)
     zero = jnp.zeros_like(status)
-    return Lanes(t, h, y, flow.start(ops, fixed, t, y), zero, zero, status)
+    lanes = Lanes(t, h, y, flow.start(ops, fixed, t, y), zero, zero, status)
+    return lanes if flow.events is None else lanes._replace(happening=_begun(flow, ops, fixed, t, y, zero))
+
+
+def _begun(flow: Flow, ops: Operands, fixed: PyTree, t: Time, y: PyTree, zero: Array) -> Happening:
+    """The events of lanes at their initial states."""
+    events, ops, y = flow.events, flow.rooted(ops), flow.rooted(y)
+    assert events is not None
+    marks, none = events.marks(ops, fixed, t, y), zero != zero
+    if events.found:
+        marks = jnp.where(marks == 0, events.slopes(ops, fixed, t, y), marks)
+    fired = events.passed(ops, fixed, t)
+    due = soonest(events.coming(ops, fixed, fired), t)
+    return Happening(marks, marks != marks, due, t, none, fired, zero, zero, jnp.full_like(t, -jnp.inf))
+
+
+def soonest(coming: Array, t: Time) -> Array:
+    """The first of the next known times of all events."""
+    return jnp.min(coming, axis=0) if coming.shape[0] else jnp.full_like(t, jnp.inf)
 
 
 def attempt(flow: Flow, ops: Operands, fixed: PyTree, end: Array, s: Lanes) -> Attempt:
@@ -63,16 +103,23 @@ def attempt(flow: Flow, ops: Operands, fixed: PyTree, end: Array, s: Lanes) -> A
     rule that shortens on rejection only.
     """
     live = s.status == RUNNING
+    overdue = None
+    if s.happening is not None:
+        overdue = live & (s.happening.due <= s.t)
+        live = live & ~overdue
     most = fixed[MOST].astype(s.steps.dtype)
     epsilon = float(jnp.finfo(s.t.dtype).eps)
     stop = flow.stop(ops, fixed, s.t, end)
-    landed = live & (s.t + s.h * (1 + 4 * epsilon) >= stop)
+    goal = stop if s.happening is None else jnp.minimum(stop, s.happening.due)
+    reaches = live & (s.t + s.h * (1 + 4 * epsilon) >= goal)
+    landed = reaches & (stop <= goal)
     before = stop
     if flow.jumps:
         # A jump at the end itself lies behind the solve: the last step ends two numbers before it, and a jump's step one.
         before = jnp.nextafter(stop, stop - 1)
         before = jnp.where(stop < end, before, jnp.nextafter(before, stop - 1))
-    t1 = jnp.where(live, jnp.where(landed, before, s.t + s.h), s.t)
+    t1 = jnp.where(reaches, goal, s.t + s.h)
+    t1 = jnp.where(live, jnp.where(landed, before, t1), s.t)
     y1, memory, dense, square, growth = flow.step(ops, fixed, s.t, t1, s.y, s.memory)
     square = flow.apart(square)
     accurate = live & (square < 1)  # false for NaN
@@ -94,7 +141,29 @@ def attempt(flow: Flow, ops: Operands, fixed: PyTree, end: Array, s: Lanes) -> A
     stuck = jnp.where(finite, int(Status.STEP_TOO_SMALL), int(Status.NON_FINITE))
     failure = jnp.where(live & tiny & ~accurate, stuck, failure)
     reached = jnp.where(landed, stop, t1)
-    return Attempt(t1, reached, y1, memory, dense, accurate, last, landed & ~last, h, failure)
+    found = Attempt(t1, reached, stop, y1, memory, dense, accurate, last, landed & ~last, h, failure)
+    return found if overdue is None else _met(flow, ops, fixed, s, found, overdue)
+
+
+def _met(flow: Flow, ops: Operands, fixed: PyTree, s: Lanes, a: Attempt, overdue: Array) -> Attempt:
+    """An attempt with the events that it meets."""
+    events, kept = flow.events, s.happening
+    assert events is not None and kept is not None
+    t1 = jnp.where(a.landed, jnp.nextafter(a.stop, a.stop + 1), a.t1) if flow.jumps else a.t1
+    marks = events.marks(flow.rooted(ops), fixed, t1, flow.rooted(a.y1))
+    crossed = events.crossed(kept.marks, marks) & a.accurate[None]
+    timed = a.accurate & (kept.due <= jnp.where(a.last, a.stop, a.t1))
+    waits = overdue | timed | jnp.any(crossed, axis=0)
+    # Where an input jumps at a known time, what is saved there is the state after the event.
+    reached = jnp.where(a.landed & (kept.due <= a.stop), a.t1, a.reached) if flow.jumps else a.reached
+    taken = (a.accurate & ~waits)[None]
+    happening = kept._replace(
+        marks=jnp.where(taken, marks, kept.marks),
+        crossed=crossed,
+        until=jnp.where(waits, a.t1, kept.until),
+        timed=timed | overdue,
+    )
+    return a._replace(accurate=a.accurate & ~waits, waits=waits, reached=reached, happening=happening)
 
 
 def inverse_root(x: Array, power: int) -> Array:
@@ -119,30 +188,36 @@ def moved(
     live = s.status == RUNNING
     t1, memory = a.t1, a.memory
     if flow.jumps:
-        t1 = jnp.where(a.landed, jnp.nextafter(a.reached, a.reached + 1), t1)
+        t1 = jnp.where(a.landed, jnp.nextafter(a.stop, a.stop + 1), t1)
         memory = memory._replace(kept=None)
         fresh = lambda: flow.start(ops, fixed, t1, a.y1)._replace(kept=None)
         same = lambda: memory
         restarted = jax.lax.cond(jnp.any(accept & a.landed), fresh, same)
         memory = select(accept & a.landed, restarted, memory)._replace(kept=a.memory.kept)
-    counted = live if again is None else live & ~again
+    waits = jnp.zeros_like(live) if a.waits is None else a.waits
+    counted = live & ~waits if again is None else live & ~waits & ~again
     status = jnp.where(a.failure != RUNNING, a.failure, s.status)
     status = jnp.where(accept & a.last, int(Status.OK), status)
-    after = Lanes(
+    status = jnp.where(counted, status, s.status)
+    if a.waits is not None:
+        status = jnp.where(waits & live, WAITING, status)
+    return Lanes(
         t=jnp.where(accept, t1, s.t),
         h=jnp.where(counted, a.h, s.h),
         y=select(accept, a.y1, s.y),
         memory=select(accept, memory._replace(kept=None), s.memory._replace(kept=None))._replace(kept=memory.kept),
         steps=s.steps + accept.astype(s.steps.dtype),
-        rejected=s.rejected + (live & ~a.accurate).astype(s.rejected.dtype),
-        status=jnp.where(counted, status, s.status),
+        rejected=s.rejected + (live & ~a.accurate & ~waits).astype(s.rejected.dtype),
+        status=status,
+        happening=_kept_waiting(s, a, live, again),
     )
-    if flow.passes is None:
-        return after
-    # A step that passes an event is not taken: the lane ends before it, and the length says how far it would have gone.
-    passed = accept & flow.passes(ops, fixed, s.t, s.y, after.t, after.y)
-    stopped = s._replace(h=s.t - a.t1, status=jnp.full_like(s.status, int(Status.OK)))
-    return select(passed, stopped._replace(memory=s.memory._replace(kept=after.memory.kept)), after)
+
+
+def _kept_waiting(s: Lanes, a: Attempt, live: Array, again: Array | None) -> Happening | None:
+    """The events of lanes after an attempt: those that wait already keep what they wait for, those that save hold still."""
+    if a.happening is None or s.happening is None:
+        return None
+    return select(live if again is None else live & ~again, a.happening, s.happening)
 
 
 def select(where: Array, new: PyTree, old: PyTree) -> Any:

@@ -7,7 +7,7 @@ again, so that no lane waits for another's save times and nothing but the saved 
 import functools
 import re
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -19,6 +19,17 @@ from ._attempt import Attempt, Lanes, attempt, moved
 from ._flow import Flow
 from ._queue import Held
 from ._sizes import Numerics
+
+
+class Saving(NamedTuple):
+    """Events of lanes, as far as saving states needs to know them."""
+
+    s: Lanes  # at the start of the step
+    attempt: Attempt  # the step up to the event
+    time: Array  # of the event
+    on: Array  # where the lane goes on
+    after: Any  # state there
+
 
 STEPS_OF = "steps of lanes: "
 """Name of the loop over steps in a traced program, before the number of lanes."""
@@ -77,6 +88,38 @@ def attempts(
     (s, cursor), windows = scan(windowed, (s, cursor))
     # Without the large buffer XLA makes one kernel of all attempts.
     return s, cursor, jax.lax.scan(lambda ys, found: (_written(ys, *found), None), ys, windows)[0]
+
+
+def saved_until(
+    flow: Flow,
+    times: Array,
+    numerics: Numerics,
+    members: int,
+    held: Held,
+    found: Saving,
+    cursor: Array,
+    ys: PyTree,
+    member: Array,
+) -> tuple[Array, Any]:
+    """Save the states before the events of lanes, and after them at the time at which these are: next save times and the buffer."""
+    last = times.shape[-1] - 2
+    if last < 1:
+        return cursor, ys
+    s, a = found.s, found.attempt
+    before = a._replace(reached=jnp.nextafter(found.time, found.time - 1))
+    due = functools.partial(_due, flow, held, times, numerics.saves, members, s, before, member)
+
+    def write(carry: PyTree) -> Any:
+        cursor, ys, _ = carry
+        place, values, cursor, more = due(cursor)
+        return cursor, _written(ys, place, values), more
+
+    cursor, ys, _ = jax.lax.while_loop(lambda c: jnp.any(c[2]), write, (cursor, ys, a.accurate))
+    here = a.accurate & (cursor <= last) & (targets(times, member, jnp.minimum(cursor, last)) <= found.on)
+    window = lambda y: jnp.broadcast_to(jnp.moveaxis(y, -1, 0)[..., None], (y.shape[-1], *y.shape[:-1], numerics.saves))
+    place = jnp.stack([jnp.where(here, member, members), cursor], axis=-1)
+    ys = _written(ys, place, jax.tree.map(window, flow.pack(found.after)))
+    return cursor + here.astype(cursor.dtype), ys
 
 
 def lanes_of(equation: JaxprEqn) -> int:

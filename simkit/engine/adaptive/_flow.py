@@ -16,8 +16,8 @@ from jaxtyping import Array, PyTree
 from ..._types import State, Time
 from ...core import scaled
 from ...solvers import Memory
-from ..task._condition import passes
 from ._components import MOST_OPERATIONS, apart, apart_lanes, apart_of, boxed, evaluated, operations, unboxed
+from ._leap import LaneEvents, lane_events
 from ._member import Member
 
 SAFETY = 0.9
@@ -56,9 +56,10 @@ class Flow(NamedTuple):
     apart: Callable[[Array], Array]  # an array, computed once whatever reads it
     jumps: bool
     order: int
-    passes: Callable[..., Array] | None = (
-        None  # ops, fixed, t, y, t1, y1 -> whether a step passes an event, if that ends it
-    )
+    events: LaneEvents | None = None  # of states without tangents
+    leap: Callable[..., Any] = lambda ops, fixed, t, y, *_: y  # ops, fixed, t, y, path, numbers -> y after its events
+    height: int = 0  # orders of tangents
+    root: Any = None  # the flow without tangents, where it is another one
     again: Callable[..., Any] | None = (
         None  # ops, fixed, t, t1, y, moving, fresh, y1 -> y1, moving, dense: a step of a method of several steps, known y1
     )
@@ -68,6 +69,12 @@ class Flow(NamedTuple):
         """Tell whether a step depends on earlier ones."""
         return self.again is not None
 
+    def rooted(self, tree: PyTree) -> Any:
+        """What operands, states or memories are without their tangents."""
+        for _ in range(self.height):
+            tree = tree[0]
+        return tree
+
 
 def lane_flow(
     member: Member,
@@ -76,7 +83,6 @@ def lane_flow(
     lanes: int,
     exact: bool,
     zero: Array,
-    event: bool = False,
 ) -> Flow:
     """The flow of a member over lanes.
 
@@ -85,7 +91,6 @@ def lane_flow(
     - `shared`, `fixed_shared`: which operands all members have in common; those have no lane axis.
     - `lanes`: how many; one lane is computed without an axis for it.
     - `exact`: whether derivatives by the times of jumps are wanted, which cost four evaluations a step.
-    - `event`: whether a member ends at its event.
     - `zero`: a zero that varies over a mesh as the operands do, for programs that are traced with numbers of their kind.
     """
     jumping = member.stop_count > 0
@@ -93,7 +98,7 @@ def lane_flow(
     each = t if member.longest is not None else jax.ShapeDtypeStruct(y.shape, member.time)
     numerics = [t, t, t, each]  # most steps, length of the first one, relative and absolute tolerance
     fixed = [*member.fixed, *numerics]
-    memory, exact = Carried(member.memory), exact and member.jump_count > 0
+    memory, exact, exact_events = Carried(member.memory), exact and member.jump_count > 0, exact
     functions = {
         "start": (functools.partial(_start, member), (t, y)),
         "first": (functools.partial(first_step, member), (t, t, y)),
@@ -102,8 +107,8 @@ def lane_flow(
     }
     if jumping:
         functions["stop"] = functools.partial(_stop, member), (t, t)
-    if event:
-        functions["passes"] = functools.partial(_passes, member), (t, y, t, y)
+    if member.happenings is not None and member.happenings.found:
+        functions["marks"] = member.happenings.marks, (t, y)
     if member.multistep:
         functions["again"] = functools.partial(_again, member, exact), ()
     # The equations of a method of several steps are solved in loops, which components do not pass.
@@ -119,21 +124,28 @@ def lane_flow(
         call = {name: _on_components(program, shared, fixed_shared, lanes) for name, program in traced.items()}
     else:
         call = {name: _on_arrays(f, shared, fixed_shared, lanes) for name, (f, _) in functions.items()}
-    return Flow(
-        begin=(lambda ops: [ops[0][i] for i in range(y.size)]) if small else lambda ops: ops[0],
+    split = (lambda x: [x[i] for i in range(y.size)]) if small else lambda x: x
+    flow = Flow(
+        begin=lambda ops: split(ops[0]),
         start=call["start"],
         first=call["first"],
         stop=call["stop"] if jumping else lambda ops, fixed, t, end: end,
         step=call["step"],
         polynomial=call["polynomial"],
         pack=(lambda y: [jnp.stack(y)]) if small else lambda y: [y],
-        unpack=(lambda leaves: [leaves[0][i] for i in range(y.size)]) if small else lambda leaves: leaves[0],
+        unpack=lambda leaves: split(leaves[0]),
         apart=lambda x: apart_of([x])[0],
         jumps=jumping,
         order=member.order,
-        passes=call.get("passes"),
         again=call.get("again"),
     )
+    if member.happenings is None:
+        return flow
+    on_arrays = lambda f: _on_arrays(f, shared, fixed_shared, lanes)
+    happenings, leap = lane_events(
+        member, call.get("marks"), on_arrays, jnp.stack if small else lambda x: x, split, exact_events
+    )
+    return flow._replace(events=happenings, leap=leap)
 
 
 SCALARS = jax.__version_info__ >= (0, 11)
@@ -201,31 +213,33 @@ def _but_kept(function: Callable[[Array], Array], tree: PyTree) -> Any:
     return jax.tree.map(mapped, tree, is_leaf=memory)
 
 
+def _moving(ops: Operands, active: Sequence[int]) -> tuple[list[Array], list[Array], Callable[..., Operands]]:
+    """The leaves of operands with tangents, those tangents, and the way from such leaves to all operands."""
+    base, dots = ops
+    leaves, structure = jax.tree.flatten(base)
+
+    def filled(moving: Sequence[Array]) -> Operands:
+        merged = list(leaves)
+        for i, value in zip(active, moving, strict=True):
+            merged[i] = value
+        return jax.tree.unflatten(structure, merged)
+
+    return [leaves[i] for i in active], dots, filled
+
+
 def lifted(flow: Flow, active: Sequence[int]) -> Flow:
     """The flow of states and tangents. Its operands are pairs: those of `flow`, and tangents of their leaves `active`."""
-
-    def parts(ops: Operands) -> tuple[Any, list[Array], list[Array], Callable[[Sequence[Array]], Operands]]:
-        base, dots = ops
-        leaves, structure = jax.tree.flatten(base)
-
-        def filled(moving: Sequence[Array]) -> Operands:
-            merged = list(leaves)
-            for i, value in zip(active, moving, strict=True):
-                merged[i] = value
-            return jax.tree.unflatten(structure, merged)
-
-        return base, [leaves[i] for i in active], dots, filled
 
     def pushed(function: Callable[..., Any], primals: PyTree, tangents: PyTree, aux: bool = False) -> Any:
         push = lambda *dots: jax.jvp(function, primals, dots, has_aux=aux)
         return jax.vmap(push, out_axes=(None, 0, None) if aux else (None, 0))(*tangents)
 
     def begin(ops: Operands) -> Any:
-        _, moving, dots, filled = parts(ops)
+        moving, dots, filled = _moving(ops, active)
         return pushed(lambda moving: flow.begin(filled(moving)), (moving,), (dots,))
 
     def start(ops: Operands, fixed: PyTree, t: Time, y: State) -> Any:
-        _, moving, dots, filled = parts(ops)
+        moving, dots, filled = _moving(ops, active)
 
         def begin(moving: PyTree, y: State) -> Any:
             memory = flow.start(filled(moving), fixed, t, y)
@@ -235,7 +249,7 @@ def lifted(flow: Flow, active: Sequence[int]) -> Flow:
         return held._replace(moving=(value, tangent))
 
     def step(ops: Operands, fixed: PyTree, t: Time, t1: Time, y: State, memory: PyTree) -> Any:
-        _, moving, dots, filled = parts(ops)
+        moving, dots, filled = _moving(ops, active)
 
         def advance(moving: PyTree, y: State, past: PyTree) -> Any:
             y1, after, dense, error, growth = flow.step(filled(moving), fixed, t, t1, y, memory._replace(moving=past))
@@ -251,10 +265,15 @@ def lifted(flow: Flow, active: Sequence[int]) -> Flow:
     ) -> Any:
         assert flow.again is not None
         retake = flow.again
-        _, moving, dots, filled = parts(ops)
+        moving, dots, filled = _moving(ops, active)
         advance = lambda moving, y, past: retake(filled(moving), fixed, t, t1, y, past, fresh, solved[0])
         value, tangent = pushed(advance, (moving, y[0], past[0]), (dots, y[1], past[1]))
         return tuple(zip(value, tangent, strict=True))
+
+    def leap(ops: Operands, fixed: PyTree, t: Time, y: State, path: Array, numbers: Array) -> Any:
+        moving, dots, filled = _moving(ops, active)
+        jump = lambda moving, y: flow.leap(filled(moving), fixed, t, y, path, numbers)
+        return pushed(jump, (moving, y[0]), (dots, y[1]))
 
     def polynomial(ops: Operands, fixed: PyTree, dense: PyTree) -> Any:
         base = ops[0]
@@ -281,6 +300,10 @@ def lifted(flow: Flow, active: Sequence[int]) -> Flow:
         apart=flow.apart,
         jumps=flow.jumps,
         order=flow.order,
+        events=flow.events,
+        leap=leap,
+        height=flow.height + 1,
+        root=flow.root or flow,
         again=again if flow.multistep else None,
     )
 
@@ -323,11 +346,6 @@ def _again(
     past = jax.tree.map(lambda a, b: jnp.where(fresh, a, b), begun, past)
     y1, past, dense = member.again(ops, fixed, t, t1, y, past, solved)
     return _moved_with_jump(member, ops, fixed, t1, y1) if exact else y1, past, dense
-
-
-def _passes(member: Member, ops: PyTree, fixed: PyTree, t: Time, y: State, t1: Time, y1: State) -> Any:
-    assert member.event is not None
-    return passes(member.direction, member.event(ops, fixed, t, y), member.event(ops, fixed, t1, y1))
 
 
 def _stop(member: Member, ops: PyTree, fixed: PyTree, t: Time, end: Any) -> Any:

@@ -12,9 +12,10 @@ from jaxtyping import Array, PyTree
 
 from ...core import Status
 from ..batching._mesh import origin
-from ._attempt import RUNNING, Lanes, select
-from ._block import attempts
+from ._attempt import RUNNING, WAITING, Lanes, select
+from ._block import attempts, saved_until
 from ._flow import Flow, Operands
+from ._occur import as_saving, occurrence
 from ._queue import MOST_TURNS, Held, Layout, initial_states, loader, longest_first
 from ._sizes import Numerics
 
@@ -22,17 +23,37 @@ from ._sizes import Numerics
 class Solution(NamedTuple):
     """Result of a solve, members first."""
 
-    ys: Any  # leaves (members, times, ...); NaN where a failed member did not arrive
+    ys: Any  # leaves (members, times and room, ...): at save times and before events; NaN where a member did not arrive
     status: Array
     steps: Array
     rejected: Array
-    length: Array  # of the step that would come next; below zero of one that would pass an event
+    length: Array  # of the step that would come next
     end: Array  # the time at which it ended
-    past: Array | None = None  # what a method of several steps remembers before an event
+    log: "Log | None" = None
+
+
+class Log(NamedTuple):
+    """Events that happened, members first; entries that hold none are infinite and -1."""
+
+    total: Array
+    times: Array  # (members, room)
+    codes: Array  # (members, room): see `code_of`
+
+
+def code_of(events: int, which: Array, number: Array, follows: Array) -> Array:
+    """One integer for the place of an event, its number, and whether an event of the same time set it off."""
+    return (number * 2 + follows.astype(number.dtype)) * events + which
 
 
 def solve(
-    flow: Flow, layout: Layout, ops: Operands, fixed: PyTree, times: Array, numerics: Numerics, members: int
+    flow: Flow,
+    layout: Layout,
+    ops: Operands,
+    fixed: PyTree,
+    times: Array,
+    numerics: Numerics,
+    members: int,
+    room: int = 0,
 ) -> Solution:
     """The states of all members at their save times; `times` is `(times,)` or `(members, times)`, the start first."""
     lanes = numerics.lanes
@@ -58,7 +79,7 @@ def solve(
             jax.tree.map(lambda x: jnp.moveaxis(x, -1, 0), final),
             figures,
             jnp.stack([s.h, s.t], axis=-1),
-            _handed(flow, s),
+            None if s.happening is None else s.happening.total,
         )
         if not refill:
             return turn._replace(member=jnp.where(done, members, member), found=found)
@@ -74,42 +95,77 @@ def solve(
     def body(carry: PyTree) -> Any:
         turn, out = carry
         s, cursor, ys = attempts(flow, times, numerics, members, turn.held, turn.s, turn.cursor, out.ys, turn.member)
+        log = out.log
+        if log is not None:
+            happen = functools.partial(_happen, flow, times, numerics, members, columns, turn.held, turn.member)
+            met = lambda c: jnp.any(c[0].status == WAITING)
+            s, cursor, ys, log = jax.lax.while_loop(met, happen, (s, cursor, ys, log))
         # A loop of one turn at most: XLA makes one kernel of it, where a hundred small operations each take their time to start.
         turn = jax.lax.while_loop(lambda t: jnp.any(waiting(t)), take, turn._replace(s=s, cursor=cursor))
         put = lambda a, x: a.at[turn.found.row, ..., times.shape[-1] - 1].set(x, mode="drop")
         ys = jax.tree.map(put, ys, turn.found.final)
         set_rows = lambda a, x: a.at[turn.found.row].set(x, mode="drop")
-        past = jax.tree.map(set_rows, out.past, turn.found.past)
-        return turn, _Out(ys, set_rows(out.figures, turn.found.figures), set_rows(out.ends, turn.found.ends), past)
+        if log is not None:
+            log = log._replace(total=set_rows(log.total, turn.found.total))
+        return turn, _Out(ys, set_rows(out.figures, turn.found.figures), set_rows(out.ends, turn.found.ends), log)
 
     order = longest_first(load, members, lanes) if lanes < members <= MOST_TURNS * lanes else None
     member = (jnp.arange(lanes, dtype=jnp.int32) if order is None else order[:lanes]) + count
     held, s = load(member)
     columns = times.shape[-1] + (numerics.saves if times.shape[-1] > 2 else 0)  # room for the last window
-    empty = lambda x: jnp.zeros((members + 1, *x.shape[:-1], columns), x.dtype) + zero.astype(x.dtype)
+    empty = lambda x: jnp.zeros((members + 1, *x.shape[:-1], columns + room), x.dtype) + zero.astype(x.dtype)
     begin = jax.tree.map(empty, flow.pack(s.y))
     initial = initial_states(flow, layout, ops, members)
     figures = jnp.zeros((members, 4), jnp.int32) + count
-    handed = _handed(flow, s)
-    past = jax.tree.map(lambda x: jnp.broadcast_to(zero.astype(x.dtype), (members, x.shape[1])), handed)
-    out = _Out(begin, figures, jnp.zeros((members, 2), s.h.dtype) + zero.astype(s.h.dtype), past)
+    log, total = None, None
+    if s.happening is not None:
+        total = s.happening.total
+        never = jnp.full((members + 1, room), jnp.inf, s.t.dtype) + zero.astype(s.t.dtype)
+        log = Log(jnp.zeros(members, jnp.int32) + count, never, jnp.full((members + 1, room), -1, jnp.int32) + count)
+    out = _Out(begin, figures, jnp.zeros((members, 2), s.h.dtype) + zero.astype(s.h.dtype), log)
     final = jax.tree.map(lambda x: jnp.moveaxis(x, -1, 0), flow.pack(s.y))
     ends = jnp.stack([s.h, s.t], axis=-1)
-    found = _Found(jnp.full_like(member, members), final, jnp.zeros((lanes, 4), jnp.int32) + count, ends, handed)
+    found = _Found(jnp.full_like(member, members), final, jnp.zeros((lanes, 4), jnp.int32) + count, ends, total)
     turn = _Turn(count + lanes, member, held, s, jnp.ones_like(member), found)
     _, out = jax.lax.while_loop(lambda c: jnp.any(c[0].member < members), body, (turn, out))
     status, steps, rejected, reached = jnp.moveaxis(out.figures, -1, 0)
-    arrived = jnp.where(status == 0, times.shape[-1], reached)
+    whole = status == 0
+    if out.log is not None:  # an event may have ended it before
+        whole = whole & (out.ends[:, 1] >= times[..., -1])
+    arrived = jnp.where(whole, times.shape[-1], reached)
     ys = jax.tree.map(functools.partial(_kept, arrived, times.shape[-1]), out.ys, initial)
-    return Solution(ys, status, steps, rejected, out.ends[:, 0], out.ends[:, 1], out.past)
+    log = None
+    if out.log is not None:
+        log = Log(out.log.total, out.log.times[:members], out.log.codes[:members])
+        ys = jax.tree.map(functools.partial(_with_events, log.total, columns, room), ys, out.ys)
+    return Solution(ys, status, steps, rejected, out.ends[:, 0], out.ends[:, 1], log)
 
 
-def _handed(flow: Flow, s: Lanes) -> Array | None:
-    """Return what a method of several steps remembers where a solve ends before an event, lanes first."""
-    if flow.passes is None or not flow.multistep:
-        return None
-    lanes = s.t.shape[0]
-    return jnp.concatenate([x.reshape(-1, lanes).T for x in jax.tree.leaves(s.memory.moving)], axis=1)
+def _happen(
+    flow: Flow,
+    times: Array,
+    numerics: Numerics,
+    members: int,
+    columns: int,
+    held: Held,
+    member: Array,
+    carry: tuple[Lanes, Array, Any, Log],
+) -> tuple[Lanes, Array, Any, Log]:
+    """Let events happen in the lanes that wait, and write down what was."""
+    s, cursor, ys, log = carry
+    assert flow.events is not None
+    found, after = occurrence(flow, held.ops, held.fixed, held.end, s)
+    cursor, ys = saved_until(flow, times, numerics, members, held, as_saving(found, s), cursor, ys, member)
+    room, order = log.times.shape[1], jnp.arange(found.path.shape[0], dtype=jnp.int32)[:, None]
+    place = found.first[None] + order
+    real = (found.path >= 0) & (place < room)
+    row, column = jnp.where(real, member[None], members), jnp.minimum(place, room - 1)
+    codes = code_of(len(flow.events.ends), found.path, found.numbers, jnp.broadcast_to(order > 0, found.path.shape))
+    put = lambda a, x, row, column: a.at[row, ..., column].set(x, mode="drop")
+    before = [jnp.moveaxis(x, -1, 0) for x in flow.pack(found.before)]
+    ys = jax.tree.map(lambda a, x: put(a, x, row[0], columns + column[0]), ys, before)
+    log_times = put(log.times, jnp.broadcast_to(found.time, row.shape), row, column)
+    return after, cursor, ys, log._replace(times=log_times, codes=put(log.codes, codes, row, column))
 
 
 class _Found(NamedTuple):
@@ -119,7 +175,7 @@ class _Found(NamedTuple):
     final: Any
     figures: Array  # (lanes, 4): status, steps, rejected, save times passed before the last
     ends: Array  # (lanes, 2): length of the next step, time
-    past: Any = None
+    total: Array | None = None  # of events
 
 
 class _Turn(NamedTuple):
@@ -136,10 +192,10 @@ class _Turn(NamedTuple):
 class _Out(NamedTuple):
     """Output buffers of finished members: few arrays, for each is one more operation in every turn."""
 
-    ys: Any  # leaves (members + 1, ..., times and room for the last window)
+    ys: Any  # leaves (members + 1, ..., times, room for the last window, room for states before events)
     figures: Array
     ends: Array
-    past: Any = None
+    log: Log | None = None  # with a row more
 
 
 def _kept(arrived: Array, count: int, ys: Array, initial: Array) -> Array:
@@ -149,3 +205,10 @@ def _kept(arrived: Array, count: int, ys: Array, initial: Array) -> Array:
     over = lambda x: x.reshape(*x.shape[:1], *(1,) * (ys.ndim - 2), *x.shape[1:])
     ys = jnp.where(over(column < arrived[:, None]), ys[:members, ..., :count], jnp.nan)
     return jnp.moveaxis(jnp.where(over(column == 0), initial[..., None], ys), -1, 1)
+
+
+def _with_events(total: Array, columns: int, room: int, ys: Array, buffer: Array) -> Array:
+    """Members' states, with those before events behind them; NaN where none happened."""
+    before = jnp.moveaxis(buffer[: ys.shape[0], ..., columns : columns + room], -1, 1)
+    real = jnp.arange(room, dtype=total.dtype)[None] < total[:, None]
+    return jnp.concatenate([ys, jnp.where(real.reshape(*real.shape, *(1,) * (ys.ndim - 2)), before, jnp.nan)], axis=1)

@@ -13,10 +13,11 @@ from jax.typing import DTypeLike
 from jaxtyping import Array, PyTree
 
 from ..._types import Inputs, State, Time
-from ...core import ConstrainedSystem, Event, SystemTerm, at_time, jump_times, stop_times
+from ...core import ConstrainedSystem, NamedEvents, SystemTerm, at_time, jump_times, stop_times
 from ...linear import calls_library
 from ...solvers import Memory, Step, Stepper, consistent, slope_of
-from ..task._condition import condition_of
+from ._happening import Happenings, trace_happenings
+from ._program import Ledger, Program, inexact
 
 STARTING_ORDER = 2
 """Power of its length to which the error of the first step of a method of several steps grows: it has order 1."""
@@ -29,12 +30,12 @@ class Member:
     `ops` are the numbers that derivatives are taken by, the initial state first; `fixed` are all others.
     """
 
-    field: "Program"  # t, y -> dy/dt
-    start: "Program"  # t, y -> what the stepper remembers
-    step: "Program"  # t, t1, y, memory -> y1, memory, dense output, error estimate, growth of the next step
-    polynomial: "Program"  # dense output -> increments q: y(theta) = y + sum_j theta**(j + 1) q[j]
-    jumps: "Program"  # -> the times at which inputs jump
-    stops: "Program"  # -> those and the times of kinks, at which steps end
+    field: Program  # t, y -> dy/dt
+    start: Program  # t, y -> what the stepper remembers
+    step: Program  # t, t1, y, memory -> y1, memory, dense output, error estimate, growth of the next step
+    polynomial: Program  # dense output -> increments q: y(theta) = y + sum_j theta**(j + 1) q[j]
+    jumps: Program  # -> the times at which inputs jump
+    stops: Program  # -> those and the times of kinks, at which steps end
     jump_count: int
     stop_count: int
     order: int
@@ -43,13 +44,12 @@ class Member:
     memory: Any  # shapes
     dense: Any
     time: Any  # type of times
-    event: "Program | None" = None  # t, y -> the condition of an event
-    direction: str | None = None
-    longest: "Program | None" = None  # t, y -> the step of Courant number 1, where that rules
-    resumed: "Program | None" = (
+    happenings: Happenings | None = None  # of its events
+    longest: Program | None = None  # t, y -> the step of Courant number 1, where that rules
+    resumed: Program | None = (
         None  # t, y -> the state on which a constrained member goes on where an input has jumped
     )
-    again: "Program | None" = None  # t, t1, y, past, y1 -> y1, past, dense output: of a method of several steps
+    again: Program | None = None  # t, t1, y, past, y1 -> y1, past, dense output: of a method of several steps
 
     @property
     def calls_library(self) -> bool:
@@ -70,50 +70,12 @@ class Member:
         return sum(math.prod(x.shape) for x in jax.tree.leaves(self.memory.kept)) if self.multistep else 0
 
 
-class Program:
-    """A function of arrays as a jaxpr. What it reads of its surroundings, such as a tracer in a closure, becomes an operand."""
-
-    def __init__(self, function: Callable[..., Any], example: PyTree, ledger: "Ledger"):
-        self.own = ledger.own
-        ops, fixed = ledger.ops[: self.own[0]], ledger.fixed[: self.own[1]]
-        self.jaxpr, shapes = jax.make_jaxpr(function, return_shape=True)(ops, fixed, *example)
-        self.out = jax.tree.structure(shapes)
-        self.shapes = jax.tree.leaves(shapes)
-        self.places = [ledger.place(c) if isinstance(c, jax.core.Tracer) else None for c in self.jaxpr.consts]
-
-    def __call__(self, ops: Sequence[Array], fixed: Sequence[Array], *arguments: PyTree) -> Any:
-        held = {"ops": ops, "fixed": fixed}
-        consts = [
-            c if place is None else held[place[0]][place[1]]
-            for c, place in zip(self.jaxpr.consts, self.places, strict=True)
-        ]
-        leaves = jax.tree.leaves((ops[: self.own[0]], fixed[: self.own[1]], arguments))
-        return jax.tree.unflatten(self.out, jax.core.eval_jaxpr(self.jaxpr.jaxpr, consts, *leaves))
-
-
-class Ledger:
-    """The operands of a member, as its programs find them."""
-
-    def __init__(self, ops: Sequence[Any], fixed: Sequence[Any]):
-        self.ops, self.fixed = list(ops), list(fixed)
-        self.own = len(self.ops), len(self.fixed)  # without what is captured
-        self._places: dict[int, tuple[str, int]] = {}
-
-    def place(self, value: Any) -> tuple[str, int]:
-        """Return the index of a captured value among the operands; a new one is appended."""
-        if id(value) not in self._places:
-            kind, kept = ("ops", self.ops) if _inexact(value) else ("fixed", self.fixed)
-            kept.append(value)
-            self._places[id(value)] = kind, len(kept) - 1
-        return self._places[id(value)]
-
-
 class _Parts:
-    """System, inputs, solver and event taken apart: numbers that derivatives are taken by, other numbers, and the rest."""
+    """System, inputs, solver and events taken apart: numbers that derivatives are taken by, other numbers, and the rest."""
 
     def __init__(self, whole: PyTree) -> None:
         self.leaves, self.structure = jax.tree.flatten(whole)
-        kind = lambda x: "static" if not hasattr(x, "dtype") else "ops" if _inexact(x) else "fixed"
+        kind = lambda x: "static" if not hasattr(x, "dtype") else "ops" if inexact(x) else "fixed"
         self.kinds = [kind(x) for x in self.leaves]
 
     def of(self, kind: str) -> list[Any]:
@@ -138,7 +100,7 @@ def trace_member(
     inputs: Inputs,
     solver: Stepper,
     t: Array,
-    event: Event | None = None,
+    events: NamedEvents | None = None,
     bounded: bool = False,
     between: bool = False,
 ) -> tuple[Member, list[Any], list[Any], Callable[[Array], Any]]:
@@ -147,7 +109,7 @@ def trace_member(
     With `between` the error of a step includes that of its dense output.
     """
     flat, unravel = ravel_pytree(state)
-    parts = _Parts((system, inputs, solver, event))
+    parts = _Parts((system, inputs, solver, events))
     ledger = Ledger([flat, *parts.of("ops")], parts.of("fixed"))
     filled, rebuilt = parts.filled, parts.rebuilt
 
@@ -174,9 +136,9 @@ def trace_member(
     def times_of(find: Callable[[Inputs], Any]) -> Callable[..., Any]:
         return lambda ops, fixed: _times(find(rebuilt(ops, fixed)[0].inputs), t.dtype)
 
-    def condition(ops: PyTree, fixed: PyTree, t: Time, y: State) -> Any:
-        system, inputs, _, event = filled(ops, fixed)
-        return condition_of(event, system, inputs, t, unravel(y)).astype(t.dtype)
+    def of_events(ops: PyTree, fixed: PyTree) -> Any:
+        system, inputs, _, events = filled(ops, fixed)
+        return system, inputs, events
 
     def longest(ops: PyTree, fixed: PyTree, t: Time, y: State) -> Any:
         system, inputs, *_ = filled(ops, fixed)
@@ -195,10 +157,13 @@ def trace_member(
     jump, stop = Program(times_of(jump_times), (), ledger), Program(times_of(stop_times), (), ledger)
     increments = Program(polynomial, (dense,), ledger)
     slope = Program(field, (t, flat), ledger)
-    passing = None if event is None else Program(condition, (t, flat), ledger)
     bound = Program(longest, (t, flat), ledger) if bounded else None
-    jumping = isinstance(system, ConstrainedSystem) and bool(jump.shapes[0].shape[0])
-    resumed = Program(resume, (t, flat), ledger) if jumping else None
+    algebraic = isinstance(system, ConstrainedSystem)
+    resumed = Program(resume, (t, flat), ledger) if algebraic and bool(jump.shapes[0].shape[0]) else None
+    happenings = None
+    if events is not None:
+        again_consistent = resume if algebraic else None
+        happenings = trace_happenings(events, of_events, field, again_consistent, flat, unravel, t, ledger)
     member = Member(
         field=slope,
         start=start,
@@ -213,8 +178,7 @@ def trace_member(
         time=t.dtype,
         jump_count=jump.shapes[0].shape[0],
         stop_count=stop.shapes[0].shape[0],
-        event=passing,
-        direction=None if event is None else event.direction,
+        happenings=happenings,
         longest=bound,
         resumed=resumed,
         again=again,
@@ -238,7 +202,3 @@ def _error(step: Step, between: bool) -> Array:
         return error
     missed = ravel_pytree(step.between)[0]
     return jnp.where(jnp.abs(missed) > jnp.abs(error), missed, error)
-
-
-def _inexact(value: Any) -> bool:
-    return jnp.issubdtype(value.dtype, jnp.inexact)

@@ -26,7 +26,9 @@ from ._lanes import solve
 from ._plan import Plan
 from ._sizes import Numerics
 
-FIGURES = 5  # beside the states: status, accepted and rejected steps, length of the step that would come next, end
+FIGURES = 5
+"""Results beside the states: status, accepted and rejected steps, length of the step that would come next, end; then those of
+events."""
 
 
 def _numerics(plan: Plan, y0: Array, times: Array, record: bool = False) -> Numerics:
@@ -45,11 +47,11 @@ def _solve(*values: Array, plan: Plan) -> list[Array]:
     leaves, fixed, times, _ = plan.split(values)
     numerics = _numerics(plan, leaves[0], times)
     flow = plan.flow(numerics.lanes, bool(plan.orders), origin(leaves, times))
-    found = solve(flow, plan.layout(), plan.nested(leaves), fixed, times, numerics, leaves[0].shape[0])
+    found = solve(flow, plan.layout(), plan.nested(leaves), fixed, times, numerics, leaves[0].shape[0], plan.room)
     ys = []
     for leaf, axes in zip(jax.tree.leaves(found.ys), plan.output_directions, strict=True):
         ys.append(jnp.moveaxis(leaf, (0, 1), (len(axes), len(axes) + 1)))
-    return [*ys, *found[1 : 1 + FIGURES], *([] if found.past is None else [found.past])]
+    return [*ys, *found[1 : 1 + FIGURES], *(found.log or ())]
 
 
 def _tangent(*values: Array, plan: Plan) -> list[Array]:
@@ -77,15 +79,16 @@ def _adjoint(
 
 def _states(plan: Plan, y0: State, times: Any) -> list[tuple[tuple[int, ...], Any]]:
     members, size = y0.shape
-    return [((*axes, members, times.shape[-1], size), y0.dtype) for axes in plan.output_directions]
+    return [((*axes, members, times.shape[-1] + plan.room, size), y0.dtype) for axes in plan.output_directions]
 
 
 def _solve_shape(*values: PyTree, plan: Plan) -> Any:
     leaves, _, times, _ = plan.split(values)
     members = leaves[0].shape[0]
     counts, ends = [((members,), jnp.dtype("int32"))] * 3, [((members,), times.dtype)] * 2
-    past = [((members, plan.handed), leaves[0].dtype)] if plan.handed else []
-    return shaped(values, [*_states(plan, leaves[0], times), *counts, *ends, *past])
+    room = (members, plan.room)
+    log = [((members,), jnp.dtype("int32")), (room, times.dtype), (room, jnp.dtype("int32"))] if plan.room else []
+    return shaped(values, [*_states(plan, leaves[0], times), *counts, *ends, *log])
 
 
 def _tangent_shape(*values: PyTree, plan: Plan) -> Any:

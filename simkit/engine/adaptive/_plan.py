@@ -27,12 +27,7 @@ class Plan(NamedTuple):
     times_shared: bool
     sizes: Sizes
     orders: tuple[Order, ...] = ()
-    event: bool = False  # whether a member ends before the step in which its event lies
-
-    @property
-    def handed(self) -> int:
-        """Number of numbers that a member's method remembers at its end and hands out: of several steps, before an event."""
-        return self.member.past_numbers() if self.event else 0
+    room: int = 0  # events of a member that are kept; 0 where there are none
 
     @property
     def roots(self) -> tuple[int, ...]:
@@ -74,7 +69,7 @@ class Plan(NamedTuple):
         return ops
 
     def flow(self, lanes: int, exact: bool, zero: Array) -> Flow:
-        flow = lane_flow(self.member, self.shared, self.fixed_shared, lanes, exact, zero, self.event)
+        flow = lane_flow(self.member, self.shared, self.fixed_shared, lanes, exact, zero)
         for order in self.orders:
             flow = lifted(flow, order.active)
         return flow

@@ -15,6 +15,8 @@ ACCELERATOR_LANES = 65536
 BLOCK = 8
 RECORD_BYTES = 2**26
 MOST_ROWS = 1024
+EVENT_NUMBERS = 24
+"""About how many numbers beside the state tell of the events of a block."""
 
 
 class Numerics(NamedTuple):
@@ -25,6 +27,7 @@ class Numerics(NamedTuple):
     saves: int  # save times written in one attempt
     rows: int  # attempts that the gradient's record holds
     max_steps: int
+    blocks: int  # most blocks of attempts of a solve
 
 
 class Sizes(NamedTuple):
@@ -33,6 +36,7 @@ class Sizes(NamedTuple):
     max_steps: int
     lanes: int | None = None
     record_bytes: int | None = None
+    events: bool = False  # whether a block may end with an event
 
     def numerics(self, members: int, numbers: int, times: int) -> Numerics:
         """The sizes for so many members with so many numbers in a state."""
@@ -44,7 +48,11 @@ class Sizes(NamedTuple):
             lanes = ACCELERATOR_LANES
         lanes = min(lanes, members)
         saves = 1 if times <= 20 else 2 if times <= 200 else 4
-        return Numerics(lanes, BLOCK if members > lanes else BLOCK // 2, saves, BLOCK, self.max_steps)
+        block = BLOCK if members > lanes else BLOCK // 2
+        blocks = -(-self.max_steps // block)
+        if self.events:  # of which each takes a step and ends a block
+            blocks += self.max_steps + 1
+        return Numerics(lanes, block, saves, BLOCK, self.max_steps, blocks)
 
     def with_record(
         self, found: Numerics, numbers: int, bytes_each: int, past: int | None = None, kept: int = 0
@@ -65,7 +73,10 @@ class Sizes(NamedTuple):
                 row, snapshot = numbers + 2, 2 * numbers + 5
                 if past is not None:  # both hold it, a row also the state at its end
                     row, snapshot = row + past + numbers + 1, numbers + past + kept + 6
-                size = lanes * bytes_each * (rows * row + math.ceil(self.max_steps / rows) * snapshot)
+                records = math.ceil(found.blocks * found.block / rows)
+                if self.events:
+                    row, snapshot = row + (numbers + EVENT_NUMBERS) // found.block, snapshot + EVENT_NUMBERS
+                size = lanes * bytes_each * (rows * row + records * snapshot)
                 least = min(least, size)
                 if size <= bound:
                     return found._replace(lanes=lanes, rows=rows)

@@ -96,14 +96,15 @@ def _windows(window: Any, begun: tuple[Any, ...], ends: PyTree, task: Task, opti
     """All windows one after the other, as far as they are asked for: up to an event of all members, or to where a run that will be
     done again lacks room. The rest is left out, and rows repeat the last."""
     system: Any = task.system
-    if task.event is None and not options.again:
+    event = None if task.events is None else task.events.events[0]
+    if event is None and not options.again:
         return *jax.lax.scan(window, begun, ends), jnp.asarray(ends[0].shape[0])
 
     def condition(t: Time, state: PyTree) -> Array:
-        if task.event is None:
+        if event is None:
             return jnp.zeros_like(t)
         t, state = jax.lax.stop_gradient((t, state))
-        return jax.lax.stop_gradient(condition_of(task.event, system, task.inputs, t, state).astype(t.dtype))
+        return jax.lax.stop_gradient(condition_of(event, system, task.inputs, t, state).astype(t.dtype))
 
     def guarded(carried: tuple[Any, _Progress], ends: tuple[Array, Array]) -> tuple[Any, Any]:
         inside, was = carried
@@ -114,7 +115,7 @@ def _windows(window: Any, begun: tuple[Any, ...], ends: PyTree, task: Task, opti
         row = None if task.reduce else inside[0]
         inside, row = jax.lax.cond(go, lambda: everything(window(inside, ends)), lambda: everything((inside, row)))
         value = condition(ends[1], inside[0])
-        direction = None if task.event is None else task.event.direction
+        direction = None if event is None else event.direction
         fine = go & system.fits(inside[2]) if options.again else go & ~was.ended
         now = _Progress(was.ended | passes(direction, was.value, value), value, was.windows + fine.astype(int))
         return alike_arrays((inside, now)), row

@@ -27,7 +27,7 @@ def with_room(task: Task, run: Callable[[Task, bool], Trajectory], parts: bool =
     if not isinstance(system, ParticleSystem):
         return run(task, False)
     system = system.prepared(task.y0)
-    if tracing(task) or task.event is not None:
+    if tracing(task) or task.events is not None:
         return run(task._replace(system=system), False)
     system, done = system.limited(), []
     while True:

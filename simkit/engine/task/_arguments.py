@@ -12,7 +12,7 @@ import numpy as np
 from jax.typing import ArrayLike
 
 from ..._errors import ArgumentError
-from ...core import Event, StaticSystem, System, mirrored_system
+from ...core import Event, NamedEvents, StaticSystem, System, as_events, mirrored_system
 from ...reducers import Reducer
 
 
@@ -80,24 +80,39 @@ def check_reducers(reduce: Any) -> dict[str, Reducer]:
     return dict(reduce)
 
 
-def check_event(event: Any, system: System, reduce: Any) -> Event | None:
-    """An event that this system can have."""
-    if event is None:
+def check_events(events: Any, system: System, reduce: Any, times: Any = None) -> NamedEvents | None:
+    """Events that this system can have, by name; of known `times` no event may come before the first."""
+    found = as_events(events)
+    if found is None:
         return None
-    if not isinstance(event, Event):
-        raise ArgumentError(
-            f"Argument `event` must be an event, such as `simkit.Event(lambda system, t, y, inputs: y.x)`, but it is {event!r}."
-        )
     if isinstance(system, StaticSystem):
         raise ArgumentError(
-            f"Argument `event` must be left out for `{type(system).__name__}`, which has no dynamics that could end."
+            f"Argument `events` must be left out for `{type(system).__name__}`, which has no dynamics that could change or end."
         )
     if reduce:
         raise ArgumentError(
-            "Arguments `reduce` and `event` must not be given together, but both are. Find the event first, then reduce over save "
-            "times up to its time."
+            "Arguments `reduce` and `events` must not be given together, but both are. Find the events first, then reduce over save "
+            "times up to the last of them."
         )
-    return event
+    if isinstance(times, np.ndarray) and times.size:
+        for name, event in zip(found.names, found.events, strict=True):
+            _check_within(name, event, times)
+    return found
+
+
+def _check_within(name: str, event: Event, times: np.ndarray) -> None:
+    """Refuse known times before the first one of a run."""
+    if event.at is None or isinstance(event.at, jax.core.Tracer) or not event.at.shape[0]:
+        return
+    at, backward = np.asarray(event.at), times[0] > times[-1]
+    early = at > times[0] if backward else at < times[0]
+    if early.any():
+        place = int(np.argmax(early))
+        side = "after" if backward else "before"
+        raise ArgumentError(
+            f"The event `{name}` must happen within the run, but entry {place} of `at` is {at[place]:g}, {side} the first time, "
+            f"{times[0]:g}. Start earlier, or leave it out."
+        )
 
 
 def _increasing(times: np.ndarray) -> bool:

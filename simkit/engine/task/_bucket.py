@@ -39,7 +39,7 @@ def fillable(task: Task, members: int = 1) -> bool:
     """Tell whether more save times cost next to nothing: adaptive steps, known values, and rows that nobody reduces."""
     if isinstance(task.step, Fixed) or isinstance(task.system, ParticleSystem | StaticSystem):
         return False
-    if task.reduce or task.event is not None or traced(task):
+    if task.reduce or task.events is not None or traced(task):
         return False
     numbers = sum(math.prod(np.shape(x)) for x in jax.tree.leaves(task.y0))
     return members * numbers * task.times.shape[-1] <= MOST_FILLED

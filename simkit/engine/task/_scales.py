@@ -131,7 +131,7 @@ def state_sizes(setup: Setup, times: Array) -> Array:
 def sizes_of(task: Task, alike: bool = False) -> Array:
     """The size of every number of an encoded start, flat, held in derivatives."""
     held = lambda x: jax.lax.stop_gradient(x) if hasattr(x, "dtype") and jnp.issubdtype(x.dtype, jnp.inexact) else x
-    task = jax.tree.map(held, alike_arrays(task._replace(key=None, reduce=None, event=None)))
+    task = jax.tree.map(held, alike_arrays(task._replace(key=None, reduce=None, events=None)))
     flat, unravel = ravel_pytree(task.y0)
     counts = [leaf.size for leaf in jax.tree.leaves(task.y0)]
     limit = 0 if _transformed(task) else LARGEST_ARRAY

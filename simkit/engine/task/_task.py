@@ -8,13 +8,13 @@ import numpy as np
 from jaxtyping import PRNGKeyArray, PyTree
 
 from ..._types import Inputs, State
-from ...core import Event, System, mirrored_event, mirrored_inputs, mirrored_system
+from ...core import NamedEvents, System, mirrored_events, mirrored_inputs, mirrored_system
 from ...reducers import Reducer
 
 
 class Options(NamedTuple):
-    """Options of the loops that a user may fix: lanes of an ensemble, and bytes of the record of reverse mode. Also known
-    facts: whether a run without capacity for its neighbours is repeated and may stop there, whether all times are equally
+    """Options of the loops that a user may fix: lanes of an ensemble, and bytes of the record of reverse mode. Also the room for
+    events, 0 for what these ask for, and known facts: whether a run without capacity for its neighbours is repeated and may stop there, whether all times are equally
     spaced, whether all starts are of similar size, and whether times decrease."""
 
     lanes: int | None = None
@@ -23,6 +23,7 @@ class Options(NamedTuple):
     even: bool = False
     similar: bool = False
     backward: bool = False
+    room: int = 0
 
 
 class Task(NamedTuple):
@@ -36,16 +37,16 @@ class Task(NamedTuple):
     step: Any  # `Adaptive`, `Courant` or `Fixed`
     key: PRNGKeyArray | None = None
     reduce: Mapping[str, Reducer] | None = None
-    event: Event | None = None
+    events: NamedEvents | None = None
 
     def mirrored(self) -> "Task":
         """The same task as a function of s = -t, so that what goes backwards goes forwards."""
         system, inputs = mirrored_system(self.system), mirrored_inputs(self.inputs)
-        return self._replace(system=system, inputs=inputs, times=-self.times, event=mirrored_event(self.event))
+        return self._replace(system=system, inputs=inputs, times=-self.times, events=mirrored_events(self.events))
 
     def noted(self) -> dict[str, Any]:
         """Return the operands of a program, by name."""
-        unasked = {name for name in ("reduce", "event") if not getattr(self, name)}
+        unasked = {name for name in ("reduce", "events") if not getattr(self, name)}
         return {name: value for name, value in self._asdict().items() if name not in unasked}
 
 

@@ -1,0 +1,74 @@
+"""Adaptive solves with events: the states at save times, and the events with their times and the states on both sides."""
+
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, PyTree
+
+from ...core import Events, NamedEvents, Status, by_member
+from ..task._task import Options, Task
+from ._adaptive import Posed, moved_in_time, pose
+from ._operation import solve_members
+
+
+class Eventful(NamedTuple):
+    """A solve with events."""
+
+    states: Any  # at the save times; NaN after one that ends it
+    status: Array
+    counts: tuple[Array, Array]
+    events: Events  # with encoded states
+
+
+def integrate_with_events(task: Task, options: Options) -> Eventful:
+    """An adaptive solve in which events happen; arguments as in `integrate_adaptive`."""
+    assert task.events is not None
+    posed = pose(task, options)
+    member, ops, fixed, times, plan, unravel = posed
+    begun = moved_in_time(member, -1.0, times[:1], ops[0][None], ops, fixed)
+    held = jax.lax.stop_gradient(times)
+    ys, *figures = solve_members(begun, *ops[1:], *fixed, held, plan=plan)
+    status, accepted, rejected, _, end, total, when, codes = (x[0] for x in figures)
+    rows, before = ys[0, : times.shape[0]], ys[0, times.shape[0] :]
+    after = ((status == Status.OK) & (held > end))[:, None]
+    rows = moved_in_time(member, 1.0, times, jnp.where(after, ops[0][None], rows), ops, fixed)
+    states = jax.vmap(unravel)(jnp.where(after, jnp.nan, rows))
+    events = _listed(posed, task.events, total, when, codes, before)
+    return Eventful(states, status, (accepted, rejected), events)
+
+
+def _listed(posed: Posed, events: NamedEvents, total: Array, when: Array, codes: Array, before: Array) -> Events:
+    """The events, with the derivatives of their times; `before` are the states there at times that are held."""
+    member, ops, fixed, times, _, unravel = posed
+    own, kinds = member.happenings, len(events.events)
+    assert own is not None
+    real = codes >= 0
+    code = jnp.maximum(codes, 0)
+    which, rest = code % kinds, code // kinds
+    follows, number = rest % 2 == 1, rest // 2
+    start = jax.lax.stop_gradient(times[0])
+
+    def listed(ops: PyTree, fixed: PyTree, when: Array, before: Array) -> Any:
+        def one(carry: tuple[Array, Array], entry: Any) -> Any:
+            delta, state = carry
+            real, t, y, which, number, follows = entry
+            t, y = jnp.where(real, t, start), jnp.where(real, y, ops[0])
+            delta = jnp.where(follows, delta, own.shift(ops, fixed, t, y, which, number))
+            state = jnp.where(follows, state, own.flowed(ops, fixed, t, delta, y))
+            after = own.change(ops, fixed, t + delta, state, which, number)
+            return (delta, after), (t + delta, state, after)
+
+        entries = real, when, before, which, number, follows
+        return jax.lax.scan(one, (jnp.zeros_like(start), ops[0]), entries)[1]
+
+    time, first, second = by_member(listed, ops, fixed, when, before)
+    emptied = lambda y: jax.vmap(unravel)(jnp.where(real[:, None], y, jnp.nan))
+    return Events(
+        names=events.names,
+        count=total,
+        times=jnp.where(real, time, jnp.inf),
+        which=jnp.where(real, which, -1),
+        before=emptied(first),
+        after=emptied(second),
+    )

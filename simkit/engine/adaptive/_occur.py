@@ -1,0 +1,246 @@
+"""Events in lanes: where a lane waits within a step, what happens there, and where it goes on.
+
+A lane whose attempted step passes an event does not take it but waits for the end of the block. Then the place is bisected on the
+step's dense output and improved by Newton steps that take the step again, with the exact length; the state changes, which may
+set off other events at the same time, and the lane starts anew.
+"""
+
+import functools
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, PyTree
+
+from ...core import Status
+from ._attempt import MOST, NOWHERE, RUNNING, WAITING, Attempt, Lanes, select, soonest
+from ._block import Saving, horner
+from ._flow import Flow, Operands
+from ._leap import ROUNDS
+
+SMOOTH, SLOPED = 1e-3, 0.1
+"""Smallest share of its change over a step that a condition must change at its zero crossing, for its place to be improved and to
+have derivatives."""
+
+REFINEMENTS = 2
+"""Newton steps for the place of an event after the bisection."""
+
+NEAR = 1e-6
+"""Share of its change over a step up to which a condition after its event counts as zero."""
+
+STALLED = 64
+"""After so many events in a row that do not move time on, they are endless."""
+
+
+class Occurrence(NamedTuple):
+    """The events at one time of each lane; lanes are the last axis, and those that do not wait hold no event."""
+
+    t: Array  # start of the step
+    t1: Array  # its end; later than the start by something small where nothing is stepped
+    still: Array  # whether the event is at the start of the step
+    y: Any  # state there
+    memory: Any
+    before: Any  # state before the event
+    dense: Any
+    time: Array  # of the event
+    on: Array  # time at which the lane goes on
+    after: Any  # state there
+    path: Array  # (ROUNDS, lanes): places of the events that happen, in their order; -1 where there are no more
+    numbers: Array  # (ROUNDS, lanes)
+    first: Array  # how many events happened before
+
+
+class Place(NamedTuple):
+    """Place of the first event of a step."""
+
+    time: Array  # of the event
+    stepped: Array  # end of the step up to it
+    on: Array  # where the lane goes on
+    which: Array
+    sloped: Array  # whether a condition has a slope there, so that the place has derivatives
+    change: Array  # of each condition over the step (found, lanes)
+
+
+class Cascade(NamedTuple):
+    """Events at one time that set each other off."""
+
+    y: Any
+    sides: Array  # the conditions, as later ones are compared with them
+    fired: Array  # numbers of the next known times
+    path: Array
+    numbers: Array
+    which: Array  # the next event; -1 where there is none
+
+
+def occurrence(flow: Flow, ops: Operands, fixed: PyTree, end: Array, s: Lanes) -> tuple[Occurrence, Lanes]:
+    """What happens in the lanes that wait, and the lanes after it."""
+    assert s.happening is not None
+    waits = s.status == WAITING
+    root, base_ops = flow.root or flow, flow.rooted(ops)
+    base = s._replace(y=flow.rooted(s.y), memory=s.memory._replace(moving=flow.rooted(s.memory.moving)))
+    place = _place(root, base_ops, fixed, end, base, waits)
+    still = place.stepped <= s.t
+    t1 = jnp.where(waits & ~still, place.stepped, _later(s))
+    y1, _, dense, *_ = flow.step(ops, fixed, s.t, t1, s.y, s.memory)
+    before = select(still, s.y, y1)
+    found = _cascade(root, base_ops, fixed, base, place, waits, flow.rooted(before))
+    after = found.y if flow.root is None else flow.leap(ops, fixed, place.time, before, found.path, found.numbers)
+    path, numbers, total = found.path, found.numbers, s.happening.total
+    occurred = Occurrence(
+        s.t, t1, still, s.y, s.memory, before, dense, place.time, place.on, after, path, numbers, total
+    )
+    return occurred, select(waits, _gone_on(flow, ops, fixed, end, s, occurred, found), s)
+
+
+def as_saving(found: Occurrence, s: Lanes) -> Saving:
+    """Events as `saved_until` takes them."""
+    happens, none = found.path[0] >= 0, found.t
+    step = Attempt(found.t1, none, none, found.before, None, found.dense, happens, happens, happens, none, s.status)
+    return Saving(s, step, found.time, found.on, found.after)
+
+
+def nothing_occurred(flow: Flow, s: Lanes, shapes: Any) -> Occurrence:
+    """An occurrence of the same shapes in which no lane holds an event."""
+    empty = jax.tree.map(lambda x: jnp.zeros(x.shape, x.dtype), shapes)
+    return empty._replace(t=s.t, t1=s.t, path=jnp.full_like(empty.path, -1))
+
+
+def _later(s: Lanes) -> Array:
+    """The end of a step that nobody asks for: it is taken where a lane has none, so that all numbers are finite."""
+    return jnp.maximum(s.t + jnp.abs(s.h), jnp.nextafter(s.t, s.t + 1))
+
+
+def _place(root: Flow, ops: Operands, fixed: PyTree, end: Array, s: Lanes, waits: Array) -> Place:
+    """Find the first event of the step in which a lane waits."""
+    events, kept = root.events, s.happening
+    assert events is not None and kept is not None
+    until = jnp.where(waits, kept.until, s.t)
+    width = until - s.t
+    t1 = jnp.where(width > 0, until, _later(s))
+    dense = root.step(ops, fixed, s.t, t1, s.y, s.memory)[2]
+    increments = root.polynomial(ops, fixed, dense)
+
+    def value(theta: Array) -> Array:
+        state = lambda y, *q: horner(y, q, theta.reshape((1,) * (y.ndim - 1) + theta.shape))
+        return events.marks(ops, fixed, s.t + theta * width, jax.tree.map(state, s.y, *increments))
+
+    zero = jnp.zeros_like(s.t)
+    first, final = value(zero), value(zero + 1)
+
+    # What is decided is carried: evaluated again, a value may be rounded otherwise.
+    def halved(_: Any, carry: PyTree) -> Any:
+        low, high, g_low, g_high, crossed = carry
+        middle = 0.5 * (low + high)
+        g = value(middle)
+        new = events.crossed(kept.marks, g)
+        beyond = jnp.any(new, axis=0)
+        low, g_low = jnp.where(beyond, low, middle), jnp.where(beyond[None], g_low, g)
+        high, g_high = jnp.where(beyond, middle, high), jnp.where(beyond[None], g, g_high)
+        return low, high, g_low, g_high, jnp.where(beyond[None], new, crossed)
+
+    high, g_low, g_high, crossed = zero + 1, first, final, kept.crossed
+    if events.found:
+        digits = jnp.finfo(s.t.dtype).nmant + 2
+        begin = (zero, high, g_low, g_high, crossed)
+        _, high, g_low, g_high, crossed = jax.lax.fori_loop(0, digits, halved, begin)
+    found, which = _first(events.found, crossed)
+    own = jnp.where(jnp.array(events.found, jnp.int32)[:, None] == which[None], 1, 0).astype(s.t.dtype)
+    of = lambda x: jnp.sum(jnp.where(own > 0, x, 0), axis=0)
+    _, known = _first(events.timed, events.coming(ops, fixed, kept.fired) <= kept.due[None])
+    timed = kept.timed & (~found | (high >= 1) & (known < which))
+    which = jnp.where(timed, known, which)
+    change = final - first
+    part = jnp.abs(of(g_high - g_low))
+    smooth, sloped = (found & ~timed & (part < share * jnp.abs(of(change))) for share in (SMOOTH, SLOPED))
+    time = jnp.where(high >= 1, until, s.t + high * width)
+
+    def refined(_: Any, time: Array) -> Array:
+        none = time <= s.t
+        y1 = root.step(ops, fixed, s.t, jnp.where(none, t1, time), s.y, s.memory)[0]
+        y = select(none, s.y, y1)
+        g, slope = of(events.marks(ops, fixed, time, y)), of(events.slopes(ops, fixed, time, y))
+        sound = smooth & (slope != 0) & jnp.isfinite(slope) & jnp.isfinite(g)
+        return jnp.clip(time - jnp.where(sound, g, 0) / jnp.where(sound, slope, 1), s.t, until)
+
+    if events.found:
+        time = jax.lax.fori_loop(0, REFINEMENTS, refined, time)
+    on = jnp.where(timed, jnp.maximum(until, kept.due), time)
+    if root.jumps:
+        stop = root.stop(ops, fixed, s.t, end)
+        jumped = found & ~timed & (high >= 1) & ~(of(events.crossed(kept.marks, final).astype(own.dtype)) > 0)
+        on = jnp.where(jumped, jnp.nextafter(stop, stop + 1), on)
+    return Place(jnp.where(timed, kept.due, time), jnp.where(timed, until, time), on, which, sloped, change)
+
+
+def _first(places: Sequence[int], flags: Array) -> tuple[Array, Array]:
+    """Tell whether a flag is set among those of some events (events, lanes), and the place of the first one; of none a large one."""
+    none = jnp.full(flags.shape[1:], NOWHERE, jnp.int32)
+    if not places:
+        return none < 0, none
+    which = jnp.min(jnp.where(flags, jnp.array(places, jnp.int32)[:, None], NOWHERE), axis=0)
+    return which < NOWHERE, which
+
+
+def _cascade(
+    root: Flow, ops: Operands, fixed: PyTree, s: Lanes, place: Place, waits: Array, y: PyTree
+) -> Cascade:
+    """Let the events of one time happen, one after the other."""
+    events, kept = root.events, s.happening
+    assert events is not None and kept is not None
+    found, timed = (jnp.array(x, jnp.int32)[:, None] for x in (events.found, events.timed))
+    ends = jnp.array(events.ends)
+
+    def happen(carry: tuple[Array, Cascade]) -> tuple[Array, Cascade]:
+        i, c = carry
+        active = c.which >= 0
+        fires = timed == c.which[None]
+        number = jnp.sum(jnp.where(fires, c.fired, 0), axis=0, dtype=jnp.int32)
+        sloped = (place.sloped & (i == 0)).astype(jnp.int32)
+        number = jnp.where(jnp.any(fires, axis=0), number, sloped)
+        after = events.change(ops, fixed, place.time, c.y, jnp.maximum(c.which, 0), number)
+        y, fired = select(active, after, c.y), c.fired + fires.astype(jnp.int32)
+        g, slope = events.marks(ops, fixed, place.on, y), events.slopes(ops, fixed, place.on, y)
+        mine = (found == c.which[None]) & active[None]
+        at_zero = (g == 0) | mine & (jnp.abs(g) <= NEAR * jnp.abs(place.change))
+        crossing = events.crossed(c.sides, g) & ~mine
+        due = events.coming(ops, fixed, fired) <= place.time[None]
+        following = jnp.minimum(_first(events.found, crossing)[1], _first(events.timed, due)[1])
+        goes_on = active & (following < NOWHERE) & ~ends[jnp.maximum(c.which, 0)]
+        sides = jnp.where(active[None] & ~crossing, jnp.where(at_zero, slope, g), c.sides)
+        path, numbers = c.path.at[i].set(c.which), c.numbers.at[i].set(number)
+        return i + 1, Cascade(y, sides, fired, path, numbers, jnp.where(goes_on, following, -1))
+
+    which = jnp.where(waits, place.which, -1)
+    path = jnp.broadcast_to(jnp.where(which < 0, which, -1)[None], (ROUNDS, *which.shape))
+    begin = Cascade(y, kept.marks, kept.fired, path, path * 0, which)
+    more = lambda carry: (carry[0] < ROUNDS) & jnp.any(carry[1].which >= 0)
+    return jax.lax.while_loop(more, happen, (jnp.zeros((), jnp.int32), begin))[1]
+
+
+def _gone_on(
+    flow: Flow, ops: Operands, fixed: PyTree, end: Array, s: Lanes, occurred: Occurrence, found: Cascade
+) -> Lanes:
+    """The lanes after their events, whether they wait or not."""
+    events, kept, on, after = flow.events, s.happening, occurred.on, occurred.after
+    assert events is not None and kept is not None
+    happened = found.path >= 0
+    ended = jnp.any(happened & jnp.array(events.ends)[jnp.maximum(found.path, 0)], axis=0)
+    finite = functools.reduce(jnp.logical_and, [jnp.all(jnp.isfinite(x), axis=0) for x in flow.pack(after)[:1]])
+    short = 16 * float(jnp.finfo(s.t.dtype).eps) * jnp.maximum(jnp.abs(occurred.time), jnp.abs(s.t))
+    stalled = jnp.where(occurred.time - kept.since > short, 0, kept.stalled + 1)
+    endless = (stalled >= STALLED) | (found.which >= 0)
+    steps = s.steps + 1
+    most = fixed[MOST].astype(s.steps.dtype)
+    status = jnp.where(steps + s.rejected >= most, int(Status.STEP_LIMIT), jnp.full_like(s.status, RUNNING))
+    status = jnp.where(endless, int(Status.ENDLESS_EVENTS), status)
+    status = jnp.where(ended | (on >= end), int(Status.OK), status)
+    status = jnp.where(finite, status, int(Status.NON_FINITE))
+    due = soonest(events.coming(flow.rooted(ops), fixed, found.fired), on)
+    total = kept.total + jnp.sum(happened, axis=0, dtype=kept.total.dtype)
+    happening = kept._replace(
+        marks=found.sides, due=due, fired=found.fired, total=total, stalled=stalled, since=occurred.time
+    )
+    h = flow.first(ops, fixed, on, end, after) if flow.multistep else s.h
+    memory = flow.start(ops, fixed, on, after)
+    return Lanes(on, h, after, memory, steps, s.rejected, status, happening)

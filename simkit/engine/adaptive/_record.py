@@ -1,0 +1,153 @@
+"""The record of a solve: its attempts and events, which reverse mode walks back over."""
+
+import functools
+import math
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, PyTree
+
+from ..batching._mesh import origin
+from ._attempt import RUNNING, WAITING, Lanes, attempt, moved
+from ._flow import Flow
+from ._occur import occurrence
+from ._queue import Held
+from ._sizes import Numerics
+
+
+class Record(NamedTuple):
+    """Attempts of all lanes by common iteration, and the events of their blocks. A step that was not accepted has length zero.
+
+    Of a method of several steps also what it remembered, whether that was a start, and the state at the end of the step: to take
+    the step again is then to look its result up.
+    """
+
+    t: Array  # (rows, lanes)
+    t1: Array
+    y: Any  # (rows, ..., lanes)
+    past: Any = None
+    fresh: Array | None = None
+    solved: Any = None
+    met: "Met | None" = None
+
+
+class Met(NamedTuple):
+    """Events at the ends of blocks; a lane that holds none has -1 for the path."""
+
+    t: Array  # (blocks, lanes)
+    t1: Array
+    still: Array
+    y: Any
+    time: Array
+    on: Array
+    path: Array  # (blocks, rounds, lanes)
+    numbers: Array
+    first: Array
+    past: Any = None
+    fresh: Array | None = None
+    solved: Any = None
+
+
+def empty_record(flow: Flow, held: Held, shapes: Lanes, numerics: Numerics, zero: Array) -> Record:
+    """A record without attempts."""
+    rows = jax.tree.map(_full(zero, numerics.rows), _row(flow, shapes, shapes.t, shapes.y))
+    if flow.events is None:
+        return rows
+    met = jax.eval_shape(lambda held, s: _met(flow, held, s)[1], held, shapes)
+    return rows._replace(met=jax.tree.map(_full(zero, numerics.rows // numerics.block), met))
+
+
+def _full(zero: Array, count: int) -> Any:
+    def full(x: Any) -> Array:
+        varying = zero != zero if x.dtype == bool else zero.astype(x.dtype)
+        return jnp.broadcast_to(varying, (count, *x.shape))
+
+    return full
+
+
+def _row(flow: Flow, s: Lanes, t1: PyTree, y1: PyTree) -> Record:
+    more = (s.memory.moving, s.memory.fresh, y1) if flow.multistep else ()
+    return Record(s.t, t1, s.y, *more)
+
+
+def empty_snapshots(shapes: Lanes, numerics: Numerics, zero: Array) -> Lanes | None:
+    """Snapshots of where each record begins; None where one record is enough."""
+    count = segments(numerics)
+    if count == 1:
+        return None
+
+    return jax.tree.map(_full(zero, count), shapes)
+
+
+def segments(numerics: Numerics) -> int:
+    """Return the number of records that the longest possible solve fills."""
+    return math.ceil(numerics.blocks * numerics.block / numerics.rows)
+
+
+def _rows(flow: Flow, held: Held, numerics: Numerics, s: Lanes) -> tuple[Lanes, Record]:
+    """A block of attempts and their rows."""
+
+    def one(s: Lanes, _: None) -> tuple[Lanes, Record]:
+        found = attempt(flow, held.ops, held.fixed, held.end, s)
+        row = _row(flow, s, jnp.where(found.accurate, found.t1, s.t), found.y1)
+        return moved(flow, held.ops, held.fixed, s, found, found.accurate), row
+
+    s, rows = jax.lax.scan(one, s, None, length=numerics.block)
+    if flow.events is None:
+        return s, rows
+    none = lambda s: (s, _nothing_met(flow, held, s))
+    s, met = jax.lax.cond(jnp.any(s.status == WAITING), functools.partial(_met, flow, held), none, s)
+    return s, rows._replace(met=met)
+
+
+def _met(flow: Flow, held: Held, s: Lanes) -> tuple[Lanes, Met]:
+    """The events of the lanes that wait."""
+    found, after = occurrence(flow, held.ops, held.fixed, held.end, s)
+    more = (s.memory.moving, s.memory.fresh, found.before) if flow.multistep else ()
+    where = found.time, found.on, found.path, found.numbers, found.first
+    return after, Met(found.t, found.t1, found.still, found.y, *where, *more)
+
+
+def _nothing_met(flow: Flow, held: Held, s: Lanes) -> Met:
+    shapes = jax.eval_shape(lambda held, s: _met(flow, held, s)[1], held, s)
+    met = jax.tree.map(lambda x: _full(origin(s.t), 1)(x)[0], shapes)
+    return met._replace(path=met.path - 1)
+
+
+def _put(record: Record, rows: Record, b: Array, block: int) -> Record:
+    put = lambda a, x: jax.lax.dynamic_update_slice_in_dim(a, x, b * block, axis=0)
+    attempts = jax.tree.map(put, record._replace(met=None), rows._replace(met=None))
+    return attempts._replace(met=jax.tree.map(lambda a, x: a.at[b].set(x), record.met, rows.met))
+
+
+def recorded(
+    flow: Flow, held: Held, s: Lanes, numerics: Numerics, record: Record, snapshots: Lanes | None
+) -> tuple[Record, Lanes | None, Lanes, Array]:
+    """Solve a group; the record holds its last attempts, the snapshots where each record begins. Also the number of blocks."""
+    blocks = numerics.rows // numerics.block
+
+    def body(c: PyTree) -> Any:
+        b, s, record, snapshots = c
+        place = b % blocks
+        if snapshots is not None:
+            save = lambda: jax.tree.map(lambda a, x: a.at[b // blocks].set(x), snapshots, s)
+            snapshots = jax.lax.cond(place == 0, save, lambda: snapshots)
+        s, rows = _rows(flow, held, numerics, s)
+        return b + 1, s, _put(record, rows, place, numerics.block), snapshots
+
+    alive = lambda c: jnp.any(c[1].status == RUNNING)
+    used, s, record, snapshots = jax.lax.while_loop(alive, body, (origin(s.t).astype(jnp.int32), s, record, snapshots))
+    return record, snapshots, s, used
+
+
+def refilled(flow: Flow, held: Held, numerics: Numerics, record: Record, s: Lanes) -> Record:
+    """A whole record from the snapshot at its beginning."""
+
+    def body(c: PyTree) -> Any:
+        b, s, record = c
+        s, rows = _rows(flow, held, numerics, s)
+        return b + 1, s, _put(record, rows, b, numerics.block)
+
+    blocks = numerics.rows // numerics.block
+    return jax.lax.while_loop(lambda c: c[0] < blocks, body, (origin(s.t).astype(jnp.int32), s, record))[2]
