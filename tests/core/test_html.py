@@ -2,11 +2,13 @@
 
 import html.parser
 
+import jax
 import jax.numpy as jnp
 import pytest
 import synthetic
 
 import simkit
+from simkit.core import Events
 
 
 class Cells(html.parser.HTMLParser):
@@ -55,7 +57,10 @@ def test_a_trajectory_shows_ends_and_ranges():
     rows = {row[0]: row[1:] for row in page.rows}
     assert rows["hare"][1:] == ["[3]", "30", "47.5", "10", "47.5"]
     assert "Tsit5 <by hand>" in page.text
-    assert "event: at 1.5" in Cells(trajectory(event_time=jnp.asarray(1.5))._repr_html_()).text
+    state = jax.tree.map(lambda x: x[:1], trajectory().ys)
+    one, first = jnp.ones((), int), jnp.zeros(1, int)
+    events = Events(("event",), one, jnp.array([1.5]), first, state, state)
+    assert "event: at 1.5" in Cells(trajectory(events=events)._repr_html_()).text
 
 
 def test_members_show_their_range():

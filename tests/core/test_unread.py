@@ -33,7 +33,7 @@ def test_what_is_read_is_not_mentioned():
         warnings.simplefilter("error")
         simkit.simulate(fed, {"x": 1.0}, [0.0, 1.0], inputs={"feed": 1.0})
         # An event may read what the system does not; a program that is traced warns of nothing.
-        event = simkit.Event(lambda system, t, y, inputs: y["x"] - inputs["level"], "down")
-        simkit.simulate(decay, {"x": 1.0}, [0.0, 1.0], inputs={"level": 0.5}, event=event)
+        event = simkit.Event(lambda system, t, y, inputs: y["x"] - inputs["level"], "down", ends=True)
+        simkit.simulate(decay, {"x": 1.0}, [0.0, 1.0], inputs={"level": 0.5}, events=event)
         run = lambda k: simkit.simulate(decay, {"x": k}, [0.0, 1.0], step=0.1, inputs={"feed": 1.0}).final()["x"]
         jax.jit(run)(1.0)

@@ -33,7 +33,7 @@ SHOWN = {
     "states": ({}, lambda found: jnp.sum(found.ys[1:])),
     "reducer": ({"reduce": {"mean": simkit.reducers.Mean()}}, lambda found: jnp.sum(found.reduced["mean"])),
     "event": (
-        {"event": simkit.Event(lambda system, t, y, inputs: y - 0.8, "down")},
+        {"events": simkit.Event(lambda system, t, y, inputs: y - 0.8, "down", ends=True)},
         lambda found: found.event_time + jnp.sum(found.event_state),
     ),
 }
@@ -71,7 +71,7 @@ def test_a_failed_member_is_nan_in_value_and_derivatives_unless_it_is_left_out(s
     """Two of three members fail; what they share with the third gets its derivative alone, or NaN if they are not left out."""
     asked, show = SHOWN[shown]
     if shown == "event":  # which only the member that succeeds comes to
-        asked = {"event": simkit.Event(lambda system, t, y, inputs: y - 1.02, "up")}
+        asked = {"events": simkit.Event(lambda system, t, y, inputs: y - 1.02, "up", ends=True)}
         grow = jnp.array([np.nan, 0.1, np.inf])
     else:
         grow = jnp.array([3.0, 0.1, np.nan])

@@ -16,7 +16,7 @@ from simkit.solvers import Dopri8, Rodas5P, Tsit5
 
 TIMES = jnp.linspace(0.0, 10.0, 21)
 TIGHT = simkit.Adaptive(1e-10, 1e-12)
-LANDING = simkit.Event(lambda system, t, y, inputs: y["height"], "down")
+LANDING = simkit.Event(lambda system, t, y, inputs: y["height"], "down", ends=True)
 
 
 class Level(eqx.Module):
@@ -44,7 +44,7 @@ def fall(height, gravity: Any = 9.81, times=TIMES, **options):
     """A stone: it lands at sqrt(2 h / g)."""
     system = from_function(falling, {"g": gravity})
     y0 = {"height": height, "speed": jnp.zeros_like(height)}
-    return simkit.simulate(system, y0, times, event=LANDING, **options)
+    return simkit.simulate(system, y0, times, events=LANDING, **options)
 
 
 def landing(height, gravity):
@@ -53,8 +53,8 @@ def landing(height, gravity):
 
 def decay(rate, level, y0: Any = 2.0, times=TIMES, event=None, **options):
     """y0 exp(-k t) passes c at log(y0 / c) / k."""
-    system, event = from_function(decaying, {"rate": rate}), event or simkit.Event(Level(level))
-    return simkit.simulate(system, y0, times, event=event, **options)
+    system, event = from_function(decaying, {"rate": rate}), event or simkit.Event(Level(level), ends=True)
+    return simkit.simulate(system, y0, times, events=event, **options)
 
 
 def crossing(rate, level, y0: Any = 2.0):
@@ -127,9 +127,9 @@ def test_the_hessian_and_the_derivative_by_the_start():
 )
 def test_the_direction_of_a_passage(direction, phase, expected):
     wave = from_function(lambda t, y, p: jnp.stack([y[1], -y[0]]), {})
-    event = simkit.Event(PASSAGE, direction)
+    event = simkit.Event(PASSAGE, direction, ends=True)
     y0 = jnp.array([np.sin(phase), np.cos(phase)])
-    found = simkit.simulate(wave, y0, TIMES, event=event, step=TIGHT)
+    found = simkit.simulate(wave, y0, TIMES, events=event, step=TIGHT)
     np.testing.assert_allclose(found.event_time, expected, rtol=1e-8)
 
 
@@ -149,20 +149,20 @@ def test_no_event_is_infinitely_late_and_the_end_is_that_of_the_solve():
 def test_an_event_in_the_first_step_and_one_of_time_alone():
     level = 2.0 * np.exp(-1e-6)
     np.testing.assert_allclose(decay(1.0, level).event_time, 1e-6, rtol=1e-9)  # 2 - 2e-6 keeps ten digits of the 2e-6
-    clock = simkit.Event(lambda system, t, y, inputs: t - 1.2345)
+    clock = simkit.Event(lambda system, t, y, inputs: t - 1.2345, ends=True)
     np.testing.assert_allclose(decay(1.0, 0.0, event=clock).event_time, 1.2345, rtol=1e-15)
 
 
 def test_inputs_are_seen_and_steps_still_end_on_their_jumps():
     system = from_function(lambda t, y, p, inputs: inputs["dose"] - 0.5 * y, {})
     inputs = {"dose": simkit.Pulses([3.0], [2.0], 0.2), "level": simkit.PiecewiseConstant([0.0, 5.0], [3.0, 0.5])}
-    event = simkit.Event(lambda system, t, y, inputs: y - inputs["level"])
-    found = simkit.simulate(system, 0.0, TIMES, inputs=inputs, event=event, step=TIGHT)
+    event = simkit.Event(lambda system, t, y, inputs: y - inputs["level"], ends=True)
+    found = simkit.simulate(system, 0.0, TIMES, inputs=inputs, events=event, step=TIGHT)
     # y stays below 3 and stands above 0.5 when the level drops to it at 5
     np.testing.assert_allclose(found.event_time, 5.0, rtol=1e-12)
-    late = simkit.Event(lambda system, t, y, inputs: y - 0.1, "down")
+    late = simkit.Event(lambda system, t, y, inputs: y - 0.1, "down", ends=True)
     after = (2.0 / 0.2) / 0.5 * (1 - np.exp(-0.5 * 0.2))
-    found = simkit.simulate(system, 0.0, TIMES, inputs=inputs, event=late, step=TIGHT)
+    found = simkit.simulate(system, 0.0, TIMES, inputs=inputs, events=late, step=TIGHT)
     np.testing.assert_allclose(found.event_time, 3.2 + np.log(after / 0.1) / 0.5, rtol=1e-8)
 
 
@@ -171,11 +171,11 @@ def test_inputs_are_seen_and_steps_still_end_on_their_jumps():
 
 def test_every_member_ends_by_itself():
     rate = jnp.linspace(0.1, 2.0, 9)
-    system, event = from_function(decaying, {"rate": 1.0}), simkit.Event(Level(0.3))
+    system, event = from_function(decaying, {"rate": 1.0}), simkit.Event(Level(0.3), ends=True)
     exact = jnp.where(crossing(rate, 0.3) <= 10.0, crossing(rate, 0.3), jnp.inf)
     for devices in (1, 2):
         found = simkit.ensemble(
-            system, 2.0, TIMES, over={"rate": rate}, event=event, step=TIGHT, lanes=2, devices=jax.devices()[:devices]
+            system, 2.0, TIMES, over={"rate": rate}, events=event, step=TIGHT, lanes=2, devices=jax.devices()[:devices]
         )
         np.testing.assert_allclose(found.event_time, exact, rtol=1e-8)
         assert found.event_state.shape == (9,)
@@ -202,10 +202,10 @@ def test_gradients_of_members_and_over_a_mesh():
 def test_a_failed_member_is_nan_and_leaves_the_others_alone():
     # the second member never gets to its level, which is beyond all numbers
     high = lambda system, t, y, inputs: y - jnp.where(system.parameters["rate"] > 0.8, jnp.inf, 2.0)
-    event = simkit.Event(high)
+    event = simkit.Event(high, ends=True)
     system = from_function(growing, {"rate": 1.0})
     rate = jnp.array([0.3, 0.9, 0.4])
-    ends = lambda start: simkit.ensemble(system, start, [0.0, 0.5, 2.0], over={"rate": rate}, event=event)
+    ends = lambda start: simkit.ensemble(system, start, [0.0, 0.5, 2.0], over={"rate": rate}, events=event)
     found = ends(1.0)
     np.testing.assert_array_equal(found.status != 0, [False, True, False])
     assert np.isnan(found.event_time[1])
@@ -222,7 +222,7 @@ def test_a_failed_member_is_nan_and_leaves_the_others_alone():
 
 def test_an_event_comes_before_a_failure():
     system = from_function(growing, {"rate": 1.0})
-    found = simkit.simulate(system, 1.0, [0.0, 0.5, 3.0], event=simkit.Event(Level(4.0)), step=TIGHT)
+    found = simkit.simulate(system, 1.0, [0.0, 0.5, 3.0], events=simkit.Event(Level(4.0), ends=True), step=TIGHT)
     assert found.status == simkit.Status.OK
     np.testing.assert_allclose(found.event_time, 0.75, rtol=1e-8)
     np.testing.assert_allclose(found.event_state, 4.0, rtol=1e-12)
@@ -242,11 +242,11 @@ def test_single_precision():
 def test_fixed_steps_are_looked_at_between_save_times():
     times = jnp.linspace(0.0, 5.0, 101)
     y0 = simkit.SeparableSystem.State(jnp.ones(()), jnp.zeros(()))
-    event = simkit.Event(lambda system, t, y, inputs: y.position)
+    event = simkit.Event(lambda system, t, y, inputs: y.position, ends=True)
 
     def time(stiffness):
         system = HarmonicOscillator(mass=1.0, stiffness=stiffness)
-        return simkit.simulate(system, y0, times, step=simkit.Fixed(20), event=event).event_time
+        return simkit.simulate(system, y0, times, step=simkit.Fixed(20), events=event).event_time
 
     quarter = lambda stiffness: 0.5 * jnp.pi / jnp.sqrt(stiffness)
     stiffness = jnp.asarray(1.3)
@@ -261,9 +261,9 @@ def test_a_random_path_ends_on_a_line_between_save_times():
     level = jnp.asarray(float(y0.x) - 0.3)
     key = jax.random.split(jax.random.key(2), 6)
     start = {"y0.x": np.full(6, float(y0.x))}
-    event = simkit.Event(lambda system, t, y, inputs: y.x - level, "down")
+    event = simkit.Event(lambda system, t, y, inputs: y.x - level, "down", ends=True)
     run = lambda **options: simkit.ensemble(system, y0, times, over=start, key=key, step=simkit.Fixed(2), **options)
-    paths, found = np.asarray(run().ys.x) - float(level), run(event=event)
+    paths, found = np.asarray(run().ys.x) - float(level), run(events=event)
     for path, time in zip(paths, np.asarray(found.event_time), strict=True):
         passed = np.flatnonzero((path[:-1] > 0) & (path[1:] <= 0))
         i = passed[0] if passed.size else None
@@ -276,17 +276,17 @@ def test_a_random_path_ends_on_a_line_between_save_times():
 
 
 def test_what_cannot_end_is_refused():
-    system, event = from_function(lambda t, y, p: -y, {}), simkit.Event(lambda system, t, y, inputs: y - 0.5)
+    system, event = from_function(lambda t, y, p: -y, {}), simkit.Event(lambda system, t, y, inputs: y - 0.5, ends=True)
     unchecked, wrong = inspect.unwrap(simkit.simulate), cast(Any, "sideways")
-    with pytest.raises(simkit.ArgumentError, match=r"`event` must be an event"):
-        unchecked(system, 1.0, TIMES, event=lambda system, t, y, inputs: y)
-    with pytest.raises(simkit.ArgumentError, match=r"`reduce` and `event` must not be given together"):
-        simkit.simulate(system, 1.0, TIMES, event=event, reduce={"mean": simkit.reducers.Mean()})
-    with pytest.raises(simkit.ArgumentError, match=r"no dynamics that could end"):
-        simkit.simulate(from_response(lambda x, p: x, {}), {}, [1.0, 2.0], event=event)
+    with pytest.raises(simkit.ArgumentError, match=r"`events` must be an event"):
+        unchecked(system, 1.0, TIMES, events=lambda system, t, y, inputs: y)
+    with pytest.raises(simkit.ArgumentError, match=r"`reduce` and `events` must not be given together"):
+        simkit.simulate(system, 1.0, TIMES, events=event, reduce={"mean": simkit.reducers.Mean()})
+    with pytest.raises(simkit.ArgumentError, match=r"no dynamics that could change or end"):
+        simkit.simulate(from_response(lambda x, p: x, {}), {}, [1.0, 2.0], events=event)
     with pytest.raises(simkit.ArgumentError, match=r"`condition` of an event must give one real number.*\(2,\)"):
-        simkit.simulate(system, jnp.ones(2), TIMES, event=event)
+        simkit.simulate(system, jnp.ones(2), TIMES, events=event)
     with pytest.raises(simkit.ArgumentError, match=r"`condition` of an event must give one real number.*bool"):
-        simkit.simulate(system, 1.0, TIMES, event=simkit.Event(lambda system, t, y, inputs: y < 0.5))
+        simkit.simulate(system, 1.0, TIMES, events=simkit.Event(lambda system, t, y, inputs: y < 0.5, ends=True))
     with pytest.raises((simkit.ArgumentError, TypeError), match=r"(?s)direction"):
-        simkit.Event(lambda system, t, y, inputs: y, wrong)
+        simkit.Event(lambda system, t, y, inputs: y, wrong, ends=True)

@@ -73,12 +73,12 @@ def test_what_cannot_be_an_input_is_refused(driven):
 @pytest.fixture(scope="module")
 def swings():
     """Atoms in a trap, which pass its centre after a quarter of a period: the run, and how its time depends on the stiffness."""
-    passing = simkit.Event(lambda system, t, y, inputs: y.position[0, 0], "down")
+    passing = simkit.Event(lambda system, t, y, inputs: y.position[0, 0], "down", ends=True)
     system = md.Particles(md.HarmonicTrap(1.0, jnp.zeros(3)), OPEN).prepared(REST)
 
     def run(stiffness):
         put = simkit.core.Setup(system).put({"potential.stiffness": stiffness}).system
-        return simkit.simulate(put, REST, np.linspace(0.0, 6.0, 61), step=0.01, event=passing, on_failure="mark")
+        return simkit.simulate(put, REST, np.linspace(0.0, 6.0, 61), step=0.01, events=passing, on_failure="mark")
 
     return system, passing, jax.jit(run)(1.0), jax.jit(jax.grad(lambda k: run(k).event_time))(1.0)
 
@@ -103,7 +103,7 @@ def test_every_member_ends_by_itself(swings):
         np.linspace(0.0, 6.0, 61),
         over={"potential.stiffness": np.array([1.0, 0.25, 0.01])},
         step=0.01,
-        event=passing,
+        events=passing,
         devices=jax.devices()[:1],
     )
     np.testing.assert_allclose(run.event_time[:2], [np.pi / 2, np.pi], rtol=1e-5)

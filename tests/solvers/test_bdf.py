@@ -238,11 +238,11 @@ def test_jumps_of_an_input_are_landed_on_and_started_from():
 def test_events_are_found_in_the_step_that_passes_them():
     """2 exp(-k t) passes c at log(2 / c) / k."""
     times = jnp.linspace(0.0, 10.0, 21)
-    event = simkit.Event(lambda system, t, y, inputs: y - 0.3)
+    event = simkit.Event(lambda system, t, y, inputs: y - 0.3, ends=True)
 
     def passed(rate):
         system = simkit.from_function(lambda t, y, p: -p["k"] * y, {"k": rate})
-        return simkit.simulate(system, 2.0, times, event=event, solver=BDF(), step=Adaptive(1e-8, 1e-10, max_steps=512))
+        return simkit.simulate(system, 2.0, times, events=event, solver=BDF(), step=Adaptive(1e-8, 1e-10, max_steps=512))
 
     rate = jnp.asarray(0.8)
     exact = np.log(2 / 0.3) / 0.8

@@ -1,5 +1,6 @@
 """One attempted step in every lane, with its error control."""
 
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import jax
@@ -9,6 +10,7 @@ from jaxtyping import Array, PyTree
 from ..._types import Time
 from ...core import Status
 from ._flow import SAFETY, Carried, Flow, Operands
+from ._leap import LaneEvents
 
 RUNNING, WAITING = -1, -2
 """States of a lane that is no `Status` yet: it steps, or it waits within a step for the events of its block."""
@@ -28,6 +30,7 @@ class Happening(NamedTuple):
     """State of the events of all lanes: `found` are those by a condition, `timed` those at known times."""
 
     marks: Array  # (found, lanes): the conditions now; where one is zero, its slope, which has the sign of the side to come
+    leaving: Array  # (found, lanes): whether a condition was zero and has not been seen on that side yet
     crossed: Array  # (found, lanes): whether they pass zero in the step for whose events a lane waits
     due: Array  # the next known time
     until: Array  # the end of the step for whose events a lane waits
@@ -83,11 +86,12 @@ def _begun(flow: Flow, ops: Operands, fixed: PyTree, t: Time, y: PyTree, zero: A
     events, ops, y = flow.events, flow.rooted(ops), flow.rooted(y)
     assert events is not None
     marks, none = events.marks(ops, fixed, t, y), zero != zero
+    leaving = marks == 0
     if events.found:
-        marks = jnp.where(marks == 0, events.slopes(ops, fixed, t, y), marks)
+        marks = jnp.where(leaving, events.slopes(ops, fixed, t, y), marks)
     fired = events.passed(ops, fixed, t)
     due = soonest(events.coming(ops, fixed, fired), t)
-    return Happening(marks, marks != marks, due, t, none, fired, zero, zero, jnp.full_like(t, -jnp.inf))
+    return Happening(marks, leaving, marks != marks, due, t, none, fired, zero, zero, jnp.full_like(t, -jnp.inf))
 
 
 def soonest(coming: Array, t: Time) -> Array:
@@ -150,20 +154,35 @@ def _met(flow: Flow, ops: Operands, fixed: PyTree, s: Lanes, a: Attempt, overdue
     events, kept = flow.events, s.happening
     assert events is not None and kept is not None
     t1 = jnp.where(a.landed, jnp.nextafter(a.stop, a.stop + 1), a.t1) if flow.jumps else a.t1
-    marks = events.marks(flow.rooted(ops), fixed, t1, flow.rooted(a.y1))
-    crossed = events.crossed(kept.marks, marks) & a.accurate[None]
+    at_end = flow.rooted(ops), fixed, t1, flow.rooted(a.y1)
+    marks = events.marks(*at_end)
+    crossed = crossed_from(events, kept, marks, lambda: events.slopes(*at_end)) & a.accurate[None]
     timed = a.accurate & (kept.due <= jnp.where(a.last, a.stop, a.t1))
     waits = overdue | timed | jnp.any(crossed, axis=0)
     # Where an input jumps at a known time, what is saved there is the state after the event.
     reached = jnp.where(a.landed & (kept.due <= a.stop), a.t1, a.reached) if flow.jumps else a.reached
     taken = (a.accurate & ~waits)[None]
     happening = kept._replace(
-        marks=jnp.where(taken, marks, kept.marks),
+        marks=jnp.where(taken & ~(kept.leaving & (marks * kept.marks <= 0)), marks, kept.marks),
+        leaving=kept.leaving & ~(taken & (marks * kept.marks > 0)),
         crossed=crossed,
         until=jnp.where(waits, a.t1, kept.until),
         timed=timed | overdue,
     )
     return a._replace(accurate=a.accurate & ~waits, waits=waits, reached=reached, happening=happening)
+
+
+def crossed_from(events: LaneEvents, kept: Happening, marks: Array, slopes: Callable[[], Array]) -> Array:
+    """Flags of the conditions that have crossed zero.
+
+    One that starts from zero, to which rounding gives either sign, has crossed where it also moves away from the side to which it
+    went: else a ball that has just bounced would bounce once more.
+    """
+    crossed = events.crossed(kept.marks, marks)
+    if not events.found:
+        return crossed
+    back = lambda: crossed & (~kept.leaving | (slopes() * kept.marks < 0))
+    return jax.lax.cond(jnp.any(kept.leaving & crossed), back, lambda: crossed)
 
 
 def inverse_root(x: Array, power: int) -> Array:

@@ -48,21 +48,25 @@ def _listed(posed: Posed, events: NamedEvents, total: Array, when: Array, codes:
     which, rest = code % kinds, code // kinds
     follows, number = rest % 2 == 1, rest // 2
     start = jax.lax.stop_gradient(times[0])
+    known = [i in own.timed for i in range(kinds)]
 
-    def listed(ops: PyTree, fixed: PyTree, when: Array, before: Array) -> Any:
+    def listed(ops: PyTree, fixed: PyTree, start: Array, entries: Any) -> Any:
         def one(carry: tuple[Array, Array], entry: Any) -> Any:
             delta, state = carry
             real, t, y, which, number, follows = entry
             t, y = jnp.where(real, t, start), jnp.where(real, y, ops[0])
-            delta = jnp.where(follows, delta, own.shift(ops, fixed, t, y, which, number))
-            state = jnp.where(follows, state, own.flowed(ops, fixed, t, delta, y))
+            y, before = jnp.where(follows, state, y), jnp.where(follows, delta, 0)
+            moved = own.shift(ops, fixed, t, y, which, number)
+            delta = jnp.where(follows & ~jnp.array(known)[which], delta, moved)
+            state = own.flowed(ops, fixed, t + before, delta - before, y)
             after = own.change(ops, fixed, t + delta, state, which, number)
             return (delta, after), (t + delta, state, after)
 
-        entries = real, when, before, which, number, follows
         return jax.lax.scan(one, (jnp.zeros_like(start), ops[0]), entries)[1]
 
-    time, first, second = by_member(listed, ops, fixed, when, before)
+    # All that differs between members is an argument: what a rule closes over must be known.
+    entries = real, when, before, which, number, follows
+    time, first, second = by_member(listed, ops, fixed, start, entries)
     emptied = lambda y: jax.vmap(unravel)(jnp.where(real[:, None], y, jnp.nan))
     return Events(
         names=events.names,

@@ -141,8 +141,8 @@ def trace_happenings(
         counts = [jnp.sum(sorted_times(own, i)[0] < t, dtype=jnp.int32) for i in timed]
         return jnp.stack(counts) if counts else jnp.zeros(0, jnp.int32)
 
-    which = jnp.zeros((), jnp.int32)
-    numbers = jnp.zeros(len(timed), jnp.int32)
+    which = jnp.where(t == t, 0, 1).astype(jnp.int32)  # it varies over a mesh as times do
+    numbers = jnp.broadcast_to(which, (len(timed),))
     return Happenings(
         marks=Program(marks, (t, flat), ledger),
         slopes=Program(slopes, (t, flat), ledger),

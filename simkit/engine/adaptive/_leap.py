@@ -68,26 +68,31 @@ def lane_events(
         values = marks(ops, fixed, t, y)
         return jnp.stack(values) if isinstance(values, list) else values
 
+    known = np.array([i in own.timed for i in range(len(own.ends))])
+
     def leap(ops: PyTree, fixed: PyTree, t: Time, y: State, path: Array, numbers: Array) -> Any:
         if not any(own.changes):
             return y
-        first, delta, state = jnp.maximum(path[0], 0), jnp.zeros_like(t), stack(y)
-        if exact:
-            delta = shift(ops, fixed, t, state, first, numbers[0])
-            state = flowed(ops, fixed, t, delta, state)
 
-        def changed(state: Array, which: Array, number: Array) -> Array:
-            new = change(ops, fixed, t + delta, state, jnp.maximum(which, 0), number)
-            return jnp.where((which >= 0)[None], new, state)
+        def changed(carry: Any, which: Array, number: Array, head: bool = False) -> tuple[Array, Array]:
+            (state, delta), place = carry, jnp.maximum(which, 0)
+            if exact:  # what another event sets off has the time of that; what has a time of its own moves by itself
+                moved = shift(ops, fixed, t, state, place, number)
+                moved = moved if head else jnp.where(jnp.array(known)[place], moved, delta)
+                state = flowed(ops, fixed, t + delta, moved - delta, state)
+                delta = moved
+            new = change(ops, fixed, t + delta, state, place, number)
+            real = which >= 0
+            return jnp.where(real[None], new, carry[0]), jnp.where(real, delta, carry[1])
 
-        def one(state: Array, event: tuple[Array, Array]) -> tuple[Array, None]:
-            after = jax.lax.cond(jnp.any(event[0] >= 0), changed, lambda state, *_: state, state, *event)
-            return after, None
+        def one(carry: tuple[Array, Array], event: tuple[Array, Array]) -> tuple[Any, None]:
+            return jax.lax.cond(jnp.any(event[0] >= 0), changed, lambda carry, *_: carry, carry, *event), None
 
-        state = changed(state, path[0], numbers[0])
+        carry = changed((stack(y), jnp.zeros_like(t)), path[0], numbers[0], head=True)
         if len(own.ends) > 1 or own.timed:  # one that is found does not set itself off
-            more = lambda state: jax.lax.scan(one, state, (path[1:], numbers[1:]))[0]
-            state = jax.lax.cond(jnp.any(path[1] >= 0), more, lambda state: state, state)
+            more = lambda carry: jax.lax.scan(one, carry, (path[1:], numbers[1:]))[0]
+            carry = jax.lax.cond(jnp.any(path[1] >= 0), more, lambda carry: carry, carry)
+        state, delta = carry
         return split(flowed(ops, fixed, t + delta, -delta, state) if exact else state)
 
     directions = own.directions

@@ -14,7 +14,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, PyTree
 
 from ...core import Status
-from ._attempt import MOST, NOWHERE, RUNNING, WAITING, Attempt, Lanes, select, soonest
+from ._attempt import MOST, NOWHERE, RUNNING, WAITING, Attempt, Lanes, crossed_from, select, soonest
 from ._block import Saving, horner
 from ._flow import Flow, Operands
 from ._leap import ROUNDS
@@ -67,6 +67,7 @@ class Cascade(NamedTuple):
 
     y: Any
     sides: Array  # the conditions, as later ones are compared with them
+    leaving: Array
     fired: Array  # numbers of the next known times
     path: Array
     numbers: Array
@@ -90,7 +91,8 @@ def occurrence(flow: Flow, ops: Operands, fixed: PyTree, end: Array, s: Lanes) -
     occurred = Occurrence(
         s.t, t1, still, s.y, s.memory, before, dense, place.time, place.on, after, path, numbers, total
     )
-    return occurred, select(waits, _gone_on(flow, ops, fixed, end, s, occurred, found), s)
+    stuck = _stuck(root, base_ops, fixed, base, place, flow.rooted(before))
+    return occurred, select(waits, _gone_on(flow, ops, fixed, end, s, occurred, found, stuck), s)
 
 
 def as_saving(found: Occurrence, s: Lanes) -> Saving:
@@ -121,9 +123,11 @@ def _place(root: Flow, ops: Operands, fixed: PyTree, end: Array, s: Lanes, waits
     dense = root.step(ops, fixed, s.t, t1, s.y, s.memory)[2]
     increments = root.polynomial(ops, fixed, dense)
 
-    def value(theta: Array) -> Array:
+    def at(theta: Array) -> Any:
         state = lambda y, *q: horner(y, q, theta.reshape((1,) * (y.ndim - 1) + theta.shape))
-        return events.marks(ops, fixed, s.t + theta * width, jax.tree.map(state, s.y, *increments))
+        return ops, fixed, s.t + theta * width, jax.tree.map(state, s.y, *increments)
+
+    value = lambda theta: events.marks(*at(theta))
 
     zero = jnp.zeros_like(s.t)
     first, final = value(zero), value(zero + 1)
@@ -133,7 +137,7 @@ def _place(root: Flow, ops: Operands, fixed: PyTree, end: Array, s: Lanes, waits
         low, high, g_low, g_high, crossed = carry
         middle = 0.5 * (low + high)
         g = value(middle)
-        new = events.crossed(kept.marks, g)
+        new = crossed_from(events, kept, g, lambda: events.slopes(*at(middle)))
         beyond = jnp.any(new, axis=0)
         low, g_low = jnp.where(beyond, low, middle), jnp.where(beyond[None], g_low, g)
         high, g_high = jnp.where(beyond, middle, high), jnp.where(beyond[None], g, g_high)
@@ -152,7 +156,8 @@ def _place(root: Flow, ops: Operands, fixed: PyTree, end: Array, s: Lanes, waits
     which = jnp.where(timed, known, which)
     change = final - first
     part = jnp.abs(of(g_high - g_low))
-    smooth, sloped = (found & ~timed & (part < share * jnp.abs(of(change))) for share in (SMOOTH, SLOPED))
+    inside = (high < 1) | (of(events.crossed(kept.marks, final).astype(own.dtype)) > 0)
+    smooth, sloped = (found & ~timed & inside & (part < share * jnp.abs(of(change))) for share in (SMOOTH, SLOPED))
     time = jnp.where(high >= 1, until, s.t + high * width)
 
     def refined(_: Any, time: Array) -> Array:
@@ -168,9 +173,19 @@ def _place(root: Flow, ops: Operands, fixed: PyTree, end: Array, s: Lanes, waits
     on = jnp.where(timed, jnp.maximum(until, kept.due), time)
     if root.jumps:
         stop = root.stop(ops, fixed, s.t, end)
-        jumped = found & ~timed & (high >= 1) & ~(of(events.crossed(kept.marks, final).astype(own.dtype)) > 0)
-        on = jnp.where(jumped, jnp.nextafter(stop, stop + 1), on)
+        on = jnp.where(found & ~timed & ~inside, jnp.nextafter(stop, stop + 1), on)
     return Place(jnp.where(timed, kept.due, time), jnp.where(timed, until, time), on, which, sloped, change)
+
+
+def _stuck(root: Flow, ops: Operands, fixed: PyTree, s: Lanes, place: Place, y: PyTree) -> Array:
+    """Flags of the lanes whose state leaves zero and is back before the next number of time: it would be changed on its way out."""
+    events, kept = root.events, s.happening
+    assert events is not None and kept is not None
+    if not events.found:
+        return jnp.zeros_like(place.sloped)
+    own = kept.leaving & (jnp.array(events.found, jnp.int32)[:, None] == place.which[None])
+    out = lambda: jnp.any(own & (events.slopes(ops, fixed, place.time, y) * kept.marks >= 0), axis=0)
+    return jax.lax.cond(jnp.any(own), out, lambda: jnp.zeros_like(place.sloped))
 
 
 def _first(places: Sequence[int], flags: Array) -> tuple[Array, Array]:
@@ -200,26 +215,29 @@ def _cascade(
         number = jnp.where(jnp.any(fires, axis=0), number, sloped)
         after = events.change(ops, fixed, place.time, c.y, jnp.maximum(c.which, 0), number)
         y, fired = select(active, after, c.y), c.fired + fires.astype(jnp.int32)
+        g0 = events.marks(ops, fixed, place.on, c.y)
         g, slope = events.marks(ops, fixed, place.on, y), events.slopes(ops, fixed, place.on, y)
         mine = (found == c.which[None]) & active[None]
-        at_zero = (g == 0) | mine & (jnp.abs(g) <= NEAR * jnp.abs(place.change))
+        at_zero = (g == 0) | mine & ((g == g0) | (jnp.abs(g) <= NEAR * jnp.abs(place.change)))
         crossing = events.crossed(c.sides, g) & ~mine
         due = events.coming(ops, fixed, fired) <= place.time[None]
         following = jnp.minimum(_first(events.found, crossing)[1], _first(events.timed, due)[1])
         goes_on = active & (following < NOWHERE) & ~ends[jnp.maximum(c.which, 0)]
-        sides = jnp.where(active[None] & ~crossing, jnp.where(at_zero, slope, g), c.sides)
+        settled = active[None] & ~crossing
+        sides = jnp.where(settled, jnp.where(at_zero, slope, g), c.sides)
+        leaving = jnp.where(settled, at_zero, c.leaving)
         path, numbers = c.path.at[i].set(c.which), c.numbers.at[i].set(number)
-        return i + 1, Cascade(y, sides, fired, path, numbers, jnp.where(goes_on, following, -1))
+        return i + 1, Cascade(y, sides, leaving, fired, path, numbers, jnp.where(goes_on, following, -1))
 
     which = jnp.where(waits, place.which, -1)
     path = jnp.broadcast_to(jnp.where(which < 0, which, -1)[None], (ROUNDS, *which.shape))
-    begin = Cascade(y, kept.marks, kept.fired, path, path * 0, which)
+    begin = Cascade(y, kept.marks, kept.leaving, kept.fired, path, path * 0, which)
     more = lambda carry: (carry[0] < ROUNDS) & jnp.any(carry[1].which >= 0)
     return jax.lax.while_loop(more, happen, (jnp.zeros((), jnp.int32), begin))[1]
 
 
 def _gone_on(
-    flow: Flow, ops: Operands, fixed: PyTree, end: Array, s: Lanes, occurred: Occurrence, found: Cascade
+    flow: Flow, ops: Operands, fixed: PyTree, end: Array, s: Lanes, occurred: Occurrence, found: Cascade, stuck: Array
 ) -> Lanes:
     """The lanes after their events, whether they wait or not."""
     events, kept, on, after = flow.events, s.happening, occurred.on, occurred.after
@@ -229,7 +247,7 @@ def _gone_on(
     finite = functools.reduce(jnp.logical_and, [jnp.all(jnp.isfinite(x), axis=0) for x in flow.pack(after)[:1]])
     short = 16 * float(jnp.finfo(s.t.dtype).eps) * jnp.maximum(jnp.abs(occurred.time), jnp.abs(s.t))
     stalled = jnp.where(occurred.time - kept.since > short, 0, kept.stalled + 1)
-    endless = (stalled >= STALLED) | (found.which >= 0)
+    endless = (stalled >= STALLED) | (found.which >= 0) | stuck
     steps = s.steps + 1
     most = fixed[MOST].astype(s.steps.dtype)
     status = jnp.where(steps + s.rejected >= most, int(Status.STEP_LIMIT), jnp.full_like(s.status, RUNNING))
@@ -239,7 +257,7 @@ def _gone_on(
     due = soonest(events.coming(flow.rooted(ops), fixed, found.fired), on)
     total = kept.total + jnp.sum(happened, axis=0, dtype=kept.total.dtype)
     happening = kept._replace(
-        marks=found.sides, due=due, fired=found.fired, total=total, stalled=stalled, since=occurred.time
+        marks=found.sides, leaving=found.leaving, due=due, fired=found.fired, total=total, stalled=stalled, since=occurred.time
     )
     h = flow.first(ops, fixed, on, end, after) if flow.multistep else s.h
     memory = flow.start(ops, fixed, on, after)
