@@ -66,7 +66,7 @@ def trace_happenings(
         system, inputs, own = filled(ops, fixed)
         state = unravel(y)
         values = [condition_of(own.events[i], system, inputs, t, state).astype(t.dtype) for i in found]
-        return jnp.stack(values) if values else jnp.zeros(0, t.dtype)
+        return jnp.stack(values) if values else jnp.broadcast_to(0 * t, (0,))
 
     def flowed(ops: PyTree, fixed: PyTree, t: Time, h: Time, y: State) -> Array:
         half = y + scaled(0.5 * h, field(ops, fixed, t, y))
@@ -134,12 +134,12 @@ def trace_happenings(
             size = kinds[i].at.shape[0]
             at = entry(jax.lax.stop_gradient(sorted_times(own, i)[0]), numbers[k]) if size else jnp.inf
             times.append(jnp.where(numbers[k] < size, at, jnp.inf).astype(t.dtype))
-        return jnp.stack(times) if times else jnp.zeros(0, t.dtype)
+        return jnp.stack(times) if times else numbers.astype(t.dtype)
 
     def passed(ops: PyTree, fixed: PyTree, t: Time) -> Array:
         own = filled(ops, fixed)[2]
         counts = [jnp.sum(sorted_times(own, i)[0] < t, dtype=jnp.int32) for i in timed]
-        return jnp.stack(counts) if counts else jnp.zeros(0, jnp.int32)
+        return jnp.stack(counts) if counts else jnp.broadcast_to((t != t).astype(jnp.int32), (0,))
 
     which = jnp.where(t == t, 0, 1).astype(jnp.int32)  # it varies over a mesh as times do
     numbers = jnp.broadcast_to(which, (len(timed),))

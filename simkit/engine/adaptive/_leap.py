@@ -64,7 +64,7 @@ def lane_events(
 
     def conditions(ops: PyTree, fixed: PyTree, t: Time, y: State) -> Array:
         if marks is None:
-            return jnp.zeros((0, t.shape[0]), t.dtype)
+            return jnp.broadcast_to(0 * t[None], (0, t.shape[0]))
         values = marks(ops, fixed, t, y)
         return jnp.stack(values) if isinstance(values, list) else values
 

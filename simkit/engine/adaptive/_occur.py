@@ -190,7 +190,7 @@ def _stuck(root: Flow, ops: Operands, fixed: PyTree, s: Lanes, place: Place, y: 
 
 def _first(places: Sequence[int], flags: Array) -> tuple[Array, Array]:
     """Tell whether a flag is set among those of some events (events, lanes), and the place of the first one; of none a large one."""
-    none = jnp.full(flags.shape[1:], NOWHERE, jnp.int32)
+    none = jnp.sum(flags, axis=0, dtype=jnp.int32) * 0 + NOWHERE
     if not places:
         return none < 0, none
     which = jnp.min(jnp.where(flags, jnp.array(places, jnp.int32)[:, None], NOWHERE), axis=0)
