@@ -78,11 +78,15 @@ class Event(eqx.Module):
         if direction not in ("up", "down", None):
             raise ArgumentError(f'Argument `direction` must be "up", "down" or None, but it is {direction!r}.')
         if direction is not None and at is not None:
-            raise ArgumentError("Argument `direction` must be left out of an event at known times, which no condition passes.")
+            raise ArgumentError(
+                "Argument `direction` must be left out of an event at known times, which no condition passes."
+            )
         if not isinstance(ends, bool):
             raise ArgumentError(f"Argument `ends` must be True or False, but it is {ends!r}.")
         if values is not None and (at is None or change is None):
-            raise ArgumentError("Argument `values` must come with times, `at`, and with a `change` that takes one of them.")
+            raise ArgumentError(
+                "Argument `values` must come with times, `at`, and with a `change` that takes one of them."
+            )
         if change is not None:
             value = () if values is None else ("value",)
             check_function("change", change, ("system", "t", "y", "inputs", *value))
@@ -154,7 +158,9 @@ def _checked_times(at: Any) -> Array:
     if times.ndim != 1 or jnp.iscomplexobj(times):
         raise ArgumentError(f"Argument `at` must be real times of shape (times,), but its shape is {times.shape}.")
     if not isinstance(times, jax.core.Tracer) and np.isnan(np.asarray(times)).any():
-        raise ArgumentError(f"Argument `at` must hold no NaN, but entry {int(np.argmax(np.isnan(np.asarray(times))))} is.")
+        raise ArgumentError(
+            f"Argument `at` must hold no NaN, but entry {int(np.argmax(np.isnan(np.asarray(times))))} is."
+        )
     return times
 
 

@@ -108,8 +108,8 @@ def simulate(
     - `reduce`: name -> reducer, such as `{"mean": simkit.reducers.Mean()}`: what becomes of the states at `times` while the
         solve goes on. The trajectory then holds the first and the last of them and, in `reduced`, the results, so that memory
         does not grow with the number of save times.
-    - `events`: where the state changes or the run ends, one `Event`, a list or a mapping of names to events. The trajectory then has
-        `events`: their times and the states on both sides, with derivatives. At a save time its state is that after an event.
+    - `events`: where the state changes or the run ends: one `Event`, a list or a mapping of names to events. The trajectory then
+        has `events`, their times and the states on both sides, with derivatives. A state saved at an event is the one after it.
     - `on_failure`: "raise" a `SimulationError`, or "mark" it in the trajectory's status. Under a transformation such as `jit` or
         `vmap` a failure is always marked.
 
@@ -310,8 +310,8 @@ def check_served(task: Task) -> None:
         kind = "Particles and fixed steps" if isinstance(task.system, ParticleSystem) else "Fixed steps"
         raise ArgumentError(
             f"{kind} serve one event of a condition that ends the run, `Event(condition, ends=True)`, but argument `events` holds "
-            f"{', '.join(map(repr, task.events.names))}. Events that change the state, or happen at known times, need adaptive steps, "
-            "`step=Adaptive()`; between known times, simulate window by window."
+            f"{', '.join(map(repr, task.events.names))}. Events that change the state, or happen at known times, need adaptive "
+            "steps, `step=Adaptive()`; between known times, simulate window by window."
         )
 
 

@@ -69,7 +69,12 @@ def test_a_fixed_length_and_a_symplectic_method():
 def test_an_event_on_the_way_back():
     there = simkit.simulate(DRIVEN, 1.0, [0.0, 1.25, 3.0], inputs=INPUTS, step=TIGHT)
     back = simkit.simulate(
-        DRIVEN, there.final(), [3.0, 0.0], inputs=INPUTS, step=TIGHT, events=Event(lambda s, t, y, i: t - 1.25, "down", ends=True)
+        DRIVEN,
+        there.final(),
+        [3.0, 0.0],
+        inputs=INPUTS,
+        step=TIGHT,
+        events=Event(lambda s, t, y, i: t - 1.25, "down", ends=True),
     )
     assert np.isclose(back.event_time, 1.25, rtol=1e-14)
     assert np.isclose(back.event_state, there.ys[1], rtol=1e-7)

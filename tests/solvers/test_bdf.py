@@ -242,7 +242,9 @@ def test_events_are_found_in_the_step_that_passes_them():
 
     def passed(rate):
         system = simkit.from_function(lambda t, y, p: -p["k"] * y, {"k": rate})
-        return simkit.simulate(system, 2.0, times, events=event, solver=BDF(), step=Adaptive(1e-8, 1e-10, max_steps=512))
+        return simkit.simulate(
+            system, 2.0, times, events=event, solver=BDF(), step=Adaptive(1e-8, 1e-10, max_steps=512)
+        )
 
     rate = jnp.asarray(0.8)
     exact = np.log(2 / 0.3) / 0.8

@@ -69,7 +69,9 @@ class Attempt(NamedTuple):
     h: Array  # what to try next
     failure: Array  # the status of a lane that has to give up, else RUNNING
     waits: Array | None = None  # whether it meets an event, so that the step is not taken
-    happening: Happening | None = None  # with the conditions at its end where it is taken, else with what the lane waits for
+    happening: Happening | None = (
+        None  # with the conditions at its end where it is taken, else with what the lane waits for
+    )
 
 
 def started(flow: Flow, ops: Operands, fixed: PyTree, t: Time, end: Array, status: Array) -> Lanes:
@@ -151,8 +153,7 @@ def attempt(flow: Flow, ops: Operands, fixed: PyTree, end: Array, s: Lanes) -> A
 
 def _met(flow: Flow, ops: Operands, fixed: PyTree, s: Lanes, a: Attempt, overdue: Array) -> Attempt:
     """An attempt with the events that it meets."""
-    events, kept = flow.events, s.happening
-    assert events is not None and kept is not None
+    events, kept = events_of(flow, s)
     t1 = jnp.where(a.landed, jnp.nextafter(a.stop, a.stop + 1), a.t1) if flow.jumps else a.t1
     at_end = flow.rooted(ops), fixed, t1, flow.rooted(a.y1)
     marks = events.marks(*at_end)
@@ -170,6 +171,13 @@ def _met(flow: Flow, ops: Operands, fixed: PyTree, s: Lanes, a: Attempt, overdue
         timed=timed | overdue,
     )
     return a._replace(accurate=a.accurate & ~waits, waits=waits, reached=reached, happening=happening)
+
+
+def events_of(flow: Flow, s: Lanes) -> tuple[LaneEvents, Happening]:
+    """The events of a flow and their state in its lanes, where it has any."""
+    assert flow.events is not None
+    assert s.happening is not None
+    return flow.events, s.happening
 
 
 def crossed_from(events: LaneEvents, kept: Happening, marks: Array, slopes: Callable[[], Array]) -> Array:

@@ -70,7 +70,7 @@ class Flow(NamedTuple):
         return self.again is not None
 
     def rooted(self, tree: PyTree) -> Any:
-        """What operands, states or memories are without their tangents."""
+        """Operands, states or memories without their tangents."""
         for _ in range(self.height):
             tree = tree[0]
         return tree

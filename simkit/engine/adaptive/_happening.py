@@ -39,124 +39,132 @@ class Happenings:
     changes: tuple[bool, ...]  # of all: whether the state changes
 
 
-def trace_happenings(
-    events: NamedEvents,
-    filled: Callable[[PyTree, PyTree], Any],
-    field: Callable[..., Array],
-    resume: Callable[..., Array] | None,
-    flat: Array,
-    unravel: Callable[[Array], Any],
-    t: Array,
-    ledger: Ledger,
-) -> Happenings:
-    """Trace the programs of events.
+def trace_happenings(functions: "EventFunctions", flat: Array, t: Array, ledger: Ledger) -> Happenings:
+    """Trace the programs of events, with an example of a state and of a time."""
+    own, kinds = functions, functions.kinds
+    which = jnp.where(t == t, 0, 1).astype(jnp.int32)  # it varies over a mesh as times do
+    return Happenings(
+        marks=Program(own.marks, (t, flat), ledger),
+        slopes=Program(own.slopes, (t, flat), ledger),
+        shift=Program(own.shift, (t, flat, which, which), ledger),
+        change=Program(own.change, (t, flat, which, which), ledger),
+        flowed=Program(own.flowed, (t, t, flat), ledger),
+        coming=Program(own.coming, (jnp.broadcast_to(which, (len(own.timed),)),), ledger),
+        passed=Program(own.passed, (t,), ledger),
+        found=own.found,
+        timed=own.timed,
+        directions=tuple(kinds[i].direction for i in own.found),
+        ends=tuple(event.ends for event in kinds),
+        changes=tuple(event.change is not None for event in kinds),
+    )
+
+
+class EventFunctions:
+    """Functions of the events of one member, of its operands and of flat states.
 
     **Arguments:**
 
     - `filled`: operands -> the system, the inputs and the events with those numbers.
     - `field`: operands, t, y -> the flat slope; `resume`: the same -> the state that solves algebraic equations, if there are any.
-    - `flat`, `unravel`, `t`: an example of a state, its way back, and an example of a time.
+    - `unravel`: from a flat state to the system's; `dtype`: of times.
     """
-    kinds = events.events
-    found = tuple(i for i, event in enumerate(kinds) if not event.timed)
-    timed = tuple(i for i, event in enumerate(kinds) if event.timed)
-    changes = tuple(event.change is not None for event in kinds)
 
-    def marks(ops: PyTree, fixed: PyTree, t: Time, y: State) -> Array:
-        system, inputs, own = filled(ops, fixed)
-        state = unravel(y)
-        values = [condition_of(own.events[i], system, inputs, t, state).astype(t.dtype) for i in found]
+    def __init__(
+        self,
+        events: NamedEvents,
+        filled: Callable[[PyTree, PyTree], Any],
+        field: Callable[..., Array],
+        resume: Callable[..., Array] | None,
+        unravel: Callable[[Array], Any],
+        dtype: Any,
+    ):
+        self.kinds, self.names = events.events, events.names
+        self.filled, self.field, self.resume, self.unravel, self.dtype = filled, field, resume, unravel, dtype
+        self.found = tuple(i for i, event in enumerate(self.kinds) if not event.timed)
+        self.timed = tuple(i for i, event in enumerate(self.kinds) if event.timed)
+        self.sizes = [0 if event.at is None else event.at.shape[0] for event in self.kinds]
+
+    def marks(self, ops: PyTree, fixed: PyTree, t: Time, y: State) -> Array:
+        """Return the conditions of the events that are found, (found,)."""
+        system, inputs, own = self.filled(ops, fixed)
+        state = self.unravel(y)
+        values = [condition_of(own.events[i], system, inputs, t, state).astype(t.dtype) for i in self.found]
         return jnp.stack(values) if values else jnp.broadcast_to(0 * t, (0,))
 
-    def flowed(ops: PyTree, fixed: PyTree, t: Time, h: Time, y: State) -> Array:
-        half = y + scaled(0.5 * h, field(ops, fixed, t, y))
-        return y + scaled(h, field(ops, fixed, t + 0.5 * h, half))
+    def flowed(self, ops: PyTree, fixed: PyTree, t: Time, h: Time, y: State) -> Array:
+        """Return the state a time h later, right to second order in h."""
+        half = y + scaled(0.5 * h, self.field(ops, fixed, t, y))
+        return y + scaled(h, self.field(ops, fixed, t + 0.5 * h, half))
 
-    def slopes(ops: PyTree, fixed: PyTree, t: Time, y: State) -> Array:
-        moving = functools.partial(marks, ops, fixed)
-        return jax.jvp(moving, (t, y), (jnp.ones_like(t), field(ops, fixed, t, y)))[1]
+    def slopes(self, ops: PyTree, fixed: PyTree, t: Time, y: State) -> Array:
+        """Return the derivatives of the conditions along the solution."""
+        marks = functools.partial(self.marks, ops, fixed)
+        return jax.jvp(marks, (t, y), (jnp.ones_like(t), self.field(ops, fixed, t, y)))[1]
 
-    def sorted_times(own: NamedEvents, i: int) -> tuple[Array, Array]:
-        at = own.events[i].at
-        assert at is not None
-        at = at.astype(t.dtype)
-        order = jnp.argsort(jax.lax.stop_gradient(at), stable=True)
-        return at[order], order
-
-    def entry(array: Array, number: Array) -> Array:
-        return array.at[jnp.clip(number, 0, array.shape[0] - 1)].get(mode="promise_in_bounds")
-
-    def shift(ops: PyTree, fixed: PyTree, t: Time, y: State, which: Array, number: Array) -> Array:
-        total = jnp.zeros_like(t)
-        if found:
-            place = jnp.array([found.index(i) if i in found else 0 for i in range(len(kinds))], jnp.int32)[which]
+    def shift(self, ops: PyTree, fixed: PyTree, t: Time, y: State, which: Array, number: Array) -> Array:
+        """Return the time of an event minus t: zero, with derivatives."""
+        total, places = jnp.zeros_like(t), range(len(self.kinds))
+        if self.found:
+            place = jnp.array([self.found.index(i) if i in self.found else 0 for i in places], jnp.int32)[which]
+            sloped = (number == 1) & jnp.array([i in self.found for i in places])[which]
 
             def value(delta: Array) -> Array:
-                return marks(ops, fixed, t + delta, flowed(ops, fixed, t, delta, y))[place]
+                return self.marks(ops, fixed, t + delta, self.flowed(ops, fixed, t, delta, y))[place]
 
-            sloped = (number == 1) & jnp.array([i in found for i in range(len(kinds))])[which]
-            total = newton(value, jnp.zeros_like(t), sloped)
-        own = filled(ops, fixed)[2]
-        for i in timed:
-            if kinds[i].at.size:
-                at = entry(sorted_times(own, i)[0], number)
+            total = newton(value, total, sloped)
+        own = self.filled(ops, fixed)[2]
+        for i in self.timed:
+            if self.sizes[i]:
+                at = _entry(self._sorted(own, i)[0], number)
                 finite = (which == i) & jnp.isfinite(at)
                 total = total + jnp.where(finite, at - jax.lax.stop_gradient(jnp.where(finite, at, 0)), 0)
         return total
 
-    def change(ops: PyTree, fixed: PyTree, t: Time, y: State, which: Array, number: Array) -> Array:
-        system, inputs, own = filled(ops, fixed)
-
-        def one(i: int) -> Callable[[Array, Array, Array], Array]:
-            event = own.events[i]
-
-            def changed(t: Array, y: Array, number: Array) -> Array:
-                if event.change is None:
-                    return y
-                order = sorted_times(own, i)[1] if event.timed else None
-                value = None
-                if event.values is not None and order is not None:
-                    value = jax.tree.map(lambda x: entry(x, entry(order, number)), event.values)
-                before = system.decode(unravel(y))
-                after = event.changed(system, t, before, at_time(inputs, t), value)
-                encoded = system.encode(_alike(events.names[i], before, after))
-                return ravel_pytree(encoded)[0].astype(y.dtype)
-
-            return changed
-
-        branches = [one(i) for i in range(len(kinds))]
+    def change(self, ops: PyTree, fixed: PyTree, t: Time, y: State, which: Array, number: Array) -> Array:
+        """Return the state after an event."""
+        given = self.filled(ops, fixed)
+        branches = [functools.partial(self._changed, given, i) for i in range(len(self.kinds))]
         after = jax.lax.switch(which, branches, t, y, number) if len(branches) > 1 else branches[0](t, y, number)
-        return after if resume is None else resume(ops, fixed, t, after)
+        return after if self.resume is None else self.resume(ops, fixed, t, after)
 
-    def coming(ops: PyTree, fixed: PyTree, numbers: Array) -> Array:
-        own, times = filled(ops, fixed)[2], []
-        for k, i in enumerate(timed):
-            size = kinds[i].at.shape[0]
-            at = entry(jax.lax.stop_gradient(sorted_times(own, i)[0]), numbers[k]) if size else jnp.inf
-            times.append(jnp.where(numbers[k] < size, at, jnp.inf).astype(t.dtype))
-        return jnp.stack(times) if times else numbers.astype(t.dtype)
+    def _changed(self, given: Any, i: int, t: Time, y: State, number: Array) -> Array:
+        system, inputs, own = given
+        event, value = own.events[i], None
+        if event.change is None:
+            return y
+        if event.values is not None:
+            order = self._sorted(own, i)[1]
+            value = jax.tree.map(lambda x: _entry(x, _entry(order, number)), event.values)
+        before = system.decode(self.unravel(y))
+        after = event.changed(system, t, before, at_time(inputs, t), value)
+        return ravel_pytree(system.encode(_alike(self.names[i], before, after)))[0].astype(y.dtype)
 
-    def passed(ops: PyTree, fixed: PyTree, t: Time) -> Array:
-        own = filled(ops, fixed)[2]
-        counts = [jnp.sum(sorted_times(own, i)[0] < t, dtype=jnp.int32) for i in timed]
+    def coming(self, ops: PyTree, fixed: PyTree, numbers: Array) -> Array:
+        """Return the known times with these numbers, (timed,); infinite where there are no more."""
+        own, times = self.filled(ops, fixed)[2], []
+        for k, i in enumerate(self.timed):
+            size = self.sizes[i]
+            at = _entry(jax.lax.stop_gradient(self._sorted(own, i)[0]), numbers[k]) if size else jnp.inf
+            times.append(jnp.where(numbers[k] < size, at, jnp.inf).astype(self.dtype))
+        return jnp.stack(times) if times else numbers.astype(self.dtype)
+
+    def passed(self, ops: PyTree, fixed: PyTree, t: Time) -> Array:
+        """Return how many known times lie before t, (timed,)."""
+        own = self.filled(ops, fixed)[2]
+        counts = [jnp.sum(self._sorted(own, i)[0] < t, dtype=jnp.int32) for i in self.timed]
         return jnp.stack(counts) if counts else jnp.broadcast_to((t != t).astype(jnp.int32), (0,))
 
-    which = jnp.where(t == t, 0, 1).astype(jnp.int32)  # it varies over a mesh as times do
-    numbers = jnp.broadcast_to(which, (len(timed),))
-    return Happenings(
-        marks=Program(marks, (t, flat), ledger),
-        slopes=Program(slopes, (t, flat), ledger),
-        shift=Program(shift, (t, flat, which, which), ledger),
-        change=Program(change, (t, flat, which, which), ledger),
-        flowed=Program(flowed, (t, t, flat), ledger),
-        coming=Program(coming, (numbers,), ledger),
-        passed=Program(passed, (t,), ledger),
-        found=found,
-        timed=timed,
-        directions=tuple(kinds[i].direction for i in found),
-        ends=tuple(event.ends for event in kinds),
-        changes=changes,
-    )
+    def _sorted(self, own: NamedEvents, i: int) -> tuple[Array, Array]:
+        """Return the known times of an event in their order, and that order."""
+        at = own.events[i].at
+        assert at is not None
+        at = at.astype(self.dtype)
+        order = jnp.argsort(jax.lax.stop_gradient(at), stable=True)
+        return at[order], order
+
+
+def _entry(array: Array, number: Array) -> Array:
+    return array.at[jnp.clip(number, 0, array.shape[0] - 1)].get(mode="promise_in_bounds")
 
 
 def newton(value: Callable[[Array], Array], zero: Array, sloped: Array) -> Array:
@@ -179,8 +187,8 @@ def _alike(name: str, before: PyTree, after: PyTree) -> Any:
     said = f"The `change` of the event `{name}` must give a state like the one that it gets"
     if jax.tree.structure(after) != jax.tree.structure(before):
         raise ArgumentError(
-            f"{said}, of structure {jax.tree.structure(before)}, but it gives {jax.tree.structure(after)}. Return a copy with other "
-            'numbers, such as `{**y, "speed": -y["speed"]}` or `dataclasses.replace(y, speed=-y.speed)`.'
+            f"{said}, of structure {jax.tree.structure(before)}, but it gives {jax.tree.structure(after)}. Return a copy with "
+            'other numbers, such as `{**y, "speed": -y["speed"]}` or `dataclasses.replace(y, speed=-y.speed)`.'
         )
 
     def cast(x: Array, new: Any) -> Array:

@@ -79,7 +79,7 @@ def solve(
             jax.tree.map(lambda x: jnp.moveaxis(x, -1, 0), final),
             figures,
             jnp.stack([s.h, s.t], axis=-1),
-            None if s.happening is None else s.happening.total,
+            _total(s),
         )
         if not refill:
             return turn._replace(member=jnp.where(done, members, member), found=found)
@@ -117,15 +117,11 @@ def solve(
     begin = jax.tree.map(empty, flow.pack(s.y))
     initial = initial_states(flow, layout, ops, members)
     figures = jnp.zeros((members, 4), jnp.int32) + count
-    log, total = None, None
-    if s.happening is not None:
-        total = s.happening.total
-        never = jnp.full((members + 1, room), jnp.inf, s.t.dtype) + zero.astype(s.t.dtype)
-        log = Log(jnp.zeros(members, jnp.int32) + count, never, jnp.full((members + 1, room), -1, jnp.int32) + count)
+    log = _empty_log(s, members, room, zero)
     out = _Out(begin, figures, jnp.zeros((members, 2), s.h.dtype) + zero.astype(s.h.dtype), log)
     final = jax.tree.map(lambda x: jnp.moveaxis(x, -1, 0), flow.pack(s.y))
     ends = jnp.stack([s.h, s.t], axis=-1)
-    found = _Found(jnp.full_like(member, members), final, jnp.zeros((lanes, 4), jnp.int32) + count, ends, total)
+    found = _Found(jnp.full_like(member, members), final, jnp.zeros((lanes, 4), jnp.int32) + count, ends, _total(s))
     turn = _Turn(count + lanes, member, held, s, jnp.ones_like(member), found)
     _, out = jax.lax.while_loop(lambda c: jnp.any(c[0].member < members), body, (turn, out))
     status, steps, rejected, reached = jnp.moveaxis(out.figures, -1, 0)
@@ -134,11 +130,29 @@ def solve(
         whole = whole & (out.ends[:, 1] >= times[..., -1])
     arrived = jnp.where(whole, times.shape[-1], reached)
     ys = jax.tree.map(functools.partial(_kept, arrived, times.shape[-1]), out.ys, initial)
-    log = None
-    if out.log is not None:
-        log = Log(out.log.total, out.log.times[:members], out.log.codes[:members])
-        ys = jax.tree.map(functools.partial(_with_events, log.total, columns, room), ys, out.ys)
-    return Solution(ys, status, steps, rejected, out.ends[:, 0], out.ends[:, 1], log)
+    solution = Solution(ys, status, steps, rejected, out.ends[:, 0], out.ends[:, 1])
+    return solution if out.log is None else _with_log(solution, out, columns, room)
+
+
+def _total(s: Lanes) -> Array | None:
+    return None if s.happening is None else s.happening.total
+
+
+def _empty_log(s: Lanes, members: int, room: int, zero: Array) -> Log | None:
+    if s.happening is None:
+        return None
+    never = jnp.full((members + 1, room), jnp.inf, s.t.dtype) + zero.astype(s.t.dtype)
+    none = jnp.zeros((members + 1, room), jnp.int32) + zero.astype(jnp.int32)
+    return Log(none[:members, 0], never, none - 1)
+
+
+def _with_log(solution: Solution, out: "_Out", columns: int, room: int) -> Solution:
+    """A solution with its events, and with the states before them behind those at save times."""
+    assert out.log is not None
+    members = solution.status.shape[0]
+    log = Log(out.log.total, out.log.times[:members], out.log.codes[:members])
+    ys = jax.tree.map(functools.partial(_with_events, log.total, columns, room), solution.ys, out.ys)
+    return solution._replace(ys=ys, log=log)
 
 
 def _happen(

@@ -37,7 +37,7 @@ class LaneEvents(NamedTuple):
 
     def crossed(self, before: Array, after: Array) -> Array:
         """Flags of the conditions that cross zero between two values; one that starts at zero does not."""
-        return self.up & (before < 0) & (after >= 0) | self.down & (before > 0) & (after <= 0)
+        return jnp.asarray(self.up) & (before < 0) & (after >= 0) | jnp.asarray(self.down) & (before > 0) & (after <= 0)
 
 
 def lane_events(
@@ -53,7 +53,8 @@ def lane_events(
     **Arguments:**
 
     - `marks`: the conditions on lanes, as the flow evaluates them; None where no event is found.
-    - `on_arrays`: makes a function of one member one of lanes, on arrays; `stack`, `split`: from the flow's states to arrays and back.
+    - `on_arrays`: makes a function of one member one of lanes, on arrays.
+    - `stack`, `split`: from the flow's states to arrays and back.
     - `exact`: whether derivatives by the times of events are wanted.
     """
     own = member.happenings

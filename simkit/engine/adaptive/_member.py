@@ -16,7 +16,7 @@ from ..._types import Inputs, State, Time
 from ...core import ConstrainedSystem, NamedEvents, SystemTerm, at_time, jump_times, stop_times
 from ...linear import calls_library
 from ...solvers import Memory, Step, Stepper, consistent, slope_of
-from ._happening import Happenings, trace_happenings
+from ._happening import EventFunctions, Happenings, trace_happenings
 from ._program import Ledger, Program, inexact
 
 STARTING_ORDER = 2
@@ -46,9 +46,7 @@ class Member:
     time: Any  # type of times
     happenings: Happenings | None = None  # of its events
     longest: Program | None = None  # t, y -> the step of Courant number 1, where that rules
-    resumed: Program | None = (
-        None  # t, y -> the state on which a constrained member goes on where an input has jumped
-    )
+    resumed: Program | None = None  # t, y -> the state on which a constrained member goes on where an input has jumped
     again: Program | None = None  # t, t1, y, past, y1 -> y1, past, dense output: of a method of several steps
 
     @property
@@ -162,8 +160,8 @@ def trace_member(
     resumed = Program(resume, (t, flat), ledger) if algebraic and bool(jump.shapes[0].shape[0]) else None
     happenings = None
     if events is not None:
-        again_consistent = resume if algebraic else None
-        happenings = trace_happenings(events, of_events, field, again_consistent, flat, unravel, t, ledger)
+        functions = EventFunctions(events, of_events, field, resume if algebraic else None, unravel, t.dtype)
+        happenings = trace_happenings(functions, flat, t, ledger)
     member = Member(
         field=slope,
         start=start,

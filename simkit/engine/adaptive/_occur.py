@@ -14,7 +14,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, PyTree
 
 from ...core import Status
-from ._attempt import MOST, NOWHERE, RUNNING, WAITING, Attempt, Lanes, crossed_from, select, soonest
+from ._attempt import MOST, NOWHERE, RUNNING, WAITING, Attempt, Lanes, crossed_from, events_of, select, soonest
 from ._block import Saving, horner
 from ._flow import Flow, Operands
 from ._leap import ROUNDS
@@ -75,7 +75,7 @@ class Cascade(NamedTuple):
 
 
 def occurrence(flow: Flow, ops: Operands, fixed: PyTree, end: Array, s: Lanes) -> tuple[Occurrence, Lanes]:
-    """What happens in the lanes that wait, and the lanes after it."""
+    """Let events happen in the lanes that wait; also the lanes after them."""
     assert s.happening is not None
     waits = s.status == WAITING
     root, base_ops = flow.root or flow, flow.rooted(ops)
@@ -98,7 +98,7 @@ def occurrence(flow: Flow, ops: Operands, fixed: PyTree, end: Array, s: Lanes) -
 def as_saving(found: Occurrence, s: Lanes) -> Saving:
     """Events as `saved_until` takes them."""
     happens, none = found.path[0] >= 0, found.t
-    step = Attempt(found.t1, none, none, found.before, None, found.dense, happens, happens, happens, none, s.status)
+    step = Attempt(found.t1, none, none, found.before, s.memory, found.dense, happens, happens, happens, none, s.status)
     return Saving(s, step, found.time, found.on, found.after)
 
 
@@ -115,8 +115,7 @@ def _later(s: Lanes) -> Array:
 
 def _place(root: Flow, ops: Operands, fixed: PyTree, end: Array, s: Lanes, waits: Array) -> Place:
     """Find the first event of the step in which a lane waits."""
-    events, kept = root.events, s.happening
-    assert events is not None and kept is not None
+    events, kept = events_of(root, s)
     until = jnp.where(waits, kept.until, s.t)
     width = until - s.t
     t1 = jnp.where(width > 0, until, _later(s))
@@ -179,8 +178,7 @@ def _place(root: Flow, ops: Operands, fixed: PyTree, end: Array, s: Lanes, waits
 
 def _stuck(root: Flow, ops: Operands, fixed: PyTree, s: Lanes, place: Place, y: PyTree) -> Array:
     """Flags of the lanes whose state leaves zero and is back before the next number of time: it would be changed on its way out."""
-    events, kept = root.events, s.happening
-    assert events is not None and kept is not None
+    events, kept = events_of(root, s)
     if not events.found:
         return jnp.zeros_like(place.sloped)
     own = kept.leaving & (jnp.array(events.found, jnp.int32)[:, None] == place.which[None])
@@ -189,7 +187,7 @@ def _stuck(root: Flow, ops: Operands, fixed: PyTree, s: Lanes, place: Place, y: 
 
 
 def _first(places: Sequence[int], flags: Array) -> tuple[Array, Array]:
-    """Tell whether a flag is set among those of some events (events, lanes), and the place of the first one; of none a large one."""
+    """Tell whether a flag is set among those of some events (events, lanes), and the place of the first; of none a large one."""
     none = jnp.sum(flags, axis=0, dtype=jnp.int32) * 0 + NOWHERE
     if not places:
         return none < 0, none
@@ -197,12 +195,9 @@ def _first(places: Sequence[int], flags: Array) -> tuple[Array, Array]:
     return which < NOWHERE, which
 
 
-def _cascade(
-    root: Flow, ops: Operands, fixed: PyTree, s: Lanes, place: Place, waits: Array, y: PyTree
-) -> Cascade:
+def _cascade(root: Flow, ops: Operands, fixed: PyTree, s: Lanes, place: Place, waits: Array, y: PyTree) -> Cascade:
     """Let the events of one time happen, one after the other."""
-    events, kept = root.events, s.happening
-    assert events is not None and kept is not None
+    events, kept = events_of(root, s)
     found, timed = (jnp.array(x, jnp.int32)[:, None] for x in (events.found, events.timed))
     ends = jnp.array(events.ends)
 
@@ -240,8 +235,7 @@ def _gone_on(
     flow: Flow, ops: Operands, fixed: PyTree, end: Array, s: Lanes, occurred: Occurrence, found: Cascade, stuck: Array
 ) -> Lanes:
     """The lanes after their events, whether they wait or not."""
-    events, kept, on, after = flow.events, s.happening, occurred.on, occurred.after
-    assert events is not None and kept is not None
+    (events, kept), on, after = events_of(flow, s), occurred.on, occurred.after
     happened = found.path >= 0
     ended = jnp.any(happened & jnp.array(events.ends)[jnp.maximum(found.path, 0)], axis=0)
     finite = functools.reduce(jnp.logical_and, [jnp.all(jnp.isfinite(x), axis=0) for x in flow.pack(after)[:1]])
@@ -257,7 +251,13 @@ def _gone_on(
     due = soonest(events.coming(flow.rooted(ops), fixed, found.fired), on)
     total = kept.total + jnp.sum(happened, axis=0, dtype=kept.total.dtype)
     happening = kept._replace(
-        marks=found.sides, leaving=found.leaving, due=due, fired=found.fired, total=total, stalled=stalled, since=occurred.time
+        marks=found.sides,
+        leaving=found.leaving,
+        due=due,
+        fired=found.fired,
+        total=total,
+        stalled=stalled,
+        since=occurred.time,
     )
     h = flow.first(ops, fixed, on, end, after) if flow.multistep else s.h
     memory = flow.start(ops, fixed, on, after)

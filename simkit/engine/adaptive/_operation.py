@@ -26,9 +26,7 @@ from ._lanes import solve
 from ._plan import Plan
 from ._sizes import Numerics
 
-FIGURES = 5
-"""Results beside the states: status, accepted and rejected steps, length of the step that would come next, end; then those of
-events."""
+FIGURES = 5  # beside the states: status, accepted and rejected steps, length of the step that would come next, end
 
 
 def _numerics(plan: Plan, y0: Array, times: Array, record: bool = False) -> Numerics:
@@ -86,8 +84,8 @@ def _solve_shape(*values: PyTree, plan: Plan) -> Any:
     leaves, _, times, _ = plan.split(values)
     members = leaves[0].shape[0]
     counts, ends = [((members,), jnp.dtype("int32"))] * 3, [((members,), times.dtype)] * 2
-    room = (members, plan.room)
-    log = [((members,), jnp.dtype("int32")), (room, times.dtype), (room, jnp.dtype("int32"))] if plan.room else []
+    room = members, plan.room
+    log = [counts[0], (room, times.dtype), (room, jnp.dtype("int32"))] if plan.room else []
     return shaped(values, [*_states(plan, leaves[0], times), *counts, *ends, *log])
 
 

@@ -91,8 +91,8 @@ def check_events(events: Any, system: System, reduce: Any, times: Any = None) ->
         )
     if reduce:
         raise ArgumentError(
-            "Arguments `reduce` and `events` must not be given together, but both are. Find the events first, then reduce over save "
-            "times up to the last of them."
+            "Arguments `reduce` and `events` must not be given together, but both are. Find the events first, then reduce over "
+            "save times up to the last of them."
         )
     if isinstance(times, np.ndarray) and times.size:
         for name, event in zip(found.names, found.events, strict=True):

@@ -12,6 +12,7 @@ from ...core import Event, at_time
 
 def condition_of(event: Event, system: Any, inputs: Inputs, t: Time, state: PyTree) -> Array:
     """The condition at an encoded state, a single number."""
+    assert event.condition is not None
     value = jnp.asarray(event.condition(system, t, system.decode(state), at_time(inputs, t)))
     if value.shape != () or not jnp.issubdtype(value.dtype, jnp.floating):
         raise ArgumentError(

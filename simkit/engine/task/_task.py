@@ -13,9 +13,9 @@ from ...reducers import Reducer
 
 
 class Options(NamedTuple):
-    """Options of the loops that a user may fix: lanes of an ensemble, and bytes of the record of reverse mode. Also the room for
-    events, 0 for what these ask for, and known facts: whether a run without capacity for its neighbours is repeated and may stop there, whether all times are equally
-    spaced, whether all starts are of similar size, and whether times decrease."""
+    """Options of the loops that a user may fix: lanes of an ensemble, and bytes of the record of reverse mode. Also known facts:
+    whether a run without capacity for its neighbours is repeated and may stop there, whether all times are equally spaced, whether
+    all starts are of similar size, whether times decrease, and the room for events, 0 for what these ask for."""
 
     lanes: int | None = None
     memory: int | None = None
