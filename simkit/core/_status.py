@@ -64,8 +64,8 @@ _MESSAGES = {
         "guess is far off, or the index is above 1. Start nearer to a solution, or state other equations."
     ),
     Status.ENDLESS_EVENTS: (
-        "Events follow each other without time going on: they set each other off, or their intervals shrink to nothing, as those of "
-        "a ball that comes to rest. End the simulation there with an event of `ends=True`, or let a change leave its condition."
+        "Events follow each other without time going on: they set each other off, or their intervals shrink to nothing, as those "
+        "of a ball that comes to rest. End the simulation there with an event of `ends=True`, or let a change leave its condition."
     ),
 }
 

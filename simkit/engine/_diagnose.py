@@ -42,6 +42,8 @@ def diagnose(setup: Setup, trajectory: Trajectory) -> str:
         return f"The simulation of {type(setup.system).__name__} cannot start at time {times[0]:g}: {reason}."
     where = f"between the times {times[last]:g} and {times[failed]:g}"
     text = f"The simulation of {type(setup.system).__name__} failed {where}. {status.told(trajectory.solver)}"
+    if said := _of_events(trajectory):
+        return f"{text} {said}"
     if isinstance(setup.system, TransportSystem) and status is Status.STEP_LIMIT:
         text = (
             f"The simulation of {type(setup.system).__name__} failed {where}. {_of_transport(setup, trajectory, last)}"
@@ -60,6 +62,21 @@ def diagnose(setup: Setup, trajectory: Trajectory) -> str:
     size = {name: _largest(np.asarray(x)[last]) for name, x in leaves.items()}
     state = ", ".join(f"{name or 'y'} {value:.4g}" for name, value in list(size.items())[:8])
     return f"{text} Last good state (largest magnitude): {state}."
+
+
+def _of_events(trajectory: Trajectory) -> str:
+    """Return a sentence for the last event, where its change is what failed."""
+    events = trajectory.events
+    rows = [] if events is None else events.table()
+    if events is None or not rows:
+        return ""
+    name, time = rows[-1]["event"], rows[-1]["time"]
+    if trajectory.status == Status.ENDLESS_EVENTS:
+        return f"The last of {int(events.count)} was the event `{name}` at time {time:.6g}."
+    broken = [path for path, x in named_leaves(rows[-1]["after"]).items() if not np.isfinite(x).all()]
+    if not broken:
+        return ""
+    return f"The `change` of the event `{name}` at time {time:.6g} gives a state that is not finite: {_listed(broken)}."
 
 
 def _of_particles(system: ParticleSystem, trajectory: Trajectory, row: int) -> str:
