@@ -14,6 +14,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, PyTree
 
 from ...core import Status
+from ..batching._mesh import origin
 from ._attempt import MOST, NOWHERE, RUNNING, WAITING, Attempt, Lanes, crossed_from, events_of, select, soonest
 from ._block import Saving, horner
 from ._flow import Flow, Operands
@@ -80,10 +81,13 @@ def occurrence(flow: Flow, ops: Operands, fixed: PyTree, end: Array, s: Lanes) -
     waits = s.status == WAITING
     root, base_ops = flow.root or flow, flow.rooted(ops)
     base = s._replace(y=flow.rooted(s.y), memory=s.memory._replace(moving=flow.rooted(s.memory.moving)))
-    place = _place(root, base_ops, fixed, end, base, waits)
+    place, step = _place(root, base_ops, fixed, end, base, waits)
     still = place.stepped <= s.t
     t1 = jnp.where(waits & ~still, place.stepped, _later(s))
-    y1, _, dense, *_ = flow.step(ops, fixed, s.t, t1, s.y, s.memory)
+    if flow.root is not None or step is None:
+        y1, _, dense, *_ = flow.step(ops, fixed, s.t, t1, s.y, s.memory)
+    else:
+        y1, dense = step
     before = select(still, s.y, y1)
     found = _cascade(root, base_ops, fixed, base, place, waits, flow.rooted(before))
     after = found.y if flow.root is None else flow.leap(ops, fixed, place.time, before, found.path, found.numbers)
@@ -102,78 +106,109 @@ def as_saving(found: Occurrence, s: Lanes) -> Saving:
     return Saving(s, step, found.time, found.on, found.after)
 
 
-def nothing_occurred(flow: Flow, s: Lanes, shapes: Any) -> Occurrence:
-    """An occurrence of the same shapes in which no lane holds an event."""
-    empty = jax.tree.map(lambda x: jnp.zeros(x.shape, x.dtype), shapes)
-    return empty._replace(t=s.t, t1=s.t, path=jnp.full_like(empty.path, -1))
-
-
 def _later(s: Lanes) -> Array:
     """The end of a step that nobody asks for: it is taken where a lane has none, so that all numbers are finite."""
     return jnp.maximum(s.t + jnp.abs(s.h), jnp.nextafter(s.t, s.t + 1))
 
 
-def _place(root: Flow, ops: Operands, fixed: PyTree, end: Array, s: Lanes, waits: Array) -> Place:
-    """Find the first event of the step in which a lane waits."""
+def _place(
+    root: Flow, ops: Operands, fixed: PyTree, end: Array, s: Lanes, waits: Array
+) -> tuple[Place, tuple[Any, Any] | None]:
+    """Find the first event of the step in which a lane waits; also the step up to it, where it was taken."""
     events, kept = events_of(root, s)
     until = jnp.where(waits, kept.until, s.t)
-    width = until - s.t
-    t1 = jnp.where(width > 0, until, _later(s))
-    dense = root.step(ops, fixed, s.t, t1, s.y, s.memory)[2]
-    increments = root.polynomial(ops, fixed, dense)
+    _, known = _first(events.timed, events.coming(ops, fixed, kept.fired) <= kept.due[None])
+    on = jnp.maximum(until, kept.due)
+    if not events.found:
+        none = until != until
+        return Place(kept.due, until, on, known, none, kept.marks), None
+    advance = functools.partial(root.step, ops, fixed, s.t)
+
+    def turn(i: Array, carry: tuple["_Sought", Any]) -> tuple["_Sought", Any]:
+        c, _ = carry
+        none = c.time <= s.t
+        y1, _, dense, *_ = advance(jnp.where(none, _later(s), c.time), s.y, s.memory)
+        search = lambda: _searched(root, ops, fixed, s, until, dense, known)
+        better = lambda: _improved(root, ops, fixed, s, until, c, select(none, s.y, y1))
+        # One copy of the step in the program: compiling it takes longer than running it.
+        return jax.lax.switch(jnp.clip(i, 0, 1) + (i == REFINEMENTS + 1), [search, better, lambda: c]), (y1, dense)
+
+    flags = until != until
+    begin = _Sought(until, jnp.where(flags, 0, NOWHERE).astype(jnp.int32), flags, flags, flags, flags, kept.marks)
+    shapes = jax.eval_shape(advance, s.t, s.y, s.memory)
+    empty = jax.tree.map(lambda x: jnp.zeros(x.shape, x.dtype) + origin(s.t).astype(x.dtype), (shapes[0], shapes[2]))
+    c, step = jax.lax.fori_loop(0, REFINEMENTS + 2, turn, (begin, empty))
+    on = jnp.where(c.timed, on, c.time)
+    if root.jumps:
+        stop = root.stop(ops, fixed, s.t, end)
+        on = jnp.where(c.beyond, jnp.nextafter(stop, stop + 1), on)
+    time, stepped = jnp.where(c.timed, kept.due, c.time), jnp.where(c.timed, until, c.time)
+    return Place(time, stepped, on, c.which, c.sloped, c.change), step
+
+
+class _Sought(NamedTuple):
+    """The first event of a step while it is sought."""
+
+    time: Array
+    which: Array
+    timed: Array  # whether its time is known
+    smooth: Array  # whether its place can be improved
+    sloped: Array
+    beyond: Array  # whether the condition passes zero by a jump of an input, after the step
+    change: Array
+
+
+def _own(places: Sequence[int], which: Array, values: Array) -> Array:
+    """The value of one event of each lane among those of all (events, lanes); zero where it is not among them."""
+    own = jnp.array(places, jnp.int32)[:, None] == which[None]
+    return jnp.sum(jnp.where(own, values, jnp.zeros_like(values)), axis=0)
+
+
+def _searched(root: Flow, ops: Operands, fixed: PyTree, s: Lanes, until: Array, dense: PyTree, known: Array) -> _Sought:
+    """Bisect the dense output of a step for its first event."""
+    events, kept = events_of(root, s)
+    increments, width = root.polynomial(ops, fixed, dense), until - s.t
 
     def at(theta: Array) -> Any:
         state = lambda y, *q: horner(y, q, theta.reshape((1,) * (y.ndim - 1) + theta.shape))
         return ops, fixed, s.t + theta * width, jax.tree.map(state, s.y, *increments)
 
-    value = lambda theta: events.marks(*at(theta))
-
-    zero = jnp.zeros_like(s.t)
-    first, final = value(zero), value(zero + 1)
-
     # What is decided is carried: evaluated again, a value may be rounded otherwise.
     def halved(_: Any, carry: PyTree) -> Any:
         low, high, g_low, g_high, crossed = carry
         middle = 0.5 * (low + high)
-        g = value(middle)
-        new = crossed_from(events, kept, g, lambda: events.slopes(*at(middle)))
+        point = at(middle)
+        g = events.marks(*point)
+        new = crossed_from(events, kept, g, lambda: events.slopes(*point))
         beyond = jnp.any(new, axis=0)
         low, g_low = jnp.where(beyond, low, middle), jnp.where(beyond[None], g_low, g)
         high, g_high = jnp.where(beyond, middle, high), jnp.where(beyond[None], g, g_high)
         return low, high, g_low, g_high, jnp.where(beyond[None], new, crossed)
 
-    high, g_low, g_high, crossed = zero + 1, first, final, kept.crossed
-    if events.found:
-        digits = jnp.finfo(s.t.dtype).nmant + 2
-        begin = (zero, high, g_low, g_high, crossed)
-        _, high, g_low, g_high, crossed = jax.lax.fori_loop(0, digits, halved, begin)
+    zero = jnp.zeros_like(s.t)
+    first, final = events.marks(*at(zero)), events.marks(*at(zero + 1))
+    begin = (zero, zero + 1, first, final, kept.crossed)
+    _, high, g_low, g_high, crossed = jax.lax.fori_loop(0, jnp.finfo(s.t.dtype).nmant + 2, halved, begin)
     found, which = _first(events.found, crossed)
-    own = jnp.where(jnp.array(events.found, jnp.int32)[:, None] == which[None], 1, 0).astype(s.t.dtype)
-    of = lambda x: jnp.sum(jnp.where(own > 0, x, 0), axis=0)
-    _, known = _first(events.timed, events.coming(ops, fixed, kept.fired) <= kept.due[None])
     timed = kept.timed & (~found | (high >= 1) & (known < which))
-    which = jnp.where(timed, known, which)
-    change = final - first
-    part = jnp.abs(of(g_high - g_low))
-    inside = (high < 1) | (of(events.crossed(kept.marks, final).astype(own.dtype)) > 0)
-    smooth, sloped = (found & ~timed & inside & (part < share * jnp.abs(of(change))) for share in (SMOOTH, SLOPED))
+    which, change = jnp.where(timed, known, which), final - first
+    own = functools.partial(_own, events.found, which)
+    sought = found & ~timed
+    inside = (high < 1) | own(events.crossed(kept.marks, final)).astype(bool)
+    part, whole = jnp.abs(own(g_high - g_low)), jnp.abs(own(change))
+    smooth, sloped = (sought & inside & (part < share * whole) for share in (SMOOTH, SLOPED))
     time = jnp.where(high >= 1, until, s.t + high * width)
+    return _Sought(time, which, timed, smooth, sloped, sought & ~inside, change)
 
-    def refined(_: Any, time: Array) -> Array:
-        none = time <= s.t
-        y1 = root.step(ops, fixed, s.t, jnp.where(none, t1, time), s.y, s.memory)[0]
-        y = select(none, s.y, y1)
-        g, slope = of(events.marks(ops, fixed, time, y)), of(events.slopes(ops, fixed, time, y))
-        sound = smooth & (slope != 0) & jnp.isfinite(slope) & jnp.isfinite(g)
-        return jnp.clip(time - jnp.where(sound, g, 0) / jnp.where(sound, slope, 1), s.t, until)
 
-    if events.found:
-        time = jax.lax.fori_loop(0, REFINEMENTS, refined, time)
-    on = jnp.where(timed, jnp.maximum(until, kept.due), time)
-    if root.jumps:
-        stop = root.stop(ops, fixed, s.t, end)
-        on = jnp.where(found & ~timed & ~inside, jnp.nextafter(stop, stop + 1), on)
-    return Place(jnp.where(timed, kept.due, time), jnp.where(timed, until, time), on, which, sloped, change)
+def _improved(root: Flow, ops: Operands, fixed: PyTree, s: Lanes, until: Array, c: _Sought, y: PyTree) -> _Sought:
+    """Take a Newton step for the time of an event, from the state at the end of a step up to it."""
+    events, _ = events_of(root, s)
+    own = functools.partial(_own, events.found, c.which)
+    g, slope = own(events.marks(ops, fixed, c.time, y)), own(events.slopes(ops, fixed, c.time, y))
+    sound = c.smooth & (slope != 0) & jnp.isfinite(slope) & jnp.isfinite(g)
+    time = jnp.clip(c.time - jnp.where(sound, g, 0) / jnp.where(sound, slope, 1), s.t, until)
+    return c._replace(time=time)
 
 
 def _stuck(root: Flow, ops: Operands, fixed: PyTree, s: Lanes, place: Place, y: PyTree) -> Array:
