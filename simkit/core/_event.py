@@ -34,7 +34,7 @@ class Event(eqx.Module):
         it the value of the time as a fifth argument.
     - `ends`: whether the simulation ends there.
     - `at`: known times, shape `(times,)`, in place of a condition; infinite ones never come. They are parameters like all others.
-    - `values`: with `at`, a pytree of arrays of shape `(times, ...)`, such as doses.
+    - `values`: with `at`, a pytree of arrays of shape `(times, ...)`, such as doses; a list is an array.
     - `keep`: inside a transformation, how many events of a condition a trajectory lists; elsewhere its list grows. The states know
         of all of them.
 
@@ -165,7 +165,7 @@ def _checked_times(at: Any) -> Array:
 
 
 def _checked_values(values: Any, at: Any) -> Any:
-    arrays = jax.tree.map(as_float_array, values)
+    arrays = as_float_array(values) if isinstance(values, list | tuple) else jax.tree.map(as_float_array, values)
     for leaf in jax.tree.leaves(arrays):
         if leaf.ndim == 0 or leaf.shape[0] != at.shape[0]:
             raise ArgumentError(

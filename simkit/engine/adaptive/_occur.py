@@ -131,7 +131,10 @@ def _place(
         search = lambda: _searched(root, ops, fixed, s, until, dense, known)
         better = lambda: _improved(root, ops, fixed, s, until, c, select(none, s.y, y1))
         # One copy of the step in the program: compiling it takes longer than running it.
-        return jax.lax.switch(jnp.clip(i, 0, 1) + (i == REFINEMENTS + 1), [search, better, lambda: c]), (y1, dense)
+        return jax.lax.switch(jnp.where(i > REFINEMENTS, 2, jnp.clip(i, 0, 1)), [search, better, lambda: c]), (
+            y1,
+            dense,
+        )
 
     flags = until != until
     begin = _Sought(until, jnp.where(flags, 0, NOWHERE).astype(jnp.int32), flags, flags, flags, flags, kept.marks)
@@ -217,7 +220,8 @@ def _stuck(root: Flow, ops: Operands, fixed: PyTree, s: Lanes, place: Place, y: 
     if not events.found:
         return jnp.zeros_like(place.sloped)
     own = kept.leaving & (jnp.array(events.found, jnp.int32)[:, None] == place.which[None])
-    out = lambda: jnp.any(own & (events.slopes(ops, fixed, place.time, y) * kept.marks >= 0), axis=0)
+    rounded = ~place.sloped[None]  # what is left of the condition's change is rounding
+    out = lambda: jnp.any(own & (rounded | (events.slopes(ops, fixed, place.time, y) * kept.marks >= 0)), axis=0)
     return jax.lax.cond(jnp.any(own), out, lambda: jnp.zeros_like(place.sloped))
 
 
@@ -245,10 +249,10 @@ def _cascade(root: Flow, ops: Operands, fixed: PyTree, s: Lanes, place: Place, w
         number = jnp.where(jnp.any(fires, axis=0), number, sloped)
         after = events.change(ops, fixed, place.time, c.y, jnp.maximum(c.which, 0), number)
         y, fired = select(active, after, c.y), c.fired + fires.astype(jnp.int32)
-        g0 = events.marks(ops, fixed, place.on, c.y)
+        g0, found_there = events.marks(ops, fixed, place.on, c.y), (place.sloped & (i == 0))[None]
         g, slope = events.marks(ops, fixed, place.on, y), events.slopes(ops, fixed, place.on, y)
         mine = (found == c.which[None]) & active[None]
-        at_zero = (g == 0) | mine & ((g == g0) | (jnp.abs(g) <= NEAR * jnp.abs(place.change)))
+        at_zero = (g == 0) | mine & found_there & ((g == g0) | (jnp.abs(g) <= NEAR * jnp.abs(place.change)))
         crossing = events.crossed(c.sides, g) & ~mine
         due = events.coming(ops, fixed, fired) <= place.time[None]
         following = jnp.minimum(_first(events.found, crossing)[1], _first(events.timed, due)[1])
