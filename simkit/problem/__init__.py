@@ -1,5 +1,9 @@
 """Inference problems: experiments, noise models, unknowns, and the Problem that compiles them to arrays."""
 
+from ._censored import Censored as Censored
+from ._censored import Limits as Limits  # internal
+from ._censored import coarse as coarse  # internal
+from ._censored import steps_of as steps_of  # internal
 from ._closed_form import LOGARITHMIC as LOGARITHMIC  # internal
 from ._closed_form import ClosedForm as ClosedForm
 from ._closed_solution import remeasured as remeasured  # internal
