@@ -80,8 +80,8 @@ def quantile_residuals(
 ) -> np.ndarray | None:
     r"""Residuals that are N(0, 1) where the model holds, whatever the noise model: $\Phi^{-1}(F(y))$.
 
-    Counts are spread evenly over the step of their distribution function (Dunn & Smyth 1996, doi:10.1080/10618600.1996.10474708), and
-    censored data over the steps of their set. NaN where data are missing; None where the noise model does not state its tails. For
+    Counts are spread evenly over the step of their distribution function (Dunn & Smyth 1996, doi:10.1080/10618600.1996.10474708),
+    and censored data over that of their set. NaN where data are missing; None where the noise model does not state its tails. For
     normal data these are the standardised residuals themselves.
     """
     seen = np.isfinite(value)

@@ -1,5 +1,6 @@
 """Censored data: numbers of which some are only known to lie below, above or between limits."""
 
+import itertools
 from collections.abc import Sequence
 from typing import Any
 
@@ -19,7 +20,7 @@ ENDS = ("floor", "low", "high", "ceiling")
 """The four limits, in increasing order."""
 
 OPEN = {"floor": -np.inf, "low": -np.inf, "high": np.inf, "ceiling": np.inf}
-"""What stands for no limit."""
+"""The value of a limit that is not there."""
 
 
 class Censored:
@@ -153,7 +154,7 @@ class Censored:
         return np.isfinite(self.values) & ((self.values <= self.limits["low"]) | (self.values >= self.limits["high"]))
 
     def _check_order(self, words: dict[str, str]) -> None:
-        for one, two in zip(ENDS[:-1], ENDS[1:], strict=True):
+        for one, two in itertools.pairwise(ENDS):
             first, second = self.limits[one], self.limits[two]
             wrong = np.isfinite(first) & np.isfinite(second) & ~(first < second)
             if wrong.any():
@@ -278,7 +279,7 @@ def log_density(noise: AbstractNoise, limits: Limits | None, value: Values, loca
     """The log density of every datum, of a censored one the log probability of its set."""
     if limits is None:
         return noise.log_prob(value, location)
-    hidden = limits.censored(value)
+    hidden = jnp.asarray(limits.censored(value))
     lower, upper = steps_of(noise, limits, value)
     exact = noise.log_prob(jnp.where(hidden, 1, value), jnp.where(hidden, 1, location))
     return jnp.where(hidden, log_probability(noise, hidden, lower, upper, location), exact)

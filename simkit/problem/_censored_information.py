@@ -34,7 +34,7 @@ def _normal(spread: Callable[[Any, Values], Values], end: float) -> _Kernel:
 
 def _logarithmic(end: float) -> _Kernel:
     return _Kernel(
-        lambda n, y, f: (jnp.log(jnp.maximum(y, 0)) - jnp.log(f)) / n.scale,
+        lambda n, y, f: (jnp.log(y) - jnp.log(f)) / n.scale,
         lambda n, z, f: f * jnp.exp(n.scale * z),
         end,
     )
@@ -88,8 +88,8 @@ def censored_information(noise: AbstractNoise, limits: Limits | None, location: 
 
     $$I = \int_{\mathrm{low}}^{\mathrm{high}} s s^T p\, dy + \sum_{\mathrm{sets}} \frac{\nabla P\, \nabla P^T}{P}$$
 
-    with the score s of the density and the probabilities P of the sets beyond the limits. It holds for all data with limits, whatever
-    was measured. For counts and for noise models of others it is an expectation over draws.
+    with the score s of the density and the probabilities P of the sets beyond the limits. It holds for all data with limits,
+    whatever was measured. For counts and for noise models of others it is an expectation over draws.
     """
     full = information_of(noise, location)
     if limits is None:
@@ -130,10 +130,15 @@ def _seen_part(
 ) -> list[Values]:
     """The integral of the products of scores over what is not censored, by Gauss and Legendre on both sides of the location."""
     location, noise = parts[0], model(parts)
-    ends = [
-        jnp.clip(kernel.standard(noise, _limit(limits, end, location), location), -kernel.end, kernel.end)
-        for end in ("low", "high")
-    ]
+    ends = []
+    for end, otherwise in (("low", -kernel.end), ("high", kernel.end)):
+        limit = _limit(limits, end, location)
+        known = jnp.isfinite(limit)
+        if noise.domain == "positive":
+            known = known & (limit > 0)
+        # The derivative of an infinite place would be NaN, though it is clipped.
+        place = jnp.clip(kernel.standard(noise, jnp.where(known, limit, location), location), -kernel.end, kernel.end)
+        ends.append(jnp.where(known, place, otherwise))
     nodes, weights = np.polynomial.legendre.leggauss(NODES)
 
     def add(total: list[Array], node: tuple[Array, Array]) -> tuple[list[Array], None]:
@@ -144,7 +149,7 @@ def _seen_part(
         ):
             z = low + 0.5 * (high - low) * (1 + place)
             value, slope = jax.jvp(lambda z: kernel.value(noise, z, location), (z,), (jnp.ones_like(z),))
-            log_prob, back = jax.vjp(lambda parts: model(parts).log_prob(value, parts[0]), parts)
+            log_prob, back = jax.vjp(lambda parts, value=value: model(parts).log_prob(value, parts[0]), parts)
             (score,) = back(jnp.ones_like(log_prob))
             mass = weight * 0.5 * (high - low) * slope * jnp.exp(log_prob)
             total = [t + mass * x for t, x in zip(total, _products(score), strict=True)]

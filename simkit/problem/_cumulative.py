@@ -1,8 +1,8 @@
 r"""Logarithms of distribution functions and of their complements, right far out in both tails, with derivatives.
 
 A tail is written as its density at the limit times an integral $\int_0^\infty e^{\varphi(u)} du$ with $\varphi(0) = 0$ and a
-decreasing $\varphi$. The double exponential rule takes that integral, so nothing underflows, and automatic differentiation gives the
-derivatives by every number, also by those by which the incomplete gamma and beta functions have none in JAX.
+decreasing $\varphi$. The double exponential rule takes that integral, so nothing underflows, and automatic differentiation gives
+the derivatives by every number, also by those by which the incomplete gamma and beta functions have none in JAX.
 """
 
 import math

@@ -47,8 +47,8 @@ def expected_information(
     The draws are the same at every call. With weights $p_a(y) / p_{a_0}(y)$, which are 1 at the place itself, its derivative is
     that of the expectation too, of discrete data as well.
 
-    **Arguments:** `log_density`: a function of (noise, value, location) in place of the model's own log density: of what is known of
-        a datum that was drawn.
+    **Arguments:** `log_density`: a function of (noise, value, location) in place of the model's own log density: of what is known
+        of a datum that was drawn.
     """
     log_density = (lambda noise, value, place: noise.log_prob(value, place)) if log_density is None else log_density
     leaves, structure = jax.tree.flatten(noise)

@@ -110,7 +110,9 @@ def test_no_nan_far_out(name, dtype):
     value, location = (jnp.asarray(x, dtype) for x in ([0.0 if noise.domain != "positive" else 1e-3, 1e4], [1e4, 1e-3]))
     for side in (0, 1):
         found = noise.log_cumulative(value, location)[side]
-        slopes = jax.grad(lambda m, n: n.log_cumulative(value, m)[side].sum(), argnums=(0, 1))(location, noise)
+        slopes = jax.grad(lambda m, n, side=side: n.log_cumulative(value, m)[side].sum(), argnums=(0, 1))(
+            location, noise
+        )
         assert not np.isnan(found).any()
         assert all(np.isfinite(leaf).all() for leaf in jax.tree.leaves(slopes)), (side, slopes)
 

@@ -1,6 +1,6 @@
 """Data of an experiment in a study file: inline or from a table, with what is censored."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from types import TracebackType
 from typing import Any
 
