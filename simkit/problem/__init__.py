@@ -8,6 +8,12 @@ from ._closed_form import LOGARITHMIC as LOGARITHMIC  # internal
 from ._closed_form import ClosedForm as ClosedForm
 from ._closed_solution import remeasured as remeasured  # internal
 from ._closed_solution import solved as solved  # internal
+from ._doses import Dose as Dose
+from ._doses import Doses as Doses
+from ._dosing_table import DosingRows as DosingRows  # internal
+from ._dosing_table import Subject as Subject
+from ._dosing_table import check_header as check_header  # internal
+from ._dosing_table import subjects_of as subjects_of  # internal
 from ._expected_information import information_of as information_of  # internal
 from ._experiment import Experiment as Experiment
 from ._experiment import Observable as Observable  # internal
