@@ -282,13 +282,22 @@ def log_density(noise: AbstractNoise, limits: Limits | None, value: Values, loca
     hidden = jnp.asarray(limits.censored(value))
     lower, upper = steps_of(noise, limits, value)
     exact = noise.log_prob(jnp.where(hidden, 1, value), jnp.where(hidden, 1, location))
-    return jnp.where(hidden, log_probability(noise, hidden, lower, upper, location), exact)
+    intervals = limits.floor is not None or limits.ceiling is not None
+    return jnp.where(hidden, log_probability(noise, hidden, lower, upper, location, intervals=intervals), exact)
 
 
-def log_probability(noise: AbstractNoise, wanted: Array, lower: Values, upper: Values, location: Values) -> Values:
-    """log P(lower < Y <= upper) of the data that are wanted; of others 0, without a derivative."""
+def log_probability(
+    noise: AbstractNoise, wanted: Array, lower: Values, upper: Values, location: Values, *, intervals: bool = True
+) -> Values:
+    """log P(lower < Y <= upper) of the data that are wanted; of others 0, without a derivative.
+
+    **Arguments:** `intervals`: whether some set may have two ends; without, less is compiled.
+    """
     location = jnp.where(wanted, location, 1)
     from_below, to_above = wanted & (lower > -jnp.inf), wanted & (upper < jnp.inf)
+    if not intervals:
+        below, above = sides(noise, jnp.where(to_above, upper, jnp.where(from_below, lower, 1)), location)
+        return jnp.where(to_above, below, jnp.where(from_below, above, 0))
     at_upper = sides(noise, jnp.where(to_above, upper, 1), jnp.where(to_above, location, 1))
     at_lower = sides(noise, jnp.where(from_below, lower, 1), jnp.where(from_below, location, 1))
     open_below, open_above = wanted & ~from_below, wanted & ~to_above

@@ -76,7 +76,9 @@ def informed(noise: AbstractNoise, limits: Limits | None, value: Values, locatio
             upper = limit if low else jnp.full_like(limit, jnp.inf)
             if noise.domain == "positive":
                 there = there & (limit > 0)
-            hidden = hidden + jnp.where(there, jnp.exp(log_probability(noise, there, lower, upper, location)), 0)
+            hidden = hidden + jnp.where(
+                there, jnp.exp(log_probability(noise, there, lower, upper, location, intervals=False)), 0
+            )
     share = jnp.where(limits.censored(value), 0, jnp.clip(hidden, 0, 1) ** SURPRISE)
     entries = lambda own, i, j: 0 if own.entry(i, j) is None else own.entry(i, j)
     mixed = lambda i, j: (1 - share) * entries(found, i, j) + share * entries(full, i, j)
@@ -162,7 +164,7 @@ def _seen_part(
 
 def _set_part(model: Callable[[list[Values]], Any], parts: list[Values], limits: Limits, owner: str) -> list[Values]:
     """The information in that a datum lies in one of the sets beyond its limits: that which ends at the limit `owner`."""
-    location, noise = parts[0], model(parts)
+    location, noise, held = parts[0], model(parts), limits.by_name()
     low, high = {
         "floor": ("", "floor"),
         "low": ("floor", "low"),
@@ -176,7 +178,9 @@ def _set_part(model: Callable[[list[Values]], Any], parts: list[Values], limits:
     # A set ends at a limit that the datum has; one of positive numbers holds some.
     own = {"floor": upper, "low": upper, "high": lower, "ceiling": lower}[owner]
     there = jnp.isfinite(own) & (upper > (0 if noise.domain == "positive" else -jnp.inf))
-    log_p, back = jax.vjp(lambda parts: log_probability(model(parts), there, lower, upper, parts[0]), parts)
+    intervals = low in held and high in held
+    told = lambda parts: log_probability(model(parts), there, lower, upper, parts[0], intervals=intervals)
+    log_p, back = jax.vjp(told, parts)
     (score,) = back(jnp.ones_like(log_p))
     mass = jnp.where(there, jnp.exp(log_p), 0)
     return [mass * x for x in _products(score)]

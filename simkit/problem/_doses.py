@@ -81,7 +81,7 @@ class Dose:
 
     @property
     def duration_of_one(self) -> float:
-        """How long one dose takes; 0 where it is given all at once."""
+        """Time that one dose takes; 0 where it is given all at once."""
         if self.rate is not None:
             return self.amount / self.rate
         return 0.0 if self.duration is None else self.duration
