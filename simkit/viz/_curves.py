@@ -142,7 +142,8 @@ def _points(panel: Axes, seen: Observed, output: str, column: int) -> None:
         if drawn.any():
             panel.plot(times[drawn], values[drawn], marker, ls="", label=label, **style)
     between = kept & ~exact & np.isfinite(lower) & np.isfinite(upper)
-    panel.vlines(times[between], lower[between], upper[between], color=theme().ink, lw=0.9, zorder=2)
+    if between.any():
+        panel.vlines(times[between], lower[between], upper[between], color=theme().ink, lw=0.9, zorder=2)
 
 
 def _curves(problem: Problem, estimate: Array) -> tuple[np.ndarray, dict[str, np.ndarray]]:
