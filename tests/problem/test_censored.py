@@ -418,3 +418,31 @@ def test_a_population_with_data_below_the_limit_equals_quadrature():
         place = fit.names.index(name)
         # Laplace's approximation is exact for normal data and good to a tenth of a standard error here.
         assert abs(float(fit.estimate[place]) - value) < 0.15 * float(fit.standard_error[place]), name
+
+
+class Whole(simkit.problem.AbstractLikelihood):
+    """A likelihood of its own, which knows nothing of limits."""
+
+    def log_prob(self, theta, model, data):
+        return jnp.zeros(len(data.labels))
+
+
+def test_likelihoods_of_users_take_no_censored_data():
+    experiment = simkit.Experiment("line", [0.0, 1.0], {"y": simkit.Censored([0.2, 1.0], below=0.5)})
+    with pytest.raises(simkit.ArgumentError, match="experiment `line` has censored data of `y`"):
+        simkit.Problem(LINE, experiment, free={"slope": FREE["slope"]}, likelihood=Whole())
+
+
+def test_petab_has_no_censored_data(tmp_path):
+    pytest.importorskip("libsbml")
+    system, y0 = simkit.odes.ExponentialDecay(), simkit.odes.ExponentialDecay.example().y0
+    data = simkit.Censored([0.2, 1.0], below=0.5)
+    problem = simkit.Problem(
+        system,
+        simkit.Experiment("decay", [1.0, 2.0], {"amount": data}, start=0.0),
+        y0=y0,
+        free={"rate": simkit.Free(bounds=(0.1, 2.0))},
+        noise={"amount": models.Normal(0.1)},
+    )
+    with pytest.raises(simkit.ArgumentError, match="must not be censored, but those of `amount` are"):
+        simkit.petab.write(problem, tmp_path)
