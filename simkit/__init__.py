@@ -99,6 +99,7 @@ if TYPE_CHECKING:
     from .io import save as save
     from .odes import from_function as from_function
     from .odes import from_response as from_response
+    from .problem import Censored as Censored
     from .problem import Experiment as Experiment
     from .problem import Free as Free
     from .problem import Individual as Individual
@@ -193,6 +194,7 @@ _LAZY = {
     "save": "io",
     "from_function": "odes",
     "from_response": "odes",
+    "Censored": "problem",
     "Experiment": "problem",
     "Free": "problem",
     "Individual": "problem",

@@ -10,7 +10,7 @@ from jaxtyping import Array, Bool, Float
 
 from ..core import Status
 from ..linear import log_determinant, solve
-from ..problem import AbstractNoise, Population, Problem, information_of, weighted
+from ..problem import Population, Problem, weighted
 
 
 class Conditional(eqx.Module):
@@ -61,8 +61,8 @@ def conditional(
     information, chi_squared = jnp.zeros((rows, count, count), z.dtype), jnp.zeros((), z.dtype)
     for name, (location, noise) in heads.items():
         seen = jnp.isfinite(problem.data[name])
-        value = value - _rows(jnp.where(seen, _log_prob(problem, name, location, noise, seen), 0)).sum(axis=1)
-        found = information_of(noise, jnp.where(seen, location, 1))
+        value = value - _rows(problem.dataset.log_density(name, location, noise)).sum(axis=1)
+        found = problem.dataset.information(name, location, noise)
         pulls, sensitivities = jax.tree.leaves(slopes[name]), jax.tree.leaves(jacobian[name])
         blocks = [jnp.where(seen[..., None], block, 0).reshape(rows, -1, count) for block in sensitivities]
         for i, block in enumerate(blocks):
@@ -92,10 +92,6 @@ def conditional(
 
 def _rows(values: Array) -> Array:
     return values.reshape(values.shape[0], -1)
-
-
-def _log_prob(problem: Problem, name: str, location: Array, noise: AbstractNoise, seen: Array) -> Array:
-    return noise.log_prob(jnp.where(seen, problem.data[name], 1), jnp.where(seen, location, 1))
 
 
 def modes(

@@ -10,7 +10,7 @@ from jaxtyping import Array, Bool, Float, PyTree
 
 from ..core import Status
 from ..linear import triangle
-from ..problem import Heads, Problem, information_of, remeasured, solved, weighted
+from ..problem import Heads, Problem, remeasured, solved, weighted
 from ._budget import awake
 from ._dependent_model import dependent_model
 from ._inside import inside
@@ -58,7 +58,7 @@ def best_model(
     slope, chi_squared = jnp.zeros_like(z), jnp.zeros((), z.dtype)
     for name, (location, noise) in heads.items():
         seen = jnp.isfinite(problem.data[name])
-        found = information_of(noise, jnp.where(seen, location, 1))
+        found = problem.dataset.information(name, location, noise)
         rows, scaled, rest = weighted(found, seen, jax.tree.leaves(slopes[name]), jax.tree.leaves(jacobian[name]))
         parts = zip(rows, scaled, rest, jax.tree.leaves(jacobian[name]), strict=True)
         for i, (row, pull, open_ended, block) in enumerate(parts):

@@ -142,7 +142,7 @@ def _check_measured(problem: Problem, theta: Array) -> dict[str, str]:
             raise ArgumentError(
                 f"Gradient matching needs data of every state, but nothing measures `{label}`. {remedy}"
             )
-        for experiment, values in zip(problem.labels, np.asarray(problem.data[measured[path]]), strict=True):
+        for experiment, values in zip(problem.labels, problem.dataset.exact(measured[path]), strict=True):
             few = np.isfinite(values).sum(axis=0).min()
             if few < FEWEST:
                 raise ArgumentError(
@@ -262,7 +262,7 @@ def _scatters(problem: Problem, measured: dict[str, str]) -> dict[str, float]:
     for name in measured.values():
         if (own := f"noise.{name}.scale") not in problem.names:
             continue
-        data, misses = np.asarray(problem.data[name], float), []
+        data, misses = problem.dataset.exact(name), []
         logarithmic = isinstance(problem.base.noise[name], LOGARITHMIC)
         for e, *place in np.ndindex(data.shape[0], *data.shape[2:]):
             curve, _ = curve_of(problem, name, e, tuple(place))

@@ -8,7 +8,7 @@ import numpy as np
 from scipy import special
 
 from ..core import StaticSystem
-from ..problem import Problem
+from ..problem import Limits, Problem, steps_of
 
 FEWEST = 8
 """A series shorter than this has too few changes of sign to tell anything."""
@@ -75,12 +75,14 @@ def noise_of(problem: Problem, name: str, predicted: np.ndarray) -> tuple[np.nda
     return predicted[0], jax.tree.unflatten(structure, list(predicted[1:]))
 
 
-def quantile_residuals(noise: Any, value: np.ndarray, location: np.ndarray) -> np.ndarray | None:
+def quantile_residuals(
+    noise: Any, value: np.ndarray, location: np.ndarray, limits: Limits | None = None
+) -> np.ndarray | None:
     r"""Residuals that are N(0, 1) where the model holds, whatever the noise model: $\Phi^{-1}(F(y))$.
 
-    Counts are spread evenly over the step of their distribution function (Dunn & Smyth 1996, doi:10.1080/10618600.1996.10474708).
-    NaN where data are missing; None where the noise model does not state its tails. For normal data these are the standardised
-    residuals themselves.
+    Counts are spread evenly over the step of their distribution function (Dunn & Smyth 1996, doi:10.1080/10618600.1996.10474708),
+    and censored data over that of their set. NaN where data are missing; None where the noise model does not state its tails. For
+    normal data these are the standardised residuals themselves.
     """
     seen = np.isfinite(value)
     shown, place = np.where(seen, value, 1.0).astype(float), np.where(seen, location, 1.0).astype(float)
@@ -95,8 +97,32 @@ def quantile_residuals(noise: Any, value: np.ndarray, location: np.ndarray) -> n
             after = noise.log_tails(shown + 1, place)[1]
             below = np.log(share * np.exp(below) + (1 - share) * np.exp(before))
             above = np.log((1 - share) * np.exp(above) + share * np.exp(after))
+        if limits is not None:
+            hidden = np.broadcast_to(seen & limits.censored(shown), shown.shape)
+            spread = _spread_over_sets(noise, limits, np.broadcast_to(shown, place.shape), place)
+            below, above = np.where(hidden, spread[0], below), np.where(hidden, spread[1], above)
         z = np.where(below < above, special.ndtri_exp(np.minimum(below, 0)), -special.ndtri_exp(np.minimum(above, 0)))
     return np.where(seen, z, np.nan)
+
+
+def _spread_over_sets(
+    noise: Any, limits: Limits, value: np.ndarray, location: np.ndarray
+) -> tuple[np.ndarray, np.ndarray]:
+    """log P(Y <= y) and log P(Y > y) at a place drawn evenly in probability from the set of every censored datum."""
+    lower, upper = steps_of(noise, limits, value)
+    share = np.random.default_rng(SEED).uniform(size=location.shape)
+    step = 1.0 if noise.domain == "count" else 0.0
+
+    def sides(end: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        known = np.isfinite(end)
+        place = np.where(known, end, 1.0)
+        below, above = noise.log_tails(place, location)[0], noise.log_tails(place + step, location)[1]
+        nothing, all_of_it = np.where(end > 0, 0.0, -np.inf), np.where(end > 0, -np.inf, 0.0)
+        return np.where(known, below, nothing), np.where(known, above, all_of_it)
+
+    (low_below, low_above), (high_below, high_above) = sides(lower), sides(upper)
+    mixed = lambda one, two: np.logaddexp(np.log(share) + one, np.log1p(-share) + two)
+    return mixed(high_below, low_below), mixed(high_above, low_above)
 
 
 def series_of(problem: Problem) -> list[Series]:
@@ -333,7 +359,8 @@ def misfits(
     residuals = {}
     for name, values in predicted.items():
         location, noise = noise_of(problem, name, np.asarray(values, float))
-        found = quantile_residuals(noise, np.asarray(problem.data[name], float), location)
+        limits = problem.dataset.limits.get(name)
+        found = quantile_residuals(noise, np.asarray(problem.data[name], float), location, limits)
         if found is not None and np.isfinite(found).any():
             residuals[name] = found
     if not residuals:

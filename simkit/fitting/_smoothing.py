@@ -50,7 +50,7 @@ def curve_of(problem: Problem, name: str, experiment: int, place: tuple[int, ...
     A smoothing spline whose smoothness is chosen by cross-validation; a line from datum to datum where these are few.
     """
     times = np.asarray(problem.times[experiment, 1:], float)
-    values = np.asarray(problem.data[name], float)[(experiment, slice(None), *place)]
+    values = problem.dataset.exact(name)[(experiment, slice(None), *place)]
     seen = np.isfinite(values)
     if not seen.any():
         return lambda t: np.full(np.shape(t), np.nan), times[:0]

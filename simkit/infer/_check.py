@@ -28,7 +28,7 @@ from ..fitting import (
     series_of,
     shown,
 )
-from ..problem import AbstractNoise, Problem, check_independent, check_problem
+from ..problem import AbstractNoise, Limits, Problem, check_independent, check_problem, coarse
 from ._influence import Influence, Local, in_numpy, influences, local_view, views_of_draws
 from ._posterior import Posterior
 
@@ -50,11 +50,13 @@ class Residuals(NamedTuple):
 
     - `times`: shape `(experiments, times)`, of a static system the predictors.
     - `predicted`: the location of the datum.
-    - `raw`: the datum minus its location.
+    - `raw`: the datum minus its location; NaN where a datum is censored, and so is `standardised`.
     - `standardised`: raw residuals times the square root of the location's information (given the noise model's numbers): over the
         standard deviation for normal data, Pearson's for counts.
     - `quantile`: $\Phi^{-1}(F(y))$ with F the noise model's distribution function, N(0, 1) where the model holds, whatever the
-        noise model (Dunn & Smyth 1996, doi:10.1080/10618600.1996.10474708). Counts are spread over the steps of F.
+        noise model (Dunn & Smyth 1996, doi:10.1080/10618600.1996.10474708). Counts are spread over the steps of F, censored data
+        over that of their set, by random numbers of a fixed seed.
+    - `censored`: which data are censored.
     """
 
     times: np.ndarray
@@ -62,6 +64,7 @@ class Residuals(NamedTuple):
     raw: np.ndarray
     standardised: np.ndarray
     quantile: np.ndarray
+    censored: np.ndarray
 
     @property
     def pit(self) -> np.ndarray:
@@ -273,25 +276,28 @@ def _draws(problem: Problem, result: FitResult | Posterior, count: int, key: PRN
 
 
 def _residuals(problem: Problem, name: str, view: Local, key: PRNGKeyArray) -> Residuals:
-    value = np.asarray(problem.data[name], float)
+    value, limits = np.asarray(problem.data[name], float), problem.dataset.limits.get(name)
     location, noise = noise_of(problem, name, view.predicted[name])
-    quantile = quantile_residuals(noise, value, location)
+    quantile = quantile_residuals(noise, value, location, limits)
     if quantile is None:
-        quantile = _ranked(noise, value, location, key)
-    seen = np.isfinite(value)
-    raw = np.where(seen, value - location, np.nan)
+        quantile = _ranked(noise, value, location, limits, key)
+    raw = problem.dataset.exact(name) - location
     rows = problem.dataset.rows
     times = np.asarray(problem.times, float)[:, -rows:]
     if times.shape[1] != rows:  # a measurement with other rows than times
         times = np.broadcast_to(np.arange(1.0, rows + 1), (len(times), rows))
-    return Residuals(times, location, raw, raw * view.precision[name], quantile)
+    hidden = np.isfinite(value) & np.isnan(problem.dataset.exact(name))
+    return Residuals(times, location, raw, raw * view.precision[name], quantile, hidden)
 
 
-def _ranked(noise: AbstractNoise, value: np.ndarray, location: np.ndarray, key: PRNGKeyArray) -> np.ndarray:
-    """Quantile residuals from ranks among draws of the noise model, ties spread evenly."""
+def _ranked(
+    noise: AbstractNoise, value: np.ndarray, location: np.ndarray, limits: Limits | None, key: PRNGKeyArray
+) -> np.ndarray:
+    """Quantile residuals from ranks among draws of the noise model, censored as the data are, ties spread evenly."""
     place = jnp.asarray(np.where(np.isfinite(value), location, 1.0))
     model = jax.tree.map(jnp.asarray, noise)
     drawn = np.asarray(jax.vmap(lambda k: model.sample(k, place))(jax.random.split(key, RANKS)), float)
+    drawn = drawn if limits is None else coarse(drawn, {end: np.asarray(x) for end, x in limits.by_name().items()})
     share = np.random.default_rng(0).uniform(size=value.shape)
     below, same = (drawn < value).sum(axis=0), (drawn == value).sum(axis=0)
     return np.where(np.isfinite(value), special.ndtri((below + share * (same + 1)) / (RANKS + 1)), np.nan)
@@ -356,7 +362,7 @@ def _predictive(problem: Problem, quantile: Mapping[str, np.ndarray], theta: np.
             problem, name, np.moveaxis(np.asarray(predicted[name], float)[fine], 1, 0)[:, :, :, :count]
         )
         value = np.broadcast_to(np.asarray(problem.data[name], float), location.shape)
-        found = quantile_residuals(noise, value, location)
+        found = quantile_residuals(noise, value, location, problem.dataset.limits.get(name))
         if found is not None and found.size:
             parts[name] = found.reshape(len(found), -1)
     if not parts:

@@ -136,8 +136,7 @@ def _pointwise(problem: Problem, theta: Array) -> list[Array]:
         found = []
         for name in problem.data:
             location, noise = heads[name]
-            seen = jnp.isfinite(problem.data[name])
-            found.append(noise.log_prob(jnp.where(seen, problem.data[name], 1), jnp.where(seen, location, 1)))
+            found.append(problem.dataset.log_density(name, location, noise))
         return found
 
     return over_members(one, problem, theta)

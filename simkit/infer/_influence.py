@@ -9,7 +9,7 @@ import numpy as np
 from jaxtyping import Array
 
 from ..engine import note_trace, over_members
-from ..problem import Problem, information_of, named_parts, weighted
+from ..problem import Problem, named_parts, weighted
 
 LEFT = 1e-6
 """A datum that leaves a smaller share of what is known of some combination of parameters determines it alone."""
@@ -61,7 +61,7 @@ def local_view(problem: Problem, z: Array) -> Local:
     predicted, rows, pulls, precision = {}, {}, {}, {}
     for name, (location, noise) in heads.items():
         seen = jnp.isfinite(problem.data[name])
-        found = information_of(noise, jnp.where(seen, location, 1))
+        found = problem.dataset.information(name, location, noise)
         own = jax.tree.leaves(slopes[name])
         rows[name], pulls[name], _ = weighted(found, seen, own, jax.tree.leaves(jacobian[name]))
         # Rows of a parameter that is the location itself are the factor's last pivots.

@@ -4,6 +4,7 @@ from ..stores import Reader as Reader
 from ._ase import from_ase as from_ase
 from ._ase import to_ase as to_ase
 from ._ase_calculator import ase_calculator as ase_calculator
+from ._dosing import read_doses as read_doses
 from ._extxyz import read_extxyz as read_extxyz
 from ._extxyz import write_extxyz as write_extxyz
 from ._fields import write_fields as write_fields

@@ -142,6 +142,8 @@ def write_observed(group: h5py.Group, seen: Observed) -> None:
         write_variable(group, name, values, (*dims, *inner), unit)
         if name in seen.errors:
             write_variable(group, f"{name}.error", seen.errors[name], (*dims, *inner))
+        for side, end in zip(("lower", "upper"), seen.sets.get(name, ()), strict=False):
+            write_variable(group, f"{name}.{side}", end, (*dims, *inner), unit)
 
 
 def read_observed(group: h5py.Group) -> Observed:
@@ -154,6 +156,11 @@ def read_observed(group: h5py.Group) -> Observed:
             data={name: values[name] for name in names},
             errors={name: values[f"{name}.error"] for name in names if f"{name}.error" in values},
             units={name: _unit(stored[name]) for name in names},
+            sets={
+                name: (values[f"{name}.lower"], values[f"{name}.upper"])
+                for name in names
+                if f"{name}.lower" in values and f"{name}.upper" in values
+            },
         )
     )
 

@@ -78,6 +78,9 @@ def check_observed(seen: Observed) -> Observed:
     for series in (seen.data, seen.errors):
         for name, values in series.items():
             _need_shape(name, values, seen.times.shape[:2], rest=True)
+    for name, ends in seen.sets.items():
+        for values in ends:
+            _need_shape(name, values, np.shape(seen.data[name]))
     return seen
 
 

@@ -13,7 +13,7 @@ from jaxtyping import Float
 from .._errors import DataError, close_matches
 from ..stores import READERS, Reader, input_bytes
 
-MISSING = frozenset({"", "nan", "na", "n/a", "null"})
+MISSING = frozenset({"", ".", "nan", "na", "n/a", "null"})
 """Texts of a cell, in any case of letters, where a value is missing."""
 
 DELIMITERS = ",;\t"
@@ -28,8 +28,8 @@ def read_table(
 ) -> dict[str, Float[np.ndarray, " rows"]]:
     """Columns of numbers from a CSV file with a header.
 
-    Commas, semicolons or tabs separate the cells, whichever the header uses. Empty cells and `nan` are missing values and become
-    NaN; empty lines and lines that begin with `#` are passed over.
+    Commas, semicolons or tabs separate the cells, whichever the header uses. Empty cells, `nan` and a lone `.` are missing
+    values and become NaN; empty lines and lines that begin with `#` are passed over.
 
     **Arguments:**
 
@@ -46,10 +46,10 @@ def read_table(
     """
     wanted = dict(columns) if isinstance(columns, Mapping) else {name: name for name in columns}
     name = Path(path).name
-    header, rows = _rows(name, read_text(path) if text is None else text)
+    header, rows = rows_of(name, read_text(path) if text is None else text)
     places = {key: _place(name, header, column) for key, column in wanted.items()}
     table = {
-        key: np.array([_number(name, line, header[place], row[place]) for line, row in rows])
+        key: np.array([number_of(name, line, header[place], row[place]) for line, row in rows])
         for key, place in places.items()
     }
     if time in table:
@@ -74,7 +74,7 @@ def read_text(path: str | Path) -> str:
     return text.replace("\r\n", "\n").replace("\r", "\n")
 
 
-def _rows(name: str, text: str) -> tuple[list[str], list[tuple[int, list[str]]]]:
+def rows_of(name: str, text: str) -> tuple[list[str], list[tuple[int, list[str]]]]:
     """The header, and the rows with their line numbers."""
     lines = [line for line in text.splitlines() if line.strip() and not line.lstrip().startswith("#")]
     if not lines:
@@ -112,7 +112,7 @@ def _place(name: str, header: list[str], column: str) -> int:
     return header.index(column)
 
 
-def _number(name: str, line: int, column: str, cell: str) -> float:
+def number_of(name: str, line: int, column: str, cell: str) -> float:
     if cell.lower() in MISSING:
         return math.nan
     where = f"Line {line}, column `{column}` of the data file `{name}`"

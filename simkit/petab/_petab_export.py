@@ -96,6 +96,8 @@ def _check(problem: Problem) -> None:
     for name, values in problem.data.items():
         if values.ndim > 2:
             raise ArgumentError(f"Data to be written as PEtab must be numbers, but those of `{name}` are arrays.")
+        if name in problem.dataset.limits:
+            raise ArgumentError(f"Data to be written as PEtab must not be censored, but those of `{name}` are. {_WAY}")
         noise = problem.base.noise[name]
         if type(noise) not in WRITTEN:
             raise ArgumentError(f"The noise of `{name}` must be one that PEtab has, but it is {type(noise).__name__}.")

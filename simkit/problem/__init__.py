@@ -1,9 +1,19 @@
 """Inference problems: experiments, noise models, unknowns, and the Problem that compiles them to arrays."""
 
+from ._censored import Censored as Censored
+from ._censored import Limits as Limits  # internal
+from ._censored import coarse as coarse  # internal
+from ._censored import steps_of as steps_of  # internal
 from ._closed_form import LOGARITHMIC as LOGARITHMIC  # internal
 from ._closed_form import ClosedForm as ClosedForm
 from ._closed_solution import remeasured as remeasured  # internal
 from ._closed_solution import solved as solved  # internal
+from ._doses import Dose as Dose
+from ._doses import Doses as Doses
+from ._dosing_table import DosingRows as DosingRows  # internal
+from ._dosing_table import Subject as Subject
+from ._dosing_table import check_header as check_header  # internal
+from ._dosing_table import subjects_of as subjects_of  # internal
 from ._expected_information import information_of as information_of  # internal
 from ._experiment import Experiment as Experiment
 from ._experiment import Observable as Observable  # internal

@@ -1,5 +1,7 @@
 """Search for parameters that have best values in closed form."""
 
+from collections.abc import Collection
+
 import numpy as np
 
 from ._closed_form import KINDS, ClosedForm
@@ -7,8 +9,8 @@ from ._forward import ForwardModel
 from ._unknowns import Unknowns
 
 
-def closed_forms(unknowns: Unknowns, model: ForwardModel) -> tuple[ClosedForm, ...]:
-    """Find the parts of a problem with closed forms: parameters without priors that enter the measurement alone."""
+def closed_forms(unknowns: Unknowns, model: ForwardModel, censored: Collection[str]) -> tuple[ClosedForm, ...]:
+    """Find the parts of a problem with closed forms: parameters without priors that enter the measurement of exact data alone."""
     found = () if model.measurement is None else model.measurement.closed_forms
     flat = {name for name, prior in zip(unknowns.names, unknowns.stored, strict=True) if prior is None}
     uses: dict[str, set[str]] = {}
@@ -21,4 +23,4 @@ def closed_forms(unknowns: Unknowns, model: ForwardModel) -> tuple[ClosedForm, .
         for name in [f"noise.{output}.scale"]
         if type(noise) in KINDS and name in flat and uses.get(name) == {name}
     ]
-    return tuple(c for c in (*found, *own) if flat.issuperset(c.names))
+    return tuple(c for c in (*found, *own) if flat.issuperset(c.names) and not set(c.outputs).intersection(censored))

@@ -30,6 +30,7 @@ from ..engine import Fixed, Method
 from ._dataset import Dataset
 from ._experiment import Experiment, check_domain
 from ._forward import ForwardModel
+from ._noise import AbstractNoise
 
 
 def experiment_setup(
@@ -76,11 +77,18 @@ def check_arguments(
     for e in experiments:
         if not isinstance(system, StaticSystem):
             e.check_order()
+        if e.limits and not independent:
+            raise ArgumentError(
+                f"Censored data need a likelihood in which data are independent given a simulation, but experiment `{e.name}` has "
+                f"censored data of `{next(iter(e.limits))}` and the likelihood has none. Leave `likelihood` out, or give values."
+            )
         for key, values in e.data.items():
             if key not in noise and not independent:
                 continue
             check_known(key, noise, f"noise model for the output (data of experiment `{e.name}`)")
             check_domain(e.name, key, values, noise[key].domain, type(noise[key]).__name__)
+            if key in e.limits:
+                _check_censored(e.name, key, noise[key])
             if key in e.errors and not hasattr(noise[key], "scale"):
                 raise ArgumentError(
                     f"Experiment `{e.name}` gives errors for `{key}`, but its noise model {type(noise[key]).__name__} has no scale."
@@ -95,6 +103,16 @@ def check_arguments(
                 raise ArgumentError(
                     f"`{name}` of {type(model).__name__} must be finite, but it is {np.asarray(value)}."
                 )
+
+
+def _check_censored(experiment: str, key: str, noise: AbstractNoise) -> None:
+    """Refuse censored data of a noise model without a distribution function."""
+    one = jnp.ones((1,))
+    if jax.eval_shape(lambda: noise.log_cumulative(one, one)) is None:
+        raise ArgumentError(
+            f"Experiment `{experiment}` has censored data of `{key}`, but its noise model `{type(noise).__name__}` has no "
+            "distribution function. Give it a method `log_cumulative`, or take one of `simkit.noise`."
+        )
 
 
 def longest_step(method: Method, times: np.ndarray, static: bool) -> float:

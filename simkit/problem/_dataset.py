@@ -11,7 +11,11 @@ from jaxtyping import Array, Float
 
 from .._errors import ArgumentError, check_known
 from ..core import as_float_array
+from ._censored import Limits, log_density, stacked_limits
+from ._censored_information import informed
 from ._experiment import Experiment
+from ._information import Information
+from ._noise import AbstractNoise
 
 
 class Dataset(eqx.Module):
@@ -23,6 +27,8 @@ class Dataset(eqx.Module):
     - `errors`: output name -> known relative sizes of the scatter, in the same shape.
     - `labels`: the names of the experiments.
     - `lengths`: numbers of data times by experiment, where they differ and observables ask for them.
+    - `limits`: output name -> limits beyond which data are censored, of outputs with such data. The value of a censored datum is
+        its limit.
     """
 
     times: Float[Array, "experiments rows ..."]
@@ -30,6 +36,7 @@ class Dataset(eqx.Module):
     errors: dict[str, Float[Array, "experiments times ..."]]
     labels: tuple[str, ...] = eqx.field(static=True)
     lengths: tuple[int, ...] = eqx.field(static=True, default=())
+    limits: dict[str, Limits] = eqx.field(default_factory=dict)
 
     @property
     def rows(self) -> int:
@@ -40,6 +47,29 @@ class Dataset(eqx.Module):
     def count(self) -> int:
         """The number of data that are not missing."""
         return int(sum(np.isfinite(np.asarray(values)).sum() for values in self.values.values()))
+
+    @property
+    def censored_count(self) -> int:
+        """The number of data that are censored."""
+        return int(sum(np.asarray(own.censored(self.values[name])).sum() for name, own in self.limits.items()))
+
+    def exact(self, name: str) -> np.ndarray:
+        """The values of an output without those that are censored, which are NaN."""
+        values = np.asarray(self.values[name], float)
+        return np.where(self.limits[name].censored(values), np.nan, values) if name in self.limits else values
+
+    def log_density(self, name: str, location: Array, noise: AbstractNoise) -> Array:
+        """The log density of every datum of an output, of a censored one the log probability of its set; 0 where missing."""
+        seen = jnp.isfinite(self.values[name])
+        own = self.limits[name].of(seen) if name in self.limits else None
+        found = log_density(noise, own, jnp.where(seen, self.values[name], 1), jnp.where(seen, location, 1))
+        return jnp.where(seen, found, 0)
+
+    def information(self, name: str, location: Array, noise: AbstractNoise) -> Information:
+        """The Fisher information of every datum of an output; of a missing one that at a location of 1."""
+        seen = jnp.isfinite(self.values[name])
+        own = self.limits[name].of(seen) if name in self.limits else None
+        return informed(noise, own, jnp.where(seen, self.values[name], 1), jnp.where(seen, location, 1))
 
     def index(self, experiment: int | str) -> int:
         """The place of an experiment, given by it or by its name."""
@@ -59,13 +89,14 @@ class Dataset(eqx.Module):
         return dataclasses.replace(self, values={name: hide(values) for name, values in self.values.items()})
 
     def filled_with(self, values: Mapping[str, Any]) -> "Dataset":
-        """Other data in place of these, by output name; what is missing stays missing."""
+        """Other data in place of these, by output name; what is missing stays missing, what is beyond a limit is censored."""
         for name in values:
             check_known(name, self.values, "output with data")
         new = {
             name: jnp.where(jnp.isfinite(old), jnp.asarray(values.get(name, old), old.dtype), old)
             for name, old in self.values.items()
         }
+        new |= {name: own.coarse(new[name]) for name, own in self.limits.items()}
         return dataclasses.replace(self, values=new)
 
     def emptied(self, rows: Array | np.ndarray, count: int) -> "Dataset":
@@ -84,8 +115,10 @@ def padded_times(experiments: Sequence[Experiment], static: bool) -> np.ndarray:
     return np.stack([np.pad(row, [(0, length - len(row))] + [(0, 0)] * (row.ndim - 1), mode="edge") for row in rows])
 
 
-def padded_data(experiments: Sequence[Experiment], length: int) -> tuple[dict[str, Array], dict[str, Array]]:
-    data, errors = {}, {}
+def padded_data(
+    experiments: Sequence[Experiment], length: int
+) -> tuple[dict[str, Array], dict[str, Array], dict[str, Limits]]:
+    data, errors, limits = {}, {}, {}
     for name in dict.fromkeys(name for e in experiments for name in e.data):
         shapes = {e.data[name].shape[1:] for e in experiments if name in e.data}
         if len(shapes) > 1:
@@ -103,4 +136,7 @@ def padded_data(experiments: Sequence[Experiment], length: int) -> tuple[dict[st
         data[name] = as_float_array(block)
         if any(name in e.errors for e in experiments):
             errors[name] = as_float_array(sizes)
-    return data, errors
+        own = stacked_limits([e.limits.get(name) for e in experiments], data[name])
+        if own is not None:
+            limits[name] = own
+    return data, errors, limits

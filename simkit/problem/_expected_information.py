@@ -1,5 +1,6 @@
 """Fisher information of a datum from draws of its noise model, where the model states none."""
 
+from collections.abc import Callable
 from typing import Any
 
 import jax
@@ -38,12 +39,18 @@ def information_of(noise: AbstractNoise, location: Values) -> Information:
     return found
 
 
-def expected_information(noise: AbstractNoise, location: Values) -> Information:
+def expected_information(
+    noise: AbstractNoise, location: Values, log_density: Callable[[Any, Values, Values], Values] | None = None
+) -> Information:
     r"""Fisher information as the mean product of scores over draws of the noise model itself.
 
     The draws are the same at every call. With weights $p_a(y) / p_{a_0}(y)$, which are 1 at the place itself, its derivative is
     that of the expectation too, of discrete data as well.
+
+    **Arguments:** `log_density`: a function of (noise, value, location) in place of the model's own log density: of what is known
+        of a datum that was drawn.
     """
+    log_density = (lambda noise, value, place: noise.log_prob(value, place)) if log_density is None else log_density
     leaves, structure = jax.tree.flatten(noise)
     parts = [location, *(jnp.broadcast_to(leaf, location.shape).astype(location.dtype) for leaf in leaves)]
     model = lambda parts: jax.tree.unflatten(structure, parts[1:])
@@ -54,7 +61,7 @@ def expected_information(noise: AbstractNoise, location: Values) -> Information:
 
     def add(total: list[Array], key: Array) -> tuple[list[Array], None]:
         value = jax.lax.stop_gradient(model(still).sample(key, still[0])).astype(location.dtype)
-        density = lambda parts: model(parts).log_prob(value, parts[0])
+        density = lambda parts: log_density(model(parts), value, parts[0])
         log_prob, back = jax.vjp(density, parts)
         (score,) = back(jnp.ones_like(log_prob))
         weight = jnp.exp(log_prob - jax.lax.stop_gradient(log_prob)) / count

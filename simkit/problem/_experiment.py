@@ -8,6 +8,7 @@ import numpy as np
 from .._doors import check_kind, check_mapping, shown
 from .._errors import ArgumentError, DataError
 from .._types import Inputs, State
+from ._censored import Censored
 
 Condition = Mapping[str, float | str]
 Observable = Callable[[Any, Any], Any]
@@ -22,7 +23,8 @@ class Experiment:
     - `name`: how messages, tables and plots call it.
     - `times`: shape `(times,)`, increasing: when the data were taken. For a `StaticSystem` the predictor instead, of shape
         `(data,)` or `(data, predictors)`, in any order.
-    - `data`: output name to values with the leading shape `(times,)`; NaN is a missing value.
+    - `data`: output name to values with the leading shape `(times,)`; NaN is a missing value. `Censored` in place of values: data
+        beyond limits of quantification.
     - `start`: when the initial state holds; by default the first time.
     - `y0`, `inputs`: the initial state and the inputs here; by default the problem's.
     - `set`: what else differs here, path to a number or to the name of a free parameter.
@@ -63,7 +65,10 @@ class Experiment:
             raise DataError(
                 f"The times of experiment `{name}` must be finite, but entry {_first_bad(self.times)} is not."
             )
-        self.data = {key: self._series("data", key, value) for key, value in data.items()}
+        limited = {key: value for key, value in data.items() if isinstance(value, Censored)}
+        self.limits = {key: value.limits for key, value in limited.items()}
+        plain = {key: limited[key].values if key in limited else value for key, value in data.items()}
+        self.data = {key: self._series("data", key, value) for key, value in plain.items()}
         if not self.data:
             raise DataError(f"Experiment `{name}` must hold data for at least one output, but it holds none.")
         for key, values in self.data.items():
@@ -126,7 +131,12 @@ class Experiment:
 
     def __repr__(self) -> str:
         count = {key: int(np.isfinite(value).sum()) for key, value in self.data.items()}
-        data = ", ".join(f"{key} {number}" for key, number in count.items())
+        beyond = {
+            key: int(((self.data[key] <= own["low"]) | (self.data[key] >= own["high"])).sum())
+            for key, own in self.limits.items()
+        }
+        censored = {key: f" ({number} censored)" if number else "" for key, number in beyond.items()}
+        data = ", ".join(f"{key} {number}{censored.get(key, '')}" for key, number in count.items())
         return f"Experiment({self.name!r}: {self.times.shape[0]} times, data {data})"
 
 

@@ -13,6 +13,7 @@ from jaxtyping import Array
 from .._types import Inputs
 from ..core import AbstractSignal, Setup, StaticSystem, named_leaves
 from ..engine import PARTS, Fixed, Method, bucket
+from ._censored import OPEN, Limits
 from ._dataset import Dataset
 from ._forward import ForwardModel
 
@@ -45,8 +46,13 @@ def lean_parts(model: ForwardModel, data: Dataset, fill: bool) -> tuple[ForwardM
         {name: filled(values, more, fill=1.0) for name, values in data.errors.items()},
         tuple(f"experiment {i + 1}" for i in range(len(data.labels))),
         data.lengths,
+        {name: _filled_limits(own, more) for name, own in data.limits.items()},
     )
     return lean, longer
+
+
+def _filled_limits(limits: Limits, more: int) -> Limits:
+    return Limits(**{end: filled(value, more, fill=OPEN[end]) for end, value in limits.by_name().items()})
 
 
 def filled(values: Array, more: int, fill: float | Literal["last"] = "last") -> Array:

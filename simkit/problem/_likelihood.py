@@ -9,7 +9,6 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float, Int, PRNGKeyArray, PyTree
 
 from ._dataset import Dataset
-from ._expected_information import information_of
 from ._forward import ForwardModel, Heads
 from ._information import weighted
 
@@ -113,9 +112,7 @@ def misfit(heads: Heads, data: Dataset) -> Float[Array, ""]:
     """The negative log likelihood of all data that are not missing."""
     total = jnp.zeros((), data.times.dtype)
     for name, (location, noise) in heads.items():
-        seen = jnp.isfinite(data.values[name])
-        logp = noise.log_prob(jnp.where(seen, data.values[name], 1), jnp.where(seen, location, 1))
-        total = total - jnp.sum(jnp.where(seen, logp, 0))
+        total = total - jnp.sum(data.log_density(name, location, noise))
     return total
 
 
@@ -124,7 +121,7 @@ def _scaled(blocks: Mapping[str, PyTree], heads: Heads, data: Dataset) -> list[t
     slopes, found = jax.grad(lambda heads: misfit(heads, data))(heads), []
     for name, (location, noise) in heads.items():
         seen = jnp.isfinite(data.values[name])
-        information = information_of(noise, jnp.where(seen, location, 1))
+        information = data.information(name, location, noise)
         leaves = [x if x.ndim > location.ndim else x[..., None] for x in jax.tree.leaves(blocks[name])]
         rows, pulls, _ = weighted(information, seen, jax.tree.leaves(slopes[name]), leaves)
         found.append((rows, pulls))

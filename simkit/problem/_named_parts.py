@@ -11,6 +11,7 @@ def named_parts(problem: Problem) -> dict[str, Any]:
     """Everything that a program made from a problem depends on, by the names that users know, for `note_trace`."""
     free = zip(problem.names, problem.unknowns.stored, problem.log, strict=True)
     own = {} if isinstance(problem.likelihood, IndependentData) else {"likelihood": problem.likelihood}
+    own |= {"limits": problem.dataset.limits} if problem.dataset.limits else {}
     return own | {
         "system": problem.base.system,
         "y0": problem.base.y0,

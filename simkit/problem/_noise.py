@@ -15,6 +15,14 @@ from jaxtyping import Array, Float, PRNGKeyArray
 from .._registry import Registry
 from .._types import Scalar
 from ..core import POSITIVE, quantity
+from ._cumulative import (
+    Sides,
+    laplace_sides,
+    negative_binomial_sides,
+    normal_sides,
+    poisson_sides,
+    student_sides,
+)
 from ._information import Information
 
 if TYPE_CHECKING:
@@ -33,7 +41,8 @@ class AbstractNoise(eqx.Module):
 
     A noise model's numbers are quantities with names such as `noise.hare.scale`; they can be fixed, free or set by
     experiment. With `log_prob` and the Fisher information of one datum a Gauss-Newton method serves every noise model.
-    `log_prob` and `sample` must be given; `information` and `log_tails` are found from draws where they are not.
+    `log_prob` and `sample` must be given; `information` and `log_tails` are found from draws where they are not. Censored data
+    need `log_cumulative`.
     """
 
     domain: AbstractClassVar[Domain]
@@ -57,6 +66,13 @@ class AbstractNoise(eqx.Module):
         """
         return None
 
+    def log_cumulative(self, value: Values, location: Values) -> Sides | None:
+        """log P(Y <= value) and log P(Y > value), which censored data need; None: the model takes no censored data.
+
+        It is part of compiled code and differentiated by the location and by the model's own numbers.
+        """
+        return None
+
 
 NOISES: Registry[type[AbstractNoise]] = Registry("noise model", AbstractNoise, group="simkit.noises")
 """Noise models by the names that study files give them, each declared beside its class."""
@@ -77,6 +93,9 @@ class Normal(AbstractNoise):
 
     def log_tails(self, value: np.ndarray, location: np.ndarray) -> LogTails:
         return _normal_tails((value - location) / self.scale)
+
+    def log_cumulative(self, value: Values, location: Values) -> Sides:
+        return normal_sides((value - location) / self.scale)
 
     def sample(self, key: PRNGKeyArray, location: Values) -> Values:
         return location + self.scale * jax.random.normal(key, location.shape, location.dtype)
@@ -115,6 +134,9 @@ class Combined(AbstractNoise):
     def log_tails(self, value: np.ndarray, location: np.ndarray) -> LogTails:
         return _normal_tails((value - location) / np.hypot(self.additive, self.proportional * location))
 
+    def log_cumulative(self, value: Values, location: Values) -> Sides:
+        return normal_sides((value - location) / self._spread(location))
+
     def sample(self, key: PRNGKeyArray, location: Values) -> Values:
         return location + self._spread(location) * jax.random.normal(key, location.shape, location.dtype)
 
@@ -135,6 +157,9 @@ class LogNormal(AbstractNoise):
 
     def log_tails(self, value: np.ndarray, location: np.ndarray) -> LogTails:
         return _normal_tails((np.log(value) - np.log(location)) / self.scale)
+
+    def log_cumulative(self, value: Values, location: Values) -> Sides:
+        return normal_sides((jnp.log(value) - jnp.log(location)) / self.scale)
 
     def sample(self, key: PRNGKeyArray, location: Values) -> Values:
         return location * jnp.exp(self.scale * jax.random.normal(key, location.shape, location.dtype))
@@ -169,6 +194,9 @@ class StudentT(AbstractNoise):
         z = (value - location) / self.scale
         return _log(stdtr(self.freedom, z)), _log(stdtr(self.freedom, -z))
 
+    def log_cumulative(self, value: Values, location: Values) -> Sides:
+        return student_sides((value - location) / self.scale, self.freedom)
+
     def sample(self, key: PRNGKeyArray, location: Values) -> Values:
         return location + self.scale * jax.random.t(key, self.freedom, location.shape, location.dtype)
 
@@ -188,6 +216,9 @@ class Laplace(AbstractNoise):
 
     def log_tails(self, value: np.ndarray, location: np.ndarray) -> LogTails:
         return _laplace_tails((value - location) / self.scale)
+
+    def log_cumulative(self, value: Values, location: Values) -> Sides:
+        return laplace_sides((value - location) / self.scale)
 
     def sample(self, key: PRNGKeyArray, location: Values) -> Values:
         return location + self.scale * jax.random.laplace(key, location.shape, location.dtype)
@@ -210,6 +241,9 @@ class LogLaplace(AbstractNoise):
     def log_tails(self, value: np.ndarray, location: np.ndarray) -> LogTails:
         return _laplace_tails((np.log(value) - np.log(location)) / self.scale)
 
+    def log_cumulative(self, value: Values, location: Values) -> Sides:
+        return laplace_sides((jnp.log(value) - jnp.log(location)) / self.scale)
+
     def sample(self, key: PRNGKeyArray, location: Values) -> Values:
         return location * jnp.exp(self.scale * jax.random.laplace(key, location.shape, location.dtype))
 
@@ -231,6 +265,9 @@ class Poisson(AbstractNoise):
 
         above = np.where(value > 0, gammainc(np.maximum(value, 1), location), 1)
         return _log(gammaincc(value + 1, location)), _log(above)
+
+    def log_cumulative(self, value: Values, location: Values) -> Sides:
+        return poisson_sides(value, location)
 
     def sample(self, key: PRNGKeyArray, location: Values) -> Values:
         return _poisson_draws(key, location)
@@ -271,6 +308,9 @@ class NegativeBinomial(AbstractNoise):
         k = self.concentration
         above = np.where(value > 0, betainc(np.maximum(value, 1), k, location / (k + location)), 1)
         return _log(betainc(k, value + 1, k / (k + location))), _log(above)
+
+    def log_cumulative(self, value: Values, location: Values) -> Sides:
+        return negative_binomial_sides(value, location, self.concentration, self.log_prob)
 
     def sample(self, key: PRNGKeyArray, location: Values) -> Values:
         rate, count = jax.random.split(key)

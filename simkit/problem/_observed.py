@@ -1,6 +1,7 @@
 """The data of a problem, as files keep them and plots show them."""
 
 from collections.abc import Mapping
+from types import MappingProxyType
 from typing import Any, NamedTuple
 
 import jax.numpy as jnp
@@ -14,7 +15,8 @@ class Observed(NamedTuple):
     """Data by experiment.
 
     `times` has the shape (experiment, point), padded with the last time; `data` maps output name to values of that shape, NaN
-    where missing; `errors` holds known relative sizes of the scatter, `units` units; `labels` names the experiments.
+    where missing; `errors` holds known relative sizes of the scatter, `units` units; `labels` names the experiments. `sets` maps
+    outputs with censored data to the lower and the upper ends of what is known of each datum: the datum itself where it is exact.
     """
 
     labels: tuple[str, ...]
@@ -22,12 +24,14 @@ class Observed(NamedTuple):
     data: Mapping[str, Any]
     errors: Mapping[str, Any]
     units: Mapping[str, str]
+    sets: Mapping[str, tuple[Any, Any]] = MappingProxyType({})
 
 
 def observed(problem: Problem) -> Observed:
     """The data of a problem with the units of its outputs."""
     rows = next(iter(problem.data.values())).shape[1]
-    return Observed(problem.labels, problem.times[:, -rows:], problem.data, problem.errors, output_units(problem))
+    sets = {name: limits.ends(problem.data[name]) for name, limits in problem.dataset.limits.items()}
+    return Observed(problem.labels, problem.times[:, -rows:], problem.data, problem.errors, output_units(problem), sets)
 
 
 def output_units(problem: Problem) -> dict[str, str]:

@@ -145,12 +145,9 @@ class Problem(eqx.Module):
         table = condition_table(setups, experiments, tuple(free), sets)
         times = as_float_array(padded_times(experiments, static))
         lengths = tuple(e.times.shape[0] for e in experiments)
-        self.dataset = Dataset(
-            times,
-            *padded_data(experiments, times.shape[1] - (not static)),
-            labels,
-            lengths if observables and min(lengths) < max(lengths) else (),
-        )
+        values, errors, limits = padded_data(experiments, times.shape[1] - (not static))
+        asked = lengths if observables and min(lengths) < max(lengths) else ()
+        self.dataset = Dataset(times, values, errors, labels, asked, limits)
         longest = int(np.argmax(lengths))
         if isinstance(system, StochasticSystem) and solver is None and step is None:
             method = Method(None, Fixed(), "left to the likelihood")
@@ -171,7 +168,7 @@ class Problem(eqx.Module):
         )
         self.model = dataclasses.replace(model, method=settled(model, self.dataset, found))
         self.likelihood = likelihood
-        self.closed = closed_forms(self.unknowns, self.model) if likelihood.independent else ()
+        self.closed = closed_forms(self.unknowns, self.model, limits) if likelihood.independent else ()
         if (
             likelihood.independent and measurement is None
         ):  # which would be traced with all of a solve; `heads` checks it
@@ -427,8 +424,9 @@ class Problem(eqx.Module):
         if not isinstance(self.times, jax.Array) or _traced(self.times):
             return f"Problem(traced, parameters {self.names})"
         system = type(self.base.system).__name__
+        hidden = f" ({count} censored)" if (count := self.dataset.censored_count) else ""
         lines = [
-            f"Problem: {system}, {len(self.labels)} experiment(s), {self.data_count} data, {len(self.names)} unknowns"
+            f"Problem: {system}, {len(self.labels)} experiment(s), {self.data_count} data{hidden}, {len(self.names)} unknowns"
         ]
         if not self.likelihood.independent:
             lines.append(f"  likelihood  {type(self.likelihood).__name__}")

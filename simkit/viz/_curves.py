@@ -1,6 +1,7 @@
 """Curves over time: trajectories, and fits with bands and data."""
 
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 from jaxtyping import Array
@@ -107,8 +108,11 @@ def plot_fit(
     for column, label in enumerate(seen.labels):
         axes[0, column].set_title(label.replace("_", " "))
         axes[-1, column].set_xlabel(time)
-    handles, labels = axes[0, 0].get_legend_handles_labels()
-    figure.legend(handles, labels, loc="outside lower center", ncols=4)
+    shown: dict[str, Any] = {}
+    for panel in axes.flat:
+        for handle, label in zip(*panel.get_legend_handles_labels(), strict=True):
+            shown.setdefault(label, handle)
+    figure.legend(shown.values(), shown.keys(), loc="outside lower center", ncols=4)
     return figure
 
 
@@ -126,9 +130,20 @@ def _points(panel: Axes, seen: Observed, output: str, column: int) -> None:
     values = np.asarray(seen.data[output])[column]
     if values.ndim > 1:
         raise ArgumentError(f"The output `{output}` must be a number at each time to be drawn, but it is an array.")
-    kept = np.isfinite(values)
-    times = np.asarray(seen.times)[column][kept]
-    panel.plot(times, values[kept], "o", color=theme().ink, mfc=theme().paper, mew=1.1, label="data", zorder=3)
+    kept, times = np.isfinite(values), np.asarray(seen.times)[column]
+    style: dict[str, Any] = {"color": theme().ink, "mfc": theme().paper, "mew": 1.1, "zorder": 3}
+    lower, upper = (np.asarray(end)[column] for end in seen.sets.get(output, (seen.data[output],) * 2))
+    exact = kept & (lower == upper)
+    panel.plot(times[exact], values[exact], "o", label="data", **style)
+    for marker, label, drawn in (
+        ("v", "below a limit", kept & ~exact & (upper == values)),
+        ("^", "above a limit", kept & ~exact & (upper != values)),
+    ):
+        if drawn.any():
+            panel.plot(times[drawn], values[drawn], marker, ls="", label=label, **style)
+    between = kept & ~exact & np.isfinite(lower) & np.isfinite(upper)
+    if between.any():
+        panel.vlines(times[between], lower[between], upper[between], color=theme().ink, lw=0.9, zorder=2)
 
 
 def _curves(problem: Problem, estimate: Array) -> tuple[np.ndarray, dict[str, np.ndarray]]:

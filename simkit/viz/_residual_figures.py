@@ -32,7 +32,17 @@ def plot_check(check: Check, *, time: str = "time") -> Figure:
     _over_time(over_time, check, time)
     for index, (name, part) in enumerate(check.residuals.items()):
         kept = np.isfinite(part.quantile)
-        over_size.plot(part.predicted[kept], part.quantile[kept], "o", color=color(index), ms=3, alpha=0.8, label=name)
+        for marker, drawn, label in (("o", kept & ~part.censored, name), ("v", kept & part.censored, "censored")):
+            if drawn.any():
+                over_size.plot(
+                    part.predicted[drawn],
+                    part.quantile[drawn],
+                    marker,
+                    color=color(index),
+                    ms=3,
+                    alpha=0.8,
+                    label=label,
+                )
     over_size.set_xlabel("predicted")
     for panel in (over_time, over_size):
         panel.axhline(0.0, color=theme().edge, lw=0.9)

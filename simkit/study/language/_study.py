@@ -4,7 +4,6 @@ import dataclasses
 import hashlib
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from types import TracebackType
 from typing import Any
 
 import numpy as np
@@ -19,7 +18,7 @@ from ...md import Particles
 from ...problem import AbstractNoise, Experiment, Free, Problem
 from ...stores import MOST_STUDY, Gate, input_bytes
 from ._asked import read_fit, read_predict, read_sample
-from ._files import read_columns, read_reader
+from ._data import DATA_KEYS, read_data
 from ._grids import read_on_grid
 from ._names import SYSTEMS
 from ._particles import read_particles
@@ -376,64 +375,15 @@ def _experiment(
     part: Section, base: State, complete: bool, free: tuple[str, ...], noise: Mapping[str, Any], files: _Files
 ) -> Experiment:
     label = part.place.removeprefix("experiments.")
-    if "file" in part:
-        times, data, errors = _from_file(part, noise, files)
-    else:
-        part.need("times", "data")
-        times, data = part.numbers("times"), _series(part.section("data"))
-        errors = _series(part.section("errors"))
+    times, data, errors = read_data(part, noise, files)
     y0 = None
     if "y0" in part or complete:
         y0 = read_state(part.section("y0"), base, complete, free)
     conditions = read_conditions(part.section("set"))
     inputs = read_inputs(part.section("inputs"))
     start = part.number("start")
-    part.finish("times", "data", "errors", "file", "columns")
+    part.finish(*DATA_KEYS)
     with at_place(part.where()):
         experiment = Experiment(label, times, data, start=start, y0=y0, inputs=inputs, set=conditions, errors=errors)
         experiment.check_order()
         return experiment
-
-
-def _series(section: Section) -> dict[str, Any]:
-    return {key: section.numbers(key, missing=True) for key in section.table}
-
-
-def _from_file(part: Section, noise: Mapping[str, Any], files: _Files) -> tuple[Any, dict[str, Any], dict[str, Any]]:
-    """Times, data and errors from a CSV file: `columns` maps `time` and the outputs to headers, `errors` outputs to headers."""
-    for key in ("times", "data"):
-        if key in part:
-            raise part.error(key, "must not be given together with `file`.")
-    file, reader = str(part.get("file", "text")), read_reader(part, "table", "csv")
-    columns = part.get("columns", "a table", {"time": "time", **{name: name for name in noise}})
-    errors = part.get("errors", "a table", {})
-    for key, table in (("columns", columns), ("errors", errors)):
-        for name, header in table.items():
-            if not isinstance(header, str):
-                raise part.error(f"{key}.{name}", f"must be the header of a column, but it is `{header!r}`.")
-    if "time" not in columns:
-        raise part.error("columns", 'must say which column holds the times, such as time = "year".')
-    wanted = {**columns, **{f"errors of {name}": header for name, header in errors.items()}}
-    with _data_place(part):
-        table = read_columns(file, files, reader, wanted)
-    return (
-        table["time"],
-        {name: table[name] for name in columns if name != "time"},
-        {name: table[f"errors of {name}"] for name in errors},
-    )
-
-
-class _data_place:
-    """Name the place in the study file when a data file is at fault."""
-
-    def __init__(self, part: Section):
-        self.part = part
-
-    def __enter__(self) -> None:
-        return None
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        if isinstance(error, DataError):
-            raise DataError(f"{error} (Read for {self.part.where()}.)") from error
