@@ -84,8 +84,9 @@ def _solve_shape(*values: PyTree, plan: Plan) -> Any:
     leaves, _, times, _ = plan.split(values)
     members = leaves[0].shape[0]
     counts, ends = [((members,), jnp.dtype("int32"))] * 3, [((members,), times.dtype)] * 2
-    room = members, plan.room
-    log = [counts[0], (room, times.dtype), (room, jnp.dtype("int32"))] if plan.room else []
+    log = [counts[0], ((members, plan.room), times.dtype), ((members, plan.room), jnp.dtype("int32"))][
+        : 3 * bool(plan.room)
+    ]
     return shaped(values, [*_states(plan, leaves[0], times), *counts, *ends, *log])
 
 
