@@ -41,7 +41,7 @@ from ._free import Free, unknown
 from ._individual import Individual, Population, population_of, separated
 from ._kinds import as_experiments, check_kinds
 from ._lean import lean_parts
-from ._likelihood import AbstractLikelihood, IndependentData, misfit
+from ._likelihood import AbstractLikelihood, IndependentData, misfit, or_failed
 from ._measurement import AbstractMeasurement
 from ._noise import AbstractNoise
 from ._prior import StoredPrior
@@ -212,14 +212,14 @@ class Problem(eqx.Module):
         return misfit(heads, self.dataset)
 
     def log_likelihood(self, theta: Float[Array, " parameters"]) -> tuple[Float[Array, ""], Int[Array, " experiments"]]:
-        """The log likelihood and one status an experiment; minus infinity where a simulation failed, never NaN."""
+        """The log likelihood and one status an experiment; minus infinity where a simulation failed, with NaN gradients."""
         found = self.likelihood.log_prob(theta, self.model, self.dataset)
         if isinstance(found, tuple):
             value, status = found
         else:
             value, fine = jnp.sum(found), jnp.isfinite(found)
             status = jnp.broadcast_to(jnp.where(fine, Status.OK, Status.NON_FINITE), (len(self.labels),))
-        return jnp.where(jnp.all(status == Status.OK) & jnp.isfinite(value), value, -jnp.inf), status
+        return or_failed(value, theta, jnp.all(status == Status.OK) & jnp.isfinite(value)), status
 
     def log_prior(self, theta: Float[Array, " parameters"]) -> Float[Array, ""]:
         """The log prior density; a parameter without a prior adds nothing."""
