@@ -31,7 +31,7 @@ from ..engine import Fixed, Method, Varying, resolve
 from ..solvers import SolverLike
 from ._closed_form import ClosedForm
 from ._closed_search import closed_forms
-from ._compile import check_arguments, check_outputs, experiment_setup, longest_step, refined, solve_times
+from ._compile import asked_times, check_arguments, check_outputs, experiment_setup, longest_step, refined, solve_times
 from ._condition_table import Table, condition_table, each_element, stack, targets
 from ._dataset import Dataset, padded_data, padded_times
 from ._describe import describe_prior, describe_step
@@ -293,7 +293,7 @@ class Problem(eqx.Module):
         """
         # Where all is known in NumPy, since JAX would compile a program of its own for every number of times.
         numpy: Any = jnp if _traced(self.times, *jax.tree.leaves(times)) else np
-        wanted = numpy.asarray(times, self.times.dtype)
+        wanted: Any = asked_times(numpy.asarray(times, self.times.dtype))
         static = isinstance(self.base.system, StaticSystem)
         if wanted.ndim == self.times.ndim - 1:
             wanted = numpy.broadcast_to(wanted, (len(self.labels), *wanted.shape))
