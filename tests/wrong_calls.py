@@ -310,7 +310,7 @@ ROWS = {
     "tolerance, complex": (lambda: simkit.Adaptive(1j), "must be a positive number, but it is 1j"),
     "start of an unknown, a text": (
         lambda: problem(free={"growth": simkit.Free(bounds=(0.1, 2.0), start="x")}),
-        "The start of `growth` must be a number .* but it is 'x'",
+        "The start of `growth` must be a number.* but it is 'x'",
     ),
     "plan at infinity": (lambda: simkit.plan(P, FIT, [np.inf]), "`times` must be finite"),
     "plan at no time": (lambda: simkit.plan(P, FIT, []), "`times` must hold at least one time"),

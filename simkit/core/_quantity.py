@@ -92,9 +92,13 @@ def _or_none(value: Any) -> Array | None:
     return None if value is None else _number(value)
 
 
+def _holds_complex(value: Any) -> bool:
+    return jnp.issubdtype(getattr(value, "dtype", float), jnp.complexfloating)
+
+
 def _number(value: Any) -> Array:
     try:
-        if isinstance(value, complex) or jnp.issubdtype(getattr(value, "dtype", float), jnp.complexfloating):
+        if isinstance(value, complex) or _holds_complex(value):
             raise TypeError("complex numbers")  # NumPy would drop their imaginary part
         return as_float_array(value)
     except (TypeError, ValueError) as error:
@@ -105,7 +109,7 @@ def _number(value: Any) -> Array:
             or isinstance(value, str | bytes | list | tuple | dict)
         ):
             raise
-        kind = " of complex numbers" if jnp.iscomplexobj(value) and not isinstance(value, complex) else ""
+        kind = " of complex numbers" if _holds_complex(value) else ""
         remedy = " What changes with time is an input, where a system has one." if callable(value) else ""
         raise ArgumentError(
             f"A quantity must be a real number or an array of real numbers, but one is given {shown(value)}{kind}.{remedy}"
