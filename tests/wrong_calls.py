@@ -285,7 +285,7 @@ ROWS = {
     # fields and atoms
     "NoSlip of a function": (
         lambda: fluids.NoSlip(lambda t: 1.0),
-        "must be a number or an array of numbers, but one is given a `function`",
+        "must be a real number or an array of real numbers, but one is given a `function`",
     ),
     "grid, a text": (lambda: fluids.Grid("64", 1.0), "`shape`|`cells`"),
     "state of a flow, an array": (
@@ -304,6 +304,22 @@ ROWS = {
         lambda: md.LennardJones([1.0, 1.2], [1.0, 1.0], mixing="lorentz"),
         "no mixing rule `lorentz`. Close matches",
     ),
+    "parameter, complex": (lambda: LotkaVolterra(growth=1j), "must be a real number .* is given 1j"),
+    "state, complex scalar": (lambda: LotkaVolterra.State(hare=np.complex64(1j), lynx=1.0), "of complex numbers"),
+    "noise, complex": (lambda: simkit.noise.Normal(jnp.array(1j)), "of complex numbers"),
+    "tolerance, complex": (lambda: simkit.Adaptive(1j), "must be a positive number, but it is 1j"),
+    "start of an unknown, a text": (
+        lambda: problem(free={"growth": simkit.Free(bounds=(0.1, 2.0), start="x")}),
+        "The start of `growth` must be a number.* but it is 'x'",
+    ),
+    "plan at infinity": (lambda: simkit.plan(P, FIT, [np.inf]), "`times` must be finite"),
+    "plan at no time": (lambda: simkit.plan(P, FIT, []), "`times` must hold at least one time"),
+    "profile of a prediction, NaN": (
+        lambda: simkit.profile_prediction(P, FIT, "y", [np.nan]),
+        "`times` must be finite",
+    ),
+    "prediction at no time": (lambda: simkit.profile_prediction(P, FIT, "y", []), "must hold at least one time"),
+    "prediction at NaN": (lambda: P.predict(jnp.array([2.0]), [1.0, np.nan]), "`times` must be finite"),
     "times, complex": (lambda: simulate(S, Y0, np.array([0.0, 1j])), "`times` must be real numbers"),
     "times, of truth values": (lambda: simulate(S, Y0, np.array([False, True])), "`times` must be real numbers"),
     "state, complex": (lambda: simulate(S, {"hare": 1j, "lynx": 1.0}, T), "at `['hare']` it is 1j"),

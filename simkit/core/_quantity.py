@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 import equinox as eqx
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jaxtyping import Array
 
 from .._doors import shown
@@ -91,15 +92,27 @@ def _or_none(value: Any) -> Array | None:
     return None if value is None else _number(value)
 
 
+def _holds_complex(value: Any) -> bool:
+    return jnp.issubdtype(getattr(value, "dtype", float), jnp.complexfloating)
+
+
 def _number(value: Any) -> Array:
     try:
+        if isinstance(value, complex) or _holds_complex(value):
+            raise TypeError("complex numbers")  # NumPy would drop their imaginary part
         return as_float_array(value)
     except (TypeError, ValueError) as error:
-        if not (value is None or callable(value) or isinstance(value, str | bytes | list | tuple | dict)):
+        if not (
+            isinstance(value, complex | np.generic | np.ndarray | Array)
+            or value is None
+            or callable(value)
+            or isinstance(value, str | bytes | list | tuple | dict)
+        ):
             raise
+        kind = " of complex numbers" if _holds_complex(value) else ""
         remedy = " What changes with time is an input, where a system has one." if callable(value) else ""
         raise ArgumentError(
-            f"A quantity must be a number or an array of numbers, but one is given {shown(value)}.{remedy}"
+            f"A quantity must be a real number or an array of real numbers, but one is given {shown(value)}{kind}.{remedy}"
         ) from error
 
 

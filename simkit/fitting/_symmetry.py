@@ -12,6 +12,9 @@ EQUAL = 1e-2
 CLOSE = 0.05, 1e-3
 """A parameter is the image of another within this part of its standard error, and of its size where that is less."""
 
+CHANCE = 0.02
+"""A tolerance above this part of pi says nothing about turns: every large number is close to a multiple of pi."""
+
 
 class Image(NamedTuple):
     """An optimum as the image of another.
@@ -85,6 +88,8 @@ def _own(first: float, second: float, tolerance: float, bounds: np.ndarray) -> t
         return "sign", "of the other sign"
     if np.isfinite(bounds).all() and abs(second - (bounds.sum() - first)) <= tolerance:
         return "mirror", f"as {bounds.sum():g} minus its value"
+    if tolerance > CHANCE * math.pi:
+        return None
     for sign in (1, -1):
         halves = round((second - sign * first) / math.pi)
         if halves != 0 and abs(second - sign * first - halves * math.pi) <= tolerance:

@@ -25,6 +25,6 @@ def numpyro_model(problem: Problem) -> Callable[[], None]:
         theta = jnp.stack(values)
         inside = jnp.all((theta > problem.bounds[:, 0]) & (theta < problem.bounds[:, 1]))
         value, _ = problem.log_likelihood(theta)
-        numpyro.factor("log_likelihood", jnp.where(inside, value, -jnp.inf))
+        numpyro.factor("log_likelihood", jnp.where(inside & jnp.isfinite(value), value, -jnp.inf))
 
     return model

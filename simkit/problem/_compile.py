@@ -122,6 +122,15 @@ def longest_step(method: Method, times: np.ndarray, static: bool) -> float:
     return float(np.diff(times, axis=1).max()) / method.step.substeps
 
 
+def asked_times(times: Array | np.ndarray) -> Array | np.ndarray:
+    """The times as they are, refused where there are none, or where known ones are not finite."""
+    if not times.size:
+        raise ArgumentError("Argument `times` must hold at least one time, but it is empty.")
+    if not isinstance(times, Tracer) and not np.isfinite(np.asarray(times)).all():
+        raise ArgumentError("Argument `times` must be finite, but some are NaN or infinite.")
+    return times
+
+
 def refined(method: Method, rows: Array | np.ndarray, longest: Array, labels: Sequence[str]) -> Method:
     """The method for other times, its fixed steps as long as before; the times are checked where they are known."""
     gaps = None if isinstance(rows, Tracer) else np.diff(np.asarray(rows), axis=1)

@@ -3,6 +3,7 @@
 import inspect
 import math
 from collections.abc import Sequence
+from numbers import Real
 from typing import Any, Literal, NamedTuple
 
 import jax
@@ -117,6 +118,10 @@ def unknown(name: str, free: Free, support: Support) -> Unknown:
     if log and lower < 0:
         raise ArgumentError(
             f"`{name}` can be negative (support {support}), so its transform must be linear, or its bounds positive."
+        )
+    if free.start is not None and not isinstance(free.start, Real | np.ndarray | jax.Array):
+        raise ArgumentError(
+            f"The start of `{name}` must be a number, such as `Free(start=1.0)`, but it is {shown(free.start)}."
         )
     if free.start is not None and not (lower < free.start < upper):
         raise ArgumentError(

@@ -6,8 +6,9 @@ from collections.abc import Mapping
 import equinox as eqx
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array, Float, Int, PRNGKeyArray, PyTree
+from jaxtyping import Array, Bool, Float, Int, PRNGKeyArray, PyTree
 
+from ..engine import paired
 from ._dataset import Dataset
 from ._forward import ForwardModel, Heads
 from ._information import weighted
@@ -126,3 +127,26 @@ def _scaled(blocks: Mapping[str, PyTree], heads: Heads, data: Dataset) -> list[t
         rows, pulls, _ = weighted(information, seen, jax.tree.leaves(slopes[name]), leaves)
         found.append((rows, pulls))
     return found
+
+
+@jax.custom_jvp
+def or_failed(value: Float[Array, ""], theta: Float[Array, " parameters"], fine: Bool[Array, ""]) -> Float[Array, ""]:
+    """A log density, minus infinity where it is not fine; the gradient by `theta` is NaN there, so that none looks like an optimum.
+
+    A cotangent of zero stays zero: who replaces the infinity by another value asked for no derivative of it.
+    """
+    return jnp.where(fine, value, -jnp.inf)
+
+
+@or_failed.defjvp
+def _or_failed_jvp(primals: PyTree, tangents: PyTree) -> tuple[Array, Array]:
+    return or_failed(*primals), paired(_marked, _marked_back, primals[2], (tangents[0], jnp.sum(tangents[1])))
+
+
+def _marked(fine: Array, directions: tuple[Array, Array]) -> Array:
+    return jnp.where(fine, directions[0], jnp.nan * directions[1])
+
+
+def _marked_back(fine: Array, cotangent: Array) -> tuple[Array, Array]:
+    nothing = jnp.zeros_like(cotangent)
+    return jnp.where(fine, cotangent, nothing), jnp.where(fine | (cotangent == 0), nothing, jnp.nan)

@@ -31,7 +31,7 @@ from ..engine import Fixed, Method, Varying, resolve
 from ..solvers import SolverLike
 from ._closed_form import ClosedForm
 from ._closed_search import closed_forms
-from ._compile import check_arguments, check_outputs, experiment_setup, longest_step, refined, solve_times
+from ._compile import asked_times, check_arguments, check_outputs, experiment_setup, longest_step, refined, solve_times
 from ._condition_table import Table, condition_table, each_element, stack, targets
 from ._dataset import Dataset, padded_data, padded_times
 from ._describe import describe_prior, describe_step
@@ -41,7 +41,7 @@ from ._free import Free, unknown
 from ._individual import Individual, Population, population_of, separated
 from ._kinds import as_experiments, check_kinds
 from ._lean import lean_parts
-from ._likelihood import AbstractLikelihood, IndependentData, misfit
+from ._likelihood import AbstractLikelihood, IndependentData, misfit, or_failed
 from ._measurement import AbstractMeasurement
 from ._noise import AbstractNoise
 from ._prior import StoredPrior
@@ -209,14 +209,14 @@ class Problem(eqx.Module):
         return misfit(heads, self.dataset)
 
     def log_likelihood(self, theta: Float[Array, " parameters"]) -> tuple[Float[Array, ""], Int[Array, " experiments"]]:
-        """The log likelihood and one status an experiment; minus infinity where a simulation failed, never NaN."""
+        """The log likelihood and one status an experiment; minus infinity where a simulation failed, with NaN gradients."""
         found = self.likelihood.log_prob(theta, self.model, self.dataset)
         if isinstance(found, tuple):
             value, status = found
         else:
             value, fine = jnp.sum(found), jnp.isfinite(found)
             status = jnp.broadcast_to(jnp.where(fine, Status.OK, Status.NON_FINITE), (len(self.labels),))
-        return jnp.where(jnp.all(status == Status.OK) & jnp.isfinite(value), value, -jnp.inf), status
+        return or_failed(value, theta, jnp.all(status == Status.OK) & jnp.isfinite(value)), status
 
     def log_prior(self, theta: Float[Array, " parameters"]) -> Float[Array, ""]:
         """The log prior density; a parameter without a prior adds nothing."""
@@ -290,7 +290,7 @@ class Problem(eqx.Module):
         """
         # Where all is known in NumPy, since JAX would compile a program of its own for every number of times.
         numpy: Any = jnp if _traced(self.times, *jax.tree.leaves(times)) else np
-        wanted = numpy.asarray(times, self.times.dtype)
+        wanted: Any = asked_times(numpy.asarray(times, self.times.dtype))
         static = isinstance(self.base.system, StaticSystem)
         if wanted.ndim == self.times.ndim - 1:
             wanted = numpy.broadcast_to(wanted, (len(self.labels), *wanted.shape))

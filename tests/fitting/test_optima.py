@@ -10,6 +10,7 @@ import pytest
 
 import simkit
 from simkit import Experiment, Free, Problem
+from simkit.fitting._symmetry import images
 from simkit.noise import Normal
 from simkit.odes import from_response
 
@@ -114,6 +115,17 @@ def test_aliases_of_an_oscillation():
     assert sum(row["share"] for row in rows) == pytest.approx(1.0)
     assert all("pi" in row["image"] for row in rows[1:])
     assert all(row["starts"] > 0 for row in result.optima())
+
+
+@pytest.mark.parametrize("scale", [1e-12, 1.0, 1e12])
+def test_large_numbers_are_no_turns(scale):
+    """Every large number is a multiple of pi within its standard error; an angle that is known well is one by no chance."""
+    bounds = np.array([[-2.5, 2.5]]) * scale
+    of = lambda places, errors: images(
+        ("a",), ("",), np.array(places)[:, None], np.zeros(2), np.array(errors)[:, None], bounds
+    )
+    assert of([-1.71607 * scale, 1.7191 * scale], [0.0105 * scale] * 2) == [None, None]
+    assert of([2.0, 2.0 + 2 * np.pi], [0.01, 0.01])[1].words == "`a` more by 2 pi"
 
 
 @pytest.mark.parametrize("transform", [pytest.param("log", marks=pytest.mark.slow), "linear"])

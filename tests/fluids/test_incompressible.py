@@ -26,7 +26,7 @@ from simkit.fluids import (
 )
 from simkit.fluids.grids._boundary import as_boundaries
 from simkit.fluids.staggered._diffusion import smoothed
-from simkit.fluids.staggered._momentum import diffusion, surrounded
+from simkit.fluids.staggered._momentum import _between, diffusion, surrounded
 from simkit.fluids.staggered._pressure import FastPoisson
 from simkit.fluids.staggered._projection import iterated
 from simkit.fluids.staggered._staggered import Staggered, ends_of
@@ -83,6 +83,33 @@ def test_order_on_taylor_green(mean):
         errors.append(float(jnp.abs(slope.velocity[0] - exact).max()))
         assert float(outputs["divergence"]) < 1e-12
     assert abs(np.log2(errors[0] / errors[1]) - 2) < 0.05
+
+
+def test_values_of_order_4_carry_vortices_with_a_quarter_of_the_error():
+    """The slope of vortices in a mean flow is that of the exact solution, to order 2, with 3.8 times fewer errors than means."""
+
+    @eqx.filter_jit
+    def error(system):
+        x, y = system.at.mesh(0, jnp.float64)
+        vortices = lambda x: (3 + jnp.cos(x[0]) * jnp.sin(x[1]), 3 - jnp.sin(x[0]) * jnp.cos(x[1]))
+        slope = system.vector_field(0.0, system.start(vortices), None).velocity[0]
+        exact = -3 * (jnp.cos(x) * jnp.cos(y) - jnp.sin(x) * jnp.sin(y)) - 0.2 * jnp.cos(x) * jnp.sin(y)
+        return jnp.abs(slope - exact).max()
+
+    of = lambda n, flux: float(error(IncompressibleFlow(Grid((n, n)), viscosity=0.1, flux=flux)))
+    coarse, fine, means = of(32, "central4"), of(64, "central4"), of(64, "central")
+    assert abs(np.log2(coarse / fine) - 2) < 0.1
+    assert means / fine > 3.5
+
+
+def test_values_of_order_4_are_exact_for_cubics_and_means_at_ends():
+    """Ghosts beyond the ends of an axis are place holders, which no cubic may read."""
+    cubic = lambda x: 2 - x + 0.3 * x**2 - 0.1 * x**3
+    values = jnp.asarray(cubic(np.arange(-2.0, 8.0))).at[jnp.array([0, -1])].set(1e3)
+    found = _between("central4", values, 0, jnp.zeros(7), 1)
+    np.testing.assert_allclose(found[1:-1], cubic(np.arange(-0.5, 5.6))[1:-1], rtol=1e-13)
+    np.testing.assert_allclose(found[0], 0.5 * (values[1] + values[2]))
+    np.testing.assert_allclose(found[-1], 0.5 * (values[-3] + values[-2]))
 
 
 @pytest.mark.parametrize(
@@ -296,8 +323,10 @@ def test_bad_input():
     grid = Grid((8, 8), 1.0)
     with pytest.raises(simkit.ArgumentError, match="2 or 3 dimensions"):
         IncompressibleFlow(Grid(8))
-    with pytest.raises(simkit.ArgumentError, match='"central" or "upwind"'):
+    with pytest.raises(simkit.ArgumentError, match='"central", "central4" or "upwind"'):
         IncompressibleFlow(grid, flux="weno")
+    with pytest.raises(simkit.ArgumentError, match='equal cells for the flux "central4"'):
+        IncompressibleFlow(Grid((4, 8), 1.0, faces=[None, stretched_faces(8, 1.0)]), flux="central4")
     with pytest.raises(simkit.ArgumentError, match="cannot leave"):
         IncompressibleFlow(grid, boundaries=[(Inflow(1.0), NoSlip()), NoSlip()])
     with pytest.raises(simkit.ArgumentError, match="`diffusivity` must be given"):

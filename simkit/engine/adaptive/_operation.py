@@ -82,11 +82,9 @@ def _states(plan: Plan, y0: State, times: Any) -> list[tuple[tuple[int, ...], An
 
 def _solve_shape(*values: PyTree, plan: Plan) -> Any:
     leaves, _, times, _ = plan.split(values)
-    members = leaves[0].shape[0]
-    counts, ends = [((members,), jnp.dtype("int32"))] * 3, [((members,), times.dtype)] * 2
-    log = [counts[0], ((members, plan.room), times.dtype), ((members, plan.room), jnp.dtype("int32"))][
-        : 3 * bool(plan.room)
-    ]
+    each, whole = leaves[0].shape[:1], jnp.dtype("int32")
+    counts, ends, room = [(each, whole)] * 3, [(each, times.dtype)] * 2, (*each, plan.room)
+    log = [counts[0], (room, times.dtype), (room, whole)] if plan.room else []
     return shaped(values, [*_states(plan, leaves[0], times), *counts, *ends, *log])
 
 

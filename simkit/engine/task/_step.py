@@ -17,7 +17,7 @@ from ...core import as_float_array
 
 
 def _optional(value: Any) -> Array | None:
-    if isinstance(value, str):
+    if isinstance(value, str | complex):
         raise ArgumentError(
             f"A tolerance of `Adaptive` must be a positive number, but it is {value!r}. Write `Adaptive(1e-6)`."
         )

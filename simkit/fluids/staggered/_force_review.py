@@ -15,6 +15,17 @@ from ..grids._grid import Grid
 from ._obstacle import Obstacle
 
 
+def check_flux(grid: Grid, flux: object) -> None:
+    """Refuse fluxes that are none, or that want equal cells.
+
+    **Raises:** an `ArgumentError`.
+    """
+    if flux not in ("central", "central4", "upwind"):
+        raise ArgumentError(f'Argument `flux` must be "central", "central4" or "upwind", but it is {flux!r}.')
+    if flux == "central4":
+        grid.check_uniform('the flux "central4"')
+
+
 def check_pushes(
     grid: Grid,
     force: ArrayLike | Sequence[float] | Callable[..., Sequence[ArrayLike]] | None,
@@ -95,7 +106,7 @@ resolved to some per cent stay below 5."""
 def note_staggered(system: Any, t: ArrayLike, y: State) -> str:
     """A sentence where a flow changes so much from cell to cell that its viscosity cannot act there."""
     viscosity = float(system.viscosity)
-    if viscosity <= 0 or system.flux != "central" or system.smagorinsky is not None:
+    if viscosity <= 0 or system.flux == "upwind" or system.smagorinsky is not None:
         return ""
     most = 0.0
     for u in y.velocity:
