@@ -1,5 +1,6 @@
 """Events: conditions or times at which a simulation changes its state or ends."""
 
+import dataclasses
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Literal
 
@@ -34,6 +35,7 @@ class Event(eqx.Module):
         it the value of the time as a fifth argument.
     - `ends`: whether the simulation ends there.
     - `at`: known times, shape `(times,)`, in place of a condition; infinite ones never come. They are parameters like all others.
+    - `lag(system, values)`: with `at`, what is added to the times, one number or one for each, such as the lag time of a dose.
     - `values`: with `at`, a pytree of arrays of shape `(times, ...)`, such as doses; a list is an array.
     - `keep`: inside a transformation, how many events of a condition a trajectory lists; elsewhere its list grows. The states know
         of all of them.
@@ -54,6 +56,7 @@ class Event(eqx.Module):
     ends: bool = eqx.field(static=True, default=False)
     at: Float[Array, " times"] | None = None
     values: Any = None
+    lag: Callable[..., Any] | None = None
     keep: int = eqx.field(static=True, default=16)
 
     def __init__(
@@ -65,6 +68,7 @@ class Event(eqx.Module):
         ends: bool = False,
         at: ArrayLike | Sequence[Any] | None = None,
         values: Any = None,
+        lag: Callable[..., Any] | None = None,
         keep: int = 16,
     ):
         if (condition is None) == (at is None):
@@ -87,13 +91,17 @@ class Event(eqx.Module):
             raise ArgumentError(
                 "Argument `values` must come with times, `at`, and with a `change` that takes one of them."
             )
+        if lag is not None:
+            check_function("lag", lag, ("system", "values"))
+            if at is None:
+                raise ArgumentError("Argument `lag` must come with times, `at`, but there are none.")
         if change is not None:
             value = () if values is None else ("value",)
             check_function("change", change, ("system", "t", "y", "inputs", *value))
         if not isinstance(keep, int) or isinstance(keep, bool) or keep < 1:
             raise ArgumentError(f"Argument `keep` must be an integer of at least 1, but it is {keep!r}.")
         self.condition, self.direction, self.change, self.ends = condition, direction, change, ends
-        self.keep = keep
+        self.keep, self.lag = keep, lag
         self.at = None if at is None else _checked_times(at)
         self.values = None if values is None else _checked_values(values, self.at)
 
@@ -102,6 +110,13 @@ class Event(eqx.Module):
         """Tell whether the event has known times."""
         return self.condition is None
 
+    def times(self, system: Any) -> Array:
+        """The known times, with their lag; in the order of `at`."""
+        assert self.at is not None
+        return (
+            self.at if self.lag is None else self.at + jnp.asarray(self.lag(system, self.values)).astype(self.at.dtype)
+        )
+
     def changed(self, system: Any, t: Time, y: State, inputs: Inputs, value: Any = None) -> State:
         """The state after the event at time t, with one entry of `values` where it has them."""
         if self.change is None:
@@ -109,11 +124,23 @@ class Event(eqx.Module):
         return self.change(system, t, y, inputs, *(() if self.values is None else (value,)))
 
 
-class NamedEvents(eqx.Module):
-    """The events of a simulation, in the order in which those of one time happen."""
+@jax.tree_util.register_pytree_with_keys_class
+@dataclasses.dataclass(frozen=True)
+class NamedEvents:
+    """The events of a simulation, in the order in which those of one time happen; a pytree whose branches have their names."""
 
-    names: tuple[str, ...] = eqx.field(static=True)
+    names: tuple[str, ...]
     events: tuple[Event, ...]
+
+    def tree_flatten_with_keys(self) -> tuple[tuple[tuple[Any, Event], ...], tuple[str, ...]]:
+        """Return the events with their names as keys, and the names: the protocol of JAX."""
+        keys = map(jax.tree_util.DictKey, self.names)
+        return tuple(zip(keys, self.events, strict=True)), self.names
+
+    @classmethod
+    def tree_unflatten(cls, names: tuple[str, ...], events: Sequence[Event]) -> "NamedEvents":
+        """Return the events of these names: the protocol of JAX."""
+        return cls(names, tuple(events))
 
     @property
     def room(self) -> int:

@@ -151,7 +151,9 @@ def _mirrored_event(event: Event) -> Event:
     change: Any = None if event.change is None else lambda system, t, *rest: event.changed(system.inner, -t, *rest)
     if condition is None:
         assert event.at is not None
-        return Event(change=change, ends=event.ends, at=-event.at, values=event.values)
+        own = event.lag
+        lag: Any = None if own is None else lambda system, values: -own(system.inner, values)
+        return Event(change=change, ends=event.ends, at=-event.at, values=event.values, lag=lag)
     passed = lambda system, t, y, inputs: condition(system.inner, -t, y, inputs)
     return Event(passed, event.direction, change, ends=event.ends)
 

@@ -14,7 +14,7 @@ from jaxtyping import Array, PyTree
 from .._errors import ArgumentError, check_known
 from ._quantity import Metadata, field_metadata
 
-ROOTS = ("y0", "inputs", "noise")
+ROOTS = ("y0", "inputs", "noise", "events")
 
 
 def _word(entry: Any) -> str:
@@ -49,14 +49,15 @@ def _taken_root(kind: type) -> str | None:
 class Setup(eqx.Module):
     """Everything one simulation needs, and the root of all names.
 
-    `system.` is implied, so a system's rate is `rate`, the initial state `y0.hare`, an input `inputs.torque.values`,
-    a noise scale `noise.hare.scale`. A number appended to the path of an array names one element: `y0.x.3`.
+    `system.` is implied, so a system's rate is `rate`, the initial state `y0.hare`, an input `inputs.torque.values`, a noise scale
+    `noise.hare.scale`, times of an event `events.dose.at`. A number appended to the path of an array names one element: `y0.x.3`.
     """
 
     system: Any
     y0: Any = None
     inputs: Any = None
     noise: Any = None
+    events: Any = None  # `NamedEvents`
 
     def __check_init__(self):
         check_roots(self.system)

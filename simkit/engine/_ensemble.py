@@ -25,6 +25,7 @@ from ..core import (
     Status,
     System,
     Trajectory,
+    as_events,
     as_float_array,
     as_signals,
     as_state,
@@ -87,8 +88,8 @@ def ensemble(
     - `system`, `y0`, `times`, `solver`, `step`, `inputs`: as in `simulate`; what all members have in common. A solver that is
         chosen is chosen for all members, by a few of them.
     - `over`: path -> values, one a member along the first axis: `{"growth": values}`, `{"y0.hare": values}`,
-        `{"inputs.torque.values": table}`. All have the same number of members; for a grid of several take
-        `simkit.sweeps.grid`.
+        `{"inputs.torque.values": table}`, `{"events.dose.at": times}`. All have the same number of members; for a grid of several
+        take `simkit.sweeps.grid`.
     - `lanes`: how many members step together; by default chosen so that they stay in a core's cache.
     - `devices`: the devices to spread members over; by default all there are, except inside a transformation, where the
         caller is in charge, and where a grid is spread over devices itself. Every device works at its own pace.
@@ -112,7 +113,7 @@ def ensemble(
     if on_failure not in ("raise", "mark"):
         raise ArgumentError(f'Argument `on_failure` must be "raise" or "mark", but it is {on_failure!r}.')
     check_system(system, y0)
-    setup = Setup(system, as_state(system, y0), as_signals(inputs))
+    setup = Setup(system, as_state(system, y0), as_signals(inputs), events=as_events(events))
     check_supports(system)
     values, members = member_values(setup, over)
     static = isinstance(system, StaticSystem)
@@ -131,7 +132,7 @@ def ensemble(
     options = EnsembleOptions(solve_options(lanes, gradient)._replace(similar=alike, backward=backward), chosen)
     task = Task(setup.system, setup.y0, setup.inputs, times, method.solver, method.step, keys, *checked)
 
-    check_served(task)
+    check_served(system, method.step, task.events)
 
     def run(task: Task, again: bool, values: dict[str, Array] = values) -> Trajectory:
         count = jax.tree.leaves(values)[0].shape[0]
@@ -211,10 +212,12 @@ def _compiled(frame: Frame, leaves: list[Any]) -> Trajectory:
         own = own._replace(memory=own.memory // min(lanes, jax.tree.leaves(values)[0].shape[0]))
 
     def one(task: Task, values: dict[str, Array], key: Any, most: Any) -> Trajectory:
-        put = Setup(task.system, task.y0, task.inputs).put(values)
+        put = Setup(task.system, task.y0, task.inputs, events=task.events).put(values)
         if most is not None and isinstance(step, Adaptive):
             task = task._replace(step=Adaptive(step.rtol, step.atol, step.max_steps, most))
-        return trajectory_of(task._replace(system=put.system, y0=put.y0, inputs=put.inputs, key=key), own)
+        return trajectory_of(
+            task._replace(system=put.system, y0=put.y0, inputs=put.inputs, events=put.events, key=key), own
+        )
 
     def together(task: Task, values: dict[str, Array], keys: Any, most: Any) -> Trajectory:
         axes = [None if x is None else 0 for x in (keys, most)]

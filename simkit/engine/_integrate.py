@@ -60,7 +60,8 @@ def integrate(
     setup: Setup, times: Array, method: Method, *, key: PRNGKeyArray | None = None, options: Options = Options()
 ) -> Trajectory:
     """The pure core of `simulate`: it marks failures, never raises them, and composes with every transformation."""
-    return dispatch(Task(setup.system, setup.y0, setup.inputs, times, method.solver, method.step, key), options)
+    task = Task(setup.system, setup.y0, setup.inputs, times, method.solver, method.step, key, events=setup.events)
+    return dispatch(task, options)
 
 
 def integrate_to(setup: Setup, times: Array, method: Method, event: Event) -> Trajectory:

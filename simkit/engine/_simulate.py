@@ -19,6 +19,7 @@ from ..core import (
     Event,
     Explained,
     KnownJacobian,
+    NamedEvents,
     Noted,
     ParticleSystem,
     PlainSystem,
@@ -143,7 +144,7 @@ def simulate(
     solver, step, reason = _complete(system, y0, known, solver, step, inputs)
     # The reason holds numbers of this very call: kept out of the compiled function, it cannot make it compile again.
     task = Task(system, y0, inputs, when, solver, step, key, *checked)
-    check_served(task)
+    check_served(system, step, task.events)
     _review(task._replace(times=known))
     even = isinstance(solver, AbstractSplitStepper) and isinstance(step, Fixed) and _even(known)
     options = solve_options(None, gradient)._replace(even=even, similar=open_and_similar(step, y0), backward=backward)
@@ -301,16 +302,16 @@ def solve_options(lanes: int | None, gradient: Any) -> Options:
     return Options(lanes, int(gradient.memory))
 
 
-def check_served(task: Task) -> None:
+def check_served(system: System, step: object, events: NamedEvents | None) -> None:
     """Refuse events that the steps of a run cannot serve: fixed ones end at one condition."""
-    if task.events is None or not isinstance(task.step, Fixed):
+    if events is None or not isinstance(step, Fixed):
         return
-    (event, *rest) = task.events.events
+    (event, *rest) = events.events
     if rest or not event.ends or event.timed or event.change is not None:
-        kind = "Particles and fixed steps" if isinstance(task.system, ParticleSystem) else "Fixed steps"
+        kind = "Particles and fixed steps" if isinstance(system, ParticleSystem) else "Fixed steps"
         raise ArgumentError(
             f"{kind} serve one event of a condition that ends the run, `Event(condition, ends=True)`, but argument `events` holds "
-            f"{', '.join(map(repr, task.events.names))}. Events that change the state, or happen at known times, need adaptive "
+            f"{', '.join(map(repr, events.names))}. Events that change the state, or happen at known times, need adaptive "
             "steps, `step=Adaptive()`; between known times, simulate window by window."
         )
 

@@ -127,6 +127,7 @@ def _check_measured(problem: Problem, theta: Array) -> dict[str, str]:
         ("a protocol", problem.protocol),
         ("a measurement of its own", problem.measurement),
         ("individuals", problem.population),
+        ("events", problem.base.events),
     ):
         if there is not None:
             raise ArgumentError(

@@ -31,7 +31,11 @@ def check_windows(problem: Problem, windows: object) -> int:
             "it out."
         )
     check_independent(problem, "Argument `windows`")
-    for what, there in (("a protocol", problem.protocol), ("individuals", problem.population)):
+    for what, there in (
+        ("a protocol", problem.protocol),
+        ("individuals", problem.population),
+        ("events", problem.base.events),
+    ):
         if there is not None:
             raise ArgumentError(
                 f"Argument `windows` cuts single simulations, but the problem has {what}. Leave it out and take more `starts`."

@@ -46,5 +46,6 @@ from ._observed import Observed as Observed  # internal
 from ._observed import observed as observed  # internal
 from ._problem import Problem as Problem
 from ._protocol import AbstractProtocol as AbstractProtocol
+from ._schedule import dose_event as dose_event
 from ._windows import windowed as windowed  # internal
 from ._windows import with_gaps as with_gaps  # internal

@@ -11,42 +11,20 @@ from jax.core import Tracer
 from jaxtyping import Array
 
 from .._errors import ArgumentError, check_known
-from .._types import Inputs, State
 from ..core import (
     ParticleSystem,
-    Setup,
     StaticSystem,
     StochasticSystem,
     System,
-    as_float_array,
-    as_signals,
-    as_state,
     check_numbers,
     named_leaves,
     traced,
-    warn_of_unread,
 )
 from ..engine import Fixed, Method
 from ._dataset import Dataset
 from ._experiment import Experiment, check_domain
 from ._forward import ForwardModel
 from ._noise import AbstractNoise
-
-
-def experiment_setup(
-    system: System, e: Experiment, y0: State, inputs: Inputs, noise: Mapping[str, Any], static: bool, plain: bool
-) -> Setup:
-    """The setup of one experiment; `plain`: the system alone reads its inputs."""
-    state = y0 if e.y0 is None else e.y0
-    if state is None and not static:
-        raise ArgumentError(
-            f"Experiment `{e.name}` must have an initial state, but neither it nor the problem gives `y0`."
-        )
-    signals = as_signals(inputs if e.inputs is None else e.inputs)
-    state = as_state(system, state, "y0")
-    if plain:
-        warn_of_unread(system, state, signals, e.times[0])
-    return Setup(system, state, jax.tree.map(as_float_array, signals), dict(noise))
 
 
 def check_arguments(

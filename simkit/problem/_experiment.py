@@ -1,6 +1,6 @@
 """Experiments: one data set each, and what differs there."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -9,6 +9,7 @@ from .._doors import check_kind, check_mapping, shown
 from .._errors import ArgumentError, DataError
 from .._types import Inputs, State
 from ._censored import Censored
+from ._doses import Dose, Doses
 
 Condition = Mapping[str, float | str]
 Observable = Callable[[Any, Any], Any]
@@ -27,6 +28,8 @@ class Experiment:
         beyond limits of quantification.
     - `start`: when the initial state holds; by default the first time.
     - `y0`, `inputs`: the initial state and the inputs here; by default the problem's.
+    - `events`: what happens here, as in `simulate`; by default the problem's. Known times may differ between experiments, functions
+        not. `doses`: `Doses`, or `Dose`s, that are added to the state.
     - `set`: what else differs here, path to a number or to the name of a free parameter.
     - `errors`: output name to known relative sizes of the scatter, one a datum, by which the noise scale is multiplied: give
         standard deviations here and fix the scale at 1, or leave it free to estimate a common factor.
@@ -44,6 +47,8 @@ class Experiment:
         start: float | None = None,
         y0: State = None,
         inputs: Inputs = None,
+        events: Any = None,
+        doses: Doses | Dose | Sequence[Dose] | None = None,
         set: Condition | None = None,
         errors: Mapping[str, Any] | None = None,
         replicates: bool = False,
@@ -95,6 +100,8 @@ class Experiment:
             )
         self.start = None if start is None else float(start)
         self.y0, self.inputs, self.replicates = y0, inputs, replicates
+        self.events = events
+        self.doses = doses if doses is None or isinstance(doses, Doses) else Doses(doses)
         self.set: dict[str, float | str] = dict(set or {})
         self.individual = name if individual is None else individual
         self.covariates = {key: float(value) for key, value in (covariates or {}).items()}

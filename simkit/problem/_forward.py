@@ -68,7 +68,8 @@ class ForwardModel(eqx.Module):
     def base_setup(self, index: int) -> Setup:
         """System, initial state, inputs and noise of one experiment as they were given."""
         row = lambda tree: jax.tree.map(lambda x: x[index], tree)
-        return Setup(self.base.system, row(self.base.y0), row(self.base.inputs), self.base.noise)
+        base = self.base
+        return Setup(base.system, row(base.y0), row(base.inputs), base.noise, row_of(base.events, index))
 
     def setup(self, theta: Float[Array, " parameters"], index: int) -> Setup:
         """System, initial state, inputs and noise of one experiment at `theta`."""
@@ -77,11 +78,11 @@ class ForwardModel(eqx.Module):
     def setups(self, theta: Float[Array, " parameters"]) -> Setup:
         """The setups of all experiments at `theta`, with a leading experiment axis; nothing is simulated."""
 
-        def one(y0: State, inputs: Inputs, values: dict[str, Array]) -> Setup:
-            setup = Setup(self.base.system, y0, inputs, self.base.noise).put(values)
+        def one(y0: State, inputs: Inputs, events: Any, values: dict[str, Array]) -> Setup:
+            setup = Setup(self.base.system, y0, inputs, self.base.noise, events).put(values)
             return Setup(setup.system, started(setup.y0), setup.inputs, setup.noise)
 
-        return eqx.filter_vmap(one)(self.base.y0, self.base.inputs, self.values(theta))
+        return eqx.filter_vmap(one)(self.base.y0, self.base.inputs, self.base.events, self.values(theta))
 
     def solve(self, theta: Float[Array, " parameters"], times: Array) -> tuple[Setup, Trajectory]:
         """Setups and trajectories of all experiments, with a leading experiment axis."""
@@ -91,14 +92,17 @@ class ForwardModel(eqx.Module):
                 "they are random: its likelihood is computed without them. Take `simulate` with a `key`."
             )
 
-        def one(y0: State, inputs: Inputs, times: Array, values: dict[str, Array]) -> tuple[Setup, Trajectory]:
-            setup = Setup(self.base.system, y0, inputs, self.base.noise).put(values)
-            setup = Setup(setup.system, started(setup.y0), setup.inputs, setup.noise)
+        def one(
+            y0: State, inputs: Inputs, events: Any, times: Array, values: dict[str, Array]
+        ) -> tuple[Setup, Trajectory]:
+            put = Setup(self.base.system, y0, inputs, self.base.noise, events).put(values)
+            setup = Setup(put.system, started(put.y0), put.inputs, put.noise)
             if self.protocol is not None:
                 return self.protocol.run(setup, times, self.method)
-            return setup, integrate(Setup(setup.system, setup.y0, setup.inputs), times, self.method)
+            return setup, integrate(Setup(setup.system, setup.y0, setup.inputs, None, put.events), times, self.method)
 
-        return eqx.filter_vmap(one)(self.base.y0, self.base.inputs, times, self.values(theta))
+        base = self.base
+        return eqx.filter_vmap(one)(base.y0, base.inputs, base.events, times, self.values(theta))
 
     def located(
         self, setups: Setup, trajectories: Trajectory, data: Dataset, hold: bool = True
@@ -154,3 +158,8 @@ class ForwardModel(eqx.Module):
             if path == name or bool(np.any(np.asarray(index) == place)):
                 return path
         raise AssertionError(name)
+
+
+def row_of(events: Any, index: int) -> Any:
+    """The events of one experiment, from those of all with a leading axis."""
+    return jax.tree.map(lambda x: x[index] if eqx.is_array(x) else x, events)

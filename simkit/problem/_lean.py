@@ -36,7 +36,7 @@ def lean_parts(model: ForwardModel, data: Dataset, fill: bool) -> tuple[ForwardM
     more = bucket(data.rows, parts) - data.rows if fill and not model.observables else 0
     lean = dataclasses.replace(
         model,
-        base=Setup(base.system, base.y0, _filled_tables(base.inputs, model.table, parts), base.noise),
+        base=Setup(base.system, base.y0, _filled_tables(base.inputs, model.table, parts), base.noise, base.events),
         method=Method(method.solver, method.step),
         measurement=None if model.measurement is None else model.measurement.filled(more),
     )

@@ -31,8 +31,8 @@ from ..engine import Fixed, Method, Varying, resolve
 from ..solvers import SolverLike
 from ._closed_form import ClosedForm
 from ._closed_search import closed_forms
-from ._compile import asked_times, check_arguments, check_outputs, experiment_setup, longest_step, refined, solve_times
-from ._condition_table import Table, condition_table, each_element, stack, targets
+from ._compile import asked_times, check_arguments, check_outputs, longest_step, refined, solve_times
+from ._condition_table import Table, condition_table, each_element, targets
 from ._dataset import Dataset, padded_data, padded_times
 from ._describe import describe_prior, describe_step
 from ._experiment import Condition, Experiment, Observable
@@ -46,6 +46,7 @@ from ._measurement import AbstractMeasurement
 from ._noise import AbstractNoise
 from ._prior import StoredPrior
 from ._protocol import AbstractProtocol
+from ._setups import check_events, experiment_setups, stacked_setups
 from ._state_sizes import notes, settled
 from ._unknowns import Unknowns
 
@@ -69,7 +70,7 @@ class Problem(eqx.Module):
     - `free`: name -> `Free`. A name that is a path, such as `growth`, `y0.hare` or `noise.hare.scale`, binds everywhere; any
         other must be used by some `set`. An `Individual` in place of a `Free` differs from individual to individual.
     - `noise`: output name -> noise model.
-    - `y0`, `inputs`: initial state and inputs of the experiments that bring none of their own.
+    - `y0`, `inputs`, `events`: initial state, inputs and events of the experiments that bring none of their own.
     - `set`: path -> a number or the name of a free parameter, for all experiments; an experiment's own `set` goes first.
     - `observables`: name -> a pure function of (system, trajectory), beside the system's outputs.
     - `solver`, `step`: as in `simulate`. They belong to the problem, since they define the likelihood.
@@ -96,6 +97,7 @@ class Problem(eqx.Module):
         noise: Mapping[str, AbstractNoise] | None = None,
         y0: State = None,
         inputs: Inputs = None,
+        events: Any = None,
         set: Condition | None = None,
         observables: Mapping[str, Observable] | None = None,
         solver: SolverLike | None = None,
@@ -112,7 +114,7 @@ class Problem(eqx.Module):
         check_arguments(system, experiments, noise, free, likelihood.independent)
         static = isinstance(system, StaticSystem)
         plain = protocol is None and measurement is None and likelihood.independent
-        setups = [experiment_setup(system, e, y0, inputs, noise, static, plain) for e in experiments]
+        setups = experiment_setups(system, experiments, y0, inputs, events, noise, plain)
         if isinstance(system, ParticleSystem):
             system = system.prepared(started(setups[0].y0))
         labels = tuple(e.name for e in experiments)
@@ -136,12 +138,7 @@ class Problem(eqx.Module):
             tuple(u.log for u in found),
             len(found) if population is None else population.shared,
         )
-        base = Setup(
-            system,
-            stack([s.y0 for s in setups], "initial states", experiments),
-            stack([s.inputs for s in setups], "inputs", experiments),
-            setups[0].noise,
-        )
+        base = stacked_setups(system, setups, experiments)
         table = condition_table(setups, experiments, tuple(free), sets)
         times = as_float_array(padded_times(experiments, static))
         lengths = tuple(e.times.shape[0] for e in experiments)
@@ -155,6 +152,7 @@ class Problem(eqx.Module):
             rows = solve_times(np.asarray(times), longest, step, static)
             start, driven = setups[longest].y0, setups[longest].inputs
             method = resolve(system, start, rows, solver=solver, step=step, inputs=driven)
+        check_events(setups[0], method, protocol is not None)
         model = ForwardModel(
             base,
             table if population is None else population.redirected(table),
@@ -169,9 +167,8 @@ class Problem(eqx.Module):
         self.model = dataclasses.replace(model, method=settled(model, self.dataset, found))
         self.likelihood = likelihood
         self.closed = closed_forms(self.unknowns, self.model, limits) if likelihood.independent else ()
-        if (
-            likelihood.independent and measurement is None
-        ):  # which would be traced with all of a solve; `heads` checks it
+        # A measurement would be traced with all of a solve; `heads` checks it.
+        if likelihood.independent and measurement is None:
             check_outputs(self.model, self.dataset)
 
     # ---- predictions ----

@@ -94,10 +94,11 @@ def _known_start(model: ForwardModel, theta: Array) -> Any:
 def _each(model: ForwardModel, times: Array, theta: Array) -> Array:
     note_trace("problem, sizes of states", {"system": model.base.system, "y0": model.base.y0, "times": times})
 
-    def one(y0: State, inputs: Inputs, times: Array, values: dict[str, Array]) -> Array:
-        return state_sizes(Setup(model.base.system, y0, inputs, model.base.noise).put(values), times)
+    def one(y0: State, inputs: Inputs, events: Any, times: Array, values: dict[str, Array]) -> Array:
+        return state_sizes(Setup(model.base.system, y0, inputs, model.base.noise, events).put(values), times)
 
-    return eqx.filter_vmap(one)(model.base.y0, model.base.inputs, times, model.values(theta))
+    base = model.base
+    return eqx.filter_vmap(one)(base.y0, base.inputs, base.events, times, model.values(theta))
 
 
 def _of_data(model: ForwardModel, data: Dataset) -> np.ndarray | None:

@@ -269,11 +269,9 @@ class _Walk:
         happened = met.path[0] >= 0
         used, tree, direct, g_q = happened & self.asked, jax.vmap(self.flow.unpack), None, None
         if self.saving:
-            target = targets(self.times, self.member, jnp.maximum(cursor, 0))
-            after = happened & (cursor >= 1) & (target >= met.time) & (target <= met.on)
-            saved = self._picked(self.cotangents, jnp.maximum(cursor, 0), after)
+            cursor, saved = self._saved_after(met, cursor, happened)
             g_y = jax.tree.map(jnp.add, g_y, tree(saved))
-            cursor, direct, g_q = self._saved(met, cursor - after.astype(cursor.dtype), happened)
+            cursor, direct, g_q = self._saved(met, cursor, happened)
         room = next(g.shape[1] for g in self.before if g is not None)
         place = jnp.clip(met.first, 0, room - 1)
         g_b = tree(self._picked(self.before, place, used & (met.first < room)))
@@ -284,6 +282,22 @@ class _Walk:
         after = select(used, g_y, jax.tree.map(jnp.zeros_like, g_y))
         found = jax.vmap(lambda b, a, m, q: pull((b, a, m, q)))(g_b, after, jax.tree.map(jnp.zeros_like, g_m), g_q)
         return self._added((g_y, g_m, g_p, cursor), cursor, used, direct, found)
+
+    def _saved_after(self, met: Met, cursor: Array, happened: Array) -> tuple[Array, list[Array]]:
+        """Cotangents of the states after events that were saved at their time."""
+
+        def here(cursor: Array) -> Array:
+            target = targets(self.times, self.member, jnp.maximum(cursor, 0))
+            return happened & (cursor >= 1) & (target >= met.time) & (target <= met.on)
+
+        def body(c: PyTree) -> Any:
+            cursor, total = c
+            picked = self._picked(self.cotangents, jnp.maximum(cursor, 0), here(cursor))
+            total = [a + b for a, b in zip(total, picked, strict=True)]
+            return cursor - here(cursor).astype(cursor.dtype), total
+
+        begin = cursor, [jnp.zeros_like(x) for x in self.packed]
+        return jax.lax.while_loop(lambda c: jnp.any(here(c[0])), body, begin)
 
     def _replay_met(self, ops: Operands, met: Met, y: State, past: PyTree, moving: Sequence[Array]) -> Any:
         """The states before and after the events of a row, what the step before remembers, and its dense output."""

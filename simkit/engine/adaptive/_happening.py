@@ -112,10 +112,10 @@ class EventFunctions:
                 return self.marks(ops, fixed, t + delta, self.flowed(ops, fixed, t, delta, y))[place]
 
             total = newton(value, total, sloped)
-        own = self.filled(ops, fixed)[2]
+        given = self.filled(ops, fixed)
         for i in self.timed:
             if self.sizes[i]:
-                at = _entry(self._sorted(own, i)[0], number)
+                at = _entry(self._sorted(given, i)[0], number)
                 finite = (which == i) & jnp.isfinite(at)
                 total = total + jnp.where(finite, at - jax.lax.stop_gradient(jnp.where(finite, at, 0)), 0)
         return total
@@ -133,7 +133,7 @@ class EventFunctions:
         if event.change is None:
             return y
         if event.values is not None:
-            order = self._sorted(own, i)[1]
+            order = self._sorted(given, i)[1]
             value = jax.tree.map(lambda x: _entry(x, _entry(order, number)), event.values)
         before = system.decode(self.unravel(y))
         after = event.changed(system, t, before, at_time(inputs, t), value)
@@ -141,24 +141,23 @@ class EventFunctions:
 
     def coming(self, ops: PyTree, fixed: PyTree, numbers: Array) -> Array:
         """Return the known times with these numbers, (timed,); infinite where there are no more."""
-        own, times = self.filled(ops, fixed)[2], []
+        given, times = self.filled(ops, fixed), []
         for k, i in enumerate(self.timed):
             size = self.sizes[i]
-            at = _entry(jax.lax.stop_gradient(self._sorted(own, i)[0]), numbers[k]) if size else jnp.inf
+            at = _entry(jax.lax.stop_gradient(self._sorted(given, i)[0]), numbers[k]) if size else jnp.inf
             times.append(jnp.where(numbers[k] < size, at, jnp.inf).astype(self.dtype))
         return jnp.stack(times) if times else numbers.astype(self.dtype)
 
     def passed(self, ops: PyTree, fixed: PyTree, t: Time) -> Array:
         """Return how many known times lie before t, (timed,)."""
-        own = self.filled(ops, fixed)[2]
-        counts = [jnp.sum(self._sorted(own, i)[0] < t, dtype=jnp.int32) for i in self.timed]
+        given = self.filled(ops, fixed)
+        counts = [jnp.sum(self._sorted(given, i)[0] < t, dtype=jnp.int32) for i in self.timed]
         return jnp.stack(counts) if counts else jnp.broadcast_to((t != t).astype(jnp.int32), (0,))
 
-    def _sorted(self, own: NamedEvents, i: int) -> tuple[Array, Array]:
+    def _sorted(self, given: Any, i: int) -> tuple[Array, Array]:
         """Return the known times of an event in their order, and that order."""
-        at = own.events[i].at
-        assert at is not None
-        at = at.astype(self.dtype)
+        system, _, own = given
+        at = own.events[i].times(system).astype(self.dtype)
         order = jnp.argsort(jax.lax.stop_gradient(at), stable=True)
         return at[order], order
 

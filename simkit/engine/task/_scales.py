@@ -16,7 +16,7 @@ from jax.flatten_util import ravel_pytree
 from jaxtyping import Array, PyTree
 
 from ..._types import State
-from ...core import Setup, SystemTerm, named_leaves, scaled, started
+from ...core import Event, Setup, SystemTerm, at_time, named_leaves, scaled, started
 from ...linear import shielded
 from ...solvers import slope_of
 from ..batching._mesh import alike_arrays
@@ -125,13 +125,15 @@ def notes_of(step: Any, ys: PyTree) -> tuple[str, ...]:
 def state_sizes(setup: Setup, times: Array) -> Array:
     """The size of every number of the encoded start of a simulation, flat."""
     y0 = started(setup.y0)
-    return sizes_of(Task(setup.system, setup.system.encode(y0), setup.inputs, times, None, None))
+    task = Task(setup.system, setup.system.encode(y0), setup.inputs, times, None, None, events=setup.events)
+    return sizes_of(task)
 
 
 def sizes_of(task: Task, alike: bool = False) -> Array:
     """The size of every number of an encoded start, flat, held in derivatives."""
     held = lambda x: jax.lax.stop_gradient(x) if hasattr(x, "dtype") and jnp.issubdtype(x.dtype, jnp.inexact) else x
-    task = jax.tree.map(held, alike_arrays(task._replace(key=None, reduce=None, events=None)))
+    task = jax.tree.map(held, alike_arrays(task._replace(key=None, reduce=None)))
+    task = task._replace(y0=_after_known_events(task), events=None)
     flat, unravel = ravel_pytree(task.y0)
     counts = [leaf.size for leaf in jax.tree.leaves(task.y0)]
     limit = 0 if _transformed(task) else LARGEST_ARRAY
@@ -146,6 +148,28 @@ def sizes_of(task: Task, alike: bool = False) -> Array:
         )
         size = jnp.where(small | (size == 0), jnp.maximum(jnp.where(size > 0, size, found), least), size)
     return jax.lax.stop_gradient(_filled(size, counts))
+
+
+def _after_known_events(task: Task) -> State:
+    """The encoded start, each number as large as an event at a known time makes it: a patient starts without a drug."""
+    y0, system = task.y0, task.system
+    for event in () if task.events is None else task.events.events:
+        if event.at is None or event.change is None or not event.at.shape[0]:
+            continue
+        inputs = at_time(task.inputs, task.times[0])
+
+        def changed(value: Any, event: Event = event, inputs: Any = inputs) -> State:
+            return system.encode(event.changed(system, task.times[0], system.decode(task.y0), inputs, value))
+
+        states = changed(None) if event.values is None else jax.vmap(changed)(event.values)
+
+        def larger(x: Array, new: Array) -> Array:
+            new = new.astype(x.dtype).reshape(-1, *x.shape)
+            most = jnp.take_along_axis(new, jnp.argmax(jnp.abs(new), axis=0)[None], axis=0)[0]
+            return jnp.where(jnp.isfinite(most) & (jnp.abs(most) > jnp.abs(x)), most, x)
+
+        y0 = jax.tree.map(larger, y0, states)
+    return y0
 
 
 def _looked_at(
