@@ -75,7 +75,7 @@ def dose_event(
     ):
         raise DataError(
             f"Compartment {numbers[0]} of {name} has no meaning in a state whose numbers have names but no order. Name it, or say "
-            f"which numbers they are: `compartments=({', '.join(map(repr, names))})` in their order, where the doses are made or read."
+            f"which numbers they are: `compartments=({', '.join(map(repr, names))})` in their order, where doses are made or read."
         )
     places = [names.index(str(compartment(target, names))) for target in doses.targets if target is not None]
     into = np.zeros((len(doses), len(names)))
