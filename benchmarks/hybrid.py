@@ -1,0 +1,197 @@
+"""Events that change the state: their error, and what they cost beside the same solves without them.
+
+- `ball_error`: the largest relative error of the times of some 10,000 bounces, against the closed form.
+- `idle_events_cost`: CPU time with an event that never happens over that without it, of a single solve and of 5,000 members.
+- `gradient_vs_forward`: CPU time of a gradient over that of its value, through 100 bounces and through 50 doses; `gradient_error`:
+  its relative distance from central differences.
+- `doses_cost`: the log likelihood of 100 subjects with 10 doses each, at times of their own, over that without doses.
+- `izhikevich_ms`: CPU ms of 1,000 neurons of Izhikevich (2003) with currents of their own for 1 s, at a relative tolerance of 1e-5.
+
+Both sides of a ratio run in turns in this process; minima of CPU time. Run: `python benchmarks/hybrid.py`.
+"""
+
+import time
+from collections.abc import Callable
+from typing import Any
+
+import _harness
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+import simkit
+from simkit.odes import LotkaVolterra, from_function
+from simkit.problem import Dose, Doses
+
+SAMPLES = 15
+
+
+def cpu(functions: dict[str, Callable[[], Any]], samples: int = SAMPLES) -> dict[str, float]:
+    """The least CPU time of each function, called in turns after a first call."""
+    spent: dict[str, list[float]] = {name: [] for name in functions}
+    for function in functions.values():
+        jax.block_until_ready(function())
+    for _ in range(samples):
+        for name, function in functions.items():
+            start = time.process_time()
+            jax.block_until_ready(function())
+            spent[name].append(time.process_time() - start)
+    return {name: min(times) for name, times in spent.items()}
+
+
+def flying(t: Any, y: Any, p: Any) -> Any:
+    return {"height": y["speed"], "speed": -p["gravity"] + 0 * y["speed"]}
+
+
+BOUNCE = simkit.Event(
+    lambda system, t, y, inputs: y["height"],
+    "down",
+    lambda system, t, y, inputs: {**y, "speed": -system.parameters["kept"] * y["speed"]},
+)
+
+
+def ball(gravity: Any, kept: Any, end: float) -> simkit.Trajectory:
+    system = from_function(flying, {"gravity": gravity, "kept": kept})
+    start = {"height": 1.0 + 0 * gravity, "speed": 0.0 * gravity}
+    step = simkit.Adaptive(1e-8, 1e-10, max_steps=50_000)
+    return simkit.simulate(system, start, [0.0, end], events=BOUNCE, step=step, solver="tsit5", on_failure="mark")
+
+
+def bounces() -> dict[str, float]:
+    found = ball(jnp.asarray(9.81), jnp.asarray(0.9999), 5700.0)
+    count = int(found.events.count)
+    first = np.sqrt(2 / 9.81)
+    exact = first * (1 + 2 * 0.9999 * (1 - 0.9999 ** np.arange(count)) / (1 - 0.9999))
+    error = float(np.abs(np.asarray(found.events.times[:count]) / exact - 1).max())
+    spent = cpu({"ball": lambda: ball(jnp.asarray(9.81), jnp.asarray(0.9999), 5700.0).ys}, 5)
+    _harness.print_table(
+        "Bounces", ["bounces", "error", "CPU s"], [[str(count), f"{error:.1e}", f"{spent['ball']:.3g}"]]
+    )
+    return {"ball_error": error, "ball_bounces": count}
+
+
+NEVER = simkit.Event(lambda system, t, y, inputs: y.hare - 1e6, "up", lambda system, t, y, inputs: y)
+
+
+def idle() -> dict[str, float]:
+    _, y0, times, _ = LotkaVolterra.example()
+    growth = jnp.linspace(0.4, 0.6, 5000)
+    rows = {}
+    for name, members in (("one", None), ("members", growth)):
+
+        def run(events: Any, members: Any = members) -> Any:
+            one = lambda g: (
+                simkit.simulate(
+                    LotkaVolterra(growth=g), y0, times, events=events, solver="tsit5", step=simkit.Adaptive(1e-6, 1e-8)
+                ).ys
+            )
+            compiled = jax.jit(one if members is None else jax.vmap(one))
+            given = jnp.asarray(0.5) if members is None else members
+            return lambda: compiled(given)
+
+        spent = cpu({"without": run(None), "with": run(NEVER)}, 200 if members is None else SAMPLES)
+        rows[f"idle_events_cost_{name}"] = spent["with"] / spent["without"]
+    _harness.print_table("Idle events", ["solve", "with over without"], [[k, f"{v:.3g}"] for k, v in rows.items()])
+    return rows
+
+
+def dosed(rate: Any, at: Any, amount: Any) -> Any:
+    event = simkit.Event(at=at, values=amount, change=lambda s, t, y, i, dose: {"amount": y["amount"] + dose})
+    system = from_function(lambda t, y, p: {"amount": -p["rate"] * y["amount"]}, {"rate": rate})
+    step = simkit.Adaptive(1e-8, 1e-10)
+    return simkit.simulate(system, {"amount": 0.0 * rate}, [0.0, 51.0], events=event, step=step, solver="tsit5")
+
+
+def gradients() -> dict[str, float]:
+    end = float(np.sqrt(2 / 9.81) * (1 + 2 * 0.99 * (1 - 0.99**100) / (1 - 0.99)))
+    at, amount = jnp.arange(50.0), jnp.linspace(1.0, 2.0, 50)
+    problems = {
+        "bounces": (lambda x: ball(x, jnp.asarray(0.99), end).ys["height"][-1], 9.81, 1e-6),
+        "doses": (lambda x: dosed(x, at, amount).ys["amount"][-1], 0.3, 1e-5),
+    }
+    rows, table = {}, []
+    for name, (function, x, h) in problems.items():
+        value, slope = jax.jit(function), jax.jit(jax.grad(function))
+        x = jnp.asarray(x)
+        spent = cpu({"value": lambda f=value, x=x: f(x), "slope": lambda f=slope, x=x: f(x)}, 50)
+        difference = (8 * (value(x + h) - value(x - h)) - (value(x + 2 * h) - value(x - 2 * h))) / (12 * h)
+        rows[f"gradient_vs_forward_{name}"] = spent["slope"] / spent["value"]
+        rows[f"gradient_error_{name}"] = abs(float(slope(x) / difference) - 1)
+        table.append([name, *(f"{rows[f'gradient_{kind}_{name}']:.3g}" for kind in ("vs_forward", "error"))])
+    _harness.print_table("Gradients", ["through", "cost over the value", "relative error"], table)
+    return rows
+
+
+def population() -> dict[str, float]:
+    system = from_function(
+        lambda t, y, p: {"gut": -p["ka"] * y["gut"], "blood": p["ka"] * y["gut"] - p["ke"] * y["blood"]},
+        {"ka": 1.2, "ke": 0.15},
+    )
+    rng = np.random.default_rng(0)
+    made: dict[str, list[simkit.Experiment]] = {"with": [], "without": []}
+    for i in range(100):
+        times = np.sort(rng.uniform(0.5, 119.5, 15))
+        doses = Doses([Dose(100.0, t, "gut") for t in np.sort(rng.uniform(0.0, 110.0, 10))])
+        data = {"blood": rng.uniform(1.0, 50.0, 15)}
+        made["with"].append(
+            simkit.Experiment(f"{i}", times, data, start=0.0, doses=doses, y0={"gut": 0.0, "blood": 0.0})
+        )
+        made["without"].append(simkit.Experiment(f"{i}", times, data, start=0.0, y0={"gut": 100.0, "blood": 0.0}))
+    free = {"ka": simkit.Free(bounds=(0.1, 10.0)), "ke": simkit.Free(bounds=(0.01, 1.0))}
+    step = simkit.Adaptive(1e-6, 1e-6)
+    functions, theta = {}, jnp.array([1.2, 0.15])
+    for name, experiments in made.items():
+        noise = {"blood": simkit.noise.Normal(1.0)}
+        problem = simkit.Problem(system, experiments, free=free, noise=noise, step=step, solver="tsit5")
+        density = jax.jit(lambda theta, p=problem: p.log_likelihood(theta)[0])
+        functions[name] = lambda f=density: f(theta)
+    spent = cpu(functions)
+    cost = spent["with"] / spent["without"]
+    _harness.print_table("Population", ["objective", "CPU ms"], [[k, f"{1e3 * v:.3g}"] for k, v in spent.items()])
+    return {"doses_cost": cost}
+
+
+def neuron(t: Any, y: Any, p: Any) -> Any:
+    v, u = y["v"], y["u"]
+    return {"v": 0.04 * v**2 + 5 * v + 140 - u + p["current"], "u": 0.02 * (0.2 * v - u)}
+
+
+SPIKE = simkit.Event(
+    lambda system, t, y, inputs: y["v"] - 30.0,
+    "up",
+    lambda system, t, y, inputs: {"v": -65.0 + 0 * y["v"], "u": y["u"] + 8.0},
+    keep=64,
+)
+
+
+def neurons() -> dict[str, float]:
+    currents = jnp.linspace(4.0, 14.0, 1000)
+    system = from_function(neuron, {"current": 10.0})
+    start = {"v": -65.0, "u": -13.0}
+
+    def run(rtol: float) -> simkit.Trajectory:
+        step = simkit.Adaptive(rtol, rtol, max_steps=100_000)
+        return simkit.ensemble(
+            system, start, [0.0, 1000.0], over={"current": currents}, events=SPIKE, step=step, solver="tsit5"
+        )
+
+    coarse, fine = run(1e-5), run(1e-9)
+    same = coarse.events.count == fine.events.count
+    apart = np.where(np.isfinite(fine.events.times), np.abs(coarse.events.times - fine.events.times), 0)[
+        np.asarray(same)
+    ]
+    spent = cpu({"neurons": lambda: run(1e-5).ys}, 5)
+    spikes = int(np.sum(np.asarray(coarse.events.count)))
+    row = [str(spikes), f"{float(np.mean(same)):.3f}", f"{apart.max():.2g}", f"{1e3 * spent['neurons']:.4g}"]
+    _harness.print_table("Neurons", ["spikes", "members with equal counts", "spikes apart, ms", "CPU ms"], [row])
+    return {"izhikevich_ms": 1e3 * spent["neurons"], "izhikevich_apart_ms": float(apart.max())}
+
+
+def main() -> dict[str, float]:
+    """Run all and return the rows."""
+    simkit.enable_x64()
+    return bounces() | idle() | gradients() | population() | neurons()
+
+
+if __name__ == "__main__":
+    print(main())
