@@ -153,11 +153,7 @@ WRONG = {
         r"\[system.potential\].* has no `sigam`. Close matches: `sigma`",
     ),
     "negative": ("sigma = 1.0", "sigma = -1.0", "`sigma` in .*must be positive, but it is `-1.0`"),
-    "text for a number": (
-        "sigma = 1.0",
-        'sigma = "big"',
-        "`sigma` .*must be a real number or an array of real numbers",
-    ),
+    "text for a number": ("sigma = 1.0", 'sigma = "big"', "`sigma` .*must be a number or an array of numbers"),
     "inner beyond cutoff": ("inner = 1.7", "inner = 2.7", r"\[system\].*`inner` must lie between 0 and the cutoff"),
     "missing argument": (", friction = 1.0", "", r"\[system.dynamics\] .* must give `friction` to `langevin`"),
     "unknown dynamics": ('"langevin"', '"langvin"', "no dynamics `langvin`. Close matches: `langevin`"),
