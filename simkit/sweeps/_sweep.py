@@ -100,8 +100,9 @@ def sweep(
     method = resolve_members(setup, values, members, times, solver=solver, step=step)
     size = min(chunk, members)
     key = _typed_key(key)
+    put = setup.put({path: value[0] for path, value in values.items()})
     parts = {
-        **vars(setup.put({path: value[0] for path, value in values.items()})),
+        **{root: getattr(put, root) for root in ("system", "y0", "inputs", "noise")},  # a sweep has no events
         "times": times,
         "solver": method.solver,
         "step": method.step,
