@@ -10,7 +10,7 @@ import numpy as np
 from jax.core import Tracer
 from jaxtyping import Array, Bool, Float, Int
 
-from .._errors import UnknownNameError
+from .._errors import check_known
 from .._types import State
 
 
@@ -46,8 +46,7 @@ class Events(eqx.Module):
         return self.which >= 0
 
     def __getitem__(self, name: str) -> "Events":
-        if name not in self.names:
-            raise UnknownNameError(f"No event is named {name!r}: there are {', '.join(map(repr, self.names))}.")
+        check_known(name, self.names, "event")
         if len(self.names) == 1:
             return self
         own = self.which == self.names.index(name)

@@ -145,8 +145,7 @@ def alike_events(setups: Sequence[Setup], experiments: Sequence[Experiment]) -> 
 
 def stacked_events(events: Sequence[NamedEvents | None]) -> Any:
     """The events of all experiments with a leading experiment axis on every array."""
-    array = lambda x: eqx.is_array(x)
-    return jax.tree.map(lambda *x: jnp.stack(x) if array(x[0]) else x[0], *events)
+    return jax.tree.map(lambda *x: jnp.stack(x) if eqx.is_array(x[0]) else x[0], *events)
 
 
 def _kind(events: NamedEvents | None) -> Any:

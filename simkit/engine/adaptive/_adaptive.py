@@ -10,13 +10,13 @@ from jax.custom_derivatives import SymbolicZero
 from jaxtyping import Array, PyTree
 
 from ..._types import Time
-from ...core import scaled
 from ..batching._mesh import alike_arrays
 from ..batching._paired import paired_at_rest
 from ..task._scales import settled
 from ..task._step import Courant
 from ..task._task import Options, Task
 from ._member import Member, trace_member
+from ._midpoint import midpoint
 from ._operation import Plan, solve_members
 from ._sizes import Sizes
 
@@ -137,12 +137,6 @@ def _midpoint(member: Member, sign: float, fixed: PyTree, t: Time, y: Array, ops
     def one(t: Array, y: Array) -> Array:
         held = jax.lax.stop_gradient(t)
         y = jnp.where(jnp.isfinite(y).all(), y, jax.lax.stop_gradient(ops[0]))  # of a failed member, whom nobody asks
-        return _flowed(member, ops, fixed, held, sign * (t - held), y)
+        return midpoint(functools.partial(member.field, ops, fixed), held, sign * (t - held), y)
 
     return jax.vmap(one)(t, y)
-
-
-def _flowed(member: Member, ops: PyTree, fixed: PyTree, t: Time, h: Time, y: Array) -> Array:
-    """The state a time h after t, right to second order in h."""
-    half = y + scaled(0.5 * h, member.field(ops, fixed, t, y))
-    return y + scaled(h, member.field(ops, fixed, t + 0.5 * h, half))

@@ -19,6 +19,7 @@ from ...solvers import Memory
 from ._components import MOST_OPERATIONS, apart, apart_lanes, apart_of, boxed, evaluated, operations, unboxed
 from ._leap import LaneEvents, lane_events
 from ._member import Member
+from ._midpoint import midpoint
 
 SAFETY = 0.9
 """Safety factor: share of the longest acceptable step that is tried."""
@@ -366,13 +367,12 @@ def _moved_with_jump(member: Member, ops: PyTree, fixed: PyTree, t1: Time, y1: S
     delta = jnp.sum(jnp.where(here, jumps - held, 0)) / jnp.maximum(jnp.sum(here, dtype=t1.dtype), 1)
     t2 = jnp.nextafter(jnp.nextafter(t1, t1 + 1), t1 + 1)
 
-    def midpoint(t: Time, y: State, h: Time) -> Any:
-        half = y + scaled(0.5 * h, member.field(ops, fixed, t, y))
-        return y + scaled(h, member.field(ops, fixed, t + 0.5 * h, half))
+    field = functools.partial(member.field, ops, fixed)
 
     def jumped(y: State) -> Any:
-        y = midpoint(t1, y, delta)
-        return midpoint(t2 + delta, y if member.resumed is None else member.resumed(ops, fixed, t2 + delta, y), -delta)
+        y = midpoint(field, t1, delta, y)
+        y = y if member.resumed is None else member.resumed(ops, fixed, t2 + delta, y)
+        return midpoint(field, t2 + delta, -delta, y)
 
     if member.resumed is not None:
         return jax.lax.cond(jnp.any(here), jumped, lambda y: y, y1)

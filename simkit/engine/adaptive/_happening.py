@@ -16,8 +16,9 @@ from jaxtyping import Array, PyTree
 
 from ..._errors import ArgumentError
 from ..._types import State, Time
-from ...core import NamedEvents, at_time, scaled
+from ...core import NamedEvents, at_time
 from ..task._condition import condition_of
+from ._midpoint import midpoint
 from ._program import Ledger, Program
 
 
@@ -93,8 +94,7 @@ class EventFunctions:
 
     def flowed(self, ops: PyTree, fixed: PyTree, t: Time, h: Time, y: State) -> Array:
         """Return the state a time h later, right to second order in h."""
-        half = y + scaled(0.5 * h, self.field(ops, fixed, t, y))
-        return y + scaled(h, self.field(ops, fixed, t + 0.5 * h, half))
+        return midpoint(functools.partial(self.field, ops, fixed), t, h, y)
 
     def slopes(self, ops: PyTree, fixed: PyTree, t: Time, y: State) -> Array:
         """Return the derivatives of the conditions along the solution."""

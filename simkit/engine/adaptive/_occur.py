@@ -41,7 +41,6 @@ class Occurrence(NamedTuple):
     t1: Array  # its end; later than the start by something small where nothing is stepped
     still: Array  # whether the event is at the start of the step
     y: Any  # state there
-    memory: Any
     before: Any  # state before the event
     dense: Any
     time: Array  # of the event
@@ -92,9 +91,7 @@ def occurrence(flow: Flow, ops: Operands, fixed: PyTree, end: Array, s: Lanes) -
     found = _cascade(root, base_ops, fixed, base, place, waits, flow.rooted(before))
     after = found.y if flow.root is None else flow.leap(ops, fixed, place.time, before, found.path, found.numbers)
     path, numbers, total = found.path, found.numbers, s.happening.total
-    occurred = Occurrence(
-        s.t, t1, still, s.y, s.memory, before, dense, place.time, place.on, after, path, numbers, total
-    )
+    occurred = Occurrence(s.t, t1, still, s.y, before, dense, place.time, place.on, after, path, numbers, total)
     stuck = _stuck(root, base_ops, fixed, base, place, flow.rooted(before))
     return occurred, select(waits, _gone_on(flow, ops, fixed, end, s, occurred, found, stuck), s)
 
