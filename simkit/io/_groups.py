@@ -11,13 +11,14 @@ import numpy as np
 from jaxtyping import Array
 
 from .._errors import ArgumentError
-from ..core import Trajectory, field_metadata, named_leaves
+from ..core import Trajectory, named_leaves
 from ..fitting import FitResult, Profiles
 from ..infer import Posterior, Prediction
 from ..md import Averages
 from ..problem import Observed
 from ..stores import attribute
-from ._netcdf import read_json, read_texts, read_variables, write_dimension, write_variable, written_name
+from ._event_group import read_events, unit_of
+from ._netcdf import read_json, read_texts, read_variables, write_dimension, write_inner, write_variable, written_name
 from ._schema import check_averages, check_fields, check_observed, check_posterior, check_prediction, check_trajectory
 
 FIT_DIMENSIONS: dict[str, tuple[str, ...]] = {
@@ -115,7 +116,7 @@ def write_prediction(
         write_dimension(place, "draw", np.arange(draws))
         dims = _write_points(place, prediction.labels, prediction.times)
         for name, values in series.items():
-            inner = _write_inner(place, name, values.shape[3:])
+            inner = write_inner(place, name, values.shape[3:])
             write_variable(place, name, values, ("draw", *dims, *inner), units.get(name, "1"))
     write_variable(group, "failed", prediction.failed, ())
 
@@ -138,7 +139,7 @@ def write_observed(group: h5py.Group, seen: Observed) -> None:
     dims = _write_points(group, seen.labels, seen.times)
     group.attrs["names"] = json.dumps(list(seen.data))
     for name, values in seen.data.items():
-        unit, inner = seen.units[name], _write_inner(group, name, values.shape[2:])
+        unit, inner = seen.units[name], write_inner(group, name, values.shape[2:])
         write_variable(group, name, values, (*dims, *inner), unit)
         if name in seen.errors:
             write_variable(group, f"{name}.error", seen.errors[name], (*dims, *inner))
@@ -175,10 +176,9 @@ COUNTS = ("status", "steps", "rejected", "evaluations")
 def write_trajectory(group: h5py.Group, trajectory: Trajectory) -> None:
     """States by dotted name over time; of an ensemble over member and time, with the values that make its members."""
     times, members = np.asarray(trajectory.times), np.asarray(trajectory.status).shape
-    if trajectory.reduced or trajectory.event_time is not None:
+    if trajectory.reduced:
         raise ArgumentError(
-            "A trajectory with results of reducers or an event cannot be saved yet; save its `reduced`, `event_time` and "
-            "`event_state` by yourself, such as with `numpy.savez`."
+            "A trajectory with results of reducers cannot be saved yet; save its `reduced` by yourself, such as with `numpy.savez`."
         )
     lead: tuple[str, ...] = ("time",)
     if members:
@@ -193,19 +193,16 @@ def write_trajectory(group: h5py.Group, trajectory: Trajectory) -> None:
     leaves = named_leaves(trajectory.ys)
     group.attrs["names"] = json.dumps([name or "y" for name in leaves])
     for name, values in leaves.items():
-        owner, _, last = name.rpartition(".")
-        node = trajectory.ys
-        for word in filter(None, owner.split(".")):
-            node = getattr(node, word, None)
-        inner = _write_inner(group, name or "y", values.shape[len(lead) :])
-        write_variable(group, name or "y", values, (*lead, *inner), field_metadata(node, last).unit)
+        inner = write_inner(group, name or "y", values.shape[len(lead) :])
+        write_variable(group, name or "y", values, (*lead, *inner), unit_of(trajectory.ys, name))
     for name in COUNTS:
         group.attrs[name] = json.dumps(np.asarray(getattr(trajectory, name)).tolist())
     group.attrs["over"] = json.dumps({path: np.asarray(values).tolist() for path, values in trajectory.over.items()})
 
 
-def read_trajectory(group: h5py.Group) -> Trajectory:
-    """The states come back as a dictionary by dotted name: a file holds data, not classes."""
+def read_trajectory(group: h5py.Group, *eventful: h5py.Group) -> Trajectory:
+    """The states come back as a dictionary by dotted name: a file holds data, not classes. `eventful` are the groups of its events,
+    where there are any."""
     values = read_variables(group)
     counts = {name: jnp.asarray(read_json(group, name), int) for name in COUNTS}
     ys = {name: jnp.asarray(values[name]) for name in read_json(group, "names")}
@@ -216,7 +213,8 @@ def read_trajectory(group: h5py.Group) -> Trajectory:
         times = jnp.broadcast_to(times, (*counts["status"].shape, *times.shape))
     solver, over = str(attribute(group, "solver")), {path: jnp.asarray(values) for path, values in over.items()}
     status, steps, rejected, evaluations = (counts[name] for name in COUNTS)
-    return check_trajectory(Trajectory(times, ys, status, steps, rejected, evaluations, solver, over))
+    events = read_events(*eventful) if eventful else None
+    return check_trajectory(Trajectory(times, ys, status, steps, rejected, evaluations, solver, over, events=events))
 
 
 RADIAL = ("g", "g_error", "coordination")
@@ -264,16 +262,8 @@ def _write_points(group: h5py.Group, labels: tuple[str, ...], times: Array | np.
     """The dimensions of series by experiment, and their times, which differ between experiments."""
     write_dimension(group, "experiment", labels)
     write_dimension(group, "point", np.arange(times.shape[1]))
-    write_variable(group, "times", times, ("experiment", "point", *_write_inner(group, "times", times.shape[2:])))
+    write_variable(group, "times", times, ("experiment", "point", *write_inner(group, "times", times.shape[2:])))
     return "experiment", "point"
-
-
-def _write_inner(group: h5py.Group, name: str, shape: tuple[int, ...]) -> tuple[str, ...]:
-    """Dimensions for the components of an output that is an array."""
-    dims = tuple(f"{name}_axis{i}" for i in range(len(shape)))
-    for dim, size in zip(dims, shape, strict=True):
-        write_dimension(group, dim, np.arange(size))
-    return dims
 
 
 def _write_fields(group: h5py.Group, module: Any, dimensions: Mapping[str, tuple[str, ...]]) -> None:
@@ -283,7 +273,7 @@ def _write_fields(group: h5py.Group, module: Any, dimensions: Mapping[str, tuple
         if field.metadata.get("static", False):
             group.attrs[field.name] = json.dumps(value)
         elif value is not None:
-            dims = dimensions.get(field.name) or _write_inner(group, field.name, np.shape(value))
+            dims = dimensions.get(field.name) or write_inner(group, field.name, np.shape(value))
             write_variable(group, field.name, value, dims)
 
 

@@ -47,6 +47,14 @@ def write_variable(group: h5py.Group, name: str, values: ArrayLike, dims: Sequen
         dataset.attrs["simkit_name"] = name
 
 
+def write_inner(group: h5py.Group, name: str, shape: tuple[int, ...]) -> tuple[str, ...]:
+    """Dimensions for the components of an output that is an array."""
+    dims = tuple(f"{name}_axis{i}" for i in range(len(shape)))
+    for dim, size in zip(dims, shape, strict=True):
+        write_dimension(group, dim, np.arange(size))
+    return dims
+
+
 def _unwritten(array: np.ndarray) -> dict[str, float]:
     """The fill value of an array: NaN, where its type has that, so that what was never written is no number."""
     return {"fillvalue": np.nan} if array.dtype.kind == "f" else {}

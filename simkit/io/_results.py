@@ -18,6 +18,7 @@ from ..infer import Posterior, Prediction
 from ..md import Averages
 from ..problem import Observed, Problem, observed
 from ..stores import Seal, attribute, open_sealed, seal, write_whole
+from ._event_group import GROUPS, write_events
 from ._given_results import sorted_results
 from ._groups import (
     read_averages,
@@ -38,7 +39,9 @@ from ._groups import (
 from ._provenance import Provenance, provenance, read_provenance, write_provenance
 
 FORMAT = "simkit result"
-VERSION = 2
+VERSION = 3
+PLAIN = 2
+"""The version of files without events, which earlier simkits read; those would lose events without a word."""
 SEALED = 2
 """The first version whose files end with a checksum of all that stands before it."""
 
@@ -79,7 +82,7 @@ def save(
     """Write results to one HDF5 file.
 
     The groups `fit`, `profiles`, `posterior`, `sample_stats`, `prediction` (the curves), `posterior_predictive` (new data),
-    `observed_data`, `trajectory` and `averages` follow the netCDF-4 conventions:
+    `observed_data`, `trajectory`, `events` (with `events_before` and `events_after`) and `averages` follow the netCDF-4 conventions:
     `xarray.open_dataset(path, group="posterior")` gives a data set with the dimensions chain and draw and one variable a
     parameter, under its own name (`y0.hare`), with its unit. `provenance` holds texts. The file is written beside its place
     and moved there whole, so that a crash leaves no half file.
@@ -111,7 +114,8 @@ def save(
 
     def write(temporary: Path) -> None:
         with h5py.File(temporary, "w") as file:
-            file.attrs.update(format=FORMAT, format_version=VERSION)
+            eventful = trajectory is not None and trajectory.events is not None
+            file.attrs.update(format=FORMAT, format_version=VERSION if eventful else PLAIN)
             write_provenance(file.create_group("provenance"), made)
             if fit is not None:
                 write_fit(file.create_group("fit"), fit)
@@ -124,6 +128,8 @@ def save(
                 write_prediction(*groups, prediction, {} if seen is None else seen.units)
             if trajectory is not None:
                 write_trajectory(file.create_group("trajectory"), trajectory)
+                if trajectory.events is not None:
+                    write_events(*map(file.create_group, GROUPS), trajectory.events)
             if averages is not None:
                 write_averages(file.create_group("averages"), averages)
             if seen is not None:
@@ -153,7 +159,7 @@ def load(path: str | Path) -> Results:
             fit=_read(file, read_fit, "fit"),
             posterior=_read(file, read_posterior, "posterior", "sample_stats"),
             prediction=_read(file, read_prediction, "prediction", "posterior_predictive"),
-            trajectory=_read(file, read_trajectory, "trajectory"),
+            trajectory=_read(file, read_trajectory, "trajectory", *(GROUPS if GROUPS[0] in file else ())),
             observed=_read(file, read_observed, "observed_data"),
             averages=_read(file, read_averages, "averages"),
             profiles=_read(file, read_profiles, "profiles"),

@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 from jax.typing import ArrayLike
 
-from ..core import Trajectory
+from ..core import Events, Trajectory
 from ..infer import Posterior, Prediction
 from ..md import Averages
 from ..problem import Observed
@@ -92,7 +92,29 @@ def check_trajectory(trajectory: Trajectory) -> Trajectory:
         _need_shape(name, values, lead, rest=True)
     for name in ("steps", "rejected", "evaluations"):
         _need_shape(name, getattr(trajectory, name), lead[:-1])
+    if trajectory.events is not None:
+        _check_events(trajectory.events, lead[:-1], list(trajectory.ys))
     return trajectory
+
+
+def _check_events(events: Events, members: tuple[int, ...], components: list[str]) -> None:
+    """Events by place in their list, of an ensemble by member and place, whose states are those of the trajectory."""
+    _names(events.names, "names of events")
+    _need_shape("count", events.count, members)
+    lead = (*members, np.shape(events.times)[-1] if np.ndim(events.times) else 0)
+    _need_shape("times of events", events.times, lead)
+    _need_shape("which", events.which, lead)
+    for name, kinds in (("times", "f"), ("which", "i"), ("count", "i")):
+        if np.asarray(getattr(events, name)).dtype.kind not in kinds:
+            raise ValueError(f"`{name}` of events has the type {np.asarray(getattr(events, name)).dtype}")
+    which = np.asarray(events.which)
+    if which.size and (which.min() < -1 or which.max() >= len(events.names)):
+        raise ValueError(f"`which` must count {len(events.names)} names of events, but it goes to {which.max()}")
+    for side, states in (("before", events.before), ("after", events.after)):
+        if list(states) != components:
+            raise ValueError(f"the states {side} events must have the components {', '.join(components)}")
+        for name, values in states.items():
+            _need_shape(f"{side} {name}", values, lead, rest=True)
 
 
 def check_averages(averages: Averages) -> Averages:

@@ -212,6 +212,68 @@ def test_an_ensemble_comes_back_with_its_members(tmp_path):
 def test_results_of_reducers_are_refused_rather_than_lost(tmp_path):
     system, y0, times, _ = simkit.odes.ExponentialDecay.example()
     found = simkit.simulate(system, y0, times, step=simkit.Fixed(1), reduce={"mean": simkit.reducers.Mean()})
-    with pytest.raises(simkit.ArgumentError, match=r"reducers or an event cannot be saved yet"):
+    with pytest.raises(simkit.ArgumentError, match=r"reducers cannot be saved yet"):
         simkit.save(tmp_path / "reduced.h5", trajectory=found)
     assert not list(tmp_path.iterdir())
+
+
+def falling(t, y, p):
+    return {"height": y["speed"], "speed": -9.81 + 0.0 * y["speed"]}
+
+
+def bounced(system, t, y, inputs):
+    return {"height": y["height"], "speed": -system.parameters["kept"] * y["speed"]}
+
+
+@pytest.mark.parametrize("members", [None, 3])
+def test_events_come_back_bit_by_bit(tmp_path, members):
+    ball = simkit.odes.from_function(falling, {"kept": 0.8})
+    events = {
+        "bounce": simkit.Event(lambda system, t, y, inputs: y["height"], "down", bounced),
+        "kick": simkit.Event(at=[0.3, 2.9], change=lambda system, t, y, inputs: y),
+    }
+    start, times = {"height": 2.0, "speed": 0.0}, np.linspace(0.0, 3.0, 7)
+    if members:
+        found = simkit.ensemble(ball, start, times, over={"y0.height": np.array([0.5, 20.0, 60.0])}, events=events)
+    else:
+        found = simkit.simulate(ball, start, times, events=events)
+    save(tmp_path / "events.h5", found)
+    with h5py.File(tmp_path / "events.h5") as file:
+        assert file.attrs["format_version"] == 3
+    again = load(tmp_path / "events.h5").trajectory
+    assert again.events.names == ("bounce", "kick")
+    assert int(np.max(again.events.count)) > 2
+    assert tree_bitwise_equal(again.events, found.events)
+    assert tree_bitwise_equal(again.event_time, found.event_time)
+    assert repr(again.events) == repr(found.events)
+    if members is None:
+        assert [row["event"] for row in again.events.table()] == [row["event"] for row in found.events.table()]
+    with xarray.open_dataset(tmp_path / "events.h5", group="events_after", engine="h5netcdf") as stored:
+        assert stored["speed"].dims == ("member", "event")[members is None :]
+
+
+def test_a_file_without_events_is_one_that_earlier_versions_read(tmp_path):
+    system, y0, times, _ = simkit.odes.ExponentialDecay.example()
+    save(tmp_path / "plain.h5", simkit.simulate(system, y0, times))
+    with h5py.File(tmp_path / "plain.h5") as file:
+        assert file.attrs["format_version"] == 2
+    assert load(tmp_path / "plain.h5").trajectory.events is None
+
+
+@pytest.mark.parametrize(
+    ("place", "values", "said"),
+    [
+        ("which", np.full(16, 7), "count 1 names"),
+        ("times", np.zeros(3), "shape|Type-check"),
+        ("count", np.zeros(2, int), "shape|Type-check"),
+    ],
+)
+def test_events_of_a_wrong_form_are_refused(tmp_path, place, values, said):
+    system, y0, times, _ = simkit.odes.ExponentialDecay.example()
+    event = simkit.Event(lambda system, t, y, inputs: y.amount - 0.5)
+    path = save(tmp_path / "events.h5", simkit.simulate(system, y0, times, events=event))
+    with resealed(path) as file:
+        del file["events"][place]
+        file["events"][place] = values
+    with pytest.raises(ResultFileError, match=said):
+        load(path)
