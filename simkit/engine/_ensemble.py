@@ -118,7 +118,7 @@ def ensemble(
     values, members = member_values(setup, over)
     static = isinstance(system, StaticSystem)
     known = times if static or isinstance(times, jax.core.Tracer) else np.asarray(check_times(times))
-    checked = check_reducers(reduce), check_events(events, system, reduce, known)
+    checked = check_reducers(reduce), check_events(events, system, known)
     backward = check_direction(known, system, reduce)
     kinds = {leaf.dtype for leaf in jax.tree.leaves(setup.y0)}
     times = as_float_array(times) if not kinds else jnp.asarray(times, jnp.result_type(*kinds).type(0).real.dtype)
@@ -132,7 +132,7 @@ def ensemble(
     options = EnsembleOptions(solve_options(lanes, gradient)._replace(similar=alike, backward=backward), chosen)
     task = Task(setup.system, setup.y0, setup.inputs, times, method.solver, method.step, keys, *checked)
 
-    check_served(system, method.step, task.events)
+    check_served(system, task.events)
 
     def run(task: Task, again: bool, values: dict[str, Array] = values) -> Trajectory:
         count = jax.tree.leaves(values)[0].shape[0]

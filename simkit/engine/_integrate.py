@@ -39,9 +39,10 @@ from .adaptive._adaptive import integrate_adaptive
 from .adaptive._eventful import integrate_with_events
 from .batching._mesh import alike_arrays
 from .stepping._event_on_grid import ended_by, event_on_grid
+from .stepping._event_steps import EventGrid, eventful_grid
 from .stepping._fixed_grid import fixed_grid
 from .stepping._particle_windows import integrate_particles
-from .stepping._reduce import cut_at, cut_between, reduce_rows, reduce_static, results_of
+from .stepping._reduce import Solved, cut_at, cut_between, no_events, reduce_rows, reduce_static, results_of
 from .task._compilations import note_trace
 from .task._scales import settled, without_rounding
 from .task._step import Courant, Fixed, Varying
@@ -244,36 +245,67 @@ def _reduced_trajectory(task: Task, options: Options) -> Trajectory:
     if isinstance(task.step, Fixed):
         terms, substeps = _terms(task), task.step.substeps
         inside = None if jumps is None else jnp.zeros(0, times.dtype)
+        grid = None if task.events is None else EventGrid(terms, task.solver, task.events, state, times[0])
+        empty = _room_for_events(task, options)
 
-        def solve(state: State, points: Array, length: Array) -> Any:
+        def solve(state: State, points: Array, length: Any) -> Any:
+            if grid is not None:
+                went = eventful_grid(grid, state, points, substeps, inside, room=empty.room, memory=memory, sides=length)
+                counts = went.steps, jnp.zeros_like(went.steps)
+                return Solved(went.states, went.status, counts, went.sides, went.end, went.events)
             states = fixed_grid(terms, task.solver, state, points, substeps, inside, memory=memory)
-            return states, jnp.asarray(int(Status.OK)), (jnp.asarray(0), jnp.asarray(0)), length
+            return Solved(states, jnp.asarray(int(Status.OK)), (jnp.asarray(0), jnp.asarray(0)), length)
 
-        found = reduced(solve, pieces=cut_at(times, jumps, state))
-        counts = _fixed_counts(task, jumps)
+        sides = None if grid is None else grid.begin(times[0], state)
+        found = reduced(solve, pieces=cut_at(times, jumps, state), events=empty, sides=sides)
+        counts = _fixed_counts(task, jumps) if grid is None else (found.accepted, found.rejected)
     else:
 
         def solve(state: State, points: Array, length: Array) -> Any:
-            return integrate_adaptive(task._replace(y0=state, times=points), options._replace(memory=memory), length)
+            piece, own = task._replace(y0=state, times=points), options._replace(memory=memory)
+            if task.events is None:
+                return Solved(*integrate_adaptive(piece, own, length))
+            found = integrate_with_events(piece, own, length)
+            return Solved(found.states, found.status, found.counts, found.length, found.end, found.events)
 
-        found = reduced(solve, pieces=cut_between(times, jumps, state), max_steps=task.step.max_steps)
+        pieces = cut_between(times, jumps, state, eventful=task.events is not None)
+        found = reduced(solve, pieces=pieces, max_steps=task.step.max_steps, events=_room_for_events(task, options))
         counts = found.accepted, found.rejected
-    last = jax.tree.map(lambda x: jnp.where(found.status == Status.OK, x, jnp.nan), system.decode(found.state))
+    there = (found.status == Status.OK) & ~found.ended
+    last = jax.tree.map(lambda x: jnp.where(there, x, jnp.nan), system.decode(found.state))
     ys = jax.tree.map(lambda first, last: jnp.stack([first, last]), system.decode(state), last)
-    return Trajectory(ends, ys, found.status, *_figures(task, counts), reduced=dict(found.totals))
+    figures, totals = _figures(task, counts), dict(found.totals)
+    return Trajectory(ends, ys, found.status, *figures, reduced=totals, events=_decoded_events(task, found.events))
+
+
+def _room_for_events(task: Task, options: Options) -> Any:
+    """An empty list for the events of a run, where it may have any."""
+    if task.events is None:
+        return None
+    return no_events(task.events.names, options.room or task.events.room, task.times[0], task.y0)
+
+
+def _decoded_events(task: Task, events: Any) -> Any:
+    """Events with states as users see them."""
+    if events is None:
+        return None
+    return dataclasses.replace(events, before=_decoded(task, events.before), after=_decoded(task, events.after))
 
 
 def _event_trajectory(task: Task, options: Options) -> Trajectory:
     """The trajectory of one member with events."""
     assert task.events is not None
-    decode = lambda state: by_member(lambda system, state: system.decode(state), task.system, state)
     if isinstance(task.step, Fixed):
-        states, status, counts = _integrate_fixed(task, options)
-        states, time, final = event_on_grid(task, states)
-        status = jnp.where(jnp.isnan(time), int(Status.NON_FINITE), status)
-        events = ended_by(task.events, time, decode(final))
+        grid = EventGrid(_terms(task), task.solver, task.events, task.y0, task.times[0])
+        room = options.room or task.events.room
+        went = eventful_grid(
+            grid, task.y0, task.times, task.step.substeps, jump_times(task.inputs), room=room, memory=options.memory
+        )
+        gone = task.times > went.end
+        over = lambda x: gone.reshape(-1, *(1,) * (x.ndim - 1))
+        seen = jax.tree.map(lambda x, y: jnp.where(over(x), y[None], x), went.states, task.y0)
+        states, status, counts, events = went.states, _checked(went.status, seen), (went.steps, 0), went.events
     else:
-        states, status, counts, events = integrate_with_events(task, options)
-        sides = _decoded(task, events.before), _decoded(task, events.after)
-        events = dataclasses.replace(events, before=sides[0], after=sides[1])
+        states, status, counts, events, *_ = integrate_with_events(task, options)
+    events = _decoded_events(task, events)
     return Trajectory(task.times, _decoded(task, states), status, *_figures(task, counts), events=events)

@@ -137,14 +137,14 @@ def simulate(
     if on_failure not in ("raise", "mark"):
         raise ArgumentError(f'Argument `on_failure` must be "raise" or "mark", but it is {on_failure!r}.')
     check_roots(system)
-    checked = check_reducers(reduce), check_events(events, system, reduce, known)
+    checked = check_reducers(reduce), check_events(events, system, known)
     backward = check_direction(known, system, reduce)
     if events is None:
         warn_of_unread(system, y0, inputs, when[0])
     solver, step, reason = _complete(system, y0, known, solver, step, inputs)
     # The reason holds numbers of this very call: kept out of the compiled function, it cannot make it compile again.
     task = Task(system, y0, inputs, when, solver, step, key, *checked)
-    check_served(system, step, task.events)
+    check_served(system, task.events)
     _review(task._replace(times=known))
     even = isinstance(solver, AbstractSplitStepper) and isinstance(step, Fixed) and _even(known)
     options = solve_options(None, gradient)._replace(even=even, similar=open_and_similar(step, y0), backward=backward)
@@ -302,17 +302,15 @@ def solve_options(lanes: int | None, gradient: Any) -> Options:
     return Options(lanes, int(gradient.memory))
 
 
-def check_served(system: System, step: object, events: NamedEvents | None) -> None:
-    """Refuse events that the steps of a run cannot serve: fixed ones end at one condition."""
-    if events is None or not isinstance(step, Fixed):
+def check_served(system: System, events: NamedEvents | None) -> None:
+    """Refuse events that a family of systems cannot serve: particles end at one condition."""
+    if events is None or not isinstance(system, ParticleSystem):
         return
     (event, *rest) = events.events
     if rest or not event.ends or event.timed or event.change is not None:
-        kind = "Particles and fixed steps" if isinstance(system, ParticleSystem) else "Fixed steps"
         raise ArgumentError(
-            f"{kind} serve one event of a condition that ends the run, `Event(condition, ends=True)`, but argument `events` holds "
-            f"{', '.join(map(repr, events.names))}. Events that change the state, or happen at known times, need adaptive "
-            "steps, `step=Adaptive()`; between known times, simulate window by window."
+            "Particles serve one event of a condition that ends the run, `Event(condition, ends=True)`, but argument `events` holds "
+            f"{', '.join(map(repr, events.names))}. Between known times, simulate window by window."
         )
 
 

@@ -63,4 +63,4 @@ def check_events(setup: Setup, method: Method, protocol: bool) -> None:
         raise ArgumentError(
             "The events of a problem must not end its simulations (`ends=True`): all data need a state."
         )
-    check_served(setup.system, method.step, setup.events)
+    check_served(setup.system, setup.events)

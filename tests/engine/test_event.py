@@ -280,8 +280,6 @@ def test_what_cannot_end_is_refused():
     unchecked, wrong = inspect.unwrap(simkit.simulate), cast(Any, "sideways")
     with pytest.raises(simkit.ArgumentError, match=r"`events` must be an event"):
         unchecked(system, 1.0, TIMES, events=lambda system, t, y, inputs: y)
-    with pytest.raises(simkit.ArgumentError, match=r"`reduce` and `events` must not be given together"):
-        simkit.simulate(system, 1.0, TIMES, events=event, reduce={"mean": simkit.reducers.Mean()})
     with pytest.raises(simkit.ArgumentError, match=r"no dynamics that could change or end"):
         simkit.simulate(from_response(lambda x, p: x, {}), {}, [1.0, 2.0], events=event)
     with pytest.raises(simkit.ArgumentError, match=r"`condition` of an event must give one real number.*\(2,\)"):

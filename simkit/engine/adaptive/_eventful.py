@@ -19,23 +19,27 @@ class Eventful(NamedTuple):
     status: Array
     counts: tuple[Array, Array]
     events: Events  # with encoded states
+    length: Array  # of the step that would come next
+    end: Array  # the time of the event that ended it; infinite where none did
 
 
-def integrate_with_events(task: Task, options: Options) -> Eventful:
+def integrate_with_events(task: Task, options: Options, length: Array | None = None) -> Eventful:
     """An adaptive solve in which events happen; arguments as in `integrate_adaptive`."""
     assert task.events is not None
-    posed = pose(task, options)
+    posed = pose(task, options, length)
     member, ops, fixed, times, plan, unravel = posed
     begun = moved_in_time(member, -1.0, times[:1], ops[0][None], ops, fixed)
     held = jax.lax.stop_gradient(times)
     ys, *figures = solve_members(begun, *ops[1:], *fixed, held, plan=plan)
-    status, accepted, rejected, _, end, total, when, codes = (x[0] for x in figures)
+    status, accepted, rejected, following, end, total, when, codes = (x[0] for x in figures)
     rows, before = ys[0, : times.shape[0]], ys[0, times.shape[0] :]
     after = ((status == Status.OK) & (held > end))[:, None]
     rows = moved_in_time(member, 1.0, times, jnp.where(after, ops[0][None], rows), ops, fixed)
     states = jax.vmap(unravel)(jnp.where(after, jnp.nan, rows))
     events = _listed(posed, task.events, total, when, codes, before)
-    return Eventful(states, status, (accepted, rejected), events)
+    last = jnp.array([event.ends for event in task.events.events])[jnp.maximum(events.which, 0)] & events.happened
+    ended = (status == Status.OK) & ((end < held[-1]) | jnp.any(last))
+    return Eventful(states, status, (accepted, rejected), events, following, jnp.where(ended, end, jnp.inf))
 
 
 def _listed(posed: Posed, events: NamedEvents, total: Array, when: Array, codes: Array, before: Array) -> Events:

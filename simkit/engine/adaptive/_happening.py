@@ -115,7 +115,7 @@ class EventFunctions:
         given = self.filled(ops, fixed)
         for i in self.timed:
             if self.sizes[i]:
-                at = _entry(self._sorted(given, i)[0], number)
+                at = _entry(self.sorted_times(given, i)[0], number)
                 finite = (which == i) & jnp.isfinite(at)
                 total = total + jnp.where(finite, at - jax.lax.stop_gradient(jnp.where(finite, at, 0)), 0)
         return total
@@ -133,7 +133,7 @@ class EventFunctions:
         if event.change is None:
             return y
         if event.values is not None:
-            order = self._sorted(given, i)[1]
+            order = self.sorted_times(given, i)[1]
             value = jax.tree.map(lambda x: _entry(x, _entry(order, number)), event.values)
         before = system.decode(self.unravel(y))
         after = event.changed(system, t, before, at_time(inputs, t), value)
@@ -144,17 +144,17 @@ class EventFunctions:
         given, times = self.filled(ops, fixed), []
         for k, i in enumerate(self.timed):
             size = self.sizes[i]
-            at = _entry(jax.lax.stop_gradient(self._sorted(given, i)[0]), numbers[k]) if size else jnp.inf
+            at = _entry(jax.lax.stop_gradient(self.sorted_times(given, i)[0]), numbers[k]) if size else jnp.inf
             times.append(jnp.where(numbers[k] < size, at, jnp.inf).astype(self.dtype))
         return jnp.stack(times) if times else numbers.astype(self.dtype)
 
     def passed(self, ops: PyTree, fixed: PyTree, t: Time) -> Array:
         """Return how many known times lie before t, (timed,)."""
         given = self.filled(ops, fixed)
-        counts = [jnp.sum(self._sorted(given, i)[0] < t, dtype=jnp.int32) for i in self.timed]
+        counts = [jnp.sum(self.sorted_times(given, i)[0] < t, dtype=jnp.int32) for i in self.timed]
         return jnp.stack(counts) if counts else jnp.broadcast_to((t != t).astype(jnp.int32), (0,))
 
-    def _sorted(self, given: Any, i: int) -> tuple[Array, Array]:
+    def sorted_times(self, given: Any, i: int) -> tuple[Array, Array]:
         """Return the known times of an event in their order, and that order."""
         system, _, own = given
         at = own.events[i].times(system).astype(self.dtype)

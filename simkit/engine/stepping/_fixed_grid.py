@@ -65,14 +65,14 @@ def fixed_grid(
         return found.state, None if anew else found.memory
 
     windows = points.shape[0] - 1
-    stages = solver.evaluations * _bytes(state) if isinstance(solver, AbstractSplitStepper) else 0
-    record = choose_record(windows, substeps, _bytes((state, kept)), _bytes(state), memory, stages)
+    stages = solver.evaluations * size_of(state) if isinstance(solver, AbstractSplitStepper) else 0
+    record = choose_record(windows, substeps, size_of((state, kept)), size_of(state), memory, stages)
     if record.stages:
         terms = dataclasses.replace(terms, late=True)
 
     def window(carry: tuple[State, Any], ends: tuple[Any, Any]) -> tuple[tuple[State, Any], State]:
         state, kept = carry
-        start, end = ends if jumps is None else _inside(*ends)
+        start, end = ends if jumps is None else between_jumps(*ends)
         h = (end - start) / substeps
         if jumps is not None and isinstance(terms.system, ConstrainedSystem):  # algebraic states jump with an input
             state = consistent(terms, start, state)[0]
@@ -138,11 +138,12 @@ def _nested(step: Callable[..., Any], state: PyTree, length: int, counts: tuple[
     return segment(state, rest) if rest else state
 
 
-def _bytes(tree: PyTree) -> int:
+def size_of(tree: PyTree) -> int:
+    """The bytes of a tree's arrays."""
     return sum(leaf.size * jnp.result_type(leaf).itemsize for leaf in jax.tree.leaves(tree))
 
 
-def _inside(start: PyTree, end: Any) -> tuple[Any, Any]:
+def between_jumps(start: PyTree, end: Any) -> tuple[Any, Any]:
     """A window without its ends, at which an input may jump: one floating point number further in on each side."""
     first, last = jax.lax.stop_gradient((start, end))
     after = start + (jnp.nextafter(first, last) - first)

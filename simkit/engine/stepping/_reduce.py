@@ -9,7 +9,7 @@ from jaxtyping import Array, PyTree
 
 from ..._errors import ArgumentError
 from ..._types import State, Time
-from ...core import Status
+from ...core import Events, Status
 from ...reducers import Reducer
 from ..batching._mesh import alike_arrays
 from ._checkpointed import DEFAULT_MEMORY, segment_schemes
@@ -34,15 +34,28 @@ class Carry(NamedTuple):
     """Loop carry from one piece to the next."""
 
     state: State  # at its end; of a failed member where the failed piece began
-    length: Array  # of the next step; 0 where it is to be chosen
+    length: Any  # of the next step, 0 where it is to be chosen; of fixed steps with events the memory of these
     totals: Mapping[str, Any]
     status: Array
     accepted: Array
     rejected: Array
+    ended: Array  # by an event
+    events: Events | None = None  # of encoded states
 
 
-Solve = Callable[[State, Array, Array], tuple[State, Array, tuple[Array, Array], Array]]
-"""State at the first of some points, the points, length of the first step -> states there, status, counts, length of the next."""
+class Solved(NamedTuple):
+    """Result of a piece."""
+
+    states: State  # at its points
+    status: Array
+    counts: tuple[Array, Array]
+    length: Any  # of the step that would come next, or the memory of events
+    end: Array | None = None  # the time at which an event ended it; infinite where none did
+    events: Events | None = None
+
+
+Solve = Callable[[State, Array, Any], Solved]
+"""State at the first of some points, the points, length of the first step -> what becomes of them."""
 
 
 def cut(times: Array, counted: Array, state: State) -> Pieces:
@@ -68,14 +81,17 @@ def cut_at(times: Array, jumps: Array | None, state: State) -> Pieces:
     return cut(points[order], order < times.shape[0], state)
 
 
-def cut_between(times: Array, jumps: Array | None, state: State) -> Pieces:
-    """Pieces that do not end where an input jumps: the derivative by the time of a jump is that of a step that ends on it."""
+def cut_between(times: Array, jumps: Array | None, state: State, *, eventful: bool = False) -> Pieces:
+    """Pieces that do not end where an input jumps: the derivative by the time of a jump is that of a step that ends on it.
+
+    With events no piece but the last ends on a save time, so that none lies between two pieces.
+    """
     pieces = cut(times, jnp.ones(times.shape, bool), state)
-    if jumps is None:
+    if jumps is None and not eventful:
         return pieces
     last = pieces.times[:, -1]
     following = jnp.concatenate([pieces.times[1:, 0], last[-1:]])
-    on_jump = jnp.any(last[:, None] == jumps[None].astype(times.dtype), axis=1)
+    on_jump = jnp.array(True) if jumps is None or eventful else jnp.any(last[:, None] == jumps[None].astype(times.dtype), axis=1)
     # Any place between two save times would do; this one is hardly that of the next jump.
     end = last + jnp.where(on_jump, 0.381966, 0.0).astype(times.dtype) * (following - last)
     start = jnp.concatenate([times[:1], end[:-1]])
@@ -91,11 +107,15 @@ def reduce_rows(
     *,
     max_steps: int | None = None,
     memory: int | None = None,
+    events: Events | None = None,
+    sides: Any = None,
 ) -> Carry:
     """Solve piece by piece and reduce the rows; the carry at the end, its totals finished.
 
     A failed member keeps the state at which the failed piece began and stands still from there on, so that no later piece costs
-    anything; its results are NaN. Reverse mode keeps what pieces begin with, and solves each of them again.
+    anything; its results are NaN. One that an event ended stands still as well; rows after its end do not count. Reverse mode keeps
+    what pieces begin with, and solves each of them again. `events` is an empty list with room for those of the run, and `sides` the
+    memory of events at its start, where steps are fixed.
     """
     start = pieces.points[0, 0]
     totals = first_totals(system, start, state, reducers)
@@ -107,11 +127,19 @@ def reduce_rows(
         return _where(counted, next_totals(system, t, state, reducers, totals), totals), None
 
     def piece(carry: Carry, i: Array) -> Carry:
-        lost = carry.status != Status.OK
+        lost = (carry.status != Status.OK) | carry.ended
         points = pieces.points[i]
         if max_steps is not None:  # fixed steps take as long wherever they lead
             points = points.at[-1].set(jnp.where(lost, points[0], points[-1]))
-        states, status, (accepted, rejected), length = solve(carry.state, points, carry.length)
+        found = solve(carry.state, points, carry.length)
+        states, status, (accepted, rejected) = found.states, found.status, found.counts
+        counted, ended, events = pieces.counted[i], carry.ended, carry.events
+        if found.end is not None:
+            after = pieces.points[i] > found.end
+            counted, ended = counted & ~after[1 : 1 + each], ended | jnp.isfinite(found.end)
+            states = jax.tree.map(lambda x, y: jnp.where(_over(after, x), y[None], x), states, carry.state)
+        if events is not None and found.events is not None:
+            events = appended(events, found.events, ~lost)
         status = jnp.where((status == Status.OK) & ~_finite(states), int(Status.NON_FINITE), status)
         accepted, rejected = carry.accepted + accepted, carry.rejected + rejected
         if max_steps is not None:
@@ -119,19 +147,42 @@ def reduce_rows(
                 (status == Status.OK) & (accepted + rejected > max_steps), int(Status.STEP_LIMIT), status
             )
         status = jnp.where(lost, carry.status, status)
-        good = status == Status.OK
+        good = (status == Status.OK) & ~lost
         # Rows that are not finite would make derivatives of the others NaN that are multiplied by zero later.
         rows = jax.tree.map(lambda x, y: jnp.where(good, x[1 : 1 + each], y[None]), states, carry.state)
-        totals, _ = jax.lax.scan(reduced, carry.totals, (pieces.times[i], rows, pieces.counted[i]))
+        totals, _ = jax.lax.scan(reduced, carry.totals, (pieces.times[i], rows, counted & ~lost))
         end = jax.tree.map(lambda x, y: jnp.where(good, x[-1], y), states, carry.state)
-        return Carry(
-            end, jnp.where(good, length, carry.length), totals, status, *_counts(lost, carry, accepted, rejected)
-        )
+        counts = _counts(lost, carry, accepted, rejected)
+        length = _where(good, found.length, carry.length)
+        return Carry(end, length, totals, status, *counts, jnp.where(lost, carry.ended, ended), events)
 
-    carry = alike_arrays(Carry(state, jnp.zeros_like(start), totals, zero, zero, zero))
+    length = jnp.zeros_like(start) if sides is None else sides
+    carry = alike_arrays(Carry(state, length, totals, zero, zero, zero, zero != 0, events))
     counts = _segments(pieces.times.shape[0], carry, state, memory)
     carry = checkpointed_scan(piece, carry, pieces.times.shape[0], jnp.int32, counts)
     return carry._replace(totals=results_of(carry.totals, reducers, carry.status))
+
+
+def no_events(names: tuple[str, ...], room: int, t: Array, state: State) -> Events:
+    """An empty list of events with room for so many."""
+    times = jnp.full(room, jnp.inf, t.dtype)
+    rows = jax.tree.map(lambda x: jnp.full((room, *x.shape), jnp.nan, x.dtype), state)
+    return Events(names, jnp.zeros((), jnp.int32), times, jnp.full(room, -1, jnp.int32), rows, rows)
+
+
+def appended(events: Events, more: Events, real: Array) -> Events:
+    """A list with more events at its end, where they are real, as far as it has room."""
+    places = events.count + jnp.arange(more.room, dtype=events.count.dtype)
+    places = jnp.where(more.happened & real, places, events.room)
+    put = lambda old, new: old.at[places].set(new.astype(old.dtype), mode="drop")
+    return Events(
+        events.names,
+        events.count + jnp.where(real, more.count, 0).astype(events.count.dtype),
+        put(events.times, more.times),
+        put(events.which, more.which),
+        jax.tree.map(put, events.before, more.before),
+        jax.tree.map(put, events.after, more.after),
+    )
 
 
 def first_totals(system: Any, t: Array, state: State, reducers: Mapping[str, Reducer]) -> dict[str, Any]:
@@ -195,6 +246,10 @@ def _text(tree: PyTree) -> str:
 
 def _where(where: Array, new: PyTree, old: PyTree) -> Any:
     return jax.tree.map(lambda a, b: jnp.where(where, a, b), new, old)
+
+
+def _over(rows: Array, x: Array) -> Array:
+    return rows.reshape(*rows.shape, *(1,) * (x.ndim - 1))
 
 
 def _finite(tree: PyTree) -> Array:

@@ -80,7 +80,7 @@ def check_reducers(reduce: Any) -> dict[str, Reducer]:
     return dict(reduce)
 
 
-def check_events(events: Any, system: System, reduce: Any, times: Any = None) -> NamedEvents | None:
+def check_events(events: Any, system: System, times: Any = None) -> NamedEvents | None:
     """Events that this system can have, by name; of known `times` no event may come before the first."""
     found = as_events(events)
     if found is None:
@@ -88,11 +88,6 @@ def check_events(events: Any, system: System, reduce: Any, times: Any = None) ->
     if isinstance(system, StaticSystem):
         raise ArgumentError(
             f"Argument `events` must be left out for `{type(system).__name__}`, which has no dynamics that could change or end."
-        )
-    if reduce:
-        raise ArgumentError(
-            "Arguments `reduce` and `events` must not be given together, but both are. Find the events first, then reduce over "
-            "save times up to the last of them."
         )
     if isinstance(times, np.ndarray) and times.size:
         for name, event in zip(found.names, found.events, strict=True):

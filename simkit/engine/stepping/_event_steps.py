@@ -1,0 +1,307 @@
+"""Fixed steps in which events happen: a step is cut at an event, so that the steps after it are those of the grid again."""
+
+import functools
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+from jax.flatten_util import ravel_pytree
+from jaxtyping import Array, PyTree
+
+from ..._types import State, Time
+from ...core import ConstrainedSystem, Events, NamedEvents, Status, StochasticSystem, by_member, greatest, own
+from ...solvers import AbstractExplicitRungeKutta, consistent, slope_of
+from ..adaptive._happening import EventFunctions, newton
+from ..batching._mesh import alike_arrays
+from ._checkpointed import choose_record
+from ._event_search import NEAR, Found, Sides, crossed_from, search
+from ._fixed_grid import between_jumps, checkpointed_scan, size_of
+from ._reduce import appended, no_events
+
+MOST_EVENTS = 8
+"""Most events in one step."""
+
+
+class Eventful(NamedTuple):
+    """Fixed steps with events."""
+
+    states: State  # at the save times; NaN after an event that ends the run
+    status: Array
+    steps: Array
+    end: Array  # the time of the event that ended it; infinite where none did
+    events: Events  # of encoded states
+    sides: Sides  # at the last time
+
+
+class _Run(NamedTuple):
+    """Loop carry from one step to the next."""
+
+    state: State
+    memory: Any  # of the stepper
+    sides: Sides
+    end: Array
+    status: Array
+    steps: Array
+    events: Events
+
+
+class _Cut(NamedTuple):
+    """A step while its events happen, one a round."""
+
+    t: Array
+    state: State
+    sides: Sides
+    end: Array
+    done: Array
+    steps: Array
+
+
+class EventGrid:
+    """Fixed steps with the events of one member.
+
+    **Arguments:** `terms`, the system with its inputs and noise; `solver`; `events`; `state` and `t`, examples of both.
+    """
+
+    def __init__(self, terms: Any, solver: Any, events: NamedEvents, state: State, t: Time):
+        self.terms, self.solver = terms, solver
+        self.unravel = ravel_pytree(state)[1]
+        self.exact = not isinstance(terms.system, StochasticSystem)
+        self.anew = isinstance(solver, AbstractExplicitRungeKutta)
+        flat = lambda tree: ravel_pytree(tree)[0]
+
+        def field(ops: PyTree, fixed: PyTree, t: Time, y: Array) -> Array:
+            return flat(slope_of(ops[0], t, self.unravel(y)))
+
+        def resume(ops: PyTree, fixed: PyTree, t: Time, y: Array) -> Array:
+            return flat(consistent(ops[0], t, self.unravel(y))[0])
+
+        algebraic = isinstance(terms.system, ConstrainedSystem)
+        filled = lambda ops, fixed: (ops[0].system, ops[0].inputs, ops[1])
+        self.functions = EventFunctions(events, filled, field, resume if algebraic else None, self.unravel, t.dtype)
+        self.ops, self.kinds = (terms, events), len(events.events)
+        self.held_pair = held((self.ops, solver))
+        self.held = self.held_pair[0]
+        given = filled(self.held, None)
+        self.known = [self.functions.sorted_times(given, i)[0] for i in self.functions.timed]
+        self.ends = jnp.array([event.ends for event in events.events])
+
+    # ---- known times ----
+
+    def coming(self, numbers: Array) -> Array:
+        """The known times with these numbers; infinite where there are no more."""
+        padded = [jnp.concatenate([at, jnp.full((1,), jnp.inf, at.dtype)]) for at in self.known]
+        times = [at[jnp.minimum(numbers[k], at.shape[0] - 1)] for k, at in enumerate(padded)]
+        return jnp.stack(times) if times else numbers.astype(self.functions.dtype)
+
+    def begin(self, t: Array, state: State) -> Sides:
+        """The memory at the start of a run."""
+        own, point = self.functions, (*self.operands(t, state),)
+        marks = own.marks(*point)
+        leaving = marks == 0
+        if own.found:
+            marks = jnp.where(leaving, own.slopes(*point), marks)
+        counts = [jnp.sum(at < t, dtype=jnp.int32) for at in self.known]
+        fired = jnp.stack(counts) if counts else jnp.zeros((0,), jnp.int32)
+        return held(Sides(marks, leaving, fired, self.due(fired, t)))
+
+    def due(self, fired: Array, t: Array) -> Array:
+        """The first of the next known times."""
+        return jnp.min(self.coming(fired)) if self.known else jnp.full_like(t, jnp.inf)
+
+    def operands(self, t: Array, state: State) -> tuple[Any, ...]:
+        """What conditions are functions of, without derivatives."""
+        t, state = held((t, state))
+        return self.held, None, t, ravel_pytree(state)[0]
+
+    # ---- steps ----
+
+    def stepped(self, ops: Any, solver: Any, t: Array, until: Array, stride: Array, state: State) -> State:
+        """One step of any length; one of no length moves by its derivative alone. `stride` is the length of whole steps."""
+        none = held(until) <= held(t)
+        there = jnp.where(none, t + held(stride), until)
+        found = solver.advance(ops[0], t, there, there - t, state, solver.init(ops[0], t, state)).state
+        flat = self.functions.flowed(ops, None, t, jnp.where(none, until - t, 0), ravel_pytree(state)[0])
+        return jax.tree.map(lambda a, b: jnp.where(none, a, b), self.unravel(flat), found)
+
+    def round(self, cut: "_Cut", ends: tuple[Array, Array, Array]) -> tuple["_Cut", Any]:
+        """Let the first event of the rest of a step happen, or take that rest."""
+        until, limit, stride = ends
+        t, state = held((cut.t, cut.state))
+        at = lambda time: self.operands(time, self.stepped(*self.held_pair, t, time, held(stride), state))
+        found = held(search(self.functions, at, self.coming, cut.sides, held((t, until, limit)), self.exact))
+        operands = self.ops, self.solver, cut.t, until, stride, cut.state, found
+        time, before, after = by_member(self._moved, *operands)
+        ended = found.hit & ~cut.done & self.ends[found.which]
+        now = _Cut(
+            t=time,
+            state=after,
+            sides=self._sides(cut.sides, found, time, before, after),
+            end=jnp.where(ended, held(time), cut.end),
+            done=~found.hit | ended,
+            steps=cut.steps + (found.time > t).astype(cut.steps.dtype),
+        )
+        which = jnp.where(found.hit & ~cut.done, found.which, -1)
+        return _where(cut.done, cut, now), (which, time, before, after)
+
+    def _moved(
+        self, ops: Any, solver: Any, t: Array, until: Array, stride: Array, state: State, found: Found
+    ) -> Any:
+        """The time to which a step goes, with derivatives, and the states before and after what happens there."""
+        own = self.functions
+        advance = lambda time: self.stepped(ops, solver, t, time, stride, state)
+        total, zero = found.time, jnp.zeros_like(found.time)
+        if own.found:
+            place = jnp.array([own.found.index(i) if i in own.found else 0 for i in range(self.kinds)], jnp.int32)
+
+            def value(delta: Array) -> Array:
+                time = found.time + delta
+                return own.marks(ops, None, time, ravel_pytree(advance(time))[0])[place[found.which]]
+
+            if self.exact:
+                total = total + newton(value, zero, found.sloped)
+        if own.timed:
+            known = jnp.array([i in own.timed for i in range(self.kinds)])[found.which] & found.hit
+            flat = ravel_pytree(state)[0]
+            moved = own.shift(ops, None, found.time, flat, found.which, jnp.where(known, found.number, 0))
+            total = total + jnp.where(known, moved, 0)
+        total = jnp.where(found.start, t, total)
+        total = jnp.where(found.hit, total, until)
+        before = advance(total)
+        after = own.change(ops, None, total, ravel_pytree(before)[0], found.which, found.number)
+        after = jax.tree.map(lambda a, b: jnp.where(found.hit, a, b), self.unravel(after), before)
+        return total, before, after
+
+    def _sides(self, sides: Sides, found: Found, time: Array, before: State, after: State) -> Sides:
+        """The memory after an event, or after the rest of a step without one."""
+        own = self.functions
+        point, fired = self.operands(time, after), sides.fired
+        if own.timed:
+            timed = jnp.array(own.timed, jnp.int32) == found.which
+            fired = fired + (timed & found.hit).astype(fired.dtype)
+        g = own.marks(*point)
+        passed = self.passed(sides, g)
+        if own.found:
+            g0, slope = own.marks(*self.operands(time, before)), own.slopes(*point)
+            mine = jnp.array(own.found, jnp.int32) == found.which
+            near = (g == g0) | (jnp.abs(g) <= NEAR * jnp.abs(found.change))
+            at_zero = (g == 0) | mine & found.sloped & near
+            settled = mine | ~crossed_from(own, sides, g, lambda: slope)
+            settled = settled & found.hit
+            marks = jnp.where(settled, jnp.where(at_zero, slope, g), jnp.where(found.hit, sides.marks, passed.marks))
+            leaving = jnp.where(settled, at_zero, jnp.where(found.hit, sides.leaving, passed.leaving))
+        else:
+            marks, leaving = passed.marks, passed.leaving
+        return held(Sides(marks, leaving, fired, self.due(fired, time)))
+
+    def passed(self, sides: Sides, g: Array) -> Sides:
+        """The memory after a step without an event, from the conditions at its end."""
+        back = sides.leaving & (g * sides.marks <= 0)
+        return sides._replace(marks=jnp.where(back, sides.marks, g), leaving=sides.leaving & ~(g * sides.marks > 0))
+
+    def cut(self, run: _Run, t: Array, ends: tuple[Array, Array, Array]) -> _Run:
+        """One step of the grid with its events."""
+        done = jnp.isfinite(run.end) | (run.status != Status.OK)
+        begin = alike_arrays((_Cut(t, run.state, run.sides, run.end, done, run.steps), ends))[0]
+
+        def one(cut: _Cut, _: None) -> Any:
+            alike = lambda found: alike_arrays((found, cut))[0]
+            none = jnp.full((), -1, jnp.int32)
+            skipped = lambda: alike((cut, (none, cut.t, cut.state, cut.state)))
+            return jax.lax.cond(greatest(~cut.done), lambda: alike(self.round(cut, ends)), skipped)
+
+        cut, (which, *entries) = jax.lax.scan(jax.checkpoint(one), begin, None, length=MOST_EVENTS + 1)
+        real = which >= 0
+        more = Events(run.events.names, jnp.sum(real, dtype=jnp.int32), entries[0], which, *entries[1:])
+        status = jnp.where((run.status == Status.OK) & ~cut.done, int(Status.ENDLESS_EVENTS), run.status)
+        memory = run.memory
+        if not self.anew:
+            memory = by_member(lambda terms, solver, t, y: solver.init(terms, t, y), self.terms, self.solver, cut.t, cut.state)
+        events = appended(run.events, more, jnp.ones_like(real[0]))
+        return _Run(cut.state, memory, cut.sides, cut.end, status, cut.steps, events)
+
+    def step(self, run: _Run, t: Array, ends: tuple[Array, Array, Array]) -> _Run:
+        """One step of the grid."""
+        until, limit, stride = ends
+        live = ~(jnp.isfinite(run.end) | (run.status != Status.OK))
+
+        def taken(terms: Any, solver: Any, y: State, kept: PyTree, t: Time, until: Time, h: Time) -> Any:
+            found = solver.advance(terms, t, until, h, y, solver.init(terms, t, y) if self.anew else kept)
+            return found.state, None if self.anew else found.memory
+
+        def go() -> _Run:
+            state, memory = by_member(taken, self.terms, self.solver, run.state, run.memory, t, until, stride)
+            point = self.operands(until, state)
+            g = self.functions.marks(*point)
+            crossed = crossed_from(self.functions, run.sides, g, lambda: self.functions.slopes(*point))
+            hit = live & (jnp.any(crossed) | (run.sides.due <= held(limit)))
+            quiet = run._replace(state=state, memory=memory, sides=self.passed(run.sides, g), steps=run.steps + 1)
+            alike = lambda found: alike_arrays((found, run, ends))[0]
+            busy = jax.lax.cond(greatest(hit), lambda: alike(self.cut(run, t, ends)), lambda: alike(quiet))
+            return alike(_where(live, _where(hit, busy, quiet), run))
+
+        return jax.lax.cond(greatest(live), go, lambda: alike_arrays((run, ends))[0])
+
+
+def eventful_grid(
+    grid: EventGrid,
+    state: State,
+    times: Array,
+    substeps: int,
+    jumps: Array | None,
+    *,
+    room: int,
+    memory: int | None = None,
+    sides: Sides | None = None,
+) -> Eventful:
+    """The states at `times`, by `substeps` steps between consecutive times or jumps, cut where events happen.
+
+    **Arguments:** as of `fixed_grid`; `room`, how many events are listed; `sides`, the memory of the events where the run goes on
+    from one before.
+    """
+    points = times
+    if jumps is not None:
+        points = jnp.sort(jnp.concatenate([times, jnp.clip(jumps.astype(times.dtype), times[0], times[-1])]))
+    terms, solver = grid.terms, grid.solver
+    state = own(state, terms, solver, points, *grid.known)
+    first = lambda terms, solver, y, t: solver.init(terms, t, y)
+    kept = None if grid.anew else by_member(first, terms, solver, state, points[0])
+    zero = jnp.zeros((), jnp.int32)
+    begun = grid.begin(points[0], state) if sides is None else sides
+    never = jnp.full_like(held(points[0]), jnp.inf)
+    empty = no_events(grid.ops[1].names, room, points[0], state)
+    run = alike_arrays((_Run(state, kept, begun, never, zero + int(Status.OK), zero, empty), points))[0]
+    record = choose_record(points.shape[0] - 1, substeps, size_of((state, kept)), size_of(state), memory)
+
+    def window(run: _Run, between: tuple[Array, Array]) -> tuple[_Run, State]:
+        start, end = between if jumps is None else between_jumps(*between)
+        h = (end - start) / substeps
+        if jumps is not None and isinstance(terms.system, ConstrainedSystem):  # algebraic states jump with an input
+            run = run._replace(state=consistent(terms, start, run.state)[0])
+        if jumps is not None and not grid.anew:  # what the solver keeps from its last step is of before the jump
+            run = run._replace(memory=jax.checkpoint(functools.partial(by_member, first))(terms, solver, run.state, start))
+
+        def one(run: _Run, i: Array) -> _Run:
+            t = start + i * h
+            until = jnp.minimum(t + h, end)
+            limit = jnp.where(i >= substeps - 1, between[1], until)
+            return grid.step(run, t, (until, limit, h))
+
+        run = checkpointed_scan(one, run, substeps, times.dtype, record)
+        gone = (run.status != Status.OK) | (held(between[1]) > run.end)
+        return run, jax.tree.map(lambda x: jnp.where(gone, jnp.nan, x), run.state)
+
+    run, rest = jax.lax.scan(window, run, (points[:-1], points[1:]))
+    states = jax.tree.map(lambda first, rest: jnp.concatenate([first[None], rest]), state, rest)
+    if jumps is not None:
+        rows = jnp.searchsorted(points, times)
+        states = jax.tree.map(lambda leaf: leaf[rows], states)
+    return Eventful(states, run.status, run.steps, run.end, run.events, run.sides)
+
+
+def held(tree: Any) -> Any:
+    """A tree whose numbers have no derivatives."""
+    return jax.tree.map(lambda x: jax.lax.stop_gradient(x) if isinstance(x, jax.Array) else x, tree)
+
+
+def _where(where: Array, new: PyTree, old: PyTree) -> Any:
+    return jax.tree.map(lambda a, b: jnp.where(where, a, b), new, old)
