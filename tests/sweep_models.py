@@ -36,6 +36,19 @@ def final(system, trajectory):
     return {"final": state[-1], "decayed": {"part": 1.0 - state[-1] / state[0]}}
 
 
+def half(system, t, y, inputs):
+    return y.amount - 0.5
+
+
+def doubled(system, t, y, inputs):
+    return type(y)(2.0 * y.amount)
+
+
+def passed(system, trajectory):
+    """When an event happened, how often, and when the last of those with room."""
+    return {"first": trajectory.event_time, "often": trajectory.events.count, "times": trajectory.events.times}
+
+
 def deadly(system, trajectory):
     """`final`, but a rate above 0.99 ends the process: every time, or once where SIMKIT_TEST_FLAG names a file."""
 

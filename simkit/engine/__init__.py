@@ -18,6 +18,7 @@ from .stepping._checkpointed import Checkpointed as Checkpointed
 from .stepping._fixed_grid import checkpointed_scan as checkpointed_scan
 from .stepping._fixed_grid import fixed_grid as fixed_grid
 from .stepping._room import joined as joined
+from .task._arguments import check_events as check_events  # internal
 from .task._bucket import PARTS as PARTS  # internal
 from .task._bucket import bucket as bucket  # internal
 from .task._compilations import Compilations as Compilations

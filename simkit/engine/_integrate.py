@@ -191,16 +191,26 @@ def _static_trajectory(task: Task) -> Trajectory:
 def _particle_trajectory(task: Task, options: Options) -> Trajectory:
     system = task.system
     ran = integrate_particles(task._replace(y0=system.encode(task.y0)), options)
-    status = _checked(ran.status, ran.states)
     states, ended = ran.states, {}
-    if task.events is not None:
-        states, time, final = event_on_grid(task, states)
-        ended = {"events": ended_by(task.events, time, system.decode(final))}
+    if ran.run is not None:
+        status = _checked(ran.status, _before(task.times, ran.run.end, states))
+        ended = {"events": _decoded_events(task, ran.run.events)}
+    else:
+        status = _checked(ran.status, states)
+        if task.events is not None:
+            states, time, final = event_on_grid(task, states)
+            ended = {"events": ended_by(task.events, time, system.decode(final))}
     times = task.times[jnp.array([0, -1])] if task.reduce else task.times
     reduced = results_of(ran.totals, task.reduce or {}, status)
     ys = jax.vmap(system.decode)(states)
     trajectory = Trajectory(times, ys, status, *_figures(task, ran.counts), lists=ran.tally, reduced=reduced)
     return dataclasses.replace(trajectory, **ended)
+
+
+def _before(times: Array, end: Array, states: PyTree) -> Any:
+    """Rows up to an event that ends a run; those after it, which are NaN, are the first row again."""
+    gone = times > end
+    return jax.tree.map(lambda x: jnp.where(gone.reshape(-1, *(1,) * (x.ndim - 1)), x[:1], x), states)
 
 
 def _checked(status: Array, states: PyTree) -> Array:
@@ -250,7 +260,9 @@ def _reduced_trajectory(task: Task, options: Options) -> Trajectory:
 
         def solve(state: State, points: Array, length: Any) -> Any:
             if grid is not None:
-                went = eventful_grid(grid, state, points, substeps, inside, room=empty.room, memory=memory, sides=length)
+                went = eventful_grid(
+                    grid, state, points, substeps, inside, room=empty.room, memory=memory, sides=length
+                )
                 counts = went.steps, jnp.zeros_like(went.steps)
                 return Solved(went.states, went.status, counts, went.sides, went.end, went.events)
             states = fixed_grid(terms, task.solver, state, points, substeps, inside, memory=memory)
@@ -301,10 +313,8 @@ def _event_trajectory(task: Task, options: Options) -> Trajectory:
         went = eventful_grid(
             grid, task.y0, task.times, task.step.substeps, jump_times(task.inputs), room=room, memory=options.memory
         )
-        gone = task.times > went.end
-        over = lambda x: gone.reshape(-1, *(1,) * (x.ndim - 1))
-        seen = jax.tree.map(lambda x, y: jnp.where(over(x), y[None], x), went.states, task.y0)
-        states, status, counts, events = went.states, _checked(went.status, seen), (went.steps, 0), went.events
+        status = _checked(went.status, _before(task.times, went.end, went.states))
+        states, counts, events = went.states, (went.steps, jnp.zeros_like(went.steps)), went.events
     else:
         states, status, counts, events, *_ = integrate_with_events(task, options)
     events = _decoded_events(task, events)

@@ -144,7 +144,7 @@ def simulate(
     solver, step, reason = _complete(system, y0, known, solver, step, inputs)
     # The reason holds numbers of this very call: kept out of the compiled function, it cannot make it compile again.
     task = Task(system, y0, inputs, when, solver, step, key, *checked)
-    check_served(system, task.events)
+    check_served(system, task.events, reduce)
     _review(task._replace(times=known))
     even = isinstance(solver, AbstractSplitStepper) and isinstance(step, Fixed) and _even(known)
     options = solve_options(None, gradient)._replace(even=even, similar=open_and_similar(step, y0), backward=backward)
@@ -302,15 +302,12 @@ def solve_options(lanes: int | None, gradient: Any) -> Options:
     return Options(lanes, int(gradient.memory))
 
 
-def check_served(system: System, events: NamedEvents | None) -> None:
-    """Refuse events that a family of systems cannot serve: particles end at one condition."""
-    if events is None or not isinstance(system, ParticleSystem):
-        return
-    (event, *rest) = events.events
-    if rest or not event.ends or event.timed or event.change is not None:
+def check_served(system: System, events: NamedEvents | None, reduce: Any = None) -> None:
+    """Refuse events together with reducers where particles have both."""
+    if events is not None and reduce and isinstance(system, ParticleSystem):
         raise ArgumentError(
-            "Particles serve one event of a condition that ends the run, `Event(condition, ends=True)`, but argument `events` holds "
-            f"{', '.join(map(repr, events.names))}. Between known times, simulate window by window."
+            "Arguments `reduce` and `events` must not be given together for particles, but both are. Save the states and reduce "
+            "them afterwards, or simulate window by window between known times."
         )
 
 

@@ -17,7 +17,7 @@ import numpy as np
 from jaxtyping import Array, PRNGKeyArray, PyTree
 
 from .._errors import ArgumentError
-from ..core import Setup, StaticSystem, Trajectory, field_metadata, named_leaves
+from ..core import Events, Setup, StaticSystem, Trajectory, field_metadata, named_leaves, with_fields
 from ..engine import ensemble
 from ._chunk import COUNTS, Chunk, Variable, write_chunk
 from ._store import writing
@@ -96,7 +96,8 @@ def run_members(job: Job, part: Part) -> tuple[dict[str, np.ndarray], dict[str, 
     if measure is None:
         named, dims, prefix = trajectory.ys, ("time",), "y0"
     else:
-        named, dims, prefix = _measured(measure, job.setup, values, trajectory), (), ""
+        room = 0 if job.setup.events is None else job.setup.events.room
+        named, dims, prefix = _measured(measure, job.setup, values, _cut(trajectory, room)), (), ""
     results = {name: np.asarray(getattr(trajectory, name))[: part.size] for name in COUNTS}
     variables = {name: Variable((), results[name].dtype, (), "1") for name in COUNTS}
     for name, array in _named(named, measure is None).items():
@@ -213,8 +214,20 @@ def _trajectories(job: Job, values: Mapping[str, Any], keys: PyTree) -> Trajecto
         step=job.step,
         inputs=setup.inputs,
         key=keys,
+        events=setup.events,
         on_failure="mark",
     )
+
+
+def _cut(trajectory: Trajectory, room: int) -> Trajectory:
+    """A trajectory whose list of events has the same room in every chunk."""
+    events, lead = trajectory.events, trajectory.status.ndim
+    if events is None:
+        return trajectory
+    cut = lambda x: jax.lax.slice_in_dim(x, 0, room, axis=lead)
+    sides = jax.tree.map(cut, (events.before, events.after))
+    events = Events(events.names, events.count, cut(events.times), cut(events.which), *sides)
+    return with_fields(trajectory, events=events)
 
 
 @eqx.filter_jit

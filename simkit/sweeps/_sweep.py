@@ -14,8 +14,19 @@ from jax.typing import ArrayLike
 from .._doors import check_kind
 from .._errors import ArgumentError, SimulationError
 from .._types import Inputs, State
-from ..core import Setup, StaticSystem, System, as_signals, as_state, check_roots, check_supports, check_system
-from ..engine import Fixed, Varying, resolve_members
+from ..core import (
+    Event,
+    Setup,
+    StaticSystem,
+    System,
+    as_events,
+    as_signals,
+    as_state,
+    check_roots,
+    check_supports,
+    check_system,
+)
+from ..engine import Fixed, Varying, check_events, check_served, resolve_members
 from ..solvers import SolverLike
 from ..stores import Lock, describe
 from ._chunk import Chunk, spans, variables_of
@@ -41,6 +52,7 @@ def sweep(
     step: float | Varying | Fixed | None = None,
     inputs: Inputs = None,
     key: object = None,
+    events: Event | Sequence[Event] | Mapping[str, Event] | None = None,
     lanes: int | None = None,
     devices: Sequence[Any] | None = None,
     retries: int = 3,
@@ -67,6 +79,8 @@ def sweep(
     - `measure`: `measure(system, trajectory)` makes named arrays of one member's trajectory, such as `{"peak": ...}`, which are
         stored in place of the states. Defined at the top of a module.
     - `key`: a random key, for stochastic systems. Member i gets `fold_in(key, i)`, whatever the chunks.
+    - `events`: as in `ensemble`; states after an event that ends a member are NaN. The events themselves are for `measure`, whose
+        trajectory has room for as many as `keep` of each `Event` says.
     - `lanes`, `devices`: as in `ensemble`.
     - `retries`: how often a chunk that fails is tried again before it is set aside.
     - `progress`: True to print members, rate and time left; or a function that is given each line.
@@ -91,18 +105,20 @@ def sweep(
     check_system(system, y0)
     check_kind("store", store, str | Path, "the name of a folder", 'Write `store="my_sweep"`.')
     check_roots(system)
-    setup = Setup(system, as_state(system, y0), as_signals(inputs))
+    setup = Setup(system, as_state(system, y0), as_signals(inputs), events=as_events(events))
     check_supports(system)
     values = check_over(setup, over)
     members = len(next(iter(values.values())))
     _check_counts(chunk, retries)
     times = _times(setup, times)
+    check_served(system, check_events(setup.events, system, np.asarray(times)))
     method = resolve_members(setup, values, members, times, solver=solver, step=step)
     size = min(chunk, members)
     key = _typed_key(key)
     put = setup.put({path: value[0] for path, value in values.items()})
     parts = {
-        **{root: getattr(put, root) for root in ("system", "y0", "inputs", "noise")},  # a sweep has no events
+        **{root: getattr(put, root) for root in ("system", "y0", "inputs", "noise")},
+        **({} if events is None else {"events": put.events}),  # a store of before events is the same sweep
         "times": times,
         "solver": method.solver,
         "step": method.step,

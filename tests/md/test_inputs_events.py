@@ -109,3 +109,62 @@ def test_every_member_ends_by_itself(swings):
     np.testing.assert_allclose(run.event_time[:2], [np.pi / 2, np.pi], rtol=1e-5)
     assert jnp.isinf(run.event_time[2])
     assert jnp.isfinite(run.ys.position[2]).all()
+
+
+def kicked(system, t, y, inputs):
+    return md.Atoms(y.position, y.momentum.at[:, 0].add(1.0))
+
+
+def bounced(system, t, y, inputs):
+    """Return the state after a hard wall that the first atom has hit."""
+    return md.Atoms(y.position, y.momentum.at[0, 0].multiply(-1.0))
+
+
+def test_a_kick_at_a_known_time_with_its_derivatives():
+    """cos(t) and, after the kick, sin(t - s) more; steps of 0.01 err by h^2 / 24 of the phase."""
+    system = md.Particles(md.HarmonicTrap(1.0, jnp.zeros(3)), OPEN).prepared(REST)
+
+    def run(at):
+        event = simkit.Event(at=jnp.stack([at, at * jnp.inf]), change=kicked)
+        return simkit.simulate(system, REST, [0.0, 0.5, 1.0, 2.0], step=0.01, events=event, on_failure="mark")
+
+    at = jnp.asarray(0.777)
+    found = jax.jit(run)(at)
+    times, since = found.times, jnp.maximum(found.times - at, 0.0)
+    np.testing.assert_allclose(found.ys.position[:, 0, 0], np.cos(times) + np.sin(since), rtol=1e-4)
+    assert int(found.events.count) == 1
+    np.testing.assert_allclose(found.events.times[0], at, rtol=1e-14)
+    moved = found.events.after.momentum - found.events.before.momentum
+    np.testing.assert_allclose(moved[0, :, 0], 1.0, rtol=1e-12)
+    last = lambda at: run(at).final().position[0, 0]
+    for mode in (jax.jacfwd, jax.jacrev):
+        np.testing.assert_allclose(jax.jit(mode(last))(at), -np.cos(2.0 - 0.777), rtol=1e-4)
+
+
+def test_a_wall_is_met_where_a_step_ends():
+    """Without the wall the position would be cos(t); with it |cos(t)|, but for what a step of 0.01 is late."""
+    system = md.Particles(md.HarmonicTrap(1.0, jnp.zeros(3)), OPEN).prepared(REST)
+    wall = simkit.Event(lambda system, t, y, inputs: y.position[0, 0], "down", bounced)
+    last = simkit.Event(lambda system, t, y, inputs: t - 4.995, "up", ends=True)
+    times = np.linspace(0.0, 6.0, 7)
+    run = simkit.ensemble(
+        system,
+        REST,
+        times,
+        over={"potential.stiffness": np.array([1.0, 0.0001])},
+        step=0.01,
+        events={"wall": wall, "last": last},
+        devices=jax.devices()[:1],
+    )
+    np.testing.assert_allclose(run.events.times[0, :3], [np.pi / 2, 3 * np.pi / 2, 5.0], atol=0.02)
+    np.testing.assert_allclose(run.ys.position[0, :5, 0, 0], np.abs(np.cos(times[:5])), atol=0.03)
+    assert jnp.isnan(run.ys.position[0, 6:]).all()
+    np.testing.assert_array_equal(run.events.count, [3, 1])
+    np.testing.assert_array_equal(run.status, 0)
+    assert int(run.steps[0]) == 500
+
+
+def test_reducers_and_events_of_particles_are_refused(driven):
+    event = simkit.Event(at=[0.05], change=kicked)
+    with pytest.raises(simkit.ArgumentError, match="must not be given together for particles"):
+        simkit.simulate(driven[0], REST, [0.0, 0.1], step=0.02, events=event, reduce={"mean": simkit.reducers.Mean()})

@@ -336,3 +336,24 @@ def test_one_stiff_member_makes_the_solver_stiff(tmp_path):
     found = simkit.sweep(system, y0, np.array([0.0, 10.0]), over={path: [1.0, 2.0, 500.0]}, store=tmp_path / "s")
     assert found.definition["solver"].endswith("Rodas5P")
     assert (found.status == 0).all()
+
+
+def test_events_end_and_change_members(tmp_path):
+    ends = {"half": simkit.Event(sweep_models.half, "down", ends=True)}
+    found = simkit.sweep(**setup(store=tmp_path / "ends", events=ends, step=simkit.Adaptive()))
+    exact = np.exp(-RATES[:, None] * TIMES)
+    np.testing.assert_allclose(found[name_of(found)][:], np.where(exact >= 0.5, exact, np.nan), rtol=1e-5)
+    with pytest.raises(StoreError, match="events"):
+        simkit.sweep(**setup(store=tmp_path / "ends", step=simkit.Adaptive()))
+    doubling = simkit.Event(sweep_models.half, "down", sweep_models.doubled, keep=2)
+    doses = simkit.Event(at=[0.5], change=sweep_models.doubled)
+    over = {"rate": RATES, "events.dose.at": np.full((COUNT, 1), 0.25)}
+    events = {"half": doubling, "dose": doses}
+    arguments = setup(over=over, events=events, measure=sweep_models.passed)
+    seen = simkit.sweep(**arguments, store=tmp_path / "measured")
+    assert seen["times"][:].shape == (COUNT, 3)  # two of a condition and one known
+    # 2 exp(-r t) passes a half at log(4) / r
+    half, passes = np.log(4) / RATES, np.log(4) / RATES <= 2.0
+    np.testing.assert_allclose(seen["first"][:], 0.25)
+    np.testing.assert_allclose(seen["times"][:][passes, 1], half[passes], rtol=1e-5)
+    np.testing.assert_array_equal(seen["often"][:][~passes], 1)

@@ -1,15 +1,16 @@
-"""The event that ends a run of fixed steps, found between save times."""
+"""The event that ends a run of particles, found between save times."""
 
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import Any
 
 import jax
 import jax.numpy as jnp
 from jax.flatten_util import ravel_pytree
 from jaxtyping import Array, PyTree
 
-from ...core import Events, NamedEvents, ParticleSystem, StochasticSystem, SystemTerm, scaled
+from ...core import Events, NamedEvents, ParticleSystem, SystemTerm, scaled
 from ...solvers import slope_of
+from ..adaptive._happening import newton
 from ..task._condition import condition_of, passes
 from ..task._task import Task
 
@@ -17,8 +18,7 @@ from ..task._task import Task
 def event_on_grid(task: Task, states: PyTree) -> tuple[Any, Array, Any]:
     """Rows up to an event, its time and the state there, from states at save times.
 
-    Between two of them the state is the cubic through both states and slopes; that of a stochastic system, which has no slope,
-    and of particles with a thermostat, is a line.
+    Between two of them the state is the cubic through both states and slopes; that of particles with a thermostat is a line.
     """
     system, inputs, times = task.system, task.inputs, task.times
     assert task.events is not None
@@ -33,19 +33,19 @@ def event_on_grid(task: Task, states: PyTree) -> tuple[Any, Array, Any]:
     # Where nothing happened, or a state is not finite, derivatives must not meet numbers that are not finite either.
     picked = lambda i: jnp.where(finite[i], flat[i], flat[0])
     (t0, t1), (y0, y1) = times[place + jnp.arange(2)], (picked(place), picked(place + 1))
-    rough = isinstance(system, StochasticSystem) or (isinstance(system, ParticleSystem) and not system.smooth)
+    assert isinstance(system, ParticleSystem)
 
     def between(theta: Array) -> Array:
         line = y0 + scaled(theta, y1 - y0)
-        if rough:
+        if not system.smooth:
             return line
         slope = lambda t, y: ravel_pytree(slope_of(SystemTerm(system, inputs), t, unravel(y)))[0]
         first, second = (scaled(t1 - t0, slope(t, y)) - (y1 - y0) for t, y in ((t0, y0), (t1, y1)))
         return line + scaled(theta * (1 - theta), scaled(1 - theta, first) - scaled(theta, second))
 
     value = lambda theta: condition(t0 + theta * (t1 - t0), between(theta))
-    theta, kind = _bisected(value, event.direction, happened, times)
-    theta = theta + _newton(lambda delta: value(theta + delta), happened, jnp.ones_like(theta), kind)
+    theta, sloped = _bisected(value, event.direction, happened, times)
+    theta = theta + newton(lambda delta: value(theta + delta), jnp.zeros_like(theta), sloped)
     time = t0 + theta * (t1 - t0)
     failed = jnp.where(finite.all(), jnp.inf, jnp.nan)
     rows = jnp.where((happened & (times > time))[:, None], jnp.nan, flat)
@@ -62,24 +62,16 @@ def ended_by(events: NamedEvents, time: Array, state: Any) -> Events:
     return Events(events.names, happened.astype(int), when, which, rows, rows)
 
 
-class Passage(NamedTuple):
-    """Zero crossing of a condition."""
-
-    passed: Array  # whether it does
-    smooth: Array  # whether its value there is zero, but for rounding, so that the place can be improved
-    sloped: Array  # whether it has a slope there, so that the place has derivatives; where it jumps it has none
-
-
-SMOOTH, SLOPED = 1e-3, 0.1
-"""Smallest share of its change over a step that a condition must change at its zero crossing."""
+SLOPED = 0.1
+"""Largest share of its change over a step that a condition may change at its zero crossing, to have derivatives there."""
 
 
 def _bisected(
     value: Callable[[Array], Array], direction: str | None, passed: Array, like: Array
-) -> tuple[Array, Passage]:
+) -> tuple[Array, Array]:
     """Bisect for the place in a step, from 0 to 1, just after a zero crossing, to the resolution of the float type.
 
-    A condition that jumps as an input does passes zero after the step: at 1.
+    A condition that jumps as an input does passes zero after the step: at 1. Also a flag: whether the condition has a slope there.
     """
     zero = jnp.zeros_like(like[0])
     first, final = value(zero), value(zero + 1)
@@ -94,17 +86,4 @@ def _bisected(
     low, high = jax.lax.fori_loop(0, digits, halved, (zero, zero + 1))
     share = jnp.abs(value(high) - value(low)) / jnp.where(final == first, 1, jnp.abs(final - first))
     inside = passed & passes(direction, first, final)
-    kind = Passage(passed, inside & (share < SMOOTH), inside & (share < SLOPED))
-    return jax.lax.stop_gradient((high, kind))
-
-
-def _newton(value: Callable[[Array], Array], happened: Array, width: Array, kind: Passage) -> Array:
-    """Two Newton steps from zero: next to nothing in value, they carry the first and second derivatives of the root."""
-    delta = jnp.zeros_like(width)
-    rest = jax.lax.stop_gradient(jnp.where(kind.smooth, 0, value(delta)))
-    for _ in range(2):
-        g, slope = jax.jvp(value, (delta,), (jnp.ones_like(delta),))
-        sound = happened & kind.sloped & (slope != 0) & jnp.isfinite(slope)
-        move = jnp.where(sound, g - rest, 0) / jnp.where(sound, slope, 1)
-        delta = jnp.clip(delta - move, -width, width)
-    return delta
+    return jax.lax.stop_gradient((high, inside & (share < SLOPED)))

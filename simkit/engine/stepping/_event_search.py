@@ -87,7 +87,9 @@ def search(
     g0, g1 = marks(t), marks(goal)
     crossed0, crossed1 = flags(t, g0), flags(goal, g1)
     early = jnp.any(crossed0)
-    begin = _Bracket(t, goal, g0, g1, crossed1, jnp.ones((2,), t.dtype), jnp.zeros((), jnp.int32), jnp.zeros((), jnp.int32))
+    begin = _Bracket(
+        t, goal, g0, g1, crossed1, jnp.ones((2,), t.dtype), jnp.zeros((), jnp.int32), jnp.zeros((), jnp.int32)
+    )
     if exact and functions.found:
         open_ = jnp.any(crossed1) & ~early
         b = _narrowed(marks, flags, begin, open_)
@@ -163,7 +165,11 @@ def _narrowed(marks: Callable[..., Array], flags: Callable[..., Array], begin: _
         beyond = jnp.any(new)
         moved = jnp.where(beyond, 1, -1).astype(jnp.int32)
         kept = jnp.where(b.last == moved, 0.5, 1.0).astype(time.dtype)
-        weights = jnp.where(beyond, jnp.stack([kept * b.weights[0], jnp.ones_like(kept)]), jnp.stack([jnp.ones_like(kept), kept * b.weights[1]]))
+        weights = jnp.where(
+            beyond,
+            jnp.stack([kept * b.weights[0], jnp.ones_like(kept)]),
+            jnp.stack([jnp.ones_like(kept), kept * b.weights[1]]),
+        )
         return _Bracket(
             jnp.where(beyond, b.low, time),
             jnp.where(beyond, time, b.high),

@@ -33,8 +33,8 @@ class Eventful(NamedTuple):
     sides: Sides  # at the last time
 
 
-class _Run(NamedTuple):
-    """Loop carry from one step to the next."""
+class Run(NamedTuple):
+    """Loop carry from one step to the next: the state, and the events so far."""
 
     state: State
     memory: Any  # of the stepper
@@ -59,14 +59,15 @@ class _Cut(NamedTuple):
 class EventGrid:
     """Fixed steps with the events of one member.
 
-    **Arguments:** `terms`, the system with its inputs and noise; `solver`; `events`; `state` and `t`, examples of both.
+    **Arguments:** `terms`, the system with its inputs and noise; `solver`, None where steps are taken elsewhere and events happen at
+    their ends; `events`; `state` and `t`, examples of both.
     """
 
     def __init__(self, terms: Any, solver: Any, events: NamedEvents, state: State, t: Time):
         self.terms, self.solver = terms, solver
         self.unravel = ravel_pytree(state)[1]
         self.exact = not isinstance(terms.system, StochasticSystem)
-        self.anew = isinstance(solver, AbstractExplicitRungeKutta)
+        self.anew = solver is None or isinstance(solver, AbstractExplicitRungeKutta)
         flat = lambda tree: ravel_pytree(tree)[0]
 
         def field(ops: PyTree, fixed: PyTree, t: Time, y: Array) -> Array:
@@ -117,6 +118,8 @@ class EventGrid:
 
     def stepped(self, ops: Any, solver: Any, t: Array, until: Array, stride: Array, state: State) -> State:
         """One step of any length; one of no length moves by its derivative alone. `stride` is the length of whole steps."""
+        if solver is None:
+            return state
         none = held(until) <= held(t)
         there = jnp.where(none, t + held(stride), until)
         found = solver.advance(ops[0], t, there, there - t, state, solver.init(ops[0], t, state)).state
@@ -143,9 +146,7 @@ class EventGrid:
         which = jnp.where(found.hit & ~cut.done, found.which, -1)
         return _where(cut.done, cut, now), (which, time, before, after)
 
-    def _moved(
-        self, ops: Any, solver: Any, t: Array, until: Array, stride: Array, state: State, found: Found
-    ) -> Any:
+    def _moved(self, ops: Any, solver: Any, t: Array, until: Array, stride: Array, state: State, found: Found) -> Any:
         """The time to which a step goes, with derivatives, and the states before and after what happens there."""
         own = self.functions
         advance = lambda time: self.stepped(ops, solver, t, time, stride, state)
@@ -198,7 +199,7 @@ class EventGrid:
         back = sides.leaving & (g * sides.marks <= 0)
         return sides._replace(marks=jnp.where(back, sides.marks, g), leaving=sides.leaving & ~(g * sides.marks > 0))
 
-    def cut(self, run: _Run, t: Array, ends: tuple[Array, Array, Array]) -> _Run:
+    def cut(self, run: Run, t: Array, ends: tuple[Array, Array, Array]) -> Run:
         """One step of the grid with its events."""
         done = jnp.isfinite(run.end) | (run.status != Status.OK)
         begin = alike_arrays((_Cut(t, run.state, run.sides, run.end, done, run.steps), ends))[0]
@@ -215,11 +216,13 @@ class EventGrid:
         status = jnp.where((run.status == Status.OK) & ~cut.done, int(Status.ENDLESS_EVENTS), run.status)
         memory = run.memory
         if not self.anew:
-            memory = by_member(lambda terms, solver, t, y: solver.init(terms, t, y), self.terms, self.solver, cut.t, cut.state)
+            memory = by_member(
+                lambda terms, solver, t, y: solver.init(terms, t, y), self.terms, self.solver, cut.t, cut.state
+            )
         events = appended(run.events, more, jnp.ones_like(real[0]))
-        return _Run(cut.state, memory, cut.sides, cut.end, status, cut.steps, events)
+        return Run(cut.state, memory, cut.sides, cut.end, status, cut.steps, events)
 
-    def step(self, run: _Run, t: Array, ends: tuple[Array, Array, Array]) -> _Run:
+    def step(self, run: Run, t: Array, ends: tuple[Array, Array, Array]) -> Run:
         """One step of the grid."""
         until, limit, stride = ends
         live = ~(jnp.isfinite(run.end) | (run.status != Status.OK))
@@ -228,7 +231,7 @@ class EventGrid:
             found = solver.advance(terms, t, until, h, y, solver.init(terms, t, y) if self.anew else kept)
             return found.state, None if self.anew else found.memory
 
-        def go() -> _Run:
+        def go() -> Run:
             state, memory = by_member(taken, self.terms, self.solver, run.state, run.memory, t, until, stride)
             point = self.operands(until, state)
             g = self.functions.marks(*point)
@@ -240,6 +243,14 @@ class EventGrid:
             return alike(_where(live, _where(hit, busy, quiet), run))
 
         return jax.lax.cond(greatest(live), go, lambda: alike_arrays((run, ends))[0])
+
+
+def begun_run(grid: EventGrid, state: State, kept: Any, points: Array, room: int, sides: Sides | None = None) -> Run:
+    """The carry at the first of some times; `kept` is the memory of the stepper."""
+    zero, never = jnp.zeros((), jnp.int32), jnp.full_like(held(points[0]), jnp.inf)
+    sides = grid.begin(points[0], state) if sides is None else sides
+    empty = no_events(grid.ops[1].names, room, points[0], state)
+    return alike_arrays((Run(state, kept, sides, never, zero + int(Status.OK), zero, empty), points))[0]
 
 
 def eventful_grid(
@@ -266,21 +277,20 @@ def eventful_grid(
     first = lambda terms, solver, y, t: solver.init(terms, t, y)
     kept = None if grid.anew else by_member(first, terms, solver, state, points[0])
     zero = jnp.zeros((), jnp.int32)
-    begun = grid.begin(points[0], state) if sides is None else sides
-    never = jnp.full_like(held(points[0]), jnp.inf)
-    empty = no_events(grid.ops[1].names, room, points[0], state)
-    run = alike_arrays((_Run(state, kept, begun, never, zero + int(Status.OK), zero, empty), points))[0]
+    run = begun_run(grid, state, kept, points, room, sides)
     record = choose_record(points.shape[0] - 1, substeps, size_of((state, kept)), size_of(state), memory)
 
-    def window(run: _Run, between: tuple[Array, Array]) -> tuple[_Run, State]:
+    def window(run: Run, between: tuple[Array, Array]) -> tuple[Run, State]:
         start, end = between if jumps is None else between_jumps(*between)
         h = (end - start) / substeps
         if jumps is not None and isinstance(terms.system, ConstrainedSystem):  # algebraic states jump with an input
             run = run._replace(state=consistent(terms, start, run.state)[0])
         if jumps is not None and not grid.anew:  # what the solver keeps from its last step is of before the jump
-            run = run._replace(memory=jax.checkpoint(functools.partial(by_member, first))(terms, solver, run.state, start))
+            run = run._replace(
+                memory=jax.checkpoint(functools.partial(by_member, first))(terms, solver, run.state, start)
+            )
 
-        def one(run: _Run, i: Array) -> _Run:
+        def one(run: Run, i: Array) -> Run:
             t = start + i * h
             until = jnp.minimum(t + h, end)
             limit = jnp.where(i >= substeps - 1, between[1], until)

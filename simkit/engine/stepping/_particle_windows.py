@@ -15,7 +15,9 @@ from ..batching._mesh import alike_arrays
 from ..task._condition import condition_of, passes
 from ..task._task import Options, Task
 from ._checkpointed import choose_segments
+from ._event_steps import Run
 from ._kept import Rules, State, kept_scan
+from ._particle_events import only_ends, windows_with_events
 from ._reduce import first_totals, next_totals
 
 
@@ -28,6 +30,7 @@ class Ran(NamedTuple):
     status: Array
     counts: tuple[Array, Array]
     tally: Any
+    run: Run | None = None  # of one with events that change the state or are at known times
 
 
 def integrate_particles(task: Task, options: Options) -> Ran:
@@ -63,7 +66,9 @@ def integrate_particles(task: Task, options: Options) -> Ran:
     # Over a mesh what the loop carries has to vary alike.
     state, force, lists, totals = alike_arrays((state, first.forces(state, lists), lists, totals))
 
-    def window(carried: tuple[Any, ...], ends: tuple[Array, Array]) -> tuple[tuple[Any, ...], Any]:
+    def window(
+        carried: tuple[Any, ...], ends: tuple[Array, Array], substeps: int = substeps
+    ) -> tuple[tuple[Any, ...], Any]:
         state, force, lists, totals = carried
         start, end = ends
         params = floats, (end - start) / substeps, start
@@ -76,6 +81,13 @@ def integrate_particles(task: Task, options: Options) -> Ran:
         return carried, None if reducers else state
 
     begun, ends = (state, force, lists, totals), (times[:-1], times[1:])
+    if task.events is not None and not only_ends(task.events):
+        found = windows_with_events(lambda *given: window(*given)[0], begun, task, options)
+        states = jax.tree.map(lambda first, rest: jnp.concatenate([first[None], rest]), state, found.rows)
+        fits = jnp.where(system.fits(found.last[2]), found.run.status, int(Status.NO_ROOM))
+        return Ran(
+            states, totals, fits, (found.run.steps, jnp.zeros_like(fits)), system.tally(found.last[2]), found.run
+        )
     (last, _, lists, totals), rows, windows = _windows(window, begun, ends, task, options)
     rows = jax.tree.map(lambda x: x[None], last) if reducers else rows
     states = jax.tree.map(lambda first, rest: jnp.concatenate([first[None], rest]), state, rows)

@@ -91,7 +91,11 @@ def cut_between(times: Array, jumps: Array | None, state: State, *, eventful: bo
         return pieces
     last = pieces.times[:, -1]
     following = jnp.concatenate([pieces.times[1:, 0], last[-1:]])
-    on_jump = jnp.array(True) if jumps is None or eventful else jnp.any(last[:, None] == jumps[None].astype(times.dtype), axis=1)
+    on_jump = (
+        jnp.array(True)
+        if jumps is None or eventful
+        else jnp.any(last[:, None] == jumps[None].astype(times.dtype), axis=1)
+    )
     # Any place between two save times would do; this one is hardly that of the next jump.
     end = last + jnp.where(on_jump, 0.381966, 0.0).astype(times.dtype) * (following - last)
     start = jnp.concatenate([times[:1], end[:-1]])
