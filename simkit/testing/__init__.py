@@ -2,6 +2,8 @@
 
 from ._check_system import SystemReport as SystemReport  # internal
 from ._check_system import check_system as check_system
+from ._event_trust import EventTrust as EventTrust  # internal
+from ._event_trust import check_events as check_events
 from ._gradients import GradientReport as GradientReport  # internal
 from ._gradients import check_gradients as check_gradients
 from ._order import order_of_convergence as order_of_convergence

@@ -17,6 +17,7 @@ from ..engine import Adaptive, Fixed, Varying, simulate
 from ..fitting import some_start
 from ..problem import Problem
 from ..solvers import Stepper
+from ._event_trust import EventTrust, contacts_of
 from ._gradients import Mode, compare_slopes, directional_slopes, typical_size
 
 DISCARD = 0.25
@@ -47,6 +48,7 @@ class GradientTrust(eqx.Module):
 
     - `gradient`: of the log-likelihood by the coordinates of a fit; `error`: the largest relative difference between reverse mode,
         forward mode and finite differences along random directions; `complaint`: what does not agree, empty where all does.
+    - `contacts`: of each experiment with events of a condition, whether these have derivatives (`check_events`).
     - `growth`: of each experiment; `norms`: size of the gradient by the first quarter, the first half and all of the data.
     """
 
@@ -56,11 +58,13 @@ class GradientTrust(eqx.Module):
     complaint: str = eqx.field(static=True)
     growth: dict[str, Growth]
     norms: dict[float, float] = eqx.field(static=True)
+    contacts: dict[str, EventTrust] = eqx.field(default_factory=dict)
 
     @property
     def trusted(self) -> bool:
         """Tell whether the gradient is right and meaningful."""
-        return not self.complaint and all(growth.trusted for growth in self.growth.values())
+        judged = (*self.growth.values(), *self.contacts.values())
+        return not self.complaint and all(found.trusted for found in judged)
 
     def __repr__(self) -> str:
         lines = [
@@ -74,6 +78,8 @@ class GradientTrust(eqx.Module):
                 f"  {label}: displacements grow as exp({growth.exponent:.3g} t); gradients mean something up to "
                 f"{growth.horizon:.3g}, the data span {growth.span:.3g}"
             )
+        for label, contact in self.contacts.items():
+            lines += [f"  {label}: {text.strip()}" for text in repr(contact).splitlines()[1:]]
         if not all(growth.trusted for growth in self.growth.values()):
             lines.append(
                 "  Remedy: fit windows shorter than that (one experiment a window, each with a free start: multiple shooting), or "
@@ -174,7 +180,8 @@ def check_gradient(
     gradients = {fraction: _gradient(problem.until(fraction), z, mode) for fraction in FRACTIONS}
     norms = {fraction: float(jnp.linalg.norm(gradient)) for fraction, gradient in gradients.items()}
     growths = _growths(problem, z) if "forward" in modes else {}  # perturbations are followed by forward mode
-    return GradientTrust(problem.names, gradients[FRACTIONS[-1]], error, complaint, growths, norms)
+    contacts = _contacts(problem, z)
+    return GradientTrust(problem.names, gradients[FRACTIONS[-1]], error, complaint, growths, norms, contacts)
 
 
 def _value(z: Array, problem: Problem) -> Array:
@@ -196,11 +203,27 @@ def _growths(problem: Problem, z: Array) -> dict[str, Growth]:
         return {}
     found, theta = {}, problem.natural(z)
     for i, label in enumerate(problem.labels):
-        setup, times = problem.setup(theta, i), np.asarray(problem.times[i])
-        times = times[np.isfinite(times)]
-        times = times[np.r_[True, np.diff(times) > 0]]
-        method = problem.method
+        setup, method = problem.setup(theta, i), problem.method
         found[label] = perturbation_growth(
-            setup.system, setup.y0, times, solver=method.solver, step=method.step, inputs=setup.inputs
+            setup.system, setup.y0, _times(problem, i), solver=method.solver, step=method.step, inputs=setup.inputs
         )
     return found
+
+
+def _contacts(problem: Problem, z: Array) -> dict[str, EventTrust]:
+    """Judge the events of each experiment that has any of a condition."""
+    if isinstance(problem.base.system, StaticSystem | ParticleSystem):
+        return {}
+    theta, method = problem.natural(z), problem.method
+    found = {
+        label: contacts_of(problem.setup(theta, i), _times(problem, i), method.solver, method.step)
+        for i, label in enumerate(problem.labels)
+    }
+    return {label: contact for label, contact in found.items() if contact is not None}
+
+
+def _times(problem: Problem, index: int) -> np.ndarray:
+    """The times of an experiment, each once."""
+    times = np.asarray(problem.times[index])
+    times = times[np.isfinite(times)]
+    return times[np.r_[True, np.diff(times) > 0]]

@@ -4,6 +4,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from jax.sharding import PartitionSpec
 
 import simkit
 from simkit.odes import HarmonicOscillator, OrnsteinUhlenbeck, from_function
@@ -198,3 +199,25 @@ def test_time_runs_backwards():
     found = simkit.simulate(system, 1.0, [3.0, 2.0, 0.5], events=event, step=0.01, solver="rk4")
     np.testing.assert_allclose(found.events.times[0], 3.0 - np.log(2) / 0.7, rtol=1e-9)
     np.testing.assert_allclose(found.ys[-1], 0.25 * np.exp(0.7 * 2.5), rtol=1e-8)  # 2 is reached twice
+
+
+@pytest.mark.slow
+def test_members_of_a_batch_and_of_a_mesh_have_their_own_derivatives():
+    starts = jnp.array([0.4, 2.0, 30.0, 60.0])  # six, three, one and no bounce
+    last = lambda start: ball(9.81, start).final()["height"]
+    alone = jnp.stack([jax.jit(jax.grad(last))(start) for start in starts])
+    np.testing.assert_allclose(jax.jit(jax.vmap(jax.grad(last)))(starts), alone, rtol=1e-11)
+    forward = jax.jit(jax.vmap(jax.jacfwd(last)))(starts)
+    np.testing.assert_allclose(forward, alone, rtol=1e-11)
+    mesh = jax.make_mesh((2,), ("members",), axis_types=(jax.sharding.AxisType.Auto,))
+    spec = PartitionSpec("members")
+    spread = jax.shard_map(jax.vmap(jax.grad(last)), mesh=mesh, in_specs=spec, out_specs=spec)
+    np.testing.assert_allclose(jax.jit(spread)(starts), alone, rtol=1e-11)
+
+
+@pytest.mark.slow
+def test_reverse_mode_within_a_memory_bound_is_the_same():
+    last = lambda start, **options: ball(9.81, start, **options).final()["height"]
+    plain = jax.jit(jax.grad(last))(jnp.asarray(2.0))
+    bounded = jax.jit(jax.grad(lambda start: last(start, gradient=simkit.Checkpointed(memory="8 kB"))))
+    np.testing.assert_allclose(bounded(jnp.asarray(2.0)), plain, rtol=1e-12)

@@ -74,7 +74,7 @@ def test_rows_after_the_end_do_not_count(step):
         BALL, START, TIMES, over={"y0.height": np.array([2.0, 60.0])}, step=step, events=landing, reduce=REDUCERS
     )
     time = np.sqrt(2 * 2.0 / 9.81)
-    rows = TIMES[TIMES <= time]
+    rows = TIMES[time >= TIMES]
     np.testing.assert_allclose(found.reduced["mean"][0], np.mean(2.0 - 9.81 / 2 * rows**2), rtol=1e-9)
     np.testing.assert_allclose(found.reduced["mean"][1], np.mean(60.0 - 9.81 / 2 * TIMES**2), rtol=1e-9)
     np.testing.assert_allclose(found.event_time, [time, np.inf], rtol=1e-9)

@@ -9,6 +9,7 @@ from jaxtyping import Array
 
 from ...core import greatest
 from ..adaptive._happening import EventFunctions
+from ..batching._mesh import alike_arrays
 
 SLOPED = 0.1
 """Share of its change over a step below which a condition must change at its zero crossing to have a slope there; else it jumps."""
@@ -50,8 +51,9 @@ def crossed_from(functions: EventFunctions, sides: Sides, g: Array, slopes: Call
     directions = [functions.kinds[i].direction for i in functions.found]
     up, down = (jnp.array([d != other for d in directions]) for other in ("down", "up"))
     crossed = (sides.marks < 0) & (g >= 0) & up | (sides.marks > 0) & (g <= 0) & down
-    back = lambda: crossed & (~sides.leaving | (slopes() * sides.marks < 0))
-    return jax.lax.cond(greatest(jnp.any(sides.leaving & crossed)), back, lambda: crossed)
+    alike = lambda flags: alike_arrays((flags, sides, g))[0]
+    back = lambda: alike(crossed & (~sides.leaving | (slopes() * sides.marks < 0)))
+    return jax.lax.cond(greatest(jnp.any(sides.leaving & crossed)), back, lambda: alike(crossed))
 
 
 def first_of(places: tuple[int, ...], flags: Array) -> Array:
@@ -92,7 +94,7 @@ def search(
     )
     if exact and functions.found:
         open_ = jnp.any(crossed1) & ~early
-        b = _narrowed(marks, flags, begin, open_)
+        b = _narrowed(marks, flags, *alike_arrays((begin, open_)))
     else:
         b = begin
     crossed = jnp.where(early, crossed0, b.crossed)
