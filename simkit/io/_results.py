@@ -83,9 +83,9 @@ def save(
 
     The groups `fit`, `profiles`, `posterior`, `sample_stats`, `prediction` (the curves), `posterior_predictive` (new data),
     `observed_data`, `trajectory`, `events` (with `events_before` and `events_after`) and `averages` follow the netCDF-4
-    conventions: `xarray.open_dataset(path, group="posterior")` gives a data set with the dimensions chain and draw and one variable a
-    parameter, under its own name (`y0.hare`), with its unit. `provenance` holds texts. The file is written beside its place
-    and moved there whole, so that a crash leaves no half file.
+    conventions: `xarray.open_dataset(path, group="posterior")` gives a data set with the dimensions chain and draw and one
+    variable a parameter, under its own name (`y0.hare`), with its unit. `provenance` holds texts. The file is written beside its
+    place and moved there whole, so that a crash leaves no half file.
 
     **Arguments:**
 

@@ -93,7 +93,7 @@ def check_events(
     assert given is not None
     setup = Setup(system, jax.tree.map(jnp.asarray, y0), inputs)
     found = [(name, event) for name, event in zip(given.names, given.events, strict=True) if not event.timed]
-    run = {name: event for name, event in zip(given.names, given.events, strict=True)}
+    run = dict(zip(given.names, given.events, strict=True))
     smooth = not isinstance(system, StochasticSystem)
     if smooth:
         turns = {f"{TURN}{name}": Event(_Slope(setup, event)) for name, event in found}

@@ -59,8 +59,8 @@ class _Cut(NamedTuple):
 class EventGrid:
     """Fixed steps with the events of one member.
 
-    **Arguments:** `terms`, the system with its inputs and noise; `solver`, None where steps are taken elsewhere and events happen at
-    their ends; `events`; `state` and `t`, examples of both.
+    **Arguments:** `terms`, the system with its inputs and noise; `solver`, None where steps are taken elsewhere and events happen
+    at their ends; `events`; `state` and `t`, examples of both.
     """
 
     def __init__(self, terms: Any, solver: Any, events: NamedEvents, state: State, t: Time):
@@ -276,7 +276,6 @@ def eventful_grid(
     state = own(state, terms, solver, points, *grid.known)
     first = lambda terms, solver, y, t: solver.init(terms, t, y)
     kept = None if grid.anew else by_member(first, terms, solver, state, points[0])
-    zero = jnp.zeros((), jnp.int32)
     run = begun_run(grid, state, kept, points, room, sides)
     record = choose_record(points.shape[0] - 1, substeps, size_of((state, kept)), size_of(state), memory)
 
