@@ -202,7 +202,7 @@ def _on_one_device(trajectory: Trajectory) -> Trajectory:
 
 
 def _trajectories(job: Job, values: Mapping[str, Any], keys: PyTree) -> Trajectory:
-    setup = job.setup
+    setup, events = job.setup, job.setup.events
     return ensemble(
         setup.system,
         setup.y0,
@@ -214,7 +214,7 @@ def _trajectories(job: Job, values: Mapping[str, Any], keys: PyTree) -> Trajecto
         step=job.step,
         inputs=setup.inputs,
         key=keys,
-        events=setup.events,
+        events=None if events is None else dict(zip(events.names, events.events, strict=True)),
         on_failure="mark",
     )
 

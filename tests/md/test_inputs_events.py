@@ -142,7 +142,7 @@ def test_a_kick_at_a_known_time_with_its_derivatives():
 
 
 def test_a_wall_is_met_where_a_step_ends():
-    """Without the wall the position would be cos(t); with it |cos(t)|, but for what a step of 0.01 is late."""
+    """Without the wall the position would be cos(t); with it |cos(t)|, but for a step of 0.01 that each event is late, on the way there and back."""
     system = md.Particles(md.HarmonicTrap(1.0, jnp.zeros(3)), OPEN).prepared(REST)
     wall = simkit.Event(lambda system, t, y, inputs: y.position[0, 0], "down", bounced)
     last = simkit.Event(lambda system, t, y, inputs: t - 4.995, "up", ends=True)
@@ -156,7 +156,7 @@ def test_a_wall_is_met_where_a_step_ends():
         events={"wall": wall, "last": last},
         devices=jax.devices()[:1],
     )
-    np.testing.assert_allclose(run.events.times[0, :3], [np.pi / 2, 3 * np.pi / 2, 5.0], atol=0.02)
+    np.testing.assert_allclose(run.events.times[0, :3], [np.pi / 2, 3 * np.pi / 2, 5.0], atol=0.04)
     np.testing.assert_allclose(run.ys.position[0, :5, 0, 0], np.abs(np.cos(times[:5])), atol=0.03)
     assert jnp.isnan(run.ys.position[0, 6:]).all()
     np.testing.assert_array_equal(run.events.count, [3, 1])

@@ -43,7 +43,8 @@ def windows_with_events(window: Window, begun: PyTree, task: Task, options: Opti
     state = begun[0]
     grid = EventGrid(SystemTerm(system, task.inputs), None, events, state, times[0])
     at = [events.events[i].times(system).astype(times.dtype) for i in grid.functions.timed]
-    points = jnp.sort(jnp.concatenate([times, *(jnp.clip(x, times[0], times[-1]) for x in at)]))
+    inside = lambda x: jnp.where((x >= times[0]) & (x <= times[-1]), x, times[-1])
+    points = jnp.sort(jnp.concatenate([times, *map(inside, at)]))
     pieces = task.step.substeps if grid.functions.found else 1
     steps = task.step.substeps * system.inner_steps // pieces
     begun = alike_arrays((begun, points))[0]
