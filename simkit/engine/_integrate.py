@@ -258,7 +258,7 @@ def _reduced_trajectory(task: Task, options: Options) -> Trajectory:
         grid = None if task.events is None else EventGrid(terms, task.solver, task.events, state, times[0])
         empty = _room_for_events(task, options)
 
-        def solve(state: State, points: Array, length: Any) -> Any:
+        def stepped(state: State, points: Array, length: Any) -> Any:
             if grid is not None:
                 went = eventful_grid(
                     grid, state, points, substeps, inside, room=empty.room, memory=memory, sides=length
@@ -269,7 +269,7 @@ def _reduced_trajectory(task: Task, options: Options) -> Trajectory:
             return Solved(states, jnp.asarray(int(Status.OK)), (jnp.asarray(0), jnp.asarray(0)), length)
 
         sides = None if grid is None else grid.begin(times[0], state)
-        found = reduced(solve, pieces=cut_at(times, jumps, state), events=empty, sides=sides)
+        found = reduced(stepped, pieces=cut_at(times, jumps, state), events=empty, sides=sides)
         counts = _fixed_counts(task, jumps) if grid is None else (found.accepted, found.rejected)
     else:
 

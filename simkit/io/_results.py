@@ -129,7 +129,8 @@ def save(
             if trajectory is not None:
                 write_trajectory(file.create_group("trajectory"), trajectory)
                 if trajectory.events is not None:
-                    write_events(*map(file.create_group, GROUPS), trajectory.events)
+                    listed, before, after = map(file.create_group, GROUPS)
+                    write_events(listed, before, after, trajectory.events)
             if averages is not None:
                 write_averages(file.create_group("averages"), averages)
             if seen is not None:

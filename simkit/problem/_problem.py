@@ -152,7 +152,7 @@ class Problem(eqx.Module):
             rows = solve_times(np.asarray(times), longest, step, static)
             start, driven = setups[longest].y0, setups[longest].inputs
             method = resolve(system, start, rows, solver=solver, step=step, inputs=driven)
-        check_events(setups[0], method, protocol is not None)
+        check_events(setups[0], protocol is not None)
         model = ForwardModel(
             base,
             table if population is None else population.redirected(table),

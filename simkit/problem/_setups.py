@@ -8,7 +8,6 @@ import jax
 from .._errors import ArgumentError
 from .._types import Inputs, State
 from ..core import Setup, StaticSystem, System, as_events, as_float_array, as_signals, as_state, warn_of_unread
-from ..engine import Method, check_served
 from ._condition_table import stack
 from ._experiment import Experiment
 from ._schedule import alike_events, experiment_events, stacked_events
@@ -51,7 +50,7 @@ def stacked_setups(system: System, setups: Sequence[Setup], experiments: Sequenc
     )
 
 
-def check_events(setup: Setup, method: Method, protocol: bool) -> None:
+def check_events(setup: Setup, protocol: bool) -> None:
     """Refuse events that the simulations of a problem cannot serve."""
     if setup.events is None:
         return
@@ -63,4 +62,3 @@ def check_events(setup: Setup, method: Method, protocol: bool) -> None:
         raise ArgumentError(
             "The events of a problem must not end its simulations (`ends=True`): all data need a state."
         )
-    check_served(setup.system, setup.events)

@@ -26,7 +26,7 @@ from ..core import (
     check_supports,
     check_system,
 )
-from ..engine import Fixed, Varying, check_events, check_served, resolve_members
+from ..engine import Fixed, Varying, check_events, resolve_members
 from ..solvers import SolverLike
 from ..stores import Lock, describe
 from ._chunk import Chunk, spans, variables_of
@@ -111,7 +111,7 @@ def sweep(
     members = len(next(iter(values.values())))
     _check_counts(chunk, retries)
     times = _times(setup, times)
-    check_served(system, check_events(setup.events, system, np.asarray(times)))
+    check_events(setup.events, system, np.asarray(times))
     method = resolve_members(setup, values, members, times, solver=solver, step=step)
     size = min(chunk, members)
     key = _typed_key(key)

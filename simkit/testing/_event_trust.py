@@ -105,7 +105,7 @@ def check_events(
     for name, event in found if smooth else []:
         slopes[name], said = _judged(setup, name, event, trajectory)
         complaints += said
-    if int(trajectory.status) == Status.ENDLESS_EVENTS:
+    if int(trajectory.status) == Status.ENDLESS_EVENTS and trajectory.events is not None:
         happened = np.asarray(trajectory.events.times)[np.asarray(trajectory.events.happened)]
         since = f", from {happened[-1]:.6g} on" if happened.size else ""
         complaints.append(f"The state slides or rests{since}: events follow each other without time going on.")

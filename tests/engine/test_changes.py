@@ -317,7 +317,6 @@ def test_a_spike_resets_and_ends_at_a_known_time():
         (lambda: simkit.Event(at=[1.0, np.nan]), "no NaN"),
         (lambda: simkit.Event(at=[1.0], change=bounced, values=[1.0]), "`change`"),
         (lambda: doses(RATE, AT - 1.0, AMOUNT), "`dose` must happen within the run, but entry 0 of `at` is -1"),
-        (lambda: bouncing(step=0.01), "Fixed steps serve one event"),
     ],
 )
 def test_what_is_wrong_is_a_sentence(make, text):

@@ -64,6 +64,14 @@ def test_schedules_of_different_length_are_one_problem_with_right_gradients():
         np.testing.assert_allclose(slopes[i], change / (2 * step), rtol=1e-5)
 
 
+def test_fixed_steps_are_cut_at_doses():
+    p = problem(step=0.25)
+    predicted = jax.jit(p.predict)(THETA)["c"]
+    for row, times, doses in zip(predicted, (LONG, SHORT), (DAILY, TWICE), strict=True):
+        # order 5 with steps of a quarter hour, at rates of 1.2
+        np.testing.assert_allclose(row[: times.size], closed(times, doses), rtol=1e-5, atol=1e-6)
+
+
 @pytest.mark.slow
 def test_a_fit_finds_the_lag():
     found = simkit.fit(problem(), starts=3)
@@ -108,7 +116,6 @@ def thrice(**options):
         ),
         (lambda: problem(thrice(doses=Doses(resets=[3.0]))), "resets among the doses"),
         (lambda: problem([*experiments()[:1], thrice(doses=TWICE)]), "same kinds with the same functions.*`e`"),
-        (lambda: problem(step=0.01), "Fixed steps serve one event"),
         (lambda: problem(thrice(events=simkit.Event(at=2.0, ends=True))), "must not end its simulations"),
         (lambda: simkit.fit(problem(), windows=2), "the problem has events"),
     ],

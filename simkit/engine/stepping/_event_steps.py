@@ -80,8 +80,7 @@ class EventGrid:
         filled = lambda ops, fixed: (ops[0].system, ops[0].inputs, ops[1])
         self.functions = EventFunctions(events, filled, field, resume if algebraic else None, self.unravel, t.dtype)
         self.ops, self.kinds = (terms, events), len(events.events)
-        self.held_pair = held((self.ops, solver))
-        self.held = self.held_pair[0]
+        self.held, self.held_solver = held((self.ops, solver))
         given = filled(self.held, None)
         self.known = [self.functions.sorted_times(given, i)[0] for i in self.functions.timed]
         self.ends = jnp.array([event.ends for event in events.events])
@@ -130,7 +129,7 @@ class EventGrid:
         """Let the first event of the rest of a step happen, or take that rest."""
         until, limit, stride = ends
         t, state = held((cut.t, cut.state))
-        at = lambda time: self.operands(time, self.stepped(*self.held_pair, t, time, held(stride), state))
+        at = lambda time: self.operands(time, self.stepped(self.held, self.held_solver, t, time, held(stride), state))
         found = held(search(self.functions, at, self.coming, cut.sides, held((t, until, limit)), self.exact))
         operands = self.ops, self.solver, cut.t, until, stride, cut.state, found
         time, before, after = by_member(self._moved, *operands)
