@@ -32,7 +32,7 @@ class EventTrust(eqx.Module):
     - `complaints`: sentences about events that have no derivative, empty where all have.
     """
 
-    slopes: dict[str, np.ndarray] = eqx.field(static=True)
+    slopes: dict[str, np.ndarray]
     complaints: tuple[str, ...] = eqx.field(static=True)
 
     @property

@@ -45,6 +45,15 @@ class Run(NamedTuple):
     events: Events
 
 
+class Moved(NamedTuple):
+    """The part of a run that a step without an event changes."""
+
+    state: State
+    memory: Any
+    sides: Sides
+    steps: Array
+
+
 class _Cut(NamedTuple):
     """A step while its events happen, one a round."""
 
@@ -236,10 +245,14 @@ class EventGrid:
             g = self.functions.marks(*point)
             crossed = crossed_from(self.functions, run.sides, g, lambda: self.functions.slopes(*point))
             hit = live & (jnp.any(crossed) | (run.sides.due <= held(limit)))
-            quiet = run._replace(state=state, memory=memory, sides=self.passed(run.sides, g), steps=run.steps + 1)
+            moved = Moved(state, memory, self.passed(run.sides, g), run.steps + 1)
+            old = Moved(run.state, run.memory, run.sides, run.steps)
+            # The list of events is not chosen from, which would copy it in every step.
+            quiet = run._replace(**_where(live, moved, old)._asdict())
             alike = lambda found: alike_arrays((found, run, ends))[0]
-            busy = jax.lax.cond(greatest(hit), lambda: alike(self.cut(run, t, ends)), lambda: alike(quiet))
-            return alike(_where(live, _where(hit, busy, quiet), run))
+            return jax.lax.cond(
+                greatest(hit), lambda: alike(_where(hit, self.cut(run, t, ends), quiet)), lambda: alike(quiet)
+            )
 
         return jax.lax.cond(greatest(live), go, lambda: alike_arrays((run, ends))[0])
 
