@@ -142,7 +142,7 @@ def test_a_kick_at_a_known_time_with_its_derivatives():
 
 
 def test_a_wall_is_met_where_a_step_ends():
-    """Without the wall the position would be cos(t); with it |cos(t)|, but for a step of 0.01 that each event is late, on the way there and back."""
+    """Without the wall the position would be cos(t); with it |cos(t)|, but for a step that each event is late, there and back."""
     system = md.Particles(md.HarmonicTrap(1.0, jnp.zeros(3)), OPEN).prepared(REST)
     wall = simkit.Event(lambda system, t, y, inputs: y.position[0, 0], "down", bounced)
     last = simkit.Event(lambda system, t, y, inputs: t - 4.995, "up", ends=True)

@@ -209,8 +209,7 @@ class EventGrid:
 
     def cut(self, run: Run, t: Array, ends: tuple[Array, Array, Array]) -> Run:
         """One step of the grid with its events."""
-        done = jnp.isfinite(run.end) | (run.status != Status.OK)
-        begin = alike_arrays((_Cut(t, run.state, run.sides, run.end, done, run.steps), ends))[0]
+        begin = alike_arrays((_Cut(t, run.state, run.sides, run.end, ~runs(run), run.steps), ends))[0]
 
         def one(cut: _Cut, _: None) -> Any:
             alike = lambda found: alike_arrays((found, cut))[0]
@@ -233,28 +232,24 @@ class EventGrid:
     def step(self, run: Run, t: Array, ends: tuple[Array, Array, Array]) -> Run:
         """One step of the grid."""
         until, limit, stride = ends
-        live = ~(jnp.isfinite(run.end) | (run.status != Status.OK))
+        live = runs(run)
 
         def taken(terms: Any, solver: Any, y: State, kept: PyTree, t: Time, until: Time, h: Time) -> Any:
             found = solver.advance(terms, t, until, h, y, solver.init(terms, t, y) if self.anew else kept)
             return found.state, None if self.anew else found.memory
 
-        def go() -> Run:
-            state, memory = by_member(taken, self.terms, self.solver, run.state, run.memory, t, until, stride)
-            point = self.operands(until, state)
-            g = self.functions.marks(*point)
-            crossed = crossed_from(self.functions, run.sides, g, lambda: self.functions.slopes(*point))
-            hit = live & (jnp.any(crossed) | (run.sides.due <= held(limit)))
-            moved = Moved(state, memory, self.passed(run.sides, g), run.steps + 1)
-            old = Moved(run.state, run.memory, run.sides, run.steps)
-            # The list of events is not chosen from, which would copy it in every step.
-            quiet = run._replace(**_where(live, moved, old)._asdict())
-            alike = lambda found: alike_arrays((found, run, ends))[0]
-            return jax.lax.cond(
-                greatest(hit), lambda: alike(_where(hit, self.cut(run, t, ends), quiet)), lambda: alike(quiet)
-            )
-
-        return jax.lax.cond(greatest(live), go, lambda: alike_arrays((run, ends))[0])
+        state, memory = by_member(taken, self.terms, self.solver, run.state, run.memory, t, until, stride)
+        point = self.operands(until, state)
+        g = self.functions.marks(*point)
+        crossed = crossed_from(self.functions, run.sides, g, lambda: self.functions.slopes(*point))
+        hit = live & (jnp.any(crossed) | (run.sides.due <= held(limit)))
+        moved = Moved(state, memory, self.passed(run.sides, g), run.steps + 1)
+        old = Moved(run.state, run.memory, run.sides, run.steps)
+        # The list of events is not chosen from, which would copy it in every step.
+        quiet = run._replace(**_where(live, moved, old)._asdict())
+        alike = lambda found: alike_arrays((found, run, ends))[0]
+        cut = lambda: alike(_where(hit, self.cut(run, t, ends), quiet))
+        return jax.lax.cond(greatest(hit), cut, lambda: alike(quiet))
 
 
 def begun_run(grid: EventGrid, state: State, kept: Any, points: Array, room: int, sides: Sides | None = None) -> Run:
@@ -307,7 +302,9 @@ def eventful_grid(
             limit = jnp.where(i >= substeps - 1, between[1], until)
             return grid.step(run, t, (until, limit, h))
 
-        run = checkpointed_scan(one, run, substeps, times.dtype, record)
+        alike = lambda run: alike_arrays((run, points))[0]
+        steps = lambda: alike(checkpointed_scan(one, run, substeps, times.dtype, record))
+        run = jax.lax.cond(greatest(runs(run)), steps, lambda: alike(run))
         gone = (run.status != Status.OK) | (held(between[1]) > run.end)
         return run, jax.tree.map(lambda x: jnp.where(gone, jnp.nan, x), run.state)
 
@@ -317,6 +314,11 @@ def eventful_grid(
         rows = jnp.searchsorted(points, times)
         states = jax.tree.map(lambda leaf: leaf[rows], states)
     return Eventful(states, run.status, run.steps, run.end, run.events, run.sides)
+
+
+def runs(run: Run) -> Array:
+    """Tell whether a run goes on: neither ended nor failed."""
+    return ~jnp.isfinite(run.end) & (run.status == Status.OK)
 
 
 def held(tree: Any) -> Any:
