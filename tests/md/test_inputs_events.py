@@ -125,7 +125,7 @@ def test_a_kick_at_a_known_time_with_its_derivatives():
     system = md.Particles(md.HarmonicTrap(1.0, jnp.zeros(3)), OPEN).prepared(REST)
 
     def run(at):
-        event = simkit.Event(at=jnp.stack([at, at * jnp.inf]), change=kicked)
+        event = simkit.Event(at=jnp.stack([at, jnp.asarray(jnp.inf)]), change=kicked)
         return simkit.simulate(system, REST, [0.0, 0.5, 1.0, 2.0], step=0.01, events=event, on_failure="mark")
 
     at = jnp.asarray(0.777)

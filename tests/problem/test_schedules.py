@@ -66,7 +66,7 @@ def test_schedules_of_different_length_are_one_problem_with_right_gradients():
 
 def test_fixed_steps_are_cut_at_doses():
     p = problem(step=0.25)
-    predicted = jax.jit(p.predict)(THETA)["c"]
+    predicted = p.predict(THETA)["c"]
     for row, times, doses in zip(predicted, (LONG, SHORT), (DAILY, TWICE), strict=True):
         # order 5 with steps of a quarter hour, at rates of 1.2
         np.testing.assert_allclose(row[: times.size], closed(times, doses), rtol=1e-5, atol=1e-6)

@@ -1,6 +1,7 @@
 """Fixed steps in which events happen: a step is cut at an event, so that the steps after it are those of the grid again."""
 
 import functools
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import jax
@@ -17,6 +18,9 @@ from ._checkpointed import choose_record
 from ._event_search import NEAR, Found, Sides, crossed_from, search
 from ._fixed_grid import between_jumps, checkpointed_scan, size_of
 from ._reduce import appended, no_events
+
+BLOCK = 8
+"""Number of steps that are taken together where they have no event."""
 
 MOST_EVENTS = 8
 """Most events in one step."""
@@ -229,10 +233,10 @@ class EventGrid:
         events = appended(run.events, more, jnp.ones_like(real[0]))
         return Run(cut.state, memory, cut.sides, cut.end, status, cut.steps, events)
 
-    def step(self, run: Run, t: Array, ends: tuple[Array, Array, Array]) -> Run:
-        """One step of the grid."""
+    def quiet(self, run: Run, t: Array, ends: tuple[Array, Array, Array], inside: Array) -> tuple[Run, Array]:
+        """One step of the grid as if it had no event, and a flag that it has one; a step that is not `inside` is not taken."""
         until, limit, stride = ends
-        live = runs(run)
+        live = runs(run) & inside
 
         def taken(terms: Any, solver: Any, y: State, kept: PyTree, t: Time, until: Time, h: Time) -> Any:
             found = solver.advance(terms, t, until, h, y, solver.init(terms, t, y) if self.anew else kept)
@@ -246,10 +250,34 @@ class EventGrid:
         moved = Moved(state, memory, self.passed(run.sides, g), run.steps + 1)
         old = Moved(run.state, run.memory, run.sides, run.steps)
         # The list of events is not chosen from, which would copy it in every step.
-        quiet = run._replace(**_where(live, moved, old)._asdict())
+        return run._replace(**_where(live, moved, old)._asdict()), hit
+
+    def step(self, run: Run, t: Array, ends: tuple[Array, Array, Array], inside: Array) -> Run:
+        """One step of the grid with its events."""
+        quiet, hit = self.quiet(run, t, ends, inside)
         alike = lambda found: alike_arrays((found, run, ends))[0]
         cut = lambda: alike(_where(hit, self.cut(run, t, ends), quiet))
         return jax.lax.cond(greatest(hit), cut, lambda: alike(quiet))
+
+    def block(self, run: Run, first: Array, size: int, points: Callable[[Array], Any]) -> Run:
+        """Steps of the grid from one number on: as if they had no events, and once more with them if they have.
+
+        Steps without a branch are a loop that XLA makes one kernel of on CPUs; with one each is many.
+        """
+        moving = lambda run: Moved(run.state, run.memory, run.sides, run.steps)
+        numbers = first + jnp.arange(size, dtype=first.dtype)
+
+        def quiet(carry: tuple[Moved, Array], i: Array) -> tuple[Any, None]:
+            now, hit = self.quiet(run._replace(**carry[0]._asdict()), *points(i))
+            return alike_arrays(((moving(now), carry[1] | hit), run))[0], None
+
+        begin = alike_arrays(((moving(run), run.status != run.status), run))[0]
+        (after, hit), _ = jax.lax.scan(jax.checkpoint(quiet), begin, numbers)
+        went = run._replace(**after._asdict())
+        alike = lambda found: alike_arrays((found, run))[0]
+        one = lambda run, i: (alike(self.step(run, *points(i))), None)
+        again = lambda: alike(_where(hit, jax.lax.scan(jax.checkpoint(one), run, numbers)[0], went))
+        return jax.lax.cond(greatest(hit), again, lambda: alike(went))
 
 
 def begun_run(grid: EventGrid, state: State, kept: Any, points: Array, room: int, sides: Sides | None = None) -> Run:
@@ -284,7 +312,9 @@ def eventful_grid(
     first = lambda terms, solver, y, t: solver.init(terms, t, y)
     kept = None if grid.anew else by_member(first, terms, solver, state, points[0])
     run = begun_run(grid, state, kept, points, room, sides)
-    record = choose_record(points.shape[0] - 1, substeps, size_of((state, kept)), size_of(state), memory)
+    size = min(BLOCK, substeps)
+    blocks = -(-substeps // size)
+    record = choose_record(points.shape[0] - 1, blocks, size_of((state, kept)), size_of(state), memory)
 
     def window(run: Run, between: tuple[Array, Array]) -> tuple[Run, State]:
         start, end = between if jumps is None else between_jumps(*between)
@@ -296,14 +326,15 @@ def eventful_grid(
                 memory=jax.checkpoint(functools.partial(by_member, first))(terms, solver, run.state, start)
             )
 
-        def one(run: Run, i: Array) -> Run:
-            t = start + i * h
+        def points_of(i: Array) -> Any:
+            last = i >= substeps - 1
+            t = start + jnp.where(last, substeps - 1, i) * h
             until = jnp.minimum(t + h, end)
-            limit = jnp.where(i >= substeps - 1, between[1], until)
-            return grid.step(run, t, (until, limit, h))
+            return t, (until, jnp.where(last, between[1], until), h), i < substeps
 
+        body = lambda run, k: grid.block(run, k * size, size, points_of)
         alike = lambda run: alike_arrays((run, points))[0]
-        steps = lambda: alike(checkpointed_scan(one, run, substeps, times.dtype, record))
+        steps = lambda: alike(checkpointed_scan(body, run, blocks, times.dtype, record))
         run = jax.lax.cond(greatest(runs(run)), steps, lambda: alike(run))
         gone = (run.status != Status.OK) | (held(between[1]) > run.end)
         return run, jax.tree.map(lambda x: jnp.where(gone, jnp.nan, x), run.state)
