@@ -22,7 +22,8 @@ GRAZING = 1e-3
 TOUCHING = 1e-6
 """Distance from zero of a condition where it turns, as a share of its range, below which it touches: the square of `GRAZING`."""
 
-TURN = "turn of "
+NEAR = 1e-2
+"""The same share by a cubic between two rows, from which on the turn itself is looked for."""
 
 
 class EventTrust(eqx.Module):
@@ -92,19 +93,14 @@ def check_events(
     given = as_events(events)
     assert given is not None
     setup = Setup(system, jax.tree.map(jnp.asarray, y0), inputs)
-    found = [(name, event) for name, event in zip(given.names, given.events, strict=True) if not event.timed]
-    run = dict(zip(given.names, given.events, strict=True))
-    smooth = not isinstance(system, StochasticSystem)
-    if smooth:
-        turns = {f"{TURN}{name}": Event(_Slope(setup, event)) for name, event in found}
-        run |= turns
-    trajectory = simulate(
-        system, y0, times, solver=solver, step=step, inputs=inputs, key=key, events=run, on_failure="mark"
-    )
+    named = dict(zip(given.names, given.events, strict=True))
+    options: Any = {"solver": solver, "step": step, "inputs": inputs, "on_failure": "mark"}
+    trajectory = simulate(system, y0, times, key=key, events=named, **options)
     slopes, complaints = {}, []
-    for name, event in found if smooth else []:
-        slopes[name], said = _judged(setup, name, event, trajectory)
-        complaints += said
+    for name, event in named.items():
+        if not event.timed and not isinstance(system, StochasticSystem):
+            slopes[name], said = _judged(setup, name, event, trajectory, options)
+            complaints += said
     if int(trajectory.status) == Status.ENDLESS_EVENTS and trajectory.events is not None:
         happened = np.asarray(trajectory.events.times)[np.asarray(trajectory.events.happened)]
         since = f", from {happened[-1]:.6g} on" if happened.size else ""
@@ -143,12 +139,14 @@ def _all_terms(setup: Setup, event: Event, times: Any, states: Any) -> Any:
     return jax.vmap(lambda t, y: _terms(setup, event, t, y))(times, states)
 
 
-def _judged(setup: Setup, name: str, event: Event, trajectory: Trajectory) -> tuple[np.ndarray, list[str]]:
+def _judged(
+    setup: Setup, name: str, event: Event, trajectory: Trajectory, options: Any
+) -> tuple[np.ndarray, list[str]]:
     """Relative slopes of the events of one condition, and sentences about those that have no derivative."""
     events, said = trajectory.events, []
     assert events is not None
     terms = lambda times, states: [np.asarray(x) for x in _all_terms(setup, event, times, states)]
-    g, sizes, _ = terms(trajectory.times, trajectory.ys)
+    g, sizes, speeds = terms(trajectory.times, trajectory.ys)
     own, there = np.asarray(events[name].happened), np.asarray(events[name].times)
     before, after = (terms(events[name].times, side) for side in (events[name].before, events[name].after))
     rows = np.concatenate([np.abs(sizes), np.abs(before[1][own])])
@@ -161,24 +159,36 @@ def _judged(setup: Setup, name: str, event: Event, trajectory: Trajectory) -> tu
         said.append(
             f"`{name}` grazes at {there[own][i]:.6g}: its slope is {slopes[i]:.1e} of the largest of its terms."
         )
-    rests = (
-        (np.abs(after[0][own]) <= TOUCHING * reach) & (np.abs(after[2][own]) < GRAZING * scale) & (slopes >= GRAZING)
-    )
+    rests = (np.abs(after[0][own]) <= TOUCHING * reach) & (np.abs(after[2][own]) < GRAZING * scale)
     if event.change is not None and not event.ends:
-        for i in np.flatnonzero(rests):
+        for i in np.flatnonzero(rests & (slopes >= GRAZING)):
             said.append(f"`{name}` slides or rests at {there[own][i]:.6g}: its change leaves the state on the surface.")
-    turns = events[f"{TURN}{name}"]
-    real = np.asarray(turns.happened) & ~np.isin(
-        np.asarray(turns.times), np.asarray(events.times)[np.asarray(events.which) < _kinds(events)]
-    )
-    for time, value in zip(np.asarray(turns.times)[real], terms(turns.times, turns.before)[0][real], strict=True):
+    happened = np.asarray(events.times)[np.asarray(events.happened)]
+    for i in _turns(np.asarray(trajectory.times), g, speeds, happened, NEAR * reach):
+        time, value = _turn(setup, event, trajectory, int(i), options)
         if abs(value) <= TOUCHING * reach:
             said.append(f"`{name}` touches at {time:.6g}: its condition turns at {value:.1e}, of {reach:.2g}.")
     return slopes, said
 
 
-def _kinds(events: Any) -> int:
-    return sum(not name.startswith(TURN) for name in events.names)
+def _turns(times: np.ndarray, g: np.ndarray, slopes: np.ndarray, happened: np.ndarray, near: float) -> np.ndarray:
+    """The rows after which a condition turns near zero, by the cubic through two of them, and where nothing happens."""
+    h, shares = np.diff(times)[:, None], np.linspace(0.0, 1.0, 33)[None]
+    first, last, a, b = g[:-1, None], g[1:, None], h * slopes[:-1, None], h * slopes[1:, None]
+    bend = shares * (1 - shares)
+    cubic = first + shares * (last - first) + bend * ((1 - shares) * (a - last + first) - shares * (b - last + first))
+    quiet = ~((happened[None] >= times[:-1, None]) & (happened[None] <= times[1:, None])).any(axis=1)
+    return np.flatnonzero(quiet & (slopes[:-1] * slopes[1:] < 0) & (np.abs(cubic).min(axis=1) <= near))
+
+
+def _turn(setup: Setup, event: Event, trajectory: Trajectory, row: int, options: Any) -> tuple[float, float]:
+    """The time at which a condition turns after a row, and its value there."""
+    state = jax.tree.map(lambda x: x[row], trajectory.ys)
+    turned = Event(_Slope(setup, event), ends=True)
+    times = np.asarray(trajectory.times)[row : row + 2]
+    found = simulate(setup.system, state, times, events=turned, **options)
+    value = _terms(setup, event, found.event_time, found.event_state)[0]
+    return float(found.event_time), float(value)
 
 
 def contacts_of(setup: Setup, times: np.ndarray, solver: Any, step: Any) -> EventTrust | None:

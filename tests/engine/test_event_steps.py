@@ -113,7 +113,7 @@ def test_doses_are_a_superposition_with_derivatives():
             np.testing.assert_allclose(a[..., :5] if a.ndim else a, b[..., :5] if b.ndim else b, rtol=1e-8)
 
 
-@pytest.mark.parametrize("solver", ["rodas5p", "tsit5"])
+@pytest.mark.parametrize("solver", [pytest.param("rodas5p", marks=pytest.mark.slow), "tsit5"])
 def test_members_end_by_themselves(solver):
     system = from_function(decaying, {"rate": 1.0})
     rate = np.linspace(0.1, 2.0, 5)

@@ -13,6 +13,8 @@ TIMES = np.linspace(0.0, 3.0, 151)  # three pieces
 TIGHT = simkit.Adaptive(1e-10, 1e-12)
 REDUCERS = {"mean": Mean(lambda system, t, y: y["height"]), "area": Integral(lambda system, t, y: y["height"])}
 STEPS = [TIGHT, simkit.Fixed(2)]
+FIXED = [pytest.param(TIGHT, marks=pytest.mark.slow), simkit.Fixed(2)]
+ADAPTIVE = [TIGHT, pytest.param(simkit.Fixed(2), marks=pytest.mark.slow)]
 
 
 def falling(t, y, p):
@@ -53,7 +55,7 @@ def test_rows_are_those_of_the_saved_states(step):
     np.testing.assert_allclose(found.final()["height"], saved.final()["height"], rtol=1e-8)
 
 
-@pytest.mark.parametrize("step", STEPS, ids=lambda step: type(step).__name__)
+@pytest.mark.parametrize("step", ADAPTIVE, ids=lambda step: type(step).__name__)
 def test_a_dose_at_every_save_time_counts_once(step):
     system = from_function(decaying, {"rate": 0.7})
     doses = simkit.Event(at=TIMES, values=np.ones(TIMES.size), change=dosed)
@@ -67,7 +69,7 @@ def test_a_dose_at_every_save_time_counts_once(step):
     assert int(found.events.count) == 151
 
 
-@pytest.mark.parametrize("step", STEPS, ids=lambda step: type(step).__name__)
+@pytest.mark.parametrize("step", FIXED, ids=lambda step: type(step).__name__)
 def test_rows_after_the_end_do_not_count(step):
     landing = simkit.Event(height, "down", ends=True)
     found = simkit.ensemble(

@@ -225,7 +225,7 @@ def bounced(system, t, y, inputs):
     return {"height": y["height"], "speed": -system.parameters["kept"] * y["speed"]}
 
 
-@pytest.mark.parametrize("members", [None, 3])
+@pytest.mark.parametrize("members", [pytest.param(None, marks=pytest.mark.slow), 3])
 def test_events_come_back_bit_by_bit(tmp_path, members):
     ball = simkit.odes.from_function(falling, {"kept": 0.8})
     events = {
