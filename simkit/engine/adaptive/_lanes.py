@@ -63,7 +63,7 @@ def solve(
     load = loader(flow, layout, ops, fixed, times, members)
 
     def waiting(turn: _Turn) -> Array:
-        return (turn.s.status != RUNNING) & (turn.member < members)
+        return (turn.s.status != RUNNING) & (turn.s.status != WAITING) & (turn.member < members)
 
     def take(turn: _Turn) -> _Turn:
         """Let the lanes that are done hand over what they found, and give them the next members."""
@@ -92,22 +92,37 @@ def solve(
         held, fresh = load(member)
         return _Turn(queue, member, held, select(done, fresh, s), jnp.where(done, 1, cursor), found)
 
-    def body(carry: PyTree) -> Any:
-        turn, out = carry
-        s, cursor, ys = attempts(flow, times, numerics, members, turn.held, turn.s, turn.cursor, out.ys, turn.member)
-        log = out.log
-        if log is not None:
-            happen = functools.partial(_happen, flow, times, numerics, members, columns, turn.held, turn.member)
-            met = lambda c: jnp.any(c[0].status == WAITING)
-            s, cursor, ys, log = jax.lax.while_loop(met, happen, (s, cursor, ys, log))
+    def hand_over(turn: _Turn, out: _Out) -> tuple[_Turn, _Out]:
+        """Write what the lanes found that are done, and refill them."""
         # A loop of one turn at most: XLA makes one kernel of it, where a hundred small operations each take their time to start.
-        turn = jax.lax.while_loop(lambda t: jnp.any(waiting(t)), take, turn._replace(s=s, cursor=cursor))
+        turn = jax.lax.while_loop(lambda t: jnp.any(waiting(t)), take, turn)
         put = lambda a, x: a.at[turn.found.row, ..., times.shape[-1] - 1].set(x, mode="drop")
-        ys = jax.tree.map(put, ys, turn.found.final)
+        ys = jax.tree.map(put, out.ys, turn.found.final)
         set_rows = lambda a, x: a.at[turn.found.row].set(x, mode="drop")
+        log = out.log
         if log is not None:
             log = log._replace(total=set_rows(log.total, turn.found.total))
         return turn, _Out(ys, set_rows(out.figures, turn.found.figures), set_rows(out.ends, turn.found.ends), log)
+
+    def stepped(carry: PyTree) -> Any:
+        turn, out = carry
+        s, cursor, ys = attempts(flow, times, numerics, members, turn.held, turn.s, turn.cursor, out.ys, turn.member)
+        return hand_over(turn._replace(s=s, cursor=cursor), out._replace(ys=ys))
+
+    def happened(carry: PyTree) -> Any:
+        turn, out = carry
+        happen = functools.partial(_happen, flow, times, numerics, members, columns, turn.held, turn.member)
+        met = lambda c: jnp.any(c[0].status == WAITING)
+        s, cursor, ys, log = jax.lax.while_loop(met, happen, (turn.s, turn.cursor, out.ys, out.log))
+        return hand_over(turn._replace(s=s, cursor=cursor), out._replace(ys=ys, log=log))
+
+    def live(carry: PyTree) -> Array:
+        return jnp.any(carry[0].member < members)
+
+    def between(carry: PyTree) -> Any:
+        """Step until a lane waits for its events; a loop of its own, which costs nothing more than one without events."""
+        steps = lambda c: live(c) & ~jnp.any(c[0].s.status == WAITING)
+        return happened(jax.lax.while_loop(steps, stepped, carry))
 
     order = longest_first(load, members, lanes) if lanes < members <= MOST_TURNS * lanes else None
     member = (jnp.arange(lanes, dtype=jnp.int32) if order is None else order[:lanes]) + count
@@ -123,7 +138,7 @@ def solve(
     ends = jnp.stack([s.h, s.t], axis=-1)
     found = _Found(jnp.full_like(member, members), final, jnp.zeros((lanes, 4), jnp.int32) + count, ends, _total(s))
     turn = _Turn(count + lanes, member, held, s, jnp.ones_like(member), found)
-    _, out = jax.lax.while_loop(lambda c: jnp.any(c[0].member < members), body, (turn, out))
+    _, out = jax.lax.while_loop(live, stepped if flow.events is None else between, (turn, out))
     status, steps, rejected, reached = jnp.moveaxis(out.figures, -1, 0)
     whole = status == 0
     if out.log is not None:  # an event may have ended it before
