@@ -210,7 +210,9 @@ def neurons() -> dict[str, float]:
     for k, length in enumerate(BRIAN_STEPS if arrays else ()):
         count, late = _spikes_apart(arrays[f"{k}.t"], arrays[f"{k}.i"], fine)
         peer = 1e3 * float(arrays[f"{k}.cpu"].min())
-        table.append([f"Brian2, {length:g} ms", str(arrays[f"{k}.t"].size), f"{count:.3f}", f"{late:.2g}", f"{peer:.4g}"])
+        table.append(
+            [f"Brian2, {length:g} ms", str(arrays[f"{k}.t"].size), f"{count:.3f}", f"{late:.2g}", f"{peer:.4g}"]
+        )
         speedup[f"izhikevich_speedup_{length:g}ms"] = peer / (1e3 * spent["neurons"])
     _harness.print_table("Neurons", ["", "spikes", "neurons with equal counts", "spikes apart, ms", "CPU ms"], table)
     return rows | speedup

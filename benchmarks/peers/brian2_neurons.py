@@ -22,7 +22,11 @@ def main(arrays, options):
             b.start_scope()
             b.defaultclock.dt = step * b.ms
             neurons = b.NeuronGroup(
-                len(arrays["current"]), equations, threshold="v >= 30", reset="v = -65; u += 8", method=options["method"]
+                len(arrays["current"]),
+                equations,
+                threshold="v >= 30",
+                reset="v = -65; u += 8",
+                method=options["method"],
             )
             neurons.v, neurons.u, neurons.current = -65.0, -13.0, arrays["current"]
             spikes = b.SpikeMonitor(neurons)

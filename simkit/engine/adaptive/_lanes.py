@@ -4,6 +4,7 @@ W lanes step together. Every few attempts the finished ones write out and take t
 """
 
 import functools
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import jax
@@ -62,40 +63,11 @@ def solve(
     count = zero.astype(jnp.int32)
     load = loader(flow, layout, ops, fixed, times, members)
 
-    def waiting(turn: _Turn) -> Array:
-        return (turn.s.status != RUNNING) & (turn.s.status != WAITING) & (turn.member < members)
-
-    def take(turn: _Turn) -> _Turn:
-        """Let the lanes that are done hand over what they found, and give them the next members."""
-        queue, member, held, s, cursor, _ = turn
-        done = waiting(turn)
-        final = flow.pack(s.y)
-        # A state that is infinite makes every error nothing beside it, and stays infinite.
-        finite = jnp.all(jnp.isfinite(final[0]), axis=0)
-        status = jnp.where((s.status == 0) & ~finite, int(Status.NON_FINITE), s.status)
-        figures = jnp.stack([status, s.steps, s.rejected, cursor], axis=-1)
-        found = _Found(
-            jnp.where(done, member, members),
-            jax.tree.map(lambda x: jnp.moveaxis(x, -1, 0), final),
-            figures,
-            jnp.stack([s.h, s.t], axis=-1),
-            _total(s),
-        )
-        if not refill:
-            return turn._replace(member=jnp.where(done, members, member), found=found)
-        rank = jnp.cumsum(done, dtype=jnp.int32) - 1
-        following = jnp.minimum(queue + rank, members)
-        if order is not None:
-            following = jnp.take(order, following, mode="fill", fill_value=members)
-        member = jnp.where(done, following, member)
-        queue = jnp.minimum(queue + jnp.sum(done, dtype=jnp.int32), members)
-        held, fresh = load(member)
-        return _Turn(queue, member, held, select(done, fresh, s), jnp.where(done, 1, cursor), found)
-
     def hand_over(turn: _Turn, out: _Out) -> tuple[_Turn, _Out]:
         """Write what the lanes found that are done, and refill them."""
         # A loop of one turn at most: XLA makes one kernel of it, where a hundred small operations each take their time to start.
-        turn = jax.lax.while_loop(lambda t: jnp.any(waiting(t)), take, turn)
+        take = functools.partial(_taken, flow, load if refill else None, order, members)
+        turn = jax.lax.while_loop(lambda t: jnp.any(_done(t, members)), take, turn)
         put = lambda a, x: a.at[turn.found.row, ..., times.shape[-1] - 1].set(x, mode="drop")
         ys = jax.tree.map(put, out.ys, turn.found.final)
         set_rows = lambda a, x: a.at[turn.found.row].set(x, mode="drop")
@@ -147,6 +119,41 @@ def solve(
     ys = jax.tree.map(functools.partial(_kept, arrived, times.shape[-1]), out.ys, initial)
     solution = Solution(ys, status, steps, rejected, out.ends[:, 0], out.ends[:, 1])
     return solution if out.log is None else _with_log(solution, out, columns, room)
+
+
+def _done(turn: "_Turn", members: int) -> Array:
+    """Flags of the lanes whose member has ended."""
+    return (turn.s.status != RUNNING) & (turn.s.status != WAITING) & (turn.member < members)
+
+
+def _taken(
+    flow: Flow, load: Callable[[Array], Any] | None, order: Array | None, members: int, turn: "_Turn"
+) -> "_Turn":
+    """Let the lanes that are done hand over what they found, and give them the next members where there are any to `load`."""
+    queue, member, held, s, cursor, _ = turn
+    done = _done(turn, members)
+    final = flow.pack(s.y)
+    # A state that is infinite makes every error nothing beside it, and stays infinite.
+    finite = jnp.all(jnp.isfinite(final[0]), axis=0)
+    status = jnp.where((s.status == 0) & ~finite, int(Status.NON_FINITE), s.status)
+    figures = jnp.stack([status, s.steps, s.rejected, cursor], axis=-1)
+    found = _Found(
+        jnp.where(done, member, members),
+        jax.tree.map(lambda x: jnp.moveaxis(x, -1, 0), final),
+        figures,
+        jnp.stack([s.h, s.t], axis=-1),
+        _total(s),
+    )
+    if load is None:
+        return turn._replace(member=jnp.where(done, members, member), found=found)
+    rank = jnp.cumsum(done, dtype=jnp.int32) - 1
+    following = jnp.minimum(queue + rank, members)
+    if order is not None:
+        following = jnp.take(order, following, mode="fill", fill_value=members)
+    member = jnp.where(done, following, member)
+    queue = jnp.minimum(queue + jnp.sum(done, dtype=jnp.int32), members)
+    held, fresh = load(member)
+    return _Turn(queue, member, held, select(done, fresh, s), jnp.where(done, 1, cursor), found)
 
 
 def _total(s: Lanes) -> Array | None:
