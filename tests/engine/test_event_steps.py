@@ -170,6 +170,16 @@ def test_a_ball_that_comes_to_rest_is_said_to_and_one_event_sets_off_another():
     np.testing.assert_allclose(found.events.times[:2], bounces(9.81, 2.0)[0], rtol=1e-12)
 
 
+def test_an_event_that_another_sets_off_does_not_repeat_the_first():
+    floor = simkit.Event(height, None, bounced)  # at zero but for rounding, on either side
+    turn = simkit.Event(lambda system, t, y, inputs: y["speed"])
+    found = ball(9.81, 2.0, {"floor": floor, "turn": turn})
+    times = np.asarray(bounces(9.81, 2.0))
+    np.testing.assert_allclose(found.events["floor"].times[:4], [*times, np.inf], rtol=1e-12)
+    tops = times + np.array([0.8, 0.64, 0.512]) * np.sqrt(2 * 2.0 / 9.81)
+    np.testing.assert_allclose(np.sort(found.events["turn"].times[:6]), np.sort([*times, *tops]), rtol=1e-12)
+
+
 def test_noise_is_cut_at_known_times_and_conditions_are_looked_at_where_steps_end():
     system, y0, _, _ = OrnsteinUhlenbeck.example()
     system = OrnsteinUhlenbeck(reversion=1.0, mean=0.0, volatility=0.5)

@@ -197,7 +197,8 @@ class EventGrid:
             g0, slope = own.marks(*self.operands(time, before)), own.slopes(*point)
             mine = jnp.array(own.found, jnp.int32) == found.which
             near = (g == g0) | (jnp.abs(g) <= NEAR * jnp.abs(found.change))
-            at_zero = (g == 0) | mine & found.sloped & near
+            # One that left zero before is still there where this event did not move it.
+            at_zero = (g == 0) | mine & found.sloped & near | sides.leaving & (g == g0)
             settled = mine | ~crossed_from(own, sides, g, lambda: slope)
             settled = settled & found.hit
             marks = jnp.where(settled, jnp.where(at_zero, slope, g), jnp.where(found.hit, sides.marks, passed.marks))
