@@ -122,7 +122,7 @@ class EventGrid:
         return jnp.min(self.coming(fired)) if self.known else jnp.full_like(t, jnp.inf)
 
     def operands(self, t: Array, state: State) -> tuple[Any, ...]:
-        """What conditions are functions of, without derivatives."""
+        """The operands of conditions, without derivatives."""
         t, state = held((t, state))
         return self.held, None, t, ravel_pytree(state)[0]
 
