@@ -180,6 +180,7 @@ def test_an_event_that_another_sets_off_does_not_repeat_the_first():
     np.testing.assert_allclose(np.sort(found.events["turn"].times[:6]), np.sort([*times, *tops]), rtol=1e-12)
 
 
+@pytest.mark.slow
 def test_noise_is_cut_at_known_times_and_conditions_are_looked_at_where_steps_end():
     system, y0, _, _ = OrnsteinUhlenbeck.example()
     system = OrnsteinUhlenbeck(reversion=1.0, mean=0.0, volatility=0.5)
