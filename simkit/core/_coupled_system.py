@@ -4,13 +4,12 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
 import equinox as eqx
-import jax
-import jax.numpy as jnp
 from jaxtyping import Array
 
-from .._errors import ArgumentError
+from .._doors import shown
+from .._errors import ArgumentError, check_known
 from .._types import Inputs, Outputs, State, Time
-from ._input import Input
+from ._input import Input, with_defaults
 from ._system import ConstrainedSystem, Example, PlainSystem, System
 
 if TYPE_CHECKING:
@@ -86,12 +85,13 @@ class CoupledSystem(System):
         """
         if inputs is None:
             return None
-        if not isinstance(inputs, Mapping) or any(str(key).split(".")[0] not in self.parts for key in inputs):
-            names = ", ".join(f"`{part}`" for part in self.parts)
+        if not isinstance(inputs, Mapping):
             raise ArgumentError(
-                f"Argument `inputs` must be a dictionary by the names of the parts, {names}, such as "
-                f"`{{{next(iter(self.parts))!r}: {{...}}}}`, but it is {inputs!r}."
+                "Argument `inputs` of a coupled system must be a dictionary by the names of its parts, such as "
+                f"`{{{next(iter(self.parts))!r}: {{...}}}}`, but it is {shown(inputs)}."
             )
+        for key in inputs:
+            check_known(str(key).split(".")[0], self.parts, "part of the coupled system with inputs")
         found = inputs.get(name)
         flat = {key.partition(".")[2]: value for key, value in inputs.items() if key.startswith(f"{name}.")}
         if flat or name in self.wires:
@@ -182,10 +182,8 @@ class _Received(Mapping[str, Any]):
         given = system.given(name, inputs)
         self.given = dict(given) if isinstance(given, Mapping) else {}
         if self.wired or self.given:
-            dtype = jnp.result_type(*jax.tree.leaves(y))
-            for key, known in (system[name].reads() or {}).items():
-                if known.default is not None and key not in self.wired:
-                    self.given.setdefault(key, jnp.asarray(known.default, dtype))
+            declared = {key: known for key, known in (system[name].reads() or {}).items() if key not in self.wired}
+            self.given = with_defaults(declared, self.given, y)
 
     def __getitem__(self, key: str) -> Any:
         if key not in self.wired:

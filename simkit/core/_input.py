@@ -3,6 +3,9 @@
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
+import jax
+import jax.numpy as jnp
+
 from .._errors import ArgumentError, check_known
 from .._types import Inputs
 
@@ -13,7 +16,7 @@ class Input(NamedTuple):
     **Arguments:**
 
     - `unit`: as text, such as `"mg/h"`.
-    - `default`: the value that the system takes where the input is not given; None where it must be given.
+    - `default`: the value where the input is not given, which `from_function` and `Coupled` fill in; None where it must be given.
     - `doc`: one line for tables and messages.
 
     ```python
@@ -34,14 +37,14 @@ class Input(NamedTuple):
 def check_inputs(system: Any, inputs: Inputs) -> None:
     """Refuse inputs by names that a system does not declare, and inputs without one that it needs.
 
-    A system that declares nothing takes any. **Raises:** an `UnknownNameError` or an `ArgumentError`.
+    A system that declares nothing takes any, and one without inputs is a matter of `warn_of_unread`. **Raises:** an `UnknownNameError` or an `ArgumentError`.
     """
     declared = system.reads()
-    if declared is None or not (inputs is None or isinstance(inputs, Mapping)):
+    if not declared or not (inputs is None or isinstance(inputs, Mapping)):
         return
     given = dotted(inputs or {})
     for name in given:
-        check_known(name, declared, f"input of {type(system).__name__}")
+        check_known(name, declared, "input of this system")
     for name, known in declared.items():
         if known.default is None and name not in given:
             unit = "" if known.unit == "1" else f" ({known.unit})"
@@ -57,3 +60,11 @@ def dotted(inputs: Mapping[str, Any]) -> dict[str, Any]:
         inside = dotted(value) if isinstance(value, Mapping) else {"": value}
         found |= {f"{name}.{key}".rstrip("."): entry for key, entry in inside.items()}
     return found
+
+
+def with_defaults(declared: Mapping[str, Input], values: Mapping[str, Any] | None, like: Any) -> dict[str, Any]:
+    """The values of inputs with the declared defaults of those that are not given, in the float type of a state."""
+    found = dict(values or {})
+    missing = {name: known.default for name, known in declared.items() if known.default is not None and name not in found}
+    dtype = jnp.result_type(*jax.tree.leaves(like)) if missing else None
+    return {**found, **{name: jnp.asarray(default, dtype) for name, default in missing.items()}}
