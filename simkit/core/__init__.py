@@ -5,6 +5,8 @@ from ._cache import enable_cache as enable_cache
 from ._coupled import Coupled as Coupled
 from ._coupled_system import CoupledSystem as CoupledSystem
 from ._coupled_system import PlainCoupled as PlainCoupled  # internal
+from ._coupled_system import apart as apart  # internal
+from ._coupled_system import together as together  # internal
 from ._derivative import check_derivative as check_derivative
 from ._event import Event as Event
 from ._event import NamedEvents as NamedEvents

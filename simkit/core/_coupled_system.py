@@ -1,9 +1,12 @@
 """Several named systems side by side as one system, inputs of one fed by states and outputs of others."""
 
 from collections.abc import Callable, Iterator, Mapping
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import equinox as eqx
+import jax
+import jax.numpy as jnp
+from jax import lax
 from jaxtyping import Array
 
 from .._doors import shown
@@ -16,6 +19,24 @@ if TYPE_CHECKING:
     AbstractVar = Any
 else:
     from equinox import AbstractVar
+
+
+class Pair(NamedTuple):
+    """Real and imaginary parts of an amplitude: beside real states a solver of the whole steps real numbers alone."""
+
+    real: Array
+    imag: Array
+
+
+def apart(state: State) -> Any:
+    """The encoded state of a part with complex numbers taken apart."""
+    return jax.tree.map(lambda x: Pair(x.real, x.imag) if jnp.iscomplexobj(x) else x, state)
+
+
+def together(state: State) -> Any:
+    """The encoded state of a part as the part itself has it."""
+    is_pair = lambda x: isinstance(x, Pair)
+    return jax.tree.map(lambda x: lax.complex(x.real, x.imag) if is_pair(x) else x, state, is_leaf=is_pair)
 
 
 class OutputWire(eqx.Module):
@@ -67,10 +88,8 @@ class CoupledSystem(System):
     def field(self, t: Time, y: State, inputs: Inputs) -> dict[str, Any]:
         """The time derivatives of the encoded states of all parts."""
         seen = self.decode(y)
-        return {
-            name: part.vector_field(t, y[name], self.received(name, t, seen, inputs))
-            for name, part in self.parts.items()
-        }
+        slope = lambda name, part: part.vector_field(t, together(y[name]), self.received(name, t, seen, inputs))
+        return {name: apart(slope(name, part)) for name, part in self.parts.items()}
 
     def received(self, name: str, t: Time, y: State, inputs: Inputs) -> Any:
         """The values of the inputs of a part: those given, those of its wires, and defaults for the rest."""
@@ -122,10 +141,10 @@ class CoupledSystem(System):
         return found if self.conserved is None else {**found, **self.conserved(self, t, y)}
 
     def encode(self, y: State) -> State:
-        return {name: part.encode(y[name]) for name, part in self.parts.items()}
+        return {name: apart(part.encode(y[name])) for name, part in self.parts.items()}
 
     def decode(self, state: State) -> State:
-        return {name: part.decode(state[name]) for name, part in self.parts.items()}
+        return {name: part.decode(together(state[name])) for name, part in self.parts.items()}
 
     @classmethod
     def example(cls) -> Example:
@@ -164,7 +183,7 @@ class ConstrainedCoupled(CoupledSystem, ConstrainedSystem):
             f"{name}.{key}": value
             for name, part in self.parts.items()
             if isinstance(part, ConstrainedSystem)
-            for key, value in part.hidden(t, y[name], self.received(name, t, seen, inputs)).items()
+            for key, value in part.hidden(t, together(y[name]), self.received(name, t, seen, inputs)).items()
         }
 
 

@@ -81,7 +81,7 @@ class WiredStiffTransport(_Wired, StiffTransportSystem):
 
 
 def wired(whole: CoupledSystem, name: str, states: State) -> System:
-    """A part with its wires, of the family that its stepper needs; `states` are the encoded ones of all parts."""
+    """A part with its wires, of the family that its stepper needs; `states` are those that all parts encode."""
     part = whole[name]
     known = part, whole, {key: whole[key].decode(state) for key, state in states.items()}, name
     if isinstance(part, SplitSystem):

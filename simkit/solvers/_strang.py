@@ -11,7 +11,7 @@ from jaxtyping import PyTree
 from .._doors import check_count, check_entries, check_mapping
 from .._errors import ArgumentError, check_known
 from .._types import State, Time
-from ..core import PlainCoupled, System, SystemTerm, wired, wired_family
+from ..core import PlainCoupled, System, SystemTerm, apart, together, wired, wired_family
 from ._stepper import Step, Stepper, straight
 
 
@@ -89,6 +89,11 @@ class Strang(Stepper):
         halved = sum(2 * -(-number // 2) * self.steppers[name].evaluations for name, number in halves)
         return halved + number * self.steppers[last].evaluations
 
+    def own_step(self, name: str, length: float) -> float:
+        """The length of a part's own steps in a step of the whole."""
+        number = dict(self.sequence)[name]
+        return length / number if name == self.sequence[-1][0] else 0.5 * length / -(-number // 2)
+
     def check_parts(self, system: System) -> None:
         """Refuse parts without steppers, and steppers that do not serve their part.
 
@@ -116,13 +121,14 @@ class Strang(Stepper):
                 "`Strang` steps forwards only, but argument `times` decreases. Take a solver of the whole, such as `Tsit5()`."
             )
         *halves, (last, number) = self.sequence
-        middle, states = t0 + 0.5 * h, dict(y0)
+        middle, states = t0 + 0.5 * h, {name: together(state) for name, state in y0.items()}
         for name, count in halves:
             states[name] = self._followed(term, name, -(-count // 2), t0, middle, 0.5 * h, states)
         states[last] = self._followed(term, last, number, t0, t1, h, states)
         for name, count in reversed(halves):
             states[name] = self._followed(term, name, -(-count // 2), middle, t1, 0.5 * h, states)
-        return Step(states, None, {"y0": y0, "y1": states}, None)
+        y1 = {name: apart(state) for name, state in states.items()}
+        return Step(y1, None, {"y0": y0, "y1": y1}, None)
 
     def _followed(self, term: SystemTerm, name: str, count: int, t0: Time, t1: Time, span: Time, states: State) -> Any:
         """The state of a part after some steps of its own, the others held."""

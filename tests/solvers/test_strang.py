@@ -223,6 +223,9 @@ def test_what_strang_cannot_do_is_said():
             {"pipe": WRK3()}
         ).check_parts(pipe),
         "forwards only": lambda: simkit.simulate(THREE, Y0, [2.0, 0.0], solver=Strang(three), step=0.1),
+        "at most 1, the time in which something crosses a cell": lambda: simkit.simulate(
+            pipe, {"pipe": jnp.zeros(8)}, [0.0, 4.0], step=2.0
+        ),
         "no error estimate": lambda: simkit.simulate(_with_modes(), modes, TIMES),
         "needs a PlainCoupled": lambda: simkit.simulate(
             *simkit.odes.LotkaVolterra.example()[:3], solver=Strang(three), step=0.1
