@@ -78,7 +78,9 @@ def Coupled(
         name, _, key = target.partition(".")
         check_known(name, parts, "part")
         if not key:
-            raise ArgumentError(f"A wire must feed an input of a part, `{name}.INPUT`, but one is given for {target!r}.")
+            raise ArgumentError(
+                f"A wire must feed an input of a part, `{name}.INPUT`, but one is given for {target!r}."
+            )
         if (declared := parts[name].reads()) is not None:
             check_known(key, declared, f"input of `{name}`, a {type(parts[name]).__name__},")
         found.setdefault(name, {})[key] = _as_wire(target, wire, parts)

@@ -127,16 +127,12 @@ class CoupledSystem(System):
         return found
 
     def outputs(self, t: Time, y: State, inputs: Inputs) -> Outputs:
-        return {
-            name: part.outputs(t, y[name], self.received(name, t, y, inputs)) for name, part in self.parts.items()
-        }
+        return {name: part.outputs(t, y[name], self.received(name, t, y, inputs)) for name, part in self.parts.items()}
 
     def invariants(self, t: Time, y: State) -> dict[str, Array]:
         alone = [name for name in self.parts if not self.wires.get(name)]
         found = {
-            f"{name}.{key}": value
-            for name in alone
-            for key, value in self.parts[name].invariants(t, y[name]).items()
+            f"{name}.{key}": value for name in alone for key, value in self.parts[name].invariants(t, y[name]).items()
         }
         return found if self.conserved is None else {**found, **self.conserved(self, t, y)}
 
@@ -173,9 +169,7 @@ class ConstrainedCoupled(CoupledSystem, ConstrainedSystem):
         return self.field(t, y, inputs)
 
     def mass(self, t: Time) -> Any:
-        return {
-            name: part.mass(t) if isinstance(part, ConstrainedSystem) else 1.0 for name, part in self.parts.items()
-        }
+        return {name: part.mass(t) if isinstance(part, ConstrainedSystem) else 1.0 for name, part in self.parts.items()}
 
     def hidden(self, t: Time, y: State, inputs: Inputs) -> dict[str, Array]:
         seen = self.decode(y)

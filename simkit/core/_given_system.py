@@ -71,7 +71,9 @@ def _of_parts(system: CoupledSystem, y0: Any, name: str) -> State:
         check_known(str(key), system.parts, "part of the coupled system")
     for part in system.parts:
         if part not in y0:
-            raise ArgumentError(f"Argument `{name}` must hold the states of all parts, {names}, but `{part}` is missing.")
+            raise ArgumentError(
+                f"Argument `{name}` must hold the states of all parts, {names}, but `{part}` is missing."
+            )
     return {part: as_state(known, y0[part], f"{name}.{part}") for part, known in system.parts.items()}
 
 

@@ -37,7 +37,9 @@ class Input(NamedTuple):
 def check_inputs(system: Any, inputs: Inputs) -> None:
     """Refuse inputs by names that a system does not declare, and inputs without one that it needs.
 
-    A system that declares nothing takes any, and one without inputs is a matter of `warn_of_unread`. **Raises:** an `UnknownNameError` or an `ArgumentError`.
+    A system that declares nothing takes any, and one without inputs is a matter of `warn_of_unread`.
+
+    **Raises:** an `UnknownNameError` or an `ArgumentError`.
     """
     declared = system.reads()
     if not declared or not (inputs is None or isinstance(inputs, Mapping)):
@@ -65,6 +67,8 @@ def dotted(inputs: Mapping[str, Any]) -> dict[str, Any]:
 def with_defaults(declared: Mapping[str, Input], values: Mapping[str, Any] | None, like: Any) -> dict[str, Any]:
     """The values of inputs with the declared defaults of those that are not given, in the float type of a state."""
     found = dict(values or {})
-    missing = {name: known.default for name, known in declared.items() if known.default is not None and name not in found}
+    missing = {
+        name: known.default for name, known in declared.items() if known.default is not None and name not in found
+    }
     dtype = jnp.result_type(*jax.tree.leaves(like)) if missing else None
     return {**found, **{name: jnp.asarray(default, dtype) for name, default in missing.items()}}

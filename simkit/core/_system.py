@@ -73,7 +73,7 @@ class System(eqx.Module):
         return {}
 
     def reads(self) -> dict[str, Input] | None:
-        """Return the inputs that the system reads, by name, so that a wrong name is refused; by default None, which declares nothing."""
+        """Return the inputs that the system reads, by name, so that others are refused; by default None: not declared."""
         return None
 
     def encode(self, y: State) -> State:

@@ -58,7 +58,9 @@ def _check_wires(system: CoupledSystem, y0: State, inputs: Inputs, t: Time) -> N
             unread = _unread_of(part, y0[name], received, t)
         except Exception:  # what a function of a part misses is said by the verb
             continue
-        if wrong := [key for key in system.wires[name] if not any(f"{path}.".startswith(f"{key}.") for path in unread[1])]:
+        if wrong := [
+            key for key in system.wires[name] if not any(f"{path}.".startswith(f"{key}.") for path in unread[1])
+        ]:
             raise ArgumentError(
                 f"A wire feeds `{name}.{wrong[0]}`, but no slope and no output of `{name}`, a {type(part).__name__}, depends on an "
                 f"input `{wrong[0]}`. Correct the name, or leave the wire out."

@@ -126,7 +126,9 @@ def from_function(
     check_mapping("inputs", inputs, "declarations", '{"inflow": simkit.Input(unit="m3/s")}')
     check_entries("inputs", inputs, Input, "a declaration", 'Write `simkit.Input(unit="m3/s", default=0.0)`.')
     if _positional_count(f) != 4:
-        raise ArgumentError("Argument `f` must take (t, y, params, inputs) where `inputs` are declared, but it takes three.")
+        raise ArgumentError(
+            "Argument `f` must take (t, y, params, inputs) where `inputs` are declared, but it takes three."
+        )
     return FunctionSystem(params, f, outputs, invariants, tuple(inputs.items()))
 
 

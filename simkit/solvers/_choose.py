@@ -61,8 +61,9 @@ def choose(
 
     **Returns:** a `Choice`, the solver and the reason: `VelocityVerlet` for separable systems with fixed steps; `ETDRK4` for split
     ones with fixed and `KenCarp4` with adaptive steps; `SSPRK3` for transport on a grid, `WRK3` where its diffusion or friction is
-    implicit; `Strang` for coupled systems with such parts; by the kind of noise and its interpretation for stochastic systems; `Rodas5P` for constrained ones; else `Tsit5`, or
-    `Rodas5P` where a coarse walk along the solution finds that an explicit method would be held back by stability.
+    implicit; `Strang` for coupled systems with split parts or grids; by the kind of noise and its interpretation for stochastic
+    systems; `Rodas5P` for constrained ones; else `Tsit5`, or `Rodas5P` where a coarse walk along the
+    solution finds that an explicit method would be held back by stability.
 
     ```python
     import simkit
@@ -78,7 +79,9 @@ def choose(
     if isinstance(system, ConstrainedSystem):
         return Choice(Rodas5P(), "differential and algebraic equations together")
     if isinstance(system, PlainCoupled) and (structured := _structured(system)):
-        return Choice(_strang(system, structured), f"coupled, and the parts {', '.join(structured)} have solvers of their own")
+        return Choice(
+            _strang(system, structured), f"coupled, and the parts {', '.join(structured)} have solvers of their own"
+        )
     if isinstance(system, ParticleSystem):
         return Choice(ParticleStepper(), "particles bring their own step")
     if isinstance(system, StiffTransportSystem) and system.stiff:

@@ -216,9 +216,7 @@ def test_a_part_with_algebraic_equations():
 
 
 def test_an_algebraic_loop_is_named():
-    through = simkit.from_function(
-        lambda t, y, p, u: {"x": u["in"]}, {}, inputs={"in": simkit.Input()}
-    )
+    through = simkit.from_function(lambda t, y, p, u: {"x": u["in"]}, {}, inputs={"in": simkit.Input()})
 
     class Direct(simkit.PlainSystem):
         """An output that is its input."""
@@ -251,7 +249,10 @@ WRONG = {
     ),
     "no input behind the part": (lambda: simkit.Coupled({"a": _decay(1.0)}, {"a": "a.x"}), "input of a part"),
     "a number for a wire": (lambda: simkit.Coupled({"a": _decay(1.0)}, {"a.push": 3.0}), "given by `inputs=`"),
-    "a wire of three arguments": (lambda: simkit.Coupled({"a": _decay(1.0)}, {"a.push": lambda t, y, o: 1.0}), "outputs"),
+    "a wire of three arguments": (
+        lambda: simkit.Coupled({"a": _decay(1.0)}, {"a.push": lambda t, y, o: 1.0}),
+        "outputs",
+    ),
     "a name that paths need": (lambda: simkit.Coupled({"y0": _decay(1.0)}), "other than y0"),
     "noise": (lambda: simkit.Coupled({"a": simkit.odes.OrnsteinUhlenbeck()}), "is stochastic"),
     "a part without a state": (lambda: simkit.simulate(_pair(), {"a": {"x": 1.0}}, TIMES), "`b` is missing"),

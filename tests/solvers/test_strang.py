@@ -2,7 +2,6 @@
 
 from typing import Any
 
-import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
@@ -10,7 +9,7 @@ import scipy.linalg
 
 import simkit
 from simkit.core import Setup, as_state
-from simkit.solvers import ETDRK4, RK4, SSPRK3, WRK3, BDF, Euler, Heun, Rodas5P, Strang, Tsit5, VelocityVerlet
+from simkit.solvers import BDF, ETDRK4, RK4, SSPRK3, WRK3, Euler, Heun, Rodas5P, Strang, Tsit5, VelocityVerlet
 from simkit.testing import check_gradients
 
 simkit.enable_x64()
@@ -51,7 +50,8 @@ def test_the_order_is_two(steppers, substeps):
     exact = scipy.linalg.expm(2.0 * MATRIX) @ [1.0, 2.0, -1.0]
     solver = Strang(steppers, substeps=substeps)
     errors = [
-        np.abs(_last(simkit.simulate(THREE, Y0, TIMES, solver=solver, step=h)) - exact).max() for h in (0.1, 0.05, 0.025)
+        np.abs(_last(simkit.simulate(THREE, Y0, TIMES, solver=solver, step=h)) - exact).max()
+        for h in (0.1, 0.05, 0.025)
     ]
     orders = np.log2(np.divide(errors[:-1], errors[1:]))
     np.testing.assert_allclose(orders, 2.0, atol=0.05)  # the next term of the error is of order 4
@@ -158,7 +158,9 @@ def test_a_reservoir_and_a_pipe_conserve_what_flows():
         outputs=lambda t, y, p: {"outflow": p["out"] * y["level"]},
         inputs={"inflow": simkit.Input("1/s")},
     )
-    both = simkit.Coupled({"pipe": Pipe(), "tank": tank}, {"pipe.inflow": "tank.outflow", "tank.inflow": "pipe.outflow"})
+    both = simkit.Coupled(
+        {"pipe": Pipe(), "tank": tank}, {"pipe.inflow": "tank.outflow", "tank.inflow": "pipe.outflow"}
+    )
     y0 = {"pipe": jnp.zeros(8), "tank": {"level": 1.0}}
     total = lambda y: float(y["pipe"].sum() + y["tank"]["level"])
     whole = simkit.simulate(both, y0, [0.0, 20.0], solver=Tsit5(), step=simkit.Adaptive(1e-9))

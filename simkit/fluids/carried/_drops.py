@@ -32,7 +32,9 @@ class Drops(PlainSystem):
         position: Float[Array, "drops dimensions"] = quantity(unit="length", doc="of the drops")
         velocity: Float[Array, "drops dimensions"] = quantity(unit="length/time", doc="of the drops")
 
-    response_time: Scalar = quantity(0.1, unit="time", support=POSITIVE, doc="in which drops take up the fluid's velocity")
+    response_time: Scalar = quantity(
+        0.1, unit="time", support=POSITIVE, doc="in which drops take up the fluid's velocity"
+    )
     gravity: Float[Array, " dimensions"] = quantity((0.0, 0.0), unit="length/time2", doc="acceleration of the drops")
 
     def reads(self) -> dict[str, Input]:

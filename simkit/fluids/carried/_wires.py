@@ -22,9 +22,9 @@ from ..staggered._incompressible import IncompressibleFlow
 class FlowAtBodies(eqx.Module):
     """The wire that gives bodies the velocity of a flow at their places, `(bodies, dimensions)`.
 
-    Of a spectral flow it is the sum of its waves there, exact for what the grid resolves, at the cost of all waves for each body; of
-    an `IncompressibleFlow` on equal cells it is linear between the faces of each component, constant within half a cell of a wall.
-    Bodies outside a periodic box see its images.
+    Of a spectral flow it is the sum of its waves there, exact for what the grid resolves, at the cost of all waves for each body;
+    of an `IncompressibleFlow` on equal cells it is linear between the faces of each component, and constant within half a cell of
+    a wall. Bodies outside a periodic box see its images.
 
     **Arguments:** the names of the parts, `flow` and `bodies`, whose state has the field `position`.
     """
@@ -69,7 +69,7 @@ def velocity_at(flow: Any, y: Any, position: Array) -> Array:
     """The velocity of a flow at places `(bodies, dimensions)`, of the same shape."""
     if position.ndim != 2 or position.shape[1] != flow.grid.dimensions:
         raise ArgumentError(
-            f"Bodies in this flow must have positions of the shape (bodies, {flow.grid.dimensions}), but theirs is {position.shape}."
+            f"Bodies in this flow must have positions of the shape (bodies, {flow.grid.dimensions}), but it is {position.shape}."
         )
     if isinstance(flow, SpectralFlow2D | SpectralFlow3D):
         return probe(flow.grid, flow.velocity(y), position).T
