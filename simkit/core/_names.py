@@ -136,11 +136,15 @@ class Setup(eqx.Module):
 
 def _public(path: str) -> str:
     """The path as users write it: the root `system` and fields named `parameters` or `parts` are implied."""
-    path = path.removeprefix("system.").removeprefix("parameters.")
+    return _of_part(path.removeprefix("system."))
+
+
+def _of_part(path: str) -> str:
+    path = path.removeprefix("parameters.")
     if not path.startswith("parts."):
         return path
     part, _, rest = path.removeprefix("parts.").partition(".")
-    return f"{part}.{_public(rest)}"
+    return f"{part}.{_of_part(rest)}"
 
 
 def _split_index(path: str) -> tuple[Any, ...]:

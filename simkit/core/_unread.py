@@ -31,13 +31,9 @@ def warn_of_unread(system: System, y0: State, inputs: Inputs, t: Time) -> None:
         _check_wires(system, y0, inputs, t)
     if inputs is None or isinstance(system, ParticleSystem) or tracing(system, y0, inputs, t):
         return
-    dynamic, static = eqx.partition((system, y0, inputs, t), eqx.is_array_like)
-    leaves, structure = jax.tree.flatten(dynamic)
-    shapes = tuple((jnp.shape(leaf), jnp.result_type(leaf)) for leaf in leaves)
-    others, other = jax.tree.flatten(static)
     # Static parts may have no hash; and what a function of a system misses is said by the verb.
     try:
-        unread = _unread(structure, shapes, other, tuple(others))
+        unread = _unread(*_keyed((system, y0, inputs, t)))
     except Exception:
         return
     if unread:
@@ -49,36 +45,57 @@ def warn_of_unread(system: System, y0: State, inputs: Inputs, t: Time) -> None:
         )
 
 
+def _keyed(tree: PyTree) -> tuple[Any, ...]:
+    """The structure of a tree, the shapes of its arrays, and its static parts with their structure: hashable where those are."""
+    dynamic, static = eqx.partition(tree, eqx.is_array_like)
+    leaves, structure = jax.tree.flatten(dynamic)
+    others, other = jax.tree.flatten(static)
+    return structure, tuple((jnp.shape(leaf), jnp.result_type(leaf)) for leaf in leaves), other, tuple(others)
+
+
 def _check_wires(system: CoupledSystem, y0: State, inputs: Inputs, t: Time) -> None:
     """Refuse wires to inputs that no slope and no output of their part depends on."""
+    try:
+        found = _unread_wire(*_keyed((system, y0, inputs, t)))
+    except Exception:  # what a function of a part misses is said by the verb
+        return
+    if found is not None:
+        name, key = found
+        raise ArgumentError(
+            f"A wire feeds `{name}.{key}`, but no slope and no output of `{name}`, a {type(system[name]).__name__}, depends on an "
+            f"input `{key}`. Correct the name, or leave the wire out."
+        )
+
+
+@functools.lru_cache(maxsize=256)
+def _unread_wire(structure: Any, shapes: PyTree, other: Any, static: tuple[Any, ...]) -> tuple[str, str] | None:
+    """The part and the input of a wire that nothing depends on, among parts that do not declare their inputs; else None."""
+    known = jax.tree.unflatten(structure, [jax.ShapeDtypeStruct(*shape) for shape in shapes])
+    fixed = jax.tree.unflatten(other, static)
+
+    def received(known: PyTree, name: str) -> Any:
+        system, y0, inputs, t = eqx.combine(known, fixed)
+        return system.received(name, t, y0, at_time(inputs, t))
+
+    def traced(values: PyTree, known: PyTree, name: str) -> Any:
+        system, y0, _, t = eqx.combine(known, fixed)
+        part, y = system[name], y0[name]
+        return jax.tree.leaves([part.vector_field(t, part.encode(y), values), part.outputs(t, y, values)])
+
+    system = eqx.combine(known, fixed)[0]
     for name in (name for name in system.wires if system[name].reads() is None):
-        part, values = system[name], jax.eval_shape(lambda t: at_time(inputs, t), t)
-        received = jax.eval_shape(lambda t, y, values, name=name: system.received(name, t, y, values), t, y0, values)
-        try:
-            unread = _unread_of(part, y0[name], received, t)
-        except Exception:  # what a function of a part misses is said by the verb
-            continue
-        if wrong := [
-            key for key in system.wires[name] if not any(f"{path}.".startswith(f"{key}.") for path in unread[1])
-        ]:
-            raise ArgumentError(
-                f"A wire feeds `{name}.{wrong[0]}`, but no slope and no output of `{name}`, a {type(part).__name__}, depends on an "
-                f"input `{wrong[0]}`. Correct the name, or leave the wire out."
-            )
+        values = jax.eval_shape(functools.partial(received, name=name), known)
+        used = _used(jax.make_jaxpr(functools.partial(traced, name=name))(values, known).jaxpr, values)
+        for key in system.wires[name]:
+            if not any(f"{path}.".startswith(f"{key}.") for path in used):
+                return name, key
+    return None
 
 
-def _unread_of(part: System, y0: State, received: Any, t: Time) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """The names of values of inputs on which nothing of a part depends, and of those on which something does."""
-    dynamic, static = eqx.partition((part, y0, t), eqx.is_array_like)
-
-    def traced(values: PyTree, dynamic: PyTree) -> Any:
-        part, y0, t = eqx.combine(dynamic, static)
-        return jax.tree.leaves([part.vector_field(t, part.encode(y0), values), part.outputs(t, y0, values)])
-
-    program = jax.make_jaxpr(traced)(received, dynamic).jaxpr
-    used = {id(x) for equation in program.eqns for x in equation.invars} | {id(x) for x in program.outvars}
-    known = list(zip(named_leaves(received), program.invars, strict=False))
-    return tuple(name for name, x in known if id(x) not in used), tuple(name for name, x in known if id(x) in used)
+def _used(program: Any, values: PyTree) -> list[str]:
+    """The names of values, the first arguments of a program, that enter it."""
+    read = {id(x) for equation in program.eqns for x in equation.invars} | {id(x) for x in program.outvars}
+    return [name for name, x in zip(named_leaves(values), program.invars, strict=False) if id(x) in read]
 
 
 @functools.lru_cache(maxsize=256)
@@ -103,6 +120,5 @@ def _unread(structure: Any, shapes: PyTree, other: Any, static: tuple[Any, ...])
 
     values = jax.eval_shape(lambda leaves: at_time(*parts(leaves)[2:]), leaves)
     program = jax.make_jaxpr(traced)(values, leaves).jaxpr
-    used = {id(x) for equation in program.eqns for x in equation.invars} | {id(x) for x in program.outvars}
-    # The values are the first arguments.
-    return tuple(name for name, x in zip(named_leaves(values), program.invars, strict=False) if id(x) not in used)
+    used = _used(program, values)
+    return tuple(name for name in named_leaves(values) if name not in used)
