@@ -172,7 +172,7 @@ def test_a_problem_fits_a_part_and_a_wire(tmp_path):
     simkit.save(tmp_path / "fit.h5", problem=problem, fit=fit, trajectory=simkit.simulate(_pair(), Y0, TIMES))
     found = simkit.load(tmp_path / "fit.h5")
     assert tuple(found.fit.names) == problem.names
-    np.testing.assert_allclose(found.trajectory.ys["b"]["x"], EXACT[:, 1], rtol=1e-4)
+    np.testing.assert_allclose(found.trajectory.ys["b.x"], EXACT[:, 1], rtol=1e-4)
 
 
 def test_a_stiff_pair_takes_a_stiff_solver():
