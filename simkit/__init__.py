@@ -43,8 +43,10 @@ if TYPE_CHECKING:
     from .core import AbstractSignal as AbstractSignal
     from .core import Constant as Constant
     from .core import ConstrainedSystem as ConstrainedSystem
+    from .core import Coupled as Coupled
     from .core import Event as Event
     from .core import Example as Example
+    from .core import Input as Input
     from .core import Interpolated as Interpolated
     from .core import PiecewiseConstant as PiecewiseConstant
     from .core import PlainSystem as PlainSystem
@@ -119,8 +121,10 @@ _LAZY = {
     "AbstractSignal": "core",
     "Constant": "core",
     "ConstrainedSystem": "core",
+    "Coupled": "core",
     "Event": "core",
     "Example": "core",
+    "Input": "core",
     "Interpolated": "core",
     "PlainSystem": "core",
     "Pulses": "core",

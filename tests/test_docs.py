@@ -32,6 +32,7 @@ LONGEST = {
     "check",
     "coming_from",
     "compilation",
+    "coupled",
     "ensembles",
     "events",
     "explain",

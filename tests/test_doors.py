@@ -63,8 +63,9 @@ def test_every_solver_without_arguments_has_its_name():
         and issubclass(kind, simkit.solvers.Stepper)
         and not kind.__name__.startswith(("Abstract", "Stepper"))
     }
-    # The one is what particles bring, the other takes a solver of Diffrax.
-    assert classes - set(SOLVERS.values()) == {simkit.solvers.ParticleStepper, simkit.solvers.FromDiffrax}
+    # The first is what particles bring, the others take solvers: one of Diffrax, and those of the parts of a coupled system.
+    given = {simkit.solvers.ParticleStepper, simkit.solvers.FromDiffrax, simkit.solvers.Strang}
+    assert classes - set(SOLVERS.values()) == given
     assert all(isinstance(as_solver(name), kind) for name, kind in SOLVERS.items())
 
 

@@ -126,7 +126,7 @@ ROWS = {
     ),
     "inputs of a model, wrong name": (
         lambda: simulate(simkit.odes.OneCompartment(), {"depot": 1.0, "central": 0.0}, T, inputs={"dosis": 1.0}),
-        "input of this system `dose`",
+        "input of this system `dosis`",
     ),
     "times twice the same": (
         lambda: simulate(S, Y0, [0.0, 1.0, 1.0]),

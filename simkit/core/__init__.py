@@ -2,6 +2,11 @@
 
 from ._cache import cache_folder as cache_folder  # internal
 from ._cache import enable_cache as enable_cache
+from ._coupled import Coupled as Coupled
+from ._coupled_system import CoupledSystem as CoupledSystem
+from ._coupled_system import PlainCoupled as PlainCoupled  # internal
+from ._coupled_system import apart as apart  # internal
+from ._coupled_system import together as together  # internal
 from ._derivative import check_derivative as check_derivative
 from ._event import Event as Event
 from ._event import NamedEvents as NamedEvents
@@ -19,6 +24,8 @@ from ._guard import own as own
 from ._html import html_notes as html_notes
 from ._html import html_page as html_page
 from ._html import html_table as html_table
+from ._input import Input as Input
+from ._input import with_defaults as with_defaults  # internal
 from ._interpolated import Interpolated as Interpolated
 from ._interpolated import stop_times as stop_times
 from ._interpolated import with_curves as with_curves
@@ -90,3 +97,5 @@ from ._traced import tracing as tracing
 from ._trajectory import Trajectory as Trajectory
 from ._trajectory import with_fields as with_fields
 from ._unread import warn_of_unread as warn_of_unread  # internal
+from ._wired import wired as wired  # internal
+from ._wired import wired_family as wired_family  # internal

@@ -13,6 +13,7 @@ import numpy as np
 from .._doors import class_name, shown
 from .._errors import ArgumentError, check_known
 from .._types import State
+from ._coupled_system import CoupledSystem
 from ._names import named_leaves
 from ._quantity import as_float_array
 from ._system import SeparableSystem, StaticSystem, System
@@ -46,6 +47,8 @@ def as_state(system: System, y0: Any, name: str = "y0") -> State:
 
     **Raises:** an `ArgumentError` or an `UnknownNameError` that names the components of the state.
     """
+    if isinstance(system, CoupledSystem):
+        return _of_parts(system, y0, name)
     if not isinstance(y0, eqx.Module):
         y0 = _declared(system, y0, name)
     elif isinstance(y0, System | Trajectory):
@@ -55,6 +58,23 @@ def as_state(system: System, y0: Any, name: str = "y0") -> State:
         return jax.tree.map(as_float_array, y0)
     except (TypeError, ValueError) as error:
         raise ArgumentError(f"Argument `{name}` must hold numbers, but {_no_number(y0)}.") from error
+
+
+def _of_parts(system: CoupledSystem, y0: Any, name: str) -> State:
+    """The states of the parts of a coupled system, each as its part declares it."""
+    names = ", ".join(f"`{part}`" for part in system.parts)
+    if not isinstance(y0, Mapping):
+        raise ArgumentError(
+            f"Argument `{name}` must be a dictionary of the states of the parts, {names}, but it is {shown(y0)}."
+        )
+    for key in y0:
+        check_known(str(key), system.parts, "part of the coupled system")
+    for part in system.parts:
+        if part not in y0:
+            raise ArgumentError(
+                f"Argument `{name}` must hold the states of all parts, {names}, but `{part}` is missing."
+            )
+    return {part: as_state(known, y0[part], f"{name}.{part}") for part, known in system.parts.items()}
 
 
 def _declared(system: System, y0: Any, name: str) -> Any:

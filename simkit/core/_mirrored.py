@@ -8,6 +8,7 @@ from jaxtyping import Array, Float
 
 from .._errors import ArgumentError
 from .._types import Inputs, Outputs, State, Time
+from ._coupled_system import CoupledSystem
 from ._event import Event, NamedEvents
 from ._signals import AbstractSignal
 from ._system import (
@@ -125,6 +126,9 @@ def mirrored_system(system: System) -> System:
 
     **Raises:** an `ArgumentError` for families that have no backward time.
     """
+    if isinstance(system, CoupledSystem):
+        for part in system.parts.values():
+            mirrored_system(part)  # refuses what runs forwards only
     for family, kind in MIRRORED:
         if isinstance(system, family):
             return kind(system)

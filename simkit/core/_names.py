@@ -128,14 +128,23 @@ class Setup(eqx.Module):
             else:
                 parent = node
                 node = getattr(parent, word, None)
-                if node is None and isinstance(held := getattr(parent, "parameters", None), Mapping):
-                    node = held.get(word)
+                for held in (getattr(parent, "parameters", None), getattr(parent, "parts", None)):
+                    if node is None and isinstance(held, Mapping):
+                        node = held.get(word)
         return found
 
 
 def _public(path: str) -> str:
-    """The path as users write it: the root `system` and a field named `parameters` are implied."""
-    return path.removeprefix("system.").removeprefix("parameters.")
+    """The path as users write it: the root `system` and fields named `parameters` or `parts` are implied."""
+    return _of_part(path.removeprefix("system."))
+
+
+def _of_part(path: str) -> str:
+    path = path.removeprefix("parameters.")
+    if not path.startswith("parts."):
+        return path
+    part, _, rest = path.removeprefix("parts.").partition(".")
+    return f"{part}.{_of_part(rest)}"
 
 
 def _split_index(path: str) -> tuple[Any, ...]:

@@ -11,6 +11,7 @@ from jaxtyping import Array
 from .._registry import Registry
 from .._types import Inputs, Outputs, State, Time
 from ._html import system_html
+from ._input import Input
 from ._quantity import quantity
 from ._scaled import scaled
 
@@ -70,6 +71,10 @@ class System(eqx.Module):
     def invariants(self, t: Time, y: State) -> dict[str, Array]:
         """Return the conserved quantities of the exact solution, by name; by default none."""
         return {}
+
+    def reads(self) -> dict[str, Input] | None:
+        """Return the inputs that the system reads, by name, so that others are refused; by default None: not declared."""
+        return None
 
     def encode(self, y: State) -> State:
         """Return the state that a solver steps; by default the state itself."""

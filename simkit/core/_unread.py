@@ -9,7 +9,10 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import PyTree
 
+from .._errors import ArgumentError
 from .._types import Inputs, State, Time
+from ._coupled_system import CoupledSystem
+from ._input import check_inputs
 from ._names import named_leaves
 from ._particle_system import ParticleSystem
 from ._signals import at_time
@@ -18,16 +21,19 @@ from ._traced import tracing
 
 
 def warn_of_unread(system: System, y0: State, inputs: Inputs, t: Time) -> None:
-    """Warn of inputs that neither the field nor the outputs of a system depend on; nothing while tracing."""
+    """Warn of inputs that neither the field nor the outputs of a system depend on; nothing while tracing.
+
+    **Raises:** an `UnknownNameError` or an `ArgumentError` where the system declares its inputs and the given ones are others, and
+    for wires of a coupled system to inputs that their part does not read.
+    """
+    check_inputs(system, inputs)
+    if isinstance(system, CoupledSystem) and not tracing(system, y0, inputs, t):
+        _check_wires(system, y0, inputs, t)
     if inputs is None or isinstance(system, ParticleSystem) or tracing(system, y0, inputs, t):
         return
-    dynamic, static = eqx.partition((system, y0, inputs, t), eqx.is_array_like)
-    leaves, structure = jax.tree.flatten(dynamic)
-    shapes = tuple((jnp.shape(leaf), jnp.result_type(leaf)) for leaf in leaves)
-    others, other = jax.tree.flatten(static)
     # Static parts may have no hash; and what a function of a system misses is said by the verb.
     try:
-        unread = _unread(structure, shapes, other, tuple(others))
+        unread = _unread(*_keyed((system, y0, inputs, t)))
     except Exception:
         return
     if unread:
@@ -37,6 +43,59 @@ def warn_of_unread(system: System, y0: State, inputs: Inputs, t: Time) -> None:
             f"{'it' if len(unread) == 1 else 'them'}.",
             stacklevel=3,
         )
+
+
+def _keyed(tree: PyTree) -> tuple[Any, ...]:
+    """The structure of a tree, the shapes of its arrays, and its static parts with their structure: hashable where those are."""
+    dynamic, static = eqx.partition(tree, eqx.is_array_like)
+    leaves, structure = jax.tree.flatten(dynamic)
+    others, other = jax.tree.flatten(static)
+    return structure, tuple((jnp.shape(leaf), jnp.result_type(leaf)) for leaf in leaves), other, tuple(others)
+
+
+def _check_wires(system: CoupledSystem, y0: State, inputs: Inputs, t: Time) -> None:
+    """Refuse wires to inputs that no slope and no output of their part depends on."""
+    try:
+        found = _unread_wire(*_keyed((system, y0, inputs, t)))
+    except Exception:  # what a function of a part misses is said by the verb
+        return
+    if found is not None:
+        name, key = found
+        raise ArgumentError(
+            f"A wire feeds `{name}.{key}`, but no slope and no output of `{name}`, a {type(system[name]).__name__}, depends on an "
+            f"input `{key}`. Correct the name, or leave the wire out."
+        )
+
+
+@functools.lru_cache(maxsize=256)
+def _unread_wire(structure: Any, shapes: PyTree, other: Any, static: tuple[Any, ...]) -> tuple[str, str] | None:
+    """The part and the input of a wire that nothing depends on, among parts that do not declare their inputs; else None."""
+    known = jax.tree.unflatten(structure, [jax.ShapeDtypeStruct(*shape) for shape in shapes])
+    fixed = jax.tree.unflatten(other, static)
+
+    def received(known: PyTree, name: str) -> Any:
+        system, y0, inputs, t = eqx.combine(known, fixed)
+        return system.received(name, t, y0, at_time(inputs, t))
+
+    def traced(values: PyTree, known: PyTree, name: str) -> Any:
+        system, y0, _, t = eqx.combine(known, fixed)
+        part, y = system[name], y0[name]
+        return jax.tree.leaves([part.vector_field(t, part.encode(y), values), part.outputs(t, y, values)])
+
+    system = eqx.combine(known, fixed)[0]
+    for name in (name for name in system.wires if system[name].reads() is None):
+        values = jax.eval_shape(functools.partial(received, name=name), known)
+        used = _used(jax.make_jaxpr(functools.partial(traced, name=name))(values, known).jaxpr, values)
+        for key in system.wires[name]:
+            if not any(f"{path}.".startswith(f"{key}.") for path in used):
+                return name, key
+    return None
+
+
+def _used(program: Any, values: PyTree) -> list[str]:
+    """The names of values, the first arguments of a program, that enter it."""
+    read = {id(x) for equation in program.eqns for x in equation.invars} | {id(x) for x in program.outvars}
+    return [name for name, x in zip(named_leaves(values), program.invars, strict=False) if id(x) in read]
 
 
 @functools.lru_cache(maxsize=256)
@@ -61,6 +120,5 @@ def _unread(structure: Any, shapes: PyTree, other: Any, static: tuple[Any, ...])
 
     values = jax.eval_shape(lambda leaves: at_time(*parts(leaves)[2:]), leaves)
     program = jax.make_jaxpr(traced)(values, leaves).jaxpr
-    used = {id(x) for equation in program.eqns for x in equation.invars} | {id(x) for x in program.outvars}
-    # The values are the first arguments.
-    return tuple(name for name, x in zip(named_leaves(values), program.invars, strict=False) if id(x) not in used)
+    used = _used(program, values)
+    return tuple(name for name in named_leaves(values) if name not in used)

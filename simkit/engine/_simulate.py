@@ -16,6 +16,7 @@ from .._errors import ArgumentError, SimulationError
 from .._types import Inputs, State, Time
 from ..core import (
     ConstrainedSystem,
+    CoupledSystem,
     Event,
     Explained,
     KnownJacobian,
@@ -46,6 +47,7 @@ from ..core import (
     started,
     traced,
     warn_of_unread,
+    wired,
     with_fields,
 )
 from ..reducers import Reducer
@@ -54,6 +56,7 @@ from ..solvers import (
     Rodas5P,
     SolverLike,
     Stepper,
+    Strang,
     as_solver,
     check_serves,
     choose,
@@ -315,13 +318,30 @@ def _review(task: Task) -> None:
     """Let a system look at its start and the longest step, where all values are known."""
     system, times, step = task.system, task.times, task.step
     check_supports(system)
-    if not isinstance(system, Reviewed | TransportSystem) or traced(system, task.y0, task.inputs, times):
+    kinds = Reviewed | TransportSystem | CoupledSystem
+    if not isinstance(system, kinds) or traced(system, task.y0, task.inputs, times):
         return
     longest = float(np.max(np.abs(np.diff(times)), initial=0.0)) / step.substeps if isinstance(step, Fixed) else None
+    if isinstance(system, CoupledSystem):
+        _review_parts(task, system, longest)
     if isinstance(system, Reviewed):
         system.review(task.y0, longest, task.solver)
     if isinstance(system, TransportSystem) and longest is not None:
         _check_courant(system, task.y0, times[0], task.inputs, longest)
+
+
+def _review_parts(task: Task, system: CoupledSystem, longest: float | None) -> None:
+    """Let the parts of a coupled system look at their starts, and at the longest step that is taken of each."""
+    for name, part in system.parts.items():
+        solver, own = task.solver, longest
+        if isinstance(solver, Strang) and longest is not None:
+            solver, own = solver.steppers[name], solver.own_step(name, longest)
+        if isinstance(part, Reviewed):
+            part.review(task.y0[name], own, solver)
+        if isinstance(part, TransportSystem) and own is not None:
+            states = {key: other.encode(task.y0[key]) for key, other in system.parts.items()}
+            alone: Any = wired(system, name, states)
+            _check_courant(alone, states[name], task.times[0], task.inputs, own)
 
 
 def _end_in_words(task: Task, trajectory: Trajectory) -> str:

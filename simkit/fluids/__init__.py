@@ -1,5 +1,8 @@
 """Fluids and other fields on grids."""
 
+from .carried._drops import Drops as Drops
+from .carried._wires import FlowAtBodies as FlowAtBodies
+from .carried._wires import Reaction as Reaction
 from .equations._advection_diffusion import AdvectionDiffusion as AdvectionDiffusion
 from .equations._allen_cahn import AllenCahn as AllenCahn
 from .equations._burgers import Burgers as Burgers
@@ -32,6 +35,7 @@ from .spectral._flow2d import SpectralFlow2D as SpectralFlow2D
 from .spectral._flow3d import Flow3D as Flow3D  # internal
 from .spectral._flow3d import SpectralFlow3D as SpectralFlow3D
 from .spectral._force import Force as Force
+from .spectral._force import InputForce as InputForce
 from .spectral._force import KolmogorovForce as KolmogorovForce
 from .spectral._force import SteadyForce as SteadyForce
 from .spectral._initial import double_shear_layer as double_shear_layer

@@ -5,7 +5,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float
 
 from .._types import Inputs, Scalar
-from ..core import POSITIVE, SYSTEMS, Example, PlainSystem, quantity
+from ..core import POSITIVE, SYSTEMS, Example, Input, PlainSystem, quantity
 from ._inputs import optional_input
 
 
@@ -43,6 +43,9 @@ class CartPole(PlainSystem):
     gravity: Scalar = quantity(9.81, unit="m/s^2", support=POSITIVE, doc="gravitational acceleration")
     cart_friction: Scalar = quantity(0.0, unit="N s/m", doc="between cart and rail")
     pole_friction: Scalar = quantity(0.0, unit="N m s", doc="in the hinge")
+
+    def reads(self) -> dict[str, Input]:
+        return {"force": Input(unit="N", default=0.0, doc="on the cart, along the rail")}
 
     def vector_field(self, t: Float[Array, ""], y: State, inputs: Inputs) -> State:
         sine, cosine = jnp.sin(y.angle), jnp.cos(y.angle)

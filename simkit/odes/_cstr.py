@@ -5,7 +5,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float
 
 from .._types import Inputs, Scalar
-from ..core import POSITIVE, SYSTEMS, Example, PlainSystem, quantity
+from ..core import POSITIVE, SYSTEMS, Example, Input, PlainSystem, quantity
 from ._inputs import optional_input
 
 
@@ -41,6 +41,9 @@ class CSTR(PlainSystem):
     heating: Scalar = quantity(209.2050209205021, unit="K L/mol", support=POSITIVE, doc="warming per reactant consumed")
     cooling: Scalar = quantity(2.092050209205021, unit="1/min", support=POSITIVE, doc="heat transfer to the jacket")
     coolant: Scalar = quantity(305.0, unit="K", support=POSITIVE, doc="constant temperature of the jacket")
+
+    def reads(self) -> dict[str, Input]:
+        return {"coolant": Input(unit="K", default=0.0, doc="added to the temperature of the coolant")}
 
     def vector_field(self, t: Float[Array, ""], y: State, inputs: Inputs) -> State:
         reaction = self.frequency * jnp.exp(-self.activation / y.temperature) * y.concentration

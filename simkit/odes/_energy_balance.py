@@ -5,7 +5,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float
 
 from .._types import Inputs, Scalar, Vector
-from ..core import POSITIVE, SYSTEMS, UNIT_INTERVAL, Example, PlainSystem, quantity
+from ..core import POSITIVE, SYSTEMS, UNIT_INTERVAL, Example, Input, PlainSystem, quantity
 from ._inputs import optional_input
 
 
@@ -49,6 +49,9 @@ class EnergyBalance(PlainSystem):
     ice_albedo: Scalar = quantity(0.62, support=UNIT_INTERVAL, doc="sunlight reflected by ice")
     freezing: Scalar = quantity(-10.0, unit="degC", doc="temperature at which a band is half frozen")
     width: Scalar = quantity(2.0, unit="K", support=POSITIVE, doc="of the change from one albedo to the other")
+
+    def reads(self) -> dict[str, Input]:
+        return {"forcing": Input(unit="W/m^2", default=0.0, doc="radiative forcing")}
 
     def vector_field(self, t: Float[Array, ""], y: State, inputs: Inputs) -> State:
         temperature = y.temperature

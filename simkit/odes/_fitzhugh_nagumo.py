@@ -5,7 +5,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float
 
 from .._types import Inputs, Scalar
-from ..core import POSITIVE, SYSTEMS, Example, PlainSystem, quantity
+from ..core import POSITIVE, SYSTEMS, Example, Input, PlainSystem, quantity
 from ._inputs import optional_input
 
 
@@ -35,6 +35,9 @@ class FitzHughNagumo(PlainSystem):
     slope: Scalar = quantity(0.8, support=POSITIVE, doc="self-damping of the recovery")
     timescale: Scalar = quantity(12.5, support=POSITIVE, doc="time of the recovery over that of the voltage")
     current: Scalar = quantity(0.5, doc="constant input current")
+
+    def reads(self) -> dict[str, Input]:
+        return {"current": Input(unit="1", default=0.0, doc="added to the applied current")}
 
     def vector_field(self, t: Float[Array, ""], y: State, inputs: Inputs) -> State:
         current = self.current + optional_input(inputs, "current")

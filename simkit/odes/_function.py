@@ -8,10 +8,10 @@ import equinox as eqx
 from jax.typing import ArrayLike
 from jaxtyping import Array
 
-from .._doors import check_mapping, shown
+from .._doors import check_entries, check_mapping, shown
 from .._errors import ArgumentError
 from .._types import Inputs, Outputs, State
-from ..core import Example, PlainSystem, StaticSystem, as_float_array
+from ..core import Example, Input, PlainSystem, StaticSystem, as_float_array, with_defaults
 
 
 def _as_parameters(values: Mapping[str, Any]) -> dict[str, Any]:
@@ -35,17 +35,25 @@ class FunctionSystem(PlainSystem):
     """dy/dt = f(t, y, parameters) for a plain function; `from_function` makes one.
 
     - `parameters`: the parameters by name; their paths are the names alone.
-    - `function`, `output_function`, `invariant_function`: what `from_function` was given.
+    - `function`, `output_function`, `invariant_function`, `declared`: what `from_function` was given.
     """
 
     parameters: dict[str, Any] = eqx.field(converter=_as_parameters)
     function: Callable[..., Any] = eqx.field(static=True)
     output_function: Callable[..., Any] | None = eqx.field(static=True, default=None)
     invariant_function: Callable[..., Any] | None = eqx.field(static=True, default=None)
+    declared: tuple[tuple[str, Input], ...] | None = eqx.field(static=True, default=None)
+
+    def reads(self) -> dict[str, Input] | None:
+        if self.declared is None and _positional_count(self.function) < 4:
+            return {}
+        return None if self.declared is None else dict(self.declared)
 
     def vector_field(self, t: ArrayLike, y: State, inputs: Inputs) -> State:
         if _positional_count(self.function) >= 4:
-            return self.function(t, y, self.parameters, inputs)
+            known = inputs is None or isinstance(inputs, Mapping)
+            filled = with_defaults(dict(self.declared), inputs, y) if self.declared and known else inputs
+            return self.function(t, y, self.parameters, filled)
         return self.function(t, y, self.parameters)
 
     def outputs(self, t: ArrayLike, y: State, inputs: Inputs) -> Outputs:
@@ -86,6 +94,7 @@ def from_function(
     *,
     outputs: Callable[..., Any] | None = None,
     invariants: Callable[..., Any] | None = None,
+    inputs: Mapping[str, Input] | None = None,
 ) -> FunctionSystem:
     """A system from a plain function, the quick path for a first look.
 
@@ -96,6 +105,8 @@ def from_function(
     - `params`: numbers or arrays by name; `f` receives them as arrays, as does everything that fits or samples them.
     - `outputs`: `outputs(t, y, params)`, a dictionary of what can be measured; the state itself by default.
     - `invariants`: `invariants(t, y, params)`, a dictionary of what the exact solution conserves.
+    - `inputs`: name -> `Input(unit, default, doc)`, the inputs that `f` reads, so that a wrong name is refused; by default none are
+        declared.
 
     **Returns:** a `FunctionSystem`. **Raises** an `ArgumentError` for a function of another number of arguments.
 
@@ -110,7 +121,15 @@ def from_function(
         raise ArgumentError(
             f"Argument `f` must take (t, y, params) or (t, y, params, inputs), but it takes {_positional_count(f)} arguments."
         )
-    return FunctionSystem(params, f, outputs, invariants)
+    if inputs is None:
+        return FunctionSystem(params, f, outputs, invariants)
+    check_mapping("inputs", inputs, "declarations", '{"inflow": simkit.Input(unit="m3/s")}')
+    check_entries("inputs", inputs, Input, "a declaration", 'Write `simkit.Input(unit="m3/s", default=0.0)`.')
+    if _positional_count(f) != 4:
+        raise ArgumentError(
+            "Argument `f` must take (t, y, params, inputs) where `inputs` are declared, but it takes three."
+        )
+    return FunctionSystem(params, f, outputs, invariants, tuple(inputs.items()))
 
 
 def from_response(f: Callable[..., Any], params: Mapping[str, Any]) -> FunctionResponse:

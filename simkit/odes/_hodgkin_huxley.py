@@ -6,7 +6,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float
 
 from .._types import Inputs, Scalar
-from ..core import POSITIVE, SYSTEMS, UNIT_INTERVAL, Example, PlainSystem, quantity
+from ..core import POSITIVE, SYSTEMS, UNIT_INTERVAL, Example, Input, PlainSystem, quantity
 from ._inputs import optional_input
 
 
@@ -43,6 +43,9 @@ class HodgkinHuxley(PlainSystem):
     potassium_reversal: Scalar = quantity(-77.0, unit="mV", doc="voltage without potassium current")
     leak_reversal: Scalar = quantity(-54.387, unit="mV", doc="voltage without leak current")
     current: Scalar = quantity(10.0, unit="uA/cm^2", doc="constant injected current")
+
+    def reads(self) -> dict[str, Input]:
+        return {"current": Input(unit="uA/cm^2", default=0.0, doc="added to the applied current")}
 
     def vector_field(self, t: Float[Array, ""], y: State, inputs: Inputs) -> State:
         v, m, h, n = y.voltage, y.sodium_activation, y.sodium_inactivation, y.potassium_activation

@@ -5,7 +5,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float
 
 from .._types import Inputs, Scalar
-from ..core import POSITIVE, SYSTEMS, UNIT_INTERVAL, Example, PlainSystem, quantity
+from ..core import POSITIVE, SYSTEMS, UNIT_INTERVAL, Example, Input, PlainSystem, quantity
 from ._inputs import optional_input
 
 
@@ -48,6 +48,9 @@ class MorrisLecar(PlainSystem):
     potassium_width: Scalar = quantity(30.0, unit="mV", support=POSITIVE, doc="width of that transition")
     rate: Scalar = quantity(0.04, unit="1/ms", support=POSITIVE, doc="slowest rate of the potassium channels")
     current: Scalar = quantity(100.0, unit="uA/cm^2", doc="constant injected current")
+
+    def reads(self) -> dict[str, Input]:
+        return {"current": Input(unit="uA/cm^2", default=0.0, doc="added to the applied current")}
 
     def vector_field(self, t: Float[Array, ""], y: State, inputs: Inputs) -> State:
         v, n = y.voltage, y.potassium_activation

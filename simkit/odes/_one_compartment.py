@@ -5,7 +5,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float
 
 from .._types import Inputs, Scalar
-from ..core import POSITIVE, SYSTEMS, Example, PlainSystem, quantity
+from ..core import POSITIVE, SYSTEMS, Example, Input, PlainSystem, quantity
 from ._inputs import optional_input
 
 
@@ -41,6 +41,9 @@ class OneCompartment(PlainSystem):
     absorption: Scalar = quantity(1.5, unit="1/h", support=POSITIVE, doc="rate of absorption")
     clearance: Scalar = quantity(2.8, unit="L/h", support=POSITIVE, doc="volume cleared per time")
     volume: Scalar = quantity(32.0, unit="L", support=POSITIVE, doc="volume of distribution")
+
+    def reads(self) -> dict[str, Input]:
+        return {"dose": Input(unit="mg/h", default=0.0, doc="into the depot")}
 
     def vector_field(self, t: Float[Array, ""], y: State, inputs: Inputs) -> State:
         absorbed = self.absorption * y.depot

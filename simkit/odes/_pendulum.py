@@ -4,7 +4,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float
 
 from .._types import Inputs, Scalar
-from ..core import POSITIVE, SYSTEMS, Example, SeparableSystem, quantity
+from ..core import POSITIVE, SYSTEMS, Example, Input, SeparableSystem, quantity
 from ._inputs import optional_input
 
 
@@ -30,6 +30,9 @@ class Pendulum(SeparableSystem):
 
     def velocity(self, momentum: Array) -> Array:
         return momentum / (self.mass * self.length**2)
+
+    def reads(self) -> dict[str, Input]:
+        return {"torque": Input(unit="N m", default=0.0, doc="at the pivot")}
 
     def force(self, t: Float[Array, ""], position: Array, inputs: Inputs) -> Array:
         return optional_input(inputs, "torque") - self.mass * self.gravity * self.length * jnp.sin(position)

@@ -5,7 +5,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float
 
 from .._types import Inputs, Scalar
-from ..core import POSITIVE, SYSTEMS, Example, PlainSystem, Pulses, quantity
+from ..core import POSITIVE, SYSTEMS, Example, Input, PlainSystem, Pulses, quantity
 from ._inputs import optional_input
 
 
@@ -43,6 +43,9 @@ class TwoCompartment(PlainSystem):
     exchange: Scalar = quantity(10.0, unit="L/h", support=POSITIVE, doc="flow between the compartments")
     central_volume: Scalar = quantity(25.0, unit="L", support=POSITIVE, doc="volume of the central compartment")
     peripheral_volume: Scalar = quantity(25.0, unit="L", support=POSITIVE, doc="volume of the peripheral compartment")
+
+    def reads(self) -> dict[str, Input]:
+        return {"dose": Input(unit="mg/h", default=0.0, doc="into the central compartment")}
 
     def vector_field(self, t: Float[Array, ""], y: State, inputs: Inputs) -> State:
         central, peripheral = y.central / self.central_volume, y.peripheral / self.peripheral_volume

@@ -11,6 +11,7 @@ from .._types import Inputs, State
 from ..core import (
     ConstrainedSystem,
     ParticleSystem,
+    PlainCoupled,
     SeparableSystem,
     SplitSystem,
     StiffTransportSystem,
@@ -28,6 +29,7 @@ from ._ssp import SSPRK3
 from ._stepper import Stepper
 from ._stiffness import NotProbed, probe
 from ._stochastic import SRA1, AbstractStochasticStepper, EulerMaruyama, Milstein, StratonovichHeun
+from ._strang import Strang
 from ._tsit5 import Tsit5
 from ._verlet import VelocityVerlet
 from ._w import WRK3
@@ -59,8 +61,9 @@ def choose(
 
     **Returns:** a `Choice`, the solver and the reason: `VelocityVerlet` for separable systems with fixed steps; `ETDRK4` for split
     ones with fixed and `KenCarp4` with adaptive steps; `SSPRK3` for transport on a grid, `WRK3` where its diffusion or friction is
-    implicit; by the kind of noise and its interpretation for stochastic systems; `Rodas5P` for constrained ones; else `Tsit5`, or
-    `Rodas5P` where a coarse walk along the solution finds that an explicit method would be held back by stability.
+    implicit; `Strang` for coupled systems with split parts or grids; by the kind of noise and its interpretation for stochastic
+    systems; `Rodas5P` for constrained ones; else `Tsit5`, or `Rodas5P` where a coarse walk along the
+    solution finds that an explicit method would be held back by stability.
 
     ```python
     import simkit
@@ -75,6 +78,10 @@ def choose(
         return _for_noise(system)
     if isinstance(system, ConstrainedSystem):
         return Choice(Rodas5P(), "differential and algebraic equations together")
+    if isinstance(system, PlainCoupled) and (structured := _structured(system)):
+        return Choice(
+            _strang(system, structured), f"coupled, and the parts {', '.join(structured)} have solvers of their own"
+        )
     if isinstance(system, ParticleSystem):
         return Choice(ParticleStepper(), "particles bring their own step")
     if isinstance(system, StiffTransportSystem) and system.stiff:
@@ -120,6 +127,8 @@ def check_serves(solver: Stepper, system: System) -> None:
     complaint = None
     if not isinstance(system, solver.family):
         complaint = f"`{name}` needs a {solver.family.__name__} and `{kind}` is a {family_of(system).__name__}"
+    elif isinstance(solver, Strang):
+        solver.check_parts(system)
     elif isinstance(system, ConstrainedSystem) and not solver.constrained:
         complaint = f"`{name}` solves no algebraic equations and `{kind}` has some"
     elif isinstance(system, StiffTransportSystem) and system.stiff and not solver.stiff:
@@ -139,6 +148,17 @@ def check_serves(solver: Stepper, system: System) -> None:
     if complaint:
         fitting = type(choose(system).solver).__name__
         raise ArgumentError(f"Argument `solver` must fit the system, but {complaint}. `{fitting}` fits.")
+
+
+def _structured(system: PlainCoupled) -> list[str]:
+    """The parts whose structure a solver of the whole could not use."""
+    return [name for name, part in system.parts.items() if isinstance(part, SplitSystem | TransportSystem)]
+
+
+def _strang(system: PlainCoupled, structured: list[str]) -> Strang:
+    """A splitting in which those parts come last, where one of them takes the whole step at once."""
+    own = {name: choose(system[name], fixed=True).solver for name in structured}
+    return Strang({name: _TSIT5 for name in system.parts if name not in own} | own)
 
 
 def _for_noise(system: StochasticSystem) -> Choice:

@@ -43,9 +43,20 @@ def mass_of(system: ConstrainedSystem, t: Time, y: State) -> Array:
 
     **Raises:** an `ArgumentError` where it has another form.
     """
-    found = system.mass(t)
+    return _spread(system, system.mass(t), y)
+
+
+def _spread(system: ConstrainedSystem, found: Any, y: State) -> Array:
+    """A mass on the flat state. A number stands for all numbers of a part of the state, and a part may have a matrix of its own."""
     leaves, structure = jax.tree.flatten(y)
     n, dtype = sum(leaf.size for leaf in leaves), jnp.result_type(*leaves)
+    if isinstance(found, float) and found == 1.0:
+        return jnp.ones(n, dtype)
+    if isinstance(found, dict) and isinstance(y, dict) and found.keys() == y.keys():
+        blocks = [_spread(system, found[key], y[key]) for key in sorted(y)]
+        if all(block.ndim == 1 for block in blocks):
+            return jnp.concatenate(blocks)
+        return jax.scipy.linalg.block_diag(*(jnp.diag(b) if b.ndim == 1 else b for b in blocks))
     given = jax.tree.leaves(found)
     if any(np.asarray(m).dtype.kind not in "biuf" for m in given if not isinstance(m, jax.Array)):
         raise ArgumentError(

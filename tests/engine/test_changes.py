@@ -153,6 +153,20 @@ def test_a_dose_where_an_input_jumps_and_one_at_the_last_time():
 # ---- events that set each other off ----
 
 
+def test_an_event_that_another_sets_off_does_not_repeat_the_first():
+    """A bounce turns the speed, which is an event of its own; the height is zero but for rounding, on either side."""
+    turn = simkit.Event(lambda system, t, y, inputs: y["speed"])
+    system = from_function(flying, {"gravity": 9.81, "kept": 0.8})
+    start = {"height": 2.0, "speed": 0.0}
+    found = simkit.simulate(system, start, ROWS, events={"floor": BOUNCE, "turn": turn})
+    times = bounces(9.81, 0.8, 2.0, 3)
+    np.testing.assert_allclose(found.events["floor"].times[:4], [*times, np.inf], rtol=1e-12)
+    tops = times + 0.8 ** np.arange(1, 4) * times[0]
+    turned = np.sort(found.events["turn"].times)
+    expected = np.sort([*times, *tops[tops < 3.0]])
+    np.testing.assert_allclose(turned[: expected.size], expected, rtol=1e-12)
+
+
 def rising(t, y, p):
     return {"x": p["speed"] * jnp.ones_like(y["x"]), "y": jnp.zeros_like(y["y"])}
 

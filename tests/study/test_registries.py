@@ -17,7 +17,11 @@ ROOMS = (simkit, simkit.odes, simkit.fluids, md, solvers, problem)
 # What takes a function, or other objects that no table holds.
 NAMELESS = {
     "SYSTEMS": {simkit.odes.FunctionSystem, simkit.odes.FunctionResponse},
-    "SOLVERS": {solvers.ParticleStepper, solvers.FromDiffrax},  # particles bring it; it takes a solver of Diffrax
+    "SOLVERS": {
+        solvers.ParticleStepper,  # particles bring it
+        solvers.FromDiffrax,  # it takes a solver of Diffrax
+        solvers.Strang,  # it takes solvers of parts
+    },
     "POTENTIALS": {
         md.ExternalFunction,
         md.ManyBodyFunction,

@@ -294,8 +294,11 @@ def _cascade(root: Flow, ops: Operands, fixed: PyTree, s: Lanes, place: Place, w
         g0, found_there = events.marks(ops, fixed, place.on, c.y), (place.sloped & (i == 0))[None]
         g, slope = events.marks(ops, fixed, place.on, y), events.slopes(ops, fixed, place.on, y)
         mine = (found == c.which[None]) & active[None]
-        at_zero = (g == 0) | mine & found_there & ((g == g0) | (jnp.abs(g) <= NEAR * jnp.abs(place.change)))
-        crossing = events.crossed(c.sides, g) & ~mine
+        near = jnp.abs(g) <= NEAR * jnp.abs(place.change)
+        # The sign of one that has not left zero is rounding; it passes zero where it now moves the other way.
+        stays = leaving(c.sides) & (near | (place.stepped <= s.t)[None] & (g == g0)) & ~mine
+        at_zero = (g == 0) | stays | mine & found_there & ((g == g0) | near)
+        crossing = events.crossed(c.sides, jnp.where(stays, slope, g)) & ~mine & ~(stays & (slope == 0))
         due = events.coming(ops, fixed, fired) <= place.time[None]
         following = jnp.minimum(_first(events.found, crossing)[1], _first(events.timed, due)[1])
         goes_on = active & (following < NOWHERE) & ~ends[jnp.maximum(c.which, 0)]

@@ -12,10 +12,10 @@ from jax.typing import ArrayLike, DTypeLike
 from jaxtyping import Array
 
 from ..._types import Inputs, Scalar
-from ...core import POSITIVE, SYSTEMS, Example, quantity, scaled
+from ...core import POSITIVE, SYSTEMS, Example, Input, quantity, scaled
 from ..grids._checks import check_flow
 from ..grids._grid import Grid
-from ._force import Force, KolmogorovForce
+from ._force import Force, KolmogorovForce, inputs_of
 from ._initial import curl, random_velocity, velocity_of_vorticity, vorticity
 from ._spectral import SpectralSystem, fastest, left_out, without_mean
 from ._transforms import parts
@@ -73,6 +73,9 @@ class SpectralFlow2D(SpectralSystem):
 
     def __check_init__(self):
         check_flow(self, 2)
+
+    def reads(self) -> dict[str, Input] | None:
+        return inputs_of(self.force)
 
     def encode(self, y: Flow2D) -> Array:
         return without_mean(self.waves.modes(y.vorticity)[None], self.grid)

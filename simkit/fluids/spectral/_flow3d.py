@@ -10,11 +10,11 @@ from jax.typing import ArrayLike, DTypeLike
 from jaxtyping import Array
 
 from ..._types import Inputs, Scalar
-from ...core import POSITIVE, SYSTEMS, Example, quantity
+from ...core import POSITIVE, SYSTEMS, Example, Input, quantity
 from ..grids._checks import check_flow
 from ..grids._grid import Grid
 from ._flow2d import flow_rates
-from ._force import Force
+from ._force import Force, inputs_of
 from ._initial import curl, solenoidal, taylor_green
 from ._spectral import SpectralSystem, fastest
 from ._transforms import parts
@@ -61,6 +61,9 @@ class SpectralFlow3D(SpectralSystem):
 
     def __check_init__(self):
         check_flow(self, 3)
+
+    def reads(self) -> dict[str, Input] | None:
+        return inputs_of(self.force)
 
     def encode(self, y: Flow3D) -> Array:
         return solenoidal(self.waves, self.waves.modes(y.velocity))

@@ -10,7 +10,7 @@ from jaxtyping import Array
 
 from ..._errors import ArgumentError
 from ..._types import Inputs, Scalar
-from ...core import quantity, scaled
+from ...core import Input, quantity, scaled
 from ._waves import Waves
 
 
@@ -54,3 +54,19 @@ class SteadyForce(Force):
     def modes(self, t: ArrayLike, waves: Waves, inputs: Inputs, dtype: DTypeLike) -> Array:
         waves.grid.check_field(self.field, "field", (waves.grid.dimensions,))
         return waves.modes(self.field)
+
+
+class InputForce(Force):
+    """The acceleration that the input `force` gives, `(dimensions, *grid.shape)` at the centres; a transform an evaluation."""
+
+    def modes(self, t: ArrayLike, waves: Waves, inputs: Inputs, dtype: DTypeLike) -> Array:
+        force = inputs["force"]
+        waves.grid.check_field(force, "inputs", (waves.grid.dimensions,))
+        return waves.modes(force)
+
+
+def inputs_of(force: Force | None) -> dict[str, Input] | None:
+    """The inputs that a flow with this force reads; None where a force of a user's own may read any."""
+    if isinstance(force, InputForce):
+        return {"force": Input(unit="length/time2", doc="acceleration at the centres, (dimensions, *grid.shape)")}
+    return {} if force is None or isinstance(force, KolmogorovForce | SteadyForce) else None

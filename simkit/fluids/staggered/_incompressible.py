@@ -17,6 +17,7 @@ from ...core import (
     SYSTEMS,
     Example,
     Explained,
+    Input,
     Noted,
     Reviewed,
     StiffTransportSystem,
@@ -184,6 +185,9 @@ class IncompressibleFlow(StiffTransportSystem, Reviewed, Noted, Explained):
                 stacklevel=2,
             )
         return state
+
+    def reads(self) -> dict[str, Input]:
+        return {}
 
     def review(self, y0: object, step: float | None, solver: object) -> None:
         check_numbers(self)

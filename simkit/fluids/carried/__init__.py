@@ -1,0 +1,1 @@
+"""Bodies that a flow carries."""
