@@ -115,8 +115,7 @@ def _one(repeated: Repeated, each: Interval, start: Array) -> Array:
     ok = found.done & jnp.isfinite(found.x).all() & (spread <= RESOLVED / rtol) & fits
     y, matrix = jax.lax.stop_gradient((jnp.where(ok, found.x, start), jnp.where(ok, found.matrix, identity)))
     corrected = held_solver(matrix)
-    for _ in range(2):
-        y = y + corrected(repeated.end(y, each) - y)
+    y, _ = jax.lax.scan(lambda y, _: (y + corrected(repeated.end(y, each) - y), None), y, None, length=2)
     return jnp.where(ok, y, jnp.nan)
 
 

@@ -81,9 +81,10 @@ def dose_event(
         "steady": doses.steady.astype(float) + doses.added,
         "interval": doses.intervals,
     }
-    values = {key: as_float_array(np.where(dose, column[which], 0.0)) for key, column in table.items()}
+    columns = {key: np.where(dose, column[which], 0.0) for key, column in table.items()}
+    values = {key: as_float_array(x) for key, x in columns.items()}
     values |= {"into": as_float_array(into), "reset": as_float_array((~dose).astype(float))}
-    infused = into[np.asarray(values["rate"] + values["duration"]) > 0].any(axis=0)
+    infused = into[(columns["rate"] > 0) | (columns["duration"] > 0)].any(axis=0)
     places = tuple(int(i) for i in np.flatnonzero(infused))
     change = Regimen(*tables, places, bool((~dose).any()), int(doses.steady.sum()))
     return Event(at=as_float_array(doses.times[which]), values=values, change=change)
