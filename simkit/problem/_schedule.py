@@ -10,7 +10,7 @@ import numpy as np
 
 from .._errors import ArgumentError, DataError
 from .._types import State
-from ..core import Event, NamedEvents, Regimen, Setup, as_events, as_float_array, named_leaves, started
+from ..core import Event, NamedEvents, Regimen, Setup, as_events, as_float_array, named_leaves, started, traced
 from ._doses import Compartment, Doses, compartment
 from ._experiment import Experiment
 
@@ -115,19 +115,35 @@ def _elements(state: State) -> list[str]:
     return names
 
 
-def experiment_events(e: Experiment, given: NamedEvents | None, y0: State) -> NamedEvents | None:
-    """The events of one experiment: its own or the problem's, after its doses."""
+def experiment_events(
+    e: Experiment, given: NamedEvents | None, y0: State, doses: Doses | None = None
+) -> NamedEvents | None:
+    """The events of one experiment: its own or the problem's, after its doses; `doses` where it has none."""
     own = given if e.events is None else as_events(e.events)
-    if e.doses is None:
+    doses = doses if e.doses is None else e.doses
+    start = float(e.times[0] if e.start is None else e.start)
+    if own is not None and e.events is not None:
+        _check_within(e.name, own, start)
+    if doses is None:
         return own
-    start = e.times[0] if e.start is None else e.start
-    e.doses.check_start(float(start))
-    dose = dose_event(e.doses, y0, name=f"the doses of experiment `{e.name}`")
+    doses.check_start(start)
+    dose = dose_event(doses, y0, name=f"the doses of experiment `{e.name}`")
     if own is None:
         return NamedEvents(("dose",), (dose,))
     if "dose" in own.names:
         raise ArgumentError(f"Experiment `{e.name}` has doses, so no event of it may be named `dose`.")
     return NamedEvents(("dose", *own.names), (dose, *own.events))
+
+
+def _check_within(name: str, events: NamedEvents, start: float) -> None:
+    """Refuse events at known times before the state starts."""
+    for key, event in zip(events.names, events.events, strict=True):
+        if event.at is None or traced(event.at) or not (early := np.asarray(event.at) < start).any():
+            continue
+        raise DataError(
+            f"The event `{key}` of experiment `{name}` must not happen before the start, {start:g}, but one is at "
+            f"{np.asarray(event.at)[early][0]:g}. Move the start, or leave it out."
+        )
 
 
 def alike_events(setups: Sequence[Setup], experiments: Sequence[Experiment]) -> list[Setup]:
