@@ -150,7 +150,9 @@ def mirrored_events(events: NamedEvents | None) -> NamedEvents | None:
 def _mirrored_event(event: Event) -> Event:
     condition = event.condition
     if isinstance(event.change, Regimen):
-        raise ArgumentError("Argument `times` must increase where doses are given: an infusion or a steady state has no backward time.")
+        raise ArgumentError(
+            "Argument `times` must increase where doses are given: an infusion or a steady state has no backward time."
+        )
     change: Any = None if event.change is None else lambda system, t, *rest: event.changed(system.inner, -t, *rest)
     if condition is None:
         assert event.at is not None

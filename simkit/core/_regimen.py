@@ -18,8 +18,8 @@ Element = str | float | None
 class Regimen(eqx.Module):
     """The change of an event whose `values` are doses, with one row for each dose or reset.
 
-    The event has the known times of records. What happens there depends on parameters: a dose arrives after a lag, an infusion ends,
-    a steady state is that of these very parameters. So the simulation makes events of it once its numbers are known.
+    The event has the known times of records. What happens there depends on parameters: a dose arrives after a lag, an infusion
+    ends, a steady state is that of these very parameters. So the simulation makes events of it once its numbers are known.
 
     The values of n states, shape `(rows,)` except for `into`:
 

@@ -78,10 +78,11 @@ def _of_events(trajectory: Trajectory, given: NamedEvents | None) -> str:
     broken = [path for path, x in named_leaves(rows[-1]["after"]).items() if not np.isfinite(x).all()]
     if not broken:
         return ""
-    if given is not None and any(isinstance(e.change, Regimen) and e.change.steady for e in given.events):
+    changes: list[Any] = [] if given is None else [event.change for event in given.events]
+    if any(isinstance(change, Regimen) and change.steady for change in changes):
         return (
-            f"No steady state of repeated doses was found for the event `{name}` at time {time:.6g}. Where nothing leaves, or less than "
-            "is given, there is none; an infusion and a lag must not be longer than the interval between doses."
+            f"No steady state of repeated doses was found for the event `{name}` at time {time:.6g}. Where nothing leaves, or less "
+            "than is given, there is none; an infusion and a lag must not be longer than the interval between doses."
         )
     return f"The `change` of the event `{name}` at time {time:.6g} gives a state that is not finite: {_listed(broken)}."
 

@@ -82,7 +82,7 @@ class Rows(NamedTuple):
 def with_doses(task: Task, options: Options, solve: Solve) -> Trajectory:
     """The trajectory of a task among whose events are regimens, whose start is encoded and whose tolerances are complete."""
     assert task.events is not None
-    places = sorted({i for e in task.events.events if isinstance(e.change, Regimen) for i in e.change.infused})
+    places = sorted({i for regimen in _regimens(task.events) for i in regimen.infused})
     inner, infused = task.system, tuple(places)
     _check(task, infused)
     events = tuple(_realised(task, event, infused, solve) for event in task.events.events)
@@ -98,17 +98,22 @@ def with_doses(task: Task, options: Options, solve: Solve) -> Trajectory:
 
 def has_regimen(events: NamedEvents | None) -> bool:
     """Tell whether doses are among the events."""
-    return events is not None and any(isinstance(event.change, Regimen) for event in events.events)
+    return events is not None and bool(_regimens(events))
+
+
+def _regimens(events: NamedEvents) -> list[Regimen]:
+    changes: list[Any] = [event.change for event in events.events]
+    return [change for change in changes if isinstance(change, Regimen)]
 
 
 def _check(task: Task, infused: tuple[int, ...]) -> None:
     assert task.events is not None
     name = type(task.system).__name__
-    regimens = [e.change for e in task.events.events if isinstance(e.change, Regimen)]
+    regimens = _regimens(task.events)
     if type(task.system).encode is not System.encode and any(r.infused or r.resets or r.steady for r in regimens):
         raise ArgumentError(
-            f"Infusions, resets and steady states need a system whose solver steps the state itself, but `{name}` steps another one. "
-            "Doses that are given all at once work."
+            f"Infusions, resets and steady states need a system whose solver steps the state itself, but `{name}` steps another "
+            "one. Doses that are given all at once work."
         )
     if infused and not isinstance(task.system, PlainSystem | KnownJacobian):
         kind = "algebraic equations" if isinstance(task.system, ConstrainedSystem) else "a structure of its own"
@@ -117,7 +122,9 @@ def _check(task: Task, infused: tuple[int, ...]) -> None:
             "system, such as `simkit.Pulses`."
         )
     if infused and task.reduce:
-        raise ArgumentError("Infusions and reducers do not go together yet. Save the states and reduce them afterwards.")
+        raise ArgumentError(
+            "Infusions and reducers do not go together yet. Save the states and reduce them afterwards."
+        )
     if any(r.steady for r in regimens) and len(task.events.events) > 1:
         raise ArgumentError(
             "A steady state of doses must be the only event of a simulation, since it is looked for without others, but the "
@@ -134,26 +141,29 @@ def _augmented(task: Task, infused: tuple[int, ...]) -> Task:
     step = task.step
     if isinstance(step, Adaptive) and jnp.ndim(step.atol):
         # Rates have no errors, so that any tolerance does.
-        step = Adaptive(step.rtol, jnp.concatenate([step.atol, step.atol[jnp.array(infused)]]), step.max_steps, step.budget)
+        step = Adaptive(
+            step.rtol, jnp.concatenate([step.atol, step.atol[jnp.array(infused)]]), step.max_steps, step.budget
+        )
     return task._replace(system=Infused(task.system, infused), y0=(task.y0, rates), step=step)
 
 
 def _realised(task: Task, event: Event, infused: tuple[int, ...], solve: Solve) -> Event:
     """An event of the augmented system: of a regimen all that happens at known times, another one as it was."""
-    if not isinstance(event.change, Regimen):
+    regimen: Any = event.change
+    if not isinstance(regimen, Regimen):
         return _inside(event) if infused else event
-    rows = _rows(task, event)
-    base, tail = _steady(task, event.change, rows, infused, solve)
+    rows = _rows(task, event, regimen)
+    base, tail = _steady(task, regimen, rows, infused, solve)
     y0 = ravel_pytree(task.y0)[0]
     # A reset puts back the start; a steady state has its own.
     base = jnp.where((rows.steady > 0)[:, None], base, y0[None] * rows.clears.astype(y0.dtype)[:, None])
-    return _timed(event.change, rows, base, tail, infused)
+    return _timed(regimen, rows, base, tail, infused)
 
 
-def _rows(task: Task, event: Event) -> Rows:
+def _rows(task: Task, event: Event, regimen: Regimen) -> Rows:
     """The rows of a regimen at the parameters of a task."""
     assert event.at is not None
-    regimen, v = event.change, event.values
+    v = event.values
     setup = Setup(task.system, task.y0, task.inputs)
     kind = event.at.dtype
     into = v["into"].astype(kind)
@@ -218,9 +228,7 @@ def _timed(regimen: Regimen, rows: Rows, base: Array, tail: Array, infused: tupl
     return Event(at=times, values={"keep": keep, "add": add}, change=Affine())
 
 
-def _steady(
-    task: Task, regimen: Regimen, rows: Rows, infused: tuple[int, ...], solve: Solve
-) -> tuple[Array, Array]:
+def _steady(task: Task, regimen: Regimen, rows: Rows, infused: tuple[int, ...], solve: Solve) -> tuple[Array, Array]:
     """The steady state of each row that has one at its recorded time, and how long an earlier infusion still lasts there."""
     flat = ravel_pytree(task.y0)[0]
     base, tail = jnp.zeros_like(flat, shape=(rows.at.shape[0], flat.size)), jnp.zeros_like(rows.at)
@@ -240,7 +248,9 @@ def _steady(
         amount=jnp.where(real[:, None], rows.amount[chosen][:, None] * rows.into[chosen], 0),
         flow=jnp.where(real[:, None], rows.rate[chosen][:, None] * rows.into[chosen][:, places], 0),
     )
-    repeated = Repeated(_augmented(task._replace(events=None, reduce=None, key=None), infused), flat.size, solve, Affine())
+    repeated = Repeated(
+        _augmented(task._replace(events=None, reduce=None, key=None), infused), flat.size, solve, Affine()
+    )
     states = steady_doses(repeated, each, flat)
     return base.at[chosen].add(jnp.where(real[:, None], states, 0)), tail
 
@@ -261,5 +271,3 @@ def _inside(event: Event) -> Event:
         lag: Any = None if own is None else lambda system, values: own(system.inner, values)
         return Event(change=after, ends=event.ends, at=event.at, values=event.values, lag=lag)
     return Event(condition, event.direction, after, ends=event.ends, keep=event.keep)
-
-

@@ -69,7 +69,9 @@ class Dose:
                 f"The `additional` doses must be a whole number from 0 on, but they are {self.additional!r}."
             )
         if self.steady not in (True, False, "added"):
-            raise DataError(f'The argument `steady` of a dose must be True, False or "added", but it is {self.steady!r}.')
+            raise DataError(
+                f'The argument `steady` of a dose must be True, False or "added", but it is {self.steady!r}.'
+            )
         for name, needs in (("additional", self.additional > 0), ("steady", bool(self.steady))):
             if needs and self.every is None:
                 raise DataError(f"A dose with `{name}` must have an interval `every`, but it has none.")
@@ -165,7 +167,7 @@ class Doses:
             if not isinstance(dose, Dose):
                 raise ArgumentError(f"Argument `doses` must hold `Dose`s, but it holds {shown(dose)}.")
         names = tuple(compartments)
-        breaks = [float(t) for t in resets] + [d.time for d in given if d.resets]
+        breaks = [float(t) for t in resets] + [d.time for d in given if d.resets or d.steady is True]
         rows = [_Row(float(t), 0.0, None, resets=True) for t in resets]
         for dose in given:
             _check_not_cut(dose, breaks)
@@ -257,8 +259,9 @@ def _check_not_cut(dose: Dose, breaks: Sequence[float]) -> None:
     cut = [t for t in breaks if dose.time < t <= last]
     if cut:
         raise DataError(
-            f"A reset must not fall between additional doses, but that at {min(cut):g} comes before the last of {dose.additional} "
-            f"additional doses of {dose.time:g}, at {last:g}. Programs differ in what becomes of the rest: write each as a dose."
+            f"A reset or a steady state must not fall between additional doses, but that at {min(cut):g} comes before the last of "
+            f"{dose.additional} additional doses of {dose.time:g}, at {last:g}. Programs differ in what becomes of the rest: write each "
+            "as a dose."
         )
 
 

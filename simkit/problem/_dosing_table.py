@@ -209,7 +209,9 @@ class _Reader:
                 f"{self.where(row)} has ADDL {additional:g}, so it must have an interval II, but it has none."
             )
         if steady not in (0, 1, 2):
-            raise DataError(f"{self.where(row)} has SS {steady:g}, but it must be 0, 1 or 2 (a steady state that is added).")
+            raise DataError(
+                f"{self.where(row)} has SS {steady:g}, but it must be 0, 1 or 2 (a steady state that is added)."
+            )
         if additional != round(additional):
             raise DataError(
                 f"{self.where(row)} must have a whole number of additional doses, but ADDL is {additional:g}."

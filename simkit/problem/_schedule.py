@@ -14,7 +14,7 @@ from ..core import Event, NamedEvents, Regimen, Setup, as_events, as_float_array
 from ._doses import Compartment, Doses, compartment
 from ._experiment import Experiment
 
-Where = Mapping[Compartment, str | float]
+Where = Mapping[str, str | float] | Mapping[int, str | float]
 """Compartment -> the path of a number of the system, or a number."""
 
 
@@ -23,9 +23,9 @@ def dose_event(
 ) -> Event:
     """The event of doses: amounts that are added to the state, infusions, resets, and steady states.
 
-    What arrives of a dose is F times its amount, a lag after its time. An infusion that was given with its rate then lasts F amount /
-    rate; one with its duration flows at F amount / duration; infusions into one compartment add. A reset puts the state back to its
-    start. It and a steady state (SS 1) clear what is there: infusions end, and doses whose lag is not over do not come. A steady
+    What arrives of a dose is F times its amount, a lag after its time. An infusion that was given with its rate then lasts
+    F amount / rate; one with its duration flows at F amount / duration; infusions into one compartment add. A reset puts the
+    state back to its start. It and a steady state (SS 1) clear what is there: infusions end, and doses whose lag is not over do not come. A steady
     state is the fixed point of an interval of doses at the parameters of the simulation, found by Newton's method on the map over
     that interval and differentiated by the implicit function theorem; where there is none, states are NaN. With SS 2 it is added to
     the state, which is meant for linear systems.
@@ -86,7 +86,8 @@ def dose_event(
     values |= {"into": as_float_array(into), "reset": as_float_array((~dose).astype(float))}
     infused = into[(columns["rate"] > 0) | (columns["duration"] > 0)].any(axis=0)
     places = tuple(int(i) for i in np.flatnonzero(infused))
-    change = Regimen(*tables, places, bool((~dose).any()), int(doses.steady.sum()))
+    share, late = tables
+    change = Regimen(share, late, places, bool((~dose).any()), int(doses.steady.sum()))
     return Event(at=as_float_array(doses.times[which]), values=values, change=change)
 
 
@@ -175,11 +176,10 @@ def _alike_regimens(setups: Sequence[Setup]) -> list[Setup]:
         given = [(i, event) for i, event in own if event is not None and isinstance(event.change, Regimen)]
         if not given:
             continue
-        changes = [event.change for _, event in given]
+        changes: list[Any] = [event.change for _, event in given]
         infused = tuple(sorted({place for change in changes for place in change.infused}))
         resets, steady = any(c.resets for c in changes), max(c.steady for c in changes)
-        for i, event in given:
-            old = event.change
+        for (i, event), old in zip(given, changes, strict=True):
             new = Regimen(old.share, old.lag, infused, resets, steady)
             made = Event(at=event.at, values=event.values, change=new)
             events = found[i].events

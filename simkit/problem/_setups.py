@@ -7,7 +7,17 @@ import jax
 
 from .._errors import ArgumentError
 from .._types import Inputs, State
-from ..core import NamedEvents, Setup, StaticSystem, System, as_events, as_float_array, as_signals, as_state, warn_of_unread
+from ..core import (
+    NamedEvents,
+    Setup,
+    StaticSystem,
+    System,
+    as_events,
+    as_float_array,
+    as_signals,
+    as_state,
+    warn_of_unread,
+)
 from ..engine import Method, check_served
 from ._condition_table import stack
 from ._doses import Doses

@@ -149,7 +149,7 @@ HEAD = "ID,TIME,EVID,AMT,CMT,RATE,DUR,ADDL,II,SS,DV\n"
         ("1,0,1,5,-1,0,0,0,0,0,.", "must not be switched off"),
         ("1,0,1,5,liver,0,0,0,0,0,.", "liver"),
         ("1,.,1,5,1,0,0,0,0,0,.", "must have a TIME"),
-        ("1,0,1,5,1,0,0,4,12,0,.\n1,20,3,0,1,0,0,0,0,0,.", "reset must not fall between"),
+        ("1,0,1,5,1,0,0,4,12,0,.\n1,20,3,0,1,0,0,0,0,0,.", "must not fall between"),
         ("1,2,1,5,1,0,0,0,0,0,.\n1,2,3,0,1,0,0,0,0,0,.", "the time of a dose before it"),
         ("1,0,1,five,1,0,0,0,0,0,.", "Line 2, column `AMT`"),
     ],

@@ -126,12 +126,19 @@ def test_infusions_have_second_derivatives():
 def test_a_reset_cuts_infusions_and_lagging_doses():
     """A patient with a start of his own: after a reset the state is that start, and nothing of before it comes any more."""
     y0 = {"gut": 5.0, "blood": 2.0}
-    doses = Doses([Dose(50.0, 0.0, "blood", duration=5.0), Dose(40.0, 3.0, "gut"), Dose(20.0, 6.0, "gut", resets=True)], resets=[3.5])
+    doses = Doses(
+        [Dose(50.0, 0.0, "blood", duration=5.0), Dose(40.0, 3.0, "gut"), Dose(20.0, 6.0, "gut", resets=True)],
+        resets=[3.5],
+    )
     found = rows(simulated(doses, y0=y0))
     begin = jnp.array([y0["gut"], y0["blood"]])
     free = lambda t: sum(bolus(TRUTH, [t], 0.0, begin[i], i)[0] for i in range(2))
     exact = [free(t) + infusion(TRUTH, [t], 0.5, 5.0, 8.0, 1)[0] for t in SEEN[:4]]
-    exact += [free(0.2), free(1.7) + bolus(TRUTH, [7.7], 6.75, 16.0, 0)[0], free(7.0) + bolus(TRUTH, [13.0], 6.75, 16.0, 0)[0]]
+    exact += [
+        free(0.2),
+        free(1.7) + bolus(TRUTH, [7.7], 6.75, 16.0, 0)[0],
+        free(7.0) + bolus(TRUTH, [13.0], 6.75, 16.0, 0)[0],
+    ]
     np.testing.assert_allclose(found, jnp.stack(exact), atol=1e-7)
 
 
@@ -145,11 +152,14 @@ def test_a_steady_state_is_that_of_many_doses_before(kind):
     state = lambda p, dose: rows(simulated(Doses([dose]), p, times, lag={"gut": "lag"}))[2:]
     many = lambda p, dose: rows(simulated(Doses([before]), p, times, lag={"gut": "lag"}))[2:]
     np.testing.assert_allclose(state(p, dose), many(p, dose), rtol=1e-3)  # exp(-0.15 * 70) of it is missing
+
     # Superposition without end: what one dose leaves after 7 k is a geometric series of matrices.
     def exact(p):
         end = jnp.asarray(times[2:])
-        answer = lambda t: bolus(p, t, p["lag"], p["share"] * 60.0, 0) if length is None else infusion(
-            p, t, p["lag"], length, p["share"] * 60.0 / length, 0
+        answer = lambda t: (
+            bolus(p, t, p["lag"], p["share"] * 60.0, 0)
+            if length is None
+            else infusion(p, t, p["lag"], length, p["share"] * 60.0 / length, 0)
         )
         late = answer(jnp.array([14.0]))[0]  # all of one dose is in after two intervals
         series = jnp.linalg.solve(jnp.eye(2) - expm(7.0 * matrix(p)), late)

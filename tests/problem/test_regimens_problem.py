@@ -43,8 +43,11 @@ def exact(theta):
     oral = lambda t, amount: amount * ka / (ka - ke) * (jnp.exp(-ke * t) - jnp.exp(-ka * t))
     flow = lambda t, rate, length: rate / ke * (jnp.exp(-ke * jnp.maximum(t - length, 0.0)) - jnp.exp(-ke * t))
     after = lambda f, t: jnp.where(t > 0, f(jnp.maximum(t, 0.0)), 0.0)
-    often = lambda t: 30.0 * ka / (ka - ke) * (
-        jnp.exp(-ke * t) / (1 - jnp.exp(-8.0 * ke)) - jnp.exp(-ka * t) / (1 - jnp.exp(-8.0 * ka))
+    often = lambda t: (
+        30.0
+        * ka
+        / (ka - ke)
+        * (jnp.exp(-ke * t) / (1 - jnp.exp(-8.0 * ke)) - jnp.exp(-ka * t) / (1 - jnp.exp(-8.0 * ka)))
     )
     return jnp.stack(
         [
@@ -82,14 +85,16 @@ def test_members_of_an_ensemble_and_amounts_of_their_own():
     for i in range(3):
         ke, length = over["ke"][i], over["events.dose.values.duration.1"][i]
         flow = lambda t, rate, length: rate / ke * (np.exp(-ke * (t - length)) - np.exp(-ke * t))  # noqa: B023
-        np.testing.assert_allclose(found.ys["blood"][i, -1], flow(9.0, 16.0, 2.5) + flow(6.0, 40.0 / length, length), rtol=1e-6)
+        np.testing.assert_allclose(
+            found.ys["blood"][i, -1], flow(9.0, 16.0, 2.5) + flow(6.0, 40.0 / length, length), rtol=1e-6
+        )
 
 
 def test_what_cannot_be_is_a_sentence():
     event = dose_event(SCHEDULES["infusion"], START)
     with pytest.raises(simkit.ArgumentError, match="must increase where doses are given"):
         simkit.simulate(SYSTEM, START, [9.0, 0.0], events={"dose": dose_event(Doses(Dose(1.0, 2.0, "gut")), START)})
-    pendulum, y0, _, _ = simkit.odes.HenonHeiles.example()
+    pendulum, y0, _, _ = simkit.odes.Pendulum.example()
     own = dose_event(Doses(Dose(1.0, 0.0, 1, duration=1.0)), y0)
     with pytest.raises(simkit.ArgumentError, match="Infusions need a system that is given by its rates alone"):
         simkit.simulate(pendulum, y0, [0.0, 1.0], events={"dose": own}, solver="tsit5", step=simkit.Adaptive())

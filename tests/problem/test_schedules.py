@@ -106,7 +106,10 @@ def late(**options):
         (lambda: problem(thrice(doses=Dose(1.0, 0.0, "gut"))), "`gut`"),
         (lambda: problem(thrice(doses=Dose(1.0))), "Compartment 1 of .* has no meaning"),
         (lambda: problem(thrice(doses=Dose(1.0, -1.0, "depot"))), "before the start, 0, but one is given at -1"),
-        (lambda: problem(thrice(doses=TWICE, events={"dose": dose_event(TWICE, START)})), "no event of it may be named"),
+        (
+            lambda: problem(thrice(doses=TWICE, events={"dose": dose_event(TWICE, START)})),
+            "no event of it may be named",
+        ),
         (lambda: problem(late(events={"dose": dose_event(TWICE, START)})), "before the start, 0.6, but one is at 0"),
         (lambda: problem([*experiments()[:1], thrice(doses=TWICE)]), "same kinds with the same functions.*`e`"),
         (lambda: problem(step=0.01), "Fixed steps serve one event"),
