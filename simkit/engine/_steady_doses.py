@@ -96,12 +96,17 @@ def _one(repeated: Repeated, each: Interval, start: Array) -> Array:
     rtol = jnp.asarray(step.rtol if isinstance(step, Adaptive) else CLOSE, start.dtype)
     atol = step.atol if isinstance(step, Adaptive) and step.atol is not None else rtol * jnp.max(own.amount)
     size = jnp.broadcast_to(jnp.asarray(atol, start.dtype), ravel_pytree(fixed.task.y0)[0].shape)[: start.size] / rtol
-    ahead = lambda x: fixed.end(x, own)
+
+    def ahead(x: Array) -> tuple[Array, Array]:
+        end = fixed.end(x, own)
+        return end, end
+
     identity = jnp.eye(start.size, dtype=start.dtype)
 
     def step_once(search: _Search) -> _Search:
-        matrix = identity - jax.jacfwd(ahead)(search.x)
-        move = held_solver(matrix)(ahead(search.x) - search.x)
+        slope, end = jax.jacfwd(ahead, has_aux=True)(search.x)  # one solve for both
+        matrix = identity - slope
+        move = held_solver(matrix)(end - search.x)
         x = search.x + move
         done = jnp.all(jnp.abs(move) <= CLOSE * (jnp.abs(x) + size))
         return _Search(x, matrix, search.steps + 1, done)

@@ -2,7 +2,7 @@
 
 import dataclasses
 from collections.abc import Sequence
-from typing import Any, Literal, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from jaxtyping import Bool, Float
@@ -40,7 +40,7 @@ class Dose:
     duration: float | None = None
     every: float | None = None
     additional: int = 0
-    steady: bool | Literal["added"] = False
+    steady: bool | str = False
     resets: bool = False
 
     def __post_init__(self) -> None:

@@ -25,10 +25,10 @@ def dose_event(
 
     What arrives of a dose is F times its amount, a lag after its time. An infusion that was given with its rate then lasts
     F amount / rate; one with its duration flows at F amount / duration; infusions into one compartment add. A reset puts the
-    state back to its start. It and a steady state (SS 1) clear what is there: infusions end, and doses whose lag is not over do not come. A steady
-    state is the fixed point of an interval of doses at the parameters of the simulation, found by Newton's method on the map over
-    that interval and differentiated by the implicit function theorem; where there is none, states are NaN. With SS 2 it is added to
-    the state, which is meant for linear systems.
+    state back to its start. It and a steady state (SS 1) clear what is there: infusions end, and doses whose lag is not over
+    do not come. A steady state is the fixed point of an interval of doses at the parameters of the simulation, found by
+    Newton's method on the map over that interval and differentiated by the implicit function theorem; where there is none,
+    states are NaN. With SS 2 it is added to the state, which is meant for linear systems.
 
     `simulate`, `ensemble` and `Problem` take it as `events={"dose": event}`. Its numbers have paths, such as `events.dose.at.0`,
     `events.dose.values.amount.0`, `.rate.0` and `.duration.0`; a dose with `resets` has two rows, the reset and the dose.

@@ -142,6 +142,7 @@ def test_a_reset_cuts_infusions_and_lagging_doses():
     np.testing.assert_allclose(found, jnp.stack(exact), atol=1e-7)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", ["bolus", "infusion", "over the end"])
 def test_a_steady_state_is_that_of_many_doses_before(kind):
     length, lag = {"bolus": (None, 0.75), "infusion": (2.0, 0.75), "over the end": (5.0, 2.5)}[kind]
@@ -172,6 +173,7 @@ def test_a_steady_state_is_that_of_many_doses_before(kind):
         np.testing.assert_allclose(slopes[key], expected[key], atol=1e-4, err_msg=key)
 
 
+@pytest.mark.slow
 def test_a_steady_state_is_added_or_clears():
     """SS 1 takes away what is there, an infusion that runs included, and SS 2 adds to it."""
     first = Dose(50.0, 0.0, "blood", duration=10.0)
@@ -189,6 +191,7 @@ def eliminated(t, y, p):
     return {"blood": -p["most"] * y["blood"] / (p["half"] + y["blood"])}
 
 
+@pytest.mark.slow
 def test_a_steady_state_of_saturable_elimination():
     """Michaelis-Menten elimination: with u before and u + D after a dose, most T = half ln((u + D) / u) + D."""
     p = {"most": jnp.asarray(12.0), "half": jnp.asarray(4.0)}
