@@ -260,8 +260,8 @@ def _check_not_cut(dose: Dose, breaks: Sequence[float]) -> None:
     if cut:
         raise DataError(
             f"A reset or a steady state must not fall between additional doses, but that at {min(cut):g} comes before the last of "
-            f"{dose.additional} additional doses of {dose.time:g}, at {last:g}. Programs differ in what becomes of the rest: write each "
-            "as a dose."
+            f"{dose.additional} additional doses of {dose.time:g}, at {last:g}. Programs differ in what becomes of the rest: write "
+            "each as a dose."
         )
 
 
