@@ -5,8 +5,8 @@
 - `gradient_vs_forward`: CPU time of a gradient over that of its value, through 100 bounces and through 50 doses; `gradient_error`:
   its relative distance from that of the closed form.
 - `doses_cost`: the log likelihood of 100 subjects with 10 doses each, at times of their own, over that without doses.
-- `infusions_cost`: 100 members with 10 infusions each over the same amounts given at once. `steady_cost`: a steady state of doses over
-  the 60 doses from which it is reached to 1e-6, value and gradient; `steady_error`: its relative distance from the closed form.
+- `infusions_cost`: 100 members with 10 infusions each over the same amounts given at once. `steady_cost`: a steady state of doses
+  over the 60 doses that lead to it within 1e-6, value and gradient; `steady_error`: its relative distance from the closed form.
 - `izhikevich_ms`: CPU ms of 1,000 neurons of Izhikevich (2003) with currents of their own for 1 s, at a relative tolerance of 1e-5.
 
 Both sides of a ratio run in turns in this process; minima of CPU time. Run: `python benchmarks/hybrid.py`.

@@ -178,6 +178,7 @@ def _rows(task: Task, event: Event, regimen: Regimen) -> Rows:
     lasts = known + late + length > known + late  # an infusion that takes no time is given at once
     if not regimen.infused:
         lasts = jnp.zeros_like(lasts)
+    amount = jnp.where(late < 0, jnp.nan, amount)  # it would come before it is given
     clears = jnp.maximum(v["reset"], (v["steady"] == 1).astype(v["reset"].dtype)).astype(kind)
     return Rows(
         event.at,

@@ -14,6 +14,7 @@ from jaxtyping import Array
 
 from ..core import Event, NamedEvents
 from ..linear import held_solver, inverse
+from .batching._mesh import alike_arrays
 from .task._step import Adaptive
 from .task._task import Options, Task
 
@@ -90,7 +91,7 @@ def steady_doses(repeated: Repeated, each: Interval, start: Array) -> Array:
 
 
 def _one(repeated: Repeated, each: Interval, start: Array) -> Array:
-    held = _held((repeated.task, each, start))
+    held = _held(alike_arrays((repeated.task, each, start)))
     fixed, own = repeated._replace(task=held[0]), held[1]
     step = fixed.task.step
     rtol = jnp.asarray(step.rtol if isinstance(step, Adaptive) else CLOSE, start.dtype)

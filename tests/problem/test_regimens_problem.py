@@ -98,6 +98,8 @@ def test_what_cannot_be_is_a_sentence():
     own = dose_event(Doses(Dose(1.0, 0.0, 1, duration=1.0)), y0)
     with pytest.raises(simkit.ArgumentError, match="Infusions need a system that is given by its rates alone"):
         simkit.simulate(pendulum, y0, [0.0, 1.0], events={"dose": own}, solver="tsit5", step=simkit.Adaptive())
+    early = dose_event(SCHEDULES["bolus"], START, lag={"gut": -1.0})
+    assert simkit.simulate(SYSTEM, START, [0.0, 9.0], events={"dose": early}, on_failure="mark").status != 0
     steady = dose_event(SCHEDULES["steady"], START)
     other = simkit.Event(lambda system, t, y, inputs: y["blood"] - 20.0, "up")
     with pytest.raises(simkit.ArgumentError, match="must be the only event of a simulation"):
