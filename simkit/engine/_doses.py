@@ -169,7 +169,8 @@ def _rows(task: Task, event: Event, regimen: Regimen) -> Rows:
     into = v["into"].astype(kind)
     weights = lambda x: jnp.sum(into * x.astype(kind)[None], axis=1)
     share, late = weights(regimen.shares(setup)), weights(regimen.lags(setup))
-    amount = share * v["amount"].astype(kind)
+    amount = jnp.where(late < 0, jnp.nan, share * v["amount"].astype(kind))  # it would come before it is given
+    late = jnp.where(late < 0, 0, late)  # with its whole derivative at 0, which a maximum would halve
     given_rate, given_length = v["rate"].astype(kind), v["duration"].astype(kind)
     by_rate, by_length = given_rate > 0, (given_length > 0) & (given_rate <= 0)
     length = jnp.where(by_rate, amount / jnp.where(by_rate, given_rate, 1), jnp.where(by_length, given_length, 0))
@@ -178,7 +179,6 @@ def _rows(task: Task, event: Event, regimen: Regimen) -> Rows:
     lasts = known + late + length > known + late  # an infusion that takes no time is given at once
     if not regimen.infused:
         lasts = jnp.zeros_like(lasts)
-    amount = jnp.where(late < 0, jnp.nan, amount)  # it would come before it is given
     clears = jnp.maximum(v["reset"], (v["steady"] == 1).astype(v["reset"].dtype)).astype(kind)
     return Rows(
         event.at,
@@ -235,7 +235,8 @@ def _steady(task: Task, regimen: Regimen, rows: Rows, infused: tuple[int, ...], 
     base, tail = jnp.zeros_like(flat, shape=(rows.at.shape[0], flat.size)), jnp.zeros_like(rows.at)
     if not regimen.steady:
         return base, tail
-    tail = jnp.where(rows.steady > 0, jnp.maximum(rows.late + rows.length - rows.interval, 0), 0)
+    over = rows.late + rows.length - rows.interval
+    tail = jnp.where((rows.steady > 0) & (over > 0), over, 0)
     chosen = jnp.argsort(rows.steady <= 0, stable=True)[: regimen.steady]
     real = rows.steady[chosen] > 0
     span = jnp.abs(task.times[-1] - task.times[0])
