@@ -78,6 +78,7 @@ def test_a_study_with_doses_is_the_problem_in_python(text):
         (INLINE.replace('into = "central", rate', 'into = "gut", rate'), "gut.*central"),
         (INLINE.replace("doses = [{ amount = 200.0", "doses = [{ time = -1.0, amount = 200.0"), "before the start, 0"),
         (INLINE.replace('doses = [{ amount = 200.0, into = "central" }]', "doses = [3.0]"), "must hold tables"),
+        (INLINE.replace("rate = 150.0", "every = 1.0, additional = 1000000000"), "must be at most 100,000"),
         (INLINE + "lagg = 1.0", "has no key `lagg`"),
         (DOSING.replace('"concentration"', "[1]"), "must be a table"),
         (DOSING.replace("0.5", "nan"), "must be a finite number"),

@@ -14,6 +14,10 @@ KEYS = ("amount", "time", "into", "rate", "duration", "every", "additional", "st
 """Keys of a dose, the arguments of `Dose`."""
 
 
+MOST_ADDITIONAL = 100_000
+"""Most additional doses that one dose of a study may ask for."""
+
+
 class Dosing:
     """The table [dosing]: the file of a dosing table, and what its doses and those of experiments have in common.
 
@@ -43,7 +47,7 @@ class Dosing:
         """An experiment for each subject of the file that was observed."""
         if self.file is None:
             return []
-        options = {"compartments": self.compartments, "outputs": self.outputs, "start": self.start}
+        options: dict[str, Any] = {"compartments": self.compartments, "outputs": self.outputs, "start": self.start}
         with at_place(self.section.where("file")):
             read = from_file(self.file, files, lambda path: read_doses(path, **options))
             found = []
@@ -51,7 +55,7 @@ class Dosing:
                 if not one.times.size:
                     continue
                 event = {"dose": self.event(one.doses, y0, one.name)}
-                times = {"start": one.start, "replicates": True}
+                times: dict[str, Any] = {"start": one.start, "replicates": True}
                 found.append(
                     Experiment(one.name, one.times, one.data, events=event, covariates=one.covariates, **times)
                 )
@@ -68,9 +72,11 @@ def read_own_doses(part: Section, dosing: Dosing) -> Doses | None:
         if not isinstance(table, dict):
             raise part.error("doses", "must hold tables, such as { amount = 100.0, every = 12.0 }.")
         place.need("amount")
+        place.count("additional", 0, least=0, most=MOST_ADDITIONAL)
+        place.get("resets", "true or false")
         place.finish(*KEYS)
         with at_place(place.where()):
-            given = {
+            given: dict[str, Any] = {
                 key: float(value) if is_number(value) and key in KEYS[:2] else value for key, value in table.items()
             }
             found.append(Dose(**given))
