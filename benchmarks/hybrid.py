@@ -5,6 +5,8 @@
 - `gradient_vs_forward`: CPU time of a gradient over that of its value, through 100 bounces and through 50 doses; `gradient_error`:
   its relative distance from that of the closed form.
 - `doses_cost`: the log likelihood of 100 subjects with 10 doses each, at times of their own, over that without doses.
+- `infusions_cost`: 100 members with 10 infusions each over the same amounts given at once. `steady_cost`: a steady state of doses
+  over the 60 doses that lead to it within 1e-6, value and gradient; `steady_error`: its relative distance from the closed form.
 - `izhikevich_ms`: CPU ms of 1,000 neurons of Izhikevich (2003) with currents of their own for 1 s, at a relative tolerance of 1e-5;
   `izhikevich_speedup_...`: the CPU time of Brian2 2.9 (RK4, compiled) with steps of that length over it.
 
@@ -23,7 +25,7 @@ import numpy as np
 
 import simkit
 from simkit.odes import LotkaVolterra, from_function
-from simkit.problem import Dose, Doses
+from simkit.problem import Dose, Doses, dose_event
 
 SAMPLES = 15
 BRIAN = ("brian2==2.9.0", "numpy<2", "cython", "setuptools<80")
@@ -166,6 +168,44 @@ def population() -> dict[str, float]:
     return {"doses_cost": cost}
 
 
+def regimens() -> dict[str, float]:
+    field = lambda t, y, p: {"gut": -p["ka"] * y["gut"], "blood": p["ka"] * y["gut"] - p["ke"] * y["blood"]}
+    empty, rates = {"gut": 0.0, "blood": 0.0}, jnp.linspace(0.1, 0.3, 100)
+    step, dose = simkit.Adaptive(1e-6, 1e-6), {"every": 12.0, "additional": 9}
+
+    def members(event: simkit.Event) -> Callable[[], Any]:
+        system, over = from_function(field, {"ka": 1.2, "ke": 0.15}), {"ke": rates}
+        options = {"events": {"dose": event}, "step": step, "solver": "tsit5"}
+        return lambda: simkit.ensemble(system, empty, [0.0, 120.0], over=over, **options).ys["blood"]
+
+    made = {"at once": Dose(100.0, 0.0, "blood", **dose), "infused": Dose(100.0, 0.0, "blood", duration=2.0, **dose)}
+    spent = cpu({name: members(dose_event(Doses(one), empty)) for name, one in made.items()})
+
+    def trough(ke: Any, given: Doses, end: float) -> Any:
+        system = from_function(field, {"ka": 1.2, "ke": ke})
+        event, tight = {"dose": dose_event(given, empty)}, simkit.Adaptive(1e-8, 1e-8)
+        return simkit.simulate(system, empty, [0.0, end], events=event, step=tight, solver="tsit5").ys["blood"][-1]
+
+    steady, many = (
+        Doses(Dose(100.0, 0.0, "gut", every=12.0, steady=True)),
+        Doses(Dose(100.0, 0.0, "gut", every=12.0, additional=59)),
+    )
+    both = {"steady": (steady, 12.0), "many": (many, 720.0)}
+    x = jnp.asarray(0.02)  # exp(-720 x) is 6e-7
+    functions = {name: jax.jit(lambda ke, a=a: jax.value_and_grad(trough)(ke, *a)) for name, a in both.items()}
+    ran = cpu({name: lambda f=f: f(x) for name, f in functions.items()})
+    left = lambda k: jnp.exp(-12 * k) / (1 - jnp.exp(-12 * k))
+    exact = lambda ke: 100 * 1.2 / (1.2 - ke) * (left(ke) - left(1.2))
+    errors = [abs(float(a / b) - 1) for a, b in zip(functions["steady"](x), jax.value_and_grad(exact)(x), strict=True)]
+    found = {
+        "infusions_cost": spent["infused"] / spent["at once"],
+        "steady_cost": ran["steady"] / ran["many"],
+        "steady_error": max(errors),
+    }
+    _harness.print_table("Regimens", list(found), [[f"{value:.2g}" for value in found.values()]])
+    return found
+
+
 def neuron(t: Any, y: Any, p: Any) -> Any:
     v, u = y["v"], y["u"]
     return {"v": 0.04 * v**2 + 5 * v + 140 - u + p["current"], "u": 0.02 * (0.2 * v - u)}
@@ -233,7 +273,7 @@ def _spikes_apart(times: np.ndarray, which: np.ndarray, fine: simkit.Trajectory)
 def main() -> dict[str, float]:
     """Run all and return the rows."""
     simkit.enable_x64()
-    return bounces() | idle() | gradients() | population() | neurons()
+    return bounces() | idle() | gradients() | population() | regimens() | neurons()
 
 
 if __name__ == "__main__":

@@ -59,6 +59,7 @@ from ._quantity import Support as Support
 from ._quantity import as_float_array as as_float_array
 from ._quantity import field_metadata as field_metadata
 from ._quantity import quantity as quantity
+from ._regimen import Regimen as Regimen  # internal
 from ._reviewed import Explained as Explained
 from ._reviewed import Noted as Noted
 from ._reviewed import Reviewed as Reviewed

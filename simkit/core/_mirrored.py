@@ -10,6 +10,7 @@ from .._errors import ArgumentError
 from .._types import Inputs, Outputs, State, Time
 from ._coupled_system import CoupledSystem
 from ._event import Event, NamedEvents
+from ._regimen import Regimen
 from ._signals import AbstractSignal
 from ._system import (
     ConstrainedSystem,
@@ -152,6 +153,10 @@ def mirrored_events(events: NamedEvents | None) -> NamedEvents | None:
 
 def _mirrored_event(event: Event) -> Event:
     condition = event.condition
+    if isinstance(event.change, Regimen):
+        raise ArgumentError(
+            "Argument `times` must increase where doses are given: an infusion or a steady state has no backward time."
+        )
     change: Any = None if event.change is None else lambda system, t, *rest: event.changed(system.inner, -t, *rest)
     if condition is None:
         assert event.at is not None

@@ -6,7 +6,9 @@ import jax
 import numpy as np
 
 from ..core import (
+    NamedEvents,
     ParticleSystem,
+    Regimen,
     Setup,
     Status,
     StiffTransportSystem,
@@ -21,7 +23,7 @@ from ..core import (
 from ..solvers import reason_of_failure
 
 
-def diagnose(setup: Setup, trajectory: Trajectory) -> str:
+def diagnose(setup: Setup, trajectory: Trajectory, events: NamedEvents | None = None) -> str:
     """A sentence for a failed trajectory: the status message, the last good time and the component that broke."""
     status = Status(int(trajectory.status))
     if traced(setup.leaves(), trajectory.times, trajectory.ys):  # a status may be known where a derivative is taken
@@ -42,7 +44,7 @@ def diagnose(setup: Setup, trajectory: Trajectory) -> str:
         return f"The simulation of {type(setup.system).__name__} cannot start at time {times[0]:g}: {reason}."
     where = f"between the times {times[last]:g} and {times[failed]:g}"
     text = f"The simulation of {type(setup.system).__name__} failed {where}. {status.told(trajectory.solver)}"
-    if said := _of_events(trajectory):
+    if said := _of_events(trajectory, events):
         return f"{text} {said}"
     if isinstance(setup.system, TransportSystem) and status is Status.STEP_LIMIT:
         text = (
@@ -64,7 +66,7 @@ def diagnose(setup: Setup, trajectory: Trajectory) -> str:
     return f"{text} Last good state (largest magnitude): {state}."
 
 
-def _of_events(trajectory: Trajectory) -> str:
+def _of_events(trajectory: Trajectory, given: NamedEvents | None) -> str:
     """Return a sentence for the last event, where its change is what failed."""
     events = trajectory.events
     rows = [] if events is None else events.table()
@@ -76,6 +78,12 @@ def _of_events(trajectory: Trajectory) -> str:
     broken = [path for path, x in named_leaves(rows[-1]["after"]).items() if not np.isfinite(x).all()]
     if not broken:
         return ""
+    changes: list[Any] = [] if given is None else [event.change for event in given.events]
+    if any(isinstance(change, Regimen) and change.steady for change in changes):
+        return (
+            f"No steady state of repeated doses was found for the event `{name}` at time {time:.6g}. Where nothing leaves, or less "
+            "than is given, there is none; an infusion and a lag must not be longer than the interval between doses."
+        )
     return f"The `change` of the event `{name}` at time {time:.6g} gives a state that is not finite: {_listed(broken)}."
 
 

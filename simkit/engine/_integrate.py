@@ -35,6 +35,7 @@ from ..core import (
     with_curves,
 )
 from ..solvers import Stepper, consistent
+from ._doses import has_regimen, with_doses
 from .adaptive._adaptive import integrate_adaptive
 from .adaptive._eventful import integrate_with_events
 from .batching._mesh import alike_arrays
@@ -155,6 +156,8 @@ def _constrained_trajectory(task: Task, options: Options) -> Trajectory:
 def _solved(task: Task, options: Options) -> Trajectory:
     """The trajectory of one member from an encoded state."""
     task = settled(task, options.similar)
+    if has_regimen(task.events):
+        return with_doses(task, options, _solved)
     if task.reduce:
         return _reduced_trajectory(task, options)
     if task.events is not None:

@@ -166,7 +166,7 @@ def simulate(
     if on_failure == "mark" or isinstance(trajectory.status, jax.core.Tracer):
         return trajectory
     if awaited(trajectory.status, "simulate", f"while {type(system).__name__} was solved").item() != 0:
-        text = diagnose(Setup(system, y0, inputs), trajectory)
+        text = diagnose(Setup(system, y0, inputs), trajectory, task.events)
         raise SimulationError(f"{text} {_explained(task, options, trajectory)}".strip())
     if text := _end_in_words(task, trajectory):
         trajectory = with_fields(trajectory, notes=(*trajectory.notes, text))

@@ -23,7 +23,7 @@ def read_doses(
     | EVID | 0 observation, 1 dose (101, 201, ... of RxODE too), 2 other, 3 reset, 4 reset and dose; else AMT tells a dose |
     | AMT, CMT | how much, and the number or name of the compartment; the first where it is missing |
     | RATE or DUR | rate or duration of an infusion |
-    | ADDL, II, SS | how many equal doses follow, at which interval, and whether they were given for ever before |
+    | ADDL, II, SS | how many equal doses follow, at which interval, and whether they were given for ever before (2: added) |
     | DV, MDV, DVID | the datum, whether it is missing, which output it is of (else CMT says that) |
     | CENS, LIMIT | 1 below DV, -1 above; the other end of an interval: the data become `Censored` |
 
@@ -40,7 +40,7 @@ def read_doses(
 
     **Raises:** a `DataError` that names the line: an unknown EVID, rows that are not sorted, a dose before the start or into a
     compartment that does not exist, a negative amount, RATE with DUR, ADDL without II. Rates and durations that are parameters
-    (RATE -1 and -2), SS 2, and compartments that are switched off are refused by name.
+    (RATE -1 and -2) and compartments that are switched off are refused by name.
     """
     name = Path(path).name
     header, rows = rows_of(name, read_text(path) if text is None else text)

@@ -2,7 +2,7 @@
 
 import dataclasses
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from jaxtyping import Bool, Float
@@ -25,7 +25,8 @@ class Dose:
     - `into`: the compartment, its name or its number from 1 on.
     - `rate`, `duration`: of an infusion, one of the two, since rate = amount / duration; by default all at once (a bolus).
     - `every`: the interval between doses, and `additional`: how many follow the first (columns II and ADDL).
-    - `steady`: whether equal doses at this interval have been given for ever before the first (column SS).
+    - `steady`: whether equal doses at this interval have been given for ever before the first (column SS): True for a state that is
+        theirs alone, "added" for one that is added to what is there (SS 2), which is meant for linear systems.
     - `resets`: whether the state is set back to its start before the first dose (EVID 4).
 
     **Raises:** a `DataError` that says which number is wrong.
@@ -39,7 +40,7 @@ class Dose:
     duration: float | None = None
     every: float | None = None
     additional: int = 0
-    steady: bool = False
+    steady: bool | str = False
     resets: bool = False
 
     def __post_init__(self) -> None:
@@ -67,7 +68,11 @@ class Dose:
             raise DataError(
                 f"The `additional` doses must be a whole number from 0 on, but they are {self.additional!r}."
             )
-        for name, needs in (("additional", self.additional > 0), ("steady", self.steady)):
+        if self.steady not in (True, False, "added"):
+            raise DataError(
+                f'The argument `steady` of a dose must be True, False or "added", but it is {self.steady!r}.'
+            )
+        for name, needs in (("additional", self.additional > 0), ("steady", bool(self.steady))):
             if needs and self.every is None:
                 raise DataError(f"A dose with `{name}` must have an interval `every`, but it has none.")
         if self.steady and self.duration_of_one > (self.every or 0):
@@ -92,13 +97,27 @@ class Dose:
         return self.time + (self.every or 0.0) * np.arange(self.additional + 1)
 
 
+class _Row(NamedTuple):
+    time: float
+    amount: float
+    target: Compartment | None
+    duration: float = 0.0
+    interval: float = 0.0
+    resets: bool = False
+    steady: bool = False
+    added: bool = False
+    by_rate: bool = False
+
+
 class Doses:
     """The doses of one subject, one row each in the order of time, as arrays that cannot be changed.
 
     - `times`, `amounts`, `targets`: when, how much, and into which compartment, a name or a number from 1 on.
     - `durations`: how long an infusion takes, 0 where all is given at once; `rates`: amount / duration, 0 there.
+    - `by_rate`: whether an infusion was given with its rate, so that bioavailability changes its duration rather than its rate.
     - `resets`: whether the state is set back to its start before the dose. A reset alone has the amount 0 and the target None.
     - `steady`, `intervals`: whether equal doses at this interval have been given for ever before; the interval is 0 elsewhere.
+        `added`: whether that state is added to what is there.
 
     **Arguments:**
 
@@ -122,10 +141,23 @@ class Doses:
     intervals: Float[np.ndarray, " rows"]
     resets: Bool[np.ndarray, " rows"]
     steady: Bool[np.ndarray, " rows"]
+    added: Bool[np.ndarray, " rows"]
+    by_rate: Bool[np.ndarray, " rows"]
     targets: tuple[Compartment | None, ...]
     compartments: tuple[str, ...]
 
-    __slots__ = ("amounts", "compartments", "durations", "intervals", "resets", "steady", "targets", "times")
+    __slots__ = (
+        "added",
+        "amounts",
+        "by_rate",
+        "compartments",
+        "durations",
+        "intervals",
+        "resets",
+        "steady",
+        "targets",
+        "times",
+    )
 
     def __init__(
         self, doses: Dose | Sequence[Dose] = (), *, resets: Sequence[float] = (), compartments: Sequence[str] = ()
@@ -135,34 +167,34 @@ class Doses:
             if not isinstance(dose, Dose):
                 raise ArgumentError(f"Argument `doses` must hold `Dose`s, but it holds {shown(dose)}.")
         names = tuple(compartments)
-        breaks = [float(t) for t in resets] + [d.time for d in given if d.resets]
-        rows: list[tuple[float, float, float, float, bool, bool, Compartment | None]] = [
-            (float(t), 0.0, 0.0, 0.0, True, False, None) for t in resets
-        ]
+        breaks = [float(t) for t in resets] + [d.time for d in given if d.resets or d.steady is True]
+        rows = [_Row(float(t), 0.0, None, resets=True) for t in resets]
         for dose in given:
             _check_not_cut(dose, breaks)
+            target = compartment(dose.into, names)
             for i, time in enumerate(dose.times):
                 first = i == 0
-                interval = float(dose.every or 0.0) if dose.steady and first else 0.0
-                target = compartment(dose.into, names)
+                steady = bool(dose.steady) and first
                 rows.append(
-                    (
+                    _Row(
                         float(time),
                         float(dose.amount),
-                        dose.duration_of_one,
-                        interval,
-                        dose.resets and first,
-                        dose.steady and first,
                         target,
+                        duration=dose.duration_of_one,
+                        interval=float(dose.every or 0.0) if steady else 0.0,
+                        resets=dose.resets and first,
+                        steady=steady,
+                        added=steady and dose.steady == "added",
+                        by_rate=dose.rate is not None,
                     )
                 )
-        rows.sort(key=lambda row: row[0])
-        columns = list(zip(*rows, strict=True)) if rows else [()] * 7
-        for name, column in zip(("times", "amounts", "durations", "intervals"), columns[:4], strict=True):
-            object.__setattr__(self, name, _fixed(np.array(column, float)))
-        for name, column in zip(("resets", "steady"), columns[4:6], strict=True):
-            object.__setattr__(self, name, _fixed(np.array(column, bool)))
-        object.__setattr__(self, "targets", tuple(columns[6]))
+        rows.sort(key=lambda row: row.time)
+        numbers = {"times": "time", "amounts": "amount", "durations": "duration", "intervals": "interval"}
+        flags = {name: name for name in ("resets", "steady", "added", "by_rate")}
+        for names_of, kind in ((numbers, float), (flags, bool)):
+            for name, field in names_of.items():
+                object.__setattr__(self, name, _fixed(np.array([getattr(row, field) for row in rows], kind)))
+        object.__setattr__(self, "targets", tuple(row.target for row in rows))
         object.__setattr__(self, "compartments", names)
 
     def __setattr__(self, name: str, value: Any) -> None:
@@ -227,8 +259,9 @@ def _check_not_cut(dose: Dose, breaks: Sequence[float]) -> None:
     cut = [t for t in breaks if dose.time < t <= last]
     if cut:
         raise DataError(
-            f"A reset must not fall between additional doses, but that at {min(cut):g} comes before the last of {dose.additional} "
-            f"additional doses of {dose.time:g}, at {last:g}. Programs differ in what becomes of the rest: write each as a dose."
+            f"A reset or a steady state must not fall between additional doses, but that at {min(cut):g} comes before the last of "
+            f"{dose.additional} additional doses of {dose.time:g}, at {last:g}. Programs differ in what becomes of the rest: write "
+            "each as a dose."
         )
 
 

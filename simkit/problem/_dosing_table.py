@@ -208,11 +208,10 @@ class _Reader:
             raise DataError(
                 f"{self.where(row)} has ADDL {additional:g}, so it must have an interval II, but it has none."
             )
-        if steady not in (0, 1):
-            remedy = (
-                "a steady state added to what is there (SS 2) is not read yet" if steady == 2 else "it must be 0 or 1"
+        if steady not in (0, 1, 2):
+            raise DataError(
+                f"{self.where(row)} has SS {steady:g}, but it must be 0, 1 or 2 (a steady state that is added)."
             )
-            raise DataError(f"{self.where(row)} has SS {steady:g}: {remedy}.")
         if additional != round(additional):
             raise DataError(
                 f"{self.where(row)} must have a whole number of additional doses, but ADDL is {additional:g}."
@@ -226,7 +225,7 @@ class _Reader:
                 duration=duration or None,
                 every=interval or None,
                 additional=int(additional),
-                steady=bool(steady),
+                steady="added" if steady == 2 else bool(steady),
                 resets=resets,
             )
 

@@ -7,8 +7,19 @@ import jax
 
 from .._errors import ArgumentError
 from .._types import Inputs, State
-from ..core import Setup, StaticSystem, System, as_events, as_float_array, as_signals, as_state, warn_of_unread
+from ..core import (
+    NamedEvents,
+    Setup,
+    StaticSystem,
+    System,
+    as_events,
+    as_float_array,
+    as_signals,
+    as_state,
+    warn_of_unread,
+)
 from ._condition_table import stack
+from ._doses import Doses
 from ._experiment import Experiment
 from ._schedule import alike_events, experiment_events, stacked_events
 
@@ -24,6 +35,7 @@ def experiment_setups(
 ) -> list[Setup]:
     """The setups of all experiments; `plain`: the system alone reads its inputs."""
     known, setups = as_events(events), []
+    placebo = Doses() if any(e.doses is not None for e in experiments) else None
     for e in experiments:
         state = y0 if e.y0 is None else e.y0
         if state is None and not isinstance(system, StaticSystem):
@@ -32,11 +44,17 @@ def experiment_setups(
             )
         signals = as_signals(inputs if e.inputs is None else e.inputs)
         state = as_state(system, state, "y0")
-        happening = experiment_events(e, known, state)
+        happening = experiment_events(e, known, state, None if _has_dose(e, known) else placebo)
         if plain and happening is None:
             warn_of_unread(system, state, signals, e.times[0])
         setups.append(Setup(system, state, jax.tree.map(as_float_array, signals), dict(noise), happening))
     return alike_events(setups, experiments)
+
+
+def _has_dose(e: Experiment, known: NamedEvents | None) -> bool:
+    """Tell whether an event of an experiment stands for its doses."""
+    own = known if e.events is None else as_events(e.events)
+    return own is not None and "dose" in own.names
 
 
 def stacked_setups(system: System, setups: Sequence[Setup], experiments: Sequence[Experiment]) -> Setup:

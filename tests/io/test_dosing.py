@@ -75,16 +75,19 @@ a,6,0,.,2,0,0,0,0,9.9,1
 a,24,4,30,1,0,1.5,0,0,.,1
 a,30,3,.,.,0,0,0,0,.,1
 a,31,2,.,.,0,0,0,0,.,1
+a,48,1,10,1,0,0,12,2,.,1
 """
     (one,) = _read(text)
     doses = one.doses
-    np.testing.assert_array_equal(doses.times, [0.0, 24.0, 30.0])
-    np.testing.assert_array_equal(doses.durations, [2.0, 1.5, 0.0])
-    np.testing.assert_array_equal(doses.rates, [50.0, 20.0, 0.0])
-    np.testing.assert_array_equal(doses.steady, [True, False, False])
-    np.testing.assert_array_equal(doses.intervals, [12.0, 0.0, 0.0])
-    np.testing.assert_array_equal(doses.resets, [False, True, True])
-    assert doses.targets == (2, 1, None)
+    np.testing.assert_array_equal(doses.times, [0.0, 24.0, 30.0, 48.0])
+    np.testing.assert_array_equal(doses.durations, [2.0, 1.5, 0.0, 0.0])
+    np.testing.assert_array_equal(doses.rates, [50.0, 20.0, 0.0, 0.0])
+    np.testing.assert_array_equal(doses.by_rate, [True, False, False, False])
+    np.testing.assert_array_equal(doses.steady, [True, False, False, True])
+    np.testing.assert_array_equal(doses.added, [False, False, False, True])
+    np.testing.assert_array_equal(doses.intervals, [12.0, 0.0, 0.0, 12.0])
+    np.testing.assert_array_equal(doses.resets, [False, True, True, False])
+    assert doses.targets == (2, 1, None, 1)
     np.testing.assert_array_equal(one.times, [5.0])
 
 
@@ -139,14 +142,14 @@ HEAD = "ID,TIME,EVID,AMT,CMT,RATE,DUR,ADDL,II,SS,DV\n"
         ("1,0,1,5,1,0,0,3,0,0,.", "has ADDL 3, so it must have an interval II"),
         ("1,0,1,5,1,0,0,1.5,1,0,.", "whole number of additional doses"),
         ("1,0,1,5,1,0,0,0,0,1,.", "must have an interval `every`"),
-        ("1,0,1,5,1,0,0,0,12,2,.", "SS 2"),
+        ("1,0,1,5,1,0,0,0,12,3,.", "has SS 3, but it must be 0, 1 or 2"),
         ("1,0,1,5,1,-2,0,0,0,0,.", "the duration is a parameter"),
         ("1,0,1,5,1,-1,0,0,0,0,.", "the rate is a parameter"),
         ("1,0,1,5,3,0,0,0,0,0,.", "There is no compartment 3. The compartments are 1 `gut`, 2 `blood`"),
         ("1,0,1,5,-1,0,0,0,0,0,.", "must not be switched off"),
         ("1,0,1,5,liver,0,0,0,0,0,.", "liver"),
         ("1,.,1,5,1,0,0,0,0,0,.", "must have a TIME"),
-        ("1,0,1,5,1,0,0,4,12,0,.\n1,20,3,0,1,0,0,0,0,0,.", "reset must not fall between"),
+        ("1,0,1,5,1,0,0,4,12,0,.\n1,20,3,0,1,0,0,0,0,0,.", "must not fall between"),
         ("1,2,1,5,1,0,0,0,0,0,.\n1,2,3,0,1,0,0,0,0,0,.", "the time of a dose before it"),
         ("1,0,1,five,1,0,0,0,0,0,.", "Line 2, column `AMT`"),
     ],

@@ -57,7 +57,12 @@ def test_doses_cannot_be_changed():
         (lambda: Dose(1.0, every=1.0, duration=2.0, steady=True), "must end within its interval"),
         (lambda: Dose(1.0, into=0), "numbered from 1 on"),
         (lambda: Doses(Dose(1.0, into=3), compartments=("gut", "blood")), "1 `gut`, 2 `blood`"),
-        (lambda: Doses(Dose(1.0, every=2.0, additional=3), resets=[4.0]), "reset must not fall between"),
+        (lambda: Doses(Dose(1.0, every=2.0, additional=3), resets=[4.0]), "must not fall between"),
+        (
+            lambda: Doses([Dose(1.0, every=2.0, additional=3), Dose(1.0, 4.0, every=2.0, steady=True)]),
+            "must not fall between",
+        ),
+        (lambda: Dose(1.0, every=2.0, steady="twice"), "must be True, False or"),
         (lambda: Doses(Dose(1.0, 1.0)).check_start(2.0), "before the start, 2"),
     ],
 )

@@ -104,6 +104,10 @@ def thrice(**options):
     return simkit.Experiment("e", SHORT, {"c": SHORT}, start=0.0, **options)
 
 
+def late(**options):
+    return simkit.Experiment("e", SHORT, {"c": SHORT}, **options)
+
+
 @pytest.mark.parametrize(
     ("make", "text"),
     [
@@ -111,10 +115,10 @@ def thrice(**options):
         (lambda: problem(thrice(doses=Dose(1.0))), "Compartment 1 of .* has no meaning"),
         (lambda: problem(thrice(doses=Dose(1.0, -1.0, "depot"))), "before the start, 0, but one is given at -1"),
         (
-            lambda: problem(thrice(doses=Dose(1.0, 0.0, "depot", duration=2.0))),
-            "infusions among the doses of experiment `e`",
+            lambda: problem(thrice(doses=TWICE, events={"dose": dose_event(TWICE, START)})),
+            "no event of it may be named",
         ),
-        (lambda: problem(thrice(doses=Doses(resets=[3.0]))), "resets among the doses"),
+        (lambda: problem(late(events={"dose": dose_event(TWICE, START)})), "before the start, 0.6, but one is at 0"),
         (lambda: problem([*experiments()[:1], thrice(doses=TWICE)]), "same kinds with the same functions.*`e`"),
         (lambda: problem(thrice(events=simkit.Event(at=2.0, ends=True))), "must not end its simulations"),
         (lambda: simkit.fit(problem(), windows=2), "the problem has events"),

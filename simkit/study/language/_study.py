@@ -19,6 +19,7 @@ from ...problem import AbstractNoise, Experiment, Free, Problem
 from ...stores import MOST_STUDY, Gate, input_bytes
 from ._asked import read_fit, read_predict, read_sample
 from ._data import DATA_KEYS, read_data
+from ._doses import Dosing, read_own_doses, with_doses
 from ._grids import read_on_grid
 from ._names import SYSTEMS
 from ._particles import read_particles
@@ -52,6 +53,7 @@ TABLES = (
     "free",
     "set",
     "experiments",
+    "dosing",
     "fit",
     "profile",
     "sample",
@@ -243,12 +245,12 @@ def study_from_text(
         sections, models, heading["seed"], files, tuple(free), given="y0" in table
     )
     parts = sections["experiments"]
-    experiments = [
-        _experiment(
-            Section(parts.get(key, "a table"), f"experiments.{key}", name), base, y0 is None, tuple(free), noise, files
-        )
-        for key in parts.table
-    ]
+    dosing, own = Dosing(sections["dosing"]), []
+    for key in parts.table:
+        part = Section(parts.get(key, "a table"), f"experiments.{key}", name)
+        doses = read_own_doses(part, dosing)
+        own.append((_experiment(part, base, y0 is None, tuple(free), noise, files), doses))
+    experiments = [*with_doses(own, dosing, base), *dosing.subjects(base, files)]
     return Study(
         name=name,
         text=text,
@@ -323,7 +325,9 @@ def petab_study(
     """A PEtab problem as a study: its files say what is fitted, and all verbs have their defaults."""
     read = read_petab(path, texts, allow_outside)
     name = Path(path).name
-    rest: dict[str, Any] = {key: {} for key in TABLES if key not in ("study", "system", "y0", "inputs", "experiments")}
+    rest: dict[str, Any] = {
+        key: {} for key in TABLES if key not in ("study", "system", "y0", "inputs", "experiments", "dosing")
+    }
     # As is usual there; growing horizons gained nothing on such models.
     rest["fit"] = {"starts": 20, "horizons": (1.0,), "screen": 3}
     rest["profile"] = {"level": 0.95} if len(read.problem.names) <= MOST_PROFILES else {}

@@ -1,0 +1,127 @@
+"""Doses in a study file: of one experiment in place, or of all subjects of a dosing table."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from ..._types import State
+from ...core import Event
+from ...io import read_doses
+from ...problem import Dose, Doses, Experiment, dose_event
+from ._files import Files, from_file
+from ._section import Section, at_place, is_number
+
+KEYS = ("amount", "time", "into", "rate", "duration", "every", "additional", "steady", "resets")
+"""Keys of a dose, the arguments of `Dose`."""
+
+
+MOST_ADDITIONAL = 100_000
+"""Most additional doses that one dose of a study may ask for."""
+
+
+class Dosing:
+    """The table [dosing]: the file of a dosing table, and what its doses and those of experiments have in common.
+
+    - `file`: a dosing table as `simkit.io.read_doses` takes it; each subject becomes an experiment. `outputs`: the output that DV
+        holds, or a table by DVID or CMT; `start`: when states start.
+    - `compartments`: their names in the order of their numbers.
+    - `lag`, `bioavailability`: compartment -> the path of a number of the system, or a number.
+    """
+
+    def __init__(self, section: Section):
+        self.section = section
+        self.file = section.get("file", "text")
+        self.compartments = _names(section, "compartments")
+        self.outputs = _outputs(section)
+        self.start = section.number("start")
+        self.lag, self.bioavailability = (_places(section, key) for key in ("lag", "bioavailability"))
+        section.finish()
+
+    def event(self, doses: Doses, y0: State, name: str) -> Event:
+        """The event of the doses of one experiment."""
+        with at_place(self.section.where()):
+            return dose_event(
+                doses, y0, lag=self.lag, bioavailability=self.bioavailability, name=f"the doses of experiment `{name}`"
+            )
+
+    def subjects(self, y0: State, files: Files) -> list[Experiment]:
+        """An experiment for each subject of the file that was observed."""
+        if self.file is None:
+            return []
+        options: dict[str, Any] = {"compartments": self.compartments, "outputs": self.outputs, "start": self.start}
+        with at_place(self.section.where("file")):
+            read = from_file(self.file, files, lambda path: read_doses(path, **options))
+            found = []
+            for one in read:
+                if not one.times.size:
+                    continue
+                event = {"dose": self.event(one.doses, y0, one.name)}
+                times: dict[str, Any] = {"start": one.start, "replicates": True}
+                found.append(
+                    Experiment(one.name, one.times, one.data, events=event, covariates=one.covariates, **times)
+                )
+        return found
+
+
+def read_own_doses(part: Section, dosing: Dosing) -> Doses | None:
+    """`doses` of an experiment, an array of tables with the arguments of `Dose`, and `resets`, an array of times; None without."""
+    if "doses" not in part and "resets" not in part:
+        return None
+    found = []
+    for i, table in enumerate(part.get("doses", "an array", [])):
+        place = Section(table if isinstance(table, dict) else {}, f"{part.place}.doses.{i}", part.file)
+        if not isinstance(table, dict):
+            raise part.error("doses", "must hold tables, such as { amount = 100.0, every = 12.0 }.")
+        place.need("amount")
+        place.count("additional", 0, least=0, most=MOST_ADDITIONAL)
+        place.get("resets", "true or false")
+        place.finish(*KEYS)
+        with at_place(place.where()):
+            given: dict[str, Any] = {
+                key: float(value) if is_number(value) and key in KEYS[:2] else value for key, value in table.items()
+            }
+            found.append(Dose(**given))
+    resets = part.numbers("resets") if "resets" in part else []
+    with at_place(part.where()):
+        return Doses(found, resets=resets, compartments=dosing.compartments)
+
+
+def with_doses(experiments: Sequence[tuple[Experiment, Doses | None]], dosing: Dosing, y0: State) -> list[Experiment]:
+    """Experiments with the events of their doses; where some have doses, those without get an event that never comes."""
+    made = []
+    some = dosing.file is not None or any(doses is not None for _, doses in experiments)
+    for experiment, doses in experiments:
+        if some:
+            with at_place(dosing.section.where()):
+                given = Doses() if doses is None else doses
+                given.check_start(float(experiment.times[0] if experiment.start is None else experiment.start))
+            state = y0 if experiment.y0 is None else experiment.y0
+            experiment.events = {"dose": dosing.event(given, state, experiment.name)}
+        made.append(experiment)
+    return made
+
+
+def _names(section: Section, key: str) -> tuple[str, ...]:
+    names = section.get(key, "an array", [])
+    if not all(isinstance(name, str) for name in names):
+        raise section.error(key, 'must hold names, such as ["gut", "blood"].')
+    return tuple(names)
+
+
+def _outputs(section: Section) -> str | Mapping[int | str, str]:
+    """The output of DV, by the number or name of DVID or CMT where there are several."""
+    if isinstance(given := section.table.get("outputs", "y"), str):
+        return str(section.get("outputs", "text", "y"))
+    table: dict[str, Any] = section.get("outputs", "a table", given)
+    if not all(isinstance(name, str) for name in table.values()):
+        raise section.error("outputs", 'must hold names of outputs, such as { 1 = "drug", 2 = "effect" }.')
+    return {int(key) if key.isdigit() else key: name for key, name in table.items()}
+
+
+def _places(section: Section, key: str) -> dict[str, str | float] | None:
+    table = section.get(key, "a table")
+    if table is None:
+        return None
+    for name, value in table.items():
+        if not isinstance(value, str):
+            section.check_finite(f"{key}.{name}", value)
+    return {name: value if isinstance(value, str) else float(value) for name, value in table.items()}
