@@ -43,6 +43,7 @@ if TYPE_CHECKING:
     from .core import AbstractSignal as AbstractSignal
     from .core import Constant as Constant
     from .core import ConstrainedSystem as ConstrainedSystem
+    from .core import DelayedSystem as DelayedSystem
     from .core import Event as Event
     from .core import Example as Example
     from .core import Interpolated as Interpolated
@@ -119,6 +120,7 @@ _LAZY = {
     "AbstractSignal": "core",
     "Constant": "core",
     "ConstrainedSystem": "core",
+    "DelayedSystem": "core",
     "Event": "core",
     "Example": "core",
     "Interpolated": "core",

@@ -10,6 +10,7 @@ from .._errors import ArgumentError
 from .._types import Inputs, State
 from ..core import (
     ConstrainedSystem,
+    DelayedSystem,
     ParticleSystem,
     SeparableSystem,
     SplitSystem,
@@ -75,6 +76,8 @@ def choose(
         return _for_noise(system)
     if isinstance(system, ConstrainedSystem):
         return Choice(Rodas5P(), "differential and algebraic equations together")
+    if isinstance(system, DelayedSystem):
+        return Choice(_TSIT5, "delays, taken as not stiff: a stiff solver is to be given")
     if isinstance(system, ParticleSystem):
         return Choice(ParticleStepper(), "particles bring their own step")
     if isinstance(system, StiffTransportSystem) and system.stiff:

@@ -1,0 +1,113 @@
+"""A solve with delays, posed on flat states: its equations as a step sees them, its breaking points, and one step."""
+
+from typing import Any, NamedTuple
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+from jax.flatten_util import ravel_pytree
+from jaxtyping import Array
+
+from ..._types import Inputs, State, Time
+from ...core import SystemTerm, at_time
+from ..task._task import Task
+from ._breaking import breaking_points, flat_lags
+from ._ring import Ring, empty_ring, state_in
+
+ULPS = 8
+"""Number of roundings by which a time of the past, computed at an end of a step, may lie on the other side of a breaking point."""
+
+
+class DelayedTerm(eqx.Module):
+    """A system within one step, as steppers see it: the vector field with the past that the step knows.
+
+    A time of the past that is computed at an end of the step is looked up a few roundings towards the middle of the step, and
+    inputs are read within it: so the slope at an end is the limit from inside where the history or an input jumps there.
+    """
+
+    system: Any
+    inputs: Inputs
+    y0: Any  # the state at the first time
+    begin: Array  # the first time
+    ring: Ring
+    t0: Array
+    t1: Array
+    unravel: Any = eqx.field(static=True)
+
+    def vf(self, t: Time, y: State) -> State:
+        """Return the vector field."""
+        t0, t1, held = jax.lax.stop_gradient((self.t0, self.t1, t))
+        first, last = jnp.nextafter(t0, t1), jnp.nextafter(t1, t0)
+        inside = t + (jnp.where(first < last, jnp.clip(held, first, last), held) - held)
+        nudge = jnp.sign(0.5 * (t0 + t1) - held) * ULPS * jnp.finfo(t0.dtype).eps * jnp.maximum(abs(t0), abs(t1))
+
+        def past(time: Time) -> State:
+            time = jnp.asarray(time, t0.dtype)
+            return self._past(time, jax.lax.stop_gradient(time) + jnp.clip(nudge, -0.25 * (t1 - t0), 0.25 * (t1 - t0)))
+
+        return self.system.delayed_field(t, y, at_time(self.inputs, inside), past)
+
+    def _past(self, time: Array, side: Array) -> State:
+        begin = jax.lax.stop_gradient(self.begin)
+        before = side < begin
+        # What is not chosen must be finite, too: the history at the first time, the solution at its start.
+        history = self.system.history(jnp.where(before, time, self.begin), self.y0)
+        solution = self.unravel(state_in(self.ring, jnp.where(before, self.begin, time), jnp.maximum(side, begin)))
+        return jax.tree.map(lambda a, b: jnp.where(before, a.astype(b.dtype), b), history, solution)
+
+
+class Posed(NamedTuple):
+    """A solve on flat states."""
+
+    term: SystemTerm
+    solver: Any
+    state: Any  # the start, as a tree
+    flat: Array
+    unravel: Any
+    begin: Array
+    end: Array
+    points: Array  # breaking points
+    lags: Array
+    rtol: Array
+    atol: Array
+
+
+class Taken(NamedTuple):
+    """Result of one step: the flat state at its end, the increments of its dense output `(degree, n)`, its error."""
+
+    y: Array
+    increments: Array
+    error: Array
+
+
+def pose(task: Task) -> Posed:
+    """The solve of a task, whose start is an encoded state and whose tolerances are settled."""
+    flat, unravel = ravel_pytree(task.y0)
+    times, step = task.times, task.step
+    term = SystemTerm(task.system, task.inputs)
+    lags = flat_lags(term, times[0], task.y0)
+    points = breaking_points(term, lags, times[0], times[-1], task.solver.order)
+    rtol, atol = (jax.lax.stop_gradient(jnp.asarray(x, times.dtype)) for x in step.numbers())
+    return Posed(term, task.solver, task.y0, flat, unravel, times[0], times[-1], points, lags, rtol, atol)
+
+
+def take(posed: Posed, ring: Ring, t0: Array, t1: Array, h: Array, y: Array) -> Taken:
+    """The step from t0 to t1, of length h."""
+    system, inputs = posed.term.system, posed.term.inputs
+    term: Any = DelayedTerm(system, inputs, posed.state, posed.begin, ring, t0, t1, posed.unravel)
+    solver, state = posed.solver, posed.unravel(y)
+    found = solver.advance(term, t0, t1, h, state, solver.init(term, t0, state))
+    increments = jnp.stack([ravel_pytree(q)[0] for q in solver.polynomial(found.dense)])
+    error = ravel_pytree(found.error)[0]
+    if found.between is not None:
+        missed = ravel_pytree(found.between)[0]
+        error = jnp.where(jnp.abs(missed) > jnp.abs(error), missed, error)
+    return Taken(ravel_pytree(found.state)[0], increments, error)
+
+
+def empty(posed: Posed, kept: int, zero: Array) -> Ring:
+    """The ring at the start of a solve."""
+    y, begin = posed.flat, posed.begin
+    one = empty_ring(1, 0, y, begin, zero)  # the degree of the dense output does not depend on the past
+    degree = jax.eval_shape(lambda: take(posed, one, begin, begin, begin, y).increments).shape[0]
+    return empty_ring(kept, degree, y, begin, zero)
