@@ -16,6 +16,7 @@ from .._errors import ArgumentError, SimulationError
 from .._types import Inputs, State, Time
 from ..core import (
     ConstrainedSystem,
+    DelayedSystem,
     Event,
     Explained,
     KnownJacobian,
@@ -63,6 +64,7 @@ from ._awaited import awaited
 from ._diagnose import diagnose
 from ._integrate import Method, dispatch
 from ._unstable import is_unstable
+from .delayed._checks import check_asked, check_method, review_lags
 from .stepping._checkpointed import Checkpointed
 from .stepping._room import with_room
 from .task._arguments import check_direction, check_events, check_reducers, check_times, is_backward
@@ -144,7 +146,7 @@ def simulate(
     solver, step, reason = _complete(system, y0, known, solver, step, inputs)
     # The reason holds numbers of this very call: kept out of the compiled function, it cannot make it compile again.
     task = Task(system, y0, inputs, when, solver, step, key, *checked)
-    check_served(system, step, task.events)
+    check_served(system, step, task.events, reduce)
     _review(task._replace(times=known))
     even = isinstance(solver, AbstractSplitStepper) and isinstance(step, Fixed) and _even(known)
     options = solve_options(None, gradient)._replace(even=even, similar=open_and_similar(step, y0), backward=backward)
@@ -239,6 +241,8 @@ def _complete(
     if step is None:
         step = _default_step(system, solver, times)
     step = as_step(step, run)
+    if isinstance(system, DelayedSystem):
+        check_method(system, solver, step)
     if solver.multistep and not isinstance(step, Adaptive):
         raise ArgumentError(
             f"`{type(solver).__name__}` is a method of several steps and varies their length, so argument `step` must be "
@@ -302,8 +306,10 @@ def solve_options(lanes: int | None, gradient: Any) -> Options:
     return Options(lanes, int(gradient.memory))
 
 
-def check_served(system: System, step: object, events: NamedEvents | None) -> None:
+def check_served(system: System, step: object, events: NamedEvents | None, reduce: object = None) -> None:
     """Refuse events that the steps of a run cannot serve: fixed ones end at one condition."""
+    if isinstance(system, DelayedSystem):
+        check_asked(system, events, reduce)
     if events is None or not isinstance(step, Fixed):
         return
     (event, *rest) = events.events
@@ -320,6 +326,8 @@ def _review(task: Task) -> None:
     """Let a system look at its start and the longest step, where all values are known."""
     system, times, step = task.system, task.times, task.step
     check_supports(system)
+    if isinstance(system, DelayedSystem):
+        review_lags(task)
     if not isinstance(system, Reviewed | TransportSystem) or traced(system, task.y0, task.inputs, times):
         return
     longest = float(np.max(np.abs(np.diff(times)), initial=0.0)) / step.substeps if isinstance(step, Fixed) else None

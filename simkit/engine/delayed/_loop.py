@@ -11,7 +11,7 @@ from ...core import Status, greatest
 from ..adaptive._attempt import LARGEST_FACTOR, LEAST_FACTOR, RUNNING, SHORTEST_STEP, inverse_root
 from ..adaptive._flow import SAFETY, first_length
 from ..batching._mesh import origin
-from ._posed import DelayedTerm, Posed, empty, take
+from ._posed import Posed, empty, take, within
 from ._ring import Ring, count_zero, put, valued
 
 BLOCK = 8
@@ -81,9 +81,7 @@ def _initial_rows(posed: Posed, times: Array, zero: Array) -> Array:
 def _started(posed: Posed, kept: int, room: int, zero: Array) -> _State:
     begin, y, system = posed.begin, posed.flat, posed.term.system
     ring = empty(posed, kept, zero)
-    term: Any = DelayedTerm(
-        system, posed.term.inputs, posed.state, begin, ring, begin, posed.end, posed.unravel
-    )
+    term = within(posed, ring, begin, posed.end)
     scale = posed.atol + posed.rtol * jnp.abs(y)
     field = lambda t, y: ravel_pytree(term.vf(t, posed.unravel(y)))[0]
     h = first_length(field, begin, posed.end - begin, y, scale, posed.solver.order)

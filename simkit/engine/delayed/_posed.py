@@ -9,7 +9,7 @@ from jax.flatten_util import ravel_pytree
 from jaxtyping import Array
 
 from ..._types import Inputs, State, Time
-from ...core import SystemTerm, at_time
+from ...core import Example, PlainSystem, SystemTerm, at_time
 from ..task._task import Task
 from ._breaking import breaking_points, flat_lags
 from ._ring import Ring, empty_ring, state_in
@@ -18,15 +18,15 @@ ULPS = 8
 """Number of roundings by which a time of the past, computed at an end of a step, may lie on the other side of a breaking point."""
 
 
-class DelayedTerm(eqx.Module):
-    """A system within one step, as steppers see it: the vector field with the past that the step knows.
+class WithinStep(PlainSystem):
+    """A system with delays within one step, a plain system: the vector field with the past that the step knows.
 
     A time of the past that is computed at an end of the step is looked up a few roundings towards the middle of the step, and
     inputs are read within it: so the slope at an end is the limit from inside where the history or an input jumps there.
     """
 
     system: Any
-    inputs: Inputs
+    signals: Inputs
     y0: Any  # the state at the first time
     begin: Array  # the first time
     ring: Ring
@@ -34,8 +34,7 @@ class DelayedTerm(eqx.Module):
     t1: Array
     unravel: Any = eqx.field(static=True)
 
-    def vf(self, t: Time, y: State) -> State:
-        """Return the vector field."""
+    def vector_field(self, t: Time, y: State, inputs: Inputs) -> State:
         t0, t1, held = jax.lax.stop_gradient((self.t0, self.t1, t))
         first, last = jnp.nextafter(t0, t1), jnp.nextafter(t1, t0)
         inside = t + (jnp.where(first < last, jnp.clip(held, first, last), held) - held)
@@ -45,7 +44,7 @@ class DelayedTerm(eqx.Module):
             time = jnp.asarray(time, t0.dtype)
             return self._past(time, jax.lax.stop_gradient(time) + jnp.clip(nudge, -0.25 * (t1 - t0), 0.25 * (t1 - t0)))
 
-        return self.system.delayed_field(t, y, at_time(self.inputs, inside), past)
+        return self.system.delayed_field(t, y, at_time(self.signals, inside), past)
 
     def _past(self, time: Array, side: Array) -> State:
         begin = jax.lax.stop_gradient(self.begin)
@@ -54,6 +53,10 @@ class DelayedTerm(eqx.Module):
         history = self.system.history(jnp.where(before, time, self.begin), self.y0)
         solution = self.unravel(state_in(self.ring, jnp.where(before, self.begin, time), jnp.maximum(side, begin)))
         return jax.tree.map(lambda a, b: jnp.where(before, a.astype(b.dtype), b), history, solution)
+
+    @classmethod
+    def example(cls) -> Example:
+        raise NotImplementedError("A step has no example of its own.")
 
 
 class Posed(NamedTuple):
@@ -91,10 +94,15 @@ def pose(task: Task) -> Posed:
     return Posed(term, task.solver, task.y0, flat, unravel, times[0], times[-1], points, lags, rtol, atol)
 
 
+def within(posed: Posed, ring: Ring, t0: Array, t1: Array) -> SystemTerm:
+    """The equations within a step, as steppers see them."""
+    system, inputs = posed.term.system, posed.term.inputs
+    return SystemTerm(WithinStep(system, inputs, posed.state, posed.begin, ring, t0, t1, posed.unravel), None)
+
+
 def take(posed: Posed, ring: Ring, t0: Array, t1: Array, h: Array, y: Array) -> Taken:
     """The step from t0 to t1, of length h."""
-    system, inputs = posed.term.system, posed.term.inputs
-    term: Any = DelayedTerm(system, inputs, posed.state, posed.begin, ring, t0, t1, posed.unravel)
+    term = within(posed, ring, t0, t1)
     solver, state = posed.solver, posed.unravel(y)
     found = solver.advance(term, t0, t1, h, state, solver.init(term, t0, state))
     increments = jnp.stack([ravel_pytree(q)[0] for q in solver.polynomial(found.dense)])

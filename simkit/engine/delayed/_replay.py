@@ -1,6 +1,6 @@
 """The accepted steps of a solve once more, as a function with derivatives of any order."""
 
-from collections.abc import Callable
+import math
 from typing import NamedTuple
 
 import jax
@@ -13,8 +13,8 @@ from ._loop import Mesh, Row, saved
 from ._posed import Posed, empty, take
 from ._ring import Ring, count_zero, put
 
-INNER, MIDDLE = 32, 32
-"""Steps of a segment of which reverse mode keeps what it needs, and segments of which it keeps the starts."""
+SEGMENT = 64
+"""Least number of steps in a segment. Reverse mode keeps the starts of segments, and what it needs of the steps of one."""
 
 
 class _State(NamedTuple):
@@ -51,20 +51,14 @@ def replayed(posed: Posed, times: Array, kept: int, mesh: Mesh) -> Array:
         ring = put(s.ring, s.t, length, s.y, found.increments, real)
         return _State(s.i + 1, t1, jnp.where(live, found.y, s.y), ring, s.ys), row
 
-    def inner(s: _State) -> _State:
-        s, rows = jax.lax.scan(step, s, None, length=INNER)
+    most = mesh.ends.shape[0]
+    size = min(most, max(SEGMENT, math.isqrt(most)))
+
+    def segment(s: _State) -> _State:
+        s, rows = jax.lax.scan(step, s, None, length=size)
         return s._replace(ys=saved(times, rows, s.ys))
 
-    most = mesh.ends.shape[0]
-    middle = _looked(inner, mesh.count, INNER, min(MIDDLE, -(-most // INNER)))
-    outer = _looked(middle, mesh.count, INNER * MIDDLE, -(-most // (INNER * MIDDLE)))
-    return outer(state).ys
+    def looked(s: _State, _: None) -> tuple[_State, None]:
+        return jax.lax.cond(greatest(s.i < mesh.count), segment, lambda s: s, s), None
 
-
-def _looked(part: Callable[[_State], _State], count: Array, size: int, times: int) -> Callable[[_State], _State]:
-    """A part of the steps several times, each as long as any member has steps left; reverse mode keeps the starts."""
-
-    def one(s: _State, _: None) -> tuple[_State, None]:
-        return jax.lax.cond(greatest(s.i < count), part, lambda s: s._replace(i=s.i + size), s), None
-
-    return lambda s: jax.lax.scan(jax.checkpoint(one), s, None, length=times)[0]
+    return jax.lax.scan(jax.checkpoint(looked), state, None, length=-(-most // size))[0].ys
