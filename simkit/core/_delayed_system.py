@@ -66,9 +66,9 @@ class DelayedSystem(System):
         """Return the state at a time before the first one; by default the state at the first time."""
         return y0
 
-    def earliest(self) -> Time:
-        """Return the time from which the history is known; by default it reaches back without end."""
-        return -float("inf")
+    def earliest(self) -> Time | None:
+        """Return the time from which the history is known; by default None, it reaches back without end."""
+        return None
 
     def breaks(self) -> Array | None:
         """Return times before the first one at which the history jumps or has a kink, shape `(n,)`; by default none."""

@@ -125,8 +125,8 @@ def _check_measured(problem: Problem, theta: Array) -> dict[str, str]:
         )
     if isinstance(problem.base.system, DelayedSystem):
         raise ArgumentError(
-            f"Gradient matching compares slopes with a vector field of the state, but that of `{type(problem.base.system).__name__}` "
-            "sees its past. `fit` it."
+            f"Gradient matching compares slopes with a vector field of the state, but that of "
+            f"`{type(problem.base.system).__name__}` sees its past. `fit` it."
         )
     for what, there in (
         ("a protocol", problem.protocol),

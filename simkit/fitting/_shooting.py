@@ -32,8 +32,8 @@ def check_windows(problem: Problem, windows: object) -> int:
         )
     if isinstance(problem.base.system, DelayedSystem):
         raise ArgumentError(
-            f"Argument `windows` starts windows from a state alone, but `{type(problem.base.system).__name__}` needs its past, too. "
-            "Leave it out and take more `starts`."
+            f"Argument `windows` starts windows from a state alone, but `{type(problem.base.system).__name__}` needs its past, "
+            "too. Leave it out and take more `starts`."
         )
     check_independent(problem, "Argument `windows`")
     for what, there in (

@@ -117,7 +117,8 @@ def watch(
         )
     if isinstance(system, DelayedSystem):
         raise ArgumentError(
-            f"A step of `{type(system).__name__}` does not stand by itself, since it sees its past. To look at the solve, save densely."
+            f"A step of `{type(system).__name__}` does not stand by itself, since it sees its past. To look at the solve, save "
+            "densely."
         )
     go = _fixed if isinstance(method.step, Fixed) else _adaptive
     for number, time, length, state in go(Setup(system, y0, inputs), times, method, wanted, key):

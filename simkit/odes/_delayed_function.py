@@ -12,7 +12,7 @@ from jaxtyping import Array
 from .._doors import shown
 from .._errors import ArgumentError, check_known
 from .._types import Inputs, Outputs, State
-from ..core import DelayedSystem, Example, Past, as_float_array, as_signals, at_time, stop_times
+from ..core import DelayedSystem, Example, Past, as_signals, at_time, stop_times
 from ._function import as_parameters, check_function, positional_count
 
 
@@ -49,7 +49,7 @@ class DelayedFunctionSystem(DelayedSystem):
 
     def earliest(self) -> Any:
         starts = [signal.times[..., 0] for signal in _tables(self.past_values)]
-        return max(starts, default=-float("inf")) if len(starts) < 2 else jnp.max(jnp.stack(starts))
+        return jnp.max(jnp.stack(starts)) if starts else None
 
     def breaks(self) -> Array | None:
         return stop_times(self.past_values)

@@ -27,7 +27,9 @@ class MackeyGlass(DelayedSystem):
 
         cells: Scalar = quantity(support=POSITIVE, doc="number of cells, in units of the threshold")
 
-    production: Scalar = quantity(0.2, unit="1/day", support=POSITIVE, doc="rate of production per cell, far below the threshold")
+    production: Scalar = quantity(
+        0.2, unit="1/day", support=POSITIVE, doc="rate of production per cell, far below the threshold"
+    )
     decay: Scalar = quantity(0.1, unit="1/day", support=POSITIVE, doc="death rate")
     threshold: Scalar = quantity(1.0, support=POSITIVE, doc="number of cells at which production per cell halves")
     cooperativity: Scalar = quantity(10.0, support=POSITIVE, doc="steepness of the feedback")

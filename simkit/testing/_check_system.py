@@ -230,7 +230,9 @@ def _short_run(
         # Steps end where lags say, so that they cannot be fixed; differences need tolerances far below their own error.
         span = LAGS * _longest_lag(setup, times) if span is None else span
         short = jnp.linspace(start, start + min(span, end - start), WINDOWS + 1, dtype=times.dtype)
-        return short, Method(method.solver, _tight_step(setup.system, times, method.solver))
+        tight = _tight_step(setup.system, times, method.solver)
+        assert tight is not None
+        return short, Method(method.solver, tight)
     constrained = isinstance(setup.system, ConstrainedSystem)
     if span is None and method.solver.stiff and not constrained:
         span = STEPS / float(_fastest_rate(setup, times, trajectory.ys))

@@ -31,7 +31,7 @@ class Feedback(simkit.DelayedSystem):
 
 def solution(t, rate, lag, y0):
     """The method of steps for a constant history: a sum of (-rate)^k (t - (k - 1) lag)^k / k!."""
-    terms = range(int(math.floor(t / lag + 1)) + 1)
+    terms = range(math.floor(t / lag + 1) + 1)
     return y0 * sum((-rate) ** k * (t - (k - 1) * lag) ** k / math.factorial(k) for k in terms)
 
 
@@ -133,9 +133,7 @@ def test_vmap_of_gradients():
 
 
 def test_a_lag_that_holds_too_many_steps_is_a_status():
-    found = simkit.simulate(
-        small(4), 1.0, [0.0, 5.0], step=Adaptive(1e-8), on_failure="mark"
-    )
+    found = simkit.simulate(small(4), 1.0, [0.0, 5.0], step=Adaptive(1e-8), on_failure="mark")
     assert found.status == Status.HISTORY_FULL
     assert simkit.simulate(small(512), 1.0, [0.0, 5.0], step=Adaptive(1e-8)).status == 0
     with pytest.raises(simkit.SimulationError, match="kept_steps"):

@@ -1,5 +1,7 @@
 """Checks of a system with delays before anything is traced."""
 
+from typing import Any
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -40,7 +42,8 @@ def check_asked(system: DelayedSystem, events: object, reduce: object) -> None:
 
 def review_lags(task: Task) -> None:
     """Refuse known lags that are not positive or reach back to before the history, and a history of another form."""
-    system, y0, t = task.system, task.y0, task.times[0]
+    y0, t = task.y0, task.times[0]
+    system: Any = task.system
     _check_history(system, y0, t)
     if traced(system, y0, task.inputs, task.times):
         return
@@ -51,7 +54,8 @@ def review_lags(task: Task) -> None:
             f"The lags of `{name}` must be positive, but at the first time one is {lags[~(lags > 0)][0]:g}. Change the parameters "
             "that make it; without a delay take a `PlainSystem`."
         )
-    earliest = float(np.asarray(system.earliest()))
+    begins = system.earliest()
+    earliest = -np.inf if begins is None else float(np.asarray(begins))
     if lags.size and first - lags.max() < earliest:
         raise ArgumentError(
             f"The lags of `{name}` must not reach back to before its history, but at the first time, {first:g}, one is "
@@ -82,7 +86,8 @@ def _check_history(system: DelayedSystem, y0: State, t: object) -> None:
 
 def check_constant(task: Task) -> None:
     """Refuse lags that depend on time or state, until they are served."""
-    if not has_constant_lags(task.system, task.times[0], task.y0, task.inputs):
+    system: Any = task.system
+    if not has_constant_lags(system, task.times[0], task.y0, task.inputs):
         raise ArgumentError(
             f"The lags of `{type(task.system).__name__}` must not depend on time or state yet. Make them parameters."
         )

@@ -37,7 +37,8 @@ def integrate_delayed(task: Task, options: Options = Options()) -> tuple[Any, Ar
 
 def kept_steps(task: Task, options: Options) -> int:
     """The number of steps that a solve keeps."""
-    return max(options.room, int(task.system.kept_steps()), 2)
+    system: Any = task.system
+    return max(options.room, int(system.kept_steps()), 2)
 
 
 def _solved(task: Task, kept: int) -> tuple[Array, Array]:

@@ -1,6 +1,6 @@
 """The loop of a solve with delays: attempts with error control, in blocks after which save times are served."""
 
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -23,7 +23,7 @@ class Mesh(NamedTuple):
 
     ends: Array  # (most,): where they end
     ties: Array  # (most,): the breaking point on which they end, -1 for none
-    count: Array
+    size: Array
 
 
 class Looped(NamedTuple):
@@ -86,13 +86,16 @@ def _started(posed: Posed, kept: int, room: int, zero: Array) -> _State:
     field = lambda t, y: ravel_pytree(term.vf(t, posed.unravel(y)))[0]
     h = first_length(field, begin, posed.end - begin, y, scale, posed.solver.order)
     none = count_zero(zero)
-    earliest = jnp.asarray(system.earliest(), begin.dtype)
-    status = jnp.where(jnp.all(begin - posed.lags >= earliest), RUNNING, int(Status.HISTORY_SHORT))
+    earliest = system.earliest()
+    known = jnp.all(begin - posed.lags >= (-jnp.inf if earliest is None else earliest))
+    status = jnp.where(known, RUNNING, int(Status.HISTORY_SHORT))
     status = jnp.where(jnp.all(posed.lags > 0), status, int(Status.BAD_LAG))
     mesh = None
     if room:
         mesh = Mesh(jnp.full(room, jnp.inf, begin.dtype) + zero, jnp.full(room, -1, jnp.int32) + none, none)
-    return _State(begin + zero, h + zero, y + zero.astype(y.dtype), ring, none, none, none, status.astype(jnp.int32) + none, mesh)
+    return _State(
+        begin + zero, h + zero, y + zero.astype(y.dtype), ring, none, none, none, status.astype(jnp.int32) + none, mesh
+    )
 
 
 def _attempt(posed: Posed, most: Array, s: _State) -> tuple[_State, Row]:
@@ -121,12 +124,12 @@ def _attempt(posed: Posed, most: Array, s: _State) -> tuple[_State, Row]:
     row = Row(s.t, jnp.where(real, t1, s.t), length, jnp.concatenate([s.y[None], found.increments]))
     mesh = s.mesh
     if mesh is not None:
-        place = jnp.where(accurate, mesh.count, mesh.ends.shape[0])
+        place = jnp.where(accurate, mesh.size, mesh.ends.shape[0])
         tie = jnp.where(reaches, s.cursor, -1)
         mesh = Mesh(
             mesh.ends.at[place].set(t1, mode="drop"),
             mesh.ties.at[place].set(tie, mode="drop"),
-            mesh.count + accurate.astype(mesh.count.dtype),
+            mesh.size + accurate.astype(mesh.size.dtype),
         )
     after = _State(
         jnp.where(accurate, t1, s.t),

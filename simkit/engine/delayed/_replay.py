@@ -38,7 +38,7 @@ def replayed(posed: Posed, times: Array, kept: int, mesh: Mesh) -> Array:
     state = _State(count_zero(zero), begin + zero, y + zero.astype(y.dtype), ring, ys)
 
     def step(s: _State, _: None) -> tuple[_State, Row]:
-        live = s.i < mesh.count
+        live = s.i < mesh.size
         place = jnp.minimum(s.i, mesh.ends.shape[0] - 1)
         tie = mesh.ties[place]
         point = posed.points[jnp.maximum(tie, 0)]
@@ -59,6 +59,6 @@ def replayed(posed: Posed, times: Array, kept: int, mesh: Mesh) -> Array:
         return s._replace(ys=saved(times, rows, s.ys))
 
     def looked(s: _State, _: None) -> tuple[_State, None]:
-        return jax.lax.cond(greatest(s.i < mesh.count), segment, lambda s: s, s), None
+        return jax.lax.cond(greatest(s.i < mesh.size), segment, lambda s: s, s), None
 
     return jax.lax.scan(jax.checkpoint(looked), state, None, length=-(-most // size))[0].ys
