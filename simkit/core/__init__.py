@@ -4,7 +4,7 @@ from ._cache import cache_folder as cache_folder  # internal
 from ._cache import enable_cache as enable_cache
 from ._delayed_system import DelayedSystem as DelayedSystem
 from ._delayed_system import Past as Past  # internal
-from ._delayed_system import has_constant_lags as has_constant_lags  # internal
+from ._delayed_system import constant_lags as constant_lags  # internal
 from ._derivative import check_derivative as check_derivative
 from ._event import Event as Event
 from ._event import NamedEvents as NamedEvents

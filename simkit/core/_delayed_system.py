@@ -5,6 +5,7 @@ from collections.abc import Callable
 from typing import Any, TypeAlias
 
 import jax
+import numpy as np
 from jax.interpreters import partial_eval as pe
 from jaxtyping import Array
 
@@ -86,9 +87,12 @@ class DelayedSystem(System):
         return self.delayed_field(t, y, inputs, lambda time: y)
 
 
-def has_constant_lags(system: DelayedSystem, t: Time, y: State, inputs: Inputs) -> bool:
-    """Tell whether no lag depends on time or state: no output of their program reads either."""
+def constant_lags(system: DelayedSystem, t: Time, y: State, inputs: Inputs) -> np.ndarray:
+    """Tell of each number among the lags whether it is the same at all times and states: its program reads neither."""
     count = 1 + len(jax.tree.leaves(y))
     program = jax.make_jaxpr(lambda t, y: system.lags(t, y, at_time(inputs, t)))(t, y).jaxpr
-    read = pe.dce_jaxpr(program, [True] * len(program.outvars))[1]
-    return not any(read[:count])
+    found = [np.zeros(0, bool)]
+    for i, lag in enumerate(program.outvars):
+        read = pe.dce_jaxpr(program, [j == i for j in range(len(program.outvars))])[1]
+        found.append(np.full(int(np.prod(lag.aval.shape)), not any(read[:count])))
+    return np.concatenate(found)

@@ -17,6 +17,8 @@ MOST_POINTS = 4096
 @functools.cache
 def _sums(lags: int, levels: int) -> np.ndarray:
     """Numbers of each lag in all sums of at most so many lags, the empty sum first."""
+    if not lags:
+        return np.zeros((1, 0))
     rows = [
         np.bincount(np.array(chosen, int), minlength=lags)
         for level in range(levels + 1)

@@ -8,7 +8,7 @@ import numpy as np
 
 from ..._errors import ArgumentError
 from ..._types import State
-from ...core import DelayedSystem, SystemTerm, has_constant_lags, traced
+from ...core import DelayedSystem, SystemTerm, constant_lags, traced
 from ...solvers import Stepper
 from ..task._step import Adaptive
 from ..task._task import Task
@@ -49,9 +49,11 @@ def review_lags(task: Task) -> None:
         return
     lags = np.asarray(_lags_at_start(task))
     name, first = type(system).__name__, float(np.asarray(t))
-    if not (lags > 0).all():
+    constant = constant_lags(system, jnp.asarray(t), y0, task.inputs)
+    bad = ~np.where(constant, lags > 0, lags >= 0)  # one that varies may vanish
+    if bad.any():
         raise ArgumentError(
-            f"The lags of `{name}` must be positive, but at the first time one is {lags[~(lags > 0)][0]:g}. Change the parameters "
+            f"The lags of `{name}` must be positive, but at the first time one is {lags[bad][0]:g}. Change the parameters "
             "that make it; without a delay take a `PlainSystem`."
         )
     begins = system.earliest()
@@ -81,13 +83,4 @@ def _check_history(system: DelayedSystem, y0: State, t: object) -> None:
         raise ArgumentError(
             f"`history` of `{type(system).__name__}` must return the shapes and float types of the state, {shapes(state)}, but it "
             f"returned {shapes(found)}."
-        )
-
-
-def check_constant(task: Task) -> None:
-    """Refuse lags that depend on time or state, until they are served."""
-    system: Any = task.system
-    if not has_constant_lags(system, task.times[0], task.y0, task.inputs):
-        raise ArgumentError(
-            f"The lags of `{type(task.system).__name__}` must not depend on time or state yet. Make them parameters."
         )

@@ -10,7 +10,6 @@ from jaxtyping import Array, PyTree
 from ...core import batched_together, by_member, with_curves
 from ..batching._mesh import alike_arrays
 from ..task._task import Options, Task
-from ._checks import check_constant
 from ._loop import looped
 from ._posed import Posed, pose
 from ._replay import replayed
@@ -21,7 +20,6 @@ def integrate_delayed(task: Task, options: Options = Options()) -> tuple[Any, Ar
 
     The task's start is an encoded state, and its tolerances are settled.
     """
-    check_constant(task)
     kept = kept_steps(task, options)
     system, inputs = with_curves((task.system, task.inputs))
     parts = alike_arrays((system, task.y0, inputs, task.times, task.step))

@@ -11,11 +11,19 @@ from ...core import Status, greatest
 from ..adaptive._attempt import LARGEST_FACTOR, LEAST_FACTOR, RUNNING, SHORTEST_STEP, inverse_root
 from ..adaptive._flow import SAFETY, first_length
 from ..batching._mesh import origin
+from ._breaking import flat_lags
+from ._overlap import take_overlapping
 from ._posed import Posed, empty, take, within
 from ._ring import Ring, count_zero, put, valued
 
 BLOCK = 8
 """Attempts after which save times are served."""
+
+ROUNDINGS = 8
+"""Number of roundings of a time by which a lag that vanishes may be negative."""
+
+FAR_OFF = 1e6
+"""Square of the error over its tolerance of a step that does not stand: the next is a quarter as long at order 5."""
 
 
 class Mesh(NamedTuple):
@@ -89,7 +97,8 @@ def _started(posed: Posed, kept: int, room: int, zero: Array) -> _State:
     earliest = system.earliest()
     known = jnp.all(begin - posed.lags >= (-jnp.inf if earliest is None else earliest))
     status = jnp.where(known, RUNNING, int(Status.HISTORY_SHORT))
-    status = jnp.where(jnp.all(posed.lags > 0), status, int(Status.BAD_LAG))
+    fine = posed.lags > 0 if posed.constant else posed.lags >= 0  # a lag may vanish on the way
+    status = jnp.where(jnp.all(fine), status, int(Status.BAD_LAG))
     mesh = None
     if room:
         mesh = Mesh(jnp.full(room, jnp.inf, begin.dtype) + zero, jnp.full(room, -1, jnp.int32) + none, none)
@@ -103,14 +112,21 @@ def _attempt(posed: Posed, most: Array, s: _State) -> tuple[_State, Row]:
     live = s.status == RUNNING
     epsilon = float(jnp.finfo(s.t.dtype).eps)
     goal = posed.points[s.cursor]
-    h = jnp.minimum(s.h, jnp.min(posed.lags, initial=jnp.inf))
+    h = s.h if posed.overlaps else jnp.minimum(s.h, jnp.min(posed.lags, initial=jnp.inf))
     reaches = live & (s.t + h * (1 + 4 * epsilon) >= goal)
     t1 = jnp.where(live, jnp.where(reaches, goal, s.t + h), s.t)
     length = t1 - s.t
-    found = take(posed, s.ring, s.t, t1, length, s.y)
+    if posed.overlaps:
+        found, solved = take_overlapping(posed, s.ring, s.t, t1, length, s.y, derived=False)
+    else:
+        found, solved = take(posed, s.ring, s.t, t1, length, s.y), live
+    lags = posed.lags if posed.constant else flat_lags(posed.term, t1, posed.unravel(found.y))
     scale = posed.atol + posed.rtol * jnp.maximum(jnp.abs(s.y), jnp.abs(found.y))
     square = jnp.mean(jnp.square(jnp.abs(found.error) / scale)) if s.y.size else jnp.zeros_like(s.t)
-    finite = jnp.isfinite(square)
+    finite, shorter = jnp.isfinite(square), ~solved
+    if not posed.constant:
+        shorter = shorter | ~jnp.all(lags >= -ROUNDINGS * epsilon * jnp.abs(t1))
+    square = jnp.where(finite & shorter, FAR_OFF, square)
     accurate = live & (square < 1)
     growth = SAFETY * inverse_root(jnp.where(finite, square, 1e30), 2 * posed.solver.order)
     h = length * jnp.clip(growth, LEAST_FACTOR, LARGEST_FACTOR)
@@ -119,7 +135,7 @@ def _attempt(posed: Posed, most: Array, s: _State) -> tuple[_State, Row]:
     real = accurate & (length > 0)
     ring = put(s.ring, s.t, length, s.y, found.increments, real)
     last = accurate & reaches & (goal >= posed.end)
-    status = _status(posed, most, s, ring, t1, h, accurate, finite)
+    status = _status(posed, most, s, ring, t1, h, lags, accurate, finite)
     status = jnp.where(last, int(Status.OK), status)
     row = Row(s.t, jnp.where(real, t1, s.t), length, jnp.concatenate([s.y[None], found.increments]))
     mesh = s.mesh
@@ -146,17 +162,31 @@ def _attempt(posed: Posed, most: Array, s: _State) -> tuple[_State, Row]:
 
 
 def _status(
-    posed: Posed, most: Array, s: _State, ring: Ring, t1: Array, h: Array, accurate: Array, finite: Array
+    posed: Posed,
+    most: Array,
+    s: _State,
+    ring: Ring,
+    t1: Array,
+    h: Array,
+    lags: Array,
+    accurate: Array,
+    finite: Array,
 ) -> Array:
     """The status after an attempt of a lane that runs."""
     epsilon = float(jnp.finfo(s.t.dtype).eps)
     status = jnp.full_like(s.status, RUNNING)
     status = jnp.where(s.steps + s.rejected + 1 >= most.astype(s.steps.dtype), int(Status.STEP_LIMIT), status)
     tiny = h < jnp.maximum(4 * epsilon * jnp.abs(s.t), SHORTEST_STEP * (posed.end - s.t))
-    stuck = jnp.where(finite, int(Status.STEP_TOO_SMALL), int(Status.NON_FINITE))
+    bad = jnp.any(lags < 0)
+    stuck = jnp.where(bad, int(Status.BAD_LAG), jnp.where(finite, int(Status.STEP_TOO_SMALL), int(Status.NON_FINITE)))
     status = jnp.where(tiny & ~accurate, stuck, status)
-    full = (ring.total > ring.kept) & (ring.oldest > t1 - jnp.max(posed.lags, initial=0))
-    return jnp.where(accurate & full, int(Status.HISTORY_FULL), status)
+    longest = t1 - jnp.max(lags, initial=0)
+    full = (ring.total > ring.kept) & (ring.oldest > longest)
+    status = jnp.where(accurate & full, int(Status.HISTORY_FULL), status)
+    earliest = posed.term.system.earliest()
+    if earliest is None:
+        return status
+    return jnp.where(accurate & (longest < earliest), int(Status.HISTORY_SHORT), status)
 
 
 def saved(times: Array, rows: Row, ys: Array) -> Array:

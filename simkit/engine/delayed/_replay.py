@@ -10,6 +10,7 @@ from jaxtyping import Array
 from ...core import greatest
 from ..batching._mesh import origin
 from ._loop import Mesh, Row, saved
+from ._overlap import take_overlapping
 from ._posed import Posed, empty, take
 from ._ring import Ring, count_zero, put
 
@@ -45,7 +46,10 @@ def replayed(posed: Posed, times: Array, kept: int, mesh: Mesh) -> Array:
         moved = jnp.where(tie >= 0, point - jax.lax.stop_gradient(point), 0)
         t1 = jnp.where(live, mesh.ends[place] + moved, s.t)
         length = t1 - s.t
-        found = take(posed, s.ring, s.t, t1, length, s.y)
+        if posed.overlaps:
+            found, _ = take_overlapping(posed, s.ring, s.t, t1, length, s.y, derived=True)
+        else:
+            found = take(posed, s.ring, s.t, t1, length, s.y)
         real = live & (jax.lax.stop_gradient(length) > 0)
         row = Row(s.t, jnp.where(real, t1, s.t), length, jnp.concatenate([s.y[None], found.increments]))
         ring = put(s.ring, s.t, length, s.y, found.increments, real)
