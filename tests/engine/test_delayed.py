@@ -70,6 +70,7 @@ def test_derivatives_by_rate_lag_and_start(way):
         np.testing.assert_allclose(one, expected, rtol=1e-7, atol=1e-8)
 
 
+@pytest.mark.slow
 def test_second_derivatives_by_the_lag():
     found = jax.jit(jax.jacfwd(jax.jacrev(lambda lag: simulated(POINT[0], lag, POINT[2])[-1])))(POINT[1])
     h = 1e-4
@@ -100,6 +101,39 @@ def test_a_history_that_jumps_at_the_start(way):
     np.testing.assert_allclose(jumped(*point), expected(*point), rtol=1e-9)
     for one, slope in zip(way(jumped, argnums=(0, 1, 2))(*point), slopes_of(expected, point), strict=True):
         np.testing.assert_allclose(one, slope, rtol=1e-7, atol=1e-8)
+
+
+def pantograph(share, rtol=1e-9, solver=None):
+    """x' = x(share t), whose lag vanishes at the start; the solution is a power series."""
+    params = {"share": share}
+    f = lambda t, y, past, p: past(p["share"] * t)
+    system = simkit.odes.from_delayed_function(f, params, lags=lambda t, y, p: (1 - p["share"]) * t)
+    return simkit.simulate(system, 1.0, [0.0, 1.0, 2.0], step=Adaptive(rtol), solver=solver).ys
+
+
+def series(share):
+    return np.array([sum(share ** (k * (k - 1) / 2) * t**k / math.factorial(k) for k in range(40)) for t in range(3)])
+
+
+@pytest.mark.parametrize("solver", ["tsit5", "rodas5p"])
+def test_a_lag_that_varies_and_vanishes(solver):
+    np.testing.assert_allclose(pantograph(0.5, 1e-8, solver), series(0.5), rtol=2e-7)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("way", [jax.jacfwd, jax.jacrev])
+def test_derivatives_of_steps_that_reach_into_themselves(way):
+    np.testing.assert_allclose(way(pantograph)(0.5), slopes_of(series, (0.5,))[0], rtol=1e-6, atol=1e-8)
+
+
+def test_a_stiff_step_is_longer_than_its_lag():
+    """y' = -k (y(t - lag) - cos t) settles on the real part of A exp(i t) with i A = -k (A exp(-i lag) - 1)."""
+    f = lambda t, y, past, p: -p["k"] * (past(t - p["lag"]) - jnp.cos(t))
+    system = simkit.odes.from_delayed_function(f, {"k": 1000.0, "lag": 1e-5}, lags="lag")
+    found = simkit.simulate(system, 0.0, [0.0, 2.0], solver="rodas5p")
+    amplitude = 1000 / (1j + 1000 * np.exp(-1e-5j))
+    np.testing.assert_allclose(found.ys[-1], (amplitude * np.exp(2j)).real, rtol=1e-6)
+    assert found.steps < 1000  # 2e5 would be as long as the lag
 
 
 def test_data_as_history_are_read_and_differentiated():

@@ -128,9 +128,7 @@ def within(posed: Posed, ring: Ring, t0: Array, t1: Array, current: Array | None
     return SystemTerm(WithinStep(*own, ring, t0, t1, current, posed.unravel, posed.solver.stiff), None)
 
 
-def take(
-    posed: Posed, ring: Ring, t0: Array, t1: Array, h: Array, y: Array, current: Array | None = None
-) -> Taken:
+def take(posed: Posed, ring: Ring, t0: Array, t1: Array, h: Array, y: Array, current: Array | None = None) -> Taken:
     """The step from t0 to t1, of length h; `current` is an estimate of its own dense output."""
     term = within(posed, ring, t0, t1, current)
     solver, state = posed.solver, posed.unravel(y)
