@@ -44,6 +44,7 @@ if TYPE_CHECKING:
     from .core import Constant as Constant
     from .core import ConstrainedSystem as ConstrainedSystem
     from .core import Coupled as Coupled
+    from .core import DelayedSystem as DelayedSystem
     from .core import Event as Event
     from .core import Example as Example
     from .core import Input as Input
@@ -122,6 +123,7 @@ _LAZY = {
     "Constant": "core",
     "ConstrainedSystem": "core",
     "Coupled": "core",
+    "DelayedSystem": "core",
     "Event": "core",
     "Example": "core",
     "Input": "core",

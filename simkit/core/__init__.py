@@ -7,6 +7,9 @@ from ._coupled_system import CoupledSystem as CoupledSystem
 from ._coupled_system import PlainCoupled as PlainCoupled  # internal
 from ._coupled_system import apart as apart  # internal
 from ._coupled_system import together as together  # internal
+from ._delayed_system import DelayedSystem as DelayedSystem
+from ._delayed_system import Past as Past  # internal
+from ._delayed_system import constant_lags as constant_lags  # internal
 from ._derivative import check_derivative as check_derivative
 from ._event import Event as Event
 from ._event import NamedEvents as NamedEvents

@@ -1,5 +1,6 @@
 """The families that systems belong to."""
 
+from ._delayed_system import DelayedSystem
 from ._particle_system import ParticleSystem
 from ._system import (
     ConstrainedSystem,
@@ -16,6 +17,7 @@ from ._system import (
 FAMILIES: tuple[type[System], ...] = (
     PlainSystem,
     ConstrainedSystem,
+    DelayedSystem,
     SeparableSystem,
     SplitSystem,
     StiffTransportSystem,

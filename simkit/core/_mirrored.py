@@ -134,9 +134,9 @@ def mirrored_system(system: System) -> System:
         if isinstance(system, family):
             return kind(system)
     raise ArgumentError(
-        f"Argument `times` must increase for `{type(system).__name__}`: noise, transport on a grid (whose schemes look upstream) "
-        "and particles with a step of their own run forwards only. Particles without friction or noise go back when their "
-        "momenta change sign."
+        f"Argument `times` must increase for `{type(system).__name__}`: noise, delays, transport on a grid (whose schemes look "
+        "upstream) and particles with a step of their own run forwards only. Particles without friction or noise go back when "
+        "their momenta change sign."
     )
 
 

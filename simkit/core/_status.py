@@ -14,6 +14,9 @@ class Status(enum.IntEnum):
     UNSTABLE = 5
     INCONSISTENT = 6
     ENDLESS_EVENTS = 7
+    BAD_LAG = 8
+    HISTORY_SHORT = 9
+    HISTORY_FULL = 10
 
     @property
     def message(self) -> str:
@@ -66,6 +69,16 @@ _MESSAGES = {
     Status.ENDLESS_EVENTS: (
         "Events follow each other without time going on: they set each other off, or their intervals shrink to nothing, as those "
         "of a ball that comes to rest. End the simulation there with an event of `ends=True`, or let a change leave its condition."
+    ),
+    Status.BAD_LAG: (
+        "A lag was not positive, so that the slope would depend on the future. Bound the parameters that make it, or let "
+        "`lags` and `delayed_field` keep it above 0."
+    ),
+    Status.HISTORY_SHORT: (
+        "A lag reached back to before the earliest time of the history. Give an earlier history, or bound the lag."
+    ),
+    Status.HISTORY_FULL: (
+        "The longest lag held more steps than are kept. Keep more of them, `kept_steps` of the system, or loosen `rtol` and `atol`."
     ),
 }
 

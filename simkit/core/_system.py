@@ -55,8 +55,9 @@ else:
 class System(eqx.Module):
     """System: an Equinox module whose array fields are its parameters.
 
-    A new system subclasses one of the families below, never this class: `PlainSystem`, `ConstrainedSystem`, `SeparableSystem`,
-    `SplitSystem`, `TransportSystem`, `StiffTransportSystem`, `StochasticSystem`, `StaticSystem` or `ParticleSystem`. Users,
+    A new system subclasses one of the families below, never this class: `PlainSystem`, `ConstrainedSystem`, `DelayedSystem`,
+    `SeparableSystem`, `SplitSystem`, `TransportSystem`, `StiffTransportSystem`, `StochasticSystem`, `StaticSystem` or
+    `ParticleSystem`. Users,
     data and names see the state `y`; a solver steps `encode(y)`.
     """
 

@@ -18,6 +18,7 @@ from .._doors import check_mapping, shown
 from .._errors import ArgumentError, SimulationError
 from .._types import Inputs, State
 from ..core import (
+    DelayedSystem,
     Event,
     ParticleSystem,
     Setup,
@@ -224,7 +225,8 @@ def _compiled(frame: Frame, leaves: list[Any]) -> Trajectory:
         return eqx.filter_vmap(one, in_axes=(None, 0, *axes))(task, values, keys, most)
 
     def local(task: Task, values: dict[str, Array], keys: Any, most: Any) -> Trajectory:
-        if not isinstance(step, Fixed) or isinstance(task.system, StaticSystem):
+        queued = not isinstance(step, Fixed) and not isinstance(task.system, DelayedSystem)
+        if queued or isinstance(task.system, StaticSystem):
             return together(task, values, keys, most)
         return in_chunks(functools.partial(together, task), (values, keys, most), lanes)
 

@@ -14,6 +14,7 @@ from .._errors import ArgumentError
 from .._types import State
 from ..core import (
     ConstrainedSystem,
+    DelayedSystem,
     Event,
     NamedEvents,
     ParticleSystem,
@@ -39,6 +40,7 @@ from ._doses import has_regimen, with_doses
 from .adaptive._adaptive import integrate_adaptive
 from .adaptive._eventful import integrate_with_events
 from .batching._mesh import alike_arrays
+from .delayed._delayed import integrate_delayed
 from .stepping._event_on_grid import ended_by, event_on_grid
 from .stepping._event_steps import EventGrid, eventful_grid
 from .stepping._fixed_grid import fixed_grid
@@ -139,6 +141,8 @@ def _trajectory(task: Task, options: Options) -> Trajectory:
     system, y0, inputs = task.system, task.y0, task.inputs
     state = by_member(lambda system, y: system.encode(y), system, y0)
     check_derivative(system, state, task.times[0], inputs)
+    if isinstance(system, DelayedSystem):
+        return _delayed_trajectory(task._replace(y0=state), options)
     if isinstance(system, ConstrainedSystem):
         return _constrained_trajectory(task._replace(y0=state), options)
     return _solved(task._replace(y0=state), options)
@@ -151,6 +155,12 @@ def _constrained_trajectory(task: Task, options: Options) -> Trajectory:
     trajectory = _solved(task._replace(y0=state, step=step), options)
     status = jnp.where(found, trajectory.status, int(Status.INCONSISTENT))
     return dataclasses.replace(trajectory, status=status)
+
+
+def _delayed_trajectory(task: Task, options: Options) -> Trajectory:
+    """The trajectory of a system that sees its past, which has no events and no reducers."""
+    states, status, counts = integrate_delayed(settled(task, options.similar), options)
+    return Trajectory(task.times, _decoded(task, states), status, *_figures(task, counts))
 
 
 def _solved(task: Task, options: Options) -> Trajectory:

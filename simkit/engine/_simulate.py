@@ -17,6 +17,7 @@ from .._types import Inputs, State, Time
 from ..core import (
     ConstrainedSystem,
     CoupledSystem,
+    DelayedSystem,
     Event,
     Explained,
     KnownJacobian,
@@ -66,6 +67,7 @@ from ._awaited import awaited
 from ._diagnose import diagnose
 from ._integrate import Method, dispatch
 from ._unstable import is_unstable
+from .delayed._checks import check_asked, check_method, review_lags
 from .stepping._checkpointed import Checkpointed
 from .stepping._room import with_room
 from .task._arguments import check_direction, check_events, check_reducers, check_times, is_backward
@@ -242,6 +244,8 @@ def _complete(
     if step is None:
         step = _default_step(system, solver, times)
     step = as_step(step, run)
+    if isinstance(system, DelayedSystem):
+        check_method(system, solver, step)
     if solver.multistep and not isinstance(step, Adaptive):
         raise ArgumentError(
             f"`{type(solver).__name__}` is a method of several steps and varies their length, so argument `step` must be "
@@ -306,7 +310,9 @@ def solve_options(lanes: int | None, gradient: Any) -> Options:
 
 
 def check_served(system: System, events: NamedEvents | None, reduce: Any = None) -> None:
-    """Refuse events together with reducers where particles have both."""
+    """Refuse events and reducers that a system does not serve, or not together."""
+    if isinstance(system, DelayedSystem):
+        check_asked(system, events, reduce)
     if events is not None and reduce and isinstance(system, ParticleSystem):
         raise ArgumentError(
             "Arguments `reduce` and `events` must not be given together for particles, but both are. Save the states and reduce "
@@ -318,6 +324,8 @@ def _review(task: Task) -> None:
     """Let a system look at its start and the longest step, where all values are known."""
     system, times, step = task.system, task.times, task.step
     check_supports(system)
+    if isinstance(system, DelayedSystem):
+        review_lags(task)
     kinds = Reviewed | TransportSystem | CoupledSystem
     if not isinstance(system, kinds) or traced(system, task.y0, task.inputs, times):
         return

@@ -11,7 +11,7 @@ from jaxtyping import Array, Float, PRNGKeyArray
 from scipy.optimize import least_squares
 
 from .._errors import ArgumentError
-from ..core import ConstrainedSystem, Setup, StaticSystem, at_time, named_leaves, started
+from ..core import ConstrainedSystem, DelayedSystem, Setup, StaticSystem, at_time, named_leaves, started
 from ..problem import LOGARITHMIC, Problem, check_independent
 from ._inside import inside
 from ._smoothing import FEWEST, curve_of, measured_states
@@ -122,6 +122,11 @@ def _check_measured(problem: Problem, theta: Array) -> dict[str, str]:
         raise ArgumentError(
             f"Gradient matching compares slopes with a vector field, but `{type(problem.base.system).__name__}` has algebraic "
             "equations. `fit` it."
+        )
+    if isinstance(problem.base.system, DelayedSystem):
+        raise ArgumentError(
+            f"Gradient matching compares slopes with a vector field of the state, but that of "
+            f"`{type(problem.base.system).__name__}` sees its past. `fit` it."
         )
     for what, there in (
         ("a protocol", problem.protocol),

@@ -6,7 +6,7 @@ import numpy as np
 from jaxtyping import Array, Float
 
 from .._errors import ArgumentError
-from ..core import Setup, StaticSystem, named_leaves, started
+from ..core import DelayedSystem, Setup, StaticSystem, named_leaves, started
 from ..problem import Problem, check_independent, windowed, with_gaps
 from ._smoothing import curve_of, measured_states
 from ._starts import some_start
@@ -29,6 +29,11 @@ def check_windows(problem: Problem, windows: object) -> int:
         raise ArgumentError(
             f"Argument `windows` needs a system that moves in time, but `{type(problem.base.system).__name__}` is static. Leave "
             "it out."
+        )
+    if isinstance(problem.base.system, DelayedSystem):
+        raise ArgumentError(
+            f"Argument `windows` starts windows from a state alone, but `{type(problem.base.system).__name__}` needs its past, "
+            "too. Leave it out and take more `starts`."
         )
     check_independent(problem, "Argument `windows`")
     for what, there in (

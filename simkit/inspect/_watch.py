@@ -13,7 +13,7 @@ from jaxtyping import PRNGKeyArray
 
 from .._errors import ArgumentError, check_known
 from .._types import Inputs, State
-from ..core import Setup, StochasticSystem, System, named_leaves, started
+from ..core import DelayedSystem, Setup, StochasticSystem, System, named_leaves, started
 from ..engine import Fixed, Method, Varying, resolve, settled_method, single_attempt
 from ..solvers import Stepper
 from ._locate import Runner, advanced, ends_of_steps, slope_of
@@ -114,6 +114,11 @@ def watch(
         raise ArgumentError(
             f"`{type(method.solver).__name__}` is a method of several steps, of which none stands by itself. To watch the solve, "
             "take another solver, such as `Rodas5P()`."
+        )
+    if isinstance(system, DelayedSystem):
+        raise ArgumentError(
+            f"A step of `{type(system).__name__}` does not stand by itself, since it sees its past. To look at the solve, save "
+            "densely."
         )
     go = _fixed if isinstance(method.step, Fixed) else _adaptive
     for number, time, length, state in go(Setup(system, y0, inputs), times, method, wanted, key):

@@ -3,6 +3,8 @@
 from ._brusselator import Brusselator as Brusselator
 from ._cart_pole import CartPole as CartPole
 from ._cstr import CSTR as CSTR
+from ._delayed_function import DelayedFunctionSystem as DelayedFunctionSystem  # internal
+from ._delayed_function import from_delayed_function as from_delayed_function
 from ._double_pendulum import DoublePendulum as DoublePendulum
 from ._energy_balance import EnergyBalance as EnergyBalance
 from ._exponential_decay import ExponentialDecay as ExponentialDecay
@@ -23,6 +25,7 @@ from ._logistic_growth import LogisticGrowth as LogisticGrowth
 from ._lorenz63 import Lorenz63 as Lorenz63
 from ._lorenz96 import Lorenz96 as Lorenz96
 from ._lotka_volterra import LotkaVolterra as LotkaVolterra
+from ._mackey_glass import MackeyGlass as MackeyGlass
 from ._morris_lecar import MorrisLecar as MorrisLecar
 from ._n_body import NBody as NBody
 from ._one_compartment import OneCompartment as OneCompartment

@@ -14,7 +14,7 @@ from .._types import Inputs, Outputs, State
 from ..core import Example, Input, PlainSystem, StaticSystem, as_float_array, with_defaults
 
 
-def _as_parameters(values: Mapping[str, Any]) -> dict[str, Any]:
+def as_parameters(values: Mapping[str, Any]) -> dict[str, Any]:
     for name in values:
         if not (isinstance(name, str) and name.isidentifier()) or name in (
             "y0",
@@ -38,19 +38,19 @@ class FunctionSystem(PlainSystem):
     - `function`, `output_function`, `invariant_function`, `declared`: what `from_function` was given.
     """
 
-    parameters: dict[str, Any] = eqx.field(converter=_as_parameters)
+    parameters: dict[str, Any] = eqx.field(converter=as_parameters)
     function: Callable[..., Any] = eqx.field(static=True)
     output_function: Callable[..., Any] | None = eqx.field(static=True, default=None)
     invariant_function: Callable[..., Any] | None = eqx.field(static=True, default=None)
     declared: tuple[tuple[str, Input], ...] | None = eqx.field(static=True, default=None)
 
     def reads(self) -> dict[str, Input] | None:
-        if self.declared is None and _positional_count(self.function) < 4:
+        if self.declared is None and positional_count(self.function) < 4:
             return {}
         return None if self.declared is None else dict(self.declared)
 
     def vector_field(self, t: ArrayLike, y: State, inputs: Inputs) -> State:
-        if _positional_count(self.function) >= 4:
+        if positional_count(self.function) >= 4:
             known = inputs is None or isinstance(inputs, Mapping)
             filled = with_defaults(dict(self.declared), inputs, y) if self.declared and known else inputs
             return self.function(t, y, self.parameters, filled)
@@ -76,7 +76,7 @@ class FunctionResponse(StaticSystem):
     - `function`: what `from_response` was given.
     """
 
-    parameters: dict[str, Any] = eqx.field(converter=_as_parameters)
+    parameters: dict[str, Any] = eqx.field(converter=as_parameters)
     function: Callable[..., Any] = eqx.field(static=True)
 
     def outputs(self, t: ArrayLike, y: State, inputs: Inputs) -> Outputs:
@@ -116,16 +116,16 @@ def from_function(
     print(simkit.simulate(system, {"x": 1.0}, [0.0, 1.0, 2.0]).final()["x"])  # prints 0.368
     ```
     """
-    _check_function(f, params, "lambda t, y, params: {'x': -params['rate'] * y['x']}")
-    if _positional_count(f) not in (3, 4):
+    check_function(f, params, "lambda t, y, params: {'x': -params['rate'] * y['x']}")
+    if positional_count(f) not in (3, 4):
         raise ArgumentError(
-            f"Argument `f` must take (t, y, params) or (t, y, params, inputs), but it takes {_positional_count(f)} arguments."
+            f"Argument `f` must take (t, y, params) or (t, y, params, inputs), but it takes {positional_count(f)} arguments."
         )
     if inputs is None:
         return FunctionSystem(params, f, outputs, invariants)
     check_mapping("inputs", inputs, "declarations", '{"inflow": simkit.Input(unit="m3/s")}')
     check_entries("inputs", inputs, Input, "a declaration", 'Write `simkit.Input(unit="m3/s", default=0.0)`.')
-    if _positional_count(f) != 4:
+    if positional_count(f) != 4:
         raise ArgumentError(
             "Argument `f` must take (t, y, params, inputs) where `inputs` are declared, but it takes three."
         )
@@ -147,20 +147,20 @@ def from_response(f: Callable[..., Any], params: Mapping[str, Any]) -> FunctionR
     line = simkit.odes.from_response(lambda x, params: params["slope"] * x, {"slope": 2.0})
     ```
     """
-    _check_function(f, params, "lambda x, params: params['slope'] * x")
-    if _positional_count(f) != 2:
-        raise ArgumentError(f"Argument `f` must take (x, params), but it takes {_positional_count(f)} arguments.")
+    check_function(f, params, "lambda x, params: params['slope'] * x")
+    if positional_count(f) != 2:
+        raise ArgumentError(f"Argument `f` must take (x, params), but it takes {positional_count(f)} arguments.")
     return FunctionResponse(params, f)
 
 
-def _check_function(f: object, params: object, example: str) -> None:
+def check_function(f: object, params: object, example: str) -> None:
     """Refuse a function that cannot be called, and parameters without names."""
     if not callable(f):
         raise ArgumentError(f"Argument `f` must be a function, such as `{example}`, but it is {shown(f)}.")
     check_mapping("params", params, "numbers", '{"rate": 0.5}')
 
 
-def _positional_count(function: Callable[..., Any]) -> int:
+def positional_count(function: Callable[..., Any]) -> int:
     """Return the number of positional arguments that a function requires."""
     kinds = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
     parameters = inspect.signature(function).parameters.values()

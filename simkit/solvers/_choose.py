@@ -10,6 +10,7 @@ from .._errors import ArgumentError
 from .._types import Inputs, State
 from ..core import (
     ConstrainedSystem,
+    DelayedSystem,
     ParticleSystem,
     PlainCoupled,
     SeparableSystem,
@@ -78,6 +79,8 @@ def choose(
         return _for_noise(system)
     if isinstance(system, ConstrainedSystem):
         return Choice(Rodas5P(), "differential and algebraic equations together")
+    if isinstance(system, DelayedSystem):
+        return Choice(_TSIT5, "delays, taken as not stiff: a stiff solver is to be given")
     if isinstance(system, PlainCoupled) and (structured := _structured(system)):
         return Choice(
             _strang(system, structured), f"coupled, and the parts {', '.join(structured)} have solvers of their own"

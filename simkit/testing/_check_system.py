@@ -18,6 +18,7 @@ from .._errors import ArgumentError, SimulationError
 from .._types import Inputs, State
 from ..core import (
     ConstrainedSystem,
+    DelayedSystem,
     Setup,
     SplitSystem,
     StaticSystem,
@@ -36,6 +37,9 @@ from ._gradients import Slopes, compare_slopes, directional_slopes, irregular_we
 
 # Steps of the short run whose gradient is checked: enough for every parameter to act, few enough to compile and run fast.
 STEPS, WINDOWS = 16, 2
+
+LAGS = 2.5
+"""Length of the short run of a system with delays, in longest lags: past the first jumps of derivatives."""
 
 
 class SystemReport(NamedTuple):
@@ -222,6 +226,13 @@ def _short_run(
     if isinstance(setup.system, StaticSystem) or method.solver is None:
         return times, method
     start, end = float(times[0]), float(times[-1])
+    if isinstance(setup.system, DelayedSystem):
+        # Steps end where lags say, so that they cannot be fixed; differences need tolerances far below their own error.
+        span = LAGS * _longest_lag(setup, times) if span is None else span
+        short = jnp.linspace(start, start + min(span, end - start), WINDOWS + 1, dtype=times.dtype)
+        tight = _tight_step(setup.system, times, method.solver)
+        assert tight is not None
+        return short, Method(method.solver, tight)
     constrained = isinstance(setup.system, ConstrainedSystem)
     if span is None and method.solver.stiff and not constrained:
         span = STEPS / float(_fastest_rate(setup, times, trajectory.ys))
@@ -233,6 +244,13 @@ def _short_run(
     # Every method differentiates the same vector field, and Euler's compiles fastest.
     solver = method.solver if constrained or isinstance(setup.system, StochasticSystem) else Euler()
     return short, Method(solver, Fixed(STEPS // WINDOWS))
+
+
+def _longest_lag(setup: Setup, times: Array) -> float:
+    """The longest lag at the start of a system with delays."""
+    system: Any = setup.system
+    lags = system.lags(times[0], system.encode(setup.y0), at_time(setup.inputs, times[0]))
+    return max(float(np.max(np.asarray(lag))) for lag in jax.tree.leaves(lags))
 
 
 @eqx.filter_jit
@@ -371,6 +389,8 @@ def _check_float32(
     name: str,
 ) -> float:
     """Run in float32, and compare with the states of the suite's own run where that was in float64."""
+    if isinstance(setup.system, DelayedSystem):
+        method = Method(method.solver, Adaptive())
     single = cast((setup, times, method), jnp.float32)
     try:
         found = eqx.filter_jit(_observed)(*single, key)

@@ -380,28 +380,35 @@ def _moved_with_jump(member: Member, ops: PyTree, fixed: PyTree, t1: Time, y1: S
 
 
 def first_step(member: Member, ops: PyTree, fixed: PyTree, t: Time, end: Any, y: State) -> Any:
-    """Hairer, Norsett and Wanner (1993), Solving Ordinary Differential Equations I, section II.4."""
+    """The length of the first step: the one given, that of a Courant number, or that of `first_length`."""
     given, rtol, atol = fixed[-3:]
     if member.longest is not None:
         h = SAFETY * rtol * member.longest(ops, fixed, t, y)
         h = jnp.where(jnp.isfinite(h), h, SHORT * (end - t))
         return jax.lax.stop_gradient(jnp.where(given > 0, given, h))
     scale = atol + rtol * jnp.abs(y)
+    h = first_length(functools.partial(member.field, ops, fixed), t, end - t, y, scale, member.order)
+    if member.multistep:
+        given = jnp.minimum(given, h)  # it may be that of a step of a higher order, and the first one has order 1
+    return jax.lax.stop_gradient(jnp.where(given > 0, given, h))
+
+
+def first_length(field: Callable[[Any, Any], Array], t: Time, span: Array, y: State, scale: Array, order: int) -> Array:
+    """The length of a first step of a method of an order, where the error of each state is to be below `scale`.
+
+    Hairer, Norsett and Wanner (1993), Solving Ordinary Differential Equations I, section II.4.
+    """
     norm = lambda x: jnp.sqrt(jnp.mean(jnp.square(jnp.abs(x) / scale))) if y.size else jnp.zeros_like(t)
-    slope = member.field(ops, fixed, t, y)
+    slope = field(t, y)
     d0, d1 = norm(y), norm(slope)
-    span = end - t
     small = (d0 < 1e-5) | (d1 * span < 1e-5)
     h0 = jnp.where(small, SHORT * span, 0.01 * d0 / jnp.where(small, 1, d1))
-    d2 = norm(member.field(ops, fixed, t + h0, y + scaled(h0, slope)) - slope) / h0
+    d2 = norm(field(t + h0, y + scaled(h0, slope)) - slope) / h0
     # The book's formula adds up powers of a time, so it holds in one unit of time alone: here that is 100 h0, in which the state
     # changes by its own size.
     unit = 100 * h0
     largest = jnp.maximum(d1 * unit, d2 * unit * unit)
     flat = largest <= 1e-15
-    bent = unit * (0.01 / jnp.where(flat, 1, largest)) ** (1 / member.order)
+    bent = unit * (0.01 / jnp.where(flat, 1, largest)) ** (1 / order)
     h = jnp.minimum(unit, jnp.where(flat, jnp.maximum(SHORT * span, 1e-3 * h0), bent))
-    h = jnp.where(jnp.isfinite(h), h, SHORT * span)
-    if member.multistep:
-        given = jnp.minimum(given, h)  # it may be that of a step of a higher order, and the first one has order 1
-    return jax.lax.stop_gradient(jnp.where(given > 0, given, h))
+    return jnp.where(jnp.isfinite(h), h, SHORT * span)

@@ -1,0 +1,57 @@
+"""Breaking points: times at which derivatives of a solution jump, on which steps end."""
+
+import functools
+import itertools
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array
+
+from ...core import DelayedSystem, SystemTerm, at_time, stop_times
+
+MOST_POINTS = 4096
+"""Most breaking points of a solve. Where several lags make more of them, they are followed over fewer lags."""
+
+
+@functools.cache
+def _sums(lags: int, levels: int) -> np.ndarray:
+    """Numbers of each lag in all sums of at most so many lags, the empty sum first."""
+    if not lags:
+        return np.zeros((1, 0))
+    rows = [
+        np.bincount(np.array(chosen, int), minlength=lags)
+        for level in range(levels + 1)
+        for chosen in itertools.combinations_with_replacement(range(lags), level)
+    ]
+    return np.array(rows, float).reshape(-1, lags)
+
+
+def flat_lags(term: SystemTerm, t: Array, y: object) -> Array:
+    """All lags at a time and a state, shape `(lags,)`."""
+    found = jax.tree.leaves(term.system.lags(t, y, at_time(term.inputs, t)))
+    return jnp.concatenate([jnp.ravel(jnp.asarray(x, t.dtype)) for x in found] or [jnp.zeros(0, t.dtype)])
+
+
+def breaking_points(term: SystemTerm, lags: Array, begin: Array, end: Array, order: int) -> Array:
+    r"""Times within a run at which steps end, sorted, then its end, then infinite ones, with derivatives.
+
+    At the start the first derivative jumps; a sum of k lags later the one of order k + 1 does, which a method of order p feels up
+    to k = p. The same follows the breaks of the history and the stops of the inputs.
+    """
+    system: DelayedSystem = term.system
+    bases = [begin[None]]
+    for found in (system.breaks(), stop_times(term.inputs)):
+        if found is not None:
+            bases.append(jnp.asarray(found, begin.dtype))
+    base = jnp.concatenate(bases)
+    levels = order
+    while levels > 1 and base.size * _sums(lags.size, levels).shape[0] > MOST_POINTS:
+        levels -= 1
+    sums = jnp.asarray(_sums(lags.size, levels), begin.dtype)
+    # Not a product of matrices: an infinite or missing lag must not touch the sums without it.
+    total = jnp.sum(jnp.where(sums > 0, sums * lags[None], 0), axis=1)
+    points = (base[:, None] + total[None]).reshape(-1)
+    inside = jax.lax.stop_gradient((points > begin) & (points < end))
+    points = jnp.where(inside, points, jnp.inf)
+    return jnp.sort(jnp.concatenate([points, end[None], jnp.full_like(end, jnp.inf)[None]]))

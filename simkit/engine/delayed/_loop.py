@@ -1,0 +1,203 @@
+"""The loop of a solve with delays: attempts with error control, in blocks after which save times are served."""
+
+from typing import NamedTuple
+
+import jax
+import jax.numpy as jnp
+from jax.flatten_util import ravel_pytree
+from jaxtyping import Array
+
+from ...core import Status, greatest
+from ..adaptive._attempt import LARGEST_FACTOR, LEAST_FACTOR, RUNNING, SHORTEST_STEP, inverse_root
+from ..adaptive._flow import SAFETY, first_length
+from ..batching._mesh import origin
+from ._breaking import flat_lags
+from ._overlap import take_overlapping
+from ._posed import Posed, empty, take, within
+from ._ring import Ring, count_zero, put, valued
+
+BLOCK = 8
+"""Attempts after which save times are served."""
+
+ROUNDINGS = 8
+"""Number of roundings of a time by which a lag that vanishes may be negative."""
+
+FAR_OFF = 1e6
+"""Square of the error over its tolerance of a step that does not stand: the next is a quarter as long at order 5."""
+
+
+class Mesh(NamedTuple):
+    """The accepted steps of a solve."""
+
+    ends: Array  # (most,): where they end
+    ties: Array  # (most,): the breaking point on which they end, -1 for none
+    size: Array
+
+
+class Looped(NamedTuple):
+    """Results of a loop."""
+
+    ys: Array  # (times, n)
+    status: Array
+    steps: Array
+    rejected: Array
+    mesh: Mesh | None
+
+
+class _State(NamedTuple):
+    t: Array
+    h: Array  # of the next attempt
+    y: Array
+    ring: Ring
+    cursor: Array  # the breaking point that comes next
+    steps: Array
+    rejected: Array
+    status: Array
+    mesh: Mesh | None
+
+
+class Row(NamedTuple):
+    """A step as save times see it."""
+
+    t0: Array
+    t1: Array  # equal to t0 where nothing was accepted
+    length: Array
+    rows: Array  # (1 + degree, n)
+
+
+def looped(posed: Posed, times: Array, kept: int, most: Array, room: int) -> Looped:
+    """Solve without derivatives. `most` is the largest number of attempts; the mesh has room for as many steps as `room`."""
+    zero = origin(posed.flat, times, posed.points)
+    s = _started(posed, kept, room, zero)
+    ys = _initial_rows(posed, times, zero)
+
+    def body(carry: tuple[_State, Array]) -> tuple[_State, Array]:
+        s, ys = carry
+        s, rows = jax.lax.scan(lambda s, _: _attempt(posed, most, s), s, None, length=BLOCK)
+        return s, saved(times, rows, ys)
+
+    s, ys = jax.lax.while_loop(lambda c: greatest(c[0].status == RUNNING), body, (s, ys))
+    arrived = (times <= s.t) | (s.status == Status.OK)
+    ys = jnp.where(arrived[:, None], ys, jnp.nan)
+    return Looped(ys, s.status, s.steps, s.rejected, s.mesh)
+
+
+def _initial_rows(posed: Posed, times: Array, zero: Array) -> Array:
+    return jnp.broadcast_to(posed.flat, (times.shape[0], posed.flat.size)) + zero.astype(posed.flat.dtype)
+
+
+def _started(posed: Posed, kept: int, room: int, zero: Array) -> _State:
+    begin, y, system = posed.begin, posed.flat, posed.term.system
+    ring = empty(posed, kept, zero)
+    term = within(posed, ring, begin, posed.end)
+    scale = posed.atol + posed.rtol * jnp.abs(y)
+    field = lambda t, y: ravel_pytree(term.vf(t, posed.unravel(y)))[0]
+    h = first_length(field, begin, posed.end - begin, y, scale, posed.solver.order)
+    none = count_zero(zero)
+    earliest = system.earliest()
+    known = jnp.all(begin - posed.lags >= (-jnp.inf if earliest is None else earliest))
+    status = jnp.where(known, RUNNING, int(Status.HISTORY_SHORT))
+    fine = posed.lags > 0 if posed.constant else posed.lags >= 0  # a lag may vanish on the way
+    status = jnp.where(jnp.all(fine), status, int(Status.BAD_LAG))
+    mesh = None
+    if room:
+        mesh = Mesh(jnp.full(room, jnp.inf, begin.dtype) + zero, jnp.full(room, -1, jnp.int32) + none, none)
+    return _State(
+        begin + zero, h + zero, y + zero.astype(y.dtype), ring, none, none, none, status.astype(jnp.int32) + none, mesh
+    )
+
+
+def _attempt(posed: Posed, most: Array, s: _State) -> tuple[_State, Row]:
+    """Try a step: the rule of the length is that of other adaptive solves, and a step is no longer than the shortest lag."""
+    live = s.status == RUNNING
+    epsilon = float(jnp.finfo(s.t.dtype).eps)
+    goal = posed.points[s.cursor]
+    h = s.h if posed.overlaps else jnp.minimum(s.h, jnp.min(posed.lags, initial=jnp.inf))
+    reaches = live & (s.t + h * (1 + 4 * epsilon) >= goal)
+    t1 = jnp.where(live, jnp.where(reaches, goal, s.t + h), s.t)
+    length = t1 - s.t
+    if posed.overlaps:
+        found, solved = take_overlapping(posed, s.ring, s.t, t1, length, s.y, derived=False)
+    else:
+        found, solved = take(posed, s.ring, s.t, t1, length, s.y), live
+    lags = posed.lags if posed.constant else flat_lags(posed.term, t1, posed.unravel(found.y))
+    scale = posed.atol + posed.rtol * jnp.maximum(jnp.abs(s.y), jnp.abs(found.y))
+    square = jnp.mean(jnp.square(jnp.abs(found.error) / scale)) if s.y.size else jnp.zeros_like(s.t)
+    finite, shorter = jnp.isfinite(square), ~solved
+    if not posed.constant:
+        shorter = shorter | ~jnp.all(lags >= -ROUNDINGS * epsilon * jnp.abs(t1))
+    square = jnp.where(finite & shorter, FAR_OFF, square)
+    accurate = live & (square < 1)
+    growth = SAFETY * inverse_root(jnp.where(finite, square, 1e30), 2 * posed.solver.order)
+    h = length * jnp.clip(growth, LEAST_FACTOR, LARGEST_FACTOR)
+    h = jnp.where(accurate & reaches, jnp.maximum(h, s.h), h)  # a breaking point may have cut the step short
+    h = jnp.where(live, h, s.h)
+    real = accurate & (length > 0)
+    ring = put(s.ring, s.t, length, s.y, found.increments, real)
+    last = accurate & reaches & (goal >= posed.end)
+    status = _status(posed, most, s, ring, t1, h, lags, accurate, finite)
+    status = jnp.where(last, int(Status.OK), status)
+    row = Row(s.t, jnp.where(real, t1, s.t), length, jnp.concatenate([s.y[None], found.increments]))
+    mesh = s.mesh
+    if mesh is not None:
+        place = jnp.where(accurate, mesh.size, mesh.ends.shape[0])
+        tie = jnp.where(reaches, s.cursor, -1)
+        mesh = Mesh(
+            mesh.ends.at[place].set(t1, mode="drop"),
+            mesh.ties.at[place].set(tie, mode="drop"),
+            mesh.size + accurate.astype(mesh.size.dtype),
+        )
+    after = _State(
+        jnp.where(accurate, t1, s.t),
+        h,
+        jnp.where(accurate, found.y, s.y),
+        ring,
+        s.cursor + (accurate & reaches).astype(s.cursor.dtype),
+        s.steps + accurate.astype(s.steps.dtype),
+        s.rejected + (live & ~accurate).astype(s.rejected.dtype),
+        jnp.where(live, status, s.status),
+        mesh,
+    )
+    return after, row
+
+
+def _status(
+    posed: Posed,
+    most: Array,
+    s: _State,
+    ring: Ring,
+    t1: Array,
+    h: Array,
+    lags: Array,
+    accurate: Array,
+    finite: Array,
+) -> Array:
+    """The status after an attempt of a lane that runs."""
+    epsilon = float(jnp.finfo(s.t.dtype).eps)
+    status = jnp.full_like(s.status, RUNNING)
+    status = jnp.where(s.steps + s.rejected + 1 >= most.astype(s.steps.dtype), int(Status.STEP_LIMIT), status)
+    tiny = h < jnp.maximum(4 * epsilon * jnp.abs(s.t), SHORTEST_STEP * (posed.end - s.t))
+    bad = jnp.any(lags < 0)
+    stuck = jnp.where(bad, int(Status.BAD_LAG), jnp.where(finite, int(Status.STEP_TOO_SMALL), int(Status.NON_FINITE)))
+    status = jnp.where(tiny & ~accurate, stuck, status)
+    longest = t1 - jnp.max(lags, initial=0)
+    full = (ring.total > ring.kept) & (ring.oldest > longest)
+    status = jnp.where(accurate & full, int(Status.HISTORY_FULL), status)
+    earliest = posed.term.system.earliest()
+    if earliest is None:
+        return status
+    return jnp.where(accurate & (longest < earliest), int(Status.HISTORY_SHORT), status)
+
+
+def saved(times: Array, rows: Row, ys: Array) -> Array:
+    """Rows `ys` with the states at the save times within some steps."""
+    held = jax.lax.stop_gradient((times, rows.t0, rows.t1))
+    within = (held[1][None] < held[0][:, None]) & (held[0][:, None] <= held[2][None])  # (times, steps)
+
+    def serve(ys: Array) -> Array:
+        place, here = jnp.argmax(within, axis=1), jnp.any(within, axis=1)
+        length = jnp.where(rows.t1 > rows.t0, rows.length, 1)
+        share = jnp.where(here, (times - rows.t0[place]) / length[place], 0)
+        return jnp.where(here[:, None], jax.vmap(valued)(rows.rows[place], share), ys)
+
+    return jax.lax.cond(greatest(jnp.any(within)), serve, lambda ys: ys, ys)

@@ -1,0 +1,149 @@
+"""A solve with delays, posed on flat states: its equations as a step sees them, its breaking points, and one step."""
+
+from typing import Any, NamedTuple
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax.flatten_util import ravel_pytree
+from jaxtyping import Array
+
+from ..._types import Inputs, State, Time
+from ...core import Example, PlainSystem, SystemTerm, at_time, constant_lags, scaled
+from ..task._task import Task
+from ._breaking import breaking_points, flat_lags
+from ._ring import Ring, empty_ring, state_in, valued
+
+ULPS = 8
+"""Number of roundings by which a time of the past, computed at an end of a step, may lie on the other side of a breaking point."""
+
+
+class WithinStep(PlainSystem):
+    """A system with delays within one step, a plain system: the vector field with the past that the step knows.
+
+    A time of the past that is computed at an end of the step is looked up a few roundings towards the middle of the step, and
+    inputs are read within it: so the slope at an end is the limit from inside where the history or an input jumps there.
+    """
+
+    system: Any
+    signals: Inputs
+    y0: Any  # the state at the first time
+    begin: Array  # the first time
+    ring: Ring
+    t0: Array
+    t1: Array
+    current: Array | None  # dense output of this step, where it may reach into itself
+    unravel: Any = eqx.field(static=True)
+    stiff: bool = eqx.field(static=True)
+
+    def vector_field(self, t: Time, y: State, inputs: Inputs) -> State:
+        t0, t1, held = jax.lax.stop_gradient((self.t0, self.t1, t))
+        first, last = jnp.nextafter(t0, t1), jnp.nextafter(t1, t0)
+        inside = t + (jnp.where(first < last, jnp.clip(held, first, last), held) - held)
+        nudge = jnp.sign(0.5 * (t0 + t1) - held) * ULPS * jnp.finfo(t0.dtype).eps * jnp.maximum(abs(t0), abs(t1))
+
+        def past(time: Time) -> State:
+            time = jnp.asarray(time, t0.dtype)
+            side = jax.lax.stop_gradient(time) + jnp.clip(nudge, -0.25 * (t1 - t0), 0.25 * (t1 - t0))
+            found = self._past(time, side)
+            return found if self.current is None else self._overlapped(found, t, y, time, side)
+
+        return self.system.delayed_field(t, y, at_time(self.signals, inside), past)
+
+    def _past(self, time: Array, side: Array) -> State:
+        begin = jax.lax.stop_gradient(self.begin)
+        before = side < begin
+        # What is not chosen must be finite, too: the history at the first time, the solution at its start.
+        history = self.system.history(jnp.where(before, time, self.begin), self.y0)
+        solution = self.unravel(state_in(self.ring, jnp.where(before, self.begin, time), jnp.maximum(side, begin)))
+        return jax.tree.map(lambda a, b: jnp.where(before, a.astype(b.dtype), b), history, solution)
+
+    def _overlapped(self, found: State, t: Array, y: State, time: Array, side: Array) -> State:
+        """A state of the past where it may lie within this step: by an estimate p of the dense output of the step.
+
+        A stiff step also follows its own state: y(s) = p(s) + w (y(t) - p(t)), which is exact for the exact p whatever the weight
+        w is. With w = 1 - (t - s) / h, the share of the step in which the past is a part of it, its Jacobian knows of that part.
+        """
+        assert self.current is not None
+        length = jnp.where(self.t1 > self.t0, self.t1 - self.t0, 1)
+        within = side > jax.lax.stop_gradient(self.t0)
+        share = jnp.where(within, (time - self.t0) / length, 0)
+        flat = jnp.where(within, valued(self.current, share), ravel_pytree(found)[0])
+        if self.stiff:
+            weight = jnp.clip(1 - (t - time) / length, 0, 1)
+            flat = flat + scaled(weight, ravel_pytree(y)[0] - valued(self.current, (t - self.t0) / length))
+        return self.unravel(flat)
+
+    @classmethod
+    def example(cls) -> Example:
+        raise NotImplementedError("A step has no example of its own.")
+
+
+class Posed(NamedTuple):
+    """A solve on flat states."""
+
+    term: SystemTerm
+    solver: Any
+    state: Any  # the start, as a tree
+    flat: Array
+    unravel: Any
+    begin: Array
+    end: Array
+    points: Array  # breaking points
+    lags: Array
+    rtol: Array
+    atol: Array
+    overlaps: bool  # whether a step may reach into itself
+    constant: bool  # whether lags are the same at all times and states
+
+
+class Taken(NamedTuple):
+    """Result of one step: the flat state at its end, the increments of its dense output `(degree, n)`, its error."""
+
+    y: Array
+    increments: Array
+    error: Array
+
+
+def pose(task: Task) -> Posed:
+    """The solve of a task, whose start is an encoded state and whose tolerances are settled."""
+    flat, unravel = ravel_pytree(task.y0)
+    times, step = task.times, task.step
+    system: Any = task.system
+    term = SystemTerm(system, task.inputs)
+    lags = flat_lags(term, times[0], task.y0)
+    known = constant_lags(system, times[0], task.y0, task.inputs)
+    constant = bool(known.all())
+    points = breaking_points(term, lags[np.flatnonzero(known)], times[0], times[-1], task.solver.order)
+    rtol, atol = (jax.lax.stop_gradient(jnp.asarray(x, times.dtype)) for x in step.numbers())
+    overlaps = task.solver.stiff or not constant
+    ends = times[0], times[-1]
+    return Posed(term, task.solver, task.y0, flat, unravel, *ends, points, lags, rtol, atol, overlaps, constant)
+
+
+def within(posed: Posed, ring: Ring, t0: Array, t1: Array, current: Array | None = None) -> SystemTerm:
+    """The equations within a step, as steppers see them."""
+    own = posed.term.system, posed.term.inputs, posed.state, posed.begin
+    return SystemTerm(WithinStep(*own, ring, t0, t1, current, posed.unravel, posed.solver.stiff), None)
+
+
+def take(posed: Posed, ring: Ring, t0: Array, t1: Array, h: Array, y: Array, current: Array | None = None) -> Taken:
+    """The step from t0 to t1, of length h; `current` is an estimate of its own dense output."""
+    term = within(posed, ring, t0, t1, current)
+    solver, state = posed.solver, posed.unravel(y)
+    found = solver.advance(term, t0, t1, h, state, solver.init(term, t0, state))
+    increments = jnp.stack([ravel_pytree(q)[0] for q in solver.polynomial(found.dense)])
+    error = ravel_pytree(found.error)[0]
+    if found.between is not None:
+        missed = ravel_pytree(found.between)[0]
+        error = jnp.where(jnp.abs(missed) > jnp.abs(error), missed, error)
+    return Taken(ravel_pytree(found.state)[0], increments, error)
+
+
+def empty(posed: Posed, kept: int, zero: Array) -> Ring:
+    """The ring at the start of a solve."""
+    y, begin = posed.flat, posed.begin
+    one = empty_ring(1, 0, y, begin, zero)  # the degree of the dense output does not depend on the past
+    degree = jax.eval_shape(lambda: take(posed, one, begin, begin, begin, y).increments).shape[0]
+    return empty_ring(kept, degree, y, begin, zero)
