@@ -25,7 +25,7 @@ import numpy as np
 import simkit
 
 sys.path.insert(0, str(pathlib.Path(__file__).parents[1] / "tests"))
-from petab_models import write_problem  # noqa: E402
+from petab_models import write_problem
 
 
 def tags_of(folder: pathlib.Path) -> set[str]:
@@ -105,6 +105,7 @@ def main() -> None:
     parser.add_argument("--tags", default="", help="only cases with a tag that holds one of these words")
     parser.add_argument("--without", default="", help="no case with a tag that holds one of these words")
     parser.add_argument("--cases", default="", help="only these numbers")
+    parser.add_argument("--skip", default="", help="without these numbers")
     parser.add_argument("--shard", default="0/1")
     parser.add_argument("--every", type=int, default=1, help="only each so-many-th case")
     parser.add_argument("--seconds", type=float, default=1e9, help="no case is begun after this time")
@@ -118,7 +119,11 @@ def main() -> None:
     chosen = []
     for folder in sorted(x for x in given.folder.iterdir() if x.name.isdigit()):
         tags = tags_of(folder)
-        if (given.cases and folder.name not in given.cases.split(",")) or holds(given.without, tags):
+        if (
+            (given.cases and folder.name not in given.cases.split(","))
+            or holds(given.without, tags)
+            or folder.name in given.skip.split(",")
+        ):
             continue
         if not given.tags or holds(given.tags, tags):
             chosen.append((folder, tags))

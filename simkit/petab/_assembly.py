@@ -18,7 +18,7 @@ from ._closed import closed_forms
 from ._equilibria import equations_of
 from ._known_numbers import check_finite, check_used
 from ._model import Model
-from ._passages import Passage, known_before, passages
+from ._passages import Passages, known_before
 from ._periods import Formula, Periods, Values, by_formulas, check_start, set_paths
 from ._row_formulas import TableMeasurement, rows_of
 from ._sbml_protocol import FOREVER, SBMLProtocol
@@ -69,7 +69,7 @@ class Assembly:
         located = lambda nodes: tuple((name, switches.located(nodes[name])) for name in model.states)
         rates = located(model.rates if equations is None else equations.rates)
         flow = located(equations.flow) if equations is not None and equations.flow else ()
-        events, stops = self._events(plan)
+        events = self._events(plan)
         formulas = Formulas(tuple(model.graph.nodes))
         operations = _operations(formulas, rates)
         start = {name: node for name, node in starts.items() if name not in self.parameters}
@@ -101,7 +101,6 @@ class Assembly:
             tuple(model.volumes.items()),
             tuple(switches.times),
             events,
-            stops,
             settles,
             endless,
             self._implied(start, formulas),
@@ -122,8 +121,8 @@ class Assembly:
         )
         return problem
 
-    def _events(self, plan: Periods) -> tuple[tuple[Passage, ...], tuple[int, ...]]:
-        """Events of periods and of the model, and the times that their conditions name."""
+    def _events(self, plan: Periods) -> Passages:
+        """Events of periods and of the model."""
         model, states = self.model, frozenset(self.model.states)
         endless = any(s.times[-1] >= FOREVER for s in self.series)
         late = [event.name for event in model.events if not known_before(event, model.graph, states)]
@@ -132,11 +131,10 @@ class Assembly:
                 f"The event `{late[0]}` of the model, which may happen on the way to a steady state, must not stand beside "
                 "experiments that start from one, nor beside data at infinite time: not supported."
             )
-        if endless and (model.events or plan.passages):
+        if endless and (model.events or plan.changes):
             what = f"the event `{model.events[0].name}`" if model.events else "periods after the first"
             raise DataError(f"Data at infinite time must not stand beside {what}: not supported.")
-        found, stops = passages(model.events, model.graph, states)
-        return plan.passages + found, plan.stops + stops
+        return Passages.of(model.events, plan.changes, model.graph, states)
 
     def _implied(self, start: Mapping[str, int], formulas: Formulas) -> bool:
         """Tell whether an initial assignment depends on what an algebraic rule determines."""
@@ -279,11 +277,8 @@ class Assembly:
     def _measured_only(self, protocol: SBMLProtocol, moving: Sequence[int]) -> frozenset[str]:
         """The free parameters without priors that no simulation depends on."""
         formulas = Formulas(tuple(self.model.graph.nodes))
-        roots = [*moving, *(node for _, node in (*protocol.start, *protocol.volumes)), *protocol.switches, *protocol.stops]
-        for passage in protocol.passages:
-            late = [node for node in (passage.delay, passage.priority) if node is not None]
-            parts = [node for part in passage.parts for node in part[:3]]
-            roots += [*parts, *late, *(node for _, node in (*passage.assignments, *passage.volumes))]
+        roots = [*moving, *(node for _, node in (*protocol.start, *protocol.volumes)), *protocol.switches]
+        roots += protocol.passages.roots()
         used = formulas.symbols(roots) | {
             value for row in self.conditions.values() for value in self._values(row).values() if isinstance(value, str)
         }

@@ -1,5 +1,6 @@
 """Events as conditions made of comparisons, and the times at which those on time alone become true or false."""
 
+import dataclasses
 import functools
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
@@ -26,13 +27,12 @@ class Comparison(NamedTuple):
 class Passage(NamedTuple):
     """An event by its condition.
 
-    `trigger` is the condition as words and numbers, these the places of its `parts`. `assignments` are states and the nodes of
-    their new values, those of `volumes` times these where it happens. `delay` and `priority` are nodes or None, and the rest is
+    `trigger` is the condition as words and numbers, these the places of its comparisons. `assignments` are states and the nodes
+    of their new values, those of `volumes` times these where it happens. `delay` and `priority` are nodes or None, and the rest is
     as in `Event`.
     """
 
     trigger: Any
-    parts: tuple[Comparison, ...]
     assignments: tuple[tuple[str, int], ...]
     delay: int | None = None
     priority: int | None = None
@@ -42,29 +42,61 @@ class Passage(NamedTuple):
     volumes: tuple[tuple[str, int], ...] = ()
 
 
-def passages(
-    events: Sequence[Event], graph: Graph, moving: frozenset[str]
-) -> tuple[tuple[Passage, ...], tuple[int, ...]]:
-    """The events of a model, and the nodes of the times that their conditions name.
+@dataclasses.dataclass(frozen=True)
+class Passages:
+    """All events of a problem, the comparisons in their conditions, and the nodes of the times that these name; hashable."""
 
-    **Raises:** a `DataError` that names the event where its trigger is not made of comparisons.
-    """
-    found, switches = [], Switches(graph, moving)
-    for event in events:
-        parts: list[Comparison] = []
-        trigger = _parsed(graph, switches, event.trigger, event.name, parts)
-        delay = None if event.delay is None or graph.value(event.delay) == 0 else event.delay
-        kept = tuple(event.assignments.items())
-        rest = event.initially, event.early, event.persistent, tuple(event.volumes.items())
-        found.append(Passage(trigger, tuple(parts), kept, delay, event.priority, *rest))
-    return tuple(found), tuple(switches.times)
+    given: tuple[Passage, ...] = ()
+    parts: tuple[Comparison, ...] = ()
+    stops: tuple[int, ...] = ()
 
+    @classmethod
+    def of(
+        cls,
+        events: Sequence[Event],
+        periods: Sequence[tuple[int, Mapping[str, int]]],
+        graph: Graph,
+        moving: frozenset[str],
+    ) -> "Passages":
+        """The later periods of experiments, the nodes of their times with what they assign, and the events of a model.
 
-def of_period(graph: Graph, when: int, assigned: Mapping[str, int]) -> Passage:
-    """A period of an experiment as an event at its time, the node `when`: it goes before those of the same time."""
-    reached = graph.make("geq", graph.symbol(TIME), when)
-    part = Comparison(reached, graph.make("subtract", graph.symbol(TIME), when), graph.number(1.0), True)
-    return Passage(0, (part,), tuple(assigned.items()), priority=graph.number(NEVER), early=False)
+        A period is an event that goes before those of the same time.
+
+        **Raises:** a `DataError` that names the event where its trigger is not made of comparisons.
+        """
+        found, parts, switches = [], dict[Comparison, int](), Switches(graph, moving)
+        for when, assigned in periods:
+            trigger = _parsed(graph, switches, graph.make("geq", graph.symbol(TIME), when), "period", parts)
+            found.append(Passage(trigger, tuple(assigned.items()), priority=graph.number(NEVER), early=False))
+        for event in events:
+            trigger = _parsed(graph, switches, event.trigger, event.name, parts)
+            delay = None if event.delay is None or graph.value(event.delay) == 0 else event.delay
+            rest = event.initially, event.early, event.persistent, tuple(event.volumes.items())
+            found.append(Passage(trigger, tuple(event.assignments.items()), delay, event.priority, *rest))
+        return cls(tuple(found), tuple(parts), tuple(switches.times))
+
+    @property
+    def late(self) -> tuple[int, ...]:
+        """The places of events with a delay, which alone wait from one time to another."""
+        return tuple(i for i, p in enumerate(self.given) if p.delay is not None)
+
+    @property
+    def width(self) -> int:
+        """The largest number of new values."""
+        return max(len(p.assignments) for p in self.given)
+
+    @property
+    def sought(self) -> bool:
+        """Tell whether any time has to be found."""
+        return bool(self.late) or not all(part.timed for part in self.parts)
+
+    def roots(self) -> list[int]:
+        """The nodes of all formulas."""
+        found = [*self.stops, *(node for part in self.parts for node in part[:3])]
+        for p in self.given:
+            found += [node for node in (p.delay, p.priority) if node is not None]
+            found += [node for _, node in (*p.assignments, *p.volumes)]
+        return found
 
 
 def known_before(event: Event, graph: Graph, moving: frozenset[str]) -> bool:
@@ -77,7 +109,7 @@ def known_before(event: Event, graph: Graph, moving: frozenset[str]) -> bool:
     return bool(switches.times) or event.initially
 
 
-def _parsed(graph: Graph, switches: Switches, node: int, name: str, parts: list[Comparison]) -> Any:
+def _parsed(graph: Graph, switches: Switches, node: int, name: str, parts: dict[Comparison, int]) -> Any:
     """A condition as words and the places of its comparisons in `parts`."""
     operation, *operands = graph.nodes[node]
     within = lambda x: _parsed(graph, switches, x, name, parts)
@@ -87,8 +119,7 @@ def _parsed(graph: Graph, switches: Switches, node: int, name: str, parts: list[
         left, right = operands if operation in ("gt", "geq") else operands[::-1]
         size = graph.make("max", graph.make("abs", left), graph.make("abs", right))
         timed = switches.passing(node) is not None
-        parts.append(Comparison(node, graph.make("subtract", left, right), size, timed))
-        return len(parts) - 1
+        return parts.setdefault(Comparison(node, graph.make("subtract", left, right), size, timed), len(parts))
     if operation in ("eq", "neq"):
         same = ("and", *(within(graph.make(word, *operands)) for word in ("geq", "leq")))
         return same if operation == "eq" else ("not", same)

@@ -6,7 +6,6 @@ from typing import NamedTuple
 
 from ..networks import Formulas
 from ._model import Model
-from ._passages import Passage, of_period
 from ._switches import NEVER
 from ._tables import Row
 from ._tables_v1 import Series
@@ -70,20 +69,19 @@ def check_start(model: Model, row: Row, values: Values, settled: bool) -> None:
 class Periods:
     """The later periods of all experiments.
 
-    - `passages`: an event for each, at one of the times whose nodes are `stops`; `values`: the parameters that its time and new
-        values are, by their names.
+    - `changes`: of each the node of its time, and what it assigns; `values`: the parameters that its time and new values are, by
+        their names.
     - `conditions`: by the name of a condition what it sets.
     """
 
-    passages: tuple[Passage, ...]
-    stops: tuple[int, ...]
+    changes: tuple[tuple[int, Mapping[str, int]], ...]
     values: Mapping[str, float]
     conditions: Mapping[str, Values]
 
     @classmethod
     def of(cls, model: Model, series: Sequence[Series], conditions: Mapping[str, Values]) -> "Periods":
         """The periods, where constants of the model that they change have become states."""
-        graph, found, stops, values = model.graph, [], [], {}
+        graph, changes, values = model.graph, [], {}
         for k in range(max((len(s.later) for s in series), default=0)):
             given = [conditions[s.later[k][1]] for s in series if len(s.later) > k]
             changed = {}
@@ -98,9 +96,8 @@ class Periods:
                     node = graph.make("choice", value.node, graph.symbol(flag(name, value, f"period {k} ")), node)
                 changed[name] = node
             values[f"period {k}"] = NEVER
-            stops.append(graph.symbol(f"period {k}"))
-            found.append(of_period(graph, stops[-1], _amounts(model, changed)))
-        return cls(tuple(found), tuple(stops), values, conditions)
+            changes.append((graph.symbol(f"period {k}"), _amounts(model, changed)))
+        return cls(tuple(changes), values, conditions)
 
     def of_series(self, series: Series) -> dict[str, float | str]:
         """Return the values that an experiment sets: the times of its periods and their values."""

@@ -18,7 +18,7 @@ from .._types import Inputs, State, Time
 from ..core import Event, NamedEvents, Setup, Status, Trajectory, at_time
 from ..engine import Adaptive, Method, integrate
 from ._consistent import consistent_state
-from ._passages import Passage, holds
+from ._passages import Passages, holds
 from ._remembering import Remembering, diluted, remembering
 from ._sbml_system import AbstractSBMLSystem
 
@@ -30,9 +30,6 @@ ROUNDS = 16
 
 CLOSE = 1e-8
 """Distance from zero, relative to the compared values, within which a condition counts as zero."""
-
-BELOW = -1e-300
-"""Value of a condition such as `x > 0` where both sides are equal, so that a crossing may begin there."""
 
 
 FAR = -1e-3
@@ -56,54 +53,34 @@ class Queue(NamedTuple):
 
 @dataclasses.dataclass(frozen=True)
 class Plan:
-    """The events of a model, hashable."""
+    """The events of a problem with what is remembered of them; hashable."""
 
-    given: tuple[Passage, ...]
-
-    @property
-    def parts(self) -> tuple[Any, ...]:
-        """All comparisons."""
-        return tuple(part for p in self.given for part in p.parts)
-
-    @property
-    def late(self) -> tuple[int, ...]:
-        """The places of events with a delay, which alone wait from one time to another."""
-        return tuple(i for i, p in enumerate(self.given) if p.delay is not None)
-
-    @property
-    def width(self) -> int:
-        """The largest number of new values."""
-        return max(len(p.assignments) for p in self.given)
-
-    @property
-    def sought(self) -> bool:
-        """Tell whether any time has to be found."""
-        return bool(self.late) or not all(part.timed for part in self.parts)
+    events: Passages
 
     @property
     def size(self) -> int:
         """The number of remembered numbers."""
-        return len(self.parts) + 2 + len(self.late) * SLOTS * (2 + self.width)
+        return len(self.events.parts) + 2 + len(self.events.late) * SLOTS * (2 + self.events.width)
 
     def packed(self, queue: Queue, dtype: Any) -> Array:
         """What is remembered, as one vector."""
-        late = np.array(self.late, int)
+        late = np.array(self.events.late, int)
         waiting = (x[late].ravel().astype(dtype) for x in (queue.waits, queue.due, queue.kept))
         rest = queue.turn[None].astype(dtype), queue.broken[None].astype(dtype)
         return jnp.concatenate([queue.true.astype(dtype), *rest, *waiting])
 
     def unpacked(self, memory: Array) -> Queue:
         """The state of the events from what is remembered."""
-        late, own, size = np.array(self.late, int), len(self.parts), len(self.late) * SLOTS
+        late, own, size = np.array(self.events.late, int), len(self.events.parts), len(self.events.late) * SLOTS
         true, rest, waits, due, kept = jnp.split(memory, np.cumsum([own, 2, size, size]))
         # Of the memory, so that it varies over a mesh as that does.
         zero = jnp.where(memory[0] == memory[0], 0.0, 1.0).astype(memory.dtype)
 
         def whole(x: Array, *width: int) -> Array:
-            empty = jnp.broadcast_to(zero, (len(self.given), SLOTS, *width))
+            empty = jnp.broadcast_to(zero, (len(self.events.given), SLOTS, *width))
             return empty.at[late].set(x.reshape(-1, SLOTS, *width))
 
-        return Queue(true > 0.5, whole(waits) > 0.5, whole(due), whole(kept, self.width), rest[0], rest[1])
+        return Queue(true > 0.5, whole(waits) > 0.5, whole(due), whole(kept, self.events.width), rest[0], rest[1])
 
 
 class Conditions(eqx.Module):
@@ -120,23 +97,25 @@ class Conditions(eqx.Module):
         """One number for each comparison and each slot of an event with a delay."""
         moving, size, true = levels(self.plan, system, t, state, inputs)
         level, size, true = jax.lax.stop_gradient((moving, size, true))
-        rises = jnp.where((level == 0) & (true == 0), BELOW, level)
+        # Where both sides of `x > 0` are equal, a crossing may begin.
+        below = -float(jnp.finfo(t.dtype).tiny)
+        rises = jnp.where((level == 0) & (true == 0), below, level)
         # What has just become true is zero but for rounding: it is false again when it is clearly so.
         close = 2 * CLOSE * size
-        falls = jnp.where(((level < 0) & (level > -close)) | (level == 0), BELOW, -level - close)
-        late = np.array(self.plan.late, int)
+        falls = jnp.where(((level < 0) & (level > -close)) | (level == 0), below, -level - close)
+        late = np.array(self.plan.events.late, int)
         ends = jnp.where(queue.waits[late], t - queue.due[late], FAR * float(jnp.finfo(t.dtype).max)).ravel()
         # The derivative is that of the level, also at zero itself.
         slope = jnp.where(jnp.isfinite(level), moving - level, 0)
         crossing = jnp.where(queue.true, falls - slope, rises + slope)
-        timed = np.array([part.timed for part in self.plan.parts], bool)
+        timed = np.array([part.timed for part in self.plan.events.parts], bool)
         crossing = jnp.where(timed, FAR * float(jnp.finfo(t.dtype).max), crossing)
         return jnp.concatenate([crossing, ends])
 
 
 def levels(plan: Plan, system: Remembering, t: Time, state: State, inputs: Inputs) -> tuple[Array, Array, Array]:
     """Of all comparisons a number that is at least 0 where they are true, the size of what they compare, and 1 where they hold."""
-    nodes = [node for kind in ("level", "size", "condition") for node in (getattr(p, kind) for p in plan.parts)]
+    nodes = [node for kind in ("level", "size", "condition") for node in (getattr(p, kind) for p in plan.events.parts)]
     level, size, true = jnp.split(jnp.stack(evaluated(system, nodes, t, state, inputs)), 3)
     return level, size, true
 
@@ -170,11 +149,13 @@ class Resolution(eqx.Module):
 def begun(plan: Plan, system: Remembering, t: Time, y: State) -> State:
     """The state after what happens at the start; conditions count as false before where an event says so."""
     at = _Now(plan, system, t, at_time(system.signals, t))
-    (true, shape), state = (at.held(t, y)[2], (len(plan.given), SLOTS)), y
+    (true, shape), state = (at.held(t, y)[2], (len(plan.events.given), SLOTS)), y
     zero = jnp.zeros_like(t)
-    kept = jnp.zeros_like(t, shape=(*shape, plan.width))
+    kept = jnp.zeros_like(t, shape=(*shape, plan.events.width))
     queue = Queue(true, jnp.zeros(shape, bool), jnp.zeros_like(t, shape=shape), kept, zero, zero)
-    before = np.array([p.initially for p in plan.given]) & at.holds(true)
+    if all(p.initially for p in plan.events.given):  # nothing becomes true at the start
+        return system.joined(state, plan.packed(queue, at.t.dtype))
+    before = np.array([p.initially for p in plan.events.given]) & at.holds(true)
     return at.settled(at.turned(queue, before, true, state), state)
 
 
@@ -182,7 +163,7 @@ class _Now:
     """The events of a model at one time."""
 
     def __init__(self, plan: Plan, system: Remembering, t: Time, inputs: Inputs):
-        self.plan, self.system, self.inputs, self.given = plan, system, inputs, plan.given
+        self.plan, self.system, self.inputs, self.given = plan, system, inputs, plan.events.given
         self.t = jnp.asarray(t)
         info = jnp.finfo(self.t.dtype)
         self.after = self.t + jnp.maximum(8 * float(info.eps) * jnp.abs(self.t), float(info.tiny))
@@ -192,7 +173,7 @@ class _Now:
 
     def held(self, t: Time, state: State) -> tuple[Array, Array, Array]:
         """Levels of all comparisons, what counts as zero, and which are true."""
-        if not self.plan.parts:
+        if not self.plan.events.parts:
             none = jnp.zeros_like(self.t, shape=(0,))
             return none, none, none > 0
         t, state, system = jax.lax.stop_gradient((t, state, self.system))
@@ -201,16 +182,12 @@ class _Now:
 
     def holds(self, true: Array) -> Array:
         """A mask of the events whose conditions hold."""
-        found, place = [], 0
-        for p in self.given:
-            found.append(holds(p.trigger, true[place : place + len(p.parts)]))
-            place += len(p.parts)
-        return jnp.stack(found)
+        return jnp.stack([holds(p.trigger, true) for p in self.given])
 
     def values(self, state: State) -> Array:
         """The new values of all events, (events, values)."""
         found = iter(self.of([node for p in self.given for _, node in p.assignments], state))
-        zero, width = jnp.zeros_like(self.t), self.plan.width
+        zero, width = jnp.zeros_like(self.t), self.plan.events.width
         rows = [[next(found) for _ in p.assignments] + [zero] * (width - len(p.assignments)) for p in self.given]
         return jnp.stack([jnp.stack(row) if row else jnp.zeros_like(self.t, shape=(0,)) for row in rows])
 
@@ -219,13 +196,11 @@ class _Now:
         level, close, holds = self.held(jax.lax.stop_gradient(self.after), state)
         true = jnp.where(queue.true, level >= -close, holds | ((level >= -close) & (level != 0)))
         if found:
-            marks = jax.lax.stop_gradient(
-                Conditions(self.plan).all(self.system, self.t, state, self.inputs, queue)
-            )
+            marks = jax.lax.stop_gradient(Conditions(self.plan).all(self.system, self.t, state, self.inputs, queue))
             first = jnp.arange(marks.shape[0]) == jnp.argmax(marks)
-            own = len(self.plan.parts)
+            own = len(self.plan.events.parts)
             true = jnp.where(first[:own], ~queue.true, true)
-            late = np.array(self.plan.late, int)
+            late = np.array(self.plan.events.late, int)
             ended = first[own:].reshape(-1, SLOTS)
             due = jnp.where(ended, jnp.minimum(queue.due[late], self.t), queue.due[late])
             queue = queue._replace(due=queue.due.at[late].set(due))
@@ -309,27 +284,24 @@ class _Now:
 
 
 def integrate_passages(
-    setup: Setup, system: AbstractSBMLSystem, times: Array, method: Method, given: Sequence[Passage], stops: Sequence[int]
+    setup: Setup, system: AbstractSBMLSystem, times: Array, method: Method, given: Passages
 ) -> Trajectory:
-    """A trajectory with the events of a model.
-
-    Their times, and what follows from them, have derivatives. `stops` are the nodes of times that conditions name.
-    """
-    plan = Plan(tuple(given))
+    """A trajectory with events, whose times, and what follows from them, have derivatives."""
+    plan = Plan(given)
     held = remembering(setup.system, system, setup.inputs, plan.size)
     y0 = begun(plan, held, times[0], setup.y0)
     events: dict[str, Event] = {}
-    if stops:
-        known = system.formulas.evaluate(stops, lambda name: system.parameters[name])
+    if given.stops:
+        known = system.formulas.evaluate(given.stops, lambda name: system.parameters[name])
         at = jnp.stack([jnp.asarray(x, times.dtype) for x in known])
         events["known"] = Event(at=at, change=Resolution(plan, False))
-    if plan.sought:
+    if given.sought:
         events["found"] = Event(Conditions(plan), "up", Resolution(plan, True), keep=1)
     named = NamedEvents(tuple(events), tuple(events.values())) if events else None
     method = dataclasses.replace(method, step=_step(method.step, *held.split(y0)))
     way = integrate(Setup(held, y0, setup.inputs, events=named), times, method)
     ys, memory = held.split(way.ys)
-    broken = memory[-1, len(plan.parts) + 1]
+    broken = memory[-1, len(given.parts) + 1]
     status = jnp.where((way.status == Status.OK) & (broken > 0), broken.astype(way.status.dtype), way.status)
     return dataclasses.replace(way, ys=ys, status=status, events=None)
 

@@ -15,7 +15,7 @@ from ..engine import Method, integrate
 from ..networks import TIME
 from ..problem import AbstractProtocol
 from ._consistent import consistent_state, opened
-from ._passages import Passage
+from ._passages import Passages
 from ._queue import integrate_passages
 from ._sbml_system import AbstractSBMLSystem, ConstrainedSBMLSystem, Roots
 from ._steady import steady_state
@@ -31,7 +31,7 @@ class SBMLProtocol(AbstractProtocol):
     - `start`: formulas of initial values of states, and of constants that have an initial assignment.
     - `volumes`: states that are amounts, though initial values are concentrations.
     - `switches`: the formulas of the times of switches.
-    - `passages`: the events; `stops` are the formulas of times that their conditions name.
+    - `passages`: the events.
     - `implied`: whether an initial assignment depends on what an algebraic rule determines.
     - `settles`, `endless`: whether any experiment starts from a steady state, and whether any datum is one of it.
     """
@@ -39,8 +39,7 @@ class SBMLProtocol(AbstractProtocol):
     start: Roots = eqx.field(static=True)
     volumes: Roots = eqx.field(static=True)
     switches: tuple[int, ...] = eqx.field(static=True)
-    passages: tuple[Passage, ...] = eqx.field(static=True)
-    stops: tuple[int, ...] = eqx.field(static=True)
+    passages: Passages = eqx.field(static=True)
     settles: bool = eqx.field(static=True)
     endless: bool = eqx.field(static=True)
     implied: bool = eqx.field(static=True, default=False)
@@ -62,12 +61,12 @@ class SBMLProtocol(AbstractProtocol):
         solved = system.moving()
         moving = Setup(solved, solved.packed(first), inputs)
         consistent = jnp.array(True)
-        if isinstance(solved, ConstrainedSBMLSystem) and (solved.flow or self.passages):
+        if isinstance(solved, ConstrainedSBMLSystem) and (solved.flow or self.passages.given):
             found, consistent = consistent_state(moving, times[0])
             moving = Setup(solved, found, inputs)
         finite = _before(times, FOREVER) if self.endless else times
-        if self.passages:
-            trajectory = integrate_passages(moving, system, finite, method, self.passages, self.stops)
+        if self.passages.given:
+            trajectory = integrate_passages(moving, system, finite, method, self.passages)
         else:
             trajectory = integrate(moving, finite, method)
         if self.endless:
