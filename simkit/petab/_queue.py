@@ -294,6 +294,9 @@ def integrate_passages(
     if given.stops:
         known = system.formulas.evaluate(given.stops, lambda name: system.parameters[name])
         at = jnp.stack([jnp.asarray(x, times.dtype) for x in known])
+        # All that happens at one time does so at once.
+        same = jax.lax.stop_gradient(at[:, None] == at[None]) & np.tri(at.shape[0], k=-1, dtype=bool)
+        at = jnp.where(jnp.any(same, axis=1), jnp.inf, at)
         events["known"] = Event(at=at, change=Resolution(plan, False))
     if given.sought:
         events["found"] = Event(Conditions(plan), "up", Resolution(plan, True), keep=1)

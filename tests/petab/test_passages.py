@@ -126,7 +126,7 @@ def test_any_number_of_passages(tmp_path):
         since = (TIMES - first) % period
         return np.where(first > TIMES, 2.0 * np.exp(-k * TIMES), 1.5 * np.exp(-k * since))
 
-    heads, status = jax.jit(read.problem.heads)(read.nominal)
+    heads, status = jax.jit(lambda theta: read.problem.heads(theta))(read.nominal)
     assert int(status[0]) == 0
     # Each passage adds an error of the tolerance, 5e-7, to the phase.
     np.testing.assert_allclose(heads["o"][0][0], exact(30.0), rtol=3e-4)
@@ -155,7 +155,7 @@ def delayed(period, delay):
 def test_an_event_that_becomes_true_again_while_it_waits(tmp_path):
     # Ticks at 0.3, 0.6, ...; three of them wait at any time.
     read = problem(tmp_path, delayed(0.3, 0.8), {"clock": 0.0}, "count")
-    heads, status = jax.jit(read.problem.heads)(read.nominal)
+    heads, status = jax.jit(lambda theta: read.problem.heads(theta))(read.nominal)
     assert int(status[0]) == 0
     np.testing.assert_allclose(heads["o"][0][0], np.maximum(np.floor((TIMES - 0.8) / 0.3), 0.0), atol=1e-9)
 
@@ -173,15 +173,15 @@ def test_equal_priorities_are_drawn(tmp_path):
         {},
         {"reset": 0.0, "P": 0.0, "Q": 0.0, "s": 1.0},
         {},
-        events={name: ("time - reset >= 0.01", {"reset": "time", name: f"{name} + s"}) for name in ("P", "Q")},
+        events={f"more_{name}": ("time - reset >= 0.01", {"reset": "time", name: f"{name} + s"}) for name in "PQ"},
     )
     document = libsbml.readSBMLFromString(text)
-    for name in ("P", "Q"):
-        event = document.getModel().getEvent(name)
+    for name in "PQ":
+        event = document.getModel().getEvent(f"more_{name}")
         event.createPriority().setMath(libsbml.parseL3Formula("1"))
         event.getTrigger().setPersistent(False)
     read = problem(tmp_path, libsbml.writeSBMLToString(document), {"s": 1.0}, "1000 * (P + Q) + (P - Q)")
-    heads, status = jax.jit(read.problem.heads)(read.nominal)
+    heads, status = jax.jit(lambda theta: read.problem.heads(theta))(read.nominal)
     total = np.round(np.asarray(heads["o"][0][0]) / 1000)
     difference = np.asarray(heads["o"][0][0]) - 1000 * total
     assert int(status[0]) == 0
