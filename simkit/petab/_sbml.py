@@ -76,7 +76,7 @@ def _flattened(document: libsbml.SBMLDocument, name: str) -> libsbml.Model:
         raise DataError(
             f"The SBML file `{name}` must hold all of its submodels, but takes some from other files: not supported. Flatten it."
         )
-    if _instances(document.getModel(), document, {}) > MOST_SUBMODELS:
+    if _instances(document) > MOST_SUBMODELS:
         raise DataError(
             f"The submodels of the SBML file `{name}` must be at most {MOST_SUBMODELS} when written out, of at most {MOST_KINDS} "
             "kinds, none of which holds itself."
@@ -95,20 +95,18 @@ def _flattened(document: libsbml.SBMLDocument, name: str) -> libsbml.Model:
     return model
 
 
-def _instances(model: libsbml.Model, document: libsbml.SBMLDocument, known: dict[str, float]) -> float:
-    """The number of models in a model with all of its submodels; infinite where one holds itself."""
-    if len(known) > MOST_KINDS:
+def _instances(document: libsbml.SBMLDocument) -> float:
+    """The number of models in a document with all submodels written out; infinite where one holds itself."""
+    models = [document.getModel(), *document.getPlugin("comp").getListOfModelDefinitions()]
+    if len(models) > MOST_KINDS:
         return math.inf
-    found = 1.0
-    for submodel in model.getPlugin("comp").getListOfSubmodels():
-        name = submodel.getModelRef()
-        if name not in known:
-            known[name] = math.inf
-            inner = document.getPlugin("comp").getModelDefinition(name)
-            inner = document.getModel() if inner is None and name == document.getModel().getId() else inner
-            known[name] = 1.0 if inner is None else _instances(inner, document, known)
-        found += known[name]
-    return found
+    inner = {model.getId(): [x.getModelRef() for x in model.getPlugin("comp").getListOfSubmodels()] for model in models}
+    sizes = dict.fromkeys(inner, 1.0)
+    grown = lambda sizes: {name: 1.0 + sum(sizes.get(x, 1.0) for x in held) for name, held in inner.items()}
+    for _ in models:
+        sizes = grown(sizes)
+    own = models[0].getId()
+    return sizes[own] if grown(sizes)[own] == sizes[own] else math.inf
 
 
 class _Unsolved(Exception):
