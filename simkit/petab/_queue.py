@@ -63,7 +63,7 @@ class Plan:
         return len(self.events.parts) + 2 + len(self.events.late) * SLOTS * (2 + self.events.width)
 
     def packed(self, queue: Queue, dtype: Any) -> Array:
-        """What is remembered, as one vector."""
+        """Return what is remembered, as one vector."""
         late = np.array(self.events.late, int)
         waiting = (x[late].ravel().astype(dtype) for x in (queue.waits, queue.due, queue.kept))
         rest = queue.turn[None].astype(dtype), queue.broken[None].astype(dtype)
@@ -114,7 +114,7 @@ class Conditions(eqx.Module):
 
 
 def levels(plan: Plan, system: Remembering, t: Time, state: State, inputs: Inputs) -> tuple[Array, Array, Array]:
-    """Of all comparisons a number that is at least 0 where they are true, the size of what they compare, and 1 where they hold."""
+    """Return for all comparisons a number that is at least 0 where they are true, the size of what they compare, and 1 where true."""
     nodes = [node for kind in ("level", "size", "condition") for node in (getattr(p, kind) for p in plan.events.parts)]
     level, size, true = jnp.split(jnp.stack(evaluated(system, nodes, t, state, inputs)), 3)
     return level, size, true

@@ -97,7 +97,7 @@ class _Known(Remembering, KnownJacobian):
 
 
 def remembering(inner: Any, whole: AbstractSBMLSystem, signals: Any, size: int) -> Remembering:
-    """What is solved, with a memory of some size."""
+    """The system that is solved, with a memory of some size."""
     if isinstance(inner, ConstrainedSystem):
         return _Constrained(inner, whole, signals, size)
     return _Known(inner, whole, signals, size) if isinstance(inner, KnownJacobian) else _Beside(inner, whole, signals)
