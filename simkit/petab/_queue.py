@@ -114,7 +114,7 @@ class Conditions(eqx.Module):
 
 
 def levels(plan: Plan, system: Remembering, t: Time, state: State, inputs: Inputs) -> tuple[Array, Array, Array]:
-    """Return for all comparisons a number that is at least 0 where they are true, the size of what they compare, and 1 where true."""
+    """Return for all comparisons a number at least 0 where they are true, the size of what they compare, and 1 where true."""
     nodes = [node for kind in ("level", "size", "condition") for node in (getattr(p, kind) for p in plan.events.parts)]
     level, size, true = jnp.split(jnp.stack(evaluated(system, nodes, t, state, inputs)), 3)
     return level, size, true
