@@ -5,11 +5,13 @@
 - `gradient_vs_forward`: CPU time of a gradient over that of its value, through 100 bounces and through 50 doses; `gradient_error`:
   its relative distance from that of the closed form.
 - `doses_cost`: the log likelihood of 100 subjects with 10 doses each, at times of their own, over that without doses.
-- `izhikevich_ms`: CPU ms of 1,000 neurons of Izhikevich (2003) with currents of their own for 1 s, at a relative tolerance of 1e-5.
+- `izhikevich_ms`: CPU ms of 1,000 neurons of Izhikevich (2003) with currents of their own for 1 s, at a relative tolerance of 1e-5;
+  `izhikevich_speedup_...`: the CPU time of Brian2 2.9 (RK4, compiled) with steps of that length over it.
 
 Both sides of a ratio run in turns in this process; minima of CPU time. Run: `python benchmarks/hybrid.py`.
 """
 
+import subprocess
 import time
 from collections.abc import Callable
 from typing import Any
@@ -24,6 +26,9 @@ from simkit.odes import LotkaVolterra, from_function
 from simkit.problem import Dose, Doses
 
 SAMPLES = 15
+BRIAN = ("brian2==2.9.0", "numpy<2", "cython", "setuptools<80")
+BRIAN_STEPS = (0.1, 0.02, 0.005)
+"""Lengths of Brian2's time step in ms; it looks for spikes at the ends of steps, so that its spikes are late by one."""
 
 
 def cpu(functions: dict[str, Callable[[], Any]], samples: int = SAMPLES) -> dict[str, float]:
@@ -192,9 +197,37 @@ def neurons() -> dict[str, float]:
     ]
     spent = cpu({"neurons": lambda: run(1e-5).ys}, 5)
     spikes = int(np.sum(np.asarray(coarse.events.count)))
-    row = [str(spikes), f"{float(np.mean(same)):.3f}", f"{apart.max():.2g}", f"{1e3 * spent['neurons']:.4g}"]
-    _harness.print_table("Neurons", ["spikes", "members with equal counts", "spikes apart, ms", "CPU ms"], [row])
-    return {"izhikevich_ms": 1e3 * spent["neurons"], "izhikevich_apart_ms": float(apart.max())}
+    ours = [str(spikes), f"{float(np.mean(same)):.3f}", f"{apart.max():.2g}", f"{1e3 * spent['neurons']:.4g}"]
+    rows = {"izhikevich_ms": 1e3 * spent["neurons"], "izhikevich_apart_ms": float(apart.max())}
+    table, speedup = [["simkit", *ours]], {}
+    given = {"current": np.asarray(currents)}
+    asked = {"steps_ms": BRIAN_STEPS, "method": "rk4", "end_ms": 1000.0}
+    try:
+        arrays, _ = _harness.run_peer("brian2", BRIAN, "brian2_neurons.py", given, asked)
+    except (OSError, subprocess.CalledProcessError) as error:
+        print(f"Brian2 did not run: {error}")
+        arrays = {}
+    for k, length in enumerate(BRIAN_STEPS if arrays else ()):
+        count, late = _spikes_apart(arrays[f"{k}.t"], arrays[f"{k}.i"], fine)
+        peer = 1e3 * float(arrays[f"{k}.cpu"].min())
+        table.append(
+            [f"Brian2, {length:g} ms", str(arrays[f"{k}.t"].size), f"{count:.3f}", f"{late:.2g}", f"{peer:.4g}"]
+        )
+        speedup[f"izhikevich_speedup_{length:g}ms"] = peer / (1e3 * spent["neurons"])
+    _harness.print_table("Neurons", ["", "spikes", "neurons with equal counts", "spikes apart, ms", "CPU ms"], table)
+    return rows | speedup
+
+
+def _spikes_apart(times: np.ndarray, which: np.ndarray, fine: simkit.Trajectory) -> tuple[float, float]:
+    """The share of neurons with as many spikes as the reference, and the largest distance of a spike of theirs from it."""
+    counts, reference = np.asarray(fine.events.count), np.asarray(fine.events.times)
+    same, late = [], 0.0
+    for i, count in enumerate(counts):
+        own = np.sort(times[which == i])
+        same.append(own.size == count)
+        if same[-1] and count:
+            late = max(late, float(np.abs(own - reference[i, :count]).max()))
+    return float(np.mean(same)), late
 
 
 def main() -> dict[str, float]:

@@ -101,6 +101,19 @@ def test_ten_thousand_bounces():
     np.testing.assert_allclose(found.events.times[:count], bounces(9.81, 0.9999, 1.0, count), rtol=1e-9)
 
 
+@pytest.mark.parametrize("sign", [1.0, -1.0])
+def test_rounding_next_to_zero_is_no_event(sign):
+    """A condition that leaves zero more slowly than rounding lets see, at first; then it passes zero once, at t = 200/99."""
+    slope = lambda t, y, p: {"x": sign * (1e-30 + 1e-3 * t**8 * (20.0 - 11.0 * t)) + 0 * y["x"]}
+    passing = simkit.Event(lambda s, t, y, i: y["x"] - 1.0)
+    start = {"x": 1.0}
+    found = simkit.simulate(from_function(slope, {}), start, [0.0, 1.0, 3.0], events=passing, step=TIGHT)
+    assert found.events.count == 1
+    exact = lambda t: 1.0 + sign * 1e-3 * (20.0 * t**9 / 9.0 - 1.1 * t**10)
+    np.testing.assert_allclose(found.events.times[0], 200.0 / 99.0, rtol=1e-8)
+    np.testing.assert_allclose(found.ys["x"][1:], exact(np.array([1.0, 3.0])), rtol=1e-8)
+
+
 def test_doses_at_known_times_add_up_with_derivatives():
     found = doses(RATE, AT, AMOUNT)
     np.testing.assert_allclose(found.ys["amount"][SEEN], amounts(RATE, AT, AMOUNT), rtol=1e-7)

@@ -61,7 +61,7 @@ def test_schedules_of_different_length_are_one_problem_with_right_gradients():
     slopes = jax.jit(jax.grad(lambda theta: p.log_likelihood(theta)[0]))(THETA)
     for i, step in enumerate((1e-5, 1e-6, 1e-5)):
         change = density(THETA.at[i].add(step)) - density(THETA.at[i].add(-step))
-        np.testing.assert_allclose(slopes[i], change / (2 * step), rtol=1e-5)
+        np.testing.assert_allclose(slopes[i], change / (2 * step), rtol=3e-5)  # differences also see the steps change
 
 
 @pytest.mark.slow

@@ -225,6 +225,7 @@ class _Walk:
         self.flow, self.held, self.times, self.member = flow, held, times, member
         self.cotangents, self.active, self.packed = cotangents, active, packed
         self.saving = times.shape[-1] > 2
+        self.steps_to_events = flow.events is not None and len(flow.events.found) > 0
         self.axes = layout.ops
         self.shared = any(layout.ops[i] is None for i in active)
 
@@ -271,7 +272,8 @@ class _Walk:
         if self.saving:
             cursor, saved = self._saved_after(met, cursor, happened)
             g_y = jax.tree.map(jnp.add, g_y, tree(saved))
-            cursor, direct, g_q = self._saved(met, cursor, happened)
+            if self.steps_to_events:
+                cursor, direct, g_q = self._saved(met, cursor, happened)
         room = next(g.shape[1] for g in self.before if g is not None)
         place = jnp.clip(met.first, 0, room - 1)
         g_b = tree(self._picked(self.before, place, used & (met.first < room)))
@@ -301,8 +303,10 @@ class _Walk:
 
     def _replay_met(self, ops: Operands, met: Met, y: State, past: PyTree, moving: Sequence[Array]) -> Any:
         """The states before and after the events of a row, what the step before remembers, and its dense output."""
-        y1, past1, increments = self._replay(ops, met, y, past, moving)
-        before = select(met.still, y, y1)
+        before, past1, increments = y, past, None
+        if self.steps_to_events:
+            y1, past1, increments = self._replay(ops, met, y, past, moving)
+            before = select(met.still, y, y1)
         after = self.flow.leap(self.filled(ops, moving), self.held.fixed, met.time, before, met.path, met.numbers)
         return before, after, past1, increments
 

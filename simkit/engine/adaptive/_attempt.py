@@ -1,6 +1,5 @@
 """One attempted step in every lane, with its error control."""
 
-from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import jax
@@ -29,12 +28,9 @@ MOST = -4
 class Happening(NamedTuple):
     """State of the events of all lanes: `found` are those by a condition, `timed` those at known times."""
 
-    marks: Array  # (found, lanes): the conditions now; where one is zero, its slope, which has the sign of the side to come
-    leaving: Array  # (found, lanes): whether a condition was zero and has not been seen on that side yet
+    marks: Array  # (found, lanes): the conditions now, or how one leaves zero: see `leaving`
     crossed: Array  # (found, lanes): whether they pass zero in the step for whose events a lane waits
     due: Array  # the next known time
-    until: Array  # the end of the step for whose events a lane waits
-    timed: Array  # whether that ends at a known time
     fired: Array  # (timed, lanes): numbers of the next known times
     total: Array  # how many events happened
     stalled: Array  # how many since time last moved on
@@ -54,6 +50,16 @@ class Lanes(NamedTuple):
     happening: Happening | None = None
 
 
+class Reach(NamedTuple):
+    """The end of the next step of each lane, as its length, jumps, known times and the end of the solve have it."""
+
+    t1: Array  # just before a jump, not on it
+    stop: Array  # the jump or the end that comes next
+    landed: Array  # whether it ends there
+    live: Array  # whether it is stepped
+    overdue: Array | None  # whether an event at a known time comes first; None without such events
+
+
 class Attempt(NamedTuple):
     """Result of an attempt. `t1` equals `t` in lanes that do not run."""
 
@@ -68,10 +74,9 @@ class Attempt(NamedTuple):
     landed: Array  # whether it ends on a jump
     h: Array  # what to try next
     failure: Array  # the status of a lane that has to give up, else RUNNING
-    waits: Array | None = None  # whether it meets an event, so that the step is not taken
-    happening: Happening | None = (
-        None  # with the conditions at its end where it is taken, else with what the lane waits for
-    )
+    waits: Array | None = None  # whether it meets an event within the step, so that this is not taken
+    arrives: Array | None = None  # whether it is taken and ends at a known time, whose events come next
+    happening: Happening | None = None  # with the conditions at its end where it is taken
 
 
 def started(flow: Flow, ops: Operands, fixed: PyTree, t: Time, end: Array, status: Array) -> Lanes:
@@ -87,13 +92,36 @@ def _begun(flow: Flow, ops: Operands, fixed: PyTree, t: Time, y: PyTree, zero: A
     """The events of lanes at their initial states."""
     events, ops, y = flow.events, flow.rooted(ops), flow.rooted(y)
     assert events is not None
-    marks, none = events.marks(ops, fixed, t, y), zero != zero
-    leaving = marks == 0
+    marks = events.marks(ops, fixed, t, y)
     if events.found:
-        marks = jnp.where(leaving, events.slopes(ops, fixed, t, y), marks)
+        marks = jnp.where(marks == 0, departing(events.slopes(ops, fixed, t, y)), marks)
     fired = events.passed(ops, fixed, t)
     due = soonest(events.coming(ops, fixed, fired), t)
-    return Happening(marks, leaving, marks != marks, due, t, none, fired, zero, zero, jnp.full_like(t, -jnp.inf))
+    return Happening(marks, marks != marks, due, fired, zero, zero, jnp.full_like(t, -jnp.inf))
+
+
+def departing(slopes: Array) -> Array:
+    """Marks of conditions that are zero, of the sign to which they move.
+
+    Where a condition is zero, rounding gives it either sign until it has left. Until then its mark is the smallest number, with
+    the sign of the side to come, and twice that where the step ahead is to be taken though the condition seems to pass in it.
+    """
+    return jnp.sign(slopes) * jnp.finfo(slopes.dtype).tiny
+
+
+def leaving(marks: Array) -> Array:
+    """Flags of the conditions that were zero and have not been seen on the side to which they move."""
+    return (marks != 0) & (jnp.abs(marks) <= 2 * jnp.finfo(marks.dtype).tiny)
+
+
+def spared(marks: Array) -> Array:
+    """Flags of the conditions whose next passage is rounding."""
+    return jnp.abs(marks) == 2 * jnp.finfo(marks.dtype).tiny
+
+
+def opposite(marks: Array, values: Array) -> Array:
+    """Flags of values that are zero or of the other sign than marks; products of small numbers would be zero."""
+    return jnp.where(marks > 0, values <= 0, (marks < 0) & (values >= 0))
 
 
 def soonest(coming: Array, t: Time) -> Array:
@@ -108,24 +136,9 @@ def attempt(flow: Flow, ops: Operands, fixed: PyTree, end: Array, s: Lanes) -> A
     error is relative to the tolerance. A step may be accepted and the next one shorter, which saves a sixth of the steps of a
     rule that shortens on rejection only.
     """
-    live = s.status == RUNNING
-    overdue = None
-    if s.happening is not None:
-        overdue = live & (s.happening.due <= s.t)
-        live = live & ~overdue
     most = fixed[MOST].astype(s.steps.dtype)
     epsilon = float(jnp.finfo(s.t.dtype).eps)
-    stop = flow.stop(ops, fixed, s.t, end)
-    goal = stop if s.happening is None else jnp.minimum(stop, s.happening.due)
-    reaches = live & (s.t + s.h * (1 + 4 * epsilon) >= goal)
-    landed = reaches & (stop <= goal)
-    before = stop
-    if flow.jumps:
-        # A jump at the end itself lies behind the solve: the last step ends two numbers before it, and a jump's step one.
-        before = jnp.nextafter(stop, stop - 1)
-        before = jnp.where(stop < end, before, jnp.nextafter(before, stop - 1))
-    t1 = jnp.where(reaches, goal, s.t + s.h)
-    t1 = jnp.where(live, jnp.where(landed, before, t1), s.t)
+    t1, stop, landed, live, overdue = reach(flow, ops, fixed, end, s, s.status == RUNNING)
     y1, memory, dense, square, growth = flow.step(ops, fixed, s.t, t1, s.y, s.memory)
     square = flow.apart(square)
     accurate = live & (square < 1)  # false for NaN
@@ -148,29 +161,54 @@ def attempt(flow: Flow, ops: Operands, fixed: PyTree, end: Array, s: Lanes) -> A
     failure = jnp.where(live & tiny & ~accurate, stuck, failure)
     reached = jnp.where(landed, stop, t1)
     found = Attempt(t1, reached, stop, y1, memory, dense, accurate, last, landed & ~last, h, failure)
-    return found if overdue is None else _met(flow, ops, fixed, s, found, overdue)
+    return found if flow.events is None else _met(flow, ops, fixed, s, found, overdue)
 
 
-def _met(flow: Flow, ops: Operands, fixed: PyTree, s: Lanes, a: Attempt, overdue: Array) -> Attempt:
+def reach(flow: Flow, ops: Operands, fixed: PyTree, end: Array, s: Lanes, live: Array) -> Reach:
+    """The end of the next step of the lanes in `live`."""
+    overdue, epsilon = None, float(jnp.finfo(s.t.dtype).eps)
+    stop = goal = flow.stop(ops, fixed, s.t, end)
+    if s.happening is not None and flow.events is not None and flow.events.timed:
+        overdue = live & (s.happening.due <= s.t)
+        live = live & ~overdue
+        goal = jnp.minimum(stop, s.happening.due)
+    reaches = live & (s.t + s.h * (1 + 4 * epsilon) >= goal)
+    landed = reaches & (stop <= goal)
+    before = stop
+    if flow.jumps:
+        # A jump at the end itself lies behind the solve: the last step ends two numbers before it, and a jump's step one.
+        before = jnp.nextafter(stop, stop - 1)
+        before = jnp.where(stop < end, before, jnp.nextafter(before, stop - 1))
+    t1 = jnp.where(reaches, goal, s.t + s.h)
+    return Reach(jnp.where(live, jnp.where(landed, before, t1), s.t), stop, landed, live, overdue)
+
+
+def arrived(found: Reach, happening: Happening) -> Array:
+    """Flags of the lanes whose next step ends at a known time of an event, or which are past it."""
+    return happening.due <= jnp.where(found.landed, found.stop, found.t1)
+
+
+def _met(flow: Flow, ops: Operands, fixed: PyTree, s: Lanes, a: Attempt, overdue: Array | None) -> Attempt:
     """An attempt with the events that it meets."""
     events, kept = events_of(flow, s)
-    t1 = jnp.where(a.landed, jnp.nextafter(a.stop, a.stop + 1), a.t1) if flow.jumps else a.t1
-    at_end = flow.rooted(ops), fixed, t1, flow.rooted(a.y1)
-    marks = events.marks(*at_end)
-    crossed = crossed_from(events, kept, marks, lambda: events.slopes(*at_end)) & a.accurate[None]
-    timed = a.accurate & (kept.due <= jnp.where(a.last, a.stop, a.t1))
-    waits = overdue | timed | jnp.any(crossed, axis=0)
-    # Where an input jumps at a known time, what is saved there is the state after the event.
-    reached = jnp.where(a.landed & (kept.due <= a.stop), a.t1, a.reached) if flow.jumps else a.reached
-    taken = (a.accurate & ~waits)[None]
-    happening = kept._replace(
-        marks=jnp.where(taken & ~(kept.leaving & (marks * kept.marks <= 0)), marks, kept.marks),
-        leaving=kept.leaving & ~(taken & (marks * kept.marks > 0)),
-        crossed=crossed,
-        until=jnp.where(waits, a.t1, kept.until),
-        timed=timed | overdue,
-    )
-    return a._replace(accurate=a.accurate & ~waits, waits=waits, reached=reached, happening=happening)
+    waits, arrives, reached = None, None, a.reached
+    if events.found:
+        t1 = jnp.where(a.landed, jnp.nextafter(a.stop, a.stop + 1), a.t1) if flow.jumps else a.t1
+        marks = events.marks(flow.rooted(ops), fixed, t1, flow.rooted(a.y1))
+        # Only signs are looked at here, so that an attempt is one kernel; what rounding did is told apart where lanes wait.
+        crossed = events.crossed(kept.marks, marks) & a.accurate[None] & ~spared(kept.marks)
+        waits = jnp.any(crossed, axis=0)
+        still = leaving(kept.marks) & opposite(kept.marks, marks)
+        marks = jnp.where(still, jnp.where(spared(kept.marks), 0.5 * kept.marks, kept.marks), marks)
+        kept = kept._replace(marks=jnp.where((a.accurate & ~waits)[None], marks, kept.marks), crossed=crossed)
+    if overdue is not None:
+        arrives = a.accurate & (kept.due <= a.reached)
+        arrives = arrives if waits is None else arrives & ~waits
+        # What is saved at the time of an event is the state after it.
+        reached = jnp.where(arrives, jnp.nextafter(kept.due, kept.due - 1), reached)
+        waits = overdue if waits is None else waits | overdue
+    accurate = a.accurate if waits is None else a.accurate & ~waits
+    return a._replace(accurate=accurate, waits=waits, arrives=arrives, reached=reached, happening=kept)
 
 
 def events_of(flow: Flow, s: Lanes) -> tuple[LaneEvents, Happening]:
@@ -178,19 +216,6 @@ def events_of(flow: Flow, s: Lanes) -> tuple[LaneEvents, Happening]:
     assert flow.events is not None
     assert s.happening is not None
     return flow.events, s.happening
-
-
-def crossed_from(events: LaneEvents, kept: Happening, marks: Array, slopes: Callable[[], Array]) -> Array:
-    """Flags of the conditions that have crossed zero.
-
-    One that starts from zero, to which rounding gives either sign, has crossed where it also moves away from the side to which it
-    went: else a ball that has just bounced would bounce once more.
-    """
-    crossed = events.crossed(kept.marks, marks)
-    if not events.found:
-        return crossed
-    back = lambda: crossed & (~kept.leaving | (slopes() * kept.marks < 0))
-    return jax.lax.cond(jnp.any(kept.leaving & crossed), back, lambda: crossed)
 
 
 def inverse_root(x: Array, power: int) -> Array:
@@ -221,20 +246,24 @@ def moved(
         same = lambda: memory
         restarted = jax.lax.cond(jnp.any(accept & a.landed), fresh, same)
         memory = select(accept & a.landed, restarted, memory)._replace(kept=a.memory.kept)
-    waits = jnp.zeros_like(live) if a.waits is None else a.waits
-    counted = live & ~waits if again is None else live & ~waits & ~again
+    kept = live if a.waits is None else live & ~a.waits
+    counted = kept if again is None else kept & ~again
     status = jnp.where(a.failure != RUNNING, a.failure, s.status)
     status = jnp.where(accept & a.last, int(Status.OK), status)
     status = jnp.where(counted, status, s.status)
     if a.waits is not None:
-        status = jnp.where(waits & live, WAITING, status)
+        status = jnp.where(live & a.waits, WAITING, status)
+    h = jnp.where(counted, a.h, s.h)
+    if a.arrives is not None:
+        arrives = accept & a.arrives
+        status, h = jnp.where(arrives, WAITING, status), jnp.where(arrives, jnp.maximum(a.h, s.h), h)
     return Lanes(
         t=jnp.where(accept, t1, s.t),
-        h=jnp.where(counted, a.h, s.h),
+        h=h,
         y=select(accept, a.y1, s.y),
         memory=select(accept, memory._replace(kept=None), s.memory._replace(kept=None))._replace(kept=memory.kept),
         steps=s.steps + accept.astype(s.steps.dtype),
-        rejected=s.rejected + (live & ~a.accurate & ~waits).astype(s.rejected.dtype),
+        rejected=s.rejected + (kept & ~a.accurate).astype(s.rejected.dtype),
         status=status,
         happening=_kept_waiting(s, a, live, again),
     )

@@ -114,7 +114,8 @@ def saved_until(
         place, values, cursor, more = due(cursor)
         return cursor, _written(ys, place, values), more
 
-    cursor, ys, _ = jax.lax.while_loop(lambda c: jnp.any(c[2]), write, (cursor, ys, a.accurate))
+    if a.dense is not None:
+        cursor, ys, _ = jax.lax.while_loop(lambda c: jnp.any(c[2]), write, (cursor, ys, a.accurate))
     here = a.accurate & (cursor <= last) & (targets(times, member, jnp.minimum(cursor, last)) <= found.on)
     window = lambda y: jnp.broadcast_to(jnp.moveaxis(y, -1, 0)[..., None], (y.shape[-1], *y.shape[:-1], numerics.saves))
     place = jnp.stack([jnp.where(here, member, members), cursor], axis=-1)

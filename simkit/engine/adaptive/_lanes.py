@@ -4,6 +4,7 @@ W lanes step together. Every few attempts the finished ones write out and take t
 """
 
 import functools
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import jax
@@ -62,52 +63,38 @@ def solve(
     count = zero.astype(jnp.int32)
     load = loader(flow, layout, ops, fixed, times, members)
 
-    def waiting(turn: _Turn) -> Array:
-        return (turn.s.status != RUNNING) & (turn.member < members)
-
-    def take(turn: _Turn) -> _Turn:
-        """Let the lanes that are done hand over what they found, and give them the next members."""
-        queue, member, held, s, cursor, _ = turn
-        done = waiting(turn)
-        final = flow.pack(s.y)
-        # A state that is infinite makes every error nothing beside it, and stays infinite.
-        finite = jnp.all(jnp.isfinite(final[0]), axis=0)
-        status = jnp.where((s.status == 0) & ~finite, int(Status.NON_FINITE), s.status)
-        figures = jnp.stack([status, s.steps, s.rejected, cursor], axis=-1)
-        found = _Found(
-            jnp.where(done, member, members),
-            jax.tree.map(lambda x: jnp.moveaxis(x, -1, 0), final),
-            figures,
-            jnp.stack([s.h, s.t], axis=-1),
-            _total(s),
-        )
-        if not refill:
-            return turn._replace(member=jnp.where(done, members, member), found=found)
-        rank = jnp.cumsum(done, dtype=jnp.int32) - 1
-        following = jnp.minimum(queue + rank, members)
-        if order is not None:
-            following = jnp.take(order, following, mode="fill", fill_value=members)
-        member = jnp.where(done, following, member)
-        queue = jnp.minimum(queue + jnp.sum(done, dtype=jnp.int32), members)
-        held, fresh = load(member)
-        return _Turn(queue, member, held, select(done, fresh, s), jnp.where(done, 1, cursor), found)
-
-    def body(carry: PyTree) -> Any:
-        turn, out = carry
-        s, cursor, ys = attempts(flow, times, numerics, members, turn.held, turn.s, turn.cursor, out.ys, turn.member)
-        log = out.log
-        if log is not None:
-            happen = functools.partial(_happen, flow, times, numerics, members, columns, turn.held, turn.member)
-            met = lambda c: jnp.any(c[0].status == WAITING)
-            s, cursor, ys, log = jax.lax.while_loop(met, happen, (s, cursor, ys, log))
+    def hand_over(turn: _Turn, out: _Out) -> tuple[_Turn, _Out]:
+        """Write what the lanes found that are done, and refill them."""
         # A loop of one turn at most: XLA makes one kernel of it, where a hundred small operations each take their time to start.
-        turn = jax.lax.while_loop(lambda t: jnp.any(waiting(t)), take, turn._replace(s=s, cursor=cursor))
+        take = functools.partial(_taken, flow, load if refill else None, order, members)
+        turn = jax.lax.while_loop(lambda t: jnp.any(_done(t, members)), take, turn)
         put = lambda a, x: a.at[turn.found.row, ..., times.shape[-1] - 1].set(x, mode="drop")
-        ys = jax.tree.map(put, ys, turn.found.final)
+        ys = jax.tree.map(put, out.ys, turn.found.final)
         set_rows = lambda a, x: a.at[turn.found.row].set(x, mode="drop")
+        log = out.log
         if log is not None:
             log = log._replace(total=set_rows(log.total, turn.found.total))
         return turn, _Out(ys, set_rows(out.figures, turn.found.figures), set_rows(out.ends, turn.found.ends), log)
+
+    def stepped(carry: PyTree) -> Any:
+        turn, out = carry
+        s, cursor, ys = attempts(flow, times, numerics, members, turn.held, turn.s, turn.cursor, out.ys, turn.member)
+        return hand_over(turn._replace(s=s, cursor=cursor), out._replace(ys=ys))
+
+    def happened(carry: PyTree) -> Any:
+        turn, out = carry
+        happen = functools.partial(_happen, flow, times, numerics, members, columns, turn.held, turn.member)
+        met = lambda c: jnp.any(c[0].status == WAITING)
+        s, cursor, ys, log = jax.lax.while_loop(met, happen, (turn.s, turn.cursor, out.ys, out.log))
+        return hand_over(turn._replace(s=s, cursor=cursor), out._replace(ys=ys, log=log))
+
+    def live(carry: PyTree) -> Array:
+        return jnp.any(carry[0].member < members)
+
+    def between(carry: PyTree) -> Any:
+        """Step until a lane waits for its events; a loop of its own, which costs nothing more than one without events."""
+        steps = lambda c: live(c) & ~jnp.any(c[0].s.status == WAITING)
+        return happened(jax.lax.while_loop(steps, stepped, carry))
 
     order = longest_first(load, members, lanes) if lanes < members <= MOST_TURNS * lanes else None
     member = (jnp.arange(lanes, dtype=jnp.int32) if order is None else order[:lanes]) + count
@@ -123,7 +110,7 @@ def solve(
     ends = jnp.stack([s.h, s.t], axis=-1)
     found = _Found(jnp.full_like(member, members), final, jnp.zeros((lanes, 4), jnp.int32) + count, ends, _total(s))
     turn = _Turn(count + lanes, member, held, s, jnp.ones_like(member), found)
-    _, out = jax.lax.while_loop(lambda c: jnp.any(c[0].member < members), body, (turn, out))
+    _, out = jax.lax.while_loop(live, stepped if flow.events is None else between, (turn, out))
     status, steps, rejected, reached = jnp.moveaxis(out.figures, -1, 0)
     whole = status == 0
     if out.log is not None:  # an event may have ended it before
@@ -132,6 +119,41 @@ def solve(
     ys = jax.tree.map(functools.partial(_kept, arrived, times.shape[-1]), out.ys, initial)
     solution = Solution(ys, status, steps, rejected, out.ends[:, 0], out.ends[:, 1])
     return solution if out.log is None else _with_log(solution, out, columns, room)
+
+
+def _done(turn: "_Turn", members: int) -> Array:
+    """Flags of the lanes whose member has ended."""
+    return (turn.s.status != RUNNING) & (turn.s.status != WAITING) & (turn.member < members)
+
+
+def _taken(
+    flow: Flow, load: Callable[[Array], Any] | None, order: Array | None, members: int, turn: "_Turn"
+) -> "_Turn":
+    """Let the lanes that are done hand over what they found, and give them the next members where there are any to `load`."""
+    queue, member, held, s, cursor, _ = turn
+    done = _done(turn, members)
+    final = flow.pack(s.y)
+    # A state that is infinite makes every error nothing beside it, and stays infinite.
+    finite = jnp.all(jnp.isfinite(final[0]), axis=0)
+    status = jnp.where((s.status == 0) & ~finite, int(Status.NON_FINITE), s.status)
+    figures = jnp.stack([status, s.steps, s.rejected, cursor], axis=-1)
+    found = _Found(
+        jnp.where(done, member, members),
+        jax.tree.map(lambda x: jnp.moveaxis(x, -1, 0), final),
+        figures,
+        jnp.stack([s.h, s.t], axis=-1),
+        _total(s),
+    )
+    if load is None:
+        return turn._replace(member=jnp.where(done, members, member), found=found)
+    rank = jnp.cumsum(done, dtype=jnp.int32) - 1
+    following = jnp.minimum(queue + rank, members)
+    if order is not None:
+        following = jnp.take(order, following, mode="fill", fill_value=members)
+    member = jnp.where(done, following, member)
+    queue = jnp.minimum(queue + jnp.sum(done, dtype=jnp.int32), members)
+    held, fresh = load(member)
+    return _Turn(queue, member, held, select(done, fresh, s), jnp.where(done, 1, cursor), found)
 
 
 def _total(s: Lanes) -> Array | None:

@@ -6,7 +6,7 @@ set off other events at the same time, and the lane starts anew.
 """
 
 import functools
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 import jax
@@ -15,7 +15,23 @@ from jaxtyping import Array, PyTree
 
 from ...core import Status
 from ..batching._mesh import origin
-from ._attempt import MOST, NOWHERE, RUNNING, WAITING, Attempt, Lanes, crossed_from, events_of, select, soonest
+from ._attempt import (
+    MOST,
+    NOWHERE,
+    RUNNING,
+    WAITING,
+    Attempt,
+    Happening,
+    Lanes,
+    arrived,
+    departing,
+    events_of,
+    leaving,
+    opposite,
+    reach,
+    select,
+    soonest,
+)
 from ._block import Saving, horner
 from ._flow import Flow, Operands
 from ._leap import ROUNDS
@@ -66,8 +82,7 @@ class Cascade(NamedTuple):
     """Events at one time that set each other off."""
 
     y: Any
-    sides: Array  # the conditions, as later ones are compared with them
-    leaving: Array
+    sides: Array  # marks of the conditions, as later ones are compared with them
     fired: Array  # numbers of the next known times
     path: Array
     numbers: Array
@@ -83,17 +98,28 @@ def occurrence(flow: Flow, ops: Operands, fixed: PyTree, end: Array, s: Lanes) -
     place, step = _place(root, base_ops, fixed, end, base, waits)
     still = place.stepped <= s.t
     t1 = jnp.where(waits & ~still, place.stepped, _later(s))
-    if flow.root is not None or step is None:
-        y1, _, dense, *_ = flow.step(ops, fixed, s.t, t1, s.y, s.memory)
-    else:
+    y1, dense = s.y, None  # at known times a lane has arrived
+    if step is not None:
         y1, dense = step
+        if flow.root is not None:
+            y1, _, dense, *_ = flow.step(ops, fixed, s.t, t1, s.y, s.memory)
     before = select(still, s.y, y1)
     found = _cascade(root, base_ops, fixed, base, place, waits, flow.rooted(before))
     after = found.y if flow.root is None else flow.leap(ops, fixed, place.time, before, found.path, found.numbers)
     path, numbers, total = found.path, found.numbers, s.happening.total
     occurred = Occurrence(s.t, t1, still, s.y, before, dense, place.time, place.on, after, path, numbers, total)
     stuck = _stuck(root, base_ops, fixed, base, place, flow.rooted(before))
-    return occurred, select(waits, _gone_on(flow, ops, fixed, end, s, occurred, found, stuck), s)
+    on = _gone_on(flow, ops, fixed, end, s, occurred, found, stuck)
+    return occurred, select(found.path[0] >= 0, on, _retried(s, waits))
+
+
+def _retried(s: Lanes, waits: Array) -> Lanes:
+    """Lanes that waited for no event: a condition left zero, and rounding made it pass. They take their step again."""
+    assert s.happening is not None
+    marks = s.happening.marks
+    spare = waits[None] & s.happening.crossed & leaving(marks)
+    marks = jnp.where(spare, 2 * jnp.finfo(marks.dtype).tiny * jnp.sign(marks), marks)
+    return s._replace(status=jnp.where(waits, RUNNING, s.status), happening=s.happening._replace(marks=marks))
 
 
 def as_saving(found: Occurrence, s: Lanes) -> Saving:
@@ -113,7 +139,8 @@ def _place(
 ) -> tuple[Place, tuple[Any, Any] | None]:
     """Find the first event of the step in which a lane waits; also the step up to it, where it was taken."""
     events, kept = events_of(root, s)
-    until = jnp.where(waits, kept.until, s.t)
+    step = reach(root, ops, fixed, end, s, waits)
+    until, timed = step.t1, waits & arrived(step, kept)
     _, known = _first(events.timed, events.coming(ops, fixed, kept.fired) <= kept.due[None])
     on = jnp.maximum(until, kept.due)
     if not events.found:
@@ -125,7 +152,7 @@ def _place(
         c, _ = carry
         none = c.time <= s.t
         y1, _, dense, *_ = advance(jnp.where(none, _later(s), c.time), s.y, s.memory)
-        search = lambda: _searched(root, ops, fixed, s, until, dense, known)
+        search = lambda: _searched(root, ops, fixed, s, until, dense, known, timed)
         better = lambda: _improved(root, ops, fixed, s, until, c, select(none, s.y, y1))
         # One copy of the step in the program: compiling it takes longer than running it.
         return jax.lax.switch(jnp.where(i > REFINEMENTS, 2, jnp.clip(i, 0, 1)), [search, better, lambda: c]), (
@@ -164,7 +191,9 @@ def _own(places: Sequence[int], which: Array, values: Array) -> Array:
     return jnp.sum(jnp.where(own, values, jnp.zeros_like(values)), axis=0)
 
 
-def _searched(root: Flow, ops: Operands, fixed: PyTree, s: Lanes, until: Array, dense: PyTree, known: Array) -> _Sought:
+def _searched(
+    root: Flow, ops: Operands, fixed: PyTree, s: Lanes, until: Array, dense: PyTree, known: Array, timed: Array
+) -> _Sought:
     """Bisect the dense output of a step for its first event."""
     events, kept = events_of(root, s)
     increments, width = root.polynomial(ops, fixed, dense), until - s.t
@@ -179,7 +208,8 @@ def _searched(root: Flow, ops: Operands, fixed: PyTree, s: Lanes, until: Array, 
         middle = 0.5 * (low + high)
         point = at(middle)
         g = events.marks(*point)
-        new = crossed_from(events, kept, g, lambda: events.slopes(*point))
+        new = events.crossed(kept.marks, g)
+        new = new & _moves_away(kept, new, lambda: events.slopes(*point))
         beyond = jnp.any(new, axis=0)
         low, g_low = jnp.where(beyond, low, middle), jnp.where(beyond[None], g_low, g)
         high, g_high = jnp.where(beyond, middle, high), jnp.where(beyond[None], g, g_high)
@@ -187,10 +217,11 @@ def _searched(root: Flow, ops: Operands, fixed: PyTree, s: Lanes, until: Array, 
 
     zero = jnp.zeros_like(s.t)
     first, final = events.marks(*at(zero)), events.marks(*at(zero + 1))
-    begin = (zero, zero + 1, first, final, kept.crossed)
+    met = kept.crossed & _moves_away(kept, kept.crossed, lambda: events.slopes(*at(zero + 1)))
+    begin = (zero, zero + 1, first, final, met)
     _, high, g_low, g_high, crossed = jax.lax.fori_loop(0, jnp.finfo(s.t.dtype).nmant + 2, halved, begin)
     found, which = _first(events.found, crossed)
-    timed = kept.timed & (~found | (high >= 1) & (known < which))
+    timed = timed & (~found | (high >= 1) & (known < which))
     which, change = jnp.where(timed, known, which), final - first
     own = functools.partial(_own, events.found, which)
     sought = found & ~timed
@@ -199,6 +230,20 @@ def _searched(root: Flow, ops: Operands, fixed: PyTree, s: Lanes, until: Array, 
     smooth, sloped = (sought & inside & (part < share * whole) for share in (SMOOTH, SLOPED))
     time = jnp.where(high >= 1, until, s.t + high * width)
     return _Sought(time, which, timed, smooth, sloped, sought & ~inside, change)
+
+
+def _moves_away(kept: Happening, crossed: Array, slopes: Callable[[], Array]) -> Array:
+    """Flags of the conditions that are real where they have crossed zero.
+
+    One that starts from zero, to which rounding gives either sign, has crossed only where it also moves away from the side to
+    which it went: else a ball that has just bounced would bounce once more.
+    """
+
+    def away() -> Array:
+        found = slopes()
+        return ~leaving(kept.marks) | opposite(kept.marks, found) & (found != 0)
+
+    return jax.lax.cond(jnp.any(leaving(kept.marks) & crossed), away, lambda: crossed | ~crossed)
 
 
 def _improved(root: Flow, ops: Operands, fixed: PyTree, s: Lanes, until: Array, c: _Sought, y: PyTree) -> _Sought:
@@ -216,9 +261,9 @@ def _stuck(root: Flow, ops: Operands, fixed: PyTree, s: Lanes, place: Place, y: 
     events, kept = events_of(root, s)
     if not events.found:
         return jnp.zeros_like(place.sloped)
-    own = kept.leaving & (jnp.array(events.found, jnp.int32)[:, None] == place.which[None])
+    own = leaving(kept.marks) & (jnp.array(events.found, jnp.int32)[:, None] == place.which[None])
     rounded = ~place.sloped[None]  # what is left of the condition's change is rounding
-    out = lambda: jnp.any(own & (rounded | (events.slopes(ops, fixed, place.time, y) * kept.marks >= 0)), axis=0)
+    out = lambda: jnp.any(own & (rounded | opposite(-kept.marks, events.slopes(ops, fixed, place.time, y))), axis=0)
     return jax.lax.cond(jnp.any(own), out, lambda: jnp.zeros_like(place.sloped))
 
 
@@ -255,14 +300,13 @@ def _cascade(root: Flow, ops: Operands, fixed: PyTree, s: Lanes, place: Place, w
         following = jnp.minimum(_first(events.found, crossing)[1], _first(events.timed, due)[1])
         goes_on = active & (following < NOWHERE) & ~ends[jnp.maximum(c.which, 0)]
         settled = active[None] & ~crossing
-        sides = jnp.where(settled, jnp.where(at_zero, slope, g), c.sides)
-        leaving = jnp.where(settled, at_zero, c.leaving)
+        sides = jnp.where(settled, jnp.where(at_zero, departing(slope), g), c.sides)
         path, numbers = c.path.at[i].set(c.which), c.numbers.at[i].set(number)
-        return i + 1, Cascade(y, sides, leaving, fired, path, numbers, jnp.where(goes_on, following, -1))
+        return i + 1, Cascade(y, sides, fired, path, numbers, jnp.where(goes_on, following, -1))
 
-    which = jnp.where(waits, place.which, -1)
+    which = jnp.where(waits & (place.which < NOWHERE), place.which, -1)
     path = jnp.broadcast_to(jnp.where(which < 0, which, -1)[None], (ROUNDS, *which.shape))
-    begin = Cascade(y, kept.marks, kept.leaving, kept.fired, path, path * 0, which)
+    begin = Cascade(y, kept.marks, kept.fired, path, path * 0, which)
     more = lambda carry: (carry[0] < ROUNDS) & jnp.any(carry[1].which >= 0)
     return jax.lax.while_loop(more, happen, (jnp.zeros((), jnp.int32), begin))[1]
 
@@ -288,7 +332,6 @@ def _gone_on(
     total = kept.total + jnp.sum(happened, axis=0, dtype=kept.total.dtype)
     happening = kept._replace(
         marks=found.sides,
-        leaving=found.leaving,
         due=due,
         fired=found.fired,
         total=total,
