@@ -25,7 +25,7 @@ import numpy as np
 import simkit
 
 sys.path.insert(0, str(pathlib.Path(__file__).parents[1] / "tests"))
-from petab_models import write_problem
+from petab_models import write_problem  # pyright: ignore[reportMissingImports]
 
 
 def tags_of(folder: pathlib.Path) -> set[str]:

@@ -155,7 +155,7 @@ def begun(plan: Plan, system: Remembering, t: Time, y: State) -> State:
     queue = Queue(true, jnp.zeros(shape, bool), jnp.zeros_like(t, shape=shape), kept, zero, zero)
     if all(p.initially for p in plan.events.given):  # nothing becomes true at the start
         return system.joined(state, plan.packed(queue, at.t.dtype))
-    before = np.array([p.initially for p in plan.events.given]) & at.holds(true)
+    before = jnp.array([p.initially for p in plan.events.given]) & at.holds(true)
     return at.settled(at.turned(queue, before, true, state), state)
 
 
