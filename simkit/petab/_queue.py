@@ -22,8 +22,9 @@ from ._passages import Passages, holds
 from ._remembering import Remembering, diluted, remembering
 from ._sbml_system import AbstractSBMLSystem
 
-SLOTS = 4
-"""Number of times that an event with a delay may wait at once; more are reported as a failure, never as a wrong result."""
+KEPT, SLOTS = 4, 8
+"""Number of times that an event may wait for its delay at once, and for others of the same time; more are reported as a failure,
+never as a wrong result."""
 
 ROUNDS = 16
 """Number of events, beside twice all of a model, that may happen at one time; more are a failure."""
@@ -60,25 +61,30 @@ class Plan:
     @property
     def size(self) -> int:
         """The number of remembered numbers."""
-        return len(self.events.parts) + 2 + len(self.events.late) * SLOTS * (2 + self.events.width)
+        return len(self.events.parts) + 2 + len(self.events.late) * KEPT * (2 + self.events.width)
 
     def packed(self, queue: Queue, dtype: Any) -> Array:
         """Return what is remembered, as one vector."""
         late = np.array(self.events.late, int)
-        waiting = (x[late].ravel().astype(dtype) for x in (queue.waits, queue.due, queue.kept))
-        rest = queue.turn[None].astype(dtype), queue.broken[None].astype(dtype)
+        waits = queue.waits[late]
+        order = jnp.argsort(~waits, axis=1, stable=True)[:, :KEPT]
+        taken = lambda x: jnp.take_along_axis(x[late], order.reshape(*order.shape, *(1,) * (x.ndim - 2)), axis=1)
+        waiting = (taken(x).ravel().astype(dtype) for x in (queue.waits, queue.due, queue.kept))
+        lost = jnp.any(jnp.sum(waits, axis=1, dtype=jnp.int32) > KEPT) & (queue.broken == 0)
+        broken = jnp.where(lost, float(Status.STEP_LIMIT), queue.broken)
+        rest = queue.turn[None].astype(dtype), broken[None].astype(dtype)
         return jnp.concatenate([queue.true.astype(dtype), *rest, *waiting])
 
     def unpacked(self, memory: Array) -> Queue:
         """The state of the events from what is remembered."""
-        late, own, size = np.array(self.events.late, int), len(self.events.parts), len(self.events.late) * SLOTS
+        late, own, size = np.array(self.events.late, int), len(self.events.parts), len(self.events.late) * KEPT
         true, rest, waits, due, kept = jnp.split(memory, np.cumsum([own, 2, size, size]))
         # Of the memory, so that it varies over a mesh as that does.
         zero = jnp.where(memory[0] == memory[0], 0.0, 1.0).astype(memory.dtype)
 
         def whole(x: Array, *width: int) -> Array:
             empty = jnp.broadcast_to(zero, (len(self.events.given), SLOTS, *width))
-            return empty.at[late].set(x.reshape(-1, SLOTS, *width))
+            return empty.at[late, :KEPT].set(x.reshape(-1, KEPT, *width))
 
         return Queue(true > 0.5, whole(waits) > 0.5, whole(due), whole(kept, self.events.width), rest[0], rest[1])
 
