@@ -15,8 +15,9 @@ import numpy as np
 from jaxtyping import Array
 
 from .._types import Inputs, State, Time
-from ..core import Event, NamedEvents, Setup, Status, Trajectory, at_time
+from ..core import Event, NamedEvents, Setup, Status, SystemTerm, Trajectory, at_time
 from ..engine import Adaptive, Method, integrate
+from ..solvers import slope_of  # internal
 from ._consistent import consistent_state
 from ._passages import Passages, holds
 from ._remembering import Remembering, diluted, remembering
@@ -148,8 +149,9 @@ class Resolution(eqx.Module):
     def __call__(self, system: Remembering, t: Time, y: State, inputs: Inputs) -> State:
         state, memory = system.split(y)
         at = _Now(self.plan, system, t, inputs)
-        queue = at.arrived(self.plan.unpacked(memory), state, self.found)
-        return at.settled(queue, state)
+        before = self.plan.unpacked(memory)
+        queue = at.arrived(before, state, self.found)
+        return at.settled(queue, state, queue.true != before.true)
 
 
 def begun(plan: Plan, system: Remembering, t: Time, y: State) -> State:
@@ -235,18 +237,31 @@ class _Now:
         """A mask of what is to happen now."""
         return queue.waits & (queue.due <= self.after)
 
-    def settled(self, queue: Queue, state: State) -> State:
-        """The state after all that is to happen now."""
+    def settled(self, queue: Queue, state: State, passing: Array | None = None) -> State:
+        """The state after all that is to happen now; `passing` are the comparisons that pass zero here."""
+        level = None if passing is None else self.held(self.t, state)[0]
 
         def one(carry: tuple[Queue, State], _: None) -> tuple[tuple[Queue, State], None]:
             queue, state = carry
             happen = lambda: self.happened(queue, state)
-            return jax.lax.cond(jnp.any(self.ready(queue)), happen, lambda: (queue, state)), None
+            still = lambda: (queue if level is None else self.returned(queue, state, level, passing), state)
+            return jax.lax.cond(jnp.any(self.ready(queue)), happen, still), None
 
         (queue, state), _ = jax.lax.scan(one, (queue, state), None, length=ROUNDS + 2 * len(self.given))
         endless = jnp.any(self.ready(queue)) & (queue.broken == 0)
         queue = queue._replace(broken=jnp.where(endless, float(Status.ENDLESS_EVENTS), queue.broken))
         return self.system.joined(state, self.plan.packed(queue, self.t.dtype))
+
+    def returned(self, queue: Queue, state: State, level: Array, passing: Array) -> Queue:
+        """The queue where the events that happened send back what passes zero here, as a bounce does."""
+        now, close, _ = self.held(self.t, state)
+        t, state_there, system, inputs = jax.lax.stop_gradient((self.t, state, self.system, self.inputs))
+        rates = slope_of(SystemTerm(system.inner, jax.lax.stop_gradient(system.signals)), t, state_there)
+        found = lambda t, y: levels(self.plan, system, t, y, inputs)[0]
+        slope = jax.lax.stop_gradient(jax.jvp(found, (t, state_there), (jnp.ones_like(t), rates))[1])
+        back = passing & (jnp.abs(now - level) <= close) & (slope != 0)
+        true = jnp.where(back, slope > 0, queue.true)
+        return self.turned(queue, self.holds(queue.true), true, state)
 
     def happened(self, queue: Queue, state: State) -> tuple[Queue, State]:
         """The queue and the state after the event that comes first of those that are ready."""
