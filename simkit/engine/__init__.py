@@ -5,7 +5,6 @@ from ._ensemble import ensemble as ensemble
 from ._ensemble import resolve_members as resolve_members
 from ._integrate import Method as Method
 from ._integrate import integrate as integrate
-from ._integrate import integrate_to as integrate_to
 from ._simulate import resolve as resolve
 from ._simulate import simulate as simulate
 from ._single import settled_method as settled_method

@@ -15,8 +15,6 @@ from .._types import State
 from ..core import (
     ConstrainedSystem,
     DelayedSystem,
-    Event,
-    NamedEvents,
     ParticleSystem,
     Setup,
     StaticSystem,
@@ -66,12 +64,6 @@ def integrate(
     """The pure core of `simulate`: it marks failures, never raises them, and composes with every transformation."""
     task = Task(setup.system, setup.y0, setup.inputs, times, method.solver, method.step, key, events=setup.events)
     return dispatch(task, options)
-
-
-def integrate_to(setup: Setup, times: Array, method: Method, event: Event) -> Trajectory:
-    """The same up to an event that ends it: `event_time` and `event_state` tell where that was."""
-    events = NamedEvents(("event",), (event,))
-    return dispatch(Task(setup.system, setup.y0, setup.inputs, times, method.solver, method.step, events=events))
 
 
 def dispatch(task: Task, options: Options = Options()) -> Trajectory:

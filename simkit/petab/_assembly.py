@@ -11,15 +11,14 @@ import numpy as np
 from .._errors import DataError, close_matches
 from ..core import as_float_array
 from ..engine import Adaptive, Fixed, Varying
-from ..networks import TIME, Formulas, Rates
+from ..networks import Formulas, Rates
 from ..problem import Experiment, Problem
 from ..solvers import Rodas5P, SolverLike
 from ._closed import closed_forms
 from ._equilibria import equations_of
-from ._events import Dose, doses, known_before
 from ._known_numbers import check_finite, check_used
 from ._model import Model
-from ._passages import Passage, of_period, passages
+from ._passages import Passages, known_before
 from ._periods import Formula, Periods, Values, by_formulas, check_start, set_paths
 from ._row_formulas import TableMeasurement, rows_of
 from ._sbml_protocol import FOREVER, SBMLProtocol
@@ -70,7 +69,7 @@ class Assembly:
         located = lambda nodes: tuple((name, switches.located(nodes[name])) for name in model.states)
         rates = located(model.rates if equations is None else equations.rates)
         flow = located(equations.flow) if equations is not None and equations.flow else ()
-        found, stops, events = self._events(plan)
+        events = self._events(plan)
         formulas = Formulas(tuple(model.graph.nodes))
         operations = _operations(formulas, rates)
         start = {name: node for name, node in starts.items() if name not in self.parameters}
@@ -102,8 +101,6 @@ class Assembly:
             tuple(model.volumes.items()),
             tuple(switches.times),
             events,
-            found,
-            stops,
             settles,
             endless,
             self._implied(start, formulas),
@@ -124,24 +121,20 @@ class Assembly:
         )
         return problem
 
-    def _events(self, plan: Periods) -> tuple[tuple[Passage, ...], tuple[int, ...], tuple[Dose, ...]]:
-        """Events that are found while solving and times to stop at, or else events whose times are known before."""
+    def _events(self, plan: Periods) -> Passages:
+        """Events of periods and of the model."""
         model, states = self.model, frozenset(self.model.states)
-        if known_before(model.events, model.graph, states):
-            found = plan.doses + doses(model.events, model.graph, states)
-            if found and any(s.times[-1] >= FOREVER for s in self.series):
-                what = f"the event `{model.events[0].name}`" if model.events else "periods after the first"
-                raise DataError(f"Data at infinite time must not stand beside {what}: not supported.")
-            return (), (), found
-        if any(s.before or s.times[-1] >= FOREVER for s in self.series):
-            named = next(event.name for event in model.events if not known_before([event], model.graph, states))
+        endless = any(s.times[-1] >= FOREVER for s in self.series)
+        late = [event.name for event in model.events if not known_before(event, model.graph, states)]
+        if late and (endless or any(s.before for s in self.series)):
             raise DataError(
-                f"The event `{named}` of the model, which may happen on the way to a steady state, must not stand beside "
+                f"The event `{late[0]}` of the model, which may happen on the way to a steady state, must not stand beside "
                 "experiments that start from one, nor beside data at infinite time: not supported."
             )
-        found, stops = passages(model.events, model.graph, states)
-        periods = tuple(of_period(dose, model.graph, model.graph.symbol(TIME)) for dose in plan.doses)
-        return periods + found, (*(dose.switch for dose in plan.doses), *stops), ()
+        if endless and (model.events or plan.changes):
+            what = f"the event `{model.events[0].name}`" if model.events else "periods after the first"
+            raise DataError(f"Data at infinite time must not stand beside {what}: not supported.")
+        return Passages.of(model.events, plan.changes, model.graph, states)
 
     def _implied(self, start: Mapping[str, int], formulas: Formulas) -> bool:
         """Tell whether an initial assignment depends on what an algebraic rule determines."""
@@ -285,13 +278,7 @@ class Assembly:
         """The free parameters without priors that no simulation depends on."""
         formulas = Formulas(tuple(self.model.graph.nodes))
         roots = [*moving, *(node for _, node in (*protocol.start, *protocol.volumes)), *protocol.switches]
-        for passage in protocol.passages:
-            late = [node for node in (passage.delay, passage.priority) if node is not None]
-            parts = [node for part in passage.parts for node in part]
-            roots += [*parts, *late, *(node for _, node in (*passage.assignments, *passage.volumes))]
-        for dose in protocol.doses:
-            nodes = [node for _, node in (*dose.switches, *dose.assignments, *dose.volumes)]
-            roots += [dose.switch, dose.trigger, *nodes, *(() if dose.delay is None else (dose.delay,))]
+        roots += protocol.passages.roots()
         used = formulas.symbols(roots) | {
             value for row in self.conditions.values() for value in self._values(row).values() if isinstance(value, str)
         }

@@ -1,13 +1,12 @@
-"""Values that conditions set: at the start of an experiment by formulas, and in its later periods as doses."""
+"""Values that conditions set: at the start of an experiment by formulas, and in its later periods by events."""
 
 import dataclasses
 from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple
 
 from ..networks import Formulas
-from ._events import Dose
 from ._model import Model
-from ._switches import NEVER, switch_name
+from ._switches import NEVER
 from ._tables import Row
 from ._tables_v1 import Series
 
@@ -70,18 +69,19 @@ def check_start(model: Model, row: Row, values: Values, settled: bool) -> None:
 class Periods:
     """The later periods of all experiments.
 
-    - `doses`: one a period; `values`: the parameters that its time and new values are, by their names.
+    - `changes`: of each the node of its time, and what it assigns; `values`: the parameters that its time and new values are, by
+        their names.
     - `conditions`: by the name of a condition what it sets.
     """
 
-    doses: tuple[Dose, ...]
+    changes: tuple[tuple[int, Mapping[str, int]], ...]
     values: Mapping[str, float]
     conditions: Mapping[str, Values]
 
     @classmethod
     def of(cls, model: Model, series: Sequence[Series], conditions: Mapping[str, Values]) -> "Periods":
         """The periods, where constants of the model that they change have become states."""
-        graph, doses, values = model.graph, [], {}
+        graph, changes, values = model.graph, [], {}
         for k in range(max((len(s.later) for s in series), default=0)):
             given = [conditions[s.later[k][1]] for s in series if len(s.later) > k]
             changed = {}
@@ -95,11 +95,9 @@ class Periods:
                     values[flag(name, value, f"period {k} ")] = 0.0
                     node = graph.make("choice", value.node, graph.symbol(flag(name, value, f"period {k} ")), node)
                 changed[name] = node
-            when, after = graph.symbol(f"period {k}"), graph.symbol(switch_name(0))
             values[f"period {k}"] = NEVER
-            assigned = tuple(_amounts(model, changed).items())
-            doses.append(Dose(when, ((switch_name(0), when),), after, None, assigned, True))
-        return cls(tuple(doses), values, conditions)
+            changes.append((graph.symbol(f"period {k}"), _amounts(model, changed)))
+        return cls(tuple(changes), values, conditions)
 
     def of_series(self, series: Series) -> dict[str, float | str]:
         """Return the values that an experiment sets: the times of its periods and their values."""

@@ -14,6 +14,7 @@ from ._algebraic import determined, solved
 from ._deep import check_depth, long_chains
 from ._mathml import Reader
 from ._model import NOTHING, Event, FastReaction, Model
+from ._submodels import flattened
 from ._tables import Files
 
 HARMLESS = ("l3v2extendedmath",)
@@ -54,7 +55,9 @@ def sbml_from_text(text: str, name: str = "model.xml") -> Model:
             f"The SBML file `{name}` must be of level 2 or 3, but it is of level {document.getLevel()}. Convert it."
         )
     needed = re.search(r'(\w+):required\s*=\s*"true"', re.sub(r"(?s)^.*?(<\w*:?sbml\b[^>]*>).*$", r"\1", text))
-    if needed and needed[1] not in HARMLESS and re.search(rf"<{needed[1]}:", text):
+    if document.getPlugin("comp") is not None:
+        model = flattened(document, name)
+    elif needed and needed[1] not in HARMLESS and re.search(rf"<{needed[1]}:", text):
         raise DataError(
             f"The SBML file `{name}` needs the package `{needed[1]}`, which changes the meaning of the model and which simkit does "
             "not know."

@@ -15,8 +15,8 @@ from ..engine import Method, integrate
 from ..networks import TIME
 from ..problem import AbstractProtocol
 from ._consistent import consistent_state, opened
-from ._events import Dose, by_row, integrate_doses
-from ._passages import Passage, integrate_passages
+from ._passages import Passages
+from ._queue import integrate_passages
 from ._sbml_system import AbstractSBMLSystem, ConstrainedSBMLSystem, Roots
 from ._steady import steady_state
 from ._switches import NEVER, Switch, switch_name
@@ -31,8 +31,7 @@ class SBMLProtocol(AbstractProtocol):
     - `start`: formulas of initial values of states, and of constants that have an initial assignment.
     - `volumes`: states that are amounts, though initial values are concentrations.
     - `switches`: the formulas of the times of switches.
-    - `doses`: events, which happen at times that are known before a solve; none does before the start.
-    - `passages`: all events, where one depends on the state; `stops` are the formulas of times that their conditions name.
+    - `passages`: the events.
     - `implied`: whether an initial assignment depends on what an algebraic rule determines.
     - `settles`, `endless`: whether any experiment starts from a steady state, and whether any datum is one of it.
     """
@@ -40,9 +39,7 @@ class SBMLProtocol(AbstractProtocol):
     start: Roots = eqx.field(static=True)
     volumes: Roots = eqx.field(static=True)
     switches: tuple[int, ...] = eqx.field(static=True)
-    doses: tuple[Dose, ...] = eqx.field(static=True)
-    passages: tuple[Passage, ...] = eqx.field(static=True)
-    stops: tuple[int, ...] = eqx.field(static=True)
+    passages: Passages = eqx.field(static=True)
     settles: bool = eqx.field(static=True)
     endless: bool = eqx.field(static=True)
     implied: bool = eqx.field(static=True, default=False)
@@ -64,21 +61,19 @@ class SBMLProtocol(AbstractProtocol):
         solved = system.moving()
         moving = Setup(solved, solved.packed(first), inputs)
         consistent = jnp.array(True)
-        if isinstance(solved, ConstrainedSBMLSystem) and (solved.flow or self.passages or self.doses):
+        if isinstance(solved, ConstrainedSBMLSystem) and (solved.flow or self.passages.given):
             found, consistent = consistent_state(moving, times[0])
             moving = Setup(solved, found, inputs)
         finite = _before(times, FOREVER) if self.endless else times
-        if self.passages:
-            trajectory = integrate_passages(moving, system, finite, method, self.passages, self.stops)
-        elif self.doses:
-            trajectory = integrate_doses(moving, system, finite, method, self.doses)
+        if self.passages.given:
+            trajectory = integrate_passages(moving, system, finite, method, self.passages)
         else:
             trajectory = integrate(moving, finite, method)
         if self.endless:
             last, settled = steady_state(moving, times[0], system.kept)
             forever = times >= FOREVER
             ys = jax.tree.map(
-                lambda y, end: jnp.where(by_row(forever, y), jnp.broadcast_to(end, y.shape), y), trajectory.ys, last
+                lambda y, end: jnp.where(_by_row(forever, y), jnp.broadcast_to(end, y.shape), y), trajectory.ys, last
             )
             trajectory = eqx.tree_at(lambda t: (t.times, t.ys), trajectory, (times, ys))
             ok = ok & (settled | ~jnp.any(forever))
@@ -134,6 +129,11 @@ def _following(setup: Setup, found: dict[str, Array], first: dict[str, Array]) -
     """The start after a steady state: a state goes on from there unless the experiment sets it."""
     follows = setup.system.settled != 0
     return {name: jnp.where(follows & jnp.isnan(y), found[name], first[name]) for name, y in setup.y0.items()}
+
+
+def _by_row(which: Array, values: Array) -> Array:
+    """Return a mask of the rows, in the rank of values by row."""
+    return which.reshape(-1, *(1,) * (values.ndim - 1))
 
 
 def _before(times: Array, limit: float) -> Array:

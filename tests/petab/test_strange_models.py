@@ -142,3 +142,40 @@ def test_noise_that_rows_give(tmp_path, given):
         DataError, match=r"`measurements.tsv`, line 2, column `noiseParameters`.*must be a positive number"
     ):
         simkit.petab.load(problem(tmp_path, **changed))
+
+
+COMPOSED = """<?xml version="1.0" encoding="UTF-8"?>
+<sbml xmlns="http://www.sbml.org/sbml/level3/version1/core" xmlns:comp="http://www.sbml.org/sbml/level3/version1/comp/version1"
+ level="3" version="1" comp:required="true">{main}<comp:listOfModelDefinitions>{others}</comp:listOfModelDefinitions></sbml>"""
+
+
+def composed(models):
+    """A document whose first model is its main one; each is a name, its parameters and the names of the models in it."""
+
+    def text(tag, name, values, inner):
+        quantities = "".join(
+            f'<parameter id="{key}" value="{value}" constant="true"/>' for key, value in values.items()
+        )
+        held = "".join(f'<comp:submodel comp:id="s{i}" comp:modelRef="{other}"/>' for i, other in enumerate(inner))
+        parameters = f"<listOfParameters>{quantities}</listOfParameters>" if values else ""
+        submodels = f"<comp:listOfSubmodels>{held}</comp:listOfSubmodels>" if inner else ""
+        return f'<{tag} id="{name}">{parameters}{submodels}</{tag}>'
+
+    first, *others = models
+    return COMPOSED.format(
+        main=text("model", *first), others="".join(text("comp:modelDefinition", *other) for other in others)
+    )
+
+
+def test_submodels_are_written_out():
+    read = sbml_from_text(composed([("m", {"k": 1}, ["part", "part"]), ("part", {"k": 2}, [])]))
+    assert read.constants == {"k": 1.0, "s0__k": 2.0, "s1__k": 2.0}
+
+
+def test_submodels_that_stand_for_more_than_any_memory():
+    doubling = [(f"m{i}", {"k": 1}, [f"m{i + 1}"] * 2) for i in range(40)] + [("m40", {"k": 1}, [])]
+    circle = [("m", {"k": 1}, ["a"]), ("a", {"k": 1}, ["a"])]
+    chain = [(f"m{i}", {"k": 1}, [f"m{i + 1}"]) for i in range(3000)] + [("m3000", {"k": 1}, [])]
+    for models in (doubling, circle, chain):
+        with pytest.raises(DataError, match=r"at most 10000 when written out|must be SBML"):
+            sbml_from_text(composed(models))

@@ -1,4 +1,5 @@
-"""Cases of the SBML test suite with fast reactions, read and solved as PEtab problems, against the results that it publishes."""
+"""Cases of the SBML test suite with fast reactions and with events, read and solved as PEtab problems, against the results that it
+publishes; `benchmarks/sbml_suite.py` runs all."""
 
 import csv
 from pathlib import Path
@@ -15,6 +16,12 @@ CASES = {
     "01399": "a rate that is zero without either of two species",
     "01546": "a conversion factor",
     "01569": "two fast reactions, of which one goes backwards",
+    "01119": "priorities of events with delays",
+}
+SLOW = {
+    "00952": "two events of equal priority, one of which happens every 0.01, at random",
+    "00978": "values of the time of the trigger and of the time of the event, priorities, persistence",
+    "01336": "events at the start, priorities, persistence",
 }
 
 
@@ -23,8 +30,8 @@ def settings(case):
     return {name.strip(): value.strip() for name, _, value in (line.partition(":") for line in lines)}
 
 
-@pytest.mark.parametrize("case", CASES)
-def test_fast_reactions(tmp_path, case):
+@pytest.mark.parametrize("case", [*CASES, *(pytest.param(case, marks=pytest.mark.slow) for case in SLOW)])
+def test_published_results(tmp_path, case):
     told = settings(case)
     with open(DATA / f"{case}-results.csv", newline="", encoding="utf-8") as file:
         head, *rows = [row for row in csv.reader(file) if row]
