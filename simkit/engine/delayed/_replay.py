@@ -47,7 +47,7 @@ def replayed(posed: Posed, times: Array, kept: int, mesh: Mesh) -> Array:
         t1 = jnp.where(live, mesh.ends[place] + moved, s.t)
         length = t1 - s.t
         if posed.overlaps:
-            found, _ = take_overlapping(posed, s.ring, s.t, t1, length, s.y, derived=True)
+            found = take_overlapping(posed, s.ring, s.t, t1, length, s.y, derived=True)[0]
         else:
             found = take(posed, s.ring, s.t, t1, length, s.y)
         real = live & (jax.lax.stop_gradient(length) > 0)
