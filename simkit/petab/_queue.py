@@ -244,7 +244,11 @@ class _Now:
         def one(carry: tuple[Queue, State], _: None) -> tuple[tuple[Queue, State], None]:
             queue, state = carry
             happen = lambda: self.happened(queue, state)
-            still = lambda: (queue if level is None else self.returned(queue, state, level, passing), state)
+
+            def still() -> tuple[Queue, State]:
+                known = level is not None and passing is not None
+                return self.returned(queue, state, level, passing) if known else queue, state
+
             return jax.lax.cond(jnp.any(self.ready(queue)), happen, still), None
 
         (queue, state), _ = jax.lax.scan(one, (queue, state), None, length=ROUNDS + 2 * len(self.given))
