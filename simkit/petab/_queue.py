@@ -246,8 +246,9 @@ class _Now:
             happen = lambda: self.happened(queue, state)
 
             def still() -> tuple[Queue, State]:
-                known = level is not None and passing is not None
-                return self.returned(queue, state, level, passing) if known else queue, state
+                if level is None or passing is None:
+                    return queue, state
+                return self.returned(queue, state, level, passing), state
 
             return jax.lax.cond(jnp.any(self.ready(queue)), happen, still), None
 

@@ -43,8 +43,8 @@ def take_overlapping(
         shortest = jnp.min(jnp.concatenate(list(ends)), initial=jnp.inf)
     overlaps = jax.lax.stop_gradient(~(shortest >= h) & (h > 0))
     given = posed, ring, t0, t1, h, y
-    held: Any = _held(given)
-    solved = _iterated(*held, _held(first), overlaps)
+    held, on, at, until, length, begin = _held(given)
+    solved = _iterated(held, on, at, until, length, begin, _held(first), overlaps)
     converged = ~overlaps | (solved.change < SOLVED)
     if not derived:
         return solved.taken, converged
