@@ -153,6 +153,34 @@ def test_a_dose_where_an_input_jumps_and_one_at_the_last_time():
 # ---- events that set each other off ----
 
 
+@pytest.mark.parametrize("solver", ["tsit5", pytest.param("bdf", marks=pytest.mark.slow)])
+def test_a_change_sets_off_what_passed_the_other_way_in_the_same_step(solver):
+    """x rises from 0.3 to 1 in one step and is set back: it passes 0.5 downwards each time."""
+    back = simkit.Event(lambda s, t, y, i: y["x"] - 1.0, "up", lambda s, t, y, i: {**y, "x": 0.3 + 0 * y["x"]})
+    seen = simkit.Event(lambda s, t, y, i: y["x"] - 0.5, "down", lambda s, t, y, i: {**y, "y": y["y"] + 1.0})
+    start = {"x": 0.0, "y": 0.0}
+    system = from_function(rising, {"speed": 1.0})
+    found = simkit.simulate(system, start, [0.0, 10.0], events={"back": back, "seen": seen}, solver=solver)
+    assert found.ys["y"][-1] == 13.0
+    assert int((np.asarray(found.events.which) == 0).sum()) == 13
+
+
+def test_two_events_that_fight_are_a_status():
+    low = simkit.Event(lambda s, t, y, i: y["x"] - 1.0, "up", lambda s, t, y, i: {**y, "x": y["x"] - 0.2})
+    high = simkit.Event(lambda s, t, y, i: y["x"] - 0.9, "down", lambda s, t, y, i: {**y, "x": y["x"] + 0.2})
+    found = pair(1.0, [low, high], on_failure="mark")
+    assert found.status == simkit.core.Status.ENDLESS_EVENTS
+
+
+def test_a_condition_that_is_no_number_beyond_its_event_is_found_and_elsewhere_a_status():
+    system, start = from_function(rising, {"speed": 1.0}), {"x": 0.0, "y": 0.0}
+    root = simkit.Event(lambda s, t, y, i: jnp.sqrt(0.5 - y["x"]) - 0.1, "down", ends=True)
+    np.testing.assert_allclose(simkit.simulate(system, start, [0.0, 1.0], events=root).event_time, 0.49, rtol=1e-9)
+    never = simkit.Event(lambda s, t, y, i: jnp.sqrt(0.5 - y["x"]) + 0.1, "down", ends=True)
+    found = simkit.simulate(system, start, [0.0, 1.0], events=never, on_failure="mark")
+    assert found.status == simkit.core.Status.NON_FINITE
+
+
 def test_an_event_that_another_sets_off_does_not_repeat_the_first():
     """A bounce turns the speed, which is an event of its own; the height is zero but for rounding, on either side."""
     turn = simkit.Event(lambda system, t, y, inputs: y["speed"])

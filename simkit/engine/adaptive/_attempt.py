@@ -140,14 +140,21 @@ def attempt(flow: Flow, ops: Operands, fixed: PyTree, end: Array, s: Lanes) -> A
     epsilon = float(jnp.finfo(s.t.dtype).eps)
     t1, stop, landed, live, overdue = reach(flow, ops, fixed, end, s, s.status == RUNNING)
     y1, memory, dense, square, growth = flow.step(ops, fixed, s.t, t1, s.y, s.memory)
-    square = flow.apart(square)
+    last = landed & (stop >= end)
+    square, marks = flow.apart(square), None
+    if flow.events is not None and flow.events.found:
+        beyond = jnp.where(landed & ~last, jnp.nextafter(stop, stop + 1), t1) if flow.jumps else t1
+        marks = flow.events.marks(flow.rooted(ops), fixed, beyond, flow.rooted(y1))
+        # A condition may be no number beyond its event: a shorter step tells.
+        unknown = jnp.any(jnp.isnan(marks), axis=0)
+        square = jnp.where(unknown, jnp.nan, square)
+        growth = growth if growth is None else jnp.where(unknown, LEAST_FACTOR, growth)
     accurate = live & (square < 1)  # false for NaN
     finite = jnp.isfinite(square)
     if growth is None:
         growth = SAFETY * inverse_root(jnp.where(finite, square, 1e30), 2 * flow.order)
         growth = jnp.clip(growth, LEAST_FACTOR, LARGEST_FACTOR)
     h = flow.apart((t1 - s.t) * growth)
-    last = landed & (stop >= end)
     if flow.jumps and flow.multistep:
         begin = lambda: flow.first(ops, fixed, jnp.nextafter(stop, stop + 1), end, y1)
         anew = accurate & landed & ~last
@@ -161,7 +168,7 @@ def attempt(flow: Flow, ops: Operands, fixed: PyTree, end: Array, s: Lanes) -> A
     failure = jnp.where(live & tiny & ~accurate, stuck, failure)
     reached = jnp.where(landed, stop, t1)
     found = Attempt(t1, reached, stop, y1, memory, dense, accurate, last, landed & ~last, h, failure)
-    return found if flow.events is None else _met(flow, ops, fixed, s, found, overdue)
+    return found if flow.events is None else _met(flow, s, found, marks, overdue)
 
 
 def reach(flow: Flow, ops: Operands, fixed: PyTree, end: Array, s: Lanes, live: Array) -> Reach:
@@ -188,13 +195,11 @@ def arrived(found: Reach, happening: Happening) -> Array:
     return happening.due <= jnp.where(found.landed, found.stop, found.t1)
 
 
-def _met(flow: Flow, ops: Operands, fixed: PyTree, s: Lanes, a: Attempt, overdue: Array | None) -> Attempt:
+def _met(flow: Flow, s: Lanes, a: Attempt, marks: Array | None, overdue: Array | None) -> Attempt:
     """An attempt with the events that it meets."""
     events, kept = events_of(flow, s)
     waits, arrives, reached = None, None, a.reached
-    if events.found:
-        t1 = jnp.where(a.landed, jnp.nextafter(a.stop, a.stop + 1), a.t1) if flow.jumps else a.t1
-        marks = events.marks(flow.rooted(ops), fixed, t1, flow.rooted(a.y1))
+    if marks is not None:
         # Only signs are looked at here, so that an attempt is one kernel; what rounding did is told apart where lanes wait.
         crossed = events.crossed(kept.marks, marks) & a.accurate[None] & ~spared(kept.marks)
         waits = jnp.any(crossed, axis=0)

@@ -294,16 +294,19 @@ def _cascade(root: Flow, ops: Operands, fixed: PyTree, s: Lanes, place: Place, w
         g0, found_there = events.marks(ops, fixed, place.on, c.y), (place.sloped & (i == 0))[None]
         g, slope = events.marks(ops, fixed, place.on, y), events.slopes(ops, fixed, place.on, y)
         mine = (found == c.which[None]) & active[None]
-        near = jnp.abs(g) <= NEAR * jnp.abs(place.change)
-        # The sign of one that has not left zero is rounding; it passes zero where it now moves the other way.
-        stays = leaving(c.sides) & (near | (place.stepped <= s.t)[None] & (g == g0)) & ~mine
-        at_zero = (g == 0) | stays | mine & found_there & ((g == g0) | near)
-        crossing = events.crossed(c.sides, jnp.where(stays, slope, g)) & ~mine & ~(stays & (slope == 0))
+        # The sign of one that has not left zero is rounding; it passes zero where it now moves the other way. Others are compared with
+        # what they were just before: in this very step they may have passed zero in the direction that does not count.
+        near = lambda g: jnp.abs(g) <= NEAR * jnp.abs(place.change)
+        waiting = (place.stepped <= s.t)[None] & (g == g0)
+        sides = jnp.where((i == 0) & ~near(g0) & ~(leaving(c.sides) & waiting), g0, c.sides)
+        stays = leaving(sides) & (near(g) | waiting) & ~mine
+        at_zero = (g == 0) | stays | mine & found_there & ((g == g0) | near(g))
+        crossing = events.crossed(sides, jnp.where(stays, slope, g)) & ~mine & ~(stays & (slope == 0))
         due = events.coming(ops, fixed, fired) <= place.time[None]
         following = jnp.minimum(_first(events.found, crossing)[1], _first(events.timed, due)[1])
         goes_on = active & (following < NOWHERE) & ~ends[jnp.maximum(c.which, 0)]
         settled = active[None] & ~crossing
-        sides = jnp.where(settled, jnp.where(at_zero, departing(slope), g), c.sides)
+        sides = jnp.where(settled, jnp.where(at_zero, departing(slope), g), sides)
         path, numbers = c.path.at[i].set(c.which), c.numbers.at[i].set(number)
         return i + 1, Cascade(y, sides, fired, path, numbers, jnp.where(goes_on, following, -1))
 
