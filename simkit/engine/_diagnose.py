@@ -61,6 +61,8 @@ def diagnose(setup: Setup, trajectory: Trajectory, events: NamedEvents | None = 
         broken = [name for name, x in leaves.items() if not np.isfinite(np.asarray(x)[failed]).all()]
         if status is Status.NON_FINITE and broken:
             text += f" Not finite: {_listed(broken)}."
+        if status is Status.NON_FINITE and events is not None and any(not event.timed for event in events.events):
+            text += " Or it is the condition of an event that is no number there."
     size = {name: _largest(np.asarray(x)[last]) for name, x in leaves.items()}
     state = ", ".join(f"{name or 'y'} {value:.4g}" for name, value in list(size.items())[:8])
     return f"{text} Last good state (largest magnitude): {state}."
@@ -75,6 +77,11 @@ def _of_events(trajectory: Trajectory, given: NamedEvents | None) -> str:
     name, time = rows[-1]["event"], rows[-1]["time"]
     if trajectory.status == Status.ENDLESS_EVENTS:
         return f"The last of {int(events.count)} was the event `{name}` at time {time:.6g}."
+    if trajectory.status == Status.STEP_LIMIT and 8 * int(events.count) > int(trajectory.steps):
+        return (
+            f"Each event takes steps of its own, and {int(events.count)} happened, the last, `{name}`, at time {time:.6g}: raise "
+            "`max_steps`."
+        )
     broken = [path for path, x in named_leaves(rows[-1]["after"]).items() if not np.isfinite(x).all()]
     if not broken:
         return ""
