@@ -294,8 +294,8 @@ def _cascade(root: Flow, ops: Operands, fixed: PyTree, s: Lanes, place: Place, w
         g0, found_there = events.marks(ops, fixed, place.on, c.y), (place.sloped & (i == 0))[None]
         g, slope = events.marks(ops, fixed, place.on, y), events.slopes(ops, fixed, place.on, y)
         mine = (found == c.which[None]) & active[None]
-        # The sign of one that has not left zero is rounding; it passes zero where it now moves the other way. Others are compared with
-        # what they were just before: in this very step they may have passed zero in the direction that does not count.
+        # The sign of one that has not left zero is rounding; it passes zero where it now moves the other way. Others are compared
+        # with what they were just before: in this very step they may have passed zero in the direction that does not count.
         near = lambda g: jnp.abs(g) <= NEAR * jnp.abs(place.change)
         waiting = (place.stepped <= s.t)[None] & (g == g0)
         sides = jnp.where((i == 0) & ~near(g0) & ~(leaving(c.sides) & waiting), g0, c.sides)
