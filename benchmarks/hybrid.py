@@ -9,8 +9,8 @@
   over the 60 doses that lead to it within 1e-6, value and gradient; `steady_error`: its relative distance from the closed form.
 - `izhikevich_ms`: CPU ms of 1,000 neurons of Izhikevich (2003) with currents of their own for 1 s, at a relative tolerance of 1e-5;
   `izhikevich_speedup_...`: the CPU time of Brian2 2.9 (RK4, compiled) with steps of that length over it.
-- `delays_right` of `delays_of` problems with delays (DDETST A1 to D2, RADAR5's three) are within ten tolerances of their references at
-  a tolerance of 1e-6; `delays_worst_error_over_tolerance` is of the worst of them all.
+- `delays_right` of `delays_of` problems with delays (DDETST A1 to D2, RADAR5's three) are within ten tolerances of their references
+  at a tolerance of 1e-6; `delays_worst_error_over_tolerance` is of the worst of them all.
 
 Both sides of a ratio run in turns in this process; minima of CPU time. Run: `python benchmarks/hybrid.py`.
 """

@@ -241,8 +241,8 @@ def by_steps(problem: Delayed, rtol: float = 1e-11, shortest: float = 1e-7, meth
 
     def past(time):
         if time <= begin or not pieces:
-            given = time < begin and problem.history is not None
-            return np.array(problem.history(np, time) if given else problem.start, float)
+            before = problem.history if time < begin else None
+            return np.array(problem.start if before is None else before(np, time), float)
         return pieces[min(max(bisect.bisect_left(knots, time), 1), len(pieces)) - 1](time)
 
     def field(t, y, on):
@@ -250,7 +250,7 @@ def by_steps(problem: Delayed, rtol: float = 1e-11, shortest: float = 1e-7, meth
 
     y, t = np.array(problem.start, float), begin
     rows = [y]
-    atol = rtol * np.broadcast_to(problem.floor, y.shape)
+    atol: Any = rtol * np.broadcast_to(problem.floor, y.shape)
     stops = sorted({*problem.times[1:].tolist(), *problem.switches})
     for stop in stops:
         on = [float(t >= switch) for switch in problem.switches]

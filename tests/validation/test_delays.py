@@ -71,7 +71,7 @@ def test_robertson_with_a_delay_is_unstable_as_its_roots_say():
 def test_a_lag_that_is_fitted_is_recovered():
     """The lag of `MackeyGlass` from 61 noisy counts: within 2 standard errors in 95 % of fits, 38 of 40.
 
-    33 or more of 40 are to be expected with 99.9 %. These seeds have 34, and a search on a grid of lags finds the same 34; of 2,000
+    33 or more of 40 are to be expected with 99.8 %. These seeds have 34, and a search on a grid of lags finds the same 34; of 2,000
     seeds it finds 94.5 %.
     """
     _, y0, _, _ = simkit.odes.MackeyGlass.example()
