@@ -9,11 +9,15 @@
   over the 60 doses that lead to it within 1e-6, value and gradient; `steady_error`: its relative distance from the closed form.
 - `izhikevich_ms`: CPU ms of 1,000 neurons of Izhikevich (2003) with currents of their own for 1 s, at a relative tolerance of 1e-5;
   `izhikevich_speedup_...`: the CPU time of Brian2 2.9 (RK4, compiled) with steps of that length over it.
+- `delays_right` of `delays_of` problems with delays (DDETST A1 to D2, RADAR5's three) are within ten tolerances of their references
+  at a tolerance of 1e-6; `delays_worst_error_over_tolerance` is of the worst of them all.
 
 Both sides of a ratio run in turns in this process; minima of CPU time. Run: `python benchmarks/hybrid.py`.
 """
 
+import pathlib
 import subprocess
+import sys
 import time
 from collections.abc import Callable
 from typing import Any
@@ -270,10 +274,27 @@ def _spikes_apart(times: np.ndarray, which: np.ndarray, fine: simkit.Trajectory)
     return float(np.mean(same)), late
 
 
+def delays() -> dict[str, float]:
+    sys.path.insert(0, str(pathlib.Path(__file__).parents[1] / "tests"))
+    from validation.delay_problems import PROBLEMS, error, reference, simulated
+
+    tolerance, ratios, table = 1e-6, {}, []
+    for name, problem in PROBLEMS.items():
+        found = simulated(problem, tolerance)
+        ratios[name] = error(problem, np.asarray(found.ys), reference(problem)) / tolerance
+        table.append([name, str(found.steps), f"{ratios[name]:.2g}"])
+    _harness.print_table("Delays", ["problem", "steps", "error over tolerance"], table)
+    return {
+        "delays_right": float(sum(ratio <= 10 for ratio in ratios.values())),
+        "delays_of": float(len(ratios)),
+        "delays_worst_error_over_tolerance": max(ratios.values()),
+    }
+
+
 def main() -> dict[str, float]:
     """Run all and return the rows."""
     simkit.enable_x64()
-    return bounces() | idle() | gradients() | population() | regimens() | neurons()
+    return bounces() | idle() | gradients() | population() | regimens() | neurons() | delays()
 
 
 if __name__ == "__main__":
