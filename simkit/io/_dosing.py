@@ -27,7 +27,11 @@ def read_doses(
     | DV, MDV, DVID | the datum, whether it is missing, which output it is of (else CMT says that) |
     | CENS, LIMIT | 1 below DV, -1 above; the other end of an interval: the data become `Censored` |
 
-    Other columns of numbers are covariates. Headers in small letters count as well; cells that are empty or `.` are missing.
+    Other columns of numbers are covariates, by their names in small letters; `subject.varying` has those that change within a
+    subject. Headers in small letters count as well; cells that are empty or `.` are missing.
+
+    Rows of one time count in their order: the time of a datum in front of a dose or a reset of the same time is the number just
+    before it in the float type in use, and so is the start where that is a baseline. Additional doses come before data.
 
     **Arguments:**
 
