@@ -47,7 +47,7 @@ def read_doses(
     (RATE -1 and -2) and compartments that are switched off are refused by name.
     """
     name = Path(path).name
-    header, rows = rows_of(name, read_text(path) if text is None else text)
+    header, rows = rows_of(name, (read_text(path) if text is None else text).removeprefix("\ufeff"))
     check_header(name, header)
     columns = {column.lower(): [cells[i] for _, cells in rows] for i, column in enumerate(header)}
     number = lambda line, column, cell: number_of(name, line, column, cell)

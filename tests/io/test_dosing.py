@@ -210,3 +210,7 @@ def test_where_rows_in_front_of_a_dose_stand_in_time():
     assert one.times[2] < 24 == one.times[3]
     np.testing.assert_array_equal(one.doses.times, [0.0, 24.0, 30.0])
     assert two.start == 0.0  # a row without a datum is none to predict
+
+
+def test_a_byte_order_mark_is_no_part_of_the_first_column():
+    assert _read("\ufeffID,TIME,AMT\n1,0,5\n")[0].name == "1"
