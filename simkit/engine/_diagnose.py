@@ -44,7 +44,7 @@ def diagnose(setup: Setup, trajectory: Trajectory, events: NamedEvents | None = 
         return f"The simulation of {type(setup.system).__name__} cannot start at time {times[0]:g}: {reason}."
     where = f"between the times {times[last]:g} and {times[failed]:g}"
     text = f"The simulation of {type(setup.system).__name__} failed {where}. {status.told(trajectory.solver)}"
-    if said := _of_events(trajectory, events):
+    if said := _of_events(setup, trajectory, events):
         return f"{text} {said}"
     if isinstance(setup.system, TransportSystem) and status is Status.STEP_LIMIT:
         text = (
@@ -68,8 +68,8 @@ def diagnose(setup: Setup, trajectory: Trajectory, events: NamedEvents | None = 
     return f"{text} Last good state (largest magnitude): {state}."
 
 
-def _of_events(trajectory: Trajectory, given: NamedEvents | None) -> str:
-    """Return a sentence for the last event, where its change is what failed."""
+def _of_events(setup: Setup, trajectory: Trajectory, given: NamedEvents | None) -> str:
+    """Return a sentence for the first event whose change is what failed; fixed steps go on after it."""
     events = trajectory.events
     rows = [] if events is None else events.table()
     if events is None or not rows:
@@ -82,16 +82,35 @@ def _of_events(trajectory: Trajectory, given: NamedEvents | None) -> str:
             f"Each event takes steps of its own, and {int(events.count)} happened, the last, `{name}`, at time {time:.6g}: raise "
             "`max_steps`."
         )
-    broken = [path for path, x in named_leaves(rows[-1]["after"]).items() if not np.isfinite(x).all()]
-    if not broken:
+    not_finite = lambda state: [path for path, x in named_leaves(state).items() if not np.isfinite(x).all()]
+    row = next((row for row in rows if not_finite(row["after"])), None)
+    if row is None or not_finite(row["before"]):
         return ""
-    changes: list[Any] = [] if given is None else [event.change for event in given.events]
-    if any(isinstance(change, Regimen) and change.steady for change in changes):
-        return (
-            f"No steady state of repeated doses was found for the event `{name}` at time {time:.6g}. Where nothing leaves, or less "
-            "than is given, there is none; an infusion and a lag must not be longer than the interval between doses."
-        )
+    name, time, broken = row["event"], row["time"], not_finite(row["after"])
+    change: Any = None if given is None else given.events[given.names.index(name)].change
+    if isinstance(change, Regimen):
+        if wrong := _negative_of(change, setup, name):
+            return wrong
+        if change.steady:
+            return (
+                f"No steady state of repeated doses was found for the event `{name}` at time {time:.6g}. Where nothing leaves, or "
+                "less than is given, there is none, nor where fixed steps are too long for the system; an infusion and a lag must "
+                "not be longer than the interval between doses."
+            )
     return f"The `change` of the event `{name}` at time {time:.6g} gives a state that is not finite: {_listed(broken)}."
+
+
+def _negative_of(change: Regimen, setup: Setup, name: str) -> str:
+    """Return a sentence for a lag or a bioavailability that is negative."""
+    for what, paths, values in (
+        ("lag", change.lag, change.lags(setup)),
+        ("bioavailability", change.share, change.shares(setup)),
+    ):
+        for path, value in zip(paths, np.asarray(values), strict=True):
+            if value < 0:
+                where = f", `{path}`," if isinstance(path, str) else ""
+                return f"The {what}{where} of doses of the event `{name}` must not be negative, but it is {value:g}."
+    return ""
 
 
 def _of_particles(system: ParticleSystem, trajectory: Trajectory, row: int) -> str:

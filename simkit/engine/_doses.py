@@ -169,7 +169,8 @@ def _rows(task: Task, event: Event, regimen: Regimen) -> Rows:
     into = v["into"].astype(kind)
     weights = lambda x: jnp.sum(into * x.astype(kind)[None], axis=1)
     share, late = weights(regimen.shares(setup)), weights(regimen.lags(setup))
-    amount = jnp.where(late < 0, jnp.nan, share * v["amount"].astype(kind))  # it would come before it is given
+    # By a negative lag it would come before it is given.
+    amount = jnp.where((late < 0) | (share < 0), jnp.nan, share * v["amount"].astype(kind))
     late = jnp.where(late < 0, 0, late)  # with its whole derivative at 0, which a maximum would halve
     given_rate, given_length = v["rate"].astype(kind), v["duration"].astype(kind)
     by_rate, by_length = given_rate > 0, (given_length > 0) & (given_rate <= 0)

@@ -95,8 +95,10 @@ def _one(repeated: Repeated, each: Interval, start: Array) -> Array:
     fixed, own = repeated._replace(task=held[0]), held[1]
     step = fixed.task.step
     rtol = jnp.asarray(step.rtol if isinstance(step, Adaptive) else CLOSE, start.dtype)
-    atol = step.atol if isinstance(step, Adaptive) and step.atol is not None else rtol * jnp.max(own.amount)
+    given = jnp.concatenate([own.amount, own.flow * own.length])  # what a dose brings, at once or by an infusion
+    atol = step.atol if isinstance(step, Adaptive) and step.atol is not None else rtol * jnp.max(given)
     size = jnp.broadcast_to(jnp.asarray(atol, start.dtype), ravel_pytree(fixed.task.y0)[0].shape)[: start.size] / rtol
+    size = jnp.where(size > 0, size, jnp.finfo(size.dtype).tiny)  # nothing is given, and ratios of zeros are no numbers
 
     def ahead(x: Array) -> tuple[Array, Array]:
         end = fixed.end(x, own)

@@ -27,7 +27,11 @@ def read_doses(
     | DV, MDV, DVID | the datum, whether it is missing, which output it is of (else CMT says that) |
     | CENS, LIMIT | 1 below DV, -1 above; the other end of an interval: the data become `Censored` |
 
-    Other columns of numbers are covariates. Headers in small letters count as well; cells that are empty or `.` are missing.
+    Other columns of numbers are covariates, by their names in small letters; `subject.varying` has those that change within a
+    subject. Headers in small letters count as well; cells that are empty or `.` are missing.
+
+    Rows of one time count in their order: the time of a datum in front of a dose or a reset of the same time is the number just
+    before it in the float type in use, and so is the start where that is a baseline. Additional doses come before data.
 
     **Arguments:**
 
@@ -43,7 +47,7 @@ def read_doses(
     (RATE -1 and -2) and compartments that are switched off are refused by name.
     """
     name = Path(path).name
-    header, rows = rows_of(name, read_text(path) if text is None else text)
+    header, rows = rows_of(name, (read_text(path) if text is None else text).removeprefix("\ufeff"))
     check_header(name, header)
     columns = {column.lower(): [cells[i] for _, cells in rows] for i, column in enumerate(header)}
     number = lambda line, column, cell: number_of(name, line, column, cell)

@@ -4,6 +4,7 @@ import itertools
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
+import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Float
 
@@ -29,10 +30,11 @@ class Subject(NamedTuple):
     """One subject of a dosing table.
 
     - `name`: the cell of the column ID. `doses`: what was given.
-    - `times`: when something was observed. `data`: output name -> values at these times, NaN where there is none, or `Censored`.
+    - `times`: when something was observed; just before its time where the row stands before a dose or a reset of the same time.
+    - `data`: output name -> values at these times, NaN where there is none, or `Censored`.
     - `covariates`: other columns, of which the subject has one number; `varying`: those that change, with a number a row of
         `times`.
-    - `start`: the time of its first row.
+    - `start`: the time of its first row, just before it where that is a baseline before a dose of the same time.
     """
 
     name: str
@@ -122,21 +124,14 @@ class _Reader:
         doses: list[Dose] = []
         resets: list[float] = []
         rows: list[int] = []
-        before = -np.inf
-        for row in range(first, last):
-            time = float(self.numbers["time"][row])
-            if np.isnan(time):
-                raise DataError(f"{self.where(row)} must have a TIME, but it is missing.")
-            if time < before:
-                raise DataError(
-                    f"{self.where(row)} must not go back in time, but {time:g} follows {before:g} in subject `{name}`. Sort the "
-                    "rows by time; where time begins anew after a reset, let it run on."
-                )
-            before = time
-            kind, target = self._kind(row)
+        self._check_times(name, first, last)
+        given = self.numbers["time"][first:last].astype(float)
+        kinds = [self._kind(row) for row in range(first, last)]
+        when = self._moments(first, given, [kind for kind, _ in kinds])
+        for row, time, (kind, target) in zip(range(first, last), map(float, when), kinds, strict=True):
             if kind in (1, 4):
                 doses.append(self._dose(row, time, target, resets=kind == 4))
-                self._check_start(row, time)
+                self._check_start(row)
             elif kind == 3:
                 if doses and doses[-1].time == time:
                     raise DataError(
@@ -153,8 +148,9 @@ class _Reader:
                 rows.append(row)
         with _at(f"Subject `{name}` of the dosing table `{self.table.name}`"):
             schedule = Doses(doses, resets=resets, compartments=self.compartments)
-        times, data = self._data(rows)
-        places = [self._place_of(time, rows) for time in times]
+        moments = {row: float(when[row - first]) for row in rows}
+        times, data = self._data(moments)
+        places = [next(row for row in rows if moments[row] == time) for time in times]
         covariates, varying = {}, {}
         for key, values in self.numbers.items():
             if key in KNOWN:
@@ -164,10 +160,50 @@ class _Reader:
                 covariates[key] = float(own[0])
             else:
                 varying[key] = values[places]
-        start = float(self.numbers["time"][first]) if self.start is None else self.start
+        start = float(given[0]) if self.start is None else self.start
+        start = float(np.min(when[given >= start], initial=start))
         return Subject(name, schedule, times, data, covariates, varying, start)
 
-    def _check_start(self, row: int, time: float) -> None:
+    def _check_times(self, name: str, first: int, last: int) -> None:
+        before = -np.inf
+        for row in range(first, last):
+            time = float(self.numbers["time"][row])
+            if np.isnan(time):
+                raise DataError(f"{self.where(row)} must have a TIME, but it is missing.")
+            if time < before:
+                raise DataError(
+                    f"{self.where(row)} must not go back in time, but {time:g} follows {before:g} in subject `{name}`. Sort the "
+                    "rows by time; where time begins anew after a reset, let it run on."
+                )
+            before = time
+
+    def _moments(self, first: int, given: np.ndarray, kinds: Sequence[int]) -> np.ndarray:
+        """The times at which the rows of a subject happen, shape `(rows,)`, from those in the table, `given`.
+
+        A state that is saved at the time of a dose is that after it. So a datum in front of a dose of the same time, and
+        what stands before that, come earlier, by what the float type in use just resolves.
+        """
+        precision = np.finfo(jnp.result_type(float))
+        gaps = np.diff(given)
+        gaps = gaps[gaps > 0]
+        spacing = float(np.min(gaps)) if gaps.size else 1.0  # one time alone: its unit
+        found = given.copy()
+        level, dosed = 0, False
+        for i in reversed(range(len(given))):
+            if i + 1 < len(given) and given[i] < given[i + 1]:
+                level, dosed = 0, False
+            if kinds[i] in (1, 3, 4):
+                dosed = True
+            elif dosed and kinds[i] == 0 and self._has_datum(first + i):
+                level, dosed = level + 1, False
+            found[i] = given[i] - level * float(precision.eps) * max(abs(given[i]), spacing)
+        return found
+
+    def _has_datum(self, row: int) -> bool:
+        return "dv" in self.numbers and not self.value("mdv", row) and bool(np.isfinite(self.numbers["dv"][row]))
+
+    def _check_start(self, row: int) -> None:
+        time = float(self.numbers["time"][row])
         if self.start is not None and time < self.start:
             raise DataError(f"{self.where(row)} gives a dose at {time:g}, before the start, {self.start:g}.")
 
@@ -264,19 +300,21 @@ class _Reader:
             raise DataError(f"{self.where(row)} observes {column} {key!r}, but `outputs` has {listed}.")
         return self.outputs[key]
 
-    def _data(self, rows: Sequence[int]) -> tuple[np.ndarray, dict[str, Any]]:
-        """Times of observations, and the data of every output there, censored where CENS says so."""
-        seen = [row for row in rows if not self.value("mdv", row) and "dv" in self.numbers]
+    def _data(self, moments: Mapping[int, float]) -> tuple[np.ndarray, dict[str, Any]]:
+        """Times of observations, and the data of every output there, censored where CENS says so.
+
+        `moments`: row -> when it happens.
+        """
         by_output: dict[str, list[int]] = {}
-        for row in seen:
-            if np.isfinite(self.numbers["dv"][row]):
+        for row in moments:
+            if self._has_datum(row):
                 by_output.setdefault(self._output(row), []).append(row)
         slots: dict[tuple[float, int], int] = {}
         placed: dict[str, dict[int, tuple[float, int]]] = {}
         for name, own in by_output.items():
             counts: dict[float, int] = {}
             for row in own:
-                time = float(self.numbers["time"][row])
+                time = moments[row]
                 counts[time] = counts.get(time, 0) + 1
                 placed.setdefault(name, {})[row] = time, counts[time]
         wanted = sorted({slot for held in placed.values() for slot in held.values()})
@@ -296,9 +334,6 @@ class _Reader:
             else:
                 data[name] = columns["dv"]
         return times, data
-
-    def _place_of(self, time: float, rows: Sequence[int]) -> int:
-        return next(row for row in rows if self.numbers["time"][row] == time)
 
 
 class _at:

@@ -39,7 +39,7 @@ def dose_event(
     - `y0`: a state, for its names and shapes.
     - `lag`: compartment -> how much later a dose arrives there: the path of a number of the system, such as "lag", or a number.
         It must not be negative nor, in a steady state, longer than the interval.
-    - `bioavailability`: the same for the share of an amount that arrives.
+    - `bioavailability`: the same for the share of an amount that arrives. Where it or a lag is negative, states are NaN.
     - `name`: in messages.
 
     **Raises:** an error with the names of compartments for one that does not exist.
@@ -61,10 +61,13 @@ def dose_event(
     ):
         raise DataError(
             f"Compartment {numbers[0]} of {name} has no meaning in a state whose numbers have names but no order. Name it, or say "
-            f"which numbers they are: `compartments=({', '.join(map(repr, names))})` in their order, where doses are made or read."
+            f"which numbers they are: `compartments={tuple(names)!r}` in their order, where doses are made or read."
         )
     tables = []
-    for given in (bioavailability or {}, lag or {}):
+    for what, given in (("bioavailability", bioavailability or {}), ("lag", lag or {})):
+        for where, value in given.items():
+            if not isinstance(value, str) and value < 0:
+                raise ArgumentError(f"The {what} of compartment `{where}` must not be negative, but it is {value:g}.")
         own = {str(compartment(where, names)): value for where, value in given.items()}
         tables.append(tuple(own.get(element) for element in names))
     rows = _rows(doses)

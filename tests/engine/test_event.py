@@ -286,3 +286,13 @@ def test_what_cannot_end_is_refused():
         simkit.simulate(system, 1.0, TIMES, events=simkit.Event(lambda system, t, y, inputs: y < 0.5, ends=True))
     with pytest.raises((simkit.ArgumentError, TypeError), match=r"(?s)direction"):
         simkit.Event(lambda system, t, y, inputs: y, wrong, ends=True)
+
+
+def test_the_state_saved_at_an_event_at_time_zero_is_that_after_it():
+    """The next number below zero is too small to be normal, and taken for zero."""
+    system = from_function(lambda t, y, p: -p["rate"] * y, {"rate": 0.1})
+    event = simkit.Event(
+        at=np.array([0.0]), values=np.array([100.0]), change=lambda system, t, y, inputs, dose: y + dose
+    )
+    found = simkit.simulate(system, 0.0, np.array([-5.0, 0.0, 5.0]), events=event)
+    np.testing.assert_allclose(found.ys, [0.0, 100.0, 100.0 * np.exp(-0.5)], rtol=1e-6)

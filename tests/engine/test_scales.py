@@ -181,3 +181,11 @@ def test_examples_in_other_units(name):
         other = run(size, span)
         for a, b in zip(jax.tree.leaves(one.ys), jax.tree.leaves(other.ys), strict=True):
             np.testing.assert_allclose(np.asarray(b) / size, a, rtol=1e-6, atol=1e-6 * np.abs(a).max())
+
+
+def test_a_first_step_moves_time_however_far_from_zero_it_begins():
+    """A millionth of the span was less than single precision resolves; all steps ended where they began."""
+    system = simkit.odes.from_function(lambda t, y, p: p["k"] - y, {"k": 1.0})
+    system, y0 = simkit.cast((system, jnp.zeros(())), jnp.float32)
+    found = simkit.simulate(system, y0, np.array([1000.0, 1001.0], np.float32))
+    np.testing.assert_allclose(found.ys[-1], 1 - np.exp(-1), rtol=1e-4)

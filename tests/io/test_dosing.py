@@ -2,6 +2,8 @@
 
 import pathlib
 
+import jax
+import jax.numpy as jnp
 import numpy as np
 import pytest
 
@@ -168,3 +170,47 @@ def test_doses_before_the_start_and_missing_columns():
         _read("ID,TIME,AMT,amt\n1,0,5,5\n")
     with pytest.raises(simkit.DataError, match="observes CMT 3, but `outputs` has 2 `drug`"):
         _read("ID,TIME,AMT,CMT,DV\n1,0,.,3,5\n", outputs={2: "drug"})
+
+
+ROWS = "ID,TIME,EVID,AMT,CMT,DV\n"
+TROUGH = "1,0,0,.,1,0\n1,0,1,100,1,.\n1,0,0,.,1,100\n1,24,0,.,1,9\n1,24,1,100,1,.\n1,24,0,.,1,109\n1,30,0,.,1,4\n1,30,3,.,.,.\n"
+RATE = 0.1
+
+
+def _predicted(text):
+    """Data predicted by a decay, at the time at which a float type has them."""
+    (one,) = _read(ROWS + text, compartments=("blood",), outputs="blood")
+    body = simkit.odes.from_function(lambda t, y, p: {"blood": -p["rate"] * y["blood"]}, {"rate": RATE})
+    e = simkit.Experiment(one.name, one.times, one.data, start=one.start, doses=one.doses)
+    free, noise = {"rate": simkit.Free(bounds=(0.01, 1.0))}, {"blood": simkit.noise.Normal(1.0)}
+    problem = simkit.Problem(body, e, free=free, noise=noise, y0={"blood": 0.0})
+    return np.asarray(problem.predict(jnp.array([RATE]))["blood"][0])
+
+
+@pytest.mark.parametrize("double", [True, False])
+def test_an_observation_in_front_of_a_dose_of_the_same_time_is_predicted_before_it(double):
+    """NONMEM, mrgsolve and nlmixr2 go through the rows in their order; exact amounts by superposition."""
+    low = 100 * np.exp(-RATE * 24)
+    with jax.enable_x64(double):
+        found = _predicted(TROUGH)
+    np.testing.assert_allclose(found, [0, 100, low, low + 100, (low + 100) * np.exp(-RATE * 6)], rtol=2e-4)
+
+
+def test_observations_between_doses_of_one_time_and_far_from_zero():
+    rows = "1,1000,0,.,1,3\n1,1000,1,100,1,.\n1,1000,0,.,1,3\n1,1000,1,50,1,.\n1,1000,0,.,1,3\n"
+    with jax.enable_x64(False):
+        np.testing.assert_allclose(_predicted(rows + "1,1010,0,.,1,3\n"), [0, 100, 150, 150 / np.e], rtol=2e-4)
+    np.testing.assert_allclose(_predicted(rows.replace("1000", "0")), [0, 100, 150], rtol=1e-6)
+
+
+def test_where_rows_in_front_of_a_dose_stand_in_time():
+    one, two = _read(ROWS + TROUGH + "2,0,0,.,1,.\n2,0,1,100,1,.\n2,24,0,.,1,9\n", start=0.0)
+    np.testing.assert_allclose(one.times, [0, 0, 24, 24, 30], rtol=1e-15, atol=1e-14)
+    assert one.start == one.times[0] < 0 == one.times[1]
+    assert one.times[2] < 24 == one.times[3]
+    np.testing.assert_array_equal(one.doses.times, [0.0, 24.0, 30.0])
+    assert two.start == 0.0  # a row without a datum is none to predict
+
+
+def test_a_byte_order_mark_is_no_part_of_the_first_column():
+    assert _read("\ufeffID,TIME,AMT\n1,0,5\n")[0].name == "1"

@@ -101,11 +101,44 @@ def test_what_cannot_be_is_a_sentence():
     own = dose_event(Doses(Dose(1.0, 0.0, 1, duration=1.0)), y0)
     with pytest.raises(simkit.ArgumentError, match="Infusions need a system that is given by its rates alone"):
         simkit.simulate(pendulum, y0, [0.0, 1.0], events={"dose": own}, solver="tsit5", step=simkit.Adaptive())
-    early = dose_event(SCHEDULES["bolus"], START, lag={"gut": -1.0})
-    assert simkit.simulate(SYSTEM, START, [0.0, 9.0], events={"dose": early}, on_failure="mark").status != 0
+    early = dose_event(SCHEDULES["bolus"], START, lag={"gut": "late"})
+    lagged = from_function(absorbed, {"ka": 1.2, "ke": 0.15, "late": -1.0})
+    assert simkit.simulate(lagged, START, [0.0, 9.0], events={"dose": early}, on_failure="mark").status != 0
+    with pytest.raises(
+        simkit.SimulationError, match="The lag, `late`, of doses of the event `dose` must not be negative.* -1"
+    ):
+        simkit.simulate(lagged, START, [0.0, 9.0], events={"dose": early})
+    share = dose_event(SCHEDULES["bolus"], START, bioavailability={"gut": "late"})
+    with pytest.raises(simkit.SimulationError, match="The bioavailability, `late`, of doses .* must not be negative"):
+        simkit.simulate(lagged, START, [0.0, 9.0], events={"dose": share})
+    for what in ("lag", "bioavailability"):
+        with pytest.raises(
+            simkit.ArgumentError, match=f"The {what} of compartment `gut` must not be negative, but it is -1"
+        ):
+            dose_event(SCHEDULES["bolus"], START, **{what: {"gut": -1.0}})
+    with pytest.raises(simkit.DataError, match=r"`compartments=\('c',\)` in their order"):
+        dose_event(Doses(Dose(100.0, 0.0, 5)), {"c": 0.0})
     steady = dose_event(SCHEDULES["steady"], START)
     other = simkit.Event(lambda system, t, y, inputs: y["blood"] - 20.0, "up")
     with pytest.raises(simkit.ArgumentError, match="must be the only event of a simulation"):
         simkit.simulate(SYSTEM, START, [0.0, 9.0], events={"dose": steady, "high": other})
     found = simkit.simulate(SYSTEM, START, [0.0, 9.0], events={"dose": event, "high": other}, step=TIGHT)
     np.testing.assert_allclose(found.events["high"].before["blood"][0], 20.0)
+
+
+def test_infusions_at_steady_state_with_fixed_steps_where_a_compartment_stays_empty():
+    """Nothing goes into the gut, which stays exactly zero."""
+    every = Dose(100.0, 0.0, "blood", every=8.0, duration=6.0, steady=True, additional=1)
+    event = dose_event(Doses(every), START)
+    found = simkit.simulate(SYSTEM, START, [0.0, 5.0, 10.0], events={"dose": event}, solver="rk4", step=0.1)
+    ke, rate = 0.15, 100.0 / 6.0
+    low = rate / ke * (1 - np.exp(-6 * ke)) * np.exp(-2 * ke) / (1 - np.exp(-8 * ke))
+    exact = lambda t: low * np.exp(-ke * t) + rate / ke * (1 - np.exp(-ke * t))
+    np.testing.assert_allclose(found.ys["blood"][1:], [exact(5.0), exact(2.0)], rtol=1e-5)
+
+
+def test_the_first_of_the_doses_without_a_steady_state_is_named():
+    event = dose_event(Doses(Dose(100.0, 1.0, "blood", every=4.0, steady=True, additional=1)), START)
+    kept = from_function(absorbed, {"ka": 1.2, "ke": 0.0})  # nothing leaves
+    with pytest.raises(simkit.SimulationError, match="No steady state .* for the event `dose` at time 1"):
+        simkit.simulate(kept, START, [0.0, 9.0], events={"dose": event}, solver="rk4", step=0.1)

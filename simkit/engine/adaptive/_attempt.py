@@ -8,6 +8,7 @@ from jaxtyping import Array, PyTree
 
 from ..._types import Time
 from ...core import Status
+from ._beside import just_after, just_before
 from ._flow import SAFETY, Carried, Flow, Operands
 from ._leap import LaneEvents
 
@@ -143,7 +144,7 @@ def attempt(flow: Flow, ops: Operands, fixed: PyTree, end: Array, s: Lanes) -> A
     last = landed & (stop >= end)
     square, marks = flow.apart(square), None
     if flow.events is not None and flow.events.found:
-        beyond = jnp.where(landed & ~last, jnp.nextafter(stop, stop + 1), t1) if flow.jumps else t1
+        beyond = jnp.where(landed & ~last, just_after(stop), t1) if flow.jumps else t1
         marks = flow.events.marks(flow.rooted(ops), fixed, beyond, flow.rooted(y1))
         # A condition may be no number beyond its event: a shorter step tells.
         unknown = jnp.any(jnp.isnan(marks), axis=0)
@@ -156,7 +157,7 @@ def attempt(flow: Flow, ops: Operands, fixed: PyTree, end: Array, s: Lanes) -> A
         growth = jnp.clip(growth, LEAST_FACTOR, LARGEST_FACTOR)
     h = flow.apart((t1 - s.t) * growth)
     if flow.jumps and flow.multistep:
-        begin = lambda: flow.first(ops, fixed, jnp.nextafter(stop, stop + 1), end, y1)
+        begin = lambda: flow.first(ops, fixed, just_after(stop), end, y1)
         anew = accurate & landed & ~last
         h = jnp.where(anew, jax.lax.cond(jnp.any(anew), begin, lambda: h), h)
     elif flow.jumps:
@@ -184,8 +185,8 @@ def reach(flow: Flow, ops: Operands, fixed: PyTree, end: Array, s: Lanes, live: 
     before = stop
     if flow.jumps:
         # A jump at the end itself lies behind the solve: the last step ends two numbers before it, and a jump's step one.
-        before = jnp.nextafter(stop, stop - 1)
-        before = jnp.where(stop < end, before, jnp.nextafter(before, stop - 1))
+        before = just_before(stop)
+        before = jnp.where(stop < end, before, just_before(before))
     t1 = jnp.where(reaches, goal, s.t + s.h)
     return Reach(jnp.where(live, jnp.where(landed, before, t1), s.t), stop, landed, live, overdue)
 
@@ -210,7 +211,7 @@ def _met(flow: Flow, s: Lanes, a: Attempt, marks: Array | None, overdue: Array |
         arrives = a.accurate & (kept.due <= a.reached)
         arrives = arrives if waits is None else arrives & ~waits
         # What is saved at the time of an event is the state after it.
-        reached = jnp.where(arrives, jnp.nextafter(kept.due, kept.due - 1), reached)
+        reached = jnp.where(arrives, just_before(kept.due), reached)
         waits = overdue if waits is None else waits | overdue
     accurate = a.accurate if waits is None else a.accurate & ~waits
     return a._replace(accurate=accurate, waits=waits, arrives=arrives, reached=reached, happening=kept)
@@ -245,7 +246,7 @@ def moved(
     live = s.status == RUNNING
     t1, memory = a.t1, a.memory
     if flow.jumps:
-        t1 = jnp.where(a.landed, jnp.nextafter(a.stop, a.stop + 1), t1)
+        t1 = jnp.where(a.landed, just_after(a.stop), t1)
         memory = memory._replace(kept=None)
         fresh = lambda: flow.start(ops, fixed, t1, a.y1)._replace(kept=None)
         same = lambda: memory

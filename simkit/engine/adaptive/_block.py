@@ -16,6 +16,7 @@ from jaxtyping import Array, PyTree
 
 from ...core import scaled
 from ._attempt import Attempt, Lanes, attempt, moved
+from ._beside import just_before
 from ._flow import Flow
 from ._queue import Held
 from ._sizes import Numerics
@@ -106,7 +107,7 @@ def saved_until(
     if last < 1:
         return cursor, ys
     s, a = found.s, found.attempt
-    before = a._replace(reached=jnp.nextafter(found.time, found.time - 1))
+    before = a._replace(reached=just_before(found.time))
     due = functools.partial(_due, flow, held, times, numerics.saves, members, s, before, member)
 
     def write(carry: PyTree) -> Any:

@@ -16,6 +16,7 @@ from jaxtyping import Array, PyTree
 from ..._types import State, Time
 from ...core import scaled
 from ...solvers import Memory
+from ._beside import just_after, just_before
 from ._components import MOST_OPERATIONS, apart, apart_lanes, apart_of, boxed, evaluated, operations, unboxed
 from ._leap import LaneEvents, lane_events
 from ._member import Member
@@ -363,9 +364,9 @@ def _moved_with_jump(member: Member, ops: PyTree, fixed: PyTree, t1: Time, y1: S
     """
     jumps = member.jumps(ops, fixed)
     held = jax.lax.stop_gradient(jumps)
-    here = jnp.nextafter(held, held - 1) == t1
+    here = just_before(held) == t1
     delta = jnp.sum(jnp.where(here, jumps - held, 0)) / jnp.maximum(jnp.sum(here, dtype=t1.dtype), 1)
-    t2 = jnp.nextafter(jnp.nextafter(t1, t1 + 1), t1 + 1)
+    t2 = just_after(just_after(t1))
 
     field = functools.partial(member.field, ops, fixed)
 
@@ -390,7 +391,9 @@ def first_step(member: Member, ops: PyTree, fixed: PyTree, t: Time, end: Any, y:
     h = first_length(functools.partial(member.field, ops, fixed), t, end - t, y, scale, member.order)
     if member.multistep:
         given = jnp.minimum(given, h)  # it may be that of a step of a higher order, and the first one has order 1
-    return jax.lax.stop_gradient(jnp.where(given > 0, given, h))
+    # A shorter step would end where it began.
+    h = jnp.maximum(jnp.where(given > 0, given, h), 4 * jnp.finfo(h.dtype).eps * jnp.abs(t).astype(h.dtype))
+    return jax.lax.stop_gradient(h)
 
 
 def first_length(field: Callable[[Any, Any], Array], t: Time, span: Array, y: State, scale: Array, order: int) -> Array:

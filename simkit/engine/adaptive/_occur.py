@@ -32,6 +32,7 @@ from ._attempt import (
     select,
     soonest,
 )
+from ._beside import just_after
 from ._block import Saving, horner
 from ._flow import Flow, Operands
 from ._leap import ROUNDS
@@ -131,7 +132,7 @@ def as_saving(found: Occurrence, s: Lanes) -> Saving:
 
 def _later(s: Lanes) -> Array:
     """The end of a step that nobody asks for: it is taken where a lane has none, so that all numbers are finite."""
-    return jnp.maximum(s.t + jnp.abs(s.h), jnp.nextafter(s.t, s.t + 1))
+    return jnp.maximum(s.t + jnp.abs(s.h), just_after(s.t))
 
 
 def _place(
@@ -168,7 +169,7 @@ def _place(
     on = jnp.where(c.timed, on, c.time)
     if root.jumps:
         stop = root.stop(ops, fixed, s.t, end)
-        on = jnp.where(c.beyond, jnp.nextafter(stop, stop + 1), on)
+        on = jnp.where(c.beyond, just_after(stop), on)
     time, stepped = jnp.where(c.timed, kept.due, c.time), jnp.where(c.timed, until, c.time)
     return Place(time, stepped, on, c.which, c.sloped, c.change), step
 
