@@ -105,11 +105,11 @@ def test_what_cannot_be_is_a_sentence():
     lagged = from_function(absorbed, {"ka": 1.2, "ke": 0.15, "late": -1.0})
     assert simkit.simulate(lagged, START, [0.0, 9.0], events={"dose": early}, on_failure="mark").status != 0
     with pytest.raises(
-        simkit.SimulationError, match="The lag, `late`, of doses of the event `dose` must not be negative.* -1"
+        simkit.SimulationError, match=r"The lag, `late`, of doses of the event `dose` must not be negative.* -1"
     ):
         simkit.simulate(lagged, START, [0.0, 9.0], events={"dose": early})
     share = dose_event(SCHEDULES["bolus"], START, bioavailability={"gut": "late"})
-    with pytest.raises(simkit.SimulationError, match="The bioavailability, `late`, of doses .* must not be negative"):
+    with pytest.raises(simkit.SimulationError, match=r"The bioavailability, `late`, of doses .* must not be negative"):
         simkit.simulate(lagged, START, [0.0, 9.0], events={"dose": share})
     for what in ("lag", "bioavailability"):
         with pytest.raises(
@@ -140,5 +140,5 @@ def test_infusions_at_steady_state_with_fixed_steps_where_a_compartment_stays_em
 def test_the_first_of_the_doses_without_a_steady_state_is_named():
     event = dose_event(Doses(Dose(100.0, 1.0, "blood", every=4.0, steady=True, additional=1)), START)
     kept = from_function(absorbed, {"ka": 1.2, "ke": 0.0})  # nothing leaves
-    with pytest.raises(simkit.SimulationError, match="No steady state .* for the event `dose` at time 1"):
+    with pytest.raises(simkit.SimulationError, match=r"No steady state .* for the event `dose` at time 1"):
         simkit.simulate(kept, START, [0.0, 9.0], events={"dose": event}, solver="rk4", step=0.1)
