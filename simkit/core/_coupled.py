@@ -8,12 +8,25 @@ import equinox as eqx
 from .._doors import check_entries, check_function, check_mapping, shown
 from .._errors import ArgumentError, check_known
 from ._coupled_system import ConstrainedCoupled, CoupledSystem, FunctionWire, OutputWire, PlainCoupled
+from ._delayed_system import DelayedSystem
 from ._names import ROOTS
 from ._particle_system import ParticleSystem
-from ._system import ConstrainedSystem, StaticSystem, StochasticSystem, System
+from ._system import (
+    ConstrainedSystem,
+    PlainSystem,
+    SeparableSystem,
+    SplitSystem,
+    StaticSystem,
+    StochasticSystem,
+    System,
+    TransportSystem,
+)
 
 TAKEN = (*ROOTS, "system", "parameters", "parts", "wires", "conserved")
 """Names that a part cannot have, since paths begin with them."""
+
+SERVED = PlainSystem, ConstrainedSystem, SeparableSystem, SplitSystem, TransportSystem
+"""Families whose slope is all of their dynamics, by their vector field, and that parts may be of."""
 
 WIRE = ("system", "t", "y", "outputs")
 """Arguments of a wire."""
@@ -45,7 +58,8 @@ def Coupled(
     One solver steps the whole, or `simkit.solvers.Strang` each part with a stepper of its own.
 
     **Raises:** an `UnknownNameError` for a wire of an unknown part, or to an input that its part does not declare (`reads`); an
-    `ArgumentError` for parts that cannot be coupled, and, when it is run, for wires that form an algebraic loop.
+    `ArgumentError` for parts that cannot be coupled, and, when it is run, for wires that form an algebraic loop or name an output
+    that its part does not have.
 
     ```python
     import simkit
@@ -89,9 +103,12 @@ def Coupled(
 
 
 def _check_family(name: str, part: System) -> None:
-    """Refuse families whose parts nothing steps together with others."""
-    reason = None
-    if isinstance(part, StochasticSystem):
+    """Refuse families whose parts nothing steps together with others: all that are not known to be served."""
+    if isinstance(part, SERVED):
+        return
+    if isinstance(part, DelayedSystem):
+        reason = "sees its past, and the delays of parts are not served yet: write the whole as one `DelayedSystem`"
+    elif isinstance(part, StochasticSystem):
         reason = "is stochastic, and the noise of parts is not served yet"
     elif isinstance(part, StaticSystem):
         reason = "has no dynamics: make its response a wire, a function of the states of others"
@@ -100,15 +117,16 @@ def _check_family(name: str, part: System) -> None:
             "is a particle system, whose neighbour lists are not served yet in a coupled system: write bodies without lists as a "
             "`PlainSystem`"
         )
-    if reason is not None:
-        raise ArgumentError(f"The part `{name}` cannot be coupled: `{type(part).__name__}` {reason}.")
+    else:
+        reason = f"is of none of the families that are served: {', '.join(family.__name__ for family in SERVED)}"
+    raise ArgumentError(f"The part `{name}` cannot be coupled: `{type(part).__name__}` {reason}.")
 
 
 def _as_wire(target: str, wire: Any, parts: Mapping[str, System]) -> Any:
     """A wire as a module that is called with `WIRE`."""
     if isinstance(wire, str):
         check_known(wire.split(".")[0], parts, f"part for the wire to `{target}`")
-        return OutputWire(wire)
+        return OutputWire(wire, target)
     if not callable(wire) or isinstance(wire, type):
         raise ArgumentError(
             f"The wire to `{target}` must be the path of an output, such as 'tank.outflow', or a function of "

@@ -13,12 +13,17 @@ from .._doors import shown
 from .._errors import ArgumentError, check_known
 from .._types import Inputs, Outputs, State, Time
 from ._input import Input, with_defaults
+from ._names import named_leaves
 from ._system import ConstrainedSystem, Example, PlainSystem, System
 
 if TYPE_CHECKING:
     AbstractVar = Any
 else:
     from equinox import AbstractVar
+
+
+MOST_LISTED = 20
+"""Most outputs that a message lists."""
 
 
 class Pair(NamedTuple):
@@ -43,12 +48,20 @@ class OutputWire(eqx.Module):
     """The wire that passes an output of a part on, by its path, such as `tank.outflow`."""
 
     path: str = eqx.field(static=True)
+    target: str = eqx.field(static=True)  # the input that it feeds
 
     def __call__(self, system: "CoupledSystem", t: Time, y: Mapping[str, Any], outputs: Mapping[str, Any]) -> Any:
         name, *words = self.path.split(".")
-        found = outputs[name]
+        found = measured = outputs[name]
         for word in words:
-            found = found[word] if isinstance(found, Mapping) else getattr(found, word)
+            try:
+                found = found[word] if isinstance(found, Mapping) else getattr(found, word)
+            except (KeyError, AttributeError):
+                known = [f"`{name}.{key}`" if key else f"`{name}`" for key in named_leaves(measured)]
+                raise ArgumentError(
+                    f"The wire to `{self.target}` names the output `{self.path}`, which `{name}`, a {type(system[name]).__name__}, "
+                    f"does not have. It has {', '.join(known[:MOST_LISTED])}{', ...' if len(known) > MOST_LISTED else ''}."
+                ) from None
         return found
 
 

@@ -53,7 +53,11 @@ class DelayedSystem(System):
 
     @abc.abstractmethod
     def delayed_field(self, t: Time, y: State, inputs: Inputs, past: Past) -> State:
-        """The time derivative of the state; `past(t - lag)` is the state at an earlier time."""
+        """The time derivative of the state; `past(t - lag)` is the state at an earlier time.
+
+        At a time that no lag of `lags` reaches and that is not known (not kept, not come, before the history) it is NaN, which ends
+        as a status.
+        """
 
     @abc.abstractmethod
     def lags(self, t: Time, y: State, inputs: Inputs) -> Any:

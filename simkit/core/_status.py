@@ -71,14 +71,16 @@ _MESSAGES = {
         "of a ball that comes to rest. End the simulation there with an event of `ends=True`, or let a change leave its condition."
     ),
     Status.BAD_LAG: (
-        "A lag was not positive, so that the slope would depend on the future. Bound the parameters that make it, or let "
-        "`lags` and `delayed_field` keep it above 0."
+        "A lag was not positive, or `past` was asked for a time that had not come, so that the slope would depend on the future. "
+        "Bound the parameters that make the lag, or let `lags` and `delayed_field` keep it above 0."
     ),
     Status.HISTORY_SHORT: (
-        "A lag reached back to before the earliest time of the history. Give an earlier history, or bound the lag."
+        "A lag, or a time that `past` was asked for, reached back to before the earliest time of the history. Give an earlier "
+        "history, or bound the lag."
     ),
     Status.HISTORY_FULL: (
-        "The longest lag held more steps than are kept. Keep more of them, `kept_steps` of the system, or loosen `rtol` and `atol`."
+        "The longest lag held more steps than are kept, or `past` was asked for a time that no lag of `lags` reaches and that is "
+        "not kept any more. Let `lags` name all lags; keep more steps, `kept_steps` of the system, or loosen `rtol` and `atol`."
     ),
 }
 

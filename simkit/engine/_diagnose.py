@@ -6,6 +6,7 @@ import jax
 import numpy as np
 
 from ..core import (
+    DelayedSystem,
     NamedEvents,
     ParticleSystem,
     Regimen,
@@ -153,6 +154,8 @@ def _non_finite_numbers(setup: Setup, from_start: bool) -> str:
 def _non_finite_slopes(setup: Setup, trajectory: Trajectory, row: int) -> str:
     t, y = trajectory.times[row], jax.tree.map(lambda leaf: leaf[row], trajectory.ys)
     system: Any = setup.system
+    if isinstance(system, DelayedSystem):  # its slope depends on more than this state
+        return ""
     slope = system.vector_field(t, system.encode(y), at_time(setup.inputs, t))
     if all(np.isfinite(np.asarray(x)).all() for x in jax.tree.leaves(slope)):
         return ""

@@ -14,8 +14,19 @@ import numpy as np
 from jax.typing import ArrayLike
 from jaxtyping import Array, PRNGKeyArray
 
+from .._errors import ArgumentError
 from .._types import Inputs, State
-from ..core import ParticleSystem, Setup, Status, StochasticSystem, System, Trajectory, at_time, named_leaves
+from ..core import (
+    DelayedSystem,
+    ParticleSystem,
+    Setup,
+    Status,
+    StochasticSystem,
+    System,
+    Trajectory,
+    at_time,
+    named_leaves,
+)
 from ..engine import Fixed, Varying, resolve, simulate
 from ..solvers import Rodas5P, Stepper
 from ._failure_file import read_failure, write_failure
@@ -135,6 +146,11 @@ def locate(
     print(simkit.inspect.locate(system, y0, times))  # prints None
     ```
     """
+    if isinstance(system, DelayedSystem):
+        raise ArgumentError(
+            f"A step of `{type(system).__name__}` does not stand by itself, since it sees its past, so none can be run again alone. "
+            "Save densely, and look at the last rows that are finite."
+        )
     y0 = jax.tree.map(jnp.asarray, y0)
     times = np.asarray(times)
     method = resolve(system, y0, times, solver=solver, step=step, inputs=inputs)

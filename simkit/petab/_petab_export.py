@@ -16,7 +16,7 @@ from jaxtyping import Array
 
 from .._errors import ArgumentError
 from .._types import State
-from ..core import Setup, StaticSystem, named_leaves, started
+from ..core import DelayedSystem, Setup, StaticSystem, named_leaves, started
 from ..networks import TIME, Formulas, Graph
 from ..problem import Problem
 from ._copy import copied
@@ -81,6 +81,7 @@ def _check(problem: Problem) -> None:
     wrong = {
         "a system with equations in time": isinstance(system, StaticSystem),
         "a system that was not read from SBML (give what `simkit.petab.load` gave)": isinstance(system, SBMLSystem),
+        "no delays": isinstance(system, DelayedSystem),
         "no protocol": problem.protocol is not None,
         "no inputs": bool(jax.tree.leaves(problem.base.inputs)),
         "no observables beside the outputs of its system": bool(problem.observables),

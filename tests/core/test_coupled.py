@@ -240,6 +240,15 @@ def test_an_algebraic_loop_is_named():
     assert simkit.simulate(ring, y0, [0.0, 0.1]).status == 0  # the output of `b` is its state: no loop
 
 
+class Odd(simkit.System):
+    """A system of a family of its own."""
+
+    def vector_field(self, t, y, inputs):
+        return y
+
+    example = classmethod(lambda cls: None)
+
+
 WRONG = {
     "no part of that name": (lambda: simkit.Coupled({"a": _decay(1.0)}, {"c.push": "a.x"}), "no part `c`"),
     "no input of that name": (lambda: simkit.Coupled({"a": _decay(1.0)}, {"a.psh": "a.x"}), "`a`.*`psh`.*`push`"),
@@ -255,6 +264,8 @@ WRONG = {
     ),
     "a name that paths need": (lambda: simkit.Coupled({"y0": _decay(1.0)}), "other than y0"),
     "noise": (lambda: simkit.Coupled({"a": simkit.odes.OrnsteinUhlenbeck()}), "is stochastic"),
+    "delays": (lambda: simkit.Coupled({"a": simkit.odes.MackeyGlass()}), "`a`.*`MackeyGlass` sees its past"),
+    "a family that nobody knows": (lambda: simkit.Coupled({"a": Odd()}), "`Odd` is of none of the families"),
     "a part without a state": (lambda: simkit.simulate(_pair(), {"a": {"x": 1.0}}, TIMES), "`b` is missing"),
     "a state that is no dictionary": (lambda: simkit.simulate(_pair(), 1.0, TIMES), "states of the parts"),
     "a wired input that is given": (
@@ -278,6 +289,13 @@ def test_a_wire_that_nothing_reads_is_refused():
     wires = {"a.push": "b.x", "a.mroe": "b.x"}
     with pytest.raises(simkit.ArgumentError, match=r"feeds `a.mroe`.*no slope"):
         simkit.simulate(simkit.Coupled({"a": open_ended, "b": other}, wires), Y0, TIMES)
+
+
+@pytest.mark.parametrize("path", ["b.w", "b.x.q"])
+def test_a_wire_to_an_output_that_does_not_exist_is_named(path):
+    pair = _pair(path)
+    with pytest.raises(simkit.ArgumentError, match=rf"wire to `a.push` names the output `{path}`.*`b.x`"):
+        simkit.simulate(pair, Y0, TIMES)
 
 
 def test_declared_inputs_of_a_model_are_checked_at_the_door():

@@ -174,6 +174,45 @@ def test_a_lag_that_holds_too_many_steps_is_a_status():
         simkit.simulate(small(4), 1.0, [0.0, 5.0], step=Adaptive(1e-8))
 
 
+def reading(lag, declared, **options):
+    """x' = -past(t - lag), with another lag declared."""
+    f = lambda t, y, past, p: -past(t - p["lag"])
+    lags = lambda t, y, p: p["declared"]
+    return simkit.odes.from_delayed_function(f, {"lag": lag, "declared": declared}, lags=lags, **options)
+
+
+@pytest.mark.parametrize("solver", ["tsit5", "rodas5p"])
+def test_a_past_that_is_not_known_is_a_status(solver):
+    """Beyond the declared lags: not kept any more, not yet there, or before the history begins."""
+    options = {"step": Adaptive(1e-8), "on_failure": "mark", "solver": solver}
+    gone = simkit.simulate(reading(2.0, 0.1, kept_steps=4), 1.0, [0.0, 1.9, 5.0], **options)
+    assert gone.status == Status.HISTORY_FULL
+    np.testing.assert_allclose(gone.ys, [1.0, -0.9, np.nan], rtol=1e-9)
+    assert simkit.simulate(reading(-0.5, 1.0), 1.0, [0.0, 1.0], **options).status == Status.BAD_LAG
+    history = simkit.Interpolated([-1.0, 0.0], [1.0, 1.0])
+    early = simkit.simulate(reading(1.5, 0.5, history=history), 1.0, [0.0, 1.0], **options)
+    assert early.status == Status.HISTORY_SHORT
+
+
+def test_undeclared_lags_that_are_kept_are_served():
+    """A longer one while the ring holds it, and a shorter one by steps that are no longer than that."""
+    for lag, declared in ((1.0, 0.4), (0.3, 1.0)):
+        found = simkit.simulate(reading(lag, declared), 1.0, [0.0, 1.2, 2.0], step=Adaptive(1e-9))
+        np.testing.assert_allclose(found.ys, [solution(t, 1.0, lag, 1.0) for t in (0, 1.2, 2.0)], rtol=1e-6, atol=1e-7)
+
+
+def test_a_member_whose_past_is_not_known_leaves_gradients_of_others_alone():
+    def total(rate):
+        f = lambda t, y, past, p: -p["rate"] * past(t - p["lag"])
+        system = simkit.odes.from_delayed_function(f, {"rate": rate, "lag": 1.0}, lags=lambda t, y, p: 1.0)
+        members = simkit.ensemble(system, 1.0, [0.0, 1.5], over={"lag": jnp.array([1.0, -0.5])})
+        return jnp.sum(members.filled().ys)
+
+    np.testing.assert_allclose(
+        jax.grad(total)(1.0), slopes_of(lambda r: solution(1.5, r, 1.0, 1.0), (1.0,))[0], rtol=1e-5
+    )
+
+
 def small(kept):
     f = lambda t, y, past, p: jnp.sin(20 * t) - past(t - p["lag"])
     return simkit.odes.from_delayed_function(f, {"lag": 2.0}, lags="lag", kept_steps=kept)
@@ -217,3 +256,10 @@ def test_what_is_not_served_is_refused(options, match):
 def test_runs_backwards_are_refused():
     with pytest.raises(simkit.ArgumentError, match="delays"):
         simkit.simulate(Feedback(), {"x": 1.0}, [1.0, 0.0])
+
+
+def test_what_would_run_one_step_alone_is_refused():
+    """A step sees the past, so that none can be looked at by itself."""
+    system, y0, times, _ = simkit.odes.MackeyGlass.example()
+    with pytest.raises(simkit.ArgumentError, match="sees its past"):
+        simkit.inspect.locate(system, y0, times)

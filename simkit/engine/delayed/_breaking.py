@@ -29,7 +29,12 @@ def _sums(lags: int, levels: int) -> np.ndarray:
 
 def flat_lags(term: SystemTerm, t: Array, y: object) -> Array:
     """All lags at a time and a state, shape `(lags,)`."""
-    found = jax.tree.leaves(term.system.lags(t, y, at_time(term.inputs, t)))
+    return lag_numbers(term.system, t, y, at_time(term.inputs, t))
+
+
+def lag_numbers(system: DelayedSystem, t: Array, y: object, inputs: object) -> Array:
+    """All lags of a system with the values of its inputs, shape `(lags,)`."""
+    found = jax.tree.leaves(system.lags(t, y, inputs))
     return jnp.concatenate([jnp.ravel(jnp.asarray(x, t.dtype)) for x in found] or [jnp.zeros(0, t.dtype)])
 
 

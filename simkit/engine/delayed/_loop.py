@@ -13,7 +13,7 @@ from ..adaptive._flow import SAFETY, first_length
 from ..batching._mesh import origin
 from ._breaking import flat_lags
 from ._overlap import take_overlapping
-from ._posed import Posed, empty, take, within
+from ._posed import ALL, Posed, empty, take, within
 from ._ring import Ring, count_zero, put, valued
 
 BLOCK = 8
@@ -79,7 +79,7 @@ def looped(posed: Posed, times: Array, kept: int, most: Array, room: int) -> Loo
     s, ys = jax.lax.while_loop(lambda c: greatest(c[0].status == RUNNING), body, (s, ys))
     arrived = (times <= s.t) | (s.status == Status.OK)
     ys = jnp.where(arrived[:, None], ys, jnp.nan)
-    return Looped(ys, s.status, s.steps, s.rejected, s.mesh)
+    return Looped(ys, _explained(posed, s), s.steps, s.rejected, s.mesh)
 
 
 def _initial_rows(posed: Posed, times: Array, zero: Array) -> Array:
@@ -119,7 +119,7 @@ def _attempt(posed: Posed, most: Array, s: _State) -> tuple[_State, Row]:
     if posed.overlaps:
         found, solved = take_overlapping(posed, s.ring, s.t, t1, length, s.y, derived=False)
     else:
-        found, solved = take(posed, s.ring, s.t, t1, length, s.y), live
+        found, solved = take(posed, s.ring, s.t, t1, length, s.y, unknown=ALL), live
     lags = posed.lags if posed.constant else flat_lags(posed.term, t1, posed.unravel(found.y))
     scale = posed.atol + posed.rtol * jnp.maximum(jnp.abs(s.y), jnp.abs(found.y))
     square = jnp.mean(jnp.square(jnp.abs(found.error) / scale)) if s.y.size else jnp.zeros_like(s.t)
@@ -187,6 +187,25 @@ def _status(
     if earliest is None:
         return status
     return jnp.where(accurate & (longest < earliest), int(Status.HISTORY_SHORT), status)
+
+
+REASONS = Status.HISTORY_FULL, Status.HISTORY_SHORT, Status.BAD_LAG
+"""What is said of each way in which a past may not be known."""
+
+
+def _explained(posed: Posed, s: _State) -> Array:
+    """The status of a lane that ended; where it could not go on since `past` was asked for what is not known, it says so."""
+
+    def is_finite(unknown: Array) -> Array:
+        term = within(posed, s.ring, s.t, s.t, unknown=unknown)
+        return jnp.all(jnp.isfinite(ravel_pytree(term.vf(s.t, posed.unravel(s.y)))[0]))
+
+    found = jax.vmap(is_finite)(jnp.concatenate([jnp.zeros((1, len(ALL)), bool), jnp.eye(len(ALL), dtype=bool)]))
+    failed = (s.status != RUNNING) & (s.status != Status.OK) & found[0]
+    status = s.status
+    for i, reason in enumerate(REASONS):
+        status = jnp.where(failed & ~found[1 + i], int(reason), status)
+    return status
 
 
 def saved(times: Array, rows: Row, ys: Array) -> Array:

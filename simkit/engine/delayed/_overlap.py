@@ -8,7 +8,7 @@ from jaxtyping import Array, PyTree
 
 from ...core import greatest
 from ._breaking import flat_lags
-from ._posed import Posed, Taken, take
+from ._posed import ALL, NONE, Posed, Taken, take
 from ._ring import Ring, valued
 
 MOST = 12
@@ -35,7 +35,8 @@ def take_overlapping(
     Where all lags are as long as the step the first pass is all. Else the dense output of one pass is the past of the next.
     """
     begun = jnp.concatenate([y[None], jnp.zeros_like(ring.rows[0, 1:])])
-    first = take(posed, ring, t0, t1, h, y, begun)
+    unknown = NONE if derived else ALL
+    first = take(posed, ring, t0, t1, h, y, begun, unknown)
     if posed.constant:
         shortest = jnp.min(posed.lags, initial=jnp.inf)
     else:
@@ -44,7 +45,7 @@ def take_overlapping(
     overlaps = jax.lax.stop_gradient(~(shortest >= h) & (h > 0))
     given = posed, ring, t0, t1, h, y
     held, on, at, until, length, begin = _held(given)
-    solved = _iterated(held, on, at, until, length, begin, _held(first), overlaps)
+    solved = _iterated(held, on, at, until, length, begin, _held(first), overlaps, unknown)
     converged = ~overlaps | (solved.change < SOLVED)
     if not derived:
         return solved.taken, converged
@@ -60,7 +61,7 @@ def take_overlapping(
 
 
 def _iterated(
-    posed: Posed, ring: Ring, t0: Array, t1: Array, h: Array, y: Array, first: Taken, overlaps: Array
+    posed: Posed, ring: Ring, t0: Array, t1: Array, h: Array, y: Array, first: Taken, overlaps: Array, unknown: Any
 ) -> _Iterated:
     """Iterate until the dense output changes by less than its tolerance."""
 
@@ -69,7 +70,7 @@ def _iterated(
 
     def turned(s: _Iterated) -> _Iterated:
         rows = jnp.concatenate([y[None], s.taken.increments])
-        found = take(posed, ring, t0, t1, h, y, rows)
+        found = take(posed, ring, t0, t1, h, y, rows, unknown)
         moved = jnp.concatenate([jnp.zeros_like(y)[None], found.increments - s.taken.increments])
         scale = posed.atol + posed.rtol * jnp.maximum(jnp.abs(y), jnp.abs(found.y))
         size = lambda share: jnp.sqrt(jnp.mean(jnp.square(jnp.abs(valued(moved, share)) / scale)))

@@ -12,11 +12,16 @@ from jaxtyping import Array
 from ..._types import Inputs, State, Time
 from ...core import Example, PlainSystem, SystemTerm, at_time, constant_lags, scaled
 from ..task._task import Task
-from ._breaking import breaking_points, flat_lags
+from ._breaking import breaking_points, flat_lags, lag_numbers
 from ._ring import Ring, empty_ring, state_in, valued
 
 ULPS = 8
 """Number of roundings by which a time of the past, computed at an end of a step, may lie on the other side of a breaking point."""
+
+ALL = np.ones(3, bool)
+"""Each way in which a past may not be known: not any more, before the history begins, and not yet."""
+
+NONE = np.zeros(3, bool)
 
 
 class WithinStep(PlainSystem):
@@ -24,6 +29,8 @@ class WithinStep(PlainSystem):
 
     A time of the past that is computed at an end of the step is looked up a few roundings towards the middle of the step, and
     inputs are read within it: so the slope at an end is the limit from inside where the history or an input jumps there.
+
+    The state at a time that no declared lag reaches and that is not known is NaN, for each way of `unknown`, as of `ALL`.
     """
 
     system: Any
@@ -34,22 +41,53 @@ class WithinStep(PlainSystem):
     t0: Array
     t1: Array
     current: Array | None  # dense output of this step, where it may reach into itself
+    lags: Array | None  # where they are constant
+    unknown: Any  # (3,): the ways in which a state is not known that are looked for
     unravel: Any = eqx.field(static=True)
     stiff: bool = eqx.field(static=True)
+    overlaps: bool = eqx.field(static=True)
+    guarded: bool = eqx.field(static=True)  # whether any are
 
     def vector_field(self, t: Time, y: State, inputs: Inputs) -> State:
         t0, t1, held = jax.lax.stop_gradient((self.t0, self.t1, t))
         first, last = jnp.nextafter(t0, t1), jnp.nextafter(t1, t0)
         inside = t + (jnp.where(first < last, jnp.clip(held, first, last), held) - held)
-        nudge = jnp.sign(0.5 * (t0 + t1) - held) * ULPS * jnp.finfo(t0.dtype).eps * jnp.maximum(abs(t0), abs(t1))
+        rounding = ULPS * jnp.finfo(t0.dtype).eps * jnp.maximum(abs(t0), abs(t1))
+        nudge = jnp.sign(0.5 * (t0 + t1) - held) * rounding
+        signals = at_time(self.signals, inside)
+        reach = self._reach(t, y, signals) if self.guarded else None
 
         def past(time: Time) -> State:
             time = jnp.asarray(time, t0.dtype)
             side = jax.lax.stop_gradient(time) + jnp.clip(nudge, -0.25 * (t1 - t0), 0.25 * (t1 - t0))
             found = self._past(time, side)
-            return found if self.current is None else self._overlapped(found, t, y, time, side)
+            found = found if self.current is None else self._overlapped(found, t, y, time, side)
+            if reach is None:
+                return found
+            unknown = self._is_unknown(jax.lax.stop_gradient(time), held, reach, rounding)
+            return jax.tree.map(lambda x: jnp.where(unknown, jnp.nan, x), found)
 
-        return self.system.delayed_field(t, y, at_time(self.signals, inside), past)
+        return self.system.delayed_field(t, y, signals, past)
+
+    def _reach(self, t: Array, y: State, signals: Any) -> tuple[Array, Array]:
+        """The earliest and the latest time that declared lags reach back to."""
+        lags = self.lags
+        if lags is None:
+            lags = lag_numbers(self.system, t, y, signals)
+        t, lags = jax.lax.stop_gradient((t, lags))
+        return t - jnp.max(lags, initial=0), t - jnp.min(lags, initial=jnp.inf)
+
+    def _is_unknown(self, time: Array, t: Array, reach: tuple[Array, Array], rounding: Array) -> Array:
+        """Tell whether the state at a time is not known although declared lags do not reach it; else that is theirs to mend."""
+        first, last = reach
+        begin, oldest = jax.lax.stop_gradient((self.begin, self.ring.oldest))
+        margin = rounding + ULPS * jnp.finfo(t.dtype).eps * abs(first)
+        gone = (time >= begin) & (time < oldest - margin) & (time < first - margin)
+        # Without an iteration a step knows what was before it.
+        future = (time > (t if self.overlaps else self.t0) + margin) & (time > last + margin)
+        begins = self.system.earliest()
+        early = jnp.zeros_like(gone) if begins is None else (time < begins - margin) & (time < first - margin)
+        return jnp.any(jnp.stack([gone, early, future]) & self.unknown)
 
     def _past(self, time: Array, side: Array) -> State:
         begin = jax.lax.stop_gradient(self.begin)
@@ -122,15 +160,31 @@ def pose(task: Task) -> Posed:
     return Posed(term, task.solver, task.y0, flat, unravel, *ends, points, lags, rtol, atol, overlaps, constant)
 
 
-def within(posed: Posed, ring: Ring, t0: Array, t1: Array, current: Array | None = None) -> SystemTerm:
+def within(
+    posed: Posed, ring: Ring, t0: Array, t1: Array, current: Array | None = None, unknown: Any = NONE
+) -> SystemTerm:
     """The equations within a step, as steppers see them."""
     own = posed.term.system, posed.term.inputs, posed.state, posed.begin
-    return SystemTerm(WithinStep(*own, ring, t0, t1, current, posed.unravel, posed.solver.stiff), None)
+    lags = posed.lags if posed.constant else None
+    kind = posed.unravel, posed.solver.stiff, posed.overlaps, unknown is not NONE
+    return SystemTerm(WithinStep(*own, ring, t0, t1, current, lags, unknown, *kind), None)
 
 
-def take(posed: Posed, ring: Ring, t0: Array, t1: Array, h: Array, y: Array, current: Array | None = None) -> Taken:
-    """The step from t0 to t1, of length h; `current` is an estimate of its own dense output."""
-    term = within(posed, ring, t0, t1, current)
+def take(
+    posed: Posed,
+    ring: Ring,
+    t0: Array,
+    t1: Array,
+    h: Array,
+    y: Array,
+    current: Array | None = None,
+    unknown: Any = NONE,
+) -> Taken:
+    """The step from t0 to t1, of length h; `current` is an estimate of its own dense output.
+
+    `unknown` are the ways in which a past may not be known that make it NaN: of steps that were accepted there are none.
+    """
+    term = within(posed, ring, t0, t1, current, unknown)
     solver, state = posed.solver, posed.unravel(y)
     found = solver.advance(term, t0, t1, h, state, solver.init(term, t0, state))
     increments = jnp.stack([ravel_pytree(q)[0] for q in solver.polynomial(found.dense)])

@@ -23,8 +23,8 @@ class Ring(NamedTuple):
 
     @property
     def oldest(self) -> Array:
-        """The time at which the oldest step starts."""
-        return jnp.min(self.start)
+        """The time at which the oldest step starts; before the ring has gone round it is the first time of the solve."""
+        return self.start[jnp.where(self.total >= self.kept, self.total % self.kept, 0)]
 
 
 def empty_ring(kept: int, degree: int, y: Array, begin: Array, zero: Array) -> Ring:

@@ -13,7 +13,7 @@ import jax
 from jaxtyping import PRNGKeyArray
 
 from ..._errors import ArgumentError, SimulationError, StudyError
-from ...core import Trajectory
+from ...core import DelayedSystem, Trajectory
 from ...engine import simulate
 from ...fitting import FitResult, Profiles, fit, profile
 from ...infer import Posterior, Prediction, predict, sample
@@ -208,7 +208,7 @@ def _asked(verb: Callable[..., Any], study: Study, key: PRNGKeyArray) -> Any:
 
 def _kept_failure(study: Study, folder: Path, key: PRNGKeyArray) -> str:
     """Store the place of a broken simulation beside its results; return what to do with it, in words."""
-    failure = _asked(locate, study, key)
+    failure = None if isinstance(study.system, DelayedSystem) else _asked(locate, study, key)
     if failure is None:
         return ""
     path = failure.save(folder / "failure.h5")
