@@ -148,7 +148,7 @@ def locate(
     """
     if isinstance(system, DelayedSystem):
         raise ArgumentError(
-            f"A step of `{type(system).__name__}` does not stand by itself, since it sees its past, so none can be run again alone. "
+            f"A step of `{type(system).__name__}` does not stand by itself, since it sees its past, so none is run alone. "
             "Save densely, and look at the last rows that are finite."
         )
     y0 = jax.tree.map(jnp.asarray, y0)
