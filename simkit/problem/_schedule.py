@@ -125,6 +125,8 @@ def experiment_events(
     """The events of one experiment: its own or the problem's, after its doses; `doses` where it has none."""
     own = given if e.events is None else as_events(e.events)
     doses = doses if e.doses is None else e.doses
+    if own is None and doses is None:  # a static system may have times with several predictors
+        return None
     start = float(e.times[0] if e.start is None else e.start)
     if own is not None and e.events is not None:
         _check_within(e.name, own, start)

@@ -190,7 +190,7 @@ def _status(
 
 
 REASONS = Status.HISTORY_FULL, Status.HISTORY_SHORT, Status.BAD_LAG
-"""What is said of each way in which a past may not be known."""
+"""Status of each way in which a past may not be known."""
 
 
 def _explained(posed: Posed, s: _State) -> Array:
