@@ -1,5 +1,7 @@
 """Systems, quantities, names, signals, trajectories: the nouns everything else speaks of."""
 
+from ._beside import just_after as just_after  # internal
+from ._beside import just_before as just_before  # internal
 from ._cache import cache_folder as cache_folder  # internal
 from ._cache import enable_cache as enable_cache
 from ._coupled import Coupled as Coupled
@@ -24,6 +26,7 @@ from ._guard import finite as finite
 from ._guard import member_inputs as member_inputs
 from ._guard import member_results as member_results
 from ._guard import own as own
+from ._held import held as held  # internal
 from ._html import html_notes as html_notes
 from ._html import html_page as html_page
 from ._html import html_table as html_table

@@ -3,11 +3,11 @@
 from typing import Any
 
 import jax
-import jax.numpy as jnp
 from jaxtyping import Array, Float
 
 from .._errors import ArgumentError
 from .._types import Inputs, Outputs, State, Time
+from ._beside import just_before
 from ._coupled_system import CoupledSystem
 from ._event import Event, NamedEvents
 from ._regimen import Regimen
@@ -174,8 +174,7 @@ def _late(signal: Any) -> Any:
 def _just_before(t: Time) -> Time:
     """The number before a time. A signal has its later value at a jump, and a run backwards wants the earlier one there."""
     held = jax.lax.stop_gradient(t)
-    before = jnp.where(held == 0, -jnp.finfo(held.dtype).tiny, jnp.nextafter(held, held - 1))
-    return t + (before - held)
+    return t + (just_before(held) - held)
 
 
 def _negative(tree: Any) -> Any:

@@ -12,7 +12,7 @@ import jax.numpy as jnp
 from jax.flatten_util import ravel_pytree
 from jaxtyping import Array
 
-from ..core import Event, NamedEvents
+from ..core import Event, NamedEvents, held
 from ..linear import held_solver, inverse
 from .batching._mesh import alike_arrays
 from .task._step import Adaptive
@@ -91,8 +91,8 @@ def steady_doses(repeated: Repeated, each: Interval, start: Array) -> Array:
 
 
 def _one(repeated: Repeated, each: Interval, start: Array) -> Array:
-    held = _held(alike_arrays((repeated.task, each, start)))
-    fixed, own = repeated._replace(task=held[0]), held[1]
+    known = held(alike_arrays((repeated.task, each, start)))
+    fixed, own = repeated._replace(task=known[0]), known[1]
     step = fixed.task.step
     rtol = jnp.asarray(step.rtol if isinstance(step, Adaptive) else CLOSE, start.dtype)
     given = jnp.concatenate([own.amount, own.flow * own.length])  # what a dose brings, at once or by an infusion
@@ -114,7 +114,7 @@ def _one(repeated: Repeated, each: Interval, start: Array) -> Array:
         done = jnp.all(jnp.abs(move) <= CLOSE * (jnp.abs(x) + size))
         return _Search(x, matrix, search.steps + 1, done)
 
-    x = held[2] + 0 * own.at.astype(start.dtype)
+    x = known[2] + 0 * own.at.astype(start.dtype)
     begun = _Search(x, identity + 0 * x[:, None], jnp.zeros((), jnp.int32), jnp.any(x != x))
     found = jax.lax.while_loop(lambda s: ~s.done & (s.steps < STEPS), step_once, begun)
     scale = jnp.abs(found.x) + size
@@ -125,8 +125,3 @@ def _one(repeated: Repeated, each: Interval, start: Array) -> Array:
     corrected = held_solver(matrix)
     y, _ = jax.lax.scan(lambda y, _: (y + corrected(repeated.end(y, each) - y), None), y, None, length=2)
     return jnp.where(ok, y, jnp.nan)
-
-
-def _held(tree: Any) -> Any:
-    hold = lambda x: jax.lax.stop_gradient(x) if hasattr(x, "dtype") and jnp.issubdtype(x.dtype, jnp.inexact) else x
-    return jax.tree.map(hold, tree)

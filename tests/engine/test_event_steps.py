@@ -232,3 +232,20 @@ def test_reverse_mode_within_a_memory_bound_is_the_same():
     plain = jax.jit(jax.grad(last))(jnp.asarray(2.0))
     bounded = jax.jit(jax.grad(lambda start: last(start, gradient=simkit.Checkpointed(memory="8 kB"))))
     np.testing.assert_allclose(bounded(jnp.asarray(2.0)), plain, rtol=1e-12)
+
+
+def test_an_input_that_jumps_at_time_zero():
+    """The numbers next to zero are too small to be normal, and most machines take them for zero."""
+    system = from_function(lambda t, y, p, inputs: {"x": inputs["push"] + 0.0 * y["x"]}, {})
+    push = {"push": simkit.PiecewiseConstant([-1.0, 0.0], [0.0, 1.0])}
+    found = simkit.simulate(system, {"x": 0.0}, [-1.0, 0.0, 2.0], inputs=push, solver="rk4", step=0.1)
+    np.testing.assert_allclose(found.ys["x"], [0.0, 0.0, 2.0], atol=1e-14)
+
+
+def test_small_units_in_single_precision():
+    """Products of two conditions of 1e-25 are zero there; signs are not."""
+    small = 1e-25
+    with jax.enable_x64(False):
+        first = ball(np.float32(9.81 * small), np.float32(2.0 * small)).events
+        assert first.times.dtype == np.float32
+        np.testing.assert_allclose(first.times[:3], bounces(9.81, 2.0), rtol=1e-5)

@@ -7,16 +7,13 @@ import jax.numpy as jnp
 from jaxtyping import Array, PyTree
 
 from ..._types import Time
-from ...core import Status
-from ._beside import just_after, just_before
+from ...core import Status, just_after, just_before
 from ._flow import SAFETY, Carried, Flow, Operands
+from ._happening import opposite
 from ._leap import LaneEvents
 
 RUNNING, WAITING = -1, -2
 """States of a lane that is no `Status` yet: it steps, or it waits within a step for the events of its block."""
-
-NOWHERE = 2**30
-"""Place of no event."""
 
 # A step this much shorter than the whole span makes no progress; without a floor a derivative that is not finite would use up
 # `max_steps` in rejected steps.
@@ -120,11 +117,6 @@ def spared(marks: Array) -> Array:
     return jnp.abs(marks) == 2 * jnp.finfo(marks.dtype).tiny
 
 
-def opposite(marks: Array, values: Array) -> Array:
-    """Flags of values that are zero or of the other sign than marks; products of small numbers would be zero."""
-    return jnp.where(marks > 0, values <= 0, (marks < 0) & (values >= 0))
-
-
 def soonest(coming: Array, t: Time) -> Array:
     """The first of the next known times of all events."""
     return jnp.min(coming, axis=0) if coming.shape[0] else jnp.full_like(t, jnp.inf)
@@ -138,7 +130,6 @@ def attempt(flow: Flow, ops: Operands, fixed: PyTree, end: Array, s: Lanes) -> A
     rule that shortens on rejection only.
     """
     most = fixed[MOST].astype(s.steps.dtype)
-    epsilon = float(jnp.finfo(s.t.dtype).eps)
     t1, stop, landed, live, overdue = reach(flow, ops, fixed, end, s, s.status == RUNNING)
     y1, memory, dense, square, growth = flow.step(ops, fixed, s.t, t1, s.y, s.memory)
     last = landed & (stop >= end)
@@ -152,9 +143,7 @@ def attempt(flow: Flow, ops: Operands, fixed: PyTree, end: Array, s: Lanes) -> A
         growth = growth if growth is None else jnp.where(unknown, LEAST_FACTOR, growth)
     accurate = live & (square < 1)  # false for NaN
     finite = jnp.isfinite(square)
-    if growth is None:
-        growth = SAFETY * inverse_root(jnp.where(finite, square, 1e30), 2 * flow.order)
-        growth = jnp.clip(growth, LEAST_FACTOR, LARGEST_FACTOR)
+    growth = grown(square, flow.order) if growth is None else growth
     h = flow.apart((t1 - s.t) * growth)
     if flow.jumps and flow.multistep:
         begin = lambda: flow.first(ops, fixed, just_after(stop), end, y1)
@@ -162,7 +151,7 @@ def attempt(flow: Flow, ops: Operands, fixed: PyTree, end: Array, s: Lanes) -> A
         h = jnp.where(anew, jax.lax.cond(jnp.any(anew), begin, lambda: h), h)
     elif flow.jumps:
         h = jnp.where(accurate & landed, jnp.maximum(h, s.h), h)  # a jump may have cut the step short
-    tiny = h < jnp.maximum(4 * epsilon * jnp.abs(s.t), SHORTEST_STEP * (end - s.t))
+    tiny = too_short(h, s.t, end)
     failure = jnp.full_like(s.status, RUNNING)
     failure = jnp.where(live & (s.steps + s.rejected + 1 >= most), int(Status.STEP_LIMIT), failure)
     stuck = jnp.where(finite, int(Status.STEP_TOO_SMALL), int(Status.NON_FINITE))
@@ -222,6 +211,18 @@ def events_of(flow: Flow, s: Lanes) -> tuple[LaneEvents, Happening]:
     assert flow.events is not None
     assert s.happening is not None
     return flow.events, s.happening
+
+
+def grown(square: Array, order: int) -> Array:
+    """The next step over this one, from the square of the error over its tolerance."""
+    growth = SAFETY * inverse_root(jnp.where(jnp.isfinite(square), square, 1e30), 2 * order)
+    return jnp.clip(growth, LEAST_FACTOR, LARGEST_FACTOR)
+
+
+def too_short(h: Array, t: Time, end: Array) -> Array:
+    """Flags of steps that make no progress."""
+    epsilon = float(jnp.finfo(h.dtype).eps)
+    return h < jnp.maximum(4 * epsilon * jnp.abs(t), SHORTEST_STEP * (end - t))
 
 
 def inverse_root(x: Array, power: int) -> Array:

@@ -14,9 +14,8 @@ import jax.numpy as jnp
 from jax.extend.core import JaxprEqn
 from jaxtyping import Array, PyTree
 
-from ...core import scaled
+from ...core import just_before, scaled
 from ._attempt import Attempt, Lanes, attempt, moved
-from ._beside import just_before
 from ._flow import Flow
 from ._queue import Held
 from ._sizes import Numerics

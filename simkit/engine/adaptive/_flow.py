@@ -14,9 +14,8 @@ import jax.numpy as jnp
 from jaxtyping import Array, PyTree
 
 from ..._types import State, Time
-from ...core import scaled
+from ...core import just_after, just_before, scaled
 from ...solvers import Memory
-from ._beside import just_after, just_before
 from ._components import MOST_OPERATIONS, apart, apart_lanes, apart_of, boxed, evaluated, operations, unboxed
 from ._leap import LaneEvents, lane_events
 from ._member import Member

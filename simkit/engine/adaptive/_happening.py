@@ -21,6 +21,15 @@ from ..task._condition import condition_of
 from ._midpoint import midpoint
 from ._program import Ledger, Program
 
+NOWHERE = 2**30
+"""Place of no event."""
+
+SLOPED = 0.1
+"""Share of its change over a step below which a condition must change at its zero crossing to have a slope there; else it jumps."""
+
+NEAR = 1e-6
+"""Share of its change over a step up to which a condition after its own event counts as zero."""
+
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class Happenings:
@@ -164,6 +173,16 @@ class EventFunctions:
 
 def _entry(array: Array, number: Array) -> Array:
     return array.at[jnp.clip(number, 0, array.shape[0] - 1)].get(mode="promise_in_bounds")
+
+
+def crossed(before: Array, after: Array, up: Any, down: Any) -> Array:
+    """Flags of the conditions that cross zero between two values, upwards or downwards; one that starts at zero does not."""
+    return jnp.asarray(up) & (before < 0) & (after >= 0) | jnp.asarray(down) & (before > 0) & (after <= 0)
+
+
+def opposite(marks: Array, values: Array) -> Array:
+    """Flags of values that are zero or of the other sign than marks; products of small numbers would be zero."""
+    return jnp.where(marks > 0, values <= 0, (marks < 0) & (values >= 0))
 
 
 def newton(value: Callable[[Array], Array], zero: Array, sloped: Array) -> Array:

@@ -15,6 +15,7 @@ import numpy as np
 from jaxtyping import Array, PyTree
 
 from ..._types import State, Time
+from ._happening import crossed
 from ._member import Member
 
 ROUNDS = 8
@@ -37,7 +38,7 @@ class LaneEvents(NamedTuple):
 
     def crossed(self, before: Array, after: Array) -> Array:
         """Flags of the conditions that cross zero between two values; one that starts at zero does not."""
-        return jnp.asarray(self.up) & (before < 0) & (after >= 0) | jnp.asarray(self.down) & (before > 0) & (after <= 0)
+        return crossed(before, after, self.up, self.down)
 
 
 def lane_events(

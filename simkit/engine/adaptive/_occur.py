@@ -13,11 +13,10 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, PyTree
 
-from ...core import Status
+from ...core import Status, just_after
 from ..batching._mesh import origin
 from ._attempt import (
     MOST,
-    NOWHERE,
     RUNNING,
     WAITING,
     Attempt,
@@ -27,25 +26,20 @@ from ._attempt import (
     departing,
     events_of,
     leaving,
-    opposite,
     reach,
     select,
     soonest,
 )
-from ._beside import just_after
 from ._block import Saving, horner
 from ._flow import Flow, Operands
+from ._happening import NEAR, NOWHERE, SLOPED, opposite
 from ._leap import ROUNDS
 
-SMOOTH, SLOPED = 1e-3, 0.1
-"""Smallest share of its change over a step that a condition must change at its zero crossing, for its place to be improved and to
-have derivatives."""
+SMOOTH = 1e-3
+"""Share of its change over a step below which a condition must change at its zero crossing for its place to be improved."""
 
 REFINEMENTS = 2
 """Newton steps for the place of an event after the bisection."""
-
-NEAR = 1e-6
-"""Share of its change over a step up to which a condition after its event counts as zero."""
 
 STALLED = 64
 """After so many events in a row that do not move time on, they are endless."""

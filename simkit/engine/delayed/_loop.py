@@ -8,8 +8,8 @@ from jax.flatten_util import ravel_pytree
 from jaxtyping import Array
 
 from ...core import Status, greatest
-from ..adaptive._attempt import LARGEST_FACTOR, LEAST_FACTOR, RUNNING, SHORTEST_STEP, inverse_root
-from ..adaptive._flow import SAFETY, first_length
+from ..adaptive._attempt import RUNNING, grown, too_short
+from ..adaptive._flow import first_length
 from ..batching._mesh import origin
 from ._breaking import flat_lags
 from ._overlap import take_overlapping
@@ -128,8 +128,7 @@ def _attempt(posed: Posed, most: Array, s: _State) -> tuple[_State, Row]:
         shorter = shorter | ~jnp.all(lags >= -ROUNDINGS * epsilon * jnp.abs(t1))
     square = jnp.where(finite & shorter, FAR_OFF, square)
     accurate = live & (square < 1)
-    growth = SAFETY * inverse_root(jnp.where(finite, square, 1e30), 2 * posed.solver.order)
-    h = length * jnp.clip(growth, LEAST_FACTOR, LARGEST_FACTOR)
+    h = length * grown(square, posed.solver.order)
     h = jnp.where(accurate & reaches, jnp.maximum(h, s.h), h)  # a breaking point may have cut the step short
     h = jnp.where(live, h, s.h)
     real = accurate & (length > 0)
@@ -173,10 +172,9 @@ def _status(
     finite: Array,
 ) -> Array:
     """The status after an attempt of a lane that runs."""
-    epsilon = float(jnp.finfo(s.t.dtype).eps)
     status = jnp.full_like(s.status, RUNNING)
     status = jnp.where(s.steps + s.rejected + 1 >= most.astype(s.steps.dtype), int(Status.STEP_LIMIT), status)
-    tiny = h < jnp.maximum(4 * epsilon * jnp.abs(s.t), SHORTEST_STEP * (posed.end - s.t))
+    tiny = too_short(h, s.t, posed.end)
     bad = jnp.any(lags < 0)
     stuck = jnp.where(bad, int(Status.BAD_LAG), jnp.where(finite, int(Status.STEP_TOO_SMALL), int(Status.NON_FINITE)))
     status = jnp.where(tiny & ~accurate, stuck, status)

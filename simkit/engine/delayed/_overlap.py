@@ -4,9 +4,9 @@ from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array, PyTree
+from jaxtyping import Array
 
-from ...core import greatest
+from ...core import greatest, held
 from ._breaking import flat_lags
 from ._posed import ALL, NONE, Posed, Taken, take
 from ._ring import Ring, valued
@@ -44,8 +44,8 @@ def take_overlapping(
         shortest = jnp.min(jnp.concatenate(list(ends)), initial=jnp.inf)
     overlaps = jax.lax.stop_gradient(~(shortest >= h) & (h > 0))
     given = posed, ring, t0, t1, h, y
-    held, on, at, until, length, begin = _held(given)
-    solved = _iterated(held, on, at, until, length, begin, _held(first), overlaps, unknown)
+    fixed, on, at, until, length, begin = held(given)
+    solved = _iterated(fixed, on, at, until, length, begin, held(first), overlaps, unknown)
     converged = ~overlaps | (solved.change < SOLVED)
     if not derived:
         return solved.taken, converged
@@ -80,7 +80,3 @@ def _iterated(
 
     begun = _Iterated(first, jnp.full_like(h, jnp.inf), 0 * ring.total)
     return jax.lax.while_loop(lambda s: greatest(unsolved(s)), turned, begun)
-
-
-def _held(tree: PyTree) -> Any:
-    return jax.tree.map(lambda x: jax.lax.stop_gradient(x) if isinstance(x, jax.Array) else x, tree)

@@ -10,7 +10,7 @@ from jax.flatten_util import ravel_pytree
 from jaxtyping import Array
 
 from ..._types import Inputs, State, Time
-from ...core import Example, PlainSystem, SystemTerm, at_time, constant_lags, scaled
+from ...core import Example, PlainSystem, SystemTerm, at_time, constant_lags, just_after, just_before, scaled
 from ..task._task import Task
 from ._breaking import breaking_points, flat_lags, lag_numbers
 from ._ring import Ring, empty_ring, state_in, valued
@@ -50,7 +50,7 @@ class WithinStep(PlainSystem):
 
     def vector_field(self, t: Time, y: State, inputs: Inputs) -> State:
         t0, t1, held = jax.lax.stop_gradient((self.t0, self.t1, t))
-        first, last = jnp.nextafter(t0, t1), jnp.nextafter(t1, t0)
+        first, last = just_after(t0), just_before(t1)
         inside = t + (jnp.where(first < last, jnp.clip(held, first, last), held) - held)
         rounding = ULPS * jnp.finfo(t0.dtype).eps * jnp.maximum(abs(t0), abs(t1))
         nudge = jnp.sign(0.5 * (t0 + t1) - held) * rounding

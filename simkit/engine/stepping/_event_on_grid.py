@@ -10,7 +10,7 @@ from jaxtyping import Array, PyTree
 
 from ...core import Events, NamedEvents, ParticleSystem, SystemTerm, scaled
 from ...solvers import slope_of
-from ..adaptive._happening import newton
+from ..adaptive._happening import SLOPED, newton
 from ..task._condition import condition_of, passes
 from ..task._task import Task
 
@@ -60,10 +60,6 @@ def ended_by(events: NamedEvents, time: Array, state: Any) -> Events:
     when = jnp.where(happened, time, jnp.inf)[None]
     which = jnp.where(happened, 0, -1)[None]
     return Events(events.names, happened.astype(int), when, which, rows, rows)
-
-
-SLOPED = 0.1
-"""Largest share of its change over a step that a condition may change at its zero crossing, to have derivatives there."""
 
 
 def _bisected(

@@ -8,19 +8,11 @@ import jax.numpy as jnp
 from jaxtyping import Array
 
 from ...core import greatest
-from ..adaptive._happening import EventFunctions
+from ..adaptive._happening import NOWHERE, SLOPED, EventFunctions, crossed, opposite
 from ..batching._mesh import alike_arrays
-
-SLOPED = 0.1
-"""Share of its change over a step below which a condition must change at its zero crossing to have a slope there; else it jumps."""
-
-NEAR = 1e-6
-"""Share of its change over a step up to which a condition after its own event counts as zero."""
 
 MOST_TRIALS = 200
 """Most trials for a zero crossing; every third one halves its interval, and a number has 52 binary digits."""
-
-NOWHERE = 2**30
 
 
 class Sides(NamedTuple):
@@ -50,10 +42,14 @@ def crossed_from(functions: EventFunctions, sides: Sides, g: Array, slopes: Call
         return g != g
     directions = [functions.kinds[i].direction for i in functions.found]
     up, down = (jnp.array([d != other for d in directions]) for other in ("down", "up"))
-    crossed = (sides.marks < 0) & (g >= 0) & up | (sides.marks > 0) & (g <= 0) & down
+    passes = crossed(sides.marks, g, up, down)
     alike = lambda flags: alike_arrays((flags, sides, g))[0]
-    back = lambda: alike(crossed & (~sides.leaving | (slopes() * sides.marks < 0)))
-    return jax.lax.cond(greatest(jnp.any(sides.leaving & crossed)), back, lambda: alike(crossed))
+
+    def back() -> Array:
+        slope = slopes()
+        return alike(passes & (~sides.leaving | opposite(sides.marks, slope) & (slope != 0)))
+
+    return jax.lax.cond(greatest(jnp.any(sides.leaving & passes)), back, lambda: alike(passes))
 
 
 def first_of(places: tuple[int, ...], flags: Array) -> Array:
@@ -97,9 +93,8 @@ def search(
         b = _narrowed(marks, flags, *alike_arrays((begin, open_)))
     else:
         b = begin
-    crossed = jnp.where(early, crossed0, b.crossed)
     high = jnp.where(early, t, b.high)
-    seen = first_of(functions.found, crossed)
+    seen = first_of(functions.found, jnp.where(early, crossed0, b.crossed))
     known = first_of(functions.timed, coming(sides.fired) <= limit)
     by_time = timed & ((seen == NOWHERE) | (high >= goal) & (known < seen))
     which = jnp.where(by_time, known, seen)

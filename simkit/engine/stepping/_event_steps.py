@@ -10,12 +10,12 @@ from jax.flatten_util import ravel_pytree
 from jaxtyping import Array, PyTree
 
 from ..._types import State, Time
-from ...core import ConstrainedSystem, Events, NamedEvents, Status, StochasticSystem, by_member, greatest, own
+from ...core import ConstrainedSystem, Events, NamedEvents, Status, StochasticSystem, by_member, greatest, held, own
 from ...solvers import AbstractExplicitRungeKutta, consistent, slope_of
-from ..adaptive._happening import EventFunctions, newton
+from ..adaptive._happening import NEAR, EventFunctions, newton, opposite
 from ..batching._mesh import alike_arrays
 from ._checkpointed import choose_record
-from ._event_search import NEAR, Found, Sides, crossed_from, search
+from ._event_search import Found, Sides, crossed_from, search
 from ._fixed_grid import between_jumps, checkpointed_scan, size_of
 from ._reduce import appended, no_events
 
@@ -209,8 +209,8 @@ class EventGrid:
 
     def passed(self, sides: Sides, g: Array) -> Sides:
         """The memory after a step without an event, from the conditions at its end."""
-        back = sides.leaving & (g * sides.marks <= 0)
-        return sides._replace(marks=jnp.where(back, sides.marks, g), leaving=sides.leaving & ~(g * sides.marks > 0))
+        back = sides.leaving & opposite(sides.marks, g)
+        return sides._replace(marks=jnp.where(back, sides.marks, g), leaving=back)
 
     def cut(self, run: Run, t: Array, ends: tuple[Array, Array, Array]) -> Run:
         """One step of the grid with its events."""
@@ -351,11 +351,6 @@ def eventful_grid(
 def runs(run: Run) -> Array:
     """Tell whether a run goes on: neither ended nor failed."""
     return ~jnp.isfinite(run.end) & (run.status == Status.OK)
-
-
-def held(tree: Any) -> Any:
-    """A tree whose numbers have no derivatives."""
-    return jax.tree.map(lambda x: jax.lax.stop_gradient(x) if isinstance(x, jax.Array) else x, tree)
 
 
 def _where(where: Array, new: PyTree, old: PyTree) -> Any:

@@ -12,7 +12,7 @@ from jax.typing import DTypeLike
 from jaxtyping import Array, Float, PyTree
 
 from ..._types import State, Time
-from ...core import ConstrainedSystem, by_member, own
+from ...core import ConstrainedSystem, by_member, just_after, just_before, own
 from ...solvers import AbstractExplicitRungeKutta, AbstractSplitStepper, consistent
 from ._checkpointed import Record, choose_record
 
@@ -146,7 +146,7 @@ def size_of(tree: PyTree) -> int:
 def between_jumps(start: PyTree, end: Any) -> tuple[Any, Any]:
     """A window without its ends, at which an input may jump: one floating point number further in on each side."""
     first, last = jax.lax.stop_gradient((start, end))
-    after = start + (jnp.nextafter(first, last) - first)
-    before = end - (last - jnp.nextafter(last, first))
+    after = start + (just_after(first) - first)
+    before = end - (last - just_before(last))
     long = before > after
     return jnp.where(long, after, start), jnp.where(long, before, end)

@@ -7,11 +7,11 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, PyTree
 
-from ...core import NamedEvents, ParticleSystem, Status, SystemTerm, at_time, driven, greatest
+from ...core import NamedEvents, ParticleSystem, Status, SystemTerm, at_time, driven, greatest, held
 from ..batching._mesh import alike_arrays
 from ..task._task import Options, Task
 from ._event_search import crossed_from
-from ._event_steps import EventGrid, Run, begun_run, held
+from ._event_steps import EventGrid, Run, begun_run
 
 Window = Callable[[Any, tuple[Array, Array], int], Any]
 """State, force, lists and totals, the ends of a window, a number of steps -> those at its end."""

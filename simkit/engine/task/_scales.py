@@ -16,7 +16,7 @@ from jax.flatten_util import ravel_pytree
 from jaxtyping import Array, PyTree
 
 from ..._types import State
-from ...core import Event, Setup, SystemTerm, at_time, named_leaves, scaled, started
+from ...core import Event, Setup, SystemTerm, at_time, held, named_leaves, scaled, started
 from ...linear import shielded
 from ...solvers import slope_of
 from ..batching._mesh import alike_arrays
@@ -131,8 +131,7 @@ def state_sizes(setup: Setup, times: Array) -> Array:
 
 def sizes_of(task: Task, alike: bool = False) -> Array:
     """The size of every number of an encoded start, flat, held in derivatives."""
-    held = lambda x: jax.lax.stop_gradient(x) if hasattr(x, "dtype") and jnp.issubdtype(x.dtype, jnp.inexact) else x
-    task = jax.tree.map(held, alike_arrays(task._replace(key=None, reduce=None)))
+    task = held(alike_arrays(task._replace(key=None, reduce=None)))
     task = task._replace(y0=_after_known_events(task), events=None)
     flat, unravel = ravel_pytree(task.y0)
     counts = [leaf.size for leaf in jax.tree.leaves(task.y0)]
