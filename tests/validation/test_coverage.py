@@ -14,6 +14,7 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
+import numpyro.distributions as dist
 import pytest
 
 import simkit
@@ -36,14 +37,18 @@ TRUE = {
 
 
 @functools.cache
-def line(name, count):
+def line(name, count, uninformed=False):
     """A problem whose data are to be replaced, and the true values of its unknowns: offset, slope, the noise model's numbers."""
     values, noise = TRUE[name]
     x = np.linspace(0.0, 4.0, count)
     system = simkit.odes.from_response(lambda x, p: p["offset"] + p["slope"] * x, {"offset": 2.0, "slope": 3.0})
     numbers = {f"noise.y.{field}": float(getattr(noise, field)) for field in vars(noise)}
     truth = dict(zip(("offset", "slope"), values, strict=True)) | numbers
-    free = {key: simkit.Free(bounds=(value / 30, value * 30), transform="log") for key, value in truth.items()}
+    between = {key: (value / 30, value * 30) for key, value in truth.items()}
+    if uninformed:  # flat in the logarithm, as for a positive number of unknown size
+        free = {key: simkit.Free(dist.LogUniform(*ends), bounds=ends) for key, ends in between.items()}
+    else:
+        free = {key: simkit.Free(bounds=ends, transform="log") for key, ends in between.items()}
     data = {"y": np.full(count, 1.0)}
     problem = simkit.Problem(system, simkit.Experiment("line", x, data), free=free, noise={"y": noise})
     return problem, jnp.array(list(truth.values()))
@@ -105,7 +110,7 @@ def test_intervals_of_fits_hold_the_truth_as_often_as_they_say(name):
 @pytest.mark.parametrize("name", list(NOISES))
 def test_intervals_of_posteriors_hold_the_truth_as_often_as_they_say(name):
     sets, count = 300, 400
-    problem, truth = line(name, count)
+    problem, truth = line(name, count, uninformed=True)
     data = simulated(problem.lean(), truth, jax.random.split(jax.random.key(2), sets))
     held = []
     for i in range(sets):
