@@ -59,7 +59,7 @@ PROBED = 5
 FIXED_LANES = 256
 """Least number of members with fixed steps that are stepped together; all take equally long, so the rest is queued."""
 
-STOCHASTIC_LANES = 2**14
+STOCHASTIC_LANES = 2**15
 STOCHASTIC_NUMBERS = 2**19
 """Most members with noise, and most numbers in their states, that a processor steps together.
 

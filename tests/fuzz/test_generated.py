@@ -232,7 +232,19 @@ THINGS = [
     {"x": 1},
     {"model": "normal"},
 ]
-FEW_KEYS = ("additional", "count", "starts", "draws", "chains", "warmup", "atoms", "repeats", "shape", "points", "screen")
+FEW_KEYS = (
+    "additional",
+    "count",
+    "starts",
+    "draws",
+    "chains",
+    "warmup",
+    "atoms",
+    "repeats",
+    "shape",
+    "points",
+    "screen",
+)
 
 
 def toml(value):

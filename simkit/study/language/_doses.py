@@ -8,14 +8,10 @@ from ...core import Event
 from ...io import read_doses
 from ...problem import Dose, Doses, Experiment, dose_event
 from ._files import Files, from_file
-from ._section import Section, at_place, is_number
+from ._section import Section, at_place
 
-KEYS = ("amount", "time", "into", "rate", "duration", "every", "additional", "steady", "resets")
-"""Keys of a dose, the arguments of `Dose`."""
-
-
-MOST_ADDITIONAL = 100_000
-"""Most additional doses that one dose of a study may ask for."""
+NUMBERS = ("amount", "time", "rate", "duration", "every")
+"""Keys of a dose that are numbers, beside `into`, `additional`, `steady` and `resets`: the arguments of `Dose`."""
 
 
 class Dosing:
@@ -72,13 +68,17 @@ def read_own_doses(part: Section, dosing: Dosing) -> Doses | None:
         if not isinstance(table, dict):
             raise part.error("doses", "must hold tables, such as { amount = 100.0, every = 12.0 }.")
         place.need("amount")
-        place.count("additional", 0, least=0, most=MOST_ADDITIONAL)
+        place.count("additional", 0, least=0)
         place.get("resets", "true or false")
-        place.finish(*KEYS)
+        into, steady = table.get("into", 1), table.get("steady", False)
+        if isinstance(into, bool) or not isinstance(into, str | int):
+            raise place.error("into", "must be the name or the number of a compartment.")
+        if not isinstance(steady, bool) and steady != "added":
+            raise place.error("steady", 'must be true, false or "added".')
+        numbers = {key: place.number(key) for key in NUMBERS if key in place}
+        place.finish("into", "steady")
         with at_place(place.where()):
-            given: dict[str, Any] = {
-                key: float(value) if is_number(value) and key in KEYS[:2] else value for key, value in table.items()
-            }
+            given: dict[str, Any] = {**table, **numbers}
             found.append(Dose(**given))
     resets = part.numbers("resets") if "resets" in part else []
     with at_place(part.where()):
