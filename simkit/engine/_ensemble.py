@@ -318,6 +318,8 @@ def _placed(leaves: list[Any], devices: tuple[Any, ...]) -> list[Any]:
 
 
 def _filled(x: Array, count: int) -> Array:
+    if x.shape[0] == count:
+        return x
     return jnp.concatenate([x, jnp.repeat(x[-1:], count - x.shape[0], axis=0)])
 
 
