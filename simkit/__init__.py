@@ -86,9 +86,9 @@ if TYPE_CHECKING:
     from .fitting import profile as profile
     from .fitting import profile_prediction as profile_prediction
     from .infer import NUTS as NUTS
-    from .infer import ParticleMetropolis as ParticleMetropolis
     from .infer import EnsembleSampler as EnsembleSampler
     from .infer import LaplaceApproximation as LaplaceApproximation
+    from .infer import ParticleMetropolis as ParticleMetropolis
     from .infer import Posterior as Posterior
     from .infer import TemperedSMC as TemperedSMC
     from .infer import Variational as Variational

@@ -21,6 +21,10 @@ from ._moments import Moments
 from ._rows import Row, check_filtered, located, noise_at, rows_of
 
 
+LEAST = 1e-12
+"""Least size of a state's spread, as a share of its mean and of what the spread of others makes of it until the next datum."""
+
+
 class Passed(NamedTuple):
     """An experiment at one datum time, or with a leading axis at all of them."""
 
@@ -142,13 +146,17 @@ class KalmanFilter(AbstractLikelihood):
     def moved(self, moments: Moments, setup: Setup, state: Moments.State, t: Array, until: Array) -> tuple[Any, Array]:
         """The moments at the next time, and a status."""
         factors = moments.factors(t, state.mean, at_time(setup.inputs, t))
-        spread = jnp.sqrt(jnp.diag(state.covariance) + jnp.sum(factors**2, axis=1) * jnp.abs(until - t))
+        gap = jnp.abs(until - t).astype(state.mean.dtype)
+        spread = jnp.sqrt(jnp.diag(state.covariance) + jnp.sum(factors**2, axis=1) * gap)
+        # A state that only others make uncertain has a size of its own too.
+        slope = jax.jacfwd(lambda x: moments.flat_drift(t, x, at_time(setup.inputs, t)))(state.mean)
+        spread = jnp.maximum(spread, LEAST * (jnp.abs(state.mean) + gap * jnp.abs(slope) @ spread))
         sizes = Moments.State(
             jnp.maximum(jnp.abs(state.mean), spread),
             spread[:, None] * spread[None],
             None if state.transition is None else jnp.ones_like(state.covariance),
         )
-        rtol = self.rtol or (1e-10 if jnp.finfo(t.dtype).eps < 1e-12 else 1e-5)
+        rtol = self.rtol or (1e-10 if jnp.finfo(state.mean.dtype).eps < 1e-12 else 1e-5)
         step = Adaptive(rtol).scaled(jax.lax.stop_gradient(ravel_pytree(sizes)[0]).astype(t.dtype))
         ran = integrate(Setup(moments, state, setup.inputs), jnp.stack([t, until]), Method(self.solver, step))
         return jax.tree.map(lambda x: x[-1], ran.ys), ran.status
@@ -171,7 +179,8 @@ class KalmanFilter(AbstractLikelihood):
 def updated(setup: Setup, t: Array, ahead: Moments.State, row: Row) -> Passed:
     """Moments given the data of a row too, from those ahead of it."""
     unravel = ravel_pytree(setup.y0)[1]
-    flat = lambda tree: ravel_pytree(tree)[0].astype(t.dtype)
+    dtype = ahead.mean.dtype
+    flat = lambda tree: ravel_pytree(tree)[0].astype(dtype)
     outputs = lambda x: flat(located(setup, t, unravel(x), row.values))
     place, slope = outputs(ahead.mean), jax.jacfwd(outputs)(ahead.mean)
     noise = {
@@ -189,11 +198,11 @@ def updated(setup: Setup, t: Array, ahead: Moments.State, row: Row) -> Passed:
     scaled = spread / (unit[:, None] * unit[None])
     precision = inverse(scaled) / (unit[:, None] * unit[None])
     pull = precision @ apart
-    count = jnp.sum(seen, dtype=t.dtype)
+    count = jnp.sum(seen, dtype=dtype)
     size = log_determinant(scaled) + 2 * jnp.sum(jnp.where(seen, jnp.log(unit), 0))
     density = -0.5 * (apart @ pull + size + count * math.log(2 * math.pi))
     gain = gain @ precision
-    kept = jnp.eye(ahead.mean.size, dtype=t.dtype) - gain @ slope
+    kept = jnp.eye(ahead.mean.size, dtype=dtype) - gain @ slope
     covariance = kept @ ahead.covariance @ kept.T + (gain * variance[None]) @ gain.T
     return Passed(
         density,

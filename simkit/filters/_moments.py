@@ -8,7 +8,7 @@ import jax.numpy as jnp
 from jax.flatten_util import ravel_pytree
 from jaxtyping import Array, Float
 
-from .._types import Inputs, State, Time
+from .._types import Inputs, Time
 from ..core import Common, PlainSystem, StochasticSystem, brownian_shape
 
 
@@ -35,7 +35,7 @@ class Moments(PlainSystem):
         transition: Float[Array, "n n"] | None = None
 
     system: StochasticSystem
-    like: State
+    like: Any
 
     def flat_drift(self, t: Time, x: Float[Array, " n"], inputs: Inputs) -> Float[Array, " n"]:
         """The drift in the sense of Ito."""
@@ -44,9 +44,9 @@ class Moments(PlainSystem):
         if self.system.interpretation == "ito" or self.system.noise_kind == "additive":
             return drift
         factors = self.factors(t, x, inputs)
-        turned = jax.vmap(
-            lambda k: jax.jvp(lambda x: self.factors(t, x, inputs)[:, k], (x,), (factors[:, k],))[1]
-        )(jnp.arange(factors.shape[1]))
+        turned = jax.vmap(lambda k: jax.jvp(lambda x: self.factors(t, x, inputs)[:, k], (x,), (factors[:, k],))[1])(
+            jnp.arange(factors.shape[1])
+        )
         return drift + 0.5 * jnp.sum(turned, axis=0)
 
     def factors(self, t: Time, x: Float[Array, " n"], inputs: Inputs) -> Float[Array, "n m"]:

@@ -1,5 +1,6 @@
 """ParticleFilter: the likelihood of any stochastic system by simulated paths, with random numbers of its own."""
 
+import math
 from typing import Any, NamedTuple
 
 import equinox as eqx
@@ -110,7 +111,7 @@ class ParticleFilter(AbstractLikelihood):
         """Pass over the data of one experiment, from the first to the last."""
         count = self.particles
         states = jax.tree.map(lambda y: jnp.broadcast_to(y, (count, *y.shape)), setup.y0)
-        even = jnp.full((count,), -jnp.log(count * jnp.ones((), times.dtype)))
+        even = jnp.full((count,), -math.log(count), jax.tree.leaves(setup.y0)[0].dtype)
 
         def moved(y: Any, t: Array, until: Array, key: PRNGKeyArray) -> Any:
             ran = integrate(Setup(setup.system, y, setup.inputs), jnp.stack([t, until]), method, key=key)

@@ -34,14 +34,15 @@ def located(setup: Setup, t: Time, y: State, names: Any) -> dict[str, Array]:
 def noise_at(noise: AbstractNoise, location: Array, error: Array | None) -> AbstractNoise:
     """The noise model of every number of a location: its numbers in that shape, the scale times the known error."""
     spread: Any = jax.tree.map(lambda leaf: jnp.broadcast_to(leaf, location.shape), noise)
-    return spread if error is None else eqx.tree_at(lambda n: n.scale, spread, spread.scale * error)
+    return spread if error is None else eqx.tree_at(lambda n: n.scale, spread, spread.scale * error.astype(location.dtype))
 
 
 def log_density(setup: Setup, t: Time, y: State, row: Row) -> Float[Array, ""]:
     """The log density of the data of a row that are not missing, given the state."""
-    total = jnp.zeros((), t.dtype)
+    total = jnp.zeros((), jax.tree.leaves(y)[0].dtype)
     for name, location in located(setup, t, y, row.values).items():
-        value, noise = row.values[name], noise_at(setup.noise[name], location, row.errors.get(name))
+        value = row.values[name].astype(location.dtype)
+        noise = noise_at(setup.noise[name], location, row.errors.get(name))
         seen = jnp.isfinite(value)
         found = noise.log_prob(jnp.where(seen, value, 1), jnp.where(seen, location, 1))
         total = total + jnp.sum(jnp.where(seen, found, 0))

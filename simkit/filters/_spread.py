@@ -13,7 +13,9 @@ from ..engine import note_trace
 from ..problem import Problem, check_problem, named_parts, with_fresh_key
 
 
-def spread(problem: Problem, theta: Any, *, key: PRNGKeyArray, repeats: int = 20) -> tuple[Float[Array, ""], Float[Array, ""]]:
+def spread(
+    problem: Problem, theta: Any, *, key: PRNGKeyArray, repeats: int = 20
+) -> tuple[Float[Array, ""], Float[Array, ""]]:
     r"""Return mean and standard deviation of the estimated log likelihood over fresh random numbers.
 
     **Arguments:** `problem` with the likelihood `ParticleFilter`; `theta`, free parameters in natural units; `repeats`, how many

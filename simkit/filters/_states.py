@@ -1,6 +1,6 @@
 """States of a stochastic system given its data: filtered and smoothed."""
 
-from typing import Any, Literal
+from typing import Any
 
 import equinox as eqx
 import jax
@@ -34,7 +34,7 @@ class HiddenStates(eqx.Module):
     status: Int[Array, " experiments"]
 
 
-def states(problem: Problem, theta: Any, *, given: Literal["all", "past"] = "all") -> HiddenStates:
+def states(problem: Problem, theta: Any, *, given: str = "all") -> HiddenStates:
     """Return mean and spread of the states at the times of the data, at given parameters.
 
     **Arguments:**

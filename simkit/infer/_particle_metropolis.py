@@ -100,7 +100,9 @@ def sample_particle_metropolis(
     total = warmup + draws
 
     def begin() -> Place:
-        found = _begun(target, *_drawn(target, start, chains, key), jax.random.split(jax.random.fold_in(key, 1), chains))
+        found = _begun(
+            target, *_drawn(target, start, chains, key), jax.random.split(jax.random.fold_in(key, 1), chains)
+        )
         return awaited(found, "sample", "where chains begin")
 
     def step(done: int, state: Place) -> tuple[Place, Walked]:
@@ -124,7 +126,9 @@ def sample_particle_metropolis(
             f"Only {share:.1%} of the proposals were accepted: take more particles, so that `filters.spread` gives 1 to 1.5, or "
             "a longer warm-up.",
         )
-    return Posterior(theta, density - volume, none, ones, accepted, problem.names, units, "particle Metropolis", tuple(warnings))
+    return Posterior(
+        theta, density - volume, none, ones, accepted, problem.names, units, "particle Metropolis", tuple(warnings)
+    )
 
 
 def _drawn(target: Target, start: tuple[Any, Any] | None, chains: int, key: PRNGKeyArray) -> tuple[Array, Array]:
