@@ -145,8 +145,9 @@ class KalmanFilter(AbstractLikelihood):
 
     def moved(self, moments: Moments, setup: Setup, state: Moments.State, t: Array, until: Array) -> tuple[Any, Array]:
         """The moments at the next time, and a status."""
+        t, until = t.astype(state.mean.dtype), until.astype(state.mean.dtype)
         factors = moments.factors(t, state.mean, at_time(setup.inputs, t))
-        gap = jnp.abs(until - t).astype(state.mean.dtype)
+        gap = jnp.abs(until - t)
         spread = jnp.sqrt(jnp.diag(state.covariance) + jnp.sum(factors**2, axis=1) * gap)
         # A state that only others make uncertain has a size of its own too.
         slope = jax.jacfwd(lambda x: moments.flat_drift(t, x, at_time(setup.inputs, t)))(state.mean)

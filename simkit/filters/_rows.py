@@ -34,7 +34,9 @@ def located(setup: Setup, t: Time, y: State, names: Any) -> dict[str, Array]:
 def noise_at(noise: AbstractNoise, location: Array, error: Array | None) -> AbstractNoise:
     """The noise model of every number of a location: its numbers in that shape, the scale times the known error."""
     spread: Any = jax.tree.map(lambda leaf: jnp.broadcast_to(leaf, location.shape), noise)
-    return spread if error is None else eqx.tree_at(lambda n: n.scale, spread, spread.scale * error.astype(location.dtype))
+    return (
+        spread if error is None else eqx.tree_at(lambda n: n.scale, spread, spread.scale * error.astype(location.dtype))
+    )
 
 
 def log_density(setup: Setup, t: Time, y: State, row: Row) -> Float[Array, ""]:
