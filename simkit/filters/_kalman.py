@@ -20,7 +20,6 @@ from ..solvers import SolverLike, Tsit5, as_solver
 from ._moments import Moments
 from ._rows import Row, check_filtered, located, noise_at, rows_of
 
-
 LEAST = 1e-12
 """Least size of a state's spread, as a share of its mean and of what the spread of others makes of it until the next datum."""
 

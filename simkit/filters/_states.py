@@ -78,7 +78,7 @@ def _check_ended(problem: Problem, found: HiddenStates, rows: np.ndarray) -> Non
             reason = (
                 "no particle could have made the data there. Take more particles, a wider noise model, or other parameters."
                 if particles
-                else status.message()
+                else status.message
             )
             raise SimulationError(f"The states of experiment `{label}` are not known from t = {time:g} on: {reason}")
 
@@ -123,6 +123,7 @@ def _backwards(passed: Passed) -> tuple[Array, Array]:
     nothing = jnp.zeros((size,), passed.mean.dtype), jnp.zeros((size, size), passed.mean.dtype)
 
     def step(after: tuple[Array, Array], row: Passed) -> tuple[Any, Any]:
+        assert row.transition is not None
         pull, weight = after
         pull = row.score + row.kept.T @ pull
         weight = row.weight + row.kept.T @ weight @ row.kept
