@@ -94,6 +94,7 @@ from ._system import StiffTransportSystem as StiffTransportSystem
 from ._system import StochasticSystem as StochasticSystem
 from ._system import System as System
 from ._system import TransportSystem as TransportSystem
+from ._term import Common as Common  # internal
 from ._term import SystemTerm as SystemTerm
 from ._term import brownian_path as brownian_path
 from ._term import brownian_shape as brownian_shape
