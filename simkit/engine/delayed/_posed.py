@@ -24,6 +24,14 @@ ALL = np.ones(3, bool)
 NONE = np.zeros(3, bool)
 
 
+DEFECT = 1.0
+"""Share of the defect in the middle of a step that counts as its error, where the method does not estimate that of its dense output.
+
+With it the estimate of a smooth step is as large as the embedded one. Where the slope jumps within a step, the embedded estimate of
+`Tsit5` is 0.005 of the jump times the length for an error of up to 0.26 of it, and this one 0.05 to 0.3.
+"""
+
+
 class WithinStep(PlainSystem):
     """A system with delays within one step, a plain system: the vector field with the past that the step knows.
 
@@ -189,10 +197,20 @@ def take(
     found = solver.advance(term, t0, t1, h, state, solver.init(term, t0, state))
     increments = jnp.stack([ravel_pytree(q)[0] for q in solver.polynomial(found.dense)])
     error = ravel_pytree(found.error)[0]
-    if found.between is not None:
+    if found.between is None:
+        missed = DEFECT * _defect(term, posed, t0, h, y, increments)
+    else:
         missed = ravel_pytree(found.between)[0]
-        error = jnp.where(jnp.abs(missed) > jnp.abs(error), missed, error)
+    error = jnp.where(jnp.abs(missed) > jnp.abs(error), missed, error)
     return Taken(ravel_pytree(found.state)[0], increments, error)
+
+
+def _defect(term: SystemTerm, posed: Posed, t0: Array, h: Array, y: Array, increments: Array) -> Array:
+    """The slope of a dense output in the middle of its step less that of the equations, times the length of the step."""
+    rows = jnp.concatenate([y[None], increments])
+    half = jnp.full_like(h, 0.5)
+    middle, slope = jax.jvp(lambda share: valued(rows, share), (half,), (jnp.ones_like(h),))
+    return slope - scaled(h, ravel_pytree(term.vf(t0 + 0.5 * h, posed.unravel(middle)))[0])
 
 
 def empty(posed: Posed, kept: int, zero: Array) -> Ring:
