@@ -12,8 +12,9 @@ from ..adaptive._attempt import RUNNING, grown, too_short
 from ..adaptive._flow import first_length
 from ..batching._mesh import origin
 from ._breaking import flat_lags
+from ._crossing import Landing, Watched, crossings, first_watched, moved_on
 from ._overlap import take_overlapping
-from ._posed import ALL, Posed, empty, take, within
+from ._posed import ALL, Cells, Posed, Taken, empty, take, within
 from ._ring import Ring, count_zero, put, valued
 
 BLOCK = 8
@@ -32,6 +33,8 @@ class Mesh(NamedTuple):
     ends: Array  # (most,): where they end
     ties: Array  # (most,): the breaking point on which they end, -1 for none
     size: Array
+    cells: Cells | None = None  # (most, lags): where lags vary, the breaking points between which they look
+    landings: Landing | None = None  # (most,): the breaking points that they make
 
 
 class Looped(NamedTuple):
@@ -54,6 +57,7 @@ class _State(NamedTuple):
     rejected: Array
     status: Array
     mesh: Mesh | None
+    watched: Watched | None = None
 
 
 class Row(NamedTuple):
@@ -101,63 +105,98 @@ def _started(posed: Posed, kept: int, room: int, zero: Array) -> _State:
     status = jnp.where(jnp.all(fine), status, int(Status.BAD_LAG))
     mesh = None
     if room:
-        mesh = Mesh(jnp.full(room, jnp.inf, begin.dtype) + zero, jnp.full(room, -1, jnp.int32) + none, none)
-    return _State(
-        begin + zero, h + zero, y + zero.astype(y.dtype), ring, none, none, none, status.astype(jnp.int32) + none, mesh
-    )
+        mesh = _empty_mesh(posed, room, zero)
+    watched = None if posed.constant else first_watched(posed, ring, zero)
+    begun = begin + zero, h + zero, y + zero.astype(y.dtype), ring, none, none, none
+    return _State(*begun, status.astype(jnp.int32) + none, mesh, watched)
+
+
+def _empty_mesh(posed: Posed, room: int, zero: Array) -> Mesh:
+    none = count_zero(zero)
+    numbers, places = jnp.full(room, jnp.inf, zero.dtype) + zero, jnp.full(room, -1, jnp.int32) + none
+    mesh = Mesh(numbers, places, none)
+    if posed.constant:
+        return mesh
+    bounds = jnp.zeros((room, posed.lags.size), zero.dtype) + zero
+    return mesh._replace(cells=Cells(bounds, bounds), landings=Landing(places, places, places))
 
 
 def _attempt(posed: Posed, most: Array, s: _State) -> tuple[_State, Row]:
     """Try a step: the rule of the length is that of other adaptive solves, and a step is no longer than the shortest lag."""
-    live = s.status == RUNNING
+    live, w = s.status == RUNNING, s.watched
     epsilon = float(jnp.finfo(s.t.dtype).eps)
-    goal = posed.points[s.cursor]
+    known = posed.points[s.cursor]
+    goal = known if w is None else jnp.minimum(known, w.aim)
     h = s.h if posed.overlaps else jnp.minimum(s.h, jnp.min(posed.lags, initial=jnp.inf))
     reaches = live & (s.t + h * (1 + 4 * epsilon) >= goal)
     t1 = jnp.where(live, jnp.where(reaches, goal, s.t + h), s.t)
     length = t1 - s.t
-    if posed.overlaps:
-        found, solved = take_overlapping(posed, s.ring, s.t, t1, length, s.y, derived=False)
-    else:
-        found, solved = take(posed, s.ring, s.t, t1, length, s.y, unknown=ALL), live
+    found, solved = _tried(posed, s, t1, length)
     lags = posed.lags if posed.constant else flat_lags(posed.term, t1, posed.unravel(found.y))
+    square, finite = _measured(posed, s, t1, lags, found, solved)
+    accurate = live & (square < 1)
+    h = length * grown(square, posed.solver.order)
+    h = jnp.where(accurate & reaches, jnp.maximum(h, s.h), h)  # a breaking point may have cut the step short
+    accepted, crossed, rows = accurate, None, jnp.concatenate([s.y[None], found.increments])
+    if w is not None:
+        crossed = crossings(posed, w, s.t, t1, rows, accurate)
+        accepted = accurate & ~crossed.again
+        h = jnp.where(crossed.again, s.h, h)
+    h = jnp.where(live, h, s.h)
+    real = accepted & (length > 0)
+    ring = put(s.ring, s.t, length, s.y, found.increments, real)
+    tied = accepted & reaches & (goal >= known)
+    status = _status(posed, most, s, ring, t1, h, lags, accepted, accurate, finite)
+    status = jnp.where(tied & (known >= posed.end), int(Status.OK), status)
+    row = Row(s.t, jnp.where(real, t1, s.t), length, rows)
+    watched, landing = w, None
+    if w is not None and crossed is not None:
+        watched, landing = moved_on(posed, w, crossed, ring, t1, found.y, accepted, tied)
+    mesh = s.mesh
+    if mesh is not None:
+        step = Mesh(t1, jnp.where(tied, s.cursor, -1), mesh.size, None if w is None else w.cells, landing)
+        mesh = _recorded(mesh, step, accepted)
+    after = _State(
+        jnp.where(accepted, t1, s.t),
+        h,
+        jnp.where(accepted, found.y, s.y),
+        ring,
+        s.cursor + tied.astype(s.cursor.dtype),
+        s.steps + accepted.astype(s.steps.dtype),
+        s.rejected + (live & ~accepted).astype(s.rejected.dtype),
+        jnp.where(live, status, s.status),
+        mesh,
+        watched,
+    )
+    return after, row
+
+
+def _tried(posed: Posed, s: _State, t1: Array, length: Array) -> tuple[Taken, Array]:
+    """The step up to a time, and whether its equations were solved."""
+    cells = None if s.watched is None else s.watched.cells
+    if posed.overlaps:
+        return take_overlapping(posed, s.ring, s.t, t1, length, s.y, cells, derived=False)
+    return take(posed, s.ring, s.t, t1, length, s.y, unknown=ALL, cells=cells), s.status == RUNNING
+
+
+def _measured(
+    posed: Posed, s: _State, t1: Array, lags: Array, found: Taken, solved: Array
+) -> tuple[Array, Array]:
+    """The square of the error of a step over its tolerance, large where the step does not stand, and whether it is finite."""
     scale = posed.atol + posed.rtol * jnp.maximum(jnp.abs(s.y), jnp.abs(found.y))
     square = jnp.mean(jnp.square(jnp.abs(found.error) / scale)) if s.y.size else jnp.zeros_like(s.t)
     finite, shorter = jnp.isfinite(square), ~solved
     if not posed.constant:
-        shorter = shorter | ~jnp.all(lags >= -ROUNDINGS * epsilon * jnp.abs(t1))
-    square = jnp.where(finite & shorter, FAR_OFF, square)
-    accurate = live & (square < 1)
-    h = length * grown(square, posed.solver.order)
-    h = jnp.where(accurate & reaches, jnp.maximum(h, s.h), h)  # a breaking point may have cut the step short
-    h = jnp.where(live, h, s.h)
-    real = accurate & (length > 0)
-    ring = put(s.ring, s.t, length, s.y, found.increments, real)
-    last = accurate & reaches & (goal >= posed.end)
-    status = _status(posed, most, s, ring, t1, h, lags, accurate, finite)
-    status = jnp.where(last, int(Status.OK), status)
-    row = Row(s.t, jnp.where(real, t1, s.t), length, jnp.concatenate([s.y[None], found.increments]))
-    mesh = s.mesh
-    if mesh is not None:
-        place = jnp.where(accurate, mesh.size, mesh.ends.shape[0])
-        tie = jnp.where(reaches, s.cursor, -1)
-        mesh = Mesh(
-            mesh.ends.at[place].set(t1, mode="drop"),
-            mesh.ties.at[place].set(tie, mode="drop"),
-            mesh.size + accurate.astype(mesh.size.dtype),
-        )
-    after = _State(
-        jnp.where(accurate, t1, s.t),
-        h,
-        jnp.where(accurate, found.y, s.y),
-        ring,
-        s.cursor + (accurate & reaches).astype(s.cursor.dtype),
-        s.steps + accurate.astype(s.steps.dtype),
-        s.rejected + (live & ~accurate).astype(s.rejected.dtype),
-        jnp.where(live, status, s.status),
-        mesh,
-    )
-    return after, row
+        shorter = shorter | ~jnp.all(lags >= -ROUNDINGS * float(jnp.finfo(t1.dtype).eps) * jnp.abs(t1))
+    return jnp.where(finite & shorter, FAR_OFF, square), finite
+
+
+def _recorded(mesh: Mesh, step: Mesh, accepted: Array) -> Mesh:
+    """A mesh with one more step, where that is accepted."""
+    place = jnp.where(accepted, mesh.size, mesh.ends.shape[0])
+    size, rest = mesh.size + accepted.astype(mesh.size.dtype), mesh._replace(size=None)
+    rest = jax.tree.map(lambda all_, x: all_.at[place].set(x, mode="drop"), rest, step._replace(size=None))
+    return rest._replace(size=size)
 
 
 def _status(
@@ -168,6 +207,7 @@ def _status(
     t1: Array,
     h: Array,
     lags: Array,
+    accepted: Array,
     accurate: Array,
     finite: Array,
 ) -> Array:
@@ -180,11 +220,11 @@ def _status(
     status = jnp.where(tiny & ~accurate, stuck, status)
     longest = t1 - jnp.max(lags, initial=0)
     full = (ring.total > ring.kept) & (ring.oldest > longest)
-    status = jnp.where(accurate & full, int(Status.HISTORY_FULL), status)
+    status = jnp.where(accepted & full, int(Status.HISTORY_FULL), status)
     earliest = posed.term.system.earliest()
     if earliest is None:
         return status
-    return jnp.where(accurate & (longest < earliest), int(Status.HISTORY_SHORT), status)
+    return jnp.where(accepted & (longest < earliest), int(Status.HISTORY_SHORT), status)
 
 
 REASONS = Status.HISTORY_FULL, Status.HISTORY_SHORT, Status.BAD_LAG

@@ -1,6 +1,7 @@
 """Steps that reach into themselves: lags shorter than a step, found by iteration on the dense output of the step."""
 
-from typing import Any, NamedTuple
+from collections.abc import Callable
+from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -8,7 +9,7 @@ from jaxtyping import Array
 
 from ...core import greatest, held
 from ._breaking import flat_lags
-from ._posed import ALL, NONE, Posed, Taken, take
+from ._posed import ALL, NONE, Cells, Posed, Taken, take
 from ._ring import Ring, valued
 
 MOST = 12
@@ -28,7 +29,7 @@ class _Iterated(NamedTuple):
 
 
 def take_overlapping(
-    posed: Posed, ring: Ring, t0: Array, t1: Array, h: Array, y: Array, *, derived: bool
+    posed: Posed, ring: Ring, t0: Array, t1: Array, h: Array, y: Array, cells: Cells | None, *, derived: bool
 ) -> tuple[Taken, Array]:
     """The step, and whether its iterations converged.
 
@@ -36,7 +37,7 @@ def take_overlapping(
     """
     begun = jnp.concatenate([y[None], jnp.zeros_like(ring.rows[0, 1:])])
     unknown = NONE if derived else ALL
-    first = take(posed, ring, t0, t1, h, y, begun, unknown)
+    first = take(posed, ring, t0, t1, h, y, begun, unknown, cells)
     if posed.constant:
         shortest = jnp.min(posed.lags, initial=jnp.inf)
     else:
@@ -45,38 +46,39 @@ def take_overlapping(
     overlaps = jax.lax.stop_gradient(~(shortest >= h) & (h > 0))
     given = posed, ring, t0, t1, h, y
     fixed, on, at, until, length, begin = held(given)
-    solved = _iterated(fixed, on, at, until, length, begin, held(first), overlaps, unknown)
+    one = lambda rows: take(fixed, on, at, until, length, begin, rows, unknown, cells)
+    solved = _iterated(fixed, one, begin, length, held(first), overlaps)
     converged = ~overlaps | (solved.change < SOLVED)
     if not derived:
         return solved.taken, converged
 
     def again() -> Taken:
         rows = jnp.concatenate([y[None], solved.taken.increments])
-        one = lambda rows, _: (jnp.concatenate([y[None], take(*given, rows).increments]), None)
+        one = lambda rows, _: (jnp.concatenate([y[None], take(*given, rows, cells=cells).increments]), None)
         rows, _ = jax.lax.scan(one, rows, None, length=DERIVED - 1)
-        return take(*given, rows)
+        return take(*given, rows, cells=cells)
 
     found = jax.lax.cond(greatest(overlaps), again, lambda: first)
     return jax.tree.map(lambda a, b: jnp.where(overlaps, a, b), found, first), converged
 
 
 def _iterated(
-    posed: Posed, ring: Ring, t0: Array, t1: Array, h: Array, y: Array, first: Taken, overlaps: Array, unknown: Any
+    posed: Posed, one: Callable[[Array], Taken], y: Array, h: Array, first: Taken, overlaps: Array
 ) -> _Iterated:
-    """Iterate until the dense output changes by less than its tolerance."""
+    """Iterate until the dense output changes by less than its tolerance; `one` is the step by an estimate of its dense output."""
 
     def unsolved(s: _Iterated) -> Array:
         return overlaps & ~(s.change < SOLVED) & (s.turn < MOST)
 
     def turned(s: _Iterated) -> _Iterated:
         rows = jnp.concatenate([y[None], s.taken.increments])
-        found = take(posed, ring, t0, t1, h, y, rows, unknown)
+        found = one(rows)
         moved = jnp.concatenate([jnp.zeros_like(y)[None], found.increments - s.taken.increments])
         scale = posed.atol + posed.rtol * jnp.maximum(jnp.abs(y), jnp.abs(found.y))
         size = lambda share: jnp.sqrt(jnp.mean(jnp.square(jnp.abs(valued(moved, share)) / scale)))
-        change = jnp.maximum(size(0.5 + 0 * t0), size(1 + 0 * t0))
+        change = jnp.maximum(size(0.5 + 0 * h), size(1 + 0 * h))
         after = _Iterated(found, change, s.turn + 1)
         return jax.tree.map(lambda a, b: jnp.where(unsolved(s), a, b), after, s)
 
-    begun = _Iterated(first, jnp.full_like(h, jnp.inf), 0 * ring.total)
+    begun = _Iterated(first, jnp.full_like(h, jnp.inf), jnp.where(overlaps, 0, 0).astype(jnp.int32))
     return jax.lax.while_loop(lambda s: greatest(unsolved(s)), turned, begun)
