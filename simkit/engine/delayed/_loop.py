@@ -27,6 +27,10 @@ FAR_OFF = 1e6
 """Square of the error over its tolerance of a step that does not stand: the next is a quarter as long at order 5."""
 
 
+FAILED = 3
+STRICTER = 0.03
+
+
 class Mesh(NamedTuple):
     """The accepted steps of a solve."""
 
@@ -57,6 +61,8 @@ class _State(NamedTuple):
     rejected: Array
     status: Array
     mesh: Mesh | None
+    failed: Array  # how many attempts were not accurate before the solve was past where they ended
+    suspect: Array  # the end of the shortest of them
     watched: Watched | None = None
 
 
@@ -108,7 +114,7 @@ def _started(posed: Posed, kept: int, room: int, zero: Array) -> _State:
         mesh = _empty_mesh(posed, room, zero)
     watched = None if posed.constant else first_watched(posed, ring, zero)
     begun = begin + zero, h + zero, y + zero.astype(y.dtype), ring, none, none, none
-    return _State(*begun, status.astype(jnp.int32) + none, mesh, watched)
+    return _State(*begun, status.astype(jnp.int32) + none, mesh, none, zero - jnp.inf, watched)
 
 
 def _empty_mesh(posed: Posed, room: int, zero: Array) -> Mesh:
@@ -137,6 +143,7 @@ def _attempt(posed: Posed, most: Array, s: _State) -> tuple[_State, Row]:
     accurate = live & (square < 1)
     h = length * grown(square, posed.solver.order)
     h = jnp.where(accurate & reaches, jnp.maximum(h, s.h), h)  # a breaking point may have cut the step short
+    missed = live & ~accurate
     accepted, crossed, rows = accurate, None, jnp.concatenate([s.y[None], found.increments])
     if w is not None:
         crossed = crossings(posed, w, s.t, t1, rows, accurate)
@@ -166,6 +173,8 @@ def _attempt(posed: Posed, most: Array, s: _State) -> tuple[_State, Row]:
         s.rejected + (live & ~accepted).astype(s.rejected.dtype),
         jnp.where(live, status, s.status),
         mesh,
+        jnp.where(missed, s.failed + 1, jnp.where(accepted & (t1 >= s.suspect), 0, s.failed)),
+        jnp.where(missed, jnp.where(s.failed > 0, jnp.minimum(t1, s.suspect), t1), s.suspect),
         watched,
     )
     return after, row
@@ -185,6 +194,7 @@ def _measured(
     """The square of the error of a step over its tolerance, large where the step does not stand, and whether it is finite."""
     scale = posed.atol + posed.rtol * jnp.maximum(jnp.abs(s.y), jnp.abs(found.y))
     square = jnp.mean(jnp.square(jnp.abs(found.error) / scale)) if s.y.size else jnp.zeros_like(s.t)
+    square = jnp.where(s.failed >= FAILED, square / STRICTER**2, square)
     finite, shorter = jnp.isfinite(square), ~solved
     if not posed.constant:
         shorter = shorter | ~jnp.all(lags >= -ROUNDINGS * float(jnp.finfo(t1.dtype).eps) * jnp.abs(t1))
