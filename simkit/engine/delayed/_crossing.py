@@ -5,7 +5,6 @@ from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
-from jax.flatten_util import ravel_pytree
 from jaxtyping import Array
 
 from ...core import at_time, greatest, just_after, just_before
@@ -13,8 +12,8 @@ from ..adaptive._happening import newton
 from ..batching._mesh import alike_arrays
 from ..stepping._event_search import Bracket, narrowed
 from ._breaking import flat_lags, image_count, lag_numbers
-from ._posed import ULPS, Cells, Posed, within
-from ._ring import Ring, count_zero, valued
+from ._posed import ULPS, Cells, Posed
+from ._ring import count_zero, valued
 
 SHARES = 0.25, 0.5, 0.75, 1.0
 """Shares of a step at which lags are looked at: one that crosses a breaking point and comes back between two of them is missed."""
@@ -68,13 +67,13 @@ def room_of(posed: Posed) -> int:
     return base + SPARE * image_count(base, posed.lags.size, posed.solver.order)
 
 
-def first_watched(posed: Posed, ring: Ring, zero: Array) -> Watched:
-    """The breaking points at the start of a solve."""
+def first_watched(posed: Posed, rate: Array, zero: Array) -> Watched:
+    """The breaking points at the start of a solve, where the state changes at a rate."""
     room, lags = room_of(posed), posed.lags.size
     times = jnp.full(room, jnp.inf, zero.dtype).at[: posed.base.size].set(posed.base) + zero
     none = count_zero(zero)
     levels = jnp.zeros(room, jnp.int32) + none
-    cells = cells_at(posed, ring, times, posed.begin + zero, posed.flat + zero.astype(posed.flat.dtype))
+    cells = cells_at(posed, times, posed.begin + zero, posed.flat + zero.astype(posed.flat.dtype), rate)
     off = jnp.zeros(2 * lags, bool) | (zero != zero)
     return Watched(times, levels, none + posed.base.size, cells, jnp.inf + zero, off, none)
 
@@ -85,9 +84,8 @@ def roundings(*times: Array) -> Array:
     return ULPS * float(jnp.finfo(size.dtype).eps) * size
 
 
-def cells_at(posed: Posed, ring: Ring, times: Array, t: Array, y: Array) -> Cells:
+def cells_at(posed: Posed, times: Array, t: Array, y: Array, rate: Array) -> Cells:
     """The breaking points between which the lags look from a time on. One that looks at a breaking point leaves it as it moves."""
-    rate = ravel_pytree(within(posed, ring, t, posed.end).vf(t, posed.unravel(y)))[0]
     reached = lambda t, y: t - flat_lags(posed.term, t, posed.unravel(y))
     now, moves = jax.jvp(reached, (t, y), (jnp.ones_like(t), rate))
     gaps, moves = times[None] - now[:, None], moves[:, None]
@@ -160,9 +158,9 @@ def crossings(posed: Posed, w: Watched, t0: Array, t1: Array, rows: Array, live:
 
 
 def moved_on(
-    posed: Posed, w: Watched, c: Crossed, ring: Ring, t1: Array, y1: Array, accepted: Array, anew: Array
+    posed: Posed, w: Watched, c: Crossed, t1: Array, y1: Array, rate: Array, accepted: Array, anew: Array
 ) -> tuple[Watched, Landing]:
-    """The breaking points after an attempt. At those that are known, `anew`, inputs jump, and so may lags."""
+    """The breaking points after an attempt that ends at a state with a rate. At known ones, `anew`, inputs jump, and so may lags."""
     lags = posed.lags.size
     on = accepted & jnp.any(c.landed)
     which = jnp.argmax(c.landed)
@@ -185,7 +183,7 @@ def moved_on(
         return alike_arrays((Cells(inside.low, new), t1))[0]
 
     def given() -> Cells:
-        return alike_arrays((cells_at(posed, ring, times, t1, y1), t1))[0]
+        return alike_arrays((cells_at(posed, times, t1, y1, rate), t1))[0]
 
     same = lambda: alike_arrays((w.cells, t1))[0]
     anew = accepted & anew

@@ -1,6 +1,6 @@
 """The loop of a solve with delays: attempts with error control, in blocks after which save times are served."""
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -28,7 +28,10 @@ FAR_OFF = 1e6
 
 
 FAILED = 3
+"""Number of attempts in a row that are not accurate from which on a derivative is taken to jump between them and the solve."""
+
 STRICTER = 0.03
+"""Share of the tolerance that a step must keep there: its error is as large as the estimate, that of a smooth one a hundredth."""
 
 
 class Mesh(NamedTuple):
@@ -112,7 +115,7 @@ def _started(posed: Posed, kept: int, room: int, zero: Array) -> _State:
     mesh = None
     if room:
         mesh = _empty_mesh(posed, room, zero)
-    watched = None if posed.constant else first_watched(posed, ring, zero)
+    watched = None if posed.constant else first_watched(posed, field(begin, y), zero)
     begun = begin + zero, h + zero, y + zero.astype(y.dtype), ring, none, none, none
     return _State(*begun, status.astype(jnp.int32) + none, mesh, none, zero - jnp.inf, watched)
 
@@ -158,11 +161,11 @@ def _attempt(posed: Posed, most: Array, s: _State) -> tuple[_State, Row]:
     row = Row(s.t, jnp.where(real, t1, s.t), length, rows)
     watched, landing = w, None
     if w is not None and crossed is not None:
-        watched, landing = moved_on(posed, w, crossed, ring, t1, found.y, accepted, tied)
+        watched, landing = moved_on(posed, w, crossed, t1, found.y, _rate(rows, length), accepted, tied)
     mesh = s.mesh
     if mesh is not None:
-        step = Mesh(t1, jnp.where(tied, s.cursor, -1), mesh.size, None if w is None else w.cells, landing)
-        mesh = _recorded(mesh, step, accepted)
+        tie = jnp.where(tied, s.cursor, -1)
+        mesh = _recorded(mesh, (t1, tie, None if w is None else w.cells, landing), accepted)
     after = _State(
         jnp.where(accepted, t1, s.t),
         h,
@@ -178,6 +181,12 @@ def _attempt(posed: Posed, most: Array, s: _State) -> tuple[_State, Row]:
         watched,
     )
     return after, row
+
+
+def _rate(rows: Array, length: Array) -> Array:
+    """The rate at the end of a dense output; zero where the step has no length."""
+    one = jnp.ones_like(length)
+    return jax.jvp(lambda share: valued(rows, share), (one,), (one,))[1] / jnp.where(length > 0, length, 1)
 
 
 def _tried(posed: Posed, s: _State, t1: Array, length: Array) -> tuple[Taken, Array]:
@@ -201,12 +210,12 @@ def _measured(
     return jnp.where(finite & shorter, FAR_OFF, square), finite
 
 
-def _recorded(mesh: Mesh, step: Mesh, accepted: Array) -> Mesh:
+def _recorded(mesh: Mesh, step: tuple[Any, ...], accepted: Array) -> Mesh:
     """A mesh with one more step, where that is accepted."""
     place = jnp.where(accepted, mesh.size, mesh.ends.shape[0])
-    size, rest = mesh.size + accepted.astype(mesh.size.dtype), mesh._replace(size=None)
-    rest = jax.tree.map(lambda all_, x: all_.at[place].set(x, mode="drop"), rest, step._replace(size=None))
-    return rest._replace(size=size)
+    whole = mesh.ends, mesh.ties, mesh.cells, mesh.landings
+    ends, ties, cells, landings = jax.tree.map(lambda x, new: x.at[place].set(new, mode="drop"), whole, step)
+    return Mesh(ends, ties, mesh.size + accepted.astype(mesh.size.dtype), cells, landings)
 
 
 def _status(
