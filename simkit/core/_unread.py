@@ -119,7 +119,10 @@ def _unread(structure: Any, shapes: PyTree, other: Any, static: tuple[Any, ...])
             state = system.encode(y0)
             found.append(system.vector_field(t, state, values))
             if isinstance(system, DelayedSystem):
-                found += [system.delayed_field(t, state, values, functools.partial(_looked_up, state)), system.lags(t, state, values)]
+                found += [
+                    system.delayed_field(t, state, values, functools.partial(_looked_up, state)),
+                    system.lags(t, state, values),
+                ]
             if isinstance(system, StochasticSystem):
                 found.append(system.diffusion(t, state, values))
             if isinstance(system, TransportSystem):

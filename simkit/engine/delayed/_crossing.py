@@ -160,7 +160,7 @@ def crossings(posed: Posed, w: Watched, t0: Array, t1: Array, rows: Array, live:
 def moved_on(
     posed: Posed, w: Watched, c: Crossed, t1: Array, y1: Array, rate: Array, accepted: Array, anew: Array
 ) -> tuple[Watched, Landing]:
-    """The breaking points after an attempt that ends at a state with a rate. At known ones, `anew`, inputs jump, and so may lags."""
+    """The breaking points after an attempt, which ends at a state with a rate. At known ones, `anew`, inputs and lags may jump."""
     lags = posed.lags.size
     on = accepted & jnp.any(c.landed)
     which = jnp.argmax(c.landed)
@@ -178,7 +178,9 @@ def moved_on(
         low, high = w.cells
         above = _highest(times, times[None] > high[:, None] + least)
         below = _lowest(times, times[None] < low[:, None] - least)
-        inside = Cells(jnp.where(up, high, jnp.where(down, below, low)), jnp.where(up, above, jnp.where(down, low, high)))
+        inside = Cells(
+            jnp.where(up, high, jnp.where(down, below, low)), jnp.where(up, above, jnp.where(down, low, high))
+        )
         new = jnp.where(kept & (c.reached < t1 - least), jnp.minimum(inside.high, t1), inside.high)
         return alike_arrays((Cells(inside.low, new), t1))[0]
 

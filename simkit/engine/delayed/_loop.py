@@ -197,9 +197,7 @@ def _tried(posed: Posed, s: _State, t1: Array, length: Array) -> tuple[Taken, Ar
     return take(posed, s.ring, s.t, t1, length, s.y, unknown=ALL, cells=cells), s.status == RUNNING
 
 
-def _measured(
-    posed: Posed, s: _State, t1: Array, lags: Array, found: Taken, solved: Array
-) -> tuple[Array, Array]:
+def _measured(posed: Posed, s: _State, t1: Array, lags: Array, found: Taken, solved: Array) -> tuple[Array, Array]:
     """The square of the error of a step over its tolerance, large where the step does not stand, and whether it is finite."""
     scale = posed.atol + posed.rtol * jnp.maximum(jnp.abs(s.y), jnp.abs(found.y))
     square = jnp.mean(jnp.square(jnp.abs(found.error) / scale)) if s.y.size else jnp.zeros_like(s.t)

@@ -1,7 +1,7 @@
 """Steps that reach into themselves: lags shorter than a step, found by iteration on the dense output of the step."""
 
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import NamedTuple, TypeAlias
 
 import jax
 import jax.numpy as jnp
@@ -23,6 +23,10 @@ DERIVED = 8
 """Iterations that derivatives pass through. The rest of them shrinks by each as the iterations themselves do."""
 
 
+Given: TypeAlias = tuple[Posed, Ring, Array, Array, Array, Array]
+"""A solve, its ring, the ends of a step, its length, and the state at its start."""
+
+
 class _Iterated(NamedTuple):
     taken: Taken
     change: Array
@@ -38,7 +42,10 @@ def take_overlapping(
     Where all lags are as long as the step the first pass is all. Else the dense output of one pass is the past of the next.
     """
     given = posed, ring, t0, t1, h, y
-    one = lambda given, rows: take(*given, rows, NONE if derived else ALL, cells)
+
+    def one(given: Given, rows: Array) -> Taken:
+        return take(*given, rows, NONE if derived else ALL, cells)
+
     rows_of = lambda taken: jnp.concatenate([y[None], taken.increments])
     if not derived:
         nothing = Taken(jnp.zeros_like(y), jnp.zeros_like(ring.rows[0, 1:]), jnp.zeros_like(y))
@@ -68,8 +75,8 @@ def _overlaps(posed: Posed, t0: Array, t1: Array, h: Array, y: Array, found: Tak
 
 
 def _iterated(
-    given: tuple[Posed, Ring, Array, Array, Array, Array],
-    one: Callable[[Any, Array], Taken],
+    given: Given,
+    one: Callable[[Given, Array], Taken],
     first: Taken,
     overlaps: Array,
     passes: int,
