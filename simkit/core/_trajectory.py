@@ -32,6 +32,7 @@ class Trajectory(eqx.Module):
     - `reduced`: the results of reducers by name; NaN of a failed member. A trajectory that has them holds the first and the last
         of the asked times only.
     - `events`: the `Events` that happened, with their times and the states on both sides; None where none were asked for.
+    - `kept_steps`: of a system with delays how many of its last steps were kept, for states of the past; else 0.
     - `notes`: sentences about the numerics, such as of an absolute tolerance that is larger than a state.
 
     The trajectory of an ensemble has a leading member axis on every array: `jax.tree.map(lambda x: x[3], trajectory)` is that
@@ -48,6 +49,7 @@ class Trajectory(eqx.Module):
     over: dict[str, Array] = eqx.field(default_factory=dict)
     reduced: dict[str, Any] = eqx.field(default_factory=dict)
     events: Events | None = None
+    kept_steps: int = eqx.field(static=True, default=0)
     lists: Any = None  # of a particle system: what its lists of neighbours needed, and how often they were made
     notes: tuple[str, ...] = eqx.field(
         static=True, default=()
@@ -145,6 +147,8 @@ class Trajectory(eqx.Module):
             rows.append(("times", f"{times.shape[-1]} from {times.min():g} to {times.max():g}"))
         steps, rejected, evaluations = (np.asarray(x).sum() for x in (self.steps, self.rejected, self.evaluations))
         rows.append(("steps", f"{steps} accepted, {rejected} rejected, {evaluations} evaluations"))
+        if self.kept_steps:
+            rows.append(("past", f"ring of the last {self.kept_steps} steps"))
         return rows + [("note", text) for text in self.notes]
 
     def _findings(self) -> list[tuple[str, str]]:

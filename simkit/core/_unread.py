@@ -12,6 +12,7 @@ from jaxtyping import PyTree
 from .._errors import ArgumentError
 from .._types import Inputs, State, Time
 from ._coupled_system import CoupledSystem
+from ._delayed_system import DelayedSystem
 from ._input import check_inputs
 from ._names import named_leaves
 from ._particle_system import ParticleSystem
@@ -98,6 +99,11 @@ def _used(program: Any, values: PyTree) -> list[str]:
     return [name for name, x in zip(named_leaves(values), program.invars, strict=False) if id(x) in read]
 
 
+def _looked_up(state: State, time: Time) -> Any:
+    """A state of the past that depends on the time at which it is looked up."""
+    return jax.tree.map(lambda x: x + (0 * jnp.asarray(time)).astype(x.dtype), state)
+
+
 @functools.lru_cache(maxsize=256)
 def _unread(structure: Any, shapes: PyTree, other: Any, static: tuple[Any, ...]) -> tuple[str, ...]:
     """The names of inputs that do not enter the traced functions; the cache spares a second tracing of the same system."""
@@ -112,6 +118,11 @@ def _unread(structure: Any, shapes: PyTree, other: Any, static: tuple[Any, ...])
         if not isinstance(system, StaticSystem):
             state = system.encode(y0)
             found.append(system.vector_field(t, state, values))
+            if isinstance(system, DelayedSystem):
+                found += [
+                    system.delayed_field(t, state, values, functools.partial(_looked_up, state)),
+                    system.lags(t, state, values),
+                ]
             if isinstance(system, StochasticSystem):
                 found.append(system.diffusion(t, state, values))
             if isinstance(system, TransportSystem):

@@ -38,7 +38,7 @@ from ._doses import has_regimen, with_doses
 from .adaptive._adaptive import integrate_adaptive
 from .adaptive._eventful import integrate_with_events
 from .batching._mesh import alike_arrays
-from .delayed._delayed import integrate_delayed
+from .delayed._delayed import integrate_delayed, kept_steps
 from .stepping._event_on_grid import ended_by, event_on_grid
 from .stepping._event_steps import EventGrid, eventful_grid
 from .stepping._fixed_grid import fixed_grid
@@ -152,7 +152,8 @@ def _constrained_trajectory(task: Task, options: Options) -> Trajectory:
 def _delayed_trajectory(task: Task, options: Options) -> Trajectory:
     """The trajectory of a system that sees its past, which has no events and no reducers."""
     states, status, counts = integrate_delayed(settled(task, options.similar), options)
-    return Trajectory(task.times, _decoded(task, states), status, *_figures(task, counts))
+    figures, kept = _figures(task, counts), kept_steps(task, options)
+    return Trajectory(task.times, _decoded(task, states), status, *figures, kept_steps=kept)
 
 
 def _solved(task: Task, options: Options) -> Trajectory:

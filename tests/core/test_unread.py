@@ -37,3 +37,23 @@ def test_what_is_read_is_not_mentioned():
         simkit.simulate(decay, {"x": 1.0}, [0.0, 1.0], inputs={"level": 0.5}, events=event)
         run = lambda k: simkit.simulate(decay, {"x": k}, [0.0, 1.0], step=0.1, inputs={"feed": 1.0}).final()["x"]
         jax.jit(run)(1.0)
+
+
+def test_an_input_that_only_shifts_a_lag_is_read():
+    class Late(simkit.DelayedSystem):
+        def delayed_field(self, t, y, inputs, past):
+            return {"x": -past(t - self.lags(t, y, inputs))["x"]}
+
+        def lags(self, t, y, inputs):
+            return inputs["lag"]
+
+        @classmethod
+        def example(cls):
+            return simkit.Example(cls(), {"x": 1.0}, [0.0, 1.0], {"lag": 1.0})
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        found = simkit.simulate(Late(), {"x": 1.0}, [0.0, 0.5], inputs={"lag": 1.0})
+    assert found.ys["x"][-1] == pytest.approx(0.5)
+    with pytest.warns(UserWarning, match="does not read `other`"):
+        simkit.simulate(Late(), {"x": 1.0}, [0.0, 0.5], inputs={"lag": 1.0, "other": 1.0})

@@ -151,6 +151,24 @@ def test_data_as_history_are_read_and_differentiated():
     np.testing.assert_allclose(jax.grad(last)(values), [0.25, 0.5, 0.25], rtol=1e-12)
 
 
+def test_a_start_at_zero_has_the_size_that_its_history_gives_it():
+    """A tolerance for states near 1 would leave the small one without a digit."""
+    f = lambda t, y, past, p: jnp.sin(9 * past(t - 1.0) / p["size"]) * p["size"]
+
+    def last(size):
+        history = lambda t, p: p["size"] * (0.3 + t)
+        system = simkit.odes.from_delayed_function(f, {"size": size}, lags=lambda t, y, p: 1.0, history=history)
+        return simkit.simulate(system, 0.0, [0.0, 2.0]).final() / size
+
+    np.testing.assert_allclose(last(1e-12), last(1.0), rtol=1e-9)
+
+
+def test_a_trajectory_says_how_many_steps_were_kept():
+    found = simkit.simulate(small(64), 1.0, [0.0, 1.0])
+    assert found.kept_steps == 64
+    assert "ring of the last 64 steps" in repr(found)
+
+
 def test_ensemble_members_are_those_of_single_simulations():
     lags = np.linspace(0.5, 2.0, 5)
     members = simkit.ensemble(Feedback(), {"x": 1.0}, TIMES, over={"lag": lags})

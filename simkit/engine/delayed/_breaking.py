@@ -38,18 +38,28 @@ def lag_numbers(system: DelayedSystem, t: Array, y: object, inputs: object) -> A
     return jnp.concatenate([jnp.ravel(jnp.asarray(x, t.dtype)) for x in found] or [jnp.zeros(0, t.dtype)])
 
 
+def first_points(term: SystemTerm, begin: Array) -> Array:
+    """The times at which a derivative jumps by no lag: the first time, the breaks of the history, the stops of the inputs."""
+    system: DelayedSystem = term.system
+    bases = [begin[None]]
+    for found in (system.breaks(), stop_times(term.inputs)):
+        if found is not None:
+            bases.append(jnp.asarray(found, begin.dtype))
+    return jnp.concatenate(bases)
+
+
+def image_count(base: int, lags: int, order: int) -> int:
+    """The number of breaking points that follow from some, each followed over as many lags as the order says."""
+    return min(base * _sums(lags, order).shape[0], MOST_POINTS)
+
+
 def breaking_points(term: SystemTerm, lags: Array, begin: Array, end: Array, order: int) -> Array:
     r"""Times within a run at which steps end, sorted, then its end, then infinite ones, with derivatives.
 
     At the start the first derivative jumps; a sum of k lags later the one of order k + 1 does, which a method of order p feels up
     to k = p. The same follows the breaks of the history and the stops of the inputs.
     """
-    system: DelayedSystem = term.system
-    bases = [begin[None]]
-    for found in (system.breaks(), stop_times(term.inputs)):
-        if found is not None:
-            bases.append(jnp.asarray(found, begin.dtype))
-    base = jnp.concatenate(bases)
+    base = first_points(term, begin)
     levels = order
     while levels > 1 and base.size * _sums(lags.size, levels).shape[0] > MOST_POINTS:
         levels -= 1

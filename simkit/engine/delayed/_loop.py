@@ -1,6 +1,6 @@
 """The loop of a solve with delays: attempts with error control, in blocks after which save times are served."""
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -12,8 +12,9 @@ from ..adaptive._attempt import RUNNING, grown, too_short
 from ..adaptive._flow import first_length
 from ..batching._mesh import origin
 from ._breaking import flat_lags
+from ._crossing import Landing, Watched, crossings, first_watched, moved_on
 from ._overlap import take_overlapping
-from ._posed import ALL, Posed, empty, take, within
+from ._posed import ALL, Cells, Posed, Taken, empty, take, within
 from ._ring import Ring, count_zero, put, valued
 
 BLOCK = 8
@@ -26,12 +27,21 @@ FAR_OFF = 1e6
 """Square of the error over its tolerance of a step that does not stand: the next is a quarter as long at order 5."""
 
 
+FAILED = 3
+"""Number of attempts in a row that are not accurate from which on a derivative is taken to jump between them and the solve."""
+
+STRICTER = 0.03
+"""Share of the tolerance that a step must keep there: its error is as large as the estimate, that of a smooth one a hundredth."""
+
+
 class Mesh(NamedTuple):
     """The accepted steps of a solve."""
 
     ends: Array  # (most,): where they end
     ties: Array  # (most,): the breaking point on which they end, -1 for none
     size: Array
+    cells: Cells | None = None  # (most, lags): where lags vary, the breaking points between which they look
+    landings: Landing | None = None  # (most,): the breaking points that they make
 
 
 class Looped(NamedTuple):
@@ -54,6 +64,9 @@ class _State(NamedTuple):
     rejected: Array
     status: Array
     mesh: Mesh | None
+    failed: Array  # how many attempts were not accurate before the solve was past where they ended
+    suspect: Array  # the end of the shortest of them
+    watched: Watched | None = None
 
 
 class Row(NamedTuple):
@@ -101,63 +114,106 @@ def _started(posed: Posed, kept: int, room: int, zero: Array) -> _State:
     status = jnp.where(jnp.all(fine), status, int(Status.BAD_LAG))
     mesh = None
     if room:
-        mesh = Mesh(jnp.full(room, jnp.inf, begin.dtype) + zero, jnp.full(room, -1, jnp.int32) + none, none)
-    return _State(
-        begin + zero, h + zero, y + zero.astype(y.dtype), ring, none, none, none, status.astype(jnp.int32) + none, mesh
-    )
+        mesh = _empty_mesh(posed, room, zero)
+    watched = None if posed.constant else first_watched(posed, field(begin, y), zero)
+    begun = begin + zero, h + zero, y + zero.astype(y.dtype), ring, none, none, none
+    return _State(*begun, status.astype(jnp.int32) + none, mesh, none, zero - jnp.inf, watched)
+
+
+def _empty_mesh(posed: Posed, room: int, zero: Array) -> Mesh:
+    none = count_zero(zero)
+    numbers, places = jnp.full(room, jnp.inf, zero.dtype) + zero, jnp.full(room, -1, jnp.int32) + none
+    mesh = Mesh(numbers, places, none)
+    if posed.constant:
+        return mesh
+    bounds = jnp.zeros((room, posed.lags.size), zero.dtype) + zero
+    return mesh._replace(cells=Cells(bounds, bounds), landings=Landing(places, places, places))
 
 
 def _attempt(posed: Posed, most: Array, s: _State) -> tuple[_State, Row]:
     """Try a step: the rule of the length is that of other adaptive solves, and a step is no longer than the shortest lag."""
-    live = s.status == RUNNING
+    live, w = s.status == RUNNING, s.watched
     epsilon = float(jnp.finfo(s.t.dtype).eps)
-    goal = posed.points[s.cursor]
+    known = posed.points[s.cursor]
+    goal = known if w is None else jnp.minimum(known, w.aim)
     h = s.h if posed.overlaps else jnp.minimum(s.h, jnp.min(posed.lags, initial=jnp.inf))
     reaches = live & (s.t + h * (1 + 4 * epsilon) >= goal)
     t1 = jnp.where(live, jnp.where(reaches, goal, s.t + h), s.t)
     length = t1 - s.t
-    if posed.overlaps:
-        found, solved = take_overlapping(posed, s.ring, s.t, t1, length, s.y, derived=False)
-    else:
-        found, solved = take(posed, s.ring, s.t, t1, length, s.y, unknown=ALL), live
+    found, solved = _tried(posed, s, t1, length)
     lags = posed.lags if posed.constant else flat_lags(posed.term, t1, posed.unravel(found.y))
-    scale = posed.atol + posed.rtol * jnp.maximum(jnp.abs(s.y), jnp.abs(found.y))
-    square = jnp.mean(jnp.square(jnp.abs(found.error) / scale)) if s.y.size else jnp.zeros_like(s.t)
-    finite, shorter = jnp.isfinite(square), ~solved
-    if not posed.constant:
-        shorter = shorter | ~jnp.all(lags >= -ROUNDINGS * epsilon * jnp.abs(t1))
-    square = jnp.where(finite & shorter, FAR_OFF, square)
+    square, finite = _measured(posed, s, t1, lags, found, solved)
     accurate = live & (square < 1)
     h = length * grown(square, posed.solver.order)
     h = jnp.where(accurate & reaches, jnp.maximum(h, s.h), h)  # a breaking point may have cut the step short
+    missed = live & ~accurate
+    accepted, crossed, rows = accurate, None, jnp.concatenate([s.y[None], found.increments])
+    if w is not None:
+        crossed = crossings(posed, w, s.t, t1, rows, accurate)
+        accepted = accurate & ~crossed.again
+        h = jnp.where(crossed.again, s.h, h)
     h = jnp.where(live, h, s.h)
-    real = accurate & (length > 0)
+    real = accepted & (length > 0)
     ring = put(s.ring, s.t, length, s.y, found.increments, real)
-    last = accurate & reaches & (goal >= posed.end)
-    status = _status(posed, most, s, ring, t1, h, lags, accurate, finite)
-    status = jnp.where(last, int(Status.OK), status)
-    row = Row(s.t, jnp.where(real, t1, s.t), length, jnp.concatenate([s.y[None], found.increments]))
+    tied = accepted & reaches & (goal >= known)
+    status = _status(posed, most, s, ring, t1, h, lags, accepted, accurate, finite)
+    status = jnp.where(tied & (known >= posed.end), int(Status.OK), status)
+    row = Row(s.t, jnp.where(real, t1, s.t), length, rows)
+    watched, landing = w, None
+    if w is not None and crossed is not None:
+        watched, landing = moved_on(posed, w, crossed, t1, found.y, _rate(rows, length), accepted, tied)
     mesh = s.mesh
     if mesh is not None:
-        place = jnp.where(accurate, mesh.size, mesh.ends.shape[0])
-        tie = jnp.where(reaches, s.cursor, -1)
-        mesh = Mesh(
-            mesh.ends.at[place].set(t1, mode="drop"),
-            mesh.ties.at[place].set(tie, mode="drop"),
-            mesh.size + accurate.astype(mesh.size.dtype),
-        )
+        tie = jnp.where(tied, s.cursor, -1)
+        mesh = _recorded(mesh, (t1, tie, None if w is None else w.cells, landing), accepted)
     after = _State(
-        jnp.where(accurate, t1, s.t),
+        jnp.where(accepted, t1, s.t),
         h,
-        jnp.where(accurate, found.y, s.y),
+        jnp.where(accepted, found.y, s.y),
         ring,
-        s.cursor + (accurate & reaches).astype(s.cursor.dtype),
-        s.steps + accurate.astype(s.steps.dtype),
-        s.rejected + (live & ~accurate).astype(s.rejected.dtype),
+        s.cursor + tied.astype(s.cursor.dtype),
+        s.steps + accepted.astype(s.steps.dtype),
+        s.rejected + (live & ~accepted).astype(s.rejected.dtype),
         jnp.where(live, status, s.status),
         mesh,
+        jnp.where(missed, s.failed + 1, jnp.where(accepted & (t1 >= s.suspect), 0, s.failed)),
+        jnp.where(missed, jnp.where(s.failed > 0, jnp.minimum(t1, s.suspect), t1), s.suspect),
+        watched,
     )
     return after, row
+
+
+def _rate(rows: Array, length: Array) -> Array:
+    """The rate at the end of a dense output; zero where the step has no length."""
+    one = jnp.ones_like(length)
+    return jax.jvp(lambda share: valued(rows, share), (one,), (one,))[1] / jnp.where(length > 0, length, 1)
+
+
+def _tried(posed: Posed, s: _State, t1: Array, length: Array) -> tuple[Taken, Array]:
+    """The step up to a time, and whether its equations were solved."""
+    cells = None if s.watched is None else s.watched.cells
+    if posed.overlaps:
+        return take_overlapping(posed, s.ring, s.t, t1, length, s.y, cells, derived=False)
+    return take(posed, s.ring, s.t, t1, length, s.y, unknown=ALL, cells=cells), s.status == RUNNING
+
+
+def _measured(posed: Posed, s: _State, t1: Array, lags: Array, found: Taken, solved: Array) -> tuple[Array, Array]:
+    """The square of the error of a step over its tolerance, large where the step does not stand, and whether it is finite."""
+    scale = posed.atol + posed.rtol * jnp.maximum(jnp.abs(s.y), jnp.abs(found.y))
+    square = jnp.mean(jnp.square(jnp.abs(found.error) / scale)) if s.y.size else jnp.zeros_like(s.t)
+    square = jnp.where(s.failed >= FAILED, square / STRICTER**2, square)
+    finite, shorter = jnp.isfinite(square), ~solved
+    if not posed.constant:
+        shorter = shorter | ~jnp.all(lags >= -ROUNDINGS * float(jnp.finfo(t1.dtype).eps) * jnp.abs(t1))
+    return jnp.where(finite & shorter, FAR_OFF, square), finite
+
+
+def _recorded(mesh: Mesh, step: tuple[Any, ...], accepted: Array) -> Mesh:
+    """A mesh with one more step, where that is accepted."""
+    place = jnp.where(accepted, mesh.size, mesh.ends.shape[0])
+    whole = mesh.ends, mesh.ties, mesh.cells, mesh.landings
+    ends, ties, cells, landings = jax.tree.map(lambda x, new: x.at[place].set(new, mode="drop"), whole, step)
+    return Mesh(ends, ties, mesh.size + accepted.astype(mesh.size.dtype), cells, landings)
 
 
 def _status(
@@ -168,6 +224,7 @@ def _status(
     t1: Array,
     h: Array,
     lags: Array,
+    accepted: Array,
     accurate: Array,
     finite: Array,
 ) -> Array:
@@ -180,11 +237,11 @@ def _status(
     status = jnp.where(tiny & ~accurate, stuck, status)
     longest = t1 - jnp.max(lags, initial=0)
     full = (ring.total > ring.kept) & (ring.oldest > longest)
-    status = jnp.where(accurate & full, int(Status.HISTORY_FULL), status)
+    status = jnp.where(accepted & full, int(Status.HISTORY_FULL), status)
     earliest = posed.term.system.earliest()
     if earliest is None:
         return status
-    return jnp.where(accurate & (longest < earliest), int(Status.HISTORY_SHORT), status)
+    return jnp.where(accepted & (longest < earliest), int(Status.HISTORY_SHORT), status)
 
 
 REASONS = Status.HISTORY_FULL, Status.HISTORY_SHORT, Status.BAD_LAG

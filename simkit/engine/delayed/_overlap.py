@@ -1,14 +1,16 @@
 """Steps that reach into themselves: lags shorter than a step, found by iteration on the dense output of the step."""
 
-from typing import Any, NamedTuple
+from collections.abc import Callable
+from typing import NamedTuple, TypeAlias
 
 import jax
 import jax.numpy as jnp
 from jaxtyping import Array
 
 from ...core import greatest, held
+from ..batching._mesh import alike_arrays
 from ._breaking import flat_lags
-from ._posed import ALL, NONE, Posed, Taken, take
+from ._posed import ALL, NONE, Cells, Posed, Taken, take
 from ._ring import Ring, valued
 
 MOST = 12
@@ -21,62 +23,79 @@ DERIVED = 8
 """Iterations that derivatives pass through. The rest of them shrinks by each as the iterations themselves do."""
 
 
+Given: TypeAlias = tuple[Posed, Ring, Array, Array, Array, Array]
+"""A solve, its ring, the ends of a step, its length, and the state at its start."""
+
+
 class _Iterated(NamedTuple):
     taken: Taken
     change: Array
     turn: Array
+    overlaps: Array
 
 
 def take_overlapping(
-    posed: Posed, ring: Ring, t0: Array, t1: Array, h: Array, y: Array, *, derived: bool
+    posed: Posed, ring: Ring, t0: Array, t1: Array, h: Array, y: Array, cells: Cells | None, *, derived: bool
 ) -> tuple[Taken, Array]:
     """The step, and whether its iterations converged.
 
     Where all lags are as long as the step the first pass is all. Else the dense output of one pass is the past of the next.
     """
-    begun = jnp.concatenate([y[None], jnp.zeros_like(ring.rows[0, 1:])])
-    unknown = NONE if derived else ALL
-    first = take(posed, ring, t0, t1, h, y, begun, unknown)
+    given = posed, ring, t0, t1, h, y
+
+    def one(given: Given, rows: Array) -> Taken:
+        return take(*given, rows, NONE if derived else ALL, cells)
+
+    rows_of = lambda taken: jnp.concatenate([y[None], taken.increments])
+    if not derived:
+        nothing = Taken(jnp.zeros_like(y), jnp.zeros_like(ring.rows[0, 1:]), jnp.zeros_like(y))
+        solved = _iterated(given, one, alike_arrays((nothing, ring.rows[0]))[0], h == h, 0)
+        return solved.taken, ~solved.overlaps | (solved.change < SOLVED)
+    first = one(given, jnp.concatenate([y[None], jnp.zeros_like(ring.rows[0, 1:])]))
+    overlaps = _overlaps(*held((posed, t0, t1, h, y, first)))
+    solved = _iterated(held(given), one, held(first), overlaps, 1)
+
+    def again() -> Taken:
+        after = lambda rows, _: (rows_of(one(given, rows)), None)
+        rows, _ = jax.lax.scan(after, rows_of(solved.taken), None, length=DERIVED - 1)
+        return one(given, rows)
+
+    found = jax.lax.cond(greatest(overlaps), again, lambda: first)
+    return jax.tree.map(lambda a, b: jnp.where(overlaps, a, b), found, first), overlaps
+
+
+def _overlaps(posed: Posed, t0: Array, t1: Array, h: Array, y: Array, found: Taken) -> Array:
+    """Tell whether a lag is shorter than the step."""
     if posed.constant:
         shortest = jnp.min(posed.lags, initial=jnp.inf)
     else:
-        ends = (flat_lags(posed.term, t, posed.unravel(x)) for t, x in ((t0, y), (t1, first.y)))
+        ends = (flat_lags(posed.term, t, posed.unravel(x)) for t, x in ((t0, y), (t1, found.y)))
         shortest = jnp.min(jnp.concatenate(list(ends)), initial=jnp.inf)
-    overlaps = jax.lax.stop_gradient(~(shortest >= h) & (h > 0))
-    given = posed, ring, t0, t1, h, y
-    fixed, on, at, until, length, begin = held(given)
-    solved = _iterated(fixed, on, at, until, length, begin, held(first), overlaps, unknown)
-    converged = ~overlaps | (solved.change < SOLVED)
-    if not derived:
-        return solved.taken, converged
-
-    def again() -> Taken:
-        rows = jnp.concatenate([y[None], solved.taken.increments])
-        one = lambda rows, _: (jnp.concatenate([y[None], take(*given, rows).increments]), None)
-        rows, _ = jax.lax.scan(one, rows, None, length=DERIVED - 1)
-        return take(*given, rows)
-
-    found = jax.lax.cond(greatest(overlaps), again, lambda: first)
-    return jax.tree.map(lambda a, b: jnp.where(overlaps, a, b), found, first), converged
+    return ~(shortest >= h) & (h > 0)
 
 
 def _iterated(
-    posed: Posed, ring: Ring, t0: Array, t1: Array, h: Array, y: Array, first: Taken, overlaps: Array, unknown: Any
+    given: Given,
+    one: Callable[[Given, Array], Taken],
+    first: Taken,
+    overlaps: Array,
+    passes: int,
 ) -> _Iterated:
-    """Iterate until the dense output changes by less than its tolerance."""
+    """Iterate until the dense output changes by less than its tolerance; `first` is what so many passes gave."""
+    posed, _, t0, t1, h, y = given
 
     def unsolved(s: _Iterated) -> Array:
-        return overlaps & ~(s.change < SOLVED) & (s.turn < MOST)
+        return (s.turn == 0) | s.overlaps & ~(s.change < SOLVED) & (s.turn <= MOST)
 
     def turned(s: _Iterated) -> _Iterated:
-        rows = jnp.concatenate([y[None], s.taken.increments])
-        found = take(posed, ring, t0, t1, h, y, rows, unknown)
+        found = one(given, jnp.concatenate([y[None], s.taken.increments]))
         moved = jnp.concatenate([jnp.zeros_like(y)[None], found.increments - s.taken.increments])
         scale = posed.atol + posed.rtol * jnp.maximum(jnp.abs(y), jnp.abs(found.y))
         size = lambda share: jnp.sqrt(jnp.mean(jnp.square(jnp.abs(valued(moved, share)) / scale)))
-        change = jnp.maximum(size(0.5 + 0 * t0), size(1 + 0 * t0))
-        after = _Iterated(found, change, s.turn + 1)
+        change = jnp.where(s.turn == 0, jnp.inf, jnp.maximum(size(0.5 + 0 * h), size(1 + 0 * h)))
+        after = _Iterated(found, change, s.turn + 1, _overlaps(posed, t0, t1, h, y, found))
         return jax.tree.map(lambda a, b: jnp.where(unsolved(s), a, b), after, s)
 
-    begun = _Iterated(first, jnp.full_like(h, jnp.inf), 0 * ring.total)
+    turn = jnp.where(overlaps, passes, passes).astype(jnp.int32)
+    begun = _Iterated(first, jnp.full_like(h, jnp.inf), turn, overlaps)
     return jax.lax.while_loop(lambda s: greatest(unsolved(s)), turned, begun)

@@ -85,12 +85,12 @@ def search(
     g0, g1 = marks(t), marks(goal)
     crossed0, crossed1 = flags(t, g0), flags(goal, g1)
     early = jnp.any(crossed0)
-    begin = _Bracket(
+    begin = Bracket(
         t, goal, g0, g1, crossed1, jnp.ones((2,), t.dtype), jnp.zeros((), jnp.int32), jnp.zeros((), jnp.int32)
     )
     if exact and functions.found:
         open_ = jnp.any(crossed1) & ~early
-        b = _narrowed(marks, flags, *alike_arrays((begin, open_)))
+        b = narrowed(marks, flags, *alike_arrays((begin, open_)))
     else:
         b = begin
     high = jnp.where(early, t, b.high)
@@ -112,7 +112,7 @@ def search(
     )
 
 
-def _sloped(functions: EventFunctions, b: "_Bracket", which: Array, g0: Array, g1: Array) -> Array:
+def _sloped(functions: EventFunctions, b: "Bracket", which: Array, g0: Array, g1: Array) -> Array:
     part = _own(functions.found, which, jnp.abs(b.g_high - b.g_low))
     whole = _own(functions.found, which, jnp.abs(g1 - g0))
     return part < SLOPED * whole
@@ -125,7 +125,7 @@ def _own(places: tuple[int, ...], which: Array, values: Array) -> Array:
     return jnp.sum(jnp.where(jnp.array(places, jnp.int32) == which, values, jnp.zeros_like(values)), dtype=values.dtype)
 
 
-class _Bracket(NamedTuple):
+class Bracket(NamedTuple):
     """Interval that holds the first zero crossing of a step."""
 
     low: Array
@@ -138,7 +138,7 @@ class _Bracket(NamedTuple):
     trials: Array
 
 
-def _narrowed(marks: Callable[..., Array], flags: Callable[..., Array], begin: _Bracket, open_: Array) -> _Bracket:
+def narrowed(marks: Callable[..., Array], flags: Callable[..., Array], begin: Bracket, open_: Array) -> Bracket:
     """Narrow a bracket to rounding, by secants of the Illinois rule with every third trial in the middle.
 
     Dowell and Jarratt (1971), BIT 11:168, doi:10.1007/BF01934364.
@@ -146,10 +146,10 @@ def _narrowed(marks: Callable[..., Array], flags: Callable[..., Array], begin: _
     size = jnp.maximum(jnp.abs(begin.low), jnp.abs(begin.high))
     least = 2 * float(jnp.finfo(size.dtype).eps) * size
 
-    def more(b: _Bracket) -> Array:
+    def more(b: Bracket) -> Array:
         return open_ & (b.high - b.low > least) & (b.trials < MOST_TRIALS)
 
-    def tried(b: _Bracket) -> _Bracket:
+    def tried(b: Bracket) -> Bracket:
         width = b.high - b.low
         low, high = jnp.abs(b.weights[0] * b.g_low), jnp.abs(b.weights[1] * b.g_high)
         share = low / jnp.where(low + high > 0, low + high, 1)
@@ -167,7 +167,7 @@ def _narrowed(marks: Callable[..., Array], flags: Callable[..., Array], begin: _
             jnp.stack([kept * b.weights[0], jnp.ones_like(kept)]),
             jnp.stack([jnp.ones_like(kept), kept * b.weights[1]]),
         )
-        return _Bracket(
+        return Bracket(
             jnp.where(beyond, b.low, time),
             jnp.where(beyond, time, b.high),
             jnp.where(beyond, b.g_low, g),

@@ -16,7 +16,7 @@ from jax.flatten_util import ravel_pytree
 from jaxtyping import Array, PyTree
 
 from ..._types import State
-from ...core import Event, Setup, SystemTerm, at_time, held, named_leaves, scaled, started
+from ...core import DelayedSystem, Event, Setup, SystemTerm, at_time, held, named_leaves, scaled, started
 from ...linear import shielded
 from ...solvers import slope_of
 from ..batching._mesh import alike_arrays
@@ -141,12 +141,28 @@ def sizes_of(task: Task, alike: bool = False) -> Array:
     if not alike and flat.size:
         small = size < SMALL * jnp.max(size)
         term = SystemTerm(task.system, task.inputs)
-        field = lambda t, y: ravel_pytree(slope_of(term, t, unravel(y)))[0]
+        field = lambda t, y: ravel_pytree(_slope(term, task, t, unravel(y)))[0]
         found, least = shielded(lambda times, y, size: _looked_at(field, times, y, size, spread))(
             task.times, flat, size
         )
         size = jnp.where(small | (size == 0), jnp.maximum(jnp.where(size > 0, size, found), least), size)
     return jax.lax.stop_gradient(_filled(size, counts))
+
+
+def _slope(term: SystemTerm, task: Task, t: Array, y: State) -> Any:
+    """The slope at a time; of a system that sees its past, which has been as its history says and then at y."""
+    system = task.system
+    if not isinstance(system, DelayedSystem):
+        return slope_of(term, t, y)
+    begin = task.times[0]
+
+    def past(time: Array) -> Any:
+        time = jnp.asarray(time, begin.dtype)
+        before = time < begin
+        history = system.history(jnp.where(before, time, begin), task.y0)
+        return jax.tree.map(lambda x, then: jnp.where(before, then.astype(x.dtype), x), y, history)
+
+    return system.delayed_field(t, y, at_time(term.inputs, t), past)
 
 
 def _after_known_events(task: Task) -> State:
