@@ -41,11 +41,12 @@ FAR = -1e-3
 class Queue(NamedTuple):
     """State of the events.
 
-    `true` says which comparisons hold. Of each event and slot `waits` says whether it is to happen, `due` from when on, and `kept`
+    `true` says which comparisons hold, and `still` which are of two equal values that stay so. Of each event and slot `waits` says whether it is to happen, `due` from when on, and `kept`
     its new values as they were when it became true. `turn` is how many happened, and `broken` a status, 0 while all is well.
     """
 
     true: Array  # (comparisons,)
+    still: Array
     waits: Array  # (events, slots)
     due: Array  # (events, slots)
     kept: Array  # (events, slots, values)
@@ -74,20 +75,22 @@ class Plan:
         lost = jnp.any(jnp.sum(waits, axis=1, dtype=jnp.int32) > KEPT) & (queue.broken == 0)
         broken = jnp.where(lost, float(Status.STEP_LIMIT), queue.broken)
         rest = queue.turn[None].astype(dtype), broken[None].astype(dtype)
-        return jnp.concatenate([queue.true.astype(dtype), *rest, *waiting])
+        held = jnp.where(queue.still, jnp.where(queue.true, 2, -1), jnp.where(queue.true, 1, 0))
+        return jnp.concatenate([held.astype(dtype), *rest, *waiting])
 
     def unpacked(self, memory: Array) -> Queue:
         """The state of the events from what is remembered."""
         late, own, size = np.array(self.events.late, int), len(self.events.parts), len(self.events.late) * KEPT
-        true, rest, waits, due, kept = jnp.split(memory, np.cumsum([own, 2, size, size]))
+        held, rest, waits, due, kept = jnp.split(memory, np.cumsum([own, 2, size, size]))
         # Of the memory, so that it varies over a mesh as that does.
         zero = jnp.where(memory[0] == memory[0], 0.0, 1.0).astype(memory.dtype)
 
         def whole(x: Array, *width: int) -> Array:
             empty = jnp.broadcast_to(zero, (len(self.events.given), SLOTS, *width))
-            return empty.at[late, :KEPT].set(x.reshape(-1, KEPT, *width))
+            return empty.at[late, :KEPT].set(x.reshape(len(late), KEPT, *width))
 
-        return Queue(true > 0.5, whole(waits) > 0.5, whole(due), whole(kept, self.events.width), rest[0], rest[1])
+        still = (held > 1.5) | (held < -0.5)
+        return Queue(held > 0.5, still, whole(waits) > 0.5, whole(due), whole(kept, self.events.width), rest[0], rest[1])
 
 
 class Conditions(eqx.Module):
@@ -116,7 +119,8 @@ class Conditions(eqx.Module):
         slope = jnp.where(jnp.isfinite(level), moving - level, 0)
         crossing = jnp.where(queue.true, falls - slope, rises + slope)
         timed = np.array([part.timed for part in self.plan.events.parts], bool)
-        crossing = jnp.where(timed, FAR * float(jnp.finfo(t.dtype).max), crossing)
+        stays = queue.still & (jnp.abs(level) <= CLOSE * size)  # would hide all others
+        crossing = jnp.where(timed | stays, FAR * float(jnp.finfo(t.dtype).max), crossing)
         return jnp.concatenate([crossing, ends])
 
 
@@ -160,11 +164,11 @@ def begun(plan: Plan, system: Remembering, t: Time, y: State) -> State:
     (true, shape), state = (at.held(t, y)[2], (len(plan.events.given), SLOTS)), y
     zero = jnp.zeros_like(t)
     kept = jnp.zeros_like(t, shape=(*shape, plan.events.width))
-    queue = Queue(true, jnp.zeros(shape, bool), jnp.zeros_like(t, shape=shape), kept, zero, zero)
+    queue = Queue(true, at.standing(y)[2], jnp.zeros(shape, bool), jnp.zeros_like(t, shape=shape), kept, zero, zero)
     if all(p.initially for p in plan.events.given):  # nothing becomes true at the start
         return system.joined(state, plan.packed(queue, at.t.dtype))
     before = jnp.array([p.initially for p in plan.events.given]) & at.holds(true)
-    return at.settled(at.turned(queue, before, true, state), state)
+    return at.settled(at.turned(queue, before, true, state), state, jnp.zeros_like(true))
 
 
 class _Now:
@@ -202,7 +206,8 @@ class _Now:
     def arrived(self, queue: Queue, state: State, found: bool) -> Queue:
         """The queue after the comparisons that have become true or false at this time, at zero up to rounding."""
         level, close, holds = self.held(jax.lax.stop_gradient(self.after), state)
-        true = jnp.where(queue.true, level >= -close, holds | ((level >= -close) & (level != 0)))
+        reached = (level >= -close) & (level != 0) & ~queue.still
+        true = jnp.where(queue.true, level >= -close, holds | reached)
         if found:
             marks = jax.lax.stop_gradient(Conditions(self.plan).all(self.system, self.t, state, self.inputs, queue))
             first = jnp.arange(marks.shape[0]) == jnp.argmax(marks)
@@ -237,20 +242,15 @@ class _Now:
         """A mask of what is to happen now."""
         return queue.waits & (queue.due <= self.after)
 
-    def settled(self, queue: Queue, state: State, passing: Array | None = None) -> State:
+    def settled(self, queue: Queue, state: State, passing: Array) -> State:
         """The state after all that is to happen now; `passing` are the comparisons that pass zero here."""
-        level = None if passing is None else self.held(self.t, state)[0]
+        level = self.held(self.t, state)[0]
 
         def one(carry: tuple[Queue, State], _: None) -> tuple[tuple[Queue, State], None]:
             queue, state = carry
             happen = lambda: self.happened(queue, state)
-
-            def still() -> tuple[Queue, State]:
-                if level is None or passing is None:
-                    return queue, state
-                return self.returned(queue, state, level, passing), state
-
-            return jax.lax.cond(jnp.any(self.ready(queue)), happen, still), None
+            rest = lambda: (self.returned(queue, state, level, passing), state)
+            return jax.lax.cond(jnp.any(self.ready(queue)), happen, rest), None
 
         (queue, state), _ = jax.lax.scan(one, (queue, state), None, length=ROUNDS + 2 * len(self.given))
         endless = jnp.any(self.ready(queue)) & (queue.broken == 0)
@@ -258,15 +258,23 @@ class _Now:
         return self.system.joined(state, self.plan.packed(queue, self.t.dtype))
 
     def returned(self, queue: Queue, state: State, level: Array, passing: Array) -> Queue:
-        """The queue where the events that happened send back what passes zero here, as a bounce does."""
-        now, close, _ = self.held(self.t, state)
-        t, state_there, system, inputs = jax.lax.stop_gradient((self.t, state, self.system, self.inputs))
-        rates = slope_of(SystemTerm(system.inner, jax.lax.stop_gradient(system.signals)), t, state_there)
+        """The queue where the events that happened send back what passes zero here, as a bounce does, or put it at zero."""
+        now, slope, still = self.standing(state)
+        close = self.held(self.t, state)[1]
+        leaves = jnp.where(jnp.abs(now - level) > close, jnp.abs(now) <= close, passing) & (slope != 0)
+        true = jnp.where(leaves, slope > 0, queue.true)
+        return self.turned(queue._replace(still=still), self.holds(queue.true), true, state)
+
+    def standing(self, state: State) -> tuple[Array, Array, Array]:
+        """Levels of all comparisons, their derivatives along the solution, and which stay at zero."""
+        now, close, true = self.held(self.t, state)
+        if not self.plan.events.parts:
+            return now, close, true
+        t, state, system, inputs = jax.lax.stop_gradient((self.t, state, self.system, self.inputs))
+        rates = slope_of(SystemTerm(system.inner, jax.lax.stop_gradient(system.signals)), t, state)
         found = lambda t, y: levels(self.plan, system, t, y, inputs)[0]
-        slope = jax.lax.stop_gradient(jax.jvp(found, (t, state_there), (jnp.ones_like(t), rates))[1])
-        back = passing & (jnp.abs(now - level) <= close) & (slope != 0)
-        true = jnp.where(back, slope > 0, queue.true)
-        return self.turned(queue, self.holds(queue.true), true, state)
+        slope = jax.lax.stop_gradient(jax.jvp(found, (t, state), (jnp.ones_like(t), rates))[1])
+        return now, slope, (jnp.abs(now) <= close) & (slope == 0)
 
     def happened(self, queue: Queue, state: State) -> tuple[Queue, State]:
         """The queue and the state after the event that comes first of those that are ready."""
