@@ -4,7 +4,9 @@ Cases are those of the semantic part of sbmlteam/sbml-test-suite, read as PEtab 
 with the published results within the tolerances of their settings. One line of JSON a case goes to a file; cases that stand there
 already are not run again. All take an hour or two of one core, mostly to compile. Run:
 `CASES=sbml-test-suite/cases/semantic OUT=found.jsonl TAGS=Event python benchmarks/sbml_suite.py`; SHARD=0/2 runs every other case.
-A case is given up after LIMIT seconds (300); NOT leaves out cases with such a tag; SEED runs them in a random order.
+A case is given up after LIMIT seconds (300); NOT leaves out cases with such a tag; SEED runs them in a random order. How the
+cases of one or more such files ended is written to `benchmarks/sbml_suite.json` by
+`python benchmarks/sbml_suite.py record 2026-11-25 found.jsonl`, which `benchmarks/hybrid.py` reads.
 """
 
 import collections
@@ -126,6 +128,32 @@ def chosen(source: pathlib.Path) -> list[tuple[pathlib.Path, set[str]]]:
     return found[part::parts]
 
 
+RECORDED = pathlib.Path(__file__).with_suffix(".json")
+
+
+def record(date: str, files: list[str]) -> None:
+    """Write down which cases ended how; of one that was run more than once, the last end counts."""
+    lines = [line for file in files for line in pathlib.Path(file).read_text().splitlines()]
+    found = {one["case"]: one for one in map(json.loads, lines)}
+    kinds = {"events": [], "others": []}
+    for case in sorted(found):
+        kinds["events" if any("Event" in tag for tag in found[case]["tags"]) else "others"].append(case)
+    ends = {
+        kind: {end: " ".join(x for x in own if found[x]["end"] == end) for end in sorted({found[x]["end"] for x in own})}
+        for kind, own in kinds.items()
+    }
+    origin = f"cases/semantic of sbmlteam/sbml-test-suite; benchmarks/sbml_suite.py, {date}"
+    RECORDED.write_text(json.dumps({"origin": origin, **ends}, indent=1) + "\n")
+
+
+def recorded() -> dict[str, float]:
+    """Count the cases that were written down."""
+    ends = json.loads(RECORDED.read_text())
+    number = lambda kind, end: float(len(ends[kind].get(end, "").split()))
+    events = {f"sbml_events_{end}": number("events", end) for end in ("right", "wrong", "refused", "failed")}
+    return events | {"sbml_right": number("events", "right") + number("others", "right")}
+
+
 def main() -> dict[str, int]:
     """Run the cases that are asked for, and count how they end."""
     source, out = pathlib.Path(os.environ["CASES"]), pathlib.Path(os.environ.get("OUT", "sbml_suite.jsonl"))
@@ -155,4 +183,4 @@ def main() -> dict[str, int]:
 
 
 if __name__ == "__main__":
-    main()
+    record(sys.argv[2], sys.argv[3:]) if sys.argv[1:2] == ["record"] else main()

@@ -62,6 +62,7 @@ class Model:
     - `unknowns`: state -> the text of the algebraic rule that determines it, where it is not solved for it by hand. Its "rate" is
         what the rule keeps at zero, and its start a guess.
     - `fast`: the fast reactions, whose rates are not in `rates`.
+    - `delays`: names of values of earlier times -> the nodes of what they are values of, and of the lag.
     """
 
     name: str
@@ -77,6 +78,7 @@ class Model:
     aliases: dict[str, str] = dataclasses.field(default_factory=dict)
     unknowns: dict[str, str] = dataclasses.field(default_factory=dict)
     fast: list[FastReaction] = dataclasses.field(default_factory=list)
+    delays: dict[str, tuple[int, int]] = dataclasses.field(default_factory=dict)
     reader: Any = None
 
     def symbol(self, name: str) -> int | None:

@@ -180,8 +180,12 @@ class _Now:
         info = jnp.finfo(self.t.dtype)
         self.after = self.t + jnp.maximum(8 * float(info.eps) * jnp.abs(self.t), float(info.tiny))
 
-    def of(self, nodes: Sequence[int], state: State) -> list[Array]:
-        return evaluated(self.system, nodes, self.t, state, self.inputs)
+    def of(self, nodes: Sequence[int | None], state: State) -> Array:
+        """Values of formulas, zero where there is none."""
+        given = [node for node in nodes if node is not None]
+        found = evaluated(self.system, given, self.t, state, self.inputs)
+        zeros = jnp.zeros_like(self.t, shape=(len(nodes),))
+        return zeros.at[np.flatnonzero([x is not None for x in nodes])].set(jnp.stack(found)) if found else zeros
 
     def held(self, t: Time, state: State) -> tuple[Array, Array, Array]:
         """Levels of all comparisons, what counts as zero, and which are true."""
@@ -198,10 +202,10 @@ class _Now:
 
     def values(self, state: State) -> Array:
         """The new values of all events, (events, values)."""
-        found = iter(self.of([node for p in self.given for _, node in p.assignments], state))
-        zero, width = jnp.zeros_like(self.t), self.plan.events.width
-        rows = [[next(found) for _ in p.assignments] + [zero] * (width - len(p.assignments)) for p in self.given]
-        return jnp.stack([jnp.stack(row) if row else jnp.zeros_like(self.t, shape=(0,)) for row in rows])
+        width = self.plan.events.width
+        rows = [[node for _, node in p.assignments] for p in self.given]
+        nodes = [node for row in rows for node in (*row, *[None] * (width - len(row)))]
+        return self.of(nodes, state).reshape(len(rows), width)
 
     def arrived(self, queue: Queue, state: State, found: bool) -> Queue:
         """The queue after the comparisons that have become true or false at this time, at zero up to rounding."""
@@ -226,9 +230,7 @@ class _Now:
         waits = queue.waits & (np.array([p.persistent for p in self.given]) | now)[:, None]
         free = jnp.arange(SLOTS)[None] == jnp.argmin(waits, axis=1)[:, None]
         put = rises[:, None] & free & ~waits
-        delays = iter(self.of([p.delay for p in self.given if p.delay is not None], state))
-        zero = jnp.zeros_like(self.t)
-        late = jnp.stack([zero if p.delay is None else next(delays) for p in self.given])
+        late = self.of([p.delay for p in self.given], state)
         lost = jnp.any(rises & ~jnp.any(put, axis=1))
         return queue._replace(
             true=true,
@@ -301,10 +303,9 @@ class _Now:
     def first(self, queue: Queue, state: State) -> Array:
         """A mask, (events, slots), of the one that happens first: of the highest priority, at random among equal ones."""
         ready = self.ready(queue)
-        some, zero = jnp.any(ready, axis=1), jnp.zeros_like(self.t)
+        some = jnp.any(ready, axis=1)
         ranked = np.array([p.priority is not None for p in self.given])
-        priorities = iter(self.of([p.priority for p in self.given if p.priority is not None], state))
-        ranks = jax.lax.stop_gradient(jnp.stack([next(priorities) if given else zero for given in ranked]))
+        ranks = jax.lax.stop_gradient(self.of([p.priority for p in self.given], state))
         ranks = jnp.where(some, ranks, -jnp.inf)
         order = jnp.arange(len(self.given), 0, -1).astype(ranks.dtype)
         if ranked.sum() > 1:
