@@ -11,7 +11,7 @@ import numpy as np
 from .._errors import DataError, close_matches
 from ..core import as_float_array
 from ..engine import Adaptive, Fixed, Varying
-from ..networks import Formulas, Rates
+from ..networks import TIME, Formulas, Rates
 from ..problem import Experiment, Problem
 from ..solvers import Rodas5P, SolverLike
 from ._closed import closed_forms
@@ -94,9 +94,10 @@ class Assembly:
         made: Any = {"formulas": formulas, "rates": rates, "named": tuple(named)}
         delays = tuple(Delay(name, *nodes) for name, nodes in model.delays.items())
         in_rates = formulas.symbols([node for _, node in rates])
+        past = any(delay.name in in_rates for delay in delays)
         if delays:
-            self._check_delays(formulas, settles, endless)
-        if any(delay.name in in_rates for delay in delays):
+            self._check_delays(formulas, settles, endless, starts if past else {})
+        if past:
             system = DelayedSBMLSystem(*held, **made, delays=tuple(x for x in delays if x.name in in_rates))
         elif equations is None:
             together = Rates(formulas, rates, switches.names(), varying) if operations > VERY_LARGE else None
@@ -161,12 +162,14 @@ class Assembly:
                 "not supported. Take a late time in place of infinite ones."
             )
 
-    def _check_delays(self, formulas: Formulas, settles: bool, endless: bool) -> None:
+    def _check_delays(self, formulas: Formulas, settles: bool, endless: bool, start: Mapping[str, int]) -> None:
         """Refuse what values of earlier times cannot stand beside."""
         model = self.model
         found = [f"the event `{event.name}`" for event in model.events]
         found += [f"the algebraic rule `0 = {text}`, not solved by hand" for text in model.unknowns.values()]
         found += [f"the fast reaction `{reaction.name}`" for reaction in model.fast]
+        found += ["starts at another time than 0"] if any(s.start for s in self.series) else []
+        found += [f"the initial assignment of `{n}` by time" for n, x in start.items() if TIME in formulas.symbols([x])]
         found += ["periods after the first"] if any(s.later for s in self.series) else []
         found += ["steady states before the start"] * settles + ["data at infinite time"] * endless
         moved = formulas.symbols([lag for _, lag in model.delays.values()]) & {*model.states}

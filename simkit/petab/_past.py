@@ -79,13 +79,23 @@ def ordered(times: Array, start: Array) -> tuple[Array, Array]:
 
 
 def recalled(
-    system: AbstractSBMLSystem, delays: tuple[Delay, ...], times: Array, places: Array, solution: Trajectory
+    system: AbstractSBMLSystem,
+    delays: tuple[Delay, ...],
+    times: Array,
+    places: Array,
+    solution: Trajectory,
+    opening: Callable[[Array], dict[str, Array]],
 ) -> Trajectory:
-    """A trajectory at its own times, with the values of earlier times by their names beside the states."""
+    """A trajectory at its own times, with the values of earlier times by their names beside the states.
+
+    `opening` gives what initial assignments, which hold before the start, say of a time.
+    """
     ys = {name: y[places] for name, y in solution.ys.items()}
     found = {name: y[0] for name, y in ys.items()}
     for k, delay in enumerate(delays, start=1):
-        then = system.lookup(times[k], {name: y[k] for name, y in ys.items()})
-        (value,) = system.formulas.evaluate([delay.node], then)
+        then = {name: y[k] for name, y in ys.items()}
+        for name, y in jax.vmap(opening)(times[k]).items():
+            then[name] = jnp.where(times[k] < times[0, 0], y, then.get(name, system.parameters.get(name)))
+        (value,) = system.formulas.evaluate([delay.node], system.lookup(times[k], then))
         found[delay.name] = value + 0 * times[k]
     return dataclasses.replace(solution, times=times[0], ys=found)

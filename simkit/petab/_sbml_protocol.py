@@ -87,8 +87,16 @@ class SBMLProtocol(AbstractProtocol):
         status = jnp.where(consistent, status, int(Status.INCONSISTENT))
         trajectory = dataclasses.replace(trajectory, ys=solved.unpacked(trajectory.ys), status=status)
         if known is not None:
-            trajectory = recalled(system, self.delays, known, places, trajectory)
+            trajectory = recalled(system, self.delays, known, places, trajectory, lambda t: self.before(setup, t))
         return Setup(system, first, inputs, setup.noise), trajectory
+
+    def before(self, setup: Setup, t: Array) -> dict[str, Array]:
+        """What initial assignments that depend on time give before the start."""
+        names = [n for n, node in self.start if TIME in setup.system.formulas.symbols([node])]
+        if not names:
+            return {}
+        system, first, _ = self.assigned(setup.system, setup.y0, t)
+        return {name: first[name] if name in first else system.parameters[name] for name in names}
 
     def opened(
         self, system: AbstractSBMLSystem, given: dict[str, Array], t: Array
