@@ -118,7 +118,11 @@ def chosen(source: pathlib.Path) -> list[tuple[pathlib.Path, set[str]]]:
     """The cases that are asked for, with their tags, in the order in which they are run."""
     asked = os.environ
     part, parts = map(int, asked.get("SHARD", "0/1").split("/"))
-    words, numbers, others = asked.get("TAGS", "").split(","), asked.get("ONLY", "").split(","), names_in(asked.get("NOT", ""))
+    words, numbers, others = (
+        asked.get("TAGS", "").split(","),
+        asked.get("ONLY", "").split(","),
+        names_in(asked.get("NOT", "")),
+    )
     folders = sorted(x for x in source.iterdir() if x.name.isdigit() and (numbers == [""] or x.name in numbers))
     tagged = [(folder, tags_of(folder)) for folder in folders]
     found = [(x, tags) for x, tags in tagged if any(word in tag for word in words for tag in tags)]
@@ -139,7 +143,9 @@ def record(date: str, files: list[str]) -> None:
     for case in sorted(found):
         kinds["events" if any("Event" in tag for tag in found[case]["tags"]) else "others"].append(case)
     ends = {
-        kind: {end: " ".join(x for x in own if found[x]["end"] == end) for end in sorted({found[x]["end"] for x in own})}
+        kind: {
+            end: " ".join(x for x in own if found[x]["end"] == end) for end in sorted({found[x]["end"] for x in own})
+        }
         for kind, own in kinds.items()
     }
     origin = f"cases/semantic of sbmlteam/sbml-test-suite; benchmarks/sbml_suite.py, {date}"
@@ -169,7 +175,10 @@ def main() -> dict[str, int]:
             ended = pool.apply_async(timed, (folder,)).get(limit)
         except multiprocessing.TimeoutError:  # a compilation ends with its process alone
             pool.terminate()
-            pool, ended = fresh.Pool(1, maxtasksperchild=50), {"end": "unfinished", "why": f"{limit:g} s were not enough"}
+            pool, ended = (
+                fresh.Pool(1, maxtasksperchild=50),
+                {"end": "unfinished", "why": f"{limit:g} s were not enough"},
+            )
         found.append({"case": folder.name, **ended, "tags": sorted(tags)})
         with open(out, "a") as file:
             file.write(json.dumps(found[-1]) + "\n")

@@ -41,8 +41,9 @@ FAR = -1e-3
 class Queue(NamedTuple):
     """State of the events.
 
-    `true` says which comparisons hold, and `still` which are of two equal values that stay so. Of each event and slot `waits` says whether it is to happen, `due` from when on, and `kept`
-    its new values as they were when it became true. `turn` is how many happened, and `broken` a status, 0 while all is well.
+    `true` says which comparisons hold, and `still` which are of two equal values that stay so. Of each event and slot `waits` says
+    whether it is to happen, `due` from when on, and `kept` its new values as they were when it became true. `turn` is how many
+    happened, and `broken` a status, 0 while all is well.
     """
 
     true: Array  # (comparisons,)
@@ -90,7 +91,9 @@ class Plan:
             return empty.at[late, :KEPT].set(x.reshape(len(late), KEPT, *width))
 
         still = (held > 1.5) | (held < -0.5)
-        return Queue(held > 0.5, still, whole(waits) > 0.5, whole(due), whole(kept, self.events.width), rest[0], rest[1])
+        return Queue(
+            held > 0.5, still, whole(waits) > 0.5, whole(due), whole(kept, self.events.width), rest[0], rest[1]
+        )
 
 
 class Conditions(eqx.Module):
@@ -164,7 +167,7 @@ def begun(plan: Plan, system: Remembering, t: Time, y: State) -> State:
     (true, shape), state = (at.held(t, y)[2], (len(plan.events.given), SLOTS)), y
     zero = jnp.zeros_like(t)
     kept = jnp.zeros_like(t, shape=(*shape, plan.events.width))
-    queue = Queue(true, at.standing(y)[2], jnp.zeros(shape, bool), jnp.zeros_like(t, shape=shape), kept, zero, zero)
+    queue = Queue(true, at.standing(y)[1], jnp.zeros(shape, bool), jnp.zeros_like(t, shape=shape), kept, zero, zero)
     if all(p.initially for p in plan.events.given):  # nothing becomes true at the start
         return system.joined(state, plan.packed(queue, at.t.dtype))
     before = jnp.array([p.initially for p in plan.events.given]) & at.holds(true)
@@ -261,22 +264,22 @@ class _Now:
 
     def returned(self, queue: Queue, state: State, level: Array, passing: Array) -> Queue:
         """The queue where the events that happened send back what passes zero here, as a bounce does, or put it at zero."""
-        now, slope, still = self.standing(state)
-        close = self.held(self.t, state)[1]
+        now, close, _ = self.held(self.t, state)
+        slope, still = self.standing(state)
         leaves = jnp.where(jnp.abs(now - level) > close, jnp.abs(now) <= close, passing) & (slope != 0)
         true = jnp.where(leaves, slope > 0, queue.true)
         return self.turned(queue._replace(still=still), self.holds(queue.true), true, state)
 
-    def standing(self, state: State) -> tuple[Array, Array, Array]:
-        """Levels of all comparisons, their derivatives along the solution, and which stay at zero."""
+    def standing(self, state: State) -> tuple[Array, Array]:
+        """Derivatives of all comparisons along the solution, and which stay at zero."""
         now, close, true = self.held(self.t, state)
         if not self.plan.events.parts:
-            return now, close, true
+            return now, true
         t, state, system, inputs = jax.lax.stop_gradient((self.t, state, self.system, self.inputs))
         rates = slope_of(SystemTerm(system.inner, jax.lax.stop_gradient(system.signals)), t, state)
         found = lambda t, y: levels(self.plan, system, t, y, inputs)[0]
         slope = jax.lax.stop_gradient(jax.jvp(found, (t, state), (jnp.ones_like(t), rates))[1])
-        return now, slope, (jnp.abs(now) <= close) & (slope == 0)
+        return slope, (jnp.abs(now) <= close) & (slope == 0)
 
     def happened(self, queue: Queue, state: State) -> tuple[Queue, State]:
         """The queue and the state after the event that comes first of those that are ready."""

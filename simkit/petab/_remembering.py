@@ -1,6 +1,5 @@
 """Systems with a memory: numbers beside the state that no rate changes, and that events read and set."""
 
-import abc
 from typing import TYPE_CHECKING, Any
 
 import equinox as eqx
@@ -31,13 +30,13 @@ class Remembering(System):
     whole: AbstractVar[AbstractSBMLSystem]
     signals: AbstractVar[Any]
 
-    @abc.abstractmethod
     def split(self, y: State) -> tuple[Any, Array]:
         """The state, and the memory."""
+        return y
 
-    @abc.abstractmethod
     def joined(self, state: State, memory: Array) -> Any:
         """Both as one."""
+        return state, memory
 
     def vector_field(self, t: Time, y: State, inputs: Inputs) -> State:
         state, memory = self.split(y)
@@ -53,24 +52,12 @@ class _Beside(Remembering, PlainSystem):
     whole: AbstractSBMLSystem
     signals: Any
 
-    def split(self, y: State) -> tuple[Any, Array]:
-        return y
-
-    def joined(self, state: State, memory: Array) -> Any:
-        return state, memory
-
 
 class _Constrained(Remembering, ConstrainedSystem):
     inner: Any
     whole: AbstractSBMLSystem
     signals: Any
     size: int = eqx.field(static=True)
-
-    def split(self, y: State) -> tuple[Any, Array]:
-        return y
-
-    def joined(self, state: State, memory: Array) -> Any:
-        return state, memory
 
     def mass(self, t: Time) -> Any:
         """M of the model, and of the memory the identity."""

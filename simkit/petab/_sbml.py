@@ -356,7 +356,9 @@ class _Builder:
             return graph.number(0.0)
         slope = self._slope(name)
         if self.late:  # before the start, where a delay may ask for it, nothing changes
-            slope = graph.make("choice", slope, graph.make("geq", graph.symbol(TIME), graph.number(0.0)), graph.number(0.0))
+            slope = graph.make(
+                "choice", slope, graph.make("geq", graph.symbol(TIME), graph.number(0.0)), graph.number(0.0)
+            )
         if name not in found.volumes:
             return slope
         thinned = graph.multiply(self.symbol(name), self.rate_of(self.model.getSpecies(name).getCompartment()))
