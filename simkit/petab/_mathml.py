@@ -155,7 +155,7 @@ class Reader:
         if kind == libsbml.AST_LOGICAL_IMPLIES and len(parts) == 2:
             return graph.make("or", graph.make("not", parts[0]), parts[1])
         if kind == libsbml.AST_FUNCTION_DELAY and self.delay is not None and len(parts) == 2:
-            return self.delay(*parts, where)
+            return self.delay(parts[0], parts[1], where)
         named = tree.getName() or libsbml.formulaToL3String(tree)
         raise DataError(f"{where} must be made of functions that simkit knows, but holds `{named}`, which it does not.")
 

@@ -4,7 +4,7 @@ import dataclasses
 from typing import Any
 
 from .._errors import DataError
-from ..networks import Graph
+from ..networks import Formulas, Graph
 
 NOTHING = "nothing moves"
 """The state of a model without any, which no identifier can be: it is two words."""
@@ -80,6 +80,17 @@ class Model:
     fast: list[FastReaction] = dataclasses.field(default_factory=list)
     delays: dict[str, tuple[int, int]] = dataclasses.field(default_factory=dict)
     reader: Any = None
+
+    def delayed(self, node: int, lag: int, where: str) -> int:
+        """Return the value of a formula at an earlier time, as a symbol; `where` names it in messages."""
+        if self.graph.value(lag) == 0:
+            return node
+        if Formulas(tuple(self.graph.nodes)).symbols([node, lag]) & {*self.delays}:
+            raise DataError(f"{where} must not hold a `delay` in a `delay`: not supported.")
+        given = node, lag
+        name = next((name for name, other in self.delays.items() if other == given), f"delay {len(self.delays)}")
+        self.delays[name] = given
+        return self.graph.symbol(name)
 
     def symbol(self, name: str) -> int | None:
         """The node that a name of the model stands for, None where the model has no such name."""

@@ -1,5 +1,6 @@
 """Systems with a memory: numbers beside the state that no rate changes, and that events read and set."""
 
+import abc
 from typing import TYPE_CHECKING, Any
 
 import equinox as eqx
@@ -30,13 +31,13 @@ class Remembering(System):
     whole: AbstractVar[AbstractSBMLSystem]
     signals: AbstractVar[Any]
 
+    @abc.abstractmethod
     def split(self, y: State) -> tuple[Any, Array]:
         """The state, and the memory."""
-        return y
 
+    @abc.abstractmethod
     def joined(self, state: State, memory: Array) -> Any:
         """Both as one."""
-        return state, memory
 
     def vector_field(self, t: Time, y: State, inputs: Inputs) -> State:
         state, memory = self.split(y)
@@ -47,13 +48,21 @@ class Remembering(System):
         raise ArgumentError("A system read from SBML has no example: give its state and times.")
 
 
-class _Beside(Remembering, PlainSystem):
+class _Paired(Remembering):
+    def split(self, y: State) -> tuple[Any, Array]:
+        return y
+
+    def joined(self, state: State, memory: Array) -> Any:
+        return state, memory
+
+
+class _Beside(_Paired, PlainSystem):
     inner: Any
     whole: AbstractSBMLSystem
     signals: Any
 
 
-class _Constrained(Remembering, ConstrainedSystem):
+class _Constrained(_Paired, ConstrainedSystem):
     inner: Any
     whole: AbstractSBMLSystem
     signals: Any

@@ -9,7 +9,7 @@ from typing import Any
 import libsbml
 
 from .._errors import DataError
-from ..networks import TIME, Formulas, Graph
+from ..networks import TIME, Graph
 from ._algebraic import determined, solved
 from ._deep import check_depth, long_chains
 from ._mathml import Reader
@@ -89,7 +89,7 @@ class _Builder:
         for f in model.getListOfFunctionDefinitions():
             if f.getBody() is not None:
                 functions[f.getId()] = ([f.getArgument(i).getName() for i in range(f.getNumArguments())], f.getBody())
-        self.reader = Reader(self.found.graph, self.symbol, functions, self.rate_of, self.delayed)
+        self.reader = Reader(self.found.graph, self.symbol, functions, self.rate_of, self.found.delayed)
         self.found.reader = self.reader
         self.late = "symbols/delay" in model.toSBML()
         # Since version 2 of level 3 an element without a formula says nothing.
@@ -363,19 +363,6 @@ class _Builder:
             return slope
         thinned = graph.multiply(self.symbol(name), self.rate_of(self.model.getSpecies(name).getCompartment()))
         return graph.make("divide", graph.make("subtract", slope, thinned), found.volumes[name])
-
-    def delayed(self, node: int, lag: int, where: str) -> int:
-        """Return the value of a formula at an earlier time, as a symbol."""
-        found, graph = self.found, self.found.graph
-        if graph.value(lag) == 0:
-            return node
-        used = Formulas(tuple(graph.nodes)).symbols([node, lag])
-        if used & {*found.delays}:
-            raise DataError(f"{where} must not hold a `delay` in a `delay`: not supported.")
-        given = node, lag
-        name = next((name for name, other in found.delays.items() if other == given), f"delay {len(found.delays)}")
-        found.delays[name] = given
-        return graph.symbol(name)
 
     def _flow(self, sign: float, reference: libsbml.SpeciesReference, reaction: str) -> int:
         """Return the contribution of a reaction to a species."""

@@ -69,8 +69,9 @@ class SBMLProtocol(AbstractProtocol):
             moving = Setup(solved, found, inputs)
         finite, known = _before(times, FOREVER) if self.endless else times, None
         if self.delays:
-            known = asked(system, self.delays, times)
-            finite, places = ordered(known, times[0])
+            early = asked(system, self.delays, times)
+            finite, places = ordered(early, times[0])
+            known = early, places
         if self.passages.given:
             trajectory = integrate_passages(moving, system, finite, method, self.passages)
         else:
@@ -87,11 +88,11 @@ class SBMLProtocol(AbstractProtocol):
         status = jnp.where(consistent, status, int(Status.INCONSISTENT))
         trajectory = dataclasses.replace(trajectory, ys=solved.unpacked(trajectory.ys), status=status)
         if known is not None:
-            trajectory = recalled(system, self.delays, known, places, trajectory, lambda t: self.before(setup, t))
+            trajectory = recalled(system, self.delays, *known, trajectory, lambda t: self.before(setup, t))
         return Setup(system, first, inputs, setup.noise), trajectory
 
     def before(self, setup: Setup, t: Array) -> dict[str, Array]:
-        """What initial assignments that depend on time give before the start."""
+        """Values, before the start, of initial assignments that depend on time."""
         names = [n for n, node in self.start if TIME in setup.system.formulas.symbols([node])]
         if not names:
             return {}
