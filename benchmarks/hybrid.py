@@ -11,6 +11,8 @@
   `izhikevich_speedup_...`: the CPU time of Brian2 2.9 (RK4, compiled) with steps of that length over it.
 - `delays_right` of `delays_of` problems with delays (DDETST A1 to D2, RADAR5's three) are within ten tolerances of their references
   at a tolerance of 1e-6; `delays_worst_error_over_tolerance` is of the worst of them all.
+- `sbml_events_right`, `..._wrong`, `..._refused`, `..._failed`: cases of the SBML test suite with events that ended so, and
+  `sbml_right` of all its cases; read from `benchmarks/sbml_suite.json`, which says when and how they were counted.
 
 Both sides of a ratio run in turns in this process; minima of CPU time. Run: `python benchmarks/hybrid.py`.
 """
@@ -26,6 +28,7 @@ import _harness
 import jax
 import jax.numpy as jnp
 import numpy as np
+from sbml_suite import recorded
 
 import simkit
 from simkit.odes import LotkaVolterra, from_function
@@ -294,7 +297,7 @@ def delays() -> dict[str, float]:
 def main() -> dict[str, float]:
     """Run all and return the rows."""
     simkit.enable_x64()
-    return bounces() | idle() | gradients() | population() | regimens() | neurons() | delays()
+    return bounces() | idle() | gradients() | population() | regimens() | neurons() | delays() | recorded()
 
 
 if __name__ == "__main__":
