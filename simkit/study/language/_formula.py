@@ -1,13 +1,13 @@
 """Formulas of a study file: text that becomes data over the states, parameters and inputs of a simulation, and is never evaluated as code."""
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import equinox as eqx
 import jax
 import jax.numpy as jnp
 
-from ..._errors import DataError, StudyError, UnknownNameError, close_matches
+from ..._errors import DataError, StudyError, UnknownNameError, check_known, close_matches
 from ..._types import Inputs, State, Time
 from ...core import Setup, dotted, started, with_defaults
 from ...networks import TIME, Formulas, Graph, Reader
@@ -155,6 +155,27 @@ def values_of(
         return jnp.asarray(found).astype(dtype)
 
     return [jnp.asarray(one, dtype) for one in formulas.evaluate(roots, lookup)]
+
+
+def number_of_formula(text: str, values: Mapping[str, float], place: str, varying: Collection[str] = ()) -> float:
+    """The value of a formula of numbers by name.
+
+    **Arguments:** `varying`: names of columns that have no single number, which messages tell from unknown ones.
+
+    **Raises:** a `StudyError` that begins with the place.
+    """
+    graph = Graph()
+
+    def symbol(name: str) -> int:
+        if name in varying:
+            raise DataError(f"The column `{name}` changes within the subject, so it is no covariate of one number.")
+        check_known(name, values, "covariate")
+        return graph.symbol(name)
+
+    with at_place(place):
+        root = Reader(graph, symbol, _no_call, {}, "the dosing table").read(text, "It")
+    (found,) = Formulas(tuple(graph.nodes)).evaluate([root], values.__getitem__)
+    return float(found)
 
 
 def formula_text(section: Section, key: str, given: Any) -> str:

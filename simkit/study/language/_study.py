@@ -15,7 +15,7 @@ from ...core import Event, System
 from ...fluids import SpectralSystem
 from ...io import Provenance, read_text
 from ...md import Particles
-from ...problem import AbstractNoise, Experiment, Free, Problem
+from ...problem import AbstractNoise, Experiment, Free, Individual, Problem
 from ...stores import MOST_STUDY, Gate, input_bytes
 from ._asked import read_fit, read_predict, read_sample
 from ._data import DATA_KEYS, read_data
@@ -97,7 +97,7 @@ class Study:
     inputs: Any
     solve: Mapping[str, Any]
     noise: Mapping[str, AbstractNoise]
-    free: Mapping[str, Free]
+    free: Mapping[str, Free | Individual]
     set: Mapping[str, float | str]
     experiments: tuple[Experiment, ...]
     simulate: Mapping[str, Any]
@@ -401,8 +401,13 @@ def _experiment(
     conditions = read_conditions(part.section("set"))
     inputs = read_inputs(part.section("inputs"))
     start = part.number("start")
+    whose: dict[str, Any] = {"individual": part.get("individual", "text")}
+    own = part.section("covariates")
+    whose["covariates"] = {name: own.number(name) for name in own.table}
     part.finish(*DATA_KEYS)
     with at_place(part.where()):
-        experiment = Experiment(label, times, data, start=start, y0=y0, inputs=inputs, set=conditions, errors=errors)
+        experiment = Experiment(
+            label, times, data, start=start, y0=y0, inputs=inputs, set=conditions, errors=errors, **whose
+        )
         experiment.check_order()
         return experiment
