@@ -9,7 +9,9 @@ from ._expression import Graph
 
 DEEPEST = 100
 """Levels of a formula: parentheses, powers and signs within each other. Each takes a few calls of Python."""
-WORD = re.compile(r"\s*((?:\d+\.?\d*|\.\d+)(?:[eE][-+]?\d+)?|[A-Za-z_]\w*(?:\.\w+)*|\*\*|&&|\|\||[<>=!~]=|[-+*/^<>!~(),])")
+WORD = re.compile(
+    r"\s*((?:\d+\.?\d*|\.\d+)(?:[eE][-+]?\d+)?|[A-Za-z_]\w*(?:\.\w+)*|\*\*|&&|\|\||[<>=!~]=|[-+*/^<>!~(),])"
+)
 LEVELS = {
     "||": 1,
     "&&": 2,

@@ -90,7 +90,9 @@ def test_a_reset_of_an_encoded_system():
     since = TIMES[TIMES >= BEGIN]
     expected = infused(since, 0.5, start=0.0) + 2.0 * np.exp(-0.5 * (since - BEGIN))
     np.testing.assert_allclose(found.ys["amount"][TIMES >= BEGIN], expected, rtol=1e-8)
-    with pytest.raises(simkit.ArgumentError, match="Steady states of doses need a system whose solver steps the state itself"):
+    with pytest.raises(
+        simkit.ArgumentError, match="Steady states of doses need a system whose solver steps the state itself"
+    ):
         simkit.simulate(
             Logged(), {"amount": 2.0}, TIMES, events=event({"amount": 2.0}, steady=True, every=4.0), step=TIGHT
         )

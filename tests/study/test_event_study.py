@@ -25,7 +25,9 @@ class Ball(simkit.PlainSystem):
 
     @classmethod
     def example(cls):
-        return simkit.Example(cls(), {"height": jnp.asarray(2.0), "speed": jnp.asarray(0.0)}, jnp.linspace(0.0, 3.0, 31))
+        return simkit.Example(
+            cls(), {"height": jnp.asarray(2.0), "speed": jnp.asarray(0.0)}, jnp.linspace(0.0, 3.0, 31)
+        )
 
 
 class Room(simkit.PlainSystem):
@@ -38,11 +40,16 @@ class Room(simkit.PlainSystem):
 
     def vector_field(self, t, y, inputs):
         outside = (inputs or {}).get("outside", 5.0)
-        return {"heater": jnp.zeros_like(y["heater"]), "warmth": 20.0 * y["heater"] - self.loss * (y["warmth"] - outside)}
+        return {
+            "heater": jnp.zeros_like(y["heater"]),
+            "warmth": 20.0 * y["heater"] - self.loss * (y["warmth"] - outside),
+        }
 
     @classmethod
     def example(cls):
-        return simkit.Example(cls(), {"heater": jnp.asarray(1.0), "warmth": jnp.asarray(18.0)}, jnp.linspace(0.0, 3.0, 31))
+        return simkit.Example(
+            cls(), {"heater": jnp.asarray(1.0), "warmth": jnp.asarray(18.0)}, jnp.linspace(0.0, 3.0, 31)
+        )
 
 
 MODELS = {"ball": Ball, "room": Room}
@@ -222,14 +229,18 @@ def test_doses_come_before_the_events_of_the_study():
     bateman = 10.0 * ka / (ka - ke) * (np.exp(-ke * np.array([1.0, 1.5])) - np.exp(-ka * np.array([1.0, 1.5])))
     np.testing.assert_allclose(found[0], [bateman[0], 0.5 * bateman[1] * np.exp(-0.5 * ke)], rtol=1e-5)
     np.testing.assert_array_equal(found[1], 0.0)
-    with pytest.raises(StudyError, match="`name` in .events.dose.*another one than `dose`"):
+    with pytest.raises(StudyError, match=r"`name` in .events.dose.*another one than `dose`"):
         read(text.replace("NAME", "dose"))
 
 
 @pytest.mark.parametrize(
     ("old", "new", "words"),
     [
-        ("height <", "heigth <", "`condition` in .events.bounce.*There is no state.*`heigth`.*`gravity`, `height`, `rest"),
+        (
+            "height <",
+            "heigth <",
+            "`condition` in .events.bounce.*There is no state.*`heigth`.*`gravity`, `height`, `rest",
+        ),
         ("height < 0", "gravity - 3", "must depend on the state"),
         ("height < 0", "height == 0", "must be a number that passes zero, or one comparison"),
         ("height < 0", "height < 0 && speed < 0", "one event for each comparison"),
@@ -305,7 +316,7 @@ def test_elements_of_arrays_and_states_without_names():
     assert float(event.condition(study.system, jnp.asarray(0.0), y, None)) == 3.0 - 9.5
     half = event.changed(study.system, jnp.asarray(0.0), y, None)
     np.testing.assert_array_equal(jax.tree.leaves(half)[0], 0.5 * jax.tree.leaves(y)[0])
-    with pytest.raises(StudyError, match="must be one number, but.*is an array"):
+    with pytest.raises(StudyError, match=r"must be one number, but.*is an array"):
         study_from_text(text.replace("x.3", "x").replace("x", name).replace("lorenz_96", LORENZ))
 
 

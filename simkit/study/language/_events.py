@@ -45,7 +45,9 @@ class Change(eqx.Module):
     def __call__(self, system: Any, t: Time, y: State, inputs: Inputs, value: Any = None) -> Any:
         found = values_of(self.formulas, self.roots, system, t, y, inputs, value)
         setup = Setup(system, y)
-        return setup.put({p: jnp.broadcast_to(x, setup.get(p).shape) for p, x in zip(self.paths, found, strict=True)}).y0
+        return setup.put(
+            {p: jnp.broadcast_to(x, setup.get(p).shape) for p, x in zip(self.paths, found, strict=True)}
+        ).y0
 
 
 def check_events_table(given: Any, file: str) -> list[Section]:
@@ -161,7 +163,8 @@ def _condition(section: Section, known: Known) -> tuple[Condition, Any]:
     shape = _shape(lambda t, y, u: found(known.system, t, y, u), known)
     if shape.shape:
         raise section.error(
-            "condition", f"must be one number, but `{text}` is an array of the shape {shape.shape}. Take elements, such as x.0."
+            "condition",
+            f"must be one number, but `{text}` is an array of the shape {shape.shape}. Take elements, such as x.0.",
         )
     return found, direction
 
@@ -170,7 +173,7 @@ def _shape(function: Callable[..., Any], known: Known) -> Any:
     """The shape of a function of (t, y, inputs), without a number computed."""
     dtype = jnp.result_type(*jax.tree.leaves(known.y0))
     number = jax.ShapeDtypeStruct((), dtype)
-    return jax.eval_shape(function, number, known.y0, {name: number for name in known.inputs})
+    return jax.eval_shape(function, number, known.y0, dict.fromkeys(known.inputs, number))
 
 
 def _change(section: Section, known: Known, value: bool) -> Change:

@@ -1,4 +1,4 @@
-"""Formulas of a study file: text that becomes data over the states, parameters and inputs of a simulation, and is never evaluated as code."""
+"""Formulas of a study file: text that becomes data over states, parameters and inputs, and is never run as code."""
 
 from collections.abc import Collection, Mapping, Sequence
 from typing import Any, NamedTuple

@@ -259,7 +259,8 @@ def study_from_text(
         own.append((_experiment(part, base, y0 is None, tuple(free), noise, files), doses))
     experiments = [*with_doses(own, dosing, base), *dosing.subjects(base, files)]
     simulate, predict, sweep = (
-        read(sections[key]) for key, read in (("simulate", read_simulate), ("predict", read_predict), ("sweep", read_sweep))
+        read(sections[key])
+        for key, read in (("simulate", read_simulate), ("predict", read_predict), ("sweep", read_sweep))
     )
     asked = [table["times"] for table in (simulate, predict, sweep) if "times" in table]
     known = Known.of(system, base, input_names(inputs, experiments))
