@@ -221,7 +221,8 @@ def _times(section: Section, last: float | None) -> np.ndarray:
     if more is None:
         if last is None:
             raise section.error("every", "must come with `additional`, how many follow, since the study says no times.")
-        more = max(0, int(np.floor((last - at[0]) / every * (1 + 1e-12))))
+        more = max(0, int((last - at[0]) / every))
+        more += bool(at[0] + (more + 1) * every <= last)  # what the quotient rounded away
     if more > MOST_TIMES:
         raise section.error("every", f"makes {more:,} times up to {last:g}, but at most {MOST_TIMES:,} are allowed.")
     return at[0] + every * np.arange(more + 1)
