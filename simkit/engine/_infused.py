@@ -138,7 +138,8 @@ def check_infused(system: Any, y0: State, t: Time, places: tuple[int, ...], solv
         own = mass_of(system, t, y0)
     if isinstance(own, jax.core.Tracer):
         return  # then states are NaN
-    absent = np.asarray(own == 0) if own.ndim == 1 else np.all(np.asarray(own) == 0, axis=0)
+    known = np.asarray(own)
+    absent = known == 0 if known.ndim == 1 else np.all(known == 0, axis=0)
     for place in places:
         if absent[place]:
             raise ArgumentError(

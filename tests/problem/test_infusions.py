@@ -62,7 +62,7 @@ def infused(t, k, start=1.0):
     return start * np.exp(-k * t) + RATE / k * (grown(END) - grown(BEGIN))
 
 
-@pytest.mark.parametrize("whole", [False, True])
+@pytest.mark.parametrize("whole", [False, pytest.param(True, marks=pytest.mark.slow)])
 def test_a_constrained_system(whole):
     system, y0 = Levelled(whole=whole), {"amount": 1.0, "level": 3.0}
     found = simkit.simulate(system, y0, TIMES, events=event(y0), step=TIGHT)
@@ -78,13 +78,21 @@ def test_an_algebraic_number_takes_no_infusion():
         simkit.simulate(Levelled(), y0, TIMES, events=own, step=TIGHT)
 
 
-def test_an_encoded_system_with_its_derivatives():
-    last = lambda k: simkit.simulate(Logged(k), {"amount": 1.0}, TIMES, events=event({"amount": 1.0}), step=TIGHT).ys
-    np.testing.assert_allclose(last(0.5)["amount"], infused(TIMES, 0.5), rtol=1e-8)
-    slope = jax.jacrev(lambda k: last(k)["amount"])(jnp.asarray(0.5))
+def logged(k):
+    return simkit.simulate(Logged(k), {"amount": 1.0}, TIMES, events=event({"amount": 1.0}), step=TIGHT).ys["amount"]
+
+
+def test_an_encoded_system():
+    np.testing.assert_allclose(logged(0.5), infused(TIMES, 0.5), rtol=1e-8)
+
+
+@pytest.mark.slow
+def test_derivatives_of_an_encoded_system():
+    slope = jax.jacrev(logged)(jnp.asarray(0.5))
     np.testing.assert_allclose(slope, (infused(TIMES, 0.50001) - infused(TIMES, 0.49999)) / 2e-5, rtol=1e-6, atol=1e-9)
 
 
+@pytest.mark.slow
 def test_a_reset_of_an_encoded_system():
     found = simkit.simulate(Logged(), {"amount": 2.0}, TIMES, events=event({"amount": 2.0}, resets=True), step=TIGHT)
     since = TIMES[TIMES >= BEGIN]
@@ -111,19 +119,15 @@ def test_a_separable_system():
         simkit.simulate(oscillator, y0, times, events=own, step=0.1)
 
 
-def test_a_reducer():
+@pytest.mark.parametrize("step", [TIGHT, pytest.param(0.01, marks=pytest.mark.slow)])
+def test_a_reducer(step):
     y0 = {"amount": 1.0}
     system = simkit.odes.from_function(lambda t, y, p: {"amount": -p["k"] * y["amount"]}, {"k": 0.5})
     mean = Mean(lambda system, t, y: system.parameters["k"] * y["amount"])
-    for step in (TIGHT, 0.01):
-        reduced = simkit.simulate(system, y0, TIMES, events=event(y0), step=step, reduce={"loss": mean})
-        saved = simkit.simulate(system, y0, TIMES, events=event(y0), step=step)
-        np.testing.assert_allclose(reduced.reduced["loss"], mean_of(0.5 * saved.ys["amount"]), rtol=1e-8)
-        np.testing.assert_allclose(reduced.ys["amount"], saved.ys["amount"][jnp.array([0, -1])], rtol=1e-10)
-
-
-def mean_of(rows):
-    return np.mean(np.asarray(rows))
+    reduced = simkit.simulate(system, y0, TIMES, events=event(y0), step=step, reduce={"loss": mean})
+    saved = np.asarray(simkit.simulate(system, y0, TIMES, events=event(y0), step=step).ys["amount"])
+    np.testing.assert_allclose(reduced.reduced["loss"], np.mean(0.5 * saved), rtol=1e-8)
+    np.testing.assert_allclose(reduced.ys["amount"], saved[[0, -1]], rtol=1e-10)
 
 
 def test_a_system_with_a_structure_of_its_own_takes_none():

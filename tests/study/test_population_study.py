@@ -136,7 +136,7 @@ def test_experiments_of_one_individual():
         ("wt / 70", "weight / 70", r"covariates.*subject `anna`.*There is no covariate `weight`.*`wt`"),
         ("wt / 70", "occ", r"column `occ` changes within the subject"),
         ("wt / 70", "wt - 70", "must be a finite number, but for subject `anna`"),
-        ("effects = { size", "effects = { mass", "There is no covariate `mass`.*`size`"),
+        ("effects = { size", "effects = { mass", r"There is no covariate .of experiment `anna`. `mass`.*`size`"),
     ],
 )
 def test_what_is_wrong_is_a_sentence(old, new, words):
@@ -151,7 +151,7 @@ def test_what_is_wrong_is_a_sentence(old, new, words):
         ("ben,2,0", "anna,2,0", "anna"),  # rows of a subject that do not stand together
         ("anna,1,0", "anna,1,7", "EVID"),
         ("anna,0,1,320,depot", "anna,0,1,320,gut", "gut.*depot"),
-        ("anna,0,1,320", "anna,40,1,320", "line 3"),
+        ("anna,0,1,320", "anna,40,1,320", "Line 3 .* must not go back in time"),
         ("anna,0,1,320", "anna,0,1,320 mg", "320 mg"),
     ],
 )

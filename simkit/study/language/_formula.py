@@ -32,7 +32,7 @@ class Known(NamedTuple):
     @classmethod
     def of(cls, system: Any, y0: State, inputs: Collection[str]) -> "Known":
         """The names of a system with a state and inputs, those with a default included."""
-        state = jax.eval_shape(lambda: started(y0))
+        state = jax.tree.map(jnp.asarray, started(y0))
         declared = {name: one for name, one in (system.reads() or {}).items() if one.default is not None}
         return cls(system, state, tuple(dict.fromkeys([*inputs, *declared])))
 
@@ -104,7 +104,7 @@ def _states(y0: State) -> list[str]:
 
 def _state_path(y0: State, name: str) -> str:
     """The path of a component; a state that is one array is called y."""
-    if eqx.is_array_like(y0) or isinstance(y0, jax.ShapeDtypeStruct):
+    if eqx.is_array_like(y0):
         return f"y0{name[1:]}" if name.partition(".")[0] == "y" else "y0. "
     return f"y0.{name}"
 

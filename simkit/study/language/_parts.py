@@ -227,13 +227,14 @@ def _individual(name: str, part: Section) -> Free | Individual:
             f"`{given!r}`.",
         )
     own = Section(given, f"{part.place}.individual", part.file)
-    spread = _free(f"{name}.spread", own.section("spread")) if "spread" in own else None
+    spread = own.section("spread")
+    wide = _free(f"{name}.spread", spread) if "spread" in own else None
     effects = own.section("effects")
     found = {covariate: _free(f"{name}.{covariate}", effects.section(covariate)) for covariate in effects.table}
     correlated = bool(own.get("correlated", "true or false", False))
     transform: Any = own.name("transform", ("linear", "log"), "transform")
     own.finish()
-    return Individual(mean, spread, found, correlated, transform)
+    return Individual(mean, wide, found, correlated, transform)
 
 
 def _free(name: str, part: Section) -> Free:
