@@ -9,8 +9,10 @@ import numpyro.distributions as dist
 import pytest
 
 import simkit
+from simkit import StudyError
 from simkit.cli import main
 from simkit.study import study_from_text
+from simkit.study.runs import _run
 
 EXAMPLES = pathlib.Path(__file__).parents[2] / "examples"
 TABLE = """ID,TIME,EVID,AMT,CMT,DV,CENS,WT,OCC
@@ -186,3 +188,18 @@ def test_theophylline_is_fitted_as_nlmixr2_fits_it(tmp_path):
     for name, value in (("absorption", 0.698), ("clearance", 0.265), ("volume", 0.140)):
         np.testing.assert_allclose(np.sqrt(np.expm1(found[f"{name}.spread"] ** 2)), value, rtol=0.03)
     np.testing.assert_allclose(found["noise.concentration.scale"], 0.694, atol=0.003)
+
+
+def test_the_method_of_a_fit_is_the_default_of_the_problem_unless_the_study_names_one(monkeypatch):
+    """A population is fitted by its marginal likelihood: its joint optimum is at spreads that are no estimates."""
+    asked = []
+
+    def fit(problem, **options):
+        asked.append(options["method"])
+        raise StudyError("enough")
+
+    monkeypatch.setattr(_run, "fit", fit)
+    for text in (STUDY, STUDY + '[fit]\nmethod = "gauss_newton"\n', STUDY + '[fit]\nmethod = "marginal"\n'):
+        with pytest.raises(StudyError, match="enough"):
+            _run.compute(read(text), ("fit",))
+    assert [type(method).__name__ for method in asked] == ["NoneType", "GaussNewton", "Marginal"]

@@ -253,7 +253,7 @@ def _announce(study: Study, phase: str) -> str:
 
 def _fit(study: Study, problem: Problem, found: Found, key: PRNGKeyArray, progress: bool, store: Path | None) -> str:
     asked = {name: value for name, value in study.fit.items() if name != "method"}
-    method = FIT_METHODS[study.fit.get("method", "gauss_newton")]()
+    method = FIT_METHODS[study.fit["method"]]() if "method" in study.fit else None  # else the default of the problem
     found.fit = fit(problem, key=key, method=method, store=store, progress=False, **asked)
     agree = f"{int(found.fit.agreeing())} of {len(found.fit.objective)} starts agree"
     return f"{agree}, log likelihood {float(found.fit.log_likelihood):.4g}"
