@@ -14,7 +14,7 @@ from ...networks import TIME, Formulas, Graph, Reader
 from ._section import Section, at_place
 
 SORTS = ("state", "parameters", "inputs")
-"""What may stand before a name and a dot, where a name alone has two meanings."""
+"""Words before a name and a dot, where a name alone has two meanings."""
 VALUE = "value"
 """The name of the value of a known time."""
 
@@ -44,7 +44,7 @@ class Known(NamedTuple):
         return [name for name in found if name not in twice] + sorted_out
 
     def meanings(self, name: str) -> list[tuple[str, str]]:
-        """What a name may be: sorts with paths of a `Setup`, or the names of inputs."""
+        """Meanings of a name: sorts with paths of a `Setup`, or the names of inputs."""
         found = []
         if (path := _located(Setup(None, self.y0), _state_path(self.y0, name))) is not None:
             found.append(("state", path))
@@ -92,7 +92,7 @@ class Known(NamedTuple):
 
 
 def _all(name: str, known: Collection[str]) -> str:
-    """What exists, where the close matches do not say that already."""
+    """A sentence that lists all names, where the close matches do not."""
     if close_matches(name, known).startswith("Close"):
         return " There are: " + ", ".join(f"`{one}`" for one in sorted(known)[:20]) + "."
     return ""
