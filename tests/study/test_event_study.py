@@ -1,5 +1,6 @@
 """Events in study files: formulas of conditions and changes, beside closed forms, through every command."""
 
+import pickle
 import re
 
 import jax
@@ -9,7 +10,9 @@ import pytest
 
 import simkit
 from simkit import StudyError, UnknownNameError
+from simkit.core import as_events
 from simkit.report import report
+from simkit.stores import describe
 from simkit.study import study_from_text, study_text
 from simkit.study.runs import explain_study, simulate_study, sweep_study
 
@@ -197,6 +200,20 @@ def test_a_sweep_knows_the_events(tmp_path):
     found = sweep_study(study, tmp_path / "store", progress=False)
     expected = [flown(np.array([0.0, 0.5, 1.0]), e) for e in (0.5, 0.7, 0.9)]
     np.testing.assert_allclose(found.trajectory(slice(None)).ys["height"], expected, rtol=1e-9)
+
+
+def test_a_sweep_goes_on_in_another_process_and_not_with_other_formulas():
+    """The definition of a sweep holds the formulas, and nothing that differs from process to process, as hashes of texts do."""
+    told = [
+        describe({"events": as_events(read(BALL + SIMULATE + text).events)})
+        for text in (BOUNCE, BOUNCE, BOUNCE.replace("height < 0", "height < 0.1"))
+    ]
+    assert told[0] == told[1]
+    assert told[0] != told[2]
+    assert not [name for name in told[0] if "mark" in name]
+    formulas = read(BALL + SIMULATE + BOUNCE).events["bounce"].condition.formulas
+    hash(formulas)
+    assert "mark" not in vars(pickle.loads(pickle.dumps(formulas)))
 
 
 @pytest.mark.slow
