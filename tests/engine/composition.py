@@ -301,6 +301,10 @@ DEFAULT = {
     ),
     "stochastic-SRA1-fixed": ("jvp", "vmap(grad)", "grad(shard_map)"),
     "particles-clusters-fixed": ("jvp", "grad(vmap)", "shard_map(grad)"),
+    "events-Tsit5-adaptive": ("jvp", "vmap(grad)", "shard_map(grad)"),
+    "doses-Tsit5-adaptive": ("jvp", "vmap(grad)"),
+    "delayed-Tsit5-adaptive": ("jvp", "vmap(grad)"),
+    "coupled-Tsit5-adaptive": ("jvp", "vmap(grad)"),
     "static-none-none": tuple(TRANSFORMATIONS),
 }
 
@@ -311,6 +315,10 @@ MEANINGS = {
     "stochastic": "Drift and diffusion, one key for all",
     "stiff": "A plain system that is stiff",
     "particles": "Atoms, with all pairs or with lists of neighbours that a run makes again; they step themselves",
+    "events": "A ball with drag, whose bounces are found, and a kick at a known time",
+    "doses": "Two compartments with a bolus that is given twice, after a lag that is a parameter, and an infusion",
+    "delayed": "A feedback with a lag that is a parameter, and a history",
+    "coupled": "Two tanks with wires in a ring",
     "static": "A response without dynamics; no solver",
 }
 
