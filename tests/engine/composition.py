@@ -301,10 +301,10 @@ DEFAULT = {
     ),
     "stochastic-SRA1-fixed": ("jvp", "vmap(grad)", "grad(shard_map)"),
     "particles-clusters-fixed": ("jvp", "grad(vmap)", "shard_map(grad)"),
-    "events-Tsit5-adaptive": ("jvp", "vmap(grad)", "shard_map(grad)"),
-    "doses-Tsit5-adaptive": ("jvp", "vmap(grad)"),
-    "delayed-Tsit5-adaptive": ("jvp", "vmap(grad)"),
-    "coupled-Tsit5-adaptive": ("jvp", "vmap(grad)"),
+    "events-Tsit5-adaptive": ("vmap(grad)",),
+    "doses-Tsit5-adaptive": ("jvp",),
+    "delayed-Tsit5-adaptive": ("jvp",),
+    "coupled-Tsit5-adaptive": ("jvp",),
     "static-none-none": tuple(TRANSFORMATIONS),
 }
 
