@@ -138,13 +138,18 @@ def tanks(a: Any, b: Any) -> System:
 
 EMPTY = {"gut": 0.0, "blood": 0.0}
 REGIMEN = simkit.problem.Doses(
-    [simkit.problem.Dose(1.0, 0.1, "gut", every=0.6, additional=1), simkit.problem.Dose(0.7, 0.3, "blood", duration=0.45)]
+    [
+        simkit.problem.Dose(1.0, 0.1, "gut", every=0.6, additional=1),
+        simkit.problem.Dose(0.7, 0.3, "blood", duration=0.45),
+    ]
 )
 EVENTS: dict[str, Any] = {
     "events": {
         "bounce": simkit.Event(lambda system, t, y, inputs: y["height"], "down", _bounced),
         "kick": simkit.Event(
-            at=[0.45], values=[0.5], change=lambda s, t, y, inputs, v: {**y, "speed": y["speed"] + v * s.parameters["a"]}
+            at=[0.45],
+            values=[0.5],
+            change=lambda s, t, y, inputs, v: {**y, "speed": y["speed"] + v * s.parameters["a"]},
         ),
     },
     "doses": {"dose": simkit.problem.dose_event(REGIMEN, EMPTY, lag={"gut": "lag"})},
