@@ -1,7 +1,7 @@
 """A ball on a table that moves like a sine: where its one bounce a period becomes two, by derivatives through a contact.
 
-With gravity and the table's frequency 1, restitution e and the table at G sin(t), the motion with one contact a period has the phase
-arccos(pi (1 - e) / (1 + e) / G). Its linearised map over a period has the determinant e^2 and an eigenvalue -1 at
+With gravity and the table's frequency 1, restitution e and the table at G sin(t), the motion with one contact a period has
+the phase arccos(pi (1 - e) / (1 + e) / G). Its linearised map over a period has the determinant e^2 and an eigenvalue -1 at
 G^2 = (pi (1 - e) / (1 + e))^2 + (2 (1 + e^2) / (1 + e)^2)^2, from the equations of the contact alone.
 """
 
