@@ -282,6 +282,19 @@ UPSTREAM: dict[tuple[str, str], str] = {
     (case.label, "grad(vmap), one member failed"): _FAILED[case.family] for case in CASES if case.family in _FAILED
 }
 
+# Families of which a part of the transformations is tried.
+_PART = (
+    *("jit", "eval_shape", "jvp", "grad", "jacfwd", "jacrev", "vmap", "vmap(grad)", "grad(vmap)"),
+    *("grad(vmap), one member failed", "jacrev(scan)", "shard_map", "shard_map(grad)"),
+)
+ROWS = dict.fromkeys(("events", "doses", "delayed", "coupled"), _PART)
+
+
+def rows(family: str) -> tuple[str, ...]:
+    """The transformations that are tried of a family."""
+    return ROWS.get(family, tuple(TRANSFORMATIONS))
+
+
 # Every family, the adaptive solve (an operation of our own, hence the most to go wrong) more than the loops of fixed steps.
 DEFAULT = {
     "plain-Tsit5-adaptive": (
@@ -301,6 +314,10 @@ DEFAULT = {
     ),
     "stochastic-SRA1-fixed": ("jvp", "vmap(grad)", "grad(shard_map)"),
     "particles-clusters-fixed": ("jvp", "grad(vmap)", "shard_map(grad)"),
+    "events-Tsit5-adaptive": ("vmap(grad)",),
+    "doses-Tsit5-adaptive": ("jvp",),
+    "delayed-Tsit5-adaptive": ("jvp",),
+    "coupled-Tsit5-adaptive": ("jvp",),
     "static-none-none": tuple(TRANSFORMATIONS),
 }
 
@@ -311,6 +328,10 @@ MEANINGS = {
     "stochastic": "Drift and diffusion, one key for all",
     "stiff": "A plain system that is stiff",
     "particles": "Atoms, with all pairs or with lists of neighbours that a run makes again; they step themselves",
+    "events": "A ball with drag, whose bounces are found, and a kick at a known time",
+    "doses": "Two compartments with a bolus that is given twice, after a lag that is a parameter, and an infusion",
+    "delayed": "A feedback with a lag that is a parameter, and a history",
+    "coupled": "Two tanks with wires in a ring",
     "static": "A response without dynamics; no solver",
 }
 
@@ -339,7 +360,7 @@ def page() -> str:
         heads = [case.solver if case.step == "none" else f"{case.solver}, {case.step}" for case in cases]
         lines += [f"## {family.capitalize()}", "", f"{MEANINGS[family]}.", ""]
         lines += [f"| | {' | '.join(heads)} |", "|---|" + "---|" * len(cases)]
-        for name in TRANSFORMATIONS:
+        for name in rows(family):
             cells = []
             for case in cases:
                 reason = UPSTREAM.get((case.label, name))
