@@ -283,10 +283,7 @@ UPSTREAM: dict[tuple[str, str], str] = {
 }
 
 # Families of which a part of the transformations is tried.
-_PART = (
-    *("jit", "eval_shape", "jvp", "grad", "jacfwd", "jacrev", "vmap", "vmap(grad)", "grad(vmap)"),
-    *("grad(vmap), one member failed", "jacrev(scan)", "shard_map", "shard_map(grad)"),
-)
+_PART = "jit", "jvp", "grad", "vmap(grad)"
 ROWS = dict.fromkeys(("events", "doses", "delayed", "coupled"), _PART)
 
 
@@ -352,6 +349,8 @@ def page() -> str:
         "- `vmap(grad(cond))` chooses for each member whether it is solved.",
         "- In `vmap(grad)` every member has its own parameters; in `grad(vmap)` they share one.",
         "- Where one member failed, `Trajectory.filled` leaves it out and the others keep their derivatives by what all share.",
+        "- Families with four rows: the other rows are not tried. Meshes and second derivatives of events are tested in",
+        "  `engine/test_event.py`, second derivatives of delays in `engine/test_delayed.py`.",
         "",
     ]
     notes: dict[str, int] = {}
