@@ -31,8 +31,8 @@ MEASURED |= {"Waltman 1": 5.7, "Waltman 2": 4.2, "Waltman 3": 5.1, "Waltman 4": 
 """Digits as measured; a test asks for half a digit less.
 
 The Oregonator oscillates: errors of phase add up over twenty spikes. In B2, C1 and C2 the slope jumps where the state or its past
-changes its sign, which error control finds: SciPy's RK45 at 1e-6, by `by_steps`, has 3.3, 3.4 and 3.1 digits there. C1 makes an error
-at t = 10 ninety-five times as large by t = 12.
+changes its sign, which error control finds: SciPy's RK45 at 1e-6, by `by_steps`, has 3.3, 3.4 and 3.1 digits there. C1 makes an
+error at t = 10 ninety-five times as large by t = 12.
 """
 
 
