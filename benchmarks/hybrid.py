@@ -17,6 +17,7 @@
 Both sides of a ratio run in turns in this process; minima of CPU time. Run: `python benchmarks/hybrid.py`.
 """
 
+import json
 import pathlib
 import subprocess
 import sys
@@ -28,7 +29,6 @@ import _harness
 import jax
 import jax.numpy as jnp
 import numpy as np
-from sbml_suite import recorded
 
 import simkit
 from simkit.odes import LotkaVolterra, from_function
@@ -294,10 +294,18 @@ def delays() -> dict[str, float]:
     }
 
 
+def sbml() -> dict[str, float]:
+    """Count the cases of the SBML test suite that `sbml_suite.py` has written down."""
+    ends = json.loads(pathlib.Path(__file__).with_name("sbml_suite.json").read_text())
+    number = lambda kind, end: float(len(ends[kind].get(end, "").split()))
+    events = {f"sbml_events_{end}": number("events", end) for end in ("right", "wrong", "refused", "failed")}
+    return events | {"sbml_right": number("events", "right") + number("others", "right")}
+
+
 def main() -> dict[str, float]:
     """Run all and return the rows."""
     simkit.enable_x64()
-    return bounces() | idle() | gradients() | population() | regimens() | neurons() | delays() | recorded()
+    return bounces() | idle() | gradients() | population() | regimens() | neurons() | delays() | sbml()
 
 
 if __name__ == "__main__":

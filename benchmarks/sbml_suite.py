@@ -152,14 +152,6 @@ def record(date: str, files: list[str]) -> None:
     RECORDED.write_text(json.dumps({"origin": origin, **ends}, indent=1) + "\n")
 
 
-def recorded() -> dict[str, float]:
-    """Count the cases that were written down."""
-    ends = json.loads(RECORDED.read_text())
-    number = lambda kind, end: float(len(ends[kind].get(end, "").split()))
-    events = {f"sbml_events_{end}": number("events", end) for end in ("right", "wrong", "refused", "failed")}
-    return events | {"sbml_right": number("events", "right") + number("others", "right")}
-
-
 def main() -> dict[str, int]:
     """Run the cases that are asked for, and count how they end."""
     source, out = pathlib.Path(os.environ["CASES"]), pathlib.Path(os.environ.get("OUT", "sbml_suite.jsonl"))
