@@ -81,6 +81,7 @@ def eventful(folder):
 
     def read(path):
         found = simkit.io.load(path).trajectory
+        assert found is not None
         return found.ys, found.times, vars(found.events), repr(found)
 
     assert read(path)[2]["names"] == ("bounce", "kick")
