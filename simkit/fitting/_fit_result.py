@@ -43,6 +43,7 @@ class FitResult(AbstractFit):
         4 given up as hopeless: far from the best, at a pace that would not have led there.
     - `iterations`, `failures`: shape `(starts,)`, over all stages.
     - `log_likelihood`, `data_count`, `chi_squared`: at the best point; the last is the sum of squared standardised residuals.
+    - `data_checksum`: of times and values of the data, by which other data are told; None in results of earlier versions.
     - `bounds`: shape `(parameters, 2)`, natural units.
     - `optimum`: shape `(starts,)`, the number of the optimum at which each start ended, 0 for the best, -1 for none. Starts are at
         one optimum where their objectives differ by less than 0.1 and their places by less than a standard error.
@@ -304,6 +305,7 @@ def summarise(
         chi_squared=end.model.chi_squared[best],
         bounds=problem.bounds,
         data_count=jnp.asarray(problem.data_count, int),
+        data_checksum=jnp.asarray(problem.dataset.checksum(), int),
         names=problem.names,
         units=tuple(problem.unit(name) for name in problem.names),
         log=problem.log,

@@ -35,6 +35,7 @@ class AbstractFit(eqx.Module):
     optimum: Int[Array, " starts"] | None = None
     log_mass: Float[Array, " optima"] | None = None
     covariances: Float[Array, "optima parameters parameters"] | None = None
+    data_checksum: Int[Array, ""] | None = None
 
     @property
     def free_count(self) -> int:

@@ -9,7 +9,7 @@ from ._fit_result import FitResult
 
 
 def check_fit(fit: Any, problem: Problem, name: str = "fit") -> None:
-    """Refuse what is no fit, or one of other parameters.
+    """Refuse what is no fit, or one of other parameters; unless it is where something else only starts, of other data.
 
     **Raises:** an `ArgumentError`.
     """
@@ -17,4 +17,9 @@ def check_fit(fit: Any, problem: Problem, name: str = "fit") -> None:
     if fit.names != problem.names:
         raise ArgumentError(
             f"Argument `{name}` must be a fit of the same problem, with the parameters {problem.names}, but it has {fit.names}."
+        )
+    if name != "start" and fit.data_checksum is not None and int(fit.data_checksum) != problem.dataset.checksum():
+        raise ArgumentError(
+            f"Argument `{name}` must be a fit of the same data, but it is one of other times or values: call `simkit.fit` for this "
+            "problem."
         )

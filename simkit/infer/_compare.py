@@ -70,7 +70,7 @@ def compare(models: Mapping[str, Known | Sequence[Known]]) -> Comparison:
     **Arguments:** `models`: name -> what is known of the model, in any order: its `FitResult` for AIC, AICc and BIC, a `Posterior`
     of `TemperedSMC` for the evidence, a `Posterior` with the `Problem` for LOO, which takes ArviZ (`pip install "simkit[arviz]"`).
 
-    **Returns:** a `Comparison`. **Raises:** an `ArgumentError` where the models have different numbers of data.
+    **Returns:** a `Comparison`. **Raises:** an `ArgumentError` where the models have different data.
 
     **Good values:** evidence where priors are meant, LOO for predictions, AICc for a first look. None of them says that a model is
     right.
@@ -87,9 +87,23 @@ def compare(models: Mapping[str, Known | Sequence[Known]]) -> Comparison:
     counts = {row["data"] for row in rows if row["data"]}
     if len(counts) > 1:
         raise ArgumentError(f"Models must be compared on the same data, but they have {sorted(counts)} of them.")
+    sums = {number for known in listed.values() for part in known if (number := _checksum(part)) is not None}
+    if len(sums) > 1:
+        raise ArgumentError(
+            "Models must be compared on the same data, but their times or values differ. Give all models the data in one form: of "
+            "a model of logarithms take `LogNormal` noise."
+        )
     if not rows:
         raise ArgumentError("Argument `models` must hold at least one model, but it is empty.")
     return Comparison(rows)
+
+
+def _checksum(known: Any) -> int | None:
+    """The number that tells data apart, where it is known."""
+    if isinstance(known, Problem):
+        return known.dataset.checksum()
+    found = known.data_checksum if isinstance(known, FitResult) else None
+    return None if found is None else int(found)
 
 
 def _row(name: str, known: Sequence[Any]) -> dict[str, Any]:

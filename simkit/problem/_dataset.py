@@ -1,6 +1,7 @@
 """Data of all experiments as arrays."""
 
 import dataclasses
+import zlib
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -47,6 +48,18 @@ class Dataset(eqx.Module):
     def count(self) -> int:
         """The number of data that are not missing."""
         return int(sum(np.isfinite(np.asarray(values)).sum() for values in self.values.values()))
+
+    def checksum(self) -> int:
+        """A number that tells data apart: of times and values that are not missing, in single precision, whatever their names."""
+        found = []
+        for values in self.values.values():
+            known = np.asarray(values)
+            seen = np.isfinite(known)
+            times = np.asarray(self.times)[:, -known.shape[1] :]
+            rows = seen.reshape(*seen.shape[:2], -1).any(axis=2)
+            with np.errstate(over="ignore"):
+                found.append(known[seen].astype(np.float32).tobytes() + times[rows].astype(np.float32).tobytes())
+        return zlib.crc32(b"".join(sorted(found))) >> 1  # which an integer of 32 bits holds
 
     @property
     def censored_count(self) -> int:

@@ -76,6 +76,26 @@ def is_whole(chunk: Chunk, identity: str) -> bool:
     return _digest(identity, chunk.path.read_bytes()) == chunk.digest
 
 
+def check_whole(chunk: Chunk, identity: str) -> None:
+    """Refuse a file that is not complete and unchanged, and of this sweep.
+
+    **Raises:** a `ResultFileError`.
+    """
+    try:
+        whole = is_whole(chunk, identity)
+    except OSError as error:
+        raise _damaged(chunk, str(error).splitlines()[0] if str(error) else type(error).__name__) from error
+    if not whole:
+        raise _damaged(chunk, "its content is not what its name says")
+
+
+def _damaged(chunk: Chunk, reason: str) -> ResultFileError:
+    return ResultFileError(
+        f"The chunk file `{chunk.path}` is gone, cut short or damaged ({reason}). Call `sweep` again, as before: it does such "
+        "chunks anew."
+    )
+
+
 def variables_of(chunk: Chunk) -> dict[str, Variable]:
     """Return the shapes of the results in a chunk file."""
     with _reading(chunk) as file:
@@ -113,11 +133,7 @@ class _reading:
             raise self._damaged(error) from error
 
     def _damaged(self, error: BaseException) -> ResultFileError:
-        first = str(error).splitlines()[0] if str(error) else type(error).__name__
-        return ResultFileError(
-            f"The chunk file `{self.chunk.path}` is gone, cut short or damaged ({first}). Call `sweep` again, as before: it does "
-            "such chunks anew."
-        )
+        return _damaged(self.chunk, str(error).splitlines()[0] if str(error) else type(error).__name__)
 
 
 def _digest(identity: str, content: bytes) -> str:

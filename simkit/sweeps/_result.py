@@ -13,7 +13,7 @@ from jaxtyping import Int
 
 from .._errors import ArgumentError, ResultFileError, check_known
 from ..core import Status, Trajectory
-from ._chunk import COUNTS, Chunk, Variable, is_whole, read_chunk, spans, variables_of
+from ._chunk import COUNTS, Chunk, Variable, check_whole, is_whole, read_chunk, spans, variables_of
 from ._store import Store, open_store
 from ._view import NAME as VIEW
 from ._view import missing
@@ -43,6 +43,7 @@ class Sweep:
         rate: float | None = None,
     ):
         self._store, self._chunks, self._structure = store, dict(chunks), structure
+        self._whole: set[int] = set()  # chunks whose content was found to be what their names say
         self.rate = rate
 
     @property
@@ -201,6 +202,9 @@ class Sweep:
         for index in np.unique(chunks):
             if (chunk := self._chunks.get(int(index))) is None:
                 continue
+            if int(index) not in self._whole:
+                check_whole(chunk, self._store.identity)
+                self._whole.add(int(index))
             places = np.flatnonzero(chunks == index)
             inside = rows[places] - index * self._store.chunk
             low = inside.min()

@@ -83,6 +83,10 @@ def test_arguments_are_checked(line):
         profile(line, result, level=1.0)
     with pytest.raises(ArgumentError, match="`points`"):
         profile(line, result, points=1)
+    other = line.with_data({"y": np.asarray(line.data["y"])[0] + 0.01})
+    with pytest.raises(ArgumentError, match="must be a fit of the same data"):
+        profile(other, result)
+    assert profile(other, fit(other, starts=2), names=["slope"], points=3).names == ("slope",)
 
 
 @pytest.mark.slow

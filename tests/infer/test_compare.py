@@ -71,3 +71,7 @@ def test_refusals():
         simkit.compare({"a": (made,)})
     with pytest.raises(ArgumentError, match="evidence of `one` is not known"):
         simkit.compare({"one": (fit,), "two": (fit,)}).bayes_factor("one", "two")
+    other = simkit.fit(made.with_data({"y": Y[None] + 0.1}), starts=1)
+    with pytest.raises(ArgumentError, match="their times or values differ"):
+        simkit.compare({"one": fit, "two": other})
+    assert simkit.compare({"one": [fit, made], "two": simkit.fit(problem("a", "b"), starts=1)}).rows
