@@ -4,13 +4,18 @@ Cases are those of the semantic part of sbmlteam/sbml-test-suite, read as PEtab 
 with the published results within the tolerances of their settings. One line of JSON a case goes to a file; cases that stand there
 already are not run again. All take an hour or two of one core, mostly to compile. Run:
 `CASES=sbml-test-suite/cases/semantic OUT=found.jsonl TAGS=Event python benchmarks/sbml_suite.py`; SHARD=0/2 runs every other case.
+A case is given up after LIMIT seconds (300); NOT leaves out cases with such a tag; SEED runs them in a random order. How the
+cases of one or more such files ended is written to `benchmarks/sbml_suite.json` by
+`python benchmarks/sbml_suite.py record 2026-11-25 found.jsonl`, which `benchmarks/hybrid.py` reads.
 """
 
 import collections
 import csv
 import json
+import multiprocessing
 import os
 import pathlib
+import random
 import re
 import sys
 import tempfile
@@ -97,31 +102,79 @@ def run(folder: pathlib.Path) -> dict[str, object]:
     return {"end": "right" if worst <= 1 else "wrong", "error": worst, "at": at}
 
 
-def main() -> dict[str, int]:
-    """Run the cases that are asked for, and count how they end."""
-    asked = os.environ
-    source, out = pathlib.Path(asked["CASES"]), pathlib.Path(asked.get("OUT", "sbml_suite.jsonl"))
-    part, parts = map(int, asked.get("SHARD", "0/1").split("/"))
-    words, numbers = asked.get("TAGS", "").split(","), asked.get("ONLY", "").split(",")
+def timed(folder: pathlib.Path) -> dict[str, object]:
+    """How a case ends, and its seconds of CPU."""
     simkit.enable_x64()
-    found = [json.loads(line) for line in out.read_text().splitlines()] if out.exists() else []
-    done = {one["case"] for one in found}
+    clock = time.process_time()
+    try:
+        ended = run(folder)
+    except Exception as error:  # a case that breaks is a finding, not the end of the others
+        ended = {"end": "broken", "why": f"{type(error).__name__}: {error}"[:500]}
+    jax.clear_caches()
+    return {**ended, "cpu": round(time.process_time() - clock, 2)}
+
+
+def chosen(source: pathlib.Path) -> list[tuple[pathlib.Path, set[str]]]:
+    """The cases that are asked for, with their tags, in the order in which they are run."""
+    asked = os.environ
+    part, parts = map(int, asked.get("SHARD", "0/1").split("/"))
+    words, numbers, others = (
+        asked.get("TAGS", "").split(","),
+        asked.get("ONLY", "").split(","),
+        names_in(asked.get("NOT", "")),
+    )
     folders = sorted(x for x in source.iterdir() if x.name.isdigit() and (numbers == [""] or x.name in numbers))
     tagged = [(folder, tags_of(folder)) for folder in folders]
-    chosen = [(folder, tags) for folder, tags in tagged if any(word in tag for word in words for tag in tags)]
-    for folder, tags in chosen[part::parts]:
+    found = [(x, tags) for x, tags in tagged if any(word in tag for word in words for tag in tags)]
+    found = [(x, tags) for x, tags in found if not any(word in tag for word in others for tag in tags)]
+    if "SEED" in asked:
+        random.Random(int(asked["SEED"])).shuffle(found)
+    return found[part::parts]
+
+
+RECORDED = pathlib.Path(__file__).with_suffix(".json")
+
+
+def record(date: str, files: list[str]) -> None:
+    """Write down which cases ended how; of one that was run more than once, the last end counts."""
+    lines = [line for file in files for line in pathlib.Path(file).read_text().splitlines()]
+    found = {one["case"]: one for one in map(json.loads, lines)}
+    kinds = {"events": [], "others": []}
+    for case in sorted(found):
+        kinds["events" if any("Event" in tag for tag in found[case]["tags"]) else "others"].append(case)
+    ends = {
+        kind: {
+            end: " ".join(x for x in own if found[x]["end"] == end) for end in sorted({found[x]["end"] for x in own})
+        }
+        for kind, own in kinds.items()
+    }
+    origin = f"cases/semantic of sbmlteam/sbml-test-suite; benchmarks/sbml_suite.py, {date}"
+    RECORDED.write_text(json.dumps({"origin": origin, **ends}, indent=1) + "\n")
+
+
+def main() -> dict[str, int]:
+    """Run the cases that are asked for, and count how they end."""
+    source, out = pathlib.Path(os.environ["CASES"]), pathlib.Path(os.environ.get("OUT", "sbml_suite.jsonl"))
+    limit = float(os.environ.get("LIMIT", "300"))
+    found = [json.loads(line) for line in out.read_text().splitlines()] if out.exists() else []
+    done = {one["case"] for one in found}
+    fresh = multiprocessing.get_context("spawn")
+    pool = fresh.Pool(1, maxtasksperchild=50)
+    for folder, tags in chosen(source):
         if folder.name in done:
             continue
-        clock = time.process_time()
         try:
-            ended = run(folder)
-        except Exception as error:  # a case that breaks is a finding, not the end of the others
-            ended = {"end": "broken", "why": f"{type(error).__name__}: {error}"[:500]}
-        jax.clear_caches()
-        took = round(time.process_time() - clock, 2)
-        found.append({"case": folder.name, **ended, "cpu": took, "tags": sorted(tags)})
+            ended = pool.apply_async(timed, (folder,)).get(limit)
+        except multiprocessing.TimeoutError:  # a compilation ends with its process alone
+            pool.terminate()
+            pool, ended = (
+                fresh.Pool(1, maxtasksperchild=50),
+                {"end": "unfinished", "why": f"{limit:g} s were not enough"},
+            )
+        found.append({"case": folder.name, **ended, "tags": sorted(tags)})
         with open(out, "a") as file:
             file.write(json.dumps(found[-1]) + "\n")
+    pool.terminate()
     counts = collections.Counter(str(one["end"]) for one in found)
     for one in found:
         if one["end"] != "right":
@@ -131,4 +184,4 @@ def main() -> dict[str, int]:
 
 
 if __name__ == "__main__":
-    main()
+    record(sys.argv[2], sys.argv[3:]) if sys.argv[1:2] == ["record"] else main()

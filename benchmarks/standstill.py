@@ -1,8 +1,9 @@
 """Fits of 46 parameters from 20 starts in fresh processes: each must come to its end, on few cores, on one device and on two.
 
-Usage: `python benchmarks/standstill.py [RUNS] [--cores 0 0,1 0-3] [--devices 1 2] [--python PYTHON ...] [--limit SECONDS]`. Prints
-a line a process, and how many of each kind ended, failed, or stood still: used no processor time for 30 seconds. Processes after
-the first read their compiled programs from a folder: what stands still is what runs.
+Usage: `python benchmarks/standstill.py [RUNS] [--visible 1 2 4] [--devices 1 2] [--python PYTHON ...] [--limit SECONDS]`; all that
+is asked for takes `python benchmarks/standstill.py 50 --visible 1 2 4`. Prints a line a process, and how many of each kind ended,
+failed, or stood still: used no processor time for 30 seconds. Its exit code is 1 where one did not end, and 2 where this machine
+has too few cores. Processes after the first read their compiled programs from a folder: what stands still is what runs.
 """
 
 import argparse
@@ -98,22 +99,33 @@ def _spent(pid: int) -> float:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("runs", nargs="?", default=3, help="so many processes of each kind; `fit` for one fit here")
-    parser.add_argument("--cores", nargs="+", default=["0", "0,1"], help="as for taskset")
+    parser.add_argument(
+        "--visible", nargs="+", type=int, default=[1, 2], help="numbers of cores that a process may use"
+    )
+    parser.add_argument("--cores", nargs="+", default=[], help="in place of numbers, cores as for taskset")
     parser.add_argument("--devices", nargs="+", type=int, default=[1, 2])
     parser.add_argument("--python", nargs="+", default=[sys.executable])
     parser.add_argument("--limit", type=float, default=400.0, help="seconds after which a process is ended")
     asked = parser.parse_args()
     if asked.runs == "fit":
         return fit()
+    here = sorted(os.sched_getaffinity(0))
+    if not asked.cores and max(asked.visible) > len(here):
+        parser.error(f"{max(asked.visible)} cores are asked for, but this process may use {len(here)}.")
+    chosen = asked.cores or [",".join(map(str, here[:count])) for count in asked.visible]
+    ended = True
     with tempfile.TemporaryDirectory() as folder:
         os.environ[PROGRAMS] = folder
-        for python, cores, devices in itertools.product(asked.python, asked.cores, asked.devices):
+        for python, cores, devices in itertools.product(asked.python, chosen, asked.devices):
             counts: dict[str, int] = {}
             for _ in range(int(asked.runs)):
                 how, line = watched(python, cores, devices, asked.limit)
                 counts[how] = counts.get(how, 0) + 1
                 print(f"  {how}: {line}", flush=True)
+            ended = ended and set(counts) == {"ended"}
             print(f"{python}, cores {cores}, {devices} devices: {counts}", flush=True)
+    if not ended:
+        sys.exit(1)
 
 
 if __name__ == "__main__":

@@ -18,6 +18,7 @@ from ._errors import StudyError as StudyError
 from ._errors import UnknownNameError as UnknownNameError
 
 if TYPE_CHECKING:
+    from . import filters as filters
     from . import fitting as fitting
     from . import fluids as fluids
     from . import inspect as inspect
@@ -87,6 +88,7 @@ if TYPE_CHECKING:
     from .infer import NUTS as NUTS
     from .infer import EnsembleSampler as EnsembleSampler
     from .infer import LaplaceApproximation as LaplaceApproximation
+    from .infer import ParticleMetropolis as ParticleMetropolis
     from .infer import Posterior as Posterior
     from .infer import TemperedSMC as TemperedSMC
     from .infer import Variational as Variational
@@ -153,6 +155,7 @@ _LAZY = {
     "count_compilations": "engine",
     "ensemble": "engine",
     "simulate": "engine",
+    "filters": "filters",
     "fitting": "fitting",
     "fluids": "fluids",
     "inspect": "inspect",
@@ -183,6 +186,7 @@ _LAZY = {
     "EnsembleSampler": "infer",
     "LaplaceApproximation": "infer",
     "NUTS": "infer",
+    "ParticleMetropolis": "infer",
     "Posterior": "infer",
     "TemperedSMC": "infer",
     "check": "infer",

@@ -31,6 +31,7 @@ from ._html import html_notes as html_notes
 from ._html import html_page as html_page
 from ._html import html_table as html_table
 from ._input import Input as Input
+from ._input import dotted as dotted  # internal
 from ._input import with_defaults as with_defaults  # internal
 from ._interpolated import Interpolated as Interpolated
 from ._interpolated import stop_times as stop_times
@@ -94,6 +95,7 @@ from ._system import StiffTransportSystem as StiffTransportSystem
 from ._system import StochasticSystem as StochasticSystem
 from ._system import System as System
 from ._system import TransportSystem as TransportSystem
+from ._term import Common as Common  # internal
 from ._term import SystemTerm as SystemTerm
 from ._term import brownian_path as brownian_path
 from ._term import brownian_shape as brownian_shape

@@ -134,7 +134,8 @@ def _check_whole(y0: Any, name: str) -> None:
 @functools.cache
 def _state_kind(kind: type[System]) -> Any:
     """The module that a class of systems declares as its state by the annotations of its methods; None where it declares none."""
-    for method in (kind.vector_field, kind.outputs, kind.encode):
+    own = [getattr(kind, name) for name in ("drift", "delayed_field") if hasattr(kind, name)]  # of families
+    for method in (*own, kind.vector_field, kind.outputs, kind.encode):
         try:
             found = inspect.get_annotations(inspect.unwrap(method), eval_str=True).get("y")
         except NameError:  # an annotation that stands for type checkers alone

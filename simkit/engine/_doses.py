@@ -14,43 +14,14 @@ from jax.flatten_util import ravel_pytree
 from jaxtyping import Array
 
 from .._errors import ArgumentError
-from .._types import Inputs, Outputs, State, Time
-from ..core import (
-    ConstrainedSystem,
-    Event,
-    Example,
-    KnownJacobian,
-    NamedEvents,
-    PlainSystem,
-    Regimen,
-    Setup,
-    System,
-    Trajectory,
-)
+from .._types import Inputs, State, Time
+from ..core import Event, NamedEvents, Regimen, Setup, System, Trajectory
+from ._infused import ReducedInside, check_infused, infused_system, is_encoded
 from ._steady_doses import Interval, Repeated, steady_doses
 from .task._step import Adaptive
 from .task._task import Options, Task
 
 Solve = Callable[[Task, Options], Trajectory]
-
-
-class Infused(PlainSystem):
-    """A system whose state has the rates of infusions behind it, which flow into some of its numbers."""
-
-    inner: System
-    places: tuple[int, ...] = eqx.field(static=True)
-
-    def vector_field(self, t: Time, y: State, inputs: Inputs) -> State:
-        state, rates = y
-        slope, unravel = ravel_pytree(self.inner.vector_field(t, state, inputs))
-        return unravel(slope.at[jnp.array(self.places)].add(rates.astype(slope.dtype))), jnp.zeros_like(rates)
-
-    def outputs(self, t: Time, y: State, inputs: Inputs) -> Outputs:
-        return self.inner.outputs(t, y[0], inputs)
-
-    @classmethod
-    def example(cls) -> Example:
-        raise NotImplementedError("A system with infusions has no example of its own.")
 
 
 class Affine(eqx.Module):
@@ -108,23 +79,14 @@ def _regimens(events: NamedEvents) -> list[Regimen]:
 
 def _check(task: Task, infused: tuple[int, ...]) -> None:
     assert task.events is not None
-    name = type(task.system).__name__
     regimens = _regimens(task.events)
-    if type(task.system).encode is not System.encode and any(r.infused or r.resets or r.steady for r in regimens):
+    if is_encoded(task.system) and any(r.steady for r in regimens):
         raise ArgumentError(
-            f"Infusions, resets and steady states need a system whose solver steps the state itself, but `{name}` steps another "
-            "one. Doses that are given all at once work."
+            f"Steady states of doses need a system whose solver steps the state itself, but `{type(task.system).__name__}` steps "
+            "another one. Give the doses before it one by one."
         )
-    if infused and not isinstance(task.system, PlainSystem | KnownJacobian):
-        kind = "algebraic equations" if isinstance(task.system, ConstrainedSystem) else "a structure of its own"
-        raise ArgumentError(
-            f"Infusions need a system that is given by its rates alone, and `{name}` has {kind}: add the rate as an input of the "
-            "system, such as `simkit.Pulses`."
-        )
-    if infused and task.reduce:
-        raise ArgumentError(
-            "Infusions and reducers do not go together yet. Save the states and reduce them afterwards."
-        )
+    if infused:
+        check_infused(task.system, task.y0, task.times[0], infused, task.solver)
     if any(r.steady for r in regimens) and len(task.events.events) > 1:
         raise ArgumentError(
             "A steady state of doses must be the only event of a simulation, since it is looked for without others, but the "
@@ -141,10 +103,11 @@ def _augmented(task: Task, infused: tuple[int, ...]) -> Task:
     step = task.step
     if isinstance(step, Adaptive) and jnp.ndim(step.atol):
         # Rates have no errors, so that any tolerance does.
-        step = Adaptive(
-            step.rtol, jnp.concatenate([step.atol, step.atol[jnp.array(infused)]]), step.max_steps, step.budget
-        )
-    return task._replace(system=Infused(task.system, infused), y0=(task.y0, rates), step=step)
+        known = jnp.broadcast_to(jnp.max(step.atol), (len(infused),))
+        step = Adaptive(step.rtol, jnp.concatenate([step.atol, known]), step.max_steps, step.budget)
+    reduce = None if task.reduce is None else {name: ReducedInside(one) for name, one in task.reduce.items()}
+    system = infused_system(task.system, task.y0, infused)
+    return task._replace(system=system, y0=(task.y0, rates), step=step, reduce=reduce)
 
 
 def _realised(task: Task, event: Event, infused: tuple[int, ...], solve: Solve) -> Event:
@@ -154,17 +117,28 @@ def _realised(task: Task, event: Event, infused: tuple[int, ...], solve: Solve) 
         return _inside(event) if infused else event
     rows = _rows(task, event, regimen)
     base, tail = _steady(task, regimen, rows, infused, solve)
-    y0 = ravel_pytree(task.y0)[0]
+    y0 = _seen(task)
     # A reset puts back the start; a steady state has its own.
     base = jnp.where((rows.steady > 0)[:, None], base, y0[None] * rows.clears.astype(y0.dtype)[:, None])
     return _timed(regimen, rows, base, tail, infused)
+
+
+def _state(task: Task) -> Any:
+    """The start as users see it."""
+    assert isinstance(task.system, System)
+    return task.system.decode(task.y0)
+
+
+def _seen(task: Task) -> Array:
+    """The start as users see it, flat."""
+    return ravel_pytree(_state(task))[0]
 
 
 def _rows(task: Task, event: Event, regimen: Regimen) -> Rows:
     """The rows of a regimen at the parameters of a task."""
     assert event.at is not None
     v = event.values
-    setup = Setup(task.system, task.y0, task.inputs)
+    setup = Setup(task.system, _state(task), task.inputs)
     kind = event.at.dtype
     into = v["into"].astype(kind)
     weights = lambda x: jnp.sum(into * x.astype(kind)[None], axis=1)
@@ -232,7 +206,7 @@ def _timed(regimen: Regimen, rows: Rows, base: Array, tail: Array, infused: tupl
 
 def _steady(task: Task, regimen: Regimen, rows: Rows, infused: tuple[int, ...], solve: Solve) -> tuple[Array, Array]:
     """The steady state of each row that has one at its recorded time, and how long an earlier infusion still lasts there."""
-    flat = ravel_pytree(task.y0)[0]
+    flat = _seen(task)
     base, tail = jnp.zeros_like(flat, shape=(rows.at.shape[0], flat.size)), jnp.zeros_like(rows.at)
     if not regimen.steady:
         return base, tail

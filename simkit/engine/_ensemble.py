@@ -24,6 +24,7 @@ from ..core import (
     Setup,
     StaticSystem,
     Status,
+    StochasticSystem,
     System,
     Trajectory,
     as_events,
@@ -42,6 +43,7 @@ from ._awaited import awaited
 from ._integrate import Method, trajectory_of
 from ._simulate import check_served, listed, resolve, solve_options, stiff_instead
 from ._unstable import unstable_members
+from .adaptive._sizes import ACCELERATOR_LANES
 from .stepping._checkpointed import Checkpointed
 from .stepping._room import with_room
 from .task._arguments import check_direction, check_events, check_reducers, check_times
@@ -55,7 +57,21 @@ PROBED = 5
 """Number of members that are probed for stiffness when the solver is to be chosen."""
 
 FIXED_LANES = 256
-"""Number of members with fixed steps that are stepped together; all take equally long, so the rest is queued."""
+"""Least number of members with fixed steps that are stepped together; all take equally long, so the rest is queued."""
+
+STOCHASTIC_LANES = 2**15
+STOCHASTIC_NUMBERS = 2**19
+"""Most members with noise, and most numbers in their states, that a processor steps together.
+
+Random numbers and the operations of a step are kernels of their own there, of some microseconds each: with 256 members of one
+number that is two thirds of the time.
+"""
+
+ACCELERATOR_NUMBERS = 2**24
+"""Most numbers in the states that an accelerator steps together with fixed steps, unless `FIXED_LANES` hold more."""
+
+VECTOR = 8
+"""Numbers of members that this does not divide take three times as long: the compiler leaves such loops without vectors."""
 
 PARTICLE_LANES = 8
 """Number of particle members on a processor at once: all pairs of some hundred atoms stay in its cache, and few wait for the
@@ -177,9 +193,18 @@ def _without_unstable(task: Task, values: dict[str, Array], trajectory: Trajecto
     return dataclasses.replace(trajectory, status=trajectory.status.at[unstable].set(int(Status.UNSTABLE)))
 
 
-def _lanes(system: System) -> int:
-    on_processor = jax.default_backend() == "cpu"
-    return PARTICLE_LANES if on_processor and isinstance(system, ParticleSystem) else FIXED_LANES
+def _lanes(task: Task, bounded: bool) -> int:
+    """Number of members with fixed steps that this machine steps together; few where they share a bounded memory."""
+    numbers = max(1, sum(x.size for x in jax.tree.leaves(task.y0)))
+    if isinstance(task.system, ParticleSystem):
+        return PARTICLE_LANES if jax.default_backend() == "cpu" else FIXED_LANES
+    if bounded:
+        return FIXED_LANES
+    if jax.default_backend() != "cpu":
+        return max(FIXED_LANES, min(ACCELERATOR_LANES, ACCELERATOR_NUMBERS // numbers))
+    if isinstance(task.system, StochasticSystem):
+        return max(FIXED_LANES, min(STOCHASTIC_LANES, STOCHASTIC_NUMBERS // numbers))
+    return FIXED_LANES
 
 
 class EnsembleOptions(NamedTuple):
@@ -208,7 +233,8 @@ def _compiled(frame: Frame, leaves: list[Any]) -> Trajectory:
     task, values, most = frame.filled(leaves)
     note_trace("ensemble", task.noted() | {"over": values})
     keys, task, step = task.key, task._replace(key=None), task.step
-    lanes, own = frame.options.solve.lanes or _lanes(task.system), frame.options.solve
+    own = frame.options.solve
+    lanes = own.lanes or _lanes(task, own.memory is not None)
     if isinstance(step, Fixed) and own.memory is not None:  # the members of a turn share it
         own = own._replace(memory=own.memory // min(lanes, jax.tree.leaves(values)[0].shape[0]))
 
@@ -241,14 +267,20 @@ def _compiled(frame: Frame, leaves: list[Any]) -> Trajectory:
 
 
 def in_chunks(function: Any, members: PyTree, size: int) -> Any:
-    """A function of all members in turns of so many, the last one filled up with repeats."""
+    """A function of all members in equal turns of at most so many, filled up with repeats of the last member."""
     count = jax.tree.leaves(members)[0].shape[0]
-    if count <= size:
-        return function(*members)
     turns = -(-count // size)
-    chunks = jax.tree.map(lambda x: _filled(x, turns * size).reshape(turns, size, *x.shape[1:]), members)
-    found = jax.lax.map(jax.checkpoint(lambda chunk: function(*chunk)), chunks)
-    return jax.tree.map(lambda x: x.reshape(turns * size, *x.shape[2:])[:count], found)
+    each = -(-count // turns)
+    if each >= 16 * VECTOR:  # filling fewer up costs more than it saves
+        each = min(size, -(-each // VECTOR) * VECTOR)
+    filled = jax.tree.map(lambda x: _filled(x, turns * each), members)
+    if turns == 1:
+        found = function(*filled)
+    else:
+        chunks = jax.tree.map(lambda x: x.reshape(turns, each, *x.shape[1:]), filled)
+        found = jax.lax.map(jax.checkpoint(lambda chunk: function(*chunk)), chunks)
+        found = jax.tree.map(lambda x: x.reshape(turns * each, *x.shape[2:]), found)
+    return jax.tree.map(lambda x: x[:count], found) if turns * each > count else found
 
 
 def over_devices(function: Any, devices: tuple[Any, ...], shared: PyTree, members: PyTree) -> Any:
@@ -286,6 +318,8 @@ def _placed(leaves: list[Any], devices: tuple[Any, ...]) -> list[Any]:
 
 
 def _filled(x: Array, count: int) -> Array:
+    if x.shape[0] == count:
+        return x
     return jnp.concatenate([x, jnp.repeat(x[-1:], count - x.shape[0], axis=0)])
 
 

@@ -14,6 +14,7 @@ from ._laplace import LaplaceApproximation as LaplaceApproximation
 from ._laplace import Variational as Variational
 from ._numpyro_model import numpyro_model as numpyro_model
 from ._nuts import NUTS as NUTS
+from ._particle_metropolis import ParticleMetropolis as ParticleMetropolis
 from ._posterior import Posterior as Posterior
 from ._prediction import Prediction as Prediction  # internal
 from ._prediction import predict as predict

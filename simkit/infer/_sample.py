@@ -26,11 +26,12 @@ from ._journal_blocks import in_blocks
 from ._laplace import LaplaceApproximation, Variational, sample_laplace, sample_variational
 from ._modes import Modes, describe_modes, modes_of, visited
 from ._nuts import NUTS, Chains, Start, advance, first_states
+from ._particle_metropolis import ParticleMetropolis, check_estimated, sample_particle_metropolis
 from ._posterior import Posterior
 from ._target import Target, target_of
 from ._tempered import TemperedSMC, sample_tempered
 
-Method = NUTS | EnsembleSampler | LaplaceApproximation | Variational | TemperedSMC
+Method = NUTS | EnsembleSampler | LaplaceApproximation | Variational | TemperedSMC | ParticleMetropolis
 
 RESTARTS = 2
 """Number of restarts of stuck chains before the result is refused."""
@@ -55,7 +56,8 @@ def sample(
 
     - `problem`: the problem. Every free parameter needs a prior, or two finite bounds between which it is flat.
     - `method`: `NUTS()` by default; `EnsembleSampler()` needs no gradients, `Variational()` and `LaplaceApproximation()`
-        approximate, `TemperedSMC()` is for several modes and the evidence.
+        approximate, `TemperedSMC()` is for several modes and the evidence, `ParticleMetropolis()` for likelihoods that are
+        estimated with random numbers, by default there.
     - `chains`, `draws`, `warmup`: independent chains, draws kept from each, and draws before that which tune the sampler.
         Four chains of 1000 after 300 are good values where a fit supplies the mass matrix.
     - `start`: a fit of the same problem: chains begin around its optima of comparable mass, at least one in each where there
@@ -75,7 +77,9 @@ def sample(
     """
     check_problem(problem)
     check_key(key, needed=True)
-    method = NUTS() if method is None else method
+    estimated = problem.likelihood.with_key(key) is not None
+    if method is None:
+        method = ParticleMetropolis() if estimated else NUTS()
     check_kind(
         "method", method, Method, "a method of sampling", "Take one of `simkit.infer`, such as `simkit.infer.NUTS()`."
     )
@@ -83,6 +87,13 @@ def sample(
         check_fit(start, problem, "start")
     check_counts(chains=chains, draws=draws, warmup=warmup)
     target = target_of(problem, "reverse" if isinstance(method, Variational) else None)
+    if isinstance(method, ParticleMetropolis):
+        check_estimated(target)
+    elif estimated:
+        raise ArgumentError(
+            f"`{type(method).__name__}` needs a log density that is one function, but `{type(problem.likelihood).__name__}` "
+            "estimates it with random numbers, and with fixed ones it jumps: take `ParticleMetropolis()`."
+        )
     if isinstance(method, TemperedSMC):
         if start is not None or store is not None:
             raise ArgumentError("`TemperedSMC` begins from the priors: it takes neither a `start` nor a `store`.")
@@ -92,12 +103,17 @@ def sample(
         held = None
         if every is not None:
             check_counts(every=every)
-        if store is not None and isinstance(method, NUTS | EnsembleSampler):
+        if store is not None and isinstance(method, NUTS | EnsembleSampler | ParticleMetropolis):
             asked = {"method": method, "chains": chains, "warmup": warmup, "key": key, "start": start}
             block = min(every or getattr(method, "block", NUTS.block), warmup + draws)
             definition = describe({**defining_parts(problem), **asked})
             held = stack.enter_context(journal(store, "sampling run", definition, {"every": block}, beside=("fit",)))
         fit_key, run_key = jax.random.split(key)
+        if isinstance(method, ParticleMetropolis):
+            with jax.numpy_dtype_promotion("standard"), jax.numpy_rank_promotion("allow"):
+                known = None if start is None else modes_of(target, start, laplace_start)
+                begin = None if known is None else (known.centers[0], known.covariances[0])
+                return sample_particle_metropolis(target, method, begin, chains, draws, warmup, run_key, held)
         if start is None:
             start = fit(problem, key=fit_key, store=None if store is None else Path(store) / "fit")
         # NumPyro's kernels rely on JAX's standard promotion, whatever the caller has set.

@@ -24,6 +24,9 @@ def one_at_a_time(function: Callable[..., Any]) -> Callable[..., Any]:
 
     @single.def_vmap
     def batched(axis_size: int, in_batched: list[bool], *arguments: PyTree) -> tuple[Any, Any]:
+        if not any(in_batched):  # the tangents alone are batched, and tracers of theirs are inside of the arguments
+            found = function(*arguments)
+            return found, jax.tree.map(lambda _: False, found)
         one = lambda mapped: single(*_put(arguments, in_batched, mapped))
         mapped = [x for x, given in zip(arguments, in_batched, strict=True) if given]
         if jax.default_backend() == "cpu":

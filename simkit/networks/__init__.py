@@ -7,6 +7,7 @@ from ._expression import Formulas as Formulas  # internal
 from ._expression import Graph as Graph  # internal
 from ._expression import Node as Node  # internal
 from ._expression import reached as reached  # internal
+from ._formula_text import Reader as Reader  # internal
 from ._large import LargeSystem as LargeSystem  # internal
 from ._large import Rates as Rates  # internal
 from ._load import load as load

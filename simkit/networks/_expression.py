@@ -1,6 +1,7 @@
 """Formulas as one graph in which equal parts are one node, evaluated by JAX without a line of generated code."""
 
 import dataclasses
+import functools
 import math
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -115,13 +116,17 @@ class Formulas:
     """A finished graph: hashable, so that it can be the static part of a module."""
 
     nodes: tuple[Node, ...]
-    mark: int = dataclasses.field(init=False, compare=False)
 
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "mark", hash(self.nodes))
+    @functools.cached_property
+    def mark(self) -> int:
+        """The hash, which differs from process to process: no field, so that definitions of computations do not hold it."""
+        return hash(self.nodes)
 
     def __hash__(self) -> int:
         return self.mark
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return Formulas, (self.nodes,)
 
     def symbols(self, roots: Sequence[int]) -> frozenset[str]:
         """The names that some formulas depend on."""

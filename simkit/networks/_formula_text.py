@@ -1,4 +1,4 @@
-"""Formulas of BioNetGen as text, read into a graph."""
+"""Formulas as BioNetGen and study files write them, read into a graph."""
 
 import math
 import re
@@ -9,7 +9,9 @@ from ._expression import Graph
 
 DEEPEST = 100
 """Levels of a formula: parentheses, powers and signs within each other. Each takes a few calls of Python."""
-WORD = re.compile(r"\s*((?:\d+\.?\d*|\.\d+)(?:[eE][-+]?\d+)?|[A-Za-z_]\w*|\*\*|&&|\|\||[<>=!~]=|[-+*/^<>!~(),])")
+WORD = re.compile(
+    r"\s*((?:\d+\.?\d*|\.\d+)(?:[eE][-+]?\d+)?|[A-Za-z_]\w*(?:\.\w+)*|\*\*|&&|\|\||[<>=!~]=|[-+*/^<>!~(),])"
+)
 LEVELS = {
     "||": 1,
     "&&": 2,
@@ -57,10 +59,13 @@ class Reader:
     - `graph`: where nodes are made.
     - `symbol`: the node of a name. `call` is the node of a function of the file, from its name and arguments.
     - `functions`: the names of those functions.
+    - `owner`: in messages, what has the names.
     """
 
-    def __init__(self, graph: Graph, symbol: Symbol, call: Call, functions: Mapping[str, object]):
-        self.graph, self.symbol, self.call, self.functions = graph, symbol, call, functions
+    def __init__(
+        self, graph: Graph, symbol: Symbol, call: Call, functions: Mapping[str, object], owner: str = "the network"
+    ):
+        self.graph, self.symbol, self.call, self.functions, self.owner = graph, symbol, call, functions, owner
 
     def read(self, text: str, where: str, bound: Mapping[str, int] | None = None) -> int:
         """The node of a formula.
@@ -160,7 +165,7 @@ class _Formula:
         try:
             return self.reader.symbol(name)
         except UnknownNameError as error:
-            raise DataError(f"{self.where} must name what the network has. {error}") from error
+            raise DataError(f"{self.where} must name what {self.reader.owner} has. {error}") from error
 
     def _closed(self) -> None:
         if self._taken() != ")":

@@ -11,7 +11,7 @@ import numpy as np
 from .._errors import DataError, close_matches
 from ..core import as_float_array
 from ..engine import Adaptive, Fixed, Varying
-from ..networks import Formulas, Rates
+from ..networks import TIME, Formulas, Rates
 from ..problem import Experiment, Problem
 from ..solvers import Rodas5P, SolverLike
 from ._closed import closed_forms
@@ -19,6 +19,7 @@ from ._equilibria import equations_of
 from ._known_numbers import check_finite, check_used
 from ._model import Model
 from ._passages import Passages, known_before
+from ._past import Delay, DelayedSBMLSystem
 from ._periods import Formula, Periods, Values, by_formulas, check_start, set_paths
 from ._row_formulas import TableMeasurement, rows_of
 from ._sbml_protocol import FOREVER, SBMLProtocol
@@ -64,7 +65,7 @@ class Assembly:
         later = [self._values(self.conditions[s]) for s in self._later()]
         check_used(self.parameters, model, [*firsts, *later], self.series)
         starts, flags = by_formulas(model, firsts)
-        switches = Switches(model.graph, frozenset(model.states))
+        switches = Switches(model.graph, frozenset((*model.states, *model.delays)))
         equations = equations_of(model)
         located = lambda nodes: tuple((name, switches.located(nodes[name])) for name in model.states)
         rates = located(model.rates if equations is None else equations.rates)
@@ -88,8 +89,17 @@ class Assembly:
             np.zeros((size, size)) if endless else None,
         )
         used = [node for _, node in rates] + [node for *_, node in ([] if equations is None else equations.mass)]
-        made: Any = {"formulas": formulas, "rates": rates, "named": tuple(model.formulas.items())}
-        if equations is None:
+        used += [node for delay in model.delays.values() for node in delay]
+        named = [(name, x) for name, x in model.formulas.items() if not formulas.symbols([x]) & {*model.delays}]
+        made: Any = {"formulas": formulas, "rates": rates, "named": tuple(named)}
+        delays = tuple(Delay(name, *nodes) for name, nodes in model.delays.items())
+        in_rates = formulas.symbols([node for _, node in rates])
+        past = any(delay.name in in_rates for delay in delays)
+        if delays:
+            self._check_delays(formulas, settles, endless, starts if past else {})
+        if past:
+            system = DelayedSBMLSystem(*held, **made, delays=tuple(x for x in delays if x.name in in_rates))
+        elif equations is None:
             together = Rates(formulas, rates, switches.names(), varying) if operations > VERY_LARGE else None
             system = SBMLSystem(*held, **made, together=together)
         else:
@@ -104,6 +114,7 @@ class Assembly:
             settles,
             endless,
             self._implied(start, formulas),
+            delays,
         )
         free = {p.name: p.free for p in self.parameters.values() if p.free is not None}
         observed = [name for name in self.observables if any(name in s.data for s in self.series)]
@@ -150,6 +161,21 @@ class Assembly:
                 f"The {found} must not stand beside experiments that start from a steady state, nor beside data at infinite time: "
                 "not supported. Take a late time in place of infinite ones."
             )
+
+    def _check_delays(self, formulas: Formulas, settles: bool, endless: bool, start: Mapping[str, int]) -> None:
+        """Refuse what values of earlier times cannot stand beside."""
+        model = self.model
+        found = [f"the event `{event.name}`" for event in model.events]
+        found += [f"the algebraic rule `0 = {text}`, not solved by hand" for text in model.unknowns.values()]
+        found += [f"the fast reaction `{reaction.name}`" for reaction in model.fast]
+        found += ["starts at another time than 0"] if any(s.start for s in self.series) else []
+        found += [f"the initial assignment of `{n}` by time" for n, x in start.items() if TIME in formulas.symbols([x])]
+        found += ["periods after the first"] if any(s.later for s in self.series) else []
+        found += ["steady states before the start"] * settles + ["data at infinite time"] * endless
+        moved = formulas.symbols([lag for _, lag in model.delays.values()]) & {*model.states}
+        found += [f"a lag that depends on `{name}`, which changes" for name in sorted(moved)]
+        if found:
+            raise DataError(f"`delay` in formulas of the model must not stand beside {found[0]}: not supported.")
 
     def _later(self) -> list[str]:
         """The conditions of periods after the first."""

@@ -79,7 +79,7 @@ class Reader:
     - `graph`: where the nodes go.
     - `symbol`: what a name stands for.
     - `functions`: name -> (names of the arguments, tree) of functions that the model defines.
-    - `rate`: how fast what a name stands for changes.
+    - `rate`: how fast what a name stands for changes; `delay`: the value of a node at an earlier time, a lag before.
     """
 
     def __init__(
@@ -88,8 +88,9 @@ class Reader:
         symbol: Symbol,
         functions: Mapping[str, tuple[list[str], Any]] | None = None,
         rate: Symbol | None = None,
+        delay: Callable[[int, int, str], int] | None = None,
     ):
-        self.graph, self.symbol, self.functions, self.rate = graph, symbol, functions or {}, rate
+        self.graph, self.symbol, self.functions, self.rate, self.delay = graph, symbol, functions or {}, rate, delay
         self._open: list[str] = []
         self._results: dict[tuple[str, tuple[int, ...]], int] = {}
 
@@ -153,6 +154,8 @@ class Reader:
             return graph.make("choice", *parts, *missing) if len(parts) > 1 else parts[0]
         if kind == libsbml.AST_LOGICAL_IMPLIES and len(parts) == 2:
             return graph.make("or", graph.make("not", parts[0]), parts[1])
+        if kind == libsbml.AST_FUNCTION_DELAY and self.delay is not None and len(parts) == 2:
+            return self.delay(parts[0], parts[1], where)
         named = tree.getName() or libsbml.formulaToL3String(tree)
         raise DataError(f"{where} must be made of functions that simkit knows, but holds `{named}`, which it does not.")
 

@@ -4,7 +4,7 @@ import dataclasses
 from typing import Any
 
 from .._errors import DataError
-from ..networks import Graph
+from ..networks import Formulas, Graph
 
 NOTHING = "nothing moves"
 """The state of a model without any, which no identifier can be: it is two words."""
@@ -62,6 +62,7 @@ class Model:
     - `unknowns`: state -> the text of the algebraic rule that determines it, where it is not solved for it by hand. Its "rate" is
         what the rule keeps at zero, and its start a guess.
     - `fast`: the fast reactions, whose rates are not in `rates`.
+    - `delays`: names of values of earlier times -> the nodes of what they are values of, and of the lag.
     """
 
     name: str
@@ -77,7 +78,19 @@ class Model:
     aliases: dict[str, str] = dataclasses.field(default_factory=dict)
     unknowns: dict[str, str] = dataclasses.field(default_factory=dict)
     fast: list[FastReaction] = dataclasses.field(default_factory=list)
+    delays: dict[str, tuple[int, int]] = dataclasses.field(default_factory=dict)
     reader: Any = None
+
+    def delayed(self, node: int, lag: int, where: str) -> int:
+        """Return the value of a formula at an earlier time, as a symbol; `where` names it in messages."""
+        if self.graph.value(lag) == 0:
+            return node
+        if Formulas(tuple(self.graph.nodes)).symbols([node, lag]) & {*self.delays}:
+            raise DataError(f"{where} must not hold a `delay` in a `delay`: not supported.")
+        given = node, lag
+        name = next((name for name, other in self.delays.items() if other == given), f"delay {len(self.delays)}")
+        self.delays[name] = given
+        return self.graph.symbol(name)
 
     def symbol(self, name: str) -> int | None:
         """The node that a name of the model stands for, None where the model has no such name."""

@@ -41,11 +41,13 @@ FAR = -1e-3
 class Queue(NamedTuple):
     """State of the events.
 
-    `true` says which comparisons hold. Of each event and slot `waits` says whether it is to happen, `due` from when on, and `kept`
-    its new values as they were when it became true. `turn` is how many happened, and `broken` a status, 0 while all is well.
+    `true` says which comparisons hold, and `still` which are of two equal values that stay so. Of each event and slot `waits` says
+    whether it is to happen, `due` from when on, and `kept` its new values as they were when it became true. `turn` is how many
+    happened, and `broken` a status, 0 while all is well.
     """
 
     true: Array  # (comparisons,)
+    still: Array
     waits: Array  # (events, slots)
     due: Array  # (events, slots)
     kept: Array  # (events, slots, values)
@@ -74,20 +76,24 @@ class Plan:
         lost = jnp.any(jnp.sum(waits, axis=1, dtype=jnp.int32) > KEPT) & (queue.broken == 0)
         broken = jnp.where(lost, float(Status.STEP_LIMIT), queue.broken)
         rest = queue.turn[None].astype(dtype), broken[None].astype(dtype)
-        return jnp.concatenate([queue.true.astype(dtype), *rest, *waiting])
+        held = jnp.where(queue.still, jnp.where(queue.true, 2, -1), jnp.where(queue.true, 1, 0))
+        return jnp.concatenate([held.astype(dtype), *rest, *waiting])
 
     def unpacked(self, memory: Array) -> Queue:
         """The state of the events from what is remembered."""
         late, own, size = np.array(self.events.late, int), len(self.events.parts), len(self.events.late) * KEPT
-        true, rest, waits, due, kept = jnp.split(memory, np.cumsum([own, 2, size, size]))
+        held, rest, waits, due, kept = jnp.split(memory, np.cumsum([own, 2, size, size]))
         # Of the memory, so that it varies over a mesh as that does.
         zero = jnp.where(memory[0] == memory[0], 0.0, 1.0).astype(memory.dtype)
 
         def whole(x: Array, *width: int) -> Array:
             empty = jnp.broadcast_to(zero, (len(self.events.given), SLOTS, *width))
-            return empty.at[late, :KEPT].set(x.reshape(-1, KEPT, *width))
+            return empty.at[late, :KEPT].set(x.reshape(len(late), KEPT, *width))
 
-        return Queue(true > 0.5, whole(waits) > 0.5, whole(due), whole(kept, self.events.width), rest[0], rest[1])
+        still = (held > 1.5) | (held < -0.5)
+        return Queue(
+            held > 0.5, still, whole(waits) > 0.5, whole(due), whole(kept, self.events.width), rest[0], rest[1]
+        )
 
 
 class Conditions(eqx.Module):
@@ -116,7 +122,8 @@ class Conditions(eqx.Module):
         slope = jnp.where(jnp.isfinite(level), moving - level, 0)
         crossing = jnp.where(queue.true, falls - slope, rises + slope)
         timed = np.array([part.timed for part in self.plan.events.parts], bool)
-        crossing = jnp.where(timed, FAR * float(jnp.finfo(t.dtype).max), crossing)
+        stays = queue.still & (jnp.abs(level) <= CLOSE * size)  # would hide all others
+        crossing = jnp.where(timed | stays, FAR * float(jnp.finfo(t.dtype).max), crossing)
         return jnp.concatenate([crossing, ends])
 
 
@@ -160,11 +167,11 @@ def begun(plan: Plan, system: Remembering, t: Time, y: State) -> State:
     (true, shape), state = (at.held(t, y)[2], (len(plan.events.given), SLOTS)), y
     zero = jnp.zeros_like(t)
     kept = jnp.zeros_like(t, shape=(*shape, plan.events.width))
-    queue = Queue(true, jnp.zeros(shape, bool), jnp.zeros_like(t, shape=shape), kept, zero, zero)
+    queue = Queue(true, at.standing(y)[1], jnp.zeros(shape, bool), jnp.zeros_like(t, shape=shape), kept, zero, zero)
     if all(p.initially for p in plan.events.given):  # nothing becomes true at the start
         return system.joined(state, plan.packed(queue, at.t.dtype))
     before = jnp.array([p.initially for p in plan.events.given]) & at.holds(true)
-    return at.settled(at.turned(queue, before, true, state), state)
+    return at.settled(at.turned(queue, before, true, state), state, jnp.zeros_like(true))
 
 
 class _Now:
@@ -176,8 +183,12 @@ class _Now:
         info = jnp.finfo(self.t.dtype)
         self.after = self.t + jnp.maximum(8 * float(info.eps) * jnp.abs(self.t), float(info.tiny))
 
-    def of(self, nodes: Sequence[int], state: State) -> list[Array]:
-        return evaluated(self.system, nodes, self.t, state, self.inputs)
+    def of(self, nodes: Sequence[int | None], state: State) -> Array:
+        """Values of formulas, zero where there is none."""
+        given = [node for node in nodes if node is not None]
+        found = evaluated(self.system, given, self.t, state, self.inputs)
+        zeros = jnp.zeros_like(self.t, shape=(len(nodes),))
+        return zeros.at[np.flatnonzero([x is not None for x in nodes])].set(jnp.stack(found)) if found else zeros
 
     def held(self, t: Time, state: State) -> tuple[Array, Array, Array]:
         """Levels of all comparisons, what counts as zero, and which are true."""
@@ -194,15 +205,16 @@ class _Now:
 
     def values(self, state: State) -> Array:
         """The new values of all events, (events, values)."""
-        found = iter(self.of([node for p in self.given for _, node in p.assignments], state))
-        zero, width = jnp.zeros_like(self.t), self.plan.events.width
-        rows = [[next(found) for _ in p.assignments] + [zero] * (width - len(p.assignments)) for p in self.given]
-        return jnp.stack([jnp.stack(row) if row else jnp.zeros_like(self.t, shape=(0,)) for row in rows])
+        width = self.plan.events.width
+        rows = [[node for _, node in p.assignments] for p in self.given]
+        nodes = [node for row in rows for node in (*row, *[None] * (width - len(row)))]
+        return self.of(nodes, state).reshape(len(rows), width)
 
     def arrived(self, queue: Queue, state: State, found: bool) -> Queue:
         """The queue after the comparisons that have become true or false at this time, at zero up to rounding."""
         level, close, holds = self.held(jax.lax.stop_gradient(self.after), state)
-        true = jnp.where(queue.true, level >= -close, holds | ((level >= -close) & (level != 0)))
+        reached = (level >= -close) & (level != 0) & ~queue.still
+        true = jnp.where(queue.true, level >= -close, holds | reached)
         if found:
             marks = jax.lax.stop_gradient(Conditions(self.plan).all(self.system, self.t, state, self.inputs, queue))
             first = jnp.arange(marks.shape[0]) == jnp.argmax(marks)
@@ -221,9 +233,7 @@ class _Now:
         waits = queue.waits & (np.array([p.persistent for p in self.given]) | now)[:, None]
         free = jnp.arange(SLOTS)[None] == jnp.argmin(waits, axis=1)[:, None]
         put = rises[:, None] & free & ~waits
-        delays = iter(self.of([p.delay for p in self.given if p.delay is not None], state))
-        zero = jnp.zeros_like(self.t)
-        late = jnp.stack([zero if p.delay is None else next(delays) for p in self.given])
+        late = self.of([p.delay for p in self.given], state)
         lost = jnp.any(rises & ~jnp.any(put, axis=1))
         return queue._replace(
             true=true,
@@ -237,20 +247,15 @@ class _Now:
         """A mask of what is to happen now."""
         return queue.waits & (queue.due <= self.after)
 
-    def settled(self, queue: Queue, state: State, passing: Array | None = None) -> State:
+    def settled(self, queue: Queue, state: State, passing: Array) -> State:
         """The state after all that is to happen now; `passing` are the comparisons that pass zero here."""
-        level = None if passing is None else self.held(self.t, state)[0]
+        level = self.held(self.t, state)[0]
 
         def one(carry: tuple[Queue, State], _: None) -> tuple[tuple[Queue, State], None]:
             queue, state = carry
             happen = lambda: self.happened(queue, state)
-
-            def still() -> tuple[Queue, State]:
-                if level is None or passing is None:
-                    return queue, state
-                return self.returned(queue, state, level, passing), state
-
-            return jax.lax.cond(jnp.any(self.ready(queue)), happen, still), None
+            rest = lambda: (self.returned(queue, state, level, passing), state)
+            return jax.lax.cond(jnp.any(self.ready(queue)), happen, rest), None
 
         (queue, state), _ = jax.lax.scan(one, (queue, state), None, length=ROUNDS + 2 * len(self.given))
         endless = jnp.any(self.ready(queue)) & (queue.broken == 0)
@@ -258,15 +263,23 @@ class _Now:
         return self.system.joined(state, self.plan.packed(queue, self.t.dtype))
 
     def returned(self, queue: Queue, state: State, level: Array, passing: Array) -> Queue:
-        """The queue where the events that happened send back what passes zero here, as a bounce does."""
+        """The queue where the events that happened send back what passes zero here, as a bounce does, or put it at zero."""
         now, close, _ = self.held(self.t, state)
-        t, state_there, system, inputs = jax.lax.stop_gradient((self.t, state, self.system, self.inputs))
-        rates = slope_of(SystemTerm(system.inner, jax.lax.stop_gradient(system.signals)), t, state_there)
+        slope, still = self.standing(state)
+        leaves = jnp.where(jnp.abs(now - level) > close, jnp.abs(now) <= close, passing) & (slope != 0)
+        true = jnp.where(leaves, slope > 0, queue.true)
+        return self.turned(queue._replace(still=still), self.holds(queue.true), true, state)
+
+    def standing(self, state: State) -> tuple[Array, Array]:
+        """Derivatives of all comparisons along the solution, and which stay at zero."""
+        now, close, true = self.held(self.t, state)
+        if not self.plan.events.parts:
+            return now, true
+        t, state, system, inputs = jax.lax.stop_gradient((self.t, state, self.system, self.inputs))
+        rates = slope_of(SystemTerm(system.inner, jax.lax.stop_gradient(system.signals)), t, state)
         found = lambda t, y: levels(self.plan, system, t, y, inputs)[0]
-        slope = jax.lax.stop_gradient(jax.jvp(found, (t, state_there), (jnp.ones_like(t), rates))[1])
-        back = passing & (jnp.abs(now - level) <= close) & (slope != 0)
-        true = jnp.where(back, slope > 0, queue.true)
-        return self.turned(queue, self.holds(queue.true), true, state)
+        slope = jax.lax.stop_gradient(jax.jvp(found, (t, state), (jnp.ones_like(t), rates))[1])
+        return slope, (jnp.abs(now) <= close) & (slope == 0)
 
     def happened(self, queue: Queue, state: State) -> tuple[Queue, State]:
         """The queue and the state after the event that comes first of those that are ready."""
@@ -293,10 +306,9 @@ class _Now:
     def first(self, queue: Queue, state: State) -> Array:
         """A mask, (events, slots), of the one that happens first: of the highest priority, at random among equal ones."""
         ready = self.ready(queue)
-        some, zero = jnp.any(ready, axis=1), jnp.zeros_like(self.t)
+        some = jnp.any(ready, axis=1)
         ranked = np.array([p.priority is not None for p in self.given])
-        priorities = iter(self.of([p.priority for p in self.given if p.priority is not None], state))
-        ranks = jax.lax.stop_gradient(jnp.stack([next(priorities) if given else zero for given in ranked]))
+        ranks = jax.lax.stop_gradient(self.of([p.priority for p in self.given], state))
         ranks = jnp.where(some, ranks, -jnp.inf)
         order = jnp.arange(len(self.given), 0, -1).astype(ranks.dtype)
         if ranked.sum() > 1:

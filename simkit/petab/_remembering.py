@@ -48,11 +48,7 @@ class Remembering(System):
         raise ArgumentError("A system read from SBML has no example: give its state and times.")
 
 
-class _Beside(Remembering, PlainSystem):
-    inner: Any
-    whole: AbstractSBMLSystem
-    signals: Any
-
+class _Paired(Remembering):
     def split(self, y: State) -> tuple[Any, Array]:
         return y
 
@@ -60,17 +56,17 @@ class _Beside(Remembering, PlainSystem):
         return state, memory
 
 
-class _Constrained(Remembering, ConstrainedSystem):
+class _Beside(_Paired, PlainSystem):
+    inner: Any
+    whole: AbstractSBMLSystem
+    signals: Any
+
+
+class _Constrained(_Paired, ConstrainedSystem):
     inner: Any
     whole: AbstractSBMLSystem
     signals: Any
     size: int = eqx.field(static=True)
-
-    def split(self, y: State) -> tuple[Any, Array]:
-        return y
-
-    def joined(self, state: State, memory: Array) -> Any:
-        return state, memory
 
     def mass(self, t: Time) -> Any:
         """M of the model, and of the memory the identity."""

@@ -9,7 +9,7 @@ from typing import Any
 import libsbml
 
 from .._errors import DataError
-from ..networks import Graph
+from ..networks import TIME, Graph
 from ._algebraic import determined, solved
 from ._deep import check_depth, long_chains
 from ._mathml import Reader
@@ -89,8 +89,9 @@ class _Builder:
         for f in model.getListOfFunctionDefinitions():
             if f.getBody() is not None:
                 functions[f.getId()] = ([f.getArgument(i).getName() for i in range(f.getNumArguments())], f.getBody())
-        self.reader = Reader(self.found.graph, self.symbol, functions, self.rate_of)
+        self.reader = Reader(self.found.graph, self.symbol, functions, self.rate_of, self.found.delayed)
         self.found.reader = self.reader
+        self.late = "symbols/delay" in model.toSBML()
         # Since version 2 of level 3 an element without a formula says nothing.
         rules = [r for r in model.getListOfRules() if r.getMath() is not None]
         self.rules = {r.getVariable(): r for r in rules if not r.isAlgebraic()}
@@ -354,6 +355,10 @@ class _Builder:
                 self.symbol(name)  # raises where there is no such name
             return graph.number(0.0)
         slope = self._slope(name)
+        if self.late:  # before the start, where a delay may ask for it, nothing changes
+            slope = graph.make(
+                "choice", slope, graph.make("geq", graph.symbol(TIME), graph.number(0.0)), graph.number(0.0)
+            )
         if name not in found.volumes:
             return slope
         thinned = graph.multiply(self.symbol(name), self.rate_of(self.model.getSpecies(name).getCompartment()))

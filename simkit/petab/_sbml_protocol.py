@@ -16,6 +16,7 @@ from ..networks import TIME
 from ..problem import AbstractProtocol
 from ._consistent import consistent_state, opened
 from ._passages import Passages
+from ._past import Delay, asked, delayed_value, ordered, recalled
 from ._queue import integrate_passages
 from ._sbml_system import AbstractSBMLSystem, ConstrainedSBMLSystem, Roots
 from ._steady import steady_state
@@ -32,6 +33,7 @@ class SBMLProtocol(AbstractProtocol):
     - `volumes`: states that are amounts, though initial values are concentrations.
     - `switches`: the formulas of the times of switches.
     - `passages`: the events.
+    - `delays`: values of earlier times.
     - `implied`: whether an initial assignment depends on what an algebraic rule determines.
     - `settles`, `endless`: whether any experiment starts from a steady state, and whether any datum is one of it.
     """
@@ -43,6 +45,7 @@ class SBMLProtocol(AbstractProtocol):
     settles: bool = eqx.field(static=True)
     endless: bool = eqx.field(static=True)
     implied: bool = eqx.field(static=True, default=False)
+    delays: tuple[Delay, ...] = eqx.field(static=True, default=())
 
     def run(self, setup: Setup, times: Array, method: Method) -> tuple[Setup, Trajectory]:
         ok = jnp.array(True)
@@ -64,7 +67,11 @@ class SBMLProtocol(AbstractProtocol):
         if isinstance(solved, ConstrainedSBMLSystem) and (solved.flow or self.passages.given):
             found, consistent = consistent_state(moving, times[0])
             moving = Setup(solved, found, inputs)
-        finite = _before(times, FOREVER) if self.endless else times
+        finite, known = _before(times, FOREVER) if self.endless else times, None
+        if self.delays:
+            early = asked(system, self.delays, times)
+            finite, places = ordered(early, times[0])
+            known = early, places
         if self.passages.given:
             trajectory = integrate_passages(moving, system, finite, method, self.passages)
         else:
@@ -79,10 +86,18 @@ class SBMLProtocol(AbstractProtocol):
             ok = ok & (settled | ~jnp.any(forever))
         status = jnp.where(ok | (trajectory.status != Status.OK), trajectory.status, int(Status.NON_FINITE))
         status = jnp.where(consistent, status, int(Status.INCONSISTENT))
-        trajectory = eqx.tree_at(
-            lambda t: t.status, dataclasses.replace(trajectory, ys=solved.unpacked(trajectory.ys)), status
-        )
+        trajectory = dataclasses.replace(trajectory, ys=solved.unpacked(trajectory.ys), status=status)
+        if known is not None:
+            trajectory = recalled(system, self.delays, *known, trajectory, lambda t: self.before(setup, t))
         return Setup(system, first, inputs, setup.noise), trajectory
+
+    def before(self, setup: Setup, t: Array) -> dict[str, Array]:
+        """Values, before the start, of initial assignments that depend on time."""
+        names = [n for n, node in self.start if TIME in setup.system.formulas.symbols([node])]
+        if not names:
+            return {}
+        system, first, _ = self.assigned(setup.system, setup.y0, t)
+        return {name: first[name] if name in first else system.parameters[name] for name in names}
 
     def opened(
         self, system: AbstractSBMLSystem, given: dict[str, Array], t: Array
@@ -109,11 +124,16 @@ class SBMLProtocol(AbstractProtocol):
             found = formulas.evaluate([assigned[name]], inside)[0]
             return jnp.where(jnp.isnan(held), found, held)
 
+        late = {delay.name: delay for delay in self.delays}
+
         # A state that is an amount is given, and assigned, as what its symbol means.
         volumes = dict(self.volumes)
 
         @functools.cache
         def inside(name: str) -> Any:
+            if name in late:  # of the time before the start
+                past = lambda time: lambda name: time if name == TIME else inside(name)
+                return delayed_value(formulas, late[name], inside, past)
             found = value(name)
             return found * formulas.evaluate([volumes[name]], inside)[0] if name in volumes else found
 

@@ -24,7 +24,8 @@ Roots = tuple[tuple[str, int], ...]
 """Names and the nodes of their formulas."""
 
 
-def _as_parameters(values: dict[str, Any]) -> dict[str, Any]:
+def numbers_of(values: dict[str, Any]) -> dict[str, Any]:
+    """Parameters as arrays of the float type."""
     return {name: as_float_array(value) if eqx.is_array_like(value) else value for name, value in values.items()}
 
 
@@ -102,8 +103,8 @@ class AbstractSBMLSystem(System):
 class SBMLSystem(AbstractSBMLSystem, PlainSystem):
     """An SBML model of differential equations alone, see `AbstractSBMLSystem`."""
 
-    parameters: dict[str, Any] = eqx.field(converter=_as_parameters)
-    before: dict[str, Any] = eqx.field(converter=_as_parameters)
+    parameters: dict[str, Any] = eqx.field(converter=numbers_of)
+    before: dict[str, Any] = eqx.field(converter=numbers_of)
     settled: Scalar = quantity(doc="1 where an experiment starts from a steady state")
     kept_before: Any = quantity(optional=True, doc="what steady states before the start conserve")
     kept: Any = quantity(optional=True, doc="what steady states at the end conserve")
@@ -115,7 +116,7 @@ class SBMLSystem(AbstractSBMLSystem, PlainSystem):
     def moving(self) -> "SBMLSystem | LargeSystem":
         if self.together is not None:
             return LargeSystem.of(self.together, self.parameters, self.settled)
-        kept = _kept(self, [node for _, node in self.rates])
+        kept = kept_parameters(self, [node for _, node in self.rates])
         return SBMLSystem(kept, {}, self.settled, None, None, formulas=self.formulas, rates=self.rates, named=())
 
 
@@ -128,8 +129,8 @@ class ConstrainedSBMLSystem(AbstractSBMLSystem, ConstrainedSystem):
     - `unknown`: the states that algebraic rules determine.
     """
 
-    parameters: dict[str, Any] = eqx.field(converter=_as_parameters)
-    before: dict[str, Any] = eqx.field(converter=_as_parameters)
+    parameters: dict[str, Any] = eqx.field(converter=numbers_of)
+    before: dict[str, Any] = eqx.field(converter=numbers_of)
     settled: Scalar = quantity(doc="1 where an experiment starts from a steady state")
     kept_before: Any = quantity(optional=True, doc="what steady states before the start conserve")
     kept: Any = quantity(optional=True, doc="what steady states at the end conserve")
@@ -153,7 +154,7 @@ class ConstrainedSBMLSystem(AbstractSBMLSystem, ConstrainedSystem):
 
     def moving(self) -> "ConstrainedSBMLSystem":
         flow = [node for _, node in self.flow]
-        kept = _kept(self, [node for _, node in self.rates] + flow + [node for *_, node in self.entries])
+        kept = kept_parameters(self, [node for _, node in self.rates] + flow + [node for *_, node in self.entries])
         return ConstrainedSBMLSystem(
             kept,
             {},
@@ -170,11 +171,11 @@ class ConstrainedSBMLSystem(AbstractSBMLSystem, ConstrainedSystem):
 
     def flowing(self) -> SBMLSystem:
         """The system in which nothing happens but the fast reactions."""
-        kept = _kept(self, [node for _, node in self.flow])
+        kept = kept_parameters(self, [node for _, node in self.flow])
         return SBMLSystem(kept, {}, self.settled, None, None, formulas=self.formulas, rates=self.flow, named=())
 
 
-def _kept(system: AbstractSBMLSystem, roots: list[int]) -> dict[str, Any]:
-    """Return the parameters that some formulas depend on."""
+def kept_parameters(system: AbstractSBMLSystem, roots: list[int]) -> dict[str, Any]:
+    """The parameters that some formulas depend on."""
     needed = system.formulas.symbols(roots)
     return {name: value for name, value in system.parameters.items() if name in needed}

@@ -31,8 +31,10 @@ def python_source(read: PEtab) -> str:
             f"A model to be printed as Python must be without events, but `{read.name}` has `{model.events[0].name}`. "
             "Fit it as it is, or take the event out of a copy of the model."
         )
-    if model.unknowns or model.fast:
-        rules = [f"the algebraic rule `0 = {text}`, not solved by hand" for text in model.unknowns.values()]
+    if model.unknowns or model.fast or model.delays:
+        rules = ["`delay` in a formula"] * bool(model.delays) + [
+            f"the algebraic rule `0 = {text}`, not solved by hand" for text in model.unknowns.values()
+        ]
         found = (*rules, *(f"the fast reaction `{r.name}`" for r in model.fast))[0]
         raise ArgumentError(
             f"A model to be printed as Python must be of differential equations alone, but `{read.name}` has {found}. Write it "

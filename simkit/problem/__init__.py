@@ -8,6 +8,7 @@ from ._closed_form import LOGARITHMIC as LOGARITHMIC  # internal
 from ._closed_form import ClosedForm as ClosedForm
 from ._closed_solution import remeasured as remeasured  # internal
 from ._closed_solution import solved as solved  # internal
+from ._dataset import Dataset as Dataset  # internal
 from ._doses import Dose as Dose
 from ._doses import Doses as Doses
 from ._dosing_table import DosingRows as DosingRows  # internal
@@ -17,18 +18,21 @@ from ._dosing_table import subjects_of as subjects_of  # internal
 from ._expected_information import information_of as information_of  # internal
 from ._experiment import Experiment as Experiment
 from ._experiment import Observable as Observable  # internal
+from ._forward import ForwardModel as ForwardModel  # internal
 from ._forward import Heads as Heads  # internal
 from ._free import PRIORS as PRIORS  # internal
 from ._free import Free as Free
 from ._free import prior_from_text as prior_from_text  # internal
 from ._given_problem import check_independent as check_independent  # internal
 from ._given_problem import check_problem as check_problem  # internal
+from ._given_problem import with_fresh_key as with_fresh_key  # internal
 from ._individual import Individual as Individual
 from ._individual import Population as Population  # internal
 from ._information import Information as Information  # internal
 from ._information import weighted as weighted  # internal
 from ._likelihood import AbstractLikelihood as AbstractLikelihood
 from ._measure import measured as measured  # internal
+from ._measure import outputs_by_name as outputs_by_name  # internal
 from ._measurement import AbstractMeasurement as AbstractMeasurement
 from ._named_parts import defining_parts as defining_parts  # internal
 from ._named_parts import named_parts as named_parts  # internal

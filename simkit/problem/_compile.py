@@ -37,9 +37,9 @@ def check_arguments(
     """Refuse arguments of a problem that contradict each other; `independent`: as in `AbstractLikelihood`."""
     if independent and isinstance(system, StochasticSystem):
         raise ArgumentError(
-            f"`{type(system).__name__}` is stochastic: the likelihood of its data is an integral over all paths, which a Problem "
-            "does not compute by itself. Fit the moments, or a deterministic limit, or give `likelihood`, a subclass of "
-            "`AbstractLikelihood` that computes it."
+            f"`{type(system).__name__}` is stochastic: the likelihood of its data is an integral over all paths. Give "
+            "`likelihood=simkit.filters.KalmanFilter()`, where states are nearly normal, or "
+            "`likelihood=simkit.filters.ParticleFilter(key=...)`."
         )
     if independent and isinstance(system, ParticleSystem) and system.noisy:
         raise ArgumentError(

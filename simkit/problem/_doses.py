@@ -10,6 +10,9 @@ from jaxtyping import Bool, Float
 from .._doors import shown
 from .._errors import ArgumentError, DataError, check_known
 
+MOST_ADDITIONAL = 100_000
+"""Most additional doses of one dose: a table that asks for a thousand million would fill the memory."""
+
 Compartment = str | int
 """The name of a compartment, or its number from 1 on."""
 
@@ -67,6 +70,15 @@ class Dose:
         ):
             raise DataError(
                 f"The `additional` doses must be a whole number from 0 on, but they are {self.additional!r}."
+            )
+        if self.additional > MOST_ADDITIONAL:
+            raise DataError(
+                f"The `additional` doses must be at most {MOST_ADDITIONAL:,}, but they are {self.additional:,}. "
+                "Doses that have been given for ever are `steady` (SS)."
+            )
+        if not np.isfinite(self.time + (self.every or 0.0) * int(self.additional) + self.duration_of_one):
+            raise DataError(
+                "The last of the doses must end at a finite time, but `rate` is too small or `every` too long."
             )
         if self.steady not in (True, False, "added"):
             raise DataError(

@@ -1,5 +1,8 @@
 """The check that a verb was given a problem."""
 
+import equinox as eqx
+from jaxtyping import PRNGKeyArray
+
 from .._doors import check_kind
 from .._errors import ArgumentError
 from ._problem import Problem
@@ -27,3 +30,8 @@ def check_independent(problem: Problem, verb: str) -> None:
             f"`{type(problem.likelihood).__name__}` has data that depend on each other. `fit`, `profile`, `sample` and `compare` "
             "by evidence take it."
         )
+
+
+def with_fresh_key(problem: Problem, key: PRNGKeyArray) -> Problem:
+    """The problem with other random numbers in its likelihood, which must draw some."""
+    return eqx.tree_at(lambda p: p.likelihood, problem, problem.likelihood.with_key(key))

@@ -32,7 +32,7 @@ class AbstractLikelihood(eqx.Module):
         shape `(experiments, rows - 1, ...)`. What is missing is NaN, and times behind an experiment's last repeat it.
 
     They are pure functions of `theta`. Random numbers of a likelihood, such as those of a particle filter, come from a key that it
-    holds as a field: the same at every call, so that fits and samplers see one function.
+    holds as a field: the same at every call. One that estimates the density with them has `with_key`.
     """
 
     @property
@@ -42,6 +42,14 @@ class AbstractLikelihood(eqx.Module):
         What needs that, such as closed forms, residuals of single data, `check` and `plan`, refuses others.
         """
         return False
+
+    def with_key(self, key: PRNGKeyArray) -> "AbstractLikelihood | None":
+        """The same likelihood with other random numbers, by which the density is estimated; by default None, for one without."""
+        return None
+
+    def check(self, model: ForwardModel, data: Dataset) -> None:
+        """Refuse a problem that this likelihood cannot serve; called once, when the problem is made. By default none."""
+        return None
 
     @abc.abstractmethod
     def log_prob(self, theta: Float[Array, " parameters"], model: ForwardModel, data: Dataset) -> LogProb:

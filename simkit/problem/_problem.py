@@ -167,6 +167,7 @@ class Problem(eqx.Module):
         self.model = dataclasses.replace(model, method=settled(model, self.dataset, found))
         self.likelihood = likelihood
         self.closed = closed_forms(self.unknowns, self.model, limits) if likelihood.independent else ()
+        likelihood.check(self.model, self.dataset)
         # A measurement would be traced with all of a solve; `heads` checks it.
         if likelihood.independent and measurement is None:
             check_outputs(self.model, self.dataset)

@@ -76,10 +76,18 @@ def _page(results: Results, study: Study | None, checked: Check | None, found: S
         ("Optimum", ("waterfall", "parameters", "profiles", "correlation")),
     ):
         parts.append(_section(heading, "\n".join(_figure(by_name[name]) for name in names if name in by_name)))
+    parts.append(_section("Events", _events(results)))
     if study is not None:
         parts.append(_section(f"Model: {study.model}", _model(study.system)))
     parts.append(_section("Provenance", _provenance(results)))
     return PAGE.format(title=html.escape(title), body="\n".join(part for part in parts if part))
+
+
+def _events(results: Results) -> str:
+    """A sentence for each kind of event of a trajectory."""
+    if results.trajectory is None or results.trajectory.events is None:
+        return ""
+    return f"<ul>{''.join(f'<li>{html.escape(text)}</li>' for text in results.trajectory.events.told())}</ul>"
 
 
 def _model(system: object) -> str:

@@ -44,6 +44,11 @@ times = [0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12]
 data = {{ size = [1.03, 1.88, 3.6, 5.2, 7.64, 8.31, 10.2, 9.05, 10.6, 9.8, 9.3, 10.9, 9.7] }}   # invented
 # set = {{ growth = 0.9 }}         # what differs here: path = a number, or the name of a free parameter
 
+# [[events]]                       # where the state changes; formulas of states, parameters, inputs and t
+# name = "harvest"
+# condition = "size > 20"          # or known times: at = 3.0, every = 7.0
+# change = {{ size = "0.5 * size" }}
+
 [fit]
 starts = 8
 

@@ -282,6 +282,16 @@ UPSTREAM: dict[tuple[str, str], str] = {
     (case.label, "grad(vmap), one member failed"): _FAILED[case.family] for case in CASES if case.family in _FAILED
 }
 
+# Families of which a part of the transformations is tried.
+_PART = "jit", "jvp", "grad", "vmap(grad)"
+ROWS = dict.fromkeys(("events", "doses", "delayed", "coupled"), _PART)
+
+
+def rows(family: str) -> tuple[str, ...]:
+    """The transformations that are tried of a family."""
+    return ROWS.get(family, tuple(TRANSFORMATIONS))
+
+
 # Every family, the adaptive solve (an operation of our own, hence the most to go wrong) more than the loops of fixed steps.
 DEFAULT = {
     "plain-Tsit5-adaptive": (
@@ -301,6 +311,10 @@ DEFAULT = {
     ),
     "stochastic-SRA1-fixed": ("jvp", "vmap(grad)", "grad(shard_map)"),
     "particles-clusters-fixed": ("jvp", "grad(vmap)", "shard_map(grad)"),
+    "events-Tsit5-adaptive": ("vmap(grad)",),
+    "doses-Tsit5-adaptive": ("jvp",),
+    "delayed-Tsit5-adaptive": ("jvp",),
+    "coupled-Tsit5-adaptive": ("jvp",),
     "static-none-none": tuple(TRANSFORMATIONS),
 }
 
@@ -311,6 +325,10 @@ MEANINGS = {
     "stochastic": "Drift and diffusion, one key for all",
     "stiff": "A plain system that is stiff",
     "particles": "Atoms, with all pairs or with lists of neighbours that a run makes again; they step themselves",
+    "events": "A ball with drag, whose bounces are found, and a kick at a known time",
+    "doses": "Two compartments with a bolus that is given twice, after a lag that is a parameter, and an infusion",
+    "delayed": "A feedback with a lag that is a parameter, and a history",
+    "coupled": "Two tanks with wires in a ring",
     "static": "A response without dynamics; no solver",
 }
 
@@ -331,6 +349,8 @@ def page() -> str:
         "- `vmap(grad(cond))` chooses for each member whether it is solved.",
         "- In `vmap(grad)` every member has its own parameters; in `grad(vmap)` they share one.",
         "- Where one member failed, `Trajectory.filled` leaves it out and the others keep their derivatives by what all share.",
+        "- Families with four rows: the other rows are not tried. Meshes and second derivatives of events are tested in",
+        "  `engine/test_event.py`, second derivatives of delays in `engine/test_delayed.py`.",
         "",
     ]
     notes: dict[str, int] = {}
@@ -339,7 +359,7 @@ def page() -> str:
         heads = [case.solver if case.step == "none" else f"{case.solver}, {case.step}" for case in cases]
         lines += [f"## {family.capitalize()}", "", f"{MEANINGS[family]}.", ""]
         lines += [f"| | {' | '.join(heads)} |", "|---|" + "---|" * len(cases)]
-        for name in TRANSFORMATIONS:
+        for name in rows(family):
             cells = []
             for case in cases:
                 reason = UPSTREAM.get((case.label, name))

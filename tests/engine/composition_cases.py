@@ -102,6 +102,60 @@ class Wandering(StochasticSystem):
     outputs = invariants = example = lambda *_: {}
 
 
+def bouncing(a: Any, b: Any) -> System:
+    """A ball with drag."""
+    field = lambda t, y, p: {"height": y["speed"], "speed": -10 * p["a"] - 0.2 * p["b"] * y["speed"]}
+    return simkit.odes.from_function(field, {"a": a, "b": b})
+
+
+def _bounced(system: Any, t: Any, y: Any, inputs: Any) -> Any:
+    return {**y, "speed": -0.8 * system.parameters["b"] * y["speed"]}
+
+
+def absorbing(a: Any, b: Any) -> System:
+    """A gut and blood."""
+    field = lambda t, y, p: {"gut": -p["a"] * y["gut"], "blood": p["a"] * y["gut"] - p["b"] * y["blood"]}
+    return simkit.odes.from_function(field, {"a": a, "b": b, "lag": 0.1 * b})
+
+
+def fed_back(a: Any, b: Any) -> System:
+    """A population that is born a lag after its parents' crowding."""
+    field = lambda t, y, past, p: {"x": 2 * p["a"] * past(t - p["b"])["x"] / (1 + past(t - p["b"])["x"] ** 4) - y["x"]}
+    return simkit.odes.from_delayed_function(field, {"a": a, "b": b}, lags="b", history=lambda t, p: {"x": p["a"] - t})
+
+
+def tanks(a: Any, b: Any) -> System:
+    """A tank that drains into another, which a controller holds."""
+    tank = lambda drain: simkit.odes.from_function(
+        lambda t, y, p, u: {"level": u["inflow"] - p["drain"] * y["level"]},
+        {"drain": drain},
+        outputs=lambda t, y, p: {"outflow": p["drain"] * y["level"]},
+        inputs={"inflow": simkit.Input("m3/s", default=0.0)},
+    )
+    wires = {"lower.inflow": "upper.outflow", "upper.inflow": lambda s, t, y, outputs: 1 - y["lower"]["level"] ** 2}
+    return simkit.Coupled({"upper": tank(a), "lower": tank(b)}, wires)
+
+
+EMPTY = {"gut": 0.0, "blood": 0.0}
+REGIMEN = simkit.problem.Doses(
+    [
+        simkit.problem.Dose(1.0, 0.1, "gut", every=0.6, additional=1),
+        simkit.problem.Dose(0.7, 0.3, "blood", duration=0.45),
+    ]
+)
+EVENTS: dict[str, Any] = {
+    "events": {
+        "bounce": simkit.Event(lambda system, t, y, inputs: y["height"], "down", _bounced),
+        "kick": simkit.Event(
+            at=[0.45],
+            values=[0.5],
+            change=lambda s, t, y, inputs, v: {**y, "speed": y["speed"] + v * s.parameters["a"]},
+        ),
+    },
+    "doses": {"dose": simkit.problem.dose_event(REGIMEN, EMPTY, lag={"gut": "lag"})},
+}
+
+
 LATTICE = md.crystal("sc", 1.2, (3, 3, 3))
 BASE = jnp.asarray(LATTICE.position) + 0.1 * jnp.sin(7.0 * jnp.arange(81.0).reshape(27, 3))
 
@@ -139,6 +193,10 @@ FAMILIES = {
     "stochastic": Family(Wandering, lambda f: jnp.array([0.8, 1.3]) * f, 1.0, 12),
     "stiff": Family(Stiff, lambda f: jnp.array([1.6, -0.02]) * f, 0.5, 40),
     "particles": Family(particles, atoms, 0.1, 10),
+    "events": Family(bouncing, lambda f: {"height": 0.5 * f, "speed": 0.0 * f}, 1.0, 12),
+    "doses": Family(absorbing, lambda f: {"gut": 0.0 * f, "blood": 1.0 * f}, 1.0, 12),
+    "delayed": Family(fed_back, lambda f: {"x": 1.2 * f}, 2.5, 12),
+    "coupled": Family(tanks, lambda f: {"upper": {"level": 0.3 * f}, "lower": {"level": 0.1 * f}}, 1.0, 12),
     "static": Family(
         lambda a, b: from_response(lambda x, p: p["a"] * jnp.exp(-p["b"] * x), {"a": a, "b": b}), None, 1.0, 1
     ),
@@ -150,8 +208,13 @@ SOLVERS = {
     "stochastic": ("EulerMaruyama", "Milstein", "StratonovichHeun", "SRA1"),
     "stiff": ("Rodas5P",),
     "particles": ("dense", "clusters"),
+    "events": ("Tsit5",),
+    "doses": ("Tsit5",),
+    "delayed": ("Tsit5",),
+    "coupled": ("Tsit5",),
     "static": ("none",),
 }
+ADAPTIVE_ALONE = ("events", "doses", "delayed", "coupled")
 # With Dopri8 a tighter tolerance makes the length of the second step follow the rounding of the first one's error, which differs
 # between programs; the cells compare to rounding.
 TOLERANCES = {"Tsit5": 1e-9, "Dopri8": 1e-5, "Heun": 1e-6, "KenCarp4": 1e-7, "Rodas5P": 1e-8}
@@ -184,7 +247,8 @@ def all_cases() -> tuple[Case, ...]:
     found = []
     for family, solvers in SOLVERS.items():
         for solver in solvers:
-            found.append(Case(family, solver, "none" if family == "static" else "fixed"))
+            if family not in ADAPTIVE_ALONE:
+                found.append(Case(family, solver, "none" if family == "static" else "fixed"))
             if solver in TOLERANCES:
                 found.append(Case(family, solver, "adaptive"))
     return tuple(found)
@@ -223,6 +287,7 @@ class Subject:
             times,
             solver=None if self.case.family == "particles" else getattr(simkit.solvers, self.case.solver)(),
             step=step,
+            events=EVENTS.get(self.case.family),
             key=jax.random.key(3) if self.case.solver in NOISE else None,
             on_failure="mark",
         )

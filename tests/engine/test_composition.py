@@ -1,10 +1,10 @@
 """The composition matrix: a part by default, the rest with `pytest -m matrix`."""
 
 import pytest
-from engine.composition import DEFAULT, PAGE, TRANSFORMATIONS, UPSTREAM, page
+from engine.composition import DEFAULT, PAGE, TRANSFORMATIONS, UPSTREAM, page, rows
 from engine.composition_cases import CASES, subject
 
-CELLS = [(case, name) for case in CASES for name in TRANSFORMATIONS]
+CELLS = [(case, name) for case in CASES for name in rows(case.family)]
 
 
 def _check(case, name):

@@ -7,6 +7,8 @@ import pytest
 from engine.composition import close
 
 import simkit
+from simkit.engine import _ensemble
+from simkit.engine._ensemble import in_chunks
 from simkit.odes import from_function
 from simkit.solvers import Rodas5P, Tsit5
 
@@ -142,3 +144,48 @@ def test_all_members_fail():
     assert (found.status != 0).all()
     np.testing.assert_array_equal(found.ys[:, 0], np.tile([1.5, 0.0], (5, 1)))
     assert np.isnan(found.ys[:, 1:]).all()
+
+
+@pytest.mark.parametrize(
+    ("members", "size", "turn"), [(5, 8, 5), (20, 8, 7), (300, 256, 152), (201, 256, 208), (1001, 1000, 504)]
+)
+def test_turns_are_of_equal_length_and_fill_vectors(members, size, turn):
+    """Three hundred members in turns of 256 took the time of 512, and odd lengths three times that of even ones."""
+    seen = []
+
+    def twice(x):
+        seen.append(x.shape[0])
+        return 2 * x
+
+    values = jnp.arange(float(members))
+    np.testing.assert_array_equal(in_chunks(twice, (values,), size), 2 * values)
+    assert seen == [turn]
+    np.testing.assert_array_equal(jax.grad(lambda x: jnp.sum(in_chunks(twice, (x,), size)))(values), 2.0)
+
+
+def test_members_with_noise_step_together_and_draw_what_they_draw_alone(monkeypatch):
+    """Diffrax took half the time of turns of 256 members."""
+    system, y0, _, _ = simkit.odes.OrnsteinUhlenbeck.example()
+    key, rates = jax.random.key(2), np.linspace(0.5, 1.5, 300)
+    sizes = []
+
+    def chunked(function, members, size):
+        sizes.append(size)
+        return in_chunks(function, members, size)
+
+    monkeypatch.setattr(_ensemble, "in_chunks", chunked)
+
+    def run(over, **options):
+        return simkit.ensemble(
+            system, y0, [0.0, 0.5, 1.0], over={"reversion": over}, step=simkit.Fixed(5), key=key, **options
+        )
+
+    whole = run(rates)
+    close(whole.ys.x, run(rates, lanes=37).ys.x, ROUNDING)
+    assert set(sizes) == {_ensemble.STOCHASTIC_LANES, 37}
+    sizes.clear()
+    bounded = lambda over: (
+        run(over, gradient=simkit.Checkpointed(memory="1 MiB")).ys.x
+    )  # which the members of a turn share
+    jax.eval_shape(bounded, rates)
+    assert sizes == [_ensemble.FIXED_LANES]

@@ -296,3 +296,19 @@ def test_the_state_saved_at_an_event_at_time_zero_is_that_after_it():
     )
     found = simkit.simulate(system, 0.0, np.array([-5.0, 0.0, 5.0]), events=event)
     np.testing.assert_allclose(found.ys, [0.0, 100.0, 100.0 * np.exp(-0.5)], rtol=1e-6)
+
+
+def test_times_of_several_events_differentiate_in_reverse_for_all_members_together():
+    # y' = k from 0: passes 1 at 1/k, where it falls to f, and 1.5 never; the second time at 1/k + (1 - f)/k.
+    back = lambda level: simkit.Event(
+        lambda system, t, y, inputs: y - level, "up", lambda system, t, y, inputs: system.parameters["f"] * y
+    )
+
+    def second(q):
+        system = from_function(lambda t, y, p: p["k"] + 0 * y, {"k": q[0], "f": q[1]})
+        return simkit.simulate(system, 0.0, [0.0, 3.0], events={"one": back(1.0), "never": back(1.5)}).events.times[1]
+
+    qs = jnp.array([[1.0, 0.3], [1.2, 0.4]])
+    found = jax.jit(jax.grad(lambda qs: jnp.sum(jax.vmap(second)(qs))))(qs)
+    expected = np.stack([-(2 - qs[:, 1]) / qs[:, 0] ** 2, -1 / qs[:, 0]], axis=1)
+    np.testing.assert_allclose(found, expected, rtol=1e-9)

@@ -68,6 +68,89 @@ def result(folder):
     return path, read
 
 
+def eventful(folder):
+    """A saved trajectory with events: format 3."""
+    ball = simkit.odes.from_function(lambda t, y, p: {"height": y["speed"], "speed": -9.81 * p["one"]}, {"one": 1.0})
+    back = lambda system, t, y, inputs: {"height": y["height"], "speed": -0.8 * y["speed"]}
+    events = {
+        "bounce": simkit.Event(lambda system, t, y, inputs: y["height"], "down", back),
+        "kick": simkit.Event(at=[0.3, 1.9], change=lambda system, t, y, inputs: y),
+    }
+    found = simkit.simulate(ball, {"height": 2.0, "speed": 0.0}, np.linspace(0.0, 2.0, 5), events=events)
+    path = simkit.io.save(folder / "events.h5", found)
+
+    def read(path):
+        found = simkit.io.load(path).trajectory
+        assert found is not None
+        return found.ys, found.times, vars(found.events), repr(found)
+
+    assert read(path)[2]["names"] == ("bounce", "kick")
+    return path, read
+
+
+SUBJECTS = """ID,TIME,EVID,AMT,CMT,RATE,ADDL,II,SS,DV,WT
+anna,0,1,300,central,150,.,.,.,.,70.5
+anna,1,0,.,.,.,.,.,.,5.25,70.5
+anna,6,3,.,.,.,.,.,.,.,70.5
+anna,7,4,100,peripheral,.,2,4,.,.,70.5
+anna,16,0,.,.,.,.,.,.,4.0,70.5
+ben,0,1,200,central,.,.,24,1,.,81
+ben,2,0,.,.,.,.,.,.,4.0,81
+"""
+DOSED = """
+[system]
+model = "two_compartment"
+[y0]
+central = 0.0
+peripheral = 0.0
+[noise]
+concentration = { model = "normal", scale = 0.3 }
+[free]
+exchange = { bounds = [1.0, 50.0] }
+[dosing]
+file = "doses.csv"
+compartments = ["central", "peripheral"]
+outputs = "concentration"
+bioavailability = { central = 0.5 }
+[experiments.carl]
+start = 0.0
+times = [1.0, 6.0]
+data = { concentration = [5.0, 4.0] }
+doses = [{ amount = 300.0, into = "central", rate = 150.0 }, { amount = 20.0, time = 2.0, every = 1.0, additional = 3 }]
+resets = [5.5, 5.75]
+"""
+
+
+def experiments(path):
+    """What a study's experiments hold: data, times and the times and values of the events that its doses became."""
+    found = simkit.load_study(path).experiments
+    return [(e.name, np.asarray(e.times), e.data, jax.tree.leaves(e.events)) for e in found]
+
+
+def dosed_study(folder):
+    (folder / "doses.csv").write_text(SUBJECTS)
+    (folder / "study.toml").write_text(DOSED)
+    return folder / "study.toml", experiments
+
+
+def dosing_table_of_a_study(folder):
+    dosed_study(folder)
+    return folder / "doses.csv", lambda path: experiments(folder / "study.toml")
+
+
+def dosing_table(folder):
+    (folder / "doses.csv").write_text(SUBJECTS)
+
+    def read(path):
+        found = simkit.io.read_doses(path, compartments=["central", "peripheral"])
+        return [
+            (s.name, np.asarray(s.times), s.data, s.covariates, [getattr(s.doses, key) for key in s.doses.__slots__])
+            for s in found
+        ]
+
+    return folder / "doses.csv", read
+
+
 def atoms():
     rng = np.random.default_rng(0)
     return [
@@ -174,6 +257,10 @@ FORMATS = {
     "study": (study, False),
     "CSV table": (table, False),
     "result": (result, True),
+    "result with events": (eventful, True),
+    "study with doses": (dosed_study, False),
+    "dosing table of a study": (dosing_table_of_a_study, False),
+    "dosing table": (dosing_table, False),
     "extended XYZ": (extended_xyz, False),
     "H5MD": (h5md, False),
     **{
@@ -215,7 +302,7 @@ def tried(folder, name, count):
 @pytest.mark.filterwarnings("ignore")
 @pytest.mark.parametrize("name", FORMATS)
 def test_damage(tmp_path, name):
-    tried(tmp_path, name, 3 if name.startswith(("PEtab", "exported")) else FEW)
+    tried(tmp_path, name, 3 if name.startswith(("PEtab", "exported", "study with", "dosing table of")) else FEW)
 
 
 @pytest.mark.long

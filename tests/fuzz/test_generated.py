@@ -171,6 +171,50 @@ STUDIES = [
     "examples/lj_fluid.toml",
     "examples/epidemics_sweep.toml",
 ]
+DOSES = """ID,TIME,EVID,AMT,CMT,RATE,DV
+anna,0,1,300,central,150,.
+anna,1,0,.,.,.,5.0
+anna,6,0,.,.,.,4.0
+"""
+DOSED = """
+[system]
+model = "two_compartment"
+[y0]
+central = 0.0
+peripheral = 0.0
+[noise]
+concentration = { model = "normal", scale = 0.3 }
+[free]
+exchange = { bounds = [1.0, 50.0] }
+[dosing]
+file = "doses.csv"
+compartments = ["central", "peripheral"]
+outputs = "concentration"
+start = 0.0
+lag = { central = 0.1 }
+bioavailability = { central = 0.5 }
+[experiments.carl]
+start = 0.0
+times = [1.0, 6.0]
+data = { concentration = [5.0, 4.0] }
+resets = [5.5, 5.75]
+[[experiments.carl.doses]]
+amount = 300.0
+into = "central"
+rate = 150.0
+[[experiments.carl.doses]]
+amount = 20.0
+time = 2.0
+every = 1.0
+additional = 3
+[[experiments.carl.doses]]
+amount = 20.0
+time = 5.875
+duration = 0.5
+every = 12.0
+steady = true
+resets = true
+"""
 NUMBERS = [0, 1, -1, 0.0, -0.5, 1e300, 1e-300, float("nan"), float("inf"), 2**62, 7, 3.5]
 THINGS = [
     *NUMBERS,
@@ -188,7 +232,19 @@ THINGS = [
     {"x": 1},
     {"model": "normal"},
 ]
-FEW_KEYS = ("count", "starts", "draws", "chains", "warmup", "atoms", "repeats", "shape", "points", "screen")
+FEW_KEYS = (
+    "additional",
+    "count",
+    "starts",
+    "draws",
+    "chains",
+    "warmup",
+    "atoms",
+    "repeats",
+    "shape",
+    "points",
+    "screen",
+)
 
 
 def toml(value):
@@ -210,6 +266,11 @@ def changed(rng, tables):
     node = tables
     while True:
         key = rng.choice(sorted(node))
+        if isinstance(node[key], list) and node[key] and isinstance(node[key][0], dict) and rng.random() < 0.85:
+            node = rng.choice([table for table in node[key] if isinstance(table, dict)])
+            if not node:
+                return
+            key = rng.choice(sorted(node))
         if not isinstance(node[key], dict) or not node[key] or rng.random() < 0.15:
             break
         node = node[key]
@@ -226,16 +287,16 @@ def changed(rng, tables):
         node[key] = rng.choice(things)
 
 
-def read_studies(count, seed):
+def read_studies(count, seed, studies=STUDIES):
     rng, told = random.Random(seed), Told()
     for i in range(count):
-        file = ROOT / STUDIES[i % len(STUDIES)]
-        tables = tomllib.loads(file.read_text())
+        file = ROOT / studies[i % len(studies)]
+        tables = tomllib.loads(DOSED if file.name == "dosed.toml" else file.read_text())
         for _ in range(rng.randrange(1, 4)):
             if tables:
                 changed(rng, tables)
         text = "\n".join(f"{quoted(key)} = {toml(value)}" for key, value in tables.items())
-        files = {name: (ROOT / "examples" / name).read_text() for name in ("data/hudson_bay.csv",)}
+        files = {"data/hudson_bay.csv": (ROOT / "examples/data/hudson_bay.csv").read_text(), "doses.csv": DOSES}
 
         def read(text=text, files=files):
             study = study_from_text(text, read=files)
@@ -248,6 +309,17 @@ def read_studies(count, seed):
 @pytest.mark.filterwarnings("ignore")
 def test_generated_studies():
     read_studies(12, seed=0)
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_generated_studies_with_doses():
+    read_studies(8, seed=2, studies=["dosed.toml"])
+
+
+@pytest.mark.long
+@pytest.mark.filterwarnings("ignore")
+def test_many_generated_studies_with_doses():
+    print("\ngenerated studies with doses:", read_studies(1200, seed=3, studies=["dosed.toml"]))
 
 
 @pytest.mark.long

@@ -190,6 +190,39 @@ def test_equal_priorities_are_drawn(tmp_path):
     assert 0 < np.abs(difference).max() < 100
 
 
+def counted(folder, parameters, events, observable):
+    """Values of an observable where `clock` moves by 1 in a unit of time, and events set parameters."""
+    text = sbml({}, {"clock": 0.0, **parameters}, {}, rates={"clock": "1"}, events=events)
+    read = problem(folder, text, {"clock": parameters.get("clock", 0.0)}, observable)
+    heads, status = jax.jit(lambda theta: read.problem.heads(theta))(read.nominal)
+    assert int(status[0]) == 0
+    return np.asarray(heads["o"][0][0])
+
+
+def test_a_comparison_that_stands_at_zero_hides_no_other(tmp_path):
+    # `record` makes n and `most` equal, and they stay so until the next tick; it happens once a tick.
+    events = {
+        "tick": ("clock >= 0.35", {"clock": "0", "n": "n + 0.1"}),
+        "record": ("n > most", {"most": "n", "records": "records + 1"}),
+    }
+    found = counted(tmp_path, {"n": 0.0, "most": 0.0, "records": 0.0}, events, "100 * n + records")
+    np.testing.assert_allclose(found, 11 * np.floor(TIMES / 0.35), atol=1e-6)
+
+
+def test_an_event_that_puts_a_moving_comparison_at_zero(tmp_path):
+    # Set to 0, the clock is above 0 at once, which is a new passage: at 0.2, 0.9, 1.6, 2.3, ...
+    events = {"back": ("clock >= 0.7", {"clock": "0"}), "above": ("clock > 0", {"n": "n + 1"})}
+    found = counted(tmp_path, {"clock": -0.2, "n": 0.0}, events, "n")
+    np.testing.assert_allclose(found, np.where(TIMES < 0.2, 0, 1 + np.floor((TIMES - 0.2) / 0.7)), atol=1e-6)
+
+
+def test_an_event_with_a_delay_that_changes_nothing(tmp_path):
+    document = libsbml.readSBMLFromString(sbml({"A": 2.0}, {}, {}, events={"nothing": ("time >= 1", {})}))
+    document.getModel().getEvent(0).createDelay().setMath(libsbml.parseL3Formula("0.5"))
+    read = problem(tmp_path, libsbml.writeSBMLToString(document), {"s": 1.0}, "A * s")
+    assert jax.eval_shape(read.problem.heads, read.nominal)[0]["o"][0].shape == (1, len(TIMES))
+
+
 @pytest.mark.slow
 def test_priorities_delays_and_values_of_the_time_of_a_trigger(tmp_path):
     # At time 1 `up` and then `down` set x to 2 and back to 0. In between the last three become true: `gone` is false again before

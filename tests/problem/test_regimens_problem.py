@@ -97,10 +97,6 @@ def test_what_cannot_be_is_a_sentence():
     event = dose_event(SCHEDULES["infusion"], START)
     with pytest.raises(simkit.ArgumentError, match="must increase where doses are given"):
         simkit.simulate(SYSTEM, START, [9.0, 0.0], events={"dose": dose_event(Doses(Dose(1.0, 2.0, "gut")), START)})
-    pendulum, y0, _, _ = simkit.odes.Pendulum.example()
-    own = dose_event(Doses(Dose(1.0, 0.0, 1, duration=1.0)), y0)
-    with pytest.raises(simkit.ArgumentError, match="Infusions need a system that is given by its rates alone"):
-        simkit.simulate(pendulum, y0, [0.0, 1.0], events={"dose": own}, solver="tsit5", step=simkit.Adaptive())
     early = dose_event(SCHEDULES["bolus"], START, lag={"gut": "late"})
     lagged = from_function(absorbed, {"ka": 1.2, "ke": 0.15, "late": -1.0})
     assert simkit.simulate(lagged, START, [0.0, 9.0], events={"dose": early}, on_failure="mark").status != 0

@@ -14,6 +14,7 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
+import numpyro.distributions as dist
 import pytest
 
 import simkit
@@ -36,14 +37,18 @@ TRUE = {
 
 
 @functools.cache
-def line(name, count):
+def line(name, count, uninformed=False):
     """A problem whose data are to be replaced, and the true values of its unknowns: offset, slope, the noise model's numbers."""
     values, noise = TRUE[name]
     x = np.linspace(0.0, 4.0, count)
     system = simkit.odes.from_response(lambda x, p: p["offset"] + p["slope"] * x, {"offset": 2.0, "slope": 3.0})
     numbers = {f"noise.y.{field}": float(getattr(noise, field)) for field in vars(noise)}
     truth = dict(zip(("offset", "slope"), values, strict=True)) | numbers
-    free = {key: simkit.Free(bounds=(value / 30, value * 30), transform="log") for key, value in truth.items()}
+    between = {key: (value / 30, value * 30) for key, value in truth.items()}
+    if uninformed:  # flat in the logarithm, as for a positive number of unknown size
+        free = {key: simkit.Free(dist.LogUniform(*ends), bounds=ends) for key, ends in between.items()}
+    else:
+        free = {key: simkit.Free(bounds=ends, transform="log") for key, ends in between.items()}
     data = {"y": np.full(count, 1.0)}
     problem = simkit.Problem(system, simkit.Experiment("line", x, data), free=free, noise={"y": noise})
     return problem, jnp.array(list(truth.values()))
@@ -105,7 +110,7 @@ def test_intervals_of_fits_hold_the_truth_as_often_as_they_say(name):
 @pytest.mark.parametrize("name", list(NOISES))
 def test_intervals_of_posteriors_hold_the_truth_as_often_as_they_say(name):
     sets, count = 300, 400
-    problem, truth = line(name, count)
+    problem, truth = line(name, count, uninformed=True)
     data = simulated(problem.lean(), truth, jax.random.split(jax.random.key(2), sets))
     held = []
     for i in range(sets):
@@ -121,3 +126,47 @@ def test_intervals_of_posteriors_hold_the_truth_as_often_as_they_say(name):
     # nearly independent, is to lie within the 3 points themselves. Profiles on the same sets stand in docs/validation.md.
     assert np.all(np.abs(share - LEVEL) < 0.055), share
     assert abs(share.mean() - LEVEL) < 0.03, share
+
+
+@pytest.mark.slow
+def test_the_prior_is_what_moves_posteriors_of_the_freedom_of_student_t():
+    """Exact posteriors of 2,000 sets, without a sampler: importance sampling around the optimum, with JAX's own density.
+
+    Flat priors hold scale and freedom in 87.6 and 85.3 of a hundred sets, log-uniform ones in 89.2 and 88.6.
+    """
+    x, truth = jnp.linspace(0.0, 4.0, 400), jnp.log(jnp.array([2.0, 3.0, 0.8, 3.0]))
+
+    def log_likelihood(z, y):
+        offset, slope, scale, freedom = jnp.exp(z)
+        return jnp.sum(jax.scipy.stats.t.logpdf(y, freedom, offset + slope * x, scale))
+
+    def ranks(key):
+        """The share of the posterior below the truth, of each unknown, with both priors."""
+        drawn, normal, mixed = jax.random.split(key, 3)
+        offset, slope, scale, freedom = jnp.exp(truth)
+        y = offset + slope * x + scale * jax.random.t(drawn, freedom, (400,))
+        minus = lambda z: -log_likelihood(z, y)
+
+        def newton(z, _):
+            values, vectors = jnp.linalg.eigh(jax.hessian(minus)(z))
+            step = vectors @ ((vectors.T @ jax.grad(minus)(z)) / jnp.maximum(jnp.abs(values), 1e-3))
+            return z - step * jnp.minimum(1.0, 0.5 / jnp.max(jnp.abs(step))), None
+
+        best = jax.lax.scan(newton, truth, None, length=15)[0]
+        values, vectors = jnp.linalg.eigh(jax.hessian(minus)(best))
+        # Student's t with 5 degrees of freedom, a fifth wider than the posterior.
+        spread = jax.random.chisquare(mixed, 5.0, (4000,)) / 5.0
+        u = 1.2 * jax.random.normal(normal, (4000, 4)) / jnp.sqrt(spread)[:, None]
+        z = best[None] + u @ (vectors / jnp.sqrt(jnp.maximum(values, 1e-3))[None]).T
+        proposed = -4.5 * jnp.log1p(jnp.sum((u / 1.2) ** 2, axis=1) / 5.0)
+        weight = jax.lax.map(lambda z: log_likelihood(z, y), z, batch_size=500) - proposed
+        weight = jnp.where(jnp.all(jnp.abs(z - truth[None]) < np.log(30.0), axis=1), weight, -jnp.inf)
+        below = (z < truth[None]).astype(z.dtype)
+        return jnp.stack([jax.nn.softmax(weight + more) @ below for more in (jnp.sum(z, axis=1), 0.0)])
+
+    found = np.asarray(jax.jit(lambda keys: jax.lax.map(ranks, keys))(jax.random.split(jax.random.key(5), 2000)))
+    flat, logarithmic = ((found > 0.05) & (found < 0.95)).mean(axis=0)
+    print(flat, logarithmic)
+    # A binomial error of 0.7 points.
+    assert flat[3] < 0.87
+    assert np.all((logarithmic > 0.87) & (logarithmic < 0.93))

@@ -9,6 +9,7 @@ import functools
 from collections.abc import Callable
 from typing import Any
 
+import equinox as eqx
 import jax
 import jax.numpy as jnp
 from jax.flatten_util import ravel_pytree
@@ -131,9 +132,18 @@ class EventFunctions:
 
     def change(self, ops: PyTree, fixed: PyTree, t: Time, y: State, which: Array, number: Array) -> Array:
         """Return the state after an event."""
-        given = self.filled(ops, fixed)
-        branches = [functools.partial(self._changed, given, i) for i in range(len(self.kinds))]
-        after = jax.lax.switch(which, branches, t, y, number) if len(branches) > 1 else branches[0](t, y, number)
+
+        # Not `lax.switch`: of one whose index is batched, JAX cannot transpose the linear part (it binds `stop_gradient` there).
+        def branch(i: int) -> Array:
+            kept = lambda x: jnp.where(which == i, x, jax.lax.stop_gradient(x)) if eqx.is_inexact_array(x) else x
+            given = self.filled(jax.tree.map(kept, ops), fixed)
+            return self._changed(given, i, kept(t), kept(y), number)
+
+        if len(self.kinds) > 1:
+            last = len(self.kinds) - 1
+            after = jax.lax.select_n(jnp.clip(which, 0, last), *[branch(i) for i in range(last + 1)])
+        else:
+            after = self._changed(self.filled(ops, fixed), 0, t, y, number)
         return after if self.resume is None else self.resume(ops, fixed, t, after)
 
     def _changed(self, given: Any, i: int, t: Time, y: State, number: Array) -> Array:

@@ -25,7 +25,7 @@ MOST_TRIES = 8
 """Most steps that are taken for one crossing; the last of them counts as its place."""
 
 SPARE = 4
-"""Multiple of the room for what follows from the first breaking points, since a lag may cross one more than once."""
+"""Number of times that there is room for what follows from the first breaking points, since a lag may cross one more than once."""
 
 
 class Watched(NamedTuple):

@@ -3,12 +3,12 @@
 from collections.abc import Mapping
 from typing import Any
 
-from ...fitting import LBFGS, GaussNewton
+from ...fitting import LBFGS, GaussNewton, Marginal
 from ...infer import NUTS, EnsembleSampler, LaplaceApproximation, Variational
 from ._section import Section
 from ._sweep import read_times
 
-FIT_METHODS: Mapping[str, Any] = {"gauss_newton": GaussNewton, "lbfgs": LBFGS}
+FIT_METHODS: Mapping[str, Any] = {"gauss_newton": GaussNewton, "lbfgs": LBFGS, "marginal": Marginal}
 SAMPLE_METHODS: Mapping[str, Any] = {
     "nuts": NUTS,
     "ensemble": EnsembleSampler,

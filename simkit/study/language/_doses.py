@@ -1,21 +1,19 @@
 """Doses in a study file: of one experiment in place, or of all subjects of a dosing table."""
 
+import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 from ..._types import State
 from ...core import Event
 from ...io import read_doses
-from ...problem import Dose, Doses, Experiment, dose_event
+from ...problem import Dose, Doses, Experiment, Subject, dose_event
 from ._files import Files, from_file
-from ._section import Section, at_place, is_number
+from ._formula import formula_text, number_of_formula
+from ._section import Section, at_place
 
-KEYS = ("amount", "time", "into", "rate", "duration", "every", "additional", "steady", "resets")
-"""Keys of a dose, the arguments of `Dose`."""
-
-
-MOST_ADDITIONAL = 100_000
-"""Most additional doses that one dose of a study may ask for."""
+NUMBERS = ("amount", "time", "rate", "duration", "every")
+"""Keys of a dose that are numbers, beside `into`, `additional`, `steady` and `resets`: the arguments of `Dose`."""
 
 
 class Dosing:
@@ -25,6 +23,7 @@ class Dosing:
         holds, or a table by DVID or CMT; `start`: when states start.
     - `compartments`: their names in the order of their numbers.
     - `lag`, `bioavailability`: compartment -> the path of a number of the system, or a number.
+    - `covariates`: name -> a formula of the columns that are one number a subject, such as "ln(wt / 70)"; the columns stay.
     """
 
     def __init__(self, section: Section):
@@ -34,6 +33,7 @@ class Dosing:
         self.outputs = _outputs(section)
         self.start = section.number("start")
         self.lag, self.bioavailability = (_places(section, key) for key in ("lag", "bioavailability"))
+        self.covariates = section.section("covariates")
         section.finish()
 
     def event(self, doses: Doses, y0: State, name: str) -> Event:
@@ -57,8 +57,22 @@ class Dosing:
                 event = {"dose": self.event(one.doses, y0, one.name)}
                 times: dict[str, Any] = {"start": one.start, "replicates": True}
                 found.append(
-                    Experiment(one.name, one.times, one.data, events=event, covariates=one.covariates, **times)
+                    Experiment(one.name, one.times, one.data, events=event, covariates=self._covariates(one), **times)
                 )
+        return found
+
+    def _covariates(self, one: Subject) -> dict[str, float]:
+        """The covariates of a subject: its columns of one number, and what formulas make of them."""
+        found = dict(one.covariates)
+        for name, given in self.covariates.table.items():
+            text = formula_text(self.covariates, name, given)
+            place = f"{self.covariates.where(name)}, subject `{one.name}`"
+            value = number_of_formula(text, one.covariates, place, one.varying)
+            if not math.isfinite(value):
+                raise self.covariates.error(
+                    name, f"must be a finite number, but for subject `{one.name}` `{text}` is {value:g}."
+                )
+            found[name] = value
         return found
 
 
@@ -72,13 +86,17 @@ def read_own_doses(part: Section, dosing: Dosing) -> Doses | None:
         if not isinstance(table, dict):
             raise part.error("doses", "must hold tables, such as { amount = 100.0, every = 12.0 }.")
         place.need("amount")
-        place.count("additional", 0, least=0, most=MOST_ADDITIONAL)
+        place.count("additional", 0, least=0)
         place.get("resets", "true or false")
-        place.finish(*KEYS)
+        into, steady = table.get("into", 1), table.get("steady", False)
+        if isinstance(into, bool) or not isinstance(into, str | int):
+            raise place.error("into", "must be the name or the number of a compartment.")
+        if not isinstance(steady, bool) and steady != "added":
+            raise place.error("steady", 'must be true, false or "added".')
+        numbers = {key: place.number(key) for key in NUMBERS if key in place}
+        place.finish("into", "steady")
         with at_place(place.where()):
-            given: dict[str, Any] = {
-                key: float(value) if is_number(value) and key in KEYS[:2] else value for key, value in table.items()
-            }
+            given: dict[str, Any] = {**table, **numbers}
             found.append(Dose(**given))
     resets = part.numbers("resets") if "resets" in part else []
     with at_place(part.where()):

@@ -23,14 +23,14 @@ from ...core import (
 )
 from ...engine import Adaptive, Courant, Fixed
 from ...md import REDUCED
-from ...problem import AbstractNoise, Free, prior_from_text
+from ...problem import AbstractNoise, Free, Individual, prior_from_text
 from ...solvers import as_solver
 from ._built import check_support, read_potential
 from ._files import Files
 from ._names import NOISES, SOLVERS
 from ._section import Section, at_place, check_given, entries, is_number
 
-FREE_KEYS = ("prior", "bounds", "transform", "start")
+FREE_KEYS = ("prior", "bounds", "transform", "start", "individual")
 
 
 def read_system(section: Section, name: str, good: System, files: Files) -> System:
@@ -194,13 +194,14 @@ def read_noise(section: Section) -> dict[str, AbstractNoise]:
     return found
 
 
-def read_free(section: Section) -> dict[str, Free]:
-    """[free]: path or name -> what is known about it."""
+def read_free(section: Section) -> dict[str, Free | Individual]:
+    """[free]: path or name -> what is known about it; an `Individual` where it differs from individual to individual."""
 
     def is_entry(value: dict[str, Any]) -> bool:
-        return not value or "prior" in value or any(k in value and not isinstance(value[k], dict) for k in FREE_KEYS)
+        named = "prior" in value or "individual" in value
+        return not value or named or any(k in value and not isinstance(value[k], dict) for k in FREE_KEYS)
 
-    free: dict[str, Free] = {}
+    free: dict[str, Free | Individual] = {}
     for name, value in entries(section, is_entry).items():
         if not isinstance(value, dict):
             slips = [word for word in name.split(".")[1:] if close_matches(word, FREE_KEYS).startswith("Close")]
@@ -209,8 +210,31 @@ def read_free(section: Section) -> dict[str, Free]:
                 name, f"must be a table such as {{ prior = {{ normal = [1.0, 0.5] }} }}, but it is `{value!r}`.{hint}"
             )
         part = Section(value, f"{section.place}.{name}", section.file)
-        free[name] = _free(name, part)
+        free[name] = _individual(name, part) if "individual" in part else _free(name, part)
     return free
+
+
+def _individual(name: str, part: Section) -> Free | Individual:
+    """A parameter that each individual has for itself: `individual = true`, or a table with the arguments of `Individual`."""
+    given = part.table.pop("individual")
+    mean = _free(name, part)
+    if isinstance(given, bool):
+        return Individual(mean) if given else mean
+    if not isinstance(given, dict):
+        raise part.error(
+            "individual",
+            "must be true, or a table such as { spread = { prior = { half_normal = 0.5 } }, correlated = true }, but it is "
+            f"`{given!r}`.",
+        )
+    own = Section(given, f"{part.place}.individual", part.file)
+    spread = own.section("spread")
+    wide = _free(f"{name}.spread", spread) if "spread" in own else None
+    effects = own.section("effects")
+    found = {covariate: _free(f"{name}.{covariate}", effects.section(covariate)) for covariate in effects.table}
+    correlated = bool(own.get("correlated", "true or false", False))
+    transform: Any = own.name("transform", ("linear", "log"), "transform")
+    own.finish()
+    return Individual(mean, wide, found, correlated, transform)
 
 
 def _free(name: str, part: Section) -> Free:

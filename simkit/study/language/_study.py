@@ -11,15 +11,17 @@ from jaxtyping import Float
 
 from ..._errors import DataError, StudyError, UnknownNameError, close_matches
 from ..._types import State
-from ...core import System
+from ...core import Event, System
 from ...fluids import SpectralSystem
 from ...io import Provenance, read_text
 from ...md import Particles
-from ...problem import AbstractNoise, Experiment, Free, Problem
+from ...problem import AbstractNoise, Experiment, Free, Individual, Problem
 from ...stores import MOST_STUDY, Gate, input_bytes
 from ._asked import read_fit, read_predict, read_sample
 from ._data import DATA_KEYS, read_data
 from ._doses import Dosing, read_own_doses, with_doses
+from ._events import check_events_table, input_names, last_time, read_events, with_events
+from ._formula import Known
 from ._grids import read_on_grid
 from ._names import SYSTEMS
 from ._particles import read_particles
@@ -54,6 +56,7 @@ TABLES = (
     "set",
     "experiments",
     "dosing",
+    "events",
     "fit",
     "profile",
     "sample",
@@ -72,6 +75,7 @@ class Study:
     - `simulate`, `averages`, `fit`, `profile`, `sample`, `predict`, `sweep`: what the verbs are asked for, by argument; a `profile`
         without any is not made.
     - `given`: the problem itself, where the study is one of PEtab.
+    - `events`: those of [[events]] by name; experiments with doses have theirs before them.
 
     ```python
     import simkit
@@ -93,7 +97,7 @@ class Study:
     inputs: Any
     solve: Mapping[str, Any]
     noise: Mapping[str, AbstractNoise]
-    free: Mapping[str, Free]
+    free: Mapping[str, Free | Individual]
     set: Mapping[str, float | str]
     experiments: tuple[Experiment, ...]
     simulate: Mapping[str, Any]
@@ -104,6 +108,7 @@ class Study:
     predict: Mapping[str, Any]
     sweep: Mapping[str, Any]
     given: Problem | None = None
+    events: Mapping[str, Event] = dataclasses.field(default_factory=dict)
 
     @property
     def sha256(self) -> str:
@@ -154,6 +159,7 @@ class Study:
                 noise=self.noise,
                 y0=self.y0,
                 inputs=self.inputs,
+                events=self.events or None,
                 set=self.set,
                 solver=self.solve["solver"],
                 step=self.solve["step"],
@@ -228,6 +234,7 @@ def study_from_text(
             raise StudyError(f"The files of the PEtab problem `{name}` must be given by name, but a function was.")
         return petab_study(name, texts={**(read or {}), name: text}, seed=seed)
     table = tables_of(text, name)
+    happening = check_events_table(table.pop("events", []), name)
     for key, value in table.items():
         if key not in TABLES:
             raise UnknownNameError(f"`{name}` has no table [{key}]. {close_matches(key, TABLES)}")
@@ -251,11 +258,20 @@ def study_from_text(
         doses = read_own_doses(part, dosing)
         own.append((_experiment(part, base, y0 is None, tuple(free), noise, files), doses))
     experiments = [*with_doses(own, dosing, base), *dosing.subjects(base, files)]
+    simulate, predict, sweep = (
+        read(sections[key])
+        for key, read in (("simulate", read_simulate), ("predict", read_predict), ("sweep", read_sweep))
+    )
+    asked = [table["times"] for table in (simulate, predict, sweep) if "times" in table]
+    known = Known.of(system, base, input_names(inputs, experiments))
+    events = read_events(happening, known, last_time([*asked, *(e.times for e in experiments)]))
+    with_events(experiments, events, happening)
     return Study(
         name=name,
         text=text,
         files=files.texts,
         model=model,
+        events=events,
         system=system,
         y0=y0,
         inputs=inputs,
@@ -264,13 +280,13 @@ def study_from_text(
         set=read_conditions(sections["set"]),
         solve=read_solve(sections["solve"]),
         experiments=tuple(experiments),
-        simulate=read_simulate(sections["simulate"]),
+        simulate=simulate,
         averages=read_averages(sections["averages"], system),
         fit=read_fit(sections["fit"]),
         profile=read_profile(sections["profile"], "profile" in table),
         sample=read_sample(sections["sample"]),
-        predict=read_predict(sections["predict"]),
-        sweep=read_sweep(sections["sweep"]),
+        predict=predict,
+        sweep=sweep,
         **heading,
     )
 
@@ -326,7 +342,7 @@ def petab_study(
     read = read_petab(path, texts, allow_outside)
     name = Path(path).name
     rest: dict[str, Any] = {
-        key: {} for key in TABLES if key not in ("study", "system", "y0", "inputs", "experiments", "dosing")
+        key: {} for key in TABLES if key not in ("study", "system", "y0", "inputs", "experiments", "dosing", "events")
     }
     # As is usual there; growing horizons gained nothing on such models.
     rest["fit"] = {"starts": 20, "horizons": (1.0,), "screen": 3}
@@ -386,8 +402,13 @@ def _experiment(
     conditions = read_conditions(part.section("set"))
     inputs = read_inputs(part.section("inputs"))
     start = part.number("start")
+    whose: dict[str, Any] = {"individual": part.get("individual", "text")}
+    own = part.section("covariates")
+    whose["covariates"] = {name: own.number(name) for name in own.table}
     part.finish(*DATA_KEYS)
     with at_place(part.where()):
-        experiment = Experiment(label, times, data, start=start, y0=y0, inputs=inputs, set=conditions, errors=errors)
+        experiment = Experiment(
+            label, times, data, start=start, y0=y0, inputs=inputs, set=conditions, errors=errors, **whose
+        )
         experiment.check_order()
         return experiment

@@ -1,6 +1,9 @@
 """explain: what JAX makes of a study."""
 
+from typing import Any
+
 from ..._errors import StudyError
+from ...engine import simulate
 from ...inspect import Explanation, explain
 from ..language._study import Study
 
@@ -14,6 +17,13 @@ def explain_study(study: Study) -> Explanation:
             f"`{study.name}` must give experiments or the initial state in [y0] to be explained, but it does not."
         )
     solve = study.solve
+    if study.events:
+
+        def simulated(y0: Any) -> Any:
+            given = {"solver": solve["solver"], "step": solve["step"], "inputs": study.inputs}
+            return simulate(study.system, y0, study.simulation_times, events=study.events, **given)
+
+        return explain(simulated, arguments=(study.y0,), gradient=False)
     return explain(
         study.system,
         study.y0,

@@ -182,7 +182,7 @@ def simulate_study(
     begin = time.perf_counter()
     key = jax.random.key(study.seed if seed is None else seed)
     try:
-        trajectory = _asked(simulate, study, key)
+        trajectory = _asked(simulate, study, key, events=study.events or None)
     except SimulationError as error:
         raise SimulationError(f"{error}{_kept_failure(study, Path(folder), key)}") from error
     jax.block_until_ready(trajectory.times)
@@ -193,7 +193,7 @@ def simulate_study(
     return trajectory
 
 
-def _asked(verb: Callable[..., Any], study: Study, key: PRNGKeyArray) -> Any:
+def _asked(verb: Callable[..., Any], study: Study, key: PRNGKeyArray, **more: Any) -> Any:
     """`simulate` or `locate` with what a study says."""
     return verb(
         study.system,
@@ -203,12 +203,15 @@ def _asked(verb: Callable[..., Any], study: Study, key: PRNGKeyArray) -> Any:
         step=study.solve["step"],
         inputs=study.inputs,
         key=key,
+        **more,
     )
 
 
 def _kept_failure(study: Study, folder: Path, key: PRNGKeyArray) -> str:
     """Store the place of a broken simulation beside its results; return what to do with it, in words."""
-    failure = None if isinstance(study.system, DelayedSystem) else _asked(locate, study, key)
+    if study.events or isinstance(study.system, DelayedSystem):  # `locate` knows no events and no past
+        return ""
+    failure = _asked(locate, study, key)
     if failure is None:
         return ""
     path = failure.save(folder / "failure.h5")
@@ -250,7 +253,7 @@ def _announce(study: Study, phase: str) -> str:
 
 def _fit(study: Study, problem: Problem, found: Found, key: PRNGKeyArray, progress: bool, store: Path | None) -> str:
     asked = {name: value for name, value in study.fit.items() if name != "method"}
-    method = FIT_METHODS[study.fit.get("method", "gauss_newton")]()
+    method = FIT_METHODS[study.fit["method"]]() if "method" in study.fit else None  # else the default of the problem
     found.fit = fit(problem, key=key, method=method, store=store, progress=False, **asked)
     agree = f"{int(found.fit.agreeing())} of {len(found.fit.objective)} starts agree"
     return f"{agree}, log likelihood {float(found.fit.log_likelihood):.4g}"

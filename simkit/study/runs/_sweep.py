@@ -8,7 +8,7 @@ import jax
 import numpy as np
 
 from ..._errors import SimkitError, StudyError
-from ...core import Setup, StochasticSystem
+from ...core import Setup, StochasticSystem, as_events
 from ...stores import write_text
 from ...sweeps import Sweep, grid, open, points, sweep
 from ..language._study import Study
@@ -60,6 +60,7 @@ def sweep_study(
             solver=study.solve["solver"],
             step=study.solve["step"],
             inputs=study.inputs,
+            events=study.events or None,
             key=jax.random.key(seed) if random else None,
             progress=progress,
         )
@@ -77,7 +78,7 @@ def _keep_text(study: Study, store: Path) -> None:
 def study_points(study: Study, seed: int) -> dict[str, np.ndarray]:
     """The members of a study's sweep, as `over` takes them."""
     over, method = study.sweep["over"], study.sweep["method"]
-    setup = Setup(study.system, study.y0, study.inputs)
+    setup = Setup(study.system, study.y0, study.inputs, events=as_events(study.events))
     for path in over:
         try:
             setup.locate(path)

@@ -1,0 +1,7 @@
+"""Filters: likelihoods of stochastic systems that are seen at some times, and their states given the data."""
+
+from ._kalman import KalmanFilter as KalmanFilter
+from ._particles import ParticleFilter as ParticleFilter
+from ._spread import spread as spread
+from ._states import HiddenStates as HiddenStates  # internal
+from ._states import states as states

@@ -1,0 +1,70 @@
+"""Mean and covariance of a stochastic system as a system of differential equations."""
+
+from typing import Any
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+from jax.flatten_util import ravel_pytree
+from jaxtyping import Array, Float
+
+from .._types import Inputs, Time
+from ..core import Common, PlainSystem, StochasticSystem, brownian_shape
+
+
+class Moments(PlainSystem):
+    r"""The first two moments of $dx = f\,dt + G\,dW$, closed by a linear expansion of f around the mean.
+
+    $$\dot m = f(m), \qquad \dot P = A P + P A^T + G G^T, \qquad \dot\Phi = A \Phi, \qquad A = \frac{\partial f}{\partial x}(m)$$
+
+    with the mean m, the covariance P and the derivative $\Phi$ of the mean by its start. They are exact where f is linear and G
+    does not depend on the state. f is the drift in the sense of Ito: for a Stratonovich equation
+    $f + \tfrac12 \sum_k \frac{\partial g_k}{\partial x} g_k$ with the columns g_k of G.
+
+    **Arguments:** `system`; `like`: a state of it, whose numbers do not matter; `smooth`: whether $\Phi$ is integrated as well.
+
+    **Reference:** Jazwinski (1970), Stochastic Processes and Filtering Theory, section 9.3; Sarkka and Solin (2019), Applied
+    Stochastic Differential Equations, section 9.1.
+    """
+
+    class State(eqx.Module):
+        """Mean, covariance and transition matrix, flat."""
+
+        mean: Float[Array, " n"]
+        covariance: Float[Array, "n n"]
+        transition: Float[Array, "n n"] | None = None
+
+    system: StochasticSystem
+    like: Any
+
+    def flat_drift(self, t: Time, x: Float[Array, " n"], inputs: Inputs) -> Float[Array, " n"]:
+        """The drift in the sense of Ito."""
+        y = ravel_pytree(self.like)[1](x)
+        drift = ravel_pytree(self.system.drift(t, y, inputs))[0]
+        if self.system.interpretation == "ito" or self.system.noise_kind == "additive":
+            return drift
+        factors = self.factors(t, x, inputs)
+        turned = jax.vmap(lambda k: jax.jvp(lambda x: self.factors(t, x, inputs)[:, k], (x,), (factors[:, k],))[1])(
+            jnp.arange(factors.shape[1])
+        )
+        return drift + 0.5 * jnp.sum(turned, axis=0)
+
+    def factors(self, t: Time, x: Float[Array, " n"], inputs: Inputs) -> Float[Array, "n m"]:
+        """The matrix G, one column for each Wiener process."""
+        y = ravel_pytree(self.like)[1](x)
+        diffusion = self.system.diffusion(t, y, inputs)
+        if isinstance(brownian_shape(self.system, t, y, inputs), Common):
+            rows = [g.reshape(-1, g.shape[-1]).astype(x.dtype) for g in jax.tree.leaves(diffusion)]
+            return jnp.concatenate(rows)
+        return jnp.diag(ravel_pytree(diffusion)[0].astype(x.dtype))
+
+    def vector_field(self, t: Time, y: Any, inputs: Inputs) -> Any:
+        drift = lambda x: self.flat_drift(t, x, inputs)
+        slope, factors = jax.jacfwd(drift)(y.mean), self.factors(t, y.mean, inputs)
+        turned = slope @ y.covariance
+        transition = None if y.transition is None else slope @ y.transition
+        return self.State(drift(y.mean), turned + turned.T + factors @ factors.T, transition)
+
+    @classmethod
+    def example(cls) -> Any:
+        raise NotImplementedError("Moments of a stochastic system have no example of their own.")

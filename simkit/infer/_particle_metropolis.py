@@ -1,0 +1,209 @@
+"""Particle Markov chains: Metropolis steps with a likelihood that is estimated by random numbers."""
+
+import math
+from typing import Any, NamedTuple
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Float, PRNGKeyArray
+
+from .._errors import ArgumentError
+from ..engine import awaited, note_trace, over_members
+from ..linear import cholesky
+from ..problem import with_fresh_key
+from ..stores import Journal
+from ._diagnostics import describe_quality
+from ._journal_blocks import in_blocks
+from ._posterior import Posterior
+from ._target import Target, prior_draws
+
+CANDIDATES = 64
+"""Number of draws from the priors of which each chain begins at the best, where there is no fit to begin at."""
+
+
+class ParticleMetropolis(eqx.Module):
+    """Particle marginal Metropolis-Hastings: random-walk proposals, each judged by a likelihood estimate of its own.
+
+    Draws are from the exact posterior of the simulated model, however few particles there are; with few the chain stands still
+    where it was lucky. The proposal's covariance and length are tuned during the warm-up, which needs some hundred draws at least.
+
+    **Arguments:**
+
+    - `accept`: share of accepted proposals that the length is tuned to. Good values are 0.1 to 0.25.
+    - `block`: draws between two looks of the caller; a store loses at most so many.
+
+    **Reference:** Andrieu, Doucet and Holenstein (2010), J. R. Stat. Soc. B 72:269, doi:10.1111/j.1467-9868.2009.00736.x; Sherlock
+    et al. (2015), Ann. Stat. 43:238, doi:10.1214/14-AOS1278; Haario, Saksman and Tamminen (2001), Bernoulli 7:223.
+    """
+
+    accept: float = eqx.field(static=True, default=0.15)
+    block: int = eqx.field(static=True, default=100)
+
+    def __check_init__(self):
+        if not 0 < self.accept < 1:
+            raise ArgumentError(f"Argument `accept` must lie between 0 and 1, but it is {self.accept!r}.")
+        if not isinstance(self.block, int) or self.block < 1:
+            raise ArgumentError(f"Argument `block` must be a positive integer, but it is {self.block!r}.")
+
+
+class Place(NamedTuple):
+    """State of one chain, or with a leading axis of all."""
+
+    u: Array
+    density: Array
+    mean: Array
+    covariance: Array
+    log_length: Array
+    done: Array
+    key: Array
+
+
+class Walked(NamedTuple):
+    """Result of a block of draws."""
+
+    us: Float[Array, "chain draw parameter"]
+    density: Float[Array, "chain draw"]
+    accepted: Float[Array, "chain draw"]
+
+
+def check_estimated(target: Target) -> None:
+    """Refuse a likelihood without random numbers of its own.
+
+    **Raises:** an `ArgumentError`.
+    """
+    likelihood = target.problem.likelihood
+    if likelihood.with_key(jax.random.key(0)) is None:
+        raise ArgumentError(
+            f"`ParticleMetropolis` is for a likelihood that is estimated with random numbers, but `{type(likelihood).__name__}` "
+            "draws none: take `NUTS()`."
+        )
+
+
+def sample_particle_metropolis(
+    target: Target,
+    method: ParticleMetropolis,
+    start: tuple[Any, Any] | None,
+    chains: int,
+    draws: int,
+    warmup: int,
+    key: PRNGKeyArray,
+    held: Journal | None,
+) -> Posterior:
+    """Draws by Metropolis steps.
+
+    **Arguments:** `start`: center and covariance of a normal approximation in unconstrained coordinates, None to begin at the best
+    of some draws from the priors.
+    """
+    block = min(method.block, warmup + draws) if held is None else held.settings["every"]
+    total = warmup + draws
+
+    def begin() -> Place:
+        found = _begun(
+            target, *_drawn(target, start, chains, key), jax.random.split(jax.random.fold_in(key, 1), chains)
+        )
+        return awaited(found, "sample", "where chains begin")
+
+    def step(done: int, state: Place) -> tuple[Place, Walked]:
+        found = _run(target, method, state, jnp.asarray(warmup), block)
+        return awaited(found, "sample", f"draws {done * block} to {(done + 1) * block} of {total} a chain")
+
+    blocks = in_blocks(-(-total // block), begin, step, held, "particle", Walked, key)
+    us, density, accepted = (
+        jnp.asarray(np.concatenate(parts, axis=1)[:, warmup:total]) for parts in zip(*blocks, strict=True)
+    )
+    theta = jax.vmap(jax.vmap(target.coordinates.natural))(us)
+    volume = jax.vmap(jax.vmap(target.coordinates.log_volume))(us)
+    none, ones = jnp.zeros(density.shape, bool), jnp.ones(density.shape, int)
+    problem = target.problem
+    units = tuple(problem.unit(name) for name in problem.names)
+    warnings = list(describe_quality(theta, none, False))
+    share = float(accepted.mean())
+    if share < 0.02:
+        warnings.insert(
+            0,
+            f"Only {share:.1%} of the proposals were accepted: take more particles, so that `filters.spread` gives 1 to 1.5, or "
+            "a longer warm-up.",
+        )
+    return Posterior(
+        theta, density - volume, none, ones, accepted, problem.names, units, "particle Metropolis", tuple(warnings)
+    )
+
+
+def _drawn(target: Target, start: tuple[Any, Any] | None, chains: int, key: PRNGKeyArray) -> tuple[Array, Array]:
+    """Candidates of each chain's start, shape `(chain, candidate, parameter)`, and the covariance of the first proposals."""
+    place = jax.random.fold_in(key, 0)
+    if start is None:
+        theta = prior_draws(target.problem, place, chains * CANDIDATES)
+        us = jax.vmap(target.coordinates.unconstrained)(theta)
+        return us.reshape(chains, CANDIDATES, -1), 0.01 * jnp.atleast_2d(jnp.cov(us.T))
+    center, covariance = (jnp.asarray(x) for x in start)
+    root = jnp.linalg.cholesky(covariance + 1e-12 * jnp.diag(jnp.diag(covariance)))
+    white = jax.random.normal(place, (chains, 8, center.size), center.dtype)
+    return center + jnp.einsum("ij,ckj->cki", root, white), covariance
+
+
+@eqx.filter_jit
+def _begun(target: Target, candidates: Array, covariance: Array, keys: Array) -> Place:
+    """Every chain at the best of its candidates."""
+    note_trace("sample, starts", target.parts() | {"chains": keys})
+
+    def one(target: Target, member: Any) -> Place:
+        us, key = member
+        run, *each = jax.random.split(key, us.shape[0] + 1)
+        density = jax.lax.map(lambda now: _estimate(target, *now), (us, jnp.stack(each)))
+        best = jnp.argmax(density)
+        length = jnp.log(2.38 / math.sqrt(us.shape[1])) * jnp.ones((), us.dtype)
+        return Place(us[best], density[best], us[best], covariance, length, jnp.zeros((), jnp.int32), run)
+
+    return over_members(one, target, (candidates, keys))
+
+
+@eqx.filter_jit
+def _run(target: Target, method: ParticleMetropolis, places: Place, warmup: Array, draws: int) -> tuple[Place, Walked]:
+    """Every chain some draws further."""
+    note_trace("sample", target.parts() | {"method": method, "chains": places.u, "block": draws})
+
+    def one(target: Target, place: Place) -> Any:
+        def move(place: Place, _: None) -> tuple[Place, Any]:
+            key, way, estimate, accept = jax.random.split(place.key, 4)
+            white = jax.random.normal(way, place.u.shape, place.u.dtype)
+            proposal = place.u + jnp.exp(place.log_length) * (_root(place.covariance) @ white)
+            density = _estimate(target, proposal, estimate)
+            ratio = density - place.density
+            taken = jnp.log(jax.random.uniform(accept, (), ratio.dtype)) < ratio
+            u = jnp.where(taken, proposal, place.u)
+            rate = jnp.where(place.done < warmup, (1.0 + place.done.astype(u.dtype)) ** -0.6, 0)
+            apart = u - place.mean
+            log_length = place.log_length + rate * (jnp.exp(jnp.minimum(ratio, 0)) - method.accept)
+            covariance = (1 - rate) * place.covariance + rate * apart[:, None] * apart[None]
+            after = Place(
+                u,
+                jnp.where(taken, density, place.density),
+                place.mean + rate * apart,
+                covariance,
+                log_length,
+                place.done + 1,
+                key,
+            )
+            return after, (u, after.density, taken.astype(u.dtype))
+
+        place, found = jax.lax.scan(move, place, None, length=draws)
+        return place, Walked(*found)
+
+    return over_members(one, target, places)
+
+
+def _estimate(target: Target, u: Array, key: PRNGKeyArray) -> Array:
+    """An estimate of the log density with random numbers of its own."""
+    problem = with_fresh_key(target.problem, key)
+    return eqx.tree_at(lambda t: t.problem, target, problem).log_density(u)
+
+
+def _root(covariance: Array) -> Array:
+    """A root of a covariance that may be singular, since it grew from few places."""
+    width = jnp.sqrt(jnp.diag(covariance))
+    unit = jnp.where(width > 0, width, 1)
+    scaled = covariance / (unit[:, None] * unit[None])
+    return unit[:, None] * cholesky(scaled + 1e-6 * jnp.eye(unit.size, dtype=unit.dtype))
