@@ -11,17 +11,15 @@ import numpy as np
 from jax.flatten_util import ravel_pytree
 from jaxtyping import Array, Float, PRNGKeyArray
 
+from .._doors import check_mapping, shown
 from .._errors import ArgumentError, check_known
-from ..core import Setup, Status, at_time, named_leaves
+from ..core import PlainSystem, Setup, Status, held, named_leaves
 from ..engine import Adaptive, Method, integrate
 from ..linear import eigenvalues, inverse, log_determinant
 from ..problem import AbstractLikelihood, Dataset, ForwardModel, Normal
 from ..solvers import SolverLike, Tsit5, as_solver
 from ._moments import Moments
-from ._rows import Row, check_filtered, located, noise_at, rows_of
-
-LEAST = 1e-12
-"""Least size of a state's spread, as a share of its mean and of what the spread of others makes of it until the next datum."""
+from ._rows import Row, check_filtered, drawn_data, located, noise_at, rows_of
 
 
 class Passed(NamedTuple):
@@ -67,15 +65,18 @@ class KalmanFilter(AbstractLikelihood):
     def __init__(
         self, start: Mapping[str, Any] | None = None, *, rtol: float | None = None, solver: SolverLike | None = None
     ):
-        self.start = {name: jnp.asarray(value, float) for name, value in (start or {}).items()}
-        for name, value in self.start.items():
-            if not bool(jnp.all(jnp.isfinite(value) & (value >= 0))):
-                raise ArgumentError(
-                    f"The standard deviation of `{name}` at the start must be finite and not negative, but it is "
-                    f"{np.asarray(value)}."
-                )
-        self.rtol = rtol
+        if start is not None:
+            check_mapping("start", start, "standard deviations", '{"x": 0.5}')
+        self.start = {name: as_widths(name, value) for name, value in (start or {}).items()}
+        if rtol is not None and not (isinstance(rtol, int | float) and 1e-14 <= rtol < 1):
+            raise ArgumentError(f"Argument `rtol` must be a number from 1e-14 to 1, but it is {shown(rtol)}.")
+        self.rtol = None if rtol is None else float(rtol)
         self.solver = Tsit5() if solver is None else as_solver(solver)
+        if not (issubclass(PlainSystem, self.solver.family) and self.solver.adaptive):
+            raise ArgumentError(
+                f"Argument `solver` must step any differential equation with an error estimate, as `Tsit5` and `Rodas5P` do, but "
+                f"`{type(self.solver).__name__}` does not."
+            )
 
     def check(self, model: ForwardModel, data: Dataset) -> None:
         check_filtered(type(self).__name__, model, data)
@@ -92,8 +93,14 @@ class KalmanFilter(AbstractLikelihood):
                     "takes any noise model."
                 )
         known = named_leaves(model.start_shapes())
-        for name in self.start:
+        for name, width in self.start.items():
             check_known(name, known, "state")
+            shape = known[name].shape[1:]
+            if width.shape not in ((), shape):
+                raise ArgumentError(
+                    f"The standard deviation of `{name}` at the start must be one number or have the shape {shape} of the state, "
+                    f"but its shape is {width.shape}."
+                )
 
     def log_prob(self, theta: Float[Array, " parameters"], model: ForwardModel, data: Dataset) -> Any:
         def one(setup: Setup, times: Array, row: Row) -> tuple[Array, Array]:
@@ -108,27 +115,24 @@ class KalmanFilter(AbstractLikelihood):
     ) -> dict[str, Array]:
         """Random data by random states, each drawn from the moments that follow from the one before."""
 
-        def one(setup: Setup, times: Array, key: PRNGKeyArray) -> dict[str, Array]:
+        def one(setup: Setup, times: Array, rows: Row, key: PRNGKeyArray) -> dict[str, Array]:
             moments, begin = self.begun(setup, smooth=False)
             unravel = ravel_pytree(setup.y0)[1]
 
-            def step(x: Array, now: tuple[Array, Array, PRNGKeyArray]) -> tuple[Array, dict[str, Array]]:
+            def step(x: Array, now: tuple[Array, Array, Row, PRNGKeyArray]) -> tuple[Array, dict[str, Array]]:
+                t, until, row, key = now
                 known = Moments.State(x, jnp.zeros_like(begin.covariance))
-                after, status = self.moved(moments, setup, known, now[0], now[1])
-                for_state, for_data = jax.random.split(now[2])
+                after, status = self.moved(moments, setup, known, t, until)
+                for_state, for_data = jax.random.split(key)
                 x = jnp.where(status == Status.OK, drawn(for_state, after), jnp.nan)
-                found = {}
-                places = located(setup, now[1], unravel(x), data.values)
-                for k, (name, place) in zip(jax.random.split(for_data, len(places)), places.items(), strict=True):
-                    found[name] = noise_at(setup.noise[name], place, None).sample(k, place)
-                return x, found
+                return x, drawn_data(for_data, setup, until, unravel(x), row)
 
             first, rest = jax.random.split(key)
             keys = jax.random.split(rest, times.shape[0] - 1)
-            return jax.lax.scan(step, drawn(first, begin), (times[:-1], times[1:], keys))[1]
+            return jax.lax.scan(step, drawn(first, begin), (times[:-1], times[1:], rows, keys))[1]
 
         keys = jax.random.split(key, len(data.labels))
-        return eqx.filter_vmap(one)(model.setups(theta), data.times, keys)
+        return eqx.filter_vmap(one)(model.setups(theta), data.times, rows_of(data), keys)
 
     # ---- one experiment ----
 
@@ -145,19 +149,9 @@ class KalmanFilter(AbstractLikelihood):
     def moved(self, moments: Moments, setup: Setup, state: Moments.State, t: Array, until: Array) -> tuple[Any, Array]:
         """The moments at the next time, and a status."""
         t, until = t.astype(state.mean.dtype), until.astype(state.mean.dtype)
-        factors = moments.factors(t, state.mean, at_time(setup.inputs, t))
-        gap = jnp.abs(until - t)
-        spread = jnp.sqrt(jnp.diag(state.covariance) + jnp.sum(factors**2, axis=1) * gap)
-        # A state that only others make uncertain has a size of its own too.
-        slope = jax.jacfwd(lambda x: moments.flat_drift(t, x, at_time(setup.inputs, t)))(state.mean)
-        spread = jnp.maximum(spread, LEAST * (jnp.abs(state.mean) + gap * jnp.abs(slope) @ spread))
-        sizes = Moments.State(
-            jnp.maximum(jnp.abs(state.mean), spread),
-            spread[:, None] * spread[None],
-            None if state.transition is None else jnp.ones_like(state.covariance),
-        )
+        sizes = moments.sizes(*held((state, setup.inputs, t, until)))
         rtol = self.rtol or (1e-10 if jnp.finfo(state.mean.dtype).eps < 1e-12 else 1e-5)
-        step = Adaptive(rtol).scaled(jax.lax.stop_gradient(ravel_pytree(sizes)[0]).astype(t.dtype))
+        step = Adaptive(rtol).scaled(held(ravel_pytree(sizes)[0]).astype(t.dtype))
         ran = integrate(Setup(moments, state, setup.inputs), jnp.stack([t, until]), Method(self.solver, step))
         return jax.tree.map(lambda x: x[-1], ran.ys), ran.status
 
@@ -174,6 +168,22 @@ class KalmanFilter(AbstractLikelihood):
             return Moments.State(passed.mean, passed.covariance, ahead.transition), passed
 
         return jax.lax.scan(step, begin, (times[:-1], times[1:], rows))[1]
+
+
+def as_widths(name: str, value: Any) -> Array:
+    """The standard deviation of a state at the start.
+
+    **Raises:** an `ArgumentError` where it is none.
+    """
+    try:
+        width = np.asarray(value, float)
+    except (TypeError, ValueError):
+        width = np.array(np.nan)
+    if not (np.isfinite(width) & (width >= 0)).all():
+        raise ArgumentError(
+            f"The standard deviation of `{name}` at the start must be finite and not negative, but it is {shown(value)}."
+        )
+    return jnp.asarray(width, float)
 
 
 def updated(setup: Setup, t: Array, ahead: Moments.State, row: Row) -> Passed:
@@ -194,12 +204,14 @@ def updated(setup: Setup, t: Array, ahead: Moments.State, row: Row) -> Passed:
     apart = jnp.where(seen, jnp.where(seen, value, 0) - place, 0)
     gain = ahead.covariance @ slope.T
     spread = slope @ gain + jnp.diag(variance)
-    unit = jax.lax.stop_gradient(jnp.sqrt(jnp.diag(spread)))  # numbers near 1, whatever the units of the outputs
-    scaled = spread / (unit[:, None] * unit[None])
-    precision = inverse(scaled) / (unit[:, None] * unit[None])
+    # From here on each output is in units of its own spread, so that nothing leaves the range of the float type.
+    unit = held(jnp.sqrt(jnp.diag(spread)))
+    spread, variance = spread / unit[:, None] / unit[None], variance / unit / unit
+    slope, gain, apart = slope / unit[:, None], gain / unit[None], apart / unit
+    precision = inverse(spread)
     pull = precision @ apart
     count = jnp.sum(seen, dtype=dtype)
-    size = log_determinant(scaled) + 2 * jnp.sum(jnp.where(seen, jnp.log(unit), 0))
+    size = log_determinant(spread) + 2 * jnp.sum(jnp.where(seen, jnp.log(unit), 0))
     density = -0.5 * (apart @ pull + size + count * math.log(2 * math.pi))
     gain = gain @ precision
     kept = jnp.eye(ahead.mean.size, dtype=dtype) - gain @ slope

@@ -9,7 +9,13 @@ from jax.flatten_util import ravel_pytree
 from jaxtyping import Array, Float
 
 from .._types import Inputs, Time
-from ..core import Common, PlainSystem, StochasticSystem, brownian_shape
+from ..core import Common, PlainSystem, StochasticSystem, at_time, brownian_shape
+
+LEAST = 1e-12
+"""Least size of a number, as a share of what it was or of what others make of it."""
+
+DOUBLINGS = 24
+"""Number of times that a step doubles up to the whole span."""
 
 
 class Moments(PlainSystem):
@@ -58,6 +64,41 @@ class Moments(PlainSystem):
             return jnp.concatenate(rows)
         return jnp.diag(ravel_pytree(diffusion)[0].astype(x.dtype))
 
+    def sizes(self, y: Any, inputs: Inputs, t: Time, until: Time) -> Any:
+        """Sizes of the numbers of a state until another time, for absolute tolerances; nothing here has derivatives.
+
+        They are the least of those now and those then, by the linear system that moves around the mean now, its noise averaged
+        over the span: in steps that double from a 2^24th of it. What is zero now has the size that it gets in the time in which
+        the others change.
+        """
+        places = t + (until - t) * jnp.asarray([0.07, 0.33, 0.67, 0.93], y.mean.dtype)
+        powers = jax.vmap(lambda t: _square(self.factors(t, y.mean, at_time(inputs, t))))(places)
+        slope = jax.jacfwd(lambda x: self.flat_drift(t, x, at_time(inputs, t)))(y.mean)
+        drift, power = self.flat_drift(t, y.mean, at_time(inputs, t)), jnp.mean(powers, axis=0)
+        h = (until - t) / 2.0**DOUBLINGS
+        rate = jnp.max(jnp.sum(jnp.abs(slope), axis=1))
+        spread_of = lambda grown, power: jnp.sqrt(jnp.abs(jnp.diag(grown @ y.covariance @ grown.T + power)))
+
+        def doubled(carry: Any, k: Array) -> tuple[Any, None]:
+            grown, power, moved, early = carry
+            early = jnp.where(rate * h * 2.0**k <= 1, spread_of(grown, power), early)
+            return (grown @ grown, grown @ power @ grown.T + power, grown @ moved + moved, early), None
+
+        unit = jnp.eye(y.mean.size, dtype=y.mean.dtype)
+        grown = unit + h * slope + 0.5 * h**2 * slope @ slope
+        begin = grown, h * power, h * drift + 0.5 * h**2 * slope @ drift, spread_of(grown, h * power)
+        (grown, power, moved, early), _ = jax.lax.scan(doubled, begin, jnp.arange(DOUBLINGS, dtype=y.mean.dtype))
+        spread = jnp.sqrt(jnp.diag(y.covariance) + (until - t) * jnp.diag(jnp.mean(powers, axis=0)))
+        spread = jnp.where(spread > LEAST * early, spread, early)
+        later = spread_of(grown, power)
+        spread = jnp.where(jnp.isfinite(later) & (later > 0), jnp.minimum(spread, later), spread)
+        mean, later = jnp.abs(y.mean), jnp.abs(y.mean + moved)
+        mean = jnp.where(jnp.isfinite(later), jnp.minimum(mean, later), mean)
+        # A mean that passes zero has at least a rounding error of where it was.
+        mean = jnp.maximum(jnp.maximum(mean, LEAST * jnp.abs(y.mean)), spread)
+        transition = None if y.transition is None else jnp.ones_like(y.covariance)
+        return self.State(mean, spread[:, None] * spread[None], transition)
+
     def vector_field(self, t: Time, y: Any, inputs: Inputs) -> Any:
         drift = lambda x: self.flat_drift(t, x, inputs)
         slope, factors = jax.jacfwd(drift)(y.mean), self.factors(t, y.mean, inputs)
@@ -68,3 +109,7 @@ class Moments(PlainSystem):
     @classmethod
     def example(cls) -> Any:
         raise NotImplementedError("Moments of a stochastic system have no example of their own.")
+
+
+def _square(factors: Array) -> Array:
+    return factors @ factors.T

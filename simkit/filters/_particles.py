@@ -6,14 +6,15 @@ from typing import Any, NamedTuple
 import equinox as eqx
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jaxtyping import Array, Float, PRNGKeyArray
 
-from .._doors import check_key
+from .._doors import check_key, shown
 from .._errors import ArgumentError
 from ..core import Setup, Status
 from ..engine import Fixed, integrate
 from ..problem import AbstractLikelihood, Dataset, ForwardModel
-from ._rows import Row, check_filtered, located, log_density, noise_at, rows_of
+from ._rows import Row, check_filtered, drawn_data, log_density, rows_of
 
 
 class Cloud(NamedTuple):
@@ -55,12 +56,12 @@ class ParticleFilter(AbstractLikelihood):
     threshold: float = eqx.field(static=True)
 
     def __init__(self, particles: int = 500, *, key: PRNGKeyArray, threshold: float = 0.5):
-        if not isinstance(particles, int) or particles < 2:
+        if not isinstance(particles, int | np.integer) or isinstance(particles, bool) or particles < 2:
             raise ArgumentError(f"Argument `particles` must be an integer of at least 2, but it is {particles!r}.")
-        if not 0 <= threshold <= 1:
-            raise ArgumentError(f"Argument `threshold` must lie between 0 and 1, but it is {threshold!r}.")
+        if not (isinstance(threshold, int | float) and 0 <= threshold <= 1):
+            raise ArgumentError(f"Argument `threshold` must lie between 0 and 1, but it is {shown(threshold)}.")
         check_key(key, needed=True)
-        self.particles, self.key, self.threshold = particles, key, float(threshold)
+        self.particles, self.key, self.threshold = int(particles), key, float(threshold)
 
     def with_key(self, key: PRNGKeyArray) -> "ParticleFilter":
         return ParticleFilter(self.particles, key=key, threshold=self.threshold)
@@ -87,23 +88,15 @@ class ParticleFilter(AbstractLikelihood):
     ) -> dict[str, Array]:
         """Random data around one random path for each experiment."""
 
-        def one(setup: Setup, times: Array, key: PRNGKeyArray) -> dict[str, Array]:
+        def one(setup: Setup, times: Array, rows: Row, key: PRNGKeyArray) -> dict[str, Array]:
             for_path, for_data = jax.random.split(key)
             ran = integrate(Setup(setup.system, setup.y0, setup.inputs), times, model.method, key=for_path)
-
-            def drawn(t: Array, y: Any, key: PRNGKeyArray) -> dict[str, Array]:
-                places = located(setup, t, y, data.values)
-                keys = jax.random.split(key, len(places))
-                return {
-                    name: noise_at(setup.noise[name], place, None).sample(k, place)
-                    for k, (name, place) in zip(keys, places.items(), strict=True)
-                }
-
             keys = jax.random.split(for_data, times.shape[0] - 1)
-            return jax.vmap(drawn)(times[1:], jax.tree.map(lambda y: y[1:], ran.ys), keys)
+            each = lambda key, t, y, row: drawn_data(key, setup, t, y, row)
+            return jax.vmap(each)(keys, times[1:], jax.tree.map(lambda y: y[1:], ran.ys), rows)
 
         keys = jax.random.split(key, len(data.labels))
-        return eqx.filter_vmap(one)(model.setups(theta), data.times, keys)
+        return eqx.filter_vmap(one)(model.setups(theta), data.times, rows_of(data), keys)
 
     # ---- one experiment ----
 

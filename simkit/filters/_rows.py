@@ -5,12 +5,13 @@ from typing import Any, NamedTuple
 import equinox as eqx
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array, Float
+from jaxtyping import Array, Float, PRNGKeyArray
 
+from .._doors import shown
 from .._errors import ArgumentError, check_known
 from .._types import State, Time
 from ..core import Setup, StochasticSystem, at_time, started
-from ..problem import AbstractNoise, Dataset, ForwardModel, outputs_by_name
+from ..problem import AbstractNoise, Dataset, ForwardModel, Problem, outputs_by_name
 
 
 class Row(NamedTuple):
@@ -49,6 +50,33 @@ def log_density(setup: Setup, t: Time, y: State, row: Row) -> Float[Array, ""]:
         found = noise.log_prob(jnp.where(seen, value, 1), jnp.where(seen, location, 1))
         total = total + jnp.sum(jnp.where(seen, found, 0))
     return total
+
+
+def drawn_data(key: PRNGKeyArray, setup: Setup, t: Time, y: State, row: Row) -> dict[str, Array]:
+    """Random data of a row around a state."""
+    places = located(setup, t, y, row.values)
+    keys = jax.random.split(key, len(places))
+    return {
+        name: noise_at(setup.noise[name], place, row.errors.get(name)).sample(k, place)
+        for k, (name, place) in zip(keys, places.items(), strict=True)
+    }
+
+
+def as_parameters(problem: Problem, theta: Any) -> Float[Array, " parameters"]:
+    """Free parameters as an array.
+
+    **Raises:** an `ArgumentError` where they are none.
+    """
+    try:
+        found = jnp.asarray(theta, problem.bounds.dtype)
+    except (TypeError, ValueError):
+        found = None
+    if found is None or found.shape != (len(problem.names),):
+        raise ArgumentError(
+            f"Argument `theta` must hold the {len(problem.names)} free parameters {problem.names} in natural units, such as "
+            f"`fit.estimate`, but it is {shown(theta)}."
+        )
+    return found
 
 
 def check_filtered(name: str, model: ForwardModel, data: Dataset) -> None:

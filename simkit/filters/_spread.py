@@ -7,10 +7,11 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float, PRNGKeyArray
 
-from .._doors import check_key
+from .._doors import check_key, shown
 from .._errors import ArgumentError
 from ..engine import note_trace
 from ..problem import Problem, check_problem, named_parts, with_fresh_key
+from ._rows import as_parameters
 
 
 def spread(
@@ -30,7 +31,9 @@ def spread(
             "`ParticleFilter` has one."
         )
     check_key(key, needed=True)
-    values = _values(problem, jnp.asarray(theta, problem.bounds.dtype), jax.random.split(key, repeats))
+    if not isinstance(repeats, int) or repeats < 2:
+        raise ArgumentError(f"Argument `repeats` must be an integer of at least 2, but it is {shown(repeats)}.")
+    values = _values(problem, as_parameters(problem, theta), jax.random.split(key, repeats))
     return jnp.mean(values), jnp.std(values, ddof=1)
 
 

@@ -15,7 +15,7 @@ from ..engine import note_trace
 from ..problem import Problem, check_problem, named_parts
 from ._kalman import KalmanFilter, Passed
 from ._particles import ParticleFilter
-from ._rows import Row, rows_of
+from ._rows import Row, as_parameters, rows_of
 
 
 class HiddenStates(eqx.Module):
@@ -59,7 +59,7 @@ def states(problem: Problem, theta: Any, *, given: str = "all") -> HiddenStates:
         raise ArgumentError(f'Argument `given` must be "all" or "past", but it is {given!r}.')
     if given == "all" and isinstance(likelihood, ParticleFilter):
         raise ArgumentError('`ParticleFilter` has no smoothed states: take `given="past"`, or `KalmanFilter`.')
-    found, rows = _states(problem, jnp.asarray(theta, problem.bounds.dtype), given)
+    found, rows = _states(problem, as_parameters(problem, theta), given)
     if not traced(found.status):
         _check_ended(problem, found, np.asarray(rows))
     return found

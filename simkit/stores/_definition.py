@@ -115,6 +115,11 @@ def _class(name: str, kind: type, found: dict[str, str]) -> None:
     for part in kind.__mro__:
         if not (part.__module__ + ".").startswith(tuple(f"{library}." for library in LIBRARIES)):
             found[f"the source of {part.__qualname__}"] = _hash(_source(part))
+            for method in vars(part):
+                function = inspect.unwrap(getattr(part, method)) if callable(getattr(part, method, None)) else None
+                if isinstance(function, types.FunctionType):
+                    for variable, value in _constants_read(function).items():
+                        found[f"{part.__qualname__}.{variable}"] = value
 
 
 def _function(name: str, function: Callable[..., Any], found: dict[str, str], walk: Callable[..., None]) -> None:
@@ -135,6 +140,25 @@ def _function(name: str, function: Callable[..., Any], found: dict[str, str], wa
         except ValueError:  # not assigned yet
             continue
         walk(f"{name}.{variable}", value)
+    for variable, value in _constants_read(plain).items():
+        found[f"{name}.{variable}"] = value
+
+
+def _constants_read(function: types.FunctionType) -> dict[str, str]:
+    """Numbers, texts and arrays of its module that a function reads, by name."""
+    todo, names = [function.__code__], set()
+    while todo:
+        code = todo.pop()
+        names.update(code.co_names)
+        todo += [constant for constant in code.co_consts if isinstance(constant, types.CodeType)]
+    found = {}
+    for name in sorted(names & set(function.__globals__)):
+        value = function.__globals__[name]
+        if isinstance(value, np.ndarray | np.generic | jax.Array):
+            found[name] = _array(value)
+        elif isinstance(value, bool | int | float | complex | str):
+            found[name] = repr(value)
+    return found
 
 
 def _array(value: ArrayLike) -> str:
