@@ -57,19 +57,19 @@ class Marginal(AbstractMethod):
         count = population.shared
         bounds, held = problem.coordinate_bounds()[:count], held[:count]
         z = population.with_deviations(z, 0 * population.deviations(z))
-        size = _sizes(problem, z[:count])
+        origin = z[:count]
 
         def body(state: dict[str, Any]) -> dict[str, Any]:
             now, first = state["now"], ~state["now"].good
-            step = reflective_step(
-                now.model(state["bend"]), state["z"][:count], bounds, size, held, state["radius"], 0 * state["bend"]
-            )
+            bend, size, radius = state["bend"], state["size"], state["radius"]
+            step = reflective_step(now.model(bend), state["z"][:count], bounds, size, held, radius, 0 * bend)
             moved = jnp.where(held, state["z"][:count], inside(state["z"][:count] + step.step, bounds))
             place = state["z"].at[:count].set(jnp.where(first, state["z"][:count], moved))
             new = marginal(problem, place)
             gain = jnp.where(first, 1, now.value - new.value)
             rounding = jnp.finfo(z.dtype).eps * (1 + jnp.abs(jnp.where(first, 0, now.value))) * 100
             better = new.good & (gain > 0)
+            size = jnp.where(first & new.good, _sizes(problem, origin, new), size)
             bend = jnp.where(
                 first, _products(new, size), _updated(state["bend"], place[:count] - state["z"][:count], new, now)
             )
@@ -83,6 +83,7 @@ class Marginal(AbstractMethod):
                 "z": place,
                 "now": kept,
                 "bend": bend,
+                "size": size,
                 "radius": jnp.where(first, state["radius"], radius),
                 "converged": small | (~first & (step.promised < 10 * rounding)),
                 "stuck": jnp.where(first, ~new.good, radius < 1e-10),
@@ -94,7 +95,9 @@ class Marginal(AbstractMethod):
         start = {
             "z": jnp.concatenate([inside(z[:count], bounds), z[count:]]),
             "now": _nowhere(population, z),
-            "bend": jnp.diag(1 / size**2) + 0 * z[0],
+            # Both come from the first point.
+            "bend": jnp.eye(count, dtype=z.dtype) + 0 * z[0],
+            "size": jnp.ones(count, z.dtype) + 0 * z[0],
             "radius": 1 + 0 * z[0],
             "converged": z[0] != z[0],
             "stuck": z[0] != z[0],
@@ -216,19 +219,24 @@ def joint_model(population: Population, at: MarginalValue, bend: Float[Array, "s
 
 @eqx.filter_jit
 def curvature_at(
-    problem: Problem, z: Float[Array, " parameters"]
+    problem: Problem, z: Float[Array, " parameters"], error: Float[Array, " shared"]
 ) -> tuple[MarginalValue, Float[Array, "shared shared"]]:
-    """The marginal objective and its second derivative, by central differences of the gradient."""
+    """The marginal objective and its second derivative, by central differences of the gradient.
+
+    Their steps are shares of `error`, about the standard errors: the gradient is known to the root of the rounding error, as the
+    modes are, of which the third root is the best step.
+    """
     count = population_in(problem).shared
-    step = jnp.finfo(z.dtype).eps ** (1 / 4) * _sizes(problem, z[:count])
-    bounds = problem.coordinate_bounds()[:count]
+    low, high = problem.coordinate_bounds()[:count].T
+    reach = jnp.minimum(jnp.finfo(z.dtype).eps ** (1 / 6) * error, 0.25 * (high - low))
     # On a bound the difference is taken inside of it.
-    reach = jnp.minimum(step, 0.1 * jnp.minimum(z[:count] - bounds[:, 0], bounds[:, 1] - z[:count]))
-    reach = jnp.maximum(reach, 1e-3 * step)
-    moves = jnp.concatenate([0 * reach[None], jnp.diag(reach), -jnp.diag(reach)])
-    found = jax.lax.map(lambda move: marginal(problem, z.at[:count].add(move)), moves)
+    centre = jnp.clip(z[:count], low + 1.5 * reach, high - 1.5 * reach)
+    ahead = jnp.where(jnp.eye(count, dtype=bool), (centre + reach)[None], z[None, :count])
+    behind = jnp.where(jnp.eye(count, dtype=bool), (centre - reach)[None], z[None, :count])
+    places = jnp.concatenate([z[None, :count], ahead, behind])
+    found = jax.lax.map(lambda place: marginal(problem, z.at[:count].set(place)), places)
     gradients = found.each.sum(axis=1) + found.slope
-    bend = (gradients[1 : count + 1] - gradients[count + 1 :]) / (2 * reach[:, None])
+    bend = (gradients[1 : count + 1] - gradients[count + 1 :]) / jnp.diag(ahead - behind)[:, None]
     return jax.tree.map(lambda x: x[0], found), 0.5 * (bend + bend.T)
 
 
@@ -237,19 +245,29 @@ def sharpened(problem: Problem, end: End) -> End:
     best = int(np.argmin(np.asarray(end.model.value)))
     if not np.isfinite(np.asarray(end.model.value)[best]):
         return end
-    at, bend = curvature_at(problem, jnp.asarray(np.asarray(end.z)[best]))
-    values, vectors = np.linalg.eigh(np.asarray(bend))
-    # What is flat, or bends the wrong way at a bound, is not known from the data: its variance is large.
+    population = population_in(problem)
+    top = np.asarray(end.model.rows)[best][: population.shared, : population.shared]
+    error = 1 / np.linalg.norm(top, axis=0)
+    at, bend = curvature_at(problem, jnp.asarray(np.asarray(end.z)[best]), jnp.asarray(error, end.z.dtype))
+    # In these errors all coordinates have one unit: what is flat, or bends the wrong way at a bound, is not known from the data,
+    # and its variance is large.
+    values, vectors = np.linalg.eigh(np.asarray(bend) * error[:, None] * error)
     values = np.maximum(values, 1e-8 * np.abs(values).max())
-    model = joint_model(population_in(problem), at, jnp.asarray((vectors * values) @ vectors.T, bend.dtype))
+    bend = (vectors * values) @ vectors.T / error[:, None] / error
+    model = joint_model(population, at, jnp.asarray(bend, end.z.dtype))
     rows = jnp.asarray(np.asarray(end.model.rows)).at[best].set(model.rows)
     return eqx.tree_at(lambda e: e.model.rows, end, rows)
 
 
-def _sizes(problem: Problem, z: Array) -> Array:
-    """The sizes of coordinates: 1 of logarithms, and where a number is zero, which has none."""
-    log = jnp.array(problem.log[: z.size], bool)
-    return jax.lax.stop_gradient(jnp.where(log | (z == 0), 1, jnp.abs(z)))
+def _sizes(problem: Problem, z: Array, at: MarginalValue) -> Array:
+    """The sizes of coordinates: 1 of logarithms, and where a number is zero about its standard error, as the gradients tell."""
+    log, bounds = jnp.array(problem.log[: z.size], bool), problem.coordinate_bounds()[: z.size]
+    pulls = jnp.sqrt(jnp.sum(at.each**2, axis=0) + at.curvature)
+    error = jnp.minimum(
+        jnp.where(pulls > 0, 1 / jnp.where(pulls > 0, pulls, 1), jnp.inf), 0.5 * (bounds[:, 1] - bounds[:, 0])
+    )
+    zero = jnp.where(jnp.isfinite(error), error, 1)
+    return jax.lax.stop_gradient(jnp.where(log, 1, jnp.where(z == 0, zero, jnp.abs(z)))).astype(z.dtype)
 
 
 def _products(at: MarginalValue, size: Array) -> Array:

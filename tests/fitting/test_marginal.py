@@ -47,6 +47,47 @@ def test_balanced_analysis_of_variance():
     np.testing.assert_allclose(problem.population.deviations(fit.estimate)[:, 0], shrunk, atol=1e-4)
 
 
+def test_units_of_a_population():
+    """Slopes of four subjects with an effect that starts at zero; errors were 1e-9 units and the effect stood still (1e-20)."""
+    x, weight = np.array([0.5, 1.0, 2.0]), np.array([-1.0, 0.3, -0.2, 1.4])
+    random = np.random.default_rng(0)
+    y = (10 + weight + 2 * random.normal(size=4))[:, None] * x + 0.5 * random.normal(size=(4, 3))
+    line = from_response(lambda x, p: p["a"] * x, {"a": 1.0})
+
+    def estimate(unit):
+        """Mean, spread and effect, and their standard errors, in `unit`."""
+        spread, effect = (
+            Free(bounds=(low * unit, 20 * unit), start=at * unit) for low, at in [(0.01, 1.0), (-20.0, 0.0)]
+        )
+        mean = Free(bounds=(-100 * unit, 100 * unit), start=9 * unit)
+        slope = Individual(mean, spread=spread, transform="linear", effects={"weight": effect})
+        experiments = [
+            Experiment(f"{i}", x, {"y": unit * row}, covariates={"weight": w})
+            for i, (row, w) in enumerate(zip(y, weight, strict=True))
+        ]
+        problem = Problem(line, experiments, free={"a": slope}, noise={"y": Normal(0.5 * unit)})
+        fit = simkit.fit(problem, starts=1)
+        return np.array([fit.estimate[:3], fit.standard_error[:3]]) / unit
+
+    found = estimate(1.0)
+    for unit in (1e-12, 1e12):
+        np.testing.assert_allclose(estimate(unit), found, rtol=1e-5)
+
+    def value(mean, log_spread, effect):
+        """The exact log likelihood, beside a constant."""
+        covariance = 0.25 * np.eye(3) + np.exp(2 * log_spread) * np.outer(x, x)
+        residuals = y - (mean + effect * weight)[:, None] * x
+        return scipy.stats.multivariate_normal(np.zeros(3), covariance).logpdf(residuals).sum()
+
+    best, h = np.array([found[0, 0], np.log(found[0, 1]), found[0, 2]]), 1e-3 * np.eye(3)
+    slope = [(value(*(best + a)) - value(*(best - a))) / 2e-3 for a in h]
+    bend = [[sum(s * t * value(*(best + s * a + t * b)) for s in (1, -1) for t in (1, -1)) for a in h] for b in h]
+    error = np.sqrt(np.diag(np.linalg.inv(np.array(bend) / -4e-6)))
+    # Differences of the exact likelihood are good to some 1e-6, and the fit has converged to 1e-4 standard errors.
+    np.testing.assert_allclose(slope * error, 0, atol=2e-4)
+    np.testing.assert_allclose(found[1] / [1, found[0, 1], 1], error, rtol=1e-4)
+
+
 def rows_of(subjects=None):
     with DATA.open() as file:
         rows = list(csv.DictReader(file))
