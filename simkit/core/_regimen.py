@@ -33,6 +33,7 @@ class Regimen(eqx.Module):
     - `share`, `lag`: for each number of the state the path of its bioavailability and of its lag, a number, or None.
     - `infused`: the places in the flat state that infusions go into.
     - `resets`: whether any row resets. `steady`: how many rows have a steady state.
+    - `given`: the places that any dose goes into.
     """
 
     share: tuple[Element, ...] = eqx.field(static=True)
@@ -40,6 +41,7 @@ class Regimen(eqx.Module):
     infused: tuple[int, ...] = eqx.field(static=True, default=())
     resets: bool = eqx.field(static=True, default=False)
     steady: int = eqx.field(static=True, default=0)
+    given: tuple[int, ...] = eqx.field(static=True, default=())
 
     def __call__(self, system: Any, t: Time, y: State, inputs: Inputs, value: Any) -> Any:
         """The state with the whole amount of a row added: what tells how large states become."""

@@ -16,7 +16,7 @@ from jaxtyping import Array
 from .._errors import ArgumentError
 from .._types import Inputs, State, Time
 from ..core import Event, NamedEvents, Regimen, Setup, System, Trajectory
-from ._infused import ReducedInside, check_infused, infused_system, is_encoded
+from ._infused import ReducedInside, check_differential, check_infused, infused_system, is_encoded
 from ._steady_doses import Interval, Repeated, steady_doses
 from .task._step import Adaptive
 from .task._task import Options, Task
@@ -85,6 +85,7 @@ def _check(task: Task, infused: tuple[int, ...]) -> None:
             f"Steady states of doses need a system whose solver steps the state itself, but `{type(task.system).__name__}` steps "
             "another one. Give the doses before it one by one."
         )
+    check_differential(task.system, task.y0, task.times[0], sorted({i for regimen in regimens for i in regimen.given}))
     if infused:
         check_infused(task.system, task.y0, task.times[0], infused, task.solver)
     if any(r.steady for r in regimens) and len(task.events.events) > 1:

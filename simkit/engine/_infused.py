@@ -1,5 +1,6 @@
 """Systems with infusions: the rates that flow into some of their numbers stand behind the state, constant between events."""
 
+from collections.abc import Sequence
 from typing import Any
 
 import equinox as eqx
@@ -132,19 +133,26 @@ def check_infused(system: Any, y0: State, t: Time, places: tuple[int, ...], solv
             f"Infusions into `{name}` need a solver that takes any system, since a rate of infusion breaks the form that "
             f'`{type(solver).__name__}` steps. Take `solver="tsit5"`.'
         )
+
+
+def check_differential(system: Any, y0: State, t: Time, places: Sequence[int]) -> None:
+    """Refuse doses into numbers of a constrained system that have no derivative: its equations would undo them.
+
+    **Raises:** an `ArgumentError`.
+    """
     if not isinstance(system, ConstrainedSystem):
         return
     with jax.ensure_compile_time_eval():
         own = mass_of(system, t, y0)
     if isinstance(own, jax.core.Tracer):
-        return  # then states are NaN
+        return  # then states of infusions are NaN
     known = np.asarray(own)
     absent = known == 0 if known.ndim == 1 else np.all(known == 0, axis=0)
     for place in places:
         if absent[place]:
             raise ArgumentError(
-                f"Infusions must go into numbers that have a derivative, but number {place + 1} of the state of `{name}` is "
-                "algebraic: `mass` is 0 there."
+                f"Doses must go into numbers that have a derivative, but number {place + 1} of the state of "
+                f"`{type(system).__name__}` is algebraic: `mass` is 0 there."
             )
 
 

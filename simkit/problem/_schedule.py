@@ -90,7 +90,8 @@ def dose_event(
     infused = into[(columns["rate"] > 0) | (columns["duration"] > 0)].any(axis=0)
     places = tuple(int(i) for i in np.flatnonzero(infused))
     share, late = tables
-    change = Regimen(share, late, places, bool((~dose).any()), int(doses.steady.sum()))
+    given = tuple(int(i) for i in np.flatnonzero(into.any(axis=0)))
+    change = Regimen(share, late, places, bool((~dose).any()), int(doses.steady.sum()), given)
     return Event(at=as_float_array(doses.times[which]), values=values, change=change)
 
 
@@ -183,9 +184,10 @@ def _alike_regimens(setups: Sequence[Setup]) -> list[Setup]:
             continue
         changes: list[Any] = [event.change for _, event in given]
         infused = tuple(sorted({place for change in changes for place in change.infused}))
+        into = tuple(sorted({place for change in changes for place in change.given}))
         resets, steady = any(c.resets for c in changes), max(c.steady for c in changes)
         for (i, event), old in zip(given, changes, strict=True):
-            new = Regimen(old.share, old.lag, infused, resets, steady)
+            new = Regimen(old.share, old.lag, infused, resets, steady, into)
             made = Event(at=event.at, values=event.values, change=new)
             events = found[i].events
             events = NamedEvents(

@@ -393,3 +393,23 @@ def test_a_change_of_another_shape_and_one_that_is_not_finite():
     assert found.status == simkit.core.Status.NON_FINITE
     with pytest.raises(simkit.SimulationError, match=r"event `broken` at time 0\.45"):
         simkit.simulate(system, start, ROWS, events={"broken": broken})
+
+
+def test_doses_into_algebraic_numbers_are_refused():
+    class Two(simkit.ConstrainedSystem):
+        k: simkit.Scalar = simkit.quantity(0.5)
+
+        def vector_field(self, t, y, inputs):
+            return {"a": -self.k * y["b"] / 2, "b": y["b"] - 2 * y["a"]}
+
+        def mass(self, t):
+            return {"a": 1.0, "b": 0.0}
+
+        @classmethod
+        def example(cls):
+            return simkit.Example(cls(), {"a": 1.0, "b": 2.0}, np.linspace(0.0, 4.0, 5))
+
+    y0 = {"a": 1.0, "b": 2.0}
+    dose = simkit.problem.dose_event(simkit.problem.Doses(simkit.problem.Dose(3.0, 1.0, "b")), y0)
+    with pytest.raises(simkit.ArgumentError, match="number 2 of the state of `Two` is algebraic"):
+        simkit.simulate(Two(), y0, [0.0, 2.0], events={"dose": dose})

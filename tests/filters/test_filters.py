@@ -7,6 +7,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+import scipy.integrate
 import scipy.linalg
 import scipy.stats
 
@@ -357,3 +358,97 @@ def test_particles_that_all_die_are_named():
         states(problem, [1.0], given="past")
     with pytest.raises(ArgumentError, match="has no smoothed states"):
         states(problem, [1.0])
+
+
+class Waved(simkit.StochasticSystem):
+    """Two integrators behind noise that begins at zero: x'' = w, dw = strength sin(t) dW."""
+
+    class State(eqx.Module):
+        x: Scalar
+        v: Scalar
+        w: Scalar
+
+    interpretation: ClassVar[Literal["ito", "stratonovich"]] = "ito"
+    noise_kind: ClassVar[Literal["additive", "diagonal", "general"]] = "additive"
+    strength: Scalar = simkit.quantity(1.0)
+
+    def drift(self, t, y, inputs):
+        return self.State(y.v, y.w, 0 * y.w)
+
+    def diffusion(self, t, y, inputs):
+        zero = jnp.zeros(1)
+        return self.State(zero, zero, self.strength * jnp.sin(t)[None])
+
+    @classmethod
+    def example(cls):
+        return simkit.Example(cls(), cls.State(0.0, 0.0, 0.0), np.linspace(0, 1, 3))
+
+
+def test_states_and_noise_that_begin_at_zero():
+    """x at 2 is the integral of (2 - s)^2 / 2 strength sin(s) dW(s)."""
+    problem = Problem(
+        Waved(),
+        Experiment("a", [2.0], {"x": [0.3]}, start=0.0, y0=Waved.State(0.0, 0.0, 0.0)),
+        free={"strength": Free(bounds=(0.1, 9.0))},
+        noise={"x": Normal(scale=0.1)},
+        likelihood=KalmanFilter(),
+    )
+    s = np.linspace(0.0, 2.0, 4001)
+    variance = scipy.integrate.simpson(((2 - s) ** 2 / 2 * np.sin(s)) ** 2, x=s)
+    expected = scipy.stats.norm.logpdf(0.3, 0.0, np.sqrt(variance + 0.01))
+    np.testing.assert_allclose(problem.log_likelihood(jnp.array([1.0]))[0], expected, rtol=1e-9)
+
+
+def test_a_wide_start_that_decays_leaves_its_digits():
+    for start, width, end in ((0.0, 1e6, 30.0), (1e12, 0.0, 60.0)):
+        problem = Problem(
+            OrnsteinUhlenbeck(),
+            Experiment("a", [end, end + 1], {"x": [0.3, 0.1]}, start=0.0, y0={"x": start}),
+            free={"volatility": Free(bounds=(0.05, 5.0))},
+            noise={"x": Normal(scale=0.1)},
+            likelihood=KalmanFilter({"x": width}),
+        )
+        inner = 0.125 * np.array([[1, np.exp(-1)], [np.exp(-1), 1]]) + 0.01 * np.eye(2)
+        expected = scipy.stats.multivariate_normal.logpdf([0.3, 0.1], cov=inner)
+        np.testing.assert_allclose(problem.log_likelihood(jnp.array([0.5]))[0], expected, rtol=1e-8)
+
+
+def test_single_precision_in_large_units():
+    unit = 1e12
+    problem = made(KalmanFilter({"x": WIDTH * unit}), unit=unit, dtype=jnp.float32)
+    value, _ = problem.log_likelihood(jnp.asarray(THETA * np.array([1, unit, unit, unit]), jnp.float32))
+    np.testing.assert_allclose(value, exact(THETA) - 7 * np.log(unit), rtol=1e-5)
+
+
+def test_errors_of_data_are_drawn_too():
+    errors = np.where(np.arange(8) < 4, 1.0, 50.0)
+    for likelihood, given in ((KalmanFilter(), {}), (ParticleFilter(8, key=jax.random.key(0)), {"step": 0.5})):
+        problem = Problem(
+            OrnsteinUhlenbeck(),
+            Experiment("a", np.arange(1.0, 9.0), {"x": np.zeros(8)}, start=0.0, y0={"x": 1.0}, errors={"x": errors}),
+            free={"volatility": Free(bounds=(0.05, 5.0))},
+            noise={"x": Normal(0.1)},
+            likelihood=likelihood,
+            **given,
+        )
+        draw = lambda key, problem=problem: problem.simulate_data(jnp.array([0.5]), key)["x"][0]
+        spread = jax.vmap(draw)(jax.random.split(jax.random.key(1), 400)).std(axis=0)
+        assert 0.3 < spread[0] < 0.42
+        assert 4.3 < spread[-1] < 5.7  # 5.01, with a relative error of 1 / sqrt(800)
+
+
+def test_doors_of_filters():
+    key = jax.random.key(0)
+    for call, text in (
+        (lambda: KalmanFilter(0.5), "must be a dictionary"),
+        (lambda: KalmanFilter({"x": "a"}), "must be finite and not negative"),
+        (lambda: made(KalmanFilter({"x": [1.0, 2.0]})), "must be one number or have the shape"),
+        (lambda: KalmanFilter(rtol=-1.0), "`rtol` must be a number from"),
+        (lambda: KalmanFilter(solver="euler_maruyama"), "with an error estimate"),
+        (lambda: ParticleFilter(100, key=key, threshold="a"), "`threshold` must lie between"),
+        (lambda: spread(made(ParticleFilter(8, key=key), step=0.5), THETA, key=key, repeats=1), "`repeats` must be"),
+        (lambda: states(made(KalmanFilter()), {"mean": 1.0}), "must hold the 4 free parameters"),
+    ):
+        with pytest.raises(ArgumentError, match=text):
+            call()
+    assert ParticleFilter(np.int64(8), key=key).particles == 8

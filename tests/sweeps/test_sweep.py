@@ -357,3 +357,30 @@ def test_events_end_and_change_members(tmp_path):
     np.testing.assert_allclose(seen["first"][:], 0.25)
     np.testing.assert_allclose(seen["times"][:][passes, 1], half[passes], rtol=1e-5)
     np.testing.assert_array_equal(seen["often"][:][~passes], 1)
+
+
+RATE = 1.0
+"""What `reads_rate` reads of this module."""
+
+
+def reads_rate(t, y, p):
+    return {"x": -RATE * p["k"] * y["x"]}
+
+
+def test_definitions_hold_the_constants_of_a_module_that_code_reads(monkeypatch):
+    from simkit.stores import describe
+
+    class Pond(simkit.PlainSystem):
+        def vector_field(self, t, y, inputs):
+            return {"x": -RATE * y["x"]}
+
+        @classmethod
+        def example(cls):
+            raise NotImplementedError
+
+    before = [describe({"field": reads_rate}), describe({"system": Pond()})]
+    assert before == [describe({"field": reads_rate}), describe({"system": Pond()})]
+    monkeypatch.setitem(globals(), "RATE", 5.0)
+    for old, new in zip(before, [describe({"field": reads_rate}), describe({"system": Pond()})], strict=True):
+        assert {name for name in new if old[name] != new[name]} <= {name for name in new if name.endswith("RATE")}
+        assert old != new
