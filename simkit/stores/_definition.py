@@ -154,9 +154,9 @@ def _constants_read(function: types.FunctionType) -> dict[str, str]:
     found = {}
     for name in sorted(names & set(function.__globals__)):
         value = function.__globals__[name]
-        if isinstance(value, np.ndarray | np.generic | jax.Array):
+        if isinstance(value, np.ndarray | jax.Array):
             found[name] = _array(value)
-        elif isinstance(value, bool | int | float | complex | str):
+        elif isinstance(value, bool | int | float | complex | str | np.generic):
             found[name] = repr(value)
     return found
 
