@@ -13,7 +13,7 @@ import numpy as np
 
 from .._errors import ResultFileError, StoreError
 from ..io import provenance
-from ..stores import check_hdf5, differences, fingerprint, hdf5_image, read_manifest, write_text
+from ..stores import check_hdf5, describe, differences, fingerprint, hdf5_image, read_manifest, write_text
 from ._chunk import Chunk, find_chunks, is_whole
 
 FORMAT, VERSION = "simkit sweep", 1
@@ -49,7 +49,11 @@ class Store:
                 held: Any = file["over"]
                 values = {str(d.attrs["path"]): d[()] for d in held.values()}
                 units = {str(d.attrs["path"]): str(d.attrs["units"]) for d in held.values()}
-                return np.asarray(file["times"]), values, units
+                times = np.asarray(file["times"])
+            told = describe({f"over {name}": value for name, value in values.items()})
+            if any(self.definition.get(name) != text for name, text in told.items()):
+                raise KeyError("values that are not those of the sweep")
+            return times, values, units
         except (OSError, RuntimeError, KeyError) as error:
             raise ResultFileError(
                 f"The file `{path}` is gone, cut short or damaged. Call `sweep` again, as before: it writes it anew."

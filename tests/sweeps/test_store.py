@@ -7,6 +7,7 @@ import pathlib
 import resource
 import signal
 import socket
+import struct
 import subprocess
 import sys
 import time
@@ -293,3 +294,14 @@ def test_what_is_no_store_is_refused(tmp_path):
         ResultFileError, match=r"it is a folder. The store of a sweep is opened by `simkit.sweeps.open`"
     ):
         simkit.load(tmp_path)
+
+
+def test_changed_values_of_members_are_found(store):
+    path = store / "points.h5"
+    content = bytearray(path.read_bytes())
+    place = content.find(struct.pack("<d", float(simkit.sweeps.open(store).values["rate"][1])))
+    content[place + 6] ^= 4
+    path.write_bytes(content)
+    with pytest.raises(ResultFileError, match=r"points.h5` is gone, cut short or damaged"):
+        simkit.sweeps.open(store).values  # noqa: B018
+    assert np.isfinite(simkit.sweep(**setup(store=store)).values["rate"]).all()
