@@ -60,8 +60,8 @@ def trouble_with(path: pathlib.Path, target: str) -> str | None:
     parts = urllib.parse.urlsplit(target)
     if parts.scheme:
         return None if well_formed(target) else "is no address"
-    if path.name == "CHANGELOG.md" and parts.path:
-        return "leads to a file from a page that the book includes in another folder"
+    if (path.name == "CHANGELOG.md" or path.suffix == ".ipynb") and parts.path:
+        return "leads to a file from a page that the book includes from another folder"
     file = page_of(path, parts.path)
     if file is None:
         return "leads to no file"
