@@ -330,6 +330,11 @@ ROWS = {
     "function, a number": (lambda: simkit.from_function(3, {"k": 1.0}), "`f` must be a function"),
     "parameters, a list": (lambda: simkit.from_function(lambda t, y, p: y, ["k"]), "`params` must be a dictionary"),
     "experiment without times": (lambda: simkit.Experiment("e", None, DATA), "at least one time"),
+    "filter, start a number": (lambda: simkit.filters.KalmanFilter(0.5), "`start` must be a dictionary of"),
+    "filter, threshold a text": (
+        lambda: simkit.filters.ParticleFilter(100, key=KEY, threshold="a"),
+        "`threshold` must lie between",
+    ),
     "plan, times of a text": (lambda: simkit.plan(P, FIT, "soon"), "`times` must be numbers, but it is 'soon'"),
 }
 """Name -> a call and what its message holds, a regular expression in which parentheses and brackets stand for themselves."""

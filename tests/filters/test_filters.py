@@ -440,12 +440,11 @@ def test_errors_of_data_are_drawn_too():
 def test_doors_of_filters():
     key = jax.random.key(0)
     for call, text in (
-        (lambda: KalmanFilter(0.5), "must be a dictionary"),
         (lambda: KalmanFilter({"x": "a"}), "must be finite and not negative"),
         (lambda: made(KalmanFilter({"x": [1.0, 2.0]})), "must be one number or have the shape"),
         (lambda: KalmanFilter(rtol=-1.0), "`rtol` must be a number from"),
         (lambda: KalmanFilter(solver="euler_maruyama"), "with an error estimate"),
-        (lambda: ParticleFilter(100, key=key, threshold="a"), "`threshold` must lie between"),
+        (lambda: ParticleFilter(100, key=key, threshold=2.0), "`threshold` must lie between"),
         (lambda: spread(made(ParticleFilter(8, key=key), step=0.5), THETA, key=key, repeats=1), "`repeats` must be"),
         (lambda: states(made(KalmanFilter()), {"mean": 1.0}), "must hold the 4 free parameters"),
     ):
