@@ -11,6 +11,23 @@ import numpy as np
 
 from simkit import SimkitError
 
+DOSED_HEAD = """
+[system]
+model = "two_compartment"
+[y0]
+central = 0.0
+peripheral = 0.0
+[noise]
+concentration = { model = "normal", scale = 0.3 }
+[free]
+exchange = { bounds = [1.0, 50.0] }
+[dosing]
+file = "doses.csv"
+compartments = ["central", "peripheral"]
+outputs = "concentration"
+"""
+"""The head of a study whose doses stand in a table and in an experiment, up to what its table of doses has besides."""
+
 LONGEST = 20.0
 """Seconds after which a reader counts as one that hangs; the slowest here takes one."""
 

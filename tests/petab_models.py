@@ -137,3 +137,19 @@ o | c0 | 1 | 2.0 | 1.0""",
     "conditions": "conditionId | k2\nc0 | 1",
 }
 """Tables of a small problem without mistakes."""
+
+
+def load_observed(
+    folder: Path, model: str, names: Mapping[str, float], observable: str, times: Sequence[float]
+) -> simkit.petab.PEtab:
+    """A problem with free parameters, by their values, and one observable `o`, which is measured as 1 at all times."""
+    rows = "\n".join(f"o | c0 | {t} | 1" for t in times)
+    parameters = "\n".join(f"{name} | lin | -50 | 50 | {value} | 1" for name, value in names.items())
+    path = write_problem(
+        folder,
+        model,
+        f"parameterId | parameterScale | lowerBound | upperBound | nominalValue | estimate\n{parameters}",
+        f"observableId | observableFormula | noiseFormula\no | {observable} | 0.1",
+        f"observableId | simulationConditionId | time | measurement\n{rows}",
+    )
+    return simkit.petab.load(path)

@@ -2,6 +2,7 @@
 
 from ._kalman import KalmanFilter as KalmanFilter
 from ._particles import ParticleFilter as ParticleFilter
+from ._resampling import systematic as systematic  # internal
 from ._spread import spread as spread
 from ._states import HiddenStates as HiddenStates  # internal
 from ._states import states as states

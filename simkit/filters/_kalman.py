@@ -19,7 +19,7 @@ from ..linear import eigenvalues, inverse, log_determinant
 from ..problem import AbstractLikelihood, Dataset, ForwardModel, Normal
 from ..solvers import SolverLike, Tsit5, as_solver
 from ._moments import Moments
-from ._rows import Row, check_filtered, drawn_data, located, noise_at, rows_of
+from ._rows import Row, check_filtered, drawn_data, first_failed, located, noise_at, rows_of
 
 
 class Passed(NamedTuple):
@@ -105,7 +105,7 @@ class KalmanFilter(AbstractLikelihood):
     def log_prob(self, theta: Float[Array, " parameters"], model: ForwardModel, data: Dataset) -> Any:
         def one(setup: Setup, times: Array, row: Row) -> tuple[Array, Array]:
             passed = self.passed(setup, times, row, smooth=False)
-            return jnp.sum(passed.density), passed.status[jnp.argmax(passed.status != Status.OK)]
+            return jnp.sum(passed.density), passed.status[first_failed(passed.status)]
 
         density, status = eqx.filter_vmap(one)(model.setups(theta), data.times, rows_of(data))
         return jnp.sum(density), status
@@ -191,17 +191,17 @@ def updated(setup: Setup, t: Array, ahead: Moments.State, row: Row) -> Passed:
     unravel = ravel_pytree(setup.y0)[1]
     dtype = ahead.mean.dtype
     flat = lambda tree: ravel_pytree(tree)[0].astype(dtype)
-    outputs = lambda x: flat(located(setup, t, unravel(x), row.values))
-    place, slope = outputs(ahead.mean), jax.jacfwd(outputs)(ahead.mean)
+    outputs = lambda x: located(setup, t, unravel(x), row.values)
+    places, slope = outputs(ahead.mean), jax.jacfwd(lambda x: flat(outputs(x)))(ahead.mean)
     noise = {
         name: noise_at(setup.noise[name], place, row.errors.get(name)).scale  # pyright: ignore[reportAttributeAccessIssue]
-        for name, place in located(setup, t, unravel(ahead.mean), row.values).items()
+        for name, place in places.items()
     }
-    value = flat({name: row.values[name] for name in noise})
+    value = flat(row.values)
     seen = jnp.isfinite(value)
     variance = jnp.where(seen, flat(noise) ** 2, 1)
     slope = jnp.where(seen[:, None], slope, 0)
-    apart = jnp.where(seen, jnp.where(seen, value, 0) - place, 0)
+    apart = jnp.where(seen, jnp.where(seen, value, 0) - flat(places), 0)
     gain = ahead.covariance @ slope.T
     spread = slope @ gain + jnp.diag(variance)
     # From here on each output is in units of its own spread, so that nothing leaves the range of the float type.

@@ -27,7 +27,7 @@ class Moments(PlainSystem):
     does not depend on the state. f is the drift in the sense of Ito: for a Stratonovich equation
     $f + \tfrac12 \sum_k \frac{\partial g_k}{\partial x} g_k$ with the columns g_k of G.
 
-    **Arguments:** `system`; `like`: a state of it, whose numbers do not matter; `smooth`: whether $\Phi$ is integrated as well.
+    **Arguments:** `system`; `like`: a state of it, whose numbers do not matter. $\Phi$ is integrated where the state has one.
 
     **Reference:** Jazwinski (1970), Stochastic Processes and Filtering Theory, section 9.3; Sarkka and Solin (2019), Applied
     Stochastic Differential Equations, section 9.1.
@@ -72,9 +72,9 @@ class Moments(PlainSystem):
         the others change.
         """
         places = t + (until - t) * jnp.asarray([0.07, 0.33, 0.67, 0.93], y.mean.dtype)
-        powers = jax.vmap(lambda t: _square(self.factors(t, y.mean, at_time(inputs, t))))(places)
+        factors = jax.vmap(lambda t: self.factors(t, y.mean, at_time(inputs, t)))(places)
         slope = jax.jacfwd(lambda x: self.flat_drift(t, x, at_time(inputs, t)))(y.mean)
-        drift, power = self.flat_drift(t, y.mean, at_time(inputs, t)), jnp.mean(powers, axis=0)
+        drift, power = self.flat_drift(t, y.mean, at_time(inputs, t)), jnp.mean(factors @ factors.mT, axis=0)
         h = (until - t) / 2.0**DOUBLINGS
         rate = jnp.max(jnp.sum(jnp.abs(slope), axis=1))
         spread_of = lambda grown, power: jnp.sqrt(jnp.abs(jnp.diag(grown @ y.covariance @ grown.T + power)))
@@ -87,10 +87,10 @@ class Moments(PlainSystem):
         unit = jnp.eye(y.mean.size, dtype=y.mean.dtype)
         grown = unit + h * slope + 0.5 * h**2 * slope @ slope
         begin = grown, h * power, h * drift + 0.5 * h**2 * slope @ drift, spread_of(grown, h * power)
-        (grown, power, moved, early), _ = jax.lax.scan(doubled, begin, jnp.arange(DOUBLINGS, dtype=y.mean.dtype))
-        spread = jnp.sqrt(jnp.diag(y.covariance) + (until - t) * jnp.diag(jnp.mean(powers, axis=0)))
+        (grown, gained, moved, early), _ = jax.lax.scan(doubled, begin, jnp.arange(DOUBLINGS, dtype=y.mean.dtype))
+        spread = jnp.sqrt(jnp.diag(y.covariance) + (until - t) * jnp.diag(power))
         spread = jnp.where(spread > LEAST * early, spread, early)
-        later = spread_of(grown, power)
+        later = spread_of(grown, gained)
         spread = jnp.where(jnp.isfinite(later) & (later > 0), jnp.minimum(spread, later), spread)
         mean, later = jnp.abs(y.mean), jnp.abs(y.mean + moved)
         mean = jnp.where(jnp.isfinite(later), jnp.minimum(mean, later), mean)
@@ -109,7 +109,3 @@ class Moments(PlainSystem):
     @classmethod
     def example(cls) -> Any:
         raise NotImplementedError("Moments of a stochastic system have no example of their own.")
-
-
-def _square(factors: Array) -> Array:
-    return factors @ factors.T

@@ -14,7 +14,8 @@ from .._errors import ArgumentError
 from ..core import Setup, Status
 from ..engine import Fixed, integrate
 from ..problem import AbstractLikelihood, Dataset, ForwardModel
-from ._rows import Row, check_filtered, drawn_data, log_density, rows_of
+from ._resampling import systematic
+from ._rows import Row, check_filtered, drawn_data, first_failed, log_density, rows_of
 
 
 class Cloud(NamedTuple):
@@ -24,7 +25,6 @@ class Cloud(NamedTuple):
     log_weight: Array  # normalised
     gained: Array  # log density of the row's data given those before, estimated
     status: Array
-    effective: Array  # effective number of particles before resampling
 
 
 class ParticleFilter(AbstractLikelihood):
@@ -55,7 +55,7 @@ class ParticleFilter(AbstractLikelihood):
     key: PRNGKeyArray
     threshold: float = eqx.field(static=True)
 
-    def __init__(self, particles: int = 500, *, key: PRNGKeyArray, threshold: float = 0.5):
+    def __init__(self, particles: int | np.integer = 500, *, key: PRNGKeyArray, threshold: float = 0.5):
         if not isinstance(particles, int | np.integer) or isinstance(particles, bool) or particles < 2:
             raise ArgumentError(f"Argument `particles` must be an integer of at least 2, but it is {particles!r}.")
         if not (isinstance(threshold, int | float) and 0 <= threshold <= 1):
@@ -77,7 +77,7 @@ class ParticleFilter(AbstractLikelihood):
     def log_prob(self, theta: Float[Array, " parameters"], model: ForwardModel, data: Dataset) -> Any:
         def one(setup: Setup, times: Array, row: Row, key: PRNGKeyArray) -> tuple[Array, Array]:
             cloud = self.passed(setup, times, row, key, model.method)
-            return jnp.sum(cloud.gained), cloud.status[jnp.argmax(cloud.status != Status.OK)]
+            return jnp.sum(cloud.gained), cloud.status[first_failed(cloud.status)]
 
         keys = jax.random.split(self.key, len(data.labels))
         gained, status = eqx.filter_vmap(one)(model.setups(theta), data.times, rows_of(data), keys)
@@ -122,25 +122,13 @@ class ParticleFilter(AbstractLikelihood):
             alive = jnp.isfinite(gained)
             log_weight = jnp.where(alive, total - gained, even)
             effective = jnp.exp(-jax.scipy.special.logsumexp(2 * log_weight))
-            ancestors = systematic(for_choice, jax.lax.stop_gradient(log_weight))
+            ancestors = systematic(for_choice, jnp.exp(jax.lax.stop_gradient(log_weight)))
             # Each copy has the weight 1 / N, with the derivative of its ancestor's weight.
             tied = even + log_weight[ancestors] - jax.lax.stop_gradient(log_weight[ancestors])
             few = effective < self.threshold * count
             after = jax.tree.map(lambda y: jnp.where(few.reshape((1,) * y.ndim), y[ancestors], y), states)
             status = jnp.where(alive, int(Status.OK), int(Status.NON_FINITE))
-            found = Cloud(states, log_weight, gained, status, effective)
-            return (after, jnp.where(few, tied, log_weight)), found
+            return (after, jnp.where(few, tied, log_weight)), Cloud(states, log_weight, gained, status)
 
         keys = jax.random.split(key, times.shape[0] - 1)
         return jax.lax.scan(step, (states, even), (times[:-1], times[1:], rows, keys))[1]
-
-
-def systematic(key: PRNGKeyArray, log_weight: Float[Array, " particles"]) -> Array:
-    """Ancestors drawn by one random number: each particle has its expected number of copies, up to one.
-
-    Kitagawa (1996), J. Comput. Graph. Stat. 5:1, doi:10.1080/10618600.1996.10474692.
-    """
-    count = log_weight.shape[0]
-    places = (jnp.arange(count, dtype=log_weight.dtype) + jax.random.uniform(key, (), log_weight.dtype)) / count
-    sums = jnp.cumsum(jnp.exp(log_weight))
-    return jnp.clip(jnp.searchsorted(sums / sums[-1], places), 0, count - 1)

@@ -10,7 +10,7 @@ from jaxtyping import Array, Float, PRNGKeyArray
 from .._doors import shown
 from .._errors import ArgumentError, check_known
 from .._types import State, Time
-from ..core import Setup, StochasticSystem, at_time, started
+from ..core import Setup, Status, StochasticSystem, at_time, started
 from ..problem import AbstractNoise, Dataset, ForwardModel, Problem, outputs_by_name
 
 
@@ -38,6 +38,11 @@ def noise_at(noise: AbstractNoise, location: Array, error: Array | None) -> Abst
     return (
         spread if error is None else eqx.tree_at(lambda n: n.scale, spread, spread.scale * error.astype(location.dtype))
     )
+
+
+def first_failed(statuses: Array) -> Array:
+    """The place of the first status that tells of a failure; 0 where none does."""
+    return jnp.argmax(statuses != Status.OK)
 
 
 def log_density(setup: Setup, t: Time, y: State, row: Row) -> Float[Array, ""]:

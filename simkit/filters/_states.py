@@ -1,5 +1,6 @@
 """States of a stochastic system given its data: filtered and smoothed."""
 
+import functools
 from typing import Any
 
 import equinox as eqx
@@ -15,7 +16,7 @@ from ..engine import note_trace
 from ..problem import Problem, check_problem, named_parts
 from ._kalman import KalmanFilter, Passed
 from ._particles import ParticleFilter
-from ._rows import Row, as_parameters, rows_of
+from ._rows import Row, as_parameters, first_failed, rows_of
 
 
 class HiddenStates(eqx.Module):
@@ -88,16 +89,18 @@ def _states(problem: Problem, theta: Array, given: str) -> tuple[HiddenStates, A
     note_trace("hidden states", named_parts(problem) | {"given": given})
     likelihood: Any = problem.likelihood
     model, data = problem.model, problem.dataset
+    setups = model.setups(theta)
+    each: tuple[Any, ...] = (setups, data.times, rows_of(data))
+    one: Any
     if isinstance(likelihood, KalmanFilter):
-        one = lambda setup, times, row, key: kalman_states(likelihood, setup, times, row, smooth=given == "all")
-        keys = jnp.zeros((len(data.labels),), int)
+        one = functools.partial(kalman_states, likelihood, smooth=given == "all")
     else:
-        one = lambda setup, times, row, key: particle_states(likelihood, setup, times, row, key, model.method)
-        keys = jax.random.split(likelihood.key, len(data.labels))
-    mean, covariance, statuses = eqx.filter_vmap(one)(model.setups(theta), data.times, rows_of(data), keys)
-    unravel = jax.vmap(jax.vmap(ravel_pytree(jax.tree.map(lambda y: y[0], model.setups(theta).y0))[1]))
+        one = functools.partial(particle_states, likelihood, model.method)
+        each = (*each, jax.random.split(likelihood.key, len(data.labels)))
+    mean, covariance, statuses = eqx.filter_vmap(one)(*each)
+    unravel = jax.vmap(jax.vmap(ravel_pytree(jax.tree.map(lambda y: y[0], setups.y0))[1]))
     deviation = jnp.sqrt(jnp.maximum(jnp.diagonal(covariance, axis1=-2, axis2=-1), 0))
-    rows = jnp.argmax(statuses != Status.OK, axis=1)
+    rows = jax.vmap(first_failed)(statuses)
     status = jnp.take_along_axis(statuses, rows[:, None], axis=1)[:, 0]
     return HiddenStates(data.times, unravel(mean), unravel(deviation), covariance, status), rows
 
@@ -135,7 +138,7 @@ def _backwards(passed: Passed) -> tuple[Array, Array]:
 
 
 def particle_states(
-    likelihood: ParticleFilter, setup: Setup, times: Array, row: Row, key: Array, method: Any
+    likelihood: ParticleFilter, method: Any, setup: Setup, times: Array, row: Row, key: Array
 ) -> tuple[Array, Array, Array]:
     """Means and covariances of the particles at the start and the data of one experiment, and the statuses of its data."""
     cloud = likelihood.passed(setup, times, row, key, method)

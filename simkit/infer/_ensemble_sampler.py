@@ -1,12 +1,12 @@
 """An affine-invariant ensemble sampler: many walkers, no gradients."""
 
-from typing import Any, NamedTuple
+from typing import Any
 
 import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Float, PRNGKeyArray
+from jaxtyping import Array, PRNGKeyArray
 
 from ..engine import awaited, note_trace
 from ..stores import Journal
@@ -15,6 +15,7 @@ from ._journal_blocks import in_blocks
 from ._modes import Modes, describe_modes, visited
 from ._posterior import Posterior
 from ._target import Target
+from ._walked import Walked, joined
 
 
 class EnsembleSampler(eqx.Module):
@@ -33,14 +34,6 @@ class EnsembleSampler(eqx.Module):
     walkers: int | None = eqx.field(static=True, default=None)
     thin: int = eqx.field(static=True, default=10)
     stretch: float = eqx.field(static=True, default=2.0)
-
-
-class Walked(NamedTuple):
-    """Result of a block of draws."""
-
-    us: Float[Array, "walker draw parameter"]
-    density: Float[Array, "walker draw"]
-    accepted: Float[Array, "walker draw"]
 
 
 def sample_ensemble(
@@ -75,18 +68,14 @@ def sample_ensemble(
         return awaited(found, "sample", f"after {done * block} draws of {walkers} walkers")
 
     blocks = in_blocks(-(-(first + draws) // block), begin, step, held, "walk", Walked, key)
-    us, density, accepted = (
-        jnp.asarray(np.concatenate(parts, axis=1)[:, first : first + draws]) for parts in zip(*blocks, strict=True)
-    )
-    theta = jax.vmap(jax.vmap(target.coordinates.natural))(us)
-    volume = jax.vmap(jax.vmap(target.coordinates.log_volume))(us)
+    found, theta, density = joined(target, blocks, slice(first, first + draws))
     none = jnp.zeros(density.shape, bool)
     names, problem = target.problem.names, target.problem
     steps = jnp.full(density.shape, method.thin)
     units = tuple(problem.unit(name) for name in names)
-    explained = describe_modes(modes, walkers, visited(modes, np.asarray(us)))
+    explained = describe_modes(modes, walkers, visited(modes, np.asarray(found.us)))
     warnings = (*explained, *describe_quality(theta, none, bool(explained)))
-    return Posterior(theta, density - volume, none, steps, accepted, names, units, "stretch-move ensemble", warnings)
+    return Posterior(theta, density, none, steps, found.accepted, names, units, "stretch-move ensemble", warnings)
 
 
 @eqx.filter_jit

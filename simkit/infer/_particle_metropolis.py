@@ -6,8 +6,7 @@ from typing import Any, NamedTuple
 import equinox as eqx
 import jax
 import jax.numpy as jnp
-import numpy as np
-from jaxtyping import Array, Float, PRNGKeyArray
+from jaxtyping import Array, PRNGKeyArray
 
 from .._errors import ArgumentError
 from ..engine import awaited, note_trace, over_members
@@ -16,8 +15,10 @@ from ..problem import with_fresh_key
 from ..stores import Journal
 from ._diagnostics import describe_quality
 from ._journal_blocks import in_blocks
+from ._modes import Modes
 from ._posterior import Posterior
 from ._target import Target, prior_draws
+from ._walked import Walked, joined
 
 CANDIDATES = 64
 """Number of draws from the priors of which each chain begins at the best, where there is no fit to begin at."""
@@ -60,14 +61,6 @@ class Place(NamedTuple):
     key: Array
 
 
-class Walked(NamedTuple):
-    """Result of a block of draws."""
-
-    us: Float[Array, "chain draw parameter"]
-    density: Float[Array, "chain draw"]
-    accepted: Float[Array, "chain draw"]
-
-
 def check_estimated(target: Target) -> None:
     """Refuse a likelihood without random numbers of its own.
 
@@ -84,7 +77,7 @@ def check_estimated(target: Target) -> None:
 def sample_particle_metropolis(
     target: Target,
     method: ParticleMetropolis,
-    start: tuple[Any, Any] | None,
+    modes: Modes | None,
     chains: int,
     draws: int,
     warmup: int,
@@ -93,15 +86,15 @@ def sample_particle_metropolis(
 ) -> Posterior:
     """Draws by Metropolis steps.
 
-    **Arguments:** `start`: center and covariance of a normal approximation in unconstrained coordinates, None to begin at the best
-    of some draws from the priors.
+    **Arguments:** `modes`: those of a fit, around the first of which chains begin; None to begin at the best of some draws from
+    the priors.
     """
     block = min(method.block, warmup + draws) if held is None else held.settings["every"]
     total = warmup + draws
 
     def begin() -> Place:
         found = _begun(
-            target, *_drawn(target, start, chains, key), jax.random.split(jax.random.fold_in(key, 1), chains)
+            target, *_drawn(target, modes, chains, key), jax.random.split(jax.random.fold_in(key, 1), chains)
         )
         return awaited(found, "sample", "where chains begin")
 
@@ -110,16 +103,12 @@ def sample_particle_metropolis(
         return awaited(found, "sample", f"draws {done * block} to {(done + 1) * block} of {total} a chain")
 
     blocks = in_blocks(-(-total // block), begin, step, held, "particle", Walked, key)
-    us, density, accepted = (
-        jnp.asarray(np.concatenate(parts, axis=1)[:, warmup:total]) for parts in zip(*blocks, strict=True)
-    )
-    theta = jax.vmap(jax.vmap(target.coordinates.natural))(us)
-    volume = jax.vmap(jax.vmap(target.coordinates.log_volume))(us)
+    found, theta, density = joined(target, blocks, slice(warmup, total))
     none, ones = jnp.zeros(density.shape, bool), jnp.ones(density.shape, int)
     problem = target.problem
     units = tuple(problem.unit(name) for name in problem.names)
     warnings = list(describe_quality(theta, none, False))
-    share = float(accepted.mean())
+    share = float(found.accepted.mean())
     if share < 0.02:
         warnings.insert(
             0,
@@ -127,19 +116,18 @@ def sample_particle_metropolis(
             "a longer warm-up.",
         )
     return Posterior(
-        theta, density - volume, none, ones, accepted, problem.names, units, "particle Metropolis", tuple(warnings)
+        theta, density, none, ones, found.accepted, problem.names, units, "particle Metropolis", tuple(warnings)
     )
 
 
-def _drawn(target: Target, start: tuple[Any, Any] | None, chains: int, key: PRNGKeyArray) -> tuple[Array, Array]:
+def _drawn(target: Target, modes: Modes | None, chains: int, key: PRNGKeyArray) -> tuple[Array, Array]:
     """Candidates of each chain's start, shape `(chain, candidate, parameter)`, and the covariance of the first proposals."""
     place = jax.random.fold_in(key, 0)
-    if start is None:
+    if modes is None:
         theta = prior_draws(target.problem, place, chains * CANDIDATES)
         us = jax.vmap(target.coordinates.unconstrained)(theta)
         return us.reshape(chains, CANDIDATES, -1), 0.01 * jnp.atleast_2d(jnp.cov(us.T))
-    center, covariance = (jnp.asarray(x) for x in start)
-    root = jnp.linalg.cholesky(covariance + 1e-12 * jnp.diag(jnp.diag(covariance)))
+    center, covariance, root = (jnp.asarray(x[0]) for x in (modes.centers, modes.covariances, modes.roots()))
     white = jax.random.normal(place, (chains, 8, center.size), center.dtype)
     return center + jnp.einsum("ij,ckj->cki", root, white), covariance
 

@@ -109,16 +109,14 @@ def sample(
             definition = describe({**defining_parts(problem), **asked})
             held = stack.enter_context(journal(store, "sampling run", definition, {"every": block}, beside=("fit",)))
         fit_key, run_key = jax.random.split(key)
-        if isinstance(method, ParticleMetropolis):
-            with jax.numpy_dtype_promotion("standard"), jax.numpy_rank_promotion("allow"):
-                known = None if start is None else modes_of(target, start, laplace_start)
-                begin = None if known is None else (known.centers[0], known.covariances[0])
-                return sample_particle_metropolis(target, method, begin, chains, draws, warmup, run_key, held)
-        if start is None:
+        if start is None and not estimated:
             start = fit(problem, key=fit_key, store=None if store is None else Path(store) / "fit")
         # NumPyro's kernels rely on JAX's standard promotion, whatever the caller has set.
         with jax.numpy_dtype_promotion("standard"), jax.numpy_rank_promotion("allow"):
-            modes = modes_of(target, start, laplace_start)
+            modes = None if start is None else modes_of(target, start, laplace_start)
+            if isinstance(method, ParticleMetropolis):
+                return sample_particle_metropolis(target, method, modes, chains, draws, warmup, run_key, held)
+            assert modes is not None  # of all others there is a fit
             if isinstance(method, LaplaceApproximation):
                 return sample_laplace(target, method, modes, chains, draws, run_key)
             if isinstance(method, Variational):

@@ -11,6 +11,7 @@ from jaxtyping import Array, PRNGKeyArray, PyTree
 
 from .._errors import ArgumentError, SamplingError
 from ..engine import awaited, note_trace, over_members
+from ..filters import systematic
 from ..linear import cholesky
 from ._diagnostics import describe_quality
 from ._posterior import Posterior
@@ -152,10 +153,7 @@ def _next(target: Target, method: TemperedSMC, cloud: Cloud) -> Cloud:
     beta = jnp.where(last, jnp.ones_like(whole), cloud.beta + rise)
     weights = jnp.where(jnp.isfinite(relative), jnp.exp(rise * relative), 0)
     evidence = cloud.evidence + jnp.log(jnp.mean(weights)) + rise * jnp.where(jnp.isfinite(top), top, 0)
-    # Systematic resampling: one random number for all particles.
-    edges = jnp.cumsum(weights) / jnp.sum(weights)
-    marks = (jnp.arange(count) + jax.random.uniform(pick, (), cloud.u.dtype)) / count
-    chosen = jnp.clip(jnp.searchsorted(edges, marks.astype(edges.dtype)), 0, count - 1)
+    chosen = systematic(pick, weights)
     u, prior, likelihood = cloud.u[chosen], cloud.prior[chosen], cloud.likelihood[chosen]
     centred = u - jnp.mean(u, axis=0)[None]
     covariance = centred.T @ centred / count

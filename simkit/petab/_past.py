@@ -50,8 +50,7 @@ class DelayedSBMLSystem(DelayedSystem, AbstractSBMLSystem):
         now = self.lookup(t, y, inputs)
         then = lambda time: self.lookup(time, past(time), inputs)
         found = {delay.name: delayed_value(self.formulas, delay, now, then) for delay in self.delays}
-        zero = jnp.zeros_like(next(iter(y.values())))
-        return {name: slope + zero for name, slope in self.slopes(self.lookup(t, y | found, inputs)).items()}
+        return AbstractSBMLSystem.vector_field(self, t, y | found, inputs)
 
     def lags(self, t: Time, y: State, inputs: Inputs) -> Any:
         found = self.formulas.evaluate([delay.lag for delay in self.delays], self.lookup(t, y, inputs))

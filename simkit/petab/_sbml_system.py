@@ -53,9 +53,8 @@ class AbstractSBMLSystem(System):
     named: AbstractVar[Roots]
 
     def vector_field(self, t: ArrayLike, y: dict[str, Array], inputs: Inputs) -> dict[str, Array]:
-        slopes = self.formulas.evaluate([node for _, node in self.rates], self.lookup(t, y, inputs))
         zero = jnp.zeros_like(next(iter(y.values())))
-        return {name: slope + zero for (name, _), slope in zip(self.rates, slopes, strict=True)}
+        return {name: slope + zero for name, slope in self.slopes(self.lookup(t, y, inputs)).items()}
 
     def outputs(self, t: ArrayLike, y: dict[str, Array], inputs: Inputs) -> dict[str, Array]:
         found = self.formulas.evaluate([node for _, node in self.named], self.lookup(t, y, inputs))

@@ -84,12 +84,14 @@ def check_whole(chunk: Chunk, identity: str) -> None:
     try:
         whole = is_whole(chunk, identity)
     except OSError as error:
-        raise _damaged(chunk, str(error).splitlines()[0] if str(error) else type(error).__name__) from error
+        raise _damaged(chunk, error) from error
     if not whole:
         raise _damaged(chunk, "its content is not what its name says")
 
 
-def _damaged(chunk: Chunk, reason: str) -> ResultFileError:
+def _damaged(chunk: Chunk, reason: str | BaseException) -> ResultFileError:
+    if isinstance(reason, BaseException):
+        reason = str(reason).splitlines()[0] if str(reason) else type(reason).__name__
     return ResultFileError(
         f"The chunk file `{chunk.path}` is gone, cut short or damaged ({reason}). Call `sweep` again, as before: it does such "
         "chunks anew."
@@ -122,7 +124,7 @@ class _reading:
             self.file = h5py.File(self.chunk.path, "r")
             check_hdf5(self.file, self.chunk.path)
         except (OSError, RuntimeError) as error:
-            raise self._damaged(error) from error
+            raise _damaged(self.chunk, error) from error
         return self.file
 
     def __exit__(
@@ -130,10 +132,7 @@ class _reading:
     ) -> None:
         self.file.close()
         if isinstance(error, OSError | RuntimeError | KeyError | ValueError) and not isinstance(error, ResultFileError):
-            raise self._damaged(error) from error
-
-    def _damaged(self, error: BaseException) -> ResultFileError:
-        return _damaged(self.chunk, str(error).splitlines()[0] if str(error) else type(error).__name__)
+            raise _damaged(self.chunk, error) from error
 
 
 def _digest(identity: str, content: bytes) -> str:

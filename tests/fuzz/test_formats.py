@@ -9,7 +9,7 @@ import jax
 import numpy as np
 import pytest
 import synthetic
-from fuzzing import Told, damaged, judged
+from fuzzing import DOSED_HEAD, Told, damaged, judged
 from helpers import tree_bitwise_equal
 from petab_models import sbml, write_problem
 
@@ -97,21 +97,9 @@ anna,16,0,.,.,.,.,.,.,4.0,70.5
 ben,0,1,200,central,.,.,24,1,.,81
 ben,2,0,.,.,.,.,.,.,4.0,81
 """
-DOSED = """
-[system]
-model = "two_compartment"
-[y0]
-central = 0.0
-peripheral = 0.0
-[noise]
-concentration = { model = "normal", scale = 0.3 }
-[free]
-exchange = { bounds = [1.0, 50.0] }
-[dosing]
-file = "doses.csv"
-compartments = ["central", "peripheral"]
-outputs = "concentration"
-bioavailability = { central = 0.5 }
+DOSED = (
+    DOSED_HEAD
+    + """bioavailability = { central = 0.5 }
 [experiments.carl]
 start = 0.0
 times = [1.0, 6.0]
@@ -119,6 +107,7 @@ data = { concentration = [5.0, 4.0] }
 doses = [{ amount = 300.0, into = "central", rate = 150.0 }, { amount = 20.0, time = 2.0, every = 1.0, additional = 3 }]
 resets = [5.5, 5.75]
 """
+)
 
 
 def experiments(path):

@@ -8,7 +8,7 @@ import tomllib
 import numpy as np
 import pytest
 import scipy.special
-from fuzzing import Told, judged
+from fuzzing import DOSED_HEAD, Told, judged
 
 from simkit.networks._expression import Formulas, Graph
 from simkit.petab._infix import Printer
@@ -176,21 +176,9 @@ anna,0,1,300,central,150,.
 anna,1,0,.,.,.,5.0
 anna,6,0,.,.,.,4.0
 """
-DOSED = """
-[system]
-model = "two_compartment"
-[y0]
-central = 0.0
-peripheral = 0.0
-[noise]
-concentration = { model = "normal", scale = 0.3 }
-[free]
-exchange = { bounds = [1.0, 50.0] }
-[dosing]
-file = "doses.csv"
-compartments = ["central", "peripheral"]
-outputs = "concentration"
-start = 0.0
+DOSED = (
+    DOSED_HEAD
+    + """start = 0.0
 lag = { central = 0.1 }
 bioavailability = { central = 0.5 }
 [experiments.carl]
@@ -215,6 +203,7 @@ every = 12.0
 steady = true
 resets = true
 """
+)
 NUMBERS = [0, 1, -1, 0.0, -0.5, 1e300, 1e-300, float("nan"), float("inf"), 2**62, 7, 3.5]
 THINGS = [
     *NUMBERS,

@@ -5,24 +5,13 @@ import jax.numpy as jnp
 import libsbml
 import numpy as np
 import pytest
-from petab_models import sbml, write_problem
-
-import simkit
+from petab_models import load_observed, sbml
 
 TIMES = np.array([0.0, 0.5, 1.0, 1.5, 2.5, 4.0])
 
 
 def problem(folder, model, names, observable="A"):
-    rows = "\n".join(f"o | c0 | {t} | 1" for t in TIMES)
-    parameters = "\n".join(f"{name} | lin | -50 | 50 | {value} | 1" for name, value in names.items())
-    path = write_problem(
-        folder,
-        model,
-        f"parameterId | parameterScale | lowerBound | upperBound | nominalValue | estimate\n{parameters}",
-        f"observableId | observableFormula | noiseFormula\no | {observable} | 0.1",
-        f"observableId | simulationConditionId | time | measurement\n{rows}",
-    )
-    return simkit.petab.load(path)
+    return load_observed(folder, model, names, observable, TIMES)
 
 
 def values_and_slopes(read):

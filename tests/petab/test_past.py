@@ -4,7 +4,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from petab_models import sbml, write_problem
+from petab_models import load_observed, sbml
 
 import simkit
 
@@ -12,16 +12,7 @@ TIMES = np.array([0.0, 0.5, 1.0, 1.5, 2.5, 3.5])
 
 
 def loaded(folder, model, names, observable):
-    rows = "\n".join(f"o | c0 | {t} | 1" for t in TIMES)
-    parameters = "\n".join(f"{name} | lin | -50 | 50 | {value} | 1" for name, value in names.items())
-    path = write_problem(
-        folder,
-        model,
-        f"parameterId | parameterScale | lowerBound | upperBound | nominalValue | estimate\n{parameters}",
-        f"observableId | observableFormula | noiseFormula\no | {observable} | 0.1",
-        f"observableId | simulationConditionId | time | measurement\n{rows}",
-    )
-    return simkit.petab.load(path)
+    return load_observed(folder, model, names, observable, TIMES)
 
 
 def lagging(folder):
