@@ -11,7 +11,8 @@ import numpy as np
 class Stiff:
     """A problem: `field(xp, y)` with NumPy or its like, the start, the last time, absolute tolerance over relative one.
 
-    `code` is the problem in DiffSL, empty where that was not written; `sparsity` gives rows and columns of the Jacobian.
+    `code` is the problem in DiffSL, empty where that was not written; `sparsity` gives rows and columns of the Jacobian. A state is
+    `species` arrays of one length; the last `algebraic` of them have equations 0 = f.
     """
 
     field: Callable[[Any, Any], Any]
@@ -20,6 +21,8 @@ class Stiff:
     scale: float
     sparsity: tuple[np.ndarray, np.ndarray]
     code: str = ""
+    species: int = 1
+    algebraic: int = 0
 
 
 def robertson(copies: int) -> Stiff:
@@ -92,7 +95,52 @@ def brusselator(side: int) -> Stiff:
     columns = all_([j, j + count, cells + count, cells])
     x, y = np.meshgrid(*2 * (np.arange(1, side + 1) / (side + 1),), indexing="ij")
     y0 = all_([(22 * y * (1 - y) ** 1.5).ravel(), (27 * x * (1 - x) ** 1.5).ravel()])
-    return Stiff(field, y0, 5.0, 1e-2, (rows, columns))
+    return Stiff(field, y0, 5.0, 1e-2, (rows, columns), species=2)
+
+
+def foodweb(side: int) -> Stiff:
+    """Prey and predators that diffuse on a square with closed walls, predators in balance, to t = 1 (Brown and Hindmarsh 1989)."""
+    import scipy.sparse as sp
+
+    count = side**2
+    x = np.tile(np.linspace(0, 1, side), side)
+    y = np.repeat(np.linspace(0, 1, side), side)
+    rate = 1 + 50 * x * y + 1000 * np.sin(4 * np.pi * x) * np.sin(4 * np.pi * y)
+
+    def spread(xp: Any, c: Any) -> Any:
+        c = xp.pad(c.reshape(side, side), 1, mode="reflect")
+        sums = c[2:, 1:-1] + c[:-2, 1:-1] + c[1:-1, 2:] + c[1:-1, :-2] - 4 * c[1:-1, 1:-1]
+        return (sums * (side - 1) ** 2).ravel()
+
+    def field(xp: Any, c: Any) -> Any:
+        prey, hunters = c[:count], c[count:]
+        growth = prey * (rate - prey - 0.5e-6 * hunters)
+        balance = hunters * (-rate + 1e4 * prey - hunters)
+        return xp.concatenate([spread(xp, prey) + growth, 0.05 * spread(xp, hunters) + balance])
+
+    line = sp.diags_array([np.ones(side - 1), -2 * np.ones(side), np.ones(side - 1)], offsets=[-1, 0, 1]).tolil()
+    line[0, 1] = line[-1, -2] = 2
+    matrix = ((sp.kron(sp.eye_array(side), line) + sp.kron(line, sp.eye_array(side))) * (side - 1) ** 2).tocoo()
+    i, j = matrix.coords
+    cells = np.arange(count)
+    rows = np.concatenate([i, i + count, cells, cells + count])
+    columns = np.concatenate([j, j + count, cells + count, cells])
+    prey = 10 + (16 * x * (1 - x) * y * (1 - y)) ** 2
+    listed = lambda values: ", ".join(f"({k}): {v!r}" for k, v in enumerate(values.tolist()))
+    code = f"""
+    in {{ k = 1 }}
+    D_ij {{ {_entries(matrix)} }}
+    b_i {{ {listed(rate)} }}
+    p_i {{ {listed(prey)} }}
+    u_i {{ c = p_i, ({count}:{2 * count}): h = 1e5 }}
+    dudt_i {{ (0:{count}): dc = 0, ({count}:{2 * count}): dh = 0 }}
+    M_i {{ dc_i, ({count}:{2 * count}): 0 }}
+    s_i {{ D_ij * c_j }}
+    q_i {{ 0.05 * D_ij * h_j }}
+    F_i {{ k * (s_i + c_i * (b_i - c_i - 0.5e-6 * h_i)), k * (q_i + h_i * (-b_i + 1e4 * c_i - h_i)) }}
+    """
+    y0 = np.concatenate([prey, np.full(count, 1e5)])
+    return Stiff(field, y0, 1.0, 1.0, (rows, columns), code, species=2, algebraic=1)
 
 
 def network(species: int) -> Stiff:
@@ -130,6 +178,8 @@ PROBLEMS: dict[str, Callable[[], Stiff]] = {
     "robertson30000": lambda: robertson(10_000),
     "heat32": lambda: heat(32),
     "brusselator32": lambda: brusselator(32),
+    "brusselator128": lambda: brusselator(128),
+    "foodweb20": lambda: foodweb(20),
     "network500": lambda: network(500),
 }
 

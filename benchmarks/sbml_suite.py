@@ -5,7 +5,7 @@ with the published results within the tolerances of their settings. One line of 
 already are not run again. All take an hour or two of one core, mostly to compile. Run:
 `CASES=sbml-test-suite/cases/semantic OUT=found.jsonl TAGS=Event python benchmarks/sbml_suite.py`; SHARD=0/2 runs every other case.
 A case is given up after LIMIT seconds (300); NOT leaves out cases with such a tag; SEED runs them in a random order. How the
-cases of one or more such files ended is written to `benchmarks/sbml_suite.json` by
+cases of one or more such files ended is added to `benchmarks/sbml_suite.json` by
 `python benchmarks/sbml_suite.py record 2026-11-25 found.jsonl`, which `benchmarks/hybrid.py` reads.
 """
 
@@ -136,19 +136,20 @@ RECORDED = pathlib.Path(__file__).with_suffix(".json")
 
 
 def record(date: str, files: list[str]) -> None:
-    """Write down which cases ended how; of one that was run more than once, the last end counts."""
+    """Write down which cases ended how; of one that was run more than once the last end counts, and others keep theirs."""
+    earlier = json.loads(RECORDED.read_text())
     lines = [line for file in files for line in pathlib.Path(file).read_text().splitlines()]
-    found = {one["case"]: one for one in map(json.loads, lines)}
-    kinds = {"events": [], "others": []}
-    for case in sorted(found):
-        kinds["events" if any("Event" in tag for tag in found[case]["tags"]) else "others"].append(case)
-    ends = {
-        kind: {
-            end: " ".join(x for x in own if found[x]["end"] == end) for end in sorted({found[x]["end"] for x in own})
+    ends: dict[str, dict[str, str]] = {}
+    for kind in ("events", "others"):
+        known = {case: end for end, cases in earlier[kind].items() for case in cases.split()}
+        for one in map(json.loads, lines):
+            if any("Event" in tag for tag in one["tags"]) == (kind == "events"):
+                known[one["case"]] = one["end"]
+        ends[kind] = {
+            end: " ".join(sorted(case for case, its in known.items() if its == end))
+            for end in sorted(set(known.values()))
         }
-        for kind, own in kinds.items()
-    }
-    origin = f"cases/semantic of sbmlteam/sbml-test-suite; benchmarks/sbml_suite.py, {date}"
+    origin = f"cases/semantic of sbmlteam/sbml-test-suite; benchmarks/sbml_suite.py, the last of them {date}"
     RECORDED.write_text(json.dumps({"origin": origin, **ends}, indent=1) + "\n")
 
 

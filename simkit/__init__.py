@@ -18,6 +18,8 @@ from ._errors import StudyError as StudyError
 from ._errors import UnknownNameError as UnknownNameError
 
 if TYPE_CHECKING:
+    from . import assimilation as assimilation
+    from . import fields as fields
     from . import filters as filters
     from . import fitting as fitting
     from . import fluids as fluids
@@ -38,10 +40,12 @@ if TYPE_CHECKING:
     from . import viz as viz
     from ._types import Scalar as Scalar
     from ._types import Vector as Vector
+    from .assimilation import assimilate as assimilate
     from .core import POSITIVE as POSITIVE
     from .core import REAL as REAL
     from .core import UNIT_INTERVAL as UNIT_INTERVAL
     from .core import AbstractSignal as AbstractSignal
+    from .core import ChemicalLangevin as ChemicalLangevin
     from .core import Constant as Constant
     from .core import ConstrainedSystem as ConstrainedSystem
     from .core import Coupled as Coupled
@@ -50,6 +54,8 @@ if TYPE_CHECKING:
     from .core import Example as Example
     from .core import Input as Input
     from .core import Interpolated as Interpolated
+    from .core import JumpSystem as JumpSystem
+    from .core import Patches as Patches
     from .core import PiecewiseConstant as PiecewiseConstant
     from .core import PlainSystem as PlainSystem
     from .core import Pulses as Pulses
@@ -78,6 +84,7 @@ if TYPE_CHECKING:
     from .fitting import LBFGS as LBFGS
     from .fitting import FitResult as FitResult
     from .fitting import GaussNewton as GaussNewton
+    from .fitting import GaussNewtonCG as GaussNewtonCG
     from .fitting import Marginal as Marginal
     from .fitting import Optimiser as Optimiser
     from .fitting import fit as fit
@@ -122,6 +129,7 @@ _LAZY = {
     "REAL": "core",
     "UNIT_INTERVAL": "core",
     "AbstractSignal": "core",
+    "ChemicalLangevin": "core",
     "Constant": "core",
     "ConstrainedSystem": "core",
     "Coupled": "core",
@@ -130,6 +138,8 @@ _LAZY = {
     "Example": "core",
     "Input": "core",
     "Interpolated": "core",
+    "JumpSystem": "core",
+    "Patches": "core",
     "PlainSystem": "core",
     "Pulses": "core",
     "SeparableSystem": "core",
@@ -155,6 +165,9 @@ _LAZY = {
     "count_compilations": "engine",
     "ensemble": "engine",
     "simulate": "engine",
+    "assimilate": "assimilation",
+    "assimilation": "assimilation",
+    "fields": "fields",
     "filters": "filters",
     "fitting": "fitting",
     "fluids": "fluids",
@@ -175,6 +188,7 @@ _LAZY = {
     "viz": "viz",
     "FitResult": "fitting",
     "GaussNewton": "fitting",
+    "GaussNewtonCG": "fitting",
     "Marginal": "fitting",
     "LBFGS": "fitting",
     "Optimiser": "fitting",

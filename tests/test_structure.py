@@ -7,6 +7,7 @@ import pkgutil
 import textwrap
 from pathlib import Path
 
+import durations
 import equinox as eqx
 import pytest
 
@@ -179,3 +180,9 @@ def test_rooms_import_from_each_others_entries():
             if any(part.startswith("_") for part in (*inside.split("."), imported)):
                 broken.append(f"{path.relative_to(ROOT)} imports {imported} from {source}")
     assert not broken, "\n".join(broken)
+
+
+def test_tests_in_the_table_of_long_ones_exist():
+    for name in durations.known():
+        file, _, test = name.partition("::")
+        assert f"def {test.split('[')[0]}(" in (ROOT.parent / file).read_text(encoding="utf-8"), name

@@ -330,10 +330,50 @@ ROWS = {
     "function, a number": (lambda: simkit.from_function(3, {"k": 1.0}), "`f` must be a function"),
     "parameters, a list": (lambda: simkit.from_function(lambda t, y, p: y, ["k"]), "`params` must be a dictionary"),
     "experiment without times": (lambda: simkit.Experiment("e", None, DATA), "at least one time"),
+    "assimilation, numbers for observations": (
+        lambda: simkit.assimilate(S, Y0, DATA, method=simkit.assimilation.ETKF()),
+        "`observations` must be observations",
+    ),
+    "assimilation, the class of a filter": (
+        lambda: simkit.assimilate(
+            S, Y0, simkit.assimilation.Observations(T, DATA, errors=1.0), method=simkit.assimilation.ETKF
+        ),
+        "Make one: `ETKF(...)`",
+    ),
     "filter, start a number": (lambda: simkit.filters.KalmanFilter(0.5), "`start` must be a dictionary of"),
     "filter, threshold a text": (
         lambda: simkit.filters.ParticleFilter(100, key=KEY, threshold="a"),
         "`threshold` must lie between",
+    ),
+    "SBML as a jump process, path None": (
+        lambda: simkit.petab.load_jumps(None),
+        "`path` must be the path of an SBML file, but it is None",
+    ),
+    "bound of jumps a text": (lambda: simkit.solvers.DirectMethod(max_jumps="many"), "`max_jumps` must be an integer"),
+    "patches, a class for the model": (
+        lambda: simkit.Patches(LotkaVolterra, [[0.0, 0.1], [0.1, 0.0]]),
+        "but it is the class `LotkaVolterra`. Make one",
+    ),
+    "patches, a text for the exchange": (
+        lambda: simkit.Patches(S, "ring"),
+        "must be a matrix of rates, but it is 'ring'",
+    ),
+    "patches, a number for the exchange": (lambda: simkit.Patches(S, 0.1), "square matrix"),
+    "patches, a list for own values": (
+        lambda: simkit.Patches(S, [[0.0, 0.1], [0.1, 0.0]], each=["growth"]),
+        "`each` must be a dictionary of values in the patches",
+    ),
+    "patches, a text for own inputs": (
+        lambda: simkit.Patches(OWN, [[0.0, 0.1], [0.1, 0.0]], inputs="heat"),
+        "`inputs` must be a list of names, but it is 'heat'",
+    ),
+    "fit of fields, a number for an earlier fit": (
+        lambda: simkit.GaussNewtonCG(known=0.5),
+        "`known` must be the result of a fit of fields, but it is 0.5",
+    ),
+    "fit of fields, a system for the coarser problem": (
+        lambda: simkit.GaussNewtonCG(coarse=S),
+        "`coarse` must be a problem",
     ),
     "plan, times of a text": (lambda: simkit.plan(P, FIT, "soon"), "`times` must be numbers, but it is 'soon'"),
 }

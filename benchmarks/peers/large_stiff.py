@@ -1,4 +1,4 @@
-"""One large stiff problem in pydiffsol (BDF, sparse) and in SUNDIALS' CVODE (BDF, SuperLU), one tolerance after the other."""
+"""One large stiff problem in pydiffsol (BDF, sparse) and in SUNDIALS' CVODE (BDF, SuperLU, GMRES), by tolerance."""
 
 import time
 
@@ -18,7 +18,7 @@ def pydiffsol(problem, tolerance):
     return lambda: ode.solve_dense(one, end).ys[:, -1]
 
 
-def cvode(problem, tolerance):
+def cvode(problem, tolerance, krylov=False):
     import scipy.sparse as sp
     from sksundae.cvode import CVODE
 
@@ -30,6 +30,8 @@ def cvode(problem, tolerance):
         slope[:] = problem.field(np, y)
 
     how = {"linsolver": "dense"} if size <= 30 else {"linsolver": "sparse", "sparsity": pattern}
+    if krylov:
+        how = {"linsolver": "gmres"}
     settings = {"rtol": tolerance, "atol": tolerance * problem.scale, "max_num_steps": 100_000}
     solver = CVODE(field, method="BDF", **settings, **how)
     return lambda: solver.solve(np.array([0.0, problem.end]), problem.y0).y[-1]
@@ -38,9 +40,16 @@ def cvode(problem, tolerance):
 def main(arrays, options):
     problem = PROBLEMS[options["problem"]]()
     found = {}
-    for name, make in (("pydiffsol", pydiffsol), ("cvode", cvode)):
-        if name == "pydiffsol" and not problem.code:
-            continue
+    peers = {"pydiffsol": pydiffsol, "cvode": cvode, "cvode-gmres": lambda *given: cvode(*given, krylov=True)}
+    if not problem.code:
+        del peers["pydiffsol"]
+    if problem.species == 1:
+        del peers["cvode-gmres"]
+    if len(problem.y0) > 20_000 and problem.species > 1:
+        del peers["cvode"]  # SuperLU takes minutes a solve, GMRES seconds
+    if problem.algebraic:
+        del peers["cvode"], peers["cvode-gmres"]
+    for name, make in peers.items():
         for k, tolerance in enumerate(options["tolerances"]):
             run = make(problem, tolerance)
             spent, begun = [], time.perf_counter()

@@ -9,7 +9,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from .._errors import PluginError, check_known
-from ..core import Setup, at_time, family_of
+from ..core import Setup, as_inputs, at_time, family_of
 from ..fitting import FitResult
 from ..infer import Posterior
 from ..md import OUTPUT_DIMENSIONS, Particles
@@ -37,7 +37,7 @@ def describe_model(name: str) -> str:
     if isinstance(system, Particles):  # whose outputs are known without the work of computing them
         outputs = {name: jnp.zeros(()) for name in OUTPUT_DIMENSIONS}
     else:
-        outputs = system.outputs(times[0], y0, at_time(inputs, times[0]))
+        outputs = system.outputs(times[0], y0, at_time(as_inputs(system, inputs, y0), times[0]))
     span = np.asarray(times, float)
     return "\n".join(
         [

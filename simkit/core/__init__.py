@@ -5,6 +5,7 @@ from ._beside import just_before as just_before  # internal
 from ._cache import cache_folder as cache_folder  # internal
 from ._cache import enable_cache as enable_cache
 from ._coupled import Coupled as Coupled
+from ._coupled_noise import noise_kind_of as noise_kind_of  # internal
 from ._coupled_system import CoupledSystem as CoupledSystem
 from ._coupled_system import PlainCoupled as PlainCoupled  # internal
 from ._coupled_system import apart as apart  # internal
@@ -18,6 +19,7 @@ from ._event import NamedEvents as NamedEvents
 from ._event import as_events as as_events
 from ._events import Events as Events
 from ._families import family_of as family_of
+from ._given_inputs import as_inputs as as_inputs  # internal
 from ._given_system import as_state as as_state
 from ._given_system import check_system as check_system
 from ._greatest import greatest as greatest  # internal
@@ -32,10 +34,15 @@ from ._html import html_page as html_page
 from ._html import html_table as html_table
 from ._input import Input as Input
 from ._input import dotted as dotted  # internal
-from ._input import with_defaults as with_defaults  # internal
 from ._interpolated import Interpolated as Interpolated
 from ._interpolated import stop_times as stop_times
 from ._interpolated import with_curves as with_curves
+from ._jump_system import ChemicalLangevin as ChemicalLangevin
+from ._jump_system import JumpSystem as JumpSystem
+from ._jump_system import RandomSystem as RandomSystem  # internal
+from ._jump_system import flat_propensities as flat_propensities  # internal
+from ._jump_system import jump_matrix as jump_matrix  # internal
+from ._jump_system import reaction_names as reaction_names  # internal
 from ._keys import generator as generator
 from ._keys import whole_number as whole_number
 from ._mirrored import mirrored_events as mirrored_events
@@ -49,6 +56,8 @@ from ._numbers import check_numbers as check_numbers
 from ._numbers import check_supports as check_supports
 from ._particle_system import ParticleSystem as ParticleSystem
 from ._particle_system import driven as driven
+from ._patched_system import PatchedSystem as PatchedSystem
+from ._patches import Patches as Patches
 from ._place import MARK as MARK
 from ._place import Place as Place
 from ._place import is_library as is_library
@@ -66,6 +75,7 @@ from ._quantity import Support as Support
 from ._quantity import as_float_array as as_float_array
 from ._quantity import field_metadata as field_metadata
 from ._quantity import quantity as quantity
+from ._reads_time import reads_time as reads_time  # internal
 from ._regimen import Regimen as Regimen  # internal
 from ._reviewed import Explained as Explained
 from ._reviewed import Noted as Noted
@@ -82,6 +92,11 @@ from ._spread import batched_together as batched_together
 from ._start import Start as Start
 from ._start import started as started
 from ._status import Status as Status
+from ._switched import OCCASIONS as OCCASIONS  # internal
+from ._switched import switched_events as switched_events  # internal
+from ._switched import switched_system as switched_system  # internal
+from ._switched import system_at as system_at  # internal
+from ._switched import unswitched as unswitched  # internal
 from ._system import SYSTEMS as SYSTEMS
 from ._system import ConstrainedSystem as ConstrainedSystem
 from ._system import Example as Example

@@ -7,8 +7,10 @@ import equinox as eqx
 
 from .._doors import check_entries, check_function, check_mapping, shown
 from .._errors import ArgumentError, check_known
+from ._coupled_noise import StochasticCoupled, check_noises
 from ._coupled_system import ConstrainedCoupled, CoupledSystem, FunctionWire, OutputWire, PlainCoupled
 from ._delayed_system import DelayedSystem
+from ._jump_system import JumpSystem
 from ._names import ROOTS
 from ._particle_system import ParticleSystem
 from ._system import (
@@ -25,8 +27,8 @@ from ._system import (
 TAKEN = (*ROOTS, "system", "parameters", "parts", "wires", "conserved")
 """Names that a part cannot have, since paths begin with them."""
 
-SERVED = PlainSystem, ConstrainedSystem, SeparableSystem, SplitSystem, TransportSystem
-"""Families whose slope is all of their dynamics, by their vector field, and that parts may be of."""
+SERVED = PlainSystem, ConstrainedSystem, SeparableSystem, SplitSystem, TransportSystem, StochasticSystem
+"""Families that parts may be of: the vector field, and the diffusion of stochastic ones, are all of their dynamics."""
 
 WIRE = ("system", "t", "y", "outputs")
 """Arguments of a wire."""
@@ -54,8 +56,9 @@ def Coupled(
         their paths are `wires.part.input.rate`. Other inputs are given by `inputs={"part": {"input": signal}}`.
     - `invariants`: `invariants(system, t, y)`, a dictionary of what the whole conserves, beside what the parts without wires do.
 
-    **Returns:** a system for every verb. Where a part has algebraic equations it is a `ConstrainedSystem`, else a `PlainSystem`.
-    One solver steps the whole, or `simkit.solvers.Strang` each part with a stepper of its own.
+    **Returns:** a system for every verb. Where a part is stochastic it is a `StochasticSystem`, where one has algebraic equations a
+    `ConstrainedSystem`, else a `PlainSystem`. One solver steps the whole, or `simkit.solvers.Strang` each part of a plain one with
+    a stepper of its own.
 
     **Raises:** an `UnknownNameError` for a wire of an unknown part, or to an input that its part does not declare (`reads`); an
     `ArgumentError` for parts that cannot be coupled, and, when it is run, for wires that form an algebraic loop or name an output
@@ -98,6 +101,9 @@ def Coupled(
         if (declared := parts[name].reads()) is not None:
             check_known(key, declared, f"input of `{name}`, a {type(parts[name]).__name__},")
         found.setdefault(name, {})[key] = _as_wire(target, wire, parts)
+    if any(isinstance(part, StochasticSystem) for part in parts.values()):
+        check_noises(parts, found)
+        return StochasticCoupled(dict(parts), found, invariants)
     constrained = any(isinstance(part, ConstrainedSystem) for part in parts.values())
     return (ConstrainedCoupled if constrained else PlainCoupled)(dict(parts), found, invariants)
 
@@ -108,14 +114,17 @@ def _check_family(name: str, part: System) -> None:
         return
     if isinstance(part, DelayedSystem):
         reason = "sees its past, and the delays of parts are not served yet: write the whole as one `DelayedSystem`"
-    elif isinstance(part, StochasticSystem):
-        reason = "is stochastic, and the noise of parts is not served yet"
+    elif isinstance(part, JumpSystem):
+        reason = (
+            "jumps at random times, which no solver steps together with differential equations yet: take its diffusion "
+            "approximation, `ChemicalLangevin(system)`"
+        )
     elif isinstance(part, StaticSystem):
         reason = "has no dynamics: make its response a wire, a function of the states of others"
     elif isinstance(part, ParticleSystem):
         reason = (
-            "is a particle system, whose neighbour lists are not served yet in a coupled system: write bodies without lists as a "
-            "`PlainSystem`"
+            "is a particle system, which makes its lists of neighbours again between steps; a coupled state has no place for them: "
+            "write bodies without lists as a `PlainSystem`"
         )
     else:
         reason = f"is of none of the families that are served: {', '.join(family.__name__ for family in SERVED)}"

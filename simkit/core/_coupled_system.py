@@ -12,7 +12,7 @@ from jaxtyping import Array
 from .._doors import shown
 from .._errors import ArgumentError, check_known
 from .._types import Inputs, Outputs, State, Time
-from ._input import Input, with_defaults
+from ._input import Input
 from ._names import named_leaves
 from ._system import ConstrainedSystem, Example, PlainSystem, System
 
@@ -105,10 +105,9 @@ class CoupledSystem(System):
         return {name: apart(slope(name, part)) for name, part in self.parts.items()}
 
     def received(self, name: str, t: Time, y: State, inputs: Inputs) -> Any:
-        """The values of the inputs of a part: those given, those of its wires, and defaults for the rest."""
-        given = self.given(name, inputs)
-        found = _Received(self, name, t, y, inputs, ())
-        return given if not found.wired else {key: found[key] for key in found}
+        """The values of the inputs of a part: those given, among them defaults, and those of its wires."""
+        found = _Received(self, name, t, y, inputs, ()).usable()
+        return {key: found[key] for key in found} if isinstance(found, _Received) else found
 
     def given(self, name: str, inputs: Inputs) -> Any:
         """The part of the given inputs that belongs to a part.
@@ -205,11 +204,8 @@ class _Received(Mapping[str, Any]):
     ) -> None:
         self.system, self.name, self.t, self.y, self.inputs, self.pending = system, name, t, y, inputs, pending
         self.wired = system.wires.get(name, {})
-        given = system.given(name, inputs)
-        self.given = dict(given) if isinstance(given, Mapping) else {}
-        if self.wired or self.given:
-            declared = {key: known for key, known in (system[name].reads() or {}).items() if key not in self.wired}
-            self.given = with_defaults(declared, self.given, y)
+        self.raw = system.given(name, inputs)
+        self.given = dict(self.raw) if isinstance(self.raw, Mapping) else {}
 
     def __getitem__(self, key: str) -> Any:
         if key not in self.wired:
@@ -224,6 +220,11 @@ class _Received(Mapping[str, Any]):
             )
         seen = _Seen(self.system, self.t, self.y, self.inputs, (*self.pending, wire))
         return self.wired[key](self.system, self.t, self.y, seen)
+
+    def usable(self) -> Any:
+        """These inputs by name; the given ones as they are where they are no mapping, or where nothing is known by name."""
+        by_name = self.raw is None or isinstance(self.raw, Mapping)
+        return self if by_name and len(self) else self.raw
 
     def __contains__(self, key: object) -> bool:
         return key in self.wired or key in self.given
@@ -244,8 +245,7 @@ class _Seen(Mapping[str, Any]):
     def __getitem__(self, name: str) -> Any:
         part = self.system[name]
         found = _Received(self.system, name, self.t, self.y, self.inputs, self.pending)
-        inputs = found if found.wired else self.system.given(name, self.inputs)
-        return part.outputs(self.t, self.y[name], inputs)
+        return part.outputs(self.t, self.y[name], found.usable())
 
     def __iter__(self) -> Iterator[str]:
         return iter(self.system.parts)

@@ -1,6 +1,7 @@
 """The families that systems belong to."""
 
 from ._delayed_system import DelayedSystem
+from ._jump_system import JumpSystem
 from ._particle_system import ParticleSystem
 from ._system import (
     ConstrainedSystem,
@@ -23,6 +24,7 @@ FAMILIES: tuple[type[System], ...] = (
     StiffTransportSystem,
     TransportSystem,
     StochasticSystem,
+    JumpSystem,
     StaticSystem,
     ParticleSystem,
 )

@@ -3,7 +3,7 @@
 import dataclasses
 import functools
 import inspect
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 import equinox as eqx
@@ -15,6 +15,7 @@ from .._errors import ArgumentError, check_known
 from .._types import State
 from ._coupled_system import CoupledSystem
 from ._names import named_leaves
+from ._patched_system import PatchedSystem
 from ._quantity import as_float_array
 from ._system import SeparableSystem, StaticSystem, System
 from ._trajectory import Trajectory
@@ -49,6 +50,8 @@ def as_state(system: System, y0: Any, name: str = "y0") -> State:
     """
     if isinstance(system, CoupledSystem):
         return _of_parts(system, y0, name)
+    if isinstance(system, PatchedSystem):
+        return _of_patches(system, y0, name)
     if not isinstance(y0, eqx.Module):
         y0 = _declared(system, y0, name)
     elif isinstance(y0, System | Trajectory):
@@ -75,6 +78,45 @@ def _of_parts(system: CoupledSystem, y0: Any, name: str) -> State:
                 f"Argument `{name}` must hold the states of all parts, {names}, but `{part}` is missing."
             )
     return {part: as_state(known, y0[part], f"{name}.{part}") for part, known in system.parts.items()}
+
+
+def _of_patches(system: PatchedSystem, y0: Any, name: str) -> State:
+    """The states of all patches along a first axis, those of one patch as the model declares them."""
+    try:
+        arrays = jax.tree.map(as_float_array, y0, is_leaf=lambda x: isinstance(x, list))
+    except (TypeError, ValueError) as error:
+        raise ArgumentError(f"Argument `{name}` must hold numbers, but {_no_number(y0)}.") from error
+    shapes = {path: np.shape(leaf) for path, leaf in named_leaves(arrays).items()}
+    for path, shape in shapes.items() or {"": ()}.items():
+        if shape[:1] != (system.count,):
+            where = f" at `{path}`" if path else ""
+            raise ArgumentError(
+                f"Argument `{name}` must hold the states of all {system.count} patches along a first axis, but{where} its shape is "
+                f"{shape}."
+            )
+    state = jax.vmap(lambda one: as_state(system.patch, one, name))(arrays)
+    if isinstance(system.exchange, Mapping):
+        check_movers(system.patch, system.exchange, named_leaves(state))
+    return state
+
+
+def check_movers(system: System, names: Iterable[str], known: Iterable[str] | None = None) -> None:
+    """Refuse an exchange by names of states that a model does not have, as far as the model declares its state.
+
+    **Arguments:** `known`: the names of all states, where one is at hand.
+
+    **Raises:** an `UnknownNameError` that lists the names.
+    """
+    if known is None:
+        kind = _state_kind(type(system))
+        if kind is None:
+            return
+        known = [field.name for field in dataclasses.fields(kind)]
+        names = [name.split(".")[0] for name in names]
+    known = list(known)
+    for name in names:
+        if not any(f"{path}.".startswith(f"{name}.") for path in known):
+            check_known(name, known, f"state of `{type(system).__name__}`, which `exchange` moves,")
 
 
 def _declared(system: System, y0: Any, name: str) -> Any:

@@ -3,9 +3,6 @@
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
-import jax
-import jax.numpy as jnp
-
 from .._errors import ArgumentError, check_known
 from .._types import Inputs
 
@@ -16,7 +13,8 @@ class Input(NamedTuple):
     **Arguments:**
 
     - `unit`: as text, such as `"mg/h"`.
-    - `default`: the value where the input is not given, which `from_function` and `Coupled` fill in; None where it must be given.
+    - `default`: the value where the input is not given; None where it must be given. Verbs fill it in for every system, so that
+        `vector_field` receives all declared inputs that have one.
     - `doc`: one line for tables and messages.
 
     ```python
@@ -62,13 +60,3 @@ def dotted(inputs: Mapping[str, Any]) -> dict[str, Any]:
         inside = dotted(value) if isinstance(value, Mapping) else {"": value}
         found |= {f"{name}.{key}".rstrip("."): entry for key, entry in inside.items()}
     return found
-
-
-def with_defaults(declared: Mapping[str, Input], values: Mapping[str, Any] | None, like: Any) -> dict[str, Any]:
-    """The values of inputs with the declared defaults of those that are not given, in the float type of a state."""
-    found = dict(values or {})
-    missing = {
-        name: known.default for name, known in declared.items() if known.default is not None and name not in found
-    }
-    dtype = jnp.result_type(*jax.tree.leaves(like)) if missing else None
-    return {**found, **{name: jnp.asarray(default, dtype) for name, default in missing.items()}}

@@ -119,6 +119,8 @@ class Setup(eqx.Module):
         first, *rest = name.split(".")
         words = [first, *rest] if first in ROOTS else ["system", first, *rest]
         node, found = self, Metadata()
+        if words[0] == "system" and isinstance(inner := getattr(self.system, "unswitched", None), eqx.Module):
+            words, node = words[1:], inner
         for word in words:
             found = field_metadata(node, word)
             if isinstance(node, Mapping):
@@ -134,13 +136,21 @@ class Setup(eqx.Module):
         return found
 
 
+def system_paths(system: Any) -> list[str]:
+    """The paths of all leaves of a system, in the tree's own order."""
+    paths, _ = jax.tree_util.tree_flatten_with_path(system)
+    return [_public(".".join(map(_word, path))) for path, _ in paths]
+
+
 def _public(path: str) -> str:
-    """The path as users write it: the root `system` and fields named `parameters` or `parts` are implied."""
-    return _of_part(path.removeprefix("system."))
+    """The path as users write it: the root `system` and fields named `unswitched`, `parameters` or `parts` are implied."""
+    return _of_part(path.removeprefix("system.").removeprefix("unswitched."))
 
 
 def _of_part(path: str) -> str:
     path = path.removeprefix("parameters.")
+    if path.startswith("patch."):  # a field of `PatchedSystem`
+        return f"patch.{_of_part(path.removeprefix('patch.'))}"
     if not path.startswith("parts."):
         return path
     part, _, rest = path.removeprefix("parts.").partition(".")

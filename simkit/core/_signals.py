@@ -152,24 +152,27 @@ def jump_times(inputs: Inputs) -> Float[Array, " jumps"] | None:
     return jnp.concatenate(jumps) if jumps else None
 
 
-def as_signals(inputs: Inputs) -> Inputs:
-    """A pytree of signals in which plain numbers have become constants.
+def as_signals(inputs: Inputs, dtype: Any = None) -> Inputs:
+    """A pytree of signals in which plain numbers have become constants; those of Python in this float type.
 
     **Raises:** an `ArgumentError` where one is neither a signal nor a number.
     """
     if inputs is None:
         return None
-    return jax.tree.map(_as_signal, inputs, is_leaf=lambda part: part is None or callable(part))
+    return jax.tree.map(
+        lambda signal: _as_signal(signal, dtype), inputs, is_leaf=lambda part: part is None or callable(part)
+    )
 
 
-def _as_signal(signal: Any) -> Any:
+def _as_signal(signal: Any, dtype: Any) -> Any:
     if callable(signal) and not isinstance(signal, type):
         # Modules and partial applications are trees with numbers of their own.
         return signal if isinstance(signal, eqx.Module | jax.tree_util.Partial) else Function(signal)
     try:
         if signal is None or isinstance(signal, str):
             raise TypeError("neither a signal nor a number")
-        return Constant(as_float_array(signal))
+        python = isinstance(signal, int | float) and not isinstance(signal, bool)
+        return Constant(jnp.asarray(signal, dtype) if python and dtype is not None else as_float_array(signal))
     except (TypeError, ValueError) as error:
         raise ArgumentError(
             f"Argument `inputs` must hold signals or numbers, but one is {shown(signal)}. "

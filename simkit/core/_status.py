@@ -17,6 +17,8 @@ class Status(enum.IntEnum):
     BAD_LAG = 8
     HISTORY_SHORT = 9
     HISTORY_FULL = 10
+    NEGATIVE_PROPENSITY = 11
+    TOO_MANY = 12
 
     @property
     def message(self) -> str:
@@ -27,6 +29,8 @@ class Status(enum.IntEnum):
         """The message for a run by a solver, as a trajectory names it: it advises nothing that the run did already."""
         if any(name in solver for name in STIFF) and self in _OF_STIFF:
             return _OF_STIFF[self]
+        if "DirectMethod" in solver and self is Status.STEP_LIMIT:
+            return _OF_JUMPS
         if COURANT in solver and self is Status.STEP_LIMIT:
             return _OF_COURANT
         return self.message
@@ -82,7 +86,21 @@ _MESSAGES = {
         "The longest lag held more steps than are kept, or `past` was asked for a time that no lag of `lags` reaches and that is "
         "not kept any more. Let `lags` name all lags; keep more steps, `kept_steps` of the system, or loosen `rtol` and `atol`."
     ),
+    Status.NEGATIVE_PROPENSITY: (
+        "The propensity of a reaction was negative or no number: a jump process needs rates of 0 or more in every state that it "
+        "reaches. Check the parameters, and that a reaction has the rate 0 where what it takes is not there."
+    ),
+    Status.TOO_MANY: (
+        "A count grew beyond the whole numbers that its float type holds exactly. Take float64, "
+        "`simkit.enable_x64()`, or the equation "
+        "of large numbers."
+    ),
 }
+
+_OF_JUMPS = (
+    "The bound of the number of jumps was reached before the last time. Raise `max_jumps` of the solver, or take the diffusion "
+    "approximation, `ChemicalLangevin(system)`, where counts are large."
+)
 
 _OF_STIFF = {
     Status.STEP_LIMIT: (

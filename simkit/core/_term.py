@@ -4,6 +4,7 @@ from typing import Any, NamedTuple
 
 import equinox as eqx
 import jax
+import jax.numpy as jnp
 from jaxtyping import Array
 
 from .._types import Inputs, State, Time
@@ -63,21 +64,33 @@ class Common(NamedTuple):
     processes: Any
 
 
-def brownian_shape(system: StochasticSystem, t: Time, y: State, inputs: Inputs) -> Any:
-    """Return the shapes of a Brownian path: the state's own structure, or m common processes."""
-    diffusion = jax.eval_shape(lambda t, y: system.diffusion(t, y, at_time(inputs, t)), t, y)
-    states, factors = jax.tree.leaves(jax.eval_shape(lambda y: y, y)), jax.tree.leaves(diffusion)
+def common_processes(diffusion: Any, y: State, kind: str) -> int | None:
+    """Return the number of processes that drive all components together; None where each component has its own.
+
+    **Raises:** a `TypeError` for a diffusion of another form; `kind` is the name of its system.
+    """
+    states, factors = jax.tree.leaves(y), jax.tree.leaves(diffusion)
     if jax.tree.structure(diffusion) == jax.tree.structure(y):
-        if all(g.shape == s.shape for g, s in zip(factors, states, strict=True)):
-            return jax.tree.map(lambda s: jax.ShapeDtypeStruct(s.shape, s.dtype), diffusion)
+        if all(jnp.shape(g) == s.shape for g, s in zip(factors, states, strict=True)):
+            return None
         counts = {g.shape[-1] for g in factors if g.ndim > 0}
         if len(counts) == 1 and all(g.shape[:-1] == s.shape for g, s in zip(factors, states, strict=True)):
-            return Common(jax.ShapeDtypeStruct((counts.pop(),), factors[0].dtype))
+            return counts.pop()
     raise TypeError(
-        f"`diffusion` of {type(system).__name__} must return the structure of the state, each leaf with the shape of the "
-        f"state's or with one common axis behind, but the shapes are {[g.shape for g in factors]} for a state of "
+        f"`diffusion` of {kind} must return the structure of the state, each leaf with the shape of the "
+        f"state's or with one common axis behind, but the shapes are {[jnp.shape(g) for g in factors]} for a state of "
         f"{[s.shape for s in states]}."
     )
+
+
+def brownian_shape(system: StochasticSystem, t: Time, y: State, inputs: Inputs) -> Any:
+    """Return the shapes of a Brownian path: the structure of the (encoded) state, or m common processes."""
+    diffusion = jax.eval_shape(lambda t, y: system.diffusion(t, y, at_time(inputs, t)), t, y)
+    states = jax.eval_shape(lambda y: y, y)
+    count = common_processes(diffusion, states, type(system).__name__)
+    if count is None:
+        return jax.tree.map(lambda s: jax.ShapeDtypeStruct(s.shape, s.dtype), states)
+    return Common(jax.ShapeDtypeStruct((count,), jax.tree.leaves(diffusion)[0].dtype))
 
 
 def brownian_path(shape: Any, key: Any, *, levy_area: bool) -> Any:

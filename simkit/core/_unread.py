@@ -2,6 +2,7 @@
 
 import functools
 import warnings
+from collections.abc import Mapping
 from typing import Any
 
 import equinox as eqx
@@ -13,7 +14,8 @@ from .._errors import ArgumentError
 from .._types import Inputs, State, Time
 from ._coupled_system import CoupledSystem
 from ._delayed_system import DelayedSystem
-from ._input import check_inputs
+from ._input import check_inputs, dotted
+from ._keyed import keyed
 from ._names import named_leaves
 from ._particle_system import ParticleSystem
 from ._signals import at_time
@@ -21,8 +23,10 @@ from ._system import StaticSystem, StochasticSystem, System, TransportSystem
 from ._traced import tracing
 
 
-def warn_of_unread(system: System, y0: State, inputs: Inputs, t: Time) -> None:
+def warn_of_unread(system: System, y0: State, inputs: Inputs, t: Time, asked: Any) -> None:
     """Warn of inputs that neither the field nor the outputs of a system depend on; nothing while tracing.
+
+    `asked` are the inputs as they were given, without the defaults that `inputs` has; a warning names these alone.
 
     **Raises:** an `UnknownNameError` or an `ArgumentError` where the system declares its inputs and the given ones are others, and
     for wires of a coupled system to inputs that their part does not read.
@@ -30,11 +34,13 @@ def warn_of_unread(system: System, y0: State, inputs: Inputs, t: Time) -> None:
     check_inputs(system, inputs)
     if isinstance(system, CoupledSystem) and not tracing(system, y0, inputs, t):
         _check_wires(system, y0, inputs, t)
-    if inputs is None or isinstance(system, ParticleSystem) or tracing(system, y0, inputs, t):
+    if asked is None or isinstance(system, ParticleSystem) or tracing(system, y0, inputs, t):
         return
     # Static parts may have no hash; and what a function of a system misses is said by the verb.
     try:
-        unread = _unread(*_keyed((system, y0, inputs, t)))
+        unread = _unread(*keyed((system, y0, inputs, t)))
+        if isinstance(asked, Mapping):
+            unread = [name for name in unread if any(f"{name}.".startswith(f"{key}.") for key in dotted(asked))]
     except Exception:
         return
     if unread:
@@ -46,18 +52,10 @@ def warn_of_unread(system: System, y0: State, inputs: Inputs, t: Time) -> None:
         )
 
 
-def _keyed(tree: PyTree) -> tuple[Any, ...]:
-    """The structure of a tree, the shapes of its arrays, and its static parts with their structure: hashable where those are."""
-    dynamic, static = eqx.partition(tree, eqx.is_array_like)
-    leaves, structure = jax.tree.flatten(dynamic)
-    others, other = jax.tree.flatten(static)
-    return structure, tuple((jnp.shape(leaf), jnp.result_type(leaf)) for leaf in leaves), other, tuple(others)
-
-
 def _check_wires(system: CoupledSystem, y0: State, inputs: Inputs, t: Time) -> None:
     """Refuse wires to inputs that no slope and no output of their part depends on."""
     try:
-        found = _unread_wire(*_keyed((system, y0, inputs, t)))
+        found = _unread_wire(*keyed((system, y0, inputs, t)))
     except Exception:  # what a function of a part misses is said by the verb
         return
     if found is not None:
@@ -81,7 +79,11 @@ def _unread_wire(structure: Any, shapes: PyTree, other: Any, static: tuple[Any, 
     def traced(values: PyTree, known: PyTree, name: str) -> Any:
         system, y0, _, t = eqx.combine(known, fixed)
         part, y = system[name], y0[name]
-        return jax.tree.leaves([part.vector_field(t, part.encode(y), values), part.outputs(t, y, values)])
+        state = part.encode(y)
+        found = [part.vector_field(t, state, values), part.outputs(t, y, values)]
+        if isinstance(part, StochasticSystem):
+            found.append(part.diffusion(t, state, values))
+        return jax.tree.leaves(found)
 
     system = eqx.combine(known, fixed)[0]
     for name in (name for name in system.wires if system[name].reads() is None):

@@ -30,3 +30,4 @@ from .task._step import Adaptive as Adaptive
 from .task._step import Courant as Courant
 from .task._step import Fixed as Fixed
 from .task._step import Varying as Varying
+from .task._task import Options as Options  # internal

@@ -9,13 +9,14 @@ from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import equinox as eqx
+import jax
 import jax.numpy as jnp
 from jax.flatten_util import ravel_pytree
 from jaxtyping import Array
 
 from .._errors import ArgumentError
 from .._types import Inputs, State, Time
-from ..core import Event, NamedEvents, Regimen, Setup, System, Trajectory
+from ..core import DelayedSystem, Event, NamedEvents, Regimen, Setup, System, Trajectory, at_time, system_at
 from ._infused import ReducedInside, check_differential, check_infused, infused_system, is_encoded
 from ._steady_doses import Interval, Repeated, steady_doses
 from .task._step import Adaptive
@@ -85,6 +86,11 @@ def _check(task: Task, infused: tuple[int, ...]) -> None:
             f"Steady states of doses need a system whose solver steps the state itself, but `{type(task.system).__name__}` steps "
             "another one. Give the doses before it one by one."
         )
+    if isinstance(task.system, DelayedSystem) and any(r.steady for r in regimens):
+        raise ArgumentError(
+            f"A steady state of doses must not be asked of `{type(task.system).__name__}`, which sees its past: its state alone "
+            "does not say how it goes on. Give the doses before it one by one."
+        )
     check_differential(task.system, task.y0, task.times[0], sorted({i for regimen in regimens for i in regimen.given}))
     if infused:
         check_infused(task.system, task.y0, task.times[0], infused, task.solver)
@@ -139,11 +145,16 @@ def _rows(task: Task, event: Event, regimen: Regimen) -> Rows:
     """The rows of a regimen at the parameters of a task."""
     assert event.at is not None
     v = event.values
-    setup = Setup(task.system, _state(task), task.inputs)
+    known = jnp.where(jnp.isfinite(event.at), event.at, 0)
+    state = _state(task)
+
+    def of_row(t: Array) -> tuple[Array, Array]:
+        setup = Setup(system_at(task.system, at_time(task.inputs, t)), state, task.inputs)
+        return regimen.shares(setup), regimen.lags(setup)
+
     kind = event.at.dtype
     into = v["into"].astype(kind)
-    weights = lambda x: jnp.sum(into * x.astype(kind)[None], axis=1)
-    share, late = weights(regimen.shares(setup)), weights(regimen.lags(setup))
+    share, late = (jnp.sum(into * x.astype(kind), axis=1) for x in jax.vmap(of_row)(known))
     # By a negative lag it would come before it is given.
     amount = jnp.where((late < 0) | (share < 0), jnp.nan, share * v["amount"].astype(kind))
     late = jnp.where(late < 0, 0, late)  # with its whole derivative at 0, which a maximum would halve
@@ -151,7 +162,6 @@ def _rows(task: Task, event: Event, regimen: Regimen) -> Rows:
     by_rate, by_length = given_rate > 0, (given_length > 0) & (given_rate <= 0)
     length = jnp.where(by_rate, amount / jnp.where(by_rate, given_rate, 1), jnp.where(by_length, given_length, 0))
     rate = jnp.where(by_rate, given_rate, jnp.where(by_length, amount / jnp.where(by_length, given_length, 1), 0))
-    known = jnp.where(jnp.isfinite(event.at), event.at, 0)
     lasts = known + late + length > known + late  # an infusion that takes no time is given at once
     if not regimen.infused:
         lasts = jnp.zeros_like(lasts)

@@ -20,6 +20,7 @@ from .._types import Inputs, State
 from ..core import (
     DelayedSystem,
     Event,
+    JumpSystem,
     ParticleSystem,
     Setup,
     StaticSystem,
@@ -29,7 +30,7 @@ from ..core import (
     Trajectory,
     as_events,
     as_float_array,
-    as_signals,
+    as_inputs,
     as_state,
     check_supports,
     check_system,
@@ -130,7 +131,8 @@ def ensemble(
     if on_failure not in ("raise", "mark"):
         raise ArgumentError(f'Argument `on_failure` must be "raise" or "mark", but it is {on_failure!r}.')
     check_system(system, y0)
-    setup = Setup(system, as_state(system, y0), as_signals(inputs), events=as_events(events))
+    y0 = as_state(system, y0)
+    setup = Setup(system, y0, as_inputs(system, inputs, y0), events=as_events(events))
     check_supports(system)
     values, members = member_values(setup, over)
     static = isinstance(system, StaticSystem)
@@ -140,7 +142,7 @@ def ensemble(
     kinds = {leaf.dtype for leaf in jax.tree.leaves(setup.y0)}
     times = as_float_array(times) if not kinds else jnp.asarray(times, jnp.result_type(*kinds).type(0).real.dtype)
     if events is None:
-        warn_of_unread(setup.system, setup.y0, setup.inputs, times[0])
+        warn_of_unread(setup.system, setup.y0, setup.inputs, times[0], inputs)
     method = resolve_members(setup, values, members, known, solver=solver, step=step)
     keys = _member_keys(key, members)
     chosen = _devices(devices, (setup, values, times, keys), members)
@@ -252,6 +254,7 @@ def _compiled(frame: Frame, leaves: list[Any]) -> Trajectory:
 
     def local(task: Task, values: dict[str, Array], keys: Any, most: Any) -> Trajectory:
         queued = not isinstance(step, Fixed) and not isinstance(task.system, DelayedSystem)
+        queued |= isinstance(task.system, JumpSystem)
         if queued or isinstance(task.system, StaticSystem):
             return together(task, values, keys, most)
         return in_chunks(functools.partial(together, task), (values, keys, most), lanes)

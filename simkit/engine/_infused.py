@@ -13,11 +13,20 @@ from jaxtyping import Array, PyTree
 
 from .._errors import ArgumentError
 from .._types import Inputs, Outputs, State, Time
-from ..core import ConstrainedSystem, Example, KnownJacobian, PlainSystem, SeparableSystem, System
+from ..core import (
+    ConstrainedSystem,
+    DelayedSystem,
+    Example,
+    KnownJacobian,
+    Past,
+    PlainSystem,
+    SeparableSystem,
+    System,
+)
 from ..reducers import Reducer
 from ..solvers import Stepper, mass_of, times_mass
 
-SERVED = (PlainSystem, KnownJacobian, SeparableSystem, ConstrainedSystem)
+SERVED = (PlainSystem, KnownJacobian, SeparableSystem, ConstrainedSystem, DelayedSystem)
 """Families whose derivative of the state a rate may be added to."""
 
 
@@ -36,11 +45,7 @@ class Infused(PlainSystem):
     def vector_field(self, t: Time, y: State, inputs: Inputs) -> State:
         state, rates = y
         slope = self.inner.vector_field(t, state, inputs)
-        seen = self.inner.decode(state)
-        flow = _flow(seen, self.places, rates)
-        if is_encoded(self.inner):  # the chain rule: d encode(y) / dt by a rate of y
-            flow = jax.jvp(self.inner.encode, (seen,), (flow,))[1]
-        return jax.tree.map(lambda a, b: a + b.astype(a.dtype), slope, flow), jnp.zeros_like(rates)
+        return with_flow(self.inner, state, slope, self.places, rates), jnp.zeros_like(rates)
 
     def outputs(self, t: Time, y: State, inputs: Inputs) -> Outputs:
         return self.inner.outputs(t, y[0], inputs)
@@ -87,6 +92,46 @@ class InfusedConstrained(ConstrainedSystem):
         raise NotImplementedError("A system with infusions has no example of its own.")
 
 
+class InfusedDelayed(DelayedSystem):
+    """The same of a system that sees its past, in which the rates were zero before the first time."""
+
+    inner: DelayedSystem
+    places: tuple[int, ...] = eqx.field(static=True)
+
+    def encode(self, y: State) -> State:
+        return self.inner.encode(y[0]), y[1]
+
+    def decode(self, state: State) -> State:
+        return self.inner.decode(state[0]), state[1]
+
+    def delayed_field(self, t: Time, y: State, inputs: Inputs, past: Past) -> State:
+        state, rates = y
+        slope = self.inner.delayed_field(t, state, inputs, lambda time: past(time)[0])
+        return with_flow(self.inner, state, slope, self.places, rates), jnp.zeros_like(rates)
+
+    def lags(self, t: Time, y: State, inputs: Inputs) -> Any:
+        return self.inner.lags(t, y[0], inputs)
+
+    def history(self, t: Time, y0: State) -> State:
+        return self.inner.history(t, y0[0]), jnp.zeros_like(y0[1])
+
+    def earliest(self) -> Time | None:
+        return self.inner.earliest()
+
+    def breaks(self) -> Array | None:
+        return self.inner.breaks()
+
+    def kept_steps(self) -> int:
+        return self.inner.kept_steps()
+
+    def outputs(self, t: Time, y: State, inputs: Inputs) -> Outputs:
+        return self.inner.outputs(t, y[0], inputs)
+
+    @classmethod
+    def example(cls) -> Example:
+        raise NotImplementedError("A system with infusions has no example of its own.")
+
+
 class ReducedInside(Reducer):
     """A reducer of the states of a system with infusions, which sees the states without the rates."""
 
@@ -105,8 +150,19 @@ class ReducedInside(Reducer):
         return self.own.finish(total)
 
 
-def infused_system(system: System, y0: State, places: tuple[int, ...]) -> Infused | InfusedConstrained:
+def with_flow(system: System, state: State, slope: State, places: tuple[int, ...], rates: Array) -> State:
+    """The slope of a state that a solver steps, with rates into numbers of the one that users see."""
+    seen = system.decode(state)
+    flow = _flow(seen, places, rates)
+    if is_encoded(system):  # the chain rule: d encode(y) / dt by a rate of y
+        flow = jax.jvp(system.encode, (seen,), (flow,))[1]
+    return jax.tree.map(lambda a, b: a + b.astype(a.dtype), slope, flow)
+
+
+def infused_system(system: System, y0: State, places: tuple[int, ...]) -> Infused | InfusedConstrained | InfusedDelayed:
     """A system with infusions into numbers of its flat state, from one that `check_infused` has passed."""
+    if isinstance(system, DelayedSystem):
+        return InfusedDelayed(system, places)
     if isinstance(system, ConstrainedSystem):
         return InfusedConstrained(system, y0, places)
     return Infused(system, places)

@@ -15,6 +15,7 @@ from .._types import State
 from ..core import (
     ConstrainedSystem,
     DelayedSystem,
+    JumpSystem,
     ParticleSystem,
     Setup,
     StaticSystem,
@@ -39,11 +40,21 @@ from .adaptive._adaptive import integrate_adaptive
 from .adaptive._eventful import integrate_with_events
 from .batching._mesh import alike_arrays
 from .delayed._delayed import integrate_delayed, kept_steps
+from .jumps._trajectory import jump_trajectory
 from .stepping._event_on_grid import ended_by, event_on_grid
 from .stepping._event_steps import EventGrid, eventful_grid
 from .stepping._fixed_grid import fixed_grid
 from .stepping._particle_windows import integrate_particles
-from .stepping._reduce import Solved, cut_at, cut_between, no_events, reduce_rows, reduce_static, results_of
+from .stepping._reduce import (
+    Solved,
+    cut_at,
+    cut_between,
+    no_events,
+    reduce_rows,
+    reduce_saved,
+    reduce_static,
+    results_of,
+)
 from .task._compilations import note_trace
 from .task._scales import settled, without_rounding
 from .task._step import Courant, Fixed, Varying
@@ -91,6 +102,8 @@ def trajectory_of(task: Task, options: Options) -> Trajectory:
         return _static_trajectory(task._replace(y0=started(task.y0), inputs=with_curves(task.inputs)))
     if options.backward:
         return _backward_trajectory(task, options)
+    if isinstance(task.system, JumpSystem):
+        return jump_trajectory(task._replace(inputs=with_curves(task.inputs)))
     particles = isinstance(task.system, ParticleSystem)
     parts = task.system, started(task.y0), with_curves(task.inputs), task.times, task.events
     (system, y0, inputs, times, events), flag = member_inputs(parts)
@@ -150,10 +163,19 @@ def _constrained_trajectory(task: Task, options: Options) -> Trajectory:
 
 
 def _delayed_trajectory(task: Task, options: Options) -> Trajectory:
-    """The trajectory of a system that sees its past, which has no events and no reducers."""
-    states, status, counts = integrate_delayed(settled(task, options.similar), options)
-    figures, kept = _figures(task, counts), kept_steps(task, options)
-    return Trajectory(task.times, _decoded(task, states), status, *figures, kept_steps=kept)
+    """The trajectory of a system that sees its past."""
+    task = settled(task, options.similar)
+    if has_regimen(task.events):
+        return with_doses(task, options, _delayed_trajectory)
+    found = integrate_delayed(task, options)
+    times, states, reduced = task.times, found.states, {}
+    if task.reduce:
+        reduced = reduce_saved(task.system, times, states, found.end, found.status, task.reduce)
+        ends = jnp.array([0, -1])
+        times, states = times[ends], jax.tree.map(lambda x: x[ends], states)
+    events, figures = _decoded_events(task, found.events), _figures(task, found.counts)
+    trajectory = Trajectory(times, _decoded(task, states), found.status, *figures, reduced=reduced)
+    return dataclasses.replace(trajectory, events=events, kept_steps=kept_steps(task))
 
 
 def _solved(task: Task, options: Options) -> Trajectory:
@@ -228,7 +250,7 @@ def _checked(status: Array, states: PyTree) -> Array:
 def _integrate_fixed(task: Task, options: Options) -> Any:
     terms, jumps = _terms(task), jump_times(task.inputs)
     grid = functools.partial(fixed_grid, terms, task.solver, task.y0, task.times, task.step.substeps, jumps)
-    states = grid(memory=options.memory, even=options.even)
+    states = grid(memory=options.memory, even=options.even, linear=options.linear)
     return states, jnp.asarray(int(Status.OK)), _fixed_counts(task, jumps)
 
 
@@ -245,7 +267,8 @@ def _terms(task: Task) -> Any:
             raise ArgumentError(
                 f"`{type(system).__name__}` is stochastic, so argument `key` must be a random key, such as `jax.random.key(0)`."
             )
-        shape = brownian_shape(system, task.times[0], task.y0, task.inputs)
+        state = jax.eval_shape(system.encode, task.y0)
+        shape = brownian_shape(system, task.times[0], state, task.inputs)
         path = brownian_path(shape, task.key, levy_area=task.solver.levy_area)
         return SystemTerm(system, task.inputs, path)
     return SystemTerm(system, task.inputs)

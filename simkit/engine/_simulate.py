@@ -20,6 +20,7 @@ from ..core import (
     DelayedSystem,
     Event,
     Explained,
+    JumpSystem,
     KnownJacobian,
     NamedEvents,
     Noted,
@@ -35,7 +36,7 @@ from ..core import (
     Trajectory,
     TransportSystem,
     as_float_array,
-    as_signals,
+    as_inputs,
     as_state,
     at_time,
     check_roots,
@@ -61,13 +62,15 @@ from ..solvers import (
     as_solver,
     check_serves,
     choose,
+    completed,
     jacobian_structure,
 )
 from ._awaited import awaited
 from ._diagnose import diagnose
 from ._integrate import Method, dispatch
 from ._unstable import is_unstable
-from .delayed._checks import check_asked, check_method, review_lags
+from .delayed._checks import check_method, review_lags
+from .jumps._trajectory import check_jump_task, explain_jumps, refuse_events, review_jumps
 from .stepping._checkpointed import Checkpointed
 from .stepping._room import with_room
 from .task._arguments import check_direction, check_events, check_reducers, check_times, is_backward
@@ -130,7 +133,8 @@ def simulate(
     """
     check_system(system, y0)
     check_key(key)
-    y0, inputs = as_state(system, started(y0)), as_signals(inputs)
+    y0 = as_state(system, started(y0))
+    asked, inputs = inputs, as_inputs(system, inputs, y0)
     dtype = _dtype_of(y0)
     given: Any = times if isinstance(system, StaticSystem) else check_times(times)
     # Inside jit a known array would become a tracer, but a step length and the probe for stiffness need its values.
@@ -145,7 +149,7 @@ def simulate(
     checked = check_reducers(reduce), check_events(events, system, known)
     backward = check_direction(known, system, reduce)
     if events is None:
-        warn_of_unread(system, y0, inputs, when[0])
+        warn_of_unread(system, y0, inputs, when[0], asked)
     solver, step, reason = _complete(system, y0, known, solver, step, inputs)
     # The reason holds numbers of this very call: kept out of the compiled function, it cannot make it compile again.
     task = Task(system, y0, inputs, when, solver, step, key, *checked)
@@ -168,6 +172,8 @@ def simulate(
     if on_failure == "mark" or isinstance(trajectory.status, jax.core.Tracer):
         return trajectory
     if awaited(trajectory.status, "simulate", f"while {type(system).__name__} was solved").item() != 0:
+        if text := explain_jumps(task, trajectory):
+            raise SimulationError(text)
         text = diagnose(Setup(system, y0, inputs), trajectory, task.events)
         raise SimulationError(f"{text} {_explained(task, options, trajectory)}".strip())
     if text := _end_in_words(task, trajectory):
@@ -233,6 +239,8 @@ def _complete(
 ) -> tuple[Stepper | None, Varying | Fixed, str]:
     if isinstance(system, StaticSystem):
         return None, Fixed(), "no dynamics"
+    if isinstance(system, JumpSystem):
+        check_jump_task(system, step)
     reason, y0, solver = "given", started(y0), as_solver(solver)
     if is_backward(times):
         seen, run = (mirrored_system(system), mirrored_inputs(inputs)), -np.asarray(times)
@@ -240,7 +248,8 @@ def _complete(
         seen, run = (system, inputs), times
     if solver is None:
         solver, reason = choose(seen[0], y0, run, seen[1], fixed=step is not None and not isinstance(step, Varying))
-    check_serves(solver, system)
+    solver = completed(solver, system)
+    check_serves(solver, system, y0, inputs)
     if step is None:
         step = _default_step(system, solver, times)
     step = as_step(step, run)
@@ -311,8 +320,8 @@ def solve_options(lanes: int | None, gradient: Any) -> Options:
 
 def check_served(system: System, events: NamedEvents | None, reduce: Any = None) -> None:
     """Refuse events and reducers that a system does not serve, or not together."""
-    if isinstance(system, DelayedSystem):
-        check_asked(system, events, reduce)
+    if isinstance(system, JumpSystem) and events is not None:
+        refuse_events(system)
     if events is not None and reduce and isinstance(system, ParticleSystem):
         raise ArgumentError(
             "Arguments `reduce` and `events` must not be given together for particles, but both are. Save the states and reduce "
@@ -326,6 +335,8 @@ def _review(task: Task) -> None:
     check_supports(system)
     if isinstance(system, DelayedSystem):
         review_lags(task)
+    if isinstance(system, JumpSystem):
+        review_jumps(task)
     kinds = Reviewed | TransportSystem | CoupledSystem
     if not isinstance(system, kinds) or traced(system, task.y0, task.inputs, times):
         return
@@ -403,6 +414,8 @@ def _dtype_of(y0: State) -> Any:
 
 
 def _default_step(system: System, solver: Stepper, times: Any) -> Varying | Fixed:
+    if isinstance(system, JumpSystem):
+        return Fixed()
     if isinstance(system, TransportSystem):
         return Courant()
     if solver.adaptive:

@@ -11,7 +11,7 @@ from jaxtyping import Array, Float, PRNGKeyArray
 
 from .._doors import check_key, shown
 from .._errors import ArgumentError
-from ..core import Setup, Status
+from ..core import JumpSystem, Setup, Status
 from ..engine import Fixed, integrate
 from ..problem import AbstractLikelihood, Dataset, ForwardModel
 from ._resampling import systematic
@@ -41,7 +41,8 @@ class ParticleFilter(AbstractLikelihood):
     - `key`: of the random numbers, the same at every call, so that one number follows from `theta`.
     - `threshold`: the share of effective particles below which they are resampled.
 
-    The problem's `step` is that of the paths, its `solver` a stochastic one; the step's bias is part of the estimate.
+    The problem's `step` is that of the paths, its `solver` a stochastic one; the step's bias is part of the estimate. Paths of a
+    `JumpSystem` are exact and need neither; there are no derivatives of them.
 
     Derivatives are those of the estimate with the choice of ancestors weighted as in Scibior and Wood (2021): in the mean over
     keys that of the likelihood, so that they may be averaged, but the estimate itself jumps where an ancestor changes. Fits by
@@ -68,7 +69,8 @@ class ParticleFilter(AbstractLikelihood):
 
     def check(self, model: ForwardModel, data: Dataset) -> None:
         check_filtered(type(self).__name__, model, data)
-        if model.method.solver is None or not isinstance(model.method.step, Fixed):
+        steps = not isinstance(model.base.system, JumpSystem)
+        if steps and (model.method.solver is None or not isinstance(model.method.step, Fixed)):
             raise ArgumentError(
                 "`ParticleFilter` simulates paths with fixed steps, so the problem's argument `step` must be given, such as "
                 "`step=0.01` in the unit of time."

@@ -10,7 +10,7 @@ from jaxtyping import Array, Float, PRNGKeyArray
 from .._doors import shown
 from .._errors import ArgumentError, check_known
 from .._types import State, Time
-from ..core import Setup, Status, StochasticSystem, at_time, started
+from ..core import RandomSystem, Setup, Status, at_time, started
 from ..problem import AbstractNoise, Dataset, ForwardModel, Problem, outputs_by_name
 
 
@@ -76,9 +76,9 @@ def as_parameters(problem: Problem, theta: Any) -> Float[Array, " parameters"]:
         found = jnp.asarray(theta, problem.bounds.dtype)
     except (TypeError, ValueError):
         found = None
-    if found is None or found.shape != (len(problem.names),):
+    if found is None or found.shape != (problem.size,):
         raise ArgumentError(
-            f"Argument `theta` must hold the {len(problem.names)} free parameters {problem.names} in natural units, such as "
+            f"Argument `theta` must hold the {problem.size} free parameters {problem.names} in natural units, such as "
             f"`fit.estimate`, but it is {shown(theta)}."
         )
     return found
@@ -90,7 +90,7 @@ def check_filtered(name: str, model: ForwardModel, data: Dataset) -> None:
     **Raises:** an `ArgumentError` or an `UnknownNameError`.
     """
     system, base = model.base.system, model.base_setup(0)
-    if not isinstance(system, StochasticSystem):
+    if not isinstance(system, RandomSystem):
         raise ArgumentError(
             f"`{name}` follows the states of a stochastic system, but `{type(system).__name__}` has no noise of its own: leave "
             "`likelihood` out."

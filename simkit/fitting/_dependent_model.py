@@ -13,7 +13,7 @@ from ._quadratic import LocalModel
 
 def has_residuals(problem: Problem) -> bool:
     """Tell whether the likelihood of a problem has residuals, which Gauss-Newton steps need."""
-    theta = jnp.ones((len(problem.names),), problem.times.dtype)
+    theta = jnp.ones((problem.size,), problem.times.dtype)
     return problem.likelihood.independent or jax.eval_shape(problem.residuals, theta) is not None
 
 

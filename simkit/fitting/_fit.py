@@ -3,7 +3,7 @@
 import functools
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, overload
 
 import equinox as eqx
 import jax
@@ -18,9 +18,12 @@ from ..core import StaticSystem
 from ..engine import awaited, note_trace, over_members
 from ..problem import Problem, check_problem, named_parts
 from ._dependent_model import has_residuals
+from ._field_fit import check_matrices, fit_fields
+from ._field_result import FieldFit
 from ._fit_result import FitResult, summarise
 from ._fitted import AGREE
 from ._gauss_newton import GaussNewton
+from ._gauss_newton_cg import GaussNewtonCG
 from ._marginal import Marginal, population_in, sharpened
 from ._method import FAILED, AbstractMethod, End
 from ._optax import LBFGS
@@ -48,6 +51,7 @@ LOOSE = 1e-2
 """The tolerance, in standard errors, of the stages before the last."""
 
 
+@overload
 def fit(
     problem: Problem,
     *,
@@ -60,7 +64,33 @@ def fit(
     windows: int = 1,
     store: str | Path | None = None,
     progress: bool = False,
-) -> FitResult:
+) -> FitResult: ...
+
+
+@overload
+def fit(
+    problem: Problem,
+    *,
+    starts: ArrayLike | Sequence[Any] = 16,
+    method: GaussNewtonCG,
+    key: PRNGKeyArray | None = None,
+    progress: bool = False,
+) -> FieldFit: ...
+
+
+def fit(
+    problem: Problem,
+    *,
+    starts: ArrayLike | Sequence[Any] = 16,
+    method: AbstractMethod | GaussNewtonCG | None = None,
+    key: PRNGKeyArray | None = None,
+    horizons: Sequence[float] | None = None,
+    screen: int = 1,
+    evolve: int = 0,
+    windows: int = 1,
+    store: str | Path | None = None,
+    progress: bool = False,
+) -> FitResult | FieldFit:
     """Maximise the posterior density (the likelihood, where priors are flat) from several starts at once.
 
     The density is that of the parameters in natural units: where a parameter moves by its logarithm, only the path is another.
@@ -72,7 +102,8 @@ def fit(
         where there is neither), the first one from `Free.start`; or an array of shape `(starts, parameters)` in natural
         units. A drawn start that fails to simulate is drawn again.
     - `method`: `GaussNewton()` by default, with more steps where nothing moves in time; `LBFGS()`, the default for a likelihood
-        without residuals, or `Optimiser` for any Optax transformation.
+        without residuals, or `Optimiser` for any Optax transformation; `GaussNewtonCG` for fields, from the middle of the priors,
+        from `Free.start` or from each of the given starts, without the arguments that follow `key` but for `progress`.
     - `key`: a random key for the draws; `jax.random.key(0)` by default, so that a fit repeats itself.
     - `horizons`: increasing fractions of each experiment's span, the last 1: the data up to there are fitted first, each
         stage from where the one before ended. (0.25, 0.5, 1) by default, since long data of an oscillator have many local
@@ -90,7 +121,8 @@ def fit(
         are more). The same call goes on with those that are missing, and ends with the numbers of one that was never interrupted.
     - `progress`: print a line a stage, with a `store` a line a few starts.
 
-    **Returns:** a `FitResult`. **Raises** an `ArgumentError`, a `SimulationError` where no start can be simulated, or a
+    **Returns:** a `FitResult`; with `GaussNewtonCG` a `FieldFit`: `fit["name"]`, `standard_error`, `interval`, `draws`. It
+    **raises** an `ArgumentError`, a `SimulationError` where no start can be simulated, or a
     `StoreError` that says what differs where the store belongs to another fit.
 
     **Good values:** the defaults; 50 to 100 starts where fewer than three agree.
@@ -107,6 +139,12 @@ def fit(
     """
     check_problem(problem)
     check_key(key)
+    if problem.size == 0:
+        raise ArgumentError("Argument `problem` must have free parameters, but it has none.")
+    if isinstance(method, GaussNewtonCG):
+        others = {"horizons": (horizons, None), "screen": (screen, 1), "evolve": (evolve, 0), "windows": (windows, 1)}
+        key = jax.random.key(0) if key is None else key
+        return fit_fields(problem, method, starts, key, others | {"store": (store, None)}, progress)
     method = _default_method(problem) if method is None else method
     check_kind(
         "method",
@@ -122,8 +160,7 @@ def fit(
         )
     windows = check_windows(problem, windows)
     stages = _check_horizons(problem, (1.0,) if windows > 1 and horizons is None else horizons)
-    if not problem.names:
-        raise ArgumentError("Argument `problem` must have free parameters, but it has none.")
+    check_matrices(problem, type(method).__name__)
     lean = problem.lean()
     if not isinstance(starts, int | np.integer):
         given: int | np.integer | Array = given_starts(problem, starts)
@@ -147,7 +184,7 @@ def fit(
         end = stored_ends(Path(store), problem, asked, begin, through, progress)
     integrated = 0
     if isinstance(method, Marginal):
-        end, integrated = sharpened(lean, end), len(problem.names) - population_in(problem).shared
+        end, integrated = sharpened(lean, end), problem.size - population_in(problem).shared
     again = functools.partial(_again, lean, method, len(end.iterations), None if store is None else TOGETHER)
     return summarise(problem, method.name, end, end.iterations, end.failures, integrated, again)
 
@@ -308,7 +345,10 @@ def _default_method(problem: Problem) -> AbstractMethod:
 
 
 def _check_horizons(problem: Problem, horizons: Sequence[float] | None) -> tuple[float, ...]:
-    whole = problem.population is not None or not problem.likelihood.independent
+    events = () if problem.base.events is None else problem.base.events.events
+    # Observables may list the times of events, whose rows do not stand in the order of time.
+    listed = bool(problem.observables) and any(not event.timed for event in events)
+    whole = problem.population is not None or not problem.likelihood.independent or listed
     if isinstance(problem.base.system, StaticSystem) or (horizons is None and whole):
         return (1.0,)
     stages = HORIZONS if horizons is None else tuple(float(h) for h in horizons)

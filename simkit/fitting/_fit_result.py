@@ -21,6 +21,12 @@ from ._optima import Again, Ends, optima_of, root_of
 from ._optima_in_words import ambiguities, optima_rows, optima_texts
 from ._residuals import SCATTER, misfits
 
+NOWHERE_LEFT = (
+    "No simulation ended at any start, or none had finite derivatives. Check the system with `simulate` at a value that you "
+    "trust, then narrow the priors and the bounds around it; `simkit.inspect.locate` names the line of a model whose derivative is "
+    "not finite."
+)
+
 UNFINISHED = {
     LIMIT: "the best start had not converged. Raise the number of steps of the method.",
     STALLED: "the best start stopped where steps gained nothing any more, though the likelihood slopes there: it has kinks or is "
@@ -269,11 +275,7 @@ def summarise(
     """The result from where all starts ended; `again` as for `optima_of`."""
     value = np.asarray(end.model.value)
     if not np.isfinite(value).any():
-        raise SimulationError(
-            "No simulation ended at any start, or none had finite derivatives. Check the system with `simulate` at a value that "
-            "you trust, then narrow the priors and the bounds around it; `simkit.inspect.locate` names the line of a model whose "
-            "derivative is not finite."
-        )
+        raise SimulationError(NOWHERE_LEFT)
     order = np.argsort(value, kind="stable")
     best = int(order[0])
     z = np.asarray(end.z)[best]
@@ -287,7 +289,7 @@ def summarise(
     size = np.where(np.array(problem.log, bool), np.asarray(estimate), 1)
     error = np.where(open_ended, np.inf, np.abs(size) * np.sqrt(np.diag(covariance)))
     dtype = problem.times.dtype
-    found = optima_of(_ends(end, order, len(problem.names) - integrated), *_box(problem, integrated), again)
+    found = optima_of(_ends(end, order, problem.size - integrated), *_box(problem, integrated), again)
     each = [covariance] + [_inverse(*_information(end, int(order[i])))[0] for i in found.first[1:]]
     return FitResult(
         estimate=estimate,
@@ -307,7 +309,7 @@ def summarise(
         data_count=jnp.asarray(problem.data_count, int),
         data_checksum=jnp.asarray(problem.dataset.checksum(), int),
         names=problem.names,
-        units=tuple(problem.unit(name) for name in problem.names),
+        units=problem.units,
         log=problem.log,
         method=method,
         integrated=integrated,
@@ -323,7 +325,7 @@ def _of_noise(problem: Problem) -> np.ndarray:
     places: dict[bool, set[int]] = {True: set(), False: set()}
     for path, (index, _) in problem.table.items():
         places[path.startswith("noise.")].update(np.unique(np.asarray(index)).tolist())
-    return np.isin(np.arange(len(problem.names)), list(places[True] - places[False]))
+    return np.isin(np.arange(problem.size), list(places[True] - places[False]))
 
 
 def _ends(end: End, order: np.ndarray, count: int) -> Ends:
@@ -340,7 +342,7 @@ def _ends(end: End, order: np.ndarray, count: int) -> Ends:
 
 def _box(problem: Problem, integrated: int) -> tuple[np.ndarray, np.ndarray]:
     """The bounds in the coordinates of the fit, and which of these are logarithms."""
-    count = len(problem.names) - integrated
+    count = problem.size - integrated
     return np.asarray(problem.coordinate_bounds(), float)[:count], np.array(problem.log[:count], bool)
 
 

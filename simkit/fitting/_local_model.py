@@ -121,7 +121,7 @@ def objective(z: Float[Array, " parameters"], problem: Problem) -> Float[Array, 
 
 
 def _objective(z: Array, problem: Problem) -> Array:
-    value = -problem.log_posterior(problem.natural(z))
+    value = -problem.log_likelihood(problem.natural(z))[0] - problem.unknowns.log_prior_at(z)
     return jnp.where(jnp.isfinite(value), value, jnp.inf)
 
 

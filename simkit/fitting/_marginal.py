@@ -158,7 +158,7 @@ def population_in(problem: Problem) -> Population:
 def marginal(problem: Problem, z: Float[Array, " parameters"]) -> MarginalValue:
     """The marginal objective and its gradient at `z`, from whose deviations the search for the modes begins."""
     population = population_in(problem)
-    count, effects = population.shared, len(population.names)
+    count, effects = population.shared, population.effects
     found, _ = modes(problem, z, population.deviations(z), MODE_STEPS)
     found = jax.lax.stop_gradient(found)
 
@@ -205,13 +205,15 @@ def joint_model(population: Population, at: MarginalValue, bend: Float[Array, "s
     The population's numbers are distributed with the precision B, the deviations around $\hat\eta + D (z - \hat z)$ with the
     precision H.
     """
-    size, effects = len(population.labels), len(population.names)
+    size, effects = len(population.labels), population.effects
     lower = jax.vmap(cholesky)(at.information).transpose(0, 2, 1)
     top = cholesky(bend).T
     # Deviations stand by effect and then by individual.
     own = jnp.einsum("ikl,ij->kilj", lower, jnp.eye(size, dtype=bend.dtype)).reshape(effects * size, effects * size)
     cross = -jnp.einsum("ikl,ilp->kip", lower, at.follow).reshape(effects * size, -1)
-    empty = jnp.zeros((bend.shape[0], effects * size), bend.dtype)
+    # An occasion that an individual does not have hangs together with nothing.
+    own, cross = own[population.places][:, population.places], cross[population.places]
+    empty = jnp.zeros((bend.shape[0], own.shape[1]), bend.dtype)
     rows = jnp.concatenate([jnp.concatenate([top, empty], axis=1), jnp.concatenate([cross, own], axis=1)])
     zero = jnp.zeros(rows.shape[0], bend.dtype)
     return LocalModel(at.value, at.penalty, rows, zero, zero, zero, at.chi_squared, 0 * at.value, at.good)
@@ -295,7 +297,7 @@ def _at_modes(population: Population, z: Array, at: MarginalValue) -> Array:
 
 def _nowhere(population: Population, z: Array) -> MarginalValue:
     """Before the first point."""
-    count, size, effects = population.shared, len(population.labels), len(population.names)
+    count, size, effects = population.shared, len(population.labels), population.effects
     zero = 0 * z[0]
     many = lambda *shape: jnp.zeros(shape, z.dtype) + zero
     eye = jnp.eye(effects, dtype=z.dtype)[None] + many(size, effects, effects)

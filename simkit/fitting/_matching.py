@@ -80,7 +80,7 @@ def gradient_matching(
     """
     if starts < 1:
         raise ArgumentError(f"Argument `starts` must be at least 1, but it is {starts}.")
-    if not problem.names:
+    if not problem.size:
         raise ArgumentError("Argument `problem` must have free parameters, but it has none.")
     check_drawable(problem)
     theta = problem.natural(some_start(problem))

@@ -11,7 +11,7 @@ def prior_model(problem: Problem, z: Array) -> tuple[Array, Array, Array]:
     """The negative log prior, its gradient and its second derivative, which is diagonal because priors are independent."""
 
     def penalty(z: Array) -> Array:
-        return -problem.log_prior(problem.natural(z))
+        return -problem.unknowns.log_prior_at(z)
 
     slope, curvature = jax.jvp(jax.grad(penalty), (z,), (jnp.ones_like(z),))
     return penalty(z), slope, jnp.maximum(curvature, 0)

@@ -77,7 +77,7 @@ class Shot:
             spread.append(jnp.asarray(size, jnp.result_type(leaf)))
         self.problem = windowed(problem, rows.tolist(), jax.tree.unflatten(jax.tree.structure(state), spread))
         self.whole, self.later = problem, len(rows)
-        held = [np.zeros(len(problem.names), bool)]
+        held = [np.zeros(problem.size, bool)]
         for path, leaf in named_leaves(state).items():
             held.append(np.full(np.size(leaf) * len(rows) * len(problem.labels), path in self.known))
         self.held = np.concatenate(held)
@@ -103,7 +103,7 @@ class Shot:
 
         At first windows stay where the data are: short simulations from nearly the right states have few local optima.
         """
-        lean, free = self.problem.lean(), np.zeros(len(self.problem.names), bool)
+        lean, free = self.problem.lean(), np.zeros(self.problem.size, bool)
         stages = [(scale, with_gaps(lean, scale), free) for scale in GAPS]
         return [(GAPS[0], stages[0][1], self.held), *stages] if self.held.any() else stages
 

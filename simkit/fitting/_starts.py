@@ -13,7 +13,7 @@ from jaxtyping import Array, Float, PRNGKeyArray
 from .._doors import shown
 from .._errors import ArgumentError
 from ..engine import note_trace
-from ..problem import Problem, named_parts
+from ..problem import AbstractField, Problem, StoredPrior, named_parts
 from ._inside import inside
 
 
@@ -23,13 +23,13 @@ def given_starts(problem: Problem, starts: ArrayLike | Sequence[Any]) -> Float[A
         theta = np.asarray(starts, float)
     except (TypeError, ValueError) as error:
         raise ArgumentError(
-            f"Argument `starts` must be a number or an array of shape (starts, {len(problem.names)}), but it is {shown(starts)}."
+            f"Argument `starts` must be a number or an array of shape (starts, {problem.size}), but it is {shown(starts)}."
         ) from error
     theta = theta[None] if theta.ndim == 1 else theta
-    if theta.ndim != 2 or theta.shape[1] != len(problem.names) or theta.shape[0] == 0:
+    if theta.ndim != 2 or theta.shape[1] != problem.size or theta.shape[0] == 0:
         raise ArgumentError(
-            f"Argument `starts` must be a number or an array of shape (starts, {len(problem.names)}), one column for each of "
-            f"{problem.names}, but its shape is {np.shape(starts)}."
+            f"Argument `starts` must be a number or an array of shape (starts, {problem.size}), one column for each of "
+            f"{tuple(block.name for block in problem.unknowns.blocks)}, but its shape is {np.shape(starts)}."
         )
     bounds = np.asarray(problem.bounds)
     outside = ~((theta >= bounds[:, 0]) & (theta <= bounds[:, 1]))
@@ -46,8 +46,9 @@ def check_drawable(problem: Problem) -> None:
     """Refuse a parameter of which nothing says where it could be."""
     z = np.asarray(problem.coordinate_bounds())
     known = np.isfinite(z).all(axis=1) | np.isfinite(np.asarray(problem.starts))
-    for name, prior, enough in zip(problem.names, problem.priors, known, strict=True):
-        if prior is None and not enough:
+    for block, prior in problem.unknowns.pairs:
+        if prior is None and not known[block.span].all():
+            name = block.name
             raise ArgumentError(
                 f"The free parameter `{name}` must have a prior, two finite bounds or a start, so that a fit knows where to begin, "
                 "but it has none. Give `Free` one of them, or `fit` an array of `starts`."
@@ -67,7 +68,7 @@ def drawn_starts(problem: Problem, key: PRNGKeyArray, count: int) -> Float[Array
     lower, upper, log = bounds[:, 0], bounds[:, 1], jnp.array(problem.log, bool)
     finite = jnp.isfinite(lower) & jnp.isfinite(upper)
     floor, width = jnp.where(finite, lower, 0), jnp.where(finite, upper - lower, 1)
-    shape = (count, len(problem.names))
+    shape = (count, problem.size)
     even = floor[None] + width[None] * jax.random.uniform(one, shape, bounds.dtype)
     known = jnp.where(jnp.isfinite(problem.starts), problem.starts, 1)
     spread = jnp.where(log | (known == 0), 1, jnp.abs(known))
@@ -81,15 +82,27 @@ def drawn_starts(problem: Problem, key: PRNGKeyArray, count: int) -> Float[Array
 def _prior_draws(problem: Problem, key: PRNGKeyArray, count: int) -> Array:
     """Draws from each prior, of shape (parameters, count); NaN where there is none. Priors of a kind are drawn together."""
     kinds: dict[Any, list[int]] = {}
-    for i, prior in enumerate(problem.unknowns.stored):
-        if prior is not None:
+    unknowns = problem.unknowns
+    blocks = unknowns.blocks
+    for i, prior in enumerate(unknowns.stored):
+        if isinstance(prior, StoredPrior) and not blocks[i].shape:
             kinds.setdefault(jax.tree.structure(prior), []).append(i)
-    draws = jnp.full((len(problem.names), count), jnp.nan, problem.times.dtype)
+    draws = jnp.full((problem.size, count), jnp.nan, problem.times.dtype)
     for members in kinds.values():
-        together = jax.tree.map(lambda *leaves: jnp.stack(leaves), *(problem.unknowns.stored[i] for i in members))
+        together = jax.tree.map(lambda *leaves: jnp.stack(leaves), *(unknowns.stored[i] for i in members))
         keys = jax.random.split(jax.random.fold_in(key, members[0]), len(members))
         found = jax.vmap(lambda prior, key: prior.distribution().sample(key, (count,)))(together, keys)
-        draws = draws.at[np.array(members)].set(found.astype(draws.dtype))
+        draws = draws.at[np.array([blocks[i].offset for i in members])].set(found.astype(draws.dtype))
+    for i, prior in enumerate(unknowns.stored):
+        own, shape = jax.random.fold_in(key, i), (blocks[i].size, count)
+        if isinstance(prior, StoredPrior) and blocks[i].shape:
+            draws = draws.at[blocks[i].span].set(jnp.asarray(prior.distribution().sample(own, shape), draws.dtype))
+        elif isinstance(prior, AbstractField):
+            draws = draws.at[blocks[i].span].set(jax.random.normal(own, shape, draws.dtype))
+    # Fields alone are drawn in the coordinates of the fit, which are white.
+    natural = unknowns.natural(draws.T).T
+    for block, _ in unknowns.fields:
+        draws = draws.at[block.span].set(natural[block.span])
     return draws
 
 

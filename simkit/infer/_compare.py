@@ -126,7 +126,7 @@ def _row(name: str, known: Sequence[Any]) -> dict[str, Any]:
         row["log_evidence"] = float(values.mean())
         row["evidence_error"] = float(values.std(ddof=1) / len(values) ** 0.5) if len(values) > 1 else math.nan
     if posterior is not None and problem is not None:
-        row["parameters"] = len(problem.names) if math.isnan(row["parameters"]) else row["parameters"]
+        row["parameters"] = problem.size if math.isnan(row["parameters"]) else row["parameters"]
         if problem.likelihood.independent:
             row["loo"], row["loo_error"] = _leave_one_out(problem, posterior)
     return row

@@ -8,20 +8,25 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
-from ..problem import Problem
+from ..problem import AbstractField, Block, Problem
 
-Kind = Literal["real", "lower", "upper", "interval"]
+Kind = Literal["real", "lower", "upper", "interval", "white"]
 
 
 class Unconstrained(eqx.Module):
     """Maps between natural units and the real line, one parameter at a time.
 
     theta = u on the real line, lower + exp(u) or upper - exp(u) with one bound, lower + (upper - lower) / (1 + exp(-u)) with two.
+    Fields with a prior of fields have its white coordinates, theta = m + L u, or exp(m + L u).
+
+    - `blocks`, `priors`: of the fields.
     """
 
     lower: Float[Array, " parameters"]
     upper: Float[Array, " parameters"]
     kinds: tuple[Kind, ...] = eqx.field(static=True)
+    blocks: tuple[Block, ...] = eqx.field(static=True)
+    priors: tuple[AbstractField, ...]
 
     def natural(self, u: Float[Array, " parameters"]) -> Float[Array, " parameters"]:
         """Unconstrained coordinates -> natural units."""
@@ -29,7 +34,10 @@ class Unconstrained(eqx.Module):
         grown = jnp.exp(jnp.where(self._is("lower", "upper"), u, 0))
         one_sided = jnp.where(self._is("lower"), lower + grown, upper - grown)
         between = lower + (upper - lower) * jax.nn.sigmoid(jnp.where(self._is("interval"), u, 0))
-        return jnp.where(self._is("real"), u, jnp.where(self._is("interval"), between, one_sided))
+        theta = jnp.where(self._is("real", "white"), u, jnp.where(self._is("interval"), between, one_sided))
+        for block, field in self._fields(u):
+            theta = theta.at[block.span].set((jnp.exp(field) if block.log else field).ravel())
+        return theta
 
     def unconstrained(self, theta: Float[Array, " parameters"]) -> Float[Array, " parameters"]:
         """Natural units -> unconstrained coordinates."""
@@ -37,13 +45,26 @@ class Unconstrained(eqx.Module):
         above = jnp.log(jnp.where(self._is("lower", "interval"), theta - lower, 1))
         below = jnp.log(jnp.where(self._is("upper", "interval"), upper - theta, 1))
         bounded = jnp.where(self._is("upper"), below, jnp.where(self._is("interval"), above - below, above))
-        return jnp.where(self._is("real"), theta, bounded)
+        u = jnp.where(self._is("real", "white"), theta, bounded)
+        for block, prior in zip(self.blocks, self.priors, strict=True):
+            field = theta[block.span].reshape(block.shape)
+            field = jnp.log(field) if block.log else field
+            u = u.at[block.span].set(prior.white(field - prior.centre(field.dtype)).ravel())
+        return u
 
     def log_volume(self, u: Float[Array, " parameters"]) -> Float[Array, ""]:
         """log |d theta / d u|, which turns a density of theta into one of u."""
         lower, upper = self._edges(u)
         between = jnp.log(upper - lower) + jax.nn.log_sigmoid(u) + jax.nn.log_sigmoid(-u)
-        return jnp.sum(jnp.where(self._is("interval"), between, jnp.where(self._is("real"), 0, u)))
+        total = jnp.sum(jnp.where(self._is("interval"), between, jnp.where(self._is("real", "white"), 0, u)))
+        for (block, field), prior in zip(self._fields(u), self.priors, strict=True):
+            total = total + prior.log_volume(block.shape, u.dtype) + (jnp.sum(field) if block.log else 0)
+        return total
+
+    def _fields(self, u: Array) -> list[tuple[Block, Array]]:
+        """The fields, of positive ones their logarithms."""
+        pairs = zip(self.blocks, self.priors, strict=True)
+        return [(block, prior.field(u[block.span].reshape(block.shape))) for block, prior in pairs]
 
     def _is(self, *kinds: Kind) -> np.ndarray:
         return np.array([kind in kinds for kind in self.kinds], bool)
@@ -65,5 +86,8 @@ def unconstrained_coordinates(problem: Problem) -> Unconstrained:
         (False, True): "upper",
         (True, True): "interval",
     }
-    kinds: tuple[Kind, ...] = tuple(table[bool(a), bool(b)] for a, b in zip(lower, upper, strict=True))
-    return Unconstrained(problem.bounds[:, 0], problem.bounds[:, 1], kinds)
+    kinds: list[Kind] = [table[bool(a), bool(b)] for a, b in zip(lower, upper, strict=True)]
+    blocks, priors = zip(*problem.unknowns.fields, strict=True) if problem.unknowns.fields else ((), ())
+    for block in blocks:
+        kinds[block.span] = ["white"] * block.size
+    return Unconstrained(problem.bounds[:, 0], problem.bounds[:, 1], tuple(kinds), tuple(blocks), tuple(priors))

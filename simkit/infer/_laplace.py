@@ -119,7 +119,7 @@ def _as_posterior(target: Target, us: Array, method: str, warnings: tuple[str, .
     none = jnp.zeros(us.shape[:2], bool)
     zeros = jnp.zeros(us.shape[:2], int)
     problem = target.problem
-    units = tuple(problem.unit(name) for name in problem.names)
+    units = problem.units
     return Posterior(theta, density, none, zeros, jnp.zeros_like(density), problem.names, units, method, warnings)
 
 

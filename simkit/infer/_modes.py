@@ -7,7 +7,7 @@ import numpy as np
 from jaxtyping import Array
 from scipy import special
 
-from ..fitting import REMEDY, FitResult, comparable, first_starts, images_of, masses, optima_rows, shares
+from ..fitting import REMEDY, FieldFit, FitResult, comparable, first_starts, images_of, masses, optima_rows, shares
 from ._target import Target
 
 Approximation = Callable[[Target, Array, Array, Array], tuple[Array, Array]]
@@ -37,7 +37,7 @@ class Modes(NamedTuple):
     covariances: np.ndarray
     shares: np.ndarray
     optima: np.ndarray
-    fit: FitResult
+    fit: FitResult | FieldFit
 
     def allotted(self, chains: int) -> np.ndarray:
         """The mode in which each chain begins: each has one where there are enough, and the others go by mass."""
@@ -52,8 +52,12 @@ class Modes(NamedTuple):
         return np.stack([_root(each) for each in self.covariances])
 
 
-def modes_of(target: Target, fit: FitResult, approximation: Approximation) -> Modes:
+def modes_of(target: Target, fit: FitResult | FieldFit, approximation: Approximation) -> Modes:
     """The modes that a fit of the target's problem found."""
+    if isinstance(fit, FieldFit):
+        found = approximation(target, fit.estimate, fit.z, fit.covariance())
+        center, spread = (np.asarray(x)[None] for x in found)
+        return Modes(center, spread, np.ones(1), np.zeros(1, int), fit)
     mass, first = masses(fit), first_starts(fit)
     chosen = comparable(mass)
     covariances = fit.covariance[None] if fit.covariances is None else fit.covariances
@@ -135,6 +139,7 @@ def describe_modes(modes: Modes, chains: int, at: np.ndarray | None) -> list[str
 def _place(modes: Modes, k: int, at: np.ndarray) -> str:
     """The chains that spent most of their time in a mode, and the parameter in which it is most apart from the first."""
     home = np.array([np.bincount(row[row >= 0], minlength=len(modes.shares)).argmax() for row in at])
+    assert isinstance(modes.fit, FitResult)  # a fit of fields has one optimum
     rows = optima_rows(modes.fit)
     estimate = rows[modes.optima[k]]["estimate"]
     spread = np.sqrt(np.diagonal(modes.covariances[k]))
@@ -147,6 +152,7 @@ def _place(modes: Modes, k: int, at: np.ndarray) -> str:
 
 
 def _remedy(modes: Modes) -> str:
+    assert isinstance(modes.fit, FitResult)
     images = images_of(modes.fit)
     kinds = [image.kind for k in modes.optima if (image := images[k]) is not None and image.of in modes.optima]
     if kinds:

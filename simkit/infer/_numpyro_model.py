@@ -6,23 +6,33 @@ import jax.numpy as jnp
 import numpyro
 import numpyro.distributions as dist
 
-from ..problem import Problem
+from ..problem import AbstractField, Problem
 from ._target import check_proper
 
 
 def numpyro_model(problem: Problem) -> Callable[[], None]:
-    """A NumPyro model with one sample site a free parameter and the likelihood as a factor.
+    """A NumPyro model with one sample site an unknown and the likelihood as a factor.
+
+    A large array is one site, a field `name` with a prior of fields one of its white coordinates, `name.white`.
 
     Failed simulations have the log likelihood minus infinity.
     """
     check_proper(problem)
 
     def model() -> None:
-        values = []
-        for name, prior, bounds in zip(problem.names, problem.priors, problem.bounds, strict=True):
-            site = dist.Uniform(bounds[0], bounds[1]) if prior is None else prior
-            values.append(numpyro.sample(name, site))
-        theta = jnp.stack(values)
+        values, unknowns = [], problem.unknowns
+        for block, prior in unknowns.pairs:
+            lower, upper = problem.bounds[block.offset]
+            if isinstance(prior, AbstractField):
+                sites = dist.Normal(0.0, 1.0).expand(block.shape).to_event()
+                white = jnp.asarray(numpyro.sample(f"{block.name}.white", sites))
+                found = prior.field(white)
+                values.append((jnp.exp(found) if block.log else found).ravel())
+                continue
+            site = dist.Uniform(lower, upper) if prior is None else prior.distribution()
+            site = site.expand(block.shape).to_event() if block.shape else site
+            values.append(jnp.ravel(numpyro.sample(block.name, site)))
+        theta = jnp.concatenate(values)
         inside = jnp.all((theta > problem.bounds[:, 0]) & (theta < problem.bounds[:, 1]))
         value, _ = problem.log_likelihood(theta)
         numpyro.factor("log_likelihood", jnp.where(inside & jnp.isfinite(value), value, -jnp.inf))

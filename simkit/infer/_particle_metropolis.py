@@ -106,7 +106,7 @@ def sample_particle_metropolis(
     found, theta, density = joined(target, blocks, slice(warmup, total))
     none, ones = jnp.zeros(density.shape, bool), jnp.ones(density.shape, int)
     problem = target.problem
-    units = tuple(problem.unit(name) for name in problem.names)
+    units = problem.units
     warnings = list(describe_quality(theta, none, False))
     share = float(found.accepted.mean())
     if share < 0.02:

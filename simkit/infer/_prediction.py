@@ -14,7 +14,7 @@ from jaxtyping import Array, Float, Int, PRNGKeyArray
 
 from .._doors import check_count, check_key, shown
 from .._errors import ArgumentError, check_known
-from ..core import Status, StochasticSystem
+from ..core import RandomSystem, Status
 from ..engine import awaited, note_trace, over_members
 from ..problem import Problem, check_problem, named_parts
 from ._posterior import Posterior
@@ -90,10 +90,8 @@ def predict(
     check_count("count", count)
     key = jax.random.key(0) if key is None else key
     theta = _drawn(problem, draws, key)
-    if theta.ndim != 2 or theta.shape[1] != len(problem.names):
-        raise ArgumentError(
-            f"Argument `draws` must have the shape (draws, {len(problem.names)}), but it has {theta.shape}."
-        )
+    if theta.ndim != 2 or theta.shape[1] != problem.size:
+        raise ArgumentError(f"Argument `draws` must have the shape (draws, {problem.size}), but it has {theta.shape}.")
     if theta.shape[0] > count:
         theta = theta[np.linspace(0, theta.shape[0] - 1, count).round().astype(int)]
     asked = problem if times is None else problem.at(times)
@@ -114,14 +112,14 @@ def _drawn(problem: Problem, draws: object, key: PRNGKeyArray) -> Array:
             return jnp.asarray(draws, problem.bounds.dtype)
         except (TypeError, ValueError) as error:
             raise ArgumentError(
-                f"Argument `draws` must be a posterior or an array of shape (draws, {len(problem.names)}), but it is "
+                f"Argument `draws` must be a posterior or an array of shape (draws, {problem.size}), but it is "
                 f"{shown(draws)}."
             ) from error
     theta = draws.flat()
     if draws.names == problem.names:
         return theta
     places = {name: i for i, name in enumerate(draws.names)}
-    shared = len(problem.names) if problem.population is None else problem.population.shared
+    shared = problem.size if problem.population is None else problem.population.shared
     for name in problem.names[:shared]:
         check_known(name, places, "parameter of these draws")
     new = [name for name in problem.names[shared:] if name not in places]
@@ -132,7 +130,7 @@ def _drawn(problem: Problem, draws: object, key: PRNGKeyArray) -> Array:
 
 def _samples(problem: Problem) -> bool:
     """Tell whether a likelihood draws data by itself."""
-    likelihood, theta = problem.likelihood, jnp.ones((len(problem.names),), problem.bounds.dtype)
+    likelihood, theta = problem.likelihood, jnp.ones((problem.size,), problem.bounds.dtype)
     drawn = lambda theta: likelihood.sample(jax.random.key(0), theta, problem.model, problem.dataset)
     return not likelihood.independent and jax.eval_shape(drawn, theta) is not None
 
@@ -142,7 +140,7 @@ def _check_predictable(problem: Problem) -> None:
     if problem.likelihood.independent or _samples(problem):
         return
     missing = [name for name in problem.data if name not in problem.base.noise]
-    if missing or isinstance(problem.base.system, StochasticSystem):
+    if missing or isinstance(problem.base.system, RandomSystem):
         raise ArgumentError(
             f"`predict` needs random data, but the likelihood `{type(problem.likelihood).__name__}` has no method `sample`, and no "
             "deterministic simulation with a noise model for each output stands in for it. Give the likelihood that method."

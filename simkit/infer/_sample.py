@@ -16,9 +16,9 @@ from jaxtyping import Array, PRNGKeyArray, PyTree
 from .._doors import check_key, check_kind
 from .._errors import ArgumentError, SamplingError
 from ..engine import awaited, note_trace
-from ..fitting import FitResult, check_fit, fit
+from ..fitting import FieldFit, FitResult, GaussNewtonCG, check_fit, fit
 from ..linear import eigenvalues
-from ..problem import Problem, check_problem, defining_parts
+from ..problem import Problem, check_dense, check_problem, defining_parts
 from ..stores import Journal, describe, journal
 from ._diagnostics import describe_quality, stuck_chains
 from ._ensemble_sampler import EnsembleSampler, sample_ensemble
@@ -44,7 +44,7 @@ def sample(
     chains: int = 4,
     draws: int = 1000,
     warmup: int = 300,
-    start: FitResult | None = None,
+    start: FitResult | FieldFit | None = None,
     key: PRNGKeyArray,
     store: str | Path | None = None,
     every: int | None = None,
@@ -61,7 +61,8 @@ def sample(
     - `chains`, `draws`, `warmup`: independent chains, draws kept from each, and draws before that which tune the sampler.
         Four chains of 1000 after 300 are good values where a fit supplies the mass matrix.
     - `start`: a fit of the same problem: chains begin around its optima of comparable mass, at least one in each where there
-        are enough, with the covariance there as mass matrix. Without one the problem is fitted first.
+        are enough, with the covariance there as mass matrix. Without one the problem is fitted first. Where an unknown has a prior
+        of fields, that is a fit by `GaussNewtonCG(modes=...)`, and `NUTS` moves in white coordinates: for some hundred numbers.
     - `key`: a random key; the same key gives the same draws.
     - `store`: a folder in which draws are kept, with the state of the sampler, as `NUTS` and `EnsembleSampler` go. The same call
         goes on after the last that were kept, and gives the draws of one that was never interrupted; one with more `draws` goes on
@@ -83,7 +84,9 @@ def sample(
     check_kind(
         "method", method, Method, "a method of sampling", "Take one of `simkit.infer`, such as `simkit.infer.NUTS()`."
     )
-    if start is not None:
+    if problem.unknowns.fields:
+        check_field_sampling(problem, method, start, store)
+    elif start is not None:
         check_fit(start, problem, "start")
     check_counts(chains=chains, draws=draws, warmup=warmup)
     target = target_of(problem, "reverse" if isinstance(method, Variational) else None)
@@ -109,7 +112,9 @@ def sample(
             definition = describe({**defining_parts(problem), **asked})
             held = stack.enter_context(journal(store, "sampling run", definition, {"every": block}, beside=("fit",)))
         fit_key, run_key = jax.random.split(key)
-        if start is None and not estimated:
+        if start is None and problem.unknowns.fields:
+            start = fit(problem, method=GaussNewtonCG(modes=problem.size), key=fit_key)
+        elif start is None and not estimated:
             start = fit(problem, key=fit_key, store=None if store is None else Path(store) / "fit")
         # NumPyro's kernels rely on JAX's standard promotion, whatever the caller has set.
         with jax.numpy_dtype_promotion("standard"), jax.numpy_rank_promotion("allow"):
@@ -124,6 +129,27 @@ def sample(
             if isinstance(method, EnsembleSampler):
                 return sample_ensemble(target, method, modes, chains, draws, warmup, run_key, held)
             return _sample_nuts(target, method, modes, chains, draws, warmup, run_key, progress, held)
+
+
+def check_field_sampling(problem: Problem, method: Any, start: Any, store: Any) -> None:
+    """Refuse what does not go with a prior of fields.
+
+    **Raises:** an `ArgumentError`.
+    """
+    name = problem.unknowns.fields[0][0].name
+    if not isinstance(method, NUTS):
+        raise ArgumentError(
+            f"`{name}` has a prior of fields, which `{type(method).__name__}` does not know. Take `simkit.infer.NUTS()`, or `fit` "
+            "with `method=simkit.GaussNewtonCG(modes=100)`, whose `draws` are those of a normal approximation."
+        )
+    if store is not None:
+        raise ArgumentError(f"Argument `store` does not go with the prior of fields of `{name}`: leave it out.")
+    check_dense(problem.size, problem.times.dtype, "The mass matrix of `NUTS`", 4.0)
+    if start is not None:
+        remedy = "`simkit.fit(problem, method=simkit.GaussNewtonCG(modes=100))` gives one."
+        check_kind("start", start, FieldFit, "the result of a fit of fields", remedy)
+        if start.problem.unknowns.blocks != problem.unknowns.blocks:
+            raise ArgumentError("Argument `start` must be a fit of the same problem, but its unknowns are others.")
 
 
 def check_counts(**counts: int) -> None:
@@ -233,7 +259,7 @@ def _sample_nuts(
         explained = describe_modes(modes, chains, visited(modes, np.asarray(u)))
     warnings += explained + describe_quality(found.theta, found.diverging, bool(explained))
     problem = target.problem
-    units = tuple(problem.unit(name) for name in problem.names)
+    units = problem.units
     return Posterior(*found, problem.names, units, "NUTS", tuple(warnings))
 
 

@@ -10,7 +10,7 @@ from jaxtyping import Array, Float, PRNGKeyArray
 from numpyro import distributions as dist
 
 from .._errors import ArgumentError
-from ..problem import Problem, named_parts
+from ..problem import Problem, StoredPrior, named_parts
 from ._coordinates import Unconstrained, unconstrained_coordinates
 
 
@@ -41,12 +41,13 @@ def target_of(problem: Problem, gradient: Literal["forward", "reverse"] | None =
 
 def check_proper(problem: Problem) -> None:
     """Refuse a flat prior on an unbounded parameter: its posterior need not exist, and it cannot be drawn from."""
-    if not problem.names:
+    if not problem.size:
         raise ArgumentError("The problem must have at least one free parameter to be sampled, but it has none.")
-    for name, prior, bounds in zip(problem.names, problem.priors, np.asarray(problem.bounds), strict=True):
-        if prior is None and not np.all(np.isfinite(bounds)):
+    bounds = np.asarray(problem.bounds)
+    for block, prior in problem.unknowns.pairs:
+        if prior is None and not np.all(np.isfinite(bounds[block.span])):
             raise ArgumentError(
-                f"Sampling needs a prior or two finite bounds for `{name}`, but it has neither: give `Free(prior=...)`."
+                f"Sampling needs a prior or two finite bounds for `{block.name}`, but it has neither: give `Free(prior=...)`."
             )
 
 
@@ -56,20 +57,25 @@ def prior_draws(problem: Problem, key: PRNGKeyArray, count: int) -> Float[Array,
     **Arguments:** `problem`, `key`, and how many draws. **Returns:** shape `(count, parameters)`, natural units, for `predict`.
     """
     check_proper(problem)
-    columns = []
-    for i, (prior, k) in enumerate(zip(problem.priors, jax.random.split(key, len(problem.names)), strict=True)):
-        lower, upper = problem.bounds[i]
-        dtype = problem.bounds.dtype
+    unknowns, dtype, columns = problem.unknowns, problem.bounds.dtype, []
+    keys = jax.random.split(key, len(unknowns.blocks))
+    for (block, prior), k in zip(unknowns.pairs, keys, strict=True):
+        lower, upper = problem.bounds[block.offset]
+        shape = (count, *block.shape)
         if prior is None:
-            columns.append(jax.random.uniform(k, (count,), dtype, lower, upper))
-            continue
-        columns.append(_inside(prior, k, count, lower, upper).astype(dtype))
-    return jnp.stack(columns, axis=1)
+            found = jax.random.uniform(k, shape, dtype, lower, upper)
+        elif isinstance(prior, StoredPrior):
+            found = _inside(prior.distribution(), k, shape, lower, upper).astype(dtype)
+        else:
+            found = prior.field(jax.random.normal(k, shape, dtype))
+            found = jnp.exp(found) if block.log else found
+        columns.append(found.reshape(count, block.size))
+    return jnp.concatenate(columns, axis=1)
 
 
-def _inside(prior: dist.Distribution, key: PRNGKeyArray, count: int, lower: Array, upper: Array) -> Array:
+def _inside(prior: dist.Distribution, key: PRNGKeyArray, shape: tuple[int, ...], lower: Array, upper: Array) -> Array:
     """Draws of a prior cut off at bounds, by rejection: the first of 64 tries that lies inside, else the nearest bound."""
-    tries = prior.sample(key, (64, count))
+    tries = prior.sample(key, (64, *shape))
     good = (tries > lower) & (tries < upper)
     first = jnp.take_along_axis(tries, jnp.argmax(good, axis=0)[None], axis=0)[0]
     return jnp.clip(first, jnp.nextafter(lower, upper), jnp.nextafter(upper, lower))

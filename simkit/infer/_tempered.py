@@ -96,7 +96,7 @@ def sample_tempered(target: Target, method: TemperedSMC, chains: int, draws: int
         steps,
         accept,
         problem.names,
-        tuple(problem.unit(name) for name in problem.names),
+        problem.units,
         f"tempered SMC, {int(jnp.max(found.temperatures))} temperatures",
         tuple(warnings),
         found.evidence,

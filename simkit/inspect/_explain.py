@@ -14,11 +14,11 @@ from jaxtyping import Array, PRNGKeyArray, PyTree
 
 from .._errors import ArgumentError
 from .._types import Inputs, State
-from ..core import ParticleSystem, StaticSystem, System, Trajectory, as_signals, as_state, named_leaves
+from ..core import ParticleSystem, StaticSystem, System, Trajectory, as_inputs, as_state, named_leaves
 from ..engine import Fixed, Varying, count_compilations, ensemble, simulate
 from ..fitting import local_model, some_start
 from ..problem import Problem
-from ..solvers import BDF, Rodas5P, Stepper, choose, jacobian_structure
+from ..solvers import BDF, Rodas5P, Stepper, as_solver, choose, jacobian_structure
 from ._explanation import Calls, Explanation, Stage, Steps
 from ._machine import joules, machine
 from ._program import ProgramReport, Seconds, report
@@ -84,9 +84,9 @@ def explain(
         steps = _steps(result, found[0], choose(target, y0, times, inputs, fixed=False).reason)
         if result.solver.startswith((Rodas5P.__name__, BDF.__name__)):
             start = as_state(target, y0)
-            structure = jacobian_structure(
-                target, start, jnp.asarray(np.ravel(np.asarray(times))[0], float), as_signals(inputs)
-            )
+            begin, given = jnp.asarray(np.ravel(np.asarray(times))[0], float), as_solver(solver)
+            krylov = given.krylov if isinstance(given, BDF) else None
+            structure = jacobian_structure(target, start, begin, as_inputs(target, inputs, start), krylov)
     return Explanation(_name(target), found, calls, stages(), machine(double), steps, _energy(call), structure)
 
 

@@ -16,7 +16,7 @@ from jaxtyping import Array, PRNGKeyArray
 from .._doors import check_key
 from .._errors import ArgumentError, ResultFileError, check_known
 from .._types import Inputs, State
-from ..core import ParticleSystem, Setup, System, as_signals, as_state, check_system, named_leaves
+from ..core import ParticleSystem, Setup, System, as_inputs, as_state, check_system, named_leaves
 from ..engine import Fixed, Varying, simulate
 from ..linear import one_thread
 from ..solvers import Stepper
@@ -149,7 +149,7 @@ def export(
     y0 = as_state(system, y0)
     if isinstance(system, ParticleSystem):
         system = system.prepared(y0)
-    setup = Setup(system, y0, as_signals(inputs))
+    setup = Setup(system, y0, as_inputs(system, inputs, y0))
     shapes = {path: jnp.shape(setup.get(path)) for path in over}
     dtype = jnp.result_type(*jax.tree.leaves(y0))
 

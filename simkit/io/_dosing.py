@@ -14,6 +14,7 @@ def read_doses(
     outputs: str | Mapping[int | str, str] = "y",
     start: float | None = None,
     text: str | None = None,
+    occasion: str | None = None,
 ) -> tuple[Subject, ...]:
     """Subjects with their doses and observations, from a CSV table as NONMEM, nlmixr2 and mrgsolve read it.
 
@@ -40,6 +41,9 @@ def read_doses(
     - `outputs`: the output that DV holds, or by DVID (by CMT without such a column) the output of each.
     - `start`: the time at which the state starts; doses before it are refused. By default that of each subject's first row.
 
+    - `occasion`: the column that numbers the occasions of a subject, such as "OCC": `subject.occasions` has the time of the first
+        row of each, from which on its parameters hold.
+
     **Returns:** one `Subject` each, in the order of the table; `subject.doses` is a `Doses`.
 
     **Raises:** a `DataError` that names the line: an unknown EVID, rows that are not sorted, a dose before the start or into a
@@ -52,4 +56,4 @@ def read_doses(
     columns = {column.lower(): [cells[i] for _, cells in rows] for i, column in enumerate(header)}
     number = lambda line, column, cell: number_of(name, line, column, cell)
     table = DosingRows(columns, [line for line, _ in rows], name, number)
-    return subjects_of(table, compartments=compartments, outputs=outputs, start=start)
+    return subjects_of(table, compartments=compartments, outputs=outputs, start=start, occasion=occasion)

@@ -97,10 +97,12 @@ class Blocks(Structure):
         return f"independent blocks: {', '.join(kinds)} states"
 
     def factors(self, w: list[Array]) -> Any:
-        return [_factors(blocks) for blocks in w]
+        return [block_factors(blocks) for blocks in w]
 
     def solve(self, factors: PyTree, b: Inexact[Array, " n"], transpose: bool) -> Inexact[Array, " n"]:
-        return self.gathered([_solution(part, x, transpose) for part, x in zip(factors, self.dealt(b), strict=True)])
+        return self.gathered(
+            [block_solution(part, x, transpose) for part, x in zip(factors, self.dealt(b), strict=True)]
+        )
 
 
 def largest_block(component: Int[np.ndarray, " n"]) -> int:
@@ -117,7 +119,8 @@ def _groups(component: Int[np.ndarray, " n"]) -> tuple[Group, ...]:
     return tuple(Group(np.array(groups[size])) for size in sorted(groups))
 
 
-def _factors(w: Inexact[Array, "size size blocks"]) -> Any:
+def block_factors(w: Inexact[Array, "size size blocks"]) -> Any:
+    """The factors of blocks, which `block_solution` takes."""
     if len(w) <= UNROLLED_UP_TO:
         return unrolled_inverse(w)
     if len(w) <= LOOPED_UP_TO:
@@ -125,7 +128,8 @@ def _factors(w: Inexact[Array, "size size blocks"]) -> Any:
     return jax.vmap(lu_factors, in_axes=2)(w)
 
 
-def _solution(factors: PyTree, b: Inexact[Array, "size blocks"], transpose: bool) -> Inexact[Array, "size blocks"]:
+def block_solution(factors: PyTree, b: Inexact[Array, "size blocks"], transpose: bool) -> Inexact[Array, "size blocks"]:
+    """The solutions of equations with blocks, or with their transposes, by their factors."""
     if isinstance(factors, tuple):
         return jax.vmap(lambda f, b: back_substitute(f, b, transpose), in_axes=(0, 1), out_axes=1)(factors, b)
     if b.shape[1] < WRITTEN_OUT_FROM or len(b) > UNROLLED_UP_TO:

@@ -33,8 +33,14 @@ def structure_of(function: Callable[[Array], Array], y: Inexact[Array, " n"]) ->
     """The structure of the Jacobian of a function, found from the operations that it is made of."""
     if y.size <= LOOPED_UP_TO:
         return Dense()
+    pattern = sparse_pattern(function, y)
+    return Dense() if pattern is None else chosen(pattern)
+
+
+def sparse_pattern(function: Callable[[Array], Array], y: Inexact[Array, " n"]) -> Pattern | None:
+    """The pattern of the Jacobian of a function, or None where it is full or nearly so."""
     pattern = jacobian_pattern(function, y)
-    return Dense() if pattern is None or pattern.density >= FULL_FROM else chosen(pattern)
+    return None if pattern is None or pattern.density >= FULL_FROM else pattern
 
 
 def constrained_structure_of(function: Callable[[Array], Array], y: Inexact[Array, " n"]) -> Structure:

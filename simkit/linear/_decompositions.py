@@ -69,6 +69,25 @@ def eigenvalues(a: Float[Array, "n n"]) -> tuple[Float[Array, " n"], Float[Array
     return tuple(jnp.linalg.eigh(a))  # pyright: ignore[reportReturnType]
 
 
+@jax.custom_jvp
+def inverse_root(a: Float[Array, "n n"]) -> Float[Array, "n n"]:
+    r"""The symmetric $A^{-1/2}$ of a symmetric positive matrix, with first derivatives in either mode; NaN where A is not positive.
+
+    The derivative divides by sums of roots of eigenvalues only, so that equal eigenvalues are no exception.
+    """
+    values, vectors = eigenvalues(a)
+    return _product(vectors / jnp.sqrt(values)[None], vectors.T)
+
+
+@inverse_root.defjvp
+def _inverse_root_jvp(primals: tuple[Array], tangents: tuple[Array]) -> tuple[Array, Array]:
+    values, vectors = eigenvalues(*primals)
+    root = jnp.sqrt(values)
+    turned = _product(vectors.T, _product(tangents[0], vectors))
+    turned = turned / (root[:, None] * root[None] * (root[:, None] + root[None]))
+    return _product(vectors / root[None], vectors.T), -_product(vectors, _product(turned, vectors.T))
+
+
 @one_at_a_time
 def _library_inverse(a: Array) -> Array:
     return jnp.linalg.inv(a)

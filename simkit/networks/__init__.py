@@ -11,5 +11,6 @@ from ._formula_text import Reader as Reader  # internal
 from ._large import LargeSystem as LargeSystem  # internal
 from ._large import Rates as Rates  # internal
 from ._load import load as load
+from ._values import numbers_of as numbers_of  # internal
 from ._walk import Walk as Walk  # internal
 from ._walk import walked as walked  # internal

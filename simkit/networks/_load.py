@@ -14,6 +14,7 @@ from ..stores import input_bytes
 from ._blocks import Line, blocks_of
 from ._expression import TIME, Formulas, Graph
 from ._formula_text import FUNCTIONS, Reader
+from ._jump_network import Reactions
 from ._large import Rates
 from ._laws import rate_of
 from ._network import ReactionNetwork
@@ -127,7 +128,7 @@ class _Builder:
         starts = self._species()
         for line in self.blocks.get("groups", ()):
             self._group(line)
-        rates = self._rates()
+        rates, reactions = self._rates()
         outputs = self.groups | {name: self.called(name, ()) for name, f in self.functions.items() if not f.arguments}
         outputs = {name: self.graph.counted(node) for name, node in outputs.items()}
         formulas = Formulas(tuple(self.graph.nodes))
@@ -138,6 +139,7 @@ class _Builder:
             whole,
             Values(formulas, tuple(outputs.items()), whole.states, names),
             Values(formulas, tuple(starts.items()), (), names),
+            Reactions(formulas, tuple((name, law) for name, law, _ in reactions), tuple(c for *_, c in reactions)),
         )
 
     # ---- what there is ----
@@ -271,10 +273,11 @@ class _Builder:
 
     # ---- what changes ----
 
-    def _rates(self) -> dict[str, int]:
-        """Name -> the rate of change of each species."""
+    def _rates(self) -> tuple[dict[str, int], list[tuple[str, int, tuple[tuple[str, float], ...]]]]:
+        """Return by name the rate of change of each species; and each reaction: name, propensity and what it changes."""
         graph = self.graph
         terms: dict[str, list[int]] = {name: [] for name in self.species.values()}
+        reactions = []
         for line in self.blocks["reactions"]:
             index, words = line.words()
             if index is None or len(words) < 3:
@@ -285,10 +288,23 @@ class _Builder:
             rate = rate_of(line, words[2:], [graph.symbol(name) for name in reactants], self.laws)
             change = Counter(products)
             change.subtract(reactants)
+            moved = tuple((name, float(n)) for name, n in change.items() if n and name not in self.held)
+            if moved:
+                reactions.append((f"reaction {index}", self._propensity(line, words[2:], reactants, rate), moved))
             for name, count in change.items():
                 if count and name not in self.held:
                     terms[name].append(graph.multiply(graph.number(float(count)), rate))
-        return {name: graph.add(*found) for name, found in terms.items()}
+        return {name: graph.add(*found) for name, found in terms.items()}, reactions
+
+    def _propensity(self, line: Line, words: Sequence[str], reactants: Sequence[str], rate: int) -> int:
+        """The law of a reaction for whole numbers: of reactants that are named twice it counts pairs."""
+        if len(set(reactants)) == len(reactants) or (len(words) > 1 and "Ele" not in words[0]):
+            return rate
+        graph, names = self.graph, list(reactants)
+        amount = lambda i: graph.make(
+            "subtract", graph.symbol(names[i]), graph.number(float(names[:i].count(names[i])))
+        )
+        return rate_of(line, words, [amount(i) for i in range(len(reactants))], self.laws)
 
     def _listed(self, text: str, line: Line) -> list[str]:
         """The species of one side of a reaction; 0 stands for none."""

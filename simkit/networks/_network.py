@@ -9,34 +9,36 @@ from jaxtyping import Array, Float
 
 from .._errors import ArgumentError
 from .._types import Inputs
-from ..core import Example, KnownJacobian, as_float_array
+from ..core import Example, KnownJacobian
+from ._jump_network import JumpNetwork, Reactions
 from ._large import LargeSystem, Rates
-from ._values import Values
-
-
-def _as_parameters(values: dict[str, Any]) -> dict[str, Any]:
-    return {name: as_float_array(value) if eqx.is_array_like(value) else value for name, value in values.items()}
+from ._values import Values, numbers_of
 
 
 class ReactionNetwork(KnownJacobian):
     """A network of reactions between species: their rates are formulas, of which those of one shape are evaluated together.
 
     - `parameters`: the numbers of the network by name; their paths are the names alone.
-    - `rates`: the rates of the species; `observed` its observables and functions; `initial` the amounts at the start.
+    - `rates`: the rates of the species; `observed` its observables and functions; `initial` the amounts at the start;
+        `reactions` each by itself.
 
     The state holds the amounts by species. Outputs are those, the observables and the functions. A parameter that is a formula
     follows the parameters that it names.
     """
 
-    parameters: dict[str, Any] = eqx.field(converter=_as_parameters)
+    parameters: dict[str, Any] = eqx.field(converter=numbers_of)
     rates: Rates = eqx.field(static=True)
     observed: Values = eqx.field(static=True)
     initial: Values = eqx.field(static=True)
+    reactions: Reactions = eqx.field(static=True)
 
     def start(self) -> dict[str, Array]:
         """Return the amounts at the start that the file gives, for the parameters of this system."""
-        like = jnp.stack(jnp.broadcast_arrays(*map(jnp.asarray, self.parameters.values())) or [jnp.zeros(())])
-        return self.initial(0.0, jnp.zeros(0, like.dtype), self.parameters)
+        return self.initial.of_parameters(self.parameters)
+
+    def as_jumps(self) -> JumpNetwork:
+        """Return the same network as a jump process: its laws are propensities, its amounts whole numbers."""
+        return JumpNetwork(self.parameters, self.reactions, self.observed, self.initial)
 
     def encode(self, y: dict[str, Array]) -> Float[Array, "*rows species"]:
         return jnp.stack([jnp.asarray(y[name]) for name in self.rates.states], axis=-1)

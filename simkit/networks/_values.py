@@ -4,13 +4,20 @@ import dataclasses
 from collections.abc import Mapping
 from typing import Any
 
+import equinox as eqx
 import jax.numpy as jnp
 from jax.typing import ArrayLike
 from jaxtyping import Array, Float
 
+from ..core import as_float_array
 from ._batches import Batches
 from ._expression import TIME, Formulas
 from ._shapes import Place
+
+
+def numbers_of(values: dict[str, Any]) -> dict[str, Any]:
+    """Parameters as arrays of the float type."""
+    return {name: as_float_array(value) if eqx.is_array_like(value) else value for name, value in values.items()}
 
 
 @dataclasses.dataclass(frozen=True)
@@ -37,6 +44,17 @@ class Values:
 
     def __call__(self, t: ArrayLike, y: Float[Array, " states"], parameters: Mapping[str, Any]) -> dict[str, Array]:
         """The values by name."""
-        known = [jnp.asarray(x, y.dtype) for x in (*(parameters[name] for name in self.parameters), t)]
-        found = self.batches(y, jnp.stack(known))
+        found = self.vector(t, y, parameters)
         return {name: found[i] for i, (name, _) in enumerate(self.roots)}
+
+    def of_parameters(self, parameters: Mapping[str, Any]) -> dict[str, Array]:
+        """The values by name of formulas that name no state."""
+        like = jnp.stack(jnp.broadcast_arrays(*map(jnp.asarray, parameters.values())) or [jnp.zeros(())])
+        return self(0.0, jnp.zeros(0, like.dtype), parameters)
+
+    def vector(
+        self, t: ArrayLike, y: Float[Array, " states"], parameters: Mapping[str, Any]
+    ) -> Float[Array, " values"]:
+        """The values in the order of their names."""
+        known = [jnp.asarray(x, y.dtype) for x in (*(parameters[name] for name in self.parameters), t)]
+        return self.batches(y, jnp.stack(known))

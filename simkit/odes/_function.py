@@ -11,7 +11,7 @@ from jaxtyping import Array
 from .._doors import check_entries, check_mapping, shown
 from .._errors import ArgumentError
 from .._types import Inputs, Outputs, State
-from ..core import Example, Input, PlainSystem, StaticSystem, as_float_array, with_defaults
+from ..core import Example, Input, PlainSystem, StaticSystem, as_float_array
 
 
 def as_parameters(values: Mapping[str, Any]) -> dict[str, Any]:
@@ -51,9 +51,7 @@ class FunctionSystem(PlainSystem):
 
     def vector_field(self, t: ArrayLike, y: State, inputs: Inputs) -> State:
         if positional_count(self.function) >= 4:
-            known = inputs is None or isinstance(inputs, Mapping)
-            filled = with_defaults(dict(self.declared), inputs, y) if self.declared and known else inputs
-            return self.function(t, y, self.parameters, filled)
+            return self.function(t, y, self.parameters, inputs)
         return self.function(t, y, self.parameters)
 
     def outputs(self, t: ArrayLike, y: State, inputs: Inputs) -> Outputs:

@@ -1,6 +1,7 @@
 """PEtab problems and SBML models."""
 
 from . import _packages as _packages  # isort: skip
+from ._jumps import load_jumps as load_jumps
 from ._load import PEtab as PEtab
 from ._load import load as load
 from ._load import read as read

@@ -62,6 +62,8 @@ class Model:
     - `unknowns`: state -> the text of the algebraic rule that determines it, where it is not solved for it by hand. Its "rate" is
         what the rule keeps at zero, and its start a guess.
     - `fast`: the fast reactions, whose rates are not in `rates`.
+    - `reactions`: reaction -> state -> the node of the number by which it changes its amount. `species`: which of the states are
+        species; `sizes`: those whose symbols mean concentrations -> the nodes of their volumes.
     - `delays`: names of values of earlier times -> the nodes of what they are values of, and of the lag.
     """
 
@@ -79,6 +81,9 @@ class Model:
     unknowns: dict[str, str] = dataclasses.field(default_factory=dict)
     fast: list[FastReaction] = dataclasses.field(default_factory=list)
     delays: dict[str, tuple[int, int]] = dataclasses.field(default_factory=dict)
+    reactions: dict[str, dict[str, int]] = dataclasses.field(default_factory=dict)
+    species: set[str] = dataclasses.field(default_factory=set)
+    sizes: dict[str, int] = dataclasses.field(default_factory=dict)
     reader: Any = None
 
     def delayed(self, node: int, lag: int, where: str) -> int:

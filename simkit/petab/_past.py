@@ -11,8 +11,8 @@ from jaxtyping import Array
 
 from .._types import Inputs, Scalar, State, Time
 from ..core import DelayedSystem, Past, Trajectory, quantity
-from ..networks import TIME, Formulas
-from ._sbml_system import AbstractSBMLSystem, Roots, kept_parameters, numbers_of
+from ..networks import TIME, Formulas, numbers_of
+from ._sbml_system import AbstractSBMLSystem, Roots, kept_parameters
 
 
 class Delay(NamedTuple):

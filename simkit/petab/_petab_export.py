@@ -290,7 +290,7 @@ def _number(x: Any) -> float:
     return float(np.asarray(x))
 
 
-def _prior(name: str, prior: dist.Distribution | None) -> tuple[str, str, bool]:
+def _prior(name: str, prior: object) -> tuple[str, str, bool]:
     """The type of a prior, its numbers, and whether it is on the scale of the parameter, which must then be logarithmic."""
     if prior is None:
         return "", "", False

@@ -186,8 +186,11 @@ class _Builder:
         if self._ruled(name) and name not in found.unknowns:
             return
         found.states.append(name)
+        found.species.add(name)
         graph, volume = found.graph, self.symbol(s.getCompartment())
         amount = s.getHasOnlySubstanceUnits()
+        if not amount:
+            found.sizes[name] = volume
         if s.isSetInitialAmount():
             start = graph.number(s.getInitialAmount())
             found.start[name] = start if amount else graph.make("divide", start, volume)
@@ -299,6 +302,13 @@ class _Builder:
                     ):
                         terms = self.quick.setdefault(name, {}) if name in fast else self.terms
                         terms.setdefault(species.getId(), []).append((sign, reference, name))
+                        self._moves(name, species, sign, reference)
+
+    def _moves(self, reaction: str, species: libsbml.Species, sign: float, reference: libsbml.SpeciesReference) -> None:
+        """Note by how much a reaction changes the amount of a species."""
+        graph, moved = self.found.graph, self.found.reactions.setdefault(reaction, {})
+        count = graph.multiply(graph.number(sign), self._count(reference), self._factor(species))
+        moved[species.getId()] = graph.add(moved.get(species.getId(), graph.number(0.0)), count)
 
     def _slope(self, name: str) -> int:
         """The rate of a state; rates may name those of others."""
@@ -396,16 +406,8 @@ class _Builder:
             for a in changes
             if a.getMath() is not None
         }
+        # The amount is the new concentration in the old volume, though the event may change that, too: values are set at once.
         volumes = {state: volume for state, volume in self.found.volumes.items() if state in assignments}
-        for state in volumes:
-            compartment = self.model.getSpecies(state).getCompartment()
-            if compartment in assignments:  # the concentration is that in the new volume
-                assignments[state] = self.found.graph.make("multiply", assignments[state], assignments[compartment])
-        volumes = {
-            state: volume
-            for state, volume in volumes.items()
-            if self.model.getSpecies(state).getCompartment() not in assignments
-        }
         extra = lambda part, what: None if _math_of(part) is None else self._math(part, f"{where}, {what},")
         return Event(
             name,

@@ -12,8 +12,8 @@ from jaxtyping import Array
 
 from .._errors import ArgumentError
 from .._types import Inputs, Scalar, State
-from ..core import ConstrainedSystem, Example, PlainSystem, System, as_float_array, quantity
-from ..networks import TIME, Formulas, LargeSystem, Rates
+from ..core import ConstrainedSystem, Example, PlainSystem, System, quantity
+from ..networks import TIME, Formulas, LargeSystem, Rates, numbers_of
 
 if TYPE_CHECKING:
     AbstractVar = Any
@@ -22,11 +22,6 @@ else:
 
 Roots = tuple[tuple[str, int], ...]
 """Names and the nodes of their formulas."""
-
-
-def numbers_of(values: dict[str, Any]) -> dict[str, Any]:
-    """Parameters as arrays of the float type."""
-    return {name: as_float_array(value) if eqx.is_array_like(value) else value for name, value in values.items()}
 
 
 class AbstractSBMLSystem(System):

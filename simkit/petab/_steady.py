@@ -69,7 +69,7 @@ def steady_state(setup: Setup, t: Array, rows: Float[Array, "states states"], la
     Derivatives are those of the equations that define the state, not of the way there.
     """
     end = jax.lax.stop_gradient(t + jnp.asarray(late, t.dtype))
-    held = jax.lax.stop_gradient(setup)
+    held, rows = jax.lax.stop_gradient((setup, rows))
     start, unravel = ravel_pytree(held.y0)
     identity = jnp.eye(start.size, dtype=start.dtype)
     # Where the numbers of the float type end, whatever the units of states and time.

@@ -9,6 +9,7 @@ from ._closed_form import ClosedForm as ClosedForm
 from ._closed_solution import remeasured as remeasured  # internal
 from ._closed_solution import solved as solved  # internal
 from ._dataset import Dataset as Dataset  # internal
+from ._dense import check_dense as check_dense  # internal
 from ._doses import Dose as Dose
 from ._doses import Doses as Doses
 from ._dosing_table import DosingRows as DosingRows  # internal
@@ -18,6 +19,8 @@ from ._dosing_table import subjects_of as subjects_of  # internal
 from ._expected_information import information_of as information_of  # internal
 from ._experiment import Experiment as Experiment
 from ._experiment import Observable as Observable  # internal
+from ._field_prior import AbstractField as AbstractField  # internal
+from ._field_prior import Matern as Matern  # internal
 from ._forward import ForwardModel as ForwardModel  # internal
 from ._forward import Heads as Heads  # internal
 from ._free import PRIORS as PRIORS  # internal
@@ -48,8 +51,11 @@ from ._noise import Poisson as Poisson  # internal
 from ._noise import StudentT as StudentT  # internal
 from ._observed import Observed as Observed  # internal
 from ._observed import observed as observed  # internal
+from ._prior import StoredPrior as StoredPrior  # internal
 from ._problem import Problem as Problem
 from ._protocol import AbstractProtocol as AbstractProtocol
 from ._schedule import dose_event as dose_event
+from ._unknowns import Block as Block  # internal
+from ._waves import resampled as resampled  # internal
 from ._windows import windowed as windowed  # internal
 from ._windows import with_gaps as with_gaps  # internal

@@ -12,11 +12,12 @@ from ._unknowns import Unknowns
 def closed_forms(unknowns: Unknowns, model: ForwardModel, censored: Collection[str]) -> tuple[ClosedForm, ...]:
     """Find the parts of a problem with closed forms: parameters without priors that enter the measurement of exact data alone."""
     found = () if model.measurement is None else model.measurement.closed_forms
-    flat = {name for name, prior in zip(unknowns.names, unknowns.stored, strict=True) if prior is None}
+    flat = {block.name for block, prior in unknowns.pairs if prior is None}
+    named = {block.offset: block.name for block in unknowns.blocks}
     uses: dict[str, set[str]] = {}
     for path, (index, _) in model.table.items():
         for i in np.unique(np.asarray(index)):  # beyond the names are the values of individuals
-            uses.setdefault(unknowns.names[i] if 0 <= i < len(unknowns.names) else "", set()).add(path)
+            uses.setdefault(named.get(int(i), ""), set()).add(path)
     own = [
         ClosedForm((), name, (output,))
         for output, noise in model.base.noise.items()

@@ -13,8 +13,8 @@ from jaxtyping import Array
 from .._errors import ArgumentError, check_known
 from ..core import (
     ParticleSystem,
+    RandomSystem,
     StaticSystem,
-    StochasticSystem,
     System,
     check_numbers,
     named_leaves,
@@ -25,6 +25,7 @@ from ._dataset import Dataset
 from ._experiment import Experiment, check_domain
 from ._forward import ForwardModel
 from ._noise import AbstractNoise
+from ._unknowns import size_of
 
 
 def check_arguments(
@@ -35,10 +36,10 @@ def check_arguments(
     independent: bool,
 ) -> None:
     """Refuse arguments of a problem that contradict each other; `independent`: as in `AbstractLikelihood`."""
-    if independent and isinstance(system, StochasticSystem):
+    if independent and isinstance(system, RandomSystem):
         raise ArgumentError(
             f"`{type(system).__name__}` is stochastic: the likelihood of its data is an integral over all paths. Give "
-            "`likelihood=simkit.filters.KalmanFilter()`, where states are nearly normal, or "
+            "`likelihood=simkit.filters.KalmanFilter()`, where states are nearly normal and do not jump, or "
             "`likelihood=simkit.filters.ParticleFilter(key=...)`."
         )
     if independent and isinstance(system, ParticleSystem) and system.noisy:
@@ -137,7 +138,7 @@ def solve_times(rows: np.ndarray, longest: int, step: object, static: bool) -> A
 
 def check_outputs(model: ForwardModel, data: Dataset) -> None:
     """Every output with data exists and has the shape of its data."""
-    theta = jnp.ones((len(model.names),), data.times.dtype)
+    theta = jnp.ones((size_of(model.blocks),), data.times.dtype)
     shapes: Callable[..., Any] = lambda theta: model.located(*model.solve(theta, data.times), data, hold=False)[0]
     found = jax.eval_shape(shapes, theta)
     for name, values in data.values.items():

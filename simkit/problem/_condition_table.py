@@ -1,5 +1,6 @@
 """Conditions as arrays: which number stands at which path in which experiment."""
 
+import math
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
@@ -14,21 +15,48 @@ from jaxtyping import Array, PyTree
 from .._errors import ArgumentError, check_known
 from ..core import REAL, AbstractSignal, Setup
 from ._experiment import Experiment
+from ._field_prior import AbstractField
+from ._free import Free
+from ._unknowns import Block, position
 
 Table = dict[str, tuple[Array, Array]]
-"""Path -> (index into the free parameters or -1, constant), both by experiment."""
+"""Path -> (index into the free parameters or -1, constant), both by experiment. The index of a whole array is that of its first."""
+
+SINGLE = 100
+"""Up to so many elements an array is freed number by number, each with a name and a row of the table of its own."""
 
 
 def each_element(setup: Setup, free: Mapping[str, Any]) -> dict[str, Any]:
-    """Free parameters by name; one that is the path of an array stands for each of its elements."""
+    """Free parameters by name; the path of a small array stands for each of its elements.
+
+    A larger array, or one with a prior of fields, stays one unknown, unless some of its elements are given by themselves.
+    """
     leaves, found = setup.leaves(), {}
     for name, value in free.items():
         shape = jnp.shape(leaves[name]) if name in leaves else ()
-        if name in leaves and shape:
-            found |= {".".join([name, *map(str, place)]): value for place in np.ndindex(shape)}
+        if shape and not _is_whole(name, value, shape, free):
+            start = np.asarray(getattr(value, "start", None), object)
+            for place in np.ndindex(shape):
+                own = value._replace(start=start[place]) if start.shape == shape else value
+                found[".".join([name, *map(str, place)])] = own
         else:
             found[name] = value
     return found
+
+
+def _is_whole(name: str, value: Any, shape: tuple[int, ...], free: Mapping[str, Any]) -> bool:
+    """Tell whether an array is one unknown."""
+    if not isinstance(value, Free):
+        return False
+    if isinstance(value.prior, AbstractField):
+        return True
+    return math.prod(shape) > SINGLE and not any(other.startswith(f"{name}.") for other in free)
+
+
+def shapes_of(setup: Setup, free: Mapping[str, Any]) -> dict[str, tuple[int, ...]]:
+    """The shape of each free parameter, () for a single number."""
+    leaves = setup.leaves()
+    return {name: jnp.shape(leaves[name]) if name in leaves else () for name in free}
 
 
 def targets(
@@ -40,13 +68,15 @@ def targets(
         for path, value in conditions.items():
             setup.locate(path, f"quantity (in `set` of {label})")
             if isinstance(value, str):
+                if _is_element(setup, free, value):
+                    continue
                 check_known(value, free, f"free parameter (in `set` of {label})")
                 found.setdefault(value, path)
     for name in free:
         if name not in found:
             setup.locate(name, "quantity, and no `set` that names the free parameter,")
         path, index = setup.locate(found[name])
-        if not index and jnp.ndim(setup.leaves()[path]):
+        if not index and jnp.ndim(setup.leaves()[path]) and path != name:
             raise ArgumentError(
                 f"The free parameter `{name}` must be one number, but `{path}` is an array of shape "
                 f"{jnp.shape(setup.leaves()[path])}. Name its elements, `{path}.0`, ..., or free `{path}` itself."
@@ -54,8 +84,18 @@ def targets(
     return found
 
 
+def _is_element(setup: Setup, free: Mapping[str, Any], name: str) -> bool:
+    """Tell whether a name is that of an element of a free array."""
+    if name in free or not _is_path(setup, name):
+        return False
+    return setup.locate(name)[0] in free
+
+
 def condition_table(
-    setups: Sequence[Setup], experiments: Sequence[Experiment], free: Sequence[str], sets: Sequence[Mapping[str, Any]]
+    setups: Sequence[Setup],
+    experiments: Sequence[Experiment],
+    free: Sequence[Block],
+    sets: Sequence[Mapping[str, Any]],
 ) -> Table:
     """Experiment `set`, then problem `set` (merged in `sets`), then a free path, then the experiment's own value.
 
@@ -63,18 +103,20 @@ def condition_table(
     """
     lengths = _longest([s.inputs for s in setups])
     paths = dict.fromkeys([path for conditions in sets for path in conditions])
-    paths |= dict.fromkeys(name for name in free if _is_path(setups[0], name))
+    # Whole arrays first: what a `set` says of an element goes before.
+    whole = [block.name for block in free if block.shape]
+    alone = [block.name for block in free if not block.shape and _is_path(setups[0], block.name)]
+    paths = dict.fromkeys(whole) | paths | dict.fromkeys(alone)
     table: Table = {}
     held = [setup.leaves() for setup in setups]  # once: to name all numbers of a setup takes longer than all the rest
-    places = {name: i for i, name in enumerate(free)}
     for path in paths:
         name, place = setups[0].locate(path)
         dtype = setups[0].get(path).dtype if path.startswith("inputs.") else held[0][name].dtype
         index, constants = [], []
         for setup, leaves, experiment, conditions in zip(setups, held, experiments, sets, strict=True):
             own = setup.get(path) if path.startswith("inputs.") else _element(leaves[name], place)
-            value = conditions.get(path, path if path in places else own)
-            index.append(places[value] if isinstance(value, str) else -1)
+            value = conditions.get(path, own if position(free, path) is None else path)
+            index.append(position(free, value) if isinstance(value, str) else -1)
             if not isinstance(value, str) and value is not own:
                 _check_constant(experiment.name, path, value, setup)
             constants.append(own if isinstance(value, str) else value)

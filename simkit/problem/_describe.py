@@ -4,6 +4,9 @@ import numpy as np
 import numpyro.distributions as dist
 
 from ..engine import Adaptive, Courant, Method
+from ._field_prior import AbstractField
+from ._prior import StoredPrior
+from ._unknowns import Unknowns
 
 TRUNCATED = (
     dist.LeftTruncatedDistribution,
@@ -12,7 +15,20 @@ TRUNCATED = (
 )
 
 
-def describe_prior(prior: dist.Distribution | None) -> str:
+def describe_unknowns(unknowns: Unknowns) -> list[str]:
+    """A line for each unknown, an array being one."""
+    lines, bounds = [], np.asarray(unknowns.bounds)
+    for block, prior in unknowns.pairs:
+        lower, upper = bounds[block.offset] if block.size else (-np.inf, np.inf)
+        what = f"{' x '.join(map(str, block.shape))} numbers, " if block.shape else ""
+        moves = "by its logarithm" if block.log else "linearly"
+        moves = f"in white coordinates{', by its logarithm' * block.log}" if isinstance(prior, AbstractField) else moves
+        text = describe_prior(prior.distribution() if isinstance(prior, StoredPrior) else prior)
+        lines.append(f"  {block.name:<20} {what}prior {text}, in ({lower:g}, {upper:g}), moves {moves}")
+    return lines
+
+
+def describe_prior(prior: dist.Distribution | AbstractField | None) -> str:
     if prior is None:
         return "flat"
     if isinstance(prior, TRUNCATED):

@@ -35,6 +35,7 @@ class Subject(NamedTuple):
     - `covariates`: other columns, of which the subject has one number; `varying`: those that change, with a number a row of
         `times`.
     - `start`: the time of its first row, just before it where that is a baseline before a dose of the same time.
+    - `occasions`: occasion -> the time of its first row, where a column of occasions was named.
     """
 
     name: str
@@ -44,6 +45,7 @@ class Subject(NamedTuple):
     covariates: Mapping[str, float]
     varying: Mapping[str, Float[np.ndarray, " times"]]
     start: float
+    occasions: Mapping[str, float] = {}
 
 
 class DosingRows(NamedTuple):
@@ -64,6 +66,7 @@ def subjects_of(
     compartments: Sequence[str] = (),
     outputs: str | Mapping[int | str, str] = "y",
     start: float | None = None,
+    occasion: str | None = None,
 ) -> tuple[Subject, ...]:
     """The subjects of a dosing table, in its order. Arguments as those of `simkit.io.read_doses`."""
     for needed in ("id", "time"):
@@ -72,6 +75,12 @@ def subjects_of(
                 f"The dosing table `{table.name}` must have a column {needed.upper()}, but its columns are "
                 f"{', '.join(name.upper() for name in table.columns)}."
             )
+    if occasion is not None and (occasion.lower() not in table.columns or occasion.lower() in KNOWN):
+        others = [name.upper() for name in table.columns if name not in KNOWN]
+        raise DataError(
+            f"Argument `occasion` must name a column of the dosing table `{table.name}` without another meaning, but it is "
+            f"{occasion!r}. {close_matches(occasion.upper(), others)}"
+        )
     numbers = {
         name: np.array(
             [
@@ -82,7 +91,7 @@ def subjects_of(
         for name in table.columns
         if name not in ("id", "cmt")
     }
-    reader = _Reader(table, numbers, tuple(compartments), outputs, start)
+    reader = _Reader(table, numbers, tuple(compartments), outputs, start, occasion and occasion.lower())
     names, found = table.columns["id"], []
     bounds = [0, *(i for i in range(1, len(names)) if names[i] != names[i - 1]), len(names)]
     seen: dict[str, int] = {}
@@ -108,7 +117,9 @@ class _Reader:
         compartments: tuple[str, ...],
         outputs: str | Mapping[int | str, str],
         start: float | None,
+        occasion: str | None,
     ):
+        self.occasion = occasion
         self.table, self.numbers, self.compartments, self.start = table, numbers, compartments, start
         self.outputs = outputs
 
@@ -153,7 +164,7 @@ class _Reader:
         places = [next(row for row in rows if moments[row] == time) for time in times]
         covariates, varying = {}, {}
         for key, values in self.numbers.items():
-            if key in KNOWN:
+            if key in KNOWN or key == self.occasion:
                 continue
             own = values[first:last]
             if np.all(own == own[0]):
@@ -162,7 +173,27 @@ class _Reader:
                 varying[key] = values[places]
         start = float(given[0]) if self.start is None else self.start
         start = float(np.min(when[given >= start], initial=start))
-        return Subject(name, schedule, times, data, covariates, varying, start)
+        return Subject(name, schedule, times, data, covariates, varying, start, self._occasions(first, when))
+
+    def _occasions(self, first: int, when: np.ndarray) -> dict[str, float]:
+        """The occasions of a subject, and the time of the first row of each."""
+        found: dict[str, float] = {}
+        if self.occasion is None:
+            return found
+        before = None
+        for row, time in enumerate(map(float, when), first):
+            value = float(self.numbers[self.occasion][row])
+            if np.isnan(value):
+                raise DataError(f"{self.where(row)} must have an occasion, {self.occasion.upper()}, but it is missing.")
+            name = f"{value:g}"
+            if name != before and (name in found or time in found.values()):
+                raise DataError(
+                    f"{self.where(row)} must not begin occasion {name} at {time:g}, since another one begins there or it was there "
+                    "before. Rows of an occasion stand together; give one that comes back another number."
+                )
+            found.setdefault(name, time)
+            before = name
+        return found
 
     def _check_times(self, name: str, first: int, last: int) -> None:
         before = -np.inf

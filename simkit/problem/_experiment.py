@@ -35,6 +35,9 @@ class Experiment:
         standard deviations here and fix the scale at 1, or leave it free to estimate a common factor.
     - `individual`: whose data these are, where parameters differ between individuals (`Individual`); by default the
         experiment's own name. `covariates`: what is known of that individual, name -> number.
+    - `occasions`: where parameters differ between occasions (`Individual(occasion_spread=)`), the name of the one on which all of
+        it was observed, or name -> the time at which each begins; the first holds before its time as well. Experiments of one
+        individual that name the same occasion share it.
     - `replicates`: whether a time may stand there several times in a row, one for each measurement.
     """
 
@@ -54,6 +57,7 @@ class Experiment:
         replicates: bool = False,
         individual: str | None = None,
         covariates: Mapping[str, float] | None = None,
+        occasions: str | Mapping[str, float] | None = None,
     ):
         check_kind("name", name, str, "a text", 'Write `simkit.Experiment("name", times, {"output": values})`.')
         check_mapping("data", data, "values by output", '{"hare": [30.0, 47.2]}')
@@ -105,6 +109,7 @@ class Experiment:
         self.set: dict[str, float | str] = dict(set or {})
         self.individual = name if individual is None else individual
         self.covariates = {key: float(value) for key, value in (covariates or {}).items()}
+        self.occasions = _occasions(name, occasions)
 
     def check_order(self) -> None:
         """Refuse times that do not increase strictly, or that lie before the start: what an integration needs."""
@@ -160,6 +165,20 @@ def check_domain(name: str, key: str, values: np.ndarray, domain: str, noise: st
         raise ArgumentError(
             f"The noise model of `{key}` is {noise}, which needs counts 0, 1, 2, ..., but experiment `{name}` holds {bad:g}."
         )
+
+
+def _occasions(experiment: str, given: str | Mapping[str, float] | None) -> dict[str, float]:
+    """Occasion -> the time at which it begins, in their order; of one alone no time is asked."""
+    if given is None or isinstance(given, str):
+        return {} if given is None else {given: -np.inf}
+    check_mapping("occasions", given, "times by occasion", '{"first": 0.0, "second": 168.0}')
+    found = {str(name): float(time) for name, time in given.items()}
+    times = list(found.values())
+    if not found or not np.isfinite(times).all() or not np.all(np.diff(times) > 0):
+        raise DataError(
+            f"The occasions of experiment `{experiment}` must begin at finite times that increase, but they are {found}."
+        )
+    return found
 
 
 def _numbers(what: str, values: object) -> np.ndarray:

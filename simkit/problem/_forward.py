@@ -11,8 +11,8 @@ from jaxtyping import Array, Float, Int
 
 from .._errors import ArgumentError, check_known
 from .._types import Inputs, State
-from ..core import Setup, Start, StochasticSystem, Trajectory, started
-from ..engine import Fixed, Method, integrate
+from ..core import RandomSystem, Setup, Start, Trajectory, started
+from ..engine import Fixed, Method, Options, integrate
 from ._condition_table import Table
 from ._dataset import Dataset
 from ._experiment import Observable
@@ -21,9 +21,13 @@ from ._measure import measured
 from ._measurement import AbstractMeasurement
 from ._noise import AbstractNoise
 from ._protocol import AbstractProtocol
+from ._unknowns import Block, names_of, size_of
 
 Heads = dict[str, tuple[Float[Array, "experiments times ..."], AbstractNoise]]
 """Output name -> the predicted location of every datum and the noise model there, its leaves of the same shape."""
+
+MOST_NAMED = 20
+"""A message names so many unknowns at most."""
 
 FIELD = 200
 """Number of elements from which on a state counts as a field."""
@@ -46,21 +50,34 @@ class ForwardModel(eqx.Module):
     protocol: AbstractProtocol | None
     measurement: AbstractMeasurement | None
     population: Population | None
-    names: tuple[str, ...] = eqx.field(static=True)
+    blocks: tuple[Block, ...] = eqx.field(static=True)
     observables: tuple[tuple[str, Observable], ...] = eqx.field(static=True)
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The names of the free parameters."""
+        return names_of(self.blocks)
 
     def values(self, theta: Float[Array, " parameters"]) -> dict[str, Array]:
         """Path -> value in each experiment."""
-        if jnp.shape(theta) != (len(self.names),):
+        size = size_of(self.blocks)
+        if jnp.shape(theta) != (size,):
+            named = ", ".join(block.name for block in self.blocks[:MOST_NAMED]) + ", ..." * (
+                len(self.blocks) > MOST_NAMED
+            )
             raise ArgumentError(
-                f"Argument `theta` must hold the {len(self.names)} free parameters {self.names}, but its shape is "
-                f"{jnp.shape(theta)}."
+                f"Argument `theta` must hold the {size} free parameters ({named}), but its shape is {jnp.shape(theta)}."
             )
 
         def pick(index: Array, constant: Array) -> Array:
-            if not self.names or constant.ndim > 1:
+            count = math.prod(constant.shape[1:])
+            if not size or count > theta.size:
                 return constant
-            return jnp.where(index >= 0, theta[index].astype(constant.dtype), constant)
+            if constant.ndim == 1:
+                return jnp.where(index >= 0, theta[index].astype(constant.dtype), constant)
+            own = jax.vmap(lambda first: jax.lax.dynamic_slice_in_dim(theta, jnp.maximum(first, 0), count))(index)
+            known = jnp.expand_dims(index >= 0, tuple(range(1, constant.ndim)))
+            return jnp.where(known, own.reshape(constant.shape).astype(constant.dtype), constant)
 
         theta = theta if self.population is None else self.population.extended(theta)
         return {path: pick(*row) for path, row in self.table.items()}
@@ -84,11 +101,13 @@ class ForwardModel(eqx.Module):
 
         return eqx.filter_vmap(one)(self.base.y0, self.base.inputs, self.base.events, self.values(theta))
 
-    def solve(self, theta: Float[Array, " parameters"], times: Array) -> tuple[Setup, Trajectory]:
+    def solve(
+        self, theta: Float[Array, " parameters"], times: Array, options: Options = Options()
+    ) -> tuple[Setup, Trajectory]:
         """Setups and trajectories of all experiments, with a leading experiment axis."""
-        if isinstance(self.base.system, StochasticSystem):
+        if isinstance(self.base.system, RandomSystem):
             raise ArgumentError(
-                f"A problem with the stochastic system `{type(self.base.system).__name__}` has no trajectories of its own, since "
+                f"A problem with the random system `{type(self.base.system).__name__}` has no trajectories of its own, since "
                 "they are random: its likelihood is computed without them. Take `simulate` with a `key`."
             )
 
@@ -99,7 +118,8 @@ class ForwardModel(eqx.Module):
             setup = Setup(put.system, started(put.y0), put.inputs, put.noise)
             if self.protocol is not None:
                 return self.protocol.run(setup, times, self.method)
-            return setup, integrate(Setup(setup.system, setup.y0, setup.inputs, None, put.events), times, self.method)
+            alone = Setup(setup.system, setup.y0, setup.inputs, None, put.events)
+            return setup, integrate(alone, times, self.method, options=options)
 
         base = self.base
         return eqx.filter_vmap(one)(base.y0, base.inputs, base.events, times, self.values(theta))
@@ -130,9 +150,11 @@ class ForwardModel(eqx.Module):
             heads[name] = location, noise
         return heads
 
-    def heads(self, theta: Float[Array, " parameters"], data: Dataset) -> tuple[Heads, Int[Array, " experiments"]]:
+    def heads(
+        self, theta: Float[Array, " parameters"], data: Dataset, options: Options = Options()
+    ) -> tuple[Heads, Int[Array, " experiments"]]:
         """Return for every output with data the location and the noise model of every datum, and one status an experiment."""
-        setups, trajectories = self.solve(theta, data.times)
+        setups, trajectories = self.solve(theta, data.times, options)
         heads = self.compare(setups, trajectories, data)
         return heads, trajectories.status
 
@@ -154,10 +176,18 @@ class ForwardModel(eqx.Module):
     def target(self, position: int, name: str) -> str:
         """The path that a free parameter stands for: its own, or the first that some `set` gives it."""
         place = position if self.population is None else self.population.place(position)
-        for path, (index, _) in self.table.items():
-            if path == name or bool(np.any(np.asarray(index) == place)):
+        for path, (index, constant) in self.table.items():
+            first, count = np.asarray(index), math.prod(constant.shape[1:])
+            if path == name or bool(np.any((first >= 0) & (first <= place) & (place < first + count))):
                 return path
         raise AssertionError(name)
+
+    def units(self) -> tuple[str, ...]:
+        """The units of all free parameters; those of an array are one."""
+        found: list[str] = []
+        for block in self.blocks:
+            found += [self.unit(block.offset, block.name)] * block.size
+        return tuple(found)
 
 
 def row_of(events: Any, index: int) -> Any:

@@ -10,6 +10,7 @@ from jaxtyping import Array, Bool, Float, Int, PRNGKeyArray, PyTree
 
 from ..engine import paired
 from ._dataset import Dataset
+from ._dense import check_dense
 from ._forward import ForwardModel, Heads
 from ._information import weighted
 
@@ -98,6 +99,9 @@ class IndependentData(AbstractLikelihood):
     def information(
         self, theta: Float[Array, " parameters"], model: ForwardModel, data: Dataset
     ) -> Float[Array, "parameters parameters"] | None:
+        data_count = sum(x.size for x in data.values.values())
+        copies = 1 + 2 * data_count / max(theta.size, 1)  # with the Jacobian, plain and weighted
+        check_dense(theta.size, theta.dtype, "The Fisher information", copies)
         both = lambda theta: (model.heads(theta, data)[0],) * 2
         jacobian, heads = jax.jacfwd(both, has_aux=True)(theta)
         total = jnp.zeros((theta.size, theta.size), theta.dtype)

@@ -2,6 +2,8 @@
 
 from typing import Any
 
+from ..core import named_leaves
+from ._field_prior import AbstractField
 from ._likelihood import IndependentData
 from ._prior import StoredPrior
 from ._problem import Problem
@@ -9,7 +11,7 @@ from ._problem import Problem
 
 def named_parts(problem: Problem) -> dict[str, Any]:
     """Everything that a program made from a problem depends on, by the names that users know, for `note_trace`."""
-    free = zip(problem.names, problem.unknowns.stored, problem.log, strict=True)
+    free = problem.unknowns.pairs
     own = {} if isinstance(problem.likelihood, IndependentData) else {"likelihood": problem.likelihood}
     own |= {"limits": problem.dataset.limits} if problem.dataset.limits else {}
     return own | {
@@ -20,7 +22,9 @@ def named_parts(problem: Problem) -> dict[str, Any]:
         "times": problem.times,
         "data": problem.data,
         "errors": problem.errors,
-        "free": {name: {"prior": _named(prior), "transform": "log" if log else "linear"} for name, prior, log in free},
+        "free": {
+            block.name: {"prior": _named(prior), "transform": "log" if block.log else "linear"} for block, prior in free
+        },
         "bounds": problem.bounds,
         "set": problem.table,
         "observables": problem.observables,
@@ -36,24 +40,28 @@ def defining_parts(problem: Problem) -> dict[str, Any]:
     """Everything that the density of a problem and the starts of its fit depend on, for `describe`."""
     return {
         **named_parts(problem),
-        "prior": {name: _told(prior) for name, prior in zip(problem.names, problem.unknowns.stored, strict=True)},
+        "prior": {block.name: _told(prior) for block, prior in problem.unknowns.pairs},
         "starts of free": problem.starts,
         "lengths": problem.dataset.lengths,
     }
 
 
-def _told(prior: StoredPrior | None) -> Any:
+def _told(prior: StoredPrior | AbstractField | None) -> Any:
     """A prior by the names of its numbers."""
     if prior is None:
         return "flat"
+    if isinstance(prior, AbstractField):
+        return {"kind": type(prior).__name__, **named_leaves(prior), "settings": prior.ends}
     values = zip(prior.names, prior.values, strict=True)
     told = {name: _told(value) if isinstance(value, StoredPrior) else value for name, value in values}
     return {"kind": prior.kind.__name__, **told, "settings": prior.settings}
 
 
-def _named(prior: StoredPrior | None) -> str:
+def _named(prior: StoredPrior | AbstractField | None) -> str:
     """The kind of a prior, with what it cuts off or transforms."""
     if prior is None:
         return "flat"
+    if isinstance(prior, AbstractField):
+        return type(prior).__name__
     inner = [_named(value) for value in prior.values if isinstance(value, StoredPrior)]
     return " of ".join([prior.kind.__name__, *inner])

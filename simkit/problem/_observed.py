@@ -36,7 +36,7 @@ def observed(problem: Problem) -> Observed:
 
 def output_units(problem: Problem) -> dict[str, str]:
     """Output name -> unit, "1" where none is declared, as for observables."""
-    setup = problem.setup(jnp.ones((len(problem.names),), problem.bounds.dtype))
+    setup = problem.setup(jnp.ones((problem.size,), problem.bounds.dtype))
     start = problem.times[0, 0]
     outputs = setup.system.outputs(start, started(setup.y0), at_time(setup.inputs, start))
     known = Setup(outputs)

@@ -26,16 +26,18 @@ from ..core import (
     Trajectory,
     as_float_array,
     started,
+    unswitched,
 )
 from ..engine import Fixed, Method, Varying, resolve
 from ..solvers import SolverLike
 from ._closed_form import ClosedForm
 from ._closed_search import closed_forms
 from ._compile import asked_times, check_arguments, check_outputs, longest_step, refined, solve_times
-from ._condition_table import Table, condition_table, each_element, targets
+from ._condition_table import Table, condition_table, each_element, shapes_of, targets
 from ._dataset import Dataset, padded_data, padded_times
-from ._describe import describe_prior, describe_step
+from ._describe import describe_step, describe_unknowns
 from ._experiment import Condition, Experiment, Observable
+from ._field_prior import AbstractField
 from ._forward import ForwardModel, Heads
 from ._free import Free, unknown
 from ._individual import Individual, Population, population_of, separated
@@ -44,11 +46,11 @@ from ._lean import lean_parts
 from ._likelihood import AbstractLikelihood, IndependentData, misfit, or_failed
 from ._measurement import AbstractMeasurement
 from ._noise import AbstractNoise
-from ._prior import StoredPrior
+from ._occasions import with_occasions
 from ._protocol import AbstractProtocol
 from ._setups import check_events, experiment_setups, stacked_setups
 from ._state_sizes import notes, settled
-from ._unknowns import Unknowns
+from ._unknowns import Unknowns, blocks_of
 
 FORWARD_LIMIT = 30
 """Up to this many free parameters forward mode costs less than reverse mode, and needs no memory of the steps."""
@@ -127,19 +129,15 @@ class Problem(eqx.Module):
             )
         target = targets(setups[0], free, sets, [f"experiment `{name}`" for name in labels])
         metadata = {name: setups[0].metadata(target[name]) for name in free}
-        found = [unknown(name, f, metadata[name].support) for name, f in free.items()]
+        shapes = shapes_of(setups[0], free)
+        found = [unknown(name, f, metadata[name].support, shapes[name]) for name, f in free.items()]
         population, added = population_of(individuals, found, metadata, experiments)
+        table = condition_table(setups, experiments, blocks_of(found), sets)
         found += added
-        self.unknowns = Unknowns(
-            tuple(None if u.prior is None else StoredPrior.of(u.prior) for u in found),
-            as_float_array(np.array([[u.lower, u.upper] for u in found]).reshape(-1, 2)),
-            as_float_array(np.array([np.nan if u.start is None else u.start for u in found])),
-            tuple(u.name for u in found),
-            tuple(u.log for u in found),
-            len(found) if population is None else population.shared,
-        )
+        plain_data = plain and not observables
+        system, setups, table = with_occasions(system, setups, experiments, population, table, plain_data)
+        self.unknowns = Unknowns.of(found, None if population is None else population.shared)
         base = stacked_setups(system, setups, experiments)
-        table = condition_table(setups, experiments, tuple(free), sets)
         times = as_float_array(padded_times(experiments, static))
         lengths = tuple(e.times.shape[0] for e in experiments)
         values, errors, limits = padded_data(experiments, times.shape[1] - (not static))
@@ -155,13 +153,13 @@ class Problem(eqx.Module):
         check_events(setups[0], protocol is not None)
         model = ForwardModel(
             base,
-            table if population is None else population.redirected(table),
+            table,
             method,
             as_float_array(longest_step(method, np.asarray(times), static)),
             protocol,
             measurement,
             population,
-            self.names,
+            self.unknowns.blocks,
             tuple((observables or {}).items()),
         )
         self.model = dataclasses.replace(model, method=settled(model, self.dataset, found))
@@ -373,8 +371,13 @@ class Problem(eqx.Module):
         return self.dataset.labels
 
     @property
+    def size(self) -> int:
+        """Number of all free parameters, of an array each of its elements."""
+        return self.unknowns.size
+
+    @property
     def names(self) -> tuple[str, ...]:
-        """The names of the free parameters."""
+        """The names of the free parameters, such as `rates.3` in an array."""
         return self.unknowns.names
 
     @property
@@ -393,7 +396,7 @@ class Problem(eqx.Module):
         return self.unknowns.starts
 
     @property
-    def priors(self) -> tuple[dist.Distribution | None, ...]:
+    def priors(self) -> tuple[dist.Distribution | AbstractField | None, ...]:
         """The priors of the free parameters, in the order of `names`; None for a flat one."""
         return self.unknowns.priors
 
@@ -408,7 +411,12 @@ class Problem(eqx.Module):
         if self.population is not None:
             return "reverse"
         limit = FORWARD_LIMIT_FIELDS if self.model.is_field else FORWARD_LIMIT
-        return "forward" if len(self.names) <= limit else "reverse"
+        return "forward" if self.size <= limit else "reverse"
+
+    @property
+    def units(self) -> tuple[str, ...]:
+        """The units of the free parameters, in the order of `names`."""
+        return self.model.units()
 
     def unit(self, name: str) -> str:
         """The unit of a free parameter."""
@@ -420,25 +428,18 @@ class Problem(eqx.Module):
 
     def __repr__(self) -> str:
         if not isinstance(self.times, jax.Array) or _traced(self.times):
-            return f"Problem(traced, parameters {self.names})"
-        system = type(self.base.system).__name__
+            return f"Problem(traced, parameters {tuple(block.name for block in self.unknowns.blocks)})"
+        system = type(unswitched(self.base.system)).__name__
         hidden = f" ({count} censored)" if (count := self.dataset.censored_count) else ""
         lines = [
-            f"Problem: {system}, {len(self.labels)} experiment(s), {self.data_count} data{hidden}, {len(self.names)} unknowns"
+            f"Problem: {system}, {len(self.labels)} experiment(s), {self.data_count} data{hidden}, {self.size} unknowns"
         ]
         if not self.likelihood.independent:
             lines.append(f"  likelihood  {type(self.likelihood).__name__}")
         solver = "none" if self.method.solver is None else type(self.method.solver).__name__
         lines.append(f"  solver  {solver} ({self.method.reason}), {describe_step(self.method)}")
         lines += [f"  note    {text}" for text in notes(self.model, self.dataset)]
-        for name, log, (lower, upper), prior in zip(
-            self.names, self.log, np.asarray(self.bounds), self.priors, strict=True
-        ):
-            text = describe_prior(prior)
-            lines.append(
-                f"  {name:<20} prior {text}, in ({lower:g}, {upper:g}), moves {'by its logarithm' if log else 'linearly'}"
-            )
-        return "\n".join(lines)
+        return "\n".join(lines + describe_unknowns(self.unknowns))
 
 
 def _traced(*values: object) -> bool:

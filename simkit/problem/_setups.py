@@ -14,7 +14,7 @@ from ..core import (
     System,
     as_events,
     as_float_array,
-    as_signals,
+    as_inputs,
     as_state,
     warn_of_unread,
 )
@@ -42,11 +42,11 @@ def experiment_setups(
             raise ArgumentError(
                 f"Experiment `{e.name}` must have an initial state, but neither it nor the problem gives `y0`."
             )
-        signals = as_signals(inputs if e.inputs is None else e.inputs)
-        state = as_state(system, state, "y0")
+        state, given = as_state(system, state, "y0"), inputs if e.inputs is None else e.inputs
+        signals = as_inputs(system, given, state)
         happening = experiment_events(e, known, state, None if _has_dose(e, known) else placebo)
         if plain and happening is None:
-            warn_of_unread(system, state, signals, e.times[0])
+            warn_of_unread(system, state, signals, e.times[0], given)
         setups.append(Setup(system, state, jax.tree.map(as_float_array, signals), dict(noise), happening))
     return alike_events(setups, experiments)
 

@@ -15,6 +15,7 @@ from .._types import Inputs, State
 from ..core import Setup, Start, StaticSystem, named_leaves, traced
 from ..engine import Adaptive, Method, note_trace, similar, sizes_of_start, state_sizes, unresolved
 from ._dataset import Dataset
+from ._field_prior import AbstractField
 from ._forward import ForwardModel
 from ._free import Unknown
 
@@ -33,7 +34,8 @@ def settled(model: ForwardModel, data: Dataset, found: Sequence[Unknown]) -> Met
         or method.step.atol is not None
     ):
         return method
-    theta, dtype = np.array([_middle(model, u) for u in found]), data.times.dtype
+    middles = [np.broadcast_to(_middle(model, u), u.shape).ravel() for u in found]
+    theta, dtype = np.concatenate([np.zeros(0), *middles]), data.times.dtype
     if model.population is not None:
         theta[model.population.shared :] = 0  # the deviations of individuals
     size = _sizes(model, data, jnp.asarray(theta, dtype))
@@ -74,7 +76,8 @@ def _known_start(model: ForwardModel, theta: Array) -> Any:
     base, table = model.base, model.table
     if model.population is not None or isinstance(base.y0, Start) or traced(base.y0, table, theta):
         return None
-    if base.system.encode(base.y0) is not base.y0:
+    first = jax.tree.map(lambda x: x[0], base.y0)
+    if base.system.encode(first) is not first:
         return None
     paths, structure = jax.tree_util.tree_flatten_with_path(base.y0)
     names = [f"y0.{name}" if name else "y0" for name in named_leaves(base.y0)]
@@ -83,11 +86,18 @@ def _known_start(model: ForwardModel, theta: Array) -> Any:
         return None
     values, leaves = np.asarray(theta), []
     for name, (_, leaf) in zip(names, paths, strict=True):
-        if name in touched and np.ndim(table[name][1]) == 1:
-            index, constant = (np.asarray(x) for x in table[name])
-            leaf = np.where(index >= 0, values[index], constant) if values.size else constant
+        if name in touched:
+            leaf = _put(values, *(np.asarray(x) for x in table[name]))
         leaves.append(np.asarray(leaf))
     return jax.tree.unflatten(structure, leaves)
+
+
+def _put(values: np.ndarray, index: np.ndarray, constant: np.ndarray) -> np.ndarray:
+    """A row of a table with the free numbers put in."""
+    count, rows = math.prod(constant.shape[1:]), []
+    for first, known in zip(index, constant, strict=True):
+        rows.append(values[first : first + count].reshape(known.shape) if first >= 0 else known)
+    return np.stack(rows)
 
 
 @eqx.filter_jit
@@ -120,10 +130,12 @@ def _of_data(model: ForwardModel, data: Dataset) -> np.ndarray | None:
     return np.stack(each).min(axis=0) if found else None
 
 
-def _middle(model: ForwardModel, u: Unknown) -> float:
-    """A value in the middle of what is known about an unknown."""
+def _middle(model: ForwardModel, u: Unknown) -> float | np.ndarray:
+    """A value, or an array of them, in the middle of what is known about an unknown."""
     if u.start is not None:
-        return float(u.start)
+        return np.asarray(u.start, float)
+    if isinstance(u.prior, AbstractField):
+        return np.exp(np.asarray(u.prior.mean, float)) if u.log else np.asarray(u.prior.mean, float)
     if math.isfinite(u.lower) and math.isfinite(u.upper):
         return math.exp(0.5 * (math.log(u.lower) + math.log(u.upper))) if u.lower > 0 else 0.5 * (u.lower + u.upper)
     centre = math.nan if u.prior is None else _centre(u.prior)

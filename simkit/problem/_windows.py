@@ -11,16 +11,16 @@ import numpy as np
 from jaxtyping import Array
 
 from .._types import State
-from ..core import Setup, Status, Trajectory, as_float_array, named_leaves, started
+from ..core import Setup, Status, Trajectory, named_leaves, started
 from ..engine import Method, integrate
 from ._closed_form import ClosedForm
 from ._experiment import Observable
+from ._free import Unknown
 from ._measure import measured
 from ._measurement import AbstractMeasurement
 from ._noise import Normal
 from ._problem import Problem
 from ._protocol import AbstractProtocol
-from ._unknowns import Unknowns
 
 GAPS = "(gaps)"
 """Name of the gaps between windows among data and noise models."""
@@ -115,7 +115,7 @@ def windowed(problem: Problem, rows: Sequence[int], spread: State) -> Problem:
     experiments, later = len(problem.labels), len(rows)
     setup = problem.model.base_setup(0)
     state = Setup(None, started(setup.y0))
-    count = len(problem.names)
+    count = problem.size
     table = {_moved(path): row for path, row in problem.table.items()}
     names, bounds, log = [], [], []
     for leaf, value in named_leaves(state.y0).items():
@@ -132,6 +132,11 @@ def windowed(problem: Problem, rows: Sequence[int], spread: State) -> Problem:
     numbers = sum(int(np.prod(jnp.shape(x), dtype=int)) for x in jax.tree.leaves(state.y0))
     gaps = np.full((experiments, problem.times.shape[1] - 1, numbers), np.nan)
     gaps[:, :later] = 0
+    more_unknowns = [
+        Unknown(name, None, lower, upper, is_log, None)
+        for name, (lower, upper), is_log in zip(names, bounds, log, strict=True)
+    ]
+    unknowns = problem.unknowns.with_more(more_unknowns)
     base = problem.base
     y0 = Windows(base.y0, jax.tree.unflatten(jax.tree.structure(state.y0), more))
     model = dataclasses.replace(
@@ -140,15 +145,7 @@ def windowed(problem: Problem, rows: Sequence[int], spread: State) -> Problem:
         table=table,
         protocol=Shooting(spread, tuple(int(row) for row in rows)),
         measurement=Joined(problem.measurement, problem.observables, problem.dataset.lengths),
-        names=problem.names + tuple(names),
-    )
-    unknowns = Unknowns(
-        problem.unknowns.stored + (None,) * len(names),
-        jnp.concatenate([problem.bounds, as_float_array(np.array(bounds))]),
-        jnp.concatenate([problem.starts, as_float_array(np.full(len(names), np.nan))]),
-        problem.names + tuple(names),
-        problem.log + tuple(log),
-        count + len(names),
+        blocks=unknowns.blocks,
     )
     values = {**problem.data, GAPS: jnp.asarray(gaps, problem.times.dtype)}
     return problem.with_parts(

@@ -7,6 +7,8 @@ from typing import Any, TypeAlias
 import equinox as eqx
 from jaxtyping import Array, PyTree
 
+from .._doors import shown
+from .._errors import ArgumentError
 from .._types import State
 from ..core import System
 
@@ -16,6 +18,11 @@ Observable: TypeAlias = Callable[..., Any] | None
 
 def observed(observable: Observable, system: System, t: Array, y: State) -> Any:
     """Return the value of an observable; the state where there is none."""
+    if observable is not None and not callable(observable):
+        raise ArgumentError(
+            f"Argument `observable` of a reducer must be a function (system, t, y), such as `lambda system, t, y: y.hare`, but it "
+            f"is {shown(observable)}."
+        )
     return y if observable is None else observable(system, t, y)
 
 

@@ -4,6 +4,7 @@ from ._bdf import BDF as BDF
 from ._choose import Choice as Choice  # internal
 from ._choose import check_serves as check_serves  # internal
 from ._choose import choose as choose
+from ._choose import completed as completed  # internal
 from ._classical import RK4 as RK4
 from ._classical import Euler as Euler
 from ._classical import Heun as Heun
@@ -22,6 +23,9 @@ from ._imex import AbstractIMEXRungeKutta as AbstractIMEXRungeKutta  # internal
 from ._imex import KenCarp3 as KenCarp3
 from ._imex import KenCarp4 as KenCarp4
 from ._inconsistent import reason_of_failure as reason_of_failure  # internal
+from ._jumps import AbstractJumpMethod as AbstractJumpMethod  # internal
+from ._jumps import DirectMethod as DirectMethod
+from ._krylov import Krylov as Krylov
 from ._named import SOLVERS as SOLVERS  # internal
 from ._named import SolverLike as SolverLike  # internal
 from ._named import as_solver as as_solver  # internal

@@ -8,11 +8,13 @@ import numpy as np
 from jax.flatten_util import ravel_pytree
 from jaxtyping import Array, Inexact
 
+from .._doors import check_kind
 from .._types import State, Time
 from ..core import ConstrainedSystem, System, SystemTerm, known_jacobian, scaled
 from ..linear import structure_of
 from . import _newton as newton
 from ._constrained import Equations, projected, slope_of, structure_at, times_mass
+from ._krylov import Krylov
 from ._registry import SOLVERS
 from ._stepper import Memory, Step, Stepper
 
@@ -75,6 +77,11 @@ class BDF(Stepper):
     factorisation a step. `evaluations` is the usual number of iterations. Structures of the Jacobian are those of `Rodas5P`. Of a
     `ConstrainedSystem` the matrix M stands before the sum, at the end of the step.
 
+    **Arguments:** `krylov`, a `Krylov` by which the equations of a step are solved without factors (Newton-Krylov): for fields of
+    ten thousand numbers and more whose Jacobian has no narrow band. Its products are with the Jacobian of the very iterate.
+
+    **Raises:** an `ArgumentError` for `krylov` with states of complex numbers, or with an M that is not diagonal.
+
     Shampine and Reichelt (1997), SIAM J. Sci. Comput. 18:1, doi:10.1137/S1064827594276424.
     """
 
@@ -85,6 +92,11 @@ class BDF(Stepper):
     order: ClassVar[int] = 5
     multistep: ClassVar[bool] = True
     constrained: ClassVar[bool] = True
+    krylov: Krylov | None = None
+
+    def __check_init__(self) -> None:
+        if self.krylov is not None:
+            check_kind("krylov", self.krylov, Krylov, "the settings of GMRES", "Write `BDF(krylov=Krylov())`.")
 
     def init(self, term: SystemTerm, t: Time, y: State) -> Memory:
         flat, unravel = ravel_pytree(y)
@@ -93,7 +105,7 @@ class BDF(Stepper):
         # The slope is the first difference for steps of length 1.
         differences = jnp.zeros_like(flat, shape=(ROWS, flat.size)).at[0].set(slope)
         one = jnp.ones_like(t)
-        nothing = _equations(term, t, unravel, flat, jnp.zeros_like(flat), one)
+        nothing = _equations(term, t, unravel, flat, jnp.zeros_like(flat), one, self.krylov)
         past = {"differences": differences, "length": one, "order": one, "equal": 0 * one}
         return Memory(past, newton.no_factors(nothing))
 
@@ -105,15 +117,14 @@ class BDF(Stepper):
         differences = _rescaled(h / length, k, y.dtype) @ memory.past["differences"]
         predicted = y + table(WITHIN.astype(float)) @ differences
         c = h / jnp.asarray(ALPHA, h.dtype)[k]
-        equations = _equations(term, t1, unravel, predicted, table(HISTORY) @ differences, c)
+        equations = _equations(term, t1, unravel, predicted, table(HISTORY) @ differences, c, self.krylov)
         tolerances = memory.tolerances
         if tolerances is None:  # a step that is taken again
             solved = jax.lax.stop_gradient(memory.solved - predicted)
             change, found = newton.implicit(equations, lambda: (solved, None))
         else:
             least = 10 * jnp.finfo(y.dtype).eps / tolerances[0]
-            norm = lambda x: _norm(x, y, y, tolerances)
-            change, found = newton.solve(equations, memory.kept, norm, jnp.maximum(least, SOLVED))
+            change, found = newton.solve(equations, memory.kept, _scale(y, y, tolerances), jnp.maximum(least, SOLVED))
         if isinstance(term.system, ConstrainedSystem):
             change = _on_hidden(term, t1, y0, predicted, change)
         after = table(KEPT) @ differences + jnp.outer(table(CHANGED), change)
@@ -122,12 +133,13 @@ class BDF(Stepper):
         past = {"differences": after, "length": h, "order": order, "equal": equal}
         if found is None or tolerances is None:
             return Step(unravel(y1), None, dense, Memory(past))
-        sizes = jax.vmap(lambda x: _norm(x, y, y1, tolerances))(after)
+        scale = _scale(y, y1, tolerances)
+        sizes = jax.vmap(lambda x: newton.root_mean_square(x, scale))(after)
         rounding = 4 * jnp.finfo(h.dtype).eps * jnp.abs(t1)
         equal = jnp.where(jnp.abs(h - length) > SAME * length + rounding, 0, equal) + 1
         control = _controlled(sizes, k, equal, found)
         past |= {"order": order + control.raised, "equal": jnp.where(control.raised == 0, equal, 0)}
-        lost = jnp.where(found.finite, FAR_OFF, jnp.nan).astype(y.dtype) * _scale(y, y1, tolerances)
+        lost = jnp.where(found.finite, FAR_OFF, jnp.nan).astype(y.dtype) * scale
         error = jnp.where(found.converged, table(ERROR) * change, lost)
         return Step(unravel(y1), unravel(error), dense, Memory(past, found.kept), growth=control.growth)
 
@@ -157,21 +169,19 @@ def _scale(y0: Inexact[Array, " n"], y1: Inexact[Array, " n"], tolerances: tuple
     return atol + rtol * jnp.maximum(jnp.abs(y0), jnp.abs(y1))
 
 
-def _norm(
-    x: Inexact[Array, " n"], y0: Inexact[Array, " n"], y1: Inexact[Array, " n"], tolerances: tuple[Array, Array]
-) -> Inexact[Array, ""]:
-    """The root mean square of a change over its tolerance."""
-    total = jnp.sum(jnp.square(jnp.abs(jax.lax.stop_gradient(x)) / _scale(y0, y1, tolerances)))
-    return jnp.sqrt(total / max(x.size, 1))
-
-
 def _equations(
-    term: SystemTerm, t1: Time, unravel: Any, predicted: Inexact[Array, " n"], history: Inexact[Array, " n"], c: Array
+    term: SystemTerm,
+    t1: Time,
+    unravel: Any,
+    predicted: Inexact[Array, " n"],
+    history: Inexact[Array, " n"],
+    c: Array,
+    krylov: Krylov | None,
 ) -> newton.Equations:
     """The equations of a step for the change of the predicted state, and their matrix I - c J."""
 
     if isinstance(term.system, ConstrainedSystem):
-        return _constrained_equations(Equations(term, unravel(predicted)), t1, predicted, history, c)
+        return _constrained_equations(Equations(term, unravel(predicted)), t1, predicted, history, c, krylov)
 
     def field(y: Array) -> Array:
         return ravel_pytree(term.vf(t1, unravel(y)))[0]
@@ -179,18 +189,27 @@ def _equations(
     def residual(change: Array) -> Array:
         return change + history - scaled(c, field(predicted + change))
 
-    structure = structure_of(field, predicted)
+    if krylov is None:
+        structure, iterative = structure_of(field, predicted), None
+    else:
+        structure = krylov.structure_of(field, predicted, unravel(predicted))
+        iterative = krylov.iterative(term, t1, unravel, predicted, c, structure)
 
     def matrix(y: Array, c: Array) -> Any:
         known = known_jacobian(term, t1, unravel(y))
         product = lambda v: scaled(c, jax.jvp(field, (y,), (v,))[1])
         return structure.shifted(product if known is None else c * known, 1.0, y)
 
-    return newton.Equations(residual, matrix, structure, c, predicted)
+    return newton.Equations(residual, matrix, structure, c, predicted, True, iterative)
 
 
 def _constrained_equations(
-    e: Equations, t1: Time, predicted: Inexact[Array, " n"], history: Inexact[Array, " n"], c: Array
+    e: Equations,
+    t1: Time,
+    predicted: Inexact[Array, " n"],
+    history: Inexact[Array, " n"],
+    c: Array,
+    krylov: Krylov | None,
 ) -> newton.Equations:
     """The same of M(t) y' = f(t, y), with the matrix M - c J, where M is that of the end of the step."""
     mass = e.mass(t1)
@@ -198,13 +217,17 @@ def _constrained_equations(
     def residual(change: Array) -> Array:
         return times_mass(mass, change + history) - scaled(c, e.field(t1, predicted + change))
 
-    structure = structure_at(e, t1, predicted, mass)
+    if krylov is None:
+        structure, iterative = structure_at(e, t1, predicted, mass), None
+    else:
+        structure = krylov.structure_of(lambda y: e.field(t1, y), predicted, e.unravel(predicted), mass)
+        iterative = krylov.iterative(e.term, t1, e.unravel, predicted, c, structure)
 
     def matrix(y: Array, c: Array) -> Any:
         product = lambda v: scaled(c, jax.jvp(lambda y: e.field(t1, y), (y,), (v,))[1])
         return structure.shifted(product, 1.0, y, mass)
 
-    return newton.Equations(residual, matrix, structure, c, predicted, False)
+    return newton.Equations(residual, matrix, structure, c, predicted, False, iterative)
 
 
 def _on_hidden(term: SystemTerm, t1: Time, y0: State, predicted: Inexact[Array, " n"], change: Array) -> Array:

@@ -6,11 +6,12 @@ from typing import Any, NamedTuple
 import jax
 from jax.typing import ArrayLike
 
-from .._errors import ArgumentError
+from .._errors import ArgumentError, check_known
 from .._types import Inputs, State
 from ..core import (
     ConstrainedSystem,
     DelayedSystem,
+    JumpSystem,
     ParticleSystem,
     PlainCoupled,
     SeparableSystem,
@@ -19,11 +20,14 @@ from ..core import (
     StochasticSystem,
     System,
     TransportSystem,
+    as_inputs,
     as_state,
     family_of,
+    noise_kind_of,
 )
 from ._etdrk import ETDRK4
 from ._imex import KenCarp4
+from ._jumps import AbstractJumpMethod, DirectMethod
 from ._particle_stepper import ParticleStepper
 from ._rosenbrock import Rodas5P
 from ._ssp import SSPRK3
@@ -63,7 +67,8 @@ def choose(
     **Returns:** a `Choice`, the solver and the reason: `VelocityVerlet` for separable systems with fixed steps; `ETDRK4` for split
     ones with fixed and `KenCarp4` with adaptive steps; `SSPRK3` for transport on a grid, `WRK3` where its diffusion or friction is
     implicit; `Strang` for coupled systems with split parts or grids; by the kind of noise and its interpretation for stochastic
-    systems; `Rodas5P` for constrained ones; else `Tsit5`, or `Rodas5P` where a coarse walk along the
+    systems; `DirectMethod` for jump processes;
+    `Rodas5P` for constrained ones; else `Tsit5`, or `Rodas5P` where a coarse walk along the
     solution finds that an explicit method would be held back by stability.
 
     ```python
@@ -75,15 +80,19 @@ def choose(
     """
     if not all(hasattr(leaf, "dtype") for leaf in jax.tree.leaves(y0)):
         y0 = as_state(system, y0)
+    if y0 is not None:
+        inputs = as_inputs(system, inputs, y0)
     if isinstance(system, StochasticSystem):
-        return _for_noise(system)
+        return _for_noise(system.interpretation, noise_kind_of(system, y0, inputs))
+    if isinstance(system, JumpSystem):
+        return Choice(DirectMethod(), "a jump process, whose paths it draws exactly")
     if isinstance(system, ConstrainedSystem):
         return Choice(Rodas5P(), "differential and algebraic equations together")
     if isinstance(system, DelayedSystem):
         return Choice(_TSIT5, "delays, taken as not stiff: a stiff solver is to be given")
     if isinstance(system, PlainCoupled) and (structured := _structured(system)):
         return Choice(
-            _strang(system, structured), f"coupled, and the parts {', '.join(structured)} have solvers of their own"
+            completed(Strang(), system), f"coupled, and the parts {', '.join(structured)} have solvers of their own"
         )
     if isinstance(system, ParticleSystem):
         return Choice(ParticleStepper(), "particles bring their own step")
@@ -121,8 +130,8 @@ def choose(
     )
 
 
-def check_serves(solver: Stepper, system: System) -> None:
-    """Refuse a solver that cannot step a system; the sentence names one that can.
+def check_serves(solver: Stepper, system: System, y0: State = None, inputs: Inputs = None) -> None:
+    """Refuse a solver that cannot step a system; the sentence names one that can. The noise of coupled systems asks for `y0`.
 
     **Raises:** an `ArgumentError` where the family, the interpretation of the noise or its kind does not fit.
     """
@@ -138,18 +147,20 @@ def check_serves(solver: Stepper, system: System) -> None:
         complaint = f"`{name}` is explicit and `{kind}` has a stiff part, diffusion or friction, that is to be stepped implicitly"
     elif isinstance(system, ParticleSystem) and not isinstance(solver, ParticleStepper):
         complaint = f"`{kind}` brings its own step, which `{name}` does not take"
+    elif isinstance(system, JumpSystem) and not isinstance(solver, AbstractJumpMethod):
+        complaint = f"`{name}` steps differential equations and `{kind}` is a JumpSystem"
     elif isinstance(system, StochasticSystem):
+        noise = noise_kind_of(system, y0, inputs)
         if not isinstance(solver, AbstractStochasticStepper):
             complaint = f"`{name}` knows no noise and `{kind}` is a StochasticSystem"
-        elif system.noise_kind not in solver.noise_kinds:
-            complaint = (
-                f"`{name}` serves {_listed(solver.noise_kinds)} noise and that of `{kind}` is {system.noise_kind}"
-            )
-        elif system.noise_kind != "additive" and system.interpretation != solver.interpretation:
+        elif noise not in solver.noise_kinds:
+            complaint = f"`{name}` serves {_listed(solver.noise_kinds)} noise and that of `{kind}` is {noise}"
+        elif noise != "additive" and system.interpretation != solver.interpretation:
             readings = solver.interpretation.capitalize(), system.interpretation.capitalize()
             complaint = f"`{name}` reads an equation as {readings[0]} and `{kind}` is meant as {readings[1]}"
     if complaint:
-        fitting = type(choose(system).solver).__name__
+        noisy = isinstance(system, StochasticSystem)
+        fitting = type(choose(system, y0 if noisy else None, inputs=inputs).solver).__name__
         raise ArgumentError(f"Argument `solver` must fit the system, but {complaint}. `{fitting}` fits.")
 
 
@@ -158,14 +169,21 @@ def _structured(system: PlainCoupled) -> list[str]:
     return [name for name, part in system.parts.items() if isinstance(part, SplitSystem | TransportSystem)]
 
 
-def _strang(system: PlainCoupled, structured: list[str]) -> Strang:
-    """A splitting in which those parts come last, where one of them takes the whole step at once."""
-    own = {name: choose(system[name], fixed=True).solver for name in structured}
-    return Strang({name: _TSIT5 for name in system.parts if name not in own} | own)
+def completed(solver: Stepper, system: System) -> Stepper:
+    """A solver with what it leaves to the system: `Strang()` gets a stepper for each part.
+
+    Parts with a structure of their own come last, where one of them takes the whole step at once.
+    """
+    if not isinstance(solver, Strang) or solver.steppers or not isinstance(system, PlainCoupled):
+        return solver
+    own = {name: choose(system[name], fixed=True).solver for name in _structured(system)}
+    own = {name: _TSIT5 for name in system.parts if name not in own} | own
+    for name, _ in solver.sequence:
+        check_known(name, own, "part of the coupled system")
+    return Strang(own, substeps=dict(solver.sequence))
 
 
-def _for_noise(system: StochasticSystem) -> Choice:
-    kind, reading = system.noise_kind, system.interpretation
+def _for_noise(reading: str, kind: str) -> Choice:
     if kind == "additive":
         return Choice(SRA1(), "additive noise, for which it has strong order 3/2")
     if reading == "stratonovich":

@@ -307,8 +307,9 @@ class _State(NamedTuple):
     trials: Array
 
 
-def slope_of(term: SystemTerm, t: Time, y: State) -> State:
-    """dy/dt of a system: its vector field, or of a constrained one the slopes of all states at a consistent one.
+def slope_of(term: Any, t: Time, y: State) -> State:
+    """dy/dt of the system of a term, or of what has `system` and `vf` as a term does: its vector field, or of a constrained one the
+    slopes of all states at a consistent one.
 
     Those of algebraic states follow from the algebraic equations, differentiated by time once.
     """

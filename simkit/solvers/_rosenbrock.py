@@ -6,13 +6,13 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 from jax.flatten_util import ravel_pytree
-from jax.interpreters import partial_eval as pe
 from jaxtyping import Array, Inexact, PyTree
 
 from .._types import Inputs, State, Time
-from ..core import ConstrainedSystem, System, SystemTerm, known_jacobian
+from ..core import ConstrainedSystem, System, SystemTerm, known_jacobian, reads_time
 from ..linear import Structure, structure_of
 from ._constrained import Equations, projected, structure_at, times_mass
+from ._krylov import Krylov
 from ._registry import SOLVERS
 from ._shifted import solver_of
 from ._stepper import Step, Stepper
@@ -136,14 +136,17 @@ class Rodas5P(Stepper):
         )
 
 
-def jacobian_structure(system: System, y0: State, t: Time, inputs: Inputs) -> Structure:
-    """The structure by which `Rodas5P` solves the equations of a system that starts there."""
+def jacobian_structure(system: System, y0: State, t: Time, inputs: Inputs, krylov: Krylov | None = None) -> Structure:
+    """The structure by which `Rodas5P`, or `BDF` with such a `krylov`, solves the equations of a system that starts there."""
     y, unravel = ravel_pytree(system.encode(y0))
     term = SystemTerm(system, inputs)
+    field = lambda y: ravel_pytree(term.vf(t, unravel(y)))[0]
+    if krylov is not None:
+        return krylov.structure_of(field, y, unravel(y))
     if isinstance(system, ConstrainedSystem):
         equations = Equations(term, unravel(y))
         return structure_at(equations, t, y, equations.mass(t))
-    return structure_of(lambda y: ravel_pytree(term.vf(t, unravel(y)))[0], y)
+    return structure_of(field, y)
 
 
 def _step(y0: State, unravel: Any, y1: Array, error: Array, coefficients: list[Array], missed: Array) -> Step:
@@ -227,7 +230,7 @@ def constrained_step(term: SystemTerm, t0: Time, t1: Time, h: Time, y0: State) -
     """
     e = Equations(term, y0)
     y, unravel = e.like, e.unravel
-    steady = _is_steady(e.mass, t0)
+    steady = not reads_time(e.mass, t0)
     one = jnp.ones_like(t0)
     # A step of length zero, which M alone would not determine, is the identity: one of any length is computed in its place.
     none, length = h == 0, h
@@ -266,9 +269,3 @@ def constrained_step(term: SystemTerm, t0: Time, t1: Time, h: Time, y0: State) -
     moved_by = lambda x: jnp.where(none, 0, x)
     end = jnp.where(none, y, end)
     return _step(y0, unravel, end, moved_by(u[-1]), [moved_by(k) for k in coefficients], moved_by(missed))
-
-
-def _is_steady(mass: Any, t: Time) -> bool:
-    """Tell whether M is the same at all times: no output of its program reads the time."""
-    program = jax.make_jaxpr(mass)(t).jaxpr
-    return not pe.dce_jaxpr(program, [True] * len(program.outvars))[1][0]

@@ -28,7 +28,8 @@ class Strang(Stepper):
 
     **Arguments:**
 
-    - `steppers`: part -> stepper, in the order of the parts in a step. A `SplitSystem` takes `ETDRK4()` or another one of its
+    - `steppers`: part -> stepper, in the order of the parts in a step; by default one that fits each part, `Tsit5()` for plain
+        ones and those with a structure of their own last. A `SplitSystem` takes `ETDRK4()` or another one of its
         family, a grid `SSPRK3()` or `WRK3()`, a plain part `RK4()` or, where it is stiff by itself, `Rodas5P()`.
     - `substeps`: part -> number of its own steps in one step of the whole, 1 unless given. The parts that take halves take half
         of them in each, rounded up.
@@ -64,8 +65,13 @@ class Strang(Stepper):
     steppers: dict[str, Stepper]
     sequence: tuple[tuple[str, int], ...] = eqx.field(static=True)
 
-    def __init__(self, steppers: Mapping[str, Stepper], *, substeps: Mapping[str, int] | None = None):
+    def __init__(self, steppers: Mapping[str, Stepper] | None = None, *, substeps: Mapping[str, int] | None = None):
         example = '{"flow": simkit.solvers.ETDRK4(), "drops": simkit.solvers.RK4()}'
+        if steppers is None:  # chosen where the parts are known
+            for name, number in (substeps or {}).items():
+                check_count(f'substeps["{name}"]', number)
+            self.steppers, self.sequence = {}, tuple((substeps or {}).items())
+            return
         check_mapping("steppers", steppers, "solvers", example)
         check_entries("steppers", steppers, Stepper, "a solver", "Take one of `simkit.solvers`, such as `RK4()`.")
         if not steppers:
@@ -85,6 +91,8 @@ class Strang(Stepper):
     @property
     def evaluations(self) -> int:  # pyright: ignore[reportIncompatibleVariableOverride]
         """Evaluations of vector fields of the parts in one step."""
+        if not self.steppers:
+            return 0
         *halves, (last, number) = self.sequence
         halved = sum(2 * -(-number // 2) * self.steppers[name].evaluations for name, number in halves)
         return halved + number * self.steppers[last].evaluations

@@ -20,7 +20,7 @@ from ..core import (
     StaticSystem,
     System,
     as_events,
-    as_signals,
+    as_inputs,
     as_state,
     check_roots,
     check_supports,
@@ -105,7 +105,8 @@ def sweep(
     check_system(system, y0)
     check_kind("store", store, str | Path, "the name of a folder", 'Write `store="my_sweep"`.')
     check_roots(system)
-    setup = Setup(system, as_state(system, y0), as_signals(inputs), events=as_events(events))
+    y0 = as_state(system, y0)
+    setup = Setup(system, y0, as_inputs(system, inputs, y0), events=as_events(events))
     check_supports(system)
     values = check_over(setup, over)
     members = len(next(iter(values.values())))

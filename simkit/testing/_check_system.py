@@ -26,7 +26,7 @@ from ..core import (
     System,
     Trajectory,
     as_float_array,
-    as_signals,
+    as_inputs,
     at_time,
     cast,
     named_leaves,
@@ -144,7 +144,8 @@ def _as_setup(
         system, y0, times, inputs = example
     elif times is None:
         raise ArgumentError("Argument `times` must be given with a system; give its class to check its example.")
-    return Setup(system, jax.tree.map(as_float_array, y0), as_signals(inputs)), as_float_array(times)
+    y0 = jax.tree.map(as_float_array, y0)
+    return Setup(system, y0, as_inputs(system, inputs, y0)), as_float_array(times)
 
 
 def _check_declaration(setup: Setup, name: str) -> None:

@@ -10,7 +10,7 @@ from jax.typing import ArrayLike
 
 from .._errors import ArgumentError
 from .._types import Inputs, State
-from ..core import Setup, StochasticSystem, System, as_float_array, as_signals
+from ..core import Setup, StochasticSystem, System, as_float_array, as_inputs
 from ..engine import Fixed, integrate, resolve
 from ..solvers import Stepper
 
@@ -66,11 +66,11 @@ def order_of_convergence(
         )
     y0 = jax.tree.map(as_float_array, y0)
     dtype = jnp.result_type(*jax.tree.leaves(y0))
-    times = jnp.asarray(times, dtype)
+    times, inputs = jnp.asarray(times, dtype), as_inputs(system, inputs, y0)
 
     def solve(count: int) -> list[Any]:
-        method = resolve(system, y0, times, solver=solver, step=Fixed(count), inputs=as_signals(inputs))
-        trajectory = integrate(Setup(system, y0, as_signals(inputs)), times, method)
+        method = resolve(system, y0, times, solver=solver, step=Fixed(count), inputs=inputs)
+        trajectory = integrate(Setup(system, y0, inputs), times, method)
         if int(trajectory.status) != 0:
             raise ArgumentError(
                 f"Argument `substeps` must suffice for `{type(solver).__name__}`, but with {count} the run failed."

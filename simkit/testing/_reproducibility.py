@@ -11,7 +11,7 @@ from jax.typing import ArrayLike, DTypeLike
 from jaxtyping import Array
 
 from .._types import Inputs, State
-from ..core import Setup, System, as_signals, cast
+from ..core import Setup, System, as_inputs, cast
 from ..engine import Fixed, Varying, ensemble, simulate
 from ..solvers import Stepper
 
@@ -85,7 +85,7 @@ def reproducibility(
         return [np.concatenate(leaves) for leaves in zip(*found, strict=True)]
 
     def alone() -> list[np.ndarray]:
-        setup, rows = Setup(system, y0, as_signals(inputs)), []
+        setup, rows = Setup(system, y0, as_inputs(system, inputs, y0)), []
         for i in range(members):
             put = setup.put({path: value[i] for path, value in values.items()})
             found = simulate(put.system, put.y0, times, solver=solver, step=step, inputs=put.inputs, on_failure="mark")

@@ -12,7 +12,7 @@ from jax.typing import ArrayLike
 from jaxtyping import Array, Float, PRNGKeyArray, PyTree
 
 from .._types import Inputs, State
-from ..core import ParticleSystem, StaticSystem, StochasticSystem, System, generator
+from ..core import ParticleSystem, RandomSystem, StaticSystem, System, generator
 from ..engine import Adaptive, Fixed, Varying, simulate
 from ..fitting import some_start
 from ..problem import Problem
@@ -199,7 +199,7 @@ def _gradient(problem: Problem, z: Array, mode: Mode) -> Array:
 
 
 def _growths(problem: Problem, z: Array) -> dict[str, Growth]:
-    if isinstance(problem.base.system, StaticSystem | ParticleSystem | StochasticSystem):
+    if isinstance(problem.base.system, StaticSystem | ParticleSystem | RandomSystem):
         return {}
     found, theta = {}, problem.natural(z)
     for i, label in enumerate(problem.labels):

@@ -263,7 +263,6 @@ WRONG = {
         "outputs",
     ),
     "a name that paths need": (lambda: simkit.Coupled({"y0": _decay(1.0)}), "other than y0"),
-    "noise": (lambda: simkit.Coupled({"a": simkit.odes.OrnsteinUhlenbeck()}), "is stochastic"),
     "delays": (lambda: simkit.Coupled({"a": simkit.odes.MackeyGlass()}), "`a`.*`MackeyGlass` sees its past"),
     "a family that nobody knows": (lambda: simkit.Coupled({"a": Odd()}), "`Odd` is of none of the families"),
     "a part without a state": (lambda: simkit.simulate(_pair(), {"a": {"x": 1.0}}, TIMES), "`b` is missing"),

@@ -284,7 +284,7 @@ UPSTREAM: dict[tuple[str, str], str] = {
 
 # Families of which a part of the transformations is tried.
 _PART = "jit", "jvp", "grad", "vmap(grad)"
-ROWS = dict.fromkeys(("events", "doses", "delayed", "coupled"), _PART)
+ROWS = dict.fromkeys(("events", "doses", "delayed", "coupled", "patches", "coupled noise"), _PART)
 
 
 def rows(family: str) -> tuple[str, ...]:
@@ -315,6 +315,7 @@ DEFAULT = {
     "doses-Tsit5-adaptive": ("jvp",),
     "delayed-Tsit5-adaptive": ("jvp",),
     "coupled-Tsit5-adaptive": ("jvp",),
+    "coupled noise-SRA1-fixed": ("jvp",),
     "static-none-none": tuple(TRANSFORMATIONS),
 }
 
@@ -327,8 +328,10 @@ MEANINGS = {
     "particles": "Atoms, with all pairs or with lists of neighbours that a run makes again; they step themselves",
     "events": "A ball with drag, whose bounces are found, and a kick at a known time",
     "doses": "Two compartments with a bolus that is given twice, after a lag that is a parameter, and an infusion",
-    "delayed": "A feedback with a lag that is a parameter, and a history",
+    "delayed": "A feedback with a lag that is a parameter, a history, and a dose",
     "coupled": "Two tanks with wires in a ring",
+    "patches": "Three patches of a population with a limit of its own in each, and exchange",
+    "coupled noise": "A stochastic part that drives a plain one through a wire",
     "static": "A response without dynamics; no solver",
 }
 

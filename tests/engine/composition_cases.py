@@ -136,6 +136,24 @@ def tanks(a: Any, b: Any) -> System:
     return simkit.Coupled({"upper": tank(a), "lower": tank(b)}, wires)
 
 
+def patches(a: Any, b: Any) -> System:
+    """Three patches of a population that grows up to a limit, each with a limit of its own, and exchange of rate b."""
+    grow = simkit.odes.from_function(
+        lambda t, y, p: {"x": y["x"] * (p["growth"] - p["crowding"] * y["x"])}, {"growth": a, "crowding": 1.0}
+    )
+    moves = b * jnp.array([[0.0, 0.4, 0.0], [0.2, 0.0, 0.3], [0.0, 0.1, 0.0]])
+    return simkit.Patches(grow, moves, each={"crowding": [1.0, 0.7, 1.3]})
+
+
+def driven(a: Any, b: Any, interpretation: str, noise_kind: str) -> System:
+    """Two noisy numbers that drive a plain part by a wire."""
+    follower = simkit.odes.from_function(
+        lambda t, y, p, u: {"z": u["push"] - p["rate"] * y["z"]}, {"rate": b}, inputs={"push": simkit.Input()}
+    )
+    wires = {"follower.push": lambda s, t, y, outputs: y["noisy"][0] * y["noisy"][1]}
+    return simkit.Coupled({"noisy": Wandering(a, b, interpretation, noise_kind), "follower": follower}, wires)
+
+
 EMPTY = {"gut": 0.0, "blood": 0.0}
 REGIMEN = simkit.problem.Doses(
     [
@@ -153,6 +171,7 @@ EVENTS: dict[str, Any] = {
         ),
     },
     "doses": {"dose": simkit.problem.dose_event(REGIMEN, EMPTY, lag={"gut": "lag"})},
+    "delayed": {"dose": simkit.Event(at=[0.45], values=[0.3], change=lambda s, t, y, inputs, v: {"x": y["x"] + v})},
 }
 
 
@@ -197,6 +216,10 @@ FAMILIES = {
     "doses": Family(absorbing, lambda f: {"gut": 0.0 * f, "blood": 1.0 * f}, 1.0, 12),
     "delayed": Family(fed_back, lambda f: {"x": 1.2 * f}, 2.5, 12),
     "coupled": Family(tanks, lambda f: {"upper": {"level": 0.3 * f}, "lower": {"level": 0.1 * f}}, 1.0, 12),
+    "patches": Family(patches, lambda f: {"x": jnp.array([0.3, 0.5, 0.1]) * f}, 1.0, 12),
+    "coupled noise": Family(
+        driven, lambda f: {"noisy": jnp.array([0.8, 1.3]) * f, "follower": {"z": 0.2 * f}}, 1.0, 12
+    ),
     "static": Family(
         lambda a, b: from_response(lambda x, p: p["a"] * jnp.exp(-p["b"] * x), {"a": a, "b": b}), None, 1.0, 1
     ),
@@ -212,9 +235,11 @@ SOLVERS = {
     "doses": ("Tsit5",),
     "delayed": ("Tsit5",),
     "coupled": ("Tsit5",),
+    "patches": ("Tsit5",),
+    "coupled noise": ("SRA1",),
     "static": ("none",),
 }
-ADAPTIVE_ALONE = ("events", "doses", "delayed", "coupled")
+ADAPTIVE_ALONE = ("events", "doses", "delayed", "coupled", "patches")
 # With Dopri8 a tighter tolerance makes the length of the second step follow the rounding of the first one's error, which differs
 # between programs; the cells compare to rounding.
 TOLERANCES = {"Tsit5": 1e-9, "Dopri8": 1e-5, "Heun": 1e-6, "KenCarp4": 1e-7, "Rodas5P": 1e-8}

@@ -10,6 +10,7 @@ import pytest
 import simkit
 from simkit import Adaptive, Scalar, quantity
 from simkit.core import Status
+from simkit.engine.delayed._ring import last_before
 
 
 class Feedback(simkit.DelayedSystem):
@@ -262,8 +263,6 @@ def test_failed_members_leave_gradients_of_others_alone():
     [
         ({"step": 0.1}, "must be `Adaptive"),
         ({"solver": "bdf"}, "one step"),
-        ({"events": simkit.Event(lambda system, t, y, inputs: y["x"])}, "no events yet"),
-        ({"reduce": {"mean": simkit.reducers.Mean()}}, "no reducers yet"),
     ],
 )
 def test_what_is_not_served_is_refused(options, match):
@@ -281,3 +280,19 @@ def test_what_would_run_one_step_alone_is_refused():
     system, y0, times, _ = simkit.odes.MackeyGlass.example()
     with pytest.raises(simkit.ArgumentError, match="sees its past"):
         simkit.inspect.locate(system, y0, times)
+
+
+def test_the_last_step_before_a_time_in_a_ring():
+    """Against NumPy, in rings of any size, partly filled, just filled and gone round, with steps without length."""
+    generator = np.random.default_rng(0)
+    for kept in (2, 3, 10, 33):
+        for total in (0, 1, kept // 2, kept, kept + 1, 3 * kept - 1):
+            times = np.sort(np.round(generator.uniform(0.0, 5.0, max(total, 1)), 1))
+            ring = np.full(kept, np.inf)
+            for i, time in enumerate(times):
+                ring[i % kept] = time
+            oldest = total - min(total, kept)
+            for side in (*times[oldest:], 2.53, 9.0, -1.0):
+                expected = max(np.searchsorted(times[oldest:], side, side="right"), 1) - 1
+                found = last_before(jnp.asarray(ring), jnp.asarray(oldest), jnp.asarray(side))
+                assert int(found) == expected

@@ -159,6 +159,33 @@ def test_a_shear_between_walls():
     np.testing.assert_allclose(seen, [[0.4, 0.0], [0.6, 0.0], [15 / 16, 0.0]], atol=1e-12)  # constant near the wall
 
 
+def test_what_drops_take_a_flow_between_walls_gives():
+    """Drops near walls too. Along the walls, which are free, all momentum that one side loses the other gains."""
+    grid, mass, t = fluids.Grid((8, 6), lengths=(2.0, 1.0)), 0.3, jnp.zeros(())
+    walls = [fluids.Periodic(), (fluids.FreeSlip(), fluids.FreeSlip())]
+    flow = fluids.IncompressibleFlow(grid, viscosity=0.1, boundaries=walls, force=fluids.InputForce())
+    wires = {**WIRES, "flow.force": fluids.Reaction("flow", "drops", mass)}
+    both = simkit.Coupled({"flow": flow, "drops": fluids.Drops(TAU, np.zeros(2))}, wires)
+    places, speeds = (
+        jnp.array([[0.3, 0.43], [1.93, 0.99], [-0.1, 0.02]]),
+        jnp.array([[1.0, 0.5], [-0.3, 2.0], [0.7, 1]]),
+    )
+    turning = lambda x: (jnp.sin(np.pi * x[0]) * jnp.cos(np.pi * x[1]), -jnp.cos(np.pi * x[0]) * jnp.sin(np.pi * x[1]))
+    y = {"flow": flow.start(turning), "drops": fluids.Drops.State(places, speeds)}
+    seen, cell = both.received("flow", t, y, None)["force"], grid.volume / grid.size
+    velocity = both.received("drops", t, y, None)["velocity"]
+    pull = both["drops"].pull(y["drops"], velocity)
+    np.testing.assert_allclose([cell * f.sum() for f in seen], -mass * pull.sum(0), rtol=1e-12)
+    work = sum(cell * jnp.sum(f * u) for f, u in zip(seen, y["flow"].velocity, strict=True))
+    np.testing.assert_allclose(work, -mass * jnp.sum(pull * velocity), rtol=1e-12)
+    slope = both.vector_field(t, y, None)
+    gained = cell * slope["flow"].velocity[0].sum(), mass * slope["drops"].velocity[:, 0].sum()
+    assert abs(gained[0]) > 0.1
+    np.testing.assert_allclose(sum(gained), 0.0, atol=1e-13)
+    with pytest.raises(simkit.ArgumentError, match=r"input `force` must .*\(8, 6\), \(8, 7\)"):
+        flow.vector_field(t, y["flow"], {"force": (1.0, 2.0)})
+
+
 def test_what_cannot_be_coupled_is_said():
     rows = {
         r"no input of `flow`, a IncompressibleFlow, `force`": lambda: simkit.Coupled(

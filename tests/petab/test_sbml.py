@@ -160,3 +160,13 @@ def test_what_is_not_supported_is_named():
         sbml_from_text(sbml({"A": 1.0}, {"a": 1.0, "b": 1.0}, {}, rules={"a": "b", "b": "a"}))
     with pytest.raises(DataError, match="must be SBML"):
         sbml_from_text("<html></html>")
+
+
+def test_an_event_that_sets_a_concentration_and_its_volume():
+    """The amount is the new concentration in the old volume (cases 01779 and 01780 of the SBML test suite): 0.2 in 0.5."""
+    text = sbml({"A": 2.0}, {}, {}, volume=0.5, events={"both": ("time > 1", {"A": "0.2", "cell": "0.25"})})
+    model = sbml_from_text(changed(text, lambda m: m.getCompartment("cell").setConstant(False)))
+    (event,) = model.events
+    formulas = Formulas(tuple(model.graph.nodes))
+    nodes = [event.assignments["A"], event.volumes["A"], event.assignments["cell"]]
+    assert [float(x) for x in formulas.evaluate(nodes, lambda name: jnp.asarray(0.5))] == [0.2, 0.5, 0.25]

@@ -70,6 +70,12 @@ def test_edges_must_increase(edges):
         Histogram(np.array(edges))
 
 
+def test_an_observable_must_be_a_function():
+    system, y0, times, _ = simkit.odes.LotkaVolterra.example()
+    with pytest.raises((simkit.ArgumentError, TypeError), match=r"(?s)observable"):
+        simkit.simulate(system, y0, times, reduce={"mean": simkit.reducers.Mean("hare")})
+
+
 def test_the_integral_is_that_of_the_trapezoidal_rule():
     expected = np.sum(np.diff(TIMES)[:, None] * (ROWS[1:] + ROWS[:-1]) / 2, axis=0)
     np.testing.assert_allclose(reduced(Integral()), expected, rtol=1e-14)

@@ -44,6 +44,7 @@ def _last(run):
     [
         ({"a": RK4(), "b": RK4(), "c": RK4()}, {}),
         ({"c": Heun(), "a": Rodas5P(), "b": Tsit5()}, {"a": 3, "b": 2}),
+        (None, {"a": 2}),
     ],
 )
 def test_the_order_is_two(steppers, substeps):

@@ -289,6 +289,7 @@ def test_doses_come_before_the_events_of_the_study():
         ('condition = "height < 0"', "at = [1.0, 2.0]\nevery = 1.0", "goes with one time"),
         ('condition = "height < 0"', "at = 1.0\nadditional = 2", "goes with an interval"),
         ('condition = "height < 0"', "at = [1.0, 2.0]\nvalues = [1, 2, 3]", "one number for each of 2 times"),
+        ('condition = "height < 0"', "at = 1.0\nvalues = 2.0", "`values`.*must be used by a formula of `change`"),
         ('condition = "height < 0"', 'at = 1.0\ndirection = "up"', "`direction`.*goes with a `condition`"),
         ("change =", "chnage =\nchange =", "Invalid|TOML"),
         ("change =", "lag = 1.0\nchange =", "has no key `lag`"),

@@ -203,3 +203,26 @@ def test_the_method_of_a_fit_is_the_default_of_the_problem_unless_the_study_name
         with pytest.raises(StudyError, match="enough"):
             _run.compute(read(text), ("fit",))
     assert [type(method).__name__ for method in asked] == ["NoneType", "GaussNewton", "Marginal"]
+
+
+def test_occasions_of_a_table_and_of_experiments():
+    text = STUDY.replace('outputs = "concentration"', 'outputs = "concentration"\noccasion = "OCC"')
+    text = text.replace("spread = {", "occasion_spread = { prior = { half_normal = 0.2 } }\nspread = {")
+    problem = read(text).problem()
+    assert "clearance.occasion_spread" in problem.names
+    assert problem.names[-4:] == tuple(f"kappa.clearance.{who}" for who in ("anna.1", "anna.2", "ben.1", "ben.2"))
+    np.testing.assert_array_equal(problem.base.inputs["occasions"]["clearance"].times, [[0.0, 30.0], [0.0, 20.0]])
+    own = """
+    [experiments.{name}]
+    times = [1.0, 30.0]
+    data = {{ concentration = [5.0, 0.5] }}
+    occasions = {occasions}
+    """
+    bare = text[: text.index("[dosing]")].replace("effects = { size = { prior = { normal = [0.75, 0.5] } } }", "")
+    bare += own.format(name="anna", occasions="{ early = 0.0, late = 20.0 }") + own.format(
+        name="ben", occasions='"early"'
+    )
+    found = study_from_text(bare).problem()
+    assert found.names[-3:] == ("kappa.clearance.anna.early", "kappa.clearance.anna.late", "kappa.clearance.ben.early")
+    with pytest.raises(StudyError, match="increase"):
+        study_from_text(bare.replace("late = 20.0", "late = -1.0"))

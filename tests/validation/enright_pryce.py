@@ -1,7 +1,7 @@
 """STIFF DETEST and NONSTIFF DETEST: Enright & Pryce (1987), ACM TOMS 13:1, doi:10.1145/23002.27645.
 
 The problems of classes A to F without scaling, stiff ones as S.., others as N... They come without end values, which SciPy gives.
-F1, F2 and F5 of the nonstiff set are left out: the first two jump each unit of time, the last has slopes without bounds.
+F1, F2 and F5 of the nonstiff set, which jump each unit of time or have roots for slopes, stand in `test_stiff_sets.py`.
 """
 
 import math

@@ -117,6 +117,60 @@ def test_others_get_an_explicit_one(name):
     assert type(chosen.solver) is simkit.solvers.Tsit5, chosen.reason
 
 
+class Jumping(simkit.PlainSystem):
+    """F1 and F2 of the nonstiff set side by side: their fields jump at each whole number, where `inputs["sign"]` changes."""
+
+    damping: simkit.Scalar = simkit.quantity(0.1)
+
+    def vector_field(self, t, y, inputs):
+        a, sign = self.damping, inputs["sign"]
+        swing = [y[1], 2 * a * y[1] - (jnp.pi**2 + a**2) * y[0] + sign]
+        return jnp.stack([*swing, 55 - (1 + 0.5 * sign) * y[2]])
+
+    @classmethod
+    def example(cls):
+        raise NotImplementedError
+
+
+def jumping_end() -> np.ndarray:
+    """The states of F1 and F2 at 20, by closed forms of the 20 linear pieces."""
+    y, a = np.array([0.0, 0.0, 110.0]), 0.1
+    swing = np.array([[0.0, 1.0], [-(np.pi**2) - a**2, 2 * a]])
+    for sign in np.tile([1.0, -1.0], 10):
+        rest, decay = np.linalg.solve(swing, [0.0, -sign]), 1 + 0.5 * sign
+        y[:2] = rest + scipy.linalg.expm(swing) @ (y[:2] - rest)
+        y[2] = 55 / decay + np.exp(-decay) * (y[2] - 55 / decay)
+    return y
+
+
+@pytest.mark.parametrize("solver", ["tsit5", "rodas5p"])
+def test_fields_that_jump(solver):
+    signs = simkit.PiecewiseConstant(jnp.arange(20.0), jnp.tile(jnp.array([1.0, -1.0]), 10))
+    y0, times = jnp.array([0.0, 0.0, 110.0]), jnp.array([0.0, 20.0])
+    step = simkit.Adaptive(TOLERANCE, TOLERANCE)
+    found = simkit.simulate(Jumping(), y0, times, inputs={"sign": signs}, solver=solver, step=step)
+    expected = jumping_end()
+    # Of the swing, which grows sevenfold, the speed passes zero at the end: both count by its greatest speed.
+    sizes = np.abs(expected[[0, 0, 2]]) * np.array([1.0, np.pi, 1.0])
+    assert (np.abs(np.asarray(found.ys[-1]) - expected) < 10 * TOLERANCE * sizes).all()
+
+
+def kinks(xp: Any, t: Any, y: Any) -> list[Any]:
+    """F5 of the nonstiff set: its slope has roots of zero, and so no derivative, at 1 to 19."""
+    places = np.arange(1.0, 20.0)
+    roots = xp.sign(t - places) * xp.abs(t - places) ** (1 / 3)
+    return [4 / 3 * xp.sum(roots) / np.sum(places ** (4 / 3)) * y[0]]
+
+
+@pytest.mark.parametrize(("solver", "bound"), [("tsit5", 1e-4), ("rodas5p", 1e-6)])
+def test_a_slope_without_bounded_derivative(solver, bound):
+    """The logarithm of F5's solution is symmetric about 10: it ends where it began."""
+    # Steps pass over the roots: SciPy's RK45 at 1e-6 is 2e-3 off, `Tsit5` 3e-3 and `Rodas5P` 2e-5.
+    step, times = simkit.Adaptive(1e-8, 1e-8), jnp.array([0.0, 20.0])
+    found = simkit.simulate(Field(rates=kinks), jnp.ones(1), times, solver=solver, step=step)
+    assert abs(float(found.ys[-1, 0]) - 1) < bound
+
+
 def test_a_start_at_rest_is_probed():
     """At the start the state is zero and its slope too; only time moves it. The probe found no step that it could judge."""
     problem = PROBLEMS["NE3"]

@@ -247,7 +247,9 @@ def moved(
     live = s.status == RUNNING
     t1, memory = a.t1, a.memory
     if flow.jumps:
-        t1 = jnp.where(a.landed, just_after(a.stop), t1)
+        # The last step ends just before the end; a lane that is done has come to it. With an event there it is not done.
+        ended = a.last if a.arrives is None else a.last & ~a.arrives
+        t1 = jnp.where(a.landed, just_after(a.stop), jnp.where(ended, a.stop, t1))
         memory = memory._replace(kept=None)
         fresh = lambda: flow.start(ops, fixed, t1, a.y1)._replace(kept=None)
         same = lambda: memory

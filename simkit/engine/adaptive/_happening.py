@@ -122,7 +122,11 @@ class EventFunctions:
                 return self.marks(ops, fixed, t + delta, self.flowed(ops, fixed, t, delta, y))[place]
 
             total = newton(value, total, sloped)
-        given = self.filled(ops, fixed)
+        return total + self.known_shift(self.filled(ops, fixed), t, which, number)
+
+    def known_shift(self, given: Any, t: Time, which: Array, number: Array) -> Array:
+        """Return the time of an event at known times minus itself held: zero, with derivatives."""
+        total = jnp.zeros_like(t)
         for i in self.timed:
             if self.sizes[i]:
                 at = _entry(self.sorted_times(given, i)[0], number)

@@ -30,16 +30,6 @@ def check_method(system: DelayedSystem, solver: Stepper, step: object) -> None:
         )
 
 
-def check_asked(system: DelayedSystem, events: object, reduce: object) -> None:
-    """Refuse what simulations with delays do not give yet."""
-    for argument, given in (("events", events), ("reduce", reduce)):
-        if given:
-            raise ArgumentError(
-                f"Argument `{argument}` must be left out for `{type(system).__name__}`: systems that see their past have no "
-                f"{'events' if argument == 'events' else 'reducers'} yet. Save densely and look at the trajectory."
-            )
-
-
 def review_lags(task: Task) -> None:
     """Refuse known lags that are not positive or reach back to before the history, and a history of another form."""
     y0, t = task.y0, task.times[0]

@@ -64,7 +64,11 @@ class Landing(NamedTuple):
 def room_of(posed: Posed) -> int:
     """The number of breaking points that a solve keeps."""
     base = posed.base.size
-    return base + SPARE * image_count(base, posed.lags.size, posed.solver.order)
+    known = base + SPARE * image_count(base, posed.lags.size, posed.solver.order)
+    if posed.events is None:
+        return known
+    steps: int = posed.term.system.kept_steps()  # every jump ends a step
+    return steps if posed.constant else known + steps
 
 
 def first_watched(posed: Posed, rate: Array, zero: Array) -> Watched:
@@ -167,8 +171,8 @@ def moved_on(
     bounds = jnp.concatenate([w.cells.high, w.cells.low])
     origins = jnp.argmin(jnp.abs(w.times[None] - bounds[:, None]), axis=1).astype(jnp.int32)
     level = 1 + jnp.min(jnp.where(c.landed, w.levels[origins], posed.solver.order))
-    kept = on & (level < posed.solver.order) & (w.total < w.times.size)
-    place = jnp.where(kept, w.total, w.times.size)
+    kept = on & (level < posed.solver.order)
+    place = jnp.where(kept, w.total % w.times.size, w.times.size)
     times = w.times.at[place].set(t1, mode="drop")
     levels = w.levels.at[place].set(level, mode="drop")
     least = roundings(t1)
@@ -196,6 +200,17 @@ def moved_on(
     tries = jnp.where(c.again, w.tries + 1, 0)
     watched = Watched(times, levels, w.total + kept.astype(w.total.dtype), cells, c.aim, c.aimed, tries)
     return watched, Landing(jnp.where(on, which, -1).astype(jnp.int32), origins[which], place.astype(jnp.int32))
+
+
+def jumped_to(posed: Posed, w: Watched, t: Array, y: Array, rate: Array, jumped: Array) -> tuple[Watched, Array]:
+    """The breaking points where an event has changed the state to y, with a rate; and the place of the new one."""
+    place = jnp.where(jumped, w.total % w.times.size, w.times.size)
+    times, levels = w.times.at[place].set(t, mode="drop"), w.levels.at[place].set(0, mode="drop")
+    there = lambda: alike_arrays((cells_at(posed, times, t, y, rate), t))[0]
+    cells = jax.lax.cond(greatest(jumped), there, lambda: alike_arrays((w.cells, t))[0])
+    cells = jax.tree.map(lambda a, b: jnp.where(jumped, a, b), cells, w.cells)
+    total = w.total + jumped.astype(w.total.dtype)
+    return w._replace(times=times, levels=levels, total=total, cells=cells), place.astype(jnp.int32)
 
 
 def shift(posed: Posed, landing: Landing, origin: Array, t0: Array, t1: Array, rows: Array) -> Array:

@@ -35,7 +35,16 @@ class _Iterated(NamedTuple):
 
 
 def take_overlapping(
-    posed: Posed, ring: Ring, t0: Array, t1: Array, h: Array, y: Array, cells: Cells | None, *, derived: bool
+    posed: Posed,
+    ring: Ring,
+    t0: Array,
+    t1: Array,
+    h: Array,
+    y: Array,
+    cells: Cells | None,
+    behind: Array | None,
+    *,
+    derived: bool,
 ) -> tuple[Taken, Array]:
     """The step, and whether its iterations converged.
 
@@ -44,7 +53,7 @@ def take_overlapping(
     given = posed, ring, t0, t1, h, y
 
     def one(given: Given, rows: Array) -> Taken:
-        return take(*given, rows, NONE if derived else ALL, cells)
+        return take(*given, rows, NONE if derived else ALL, cells, behind)
 
     rows_of = lambda taken: jnp.concatenate([y[None], taken.increments])
     if not derived:

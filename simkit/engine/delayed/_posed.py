@@ -10,7 +10,17 @@ from jax.flatten_util import ravel_pytree
 from jaxtyping import Array
 
 from ..._types import Inputs, State, Time
-from ...core import Example, PlainSystem, SystemTerm, at_time, constant_lags, just_after, just_before, scaled
+from ...core import (
+    Example,
+    NamedEvents,
+    PlainSystem,
+    SystemTerm,
+    at_time,
+    constant_lags,
+    just_after,
+    just_before,
+    scaled,
+)
 from ..task._task import Task
 from ._breaking import breaking_points, first_points, flat_lags, lag_numbers
 from ._ring import Ring, empty_ring, state_in, valued
@@ -61,6 +71,9 @@ class WithinStep(PlainSystem):
     current: Array | None  # dense output of this step, where it may reach into itself
     lags: Array | None  # where they are constant
     cells: Cells | None  # where lags vary: between which breaking points each of them looks
+    behind: (
+        Array | None
+    )  # (lags,): where they are constant, those that look in front of a jump in a step without length
     unknown: Any  # (3,): the ways in which a state is not known that are looked for
     unravel: Any = eqx.field(static=True)
     stiff: bool = eqx.field(static=True)
@@ -83,6 +96,10 @@ class WithinStep(PlainSystem):
             time = jnp.asarray(time, t0.dtype)
             asked = jax.lax.stop_gradient(time)
             side = asked + jnp.clip(nudge, -0.25 * (t1 - t0), 0.25 * (t1 - t0))
+            if self.behind is not None and lags is not None:
+                own = jnp.argmin(jnp.abs(held - jax.lax.stop_gradient(lags) - asked))
+                short = t1 - t0 <= 2 * rounding
+                side = jnp.where(short, asked + jnp.where(self.behind[own], -rounding, rounding), side)
             if self.cells is not None and lags is not None:
                 side = _in_cell(self.cells, asked, side, held - lags, rounding)
             found = self._past(time, side)
@@ -166,6 +183,7 @@ class Posed(NamedTuple):
     atol: Array
     overlaps: bool  # whether a step may reach into itself
     constant: bool  # whether lags are the same at all times and states
+    events: NamedEvents | None = None
 
 
 class Taken(NamedTuple):
@@ -191,7 +209,8 @@ def pose(task: Task) -> Posed:
     rtol, atol = (jax.lax.stop_gradient(jnp.asarray(x, times.dtype)) for x in step.numbers())
     overlaps = task.solver.stiff or not constant
     ends = times[0], times[-1]
-    return Posed(term, task.solver, task.y0, flat, unravel, *ends, points, base, lags, rtol, atol, overlaps, constant)
+    given = term, task.solver, task.y0, flat, unravel, *ends, points, base, lags, rtol, atol, overlaps, constant
+    return Posed(*given, task.events)
 
 
 def within(
@@ -202,12 +221,13 @@ def within(
     current: Array | None = None,
     unknown: Any = NONE,
     cells: Cells | None = None,
+    behind: Array | None = None,
 ) -> SystemTerm:
     """The equations within a step, as steppers see them."""
     own = posed.term.system, posed.term.inputs, posed.state, posed.begin
     lags = posed.lags if posed.constant else None
     kind = posed.unravel, posed.solver.stiff, posed.overlaps, unknown is not NONE
-    return SystemTerm(WithinStep(*own, ring, t0, t1, current, lags, cells, unknown, *kind), None)
+    return SystemTerm(WithinStep(*own, ring, t0, t1, current, lags, cells, behind, unknown, *kind), None)
 
 
 def take(
@@ -220,12 +240,13 @@ def take(
     current: Array | None = None,
     unknown: Any = NONE,
     cells: Cells | None = None,
+    behind: Array | None = None,
 ) -> Taken:
     """The step from t0 to t1, of length h; `current` is an estimate of its own dense output.
 
     `unknown` are the ways in which a past may not be known that make it NaN: of steps that were accepted there are none.
     """
-    term = within(posed, ring, t0, t1, current, unknown, cells)
+    term = within(posed, ring, t0, t1, current, unknown, cells, behind)
     solver, state = posed.solver, posed.unravel(y)
     found = solver.advance(term, t0, t1, h, state, solver.init(term, t0, state))
     increments = jnp.stack([ravel_pytree(q)[0] for q in solver.polynomial(found.dense)])

@@ -1,9 +1,11 @@
 """The ring of past steps: dense outputs of as many steps as a solve keeps."""
 
-from typing import NamedTuple
+import math
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jaxtyping import Array
 
 from ...core import scaled
@@ -53,11 +55,27 @@ def put(ring: Ring, start: Array, length: Array, y: Array, increments: Array, re
 
 def state_in(ring: Ring, time: Array, side: Array) -> Array:
     """The state at a time, by the dense output of the step around `side`, a time that is nearly the same."""
-    before = jnp.sum(jax.lax.stop_gradient(ring.start) <= side, dtype=jnp.int32)
-    filled = jnp.minimum(ring.total, ring.kept)
-    place = (ring.total - filled + jnp.maximum(before, 1) - 1) % ring.kept
+    oldest = ring.total - jnp.minimum(ring.total, ring.kept)
+    place = (oldest + last_before(jax.lax.stop_gradient(ring.start), oldest, side)) % ring.kept
     share = (time - ring.start[place]) / ring.length[place]
     return valued(ring.rows[place], share)
+
+
+def last_before(start: Array, oldest: Array, side: Array) -> Array:
+    """The number of the last of the kept steps, counted from the oldest, that starts at a time or before it; else 0.
+
+    Steps are in order from the oldest on, and places that are not filled yet start at infinity. So one block of them is looked
+    through, after the first ones of all blocks: some 2 sqrt(kept) comparisons in place of `kept`, which were half of a solve.
+    """
+    kept = start.shape[0]
+    size = max(1, math.isqrt(kept))
+
+    def count(numbers: Any) -> Array:
+        found = (start[(oldest + numbers) % kept] <= side) & (numbers < kept)
+        return jnp.maximum(jnp.sum(found, dtype=jnp.int32), 1) - 1
+
+    block = size * count(size * np.arange(-(-kept // size), dtype=np.int32))
+    return block + count(block + np.arange(size, dtype=np.int32))
 
 
 def valued(rows: Array, share: Array) -> Array:

@@ -84,11 +84,18 @@ def format_bytes(size: int) -> str:
 
 
 class Record(NamedTuple):
-    """Record of reverse mode through fixed steps: the number of stored segment starts in a window, and whether each step's
-    stages are stored."""
+    """Record of reverse mode through fixed steps: the number of stored segment starts in a window, whether each step's stages are
+    stored, and whether all that derivatives need is."""
 
     segments: tuple[int, ...]
     stages: bool = False
+    whole: bool = False
+
+
+def whole_fits(windows: int, substeps: int, state: int, memory: int | None) -> bool:
+    """Tell whether all that the derivatives of all steps need stays within `memory` bytes for one member."""
+    stacks = windows + (windows > 1)
+    return stacks * substeps * WORKING_STATES * state <= (DEFAULT_MEMORY if memory is None else memory)
 
 
 def segment_schemes(windows: int, substeps: int, each: int = 1) -> dict[tuple[int, ...], int]:

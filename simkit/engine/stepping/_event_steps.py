@@ -1,5 +1,6 @@
 """Fixed steps in which events happen: a step is cut at an event, so that the steps after it are those of the grid again."""
 
+import copy
 import functools
 from collections.abc import Callable
 from typing import Any, NamedTuple
@@ -98,6 +99,13 @@ class EventGrid:
         self.known = [self.functions.sorted_times(given, i)[0] for i in self.functions.timed]
         self.ends = jnp.array([event.ends for event in events.events])
 
+    def seeing(self, terms: Any) -> "EventGrid":
+        """The same events of other terms, such as a system that sees another past."""
+        other = copy.copy(self)
+        other.ops = terms, self.ops[1]
+        other.held = held(other.ops)
+        return other
+
     # ---- known times ----
 
     def coming(self, numbers: Array) -> Array:
@@ -150,7 +158,7 @@ class EventGrid:
         now = _Cut(
             t=time,
             state=after,
-            sides=self._sides(cut.sides, found, time, before, after),
+            sides=self.sides_after(cut.sides, found, time, before, after),
             end=jnp.where(ended, held(time), cut.end),
             done=~found.hit | ended,
             steps=cut.steps + (found.time > t).astype(cut.steps.dtype),
@@ -184,7 +192,7 @@ class EventGrid:
         after = jax.tree.map(lambda a, b: jnp.where(found.hit, a, b), self.unravel(after), before)
         return total, before, after
 
-    def _sides(self, sides: Sides, found: Found, time: Array, before: State, after: State) -> Sides:
+    def sides_after(self, sides: Sides, found: Found, time: Array, before: State, after: State) -> Sides:
         """The memory after an event, or after the rest of a step without one."""
         own = self.functions
         point, fired = self.operands(time, after), sides.fired

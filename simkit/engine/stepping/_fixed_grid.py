@@ -14,7 +14,7 @@ from jaxtyping import Array, Float, PyTree
 from ..._types import State, Time
 from ...core import ConstrainedSystem, by_member, just_after, just_before, own
 from ...solvers import AbstractExplicitRungeKutta, AbstractSplitStepper, consistent
-from ._checkpointed import Record, choose_record
+from ._checkpointed import Record, choose_record, whole_fits
 
 
 def fixed_grid(
@@ -27,6 +27,7 @@ def fixed_grid(
     *,
     memory: int | None = None,
     even: bool = False,
+    linear: bool = False,
 ) -> State:
     """The states at `times`: `substeps` equal steps of a stepper between consecutive times or jumps.
 
@@ -35,6 +36,9 @@ def fixed_grid(
     computes the others again; `choose_record` decides.
 
     With `even` the times are equally far apart, so that what a split stepper makes of the length of a step is made once for all.
+
+    With `linear` the derivatives are asked for many times at the same place: where it fits into the bound of memory, all that they
+    need is kept, and a tangent or an adjoint costs no more than the operations on tangents.
     """
     points = times
     if jumps is not None:
@@ -49,24 +53,26 @@ def fixed_grid(
     kept = None if anew else by_member(first, terms, state, points[0])
 
     # Made in the loop they would be kept, or computed again, for each window or step of reverse mode.
-    even = even and jumps is None and isinstance(solver, AbstractSplitStepper) and points.shape[0] > 1
-    weights = None
-    if even:
-        length = (points[-1] - points[0]) / ((points.shape[0] - 1) * substeps)
-        weights = by_member(lambda terms, solver, h: solver.weights(terms, h), terms, solver, length)
+    split = isinstance(solver, AbstractSplitStepper)
+    even = even and jumps is None and split and points.shape[0] > 1
+    weigh = lambda h: by_member(lambda terms, solver, h: solver.weights(terms, h), terms, solver, h)
+    whole = linear and whole_fits(points.shape[0] - 1, substeps, size_of(state), memory)
+    weights = weigh((points[-1] - points[0]) / ((points.shape[0] - 1) * substeps)) if even else None
 
     def step(
         terms: Any, solver: Any, weights: PyTree, y: State, kept: PyTree, t: Time, until: Time, h: Time
     ) -> tuple[State, Any]:
-        if even:
+        if weights is not None:
             return solver.weighted(weights, terms, t, until, h, y)[0], None
         held = solver.init(terms, t, y) if anew else kept
         found = solver.advance(terms, t, until, h, y, held)
         return found.state, None if anew else found.memory
 
     windows = points.shape[0] - 1
-    stages = solver.evaluations * size_of(state) if isinstance(solver, AbstractSplitStepper) else 0
+    stages = solver.evaluations * size_of(state) if split else 0
     record = choose_record(windows, substeps, size_of((state, kept)), size_of(state), memory, stages)
+    if whole:
+        record = Record((), whole=True)
     if record.stages:
         terms = dataclasses.replace(terms, late=True)
 
@@ -77,11 +83,13 @@ def fixed_grid(
         if jumps is not None and isinstance(terms.system, ConstrainedSystem):  # algebraic states jump with an input
             state = consistent(terms, start, state)[0]
 
+        factors = weigh(h) if whole and split and not even else weights
+
         def one(carry: PyTree, i: Any) -> Any:
             y, kept = carry
             t = start + i * h
             until = jnp.minimum(t + h, end)  # rounding must not carry a stage past a jump
-            return by_member(step, terms, solver, weights, y, kept, t, until, h)
+            return by_member(step, terms, solver, factors, y, kept, t, until, h)
 
         if jumps is not None and not anew:  # what the solver keeps from its last step is of before the jump
             kept = jax.checkpoint(functools.partial(by_member, first))(terms, state, start)
@@ -103,7 +111,7 @@ def checkpointed_scan(
 
     With segments () it keeps the carry before every step. (a,) makes a segments, of whose steps it keeps the carries of one
     segment at a time; (a, b) makes b segments in each of them. A step itself is computed again, since what its own derivative
-    needs are some ten carries; but for the slopes of its stages, where the record keeps those.
+    needs are some ten carries; but for the slopes of its stages, where the record keeps those, and where it keeps all.
 
     The index is counted in the carry: a loop that reads an array of indices is no small loop any more for XLA on CPU, which
     then dispatches every operation of a step by itself (ten times the time for three states).
@@ -115,7 +123,7 @@ def checkpointed_scan(
 
     found = record if isinstance(record, Record) else Record(record)
     policy = jax.checkpoint_policies.save_only_these_names(AbstractSplitStepper.kept) if found.stages else None
-    again = jax.checkpoint(counted, policy=policy)
+    again = counted if found.whole else jax.checkpoint(counted, policy=policy)
     return _nested(again, (carry, jnp.zeros((), jnp.int32)), length, found.segments)[0]
 
 

@@ -210,6 +210,24 @@ def results_of(totals: Mapping[str, Any], reducers: Mapping[str, Reducer], statu
     return jax.tree.map(lambda x: _or_nan(status == Status.OK, x), results)
 
 
+def reduce_saved(
+    system: Any, times: Array, states: State, end: Array, status: Array, reducers: Mapping[str, Reducer]
+) -> dict[str, Any]:
+    """Results of rows that are saved already; those after an end do not count."""
+    row = lambda i: jax.tree.map(lambda x: x[i], states)
+
+    def one(totals: PyTree, entry: tuple[Array, State]) -> tuple[PyTree, None]:
+        t, state = entry
+        there = t <= end
+        # A row that is NaN must not touch derivatives.
+        state = _where(there, state, row(0))
+        return _where(there, next_totals(system, t, state, reducers, totals), totals), None
+
+    totals = first_totals(system, times[0], row(0), reducers)
+    totals, _ = jax.lax.scan(one, totals, (times[1:], jax.tree.map(lambda x: x[1:], states)))
+    return results_of(totals, reducers, status)
+
+
 def reduce_static(system: Any, y: State, predictors: Array, reducers: Mapping[str, Reducer]) -> dict[str, Any]:
     """Results of a system without dynamics: its rows are over predictors, which take the place of times."""
     first = {name: _row(reducer, system, predictors[0], y) for name, reducer in reducers.items()}

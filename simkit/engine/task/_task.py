@@ -15,7 +15,8 @@ from ...reducers import Reducer
 class Options(NamedTuple):
     """Options of the loops that a user may fix: lanes of an ensemble, and bytes of the record of reverse mode. Also known facts:
     whether a run without capacity for its neighbours is repeated and may stop there, whether all times are equally spaced, whether
-    all starts are of similar size, whether times decrease, and the room for events, 0 for what these ask for."""
+    all starts are of similar size, whether times decrease, the room for events, 0 for what these ask for, and whether the
+    linearisation is applied many times, so that nothing of it should be computed again."""
 
     lanes: int | None = None
     memory: int | None = None
@@ -24,6 +25,7 @@ class Options(NamedTuple):
     similar: bool = False
     backward: bool = False
     room: int = 0
+    linear: bool = False
 
 
 class Task(NamedTuple):

@@ -1,6 +1,6 @@
 """Wires between a flow and the bodies that it carries."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import equinox as eqx
@@ -37,15 +37,16 @@ class FlowAtBodies(eqx.Module):
 
 
 class Reaction(eqx.Module):
-    r"""The wire that gives a spectral flow the force by which drops react on it, an acceleration of the fluid at each centre:
+    r"""The wire that gives a flow the force by which drops react on it, an acceleration of the fluid:
 
     $$f(x) = -m \sum_i \frac{u(x_i) - v_i}{\tau}\, \delta(x - x_i)$$
 
-    with m `mass`, the mass of a drop over the density of the fluid, a volume (an area in the plane). The delta function is that of
-    the waves on the grid, so that force and work on the fluid are those on the drops to rounding. It is as wide as a cell: a drop
-    much smaller than that is dragged by its own wake, which cells larger than drops leave out.
+    with m `mass`, the mass of a drop over the density of the fluid, a volume (an area in the plane). The delta function is the
+    transpose of the interpolation of the velocity, of a spectral flow that of the waves on the grid, so that force and work on the
+    fluid are those on the drops to rounding. It is as wide as a cell: a drop much smaller than that is dragged by its own wake,
+    which cells larger than drops leave out. Within a cell of a wall a part of the force that is normal to it goes into the wall.
 
-    The flow has the force `InputForce()`.
+    The flow is a spectral one or an `IncompressibleFlow` on equal cells, and has the force `InputForce()`.
 
     **Arguments:** the names of the parts, `flow` and `drops`, a `Drops`; `mass`, positive.
     """
@@ -54,32 +55,49 @@ class Reaction(eqx.Module):
     drops: str = eqx.field(static=True)
     mass: Scalar = quantity(unit="volume", support=POSITIVE, doc="mass of a drop over the density of the fluid")
 
-    def __call__(self, system: Any, t: ArrayLike, y: Mapping[str, Any], outputs: Mapping[str, Any]) -> Array:
+    def __call__(self, system: Any, t: ArrayLike, y: Mapping[str, Any], outputs: Mapping[str, Any]) -> Any:
         flow, drops, bodies = system[self.flow], system[self.drops], y[self.drops]
-        if not isinstance(flow, SpectralFlow2D | SpectralFlow3D):
-            raise ArgumentError(f"`Reaction` needs a spectral flow, but `{self.flow}` is a {type(flow).__name__}.")
-        field = flow.velocity(y[self.flow])
-        velocity, spread = jax.vjp(lambda field: probe(flow.grid, field, bodies.position), field)
-        pull = drops.pull(bodies, velocity.T)
-        cell = flow.grid.volume / flow.grid.size
-        return -self.mass / cell * spread(pull.T)[0]
+        if not isinstance(flow, SpectralFlow2D | SpectralFlow3D | IncompressibleFlow):
+            raise ArgumentError(
+                f"`Reaction` needs a spectral or an incompressible flow, but `{self.flow}` is a {type(flow).__name__}."
+            )
+        check_places(flow, bodies.position)
+        if isinstance(flow, IncompressibleFlow):
+            field, seen = y[self.flow].velocity, lambda field: at_faces(flow, field, bodies.position)
+        else:
+            field = flow.velocity(y[self.flow])
+            seen = lambda field: probe(flow.grid, field, bodies.position).T
+        velocity, spread = jax.vjp(seen, field)
+        (given,) = spread(drops.pull(bodies, velocity))
+        share = self.mass * (flow.grid.size / flow.grid.volume)
+        return jax.tree.map(lambda f: -share.astype(f.dtype) * f, given)
 
 
 def velocity_at(flow: Any, y: Any, position: Array) -> Array:
     """The velocity of a flow at places `(bodies, dimensions)`, of the same shape."""
-    if position.ndim != 2 or position.shape[1] != flow.grid.dimensions:
-        raise ArgumentError(
-            f"Bodies in this flow must have positions of the shape (bodies, {flow.grid.dimensions}), but it is {position.shape}."
-        )
+    check_places(flow, position)
     if isinstance(flow, SpectralFlow2D | SpectralFlow3D):
         return probe(flow.grid, flow.velocity(y), position).T
     if isinstance(flow, IncompressibleFlow):
-        flow.grid.check_uniform("a velocity at bodies")
-        return jnp.stack([_linear(flow, i, u, position) for i, u in enumerate(y.velocity)], axis=1)
+        return at_faces(flow, y.velocity, position)
     raise ArgumentError(
         f"The velocity at bodies is known of `SpectralFlow2D`, `SpectralFlow3D` and `IncompressibleFlow`, but the flow is a "
         f"{type(flow).__name__}. Write a function of (system, t, y, outputs) for the wire."
     )
+
+
+def check_places(flow: Any, position: Array) -> None:
+    """Refuse positions of bodies that are no places in a flow."""
+    if position.ndim != 2 or position.shape[1] != flow.grid.dimensions:
+        raise ArgumentError(
+            f"Bodies in this flow must have positions of the shape (bodies, {flow.grid.dimensions}), but it is {position.shape}."
+        )
+
+
+def at_faces(flow: IncompressibleFlow, velocity: Sequence[Array], position: Array) -> Array:
+    """The velocity with these components at their faces, at places `(bodies, dimensions)`, of the same shape."""
+    flow.grid.check_uniform("a velocity at bodies")
+    return jnp.stack([_linear(flow, i, u, position) for i, u in enumerate(velocity)], axis=1)
 
 
 def _linear(flow: IncompressibleFlow, component: int, u: Array, position: Array) -> Array:

@@ -57,7 +57,10 @@ class SteadyForce(Force):
 
 
 class InputForce(Force):
-    """The acceleration that the input `force` gives, `(dimensions, *grid.shape)` at the centres; a transform an evaluation."""
+    """The acceleration that the input `force` gives, `(dimensions, *grid.shape)` at the centres; a transform an evaluation.
+
+    An `IncompressibleFlow` takes it as well, there without a transform, and components at their faces in a tuple.
+    """
 
     def modes(self, t: ArrayLike, waves: Waves, inputs: Inputs, dtype: DTypeLike) -> Array:
         force = inputs["force"]

@@ -12,6 +12,7 @@ from ..._errors import ArgumentError
 from ..._types import State
 from ..grids._checks import check_vector
 from ..grids._grid import Grid
+from ..spectral._force import InputForce
 from ._obstacle import Obstacle
 
 
@@ -28,7 +29,7 @@ def check_flux(grid: Grid, flux: object) -> None:
 
 def check_pushes(
     grid: Grid,
-    force: ArrayLike | Sequence[float] | Callable[..., Sequence[ArrayLike]] | None,
+    force: ArrayLike | Sequence[float] | Callable[..., Sequence[ArrayLike]] | InputForce | None,
     buoyancy: ArrayLike | Sequence[float] | None,
     obstacle: object,
 ) -> None:
@@ -37,7 +38,7 @@ def check_pushes(
     **Raises:** an `ArgumentError`.
     """
     for name, vector in (("force", force), ("buoyancy", buoyancy)):
-        if vector is not None and not callable(vector):
+        if vector is not None and not callable(vector) and not isinstance(vector, InputForce):
             check_vector(vector, grid.dimensions, name)
     if obstacle is not None and not isinstance(obstacle, Obstacle):
         raise ArgumentError(

@@ -29,10 +29,12 @@ from ...core import (
 from ..grids._boundary import Boundaries, Boundary, NoSlip, as_boundaries
 from ..grids._grid import Grid
 from ..grids._slabs import laid_out, on_its_slabs
+from ..spectral._force import InputForce
 from ._cut import Cut, cut
 from ._diffusion import smoothed
 from ._ends import balanced, slopes_at_ends, with_ends
 from ._force_review import check_flux, check_pushes, note_staggered, review_staggered
+from ._input_force import given_force, inputs_of_force
 from ._loads import force_on, loads
 from ._momentum import advection, diffusion, scalar_slope, strain, surrounded
 from ._obstacle import Obstacle
@@ -74,7 +76,8 @@ class IncompressibleFlow(StiffTransportSystem, Reviewed, Noted, Explained):
 
     - `grid`; `viscosity`: $\nu$, kinematic.
     - `boundaries`: of `Periodic`, `NoSlip` (also moving), `FreeSlip`, `Inflow` and `Outflow`.
-    - `force`: f, shape (dimensions,), or a callable `(t, x) -> components` of the coordinates of each component's faces.
+    - `force`: f, shape (dimensions,), a callable `(t, x) -> components` of the coordinates of each component's faces, or
+        `InputForce()`: what the input `force` gives at the centres, or as a tuple of components at their faces.
     - `flux`: "central" (conserves energy), "central4" (what is carried is interpolated to order 4, on equal cells: vortices
         in a mean flow have a quarter of the error, energy is conserved up to it) or "upwind" (order 2 with van Albada's limiter,
         for what the grid does not resolve).
@@ -113,7 +116,7 @@ class IncompressibleFlow(StiffTransportSystem, Reviewed, Noted, Explained):
         *,
         viscosity: ArrayLike = 0.0,
         boundaries: Boundary | Sequence[Boundary | Sequence[Boundary]] | None = None,
-        force: ArrayLike | Sequence[float] | Callable[..., Sequence[ArrayLike]] | None = None,
+        force: ArrayLike | Sequence[float] | Callable[..., Sequence[ArrayLike]] | InputForce | None = None,
         flux: str = "central",
         diffusion: str = "explicit",
         obstacle: Obstacle | None = None,
@@ -147,7 +150,8 @@ class IncompressibleFlow(StiffTransportSystem, Reviewed, Noted, Explained):
         if diffusivity is not None:
             self.scalar_boundaries = as_boundaries(grid, scalar_boundaries, kind="scalar")
             check_alike(self.boundaries, self.scalar_boundaries)
-        self.force = force if callable(force) or force is None else as_float_array(force)
+        own = callable(force) or force is None or isinstance(force, InputForce)
+        self.force = force if own else as_float_array(force)
         check_pushes(grid, self.force, buoyancy, obstacle)
         self.source, self.obstacle = source, obstacle
         self.viscosity, self.diffusivity, self.buoyancy = viscosity, diffusivity, buoyancy
@@ -187,7 +191,7 @@ class IncompressibleFlow(StiffTransportSystem, Reviewed, Noted, Explained):
         return state
 
     def reads(self) -> dict[str, Input]:
-        return {}
+        return inputs_of_force(self.force)
 
     def review(self, y0: object, step: float | None, solver: object) -> None:
         check_numbers(self)
@@ -199,20 +203,21 @@ class IncompressibleFlow(StiffTransportSystem, Reviewed, Noted, Explained):
     def explain(self, t: ArrayLike, y: StaggeredFlow) -> str:
         if self.obstacle is None:
             return ""
-        field = self._moved(self._pushed(t, y), y.velocity)
+        unforced: Any = {"force": tuple(map(jnp.zeros_like, y.velocity))}
+        field = self._moved(self._pushed(t, y, unforced), y.velocity)
         return unconverged(self.at, self.tolerance, self.iterations, self._cut(field[0].dtype).mobility, field)
 
     def vector_field(self, t: ArrayLike, y: StaggeredFlow, inputs: Inputs) -> StaggeredFlow:
         slope = None if self.diffusivity is None else on_its_slabs(self, IncompressibleFlow._scalar_slope, y, y.scalar)
-        return StaggeredFlow(self._projected(t, y).velocity, slope)
+        return StaggeredFlow(self._projected(t, y, inputs).velocity, slope)
 
     def _scalar_slope(self, y: StaggeredFlow) -> Array:
         ends = self.boundaries, self.scalar_boundaries
         return scalar_slope(self.at, *ends, y.velocity, y.scalar, self.diffusivity, self.flux)
 
-    def _projected(self, t: ArrayLike, y: StaggeredFlow) -> Projected:
+    def _projected(self, t: ArrayLike, y: StaggeredFlow, inputs: Inputs) -> Projected:
         """The slope of the velocity, and the pressure."""
-        field = self._pushed(t, y)
+        field = self._pushed(t, y, inputs)
         return project(self.at, field) if self.obstacle is None else self._around(field, y.velocity)
 
     def _around(self, field: Components, velocity: Components) -> Projected:
@@ -231,10 +236,10 @@ class IncompressibleFlow(StiffTransportSystem, Reviewed, Noted, Explained):
     def _through(self, moved: Components, mobility: Components) -> Projected:
         return project_through(self.at, moved, mobility, self.tolerance, self.iterations)
 
-    def _pushed(self, t: ArrayLike, y: StaggeredFlow) -> Components:
+    def _pushed(self, t: ArrayLike, y: StaggeredFlow, inputs: Inputs = None) -> Components:
         """The slope of the velocity without pressure and obstacle."""
         total = on_its_slabs(self, IncompressibleFlow._carried, y.velocity)
-        for added in (self._forces(t, y), None if self.source is None else self.source(t, y.velocity)):
+        for added in (self._forces(t, y, inputs), None if self.source is None else self.source(t, y.velocity)):
             if added is not None:
                 total = [a + b for a, b in zip(total, added, strict=True)]
         return slopes_at_ends(self.at, self.boundaries, y.velocity, tuple(total))
@@ -253,10 +258,12 @@ class IncompressibleFlow(StiffTransportSystem, Reviewed, Noted, Explained):
             total.append(slope - advection(at, self.boundaries, flow, i, self.flux))
         return tuple(total)
 
-    def _forces(self, t: ArrayLike, y: StaggeredFlow) -> list[Any] | None:
+    def _forces(self, t: ArrayLike, y: StaggeredFlow, inputs: Inputs) -> list[Any] | None:
         at, dtype = self.at, y.velocity[0].dtype
         found: list[Any] = [0.0] * at.dimensions
-        if callable(self.force):
+        if isinstance(self.force, InputForce):
+            found = given_force(at, inputs)
+        elif callable(self.force):
             found = [_called(self.force, t, at.mesh(i, dtype))[i] for i in range(at.dimensions)]
         elif self.force is not None:
             found = [self.force[i] for i in range(at.dimensions)]
@@ -267,14 +274,14 @@ class IncompressibleFlow(StiffTransportSystem, Reviewed, Noted, Explained):
             return None
         return found
 
-    def drag(self, t: ArrayLike, y: StaggeredFlow) -> Array:
+    def drag(self, t: ArrayLike, y: StaggeredFlow, inputs: Inputs = None) -> Array:
         """The force of the fluid on the obstacle for each unit of density, shape (dimensions,)."""
-        pushed = self._pushed(t, y)
-        return force_on(self._lost(t, y, pushed, self._around(pushed, y.velocity)))
+        pushed = self._pushed(t, y, inputs)
+        return force_on(self._lost(t, y, inputs, pushed, self._around(pushed, y.velocity)))
 
-    def _lost(self, t: ArrayLike, y: StaggeredFlow, pushed: Components, found: Projected) -> Components:
+    def _lost(self, t: ArrayLike, y: StaggeredFlow, inputs: Inputs, pushed: Components, found: Projected) -> Components:
         """The momentum that each face loses to the obstacle in a unit of time; forces on what is inside are none of the fluid's."""
-        forces = self._forces(t, y)
+        forces = self._forces(t, y, inputs)
         if forces is not None:
             inside = self._cut(pushed[0].dtype).inside
             pushed = tuple(p - s * f for p, s, f in zip(pushed, inside, forces, strict=True))
@@ -326,7 +333,7 @@ class IncompressibleFlow(StiffTransportSystem, Reviewed, Noted, Explained):
         return StaggeredFlow(velocity, scalar)
 
     def outputs(self, t: ArrayLike, y: StaggeredFlow, inputs: Inputs) -> Outputs:
-        pushed = self._pushed(t, y)
+        pushed = self._pushed(t, y, inputs)
         found = project(self.at, pushed) if self.obstacle is None else self._around(pushed, y.velocity)
         velocity = self.at.centred(y.velocity)
         volumes = jnp.asarray(self.grid.volumes(), velocity.dtype)
@@ -342,7 +349,7 @@ class IncompressibleFlow(StiffTransportSystem, Reviewed, Noted, Explained):
         if self.obstacle is not None:
             mobility = self._cut(velocity.dtype).mobility
             outputs["pressure"] = pressure_outside(self.at, mobility, found.pressure)
-            outputs |= loads(self.at, self.obstacle, self._lost(t, y, pushed, found), outputs["pressure"])
+            outputs |= loads(self.at, self.obstacle, self._lost(t, y, inputs, pushed, found), outputs["pressure"])
         return outputs
 
     def energy(self, y: StaggeredFlow) -> Array:

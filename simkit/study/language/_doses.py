@@ -20,7 +20,7 @@ class Dosing:
     """The table [dosing]: the file of a dosing table, and what its doses and those of experiments have in common.
 
     - `file`: a dosing table as `simkit.io.read_doses` takes it; each subject becomes an experiment. `outputs`: the output that DV
-        holds, or a table by DVID or CMT; `start`: when states start.
+        holds, or a table by DVID or CMT; `start`: when states start; `occasion`: the column of occasions.
     - `compartments`: their names in the order of their numbers.
     - `lag`, `bioavailability`: compartment -> the path of a number of the system, or a number.
     - `covariates`: name -> a formula of the columns that are one number a subject, such as "ln(wt / 70)"; the columns stay.
@@ -31,7 +31,7 @@ class Dosing:
         self.file = section.get("file", "text")
         self.compartments = _names(section, "compartments")
         self.outputs = _outputs(section)
-        self.start = section.number("start")
+        self.start, self.occasion = section.number("start"), section.get("occasion", "text")
         self.lag, self.bioavailability = (_places(section, key) for key in ("lag", "bioavailability"))
         self.covariates = section.section("covariates")
         section.finish()
@@ -48,6 +48,7 @@ class Dosing:
         if self.file is None:
             return []
         options: dict[str, Any] = {"compartments": self.compartments, "outputs": self.outputs, "start": self.start}
+        options["occasion"] = self.occasion
         with at_place(self.section.where("file")):
             read = from_file(self.file, files, lambda path: read_doses(path, **options))
             found = []
@@ -55,7 +56,7 @@ class Dosing:
                 if not one.times.size:
                     continue
                 event = {"dose": self.event(one.doses, y0, one.name)}
-                times: dict[str, Any] = {"start": one.start, "replicates": True}
+                times: dict[str, Any] = {"start": one.start, "replicates": True, "occasions": one.occasions or None}
                 found.append(
                     Experiment(one.name, one.times, one.data, events=event, covariates=self._covariates(one), **times)
                 )

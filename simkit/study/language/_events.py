@@ -14,7 +14,7 @@ from ...core import Event, Setup
 from ...md import Particles
 from ...networks import RELATIONS, Formulas
 from ...problem import Experiment
-from ._formula import Known, formula_text, read_formulas, values_of
+from ._formula import VALUE, Known, formula_text, read_formulas, values_of
 from ._section import Section, at_place, entries, is_number
 
 EXAMPLE = 'Write [[events]] with name = "bounce", condition = "height < 0" and change = { speed = "-0.9 * speed" }.'
@@ -41,6 +41,11 @@ class Change(eqx.Module):
     formulas: Formulas = eqx.field(static=True)
     roots: tuple[int, ...] = eqx.field(static=True)
     paths: tuple[str, ...] = eqx.field(static=True)
+
+    @property
+    def takes_value(self) -> bool:
+        """Tell whether a formula uses the value of a known time."""
+        return f"value:{VALUE}" in self.formulas.symbols(self.roots)
 
     def __call__(self, system: Any, t: Time, y: State, inputs: Inputs, value: Any = None) -> Any:
         found = values_of(self.formulas, self.roots, system, t, y, inputs, value)
@@ -121,6 +126,8 @@ def _event(section: Section, known: Known, last: float | None) -> Event:
     at = _times(section, last) if timed else None
     values = _values(section, at)
     change = _change(section, known, values is not None) if "change" in section else None
+    if values is not None and (change is None or not change.takes_value):
+        raise section.error("values", f"must be used by a formula of `change`, as `{VALUE}`, but none names it.")
     direction: Any = None
     condition = None
     if timed:

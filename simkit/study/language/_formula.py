@@ -9,7 +9,7 @@ import jax.numpy as jnp
 
 from ..._errors import DataError, StudyError, UnknownNameError, check_known, close_matches
 from ..._types import Inputs, State, Time
-from ...core import Setup, dotted, started, with_defaults
+from ...core import Setup, dotted, started
 from ...networks import TIME, Formulas, Graph, Reader
 from ._section import Section, at_place
 
@@ -147,7 +147,7 @@ def values_of(
     def lookup(symbol: str) -> Any:
         sort, _, name = symbol.partition(":")
         if sort == "inputs":
-            found = dotted(with_defaults(system.reads() or {}, inputs, y))[name]
+            found = dotted(inputs or {})[name]
         elif sort == "value":
             found = value
         else:

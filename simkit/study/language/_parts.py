@@ -233,8 +233,10 @@ def _individual(name: str, part: Section) -> Free | Individual:
     found = {covariate: _free(f"{name}.{covariate}", effects.section(covariate)) for covariate in effects.table}
     correlated = bool(own.get("correlated", "true or false", False))
     transform: Any = own.name("transform", ("linear", "log"), "transform")
+    anew = own.section("occasion_spread")
+    occasions = _free(f"{name}.occasion_spread", anew) if "occasion_spread" in own else None
     own.finish()
-    return Individual(mean, wide, found, correlated, transform)
+    return Individual(mean, wide, found, correlated, transform, occasions)
 
 
 def _free(name: str, part: Section) -> Free:

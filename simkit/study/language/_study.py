@@ -405,6 +405,11 @@ def _experiment(
     whose: dict[str, Any] = {"individual": part.get("individual", "text")}
     own = part.section("covariates")
     whose["covariates"] = {name: own.number(name) for name in own.table}
+    if "occasions" in part:
+        kind = part.section("occasions") if isinstance(part.table["occasions"], dict) else None
+        whose["occasions"] = (
+            part.get("occasions", "text") if kind is None else {key: kind.number(key) for key in kind.table}
+        )
     part.finish(*DATA_KEYS)
     with at_place(part.where()):
         experiment = Experiment(

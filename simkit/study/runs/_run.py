@@ -78,7 +78,7 @@ def compute(
     key = jax.random.key(study.seed if seed is None else seed)
     with Clock(found, "compile the problem"):
         found.problem = problem = study.problem()
-    data = f"{problem.data_count} data in {len(problem.labels)} experiment(s), {len(problem.names)} unknowns"
+    data = f"{problem.data_count} data in {len(problem.labels)} experiment(s), {problem.size} unknowns"
     say(f"problem  {study.model}: {data}  ({found.seconds['compile the problem']:.1f} s)")
     if "predict" in phases:
         _check_times(study, problem)

@@ -8,7 +8,7 @@ import jax
 import numpy as np
 
 from ..._errors import SimkitError, StudyError
-from ...core import Setup, StochasticSystem, as_events
+from ...core import RandomSystem, Setup, as_events
 from ...stores import write_text
 from ...sweeps import Sweep, grid, open, points, sweep
 from ..language._study import Study
@@ -46,7 +46,7 @@ def sweep_study(
     times = study.sweep.get("times")
     if times is None:
         times = study.simulation_times if particles else study.prediction_times
-    random = particles or isinstance(study.system, StochasticSystem)
+    random = particles or isinstance(study.system, RandomSystem)
     try:
         return sweep(
             prepared(study) if particles else study.system,

@@ -1,0 +1,178 @@
+"""assimilate: a system, a start and observations in, states at the times of the observations out."""
+
+import dataclasses
+from typing import Any, Literal
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax.flatten_util import ravel_pytree
+
+from .._doors import check_key, check_kind, shown
+from .._errors import ArgumentError, SimulationError
+from .._types import Inputs, State
+from ..core import (
+    Setup,
+    StaticSystem,
+    StochasticSystem,
+    System,
+    as_inputs,
+    as_state,
+    check_supports,
+    check_system,
+    traced,
+)
+from ..engine import Fixed, Method, Varying, note_trace, resolve
+from ..solvers import SolverLike
+from ._cycles import Run, ensemble_cycles, window_cycles
+from ._filters import AbstractEnsembleFilter
+from ._observations import Observations
+from ._result import Assimilation, rms_error
+from ._variational import FourDVar
+
+
+def assimilate(
+    system: System,
+    start: State,
+    observations: Observations,
+    *,
+    method: AbstractEnsembleFilter | FourDVar,
+    solver: SolverLike | None = None,
+    step: float | Varying | Fixed | None = None,
+    inputs: Inputs = None,
+    key: Any = None,
+    truth: Any = None,
+    keep_members: bool = False,
+    on_failure: Literal["raise", "mark"] = "raise",
+) -> Assimilation:
+    """Find the states of a system from observations: forecast to each time, correct by what is seen there, and so on.
+
+    All cycles are one compiled program, and a pure function of all numbers: `grad`, `jit` and `vmap` may wrap it.
+
+    **Arguments:**
+
+    - `system`, `solver`, `step`, `inputs`: as in `simulate`; with a fixed step every interval between observations has as many.
+    - `start`: for a filter an ensemble at the start of the observations, a state with a leading axis of members
+        (`assimilation.members_around` draws one); for `FourDVar` one state, the first background.
+    - `observations`: an `Observations`.
+    - `method`: `EnKF`, `ETKF`, `LETKF` or `FourDVar`.
+    - `key`: a random key, needed for perturbed observations, rotation and stochastic systems.
+    - `truth`: states at the times of the observations, where they are known, as in an experiment with a twin: the result then has
+        errors.
+    - `keep_members`: whether the result has the analysed ensembles of all times.
+    - `on_failure`: "raise" a `SimulationError` where a forecast fails, or "mark" it in the status.
+
+    **Returns:** an `Assimilation`.
+
+    **Raises:** an `ArgumentError` for what does not fit together.
+
+    ```python
+    import jax
+    import numpy as np
+    import simkit
+    system, y0, _, _ = simkit.odes.Lorenz63.example()
+    times = np.arange(1, 41) * 0.1
+    truth = simkit.simulate(system, y0, np.r_[0.0, times], step=0.01).ys
+    key, noise = jax.random.split(jax.random.key(0))
+    truth = jax.tree.map(lambda x: x[1:], truth)
+    seen = simkit.assimilation.Observations(
+        times, {"x": truth.x + jax.random.normal(noise, (40,))}, errors=1.0, start=0.0
+    )
+    members = simkit.assimilation.members_around(y0, 10, key=key, deviation=1.0)
+    method = simkit.assimilation.ETKF(1.02)
+    print(simkit.assimilate(system, members, seen, method=method, step=0.01, truth=truth))
+    ```
+    """
+    check_system(system, start)
+    check_kind(
+        "observations", observations, Observations, "observations", "Write `Observations(times, values, errors=...)`."
+    )
+    remedy = "Take `EnKF`, `ETKF`, `LETKF` or `FourDVar` of `simkit.assimilation`."
+    check_kind("method", method, AbstractEnsembleFilter | FourDVar, "a method of assimilation", remedy)
+    check_key(key)
+    if on_failure not in ("raise", "mark"):
+        raise ArgumentError(f'Argument `on_failure` must be "raise" or "mark", but it is {on_failure!r}.')
+    if isinstance(system, StaticSystem):
+        raise ArgumentError(
+            f"`{type(system).__name__}` has no dynamics, so that nothing can be forecast: take `simkit.fit`."
+        )
+    check_supports(system)
+    start = as_state(system, start, "start")
+    one = start if isinstance(method, FourDVar) else _first_member(start)
+    signals = as_inputs(system, inputs, one)
+    flat = ravel_pytree(one)[0]
+    if jnp.iscomplexobj(flat):
+        raise ArgumentError(
+            "States of complex numbers are not assimilated: let the system have real and imaginary parts."
+        )
+    observations.check(system, one, signals)
+    stochastic = isinstance(system, StochasticSystem)
+    if isinstance(method, FourDVar):
+        if stochastic:
+            raise ArgumentError("`FourDVar` needs a system without noise of its own: take `ETKF` or another filter.")
+        method.check(flat.size, observations.times.size)
+        needs = False
+    else:
+        members = jax.tree.leaves(start)[0].shape[0]
+        method.check(flat.size, observations.size, members, observations.covariance is not None)
+        needs = stochastic or method.draws
+    if needs and key is None:
+        raise ArgumentError(
+            f"`{type(method).__name__}` on `{type(system).__name__}` draws random numbers: give `key`, such as "
+            "`jax.random.key(0)`."
+        )
+    truth = None if truth is None else _as_truth(truth, one, observations.times.size)
+    known = observations.times if traced(observations.times) else _known_times(observations)
+    found = resolve(system, one, known, solver=solver, step=step, inputs=signals)
+    run = Run(Setup(system, one, signals), observations, Method(found.solver, found.step), key if needs else None)
+    result = _compiled(run, start, method, keep_members, truth)
+    if on_failure == "raise" and not traced(result.status) and (text := result.failure()):
+        raise SimulationError(text)
+    return result
+
+
+@eqx.filter_jit
+def _compiled(run: Run, start: State, method: Any, keep_members: bool, truth: Any) -> Assimilation:
+    note_trace("assimilation", {"times": run.observations.times, "method": type(method).__name__})
+    if isinstance(method, FourDVar):
+        result = window_cycles(run, start, method)
+    else:
+        result = ensemble_cycles(run, start, method, keep_members)
+    if truth is None:
+        return result
+    errors = {"error": rms_error(result.mean, truth), "forecast_error": rms_error(result.forecast, truth)}
+    return dataclasses.replace(result, **errors)
+
+
+def _first_member(start: State) -> State:
+    """One member of an ensemble.
+
+    **Raises:** an `ArgumentError` where the state has no axis of members.
+    """
+    counts = {leaf.shape[0] if leaf.ndim else 0 for leaf in jax.tree.leaves(start)}
+    if len(counts) != 1 or 0 in counts:
+        raise ArgumentError(
+            "Argument `start` must be an ensemble: every array of the state with a leading axis of as many members. "
+            "`simkit.assimilation.members_around(y0, 40, key=key, deviation=1.0)` draws one."
+        )
+    return jax.tree.map(lambda x: x[0], start)
+
+
+def _known_times(observations: Observations) -> np.ndarray:
+    """Start and times of observations, each once."""
+    return np.unique(np.concatenate([np.asarray(observations.start)[None], np.asarray(observations.times)]))
+
+
+def _as_truth(truth: Any, one: State, times: int) -> Any:
+    """States with a leading axis of times.
+
+    **Raises:** an `ArgumentError` where they have another shape.
+    """
+    given, wanted = jax.tree.leaves(truth), jax.tree.leaves(one)
+    if [np.shape(x) for x in given] != [(times, *x.shape) for x in wanted]:
+        raise ArgumentError(
+            f"Argument `truth` must be states at the {times} times of the observations, such as `trajectory.ys`, but it is "
+            f"{shown(truth)} of other shapes."
+        )
+    return jax.tree.unflatten(jax.tree.structure(one), [jnp.asarray(x) for x in given])

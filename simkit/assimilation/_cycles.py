@@ -1,0 +1,190 @@
+"""Cycles of forecast and correction, as one loop of a compiled program."""
+
+from typing import Any, NamedTuple
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+from jax.flatten_util import ravel_pytree
+from jaxtyping import Array, Float, Int
+
+from .._types import State
+from ..core import Setup, Status
+from ..engine import Method, integrate
+from ._filters import AbstractEnsembleFilter, rotated
+from ._observations import Observations
+from ._result import Assimilation
+from ._variational import FourDVar
+
+
+class Run(eqx.Module):
+    """Everything of an assimilation but start and method."""
+
+    setup: Setup  # with one state, whose numbers do not matter
+    observations: Observations
+    integration: Method
+    key: Any
+
+    @property
+    def dtype(self) -> Any:
+        return jnp.result_type(*jax.tree.leaves(self.setup.y0))
+
+    def flat(self, y: State) -> Float[Array, " n"]:
+        """A state as one array."""
+        return ravel_pytree(y)[0]
+
+    def unflat(self, x: Float[Array, " n"]) -> State:
+        """The state of an array."""
+        return ravel_pytree(self.setup.y0)[1](x)
+
+    def path(self, x: Array, times: Array, key: Any = None) -> tuple[Float[Array, "times n"], Int[Array, ""]]:
+        """Flat states at all of these times but the first, at which x holds, and how the forecast ended."""
+        setup = Setup(self.setup.system, self.unflat(x), self.setup.inputs)
+        ran = integrate(setup, times.astype(self.dtype), self.integration, key=key)
+        return jax.vmap(self.flat)(jax.tree.map(lambda y: y[1:], ran.ys)), ran.status
+
+    def expected(self, t: Array, x: Array) -> Float[Array, " m"]:
+        """The observations of a flat state."""
+        setup = self.setup
+        return self.observations.expected(setup.system, t.astype(self.dtype), self.unflat(x), setup.inputs).astype(
+            self.dtype
+        )
+
+    def rows(self) -> tuple[Array, Array | None]:
+        """Values and errors of all times."""
+        return self.observations.rows(self.dtype)
+
+
+class Figures(NamedTuple):
+    """Flat states and statistics of one time, or with a leading axis of all of them."""
+
+    found: Array
+    deviation: Array
+    forecast: Array
+    forecast_deviation: Array
+    innovation: Array
+    chi_square: Array
+    observed: Array
+    effective_rank: Array
+    status: Array
+
+    def result(self, run: Run, last: State, members: Any, method: str) -> Assimilation:
+        """The figures as a user sees them."""
+        states = jax.vmap(run.unflat)
+        return Assimilation(
+            times=run.observations.times,
+            mean=states(self.found),
+            deviation=states(self.deviation),
+            forecast=states(self.forecast),
+            forecast_deviation=states(self.forecast_deviation),
+            last=last,
+            innovation=self.innovation,
+            chi_square=self.chi_square,
+            observed=self.observed,
+            effective_rank=self.effective_rank,
+            status=self.status,
+            members=members,
+            method=method,
+        )
+
+
+def ensemble_cycles(run: Run, start: State, method: AbstractEnsembleFilter, keep: bool) -> Assimilation:
+    """Forecast an ensemble from time to time, and correct it by the observations of each."""
+    begin = jax.vmap(run.flat)(start)
+    count, times = begin.shape[0], run.observations.times
+    values, errors = run.rows()
+    before = jnp.concatenate([run.observations.start[None].astype(times.dtype), times[:-1]])
+    keys = None if run.key is None else jax.random.split(run.key, times.size)
+    inflation = method.inflation.astype(begin.dtype)
+
+    def cycle(members: Array, now: Any) -> tuple[Array, Any]:
+        (t, until), value, error, key = now
+        for_paths, for_update, for_turn = (None,) * 3 if key is None else jax.random.split(key, 3)
+        member_keys = None if for_paths is None else jax.random.split(for_paths, count)
+        one = lambda x, k: run.path(x, jnp.stack([t, until]), k)
+        paths, statuses = jax.vmap(one, in_axes=(0, None if member_keys is None else 0))(members, member_keys)
+        ahead = jnp.where(until > t, paths[:, 0], members)
+        mean = jnp.mean(ahead, axis=0)
+        anomalies = ahead - mean[None]
+        places = jax.vmap(lambda x: run.expected(until, x))(ahead)
+        centre = jnp.mean(places, axis=0)
+        seen = run.observations.whitened(value, error, centre, places - centre[None])
+        pull, turned, chi = method.analysed(for_update, anomalies, seen)
+        if method.rotation:
+            assert for_turn is not None
+            turned = rotated(for_turn, turned)
+        turned = inflation * turned
+        found = mean + pull
+        after = found[None] + turned
+        gram = turned @ turned.T
+        rank = jnp.trace(gram) ** 2 / jnp.sum(gram**2)
+        width = lambda x: jnp.sqrt(jnp.sum(x**2, axis=0) / (count - 1))
+        there, failed = jnp.sum(jnp.isfinite(value)), statuses[jnp.argmax(statuses != Status.OK)]
+        figures = Figures(found, width(turned), mean, width(anomalies), seen.innovation, chi, there, rank, failed)
+        return after, (figures, after if keep else None)
+
+    last, (rows, members) = jax.lax.scan(cycle, begin, ((before, times), values, errors, keys))
+    states = jax.vmap(run.unflat)
+    kept = None if members is None else jax.vmap(states)(members)
+    return rows.result(run, states(last), kept, f"{type(method).__name__} with {count} members")
+
+
+def window_cycles(run: Run, start: State, method: FourDVar) -> Assimilation:
+    """Fit the start of one window after the other; the first uses all of its observations, each later one its last `shift`."""
+    root, times = method.root(run.dtype), run.observations.times
+    values, errors = run.rows()
+    length, shift = method.window, method.shift
+    grid = jnp.concatenate([run.observations.start[None].astype(times.dtype), times])
+
+    def window(x: Array, k: Array, used: int) -> tuple[Array, Any]:
+        """The window from entry k of the grid; its last so many observations are used."""
+        part = lambda a, first, size: jax.lax.dynamic_slice_in_dim(a, k + first, size)
+        clock = part(grid, 0, length + 1)
+        value = part(values, length - used, used)
+        error = None if errors is None else part(errors, length - used, used)
+
+        def ahead(control: Array) -> tuple[Array, Array]:
+            begin = x + root @ control
+            rows, status = run.path(begin, clock)
+            # An observation at the start needs no forecast.
+            rows = jnp.where(clock[1:, None] > clock[0], rows, begin[None])
+            return rows, status
+
+        def whitened(rows: Array) -> Array:
+            places = jax.vmap(run.expected)(clock[-used:], rows[-used:])
+            nothing = jnp.zeros((1, value.shape[1]), run.dtype)
+            one = lambda v, e, p: run.observations.whitened(v, e, p, nothing).innovation
+            return jax.vmap(one, in_axes=(0, None if error is None else 0, 0))(value, error, places)
+
+        residuals = lambda control: whitened(ahead(control)[0]).reshape(-1)
+        control, covariance, chi = method.minimised(residuals, x.size, run.dtype)
+
+        def spread(at: Array) -> tuple[Array, Array, Array]:
+            """States of the window, the status, and the exact tangent linear of the rows that are used, by columns."""
+            rows, status = ahead(at)
+            push = lambda v: jax.jvp(lambda at: ahead(at)[0][-used:], (at,), (v,))[1]
+            return rows, status, jax.vmap(push, out_axes=-1)(jnp.eye(x.size, dtype=x.dtype))
+
+        (before, rows), (_, status), (first, last) = jax.vmap(spread)(jnp.stack([jnp.zeros_like(control), control]))
+        width = jnp.sqrt(jnp.sum(first**2, axis=-1))
+        after = jnp.einsum("tij,jk,tlk->til", last, covariance, last)
+        variance = jnp.diagonal(after, axis1=1, axis2=2)
+        rank = jnp.sum(variance, axis=1) ** 2 / jnp.sum(after**2, axis=(1, 2))
+        observed = jnp.sum(jnp.isfinite(value), axis=1)
+        share = chi * (observed / jnp.maximum(jnp.sum(observed), 1)).astype(run.dtype)
+        deviation, status = jnp.sqrt(jnp.maximum(variance, 0)), jnp.full((used,), status)
+        missed = whitened(before)
+        return rows, Figures(rows[-used:], deviation, before[-used:], width, missed, share, observed, rank, status)
+
+    rows, begun = window(run.flat(start), jnp.zeros((), int), length)
+
+    def cycle(carry: tuple[Array, Array], k: Array) -> tuple[tuple[Array, Array], Any]:
+        rows, figures = window(carry[0], k, shift)
+        return (rows[shift - 1], rows[-1]), figures
+
+    later = 1 + (times.size - length) // shift
+    starts = shift * jnp.arange(1, later)
+    (_, last), rest = jax.lax.scan(cycle, (rows[shift - 1], rows[-1]), starts)
+    joined = jax.tree.map(lambda a, b: jnp.concatenate([a, b.reshape(-1, *b.shape[2:])]), begun, rest)
+    text = f"FourDVar, windows of {length} moved by {shift}, {method.iterations} iterations"
+    return joined.result(run, run.unflat(last), None, text)

@@ -1,0 +1,1 @@
+"""Jump processes: paths in lanes, and the checks before them."""

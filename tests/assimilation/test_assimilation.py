@@ -1,0 +1,172 @@
+"""Assimilation against Kalman's filter and smoother in closed form, and what it refuses."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import simkit
+from simkit.assimilation import ETKF, LETKF, EnKF, FourDVar, Localisation, Observations, members_around
+
+TIMES = np.array([0.3, 0.6, 0.9, 1.2])
+MATRIX = np.array([[-0.3, 1.0, 0.2], [-1.0, -0.1, 0.0], [0.1, 0.3, -0.5]])
+LINEAR = simkit.from_function(lambda t, y, p: {"x": p["a"] @ y["x"]}, {"a": jnp.asarray(MATRIX)})
+BEFORE = np.array([[1.0, 0.2, 0.1], [0.2, 0.8, -0.1], [0.1, -0.1, 0.6]])
+MEAN = np.array([1.0, -0.5, 0.3])
+NOISE = np.array([[0.3, 0.1], [0.1, 0.2]])
+SEEN = np.array([[0.4, 0.1], [np.nan, -0.3], [0.2, np.nan], [-0.6, 0.5]])
+EXACT = jax.scipy.linalg.expm(jnp.asarray(0.3 * MATRIX))
+
+
+def observed(matrix=NOISE, **more):
+    return Observations(TIMES, SEEN, covariance=matrix, operator=lambda y: y["x"][:2], start=0.0, **more)
+
+
+def kalman(errors=NOISE, mean=MEAN, rows=SEEN):
+    """Means and covariances by the textbook, missing observations left out."""
+    step, spread, found = np.asarray(EXACT), BEFORE, []
+    for row in rows:
+        mean, spread = step @ mean, step @ spread @ step.T
+        there = np.flatnonzero(np.isfinite(row))
+        h = np.eye(3)[there]
+        gain = spread @ h.T @ np.linalg.inv(h @ spread @ h.T + errors[np.ix_(there, there)])
+        mean, spread = mean + gain @ (row[there] - h @ mean), spread - gain @ h @ spread
+        found.append((mean, spread))
+    return [np.array(each) for each in zip(*found, strict=True)]
+
+
+def exact_members(count=8):
+    """An ensemble whose mean and sample covariance are those of the background."""
+    drawn = np.random.default_rng(0).normal(size=(count, 3))
+    drawn = drawn - drawn.mean(axis=0)
+    whitened = drawn @ np.linalg.inv(np.linalg.cholesky(drawn.T @ drawn / (count - 1)).T)
+    return {"x": jnp.asarray(MEAN + whitened @ np.linalg.cholesky(BEFORE).T)}
+
+
+def run(method, start=None, observations=None, **more):
+    given = exact_members() if start is None else start
+    return simkit.assimilate(LINEAR, given, observations or observed(), method=method, step=0.01, solver="rk4", **more)
+
+
+@pytest.mark.parametrize("rotation", [False, True])
+def test_the_transform_filter_is_kalmans(rotation):
+    """To 1e-9: steps of 0.01 of a method of order 4 leave 1e-10."""
+    mean, spread = kalman()
+    found = run(ETKF(rotation=rotation), key=jax.random.key(0), keep_members=True)
+    np.testing.assert_allclose(found.mean["x"], mean, atol=1e-9)
+    apart = np.asarray(found.members["x"]) - np.asarray(found.mean["x"])[:, None]
+    np.testing.assert_allclose(np.einsum("tmi,tmj->tij", apart, apart) / 7, spread, atol=1e-9)
+    np.testing.assert_array_equal(found.observed, [2, 1, 1, 2])
+
+
+def test_a_local_filter_that_sees_all_is_the_global_one():
+    errors = np.diag([0.3, 0.2])
+    everywhere = Localisation(1e3, places=np.arange(3.0), observed=np.arange(2.0), taper="step")
+    given = Observations(TIMES, SEEN, errors=np.sqrt([0.3, 0.2]), operator=lambda y: y["x"][:2], start=0.0)
+    found = run(LETKF(everywhere), observations=given)
+    mean, spread = kalman(errors)
+    np.testing.assert_allclose(found.mean["x"], mean, atol=1e-9)
+    np.testing.assert_allclose(found.deviation["x"], np.sqrt(np.diagonal(spread, axis1=1, axis2=2)), atol=1e-9)
+
+
+def test_perturbed_observations_tend_to_kalmans():
+    """The error of the mean is below five standard errors, of members drawn and of observations perturbed."""
+    mean, spread = kalman()
+    members = members_around({"x": jnp.asarray(MEAN)}, 400, key=jax.random.key(1), covariance=BEFORE)
+    found = run(EnKF(), start=members, key=jax.random.key(2))
+    allowed = 5 * 2 * np.sqrt(np.diagonal(spread, axis1=1, axis2=2) / 400)
+    assert (np.abs(found.mean["x"] - mean) < allowed).all()
+
+
+def test_four_dimensional_variation_ends_windows_as_kalmans_filter():
+    """The second window begins at the end of the first, with the same covariance as that."""
+    mean, spread = kalman(rows=SEEN[:2])
+    found = run(FourDVar(BEFORE, window=2, iterations=1), start={"x": jnp.asarray(MEAN)})
+    np.testing.assert_allclose(found.mean["x"][1], mean[-1], atol=1e-8)
+    np.testing.assert_allclose(found.deviation["x"][1], np.sqrt(np.diag(spread[-1])), atol=1e-8)
+    mean, _ = kalman(mean=mean[-1], rows=SEEN[2:])
+    np.testing.assert_allclose(found.mean["x"][3], mean[-1], atol=1e-8)
+    np.testing.assert_allclose(found.last["x"], mean[-1], atol=1e-8)
+
+
+def test_derivatives_and_batches():
+    """The derivative of the last mean by the inflation, against a difference; of equal eigenvalues too."""
+    last = lambda inflation: jnp.sum(run(ETKF(inflation)).mean["x"][-1])
+    slope = jax.grad(last)(1.05)
+    np.testing.assert_allclose(slope, (last(1.05 + 1e-5) - last(1.05 - 1e-5)) / 2e-5, rtol=1e-6)
+    several = jax.vmap(last)(jnp.array([1.0, 1.05]))
+    np.testing.assert_allclose(several[1], last(1.05), rtol=1e-12)
+
+
+def test_single_precision_and_what_is_printed():
+    system, y0, _, _ = simkit.odes.Lorenz96.example()
+    system, y0 = simkit.cast((system, y0), jnp.float32)
+    seen = Observations(
+        np.arange(1, 6, dtype=np.float32) * 0.05, {"x": np.full((5, 40), 2.0, np.float32)}, errors=1.0, start=0.0
+    )
+    local = LETKF(Localisation(4.0, places=np.arange(40), period=40), 1.04, rotation=True)
+    members = members_around(y0, 7, key=jax.random.key(0), deviation=1.0)
+    truth = jax.tree.map(lambda x: jnp.broadcast_to(x, (5, 40)), y0)
+    found = simkit.assimilate(system, members, seen, method=local, step=0.05, key=jax.random.key(1), truth=truth)
+    assert found.mean.x.dtype == jnp.float32
+    assert "LETKF with 7 members" in repr(found)
+    assert "chi-square" in found._repr_html_()
+    assert bool(jnp.all(found.deviation.x < found.forecast_deviation.x))
+
+
+def test_a_failed_forecast_names_its_time():
+    blown = simkit.from_function(lambda t, y, p: {"x": p["a"] * y["x"] ** 3}, {"a": 1.0})
+    seen = Observations([0.1, 5.0], {"x": [1.0, 1.0]}, errors=1.0, start=0.0)
+    members = {"x": jnp.array([1.0, 1.5, 2.0])}
+    with pytest.raises(simkit.SimulationError, match="to t = 5 failed"):
+        simkit.assimilate(blown, members, seen, method=ETKF(), step=0.1)
+
+
+X = {"x": np.zeros((4, 3))}
+PLACES = np.arange(3.0)
+REFUSED = {
+    "times out of order": (
+        lambda: Observations([1.0, 0.5], {"x": [1.0, 1.0]}, errors=1.0),
+        "must increase, but entry 0 is 1",
+    ),
+    "before the start": (
+        lambda: Observations([1.0], {"x": [1.0]}, errors=1.0, start=2.0),
+        "must not lie before the start",
+    ),
+    "rows": (lambda: Observations([1.0, 2.0], {"x": [1.0]}, errors=1.0), "a row for each of the 2 times"),
+    "covariance": (lambda: observed(np.array([[1.0, 2.0], [2.0, 1.0]])), "symmetric and positive definite"),
+    "background": (lambda: FourDVar(np.ones((3, 3))), "symmetric and positive definite"),
+    "errors": (lambda: Observations([1.0], {"x": [1.0]}, errors=0.0), "finite and positive"),
+    "outside of the domain": (
+        lambda: Localisation(1.0, places=PLACES, observed=[4.0], period=3),
+        "must lie from 0 to the period",
+    ),
+    "one member": (lambda: run(ETKF(), start={"x": jnp.ones((1, 3))}), "at least 2"),
+    "few members": (
+        lambda: run(
+            LETKF(Localisation(1.0, places=PLACES)),
+            start={"x": jnp.ones((2, 3))},
+            observations=Observations(TIMES, X, errors=1.0),
+        ),
+        "at least 3",
+    ),
+    "other places": (lambda: run(LETKF(Localisation(1.0, places=np.arange(5.0)))), "has 5 places and 5 observations"),
+    "no members": (lambda: run(ETKF(), start={"x": jnp.ones(())}), "must be an ensemble"),
+    "outside of the windows": (
+        lambda: run(FourDVar(BEFORE, window=3), start={"x": jnp.ones(3)}),
+        "the last 1 lie outside",
+    ),
+    "no key": (lambda: run(EnKF()), "give `key`"),
+    "operator": (
+        lambda: run(ETKF(), observations=Observations(TIMES, SEEN, errors=1.0, operator=lambda y: y["x"])),
+        "returns 3 numbers",
+    ),
+    "shape": (lambda: run(ETKF(), observations=Observations(TIMES, {"x": SEEN}, errors=1.0)), "must have the shape"),
+}
+
+
+@pytest.mark.parametrize("name", REFUSED)
+def test_refused(name):
+    call, text = REFUSED[name]
+    with pytest.raises(simkit.ArgumentError, match=text.replace("(", r"\(")):
+        call()
