@@ -17,8 +17,9 @@ from simkit.odes import from_response
 # These take a minute and a half together, nearly all of it compilation. The quick ones are the hardest of each kind: bad scaling,
 # a start from which steps fail, and parameters that the data hardly tell apart.
 QUICK = ("MGH10", "MGH17", "Lanczos3", "Thurber")
-# Lanczos1 holds exact data: its certified scatter, 1e-13 a datum, is a few hundred roundings in double precision: 3.3 digits.
-ERROR_DIGITS = {"Lanczos1": 3.0}
+# Lanczos1 holds exact data: its certified scatter is 8.9e-14 a datum. The sum of three exponentials, up to 2.5, is rounded at some
+# 2e-16, differently on each processor: an error of 0.25 % of the scatter, 2.6 digits.
+ERROR_DIGITS = {"Lanczos1": 2.5}
 
 
 def regression(name: str) -> tuple[nist.Problem, Problem]:
