@@ -3,7 +3,7 @@
 import dataclasses
 import functools
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import jax
@@ -64,6 +64,15 @@ class Graph:
         """The number that a node is, None where it is no number."""
         kind = self.nodes[node]
         return kind[1] if kind[0] == "number" else None
+
+    def replaced(self, node: int, others: Mapping[int, int]) -> int:
+        """A formula with other nodes in place of some."""
+        made = dict(others)
+        for i in reached(self.nodes, [node]):
+            operation, *operands = self.nodes[i]
+            if i not in made and operation not in LEAVES:
+                made[i] = self.make(operation, *(made.get(x, x) for x in operands))
+        return made.get(node, node)
 
     def counted(self, node: int) -> int:
         """A formula as a number: a truth value counts as 1 or 0."""

@@ -96,7 +96,8 @@ class Assembly:
         in_rates = formulas.symbols([node for _, node in rates])
         past = any(delay.name in in_rates for delay in delays)
         if delays:
-            self._check_delays(formulas, settles, endless, starts if past else {})
+            remembered = past or bool(formulas.symbols(events.roots()) & {*model.delays})
+            self._check_delays(formulas, settles, endless, starts if past else {}, remembered)
         if past:
             system = DelayedSBMLSystem(*held, **made, delays=tuple(x for x in delays if x.name in in_rates))
         elif equations is None:
@@ -162,15 +163,17 @@ class Assembly:
                 "not supported. Take a late time in place of infinite ones."
             )
 
-    def _check_delays(self, formulas: Formulas, settles: bool, endless: bool, start: Mapping[str, int]) -> None:
-        """Refuse what values of earlier times cannot stand beside."""
+    def _check_delays(
+        self, formulas: Formulas, settles: bool, endless: bool, start: Mapping[str, int], remembered: bool
+    ) -> None:
+        """Refuse what values of earlier times cannot stand beside; `remembered` where rates or events need them."""
         model = self.model
-        found = [f"the event `{event.name}`" for event in model.events]
+        found = [f"the event `{event.name}`" for event in model.events] if remembered else []
         found += [f"the algebraic rule `0 = {text}`, not solved by hand" for text in model.unknowns.values()]
         found += [f"the fast reaction `{reaction.name}`" for reaction in model.fast]
         found += ["starts at another time than 0"] if any(s.start for s in self.series) else []
         found += [f"the initial assignment of `{n}` by time" for n, x in start.items() if TIME in formulas.symbols([x])]
-        found += ["periods after the first"] if any(s.later for s in self.series) else []
+        found += ["periods after the first"] if remembered and any(s.later for s in self.series) else []
         found += ["steady states before the start"] * settles + ["data at infinite time"] * endless
         moved = formulas.symbols([lag for _, lag in model.delays.values()]) & {*model.states}
         found += [f"a lag that depends on `{name}`, which changes" for name in sorted(moved)]

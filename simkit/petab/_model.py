@@ -4,7 +4,7 @@ import dataclasses
 from typing import Any
 
 from .._errors import DataError
-from ..networks import Formulas, Graph
+from ..networks import TIME, Formulas, Graph
 
 NOTHING = "nothing moves"
 """The state of a model without any, which no identifier can be: it is two words."""
@@ -87,9 +87,15 @@ class Model:
     reader: Any = None
 
     def delayed(self, node: int, lag: int, where: str) -> int:
-        """Return the value of a formula at an earlier time, as a symbol; `where` names it in messages."""
+        """Return the value of a formula at an earlier time; `where` names it in messages.
+
+        It is a symbol, and of a formula of time alone the formula at that time.
+        """
         if self.graph.value(lag) == 0:
             return node
+        if Formulas(tuple(self.graph.nodes)).symbols([node]) <= {TIME}:
+            early = self.graph.make("subtract", self.graph.symbol(TIME), lag)
+            return self.graph.replaced(node, {self.graph.symbol(TIME): early})
         if Formulas(tuple(self.graph.nodes)).symbols([node, lag]) & {*self.delays}:
             raise DataError(f"{where} must not hold a `delay` in a `delay`: not supported.")
         given = node, lag

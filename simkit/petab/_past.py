@@ -87,7 +87,7 @@ def recalled(
 ) -> Trajectory:
     """A trajectory at its own times, with the values of earlier times by their names beside the states.
 
-    `opening` gives what initial assignments, which hold before the start, say of a time.
+    `opening` gives what holds at a time before the start: initial states, and what initial assignments say.
     """
     ys = {name: y[places] for name, y in solution.ys.items()}
     found = {name: y[0] for name, y in ys.items()}

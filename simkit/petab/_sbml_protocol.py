@@ -88,7 +88,8 @@ class SBMLProtocol(AbstractProtocol):
         status = jnp.where(consistent, status, int(Status.INCONSISTENT))
         trajectory = dataclasses.replace(trajectory, ys=solved.unpacked(trajectory.ys), status=status)
         if known is not None:
-            trajectory = recalled(system, self.delays, *known, trajectory, lambda t: self.before(setup, t))
+            opening = lambda t: first | self.before(setup, t)
+            trajectory = recalled(system, self.delays, *known, trajectory, opening)
         return Setup(system, first, inputs, setup.noise), trajectory
 
     def before(self, setup: Setup, t: Array) -> dict[str, Array]:
