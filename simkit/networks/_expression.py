@@ -71,7 +71,7 @@ class Graph:
         for i in reached(self.nodes, [node]):
             operation, *operands = self.nodes[i]
             if i not in made and operation not in LEAVES:
-                made[i] = self.make(operation, *(made.get(x, x) for x in operands))
+                made[i] = self.make(operation, *(made[x] if x in made else x for x in operands))
         return made.get(node, node)
 
     def counted(self, node: int) -> int:
