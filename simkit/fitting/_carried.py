@@ -4,15 +4,15 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float
 
 from .._errors import ArgumentError
-from ..problem import AbstractField, Problem
+from ..problem import AbstractField, Problem, Unknowns
 
 
-def check_carried(source: Problem, target: Problem, argument: str) -> None:
-    """Refuse two problems of which one has other unknowns, or fields that are none on the same box.
+def check_carried(source: Unknowns, target: Problem, argument: str) -> None:
+    """Refuse unknowns that are not those of a problem, or fields that are none on the same box.
 
     **Raises:** an `ArgumentError`.
     """
-    own = {block.name: (block, prior) for block, prior in source.unknowns.pairs}
+    own = {block.name: (block, prior) for block, prior in source.pairs}
     if own.keys() != {block.name for block in target.unknowns.blocks}:
         raise ArgumentError(
             f"Argument `{argument}` must have the unknowns of the problem, {', '.join(b.name for b in target.unknowns.blocks)}, "
@@ -37,9 +37,9 @@ def check_carried(source: Problem, target: Problem, argument: str) -> None:
             )
 
 
-def carried(rows: Float[Array, "*batch numbers"], source: Problem, target: Problem) -> Float[Array, "*batch others"]:
+def carried(rows: Float[Array, "*batch numbers"], source: Unknowns, target: Problem) -> Float[Array, "*batch others"]:
     """Vectors of the coordinates of `source` in those of `target`: white ones by waves. The transpose is the way back."""
-    places, parts = {block.name: block for block in source.unknowns.blocks}, []
+    places, parts = {block.name: block for block in source.blocks}, []
     for block, prior in target.unknowns.pairs:
         old = places[block.name]
         part = rows[..., old.span].reshape(*rows.shape[:-1], *old.shape)

@@ -57,12 +57,12 @@ def fit_fields(
     drawn = isinstance(starts, int | np.integer)
     known, near, reference, earlier = Known.of(problem.size, problem.times.dtype, method), None, 0.0, method.known
     if method.coarse is not None:
-        check_carried(method.coarse, problem, "coarse")
+        check_carried(method.coarse.unknowns, problem, "coarse")
         earlier = _coarse_fit(method, key, progress) if earlier is None else earlier
     if earlier is not None:
-        check_carried(earlier.problem, problem, "known")
-        near = carried(earlier.z, earlier.problem, problem)
-        known = known.after(carried(earlier.directions, earlier.problem, problem), earlier.cuts)
+        check_carried(earlier.unknowns, problem, "known")
+        near = carried(earlier.z, earlier.unknowns, problem)
+        known = known.after(carried(earlier.directions, earlier.unknowns, problem), earlier.cuts)
         reference = earlier.first
     if drawn:
         begins = [_middle(problem) if near is None else near]
@@ -82,8 +82,11 @@ def fit_fields(
     if method.modes:
         values, vectors, sizes = low_rank(lean, best.z, min(method.modes, best.z.size), key)
     total = lambda name: sum(int(getattr(end, name)) for end in ends)
+    units = tuple(problem.model.unit(block.offset, block.name) for block in problem.unknowns.blocks)
     return FieldFit(
-        problem,
+        problem.unknowns,
+        units,
+        problem.data_count,
         problem.natural(best.z),
         best.z,
         best.value,

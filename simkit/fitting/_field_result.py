@@ -11,7 +11,7 @@ from jaxtyping import Array, Float, PRNGKeyArray
 
 from .._doors import check_count
 from .._errors import ArgumentError, check_known
-from ..problem import AbstractField, Block, Problem
+from ..problem import AbstractField, Block, Unknowns
 from ._fit_result import UNFINISHED
 
 
@@ -26,6 +26,7 @@ class FieldFit(eqx.Module):
     which the prior stands in place of the posterior (intervals are too wide, never too narrow), what is not normal, second
     derivatives of the simulation, and errors of the model and of the numbers of prior and noise.
 
+    - `unknowns`: names, shapes, priors and bounds of the unknowns; `units`: their units; `data_count`: the number of data.
     - `estimate`: shape `(parameters,)`, natural units; `fit["name"]` is that of one unknown in its shape.
     - `z`: the same in the coordinates of the fit, white for fields.
     - `objective`: the negative log density that the fit made least, of a positive field that of its logarithm.
@@ -42,7 +43,9 @@ class FieldFit(eqx.Module):
         steps have made, with which `GaussNewtonCG(known=...)` begins.
     """
 
-    problem: Problem
+    unknowns: Unknowns
+    units: tuple[str, ...] = eqx.field(static=True)
+    data_count: int = eqx.field(static=True)
     estimate: Float[Array, " parameters"]
     z: Float[Array, " parameters"]
     objective: float = eqx.field(static=True)
@@ -66,7 +69,7 @@ class FieldFit(eqx.Module):
     @property
     def names(self) -> tuple[str, ...]:
         """The names of all free numbers."""
-        return self.problem.names
+        return self.unknowns.names
 
     def __getitem__(self, name: str) -> Float[Array, "..."]:
         """The estimate of an unknown, in its shape and natural units."""
@@ -87,7 +90,7 @@ class FieldFit(eqx.Module):
         ends = jnp.stack([centre - width * spread, centre + width * spread], axis=-1)
         if block.log:
             return jnp.exp(ends)
-        lower, upper = self.problem.bounds[block.offset]
+        lower, upper = self.unknowns.bounds[block.offset]
         return jnp.clip(ends, lower, upper)
 
     def draws(self, key: PRNGKeyArray, count: int) -> Float[Array, "draws parameters"]:
@@ -97,8 +100,8 @@ class FieldFit(eqx.Module):
         white = jax.random.normal(key, (count, self.z.size), self.z.dtype)
         shrunk = 1 - 1 / jnp.sqrt(1 + self.eigenvalues)
         white = white - ((white @ self.vectors.T) * shrunk[None]) @ self.vectors
-        found = jax.vmap(self.problem.natural)(self.z[None] + self.deviations[None] * white)
-        return jnp.clip(found, self.problem.bounds[None, :, 0], self.problem.bounds[None, :, 1])
+        found = jax.vmap(self.unknowns.natural)(self.z[None] + self.deviations[None] * white)
+        return jnp.clip(found, self.unknowns.bounds[None, :, 0], self.unknowns.bounds[None, :, 1])
 
     def covariance(self) -> Float[Array, "parameters parameters"]:
         """The covariance in the coordinates of the fit, a matrix: for a few hundred unknowns."""
@@ -110,8 +113,7 @@ class FieldFit(eqx.Module):
         """Standard deviations in natural units, or of logarithms."""
         self._check_modes()
         known, parts = self.eigenvalues / (1 + self.eigenvalues), []
-        unknowns = self.problem.unknowns
-        for block, prior in unknowns.pairs:
+        for block, prior in self.unknowns.pairs:
             own = self.vectors[:, block.span]
             if isinstance(prior, AbstractField):
                 fields = prior.root(own.reshape(-1, *block.shape)).reshape(own.shape)
@@ -122,7 +124,7 @@ class FieldFit(eqx.Module):
         return jnp.concatenate(parts)
 
     def _block(self, name: str) -> Block:
-        blocks = {block.name: block for block in self.problem.unknowns.blocks}
+        blocks = {block.name: block for block in self.unknowns.blocks}
         check_known(name, blocks, "unknown")
         return blocks[name]
 
@@ -139,9 +141,9 @@ class FieldFit(eqx.Module):
     def __repr__(self) -> str:
         if isinstance(self.estimate, jax.core.Tracer):
             return "FieldFit(traced)"
-        problem, modes = self.problem, self.eigenvalues.size
+        modes = self.eigenvalues.size
         lines = [
-            f"FieldFit: {self.method}, {self.z.size} unknowns, {problem.data_count} data",
+            f"FieldFit: {self.method}, {self.z.size} unknowns, {self.data_count} data",
             f"  log likelihood {self.log_likelihood:.6g}, chi-squared {self.chi_squared:.6g}, objective {self.objective:.6g}",
             f"  gradient {self.gradients[-1]:.1e} of the first after {len(self.gradients) - 1} steps; {self.linearisations} "
             f"linearisations, {self.simulations - self.linearisations} simulations, {self.products} products"
@@ -149,7 +151,8 @@ class FieldFit(eqx.Module):
             * bool(self.coarse),
         ]
         spread = np.asarray(self._spread()) if modes else None
-        for block, unit in zip(problem.unknowns.blocks, self._units(), strict=True):
+        for block, unit in zip(self.unknowns.blocks, self.units, strict=True):
+            unit = "" if unit == "1" else f" {unit}"
             values = np.asarray(self.estimate)[block.span]
             size = f"{' x '.join(map(str, block.shape))}, " if block.shape else ""
             text = f"{values.min():.4g} to {values.max():.4g}" if block.shape else f"{values[0]:.6g}"
@@ -168,8 +171,3 @@ class FieldFit(eqx.Module):
         if self.status in UNFINISHED:
             lines.append(f"  warning: {UNFINISHED[self.status]}")
         return "\n".join(lines)
-
-    def _units(self) -> list[str]:
-        blocks = self.problem.unknowns.blocks
-        units = [self.problem.model.unit(block.offset, block.name) for block in blocks]
-        return ["" if unit == "1" else f" {unit}" for unit in units]

@@ -209,7 +209,7 @@ def _stepped(
     sizes = white_sizes(model.curvature)
     informed = lambda q: white_information(model, sizes, q)
     if coarse is not None:
-        down, up = (lambda v: carried(v, problem, coarse)), (lambda v: carried(v, coarse, problem))
+        down, up = (lambda v: carried(v, problem.unknowns, coarse)), (lambda v: carried(v, coarse.unknowns, problem))
         inner = linearised(coarse, down(z))
         scales = white_sizes(inner.curvature)
         informed = lambda q: up(white_information(inner, scales, down(q)))

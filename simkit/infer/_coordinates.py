@@ -49,7 +49,7 @@ class Unconstrained(eqx.Module):
         for block, prior in zip(self.blocks, self.priors, strict=True):
             field = theta[block.span].reshape(block.shape)
             field = jnp.log(field) if block.log else field
-            u = u.at[block.span].set(prior.white(field - prior.centre(field.dtype)).ravel())
+            u = u.at[block.span].set(prior.white(field - prior.centre(field)).ravel())
         return u
 
     def log_volume(self, u: Float[Array, " parameters"]) -> Float[Array, ""]:

@@ -148,7 +148,7 @@ def check_field_sampling(problem: Problem, method: Any, start: Any, store: Any) 
     if start is not None:
         remedy = "`simkit.fit(problem, method=simkit.GaussNewtonCG(modes=100))` gives one."
         check_kind("start", start, FieldFit, "the result of a fit of fields", remedy)
-        if start.problem.unknowns.blocks != problem.unknowns.blocks:
+        if start.unknowns.blocks != problem.unknowns.blocks:
             raise ArgumentError("Argument `start` must be a fit of the same problem, but its unknowns are others.")
 
 

@@ -6,7 +6,7 @@ from typing import Any
 from .._doors import check_kind, shown
 from .._errors import ArgumentError
 from ..core import Trajectory
-from ..fitting import FitResult, Profiles
+from ..fitting import FieldFit, FitResult, Profiles
 from ..infer import Posterior, Prediction
 from ..md import Averages
 
@@ -17,6 +17,7 @@ KINDS: dict[str, Any] = {
     "prediction": Prediction,
     "trajectory": Trajectory,
     "averages": Averages,
+    "field_fit": FieldFit,
 }
 """Kinds of results in a file, by the names of the arguments of `save`."""
 

@@ -2,7 +2,7 @@
 
 import dataclasses
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -13,12 +13,13 @@ import numpy as np
 from .._doors import check_kind
 from .._errors import ArgumentError, ResultFileError
 from ..core import Trajectory
-from ..fitting import FitResult, Profiles
+from ..fitting import FieldFit, FitResult, Profiles
 from ..infer import Posterior, Prediction
 from ..md import Averages
 from ..problem import Observed, Problem, observed
 from ..stores import Seal, attribute, open_sealed, seal, write_whole
 from ._event_group import GROUPS, write_events
+from ._field_fit_group import read_field_fit, write_field_fit
 from ._given_results import sorted_results
 from ._groups import (
     read_averages,
@@ -39,9 +40,10 @@ from ._groups import (
 from ._provenance import Provenance, provenance, read_provenance, write_provenance
 
 FORMAT = "simkit result"
-VERSION = 3
-PLAIN = 2
-"""The version of files without events, which earlier simkits read; those would lose events without a word."""
+VERSION = 4
+"""The version of files with fits of fields."""
+EVENTFUL, PLAIN = 3, 2
+"""The versions of files with and without events; an earlier simkit reads those whose content it knows, and refuses others."""
 SEALED = 2
 """The first version whose files end with a checksum of all that stands before it."""
 
@@ -59,22 +61,24 @@ class Results:
     observed: Observed | None = None
     averages: Averages | None = None
     profiles: Profiles | None = None
+    field_fit: FieldFit | None = None
 
     def __repr__(self) -> str:
-        names = ("fit", "profiles", "posterior", "prediction", "trajectory", "averages")
+        names = ("fit", "field_fit", "profiles", "posterior", "prediction", "trajectory", "averages")
         held = [name for name in names if getattr(self, name) is not None]
         return f"Results in {self.path}: {', '.join(held) or 'nothing'}; made {self.provenance.date}"
 
 
 def save(
     path: str | Path,
-    *results: FitResult | Profiles | Posterior | Prediction | Trajectory | Averages,
+    *results: FitResult | FieldFit | Profiles | Posterior | Prediction | Trajectory | Averages,
     fit: FitResult | None = None,
     posterior: Posterior | None = None,
     prediction: Prediction | None = None,
     trajectory: Trajectory | None = None,
     averages: Averages | None = None,
     profiles: Profiles | None = None,
+    field_fit: FieldFit | None = None,
     problem: Problem | None = None,
     made: Provenance | None = None,
     overwrite: bool = False,
@@ -82,16 +86,17 @@ def save(
     """Write results to one HDF5 file.
 
     The groups `fit`, `profiles`, `posterior`, `sample_stats`, `prediction` (the curves), `posterior_predictive` (new data),
-    `observed_data`, `trajectory`, `events` (with `events_before` and `events_after`) and `averages` follow the netCDF-4
-    conventions: `xarray.open_dataset(path, group="posterior")` gives a data set with the dimensions chain and draw and one
+    `observed_data`, `trajectory`, `events` (with `events_before` and `events_after`), `averages` and `field_fit` follow the
+    netCDF-4 conventions: `xarray.open_dataset(path, group="posterior")` gives a data set with the dimensions chain and draw and one
     variable a parameter, under its own name (`y0.hare`), with its unit. `provenance` holds texts. The file is written beside its
     place and moved there whole, so that a crash leaves no half file.
 
     **Arguments:**
 
     - `path`: where to write; folders are made.
-    - `results`: what to write: a fit, profiles, a posterior, a prediction, a trajectory, averages; at most one of each kind.
-    - `fit`, `profiles`, `posterior`, `prediction`, `trajectory`, `averages`: the same by name.
+    - `results`: what to write: a fit, also of fields, profiles, a posterior, a prediction, a trajectory, averages; at most one of
+        each kind.
+    - `fit`, `profiles`, `posterior`, `prediction`, `trajectory`, `averages`, `field_fit`: the same by name.
     - `problem`: the problem, for the data and the units of the outputs.
     - `made`: where the results come from, by default `provenance()`.
     - `overwrite`: whether an existing file may be replaced.
@@ -103,42 +108,52 @@ def save(
     check_kind("path", path, str | Path, "the name of a file", 'Write `simkit.save("fit.h5", fit)`.')
     path = Path(path)
     named = {"fit": fit, "profiles": profiles, "posterior": posterior, "prediction": prediction}
-    named = sorted_results(results, named | {"trajectory": trajectory, "averages": averages})
-    fit, profiles, posterior, prediction, trajectory, averages = named.values()
+    named |= {"trajectory": trajectory, "averages": averages, "field_fit": field_fit}
+    named = sorted_results(results, named)
     if path.exists() and not overwrite:
         raise ResultFileError(f"The file `{path}` exists already. Choose another name, or allow `overwrite`.")
-    if all(part is None for part in (fit, profiles, posterior, prediction, trajectory, averages)):
+    if all(part is None for part in named.values()):
         raise ArgumentError("There must be at least one result to save, but none is given.")
     seen = None if problem is None else observed(problem)
     made = provenance() if made is None else made
 
     def write(temporary: Path) -> None:
         with h5py.File(temporary, "w") as file:
-            eventful = trajectory is not None and trajectory.events is not None
-            file.attrs.update(format=FORMAT, format_version=VERSION if eventful else PLAIN)
+            file.attrs.update(format=FORMAT, format_version=_version(named))
             write_provenance(file.create_group("provenance"), made)
-            if fit is not None:
-                write_fit(file.create_group("fit"), fit)
-            if profiles is not None:
-                write_profiles(file.create_group("profiles"), profiles)
-            if posterior is not None:
-                write_posterior(file.create_group("posterior"), file.create_group("sample_stats"), posterior)
-            if prediction is not None:
-                groups = file.create_group("prediction"), file.create_group("posterior_predictive")
-                write_prediction(*groups, prediction, {} if seen is None else seen.units)
-            if trajectory is not None:
-                write_trajectory(file.create_group("trajectory"), trajectory)
-                if trajectory.events is not None:
-                    listed, before, after = map(file.create_group, GROUPS)
-                    write_events(listed, before, after, trajectory.events)
-            if averages is not None:
-                write_averages(file.create_group("averages"), averages)
+            _write_parts(file, named, {} if seen is None else seen.units)
             if seen is not None:
                 write_observed(file.create_group("observed_data"), seen)
         seal(temporary)
 
     write_whole(path, write)
     return path
+
+
+def _version(named: Mapping[str, Any]) -> int:
+    """The earliest version of simkit's files that knows all that is to be written."""
+    if named["field_fit"] is not None:
+        return VERSION
+    return EVENTFUL if named["trajectory"] is not None and named["trajectory"].events is not None else PLAIN
+
+
+def _write_parts(file: h5py.File, named: Mapping[str, Any], units: Mapping[str, str]) -> None:
+    """Write all results that are there, each into its groups."""
+    single = {"fit": write_fit, "profiles": write_profiles, "averages": write_averages, "field_fit": write_field_fit}
+    for name, write in single.items():
+        if named[name] is not None:
+            write(file.create_group(name), named[name])
+    if named["posterior"] is not None:
+        write_posterior(file.create_group("posterior"), file.create_group("sample_stats"), named["posterior"])
+    if named["prediction"] is not None:
+        groups = file.create_group("prediction"), file.create_group("posterior_predictive")
+        write_prediction(*groups, named["prediction"], units)
+    trajectory = named["trajectory"]
+    if trajectory is not None:
+        write_trajectory(file.create_group("trajectory"), trajectory)
+        if trajectory.events is not None:
+            listed, before, after = map(file.create_group, GROUPS)
+            write_events(listed, before, after, trajectory.events)
 
 
 def load(path: str | Path) -> Results:
@@ -164,6 +179,7 @@ def load(path: str | Path) -> Results:
             observed=_read(file, read_observed, "observed_data"),
             averages=_read(file, read_averages, "averages"),
             profiles=_read(file, read_profiles, "profiles"),
+            field_fit=_read(file, read_field_fit, "field_fit"),
         )
 
 

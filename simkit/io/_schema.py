@@ -142,6 +142,12 @@ def _need_real(name: str, values: ArrayLike) -> None:
         raise ValueError(f"`{name}` must hold real numbers, but it is of type {np.asarray(values).dtype}")
 
 
+def check_array(name: str, values: np.ndarray, shape: tuple[int, ...]) -> None:
+    """Refuse an array of another shape, or of other than real numbers."""
+    _need_shape(name, values, shape)
+    _need_real(name, values)
+
+
 def _need_shape(name: str, values: ArrayLike, shape: tuple[int, ...], *, rest: bool = False) -> None:
     found = np.shape(values)
     if (found[: len(shape)] if rest else found) != tuple(shape):

@@ -67,11 +67,11 @@ class Graph:
 
     def replaced(self, node: int, others: Mapping[int, int]) -> int:
         """A formula with other nodes in place of some."""
-        made = dict(others)
+        made: dict[Any, Any] = dict(others)
         for i in reached(self.nodes, [node]):
             operation, *operands = self.nodes[i]
             if i not in made and operation not in LEAVES:
-                made[i] = self.make(operation, *(made[x] if x in made else x for x in operands))
+                made[i] = self.make(operation, *(made.get(x, x) for x in operands))
         return made.get(node, node)
 
     def counted(self, node: int) -> int:

@@ -56,6 +56,8 @@ from ._problem import Problem as Problem
 from ._protocol import AbstractProtocol as AbstractProtocol
 from ._schedule import dose_event as dose_event
 from ._unknowns import Block as Block  # internal
+from ._unknowns import Unknowns as Unknowns  # internal
+from ._unknowns import size_of as size_of  # internal
 from ._waves import resampled as resampled  # internal
 from ._windows import windowed as windowed  # internal
 from ._windows import with_gaps as with_gaps  # internal

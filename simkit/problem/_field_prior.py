@@ -61,9 +61,9 @@ class AbstractField(eqx.Module):
                 f"{self.mean.shape}."
             )
 
-    def centre(self, dtype: DTypeLike) -> Float[Array, "..."]:
-        """The mean in a float type."""
-        return self.mean.astype(dtype)
+    def centre(self, field: Float[Array, "*batch"]) -> Float[Array, "*batch"]:
+        """The mean in the shape and float type of a field, or of several along axes in front."""
+        return jnp.broadcast_to(self.mean.astype(field.dtype), field.shape)
 
     def root(self, white: Float[Array, "*field"]) -> Float[Array, "*field"]:
         r"""The field $L \xi$ of white coordinates."""
@@ -71,7 +71,7 @@ class AbstractField(eqx.Module):
 
     def field(self, white: Float[Array, "*batch"]) -> Float[Array, "*batch"]:
         r"""The field $m + L \xi$ of white coordinates, also of several at once along axes in front."""
-        return self.centre(white.dtype) + self.root(white)
+        return self.centre(white) + self.root(white)
 
     def white(self, field: Float[Array, "*field"]) -> Float[Array, "*field"]:
         r"""The white coordinates $L^{-1} u$ of a field."""
@@ -88,7 +88,7 @@ class AbstractField(eqx.Module):
 
     def log_prob(self, field: Float[Array, "*field"]) -> Float[Array, ""]:
         """The log density of a field."""
-        return self.log_prob_of_white(self.white(field - self.centre(field.dtype)))
+        return self.log_prob_of_white(self.white(field - self.centre(field)))
 
     def log_prob_of_white(self, white: Float[Array, "*field"]) -> Float[Array, ""]:
         """The log density of the field that has these white coordinates."""

@@ -208,7 +208,7 @@ class Unknowns(eqx.Module):
         z = jnp.where(log, jnp.log(jnp.where(log, theta, 1)), theta)
         for block, prior in self.fields:
             values = z[..., block.span].reshape(*z.shape[:-1], *block.shape)
-            white = prior.white(values - prior.centre(z.dtype))
+            white = prior.white(values - prior.centre(values))
             z = z.at[..., block.span].set(white.reshape(*z.shape[:-1], block.size))
         return z
 

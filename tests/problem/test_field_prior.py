@@ -112,6 +112,14 @@ def test_positive_fields_are_exponentials_of_white_coordinates():
     assert draws.var(axis=0).mean() == pytest.approx(np.diag(matrix).mean(), rel=0.1)
 
 
+def test_a_mean_with_a_shape_serves_several_fields_at_once():
+    mean = np.linspace(-1.0, 2.0, 6)
+    prior = Matern(1.0, length=0.3, box=1.0, mean=mean)
+    white = jnp.asarray(np.random.default_rng(0).normal(size=(3, 6)))
+    each = jnp.stack([mean + prior.root(x) for x in white])
+    np.testing.assert_allclose(prior.field(white), each, rtol=1e-14, atol=1e-15)
+
+
 def test_what_is_no_field_is_refused():
     prior = Matern(0.5, length=0.5, box=(1.0, 1.0))
     cases = {

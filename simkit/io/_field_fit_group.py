@@ -1,0 +1,126 @@
+"""The group of a fit of fields: arrays over all numbers, and the unknowns that they belong to with their priors of fields."""
+
+import dataclasses
+import json
+from typing import Any
+
+import h5py
+import jax.numpy as jnp
+import numpy as np
+
+from .._errors import ArgumentError
+from ..fitting import FieldFit
+from ..problem import AbstractField, Block, Matern, Unknowns, size_of
+from ._netcdf import read_json, read_variables, write_dimension, write_inner, write_variable
+from ._schema import check_array
+
+DIMENSIONS: dict[str, tuple[str, ...]] = {
+    "estimate": ("number",),
+    "z": ("number",),
+    "deviations": ("number",),
+    "eigenvalues": ("mode",),
+    "vectors": ("mode", "number"),
+    "cuts": ("direction",),
+    "directions": ("direction", "number"),
+}
+BOUNDS = ("number", "side")
+NUMBERS = tuple(f.name for f in dataclasses.fields(Matern) if f.name != "ends")
+"""The quantities of a prior of fields."""
+
+
+def write_field_fit(group: h5py.Group, fit: FieldFit) -> None:
+    """Write a fit of fields; univariate priors are not kept, since all that a fit needs of them stands in its arrays.
+
+    **Raises:** an `ArgumentError` for a prior of fields of a user's own class.
+    """
+    sizes = {"number": fit.z.size, "mode": fit.eigenvalues.size, "direction": fit.cuts.size}
+    for name, size in sizes.items():
+        write_dimension(group, name, np.arange(size))
+    write_dimension(group, "side", ["lower", "upper"])
+    for name, dims in DIMENSIONS.items():
+        write_variable(group, name, getattr(fit, name), dims)
+    write_variable(group, "bounds", fit.unknowns.bounds, BOUNDS)
+    for field in dataclasses.fields(fit):
+        if field.metadata.get("static", False):
+            group.attrs[field.name] = json.dumps(getattr(fit, field.name))
+    told = []
+    for block, prior in fit.unknowns.pairs:
+        ends = None
+        if isinstance(prior, AbstractField):
+            ends = _write_prior(group, block, prior)
+        told.append({"name": block.name, "shape": block.shape, "log": block.log, "ends": ends})
+    group.attrs["unknowns"] = json.dumps(told)
+    group.attrs["shared"] = json.dumps(fit.unknowns.shared)
+
+
+def read_field_fit(group: h5py.Group) -> FieldFit:
+    """A fit of fields as it was written.
+
+    **Raises:** a `ValueError` or `KeyError` where arrays or unknowns are not those of one, which the reader of the file turns into
+    a sentence.
+    """
+    arrays, told = read_variables(group), read_json(group, "unknowns")
+    blocks: list[Block] = []
+    for x in told:
+        blocks.append(Block(str(x["name"]), tuple(map(int, x["shape"])), size_of(blocks), bool(x["log"])))
+    if any(size < 1 for block in blocks for size in block.shape) or len({b.name for b in blocks}) < len(blocks):
+        raise ValueError("the unknowns of a fit of fields must have names of their own and positive shapes")
+    sizes = {"number": size_of(blocks), "side": 2, "mode": arrays["eigenvalues"].size, "direction": arrays["cuts"].size}
+    for name, dims in (DIMENSIONS | {"bounds": BOUNDS}).items():
+        check_array(name, arrays[name], tuple(sizes[dim] for dim in dims))
+    priors = tuple(
+        None if x["ends"] is None else _read_prior(arrays, block, x["ends"])
+        for block, x in zip(blocks, told, strict=True)
+    )
+    bounds, shared = jnp.asarray(arrays["bounds"]), read_json(group, "shared")
+    if not isinstance(shared, int) or not 0 <= shared <= sizes["number"]:
+        raise ValueError(f"`shared` of a fit of fields must count its numbers, but it is {shared}")
+    unknowns = Unknowns(priors, bounds, jnp.full(sizes["number"], jnp.nan, bounds.dtype), tuple(blocks), shared)
+    static: dict[str, Any] = {}
+    for field in dataclasses.fields(FieldFit):
+        if field.metadata.get("static", False):
+            value = read_json(group, field.name)
+            static[field.name] = tuple(value) if isinstance(value, list) else value
+    _check_static(static, len(blocks))
+    static |= {name: jnp.asarray(arrays[name]) for name in DIMENSIONS}
+    return FieldFit(unknowns=unknowns, **static)
+
+
+def _write_prior(group: h5py.Group, block: Block, prior: AbstractField) -> tuple[str, ...]:
+    """Write the numbers of a prior of fields, and return its ends."""
+    if not isinstance(prior, Matern):
+        raise ArgumentError(
+            f"The prior of `{block.name}` must be a `simkit.fields.Matern` for the fit to be saved, but it is a "
+            f"`{type(prior).__name__}`, of which a file cannot hold the code. Keep the arrays of the fit, such as "
+            f'`fit["{block.name}"]`, by `numpy.savez`.'
+        )
+    for name in NUMBERS:
+        values, path = getattr(prior, name), f"{block.name}.prior.{name}"
+        write_variable(group, path, values, write_inner(group, path, values.shape))
+    return prior.ends
+
+
+def _read_prior(arrays: dict[str, np.ndarray], block: Block, ends: Any) -> Matern:
+    """The prior of a field; its own checks refuse numbers that are none of one."""
+    given: dict[str, Any] = {name: jnp.asarray(arrays[f"{block.name}.prior.{name}"]) for name in NUMBERS}
+    prior = Matern(given.pop("scale"), ends=ends, **given)
+    prior.check(block.name, block.shape)
+    return prior
+
+
+def _check_static(static: dict[str, Any], unknowns: int) -> None:
+    """Refuse numbers and texts of other kinds."""
+    texts, counts = (
+        ("method",),
+        ("status", "products", "coarse", "simulations", "linearisations", "failures", "data_count"),
+    )
+    for name, value in static.items():
+        if name in ("units", "gradients"):
+            kind, values = (str, value) if name == "units" else (int | float, value)
+            right = isinstance(values, tuple) and all(isinstance(x, kind) for x in values) and len(values) > 0
+        else:
+            right = isinstance(value, str if name in texts else int if name in counts else int | float)
+        if not right:
+            raise ValueError(f"`{name}` of a fit of fields is {str(value)[:60]!r}")
+    if len(static["units"]) != unknowns:
+        raise ValueError("a fit of fields must have one unit for each unknown")
