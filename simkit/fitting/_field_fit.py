@@ -10,11 +10,12 @@ from jaxtyping import Array, PRNGKeyArray
 from .._errors import ArgumentError, SimulationError
 from ..problem import Problem, check_dense, check_independent
 from ._carried import carried, check_carried
+from ._field_descent import Known, descend
 from ._field_result import FieldFit
 from ._fit_result import NOWHERE_LEFT
 from ._gauss_newton_cg import GaussNewtonCG
 from ._method import FAILED
-from ._newton_cg import Known, descend, low_rank
+from ._newton_cg import low_rank
 from ._prior_model import prior_model
 from ._starts import check_drawable, drawn_starts, first_start, given_starts
 

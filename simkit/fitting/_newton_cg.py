@@ -1,4 +1,4 @@
-"""Gauss-Newton with conjugate gradients: fits of fields, without matrices over the unknowns."""
+"""Gauss-Newton steps by conjugate gradients, as programs on the device, without matrices over the unknowns."""
 
 from typing import Any, NamedTuple
 
@@ -6,32 +6,14 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jax.typing import DTypeLike
 from jaxtyping import Array, Bool, Float, Int, PRNGKeyArray
 
 from ..engine import awaited, note_trace
 from ..problem import Problem, named_parts
 from ._carried import carried
-from ._gauss_newton_cg import GaussNewtonCG
 from ._inside import inside, margin
-from ._linearised import Linearised, linearised
+from ._linearised import Linearised, gradient_of, linearised
 from ._local_model import objective
-from ._method import CONVERGED, FAILED, LIMIT, STALLED
-
-SHRUNK, GROWN = 0.25, 0.75
-"""Gains, relative to those that the local model promised, below which a radius shrinks and above which it grows."""
-
-ACCEPTED = 1e-4
-"""Part of the promised gain from which on a step is taken."""
-
-SMALLEST = 1e-10
-"""Radius, relative to the first one, below which steps gain nothing any more."""
-
-FORCING = 0.1
-"""Residual of conjugate gradients near the minimum, relative to the gradient."""
-
-ENOUGH, SHARP = 5, 0.1
-"""Steps of so many products or more teach the preconditioner their Ritz pairs, if residuals are below this part of their values."""
 
 
 class Stepped(NamedTuple):
@@ -51,170 +33,37 @@ class Stepped(NamedTuple):
     shares: Float[Array, " products"]
 
 
-class Known(NamedTuple):
-    r"""Directions that earlier steps have found: $F = \prod_i (I - c_i v_i v_i^T)$, the root of a preconditioner.
-
-    - `rows`, `cuts`: v and c, of which the last, up to `max_products`, are 0.
-    - `filled`: how many there are.
-    """
-
-    rows: Float[Array, "products parameters"]
-    cuts: Float[Array, " products"]
-    filled: int
-
-    @classmethod
-    def of(cls, size: int, dtype: DTypeLike, method: GaussNewtonCG) -> "Known":
-        """Room for the directions of a fit of so many numbers."""
-        return cls(jnp.zeros((method.max_products, size), dtype), jnp.zeros((method.max_products,), dtype), 0)
-
-    def after(self, rows: Array, cuts: Array) -> "Known":
-        """The same room behind directions that are known."""
-        found = jnp.concatenate([rows, self.rows]), jnp.concatenate([cuts, self.cuts])
-        return Known(*found, self.filled + len(cuts))
-
-    def more(self, step: Stepped) -> "Known":
-        """Add the Ritz pairs of a step of conjugate gradients, from the coefficients of its Lanczos process."""
-        count = int(step.products)
-        lengths, shares = (np.asarray(x, float)[:count] for x in (step.lengths, step.shares))
-        beside = np.sqrt(shares) / lengths
-        values, vectors = _eigenpairs(1 / lengths + np.append(0.0, shares[:-1] / lengths[:-1]), beside[:-1])
-        good = (np.abs(beside[-1] * vectors[-1]) < SHARP * values) & (values > 1 + SHARP)
-        chosen = np.flatnonzero(good)[::-1][: len(self.cuts) - self.filled]
-        if not chosen.size:
-            return self
-        rows = jnp.asarray(vectors[:, chosen].T, step.basis.dtype) @ step.basis[:count]
-        cuts, end = jnp.asarray(1 - 1 / np.sqrt(values[chosen]), rows.dtype), self.filled + len(chosen)
-        return Known(self.rows.at[self.filled : end].set(rows), self.cuts.at[self.filled : end].set(cuts), end)
-
-
-class Descent(NamedTuple):
-    """End of a descent, and what it took; `gradients`: norms relative to the first, by step."""
-
-    z: Array
-    value: float
-    status: int
-    gradients: list[float]
-    products: int
-    runs: int
-    linearisations: int
-    failures: int
-    chi_squared: float
-    log_likelihood: float
-    known: Known
-    coarse: int
-    first: float
-
-
-def descend(
-    problem: Problem,
-    coarse: Problem | None,
-    method: GaussNewtonCG,
-    z: Array,
-    known: Known,
-    reference: float,
-    progress: bool,
-) -> Descent:
-    """Descend from one place to a minimum; each step is one program on the device.
-
-    - `coarse`: the problem that makes the products, until its steps gain too little.
-    - `reference`: norm of an earlier gradient, to which those here are relative if it is larger than the first.
-    """
-    dtype = z.dtype
-    eps, tiny = float(jnp.finfo(dtype).eps), float(jnp.finfo(dtype).tiny)
-    tolerance = max(float(method.tolerance), 100 * eps)
-    radius, first, forcing = np.inf, None, 0.5
-    unit: float | None = None
-    gradients: list[float] = []
-    products = runs = failures = elsewhere = 0
-    status, last = LIMIT, None
-    for count in range(method.max_steps + 1):
-        # In white coordinates no curvature is below 1: the minimum is at most as many standard errors away as the gradient is long.
-        target = tolerance * max(1.0, first or 0.0)
-        numbers = (jnp.asarray(x, dtype) for x in (radius, forcing, target))
-        step = awaited(
-            _stepped(problem, coarse, method.max_products, z, (*known[:2], jnp.asarray(known.filled)), *numbers),
-            "fit",
-            f"step {count + 1} of conjugate gradients",
-        )
-        last = step
-        gradient, value, trial = float(step.gradient), float(step.value), float(step.trial)
-        products, runs = products + int(step.products), runs + 1
-        elsewhere += 0 if coarse is None else int(step.products)
-        if first is None and not np.isfinite(value):
-            status = FAILED
-            break
-        first = max(gradient, reference) if first is None else first
-        gradients.append(gradient / first if first > 0 else 0.0)
-        if progress:
-            print(f"step {count}: objective {value:.8g}, gradient {gradients[-1]:.2e}, {products} products")
-        if gradient <= tolerance * max(1.0, first):
-            status = CONVERGED
-            break
-        if count == method.max_steps:
-            break
-        promised, length = float(step.promised), float(step.length)
-        unit = length if unit is None else unit
-        # Below the rounding of the objective a difference says nothing: the model is trusted.
-        rounding = 10 * eps * (1 + abs(value))
-        ratio = 1.0 if np.isfinite(trial) and promised < rounding else (value - trial) / max(promised, tiny)
-        failures += not np.isfinite(trial)
-        if ratio < SHRUNK or not np.isfinite(ratio):
-            radius = np.inf if coarse is not None else SHRUNK * length
-            coarse = None
-        elif ratio > GROWN and length > 0.9 * radius:
-            radius = 2 * radius
-        if np.isfinite(ratio) and ratio > ACCEPTED:
-            z = step.place
-            # Eisenstat and Walker: as precise as the gradient has become small, and no more than a tenth at once.
-            if ratio > GROWN and length < 0.9 * radius and int(step.products) >= ENOUGH:
-                found = known.more(step)
-                # The preconditioner sets what a length is.
-                radius = np.inf if found.filled > known.filled else radius
-                known = found
-            forcing = min(0.5, max(FORCING, gradients[-1] ** 0.5)) if gradients[-1] > 1e-2 else FORCING
-        elif radius < SMALLEST * unit:
-            status = STALLED
-            break
-    assert last is not None
-    return Descent(
-        z,
-        float(last.value),
-        status,
-        gradients,
-        products,
-        2 * runs - (status == CONVERGED),
-        runs,
-        failures,
-        float(last.chi_squared),
-        float(last.log_likelihood),
-        known,
-        elsewhere,
-        first or 0.0,
-    )
-
-
 @eqx.filter_jit
-def _stepped(
+def stepped(
     problem: Problem,
     coarse: Problem | None,
     most: int,
     z: Array,
     known: tuple[Array, Array, Array],
-    radius: Array,
-    forcing: Array,
-    target: Array,
+    numbers: tuple[Array, Array, Array],
 ) -> Stepped:
+    """Step from one place.
+
+    - `coarse`: the problem that makes the products. The step is then judged by the next gradient, without a simulation of its own.
+    - `known`: rows, cuts and number of the directions of the preconditioner.
+    - `numbers`: radius, residual of conjugate gradients relative to the gradient, and the norm of a gradient that is small enough.
+    """
     note_trace("fit, conjugate gradients", named_parts(problem) | {"max_products": most, "coarse": coarse is not None})
-    model, bounds = linearised(problem, z), problem.coordinate_bounds()
-    sizes = white_sizes(model.curvature)
-    informed = lambda q: white_information(model, sizes, q)
-    if coarse is not None:
+    radius, forcing, target = numbers
+    if coarse is None:
+        model = inner = linearised(problem, z)
+        sizes = white_sizes(model.curvature)
+        informed = lambda q: white_information(model, sizes, q)
+    else:
+        model = gradient_of(problem, z)
+        sizes = white_sizes(model.curvature)
         down, up = (lambda v: carried(v, problem.unknowns, coarse)), (lambda v: carried(v, coarse.unknowns, problem))
         inner = linearised(coarse, down(z))
         scales = white_sizes(inner.curvature)
         informed = lambda q: up(white_information(inner, scales, down(q)))
     # The prior's part is 1 in white coordinates.
     of_all = lambda q: informed(q) + jnp.where(model.curvature > 0, q, 0)
+    bounds = problem.coordinate_bounds()
     gap = 2 * margin(bounds)
     on = ((z <= bounds[:, 0] + gap[:, 0]) & (model.gradient > 0)) | (
         (z >= bounds[:, 1] - gap[:, 1]) & (model.gradient < 0)
@@ -224,25 +73,27 @@ def _stepped(
     forward = lambda q: _shortened(known, q, reverse=True)
     back = lambda v: _shortened(known, v, reverse=False)
     product = lambda q: back(jnp.where(on, 0, of_all(jnp.where(on, 0, forward(q)))))
+    least = jnp.maximum(forcing, 0.3 * target / jnp.maximum(norm, jnp.finfo(z.dtype).tiny))
     turned = back(gradient)
-    goal = jnp.maximum(forcing, 0.3 * target / jnp.maximum(norm, jnp.finfo(z.dtype).tiny)) * jnp.linalg.norm(turned)
-    end = _conjugate(product, turned, radius, jnp.where(norm <= target, jnp.inf, goal), most)
+    # Where the gradient is small enough nobody asks for a step.
+    far = norm > target
+    goal = jnp.where(far, least * jnp.linalg.norm(turned), jnp.inf)
+    end = _conjugate(product, turned, radius, goal, most)
     step = jnp.where(on, 0, forward(end["step"]))
     # All of the step up to the nearest bound.
     place = z + sizes * step
     reach = jnp.where(
         place > bounds[:, 1], bounds[:, 1] - z, jnp.where(place < bounds[:, 0], bounds[:, 0] - z, jnp.inf)
     )
-    moved = jnp.where(sizes * step == 0, 1, jnp.abs(sizes * step))
-    share = jnp.minimum(1, jnp.min(jnp.abs(reach) / moved))
+    way = jnp.where(sizes * step == 0, 1, jnp.abs(sizes * step))
+    share = jnp.minimum(1, jnp.min(jnp.abs(reach) / way))
     place = jnp.where(on, z, inside(z + share * sizes * step, bounds))
     promised = -share * (turned @ end["step"]) - 0.5 * share**2 * (end["step"] @ end["turned"])
-    # Where the gradient is small enough nobody asks for a step.
-    far = norm > target
-    trial = jax.lax.cond(far, lambda: objective(place, problem), lambda: jnp.full_like(norm, jnp.inf))
-    length = share * jnp.linalg.norm(end["step"])
+    trial = jnp.full_like(norm, jnp.inf)
+    if coarse is None:
+        trial = jax.lax.cond(far, lambda: objective(place, problem), lambda: trial)
     told = model.chi_squared, model.log_likelihood, end["basis"], end["lengths"], end["shares"]
-    return Stepped(place, model.value, trial, promised, norm, length, end["count"], *told)
+    return Stepped(place, model.value, trial, promised, norm, share * jnp.linalg.norm(end["step"]), end["count"], *told)
 
 
 def _shortened(known: tuple[Array, Array, Array], q: Array, reverse: bool) -> Array:
@@ -330,12 +181,12 @@ def low_rank(
     All vectors are kept and made orthogonal to each other, twice. The Ritz pairs of a Krylov space never say more than the whole.
     """
     diagonal, beside, basis, sizes = awaited(_lanczos(problem, z, modes, key), "fit", "directions of the uncertainty")
-    values, vectors = _eigenpairs(np.asarray(diagonal, float), np.asarray(beside, float)[:-1])
+    values, vectors = eigenpairs(np.asarray(diagonal, float), np.asarray(beside, float)[:-1])
     turned = jnp.asarray(vectors.T[::-1].copy(), basis.dtype) @ basis
     return jnp.asarray(np.maximum(values[::-1], 0).copy(), basis.dtype), turned, sizes
 
 
-def _eigenpairs(diagonal: np.ndarray, beside: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+def eigenpairs(diagonal: np.ndarray, beside: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Eigenvalues, ascending, and vectors of a symmetric tridiagonal matrix."""
     return np.linalg.eigh(np.diag(diagonal) + np.diag(beside, 1) + np.diag(beside, -1))
 

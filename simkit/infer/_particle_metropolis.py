@@ -24,11 +24,22 @@ CANDIDATES = 64
 """Number of draws from the priors of which each chain begins at the best, where there is no fit to begin at."""
 
 
+STUCK = 10
+"""Number of refused proposals after which, during the warm-up, the density at a chain's place is estimated anew."""
+
+FIRST_MOVES = 10
+"""Number of moves that the first covariance of the proposals counts as."""
+
+SHORTEST = 0.1
+"""Length of the shortest proposals, relative to the one that is best for a normal posterior known exactly."""
+
+
 class ParticleMetropolis(eqx.Module):
     """Particle marginal Metropolis-Hastings: random-walk proposals, each judged by a likelihood estimate of its own.
 
     Draws are from the exact posterior of the simulated model, however few particles there are; with few the chain stands still
-    where it was lucky. The proposal's covariance and length are tuned during the warm-up, which needs some hundred draws at least.
+    where it was lucky. The proposal's covariance and length are tuned during the warm-up, which needs some hundred draws at least;
+    there a chain that stands still estimates the likelihood at its place anew, so that it leaves a lucky estimate behind.
 
     **Arguments:**
 
@@ -58,6 +69,8 @@ class Place(NamedTuple):
     covariance: Array
     log_length: Array
     done: Array
+    refused: Array
+    moves: Array
     key: Array
 
 
@@ -108,11 +121,11 @@ def sample_particle_metropolis(
     problem = target.problem
     units = problem.units
     warnings = list(describe_quality(theta, none, False))
-    share = float(found.accepted.mean())
+    share = float(found.accepted.mean(axis=1).min())
     if share < 0.02:
         warnings.insert(
             0,
-            f"Only {share:.1%} of the proposals were accepted: take more particles, so that `filters.spread` gives 1 to 1.5, or "
+            f"A chain accepted only {share:.1%} of its proposals: take more particles, so that `filters.spread` gives 1 to 1.5, or "
             "a longer warm-up.",
         )
     return Posterior(
@@ -142,8 +155,8 @@ def _begun(target: Target, candidates: Array, covariance: Array, keys: Array) ->
         run, *each = jax.random.split(key, us.shape[0] + 1)
         density = jax.lax.map(lambda now: _estimate(target, *now), (us, jnp.stack(each)))
         best = jnp.argmax(density)
-        length = jnp.log(2.38 / math.sqrt(us.shape[1])) * jnp.ones((), us.dtype)
-        return Place(us[best], density[best], us[best], covariance, length, jnp.zeros((), jnp.int32), run)
+        length, none = _best_length(us.shape[1]) * jnp.ones((), us.dtype), jnp.zeros((), jnp.int32)
+        return Place(us[best], density[best], us[best], covariance, length, none, none, none, run)
 
     return over_members(one, target, (candidates, keys))
 
@@ -157,22 +170,30 @@ def _run(target: Target, method: ParticleMetropolis, places: Place, warmup: Arra
         def move(place: Place, _: None) -> tuple[Place, Any]:
             key, way, estimate, accept = jax.random.split(place.key, 4)
             white = jax.random.normal(way, place.u.shape, place.u.dtype)
+            tuning = place.done < warmup
+            again = tuning & (place.refused >= STUCK)
             proposal = place.u + jnp.exp(place.log_length) * (_root(place.covariance) @ white)
+            proposal = jnp.where(again, place.u, proposal)
             density = _estimate(target, proposal, estimate)
             ratio = density - place.density
-            taken = jnp.log(jax.random.uniform(accept, (), ratio.dtype)) < ratio
+            taken = again | (jnp.log(jax.random.uniform(accept, (), ratio.dtype)) < ratio)
             u = jnp.where(taken, proposal, place.u)
-            rate = jnp.where(place.done < warmup, (1.0 + place.done.astype(u.dtype)) ** -0.6, 0)
+            rate = jnp.where(tuning & ~again, (1.0 + place.done.astype(u.dtype)) ** -0.6, 0)
+            # Of places alone that differ: a chain that stands still would teach that its posterior is a point.
+            weight = jnp.where(tuning & taken & ~again, (FIRST_MOVES + place.moves.astype(u.dtype)) ** -0.6, 0)
             apart = u - place.mean
             log_length = place.log_length + rate * (jnp.exp(jnp.minimum(ratio, 0)) - method.accept)
-            covariance = (1 - rate) * place.covariance + rate * apart[:, None] * apart[None]
+            log_length = jnp.maximum(log_length, _best_length(u.size) + math.log(SHORTEST))
+            covariance = (1 - weight) * place.covariance + weight * apart[:, None] * apart[None]
             after = Place(
                 u,
                 jnp.where(taken, density, place.density),
-                place.mean + rate * apart,
+                place.mean + weight * apart,
                 covariance,
                 log_length,
                 place.done + 1,
+                jnp.where(taken, 0, place.refused + 1),
+                place.moves + (taken & ~again),
                 key,
             )
             return after, (u, after.density, taken.astype(u.dtype))
@@ -181,6 +202,11 @@ def _run(target: Target, method: ParticleMetropolis, places: Place, warmup: Arra
         return place, Walked(*found)
 
     return over_members(one, target, places)
+
+
+def _best_length(size: int) -> float:
+    """Logarithm of the length of proposals that is best for a normal posterior known exactly, in its standard deviations."""
+    return math.log(2.38 / math.sqrt(size))
 
 
 def _estimate(target: Target, u: Array, key: PRNGKeyArray) -> Array:
