@@ -177,7 +177,7 @@ def _scale(y0: Inexact[Array, " n"], y1: Inexact[Array, " n"], tolerances: tuple
 
 
 Settings: TypeAlias = tuple[Krylov | None, JacobianPattern | None]
-"""How the equations of a step are solved: by GMRES or by factors, and the pattern of the Jacobian where it was stated."""
+"""The way to solve the equations of a step, by GMRES or by factors, and the pattern of the Jacobian where it was stated."""
 
 
 def _equations(
