@@ -168,7 +168,7 @@ def draw(results: dict[str, Any]) -> None:
     axes.flat[-1].legend(handles=legend, loc="center", fontsize=11, frameon=False)
     figure.supxlabel("correct digits of the worst number at the end", fontsize=11)
     figure.supylabel("CPU time of a solve, ms", fontsize=11)
-    figure.savefig(RESULTS.with_suffix(".png"), dpi=110)
+    figure.savefig(RESULTS.with_suffix(".png"), dpi=85)
 
 
 def main() -> dict[str, float]:
