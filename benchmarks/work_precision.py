@@ -156,16 +156,10 @@ def draw(results: dict[str, Any]) -> None:
         place.grid(alpha=0.3)
     for place in axes.flat[len(results) :]:
         place.axis("off")
-    legend = [
-        plt.Line2D([], [], linestyle=MARKS[s][1:], marker=MARKS[s][0], color=COLOURS[s], label=label)
-        for s, label in (
-            ("Rodas5P", "Rodas5P"),
-            ("BDF", "BDF"),
-            ("CVODE", "CVODE; IDA for DAEs"),
-            ("Radau", "SciPy's Radau"),
-        )
-    ]
-    axes.flat[-1].legend(handles=legend, loc="center", fontsize=11, frameon=False)
+    named = {"Rodas5P": "Rodas5P", "BDF": "BDF", "CVODE": "CVODE; IDA for DAEs", "Radau": "SciPy's Radau"}
+    for solver, label in named.items():
+        axes.flat[-1].plot([], [], MARKS[solver], color=COLOURS[solver], label=label)
+    axes.flat[-1].legend(loc="center", fontsize=11, frameon=False)
     figure.supxlabel("correct digits of the worst number at the end", fontsize=11)
     figure.supylabel("CPU time of a solve, ms", fontsize=11)
     figure.savefig(RESULTS.with_suffix(".png"), dpi=85)
