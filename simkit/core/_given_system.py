@@ -17,7 +17,7 @@ from ._coupled_system import CoupledSystem
 from ._names import named_leaves
 from ._patched_system import PatchedSystem
 from ._quantity import as_float_array
-from ._system import SeparableSystem, StaticSystem, System
+from ._system import ConstrainedSystem, SeparableSystem, StaticSystem, System
 from ._trajectory import Trajectory
 
 
@@ -27,6 +27,8 @@ def check_system(system: Any, y0: Any = None) -> None:
     **Raises:** an `ArgumentError`.
     """
     if isinstance(system, System):
+        if isinstance(system, ConstrainedSystem):
+            _check_mass(system)
         return
     if isinstance(y0, System):
         raise ArgumentError(
@@ -41,6 +43,18 @@ def check_system(system: Any, y0: Any = None) -> None:
     elif callable(system):
         remedy = "`simkit.from_function(f, parameters)` makes a system of a function `f(t, y, parameters)`."
     raise ArgumentError(f"Argument `system` must be a system, but it is {shown(system)}. {remedy}")
+
+
+def _check_mass(system: ConstrainedSystem) -> None:
+    """Refuse a mass matrix that reads more than the time."""
+    signature = inspect.signature(system.mass)
+    try:
+        signature.bind(0.0)
+    except TypeError as error:
+        raise ArgumentError(
+            f"`mass` of {type(system).__name__} must be a function of (t), since M must not depend on the state, but it takes "
+            f"{signature}. Take the slopes z as further states: y' = z and the algebraic equations 0 = M(t, y) z - f(t, y)."
+        ) from error
 
 
 def as_state(system: System, y0: Any, name: str = "y0") -> State:

@@ -54,12 +54,14 @@ from ..core import (
 )
 from ..reducers import Reducer
 from ..solvers import (
+    BDF,
     AbstractSplitStepper,
     Rodas5P,
     SolverLike,
     Stepper,
     Strang,
     as_solver,
+    check_pattern,
     check_serves,
     choose,
     completed,
@@ -250,6 +252,8 @@ def _complete(
         solver, reason = choose(seen[0], y0, run, seen[1], fixed=step is not None and not isinstance(step, Varying))
     solver = completed(solver, system)
     check_serves(solver, system, y0, inputs)
+    if isinstance(solver, Rodas5P | BDF) and solver.pattern is not None:
+        check_pattern(solver.pattern, system, y0, times, inputs)
     if step is None:
         step = _default_step(system, solver, times)
     step = as_step(step, run)

@@ -86,7 +86,8 @@ def explain(
             start = as_state(target, y0)
             begin, given = jnp.asarray(np.ravel(np.asarray(times))[0], float), as_solver(solver)
             krylov = given.krylov if isinstance(given, BDF) else None
-            structure = jacobian_structure(target, start, begin, as_inputs(target, inputs, start), krylov)
+            pattern = given.pattern if isinstance(given, BDF | Rodas5P) else None
+            structure = jacobian_structure(target, start, begin, as_inputs(target, inputs, start), krylov, pattern)
     return Explanation(_name(target), found, calls, stages(), machine(double), steps, _energy(call), structure)
 
 

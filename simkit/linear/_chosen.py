@@ -2,7 +2,7 @@
 
 import functools
 from collections.abc import Callable
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 from jaxtyping import Array, Inexact, Int
@@ -17,6 +17,9 @@ from ._pattern import Pattern
 from ._reordered import Reordered
 from ._structure import Dense, Structure
 
+Stated: TypeAlias = tuple[Int[np.ndarray, " places"], Int[np.ndarray, " places"]]
+"""Rows and columns of the places of a Jacobian that a user stated."""
+
 # A matrix of this density or more is treated as full.
 FULL_FROM = 0.3
 # Bands that are narrower than this are taken as wide as that.
@@ -27,24 +30,32 @@ WHOLE, BLOCK, CUBE = 60, 13, 1e-3
 # in so large a number is planned, nor where a band takes less time than this.
 BAND_UP_TO = 1.5
 MOST_STATES, SHORT = 20_000, 100
+# Of narrow bands the elimination fills in little, and its plan takes 30 us a state: 1 s for 30,000, whose steps take a tenth then.
+NARROW, MOST_NARROW = 16, 200_000
 
 
-def structure_of(function: Callable[[Array], Array], y: Inexact[Array, " n"]) -> Structure:
-    """The structure of the Jacobian of a function, found from the operations that it is made of."""
+def structure_of(
+    function: Callable[[Array], Array], y: Inexact[Array, " n"], stated: Stated | None = None
+) -> Structure:
+    """The structure of the Jacobian of a function, found from the operations that it is made of where its places are not stated."""
     if y.size <= LOOPED_UP_TO:
         return Dense()
-    pattern = sparse_pattern(function, y)
+    pattern = sparse_pattern(function, y, stated)
     return Dense() if pattern is None else chosen(pattern)
 
 
-def sparse_pattern(function: Callable[[Array], Array], y: Inexact[Array, " n"]) -> Pattern | None:
+def sparse_pattern(
+    function: Callable[[Array], Array], y: Inexact[Array, " n"], stated: Stated | None = None
+) -> Pattern | None:
     """The pattern of the Jacobian of a function, or None where it is full or nearly so."""
-    pattern = jacobian_pattern(function, y)
+    pattern = jacobian_pattern(function, y) if stated is None else Pattern.of(*stated, y.size)
     return None if pattern is None or pattern.density >= FULL_FROM else pattern
 
 
-def constrained_structure_of(function: Callable[[Array], Array], y: Inexact[Array, " n"]) -> Structure:
-    """The same for equations some of which may not contain the unknown of their own number.
+def constrained_structure_of(
+    function: Callable[[Array], Array], y: Inexact[Array, " n"], stated: Stated | None = None
+) -> Structure:
+    """The same for equations some of which may not contain the unknown of their own number. Stated places are added to those found.
 
     Where no order of the equations gives each of them an unknown of its own, the matrix is singular whatever its numbers are; it is
     then treated as full, and `unmatched` names what is missing.
@@ -54,6 +65,9 @@ def constrained_structure_of(function: Callable[[Array], Array], y: Inexact[Arra
     found = jacobian_places(function, y)
     if found is None:
         return Dense()
+    if stated is not None:
+        keys = np.unique(np.concatenate([rows * y.size + columns for rows, columns in (found, stated)]))
+        found = keys // y.size, keys % y.size
     pattern = Pattern.of(*found, y.size)
     if pattern.density >= FULL_FROM:
         return Dense()
@@ -99,7 +113,7 @@ def chosen(pattern: Pattern) -> Structure:
     order = band_order(pattern)
     width = max(half_width(pattern, order), LEAST_WIDTH)
     band = band_cost(pattern.size, width)
-    if band > SHORT and pattern.size <= MOST_STATES:
+    if band > SHORT and pattern.size <= (MOST_NARROW if width <= NARROW else MOST_STATES):
         rounds = elimination_order(pattern)
         if rounds.rounds and BAND_UP_TO * rounds.cost < band:
             return Elimination(pattern, rounds)

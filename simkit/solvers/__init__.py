@@ -34,6 +34,8 @@ from ._rosenbrock import Rodas5P as Rodas5P
 from ._rosenbrock import jacobian_structure as jacobian_structure  # internal
 from ._split import AbstractSplitStepper as AbstractSplitStepper  # internal
 from ._ssp import SSPRK3 as SSPRK3
+from ._stated import JacobianPattern as JacobianPattern
+from ._stated import check_pattern as check_pattern  # internal
 from ._stepper import Memory as Memory  # internal
 from ._stepper import Step as Step
 from ._stepper import Stepper as Stepper

@@ -1,7 +1,8 @@
 """BDF: backward differentiation formulas of order 1 to 5 for stiff problems whose equations are dear to factorise."""
 
-from typing import Any, ClassVar, NamedTuple
+from typing import Any, ClassVar, NamedTuple, TypeAlias
 
+import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -16,6 +17,7 @@ from . import _newton as newton
 from ._constrained import Equations, projected, slope_of, structure_at, times_mass
 from ._krylov import Krylov
 from ._registry import SOLVERS
+from ._stated import JacobianPattern, as_pattern, stated_places
 from ._stepper import Memory, Step, Stepper
 
 MOST_ORDER = 5
@@ -80,6 +82,8 @@ class BDF(Stepper):
     **Arguments:** `krylov`, a `Krylov` by which the equations of a step are solved without factors (Newton-Krylov): for fields of
     ten thousand numbers and more whose Jacobian has no narrow band. Its products are with the Jacobian of the very iterate.
 
+    `pattern` is as in `Rodas5P`.
+
     **Raises:** an `ArgumentError` for `krylov` with states of complex numbers, or with an M that is not diagonal.
 
     Shampine and Reichelt (1997), SIAM J. Sci. Comput. 18:1, doi:10.1137/S1064827594276424.
@@ -93,6 +97,7 @@ class BDF(Stepper):
     multistep: ClassVar[bool] = True
     constrained: ClassVar[bool] = True
     krylov: Krylov | None = None
+    pattern: JacobianPattern | None = eqx.field(static=True, default=None, converter=as_pattern)
 
     def __check_init__(self) -> None:
         if self.krylov is not None:
@@ -105,7 +110,7 @@ class BDF(Stepper):
         # The slope is the first difference for steps of length 1.
         differences = jnp.zeros_like(flat, shape=(ROWS, flat.size)).at[0].set(slope)
         one = jnp.ones_like(t)
-        nothing = _equations(term, t, unravel, flat, jnp.zeros_like(flat), one, self.krylov)
+        nothing = _equations(term, t, unravel, flat, jnp.zeros_like(flat), one, (self.krylov, self.pattern))
         past = {"differences": differences, "length": one, "order": one, "equal": 0 * one}
         return Memory(past, newton.no_factors(nothing))
 
@@ -117,7 +122,9 @@ class BDF(Stepper):
         differences = _rescaled(h / length, k, y.dtype) @ memory.past["differences"]
         predicted = y + table(WITHIN.astype(float)) @ differences
         c = h / jnp.asarray(ALPHA, h.dtype)[k]
-        equations = _equations(term, t1, unravel, predicted, table(HISTORY) @ differences, c, self.krylov)
+        equations = _equations(
+            term, t1, unravel, predicted, table(HISTORY) @ differences, c, (self.krylov, self.pattern)
+        )
         tolerances = memory.tolerances
         if tolerances is None:  # a step that is taken again
             solved = jax.lax.stop_gradient(memory.solved - predicted)
@@ -169,6 +176,10 @@ def _scale(y0: Inexact[Array, " n"], y1: Inexact[Array, " n"], tolerances: tuple
     return atol + rtol * jnp.maximum(jnp.abs(y0), jnp.abs(y1))
 
 
+Settings: TypeAlias = tuple[Krylov | None, JacobianPattern | None]
+"""The way to solve the equations of a step, by GMRES or by factors, and the pattern of the Jacobian where it was stated."""
+
+
 def _equations(
     term: SystemTerm,
     t1: Time,
@@ -176,12 +187,13 @@ def _equations(
     predicted: Inexact[Array, " n"],
     history: Inexact[Array, " n"],
     c: Array,
-    krylov: Krylov | None,
+    settings: Settings,
 ) -> newton.Equations:
     """The equations of a step for the change of the predicted state, and their matrix I - c J."""
 
     if isinstance(term.system, ConstrainedSystem):
-        return _constrained_equations(Equations(term, unravel(predicted)), t1, predicted, history, c, krylov)
+        return _constrained_equations(Equations(term, unravel(predicted)), t1, predicted, history, c, settings)
+    krylov, pattern = settings
 
     def field(y: Array) -> Array:
         return ravel_pytree(term.vf(t1, unravel(y)))[0]
@@ -190,9 +202,9 @@ def _equations(
         return change + history - scaled(c, field(predicted + change))
 
     if krylov is None:
-        structure, iterative = structure_of(field, predicted), None
+        structure, iterative = structure_of(field, predicted, stated_places(pattern, predicted.size)), None
     else:
-        structure = krylov.structure_of(field, predicted, unravel(predicted))
+        structure = krylov.structure_of(field, predicted, unravel(predicted), None, pattern)
         iterative = krylov.iterative(term, t1, unravel, predicted, c, structure)
 
     def matrix(y: Array, c: Array) -> Any:
@@ -209,18 +221,18 @@ def _constrained_equations(
     predicted: Inexact[Array, " n"],
     history: Inexact[Array, " n"],
     c: Array,
-    krylov: Krylov | None,
+    settings: Settings,
 ) -> newton.Equations:
     """The same of M(t) y' = f(t, y), with the matrix M - c J, where M is that of the end of the step."""
-    mass = e.mass(t1)
+    mass, (krylov, pattern) = e.mass(t1), settings
 
     def residual(change: Array) -> Array:
         return times_mass(mass, change + history) - scaled(c, e.field(t1, predicted + change))
 
     if krylov is None:
-        structure, iterative = structure_at(e, t1, predicted, mass), None
+        structure, iterative = structure_at(e, t1, predicted, mass, pattern), None
     else:
-        structure = krylov.structure_of(lambda y: e.field(t1, y), predicted, e.unravel(predicted), mass)
+        structure = krylov.structure_of(lambda y: e.field(t1, y), predicted, e.unravel(predicted), mass, pattern)
         iterative = krylov.iterative(e.term, t1, e.unravel, predicted, c, structure)
 
     def matrix(y: Array, c: Array) -> Any:

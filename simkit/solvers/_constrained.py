@@ -15,6 +15,7 @@ from .._types import State, Time
 from ..core import ConstrainedSystem, SystemTerm, at_time
 from ..linear import Structure, constrained_structure_of, singular_values, solve
 from ._shifted import solver_of
+from ._stated import JacobianPattern, stated_places
 
 MOST_TRIALS = 60
 """Most trials of Newton's method for a consistent start. Quadratic convergence takes some six, damping some twenty."""
@@ -169,8 +170,10 @@ def _solver(e: Equations, structure: Structure, t: Time, y: Array, mass: Array, 
     return solver_of(structure, algebraic, -1.0, y, kept, times)
 
 
-def structure_at(e: Equations, t: Time, y: Array, mass: Array) -> Structure:
-    """The structure of M - h J."""
+def structure_at(e: Equations, t: Time, y: Array, mass: Array, pattern: JacobianPattern | None = None) -> Structure:
+    """The structure of M - h J; `pattern` is that of J where it was stated."""
+    if pattern is not None:
+        return constrained_structure_of(lambda y: times_mass(mass, y), y, stated_places(pattern, y.size))
     return constrained_structure_of(lambda y: e.field(t, y) + times_mass(mass, y), y)
 
 

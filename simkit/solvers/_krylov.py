@@ -14,6 +14,7 @@ from .._errors import ArgumentError
 from .._types import State, Time
 from ..core import SystemTerm
 from ..linear import BlockJacobi, Structure, Unchanged, gmres, sparse_pattern
+from ._stated import JacobianPattern, stated_places
 
 Preconditioner = Callable[..., State]
 
@@ -53,11 +54,16 @@ class Krylov(eqx.Module):
             check_function("preconditioner", self.preconditioner, ("system", "t", "y", "inputs", "c", "b"))
 
     def structure_of(
-        self, field: Callable[[Array], Array], y: Inexact[Array, " n"], state: State, mass: Array | None = None
+        self,
+        field: Callable[[Array], Array],
+        y: Inexact[Array, " n"],
+        state: State,
+        mass: Array | None = None,
+        pattern: JacobianPattern | None = None,
     ) -> Structure:
         """The preconditioner's structure, from the pattern of the Jacobian and the arrays of a state.
 
-        Equations are (M - c J) x = b; `mass` is the diagonal of M, where that is not the identity.
+        Equations are (M - c J) x = b; `mass` is the diagonal of M, where that is not the identity; `pattern` was stated.
         """
         if mass is not None and mass.ndim != 1:
             raise ArgumentError(
@@ -66,8 +72,8 @@ class Krylov(eqx.Module):
             )
         if self.preconditioner is not None:
             return Unchanged()
-        pattern = sparse_pattern(field, y)
-        if pattern is None:
+        places = sparse_pattern(field, y, stated_places(pattern, y.size))
+        if places is None:
             return Unchanged()
         kinds: list[list[int]] = []
         before: Any = None
@@ -77,7 +83,7 @@ class Krylov(eqx.Module):
             else:
                 kinds.append([1, leaf.size])
             before = leaf.shape
-        return BlockJacobi(pattern, [(size, count) for size, count in kinds if count])
+        return BlockJacobi(places, [(size, count) for size, count in kinds if count])
 
     def iterative(
         self, term: SystemTerm, t: Time, unravel: Any, y: Inexact[Array, " n"], c: Array, structure: Structure

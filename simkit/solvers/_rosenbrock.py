@@ -15,6 +15,7 @@ from ._constrained import Equations, projected, structure_at, times_mass
 from ._krylov import Krylov
 from ._registry import SOLVERS
 from ._shifted import solver_of
+from ._stated import JacobianPattern, as_pattern, stated_places
 from ._stepper import Step, Stepper
 
 # Steinebach (2023), table of coefficients, in the form that needs no products with the Jacobian (Hairer and Wanner, Solving
@@ -85,7 +86,9 @@ class Rodas5P(Stepper):
     rounds of states that do not know each other, or a full matrix.
 
     **Arguments:** `compact`, whether the stages are a loop rather than written out one after the other: a program of a third of
-    the size, for vector fields of hundreds of operations, whose steps take somewhat longer.
+    the size, for vector fields of hundreds of operations, whose steps take somewhat longer. `pattern`, the places of the Jacobian
+    that may hold numbers, in place of those that are found: a `JacobianPattern`, or a matrix from which one is made. One that is
+    too small is an error of `simulate`, found at the start by random directions.
 
     Steinebach (2023), BIT Numerical Mathematics 63:27, doi:10.1007/s10543-023-00967-x.
     """
@@ -97,17 +100,18 @@ class Rodas5P(Stepper):
     evaluations: ClassVar[int] = 8
     order: ClassVar[int] = 5
     compact: bool = eqx.field(static=True, default=False)
+    pattern: JacobianPattern | None = eqx.field(static=True, default=None, converter=as_pattern)
 
     def advance(self, term: SystemTerm, t0: Time, t1: Time, h: Time, y0: State, memory: PyTree) -> Step:
         if isinstance(term.system, ConstrainedSystem):
-            return constrained_step(term, t0, t1, h, y0)
+            return constrained_step(term, t0, t1, h, y0, self.pattern)
         y, unravel = ravel_pytree(y0)
 
         # Everything is scaled by h, so that a step of length zero is the identity, not 0/0.
         def increment(t: Time, x: Any) -> Array:
             return h * ravel_pytree(term.vf(t, unravel(x)))[0]
 
-        structure = structure_of(lambda x: increment(t0, x), y)
+        structure = structure_of(lambda x: increment(t0, x), y, stated_places(self.pattern, y.size))
         solve = _shared_solve(structure, lambda x: increment(t0, x), y, h, known_jacobian(term, t0, y0))
         _, time_slope = jax.jvp(lambda t: increment(t, y), (t0,), (jnp.ones_like(t0),))
         time_slope = h * time_slope
@@ -136,17 +140,24 @@ class Rodas5P(Stepper):
         )
 
 
-def jacobian_structure(system: System, y0: State, t: Time, inputs: Inputs, krylov: Krylov | None = None) -> Structure:
+def jacobian_structure(
+    system: System,
+    y0: State,
+    t: Time,
+    inputs: Inputs,
+    krylov: Krylov | None = None,
+    pattern: JacobianPattern | None = None,
+) -> Structure:
     """The structure by which `Rodas5P`, or `BDF` with such a `krylov`, solves the equations of a system that starts there."""
     y, unravel = ravel_pytree(system.encode(y0))
     term = SystemTerm(system, inputs)
     field = lambda y: ravel_pytree(term.vf(t, unravel(y)))[0]
     if krylov is not None:
-        return krylov.structure_of(field, y, unravel(y))
+        return krylov.structure_of(field, y, unravel(y), None, pattern)
     if isinstance(system, ConstrainedSystem):
         equations = Equations(term, unravel(y))
-        return structure_at(equations, t, y, equations.mass(t))
-    return structure_of(field, y)
+        return structure_at(equations, t, y, equations.mass(t), pattern)
+    return structure_of(field, y, stated_places(pattern, y.size))
 
 
 def _step(y0: State, unravel: Any, y1: Array, error: Array, coefficients: list[Array], missed: Array) -> Step:
@@ -217,7 +228,9 @@ def _shared_solve(
     return solver_of(structure, jacobian, GAMMA, y, times=lambda v: v - GAMMA * jacobian_times(v))
 
 
-def constrained_step(term: SystemTerm, t0: Time, t1: Time, h: Time, y0: State) -> Step:
+def constrained_step(
+    term: SystemTerm, t0: Time, t1: Time, h: Time, y0: State, pattern: JacobianPattern | None = None
+) -> Step:
     r"""A step of M(t) y' = f(t, y).
 
     With a momentum w = M(t) y the equations are w' = f + M' y and 0 = M(t) y - w, whose own matrix M is constant. A stage of that
@@ -244,7 +257,7 @@ def constrained_step(term: SystemTerm, t0: Time, t1: Time, h: Time, y0: State) -
 
     jacobian_times = lambda v: jax.jvp(lambda x: increment(t0, x), (y,), (v,))[1]
     times = lambda v: times_mass(mass, v) - GAMMA * jacobian_times(v)
-    solve = solver_of(structure_at(e, t0, y, mass), jacobian_times, GAMMA, y, mass, times)
+    solve = solver_of(structure_at(e, t0, y, mass, pattern), jacobian_times, GAMMA, y, mass, times)
     time_slope = h * jax.jvp(lambda t: increment(t, y), (t0,), (one,))[1]
     moved = jnp.zeros_like(y) if steady else h * times_mass(by_time(t0), y)
     begin, u, v, stage = times_mass(mass, y), [], [], y

@@ -12,6 +12,7 @@ from .._doors import check_count, check_entries, check_mapping
 from .._errors import ArgumentError, check_known
 from .._types import State, Time
 from ..core import PlainCoupled, System, SystemTerm, apart, together, wired, wired_family
+from ._rosenbrock import Rodas5P
 from ._stepper import Step, Stepper, straight
 
 
@@ -114,6 +115,11 @@ class Strang(Stepper):
             if name not in self.steppers:
                 raise ArgumentError(f"`Strang` must have a stepper for each part, but `{name}` has none.")
             stepper, family = self.steppers[name], wired_family(part)
+            if isinstance(stepper, Rodas5P) and stepper.pattern is not None:
+                raise ArgumentError(
+                    f"`Strang` takes no solver with a `pattern`, but that of the part `{name}` has one. Leave it out: the pattern "
+                    "is then found."
+                )
             stiff = getattr(part, "stiff", False) is True
             if not issubclass(family, stepper.family) or (stiff and not stepper.stiff):
                 fitting = {"SplitSystem": "ETDRK4", "TransportSystem": "SSPRK3", "PlainSystem": "RK4"}

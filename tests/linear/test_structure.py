@@ -10,10 +10,11 @@ from scipy.sparse import csgraph
 
 import simkit
 from simkit import odes
-from simkit.linear import structure_of
+from simkit.linear import Pattern, structure_of
 from simkit.linear._band import Band
 from simkit.linear._chosen import chosen, half_width
 from simkit.linear._dependence import jacobian_pattern
+from simkit.solvers import JacobianPattern
 
 RNG = np.random.default_rng(1)
 
@@ -127,6 +128,11 @@ def test_structures_are_made_once():
     second = jacobian_pattern(lambda y: 2 * chain(y), jnp.ones(61))
     assert first == second
     assert chosen(first) is chosen(second)
+
+
+def test_narrow_patterns_are_eliminated_in_rounds_in_any_number():
+    places = JacobianPattern.banded(25_000, 1)
+    assert chosen(Pattern.of(places.rows, places.columns, places.size)).name == "elimination"
 
 
 def final(field, y0, end, **settings):

@@ -1,0 +1,202 @@
+"""Mechanical problems of the Test Set for IVP Solvers (Mazzia and Magherini 2008, release 2.4) with its end values.
+
+Those with constraints are written with index 1: the second derivative of the constraints determines the multipliers, and the
+constraints themselves and their first derivative are `hidden`.
+"""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from validation.algebraic_problems import Problem
+from validation.stiff_problems import Posed
+
+from simkit import ConstrainedSystem, Example, Scalar, quantity
+
+# ---- without constraints ----
+
+
+def pleiades(xp, t, y):
+    """Seven stars in a plane, of masses 1 to 7, with nine close encounters; positions x and y, then their velocities."""
+    place, velocity = y[:14].reshape(2, 7), y[14:]
+    masses = np.arange(1.0, 8.0)
+    away = place[:, None, :] - place[:, :, None]
+    square = xp.sum(away**2, axis=0) + np.eye(7)
+    pull = xp.sum(masses[None, None] * away / (square * xp.sqrt(square))[None], axis=2)
+    return xp.concatenate([velocity, pull.ravel()])
+
+
+PLEIADES_START = (
+    *(3.0, 3.0, -1.0, -3.0, 2.0, -2.0, 2.0, 3.0, -3.0, 2.0, 0.0, 0.0, -4.0, 4.0),
+    *(0.0, 0.0, 0.0, 0.0, 0.0, 1.75, -1.5, 0.0, 0.0, 0.0, -1.25, 1.0, 0.0, 0.0),
+)
+
+
+def beam(xp, t, y):
+    """An elastic beam of 40 links, clamped at one end, whose free end a force pulls until t = pi: angles and their velocities.
+
+    With A = C + i D, whose entries are those of a band of width 1 times exp(i (angle_k - angle_l)), the accelerations are the real
+    part of A v, plus D w, where C w = D v + velocity^2: Hairer and Wanner, Solving Ordinary Differential Equations II, IV.1.
+    """
+    n = 40
+    angle, velocity = y[:n], y[n:]
+    push = xp.where(t <= np.pi, 1.5 * xp.sin(t) ** 2, 0.0)
+    before, after = xp.concatenate([-angle[:1], angle[:-1]]), xp.concatenate([angle[1:], angle[-1:]])
+    v = n**4 * (before - 2 * angle + after) + n**2 * push * (xp.cos(angle) + xp.sin(angle))
+    band = np.diag([1.0, *[2.0] * (n - 2), 3.0]) - np.eye(n, k=1) - np.eye(n, k=-1)
+    turned = angle[:, None] - angle[None]
+    c, d = band * xp.cos(turned), band * xp.sin(turned)
+    w = xp.linalg.solve(c, d @ v + velocity**2)
+    return xp.concatenate([velocity, c @ v + d @ w])
+
+
+PLEIADES = Posed(
+    pleiades,
+    PLEIADES_START,
+    3.0,
+    1e-3,
+    (
+        *(0.3706139143970502, 3.237284092057233, -3.222559032418324, 0.6597091455775310, 0.3425581707156584),
+        *(1.562172101400631, -0.7003092922212495, -3.943437585517392, -3.271380973972550, 5.225081843456543),
+        *(-2.590612434977470, 1.198213693392275, -0.2429682344935824, 1.091449240428980),
+    ),
+    tuple(range(14)),
+    stiff=False,
+)
+BEAM = Posed(
+    beam,
+    (0.0,) * 80,
+    5.0,
+    1e-3,
+    (
+        *(-0.4790616859743763e-1, -0.9119134654647947e-1, -0.1244520128755561, -0.1483595472463012),
+        *(-0.1639351238193223, -0.1725821847462537, -0.1761040960228576, -0.1767201761075488),
+        *(0.3121293820596567, 0.5987609702624270, 0.8229176659201515, 0.9868747821728363),
+        *(1.095490222005369, 1.156792132004482, 1.182198586299667, 1.186724615113034),
+    ),
+    tuple(range(4, 80, 5)),
+)
+
+
+# ---- with constraints ----
+
+
+class CarAxis(ConstrainedSystem):
+    """A car's axis whose left wheel rolls on a flat and whose right one on a bumpy road: constraints that depend on the time."""
+
+    bump: Scalar = quantity(0.1, doc="height of the bumps")
+    spring: Scalar = quantity(0.5, doc="length of the springs at rest")
+
+    inertia = 10 * 1e-4 / 2
+
+    def bumps(self, t):
+        height = self.bump * jnp.sin(10 * t)
+        return jnp.stack([jnp.sqrt(1 - height**2), height])
+
+    def constraints(self, t, p):
+        left, right = p[:2], p[2:]
+        return jnp.stack([left @ self.bumps(t), jnp.sum((left - right) ** 2) - 1])
+
+    def forces(self, t, p, multipliers):
+        left, right, road = p[:2], p[2:], self.bumps(t)
+        pulled = lambda x: (self.spring - jnp.linalg.norm(x)) * x / jnp.linalg.norm(x)
+        held, weight = 2 * multipliers[1] * (left - right), jnp.asarray([0.0, -self.inertia])
+        first = pulled(left) + multipliers[0] * road + held + weight
+        return jnp.concatenate([first, pulled(right - road) - held + weight])
+
+    def vector_field(self, t, y, inputs):
+        p, v = y["p"], y["v"]
+        slope = self.forces(t, p, y["multipliers"]) / self.inertia
+        return {"p": v, "v": slope, "multipliers": second_derivative(self.constraints, t, p, v, slope)}
+
+    def mass(self, t):
+        return {"p": 1.0, "v": 1.0, "multipliers": 0.0}
+
+    def hidden(self, t, y, inputs):
+        along = lambda t, p: jax.jvp(self.constraints, (t, p), (jnp.ones_like(t), y["v"]))[1]
+        return {"place": self.constraints(t, y["p"]), "velocity": along(t, y["p"])}
+
+    @classmethod
+    def example(cls):
+        y0 = {
+            "p": jnp.asarray([0.0, 0.5, 1.0, 0.5]),
+            "v": jnp.asarray([-0.5, 0.0, -0.5, 0.0]),
+            "multipliers": jnp.zeros(2),
+        }
+        return Example(cls(), y0, jnp.asarray([0.0, 3.0]))
+
+
+def second_derivative(constraints, t, p, v, acceleration):
+    """The second derivative by time of constraints along a motion."""
+    one = jnp.ones_like(t)
+    first = lambda t, p, v: jax.jvp(constraints, (t, p), (one, v))[1]
+    return jax.jvp(first, (t, p, v), (one, v, acceleration))[1]
+
+
+class CarAxisOfIndexThree(CarAxis):
+    """The same as it is published: the constraints themselves stand for the equations of the multipliers."""
+
+    def vector_field(self, t, y, inputs):
+        slope = self.forces(t, y["p"], y["multipliers"]) / self.inertia
+        return {"p": y["v"], "v": slope, "multipliers": self.constraints(t, y["p"])}
+
+    def hidden(self, t, y, inputs):
+        return {}
+
+
+class Fekete(ConstrainedSystem):
+    """Twenty points on a sphere that repel each other, with friction, until they rest as far apart as can be."""
+
+    friction: Scalar = quantity(0.5, doc="of the velocities")
+
+    def forces(self, p, v):
+        away = p[:, None] - p[None]
+        square = jnp.sum(away**2, axis=2) + np.eye(20)
+        return jnp.sum(away / square[:, :, None], axis=1) - self.friction * v
+
+    def vector_field(self, t, y, inputs):
+        p, v = y["p"], y["v"]
+        slope = self.forces(p, v) + 2 * y["multipliers"][:, None] * p
+        return {"p": v, "v": slope, "multipliers": jnp.sum(p * slope + v * v, axis=1)}
+
+    def mass(self, t):
+        return {"p": 1.0, "v": 1.0, "multipliers": 0.0}
+
+    def hidden(self, t, y, inputs):
+        return {"place": jnp.sum(y["p"] ** 2, axis=1) - 1, "velocity": jnp.sum(y["p"] * y["v"], axis=1)}
+
+    @classmethod
+    def example(cls):
+        rings = (
+            (3, 2 * np.pi / 3, np.pi / 13, 3 * np.pi / 8, 1),
+            (7, 2 * np.pi / 7, np.pi / 29, np.pi / 8, 1),
+            (6, 2 * np.pi / 6, np.pi / 7, -2 * np.pi / 15, 1),
+            (4, 2 * np.pi / 4, np.pi / 17, -3 * np.pi / 10, 0),
+        )
+        places = []
+        for count, apart, shift, height, first in rings:
+            turns = apart * np.arange(first, first + count) + shift
+            along = np.cos(height)
+            places.append(
+                np.stack([along * np.cos(turns), along * np.sin(turns), np.full(count, np.sin(height))], axis=1)
+            )
+        y0 = {"p": jnp.asarray(np.concatenate(places)), "v": jnp.zeros((20, 3)), "multipliers": jnp.zeros(20)}
+        return Example(cls(), y0, jnp.asarray([0.0, 1000.0]))
+
+
+FEKETE_END = {
+    0: (-0.4070263380333202, 0.3463758772791802, 0.8451942450030429),
+    6: (-0.6385191643609878, -0.4310833259390688, 0.6375425027722121),
+    12: (-0.8665731819284478, -0.4813878059756024, -0.1315929352982178),
+    19: (0.2414481766969039, -0.3416456818373135, -0.9082846503446250),
+}
+"""Positions at t = 1000 of four of the points. All multipliers end as -19/4."""
+
+
+def car_axis() -> Problem:
+    """The car axis with its published end: multipliers, positions, velocities, the order of the flat state."""
+    published = (
+        *(-0.4736886750784630e-2, -0.1104680411345730e-2),
+        *(0.4934557842755629e-1, 0.4969894602303324, 1.041742524885400, 0.3739110272652214),
+        *(-0.7705836840321485e-1, 0.7446866596327776e-2, 0.1755681574942899e-1, 0.7703410437794031),
+    )
+    return Problem(*CarAxis.example()[:3], slice(None), np.array(published))
