@@ -11,7 +11,7 @@ import numpy as np
 from jaxtyping import Array
 
 from ...core import KnownProducts, jump_matrix
-from ._plan import planned
+from ._plan import GROUP, MANY, planned
 
 WRITTEN = 64
 """Weights up to which their sums are written out, one operation each."""
@@ -28,10 +28,11 @@ class Held(NamedTuple):
 
 
 class Weighed(NamedTuple):
-    """Weights of the tops, their sums, and those of the blocks."""
+    """Weights of the groups of tops (of the tops where these are few), their sums, and the weights of tops and blocks."""
 
-    tops: Array
+    groups: Array
     passed: list[Array]
+    tops: Array
     blocks: Array
 
 
@@ -48,7 +49,7 @@ class Sparse:
         """The values and weights of states."""
         plan, lanes = self.plan, y.shape[1]
         one, zero = jnp.ones((1, lanes), self.dtype), jnp.zeros((1, lanes), self.dtype)
-        factors = jnp.concatenate([y, one])[plan.factor]
+        factors = jnp.concatenate([y, one])[np.where(plan.factor < 0, len(y), plan.factor)]
         parts = [factors, y[plan.order]]
         if plan.taken:
             number, less = np.array(plan.taken).T
@@ -71,45 +72,70 @@ class Sparse:
 
     def weighed(self, held: Held, others: Array | None) -> tuple[Held, Weighed, Array]:
         """The weights of all, and their sum; NaN where one is negative or no number."""
-        plan = self.plan
+        plan, lanes = self.plan, held.weights.shape[1]
         if others is not None:
             sound = jnp.where(others >= 0, others, jnp.nan).astype(self.dtype)
-            weights = jax.lax.dynamic_update_slice(held.weights, sound, (plan.free[0], 0))
-            held = held._replace(weights=weights)
-        slots = held.weights[: plan.slots].reshape(plan.tops * plan.blocks, plan.width, -1)
-        blocks = jnp.sum(slots, axis=1)
-        tops = held.values[: plan.tops] * jnp.sum(blocks.reshape(plan.tops, plan.blocks, -1), axis=1)
-        passed = sums(tops)
+            first, count = plan.free
+            whole = jnp.pad(sound, ((0, -count % plan.width), (0, 0))).reshape(-1, plan.width, lanes)
+            into = held.weights.reshape(plan.width, -1, lanes)
+            weights = jax.lax.dynamic_update_slice(into, jnp.swapaxes(whole, 0, 1), (0, first, 0))
+            held = held._replace(weights=weights.reshape(-1, lanes))
+        blocks = added(held.weights.reshape(plan.width, -1, lanes))
+        parts = [blocks[: plan.small]] if plan.small else []
+        if plan.small < plan.tops:
+            parts.append(added(blocks[plan.small : -1].reshape(plan.blocks, -1, lanes)))
+        tops = held.values[: plan.tops] * jnp.concatenate(parts)
+        groups = tops
+        if plan.tops > MANY:
+            empty = jnp.zeros((-plan.tops % GROUP, lanes), self.dtype)
+            tops = jnp.concatenate([tops, empty])
+            groups = jnp.sum(tops.reshape(-1, GROUP, lanes), axis=1)
+        passed = sums(groups)
         negative = jnp.any(held.coefficients < 0, axis=0)
         total = jnp.where(self.missing(held.values) | negative, jnp.nan, passed[-1])
-        return held, Weighed(tops, passed, blocks), total
+        return held, Weighed(groups, passed, tops, blocks), total
 
     def moved(self, held: Held, weighed: Weighed, target: Array, jumped: Array) -> Held:
         """What lanes hold after the reaction on which the target falls."""
-        plan, lane = self.plan, self.lane
-        top, rest = picked(list(weighed.tops), weighed.passed, target)
-        rest = rest / held.values.at[top, lane[0]].get(mode=IN_BOUNDS)
-        block, rest = self._within(weighed.blocks, top, plan.blocks, rest)
-        slot, _ = self._within(held.weights, block, plan.width, rest)
-        slot = jax.lax.optimization_barrier(jnp.where(jumped, slot, plan.slots))
-        look = lambda table: jnp.asarray(table).at[slot].get(mode=IN_BOUNDS).T
-        at = lambda array, rows: array.at[rows, lane].get(mode=IN_BOUNDS)
+        plan = self.plan
+        top, rest = picked(list(weighed.groups), weighed.passed, target)
+        if plan.tops > MANY:
+            top, rest = self._within(weighed.tops, top * GROUP, GROUP, 1, rest)
+        rest = rest / held.values.at[top, self.lane[0]].get(mode=IN_BOUNDS)
+        block, large = top, plan.tops - plan.small
+        if large:
+            first = jnp.maximum(top, plan.small)
+            found, within = self._within(weighed.blocks, first, plan.blocks, large, rest)
+            block = jnp.where(top < plan.small, top, found)
+            rest = jnp.where(top < plan.small, rest, within)
+        slot, _ = self._within(held.weights, block, plan.width, plan.all_blocks, rest)
+        slot = jnp.where(jumped, slot, plan.none)
+        look = lambda table: jnp.asarray(table).at[slot].get(mode=IN_BOUNDS)
+        # One index an element: pairs of a row and a lane would be written out first.
+        lanes, lane = len(slot), self.lane.T
+        at = lambda array, rows: array.reshape(-1).at[rows * lanes + lane]
         amounts = look(plan.amounts.astype(self.dtype))
-        values = held.values.at[look(plan.changed), lane].add(amounts, mode=IN_BOUNDS)
+        values = at(held.values, look(plan.changed)).add(amounts, mode=IN_BOUNDS).reshape(held.values.shape)
         if not plan.dependents.shape[1]:
             return held._replace(values=values)
-        new = at(held.coefficients, look(plan.coefficient[plan.dependents].astype(np.int32)))
+        coefficients = look(plan.coefficient[plan.dependents].astype(np.int32))
+        new = at(held.coefficients, coefficients).get(mode=IN_BOUNDS)
         for rows in plan.rows.T:
-            new = new * jnp.maximum(at(values, look(rows[plan.dependents])), 0)
-        weights = held.weights.at[look(plan.dependents), lane].set(new, mode=IN_BOUNDS)
+            new = new * jnp.maximum(at(values, look(rows[plan.dependents])).get(mode=IN_BOUNDS), 0)
+        weights = at(held.weights, look(plan.dependents)).set(new, mode=IN_BOUNDS).reshape(held.weights.shape)
         return held._replace(values=values, weights=weights)
 
-    def _within(self, weights: Array, group: Array, width: int, target: Array) -> tuple[Array, Array]:
-        """The place, among all, of the weight on which the target falls, in groups of equal width; and what is left of the target."""
-        rows = group[None] * width + jnp.arange(width, dtype=jnp.int32)[:, None]
-        found = jax.lax.optimization_barrier(weights.at[rows, self.lane].get(mode=IN_BOUNDS))
+    def _within(self, weights: Array, first: Array, count: int, apart: int, target: Array) -> tuple[Array, Array]:
+        """The place of the weight on which the target falls, of `count` so far apart from the first on; what is left of the target."""
+        rows = first[None] + apart * jnp.arange(count, dtype=jnp.int32)[:, None]
+        found = weights.reshape(-1).at[rows * rows.shape[1] + self.lane].get(mode=IN_BOUNDS)
         place, rest = picked(list(found), sums(found), target)
-        return group * width + place, rest
+        return first + apart * place, rest
+
+
+def added(rows: Array) -> Array:
+    """The sum along the first axis, as additions of whole rows."""
+    return functools.reduce(jnp.add, list(rows))
 
 
 def sums(weights: Array) -> list[Array]:
