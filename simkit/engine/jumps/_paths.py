@@ -12,7 +12,9 @@ import numpy as np
 from jaxtyping import Array, PyTree
 
 from ...core import JumpSystem, KnownProducts, Status, at_time, flat_propensities, jump_matrix
+from ...solvers import TauLeaping
 from ..task._task import Frame, framed
+from ._leaps import Leap, Leaps
 from ._sparse import Sparse
 
 BLOCK = 16
@@ -90,13 +92,20 @@ def _queue(frame: Frame, own: tuple[bool, ...]) -> Any:
     return run
 
 
+class Leaping(NamedTuple):
+    """What lanes hold for leaps."""
+
+    y: Array  # numbers of the state
+    halved: Array  # how often the next leap is to be halved
+
+
 class Lanes(NamedTuple):
     """Members in the lanes, lanes last."""
 
     member: Array
     state: Array  # IDLE, GOING or ARRIVED
     time: Array
-    y: Any  # numbers of the state: an array for each, one array of all, or what `Sparse` holds
+    y: Any  # numbers of the state: an array for each, one array of all, what `Sparse` holds, or for leaps `Leaping`
     row: Array  # the stop that comes next
     stop: Array  # and its time
     block: Array
@@ -125,9 +134,10 @@ class _Program:
         self.jumps = jump_matrix(first.system, first.y0)
         self.count, self.size = self.jumps.shape
         self.stops = first.stops.shape[0]
-        self.wide = self.count > FEW
+        leaps = isinstance(frame.options, TauLeaping)
+        self.wide = leaps or self.count > FEW
         self.adjusts = type(first.system).adjusted is not JumpSystem.adjusted
-        known = self.wide and not self.adjusts and isinstance(first.system, KnownProducts)
+        known = self.wide and not leaps and not self.adjusts and isinstance(first.system, KnownProducts)
         # Where most propensities are no products, all are computed anew.
         known = known and 2 * sum(c < 0 for c in first.system.products().coefficients) <= self.count
         room = LANE_NUMBERS // (self.count + 2 * self.size)
@@ -135,7 +145,12 @@ class _Program:
         each = -(-self.members // -(-self.members // most))  # in equal turns: members of one kind end together
         self.lanes = min(self.members, -(-each // VECTORS) * VECTORS)
         self.sparse = Sparse(first.system, first.y0, self.dtype, self.lanes) if known else None
-        self.most = frame.options.max_jumps
+        self.leaps = None
+        if leaps:
+            y = jnp.concatenate([jnp.ravel(x).astype(self.dtype) for x in jax.tree.leaves(first.y0)])
+            given = first.start, y, at_time(first.inputs, first.start)
+            self.leaps = Leaps(first.system, given, self.jumps, self.state, frame.options)
+        self.most = frame.options.max_steps if leaps else frame.options.max_jumps
 
     # ---- members ----
 
@@ -187,6 +202,8 @@ class _Program:
         y, time, stop = self.over_lanes(start, held)
         if self.sparse:
             y = self.sparse.begun(y, self.over_lanes(lambda p: p.system.coefficients(), held))
+        if self.leaps:
+            y = Leaping(y, jnp.zeros((self.lanes,), jnp.int32))
         whole = lambda x: jnp.broadcast_to(x, (self.lanes,))
         zero = jnp.zeros((self.lanes,), jnp.int32)
         state = jnp.where(member < self.members, GOING, IDLE).astype(jnp.int32)
@@ -247,6 +264,8 @@ class _Program:
 
     def attempt(self, held: list[Array], lanes: Lanes, bits: Array) -> Lanes:
         """The next jump of each lane, or its stop where that comes first."""
+        if self.leaps:
+            return self.leapt(self.leaps, held, lanes, bits)
         lanes, passed, total = self.weighed(held, lanes)
         first, second = self.uniform(bits[0]), self.uniform(bits[1])
         time = lanes.time - jnp.log(first) / total
@@ -264,6 +283,25 @@ class _Program:
         if self.adjusts:
             y = self.adjusted(held, lanes, time, y)
         return lanes._replace(time=time, y=y, state=state, jumps=lanes.jumps + jumped.astype(jnp.int32), status=status)
+
+    def leapt(self, leaps: Leaps, held: list[Array], lanes: Lanes, bits: Array) -> Lanes:
+        """The next leap of each lane, which ends at its stop at the latest."""
+
+        def one(p: Posed, time: Array, stop: Array, y: Array, halved: Array, bits: Array) -> Leap:
+            return leaps(p.system, (time, y, at_time(p.inputs, time)), stop - time, halved, bits)
+
+        found = self.over_lanes(one, held, lanes.time, lanes.stop, *lanes.y, bits)
+        going = lanes.state == GOING
+        arrived = going & (found.bad | (found.passed >= lanes.stop - lanes.time))
+        time = jnp.where(arrived, lanes.stop, lanes.time + found.passed)
+        moved = going & ~found.bad
+        return lanes._replace(
+            time=jnp.where(moved, time, lanes.time),
+            y=Leaping(jnp.where(moved[None], found.y, lanes.y.y), jnp.where(moved, found.halved, lanes.y.halved)),
+            state=jnp.where(arrived, ARRIVED, lanes.state).astype(jnp.int32),
+            jumps=lanes.jumps + moved.astype(jnp.int32),
+            status=jnp.where(going & found.bad, int(Status.NEGATIVE_PROPENSITY), lanes.status).astype(jnp.int32),
+        )
 
     def summed(self, rate: Array) -> Any:
         """Sums of the first propensities, NaN from one on that is negative or no number."""
@@ -308,7 +346,7 @@ class _Program:
 
     def counts(self, y: Any) -> Array:
         """The numbers of the states as one array."""
-        return self.sparse.numbers(y) if self.sparse else jnp.stack(y)
+        return self.sparse.numbers(y) if self.sparse else y.y if self.leaps else jnp.stack(y)
 
     def reviewed(self, lanes: Lanes) -> Lanes:
         """Lanes with the status of those whose numbers are too large, or that have jumped too often."""
