@@ -44,6 +44,12 @@ def _together(reactions: Reactions, states: tuple[str, ...], parameters: tuple[s
 
 
 @functools.lru_cache(maxsize=64)
+def _read_time(reactions: Reactions) -> bool:
+    """Tell whether a law reads the time."""
+    return TIME in reactions.formulas.symbols([node for _, node in reactions.laws])
+
+
+@functools.lru_cache(maxsize=64)
 def _factors(reactions: Reactions, states: tuple[str, ...]) -> Factors:
     """The propensities as products of amounts."""
     return Factors.of(reactions.formulas, [node for _, node in reactions.laws], {x: i for i, x in enumerate(states)})
@@ -80,11 +86,12 @@ class JumpNetwork(KnownProducts):
             found = self.reactions.formulas.evaluate([node for _, node in laws], lambda name: known[name])
             return {name: jnp.asarray(x, dtype) for (name, _), x in zip(laws, found, strict=True)}
         state = jnp.stack([y[name] for name in self.observed.states])
-        return {
-            "reaction": _together(self.reactions, self.observed.states, self.observed.parameters).vector(
-                t, state, self.parameters
-            )
-        }
+        laws = _together(self.reactions, self.observed.states, self.observed.parameters)
+        return {"reaction": laws.vector(self._time(t), state, self.parameters)}
+
+    def _time(self, t: Time) -> Time:
+        """The time where a law reads it: it stands among all constants, as if all laws did."""
+        return t if _read_time(self.reactions) else 0.0
 
     def jumps(self) -> Mapping[str, Any]:
         laws, changes = self.reactions.laws, self.reactions.changes
@@ -105,7 +112,9 @@ class JumpNetwork(KnownProducts):
 
     def others(self, t: Time, y: dict[str, Array], inputs: Inputs) -> Float[Array, " others"]:
         state = jnp.stack([y[name] for name in self.observed.states])
-        return _rest(self.reactions, self.observed.states, self.observed.parameters).vector(t, state, self.parameters)
+        return _rest(self.reactions, self.observed.states, self.observed.parameters).vector(
+            self._time(t), state, self.parameters
+        )
 
     def outputs(self, t: Time, y: dict[str, Array], inputs: Inputs) -> dict[str, Array]:
         state = jnp.stack([y[name] for name in self.observed.states], axis=-1)

@@ -53,18 +53,18 @@ class DirectMethod(AbstractJumpMethod):
 class TauLeaping(AbstractJumpMethod):
     r"""Leaps over many jumps, in which propensities are taken to stay what they are: an approximation for large counts.
 
-    In a leap of the time $\tau$ reaction j happens a Poisson number of times, with the mean $a_j \tau$. The leap is as long as the
-    mean and the standard deviation of the change of each number $y_i$ that propensities read stay below
-    $\max(\epsilon y_i / g_i, 1)$,
+    In a leap of the time $\tau$ reaction j happens a Poisson number of times, with the mean $a_j \tau$. The leap is as long as mean
+    and standard deviation of the change of each number $y_i$ that propensities read stay below $\max(\epsilon y_i / g_i, 1)$,
 
     $$\tau = \min_i \min\left( \frac{\max(\epsilon y_i / g_i, 1)}{|\sum_j S_{ij} a_j|},
     \frac{\max(\epsilon y_i / g_i, 1)^2}{\sum_j S_{ij}^2 a_j} \right)$$
 
     so that no propensity is expected to change by more than its part $\epsilon$. $g_i$ is the order of the reactions that read
     $y_i$, the largest $\sum_k |y_k \, \partial a_j / \partial y_k| / a_j$: 1 and 2 for laws of mass action with one and two
-    reactants, $2 + 1/(y - 1)$ for pairs of one kind. Reactions that could happen less than `critical` times before something is used
-    up happen one at a time, at exact times; a leap that led below 0 nevertheless is given up and halved. Where a leap would hold less
-    than `fewest` jumps, one jump is drawn exactly.
+    reactants, $2 + 1/(y - 1)$ for pairs of one kind.
+
+    Reactions that could happen less than `critical` times before something is used up happen one at a time, at exact times; a leap
+    that led below 0 nevertheless is given up and halved. Where a leap would hold less than `fewest` jumps, one jump is drawn exactly.
 
     **Arguments:**
 

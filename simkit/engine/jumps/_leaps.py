@@ -5,10 +5,11 @@ from typing import Any, NamedTuple
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Float, PRNGKeyArray
+from jaxtyping import Array, Float
 
 from ...core import JumpSystem, flat_propensities
 from ...linear import jacobian_places
+from ._poisson import poisson, uniform
 
 
 MOST = 2.0**30
@@ -76,14 +77,14 @@ class Leaps:
         exact = ~(longest * total >= self.method.fewest)
         weights = jnp.where(exact | critical, rate, 0)
         sum_ = jnp.where(exact, total, rare)
-        waiting = -jnp.log(_uniform(keys[0], self.dtype)) / sum_
+        waiting = -jnp.log(uniform(keys[0], (), self.dtype)) / sum_
         step = jnp.minimum(jnp.where(exact, waiting, jnp.minimum(waiting, longest)), left)
         single = (waiting <= step) & (waiting < left) & (sum_ > 0)
         passed = jnp.cumsum(weights)
-        chosen = jnp.sum(passed <= _uniform(keys[1], self.dtype) * passed[-1])
+        chosen = jnp.sum(passed <= uniform(keys[1], (), self.dtype) * passed[-1])
         chosen = jnp.minimum(chosen, jnp.max(jnp.where(weights > 0, jnp.arange(len(rate)), 0)))
         expected = jnp.where(exact | ~(rate >= 0), 0, common * step)
-        counts = poisson(keys[2], expected) + jnp.where(single & (jnp.arange(len(rate)) == chosen), 1, 0)
+        counts = poisson(keys[2], expected) + (single & (jnp.arange(len(rate)) == chosen)).astype(self.dtype)
         new = y + counts @ jumps
         # A jump that is drawn exactly is taken wherever it leads, as by the direct method.
         given_up = jnp.any((new < 0) & (y >= 0)) & ~exact
@@ -96,8 +97,8 @@ class Leaps:
 
     def _room(self, y: Array) -> Array:
         """How often each reaction may happen until a number of the state is used up."""
-        taken = np.maximum(-self.jumps, 0)
-        times = jnp.where(taken > 0, jnp.floor(y / np.where(taken > 0, taken, 1)), jnp.inf)
+        taken = jnp.asarray(np.maximum(-self.jumps, 0), self.dtype)
+        times = jnp.where(taken > 0, jnp.floor(y[None] / jnp.where(taken > 0, taken, 1)), jnp.inf)
         return jnp.min(times, axis=1)
 
     def _longest(self, rates: Any, rate: Array, common: Array, y: Array) -> Array:
@@ -131,13 +132,3 @@ def _colours(rows: np.ndarray, columns: np.ndarray, size: int) -> np.ndarray:
         taken = {int(colours[other]) for row in own for other in of_row[row]}
         colours[column] = next(i for i in range(len(taken) + 1) if i not in taken)
     return colours
-
-
-def _uniform(key: PRNGKeyArray, dtype: Any) -> Array:
-    """A number between 0 and 1, without both ends."""
-    return 1 - jax.random.uniform(key, (), dtype, minval=0.0, maxval=1.0 - float(np.finfo(dtype).epsneg))
-
-
-def poisson(key: PRNGKeyArray, mean: Array) -> Array:
-    """Poisson numbers in the float type of their means."""
-    return jax.random.poisson(key, mean, dtype=jnp.int32).astype(mean.dtype)

@@ -199,7 +199,7 @@ def _tables(
     )
 
 
-def _table(rows: Sequence[Sequence[float]], filler: float, least: int) -> np.ndarray:
+def _table(rows: Sequence[Sequence[float | int]], filler: float | int, least: int) -> np.ndarray:
     """Rows of different lengths as an array."""
     width = max(least, max(map(len, rows)))
     kind = np.float64 if isinstance(filler, float) else np.int32
