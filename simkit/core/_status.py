@@ -105,8 +105,8 @@ _OF_JUMPS = (
 )
 
 _OF_LEAPS = (
-    "The bound of the number of leaps and jumps was reached before the last time. Raise `max_steps` or `epsilon` of the solver, or take "
-    "the diffusion approximation, `ChemicalLangevin(system)`, where counts are large."
+    "The bound of the number of leaps and jumps was reached before the last time. Raise `max_steps` or `epsilon` of the solver, or "
+    "take the diffusion approximation, `ChemicalLangevin(system)`, where counts are large."
 )
 
 _OF_STIFF = {

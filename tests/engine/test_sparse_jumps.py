@@ -1,4 +1,4 @@
-"""Networks of many reactions, of which after a jump only those are computed that it changes: the same process, and the same as sums."""
+"""Networks of many reactions, of which after a jump those alone are computed that it changes."""
 
 import equinox as eqx
 import jax
@@ -30,7 +30,7 @@ def network(folder, species, reactions, functions=(), groups=(), parameters=("sl
 
 
 def random_network(folder, others):
-    """Reactions of no to three reactants, one species in many of them, pairs and triples of one kind, a species whose amount is held."""
+    """Reactions of no to three reactants, one species in many of them, pairs and triples of one kind, a species that is held."""
     random = np.random.default_rng(0)
     species = [f"S{i}() {n}" for i, n in enumerate(random.integers(0, 40, 60))]
     species[0], species[59] = "S0() 50", "$S59() 3"
@@ -179,7 +179,7 @@ def test_failures_are_told(tmp_path):
     run = lambda system, start, **more: simkit.simulate(system, start, [0.0, 1.0], key=jax.random.key(0), **more)
     with pytest.raises(SimulationError, match=r"reaction `reaction 1` is -.* at time 0|reaction\.0` is -"):
         run(with_slow(system, -0.5), system.start())
-    nothing = {name: 0.0 for name in system.start()}
+    nothing = dict.fromkeys(system.start(), 0.0)
     with pytest.raises(SimulationError, match="a rate constant or a number of things is negative"):
         run(with_slow(system, -0.5), nothing)
     with pytest.raises(SimulationError, match=r"reaction\.39` is -|reaction `reaction 40` is -"):

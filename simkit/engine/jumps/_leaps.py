@@ -11,7 +11,6 @@ from ...core import JumpSystem, flat_propensities
 from ...linear import jacobian_places
 from ._poisson import poisson, uniform
 
-
 MOST = 2.0**30
 """Expected jumps of one reaction in a leap: they are counted by integers of 32 bits."""
 

@@ -17,8 +17,8 @@ SHARED = (1, 4, 8, 16, 1 << 30)
 """Reactions from which on a number of the state is a factor of whole blocks."""
 
 SLOT, TOP, PICK, DEPENDENT, FACTOR, CHANGE = 0.1, 1.0, 2.0, 6.0, 8.0, 5.0
-"""Costs in ns a lane, measured on one core: of a slot in the sums, of a top, of a sum to choose from, of a dependent and each factor
-in its weight, of a change."""
+"""Costs in ns a lane, measured on one core: of a slot in the sums, of a top, of a sum to choose from, of a dependent and each
+factor in its weight, of a change."""
 
 GROUP = 16
 """Tops in one group, where they are chosen by groups."""
@@ -31,18 +31,18 @@ MANY = 64
 
 
 class Plan(NamedTuple):
-    """Products in slots, `width` of them in a block, and blocks in tops: the first `small` of `tops` tops have one each, others `blocks`.
+    """Products in slots, `width` of them in a block. Of the `tops` tops the first `small` have one block each, others `blocks`.
 
-    The propensity of a slot is its weight times the factor of its top, so that where this factor changes no weight does. Values of a
-    lane stand in one array: the factors of the tops, the numbers of the state, those less whole numbers, and 1. Slots that stand at
-    one place of their blocks follow each other, as do blocks of their tops, so that sums add long rows. The last block is empty: its
-    first slot stands for no reaction.
+    The propensity of a slot is its weight times the factor of its top, so that where this factor changes no weight does. Values of
+    a lane stand in one array: the factors of the tops, the numbers of the state, those less whole numbers, and 1. Slots that stand
+    at one place of their blocks follow each other, as do blocks of their tops, so that sums add long rows. The last block is empty:
+    its first slot stands for no reaction.
 
     - `order`: the numbers of the state, those that propensities read first; `read` is how many these are.
     - `taken`: pairs of a number of the state, and what is taken off it.
     - `factor`: by top the number of the state that is its factor, -1 for 1.
     - `reaction`, `coefficient`, `rows`: by slot its reaction (-1 for none), its coefficient, and the values in its weight.
-    - `free`: the first block of those propensities that are no products, and how many they are.
+    - `free`: the first block of those propensities that are no products, and how many of them there are.
     - `changed`, `amounts`: by slot the values that its reaction changes, and by how much.
     - `dependents`: by slot the slots whose weights it changes.
     """
@@ -80,7 +80,7 @@ class Plan(NamedTuple):
 
 
 class _Split(NamedTuple):
-    """By reaction the number of the state that is the factor of its top (`ONE` and `OTHER` for 1), and the factors that are left."""
+    """By reaction the number of the state that is the factor of its top (`ONE` and `OTHER` for 1), and the other factors."""
 
     factor: list[int]
     left: list[tuple[tuple[int, int], ...]]

@@ -126,7 +126,7 @@ class Sparse:
         return held._replace(values=values, weights=weights)
 
     def _within(self, weights: Array, first: Array, count: int, apart: int, target: Array) -> tuple[Array, Array]:
-        """The place of the weight on which the target falls, of `count` so far apart from the first on; what is left of the target."""
+        """The place of the weight on which the target falls, of `count` with equal distances, and what is left of the target."""
         rows = first[None] + apart * jnp.arange(count, dtype=jnp.int32)[:, None]
         found = weights.reshape(-1).at[rows * rows.shape[1] + self.lane].get(mode=IN_BOUNDS)
         place, rest = picked(list(found), sums(found), target)
@@ -148,7 +148,8 @@ def sums(weights: Array) -> list[Array]:
 def picked(weights: Sequence[Array], passed: Sequence[Array], target: Array) -> tuple[Array, Array]:
     """The weight on which a target falls, and how far it is behind the one before.
 
-    Sums of parts, rounded, may be less than the sum of all that the target was made of: the last weight that is none 0 is taken then.
+    Rounded sums of parts may be less than the sum of all, of which the target is a share: then the last weight is taken that is
+    not 0.
     """
     stacked = jnp.stack(passed)
     below = stacked <= target[None]

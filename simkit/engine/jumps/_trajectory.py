@@ -122,8 +122,8 @@ def review_jumps(task: Task) -> None:
         )
     if isinstance(task.solver, TauLeaping) and _adjusts(system, task.times[0], y0, values):
         raise ArgumentError(
-            f"`TauLeaping` must not go with `adjusted` of a system, but `{kind}` changes its state there at once after a jump, and a "
-            "leap holds many. Take `DirectMethod()`."
+            f"`TauLeaping` must not go with `adjusted` of a system, but `{kind}` changes its state there at once after a jump, and "
+            "a leap holds many. Take `DirectMethod()`."
         )
     if traced(system, y0, task.inputs, task.times):
         return
