@@ -1,10 +1,10 @@
 """Rows of jump processes: exact paths of reaction networks beside BioNetGen's `run_network`.
 
 Networks are those of SciMLBenchmarks.jl: a receptor with a ligand and an adaptor (`multistate.net`, 9 species, 18 reactions),
-phosphorylation at three sites (`multisite2.net`, 66 species, 288 reactions) and EGFR (`egfr_net.net`, 356 species, 3,749 reactions). They are no part of simkit: put them into
-`benchmarks/.models`; one that is not there is passed over. The peer's cost of a jump is that which it reports of one long run,
-without reading the file; ours that of an ensemble, compiled before. The means of all species at the end agree first, within 6
-standard errors of their difference.
+phosphorylation at three sites (`multisite2.net`, 66 species, 288 reactions) and EGFR (`egfr_net.net`, 356 species, 3,749
+reactions). They are no part of simkit: put them into `benchmarks/.models`; one that is not there is passed over. The peer's cost
+of a jump is that which it reports of one long run, without reading the file; ours that of an ensemble, compiled before. The means
+of all species at the end agree first, within 6 standard errors of their difference.
 """
 
 import functools

@@ -181,7 +181,9 @@ def test_statuses_and_single_precision():
     with pytest.raises(SimulationError, match=r"reaction `death` is -.* at time 0, where the state is animals 3"):
         simkit.simulate(Herd(death=-1.0), {"animals": 3.0}, times, key=key, solver=TauLeaping())
     single = simkit.cast(Herd(arrival=1e3), jnp.float32)
-    found = simkit.simulate(single, {"animals": jnp.float32(2000)}, np.float32([0, 1]), key=key, solver=TauLeaping())
+    found = simkit.simulate(
+        single, {"animals": jnp.float32(2000)}, np.array([0, 1], np.float32), key=key, solver=TauLeaping()
+    )
     assert found.ys["animals"].dtype == jnp.float32
     # A Poisson number of mean 2000, once in a million beyond 5 deviations.
     assert abs(float(found.ys["animals"][-1]) - 2000) < 5 * np.sqrt(2 * 2000)

@@ -103,7 +103,7 @@ def test_weights_stay_those_of_the_state(tmp_path, monkeypatch, others, small):
 
 
 def test_reactions_are_chosen_by_their_propensities(tmp_path):
-    lanes = 50_000
+    lanes = 20_000
     system = random_network(tmp_path, True)
     sparse, held, rates, rest = lanes_of(system, lanes)
     held, weighed, total = sparse.weighed(held, rest(sparse.numbers(held)))
@@ -122,7 +122,7 @@ def test_reactions_are_chosen_by_their_propensities(tmp_path):
     assert (found[expected == 0] == 0).all()
     kept = expected > 5
     statistic = ((found - expected)[kept] ** 2 / expected[kept]).sum()
-    assert kept.sum() > 50
+    assert kept.sum() > 30
     assert scipy.stats.chi2.sf(statistic, kept.sum() - 1) > 1e-6
     still = sparse.moved(held, weighed, chance * total, jnp.zeros(lanes, bool))
     assert np.array_equal(sparse.numbers(still), sparse.numbers(held))
@@ -161,7 +161,7 @@ def test_members_with_rate_constants_of_their_own_and_single_precision(tmp_path)
     system = simkit.cast(system, jnp.float32)
     start = simkit.cast(system.start(), jnp.float32)
     slow = jnp.repeat(jnp.asarray([0.1, 1.0], jnp.float32), 150)
-    found = simkit.ensemble(system, start, np.float32([0, 1]), over={"slow": slow}, key=jax.random.key(0))
+    found = simkit.ensemble(system, start, np.array([0, 1], np.float32), over={"slow": slow}, key=jax.random.key(0))
     assert not found.failures()
     counts = np.stack([np.asarray(found.ys[f"S{i}()"][:, -1]) for i in range(40)])
     assert counts.dtype == np.float32

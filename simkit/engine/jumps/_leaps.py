@@ -16,7 +16,7 @@ MOST = 2.0**30
 
 
 class Leap(NamedTuple):
-    """What one attempt makes of a member.
+    """Result of one attempt of a member.
 
     - `y`: its numbers; `passed` the time that went by.
     - `halved`: how often the next leap is to be halved, since this one led below 0 and was given up.
@@ -95,7 +95,7 @@ class Leaps:
         )
 
     def _room(self, y: Array) -> Array:
-        """How often each reaction may happen until a number of the state is used up."""
+        """Return how often each reaction may happen until a number of the state is used up."""
         taken = jnp.asarray(np.maximum(-self.jumps, 0), self.dtype)
         times = jnp.where(taken > 0, jnp.floor(y[None] / jnp.where(taken > 0, taken, 1)), jnp.inf)
         return jnp.min(times, axis=1)

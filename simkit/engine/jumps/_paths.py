@@ -93,7 +93,7 @@ def _queue(frame: Frame, own: tuple[bool, ...]) -> Any:
 
 
 class Leaping(NamedTuple):
-    """What lanes hold for leaps."""
+    """Contents of lanes for leaps."""
 
     y: Array  # numbers of the state
     halved: Array  # how often the next leap is to be halved
@@ -137,14 +137,16 @@ class _Program:
         leaps = isinstance(frame.options, TauLeaping)
         self.wide = leaps or self.count > FEW
         self.adjusts = type(first.system).adjusted is not JumpSystem.adjusted
-        known = self.wide and not leaps and not self.adjusts and isinstance(first.system, KnownProducts)
+        few = not self.wide or leaps or self.adjusts
+        known = None if few or not isinstance(first.system, KnownProducts) else first.system
         # Where most propensities are no products, all are computed anew.
-        known = known and 2 * sum(c < 0 for c in first.system.products().coefficients) <= self.count
+        if known is not None and 2 * sum(c < 0 for c in known.products().coefficients) > self.count:
+            known = None
         room = LANE_NUMBERS // (self.count + 2 * self.size)
         most = max(VECTORS, min(MOST_LANES, room // VECTORS * VECTORS))
         each = -(-self.members // -(-self.members // most))  # in equal turns: members of one kind end together
         self.lanes = min(self.members, -(-each // VECTORS) * VECTORS)
-        self.sparse = Sparse(first.system, first.y0, self.dtype, self.lanes) if known else None
+        self.sparse = Sparse(known, first.y0, self.dtype, self.lanes) if known is not None else None
         self.leaps = None
         if leaps:
             y = jnp.concatenate([jnp.ravel(x).astype(self.dtype) for x in jax.tree.leaves(first.y0)])
@@ -202,7 +204,7 @@ class _Program:
         y, time, stop = self.over_lanes(start, held)
         if self.sparse:
             y = self.sparse.begun(y, self.over_lanes(lambda p: p.system.coefficients(), held))
-        if self.leaps:
+        elif self.leaps:
             y = Leaping(y, jnp.zeros((self.lanes,), jnp.int32))
         whole = lambda x: jnp.broadcast_to(x, (self.lanes,))
         zero = jnp.zeros((self.lanes,), jnp.int32)
@@ -251,8 +253,9 @@ class _Program:
         """The sums of propensities from which a reaction is chosen, and the sum of all."""
 
         def rates(p: Posed, time: Array, y: Any) -> Array:
-            of = p.system.others if self.sparse else functools.partial(flat_propensities, p.system)
-            return of(time, self.state(y), at_time(p.inputs, time)).astype(self.dtype)
+            given = time, self.state(y), at_time(p.inputs, time)
+            system: Any = p.system
+            return (system.others(*given) if self.sparse else flat_propensities(system, *given)).astype(self.dtype)
 
         if self.sparse:
             given = self.sparse.plan.free[1] > 0

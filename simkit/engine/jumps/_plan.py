@@ -80,7 +80,7 @@ class Plan(NamedTuple):
 
 
 class _Split(NamedTuple):
-    """By reaction the number of the state that is the factor of its top (`ONE` and `OTHER` for 1), and the other factors."""
+    """Factors by reaction: the number of the state that is the factor of its top (`ONE` and `OTHER` for 1), and the others."""
 
     factor: list[int]
     left: list[tuple[tuple[int, int], ...]]
@@ -116,7 +116,7 @@ def _tops(factor: int, count: int, blocks: int, width: int) -> tuple[int, int]:
 
 
 def _split(products: Products, least: int) -> _Split:
-    """Of the factors of each reaction the one that most reactions have is the factor of its top, where `least` have it."""
+    """Take as factor of the top of each reaction the one that most reactions have, where `least` have it."""
     degree = Counter(i for factors in products.factors for i, _ in factors)
     heads = [max([(degree[i], i) for i, m in row if m == 0], default=(0, ONE))[1] for row in products.factors]
     count = Counter(heads)
@@ -132,7 +132,7 @@ def _split(products: Products, least: int) -> _Split:
 
 
 def _dependents(split: _Split, moved: Sequence[Sequence[int]]) -> list[list[int]]:
-    """By reaction the reactions whose weights it changes."""
+    """Return by reaction the reactions whose weights it changes."""
     readers: dict[int, set[int]] = defaultdict(set)
     for j, row in enumerate(split.left):
         for i, _ in row:

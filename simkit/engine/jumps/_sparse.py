@@ -20,7 +20,7 @@ IN_BOUNDS = "promise_in_bounds"
 
 
 class Held(NamedTuple):
-    """What lanes hold, lanes last."""
+    """Contents of lanes, lanes last."""
 
     values: Array
     weights: Array  # of the slots, and of that behind the last
@@ -96,7 +96,7 @@ class Sparse:
         return held, Weighed(groups, passed, tops, blocks), total
 
     def moved(self, held: Held, weighed: Weighed, target: Array, jumped: Array) -> Held:
-        """What lanes hold after the reaction on which the target falls."""
+        """Contents of the lanes after the reaction on which the target falls."""
         plan = self.plan
         top, rest = picked(list(weighed.groups), weighed.passed, target)
         if plan.tops > MANY:
