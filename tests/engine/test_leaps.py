@@ -73,27 +73,33 @@ def test_a_death_process_follows_the_recursion_of_its_leaps():
 
 @pytest.mark.parametrize("epsilon", [0.03, 0.1])
 def test_pairs(epsilon):
-    """Means and variances of DSMTS 003, which are sums over the 51 states, within 5 standard errors and the part epsilon."""
-    system, y0, times, _ = Pairs.example()
-    found = runs_of(system, y0, times, TauLeaping(epsilon, fewest=2), 2000, seed=1)
-    pairs = np.arange(51.0)
-    up, down = 0.001 * (100 - 2 * pairs) * (99 - 2 * pairs) / 2, 0.01 * pairs
+    """Means and variances of 1000 things that pair, which are sums over the 501 states, within 5 standard errors and a bias."""
+    system, times, bind, leave = Pairs(bind=1e-4), np.array([0.0, 25.0, 50.0]), 1e-4, 0.01
+    y0 = {"pair": 0.0, "single": 1000.0}
+    found = runs_of(system, y0, times, TauLeaping(epsilon, fewest=2), seed=1)
+    pairs = np.arange(501.0)
+    up, down = bind * (1000 - 2 * pairs) * (999 - 2 * pairs) / 2, leave * pairs
     generator = np.diag(up[:-1], 1) + np.diag(down[1:], -1)
     generator -= np.diag(generator.sum(axis=1))
     counts = np.asarray(found.ys["pair"])
-    assert (np.asarray(found.ys["single"]) + 2 * counts == 100).all()
+    assert (np.asarray(found.ys["single"]) + 2 * counts == 1000).all()
     direct = simkit.simulate(system, y0, times, key=jax.random.key(0)).steps
     assert np.asarray(found.steps).mean() < 0.6 * int(direct)
+    chance, step = np.eye(501)[0], scipy.linalg.expm(25.0 * generator)
     for row in (1, 2):
-        chance = scipy.linalg.expm(float(times[row]) * generator)[0]
+        chance = chance @ step
         mean = float(chance @ pairs)
         variance = float(chance @ (pairs - mean) ** 2)
+        # No propensity changes by more than the part epsilon in a leap, so that none errs by more.
         error = counts[:, row].std() / np.sqrt(len(counts))
         assert abs(counts[:, row].mean() - mean) < 5 * error + epsilon * mean
+        # What relaxes at a rate k in leaps h has its variance times 1 / (1 - k h / 2); h is at most what the variance allows.
+        single = 1000 - 2 * mean
+        rate, scatter = 2 * bind * single + leave, 4 * (bind * single**2 / 2 + leave * mean)
+        leap = rate * (epsilon * single / 2) ** 2 / scatter
         squares = (counts[:, row] - counts[:, row].mean()) ** 2
-        # What relaxes at a rate k in leaps h has its variance times 1 / (1 - k h / 2). A leap changes the singles by no more
-        # than the part epsilon / 2 or by 1, of some 40 in the end, so that k h is below the larger of the two.
-        allowed = max(epsilon, 2 / 40) * variance
+        allowed = (1 / (1 - leap / 2) - 1 + epsilon) * variance
+        assert leap < 1
         assert abs(squares.mean() - variance) < 5 * squares.std() / np.sqrt(len(counts)) + allowed
 
 
