@@ -349,6 +349,10 @@ ROWS = {
         lambda: simkit.petab.load_jumps(None),
         "`path` must be the path of an SBML file, but it is None",
     ),
+    "epsilon of leaps a text": (
+        lambda: simkit.solvers.TauLeaping("small"),
+        "`epsilon` must be a number between 0 and 1",
+    ),
     "bound of jumps a text": (lambda: simkit.solvers.DirectMethod(max_jumps="many"), "`max_jumps` must be an integer"),
     "patches, a class for the model": (
         lambda: simkit.Patches(LotkaVolterra, [[0.0, 0.1], [0.1, 0.0]]),

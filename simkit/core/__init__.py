@@ -39,6 +39,8 @@ from ._interpolated import stop_times as stop_times
 from ._interpolated import with_curves as with_curves
 from ._jump_system import ChemicalLangevin as ChemicalLangevin
 from ._jump_system import JumpSystem as JumpSystem
+from ._jump_system import KnownProducts as KnownProducts  # internal
+from ._jump_system import Products as Products  # internal
 from ._jump_system import RandomSystem as RandomSystem  # internal
 from ._jump_system import flat_propensities as flat_propensities  # internal
 from ._jump_system import jump_matrix as jump_matrix  # internal

@@ -1,6 +1,7 @@
 """Jump processes: states that change by whole jumps at random times."""
 
 import abc
+import dataclasses
 from collections.abc import Mapping
 from typing import Any, ClassVar
 
@@ -84,6 +85,35 @@ class JumpSystem(System):
         flat, unravel = ravel_pytree(y)
         rates = flat_propensities(self, t, y, inputs).astype(flat.dtype)
         return unravel(rates @ jnp.asarray(jump_matrix(self, y), flat.dtype))
+
+
+@dataclasses.dataclass(frozen=True)
+class Products:
+    """Propensities that are products: a coefficient times numbers of the state, of each of which some may be taken off before.
+
+    - `coefficients`: by reaction the place of its coefficient; -1 where the propensity is no such product.
+    - `factors`: by reaction pairs (i, m) for the factor y_i - m, with i a place in the flat state. Beside m stand all whole numbers
+        below it, so that no product of whole numbers is negative.
+    """
+
+    coefficients: tuple[int, ...]
+    factors: tuple[tuple[tuple[int, int], ...], ...]
+
+
+class KnownProducts(JumpSystem):
+    """A jump process that knows its propensities as products, so that after a jump those alone are computed that it changes."""
+
+    @abc.abstractmethod
+    def products(self) -> Products:
+        """Return which propensities are products, and of what."""
+
+    @abc.abstractmethod
+    def coefficients(self) -> Float[Array, " coefficients"]:
+        """Return the coefficients of all products."""
+
+    @abc.abstractmethod
+    def others(self, t: Time, y: State, inputs: Inputs) -> Float[Array, " others"]:
+        """Return the propensities that are no products, in the order of the reactions."""
 
 
 RandomSystem = StochasticSystem | JumpSystem

@@ -31,6 +31,8 @@ class Status(enum.IntEnum):
             return _OF_STIFF[self]
         if "DirectMethod" in solver and self is Status.STEP_LIMIT:
             return _OF_JUMPS
+        if "TauLeaping" in solver and self is Status.STEP_LIMIT:
+            return _OF_LEAPS
         if COURANT in solver and self is Status.STEP_LIMIT:
             return _OF_COURANT
         return self.message
@@ -100,6 +102,11 @@ _MESSAGES = {
 _OF_JUMPS = (
     "The bound of the number of jumps was reached before the last time. Raise `max_jumps` of the solver, or take the diffusion "
     "approximation, `ChemicalLangevin(system)`, where counts are large."
+)
+
+_OF_LEAPS = (
+    "The bound of the number of leaps and jumps was reached before the last time. Raise `max_steps` or `epsilon` of the solver, or "
+    "take the diffusion approximation, `ChemicalLangevin(system)`, where counts are large."
 )
 
 _OF_STIFF = {

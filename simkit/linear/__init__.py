@@ -21,6 +21,7 @@ from ._dense import factorise as factorise
 from ._dense import held_solver as held_solver
 from ._dense import lu_factors as lu_factors
 from ._dependence import jacobian_pattern as jacobian_pattern  # internal
+from ._dependence import jacobian_places as jacobian_places  # internal
 from ._elimination_order import dense_cost as dense_cost  # internal
 from ._gmres import gmres as gmres
 from ._on_numbers import evaluated as evaluated

@@ -8,12 +8,13 @@ from typing import Any
 import equinox as eqx
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array
+from jaxtyping import Array, Float
 
 from .._errors import ArgumentError
 from .._types import Inputs, Time
-from ..core import Example, JumpSystem
+from ..core import Example, KnownProducts, Products
 from ._expression import TIME, Formulas
+from ._factors import Factors
 from ._values import Values, numbers_of
 
 FEW = 32
@@ -42,7 +43,26 @@ def _together(reactions: Reactions, states: tuple[str, ...], parameters: tuple[s
     return Values(reactions.formulas, reactions.laws, states, parameters)
 
 
-class JumpNetwork(JumpSystem):
+@functools.lru_cache(maxsize=64)
+def _read_time(reactions: Reactions) -> bool:
+    """Tell whether a law reads the time."""
+    return TIME in reactions.formulas.symbols([node for _, node in reactions.laws])
+
+
+@functools.lru_cache(maxsize=64)
+def _factors(reactions: Reactions, states: tuple[str, ...]) -> Factors:
+    """The propensities as products of amounts."""
+    return Factors.of(reactions.formulas, [node for _, node in reactions.laws], {x: i for i, x in enumerate(states)})
+
+
+@functools.lru_cache(maxsize=64)
+def _rest(reactions: Reactions, states: tuple[str, ...], parameters: tuple[str, ...]) -> Values:
+    """The propensities that are no products."""
+    laws = tuple((str(node), node) for node in _factors(reactions, states).others)
+    return Values(reactions.formulas, laws, states, parameters)
+
+
+class JumpNetwork(KnownProducts):
     """A network of reactions as a jump process: the law of each reaction is its propensity, amounts are whole numbers.
 
     Where a reaction takes several of one species its law counts pairs, x (x - 1), and so on. `parameters`, states, outputs and
@@ -66,11 +86,12 @@ class JumpNetwork(JumpSystem):
             found = self.reactions.formulas.evaluate([node for _, node in laws], lambda name: known[name])
             return {name: jnp.asarray(x, dtype) for (name, _), x in zip(laws, found, strict=True)}
         state = jnp.stack([y[name] for name in self.observed.states])
-        return {
-            "reaction": _together(self.reactions, self.observed.states, self.observed.parameters).vector(
-                t, state, self.parameters
-            )
-        }
+        laws = _together(self.reactions, self.observed.states, self.observed.parameters)
+        return {"reaction": laws.vector(self._time(t), state, self.parameters)}
+
+    def _time(self, t: Time) -> Time:
+        """The time where a law reads it: it stands among all constants, as if all laws did."""
+        return t if _read_time(self.reactions) else 0.0
 
     def jumps(self) -> Mapping[str, Any]:
         laws, changes = self.reactions.laws, self.reactions.changes
@@ -82,6 +103,18 @@ class JumpNetwork(JumpSystem):
             for name, amount in change:
                 row[places[name]] = amount
         return {"reaction": matrix}
+
+    def products(self) -> Products:
+        return _factors(self.reactions, self.observed.states).products
+
+    def coefficients(self) -> Float[Array, " coefficients"]:
+        return _factors(self.reactions, self.observed.states).values(self.parameters)
+
+    def others(self, t: Time, y: dict[str, Array], inputs: Inputs) -> Float[Array, " others"]:
+        state = jnp.stack([y[name] for name in self.observed.states])
+        return _rest(self.reactions, self.observed.states, self.observed.parameters).vector(
+            self._time(t), state, self.parameters
+        )
 
     def outputs(self, t: Time, y: dict[str, Array], inputs: Inputs) -> dict[str, Array]:
         state = jnp.stack([y[name] for name in self.observed.states], axis=-1)

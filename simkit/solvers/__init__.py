@@ -25,6 +25,7 @@ from ._imex import KenCarp4 as KenCarp4
 from ._inconsistent import reason_of_failure as reason_of_failure  # internal
 from ._jumps import AbstractJumpMethod as AbstractJumpMethod  # internal
 from ._jumps import DirectMethod as DirectMethod
+from ._jumps import TauLeaping as TauLeaping
 from ._krylov import Krylov as Krylov
 from ._named import SOLVERS as SOLVERS  # internal
 from ._named import SolverLike as SolverLike  # internal

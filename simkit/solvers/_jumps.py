@@ -46,15 +46,71 @@ class DirectMethod(AbstractJumpMethod):
     max_jumps: int = eqx.field(static=True, default=100_000_000)
 
     def __check_init__(self):
-        check_most(self.max_jumps)
+        check_most("max_jumps", self.max_jumps)
 
 
-def check_most(max_jumps: Any) -> None:
-    """Refuse a bound of the number of jumps that is none.
+def _plain(value: Any) -> Any:
+    """A number of NumPy as one of Python, which a static field may hold."""
+    return float(value) if isinstance(value, float) else value
+
+
+@SOLVERS.named("tau_leaping")
+class TauLeaping(AbstractJumpMethod):
+    r"""Leaps over many jumps, in which propensities are taken to stay what they are: an approximation for large counts.
+
+    In a leap of the time $\tau$ reaction j happens a Poisson number of times, with the mean $a_j \tau$. The leap is as long as mean
+    and standard deviation of the change of each number $y_i$ that propensities read stay below $\max(\epsilon y_i / g_i, 1)$,
+
+    $$\tau = \min_i \min\left( \frac{\max(\epsilon y_i / g_i, 1)}{|\sum_j S_{ij} a_j|},
+    \frac{\max(\epsilon y_i / g_i, 1)^2}{\sum_j S_{ij}^2 a_j} \right)$$
+
+    so that no propensity is expected to change by more than its part $\epsilon$. $g_i$ is the order of the reactions that read
+    $y_i$, the largest $\sum_k |y_k \, \partial a_j / \partial y_k| / a_j$: 1 and 2 for laws of mass action with one and two
+    reactants, $2 + 1/(y - 1)$ for pairs of one kind.
+
+    Reactions that could happen less than `critical` times before something is used up happen one at a time, at exact times. A
+    leap that led below 0 nevertheless is given up and halved. Where a leap would hold less than `fewest` jumps, one jump is drawn
+    exactly.
+
+    Means err by a part of the order of $\epsilon$. Numbers that fluctuate by less than the part $\epsilon$ are passed over in leaps
+    as long as their own relaxation, and their variances come out too large: what relaxes at the rate k in leaps h has $1 / (1 - k h
+    / 2)$ times its variance. For 2,000 things with Poisson fluctuations that is 1.5 with 0.03, and 1.05 with 0.01.
+
+    **Arguments:**
+
+    - `epsilon`: the part by which propensities may change in a leap; 0.03 is a good value for means. Variances want less than the
+        relative fluctuations, a third of 1 over the root of the numbers.
+    - `critical`, `fewest`: as above.
+    - `max_steps`: after how many leaps and jumps a path gives up with the status `STEP_LIMIT`.
+
+    Cao, Gillespie and Petzold (2006), J. Chem. Phys. 124:044109, doi:10.1063/1.2159468.
+    """
+
+    family: ClassVar[type[System]] = JumpSystem
+    adaptive: ClassVar[bool] = False
+    stiff: ClassVar[bool] = False
+    evaluations: ClassVar[int] = 1
+    order: ClassVar[int] = 1
+    epsilon: float = eqx.field(static=True, default=0.03, converter=_plain)
+    critical: int = eqx.field(static=True, default=10)
+    fewest: int = eqx.field(static=True, default=10)
+    max_steps: int = eqx.field(static=True, default=100_000_000)
+
+    def __check_init__(self):
+        number = isinstance(self.epsilon, float | int) and not isinstance(self.epsilon, bool)
+        if not (number and 0 < self.epsilon < 1):
+            raise ArgumentError(
+                f"Argument `epsilon` must be a number between 0 and 1, but it is {shown(self.epsilon)}. 0.03 is a good value."
+            )
+        check_most("critical", self.critical)
+        check_most("fewest", self.fewest)
+        check_most("max_steps", self.max_steps)
+
+
+def check_most(name: str, most: Any) -> None:
+    """Refuse a bound that is no positive whole number.
 
     **Raises:** an `ArgumentError`.
     """
-    if not isinstance(max_jumps, int) or isinstance(max_jumps, bool) or not 1 <= max_jumps < 2**31:
-        raise ArgumentError(
-            f"Argument `max_jumps` must be an integer from 1 to 2^31 - 1, but it is {shown(max_jumps)}."
-        )
+    if not isinstance(most, int) or isinstance(most, bool) or not 1 <= most < 2**31:
+        raise ArgumentError(f"Argument `{name}` must be an integer from 1 to 2^31 - 1, but it is {shown(most)}.")

@@ -11,8 +11,11 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, PyTree
 
-from ...core import JumpSystem, Status, at_time, flat_propensities, jump_matrix
+from ...core import JumpSystem, KnownProducts, Status, at_time, flat_propensities, jump_matrix
+from ...solvers import TauLeaping
 from ..task._task import Frame, framed
+from ._leaps import Leap, Leaps
+from ._sparse import Sparse
 
 BLOCK = 16
 """Attempts between two looks at the lanes: save times are written and members change only there. It is part of the definition of a
@@ -89,13 +92,20 @@ def _queue(frame: Frame, own: tuple[bool, ...]) -> Any:
     return run
 
 
+class Leaping(NamedTuple):
+    """Contents of lanes for leaps."""
+
+    y: Array  # numbers of the state
+    halved: Array  # how often the next leap is to be halved
+
+
 class Lanes(NamedTuple):
     """Members in the lanes, lanes last."""
 
     member: Array
     state: Array  # IDLE, GOING or ARRIVED
     time: Array
-    y: Any  # numbers of the state: an array for each, or one array of all
+    y: Any  # numbers of the state: an array for each, one array of all, what `Sparse` holds, or for leaps `Leaping`
     row: Array  # the stop that comes next
     stop: Array  # and its time
     block: Array
@@ -124,13 +134,25 @@ class _Program:
         self.jumps = jump_matrix(first.system, first.y0)
         self.count, self.size = self.jumps.shape
         self.stops = first.stops.shape[0]
+        leaps = isinstance(frame.options, TauLeaping)
+        self.wide = leaps or self.count > FEW
+        self.adjusts = type(first.system).adjusted is not JumpSystem.adjusted
+        few = not self.wide or leaps or self.adjusts
+        known = None if few or not isinstance(first.system, KnownProducts) else first.system
+        # Where most propensities are no products, all are computed anew.
+        if known is not None and 2 * sum(c < 0 for c in known.products().coefficients) > self.count:
+            known = None
         room = LANE_NUMBERS // (self.count + 2 * self.size)
         most = max(VECTORS, min(MOST_LANES, room // VECTORS * VECTORS))
         each = -(-self.members // -(-self.members // most))  # in equal turns: members of one kind end together
         self.lanes = min(self.members, -(-each // VECTORS) * VECTORS)
-        self.wide = self.count > FEW
-        self.adjusts = type(first.system).adjusted is not JumpSystem.adjusted
-        self.most = frame.options.max_jumps
+        self.sparse = Sparse(known, first.y0, self.dtype, self.lanes) if known is not None else None
+        self.leaps = None
+        if leaps:
+            y = jnp.concatenate([jnp.ravel(x).astype(self.dtype) for x in jax.tree.leaves(first.y0)])
+            given = first.start, y, at_time(first.inputs, first.start)
+            self.leaps = Leaps(first.system, given, self.jumps, self.state, frame.options)
+        self.most = frame.options.max_steps if leaps else frame.options.max_jumps
 
     # ---- members ----
 
@@ -180,6 +202,10 @@ class _Program:
         """Members at their starts."""
         start = lambda p: (self.flat(p.y0), p.start.astype(self.dtype), p.stops[0].astype(self.dtype))
         y, time, stop = self.over_lanes(start, held)
+        if self.sparse:
+            y = self.sparse.begun(y, self.over_lanes(lambda p: p.system.coefficients(), held))
+        elif self.leaps:
+            y = Leaping(y, jnp.zeros((self.lanes,), jnp.int32))
         whole = lambda x: jnp.broadcast_to(x, (self.lanes,))
         zero = jnp.zeros((self.lanes,), jnp.int32)
         state = jnp.where(member < self.members, GOING, IDLE).astype(jnp.int32)
@@ -223,30 +249,62 @@ class _Program:
             return (bits.astype(self.dtype) + 0.5) * 2.0**-32
         return ((bits >> 9).astype(self.dtype) + 0.5) * 2.0**-23
 
-    def attempt(self, held: list[Array], lanes: Lanes, bits: Array) -> Lanes:
-        """The next jump of each lane, or its stop where that comes first."""
+    def weighed(self, held: list[Array], lanes: Lanes) -> tuple[Lanes, Any, Array]:
+        """The sums of propensities from which a reaction is chosen, and the sum of all."""
 
         def rates(p: Posed, time: Array, y: Any) -> Array:
-            return flat_propensities(p.system, time, self.state(y), at_time(p.inputs, time)).astype(self.dtype)
+            given = time, self.state(y), at_time(p.inputs, time)
+            system: Any = p.system
+            return (system.others(*given) if self.sparse else flat_propensities(system, *given)).astype(self.dtype)
 
-        rate = self.over_lanes(rates, held, lanes.time, lanes.y)
-        passed = self.summed(rate)
-        total = passed[-1]
+        if self.sparse:
+            given = self.sparse.plan.free[1] > 0
+            others = self.over_lanes(rates, held, lanes.time, self.sparse.numbers(lanes.y)) if given else None
+            y, passed, total = self.sparse.weighed(lanes.y, others)
+            return lanes._replace(y=y), passed, total
+        passed = self.summed(self.over_lanes(rates, held, lanes.time, lanes.y))
+        return lanes, passed, passed[-1]
+
+    def attempt(self, held: list[Array], lanes: Lanes, bits: Array) -> Lanes:
+        """The next jump of each lane, or its stop where that comes first."""
+        if self.leaps:
+            return self.leapt(self.leaps, held, lanes, bits)
+        lanes, passed, total = self.weighed(held, lanes)
         first, second = self.uniform(bits[0]), self.uniform(bits[1])
         time = lanes.time - jnp.log(first) / total
         going, bad = lanes.state == GOING, jnp.isnan(total)
         jumped = going & (time < lanes.stop)
         arrived = going & ~jumped & ~bad
         target = second * total
-        chosen = self.number_passed(passed, target)
-        chosen = jnp.where(jumped, chosen, self.count)
-        y = self.moved(chosen, lanes.y)
+        if self.sparse:
+            y = self.sparse.moved(lanes.y, passed, target, jumped)
+        else:
+            y = self.moved(jnp.where(jumped, self.number_passed(passed, target), self.count), lanes.y)
         state = jnp.where(arrived | (going & bad), ARRIVED, lanes.state).astype(jnp.int32)
         status = jnp.where(going & bad, int(Status.NEGATIVE_PROPENSITY), lanes.status).astype(jnp.int32)
         time = jnp.where(jumped, time, jnp.where(arrived, lanes.stop, lanes.time))
         if self.adjusts:
             y = self.adjusted(held, lanes, time, y)
         return lanes._replace(time=time, y=y, state=state, jumps=lanes.jumps + jumped.astype(jnp.int32), status=status)
+
+    def leapt(self, leaps: Leaps, held: list[Array], lanes: Lanes, bits: Array) -> Lanes:
+        """The next leap of each lane, which ends at its stop at the latest."""
+
+        def one(p: Posed, time: Array, stop: Array, y: Array, halved: Array, bits: Array) -> Leap:
+            return leaps(p.system, (time, y, at_time(p.inputs, time)), stop - time, halved, bits)
+
+        found = self.over_lanes(one, held, lanes.time, lanes.stop, *lanes.y, bits)
+        going = lanes.state == GOING
+        arrived = going & (found.bad | (found.passed >= lanes.stop - lanes.time))
+        time = jnp.where(arrived, lanes.stop, lanes.time + found.passed)
+        moved = going & ~found.bad
+        return lanes._replace(
+            time=jnp.where(moved, time, lanes.time),
+            y=Leaping(jnp.where(moved[None], found.y, lanes.y.y), jnp.where(moved, found.halved, lanes.y.halved)),
+            state=jnp.where(arrived, ARRIVED, lanes.state).astype(jnp.int32),
+            jumps=lanes.jumps + moved.astype(jnp.int32),
+            status=jnp.where(going & found.bad, int(Status.NEGATIVE_PROPENSITY), lanes.status).astype(jnp.int32),
+        )
 
     def summed(self, rate: Array) -> Any:
         """Sums of the first propensities, NaN from one on that is negative or no number."""
@@ -289,9 +347,13 @@ class _Program:
 
     # ---- after a block ----
 
+    def counts(self, y: Any) -> Array:
+        """The numbers of the states as one array."""
+        return self.sparse.numbers(y) if self.sparse else y.y if self.leaps else jnp.stack(y)
+
     def reviewed(self, lanes: Lanes) -> Lanes:
         """Lanes with the status of those whose numbers are too large, or that have jumped too often."""
-        largest = jnp.max(jnp.abs(jnp.stack(lanes.y)), axis=0)
+        largest = jnp.max(jnp.abs(self.counts(lanes.y)), axis=0)
         whole = 2.0 ** (np.finfo(self.dtype).nmant + 1)
         live = (lanes.state != IDLE) & (lanes.status == Status.OK)
         status = jnp.where(live & ~(largest <= whole), int(Status.TOO_MANY), lanes.status)
@@ -304,7 +366,7 @@ class _Program:
         arrived = lanes.state == ARRIVED
         row = lanes.row + arrived.astype(jnp.int32)
         ended = arrived & ((row >= self.stops) | (lanes.status != Status.OK))
-        y = jnp.stack(lanes.y, axis=1)
+        y = self.counts(lanes.y).T
         place = jnp.where(arrived, lanes.member, self.members)
         seen = jnp.where((lanes.status == Status.OK)[:, None], y, jnp.nan)
         rows = found.rows.at[place, lanes.row].set(seen, mode="drop", unique_indices=True)

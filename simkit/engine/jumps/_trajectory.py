@@ -28,6 +28,7 @@ from ...core import (
     started,
     traced,
 )
+from ...solvers import TauLeaping
 from ..stepping._reduce import reduce_saved
 from ..task._task import Task
 from ._paths import Paths, Posed, paths
@@ -119,6 +120,11 @@ def review_jumps(task: Task) -> None:
             f"The propensities of the jump process `{kind}` must depend on time through inputs alone, but they read the time "
             "itself: an exact path would need a bound of them. Make the dependence an input that is constant piece by piece."
         )
+    if isinstance(task.solver, TauLeaping) and _adjusts(system, task.times[0], y0, values):
+        raise ArgumentError(
+            f"`TauLeaping` must not go with `adjusted` of a system, but `{kind}` changes its state there at once after a jump, and "
+            "a leap holds many. Take `DirectMethod()`."
+        )
     if traced(system, y0, task.inputs, task.times):
         return
     for name, value in named_leaves(y0).items():
@@ -128,6 +134,13 @@ def review_jumps(task: Task) -> None:
                 f"A jump process counts things, so the start `y0.{name}` must be a whole number, but it is {bad.flat[0]:g}. "
                 "Round it."
             )
+
+
+def _adjusts(system: JumpSystem, t: Any, y: Any, inputs: Any) -> bool:
+    """Tell whether `adjusted` of a system may change anything."""
+    program = jax.make_jaxpr(lambda old, t, y: system.adjusted((t, old), t, y, inputs))(y, t, y).jaxpr
+    count = len(jax.tree.leaves(y))
+    return len(program.outvars) != count or any(a is not b for a, b in zip(program.outvars, program.invars[-count:]))
 
 
 def check_jump_task(system: JumpSystem, step: Any) -> None:
@@ -162,7 +175,13 @@ def explain_jumps(task: Task, trajectory: Trajectory) -> str:
     found, _ = _walked(task._replace(y0=y0))
     t, y = found.time, ravel_pytree(y0)[1](found.state)
     rates = np.asarray(flat_propensities(system, t, y, at_time(task.inputs, t)))
-    bad = int(np.flatnonzero(~(rates >= 0))[0])
+    below = np.flatnonzero(~(rates >= 0))
+    if not below.size:  # a negative factor of what is not there yet, or a number of things that is below 0
+        return (
+            f"At time {float(t):g} a rate constant or a number of things is negative, though no propensity is yet. Rate constants, "
+            "and the numbers of what reactions take, must not be negative."
+        )
+    bad = int(below[0])
     where = ", ".join(f"{name} {float(np.ravel(x)[0]):g}" for name, x in list(named_leaves(y).items())[:8])
     return (
         f"The propensity of the reaction `{reaction_names(system)[bad]}` is {rates[bad]:g} at time {float(t):g}, where the state "
