@@ -32,6 +32,8 @@ import simkit
 sys.path.insert(0, str(pathlib.Path(__file__).parents[1] / "tests"))
 from petab_models import write_problem  # pyright: ignore[reportMissingImports]
 
+CONSTANTS = ("time", "pi", "inf", "nan", "true", "false")
+
 
 def tags_of(folder: pathlib.Path) -> set[str]:
     """The components and tests that a case names, and its type."""
@@ -49,6 +51,21 @@ def settings_of(folder: pathlib.Path) -> dict[str, str]:
 def names_in(text: str) -> list[str]:
     """The names of a list in the settings."""
     return [x for x in re.split(r"[,\s]+", text) if x]
+
+
+def seen_as(model: libsbml.Model, name: str) -> str:
+    """A name of the model by which formulas of tables can ask for another one, which they would take for a constant."""
+    if name.lower() not in CONSTANTS:
+        return name
+    alias = model.createParameter()
+    alias.setId(f"seen_{name}")
+    alias.setConstant(False)
+    tree = libsbml.ASTNode(libsbml.AST_NAME)
+    tree.setName(name)
+    rule = model.createAssignmentRule()
+    rule.setVariable(alias.getId())
+    rule.setMath(tree)
+    return alias.getId()
 
 
 def formula_of(model: libsbml.Model, name: str, amounts: list[str]) -> str:
@@ -70,15 +87,18 @@ def run(folder: pathlib.Path) -> dict[str, object]:
     head = [x.strip() for x in head]
     table = dict(zip(head, values.T, strict=True))
     times, names = table[head[0]], names_in(told["variables"])
-    model = libsbml.readSBML(str(file)).getModel()
+    document = libsbml.readSBML(str(file))
+    model = document.getModel()
+    aliases = {name: seen_as(model, name) for name in names}
+    whole = file.read_text() if all(x == y for x, y in aliases.items()) else libsbml.writeSBMLToString(document)
     amounts = names_in(told.get("amount", ""))
-    observables = "".join(f"\nob_{name} | {formula_of(model, name, amounts)} | sdsd" for name in names)
+    observables = "".join(f"\nob_{name} | {formula_of(model, aliases[name], amounts)} | sdsd" for name in names)
     data = "".join(f"\nob_{name} | c0 | {t} | 1" for name in names for t in times)
     parameters = "parameterId | parameterScale | lowerBound | upperBound | nominalValue | estimate\nsdsd | lin | 0.1 | 10 | 1 | 1"
     with tempfile.TemporaryDirectory() as place:
         path = write_problem(
             pathlib.Path(place),
-            file.read_text(),
+            whole,
             parameters,
             "observableId | observableFormula | noiseFormula" + observables,
             "observableId | simulationConditionId | time | measurement" + data,

@@ -175,7 +175,7 @@ class Assembly:
         found += [f"the initial assignment of `{n}` by time" for n, x in start.items() if TIME in formulas.symbols([x])]
         found += ["periods after the first"] if remembered and any(s.later for s in self.series) else []
         found += ["steady states before the start"] * settles + ["data at infinite time"] * endless
-        moved = formulas.symbols([lag for _, lag in model.delays.values()]) & {*model.states}
+        moved = formulas.symbols([lag for _, lag in model.delays.values()]) & {*model.states} if remembered else ()
         found += [f"a lag that depends on `{name}`, which changes" for name in sorted(moved)]
         if found:
             raise DataError(f"`delay` in formulas of the model must not stand beside {found[0]}: not supported.")

@@ -63,9 +63,12 @@ class DelayedSBMLSystem(DelayedSystem, AbstractSBMLSystem):
         return DelayedSBMLSystem(kept, {}, self.settled, None, None, named=(), **made)
 
 
-def asked(system: AbstractSBMLSystem, delays: tuple[Delay, ...], times: Array) -> Array:
-    """The times at which a solution has to be known: its own, and a lag before each, (1 + delays, times)."""
-    lags = system.formulas.evaluate([d.lag for d in delays], system.lookup(times, {}))
+def asked(system: AbstractSBMLSystem, delays: tuple[Delay, ...], times: Array, states: dict[str, Array]) -> Array:
+    """The times at which a solution has to be known: its own, and a lag before each, (1 + delays, times).
+
+    `states` are those at the times, if a lag depends on them.
+    """
+    lags = system.formulas.evaluate([d.lag for d in delays], system.lookup(times, states))
     early = [times - jnp.where(lag >= 0, lag, jnp.nan) for lag in (jnp.asarray(x, times.dtype) for x in lags)]
     return jnp.stack([times, *early])
 

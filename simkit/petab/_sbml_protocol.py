@@ -68,14 +68,20 @@ class SBMLProtocol(AbstractProtocol):
             found, consistent = consistent_state(moving, times[0])
             moving = Setup(solved, found, inputs)
         finite, known = _before(times, FOREVER) if self.endless else times, None
+
+        def run(times: Array) -> Trajectory:
+            if self.passages.given:
+                return integrate_passages(moving, system, times, method, self.passages)
+            return integrate(moving, times, method)
+
         if self.delays:
-            early = asked(system, self.delays, times)
+            lags = system.formulas.symbols([delay.lag for delay in self.delays])
+            # Lags that depend on the state are known at save times after a run alone.
+            states = solved.unpacked(run(finite).ys) if lags & first.keys() else {}
+            early = asked(system, self.delays, times, states)
             finite, places = ordered(early, times[0])
             known = early, places
-        if self.passages.given:
-            trajectory = integrate_passages(moving, system, finite, method, self.passages)
-        else:
-            trajectory = integrate(moving, finite, method)
+        trajectory = run(finite)
         if self.endless:
             last, settled = steady_state(moving, times[0], system.kept)
             forever = times >= FOREVER

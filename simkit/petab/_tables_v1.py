@@ -228,6 +228,10 @@ def _used(model: Model, roots: tuple[int, ...]) -> set[str]:
     return found
 
 
+CONSTANTS = ("time", "pi", "exponentiale", "avogadro", "inf", "infinity", "nan", "notanumber", "true", "false")
+"""Words that formulas of tables read as numbers, or as the time, whatever a model calls so."""
+
+
 def formula_of(
     row: Row,
     column: str,
@@ -241,6 +245,13 @@ def formula_of(
     where = row.where(column)
     if not row.has(column):
         raise row.error(column, "must be a formula, but it is empty.")
+
+    for word in re.findall(r"[A-Za-z_]\w*", row.text(column)):
+        if word in CONSTANTS and model.symbol(word) is not None:
+            raise row.error(
+                column,
+                f"must not hold `{word}`, which formulas have as a constant and the model as a name: give that another one.",
+            )
 
     def symbol(name: str) -> int:
         if own and name in own:

@@ -4,7 +4,7 @@ import math
 
 import numpy as np
 import pytest
-from petab_models import GOOD, check_complaint, sbml, write_problem
+from petab_models import GOOD, check_complaint, load_observed, sbml, write_problem
 
 import simkit
 from simkit import DataError
@@ -171,3 +171,11 @@ def test_tricks_of_xml_are_refused(tmp_path):
     (tmp_path / "model.xml").write_text(good[: len(good) // 2])
     with pytest.raises(DataError, match=r"`model.xml`, line \d+ must be SBML"):
         simkit.petab.load(path)
+
+
+@pytest.mark.parametrize("name", ["time", "pi", "nan"])
+def test_a_name_of_the_model_that_formulas_have_as_a_constant(tmp_path, name):
+    # It was taken for the constant without a word.
+    model = sbml({"A": 2.0}, {"k": 1.0, name: 5.0}, {"r": ("A", "", "cell * k * A")})
+    with pytest.raises(DataError, match=f"must not hold `{name}`, which formulas have as a constant"):
+        load_observed(tmp_path, model, {"k": 0.4}, f"A * {name}", [0.0, 1.0])

@@ -69,17 +69,18 @@ def test_rules_of_earlier_times_beside_events(tmp_path):
     # x grows at the rate k, from 1, and falls to 0 when 3 * time passes 3; `early` is a delay of time alone, in a trigger.
     model = sbml(
         {"A": 2.0},
-        {"k": 1.0, "lag": 1.0, "x": 1.0, "seen": 0.0, "s": 0.0, "P": 0.0},
+        {"k": 1.0, "lag": 1.0, "x": 1.0, "seen": 0.0, "s": 0.0, "P": 0.0, "Q": 0.0, "wait": 0.5},
         {"r": ("A", "", "cell * k * A")},
-        rules={"s": "3 * time", "P": "delay(x, lag)"},
-        rates={"x": "k"},
+        rules={"s": "3 * time", "P": "delay(x, lag)", "Q": "delay(time, wait) + delay(k * time, wait)"},
+        rates={"x": "k", "wait": "0.1"},
         events={"fall": ("s > 3", {"x": "0"}), "early": ("delay(s, 0.6) > 3", {"seen": "1"})},
     )
-    read = loaded(tmp_path, model, {"k": 0.4, "lag": 0.7}, "P + 10 * seen")
+    read = loaded(tmp_path, model, {"k": 0.4, "lag": 0.7}, "P + 10 * seen + 100 * Q")
     heads = lambda theta: read.problem.heads(theta)[0]["o"][0][0]
     then = TIMES - 0.7
     grown = np.where(then < 1, 1 + 0.4 * np.maximum(then, 0), 0.4 * (then - 1))
-    np.testing.assert_allclose(heads(read.nominal), grown + 10 * (TIMES > 1.6), rtol=1e-6)
+    late = 1.4 * (TIMES - (0.5 + 0.1 * TIMES))  # the lag of Q grows with time
+    np.testing.assert_allclose(heads(read.nominal), grown + 10 * (TIMES > 1.6) + 100 * late, rtol=1e-6)
     by_lag = jax.jit(jax.jacfwd(heads))(read.nominal)[:, 1]
     np.testing.assert_allclose(by_lag, np.where(then < 0, 0.0, -0.4), atol=1e-6)
 
