@@ -8,12 +8,15 @@ import sysconfig
 from collections.abc import Iterable
 from typing import Any, NamedTuple
 
+import equinox
 import jax
 from jax.extend.core import JaxprEqn
 
 HERE = f"{pathlib.Path(__file__).resolve().parent.parent}{os.sep}"
+# JAX may be installed elsewhere than the environment's own packages.
 OTHERS = tuple(
-    {*(sysconfig.get_paths()[name] + os.sep for name in ("purelib", "platlib", "stdlib", "platstdlib")), "<"}
+    {f"{pathlib.Path(str(package.__file__)).parent}{os.sep}" for package in (jax, equinox)}
+    | {*(sysconfig.get_paths()[name] + os.sep for name in ("purelib", "platlib", "stdlib", "platstdlib")), "<"}
 )
 MODELS = tuple(f"{HERE}{room}{os.sep}" for room in ("odes", "md", "fluids", "problem"))
 LOOPS = tuple(f"{HERE}{room}{os.sep}" for room in ("engine", "solvers", "fitting", "infer"))
