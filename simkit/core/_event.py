@@ -121,7 +121,14 @@ class Event(eqx.Module):
         """The state after the event at time t, with one entry of `values` where it has them."""
         if self.change is None:
             return y
-        return self.change(system, t, y, inputs, *(() if self.values is None else (value,)))
+        found = self.change(system, t, y, inputs, *(() if self.values is None else (value,)))
+        given, wanted = jax.tree.structure(found), jax.tree.structure(y)
+        if given != wanted:
+            raise ArgumentError(
+                f"The `change` of an event must return a state with the structure {wanted}, but it returned {given}. Write what "
+                'stays as it was too, such as `{**y, "amount": y["amount"] + dose}`.'
+            )
+        return jax.tree.map(lambda new, old: new if hasattr(new, "dtype") else jnp.asarray(new, old.dtype), found, y)
 
 
 @jax.tree_util.register_pytree_with_keys_class

@@ -28,7 +28,8 @@ STUCK = 10
 """Number of refused proposals after which, during the warm-up, the density at a chain's place is estimated anew."""
 
 FIRST_MOVES = 10
-"""Number of moves that the first covariance of the proposals counts as. A move weighs 2 / (moves + this): the first are forgotten."""
+"""Number of moves that the first covariance of the proposals counts as. A move weighs 2 / (moves + this), which forgets the
+first ones."""
 
 SHORTEST = 0.1
 """Length of the shortest proposals, relative to the one that is best for a normal posterior known exactly."""

@@ -228,7 +228,7 @@ def _used(model: Model, roots: tuple[int, ...]) -> set[str]:
     return found
 
 
-CONSTANTS = ("time", "pi", "exponentiale", "avogadro", "inf", "infinity", "nan", "notanumber", "true", "false")
+CONSTANTS = ("time", "pi", "exponentiale", "inf", "infinity", "nan", "notanumber", "true", "false")
 """Words that formulas of tables read as numbers, or as the time, whatever a model calls so."""
 
 

@@ -84,7 +84,7 @@ class JacobianPattern:
             raise ArgumentError(f"Argument `sizes` must be a list of whole numbers, but it is {shown(sizes)}.")
         for size in sizes:
             check_count("sizes", size)
-        return JacobianPattern(sp.block_diag([np.ones((n, n), bool) for n in sizes]))
+        return JacobianPattern(sp.block_diag([sp.coo_array(np.ones((n, n), bool)) for n in sizes]))
 
     def matrix(self) -> Bool[np.ndarray, "n n"]:
         """Return the places as a matrix of truth values."""

@@ -71,6 +71,33 @@ def test_doses_are_seen_a_lag_later():
     assert found.steps < 30  # steps end where jumps come back, so that none is taken again
 
 
+@pytest.mark.parametrize(
+    ("times", "at"),
+    [
+        ((0.0, 2.5), (1.5, 2.0, 2.5)),
+        ((0.0, 1.0, 2.0, 3.0, 3.5), (1.0, 2.0, 3.0)),
+        ((0.0, 0.5, 2.5, 4.0), (1.5, 2.5, 3.7)),
+    ],
+)
+def test_rows_at_doses_on_breaking_points_and_at_the_end(times, at):
+    # Such rows held the start: a step without length followed the dose.
+    doses = np.array([0.4, -0.3, 0.7])
+
+    def rows(doses):
+        events = {"dose": simkit.Event(at=np.array(at), values=doses, change=added)}
+        return simkit.simulate(fed_back(1.0, 1.0), {"x": 2.0}, times, events=events, step=Adaptive(1e-9)).ys["x"]
+
+    def impulse(t):
+        return sum((-1.0) ** k * (t - k) ** k / math.factorial(k) for k in range(math.floor(t) + 1))
+
+    slopes = np.array([[impulse(t - a) if t >= a else 0.0 for a in at] for t in times])
+    found, derivatives = jax.jit(lambda doses: (rows(doses), jax.jacfwd(rows)(doses)))(doses)
+    np.testing.assert_allclose(
+        found, [solution(t, 1.0, 1.0, 2.0) for t in times] + slopes @ doses, rtol=1e-9, atol=1e-11
+    )
+    np.testing.assert_allclose(derivatives, slopes, rtol=1e-9, atol=1e-11)
+
+
 @pytest.mark.slow
 def test_reverse_derivatives_by_times_and_sizes_of_doses_and_by_the_lag():
     total = lambda *point: jnp.sum(WEIGHTS * dosed(*point).ys["x"])

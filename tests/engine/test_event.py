@@ -312,3 +312,26 @@ def test_times_of_several_events_differentiate_in_reverse_for_all_members_togeth
     found = jax.jit(jax.grad(lambda qs: jnp.sum(jax.vmap(second)(qs))))(qs)
     expected = np.stack([-(2 - qs[:, 1]) / qs[:, 0] ** 2, -1 / qs[:, 0]], axis=1)
     np.testing.assert_allclose(found, expected, rtol=1e-9)
+
+
+@pytest.mark.parametrize("number", [3, 3.0, np.float64(3.0)])
+def test_changes_may_hold_plain_numbers(number):
+    # A Python number at a known time met an `AttributeError`.
+    system = from_function(lambda t, y, p: {"x": -p["rate"] * y["x"]}, {"rate": 0.1})
+    event = simkit.Event(at=[1.0], change=lambda system, t, y, inputs: {"x": number})
+    found = simkit.simulate(system, {"x": 1.0}, [0.0, 10.0], events=event, step=TIGHT)
+    np.testing.assert_allclose(found.ys["x"][-1], 3 * np.exp(-0.9), rtol=1e-9)
+
+
+@pytest.mark.parametrize("change", [lambda y: {"y": y["x"]}, lambda y: y["x"], lambda y: None])
+@pytest.mark.parametrize("known", [True, False])
+def test_changes_of_another_structure_are_refused(change, known):
+    system = from_function(lambda t, y, p: {"x": -p["rate"] * y["x"]}, {"rate": 0.1})
+    changed = lambda system, t, y, inputs: change(y)
+    event = (
+        simkit.Event(at=[1.0], change=changed)
+        if known
+        else simkit.Event(lambda s, t, y, i: y["x"] - 0.9, change=changed)
+    )
+    with pytest.raises(simkit.ArgumentError, match="must return a state with the structure"):
+        simkit.simulate(system, {"x": 1.0}, [0.0, 10.0], events=event)

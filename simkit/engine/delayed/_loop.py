@@ -317,7 +317,8 @@ def _ended(
             sides,
             was.jumps,
             jnp.where(ends, t, was.end),
-            jnp.where(accepted, hit, was.opened),
+            # A step without length, up to a breaking point at the time of an event, leaves the event last.
+            jnp.where(accepted, hit | (was.opened & (t <= t0)), was.opened),
             jnp.where(hit, stalled, was.stalled),
             jnp.where(hit, t, was.since),
         )

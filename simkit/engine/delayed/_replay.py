@@ -96,7 +96,7 @@ def replayed(posed: Posed, times: Array, kept: int, mesh: Mesh, listed: int) -> 
                 after = after + (valued(rows, 1 + share) - valued(rows, jnp.ones_like(share)))
                 time = time + delta
             known = known.at[jnp.where(live, landing.place, known.size)].set(time, mode="drop")
-        opened, last = jnp.where(live, hit, s.opened), jnp.where(live, after, s.y)
+        opened, last = jnp.where(live, hit | (s.opened & ~real), s.opened), jnp.where(live, after, s.y)
         return _State(s.i + 1, jnp.where(live, time, s.t), last, ring, s.ys, known, opened, s.events), (row, entry)
 
     most = mesh.ends.shape[0]
