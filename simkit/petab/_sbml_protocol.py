@@ -96,6 +96,9 @@ class SBMLProtocol(AbstractProtocol):
         if known is not None:
             opening = lambda t: first | self.before(setup, t)
             trajectory = recalled(system, self.delays, *known, trajectory, opening)
+            early = jnp.all(jnp.isfinite(known[0])) | (trajectory.status != Status.OK)
+            status = jnp.where(early, trajectory.status, int(Status.BAD_LAG))
+            trajectory = dataclasses.replace(trajectory, status=status)
         return Setup(system, first, inputs, setup.noise), trajectory
 
     def before(self, setup: Setup, t: Array) -> dict[str, Array]:

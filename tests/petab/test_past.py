@@ -81,6 +81,8 @@ def test_rules_of_earlier_times_beside_events(tmp_path):
     grown = np.where(then < 1, 1 + 0.4 * np.maximum(then, 0), 0.4 * (then - 1))
     late = 1.4 * (TIMES - (0.5 + 0.1 * TIMES))  # the lag of Q grows with time
     np.testing.assert_allclose(heads(read.nominal), grown + 10 * (TIMES > 1.6) + 100 * late, rtol=1e-6)
+    status = jax.jit(lambda theta: read.problem.heads(theta)[1])(read.nominal.at[1].set(-0.5))
+    assert int(status[0]) == simkit.Status.BAD_LAG
     by_lag = jax.jit(jax.jacfwd(heads))(read.nominal)[:, 1]
     np.testing.assert_allclose(by_lag, np.where(then < 0, 0.0, -0.4), atol=1e-6)
 
