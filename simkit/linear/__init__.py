@@ -26,6 +26,7 @@ from ._elimination_order import dense_cost as dense_cost  # internal
 from ._gmres import gmres as gmres
 from ._on_numbers import evaluated as evaluated
 from ._one_at_a_time import one_at_a_time as one_at_a_time
+from ._pattern import AbstractPlaces as AbstractPlaces
 from ._pattern import Pattern as Pattern
 from ._preconditioners import BlockJacobi as BlockJacobi  # internal
 from ._preconditioners import Unchanged as Unchanged  # internal

@@ -1,6 +1,5 @@
 """Sparsity patterns of Jacobians as users state them, and their check against the system by random products."""
 
-import functools
 from collections.abc import Sequence
 from typing import Any
 
@@ -16,6 +15,7 @@ from .._doors import check_count, shown
 from .._errors import ArgumentError
 from .._types import Inputs, State, Time
 from ..core import DelayedSystem, System, SystemTerm
+from ..linear import AbstractPlaces
 
 SHIFT, SMALL = 0.1, 0.01
 """Relative change of a state at which a pattern is looked at beside the start, and share of the largest state where one is 0."""
@@ -31,7 +31,7 @@ SHOWN, UNITS, LEAST_GROUPS, MOST_GROUPS = 3, 3, 32, 256
 """Rows, and columns of each, that a message names; units of the states; groups of columns, each of which costs a derivative."""
 
 
-class JacobianPattern:
+class JacobianPattern(AbstractPlaces):
     """The places of a Jacobian that may hold numbers other than 0, as a user states them for `Rodas5P` and `BDF`.
 
     The state counts as one flat array, in the order of `jax.flatten_util.ravel_pytree` of the state as the solver steps it:
@@ -50,10 +50,6 @@ class JacobianPattern:
     print(JacobianPattern.blocks([2, 3]) == JacobianPattern(np.kron(np.eye(5), 1) + JacobianPattern.blocks([2, 3]).matrix()))
     ```
     """
-
-    rows: Int[np.ndarray, " places"]
-    columns: Int[np.ndarray, " places"]
-    size: int
 
     def __init__(self, matrix: Any) -> None:
         rows, columns, size = _read(matrix)
@@ -85,27 +81,6 @@ class JacobianPattern:
         for size in sizes:
             check_count("sizes", size)
         return JacobianPattern(sp.block_diag([sp.coo_array(np.ones((n, n), bool)) for n in sizes]))
-
-    def matrix(self) -> Bool[np.ndarray, "n n"]:
-        """Return the places as a matrix of truth values."""
-        full = np.zeros((self.size, self.size), bool)
-        full[self.rows, self.columns] = True
-        return full
-
-    def __eq__(self, other: object) -> bool:
-        return (
-            isinstance(other, JacobianPattern)
-            and self.size == other.size
-            and np.array_equal(self.rows, other.rows)
-            and np.array_equal(self.columns, other.columns)
-        )
-
-    def __hash__(self) -> int:
-        return self._hash
-
-    @functools.cached_property
-    def _hash(self) -> int:
-        return hash((self.size, self.rows.tobytes(), self.columns.tobytes()))
 
     def __repr__(self) -> str:
         # The number tells patterns with as many places apart, in the texts that compiled programs are compared by.
