@@ -65,7 +65,7 @@ def rows() -> dict[str, float]:
     data, problem = made()
     options = {"method": simkit.ParticleMetropolis(), "chains": CHAINS, "draws": DRAWS, "warmup": WARMUP}
     begin = time.process_time()
-    first = simkit.sample(problem, key=jax.random.key(3), **{**options, "draws": 100, "warmup": 100})
+    simkit.sample(problem, key=jax.random.key(3), **{**options, "draws": 100, "warmup": 100})
     compiled = time.process_time() - begin
     begin = time.process_time()
     posterior = simkit.sample(problem, key=jax.random.key(4), **options)
@@ -117,7 +117,6 @@ def rows() -> dict[str, float]:
             ],
         ],
     )
-    assert first.draws.shape[-1] == 3
     return {
         "particle_mcmc_speedup": rate / peer_rate,
         "particle_mcmc_apart": float(apart.max()),

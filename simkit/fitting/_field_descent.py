@@ -128,11 +128,11 @@ class _Way:
             return False
         (z, before), self.waiting = self.waiting, None
         ratio = self.ratio(before, float(step.value))
-        if not np.isfinite(ratio) or ratio < SHRUNK:
-            self.failures += not np.isfinite(float(step.value))
-            self.z, self.last, self.coarse, self.radius = z, before, None, np.inf
-            return True
-        return False
+        if np.isfinite(ratio) and ratio >= SHRUNK:
+            return False
+        self.failures += not np.isfinite(float(step.value))
+        self.z, self.last, self.coarse, self.radius = z, before, None, np.inf
+        return True
 
     def ratio(self, step: Stepped, trial: float) -> float:
         """The gain of a step relative to the promised one."""

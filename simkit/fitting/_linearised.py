@@ -15,16 +15,6 @@ from ._prior_model import prior_model
 Vector = Float[Array, " parameters"]
 
 
-class Gradient(NamedTuple):
-    """The negative log posterior near one place of the coordinates of a fit, without its products; see `Linearised`."""
-
-    value: Float[Array, ""]
-    gradient: Vector
-    curvature: Vector
-    chi_squared: Float[Array, ""]
-    log_likelihood: Float[Array, ""]
-
-
 class Linearised(NamedTuple):
     """The negative log posterior near one place of the coordinates of a fit.
 
@@ -40,11 +30,6 @@ class Linearised(NamedTuple):
     product: Callable[[Vector], Vector]
     chi_squared: Float[Array, ""]
     log_likelihood: Float[Array, ""]
-
-
-def gradient_of(problem: Problem, z: Vector) -> Gradient:
-    """The value and the gradient at `z`, by one simulation and its reverse."""
-    return Gradient(*(getattr(linearised(problem, z), name) for name in Gradient._fields))
 
 
 def linearised(problem: Problem, z: Vector) -> Linearised:

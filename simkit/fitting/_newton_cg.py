@@ -12,12 +12,12 @@ from ..engine import awaited, note_trace
 from ..problem import Problem, named_parts
 from ._carried import carried
 from ._inside import inside, margin
-from ._linearised import Linearised, gradient_of, linearised
+from ._linearised import Linearised, linearised
 from ._local_model import objective
 
 
 class Stepped(NamedTuple):
-    """A step from one place, and what was found there; `ratio` of the gain to the one that the model promised."""
+    """A step from one place, and what was found there; `promised` is the gain by the model, `trial` the value at its end."""
 
     place: Float[Array, " parameters"]
     value: Float[Array, ""]
@@ -50,13 +50,10 @@ def stepped(
     """
     note_trace("fit, conjugate gradients", named_parts(problem) | {"max_products": most, "coarse": coarse is not None})
     radius, forcing, target = numbers
-    if coarse is None:
-        model = inner = linearised(problem, z)
-        sizes = white_sizes(model.curvature)
-        informed = lambda q: white_information(model, sizes, q)
-    else:
-        model = gradient_of(problem, z)
-        sizes = white_sizes(model.curvature)
+    model = linearised(problem, z)
+    sizes = white_sizes(model.curvature)
+    informed = lambda q: white_information(model, sizes, q)
+    if coarse is not None:
         down, up = (lambda v: carried(v, problem.unknowns, coarse)), (lambda v: carried(v, coarse.unknowns, problem))
         inner = linearised(coarse, down(z))
         scales = white_sizes(inner.curvature)

@@ -92,13 +92,13 @@ class SBMLProtocol(AbstractProtocol):
             ok = ok & (settled | ~jnp.any(forever))
         status = jnp.where(ok | (trajectory.status != Status.OK), trajectory.status, int(Status.NON_FINITE))
         status = jnp.where(consistent, status, int(Status.INCONSISTENT))
+        if known is not None:
+            late_enough = jnp.all(jnp.isfinite(known[0]))
+            status = jnp.where(late_enough | (status != Status.OK), status, int(Status.BAD_LAG))
         trajectory = dataclasses.replace(trajectory, ys=solved.unpacked(trajectory.ys), status=status)
         if known is not None:
             opening = lambda t: first | self.before(setup, t)
             trajectory = recalled(system, self.delays, *known, trajectory, opening)
-            early = jnp.all(jnp.isfinite(known[0])) | (trajectory.status != Status.OK)
-            status = jnp.where(early, trajectory.status, int(Status.BAD_LAG))
-            trajectory = dataclasses.replace(trajectory, status=status)
         return Setup(system, first, inputs, setup.noise), trajectory
 
     def before(self, setup: Setup, t: Array) -> dict[str, Array]:
