@@ -1,7 +1,7 @@
 """Events: conditions or times at which a simulation changes its state or ends."""
 
 import dataclasses
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, Literal
 
 import equinox as eqx
@@ -117,18 +117,30 @@ class Event(eqx.Module):
             self.at if self.lag is None else self.at + jnp.asarray(self.lag(system, self.values)).astype(self.at.dtype)
         )
 
-    def changed(self, system: Any, t: Time, y: State, inputs: Inputs, value: Any = None) -> State:
-        """The state after the event at time t, with one entry of `values` where it has them."""
+    def changed(self, name: str, system: Any, t: Time, y: State, inputs: Inputs, value: Any = None) -> State:
+        """The state after the event of this name at time t, with one entry of `values` where it has them.
+
+        **Raises:** an `ArgumentError` that names the event where the state has another structure or other shapes than before.
+        """
         if self.change is None:
             return y
         found = self.change(system, t, y, inputs, *(() if self.values is None else (value,)))
-        given, wanted = jax.tree.structure(found), jax.tree.structure(y)
-        if given != wanted:
+        said = f"The `change` of the event `{name}` must give a state like the one that it gets"
+        if jax.tree.structure(found) != jax.tree.structure(y):
             raise ArgumentError(
-                f"The `change` of an event must return a state with the structure {wanted}, but it returned {given}. Write what "
-                'stays as it was too, such as `{**y, "amount": y["amount"] + dose}`.'
+                f"{said}, of structure {jax.tree.structure(y)}, but it gives {jax.tree.structure(found)}. Return a copy with "
+                'other numbers, such as `{**y, "speed": -y["speed"]}` or `dataclasses.replace(y, speed=-y.speed)`.'
             )
-        return jax.tree.map(lambda new, old: new if hasattr(new, "dtype") else jnp.asarray(new, old.dtype), found, y)
+
+        def cast(x: Any, new: Any) -> Array:
+            x, new = jnp.asarray(x), jnp.asarray(new)
+            if new.shape != x.shape or (jnp.iscomplexobj(new) and not jnp.iscomplexobj(x)):
+                raise ArgumentError(
+                    f"{said}, but of an array of shape {x.shape} it makes one of shape {new.shape} and type {new.dtype}."
+                )
+            return new.astype(x.dtype)
+
+        return jax.tree.map(cast, y, found)
 
 
 @jax.tree_util.register_pytree_with_keys_class
@@ -148,6 +160,10 @@ class NamedEvents:
     def tree_unflatten(cls, names: tuple[str, ...], events: Sequence[Event]) -> "NamedEvents":
         """Return the events of these names: the protocol of JAX."""
         return cls(names, tuple(events))
+
+    def items(self) -> Iterator[tuple[str, Event]]:
+        """The events with their names."""
+        return zip(self.names, self.events, strict=True)
 
     @property
     def room(self) -> int:

@@ -148,16 +148,19 @@ def mirrored_inputs(inputs: Inputs) -> Inputs:
 
 def mirrored_events(events: NamedEvents | None) -> NamedEvents | None:
     """Events as functions of s = -t; their directions are those of the run."""
-    return None if events is None else NamedEvents(events.names, tuple(map(_mirrored_event, events.events)))
+    return (
+        None if events is None else NamedEvents(events.names, tuple(map(_mirrored_event, events.names, events.events)))
+    )
 
 
-def _mirrored_event(event: Event) -> Event:
+def _mirrored_event(name: str, event: Event) -> Event:
     condition = event.condition
     if isinstance(event.change, Regimen):
         raise ArgumentError(
             "Argument `times` must increase where doses are given: an infusion or a steady state has no backward time."
         )
-    change: Any = None if event.change is None else lambda system, t, *rest: event.changed(system.inner, -t, *rest)
+    changed = lambda system, t, *rest: event.changed(name, system.inner, -t, *rest)
+    change: Any = None if event.change is None else changed
     if condition is None:
         assert event.at is not None
         own = event.lag

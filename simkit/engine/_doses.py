@@ -57,7 +57,7 @@ def with_doses(task: Task, options: Options, solve: Solve) -> Trajectory:
     places = sorted({i for regimen in _regimens(task.events) for i in regimen.infused})
     inner, infused = task.system, tuple(places)
     _check(task, infused)
-    events = tuple(_realised(task, event, infused, solve) for event in task.events.events)
+    events = tuple(_realised(task, name, event, infused, solve) for name, event in task.events.items())
     found = solve(_augmented(task, infused)._replace(events=NamedEvents(task.events.names, events)), options)
     if not infused:
         return found
@@ -117,11 +117,11 @@ def _augmented(task: Task, infused: tuple[int, ...]) -> Task:
     return task._replace(system=system, y0=(task.y0, rates), step=step, reduce=reduce)
 
 
-def _realised(task: Task, event: Event, infused: tuple[int, ...], solve: Solve) -> Event:
+def _realised(task: Task, name: str, event: Event, infused: tuple[int, ...], solve: Solve) -> Event:
     """An event of the augmented system: of a regimen all that happens at known times, another one as it was."""
     regimen: Any = event.change
     if not isinstance(regimen, Regimen):
-        return _inside(event) if infused else event
+        return _inside(name, event) if infused else event
     rows = _rows(task, event, regimen)
     base, tail = _steady(task, regimen, rows, infused, solve)
     y0 = _seen(task)
@@ -243,7 +243,7 @@ def _steady(task: Task, regimen: Regimen, rows: Rows, infused: tuple[int, ...], 
     return base.at[chosen].add(jnp.where(real[:, None], states, 0)), tail
 
 
-def _inside(event: Event) -> Event:
+def _inside(name: str, event: Event) -> Event:
     """Another event, as one of the augmented system."""
     seen, change, own = event.condition, event.change, event.lag
 
@@ -252,7 +252,7 @@ def _inside(event: Event) -> Event:
         return seen(system.inner, t, y[0], inputs)
 
     def changed(system: Any, t: Time, y: State, inputs: Inputs, *value: Any) -> Any:
-        return event.changed(system.inner, t, y[0], inputs, *value), y[1]
+        return event.changed(name, system.inner, t, y[0], inputs, *value), y[1]
 
     after: Any = None if change is None else changed
     if seen is None:

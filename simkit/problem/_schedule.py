@@ -144,7 +144,7 @@ def experiment_events(
 
 def _check_within(name: str, events: NamedEvents, start: float) -> None:
     """Refuse events at known times before the state starts."""
-    for key, event in zip(events.names, events.events, strict=True):
+    for key, event in events.items():
         if event.at is None or traced(event.at) or not (early := np.asarray(event.at) < start).any():
             continue
         raise DataError(
@@ -190,9 +190,7 @@ def _alike_regimens(setups: Sequence[Setup]) -> list[Setup]:
             new = Regimen(old.share, old.lag, infused, resets, steady, into)
             made = Event(at=event.at, values=event.values, change=new)
             events = found[i].events
-            events = NamedEvents(
-                events.names, tuple(made if n == name else e for n, e in zip(events.names, events.events, strict=True))
-            )
+            events = NamedEvents(events.names, tuple(made if n == name else e for n, e in events.items()))
             found[i] = Setup(found[i].system, found[i].y0, found[i].inputs, found[i].noise, events)
     return found
 

@@ -214,7 +214,7 @@ def _trajectories(job: Job, values: Mapping[str, Any], keys: PyTree) -> Trajecto
         step=job.step,
         inputs=setup.inputs,
         key=keys,
-        events=None if events is None else dict(zip(events.names, events.events, strict=True)),
+        events=None if events is None else dict(events.items()),
         on_failure="mark",
     )
 

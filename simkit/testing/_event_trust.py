@@ -196,5 +196,5 @@ def contacts_of(setup: Setup, times: np.ndarray, solver: Any, step: Any) -> Even
     events = setup.events
     if not isinstance(events, NamedEvents) or all(event.timed for event in events.events):
         return None
-    named = dict(zip(events.names, events.events, strict=True))
+    named = dict(events.items())
     return check_events(setup.system, setup.y0, times, events=named, solver=solver, step=step, inputs=setup.inputs)

@@ -333,5 +333,5 @@ def test_changes_of_another_structure_are_refused(change, known):
         if known
         else simkit.Event(lambda s, t, y, i: y["x"] - 0.9, change=changed)
     )
-    with pytest.raises(simkit.ArgumentError, match="must return a state with the structure"):
+    with pytest.raises(simkit.ArgumentError, match=r"the event `.*` must give a state like the one .* structure"):
         simkit.simulate(system, {"x": 1.0}, [0.0, 10.0], events=event)

@@ -15,7 +15,6 @@ import jax.numpy as jnp
 from jax.flatten_util import ravel_pytree
 from jaxtyping import Array, PyTree
 
-from ..._errors import ArgumentError
 from ..._types import State, Time
 from ...core import NamedEvents, at_time
 from ..task._condition import condition_of
@@ -159,8 +158,8 @@ class EventFunctions:
             order = self.sorted_times(given, i)[1]
             value = jax.tree.map(lambda x: _entry(x, _entry(order, number)), event.values)
         before = system.decode(self.unravel(y))
-        after = event.changed(system, t, before, at_time(inputs, t), value)
-        return ravel_pytree(system.encode(_alike(self.names[i], before, after)))[0].astype(y.dtype)
+        after = event.changed(self.names[i], system, t, before, at_time(inputs, t), value)
+        return ravel_pytree(system.encode(after))[0].astype(y.dtype)
 
     def coming(self, ops: PyTree, fixed: PyTree, numbers: Array) -> Array:
         """Return the known times with these numbers, (timed,); infinite where there are no more."""
@@ -209,26 +208,3 @@ def newton(value: Callable[[Array], Array], zero: Array, sloped: Array) -> Array
         sound = sloped & (slope != 0) & jnp.isfinite(slope)
         delta = delta - jnp.where(sound, g - rest, 0) / jnp.where(sound, slope, 1)
     return delta
-
-
-def _alike(name: str, before: PyTree, after: PyTree) -> Any:
-    """The state after an event, of the form of the one before.
-
-    **Raises:** an `ArgumentError` that names the event where structure or shapes differ.
-    """
-    said = f"The `change` of the event `{name}` must give a state like the one that it gets"
-    if jax.tree.structure(after) != jax.tree.structure(before):
-        raise ArgumentError(
-            f"{said}, of structure {jax.tree.structure(before)}, but it gives {jax.tree.structure(after)}. Return a copy with "
-            'other numbers, such as `{**y, "speed": -y["speed"]}` or `dataclasses.replace(y, speed=-y.speed)`.'
-        )
-
-    def cast(x: Array, new: Any) -> Array:
-        new = jnp.asarray(new)
-        if new.shape != x.shape or (jnp.iscomplexobj(new) and not jnp.iscomplexobj(x)):
-            raise ArgumentError(
-                f"{said}, but of an array of shape {x.shape} it makes one of shape {new.shape} and type {new.dtype}."
-            )
-        return new.astype(x.dtype)
-
-    return jax.tree.map(cast, before, after)

@@ -16,7 +16,7 @@ from jax.flatten_util import ravel_pytree
 from jaxtyping import Array, PyTree
 
 from ..._types import State
-from ...core import DelayedSystem, Event, Setup, SystemTerm, at_time, held, named_leaves, scaled, started
+from ...core import DelayedSystem, Setup, SystemTerm, at_time, held, named_leaves, scaled, started
 from ...linear import shielded
 from ...solvers import slope_of
 from ..batching._mesh import alike_arrays
@@ -168,13 +168,13 @@ def _slope(term: SystemTerm, task: Task, t: Array, y: State) -> Any:
 def _after_known_events(task: Task) -> State:
     """The encoded start, each number as large as an event at a known time makes it: a patient starts without a drug."""
     y0, system = task.y0, task.system
-    for event in () if task.events is None else task.events.events:
+    for name, event in () if task.events is None else task.events.items():
         if event.at is None or event.change is None or not event.at.shape[0]:
             continue
         inputs = at_time(task.inputs, task.times[0])
 
-        def changed(value: Any, event: Event = event, inputs: Any = inputs) -> State:
-            return system.encode(event.changed(system, task.times[0], system.decode(task.y0), inputs, value))
+        def changed(value: Any, change: Any = functools.partial(event.changed, name), inputs: Any = inputs) -> State:
+            return system.encode(change(system, task.times[0], system.decode(task.y0), inputs, value))
 
         states = changed(None) if event.values is None else jax.vmap(changed)(event.values)
 
