@@ -92,9 +92,12 @@ if TYPE_CHECKING:
     from .fitting import plan as plan
     from .fitting import profile as profile
     from .fitting import profile_prediction as profile_prediction
+    from .infer import MCLMC as MCLMC
     from .infer import NUTS as NUTS
     from .infer import EnsembleSampler as EnsembleSampler
     from .infer import LaplaceApproximation as LaplaceApproximation
+    from .infer import NestedSampling as NestedSampling
+    from .infer import ParallelTempering as ParallelTempering
     from .infer import ParticleMetropolis as ParticleMetropolis
     from .infer import Posterior as Posterior
     from .infer import TemperedSMC as TemperedSMC
@@ -199,7 +202,10 @@ _LAZY = {
     "profile": "fitting",
     "EnsembleSampler": "infer",
     "LaplaceApproximation": "infer",
+    "MCLMC": "infer",
     "NUTS": "infer",
+    "NestedSampling": "infer",
+    "ParallelTempering": "infer",
     "ParticleMetropolis": "infer",
     "Posterior": "infer",
     "TemperedSMC": "infer",

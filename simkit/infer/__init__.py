@@ -12,12 +12,16 @@ from ._diagnostics import stuck_chains as stuck_chains  # internal
 from ._ensemble_sampler import EnsembleSampler as EnsembleSampler
 from ._laplace import LaplaceApproximation as LaplaceApproximation
 from ._laplace import Variational as Variational
+from ._mclmc import MCLMC as MCLMC
+from ._nested import NestedSampling as NestedSampling
 from ._numpyro_model import numpyro_model as numpyro_model
 from ._nuts import NUTS as NUTS
+from ._parallel_tempering import ParallelTempering as ParallelTempering
 from ._particle_metropolis import ParticleMetropolis as ParticleMetropolis
 from ._posterior import Posterior as Posterior
 from ._prediction import Prediction as Prediction  # internal
 from ._prediction import predict as predict
+from ._sample import FROM_PRIORS as FROM_PRIORS  # internal
 from ._sample import sample as sample
 from ._target import prior_draws as prior_draws
 from ._tempered import TemperedSMC as TemperedSMC

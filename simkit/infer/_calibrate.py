@@ -16,9 +16,8 @@ from ..engine import awaited, note_trace, over_members
 from ..fitting import AbstractMethod, comparable, fit, masses
 from ..problem import Problem, check_problem, named_parts
 from ._nuts import NUTS
-from ._sample import Method, check_counts, sample
+from ._sample import FROM_PRIORS, Method, check_counts, sample
 from ._target import check_proper, prior_draws
-from ._tempered import TemperedSMC
 
 BINS = 10
 LEAST = 20
@@ -153,7 +152,7 @@ def calibrate(
         one, two = jax.random.split(jax.random.fold_in(run_key, i))
         start = None
         try:
-            if not isinstance(method, TemperedSMC):
+            if type(method) not in FROM_PRIORS:
                 start = fit(again, starts=starts, method=fit_method, key=one)
                 modes[i] = len(comparable(masses(start)))
             found = sample(again, method=method, chains=chains, draws=each * thin, warmup=warmup, start=start, key=two)

@@ -40,7 +40,10 @@ class Comparison:
         found = {row["name"]: row["log_evidence"] for row in self.rows}
         missing = [name for name in (one, other) if not math.isfinite(found.get(name, math.nan))]
         if missing:
-            raise ArgumentError(f"The evidence of `{missing[0]}` is not known: `sample` it with `TemperedSMC()`.")
+            raise ArgumentError(
+                f"The evidence of `{missing[0]}` is not known: `sample` it with `TemperedSMC()`, `ParallelTempering()` or "
+                "`NestedSampling()`."
+            )
         return math.exp(found[one] - found[other])
 
     def __repr__(self) -> str:

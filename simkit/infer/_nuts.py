@@ -5,11 +5,12 @@ from typing import Any, NamedTuple
 import equinox as eqx
 import jax
 import jax.numpy as jnp
+from jax.scipy.linalg import solve_triangular
 from jaxtyping import Array, Float, PyTree
 from numpyro.infer import NUTS as Kernel
 
 from ..engine import note_trace, over_members
-from ..linear import shielded
+from ..linear import cholesky, shielded
 from ._target import Target
 
 
@@ -48,17 +49,54 @@ class Start(NamedTuple):
     covariance: Float[Array, "chain parameter parameter"]
 
 
-def kernel_for(target: Target, method: NUTS, covariance: Array) -> Kernel:
+FEW_DRAWS = 4
+"""Draws of warm-up for each parameter below which the mass matrix keeps the correlations of the start.
+
+A covariance of n draws of d parameters, used as mass matrix, leaves a condition number of ((1 + r) / (1 - r))^2, r = sqrt(d / n)
+(Marchenko & Pastur), and the last window of the warm-up holds about half of its draws: 34 at this limit, and no end at d = n.
+"""
+
+
+class Frame(NamedTuple):
+    """Coordinates in which a chain moves: u = root x.
+
+    For few parameters `root` holds widths alone, and the mass matrix learns correlations; for many it is a root of the
+    covariance of the start, and the mass matrix learns widths along its columns.
+    """
+
+    root: Array
+    many: bool
+
+    @classmethod
+    def of(cls, covariance: Array, warmup: int) -> "Frame":
+        """The frame of a chain that starts with this covariance."""
+        widths = _widths(covariance)
+        if warmup >= FEW_DRAWS * covariance.shape[0]:
+            return cls(widths, False)
+        root = cholesky(covariance / widths[:, None] / widths) * widths[:, None]
+        return cls(jnp.where(jnp.isfinite(root).all(), root, jnp.diag(widths)), True)
+
+    def place(self, x: Array) -> Array:
+        """Coordinates of the frame -> unconstrained coordinates."""
+        return self.root @ x.astype(self.root.dtype) if self.many else x * self.root
+
+    def inside(self, u: Array) -> Array:
+        """Unconstrained coordinates -> coordinates of the frame."""
+        return _default(solve_triangular(self.root, u, lower=True) if self.many else u / self.root)
+
+
+def kernel_for(target: Target, method: NUTS, covariance: Array, frame: Frame) -> Kernel:
     """NumPyro's kernel for one chain. A kernel is made anew in every trace and never kept: it holds traced arrays.
 
     It works in JAX's default float type, whatever that of the problem, and in coordinates over the widths of the start: its
     adaptation adds a thousandth of the identity to covariances, which is more than those of parameters in small units.
     """
-    dtype, widths = target.problem.bounds.dtype, _widths(covariance)
+    dtype = target.problem.bounds.dtype
+    scaled = jnp.ones_like(covariance[0]) if frame.many else covariance / frame.root[:, None] / frame.root
     return Kernel(
-        potential_fn=lambda x: -target.log_density((x * widths).astype(dtype)).astype(x.dtype),
-        inverse_mass_matrix=_default(covariance / widths[:, None] / widths),
-        dense_mass=True,
+        potential_fn=lambda x: -target.log_density(frame.place(x).astype(dtype)).astype(x.dtype),
+        inverse_mass_matrix=_default(scaled),
+        dense_mass=not frame.many,
         step_size=0.5,
         target_accept_prob=method.target_accept,
         max_tree_depth=method.max_depth,
@@ -90,13 +128,14 @@ def advance(
 
     def chain(target: Target, member: PyTree) -> Any:
         state, covariance = member
-        kernel, widths = kernel_for(target, method, covariance), _widths(covariance)
+        frame = Frame.of(covariance, warmup)
+        kernel = kernel_for(target, method, covariance, frame)
         # The kernel prepares its sampling function in `init`; the abstract call does that and compiles nothing.
         jax.eval_shape(lambda u, key: kernel.init(key, warmup, init_params=u), state.z, state.rng_key)
 
         def one(state: PyTree) -> Any:
             state = kernel.sample(state, (), {})
-            u = (state.z * widths).astype(covariance.dtype)
+            u = frame.place(state.z).astype(covariance.dtype)
             density = -state.potential_energy.astype(u.dtype) - target.coordinates.log_volume(u)
             found = target.coordinates.natural(u), density, state.diverging, state.num_steps
             return state, (*found, state.accept_prob.astype(u.dtype))
@@ -112,8 +151,9 @@ def advance(
 def _first(method: NUTS, warmup: int) -> Any:
     def init(target: Target, member: PyTree) -> Any:
         u, covariance, key = member
-        kernel = kernel_for(target, method, covariance)
-        return shielded(lambda x, key: kernel.init(key, warmup, init_params=x))(_default(u / _widths(covariance)), key)
+        frame = Frame.of(covariance, warmup)
+        kernel = kernel_for(target, method, covariance, frame)
+        return shielded(lambda x, key: kernel.init(key, warmup, init_params=x))(frame.inside(u), key)
 
     return init
 

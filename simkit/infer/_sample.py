@@ -3,7 +3,7 @@
 import contextlib
 import functools
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -20,18 +20,39 @@ from ..fitting import FieldFit, FitResult, GaussNewtonCG, check_fit, fit
 from ..linear import eigenvalues
 from ..problem import Problem, check_dense, check_problem, defining_parts
 from ..stores import Journal, describe, journal
+from ._counts import Counts
 from ._diagnostics import describe_quality, stuck_chains
 from ._ensemble_sampler import EnsembleSampler, sample_ensemble
 from ._journal_blocks import in_blocks
 from ._laplace import LaplaceApproximation, Variational, sample_laplace, sample_variational
+from ._mclmc import MCLMC, sample_mclmc
 from ._modes import Modes, describe_modes, modes_of, visited
+from ._nested import NestedSampling, sample_nested
 from ._nuts import NUTS, Chains, Start, advance, first_states
+from ._parallel_tempering import ParallelTempering, sample_parallel
 from ._particle_metropolis import ParticleMetropolis, check_estimated, sample_particle_metropolis
 from ._posterior import Posterior
 from ._target import Target, target_of
 from ._tempered import TemperedSMC, sample_tempered
 
-Method = NUTS | EnsembleSampler | LaplaceApproximation | Variational | TemperedSMC | ParticleMetropolis
+FROM_PRIORS: Mapping[type, Callable[[Target, Any, Counts, PRNGKeyArray], Posterior]] = {
+    NestedSampling: sample_nested,
+    ParallelTempering: sample_parallel,
+    TemperedSMC: sample_tempered,
+}
+"""Methods that begin from draws of the priors and need no fit."""
+
+Method = (
+    NUTS
+    | EnsembleSampler
+    | LaplaceApproximation
+    | MCLMC
+    | NestedSampling
+    | ParallelTempering
+    | ParticleMetropolis
+    | TemperedSMC
+    | Variational
+)
 
 RESTARTS = 2
 """Number of restarts of stuck chains before the result is refused."""
@@ -56,8 +77,8 @@ def sample(
 
     - `problem`: the problem. Every free parameter needs a prior, or two finite bounds between which it is flat.
     - `method`: `NUTS()` by default; `EnsembleSampler()` needs no gradients, `Variational()` and `LaplaceApproximation()`
-        approximate, `TemperedSMC()` is for several modes and the evidence, `ParticleMetropolis()` for likelihoods that are
-        estimated with random numbers, by default there.
+        approximate, `TemperedSMC()`, `ParallelTempering()` and `NestedSampling()` are for several modes and the evidence,
+        `ParticleMetropolis()` for likelihoods that are estimated with random numbers, by default there.
     - `chains`, `draws`, `warmup`: independent chains, draws kept from each, and draws before that which tune the sampler.
         Four chains of 1000 after 300 are good values where a fit supplies the mass matrix.
     - `start`: a fit of the same problem: chains begin around its optima of comparable mass, at least one in each where there
@@ -97,11 +118,13 @@ def sample(
             f"`{type(method).__name__}` needs a log density that is one function, but `{type(problem.likelihood).__name__}` "
             "estimates it with random numbers, and with fixed ones it jumps: take `ParticleMetropolis()`."
         )
-    if isinstance(method, TemperedSMC):
+    if (from_priors := FROM_PRIORS.get(type(method))) is not None:
         if start is not None or store is not None:
-            raise ArgumentError("`TemperedSMC` begins from the priors: it takes neither a `start` nor a `store`.")
+            raise ArgumentError(
+                f"`{type(method).__name__}` begins from the priors: it takes neither a `start` nor a `store`."
+            )
         with jax.numpy_dtype_promotion("standard"), jax.numpy_rank_promotion("allow"):
-            return sample_tempered(target, method, chains, draws, key)
+            return from_priors(target, method, Counts(chains, draws, warmup), key)
     with contextlib.ExitStack() as stack:
         held = None
         if every is not None:
@@ -126,6 +149,8 @@ def sample(
                 return sample_laplace(target, method, modes, chains, draws, run_key)
             if isinstance(method, Variational):
                 return sample_variational(target, method, modes, chains, draws, run_key)
+            if isinstance(method, MCLMC):
+                return sample_mclmc(target, method, modes, Counts(chains, draws, warmup), run_key)
             if isinstance(method, EnsembleSampler):
                 return sample_ensemble(target, method, modes, chains, draws, warmup, run_key, held)
             return _sample_nuts(target, method, modes, chains, draws, warmup, run_key, progress, held)

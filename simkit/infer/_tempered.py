@@ -1,25 +1,26 @@
 """Tempered sequential Monte Carlo: many particles from the prior to the posterior, whatever its modes, and the evidence."""
 
-from typing import Any, Literal, NamedTuple
+from typing import Any, NamedTuple
 
 import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
 from jax.typing import ArrayLike
-from jaxtyping import Array, PRNGKeyArray, PyTree
+from jaxtyping import Array, PRNGKeyArray
 
 from .._errors import ArgumentError, SamplingError
 from ..engine import awaited, note_trace, over_members
 from ..filters import systematic
 from ..linear import cholesky
+from ._counts import Counts
 from ._diagnostics import describe_quality
 from ._posterior import Posterior
 from ._target import Target, prior_draws
+from ._tempered_moves import ACCEPTANCE, Kernel, moved, parts_of
 
 BISECTIONS = 50
 MOST_TEMPERATURES = 500
-ACCEPTANCE = {"hmc": 0.8, "random_walk": 0.3}
 
 
 class TemperedSMC(eqx.Module):
@@ -44,7 +45,7 @@ class TemperedSMC(eqx.Module):
     doi:10.1111/j.1467-9469.2010.00723.x, for the temperatures.
     """
 
-    kernel: Literal["hmc", "random_walk"] = eqx.field(static=True, default="hmc")
+    kernel: Kernel = eqx.field(static=True, default="hmc")
     moves: int = eqx.field(static=True, default=8)
     leapfrog: int = eqx.field(static=True, default=6)
     ess: float = eqx.field(static=True, default=0.5)
@@ -70,8 +71,9 @@ class Cloud(NamedTuple):
     key: Any
 
 
-def sample_tempered(target: Target, method: TemperedSMC, chains: int, draws: int, key: PRNGKeyArray) -> Posterior:
+def sample_tempered(target: Target, method: TemperedSMC, counts: Counts, key: PRNGKeyArray) -> Posterior:
     """All runs at once, over all devices."""
+    chains, draws, _ = counts
     place, run = jax.random.split(key)
     problem = target.problem
     theta = prior_draws(problem, place, chains * draws)
@@ -110,22 +112,13 @@ def _run(target: Target, method: TemperedSMC, u: Array, keys: Array) -> Cloud:
     def one(target: Target, member: tuple[Array, PRNGKeyArray]) -> Cloud:
         u, key = member
         zero = 0 * u[0, 0]
-        prior, likelihood = jax.vmap(lambda u: _parts(target, u))(u)
+        prior, likelihood = jax.vmap(lambda u: parts_of(target, u))(u)
         size = 0.2 if method.kernel == "hmc" else 2.38 / u.shape[1] ** 0.5
         start = Cloud(u, prior, likelihood, zero, zero, size + zero, zero, jnp.zeros((), int), key)
         goes_on = lambda cloud: (cloud.beta < 1) & (cloud.temperatures < MOST_TEMPERATURES)
         return jax.lax.while_loop(goes_on, lambda cloud: _next(target, method, cloud), start)
 
     return over_members(one, target, (u, keys))
-
-
-def _parts(target: Target, u: Array) -> tuple[Array, Array]:
-    """Log prior in unconstrained coordinates, and log likelihood."""
-    theta = target.coordinates.natural(u)
-    prior = target.problem.log_prior(theta) + target.coordinates.log_volume(u)
-    likelihood = target.problem.log_likelihood(theta)[0]
-    fine = jnp.isfinite(prior)
-    return jnp.where(fine, prior, -jnp.inf), jnp.where(fine & jnp.isfinite(likelihood), likelihood, -jnp.inf)
 
 
 def _next(target: Target, method: TemperedSMC, cloud: Cloud) -> Cloud:
@@ -162,78 +155,10 @@ def _next(target: Target, method: TemperedSMC, cloud: Cloud) -> Cloud:
     root = cholesky(covariance)
     root = jnp.where(jnp.isfinite(root).all(), root, jnp.diag(jnp.sqrt(jnp.diag(covariance))))
 
-    def moved(state: tuple[Array, Array, Array, Array], key: PRNGKeyArray) -> Any:
-        u, prior, likelihood, step = state
-        propose = _leap if method.kernel == "hmc" else _walk
-        new, gain, one, two = propose(target, method, beta, root, step, (u, prior, likelihood), key)
-        taken = jnp.log(jax.random.uniform(jax.random.fold_in(key, 1), gain.shape, u.dtype)) < gain
-        rate = jnp.mean(jnp.minimum(1, jnp.exp(jnp.where(jnp.isnan(gain), -jnp.inf, gain))))
-        step = step * jnp.exp(rate - ACCEPTANCE[method.kernel])
-        kept = jnp.where(taken[:, None], new, u), jnp.where(taken, one, prior), jnp.where(taken, two, likelihood)
-        return (*kept, step), rate
+    def move_all(state: tuple[Array, Array, Array, Array], key: PRNGKeyArray) -> Any:
+        *at, step = state
+        after, rate = moved(target, method.kernel, method.leapfrog, beta, root, step, tuple(at), key)
+        return (*after, step * jnp.exp(rate - ACCEPTANCE[method.kernel])), rate
 
-    state, rates = jax.lax.scan(moved, (u, prior, likelihood, cloud.step), jax.random.split(move, method.moves))
+    state, rates = jax.lax.scan(move_all, (u, prior, likelihood, cloud.step), jax.random.split(move, method.moves))
     return Cloud(*state[:3], beta, evidence, state[3], jnp.mean(rates), cloud.temperatures + 1, key)
-
-
-def _walk(
-    target: Target,
-    method: TemperedSMC,
-    beta: Array,
-    root: Array,
-    step: Array,
-    at: tuple[Array, Array, Array],
-    key: PRNGKeyArray,
-) -> tuple[Array, Array, Array, Array]:
-    """A step of a random walk with the covariance of the particles: proposals, log acceptance ratios, and their densities."""
-    u, prior, likelihood = at
-    new = u + step * jax.random.normal(key, u.shape, u.dtype) @ root.T
-    one, two = jax.vmap(lambda u: _parts(target, u))(new)
-    return new, _tempered(one, two, beta) - _tempered(prior, likelihood, beta), one, two
-
-
-def _leap(
-    target: Target,
-    method: TemperedSMC,
-    beta: Array,
-    root: Array,
-    step: Array,
-    at: tuple[Array, Array, Array],
-    key: PRNGKeyArray,
-) -> tuple[Array, Array, Array, Array]:
-    """A few leapfrog steps of Hamiltonian dynamics in coordinates that the covariance of the particles whitens."""
-    u, prior, likelihood = at
-    shape, dtype = u.shape, u.dtype
-    first, jitter = jax.random.split(key)
-    momentum = jax.random.normal(first, shape, dtype)
-    # Steps of random length, so that no orbit closes on itself.
-    length = step * jax.random.uniform(jitter, (shape[0], 1), dtype, 0.6, 1.4)
-
-    def density(u: Array) -> tuple[Array, tuple[Array, Array]]:
-        one, two = _parts(target, u)
-        return _tempered(one, two, beta), (one, two)
-
-    if target.gradient == "forward":
-        doubled = lambda u: ((found := density(u))[0], found)
-        ahead = jax.vmap(jax.jacfwd(doubled, has_aux=True))
-        gradient = lambda u: ahead(u)[::-1]
-    else:
-        gradient = jax.vmap(jax.value_and_grad(density, has_aux=True))
-
-    def leap(state: PyTree, _: None) -> Any:
-        white, momentum, slope, _ = state
-        momentum = momentum + 0.5 * length * slope
-        white = white + length * momentum
-        (_, parts), slope = gradient(u + white @ root.T)
-        slope = jnp.where(jnp.isfinite(slope), slope, 0) @ root
-        return (white, momentum + 0.5 * length * slope, slope, parts), None
-
-    _, slope = gradient(u)
-    start = jnp.zeros(shape, dtype), momentum, jnp.where(jnp.isfinite(slope), slope, 0) @ root, (prior, likelihood)
-    (white, end, _, (one, two)), _ = jax.lax.scan(leap, start, None, length=method.leapfrog)
-    kinetic = 0.5 * jnp.sum(momentum**2 - end**2, axis=1)
-    return u + white @ root.T, _tempered(one, two, beta) - _tempered(prior, likelihood, beta) + kinetic, one, two
-
-
-def _tempered(prior: Array, likelihood: Array, beta: Array) -> Array:
-    return prior + jnp.where(jnp.isfinite(likelihood), beta * likelihood, -jnp.inf)

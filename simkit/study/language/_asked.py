@@ -4,7 +4,16 @@ from collections.abc import Mapping
 from typing import Any
 
 from ...fitting import LBFGS, GaussNewton, Marginal
-from ...infer import NUTS, EnsembleSampler, LaplaceApproximation, Variational
+from ...infer import (
+    MCLMC,
+    NUTS,
+    EnsembleSampler,
+    LaplaceApproximation,
+    NestedSampling,
+    ParallelTempering,
+    TemperedSMC,
+    Variational,
+)
 from ._section import Section
 from ._sweep import read_times
 
@@ -14,6 +23,10 @@ SAMPLE_METHODS: Mapping[str, Any] = {
     "ensemble": EnsembleSampler,
     "laplace": LaplaceApproximation,
     "svi": Variational,
+    "tempered": TemperedSMC,
+    "parallel_tempering": ParallelTempering,
+    "nested": NestedSampling,
+    "mclmc": MCLMC,
 }
 
 

@@ -16,7 +16,7 @@ from ..._errors import ArgumentError, SimulationError, StudyError
 from ...core import DelayedSystem, Trajectory
 from ...engine import simulate
 from ...fitting import FitResult, Profiles, fit, profile
-from ...infer import Posterior, Prediction, predict, sample
+from ...infer import FROM_PRIORS, Posterior, Prediction, predict, sample
 from ...inspect import locate
 from ...io import provenance, save
 from ...md import Averages
@@ -262,7 +262,9 @@ def _fit(study: Study, problem: Problem, found: Found, key: PRNGKeyArray, progre
 def _sample(study: Study, problem: Problem, found: Found, key: PRNGKeyArray, progress: bool, store: Path | None) -> str:
     asked = {name: value for name, value in study.sample.items() if name != "method"}
     method = SAMPLE_METHODS[study.sample.get("method", "nuts")]()
-    found.posterior = sample(problem, key=key, method=method, start=found.fit, store=store, progress=progress, **asked)
+    # Methods that begin from the priors take neither.
+    begin = {} if type(method) in FROM_PRIORS else {"start": found.fit, "store": store}
+    found.posterior = sample(problem, key=key, method=method, progress=progress, **begin, **asked)
     rows = found.posterior.table()
     worst, least = max(row["rhat"] for row in rows), min(row["ess"] for row in rows)
     return f"R-hat at most {worst:.3f}, ESS at least {least:.0f}"
