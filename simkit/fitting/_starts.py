@@ -91,7 +91,8 @@ def _prior_draws(problem: Problem, key: PRNGKeyArray, count: int) -> Array:
     for members in kinds.values():
         together = jax.tree.map(lambda *leaves: jnp.stack(leaves), *(unknowns.stored[i] for i in members))
         keys = jax.random.split(jax.random.fold_in(key, members[0]), len(members))
-        found = jax.vmap(lambda prior, key: prior.distribution().sample(key, (count,)))(together, keys)
+        with jax.numpy_dtype_promotion("standard"):  # numbers of priors may have another float type than the default
+            found = jax.vmap(lambda prior, key: prior.distribution().sample(key, (count,)))(together, keys)
         draws = draws.at[np.array([blocks[i].offset for i in members])].set(found.astype(draws.dtype))
     for i, prior in enumerate(unknowns.stored):
         own, shape = jax.random.fold_in(key, i), (blocks[i].size, count)

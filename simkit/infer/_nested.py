@@ -1,6 +1,5 @@
 """Nested sampling through BlackJAX: the evidence, and draws, of densities with several modes and plateaus."""
 
-import functools
 from typing import Any, NamedTuple
 
 import equinox as eqx
@@ -122,8 +121,12 @@ def _library() -> Any:
 
 
 def _algorithm(target: Target, method: NestedSampling) -> Any:
-    """BlackJAX's algorithm for a target; made anew in every trace, since it holds what is traced."""
-    parts = functools.partial(parts_of, target)
+    """BlackJAX's algorithm for a target; made anew in every trace, since it holds what is traced.
+
+    It works in JAX's default float type, whatever that of the problem.
+    """
+    dtype = target.problem.bounds.dtype
+    parts = lambda u: tuple(x.astype(u.dtype) for x in parts_of(target, u.astype(dtype)))
     moves = method.moves or 5 * target.problem.size
     replaced = method.replaced or max(1, method.live // 10)
     return _library().nss(lambda u: parts(u)[0], lambda u: parts(u)[1], num_inner_steps=moves, num_delete=replaced)
@@ -138,7 +141,8 @@ def _begin(target: Target, tries: Array, live: int) -> tuple[Points, Array, Arra
         prior, likelihood = jax.vmap(lambda u: parts_of(target, u))(tries)
         fine = jnp.isfinite(prior) & jnp.isfinite(likelihood)
         chosen = jnp.argsort(~fine, stable=True)[:live]
-        points = Points(tries[chosen], prior[chosen], likelihood[chosen], jnp.full(live, jnp.nan, tries.dtype))
+        points = Points(tries[chosen], prior[chosen], likelihood[chosen], jnp.full(live, jnp.nan))
+        points = Points(*[x.astype(jnp.result_type(float)) for x in points])
         return points, jnp.mean(fine, dtype=tries.dtype), jnp.sum(fine) >= live
 
     return over_members(one, target, tries)
@@ -198,8 +202,9 @@ def _as_posterior(
         effective.append(1 / np.sum(weight**2))
         chosen.append(np.asarray(jax.random.choice(pick, len(weight), (counts.draws,), p=jnp.asarray(weight))))
     picked = np.stack(chosen)
-    u = jnp.asarray(np.take_along_axis(points.u, picked[..., None], axis=1))
-    density = jnp.asarray(np.take_along_axis(points.prior + points.likelihood, picked, axis=1))
+    dtype = target.problem.bounds.dtype
+    u = jnp.asarray(np.take_along_axis(points.u, picked[..., None], axis=1), dtype)
+    density = jnp.asarray(np.take_along_axis(points.prior + points.likelihood, picked, axis=1), dtype)
     theta = jax.vmap(jax.vmap(target.coordinates.natural))(u)
     volume = jax.vmap(jax.vmap(target.coordinates.log_volume))(u)
     none = jnp.zeros(density.shape, bool)
