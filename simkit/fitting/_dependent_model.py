@@ -11,8 +11,14 @@ from ._prior_model import prior_model
 from ._quadratic import LocalModel
 
 
+def has_curvature(problem: Problem) -> bool:
+    """Tell whether the likelihood of a problem has residuals or a Fisher information, which Gauss-Newton steps need."""
+    theta = jnp.ones((problem.size,), problem.times.dtype)
+    return has_residuals(problem) or jax.eval_shape(problem.information, theta) is not None
+
+
 def has_residuals(problem: Problem) -> bool:
-    """Tell whether the likelihood of a problem has residuals, which Gauss-Newton steps need."""
+    """Tell whether the likelihood of a problem has residuals."""
     theta = jnp.ones((problem.size,), problem.times.dtype)
     return problem.likelihood.independent or jax.eval_shape(problem.residuals, theta) is not None
 

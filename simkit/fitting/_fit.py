@@ -17,7 +17,7 @@ from .._errors import ArgumentError, SimulationError
 from ..core import StaticSystem
 from ..engine import awaited, note_trace, over_members
 from ..problem import Problem, check_problem, named_parts
-from ._dependent_model import has_residuals
+from ._dependent_model import has_curvature
 from ._field_fit import check_matrices, fit_fields
 from ._field_result import FieldFit
 from ._fit_result import FitResult, summarise
@@ -153,10 +153,11 @@ def fit(
         "a method of fits",
         "Take `simkit.GaussNewton()`, `simkit.LBFGS()` or another of `simkit.fitting`.",
     )
-    if isinstance(method, GaussNewton) and not has_residuals(problem):
+    if isinstance(method, GaussNewton) and not has_curvature(problem):
         raise ArgumentError(
-            f"`GaussNewton` needs residuals, but the likelihood `{type(problem.likelihood).__name__}` has no method `residuals`. "
-            "Take `simkit.LBFGS()`, which needs the log density alone, or give the likelihood that method."
+            f"`GaussNewton` needs residuals or a Fisher information, but the likelihood `{type(problem.likelihood).__name__}` "
+            "has no method `residuals` or `information`. Take `simkit.LBFGS()`, which needs the log density "
+            "alone, or give it one of them."
         )
     windows = check_windows(problem, windows)
     stages = _check_horizons(problem, (1.0,) if windows > 1 and horizons is None else horizons)
@@ -339,7 +340,7 @@ def _default_method(problem: Problem) -> AbstractMethod:
     """
     if problem.population is not None:
         return Marginal()
-    if not has_residuals(problem):
+    if not has_curvature(problem):
         return LBFGS()
     return GaussNewton(max_steps=5000) if isinstance(problem.base.system, StaticSystem) else GaussNewton()
 

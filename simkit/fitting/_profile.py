@@ -12,7 +12,7 @@ from jaxtyping import Array, Float
 
 from .._errors import ArgumentError, check_known
 from ..problem import Problem, check_problem
-from ._dependent_model import has_residuals
+from ._dependent_model import has_curvature
 from ._fit import run
 from ._fit_result import FitResult
 from ._gauss_newton import GaussNewton
@@ -125,7 +125,7 @@ def profile(
         raise ArgumentError(f"Argument `points` must be at least 2, but it is {points}.")
     sides = [_Side(problem, fit, problem.names.index(name), sign, level) for name in names for sign in (-1, 1)]
     if method is None:
-        method = GaussNewton() if has_residuals(problem) else LBFGS()
+        method = GaussNewton() if has_curvature(problem) else LBFGS()
     lean = problem.lean()
     for i in range(ROUNDS):
         count = points if i == 0 else points // 2

@@ -1,5 +1,6 @@
 """Inference problems: experiments, noise models, unknowns, and the Problem that compiles them to arrays."""
 
+from ._autocorrelated import Autocorrelated as Autocorrelated  # internal
 from ._censored import Censored as Censored
 from ._censored import Limits as Limits  # internal
 from ._censored import coarse as coarse  # internal

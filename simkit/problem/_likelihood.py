@@ -94,7 +94,7 @@ class IndependentData(AbstractLikelihood):
     ) -> Float[Array, " residuals"] | None:
         """Standardised residuals of all data, in the order of `data.values`; 0 where a datum is missing."""
         heads, _ = model.heads(theta, data)
-        return jnp.concatenate([pulls[0].ravel() for _, pulls in _scaled(heads, heads, data)])
+        return jnp.concatenate([pulls[0].ravel() for _, pulls in scaled(heads, heads, data)])
 
     def information(
         self, theta: Float[Array, " parameters"], model: ForwardModel, data: Dataset
@@ -105,7 +105,7 @@ class IndependentData(AbstractLikelihood):
         both = lambda theta: (model.heads(theta, data)[0],) * 2
         jacobian, heads = jax.jacfwd(both, has_aux=True)(theta)
         total = jnp.zeros((theta.size, theta.size), theta.dtype)
-        for rows, _ in _scaled(jacobian, heads, data):
+        for rows, _ in scaled(jacobian, heads, data):
             for row in rows:
                 flat = row.reshape(-1, theta.size)
                 total = total + flat.T @ flat
@@ -129,7 +129,7 @@ def misfit(heads: Heads, data: Dataset) -> Float[Array, ""]:
     return total
 
 
-def _scaled(blocks: Mapping[str, PyTree], heads: Heads, data: Dataset) -> list[tuple[list[Array], list[Array]]]:
+def scaled(blocks: Mapping[str, PyTree], heads: Heads, data: Dataset) -> list[tuple[list[Array], list[Array]]]:
     """Return by output the sensitivities and scores of data in their standard deviations, as `weighted` does."""
     slopes, found = jax.grad(lambda heads: misfit(heads, data))(heads), []
     for name, (location, noise) in heads.items():

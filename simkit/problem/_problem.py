@@ -30,6 +30,7 @@ from ..core import (
 )
 from ..engine import Fixed, Method, Varying, resolve
 from ..solvers import SolverLike
+from ._autocorrelated import likelihood_for
 from ._closed_form import ClosedForm
 from ._closed_search import closed_forms
 from ._compile import asked_times, check_arguments, check_outputs, longest_step, refined, solve_times
@@ -43,7 +44,7 @@ from ._free import Free, unknown
 from ._individual import Individual, Population, population_of, separated
 from ._kinds import as_experiments, check_kinds
 from ._lean import lean_parts
-from ._likelihood import AbstractLikelihood, IndependentData, misfit, or_failed
+from ._likelihood import AbstractLikelihood, misfit, or_failed
 from ._measurement import AbstractMeasurement
 from ._noise import AbstractNoise
 from ._occasions import with_occasions
@@ -108,8 +109,8 @@ class Problem(eqx.Module):
         measurement: AbstractMeasurement | None = None,
         likelihood: AbstractLikelihood | None = None,
     ):
-        likelihood = IndependentData() if likelihood is None else likelihood
         noise = {} if noise is None else noise
+        likelihood = likelihood_for(noise, likelihood)
         named = {"free": free, "noise": noise, "set": set, "observables": observables, "protocol": protocol}
         check_kinds(system, experiments, named | {"measurement": measurement, "likelihood": likelihood})
         experiments = as_experiments(experiments)

@@ -1,0 +1,276 @@
+r"""Data whose residuals are correlated in time: an Ornstein-Uhlenbeck process around the prediction, and white noise.
+
+With residuals $r_i = y_i - f_i$ at times $t_i$,
+
+$$\mathrm{cov}(r_i, r_j) = \sigma_i \sigma_j e^{-|t_i - t_j| / \tau} + w^2 \delta_{ij}$$
+
+which for equal steps and w = 0 is an autoregressive process of first order with $\rho = e^{-\Delta t / \tau}$.
+"""
+
+import math
+from collections.abc import Mapping
+from typing import Any, ClassVar
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax.core import Tracer
+from jaxtyping import Array, Float, PRNGKeyArray
+
+from .._errors import ArgumentError
+from .._types import Scalar
+from ..core import POSITIVE, Support, quantity
+from ..linear import inverse
+from ._dataset import Dataset
+from ._dense import check_dense
+from ._forward import ForwardModel, Heads
+from ._information import Information
+from ._likelihood import AbstractLikelihood, IndependentData, LogProb, scaled
+from ._noise import NOISES, AbstractNoise, Domain, LogTails, Normal, Values
+
+
+@NOISES.named("autocorrelated")
+class Autocorrelated(AbstractNoise):
+    r"""Residuals that are correlated in time: an Ornstein-Uhlenbeck process of standard deviation `scale` and correlation time
+    `time`, $\rho(\Delta t) = e^{-\Delta t / \tau}$, and beside it white noise of standard deviation `white`.
+
+    For equal steps and no white noise it is an autoregressive process of first order. Times may be uneven and data missing. Each
+    experiment, and each number of an output with several, has a process of its own. A problem with it takes `fit` (by Fisher
+    scoring), `profile`, `sample`, `predict`, `calibrate` and `compare` by evidence, and neither censored data nor an `Individual`.
+
+    **Good values:** `time` between the step between data and a fifth of their span: below it is white noise, above it nothing tells
+    it from a constant. With `white` at 0, its default, no two data may have one time.
+
+    **References:** Jones (1993), Longitudinal Data with Serial Correlation: A State-space Approach, chapter 3; Pinheiro & Bates
+    (2000), Mixed-Effects Models in S and S-PLUS, section 5.3 (`corCAR1`, with a nugget).
+    """
+
+    scale: Scalar = quantity(1.0, support=POSITIVE, doc="standard deviation of the correlated part")
+    time: Scalar = quantity(1.0, support=POSITIVE, doc="correlation time, in the unit of time")
+    white: Scalar = quantity(0.0, support=Support(0.0, math.inf), doc="standard deviation of the white part")
+    domain: ClassVar[Domain] = "real"
+
+    @property
+    def _alone(self) -> Normal:
+        """The distribution of one datum, whatever the others."""
+        return Normal(jnp.hypot(self.scale, self.white))
+
+    def log_prob(self, value: Values, location: Values) -> Values:
+        return self._alone.log_prob(value, location)
+
+    def information(self, location: Values) -> Information:
+        """That of one datum, whatever the others; the problem's is found from all of them."""
+        s, w = self.scale, self.white
+        variance = s**2 + w**2
+        own = lambda a, b: 2 * a * b / variance**2
+        rows = [[1 / variance + 0 * location], [0, own(s, s)], [0, 0, 0], [0, own(s, w), 0, own(w, w)]]
+        return Information(rows)
+
+    def log_tails(self, value: np.ndarray, location: np.ndarray) -> LogTails:
+        return Normal(np.hypot(self.scale, self.white)).log_tails(value, location)
+
+    def sample(self, key: PRNGKeyArray, location: Values) -> Values:
+        return self._alone.sample(key, location)
+
+
+class AutocorrelatedData(AbstractLikelihood):
+    """The likelihood of a deterministic simulation of which some outputs have `Autocorrelated` residuals.
+
+    The log density of each datum given those before it comes from a Kalman filter of one state, in a time that grows as the number
+    of data; the Fisher information from the covariance matrix of each series.
+    """
+
+    def check(self, model: ForwardModel, data: Dataset) -> None:
+        if data.times.ndim > 2:
+            raise ArgumentError(
+                "`Autocorrelated` needs data at times, but the predictors of these have several columns. Give one, or take "
+                "`Normal`."
+            )
+        for name in data.values:
+            noise = model.base.noise[name]
+            if not isinstance(noise, Autocorrelated):
+                continue
+            times, seen = np.asarray(_times(data, name)), np.isfinite(np.asarray(data.values[name]))
+            rows = seen.reshape(*seen.shape[:2], -1).any(axis=2)
+            for label, at, known in zip(data.labels, times, rows, strict=True):
+                twice = np.diff(np.sort(at[known])) == 0
+                if twice.any() and not isinstance(noise.white, Tracer) and not np.all(np.asarray(noise.white) > 0):
+                    raise ArgumentError(
+                        f"Experiment `{label}` has two data of `{name}` at time {np.sort(at[known])[1:][twice][0]:g}, which "
+                        "without white noise would have to be equal. Give `Autocorrelated(..., white=...)` a positive number, or "
+                        "put replicates into experiments of their own."
+                    )
+                if np.any(np.diff(at[known]) < 0):
+                    raise ArgumentError(f"`Autocorrelated` needs increasing times, but those of `{label}` are not.")
+
+    def log_prob(self, theta: Float[Array, " parameters"], model: ForwardModel, data: Dataset) -> LogProb:
+        heads, status = model.heads(theta, data)
+        total = jnp.zeros((), data.times.dtype)
+        for name, (location, noise) in heads.items():
+            if isinstance(noise, Autocorrelated):
+                series = _series(data, name, location, noise)
+                total = total + jnp.sum(jax.vmap(_log_density)(series))
+            else:
+                total = total + jnp.sum(data.log_density(name, location, noise))
+        return total, status
+
+    def information(
+        self, theta: Float[Array, " parameters"], model: ForwardModel, data: Dataset
+    ) -> Float[Array, "parameters parameters"] | None:
+        rows = sum(x.size * x.shape[1] for x in data.values.values())
+        check_dense(theta.size, theta.dtype, "The Fisher information", 1 + rows / max(theta.size, 1))
+        both = lambda theta: (model.heads(theta, data)[0],) * 2
+        jacobian, heads = jax.jacfwd(both, has_aux=True)(theta)
+        total = jnp.zeros((theta.size, theta.size), theta.dtype)
+        for name, (location, noise) in heads.items():
+            if isinstance(noise, Autocorrelated):
+                known = _series(data, name, location, noise)
+                slopes = _series(data, name, *jacobian[name], derivative=True)
+                total = total + jnp.sum(jax.lax.map(lambda each: _informed(*each), (known, slopes)), axis=0)
+            else:
+                total = total + _of_single_data(data, name, location, noise, jacobian[name])
+        return total
+
+    def sample(
+        self, key: PRNGKeyArray, theta: Float[Array, " parameters"], model: ForwardModel, data: Dataset
+    ) -> dict[str, Array] | None:
+        heads, _ = model.heads(theta, data)
+        found = {}
+        for k, (name, (location, noise)) in zip(jax.random.split(key, len(heads)), heads.items(), strict=True):
+            found[name] = noise.sample(k, location)
+            if isinstance(noise, Autocorrelated):
+                known = _series(data, name, location, noise)
+                drawn = jax.vmap(_drawn)(jax.random.split(k, known.times.shape[0]), known)
+                found[name] = location + _unfolded(drawn, location.shape)
+        return found
+
+
+def likelihood_for(noise: Any, given: AbstractLikelihood | None) -> AbstractLikelihood:
+    """The likelihood of a problem with these noise models: the one that is given, or the one that they need.
+
+    **Raises:** an `ArgumentError` for correlated residuals in a likelihood that would take them for independent ones.
+    """
+    serial = (
+        [name for name, model in noise.items() if isinstance(model, Autocorrelated)]
+        if isinstance(noise, Mapping)
+        else []
+    )
+    if given is None:
+        return AutocorrelatedData() if serial else IndependentData()
+    if serial and not isinstance(given, AutocorrelatedData):
+        raise ArgumentError(
+            f"The residuals of `{serial[0]}` are `Autocorrelated`, which `{type(given).__name__}` does not know. Leave "
+            "`likelihood` out, or take another noise model; the states of a stochastic system bring a correlation of their own."
+        )
+    return given
+
+
+class _Series(eqx.Module):
+    """Series of one output: a row for each experiment and number of it, with its residuals in time."""
+
+    times: Array
+    seen: Array
+    residual: Array
+    scale: Array
+    time: Array
+    white: Array
+
+
+def _times(data: Dataset, name: str) -> Array:
+    """The times of the data, without the start."""
+    return data.times[:, -data.values[name].shape[1] :]
+
+
+def _folded(x: Array, count: int) -> Array:
+    """Experiments, times, numbers, and `count` axes behind -> series, times, and these axes."""
+    moved = x.reshape(*x.shape[:2], -1, *x.shape[x.ndim - count :])
+    return jnp.moveaxis(moved, 2, 1).reshape(-1, x.shape[1], *moved.shape[3:])
+
+
+def _unfolded(x: Array, shape: tuple[int, ...]) -> Array:
+    return jnp.moveaxis(x.reshape(shape[0], -1, shape[1]), 1, 2).reshape(shape)
+
+
+def _series(data: Dataset, name: str, location: Array, noise: Any, derivative: bool = False) -> Any:
+    """The series of an output; of derivatives, with an axis of parameters behind, those of the location in place of residuals."""
+    values = data.values[name]
+    extra = int(derivative)
+    fold = lambda x: _folded(x, extra)
+    shape = location.shape
+    spread = lambda x: fold(jnp.broadcast_to(x, shape))
+    if derivative:
+        return fold(location), spread(noise.scale), spread(noise.time), spread(noise.white)
+    times = _times(data, name)
+    times = jnp.broadcast_to(times.reshape(*times.shape, *[1] * (values.ndim - 2)), values.shape)
+    seen = jnp.isfinite(values)
+    residual = jnp.where(seen, values - location, 0)
+    return _Series(fold(times), fold(seen), fold(residual), *map(spread, (noise.scale, noise.time, noise.white)))
+
+
+def _log_density(series: _Series) -> Float[Array, ""]:
+    """The log density of one series: a Kalman filter whose state is the process over its standard deviation."""
+
+    def step(carry: tuple[Array, Array, Array], row: _Series) -> tuple[tuple[Array, Array, Array], Array]:
+        mean, variance, before = carry
+        elapsed = (row.times - before) / row.time
+        mean = jnp.exp(-elapsed) * mean
+        variance = jnp.exp(-2 * elapsed) * variance - jnp.expm1(-2 * elapsed)
+        total = jnp.where(row.seen, row.scale**2 * variance + row.white**2, 1)
+        error = jnp.where(row.seen, row.residual - row.scale * mean, 0)
+        density = -0.5 * (error**2 / total + jnp.log(total) + math.log(2 * math.pi))
+        after = mean + variance * row.scale * error / total
+        left = variance * row.white**2 / total
+        carry = jnp.where(row.seen, after, mean), jnp.where(row.seen, left, variance), row.times
+        return carry, jnp.where(row.seen, density, 0)
+
+    # Of a process that has always been going on, at any earlier time.
+    begin = jnp.zeros_like(series.scale[0]), jnp.ones_like(series.scale[0]), series.times[0]
+    return jnp.sum(jax.lax.scan(step, begin, series)[1])
+
+
+def _drawn(key: PRNGKeyArray, series: _Series) -> Float[Array, " times"]:
+    """Residuals drawn at all times of a series."""
+    one, two = jax.random.normal(key, (2, *series.scale.shape), series.scale.dtype)
+
+    def step(carry: tuple[Array, Array], row: tuple[_Series, Array]) -> tuple[tuple[Array, Array], Array]:
+        (x, before), (known, fresh) = carry, row
+        elapsed = (known.times - before) / known.time
+        x = jnp.exp(-elapsed) * x + jnp.sqrt(-jnp.expm1(-2 * elapsed)) * fresh
+        return (x, known.times), x
+
+    first = (one[0], series.times[0])
+    return series.scale * jax.lax.scan(step, first, (series, one))[1] + series.white * two
+
+
+def _informed(series: _Series, slopes: tuple[Array, Array, Array, Array]) -> Float[Array, "parameters parameters"]:
+    r"""The Fisher information of one series on all parameters.
+
+    $I_{ab} = \mu_a^T \Sigma^{-1} \mu_b + \tfrac12 \mathrm{tr}\, \Sigma^{-1} \Sigma_a \Sigma^{-1} \Sigma_b$, subscripts for
+    derivatives.
+    """
+    both = series.seen[:, None] & series.seen[None]
+    apart = jnp.abs(series.times[:, None] - series.times[None])
+    own = jnp.eye(apart.shape[0], dtype=apart.dtype)
+
+    def covariance(scale: Array, time: Array, white: Array) -> Array:
+        found = scale[:, None] * scale[None] * jnp.exp(-apart / time[0]) + own * white**2
+        return jnp.where(both, found, own)
+
+    known = series.scale, series.time, series.white
+    slope = lambda *directions: jax.jvp(covariance, known, directions)[1]
+    moved = jax.vmap(slope, in_axes=-1)(*slopes[1:])
+    matrix = covariance(*known)
+    size = jnp.sqrt(jnp.diagonal(matrix))
+    weight = inverse(matrix / size[:, None] / size[None])
+    place = jnp.where(series.seen[:, None], slopes[0], 0) / size[:, None]
+    turned = weight @ (moved / size[:, None] / size[None])
+    return place.T @ weight @ place + 0.5 * jnp.einsum("pij,qji->pq", turned, turned)
+
+
+def _of_single_data(data: Dataset, name: str, location: Array, noise: Any, slopes: Any) -> Array:
+    """The Fisher information of data that scatter each for itself."""
+    heads: Heads = {name: (location, noise)}
+    rows = [row for rows, _ in scaled({name: slopes}, heads, data) for row in rows]
+    flat = [row.reshape(-1, row.shape[-1]) for row in rows]
+    return sum((x.T @ x for x in flat), start=jnp.zeros((flat[0].shape[-1],) * 2, location.dtype))
