@@ -142,6 +142,7 @@ def _run(
         )
 
         def draw(state: Any, key: PRNGKeyArray) -> Any:
+            info: Any
             state, info = kernel(
                 key,
                 state,

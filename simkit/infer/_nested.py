@@ -107,7 +107,7 @@ def sample_nested(target: Target, method: NestedSampling, counts: Counts, key: P
             f"Nested sampling did not end within {MOST_BLOCKS * BLOCK} steps. Its likelihood may have no maximum: give bounds, or "
             "raise `remaining`."
         )
-    points = Points(*[np.concatenate(parts, axis=1) for parts in zip(*dead, Points(*states.particles), strict=True)])
+    points = Points(*[jnp.concatenate(parts, axis=1) for parts in zip(*dead, Points(*states.particles), strict=True)])
     return _as_posterior(target, method, points, np.asarray(share, float), calls, counts, weigh)
 
 
@@ -200,11 +200,11 @@ def _as_posterior(
         weight = np.exp(logsumexp(weights, axis=1) - logsumexp(weights))
         weight = weight / weight.sum()
         effective.append(1 / np.sum(weight**2))
-        chosen.append(np.asarray(jax.random.choice(pick, len(weight), (counts.draws,), p=jnp.asarray(weight))))
-    picked = np.stack(chosen)
+        chosen.append(jax.random.choice(pick, len(weight), (counts.draws,), p=jnp.asarray(weight)))
+    picked = jnp.stack(chosen)
     dtype = target.problem.bounds.dtype
-    u = jnp.asarray(np.take_along_axis(points.u, picked[..., None], axis=1), dtype)
-    density = jnp.asarray(np.take_along_axis(points.prior + points.likelihood, picked, axis=1), dtype)
+    u = jnp.take_along_axis(points.u, picked[..., None], axis=1).astype(dtype)
+    density = jnp.take_along_axis(points.prior + points.likelihood, picked, axis=1).astype(dtype)
     theta = jax.vmap(jax.vmap(target.coordinates.natural))(u)
     volume = jax.vmap(jax.vmap(target.coordinates.log_volume))(u)
     none = jnp.zeros(density.shape, bool)

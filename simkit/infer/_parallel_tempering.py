@@ -16,7 +16,7 @@ from ._counts import Counts
 from ._diagnostics import describe_quality
 from ._posterior import Posterior
 from ._target import Target, prior_draws
-from ._tempered_moves import ACCEPTANCE, Kernel, moved, parts_of
+from ._tempered_moves import ACCEPTANCE, At, Kernel, moved, parts_of
 
 ROUNDS = 6
 """Rounds of warm-up, after each of which temperatures, covariances and steps are chosen anew."""
@@ -66,7 +66,7 @@ class ParallelTempering(eqx.Module):
 
 
 class Tuned(NamedTuple):
-    """What the warm-up chooses, by temperature: inverse temperature, and root and step of its moves."""
+    """Choices of the warm-up by temperature: inverse temperature, and root and step of its moves."""
 
     betas: Float[Array, " temperature"]
     roots: Float[Array, "temperature parameter parameter"]
@@ -87,6 +87,19 @@ class Replicas(NamedTuple):
     restarts: Int[Array, ""]
     scan: Int[Array, ""]
     key: PRNGKeyArray
+
+
+class _Scan(NamedTuple):
+    """Record of one scan of one run."""
+
+    u: Array
+    prior: Array
+    likelihood: Array
+    accept: Array
+    rejected: Array
+    rates: Array
+    places: Array
+    rises: Array
 
 
 class Scanned(NamedTuple):
@@ -176,22 +189,26 @@ def _run(
         target, tuned, tune = shared
         state, fresh = member
 
-        def scan(carry: tuple[Replicas, Array], new: Array) -> tuple[tuple[Replicas, Array], tuple[Array, ...]]:
+        def scan(carry: tuple[Replicas, Array], new: Array) -> tuple[tuple[Replicas, Array], _Scan]:
             state, steps = carry
             state, rates = _moved(target, method, tuned._replace(steps=steps), state, new)
             steps = steps * jnp.exp(tune * (rates - ACCEPTANCE[method.kernel]) / jnp.sqrt(1.0 * method.moves))
             rises = jnp.diff(tuned.betas) * state.likelihood[:-1]
             state, rejected = _exchanged(tuned.betas, state)
-            last = state.u[-1], state.prior[-1], state.likelihood[-1], rates[-1]
-            return (state, steps), (*last, rejected, rates, state.u, rises)
+            return (state, steps), _Scan(
+                state.u[-1], state.prior[-1], state.likelihood[-1], rates[-1], rejected, rates, state.u, rises
+            )
 
         (state, steps), found = jax.lax.scan(scan, (state, tuned.steps), fresh)
-        *last, rejected, rates, places, rises = found
-        mean = jnp.mean(places, axis=0)
-        centred = places - mean[None]
+        mean = jnp.mean(found.places, axis=0)
+        centred = found.places - mean[None]
         square = jnp.einsum("ski,skj->kij", centred, centred) / block
-        ratios = logsumexp(rises, axis=0) - jnp.log(jnp.asarray(block, rises.dtype))
-        return state, Scanned(*last, jnp.mean(rejected, axis=0), jnp.mean(rates, axis=0), mean, square, ratios), steps
+        ratios = logsumexp(found.rises, axis=0) - jnp.log(jnp.asarray(block, mean.dtype))
+        rejected, accepted = jnp.mean(found.rejected, axis=0), jnp.mean(found.rates, axis=0)
+        told = Scanned(found.u, found.prior, found.likelihood, found.accept, rejected, accepted, mean, square, ratios)
+        return state, told, steps
+
+    return over_members(one, (target, tuned, tune), (states, fresh))
 
     return over_members(one, (target, tuned, tune), (states, fresh))
 
@@ -208,19 +225,16 @@ def _moved(
         state.likelihood.at[0].set(likelihood),
     )
 
-    def single(beta: Array, root: Array, step: Array, u: Array, one: Array, two: Array, key: PRNGKeyArray):
-        after, rate = moved(
-            target, method.kernel, method.leapfrog, beta, root, step, (u[None], one[None], two[None]), key
-        )
-        return tuple(x[0] for x in after), rate
+    def single(beta: Array, root: Array, step: Array, at: At, key: PRNGKeyArray) -> tuple[At, Array]:
+        one = jax.tree.map(lambda x: x[None], at)
+        after, rate = moved(target, method.kernel, method.leapfrog, beta, root, step, one, key)
+        return jax.tree.map(lambda x: x[0], after), rate
 
-    def all_of_them(at: tuple[Array, Array, Array], key: PRNGKeyArray):
-        u, one, two = at
-        hot = jax.tree.map(lambda x: x[1:], tuned)
-        after, rates = jax.vmap(single)(
-            hot.betas, hot.roots, hot.steps, u[1:], one[1:], two[1:], jax.random.split(key, u.shape[0] - 1)
-        )
-        return tuple(x.at[1:].set(y) for x, y in zip(at, after, strict=True)), rates
+    def all_of_them(at: At, key: PRNGKeyArray) -> tuple[At, Array]:
+        hot, places = jax.tree.map(lambda x: x[1:], (tuned, at))
+        keys = jax.random.split(key, hot.betas.shape[0])
+        after, rates = jax.vmap(single)(hot.betas, hot.roots, hot.steps, places, keys)
+        return jax.tree.map(lambda x, y: x.at[1:].set(y), at, after), rates
 
     at, rates = jax.lax.scan(all_of_them, at, jnp.stack(keys))
     known = jnp.concatenate([jnp.ones_like(rates[0, :1]), jnp.mean(rates, axis=0)])

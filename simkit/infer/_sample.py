@@ -118,13 +118,13 @@ def sample(
             f"`{type(method).__name__}` needs a log density that is one function, but `{type(problem.likelihood).__name__}` "
             "estimates it with random numbers, and with fixed ones it jumps: take `ParticleMetropolis()`."
         )
-    if (from_priors := FROM_PRIORS.get(type(method))) is not None:
+    if isinstance(method, NestedSampling | ParallelTempering | TemperedSMC):
         if start is not None or store is not None:
             raise ArgumentError(
                 f"`{type(method).__name__}` begins from the priors: it takes neither a `start` nor a `store`."
             )
         with jax.numpy_dtype_promotion("standard"), jax.numpy_rank_promotion("allow"):
-            return from_priors(target, method, Counts(chains, draws, warmup), key)
+            return FROM_PRIORS[type(method)](target, method, Counts(chains, draws, warmup), key)
     with contextlib.ExitStack() as stack:
         held = None
         if every is not None:

@@ -156,8 +156,9 @@ def _next(target: Target, method: TemperedSMC, cloud: Cloud) -> Cloud:
     root = jnp.where(jnp.isfinite(root).all(), root, jnp.diag(jnp.sqrt(jnp.diag(covariance))))
 
     def move_all(state: tuple[Array, Array, Array, Array], key: PRNGKeyArray) -> Any:
-        *at, step = state
-        after, rate = moved(target, method.kernel, method.leapfrog, beta, root, step, tuple(at), key)
+        u, prior, likelihood, step = state
+        at = u, prior, likelihood
+        after, rate = moved(target, method.kernel, method.leapfrog, beta, root, step, at, key)
         return (*after, step * jnp.exp(rate - ACCEPTANCE[method.kernel])), rate
 
     state, rates = jax.lax.scan(move_all, (u, prior, likelihood, cloud.step), jax.random.split(move, method.moves))

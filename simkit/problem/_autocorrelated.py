@@ -60,7 +60,7 @@ class Autocorrelated(AbstractNoise):
         return self._alone.log_prob(value, location)
 
     def information(self, location: Values) -> Information:
-        """That of one datum, whatever the others; the problem's is found from all of them."""
+        """The information of one datum, whatever the others; the problem's is found from all of them."""
         s, w = self.scale, self.white
         variance = s**2 + w**2
         own = lambda a, b: 2 * a * b / variance**2
@@ -92,7 +92,7 @@ class AutocorrelatedData(AbstractLikelihood):
             if not isinstance(noise, Autocorrelated):
                 continue
             times, seen = np.asarray(_times(data, name)), np.isfinite(np.asarray(data.values[name]))
-            rows = seen.reshape(*seen.shape[:2], -1).any(axis=2)
+            rows = np.atleast_2d(seen.reshape(*seen.shape[:2], -1).any(axis=2))
             for label, at, known in zip(data.labels, times, rows, strict=True):
                 twice = np.diff(np.sort(at[known])) == 0
                 if twice.any() and not isinstance(noise.white, Tracer) and not np.all(np.asarray(noise.white) > 0):
@@ -254,7 +254,7 @@ def _informed(series: _Series, slopes: tuple[Array, Array, Array, Array]) -> Flo
     own = jnp.eye(apart.shape[0], dtype=apart.dtype)
 
     def covariance(scale: Array, time: Array, white: Array) -> Array:
-        found = scale[:, None] * scale[None] * jnp.exp(-apart / time[0]) + own * white**2
+        found = scale[:, None] * scale[None] * jnp.exp(-apart / time[0]) + own * white[:, None] ** 2
         return jnp.where(both, found, own)
 
     known = series.scale, series.time, series.white
@@ -262,9 +262,10 @@ def _informed(series: _Series, slopes: tuple[Array, Array, Array, Array]) -> Flo
     moved = jax.vmap(slope, in_axes=-1)(*slopes[1:])
     matrix = covariance(*known)
     size = jnp.sqrt(jnp.diagonal(matrix))
-    weight = inverse(matrix / size[:, None] / size[None])
+    unit = size[:, None] * size[None]
+    weight = inverse(matrix / unit)
     place = jnp.where(series.seen[:, None], slopes[0], 0) / size[:, None]
-    turned = weight @ (moved / size[:, None] / size[None])
+    turned = weight @ (moved / unit[None])
     return place.T @ weight @ place + 0.5 * jnp.einsum("pij,qji->pq", turned, turned)
 
 

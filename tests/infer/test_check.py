@@ -8,6 +8,7 @@ import simkit
 from simkit import viz
 from simkit.fitting._residuals import quantile_residuals, scatter_finding, serial_findings
 from simkit.infer._influence import in_numpy, influences, local_view
+from simkit.problem._autocorrelated import Autocorrelated
 from simkit.problem._noise import (
     NOISES,
     Combined,
@@ -27,6 +28,7 @@ GOOD = 5 * X + 1 + np.random.default_rng(3).normal(size=30)
 BENT = X**2 + 3
 
 MODELS = {
+    "autocorrelated": Autocorrelated(0.6, 2.0, 0.3),
     "normal": Normal(0.7),
     "combined": Combined(0.5, 0.2),
     "log_normal": LogNormal(0.4),

@@ -5,6 +5,7 @@ import pytest
 import scipy.stats as stats
 
 import simkit
+from simkit.problem._autocorrelated import Autocorrelated
 from simkit.problem._expected_information import expected_information, information_of
 from simkit.problem._information import Information, weighted
 from simkit.problem._noise import (
@@ -24,6 +25,8 @@ LOCATIONS = np.array([1.5, 2.5, 4.0, 7.0])
 
 # Density of SciPy for the same datum, and whether the datum is a count.
 PEERS = {
+    # Of one datum alone.
+    "autocorrelated": (Autocorrelated(0.6, 2.0, 0.3), lambda v, m: stats.norm.logpdf(v, m, np.hypot(0.6, 0.3))),
     "normal": (Normal(0.7), lambda v, m: stats.norm.logpdf(v, m, 0.7)),
     "combined": (Combined(0.5, 0.2), lambda v, m: stats.norm.logpdf(v, m, np.hypot(0.5, 0.2 * m))),
     "log_normal": (LogNormal(0.4), lambda v, m: stats.lognorm.logpdf(v, 0.4, scale=m)),

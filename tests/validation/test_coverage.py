@@ -98,8 +98,12 @@ def held_by_fits(name, sets):
     return by_error, by_profile
 
 
+# Correlated residuals have a likelihood of their own, and a test of coverage (tests/problem/test_autocorrelated.py).
+ALONE = [name for name in NOISES if name != "autocorrelated"]
+
+
 @pytest.mark.long
-@pytest.mark.parametrize("name", list(NOISES))
+@pytest.mark.parametrize("name", ALONE)
 def test_intervals_of_fits_hold_the_truth_as_often_as_they_say(name):
     # 2,000 sets have a binomial error of 0.67 points, so that 87 to 93 % is 4.5 of them; with 300 sets it would be 1.7
     for share in held_by_fits(name, 2000):
@@ -107,7 +111,7 @@ def test_intervals_of_fits_hold_the_truth_as_often_as_they_say(name):
 
 
 @pytest.mark.long
-@pytest.mark.parametrize("name", list(NOISES))
+@pytest.mark.parametrize("name", ALONE)
 def test_intervals_of_posteriors_hold_the_truth_as_often_as_they_say(name):
     sets, count = 300, 400
     problem, truth = line(name, count, uninformed=True)
