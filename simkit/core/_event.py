@@ -117,8 +117,10 @@ class Event(eqx.Module):
             self.at if self.lag is None else self.at + jnp.asarray(self.lag(system, self.values)).astype(self.at.dtype)
         )
 
-    def changed(self, name: str, system: Any, t: Time, y: State, inputs: Inputs, value: Any = None) -> State:
-        """The state after the event of this name at time t, with one entry of `values` where it has them.
+    def changed(
+        self, system: Any, t: Time, y: State, inputs: Inputs, value: Any = None, *, name: str = "event"
+    ) -> State:
+        """The state after the event, of this name, at time t, with one entry of `values` where it has them.
 
         **Raises:** an `ArgumentError` that names the event where the state has another structure or other shapes than before.
         """

@@ -159,7 +159,7 @@ def _mirrored_event(name: str, event: Event) -> Event:
         raise ArgumentError(
             "Argument `times` must increase where doses are given: an infusion or a steady state has no backward time."
         )
-    changed = lambda system, t, *rest: event.changed(name, system.inner, -t, *rest)
+    changed = lambda system, t, *rest: event.changed(system.inner, -t, *rest, name=name)
     change: Any = None if event.change is None else changed
     if condition is None:
         assert event.at is not None

@@ -252,7 +252,7 @@ def _inside(name: str, event: Event) -> Event:
         return seen(system.inner, t, y[0], inputs)
 
     def changed(system: Any, t: Time, y: State, inputs: Inputs, *value: Any) -> Any:
-        return event.changed(name, system.inner, t, y[0], inputs, *value), y[1]
+        return event.changed(system.inner, t, y[0], inputs, *value, name=name), y[1]
 
     after: Any = None if change is None else changed
     if seen is None:

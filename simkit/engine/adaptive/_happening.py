@@ -158,7 +158,7 @@ class EventFunctions:
             order = self.sorted_times(given, i)[1]
             value = jax.tree.map(lambda x: _entry(x, _entry(order, number)), event.values)
         before = system.decode(self.unravel(y))
-        after = event.changed(self.names[i], system, t, before, at_time(inputs, t), value)
+        after = event.changed(system, t, before, at_time(inputs, t), value, name=self.names[i])
         return ravel_pytree(system.encode(after))[0].astype(y.dtype)
 
     def coming(self, ops: PyTree, fixed: PyTree, numbers: Array) -> Array:

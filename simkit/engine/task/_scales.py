@@ -173,7 +173,9 @@ def _after_known_events(task: Task) -> State:
             continue
         inputs = at_time(task.inputs, task.times[0])
 
-        def changed(value: Any, change: Any = functools.partial(event.changed, name), inputs: Any = inputs) -> State:
+        def changed(
+            value: Any, change: Any = functools.partial(event.changed, name=name), inputs: Any = inputs
+        ) -> State:
             return system.encode(change(system, task.times[0], system.decode(task.y0), inputs, value))
 
         states = changed(None) if event.values is None else jax.vmap(changed)(event.values)
