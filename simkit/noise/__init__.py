@@ -6,6 +6,7 @@
 from ..problem import AbstractNoise as AbstractNoise
 from ..problem import Autocorrelated as Autocorrelated
 from ..problem import Combined as Combined
+from ..problem import ContaminatedNormal as ContaminatedNormal
 from ..problem import Information as Information
 from ..problem import Laplace as Laplace
 from ..problem import LogLaplace as LogLaplace

@@ -65,6 +65,8 @@ class Censored:
                 self.limits[end] = np.full(self.values.shape, OPEN[end])
                 continue
             limit = _numbers(words[end], given[end])
+            if limit.ndim == 0 and np.isnan(limit):
+                raise DataError(f"The limit `{words[end]}` is NaN. Leave it out where there is none.")
             if limit.shape not in ((), self.values.shape):
                 raise DataError(
                     f"The limits `{words[end]}` must be one number or one a datum, {self.values.shape}, but their shape is "

@@ -9,6 +9,7 @@ from simkit import viz
 from simkit.fitting._residuals import quantile_residuals, scatter_finding, serial_findings
 from simkit.infer._influence import in_numpy, influences, local_view
 from simkit.problem._autocorrelated import Autocorrelated
+from simkit.problem._contaminated import ContaminatedNormal
 from simkit.problem._noise import (
     NOISES,
     Combined,
@@ -30,6 +31,7 @@ BENT = X**2 + 3
 MODELS = {
     "autocorrelated": Autocorrelated(0.6, 2.0, 0.3),
     "normal": Normal(0.7),
+    "contaminated_normal": ContaminatedNormal(0.6, 0.1, 4.0),
     "combined": Combined(0.5, 0.2),
     "log_normal": LogNormal(0.4),
     "student_t": StudentT(0.6, 3.5),

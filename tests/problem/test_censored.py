@@ -70,6 +70,7 @@ def test_intervals():
         (lambda: simkit.Censored([1.0, 2.0], below=[1.0]), "one number or one a datum"),
         (lambda: simkit.Censored([1.0], floor=0.0), "needs a limit `below`"),
         (lambda: simkit.Censored([1.0], below="low"), "must be numbers"),
+        (lambda: simkit.Censored([1.0], below=np.nan), "The limit `below` is NaN"),
         (lambda: simkit.Censored.flagged([1.0, 2.0], [0, 2]), "entry 1 is 2"),
         (lambda: simkit.Censored.flagged([1.0, 2.0], [0]), "shape of the values"),
         (lambda: simkit.Censored.flagged([1.0], [1], [2.0]), "`LIMIT` is 2 and `DV` is 1"),

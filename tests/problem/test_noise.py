@@ -1,3 +1,5 @@
+import itertools
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -6,6 +8,7 @@ import scipy.stats as stats
 
 import simkit
 from simkit.problem._autocorrelated import Autocorrelated
+from simkit.problem._contaminated import ContaminatedNormal
 from simkit.problem._expected_information import expected_information, information_of
 from simkit.problem._information import Information, weighted
 from simkit.problem._noise import (
@@ -28,6 +31,10 @@ PEERS = {
     # Of one datum alone.
     "autocorrelated": (Autocorrelated(0.6, 2.0, 0.3), lambda v, m: stats.norm.logpdf(v, m, np.hypot(0.6, 0.3))),
     "normal": (Normal(0.7), lambda v, m: stats.norm.logpdf(v, m, 0.7)),
+    "contaminated_normal": (
+        ContaminatedNormal(0.6, 0.1, 4.0),
+        lambda v, m: np.log(0.9 * stats.norm.pdf(v, m, 0.6) + 0.1 * stats.norm.pdf(v, m, 2.4)),
+    ),
     "combined": (Combined(0.5, 0.2), lambda v, m: stats.norm.logpdf(v, m, np.hypot(0.5, 0.2 * m))),
     "log_normal": (LogNormal(0.4), lambda v, m: stats.lognorm.logpdf(v, 0.4, scale=m)),
     "student_t": (StudentT(0.6, 3.5), lambda v, m: stats.t.logpdf(v, 3.5, m, 0.6)),
@@ -79,6 +86,8 @@ def test_information_at_many_places(name):
     for i in range(12):
         numbers = np.exp(rng.uniform(-1.5, 1.5, len(jax.tree.leaves(PEERS[name][0]))))
         numbers = numbers + (2.5 if name == "student_t" else 0)  # below 2 fourth moments of the scores have long tails
+        if name == "contaminated_normal":
+            numbers = [numbers[0], numbers[1] / 10, 1.5 + numbers[2]]
         noise, location = type(PEERS[name][0])(*numbers), jnp.array(np.exp(rng.uniform(-1.0, 4.0)))
         mean, error = _products(noise, location, 400_000, jax.random.key(i))
         # 12 places of up to 6 entries and 8 models: 5.5 standard errors are passed by chance once in 50,000
@@ -240,3 +249,35 @@ def test_counts_that_cannot_be_drawn_are_nan_and_large_ones_are_drawn(model):
     assert abs(found.mean() - mean) < 5 * np.sqrt(variance / count)
     assert abs(found.var() / variance - 1) < 5 * np.sqrt(2 / count)
     np.testing.assert_array_equal(found, np.round(found))
+
+
+def test_a_contaminated_normal_has_the_sides_of_its_tails():
+    noise = ContaminatedNormal(0.6, 0.1, 4.0)
+    value, location = np.array([-30.0, 1.0, 2.0, 60.0]), np.array([1.5, 1.2, 2.0, 7.0])
+    found = noise.log_cumulative(jnp.array(value), jnp.array(location))
+    for mine, theirs in zip(found, jax.tree.map(np.asarray, noise).log_tails(value, location), strict=True):
+        np.testing.assert_allclose(mine, theirs, rtol=1e-10, atol=1e-16)
+
+
+@pytest.mark.parametrize("wide", [1.5, 10.0, 100.0])
+def test_information_of_a_contaminated_normal_by_adaptive_quadrature(wide):
+    noise = ContaminatedNormal(0.6, 0.07, wide)
+
+    def product(value, i, j):
+        scores = jax.tree.leaves(jax.grad(lambda m, n: n.log_prob(value, m), argnums=(0, 1))(jnp.asarray(0.0), noise))
+        return scores[i] * scores[j] * jnp.exp(noise.log_prob(value, jnp.asarray(0.0)))
+
+    exact = np.zeros((4, 4))
+    nodes, weights = np.polynomial.legendre.leggauss(64)
+    edges = np.concatenate([[0.0], np.geomspace(0.1, 6.0 * wide, 30)])
+    at = np.concatenate([0.5 * (b - a) * nodes + 0.5 * (a + b) for a, b in itertools.pairwise(edges)])
+    weight = np.concatenate([0.5 * (b - a) * weights for a, b in itertools.pairwise(edges)])
+    for i in range(4):
+        for j in range(4):
+            values = jax.vmap(lambda v, i=i, j=j: product(v, i, j))(
+                jnp.concatenate([jnp.asarray(at), -jnp.asarray(at)])
+            )
+            exact[i, j] = np.asarray(values) @ np.concatenate([weight, weight])
+    found = np.asarray(noise.information(jnp.asarray(0.0)).matrix())
+    size = np.sqrt(np.diag(exact))
+    np.testing.assert_allclose(found / size / size[:, None], exact / size / size[:, None], atol=1e-8)
