@@ -48,7 +48,7 @@ class ContaminatedNormal(AbstractNoise):
         return jnp.logaddexp(jnp.log1p(-self.share) + good, jnp.log(self.share) + bad)
 
     def information(self, location: Values) -> Information:
-        """By quadrature over z = (y - f) / scale, of which that of all numbers follows."""
+        """The information by quadrature over z = (y - f) / scale, from which that of all numbers follows."""
         scale, share, wide = jnp.broadcast_arrays(self.scale, self.share, self.widening)
         dtype = scale.dtype
         end = jnp.arcsinh(WIDEST * wide)[..., None]
