@@ -71,14 +71,13 @@ def sample_mclmc(target: Target, method: MCLMC, modes: Modes, counts: Counts, ke
     keys = jax.random.split(run, chains)
     found = _run(target, method, centers, roots, jax.random.split(place, chains), keys, counts.warmup, counts.draws)
     walks = awaited(found, "sample", f"in {counts.warmup + counts.draws} draws of {chains} chains")
-    theta = jax.vmap(jax.vmap(target.coordinates.natural))(walks.u)
-    volume = jax.vmap(jax.vmap(target.coordinates.log_volume))(walks.u)
+    theta, log_density = target.in_natural_units(walks.u, walks.density)
     explained = describe_modes(modes, chains, visited(modes, np.asarray(walks.u))) if len(modes.shares) > 1 else []
     warnings = (*explained, *describe_quality(theta, walks.diverging, bool(explained)))
     problem = target.problem
     return Posterior(
         theta,
-        walks.density - volume,
+        log_density,
         walks.diverging,
         walks.steps,
         walks.accept,

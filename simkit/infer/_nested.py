@@ -205,8 +205,7 @@ def _as_posterior(
     dtype = target.problem.bounds.dtype
     u = jnp.take_along_axis(points.u, picked[..., None], axis=1).astype(dtype)
     density = jnp.take_along_axis(points.prior + points.likelihood, picked, axis=1).astype(dtype)
-    theta = jax.vmap(jax.vmap(target.coordinates.natural))(u)
-    volume = jax.vmap(jax.vmap(target.coordinates.log_volume))(u)
+    theta, log_density = target.in_natural_units(u, density)
     none = jnp.zeros(density.shape, bool)
     warnings = describe_quality(theta, none)
     if min(effective) < counts.draws:
@@ -217,7 +216,7 @@ def _as_posterior(
     steps = jnp.broadcast_to(jnp.asarray(np.ceil(calls / counts.draws).astype(int))[:, None], density.shape)
     return Posterior(
         theta,
-        density - volume,
+        log_density,
         none,
         steps,
         jnp.zeros(density.shape, density.dtype),

@@ -315,18 +315,19 @@ def _as_posterior(
         raise SamplingError(
             "No replica reached a place where the model can be simulated: hardly any draw of the priors can. Narrow the priors."
         )
-    theta = jax.vmap(jax.vmap(target.coordinates.natural))(u)
-    volume = jax.vmap(jax.vmap(target.coordinates.log_volume))(u)
+    theta, log_density = target.in_natural_units(u, density)
     ratios = np.stack([np.asarray(each.ratios, float) for each in blocks])
     peak = ratios.max(axis=0)
-    evidence = (np.log(np.mean(np.exp(ratios - peak), axis=0)) + peak).sum(axis=1)
+    peak = np.where(np.isfinite(peak), peak, 0)
+    with np.errstate(divide="ignore"):  # where no replica of the prior could be simulated
+        evidence = (np.log(np.mean(np.exp(ratios - peak), axis=0)) + peak).sum(axis=1)
     rejected = np.mean([np.asarray(each.rejected, float) for each in blocks], axis=(0, 1))
     explained = describe_quality(theta, np.zeros(density.shape, bool))
     count = method.temperatures
     cost = method.moves * (method.leapfrog if method.kernel == "hmc" else 1) * (count - 1)
     return Posterior(
         theta,
-        density - volume,
+        log_density,
         jnp.zeros(density.shape, bool),
         jnp.full(density.shape, cost),
         accept,

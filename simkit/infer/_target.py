@@ -31,6 +31,13 @@ class Target(eqx.Module):
         value = self.problem.log_posterior(theta) + self.coordinates.log_volume(u)
         return jnp.where(jnp.isfinite(value), value, -jnp.inf)
 
+    def in_natural_units(
+        self, u: Float[Array, "chain draw parameter"], density: Float[Array, "chain draw"]
+    ) -> tuple[Float[Array, "chain draw parameter"], Float[Array, "chain draw"]]:
+        """Draws and their log densities, both in unconstrained coordinates, in natural units."""
+        theta = jax.vmap(jax.vmap(self.coordinates.natural))(u)
+        return theta, density - jax.vmap(jax.vmap(self.coordinates.log_volume))(u)
+
 
 def target_of(problem: Problem, gradient: Literal["forward", "reverse"] | None = None) -> Target:
     """The target of a problem, refused where a flat prior has no bounds."""

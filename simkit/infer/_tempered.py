@@ -84,8 +84,7 @@ def sample_tempered(target: Target, method: TemperedSMC, counts: Counts, key: PR
             f"Tempering did not reach the posterior within {MOST_TEMPERATURES} temperatures (it came to "
             f"{float(np.min(found.beta)):.3g}): hardly any draw of the priors can be simulated. Narrow the priors."
         )
-    theta = jax.vmap(jax.vmap(target.coordinates.natural))(found.u)
-    volume = jax.vmap(jax.vmap(target.coordinates.log_volume))(found.u)
+    theta, log_density = target.in_natural_units(found.u, found.prior + found.likelihood)
     shape = found.prior.shape
     moves = method.moves * (method.leapfrog if method.kernel == "hmc" else 1)
     steps = jnp.broadcast_to((found.temperatures * moves)[:, None], shape)
@@ -93,7 +92,7 @@ def sample_tempered(target: Target, method: TemperedSMC, counts: Counts, key: PR
     warnings = describe_quality(theta, np.zeros(shape, bool))
     return Posterior(
         theta,
-        found.prior + found.likelihood - volume,
+        log_density,
         jnp.zeros(shape, bool),
         steps,
         accept,

@@ -3,7 +3,6 @@
 from collections.abc import Sequence
 from typing import NamedTuple
 
-import jax
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
@@ -22,6 +21,4 @@ class Walked(NamedTuple):
 def joined(target: Target, blocks: Sequence[Walked], kept: slice) -> tuple[Walked, Array, Array]:
     """Return the draws of all blocks that are kept, in natural units too, and their log densities there."""
     us, density, accepted = (jnp.asarray(np.concatenate(parts, axis=1)[:, kept]) for parts in zip(*blocks, strict=True))
-    theta = jax.vmap(jax.vmap(target.coordinates.natural))(us)
-    volume = jax.vmap(jax.vmap(target.coordinates.log_volume))(us)
-    return Walked(us, density, accepted), theta, density - volume
+    return Walked(us, density, accepted), *target.in_natural_units(us, density)

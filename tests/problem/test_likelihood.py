@@ -153,7 +153,8 @@ def test_what_a_density_alone_cannot_do_is_refused():
     problem, _ = made(Transitions())
     fit = simkit.fit(problem, starts=1)
     with pytest.raises(
-        ArgumentError, match="`GaussNewton` needs residuals, but the likelihood `Transitions` has no method"
+        ArgumentError,
+        match="`GaussNewton` needs residuals or a Fisher information, but the likelihood `Transitions` has no method",
     ):
         simkit.fit(problem, method=simkit.GaussNewton())
     for call in (
