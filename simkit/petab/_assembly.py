@@ -62,8 +62,9 @@ class Assembly:
         firsts = [values for s in self.series for values in self._first(s)]
         for s, before, here in zip(self.series, firsts[::2], firsts[1::2], strict=True):
             check_finite(model, {*self.parameters, *before, *here}, s.label)
-        later = [self._values(self.conditions[s]) for s in self._later()]
-        check_used(self.parameters, model, [*firsts, *later], self.series)
+        # Of conditions the texts: the value of a parameter that is fixed stands there as a number.
+        asked = {row.text(name) for row in self.conditions.values() for name in self.targets if row.has(name)}
+        check_used(self.parameters, model, asked, self.series)
         starts, flags = by_formulas(model, firsts)
         switches = Switches(model.graph, frozenset((*model.states, *model.delays)))
         equations = equations_of(model)

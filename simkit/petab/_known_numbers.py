@@ -6,17 +6,16 @@ from collections.abc import Collection, Mapping, Sequence
 from .._errors import DataError, close_matches
 from ..networks import Formulas
 from ._model import Model
-from ._periods import Values
 from ._tables_v1 import Parameter, Series
 
 
 def check_used(
-    parameters: Mapping[str, Parameter], model: Model, conditions: Sequence[Values], series: Sequence[Series]
+    parameters: Mapping[str, Parameter], model: Model, conditions: Collection[str], series: Sequence[Series]
 ) -> None:
-    """Refuse parameters of the table that neither the model, nor a formula, nor another table names."""
+    """Refuse parameters of the table that neither the model, nor a formula, nor another table names; `conditions`: its texts."""
     named = {node[1] for node in model.graph.nodes if node[0] == "symbol"} | {*model.aliases}
     named |= {*model.constants, *model.states, *model.start, *model.formulas}
-    named |= {value for values in conditions for value in values.values() if isinstance(value, str)}
+    named |= {*conditions}
     given = (value for s in series for rows in s.given.values() for values in rows.values() for value in values)
     named |= {value for value in given if isinstance(value, str)}
     for name, parameter in parameters.items():
