@@ -56,12 +56,9 @@ def curve(problem: Constrained, solver: str) -> tuple[list[tuple[float, float]],
     compiled = solve.lower(jnp.asarray(1e-6)).compile()
     taken, found = time.process_time() - start, []
     for tolerance in TOLERANCES:
-        spent = []
-        for _ in range(SAMPLES):
-            start = time.process_time()
-            answer = np.asarray(compiled(jnp.asarray(tolerance)))
-            spent.append(time.process_time() - start)
-        found.append((error_of(problem, answer), min(spent)))
+        run = lambda tolerance=tolerance: compiled(jnp.asarray(tolerance))
+        answer, spent = _harness.least_cpu(run, samples=SAMPLES)
+        found.append((error_of(problem, np.asarray(answer)), spent))
     return found, taken
 
 

@@ -21,7 +21,6 @@ import json
 import pathlib
 import subprocess
 import sys
-import time
 from collections.abc import Callable
 from typing import Any
 
@@ -42,15 +41,8 @@ BRIAN_STEPS = (0.1, 0.02, 0.005)
 
 def cpu(functions: dict[str, Callable[[], Any]], samples: int = SAMPLES) -> dict[str, float]:
     """The least CPU time of each function, called in turns after a first call."""
-    spent: dict[str, list[float]] = {name: [] for name in functions}
-    for function in functions.values():
-        jax.block_until_ready(function())
-    for _ in range(samples):
-        for name, function in functions.items():
-            start = time.process_time()
-            jax.block_until_ready(function())
-            spent[name].append(time.process_time() - start)
-    return {name: min(times) for name, times in spent.items()}
+    timings = _harness.compare(functions, samples=samples)
+    return {name: timing.minimum for name, timing in timings.items()}
 
 
 def flying(t: Any, y: Any, p: Any) -> Any:

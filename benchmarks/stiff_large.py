@@ -130,13 +130,9 @@ def timed(
     """Errors and CPU seconds of one of our solvers at all tolerances, and the same as rows of a table."""
     costs, table = [], []
     for tolerance in TOLERANCES:
-        answer, spent = solver(tolerance), []
-        for _ in range(samples):
-            start = time.process_time()
-            answer = solver(tolerance)
-            spent.append(time.process_time() - start)
-        costs.append((worst(problem, answer, truth), min(spent)))
-        table.append([f"{name} {tolerance:.0e}", f"{costs[-1][0]:.1e}", f"{1e3 * min(spent):.3g}"])
+        answer, spent = _harness.least_cpu(functools.partial(solver, tolerance), samples=samples)
+        costs.append((worst(problem, answer, truth), spent))
+        table.append([f"{name} {tolerance:.0e}", f"{costs[-1][0]:.1e}", f"{1e3 * spent:.3g}"])
     table.append([f"{name}, compiling", "", f"{1e3 * solver.compiled:.0f}"])
     return costs, table
 
@@ -181,17 +177,6 @@ def measured(name: str) -> dict[str, float]:
     return rows | {f"{name}_vs_best": cost / min(theirs.values())}
 
 
-def least(function: Callable[..., Any], *arguments: Any) -> float:
-    """The least CPU seconds of a call, after the first."""
-    jax.block_until_ready(function(*arguments))
-    spent = []
-    for _ in range(5):
-        start = time.process_time()
-        jax.block_until_ready(function(*arguments))
-        spent.append(time.process_time() - start)
-    return min(spent)
-
-
 def value_of(problem: Stiff) -> Callable[[jax.Array], jax.Array]:
     """A number of the last state by 30 others, each of which multiplies the rates of every thirtieth state."""
     y0, times = parted(problem, jnp.asarray(problem.y0)), jnp.array([0.0, problem.end])
@@ -211,8 +196,11 @@ def gradients(names: tuple[str, ...]) -> dict[str, float]:
     rows = {}
     for name in names or DIFFERENTIATED:
         value = value_of(PROBLEMS[name]())
-        spent = [least(jax.jit(f), jnp.ones(30)) for f in (value, jax.value_and_grad(value))]
+        both = {"value": jax.jit(value), "gradient": jax.jit(jax.value_and_grad(value))}
+        calls = {kind: functools.partial(f, jnp.ones(30)) for kind, f in both.items()}
+        spent = [timing.minimum for timing in _harness.compare(calls).values()]
         rows[f"gradient_vs_forward_{name}"] = spent[1] / spent[0]
+        print(f"{name}: {1e3 * spent[0]:.3g} and {1e3 * spent[1]:.3g} ms")
         print({row: round(x, 2) for row, x in rows.items()}, flush=True)
     return rows
 
@@ -229,7 +217,7 @@ def ensembles(names: tuple[str, ...]) -> dict[str, float]:
         run = functools.partial(
             simkit.ensemble, posed(problem, 1.0), jnp.asarray(problem.y0), times, over=over, step=step
         )
-        spent = least(lambda run=run: run(solver=simkit.solvers.Rodas5P()).ys)
+        _, spent = _harness.least_cpu(lambda run=run: run(solver=simkit.solvers.Rodas5P()).ys, seconds=5.0)
         rows[f"ensemble_vs_loop_{name}"] = count * arrays["pydiffsol.0.cpu"].min() / spent
         print({row: round(x, 2) for row, x in rows.items()}, flush=True)
     return rows

@@ -17,7 +17,7 @@ from ._structure import Structure
 SIZES = (1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64, 96, 128)
 # Products with this many blocks are written out as sums: 10,000 blocks of 3 states take a third of the time that way, but the
 # program is larger, and a hundred blocks take as long as with one sum over an axis.
-WRITTEN_OUT_FROM = 2048
+WRITTEN_OUT_FROM = 512
 
 
 class Group(NamedTuple):

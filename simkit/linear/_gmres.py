@@ -42,7 +42,7 @@ def gmres(
     def round_of(carry: tuple[Array, Array, Array, Array]) -> tuple[Array, Array, Array, Array]:
         x, residual, size, turn = carry
         space = _spanned(product, precondition, residual, size, tolerance, vectors)
-        x = x + precondition(_combination(space) @ space.basis[:-1])
+        x = x + precondition(_combination(space) @ space.basis)
         residual = b - product(x)
         return x, residual, _norm(residual), turn + 1
 
@@ -115,13 +115,13 @@ def _spanned(
     return jax.lax.while_loop(goes_on, extended, begin)
 
 
-def _combination(s: _Space) -> Float[Array, " vectors"]:
-    """The weights of the vectors in the solution: R y = g, from the last row to the first."""
+def _combination(s: _Space) -> Float[Array, " vectors+1"]:
+    """The weights of the vectors in the solution, none of the last one: R y = g, from the last row to the first."""
     most = len(s.triangle)
 
     def row(k: Array, y: Array) -> Array:
         i = s.dimension - 1 - k
-        known = jnp.sum(jnp.where(jnp.arange(most, dtype=jnp.int32) > i, s.triangle[:, i] * y, 0))
+        known = jnp.sum(jnp.where(jnp.arange(most, dtype=jnp.int32) > i, s.triangle[:, i] * y[:-1], 0))
         return y.at[i].set(_over(s.right[i] - known, jnp.abs(s.triangle[i, i])) * jnp.sign(s.triangle[i, i]))
 
-    return jax.lax.fori_loop(0, s.dimension, row, jnp.zeros_like(s.triangle[:, 0]))
+    return jax.lax.fori_loop(0, s.dimension, row, jnp.zeros_like(s.triangle[0]))

@@ -134,14 +134,14 @@ class BDF(Stepper):
             change, found = newton.solve(equations, memory.kept, _scale(y, y, tolerances), jnp.maximum(least, SOLVED))
         if isinstance(term.system, ConstrainedSystem):
             change = _on_hidden(term, t1, y0, predicted, change)
-        after = table(KEPT) @ differences + jnp.outer(table(CHANGED), change)
+        after = table(KEPT) @ differences + table(CHANGED)[:, None] @ change[None]
         y1 = predicted + change
         dense = {"k": jax.vmap(unravel)((table(WITHIN.astype(float))[:, None] * after)[:MOST_ORDER])}
         past = {"differences": after, "length": h, "order": order, "equal": equal}
         if found is None or tolerances is None:
             return Step(unravel(y1), None, dense, Memory(past))
         scale = _scale(y, y1, tolerances)
-        sizes = jax.vmap(lambda x: newton.root_mean_square(x, scale))(after)
+        sizes = jnp.stack([newton.root_mean_square(after[i], scale) for i in range(ROWS)])
         rounding = 4 * jnp.finfo(h.dtype).eps * jnp.abs(t1)
         equal = jnp.where(jnp.abs(h - length) > SAME * length + rounding, 0, equal) + 1
         control = _controlled(sizes, k, equal, found)

@@ -7,7 +7,7 @@ so the memory is that of one group, whatever the number of steps.
 """
 
 import functools
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import jax
@@ -19,9 +19,10 @@ from ...core import scaled
 from ..batching._mesh import origin
 from ._attempt import Lanes, select
 from ._block import fraction, targets
+from ._carried import restored
 from ._flow import Flow, Operands
 from ._queue import Held, Layout, loader
-from ._record import Met, Record, empty_record, empty_snapshots, recorded, refilled
+from ._record import Met, Record, empty_record, empty_snapshots, known_or_recorded, recorded, refilled
 from ._sizes import Numerics
 
 
@@ -36,23 +37,33 @@ def adjoint(
     active: Sequence[int],
     numerics: Numerics,
     directions: int,
+    kept: Sequence[Array] = (),
 ) -> list[Array]:
     """Cotangents of the operands `active`, from those of the saved states.
 
     `cotangents` has for each leaf of the states `(directions, members, times, ...)` or None; what comes back has
-    the shape of an operand with the directions in front. `cost` is the number of attempts of each member.
+    the shape of an operand with the directions in front. `cost` is the number of attempts of each member; `kept`, where all
+    members are one group, the record that the solve made.
     """
     members, lanes = cost.shape[0], numerics.lanes
     groups = -(-members // lanes)
     zero = origin(ops, times)
-    order = jnp.argsort(-cost).astype(jnp.int32) + zero.astype(jnp.int32)  # JAX forgets that it varies over a mesh
+    order = jnp.arange(members, dtype=jnp.int32) if kept else jnp.argsort(-cost).astype(jnp.int32)
+    order = order + zero.astype(jnp.int32)  # JAX forgets that it varies over a mesh
     index = jnp.concatenate([order, jnp.broadcast_to(order[-1:], (groups * lanes - members,))]).reshape(groups, lanes)
     extra = (jnp.arange(groups * lanes) >= members).reshape(groups, lanes)
     leaves = jax.tree.leaves(ops)
     load = loader(flow, layout, ops, fixed, times, members)
     shapes_of_held, shapes = jax.eval_shape(load, index[0])
-    record = empty_record(flow, shapes_of_held, shapes, numerics, zero)
-    snapshots = empty_snapshots(shapes, numerics, zero)
+    empty = lambda: (
+        empty_record(flow, shapes_of_held, shapes, numerics, zero),
+        empty_snapshots(shapes, numerics, zero),
+    )
+    given = restored(flow, shapes, kept) if kept else None
+    if given is None:
+        solved = lambda record, snapshots, held, s: recorded(flow, held, s, numerics, record, snapshots)
+    else:
+        solved = lambda record, snapshots, held, s: known_or_recorded(flow, held, s, numerics, given, empty)
     common = [i for i in active if layout.ops[i] is None]
     own = [i for i in active if layout.ops[i] is not None]
     spread = lambda x: jnp.zeros((directions, *x.shape), x.dtype) + zero.astype(x.dtype)
@@ -63,13 +74,18 @@ def adjoint(
         index, extra = group
         held, s = load(index)
         picked = [None if c is None else _group_cotangents(c, index, extra) for c in cotangents]
+        record, snapshots, s, used = solved(record, snapshots, held, s)
         record, snapshots, g_common, g_own = _group(
-            flow, layout, held, s, times, index, picked, active, numerics, directions, record, snapshots
+            flow, layout, held, s, times, index, picked, active, numerics, directions, record, snapshots, used
         )
         total = [a + b for a, b in zip(total, g_common, strict=True)]
         return (record, snapshots, total), g_own
 
-    (_, _, total), found = jax.lax.scan(one, (record, snapshots, total), (index, extra))
+    if given is None:
+        (_, _, total), found = jax.lax.scan(one, (*empty(), total), (index, extra))
+    else:
+        (_, _, total), found = one((None, None, total), (index[0], extra[0]))
+        found = [x[None] for x in found]
     result = dict(zip(common, total, strict=True))
     for i, g in zip(own, found, strict=True):  # (groups, directions, ..., lanes)
         g = jnp.moveaxis(g, -1, 1)
@@ -98,10 +114,13 @@ def _group(
     directions: int,
     record: Record,
     snapshots: Lanes | None,
+    used: Array,
 ) -> tuple[Record, Lanes | None, list[Array], list[Array]]:
-    """The cotangents of one group: of the operands that all share, summed, and of its members' own."""
+    """The cotangents of one group: of the operands that all share, summed, and of its members' own.
+
+    `s` are its lanes at the end; the record has their last attempts, of `used` blocks in all.
+    """
     blocks = numerics.rows // numerics.block  # in a record
-    record, snapshots, s, used = recorded(flow, held, s, numerics, record, snapshots)
     ok = s.status == 0
     if flow.events is not None:  # one may have ended it before its last time
         ok = ok & (s.t >= held.end)
@@ -229,6 +248,10 @@ class _Walk:
         self.axes = layout.ops
         self.shared = any(layout.ops[i] is None for i in active)
 
+    def state(self, row: Record | Met) -> Any:
+        """The state at the start of a step."""
+        return self.flow.unpack(row.y)
+
     def moving(self, ops: Operands) -> list[Array]:
         leaves = jax.tree.leaves(ops)
         return [leaves[i] for i in self.active]
@@ -248,10 +271,20 @@ class _Walk:
         ops = self.held.ops
         if self.shared:
             ops, row = self._healthy(ops, row, used)
-        _, pull = jax.vjp(functools.partial(self._replay, ops, row), row.y, row.past, self.moving(ops))
+        _, pull = jax.vjp(functools.partial(self._replay, ops, row), self.state(row), row.past, self.moving(ops))
         held = select(used, (g_y, g_m), jax.tree.map(jnp.zeros_like, (g_y, g_m)))
-        d_y, d_m, d_p = jax.vmap(lambda g, q: pull((*g, q)))(held, g_q)
+        d_y, d_m, d_p = self._by_direction(lambda g, q: pull((*g, q)), held, g_q)
         return self._added(carry, cursor, used, direct, (d_y, d_m, d_p)), None
+
+    def _by_direction(self, function: Callable[..., Any], *cotangents: PyTree) -> Any:
+        """A function of cotangents for all directions.
+
+        A single one has no axis for a method of several steps: with one, loops that solve equations would select in every turn.
+        Without loops XLA makes one kernel of what has no axis, and computes in it again and again what several results read.
+        """
+        if not self.flow.multistep or jax.tree.leaves(cotangents)[0].shape[0] > 1:
+            return jax.vmap(function)(*cotangents)
+        return jax.tree.map(lambda x: x[None], function(*jax.tree.map(lambda x: x[0], cotangents)))
 
     def _added(self, carry: PyTree, cursor: Array, used: Array, direct: Any, found: Any) -> Any:
         """The cotangents after a row, from those that came back through it."""
@@ -280,9 +313,10 @@ class _Walk:
         ops = self.held.ops
         if self.shared:
             ops, met = self._healthy(ops, met, used)
-        _, pull = jax.vjp(functools.partial(self._replay_met, ops, met), met.y, met.past, self.moving(ops))
+        _, pull = jax.vjp(functools.partial(self._replay_met, ops, met), self.state(met), met.past, self.moving(ops))
         after = select(used, g_y, jax.tree.map(jnp.zeros_like, g_y))
-        found = jax.vmap(lambda b, a, m, q: pull((b, a, m, q)))(g_b, after, jax.tree.map(jnp.zeros_like, g_m), g_q)
+        nothing = jax.tree.map(jnp.zeros_like, g_m)
+        found = self._by_direction(lambda b, a, m, q: pull((b, a, m, q)), g_b, after, nothing, g_q)
         return self._added((g_y, g_m, g_p, cursor), cursor, used, direct, found)
 
     def _saved_after(self, met: Met, cursor: Array, happened: Array) -> tuple[Array, list[Array]]:
@@ -322,7 +356,8 @@ class _Walk:
         """The step of a row: its end, what it remembers where that is more than its end, and its dense output."""
         flow, ops, fixed, past1 = self.flow, self.filled(ops, moving), self.held.fixed, None
         if flow.again is not None:
-            y1, past1, dense = flow.again(ops, fixed, row.t, row.t1, y, past, row.fresh, row.solved)
+            solved = flow.unpack(row.solved)
+            y1, past1, dense = flow.again(ops, fixed, row.t, row.t1, y, past, row.fresh, solved)
         else:
             y1, _, dense, *_ = flow.step(ops, fixed, row.t, row.t1, y, flow.start(ops, fixed, row.t, y))
         return y1, past1, flow.polynomial(ops, fixed, dense) if self.saving else None
@@ -348,7 +383,7 @@ class _Walk:
         """
         lane = jnp.arange(cursor.shape[0])
         replay = functools.partial(self._replay, self.held.ops, row)
-        degree = len(jax.eval_shape(replay, row.y, row.past, self.moving(self.held.ops))[-1])
+        degree = len(jax.eval_shape(replay, self.state(row), row.past, self.moving(self.held.ops))[-1])
 
         def due_at(cursor: Array) -> tuple[Array, Array]:
             target = targets(self.times, self.member, jnp.maximum(cursor, 0))

@@ -6,7 +6,7 @@ again, so that no lane waits for another's save times and nothing but the saved 
 
 import functools
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 import jax
@@ -45,25 +45,30 @@ def attempts(
     cursor: Array,
     ys: PyTree,
     member: Array,
-) -> tuple[Lanes, Array, Any]:
-    """Run the attempts of one block in every lane: return the lanes, their next save times and the buffer of saved states."""
+    row: Callable[[Lanes, Array, Any], Any] = lambda s, t1, y1: None,
+) -> tuple[Lanes, Array, Any, Any]:
+    """Run the attempts of one block in every lane: the lanes, their next save times, the buffer of saved states, and rows.
+
+    `row(s, t1, y1)` makes that of an attempt from its start, its end (the start where it was not taken) and the state there.
+    """
     last = times.shape[-1] - 2  # the final state is written where it is exact, at the end
     due = functools.partial(_due, flow, held, times, numerics.saves, members)
     advance = functools.partial(attempt, flow, held.ops, held.fixed, held.end)
     go = functools.partial(moved, flow, held.ops, held.fixed)
+    row_of = lambda s, found, taken: row(s, jnp.where(taken, found.t1, s.t), found.y1)
 
-    def final_only(s: Lanes, _: None) -> tuple[Lanes, None]:
+    def final_only(s: Lanes, _: None) -> tuple[Lanes, Any]:
         found = advance(s)
-        return go(s, found, found.accurate), None
+        return go(s, found, found.accurate), row_of(s, found, found.accurate)
 
     def windowed(carry: PyTree, _: None) -> tuple[Any, Any]:
         s, cursor = carry
         found = advance(s)
         place, values, cursor, more = due(s, found, member, cursor)
-        s = go(s, found, found.accurate & ~more, found.accurate & more)
-        return (s, cursor), (place, values)
+        taken = found.accurate & ~more
+        return (go(s, found, taken, found.accurate & more), cursor), ((place, values), row_of(s, found, taken))
 
-    def alone(carry: PyTree, _: None) -> tuple[Any, None]:
+    def alone(carry: PyTree, _: None) -> tuple[Any, Any]:
         s, cursor, ys = carry
         found = advance(s)
 
@@ -75,19 +80,21 @@ def attempts(
         any_due = targets(times, member, jnp.minimum(cursor, last)) <= found.reached
         carry = cursor, ys, found.accurate & (cursor <= last) & any_due
         cursor, ys, _ = jax.lax.while_loop(lambda c: jnp.any(c[2]), write, carry)
-        return (go(s, found, found.accurate), cursor, ys), None
+        return (go(s, found, found.accurate), cursor, ys), row_of(s, found, found.accurate)
 
     def scan(body: Any, carry: PyTree) -> Any:
         with jax.named_scope(f"{STEPS_OF}{numerics.lanes}"):
             return jax.lax.scan(body, carry, None, length=numerics.block)
 
     if last < 1:
-        return scan(final_only, s)[0], cursor, ys
+        s, rows = scan(final_only, s)
+        return s, cursor, ys, rows
     if numerics.lanes == 1:
-        return scan(alone, (s, cursor, ys))[0]
-    (s, cursor), windows = scan(windowed, (s, cursor))
+        (s, cursor, ys), rows = scan(alone, (s, cursor, ys))
+        return s, cursor, ys, rows
+    (s, cursor), (windows, rows) = scan(windowed, (s, cursor))
     # Without the large buffer XLA makes one kernel of all attempts.
-    return s, cursor, jax.lax.scan(lambda ys, found: (_written(ys, *found), None), ys, windows)[0]
+    return s, cursor, jax.lax.scan(lambda ys, found: (_written(ys, *found), None), ys, windows)[0], rows
 
 
 def saved_until(

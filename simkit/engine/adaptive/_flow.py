@@ -343,8 +343,8 @@ def _again(
     solved: Array,
 ) -> Any:
     assert member.again is not None
-    begun = member.start(ops, fixed, t, y).past
-    past = jax.tree.map(lambda a, b: jnp.where(fresh, a, b), begun, past)
+    # Few steps are the first of a start, and a constrained system solves equations for it.
+    past = jax.lax.cond(fresh, lambda: member.start(ops, fixed, t, y).past, lambda: past)
     y1, past, dense = member.again(ops, fixed, t, t1, y, past, solved)
     return _moved_with_jump(member, ops, fixed, t1, y1) if exact else y1, past, dense
 

@@ -18,6 +18,7 @@ from ._block import attempts, saved_until
 from ._flow import Flow, Operands
 from ._occur import as_saving, occurrence
 from ._queue import MOST_TURNS, Held, Layout, initial_states, loader, longest_first
+from ._record import Kept, empty_kept, row_of
 from ._sizes import Numerics
 
 
@@ -31,6 +32,7 @@ class Solution(NamedTuple):
     length: Array  # of the step that would come next
     end: Array  # the time at which it ended
     log: "Log | None" = None
+    kept: Kept | None = None
 
 
 class Log(NamedTuple):
@@ -55,8 +57,12 @@ def solve(
     numerics: Numerics,
     members: int,
     room: int = 0,
+    keeps: bool = False,
 ) -> Solution:
-    """The states of all members at their save times; `times` is `(times,)` or `(members, times)`, the start first."""
+    """The states of all members at their save times; `times` is `(times,)` or `(members, times)`, the start first.
+
+    With `keeps`, which asks for a lane for each member and for no events, also a record of the attempts.
+    """
     lanes = numerics.lanes
     refill = members > lanes
     zero = origin(ops, times)
@@ -74,12 +80,16 @@ def solve(
         log = out.log
         if log is not None:
             log = log._replace(total=set_rows(log.total, turn.found.total))
-        return turn, _Out(ys, set_rows(out.figures, turn.found.figures), set_rows(out.ends, turn.found.ends), log)
+        figures, ends = set_rows(out.figures, turn.found.figures), set_rows(out.ends, turn.found.ends)
+        return turn, _Out(ys, figures, ends, log, out.kept)
 
     def stepped(carry: PyTree) -> Any:
         turn, out = carry
-        s, cursor, ys = attempts(flow, times, numerics, members, turn.held, turn.s, turn.cursor, out.ys, turn.member)
-        return hand_over(turn._replace(s=s, cursor=cursor), out._replace(ys=ys))
+        place = turn.held, turn.s, turn.cursor, out.ys, turn.member
+        row = functools.partial(row_of, flow) if keeps else lambda s, t1, y1: None
+        s, cursor, ys, rows = attempts(flow, times, numerics, members, *place, row)
+        kept = out.kept and out.kept.written(rows, s, numerics.block)
+        return hand_over(turn._replace(s=s, cursor=cursor), out._replace(ys=ys, kept=kept))
 
     def happened(carry: PyTree) -> Any:
         turn, out = carry
@@ -105,7 +115,8 @@ def solve(
     initial = initial_states(flow, layout, ops, members)
     figures = jnp.zeros((members, 4), jnp.int32) + count
     log = _empty_log(s, members, room, zero)
-    out = _Out(begin, figures, jnp.zeros((members, 2), s.h.dtype) + zero.astype(s.h.dtype), log)
+    kept = empty_kept(flow, held, s, numerics, zero) if keeps else None
+    out = _Out(begin, figures, jnp.zeros((members, 2), s.h.dtype) + zero.astype(s.h.dtype), log, kept)
     final = jax.tree.map(lambda x: jnp.moveaxis(x, -1, 0), flow.pack(s.y))
     ends = jnp.stack([s.h, s.t], axis=-1)
     found = _Found(jnp.full_like(member, members), final, jnp.zeros((lanes, 4), jnp.int32) + count, ends, _total(s))
@@ -117,7 +128,7 @@ def solve(
         whole = whole & (out.ends[:, 1] >= times[..., -1])
     arrived = jnp.where(whole, times.shape[-1], reached)
     ys = jax.tree.map(functools.partial(_kept, arrived, times.shape[-1]), out.ys, initial)
-    solution = Solution(ys, status, steps, rejected, out.ends[:, 0], out.ends[:, 1])
+    solution = Solution(ys, status, steps, rejected, out.ends[:, 0], out.ends[:, 1], kept=out.kept)
     return solution if out.log is None else _with_log(solution, out, columns, room)
 
 
@@ -232,6 +243,7 @@ class _Out(NamedTuple):
     figures: Array
     ends: Array
     log: Log | None = None  # with a row more
+    kept: Kept | None = None
 
 
 def _kept(arrived: Array, count: int, ys: Array, initial: Array) -> Array:

@@ -1,13 +1,13 @@
 """An adaptive solve as one operation of JAX, closed under every transformation.
 
-Three primitives call each other in their rules: `solve` (states and, where its plan has orders of tangents, those), `tangent` (the
-tangents alone, linear in the tangents of the operands) and `adjoint` (its transpose). The tangent of an operation is the same
+Four primitives call each other in their rules: `solve` (states and, where its plan has orders of tangents, those), `recorded` (the
+same with a record for the adjoint), `tangent` (the tangents alone, linear in the tangents of the operands) and `adjoint` (its
+transpose). The tangent of an operation is the same
 operation one order higher, so derivatives of any order and in any nesting are exact for the discrete solution with its steps
 held. Under `vmap` a batch becomes more members of the same queue: `vmap(simulate)` is an ensemble in lanes with refill.
 """
 
 import functools
-import math
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -22,7 +22,9 @@ from ..._types import State
 from ...linear import shielded
 from ..batching._mesh import alike, origin, shaped
 from ._adjoint import adjoint
+from ._carried import carried_numerics, kept_shapes, merged_kept, nothing_kept, numbers_of, parted_kept
 from ._lanes import solve
+from ._merging import batch_size, merged, more_directions, only_last_tangents, parted
 from ._plan import Plan
 from ._sizes import Numerics
 
@@ -30,46 +32,50 @@ FIGURES = 5  # beside the states: status, accepted and rejected steps, length of
 
 
 def _numerics(plan: Plan, y0: Array, times: Array, record: bool = False) -> Numerics:
-    member, copies = plan.member, sum(math.prod(axes) for axes in plan.output_directions)
-    numbers = y0.shape[-1] * copies
+    numbers, *more = numbers_of(plan, y0.shape[-1])
     found = plan.sizes.numerics(y0.shape[0], numbers, times.shape[-1])
-    past = copies * member.past_numbers() if member.multistep else None
-    kept = member.kept_numbers()
-    return plan.sizes.with_record(found, numbers, y0.dtype.itemsize, past, kept) if record else found
+    return plan.sizes.with_record(found, numbers, y0.dtype.itemsize, *more) if record else found
 
 
 # ---- what the primitives compute ----
 
 
-def _solve(*values: Array, plan: Plan) -> list[Array]:
+def _solve(*values: Array, plan: Plan, keeps: bool = False) -> list[Array]:
     leaves, fixed, times, _ = plan.split(values)
-    numerics = _numerics(plan, leaves[0], times)
+    numerics = (carried_numerics(plan, leaves[0], times) if keeps else None) or _numerics(plan, leaves[0], times)
     flow = plan.flow(numerics.lanes, bool(plan.orders), origin(leaves, times))
-    found = solve(flow, plan.layout(), plan.nested(leaves), fixed, times, numerics, leaves[0].shape[0], plan.room)
+    members = leaves[0].shape[0]
+    found = solve(flow, plan.layout(), plan.nested(leaves), fixed, times, numerics, members, plan.room, keeps)
     ys = []
     for leaf, axes in zip(jax.tree.leaves(found.ys), plan.output_directions, strict=True):
         ys.append(jnp.moveaxis(leaf, (0, 1), (len(axes), len(axes) + 1)))
-    return [*ys, *found[1 : 1 + FIGURES], *(found.log or ())]
+    return [*ys, *found[1 : 1 + FIGURES], *(found.log or ()), *jax.tree.leaves(found.kept)]
 
 
 def _tangent(*values: Array, plan: Plan) -> list[Array]:
     states = len(plan.output_directions)
-    return _solve(*values[:-1], plan=plan)[states // 2 : states]
+    return _solve(*values[: _ends(plan)], plan=plan)[states // 2 : states]
+
+
+def _ends(plan: Plan) -> int:
+    """How many values a solve has; what follows for its tangent and its adjoint are the cost and what the solve kept."""
+    return len(plan.roots) + len(plan.fixed_shared) + 1
 
 
 def _adjoint(
-    *values: Array, plan: Plan, directions: int, active: tuple[int, ...], live: tuple[bool, ...]
+    *values: Array, plan: Plan, directions: int, active: tuple[int, ...], live: tuple[bool, ...], kept: int
 ) -> list[Array]:
     leaves, fixed, times, (cost, *given) = plan.split(values)
-    numerics = _numerics(plan, leaves[0], times, record=True)
-    given = iter(given)
+    numerics = carried_numerics(plan, leaves[0], times) if kept else _numerics(plan, leaves[0], times, record=True)
+    assert numerics is not None
+    record, given = given[:kept], iter(given[kept:])
     cotangents = []
     for axes, alive in zip(plan.output_directions, live, strict=True):
         height = len(axes)
         cotangents.append(jnp.moveaxis(next(given), (1 + height, 2 + height), (1, 2)) if alive else None)
     flow = plan.flow(numerics.lanes, True, origin(leaves, times))
     ops = plan.nested(leaves)
-    return adjoint(flow, plan.layout(), ops, fixed, times, cost, cotangents, active, numerics, directions)
+    return adjoint(flow, plan.layout(), ops, fixed, times, cost, cotangents, active, numerics, directions, record)
 
 
 # ---- shapes ----
@@ -80,12 +86,13 @@ def _states(plan: Plan, y0: State, times: Any) -> list[tuple[tuple[int, ...], An
     return [((*axes, members, times.shape[-1] + plan.room, size), y0.dtype) for axes in plan.output_directions]
 
 
-def _solve_shape(*values: PyTree, plan: Plan) -> Any:
+def _solve_shape(*values: PyTree, plan: Plan, keeps: bool = False) -> Any:
     leaves, _, times, _ = plan.split(values)
     each, whole = leaves[0].shape[:1], jnp.dtype("int32")
     counts, ends, room = [(each, whole)] * 3, [(each, times.dtype)] * 2, (*each, plan.room)
     log = [counts[0], (room, times.dtype), (room, whole)] if plan.room else []
-    return shaped(values, [*_states(plan, leaves[0], times), *counts, *ends, *log])
+    kept = kept_shapes(plan, leaves[0], times) if keeps else []
+    return shaped(values, [*_states(plan, leaves[0], times), *counts, *ends, *log, *kept])
 
 
 def _tangent_shape(*values: PyTree, plan: Plan) -> Any:
@@ -95,7 +102,7 @@ def _tangent_shape(*values: PyTree, plan: Plan) -> Any:
 
 
 def _adjoint_shape(
-    *values: PyTree, plan: Plan, directions: int, active: tuple[int, ...], live: tuple[bool, ...]
+    *values: PyTree, plan: Plan, directions: int, active: tuple[int, ...], live: tuple[bool, ...], kept: int
 ) -> Any:
     return shaped(values, [((directions, *values[i].shape), values[i].dtype) for i in active])
 
@@ -103,100 +110,58 @@ def _adjoint_shape(
 # ---- batches ----
 
 
-def _merged(plan: Plan, count: int, values: Sequence[Any], dims: Sequence[Any], unshare: Sequence[int] = ()) -> Any:
-    """A batch of solves as one solve with more members; also its plan."""
-    roots, heights = plan.roots, plan.heights
-    end = len(roots)
-    touched = {roots[i] for i in range(end) if dims[i] is not None} | set(unshare)
-    shared = tuple(s and root not in touched for root, s in enumerate(plan.shared))
-    members = values[0].shape[0] if dims[0] is None else values[0].shape[1]
-    merged = []
-
-    def into(x: Any, dim: Any, height: int, was_shared: bool) -> Any:
-        if dim is None:
-            x = jnp.broadcast_to(jnp.expand_dims(x, height), (*x.shape[:height], count, *x.shape[height:]))
-        else:
-            x = jnp.moveaxis(x, dim, height)
-        if was_shared:
-            x = jnp.expand_dims(x, height + 1)
-            x = jnp.broadcast_to(x, (*x.shape[: height + 1], members, *x.shape[height + 2 :]))
-        return x.reshape(*x.shape[:height], count * members, *x.shape[height + 2 :])
-
-    for x, dim, root, height in zip(values[:end], dims[:end], roots, heights, strict=True):
-        merged.append(x if shared[root] else into(x, dim, height, plan.shared[root]))
-    fixed_shared = []
-    for x, dim, was in zip(values[end:], dims[end:], plan.fixed_shared, strict=False):
-        fixed_shared.append(was and dim is None)
-        merged.append(x if fixed_shared[-1] else into(x, dim, 0, was))
-    end += len(plan.fixed_shared)
-    times_shared = plan.times_shared and dims[end] is None
-    merged.append(values[end] if times_shared else into(values[end], dims[end], 0, plan.times_shared))
-    plan = plan._replace(shared=shared, fixed_shared=tuple(fixed_shared), times_shared=times_shared)
-    return plan, merged, into
-
-
-def _parted(x: Any, count: int, height: int) -> Any:
-    """The members of an output as a batch of members."""
-    return x.reshape(*x.shape[:height], count, x.shape[height] // count, *x.shape[height + 1 :])
-
-
-def _batch_size(values: Sequence[Any], dims: Sequence[Any]) -> int:
-    return next(x.shape[dim] for x, dim in zip(values, dims, strict=True) if dim is not None)
-
-
-def _only_last_tangents(plan: Plan, dims: Sequence[Any]) -> bool:
-    if not plan.orders:
-        return False
-    end = len(plan.roots)
-    first = end - len(plan.orders[-1].active)
-    return all(dim is None for i, dim in enumerate(dims) if not first <= i < end)
-
-
-def _more_directions(plan: Plan, count: int, values: Sequence[Any], dims: Sequence[Any]) -> tuple[Plan, list[Any]]:
-    """A batch of tangents of one solve as one solve with more directions."""
-    end = len(plan.roots)
-    order = plan.orders[-1]
-    values = list(values)
-    for i in range(end - len(order.active), end):
-        x = values[i]
-        if dims[i] is None:
-            x = jnp.broadcast_to(x[:, None], (x.shape[0], count, *x.shape[1:]))
-        else:
-            x = jnp.moveaxis(x, dims[i], 1)
-        values[i] = x.reshape(-1, *x.shape[2:])
-    order = order._replace(directions=order.directions * count)
-    return plan._replace(orders=(*plan.orders[:-1], order)), values
-
-
 def _solve_batch(values: Sequence[Any], dims: Sequence[Any], *, plan: Plan) -> Any:
-    count = _batch_size(values, dims)
+    count = batch_size(values, dims)
     heights = [len(axes) for axes in plan.output_directions]
-    if _only_last_tangents(plan, dims):
+    if only_last_tangents(plan, dims):
         directions = plan.orders[-1].directions
-        plan, values = _more_directions(plan, count, values, dims)
+        plan, values = more_directions(plan, count, values, dims)
         out = _solve_p.bind(*values, plan=plan)
         half = len(heights) // 2
         dots = [x.reshape(directions, count, *x.shape[1:]) for x in out[half : 2 * half]]
         return [*out[:half], *dots, *out[2 * half :]], [*[None] * half, *[1] * half, *[None] * (len(out) - 2 * half)]
-    plan, merged, _ = _merged(plan, count, values, dims)
-    out = _solve_p.bind(*alike(merged), plan=plan)
+    plan, joined, _ = merged(plan, count, values, dims)
+    out = _solve_p.bind(*alike(joined), plan=plan)
     heights += [0] * (len(out) - len(heights))
-    return [_parted(x, count, height) for x, height in zip(out, heights, strict=True)], heights
+    return [parted(x, count, height) for x, height in zip(out, heights, strict=True)], heights
+
+
+def _recorded_batch(values: Sequence[Any], dims: Sequence[Any], *, plan: Plan) -> Any:
+    count, ends = batch_size(values, dims), len(plan.output_directions) + FIGURES
+    whole, joined, _ = merged(plan, count, values, dims)
+    kept = kept_shapes(whole, joined[0], joined[-1])
+    if only_last_tangents(plan, dims) or not kept:
+        out, axes = _solve_batch(values, dims, plan=plan)
+        nothing, places = nothing_kept(kept_shapes(plan, values[0], values[-1]), count)
+        return [*out, *nothing], [*axes, *places]
+    out = _recorded_p.bind(*alike(joined), plan=whole)
+    heights = [*(len(axes) for axes in plan.output_directions), *[0] * FIGURES]
+    found, places = parted_kept(out[ends:], count)
+    return [*(parted(x, count, h) for x, h in zip(out[:ends], heights, strict=True)), *found], [*heights, *places]
+
+
+def _joined_kept(plan: Plan, joined: Sequence[Any], kept: Sequence[Any], dims: Sequence[Any], count: int) -> list[Any]:
+    """What solves of a batch kept as what one solve of `plan` with the operands `joined` keeps; nothing where it keeps none."""
+    shapes = kept_shapes(plan, joined[0], joined[-1]) if kept and all(x.size for x in kept) else []
+    found = merged_kept(kept, dims, count) if shapes else []
+    return found if [x.shape for x in found] == [shape for shape, _ in shapes] else []
 
 
 def _tangent_batch(values: Sequence[Any], dims: Sequence[Any], *, plan: Plan) -> Any:
-    count = _batch_size(values, dims)
+    count = batch_size(values, dims)
     heights = [len(axes) for axes in plan.output_directions]
     heights = heights[len(heights) // 2 :]
-    if _only_last_tangents(plan, dims):
+    if only_last_tangents(plan, dims):
         directions = plan.orders[-1].directions
-        plan, values = _more_directions(plan, count, values, dims)
+        plan, values = more_directions(plan, count, values, dims)
         out = _tangent_p.bind(*values, plan=plan)
         return [x.reshape(directions, count, *x.shape[1:]) for x in out], [1] * len(out)
-    plan, merged, into = _merged(plan, count, values[:-1], dims[:-1])
-    cost = into(values[-1], dims[-1], 0, False)
-    out = _tangent_p.bind(*alike([*merged, cost]), plan=plan)
-    return [_parted(x, count, height) for x, height in zip(out, heights, strict=True)], heights
+    ends = _ends(plan)
+    plan, joined, into = merged(plan, count, values[:ends], dims[:ends])
+    cost = into(values[ends], dims[ends], 0, False)
+    kept = _joined_kept(plan.lower(), joined, values[ends + 1 :], dims[ends + 1 :], count)
+    out = _tangent_p.bind(*alike([*joined, cost, *kept]), plan=plan)
+    return [parted(x, count, height) for x, height in zip(out, heights, strict=True)], heights
 
 
 def _adjoint_batch(
@@ -207,9 +172,10 @@ def _adjoint_batch(
     directions: int,
     active: tuple[int, ...],
     live: tuple[bool, ...],
+    kept: int,
 ) -> Any:
-    count = _batch_size(values, dims)
-    end = len(plan.roots) + len(plan.fixed_shared) + 2
+    count, ends = batch_size(values, dims), _ends(plan)
+    end = ends + 1 + kept
     if all(dim is None for dim in dims[:end]):
         given = []
         for x, dim in zip(values[end:], dims[end:], strict=True):
@@ -220,18 +186,19 @@ def _adjoint_batch(
             )
             given.append(x.reshape(-1, *x.shape[2:]))
         more = directions * count
-        out = _adjoint_p.bind(*values[:end], *given, plan=plan, directions=more, active=active, live=live)
+        out = _adjoint_p.bind(*values[:end], *given, plan=plan, directions=more, active=active, live=live, kept=kept)
         return [x.reshape(directions, count, *x.shape[1:]) for x in out], [1] * len(out)
     roots, was = plan.roots, plan.shared
-    plan, merged, into = _merged(plan, count, values[: end - 1], dims[: end - 1], [roots[i] for i in active])
-    cost = into(values[end - 1], dims[end - 1], 0, False)
+    plan, joined, into = merged(plan, count, values[:ends], dims[:ends], [roots[i] for i in active])
+    cost = into(values[ends], dims[ends], 0, False)
+    record = _joined_kept(plan, joined, values[ends + 1 : end], dims[ends + 1 : end], count)
     heights = [len(axes) for axes, alive in zip(plan.output_directions, live, strict=True) if alive]
     given = [into(x, dim, 1 + height, False) for x, dim, height in zip(values[end:], dims[end:], heights, strict=True)]
-    values = alike([*merged, cost, *given])
-    out = _adjoint_p.bind(*values, plan=plan, directions=directions, active=active, live=live)
+    values, kept = alike([*joined, cost, *record, *given]), len(record)
+    out = _adjoint_p.bind(*values, plan=plan, directions=directions, active=active, live=live, kept=kept)
     found = []
     for i, x in zip(active, out, strict=True):
-        x = _parted(x, count, 1 + plan.heights[i])
+        x = parted(x, count, 1 + plan.heights[i])
         found.append(jnp.sum(x, axis=2 + plan.heights[i]) if was[roots[i]] else x)
     return found, [1 + plan.heights[i] for i in active]
 
@@ -265,6 +232,29 @@ def _solve_jvp(primals: Sequence[Any], tangents: Sequence[Any], *, plan: Plan) -
     return [*out[:states], *figures], [*dots, *[_no_tangent(x) for x in figures]]
 
 
+def _recorded_jvp(primals: Sequence[Any], tangents: Sequence[Any], *, plan: Plan) -> Any:
+    states, end = len(plan.output_directions), len(plan.roots)
+    active = [i for i in range(end) if not _zero(tangents[i])]
+    out = _recorded_p.bind(*primals, plan=plan)
+    dots = [_no_tangent(x) for x in out]
+    if active:
+        values = [
+            *primals[:end],
+            *_dots(tangents, active),
+            *primals[end:],
+            _cost(out, states),
+            *out[states + FIGURES :],
+        ]
+        found = _tangent_p.bind(*alike(values), plan=plan.higher(active))
+        dots[:states] = [x[0] for x in found]
+    return out, dots
+
+
+def _cost(out: Sequence[Any], states: int) -> Array:
+    """The number of attempts of each member."""
+    return out[states + 1] + out[states + 2]
+
+
 def _solve_partial(trace: Any, *tracers: Any, plan: Plan) -> Any:
     """States known, tangents not: what reverse mode starts from."""
     end = len(plan.roots)
@@ -272,12 +262,13 @@ def _solve_partial(trace: Any, *tracers: Any, plan: Plan) -> Any:
     known = [*tracers[:first], *tracers[end:]]
     if first == end or not all(t.is_known() for t in known) or all(t.is_known() for t in tracers):
         return trace.default_process_primitive(_solve_p, tracers, {"plan": plan})
-    out = _solve_p.bind(*[t.pval.get_known() for t in known], plan=plan.lower())
-    states = len(plan.lower().output_directions)
-    _, steps, rejected, *_ = out[states:]
-    cost = steps + rejected
-    dots = trace.default_process_primitive(_tangent_p, [*tracers, cost], {"plan": plan})
-    return [*out[:states], *dots, *out[states:]]
+    values, lower = [t.pval.get_known() for t in known], plan.lower()
+    solve = _recorded_p if kept_shapes(lower, values[0], values[-1]) else _solve_p
+    out = solve.bind(*values, plan=lower)
+    states = len(lower.output_directions)
+    ends = states + (len(out) if solve is _solve_p else FIGURES)
+    dots = trace.default_process_primitive(_tangent_p, [*tracers, _cost(out, states), *out[ends:]], {"plan": plan})
+    return [*out[:states], *dots, *out[states:ends]]
 
 
 def _solve_recomputed(saveable: Any, unknown: Sequence[bool], known_later: Sequence[bool], eqn: JaxprEqn) -> Any:
@@ -311,7 +302,8 @@ def _tangent_jvp(primals: Sequence[Any], tangents: Sequence[Any], *, plan: Plan)
         dots = [ad.instantiate_zeros(x) for x in tangents[first:end]]
         return out, _tangent_p.bind(*alike([*primals[:first], *dots, *primals[end:]]), plan=plan)
     active = [i for i in range(end) if not _zero(tangents[i])]
-    values = [*primals[:end], *_dots(tangents, active), *primals[end:]]
+    # What the solve kept is not what one with tangents keeps.
+    values = [*primals[:end], *_dots(tangents, active), *primals[end : _ends(plan) + 1]]
     found = _tangent_p.bind(*alike(values), plan=plan.higher(active))
     return out, [x[0] for x in found[len(found) // 2 :]]
 
@@ -328,9 +320,13 @@ def _tangent_transpose(cotangents: Sequence[Any], *values: PyTree, plan: Plan) -
         return result
     given = [x for x in cotangents if not _zero(x)]
     rest = [*values[:first], *values[end:]]
-    found = _adjoint_p.bind(
-        *alike([*rest, *given]), plan=plan.lower(), directions=order.directions, active=order.active, live=live
-    )
+    known = {
+        "directions": order.directions,
+        "active": order.active,
+        "live": live,
+        "kept": len(values) - _ends(plan) - 1,
+    }
+    found = _adjoint_p.bind(*alike([*rest, *given]), plan=plan.lower(), **known)
     for i, x in zip(range(first, end), found, strict=True):
         result[i] = x if ad.is_undefined_primal(values[i]) else None
     return result
@@ -344,21 +340,22 @@ def _adjoint_jvp(
     directions: int,
     active: tuple[int, ...],
     live: tuple[bool, ...],
+    kept: int,
 ) -> Any:
-    end = len(plan.roots)
-    rest = end + len(plan.fixed_shared) + 2
+    end, cost = len(plan.roots), _ends(plan) + 1
+    rest = cost + kept
     bind = functools.partial(_adjoint_p.bind, directions=directions, active=active)
-    out = bind(*primals, plan=plan, live=live)
+    out = bind(*primals, plan=plan, live=live, kept=kept)
     parts = []
     if not all(_zero(x) for x in tangents[rest:]):
         given = [ad.instantiate_zeros(x) for x in tangents[rest:]]
-        parts.append(bind(*alike([*primals[:rest], *given]), plan=plan, live=live))
+        parts.append(bind(*alike([*primals[:rest], *given]), plan=plan, live=live, kept=kept))
     moving = [i for i in range(end) if not _zero(tangents[i])]
     if moving:
         given = [x[:, None] for x in primals[rest:]]
-        values = [*primals[:end], *_dots(tangents, moving), *primals[end:rest], *given]
+        values = [*primals[:end], *_dots(tangents, moving), *primals[end:cost], *given]
         higher = (*(False for _ in live), *live)
-        parts.append(bind(*alike(values), plan=plan.higher(moving), live=higher))
+        parts.append(bind(*alike(values), plan=plan.higher(moving), live=higher, kept=0))
     if not parts:
         return out, [_no_tangent(x) for x in out]
     return out, [sum(pieces[1:], pieces[0]) for pieces in zip(*parts, strict=True)]
@@ -371,17 +368,21 @@ def _adjoint_transpose(
     directions: int,
     active: tuple[int, ...],
     live: tuple[bool, ...],
+    kept: int,
 ) -> Any:
     end = len(plan.roots)
-    rest = end + len(plan.fixed_shared) + 2
+    rest = _ends(plan) + 1 + kept
     result: list[Any] = [None] * len(values)
     moving = [i for i, x in zip(active, cotangents, strict=True) if not _zero(x)]
     dots = [x for x in cotangents if not _zero(x)]
     if not dots:
         return [ad.Zero(x.aval) if ad.is_undefined_primal(x) else None for x in values]
     if any(ad.is_undefined_primal(x) for x in values[:end]):
-        return _curvature_transpose(moving, dots, values, plan, live)
-    found = _tangent_p.bind(*alike([*values[:end], *dots, *values[end:rest]]), plan=plan.higher(moving, directions))
+        bare = [*values[: rest - kept], *values[rest:]]
+        found = _curvature_transpose(moving, dots, bare, plan, live)
+        return [*found[: rest - kept], *[None] * kept, *found[rest - kept :]]
+    values_of_tangent = [*values[:end], *dots, *values[end:rest]]
+    found = _tangent_p.bind(*alike(values_of_tangent), plan=plan.higher(moving, directions))
     found = [x for x, alive in zip(found, live, strict=True) if alive]
     for i, x in zip(range(rest, len(values)), found, strict=True):
         result[i] = x if ad.is_undefined_primal(values[i]) else None
@@ -397,12 +398,13 @@ def _curvature_transpose(
     """
     end = len(plan.roots)
     order = plan.orders[-1]
-    first, rest = end - len(order.active), end + len(plan.fixed_shared) + 2
+    first, rest = end - len(order.active), _ends(plan) + 1
     changed = plan.lower().higher(moving)
 
     def one(z: Sequence[Array], w: Sequence[Array]) -> list[Array]:
         operands = [*values[:first], *[x[None] for x in z], *values[end:rest], *[x[None] for x in w]]
-        return _adjoint_p.bind(*alike(operands), plan=changed, directions=1, active=order.active, live=live)
+        known = {"directions": 1, "active": order.active, "live": live, "kept": 0}
+        return _adjoint_p.bind(*alike(operands), plan=changed, **known)
 
     found = jax.vmap(one)(list(dots), list(values[rest:]))
     result: list[Any] = [None] * len(values)
@@ -437,6 +439,14 @@ def _without_batched_calls(compute: Callable[..., list[Array]]) -> Callable[...,
 
 
 _solve_p = _primitive("solve_members", _solve, _solve_shape, _solve_jvp, None, _solve_batch)
+_recorded_p = _primitive(
+    "solve_members_recorded",
+    functools.partial(_solve, keeps=True),
+    functools.partial(_solve_shape, keeps=True),
+    _recorded_jvp,
+    None,
+    _recorded_batch,
+)
 _tangent_p = _primitive(
     "solve_members_tangent", _tangent, _tangent_shape, _tangent_jvp, _tangent_transpose, _tangent_batch
 )

@@ -2,6 +2,7 @@
 
 import functools
 import math
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import jax
@@ -20,12 +21,12 @@ class Record(NamedTuple):
     """Attempts of all lanes by common iteration, and the events of their blocks. A step that was not accepted has length zero.
 
     Of a method of several steps also what it remembered, whether that was a start, and the state at the end of the step: to take
-    the step again is then to look its result up.
+    the step again is then to look its result up. States are packed: see `Flow.pack`.
     """
 
     t: Array  # (rows, lanes)
     t1: Array
-    y: Any  # (rows, ..., lanes)
+    y: list[Array]  # (rows, ..., lanes)
     past: Any = None
     fresh: Array | None = None
     solved: Any = None
@@ -38,7 +39,7 @@ class Met(NamedTuple):
     t: Array  # (blocks, lanes)
     t1: Array
     still: Array
-    y: Any
+    y: list[Array]
     time: Array
     on: Array
     path: Array  # (blocks, rounds, lanes)
@@ -49,9 +50,30 @@ class Met(NamedTuple):
     solved: Any = None
 
 
+class Kept(NamedTuple):
+    """A record that a solve keeps from the start, without events, and where its lanes are."""
+
+    record: Record
+    used: Array  # (1,): blocks of attempts; those that the record has no room for are not in it
+    status: Array  # (lanes,)
+    t: Array
+
+    def written(self, rows: Record, s: Lanes, block: int) -> "Kept":
+        """The same with one block of attempts more."""
+        # Too late a block is written over the last one; the record counts for nothing then.
+        return Kept(put(self.record, rows, self.used[0], block), self.used + 1, s.status, s.t)
+
+
+def empty_kept(flow: Flow, held: Held, s: Lanes, numerics: Numerics, zero: Array) -> Kept:
+    """What a solve keeps before its first attempt."""
+    used = jnp.zeros(1, jnp.int32) + zero.astype(jnp.int32)
+    return Kept(empty_record(flow, held, s, numerics, zero), used, s.status, s.t)
+
+
 def empty_record(flow: Flow, held: Held, shapes: Lanes, numerics: Numerics, zero: Array) -> Record:
     """A record without attempts."""
-    rows = jax.tree.map(_full(zero, numerics.rows), _row(flow, shapes, shapes.t, shapes.y))
+    row = jax.eval_shape(lambda s: row_of(flow, s, s.t, s.y), shapes)
+    rows = jax.tree.map(_full(zero, numerics.rows), row)
     if flow.events is None:
         return rows
     met = jax.eval_shape(lambda held, s: _met(flow, held, s)[1], held, shapes)
@@ -66,9 +88,10 @@ def _full(zero: Array, count: int) -> Any:
     return full
 
 
-def _row(flow: Flow, s: Lanes, t1: PyTree, y1: PyTree) -> Record:
-    more = (s.memory.moving, s.memory.fresh, y1) if flow.multistep else ()
-    return Record(s.t, t1, s.y, *more)
+def row_of(flow: Flow, s: Lanes, t1: Array, y1: PyTree) -> Record:
+    """A row of a record: an attempt from the state of the lanes to a time, and the state there."""
+    more = (s.memory.moving, s.memory.fresh, flow.pack(y1)) if flow.multistep else ()
+    return Record(s.t, t1, flow.pack(s.y), *more)
 
 
 def empty_snapshots(shapes: Lanes, numerics: Numerics, zero: Array) -> Lanes | None:
@@ -90,7 +113,7 @@ def _rows(flow: Flow, held: Held, numerics: Numerics, s: Lanes) -> tuple[Lanes, 
 
     def one(s: Lanes, _: None) -> tuple[Lanes, Record]:
         found = attempt(flow, held.ops, held.fixed, held.end, s)
-        row = _row(flow, s, jnp.where(found.accurate, found.t1, s.t), found.y1)
+        row = row_of(flow, s, jnp.where(found.accurate, found.t1, s.t), found.y1)
         return moved(flow, held.ops, held.fixed, s, found, found.accurate), row
 
     s, rows = jax.lax.scan(one, s, None, length=numerics.block)
@@ -104,9 +127,9 @@ def _rows(flow: Flow, held: Held, numerics: Numerics, s: Lanes) -> tuple[Lanes, 
 def _met(flow: Flow, held: Held, s: Lanes) -> tuple[Lanes, Met]:
     """The events of the lanes that wait."""
     found, after = occurrence(flow, held.ops, held.fixed, held.end, s)
-    more = (s.memory.moving, s.memory.fresh, found.before) if flow.multistep else ()
+    more = (s.memory.moving, s.memory.fresh, flow.pack(found.before)) if flow.multistep else ()
     where = found.time, found.on, found.path, found.numbers, found.first
-    return after, Met(found.t, found.t1, found.still, found.y, *where, *more)
+    return after, Met(found.t, found.t1, found.still, flow.pack(found.y), *where, *more)
 
 
 def _nothing_met(flow: Flow, held: Held, s: Lanes) -> Met:
@@ -115,9 +138,9 @@ def _nothing_met(flow: Flow, held: Held, s: Lanes) -> Met:
     return met._replace(path=met.path - 1)
 
 
-def _put(record: Record, rows: Record, b: Array, block: int) -> Record:
-    put = lambda a, x: jax.lax.dynamic_update_slice_in_dim(a, x, b * block, axis=0)
-    attempts = jax.tree.map(put, record._replace(met=None), rows._replace(met=None))
+def put(record: Record, rows: Record, b: Array, block: int) -> Record:
+    write = lambda a, x: jax.lax.dynamic_update_slice_in_dim(a, x, b * block, axis=0)
+    attempts = jax.tree.map(write, record._replace(met=None), rows._replace(met=None))
     return attempts._replace(met=jax.tree.map(lambda a, x: a.at[b].set(x), record.met, rows.met))
 
 
@@ -134,11 +157,29 @@ def recorded(
             save = lambda: jax.tree.map(lambda a, x: a.at[b // blocks].set(x), snapshots, s)
             snapshots = jax.lax.cond(place == 0, save, lambda: snapshots)
         s, rows = _rows(flow, held, numerics, s)
-        return b + 1, s, _put(record, rows, place, numerics.block), snapshots
+        return b + 1, s, put(record, rows, place, numerics.block), snapshots
 
     alive = lambda c: jnp.any(c[1].status == RUNNING)
     used, s, record, snapshots = jax.lax.while_loop(alive, body, (origin(s.t).astype(jnp.int32), s, record, snapshots))
     return record, snapshots, s, used
+
+
+def known_or_recorded(
+    flow: Flow, held: Held, s: Lanes, numerics: Numerics, kept: Kept, empty: Callable[[], Any]
+) -> tuple[Record, Lanes | None, Lanes, Array]:
+    """As `recorded`, from what a solve kept; where it took more attempts than that holds, it is made again in an `empty` record."""
+    used = kept.used[0]
+
+    def known() -> Any:
+        snapshots = empty()[1]
+        return kept.record, snapshots, (kept.status, kept.t), used
+
+    def again() -> Any:
+        record, snapshots, after, used = recorded(flow, held, s, numerics, *empty())
+        return record, snapshots, (after.status, after.t), used
+
+    record, snapshots, (status, t), used = jax.lax.cond(used <= numerics.rows // numerics.block, known, again)
+    return record, snapshots, s._replace(status=status, t=t), used
 
 
 def refilled(flow: Flow, held: Held, numerics: Numerics, record: Record, s: Lanes) -> Record:
@@ -147,7 +188,7 @@ def refilled(flow: Flow, held: Held, numerics: Numerics, record: Record, s: Lane
     def body(c: PyTree) -> Any:
         b, s, record = c
         s, rows = _rows(flow, held, numerics, s)
-        return b + 1, s, _put(record, rows, b, numerics.block)
+        return b + 1, s, put(record, rows, b, numerics.block)
 
     blocks = numerics.rows // numerics.block
     return jax.lax.while_loop(lambda c: c[0] < blocks, body, (origin(s.t).astype(jnp.int32), s, record))[2]

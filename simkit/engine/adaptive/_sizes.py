@@ -15,6 +15,9 @@ ACCELERATOR_LANES = 65536
 BLOCK = 8
 RECORD_BYTES = 2**26
 MOST_ROWS = 1024
+CARRIED_ROWS, LEAST_CARRIED = 256, 32
+"""Most and fewest attempts of a record that a solve keeps from the start. It is filled with zeros at each call, which takes a
+tenth of the time of so many steps."""
 EVENT_NUMBERS = 24
 """About how many numbers beside the state tell of the events of a block."""
 
@@ -69,13 +72,8 @@ class Sizes(NamedTuple):
         while lanes:
             rows = most
             while rows >= found.block:
-                # A row holds the state and two times; a snapshot, one for each time the record fills up, a lane's memory.
-                row, snapshot = numbers + 2, 2 * numbers + 5
-                if past is not None:  # both hold it, a row also the state at its end
-                    row, snapshot = row + past + numbers + 1, numbers + past + kept + 6
+                row, snapshot = self._numbers(numbers, past, kept, found.block)
                 records = math.ceil(found.blocks * found.block / rows)
-                if self.events:
-                    row, snapshot = row + (numbers + EVENT_NUMBERS) // found.block, snapshot + EVENT_NUMBERS
                 size = lanes * bytes_each * (rows * row + records * snapshot)
                 least = min(least, size)
                 if size <= bound:
@@ -89,3 +87,31 @@ class Sizes(NamedTuple):
             f"adaptive steps of {numbers} numbers, but it is {format_bytes(bound)}. Allow more, lower `max_steps`, or take "
             "forward mode, which keeps no record."
         )
+
+    def carried(
+        self, members: int, numbers: int, times: int, bytes_each: int, past: int | None = None, kept: int = 0
+    ) -> Numerics | None:
+        """The sizes where the solve itself keeps the record; None where its members are not all in lanes at once, or too large.
+
+        Arguments as in `numerics` and `with_record`. Where a solve takes more attempts than the record holds, it is made again, part
+        by part.
+        """
+        found = self.numerics(members, numbers, times)
+        bound = RECORD_BYTES if self.record_bytes is None else self.record_bytes
+        row, snapshot = self._numbers(numbers, past, kept, found.block)
+        rows = min(CARRIED_ROWS, -(-self.max_steps // found.block) * found.block)
+        while found.lanes == members and rows >= min(LEAST_CARRIED, self.max_steps):
+            records = math.ceil(found.blocks * found.block / rows)
+            if members * bytes_each * (rows * row + records * snapshot) <= bound:
+                return found._replace(rows=rows)
+            rows = rows // 2 // found.block * found.block
+        return None
+
+    def _numbers(self, numbers: int, past: int | None, kept: int, block: int) -> tuple[int, int]:
+        """Numbers of a row of a record, the state and two times, and of a snapshot, a lane's memory, where a record begins."""
+        row, snapshot = numbers + 2, 2 * numbers + 5
+        if past is not None:  # both hold it, a row also the state at its end
+            row, snapshot = row + past + numbers + 1, numbers + past + kept + 6
+        if self.events:
+            row, snapshot = row + (numbers + EVENT_NUMBERS) // block, snapshot + EVENT_NUMBERS
+        return row, snapshot

@@ -1,0 +1,86 @@
+"""A record that a solve keeps for its adjoint, which then does not solve again.
+
+It is a result of the operation: a list of arrays whose shapes follow from the plan. Only a solve whose members are all in lanes at
+once keeps one, and it holds few steps; where a solve took more, the adjoint solves again as if there were none.
+"""
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array
+
+from ._flow import Flow
+from ._plan import Plan
+from ._record import Kept, row_of
+from ._sizes import Numerics
+
+
+def numbers_of(plan: Plan, size: int) -> tuple[int, int | None, int]:
+    """Return how many numbers a state has with its tangents, and how many more a method of several steps remembers and keeps."""
+    copies = sum(math.prod(axes) for axes in plan.output_directions)
+    past = copies * plan.member.past_numbers() if plan.member.multistep else None
+    return size * copies, past, plan.member.kept_numbers()
+
+
+def carried_numerics(plan: Plan, y0: Any, times: Any) -> Numerics | None:
+    """Return the sizes of a solve that keeps a record; None where it keeps none."""
+    members, size = y0.shape
+    if plan.room or not members:
+        return None
+    numbers, *more = numbers_of(plan, size)
+    return plan.sizes.carried(members, numbers, times.shape[-1], y0.dtype.itemsize, *more)
+
+
+def kept_shapes(plan: Plan, y0: Any, times: Any) -> list[tuple[tuple[int, ...], Any]]:
+    """Return the shapes and types of what a solve keeps; empty where it keeps nothing."""
+    numerics = carried_numerics(plan, y0, times)
+    if numerics is None:
+        return []
+    (members, size), member = y0.shape, plan.member
+    row = lambda *shape: (numerics.rows, *shape, members)
+    states = [(row(*axes, size), y0.dtype) for axes in plan.output_directions]
+    rows = [(row(), times.dtype), (row(), times.dtype), *states]
+    if member.multistep:
+        past = jax.tree.leaves(member.memory.past)
+        rows += [(row(*axes, *x.shape), x.dtype) for axes in plan.output_directions for x in past]
+        rows += [(row(), jnp.dtype(bool)), *states]
+    return [*rows, ((1,), jnp.dtype("int32")), ((members,), jnp.dtype("int32")), ((members,), times.dtype)]
+
+
+def restored(flow: Flow, shapes: Any, leaves: Sequence[Array]) -> Kept:
+    """The record and the rest from their arrays; `shapes` are the lanes."""
+    row = jax.eval_shape(lambda s: row_of(flow, s, s.t, s.y), shapes)
+    *rows, used, status, t = leaves
+    return Kept(jax.tree.unflatten(jax.tree.structure(row), rows), used, status, t)
+
+
+def parted_kept(leaves: Sequence[Array], count: int) -> tuple[list[Array], list[int]]:
+    """What a solve of a batch of members kept, as a batch of what each kept, and the axes of the batch."""
+    *rows, used, status, t = leaves
+    apart = lambda x: x.reshape(*x.shape[:-1], count, x.shape[-1] // count)
+    return (
+        [*map(apart, rows), jnp.broadcast_to(used[None], (count, 1)), apart(status), apart(t)],
+        [*(x.ndim - 1 for x in rows), 0, 0, 0],
+    )
+
+
+def merged_kept(leaves: Sequence[Array], dims: Sequence[Any], count: int) -> list[Array]:
+    """A batch of what solves kept as what one solve of all their members kept."""
+
+    def joined(x: Array, dim: Any) -> Array:
+        x = jnp.broadcast_to(x[..., None, :], (*x.shape[:-1], count, x.shape[-1])) if dim is None else x
+        x = x if dim is None else jnp.moveaxis(x, dim, -2)
+        return x.reshape(*x.shape[:-2], -1)
+
+    *rows, used, status, t = range(len(leaves))
+    most = leaves[used] if dims[used] is None else jnp.max(jnp.moveaxis(leaves[used], dims[used], 0), axis=0)
+    of = lambda i: joined(leaves[i], dims[i])
+    return [*map(of, rows), most, of(status), of(t)]
+
+
+def nothing_kept(shapes: Sequence[tuple[tuple[int, ...], Any]], count: int) -> tuple[list[Array], list[int]]:
+    """Empty arrays in the place of what a batch of solves would have kept, and the axes of the batch."""
+    return [jnp.zeros((count, 0), dtype) for _, dtype in shapes], [0 for _ in shapes]
