@@ -30,8 +30,8 @@ def carried_numerics(plan: Plan, y0: Any, times: Any) -> Numerics | None:
     members, size = y0.shape
     if plan.room or not members:
         return None
-    numbers, *more = numbers_of(plan, size)
-    return plan.sizes.carried(members, numbers, times.shape[-1], y0.dtype.itemsize, *more)
+    numbers, past, kept = numbers_of(plan, size)
+    return plan.sizes.carried(members, numbers, times.shape[-1], y0.dtype.itemsize, past, kept)
 
 
 def kept_shapes(plan: Plan, y0: Any, times: Any) -> list[tuple[tuple[int, ...], Any]]:
@@ -82,5 +82,6 @@ def merged_kept(leaves: Sequence[Array], dims: Sequence[Any], count: int) -> lis
 
 
 def nothing_kept(shapes: Sequence[tuple[tuple[int, ...], Any]], count: int) -> tuple[list[Array], list[int]]:
-    """Empty arrays in the place of what a batch of solves would have kept, and the axes of the batch."""
-    return [jnp.zeros((count, 0), dtype) for _, dtype in shapes], [0 for _ in shapes]
+    """Records without content in the place of those of a batch of solves, which count as too long; and the axes of the batch."""
+    *rows, _, status, t = [jnp.zeros((count, *shape), dtype) for shape, dtype in shapes]
+    return [*rows, jnp.full((count, 1), jnp.iinfo(jnp.int32).max, jnp.int32), status, t], [0 for _ in shapes]

@@ -18,23 +18,23 @@ from jax.interpreters import ad, batching, mlir
 from jax.interpreters import partial_eval as pe
 from jaxtyping import Array, PyTree
 
-from ..._types import State
 from ...linear import shielded
-from ..batching._mesh import alike, origin, shaped
+from ..batching._mesh import alike, origin
 from ._adjoint import adjoint
 from ._carried import carried_numerics, kept_shapes, merged_kept, nothing_kept, numbers_of, parted_kept
 from ._lanes import solve
 from ._merging import batch_size, merged, more_directions, only_last_tangents, parted
 from ._plan import Plan
+from ._shapes import adjoint_shape, solve_shape, tangent_shape
 from ._sizes import Numerics
 
 FIGURES = 5  # beside the states: status, accepted and rejected steps, length of the step that would come next, end
 
 
 def _numerics(plan: Plan, y0: Array, times: Array, record: bool = False) -> Numerics:
-    numbers, *more = numbers_of(plan, y0.shape[-1])
+    numbers, past, kept = numbers_of(plan, y0.shape[-1])
     found = plan.sizes.numerics(y0.shape[0], numbers, times.shape[-1])
-    return plan.sizes.with_record(found, numbers, y0.dtype.itemsize, *more) if record else found
+    return plan.sizes.with_record(found, numbers, y0.dtype.itemsize, past, kept) if record else found
 
 
 # ---- what the primitives compute ----
@@ -78,35 +78,6 @@ def _adjoint(
     return adjoint(flow, plan.layout(), ops, fixed, times, cost, cotangents, active, numerics, directions, record)
 
 
-# ---- shapes ----
-
-
-def _states(plan: Plan, y0: State, times: Any) -> list[tuple[tuple[int, ...], Any]]:
-    members, size = y0.shape
-    return [((*axes, members, times.shape[-1] + plan.room, size), y0.dtype) for axes in plan.output_directions]
-
-
-def _solve_shape(*values: PyTree, plan: Plan, keeps: bool = False) -> Any:
-    leaves, _, times, _ = plan.split(values)
-    each, whole = leaves[0].shape[:1], jnp.dtype("int32")
-    counts, ends, room = [(each, whole)] * 3, [(each, times.dtype)] * 2, (*each, plan.room)
-    log = [counts[0], (room, times.dtype), (room, whole)] if plan.room else []
-    kept = kept_shapes(plan, leaves[0], times) if keeps else []
-    return shaped(values, [*_states(plan, leaves[0], times), *counts, *ends, *log, *kept])
-
-
-def _tangent_shape(*values: PyTree, plan: Plan) -> Any:
-    leaves, _, times, _ = plan.split(values)
-    states = _states(plan, leaves[0], times)
-    return shaped(values, states[len(states) // 2 :])
-
-
-def _adjoint_shape(
-    *values: PyTree, plan: Plan, directions: int, active: tuple[int, ...], live: tuple[bool, ...], kept: int
-) -> Any:
-    return shaped(values, [((directions, *values[i].shape), values[i].dtype) for i in active])
-
-
 # ---- batches ----
 
 
@@ -132,7 +103,8 @@ def _recorded_batch(values: Sequence[Any], dims: Sequence[Any], *, plan: Plan) -
     kept = kept_shapes(whole, joined[0], joined[-1])
     if only_last_tangents(plan, dims) or not kept:
         out, axes = _solve_batch(values, dims, plan=plan)
-        nothing, places = nothing_kept(kept_shapes(plan, values[0], values[-1]), count)
+        own = [jax.ShapeDtypeStruct(_without(x.shape, dim), x.dtype) for x, dim in zip(values, dims, strict=True)]
+        nothing, places = nothing_kept(kept_shapes(plan, own[0], own[-1]), count)
         return [*out, *nothing], [*axes, *places]
     out = _recorded_p.bind(*alike(joined), plan=whole)
     heights = [*(len(axes) for axes in plan.output_directions), *[0] * FIGURES]
@@ -140,9 +112,13 @@ def _recorded_batch(values: Sequence[Any], dims: Sequence[Any], *, plan: Plan) -
     return [*(parted(x, count, h) for x, h in zip(out[:ends], heights, strict=True)), *found], [*heights, *places]
 
 
+def _without(shape: tuple[int, ...], dim: int | None) -> tuple[int, ...]:
+    return shape if dim is None else (*shape[:dim], *shape[dim + 1 :])
+
+
 def _joined_kept(plan: Plan, joined: Sequence[Any], kept: Sequence[Any], dims: Sequence[Any], count: int) -> list[Any]:
     """What solves of a batch kept as what one solve of `plan` with the operands `joined` keeps; nothing where it keeps none."""
-    shapes = kept_shapes(plan, joined[0], joined[-1]) if kept and all(x.size for x in kept) else []
+    shapes = kept_shapes(plan, joined[0], joined[-1]) if kept else []
     found = merged_kept(kept, dims, count) if shapes else []
     return found if [x.shape for x in found] == [shape for shape, _ in shapes] else []
 
@@ -438,20 +414,20 @@ def _without_batched_calls(compute: Callable[..., list[Array]]) -> Callable[...,
     return computed
 
 
-_solve_p = _primitive("solve_members", _solve, _solve_shape, _solve_jvp, None, _solve_batch)
+_solve_p = _primitive("solve_members", _solve, solve_shape, _solve_jvp, None, _solve_batch)
 _recorded_p = _primitive(
     "solve_members_recorded",
     functools.partial(_solve, keeps=True),
-    functools.partial(_solve_shape, keeps=True),
+    functools.partial(solve_shape, keeps=True),
     _recorded_jvp,
     None,
     _recorded_batch,
 )
 _tangent_p = _primitive(
-    "solve_members_tangent", _tangent, _tangent_shape, _tangent_jvp, _tangent_transpose, _tangent_batch
+    "solve_members_tangent", _tangent, tangent_shape, _tangent_jvp, _tangent_transpose, _tangent_batch
 )
 _adjoint_p = _primitive(
-    "solve_members_adjoint", _adjoint, _adjoint_shape, _adjoint_jvp, _adjoint_transpose, _adjoint_batch
+    "solve_members_adjoint", _adjoint, adjoint_shape, _adjoint_jvp, _adjoint_transpose, _adjoint_batch
 )
 pe.custom_partial_eval_rules[_solve_p] = _solve_partial
 pe.partial_eval_jaxpr_custom_rules[_solve_p] = _solve_recomputed

@@ -2,7 +2,6 @@
 
 import functools
 import math
-from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import jax
@@ -90,8 +89,8 @@ def _full(zero: Array, count: int) -> Any:
 
 def row_of(flow: Flow, s: Lanes, t1: Array, y1: PyTree) -> Record:
     """A row of a record: an attempt from the state of the lanes to a time, and the state there."""
-    more = (s.memory.moving, s.memory.fresh, flow.pack(y1)) if flow.multistep else ()
-    return Record(s.t, t1, flow.pack(s.y), *more)
+    row = Record(s.t, t1, flow.pack(s.y))
+    return row._replace(past=s.memory.moving, fresh=s.memory.fresh, solved=flow.pack(y1)) if flow.multistep else row
 
 
 def empty_snapshots(shapes: Lanes, numerics: Numerics, zero: Array) -> Lanes | None:
@@ -127,9 +126,11 @@ def _rows(flow: Flow, held: Held, numerics: Numerics, s: Lanes) -> tuple[Lanes, 
 def _met(flow: Flow, held: Held, s: Lanes) -> tuple[Lanes, Met]:
     """The events of the lanes that wait."""
     found, after = occurrence(flow, held.ops, held.fixed, held.end, s)
-    more = (s.memory.moving, s.memory.fresh, flow.pack(found.before)) if flow.multistep else ()
     where = found.time, found.on, found.path, found.numbers, found.first
-    return after, Met(found.t, found.t1, found.still, flow.pack(found.y), *where, *more)
+    met = Met(found.t, found.t1, found.still, flow.pack(found.y), *where)
+    if not flow.multistep:
+        return after, met
+    return after, met._replace(past=s.memory.moving, fresh=s.memory.fresh, solved=flow.pack(found.before))
 
 
 def _nothing_met(flow: Flow, held: Held, s: Lanes) -> Met:
@@ -144,51 +145,30 @@ def put(record: Record, rows: Record, b: Array, block: int) -> Record:
     return attempts._replace(met=jax.tree.map(lambda a, x: a.at[b].set(x), record.met, rows.met))
 
 
-def recorded(
-    flow: Flow, held: Held, s: Lanes, numerics: Numerics, record: Record, snapshots: Lanes | None
+def filled(
+    flow: Flow,
+    held: Held,
+    numerics: Numerics,
+    record: Record,
+    snapshots: Lanes | None,
+    s: Lanes,
+    part: Array | int = 0,
+    most: Array | float = math.inf,
 ) -> tuple[Record, Lanes | None, Lanes, Array]:
-    """Solve a group; the record holds its last attempts, the snapshots where each record begins. Also the number of blocks."""
+    """Solve a group on from `s` to the end, or for `most` blocks: the record with the last attempts, snapshots of where each record
+    begins, the lanes at the end, and the number of blocks. The first record is the one of number `part`.
+    """
     blocks = numerics.rows // numerics.block
 
     def body(c: PyTree) -> Any:
         b, s, record, snapshots = c
         place = b % blocks
         if snapshots is not None:
-            save = lambda: jax.tree.map(lambda a, x: a.at[b // blocks].set(x), snapshots, s)
+            save = lambda: jax.tree.map(lambda a, x: a.at[part + b // blocks].set(x), snapshots, s)
             snapshots = jax.lax.cond(place == 0, save, lambda: snapshots)
         s, rows = _rows(flow, held, numerics, s)
         return b + 1, s, put(record, rows, place, numerics.block), snapshots
 
-    alive = lambda c: jnp.any(c[1].status == RUNNING)
+    alive = lambda c: jnp.any(c[1].status == RUNNING) & (c[0] < most)
     used, s, record, snapshots = jax.lax.while_loop(alive, body, (origin(s.t).astype(jnp.int32), s, record, snapshots))
     return record, snapshots, s, used
-
-
-def known_or_recorded(
-    flow: Flow, held: Held, s: Lanes, numerics: Numerics, kept: Kept, empty: Callable[[], Any]
-) -> tuple[Record, Lanes | None, Lanes, Array]:
-    """As `recorded`, from what a solve kept; where it took more attempts than that holds, it is made again in an `empty` record."""
-    used = kept.used[0]
-
-    def known() -> Any:
-        snapshots = empty()[1]
-        return kept.record, snapshots, (kept.status, kept.t), used
-
-    def again() -> Any:
-        record, snapshots, after, used = recorded(flow, held, s, numerics, *empty())
-        return record, snapshots, (after.status, after.t), used
-
-    record, snapshots, (status, t), used = jax.lax.cond(used <= numerics.rows // numerics.block, known, again)
-    return record, snapshots, s._replace(status=status, t=t), used
-
-
-def refilled(flow: Flow, held: Held, numerics: Numerics, record: Record, s: Lanes) -> Record:
-    """A whole record from the snapshot at its beginning."""
-
-    def body(c: PyTree) -> Any:
-        b, s, record = c
-        s, rows = _rows(flow, held, numerics, s)
-        return b + 1, s, put(record, rows, b, numerics.block)
-
-    blocks = numerics.rows // numerics.block
-    return jax.lax.while_loop(lambda c: c[0] < blocks, body, (origin(s.t).astype(jnp.int32), s, record))[2]

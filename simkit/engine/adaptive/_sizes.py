@@ -93,8 +93,7 @@ class Sizes(NamedTuple):
     ) -> Numerics | None:
         """The sizes where the solve itself keeps the record; None where its members are not all in lanes at once, or too large.
 
-        Arguments as in `numerics` and `with_record`. Where a solve takes more attempts than the record holds, it is made again, part
-        by part.
+        Arguments as in `numerics` and `with_record`. Where a solve takes more attempts than the record holds, it is made again.
         """
         found = self.numerics(members, numbers, times)
         bound = RECORD_BYTES if self.record_bytes is None else self.record_bytes
