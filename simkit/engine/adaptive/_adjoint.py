@@ -1,10 +1,10 @@
 """The discrete adjoint of a solve: cotangents of saved states back to initial states and parameters.
 
-A solve whose members are all in lanes at once keeps a record of its attempts (`_carried.py`), which is walked back. Of more members,
-groups of one lane each are taken, sorted by the attempts that they need, so that no lane waits long; a group is solved again with
-a record. Rows of a record are indexed by the common iteration: an index of its own for every lane would make XLA copy the record at
-each attempt. What does not fit the record is solved again from a snapshot, so the memory is that of one group, whatever the number
-of steps.
+A solve whose members are all in lanes at once keeps a record of its attempts (`_carried.py`), which is walked back. Of more
+members, groups of one lane each are taken, sorted by the attempts that they need, so that no lane waits long; a group is solved
+again with a record. Rows of a record are indexed by the common iteration: an index of its own for every lane would make XLA copy
+the record at each attempt. What does not fit the record is solved again from a snapshot, so the memory is that of one group,
+whatever the number of steps.
 """
 
 import functools
