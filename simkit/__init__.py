@@ -117,6 +117,7 @@ if TYPE_CHECKING:
     from .problem import Censored as Censored
     from .problem import Experiment as Experiment
     from .problem import Free as Free
+    from .problem import GaussianCopula as GaussianCopula
     from .problem import Individual as Individual
     from .problem import Problem as Problem
     from .study import Study as Study
@@ -227,6 +228,7 @@ _LAZY = {
     "Censored": "problem",
     "Experiment": "problem",
     "Free": "problem",
+    "GaussianCopula": "problem",
     "Individual": "problem",
     "Problem": "problem",
     "Sweep": "sweeps",

@@ -24,6 +24,8 @@ from ._optima_in_words import optima_rows as optima_rows  # internal
 from ._optima_in_words import optima_texts as optima_texts  # internal
 from ._prediction_profile import PredictionProfile as PredictionProfile  # internal
 from ._prediction_profile import profile_prediction as profile_prediction
+from ._prior_model import prior_model as prior_model  # internal
+from ._prior_model import root_of_prior as root_of_prior  # internal
 from ._profile import Profiles as Profiles  # internal
 from ._profile import profile as profile
 from ._residuals import Finding as Finding  # internal

@@ -19,6 +19,7 @@ from ._identifiability import findings, null_directions
 from ._method import CONVERGED, FAILED, HOPELESS, LIMIT, STALLED, End
 from ._optima import Again, Ends, optima_of, root_of
 from ._optima_in_words import ambiguities, optima_rows, optima_texts
+from ._prior_model import diagonal_of_prior, root_of_prior
 from ._residuals import SCATTER, misfits
 
 NOWHERE_LEFT = (
@@ -42,7 +43,7 @@ class FitResult(AbstractFit):
     - `z`, `covariance`: the best point and its covariance in the coordinates of the fit, in which the parameters marked in
         `log` are logarithms. The covariance is the inverse of Fisher information plus the prior's curvature (the
         pseudo-inverse where that is singular).
-    - `information`, `curvature`: the two parts, shapes `(parameters, parameters)` and `(parameters,)`.
+    - `information`, `curvature`: the two parts, of the second its diagonal, shapes `(parameters, parameters)` and `(parameters,)`.
     - `objective`: shape `(starts,)`, the negative log posterior where each start ended, best first; infinite where it failed.
     - `thetas`: shape `(starts, parameters)`, where they ended, natural units.
     - `status`: shape `(starts,)`: 0 converged, 1 stopped before, 2 no simulation ended, 3 stopped since steps gained nothing,
@@ -297,7 +298,7 @@ def summarise(
         z=jnp.asarray(z, dtype),
         covariance=jnp.asarray(covariance, dtype),
         information=jnp.asarray(rows.T @ rows, dtype),
-        curvature=jnp.asarray(curvature, dtype),
+        curvature=jnp.asarray(diagonal_of_prior(curvature), dtype),
         objective=end.model.value[order],
         thetas=jax.vmap(problem.natural)(end.z[order]),
         status=end.status[order],
@@ -352,7 +353,7 @@ def _information(end: End, start: int) -> tuple[np.ndarray, np.ndarray]:
 
 def _inverse(rows: np.ndarray, curvature: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """The (pseudo-)inverse of R^T R + diag(c), and which parameters take part in a direction that nothing constrains."""
-    stacked = np.concatenate([rows, np.diag(np.sqrt(curvature))])
+    stacked = np.concatenate([rows, root_of_prior(curvature)])
     size = np.linalg.norm(stacked, axis=0)
     size = np.where(size > 0, size, 1)
     _, values, basis = np.linalg.svd(stacked / size, full_matrices=False)

@@ -15,6 +15,7 @@ from ._inside import inside
 from ._local_model import best_model, no_model
 from ._method import AbstractMethod, End, select
 from ._method import ended as status_of
+from ._prior_model import diagonal_of_prior
 from ._quadratic import LocalModel
 from ._secant import Secant, updated
 from ._trust_region import Step, reflective_step
@@ -139,7 +140,9 @@ class GaussNewton(AbstractMethod):
 
         def body(state: Progress) -> Progress:
             model, z, first = state["model"], state["z"], ~state["model"].good
-            sizes = jnp.maximum(state["sizes"], jnp.sqrt(jnp.sum(model.rows**2, axis=0) + model.curvature))
+            sizes = jnp.maximum(
+                state["sizes"], jnp.sqrt(jnp.sum(model.rows**2, axis=0) + diagonal_of_prior(model.curvature))
+            )
             unit = jnp.where(state["unit"] > 0, state["unit"], _first_unit(model, z, sizes, linear))
             scale = jnp.where(linear & (sizes > 0), unit / jnp.where(sizes > 0, sizes, 1), 1)
             step = reflective_step(model, z, bounds, scale, held, state["radius"], state["secant"].matrix())

@@ -100,7 +100,8 @@ def no_model(z: Float[Array, " parameters"], problem: Problem) -> LocalModel:
         for name, values in problem.data.items()
         if is_told(problem)
     }
-    return LocalModel(nothing + jnp.inf, nothing, square, row, row, row, nothing, nothing, nothing > 0, predicted)
+    curvature = square if problem.unknowns.joints else row
+    return LocalModel(nothing + jnp.inf, nothing, square, row, row, curvature, nothing, nothing, nothing > 0, predicted)
 
 
 def is_told(problem: Problem) -> bool:

@@ -10,6 +10,7 @@ from scipy.special import erf, erfcx
 from ._fitted import AGREE
 from ._identifiability import null_directions
 from ._method import CONVERGED
+from ._prior_model import root_of_prior
 
 NEAR = 1.0
 """Starts that are further apart, in standard errors of the better one, are at different optima. A quadratic objective is 0.5 higher
@@ -58,7 +59,7 @@ Again = Callable[[np.ndarray], tuple[np.ndarray, np.ndarray]]
 
 def root_of(rows: np.ndarray, curvature: np.ndarray, count: int) -> np.ndarray:
     """A matrix whose square is the information of the first `count` coordinates, integrated over the others."""
-    stacked = np.concatenate([rows, np.diag(np.sqrt(curvature))])
+    stacked = np.concatenate([rows, root_of_prior(curvature)])
     if count == rows.shape[1]:
         return stacked
     basis, _ = np.linalg.qr(stacked[:, count:])

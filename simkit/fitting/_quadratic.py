@@ -15,7 +15,8 @@ class LocalModel(eqx.Module):
     - `value`: f, infinite where a simulation failed; `penalty`: the part of it that is the negative log prior.
     - `rows`, `pull`: R, of shape `(parameters, parameters)`, and q.
     - `slope`: b, the gradient of the prior and of data without information.
-    - `curvature`: c, the second derivative of the negative log prior, at least 0.
+    - `curvature`: c, the second derivative of the negative log prior, at least 0; where a copula joins priors, a root P in place of
+        diag(c) = P^T P.
     - `chi_squared`: the sum of squared standardised residuals (Pearson's, for counts).
     - `steps`: those that the experiment took which took most, accepted and rejected.
     - `good`: whether all simulations ended and everything is finite; else all but `value` and `steps` is 0.
@@ -28,7 +29,7 @@ class LocalModel(eqx.Module):
     rows: Float[Array, "*starts parameters parameters"]
     pull: Float[Array, "*starts parameters"]
     slope: Float[Array, "*starts parameters"]
-    curvature: Float[Array, "*starts parameters"]
+    curvature: Float[Array, "*starts parameters"] | Float[Array, "*starts parameters parameters"]
     chi_squared: Float[Array, "*starts"]
     steps: Float[Array, "*starts"]
     good: Bool[Array, "*starts"]

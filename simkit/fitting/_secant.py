@@ -5,6 +5,7 @@ from typing import NamedTuple
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float
 
+from ._prior_model import times_prior
 from ._quadratic import LocalModel
 
 SWITCH = 1.5
@@ -54,4 +55,4 @@ def updated(
 
 
 def _curved(model: LocalModel, move: Array) -> Array:
-    return model.rows.T @ (model.rows @ move) + model.curvature * move
+    return model.rows.T @ (model.rows @ move) + times_prior(model.curvature, move)

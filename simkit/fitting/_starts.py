@@ -13,7 +13,7 @@ from jaxtyping import Array, Float, PRNGKeyArray
 from .._doors import shown
 from .._errors import ArgumentError
 from ..engine import note_trace
-from ..problem import AbstractField, Problem, StoredPrior, named_parts
+from ..problem import AbstractField, Problem, StoredPrior, named_parts, quantile
 from ._inside import inside
 
 
@@ -100,6 +100,10 @@ def _prior_draws(problem: Problem, key: PRNGKeyArray, count: int) -> Array:
             draws = draws.at[blocks[i].span].set(jnp.asarray(prior.distribution().sample(own, shape), draws.dtype))
         elif isinstance(prior, AbstractField):
             draws = draws.at[blocks[i].span].set(jax.random.normal(own, shape, draws.dtype))
+    for i, joint in enumerate(unknowns.joints):
+        z = joint.drawn(jax.random.fold_in(key, len(blocks) + i), count, draws.dtype)
+        for place, row in zip(joint.places, z, strict=True):
+            draws = draws.at[place].set(quantile(unknowns.prior_at(place), row))
     # Fields alone are drawn in the coordinates of the fit, which are white.
     natural = unknowns.natural(draws.T).T
     for block, _ in unknowns.fields:

@@ -10,6 +10,7 @@ from jaxtyping import Array, Bool, Float
 from ..linear import eigenvalues, singular_values
 from ._inside import inside
 from ._method import select
+from ._prior_model import root_of_prior
 from ._quadratic import LocalModel
 
 NEWTON_ITERATIONS = 20
@@ -70,7 +71,7 @@ def reflective_step(
     shrink = jnp.where(pinned, 0, jnp.where(faced, jnp.sqrt(jnp.where(faced, distance, 1)), 1)).astype(z.dtype)
     total = scale * shrink
     bend = jnp.diag(jnp.where(faced & ~pinned, jnp.sqrt(jnp.abs(slope)), 0))
-    rows = jnp.concatenate([model.rows * total[None], jnp.diag(jnp.sqrt(model.curvature) * total), bend])
+    rows = jnp.concatenate([model.rows * total[None], root_of_prior(model.curvature) * total[None], bend])
     gradient = shrink * slope
     spectrum = _decompose(rows, model.pull, total * model.slope)
     bent = _bent(rows, total[:, None] * missing * total[None], gradient)

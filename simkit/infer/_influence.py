@@ -9,6 +9,7 @@ import numpy as np
 from jaxtyping import Array
 
 from ..engine import note_trace, over_members
+from ..fitting import prior_model, root_of_prior
 from ..problem import Problem, named_parts, weighted
 
 LEFT = 1e-6
@@ -68,9 +69,7 @@ def local_view(problem: Problem, z: Array) -> Local:
         one = [jnp.ones_like(location)[..., None], *[jnp.zeros_like(location)[..., None]] * (found.size - 1)]
         precision[name] = weighted(found, seen, own, one)[0][0][..., 0]
         predicted[name] = jnp.stack(jax.tree.leaves((location, noise)))
-    prior = lambda z: -problem.log_prior(problem.natural(z))
-    _, curvature = jax.jvp(jax.grad(prior), (z,), (jnp.ones_like(z),))
-    return Local(predicted, rows, pulls, precision, jnp.maximum(curvature, 0), status)
+    return Local(predicted, rows, pulls, precision, root_of_prior(prior_model(problem, z)[2]), status)
 
 
 @eqx.filter_jit
@@ -101,7 +100,7 @@ def in_numpy(problem: Problem, view: Local) -> Local:
 
 def influences(problem: Problem, view: Local) -> dict[str, Influence]:
     """The influence of every datum of every output; NaN where a datum is missing."""
-    curvature = np.diag(np.asarray(view.curvature))
+    curvature = np.asarray(view.curvature).T @ np.asarray(view.curvature)
     for blocks in view.rows.values():
         for block in blocks:
             flat = np.asarray(block).reshape(-1, len(curvature))

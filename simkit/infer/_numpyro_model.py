@@ -35,6 +35,8 @@ def numpyro_model(problem: Problem) -> Callable[[], None]:
         theta = jnp.concatenate(values)
         inside = jnp.all((theta > problem.bounds[:, 0]) & (theta < problem.bounds[:, 1]))
         value, _ = problem.log_likelihood(theta)
+        for joint, z in zip(unknowns.joints, unknowns.scores(theta), strict=True):
+            numpyro.factor(f"dependence of {', '.join(joint.names)}", joint.log_density(z))
         numpyro.factor("log_likelihood", jnp.where(inside & jnp.isfinite(value), value, -jnp.inf))
 
     return model

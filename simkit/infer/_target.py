@@ -10,8 +10,11 @@ from jaxtyping import Array, Float, PRNGKeyArray
 from numpyro import distributions as dist
 
 from .._errors import ArgumentError
-from ..problem import Problem, StoredPrior, named_parts
+from ..problem import Joint, Problem, StoredPrior, Unknowns, named_parts, quantile
 from ._coordinates import Unconstrained, unconstrained_coordinates
+
+TRIES = 64
+"""Draws of a prior, of which the first inside the bounds is taken."""
 
 
 class Target(eqx.Module):
@@ -77,12 +80,28 @@ def prior_draws(problem: Problem, key: PRNGKeyArray, count: int) -> Float[Array,
             found = prior.field(jax.random.normal(k, shape, dtype))
             found = jnp.exp(found) if block.log else found
         columns.append(found.reshape(count, block.size))
-    return jnp.concatenate(columns, axis=1)
+    draws = jnp.concatenate(columns, axis=1)
+    for i, joint in enumerate(unknowns.joints):
+        places = np.array(joint.places)
+        draws = draws.at[:, places].set(_drawn_together(unknowns, joint, jax.random.fold_in(key, i), count))
+    return draws
+
+
+def _drawn_together(unknowns: Unknowns, joint: Joint, key: PRNGKeyArray, count: int) -> Float[Array, "count names"]:
+    """Draws of unknowns with a copula, cut off at their bounds together, as `_inside` does for one."""
+    bounds = unknowns.bounds[np.array(joint.places)]
+    z = joint.drawn(key, TRIES * count, bounds.dtype)
+    tries = jnp.stack([quantile(unknowns.prior_at(place), z[i]) for i, place in enumerate(joint.places)])
+    tries = tries.reshape(len(joint.places), TRIES, count)
+    good = jnp.all((tries > bounds[:, :1, None]) & (tries < bounds[:, 1:, None]), axis=0)
+    first = jnp.take_along_axis(tries, jnp.argmax(good, axis=0)[None, None], axis=1)[:, 0]
+    lower, upper = bounds[:, :1], bounds[:, 1:]
+    return jnp.clip(first, jnp.nextafter(lower, upper), jnp.nextafter(upper, lower)).T
 
 
 def _inside(prior: dist.Distribution, key: PRNGKeyArray, shape: tuple[int, ...], lower: Array, upper: Array) -> Array:
-    """Draws of a prior cut off at bounds, by rejection: the first of 64 tries that lies inside, else the nearest bound."""
-    tries = prior.sample(key, (64, *shape))
+    """Draws of a prior cut off at bounds, by rejection: the first of some tries that lies inside, else the nearest bound."""
+    tries = prior.sample(key, (TRIES, *shape))
     good = (tries > lower) & (tries < upper)
     first = jnp.take_along_axis(tries, jnp.argmax(good, axis=0)[None], axis=0)[0]
     return jnp.clip(first, jnp.nextafter(lower, upper), jnp.nextafter(upper, lower))

@@ -12,6 +12,9 @@ from ._closed_solution import solved as solved  # internal
 from ._contaminated import ContaminatedNormal as ContaminatedNormal  # internal
 from ._dataset import Dataset as Dataset  # internal
 from ._dense import check_dense as check_dense  # internal
+from ._dependence import GaussianCopula as GaussianCopula
+from ._dependence import Joint as Joint  # internal
+from ._dependence import quantile as quantile  # internal
 from ._doses import Dose as Dose
 from ._doses import Doses as Doses
 from ._dosing_table import DosingRows as DosingRows  # internal

@@ -25,6 +25,10 @@ def describe_unknowns(unknowns: Unknowns) -> list[str]:
         moves = f"in white coordinates{', by its logarithm' * block.log}" if isinstance(prior, AbstractField) else moves
         text = describe_prior(prior.distribution() if isinstance(prior, StoredPrior) else prior)
         lines.append(f"  {block.name:<20} {what}prior {text}, in ({lower:g}, {upper:g}), moves {moves}")
+    for joint in unknowns.joints:
+        matrix = np.asarray(joint.root @ joint.root.T)
+        off = matrix[np.triu_indices(len(matrix), 1)]
+        lines.append(f"  {', '.join(joint.names)}: correlated priors, {', '.join(f'{x:.2g}' for x in off)}")
     return lines
 
 

@@ -14,6 +14,11 @@ def named_parts(problem: Problem) -> dict[str, Any]:
     free = problem.unknowns.pairs
     own = {} if isinstance(problem.likelihood, IndependentData) else {"likelihood": problem.likelihood}
     own |= {"limits": problem.dataset.limits} if problem.dataset.limits else {}
+    own |= (
+        {"dependence": {", ".join(joint.names): joint.root for joint in problem.unknowns.joints}}
+        if problem.unknowns.joints
+        else {}
+    )
     return own | {
         "system": problem.base.system,
         "y0": problem.base.y0,

@@ -36,6 +36,7 @@ from ._closed_search import closed_forms
 from ._compile import asked_times, check_arguments, check_outputs, longest_step, refined, solve_times
 from ._condition_table import Table, condition_table, each_element, shapes_of, targets
 from ._dataset import Dataset, padded_data, padded_times
+from ._dependence import GaussianCopula, check_joints, joints_of
 from ._describe import describe_step, describe_unknowns
 from ._experiment import Condition, Experiment, Observable
 from ._field_prior import AbstractField
@@ -79,6 +80,7 @@ class Problem(eqx.Module):
     - `solver`, `step`: as in `simulate`. They belong to the problem, since they define the likelihood.
     - `protocol`: what happens in each experiment, an `AbstractProtocol`; by default one simulation from the initial state.
     - `measurement`: how data come from states, an `AbstractMeasurement`; by default data are outputs and observables.
+    - `dependence`: a `GaussianCopula` or several, where the priors of some unknowns are correlated.
     - `likelihood`: the density of the data, an `AbstractLikelihood`; by default each datum scatters for itself, as its noise model
         says, around one deterministic simulation.
 
@@ -108,6 +110,7 @@ class Problem(eqx.Module):
         protocol: AbstractProtocol | None = None,
         measurement: AbstractMeasurement | None = None,
         likelihood: AbstractLikelihood | None = None,
+        dependence: GaussianCopula | Sequence[GaussianCopula] | None = None,
     ):
         noise = {} if noise is None else noise
         likelihood = likelihood_for(noise, likelihood)
@@ -137,7 +140,9 @@ class Problem(eqx.Module):
         found += added
         plain_data = plain and not observables
         system, setups, table = with_occasions(system, setups, experiments, population, table, plain_data)
-        self.unknowns = Unknowns.of(found, None if population is None else population.shared)
+        joints = joints_of(dependence, found, [block.offset for block in blocks_of(found)])
+        check_joints(joints, found, population is not None)
+        self.unknowns = Unknowns.of(found, None if population is None else population.shared, joints)
         base = stacked_setups(system, setups, experiments)
         times = as_float_array(padded_times(experiments, static))
         lengths = tuple(e.times.shape[0] for e in experiments)

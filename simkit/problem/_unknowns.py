@@ -12,6 +12,7 @@ import numpyro.distributions as dist
 from jaxtyping import Array, Bool, Float
 
 from ..core import as_float_array
+from ._dependence import Joint, normal_score
 from ._field_prior import AbstractField
 from ._free import Unknown
 from ._prior import StoredPrior
@@ -90,6 +91,7 @@ class Unknowns(eqx.Module):
     - `starts`: shape `(parameters,)`, NaN where a start is drawn.
     - `blocks`: name, shape and place of each unknown, and whether a fit moves its logarithm.
     - `shared`: how many numbers are parameters of a model or of a population; the others, the last, are deviations of individuals.
+    - `joints`: copulas between the priors of single numbers.
     """
 
     # In the order of `blocks`: a dict would come back from a pytree sorted by key.
@@ -98,9 +100,10 @@ class Unknowns(eqx.Module):
     starts: Float[Array, " parameters"]
     blocks: tuple[Block, ...] = eqx.field(static=True)
     shared: int = eqx.field(static=True)
+    joints: tuple[Joint, ...] = ()
 
     @classmethod
-    def of(cls, found: Sequence[Unknown], shared: int | None = None) -> "Unknowns":
+    def of(cls, found: Sequence[Unknown], shared: int | None = None, joints: tuple[Joint, ...] = ()) -> "Unknowns":
         """The unknowns one behind the other; `shared` of their numbers are no deviations, by default all."""
         blocks = blocks_of(found)
         pairs = [np.tile([float(u.lower), float(u.upper)], (b.size, 1)) for u, b in zip(found, blocks, strict=True)]
@@ -114,6 +117,7 @@ class Unknowns(eqx.Module):
             as_float_array(np.concatenate([np.zeros(0), *starts])),
             blocks,
             size_of(blocks) if shared is None else shared,
+            joints,
         )
 
     def with_more(self, found: Sequence[Unknown]) -> "Unknowns":
@@ -125,6 +129,7 @@ class Unknowns(eqx.Module):
             jnp.concatenate([self.starts, more.starts]),
             self.blocks + blocks_of(found, self.size),
             self.size + more.size,
+            self.joints,
         )
 
     @property
@@ -192,7 +197,21 @@ class Unknowns(eqx.Module):
             if block.offset < self.shared and isinstance(prior, StoredPrior):
                 values = theta[block.span] if block.shape else theta[block.offset]
                 total = total + jnp.sum(jnp.asarray(prior.distribution().log_prob(values), theta.dtype))
-        return total
+        return total + sum(joint.log_density(z) for joint, z in zip(self.joints, self.scores(theta), strict=True))
+
+    def scores(self, theta: Float[Array, " parameters"]) -> list[Array]:
+        """The normal scores of the members of each copula."""
+        found = []
+        for joint in self.joints:
+            pairs = [(self.prior_at(place), theta[place]) for place in joint.places]
+            found.append(jnp.stack([normal_score(prior, x) for prior, x in pairs]))
+        return found
+
+    def prior_at(self, place: int) -> StoredPrior:
+        """The prior of the single number at a place among all free ones."""
+        prior = next(prior for block, prior in self.pairs if block.offset == place and not block.shape)
+        assert isinstance(prior, StoredPrior)
+        return prior
 
     def natural(self, z: Float[Array, "*batch parameters"]) -> Float[Array, "*batch parameters"]:
         """Fit coordinates -> natural units: fields from white coordinates, then the exponential of what moves by its logarithm."""
