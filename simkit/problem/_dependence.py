@@ -123,11 +123,15 @@ class Joint(eqx.Module):
 
 
 def joints_of(
-    dependence: GaussianCopula | Sequence[GaussianCopula] | None, found: Sequence[Unknown], offsets: Sequence[int]
+    dependence: GaussianCopula | Sequence[GaussianCopula] | None,
+    found: Sequence[Unknown],
+    blocks: Sequence[Any],
+    population: bool,
 ) -> tuple[Joint, ...]:
-    """The copulas of a problem, checked against its unknowns.
+    """The copulas of a problem, checked against its unknowns and their blocks.
 
-    **Raises:** an `ArgumentError`, or an `UnknownNameError` for a name that no unknown has.
+    **Raises:** an `ArgumentError`, also beside unknowns that move in coordinates of their own, or an `UnknownNameError` for a name
+    that no unknown has.
     """
     if dependence is None:
         return ()
@@ -137,7 +141,17 @@ def joints_of(
             'Argument `dependence` must be a copula, such as `simkit.GaussianCopula(("growth", "decay"), 0.8)`, or a list of them, '
             f"but it is {shown(dependence)}."
         )
-    by_name = {u.name: (u, offset) for u, offset in zip(found, offsets, strict=True)}
+    if population:
+        raise ArgumentError(
+            "Argument `dependence` goes with problems in which no unknown is an `Individual`, but one is. Leave it out, or write "
+            "one `Free` for each individual."
+        )
+    field = next((u.name for u in found if isinstance(u.prior, AbstractField)), None)
+    if field is not None:
+        raise ArgumentError(
+            f"Argument `dependence` goes with unknown numbers, but `{field}` has a prior of fields. Leave one of the two out."
+        )
+    by_name = {u.name: (u, block.offset) for u, block in zip(found, blocks, strict=True)}
     taken: set[str] = set()
     joints = []
     for copula in copulas:
@@ -152,23 +166,6 @@ def joints_of(
         root = jnp.linalg.cholesky(copula.correlation)
         joints.append(Joint(root, copula.names, tuple(by_name[name][1] for name in copula.names)))
     return tuple(joints)
-
-
-def check_joints(joints: Sequence[Joint], found: Sequence[Unknown], population: bool) -> None:
-    """Refuse copulas beside unknowns that move in coordinates of their own.
-
-    **Raises:** an `ArgumentError`.
-    """
-    if joints and population:
-        raise ArgumentError(
-            "Argument `dependence` goes with problems in which no unknown is an `Individual`, but one is. Leave it out, or write "
-            "one `Free` for each individual."
-        )
-    field = next((u.name for u in found if isinstance(u.prior, AbstractField)), None)
-    if joints and field is not None:
-        raise ArgumentError(
-            f"Argument `dependence` goes with unknown numbers, but `{field}` has a prior of fields. Leave one of the two out."
-        )
 
 
 def _check_member(u: Unknown) -> None:

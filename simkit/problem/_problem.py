@@ -10,7 +10,6 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import numpyro.distributions as dist
-from jax.core import Tracer
 from jax.typing import ArrayLike
 from jaxtyping import Array, Float, Int, PRNGKeyArray
 
@@ -26,6 +25,7 @@ from ..core import (
     Trajectory,
     as_float_array,
     started,
+    traced,
     unswitched,
 )
 from ..engine import Fixed, Method, Varying, resolve
@@ -36,7 +36,7 @@ from ._closed_search import closed_forms
 from ._compile import asked_times, check_arguments, check_outputs, longest_step, refined, solve_times
 from ._condition_table import Table, condition_table, each_element, shapes_of, targets
 from ._dataset import Dataset, padded_data, padded_times
-from ._dependence import GaussianCopula, check_joints, joints_of
+from ._dependence import GaussianCopula, joints_of
 from ._describe import describe_step, describe_unknowns
 from ._experiment import Condition, Experiment, Observable
 from ._field_prior import AbstractField
@@ -136,12 +136,12 @@ class Problem(eqx.Module):
         shapes = shapes_of(setups[0], free)
         found = [unknown(name, f, metadata[name].support, shapes[name]) for name, f in free.items()]
         population, added = population_of(individuals, found, metadata, experiments)
-        table = condition_table(setups, experiments, blocks_of(found), sets)
+        blocks = blocks_of(found)
+        table = condition_table(setups, experiments, blocks, sets)
+        joints = joints_of(dependence, found, blocks, population is not None)
         found += added
         plain_data = plain and not observables
         system, setups, table = with_occasions(system, setups, experiments, population, table, plain_data)
-        joints = joints_of(dependence, found, [block.offset for block in blocks_of(found)])
-        check_joints(joints, found, population is not None)
         self.unknowns = Unknowns.of(found, None if population is None else population.shared, joints)
         base = stacked_setups(system, setups, experiments)
         times = as_float_array(padded_times(experiments, static))
@@ -291,7 +291,7 @@ class Problem(eqx.Module):
         and known while tracing where steps are fixed.
         """
         # Where all is known in NumPy, since JAX would compile a program of its own for every number of times.
-        numpy: Any = jnp if _traced(self.times, *jax.tree.leaves(times)) else np
+        numpy: Any = jnp if traced(self.times, times) else np
         wanted: Any = asked_times(numpy.asarray(times, self.times.dtype))
         static = isinstance(self.base.system, StaticSystem)
         if wanted.ndim == self.times.ndim - 1:
@@ -433,20 +433,15 @@ class Problem(eqx.Module):
         return self.model.target(self.names.index(name), name)
 
     def __repr__(self) -> str:
-        if not isinstance(self.times, jax.Array) or _traced(self.times):
+        if not isinstance(self.times, jax.Array) or traced(self.times):
             return f"Problem(traced, parameters {tuple(block.name for block in self.unknowns.blocks)})"
         system = type(unswitched(self.base.system)).__name__
         hidden = f" ({count} censored)" if (count := self.dataset.censored_count) else ""
-        lines = [
-            f"Problem: {system}, {len(self.labels)} experiment(s), {self.data_count} data{hidden}, {self.size} unknowns"
-        ]
+        many = f"{len(self.labels)} experiment(s), {self.data_count} data{hidden}, {self.size} unknowns"
+        lines = [f"Problem: {system}, {many}"]
         if not self.likelihood.independent:
             lines.append(f"  likelihood  {type(self.likelihood).__name__}")
         solver = "none" if self.method.solver is None else type(self.method.solver).__name__
         lines.append(f"  solver  {solver} ({self.method.reason}), {describe_step(self.method)}")
         lines += [f"  note    {text}" for text in notes(self.model, self.dataset)]
         return "\n".join(lines + describe_unknowns(self.unknowns))
-
-
-def _traced(*values: object) -> bool:
-    return any(isinstance(value, Tracer) for value in values)

@@ -207,7 +207,6 @@ def plain(dependence):
         (lambda: GaussianCopula(("a", "b"), [0.5, 0.5]), "shape"),
         (lambda: line(priors={"offset": Free(bounds=(0.0, 1.0)), "gain": Free(dist.Normal(0.0, 1.0))}), "without a prior"),
         (lambda: line(priors={"offset": Free(dist.Normal(0.0, 1.0)), "gain": Free(Plain())}), "none for Plain"),
-        (lambda: plain([0.5]), "must be a copula"),
     ],
 )  # fmt: skip
 def test_bad_input(make, message):

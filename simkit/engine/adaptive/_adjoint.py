@@ -94,7 +94,7 @@ def _picked(g: Array, index: Array, extra: Array) -> Array:
 
 
 class _End(NamedTuple):
-    """Where the lanes of a group ended."""
+    """The end of the lanes of a group."""
 
     status: Array
     t: Array

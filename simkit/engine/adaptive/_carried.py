@@ -58,7 +58,7 @@ def restored(flow: Flow, shapes: Any, leaves: Sequence[Array]) -> Kept:
 
 
 def parted_kept(leaves: Sequence[Array], count: int) -> tuple[list[Array], list[int]]:
-    """What a solve of a batch of members kept, as a batch of what each kept, and the axes of the batch."""
+    """The record of a solve with a batch of members as a batch of records, and the axes of the batch."""
     *rows, used, status, t = leaves
     apart = lambda x: x.reshape(*x.shape[:-1], count, x.shape[-1] // count)
     return (
@@ -68,7 +68,7 @@ def parted_kept(leaves: Sequence[Array], count: int) -> tuple[list[Array], list[
 
 
 def merged_kept(leaves: Sequence[Array], dims: Sequence[Any], count: int) -> list[Array]:
-    """A batch of what solves kept as what one solve of all their members kept."""
+    """A batch of records as the record of one solve with all their members."""
 
     def joined(x: Array, dim: Any) -> Array:
         x = jnp.broadcast_to(x[..., None, :], (*x.shape[:-1], count, x.shape[-1])) if dim is None else x

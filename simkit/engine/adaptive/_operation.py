@@ -58,7 +58,7 @@ def _tangent(*values: Array, plan: Plan) -> list[Array]:
 
 
 def _ends(plan: Plan) -> int:
-    """How many values a solve has; what follows for its tangent and its adjoint are the cost and what the solve kept."""
+    """Return the number of values of a solve; its tangent and its adjoint take the cost and the record behind them."""
     return len(plan.roots) + len(plan.fixed_shared) + 1
 
 
@@ -117,7 +117,7 @@ def _without(shape: tuple[int, ...], dim: int | None) -> tuple[int, ...]:
 
 
 def _joined_kept(plan: Plan, joined: Sequence[Any], kept: Sequence[Any], dims: Sequence[Any], count: int) -> list[Any]:
-    """What solves of a batch kept as what one solve of `plan` with the operands `joined` keeps; nothing where it keeps none."""
+    """The record of one solve of `plan` with the operands `joined`, from those of a batch; empty where it keeps none."""
     shapes = kept_shapes(plan, joined[0], joined[-1]) if kept else []
     found = merged_kept(kept, dims, count) if shapes else []
     return found if [x.shape for x in found] == [shape for shape, _ in shapes] else []

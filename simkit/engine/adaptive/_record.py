@@ -6,6 +6,7 @@ from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jaxtyping import Array, PyTree
 
 from ..batching._mesh import origin
@@ -64,7 +65,7 @@ class Kept(NamedTuple):
 
 
 def empty_kept(flow: Flow, held: Held, s: Lanes, numerics: Numerics, zero: Array) -> Kept:
-    """What a solve keeps before its first attempt."""
+    """The record of a solve before its first attempt."""
     used = jnp.zeros(1, jnp.int32) + zero.astype(jnp.int32)
     return Kept(empty_record(flow, held, s, numerics, zero), used, s.status, s.t)
 
@@ -153,7 +154,7 @@ def filled(
     snapshots: Lanes | None,
     s: Lanes,
     part: Array | int = 0,
-    most: Array | float = math.inf,
+    most: Array | int = np.iinfo(np.int32).max,
 ) -> tuple[Record, Lanes | None, Lanes, Array]:
     """Solve a group on from `s` to the end, or for `most` blocks: the record with the last attempts, snapshots of where each record
     begins, the lanes at the end, and the number of blocks. The first record is the one of number `part`.
