@@ -10,7 +10,7 @@ from jaxtyping import Array, Float, PRNGKeyArray
 from numpyro import distributions as dist
 
 from .._errors import ArgumentError
-from ..problem import Joint, Problem, StoredPrior, Unknowns, named_parts, quantile
+from ..problem import Joint, Problem, StoredPrior, Unknowns, named_parts, normal_score, quantile
 from ._coordinates import Unconstrained, unconstrained_coordinates
 
 TRIES = 64
@@ -89,14 +89,16 @@ def prior_draws(problem: Problem, key: PRNGKeyArray, count: int) -> Float[Array,
 
 def _drawn_together(unknowns: Unknowns, joint: Joint, key: PRNGKeyArray, count: int) -> Float[Array, "count names"]:
     """Draws of unknowns with a copula, cut off at their bounds together, as `_inside` does for one."""
-    bounds = unknowns.bounds[np.array(joint.places)]
-    z = joint.drawn(key, TRIES * count, bounds.dtype)
-    tries = jnp.stack([quantile(unknowns.prior_at(place), z[i]) for i, place in enumerate(joint.places)])
-    tries = tries.reshape(len(joint.places), TRIES, count)
-    good = jnp.all((tries > bounds[:, :1, None]) & (tries < bounds[:, 1:, None]), axis=0)
+    places, bounds = joint.places, unknowns.bounds[np.array(joint.places)]
+    priors = [unknowns.prior_at(place) for place in places]
+    # Rejected by their normal scores: what these stand for takes longer to find.
+    ends = jnp.stack([normal_score(prior, pair) for prior, pair in zip(priors, bounds, strict=True)])
+    tries = joint.drawn(key, TRIES * count, bounds.dtype).reshape(len(places), TRIES, count)
+    good = jnp.all((tries > ends[:, :1, None]) & (tries < ends[:, 1:, None]), axis=0)
     first = jnp.take_along_axis(tries, jnp.argmax(good, axis=0)[None, None], axis=1)[:, 0]
+    found = jnp.stack([quantile(prior, z) for prior, z in zip(priors, first, strict=True)])
     lower, upper = bounds[:, :1], bounds[:, 1:]
-    return jnp.clip(first, jnp.nextafter(lower, upper), jnp.nextafter(upper, lower)).T
+    return jnp.clip(found, jnp.nextafter(lower, upper), jnp.nextafter(upper, lower)).T
 
 
 def _inside(prior: dist.Distribution, key: PRNGKeyArray, shape: tuple[int, ...], lower: Array, upper: Array) -> Array:

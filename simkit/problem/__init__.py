@@ -14,6 +14,7 @@ from ._dataset import Dataset as Dataset  # internal
 from ._dense import check_dense as check_dense  # internal
 from ._dependence import GaussianCopula as GaussianCopula
 from ._dependence import Joint as Joint  # internal
+from ._dependence import normal_score as normal_score  # internal
 from ._dependence import quantile as quantile  # internal
 from ._doses import Dose as Dose
 from ._doses import Doses as Doses

@@ -62,7 +62,9 @@ def test_density_of_other_priors_integrates_to_one_and_keeps_the_margins():
     np.testing.assert_allclose(margin, stats.gamma(3, scale=0.5).pdf(1.0), rtol=1e-4)
 
 
-@pytest.mark.parametrize("unit", [1.0, 1e-9, 1e9])
+@pytest.mark.parametrize(
+    "unit", [1.0, pytest.param(1e-9, marks=pytest.mark.slow), pytest.param(1e9, marks=pytest.mark.slow)]
+)
 def test_fit_is_the_exact_posterior(unit):
     result = simkit.fit(line(unit=unit), starts=2)
     mean, covariance = exact(unit)
