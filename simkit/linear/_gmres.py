@@ -115,7 +115,7 @@ def _spanned(
     return jax.lax.while_loop(goes_on, extended, begin)
 
 
-def _combination(s: _Space) -> Float[Array, " vectors+1"]:
+def _combination(s: _Space) -> Float[Array, " basis"]:
     """The weights of the vectors in the solution, none of the last one: R y = g, from the last row to the first."""
     most = len(s.triangle)
 
