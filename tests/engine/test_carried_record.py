@@ -128,6 +128,16 @@ def test_second_derivatives():
 
 
 @slow
+@pytest.mark.parametrize("max_steps", [200, 4096])
+def test_a_batch_of_tangents_in_reverse_mode(max_steps):
+    """The batch of a solve with tangents keeps no record, also where one has room for all steps."""
+    f = lambda a: run(a, times=DUE, max_steps=max_steps)[-1, 0]
+    mixed = lambda v: jax.grad(lambda a: jax.jvp(f, (a,), (v,))[1])(2.0)
+    values = jnp.array([1.0, -2.0])
+    close(jax.jit(jax.vmap(mixed))(values), values * jax.jacfwd(jax.jacfwd(f))(2.0), 1e-7)
+
+
+@slow
 def test_gradients_within_a_loop_and_a_checkpoint():
     def chained(a):
         def window(y, _):

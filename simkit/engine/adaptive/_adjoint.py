@@ -57,7 +57,8 @@ def adjoint(
     shapes_of_held, shapes = jax.eval_shape(load, index[0])
     given = restored(flow, shapes, kept) if kept else None
     record = empty_record(flow, shapes_of_held, shapes, numerics, zero) if given is None else given.record
-    snapshots = empty_snapshots(shapes, numerics, zero)
+    # A record that was kept may have no content, whatever its size: then the solve is made again from the start.
+    snapshots = empty_snapshots(shapes, numerics, zero, 1 if given is None else 0)
     common = [i for i in active if layout.ops[i] is None]
     own = [i for i in active if layout.ops[i] is not None]
     spread = lambda x: jnp.zeros((directions, *x.shape), x.dtype) + zero.astype(x.dtype)
@@ -135,12 +136,8 @@ class _Group:
         With what a solve `kept`, the record holds its attempts if there is room for them.
         """
         if snapshots is None:  # a record has room for all
-            end, used = None, None
-            if kept is not None:
-                end, used = _End(kept.status, kept.t, None), kept.used[0]
-            else:
-                record, _, s, used = filled(self.flow, self.held, self.numerics, record, None, self.s)
-                end = self._end(s)
+            record, _, s, used = filled(self.flow, self.held, self.numerics, record, None, self.s)
+            end = self._end(s)
             carry = self._back(record, used, self._entered(end)[0])
         else:
             record, snapshots, end, carry = self._part_by_part(record, snapshots, kept)

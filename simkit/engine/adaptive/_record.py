@@ -61,7 +61,7 @@ class Kept(NamedTuple):
     def written(self, rows: Record, s: Lanes, block: int) -> "Kept":
         """The same with one block of attempts more."""
         # Too late a block is written over the last one; the record counts for nothing then.
-        return Kept(put(self.record, rows, self.used[0], block), self.used + 1, s.status, s.t)
+        return Kept(_put(self.record, rows, self.used[0], block), self.used + 1, s.status, s.t)
 
 
 def empty_kept(flow: Flow, held: Held, s: Lanes, numerics: Numerics, zero: Array) -> Kept:
@@ -94,10 +94,10 @@ def row_of(flow: Flow, s: Lanes, t1: Array, y1: PyTree) -> Record:
     return row._replace(past=s.memory.moving, fresh=s.memory.fresh, solved=flow.pack(y1)) if flow.multistep else row
 
 
-def empty_snapshots(shapes: Lanes, numerics: Numerics, zero: Array) -> Lanes | None:
-    """Snapshots of where each record begins; None where one record is enough."""
+def empty_snapshots(shapes: Lanes, numerics: Numerics, zero: Array, spared: int = 1) -> Lanes | None:
+    """Snapshots of where each record begins; None where there would be no more than are `spared`."""
     count = segments(numerics)
-    if count == 1:
+    if count <= spared:
         return None
 
     return jax.tree.map(_full(zero, count), shapes)
@@ -140,7 +140,7 @@ def _nothing_met(flow: Flow, held: Held, s: Lanes) -> Met:
     return met._replace(path=met.path - 1)
 
 
-def put(record: Record, rows: Record, b: Array, block: int) -> Record:
+def _put(record: Record, rows: Record, b: Array, block: int) -> Record:
     write = lambda a, x: jax.lax.dynamic_update_slice_in_dim(a, x, b * block, axis=0)
     attempts = jax.tree.map(write, record._replace(met=None), rows._replace(met=None))
     return attempts._replace(met=jax.tree.map(lambda a, x: a.at[b].set(x), record.met, rows.met))
@@ -168,7 +168,7 @@ def filled(
             save = lambda: jax.tree.map(lambda a, x: a.at[part + b // blocks].set(x), snapshots, s)
             snapshots = jax.lax.cond(place == 0, save, lambda: snapshots)
         s, rows = _rows(flow, held, numerics, s)
-        return b + 1, s, put(record, rows, place, numerics.block), snapshots
+        return b + 1, s, _put(record, rows, place, numerics.block), snapshots
 
     alive = lambda c: jnp.any(c[1].status == RUNNING) & (c[0] < most)
     used, s, record, snapshots = jax.lax.while_loop(alive, body, (origin(s.t).astype(jnp.int32), s, record, snapshots))
