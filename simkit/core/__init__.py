@@ -23,6 +23,7 @@ from ._given_inputs import as_inputs as as_inputs  # internal
 from ._given_system import as_state as as_state
 from ._given_system import check_system as check_system
 from ._greatest import greatest as greatest  # internal
+from ._guard import alike_together as alike_together  # internal
 from ._guard import by_member as by_member
 from ._guard import finite as finite
 from ._guard import member_inputs as member_inputs
@@ -90,6 +91,9 @@ from ._signals import Pulses as Pulses
 from ._signals import as_signals as as_signals
 from ._signals import at_time as at_time
 from ._signals import jump_times as jump_times
+from ._sparse_matrix import SparseMatrix as SparseMatrix  # internal
+from ._sparse_matrix import entries_at as entries_at  # internal
+from ._sparse_matrix import full_matrix as full_matrix  # internal
 from ._spread import batched_together as batched_together
 from ._start import Start as Start
 from ._start import started as started

@@ -26,6 +26,10 @@ from ._spread import spread_over, varied
 
 T = TypeVar("T")
 
+MANY = 200
+"""Leaves of one shape and type from which on they are joined for what is done to each of them. Joined, 356 states compile in a
+third of the time; of 65, of which one alone was differentiated, a gradient took half as long again."""
+
 
 def by_member(function: Callable[..., T], *arguments: PyTree) -> T:
     """`function(*arguments)`, whose derivatives follow the two rules for each member of a batch by itself.
@@ -102,6 +106,30 @@ def finite(tree: PyTree, axes: int = 0) -> Array:
     found = [x for x in jax.tree.leaves(tree) if eqx.is_inexact_array(x)]
     rows = [jnp.isfinite(x).all(axis=tuple(range(axes, x.ndim))) for x in found]
     return functools.reduce(jnp.logical_and, rows) if rows else jnp.array(True)
+
+
+def alike_together(tree: PyTree) -> tuple[list[Any], Callable[[Sequence[Any]], Any]]:
+    """The leaves of a tree, of which many of one shape and type are one array with a last axis; and the way back.
+
+    What is done to each of a thousand states with a name of its own is then one operation, not a thousand to compile.
+    """
+    leaves, structure = jax.tree.flatten(tree)
+    kinds: dict[Any, list[int]] = {}
+    for i, x in enumerate(leaves):
+        kinds.setdefault((jnp.shape(x), jnp.result_type(x)), []).append(i)
+    groups = [places for places in kinds.values() if len(places) >= MANY]
+    alone = sorted(i for places in kinds.values() if len(places) < MANY for i in places)
+    packed = [leaves[i] for i in alone] + [jnp.stack([leaves[i] for i in places], axis=-1) for places in groups]
+
+    def unpacked(values: Sequence[Any]) -> Any:
+        found = _replaced(leaves, alone, values[: len(alone)])
+        for places, whole in zip(groups, values[len(alone) :], strict=True):
+            # Not by slices, whose transposes are a sum of as many arrays of zeros but for one entry.
+            parts = jax.lax.split(whole, [1] * len(places), whole.ndim - 1)
+            found = _replaced(found, places, [part[..., 0] for part in parts])
+        return jax.tree.unflatten(structure, found)
+
+    return packed, unpacked
 
 
 def _replaced(values: Sequence[Any], places: Sequence[int], others: Sequence[Any]) -> list[Any]:

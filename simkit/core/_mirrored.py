@@ -12,6 +12,7 @@ from ._coupled_system import CoupledSystem
 from ._event import Event, NamedEvents
 from ._regimen import Regimen
 from ._signals import AbstractSignal
+from ._sparse_matrix import SparseMatrix
 from ._system import (
     ConstrainedSystem,
     Example,
@@ -76,7 +77,7 @@ class MirroredKnown(_Mirrored, KnownJacobian):
     def vector_field(self, t: Time, y: State, inputs: Inputs) -> State:
         return _negative(self.inner.vector_field(-t, y, inputs))
 
-    def jacobian(self, t: Time, y: Array, inputs: Inputs) -> Array:
+    def jacobian(self, t: Time, y: Array, inputs: Inputs) -> Array | SparseMatrix:
         return -self.inner.jacobian(-t, y, inputs)
 
 

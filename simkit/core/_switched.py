@@ -11,6 +11,7 @@ from .._types import Inputs, Outputs, State, Time
 from ._event import Event, NamedEvents
 from ._names import Setup
 from ._regimen import Regimen
+from ._sparse_matrix import SparseMatrix
 from ._system import Example, KnownJacobian, PlainSystem, System
 
 OCCASIONS = "occasions"
@@ -64,7 +65,7 @@ class SwitchedKnown(_Switched, KnownJacobian):
         system, own = self.now(inputs)
         return system.vector_field(t, y, own)
 
-    def jacobian(self, t: Time, y: Array, inputs: Inputs) -> Array:
+    def jacobian(self, t: Time, y: Array, inputs: Inputs) -> Array | SparseMatrix:
         system, own = self.now(inputs)
         return system.jacobian(t, y, own)
 

@@ -14,6 +14,7 @@ from ._html import system_html
 from ._input import Input
 from ._quantity import quantity
 from ._scaled import scaled
+from ._sparse_matrix import SparseMatrix
 
 if TYPE_CHECKING:
     from typing import ClassVar as AbstractClassVar
@@ -141,7 +142,7 @@ class KnownJacobian(System):
     """
 
     @abc.abstractmethod
-    def jacobian(self, t: Time, y: Array, inputs: Inputs) -> Array:
+    def jacobian(self, t: Time, y: Array, inputs: Inputs) -> Array | SparseMatrix:
         """The derivatives of `vector_field` by the encoded state: a row for each slope, a column for each state."""
 
 

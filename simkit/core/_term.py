@@ -9,6 +9,7 @@ from jaxtyping import Array
 
 from .._types import Inputs, State, Time
 from ._signals import at_time
+from ._sparse_matrix import SparseMatrix
 from ._system import KnownJacobian, StochasticSystem
 
 
@@ -50,7 +51,7 @@ def forced(diffusion: Any, increment: Any) -> State:
     return jax.tree.map(lambda g, dw: g * dw, diffusion, increment)
 
 
-def known_jacobian(term: SystemTerm, t: Time, y: State) -> Array | None:
+def known_jacobian(term: SystemTerm, t: Time, y: State) -> Array | SparseMatrix | None:
     """The Jacobian of a term's field where the system knows it, held: it has no derivatives of its own."""
     if not isinstance(term.system, KnownJacobian):
         return None

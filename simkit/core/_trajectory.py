@@ -11,6 +11,7 @@ from jaxtyping import Array, Float, Int
 
 from .._types import State
 from ._events import Events
+from ._guard import alike_together
 from ._html import html_page, trajectory_html
 from ._names import named_leaves
 from ._quantity import field_metadata
@@ -107,7 +108,11 @@ class Trajectory(eqx.Module):
     def final(self) -> State:
         """The state at the last time."""
         axis = self.times.ndim - 1
-        return jax.tree.map(lambda leaf: jax.lax.index_in_dim(leaf, -1, axis, keepdims=False), self.ys)
+        last = lambda leaf: jax.lax.index_in_dim(leaf, -1, axis, keepdims=False)
+        if not self._traced():
+            return jax.tree.map(last, self.ys)
+        states, unpacked = alike_together(self.ys)
+        return unpacked([last(x) for x in states])
 
     def _repr_html_(self) -> str:
         return html_page(repr(self)) if self._traced() else trajectory_html(self, self._facts() + self._findings())

@@ -23,6 +23,7 @@ from ..core import (
     StochasticSystem,
     SystemTerm,
     Trajectory,
+    alike_together,
     brownian_path,
     brownian_shape,
     by_member,
@@ -128,9 +129,10 @@ def _answered(trajectory: Trajectory, flag: Any) -> Trajectory:
     """A trajectory that tells derivatives what of it is not finite; what is infinite is NaN, as all that a failure leaves."""
     # Not by a mask: what broke a run is looked for backwards from its result, and NaN out of a mask comes from nowhere.
     numbers = lambda x: x + 0 * x if eqx.is_inexact_array(x) else x
-    ys = jax.tree.map(numbers, trajectory.ys)
+    states, unpacked = alike_together(trajectory.ys)
+    ys = jax.tree.map(numbers, states)
     ended = {
-        "ys": member_results(ys, flag, finite(ys, axes=1)),
+        "ys": unpacked(member_results(ys, flag, finite(ys, axes=1))),
         "reduced": member_results(trajectory.reduced, flag, trajectory.status == Status.OK),
     }
     if (events := trajectory.events) is not None:

@@ -65,7 +65,7 @@ from ..solvers import (
     check_serves,
     choose,
     completed,
-    jacobian_structure,
+    implicit_solver,
 )
 from ._awaited import awaited
 from ._diagnose import diagnose
@@ -209,18 +209,12 @@ def _stiff_again(task: Task, options: Options, trajectory: Trajectory, reason: s
     return task, again, f"{trajectory.solver} used up {steps} steps, which {name} does not need where a system is stiff"
 
 
-MOST_STIFF = 500
-"""States of a system whose Jacobian has no structure and that is still handed over to a stiff solver, which factorises it."""
-
-
 def stiff_instead(task: Task) -> Stepper | None:
     """The solver that takes over where a chosen explicit one used up its steps; None where there is none."""
     serves = isinstance(task.system, PlainSystem | SeparableSystem | KnownJacobian) and isinstance(task.step, Adaptive)
     if not serves or task.solver is None or task.solver.stiff:
         return None
-    small = sum(jnp.size(x) for x in jax.tree.leaves(task.y0)) <= MOST_STIFF
-    sparse = lambda: jacobian_structure(task.system, task.y0, task.times[0], task.inputs).name != "dense"
-    return Rodas5P() if small or sparse() else None
+    return implicit_solver(task.system, task.y0, task.times[0], task.inputs)
 
 
 def resolve(

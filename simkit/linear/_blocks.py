@@ -8,6 +8,7 @@ import numpy as np
 from jax.typing import ArrayLike
 from jaxtyping import Array, Inexact, Int, PyTree
 
+from ..core import full_matrix
 from ._compression import Jacobian
 from ._dense import LOOPED_UP_TO, UNROLLED_UP_TO, back_substitute, factorise, lu_factors, unrolled_inverse
 from ._pattern import Pattern
@@ -73,7 +74,8 @@ class Blocks(Structure):
         for group in self.groups:
             for position in range(group.members.shape[1]):
                 seeds[position, group.members[:, position]] = 1
-        product = jacobian if callable(jacobian) else lambda v: jacobian @ v
+        whole = None if callable(jacobian) else full_matrix(jacobian)
+        product = jacobian if callable(jacobian) else lambda v: whole @ v
         along = jnp.asarray(seeds[:, : self.size]) + jnp.zeros_like(like)[None]
         blocks = self._from_columns(jax.vmap(product)(along))
         eyes = [jnp.eye(group.members.shape[1], dtype=like.dtype)[:, :, None] for group in self.groups]

@@ -8,10 +8,11 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Inexact
 
+from ..core import SparseMatrix, entries_at
 from ._colours import column_colours
 from ._pattern import Pattern
 
-Jacobian: TypeAlias = Callable[[Array], Array] | Inexact[Array, "n n"]
+Jacobian: TypeAlias = Callable[[Array], Array] | Inexact[Array, "n n"] | SparseMatrix
 """A Jacobian as its product with a vector, or as the matrix where a system knows it."""
 
 # A derivative backwards takes about as long as so many forwards.
@@ -55,7 +56,7 @@ class Compression:
     def __call__(self, jacobian: Jacobian, like: Inexact[Array, " n"]) -> Inexact[Array, " places"]:
         """The numbers at the places of the pattern."""
         if not callable(jacobian):
-            return jacobian[self.pattern.rows, self.pattern.columns]
+            return entries_at(jacobian, self.pattern.rows, self.pattern.columns)
         along = lambda seeds: jnp.asarray(seeds, like.dtype) + jnp.zeros_like(like)[None]
         products = jax.vmap(jacobian)(along(self.seeds))
         if len(self.rows):

@@ -7,6 +7,7 @@ import numpy as np
 from jax.typing import ArrayLike
 from jaxtyping import Array, Inexact, Int, PyTree
 
+from ..core import full_matrix
 from ._compression import Jacobian
 from ._pattern import Pattern
 from ._structure import Structure
@@ -27,7 +28,7 @@ class Reordered(Structure):
 
     def shifted(self, jacobian: Jacobian, a: ArrayLike, like: Inexact[Array, " n"], mass: Array | None = None) -> Any:
         def product(v: Array) -> Array:
-            along = jacobian(v) if callable(jacobian) else jnp.asarray(jacobian) @ v
+            along = jacobian(v) if callable(jacobian) else full_matrix(jacobian) @ v
             own = v if mass is None else mass * v if mass.ndim == 1 else mass @ v
             return jnp.asarray(a * along - own)[self.order]
 

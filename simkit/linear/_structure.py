@@ -9,6 +9,7 @@ import numpy as np
 from jax.typing import ArrayLike
 from jaxtyping import Array, Inexact, PyTree
 
+from ..core import full_matrix
 from ._compression import Compression, Jacobian
 from ._dense import back_substitute, factorise
 from ._pattern import Pattern
@@ -55,7 +56,7 @@ class Dense(Structure):
         identity = identity_like(like)
         m = identity if mass is None else mass[:, None] * identity if mass.ndim == 1 else mass
         if not callable(jacobian):
-            return m - a * jacobian
+            return m - a * full_matrix(jacobian)
         if self.pattern is None or self.compression is None or self.compression.cost > like.size // 2:
             return m - a * jax.vmap(jacobian, out_axes=1)(identity)
         values = self.compression(jacobian, like)

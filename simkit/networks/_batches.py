@@ -11,6 +11,7 @@ import numpy as np
 from jax.typing import DTypeLike
 from jaxtyping import Array, Float
 
+from ..core import SparseMatrix
 from ._expression import OPERATIONS, Node
 from ._shapes import Batch, Place, Shapes, SumBatch, Tree
 from ._sums import Sums, picked
@@ -147,7 +148,7 @@ def _evaluated(tree: Tree, slots: Sequence[Any]) -> Any:
 
 
 class Jacobian:
-    """The derivatives of formulas by the state, as a dense matrix of which only what can differ from zero is computed.
+    """The derivatives of formulas by the state, at the places that can differ from zero.
 
     A formula depends on few states, and has an entry for each of them: the sum over its slots of the derivative by the slot
     times the entry of what stands there.
@@ -178,14 +179,11 @@ class Jacobian:
             for node, terms in zip([node for step in level for node in step.nodes], held, strict=True):
                 known[node] = {state: total + k for k, state in enumerate(terms)}
                 total += len(terms)
-        # Behind all entries stands a zero.
         self.count = sum(map(len, held))
-        self._places, place = np.full((len(held), states), total), total - self.count
-        for row, terms in enumerate(held):
-            self._places[row, list(terms)] = np.arange(place, place + len(terms))
-            place += len(terms)
+        self._states, self._rows = states, np.repeat(np.arange(len(held)), [len(terms) for terms in held])
+        self._columns = np.array([state for terms in held for state in terms], int)
 
-    def __call__(self, y: Float[Array, " states"], c: Float[Array, " constants"]) -> Float[Array, "formulas states"]:
+    def __call__(self, y: Float[Array, " states"], c: Float[Array, " constants"]) -> SparseMatrix:
         """The matrix."""
         entries = jnp.ones(1, y.dtype)
         for i, slopes in enumerate(self.batches.slopes(y, c)):
@@ -193,8 +191,7 @@ class Jacobian:
             if self._entries[i].any():
                 values = values * picked(entries, self._entries[i])
             entries = jnp.concatenate([entries, self._sums[i](values)])
-        whole = jnp.concatenate([entries, jnp.zeros(1, y.dtype)])
-        return picked(whole, self._places.ravel()).reshape(self._places.shape)
+        return SparseMatrix(entries[len(entries) - self.count :], self._rows, self._columns, self._states)
 
 
 def _slots(step: Batch | SumBatch) -> int:

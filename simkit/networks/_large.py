@@ -12,7 +12,7 @@ from jaxtyping import Array, Float
 
 from .._errors import ArgumentError
 from .._types import Inputs
-from ..core import Example, KnownJacobian
+from ..core import Example, KnownJacobian, SparseMatrix
 from ._batches import Batches, Jacobian
 from ._expression import TIME, Formulas
 from ._shapes import Place
@@ -107,7 +107,7 @@ class LargeSystem(KnownJacobian):
     def vector_field(self, t: ArrayLike, y: Array, inputs: Inputs) -> Array:
         return self.rates.moving(y, self._known(t, y, inputs))
 
-    def jacobian(self, t: ArrayLike, y: Array, inputs: Inputs) -> Float[Array, "states states"]:
+    def jacobian(self, t: ArrayLike, y: Array, inputs: Inputs) -> SparseMatrix:
         return self.rates.slope(y, self._known(t, y, inputs))
 
     def _known(self, t: ArrayLike, y: Array, inputs: Inputs) -> Array:

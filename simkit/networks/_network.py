@@ -9,7 +9,7 @@ from jaxtyping import Array, Float
 
 from .._errors import ArgumentError
 from .._types import Inputs
-from ..core import Example, KnownJacobian
+from ..core import Example, KnownJacobian, SparseMatrix
 from ._jump_network import JumpNetwork, Reactions
 from ._large import LargeSystem, Rates
 from ._values import Values, numbers_of
@@ -49,7 +49,7 @@ class ReactionNetwork(KnownJacobian):
     def vector_field(self, t: ArrayLike, y: Array, inputs: Inputs) -> Array:
         return LargeSystem.of(self.rates, self.parameters, y).vector_field(t, y, inputs)
 
-    def jacobian(self, t: ArrayLike, y: Array, inputs: Inputs) -> Float[Array, "species species"]:
+    def jacobian(self, t: ArrayLike, y: Array, inputs: Inputs) -> SparseMatrix:
         return LargeSystem.of(self.rates, self.parameters, y).jacobian(t, y, inputs)
 
     def outputs(self, t: ArrayLike, y: dict[str, Array], inputs: Inputs) -> dict[str, Array]:

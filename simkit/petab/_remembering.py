@@ -7,11 +7,11 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 from jax.flatten_util import ravel_pytree
-from jaxtyping import Array, Float
+from jaxtyping import Array
 
 from .._errors import ArgumentError
 from .._types import Inputs, State, Time
-from ..core import ConstrainedSystem, Example, KnownJacobian, PlainSystem, System
+from ..core import ConstrainedSystem, Example, KnownJacobian, PlainSystem, SparseMatrix, System
 from ._sbml_system import AbstractSBMLSystem
 
 if TYPE_CHECKING:
@@ -88,8 +88,9 @@ class _Known(Remembering, KnownJacobian):
     def joined(self, state: State, memory: Array) -> Any:
         return jnp.concatenate([state, memory], axis=-1)
 
-    def jacobian(self, t: Time, y: Array, inputs: Inputs) -> Float[Array, "states states"]:
-        return jnp.pad(self.inner.jacobian(t, self.split(y)[0], inputs), ((0, self.size), (0, self.size)))
+    def jacobian(self, t: Time, y: Array, inputs: Inputs) -> Array | SparseMatrix:
+        own = self.inner.jacobian(t, self.split(y)[0], inputs)
+        return own.padded(self.size) if isinstance(own, SparseMatrix) else jnp.pad(own, (0, self.size))
 
 
 def remembering(inner: Any, whole: AbstractSBMLSystem, signals: Any, size: int) -> Remembering:

@@ -5,6 +5,7 @@ from ._choose import Choice as Choice  # internal
 from ._choose import check_serves as check_serves  # internal
 from ._choose import choose as choose
 from ._choose import completed as completed  # internal
+from ._choose import implicit_solver as implicit_solver  # internal
 from ._classical import RK4 as RK4
 from ._classical import Euler as Euler
 from ._classical import Heun as Heun

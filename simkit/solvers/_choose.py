@@ -4,6 +4,8 @@ from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import jax
+import jax.numpy as jnp
+from jax.flatten_util import ravel_pytree
 from jax.typing import ArrayLike
 
 from .._errors import ArgumentError, check_known
@@ -19,25 +21,35 @@ from ..core import (
     StiffTransportSystem,
     StochasticSystem,
     System,
+    SystemTerm,
     TransportSystem,
     as_inputs,
     as_state,
     family_of,
     noise_kind_of,
 )
+from ..linear import sparse_pattern
+from ._bdf import BDF
 from ._etdrk import ETDRK4
 from ._imex import KenCarp4
 from ._jumps import AbstractJumpMethod, DirectMethod
+from ._krylov import Krylov
 from ._particle_stepper import ParticleStepper
 from ._rosenbrock import Rodas5P
+from ._sparse_probe import sparse_algebra
 from ._ssp import SSPRK3
 from ._stepper import Stepper
-from ._stiffness import NotProbed, probe
+from ._stiffness import MOST_STATES, NotProbed, probe
 from ._stochastic import SRA1, AbstractStochasticStepper, EulerMaruyama, Milstein, StratonovichHeun
 from ._strang import Strang
 from ._tsit5 import Tsit5
 from ._verlet import VelocityVerlet
 from ._w import WRK3
+
+MOST_FULL = 500
+"""States with a Jacobian without structure that is still factorised."""
+
+DEAR = "factors of its Jacobian take longer than GMRES"
 
 _TSIT5 = Tsit5()  # made once, for what is made at each call counts on small systems
 
@@ -68,8 +80,9 @@ def choose(
     ones with fixed and `KenCarp4` with adaptive steps; `SSPRK3` for transport on a grid, `WRK3` where its diffusion or friction is
     implicit; `Strang` for coupled systems with split parts or grids; by the kind of noise and its interpretation for stochastic
     systems; `DirectMethod` for jump processes;
-    `Rodas5P` for constrained ones; else `Tsit5`, or `Rodas5P` where a coarse walk along the
-    solution finds that an explicit method would be held back by stability.
+    `Rodas5P` for constrained ones; else `Tsit5`, or where a coarse walk along the solution finds that an explicit method would be
+    held back by stability `Rodas5P`, or `BDF(krylov=Krylov())` for many states whose Jacobian is dear to factorise, such as a field
+    on a square or a network of hundreds of reactions.
 
     ```python
     import simkit
@@ -113,21 +126,32 @@ def choose(
     found = probe(system, y0, times, inputs)
     if isinstance(found, NotProbed):
         return Choice(_TSIT5, found.reason)
+    implicit, dear = (Rodas5P(), "") if found.factorised else (BDF(krylov=Krylov()), f", and {DEAR}")
     if not found.walked:
         reason = (
             f"{'' if found.stiff else 'not '}stiff at its start, all that was looked at: stability asks an explicit method for "
             f"{_steps(found.stability)}, and an implicit step costs as much as {_steps(found.ratio)}"
         )
-        return Choice(Rodas5P() if found.stiff else _TSIT5, reason)
+        return Choice(implicit, reason + dear) if found.stiff else Choice(_TSIT5, reason)
     if found.stiff:
         return Choice(
-            Rodas5P(),
-            f"stiff: stability would cost an explicit method {_steps(found.stability)}, accuracy {_steps(found.accuracy)}",
+            implicit,
+            f"stiff: stability would cost an explicit method {_steps(found.stability)}, accuracy {_steps(found.accuracy)}{dear}",
         )
     return Choice(
         _TSIT5,
         f"not stiff: stability asks an explicit method for {_steps(found.stability)}, accuracy for {_steps(found.accuracy)}",
     )
+
+
+def implicit_solver(system: System, y0: State, t: Any, inputs: Inputs) -> Stepper:
+    """The solver of a stiff system by the size and the pattern of its Jacobian at a state: by factors, or by GMRES."""
+    y, unravel = ravel_pytree(system.encode(y0))
+    if y.size <= MOST_STATES or jnp.issubdtype(y.dtype, jnp.complexfloating):
+        return Rodas5P()
+    pattern = sparse_pattern(lambda y: ravel_pytree(SystemTerm(system, inputs).vf(t, unravel(y)))[0], y)
+    factorised = y.size <= MOST_FULL if pattern is None else sparse_algebra(pattern).factorised
+    return Rodas5P() if factorised else BDF(krylov=Krylov())
 
 
 def check_serves(solver: Stepper, system: System, y0: State = None, inputs: Inputs = None) -> None:

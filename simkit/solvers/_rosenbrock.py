@@ -9,7 +9,7 @@ from jax.flatten_util import ravel_pytree
 from jaxtyping import Array, Inexact, PyTree
 
 from .._types import Inputs, State, Time
-from ..core import ConstrainedSystem, System, SystemTerm, known_jacobian, reads_time
+from ..core import ConstrainedSystem, SparseMatrix, System, SystemTerm, known_jacobian, reads_time
 from ..linear import Structure, structure_of
 from ._constrained import Equations, projected, structure_at, times_mass
 from ._krylov import Krylov
@@ -217,7 +217,11 @@ def _weighted(weights: tuple[float, ...], vectors: list[Array]) -> Array:
 
 
 def _shared_solve(
-    structure: Structure, increment: Any, y: Inexact[Array, " n"], h: Time, known: Inexact[Array, "n n"] | None
+    structure: Structure,
+    increment: Any,
+    y: Inexact[Array, " n"],
+    h: Time,
+    known: Inexact[Array, "n n"] | SparseMatrix | None,
 ) -> Any:
     """The solver of (I - gamma h J) u = r. `known` is the Jacobian where the system knows it."""
 

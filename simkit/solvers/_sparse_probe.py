@@ -25,6 +25,12 @@ the least width of a band."""
 LEAST_RATIO = 10.0
 """Explicit steps that cost as much as one linearly implicit step on small systems."""
 
+FACTORISED_UP_TO, KRYLOV_RATIO = 8.0, 40.0
+"""Estimated cost of a linearly implicit step, in explicit ones, from which on solutions without factors take less time; and the
+explicit steps that cost as much as all steps of `BDF` by GMRES for one that accuracy asks of `Rodas5P`. Of lines in one dimension
+the first is 2 to 4, and factors took a third to a seventieth of the time; of squares and networks it is 9 to 130, and they took 3
+to 28 times as long."""
+
 MOST_TIME, LEAST_JACOBIANS, MOST_JACOBIANS = 1.5e5, 20, 100
 """The most microseconds of a walk, and the least and the most Jacobians in it."""
 
@@ -39,9 +45,9 @@ INVARIANT = 1e-10
 class SparseAlgebra:
     """The operations of a walk, on Jacobians whose pattern is known.
 
-    `budget` is the number of Jacobians that a walk may take, and `ratio` how many explicit steps cost as much as one linearly
-    implicit step, both from the sizes of the pattern alone, so that a choice is the same on all machines. Factors are `held` for a
-    whole step.
+    `budget` is the number of Jacobians that a walk may take, and `ratio` how many explicit steps cost as much as one implicit step,
+    which is better taken without factors where it is not `factorised`: all from the sizes of the pattern alone, so that a choice is
+    the same on all machines. Factors are `held` for a whole step.
     """
 
     held = True
@@ -60,7 +66,8 @@ class SparseAlgebra:
             factorisation = min(factorisation, MULTIPLICATION * float(made.sum()))
             implicit = min(implicit, COMPILED * (factorisation + SOLVES * MULTIPLICATION * factors.nnz) + STEP)
         self.direct = factorisation <= MOST_FACTORISATION
-        self.ratio = max(implicit / explicit, LEAST_RATIO)
+        self.factorised = implicit <= FACTORISED_UP_TO * explicit
+        self.ratio = LEAST_RATIO if self.factorised else KRYLOV_RATIO
         krylov = KRYLOV * (CALL + PLACE * pattern.places + 2 * MULTIPLICATION * KRYLOV * pattern.size)
         whole = factorisation + krylov
         self.budget = int(np.clip(MOST_TIME / whole, LEAST_JACOBIANS, MOST_JACOBIANS))

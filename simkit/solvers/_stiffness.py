@@ -47,14 +47,16 @@ LATELY, MOST_KEPT = 32, 4096
 class Stiffness(NamedTuple):
     """Estimated explicit steps that stability asks for, and steps that accuracy asks for.
 
-    `ratio` is the number of explicit steps that cost as much as one linearly implicit step. Without a walk (`walked`), stability
-    is that of the start, and the steps of accuracy are presumed.
+    `ratio` is the number of explicit steps that cost as much as one implicit step, which takes factors of the Jacobian where these
+    are not too dear (`factorised`). Without a walk (`walked`), stability is that of the start, and the steps of accuracy are
+    presumed.
     """
 
     stability: float
     accuracy: float
     ratio: float = STIFF_RATIO
     walked: bool = True
+    factorised: bool = True
 
     @property
     def stiff(self) -> bool:
@@ -159,7 +161,7 @@ def _field(frame: _Frame, leaves: list[Any]) -> Callable[[Time, Any], Any]:
 class _DenseAlgebra:
     """The operations of a walk on full Jacobians."""
 
-    budget, ratio, held = MOST_JACOBIANS, STIFF_RATIO, False
+    budget, ratio, held, factorised = MOST_JACOBIANS, STIFF_RATIO, False, True
 
     def jacobian(self, push: Callable[[Any], Any], y: Any) -> Any:
         return jax.vmap(push, out_axes=1)(jnp.eye(y.size, dtype=y.dtype))
@@ -212,7 +214,7 @@ def _at_the_start(
         decay, _ = _rates(krylov_rates(times, start.size))
     except np.linalg.LinAlgError:
         return NotProbed("the stiffness probe met values that are not finite")
-    return Stiffness((t1 - t0) * decay / STABILITY_REACH, PRESUMED_STEPS, algebra.ratio, walked=False)
+    return Stiffness((t1 - t0) * decay / STABILITY_REACH, PRESUMED_STEPS, algebra.ratio, False, algebra.factorised)
 
 
 def _walk(frame: _Frame, leaves: list[Any], start: PyTree, t0: float, t1: float, algebra: Any) -> Stiffness | NotProbed:
@@ -255,7 +257,9 @@ def _walk(frame: _Frame, leaves: list[Any], start: PyTree, t0: float, t1: float,
     accuracy = whole * max(float(len(walked)), float(lengths @ turning))
     if algebra.held:  # a walk of few steps may end while they still grow
         accuracy = max(len(walked) + (t1 - t) / float(lengths[-1]), whole * float(lengths @ turning))
-    return Stiffness(whole * float(lengths @ decay) / STABILITY_REACH, accuracy, algebra.ratio)
+    return Stiffness(
+        whole * float(lengths @ decay) / STABILITY_REACH, accuracy, algebra.ratio, True, algebra.factorised
+    )
 
 
 def _first_step(size: Any, slope: PyTree, span: float) -> float:

@@ -7,7 +7,7 @@ import pytest
 from solvers.problems import Field
 
 from simkit.linear import Pattern
-from simkit.solvers import Rodas5P, Tsit5, choose
+from simkit.solvers import BDF, Rodas5P, Tsit5, choose
 from simkit.solvers._sparse_probe import SparseAlgebra, krylov_rates
 
 
@@ -68,7 +68,7 @@ def grid(spread, side=48):
     return rates, jnp.asarray(np.random.default_rng(0).uniform(0.5, 3.0, 2 * side * side))
 
 
-@pytest.mark.parametrize(("spread", "end", "kind"), [(1.0, 10.0, Tsit5), (1e4, 1e3, Rodas5P)])
+@pytest.mark.parametrize(("spread", "end", "kind"), [(1.0, 10.0, Tsit5), (1e4, 1e3, BDF)])
 def test_grids_in_two_dimensions_are_judged_by_their_start(spread, end, kind):
     rates, start = grid(spread, 80)
     solver, reason = picked(rates, start, end)
@@ -84,7 +84,9 @@ def test_an_implicit_step_of_a_wide_band_costs_many_explicit_ones():
     )
     square = SparseAlgebra(Pattern.of(np.concatenate([pairs[0], pairs[1]]), np.concatenate([pairs[1], pairs[0]]), 6400))
     assert chain.direct
-    assert 10 <= chain.ratio < 100 < square.ratio
+    assert chain.factorised
+    assert not square.factorised
+    assert chain.ratio < square.ratio
     assert square.budget <= chain.budget <= 150
 
 

@@ -14,6 +14,9 @@ from jax.core import Tracer
 LONGEST = 60
 """Most characters that are shown of a static value."""
 
+MOST_LISTED = 256
+"""Entries of a static tuple up to which each is looked at; a longer one, such as the reactions of a network, is told by a hash."""
+
 IMPLIED = ("system", "parameters")
 """Words that users leave out at the head of a path."""
 
@@ -126,6 +129,9 @@ def _phrase(path: str, before: Any, after: Any) -> str:
 def _walk(node: Any, path: str, static: bool, found: Signature) -> None:
     if isinstance(node, Tracer | jax.Array | np.ndarray | np.generic) and not static:
         found[path] = Shaped(tuple(node.shape), str(node.dtype), bool(getattr(node, "weak_type", False)))
+        return
+    if static and isinstance(node, tuple) and len(node) > MOST_LISTED:
+        found[path] = Word(f"{len(node)} entries with hash {hash(node) & 0xFFFFFFFF:08x}")
         return
     children = list(_children(node, static))
     if children or isinstance(node, Mapping | tuple | list):
