@@ -13,7 +13,7 @@ from jaxtyping import Array, Float, PRNGKeyArray
 from .._doors import shown
 from .._errors import ArgumentError
 from ..engine import note_trace
-from ..problem import AbstractField, Problem, StoredPrior, named_parts, quantile
+from ..problem import AbstractField, Problem, StoredPrior, drawn, named_parts, quantile
 from ._inside import inside
 
 
@@ -92,12 +92,12 @@ def _prior_draws(problem: Problem, key: PRNGKeyArray, count: int) -> Array:
         together = jax.tree.map(lambda *leaves: jnp.stack(leaves), *(unknowns.stored[i] for i in members))
         keys = jax.random.split(jax.random.fold_in(key, members[0]), len(members))
         with jax.numpy_dtype_promotion("standard"):  # numbers of priors may have another float type than the default
-            found = jax.vmap(lambda prior, key: prior.distribution().sample(key, (count,)))(together, keys)
+            found = jax.vmap(lambda prior, key: drawn(prior.distribution(), key, (count,)))(together, keys)
         draws = draws.at[np.array([blocks[i].offset for i in members])].set(found.astype(draws.dtype))
     for i, prior in enumerate(unknowns.stored):
         own, shape = jax.random.fold_in(key, i), (blocks[i].size, count)
         if isinstance(prior, StoredPrior) and blocks[i].shape:
-            draws = draws.at[blocks[i].span].set(jnp.asarray(prior.distribution().sample(own, shape), draws.dtype))
+            draws = draws.at[blocks[i].span].set(jnp.asarray(drawn(prior.distribution(), own, shape), draws.dtype))
         elif isinstance(prior, AbstractField):
             draws = draws.at[blocks[i].span].set(jax.random.normal(own, shape, draws.dtype))
     for i, joint in enumerate(unknowns.joints):

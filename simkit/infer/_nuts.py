@@ -92,9 +92,17 @@ def kernel_for(target: Target, method: NUTS, covariance: Array, frame: Frame) ->
     adaptation adds a thousandth of the identity to covariances, which is more than those of parameters in small units.
     """
     dtype = target.problem.bounds.dtype
+    # Momenta at still lower densities have squares that overflow, whose products may sum to a kinetic energy of minus infinity:
+    # a step there would be taken.
+    highest = jnp.finfo(dtype).max ** (1 / 3)
+
+    def potential(x: Array) -> Array:
+        value = -target.log_density(frame.place(x).astype(dtype)).astype(x.dtype)
+        return jnp.where(value < highest, value, jnp.inf)
+
     scaled = jnp.ones_like(covariance[0]) if frame.many else covariance / frame.root[:, None] / frame.root
     return Kernel(
-        potential_fn=lambda x: -target.log_density(frame.place(x).astype(dtype)).astype(x.dtype),
+        potential_fn=potential,
         inverse_mass_matrix=_default(scaled),
         dense_mass=not frame.many,
         step_size=0.5,

@@ -10,7 +10,7 @@ from jaxtyping import Array, Float, PRNGKeyArray
 from numpyro import distributions as dist
 
 from .._errors import ArgumentError
-from ..problem import Joint, Problem, StoredPrior, Unknowns, named_parts, normal_score, quantile
+from ..problem import Joint, Problem, StoredPrior, Unknowns, drawn, named_parts, normal_score, quantile
 from ._coordinates import Unconstrained, unconstrained_coordinates
 
 TRIES = 64
@@ -103,7 +103,7 @@ def _drawn_together(unknowns: Unknowns, joint: Joint, key: PRNGKeyArray, count: 
 
 def _inside(prior: dist.Distribution, key: PRNGKeyArray, shape: tuple[int, ...], lower: Array, upper: Array) -> Array:
     """Draws of a prior cut off at bounds, by rejection: the first of some tries that lies inside, else the nearest bound."""
-    tries = prior.sample(key, (TRIES, *shape))
+    tries = drawn(prior, key, (TRIES, *shape))
     good = (tries > lower) & (tries < upper)
     first = jnp.take_along_axis(tries, jnp.argmax(good, axis=0)[None], axis=0)[0]
     return jnp.clip(first, jnp.nextafter(lower, upper), jnp.nextafter(upper, lower))

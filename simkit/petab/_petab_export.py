@@ -85,6 +85,7 @@ def _check(problem: Problem) -> None:
         "no protocol": problem.protocol is not None,
         "no inputs": bool(jax.tree.leaves(problem.base.inputs)),
         "independent priors": bool(problem.unknowns.joints),
+        "no derived numbers": problem.model.derived is not None,
         "no observables beside the outputs of its system": bool(problem.observables),
         "experiments that start at 0 (`Experiment(..., start=0.0)`)": bool(
             np.any(np.asarray(problem.times)[:, 0] != 0)

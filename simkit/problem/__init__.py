@@ -58,6 +58,7 @@ from ._noise import StudentT as StudentT  # internal
 from ._observed import Observed as Observed  # internal
 from ._observed import observed as observed  # internal
 from ._prior import StoredPrior as StoredPrior  # internal
+from ._prior import drawn as drawn  # internal
 from ._problem import Problem as Problem
 from ._protocol import AbstractProtocol as AbstractProtocol
 from ._schedule import dose_event as dose_event

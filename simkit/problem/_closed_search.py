@@ -12,7 +12,8 @@ from ._unknowns import Unknowns
 def closed_forms(unknowns: Unknowns, model: ForwardModel, censored: Collection[str]) -> tuple[ClosedForm, ...]:
     """Find the parts of a problem with closed forms: parameters without priors that enter the measurement of exact data alone."""
     found = () if model.measurement is None else model.measurement.closed_forms
-    flat = {block.name for block, prior in unknowns.pairs if prior is None}
+    read = frozenset() if model.derived is None else model.derived.reads
+    flat = {block.name for block, prior in unknowns.pairs if prior is None} - read
     named = {block.offset: block.name for block in unknowns.blocks}
     uses: dict[str, set[str]] = {}
     for path, (index, _) in model.table.items():

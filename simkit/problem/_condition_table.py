@@ -14,6 +14,7 @@ from jaxtyping import Array, PyTree
 
 from .._errors import ArgumentError, check_known
 from ..core import REAL, AbstractSignal, Setup
+from ._derived import Derived
 from ._experiment import Experiment
 from ._field_prior import AbstractField
 from ._free import Free
@@ -60,20 +61,32 @@ def shapes_of(setup: Setup, free: Mapping[str, Any]) -> dict[str, tuple[int, ...
 
 
 def targets(
-    setup: Setup, free: Mapping[str, Any], sets: Sequence[Mapping[str, Any]], labels: Sequence[str]
+    setup: Setup,
+    free: Mapping[str, Any],
+    sets: Sequence[Mapping[str, Any]],
+    labels: Sequence[str],
+    derived: Derived | None = None,
 ) -> dict[str, str]:
-    """Return for every free name a path that it stands for: its own, or one that a `set` gives it."""
-    found = {name: name for name in free if _is_path(setup, name)}
+    """Return for every name, free or derived, a path that it stands for: its own, or one that a `set` gives it.
+
+    What derived numbers look at needs none.
+    """
+    names, read = dict.fromkeys(free), frozenset[str]()
+    if derived is not None:
+        names, read = names | dict.fromkeys(name for name, _ in derived.functions), derived.reads
+    found = {name: name for name in names if _is_path(setup, name)}
     for label, conditions in zip(labels, sets, strict=True):
         for path, value in conditions.items():
             setup.locate(path, f"quantity (in `set` of {label})")
             if isinstance(value, str):
                 if _is_element(setup, free, value):
                     continue
-                check_known(value, free, f"free parameter (in `set` of {label})")
+                check_known(value, names, f"free parameter (in `set` of {label})")
                 found.setdefault(value, path)
-    for name in free:
+    for name in names:
         if name not in found:
+            if name in read:
+                continue
             setup.locate(name, "quantity, and no `set` that names the free parameter,")
         path, index = setup.locate(found[name])
         if not index and jnp.ndim(setup.leaves()[path]) and path != name:
@@ -96,6 +109,7 @@ def condition_table(
     experiments: Sequence[Experiment],
     free: Sequence[Block],
     sets: Sequence[Mapping[str, Any]],
+    derived: Derived | None = None,
 ) -> Table:
     """Experiment `set`, then problem `set` (merged in `sets`), then a free path, then the experiment's own value.
 
@@ -105,7 +119,11 @@ def condition_table(
     paths = dict.fromkeys([path for conditions in sets for path in conditions])
     # Whole arrays first: what a `set` says of an element goes before.
     whole = [block.name for block in free if block.shape]
-    alone = [block.name for block in free if not block.shape and _is_path(setups[0], block.name)]
+    named = [block.name for block in free if not block.shape] + (
+        [] if derived is None else [name for name, _ in derived.functions]
+    )
+    alone = [name for name in named if _is_path(setups[0], name)]
+    place_of = lambda name: position(free, name) if derived is None or (k := derived.index(name)) is None else k
     paths = dict.fromkeys(whole) | paths | dict.fromkeys(alone)
     table: Table = {}
     held = [setup.leaves() for setup in setups]  # once: to name all numbers of a setup takes longer than all the rest
@@ -115,8 +133,8 @@ def condition_table(
         index, constants = [], []
         for setup, leaves, experiment, conditions in zip(setups, held, experiments, sets, strict=True):
             own = setup.get(path) if path.startswith("inputs.") else _element(leaves[name], place)
-            value = conditions.get(path, own if position(free, path) is None else path)
-            index.append(position(free, value) if isinstance(value, str) else -1)
+            value = conditions.get(path, own if place_of(path) is None else path)
+            index.append(place_of(value) if isinstance(value, str) else -1)
             if not isinstance(value, str) and value is not own:
                 _check_constant(experiment.name, path, value, setup)
             constants.append(own if isinstance(value, str) else value)

@@ -17,7 +17,7 @@ from .._errors import ArgumentError, check_known
 from ..core import as_float_array, traced
 from ._field_prior import AbstractField
 from ._free import Unknown
-from ._prior import StoredPrior
+from ._prior import StoredPrior, inverted
 
 
 class GaussianCopula(eqx.Module):
@@ -201,26 +201,4 @@ def quantile(prior: dist.Distribution | StoredPrior, z: Array) -> Array:
     if type(prior) is dist.Normal or type(prior) is dist.LogNormal:
         found = jnp.asarray(prior.loc, z.dtype) + jnp.asarray(prior.scale, z.dtype) * z
         return found if type(prior) is dist.Normal else jnp.exp(found)
-    return _inverted(prior, ndtr(z))
-
-
-def _inverted(prior: dist.Distribution, u: Array) -> Array:
-    """The number at which a distribution function is u, by bisection; NumPyro has few inverses."""
-    edges = (getattr(prior.support, "lower_bound", -jnp.inf), getattr(prior.support, "upper_bound", jnp.inf))
-    lower, upper = (jnp.broadcast_to(jnp.asarray(edge, u.dtype), u.shape) for edge in edges)
-    both, above, below = jnp.isfinite(lower) & jnp.isfinite(upper), jnp.isfinite(lower), jnp.isfinite(upper)
-    most = 0.9 * jnp.log(jnp.finfo(u.dtype).max)
-
-    def place(s: Array) -> Array:
-        """A number of the support for one between -1 and 1."""
-        far = jnp.sinh(most * s)
-        one = jnp.where(above, lower + jnp.exp(most * s), jnp.where(below, upper - jnp.exp(-most * s), far))
-        return jnp.where(both, lower + 0.5 * (s + 1) * (upper - lower), one)
-
-    def halved(_: Array, ends: tuple[Array, Array]) -> tuple[Array, Array]:
-        middle = 0.5 * (ends[0] + ends[1])
-        low = jnp.asarray(prior.cdf(place(middle)), u.dtype) < u
-        return jnp.where(low, middle, ends[0]), jnp.where(low, ends[1], middle)
-
-    ends = jax.lax.fori_loop(0, 4 * jnp.finfo(u.dtype).nmant // 2, halved, (jnp.full_like(u, -1), jnp.full_like(u, 1)))
-    return place(0.5 * (ends[0] + ends[1]))
+    return inverted(prior, ndtr(z))

@@ -1,11 +1,15 @@
-"""Priors and step rules in words."""
+"""Problems, priors and step rules in words."""
 
 import numpy as np
 import numpyro.distributions as dist
 
+from ..core import unswitched
 from ..engine import Adaptive, Courant, Method
+from ._dataset import Dataset
 from ._field_prior import AbstractField
+from ._forward import ForwardModel
 from ._prior import StoredPrior
+from ._state_sizes import notes
 from ._unknowns import Unknowns
 
 TRUNCATED = (
@@ -13,6 +17,24 @@ TRUNCATED = (
     dist.RightTruncatedDistribution,
     dist.TwoSidedTruncatedDistribution,
 )
+
+
+def describe_problem(model: ForwardModel, data: Dataset, unknowns: Unknowns, likelihood: str | None) -> str:
+    """A problem in some lines; `likelihood` names one whose data are not independent."""
+    system = type(unswitched(model.base.system)).__name__
+    hidden = f" ({count} censored)" if (count := data.censored_count) else ""
+    lines = [
+        f"Problem: {system}, {len(data.labels)} experiment(s), {data.count} data{hidden}, {unknowns.size} unknowns"
+    ]
+    if likelihood is not None:
+        lines.append(f"  likelihood  {likelihood}")
+    solver = "none" if model.method.solver is None else type(model.method.solver).__name__
+    lines.append(f"  solver  {solver} ({model.method.reason}), {describe_step(model.method)}")
+    lines += [f"  note    {text}" for text in notes(model, data)]
+    lines += describe_unknowns(unknowns)
+    if model.derived is not None:
+        lines.append(f"  derived {', '.join(name for name, _ in model.derived.functions)}")
+    return "\n".join(lines)
 
 
 def describe_unknowns(unknowns: Unknowns) -> list[str]:

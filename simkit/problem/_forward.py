@@ -15,6 +15,7 @@ from ..core import RandomSystem, Setup, Start, Trajectory, started
 from ..engine import Fixed, Method, Options, integrate
 from ._condition_table import Table
 from ._dataset import Dataset
+from ._derived import FIRST, Derived
 from ._experiment import Observable
 from ._individual import Population
 from ._measure import measured
@@ -40,7 +41,7 @@ class ForwardModel(eqx.Module):
     - `table`: path -> which free parameter, or which constant, stands there in each experiment.
     - `method`: solver and step; `longest`: the fixed step, at most this long; infinite where the step adapts.
     - `protocol`, `measurement`, `observables`: as arguments of `Problem`.
-    - `population`: how parameters of individuals follow from the free ones.
+    - `population`: how parameters of individuals follow from the free ones; `derived`: other numbers that do.
     """
 
     base: Setup
@@ -52,6 +53,7 @@ class ForwardModel(eqx.Module):
     population: Population | None
     blocks: tuple[Block, ...] = eqx.field(static=True)
     observables: tuple[tuple[str, Observable], ...] = eqx.field(static=True)
+    derived: Derived | None = None
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -74,12 +76,14 @@ class ForwardModel(eqx.Module):
             if not size or count > theta.size:
                 return constant
             if constant.ndim == 1:
+                index = jnp.where(index <= FIRST, size + FIRST - index, index)
                 return jnp.where(index >= 0, theta[index].astype(constant.dtype), constant)
             own = jax.vmap(lambda first: jax.lax.dynamic_slice_in_dim(theta, jnp.maximum(first, 0), count))(index)
             known = jnp.expand_dims(index >= 0, tuple(range(1, constant.ndim)))
             return jnp.where(known, own.reshape(constant.shape).astype(constant.dtype), constant)
 
         theta = theta if self.population is None else self.population.extended(theta)
+        theta = theta if self.derived is None else self.derived.extended(theta, self.blocks)
         return {path: pick(*row) for path, row in self.table.items()}
 
     def base_setup(self, index: int) -> Setup:
@@ -171,16 +175,19 @@ class ForwardModel(eqx.Module):
     def unit(self, position: int, name: str) -> str:
         """The unit of a free parameter."""
         own = None if self.population is None else self.population.unit(position)
-        return self.base_setup(0).metadata(self.target(position, name)).unit if own is None else own
+        if own is not None:
+            return own
+        path = self.target(position, name)
+        return "" if path not in self.table else self.base_setup(0).metadata(path).unit
 
     def target(self, position: int, name: str) -> str:
-        """The path that a free parameter stands for: its own, or the first that some `set` gives it."""
+        """The path that a free parameter stands for: its own, or the first that some `set` gives it; else its name alone."""
         place = position if self.population is None else self.population.place(position)
         for path, (index, constant) in self.table.items():
             first, count = np.asarray(index), math.prod(constant.shape[1:])
             if path == name or bool(np.any((first >= 0) & (first <= place) & (place < first + count))):
                 return path
-        raise AssertionError(name)
+        return name
 
     def units(self) -> tuple[str, ...]:
         """The units of all free parameters; those of an array are one."""

@@ -19,6 +19,7 @@ def named_parts(problem: Problem) -> dict[str, Any]:
         if problem.unknowns.joints
         else {}
     )
+    own |= {} if problem.model.derived is None else {"derived": problem.model.derived}
     return own | {
         "system": problem.base.system,
         "y0": problem.base.y0,

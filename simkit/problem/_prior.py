@@ -4,8 +4,9 @@ from typing import Any
 
 import equinox as eqx
 import jax
+import jax.numpy as jnp
 import numpyro.distributions as dist
-from jaxtyping import PyTree
+from jaxtyping import Array, PRNGKeyArray, PyTree
 
 from ..core import as_float_array
 
@@ -45,3 +46,38 @@ class StoredPrior(eqx.Module):
     @classmethod
     def _kept(cls, value: PyTree) -> Any:
         return cls.of(value) if isinstance(value, dist.Distribution) else jax.tree.map(as_float_array, value)
+
+
+def drawn(prior: dist.Distribution, key: PRNGKeyArray, shape: tuple[int, ...]) -> Array:
+    """Draws of a distribution; of Student's, cut off, by its distribution function, whose inverse NumPyro borrows elsewhere."""
+    base = getattr(prior, "base_dist", None)
+    if not isinstance(base, dist.StudentT):
+        return jnp.asarray(prior.sample(key, shape))
+    below, up_to = (
+        base.cdf(end) if (end := getattr(prior, name, None)) is not None else None for name in ("low", "high")
+    )
+    below, up_to = (jnp.asarray(default if x is None else x) for x, default in ((below, 0.0), (up_to, 1.0)))
+    dtype = jnp.result_type(below, up_to, float)
+    return inverted(base, jax.random.uniform(key, shape, dtype, below.astype(dtype), up_to.astype(dtype)))
+
+
+def inverted(prior: dist.Distribution, u: Array) -> Array:
+    """The number at which a distribution function is u, by bisection; NumPyro has few inverses."""
+    edges = (getattr(prior.support, "lower_bound", -jnp.inf), getattr(prior.support, "upper_bound", jnp.inf))
+    lower, upper = (jnp.broadcast_to(jnp.asarray(edge, u.dtype), u.shape) for edge in edges)
+    both, above, below = jnp.isfinite(lower) & jnp.isfinite(upper), jnp.isfinite(lower), jnp.isfinite(upper)
+    most = 0.9 * jnp.log(jnp.finfo(u.dtype).max)
+
+    def place(s: Array) -> Array:
+        """A number of the support for one between -1 and 1."""
+        far = jnp.sinh(most * s)
+        one = jnp.where(above, lower + jnp.exp(most * s), jnp.where(below, upper - jnp.exp(-most * s), far))
+        return jnp.where(both, lower + 0.5 * (s + 1) * (upper - lower), one)
+
+    def halved(_: Array, ends: tuple[Array, Array]) -> tuple[Array, Array]:
+        middle = 0.5 * (ends[0] + ends[1])
+        low = jnp.asarray(prior.cdf(place(middle)), u.dtype) < u
+        return jnp.where(low, middle, ends[0]), jnp.where(low, ends[1], middle)
+
+    ends = jax.lax.fori_loop(0, 4 * jnp.finfo(u.dtype).nmant // 2, halved, (jnp.full_like(u, -1), jnp.full_like(u, 1)))
+    return place(0.5 * (ends[0] + ends[1]))

@@ -16,6 +16,7 @@ from jaxtyping import Array, Float, Int, PRNGKeyArray
 from .._errors import ArgumentError
 from .._types import Inputs, State
 from ..core import (
+    REAL,
     ParticleSystem,
     Setup,
     StaticSystem,
@@ -26,7 +27,6 @@ from ..core import (
     as_float_array,
     started,
     traced,
-    unswitched,
 )
 from ..engine import Fixed, Method, Varying, resolve
 from ..solvers import SolverLike
@@ -37,7 +37,8 @@ from ._compile import asked_times, check_arguments, check_outputs, longest_step,
 from ._condition_table import Table, condition_table, each_element, shapes_of, targets
 from ._dataset import Dataset, padded_data, padded_times
 from ._dependence import GaussianCopula, joints_of
-from ._describe import describe_step, describe_unknowns
+from ._derived import Function, derived_of
+from ._describe import describe_problem
 from ._experiment import Condition, Experiment, Observable
 from ._field_prior import AbstractField
 from ._forward import ForwardModel, Heads
@@ -51,7 +52,7 @@ from ._noise import AbstractNoise
 from ._occasions import with_occasions
 from ._protocol import AbstractProtocol
 from ._setups import check_events, experiment_setups, stacked_setups
-from ._state_sizes import notes, settled
+from ._state_sizes import settled
 from ._unknowns import Unknowns, blocks_of
 
 FORWARD_LIMIT = 30
@@ -80,6 +81,7 @@ class Problem(eqx.Module):
     - `solver`, `step`: as in `simulate`. They belong to the problem, since they define the likelihood.
     - `protocol`: what happens in each experiment, an `AbstractProtocol`; by default one simulation from the initial state.
     - `measurement`: how data come from states, an `AbstractMeasurement`; by default data are outputs and observables.
+    - `derived`: name -> a function of a mapping of the free parameters, whose number stands where a free parameter could.
     - `dependence`: a `GaussianCopula` or several, where the priors of some unknowns are correlated.
     - `likelihood`: the density of the data, an `AbstractLikelihood`; by default each datum scatters for itself, as its noise model
         says, around one deterministic simulation.
@@ -111,6 +113,7 @@ class Problem(eqx.Module):
         measurement: AbstractMeasurement | None = None,
         likelihood: AbstractLikelihood | None = None,
         dependence: GaussianCopula | Sequence[GaussianCopula] | None = None,
+        derived: Mapping[str, Function] | None = None,
     ):
         noise = {} if noise is None else noise
         likelihood = likelihood_for(noise, likelihood)
@@ -131,13 +134,15 @@ class Problem(eqx.Module):
                 f"An `Individual` needs data that are independent given a simulation, but those of "
                 f"`{type(likelihood).__name__}` are not: write one `Free` for each individual."
             )
-        target = targets(setups[0], free, sets, [f"experiment `{name}`" for name in labels])
-        metadata = {name: setups[0].metadata(target[name]) for name in free}
         shapes = shapes_of(setups[0], free)
-        found = [unknown(name, f, metadata[name].support, shapes[name]) for name, f in free.items()]
+        following = derived_of(derived, shapes, bool(individuals))
+        target = targets(setups[0], free, sets, [f"experiment `{name}`" for name in labels], following)
+        metadata = {name: setups[0].metadata(path) for name, path in target.items()}
+        supports = dict.fromkeys(free, REAL) | {name: found.support for name, found in metadata.items()}
+        found = [unknown(name, f, supports[name], shapes[name]) for name, f in free.items()]
         population, added = population_of(individuals, found, metadata, experiments)
         blocks = blocks_of(found)
-        table = condition_table(setups, experiments, blocks, sets)
+        table = condition_table(setups, experiments, blocks, sets, following)
         joints = joints_of(dependence, found, blocks, population is not None)
         found += added
         plain_data = plain and not observables
@@ -167,13 +172,13 @@ class Problem(eqx.Module):
             population,
             self.unknowns.blocks,
             tuple((observables or {}).items()),
+            following,
         )
         self.model = dataclasses.replace(model, method=settled(model, self.dataset, found))
         self.likelihood = likelihood
         self.closed = closed_forms(self.unknowns, self.model, limits) if likelihood.independent else ()
         likelihood.check(self.model, self.dataset)
-        # A measurement would be traced with all of a solve; `heads` checks it.
-        if likelihood.independent and measurement is None:
+        if likelihood.independent and measurement is None:  # which `heads` checks, when all of a solve is traced
             check_outputs(self.model, self.dataset)
 
     # ---- predictions ----
@@ -235,6 +240,11 @@ class Problem(eqx.Module):
     def information(self, theta: Float[Array, " parameters"]) -> Float[Array, "parameters parameters"] | None:
         """The Fisher information of the data on the free parameters, where the likelihood knows it, else None."""
         return self.likelihood.information(theta, self.model, self.dataset)
+
+    def derive(self, theta: Float[Array, " parameters"]) -> dict[str, Array]:
+        """The derived numbers at `theta`, by name; none where the problem has none."""
+        derived = self.model.derived
+        return {} if derived is None else derived.values(theta, self.unknowns.blocks)
 
     # ---- coordinates of a fit ----
 
@@ -435,13 +445,5 @@ class Problem(eqx.Module):
     def __repr__(self) -> str:
         if not isinstance(self.times, jax.Array) or traced(self.times):
             return f"Problem(traced, parameters {tuple(block.name for block in self.unknowns.blocks)})"
-        system = type(unswitched(self.base.system)).__name__
-        hidden = f" ({count} censored)" if (count := self.dataset.censored_count) else ""
-        many = f"{len(self.labels)} experiment(s), {self.data_count} data{hidden}, {self.size} unknowns"
-        lines = [f"Problem: {system}, {many}"]
-        if not self.likelihood.independent:
-            lines.append(f"  likelihood  {type(self.likelihood).__name__}")
-        solver = "none" if self.method.solver is None else type(self.method.solver).__name__
-        lines.append(f"  solver  {solver} ({self.method.reason}), {describe_step(self.method)}")
-        lines += [f"  note    {text}" for text in notes(self.model, self.dataset)]
-        return "\n".join(lines + describe_unknowns(self.unknowns))
+        likelihood = None if self.likelihood.independent else type(self.likelihood).__name__
+        return describe_problem(self.model, self.dataset, self.unknowns, likelihood)

@@ -74,7 +74,9 @@ def _sizes(model: ForwardModel, data: Dataset, theta: Array) -> Array:
 def _known_start(model: ForwardModel, theta: Array) -> Any:
     """The starts of all experiments where they are what a solver steps and known as they are, else None."""
     base, table = model.base, model.table
-    if model.population is not None or isinstance(base.y0, Start) or traced(base.y0, table, theta):
+    if model.population is not None or model.derived is not None or isinstance(base.y0, Start):
+        return None
+    if traced(base.y0, table, theta):
         return None
     first = jax.tree.map(lambda x: x[0], base.y0)
     if base.system.encode(first) is not first:
