@@ -120,6 +120,7 @@ if TYPE_CHECKING:
     from .problem import GaussianCopula as GaussianCopula
     from .problem import Individual as Individual
     from .problem import Problem as Problem
+    from .problem import Successes as Successes
     from .study import Study as Study
     from .study import load_study as load_study
     from .sweeps import Sweep as Sweep
@@ -231,6 +232,7 @@ _LAZY = {
     "GaussianCopula": "problem",
     "Individual": "problem",
     "Problem": "problem",
+    "Successes": "problem",
     "Sweep": "sweeps",
     "sweep": "sweeps",
 }

@@ -11,7 +11,7 @@ from .._doors import shown
 from .._errors import ArgumentError, check_known
 from .._types import State, Time
 from ..core import RandomSystem, Setup, Status, at_time, started
-from ..problem import AbstractNoise, Dataset, ForwardModel, Problem, outputs_by_name
+from ..problem import AbstractNoise, Dataset, ForwardModel, Problem, multiplied, outputs_by_name
 
 
 class Row(NamedTuple):
@@ -35,9 +35,7 @@ def located(setup: Setup, t: Time, y: State, names: Any) -> dict[str, Array]:
 def noise_at(noise: AbstractNoise, location: Array, error: Array | None) -> AbstractNoise:
     """The noise model of every number of a location: its numbers in that shape, the scale times the known error."""
     spread: Any = jax.tree.map(lambda leaf: jnp.broadcast_to(leaf, location.shape), noise)
-    return (
-        spread if error is None else eqx.tree_at(lambda n: n.scale, spread, spread.scale * error.astype(location.dtype))
-    )
+    return spread if error is None else multiplied(spread, error)
 
 
 def first_failed(statuses: Array) -> Array:

@@ -91,10 +91,11 @@ def quantile_residuals(
         if tails is None:
             return None
         below, above = tails
-        if noise.domain == "count":
+        if noise.domain in ("count", "share"):
+            step = 1.0 if noise.domain == "count" else 1 / np.asarray(noise.trials)
             share = np.random.default_rng(SEED).uniform(size=shown.shape)
-            before = np.where(shown > 0, noise.log_tails(np.maximum(shown - 1, 0), place)[0], -np.inf)
-            after = noise.log_tails(shown + 1, place)[1]
+            before = np.where(shown > 0, noise.log_tails(np.maximum(shown - step, 0), place)[0], -np.inf)
+            after = noise.log_tails(shown + step, place)[1]
             below = np.log(share * np.exp(below) + (1 - share) * np.exp(before))
             above = np.log((1 - share) * np.exp(above) + share * np.exp(after))
         if limits is not None:

@@ -1,6 +1,8 @@
 """Inference problems: experiments, noise models, unknowns, and the Problem that compiles them to arrays."""
 
 from ._autocorrelated import Autocorrelated as Autocorrelated  # internal
+from ._binomial import BetaBinomial as BetaBinomial  # internal
+from ._binomial import Binomial as Binomial  # internal
 from ._censored import Censored as Censored
 from ._censored import Limits as Limits  # internal
 from ._censored import coarse as coarse  # internal
@@ -55,6 +57,7 @@ from ._noise import NegativeBinomial as NegativeBinomial  # internal
 from ._noise import Normal as Normal  # internal
 from ._noise import Poisson as Poisson  # internal
 from ._noise import StudentT as StudentT  # internal
+from ._noise import multiplied as multiplied  # internal
 from ._observed import Observed as Observed  # internal
 from ._observed import observed as observed  # internal
 from ._prior import StoredPrior as StoredPrior  # internal
@@ -62,6 +65,7 @@ from ._prior import drawn as drawn  # internal
 from ._problem import Problem as Problem
 from ._protocol import AbstractProtocol as AbstractProtocol
 from ._schedule import dose_event as dose_event
+from ._successes import Successes as Successes
 from ._unknowns import Block as Block  # internal
 from ._unknowns import Unknowns as Unknowns  # internal
 from ._unknowns import size_of as size_of  # internal

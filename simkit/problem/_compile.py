@@ -68,7 +68,12 @@ def check_arguments(
             check_domain(e.name, key, values, noise[key].domain, type(noise[key]).__name__)
             if key in e.limits:
                 _check_censored(e.name, key, noise[key])
-            if key in e.errors and not hasattr(noise[key], "scale"):
+            if (key in e.counted) != (noise[key].domain == "share" and key in e.errors):
+                raise ArgumentError(
+                    "`Successes` go with `noise.Binomial` and `noise.BetaBinomial`, and these with no other sizes of data, but "
+                    f"those of `{key}` in experiment `{e.name}` have the noise model {type(noise[key]).__name__}."
+                )
+            if key in e.errors and not hasattr(noise[key], noise[key].by_datum):
                 raise ArgumentError(
                     f"Experiment `{e.name}` gives errors for `{key}`, but its noise model {type(noise[key]).__name__} has no scale."
                 )

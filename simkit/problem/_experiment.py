@@ -10,6 +10,7 @@ from .._errors import ArgumentError, DataError
 from .._types import Inputs, State
 from ._censored import Censored
 from ._doses import Dose, Doses
+from ._successes import Successes
 
 Condition = Mapping[str, float | str]
 Observable = Callable[[Any, Any], Any]
@@ -25,7 +26,7 @@ class Experiment:
     - `times`: shape `(times,)`, increasing: when the data were taken. For a `StaticSystem` the predictor instead, of shape
         `(data,)` or `(data, predictors)`, in any order.
     - `data`: output name to values with the leading shape `(times,)`; NaN is a missing value. `Censored` in place of values: data
-        beyond limits of quantification.
+        beyond limits of quantification. `Successes`: numbers of successes among trials.
     - `start`: when the initial state holds; by default the first time.
     - `y0`, `inputs`: the initial state and the inputs here; by default the problem's.
     - `events`: what happens here, as in `simulate`; by default the problem's. Known times may differ between experiments, functions
@@ -74,6 +75,8 @@ class Experiment:
             raise DataError(
                 f"The times of experiment `{name}` must be finite, but entry {_first_bad(self.times)} is not."
             )
+        counted = {key: value for key, value in data.items() if isinstance(value, Successes)}
+        data = {**data, **{key: value.shares for key, value in counted.items()}}
         limited = {key: value for key, value in data.items() if isinstance(value, Censored)}
         self.limits = {key: value.limits for key, value in limited.items()}
         plain = {key: limited[key].values if key in limited else value for key, value in data.items()}
@@ -87,7 +90,14 @@ class Experiment:
                 )
             if np.isnan(values).all():
                 raise DataError(f"The data of `{key}` in experiment `{name}` are all missing. Leave the output out.")
-        self.errors = {key: self._series("errors", key, value) for key, value in (errors or {}).items()}
+        self.counted = frozenset(counted)
+        if both := sorted(self.counted & {*(errors or {})}):
+            raise DataError(
+                f"The data of `{both[0]}` in experiment `{name}` are successes, whose scatter follows from their trials. Leave "
+                "`errors` out."
+            )
+        sizes = {**(errors or {}), **{key: value.trials for key, value in counted.items()}}
+        self.errors = {key: self._series("errors", key, value) for key, value in sizes.items()}
         for key, values in self.errors.items():
             seen = np.isfinite(self.data[key]) if key in self.data else np.zeros(values.shape, bool)
             if key not in self.data or not np.all(values[seen] > 0):
@@ -159,6 +169,11 @@ def check_domain(name: str, key: str, values: np.ndarray, domain: str, noise: st
         raise ArgumentError(
             f"The noise model of `{key}` is {noise}, which needs positive data, but experiment `{name}` holds {seen.min():g}. "
             "Mark such values as missing (NaN), or take another noise model."
+        )
+    if domain == "share" and np.any((seen < 0) | (seen > 1)):
+        raise ArgumentError(
+            f"The noise model of `{key}` is {noise}, which needs shares between 0 and 1, but experiment `{name}` holds "
+            f"{seen[(seen < 0) | (seen > 1)][0]:g}. Give counts as `simkit.Successes(counts, trials)`."
         )
     if domain == "count" and np.any((seen < 0) | (seen != np.round(seen))):
         bad = seen[(seen < 0) | (seen != np.round(seen))][0]

@@ -20,7 +20,7 @@ from ._experiment import Observable
 from ._individual import Population
 from ._measure import measured
 from ._measurement import AbstractMeasurement
-from ._noise import AbstractNoise
+from ._noise import AbstractNoise, multiplied
 from ._protocol import AbstractProtocol
 from ._unknowns import Block, names_of, size_of
 
@@ -150,7 +150,7 @@ class ForwardModel(eqx.Module):
             if name in scales:
                 noise = eqx.tree_at(lambda n: n.scale, noise, noise.scale * scales[name])
             if name in data.errors:
-                noise = eqx.tree_at(lambda n: n.scale, noise, noise.scale * data.errors[name])
+                noise = multiplied(noise, data.errors[name])
             heads[name] = location, noise
         return heads
 

@@ -2,7 +2,7 @@
 
 import abc
 import math
-from typing import TYPE_CHECKING, ClassVar, Literal
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 import equinox as eqx
 import jax
@@ -31,7 +31,7 @@ else:
     from equinox import AbstractClassVar  # type checkers would take it for an instance variable
 
 Values = Float[Array, "..."]
-Domain = Literal["real", "positive", "count"]
+Domain = Literal["real", "positive", "count", "share"]
 LogTails = tuple[np.ndarray, np.ndarray]
 """log P(Y <= value) and log P(Y >= value)."""
 
@@ -46,6 +46,8 @@ class AbstractNoise(eqx.Module):
     """
 
     domain: AbstractClassVar[Domain]
+    by_datum: ClassVar[str] = "scale"
+    """The number that known sizes of a datum multiply: of the scatter, or numbers of trials."""
 
     @abc.abstractmethod
     def log_prob(self, value: Values, location: Values) -> Values:
@@ -72,6 +74,12 @@ class AbstractNoise(eqx.Module):
         It is part of compiled code and differentiated by the location and by the model's own numbers.
         """
         return None
+
+
+def multiplied(noise: Any, sizes: Array) -> Any:
+    """A noise model with the number that belongs to data multiplied by what is known of each."""
+    where = lambda n: getattr(n, n.by_datum)
+    return eqx.tree_at(where, noise, where(noise) * sizes.astype(where(noise).dtype))
 
 
 NOISES: Registry[type[AbstractNoise]] = Registry("noise model", AbstractNoise, group="simkit.noises")
@@ -192,7 +200,7 @@ class StudentT(AbstractNoise):
         from scipy.special import stdtr
 
         z = (value - location) / self.scale
-        return _log(stdtr(self.freedom, z)), _log(stdtr(self.freedom, -z))
+        return log_of(stdtr(self.freedom, z)), log_of(stdtr(self.freedom, -z))
 
     def log_cumulative(self, value: Values, location: Values) -> Sides:
         return student_sides((value - location) / self.scale, self.freedom)
@@ -264,7 +272,7 @@ class Poisson(AbstractNoise):
         from scipy.special import gammainc, gammaincc
 
         above = np.where(value > 0, gammainc(np.maximum(value, 1), location), 1)
-        return _log(gammaincc(value + 1, location)), _log(above)
+        return log_of(gammaincc(value + 1, location)), log_of(above)
 
     def log_cumulative(self, value: Values, location: Values) -> Sides:
         return poisson_sides(value, location)
@@ -307,7 +315,7 @@ class NegativeBinomial(AbstractNoise):
 
         k = self.concentration
         above = np.where(value > 0, betainc(np.maximum(value, 1), k, location / (k + location)), 1)
-        return _log(betainc(k, value + 1, k / (k + location))), _log(above)
+        return log_of(betainc(k, value + 1, k / (k + location))), log_of(above)
 
     def log_cumulative(self, value: Values, location: Values) -> Sides:
         return negative_binomial_sides(value, location, self.concentration, self.log_prob)
@@ -334,7 +342,7 @@ def _poisson_draws(key: PRNGKeyArray, mean: Values) -> Values:
     return jnp.where(drawn, counts, jnp.where(known, jnp.round(large + jnp.sqrt(large) * normal), jnp.nan))
 
 
-def _log(probability: np.ndarray) -> np.ndarray:
+def log_of(probability: np.ndarray) -> np.ndarray:
     """The logarithm of a probability; of one that underflows that of the smallest number, 38 standard deviations out."""
     return np.log(np.maximum(probability, np.finfo(float).tiny))
 

@@ -212,7 +212,7 @@ def _equations(
         product = lambda v: scaled(c, jax.jvp(field, (y,), (v,))[1])
         return structure.shifted(product if known is None else c * known, 1.0, y)
 
-    return newton.Equations(residual, matrix, structure, c, predicted, True, iterative)
+    return newton.Equations(residual, matrix, structure, c, predicted, True, iterative, pattern is not None)
 
 
 def _constrained_equations(
@@ -239,7 +239,7 @@ def _constrained_equations(
         product = lambda v: scaled(c, jax.jvp(lambda y: e.field(t1, y), (y,), (v,))[1])
         return structure.shifted(product, 1.0, y, mass)
 
-    return newton.Equations(residual, matrix, structure, c, predicted, False, iterative)
+    return newton.Equations(residual, matrix, structure, c, predicted, False, iterative, pattern is not None)
 
 
 def _on_hidden(term: SystemTerm, t1: Time, y0: State, predicted: Inexact[Array, " n"], change: Array) -> Array:

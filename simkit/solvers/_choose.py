@@ -36,7 +36,7 @@ from ._jumps import AbstractJumpMethod, DirectMethod
 from ._krylov import Krylov
 from ._particle_stepper import ParticleStepper
 from ._rosenbrock import Rodas5P
-from ._sparse_probe import sparse_algebra
+from ._sparse_probe import MOST_FULL, sparse_algebra
 from ._ssp import SSPRK3
 from ._stepper import Stepper
 from ._stiffness import MOST_STATES, NotProbed, probe
@@ -45,9 +45,6 @@ from ._strang import Strang
 from ._tsit5 import Tsit5
 from ._verlet import VelocityVerlet
 from ._w import WRK3
-
-MOST_FULL = 500
-"""States with a Jacobian without structure that is still factorised."""
 
 DEAR = "factors of its Jacobian take longer than GMRES"
 

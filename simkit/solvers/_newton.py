@@ -35,7 +35,8 @@ class Equations(NamedTuple):
 
     `residual` of a change of `y`; `matrix`, the entries of its derivative at a state for a coefficient; `structure`, by which that
     is solved; `c`, the coefficient of the Jacobian in it, which is 0 only where there is nothing to solve; `plain`, whether the
-    matrix is the identity less c J; `iterative`, how GMRES solves them, with `structure` as its preconditioner, or None.
+    matrix is the identity less c J; `iterative`, how GMRES solves them, with `structure` as its preconditioner, or None; `stated`,
+    whether a user stated the pattern of the structure.
     """
 
     residual: Callable[[Array], Array]
@@ -45,6 +46,7 @@ class Equations(NamedTuple):
     y: Float[Array, " n"]
     plain: bool = True
     iterative: Iterative | None = None
+    stated: bool = False
 
 
 class Found(NamedTuple):
@@ -93,7 +95,7 @@ def implicit(equations: Equations, find: Callable[[], tuple[Array, Any]]) -> tup
         factors = structure.factors(jax.lax.stop_gradient(entries))
         if iterative is not None:
             return iterative.derivative(product, factors, b)
-        return solved(structure, factors, product, b)
+        return solved(structure, factors, product, b, checked=equations.stated)
 
     guess = jnp.zeros_like(equations.y)
     return jax.lax.custom_root(equations.residual, guess, lambda _, guess: find(), tangent_solve, has_aux=True)
@@ -112,7 +114,7 @@ def _iterated(equations: Equations, kept: Kept, scale: Array, tolerance: Array) 
     All branches are loops of one turn at most: they hand large arrays on without a copy, and a batch of members skips the ones
     that none of them takes. XLA computes before a loop what does not change in it, so factors are made from what seems to change.
     """
-    residual, matrix, structure, c, y, _, iterative = equations
+    residual, matrix, structure, c, y, _, iterative, _ = equations
     form = jax.eval_shape(lambda: structure.factors(matrix(y, c)))
     no, yes = c != c, c == c
     drift = jnp.abs(c - kept.coefficient) > DRIFT * jnp.abs(kept.coefficient)
@@ -138,7 +140,9 @@ def _iterated(equations: Equations, kept: Kept, scale: Array, tolerance: Array) 
         if iterative is not None:
             left, product = jax.linearize(residual, s.change)
             correction, found = iterative.solve(product, factors, -left, scale, LINEAR * tolerance)
-            return correction, found | ~jnp.all(jnp.isfinite(left))
+            # Of what is not finite GMRES makes no space at all, and 0 would be an answer.
+            finite = jnp.all(jnp.isfinite(left))
+            return jnp.where(finite, correction, jnp.nan), found | ~finite
         # Of factors with another coefficient the correction is scaled: right for the stiffest states and the slow ones in the mean.
         ratio = 2 / (1 + c / s.kept.coefficient)
         return ratio * structure.solve(factors, -residual(s.change), False), yes

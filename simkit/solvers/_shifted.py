@@ -21,6 +21,7 @@ def solver_of(
     y: Inexact[Array, " n"],
     mass: Array | None = None,
     times: Callable[[Array], Array] | None = None,
+    checked: bool = False,
 ) -> Callable[[Array], Array]:
     """The solver of (M - a J) x = b; its tangents and transposes use the same factors.
 
@@ -35,6 +36,7 @@ def solver_of(
     - `mass`: M as a diagonal `(n,)` or a matrix `(n, n)`; the identity where it is None.
     - `times`: the product of the matrix with a vector, as a function of all that derivatives are taken by; from the matrix itself
         where it is None and the system is small.
+    - `checked`: solutions that leave a residual are NaN, as those by a pattern do that a user stated and that lacks places.
     """
     w = structure.shifted(jacobian, a, y, mass)
     held = jax.lax.stop_gradient(w)
@@ -46,25 +48,40 @@ def solver_of(
     def product(v: Array) -> Array:
         return w @ v if times is None or (y.size <= MATRIX_TANGENTS_UP_TO and callable(jacobian)) else times(v)
 
-    return lambda r: solved(structure, factors, product, r, scale)
+    return lambda r: solved(structure, factors, product, r, scale, checked)
 
 
 def solved(
-    structure: Structure, factors: PyTree, product: Callable[[Array], Array], b: Array, scale: Array | None = None
+    structure: Structure,
+    factors: PyTree,
+    product: Callable[[Array], Array],
+    b: Array,
+    scale: Array | None = None,
+    checked: bool = False,
 ) -> Array:
     """The solution of equations with a matrix by factors that are held; derivatives are those of its `product` with a vector.
 
     Factors are those of the matrix, its rows times `scale` where that is given.
     """
 
-    def solve(_: Any, b: Array) -> Array:
-        return structure.solve(factors, b if scale is None else scale * b, False)
+    def solve(times: Any, b: Array) -> Array:
+        found = structure.solve(factors, b if scale is None else scale * b, False)
+        return _sound(times, found, b) if checked else found
 
-    def transpose_solve(_: Any, b: Array) -> Array:
+    def transpose_solve(times: Any, b: Array) -> Array:
         found = structure.solve(factors, b, True)
-        return found if scale is None else scale * found
+        found = found if scale is None else scale * found
+        return _sound(times, found, b) if checked else found
 
     return jax.lax.custom_linear_solve(product, b, solve, transpose_solve)
+
+
+def _sound(times: Callable[[Array], Array], x: Array, b: Array) -> Array:
+    """A solution, NaN where the residual is more than a small share of the terms."""
+    product = times(x)
+    size = lambda v: jnp.sqrt(jnp.sum(jnp.square(jnp.abs(v))))
+    small = size(b - product) <= jnp.finfo(b.dtype).eps ** 0.25 * (size(b) + size(product))
+    return jnp.where(small, x, jnp.nan)
 
 
 def _scale(w: PyTree) -> Array:

@@ -31,6 +31,9 @@ explicit steps that cost as much as all steps of `BDF` by GMRES for one that acc
 the first is 2 to 4, and factors took a third to a seventieth of the time; of squares and networks it is 9 to 130, and they took 3
 to 28 times as long."""
 
+MOST_FULL = 500
+"""States with a Jacobian without structure that is still factorised."""
+
 MOST_TIME, LEAST_JACOBIANS, MOST_JACOBIANS = 1.5e5, 20, 100
 """The most microseconds of a walk, and the least and the most Jacobians in it."""
 

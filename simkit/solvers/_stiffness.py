@@ -16,7 +16,7 @@ from jaxtyping import PyTree
 from .._types import Inputs, State, Time
 from ..core import System, at_time, check_derivative, traced
 from ..linear import Pattern, jacobian_pattern
-from ._sparse_probe import krylov_rates, sparse_algebra
+from ._sparse_probe import LEAST_RATIO, MOST_FULL, krylov_rates, sparse_algebra
 
 # Beyond this many states the Jacobian of the probe is a sparse one, or there is none.
 MOST_STATES = 200
@@ -39,6 +39,8 @@ STABILITY_REACH = 3.3
 STIFF_RATIO = 10.0
 # Fewer explicit steps than this are too cheap to care about.
 CHEAP_STEPS = 500.0
+# Where the start alone was looked at, so many explicit steps are not tried: they end at 16,384 by default.
+MOST_UNSEEN = 10_000.0
 REMEMBERED = 256
 LATELY, MOST_KEPT = 32, 4096
 """Number of latest probes that are found again by the identity of their objects, and the most numbers that these may hold."""
@@ -61,7 +63,10 @@ class Stiffness(NamedTuple):
     @property
     def stiff(self) -> bool:
         """Tell whether stability would limit the steps of an explicit method."""
-        return bool(self.stability > CHEAP_STEPS and self.stability > self.ratio * self.accuracy)
+        worth = self.ratio * self.accuracy
+        return bool(
+            self.stability > CHEAP_STEPS and self.stability > (worth if self.walked else min(worth, MOST_UNSEEN))
+        )
 
 
 class NotProbed(NamedTuple):
@@ -180,23 +185,28 @@ class _DenseAlgebra:
 _DENSE = _DenseAlgebra()
 
 
+class _Full(NamedTuple):
+    """What there is to know of many states of which each depends on all others."""
+
+    ratio: float
+    factorised: bool
+
+
 def _walked(frame: _Frame, leaves: list[Any], start: Any, t0: float, t1: float) -> Stiffness | NotProbed:
     """The stiffness by a walk with full Jacobians or sparse ones; there is none where many states depend on all others."""
     if start.size <= MOST_STATES:
         return _walk(frame, leaves, start, t0, t1, _DENSE)
     real = np.dtype(start.dtype).kind == "f"
-    many = NotProbed(
-        f"its {start.size} {'' if real else 'complex '}states are too many for the stiffness probe, which takes so many real ones "
-        "where each depends on few"
-    )
     if not real:
-        return many
+        return NotProbed(
+            f"its {start.size} complex states are too many for the stiffness probe, which takes so many real ones"
+        )
     # Time is one of the variables here, so that no condition on it hides a place.
     field, place = _field(frame, leaves), jnp.asarray(t0, start.dtype)[None]
     whole = lambda z: jnp.append(field(z[-1], z[:-1]), 0 * z[-1])
     found = jacobian_pattern(whole, jnp.concatenate([start, place]))
     if found is None or found.density >= FULL_FROM:
-        return many
+        return _at_the_start(frame, leaves, start, t0, t1, _Full(LEAST_RATIO, start.size <= MOST_FULL))
     kept = (found.rows < start.size) & (found.columns < start.size)
     algebra = sparse_algebra(Pattern.of(found.rows[kept], found.columns[kept], start.size))
     if not algebra.direct:

@@ -90,6 +90,16 @@ def test_an_implicit_step_of_a_wide_band_costs_many_explicit_ones():
     assert square.budget <= chain.budget <= 150
 
 
+@pytest.mark.parametrize(("count", "kind"), [(300, Rodas5P), (600, BDF)])
+def test_many_states_that_all_see_each_other_are_judged_by_their_start(count, kind):
+    """They were not looked at: each call used up the steps of `Tsit5` first, and inside `jit` the result was NaN."""
+    pulled = lambda t, y, k: -1e5 * (y - jnp.mean(y)) - y
+    solver, reason = picked(pulled, jnp.linspace(0.5, 1.5, count), 10.0)
+    assert isinstance(solver, kind)
+    assert "stiff at its start, all that was looked at" in reason
+    assert isinstance(picked(lambda t, y, k: -y * jnp.sum(y), jnp.ones(count), 1.0).solver, Tsit5)
+
+
 def test_few_vectors_give_the_fastest_rates():
     size = 500
     matrix = np.diag(np.full(size, -2.0)) + np.diag(np.ones(size - 1), 1) + np.diag(np.ones(size - 1), -1)
