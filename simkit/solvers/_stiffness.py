@@ -186,7 +186,7 @@ _DENSE = _DenseAlgebra()
 
 
 class _Full(NamedTuple):
-    """What there is to know of many states of which each depends on all others."""
+    """Figures for many states of which each depends on all others."""
 
     ratio: float
     factorised: bool

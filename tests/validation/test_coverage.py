@@ -98,8 +98,8 @@ def held_by_fits(name, sets):
     return by_error, by_profile
 
 
-# Correlated residuals have a likelihood of their own, and a test of coverage (tests/problem/test_autocorrelated.py).
-ALONE = [name for name in NOISES if name != "autocorrelated"]
+# Correlated residuals and shares have tests of coverage of their own (tests/problem: test_autocorrelated.py, test_binomial.py).
+ALONE = [name for name, kind in NOISES.items() if name != "autocorrelated" and kind.domain != "share"]
 
 
 @pytest.mark.long

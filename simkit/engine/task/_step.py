@@ -55,8 +55,14 @@ class Adaptive(eqx.Module):
             if not (np.isfinite(known) & (known > 0)).all() or (name == "rtol" and known.ndim):
                 shown = known.item() if known.size == 1 else known.tolist()
                 raise ArgumentError(f"Argument `{name}` must be a positive number, but it is {shown!r}.")
-        if self.max_steps < 1:
-            raise ArgumentError(f"Argument `max_steps` must be at least 1, but it is {self.max_steps}.")
+            if name == "rtol" and known.dtype.kind == "f" and known >= 1:
+                raise ArgumentError(
+                    f"Argument `rtol` must lie below 1, but it is {known.item()!r}: errors as large as the state."
+                )
+        if not isinstance(self.max_steps, int | np.integer) or self.max_steps < 1:
+            raise ArgumentError(
+                f"Argument `max_steps` must be a whole number of at least 1, but it is {self.max_steps!r}."
+            )
 
     def completed(self, dtype: DTypeLike) -> "Adaptive":
         """The rule with a relative tolerance, if it was left open, as it suits a state of this float type."""
