@@ -192,12 +192,15 @@ def laplace_start(target: Target, estimate: Array, z: Array, covariance: Array) 
     slope = jax.jacfwd(lambda z: coordinates.unconstrained(_strictly_inside(problem, problem.natural(z))))(z)
     turned = slope @ covariance @ slope.T
     unit = _units(target, turned)
-    usable = jnp.isfinite(turned).all() & (jnp.diag(turned) > 0).all()
+    variances = jnp.diag(turned)
+    usable = jnp.isfinite(turned).all() & (variances > 0).all()
+    # Of what the data tell far better than the prior its own width is the unit: rounding, not the prior, is what is cut off below.
+    unit = jnp.where(usable, jnp.minimum(unit, jnp.sqrt(jnp.where(usable, variances, 1))), unit)
     turned = jnp.where(usable, turned / unit[:, None] / unit[None], jnp.eye(center.shape[0], dtype=center.dtype))
     # A flat direction has a huge variance; priors bound the posterior, so no coordinate needs more than some ten units.
     values, vectors = eigenvalues(turned)
     wide = vectors * unit[:, None]
-    return center, (wide * jnp.clip(values, 1e-12, 1e2)) @ wide.T
+    return center, (wide * jnp.clip(values, 1e-12, 1e2 + len(values))) @ wide.T
 
 
 def _units(target: Target, covariance: Array) -> Array:
@@ -213,11 +216,18 @@ def _units(target: Target, covariance: Array) -> Array:
 
 
 def _strictly_inside(problem: Problem, theta: Array) -> Array:
-    """A point on a bound, where unconstrained coordinates are infinite, moved a little inside."""
+    """A point on a bound, where unconstrained coordinates are infinite, moved a little inside; all others as they are.
+
+    Between bounds many decades apart a millionth of their distance is far from a point near the lower one.
+    """
     lower, upper = problem.bounds.T
     known = jnp.abs(theta) + (theta == 0)
     width = jnp.where(jnp.isfinite(upper - lower), upper - lower, known)
-    return jnp.clip(theta, lower + 1e-6 * width, upper - 1e-6 * width)
+    near = 8 * jnp.finfo(theta.dtype).eps
+    step = lambda bound: 1e-6 * jnp.where(bound == 0, width, jnp.minimum(width, jnp.abs(bound)))
+    on = lambda bound: jnp.isfinite(bound) & (jnp.abs(theta - bound) <= near * (jnp.abs(bound) + jnp.abs(theta)))
+    inside = jnp.where((theta <= lower) | on(lower), lower + step(lower), theta)
+    return jnp.where((theta >= upper) | on(upper), upper - step(upper), inside)
 
 
 @eqx.filter_jit
