@@ -112,8 +112,7 @@ class Rodas5P(Stepper):
             return h * ravel_pytree(term.vf(t, unravel(x)))[0]
 
         structure = structure_of(lambda x: increment(t0, x), y, stated_places(self.pattern, y.size))
-        known, stated = known_jacobian(term, t0, y0), self.pattern is not None
-        solve = _shared_solve(structure, lambda x: increment(t0, x), y, h, known, stated)
+        solve = _shared_solve(structure, lambda x: increment(t0, x), y, h, known_jacobian(term, t0, y0))
         _, time_slope = jax.jvp(lambda t: increment(t, y), (t0,), (jnp.ones_like(t0),))
         time_slope = h * time_slope
         if self.compact or structure.large:
@@ -223,15 +222,14 @@ def _shared_solve(
     y: Inexact[Array, " n"],
     h: Time,
     known: Inexact[Array, "n n"] | SparseMatrix | None,
-    stated: bool,
 ) -> Any:
-    """The solver of (I - gamma h J) u = r. `known` is the Jacobian where the system knows it; `stated`: a user gave its pattern."""
+    """The solver of (I - gamma h J) u = r. `known` is the Jacobian where the system knows it."""
 
     def jacobian_times(v: Array) -> Array:
         return jax.jvp(increment, (y,), (v,))[1]
 
     jacobian = jacobian_times if known is None else h * known
-    return solver_of(structure, jacobian, GAMMA, y, times=lambda v: v - GAMMA * jacobian_times(v), checked=stated)
+    return solver_of(structure, jacobian, GAMMA, y, times=lambda v: v - GAMMA * jacobian_times(v))
 
 
 def constrained_step(
@@ -264,7 +262,7 @@ def constrained_step(
     jacobian_times = lambda v: jax.jvp(lambda x: increment(t0, x), (y,), (v,))[1]
     times = lambda v: times_mass(mass, v) - GAMMA * jacobian_times(v)
     structure = structure_at(e, t0, y, mass, pattern)
-    solve = solver_of(structure, jacobian_times, GAMMA, y, mass, times, pattern is not None)
+    solve = solver_of(structure, jacobian_times, GAMMA, y, mass, times)
     time_slope = h * jax.jvp(lambda t: increment(t, y), (t0,), (one,))[1]
     moved = jnp.zeros_like(y) if steady else h * times_mass(by_time(t0), y)
     begin, u, v, stage = times_mass(mass, y), [], [], y

@@ -21,7 +21,6 @@ def solver_of(
     y: Inexact[Array, " n"],
     mass: Array | None = None,
     times: Callable[[Array], Array] | None = None,
-    checked: bool = False,
 ) -> Callable[[Array], Array]:
     """The solver of (M - a J) x = b; its tangents and transposes use the same factors.
 
@@ -36,7 +35,6 @@ def solver_of(
     - `mass`: M as a diagonal `(n,)` or a matrix `(n, n)`; the identity where it is None.
     - `times`: the product of the matrix with a vector, as a function of all that derivatives are taken by; from the matrix itself
         where it is None and the system is small.
-    - `checked`: solutions that leave a residual are NaN, as those by a pattern do that a user stated and that lacks places.
     """
     w = structure.shifted(jacobian, a, y, mass)
     held = jax.lax.stop_gradient(w)
@@ -48,7 +46,7 @@ def solver_of(
     def product(v: Array) -> Array:
         return w @ v if times is None or (y.size <= MATRIX_TANGENTS_UP_TO and callable(jacobian)) else times(v)
 
-    return lambda r: solved(structure, factors, product, r, scale, checked)
+    return lambda r: solved(structure, factors, product, r, scale)
 
 
 def solved(
@@ -61,7 +59,8 @@ def solved(
 ) -> Array:
     """The solution of equations with a matrix by factors that are held; derivatives are those of its `product` with a vector.
 
-    Factors are those of the matrix, its rows times `scale` where that is given.
+    Factors are those of the matrix, its rows times `scale` where that is given. Where it is `checked`, a solution that leaves a
+    residual is NaN, as one by a pattern does that a user stated and that lacks places.
     """
 
     def solve(times: Any, b: Array) -> Array:
