@@ -29,13 +29,8 @@ class Binomial(AbstractNoise):
     domain: ClassVar[Domain] = "share"
     by_datum: ClassVar[str] = "trials"
 
-    def _counts(self, value: Values) -> tuple[Values, Values]:
-        trials = jax.lax.stop_gradient(self.trials)
-        return jnp.round(value * trials), trials
-
     def log_prob(self, value: Values, location: Values) -> Values:
-        k, n = self._counts(value)
-        ways = gammaln(n + 1) - gammaln(k + 1) - gammaln(n - k + 1)
+        k, n, ways = _counted(value, self.trials)
         return ways + xlogy(k, location) + xlog1py(n - k, -location)
 
     def information(self, location: Values) -> Information:
@@ -62,8 +57,7 @@ class Binomial(AbstractNoise):
         return jnp.where(inside, below, 0.0), jnp.where(inside, above, -jnp.inf)
 
     def sample(self, key: PRNGKeyArray, location: Values) -> Values:
-        n = jnp.broadcast_to(self.trials, location.shape).astype(location.dtype)
-        return jax.random.binomial(key, n, location, location.shape, location.dtype) / n
+        return _drawn_share(key, self.trials, location)
 
 
 @NOISES.named("beta_binomial")
@@ -85,10 +79,8 @@ class BetaBinomial(AbstractNoise):
     by_datum: ClassVar[str] = "trials"
 
     def log_prob(self, value: Values, location: Values) -> Values:
-        n = jax.lax.stop_gradient(self.trials)
-        k = jnp.round(value * n)
+        k, n, ways = _counted(value, self.trials)
         a, b = location * self.concentration, (1 - location) * self.concentration
-        ways = gammaln(n + 1) - gammaln(k + 1) - gammaln(n - k + 1)
         # Not by JAX's `betaln`, which has seven digits.
         beta = lambda one, two: gammaln(one) + gammaln(two) - gammaln(one + two)
         return ways + beta(k + a, n - k + b) - beta(a, b)
@@ -104,5 +96,17 @@ class BetaBinomial(AbstractNoise):
         chance, count = jax.random.split(key)
         c = jnp.broadcast_to(self.concentration, location.shape).astype(location.dtype)
         q = jax.random.beta(chance, location * c, (1 - location) * c, location.shape, location.dtype)
-        n = jnp.broadcast_to(self.trials, location.shape).astype(location.dtype)
-        return jax.random.binomial(count, n, q, location.shape, location.dtype) / n
+        return _drawn_share(count, self.trials, q)
+
+
+def _counted(value: Values, trials: Values) -> tuple[Values, Values, Values]:
+    """Successes, trials, which are held, and the logarithm of the number of ways to choose the ones among the others."""
+    n = jax.lax.stop_gradient(trials)
+    k = jnp.round(value * n)
+    return k, n, gammaln(n + 1) - gammaln(k + 1) - gammaln(n - k + 1)
+
+
+def _drawn_share(key: PRNGKeyArray, trials: Values, chance: Values) -> Values:
+    """A random share of successes for every probability."""
+    n = jnp.broadcast_to(trials, chance.shape).astype(chance.dtype)
+    return jax.random.binomial(key, n, chance, chance.shape, chance.dtype) / n

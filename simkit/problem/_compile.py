@@ -66,6 +66,10 @@ def check_arguments(
                 continue
             check_known(key, noise, f"noise model for the output (data of experiment `{e.name}`)")
             check_domain(e.name, key, values, noise[key].domain, type(noise[key]).__name__)
+            if key in e.limits and noise[key].domain == "share":
+                raise ArgumentError(
+                    f"Censored data must not be shares of successes, but those of `{key}` in experiment `{e.name}` are."
+                )
             if key in e.limits:
                 _check_censored(e.name, key, noise[key])
             if (key in e.counted) != (noise[key].domain == "share" and key in e.errors):

@@ -7,7 +7,7 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Float
+from jaxtyping import Array, Float, Int
 
 from .._doors import check_function, check_mapping, shown
 from .._errors import ArgumentError, check_known
@@ -39,6 +39,10 @@ class Derived(eqx.Module):
     def extended(self, theta: Float[Array, " parameters"], blocks: tuple[Block, ...]) -> Float[Array, " more"]:
         """The free parameters, and behind them what is derived."""
         return jnp.concatenate([theta, jnp.stack([*self.values(theta, blocks).values()])])
+
+    def places(self, index: Int[Array, " experiments"], size: int) -> Int[Array, " experiments"]:
+        """Indices of a table as places among the `size` free parameters and what stands behind them."""
+        return jnp.where(index <= FIRST, size + FIRST - index, index)
 
     def index(self, name: str) -> int | None:
         """The index of a derived number in a table; None where it is none."""

@@ -15,7 +15,7 @@ from ..core import RandomSystem, Setup, Start, Trajectory, started
 from ..engine import Fixed, Method, Options, integrate
 from ._condition_table import Table
 from ._dataset import Dataset
-from ._derived import FIRST, Derived
+from ._derived import Derived
 from ._experiment import Observable
 from ._individual import Population
 from ._measure import measured
@@ -76,7 +76,7 @@ class ForwardModel(eqx.Module):
             if not size or count > theta.size:
                 return constant
             if constant.ndim == 1:
-                index = jnp.where(index <= FIRST, size + FIRST - index, index)
+                index = index if self.derived is None else self.derived.places(index, size)
                 return jnp.where(index >= 0, theta[index].astype(constant.dtype), constant)
             own = jax.vmap(lambda first: jax.lax.dynamic_slice_in_dim(theta, jnp.maximum(first, 0), count))(index)
             known = jnp.expand_dims(index >= 0, tuple(range(1, constant.ndim)))

@@ -123,7 +123,7 @@ def choose(
     found = probe(system, y0, times, inputs)
     if isinstance(found, NotProbed):
         return Choice(_TSIT5, found.reason)
-    implicit, dear = (Rodas5P(), "") if found.factorised else (BDF(krylov=Krylov()), f", and {DEAR}")
+    implicit, dear = _implicit(found.factorised), "" if found.factorised else f", and {DEAR}"
     if not found.walked:
         reason = (
             f"{'' if found.stiff else 'not '}stiff at its start, all that was looked at: stability asks an explicit method for "
@@ -148,6 +148,10 @@ def implicit_solver(system: System, y0: State, t: Any, inputs: Inputs) -> Steppe
         return Rodas5P()
     pattern = sparse_pattern(lambda y: ravel_pytree(SystemTerm(system, inputs).vf(t, unravel(y)))[0], y)
     factorised = y.size <= MOST_FULL if pattern is None else sparse_algebra(pattern).factorised
+    return _implicit(factorised)
+
+
+def _implicit(factorised: bool) -> Stepper:
     return Rodas5P() if factorised else BDF(krylov=Krylov())
 
 

@@ -149,3 +149,9 @@ def test_successes_and_noise_models_belong_together():
         beetles(data=np.array(KILLED, float))
     with pytest.raises(DataError, match="errors"):
         Experiment("two", DOSES, {"y": Successes(KILLED, BEETLES)}, errors={"y": np.ones(8)})
+
+
+def test_censored_shares_are_refused():
+    """Their limits would be taken for those of a continuous number."""
+    with pytest.raises(ArgumentError, match="shares of successes"):
+        beetles(Binomial(60.0), simkit.Censored(np.array(KILLED) / 60, above=0.9))
