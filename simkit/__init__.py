@@ -92,19 +92,26 @@ if TYPE_CHECKING:
     from .fitting import plan as plan
     from .fitting import profile as profile
     from .fitting import profile_prediction as profile_prediction
+    from .infer import ABCSMC as ABCSMC
     from .infer import MCLMC as MCLMC
     from .infer import NUTS as NUTS
     from .infer import EnsembleSampler as EnsembleSampler
     from .infer import LaplaceApproximation as LaplaceApproximation
     from .infer import NestedSampling as NestedSampling
+    from .infer import NeuralLikelihood as NeuralLikelihood
+    from .infer import NeuralPosterior as NeuralPosterior
     from .infer import ParallelTempering as ParallelTempering
     from .infer import ParticleMetropolis as ParticleMetropolis
     from .infer import Posterior as Posterior
+    from .infer import SeriesSummary as SeriesSummary
+    from .infer import SplineFlow as SplineFlow
     from .infer import TemperedSMC as TemperedSMC
     from .infer import Variational as Variational
     from .infer import calibrate as calibrate
     from .infer import check as check
     from .infer import compare as compare
+    from .infer import learn_likelihood as learn_likelihood
+    from .infer import learn_posterior as learn_posterior
     from .infer import numpyro_model as numpyro_model
     from .infer import predict as predict
     from .infer import prior_draws as prior_draws
@@ -121,6 +128,7 @@ if TYPE_CHECKING:
     from .problem import Individual as Individual
     from .problem import Problem as Problem
     from .problem import Successes as Successes
+    from .problem import from_simulator as from_simulator
     from .study import Study as Study
     from .study import load_study as load_study
     from .sweeps import Sweep as Sweep
@@ -202,6 +210,13 @@ _LAZY = {
     "fit": "fitting",
     "gradient_matching": "fitting",
     "profile": "fitting",
+    "ABCSMC": "infer",
+    "NeuralLikelihood": "infer",
+    "NeuralPosterior": "infer",
+    "SeriesSummary": "infer",
+    "SplineFlow": "infer",
+    "learn_likelihood": "infer",
+    "learn_posterior": "infer",
     "EnsembleSampler": "infer",
     "LaplaceApproximation": "infer",
     "MCLMC": "infer",
@@ -233,6 +248,7 @@ _LAZY = {
     "Individual": "problem",
     "Problem": "problem",
     "Successes": "problem",
+    "from_simulator": "problem",
     "Sweep": "sweeps",
     "sweep": "sweeps",
 }

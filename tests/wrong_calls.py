@@ -259,6 +259,31 @@ ROWS = {
         lambda: simkit.sample(P, key=KEY, method="nuts"),
         "`method` must be a method of sampling",
     ),
+    "neural posterior, a summary that is a number": (
+        lambda: simkit.NeuralPosterior(summary=3.0),
+        "`summary` must be a function",
+    ),
+    "neural posterior, a network that is a text": (lambda: simkit.NeuralPosterior(network="big"), "must be a flow"),
+    "neural likelihood, a sampler that is a text": (
+        lambda: simkit.NeuralLikelihood(sampler="nuts"),
+        "must be a sampler",
+    ),
+    "flow, layers a text": (lambda: simkit.SplineFlow(layers="5"), "`layers`"),
+    "learn a posterior of a system": (lambda: simkit.learn_posterior(S, key=KEY), "`problem` must be a problem"),
+    "learn a posterior, key a number": (lambda: simkit.learn_posterior(P, key=0), "Write `jax.random.key(0)`"),
+    "learn a likelihood by another method": (
+        lambda: simkit.learn_likelihood(P, method=simkit.NeuralPosterior(), key=KEY),
+        "`method` must be a method",
+    ),
+    "simulator, a number": (
+        lambda: simkit.from_simulator(3.0, {"a": 1.0}, 1.0, free={}),
+        "`simulate` must be a function",
+    ),
+    "simulator, parameters a list": (
+        lambda: simkit.from_simulator(lambda p, key: 1.0, [1.0], 1.0, free={}),
+        "`parameters` must be",
+    ),
+    "ABC, particles a text": (lambda: simkit.ABCSMC(particles="many"), "`particles`"),
     "sample, start an array": (lambda: simkit.sample(P, key=KEY, start=[1.0]), "`start` must be the result of a fit"),
     "sample, draws a text": (lambda: simkit.sample(P, key=KEY, draws="100"), "`draws`"),
     "predict, draws None": (lambda: simkit.predict(P, None), "`draws`"),

@@ -1,7 +1,7 @@
 """Bayesian inference: sampling, diagnostics, prediction and calibration."""
 
-from ._calibrate import Calibration as Calibration  # internal
 from ._calibrate import calibrate as calibrate
+from ._calibration import Calibration as Calibration  # internal
 from ._check import Check as Check  # internal
 from ._check import check as check
 from ._compare import Comparison as Comparison  # internal
@@ -25,3 +25,12 @@ from ._sample import FROM_PRIORS as FROM_PRIORS  # internal
 from ._sample import sample as sample
 from ._target import prior_draws as prior_draws
 from ._tempered import TemperedSMC as TemperedSMC
+from .likelihood_free import ABCSMC as ABCSMC
+from .likelihood_free import LearnedLikelihood as LearnedLikelihood  # internal
+from .likelihood_free import LearnedPosterior as LearnedPosterior  # internal
+from .likelihood_free import NeuralLikelihood as NeuralLikelihood
+from .likelihood_free import NeuralPosterior as NeuralPosterior
+from .likelihood_free import SeriesSummary as SeriesSummary
+from .likelihood_free import SplineFlow as SplineFlow
+from .likelihood_free import learn_likelihood as learn_likelihood
+from .likelihood_free import learn_posterior as learn_posterior

@@ -34,6 +34,16 @@ from ._particle_metropolis import ParticleMetropolis, check_estimated, sample_pa
 from ._posterior import Posterior
 from ._target import Target, target_of
 from ._tempered import TemperedSMC, sample_tempered
+from .likelihood_free import (
+    ABCSMC,
+    LearnedPosterior,
+    NeuralLikelihood,
+    NeuralPosterior,
+    as_learned,
+    sample_abc,
+    sample_learned,
+    sample_likelihood,
+)
 
 FROM_PRIORS: Mapping[type, Callable[[Target, Any, Counts, PRNGKeyArray], Posterior]] = {
     NestedSampling: sample_nested,
@@ -44,15 +54,22 @@ FROM_PRIORS: Mapping[type, Callable[[Target, Any, Counts, PRNGKeyArray], Posteri
 
 Method = (
     NUTS
+    | ABCSMC
     | EnsembleSampler
     | LaplaceApproximation
+    | LearnedPosterior
     | MCLMC
     | NestedSampling
+    | NeuralLikelihood
+    | NeuralPosterior
     | ParallelTempering
     | ParticleMetropolis
     | TemperedSMC
     | Variational
 )
+
+LIKELIHOOD_FREE = ABCSMC, LearnedPosterior, NeuralLikelihood, NeuralPosterior
+"""Methods that need draws of data, and no density."""
 
 RESTARTS = 2
 """Number of restarts of stuck chains before the result is refused."""
@@ -78,7 +95,9 @@ def sample(
     - `problem`: the problem. Every free parameter needs a prior, or two finite bounds between which it is flat.
     - `method`: `NUTS()` by default; `EnsembleSampler()` needs no gradients, `Variational()` and `LaplaceApproximation()`
         approximate, `TemperedSMC()`, `ParallelTempering()` and `NestedSampling()` are for several modes and the evidence,
-        `ParticleMetropolis()` for likelihoods that are estimated with random numbers, by default there.
+        `ParticleMetropolis()` for likelihoods that are estimated with random numbers, by default there; `NeuralPosterior()`,
+        `NeuralLikelihood()`,
+        `ABCSMC()` and what `learn_posterior` returns need no likelihood.
     - `chains`, `draws`, `warmup`: independent chains, draws kept from each, and draws before that which tune the sampler.
         Four chains of 1000 after 300 are good values where a fit supplies the mass matrix.
     - `start`: a fit of the same problem: chains begin around its optima of comparable mass, at least one in each where there
@@ -110,6 +129,9 @@ def sample(
     elif start is not None:
         check_fit(start, problem, "start")
     check_counts(chains=chains, draws=draws, warmup=warmup)
+    if isinstance(method, LIKELIHOOD_FREE):
+        check_without(method, start, store)
+        return _sample_likelihood_free(problem, method, Counts(chains, draws, warmup), key)
     target = target_of(problem, "reverse" if isinstance(method, Variational) else None)
     if isinstance(method, ParticleMetropolis):
         check_estimated(target)
@@ -119,10 +141,7 @@ def sample(
             "estimates it with random numbers, and with fixed ones it jumps: take `ParticleMetropolis()`."
         )
     if isinstance(method, NestedSampling | ParallelTempering | TemperedSMC):
-        if start is not None or store is not None:
-            raise ArgumentError(
-                f"`{type(method).__name__}` begins from the priors: it takes neither a `start` nor a `store`."
-            )
+        check_without(method, start, store)
         with jax.numpy_dtype_promotion("standard"), jax.numpy_rank_promotion("allow"):
             return FROM_PRIORS[type(method)](target, method, Counts(chains, draws, warmup), key)
     with contextlib.ExitStack() as stack:
@@ -154,6 +173,26 @@ def sample(
             if isinstance(method, EnsembleSampler):
                 return sample_ensemble(target, method, modes, chains, draws, warmup, run_key, held)
             return _sample_nuts(target, method, modes, chains, draws, warmup, run_key, progress, held)
+
+
+def _sample_likelihood_free(problem: Problem, method: Any, counts: Counts, key: PRNGKeyArray) -> Posterior:
+    if isinstance(method, ABCSMC):
+        return sample_abc(problem, method, counts, key)
+    if isinstance(method, NeuralLikelihood):
+        return sample_likelihood(problem, method, counts, key)
+    learn_key, run_key = jax.random.split(key)
+    return sample_learned(problem, as_learned(problem, method, learn_key), counts, run_key)
+
+
+def check_without(method: Any, start: Any, store: Any) -> None:
+    """Refuse a fit or a store where a method begins from the priors.
+
+    **Raises:** an `ArgumentError`.
+    """
+    if start is not None or store is not None:
+        raise ArgumentError(
+            f"`{type(method).__name__}` begins from the priors: it takes neither a `start` nor a `store`."
+        )
 
 
 def check_field_sampling(problem: Problem, method: Any, start: Any, store: Any) -> None:

@@ -37,6 +37,7 @@ from ._free import prior_from_text as prior_from_text  # internal
 from ._given_problem import check_independent as check_independent  # internal
 from ._given_problem import check_problem as check_problem  # internal
 from ._given_problem import with_fresh_key as with_fresh_key  # internal
+from ._given_problem import with_likelihood as with_likelihood  # internal
 from ._individual import Individual as Individual
 from ._individual import Population as Population  # internal
 from ._information import Information as Information  # internal
@@ -65,6 +66,7 @@ from ._prior import drawn as drawn  # internal
 from ._problem import Problem as Problem
 from ._protocol import AbstractProtocol as AbstractProtocol
 from ._schedule import dose_event as dose_event
+from ._simulator import from_simulator as from_simulator
 from ._successes import Successes as Successes
 from ._unknowns import Block as Block  # internal
 from ._unknowns import Unknowns as Unknowns  # internal

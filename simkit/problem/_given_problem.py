@@ -1,10 +1,13 @@
 """The check that a verb was given a problem."""
 
+import copy
+
 import equinox as eqx
 from jaxtyping import PRNGKeyArray
 
 from .._doors import check_kind
 from .._errors import ArgumentError
+from ._likelihood import AbstractLikelihood
 from ._problem import Problem
 
 
@@ -35,3 +38,11 @@ def check_independent(problem: Problem, verb: str) -> None:
 def with_fresh_key(problem: Problem, key: PRNGKeyArray) -> Problem:
     """The problem with other random numbers in its likelihood, which must draw some."""
     return eqx.tree_at(lambda p: p.likelihood, problem, problem.likelihood.with_key(key))
+
+
+def with_likelihood(problem: Problem, likelihood: AbstractLikelihood) -> Problem:
+    """The problem with another likelihood, one whose data are not independent given a simulation."""
+    other = copy.copy(problem)
+    object.__setattr__(other, "likelihood", likelihood)  # `dataclasses.replace` would go through `__init__`
+    object.__setattr__(other, "closed", ())
+    return other
