@@ -18,6 +18,7 @@ import zipfile
 from typing import Any, NamedTuple
 
 import jax
+import likelihood_free
 import numpy as np
 from _harness import HERE, print_table
 from _posteriordb import MODELS, Posed
@@ -112,6 +113,8 @@ def main(names: tuple[str, ...] = ()) -> dict[str, float]:
         table.append([name, str(posed.problem.size), *figures, "" if good else "apart"])
         print(table[-1], flush=True)
         rows[f"{name}_ess_a_cpu_s"] = float(rate)
+    if not names:
+        rows |= likelihood_free.main()
     heads = ["posterior", "unknowns", "means", "tails", "divergent", "first CPU s", "least ESS a CPU s", ""]
     print_table("posteriordb, the worst of five seeds", heads, table)
     return rows | {

@@ -116,5 +116,5 @@ def from_simulator(
 
 
 def by_output(found: Any) -> dict[str, Array]:
-    """What a simulator returns, by output name."""
+    """The arrays that a simulator returned, by output name."""
     return dict(found) if isinstance(found, Mapping) else {"x": jnp.asarray(found)}

@@ -14,11 +14,11 @@ from ..._errors import ArgumentError, SamplingError
 from ...engine import awaited, note_trace
 from ...linear import cholesky
 from ...problem import Problem
-from .._coordinates import Unconstrained, unconstrained_coordinates
 from .._counts import Counts
 from .._posterior import Posterior
 from .._target import check_proper, prior_draws
 from ._features import Features, Summary, check_summary, features_of
+from ._places import Places, places_of
 from ._simulations import check_enough, seen_data, simulations_at
 
 
@@ -63,7 +63,7 @@ class ABCSMC(eqx.Module):
 
 
 class Generation(NamedTuple):
-    """Particles in unconstrained coordinates, what their data differ by, their distances and log weights."""
+    """Particles in places, what their data differ by, their distances and log weights."""
 
     u: np.ndarray
     differences: np.ndarray
@@ -83,10 +83,10 @@ def sample_abc(problem: Problem, method: ABCSMC, counts: Counts, key: PRNGKeyArr
 
 
 def _sampled(problem: Problem, method: ABCSMC, counts: Counts, key: PRNGKeyArray) -> Posterior:
-    coordinates = unconstrained_coordinates(problem)
+    places = places_of(problem)
     place, draw, run, pick = jax.random.split(key, 4)
     theta = prior_draws(problem, place, method.particles)
-    first = simulations_at(problem, coordinates, theta, method.summary, draw)
+    first = simulations_at(problem, places, theta, method.summary, draw)
     check_enough(first)
     features = features_of(first.raw[first.fine], seen_data(problem), method.summary)
     seen = np.asarray(features(problem.data))
@@ -94,19 +94,19 @@ def _sampled(problem: Problem, method: ABCSMC, counts: Counts, key: PRNGKeyArray
     used, generations, failed, tolerance = method.particles, 1, first.failed, float(np.max(last.distance))
     while used < method.simulations:
         wanted = float(np.quantile(last.distance, method.quantile))
-        found, cost, bad = _next(problem, coordinates, method, features, seen, last, wanted, used, run)
+        found, cost, bad = _next(problem, places, method, features, seen, last, wanted, used, run)
         used, failed = used + cost, failed + bad
         if len(found.u) < method.particles:  # the simulations are used up: too few for a generation
             break
         last, tolerance, generations = found, wanted, generations + 1
         if len(found.u) < method.acceptance * cost:
             break
-    return _as_posterior(problem, coordinates, method, last, counts, pick, (used, generations, failed, tolerance))
+    return _as_posterior(problem, places, method, last, counts, pick, (used, generations, failed, tolerance))
 
 
 def _next(
     problem: Problem,
-    coordinates: Unconstrained,
+    places: Places,
     method: ABCSMC,
     features: Features,
     seen: np.ndarray,
@@ -121,10 +121,10 @@ def _next(
     log_weight = jnp.asarray(np.log(np.maximum(last.weights(), np.finfo(last.u.dtype).tiny)))
     while sum(len(part.u) for part in parts) < method.particles and used + cost < method.simulations:
         propose, draw = jax.random.split(jax.random.fold_in(key, used + cost))
-        moved = _proposed(problem, coordinates, jnp.asarray(last.u), log_weight, propose, method.particles)
+        moved = _proposed(problem, places, jnp.asarray(last.u), log_weight, propose, method.particles)
         u, weight = awaited(moved, "sample", f"after {used + cost} simulations")
-        theta = jax.vmap(coordinates.natural)(u)
-        new = simulations_at(problem, coordinates, theta, method.summary, draw)
+        theta = jax.vmap(places.natural)(u)
+        new = simulations_at(problem, places, theta, method.summary, draw)
         limit = np.where(new.fine, tolerance, -np.inf)
         parts.append(_kept(features, seen, np.asarray(u), new.raw, np.asarray(weight), limit))
         cost, failed = cost + method.particles, failed + new.failed
@@ -151,7 +151,7 @@ def _kept(
 @eqx.filter_jit
 def _proposed(
     problem: Problem,
-    coordinates: Unconstrained,
+    places: Places,
     u: Array,
     log_weight: Array,
     key: PRNGKeyArray,
@@ -170,8 +170,8 @@ def _proposed(
     new = u[chosen] + jax.random.normal(move, (count, u.shape[1]), u.dtype) @ root.T
     white = lambda x: jax.scipy.linalg.solve_triangular(root, x.T, lower=True).T
     one, all_of = white(new), white(u)
-    theta = jax.vmap(coordinates.natural)(new)
-    prior = jax.vmap(lambda theta, u: problem.log_prior(theta) + coordinates.log_volume(u))(theta, new)
+    theta = jax.vmap(places.natural)(new)
+    prior = jax.vmap(lambda theta, u: problem.log_prior(theta) + places.log_volume(u))(theta, new)
     density = jax.lax.map(
         lambda x: logsumexp(log_weight - 0.5 * jnp.sum((x - all_of) ** 2, axis=1)), one, batch_size=100
     )
@@ -180,7 +180,7 @@ def _proposed(
 
 def _as_posterior(
     problem: Problem,
-    coordinates: Unconstrained,
+    places: Places,
     method: ABCSMC,
     last: Generation,
     counts: Counts,
@@ -194,7 +194,7 @@ def _as_posterior(
     weights = last.weights()
     u = _adjusted(last, weights) if method.adjust else last.u
     chosen = np.asarray(jax.random.choice(key, len(u), (chains, draws), p=jnp.asarray(weights)))
-    theta = jax.vmap(jax.vmap(coordinates.natural))(jnp.asarray(u[chosen]))
+    theta = jax.vmap(jax.vmap(places.natural))(jnp.asarray(u[chosen]))
     effective = 1 / np.sum(weights**2)
     warnings = [
         f"The posterior is that of data within {tolerance:.3g} standard deviations of those observed, wider than that of the data "

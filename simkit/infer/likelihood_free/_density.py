@@ -22,7 +22,7 @@ WIDE = 40
 
 
 class SplineFlow(eqx.Module):
-    """How a conditional density is represented and learned: an autoregressive flow with rational-quadratic splines.
+    """An autoregressive flow with rational-quadratic splines, the form of a learned density, and how it is learned.
 
     **Arguments:**
 
@@ -86,7 +86,7 @@ def standard_of(x: np.ndarray) -> Standard:
 
 
 class Network(eqx.Module):
-    """What is learned: a flow and, for wide contexts or series, a network before it that makes features few."""
+    """A flow and, for wide contexts or series, a network before it that makes features few."""
 
     flow: Flow
     embedding: Any
@@ -167,18 +167,28 @@ class Density(eqx.Module):
         return jax.vmap(lambda arrays: function(eqx.combine(arrays, static)))(arrays)
 
 
+def _bits(key: PRNGKeyArray) -> Array:
+    """The words of a key of either kind."""
+    return jax.random.key_data(key) if jnp.issubdtype(key.dtype, jax.dtypes.prng_key) else key
+
+
 def new_networks(key: PRNGKeyArray, size: int, context: int, method: SplineFlow, series: Any = None) -> Network:
     """Networks that are not trained yet, one a member."""
 
+    rng = np.random.default_rng(np.asarray(_bits(key)).tolist())
+
     def one(key: PRNGKeyArray) -> Network:
-        first, second = jax.random.split(key)
         embedding, given = None, context
         if series is not None:
-            embedding = series(first)
+            embedding = series(key)
             given = embedding.outputs
         elif context > WIDE:
             given = min(WIDE, 8 + 4 * size)
-            embedding = eqx.nn.MLP(context, given, 2 * method.width, 2, jax.nn.silu, dtype=jnp.float32, key=first)
-        return Network(new_flow(second, size, given, method.layers, method.width, method.bins), embedding)
+            embedding = eqx.filter_jit(eqx.nn.MLP)(
+                context, given, 2 * method.width, 2, jax.nn.silu, dtype=jnp.float32, key=key
+            )
+        return Network(new_flow(rng, size, given, method.layers, method.width, method.bins), embedding)
 
-    return eqx.filter_vmap(one)(jax.random.split(key, method.members))
+    made = [one(jax.random.fold_in(key, i)) for i in range(method.members)]
+    arrays, static = eqx.partition(made, eqx.is_array)
+    return eqx.combine(jax.tree.map(lambda *x: jnp.stack(x), *arrays), static[0])

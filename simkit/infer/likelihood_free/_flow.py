@@ -84,16 +84,14 @@ class Flow(eqx.Module):
         return jax.lax.scan(layer, z, self.layers, reverse=True)[0]
 
 
-def new_flow(key: PRNGKeyArray, size: int, context: int, layers: int, width: int, bins: int) -> Flow:
-    """A flow that begins as the identity but for rotations, which are the same for all keys."""
+def new_flow(rng: np.random.Generator, size: int, context: int, layers: int, width: int, bins: int) -> Flow:
+    """A flow that begins as the identity but for rotations."""
     count = size * (SHIFTS + numbers_of(bins))
-    keys = iter(jax.random.split(key, 8))
 
     def weights(*shape: int, gain: float = 1.0) -> Array:
-        found = jax.random.normal(next(keys), (layers, *shape), jnp.float32)
-        return found * (gain / max(shape[-2], 1) ** 0.5)
+        found = rng.normal(size=(layers, *shape)) * (gain / max(shape[-2], 1) ** 0.5)
+        return jnp.asarray(found, jnp.float32)
 
-    rng = np.random.default_rng(0)
     turns = [np.linalg.qr(rng.normal(size=(size, size)))[0] if i else np.eye(size) for i in range(layers)]
     made = Layer(
         inward=weights(size, width),

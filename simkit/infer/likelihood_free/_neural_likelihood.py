@@ -12,13 +12,13 @@ from jaxtyping import Array, Float, PRNGKeyArray
 from ..._doors import check_count, check_key, check_kind
 from ..._errors import ArgumentError
 from ...problem import AbstractLikelihood, Problem, check_problem, with_likelihood
-from .._coordinates import Unconstrained, unconstrained_coordinates
 from .._counts import Counts
 from .._posterior import Posterior
 from .._target import check_proper, prior_draws, target_of
 from .._tempered import TemperedSMC, sample_tempered
 from ._density import Density, SplineFlow, Standard, standard_of
 from ._features import Features, Summary, check_summary, features_of
+from ._places import Places, places_of
 from ._simulations import Simulations, check_enough, seen_data, simulations_at
 from ._training import Learned, learned
 from ._validity import Validity, learned_validity
@@ -70,21 +70,13 @@ class NeuralLikelihood(eqx.Module):
 
 
 class Inputs(eqx.Module):
-    """Parameters as a network sees them: between two bounds as they are, others in unconstrained coordinates, of order 1."""
+    """Parameters as a network sees them: between two bounds as they are, others in places, of order 1."""
 
-    coordinates: Unconstrained
+    places: Places
     standard: Standard
 
     def __call__(self, theta: Float[Array, " parameter"]) -> Float[Array, " parameter"]:
-        return self.standard(plain_inputs(self.coordinates, theta))
-
-
-def plain_inputs(coordinates: Unconstrained, theta: Float[Array, " parameter"]) -> Float[Array, " parameter"]:
-    """Parameters between two bounds as shares of their distance, others in unconstrained coordinates."""
-    between = np.array([kind == "interval" for kind in coordinates.kinds], bool)
-    width = jnp.where(between, coordinates.upper - coordinates.lower, 1)
-    share = (theta - jnp.where(between, coordinates.lower, 0)) / width
-    return jnp.where(between, share, coordinates.unconstrained(theta))
+        return self.standard(self.places.plain(theta))
 
 
 class LearnedLikelihood(AbstractLikelihood):
@@ -159,7 +151,7 @@ def sample_likelihood(problem: Problem, method: NeuralLikelihood, counts: Counts
     learn, run = jax.random.split(key)
     with jax.numpy_dtype_promotion("standard"), jax.numpy_rank_promotion("allow"):
         likelihood = _learned(problem, method, learn)
-        found = sample_tempered(target_of(with_likelihood(problem, likelihood)), method.sampler, counts, run)
+        found = sample_tempered(target_of(with_likelihood(problem, likelihood), "reverse"), method.sampler, counts, run)
     rounds = "" if method.rounds == 1 else f" in {method.rounds} rounds"
     told = f"neural likelihood of {method.simulations} simulations{rounds}, {found.method}"
     warnings = (*likelihood.warnings(), *found.warnings)
@@ -168,7 +160,7 @@ def sample_likelihood(problem: Problem, method: NeuralLikelihood, counts: Counts
 
 def _learned(problem: Problem, method: NeuralLikelihood, key: PRNGKeyArray) -> LearnedLikelihood:
     check_proper(problem)
-    coordinates = unconstrained_coordinates(problem)
+    places = places_of(problem)
     each = method.simulations // method.rounds
     found: Simulations | None = None
     likelihood: LearnedLikelihood | None = None
@@ -178,22 +170,22 @@ def _learned(problem: Problem, method: NeuralLikelihood, key: PRNGKeyArray) -> L
         theta = prior_draws(problem, place, count)
         if likelihood is not None:
             new = count - int(DEFENSIVE * count)
-            target = target_of(with_likelihood(problem, likelihood))
+            target = target_of(with_likelihood(problem, likelihood), "reverse")
             drawn = sample_tempered(target, method.sampler, Counts(RUNS, -(-each // RUNS), 0), run).flat()
             order = jax.random.permutation(run, drawn.shape[0])
             theta = jnp.concatenate([drawn[order][:new], theta[new:]])
-        more = simulations_at(problem, coordinates, theta, method.summary, draw)
+        more = simulations_at(problem, places, theta, method.summary, draw)
         found = more if found is None else found.joined(more)
         if number == 0:
             check_enough(found)
-        likelihood = _round(problem, coordinates, found, method, learn, number)
+        likelihood = _round(problem, places, found, method, learn, number)
     assert likelihood is not None
     return likelihood
 
 
 def _round(
     problem: Problem,
-    coordinates: Unconstrained,
+    places: Places,
     found: Simulations,
     method: NeuralLikelihood,
     key: PRNGKeyArray,
@@ -203,7 +195,7 @@ def _round(
     rng = np.random.default_rng(number)
     order = rng.permutation(len(found.fine))  # rounds mixed, so that those held out are of all
     found = Simulations(*(x[order] for x in found))
-    plain = np.asarray(jax.vmap(lambda u: plain_inputs(coordinates, coordinates.natural(u)))(jnp.asarray(found.u)))
+    plain = np.asarray(jax.vmap(lambda u: places.plain(places.natural(u)))(jnp.asarray(found.u)))
     raw = found.raw[found.fine]
     features = features_of(raw, seen_data(problem), method.summary)
     x = np.asarray(features.scaled(jnp.asarray(features.jittered(raw, rng))))
@@ -216,7 +208,7 @@ def _round(
         learnt.density,
         features,
         outputs,
-        Inputs(coordinates, inputs),
+        Inputs(places, inputs),
         validity,
         problem.likelihood,
         len(found.fine),

@@ -14,13 +14,13 @@ from ..._errors import ArgumentError
 from ...engine import awaited, note_trace
 from ...problem import Problem, check_problem
 from .._calibration import Calibration
-from .._coordinates import Unconstrained, unconstrained_coordinates
 from .._counts import Counts
 from .._diagnostics import describe_quality
 from .._posterior import Posterior
 from .._target import check_proper, prior_draws
 from ._density import Density, SplineFlow, Standard, standard_of
 from ._features import Features, Summary, check_summary, features_of
+from ._places import Places, places_of
 from ._region import Region, drawn_in, region_of
 from ._series import SeriesSummary
 from ._simulations import Simulations, check_enough, seen_data, simulations_at
@@ -95,7 +95,7 @@ class LearnedPosterior(eqx.Module):
     features: Features
     inputs: Standard
     standard: Standard
-    coordinates: Unconstrained
+    places: Places
     calibration: Calibration
     lowest: Float[Array, " features"]
     highest: Float[Array, " features"]
@@ -109,19 +109,19 @@ class LearnedPosterior(eqx.Module):
     warnings: tuple[str, ...] = eqx.field(static=True)
 
     def context(self, data: Mapping[str, Array]) -> Float[Array, " features"]:
-        """What the network sees of a data set."""
+        """The features of a data set as the network sees them."""
         return self.inputs(self.features(data))
 
     def draws(self, data: Mapping[str, Array], key: PRNGKeyArray, count: int) -> Float[Array, "count parameter"]:
         """Draws of the parameters in natural units given data by output name, as `problem.data`. Pure."""
         z = self.density.sample(key, self.context(data), count)
-        return jax.vmap(self.coordinates.natural)(self.standard.back(z))
+        return jax.vmap(self.places.natural)(self.standard.back(z))
 
     def log_prob(self, theta: Float[Array, " parameter"], data: Mapping[str, Array]) -> Float[Array, ""]:
         """The logarithm of the posterior density at parameters in natural units, a pure function."""
-        u = self.coordinates.unconstrained(theta)
+        u = self.places.of(theta)
         value = self.density.log_prob(self.standard(u)[None], self.context(data)[None])[0]
-        return value.astype(u.dtype) - jnp.sum(jnp.log(self.standard.scale)) - self.coordinates.log_volume(u)
+        return value.astype(u.dtype) - jnp.sum(jnp.log(self.standard.scale)) - self.places.log_volume(u)
 
     def __repr__(self) -> str:
         lines = [
@@ -133,7 +133,7 @@ class LearnedPosterior(eqx.Module):
 
 
 class Round(NamedTuple):
-    """What one round learned."""
+    """The result of one round."""
 
     features: Features
     inputs: Standard
@@ -159,32 +159,30 @@ def learn_posterior(problem: Problem, *, method: NeuralPosterior | None = None, 
     method = NeuralPosterior() if method is None else method
     check_kind("method", method, NeuralPosterior, "a method", "Write `simkit.NeuralPosterior(simulations=10_000)`.")
     check_proper(problem)
-    coordinates = unconstrained_coordinates(problem)
+    places = places_of(problem)
     with jax.numpy_dtype_promotion("standard"), jax.numpy_rank_promotion("allow"):
-        return _learned(problem, coordinates, method, key)
+        return _learned(problem, places, method, key)
 
 
-def _learned(
-    problem: Problem, coordinates: Unconstrained, method: NeuralPosterior, key: PRNGKeyArray
-) -> LearnedPosterior:
+def _learned(problem: Problem, places: Places, method: NeuralPosterior, key: PRNGKeyArray) -> LearnedPosterior:
     each = method.simulations // method.rounds
-    found, last = _first(problem, coordinates, method, method.simulations - each * (method.rounds - 1), key)
+    found, last = _first(problem, places, method, method.simulations - each * (method.rounds - 1), key)
     for number in range(1, method.rounds):
         place, draw, learn, edge = jax.random.split(jax.random.fold_in(key, number), 4)
         context = last.inputs(last.features(problem.data))
-        region = region_of(last.learned.density, last.standard, coordinates, context, edge)
+        region = region_of(last.learned.density, last.standard, places, context, edge)
         theta = drawn_in(region, problem, place, each)
-        new = simulations_at(problem, coordinates, theta, method.plain_summary, draw)
+        new = simulations_at(problem, places, theta, method.plain_summary, draw)
         found = _inside(region, found).joined(new)
         last = _round(problem, found, method, learn)
     fine = found.raw[found.fine]
-    calibration = _ranks(last, found, coordinates, problem.names, jax.random.fold_in(key, method.rounds))
+    calibration = _ranks(last, found, places, problem.names, jax.random.fold_in(key, method.rounds))
     return LearnedPosterior(
         last.learned.density,
         last.features,
         last.inputs,
         last.standard,
-        coordinates,
+        places,
         calibration,
         jnp.asarray(fine.min(axis=0)),
         jnp.asarray(fine.max(axis=0)),
@@ -200,12 +198,12 @@ def _learned(
 
 
 def _first(
-    problem: Problem, coordinates: Unconstrained, method: NeuralPosterior, count: int, key: PRNGKeyArray
+    problem: Problem, places: Places, method: NeuralPosterior, count: int, key: PRNGKeyArray
 ) -> tuple[Simulations, Round]:
     """The first round, of draws of the priors."""
     place, draw, learn = jax.random.split(jax.random.fold_in(key, 0), 3)
     theta = prior_draws(problem, place, count)
-    found = simulations_at(problem, coordinates, theta, method.plain_summary, draw)
+    found = simulations_at(problem, places, theta, method.plain_summary, draw)
     check_enough(found)
     return found, _round(problem, found, method, learn)
 
@@ -226,9 +224,7 @@ def _round(problem: Problem, found: Simulations, method: NeuralPosterior, key: P
     return Round(features, inputs, standard, learned(y, context, method.network, key, method.simulations, series))
 
 
-def _ranks(
-    last: Round, found: Simulations, coordinates: Unconstrained, names: tuple[str, ...], key: PRNGKeyArray
-) -> Calibration:
+def _ranks(last: Round, found: Simulations, places: Places, names: tuple[str, ...], key: PRNGKeyArray) -> Calibration:
     """The ranks of true values among draws, of simulations that learning did not see."""
     fine = found.fine
     count = min(TESTED, max(1, int(0.1 * fine.sum())))
@@ -238,7 +234,7 @@ def _ranks(
     z = awaited(z, "sample", f"while {count} learned posteriors were drawn from")
     true = np.asarray(last.standard(jnp.asarray(u)))
     ranks = np.sum(np.asarray(z) < true[:, None], axis=1)
-    truths = jax.vmap(coordinates.natural)(jnp.asarray(u))
+    truths = jax.vmap(places.natural)(jnp.asarray(u))
     none = jnp.zeros(count, int)
     return Calibration(truths, jnp.asarray(ranks), none, none, jnp.zeros(count, truths.dtype), RANKED, names)
 
@@ -257,7 +253,7 @@ def ranks_of(
     with jax.numpy_dtype_promotion("standard"), jax.numpy_rank_promotion("allow"):
         context = jax.vmap(method.context)({name: jnp.asarray(x) for name, x in data.items()})
         z = _many_draws(method.density, context, jax.random.split(key, len(truths)), draws)
-        true = method.standard(jax.vmap(method.coordinates.unconstrained)(truths))
+        true = method.standard(jax.vmap(method.places.of)(truths))
         found = awaited(z, "calibrate", "while learned posteriors were drawn from")
         return np.sum(np.asarray(found) < np.asarray(true)[:, None], axis=1)
 

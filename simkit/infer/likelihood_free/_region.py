@@ -8,9 +8,9 @@ from jaxtyping import Array, Bool, Float, PRNGKeyArray
 
 from ...engine import awaited, note_trace
 from ...problem import Problem
-from .._coordinates import Unconstrained
 from .._target import prior_draws
 from ._density import Density, Standard
+from ._places import Places
 
 LEFT_OUT = 1e-4
 """Part of the learned posterior outside of the region."""
@@ -26,11 +26,11 @@ CHOICES = 32
 
 
 class Region(eqx.Module):
-    """Where the density of a learned posterior is at least `least`, in unconstrained coordinates."""
+    """The set on which the density of a learned posterior is at least `least`, in places."""
 
     density: Density
     standard: Standard
-    coordinates: Unconstrained
+    places: Places
     context: Float[Array, " context"]
     least: Float[Array, ""]
 
@@ -44,11 +44,9 @@ class Region(eqx.Module):
         return self.log_prob(u) >= self.least
 
 
-def region_of(
-    density: Density, standard: Standard, coordinates: Unconstrained, context: Array, key: PRNGKeyArray
-) -> Region:
+def region_of(density: Density, standard: Standard, places: Places, context: Array, key: PRNGKeyArray) -> Region:
     """The region of highest density that holds all but `LEFT_OUT` of a learned posterior."""
-    region = Region(density, standard, coordinates, context, jnp.zeros((), jnp.float32))
+    region = Region(density, standard, places, context, jnp.zeros((), jnp.float32))
     _, values = awaited(_from_density(region, key, KNOWN), "sample", "while a region was found")
     least = np.quantile(np.asarray(values), LEFT_OUT)
     return eqx.tree_at(lambda r: r.least, region, jnp.asarray(least, jnp.float32))
@@ -67,7 +65,7 @@ def drawn_in(region: Region, problem: Problem, key: PRNGKeyArray, count: int) ->
     chunk, found, tried = max(4 * count, 10_000), [], 0
     while sum(map(len, found)) < count and tried < MOST_TRIES * count:
         theta = prior_draws(problem, jax.random.fold_in(key, tried), chunk)
-        inside = np.asarray(region.holds(jax.vmap(region.coordinates.unconstrained)(theta)))
+        inside = np.asarray(region.holds(jax.vmap(region.places.of)(theta)))
         found.append(np.asarray(theta)[inside])
         tried += chunk
     theta = np.concatenate(found)[:count]
@@ -82,8 +80,8 @@ def _weighed(region: Region, problem: Problem, key: PRNGKeyArray, count: int) ->
     """Draws of the learned posterior, taken by prior over density inside the region: nearly draws of the prior there."""
     place, pick = jax.random.split(key)
     u, log_q = _from_density(region, place, CHOICES * count)
-    theta = jax.vmap(region.coordinates.natural)(u)
-    prior = jax.vmap(lambda u, theta: problem.log_prior(theta) + region.coordinates.log_volume(u))(u, theta)
+    theta = jax.vmap(region.places.natural)(u)
+    prior = jax.vmap(lambda u, theta: problem.log_prior(theta) + region.places.log_volume(u))(u, theta)
     weight = jnp.where(log_q >= region.least, prior - log_q.astype(prior.dtype), -jnp.inf)
     weight = jnp.where(jnp.isfinite(weight), weight, -1e30).reshape(count, CHOICES)
     chosen = jax.random.categorical(pick, weight, axis=1)

@@ -10,9 +10,9 @@ from jaxtyping import Array, Float, PRNGKeyArray
 from ..._errors import SamplingError
 from ...engine import awaited
 from ...problem import Problem
-from .._coordinates import Unconstrained
 from .._simulated import simulated
 from ._features import Mask, Summary, raw_features
+from ._places import Places
 
 PART = 2_048
 """Simulations of one call: so many data sets are held at once."""
@@ -22,7 +22,7 @@ FEW = 0.02
 
 
 class Simulations(NamedTuple):
-    """Parameters in unconstrained coordinates, the numbers of the data simulated there, and which of them are all finite."""
+    """Parameters in places, the numbers of the data simulated there, and which of them are all finite."""
 
     u: np.ndarray
     raw: np.ndarray
@@ -38,7 +38,7 @@ class Simulations(NamedTuple):
 
 def simulations_at(
     problem: Problem,
-    coordinates: Unconstrained,
+    places: Places,
     theta: Float[Array, "simulation parameter"],
     summary: Summary | None,
     key: PRNGKeyArray,
@@ -56,12 +56,12 @@ def simulations_at(
         keep = min(part, count - first)
         numbers.append(raw[:keep])
         fine.append((np.asarray(good) & np.isfinite(raw).all(axis=1))[:keep])
-    u = np.asarray(jax.vmap(coordinates.unconstrained)(theta))
+    u = np.asarray(jax.vmap(places.of)(theta))
     return Simulations(u, np.concatenate(numbers), np.concatenate(fine) & np.isfinite(u).all(axis=1))
 
 
 def seen_data(problem: Problem) -> tuple[tuple[str, Mask], ...]:
-    """By output name, which data are there."""
+    """The data that are there, by output name."""
     return tuple((name, Mask(np.isfinite(np.asarray(values)))) for name, values in problem.data.items())
 
 

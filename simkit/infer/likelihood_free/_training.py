@@ -69,12 +69,14 @@ def learned(
     networks = new_networks(first, y.shape[1], context.shape[1], method, series)
     arrays, static = eqx.partition(networks, eqx.is_array)
     state = jax.vmap(_optimiser(method).init)(arrays)
-    begin = awaited(_values(arrays, static, unseen), "sample", "before the first step of learning")
+    no_keys = jax.random.split(train, method.members)
+    found = _block(arrays, static, state, method, known, unseen, jnp.asarray(0), jnp.asarray(0), no_keys)
+    begin = awaited(found, "sample", "before the first step of learning")[2]
     best, kept, last_gain, history = np.asarray(begin, float), arrays, 0, []
     blocks = max(1, method.steps // BLOCK)
     for number in range(blocks):
         keys = jax.random.split(jax.random.fold_in(train, number), method.members)
-        found = _block(arrays, static, state, method, known, unseen, jnp.asarray(number), keys)
+        found = _block(arrays, static, state, method, known, unseen, jnp.asarray(number), jnp.asarray(BLOCK), keys)
         arrays, state, values = awaited(found, "sample", f"after {(number + 1) * BLOCK} steps of learning")
         values = np.asarray(values, float)
         better = values > best
@@ -114,6 +116,7 @@ def _block(
     known: Pairs,
     unseen: Pairs,
     number: Int[Array, ""],
+    steps: Int[Array, ""],
     keys: Array,
 ) -> tuple[PyTree, PyTree, Float[Array, " members"]]:
     """A block of steps of every member, and the mean log density over what was held out."""
@@ -131,16 +134,10 @@ def _block(
             rate = _rate(method, number * BLOCK + i)
             return jax.tree.map(lambda x, dx: x - rate * dx, arrays, change), state
 
-        arrays, state = jax.lax.fori_loop(0, BLOCK, step, (arrays, state))
+        arrays, state = jax.lax.fori_loop(0, steps, step, (arrays, state))
         return arrays, state, _mean(eqx.combine(arrays, static), unseen)
 
     return jax.vmap(member)(arrays, state, keys)
-
-
-@eqx.filter_jit
-def _values(arrays: PyTree, static: Network, unseen: Pairs) -> Float[Array, " members"]:
-    note_trace("sample, learning of a density, begin", {"pairs": unseen})
-    return jax.vmap(lambda arrays: _mean(eqx.combine(arrays, static), unseen))(arrays)
 
 
 def _mean(network: Network, pairs: Pairs) -> Float[Array, ""]:
