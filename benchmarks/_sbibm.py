@@ -136,7 +136,7 @@ def sir() -> Task:
         free=free,
         noise={"share": simkit.noise.Binomial()},
     )
-    return Task(problem, lambda x: {"share": x[None]}, list(free))
+    return Task(problem, lambda x: {"share": x[None] / 1000}, list(free))
 
 
 TASKS = {f.__name__: f for f in (two_moons, slcp, lotka_volterra, sir, gaussian_linear)}

@@ -94,6 +94,11 @@ def from_simulator(
             f"Argument `simulate` must be a function of (parameters, key) that returns data, but it is {shown(simulate)}."
         )
     check_mapping("parameters", parameters, "numbers", '{"level": 0.0}')
+    for name, value in parameters.items():
+        if not eqx.is_array_like(value) and not isinstance(value, list | tuple):
+            raise ArgumentError(f"The parameter `{name}` must be a number or an array, but it is {shown(value)}.")
+    if not free:
+        raise ArgumentError("Argument `free` must name at least one parameter, but it is empty.")
     given = dict(data) if isinstance(data, Mapping) else {"x": data}
     if not given:
         raise DataError("Argument `data` must hold observed data, but it is empty.")
@@ -111,10 +116,24 @@ def from_simulator(
         **more,
     )
     theta = jnp.asarray(np.zeros(problem.size), problem.bounds.dtype)
-    eqx.filter_eval_shape(problem.simulate_data, theta, jax.random.key(0))  # refuses what does not fit
+    try:
+        eqx.filter_eval_shape(problem.simulate_data, theta, jax.random.key(0))  # refuses what does not fit
+    except (ArgumentError, DataError):
+        raise
+    except Exception as error:
+        first = next(iter(str(error).splitlines()), "")
+        raise ArgumentError(
+            f"The simulator could not be traced: {type(error).__name__}: {first} "
+            "It must be a function of (parameters, key) in JAX; what is not goes through `jax.pure_callback`."
+        ) from error
     return problem
 
 
 def by_output(found: Any) -> dict[str, Array]:
     """The arrays that a simulator returned, by output name."""
-    return dict(found) if isinstance(found, Mapping) else {"x": jnp.asarray(found)}
+    try:
+        return {str(k): jnp.asarray(x) for k, x in (found.items() if isinstance(found, Mapping) else [("x", found)])}
+    except (TypeError, ValueError) as error:
+        raise DataError(
+            f"A simulator must return an array, or arrays by output name, but it returns {shown(found)}."
+        ) from error

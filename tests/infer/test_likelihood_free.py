@@ -264,7 +264,25 @@ REFUSED = {
         lambda p: from_simulator(lambda p, k: jnp.zeros(3), {"a": 1.0}, 1.0, free={"a": Free(bounds=(0.0, 1.0))}),
         "of shape (3,)",
     ),
-    "no numbers": (lambda p: from_simulator(lambda p, k: 1.0, {"a": 1.0}, "abc", free={}), "must be numbers"),
+    "nothing free": (lambda p: from_simulator(lambda p, k: 1.0, {"a": 1.0}, 1.0, free={}), "at least one parameter"),
+    "a text for a parameter": (
+        lambda p: from_simulator(lambda p, k: 1.0, {"a": "x"}, 1.0, free={"a": Free()}),
+        "`a` must be a number",
+    ),
+    "no JAX": (
+        lambda p: from_simulator(lambda p, k: float(p["a"]), {"a": 1.0}, 1.0, free={"a": Free()}),
+        "could not be traced: ConcretizationTypeError",
+    ),
+    "nothing returned": (
+        lambda p: from_simulator(lambda p, k: None, {"a": 1.0}, 1.0, free={"a": Free()}),
+        "must return an array",
+    ),
+    "too many bins": (lambda p: SplineFlow(bins=2000), "at most 100"),
+    "an infinite rate": (lambda p: SplineFlow(learning_rate=np.inf), "`learning_rate`"),
+    "no numbers": (
+        lambda p: from_simulator(lambda p, k: 1.0, {"a": 1.0}, "abc", free={"a": Free()}),
+        "must be numbers",
+    ),
     "only failures": (
         lambda p: simkit.learn_posterior(
             from_simulator(lambda p, k: p["a"] * jnp.nan, {"a": 1.0}, 1.0, free={"a": Free(bounds=(0.0, 1.0))}),
@@ -281,6 +299,47 @@ def test_refused(name):
     call, words = REFUSED[name]
     with pytest.raises(simkit.SimkitError, match=words.replace("(", r"\(").replace(")", r"\)")):
         call(linear())
+
+
+def test_few_draws_come_from_all_members():
+    """One draw alone may not be the first member's."""
+    method = NeuralPosterior(simulations=500, network=dataclasses.replace(SMALL, steps=100, members=2))
+    learned = simkit.learn_posterior(linear(), method=method, key=jax.random.key(1))
+    single = {float(learned.draws(linear().data, jax.random.key(i), 1)[0, 0]) for i in range(6)}
+    assert len(single) == 6
+    assert learned.steps == 100
+
+
+def test_density_beyond_bounds_and_wrong_shapes(learned):
+    method = NeuralPosterior(simulations=500, network=dataclasses.replace(SMALL, steps=100))
+    bounded = from_simulator(
+        lambda p, k: p["a"] + jax.random.normal(k, (2,)), {"a": 1.0}, SEEN, free={"a": Free(bounds=(0.0, 2.0))}
+    )
+    found = simkit.learn_posterior(bounded, method=method, key=jax.random.key(1))
+    density = jax.jit(jax.vmap(lambda theta: found.log_prob(theta, bounded.data)))
+    grid = jnp.linspace(0.001, 1.999, 2001)[:, None]
+    np.testing.assert_allclose(np.trapezoid(np.exp(density(grid)), grid[:, 0]), 1.0, atol=2e-3)
+    assert np.all(np.isneginf(density(jnp.array([[-1.0], [0.0], [2.0], [3.0]]))))
+    with pytest.raises(simkit.ArgumentError, match="must have the shape"):
+        found.log_prob(jnp.zeros(3), bounded.data)
+    with pytest.raises(simkit.DataError, match="must have the shape"):
+        found.draws({"x": jnp.zeros(2)}, jax.random.key(0), 3)
+
+
+def test_other_priors_and_other_data_of_rounds_are_refused(learned):
+    wide = Free(dist.Normal(0.0, 3.0))
+    problem = linear()
+    narrow = from_simulator(
+        problem.likelihood.simulate,
+        {"level": np.zeros(2)},
+        SEEN,
+        free={"level.0": wide, "level.1": wide},
+    )
+    with pytest.raises(simkit.ArgumentError, match="of another problem"):
+        simkit.sample(narrow, method=learned, key=jax.random.key(0))
+    rounds = dataclasses.replace(learned, rounds=2)
+    with pytest.raises(simkit.ArgumentError, match="holds for no others"):
+        simkit.sample(problem, method=rounds, key=jax.random.key(0))
 
 
 def test_another_problem_is_refused(learned):

@@ -1,5 +1,6 @@
 """Conditional densities learned from pairs: flows in single precision behind numbers of any unit."""
 
+import math
 from typing import Any
 
 import equinox as eqx
@@ -14,11 +15,18 @@ from ..._doors import check_count
 from ..._errors import ArgumentError
 from ._flow import Flow, new_flow
 
+MOST_BINS = 100
+
 PAIRS, RIDGE = 20, 1e-8
 """Pairs for each number of the context from which on a regression is taken, and the least variance of its residuals."""
 
 WIDE = 40
 """Context numbers above which a network first makes them fewer."""
+
+
+def _plain(value: Any) -> Any:
+    """A number of NumPy as one of Python."""
+    return value.item() if isinstance(value, np.number) else value
 
 
 class SplineFlow(eqx.Module):
@@ -43,19 +51,18 @@ class SplineFlow(eqx.Module):
     members: int = eqx.field(static=True, default=1)
     steps: int = eqx.field(static=True, default=8_000)
     batch: int = eqx.field(static=True, default=256)
-    learning_rate: float = eqx.field(static=True, default=1e-3)
-    decay: float = eqx.field(static=True, default=1e-4)
+    learning_rate: float = eqx.field(static=True, default=1e-3, converter=_plain)
+    decay: float = eqx.field(static=True, default=1e-4, converter=_plain)
 
     def __check_init__(self) -> None:
         for name, least in (("layers", 1), ("width", 4), ("bins", 2), ("members", 1), ("steps", 100), ("batch", 8)):
             check_count(name, getattr(self, name), least=least)
+        if self.bins > MOST_BINS:
+            raise ArgumentError(f"Argument `bins` must be at most {MOST_BINS}, but it is {self.bins}.")
         for name, lowest in (("learning_rate", False), ("decay", True)):
             value = getattr(self, name)
-            if (
-                isinstance(value, bool)
-                or not isinstance(value, int | float)
-                or not (value > 0 or (lowest and value == 0))
-            ):
+            number = isinstance(value, int | float) and not isinstance(value, bool)
+            if not number or not (0 < value < math.inf or (lowest and value == 0)):
                 raise ArgumentError(f"Argument `{name}` must be a positive number, but it is {value!r}.")
 
 
@@ -159,7 +166,9 @@ class Density(eqx.Module):
         many = jnp.broadcast_to(context, (share, context.shape[0]))
         draw = lambda arrays, key: eqx.combine(arrays, static).sample(key, many)
         found = jax.vmap(draw)(arrays, jax.random.split(key, self.members))
-        z = jnp.swapaxes(found, 0, 1).reshape(self.members * share, -1)[:count]
+        # In random order, so that a few draws are not all of the first members.
+        order = jax.random.permutation(jax.random.fold_in(key, self.members), self.members * share)[:count]
+        z = jnp.swapaxes(found, 0, 1).reshape(self.members * share, -1)[order]
         return self.line.back(z, jnp.broadcast_to(context, (count, context.shape[0])))
 
     def _every(self, function: Any) -> Array:

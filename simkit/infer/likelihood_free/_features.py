@@ -10,7 +10,7 @@ import numpy as np
 from jaxtyping import Array, Float
 from scipy.special import ndtri
 
-from ..._errors import ArgumentError
+from ..._errors import ArgumentError, DataError
 
 Scale = Literal["plain", "log", "asinh"]
 Summary = Callable[[Mapping[str, Array]], Any]
@@ -93,10 +93,22 @@ def raw_features(
     data: Mapping[str, Array], seen: tuple[tuple[str, Mask], ...], summary: Summary | None
 ) -> Float[Array, " numbers"]:
     """The numbers of one data set that are not missing, or its summary."""
+    for name, mask in seen:
+        if name not in data or np.shape(data[name]) != mask.there.shape:
+            found = f"it has {np.shape(data[name])}" if name in data else "there is none"
+            raise DataError(
+                f"The data of `{name}` must have the shape {mask.there.shape} of the problem's, but {found}."
+            )
     if summary is not None:
         found = summary({name: jnp.where(mask.there, data[name], jnp.nan) for name, mask in seen})
-        return jnp.atleast_1d(jnp.asarray(found)).ravel().astype(next(iter(data.values())).dtype)
-    return jnp.concatenate([data[name].ravel()[np.flatnonzero(mask.there)] for name, mask in seen])
+        try:
+            numbers = jnp.atleast_1d(jnp.asarray(found)).ravel()
+        except (TypeError, ValueError) as error:
+            raise DataError(f"The summary must return numbers of one array, but it does not: {error}") from error
+        if not numbers.size:
+            raise DataError("The summary must return at least one number, but it returns none.")
+        return numbers.astype(next(iter(data.values())).dtype)
+    return jnp.concatenate([jnp.asarray(data[name]).ravel()[np.flatnonzero(mask.there)] for name, mask in seen])
 
 
 def features_of(raw: np.ndarray, seen: tuple[tuple[str, Mask], ...], summary: Summary | None) -> Features:
@@ -104,7 +116,7 @@ def features_of(raw: np.ndarray, seen: tuple[tuple[str, Mask], ...], summary: Su
     kinds, columns, whole = [], [], []
     middle, width = np.median(raw, axis=0), robust_widths(raw)
     for x, a, b in zip(raw.T, middle, width, strict=True):
-        whole.append(bool(np.all(x == np.round(x))) and np.ptp(x) > 0)
+        whole.append(bool(np.all(x == np.round(x)) and np.ptp(x) > 0))
         choices: dict[Scale, np.ndarray] = {"plain": x, "asinh": np.arcsinh((x - a) / b)}
         if x.min() > 0:
             choices["log"] = np.log(x)

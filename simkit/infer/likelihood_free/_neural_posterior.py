@@ -12,7 +12,8 @@ from jaxtyping import Array, Float, PRNGKeyArray
 from ..._doors import check_count, check_key, check_kind
 from ..._errors import ArgumentError
 from ...engine import awaited, note_trace
-from ...problem import Problem, check_problem
+from ...problem import Problem, check_problem, defining_parts
+from ...stores import describe, differences
 from .._calibration import Calibration
 from .._counts import Counts
 from .._diagnostics import describe_quality
@@ -97,10 +98,12 @@ class LearnedPosterior(eqx.Module):
     standard: Standard
     places: Places
     calibration: Calibration
+    bounds: Float[Array, "parameter 2"]
     lowest: Float[Array, " features"]
     highest: Float[Array, " features"]
     names: tuple[str, ...] = eqx.field(static=True)
     units: tuple[str, ...] = eqx.field(static=True)
+    definition: tuple[tuple[str, str], ...] = eqx.field(static=True)
     simulations: int = eqx.field(static=True)
     failed: int = eqx.field(static=True)
     rounds: int = eqx.field(static=True)
@@ -118,10 +121,17 @@ class LearnedPosterior(eqx.Module):
         return jax.vmap(self.places.natural)(self.standard.back(z))
 
     def log_prob(self, theta: Float[Array, " parameter"], data: Mapping[str, Array]) -> Float[Array, ""]:
-        """The logarithm of the posterior density at parameters in natural units, a pure function."""
-        u = self.places.of(theta)
+        """The logarithm of the posterior density at parameters in natural units, a pure function; minus infinity beyond bounds."""
+        theta = jnp.asarray(theta, self.standard.scale.dtype)
+        if theta.shape != (len(self.names),):
+            raise ArgumentError(f"`theta` must have the shape ({len(self.names)},), but it has {theta.shape}.")
+        lower, upper = self.bounds.T
+        inside = (theta > lower) & (theta < upper)
+        there = jnp.where(inside, theta, self.places.natural(self.standard.center))
+        u = self.places.of(there)
         value = self.density.log_prob(self.standard(u)[None], self.context(data)[None])[0]
-        return value.astype(u.dtype) - jnp.sum(jnp.log(self.standard.scale)) - self.places.log_volume(u)
+        found = value.astype(u.dtype) - jnp.sum(jnp.log(self.standard.scale)) - self.places.log_volume(u)
+        return jnp.where(inside.all(), found, -jnp.inf)
 
     def __repr__(self) -> str:
         lines = [
@@ -184,10 +194,12 @@ def _learned(problem: Problem, places: Places, method: NeuralPosterior, key: PRN
         last.standard,
         places,
         calibration,
+        problem.bounds,
         jnp.asarray(fine.min(axis=0)),
         jnp.asarray(fine.max(axis=0)),
         problem.names,
         problem.units,
+        definition_of(problem, method.rounds),
         method.simulations,
         found.failed,
         method.rounds,
@@ -275,7 +287,7 @@ def _warnings(learnt: Learned, found: Simulations, calibration: Calibration) -> 
         named = ", ".join(f"`{name}`" for name in odd)
         warnings.append(
             f"Of simulations held out the true values of {named} do not have uniform ranks: intervals of the learned posterior "
-            "are too narrow, too wide or shifted. Give more `simulations`."
+            "are too narrow, too wide or shifted. Give more `simulations`, or more `steps` of the `network`."
         )
     return warnings
 
@@ -324,10 +336,28 @@ def check_fits(problem: Problem, method: LearnedPosterior) -> None:
             f"The learned posterior is of {', '.join(method.names)}, but the problem's free parameters are "
             f"{', '.join(problem.names)}."
         )
+    made = [pair for pair in method.definition if not pair[0].startswith("data")]
+    apart = differences(dict(made), dict(definition_of(problem, 1)))
+    if apart:
+        raise ArgumentError(
+            f"The learned posterior is of another problem: {'; '.join(apart[:3])}. Learn one for this problem."
+        )
+    if method.rounds > 1 and dict(definition_of(problem, method.rounds)) != dict(method.definition):
+        raise ArgumentError(
+            f"The posterior was learned in {method.rounds} rounds for the data observed then, and holds for no others: give "
+            "`NeuralPosterior(rounds=1)`, or learn one for these data."
+        )
     if seen_data(problem) != method.features.seen:
         raise ArgumentError(
             "The learned posterior is of data of another shape, or of which others are missing. Learn one for these data."
         )
+
+
+def definition_of(problem: Problem, rounds: int) -> tuple[tuple[str, str], ...]:
+    """Describe what a learned posterior depends on: of several rounds the observed data, too."""
+    aside = {"errors", "limits", "starts of free", "lengths"} | (set() if rounds > 1 else {"data"})
+    parts = {name: part for name, part in defining_parts(problem).items() if name not in aside}
+    return tuple(describe(parts).items())
 
 
 def _strange(method: LearnedPosterior, problem: Problem) -> list[str]:

@@ -76,7 +76,7 @@ def check_enough(found: Simulations) -> None:
     **Raises:** a `SamplingError`.
     """
     count = len(found.fine)
-    if np.sum(found.fine) < max(FEW * count, 50):
+    if np.sum(found.fine) < max(FEW * count, min(50, count // 2)):
         raise SamplingError(
             f"Of {count} simulations only {int(np.sum(found.fine))} gave finite data: there is nothing to learn from. Narrow the "
             "priors to where the model can be simulated, or ask for more `simulations`."

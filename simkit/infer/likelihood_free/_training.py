@@ -72,7 +72,8 @@ def learned(
     no_keys = jax.random.split(train, method.members)
     found = _block(arrays, static, state, method, known, unseen, jnp.asarray(0), jnp.asarray(0), no_keys)
     begin = awaited(found, "sample", "before the first step of learning")[2]
-    best, kept, last_gain, history = np.asarray(begin, float), arrays, 0, []
+    best, kept, last_gain = np.asarray(begin, float), arrays, 0
+    history = [best.mean()]
     blocks = max(1, method.steps // BLOCK)
     for number in range(blocks):
         keys = jax.random.split(jax.random.fold_in(train, number), method.members)
@@ -88,10 +89,10 @@ def learned(
         if number - last_gain > PATIENCE * blocks:
             break
     density = Density(line, eqx.combine(kept, static), method.members)
-    tail = history[-1 - max(1, blocks // 10)] if len(history) == blocks and blocks > 10 else history[-1]
+    tail = history[-1 - max(1, blocks // 10)] if len(history) > blocks else history[-1]
     growing = history[-1] - tail > STILL_GROWING * y.shape[1]
     held_out = float(history[-1] - line.log_volume())
-    return Learned(density, held_out, bool(growing), len(history) * BLOCK)
+    return Learned(density, held_out, bool(growing), (len(history) - 1) * BLOCK)
 
 
 def _padded(y: np.ndarray, context: np.ndarray, rows: int) -> Pairs:
