@@ -24,6 +24,10 @@ from ._problem import Problem
 Simulate = Callable[[dict[str, Array], PRNGKeyArray], Any]
 
 
+ALSO = ("set", "dependence", "derived")
+"""Arguments of `Problem` that go with a simulator."""
+
+
 class SimulatorParameters(StaticSystem):
     """The parameters of a simulator by name; it answers nothing without random numbers."""
 
@@ -60,6 +64,8 @@ class Simulator(AbstractLikelihood):
         if {name: x.shape for name, x in found.items()} != {name: x.shape for name, x in like.items()}:
             shapes = [", ".join(f"`{name}` of shape {x.shape}" for name, x in part.items()) for part in (found, like)]
             raise DataError(f"The simulator returns {shapes[0]}, but the data are {shapes[1]}.")
+        if name := next((name for name, x in found.items() if jnp.iscomplexobj(x)), None):
+            raise DataError(f"The simulator must return real numbers, but `{name}` is complex.")
         drawn = {name: jnp.asarray(x, like[name].dtype) for name, x in found.items()}
         return {name: jnp.where(jnp.isfinite(like[name]), x, jnp.nan)[None, None] for name, x in drawn.items()}
 
@@ -72,11 +78,12 @@ def from_simulator(
     **Arguments:**
 
     - `simulate`: `simulate(parameters, key)`, pure JAX: one random data set, an array or a dictionary of arrays by output name, at
-        parameters by name. NaN says that it failed. What is no JAX goes through `jax.pure_callback`.
+        parameters by name. NaN says that it failed. What is no JAX goes through
+        `jax.pure_callback` with `vmap_method="sequential"`.
     - `parameters`: numbers or arrays by name; those that are not free stay as they are.
     - `data`: the observed data, in the shape of what `simulate` returns; NaN where one is missing. One array is called `x`.
     - `free`: name -> `Free`, each with a prior or two bounds.
-    - `more`: further arguments of `Problem`, such as `set`, `dependence` and `derived`.
+    - `more`: `set`, `dependence` and `derived`, as of `Problem`.
 
     **Returns:** a `Problem` for `sample` with `NeuralPosterior`, `NeuralLikelihood` and `ABCSMC`, and for `calibrate`.
     **Raises:** an `ArgumentError` or a `DataError`.
@@ -92,6 +99,11 @@ def from_simulator(
     if not callable(simulate):
         raise ArgumentError(
             f"Argument `simulate` must be a function of (parameters, key) that returns data, but it is {shown(simulate)}."
+        )
+    if aside := sorted(set(more) - set(ALSO)):
+        raise ArgumentError(
+            f"`from_simulator` takes {', '.join(f'`{name}`' for name in ALSO)} beside its own arguments, but not `{aside[0]}`: the "
+            "simulator alone says how data arise."
         )
     check_mapping("parameters", parameters, "numbers", '{"level": 0.0}')
     for name, value in parameters.items():

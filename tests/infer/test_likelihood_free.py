@@ -264,6 +264,16 @@ REFUSED = {
         lambda p: from_simulator(lambda p, k: jnp.zeros(3), {"a": 1.0}, 1.0, free={"a": Free(bounds=(0.0, 1.0))}),
         "of shape (3,)",
     ),
+    "a noise model": (
+        lambda p: from_simulator(
+            lambda p, k: 1.0, {"a": 1.0}, 1.0, free={"a": Free()}, noise={"x": simkit.noise.Normal(1.0)}
+        ),
+        "but not `noise`",
+    ),
+    "complex data": (
+        lambda p: from_simulator(lambda p, k: jnp.asarray(1j), {"a": 1.0}, 1.0, free={"a": Free()}),
+        "`x` is complex",
+    ),
     "nothing free": (lambda p: from_simulator(lambda p, k: 1.0, {"a": 1.0}, 1.0, free={}), "at least one parameter"),
     "a text for a parameter": (
         lambda p: from_simulator(lambda p, k: 1.0, {"a": "x"}, 1.0, free={"a": Free()}),

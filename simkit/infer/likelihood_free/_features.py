@@ -113,6 +113,7 @@ def raw_features(
 
 def features_of(raw: np.ndarray, seen: tuple[tuple[str, Mask], ...], summary: Summary | None) -> Features:
     """The features for numbers that simulations gave, shape `(simulation, number)`, all finite."""
+    dtype, raw = raw.dtype, raw.astype(np.float64)  # squares of small units underflow in single precision
     kinds, columns, whole = [], [], []
     middle, width = np.median(raw, axis=0), robust_widths(raw)
     for x, a, b in zip(raw.T, middle, width, strict=True):
@@ -127,7 +128,7 @@ def features_of(raw: np.ndarray, seen: tuple[tuple[str, Mask], ...], summary: Su
     moved = np.stack(columns, axis=1)
     center, spread = moved.mean(axis=0), moved.std(axis=0)
     spread = np.where(spread > 1e-12 * np.abs(center), spread, np.where(center == 0, 1, np.abs(center)))
-    given = lambda x: jnp.asarray(x, raw.dtype)
+    given = lambda x: jnp.asarray(x, dtype)
     return Features(
         tuple(kinds), given(middle), given(width), given(center), given(spread), tuple(whole), seen, summary
     )

@@ -287,7 +287,8 @@ def _warnings(learnt: Learned, found: Simulations, calibration: Calibration) -> 
         named = ", ".join(f"`{name}`" for name in odd)
         warnings.append(
             f"Of simulations held out the true values of {named} do not have uniform ranks: intervals of the learned posterior "
-            "are too narrow, too wide or shifted. Give more `simulations`, or more `steps` of the `network`."
+            "are too narrow, too wide or shifted. Give more `simulations`, "
+            "`network=SplineFlow(steps=...)`, or `rounds` where the data tell very much."
         )
     return warnings
 
