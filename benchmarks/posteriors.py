@@ -17,6 +17,7 @@ import time
 import zipfile
 from typing import Any, NamedTuple
 
+import coverage
 import jax
 import likelihood_free
 import numpy as np
@@ -114,7 +115,7 @@ def main(names: tuple[str, ...] = ()) -> dict[str, float]:
         print(table[-1], flush=True)
         rows[f"{name}_ess_a_cpu_s"] = float(rate)
     if not names:
-        rows |= likelihood_free.main()
+        rows |= likelihood_free.main() | coverage.main()
     heads = ["posterior", "unknowns", "means", "tails", "divergent", "first CPU s", "least ESS a CPU s", ""]
     print_table("posteriordb, the worst of five seeds", heads, table)
     return rows | {
