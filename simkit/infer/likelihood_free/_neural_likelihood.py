@@ -9,8 +9,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, PRNGKeyArray
 
-from ..._doors import check_count, check_key, check_kind
-from ..._errors import ArgumentError
+from ..._doors import check_key, check_kind
 from ...problem import AbstractLikelihood, Problem, check_problem, with_likelihood
 from .._counts import Counts
 from .._posterior import Posterior
@@ -20,7 +19,7 @@ from ._density import Density, SplineFlow, Standard, standard_of
 from ._features import Features, Summary, check_summary, features_of
 from ._places import Places, places_of
 from ._simulations import Simulations, check_enough, seen_data, simulations_at
-from ._training import Learned, learned
+from ._training import Learned, check_learning, learned, still_growing
 from ._validity import Validity, learned_validity
 
 DEFENSIVE = 0.1
@@ -58,13 +57,7 @@ class NeuralLikelihood(eqx.Module):
     sampler: TemperedSMC = eqx.field(static=True, default=TemperedSMC())
 
     def __check_init__(self) -> None:
-        check_count("simulations", self.simulations, least=100)
-        check_count("rounds", self.rounds)
-        if self.simulations < 100 * self.rounds:
-            raise ArgumentError(
-                f"Argument `simulations` must be at least 100 a round, but it is {self.simulations} for {self.rounds}."
-            )
-        check_kind("network", self.network, SplineFlow, "a flow", "Write `simkit.infer.SplineFlow(layers=5)`.")
+        check_learning(self.simulations, self.rounds, self.network)
         check_kind("sampler", self.sampler, TemperedSMC, "a sampler", "Write `simkit.TemperedSMC(moves=16)`.")
         check_summary(self.summary)
 
@@ -115,10 +108,7 @@ class LearnedLikelihood(AbstractLikelihood):
         """Sentences about what to know before trusting it."""
         found = []
         if self.growing:
-            found.append(
-                f"The learned density was still growing after {self.steps} steps: it has not converged. Give "
-                f"`network=SplineFlow(steps={4 * self.steps})`."
-            )
+            found.append(still_growing(self.steps))
         if self.failed:
             found.append(
                 f"{self.failed} of {self.simulations} simulations gave data that are not finite: the probability of "

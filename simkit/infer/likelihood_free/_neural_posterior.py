@@ -9,7 +9,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, PRNGKeyArray
 
-from ..._doors import check_count, check_key, check_kind
+from ..._doors import check_key, check_kind
 from ..._errors import ArgumentError
 from ...engine import awaited, note_trace
 from ...problem import Problem, check_problem, defining_parts
@@ -25,7 +25,7 @@ from ._places import Places, places_of
 from ._region import Region, drawn_in, region_of
 from ._series import SeriesSummary
 from ._simulations import Simulations, check_enough, seen_data, simulations_at
-from ._training import Learned, learned
+from ._training import Learned, check_learning, learned, still_growing
 
 TESTED = 500
 """Simulations held out by which a learned posterior is calibrated, at most."""
@@ -64,13 +64,7 @@ class NeuralPosterior(eqx.Module):
     network: SplineFlow = eqx.field(static=True, default=SplineFlow())
 
     def __check_init__(self) -> None:
-        check_count("simulations", self.simulations, least=100)
-        check_count("rounds", self.rounds)
-        if self.simulations < 100 * self.rounds:
-            raise ArgumentError(
-                f"Argument `simulations` must be at least 100 a round, but it is {self.simulations} for {self.rounds}."
-            )
-        check_kind("network", self.network, SplineFlow, "a flow", "Write `simkit.infer.SplineFlow(layers=5)`.")
+        check_learning(self.simulations, self.rounds, self.network)
         check_summary(self.plain_summary)
 
     @property
@@ -98,7 +92,6 @@ class LearnedPosterior(eqx.Module):
     standard: Standard
     places: Places
     calibration: Calibration
-    bounds: Float[Array, "parameter 2"]
     lowest: Float[Array, " features"]
     highest: Float[Array, " features"]
     names: tuple[str, ...] = eqx.field(static=True)
@@ -125,7 +118,7 @@ class LearnedPosterior(eqx.Module):
         theta = jnp.asarray(theta, self.standard.scale.dtype)
         if theta.shape != (len(self.names),):
             raise ArgumentError(f"`theta` must have the shape ({len(self.names)},), but it has {theta.shape}.")
-        lower, upper = self.bounds.T
+        lower, upper = self.places.coordinates.lower, self.places.coordinates.upper
         inside = (theta > lower) & (theta < upper)
         there = jnp.where(inside, theta, self.places.natural(self.standard.center))
         u = self.places.of(there)
@@ -194,7 +187,6 @@ def _learned(problem: Problem, places: Places, method: NeuralPosterior, key: PRN
         last.standard,
         places,
         calibration,
-        problem.bounds,
         jnp.asarray(fine.min(axis=0)),
         jnp.asarray(fine.max(axis=0)),
         problem.names,
@@ -273,10 +265,7 @@ def ranks_of(
 def _warnings(learnt: Learned, found: Simulations, calibration: Calibration) -> list[str]:
     warnings = []
     if learnt.growing:
-        warnings.append(
-            f"The learned density was still growing after {learnt.steps} steps: it has not converged. Give "
-            f"`network=SplineFlow(steps={4 * learnt.steps})`."
-        )
+        warnings.append(still_growing(learnt.steps))
     if found.failed:
         warnings.append(
             f"{found.failed} of {len(found.fine)} simulations gave data that are not finite and were left out: the posterior is "

@@ -18,7 +18,7 @@ LENGTH = 5
 
 
 class SeriesSummary(eqx.Module):
-    """A network for series: convolutions over time, each of which halves the number of times, and their mean.
+    """A network for series: convolutions over time, each of which halves the number of times, and a network of what is left.
 
     It is learned together with the density. All outputs must be series, with the times of the data along the second axis.
 
@@ -50,7 +50,7 @@ def along_times(mask: np.ndarray) -> np.ndarray:
 
 
 class SeriesNetwork(eqx.Module):
-    """Convolutions over the times of all series, and a layer on their mean; the last numbers are the outputs."""
+    """Convolutions over the times of all series, and a network of what they leave, whose numbers are the outputs."""
 
     convolutions: tuple[eqx.nn.Conv1d, ...]
     last: eqx.nn.MLP

@@ -10,6 +10,8 @@ import numpy as np
 import optax
 from jaxtyping import Array, Float, Int, PRNGKeyArray, PyTree
 
+from ..._doors import check_count, check_kind
+from ..._errors import ArgumentError
 from ...engine import awaited, note_trace
 from ._density import Density, Network, SplineFlow, line_of, new_networks
 
@@ -42,6 +44,28 @@ class Learned(NamedTuple):
     held_out: float
     growing: bool
     steps: int
+
+
+def check_learning(simulations: Any, rounds: Any, network: Any) -> None:
+    """Refuse numbers of simulations and rounds, or a network, by which nothing can be learned.
+
+    **Raises:** an `ArgumentError`.
+    """
+    check_count("simulations", simulations, least=100)
+    check_count("rounds", rounds)
+    if simulations < 100 * rounds:
+        raise ArgumentError(
+            f"Argument `simulations` must be at least 100 a round, but it is {simulations} for {rounds}."
+        )
+    check_kind("network", network, SplineFlow, "a flow", "Write `simkit.infer.SplineFlow(layers=5)`.")
+
+
+def still_growing(steps: int) -> str:
+    """The sentence about a density that has not converged."""
+    return (
+        f"The learned density was still growing after {steps} steps: it has not converged. Give "
+        f"`network=SplineFlow(steps={4 * steps})`."
+    )
 
 
 def learned(
