@@ -45,6 +45,7 @@ from .jumps._trajectory import jump_trajectory
 from .stepping._event_on_grid import ended_by, event_on_grid
 from .stepping._event_steps import EventGrid, eventful_grid
 from .stepping._fixed_grid import fixed_grid
+from .stepping._grid_kernel import grid_of_members
 from .stepping._particle_windows import integrate_particles
 from .stepping._reduce import (
     Solved,
@@ -251,8 +252,14 @@ def _checked(status: Array, states: PyTree) -> Array:
 
 def _integrate_fixed(task: Task, options: Options) -> Any:
     terms, jumps = _terms(task), jump_times(task.inputs)
-    grid = functools.partial(fixed_grid, terms, task.solver, task.y0, task.times, task.step.substeps, jumps)
-    states = grid(memory=options.memory, even=options.even, linear=options.linear)
+    grid = functools.partial(
+        fixed_grid, substeps=task.step.substeps, memory=options.memory, even=options.even, linear=options.linear
+    )
+    states = None
+    if jumps is None:
+        states = grid_of_members(grid, terms, task.solver, task.y0, task.times, task.step.substeps)
+    if states is None:
+        states = grid(terms, task.solver, task.y0, task.times, jumps=jumps)
     return states, jnp.asarray(int(Status.OK)), _fixed_counts(task, jumps)
 
 

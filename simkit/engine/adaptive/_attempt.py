@@ -8,6 +8,7 @@ from jaxtyping import Array, PyTree
 
 from ..._types import Time
 from ...core import Status, just_after, just_before
+from ..kernels._components import number
 from ._flow import SAFETY, Carried, Flow, Operands
 from ._happening import opposite
 from ._leap import LaneEvents
@@ -129,7 +130,7 @@ def attempt(flow: Flow, ops: Operands, fixed: PyTree, end: Array, s: Lanes) -> A
     error is relative to the tolerance. A step may be accepted and the next one shorter, which saves a sixth of the steps of a
     rule that shortens on rejection only.
     """
-    most = fixed[MOST].astype(s.steps.dtype)
+    most = number(fixed[MOST]).astype(s.steps.dtype)
     t1, stop, landed, live, overdue = reach(flow, ops, fixed, end, s, s.status == RUNNING)
     y1, memory, dense, square, growth = flow.step(ops, fixed, s.t, t1, s.y, s.memory)
     last = landed & (stop >= end)

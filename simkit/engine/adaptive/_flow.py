@@ -16,7 +16,18 @@ from jaxtyping import Array, PyTree
 from ..._types import State, Time
 from ...core import just_after, just_before, scaled
 from ...solvers import Memory
-from ._components import MOST_OPERATIONS, apart, apart_lanes, apart_of, boxed, evaluated, operations, unboxed
+from ..kernels._components import (
+    MOST_IN_KERNEL,
+    MOST_OPERATIONS,
+    apart,
+    apart_lanes,
+    apart_of,
+    boxed,
+    evaluated,
+    operations,
+    unboxed,
+)
+from ..kernels._mode import NotInKernel
 from ._leap import LaneEvents, lane_events
 from ._member import Member
 from ._midpoint import midpoint
@@ -84,6 +95,7 @@ def lane_flow(
     lanes: int,
     exact: bool,
     zero: Array,
+    strict: bool = False,
 ) -> Flow:
     """The flow of a member over lanes.
 
@@ -93,6 +105,9 @@ def lane_flow(
     - `lanes`: how many; one lane is computed without an axis for it.
     - `exact`: whether derivatives by the times of jumps are wanted, which cost four evaluations a step.
     - `zero`: a zero that varies over a mesh as the operands do, for programs that are traced with numbers of their kind.
+    - `strict`: whether it is one for a kernel, of components alone; its operands are taken apart already.
+
+    **Raises:** with `strict` a `NotInKernel` where the member is too large for it.
     """
     jumping = member.stop_count > 0
     t, y = jax.ShapeDtypeStruct((), member.time), member.ops[0]
@@ -120,22 +135,26 @@ def lane_flow(
         like = lambda x: jnp.zeros(x.shape, x.dtype) + zero.astype(x.dtype)
         examples = {name: jax.tree.map(like, (list(member.ops), fixed, *rest)) for name, (_, rest) in functions.items()}
         traced = {name: _Traced(f, examples[name]) for name, (f, _) in functions.items()}
-        small = sum(operations(program.jaxpr.jaxpr) for program in traced.values()) <= MOST_OPERATIONS
+        size = sum(operations(program.jaxpr.jaxpr, strict) for program in traced.values())
+        small = size <= (MOST_IN_KERNEL if strict else MOST_OPERATIONS)
+    if strict and not small:
+        raise NotInKernel("a member too large for components")
     if small:
-        call = {name: _on_components(program, shared, fixed_shared, lanes) for name, program in traced.items()}
+        over = functools.partial(_on_components, shared=shared, fixed_shared=fixed_shared, lanes=lanes, strict=strict)
+        call = {name: over(program) for name, program in traced.items()}
     else:
         call = {name: _on_arrays(f, shared, fixed_shared, lanes) for name, (f, _) in functions.items()}
     split = (lambda x: [x[i] for i in range(y.size)]) if small else lambda x: x
     flow = Flow(
-        begin=lambda ops: split(ops[0]),
+        begin=lambda ops: list(ops[0]) if strict else split(ops[0]),
         start=call["start"],
         first=call["first"],
         stop=call["stop"] if jumping else lambda ops, fixed, t, end: end,
         step=call["step"],
         polynomial=call["polynomial"],
-        pack=(lambda y: [jnp.stack(y)]) if small else lambda y: [y],
+        pack=(lambda y: [jnp.stack(y)]) if small and not strict else lambda y: [y],
         unpack=lambda leaves: split(leaves[0]),
-        apart=lambda x: apart_of([x])[0],
+        apart=(lambda x: x) if strict else lambda x: apart_of([x])[0],
         jumps=jumping,
         order=member.order,
         again=call.get("again"),
@@ -166,7 +185,7 @@ class _Traced:
 
 
 def _on_components(
-    program: _Traced, shared: Sequence[bool], fixed_shared: Sequence[bool], lanes: int
+    program: _Traced, shared: Sequence[bool], fixed_shared: Sequence[bool], lanes: int, strict: bool = False
 ) -> Callable[..., Any]:
     """A program over lanes, arrays apart from scalars being lists of components."""
     avals = [v.aval for v in program.jaxpr.jaxpr.invars]
@@ -177,7 +196,7 @@ def _on_components(
         values = [apart(x) if s else apart_lanes(x) for x, s in held]
         given = program.arguments.flatten_up_to(arguments)
         values += [boxed(x, aval.shape) for x, aval in zip(given, avals[len(values) :], strict=True)]
-        found = evaluated(program.jaxpr.jaxpr, program.jaxpr.consts, values)
+        found = evaluated(program.jaxpr.jaxpr, program.jaxpr.consts, values, strict)
         return program.out.unflatten([unboxed(x, lanes, aval) for x, aval in zip(found, results, strict=True)])
 
     return call

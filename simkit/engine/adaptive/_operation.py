@@ -22,6 +22,7 @@ from ...linear import shielded
 from ..batching._mesh import alike, origin
 from ._adjoint import adjoint
 from ._carried import carried_numerics, kept_shapes, merged_kept, nothing_kept, numbers_of, parted_kept
+from ._kernel import solve_in_kernel
 from ._lanes import solve
 from ._merging import batch_size, merged, more_directions, only_last_tangents, parted
 from ._plan import Plan
@@ -42,14 +43,20 @@ def _numerics(plan: Plan, y0: Array, times: Array, record: bool = False) -> Nume
 
 def _solve(*values: Array, plan: Plan, keeps: bool = False) -> list[Array]:
     leaves, fixed, times, _ = plan.split(values)
+    if not keeps and (found := solve_in_kernel(plan, leaves, fixed, times)) is not None:
+        return [*jax.tree.leaves(_directions_first(plan, found.ys)), *found[1 : 1 + FIGURES]]
     numerics = (carried_numerics(plan, leaves[0], times) if keeps else None) or _numerics(plan, leaves[0], times)
     flow = plan.flow(numerics.lanes, bool(plan.orders), origin(leaves, times))
     members = leaves[0].shape[0]
     found = solve(flow, plan.layout(), plan.nested(leaves), fixed, times, numerics, members, plan.room, keeps)
-    ys = []
-    for leaf, axes in zip(jax.tree.leaves(found.ys), plan.output_directions, strict=True):
-        ys.append(jnp.moveaxis(leaf, (0, 1), (len(axes), len(axes) + 1)))
+    ys = _directions_first(plan, found.ys)
     return [*ys, *found[1 : 1 + FIGURES], *(found.log or ()), *jax.tree.leaves(found.kept)]
+
+
+def _directions_first(plan: Plan, ys: PyTree) -> list[Array]:
+    """States and tangents with the axes of directions before those of members and times."""
+    pairs = zip(jax.tree.leaves(ys), plan.output_directions, strict=True)
+    return [jnp.moveaxis(leaf, (0, 1), (len(axes), len(axes) + 1)) for leaf, axes in pairs]
 
 
 def _tangent(*values: Array, plan: Plan) -> list[Array]:

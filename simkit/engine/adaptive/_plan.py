@@ -68,8 +68,8 @@ class Plan(NamedTuple):
             end += len(order.active)
         return ops
 
-    def flow(self, lanes: int, exact: bool, zero: Array) -> Flow:
-        flow = lane_flow(self.member, self.shared, self.fixed_shared, lanes, exact, zero)
+    def flow(self, lanes: int, exact: bool, zero: Array, strict: bool = False) -> Flow:
+        flow = lane_flow(self.member, self.shared, self.fixed_shared, lanes, exact, zero, strict)
         for order in self.orders:
             flow = lifted(flow, order.active)
         return flow

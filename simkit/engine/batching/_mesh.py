@@ -22,6 +22,11 @@ def _varying(x: Any) -> Any:
     return getattr(getattr(aval, "mat", None), "varying", getattr(aval, "vma", None))
 
 
+def varies(tree: PyTree) -> bool:
+    """Tell whether numbers vary over a mesh within a function that is mapped over it."""
+    return any(_varying(x) for x in jax.tree.leaves(tree))
+
+
 def alike_arrays(tree: PyTree) -> Any:
     """A tree whose arrays vary over a mesh alike."""
     leaves, structure = jax.tree.flatten(tree)

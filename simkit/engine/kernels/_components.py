@@ -19,6 +19,8 @@ from jax.typing import DTypeLike
 from jaxtyping import Array
 
 from ...core import marked
+from ._emit import CALLS, DROPPED, solved_by
+from ._mode import NotInKernel
 
 ELEMENTWISE = frozenset(
     [
@@ -91,14 +93,19 @@ ELEMENTWISE = frozenset(
 MOST_OPERATIONS = 3000
 """Programs that would become larger than this are left as they are: XLA would compile them for too long."""
 
+MOST_IN_KERNEL = 20_000
+"""The same for kernels, whose compiler takes such programs in seconds."""
 
-def operations(jaxpr: Any) -> float:
+
+def operations(jaxpr: Any, strict: bool = False) -> float:
     """About how many operations on lanes a program becomes; infinite where it is made of others than small arrays."""
     total = 0.0
     for eqn in jaxpr.eqns:
         name = eqn.primitive.name
         if name in ("pjit", "jit"):
-            total += operations(eqn.params["jaxpr"].jaxpr)
+            total += operations(eqn.params["jaxpr"].jaxpr, strict)
+        elif strict and name == "custom_linear_solve":
+            total += operations(eqn.params["jaxprs"].solve.jaxpr, strict)
         elif name in ELEMENTWISE:
             total += eqn.outvars[0].aval.size
         elif name == "dot_general":
@@ -112,20 +119,28 @@ def operations(jaxpr: Any) -> float:
     return total
 
 
-def evaluated(jaxpr: Any, consts: Sequence[Any], arguments: Sequence[np.ndarray]) -> list[np.ndarray]:
-    """The results of a program: arrays of objects, each an array over lanes, or a number that all lanes share."""
+def evaluated(
+    jaxpr: Any, consts: Sequence[Any], arguments: Sequence[np.ndarray], strict: bool = False
+) -> list[np.ndarray]:
+    """The results of a program: arrays of objects, each an array over lanes, or a number that all lanes share.
+
+    With `strict` nothing is stacked, as within a kernel: calls are inlined, barriers fall away.
+
+    **Raises:** with `strict` a `NotInKernel` for an operation that is not done on components.
+    """
     held: dict[Any, np.ndarray] = {}
 
     def read(atom: Any) -> np.ndarray:
         return apart(atom.val) if isinstance(atom, jax.extend.core.Literal) else held[atom]
 
     for variable, value in zip(jaxpr.constvars, consts, strict=True):
-        held[variable] = apart(value)
+        known = strict and isinstance(value, jax.Array) and not isinstance(value, jax.core.Tracer)
+        held[variable] = apart(np.asarray(value) if known else value)
     for variable, value in zip(jaxpr.invars, arguments, strict=True):
         held[variable] = value
     for eqn in jaxpr.eqns:
         with marked(eqn):
-            found = _apply(jaxpr, eqn, [read(atom) for atom in eqn.invars])
+            found = _apply(jaxpr, eqn, [read(atom) for atom in eqn.invars], strict)
         for variable, value in zip(eqn.outvars, found, strict=True):
             held[variable] = value
     return [read(atom) for atom in jaxpr.outvars]
@@ -133,6 +148,8 @@ def evaluated(jaxpr: Any, consts: Sequence[Any], arguments: Sequence[np.ndarray]
 
 def apart(value: Any) -> np.ndarray:
     """An array without lanes as an array of its numbers."""
+    if _is_apart(value):
+        return value
     result = np.empty(np.shape(value), object)
     known = not isinstance(value, jax.Array | jax.core.Tracer)
     for place in np.ndindex(result.shape):
@@ -140,8 +157,19 @@ def apart(value: Any) -> np.ndarray:
     return result
 
 
+def _is_apart(value: Any) -> bool:
+    return isinstance(value, np.ndarray) and value.dtype == object
+
+
+def number(value: Any) -> Any:
+    """The one number of an array without axes, which may be taken apart already."""
+    return value[()] if _is_apart(value) else value
+
+
 def apart_lanes(value: Any) -> np.ndarray:
     """An array with lanes on its last axis as an array of arrays over lanes."""
+    if _is_apart(value):
+        return value
     result = np.empty(np.shape(value)[:-1], object)
     for place in np.ndindex(result.shape):
         result[place] = value[place] if place else value
@@ -177,11 +205,21 @@ def _over_lanes(x: Any, lanes: int, dtype: DTypeLike) -> Array:
     return x if jnp.ndim(x) else jnp.broadcast_to(jnp.asarray(x, dtype), (lanes,))
 
 
-def _apply(jaxpr: Any, eqn: Any, values: list[np.ndarray]) -> list[np.ndarray]:
+def _apply(jaxpr: Any, eqn: Any, values: list[np.ndarray], strict: bool) -> list[np.ndarray]:
     name = eqn.primitive.name
-    if name in ("pjit", "jit"):
-        inner = eqn.params["jaxpr"]
-        return evaluated(inner.jaxpr, inner.consts, values)
+    if name in ("pjit", "jit") or (strict and name in CALLS):
+        inner = eqn.params[CALLS[name]]
+        return evaluated(getattr(inner, "jaxpr", inner), getattr(inner, "consts", ()), values, strict)
+    if strict and name in DROPPED:
+        return values if name != "stop_gradient" else [_held(values[0])]
+    if strict and name in _REDUCTIONS:
+        return [_reduced(values[0], eqn.params["axes"], _REDUCTIONS[name], eqn.outvars[0].aval.dtype)]
+    if strict and name == "custom_linear_solve":
+        program, given = solved_by(eqn, values)
+        return evaluated(program.jaxpr, program.consts, given, strict)
+    if name == "split":
+        ends = np.cumsum(eqn.params["sizes"])[:-1]
+        return np.split(values[0], ends, axis=eqn.params["axis"])
     if name == "pvary":
         return values  # numbers are cast where they meet others over a mesh
     if name in ELEMENTWISE:
@@ -194,7 +232,25 @@ def _apply(jaxpr: Any, eqn: Any, values: list[np.ndarray]) -> list[np.ndarray]:
         return [_reduced(values[0], eqn.params["axes"], lambda a, b: a + b, eqn.outvars[0].aval.dtype)]
     if name == "dot_general" and values[0].size and values[1].size:
         return [_product(eqn, *values)]
+    if strict:
+        raise NotInKernel(f"no operation `{name}` on components")
     return _stacked(jaxpr, eqn, values)
+
+
+def _held(value: np.ndarray) -> np.ndarray:
+    result = np.empty(value.shape, object)
+    for place in np.ndindex(value.shape):
+        result[place] = jax.lax.stop_gradient(value[place])
+    return result
+
+
+_REDUCTIONS: dict[str, Any] = {
+    "reduce_max": jnp.maximum,
+    "reduce_min": jnp.minimum,
+    "reduce_prod": lambda a, b: a * b,
+    "reduce_or": lambda a, b: a | b,
+    "reduce_and": lambda a, b: a & b,
+}
 
 
 def _kept_apart(eqn: Any, values: list[np.ndarray]) -> list[np.ndarray]:

@@ -1,0 +1,1 @@
+"""Programs on lanes as kernels of a GPU: the whole loop in one kernel, its numbers in registers."""

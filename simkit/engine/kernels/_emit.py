@@ -1,0 +1,194 @@
+"""Programs on lanes rewritten for the compiler of kernels.
+
+That compiler knows fewer operations than XLA, and it never contracts a product and a sum: written out as one operation
+(`fma`), they take 1.7 times less time in a step of an explicit method. Here barriers fall away, calls are inlined, reductions of
+flags become reductions of integers, and products that only a sum reads become part of it.
+"""
+
+import collections
+import functools
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
+
+import jax
+import jax.extend.core
+import jax.numpy as jnp
+from jaxtyping import Array, PyTree
+
+from ._mode import NotInKernel, mode
+
+LOWERED = frozenset(
+    [
+        *("add", "sub", "mul", "div", "neg", "max", "min", "pow", "integer_pow", "sqrt", "rsqrt", "cbrt", "square"),
+        *("exp", "exp2", "expm1", "log", "log1p", "sin", "cos", "tan", "asin", "acos", "atan", "atan2"),
+        *("sinh", "cosh", "tanh", "asinh", "acosh", "atanh", "logistic", "abs", "sign", "floor", "ceil"),
+        *("is_finite", "eq", "ne", "lt", "le", "gt", "ge", "and", "or", "xor", "not", "select_n", "rem", "nextafter"),
+        *("convert_element_type", "bitcast_convert_type", "clamp", "add_any", "broadcast_in_dim", "iota"),
+        *("shift_left", "shift_right_logical", "shift_right_arithmetic", "erf_inv", "reduce_max", "reduce_min"),
+        *("reduce_sum", "squeeze", "expand_dims", "reshape"),
+    ]
+)
+"""Operations that the compiler of kernels knows."""
+
+DROPPED = frozenset(["optimization_barrier", "stop_gradient", "copy", "copy_p", "pvary", "pcast"])
+"""Operations that mean nothing within a kernel."""
+
+CALLS = {
+    "jit": "jaxpr",
+    "pjit": "jaxpr",
+    "closed_call": "call_jaxpr",
+    "core_call": "call_jaxpr",
+    "custom_jvp_call": "call_jaxpr",
+    "custom_vjp_call": "call_jaxpr",
+    "custom_vjp_call_jaxpr": "fun_jaxpr",
+    "remat": "jaxpr",
+    "checkpoint": "jaxpr",
+    "remat2": "jaxpr",
+}
+
+FUSED = {"float32": ("fma.rn.f32 $0, $1, $2, $3;", "=f,f,f,f"), "float64": ("fma.rn.f64 $0, $1, $2, $3;", "=d,d,d,d")}
+
+
+class _Product(NamedTuple):
+    """A product that a sum may take in."""
+
+    a: Any
+    b: Any
+    primitive: Any
+
+    def value(self) -> Any:
+        return self.primitive.bind(self.a, self.b)
+
+
+def rewritten(function: Callable[..., Any]) -> Callable[..., Any]:
+    """A function of lanes with the operations that the compiler of kernels knows.
+
+    **Raises:** `NotInKernel` on call where there is an operation that it does not know.
+    """
+
+    @functools.wraps(function)
+    def call(*arguments: PyTree) -> Any:
+        closed, shapes = jax.make_jaxpr(function, return_shape=True)(*arguments)
+        found = emitted(closed.jaxpr, closed.consts, jax.tree.leaves(arguments))
+        return jax.tree.unflatten(jax.tree.structure(shapes), found)
+
+    return call
+
+
+def emitted(jaxpr: Any, consts: Sequence[Any], arguments: Sequence[Any]) -> list[Any]:
+    """The results of a program, its operations rewritten."""
+    held: dict[Any, Any] = {}
+    counts = collections.Counter(v for eqn in jaxpr.eqns for v in eqn.invars if not _literal(v))
+    counts.update(v for v in jaxpr.outvars if not _literal(v))
+    summed = {v for eqn in jaxpr.eqns if eqn.primitive.name in _SUMS for v in eqn.invars if not _literal(v)}
+
+    def read(atom: Any, whole: bool = True) -> Any:
+        value = atom.val if _literal(atom) else held[atom]
+        return value.value() if whole and isinstance(value, _Product) else value
+
+    for variable, value in zip([*jaxpr.constvars, *jaxpr.invars], [*consts, *arguments], strict=True):
+        held[variable] = value
+    for eqn in jaxpr.eqns:
+        name = eqn.primitive.name
+        out = eqn.outvars[0] if eqn.outvars else None
+        if name == "mul" and out in summed and counts[out] == 1 and str(out.aval.dtype) in FUSED:
+            found = [_Product(*(read(v) for v in eqn.invars), eqn.primitive)]
+        elif name in _SUMS and str(out.aval.dtype) in FUSED:
+            found = [_sum(eqn, [read(v, whole=False) for v in eqn.invars])]
+        else:
+            found = _applied(eqn, [read(v) for v in eqn.invars])
+        for variable, value in zip(eqn.outvars, found, strict=True):
+            held[variable] = value
+    return [read(atom) for atom in jaxpr.outvars]
+
+
+def _literal(atom: Any) -> bool:
+    return isinstance(atom, jax.extend.core.Literal)
+
+
+def _applied(eqn: Any, values: list[Any]) -> list[Any]:
+    name = eqn.primitive.name
+    if name in DROPPED:
+        return values
+    if name in CALLS:
+        inner = eqn.params[CALLS[name]]
+        if hasattr(inner, "jaxpr"):
+            return emitted(inner.jaxpr, inner.consts, values)
+        return emitted(inner, (), values)
+    if name in _REWRITTEN:
+        return _REWRITTEN[name](eqn, *values)
+    if name not in LOWERED:
+        raise NotInKernel(f"no operation `{name}` in a kernel")
+    if any(jnp.issubdtype(v.aval.dtype, jnp.complexfloating) for v in eqn.invars):
+        raise NotInKernel("complex numbers")
+    found = eqn.primitive.bind(*values, **eqn.params)
+    return list(found) if eqn.primitive.multiple_results else [found]
+
+
+def _sum(eqn: Any, values: list[Any]) -> Any:
+    """A sum or a difference, of which one part may be a product that nothing else reads."""
+    a, b = values
+    whole = lambda x: x.value() if isinstance(x, _Product) else x
+    minus = eqn.primitive.name == "sub"
+    shape, dtype = eqn.outvars[0].aval.shape, eqn.outvars[0].aval.dtype
+    if not shape or not (isinstance(a, _Product) or isinstance(b, _Product)):
+        return eqn.primitive.bind(whole(a), whole(b))
+    if isinstance(a, _Product):
+        return fma(a.a, a.b, -whole(b) if minus else whole(b), shape, dtype)
+    return fma(-b.a if minus else b.a, b.b, whole(a), shape, dtype)
+
+
+def fma(a: Any, b: Any, c: Any, shape: tuple[int, ...], dtype: Any) -> Array:
+    """a b + c, rounded once."""
+    a, b, c = (jnp.broadcast_to(jnp.asarray(x, dtype), shape) for x in (a, b, c))
+    if mode() != "triton":
+        return a * b + c
+    from jax.experimental.pallas import triton
+
+    code, constraints = FUSED[str(dtype)]
+    like = [jax.ShapeDtypeStruct(shape, dtype)]
+    return triton.elementwise_inline_asm(
+        code, args=[a, b, c], constraints=constraints, pack=1, result_shape_dtypes=like
+    )[0]
+
+
+def solved_by(eqn: Any, values: Sequence[Any]) -> tuple[Any, list[Any]]:
+    """The program that solves the linear equations of `custom_linear_solve`, and what it is given."""
+    lengths, programs = eqn.params["const_lengths"], eqn.params["jaxprs"]
+    begin = lengths.matvec + lengths.vecmat
+    return programs.solve, [
+        *values[begin : begin + lengths.solve],
+        *values[begin + lengths.solve + lengths.transpose_solve :],
+    ]
+
+
+def any_of(flags: Array) -> Array:
+    """Whether any of the lanes' flags is set, as a scalar."""
+    return jnp.max(flags.astype(jnp.int32)) > 0
+
+
+def _all(eqn: Any, flags: Array) -> list[Array]:
+    return [jnp.min(flags.astype(jnp.int32), axis=tuple(eqn.params["axes"])) > 0]
+
+
+def _any(eqn: Any, flags: Array) -> list[Array]:
+    return [jnp.max(flags.astype(jnp.int32), axis=tuple(eqn.params["axes"])) > 0]
+
+
+def _cond(eqn: Any, index: Array, *values: Any) -> list[Any]:
+    branches = [functools.partial(emitted, b.jaxpr, b.consts) for b in eqn.params["branches"]]
+    return list(jax.lax.switch(index, [lambda *v, b=b: b(v) for b in branches], *values))
+
+
+def _linear_solve(eqn: Any, *values: Any) -> list[Any]:
+    program, given = solved_by(eqn, values)
+    return emitted(program.jaxpr, program.consts, given)
+
+
+_SUMS = frozenset(["add", "sub", "add_any"])
+_REWRITTEN: dict[str, Callable[..., list[Any]]] = {
+    "reduce_or": _any,
+    "reduce_and": _all,
+    "cond": _cond,
+    "custom_linear_solve": _linear_solve,
+}

@@ -1,0 +1,120 @@
+"""Kernels over members: what a block of lanes reads, and what it writes."""
+
+import math
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array
+
+from ._mode import mode
+
+LANES = 32
+"""Members of a program: one warp, whose threads wait for each other alone."""
+
+
+class Given(NamedTuple):
+    """An operand of a kernel: `(...,)` of all members, or `(..., members)` of each."""
+
+    value: Array
+    own: bool
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """Shape of what one member has."""
+        return self.value.shape[:-1] if self.own else self.value.shape
+
+
+class Made(NamedTuple):
+    """A result of a kernel, `(rows, members)`."""
+
+    rows: int
+    dtype: Any
+
+
+class Block:
+    """What a program of a kernel sees: its members, its operands as arrays of objects, and where its results go."""
+
+    def __init__(self, given: Sequence[Given], references: Sequence[Any], made: Sequence[Any], turn: Any, lanes: int):
+        self.lanes, self.made = lanes, made
+        self.member = turn * lanes + jax.lax.iota(jnp.int32, lanes)
+        self._given, self._references = given, references
+
+    def operand(self, number: int) -> np.ndarray:
+        """The components of an operand, each a number of all lanes or an array over lanes."""
+        given, reference = self._given[number], self._references[number]
+        found = np.empty(given.shape, object)
+        for i, place in enumerate(np.ndindex(given.shape)):
+            found[place] = reference[i, :] if given.own else reference[i]
+        return found
+
+    def gathered(self, number: int, row: Array) -> Array:
+        """Row `row` of each lane of an operand of one axis."""
+        given, reference = self._given[number], self._references[number]
+        if given.own:
+            return reference[row, jax.lax.iota(jnp.int32, self.lanes)]
+        return reference[row]
+
+    def put(self, number: int, row: Any, value: Array) -> None:
+        """Write a row of a result."""
+        self.made[number][row, :] = value
+
+    def scattered(self, number: int, row: Array, value: Array, where: Array) -> None:
+        """Write a row of its own in each lane that a mask names."""
+        from jax.experimental.pallas import triton
+
+        lane = jax.lax.iota(jnp.int32, self.lanes)
+        triton.store(self.made[number].at[row, lane], value, mask=where)
+
+
+def launch(
+    body: Callable[[Block], None],
+    given: Sequence[Given],
+    made: Sequence[Made],
+    members: int,
+    lanes: int = LANES,
+) -> list[Array]:
+    """Run `body` for blocks of `lanes` members; its results, each `(rows, members)`."""
+    from jax.experimental import pallas as pl
+    from jax.experimental.pallas import triton
+
+    count = -(-members // lanes) * lanes
+    arrays, specs, places = [], [], []
+    for x in given:
+        places.append(len(arrays) if x.value.size else None)
+        if not x.value.size:
+            continue
+        size = math.prod(x.shape)
+        if x.own:
+            arrays.append(_filled(x.value.reshape(size, members), count))
+            specs.append(pl.BlockSpec((size, lanes), lambda i: (0, i)))
+        else:
+            arrays.append(x.value.reshape(size))
+            specs.append(pl.BlockSpec((size,), lambda i: (0,)))
+
+    def kernel(*references: Any) -> None:
+        ins, outs = references[: len(arrays)], references[len(arrays) :]
+        body(Block(given, [None if i is None else ins[i] for i in places], outs, pl.program_id(0), lanes))
+
+    interpret = mode() != "triton"
+    options = (
+        {} if interpret else {"compiler_params": triton.CompilerParams(num_warps=max(1, lanes // 32), num_stages=1)}
+    )
+    found = pl.pallas_call(
+        kernel,
+        out_shape=[jax.ShapeDtypeStruct((x.rows, count), x.dtype) for x in made],
+        grid=(count // lanes,),
+        in_specs=specs,
+        out_specs=[pl.BlockSpec((x.rows, lanes), lambda i: (0, i)) for x in made],
+        interpret=interpret,
+        name="members",
+        **options,
+    )(*arrays)
+    return [x[:, :members] for x in found]
+
+
+def _filled(x: Array, count: int) -> Array:
+    """Rows of members, filled up with the last one."""
+    return x if x.shape[1] == count else jnp.pad(x, ((0, 0), (0, count - x.shape[1])), mode="edge")
