@@ -152,7 +152,7 @@ def lane_flow(
         stop=call["stop"] if jumping else lambda ops, fixed, t, end: end,
         step=call["step"],
         polynomial=call["polynomial"],
-        pack=(lambda y: [jnp.stack(y)]) if small and not strict else lambda y: [y],
+        pack=(lambda y: [boxed(y, (len(y),))]) if strict else (lambda y: [jnp.stack(y)]) if small else lambda y: [y],
         unpack=lambda leaves: split(leaves[0]),
         apart=(lambda x: x) if strict else lambda x: apart_of([x])[0],
         jumps=jumping,

@@ -13,7 +13,7 @@ from jaxtyping import Array, PyTree
 
 from ...core import Status
 from ..batching._mesh import varies
-from ..kernels._emit import any_of, rewritten
+from ..kernels._emit import any_of, has_rules, rewritten
 from ..kernels._launch import LANES, Block, Given, Made, launch
 from ..kernels._mode import NotInKernel, mode
 from ._attempt import RUNNING, Attempt, Lanes, attempt, moved, started
@@ -33,14 +33,26 @@ def solve_in_kernel(plan: Plan, leaves: list[Any], fixed: list[Any], times: Arra
         return None
 
 
-def served(plan: Plan) -> bool:
-    """Whether a plan is one that kernels are written for, whatever its operations."""
-    return plan.room == 0 and plan.member.happenings is None and not plan.member.multistep and not plan.orders
+def served(plan: Plan, derivatives: bool = False) -> bool:
+    """Tell whether a plan is one that kernels are written for, whatever its operations.
+
+    Calls are inlined there, so that rules for derivatives would be lost.
+    """
+    member = plan.member
+    if plan.room or member.happenings is not None or member.multistep or member.resumed is not None:
+        return False
+    programs = (member.field, member.start, member.step, member.polynomial, member.stops)
+    return not (plan.orders or derivatives) or not any(has_rules(program.jaxpr.jaxpr) for program in programs)
+
+
+def components(flow: Flow, y: PyTree) -> list[Array]:
+    """The components of a state and of its tangents, as the rows of results have them."""
+    return [x for leaf in flow.pack(y) for x in leaf.reshape(-1)]
 
 
 def _solution(plan: Plan, leaves: list[Any], fixed: list[Any], times: Array) -> Solution:
     members, count = leaves[0].shape[0], times.shape[-1]
-    flow = plan.flow(LANES, False, jnp.zeros((), times.dtype), strict=True)
+    flow = plan.flow(LANES, bool(plan.orders), jnp.zeros((), times.dtype), strict=True)
     layout = plan.layout()
     given = [_given(x, axis) for x, axis in zip([*leaves, *fixed], [*layout.ops, *layout.fixed], strict=True)]
     given.append(Given(times.T if times.ndim > 1 else times, times.ndim > 1))
@@ -54,14 +66,34 @@ def _solution(plan: Plan, leaves: list[Any], fixed: list[Any], times: Array) -> 
 
     ys, figures, ends = launch(body, given, made, members)
     status, steps, rejected, reached = figures
-    final = ys.reshape(numbers, count - 1, members)[:, -1]
-    status = jnp.where((status == 0) & ~jnp.all(jnp.isfinite(final), axis=0), int(Status.NON_FINITE), status)
+    rows = ys.reshape(numbers, count - 1, members)
+    finite = jnp.all(jnp.isfinite(rows[: leaves[0].shape[-1], -1]), axis=0)
+    status = jnp.where((status == 0) & ~finite, int(Status.NON_FINITE), status)
     arrived = jnp.where(status == 0, count, reached)
-    rows = jnp.moveaxis(ys.reshape(numbers, count - 1, members), -1, 0)
     column = jnp.arange(1, count, dtype=jnp.int32)
-    rows = jnp.where((column[None] < arrived[:, None])[:, None], rows, jnp.nan)
-    whole = jnp.concatenate([leaves[0][:, :, None], rows], axis=-1)
-    return Solution([jnp.moveaxis(whole, -1, 1)], status, steps, rejected, ends[0], ends[1])
+    rows = jnp.where((column[:, None] < arrived[None])[None], rows, jnp.nan)
+    found, begin = [], 0
+    for first, axes in zip(_initial(plan, leaves), plan.output_directions, strict=True):
+        size = math.prod(axes) * leaves[0].shape[-1]
+        own = rows[begin : begin + size].reshape(*axes, -1, count - 1, members)
+        found.append(jnp.moveaxis(jnp.concatenate([first[..., None, :], own], axis=-2), (-1, -2), (0, 1)))
+        begin += size
+    return Solution(found, status, steps, rejected, ends[0], ends[1])
+
+
+def _initial(plan: Plan, leaves: list[Any]) -> list[Array]:
+    """The initial states and their tangents, directions first, members last."""
+    y = leaves[0]
+    last = lambda i: jnp.moveaxis(leaves[i], plan.heights[i], -1)
+    places: list[int | None] = [0]
+    end = len(plan.shared)
+    for order in plan.orders:
+        places += [None if i is None or i not in order.active else end + order.active.index(i) for i in places]
+        end += len(order.active)
+    return [
+        jnp.zeros((*axes, y.shape[-1], y.shape[0]), y.dtype) if i is None else last(i)
+        for i, axes in zip(places, plan.output_directions, strict=True)
+    ]
 
 
 def _given(x: Array, axis: int | None) -> Given:
@@ -84,7 +116,7 @@ def _solve_block(flow: Flow, block: Block, ops: PyTree, fixed: PyTree, times: in
         return rewritten(lambda s, found: moved(flow, ops, fixed, s, found, found.accurate))(s, found), cursor
 
     s, cursor = jax.lax.while_loop(lambda carry: any_of(carry[0].status == RUNNING), stepped, (s, cursor))
-    for i, y in enumerate(jax.tree.leaves(s.y)):
+    for i, y in enumerate(components(flow, s.y)):
         block.put(0, i * (count - 1) + count - 2, y)
     for i, x in enumerate((s.status, s.steps, s.rejected, cursor)):
         block.put(1, i, x)

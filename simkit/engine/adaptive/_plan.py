@@ -6,6 +6,7 @@ from typing import Any, NamedTuple
 from jaxtyping import Array
 
 from ._flow import Flow, lane_flow, lifted
+from ._flow_apart import lifted_apart
 from ._member import Member
 from ._queue import Layout
 from ._sizes import Sizes
@@ -71,7 +72,7 @@ class Plan(NamedTuple):
     def flow(self, lanes: int, exact: bool, zero: Array, strict: bool = False) -> Flow:
         flow = lane_flow(self.member, self.shared, self.fixed_shared, lanes, exact, zero, strict)
         for order in self.orders:
-            flow = lifted(flow, order.active)
+            flow = lifted_apart(flow, order.active, order.directions) if strict else lifted(flow, order.active)
         return flow
 
     def split(self, values: Sequence[Any]) -> tuple[list[Any], list[Any], Any, list[Any]]:

@@ -6,6 +6,7 @@ a half of the time for systems of two or three states. Operations that are not k
 """
 
 import functools
+import itertools
 import math
 from collections.abc import Sequence
 from typing import Any
@@ -19,7 +20,7 @@ from jax.typing import DTypeLike
 from jaxtyping import Array
 
 from ...core import marked
-from ._emit import CALLS, DROPPED, solved_by
+from ._emit import CALLS, DROPPED
 from ._mode import NotInKernel
 
 ELEMENTWISE = frozenset(
@@ -215,8 +216,7 @@ def _apply(jaxpr: Any, eqn: Any, values: list[np.ndarray], strict: bool) -> list
     if strict and name in _REDUCTIONS:
         return [_reduced(values[0], eqn.params["axes"], _REDUCTIONS[name], eqn.outvars[0].aval.dtype)]
     if strict and name == "custom_linear_solve":
-        program, given = solved_by(eqn, values)
-        return evaluated(program.jaxpr, program.consts, given, strict)
+        return _linear_solve(eqn, values)
     if name == "split":
         ends = np.cumsum(eqn.params["sizes"])[:-1]
         return np.split(values[0], ends, axis=eqn.params["axis"])
@@ -242,6 +242,35 @@ def _held(value: np.ndarray) -> np.ndarray:
     for place in np.ndindex(value.shape):
         result[place] = jax.lax.stop_gradient(value[place])
     return result
+
+
+def _linear_solve(eqn: Any, values: list[np.ndarray]) -> list[np.ndarray]:
+    """Linear equations on components, with the rule for their derivatives: what solves them holds the matrix."""
+    lengths, programs = eqn.params["const_lengths"], eqn.params["jaxprs"]
+    ends = np.cumsum([lengths.matvec, lengths.vecmat, lengths.solve, lengths.transpose_solve])
+    *consts, right = (values[a:b] for a, b in zip([0, *ends], [*ends, len(values)], strict=True))
+    lanes = max((x.shape[0] for v in values for x in v.reshape(-1) if jnp.ndim(x)), default=0)
+    shapes = [(v.shape, atom.aval.dtype) for v, atom in zip(right, eqn.invars[ends[-1] :], strict=True)]
+
+    def flat(found: Sequence[np.ndarray]) -> list[Array]:
+        pairs = zip(found, shapes, strict=True)
+        wide = lambda x, dtype: _over_lanes(x, lanes, dtype) if lanes else jnp.asarray(x, dtype)
+        return [wide(x, dtype) for value, (_, dtype) in pairs for x in value.reshape(-1)]
+
+    def parted(held: Sequence[Array]) -> list[np.ndarray]:
+        sizes = np.cumsum([0, *(math.prod(shape) for shape, _ in shapes)])
+        parts = [list(held[a:b]) for a, b in itertools.pairwise(sizes)]
+        return [boxed(x if shape else x[0], shape) for x, (shape, _) in zip(parts, shapes, strict=True)]
+
+    def by(program: Any, own: Sequence[np.ndarray]) -> Any:
+        return lambda x: flat(evaluated(program.jaxpr, program.consts, [*own, *parted(x)], strict=True))
+
+    forward, _, solve, backward = (
+        None if program is None else by(program, own) for program, own in zip(programs, consts, strict=True)
+    )
+    transposed = None if backward is None else lambda _, b: backward(b)
+    found = jax.lax.custom_linear_solve(forward, flat(right), lambda _, b: solve(b), transposed)
+    return parted(found)
 
 
 _REDUCTIONS: dict[str, Any] = {

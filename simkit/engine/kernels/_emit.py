@@ -102,6 +102,17 @@ def emitted(jaxpr: Any, consts: Sequence[Any], arguments: Sequence[Any]) -> list
     return [read(atom) for atom in jaxpr.outvars]
 
 
+def has_rules(jaxpr: Any) -> bool:
+    """Tell whether a program calls functions that state their own derivatives."""
+    for eqn in jaxpr.eqns:
+        if eqn.primitive.name.startswith(("custom_jvp", "custom_vjp")):
+            return True
+        inner = [x for value in eqn.params.values() for x in (value if isinstance(value, tuple | list) else [value])]
+        if any(has_rules(getattr(x, "jaxpr", x)) for x in inner if hasattr(getattr(x, "jaxpr", x), "eqns")):
+            return True
+    return False
+
+
 def _literal(atom: Any) -> bool:
     return isinstance(atom, jax.extend.core.Literal)
 
@@ -152,16 +163,6 @@ def fma(a: Any, b: Any, c: Any, shape: tuple[int, ...], dtype: Any) -> Array:
     )[0]
 
 
-def solved_by(eqn: Any, values: Sequence[Any]) -> tuple[Any, list[Any]]:
-    """The program that solves the linear equations of `custom_linear_solve`, and what it is given."""
-    lengths, programs = eqn.params["const_lengths"], eqn.params["jaxprs"]
-    begin = lengths.matvec + lengths.vecmat
-    return programs.solve, [
-        *values[begin : begin + lengths.solve],
-        *values[begin + lengths.solve + lengths.transpose_solve :],
-    ]
-
-
 def any_of(flags: Array) -> Array:
     """Whether any of the lanes' flags is set, as a scalar."""
     return jnp.max(flags.astype(jnp.int32)) > 0
@@ -181,7 +182,9 @@ def _cond(eqn: Any, index: Array, *values: Any) -> list[Any]:
 
 
 def _linear_solve(eqn: Any, *values: Any) -> list[Any]:
-    program, given = solved_by(eqn, values)
+    lengths, program = eqn.params["const_lengths"], eqn.params["jaxprs"].solve
+    begin = lengths.matvec + lengths.vecmat
+    given = [*values[begin : begin + lengths.solve], *values[begin + lengths.solve + lengths.transpose_solve :]]
     return emitted(program.jaxpr, program.consts, given)
 
 
