@@ -45,6 +45,7 @@ from ._integrate import Method, trajectory_of
 from ._simulate import check_served, listed, resolve, solve_options, stiff_instead
 from ._unstable import unstable_members
 from .adaptive._sizes import ACCELERATOR_LANES
+from .kernels._mode import mode
 from .stepping._checkpointed import Checkpointed
 from .stepping._room import with_room
 from .task._arguments import check_direction, check_events, check_reducers, check_times
@@ -70,6 +71,9 @@ number that is two thirds of the time.
 
 ACCELERATOR_NUMBERS = 2**24
 """Most numbers in the states that an accelerator steps together with fixed steps, unless `FIXED_LANES` hold more."""
+
+KERNEL_LANES = 2**20
+"""Most members with fixed steps that one kernel steps: it needs no memory beside what they save."""
 
 VECTOR = 8
 """Numbers of members that this does not divide take three times as long: the compiler leaves such loops without vectors."""
@@ -203,7 +207,10 @@ def _lanes(task: Task, bounded: bool) -> int:
     if bounded:
         return FIXED_LANES
     if jax.default_backend() != "cpu":
-        return max(FIXED_LANES, min(ACCELERATOR_LANES, ACCELERATOR_NUMBERS // numbers))
+        most = (
+            KERNEL_LANES if mode() == "triton" and not isinstance(task.system, StochasticSystem) else ACCELERATOR_LANES
+        )
+        return max(FIXED_LANES, min(most, ACCELERATOR_NUMBERS // numbers))
     if isinstance(task.system, StochasticSystem):
         return max(FIXED_LANES, min(STOCHASTIC_LANES, STOCHASTIC_NUMBERS // numbers))
     return FIXED_LANES

@@ -189,7 +189,7 @@ class _Group:
         column = jnp.arange(1, self.last, dtype=jnp.int32)[:, None]
         column = jnp.broadcast_to(column, (self.last - 1, *self.member.shape))
         cursor = jnp.sum(targets(self.times, self.member, column) <= end.t[None], axis=0, dtype=jnp.int32)
-        asked, lost = _asked(self.given, cursor, ok)
+        asked, lost = asked_of(self.given, cursor, ok)
         if end.events is not None:
             met, missed = _asked_before(self.before, end.events)
             asked, lost = asked | met, lost | missed
@@ -225,7 +225,7 @@ class _Group:
         ops, walk = self.held.ops, self.walk
         _, pull = jax.vjp(lambda moving: self.flow.begin(walk.filled(ops, moving)), walk.moving(ops))
         g_p = [a + b for a, b in zip(carry.operands, jax.vmap(pull)(g_y)[0], strict=True)]
-        g_p = [_with_lost(lost, g, common) for g, common in zip(g_p, self.shared, strict=True)]
+        g_p = [with_lost(lost, g, common) for g, common in zip(g_p, self.shared, strict=True)]
         of = lambda kind: [g for g, common in zip(g_p, self.shared, strict=True) if common == kind]
         return of(True), of(False)
 
@@ -234,7 +234,7 @@ def _where(condition: Array, a: PyTree, b: PyTree) -> Any:
     return jax.tree.map(lambda x, y: jnp.where(condition, x, y), a, b)
 
 
-def _asked(cotangents: Sequence[Array | None], cursor: Array, ok: Array) -> tuple[Array, Array]:
+def asked_of(cotangents: Sequence[Array | None], cursor: Array, ok: Array) -> tuple[Array, Array]:
     """Return a mask of the lanes with a cotangent of a state that they reached, and, `(directions, lanes)`, of one that they
     did not reach.
 
@@ -259,7 +259,7 @@ def _asked_before(cotangents: Sequence[Array | None], total: Array) -> tuple[Arr
     return jnp.any(seen & real[:, :, None], axis=(1, 2)), jnp.any(seen & ~real[:, :, None], axis=1).T
 
 
-def _with_lost(lost: Array, g: Array, shared: bool) -> Array:
+def with_lost(lost: Array, g: Array, shared: bool) -> Array:
     """Cotangents of an operand, lanes last unless shared: NaN where a state was asked for that does not exist."""
     lost = jnp.any(lost, axis=1) if shared else lost
     lost = lost.reshape(lost.shape[0], *(1,) * (g.ndim - lost.ndim), *lost.shape[1:])

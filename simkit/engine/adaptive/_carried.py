@@ -28,7 +28,7 @@ def numbers_of(plan: Plan, size: int) -> tuple[int, int | None, int]:
 def carried_numerics(plan: Plan, y0: Any, times: Any) -> Numerics | None:
     """Return the sizes of a solve that keeps a record; None where it keeps none."""
     members, size = y0.shape
-    if plan.room or not members:
+    if plan.room or not members or plan.in_kernels(derivatives=True):
         return None
     numbers, past, kept = numbers_of(plan, size)
     return plan.sizes.carried(members, numbers, times.shape[-1], y0.dtype.itemsize, past, kept)

@@ -13,9 +13,9 @@ from jaxtyping import Array, PyTree
 
 from ...core import Status
 from ..batching._mesh import varies
-from ..kernels._emit import any_of, has_rules, rewritten
+from ..kernels._emit import any_of, rewritten
 from ..kernels._launch import LANES, Block, Given, Made, launch
-from ..kernels._mode import NotInKernel, mode
+from ..kernels._mode import NotInKernel
 from ._attempt import RUNNING, Attempt, Lanes, attempt, moved, started
 from ._block import fraction, horner
 from ._flow import Flow
@@ -25,24 +25,12 @@ from ._plan import Plan
 
 def solve_in_kernel(plan: Plan, leaves: list[Any], fixed: list[Any], times: Array) -> Solution | None:
     """The states of all members, as `solve` returns them; None where they are not solved in a kernel."""
-    if mode() == "off" or not served(plan) or varies((leaves, fixed, times)):
+    if not plan.in_kernels() or varies((leaves, fixed, times)):
         return None
     try:
         return _solution(plan, leaves, fixed, times)
     except NotInKernel:
         return None
-
-
-def served(plan: Plan, derivatives: bool = False) -> bool:
-    """Tell whether a plan is one that kernels are written for, whatever its operations.
-
-    Calls are inlined there, so that rules for derivatives would be lost.
-    """
-    member = plan.member
-    if plan.room or member.happenings is not None or member.multistep or member.resumed is not None:
-        return False
-    programs = (member.field, member.start, member.step, member.polynomial, member.stops)
-    return not (plan.orders or derivatives) or not any(has_rules(program.jaxpr.jaxpr) for program in programs)
 
 
 def components(flow: Flow, y: PyTree) -> list[Array]:
@@ -54,7 +42,7 @@ def _solution(plan: Plan, leaves: list[Any], fixed: list[Any], times: Array) -> 
     members, count = leaves[0].shape[0], times.shape[-1]
     flow = plan.flow(LANES, bool(plan.orders), jnp.zeros((), times.dtype), strict=True)
     layout = plan.layout()
-    given = [_given(x, axis) for x, axis in zip([*leaves, *fixed], [*layout.ops, *layout.fixed], strict=True)]
+    given = [given_to(x, axis) for x, axis in zip([*leaves, *fixed], [*layout.ops, *layout.fixed], strict=True)]
     given.append(Given(times.T if times.ndim > 1 else times, times.ndim > 1))
     numbers = sum(math.prod(axes) for axes in plan.output_directions) * leaves[0].shape[-1]
     made = [Made(numbers * (count - 1), leaves[0].dtype), Made(4, jnp.int32), Made(2, times.dtype)]
@@ -81,22 +69,29 @@ def _solution(plan: Plan, leaves: list[Any], fixed: list[Any], times: Array) -> 
     return Solution(found, status, steps, rejected, ends[0], ends[1])
 
 
-def _initial(plan: Plan, leaves: list[Any]) -> list[Array]:
-    """The initial states and their tangents, directions first, members last."""
-    y = leaves[0]
-    last = lambda i: jnp.moveaxis(leaves[i], plan.heights[i], -1)
+def initial_places(plan: Plan) -> list[int | None]:
+    """The operands that are the initial states and their tangents; None for tangents that are zero."""
     places: list[int | None] = [0]
     end = len(plan.shared)
     for order in plan.orders:
         places += [None if i is None or i not in order.active else end + order.active.index(i) for i in places]
         end += len(order.active)
+    return places
+
+
+def _initial(plan: Plan, leaves: list[Any]) -> list[Array]:
+    """The initial states and their tangents, directions first, members last."""
+    y = leaves[0]
     return [
-        jnp.zeros((*axes, y.shape[-1], y.shape[0]), y.dtype) if i is None else last(i)
-        for i, axes in zip(places, plan.output_directions, strict=True)
+        jnp.zeros((*axes, y.shape[-1], y.shape[0]), y.dtype)
+        if i is None
+        else jnp.moveaxis(leaves[i], plan.heights[i], -1)
+        for i, axes in zip(initial_places(plan), plan.output_directions, strict=True)
     ]
 
 
-def _given(x: Array, axis: int | None) -> Given:
+def given_to(x: Array, axis: int | None) -> Given:
+    """An operand of a kernel, from one with members on an axis."""
     return Given(x, False) if axis is None else Given(jnp.moveaxis(x, axis, -1), True)
 
 

@@ -21,6 +21,7 @@ from jaxtyping import Array, PyTree
 from ...linear import shielded
 from ..batching._mesh import alike, origin
 from ._adjoint import adjoint
+from ._adjoint_kernel import adjoint_in_kernel
 from ._carried import carried_numerics, kept_shapes, merged_kept, nothing_kept, numbers_of, parted_kept
 from ._kernel import solve_in_kernel
 from ._lanes import solve
@@ -73,13 +74,17 @@ def _adjoint(
     *values: Array, plan: Plan, directions: int, active: tuple[int, ...], live: tuple[bool, ...], kept: int
 ) -> list[Array]:
     leaves, fixed, times, (cost, *given) = plan.split(values)
-    numerics = carried_numerics(plan, leaves[0], times) if kept else _numerics(plan, leaves[0], times, record=True)
-    assert numerics is not None
     record, given = given[:kept], iter(given[kept:])
     cotangents = []
     for axes, alive in zip(plan.output_directions, live, strict=True):
         height = len(axes)
         cotangents.append(jnp.moveaxis(next(given), (1 + height, 2 + height), (1, 2)) if alive else None)
+    if not kept:
+        found = adjoint_in_kernel(plan, leaves, fixed, times, cotangents, active, directions)
+        if found is not None:
+            return found
+    numerics = carried_numerics(plan, leaves[0], times) if kept else _numerics(plan, leaves[0], times, record=True)
+    assert numerics is not None
     flow = plan.flow(numerics.lanes, True, origin(leaves, times))
     ops = plan.nested(leaves)
     return adjoint(flow, plan.layout(), ops, fixed, times, cost, cotangents, active, numerics, directions, record)

@@ -5,6 +5,8 @@ from typing import Any, NamedTuple
 
 from jaxtyping import Array
 
+from ..kernels._emit import has_rules
+from ..kernels._mode import mode
 from ._flow import Flow, lane_flow, lifted
 from ._flow_apart import lifted_apart
 from ._member import Member
@@ -74,6 +76,18 @@ class Plan(NamedTuple):
         for order in self.orders:
             flow = lifted_apart(flow, order.active, order.directions) if strict else lifted(flow, order.active)
         return flow
+
+    def in_kernels(self, derivatives: bool = False) -> bool:
+        """Tell whether kernels are in use and written for such a solve, whatever its operations.
+
+        Calls are inlined there, so that functions that state their own derivatives would lose these.
+        """
+        member = self.member
+        special = self.room or member.happenings is not None or member.multistep or member.resumed is not None
+        if mode() == "off" or special:
+            return False
+        programs = (member.field, member.start, member.step, member.polynomial, member.stops)
+        return not (self.orders or derivatives) or not any(has_rules(program.jaxpr.jaxpr) for program in programs)
 
     def split(self, values: Sequence[Any]) -> tuple[list[Any], list[Any], Any, list[Any]]:
         """Operands, fixed numbers, times, and what comes after."""

@@ -57,6 +57,17 @@ class Block:
             return reference[row, jax.lax.iota(jnp.int32, self.lanes)]
         return reference[row]
 
+    def read(self, number: int, row: Array) -> Array:
+        """Row `row` of each lane of a result that was written before."""
+        return self.made[number][row, jax.lax.iota(jnp.int32, self.lanes)]
+
+    def barrier(self) -> None:
+        """Let all threads of a block see what they have written."""
+        from jax.experimental.pallas import triton
+
+        if mode() == "triton":
+            triton.debug_barrier()
+
     def put(self, number: int, row: Any, value: Array) -> None:
         """Write a row of a result."""
         self.made[number][row, :] = value

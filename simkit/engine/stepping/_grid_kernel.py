@@ -16,7 +16,7 @@ import jax.numpy as jnp
 from jax.extend.core import Primitive
 from jax.flatten_util import ravel_pytree
 from jax.interpreters import ad, batching, mlir
-from jaxtyping import Array, PyTree
+from jaxtyping import Array
 
 from ..._types import State
 from ...core import ConstrainedSystem, DelayedSystem, StochasticSystem
@@ -24,7 +24,7 @@ from ...solvers import AbstractSplitStepper
 from ..batching._mesh import varies
 from ..kernels._components import boxed, evaluated
 from ..kernels._emit import rewritten
-from ..kernels._launch import LANES, Block, Given, Made, launch
+from ..kernels._launch import Block, Given, Made, launch
 from ..kernels._mode import NotInKernel, mode
 
 MOST_NUMBERS = 24

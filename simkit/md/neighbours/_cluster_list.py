@@ -4,9 +4,11 @@ The `optimization_barrier`s halve the time: XLA:CPU otherwise computes producers
 """
 
 import dataclasses
+import math
 from typing import NamedTuple
 
 import equinox as eqx
+import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import lax
@@ -16,7 +18,7 @@ from ..space._boxes import of_row
 from ..space._space import Space, times
 from ._brick import Brick, brick
 from ._cluster_candidates import Candidates, candidates
-from ._cluster_plan import PRUNE_BLOCK, ClusterPlan, G, M, Need
+from ._cluster_plan import ACCELERATOR_BLOCKS, PRUNE_BLOCK, ClusterPlan, G, M, Need
 from ._cluster_sort import Clusters, clustered, search
 
 FAR = 1e3
@@ -111,7 +113,10 @@ def _touching(plan: ClusterPlan, box: Brick, clusters: Clusters, centre: Array, 
         # Adding up by a product is 3.5 times faster than by a sum.
         return jnp.where(best < limit, 1, 0).astype(jnp.float32) @ jnp.asarray(2.0 ** np.arange(M), jnp.float32)
 
-    blocks = [a.reshape(-1, PRUNE_BLOCK, *a.shape[1:]) for a in (pairs.i, pairs.j, offset)]
+    size = PRUNE_BLOCK
+    if jax.default_backend() != "cpu":  # there a block of this size is a few kernels that fill nothing
+        size *= math.gcd(len(pairs.i) // PRUNE_BLOCK, ACCELERATOR_BLOCKS)
+    blocks = [a.reshape(-1, size, *a.shape[1:]) for a in (pairs.i, pairs.j, offset)]
     bits = lax.optimization_barrier(lax.map(hits, tuple(blocks)).reshape(-1)).astype(jnp.int32)
     return jnp.where(jnp.arange(len(pairs.i), dtype=jnp.int32) < pairs.ends[-1], bits, 0)
 

@@ -5,6 +5,7 @@ import math
 from typing import NamedTuple
 
 import equinox as eqx
+import jax
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Bool, Float, Int
@@ -12,6 +13,7 @@ from jaxtyping import Array, Bool, Float, Int
 M = 8  # atoms in a cluster
 G = 32  # atoms j in a work unit
 PRUNE_BLOCK = 512  # cluster pairs whose atoms are compared at once
+ACCELERATOR_BLOCKS = 1024  # blocks of them at once on an accelerator
 SLACK = 1.06
 MARGIN = 0.98  # a planned column may become this much thinner before the plan is void
 
@@ -155,5 +157,8 @@ def grid(
 def _rounded(counts: tuple[int, ...] | list[int], held: Capacity, chunk: int) -> Capacity:
     """Never below what is held: two regions of a run could alternate otherwise."""
     wanted = (counts[0], *(int(k * SLACK) + 1 for k in counts[1:]))
-    multiples = (1, 8, PRUNE_BLOCK, chunk)
+    block = PRUNE_BLOCK
+    if jax.default_backend() != "cpu":  # whole turns of many blocks, where there are many
+        block *= min(ACCELERATOR_BLOCKS, 2 ** math.floor(math.log2(max(wanted[2] / (8 * PRUNE_BLOCK), 1))))
+    multiples = (1, 8, block, chunk)
     return Capacity(*(max(math.ceil(k / m) * m, h) for k, m, h in zip(wanted, multiples, held, strict=True)))

@@ -22,6 +22,7 @@ without both.
 """
 
 import dataclasses
+import math
 from typing import Any, Literal, NamedTuple, TypeAlias
 
 import equinox as eqx
@@ -50,6 +51,7 @@ from ._spare_lists import SpareListNeed, SpareListPlan, spare_list_plan, spare_n
 
 Method: TypeAlias = Literal["automatic", "clusters", "dense"]
 CHUNK, SMALL_CHUNK, FEW_ATOMS = 128, 64, 2000
+ACCELERATOR_CHUNK = 2**17
 """Work units that are gone over together: fewer where what they take would be much beside the atoms."""
 DENSE_ATOMS = 200
 THINNER = 0.8
@@ -287,9 +289,15 @@ def _first(space: Space, position: Array, cutoff: float, skin: float, method: Me
         return dense_plan(distances, cutoff, space.periodic, skewed, dtype)
     reach = cutoff + skin
     lengths = np.asarray(brick(space, position, (reach, reach, reach)).lengths, float)
-    chunk = SMALL_CHUNK if len(position) < FEW_ATOMS else CHUNK
     flat = space.dimensions == 2
-    return first_plan(lengths.reshape(-1, 3), counts, reach, space.periodic, skewed, flat, chunk, dtype)
+    return first_plan(lengths.reshape(-1, 3), counts, reach, space.periodic, skewed, flat, _chunk(len(position)), dtype)
+
+
+def _chunk(atoms: int) -> int:
+    """Work units whose pairs are computed at once: so many as a core's cache holds, or enough to fill an accelerator."""
+    if jax.default_backend() == "cpu":
+        return SMALL_CHUNK if atoms < FEW_ATOMS else CHUNK
+    return max(CHUNK, min(ACCELERATOR_CHUNK, 2 ** math.ceil(math.log2(atoms))))
 
 
 def _check(space: Space, position: Array, skin: float) -> None:
