@@ -21,6 +21,7 @@ from ..core import (
     as_state,
     check_supports,
     check_system,
+    full_products,
     traced,
 )
 from ..engine import Fixed, Method, Varying, note_trace, resolve
@@ -32,6 +33,7 @@ from ._result import Assimilation, rms_error
 from ._variational import FourDVar
 
 
+@full_products
 def assimilate(
     system: System,
     start: State,

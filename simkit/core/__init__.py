@@ -70,6 +70,7 @@ from ._place import place_of as place_of
 from ._precision import cast as cast
 from ._precision import check_tolerance as check_tolerance
 from ._precision import enable_x64 as enable_x64
+from ._precision import full_products as full_products
 from ._quantity import POSITIVE as POSITIVE
 from ._quantity import REAL as REAL
 from ._quantity import UNIT_INTERVAL as UNIT_INTERVAL

@@ -1,6 +1,8 @@
 """Float types: double precision is asked for, never taken."""
 
-from typing import TypeVar
+import functools
+from collections.abc import Callable
+from typing import ParamSpec, TypeVar
 
 import equinox as eqx
 import jax
@@ -10,7 +12,10 @@ from jax.typing import DTypeLike
 
 from .._errors import ArgumentError
 
+P = ParamSpec("P")
 T = TypeVar("T")
+
+_CHOSEN = "jax_default_matmul_precision"
 
 
 def enable_x64(on: bool = True) -> None:
@@ -19,6 +24,23 @@ def enable_x64(on: bool = True) -> None:
     Importing simkit does not touch JAX's configuration; a script for science calls this first. The command line does.
     """
     jax.config.update("jax_enable_x64", on)
+
+
+def full_products(function: Callable[P, T]) -> Callable[P, T]:
+    """A function whose products of float32 matrices are computed in float32.
+
+    On a GPU JAX rounds their factors to some three digits (TF32) unless told otherwise, with which no pair of atoms, linear solve
+    or transform is right to more. What a user has chosen by `jax.default_matmul_precision` or its configuration stays.
+    """
+
+    @functools.wraps(function)
+    def computed(*args: P.args, **kwargs: P.kwargs) -> T:
+        if getattr(jax.config, _CHOSEN) is not None or jax.default_backend() == "cpu":
+            return function(*args, **kwargs)
+        with jax.default_matmul_precision("highest"):
+            return function(*args, **kwargs)
+
+    return computed
 
 
 def check_tolerance(rtol: float, dtype: np.dtype) -> None:

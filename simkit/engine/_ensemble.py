@@ -34,6 +34,7 @@ from ..core import (
     as_state,
     check_supports,
     check_system,
+    full_products,
     traced,
     warn_of_unread,
     with_fields,
@@ -83,6 +84,7 @@ PARTICLE_LANES = 8
 lists of others."""
 
 
+@full_products
 def ensemble(
     system: System,
     y0: State,

@@ -29,6 +29,7 @@ from ..core import (
     by_member,
     check_derivative,
     finite,
+    full_products,
     jump_times,
     member_inputs,
     member_results,
@@ -98,6 +99,7 @@ def _compiled(frame: Frame, leaves: list[Any]) -> Trajectory:
     return trajectory_of(task, frame.options)
 
 
+@full_products
 def trajectory_of(task: Task, options: Options) -> Trajectory:
     """The trajectory of one member, to be traced; derivatives of what of it is not finite are NaN."""
     if isinstance(task.system, StaticSystem):

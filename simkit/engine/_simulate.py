@@ -43,6 +43,7 @@ from ..core import (
     check_supports,
     check_system,
     check_tolerance,
+    full_products,
     jump_times,
     mirrored_inputs,
     mirrored_system,
@@ -85,6 +86,7 @@ AGAIN = 32
 """Into so many pieces a window is cut in which a simulation failed, to find where."""
 
 
+@full_products
 def simulate(
     system: System,
     y0: State,

@@ -12,7 +12,7 @@ from jaxtyping import Array, Float
 
 from .._doors import shown
 from .._errors import ArgumentError, check_known
-from ..core import Status
+from ..core import Status, full_products
 from ..engine import note_trace
 from ..problem import Problem, check_independent, check_problem, information_of, named_parts, weighted
 from ._fit_result import FitResult
@@ -48,6 +48,7 @@ class Plan(eqx.Module):
         return "\n".join(lines)
 
 
+@full_products
 def plan(
     problem: Problem,
     fit: FitResult,

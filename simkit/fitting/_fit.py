@@ -14,7 +14,7 @@ from jaxtyping import Array, PRNGKeyArray
 
 from .._doors import check_key, check_kind
 from .._errors import ArgumentError, SimulationError
-from ..core import StaticSystem
+from ..core import StaticSystem, full_products
 from ..engine import awaited, note_trace, over_members
 from ..problem import Problem, check_problem, named_parts
 from ._dependent_model import has_curvature
@@ -78,6 +78,7 @@ def fit(
 ) -> FieldFit: ...
 
 
+@full_products
 def fit(
     problem: Problem,
     *,

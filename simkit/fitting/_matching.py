@@ -11,7 +11,7 @@ from jaxtyping import Array, Float, PRNGKeyArray
 from scipy.optimize import least_squares
 
 from .._errors import ArgumentError
-from ..core import ConstrainedSystem, DelayedSystem, Setup, StaticSystem, at_time, named_leaves, started
+from ..core import ConstrainedSystem, DelayedSystem, Setup, StaticSystem, at_time, full_products, named_leaves, started
 from ..problem import LOGARITHMIC, Problem, check_independent
 from ._inside import inside
 from ._smoothing import FEWEST, curve_of, measured_states
@@ -41,6 +41,7 @@ class Curves(NamedTuple):
     spreads: list[Array]  # as the starts: how much the curve changes
 
 
+@full_products
 def gradient_matching(
     problem: Problem, *, starts: int = 4, key: PRNGKeyArray | None = None
 ) -> Float[Array, "starts parameters"]:

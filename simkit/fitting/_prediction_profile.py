@@ -12,6 +12,7 @@ from jax.typing import ArrayLike
 from jaxtyping import Array, Bool, Float, PyTree
 
 from .._errors import ArgumentError, check_known
+from ..core import full_products
 from ..engine import awaited, note_trace, over_members
 from ..linear import triangle
 from ..problem import Problem, check_independent, check_problem, named_parts
@@ -67,6 +68,7 @@ class PredictionProfile(eqx.Module):
         return "\n".join(lines)
 
 
+@full_products
 def profile_prediction(
     problem: Problem,
     fit: FitResult,

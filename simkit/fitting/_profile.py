@@ -11,6 +11,7 @@ from jax.core import Tracer
 from jaxtyping import Array, Float
 
 from .._errors import ArgumentError, check_known
+from ..core import full_products
 from ..problem import Problem, check_problem
 from ._dependent_model import has_curvature
 from ._fit import run
@@ -88,6 +89,7 @@ def threshold(level: float) -> float:
     return 0.5 * NormalDist().inv_cdf(0.5 + level / 2) ** 2
 
 
+@full_products
 def profile(
     problem: Problem,
     fit: FitResult,

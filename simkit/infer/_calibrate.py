@@ -9,6 +9,7 @@ from jaxtyping import PRNGKeyArray
 
 from .._doors import check_count, check_key
 from .._errors import ArgumentError, SamplingError, SimulationError
+from ..core import full_products
 from ..engine import awaited
 from ..fitting import AbstractMethod, comparable, fit, masses
 from ..problem import Problem, check_problem
@@ -20,6 +21,7 @@ from ._target import check_proper, prior_draws
 from .likelihood_free import LearnedPosterior, NeuralPosterior, learn_posterior, ranks_of
 
 
+@full_products
 def calibrate(
     problem: Problem,
     *,

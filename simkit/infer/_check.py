@@ -12,7 +12,7 @@ from scipy import special, stats
 
 from .._doors import check_count, check_key, check_kind
 from .._errors import ArgumentError, SimulationError
-from ..core import Status, html_notes, html_page, html_table
+from ..core import Status, full_products, html_notes, html_page, html_table
 from ..fitting import (
     Finding,
     FitResult,
@@ -175,6 +175,7 @@ class Check:
         return html_page(f"Check: {self.verdict}", html_table(*self.cells()), html_notes(notes))
 
 
+@full_products
 def check(
     problem: Problem, result: FitResult | Posterior, *, draws: int = 200, key: PRNGKeyArray | None = None
 ) -> Check:

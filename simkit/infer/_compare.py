@@ -14,6 +14,7 @@ from jaxtyping import Array
 
 from .._doors import check_kind, check_mapping
 from .._errors import ArgumentError
+from ..core import full_products
 from ..engine import note_trace, over_members
 from ..fitting import FitResult
 from ..problem import Problem, named_parts
@@ -67,6 +68,7 @@ class Comparison:
 Known = Problem | FitResult | Posterior
 
 
+@full_products
 def compare(models: Mapping[str, Known | Sequence[Known]]) -> Comparison:
     """Put models of the same data side by side.
 

@@ -14,7 +14,7 @@ from jaxtyping import Array, Float, Int, PRNGKeyArray
 
 from .._doors import check_count, check_key, shown
 from .._errors import ArgumentError, check_known
-from ..core import RandomSystem, Status
+from ..core import RandomSystem, Status, full_products
 from ..engine import awaited, note_trace, over_members
 from ..problem import Problem, check_problem, named_parts
 from ._posterior import Posterior
@@ -64,6 +64,7 @@ class Prediction(eqx.Module):
         )
 
 
+@full_products
 def predict(
     problem: Problem,
     draws: Posterior | Float[Array, "draws parameters"] | np.ndarray,

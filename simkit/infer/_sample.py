@@ -15,6 +15,7 @@ from jaxtyping import Array, PRNGKeyArray, PyTree
 
 from .._doors import check_key, check_kind
 from .._errors import ArgumentError, SamplingError
+from ..core import full_products
 from ..engine import awaited, note_trace
 from ..fitting import FieldFit, FitResult, GaussNewtonCG, check_fit, fit
 from ..linear import eigenvalues
@@ -75,6 +76,7 @@ RESTARTS = 2
 """Number of restarts of stuck chains before the result is refused."""
 
 
+@full_products
 def sample(
     problem: Problem,
     *,

@@ -16,7 +16,7 @@ from jaxtyping import Array, PRNGKeyArray
 from .._doors import check_key
 from .._errors import ArgumentError, ResultFileError, check_known
 from .._types import Inputs, State
-from ..core import ParticleSystem, Setup, System, as_inputs, as_state, check_system, named_leaves
+from ..core import ParticleSystem, Setup, System, as_inputs, as_state, check_system, full_products, named_leaves
 from ..engine import Fixed, Varying, simulate
 from ..linear import one_thread
 from ..solvers import Stepper
@@ -108,6 +108,7 @@ class Exported:
         return given
 
 
+@full_products
 def export(
     system: System,
     y0: State,

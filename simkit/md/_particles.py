@@ -14,7 +14,7 @@ from jaxtyping import Array, Bool, PyTree
 from .._doors import check_kind
 from .._errors import ArgumentError
 from .._types import Inputs, State
-from ..core import POSITIVE, SYSTEMS, Example, ParticleSystem, driven, quantity, tracing
+from ..core import POSITIVE, SYSTEMS, Example, ParticleSystem, driven, full_products, quantity, tracing
 from ._blow_up import check_apart, describe
 from ._builders import crystal
 from ._given import check_given, check_sense
@@ -113,23 +113,27 @@ class Particles(ParticleSystem):
         return jnp.broadcast_to(self.mass, position.shape[:1])[:, None]
 
     @eqx.filter_jit
+    @full_products
     def gradients(self, atoms: Atoms) -> Gradients:
         """Potential energy, forces and virial of one state, with neighbours found anew."""
         return self.gradients_on(atoms, self.listed(atoms))
 
     @eqx.filter_jit
+    @full_products
     def energy(self, atoms: Atoms) -> Array:
         """The potential energy of one state, with neighbours found anew."""
         return self.energy_on(atoms, self.listed(atoms))
 
     # ---- a system ----
 
+    @full_products
     def vector_field(self, t: ArrayLike, y: Atoms, inputs: Inputs) -> Any:
         system = driven(self, inputs)
         slope = y.momentum / system.masses(y.position), system._forces_of(system.potential, y, system.listed(y))
         still = jax.tree.map(jnp.zeros_like, y)
         return eqx.tree_at(lambda y: (y.position, y.momentum), still, slope)
 
+    @full_products
     def outputs(self, t: ArrayLike, y: Atoms, inputs: Inputs) -> dict[str, Array]:
         """Kinetic and potential energy, temperature; pressure in a cell; volume and mass density where it moves."""
         system = driven(self, inputs)
@@ -261,6 +265,7 @@ class Particles(ParticleSystem):
     def fits(self, lists: Lists | Tally) -> Bool[Array, ""]:
         return self._plan().fits(lists.need)
 
+    @full_products
     def forces(self, state: Atoms, lists: Lists) -> Any:
         if isinstance(self.dynamics, RESPA):
             return self._forces_in_turn(self.dynamics, state, lists)

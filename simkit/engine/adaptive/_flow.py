@@ -63,8 +63,8 @@ class Flow(NamedTuple):
     stop: Callable[..., Array]  # ops, fixed, t, end -> where a step has to end: the next jump or the end
     step: Callable[..., Any]  # ops, fixed, t, t1, y, memory -> y1, memory, dense, squared error, growth or None
     polynomial: Callable[..., Any]  # ops, fixed, dense -> tuple of increments, trees like y
-    pack: Callable[[Any], list[Array]]  # y -> arrays, components before lanes
-    unpack: Callable[[Sequence[Array]], Any]
+    pack: Callable[[Any], list[Any]]  # y -> arrays, components before lanes
+    unpack: Callable[[Sequence[Any]], Any]
     apart: Callable[[Array], Array]  # an array, computed once whatever reads it
     jumps: bool
     order: int
@@ -128,7 +128,8 @@ def lane_flow(
     if member.multistep:
         functions["again"] = functools.partial(_again, member, exact), ()
     # The equations of a method of several steps are solved in loops, which components do not pass.
-    wanted = (lanes > 1 or SCALARS) and not member.multistep
+    # On a GPU each result would be a kernel of its own, or one of a few.
+    wanted = strict or ((lanes > 1 or SCALARS) and not member.multistep and jax.default_backend() == "cpu")
     traced: dict[str, _Traced] = {}
     small = wanted and y.size <= MOST_COMPONENTS
     if small:

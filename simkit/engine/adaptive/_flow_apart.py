@@ -79,7 +79,7 @@ def lifted_apart(flow: Flow, active: Sequence[int], directions: int) -> Flow:
         tangent = [flow.polynomial(base, fixed, d) for d in dense[1]]  # dense output enters linearly
         return tuple((q, [one[j] for one in tangent]) for j, q in enumerate(value))
 
-    def pack(y: State) -> list[np.ndarray]:
+    def pack(y: State) -> list[Any]:
         return [*flow.pack(y[0]), *(np.stack(leaf) for leaf in zip(*map(flow.pack, y[1]), strict=True))]
 
     def unpack(leaves: Sequence[np.ndarray]) -> Any:

@@ -265,11 +265,10 @@ def _linear_solve(eqn: Any, values: list[np.ndarray]) -> list[np.ndarray]:
     def by(program: Any, own: Sequence[np.ndarray]) -> Any:
         return lambda x: flat(evaluated(program.jaxpr, program.consts, [*own, *parted(x)], strict=True))
 
-    forward, _, solve, backward = (
-        None if program is None else by(program, own) for program, own in zip(programs, consts, strict=True)
-    )
+    product, solve = by(programs.matvec, consts[0]), by(programs.solve, consts[2])
+    backward = None if programs.transpose_solve is None else by(programs.transpose_solve, consts[3])
     transposed = None if backward is None else lambda _, b: backward(b)
-    found = jax.lax.custom_linear_solve(forward, flat(right), lambda _, b: solve(b), transposed)
+    found = jax.lax.custom_linear_solve(product, flat(right), lambda _, b: solve(b), transposed)
     return parted(found)
 
 

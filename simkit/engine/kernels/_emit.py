@@ -54,10 +54,10 @@ class _Product(NamedTuple):
 
     a: Any
     b: Any
-    primitive: Any
+    eqn: Any
 
     def value(self) -> Any:
-        return self.primitive.bind(self.a, self.b)
+        return self.eqn.primitive.bind(self.a, self.b, **self.eqn.params)
 
 
 def rewritten(function: Callable[..., Any]) -> Callable[..., Any]:
@@ -90,10 +90,11 @@ def emitted(jaxpr: Any, consts: Sequence[Any], arguments: Sequence[Any]) -> list
         held[variable] = value
     for eqn in jaxpr.eqns:
         name = eqn.primitive.name
-        out = eqn.outvars[0] if eqn.outvars else None
-        if name == "mul" and out in summed and counts[out] == 1 and str(out.aval.dtype) in FUSED:
-            found = [_Product(*(read(v) for v in eqn.invars), eqn.primitive)]
-        elif name in _SUMS and str(out.aval.dtype) in FUSED:
+        plain = len(eqn.outvars) == 1 and str(getattr(eqn.outvars[0].aval, "dtype", "")) in FUSED
+        if plain and name == "mul" and eqn.outvars[0] in summed and counts[eqn.outvars[0]] == 1:
+            a, b = eqn.invars
+            found = [_Product(read(a), read(b), eqn)]
+        elif plain and name in _SUMS:
             found = [_sum(eqn, [read(v, whole=False) for v in eqn.invars])]
         else:
             found = _applied(eqn, [read(v) for v in eqn.invars])
@@ -143,7 +144,7 @@ def _sum(eqn: Any, values: list[Any]) -> Any:
     minus = eqn.primitive.name == "sub"
     shape, dtype = eqn.outvars[0].aval.shape, eqn.outvars[0].aval.dtype
     if not shape or not (isinstance(a, _Product) or isinstance(b, _Product)):
-        return eqn.primitive.bind(whole(a), whole(b))
+        return eqn.primitive.bind(whole(a), whole(b), **eqn.params)
     if isinstance(a, _Product):
         return fma(a.a, a.b, -whole(b) if minus else whole(b), shape, dtype)
     return fma(-b.a if minus else b.a, b.b, whole(a), shape, dtype)

@@ -109,19 +109,16 @@ def launch(
         ins, outs = references[: len(arrays)], references[len(arrays) :]
         body(Block(given, [None if i is None else ins[i] for i in places], outs, pl.program_id(0), lanes))
 
-    interpret = mode() != "triton"
-    options = (
-        {} if interpret else {"compiler_params": triton.CompilerParams(num_warps=max(1, lanes // 32), num_stages=1)}
-    )
+    compiled = mode() == "triton"
     found = pl.pallas_call(
         kernel,
         out_shape=[jax.ShapeDtypeStruct((x.rows, count), x.dtype) for x in made],
         grid=(count // lanes,),
         in_specs=specs,
         out_specs=[pl.BlockSpec((x.rows, lanes), lambda i: (0, i)) for x in made],
-        interpret=interpret,
+        interpret=not compiled,
         name="members",
-        **options,
+        compiler_params=triton.CompilerParams(num_warps=max(1, lanes // 32), num_stages=1) if compiled else None,
     )(*arrays)
     return [x[:, :members] for x in found]
 

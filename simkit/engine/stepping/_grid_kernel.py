@@ -13,6 +13,7 @@ import equinox as eqx
 import jax
 import jax.core
 import jax.numpy as jnp
+import numpy as np
 from jax.extend.core import Primitive
 from jax.flatten_util import ravel_pytree
 from jax.interpreters import ad, batching, mlir
@@ -74,7 +75,7 @@ def grid_of_members(
     t = times[0]
     programs = jax.make_jaxpr(rows)(leaves, times), jax.make_jaxpr(step)(leaves, flat, t, t, t)
     read = [[x for x in program.consts if isinstance(x, jax.core.Tracer)] for program in programs]
-    posed = Posed(*programs, tuple(map(len, read)), substeps, times.shape[0], flat.size, flat.dtype)
+    posed = Posed(*programs, (len(read[0]), len(read[1])), substeps, times.shape[0], flat.size, flat.dtype)
     found = _grid_p.bind(*leaves, times, flat, *read[0], *read[1], posed=posed, own=None, members=None)
     return jax.vmap(unravel)(found)
 
@@ -99,7 +100,9 @@ def _by_scan(posed: Posed, own: tuple[bool, ...] | None, *values: Any) -> Array:
         leaves, times = _leaves(posed, values), values[len(_leaves(posed, values))]
         return jax.core.eval_jaxpr(posed.whole.jaxpr, _consts(posed, values, 0), *leaves, times)[0]
 
-    return one(*values) if own is None else jax.vmap(one, in_axes=tuple(0 if x else None for x in own))(*values)
+    if own is None:
+        return one(*values)
+    return jax.vmap(one, in_axes=tuple(0 if x else None for x in own))(*values)
 
 
 def _grid(*values: Array, posed: Posed, own: tuple[bool, ...] | None, members: int | None) -> Array:
@@ -116,7 +119,7 @@ def _in_kernel(posed: Posed, own: tuple[bool, ...], members: int, values: Sequen
     windows, numbers, place = posed.times - 1, posed.numbers, len(_leaves(posed, values))
 
     def body(block: Block) -> None:
-        operands = [None if i == place else block.operand(i) for i in range(len(given))]
+        operands = [np.empty(0, object) if i == place else block.operand(i) for i in range(len(given))]
         consts, leaves = _consts(posed, operands, 1), list(_leaves(posed, operands))
 
         def step(y: list[Array], t: Array, until: Array, h: Array) -> list[Array]:

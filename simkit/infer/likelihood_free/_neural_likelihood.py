@@ -10,6 +10,7 @@ import numpy as np
 from jaxtyping import Array, Float, PRNGKeyArray
 
 from ..._doors import check_key, check_kind
+from ...core import full_products
 from ...problem import AbstractLikelihood, Problem, check_problem, with_likelihood
 from .._counts import Counts
 from .._posterior import Posterior
@@ -117,6 +118,7 @@ class LearnedLikelihood(AbstractLikelihood):
         return found
 
 
+@full_products
 def learn_likelihood(problem: Problem, *, method: NeuralLikelihood | None = None, key: PRNGKeyArray) -> Problem:
     """Learn the density of a problem's data from simulations.
 

@@ -11,6 +11,7 @@ from jaxtyping import Array, Float, PRNGKeyArray
 
 from ..._doors import check_key, check_kind
 from ..._errors import ArgumentError
+from ...core import full_products
 from ...engine import awaited, note_trace
 from ...problem import Problem, check_problem, defining_parts
 from ...stores import describe, differences
@@ -144,6 +145,7 @@ class Round(NamedTuple):
     learned: Learned
 
 
+@full_products
 def learn_posterior(problem: Problem, *, method: NeuralPosterior | None = None, key: PRNGKeyArray) -> LearnedPosterior:
     """Learn the posterior density of a problem from simulations of its data, without a likelihood.
 

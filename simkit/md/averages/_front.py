@@ -7,7 +7,7 @@ from jax.typing import ArrayLike
 from jaxtyping import PRNGKeyArray
 
 from ..._errors import ArgumentError
-from ...core import traced
+from ...core import full_products, traced
 from ...engine import Fixed, resolve
 from .._particles import Particles
 from ..space._atoms import Atoms
@@ -22,6 +22,7 @@ PROBE = 400
 """Largest number of steps that are run to find the horizon."""
 
 
+@full_products
 def ensemble_average(
     system: Particles,
     y0: Atoms,

@@ -13,7 +13,7 @@ from jax.typing import ArrayLike
 from jaxtyping import Array, Float, PRNGKeyArray, PyTree
 
 from ..._errors import ArgumentError
-from ...core import traced
+from ...core import full_products, traced
 from ...engine import Fixed, resolve, simulate
 from .._particles import Particles
 from ..space._atoms import Atoms
@@ -40,6 +40,7 @@ class LyapunovExponent(eqx.Module):
         return f"Lyapunov exponent {float(self.exponent):.4g} +- {float(self.error):.2g}, horizon {float(self.horizon()):.4g}"
 
 
+@full_products
 def lyapunov_exponent(
     system: Particles,
     atoms: Atoms,

@@ -12,7 +12,7 @@ from jax.typing import ArrayLike
 from jaxtyping import Array, Bool, Float, PRNGKeyArray, PyTree
 
 from ..._errors import ArgumentError
-from ...core import traced
+from ...core import full_products, traced
 from ...engine import Fixed, resolve, simulate
 from .._particles import Particles
 from ..space._atoms import Atoms
@@ -160,6 +160,7 @@ class ReweightedEnsemble(eqx.Module):
         return eqx.tree_at(lambda a: a.position, atoms, deformed(atoms.position, self.system.space, system.space))
 
 
+@full_products
 def sample_ensemble(
     system: Particles,
     y0: Atoms,

@@ -12,7 +12,7 @@ from jax.typing import ArrayLike
 from jaxtyping import Array, Bool, Float
 
 from ..._errors import ArgumentError
-from ...core import Trajectory, traced
+from ...core import Trajectory, full_products, traced
 from .._particles import Particles
 from ..observables import (
     BlockAverage,
@@ -133,6 +133,7 @@ class Averages(eqx.Module):
         return "\n".join(lines)
 
 
+@full_products
 def averages(
     system: Particles,
     run: Trajectory,

@@ -10,6 +10,7 @@ from jax.scipy.special import erfc
 from jaxtyping import Array, Float
 
 from ..._errors import ArgumentError
+from ...core import full_products
 from ..space._space import Space
 from ._pairs import check_cutoff, distance, over_rows
 
@@ -24,6 +25,7 @@ class BondOrder(eqx.Module):
     neighbours: Float[Array, " atoms"]
 
 
+@full_products
 def bond_order(
     space: Space,
     position: Float[Array, "atoms d"],

@@ -9,6 +9,7 @@ from jax.typing import DTypeLike
 from jaxtyping import Array, Float
 
 from ..._errors import ArgumentError
+from ...core import full_products
 
 CUBIC = 2.837297
 """Yeh and Hummer's constant xi of a cubic lattice."""
@@ -81,6 +82,7 @@ def running_integral(values: Float[Array, " frames"], step: Float[Array, ""] | f
     return jnp.concatenate([jnp.zeros_like(values[:1]), jnp.cumsum(areas)])
 
 
+@full_products
 def diffusion_coefficient(
     times: Float[Array, " frames"],
     displacement: Float[Array, " frames"],

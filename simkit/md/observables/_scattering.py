@@ -10,6 +10,7 @@ from jax.typing import ArrayLike
 from jaxtyping import Array, Float, Int
 
 from ..._errors import ArgumentError
+from ...core import full_products
 from ..space._space import Space, inverse
 from ._pairs import PAIRS_AT_ONCE, over_frames
 
@@ -62,6 +63,7 @@ def wave_indices(space: Space, largest: float) -> Int[np.ndarray, "vectors d"]:
     return indices[kept][order]
 
 
+@full_products
 def structure_factor(
     space: Space,
     position: Float[Array, "*frames atoms d"],

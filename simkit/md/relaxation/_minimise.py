@@ -14,7 +14,7 @@ from jax.typing import ArrayLike
 from jaxtyping import Array, PyTree
 
 from ..._errors import ArgumentError, SimulationError
-from ...core import Status, as_float_array, tracing
+from ...core import Status, as_float_array, full_products, tracing
 from ...engine import paired
 from .._particles import Lists, Particles, Tally
 from ..dynamics._nve import NVE
@@ -52,6 +52,7 @@ class Minimum(eqx.Module):
         )
 
 
+@full_products
 def minimise(
     system: Particles,
     atoms: Atoms,
