@@ -2,6 +2,7 @@
 
 from ._beside import just_after as just_after  # internal
 from ._beside import just_before as just_before  # internal
+from ._brownian_path import BrownianPath as BrownianPath
 from ._cache import cache_folder as cache_folder  # internal
 from ._cache import enable_cache as enable_cache
 from ._coupled import Coupled as Coupled

@@ -8,6 +8,7 @@ import jax.numpy as jnp
 from jaxtyping import Array
 
 from .._types import Inputs, State, Time
+from ._brownian_path import BrownianPath
 from ._signals import at_time
 from ._sparse_matrix import SparseMatrix
 from ._system import KnownJacobian, StochasticSystem
@@ -94,9 +95,8 @@ def brownian_shape(system: StochasticSystem, t: Time, y: State, inputs: Inputs) 
     return Common(jax.ShapeDtypeStruct((count,), jax.tree.leaves(diffusion)[0].dtype))
 
 
-def brownian_path(shape: Any, key: Any, *, levy_area: bool) -> Any:
+def brownian_path(shape: Any, key: Any, *, levy_area: bool) -> BrownianPath:
     """Return a Brownian path that is drawn anew for each step from a random key."""
-    import diffrax  # its import takes half a second, which systems without noise need not wait for
-
-    area = diffrax.SpaceTimeLevyArea if levy_area else diffrax.BrownianIncrement
-    return diffrax.UnsafeBrownianPath(shape, key, area)
+    # Not the bits of the key itself, which are those of keys that are split from it.
+    words = jax.random.bits(jax.random.fold_in(key, 0x70617468), (2,), jnp.uint32)
+    return BrownianPath((words[0], words[1]), shape, levy_area)

@@ -66,7 +66,9 @@ def both(function, used, *names):
     return expected, found
 
 
-@pytest.mark.parametrize(("times", "solver"), [(2, Tsit5()), (7, Tsit5()), (7, Rodas5P())], ids=["end", "rows", "stiff"])
+@pytest.mark.parametrize(
+    ("times", "solver"), [(2, Tsit5()), (7, Tsit5()), (7, Rodas5P())], ids=["end", "rows", "stiff"]
+)
 def test_members_take_the_same_steps(used, times, solver):
     expected, found = both(lambda: states(MU, times, solver), used, "solve")
     close(found.ys, expected.ys, ROUNDING)
@@ -156,7 +158,9 @@ def test_hessians_forward_over_reverse(used):
 
 
 def test_several_directions_at_once(used):
-    expected, found = both(lambda: jax.jacrev(lambda mu: states(mu, 3).ys[0])(jnp.asarray(MU)), used, "solve", "adjoint")
+    expected, found = both(
+        lambda: jax.jacrev(lambda mu: states(mu, 3).ys[0])(jnp.asarray(MU)), used, "solve", "adjoint"
+    )
     close(found, expected, ROUNDING)
 
 
@@ -174,7 +178,9 @@ def test_members_that_fail_do_not_touch_others(used):
     def all_of_it():
         found = run(rate)
         whole = jax.grad(lambda rate: jnp.sum(run(rate).ys ** 2))(rate)
-        some = jax.grad(lambda rate: jnp.sum(jnp.where(jnp.arange(COUNT)[:, None] % 4, 0, run(rate).ys[:, 1]) ** 2))(rate)
+        some = jax.grad(lambda rate: jnp.sum(jnp.where(jnp.arange(COUNT)[:, None] % 4, 0, run(rate).ys[:, 1]) ** 2))(
+            rate
+        )
         return found.ys, found.status, whole, some
 
     expected = all_of_it()

@@ -17,6 +17,7 @@ from simkit._types import Scalar
 from simkit.filters import KalmanFilter, ParticleFilter, spread, states
 from simkit.noise import Normal, Poisson
 from simkit.odes import LogisticGrowth, OrnsteinUhlenbeck
+from simkit.solvers import EulerMaruyama
 
 TIMES = np.concatenate([np.arange(6) * 0.4, [2.0, 4.5]])  # two at one time, one at the start
 THETA = np.array([0.8, 1.5, 0.6, 0.2])
@@ -241,8 +242,8 @@ def test_a_stratonovich_equation_has_the_drift_of_its_ito_form():
 
 
 def test_the_particle_filter_is_unbiased_and_so_is_its_derivative():
-    problem = made(ParticleFilter(64, key=jax.random.key(0)), step=2.5 / 5)
-    # The last interval, of 2.5, has five steps, and so has each of the others: the exact chain with these steps.
+    problem = made(ParticleFilter(64, key=jax.random.key(0)), solver=EulerMaruyama(), step=2.5 / 5)
+    # The last interval, of 2.5, has five steps, and so has each of the others: the exact chain with these steps of Euler and Maruyama.
     gaps = np.diff(np.concatenate([[0.0], TIMES]))
 
     def chain(theta):

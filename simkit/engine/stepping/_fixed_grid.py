@@ -12,7 +12,7 @@ from jax.typing import DTypeLike
 from jaxtyping import Array, Float, PyTree
 
 from ..._types import State, Time
-from ...core import ConstrainedSystem, by_member, just_after, just_before, own
+from ...core import BrownianPath, ConstrainedSystem, by_member, just_after, just_before, own
 from ...solvers import AbstractExplicitRungeKutta, AbstractSplitStepper, consistent
 from ._checkpointed import Record, choose_record, whole_fits
 
@@ -89,7 +89,10 @@ def fixed_grid(
             y, kept = carry
             t = start + i * h
             until = jnp.minimum(t + h, end)  # rounding must not carry a stage past a jump
-            return by_member(step, terms, solver, factors, y, kept, t, until, h)
+            here = terms
+            if isinstance(terms.path, BrownianPath):
+                here = dataclasses.replace(terms, path=terms.path.at(start, i))
+            return by_member(step, here, solver, factors, y, kept, t, until, h)
 
         if jumps is not None and not anew:  # what the solver keeps from its last step is of before the jump
             kept = jax.checkpoint(functools.partial(by_member, first))(terms, state, start)
