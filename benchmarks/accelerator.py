@@ -4,15 +4,21 @@ Answers are compared before anything is timed; compilation is apart. Times are w
 not the processor's. Peers are those that run in one JAX with us: Diffrax; and jax-md and exponax, in processes of their own between
 ours. Where nothing can be installed, `PEERS_PYTHON` names a Python that has them.
 
-Run all: `python benchmarks/run.py accelerator`. Some: `ROWS=md,ensembles python benchmarks/run.py accelerator`, of md, ensembles,
-flows and gradients. `SIZES=4000,32000` chooses the numbers of atoms.
+Run all: `python benchmarks/run.py accelerator`. Some: `ROWS=md,ensembles python benchmarks/run.py accelerator`, of fixed, adaptive,
+stochastic, ensembles, gradients, md, flows and fits. `SIZES=4000,32000` chooses the numbers of atoms. No group of rows begins once
+`WITHIN` seconds have passed (600). What was measured stands in `accelerator.json` and, as a page, `accelerator.md`, in the folder
+that `OUT` names (`results-accelerator`), after each group, so that a run that is cut off leaves what it had.
 """
 
+import json
 import os
+import pathlib
 import subprocess
+import time
 from collections.abc import Callable
 from typing import Any
 
+import _accelerator_kernels as kernels
 import _ensemble_gradients
 import _ensemble_peers as peers
 import _ensemble_problems as problems
@@ -158,15 +164,46 @@ def flows_rows() -> Rows:
     return rows | _fluids_volumes.compressible(1024) | _fluids_volumes.pressure(1024)
 
 
-ROWS = {"md": md, "ensembles": ensembles, "flows": flows_rows, "gradients": _ensemble_gradients.adaptive}
+ROWS = {
+    "fixed": kernels.fixed,
+    "adaptive": kernels.adaptive,
+    "stochastic": kernels.stochastic,
+    "ensembles": ensembles,
+    "gradients": _ensemble_gradients.adaptive,
+    "md": md,
+    "flows": flows_rows,
+    "fits": kernels.fits,
+}
+
+
+def write(machine: str, rows: Rows, spent: Rows) -> None:
+    """Leave the figures as JSON and as a page."""
+    folder = pathlib.Path(os.environ.get("OUT", "results-accelerator"))
+    folder.mkdir(parents=True, exist_ok=True)
+    found = {
+        "machine": machine,
+        "seconds": spent,
+        "rows": {name: float(f"{value:.6g}") for name, value in rows.items()},
+    }
+    (folder / "accelerator.json").write_text(json.dumps(found, indent=1) + "\n")
+    table = "".join(f"| {name} | {value:.4g} |\n" for name, value in rows.items())
+    (folder / "accelerator.md").write_text(f"# {machine}\n\n| row | figure |\n|---|---|\n{table}")
 
 
 def main() -> Rows:
     jax.config.update("jax_enable_x64", True)
-    device = jax.devices()[0]
-    print(f"{device.platform} {device.device_kind}, JAX {jax.__version__}", flush=True)
+    device, began = jax.devices()[0], time.monotonic()
+    machine = f"{device.platform} {device.device_kind}, JAX {jax.__version__}"
+    print(machine, flush=True)
     found: Rows = {}
+    spent: Rows = {}
     for name in [name for name in os.environ.get("ROWS", "").split(",") if name] or list(ROWS):
+        if time.monotonic() - began > float(os.environ.get("WITHIN", "600")):
+            print(f"\n== {name}: no time left", flush=True)
+            continue
         print(f"\n== {name}", flush=True)
+        start = time.monotonic()
         found |= ROWS[name]()
+        spent[name] = time.monotonic() - start
+        write(machine, found, spent)
     return found

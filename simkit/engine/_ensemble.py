@@ -209,9 +209,7 @@ def _lanes(task: Task, bounded: bool) -> int:
     if bounded:
         return FIXED_LANES
     if jax.default_backend() != "cpu":
-        most = (
-            KERNEL_LANES if mode() == "triton" and not isinstance(task.system, StochasticSystem) else ACCELERATOR_LANES
-        )
+        most = KERNEL_LANES if mode() == "triton" else ACCELERATOR_LANES
         return max(FIXED_LANES, min(most, ACCELERATOR_NUMBERS // numbers))
     if isinstance(task.system, StochasticSystem):
         return max(FIXED_LANES, min(STOCHASTIC_LANES, STOCHASTIC_NUMBERS // numbers))

@@ -85,6 +85,9 @@ ELEMENTWISE = frozenset(
         "rem",
         "copy",
         "add_any",
+        "shift_left",
+        "shift_right_logical",
+        "shift_right_arithmetic",
         "real",
         "imag",
         "conj",
@@ -215,6 +218,8 @@ def _apply(jaxpr: Any, eqn: Any, values: list[np.ndarray], strict: bool) -> list
         return values if name != "stop_gradient" else [_held(values[0])]
     if strict and name in _REDUCTIONS:
         return [_reduced(values[0], eqn.params["axes"], _REDUCTIONS[name], eqn.outvars[0].aval.dtype)]
+    if strict and name in _WORDS:
+        return _WORDS[name](eqn, *values)
     if strict and name == "custom_linear_solve":
         return _linear_solve(eqn, values)
     if name == "split":
@@ -242,6 +247,49 @@ def _held(value: np.ndarray) -> np.ndarray:
     for place in np.ndindex(value.shape):
         result[place] = jax.lax.stop_gradient(value[place])
     return result
+
+
+ROTATIONS = (13, 15, 26, 6), (17, 29, 16, 24)
+"""By how many bits the rounds of Threefry rotate (Salmon et al. 2011, doi:10.1145/2063384.2063405, table 2)."""
+
+
+def _threefry(eqn: Any, *values: np.ndarray) -> list[np.ndarray]:
+    """The cipher of JAX's random numbers, written out."""
+    shape = np.broadcast_shapes(*(value.shape for value in values))
+    found = np.empty(shape, object), np.empty(shape, object)
+    for place in np.ndindex(shape):
+        first, second, x, y = (np.broadcast_to(value, shape)[place] for value in values)
+        word = lambda x: jnp.asarray(x, jnp.uint32)
+        keys = word(first), word(second), word(first) ^ word(second) ^ word(0x1BD11BDA)
+        x, y = word(x) + keys[0], word(y) + keys[1]
+        for i in range(5):
+            for turn in ROTATIONS[i % 2]:
+                x = x + y
+                y = x ^ (y << word(turn) | y >> word(32 - turn))
+            x, y = x + keys[(i + 1) % 3], y + keys[(i + 2) % 3] + word(i + 1)
+        found[0][place], found[1][place] = x, y
+    return list(found)
+
+
+def _bits(eqn: Any, value: np.ndarray) -> list[np.ndarray]:
+    """The bits of numbers, those of wider ones as two words each, the lower one first."""
+    kind, given = np.dtype(eqn.params["new_dtype"]), np.dtype(eqn.invars[0].aval.dtype)
+    if kind.itemsize > given.itemsize or given.itemsize > 2 * kind.itemsize:
+        raise NotInKernel("bits of numbers of other sizes")
+    parts = 2 if kind.itemsize < given.itemsize else 1
+    found = np.empty((*value.shape, parts), object)
+    for place in np.ndindex(value.shape):
+        x = jnp.asarray(value[place], given)
+        if parts == 1:
+            found[*place, 0] = jax.lax.bitcast_convert_type(x, kind)
+            continue
+        whole = jax.lax.bitcast_convert_type(x, jnp.uint64)
+        for i in range(2):
+            found[*place, i] = (whole >> jnp.asarray(32 * i, jnp.uint64)).astype(jnp.uint32)
+    return [found if parts == 2 else found[..., 0]]
+
+
+_WORDS = {"threefry2x32": _threefry, "bitcast_convert_type": _bits}
 
 
 def _linear_solve(eqn: Any, values: list[np.ndarray]) -> list[np.ndarray]:

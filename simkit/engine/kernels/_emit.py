@@ -11,8 +11,10 @@ from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 import jax
+import jax.core
 import jax.extend.core
 import jax.numpy as jnp
+import numpy as np
 from jaxtyping import Array, PyTree
 
 from ._mode import NotInKernel, mode
@@ -133,6 +135,11 @@ def _applied(eqn: Any, values: list[Any]) -> list[Any]:
         raise NotInKernel(f"no operation `{name}` in a kernel")
     if any(jnp.issubdtype(v.aval.dtype, jnp.complexfloating) for v in eqn.invars):
         raise NotInKernel("complex numbers")
+    known = values and not any(isinstance(x, jax.core.Tracer) for x in values)
+    if known and all(v.aval.shape == () for v in eqn.outvars):  # numbers alone, of which rules for an operation may know nothing
+        with jax.ensure_compile_time_eval():
+            found = eqn.primitive.bind(*map(jnp.asarray, values), **eqn.params)
+        return [np.asarray(x)[()] for x in (found if eqn.primitive.multiple_results else [found])]
     found = eqn.primitive.bind(*values, **eqn.params)
     return list(found) if eqn.primitive.multiple_results else [found]
 

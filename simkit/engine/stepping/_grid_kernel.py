@@ -20,7 +20,7 @@ from jax.interpreters import ad, batching, mlir
 from jaxtyping import Array
 
 from ..._types import State
-from ...core import ConstrainedSystem, DelayedSystem, StochasticSystem
+from ...core import BrownianPath, ConstrainedSystem, DelayedSystem
 from ...solvers import AbstractSplitStepper
 from ..batching._mesh import varies
 from ..kernels._components import boxed, evaluated
@@ -37,7 +37,7 @@ class Posed:
     """A solve as programs on arrays; compared by identity."""
 
     whole: Any  # operands -> the flat states at all times
-    step: Any  # operands, y, t, until, h -> the flat state after a step
+    step: Any  # operands, y, t, until, h, start of the window, number of the step -> the flat state after it
     captured: tuple[int, int]  # how many operands behind the first ones either reads of its surroundings
     substeps: int
     times: int
@@ -53,7 +53,7 @@ def grid_of_members(
     None where kernels are not written for such a solve.
     """
     kinds = {leaf.dtype for leaf in jax.tree.leaves(state)} | {times.dtype}
-    special = (ConstrainedSystem, StochasticSystem, DelayedSystem)
+    special = (ConstrainedSystem, DelayedSystem)
     served = mode() != "off" and len(kinds) == 1 and jnp.issubdtype(times.dtype, jnp.floating)
     if not served or isinstance(solver, AbstractSplitStepper) or isinstance(terms.system, special):
         return None
@@ -67,13 +67,15 @@ def grid_of_members(
     def rows(leaves: list[Array], times: Array) -> Array:
         return jax.vmap(lambda y: ravel_pytree(y)[0])(whole(*parts(leaves), times))
 
-    def step(leaves: list[Array], y: Array, t: Array, until: Array, h: Array) -> Array:
+    def step(leaves: list[Array], y: Array, t: Array, until: Array, h: Array, begin: Array, number: Array) -> Array:
         terms, solver, _ = parts(leaves)
+        if isinstance(terms.path, BrownianPath):
+            terms = dataclasses.replace(terms, path=terms.path.at(begin, number))
         start = unravel(y)
         return ravel_pytree(solver.advance(terms, t, until, h, start, solver.init(terms, t, start)).state)[0]
 
     t = times[0]
-    programs = jax.make_jaxpr(rows)(leaves, times), jax.make_jaxpr(step)(leaves, flat, t, t, t)
+    programs = jax.make_jaxpr(rows)(leaves, times), jax.make_jaxpr(step)(leaves, flat, *(t for _ in range(5)))
     read = [[x for x in program.consts if isinstance(x, jax.core.Tracer)] for program in programs]
     posed = Posed(*programs, (len(read[0]), len(read[1])), substeps, times.shape[0], flat.size, flat.dtype)
     found = _grid_p.bind(*leaves, times, flat, *read[0], *read[1], posed=posed, own=None, members=None)
@@ -122,8 +124,8 @@ def _in_kernel(posed: Posed, own: tuple[bool, ...], members: int, values: Sequen
         operands = [np.empty(0, object) if i == place else block.operand(i) for i in range(len(given))]
         consts, leaves = _consts(posed, operands, 1), list(_leaves(posed, operands))
 
-        def step(y: list[Array], t: Array, until: Array, h: Array) -> list[Array]:
-            given = [*leaves, boxed(y, (numbers,)), *(boxed(x, ()) for x in (t, until, h))]
+        def step(y: list[Array], *numbers_of_step: Array) -> list[Array]:
+            given = [*leaves, boxed(y, (numbers,)), *(boxed(x, ()) for x in numbers_of_step)]
             found = evaluated(posed.step.jaxpr, consts, given, strict=True)[0]
             return [jnp.broadcast_to(jnp.asarray(x, posed.dtype), block.lanes) for x in found]
 
@@ -133,8 +135,9 @@ def _in_kernel(posed: Posed, own: tuple[bool, ...], members: int, values: Sequen
             h = (end - begin) / posed.substeps
 
             def one(j: Array, y: list[Array]) -> list[Array]:
-                t = begin + j.astype(h.dtype) * h
-                return rewritten(step)(y, t, jnp.minimum(t + h, end), h)
+                number = jnp.broadcast_to(j.astype(h.dtype), block.lanes)
+                t = begin + number * h
+                return rewritten(step)(y, t, jnp.minimum(t + h, end), h, begin, number)
 
             y = _repeat(posed.substeps, one, y)
             for c, value in enumerate(y):
