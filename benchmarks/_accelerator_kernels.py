@@ -160,8 +160,8 @@ def fits() -> Rows:
     )
     rows: Rows = {}
     for name, function in (
-        ("fit", lambda: simkit.fit(problem, starts=64, key=jax.random.key(1)).theta),
-        ("nuts", lambda: simkit.sample(problem, draws=200, warmup=200, chains=4, key=jax.random.key(2)).theta),
+        ("fit", lambda: simkit.fit(problem, starts=64, key=jax.random.key(1)).thetas),
+        ("nuts", lambda: simkit.sample(problem, draws=200, warmup=200, chains=4, key=jax.random.key(2)).draws),
     ):
         first, again = _wall(function), _wall(function)
         rows |= {f"{name}_first_s": first, f"{name}_s": again}

@@ -15,8 +15,8 @@ from simkit.engine.adaptive import _adjoint_kernel, _kernel
 from simkit.engine.kernels import _emit, _launch, _mode
 from simkit.engine.kernels._mode import NotInKernel, forced
 from simkit.engine.stepping import _grid_kernel
-from simkit.odes import from_function
-from simkit.solvers import RK4, Rodas5P, Tsit5
+from simkit.odes import OrnsteinUhlenbeck, from_function
+from simkit.solvers import RK4, SRA1, EulerMaruyama, Rodas5P, Tsit5
 
 STEP = simkit.Adaptive(1e-7, 1e-9)
 ROUNDING = 1e-9
@@ -198,6 +198,19 @@ def test_members_that_fail_do_not_touch_others(used):
 def test_fixed_steps(used, solver, times):
     expected, found = both(lambda: states(MU, times, solver, 0.05).ys, used, "grid")
     close(found, expected, 1e-12)
+
+
+@pytest.mark.parametrize("solver", [EulerMaruyama(), SRA1()], ids=["increments", "areas"])
+@pytest.mark.parametrize("dtype", [jnp.float32, jnp.float64])
+def test_noise(used, solver, dtype):
+    """Members draw in a kernel what they draw outside."""
+    system, y0, _, _ = OrnsteinUhlenbeck.example()
+    system, y0 = simkit.cast((system, y0), dtype)
+    over, times = {"volatility": jnp.linspace(0.1, 0.5, COUNT, dtype=dtype)}, np.array([0.0, 0.2, 0.5], dtype)
+    run = lambda: simkit.ensemble(system, y0, times, over=over, solver=solver, step=0.05, key=jax.random.key(3)).ys.x
+    expected, found = both(run, used, "grid")
+    close(found, expected, 20 * float(jnp.finfo(dtype).eps))
+    assert len(set(np.asarray(found)[:, -1])) == COUNT
 
 
 def test_derivatives_of_fixed_steps_are_those_of_the_scan(used):

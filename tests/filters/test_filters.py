@@ -243,7 +243,7 @@ def test_a_stratonovich_equation_has_the_drift_of_its_ito_form():
 
 def test_the_particle_filter_is_unbiased_and_so_is_its_derivative():
     problem = made(ParticleFilter(64, key=jax.random.key(0)), solver=EulerMaruyama(), step=2.5 / 5)
-    # The last interval, of 2.5, has five steps, and so has each of the others: the exact chain with these steps of Euler and Maruyama.
+    # The last interval, of 2.5, has five steps, and so has each of the others: the exact chain of that method.
     gaps = np.diff(np.concatenate([[0.0], TIMES]))
 
     def chain(theta):

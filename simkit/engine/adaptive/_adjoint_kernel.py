@@ -14,10 +14,10 @@ import numpy as np
 from jaxtyping import Array, PyTree
 
 from ..batching._mesh import varies
-from ..kernels._components import boxed
 from ..kernels._emit import any_of, rewritten
 from ..kernels._launch import LANES, Block, Given, Made, launch
 from ..kernels._mode import NotInKernel
+from ..kernels._objects import boxed
 from ._adjoint import asked_of, with_lost
 from ._attempt import RUNNING, Lanes, attempt, moved, select, started
 from ._block import fraction

@@ -8,7 +8,7 @@ from jaxtyping import Array, PyTree
 
 from ..._types import Time
 from ...core import Status, just_after, just_before
-from ..kernels._components import number
+from ..kernels._objects import number
 from ._flow import SAFETY, Carried, Flow, Operands
 from ._happening import opposite
 from ._leap import LaneEvents

@@ -16,18 +16,9 @@ from jaxtyping import Array, PyTree
 from ..._types import State, Time
 from ...core import just_after, just_before, scaled
 from ...solvers import Memory
-from ..kernels._components import (
-    MOST_IN_KERNEL,
-    MOST_OPERATIONS,
-    apart,
-    apart_lanes,
-    apart_of,
-    boxed,
-    evaluated,
-    operations,
-    unboxed,
-)
+from ..kernels._components import MOST_IN_KERNEL, MOST_OPERATIONS, apart_of, evaluated, operations
 from ..kernels._mode import NotInKernel
+from ..kernels._objects import apart, apart_lanes, boxed, unboxed
 from ._leap import LaneEvents, lane_events
 from ._member import Member
 from ._midpoint import midpoint

@@ -8,7 +8,7 @@ import numpy as np
 from jaxtyping import Array, PyTree
 
 from ..._types import State, Time
-from ..kernels._components import boxed
+from ..kernels._objects import boxed
 from ._flow import Flow, Operands
 
 

@@ -6,7 +6,6 @@ a half of the time for systems of two or three states. Operations that are not k
 """
 
 import functools
-import itertools
 import math
 from collections.abc import Sequence
 from typing import Any
@@ -16,12 +15,13 @@ import jax.core
 import jax.extend.core
 import jax.numpy as jnp
 import numpy as np
-from jax.typing import DTypeLike
 from jaxtyping import Array
 
 from ...core import marked
-from ._emit import CALLS, DROPPED
+from ._emit import CALLS
 from ._mode import NotInKernel
+from ._objects import apart, apart_lanes, over_lanes, together
+from ._strict import STRICT
 
 ELEMENTWISE = frozenset(
     [
@@ -150,78 +150,13 @@ def evaluated(
     return [read(atom) for atom in jaxpr.outvars]
 
 
-def apart(value: Any) -> np.ndarray:
-    """An array without lanes as an array of its numbers."""
-    if _is_apart(value):
-        return value
-    result = np.empty(np.shape(value), object)
-    known = not isinstance(value, jax.Array | jax.core.Tracer)
-    for place in np.ndindex(result.shape):
-        result[place] = np.asarray(value)[place] if known else value[place] if place else value
-    return result
-
-
-def _is_apart(value: Any) -> bool:
-    return isinstance(value, np.ndarray) and value.dtype == object
-
-
-def number(value: Any) -> Any:
-    """The one number of an array without axes, which may be taken apart already."""
-    return value[()] if _is_apart(value) else value
-
-
-def apart_lanes(value: Any) -> np.ndarray:
-    """An array with lanes on its last axis as an array of arrays over lanes."""
-    if _is_apart(value):
-        return value
-    result = np.empty(np.shape(value)[:-1], object)
-    for place in np.ndindex(result.shape):
-        result[place] = value[place] if place else value
-    return result
-
-
-def boxed(value: Any, shape: tuple[int, ...]) -> np.ndarray:
-    """A list of components, or the one array of a scalar, as an array of objects."""
-    result = np.empty(shape, object)
-    if shape == ():
-        result[()] = value
-        return result
-    for place, component in zip(np.ndindex(shape), value, strict=True):
-        result[place] = component
-    return result
-
-
-def unboxed(value: np.ndarray, lanes: int, aval: Any) -> Any:
-    """The way back, every component over lanes."""
-    rows = [_over_lanes(x, lanes, aval.dtype) for x in value.reshape(-1)]
-    return rows if value.ndim else rows[0]
-
-
-def together(value: np.ndarray, lanes: int, dtype: DTypeLike) -> Array:
-    """Components stacked, lanes on the last axis."""
-    rows = [_over_lanes(x, lanes, dtype) for x in value.reshape(-1)]
-    if value.ndim == 0:
-        return rows[0]
-    return jnp.stack(rows).reshape(*value.shape, lanes) if rows else jnp.zeros((*value.shape, lanes), dtype)
-
-
-def _over_lanes(x: Any, lanes: int, dtype: DTypeLike) -> Array:
-    return x if jnp.ndim(x) else jnp.broadcast_to(jnp.asarray(x, dtype), (lanes,))
-
-
 def _apply(jaxpr: Any, eqn: Any, values: list[np.ndarray], strict: bool) -> list[np.ndarray]:
     name = eqn.primitive.name
     if name in ("pjit", "jit") or (strict and name in CALLS):
         inner = eqn.params[CALLS[name]]
         return evaluated(getattr(inner, "jaxpr", inner), getattr(inner, "consts", ()), values, strict)
-    if strict and name in DROPPED:
-        return values if name != "stop_gradient" else [_held(values[0])]
-    if strict and name in _REDUCTIONS:
-        return [_reduced(values[0], eqn.params["axes"], _REDUCTIONS[name], eqn.outvars[0].aval.dtype)]
-    if strict and name in _WORDS:
-        return _WORDS[name](eqn, *values)
-    if strict and name == "custom_linear_solve":
-        return _linear_solve(eqn, values)
+    if strict and name in STRICT:
+        return STRICT[name](functools.partial(evaluated, strict=True), eqn, *values)
     if name == "split":
         ends = np.cumsum(eqn.params["sizes"])[:-1]
         return np.split(values[0], ends, axis=eqn.params["axis"])
@@ -240,93 +175,6 @@ def _apply(jaxpr: Any, eqn: Any, values: list[np.ndarray], strict: bool) -> list
     if strict:
         raise NotInKernel(f"no operation `{name}` on components")
     return _stacked(jaxpr, eqn, values)
-
-
-def _held(value: np.ndarray) -> np.ndarray:
-    result = np.empty(value.shape, object)
-    for place in np.ndindex(value.shape):
-        result[place] = jax.lax.stop_gradient(value[place])
-    return result
-
-
-ROTATIONS = (13, 15, 26, 6), (17, 29, 16, 24)
-"""By how many bits the rounds of Threefry rotate (Salmon et al. 2011, doi:10.1145/2063384.2063405, table 2)."""
-
-
-def _threefry(eqn: Any, *values: np.ndarray) -> list[np.ndarray]:
-    """The cipher of JAX's random numbers, written out."""
-    shape = np.broadcast_shapes(*(value.shape for value in values))
-    found = np.empty(shape, object), np.empty(shape, object)
-    for place in np.ndindex(shape):
-        first, second, x, y = (np.broadcast_to(value, shape)[place] for value in values)
-        word = lambda x: jnp.asarray(x, jnp.uint32)
-        keys = word(first), word(second), word(first) ^ word(second) ^ word(0x1BD11BDA)
-        x, y = word(x) + keys[0], word(y) + keys[1]
-        for i in range(5):
-            for turn in ROTATIONS[i % 2]:
-                x = x + y
-                y = x ^ (y << word(turn) | y >> word(32 - turn))
-            x, y = x + keys[(i + 1) % 3], y + keys[(i + 2) % 3] + word(i + 1)
-        found[0][place], found[1][place] = x, y
-    return list(found)
-
-
-def _bits(eqn: Any, value: np.ndarray) -> list[np.ndarray]:
-    """The bits of numbers, those of wider ones as two words each, the lower one first."""
-    kind, given = np.dtype(eqn.params["new_dtype"]), np.dtype(eqn.invars[0].aval.dtype)
-    if kind.itemsize > given.itemsize or given.itemsize > 2 * kind.itemsize:
-        raise NotInKernel("bits of numbers of other sizes")
-    parts = 2 if kind.itemsize < given.itemsize else 1
-    found = np.empty((*value.shape, parts), object)
-    for place in np.ndindex(value.shape):
-        x = jnp.asarray(value[place], given)
-        if parts == 1:
-            found[*place, 0] = jax.lax.bitcast_convert_type(x, kind)
-            continue
-        whole = jax.lax.bitcast_convert_type(x, jnp.uint64)
-        for i in range(2):
-            found[*place, i] = (whole >> jnp.asarray(32 * i, jnp.uint64)).astype(jnp.uint32)
-    return [found if parts == 2 else found[..., 0]]
-
-
-_WORDS = {"threefry2x32": _threefry, "bitcast_convert_type": _bits}
-
-
-def _linear_solve(eqn: Any, values: list[np.ndarray]) -> list[np.ndarray]:
-    """Linear equations on components, with the rule for their derivatives: what solves them holds the matrix."""
-    lengths, programs = eqn.params["const_lengths"], eqn.params["jaxprs"]
-    ends = np.cumsum([lengths.matvec, lengths.vecmat, lengths.solve, lengths.transpose_solve])
-    *consts, right = (values[a:b] for a, b in zip([0, *ends], [*ends, len(values)], strict=True))
-    lanes = max((x.shape[0] for v in values for x in v.reshape(-1) if jnp.ndim(x)), default=0)
-    shapes = [(v.shape, atom.aval.dtype) for v, atom in zip(right, eqn.invars[ends[-1] :], strict=True)]
-
-    def flat(found: Sequence[np.ndarray]) -> list[Array]:
-        pairs = zip(found, shapes, strict=True)
-        wide = lambda x, dtype: _over_lanes(x, lanes, dtype) if lanes else jnp.asarray(x, dtype)
-        return [wide(x, dtype) for value, (_, dtype) in pairs for x in value.reshape(-1)]
-
-    def parted(held: Sequence[Array]) -> list[np.ndarray]:
-        sizes = np.cumsum([0, *(math.prod(shape) for shape, _ in shapes)])
-        parts = [list(held[a:b]) for a, b in itertools.pairwise(sizes)]
-        return [boxed(x if shape else x[0], shape) for x, (shape, _) in zip(parts, shapes, strict=True)]
-
-    def by(program: Any, own: Sequence[np.ndarray]) -> Any:
-        return lambda x: flat(evaluated(program.jaxpr, program.consts, [*own, *parted(x)], strict=True))
-
-    product, solve = by(programs.matvec, consts[0]), by(programs.solve, consts[2])
-    backward = None if programs.transpose_solve is None else by(programs.transpose_solve, consts[3])
-    transposed = None if backward is None else lambda _, b: backward(b)
-    found = jax.lax.custom_linear_solve(product, flat(right), lambda _, b: solve(b), transposed)
-    return parted(found)
-
-
-_REDUCTIONS: dict[str, Any] = {
-    "reduce_max": jnp.maximum,
-    "reduce_min": jnp.minimum,
-    "reduce_prod": lambda a, b: a * b,
-    "reduce_or": lambda a, b: a | b,
-    "reduce_and": lambda a, b: a & b,
-}
 
 
 def _kept_apart(eqn: Any, values: list[np.ndarray]) -> list[np.ndarray]:
@@ -359,7 +207,7 @@ def _elementwise(eqn: Any, values: list[np.ndarray]) -> np.ndarray:
         lanes = max((x.shape[0] for x in given if jnp.ndim(x)), default=0)
         types = [atom.aval.dtype for atom in eqn.invars]
         if lanes:
-            given = [_over_lanes(x, lanes, dtype) for x, dtype in zip(given, types, strict=True)]
+            given = [over_lanes(x, lanes, dtype) for x, dtype in zip(given, types, strict=True)]
         else:
             given = [jnp.asarray(x, dtype) for x, dtype in zip(given, types, strict=True)]
         result[place] = eqn.primitive.bind(*_varied(given), **eqn.params)

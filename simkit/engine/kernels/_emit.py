@@ -136,7 +136,9 @@ def _applied(eqn: Any, values: list[Any]) -> list[Any]:
     if any(jnp.issubdtype(v.aval.dtype, jnp.complexfloating) for v in eqn.invars):
         raise NotInKernel("complex numbers")
     known = values and not any(isinstance(x, jax.core.Tracer) for x in values)
-    if known and all(v.aval.shape == () for v in eqn.outvars):  # numbers alone, of which rules for an operation may know nothing
+    if known and all(
+        v.aval.shape == () for v in eqn.outvars
+    ):  # numbers alone, of which rules for an operation may know nothing
         with jax.ensure_compile_time_eval():
             found = eqn.primitive.bind(*map(jnp.asarray, values), **eqn.params)
         return [np.asarray(x)[()] for x in (found if eqn.primitive.multiple_results else [found])]
@@ -172,7 +174,7 @@ def fma(a: Any, b: Any, c: Any, shape: tuple[int, ...], dtype: Any) -> Array:
 
 
 def any_of(flags: Array) -> Array:
-    """Whether any of the lanes' flags is set, as a scalar."""
+    """Tell whether any of the lanes' flags is set, as a scalar."""
     return jnp.max(flags.astype(jnp.int32)) > 0
 
 

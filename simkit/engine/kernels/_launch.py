@@ -35,7 +35,7 @@ class Made(NamedTuple):
 
 
 class Block:
-    """What a program of a kernel sees: its members, its operands as arrays of objects, and where its results go."""
+    """View of one program of a kernel: its members, its operands as arrays of objects, and where its results go."""
 
     def __init__(self, given: Sequence[Given], references: Sequence[Any], made: Sequence[Any], turn: Any, lanes: int):
         self.lanes, self.made = lanes, made

@@ -23,10 +23,11 @@ from ..._types import State
 from ...core import BrownianPath, ConstrainedSystem, DelayedSystem
 from ...solvers import AbstractSplitStepper
 from ..batching._mesh import varies
-from ..kernels._components import boxed, evaluated
+from ..kernels._components import evaluated
 from ..kernels._emit import rewritten
 from ..kernels._launch import Block, Given, Made, launch
 from ..kernels._mode import NotInKernel, mode
+from ..kernels._objects import boxed
 
 MOST_NUMBERS = 24
 """States up to this size stay in the registers of a thread."""
