@@ -48,7 +48,8 @@ CALLS = {
     "remat2": "jaxpr",
 }
 
-FUSED = {"float32": ("fma.rn.f32 $0, $1, $2, $3;", "=f,f,f,f"), "float64": ("fma.rn.f64 $0, $1, $2, $3;", "=d,d,d,d")}
+FUSED = {"float32": ("f32", "=f,f,f,f"), "float64": ("f64", "=d,d,d,d")}
+"""Float type -> its name in the assembly of GPUs, and the registers of a fused product and sum."""
 
 
 class _Product(NamedTuple):
@@ -155,22 +156,27 @@ def _sum(eqn: Any, values: list[Any]) -> Any:
     if not shape or not (isinstance(a, _Product) or isinstance(b, _Product)):
         return eqn.primitive.bind(whole(a), whole(b), **eqn.params)
     if isinstance(a, _Product):
-        return fma(a.a, a.b, -whole(b) if minus else whole(b), shape, dtype)
-    return fma(-b.a if minus else b.a, b.b, whole(a), shape, dtype)
+        return fma(a.a, a.b, whole(b), shape, dtype, negated=2 if minus else None)
+    return fma(b.a, b.b, whole(a), shape, dtype, negated=0 if minus else None)
 
 
-def fma(a: Any, b: Any, c: Any, shape: tuple[int, ...], dtype: Any) -> Array:
-    """a b + c, rounded once."""
-    a, b, c = (jnp.broadcast_to(jnp.asarray(x, dtype), shape) for x in (a, b, c))
+def fma(a: Any, b: Any, c: Any, shape: tuple[int, ...], dtype: Any, negated: int | None = None) -> Array:
+    """a b + c, rounded once; one of the three may be `negated`, which costs nothing."""
+    given = [jnp.broadcast_to(jnp.asarray(x, dtype), shape) for x in (a, b, c)]
     if mode() != "triton":
+        a, b, c = (-x if i == negated else x for i, x in enumerate(given))
         return a * b + c
     from jax.experimental.pallas import triton
 
-    code, constraints = FUSED[str(dtype)]
+    kind, constraints = FUSED[str(dtype)]
+    names = ["$1", "$2", "$3"]
+    code = f"fma.rn.{kind} $0, {{}}, {{}}, {{}};"
+    if negated is not None:  # a register of its own, which the assembler makes a sign of the operand
+        code = f"{{{{ .reg .{kind} n; neg.{kind} n, {names[negated]}; {code} }}}}"
+        names[negated] = "n"
+    code = code.format(*names)
     like = [jax.ShapeDtypeStruct(shape, dtype)]
-    return triton.elementwise_inline_asm(
-        code, args=[a, b, c], constraints=constraints, pack=1, result_shape_dtypes=like
-    )[0]
+    return triton.elementwise_inline_asm(code, args=given, constraints=constraints, pack=1, result_shape_dtypes=like)[0]
 
 
 def any_of(flags: Array) -> Array:

@@ -14,6 +14,9 @@ from ._mode import mode
 LANES = 32
 """Members of a program: one warp, whose threads wait for each other alone."""
 
+EVEN_LANES = 128
+"""The same where all members take as long: fewer, larger programs, of which more threads fit into a processor."""
+
 
 class Given(NamedTuple):
     """An operand of a kernel: `(...,)` of all members, or `(..., members)` of each."""

@@ -25,7 +25,7 @@ from ...solvers import AbstractSplitStepper
 from ..batching._mesh import varies
 from ..kernels._components import evaluated
 from ..kernels._emit import rewritten
-from ..kernels._launch import Block, Given, Made, launch
+from ..kernels._launch import EVEN_LANES, Block, Given, Made, launch
 from ..kernels._mode import NotInKernel, mode
 from ..kernels._objects import boxed
 
@@ -148,7 +148,7 @@ def _in_kernel(posed: Posed, own: tuple[bool, ...], members: int, values: Sequen
         start = operands[place + 1]
         _repeat(windows, window, [jnp.broadcast_to(x, block.lanes) for x in start])
 
-    (found,) = launch(body, given, [Made(numbers * windows, posed.dtype)], members)
+    (found,) = launch(body, given, [Made(numbers * windows, posed.dtype)], members, EVEN_LANES)
     rows = jnp.moveaxis(found.reshape(numbers, windows, members), -1, 0).swapaxes(1, 2)
     flat = values[place + 1]
     first = jnp.broadcast_to(flat if own[place + 1] else flat[None], (members, numbers))

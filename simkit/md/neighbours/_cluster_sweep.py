@@ -115,9 +115,11 @@ def sweep_clusters(
     zeros = (start, point.vectors, point.terms, point.charge, point.weight, start[0, 0])
     carry = jax.tree.map(jnp.zeros_like, zeros)
     units = (c.i, c.j, c.image, c.counted)
-    # Only as many chunks as hold units: capacities have slack.
-    chunks = jnp.minimum(greatest((c.need.units + (chunk - 1)) // chunk), len(c.i) // chunk)
-    rows, vectors, terms, charge, weight, energy = lax.fori_loop(0, chunks, body, carry)
+    if len(c.i) == chunk:
+        rows, vectors, terms, charge, weight, energy = body(jnp.zeros((), jnp.int32), carry)
+    else:  # only as many chunks as hold units: capacities have slack
+        chunks = jnp.minimum(greatest((c.need.units + (chunk - 1)) // chunk), len(c.i) // chunk)
+        rows, vectors, terms, charge, weight, energy = lax.fori_loop(0, chunks, body, carry)
     position = jnp.where(here.real[:, None], rows.reshape(count, M, 4)[..., :3].swapaxes(1, 2), 0)
     charge = None if charge is None else jnp.where(here.real, charge, 0)
     return energy, Point(terms, vectors, position, charge, weight)
