@@ -32,17 +32,18 @@ class BrownianPath(eqx.Module):
     longer where its key differs between them.
 
     Times of steps are sums, which compilers round in different ways. So a step on a grid is told by the start of its window, which
-    is given, and its number there (`at`); any other one by its ends in single precision, in which they seldom differ.
+    is given, and its number there, and the part of one that events cut by a number more (`at`). Steps without a place are told by
+    their ends in single precision, in which they seldom differ.
     """
 
     words: tuple[UInt32[Array, ""], UInt32[Array, ""]]
     shape: Any = eqx.field(static=True)
     levy_area: bool = eqx.field(static=True)
-    place: tuple[Any, Any] | None = None
+    place: tuple[Any, Any, Any] | None = None
 
-    def at(self, start: Time, number: Array) -> "BrownianPath":
-        """Return the path as step `number` of the window from `start` reads it; both are held in derivatives."""
-        place = jax.lax.stop_gradient((start, number))
+    def at(self, start: Time, number: Array, part: Array | None = None) -> "BrownianPath":
+        """Return the path as step `number` of the window from `start` reads it, or a part of that; all are held in derivatives."""
+        place = jax.lax.stop_gradient((start, number, jnp.zeros((), jnp.int32) if part is None else part))
         return dataclasses.replace(self, place=place)
 
     def evaluate(self, t0: Time, t1: Time, *, use_levy: bool = False) -> Any:
@@ -50,10 +51,10 @@ class BrownianPath(eqx.Module):
         leaves, structure = jax.tree.flatten(self.shape)
         copies = 2 if self.levy_area else 1
         sizes = [copies * math.prod(leaf.shape) for leaf in leaves]
-        key, first = self._key(t0, t1, sum(sizes))
+        key, words, first = self._key(t0, t1, sum(sizes))
         root, parts = jnp.sqrt(t1 - t0), []
         for leaf, size in zip(leaves, sizes, strict=True):
-            drawn = normals(key, self.words, first, size, leaf.dtype).reshape(copies, *leaf.shape)
+            drawn = normals(key, words, first, size, leaf.dtype).reshape(copies, *leaf.shape)
             parts.append(root.astype(leaf.dtype) * drawn)
             first = first + size
         w = jax.tree.unflatten(structure, [part[0] for part in parts])
@@ -61,16 +62,17 @@ class BrownianPath(eqx.Module):
             return w
         return Increment(w, jax.tree.unflatten(structure, [part[1] / math.sqrt(12) for part in parts]))
 
-    def _key(self, t0: Time, t1: Time, count: int) -> tuple[tuple[Array, Array], Any]:
-        """The key of a step's numbers, and the first of them."""
+    def _key(self, t0: Time, t1: Time, count: int) -> tuple[tuple[Array, Array], tuple[Array, Array], Array]:
+        """The key of a step's numbers, the words of their counter, and the first of them."""
         if self.place is None:
             ends = jax.lax.stop_gradient((t0, t1))
             first, last = (jax.lax.bitcast_convert_type(t.astype(jnp.float32), jnp.uint32) for t in ends)
-            return (first, last), jnp.zeros((), jnp.uint32)
-        start, number = self.place
+            return (first, last), self.words, jnp.zeros((), jnp.uint32)
+        start, number, part = self.place
         bits = jax.lax.bitcast_convert_type(start, jnp.uint32)
         key = (bits[0], bits[1]) if bits.ndim else (bits, jnp.zeros_like(bits))
-        return key, number.astype(jnp.uint32) * count
+        words = self.words[0], self.words[1] + part.astype(jnp.uint32) * jnp.uint32(STRIDE)
+        return key, words, number.astype(jnp.uint32) * count
 
 
 def normals(key: tuple[Array, Array], words: tuple[Array, Array], first: Array, count: int, dtype: Any) -> Array:

@@ -136,6 +136,7 @@ def ensemble(
     """
     if on_failure not in ("raise", "mark"):
         raise ArgumentError(f'Argument `on_failure` must be "raise" or "mark", but it is {on_failure!r}.')
+    mode()  # a wrong word in the environment is told before anything is traced
     check_system(system, y0)
     y0 = as_state(system, y0)
     setup = Setup(system, y0, as_inputs(system, inputs, y0), events=as_events(events))

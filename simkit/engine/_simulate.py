@@ -74,6 +74,7 @@ from ._integrate import Method, dispatch
 from ._unstable import is_unstable
 from .delayed._checks import check_method, review_lags
 from .jumps._trajectory import check_jump_task, explain_jumps, refuse_events, review_jumps
+from .kernels._mode import mode
 from .stepping._checkpointed import Checkpointed
 from .stepping._room import with_room
 from .task._arguments import check_direction, check_events, check_reducers, check_times, is_backward
@@ -135,6 +136,7 @@ def simulate(
     print(trajectory)
     ```
     """
+    mode()  # a wrong word in the environment is told before anything is traced
     check_system(system, y0)
     check_key(key)
     y0 = as_state(system, started(y0))

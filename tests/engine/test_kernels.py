@@ -3,12 +3,14 @@
 import functools
 import itertools
 from collections.abc import Iterator
+from typing import Any
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
 from engine.composition import close
+from jax.sharding import AxisType, PartitionSpec
 
 import simkit
 from simkit.engine.adaptive import _adjoint_kernel, _kernel
@@ -16,7 +18,7 @@ from simkit.engine.kernels import _emit, _launch, _mode
 from simkit.engine.kernels._mode import NotInKernel, forced
 from simkit.engine.stepping import _grid_kernel
 from simkit.odes import OrnsteinUhlenbeck, from_function
-from simkit.solvers import RK4, SRA1, EulerMaruyama, Rodas5P, Tsit5
+from simkit.solvers import RK4, SRA1, EulerMaruyama, Heun, Rodas5P, Tsit5
 
 STEP = simkit.Adaptive(1e-7, 1e-9)
 ROUNDING = 1e-9
@@ -281,6 +283,94 @@ def test_operations_that_no_kernel_has_are_left_to_xla(used):
     close(found, expected, 0.0)
 
 
+def grid(field, p, y=(1.0, 0.3)):
+    system, y = from_function(field, {"p": 1.0}), jnp.asarray(y)
+    return simkit.ensemble(system, y, [0.0, 0.3], over={"p": p}, solver=Heun(), step=simkit.Fixed(3)).ys
+
+
+ODD = {
+    "a product of nothing": lambda t, y, p: -p["p"] * y * jnp.prod(y[2:]),
+    "all of nothing": lambda t, y, p: jnp.where(jnp.all(y[2:] > 0), -p["p"] * y, p["p"] * y),
+    "signed words": lambda t, y, p: (
+        -p["p"] * y + 1e-3 * (jax.lax.bitcast_convert_type(y, jnp.int32)[:, 1] % 7).astype(y.dtype)
+    ),
+    "short words": lambda t, y, p: (
+        -p["p"] * y + 1e-3 * (jax.lax.bitcast_convert_type(y.astype(jnp.float32), jnp.uint16)[:, 1] % 7).astype(y.dtype)
+    ),
+    "words": lambda t, y, p: (
+        -p["p"] * y + 1e-3 * (jax.lax.bitcast_convert_type(y, jnp.uint32)[:, 1] % 7).astype(y.dtype)
+    ),
+    "three cases": lambda t, y, p: jax.lax.select_n(jnp.floor(y).astype(jnp.int32) % 3, y, 2 * y, p["p"] * y),
+    "the larger of flags": lambda t, y, p: y * p["p"] * jnp.maximum(y > 0.1, y > 0.2).astype(y.dtype),
+    "an extreme": lambda t, y, p: -p["p"] * y + 0.1 * jnp.max(y) - 0.2 * jnp.min(y),
+    "a matrix": lambda t, y, p: -jnp.linalg.solve(jnp.eye(2) + p["p"] * jnp.outer(y, y), y),
+    "an empty slice": lambda t, y, p: -p["p"] * y + jnp.sum(y[2:]),
+}
+
+
+@pytest.mark.parametrize("name", ODD)
+def test_odd_operations(name):
+    """In a kernel or not, the result is the same; and a GPU's compiler refuses none that would be found too late."""
+    p = jnp.linspace(0.5, 1.2, 3)
+    expected = grid(ODD[name], p)
+    with forced("interpret"):
+        close(grid(ODD[name], p), expected, 1e-13)
+    if jax.__version_info__ < (0, 11):
+        with forced("triton"):
+            jax.jit(functools.partial(grid, ODD[name])).trace(p).lower(lowering_platforms=("cuda",))
+
+
+def test_tangents_of_an_extreme_are_shared_by_all_that_are_it(used):
+    system = from_function(lambda t, y, p: -p["p"] * y + 0.1 * jnp.max(y), {"p": 1.0})
+    over = {"p": jnp.linspace(0.5, 1.2, 3)}
+    step = simkit.Adaptive(1e-2, 1e-2)
+    run = lambda y: simkit.ensemble(system, y, [0.0, 0.3], over=over, solver=Tsit5(), step=step).ys[:, -1]
+    push = lambda: jax.jvp(run, (jnp.full(3, 0.5),), (jnp.array([1.0, 0.0, 0.0]),))[1]
+    expected, found = both(push, used, "solve")
+    close(found, expected, ROUNDING)
+
+
+@pytest.mark.parametrize("checked", [True, False])
+def test_members_that_devices_share_or_repeat(checked):
+    mesh = jax.make_mesh((2,), ("m",), axis_types=(AxisType.Auto,))
+    p = jnp.linspace(0.5, 1.2, 4)
+    field = lambda t, y, p: -p["p"] * y
+    for spec in (PartitionSpec(), PartitionSpec("m")):
+        run = jax.jit(
+            jax.shard_map(functools.partial(grid, field), mesh=mesh, in_specs=spec, out_specs=spec, check_vma=checked)
+        )
+        expected = run(p)
+        with forced("interpret"):
+            close(run(p), expected, 1e-13)
+
+
+class Keyed(simkit.PlainSystem):
+    rate: Any
+    key: Any
+
+    def vector_field(self, t, y, inputs):
+        return -self.rate * y + 0.1 * jax.random.normal(self.key)
+
+    @classmethod
+    def example(cls):
+        raise NotImplementedError
+
+
+@pytest.mark.parametrize("step", [STEP, simkit.Fixed(3)], ids=["adaptive", "fixed"])
+def test_random_keys_as_leaves(step):
+    def run(rate):
+        system = Keyed(rate, jax.random.key(0))
+        return simkit.simulate(
+            system, jnp.array(1.0), [0.0, 0.3], solver=Heun() if step is not STEP else Tsit5(), step=step
+        ).ys
+
+    rates = jnp.array([1.0, 2.0])
+    expected = [run(rate) for rate in rates]
+    for kind in ("off", "interpret"):
+        with forced(kind):
+            close(jax.vmap(run)(rates), np.stack(expected), 1e-12)
+
+
 def test_rewritten_programs_compute_what_they_did():
     def function(x, y):
         z = jnp.where(jnp.any(x > 2), x * y + 3.0, x - y * x)
@@ -306,12 +396,16 @@ def test_products_become_part_of_sums():
 
 
 def test_the_choice(monkeypatch):
+    """It is refused where a verb begins, not in the middle of a trace."""
     assert _mode.mode() == "off"  # no GPU here
     monkeypatch.setenv(_mode.VARIABLE, "interpret")
     assert _mode.mode() == "interpret"
     monkeypatch.setenv(_mode.VARIABLE, "fast")
     with pytest.raises(simkit.ArgumentError, match=r'`?SIMKIT_KERNELS`? must be "auto", "off" or "interpret"'):
         _mode.mode()
+    with pytest.raises(simkit.ArgumentError, match="SIMKIT_KERNELS") as found:
+        states(MU)
+    assert found.value.__cause__ is None
 
 
 @pytest.mark.skipif(jax.__version_info__ >= (0, 11), reason="newer releases lower kernels where there is a GPU alone")

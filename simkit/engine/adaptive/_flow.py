@@ -122,7 +122,8 @@ def lane_flow(
     # On a GPU each result would be a kernel of its own, or one of a few.
     wanted = strict or ((lanes > 1 or SCALARS) and not member.multistep and jax.default_backend() == "cpu")
     traced: dict[str, _Traced] = {}
-    small = wanted and y.size <= MOST_COMPONENTS
+    keyed = any(jnp.issubdtype(x.dtype, jax.dtypes.extended) for x in (*member.ops, *member.fixed))
+    small = wanted and y.size <= MOST_COMPONENTS and not keyed
     if small:
         like = lambda x: jnp.zeros(x.shape, x.dtype) + zero.astype(x.dtype)
         examples = {name: jax.tree.map(like, (list(member.ops), fixed, *rest)) for name, (_, rest) in functions.items()}

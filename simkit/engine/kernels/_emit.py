@@ -184,15 +184,15 @@ def any_of(flags: Array) -> Array:
     return jnp.max(flags.astype(jnp.int32)) > 0
 
 
-def _all(eqn: Any, flags: Array) -> list[Array]:
+def _all(eqn: Any, flags: Any) -> list[Array]:
     return [jnp.min(flags.astype(jnp.int32), axis=tuple(eqn.params["axes"])) > 0]
 
 
-def _any(eqn: Any, flags: Array) -> list[Array]:
+def _any(eqn: Any, flags: Any) -> list[Array]:
     return [jnp.max(flags.astype(jnp.int32), axis=tuple(eqn.params["axes"])) > 0]
 
 
-def _cond(eqn: Any, index: Array, *values: Any) -> list[Any]:
+def _cond(eqn: Any, index: Any, *values: Any) -> list[Any]:
     branches = [functools.partial(emitted, b.jaxpr, b.consts) for b in eqn.params["branches"]]
     return list(jax.lax.switch(index, [lambda *v, b=b: b(v) for b in branches], *values))
 
@@ -204,10 +204,30 @@ def _linear_solve(eqn: Any, *values: Any) -> list[Any]:
     return emitted(program.jaxpr, program.consts, given)
 
 
+def _extreme(name: str) -> Callable[..., list[Any]]:
+    """The larger or the smaller of two; of flags either or both."""
+
+    def found(eqn: Any, a: Any, b: Any) -> list[Any]:
+        if eqn.invars[0].aval.dtype != bool:
+            return [eqn.primitive.bind(a, b, **eqn.params)]
+        return [jnp.logical_or(a, b) if name == "max" else jnp.logical_and(a, b)]
+
+    return found
+
+
+def _selected(eqn: Any, which: Any, *cases: Any) -> list[Any]:
+    if len(cases) > 2 or eqn.invars[0].aval.dtype != bool:
+        raise NotInKernel("a selection among more than two")
+    return [eqn.primitive.bind(which, *cases, **eqn.params)]
+
+
 _SUMS = frozenset(["add", "sub", "add_any"])
 _REWRITTEN: dict[str, Callable[..., list[Any]]] = {
     "reduce_or": _any,
     "reduce_and": _all,
     "cond": _cond,
     "custom_linear_solve": _linear_solve,
+    "max": _extreme("max"),
+    "min": _extreme("min"),
+    "select_n": _selected,
 }

@@ -1,15 +1,18 @@
 """Kernels over members: what a block of lanes reads, and what it writes."""
 
 import math
+import warnings
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 import jax
+import jax.core
+import jax.extend.core
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array
 
-from ._mode import mode
+from ._mode import NotInKernel, mode
 
 LANES = 32
 """Members of a program: one warp, whose threads wait for each other alone."""
@@ -90,10 +93,15 @@ def launch(
     members: int,
     lanes: int = LANES,
 ) -> list[Array]:
-    """Run `body` for blocks of `lanes` members; its results, each `(rows, members)`."""
+    """Run `body` for blocks of `lanes` members; its results, each `(rows, members)`.
+
+    **Raises:** a `NotInKernel` where the compiler of kernels does not know an operation, or an operand is none of its kinds.
+    """
     from jax.experimental import pallas as pl
     from jax.experimental.pallas import triton
 
+    if any(jnp.issubdtype(x.value.dtype, kind) for x in given for kind in (jnp.complexfloating, jax.dtypes.extended)):
+        raise NotInKernel("complex numbers or random keys")
     count = -(-members // lanes) * lanes
     arrays, specs, places = [], [], []
     for x in given:
@@ -112,18 +120,32 @@ def launch(
         ins, outs = references[: len(arrays)], references[len(arrays) :]
         body(Block(given, [None if i is None else ins[i] for i in places], outs, pl.program_id(0), lanes))
 
-    compiled = mode() == "triton"
-    found = pl.pallas_call(
+    compiled, varying = mode() == "triton", jax.typeof(arrays[0]).mat
+    call = pl.pallas_call(
         kernel,
-        out_shape=[jax.ShapeDtypeStruct((x.rows, count), x.dtype) for x in made],
+        out_shape=[jax.ShapeDtypeStruct((x.rows, count), x.dtype, manual_axis_type=varying) for x in made],
         grid=(count // lanes,),
         in_specs=specs,
         out_specs=[pl.BlockSpec((x.rows, lanes), lambda i: (0, i)) for x in made],
         interpret=not compiled,
         name="members",
         compiler_params=triton.CompilerParams(num_warps=max(1, lanes // 32), num_stages=1) if compiled else None,
-    )(*arrays)
+    )
+    found = _tried(call, arrays) if compiled else call(*arrays)
     return [x[:, :members] for x in found]
+
+
+def _tried(call: Callable[..., Any], arrays: Sequence[Array]) -> list[Array]:
+    """The results of a kernel that has been lowered once: what its compiler refuses is known before it is too late."""
+    program = jax.make_jaxpr(call)(*arrays)
+    shapes = [jax.ShapeDtypeStruct(x.shape, x.dtype) for x in arrays]
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", DeprecationWarning)  # decision 133
+        try:
+            jax.jit(jax.extend.core.jaxpr_as_fun(program)).trace(*shapes).lower(lowering_platforms=("cuda",))
+        except Exception as error:
+            raise NotInKernel(f"an operation that its compiler refuses: {error}") from error
+    return jax.core.eval_jaxpr(program.jaxpr, program.consts, *arrays)
 
 
 def _filled(x: Array, count: int) -> Array:

@@ -43,9 +43,9 @@ def _threefry(_: Evaluate, eqn: Any, *values: np.ndarray) -> list[np.ndarray]:
 def _bits(_: Evaluate, eqn: Any, value: np.ndarray) -> list[np.ndarray]:
     """The bits of numbers, those of wider ones as two words each, the lower one first."""
     kind, given = np.dtype(eqn.params["new_dtype"]), np.dtype(eqn.invars[0].aval.dtype)
-    if kind.itemsize > given.itemsize or given.itemsize > 2 * kind.itemsize:
+    parts = 2 if kind == np.uint32 and given.itemsize == 8 else 1
+    if parts == 1 and kind.itemsize != given.itemsize:
         raise NotInKernel("bits of numbers of other sizes")
-    parts = 2 if kind.itemsize < given.itemsize else 1
     found = np.empty((*value.shape, parts), object)
     for place in np.ndindex(value.shape):
         x = jnp.asarray(value[place], given)
@@ -97,20 +97,42 @@ def _held(_: Evaluate, eqn: Any, value: np.ndarray) -> list[np.ndarray]:
     return [result]
 
 
-def _reduced(by: Callable[[Any, Any], Any], _: Evaluate, eqn: Any, value: np.ndarray) -> list[np.ndarray]:
-    for axis in sorted(eqn.params["axes"], reverse=True):
-        rows = list(np.moveaxis(value, axis, 0)[..., None])  # with an axis more, so that each row is an array
-        if not rows:
-            raise NotInKernel("a reduction of nothing")
-        value = functools.reduce(functools.partial(_pairwise, by), rows)[..., 0]
-    return [value]
+def _reduced(by: Callable[..., Any], _: Evaluate, eqn: Any, value: np.ndarray) -> list[np.ndarray]:
+    axes = eqn.params["axes"]
+    rest = [i for i in range(value.ndim) if i not in axes]
+    rows = value.transpose(*rest, *axes).reshape(*(value.shape[i] for i in rest), -1)
+    if not rows.shape[-1]:
+        raise NotInKernel("a reduction of nothing")
+    found = np.empty(rows.shape[:-1], object)
+    for place in np.ndindex(found.shape):
+        found[place] = by(*rows[place])
+    return [found]
 
 
-def _pairwise(by: Callable[[Any, Any], Any], a: np.ndarray, b: np.ndarray) -> np.ndarray:
-    found = np.empty(a.shape, object)
-    for place in np.ndindex(a.shape):
-        found[place] = by(a[place], b[place])
-    return found
+def _extreme(of_two: Callable[[Any, Any], Any]) -> Callable[..., Any]:
+    """The greatest or the least of numbers, of whose tangents the mean of those that are it: a chain would weigh them unevenly."""
+
+    @jax.custom_jvp
+    def extreme(*values: Array) -> Array:
+        return functools.reduce(of_two, values)
+
+    @extreme.defjvp
+    def rule(values: Sequence[Array], tangents: Sequence[Array]) -> tuple[Array, Array]:
+        found = extreme(*values)
+        shares = [(x == found).astype(found.dtype) for x in values]
+        total = functools.reduce(jnp.add, [share * dot for share, dot in zip(shares, tangents, strict=True)])
+        return found, total / functools.reduce(jnp.add, shares)
+
+    def call(*values: Any) -> Any:
+        lanes = max((x.shape[0] for x in values if jnp.ndim(x)), default=0)
+        wide = [over_lanes(x, lanes, jnp.result_type(x)) if lanes else jnp.asarray(x) for x in values]
+        return extreme(*wide) if jnp.issubdtype(wide[0].dtype, jnp.inexact) else functools.reduce(of_two, wide)
+
+    return call
+
+
+def _chain(by: Callable[[Any, Any], Any]) -> Callable[..., Any]:
+    return lambda *values: functools.reduce(by, values)
 
 
 STRICT: dict[str, Callable[..., list[np.ndarray]]] = {
@@ -119,10 +141,10 @@ STRICT: dict[str, Callable[..., list[np.ndarray]]] = {
     "threefry2x32": _threefry,
     "bitcast_convert_type": _bits,
     "custom_linear_solve": _linear_solve,
-    "reduce_max": functools.partial(_reduced, jnp.maximum),
-    "reduce_min": functools.partial(_reduced, jnp.minimum),
-    "reduce_prod": functools.partial(_reduced, lambda a, b: a * b),
-    "reduce_or": functools.partial(_reduced, lambda a, b: a | b),
-    "reduce_and": functools.partial(_reduced, lambda a, b: a & b),
+    "reduce_max": functools.partial(_reduced, _extreme(jnp.maximum)),
+    "reduce_min": functools.partial(_reduced, _extreme(jnp.minimum)),
+    "reduce_prod": functools.partial(_reduced, _chain(lambda a, b: a * b)),
+    "reduce_or": functools.partial(_reduced, _chain(lambda a, b: a | b)),
+    "reduce_and": functools.partial(_reduced, _chain(lambda a, b: a & b)),
 }
 """Operation -> function of what evaluates programs, the equation, and arrays of objects."""

@@ -1,6 +1,7 @@
 """Fixed steps in which events happen: a step is cut at an event, so that the steps after it are those of the grid again."""
 
 import copy
+import dataclasses
 import functools
 from collections.abc import Callable
 from typing import Any, NamedTuple
@@ -11,7 +12,18 @@ from jax.flatten_util import ravel_pytree
 from jaxtyping import Array, PyTree
 
 from ..._types import State, Time
-from ...core import ConstrainedSystem, Events, NamedEvents, Status, StochasticSystem, by_member, greatest, held, own
+from ...core import (
+    BrownianPath,
+    ConstrainedSystem,
+    Events,
+    NamedEvents,
+    Status,
+    StochasticSystem,
+    by_member,
+    greatest,
+    held,
+    own,
+)
 from ...solvers import AbstractExplicitRungeKutta, consistent, slope_of
 from ..adaptive._happening import NEAR, EventFunctions, newton, opposite
 from ..batching._mesh import alike_arrays
@@ -79,6 +91,7 @@ class EventGrid:
 
     def __init__(self, terms: Any, solver: Any, events: NamedEvents, state: State, t: Time):
         self.terms, self.solver = terms, solver
+        self.place: tuple[Array, Array] | None = None
         self.unravel = ravel_pytree(state)[1]
         self.exact = not isinstance(terms.system, StochasticSystem)
         self.anew = solver is None or isinstance(solver, AbstractExplicitRungeKutta)
@@ -104,6 +117,15 @@ class EventGrid:
         other = copy.copy(self)
         other.ops = terms, self.ops[1]
         other.held = held(other.ops)
+        return other
+
+    def numbered(self, start: Array, number: Array, part: Array | None = None) -> "EventGrid":
+        """The same events where noise is that of step `number` of the window from `start`, or of a part of that step."""
+        path = self.ops[0].path
+        if not isinstance(path, BrownianPath):
+            return self
+        other = self.seeing(dataclasses.replace(self.ops[0], path=path.at(start, number, part)))
+        other.terms, other.place = other.ops[0], (start, number)
         return other
 
     # ---- known times ----
@@ -228,7 +250,8 @@ class EventGrid:
             alike = lambda found: alike_arrays((found, cut))[0]
             none = jnp.full((), -1, jnp.int32)
             skipped = lambda: alike((cut, (none, cut.t, cut.state, cut.state)))
-            return jax.lax.cond(greatest(~cut.done), lambda: alike(self.round(cut, ends)), skipped)
+            grid = self if self.place is None else self.numbered(*self.place, cut.steps - begin.steps)
+            return jax.lax.cond(greatest(~cut.done), lambda: alike(grid.round(cut, ends)), skipped)
 
         cut, (which, *entries) = jax.lax.scan(jax.checkpoint(one), begin, None, length=MOST_EVENTS + 1)
         real = which >= 0
@@ -268,8 +291,9 @@ class EventGrid:
         cut = lambda: alike(_where(hit, self.cut(run, t, ends), quiet))
         return jax.lax.cond(greatest(hit), cut, lambda: alike(quiet))
 
-    def block(self, run: Run, first: Array, size: int, points: Callable[[Array], Any]) -> Run:
-        """Steps of the grid from one number on: as if they had no events, and once more with them if they have.
+    def block(self, run: Run, start: Array, first: Array, size: int, points: Callable[[Array], Any]) -> Run:
+        """Steps of the grid from one number on, in the window from `start`: as if they had no events, and once more with them if
+        they have.
 
         Steps without a branch are a loop that XLA makes one kernel of on CPUs; with one each is many.
         """
@@ -277,14 +301,14 @@ class EventGrid:
         numbers = first + jnp.arange(size, dtype=first.dtype)
 
         def quiet(carry: tuple[Moved, Array], i: Array) -> tuple[Any, None]:
-            now, hit = self.quiet(run._replace(**carry[0]._asdict()), *points(i))
+            now, hit = self.numbered(start, i).quiet(run._replace(**carry[0]._asdict()), *points(i))
             return alike_arrays(((moving(now), carry[1] | hit), run))[0], None
 
         begin = alike_arrays(((moving(run), run.status != run.status), run))[0]
         (after, hit), _ = jax.lax.scan(jax.checkpoint(quiet), begin, numbers)
         went = run._replace(**after._asdict())
         alike = lambda found: alike_arrays((found, run))[0]
-        one = lambda run, i: (alike(self.step(run, *points(i))), None)
+        one = lambda run, i: (alike(self.numbered(start, i).step(run, *points(i))), None)
         again = lambda: alike(_where(hit, jax.lax.scan(jax.checkpoint(one), run, numbers)[0], went))
         return jax.lax.cond(greatest(hit), again, lambda: alike(went))
 
@@ -341,7 +365,7 @@ def eventful_grid(
             until = jnp.minimum(t + h, end)
             return t, (until, jnp.where(last, between[1], until), h), i < substeps
 
-        body = lambda run, k: grid.block(run, k * size, size, points_of)
+        body = lambda run, k: grid.block(run, start, k * size, size, points_of)
         alike = lambda run: alike_arrays((run, points))[0]
         steps = lambda: alike(checkpointed_scan(body, run, blocks, times.dtype, record))
         run = jax.lax.cond(greatest(runs(run)), steps, lambda: alike(run))
