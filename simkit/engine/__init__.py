@@ -12,6 +12,7 @@ from ._single import single_attempt as single_attempt
 from .adaptive._block import lanes_of as lanes_of
 from .batching._members import over_members as over_members
 from .batching._paired import paired as paired
+from .batching._processes import over_processes as over_processes
 from .stepping._checkpointed import Checkpointed as Checkpointed
 from .stepping._fixed_grid import checkpointed_scan as checkpointed_scan
 from .stepping._fixed_grid import fixed_grid as fixed_grid

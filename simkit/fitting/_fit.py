@@ -15,7 +15,7 @@ from jaxtyping import Array, PRNGKeyArray
 from .._doors import check_key, check_kind
 from .._errors import ArgumentError, SimulationError
 from ..core import StaticSystem, full_products
-from ..engine import awaited, note_trace, over_members
+from ..engine import awaited, note_trace, over_members, over_processes
 from ..problem import Problem, check_problem, named_parts
 from ._dependent_model import has_curvature
 from ._field_fit import check_matrices, fit_fields
@@ -295,9 +295,15 @@ def run(
     """
     # A fraction as a Python number, or starts that still lie spread over devices, would each compile a program of their own.
     start = jnp.asarray(np.asarray(z), z.dtype), jnp.asarray(np.asarray(held), bool)
-    if isinstance(method, GaussNewton) and (best is not None or len(z) > LANES):
-        return queued(problem, method, jnp.asarray(fraction, start[0].dtype), *start, best)
-    return awaited(_run(problem, method, jnp.asarray(fraction, start[0].dtype), *start), verb, f"from {len(z)} starts")
+    shorter = jnp.asarray(fraction, start[0].dtype)
+    many = best is not None or len(z) > LANES
+
+    def here(z: Array, held: Array) -> End:
+        if many and isinstance(method, GaussNewton):
+            return queued(problem, method, shorter, z, held, best)
+        return awaited(_run(problem, method, shorter, z, held), verb, f"from {len(z)} starts")
+
+    return over_processes(here, *start)
 
 
 def _in_blocks(
