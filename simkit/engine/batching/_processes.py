@@ -6,7 +6,6 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jax.experimental import multihost_utils
 from jaxtyping import Array
 
 
@@ -19,6 +18,8 @@ def over_processes(function: Callable[..., Any], *arrays: Array | np.ndarray) ->
     count, size = jax.process_count(), len(arrays[0])
     if count == 1 or size < count:
         return function(*arrays)
+    from jax.experimental import multihost_utils  # of use to few, and slow to import
+
     rows = -(-size // count)
     own = np.minimum(np.arange(rows) * count + jax.process_index(), size - 1)
     found = function(*(jnp.asarray(np.asarray(x)[own]) for x in arrays))
