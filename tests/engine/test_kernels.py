@@ -153,6 +153,14 @@ def test_tangents_of_two_orders(used, solver):
     close(found, expected, ROUNDING)
 
 
+def test_several_directions_of_two_orders(used):
+    """Saved rows of mixed derivatives: the directions of the second order stand outside those of the first."""
+    run = lambda q: states(q[0] * jnp.asarray(MU[:2]) + q[1], 4).ys
+    second = lambda: jax.jacfwd(jax.jacfwd(run))(jnp.array([1.0, 0.3]))
+    expected, found = both(second, used, "solve")
+    close(found, expected, ROUNDING)
+
+
 def test_hessians_forward_over_reverse(used):
     loss = lambda s: jnp.sum(states(s * jnp.asarray(MU), 3).ys ** 2)
     expected, found = both(lambda: jax.hessian(loss)(1.0), used, "solve", "adjoint", "adjoint")

@@ -142,10 +142,8 @@ def _saved(
 
         def values(target: Array, s: Lanes, found: Attempt) -> list[Array]:
             theta = fraction(target, s.t, found.t1)
-            increments = flow.polynomial(ops, fixed, found.dense)
-            return [
-                horner(y, list(own), theta) for y, *own in zip(*map(jax.tree.leaves, (s.y, *increments)), strict=True)
-            ]
+            parts = [components(flow, q) for q in (s.y, *flow.polynomial(ops, fixed, found.dense))]
+            return [horner(y, list(own), theta) for y, *own in zip(*parts, strict=True)]
 
         for i, value in enumerate(rewritten(values)(target, s, found)):
             block.scattered(0, i * (count - 1) + cursor - 1, value, here)
