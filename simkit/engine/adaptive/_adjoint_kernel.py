@@ -13,7 +13,6 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, PyTree
 
-from ..batching._mesh import varies
 from ..kernels._emit import any_of, rewritten
 from ..kernels._launch import LANES, Block, Given, Made, launch
 from ..kernels._mode import NotInKernel
@@ -23,7 +22,7 @@ from ._attempt import RUNNING, Lanes, attempt, moved, select, started
 from ._block import fraction
 from ._flow import Flow
 from ._flow_apart import Moving
-from ._kernel import components, given_to, initial_places
+from ._kernel import Asked, components, initial_places, unless_refused
 from ._plan import Plan
 
 RECORD_BYTES = 2**33
@@ -49,44 +48,25 @@ def adjoint_in_kernel(
     directions: int,
 ) -> list[Array] | None:
     """Cotangents of the operands `active`, as `adjoint` returns them; None where there is no kernel for them."""
-    if not plan.in_kernels(derivatives=True) or varies((leaves, fixed, times)):
-        return None
-    try:
-        return _Adjoint(plan, leaves, fixed, times, cotangents, active, directions).found()
-    except NotInKernel:
-        return None
+    values = leaves, fixed, times
+
+    def found() -> list[Array]:
+        if times.dtype != leaves[0].dtype:
+            raise NotInKernel("times and states of two types")
+        return _Adjoint(Asked(plan, *values, True), cotangents, active, directions).found()
+
+    return unless_refused(plan, values, found, derivatives=True)
 
 
 class _Adjoint:
     """One adjoint: its sizes, its operands, and its results."""
 
-    def __init__(
-        self,
-        plan: Plan,
-        leaves: list[Any],
-        fixed: list[Any],
-        times: Array,
-        cotangents: Sequence[Array | None],
-        active: tuple[int, ...],
-        directions: int,
-    ):
-        self.plan, self.leaves, self.times, self.cotangents = plan, leaves, times, cotangents
-        self.active, self.directions, self.layout = active, directions, plan.layout()
-        self.flow = plan.flow(LANES, True, jnp.zeros((), times.dtype), strict=True)
-        self.members, self.size = leaves[0].shape
-        if times.dtype != leaves[0].dtype:
-            raise NotInKernel("times and states of two types")
-        self.count = times.shape[-1]
-        self.shapes = [(*axes, self.size) for axes in plan.output_directions]
-        self.numbers = sum(map(math.prod, self.shapes))
-        axes = [*self.layout.ops, *self.layout.fixed]
-        self.given = [given_to(x, axis) for x, axis in zip([*leaves, *fixed], axes, strict=True)]
-        self.given.append(Given(times.T if times.ndim > 1 else times, times.ndim > 1))
-        self.places = (
-            len(leaves),
-            len(leaves) + len(fixed),
-        )  # of fixed numbers, and of times; behind them are cotangents
-        self.given.append(self._cotangents())
+    def __init__(self, asked: Asked, cotangents: Sequence[Array | None], active: tuple[int, ...], directions: int):
+        self.asked, self.plan, self.flow, self.kind = asked, asked.plan, asked.flow, asked.leaves[0].dtype
+        self.cotangents, self.active, self.directions = cotangents, active, directions
+        self.members, self.count, self.shapes, self.numbers = asked.members, asked.count, asked.shapes, asked.numbers
+        self.place_of_cotangents = len(asked.given)
+        self.given = [*asked.given, self._cotangents()]
         self.own_shapes = [self.given[i].shape for i in active]
         self.wanted = sum(map(math.prod, self.own_shapes))
         if directions * (self.numbers + self.wanted) > MOST_COTANGENTS:
@@ -97,9 +77,7 @@ class _Adjoint:
         rows = []
         for g, shape in zip(self.cotangents, self.shapes, strict=True):
             if g is None:
-                rows.append(
-                    jnp.zeros((self.count, self.directions, math.prod(shape), self.members), self.leaves[0].dtype)
-                )
+                rows.append(jnp.zeros((self.count, self.directions, math.prod(shape), self.members), self.kind))
             else:  # (directions, members, times, ...)
                 g = g.reshape(self.directions, self.members, self.count, -1)
                 rows.append(jnp.transpose(g, (2, 0, 3, 1)))
@@ -131,7 +109,7 @@ class _Adjoint:
         return [self._shaped(i, held[i], lost) for i in self.active]
 
     def _shaped(self, i: int, g: Array, lost: Array) -> Array:
-        axis = self.layout.ops[i]
+        axis = self.plan.layout().ops[i]
         if axis is None:
             return with_lost(lost, jnp.sum(g, axis=-1), True)
         return jnp.moveaxis(with_lost(lost, g, False), -1, 1 + axis)
@@ -141,7 +119,7 @@ class _Adjoint:
         snapshot = self._snapshot_numbers()
         rows = min(most, max(32, math.ceil(math.sqrt(most * snapshot / row))))
         parts = math.ceil(most / rows)
-        each = (rows * row + parts * snapshot) * self.leaves[0].dtype.itemsize
+        each = (rows * row + parts * snapshot) * self.kind.itemsize
         bound = self.plan.sizes.record_bytes or RECORD_BYTES
         return _Sizes(rows, parts, max(LANES, min(self.members, bound // each)))
 
@@ -152,7 +130,7 @@ class _Adjoint:
         return 2 + self.numbers + copies * memory
 
     def _launched(self, sizes: _Sizes) -> list[Array]:
-        kind, copies = self.leaves[0].dtype, self.directions
+        kind, copies = self.kind, self.directions
         made = [
             Made(3, jnp.int32),
             Made(copies * self.numbers, kind),
@@ -191,13 +169,11 @@ class _Back:
     def __init__(self, adjoint: _Adjoint, block: Block, sizes: _Sizes, members: int):
         self.a, self.block, self.sizes, self.members = adjoint, block, sizes, members
         self.flow: Flow = adjoint.flow
-        operands = [block.operand(i) for i in range(adjoint.places[1])]
-        self.ops = adjoint.plan.nested(operands[: adjoint.places[0]])
-        self.fixed = operands[adjoint.places[0] :]
+        self.ops, self.fixed = adjoint.asked.held(block)
         self.end = self.time(jnp.full(block.lanes, adjoint.count - 1, jnp.int32))
 
     def time(self, column: Array) -> Array:
-        return self.block.gathered(self.a.places[1], column)
+        return self.a.asked.time(self.block, column)
 
     def run(self) -> None:
         a, block = self.a, self.block
@@ -212,7 +188,7 @@ class _Back:
         last = jnp.maximum(steps - 1, 0) // self.sizes.rows
         reached = self._reached(s.t)
         g_y = self.cotangents(jnp.full(block.lanes, a.count - 1, jnp.int32), ok)
-        zero = jnp.zeros(block.lanes, a.leaves[0].dtype)
+        zero = jnp.zeros(block.lanes, a.kind)
         g_p = [[zero] * a.wanted for _ in range(a.directions)]
 
         def part(carry: PyTree) -> Any:
@@ -279,7 +255,7 @@ class _Back:
         """The cotangents of one column of each lane, a list of components for each direction; zero outside a mask."""
         a = self.a
         place = lambda d, c: (column * a.directions + d) * a.numbers + c
-        picked = lambda d, c: jnp.where(where, self.block.gathered(a.places[1] + 1, place(d, c)), 0)
+        picked = lambda d, c: jnp.where(where, self.block.gathered(a.place_of_cotangents, place(d, c)), 0)
         return [[picked(d, c) for c in range(a.numbers)] for d in range(a.directions)]
 
     def _walked(self, rows: Array, cursor: Array, g_y: Any, g_p: Any) -> Any:
@@ -342,7 +318,7 @@ class _Back:
                 power = power * theta
             return cursor - here.astype(cursor.dtype), g_0, g_q
 
-        zero = jnp.zeros(t.shape, self.a.leaves[0].dtype)
+        zero = jnp.zeros(t.shape, self.a.kind)
         nothing = [[zero] * self.a.numbers for _ in range(self.a.directions)]
         begin = cursor, nothing, [[[zero] * self.a.numbers for _ in range(degree)] for _ in range(self.a.directions)]
         return jax.lax.while_loop(lambda c: any_of(due(c[0])[1]), body, begin)

@@ -16,7 +16,7 @@ from jaxtyping import Array, PyTree
 from ..._types import State, Time
 from ...core import just_after, just_before, scaled
 from ...solvers import Memory
-from ..kernels._components import MOST_IN_KERNEL, MOST_OPERATIONS, apart_of, evaluated, operations
+from ..kernels._components import MOST_COMPONENTS, MOST_IN_KERNEL, MOST_OPERATIONS, apart_of, evaluated, operations
 from ..kernels._mode import NotInKernel
 from ..kernels._objects import apart, apart_lanes, boxed, unboxed
 from ._leap import LaneEvents, lane_events
@@ -119,8 +119,7 @@ def lane_flow(
     if member.multistep:
         functions["again"] = functools.partial(_again, member, exact), ()
     # The equations of a method of several steps are solved in loops, which components do not pass.
-    # On a GPU each result would be a kernel of its own, or one of a few.
-    wanted = strict or ((lanes > 1 or SCALARS) and not member.multistep and jax.default_backend() == "cpu")
+    wanted = strict or ((lanes > 1 or SCALARS) and not member.multistep)
     traced: dict[str, _Traced] = {}
     keyed = any(jnp.issubdtype(x.dtype, jax.dtypes.extended) for x in (*member.ops, *member.fixed))
     small = wanted and y.size <= MOST_COMPONENTS and not keyed
@@ -163,9 +162,6 @@ def lane_flow(
 
 SCALARS = jax.__version_info__ >= (0, 11)
 """Flag: split single lanes into components as well. Older XLA for CPUs takes so long to start an operation that fewer ones win."""
-
-MOST_COMPONENTS = 24
-"""States up to this size are taken apart into components; larger ones are arrays with the lanes last."""
 
 
 class _Traced:
@@ -301,23 +297,27 @@ def lifted(flow: Flow, active: Sequence[int]) -> Flow:
         half = len(leaves) // 2
         return flow.unpack(leaves[:half]), jax.vmap(flow.unpack)(list(leaves[half:]))
 
-    return Flow(
+    return raised(
+        flow,
         begin=begin,
         start=start,
         pack=pack,
         unpack=unpack,
-        first=lambda ops, fixed, t, end, y: flow.first(ops[0], fixed, t, end, y[0]),
-        stop=lambda ops, fixed, t, end: flow.stop(ops[0], fixed, t, end),
         step=step,
         polynomial=polynomial,
-        apart=flow.apart,
-        jumps=flow.jumps,
-        order=flow.order,
-        events=flow.events,
         leap=leap,
+        again=again if flow.multistep else None,
+    )
+
+
+def raised(flow: Flow, **functions: Any) -> Flow:
+    """A flow of one order of tangents more, by its own `functions`; step ends and lengths are those of states alone."""
+    return flow._replace(
+        first=lambda ops, fixed, t, end, y: flow.first(ops[0], fixed, t, end, y[0]),
+        stop=lambda ops, fixed, t, end: flow.stop(ops[0], fixed, t, end),
         height=flow.height + 1,
         root=flow.root or flow,
-        again=again if flow.multistep else None,
+        **functions,
     )
 
 

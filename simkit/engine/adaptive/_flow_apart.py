@@ -9,7 +9,7 @@ from jaxtyping import Array, PyTree
 
 from ..._types import State, Time
 from ..kernels._objects import boxed
-from ._flow import Flow, Operands
+from ._flow import Flow, Operands, raised
 
 
 class Moving:
@@ -87,15 +87,4 @@ def lifted_apart(flow: Flow, active: Sequence[int], directions: int) -> Flow:
         each = [flow.unpack([leaf[d] for leaf in leaves[half:]]) for d in range(directions)]
         return flow.unpack(leaves[:half]), each
 
-    return flow._replace(
-        begin=begin,
-        start=start,
-        pack=pack,
-        unpack=unpack,
-        first=lambda ops, fixed, t, end, y: flow.first(ops[0], fixed, t, end, y[0]),
-        stop=lambda ops, fixed, t, end: flow.stop(ops[0], fixed, t, end),
-        step=step,
-        polynomial=polynomial,
-        height=flow.height + 1,
-        root=flow.root or flow,
-    )
+    return raised(flow, begin=begin, start=start, pack=pack, unpack=unpack, step=step, polynomial=polynomial)

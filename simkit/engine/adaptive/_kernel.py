@@ -5,7 +5,8 @@ each of which writes all its numbers to memory: on a GPU that is hundreds of tim
 """
 
 import math
-from typing import Any
+from collections.abc import Callable
+from typing import Any, TypeVar
 
 import jax
 import jax.numpy as jnp
@@ -22,15 +23,54 @@ from ._flow import Flow
 from ._lanes import Solution
 from ._plan import Plan
 
+_Result = TypeVar("_Result")
+
+
+class Asked:
+    """What the kernels of a plan have in common: its flow on components, their operands, and how many numbers there are.
+
+    The operands are those of the plan, its fixed numbers, and the save times; a kernel may append others.
+
+    **Raises:** a `NotInKernel` where the plan has no flow on components.
+    """
+
+    def __init__(self, plan: Plan, leaves: list[Any], fixed: list[Any], times: Array, exact: bool):
+        self.plan, self.leaves = plan, leaves
+        self.flow = plan.flow(LANES, exact, jnp.zeros((), times.dtype), strict=True)
+        (self.members, self.size), self.count = leaves[0].shape, times.shape[-1]
+        self.shapes = [(*axes, self.size) for axes in plan.output_directions]
+        self.numbers = sum(map(math.prod, self.shapes))
+        layout = plan.layout()
+        axes = [*layout.ops, *layout.fixed]
+        self.given = [_given(x, axis) for x, axis in zip([*leaves, *fixed], axes, strict=True)]
+        self.place_of_times = len(self.given)
+        self.given.append(Given(times.T if times.ndim > 1 else times, times.ndim > 1))
+
+    def held(self, block: Block) -> tuple[Any, list[Any]]:
+        """The operands of a block, as the flow takes them, and its fixed numbers."""
+        operands = [block.operand(i) for i in range(self.place_of_times)]
+        return self.plan.nested(operands[: len(self.leaves)]), operands[len(self.leaves) :]
+
+    def time(self, block: Block, column: Array) -> Array:
+        """The save times of a block's lanes."""
+        return block.gathered(self.place_of_times, column)
+
+
+def unless_refused(
+    plan: Plan, values: PyTree, function: Callable[[], _Result], derivatives: bool = False
+) -> _Result | None:
+    """What a function makes by a kernel of `values`; None where there is no kernel for such a plan, or one is refused."""
+    if not plan.in_kernels(derivatives) or varies(values):
+        return None
+    try:
+        return function()
+    except NotInKernel:
+        return None
+
 
 def solve_in_kernel(plan: Plan, leaves: list[Any], fixed: list[Any], times: Array) -> Solution | None:
     """The states of all members, as `solve` returns them; None where they are not solved in a kernel."""
-    if not plan.in_kernels() or varies((leaves, fixed, times)):
-        return None
-    try:
-        return _solution(plan, leaves, fixed, times)
-    except NotInKernel:
-        return None
+    return unless_refused(plan, (leaves, fixed, times), lambda: _solution(plan, leaves, fixed, times))
 
 
 def components(flow: Flow, y: PyTree) -> list[Array]:
@@ -39,33 +79,22 @@ def components(flow: Flow, y: PyTree) -> list[Array]:
 
 
 def _solution(plan: Plan, leaves: list[Any], fixed: list[Any], times: Array) -> Solution:
-    members, count = leaves[0].shape[0], times.shape[-1]
-    flow = plan.flow(LANES, bool(plan.orders), jnp.zeros((), times.dtype), strict=True)
-    layout = plan.layout()
-    given = [given_to(x, axis) for x, axis in zip([*leaves, *fixed], [*layout.ops, *layout.fixed], strict=True)]
-    given.append(Given(times.T if times.ndim > 1 else times, times.ndim > 1))
-    numbers = sum(math.prod(axes) for axes in plan.output_directions) * leaves[0].shape[-1]
-    made = [Made(numbers * (count - 1), leaves[0].dtype), Made(4, jnp.int32), Made(2, times.dtype)]
-
-    def body(block: Block) -> None:
-        operands = [block.operand(i) for i in range(len(given) - 1)]
-        ops, others = plan.nested(operands[: len(leaves)]), operands[len(leaves) :]
-        _solve_block(flow, block, ops, others, len(given) - 1, count, members)
-
-    ys, figures, ends = launch(body, given, made, members)
+    asked = Asked(plan, leaves, fixed, times, bool(plan.orders))
+    members, count, kind = asked.members, asked.count, leaves[0].dtype
+    made = [Made(asked.numbers * (count - 1), kind), Made(4, jnp.int32), Made(2, times.dtype)]
+    ys, figures, ends = launch(lambda block: _solve_block(asked, block), asked.given, made, members)
     status, steps, rejected, reached = figures
-    rows = ys.reshape(numbers, count - 1, members)
-    finite = jnp.all(jnp.isfinite(rows[: leaves[0].shape[-1], -1]), axis=0)
+    rows = ys.reshape(asked.numbers, count - 1, members)
+    finite = jnp.all(jnp.isfinite(rows[: asked.size, -1]), axis=0)
     status = jnp.where((status == 0) & ~finite, int(Status.NON_FINITE), status)
     arrived = jnp.where(status == 0, count, reached)
     column = jnp.arange(1, count, dtype=jnp.int32)
     rows = jnp.where((column[:, None] < arrived[None])[None], rows, jnp.nan)
     found, begin = [], 0
-    for first, axes in zip(_initial(plan, leaves), plan.output_directions, strict=True):
-        size = math.prod(axes) * leaves[0].shape[-1]
-        own = rows[begin : begin + size].reshape(*axes, -1, count - 1, members)
+    for first, shape in zip(_initial(plan, leaves), asked.shapes, strict=True):
+        own = rows[begin : begin + math.prod(shape)].reshape(*shape, count - 1, members)
         found.append(jnp.moveaxis(jnp.concatenate([first[..., None, :], own], axis=-2), (-1, -2), (0, 1)))
-        begin += size
+        begin += math.prod(shape)
     return Solution(found, status, steps, rejected, ends[0], ends[1])
 
 
@@ -90,16 +119,16 @@ def _initial(plan: Plan, leaves: list[Any]) -> list[Array]:
     ]
 
 
-def given_to(x: Array, axis: int | None) -> Given:
+def _given(x: Array, axis: int | None) -> Given:
     """An operand of a kernel, from one with members on an axis."""
     return Given(x, False) if axis is None else Given(jnp.moveaxis(x, axis, -1), True)
 
 
-def _solve_block(flow: Flow, block: Block, ops: PyTree, fixed: PyTree, times: int, count: int, members: int) -> None:
-    """Solve the members of a block; `times` numbers the operand of save times, of which there are `count`."""
-    row = lambda i: block.gathered(times, jnp.full(block.lanes, i, jnp.int32))
-    start, end = row(0), row(count - 1)
-    status = jnp.where(block.member < members, RUNNING, 0).astype(jnp.int32)
+def _solve_block(asked: Asked, block: Block) -> None:
+    """Solve the members of a block."""
+    flow, count, (ops, fixed) = asked.flow, asked.count, asked.held(block)
+    start, end = (asked.time(block, jnp.full(block.lanes, i, jnp.int32)) for i in (0, count - 1))
+    status = jnp.where(block.member < asked.members, RUNNING, 0).astype(jnp.int32)
     s = rewritten(lambda start, end, status: started(flow, ops, fixed, start, end, status))(start, end, status)
     cursor = jnp.ones(block.lanes, jnp.int32)
 
@@ -107,7 +136,7 @@ def _solve_block(flow: Flow, block: Block, ops: PyTree, fixed: PyTree, times: in
         s, cursor = carry
         found = rewritten(lambda s: attempt(flow, ops, fixed, end, s))(s)
         if count > 2:
-            cursor = _saved(flow, block, ops, fixed, times, count, s, found, cursor)
+            cursor = _saved(asked, block, ops, fixed, s, found, cursor)
         return rewritten(lambda s, found: moved(flow, ops, fixed, s, found, found.accurate))(s, found), cursor
 
     s, cursor = jax.lax.while_loop(lambda carry: any_of(carry[0].status == RUNNING), stepped, (s, cursor))
@@ -119,22 +148,13 @@ def _solve_block(flow: Flow, block: Block, ops: PyTree, fixed: PyTree, times: in
     block.put(2, 1, s.t)
 
 
-def _saved(
-    flow: Flow,
-    block: Block,
-    ops: PyTree,
-    fixed: PyTree,
-    times: int,
-    count: int,
-    s: Lanes,
-    found: Attempt,
-    cursor: Array,
-) -> Array:
+def _saved(asked: Asked, block: Block, ops: PyTree, fixed: PyTree, s: Lanes, found: Attempt, cursor: Array) -> Array:
     """Write the states at the save times that an accurate step passes; the next save time of each lane."""
+    flow, count = asked.flow, asked.count
     last = count - 2  # the final state is written where it is exact, at the end
 
     def due(cursor: Array) -> tuple[Array, Array]:
-        target = block.gathered(times, jnp.minimum(cursor, last))
+        target = asked.time(block, jnp.minimum(cursor, last))
         return target, found.accurate & (cursor <= last) & (target <= found.reached)
 
     def write(cursor: Array) -> Array:

@@ -94,6 +94,9 @@ ELEMENTWISE = frozenset(
     ]
 )
 
+MOST_COMPONENTS = 24
+"""States up to this size are taken apart into components; larger ones are arrays with the lanes last."""
+
 MOST_OPERATIONS = 3000
 """Programs that would become larger than this are left as they are: XLA would compile them for too long."""
 

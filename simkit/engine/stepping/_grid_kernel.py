@@ -23,14 +23,11 @@ from ..._types import State
 from ...core import BrownianPath, ConstrainedSystem, DelayedSystem
 from ...solvers import AbstractSplitStepper
 from ..batching._mesh import varies
-from ..kernels._components import evaluated
+from ..kernels._components import MOST_COMPONENTS, evaluated
 from ..kernels._emit import rewritten
 from ..kernels._launch import EVEN_LANES, Block, Given, Made, launch
 from ..kernels._mode import NotInKernel, mode
 from ..kernels._objects import boxed
-
-MOST_NUMBERS = 24
-"""States up to this size stay in the registers of a thread."""
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -61,7 +58,7 @@ def grid_of_members(
     arrays, static = eqx.partition((terms, solver, state), eqx.is_array)
     leaves, structure = jax.tree.flatten(arrays)
     flat, unravel = ravel_pytree(state)
-    if flat.size > MOST_NUMBERS or varies((leaves, times)) or not times.shape[0] > 1:
+    if flat.size > MOST_COMPONENTS or varies((leaves, times)) or not times.shape[0] > 1:
         return None
     parts = lambda leaves: eqx.combine(jax.tree.unflatten(structure, leaves), static)
 
