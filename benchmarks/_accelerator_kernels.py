@@ -10,10 +10,10 @@ from typing import Any
 
 import _ensemble_problems as problems
 import _harness
+import _predators
 import jax
 import jax.numpy as jnp
 import numpy as np
-import numpyro.distributions as dist
 
 import simkit
 from simkit import Adaptive, odes
@@ -145,19 +145,7 @@ def brownian(paths: int) -> Rows:
 
 def fits() -> Rows:
     """A fit from 64 starts and NUTS in four chains: wall seconds of a first call, with compilation, and of a second."""
-    system, y0, _, _ = odes.LotkaVolterra.example()
-    times = np.linspace(0.5, 10.0, 20)
-    clean = simkit.simulate(system, y0, np.concatenate([[0.0], times])).ys
-    noise = 0.5 * np.random.default_rng(0).normal(size=(2, 20))
-    data = {name: np.asarray(getattr(clean, name))[1:] + own for name, own in zip(("hare", "lynx"), noise, strict=True)}
-    names = ("growth", "predation", "conversion", "death")
-    problem = simkit.Problem(
-        system,
-        simkit.Experiment("a", times, data, start=0.0),
-        free={name: simkit.Free(dist.LogUniform(0.003, 3.0)) for name in names},
-        noise={name: simkit.noise.Normal(scale=0.5) for name in data},
-        y0=y0,
-    )
+    problem = _predators.problem(np.linspace(0.5, 10.0, 20))
     rows: Rows = {}
     for name, function in (
         ("fit", lambda: simkit.fit(problem, starts=64, key=jax.random.key(1)).thetas),

@@ -16,27 +16,15 @@ def main(address: str, processes: str, number: str, work: str, result: str) -> N
     jax.config.update("jax_enable_x64", True)
     if int(processes) > 1:
         jax.distributed.initialize(coordinator_address=address, num_processes=int(processes), process_id=int(number))
+    import _predators
+
     import simkit
 
-    system, y0, _, _ = simkit.odes.LotkaVolterra.example()
     if work == "fit":
-        import numpyro.distributions as dist
-
-        times = np.linspace(0.5, 100.0, 200)
-        noise = 0.5 * np.random.default_rng(0).normal(size=(2, 200))
-        clean = simkit.simulate(system, y0, np.concatenate([[0.0], times])).ys
-        pairs = zip(("hare", "lynx"), noise, strict=True)
-        data = {name: np.asarray(getattr(clean, name))[1:] + own for name, own in pairs}
-        names = ("growth", "predation", "conversion", "death")
-        problem = simkit.Problem(
-            system,
-            simkit.Experiment("a", times, data, start=0.0),
-            free={name: simkit.Free(dist.LogUniform(0.003, 3.0)) for name in names},
-            noise={name: simkit.noise.Normal(scale=0.5) for name in data},
-            y0=y0,
-        )
+        problem = _predators.problem(np.linspace(0.5, 100.0, 200))
         run = lambda seed: float(simkit.fit(problem, starts=64, key=jax.random.key(seed)).log_likelihood)
     else:
+        system, y0, _, _ = simkit.odes.LotkaVolterra.example()
         over = {"growth": np.linspace(0.3, 1.0, 100_000), "death": np.linspace(0.5, 1.2, 100_000)}
         times = np.array([0.0, 400.0])
         run = lambda seed: float(np.asarray(simkit.ensemble(system, y0, times, over=over).ys.hare)[:, -1].sum())
