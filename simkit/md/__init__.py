@@ -52,6 +52,9 @@ from .files._eam_files import EAMTables as EAMTables
 from .files._eam_files import read_finnis_sinclair as read_finnis_sinclair
 from .files._eam_files import read_funcfl as read_funcfl
 from .files._eam_files import read_setfl as read_setfl
+from .files._molecular_model import MolecularModel as MolecularModel
+from .files._openmm import from_openmm as from_openmm
+from .files._read import read as read
 from .files._three_body_files import ThreeBodyTable as ThreeBodyTable  # internal
 from .files._three_body_files import read_stillinger_weber as read_stillinger_weber
 from .files._three_body_files import read_tersoff as read_tersoff
@@ -109,7 +112,12 @@ from .potentials._external import ExternalField as ExternalField
 from .potentials._external import ExternalFunction as ExternalFunction
 from .potentials._external import HarmonicTrap as HarmonicTrap
 from .potentials._external import Wall as Wall
+from .potentials._formula_born import FormulaThroughAtoms as FormulaThroughAtoms
+from .potentials._formula_terms import FormulaField as FormulaField
+from .potentials._formula_terms import FormulaPair as FormulaPair
+from .potentials._formula_terms import FormulaTerms as FormulaTerms
 from .potentials._gaussian import GaussianCore as GaussianCore
+from .potentials._generalized_born import GeneralizedBorn as GeneralizedBorn
 from .potentials._lennard_jones import LennardJones as LennardJones
 from .potentials._listed_pairs import ListedPairs as ListedPairs
 from .potentials._many_body import AtomicPotential as AtomicPotential
@@ -117,12 +125,15 @@ from .potentials._many_body import AtomView as AtomView
 from .potentials._many_body import ManyBodyPotential as ManyBodyPotential
 from .potentials._many_body_function import ManyBodyFunction as ManyBodyFunction
 from .potentials._morse import Morse as Morse
+from .potentials._own_pairs import CoulombBond as CoulombBond
+from .potentials._own_pairs import LennardJonesBond as LennardJonesBond
 from .potentials._pair_function import PairFunction as PairFunction
 from .potentials._potential import POTENTIALS as POTENTIALS  # internal
 from .potentials._potential import PairPotential as PairPotential
 from .potentials._potential import Potential as Potential
 from .potentials._potential import Sum as Sum  # internal
 from .potentials._potential import parts as parts  # internal
+from .potentials._reaction_field import CoulombReactionField as CoulombReactionField
 from .potentials._second_virial import SecondVirial as SecondVirial
 from .potentials._second_virial import second_virial as second_virial
 from .potentials._soft_sphere import SoftSphere as SoftSphere
@@ -130,6 +141,7 @@ from .potentials._stillinger_weber import StillingerWeber as StillingerWeber
 from .potentials._tabulated import Tabulated as Tabulated
 from .potentials._terms import terms_of as terms_of  # internal
 from .potentials._tersoff import Tersoff as Tersoff
+from .potentials._torsion_map import TorsionMap as TorsionMap
 from .potentials._truncation import TRUNCATIONS as TRUNCATIONS  # internal
 from .potentials._truncation import ForceShifted as ForceShifted
 from .potentials._truncation import Shifted as Shifted
@@ -152,6 +164,7 @@ from .space._space import Space as Space  # internal
 from .space._space import Triclinic as Triclinic
 from .space._unit_text import si_value as si_value  # internal
 from .space._units import DIMENSIONS as DIMENSIONS  # internal
+from .space._units import GROMACS as GROMACS
 from .space._units import METAL as METAL
 from .space._units import REAL as REAL
 from .space._units import REDUCED as REDUCED
@@ -160,3 +173,4 @@ from .space._units import UNIT_SYSTEMS as UNIT_SYSTEMS  # internal
 from .space._units import Units as Units
 from .space._units import convert as convert
 from .space._units import reduced as reduced
+from .space._virtual_sites import VirtualSites as VirtualSites

@@ -13,6 +13,7 @@ from .._types import State
 from ..core import check_numbers, named_leaves, tracing
 from .potentials._potential import Potential, parts
 from .space._space import Space
+from .space._virtual_sites import VirtualSites
 
 PRECISIONS = None, "float32", "float64"
 
@@ -40,6 +41,9 @@ class Described(Protocol):
     def precision(self) -> str | None: ...
 
     @property
+    def sites(self) -> VirtualSites | None: ...
+
+    @property
     def exclusions(self) -> ArrayLike | None: ...
 
 
@@ -61,6 +65,7 @@ def check_given(system: Described, y0: State) -> None:
             f"Argument `momentum` must have the shape {position.shape} of the positions, but it has {momentum.shape}."
         )
     _check_kinds(system, position.shape[0])
+    _check_sites(system, y0, position.shape[0])
     _check_float_types(system, position, momentum)
 
 
@@ -87,16 +92,33 @@ def _check_kinds(system: Described, atoms: int) -> None:
         value = getattr(system, name)
         if value is None:
             continue
-        shapes = ((atoms,), ()) if name == "mass" else ((atoms,),)
+        rows = atoms if name == "mass" or system.sites is None else atoms + system.sites.count
+        shapes = ((atoms,), ()) if name == "mass" else ((rows,),)
         if jnp.shape(value) not in shapes:
+            kept = "atoms" if rows == atoms else "atoms and sites"
             raise ArgumentError(
-                f"Argument `{name}` must have one entry for each of {atoms} atoms, shape ({atoms},), but it has the shape "
+                f"Argument `{name}` must have one entry for each of {rows} {kept}, shape ({rows},), but it has the shape "
                 f"{jnp.shape(value)}."
             )
     if system.species is not None and not jnp.issubdtype(jnp.result_type(system.species), jnp.integer):
         raise ArgumentError(
             f"Argument `species` must be whole numbers, 0 for the first species, but it has the type "
             f"{jnp.result_type(system.species)}."
+        )
+
+
+def _check_sites(system: Described, y0: State, atoms: int) -> None:
+    if system.sites is None:
+        return
+    parents = np.asarray(system.sites.parents)
+    if getattr(y0, "real", None) is not None or getattr(y0, "count", None) is not None:
+        raise ArgumentError(
+            "Argument `sites` must be None for stacked atoms, but is given. Run systems with sites one by one."
+        )
+    if parents.size and (parents.min() < 0 or parents.max() >= atoms):
+        raise ArgumentError(
+            f"Argument `parents` of VirtualSites must be atoms from 0 to {atoms - 1}, but goes from {parents.min()} to "
+            f"{parents.max()}."
         )
 
 

@@ -35,6 +35,7 @@ from .space._atoms import Atoms
 from .space._boxes import Boxes
 from .space._space import Orthorhombic, Space, Triclinic
 from .space._units import REDUCED, Units
+from .space._virtual_sites import VirtualSites
 
 
 class Lists(eqx.Module):
@@ -70,6 +71,7 @@ class Particles(ParticleSystem):
     - `units`: what the numbers mean; only its Boltzmann and Coulomb constants enter.
     - `skin`: what the list of neighbours reaches beyond the cutoff. More is rebuilt less often and holds more idle pairs.
     - `exclusions`: pairs of atoms that pair potentials leave out, shape (pairs, 2); `excluded_pairs(bonds)` makes them.
+    - `sites`: `VirtualSites(parents, weights)`, places without a mass that atoms carry along.
     - `precision`: the float type of distances and pair energies, by default that of the positions; sums keep the positions' own.
 
     State: `Atoms(position, momentum)`, at constant pressure with the `cell`. Steps are fixed; a good one is a fiftieth of the
@@ -98,6 +100,7 @@ class Particles(ParticleSystem):
     skin: float = eqx.field(static=True, default=0.3)
     precision: Any = eqx.field(static=True, default=None)
     exclusions: Any = None
+    sites: VirtualSites | None = None
     plan: NeighbourPlan | None = None
 
     def __check_init__(self):
@@ -213,16 +216,17 @@ class Particles(ParticleSystem):
             )
         check_species(self.potential, self.species)
         check_boxes(self.space, self.potential, self.dynamics, self.constraints, self.exclusions)
-        check_apart(self.space_of(y0), y0.position if y0.real is None else y0.position[np.asarray(y0.real)])
+        if not all(isinstance(part, ExternalField) for part in parts(self.potential)):
+            check_apart(self.space_of(y0), y0.position if y0.real is None else y0.position[np.asarray(y0.real)])
         if y0.real is None:
-            check_scale(self, y0.position)
+            check_scale(self, self._rows(y0))
         if isinstance(self.dynamics, CellDynamics):
             y0 = dataclasses.replace(y0, position=y0.position * PRESSED, cell=y0.cell * PRESSED)
         check_neutral(self.potential, self.charge)
         plan = plan_neighbours(
             self.potential,
             self.space_of(y0),
-            y0.position,
+            self._rows(y0),
             skin=self.skin,
             precision=self.precision,
             exclusions=self.exclusions,
@@ -257,7 +261,7 @@ class Particles(ParticleSystem):
         return Lists(neighbours, need, lists.built + 1)
 
     def outdated(self, state: Atoms, lists: Lists) -> Bool[Array, ""]:
-        return self._plan().stale(lists.neighbours, self.space_of(state), state.position)
+        return self._plan().stale(lists.neighbours, self.space_of(state), self._rows(state))
 
     def tally(self, lists: Lists) -> Tally:
         return Tally(lists.need, lists.built)
@@ -318,7 +322,11 @@ class Particles(ParticleSystem):
 
     def gradients_on(self, atoms: Atoms, lists: Lists) -> Gradients:
         """Energy, forces and virial with the neighbours listed."""
-        return gradients(*self._known(atoms), lists.neighbours, self._plan(), **self._kinds())
+        found = gradients(*self._known(atoms), lists.neighbours, self._plan(), **self._kinds())
+        if self.sites is None:
+            return found
+        at = self.space_of(atoms), atoms.position, found.forces
+        return Gradients(found.energy, self.sites.on_atoms(*at), found.virial + self.sites.virial_excess(*at))
 
     def own_pressure(self, atoms: Atoms) -> float:
         """The size of the pressure of the atoms: the larger of the virial's and the kinetic part."""
@@ -336,7 +344,7 @@ class Particles(ParticleSystem):
         return self.plan
 
     def _listed(self, atoms: Atoms) -> Neighbours:
-        return self._plan().build(self.space_of(atoms), atoms.position, atoms.real)
+        return self._plan().build(self.space_of(atoms), self._rows(atoms), atoms.real)
 
     def space_of(self, atoms: Atoms) -> Space:
         """The space of the moment."""
@@ -348,7 +356,11 @@ class Particles(ParticleSystem):
         return Triclinic(atoms.cell)
 
     def _known(self, atoms: Atoms) -> tuple[Potential, Space, Array]:
-        return self.potential, self.space_of(atoms), atoms.position
+        return self.potential, self.space_of(atoms), self._rows(atoms)
+
+    def _rows(self, atoms: Atoms) -> Array:
+        """Positions of the atoms, and of the sites after them."""
+        return atoms.position if self.sites is None else self.sites.placed(self.space_of(atoms), atoms.position)
 
     def _kinds(self) -> dict[str, Any]:
         return {"species": self.species, "charge": self.charge}
@@ -379,7 +391,8 @@ class Particles(ParticleSystem):
 
     def _forces_of(self, potential: Potential, state: Atoms, lists: Lists) -> Array:
         _, space, position = self._known(state)
-        return forces(potential, space, position, lists.neighbours, self._plan(), **self._kinds())
+        found = forces(potential, space, position, lists.neighbours, self._plan(), **self._kinds())
+        return found if self.sites is None else self.sites.on_atoms(space, state.position, found)
 
     def _forces_in_turn(self, dynamics: RESPA, state: Atoms, lists: Lists) -> Array:
         """The fast forces, and at every n-th step n times the slow ones."""

@@ -67,7 +67,7 @@ def _usual_distance(system: Described, x: np.ndarray) -> float:
 
     bound = [np.asarray(system.exclusions).reshape(-1, 2)] if system.exclusions is not None else []
     bonded = [getattr(part, "atoms", None) for part in parts(system.potential)]
-    bound += [np.asarray(atoms)[:, [0, -1]] for atoms in bonded if atoms is not None]
+    bound += [np.asarray(atoms)[:, [0, -1]] for atoms in bonded if atoms is not None and np.ndim(atoms) == 2]
     pairs = np.concatenate(bound) if bound else np.zeros((0, 2), int)
     left_out = set((np.minimum(*pairs.T) * len(x) + np.maximum(*pairs.T)).tolist()) if len(pairs) else set()
     rows = np.unique(np.linspace(0, len(x) - 1, LOOKED_AT).round().astype(int))

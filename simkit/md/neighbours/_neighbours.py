@@ -54,6 +54,8 @@ CHUNK, SMALL_CHUNK, FEW_ATOMS = 128, 64, 2000
 ACCELERATOR_CHUNK = 2**17
 """Work units that are gone over together: fewer where what they take would be much beside the atoms."""
 DENSE_ATOMS = 200
+FAR = 1000.0
+"""Reach of lists without a cutoff, in sizes of the start."""
 THINNER = 0.8
 """All pairs stand in also where the cell has shrunk to this part."""
 
@@ -290,6 +292,8 @@ def _first(space: Space, position: Array, cutoff: float, skin: float, method: Me
     distances = np.asarray(space.plane_distances(), float)
     if method == "dense" or (method == "automatic" and len(position) <= DENSE_ATOMS and distances.min() >= 2 * cutoff):
         return dense_plan(distances, cutoff, space.periodic, skewed, dtype)
+    if math.isinf(cutoff):  # all pairs, however far the atoms spread
+        cutoff = FAR * max(float(np.max(np.ptp(np.asarray(position, float), axis=0))), skin)
     reach = cutoff + skin
     lengths = np.asarray(brick(space, position, (reach, reach, reach)).lengths, float)
     flat = space.dimensions == 2

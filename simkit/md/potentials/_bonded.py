@@ -63,8 +63,12 @@ class BondedPotential(ManyBodyPotential):
             return parameter[None] if shape else parameter
         return parameter if self.kind is None else parameter[self.kind]
 
-    def __check_init__(self):
+    def check_atoms(self) -> None:
+        """Refuse terms of another number of atoms, and those in which an atom stands twice."""
         check_terms(self, self.atoms, self.size)
+
+    def __check_init__(self):
+        self.check_atoms()
 
 
 def check_terms(potential: ManyBodyPotential, atoms: Array, size: int) -> None:

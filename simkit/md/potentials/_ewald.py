@@ -70,7 +70,8 @@ class CoulombScreened(PairPotential):
 class CoulombWaves(ManyBodyPotential):
     r"""The smooth part of an Ewald sum, over all waves of the cell, and the self-energy; with `exclusions` their share.
 
-    A subclass sums the waves. Charges must add up to zero: a charged cell has no energy.
+    A subclass sums the waves. Charges must add up to zero, as a charged cell has no energy, or stand in a `background`: a uniform
+    charge that neutralises the cell and adds $-\\pi k Q^2 / (2 \\alpha^2 V)$.
     """
 
     cutoff: float | None = eqx.field(static=True, default=None, init=False)
@@ -81,6 +82,9 @@ class CoulombWaves(ManyBodyPotential):
     @abc.abstractmethod
     def excluded(self) -> Array | None:
         """Pairs of atoms that do not interact, (pairs, 2)."""
+
+    background: AbstractVar[bool]
+    """Static: tell whether a uniform charge neutralises the cell."""
 
     @property
     def charged(self) -> bool:
@@ -100,6 +104,9 @@ class CoulombWaves(ManyBodyPotential):
             )
         total = self.waves(view.space, view.position, charge)
         total = total - constant * damping / math.sqrt(math.pi) * jnp.vdot(charge, charge)
+        if self.background:
+            volume = view.space.volume().astype(charge.dtype)
+            total = total - math.pi * constant * jnp.sum(charge) ** 2 / (2 * damping**2 * volume)
         if self.excluded is None:
             return total
         pair = charge[self.excluded]
@@ -112,9 +119,12 @@ def check_neutral(potential: Potential, charge: ArrayLike | None) -> None:
     if charge is None or isinstance(charge, jax.core.Tracer):
         return
     total, size = float(jnp.sum(charge)), float(jnp.sum(jnp.abs(charge)))
-    if any(isinstance(part, CoulombWaves) for part in parts(potential)) and abs(total) > 1e-5 * size:
+    bare = any(isinstance(part, CoulombWaves) and not part.background for part in parts(potential))
+    if bare and abs(total) > 1e-5 * size:
         raise ArgumentError(
-            f"Argument `charge` must add up to zero for an Ewald sum, but adds up to {total:.6g}. Add the ions that are missing."
+            f"Argument `charge` must add up to zero for an Ewald sum, but adds up to {total:.6g}. Add the ions that are missing, "
+            "or give "
+            "the sum over waves `background=True`."
         )
 
 
@@ -135,6 +145,7 @@ class Ewald(CoulombWaves):
     - `constant`, `damping`: those of `CoulombScreened`.
     - `waves_along`: how many waves along each lattice vector, static.
     - `excluded`: pairs of atoms that do not interact, (pairs, 2); the same as the `exclusions` of `Particles`.
+    - `background`: a uniform charge neutralises the cell, static.
 
     Made by `ewald_sum`. Good for some hundreds of atoms; `ParticleMeshEwald` for more.
 
@@ -145,6 +156,7 @@ class Ewald(CoulombWaves):
     damping: Scalar = quantity(0.3, unit="1/length", support=POSITIVE, doc=DOC["damping"])
     waves_along: tuple[int, int, int] = eqx.field(static=True, default=(8, 8, 8))
     excluded: Int[Array, "pairs 2"] | None = eqx.field(converter=optional_indices, default=None)
+    background: bool = eqx.field(static=True, default=False)
 
     def waves(self, space: Space, position: Array, charge: Array) -> Array:
         r"""Waves of the half-space m_x >= 0, from products of those along each lattice vector.
@@ -198,7 +210,7 @@ class ParticleMeshEwald(CoulombWaves):
     - `constant`, `damping`: those of `CoulombScreened`.
     - `mesh`: points along each lattice vector, static; a spacing of 1 A with charges spread over 5 points errs by some 1e-4.
     - `order`: over how many points along each direction a charge is spread by B-splines, static, 3 or more.
-    - `excluded`: as for `Ewald`.
+    - `excluded`, `background`: as for `Ewald`.
 
     Made by `particle_mesh_ewald`.
 
@@ -211,6 +223,7 @@ class ParticleMeshEwald(CoulombWaves):
     mesh: tuple[int, int, int] = eqx.field(static=True, default=(32, 32, 32))
     order: int = eqx.field(static=True, default=5)
     excluded: Int[Array, "pairs 2"] | None = eqx.field(converter=optional_indices, default=None)
+    background: bool = eqx.field(static=True, default=False)
 
     def __check_init__(self):
         if self.order < 3 or min(self.mesh) < self.order:
@@ -314,7 +327,9 @@ def ewald_sum(
     damping, sharp = _damping(space, cutoff, tolerance)
     a, b, c = (math.ceil(damping * sharp * x / math.pi) for x in np.asarray(space.plane_distances(), float))
     inside = CoulombScreened(constant=constant, damping=damping, cutoff=cutoff)
-    return inside + Ewald(constant, damping, (a, b, c), excluded)
+    return inside + Ewald(
+        constant=constant, damping=damping, waves_along=(a, b, c), excluded=optional_indices(excluded)
+    )
 
 
 def particle_mesh_ewald(
@@ -335,7 +350,10 @@ def particle_mesh_ewald(
     points = [max(order, math.ceil(2 * damping * x / (3 * tolerance**0.2))) for x in edges]
     a, b, c = (_smooth(n) for n in points)
     inside = CoulombScreened(constant=constant, damping=damping, cutoff=cutoff)
-    return inside + ParticleMeshEwald(constant, damping, (a, b, c), order, excluded)
+    left_out = optional_indices(excluded)
+    return inside + ParticleMeshEwald(
+        constant=constant, damping=damping, mesh=(a, b, c), order=order, excluded=left_out
+    )
 
 
 def _damping(space: Space, cutoff: float, tolerance: float) -> tuple[float, float]:

@@ -2,7 +2,7 @@
 
 import abc
 from collections.abc import Callable
-from typing import Any
+from typing import Any, Literal
 
 import equinox as eqx
 import jax
@@ -10,7 +10,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, PyTree
 
-from ..._errors import ArgumentError
+from ..._errors import ArgumentError, check_known
 from ..._registry import Registry
 
 Energy = Callable[[Array], tuple[Array, Array]]
@@ -100,33 +100,75 @@ class Switched(Truncation):
     r"""Multiplied by a quintic that falls from 1 at `inner` to 0 at the cutoff, with two continuous derivatives at both ends:
     $S = 1 - 10 t^3 + 15 t^4 - 6 t^5$ with $t = (r^2 - r_i^2) / (r_c^2 - r_i^2)$.
 
+    **Arguments:**
+
+    - `inner`: from where the energy is changed.
+    - `by`: "square" as above, or "distance" with $t = (r - r_i) / (r_c - r_i)$, the switch of OpenMM.
+    - `tail`: add the energy that the switch and the cutoff take from pairs, as if the fluid were uniform from `inner` on.
+
     **Good values:** `inner` at 0.8-0.9 of the cutoff. The smoothest ending: energy drifts least with it.
     """
 
     inner: float = eqx.field(static=True, converter=float)
+    by: Literal["square", "distance"] = eqx.field(static=True, default="square")
+    with_tail: bool = eqx.field(static=True, default=False)
+
+    def __init__(self, inner: float, by: Literal["square", "distance"] = "square", tail: bool = False):
+        check_known(by, ("square", "distance"), "variable of a switch")
+        self.inner, self.by, self.with_tail = inner, by, tail
 
     def constants(self, energy: Energy, cutoff: float) -> None:
         if not 0 <= self.inner < cutoff:
             raise ArgumentError(f"Argument `inner` must lie between 0 and the cutoff {cutoff}, but is {self.inner}.")
 
     def apply(self, r2: Array, u: Array, slope: Array, constants: None, cutoff: float) -> tuple[Array, Array]:
-        scale = 1 / (cutoff**2 - self.inner**2)
-        t = jnp.clip((r2 - self.inner**2) * scale, 0, 1)
-        switch = 1 - t * t * t * (10 - t * (15 - 6 * t))
-        rate = -30 * scale * t * t * (1 - t) * (1 - t)
+        switch, rate = self._switch(r2, cutoff)
         return switch * u, switch * slope + rate * u
 
-    def tail(self, energy: Energy, cutoff: float, dimensions: int) -> None:
-        return None
+    def tail(self, energy: Energy, cutoff: float, dimensions: int) -> tuple[Array, Array] | None:
+        if not self.with_tail:
+            return None
+
+        def lost(r2: Array) -> tuple[Array, Array]:
+            u, slope = energy(r2)
+            switch, rate = (a.astype(u.dtype) for a in self._switch(r2, cutoff))
+            return (1 - switch) * u, (1 - switch) * slope - rate * u
+
+        beyond, within = _tail(energy, cutoff, dimensions), _shell(lost, self.inner, cutoff, dimensions)
+        return beyond[0] + within[0], beyond[1] + within[1]
+
+    def _switch(self, r2: Array, cutoff: float) -> tuple[Array, Array]:
+        """The factor of the energy, and its derivative by the squared distance."""
+        if self.by == "square":
+            scale = 1 / (cutoff**2 - self.inner**2)
+            t = jnp.clip((r2 - self.inner**2) * scale, 0, 1)
+            rise = scale
+        else:
+            r, scale = jnp.sqrt(r2), 1 / (cutoff - self.inner)
+            t = jnp.clip((r - self.inner) * scale, 0, 1)
+            rise = scale / (2 * r)
+        return 1 - t * t * t * (10 - t * (15 - 6 * t)), -30 * rise * t * t * (1 - t) * (1 - t)
 
 
 def _tail(energy: Energy, cutoff: float, dimensions: int) -> tuple[Array, Array]:
     """Gauss-Legendre in t = cutoff / r, exact for inverse powers."""
     nodes, weights = np.polynomial.legendre.leggauss(48)
     t, weights = (nodes + 1) / 2, weights / 2
+    return _uniform(energy, cutoff / t, weights * cutoff / t**2, dimensions)
+
+
+def _shell(energy: Energy, inner: float, cutoff: float, dimensions: int) -> tuple[Array, Array]:
+    """Gauss-Legendre between two distances."""
+    nodes, weights = np.polynomial.legendre.leggauss(48)
+    half = (cutoff - inner) / 2
+    return _uniform(energy, inner + half * (nodes + 1), half * weights, dimensions)
+
+
+def _uniform(energy: Energy, r: np.ndarray, weights: np.ndarray, dimensions: int) -> tuple[Array, Array]:
+    """The integrals over space of an energy, and of r times its derivative by r over the dimensions."""
     sphere = (2 * np.pi, 4 * np.pi)[dimensions - 2]
-    r2 = jnp.asarray((cutoff / t) ** 2)
+    r2 = jnp.asarray(r**2)
     u, slope = jax.vmap(energy)(r2)
-    measure = jnp.asarray(sphere * cutoff**dimensions * weights / t ** (dimensions + 1), u.dtype)
+    measure = jnp.asarray(sphere * weights * r ** (dimensions - 1), u.dtype)
     lever = measure * (2 / dimensions) * r2.astype(u.dtype)
     return jnp.tensordot(measure, u, axes=1), jnp.tensordot(lever, slope, axes=1)

@@ -53,10 +53,12 @@ class Units(eqx.Module):
     `METAL` a mass is given in g/mol and inside counted in eV ps^2 / Angstrom^2, a pressure in bar and in eV / Angstrom^3. `inside`
     and `outside` go between the two; `convert` goes from one system to another.
 
-    **Values:** `REDUCED`, `METAL`, `REAL`, `SI`; reduced units that stand for a substance by `reduced`.
+    **Values:** `REDUCED`, `METAL`, `REAL`, `GROMACS`, `SI`; reduced units that stand for a substance by `reduced`.
+
+    `GROMACS` units, those of GROMACS and OpenMM, are coherent: nm, ps, g/mol and kJ/mol belong together.
 
     **Source:** constants of CODATA 2022, https://physics.nist.gov/cuu/Constants; units of LAMMPS,
-    https://docs.lammps.org/units.html.
+    https://docs.lammps.org/units.html; of GROMACS, https://manual.gromacs.org/current/reference-manual/definitions.html.
 
     ```python
     from simkit.md import METAL, REAL, convert
@@ -169,6 +171,24 @@ REAL = _units(
         "electric field": "V Angstrom-1",
     },
 )
+GROMACS = _units(
+    "gromacs",
+    {
+        "length": "nm",
+        "energy": "kJ mol-1",
+        "time": "ps",
+        "temperature": "K",
+        "charge": "e",
+        "mass": "g mol-1",
+        "velocity": "nm ps-1",
+        "force": "kJ mol-1 nm-1",
+        "pressure": "bar",
+        "viscosity": "poise",
+        "density": "g cm-3",
+        "dipole": "e nm",
+        "electric field": "V nm-1",
+    },
+)
 SI = _units(
     "si",
     {
@@ -187,7 +207,9 @@ SI = _units(
         "electric field": "V m-1",
     },
 )
-UNIT_SYSTEMS: Mapping[str, Units] = MappingProxyType({units.name: units for units in (REDUCED, METAL, REAL, SI)})
+UNIT_SYSTEMS: Mapping[str, Units] = MappingProxyType(
+    {units.name: units for units in (REDUCED, METAL, REAL, GROMACS, SI)}
+)
 """The unit systems by name."""
 
 

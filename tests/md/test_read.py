@@ -1,0 +1,157 @@
+"""Molecules from files of AMBER, GROMACS, PDB with force fields, and serialised systems."""
+
+import pathlib
+import sys
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import openmm
+import pytest
+from openmm import app, unit
+
+import simkit
+from simkit import md
+
+DATA = pathlib.Path(__file__).parents[2] / "data" / "md"
+PER = unit.kilojoule_per_mole
+
+WATER = """\
+CRYST1   20.000   20.000   20.000  90.00  90.00  90.00 P 1           1
+HETATM    1  O   HOH A   1       1.000   1.000   1.000  1.00  0.00           O
+HETATM    2  H1  HOH A   1       1.957   1.000   1.000  1.00  0.00           H
+HETATM    3  H2  HOH A   1       0.760   1.927   1.000  1.00  0.00           H
+HETATM    4  O   HOH A   2       3.900   1.300   1.200  1.00  0.00           O
+HETATM    5  H1  HOH A   2       4.857   1.300   1.200  1.00  0.00           H
+HETATM    6  H2  HOH A   2       3.660   2.227   1.200  1.00  0.00           H
+HETATM    7 NA    NA A   3       6.000   5.000   4.000  1.00  0.00          NA
+HETATM    8 CL    CL A   4       9.000   5.500   4.500  1.00  0.00          CL
+END
+"""
+
+BUTANE = """\
+[ defaults ]
+1 3 yes 0.5 0.5
+[ atomtypes ]
+CH3 15.035 0.0 A 0.3905 0.73220
+CH2 14.027 0.0 A 0.3905 0.49371
+[ moleculetype ]
+butane 3
+[ atoms ]
+1 CH3 1 BUT C1 1 0.1 15.035
+2 CH2 1 BUT C2 2 -0.1 14.027
+3 CH2 1 BUT C3 3 -0.1 14.027
+4 CH3 1 BUT C4 4 0.1 15.035
+[ bonds ]
+1 2 1 0.1526 217568.0
+2 3 1 0.1526 217568.0
+3 4 1 0.1526 217568.0
+[ angles ]
+1 2 3 1 112.4 527.184
+2 3 4 1 112.4 527.184
+[ dihedrals ]
+1 2 3 4 3 8.4 16.8 1.1 -26.3 0.2 0.1
+[ pairs ]
+1 4 1
+[ system ]
+butane
+[ molecules ]
+butane 1
+"""
+PLACES = [[0.1, 0.1, 0.1], [0.25, 0.1, 0.12], [0.32, 0.23, 0.1], [0.47, 0.24, 0.16]]
+
+
+def gro() -> str:
+    rows = [f"    1BUT  {f'C{k + 1}':>5}{k + 1:5d}" + "".join(f"{x:8.3f}" for x in row) for k, row in enumerate(PLACES)]
+    return "\n".join(["butane", "    4", *rows, "   3.00000   3.00000   3.00000", ""])
+
+
+def energy_of(system: openmm.System, positions: object) -> float:
+    context = openmm.Context(system, openmm.VerletIntegrator(0.001), openmm.Platform.getPlatformByName("Reference"))
+    context.setPositions(positions)
+    return context.getState(getEnergy=True).getPotentialEnergy().value_in_unit(PER)
+
+
+def ours(model: md.MolecularModel) -> float:
+    return float(model.system.prepared(model.start).energy(model.start))
+
+
+def test_amber_in_vacuum_runs_at_two_femtoseconds():
+    files = DATA / "alanine_dipeptide.prmtop", DATA / "alanine_dipeptide.inpcrd"
+    topology, coordinates = app.AmberPrmtopFile(str(files[0])), app.AmberInpcrdFile(str(files[1]))
+    free = md.read(files[0], coordinates=files[1])
+    assert ours(free) == pytest.approx(energy_of(topology.createSystem(), coordinates.positions), rel=1e-8)
+    assert free.atom_names[:2] == ("H1", "CH3")
+    assert free.residues[0] == "ACE1"
+    heavy = md.read(
+        files[0],
+        coordinates=files[1],
+        constraints="hydrogens",
+        hydrogen_mass=3.0,
+        dynamics=md.Langevin(300.0, 5.0),
+    )
+    assert float(heavy.system.mass[0]) == pytest.approx(3.0)
+    assert float(heavy.system.mass.sum()) == pytest.approx(float(free.system.mass.sum()))
+    assert len(heavy.system.constraints.lengths) == 12
+    system = heavy.system.prepared(heavy.start)
+    run = simkit.simulate(system, heavy.start, jnp.array([0.0, 0.2]), step=0.002, key=jax.random.key(1))
+    last = jax.tree.map(lambda x: x[-1], run.ys)
+    bond = float(jnp.linalg.norm(last.position[0] - last.position[1]))
+    assert bond == pytest.approx(float(jnp.linalg.norm(heavy.start.position[0] - heavy.start.position[1])), rel=1e-9)
+    assert 50 < float(system.outputs(0.0, last, None)["temperature"]) < 900
+
+
+def test_a_structure_with_a_force_field(tmp_path):
+    (tmp_path / "salt.pdb").write_text(WATER)
+    model = md.read(tmp_path / "salt.pdb", "amber14/tip3p.xml", cutoff=0.8)
+    pdb = app.PDBFile(str(tmp_path / "salt.pdb"))
+    made = app.ForceField("amber14/tip3p.xml").createSystem(pdb.topology, nonbondedMethod=app.PME, nonbondedCutoff=0.8)
+    (tail,) = [part.truncation.with_tail for part in model.system.potential.terms if isinstance(part, md.LennardJones)]
+    assert tail  # which counts pairs of a species as N^2: a thousandth of it apart here
+    assert ours(model) == pytest.approx(energy_of(made, np.asarray(model.start.position)), rel=1e-5)
+    assert isinstance(model.system.constraints, md.RigidWater)
+    assert model.residues[6] == "NA3"
+
+
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")  # OpenMM leaves a file open
+def test_gromacs(tmp_path):
+    (tmp_path / "butane.top").write_text(BUTANE)
+    (tmp_path / "butane.gro").write_text(gro())
+    model = md.read(tmp_path / "butane.top", coordinates=tmp_path / "butane.gro", method="NoCutoff")
+    top = app.GromacsTopFile(str(tmp_path / "butane.top"))
+    assert ours(model) == pytest.approx(energy_of(top.createSystem(), np.asarray(PLACES)), rel=1e-8)
+    assert "dihedrals_rb" in model.names
+
+
+def test_a_serialised_system(tmp_path):
+    system = openmm.System()
+    system.addParticle(1.0)
+    system.addParticle(2.0)
+    force = openmm.HarmonicBondForce()
+    force.addBond(0, 1, 0.1, 500.0)
+    system.addForce(force)
+    (tmp_path / "pair.xml").write_text(openmm.XmlSerializer.serialize(system))
+    pdb = "".join(WATER.splitlines(keepends=True)[1:3]) + "END\n"
+    (tmp_path / "pair.pdb").write_text(pdb)
+    model = md.read(tmp_path / "pair.xml", coordinates=tmp_path / "pair.pdb")
+    assert ours(model) == pytest.approx(0.5 * 500.0 * (0.0957 - 0.1) ** 2, rel=1e-12)
+
+
+def test_bad_files_are_refused(tmp_path, monkeypatch):
+    path = tmp_path / "salt.pdb"
+    path.write_text(WATER.replace("HOH", "XYZ"))
+    cases = [
+        ((tmp_path / "none.pdb", "amber14/tip3p.xml"), {}, "there is no"),
+        ((path,), {}, "must name XML files"),
+        ((path, "amber14/tip3p.xml"), {}, "No template found for residue"),
+        ((path, "nothing.xml"), {}, "nothing.xml"),
+        ((DATA / "alanine_dipeptide.prmtop",), {}, "holds no positions"),
+        ((DATA / "alanine_dipeptide.prmtop",), {"coordinates": DATA / "alanine_dipeptide.prmtop"}, "must end in"),
+        ((pathlib.Path(__file__),), {}, "no ending of"),
+    ]
+    for given, options, message in cases:
+        with pytest.raises((simkit.ArgumentError, simkit.UnknownNameError), match=message):
+            md.read(*given, **options)
+    monkeypatch.setitem(sys.modules, "openmm", None)
+    with pytest.raises(simkit.MissingPackageError, match=r"simkit\[md\]"):
+        md.read(path, "amber14/tip3p.xml")
