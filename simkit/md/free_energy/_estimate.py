@@ -1,0 +1,32 @@
+"""A number with its standard error."""
+
+from typing import Any
+
+import equinox as eqx
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Float
+
+from ...core import traced
+
+
+class Estimate(eqx.Module):
+    """A value and its standard error, of the same shape. Derivatives are those of the value; the error has none."""
+
+    value: Float[Array, "*shape"]
+    error: Float[Array, "*shape"]
+
+    def __repr__(self) -> str:
+        if traced(self):
+            return "Estimate(traced)"
+        value, error = np.asarray(self.value), np.asarray(self.error)
+        if value.ndim == 0:
+            return f"{float(value):.6g} +- {float(error):.2g}"
+        rows = np.ravel(value), np.ravel(error)
+        return "[" + ", ".join(f"{a:.6g} +- {b:.2g}" for a, b in zip(*rows, strict=True)) + "]"
+
+
+def as_floats(values: Any) -> Array:
+    """An array of floats of what is given, in its own float type."""
+    found = jnp.asarray(values)
+    return found if jnp.issubdtype(found.dtype, jnp.floating) else found.astype(jnp.result_type(float))
