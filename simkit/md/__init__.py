@@ -55,6 +55,15 @@ from .files._eam_files import read_setfl as read_setfl
 from .files._three_body_files import ThreeBodyTable as ThreeBodyTable  # internal
 from .files._three_body_files import read_stillinger_weber as read_stillinger_weber
 from .files._three_body_files import read_tersoff as read_tersoff
+from .free_energy._bias import Bias as Bias
+from .free_energy._bias import UmbrellaBias as UmbrellaBias
+from .free_energy._estimate import Estimate as Estimate  # internal
+from .free_energy._mbar import FreeEnergies as FreeEnergies  # internal
+from .free_energy._mbar import mbar as mbar
+from .free_energy._profile import Profile as Profile  # internal
+from .free_energy._profile import free_energy_profile as free_energy_profile
+from .free_energy._umbrella import UmbrellaWindows as UmbrellaWindows  # internal
+from .free_energy._umbrella import umbrella_sampling as umbrella_sampling
 from .neighbours._energy import Gradients as Gradients  # internal
 from .neighbours._energy import energy as energy
 from .neighbours._energy import forces as forces

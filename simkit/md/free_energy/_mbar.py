@@ -17,7 +17,7 @@ from ...linear import solve
 from ._connection import SHARED, weakest_cut
 from ._estimate import Estimate, as_floats
 from ._mixture import Mixture, first_guess, found
-from ._segments import inefficiencies, of_state, variance_of_sum
+from ._segments import covariance_of_sum, inefficiencies, of_state
 
 
 class FreeEnergies(eqx.Module):
@@ -71,7 +71,7 @@ class FreeEnergies(eqx.Module):
         """The free energy of any state, relative to state 0 and over $k_B T$; the argument is that of `weights`."""
         value = -jax.nn.logsumexp(self._logs(reduced_energy))
         away = self.weights(reduced_energy) / self.worth - jnp.exp(self.log_weights[0])
-        return Estimate(value, self.errors_of(away[:, None])[0])
+        return Estimate(value, jnp.sqrt(self.covariance_of(away[:, None])[0, 0]))
 
     @full_products
     def average(self, values: ArrayLike, reduced_energy: ArrayLike = 0.0) -> Estimate:
@@ -95,7 +95,9 @@ class FreeEnergies(eqx.Module):
         weights = self.weights(reduced_energy)
         rows = values.reshape(samples, -1).astype(weights.dtype)
         mean = weights @ rows
-        errors = self.errors_of((weights / self.worth)[:, None] * (rows - mean[None]))
+        away = (weights / self.worth)[:, None] * (rows - mean[None])
+        one = lambda column: self.covariance_of(column[:, None])[0, 0]
+        errors = jnp.sqrt(lax.map(one, away.T))
         return Estimate(mean.reshape(values.shape[1:]), errors.reshape(values.shape[1:]))
 
     @full_products
@@ -105,9 +107,9 @@ class FreeEnergies(eqx.Module):
         through = solve(self.curvature, shares @ (self.worth[:, None] * away))
         return lax.stop_gradient(away + shares.T @ through)
 
-    def errors_of(self, away: Float[Array, "samples columns"]) -> Float[Array, " columns"]:
-        """Standard errors, by blocks, of estimates whose changes by the weights of the samples are `away`."""
-        return jnp.sqrt(variance_of_sum(self.contributions(away), self.counts, self.worth))
+    def covariance_of(self, away: Float[Array, "samples columns"]) -> Float[Array, "columns columns"]:
+        """The covariance, by blocks, of estimates whose changes by the weights of the samples are `away`."""
+        return covariance_of_sum(self.contributions(away), self.counts, self.worth)
 
     def _logs(self, reduced_energy: ArrayLike) -> Array:
         energy = jnp.asarray(reduced_energy).astype(self.log_density.dtype)

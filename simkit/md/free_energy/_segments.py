@@ -31,20 +31,35 @@ def _rows(series: Array, counts: tuple[int, ...], states: list[int]) -> Array:
     return jnp.stack([series[ends[k] - counts[k] : ends[k]] for k in states])
 
 
-def variance_of_sum(
+def covariance_of_sum(
     series: Float[Array, "samples columns"], counts: tuple[int, ...], weight: Float[Array, " samples"]
-) -> Float[Array, " columns"]:
-    """The variance of the weighted sum of every column, by blocks within each state, whose mean is known."""
-    total = jnp.zeros(series.shape[1], series.dtype)
+) -> Float[Array, "columns columns"]:
+    """The covariance of the weighted sums of columns, by blocks within each state, the length of which all columns need."""
+    total = jnp.zeros((series.shape[1], series.shape[1]), series.dtype)
     for count, states in same_length(counts).items():
-        rows = _rows(series, counts, states)
-        if count < FEWEST:
-            mean_variance = jnp.mean((rows - jnp.mean(rows, axis=1, keepdims=True)) ** 2, axis=1) / max(count - 1, 1)
-        else:
-            mean_variance = jax.vmap(jax.vmap(lambda x: block_average(x).error, in_axes=1))(rows) ** 2
+        found = jax.vmap(_covariance_of_mean)(_rows(series, counts, states))
         size = count * _rows(weight, counts, states)[:, 0]
-        total = total + jnp.sum(size[:, None] ** 2 * mean_variance, axis=0)
+        total = total + jnp.sum(size[:, None, None] ** 2 * found, axis=0)
     return total
+
+
+def _covariance_of_mean(rows: Float[Array, "n columns"]) -> Float[Array, "columns columns"]:
+    count = rows.shape[0]
+    if count < FEWEST:
+        return _of_blocks(rows) if count > 1 else jnp.full((rows.shape[1], rows.shape[1]), jnp.nan, rows.dtype)
+    level = jnp.max(jax.vmap(lambda x: block_average(x).level, in_axes=1)(rows))
+    by_level = []
+    for _ in range(int(np.log2(count))):
+        by_level.append(_of_blocks(rows))
+        rows = rows[len(rows) % 2 :]
+        rows = 0.5 * (rows[0::2] + rows[1::2])
+    return jnp.stack(by_level)[level]
+
+
+def _of_blocks(rows: Array) -> Array:
+    """The covariance of the mean of independent rows."""
+    away = rows - jnp.mean(rows, axis=0, keepdims=True)
+    return away.T @ away / (len(rows) * (len(rows) - 1))
 
 
 def inefficiencies(
