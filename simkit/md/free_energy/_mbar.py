@@ -23,7 +23,7 @@ from ._segments import covariance_of_sum, inefficiencies, of_state
 class FreeEnergies(eqx.Module):
     r"""Free energies of states, over $k_B T$, and what the samples of all of them tell of these and of other states.
 
-    - `values`: $f_k - f_0$, shape (states,), differentiable by the reduced energies.
+    - `values`: $f_k - f_0$, shape (states,).
     - `covariance`: their covariance; of state 0 it is zero.
     - `overlap`: $O_{ij}$, the probability that a sample of state i is taken for one of state j by where it is, on average; rows
         add up to 1. Neighbours should share 3 % at least.
@@ -36,7 +36,7 @@ class FreeEnergies(eqx.Module):
 
     values: Float[Array, " states"]
     covariance: Float[Array, "states states"]
-    overlap: Float[Array, "states sampled"]
+    overlap: Float[Array, "states states"]
     shared: Float[Array, ""]
     inefficiency: Float[Array, " states"]
     converged: Bool[Array, ""]
@@ -45,6 +45,7 @@ class FreeEnergies(eqx.Module):
     worth: Float[Array, " samples"]
     curvature: Float[Array, "sampled sampled"]
     counts: tuple[int, ...] = eqx.field(static=True)
+    by_blocks: bool = eqx.field(static=True)
 
     @property
     def errors(self) -> Float[Array, " states"]:
@@ -82,8 +83,8 @@ class FreeEnergies(eqx.Module):
         - `values`: the quantity at every sample, shape (samples, ...), in the order of the reduced energies.
         - `reduced_energy`: as of `weights`.
 
-        **Returns:** an `Estimate`. Its error is by blocks of what each sample contributes: it holds for correlated samples, and
-        what the free energies do not know is in it.
+        **Returns:** an `Estimate`. Its error is by blocks of what each sample contributes, so that it holds for correlated samples,
+        and the errors of the free energies are in it; where inefficiencies were given it is that of so many independent samples.
         """
         values = as_floats(values)
         samples = self.worth.shape[0]
@@ -101,22 +102,21 @@ class FreeEnergies(eqx.Module):
         return Estimate(mean.reshape(values.shape[1:]), errors.reshape(values.shape[1:]))
 
     @full_products
-    def contributions(self, away: Float[Array, "samples columns"]) -> Float[Array, "samples columns"]:
-        """First-order changes of estimates by each sample: of the weighted sums of `away`, and through the free energies."""
-        shares = self._shares()
-        through = solve(self.curvature, shares @ (self.worth[:, None] * away))
-        return lax.stop_gradient(away + shares.T @ through)
-
     def covariance_of(self, away: Float[Array, "samples columns"]) -> Float[Array, "columns columns"]:
-        """The covariance, by blocks, of estimates whose changes by the weights of the samples are `away`."""
-        return covariance_of_sum(self.contributions(away), self.counts, self.worth)
+        """The covariance of estimates whose changes by the weights of the samples are `away`: by blocks of what each sample
+        contributes, or where inefficiencies were given as of so many independent samples."""
+        shares, by_worth = self._shares(), self.worth[:, None] * away
+        through = solve(self.curvature, shares @ by_worth)
+        if self.by_blocks:
+            return lax.stop_gradient(covariance_of_sum(away + shares.T @ through, self.counts, self.worth))
+        return lax.stop_gradient(away.T @ by_worth + (shares @ by_worth).T @ through)
 
     def _logs(self, reduced_energy: ArrayLike) -> Array:
         energy = jnp.asarray(reduced_energy).astype(self.log_density.dtype)
         if energy.shape not in ((), self.log_density.shape):
             raise ArgumentError(
-                f"Argument `reduced_energy` must be one number for each of the {self.log_density.shape[0]} samples, but its shape is "
-                f"{energy.shape}. Evaluate the state at the samples of all states."
+                f"Argument `reduced_energy` must be one number for each of the {self.log_density.shape[0]} samples, but its "
+                f"shape is {energy.shape}. Evaluate the state at the samples of all states."
             )
         return jnp.log(self.worth) - energy - self.log_density
 
@@ -139,7 +139,7 @@ class FreeEnergies(eqx.Module):
 
 @full_products
 def mbar(
-    reduced_energies: Float[Array, "states samples"],
+    reduced_energies: ArrayLike,
     counts: ArrayLike | Sequence[int],
     *,
     inefficiency: ArrayLike | None = None,
@@ -163,8 +163,10 @@ def mbar(
 
     **Good values:** states so near that `overlap` of neighbours is 3 % or more; a hundred independent samples of each.
 
-    **Returns:** `FreeEnergies`. Their derivatives by the reduced energies, of any order, are those of the equations above, so that
-    free energies have gradients by a force field.
+    **Returns:** `FreeEnergies`. Their derivatives by the reduced energies are those of the free energies of the states, averages:
+    $\partial f_k / \partial \theta = \langle \partial u_k / \partial \theta \rangle_k$, and so to any order. The mixture in the
+    denominator is that of the states the samples were drawn from, and stays. Derivatives of the estimate as a function of numbers,
+    through the denominator, would be others: they take samples for what they would be had they been drawn anew.
 
     **Raises:** an `ArgumentError` for energies that are not finite, counts that do not belong to them, and states that do not
     overlap, which it names: those that share less than one sample with all others. Inside `jit` the free energies are NaN then.
@@ -194,22 +196,24 @@ def mbar(
 def _solved(energies: Array, given: Array | None, counts: tuple[int, ...]) -> FreeEnergies:
     # What is common to all states says nothing, but costs digits.
     common = lax.stop_gradient(jnp.min(energies, axis=0))
-    energies, converged = energies - common[None], jnp.ones((), bool)
+    energies, converged, by_blocks = energies - common[None], jnp.ones((), bool), given is None
     if given is None:
         independent = jnp.ones(len(counts), energies.dtype)
-        first = _with_inefficiency(lax.stop_gradient(energies), independent, converged, counts)
+        first = _with_inefficiency(lax.stop_gradient(energies), independent, converged, counts, by_blocks)
         sizes = jnp.asarray(counts, energies.dtype)
         given, converged = inefficiencies(jnp.exp(first.log_weights) * sizes[:, None], counts)
-    result = _with_inefficiency(energies, given, converged, counts)
+    result = _with_inefficiency(energies, given, converged, counts, by_blocks)
     return eqx.tree_at(lambda r: r.log_density, result, result.log_density - common)
 
 
-def _with_inefficiency(energies: Array, g: Array, converged: Array, counts: tuple[int, ...]) -> FreeEnergies:
+def _with_inefficiency(
+    energies: Array, g: Array, converged: Array, counts: tuple[int, ...], by_blocks: bool
+) -> FreeEnergies:
     sampled, states = np.flatnonzero(counts), len(counts)
     worth = (1 / g)[of_state(counts)]
     sizes = jnp.asarray(np.array(counts)[sampled], energies.dtype) / g[sampled]
-    mixture = Mixture(energies[sampled], worth, sizes)
-    f, good = found(mixture, first_guess(lax.stop_gradient(energies[sampled]), tuple(np.array(counts)[sampled])))
+    mixture = Mixture(lax.stop_gradient(energies[sampled]), worth, sizes)
+    f, good = found(mixture, first_guess(mixture.energies, tuple(count for count in counts if count)))
     density = mixture.log_density(f)
     logs = jnp.log(worth) - density
     raw = -jax.nn.logsumexp(logs[None] - energies, axis=1)
@@ -235,6 +239,7 @@ def _with_inefficiency(energies: Array, g: Array, converged: Array, counts: tupl
         worth=worth,
         curvature=lax.stop_gradient(curvature),
         counts=counts,
+        by_blocks=by_blocks,
     )
 
 
@@ -279,8 +284,8 @@ def _checked(energies: Array, counts: Any) -> tuple[int, ...]:
             state, sample = wrong[0]
             raise ArgumentError(
                 f"Argument `reduced_energies` must be finite, but that of sample {sample} in state {state} (from 0) is "
-                f"{float(energies[state, sample])}, and so are {len(wrong) - 1} more. Where atoms overlap take a soft core, or a large "
-                "number such as 1e6."
+                f"{float(energies[state, sample])}, and {len(wrong) - 1} more are not finite. Where atoms overlap take a "
+                "soft core, or a large number such as 1e6."
             )
     return tuple(int(size) for size in sizes)
 

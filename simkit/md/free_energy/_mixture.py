@@ -1,4 +1,4 @@
-"""Equations of MBAR: one state's share in a sample, Newton's iteration for the free energies, and derivatives of these."""
+"""Equations of MBAR: the share of each state in a sample, and Newton's iteration for the free energies."""
 
 from typing import NamedTuple
 
@@ -55,23 +55,9 @@ class Mixture(NamedTuple):
 
 
 def found(mixture: Mixture, start: Float[Array, " states"]) -> tuple[Float[Array, " states"], Bool[Array, ""]]:
-    """The free energies up to a constant, differentiable by the energies to any order, and whether they were found."""
-    level = jnp.sum(mixture.counts) / len(mixture.counts) ** 2
-    still = lax.stop_gradient(mixture)
-
-    def residual(f: Array) -> Array:
-        return mixture.excess(f) + level * jnp.sum(f)
-
-    def tangent_solve(product: object, b: Array) -> Array:
-        matrix = jax.vmap(product, out_axes=1)(jnp.eye(len(b), dtype=b.dtype))  # pyright: ignore
-        return solve(matrix, b)
-
-    def iterated(_: object, guess: Array) -> tuple[Array, Array]:
-        f, distance = _iterated(still, guess)
-        return f, (distance <= SETTLED**2).astype(f.dtype)
-
-    f, good = lax.custom_root(residual, lax.stop_gradient(start), iterated, tangent_solve, has_aux=True)
-    return f, good > 0
+    """The free energies, with sum zero, and whether they were found; without derivatives."""
+    f, distance = _iterated(*lax.stop_gradient((mixture, start)))
+    return f, distance <= SETTLED**2
 
 
 def _iterated(mixture: Mixture, start: Array) -> tuple[Array, Array]:

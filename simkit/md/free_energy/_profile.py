@@ -56,7 +56,7 @@ class Profile(eqx.Module):
 @full_products
 def free_energy_profile(
     free_energies: FreeEnergies,
-    values: Float[Array, " samples"],
+    values: ArrayLike,
     edges: ArrayLike | Sequence[float],
     *,
     reduced_energy: ArrayLike = 0.0,

@@ -7,14 +7,13 @@ from typing import Any
 import equinox as eqx
 import jax
 import jax.numpy as jnp
-import numpy as np
 from jax import lax
 from jax.typing import ArrayLike
 from jaxtyping import Array, Float, PRNGKeyArray
 
 from ..._doors import check_function, check_key, check_kind
 from ..._errors import ArgumentError
-from ...core import Status, full_products, traced
+from ...core import full_products, traced
 from ...engine import Fixed, resolve, simulate
 from .._particles import Particles
 from ..averages._canonical import thermal_energy
@@ -22,6 +21,7 @@ from ..averages._reweighting import kept
 from ..space._atoms import Atoms
 from ._bias import UmbrellaBias, in_cell
 from ._estimate import as_floats
+from ._lanes import check_status, in_lanes
 from ._mbar import FreeEnergies, mbar
 from ._profile import Profile, free_energy_profile
 
@@ -41,7 +41,7 @@ class UmbrellaWindows(eqx.Module):
     final: Atoms
 
     @property
-    def samples(self) -> Float[Array, "samples *cv"]:
+    def samples(self) -> Float[Array, "samples *cv"]:  # noqa: F821
         """The variable at all samples, window after window."""
         return self.values.reshape(-1, *self.values.shape[2:])
 
@@ -72,8 +72,8 @@ def umbrella_sampling(
     times: ArrayLike | Sequence[float],
     *,
     cv: Callable[[Atoms], Any],
-    centres: ArrayLike,
-    stiffness: ArrayLike,
+    centres: ArrayLike | Sequence[float],
+    stiffness: ArrayLike | Sequence[float],
     step: float | Fixed,
     key: PRNGKeyArray,
     discard: int = 1,
@@ -134,7 +134,7 @@ def umbrella_sampling(
     keys = jax.random.split(key, count)
     values, final, status = _run(ready, system.potential, biases, starts, keys, times, step, discard)
     if not traced(status):
-        check_status(ready, status, "window")
+        check_status(status, "window")
     return UmbrellaWindows(values, biases, jnp.asarray(thermal).astype(dtype), final)
 
 
@@ -155,27 +155,8 @@ def _run(
 ) -> tuple[Array, Atoms, Array]:
     def one(bias: UmbrellaBias, y0: Atoms, key: Array) -> tuple[Array, Atoms, Array]:
         system = dataclasses.replace(ready, potential=potential + bias)
-        run = simulate(system, y0, times, step=step, key=key, on_failure="mark")
+        run = lax.stop_gradient(simulate(system, y0, times, step=step, key=key, on_failure="mark"))
         measure = lambda atoms: jnp.asarray(bias.cv(in_cell(atoms, system.space)))
         return lax.map(measure, kept(run.ys, discard)), run.final(), jnp.asarray(run.status)
 
     return eqx.filter_vmap(one)(biases, starts, keys)
-
-
-def in_lanes(y0: Atoms, count: int, what: str) -> Atoms:
-    """One start a lane: the one given for all, or those given."""
-    if y0.position.ndim == 2:
-        return jax.tree.map(lambda x: jnp.broadcast_to(x, (count, *x.shape)), y0)
-    if y0.position.ndim != 3 or y0.position.shape[0] != count:
-        raise ArgumentError(
-            f"Argument `y0` must be one start, or one for each of the {count} {what}, but its positions have the shape "
-            f"{y0.position.shape}."
-        )
-    return y0
-
-
-def check_status(system: Particles, status: Array, lane: str) -> None:
-    """Refuse runs that failed, by the first of them."""
-    failed = np.flatnonzero(np.asarray(status) != int(Status.OK))
-    if len(failed):
-        raise ArgumentError(f"The run of {lane} {failed[0]} (from 0) failed. {Status(int(np.asarray(status)[failed[0]])).message}")
