@@ -7,6 +7,8 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
+from ..._doors import shown
+from ..._errors import ArgumentError
 from ...core import traced
 
 
@@ -26,7 +28,10 @@ class Estimate(eqx.Module):
         return "[" + ", ".join(f"{a:.6g} +- {b:.2g}" for a, b in zip(*rows, strict=True)) + "]"
 
 
-def as_floats(values: Any) -> Array:
-    """An array of floats of what is given, in its own float type."""
-    found = jnp.asarray(values)
+def as_floats(name: str, values: Any) -> Array:
+    """An array of floats of what an argument gives, in its own float type."""
+    try:
+        found = jnp.asarray(values)
+    except (TypeError, ValueError):
+        raise ArgumentError(f"Argument `{name}` must be numbers, but it is {shown(values)}. Give an array.") from None
     return found if jnp.issubdtype(found.dtype, jnp.floating) else found.astype(jnp.result_type(float))

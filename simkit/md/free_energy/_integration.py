@@ -66,10 +66,10 @@ def thermodynamic_integration(
     print(md.thermodynamic_integration(grid, slopes))  # prints 0.25 +- 0, quadrature 0.016
     ```
     """
-    slopes = as_floats(slopes)
+    slopes = as_floats("slopes", slopes)
     if traced(parameters):
         raise ArgumentError("Argument `parameters` must be known when the program is traced, but is traced.")
-    grid = np.asarray(parameters, float)
+    grid = np.asarray(as_floats("parameters", parameters), float)
     if grid.ndim != 1 or len(grid) < 2 or slopes.ndim != 2 or slopes.shape[0] != len(grid) or slopes.shape[1] < 8:
         raise ArgumentError(
             "Arguments `parameters` and `slopes` must be of at least two states, with at least 8 frames each, but their shapes are "

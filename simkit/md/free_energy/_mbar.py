@@ -86,7 +86,7 @@ class FreeEnergies(eqx.Module):
         **Returns:** an `Estimate`. Its error is by blocks of what each sample contributes, so that it holds for correlated samples,
         and the errors of the free energies are in it; where inefficiencies were given it is that of so many independent samples.
         """
-        values = as_floats(values)
+        values = as_floats("values", values)
         samples = self.worth.shape[0]
         if values.ndim == 0 or values.shape[0] != samples:
             raise ArgumentError(
@@ -112,7 +112,7 @@ class FreeEnergies(eqx.Module):
         return lax.stop_gradient(away.T @ by_worth + (shares @ by_worth).T @ through)
 
     def _logs(self, reduced_energy: ArrayLike) -> Array:
-        energy = jnp.asarray(reduced_energy).astype(self.log_density.dtype)
+        energy = as_floats("reduced_energy", reduced_energy).astype(self.log_density.dtype)
         if energy.shape not in ((), self.log_density.shape):
             raise ArgumentError(
                 f"Argument `reduced_energy` must be one number for each of the {self.log_density.shape[0]} samples, but its "
@@ -183,7 +183,7 @@ def mbar(
     print(md.mbar(0.5 * stiffness[:, None] * samples**2, [500, 500, 500], inefficiency=1.0))
     ```
     """
-    energies = as_floats(reduced_energies)
+    energies = as_floats("reduced_energies", reduced_energies)
     sizes = _checked(energies, counts)
     given = None if inefficiency is None else _one_a_state(inefficiency, len(sizes), energies.dtype)
     result = _solved(energies, given, sizes)
@@ -249,7 +249,7 @@ def _square(overlap: Array, sampled: np.ndarray, states: int) -> Array:
 
 
 def _one_a_state(inefficiency: ArrayLike, states: int, dtype: Any) -> Array:
-    g = jnp.asarray(inefficiency).astype(dtype)
+    g = as_floats("inefficiency", inefficiency).astype(dtype)
     if g.shape not in ((), (states,)) or (not traced(g) and not bool(jnp.all(g >= 1))):
         raise ArgumentError(
             f"Argument `inefficiency` must be one number, or one for each of the {states} states, of at least 1, but it is "
@@ -268,7 +268,8 @@ def _checked(energies: Array, counts: Any) -> tuple[int, ...]:
         raise ArgumentError("Argument `counts` must be known when the program is traced, but is traced. Give a list.")
     states, samples = energies.shape
     sizes = np.asarray(counts)
-    whole = sizes.ndim == 1 and bool(np.all(sizes == np.floor(sizes)) and np.all(sizes >= 0))
+    numbers = sizes.ndim == 1 and sizes.dtype.kind in "iuf"
+    whole = numbers and bool(np.all(sizes == np.floor(sizes)) and np.all(sizes >= 0))
     if not whole or len(sizes) != states:
         raise ArgumentError(
             f"Argument `counts` must be one whole number of samples for each of the {states} states, but it is {counts}."

@@ -21,7 +21,7 @@ from ..space._atoms import Atoms
 from ._bias import in_cell
 from ._estimate import as_floats
 from ._grid import GridBias
-from ._lanes import check_status, in_lanes
+from ._lanes import check_atoms, check_status, in_lanes
 
 
 class Metadynamics(eqx.Module):
@@ -119,11 +119,12 @@ def metadynamics(
     check_count("deposits", deposits)
     check_count("points", points, 4)
     thermal = thermal_energy(system)
+    check_atoms(y0)
     walkers = y0.position.shape[0] if y0.position.ndim == 3 else 1
     starts = in_lanes(y0, walkers, "walkers")
     first = jax.tree.map(lambda x: x[0], starts)
     bias = _empty(system, first, cv, lower, upper, points) if start is None else start
-    wide = jnp.broadcast_to(as_floats(width), bias.lower.shape).astype(bias.lower.dtype)
+    wide = jnp.broadcast_to(as_floats("width", width), bias.lower.shape).astype(bias.lower.dtype)
     spacing = (bias.upper - bias.lower) / (jnp.asarray(bias.coefficients.shape, bias.lower.dtype) - 1)
     if not bias_factor > 1:
         raise ArgumentError(f"Argument `bias_factor` must be larger than 1, but it is {bias_factor}.")
@@ -152,7 +153,10 @@ def _empty(
             f"Argument `cv` must return one number or an array of two, but its result has the shape {shape}."
         )
     dtype = first.position.dtype
-    ends = [jnp.broadcast_to(as_floats(end), shape).astype(dtype) for end in (lower, upper)]
+    ends = [
+        jnp.broadcast_to(as_floats(name, end), shape).astype(dtype)
+        for name, end in (("lower", lower), ("upper", upper))
+    ]
     if not traced(ends) and not bool(jnp.all(ends[0] < ends[1])):
         raise ArgumentError(f"Argument `lower` must be less than `upper`, but they are {lower} and {upper}.")
     return GridBias(cv, jnp.zeros((points,) * shape[0], dtype), *ends)
@@ -217,4 +221,5 @@ def _filled(
         heights=sizes,
         final=final,
     )
-    return lax.stop_gradient(result), jnp.max(status, axis=0)
+    still = lambda x: lax.stop_gradient(x) if eqx.is_array(x) else x
+    return jax.tree.map(still, result), jnp.max(status, axis=0)

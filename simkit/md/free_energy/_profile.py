@@ -8,6 +8,7 @@ import numpy as np
 from jax.typing import ArrayLike
 from jaxtyping import Array, Float
 
+from ..._doors import check_kind
 from ..._errors import ArgumentError
 from ...core import full_products, traced
 from ._estimate import Estimate, as_floats
@@ -88,7 +89,8 @@ def free_energy_profile(
     print(md.free_energy_profile(found, samples, jnp.linspace(-2.0, 2.0, 9)))
     ```
     """
-    values, edges = as_floats(values), as_floats(edges)
+    check_kind("free_energies", free_energies, FreeEnergies, "what `mbar` returns", "Call `md.mbar(...)` first.")
+    values, edges = as_floats("values", values), as_floats("edges", edges)
     if edges.ndim != 1 or len(edges) < 2 or (not traced(edges) and not bool(jnp.all(jnp.diff(edges) > 0))):
         raise ArgumentError("Argument `edges` must be at least two increasing numbers, but they are not.")
     if values.shape != free_energies.worth.shape:

@@ -21,7 +21,7 @@ from ..averages._reweighting import kept
 from ..space._atoms import Atoms
 from ._bias import UmbrellaBias, in_cell
 from ._estimate import as_floats
-from ._lanes import check_status, in_lanes
+from ._lanes import check_atoms, check_status, in_lanes
 from ._mbar import FreeEnergies, mbar
 from ._profile import Profile, free_energy_profile
 
@@ -116,14 +116,15 @@ def umbrella_sampling(
     check_function("cv", cv, ("atoms",))
     check_key(key, needed=True)
     thermal = thermal_energy(system)
-    centres = as_floats(centres)
+    centres = as_floats("centres", centres)
     count = centres.shape[0] if centres.ndim else 0
-    stiffness = as_floats(stiffness)
+    stiffness = as_floats("stiffness", stiffness)
     if count < 1 or stiffness.shape not in ((), (count,)):
         raise ArgumentError(
             "Argument `centres` must have one row a window, and `stiffness` must be a number or one a window, but their shapes are "
             f"{centres.shape} and {stiffness.shape}."
         )
+    check_atoms(y0)
     dtype = y0.position.dtype
     springs = jnp.broadcast_to(stiffness, (count,)).astype(dtype)
     biases = eqx.filter_vmap(lambda c, k: UmbrellaBias(cv, c, k, period))(centres.astype(dtype), springs)

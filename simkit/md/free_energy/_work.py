@@ -10,7 +10,7 @@ from jax import lax
 from jax.typing import ArrayLike
 from jaxtyping import Array, Float, PRNGKeyArray, PyTree
 
-from ..._doors import check_function, check_key
+from ..._doors import check_function, check_key, check_kind
 from ..._errors import ArgumentError
 from ...core import full_products, traced
 from ...engine import Fixed, simulate
@@ -134,6 +134,7 @@ def switch(
     """
     check_function("family", family, ("parameter",))
     check_key(key, needed=True)
+    check_kind("starts", starts, Atoms, "states of atoms", "Write `md.Atoms(position, momentum)`.")
     if jnp.ndim(starts.position) != 3:
         raise ArgumentError(
             "Argument `starts` must be states with a leading axis of switches, but its positions have the shape "
@@ -184,7 +185,7 @@ def _switched(
 
 
 def _works(name: str, values: ArrayLike) -> Array:
-    found = as_floats(values)
+    found = as_floats(name, values)
     if found.ndim != 1 or found.shape[0] < 2:
         raise ArgumentError(
             f"Argument `{name}` must be the works of at least 2 switches, but its shape is {found.shape}."

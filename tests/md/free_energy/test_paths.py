@@ -6,6 +6,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from jax.test_util import check_grads
 from scipy.integrate import quad
 from scipy.stats import chi2
 
@@ -84,8 +85,9 @@ def test_a_spring_on_an_angle_and_what_is_refused():
     angle = lambda atoms: jnp.arctan2(atoms.position[0, 1], atoms.position[0, 0])
     spring = md.UmbrellaBias(angle, 3.0, 2.0, 2 * np.pi)
     assert float(spring.of_value(jnp.asarray(-3.0))) == pytest.approx((2 * np.pi - 6.0) ** 2)
-    both = md.Particles(md.Bias(place, lambda x: 0.5 * x**2) + spring, SPACE)
-    slope = both.gradients(md.Atoms(jnp.array([[-1.0, 0.2]]), jnp.zeros((1, 2)))).forces
+    atoms = md.Atoms(jnp.array([[-1.0, 0.2]]), jnp.zeros((1, 2)))
+    both = md.Particles(md.Bias(place, lambda x: 0.5 * x**2) + spring, SPACE).prepared(atoms)
+    slope = both.gradients(atoms).forces
     by_hand = jax.grad(lambda x: -0.5 * x[0] ** 2 - spring.of_value(jnp.arctan2(x[1], x[0])))(jnp.array([-1.0, 0.2]))
     np.testing.assert_allclose(slope[0], by_hand, rtol=1e-12)
     with pytest.raises(simkit.ArgumentError, match="canonical"):
@@ -167,7 +169,7 @@ def test_metadynamics_in_two_variables_and_what_is_refused():
     # The bias between grid points goes through its values there, and its slope is that of differences.
     bias, at = found.bias, jnp.array([bias_grid[7] for bias_grid in (found.bias.grid(0), found.bias.grid(1))])
     assert float(bias.value(at)) == pytest.approx(float(bias.values()[7, 7]), abs=1e-12)
-    jax.test_util.check_grads(bias.value, (jnp.array([0.83, 0.11]),), order=2, rtol=1e-4)
+    check_grads(bias.value, (jnp.array([0.83, 0.11]),), order=2, rtol=1e-4)
     more = md.metadynamics(
         READY, starts, cv=both, lower=0.0, width=0.2, deposits=2, key=jax.random.key(5), start=bias, **settings
     )
@@ -189,7 +191,7 @@ def test_work_of_pulling_a_trap():
     starts = md.Atoms(0.5 * noise[0], noise[1])
     path = jnp.linspace(0.0, 1.5, 7)
     there = md.switch(trap, path, starts, duration=0.3, step=0.05, key=jax.random.key(6))
-    shifted = md.Atoms(starts.position + jnp.array([1.5, 0.0]), starts.momentum)
+    shifted = md.Atoms(starts.position + jnp.array([[[1.5, 0.0]]]), starts.momentum)
     back = md.switch(trap, path[::-1], shifted, duration=0.3, step=0.05, key=jax.random.key(7))
     work = np.asarray(there.work)
     mean, variance = work.mean(), work.var(ddof=1)
