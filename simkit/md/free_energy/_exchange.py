@@ -1,5 +1,6 @@
 """Replica exchange: runs in several states that swap their atoms."""
 
+import functools
 from collections.abc import Callable
 from typing import Any
 
@@ -167,13 +168,16 @@ def _exchanged(
     def in_all(atoms: Atoms) -> Array:
         return jax.vmap(lambda parameter: reduced_potential(at(parameter), atoms))(parameters)
 
+    def seen(measure: Callable[[Particles, Atoms], Any], parameter: Any, atoms: Atoms) -> Any:
+        return measure(at(parameter), atoms)
+
     def one_round(carry: tuple[Atoms, Array], given: tuple[Array, Array]) -> tuple[Any, Any]:
         atoms, walkers = carry
         key, count = given
         toss, *keys = jax.random.split(key, states + 1)
         atoms, status = jax.vmap(moved)(parameters, atoms, jnp.stack(keys))
         energies = lax.map(in_all, atoms)
-        values = None if measure is None else jax.vmap(lambda p, a: measure(at(p), a))(parameters, atoms)
+        values = None if measure is None else jax.vmap(functools.partial(seen, measure))(parameters, atoms)
         own = jnp.diagonal(energies)
         gain = own[:-1] + own[1:] - jnp.diagonal(energies, 1) - jnp.diagonal(energies, -1)
         tried = (places[:-1] + count) % 2 == 0

@@ -135,10 +135,10 @@ def metadynamics(
         )
     ready = _biased(system, bias).prepared(first)
     times = (0.0, float(duration))
-    step = resolve(ready, first, times, step=step).step
+    fixed = resolve(ready, first, times, step=step).step
     scale = jnp.asarray(thermal).astype(bias.lower.dtype)
     numbers = wide, jnp.asarray(height, scale.dtype), jnp.asarray(bias_factor, scale.dtype), scale
-    found = _filled(ready, system.potential, bias, starts, key, times, step, deposits, numbers)
+    found = _filled(ready, system.potential, bias, starts, key, times, fixed, deposits, numbers)
     if not traced(found[1]):
         check_status(found[1], "walker")
     return found[0]

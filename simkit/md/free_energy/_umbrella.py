@@ -131,9 +131,9 @@ def umbrella_sampling(
     starts = in_lanes(y0, count, "windows")
     first = jax.tree.map(lambda x: x[0] if eqx.is_array(x) else x, (biases, starts))
     ready = _biased(system, first[0]).prepared(first[1])
-    step = resolve(ready, first[1], times, step=step).step
+    fixed = resolve(ready, first[1], times, step=step).step
     keys = jax.random.split(key, count)
-    values, final, status = _run(ready, system.potential, biases, starts, keys, times, step, discard)
+    values, final, status = _run(ready, system.potential, biases, starts, keys, times, fixed, discard)
     if not traced(status):
         check_status(status, "window")
     return UmbrellaWindows(values, biases, jnp.asarray(thermal).astype(dtype), final)
