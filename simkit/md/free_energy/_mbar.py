@@ -180,7 +180,7 @@ def mbar(
     from simkit import md
     stiffness = jnp.array([1.0, 2.0, 4.0])
     samples = (jax.random.normal(jax.random.key(0), (3, 500)) / jnp.sqrt(stiffness)[:, None]).ravel()
-    print(md.mbar(0.5 * stiffness[:, None] * samples**2, [500, 500, 500], inefficiency=1.0))
+    print(md.mbar(0.5 * stiffness[:, None] * samples[None] ** 2, [500, 500, 500], inefficiency=1.0))
     ```
     """
     energies = as_floats("reduced_energies", reduced_energies)

@@ -85,7 +85,7 @@ def free_energy_profile(
     centres = jnp.array([-1.0, 0.0, 1.0])
     # A free particle under springs: samples are normal about the centres.
     samples = (centres[:, None] + jax.random.normal(jax.random.key(0), (3, 400))).ravel()
-    found = md.mbar(0.5 * (samples - centres[:, None]) ** 2, [400, 400, 400])
+    found = md.mbar(0.5 * (samples[None] - centres[:, None]) ** 2, [400, 400, 400])
     print(md.free_energy_profile(found, samples, jnp.linspace(-2.0, 2.0, 9)))
     ```
     """

@@ -106,7 +106,7 @@ def sample_states(
     from simkit import md
     def trapped(stiffness):
         return md.Particles(md.HarmonicTrap(stiffness, jnp.zeros(3)), md.OpenSpace(), dynamics=md.Langevin(1.0, 2.0))
-    atoms = md.Atoms(jnp.zeros((4, 3)), jnp.zeros((4, 3)))
+    atoms = md.Atoms(jax.random.normal(jax.random.key(1), (4, 3)), jnp.zeros((4, 3)))
     found = md.sample_states(
         trapped, jnp.array([1.0, 2.0, 4.0]), atoms, np.arange(101) * 0.5, step=0.05, key=jax.random.key(0), discard=10
     )

@@ -102,9 +102,9 @@ def umbrella_sampling(
     import jax.numpy as jnp
     import numpy as np
     from simkit import md
-    well = md.ExternalFunction(lambda position, species, charge: 4.0 * (position[:, 0] ** 2 - 1.0) ** 2)
-    particle = md.Particles(well, md.OpenSpace(), dynamics=md.Langevin(1.0, 2.0))
-    start = md.Atoms(jnp.zeros((1, 1)), jnp.zeros((1, 1)))
+    well = md.ExternalFunction(lambda position, species, charge: 4.0 * (position[:, 0] ** 2 - 1.0) ** 2 + position[:, 1] ** 2)
+    particle = md.Particles(well, md.OpenSpace(2), dynamics=md.Langevin(1.0, 2.0))
+    start = md.Atoms(jnp.zeros((1, 2)), jnp.zeros((1, 2)))
     windows = md.umbrella_sampling(
         particle, start, np.arange(101) * 0.2, cv=lambda atoms: atoms.position[0, 0], centres=np.linspace(-1.5, 1.5, 7),
         stiffness=20.0, step=0.02, key=jax.random.key(0), discard=10,
