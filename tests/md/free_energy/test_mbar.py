@@ -152,8 +152,9 @@ def test_it_prints_itself():
 
 
 def test_bar_is_that_of_pymbar():
-    """Numbers of pymbar 4.0.3, whose default tolerance is a millionth."""
+    """Numbers of pymbar 4.0.3; its error is by another formula, which at the solution differs from MBAR's by the scatter of the
+    shares, a few 1e-5 here."""
     u = harmonic(X)
     found = md.bar((u[1] - u[0])[:40], (u[0] - u[1])[40:70])
     assert float(found.value) == pytest.approx(0.34175768452233424, rel=1e-6)
-    assert float(found.error) == pytest.approx(0.081878173313838, rel=1e-6)
+    assert float(found.error) == pytest.approx(0.081878173313838, rel=1e-4)

@@ -169,7 +169,7 @@ def test_metadynamics_in_two_variables_and_what_is_refused():
     # The bias between grid points goes through its values there, and its slope is that of differences.
     bias, at = found.bias, jnp.array([bias_grid[7] for bias_grid in (found.bias.grid(0), found.bias.grid(1))])
     assert float(bias.value(at)) == pytest.approx(float(bias.values()[7, 7]), abs=1e-12)
-    check_grads(bias.value, (jnp.array([0.83, 0.11]),), order=2, rtol=1e-4)
+    check_grads(lambda x: bias.value(jnp.asarray(x)), (jnp.array([0.83, 0.11]),), order=2, rtol=1e-4)
     more = md.metadynamics(
         READY, starts, cv=both, lower=0.0, width=0.2, deposits=2, key=jax.random.key(5), start=bias, **settings
     )
