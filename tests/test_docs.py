@@ -46,6 +46,7 @@ LONGEST = {
     "inference",
     "md",
     "md-dynamics",
+    "md-free-energy",
     "md-gradients",
     "md-many-body",
     "md-molecules",

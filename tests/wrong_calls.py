@@ -33,6 +33,7 @@ OWN = simkit.from_function(lambda t, y, p, u: {"x": u["heat"] - y["x"]}, {"k": 1
 PLAIN = simkit.from_function(lambda t, y, p: {"x": -p["k"] * y["x"]}, {"k": 1.0})
 BROKEN = simkit.from_function(lambda t, y, p: 1 / 0, {"k": 1.0})
 PAIR = md.Atoms(jnp.array([[0.0, 0, 0], [1.1, 0, 0]]), jnp.zeros((2, 3)))
+COLD = md.Particles(md.LennardJones(), md.OpenSpace(), dynamics=md.Langevin(1.0, 1.0))
 
 
 class Spring(simkit.PlainSystem):
@@ -329,6 +330,66 @@ ROWS = {
         lambda: md.LennardJones([1.0, 1.2], [1.0, 1.0], mixing="lorentz"),
         "no mixing rule `lorentz`. Close matches",
     ),
+    "reduced energies, a text": (lambda: md.mbar("u", [1]), "`reduced_energies` must be numbers"),
+    "counts, a text": (lambda: md.mbar(np.zeros((2, 4)), "44"), "`counts` must be one whole number"),
+    "values of an average, a text": (lambda: md.mbar(np.zeros((1, 8)), [8]).average("x"), "`values` must be numbers"),
+    "profile, of weights": (
+        lambda: md.free_energy_profile(np.ones(4), np.ones(4), [0.0, 1.0]),
+        "`free_energies` must be what `mbar` returns",
+    ),
+    "collective variable, a number": (
+        lambda: md.umbrella_sampling(COLD, PAIR, T, cv=1.0, centres=[0.0], stiffness=1.0, step=0.1, key=KEY),
+        "`cv` must be a function of .atoms.",
+    ),
+    "centres, a text": (
+        lambda: md.umbrella_sampling(COLD, PAIR, T, cv=len, centres="a", stiffness=1.0, step=0.1, key=KEY),
+        "`centres` must be numbers",
+    ),
+    "windows of positions": (
+        lambda: md.umbrella_sampling(COLD, PAIR.position, T, cv=len, centres=[0.0], stiffness=1.0, step=0.1, key=KEY),
+        "`y0` must be a state of atoms",
+    ),
+    "family, particles": (
+        lambda: md.sample_states(COLD, np.ones(2), PAIR, T, step=0.1, key=KEY),
+        "`family` must be a function of .parameter.",
+    ),
+    "family of potentials": (
+        lambda: md.sample_states(lambda c: md.LennardJones(c), np.ones(2), PAIR, T, step=0.1, key=KEY),
+        "`family` must return particles",
+    ),
+    "slopes, one row": (lambda: md.thermodynamic_integration([0.0, 1.0], np.ones(9)), "at least two states"),
+    "exchange, one state": (
+        lambda: md.replica_exchange(lambda t: COLD, np.ones(1), PAIR, rounds=2, duration=0.1, step=0.1, key=KEY),
+        "two at least",
+    ),
+    "rounds, a float": (
+        lambda: md.replica_exchange(lambda t: COLD, np.ones(2), PAIR, rounds=2.0, duration=0.1, step=0.1, key=KEY),
+        "`rounds` must be a whole number",
+    ),
+    "bias factor below 1": (
+        lambda: md.metadynamics(
+            COLD,
+            PAIR,
+            cv=lambda atoms: atoms.position[0, 0],
+            lower=0.0,
+            upper=1.0,
+            points=11,
+            width=0.1,
+            height=0.1,
+            bias_factor=1.0,
+            deposits=2,
+            duration=0.1,
+            step=0.1,
+            key=KEY,
+        ),
+        "`bias_factor` must be larger than 1",
+    ),
+    "switches from one start": (
+        lambda: md.switch(lambda t: COLD, np.ones(2), PAIR, duration=0.1, step=0.1, key=KEY),
+        "leading axis of switches",
+    ),
+    "work, a text": (lambda: md.jarzynski("w"), "`work` must be numbers"),
+    "works of one switch": (lambda: md.bar([1.0], [1.0, 2.0]), "`forward` must be the works of at least 2"),
     "parameter, complex": (lambda: LotkaVolterra(growth=1j), "must be a real number .* is given 1j"),
     "state, complex scalar": (lambda: LotkaVolterra.State(hare=np.complex64(1j), lynx=1.0), "of complex numbers"),
     "noise, complex": (lambda: simkit.noise.Normal(jnp.array(1j)), "of complex numbers"),

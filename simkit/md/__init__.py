@@ -58,6 +58,28 @@ from .files._read import read as read
 from .files._three_body_files import ThreeBodyTable as ThreeBodyTable  # internal
 from .files._three_body_files import read_stillinger_weber as read_stillinger_weber
 from .files._three_body_files import read_tersoff as read_tersoff
+from .free_energy._bias import Bias as Bias
+from .free_energy._bias import UmbrellaBias as UmbrellaBias
+from .free_energy._estimate import Estimate as Estimate  # internal
+from .free_energy._exchange import ReplicaExchange as ReplicaExchange  # internal
+from .free_energy._exchange import replica_exchange as replica_exchange
+from .free_energy._grid import GridBias as GridBias  # internal
+from .free_energy._integration import Integral as Integral  # internal
+from .free_energy._integration import thermodynamic_integration as thermodynamic_integration
+from .free_energy._mbar import FreeEnergies as FreeEnergies  # internal
+from .free_energy._mbar import mbar as mbar
+from .free_energy._metadynamics import Metadynamics as Metadynamics  # internal
+from .free_energy._metadynamics import metadynamics as metadynamics
+from .free_energy._profile import Profile as Profile  # internal
+from .free_energy._profile import free_energy_profile as free_energy_profile
+from .free_energy._states import StateSamples as StateSamples  # internal
+from .free_energy._states import sample_states as sample_states
+from .free_energy._umbrella import UmbrellaWindows as UmbrellaWindows  # internal
+from .free_energy._umbrella import umbrella_sampling as umbrella_sampling
+from .free_energy._work import Switches as Switches  # internal
+from .free_energy._work import bar as bar
+from .free_energy._work import jarzynski as jarzynski
+from .free_energy._work import switch as switch
 from .neighbours._energy import Gradients as Gradients  # internal
 from .neighbours._energy import energy as energy
 from .neighbours._energy import forces as forces
@@ -136,6 +158,7 @@ from .potentials._potential import parts as parts  # internal
 from .potentials._reaction_field import CoulombReactionField as CoulombReactionField
 from .potentials._second_virial import SecondVirial as SecondVirial
 from .potentials._second_virial import second_virial as second_virial
+from .potentials._soft_core import SoftCoreLennardJones as SoftCoreLennardJones
 from .potentials._soft_sphere import SoftSphere as SoftSphere
 from .potentials._stillinger_weber import StillingerWeber as StillingerWeber
 from .potentials._tabulated import Tabulated as Tabulated

@@ -19,6 +19,7 @@ POTENTIALS = {
     "Morse": md.Morse(),
     "Buckingham": md.Buckingham(100.0, 0.3, 1.5),
     "Born-Mayer": md.Buckingham(100.0, 0.3),
+    "soft core": md.SoftCoreLennardJones(coupling=0.6),
     "soft sphere": md.SoftSphere(),
     "soft sphere, odd": md.SoftSphere(exponent=9.5),
     "Yukawa": md.Yukawa(-1.2, 0.8),

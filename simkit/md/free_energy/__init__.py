@@ -1,0 +1,1 @@
+"""Free energies: states and their overlap, restraints on collective variables, exchange, metadynamics, work."""

@@ -1,0 +1,225 @@
+"""Well-tempered metadynamics on a grid of one or two collective variables."""
+
+import dataclasses
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+from jax import lax
+from jax.typing import ArrayLike
+from jaxtyping import Array, Float, PRNGKeyArray
+
+from ..._doors import check_count, check_function, check_key, check_kind
+from ..._errors import ArgumentError
+from ...core import full_products, traced
+from ...engine import Fixed, resolve, simulate
+from .._particles import Particles
+from ..averages._canonical import thermal_energy
+from ..space._atoms import Atoms
+from ._bias import in_cell
+from ._estimate import as_floats
+from ._grid import GridBias
+from ._lanes import check_atoms, check_status, in_lanes
+
+
+class Metadynamics(eqx.Module):
+    r"""The bias that walkers made together.
+
+    - `bias`: the final `GridBias`, to go on from, or for a run of its own.
+    - `values`: the variables at each deposit, shape (deposits, walkers, d).
+    - `heights`: of the Gaussians, shape (deposits, walkers): they fall as the bias converges.
+    - `earlier`: the free energy after three quarters of the deposits.
+    - `free_energy`: on the grid, over $k_B T$, with minimum 0.
+    - `final`: the last states, with a leading axis of walkers.
+    """
+
+    bias: GridBias
+    free_energy: Float[Array, "*grid"]
+    earlier: Float[Array, "*grid"]
+    values: Float[Array, "deposits walkers d"]
+    heights: Float[Array, "deposits walkers"]
+    final: Atoms
+
+    def __repr__(self) -> str:
+        if traced(self):
+            return "Metadynamics(traced)"
+        deposits, walkers = self.heights.shape
+        share = float(jnp.mean(self.heights[-1]) / jnp.mean(self.heights[0]))
+        return (
+            f"Metadynamics: {walkers} walkers, {deposits} deposits each; the last are {share:.2g} as high as the first"
+        )
+
+
+@full_products
+def metadynamics(
+    system: Particles,
+    y0: Atoms,
+    *,
+    cv: Callable[[Atoms], Any],
+    lower: ArrayLike | Sequence[float],
+    upper: ArrayLike | Sequence[float],
+    points: int,
+    width: ArrayLike | Sequence[float],
+    height: float,
+    bias_factor: float,
+    deposits: int,
+    duration: float,
+    step: float | Fixed,
+    key: PRNGKeyArray,
+    start: GridBias | None = None,
+) -> Metadynamics:
+    r"""Well-tempered metadynamics: Gaussians fill the wells that a system has been in.
+
+    After each stretch of `duration` every walker adds a Gaussian at the value s of its variables, of the height
+    $w\, e^{-V(s) / (\gamma - 1) k_B T}$ with the bias V there so far, so that V tends to $-(1 - 1/\gamma) F(s)$ and the free
+    energy is $F = -\frac{\gamma}{\gamma - 1} V$.
+
+    **Arguments:**
+
+    - `system`: with dynamics of the canonical ensemble.
+    - `y0`: one start, or several walkers that share the bias, with a leading axis.
+    - `cv`: from `Atoms` to one number or an array of two, as of `Bias`.
+    - `lower`, `upper`, `points`: of the grid; numbers, or one a variable; `points` along each of them. The grid must reach
+        beyond the values of interest: the bias is level from its edge on.
+    - `width`: of the Gaussians, a number or one a variable; `height`: w, an energy.
+    - `bias_factor`: $\gamma$, larger than 1: barriers shrink by as much.
+    - `deposits`, `duration`: how many stretches, and the time of each; `step`: as of `simulate`.
+    - `start`: the bias of an earlier run, to go on from it.
+
+    **Good values:** width a third of the width of a well, and at least twice the distance of grid points; height a fifth of
+    $k_B T$ or less; bias factor the highest barrier over some $3 k_B T$; a stretch as long as the variable is correlated in a well.
+
+    **Returns:** `Metadynamics`. Repeat it with other keys for errors: `jax.vmap` over the key.
+
+    **Raises:** an `ArgumentError` for dynamics of another ensemble, and Gaussians that the grid cannot hold.
+
+    **Source:** Barducci, Bussi and Parrinello (2008), Physical Review Letters 100:020603, doi:10.1103/PhysRevLett.100.020603;
+    several walkers: Raiteri and others (2006), doi:10.1021/jp054359r.
+
+    ```python
+    import jax
+    import jax.numpy as jnp
+    from simkit import md
+    well = md.ExternalFunction(lambda position, species, charge: 5.0 * (position[:, 0] ** 2 - 1.0) ** 2 + position[:, 1] ** 2)
+    particle = md.Particles(well, md.OpenSpace(2), dynamics=md.Langevin(1.0, 2.0))
+    start = md.Atoms(jnp.array([[1.0, 0.0]]), jnp.zeros((1, 2)))
+    print(
+        md.metadynamics(
+            particle, start, cv=lambda atoms: atoms.position[0, 0], lower=-2.0, upper=2.0, points=41, width=0.2, height=0.3,
+            bias_factor=5.0, deposits=200, duration=0.5, step=0.05, key=jax.random.key(0),
+        )
+    )
+    ```
+    """
+    check_kind("system", system, Particles, "particles", "Make them: `md.Particles(potential, space, dynamics=...)`.")
+    check_function("cv", cv, ("atoms",))
+    check_key(key, needed=True)
+    check_count("deposits", deposits)
+    check_count("points", points, 4)
+    thermal = thermal_energy(system)
+    check_atoms(y0)
+    walkers = y0.position.shape[0] if y0.position.ndim == 3 else 1
+    starts = in_lanes(y0, walkers, "walkers")
+    first = jax.tree.map(lambda x: x[0], starts)
+    bias = _empty(system, first, cv, lower, upper, points) if start is None else start
+    wide = jnp.broadcast_to(as_floats("width", width), bias.lower.shape).astype(bias.lower.dtype)
+    spacing = (bias.upper - bias.lower) / (jnp.asarray(bias.coefficients.shape, bias.lower.dtype) - 1)
+    if not bias_factor > 1:
+        raise ArgumentError(f"Argument `bias_factor` must be larger than 1, but it is {bias_factor}.")
+    if not traced(wide, spacing) and bool(jnp.any(wide < spacing)):
+        raise ArgumentError(
+            f"Argument `width` must be at least the distance of grid points, {spacing.tolist()}, but it is {wide.tolist()}. "
+            "Give more `points` or wider Gaussians."
+        )
+    ready = _biased(system, bias).prepared(first)
+    times = (0.0, float(duration))
+    fixed = resolve(ready, first, times, step=step).step
+    scale = jnp.asarray(thermal).astype(bias.lower.dtype)
+    numbers = wide, jnp.asarray(height, scale.dtype), jnp.asarray(bias_factor, scale.dtype), scale
+    found = _filled(ready, system.potential, bias, starts, key, times, fixed, deposits, numbers)
+    if not traced(found[1]):
+        check_status(found[1], "walker")
+    return found[0]
+
+
+def _empty(
+    system: Particles, first: Atoms, cv: Callable[[Atoms], Any], lower: Any, upper: Any, points: int
+) -> GridBias:
+    shape = jax.eval_shape(lambda: jnp.atleast_1d(jnp.asarray(cv(in_cell(first, system.space))))).shape
+    if shape not in ((1,), (2,)):
+        raise ArgumentError(
+            f"Argument `cv` must return one number or an array of two, but its result has the shape {shape}."
+        )
+    dtype = first.position.dtype
+    ends = [
+        jnp.broadcast_to(as_floats(name, end), shape).astype(dtype)
+        for name, end in (("lower", lower), ("upper", upper))
+    ]
+    if not traced(ends) and not bool(jnp.all(ends[0] < ends[1])):
+        raise ArgumentError(f"Argument `lower` must be less than `upper`, but they are {lower} and {upper}.")
+    return GridBias(cv, jnp.zeros((points,) * shape[0], dtype), *ends)
+
+
+def _biased(system: Particles, bias: GridBias) -> Particles:
+    return dataclasses.replace(system, potential=system.potential + bias)
+
+
+@eqx.filter_jit
+def _filled(
+    ready: Particles,
+    potential: Any,
+    bias: GridBias,
+    starts: Atoms,
+    key: Array,
+    times: tuple[float, float],
+    step: Any,
+    deposits: int,
+    numbers: tuple[Array, Array, Array, Array],
+) -> tuple[Metadynamics, Array]:
+    width, height, factor, thermal = numbers
+    walkers, axes = starts.position.shape[0], bias.coefficients.ndim
+
+    def moved(bias: GridBias, atoms: Atoms, key: Array) -> tuple[Atoms, Array, Array]:
+        system = dataclasses.replace(ready, potential=potential + bias)
+        run = simulate(system, atoms, times, step=step, key=key, on_failure="mark")
+        last = run.final()
+        return last, jnp.atleast_1d(jnp.asarray(bias.cv(in_cell(last, ready.space)))), jnp.asarray(run.status)
+
+    def gaussian(place: Array) -> Array:
+        along = [jnp.exp(-0.5 * ((bias.grid(k) - place[k]) / width[k]) ** 2) for k in range(axes)]
+        return along[0] if axes == 1 else along[0][:, None] * along[1][None]
+
+    def deposit(carry: tuple[Atoms, Array], key: Array) -> tuple[Any, Any]:
+        atoms, coefficients = carry
+        now = eqx.tree_at(lambda b: b.coefficients, bias, coefficients)
+        atoms, place, status = jax.vmap(lambda a, k: moved(now, a, k))(atoms, jax.random.split(key, walkers))
+        size = height * jnp.exp(-jax.vmap(now.value)(place) / ((factor - 1) * thermal))
+        added = jnp.tensordot(size, jax.vmap(gaussian)(place), axes=1)
+        return (atoms, coefficients + added), (place, size, status)
+
+    def filled(carry: Any, keys: Array) -> Any:
+        return lax.scan(deposit, carry, keys)
+
+    def free_energy(coefficients: Array) -> Array:
+        values = eqx.tree_at(lambda b: b.coefficients, bias, coefficients).values()
+        found = -(factor / (factor - 1)) * values / thermal
+        return found - jnp.min(found)
+
+    keys = jax.random.split(key, deposits)
+    early = (3 * deposits) // 4
+    carry, first = filled((jax.vmap(ready.encode)(starts), bias.coefficients), keys[:early])
+    before = carry[1]
+    (final, coefficients), rest = filled(carry, keys[early:])
+    places, sizes, status = jax.tree.map(lambda a, b: jnp.concatenate([a, b]), first, rest)
+    result = Metadynamics(
+        bias=eqx.tree_at(lambda b: b.coefficients, bias, coefficients),
+        free_energy=free_energy(coefficients),
+        earlier=free_energy(before),
+        values=places,
+        heights=sizes,
+        final=final,
+    )
+    still = lambda x: lax.stop_gradient(x) if eqx.is_array(x) else x
+    return jax.tree.map(still, result), jnp.max(status, axis=0)
