@@ -15,6 +15,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import lax
+from jax.typing import DTypeLike
 from jaxtyping import Array, Float, Int
 
 from ...core import batched_together
@@ -68,7 +69,7 @@ def _power(waves: Array) -> Array:
     return jnp.real(waves) ** 2 + jnp.imag(waves) ** 2
 
 
-def _counted(mesh: Mesh, dtype: object) -> Array:
+def _counted(mesh: Mesh, dtype: DTypeLike) -> Array:
     """How many waves each one stands for in a transform of real numbers."""
     last = np.arange(mesh[2] // 2 + 1)
     counts = np.where((last == 0) | (2 * last == mesh[2]), 1.0, 2.0)
@@ -134,7 +135,7 @@ def interpolated(order: int, potential: Array, at: Windows) -> tuple[Array, Floa
 
 
 def splines(w: Array, order: int) -> tuple[list[Array], list[Array]]:
-    """Cardinal B-splines M_n(w + k) and their slopes, for k = 0..order-1 and w in [0, 1), by their recursion: shares of a charge."""
+    """Cardinal B-splines M_n(w + k) and their slopes, for k = 0..order-1 and w in [0, 1), by their recursion."""
     values, slopes = [w, 1 - w], [jnp.ones_like(w), -jnp.ones_like(w)]  # M_2(w), M_2(w + 1)
     for n in range(3, order + 1):
         padded = [*values, jnp.zeros_like(w)]
@@ -150,7 +151,8 @@ def influence(mesh: Mesh, order: int, reciprocal: Array, volume: Array, damping:
     numbers = [np.fft.fftfreq(mesh[0]) * mesh[0], np.fft.fftfreq(mesh[1]) * mesh[1], np.arange(mesh[2] // 2 + 1)]
     shapes = (-1, 1, 1), (1, -1, 1), (1, 1, -1)
     along = [jnp.asarray(2 * math.pi * k.reshape(shape), dtype) for k, shape in zip(numbers, shapes, strict=True)]
-    m = [sum(along[k] * reciprocal[c, k] for k in range(3)) for c in range(3)]
+    a, b, c = along
+    m = [a * reciprocal[k, 0] + b * reciprocal[k, 1] + c * reciprocal[k, 2] for k in range(3)]
     square = m[0] * m[0] + m[1] * m[1] + m[2] * m[2]
     moduli = [_spline_moduli(n, order)[: len(k)].reshape(s) for n, k, s in zip(mesh, numbers, shapes, strict=True)]
     grid = np.zeros(square.shape, bool)

@@ -3,13 +3,14 @@ r"""The screened interaction $\mathrm{erfc}(\alpha r) / r$, its slope and $e^{-\
 $e^{x^2} \mathrm{erfc}(x)$ divided by $v = 1/(x + 2.5)$ is smooth in v for all x >= 0. Its Chebyshev series between x = 0 and 10, of
 degree 9 in single and 20 in double precision, is right to some roundings; beyond 10 all is below 1e-44.
 
-**Source:** Shepherd and Laframboise (1981), Mathematics of Computation 36:249, doi:10.1090/S0025-5718-1981-0595058-X, for the form of the
-variable.
+**Source:** Shepherd and Laframboise (1981), Mathematics of Computation 36:249, doi:10.1090/S0025-5718-1981-0595058-X, for the
+form of the variable.
 """
 
 import functools
 import math
 from collections.abc import Sequence
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -101,12 +102,17 @@ def _erfc_series(degree: int) -> tuple[float, ...]:
         v = (low + high) / 2 + (high - low) / 2 * w
         return erfcx(1 / v - OFFSET) / v
 
-    series = np.polynomial.chebyshev.chebinterpolate(function, 32)[: degree + 1]
-    return tuple(np.polynomial.chebyshev.cheb2poly(series).tolist())
+    return _series(function, degree)
 
 
 @functools.cache
 def _exponential_series() -> tuple[float, ...]:
     half = math.log(2) / 2
-    series = np.polynomial.chebyshev.chebinterpolate(lambda w: np.exp(half * w), 24)[:12]
-    return tuple((np.polynomial.chebyshev.cheb2poly(series) / half ** np.arange(12)).tolist())
+    powers = _series(lambda w: np.exp(half * w), 11)
+    return tuple(c / half**k for k, c in enumerate(powers))
+
+
+def _series(function: Any, degree: int) -> tuple[float, ...]:
+    """The Chebyshev series of a function between -1 and 1, cut off, as powers."""
+    chebyshev: Any = np.polynomial.chebyshev
+    return tuple(chebyshev.cheb2poly(chebyshev.chebinterpolate(function, 32)[: degree + 1]).tolist())
