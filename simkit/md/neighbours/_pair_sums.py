@@ -6,6 +6,7 @@ from typing import Any, Literal, NamedTuple, TypeAlias
 
 import jax
 import jax.numpy as jnp
+from jax import lax
 from jax.typing import DTypeLike
 from jaxtyping import Array, Float, Int
 
@@ -116,11 +117,14 @@ def _given(products: Array | None) -> Array:
 
 def _by_species(table: Array, marks: Marks) -> Array:
     """The table's entry for each pair: products with rows of zeros and a one, since gathers of single numbers are slow."""
-    rows = jnp.einsum("st,nsi->nti", table, marks.species_x)
     if len(table) > UNROLLED_SPECIES:
+        rows = jnp.einsum("st,nsi->nti", table, marks.species_x)
         return jnp.einsum("nti,ntj->nij", rows, marks.species_y)
-    terms = [rows[:, t, :, None] * marks.species_y[:, t, None, :] for t in range(len(table))]
-    return functools.reduce(jnp.add, terms)
+    total = functools.partial(functools.reduce, jnp.add)
+    kinds = range(len(table))
+    # A product of matrices this small takes longer than the pairs that read it.
+    rows = lax.optimization_barrier([total([table[s, t] * marks.species_x[:, s] for s in kinds]) for t in kinds])
+    return total([rows[t][:, :, None] * marks.species_y[:, t, None, :] for t in kinds])
 
 
 def _by_pair_of_species(a: Array, marks: Marks) -> Array:

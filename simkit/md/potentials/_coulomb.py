@@ -10,7 +10,7 @@ from jaxtyping import Array, PyTree
 
 from ..._types import Scalar
 from ...core import POSITIVE, quantity
-from ._potential import POTENTIALS, PairPotential, with_slope
+from ._potential import POTENTIALS, PairPotential, reciprocal, with_slope
 from ._truncation import Truncated, Truncation
 
 
@@ -39,8 +39,10 @@ class CoulombCut(PairPotential):
         return self.constant
 
     def pair(self, r2: Array, coefficients: PyTree) -> tuple[Array, Array]:
-        u = coefficients * lax.rsqrt(r2)
-        return u, -u / (2 * r2)
+        # The square root of a reciprocal: XLA:CPU has no fast reciprocal of a square root.
+        inverse = reciprocal(r2)
+        u = coefficients * jnp.sqrt(inverse)
+        return u, -0.5 * inverse * u
 
 
 @POTENTIALS.named("coulomb_dsf")

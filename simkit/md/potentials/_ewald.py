@@ -10,7 +10,7 @@ with tin-foil boundaries.
 import abc
 import itertools
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import equinox as eqx
@@ -19,7 +19,7 @@ import jax.numpy as jnp
 import numpy as np
 from equinox import AbstractVar
 from jax import lax
-from jax.typing import ArrayLike, DTypeLike
+from jax.typing import ArrayLike
 from jaxtyping import Array, Int, PyTree
 
 from ..._errors import ArgumentError
@@ -29,7 +29,9 @@ from ..space._space import Space, inverse
 from ._bonded import optional_indices, picked
 from ._bonds import distance
 from ._many_body import AtomView, ManyBodyPotential
-from ._potential import POTENTIALS, PairPotential, Potential, Sum, parts, with_slope
+from ._mesh import influence, mesh_energy
+from ._potential import POTENTIALS, PairPotential, Potential, Sum, parts
+from ._screened import screened
 from ._truncation import Truncated, Truncation
 
 DOC = {"constant": "Coulomb's constant", "damping": "inverse length that divides the two parts"}
@@ -59,12 +61,8 @@ class CoulombScreened(PairPotential):
 
     def pair(self, r2: Array, coefficients: PyTree) -> tuple[Array, Array]:
         constant, damping = coefficients
-
-        def energy(r2: Array) -> Array:
-            r = jnp.sqrt(r2)
-            return constant * lax.erfc(damping * r) / r
-
-        return with_slope(energy, r2)
+        u, slope, _ = screened(r2, damping)
+        return constant * u, constant * slope
 
 
 class CoulombWaves(ManyBodyPotential):
@@ -234,69 +232,10 @@ class ParticleMeshEwald(CoulombWaves):
 
     def waves(self, space: Space, position: Array, charge: Array) -> Array:
         reciprocal = inverse(space.vectors().astype(position.dtype))
-        counts = jnp.asarray(self.mesh, position.dtype)
-        u = (position @ reciprocal) * counts[None]
-        below = lax.stop_gradient(jnp.floor(u))
-        shares = _splines(u - below, self.order)  # (order, atoms, 3)
-        places = below.astype(jnp.int32)[None] - jnp.arange(self.order, dtype=jnp.int32).reshape(-1, 1, 1)
-        places = places % jnp.asarray(self.mesh, jnp.int32).reshape(1, 1, 3)
-        spread = jnp.zeros(math.prod(self.mesh), position.dtype)
-        _, ny, nz = self.mesh
-        values = _outer([shares[..., c] for c in range(3)], jnp.multiply) * charge[None, None, None]
-        rows = [places[..., 0] * (ny * nz), places[..., 1] * nz, places[..., 2]]
-        index = _outer(rows, jnp.add)
-        spread = spread.at[index.reshape(-1)].add(values.reshape(-1)).reshape(self.mesh)
-        waves = jnp.fft.rfftn(spread)
-        power = jnp.real(waves) ** 2 + jnp.imag(waves) ** 2
-        return self.constant * jnp.sum(self._influence(reciprocal, space, position.dtype) * power)
-
-    def _influence(self, reciprocal: Array, space: Space, dtype: DTypeLike) -> Array:
-        """The factor of each wave's power, those that the transform of real numbers leaves out counted with the others."""
-        n = self.mesh
-        numbers = [np.fft.fftfreq(n[0]) * n[0], np.fft.fftfreq(n[1]) * n[1], np.arange(n[2] // 2 + 1)]
-        grid = np.stack(np.meshgrid(*numbers, indexing="ij"), axis=-1)
-        moduli = [_spline_moduli(n[c], self.order) for c in range(3)]
-        moduli[2] = moduli[2][: n[2] // 2 + 1]
-        factor = moduli[0][:, None, None] * moduli[1][None, :, None] * moduli[2][None, None]
-        alone = (grid[..., 2] == 0) | (2 * grid[..., 2] == n[2])
-        factor = np.where(alone, 1.0, 2.0) * factor * grid.any(axis=-1)
-        m = 2 * math.pi * (jnp.asarray(grid, dtype) @ reciprocal.T)
-        square = jnp.sum(m * m, axis=-1)
-        safe = jnp.where(square > 0, square, 1)
-        weight = jnp.asarray(factor, dtype) * jnp.exp(-safe / (4 * self.damping**2)) / safe
-        return 2 * math.pi / space.volume().astype(dtype) * weight
-
-
-def _outer(parts: list[Array], combine: Callable[[Array, Array], Array]) -> Array:
-    """All combinations of places along three directions, (order, order, order, atoms)."""
-    x, y, z = parts
-    return combine(combine(x[:, None, None], y[None, :, None]), z[None, None])
-
-
-def _splines(w: Array, order: int) -> Array:
-    """Cardinal B-splines M_n(w + k) for k = 0..order-1 and w in [0, 1): the shares of a charge, by their recursion."""
-    values = [w, 1 - w]  # M_2(w), M_2(w + 1)
-    for n in range(3, order + 1):
-        padded = [*values, jnp.zeros_like(w)]
-        previous = [jnp.zeros_like(w), *values]
-        values = [((w + k) * padded[k] + (n - k - w) * previous[k]) / (n - 1) for k in range(n)]
-    return jnp.stack(values)
-
-
-def _spline_moduli(count: int, order: int) -> np.ndarray:
-    """1 / |sum_k M_n(k + 1) exp(2 pi i m k / count)|^2, which takes the splines' own transform out again."""
-    at = np.asarray([_cardinal(k + 1.0, order) for k in range(order - 1)])
-    m = np.arange(count)[:, None]
-    total = (at * np.exp(2j * np.pi * m * np.arange(order - 1) / count)).sum(1)
-    size = np.abs(total) ** 2
-    return np.where(size > 1e-10, 1 / np.maximum(size, 1e-10), 0)
-
-
-def _cardinal(x: float, order: int) -> float:
-    """The cardinal B-spline of a number."""
-    if order == 2:
-        return max(0.0, 1.0 - abs(x - 1.0))
-    return (x * _cardinal(x, order - 1) + (order - x) * _cardinal(x - 1, order - 1)) / (order - 1)
+        u = (position @ reciprocal) * jnp.asarray(self.mesh, position.dtype)[None]
+        volume = space.volume().astype(position.dtype)
+        factor = influence(self.mesh, self.order, reciprocal, volume, self.damping)
+        return self.constant * mesh_energy(self.mesh, self.order, factor, u, charge)
 
 
 def ewald_sum(
