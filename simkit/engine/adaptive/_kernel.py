@@ -27,7 +27,7 @@ _Result = TypeVar("_Result")
 
 
 class Asked:
-    """What the kernels of a plan have in common: its flow on components, their operands, and how many numbers there are.
+    """Common parts of the kernels of a plan: its flow on components, their operands, and how many numbers there are.
 
     The operands are those of the plan, its fixed numbers, and the save times; a kernel may append others.
 
@@ -59,7 +59,7 @@ class Asked:
 def unless_refused(
     plan: Plan, values: PyTree, function: Callable[[], _Result], derivatives: bool = False
 ) -> _Result | None:
-    """What a function makes by a kernel of `values`; None where there is no kernel for such a plan, or one is refused."""
+    """Result of a function by a kernel of `values`; None where there is no kernel for such a plan, or one is refused."""
     if not plan.in_kernels(derivatives) or varies(values):
         return None
     try:

@@ -349,7 +349,7 @@ TRANSLATORS: Mapping[str, Callable[[Any, Reading], Found]] = {
     "CustomGBForce": through_atoms,
     "CMMotionRemover": lambda force, reading: [],
 }
-"""By the name of a force's class; the mover of the centre of mass has no energy."""
+"""Translators by the name of a force's class; the mover of the centre of mass has no energy."""
 
 ROWS = {"NonbondedForce": lennard_jones_rows, "CustomNonbondedForce": species_rows_of}
 """Parameters of pairs, from which species are made, by the name of a force's class."""

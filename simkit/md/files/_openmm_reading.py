@@ -1,4 +1,4 @@
-"""What translators of an OpenMM System share: the order of rows, species, exclusions."""
+"""Common parts of the translators of an OpenMM System: the order of rows, species, exclusions."""
 
 from collections.abc import Sequence
 from typing import Any, TypeAlias

@@ -92,7 +92,7 @@ def read(
         if chosen != "NoCutoff":
             options["nonbondedCutoff"] = cutoff
         if hydrogen_mass is not None:
-            options["hydrogenMass"] = hydrogen_mass
+            options["hydrogenMass"] = hydrogen_mass * openmm.unit.dalton  # type: ignore[attr-defined]
         if implicit_solvent is not None:
             options["implicitSolvent"] = getattr(app, implicit_solvent)
         system = create(source_topology, options)
@@ -215,4 +215,4 @@ READERS: Mapping[str, Callable[..., Any]] = {
     ".psf": _charmm,
     ".xml": _serialised,
 }
-"""By the ending of a file."""
+"""Readers by the ending of a file."""

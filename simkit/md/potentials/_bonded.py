@@ -2,7 +2,7 @@
 
 import abc
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, ClassVar
 
 import equinox as eqx
 import jax
@@ -40,6 +40,8 @@ class BondedPotential(ManyBodyPotential):
     """
 
     cutoff: float | None = eqx.field(static=True, default=None, init=False)
+    distinct: ClassVar[int | None] = None
+    """Number of successive atoms of a term that must differ; None for all of them."""
     atoms: AbstractVar[Int[Array, "terms size"]]
     """The atoms of every term, counted from 0."""
     kind: AbstractVar[Int[Array, " terms"] | None]
@@ -63,15 +65,11 @@ class BondedPotential(ManyBodyPotential):
             return parameter[None] if shape else parameter
         return parameter if self.kind is None else parameter[self.kind]
 
-    def check_atoms(self) -> None:
-        """Refuse terms of another number of atoms, and those in which an atom stands twice."""
-        check_terms(self, self.atoms, self.size)
-
     def __check_init__(self):
-        self.check_atoms()
+        check_terms(self, self.atoms, self.size, self.distinct)
 
 
-def check_terms(potential: ManyBodyPotential, atoms: Array, size: int) -> None:
+def check_terms(potential: ManyBodyPotential, atoms: Array, size: int, distinct: int | None = None) -> None:
     """Refuse terms of another number of atoms and, where they are known, those in which an atom stands twice."""
     shape = jnp.shape(atoms)
     if len(shape) < 2 or shape[-1] != size:
@@ -81,12 +79,12 @@ def check_terms(potential: ManyBodyPotential, atoms: Array, size: int) -> None:
         )
     if isinstance(atoms, jax.core.Tracer) or not isinstance(atoms, jax.Array | np.ndarray):
         return
-    rows = np.sort(np.asarray(atoms), axis=-1)
-    twice = np.flatnonzero((np.diff(rows, axis=-1) == 0).any(axis=-1).ravel())
+    rows = np.sort(np.asarray(atoms).reshape(-1, distinct or size), axis=-1)
+    twice = np.flatnonzero((np.diff(rows, axis=-1) == 0).any(axis=-1)) * (distinct or size) // size
     if len(twice):
         raise ArgumentError(
             f"Argument `atoms` must name different atoms in every term, but term {twice[0]} is "
-            f"{np.asarray(atoms).reshape(-1, rows.shape[-1])[twice[0]].tolist()}. Correct that row."
+            f"{np.asarray(atoms).reshape(-1, size)[twice[0]].tolist()}. Correct that row."
         )
 
 

@@ -6,13 +6,12 @@ from typing import Any
 import equinox as eqx
 import jax.numpy as jnp
 import numpy as np
-from jax.typing import ArrayLike
 from jaxtyping import Array
 
 from ..._errors import ArgumentError
 from ._every_pair import over_rows
 from ._formula import Formula, Function
-from ._formula_terms import Numbers, as_formula, as_numbers
+from ._formula_terms import Indices, Numbers, as_formula, as_numbers
 from ._many_body import AtomView, ManyBodyPotential
 
 KINDS = "atom", "pair", "pair without exclusions"
@@ -59,7 +58,7 @@ class FormulaThroughAtoms(ManyBodyPotential):
         energies: Sequence[tuple[str, str]],
         parameters: Numbers | None = None,
         constants: Numbers | None = None,
-        excluded: ArrayLike | None = None,
+        excluded: Indices | None = None,
         within: float | None = None,
         functions: Mapping[str, Function] | None = None,
     ):

@@ -1,6 +1,6 @@
 """Potentials whose energies are formulas as text: of bonded terms, of single atoms, of pairs."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import equinox as eqx
@@ -18,7 +18,8 @@ from ._many_body import AtomView
 from ._potential import PairPotential, tabled, with_slope
 from ._truncation import Truncated, Truncation
 
-Numbers = Mapping[str, ArrayLike]
+Numbers = Mapping[str, ArrayLike | Sequence[Any]]
+Indices = ArrayLike | Sequence[Any]
 
 
 def as_formula(text: "str | Formula") -> Formula:
@@ -58,7 +59,7 @@ class FormulaTerms(BondedPotential):
     kind: Int[Array, " terms"] | None = None
 
     def __init__(
-        self, formula: str | Formula, atoms: ArrayLike, parameters: Numbers | None = None, kind: ArrayLike | None = None
+        self, formula: str | Formula, atoms: Indices, parameters: Numbers | None = None, kind: Indices | None = None
     ):
         self.formula, self.atoms, self.parameters = as_formula(formula), as_indices(atoms), as_numbers(parameters)
         self.kind = None if kind is None else as_indices(kind)
@@ -120,7 +121,7 @@ class FormulaField(ExternalField):
     atoms: Int[Array, " some"] | None
     parameters: dict[str, Array]
 
-    def __init__(self, formula: str | Formula, atoms: ArrayLike | None = None, parameters: Numbers | None = None):
+    def __init__(self, formula: str | Formula, atoms: Indices | None = None, parameters: Numbers | None = None):
         self.formula, self.parameters = as_formula(formula), as_numbers(parameters)
         self.atoms = None if atoms is None else as_indices(atoms)
         check_names(self.formula, {*self.parameters, "x", "y", "z"})

@@ -18,7 +18,7 @@ MODELS = {"HCT": None, "OBC1": (0.8, 0.0, 2.909125), "OBC2": (1.0, 0.8, 4.85)}
 """Coefficients of tanh in the radii; HCT has none."""
 
 OBC2_OFFSET = 0.09
-"""What Born radii of atoms are smaller than their radii, in Angstrom."""
+"""Reduction of the radii in the integrals, in Angstrom."""
 
 
 @POTENTIALS.named("generalized_born")

@@ -19,7 +19,6 @@ from jax.typing import DTypeLike
 from jaxtyping import Array, Float, Int
 
 from ...core import batched_together
-from ._screened import exponential
 
 Mesh = tuple[int, int, int]
 VECTOR = 4
@@ -70,7 +69,7 @@ def _power(waves: Array) -> Array:
 
 
 def _counted(mesh: Mesh, dtype: DTypeLike) -> Array:
-    """How many waves each one stands for in a transform of real numbers."""
+    """Number of waves that each one stands for in a transform of real numbers."""
     last = np.arange(mesh[2] // 2 + 1)
     counts = np.where((last == 0) | (2 * last == mesh[2]), 1.0, 2.0)
     return jnp.asarray(np.broadcast_to(counts, (*mesh[:2], len(last))), dtype)
@@ -159,7 +158,7 @@ def influence(mesh: Mesh, order: int, reciprocal: Array, volume: Array, damping:
     grid[0, 0, 0] = True
     safe = jnp.where(grid, 1, square)
     x, y, z = (jnp.asarray(a, dtype) for a in moduli)
-    size = exponential(safe / (4 * damping * damping)) / safe
+    size = jnp.exp(-safe / (4 * damping * damping)) / safe
     return jnp.where(grid, 0, 2 * math.pi / volume * size * x * y * z)
 
 

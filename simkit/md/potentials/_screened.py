@@ -15,14 +15,12 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jax import lax
 from jaxtyping import Array
 
 from ._potential import reciprocal
 
 OFFSET, REACH = 2.5, 10.0
 DEGREES = {"float32": 9, "float64": 20}
-LEAST = 700.0  # e^-700 is the smallest normal number of double precision but for a few digits
 
 
 @jax.custom_jvp
@@ -30,7 +28,7 @@ def screened(r2: Array, damping: Array) -> tuple[Array, Array, Array]:
     r"""$u = \mathrm{erfc}(\alpha r)/r$, its derivative by r^2, and $e^{-\alpha^2 r^2}$: all derivatives are made of these three."""
     inverse = reciprocal(r2)
     root = jnp.sqrt(inverse)
-    gauss = exponential(damping * damping * r2)
+    gauss = jnp.exp(-damping * damping * r2)
     u = gauss * root * _scaled(damping * (r2 * root))
     return u, _slope(inverse, damping, u, gauss), gauss
 
@@ -62,30 +60,8 @@ def _scaled(x: Array) -> Array:
     return v * _polynomial(w, _erfc_series(DEGREES[str(x.dtype)]))
 
 
-@jax.custom_jvp
-def exponential(x: Array) -> Array:
-    """e^-x for x >= 0. In double precision XLA:CPU's own takes three times as long."""
-    if x.dtype != jnp.float64:
-        return jnp.exp(-x)
-    x = jnp.minimum(x, LEAST)
-    # Added to this number, others lose what is not whole, and what is stands in the lowest bits.
-    whole = x * (-1 / math.log(2)) + 1.5 * 2.0**52
-    n = whole - 1.5 * 2.0**52
-    high = float(np.float32(math.log(2)))  # few digits: n times it is exact
-    rest = (-x - n * high) - n * (math.log(2) - high)
-    bits = functools.partial(lax.bitcast_convert_type, new_dtype=jnp.int64)
-    power = bits(_polynomial(rest, _exponential_series())) + lax.shift_left(bits(whole), np.int64(52))
-    return lax.bitcast_convert_type(power, jnp.float64)
-
-
-@exponential.defjvp
-def _exponential_tangent(primals: tuple[Array], tangents: tuple[Array]) -> tuple[Array, Array]:
-    y = exponential(primals[0])
-    return y, -y * tangents[0]
-
-
 def _polynomial(x: Array, coefficients: Sequence[float]) -> Array:
-    """By even and odd powers: two chains of sums that do not wait for each other."""
+    """A polynomial by even and odd powers: two chains of sums that do not wait for each other."""
     square = x * x
     even, odd = coefficients[::2], coefficients[1::2]
     chain = lambda numbers: functools.reduce(lambda total, c: total * square + c, numbers[-2::-1], numbers[-1])
@@ -103,13 +79,6 @@ def _erfc_series(degree: int) -> tuple[float, ...]:
         return erfcx(1 / v - OFFSET) / v
 
     return _series(function, degree)
-
-
-@functools.cache
-def _exponential_series() -> tuple[float, ...]:
-    half = math.log(2) / 2
-    powers = _series(lambda w: np.exp(half * w), 11)
-    return tuple(c / half**k for k, c in enumerate(powers))
 
 
 def _series(function: Any, degree: int) -> tuple[float, ...]:

@@ -1,5 +1,7 @@
 """A table of energies over two dihedral angles."""
 
+from typing import ClassVar
+
 import equinox as eqx
 import jax.numpy as jnp
 import numpy as np
@@ -8,7 +10,7 @@ from jaxtyping import Array, Float, Int
 from ..._errors import ArgumentError
 from ...core import quantity
 from ..space._space import Space
-from ._bonded import BondedPotential, as_indices, check_terms, dihedral_angle, optional_indices, some_angle
+from ._bonded import BondedPotential, as_indices, dihedral_angle, optional_indices, some_angle
 from ._potential import POTENTIALS
 
 
@@ -30,6 +32,7 @@ class TorsionMap(BondedPotential):
     **Reference:** MacKerell, Feig & Brooks (2004), Journal of Computational Chemistry 25:1400, doi:10.1002/jcc.20065.
     """
 
+    distinct: ClassVar[int | None] = 4  # the two angles share atoms
     atoms: Int[Array, "terms 8"] = eqx.field(converter=as_indices)
     table: Float[Array, "*kinds n n"] = quantity(unit="energy", doc="energies over the two angles")
     kind: Int[Array, " terms"] | None = eqx.field(converter=optional_indices, default=None)
@@ -37,13 +40,6 @@ class TorsionMap(BondedPotential):
     @property
     def size(self) -> int:
         return 8
-
-    def check_atoms(self) -> None:
-        """Refuse terms of other than eight atoms, and angles in which an atom stands twice; the two angles share atoms."""
-        if jnp.ndim(self.atoms) != 2 or self.atoms.shape[-1] != self.size:
-            check_terms(self, self.atoms, self.size)
-        for first in (0, 4):
-            check_terms(self, self.atoms[:, first : first + 4], 4)
 
     def __check_init__(self):
         shape = jnp.shape(self.table)

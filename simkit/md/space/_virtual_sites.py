@@ -1,6 +1,7 @@
 """Virtual sites: places that atoms carry along, where forces act but nothing has a mass."""
 
 from collections.abc import Sequence
+from typing import Any
 
 import equinox as eqx
 import jax
@@ -43,7 +44,12 @@ class VirtualSites(eqx.Module):
     weights: Float[Array, "*sites 2"] = quantity(doc="shares of the second and third atom")
     cross: Float[Array, "*sites"] = quantity(unit="1/length", doc="factor of the cross product")
 
-    def __init__(self, parents: ArrayLike | Sequence[Sequence[int]], weights: ArrayLike, cross: ArrayLike = 0.0):
+    def __init__(
+        self,
+        parents: ArrayLike | Sequence[Sequence[int]],
+        weights: ArrayLike | Sequence[Any],
+        cross: ArrayLike | Sequence[float] = 0.0,
+    ):
         found = np.asarray(parents)
         if found.ndim != 2 or found.shape[1] != 3 or not np.issubdtype(found.dtype, np.integer):
             raise ArgumentError(
