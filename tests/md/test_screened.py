@@ -17,7 +17,8 @@ def test_values_at_all_distances(dtype, most, scale):
     """Errors of e^-x grow as x times a rounding, to some 64 roundings at x = 64."""
     r, damping = np.linspace(0.02, 8.0, 4001).astype(dtype) * np.dtype(dtype).type(scale), 1.0 / scale
     r, x = r.astype(float), r.astype(float) * float(np.dtype(dtype).type(damping))
-    u, slope, gauss = jax.jit(screened)(jnp.asarray(r**2, dtype), jnp.asarray(damping, dtype))
+    found = jax.jit(screened)(jnp.asarray(r**2, dtype), jnp.asarray(damping, dtype))
+    u, slope, gauss = (np.asarray(values, float) for values in found)
     exact = erfc(x) / r
     wave = np.exp(-(x**2))
     assert np.max(np.abs(u / exact - 1)) < most
