@@ -27,6 +27,13 @@ NAMELESS = {
         md.ExternalFunction,
         md.ManyBodyFunction,
         md.PairFunction,
+        md.Bias,  # of a function of the atoms, as the next two
+        md.UmbrellaBias,
+        md.GridBias,
+        md.FormulaField,  # of text and numbers by name, as the next three
+        md.FormulaPair,
+        md.FormulaTerms,
+        md.FormulaThroughAtoms,
         md.Sum,  # an array of tables
         md.EAM,  # by its files, as the next two
         md.StillingerWeber,
