@@ -24,7 +24,6 @@ H, CUTOFF, TOLERANCE = 0.002, 0.9, 5e-4
 BOND, ANGLE = 0.1, math.radians(109.47)
 CHARGE, SIGMA, EPSILON = 0.4238, 0.3166, 0.650
 MASS = (15.9994, 1.008, 1.008)
-UNITS = md.Units("nm, ps, kJ/mol", boltzmann=0.00831446261815324, coulomb=138.93545764)
 EDGES = {"water3000": 10, "water24000": 20}
 STEPS = {"water3000": 100, "water24000": 25}
 SKIN = 0.1
@@ -50,7 +49,7 @@ def system(position: np.ndarray, length: float, dynamics: Any, precision: str | 
     atoms = np.arange(3 * count).reshape(count, 3)
     space = md.Orthorhombic(np.full(3, length))
     excluded = np.concatenate([atoms[:, [0, 1]], atoms[:, [0, 2]], atoms[:, [1, 2]]])
-    waves = md.particle_mesh_ewald(space, CUTOFF, tolerance=TOLERANCE, constant=UNITS.coulomb, excluded=excluded)
+    waves = md.particle_mesh_ewald(space, CUTOFF, tolerance=TOLERANCE, constant=md.GROMACS.coulomb, excluded=excluded)
     return md.Particles(
         md.LennardJones(np.array([SIGMA, SIGMA]), np.array([EPSILON, 0.0]), cutoff=CUTOFF) + waves,
         space,
@@ -59,7 +58,7 @@ def system(position: np.ndarray, length: float, dynamics: Any, precision: str | 
         species=jnp.asarray(np.tile([0, 1, 1], count), jnp.int32),
         charge=jnp.asarray(np.tile([-2 * CHARGE, CHARGE, CHARGE], count)),
         constraints=md.RigidWater(atoms, BOND, ANGLE),
-        units=UNITS,
+        units=md.GROMACS,
         skin=SKIN,
         precision=precision,
         exclusions=excluded,
@@ -71,7 +70,7 @@ def relaxed(along: int) -> tuple[np.ndarray, np.ndarray, float]:
     """Positions, velocities and the edge of a box that has left its lattice, or of eight copies of it."""
     start, position, length = box(1000)
     masses = np.tile(MASS, len(position) // 3)
-    momentum = md.maxwell_boltzmann(jax.random.key(0), jnp.asarray(masses), 300 * UNITS.boltzmann)
+    momentum = md.maxwell_boltzmann(jax.random.key(0), jnp.asarray(masses), 300 * md.GROMACS.boltzmann)
     y0 = as_type(md.Atoms(jnp.asarray(position), momentum), "float32")
     run = simkit.simulate(as_type(start, "float32"), y0, [0.0, 0.4], step=0.001, key=jax.random.key(1))
     end = run.final()

@@ -19,7 +19,7 @@ from ._blow_up import check_apart, describe
 from ._builders import crystal
 from ._given import check_given, check_sense
 from ._scale import check_scale
-from .dynamics._constraint import Constraint, check_constraints, held_count
+from .dynamics._constraint import Constraint, check_constraints, constraints_of, held_count
 from .dynamics._dynamics import Body, CellDynamics, Dynamics, Pull
 from .dynamics._momenta import maxwell_boltzmann
 from .dynamics._nve import NVE
@@ -410,9 +410,7 @@ class Particles(ParticleSystem):
         return found + jax.lax.cond(state.thermostat.count == 0, push, lambda: jnp.zeros_like(found))
 
     def _held(self) -> tuple[Constraint, ...]:
-        if self.constraints is None:
-            return ()
-        return self.constraints if isinstance(self.constraints, tuple) else (self.constraints,)
+        return constraints_of(self.constraints)
 
 
 def _kept(before: Atoms, after: Atoms) -> Atoms:

@@ -11,6 +11,7 @@ import jax.numpy as jnp
 from jax.typing import ArrayLike
 
 from .._errors import DataError
+from ..core import ELEMENTARY
 
 Node = tuple[Any, ...]
 """(operation, operands...): operands are indices of nodes, but for the number of "number" and the name of "symbol"."""
@@ -256,6 +257,7 @@ def _odd(*operands: ArrayLike) -> Any:
 
 
 OPERATIONS: dict[str, Callable[..., Any]] = {
+    **ELEMENTARY,
     "add": lambda a, b: a + b,
     "subtract": lambda a, b: a - b,
     "multiply": lambda a, b: a * b,
@@ -263,13 +265,10 @@ OPERATIONS: dict[str, Callable[..., Any]] = {
     "negative": lambda a: -a,
     "power": power,
     "root": lambda degree, x: power(x, _divide(1.0, degree)),
-    "exp": jnp.exp,
     "ln": jnp.log,
     "log": lambda base, x: jnp.log(x) / jnp.log(base),
     "log10": lambda x: jnp.log(x) / math.log(10),
     "log2": lambda x: jnp.log(x) / math.log(2),
-    "abs": jnp.abs,
-    "floor": jnp.floor,
     "ceiling": jnp.ceil,
     "factorial": lambda x: jnp.exp(jax.scipy.special.gammaln(x + 1.0)),
     "quotient": lambda a, b: jnp.trunc(_divide(a, b)),
@@ -287,21 +286,12 @@ OPERATIONS: dict[str, Callable[..., Any]] = {
     "or": _any,
     "xor": _odd,
     "not": lambda x: jnp.logical_not(_truth(x)),
-    "sin": jnp.sin,
-    "cos": jnp.cos,
-    "tan": jnp.tan,
-    "sec": lambda x: 1 / jnp.cos(x),
-    "csc": lambda x: 1 / jnp.sin(x),
-    "cot": lambda x: 1 / jnp.tan(x),
     "arcsin": jnp.arcsin,
     "arccos": jnp.arccos,
     "arctan": jnp.arctan,
     "arcsec": lambda x: jnp.arccos(_divide(1.0, x)),
     "arccsc": lambda x: jnp.arcsin(_divide(1.0, x)),
     "arccot": lambda x: jnp.arctan(_divide(1.0, x)),
-    "sinh": jnp.sinh,
-    "cosh": jnp.cosh,
-    "tanh": jnp.tanh,
     "sech": lambda x: 1 / jnp.cosh(x),
     "csch": lambda x: 1 / jnp.sinh(x),
     "coth": lambda x: 1 / jnp.tanh(x),

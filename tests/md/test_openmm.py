@@ -7,7 +7,7 @@ import jax.numpy as jnp
 import numpy as np
 import openmm
 import pytest
-from openmm import unit
+from openmm_reference import reference
 
 import simkit
 from simkit import md
@@ -26,15 +26,6 @@ def empty(box: float | None = None, atoms: int = ATOMS) -> openmm.System:
     if box is not None:
         system.setDefaultPeriodicBoxVectors([box, 0, 0], [0, box, 0], [0, 0, box])
     return system
-
-
-def reference(system: openmm.System, places: np.ndarray) -> tuple[float, np.ndarray]:
-    context = openmm.Context(system, openmm.VerletIntegrator(0.001), openmm.Platform.getPlatformByName("Reference"))
-    context.setPositions(places)
-    state = context.getState(getEnergy=True, getForces=True)
-    per = unit.kilojoule_per_mole
-    forces = state.getForces(asNumpy=True).value_in_unit(per / unit.nanometer)
-    return state.getPotentialEnergy().value_in_unit(per), np.asarray(forces)
 
 
 def check(system: openmm.System, places: np.ndarray = PLACES, tolerance: float = 2e-8) -> md.MolecularModel:

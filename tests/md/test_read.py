@@ -8,13 +8,13 @@ import jax.numpy as jnp
 import numpy as np
 import openmm
 import pytest
-from openmm import app, unit
+from openmm import app
+from openmm_reference import reference
 
 import simkit
 from simkit import md
 
 DATA = pathlib.Path(__file__).parents[2] / "data" / "md"
-PER = unit.kilojoule_per_mole
 
 WATER = """\
 CRYST1   20.000   20.000   20.000  90.00  90.00  90.00 P 1           1
@@ -66,12 +66,6 @@ def gro() -> str:
     return "\n".join(["butane", "    4", *rows, "   3.00000   3.00000   3.00000", ""])
 
 
-def energy_of(system: openmm.System, positions: object) -> float:
-    context = openmm.Context(system, openmm.VerletIntegrator(0.001), openmm.Platform.getPlatformByName("Reference"))
-    context.setPositions(positions)
-    return context.getState(getEnergy=True).getPotentialEnergy().value_in_unit(PER)
-
-
 def ours(model: md.MolecularModel) -> float:
     return float(model.system.prepared(model.start).energy(model.start))
 
@@ -80,7 +74,7 @@ def test_amber_in_vacuum_runs_at_two_femtoseconds():
     files = DATA / "alanine_dipeptide.prmtop", DATA / "alanine_dipeptide.inpcrd"
     topology, coordinates = app.AmberPrmtopFile(str(files[0])), app.AmberInpcrdFile(str(files[1]))
     free = md.read(files[0], coordinates=files[1])
-    assert ours(free) == pytest.approx(energy_of(topology.createSystem(), coordinates.positions), rel=1e-8)
+    assert ours(free) == pytest.approx(reference(topology.createSystem(), coordinates.positions)[0], rel=1e-8)
     assert free.atom_names[:2] == ("H1", "CH3")
     assert free.residues[0] == "ACE1"
     heavy = md.read(
@@ -108,7 +102,7 @@ def test_a_structure_with_a_force_field(tmp_path):
     made = app.ForceField("amber14/tip3p.xml").createSystem(pdb.topology, nonbondedMethod=app.PME, nonbondedCutoff=0.8)
     (tail,) = [part.truncation.with_tail for part in model.system.potential.terms if isinstance(part, md.LennardJones)]
     assert tail  # which counts pairs of a species as N^2: a thousandth of it apart here
-    assert ours(model) == pytest.approx(energy_of(made, np.asarray(model.start.position)), rel=1e-5)
+    assert ours(model) == pytest.approx(reference(made, np.asarray(model.start.position))[0], rel=1e-5)
     assert isinstance(model.system.constraints, md.RigidWater)
     assert model.residues[6] == "NA3"
 
@@ -119,7 +113,7 @@ def test_gromacs(tmp_path):
     (tmp_path / "butane.gro").write_text(gro())
     model = md.read(tmp_path / "butane.top", coordinates=tmp_path / "butane.gro", method="NoCutoff")
     top = app.GromacsTopFile(str(tmp_path / "butane.top"))
-    assert ours(model) == pytest.approx(energy_of(top.createSystem(), np.asarray(PLACES)), rel=1e-8)
+    assert ours(model) == pytest.approx(reference(top.createSystem(), np.asarray(PLACES))[0], rel=1e-8)
     assert "dihedrals_rb" in model.names
 
 

@@ -214,6 +214,13 @@ def _projector(known: Molecules) -> Array:
     return known.coupling * overlap + known.idle
 
 
+def constraints_of(given: Any) -> tuple[Constraint, ...]:
+    """None, one constraint or a tuple of them as a tuple."""
+    if given is None:
+        return ()
+    return given if isinstance(given, tuple) else (given,)
+
+
 def check_constraints(held: tuple[Constraint, ...], dynamics: Any, space: Space, mass: Array, position: Array) -> None:
     """Refuse dynamics that would break constraints, and a start that does."""
     if held and not dynamics.keeps_constraints:

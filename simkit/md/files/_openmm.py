@@ -9,7 +9,7 @@ import numpy as np
 from ..._errors import ArgumentError
 from ...core import as_float_array
 from .._particles import Particles
-from ..dynamics._constraint import obeyed
+from ..dynamics._constraint import constraints_of, obeyed
 from ..dynamics._distances import Constraints
 from ..dynamics._dynamics import Dynamics
 from ..dynamics._nve import NVE
@@ -34,7 +34,7 @@ from ._openmm_custom import (
     through_atoms,
 )
 from ._openmm_nonbonded import charges, lennard_jones_rows, nonbonded
-from ._openmm_reading import Found, Reading, labelled, plain, rows_by_kind
+from ._openmm_reading import Found, Reading, labelled, parameters_of, plain, rows_by_kind, table_of
 
 
 def from_openmm(
@@ -111,23 +111,23 @@ def from_openmm(
         exclusions=jnp.asarray(exclusions, jnp.int32) if len(exclusions) else None,
         sites=_sites(system, reading),
     )
-    position = _vectors(positions, reading)
-    held = particles.constraints
-    held = held if isinstance(held, tuple) else () if held is None else (held,)
-    position = obeyed(held, space, particles.masses(position), position)
-    momentum = 0 * position if velocities is None else _vectors(velocities, reading) * particles.masses(position)
+    position = _vectors("positions", positions, reading)
+    position = obeyed(constraints_of(particles.constraints), space, particles.masses(position), position)
+    momentum = (
+        0 * position if velocities is None else _vectors("velocities", velocities, reading) * particles.masses(position)
+    )
     names = tuple(name for name, _ in found)
     return MolecularModel(
         particles, Atoms(position, momentum), names, tuple(reading.order.tolist()), *_described(topology)
     )
 
 
-def _vectors(values: Any, reading: Reading) -> Any:
+def _vectors(name: str, values: Any, reading: Reading) -> Any:
     rows = np.asarray(plain(values), float)
     count = len(reading.order)
     if rows.shape != (count, 3):
         raise ArgumentError(
-            f"Argument `positions` must have the shape ({count}, 3) of the system's particles, but has {rows.shape}."
+            f"Argument `{name}` must have the shape ({count}, 3) of the system's particles, but has {rows.shape}."
         )
     return jnp.asarray(rows[reading.atoms])
 
@@ -154,7 +154,7 @@ def _masses(system: Any, reading: Reading) -> Any:
 
 def _constraints(system: Any, reading: Reading) -> Any:
     """Triangles of rigid water, and the other distances."""
-    rows = [[plain(x) for x in system.getConstraintParameters(k)] for k in range(system.getNumConstraints())]
+    rows = parameters_of(system, "Constraint")
     if not rows:
         return None
     pairs, lengths = reading.places([row[:2] for row in rows]), np.asarray([row[2] for row in rows], float)
@@ -224,7 +224,8 @@ def _sites(system: Any, reading: Reading) -> VirtualSites | None:
                 "TwoParticleAverageSite, ThreeParticleAverageSite and OutOfPlaneSite."
             )
         parents.append([*atoms, atoms[0]][:3])
-    return VirtualSites(reading.places(parents), np.asarray(weights, float), np.asarray(cross, float))
+    out = np.asarray(cross, float) if any(cross) else None
+    return VirtualSites(reading.places(parents), np.asarray(weights, float), out)
 
 
 def _described(topology: Any) -> tuple[tuple[str, ...], tuple[str, ...]]:
@@ -235,12 +236,12 @@ def _described(topology: Any) -> tuple[tuple[str, ...], tuple[str, ...]]:
 
 
 def _bonds(force: Any, reading: Reading) -> Found:
-    rows = [[plain(x) for x in force.getBondParameters(k)] for k in range(force.getNumBonds())]
+    rows = parameters_of(force, "Bond")
     return _harmonic("bonds", HarmonicBond, reading, rows, 2)
 
 
 def _angles(force: Any, reading: Reading) -> Found:
-    rows = [[plain(x) for x in force.getAngleParameters(k)] for k in range(force.getNumAngles())]
+    rows = parameters_of(force, "Angle")
     return _harmonic("angles", HarmonicAngle, reading, rows, 3)
 
 
@@ -254,7 +255,7 @@ def _harmonic(name: str, potential: Callable[..., Any], reading: Reading, rows: 
 
 
 def _dihedrals(force: Any, reading: Reading) -> Found:
-    rows = [[plain(x) for x in force.getTorsionParameters(k)] for k in range(force.getNumTorsions())]
+    rows = parameters_of(force, "Torsion")
     if not rows:
         return []
     kinds, kind = rows_by_kind(np.asarray([row[4:] for row in rows], float))
@@ -274,7 +275,7 @@ def _dihedrals(force: Any, reading: Reading) -> Found:
 
 
 def _powers(force: Any, reading: Reading) -> Found:
-    rows = [[plain(x) for x in force.getTorsionParameters(k)] for k in range(force.getNumTorsions())]
+    rows = parameters_of(force, "Torsion")
     if not rows:
         return []
     kinds, kind = rows_by_kind(np.asarray([row[4:] for row in rows], float))
@@ -289,16 +290,16 @@ def _powers(force: Any, reading: Reading) -> Found:
 
 
 def _maps(force: Any, reading: Reading) -> Found:
-    rows = [list(force.getTorsionParameters(k)) for k in range(force.getNumTorsions())]
+    rows = parameters_of(force, "Torsion")
     found: Found = []
-    tables = [force.getMapParameters(k) for k in range(force.getNumMaps())]
+    tables = parameters_of(force, "Map")
     for size in sorted({size for size, _ in tables}):
         which = [k for k, table in enumerate(tables) if table[0] == size]
         mine = [row for row in rows if row[0] in which]
         if not mine:
             continue
         # The first angle varies fastest.
-        values = np.stack([np.asarray(plain(tables[k][1]), float).reshape(size, size).T for k in which])
+        values = np.stack([np.asarray(tables[k][1], float).reshape(size, size).T for k in which])
         kind = np.asarray([which.index(row[0]) for row in mine], int)
         found.append(
             (
@@ -314,9 +315,7 @@ def _maps(force: Any, reading: Reading) -> Found:
 def _born(force: Any, reading: Reading) -> Found:
     if force.getNonbondedMethod() != force.NoCutoff:
         raise refused(force, "a cutoff", "Take `NoCutoff`: the model here is that of open space.")
-    rows = np.asarray(
-        [[plain(x) for x in force.getParticleParameters(k)] for k in range(force.getNumParticles())], float
-    )
+    rows = table_of(parameters_of(force, "Particle"), 3)
     radius, scale = rows[reading.order, 1], rows[reading.order, 2]
     potential = GeneralizedBorn(
         radius,

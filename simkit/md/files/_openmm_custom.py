@@ -1,5 +1,6 @@
 """Forces that OpenMM is given as formulas."""
 
+import math
 from typing import Any
 
 import numpy as np
@@ -8,8 +9,7 @@ from ..._errors import ArgumentError
 from ..potentials._formula import Function, lookup
 from ..potentials._formula_born import KINDS, FormulaThroughAtoms
 from ..potentials._formula_terms import FormulaField, FormulaPair, FormulaTerms
-from ..potentials._truncation import Switched, Truncated
-from ._openmm_reading import Found, Reading, plain, rows_by_kind
+from ._openmm_reading import Found, Reading, ending, parameters_of, plain, rows_by_kind, table_of
 
 BONDED = {"CustomBondForce": "Bond", "CustomAngleForce": "Angle", "CustomTorsionForce": "Torsion"}
 
@@ -17,106 +17,74 @@ BONDED = {"CustomBondForce": "Bond", "CustomAngleForce": "Angle", "CustomTorsion
 def custom_terms(force: Any, reading: Reading) -> Found:
     """Bonds, angles and dihedral angles whose energies are formulas."""
     what = BONDED[type(force).__name__]
-    each = getattr(force, f"get{what}Parameters")
-    rows = [each(k) for k in range(getattr(force, f"getNum{what}s")())]
-    names = _names(force, f"Per{what}Parameter")
-    return _formula_terms(force, reading, [row[:-1] for row in rows], [row[-1] for row in rows], names)
+    rows = parameters_of(force, what)
+    return _formula_terms(force, reading, [row[:-1] for row in rows], [row[-1] for row in rows], f"Per{what}Parameter")
 
 
 def compound_terms(force: Any, reading: Reading) -> Found:
     """Terms of several atoms whose energies are formulas of distances, angles and coordinates."""
-    _refuse_tables(force)
-    rows = [force.getBondParameters(k) for k in range(force.getNumBonds())]
-    return _formula_terms(
-        force, reading, [row[0] for row in rows], [row[1] for row in rows], _names(force, "PerBondParameter")
-    )
+    if force.getNumTabulatedFunctions():
+        raise refused(force, f"a table `{force.getTabulatedFunctionName(0)}`", "Write it as a formula.")
+    rows = parameters_of(force, "Bond")
+    return _formula_terms(force, reading, [row[0] for row in rows], [row[1] for row in rows], "PerBondParameter")
 
 
-def _formula_terms(force: Any, reading: Reading, atoms: list[Any], values: list[Any], names: list[str]) -> Found:
+def _formula_terms(force: Any, reading: Reading, atoms: list[Any], values: list[Any], what: str) -> Found:
     if not atoms:
         return []
-    numbers, kind = rows_by_kind(
-        np.asarray([[plain(x) for x in row] for row in values], float).reshape(len(values), len(names))
-    )
+    names = _names(force, what)
+    numbers, kind = rows_by_kind(table_of(values, len(names)))
     given: dict[str, Any] = dict(zip(names, numbers.T, strict=True)) | _globals(force)
-    return [
-        (
-            reading.label(force),
-            FormulaTerms(force.getEnergyFunction(), reading.places(atoms), given, kind if names else None),
-        )
-    ]
+    term = FormulaTerms(force.getEnergyFunction(), reading.places(atoms), given, kind if names else None)
+    return [(reading.label(force), term)]
 
 
 def external_field(force: Any, reading: Reading) -> Found:
     """Energies of single atoms as formulas of their places."""
-    count = force.getNumParticles()
-    if not count:
+    rows, names = parameters_of(force, "Particle"), _names(force, "PerParticleParameter")
+    if not rows:
         return []
-    rows = [force.getParticleParameters(k) for k in range(count)]
-    names = _names(force, "PerParticleParameter")
-    numbers = np.asarray([[plain(x) for x in row[1]] for row in rows], float).reshape(count, len(names))
+    numbers = table_of([row[1] for row in rows], len(names))
     given: dict[str, Any] = dict(zip(names, numbers.T, strict=True)) | _globals(force)
-    return [
-        (reading.label(force), FormulaField(force.getEnergyFunction(), reading.places([row[0] for row in rows]), given))
-    ]
+    field = FormulaField(force.getEnergyFunction(), reading.places([row[0] for row in rows]), given)
+    return [(reading.label(force), field)]
 
 
 def custom_pairs(force: Any, reading: Reading) -> Found:
     """Pairs whose energy is a formula of their distance; parameters are those of species."""
     if force.getNumInteractionGroups():
         raise refused(force, "interaction groups", "Give the groups species of their own.")
-    if force.getNumComputedValues() if hasattr(force, "getNumComputedValues") else 0:
+    if force.getNumComputedValues():
         raise refused(force, "computed values", "Write them into the formula.")
-    method, names = force.getNonbondedMethod(), _names(force, "PerParticleParameter")
-    reading.exclude([force.getExclusionParticles(k) for k in range(force.getNumExclusions())], reading.label(force))
-    numbers = {name: reading.of_species(reading.label(force), k) for k, name in enumerate(names)}
-    cutoff = np.inf if method == force.NoCutoff else plain(force.getCutoffDistance())
-    tail = force.getUseLongRangeCorrection() and method == force.CutoffPeriodic
-    truncation = (
-        Switched(plain(force.getSwitchingDistance()), by="distance", tail=tail)
-        if force.getUseSwitchingFunction() and method != force.NoCutoff
-        else Truncated(tail=tail)
-    )
-    return [
-        (
-            reading.label(force),
-            FormulaPair(force.getEnergyFunction(), numbers, _globals(force), cutoff, truncation, _tables(force)),
-        )
-    ]
+    method, names, label = force.getNonbondedMethod(), _names(force, "PerParticleParameter"), reading.label(force)
+    reading.exclude([force.getExclusionParticles(k) for k in range(force.getNumExclusions())], label)
+    numbers = {name: reading.of_species(label, k) for k, name in enumerate(names)}
+    cutoff = math.inf if method == force.NoCutoff else plain(force.getCutoffDistance())
+    truncation = ending(force, bool(force.getUseLongRangeCorrection()) and method == force.CutoffPeriodic)
+    pair = FormulaPair(force.getEnergyFunction(), numbers, _globals(force), cutoff, truncation, _tables(force))
+    return [(label, pair)]
 
 
 def through_atoms(force: Any, reading: Reading) -> Found:
     """Energies through computed values of atoms, as models of implicit solvent are written."""
     names = _names(force, "PerParticleParameter")
-    numbers = np.asarray(
-        [[plain(x) for x in force.getParticleParameters(k)] for k in range(force.getNumParticles())], float
-    )
-    numbers = numbers.reshape(-1, len(names))[reading.order]
+    numbers = table_of(parameters_of(force, "Particle"), len(names))[reading.order]
     excluded = reading.places([force.getExclusionParticles(k) for k in range(force.getNumExclusions())])
-    values = [force.getComputedValueParameters(k) for k in range(force.getNumComputedValues())]
-    energies = [force.getEnergyTermParameters(k) for k in range(force.getNumEnergyTerms())]
-    return [
-        (
-            reading.label(force),
-            FormulaThroughAtoms(
-                [(name, text, KINDS[kind]) for name, text, kind in values],
-                [(text, KINDS[kind]) for text, kind in energies],
-                dict(zip(names, numbers.T, strict=True)),
-                _globals(force),
-                excluded,
-                None if force.getNonbondedMethod() == force.NoCutoff else plain(force.getCutoffDistance()),
-                _tables(force),
-            ),
-        )
-    ]
+    term = FormulaThroughAtoms(
+        [(name, text, KINDS[kind]) for name, text, kind in parameters_of(force, "ComputedValue")],
+        [(text, KINDS[kind]) for text, kind in parameters_of(force, "EnergyTerm")],
+        dict(zip(names, numbers.T, strict=True)),
+        _globals(force),
+        excluded,
+        None if force.getNonbondedMethod() == force.NoCutoff else plain(force.getCutoffDistance()),
+        _tables(force),
+    )
+    return [(reading.label(force), term)]
 
 
 def species_rows_of(force: Any) -> np.ndarray:
     """The parameters of all particles by which pairs differ, (particles, parameters)."""
-    count = force.getNumParticles()
-    return np.asarray([[plain(x) for x in force.getParticleParameters(k)] for k in range(count)], float).reshape(
-        count, -1
-    )
+    return table_of(parameters_of(force, "Particle"), force.getNumPerParticleParameters())
 
 
 def refused(force: Any, what: str, remedy: str) -> ArgumentError:
@@ -132,11 +100,6 @@ def _names(force: Any, what: str) -> list[str]:
 def _globals(force: Any) -> dict[str, float]:
     values = range(force.getNumGlobalParameters())
     return {force.getGlobalParameterName(k): force.getGlobalParameterDefaultValue(k) for k in values}
-
-
-def _refuse_tables(force: Any) -> None:
-    if force.getNumTabulatedFunctions():
-        raise refused(force, f"a table `{force.getTabulatedFunctionName(0)}`", "Write it as a formula.")
 
 
 def _tables(force: Any) -> dict[str, Function]:

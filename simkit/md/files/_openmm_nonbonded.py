@@ -14,10 +14,10 @@ from ..potentials._listed_pairs import ListedPairs
 from ..potentials._own_pairs import CoulombBond, LennardJonesBond
 from ..potentials._potential import Potential
 from ..potentials._reaction_field import CoulombReactionField
-from ..potentials._truncation import Switched, Truncated, Truncation
+from ..potentials._truncation import Truncated, Truncation
 from ..space._units import GROMACS
 from ._openmm_custom import refused
-from ._openmm_reading import Found, Reading, plain, rows_by_kind
+from ._openmm_reading import Found, Reading, ending, parameters_of, plain, rows_by_kind, table_of
 
 SAME = 1e-6
 """Relative spread of the scales of 1-4 pairs that are taken as one number: files write eight digits or fewer."""
@@ -29,16 +29,12 @@ NEUTRAL = 1e-9
 
 def lennard_jones_rows(force: Any) -> np.ndarray:
     """Sigma and epsilon of all particles; the diameter of an atom without depth does not matter."""
-    rows = np.asarray(
-        [[plain(x) for x in force.getParticleParameters(k)[1:]] for k in range(force.getNumParticles())], float
-    )
-    return rows.reshape(-1, 2)
+    return table_of([row[1:] for row in parameters_of(force, "Particle")], 2)
 
 
 def charges(force: Any, reading: Reading) -> np.ndarray:
     """Charge of every row."""
-    every = [plain(force.getParticleParameters(k)[0]) for k in range(force.getNumParticles())]
-    return np.asarray(every, float)[reading.order]
+    return np.asarray([row[0] for row in parameters_of(force, "Particle")], float)[reading.order]
 
 
 def nonbonded(force: Any, reading: Reading) -> Found:
@@ -49,9 +45,9 @@ def nonbonded(force: Any, reading: Reading) -> Found:
         raise refused(
             force, "LJPME, a mesh for dispersion", "Take PME with a cutoff and `setUseDispersionCorrection(True)`."
         )
-    exceptions = [[plain(x) for x in force.getExceptionParameters(k)] for k in range(force.getNumExceptions())]
+    exceptions = parameters_of(force, "Exception")
     pairs = np.asarray([row[:2] for row in exceptions], int).reshape(-1, 2)
-    own = np.asarray([row[2:] for row in exceptions], float).reshape(-1, 3)
+    own = table_of([row[2:] for row in exceptions], 3)
     rows = reading.places(pairs).reshape(-1, 2)
     reading.exclude(pairs, reading.label(force))
     charge = charges(force, reading)
@@ -73,11 +69,8 @@ def _reach(force: Any) -> tuple[float, Truncation]:
     method = force.getNonbondedMethod()
     if method == force.NoCutoff:
         return math.inf, Truncated()
-    cutoff = plain(force.getCutoffDistance())
     tail = bool(force.getUseDispersionCorrection()) and method != force.CutoffNonPeriodic
-    if force.getUseSwitchingFunction() and plain(force.getSwitchingDistance()) < cutoff:
-        return cutoff, Switched(plain(force.getSwitchingDistance()), by="distance", tail=tail)
-    return cutoff, Truncated(tail=tail)
+    return plain(force.getCutoffDistance()), ending(force, tail)
 
 
 def _lennard_jones_exceptions(pair: LennardJones, reading: Reading, rows: np.ndarray, own: np.ndarray) -> Found:

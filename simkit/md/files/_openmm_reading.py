@@ -7,6 +7,7 @@ import numpy as np
 
 from ..._errors import ArgumentError
 from ..potentials._potential import Potential
+from ..potentials._truncation import Switched, Truncated, Truncation
 from ..space._space import Space
 
 Found: TypeAlias = list[tuple[str, Potential]]
@@ -57,8 +58,7 @@ class Reading:
             if not np.array_equal(known, rows):
                 raise ArgumentError(
                     f"Argument `system` must leave out the same pairs in all forces of pairs, but {label} leaves out {len(rows)} "
-                    "and "
-                    f"{other} {len(known)} pairs. Give both the same exclusions."
+                    f"and {other} {len(known)} pairs. Give both the same exclusions."
                 )
         self.exclusions[label] = rows
 
@@ -80,6 +80,25 @@ def plain(value: Any) -> Any:
     from openmm import unit
 
     return value.value_in_unit_system(unit.md_unit_system)
+
+
+def parameters_of(force: Any, what: str) -> list[list[Any]]:
+    """The parameters of all bonds, angles, particles or exceptions of a force, without units."""
+    each = getattr(force, f"get{what}Parameters")
+    count = getattr(force, f"getNum{what}s")()
+    return [[plain(x) for x in each(k)] for k in range(count)]
+
+
+def table_of(rows: Sequence[Any], columns: int) -> np.ndarray:
+    """Rows of numbers as an array, also where there are none."""
+    return np.asarray([[plain(x) for x in row] for row in rows], float).reshape(len(rows), columns)
+
+
+def ending(force: Any, tail: bool) -> Truncation:
+    """The switch of a force of pairs, or a plain cutoff; with the energy beyond where there is a `tail`."""
+    if force.getUseSwitchingFunction() and force.getNonbondedMethod() != force.NoCutoff:
+        return Switched(plain(force.getSwitchingDistance()), by="distance", tail=tail)
+    return Truncated(tail=tail)
 
 
 def rows_by_kind(rows: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

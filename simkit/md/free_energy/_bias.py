@@ -1,5 +1,6 @@
 """Potentials that act on a collective variable."""
 
+import dataclasses
 from collections.abc import Callable
 from typing import Any
 
@@ -9,6 +10,7 @@ from jaxtyping import Array, Float
 
 from ..._types import Scalar
 from ...core import POSITIVE, quantity
+from .._particles import Particles
 from ..potentials._many_body import AtomView, ManyBodyPotential
 from ..space._atoms import Atoms
 
@@ -26,6 +28,11 @@ def in_cell(atoms: Atoms, space: Any) -> Atoms:
     return eqx.tree_at(
         lambda a: a.cell, atoms, space.vectors().astype(atoms.position.dtype), is_leaf=lambda x: x is None
     )
+
+
+def biased(system: Particles, bias: ManyBodyPotential) -> Particles:
+    """The system with a bias beside its potential."""
+    return dataclasses.replace(system, potential=system.potential + bias)
 
 
 class Bias(ManyBodyPotential):

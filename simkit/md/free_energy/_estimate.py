@@ -28,6 +28,17 @@ class Estimate(eqx.Module):
         return "[" + ", ".join(f"{a:.6g} +- {b:.2g}" for a, b in zip(*rows, strict=True)) + "]"
 
 
+def errors_of(covariance: Float[Array, "n n"]) -> Float[Array, " n"]:
+    """Standard errors of numbers with this covariance."""
+    return jnp.sqrt(jnp.maximum(jnp.diagonal(covariance), 0))
+
+
+def difference_of(values: Float[Array, " n"], covariance: Float[Array, "n n"], first: int, second: int) -> Estimate:
+    """The second of correlated numbers less the first."""
+    variance = covariance[first, first] + covariance[second, second] - 2 * covariance[first, second]
+    return Estimate(values[second] - values[first], jnp.sqrt(jnp.maximum(variance, 0)))
+
+
 def as_floats(name: str, values: Any) -> Array:
     """An array of floats of what an argument gives, in its own float type."""
     try:

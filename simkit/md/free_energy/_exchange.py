@@ -20,7 +20,7 @@ from ..averages._canonical import thermal_energy
 from ..space._atoms import Atoms
 from ._lanes import check_status, in_lanes
 from ._mbar import FreeEnergies, mbar
-from ._states import prepared, reduced_potential, with_plan
+from ._states import prepared, reduced_potential, rows_of_states, with_plan
 
 
 class ReplicaExchange(eqx.Module):
@@ -118,16 +118,9 @@ def replica_exchange(
     check_function("family", family, ("parameter",))
     check_key(key, needed=True)
     check_count("rounds", rounds)
-    parameters = jax.tree.map(jnp.asarray, parameters)
-    states = {leaf.shape[0] if leaf.ndim else 0 for leaf in jax.tree.leaves(parameters)}
-    if len(states) != 1 or min(states) < 2:
-        raise ArgumentError(
-            f"Argument `parameters` must have one row a state, and two at least, but the lengths of its arrays are "
-            f"{sorted(states)}."
-        )
+    parameters, count = rows_of_states(parameters, 2)
     if not 0 <= discard < rounds:
         raise ArgumentError(f"Argument `discard` must leave at least one of the {rounds} rounds, but it is {discard}.")
-    count = states.pop()
     starts = in_lanes(y0, count, "states")
     times = (0.0, float(duration))
     ready, step = prepared(family, parameters, starts, times, step)

@@ -8,6 +8,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float
 
 from ...core import quantity
+from ..potentials._b_splines import cubic_shares
 from ..potentials._many_body import AtomView, ManyBodyPotential
 from ..space._atoms import Atoms
 from ._bias import seen_as_atoms
@@ -63,9 +64,7 @@ class GridBias(ManyBodyPotential):
         low, high = self.lower[axis].astype(x.dtype), self.upper[axis].astype(x.dtype)
         place = jnp.clip((x - low) / (high - low), 0, 1) * (points - 1)
         cell = jnp.clip(jnp.floor(place), 0, points - 2)
-        p = place - cell
-        q = 1 - p
-        weights = jnp.stack([q**3, 3 * p**3 - 6 * p**2 + 4, 3 * q**3 - 6 * q**2 + 4, p**3]) / 6
+        weights = cubic_shares(place - cell)
         index = cell.astype(jnp.int32) + jnp.arange(-1, 3, dtype=jnp.int32)
         last = points - 1
         return last - jnp.abs(last - jnp.abs(index)), weights.astype(self.coefficients.dtype)

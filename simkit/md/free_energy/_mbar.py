@@ -15,7 +15,7 @@ from ..._errors import ArgumentError
 from ...core import full_products, traced
 from ...linear import solve
 from ._connection import SHARED, weakest_cut
-from ._estimate import Estimate, as_floats
+from ._estimate import Estimate, as_floats, difference_of, errors_of
 from ._mixture import Mixture, first_guess, found
 from ._segments import covariance_of_sum, inefficiencies, of_state
 
@@ -50,13 +50,11 @@ class FreeEnergies(eqx.Module):
     @property
     def errors(self) -> Float[Array, " states"]:
         """Standard errors of `values`."""
-        return jnp.sqrt(jnp.maximum(jnp.diagonal(self.covariance), 0))
+        return errors_of(self.covariance)
 
     def difference(self, first: int, second: int) -> Estimate:
         """The free energy of the second state less that of the first, over $k_B T$."""
-        c = self.covariance
-        variance = c[first, first] + c[second, second] - 2 * c[first, second]
-        return Estimate(self.values[second] - self.values[first], jnp.sqrt(jnp.maximum(variance, 0)))
+        return difference_of(self.values, self.covariance, first, second)
 
     @full_products
     def weights(self, reduced_energy: ArrayLike = 0.0) -> Float[Array, " samples"]:

@@ -18,7 +18,7 @@ from ...engine import Fixed, resolve, simulate
 from .._particles import Particles
 from ..averages._canonical import thermal_energy
 from ..space._atoms import Atoms
-from ._bias import in_cell
+from ._bias import biased, in_cell
 from ._estimate import as_floats
 from ._grid import GridBias
 from ._lanes import check_atoms, check_status, in_lanes
@@ -133,7 +133,7 @@ def metadynamics(
             f"Argument `width` must be at least the distance of grid points, {spacing.tolist()}, but it is {wide.tolist()}. "
             "Give more `points` or wider Gaussians."
         )
-    ready = _biased(system, bias).prepared(first)
+    ready = biased(system, bias).prepared(first)
     times = (0.0, float(duration))
     fixed = resolve(ready, first, times, step=step).step
     scale = jnp.asarray(thermal).astype(bias.lower.dtype)
@@ -160,10 +160,6 @@ def _empty(
     if not traced(ends) and not bool(jnp.all(ends[0] < ends[1])):
         raise ArgumentError(f"Argument `lower` must be less than `upper`, but they are {lower} and {upper}.")
     return GridBias(cv, jnp.zeros((points,) * shape[0], dtype), *ends)
-
-
-def _biased(system: Particles, bias: GridBias) -> Particles:
-    return dataclasses.replace(system, potential=system.potential + bias)
 
 
 @eqx.filter_jit

@@ -11,7 +11,7 @@ from jaxtyping import Array, Float
 from ..._doors import check_kind
 from ..._errors import ArgumentError
 from ...core import full_products, traced
-from ._estimate import Estimate, as_floats
+from ._estimate import Estimate, as_floats, difference_of, errors_of
 from ._mbar import FreeEnergies
 
 
@@ -36,13 +36,11 @@ class Profile(eqx.Module):
     @property
     def error(self) -> Float[Array, " bins"]:
         """Standard errors of `free_energy`."""
-        return jnp.sqrt(jnp.maximum(jnp.diagonal(self.covariance), 0))
+        return errors_of(self.covariance)
 
     def difference(self, first: int, second: int) -> Estimate:
         """The free energy of the second bin less that of the first, over $k_B T$."""
-        c = self.covariance
-        variance = c[first, first] + c[second, second] - 2 * c[first, second]
-        return Estimate(self.free_energy[second] - self.free_energy[first], jnp.sqrt(jnp.maximum(variance, 0)))
+        return difference_of(self.free_energy, self.covariance, first, second)
 
     def __repr__(self) -> str:
         if traced(self):

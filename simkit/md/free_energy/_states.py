@@ -115,14 +115,7 @@ def sample_states(
     """
     check_function("family", family, ("parameter",))
     check_key(key, needed=True)
-    leaves = jax.tree.leaves(parameters)
-    counts = {jnp.shape(leaf)[0] if jnp.ndim(leaf) else 0 for leaf in leaves}
-    if len(counts) != 1 or 0 in counts:
-        raise ArgumentError(
-            f"Argument `parameters` must have one row a state, but the lengths of its arrays are {sorted(counts)}."
-        )
-    parameters = jax.tree.map(jnp.asarray, parameters)
-    count = counts.pop()
+    parameters, count = rows_of_states(parameters, 1)
     starts = in_lanes(y0, count, "states")
     ready, step = prepared(family, parameters, starts, times, step)
     keys = jax.random.split(key, count)
@@ -130,6 +123,18 @@ def sample_states(
     if not traced(status):
         check_status(status, "state")
     return StateSamples(parameters, energies, slopes, final)
+
+
+def rows_of_states(parameters: PyTree, least: int) -> tuple[Any, int]:
+    """The parameters as arrays, and the number of states, their common length."""
+    parameters = jax.tree.map(jnp.asarray, parameters)
+    counts = {leaf.shape[0] if leaf.ndim else 0 for leaf in jax.tree.leaves(parameters)}
+    if len(counts) != 1 or min(counts) < least:
+        more = "" if least == 1 else ", and two at least"
+        raise ArgumentError(
+            f"Argument `parameters` must have one row a state{more}, but the lengths of its arrays are {sorted(counts)}."
+        )
+    return parameters, counts.pop()
 
 
 def prepared(

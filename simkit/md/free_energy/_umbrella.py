@@ -19,7 +19,7 @@ from .._particles import Particles
 from ..averages._canonical import thermal_energy
 from ..averages._reweighting import kept
 from ..space._atoms import Atoms
-from ._bias import UmbrellaBias, in_cell
+from ._bias import UmbrellaBias, biased, in_cell
 from ._estimate import as_floats
 from ._lanes import check_atoms, check_status, in_lanes
 from ._mbar import FreeEnergies, mbar
@@ -130,17 +130,13 @@ def umbrella_sampling(
     biases = eqx.filter_vmap(lambda c, k: UmbrellaBias(cv, c, k, period))(centres.astype(dtype), springs)
     starts = in_lanes(y0, count, "windows")
     first = jax.tree.map(lambda x: x[0] if eqx.is_array(x) else x, (biases, starts))
-    ready = _biased(system, first[0]).prepared(first[1])
+    ready = biased(system, first[0]).prepared(first[1])
     fixed = resolve(ready, first[1], times, step=step).step
     keys = jax.random.split(key, count)
     values, final, status = _run(ready, system.potential, biases, starts, keys, times, fixed, discard)
     if not traced(status):
         check_status(status, "window")
     return UmbrellaWindows(values, biases, jnp.asarray(thermal).astype(dtype), final)
-
-
-def _biased(system: Particles, bias: UmbrellaBias) -> Particles:
-    return dataclasses.replace(system, potential=system.potential + bias)
 
 
 @eqx.filter_jit

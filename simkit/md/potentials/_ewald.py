@@ -121,8 +121,7 @@ def check_neutral(potential: Potential, charge: ArrayLike | None) -> None:
     if bare and abs(total) > 1e-5 * size:
         raise ArgumentError(
             f"Argument `charge` must add up to zero for an Ewald sum, but adds up to {total:.6g}. Add the ions that are missing, "
-            "or give "
-            "the sum over waves `background=True`."
+            "or give the sum over waves `background=True`."
         )
 
 

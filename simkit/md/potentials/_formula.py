@@ -13,6 +13,7 @@ from jax import lax
 from jaxtyping import Array
 
 from ..._errors import ArgumentError
+from ...core import ELEMENTARY
 
 Function = Callable[..., Any]
 KEYWORDS = re.compile(rf"\b({'|'.join(keyword.kwlist)})\b")
@@ -20,29 +21,18 @@ KEYWORDS = re.compile(rf"\b({'|'.join(keyword.kwlist)})\b")
 NAME = re.compile(r"[A-Za-z_]\w*")
 
 FUNCTIONS: Mapping[str, Function] = {
+    **ELEMENTARY,
     "sqrt": jnp.sqrt,
-    "exp": jnp.exp,
     "log": jnp.log,
-    "sin": jnp.sin,
-    "cos": jnp.cos,
-    "tan": jnp.tan,
-    "sec": lambda x: 1 / jnp.cos(x),
-    "csc": lambda x: 1 / jnp.sin(x),
-    "cot": lambda x: 1 / jnp.tan(x),
     "asin": jnp.arcsin,
     "acos": jnp.arccos,
     "atan": jnp.arctan,
     "atan2": jnp.arctan2,
-    "sinh": jnp.sinh,
-    "cosh": jnp.cosh,
-    "tanh": jnp.tanh,
     "erf": lambda x: lax.erf(jnp.asarray(x, float) if isinstance(x, int) else x),
     "erfc": lambda x: lax.erfc(jnp.asarray(x, float) if isinstance(x, int) else x),
     "square": lambda x: x * x,
     "cube": lambda x: x * x * x,
     "recip": lambda x: 1 / x,
-    "abs": jnp.abs,
-    "floor": jnp.floor,
     "ceil": jnp.ceil,
     "min": jnp.minimum,
     "max": jnp.maximum,
@@ -110,9 +100,9 @@ class Formula:
         depends = functools.cache(lambda name: self._depends(name, moving))
 
         def lifted(node: ast.expr) -> ast.expr:
-            if isinstance(node, ast.Constant) or not self._moves(node, moving, depends):
-                if isinstance(node, ast.Constant):
-                    return node
+            if isinstance(node, ast.Constant):  # an exponent must stay one, so that whole powers are products
+                return node
+            if not self._moves(node, moving, depends):
                 part = ast.unparse(node)
                 name = next((key for key, text in apart.items() if text == part), f"part{len(apart)}_")
                 apart[name] = part
@@ -120,7 +110,6 @@ class Formula:
             if isinstance(node, ast.Name):
                 return node
             if isinstance(node, ast.BinOp):
-                # An exponent must stay a constant, so that whole powers are products.
                 return ast.BinOp(lifted(node.left), node.op, lifted(node.right))
             if isinstance(node, ast.UnaryOp):
                 return ast.UnaryOp(node.op, lifted(node.operand))
@@ -225,8 +214,7 @@ def _parsed(text: str, whole: str) -> ast.expr:
 def _unread(part: str, whole: str) -> ArgumentError:
     return ArgumentError(
         f"A formula must be an expression, with definitions such as `; a = 2*b` after it, but `{part.strip()}` of `{whole}` cannot "
-        "be "
-        "read. Use + - * / ^, parentheses, names, numbers and functions."
+        "be read. Use + - * / ^, parentheses, names, numbers and functions."
     )
 
 

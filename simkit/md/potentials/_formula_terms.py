@@ -194,8 +194,7 @@ class FormulaPair(PairPotential):
             if value.ndim != 1:
                 raise ArgumentError(
                     f"Argument `parameters` must give one number a species, but `{name}` has the shape {value.shape}. Single "
-                    "numbers "
-                    "are `constants`."
+                    "numbers are `constants`."
                 )
 
     def coefficients(self) -> Any:
@@ -225,6 +224,5 @@ def check_names(formula: Formula, known: set[str]) -> None:
     if missing:
         raise ArgumentError(
             f"Argument `parameters` must have every name that the formula `{formula.text}` uses, but has not `{missing[0]}`. It "
-            "knows "
-            f"{', '.join(sorted(known))}."
+            f"knows {', '.join(sorted(known))}."
         )

@@ -19,6 +19,7 @@ from jax.typing import DTypeLike
 from jaxtyping import Array, Float, Int
 
 from ...core import batched_together
+from ._b_splines import splines
 
 Mesh = tuple[int, int, int]
 VECTOR = 4
@@ -131,17 +132,6 @@ def interpolated(order: int, potential: Array, at: Windows) -> tuple[Array, Floa
     ones = jnp.ones(width, z.dtype)
     found = [a @ ones for a in (value * z, by_x * z, by_y * z, value * dz)]
     return found[0], jnp.stack(found[1:], axis=-1)
-
-
-def splines(w: Array, order: int) -> tuple[list[Array], list[Array]]:
-    """Cardinal B-splines M_n(w + k) and their slopes, for k = 0..order-1 and w in [0, 1), by their recursion."""
-    values, slopes = [w, 1 - w], [jnp.ones_like(w), -jnp.ones_like(w)]  # M_2(w), M_2(w + 1)
-    for n in range(3, order + 1):
-        padded = [*values, jnp.zeros_like(w)]
-        previous = [jnp.zeros_like(w), *values]
-        values = [((w + k) * padded[k] + (n - k - w) * previous[k]) / (n - 1) for k in range(n)]
-        slopes = [padded[k] - previous[k] for k in range(n)]
-    return values, slopes
 
 
 def influence(mesh: Mesh, order: int, reciprocal: Array, volume: Array, damping: Array) -> Array:

@@ -10,6 +10,7 @@ from jaxtyping import Array, Float, Int
 from ..._errors import ArgumentError
 from ...core import quantity
 from ..space._space import Space
+from ._b_splines import cubic_shares
 from ._bonded import BondedPotential, as_indices, dihedral_angle, optional_indices, some_angle
 from ._potential import POTENTIALS
 
@@ -46,8 +47,7 @@ class TorsionMap(BondedPotential):
         if len(shape) not in (2, 3) or shape[-1] != shape[-2] or shape[-1] < 4:
             raise ArgumentError(
                 f"Argument `table` must have the shape (n, n) or (kinds, n, n) with n of at least 4, but has {shape}. Give "
-                "energies at "
-                "equal steps of both angles, from 0."
+                "energies at equal steps of both angles, from 0."
             )
 
     def term(self, space: Space, position: Array) -> Array:
@@ -70,10 +70,8 @@ def _place(space: Space, position: Array, n: int) -> tuple[Array, Array]:
     turns = jnp.where(some, jnp.arctan2(sine, cosine), 0) / (2 * jnp.pi)
     x = turns * n
     below = jnp.floor(x)
-    w = x - below
-    weights = [(1 - w) ** 3, 3 * w**3 - 6 * w**2 + 4, -3 * w**3 + 3 * w**2 + 3 * w + 1, w**3]
     places = below.astype(jnp.int32)[:, None] + jnp.arange(-1, 3, dtype=jnp.int32)[None]
-    return places % n, jnp.stack(weights, axis=-1) / 6
+    return places % n, cubic_shares(x - below)
 
 
 def _spline_solution(n: int) -> np.ndarray:

@@ -27,7 +27,7 @@ class VirtualSites(eqx.Module):
 
     - `parents`: atoms 1, 2 and 3 of every site, shape (sites, 3); for two atoms repeat the first.
     - `weights`: a and b, shape (sites, 2) or (2,) for all.
-    - `cross`: c in inverse length, shape (sites,) or one for all; 0 keeps sites in the plane of the atoms.
+    - `cross`: c in inverse length, shape (sites,) or one for all; None for sites in the plane of the atoms.
 
     **Good values:** the fourth site of TIP4P lies between the hydrogens: parents oxygen and both hydrogens, a = b = 0.12797.
 
@@ -42,23 +42,23 @@ class VirtualSites(eqx.Module):
 
     parents: Int[Array, "sites 3"]
     weights: Float[Array, "*sites 2"] = quantity(doc="shares of the second and third atom")
-    cross: Float[Array, "*sites"] = quantity(unit="1/length", doc="factor of the cross product")
+    cross: Float[Array, "*sites"] | None = quantity(unit="1/length", doc="factor of the cross product", optional=True)
 
     def __init__(
         self,
         parents: ArrayLike | Sequence[Sequence[int]],
         weights: ArrayLike | Sequence[Any],
-        cross: ArrayLike | Sequence[float] = 0.0,
+        cross: ArrayLike | Sequence[float] | None = None,
     ):
         found = np.asarray(parents)
         if found.ndim != 2 or found.shape[1] != 3 or not np.issubdtype(found.dtype, np.integer):
             raise ArgumentError(
                 f"Argument `parents` must be whole numbers of shape (sites, 3), but is {found.dtype} of shape {found.shape}. "
-                "Repeat "
-                "the first atom where there are two."
+                "Repeat the first atom where there are two."
             )
         self.parents = jnp.asarray(found, jnp.int32)
-        self.weights, self.cross = as_float_array(weights), as_float_array(cross)
+        self.weights = as_float_array(weights)
+        self.cross = None if cross is None else as_float_array(cross)
 
     @property
     def count(self) -> int:
@@ -69,8 +69,8 @@ class VirtualSites(eqx.Module):
         first, second, third = self._lever(space, position)
         weights = jnp.broadcast_to(self.weights, (self.count, 2)).astype(position.dtype)
         sites = first + weights[:, :1] * second + weights[:, 1:] * third
-        if position.shape[1] == 3:
-            sites = sites + self._cross(position)[:, None] * jnp.cross(second, third)
+        if self.cross is not None and position.shape[1] == 3:
+            sites = sites + self._cross(self.cross, position) * jnp.cross(second, third)
         return jnp.concatenate([position, sites])
 
     def on_atoms(self, space: Space, position: Float[Array, "atoms d"], forces: Float[Array, "rows d"]) -> Array:
@@ -83,10 +83,10 @@ class VirtualSites(eqx.Module):
     ) -> Float[Array, "d d"]:
         """The virial that sites out of plane add to that of atoms and sites which all deform alike."""
         d = position.shape[1]
-        if d != 3:
+        if self.cross is None or d != 3:
             return jnp.zeros((d, d), position.dtype)
         _, second, third = self._lever(space, position)
-        pull, cross = -forces[len(position) :], self._cross(position)[:, None]
+        pull, cross = -forces[len(position) :], self._cross(self.cross, position)
 
         def work(strain: Array) -> Array:
             moved = jnp.eye(d, dtype=strain.dtype) + strain
@@ -95,8 +95,8 @@ class VirtualSites(eqx.Module):
 
         return jax.grad(work)(jnp.zeros((d, d), position.dtype))
 
-    def _cross(self, position: Array) -> Float[Array, " sites"]:
-        return jnp.broadcast_to(self.cross, (self.count,)).astype(position.dtype)
+    def _cross(self, cross: Array, position: Array) -> Float[Array, "sites 1"]:
+        return jnp.broadcast_to(cross, (self.count,)).astype(position.dtype)[:, None]
 
     def _lever(self, space: Space, position: Array) -> tuple[Array, Array, Array]:
         first, second, third = (position[self.parents[:, k]] for k in range(3))
