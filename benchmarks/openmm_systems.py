@@ -1,16 +1,18 @@
 """Test systems of OpenMM's tools, translated term by term: energies and forces beside OpenMM's reference platform.
 
-`python benchmarks/peers/openmm_systems.py FOLDER` writes the systems in the peer's environment; this reads them and needs `openmm`:
-`python benchmarks/openmm_systems.py FOLDER [NAME ...]` prints a row for each.
+`python benchmarks/run.py openmm_systems`; some: `SYSTEMS=WaterBox,DHFRExplicit python benchmarks/run.py openmm_systems`. The peer's
+environment writes the systems as files, which are kept; reading them needs `openmm` here (`simkit[md]`).
 """
 
+import collections
 import dataclasses
+import os
 import pathlib
-import sys
+import subprocess
 import time
-import traceback
 from typing import Any
 
+import _harness
 import jax
 import numpy as np
 
@@ -78,19 +80,25 @@ def compare(folder: pathlib.Path, name: str) -> str:
     return row if word.strip() == "right" else f"{row}\n    {wanted}\n    {found}"
 
 
-def main() -> None:
-    folder = pathlib.Path(sys.argv[1])
-    for name in sys.argv[2:] or sorted(path.stem for path in folder.glob("*.npz")):
+def main() -> dict[str, float]:
+    jax.config.update("jax_enable_x64", True)
+    python = _harness.environment("openmm_systems", ["openmm", "openmmtools"])
+    folder = _harness.ENVIRONMENTS / "openmm_systems_files"
+    chosen = [name for name in os.environ.get("SYSTEMS", "").split(",") if name]
+    if chosen or not folder.exists():
+        script = _harness.HERE / "peers" / "openmm_systems.py"
+        subprocess.run([python, script, folder, *chosen], check=True, stdin=subprocess.DEVNULL)
+    counts: collections.Counter[str] = collections.Counter()
+    for name in chosen or sorted(path.stem for path in folder.glob("*.npz")):
         begun = time.time()
         try:
             row = compare(folder, name)
         except Exception as error:  # a row of its own: the others go on
             row = f"FAILED   {name}: {type(error).__name__}: {str(error)[:150]}"
-            if sys.argv[2:]:
-                traceback.print_exc()
+        counts[row.split()[0].lower()] += 1
         print(row, f"({time.time() - begun:.0f} s)", flush=True)
+    return {f"openmm_systems_{word}": counts[word] for word in ("right", "refused", "wrong", "failed")}
 
 
 if __name__ == "__main__":
-    jax.config.update("jax_enable_x64", True)
     main()
