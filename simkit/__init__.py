@@ -59,6 +59,7 @@ if TYPE_CHECKING:
     from .core import PiecewiseConstant as PiecewiseConstant
     from .core import PlainSystem as PlainSystem
     from .core import Pulses as Pulses
+    from .core import SampledSystem as SampledSystem
     from .core import SeparableSystem as SeparableSystem
     from .core import SplitSystem as SplitSystem
     from .core import Start as Start
@@ -129,6 +130,7 @@ if TYPE_CHECKING:
     from .problem import Problem as Problem
     from .problem import Successes as Successes
     from .problem import from_simulator as from_simulator
+    from .problem import refresh as refresh
     from .study import Study as Study
     from .study import load_study as load_study
     from .sweeps import Sweep as Sweep
@@ -158,6 +160,7 @@ _LAZY = {
     "SeparableSystem": "core",
     "SplitSystem": "core",
     "Start": "core",
+    "SampledSystem": "core",
     "StaticSystem": "core",
     "Status": "core",
     "PiecewiseConstant": "core",
@@ -247,6 +250,7 @@ _LAZY = {
     "GaussianCopula": "problem",
     "Individual": "problem",
     "Problem": "problem",
+    "refresh": "problem",
     "Successes": "problem",
     "from_simulator": "problem",
     "Sweep": "sweeps",

@@ -14,7 +14,7 @@ from jaxtyping import Array, PRNGKeyArray
 
 from .._doors import check_key, check_kind
 from .._errors import ArgumentError, SimulationError
-from ..core import StaticSystem, full_products
+from ..core import SampledSystem, StaticSystem, full_products
 from ..engine import awaited, note_trace, over_members, over_processes
 from ..problem import Problem, check_problem, named_parts
 from ._dependent_model import has_curvature
@@ -27,6 +27,7 @@ from ._gauss_newton_cg import GaussNewtonCG
 from ._marginal import Marginal, population_in, sharpened
 from ._method import FAILED, AbstractMethod, End
 from ._optax import LBFGS
+from ._sampled import fit_sampled
 from ._screen import LOOKS, coarse, looked_at
 from ._shooting import Shot, check_windows
 from ._start_queue import LANES, queued
@@ -46,6 +47,9 @@ NOWHERE = (
     "trust, then narrow the priors and the bounds around it, or give `starts`; `simkit.inspect.locate` names the line of a model "
     "whose derivative is not finite."
 )
+
+ROUND_STEPS = 20
+"""Most steps between two rounds of draws: at the border of what the draws cover more of them lead nowhere."""
 
 LOOSE = 1e-2
 """The tolerance, in standard errors, of the stages before the last."""
@@ -138,7 +142,7 @@ def fit(
     print(simkit.fit(problem))
     ```
     """
-    check_problem(problem)
+    check_problem(problem, drawn=False)
     check_key(key)
     if problem.size == 0:
         raise ArgumentError("Argument `problem` must have free parameters, but it has none.")
@@ -160,6 +164,27 @@ def fit(
             "has no method `residuals` or `information`. Take `simkit.LBFGS()`, which needs the log density "
             "alone, or give it one of them."
         )
+    if isinstance(problem.base.system, SampledSystem):
+        once = lambda problem, start: _fit_once(problem, method, start, key, horizons, 1, 0, 1, None, False)
+        others = {"horizons": (horizons, None), "screen": (screen, 1), "evolve": (evolve, 0), "windows": (windows, 1)}
+        key = jax.random.key(0) if key is None else key
+        return fit_sampled(problem, once, starts, key, others | {"store": (store, None)}, progress)
+    return _fit_once(problem, method, starts, key, horizons, screen, evolve, windows, store, progress)
+
+
+def _fit_once(
+    problem: Problem,
+    method: AbstractMethod,
+    starts: ArrayLike | Sequence[Any],
+    key: PRNGKeyArray | None,
+    horizons: Sequence[float] | None,
+    screen: int,
+    evolve: int,
+    windows: int,
+    store: str | Path | None,
+    progress: bool,
+) -> FitResult:
+    """The fit of a problem that simulates as it is."""
     windows = check_windows(problem, windows)
     stages = _check_horizons(problem, (1.0,) if windows > 1 and horizons is None else horizons)
     check_matrices(problem, type(method).__name__)
@@ -349,6 +374,8 @@ def _default_method(problem: Problem) -> AbstractMethod:
         return Marginal()
     if not has_curvature(problem):
         return LBFGS()
+    if isinstance(problem.base.system, SampledSystem):
+        return GaussNewton(max_steps=ROUND_STEPS)
     return GaussNewton(max_steps=5000) if isinstance(problem.base.system, StaticSystem) else GaussNewton()
 
 

@@ -15,12 +15,13 @@ from jaxtyping import Array, PRNGKeyArray, PyTree
 
 from .._doors import check_key, check_kind
 from .._errors import ArgumentError, SamplingError
-from ..core import full_products
+from ..core import SampledSystem, full_products
 from ..engine import awaited, note_trace
 from ..fitting import FieldFit, FitResult, GaussNewtonCG, check_fit, fit
 from ..linear import eigenvalues
 from ..problem import Problem, check_dense, check_problem, defining_parts
 from ..stores import Journal, describe, journal
+from ._averages import sample_averages
 from ._counts import Counts
 from ._diagnostics import describe_quality, stuck_chains
 from ._ensemble_sampler import EnsembleSampler, sample_ensemble
@@ -118,8 +119,28 @@ def sample(
     **Raises:** a `SamplingError` when chains stay stuck after they were started again: such chains must not be averaged. A
     `StoreError` that says what differs where the store belongs to other draws.
     """
-    check_problem(problem)
+    check_problem(problem, drawn=False)
     check_key(key, needed=True)
+    if isinstance(problem.base.system, SampledSystem):
+        once = lambda problem, start, key: _sample(
+            problem, method, Counts(chains, draws, warmup), start, key, None, None, progress
+        )
+        return sample_averages(problem, start, key, once, store)
+    return _sample(problem, method, Counts(chains, draws, warmup), start, key, store, every, progress)
+
+
+def _sample(
+    problem: Problem,
+    method: Method | None,
+    counts: Counts,
+    start: FitResult | FieldFit | None,
+    key: PRNGKeyArray,
+    store: str | Path | None,
+    every: int | None,
+    progress: bool,
+) -> Posterior:
+    """The draws of the posterior of a problem that simulates as it is."""
+    chains, draws, warmup = counts
     estimated = problem.likelihood.with_key(key) is not None
     if method is None:
         method = ParticleMetropolis() if estimated else NUTS()
@@ -133,7 +154,7 @@ def sample(
     check_counts(chains=chains, draws=draws, warmup=warmup)
     if isinstance(method, LIKELIHOOD_FREE):
         check_without(method, start, store)
-        return _sample_likelihood_free(problem, method, Counts(chains, draws, warmup), key)
+        return _sample_likelihood_free(problem, method, counts, key)
     target = target_of(problem, "reverse" if isinstance(method, Variational) else None)
     if isinstance(method, ParticleMetropolis):
         check_estimated(target)

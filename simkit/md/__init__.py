@@ -58,6 +58,8 @@ from .files._read import read as read
 from .files._three_body_files import ThreeBodyTable as ThreeBodyTable  # internal
 from .files._three_body_files import read_stillinger_weber as read_stillinger_weber
 from .files._three_body_files import read_tersoff as read_tersoff
+from .fits import EnergiesAndForces as EnergiesAndForces
+from .fits import EquilibriumAverages as EquilibriumAverages
 from .free_energy._bias import Bias as Bias
 from .free_energy._bias import UmbrellaBias as UmbrellaBias
 from .free_energy._estimate import Estimate as Estimate  # internal

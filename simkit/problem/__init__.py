@@ -65,6 +65,10 @@ from ._prior import StoredPrior as StoredPrior  # internal
 from ._prior import drawn as drawn  # internal
 from ._problem import Problem as Problem
 from ._protocol import AbstractProtocol as AbstractProtocol
+from ._refresh import effective_shares as effective_shares  # internal
+from ._refresh import errors_of_draws as errors_of_draws  # internal
+from ._refresh import refresh as refresh
+from ._refresh import without_limit as without_limit  # internal
 from ._schedule import dose_event as dose_event
 from ._simulator import from_simulator as from_simulator
 from ._successes import Successes as Successes

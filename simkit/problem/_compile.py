@@ -46,7 +46,7 @@ def check_arguments(
         raise ArgumentError(
             "The thermostat or barostat of these particles draws random numbers, and a Problem takes no key: the likelihood of its "
             "data is an integral over all paths. Take dynamics without noise, `md.NVE()` or `md.NoseHoover(...)`; averages over an "
-            "ensemble are fitted by the gradients of `md.sample_ensemble`."
+            "ensemble are data of a problem of `md.EquilibriumAverages(particles, ...)`."
         )
     if not experiments:
         raise ArgumentError("Argument `experiments` must hold at least one experiment, but it is empty.")

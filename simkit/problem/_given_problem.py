@@ -3,16 +3,18 @@
 import copy
 
 import equinox as eqx
+import numpy as np
 from jaxtyping import PRNGKeyArray
 
 from .._doors import check_kind
 from .._errors import ArgumentError
+from ..core import SampledSystem, traced
 from ._likelihood import AbstractLikelihood
 from ._problem import Problem
 
 
-def check_problem(problem: object) -> None:
-    """Refuse what is no problem, such as a system.
+def check_problem(problem: object, drawn: bool = True) -> None:
+    """Refuse what is no problem, such as a system; and a sampled system without draws, where these must be `drawn`.
 
     **Raises:** an `ArgumentError`.
     """
@@ -20,6 +22,17 @@ def check_problem(problem: object) -> None:
         "Make one of system, data and unknowns: `simkit.Problem(system, experiments, free={...}, noise={...}, y0=...)`."
     )
     check_kind("problem", problem, Problem, "a problem", remedy)
+    if drawn and isinstance(problem, Problem) and isinstance(problem.base.system, SampledSystem):
+        _check_drawn(problem)
+
+
+def _check_drawn(problem: Problem) -> None:
+    setup = problem.model.base_setup(0)
+    if not traced(setup) and np.isnan(float(setup.system.effective_share(setup.y0))):
+        raise ArgumentError(
+            f"The outputs of `{type(setup.system).__name__}` are averages over draws, and none were made at parameters near by. "
+            "Draw first: `problem = simkit.refresh(problem, fit.estimate, key=key)`. `fit` and `sample` do so themselves."
+        )
 
 
 def check_independent(problem: Problem, verb: str) -> None:

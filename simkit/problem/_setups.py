@@ -9,6 +9,7 @@ from .._errors import ArgumentError
 from .._types import Inputs, State
 from ..core import (
     NamedEvents,
+    SampledSystem,
     Setup,
     StaticSystem,
     System,
@@ -38,6 +39,8 @@ def experiment_setups(
     placebo = Doses() if any(e.doses is not None for e in experiments) else None
     for e in experiments:
         state = y0 if e.y0 is None else e.y0
+        if state is None and isinstance(system, SampledSystem):
+            state = system.blank()
         if state is None and not isinstance(system, StaticSystem):
             raise ArgumentError(
                 f"Experiment `{e.name}` must have an initial state, but neither it nor the problem gives `y0`."

@@ -60,9 +60,7 @@ def has_room(system: Particles, atoms: Atoms) -> Bool[Array, ""]:
     return system.fits(lax.stop_gradient(system.listed(atoms)))
 
 
-def deformed(position: Array, old: Space, new: Space) -> Array:
-    """Positions carried along when the cell changes; the very same ones where it does not."""
-    if not new.periodic:
-        return position
-    before, after = (space.vectors().astype(position.dtype) for space in (old, new))
+def deformed(position: Array, before: Array, space: Space) -> Array:
+    """Positions carried along from a cell of lattice vectors `before`; the very same ones where the cell of the space is that."""
+    before, after = before.astype(position.dtype), space.vectors().astype(position.dtype)
     return position + position @ (lax.stop_gradient(inverse(before)) @ (after - lax.stop_gradient(before)))

@@ -144,7 +144,7 @@ class ReweightedEnsemble(eqx.Module):
 
         reduced, values = lax.map(jax.checkpoint(one), self.frames)
         weights = jax.nn.softmax(self.reduced - reduced)
-        return jax.tree.map(lambda x: _contributions(weights, jnp.asarray(x)), values), effective_size(weights)
+        return jax.tree.map(lambda x: contributions(weights, jnp.asarray(x)), values), effective_size(weights)
 
     def _reduced(self, system: Particles) -> Float[Array, " frames"]:
         system = self._with_room(system)
@@ -155,9 +155,10 @@ class ReweightedEnsemble(eqx.Module):
         return dataclasses.replace(system, plan=self.system.plan)
 
     def _carried(self, atoms: Atoms, system: Particles) -> Atoms:
-        if atoms.cell is not None:
+        if atoms.cell is not None or not system.space.periodic:
             return atoms
-        return eqx.tree_at(lambda a: a.position, atoms, deformed(atoms.position, self.system.space, system.space))
+        before = self.system.space.vectors()
+        return eqx.tree_at(lambda a: a.position, atoms, deformed(atoms.position, before, system.space))
 
 
 @full_products
@@ -201,7 +202,7 @@ def sample_ensemble(
     run = simulate(system, y0, times, step=fixed, key=key)
     frames = lax.stop_gradient(kept(run.ys, discard))
     if not traced(system, frames):
-        system = _roomy(system, frames)
+        system = roomy(system, frames)
     assert isinstance(fixed, Fixed)
     return ReweightedEnsemble(system, frames, _energies(system, frames), jnp.asarray(times), fixed, discard)
 
@@ -250,7 +251,7 @@ def kept(states: PyTree, discard: int) -> Any:
     return jax.tree.map(lambda x: x[discard:], states)
 
 
-def _contributions(weights: Array, values: Array) -> Array:
+def contributions(weights: Array, values: Array) -> Array:
     """Return the contribution of each frame to the mean, taken about the mean, so that correlated errors of the weights cancel."""
     share = (weights * weights.shape[0]).reshape(-1, *[1] * (values.ndim - 1)).astype(values.dtype)
     centre = lax.stop_gradient(jnp.mean(share * values, axis=0))[None]
@@ -268,7 +269,7 @@ def _needs(system: Particles, frames: Atoms) -> tuple[Any, Bool[Array, ""]]:
     return tallies, jnp.all(lax.map(lambda atoms: has_room(system, atoms), frames))
 
 
-def _roomy(system: Particles, frames: Atoms) -> Particles:
+def roomy(system: Particles, frames: Atoms) -> Particles:
     """The system with room for the neighbours of every frame."""
     while True:
         tallies, fits = _needs(system.limited(), frames)

@@ -1,0 +1,151 @@
+"""Fits of averages over draws: draw, minimise as far as the draws count, draw anew."""
+
+import dataclasses
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax.typing import ArrayLike
+from jaxtyping import Array, Float, PRNGKeyArray
+
+from .._errors import ArgumentError
+from ..problem import Problem, effective_shares, errors_of_draws, refresh, without_limit
+from ._fit_result import FitResult
+from ._inside import inside
+from ._starts import drawn_starts, first_start, given_starts
+
+ROUNDS = 30
+"""Most times that draws are made anew."""
+
+SETTLED = 0.9
+"""The effective share of the draws, at the optimum, with which a fit ends: they are nearly draws of the optimum itself."""
+
+BEGUN = 0.5
+"""Effective share at the start from which on draws that a problem has already are used."""
+
+NOTABLE = 0.1
+"""The part of a standard error from which on what the finite number of draws adds is said."""
+
+SPREAD = 4
+"""References of the draws of a posterior, beside that at its optimum."""
+
+COVERED = 0.5
+"""The effective share, over draws of one reference, with which a place of the posterior is covered."""
+
+Once = Callable[[Problem, Array], FitResult]
+
+
+def fit_sampled(
+    problem: Problem,
+    once: Once,
+    starts: ArrayLike | Sequence[Any],
+    key: PRNGKeyArray,
+    others: Mapping[str, tuple[Any, Any]],
+    progress: bool,
+) -> FitResult:
+    """Minimise, with draws that are made anew wherever too few of them count, until they are those of the optimum.
+
+    **Arguments:** `once`: the fit of a problem with draws, from one start; `others`: name -> (value, default) of arguments
+    that only other problems take.
+
+    **Raises:** an `ArgumentError` for such an argument, or more than one start.
+    """
+    for name, (value, default) in others.items():
+        if value != default:
+            raise ArgumentError(
+                f"Argument `{name}` does not go with averages over draws, which are fitted from one start. Leave it out."
+            )
+    theta = problem.natural(_start(problem, starts, key))
+    shares = effective_shares(problem, theta)
+    total, rounds = 0, 0
+    while True:
+        if rounds or not (shares >= BEGUN).all():  # NaN: nothing was drawn yet
+            problem = refresh(problem, theta, key=jax.random.fold_in(key, rounds))
+        found = once(problem, theta[None])
+        total += int(np.asarray(found.iterations).sum())
+        shares, rounds = effective_shares(problem, found.estimate), rounds + 1
+        if progress:
+            print(
+                f"draws {rounds}: objective {float(found.objective[0]):.6g}, {shares.min():.0%} of the draws count there"
+            )
+        if (shares >= SETTLED).all() or rounds == ROUNDS:
+            break
+        theta = found.estimate
+    words = _sentences(problem, found, shares)
+    method = f"{found.method}, draws made {rounds} times" if rounds > 1 else found.method
+    return dataclasses.replace(
+        found, iterations=jnp.full_like(found.iterations, total), misfit=(*found.misfit, *words), method=method
+    )
+
+
+def covering(problem: Problem, found: FitResult, key: PRNGKeyArray) -> Problem:
+    """The problem with draws of several references, which cover the posterior around a fit; outputs have no limit.
+
+    References are the optimum and draws of the normal approximation.
+    """
+    _, spread = jax.random.split(key)
+    rows = np.asarray(found.covariance, float)
+    values, basis = np.linalg.eigh(rows)
+    root = basis * np.sqrt(np.maximum(values, 0))
+    normal = np.asarray(jax.random.normal(spread, (SPREAD // 2, problem.size)), float)
+    steps = np.concatenate([np.zeros((1, problem.size)), normal, -normal])
+    bounds = problem.coordinate_bounds()
+    z = jnp.asarray(np.asarray(found.z, float) + steps @ root.T, problem.times.dtype)
+    z = jax.vmap(inside, in_axes=(0, None))(z, bounds)
+    return without_limit(refresh(problem, problem.natural(z), key=key))
+
+
+def uncovered(problem: Problem, thetas: Float[np.ndarray, "draws parameters"]) -> float:
+    """The part of these draws of the posterior at which too few of the frames count."""
+    shares = [effective_shares(problem, jnp.asarray(theta, problem.times.dtype)).min() for theta in thetas]
+    return float(np.mean(np.array(shares) < COVERED))
+
+
+def _start(problem: Problem, starts: ArrayLike | Sequence[Any], key: PRNGKeyArray) -> Array:
+    """One start, in the coordinates of the fit: given, that of `Free`, or where the system stands."""
+    if not isinstance(starts, int | np.integer):
+        given = given_starts(problem, starts)
+        if len(given) != 1:
+            raise ArgumentError(
+                f"Argument `starts` must be one row for averages over draws, which are fitted from one start, but it has "
+                f"{len(given)}."
+            )
+        return given[0]
+    z = first_start(problem, drawn_starts(problem.lean(), key, 1))[0]
+    setup, bounds = problem.model.base_setup(0), problem.coordinate_bounds()
+    for i, name in enumerate(problem.names):
+        path = problem.target(name)
+        if np.isfinite(float(problem.starts[i])) or path not in setup.leaves() or setup.get(path).ndim:
+            continue
+        own = problem.coordinates(z.at[i].set(0.0) * 0 + setup.get(path).astype(z.dtype))[i]
+        within = jnp.isfinite(own) & (own > bounds[i, 0]) & (own < bounds[i, 1])
+        z = z.at[i].set(jnp.where(within, own, z[i]))
+    return z
+
+
+def _sentences(problem: Problem, found: FitResult, shares: np.ndarray) -> list[str]:
+    """What the finite number of draws adds to the estimate, and whether the fit settled."""
+    words = []
+    if not (shares >= SETTLED).all():
+        worst = problem.labels[int(np.argmin(shares))]
+        words.append(
+            f"after {ROUNDS} rounds only {shares.min():.0%} of the draws of `{worst}` count at the estimate, so that it has not "
+            "settled. Draw more frames, or begin nearer."
+        )
+    size = np.where(np.array(problem.log, bool), np.asarray(found.estimate), 1)
+    covariance = np.asarray(found.covariance) * size[:, None] * size[None]
+    own = errors_of_draws(problem, found.estimate, jnp.asarray(covariance, problem.times.dtype))
+    error = np.asarray(found.standard_error, float)
+    for name, part, whole in zip(problem.names, own, error, strict=True):
+        if np.isnan(part):
+            words.append(
+                f"the draws are too few for an error of their own on `{name}`: fewer than 8 a reference. Draw more."
+            )
+        elif part > NOTABLE * whole:
+            words.append(
+                f"the finite number of draws adds an error of {part:.2g} to `{name}`, beside the {whole:.2g} of the data: draw "
+                "more frames for less."
+            )
+    return words

@@ -1,0 +1,51 @@
+"""Posteriors of averages over draws: draws of several references, which must cover the posterior."""
+
+import dataclasses
+from collections.abc import Callable
+from typing import Any
+
+import jax
+import numpy as np
+from jaxtyping import PRNGKeyArray
+
+from .._errors import ArgumentError
+from ..fitting import FitResult, covering, fit, uncovered
+from ..problem import Problem
+from ._posterior import Posterior
+
+CHECKED = 200
+"""Draws of the posterior at which it is seen whether the frames cover them."""
+
+ALLOWED = 0.01
+"""The part of the draws that may lie where too few frames count."""
+
+
+def sample_averages(
+    problem: Problem,
+    start: FitResult | None,
+    key: PRNGKeyArray,
+    once: Callable[[Problem, FitResult, PRNGKeyArray], Posterior],
+    store: Any,
+) -> Posterior:
+    """Draw frames at the optimum and around it, sample, and see whether the frames covered the posterior.
+
+    **Arguments:** `once`: sampling of a problem with draws, from a fit.
+    """
+    if store is not None:
+        raise ArgumentError(
+            "Argument `store` does not go with averages over draws, whose frames it would have to hold. Leave it out."
+        )
+    fit_key, draw_key, run_key, look = jax.random.split(key, 4)
+    start = fit(problem, key=fit_key) if start is None else start
+    covered = covering(problem, start, draw_key)
+    found = once(covered, start, run_key)
+    flat = np.asarray(found.flat())
+    some = np.asarray(jax.random.choice(look, len(flat), (min(CHECKED, len(flat)),), replace=False))
+    part = uncovered(covered, flat[some])
+    if part > ALLOWED:
+        text = (
+            f"at {part:.0%} of the posterior's draws less than half of a run's frames count: there the averages are poor. Draw "
+            "more frames, or give data that say more."
+        )
+        found = dataclasses.replace(found, warnings=(*found.warnings, text))
+    return found

@@ -1,0 +1,255 @@
+"""Averages of the canonical ensemble as a regression model, whose frames are weighted for other parameters."""
+
+import dataclasses
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax import lax
+from jax.typing import ArrayLike
+from jaxtyping import Array, Float, PRNGKeyArray
+
+from ..._doors import check_kind
+from ..._errors import ArgumentError
+from ..._types import Inputs, State, Time
+from ...core import Example, SampledSystem, traced
+from ...engine import Fixed, resolve
+from .._particles import Particles
+from ..averages import ReweightedEnsemble, sample_ensemble
+from ..averages._average import as_observable, blocked
+from ..averages._canonical import deformed, reduced_energy, thermal_energy
+from ..averages._reweighting import contributions, effective_size
+from ..dynamics._langevin import Langevin
+from ..free_energy._mbar import mbar
+from ..potentials._external import HarmonicTrap
+from ..space._atoms import Atoms
+from ..space._space import OpenSpace
+
+TOGETHER = 1024
+"""Atoms of frames that are evaluated together."""
+
+
+class Draws(eqx.Module):
+    """Frames of one or several references, and what their weights are relative to.
+
+    - `frames`: with a leading axis, one reference after the other.
+    - `reduced`: the reduced energy of the mixture of all references at each frame; NaN before anything was drawn.
+    - `vectors`: the lattice vectors under which the frames were drawn; empty in an open space.
+    - `last`: the state from which a new run begins.
+    """
+
+    frames: Atoms
+    reduced: Float[Array, " frames"]
+    vectors: Array
+    last: Atoms
+
+
+class EquilibriumAverages(SampledSystem):
+    r"""Averages over the canonical ensemble, as a regression model for `Problem`: pressures, densities, g(r), energies.
+
+    The outputs are $\langle O \rangle_\theta = \sum_i w_i O_\theta(S_i)$ over frames $S_i$ that were drawn at reference
+    parameters, with weights $w_i \propto e^{u_{\mathrm{ref}}(S_i) - u_\theta(S_i)}$ of the reduced energies $u$, so that
+    derivatives are those of equilibrium averages. `fit` draws frames, minimises as far as they count, and draws anew, until the
+    frames are those of the optimum. `sample` draws frames at several places of the posterior and weights them as
+    one mixture (MBAR). `refresh` draws them for other verbs.
+
+    **Arguments:**
+
+    - `particles`: with dynamics that draw from the canonical ensemble, at constant volume or pressure. Their numbers have paths
+        such as `particles.potential.sigma` and `particles.dynamics.temperature`, which experiments may `set`.
+    - `start`: the state from which the first run begins. Where an experiment sets another cell, it is carried along.
+    - `observables`: name -> the name of an output of particles such as "pressure", or a function of (particles, atoms) that gives
+        an array. A function need not be differentiable by positions.
+    - `times`, `step`: as of `simulate`, of each run.
+    - `discard`: how many of the first states of a run are left out.
+    - `share`: the effective share of the frames of a run, below which outputs are NaN, so that a fit does not go there.
+
+    **Good values:** 100 to 1000 frames that are about independent. What the finite number of frames adds to a result is said
+    beside it; it should be less than the errors of the data.
+
+    An experiment has one state of the ensemble, with any single number in the place of its time, and each output has one datum:
+    `Experiment("hot", [0.0], {"pressure": [1.2]}, set={"particles.dynamics.temperature": 1.5})`. The datum of an output of
+    several numbers, such as g(r), has their shape after the axis of times.
+
+    **Raises:** an `ArgumentError` for dynamics that draw from no canonical ensemble, or an output that is not known.
+
+    **Source:** Thaler and Zavadlav (2021), doi:10.1038/s41467-021-27241-4; Shirts and Chodera (2008), doi:10.1063/1.2978177.
+
+    ```python
+    import jax, simkit
+    from simkit import md
+    trap = md.Particles(md.HarmonicTrap(1.0, [0.0, 0.0, 0.0]), md.OpenSpace(3), dynamics=md.Langevin(1.0, 2.0))
+    atoms = md.Atoms(jax.numpy.zeros((8, 3)), jax.numpy.zeros((8, 3)))
+    size = lambda system, atoms: jax.numpy.mean(atoms.position**2)
+    averages = md.EquilibriumAverages(
+        trap, atoms, {"size": size}, times=jax.numpy.linspace(0.0, 100.0, 101), step=0.1, discard=5
+    )
+    data = simkit.Experiment("trap", [0.0], {"size": [0.5]})  # k_B T / k, so that k is 2
+    free = {"particles.potential.stiffness": simkit.Free(bounds=(0.2, 10.0), start=1.0)}
+    problem = simkit.Problem(averages, data, free=free, noise={"size": simkit.noise.Normal(0.02)})
+    print(simkit.fit(problem, key=jax.random.key(0)))
+    ```
+    """
+
+    particles: Particles
+    start: Atoms
+    observables: tuple[tuple[str, Callable[[Any, Any], Any]], ...] = eqx.field(static=True)
+    times: tuple[float, ...] = eqx.field(static=True)
+    step: Fixed = eqx.field(static=True)
+    discard: int = eqx.field(static=True, default=1)
+    share: float = eqx.field(static=True, default=0.5)
+
+    def __init__(
+        self,
+        particles: Particles,
+        start: Atoms,
+        observables: Mapping[str, Any],
+        *,
+        times: ArrayLike | Sequence[float],
+        step: float | Fixed,
+        discard: int = 1,
+        share: float = 0.5,
+    ):
+        check_kind("particles", particles, Particles, "particles", "Make them: `md.Particles(potential, space, ...)`.")
+        check_kind("start", start, Atoms, "the state of atoms", "Make it: `md.Atoms(position, momentum)`.")
+        check_kind("observables", observables, Mapping, "a mapping of names", 'Such as {"pressure": "pressure"}.')
+        thermal_energy(particles)
+        if not observables:
+            raise ArgumentError("Argument `observables` must hold at least one observable, but it is empty.")
+        if not 0 <= share < 1:
+            raise ArgumentError(f"Argument `share` must lie between 0 and 1, but it is {share}.")
+        known = np.asarray(times, float)
+        if known.ndim != 1 or not 0 <= discard < len(known):
+            raise ArgumentError(
+                f"Argument `discard` must leave at least one of the {known.size} states, but it is {discard}. Give more times "
+                "or discard fewer."
+            )
+        self.particles = particles.prepared(start)
+        self.start = self.particles.encode(start)
+        self.observables = tuple((name, as_observable(what)) for name, what in observables.items())
+        self.times = tuple(known.tolist())
+        fixed = resolve(self.particles, start, known, step=step).step
+        assert isinstance(fixed, Fixed)
+        self.step, self.discard, self.share = fixed, int(discard), float(share)
+
+    def outputs(self, t: Time, y: State, inputs: Inputs) -> dict[str, Array]:
+        values, weights = self._weighted(y)
+        enough = effective_size(weights) >= self.share * self._run
+        mean = lambda x: jnp.where(enough, jnp.mean(contributions(weights, jnp.asarray(x)), axis=0), jnp.nan)
+        return {name: mean(value) for name, value in values.items()}
+
+    def blank(self) -> Draws:
+        frames = jax.tree.map(lambda x: jnp.broadcast_to(x, (self._run, *x.shape)), self.start)
+        return Draws(frames, jnp.full(self._run, jnp.nan, self.start.position.dtype), self._vectors(), self.start)
+
+    def drawn(self, y: State, references: Sequence[Any], key: PRNGKeyArray) -> tuple["EquilibriumAverages", Draws]:
+        if traced(self, y, references):
+            raise ArgumentError("Frames must be drawn outside of `jit` and `grad`, but what they depend on is traced.")
+        plan, last, runs = self.particles.plan, y.last, []
+        vectors = references[0]._vectors()
+        for i, reference in enumerate(references):
+            if vectors.shape != (0,) and not np.array_equal(vectors, reference._vectors()):
+                raise ArgumentError(
+                    "The cell of a space must not be a free parameter where frames of several references are mixed, but it is. "
+                    "Take dynamics at constant pressure, in which the cell moves, or set the cell of each experiment."
+                )
+            particles = dataclasses.replace(reference.particles, plan=plan)
+            last = _carried(last, y.vectors if i == 0 else vectors, particles)
+            found = sample_ensemble(
+                particles,
+                last,
+                np.asarray(self.times),
+                step=self.step,
+                key=jax.random.fold_in(key, i),
+                discard=self.discard,
+            )
+            plan, last = found.system.plan, jax.tree.map(lambda x: x[-1], found.frames)
+            runs.append(found)
+        systems = [dataclasses.replace(reference.particles, plan=plan) for reference in references]
+        frames, reduced = _mixed(runs, systems)
+        grown = dataclasses.replace(self.particles, plan=plan)
+        return eqx.tree_at(lambda s: s.particles, self, grown), Draws(frames, reduced, vectors, last)
+
+    @eqx.filter_jit
+    def effective_share(self, y: State) -> Float[Array, ""]:
+        return effective_size(jax.nn.softmax(y.reduced - self._reduced(y))) / self._run
+
+    @eqx.filter_jit
+    def errors(self, y: State, combinations: Mapping[str, Array]) -> Float[Array, " combinations"]:
+        values, weights = self._weighted(y)
+        total = jnp.zeros((), weights.dtype)
+        for name, factors in combinations.items():
+            series = contributions(weights, jnp.asarray(values[name]))
+            rows = series.reshape(len(series), -1) @ factors.reshape(len(factors), -1).T.astype(series.dtype)
+            total = total + rows
+        return blocked(total)[0]
+
+    def without_limit(self) -> "EquilibriumAverages":
+        other = eqx.tree_at(lambda s: s.particles, self, self.particles)
+        object.__setattr__(other, "share", 0.0)
+        return other
+
+    @classmethod
+    def example(cls) -> "Example[EquilibriumAverages]":
+        start = Atoms(jnp.zeros((4, 3)), jnp.zeros((4, 3)))
+        trap = Particles(HarmonicTrap(1.0, [0.0, 0.0, 0.0]), OpenSpace(3), dynamics=Langevin(1.0, 2.0))
+        system = cls(trap, start, {"energy": "potential_energy"}, times=np.linspace(0.0, 8.0, 17), step=0.25)
+        system, y0 = system.drawn(system.blank(), [system], jax.random.key(0))
+        return Example(system, y0, np.zeros(1))
+
+    @property
+    def _run(self) -> int:
+        """Number of frames of one reference."""
+        return len(self.times) - self.discard
+
+    def _vectors(self) -> Array:
+        space = self.particles.space
+        dtype = self.start.position.dtype
+        return space.vectors().astype(dtype) if space.periodic else jnp.zeros(0, dtype)
+
+    def _weighted(self, y: Draws) -> tuple[dict[str, Any], Array]:
+        """Return the observables of each frame, and the weights of the frames."""
+
+        def one(atoms: Atoms) -> tuple[Array, dict[str, Any]]:
+            atoms = _carried(atoms, y.vectors, self.particles)
+            seen = {name: observable(self.particles, atoms) for name, observable in self.observables}
+            return reduced_energy(self.particles, atoms), seen
+
+        reduced, values = _mapped(one, y.frames)
+        return values, jax.nn.softmax(y.reduced - reduced)
+
+    def _reduced(self, y: Draws) -> Float[Array, " frames"]:
+        one = lambda atoms: reduced_energy(self.particles, _carried(atoms, y.vectors, self.particles))
+        return _mapped(one, y.frames)
+
+
+def _carried(atoms: Atoms, vectors: Array, particles: Particles) -> Atoms:
+    """Atoms of a cell that does not move, in the cell of these particles."""
+    if atoms.cell is not None or not particles.space.periodic:
+        return atoms
+    return eqx.tree_at(lambda a: a.position, atoms, deformed(atoms.position, vectors, particles.space))
+
+
+def _mixed(runs: Sequence[ReweightedEnsemble], systems: Sequence[Particles]) -> tuple[Atoms, Float[Array, " frames"]]:
+    r"""The frames of all runs, and $-\ln \sum_k \tfrac1K e^{f_k - u_k}$ at each, with free energies $f$ by MBAR."""
+    frames = jax.tree.map(lambda *x: jnp.concatenate(x), *(run.frames for run in runs))
+    if len(runs) == 1:
+        return frames, runs[0].reduced
+    energies = jnp.stack([_energies(system, frames) for system in systems])
+    count = runs[0].reduced.shape[0]
+    found = mbar(energies, [count] * len(runs), inefficiency=1.0)
+    terms = found.values.astype(energies.dtype)[:, None] - energies
+    return frames, jnp.log(jnp.asarray(float(len(runs)), energies.dtype)) - jax.nn.logsumexp(terms, axis=0)
+
+
+@eqx.filter_jit
+def _energies(system: Particles, frames: Atoms) -> Float[Array, " frames"]:
+    return _mapped(lambda atoms: reduced_energy(system, atoms), frames)
+
+
+def _mapped(one: Callable[[Atoms], Any], frames: Atoms) -> Any:
+    """A function of every frame, of so many at once as have about `TOGETHER` atoms; reverse mode computes each again."""
+    return lax.map(jax.checkpoint(one), frames, batch_size=max(1, TOGETHER // frames.position.shape[1]))
