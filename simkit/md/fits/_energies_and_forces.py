@@ -1,7 +1,5 @@
 """Energies and forces of known frames as a regression model: force matching, and training of learned potentials."""
 
-from typing import Any
-
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -76,5 +74,7 @@ class EnergiesAndForces(StaticSystem):
     @classmethod
     def example(cls) -> "Example[EnergiesAndForces]":
         position = jax.random.normal(jax.random.key(0), (5, 4, 3))
-        trap: Any = Particles(HarmonicTrap(1.0, [0.0, 0.0, 0.0]), OpenSpace(3))
-        return Example(cls(trap, Atoms(position, jnp.zeros_like(position))), None, np.arange(5.0))
+        potential = HarmonicTrap(jnp.asarray(1.0), jnp.zeros(3))
+        return Example(
+            cls(Particles(potential, OpenSpace(3)), Atoms(position, jnp.zeros_like(position))), None, np.arange(5.0)
+        )

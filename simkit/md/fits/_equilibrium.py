@@ -195,7 +195,11 @@ class EquilibriumAverages(SampledSystem):
     @classmethod
     def example(cls) -> "Example[EquilibriumAverages]":
         start = Atoms(jnp.zeros((4, 3)), jnp.zeros((4, 3)))
-        trap = Particles(HarmonicTrap(1.0, [0.0, 0.0, 0.0]), OpenSpace(3), dynamics=Langevin(1.0, 2.0))
+        trap = Particles(
+            HarmonicTrap(jnp.asarray(1.0), jnp.zeros(3)),
+            OpenSpace(3),
+            dynamics=Langevin(jnp.asarray(1.0), jnp.asarray(2.0)),
+        )
         system = cls(trap, start, {"energy": "potential_energy"}, times=np.linspace(0.0, 8.0, 17), step=0.25)
         system, y0 = system.drawn(system.blank(), [system], jax.random.key(0))
         return Example(system, y0, np.zeros(1))
