@@ -9,7 +9,7 @@ import numpy as np
 from jaxtyping import PRNGKeyArray
 
 from .._errors import ArgumentError
-from ..fitting import FitResult, covering, fit, uncovered
+from ..fitting import FieldFit, FitResult, covering, fit, uncovered
 from ..problem import Problem
 from ._posterior import Posterior
 
@@ -22,7 +22,7 @@ ALLOWED = 0.01
 
 def sample_averages(
     problem: Problem,
-    start: FitResult | None,
+    start: FitResult | FieldFit | None,
     key: PRNGKeyArray,
     once: Callable[[Problem, FitResult, PRNGKeyArray], Posterior],
     store: Any,
@@ -37,6 +37,10 @@ def sample_averages(
         )
     fit_key, draw_key, run_key, look = jax.random.split(key, 4)
     start = fit(problem, key=fit_key) if start is None else start
+    if not isinstance(start, FitResult):
+        raise ArgumentError(
+            "Argument `start` must be the fit of numbers, but it is that of fields, which averages do not have."
+        )
     covered = covering(problem, start, draw_key)
     found = once(covered, start, run_key)
     flat = np.asarray(found.flat())
