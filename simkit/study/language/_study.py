@@ -24,6 +24,7 @@ from ._events import check_events_table, input_names, last_time, read_events, wi
 from ._formula import Known
 from ._grids import read_on_grid
 from ._names import SYSTEMS
+from ._own_models import OwnModels, check_model, loaded_models
 from ._particles import read_particles
 from ._parts import (
     read_conditions,
@@ -76,6 +77,7 @@ class Study:
         without any is not made.
     - `given`: the problem itself, where the study is one of PEtab.
     - `events`: those of [[events]] by name; experiments with doses have theirs before them.
+    - `sources`: the texts of the Python files that `load_models` has imported for it, by name.
 
     ```python
     import simkit
@@ -109,6 +111,7 @@ class Study:
     sweep: Mapping[str, Any]
     given: Problem | None = None
     events: Mapping[str, Event] = dataclasses.field(default_factory=dict)
+    sources: Mapping[str, str] = dataclasses.field(default_factory=dict)
 
     @property
     def sha256(self) -> str:
@@ -186,7 +189,7 @@ def load_study(
     - `path`: a TOML file, or the YAML file of a PEtab problem; the files it names lie relative to its folder. They hold
         data, never code, and must be regular files below that folder.
     - `models`: the systems that it may name; by default those of simkit and of installed packages (entry points `simkit.systems`).
-        Classes of a script go here.
+        Classes of a script go here, and what `simkit.study.load_models` makes of Python files.
     - `seed`: in place of the study's own.
     - `allow_outside`: whether the study may name files elsewhere on this machine. They end in its results, so allow it for
         studies of your own only.
@@ -287,15 +290,21 @@ def study_from_text(
         sample=read_sample(sections["sample"]),
         predict=predict,
         sweep=sweep,
+        sources=models.sources if isinstance(models, OwnModels) else {},
         **heading,
     )
 
 
-def study_from_provenance(made: Provenance, *, models: Mapping[str, type[System]] = SYSTEMS) -> Study:
+def study_from_provenance(made: Provenance, *, models: Mapping[str, type[System]] | None = None) -> Study:
     """The study of a result file as it was, with the data as they were.
+
+    **Arguments:** `models`: as in `load_study`; None for those of simkit and of installed packages, and of the files that the
+    result keeps where this process has imported the same text. The kept text itself is never run.
 
     **Raises:** a `StudyError` where the result was not made from a study file.
     """
+    if models is None:
+        models = loaded_models(made.models) or SYSTEMS
     return study_from_text(
         made.study, name=made.study_name or "no study", read=made.files, models=models, seed=made.seed
     )
@@ -313,7 +322,8 @@ def _system_and_state(
     """The model's name, the system, the state of [y0] or None, and a state that has the structure of all."""
     section, y0 = sections["system"], sections["y0"]
     section.need("model")
-    model = str(section.name("model", models, "model"))
+    model = str(section.get("model", "text"))
+    check_model(model, models, section.where("model"))
     with at_place(section.where("model")):
         kind = models[model]
     if issubclass(kind, Particles):
