@@ -76,6 +76,35 @@ def explain(options: argparse.Namespace) -> int:
     return 0
 
 
+def export(options: argparse.Namespace) -> int:
+    from .._errors import ArgumentError
+    from ..networks import EquationSystem, equations_source
+    from ..stores import write_text
+    from ..study import load_study
+
+    set_jax(x64=True, cache=False)
+    study = load_study(options.study, allow_outside=options.allow_outside)
+    if not isinstance(study.system, EquationSystem):
+        raise ArgumentError(
+            f"`{options.study}` must have a table [system.equations] to be exported, but names a model."
+        )
+    if options.file.suffix not in (".py", ".xml", ".sbml"):
+        raise ArgumentError(f"`{options.file}` must be a file NAME.py, or NAME.xml for SBML.")
+    check_free(options.file, options.overwrite, "name")
+    start = study.y0 if study.y0 is not None else dict.fromkeys([name for name, _ in study.system.equations.rates], 1.0)
+    if options.file.suffix == ".py":
+        text = equations_source(study.system, start, study.simulation_times if study.experiments else None)
+    else:
+        from ..petab import equations_sbml
+
+        text = equations_sbml(study.system, start)
+    write_text(options.file, text)
+    print(options.file)
+    if study.events:
+        print("Events of the study are not exported.")
+    return 0
+
+
 def replay(options: argparse.Namespace) -> int:
     from ._replay import model_of, replay
 

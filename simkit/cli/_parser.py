@@ -110,6 +110,11 @@ def _commands_on_results(command: Callable[..., argparse.ArgumentParser]) -> Non
     models_option(made)
     outside_option(made)
     jax_options(made)
+    made = command("export", _commands.export, "write the equations of a study as Python (.py) or SBML (.xml)")
+    made.add_argument("study", type=Path, help="a study file (TOML) with [system.equations]")
+    made.add_argument("file", type=Path, help="where to write: NAME.py, or NAME.xml for SBML")
+    made.add_argument("--overwrite", action="store_true", help="replace a file that is there")
+    outside_option(made)
     made = command(
         "replay",
         _commands.replay,

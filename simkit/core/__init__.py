@@ -35,6 +35,8 @@ from ._held import held as held  # internal
 from ._html import html_notes as html_notes
 from ._html import html_page as html_page
 from ._html import html_table as html_table
+from ._html import system_html as system_html  # internal
+from ._html import value_text as value_text  # internal
 from ._input import Input as Input
 from ._input import dotted as dotted  # internal
 from ._interpolated import Interpolated as Interpolated

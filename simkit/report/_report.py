@@ -14,6 +14,7 @@ from ..infer import Check, check
 from ..io import Results
 from ..md import Particles
 from ..md import parts as potential_terms
+from ..networks import EquationSystem, equations_html
 from ..stores import write_text
 from ..study import Study
 from ._equation import describe_model, inline
@@ -95,7 +96,9 @@ def _events(results: Results) -> str:
 
 
 def _model(system: object) -> str:
-    """The model's description; of particles those of their potential and dynamics."""
+    """The model's description; of particles those of their potential and dynamics, of equations as text the equations."""
+    if isinstance(system, EquationSystem):
+        return equations_html(system.equations)
     if not isinstance(system, Particles):
         return describe_model(system)
     described = [*potential_terms(system.potential), system.dynamics]

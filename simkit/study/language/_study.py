@@ -20,6 +20,7 @@ from ...stores import MOST_STUDY, Gate, input_bytes
 from ._asked import read_fit, read_predict, read_sample
 from ._data import DATA_KEYS, read_data
 from ._doses import Dosing, read_own_doses, with_doses
+from ._equations import check_start, read_equations
 from ._events import check_events_table, input_names, last_time, read_events, with_events
 from ._formula import Known
 from ._grids import read_on_grid
@@ -321,6 +322,8 @@ def _system_and_state(
 ) -> tuple[str, System, Any, Any]:
     """The model's name, the system, the state of [y0] or None, and a state that has the structure of all."""
     section, y0 = sections["system"], sections["y0"]
+    if "equations" in section:
+        return _of_equations(section, y0, free, given=given)
     section.need("model")
     model = str(section.get("model", "text"))
     check_model(model, models, section.where("model"))
@@ -343,6 +346,15 @@ def _system_and_state(
         return model, system, None, example.y0
     state = read_state(y0, example.y0, True, free)
     return model, system, state, state
+
+
+def _of_equations(section: Section, y0: Section, free: tuple[str, ...], *, given: bool) -> tuple[str, System, Any, Any]:
+    """The same of a system by equations; without [y0] its states are zero where their structure is asked for."""
+    name, system = read_equations(section)
+    empty = type(system).State(**{state: 0.0 for state, _ in system.equations.rates})  # pyright: ignore
+    check_start(y0, system)
+    state = read_state(y0, empty, True, free) if given else None
+    return name, system, state, empty if state is None else state
 
 
 def petab_study(
