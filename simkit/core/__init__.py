@@ -121,6 +121,8 @@ from ._system import StiffTransportSystem as StiffTransportSystem
 from ._system import StochasticSystem as StochasticSystem
 from ._system import System as System
 from ._system import TransportSystem as TransportSystem
+from ._tables import data_frame as data_frame  # internal
+from ._tables import data_set as data_set  # internal
 from ._term import Common as Common  # internal
 from ._term import SystemTerm as SystemTerm
 from ._term import brownian_path as brownian_path
