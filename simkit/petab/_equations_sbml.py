@@ -39,7 +39,7 @@ def equations_sbml(system: EquationSystem, y0: Any) -> str:
     model.setId(equations.name)
     values = dict(named_leaves(started(y0)))
     values |= {name: getattr(system, name) for name, _, _ in equations.parameters}
-    units = dict(equations.states) | {name: known for name, _, known in equations.parameters}
+    units: dict[str, Any] = dict(equations.states) | {name: known for name, _, known in equations.parameters}
     for name, declared in equations.inputs:
         if declared.default is None:
             raise ArgumentError(f"The input `{name}` must have a default to be written as SBML, but it has none.")
