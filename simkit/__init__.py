@@ -120,6 +120,7 @@ if TYPE_CHECKING:
     from .inspect import explain as explain
     from .io import load as load
     from .io import save as save
+    from .networks import from_equations as from_equations
     from .odes import from_function as from_function
     from .odes import from_response as from_response
     from .problem import Censored as Censored
@@ -242,6 +243,7 @@ _LAZY = {
     "load": "io",
     "load_study": "study",
     "save": "io",
+    "from_equations": "networks",
     "from_function": "odes",
     "from_response": "odes",
     "Censored": "problem",

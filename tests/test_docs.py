@@ -10,7 +10,7 @@ import shlex
 
 import pytest
 
-from simkit.cli._main import build_parser
+from simkit.cli._parser import build_parser
 from simkit.core import Setup
 from simkit.study import REGISTRIES
 

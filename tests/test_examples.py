@@ -68,7 +68,7 @@ def test_figures_are_shown_once(path):
 @pytest.mark.parametrize("path", sorted(EXAMPLES.glob("*.toml")), ids=lambda path: path.stem)
 def test_study_loads_and_says_how_to_run_it(path):
     import simkit  # not at the top: a notebook that runs through this file sets things before it imports
-    from simkit.cli._main import build_parser
+    from simkit.cli._parser import build_parser
 
     study = simkit.load_study(path)
     assert study.title
@@ -81,7 +81,7 @@ def test_study_loads_and_says_how_to_run_it(path):
 
 @pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.stem)
 def test_commands_in_a_notebook_name_studies_that_are_there(path):
-    from simkit.cli._main import build_parser
+    from simkit.cli._parser import build_parser
 
     cells = [cell for cell in json.loads(path.read_text(encoding="utf-8"))["cells"] if cell["cell_type"] == "markdown"]
     for command in re.findall(r"`(simkit [a-z]+ [^`]*)`", "".join("".join(cell["source"]) for cell in cells)):

@@ -2,6 +2,7 @@
 
 import argparse
 from pathlib import Path
+from typing import Any
 
 
 def study_options(parser: argparse.ArgumentParser) -> None:
@@ -12,6 +13,7 @@ def study_options(parser: argparse.ArgumentParser) -> None:
         help="the output folder; by default results/NAME for NAME.toml, and results/NAME-fit and so on for parts of a run",
     )
     parser.add_argument("--overwrite", action="store_true", help="replace results that are in the folder")
+    models_option(parser)
     outside_option(parser)
     parser.add_argument("--seed", type=seed, help="in place of the study's own")
     jax_options(parser)
@@ -23,6 +25,25 @@ def outside_option(parser: argparse.ArgumentParser) -> None:
         action="store_true",
         help="let the study read files that are not below its own folder; for studies that you trust",
     )
+
+
+def models_option(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--models",
+        type=Path,
+        metavar="FILE.py",
+        action="append",
+        default=[],
+        help="a Python file of yours whose systems the study may name: `AlgaePond` is the model algae_pond; its code runs with "
+        "your rights, and results keep it; may be given again",
+    )
+
+
+def chosen_models(options: argparse.Namespace) -> Any:
+    """The models of `--models`, imported now, or those of simkit and of installed packages."""
+    from ..study import SYSTEMS, load_models
+
+    return load_models(*options.models) if options.models else SYSTEMS
 
 
 def jax_options(parser: argparse.ArgumentParser) -> None:

@@ -13,14 +13,14 @@ import numpy as np
 from .._errors import ArgumentError
 from ..core import named_leaves
 from ..inspect import Failure
-from ..study import load_study
+from ..study import SYSTEMS, load_study
 
 
-def model_of(text: str, *, allow_outside: bool = False) -> tuple[Any, ...]:
+def model_of(text: str, *, models: Any = None, allow_outside: bool = False) -> tuple[Any, ...]:
     """System, initial state, inputs and solver of a study file or of a function named `module:function`."""
     module, colon, function = text.partition(":")
     if text.endswith(".toml") or not colon:
-        study = load_study(Path(text), allow_outside=allow_outside)
+        study = load_study(Path(text), allow_outside=allow_outside, models=SYSTEMS if models is None else models)
         return study.system, study.y0, study.inputs, study.solve["solver"]
     sys.path.insert(0, os.getcwd())
     try:

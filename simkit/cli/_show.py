@@ -2,14 +2,14 @@
 
 import inspect
 import textwrap
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import jax.numpy as jnp
 import numpy as np
 
 from .._errors import PluginError, check_known
-from ..core import Setup, as_inputs, at_time, family_of
+from ..core import Setup, System, as_inputs, at_time, family_of
 from ..fitting import FitResult
 from ..infer import Posterior
 from ..md import OUTPUT_DIMENSIONS, Particles
@@ -18,21 +18,21 @@ from ..stores import readers_of
 from ..study import DYNAMICS, POTENTIALS, SYSTEMS, TRUNCATIONS
 
 
-def list_models() -> str:
+def list_models(known: Mapping[str, type[System]] = SYSTEMS) -> str:
     """All models with one line each."""
-    width = max(map(len, SYSTEMS))
-    lines = [f"  {name:<{width}}  {_in_one_line(name)}" for name in sorted(SYSTEMS)]
+    width = max(map(len, known))
+    lines = [f"  {name:<{width}}  {_in_one_line(name, known)}" for name in sorted(known)]
     return "\n".join(["Models, by their name in [system] of a study:", *lines, "", "More of one: simkit models NAME"])
 
 
-def describe_model(name: str) -> str:
+def describe_model(name: str, models: Mapping[str, type[System]] = SYSTEMS) -> str:
     """A model's docstring, and its quantities with values, units and supports; or a potential, a truncation or dynamics."""
     for parts in (POTENTIALS, TRUNCATIONS, DYNAMICS):
-        if name in parts.own or (name not in SYSTEMS.own and name in parts):
+        if name in parts.own or (name not in SYSTEMS.own and name not in models and name in parts):
             return f"{name} ({parts[name].__name__})\n\n{inspect.getdoc(parts[name]) or ''}"
-    if name not in SYSTEMS:
-        check_known(name, (*SYSTEMS, *POTENTIALS, *TRUNCATIONS, *DYNAMICS), "model")
-    kind = SYSTEMS[name]
+    if name not in models:
+        check_known(name, (*models, *POTENTIALS, *TRUNCATIONS, *DYNAMICS), "model")
+    kind = models[name]
     system, y0, times, inputs = kind.example()
     if isinstance(system, Particles):  # whose outputs are known without the work of computing them
         outputs = {name: jnp.zeros(()) for name in OUTPUT_DIMENSIONS}
@@ -113,9 +113,9 @@ def _quantities(setup: Setup, prefix: str, values: bool = True) -> list[str]:
     return as_text(rows, left=range(len(rows[0]))).splitlines()
 
 
-def _in_one_line(name: str) -> str:
+def _in_one_line(name: str, known: Mapping[str, type[System]]) -> str:
     try:
-        return _first_line(SYSTEMS[name])
+        return _first_line(known[name])
     except PluginError as error:
         return str(error)
 

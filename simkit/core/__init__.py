@@ -35,6 +35,8 @@ from ._held import held as held  # internal
 from ._html import html_notes as html_notes
 from ._html import html_page as html_page
 from ._html import html_table as html_table
+from ._html import system_html as system_html  # internal
+from ._html import value_text as value_text  # internal
 from ._input import Input as Input
 from ._input import dotted as dotted  # internal
 from ._interpolated import Interpolated as Interpolated
@@ -120,6 +122,8 @@ from ._system import StiffTransportSystem as StiffTransportSystem
 from ._system import StochasticSystem as StochasticSystem
 from ._system import System as System
 from ._system import TransportSystem as TransportSystem
+from ._tables import data_frame as data_frame  # internal
+from ._tables import data_set as data_set  # internal
 from ._term import Common as Common  # internal
 from ._term import SystemTerm as SystemTerm
 from ._term import brownian_path as brownian_path

@@ -13,9 +13,10 @@ from .._types import State
 from ._events import Events
 from ._guard import alike_together
 from ._html import html_page, trajectory_html
-from ._names import named_leaves
+from ._names import Setup, named_leaves
 from ._quantity import field_metadata
 from ._status import Status
+from ._tables import data_set
 
 SHOWN = 3
 """Most failed members that are printed."""
@@ -113,6 +114,18 @@ class Trajectory(eqx.Module):
             return jax.tree.map(last, self.ys)
         states, unpacked = alike_together(self.ys)
         return unpacked([last(x) for x in states])
+
+    def to_xarray(self) -> Any:
+        """Return the states as an `xarray.Dataset` over `time` (and `member`), units as attributes; xarray comes with the extra
+        `xarray`.
+
+        **Raises:** a `MissingPackageError` where it is not installed.
+        """
+        setup = Setup(None, self.ys)
+        word = lambda path: "y" if path == "y0" else path.removeprefix("y0.")
+        leaves = {word(path): leaf for path, leaf in setup.leaves().items()}
+        units = {word(path): setup.metadata(path).unit for path in setup.leaves()}
+        return data_set(leaves, self.times, units)
 
     def _repr_html_(self) -> str:
         return html_page(repr(self)) if self._traced() else trajectory_html(self, self._facts() + self._findings())

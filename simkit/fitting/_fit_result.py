@@ -11,8 +11,8 @@ import numpy as np
 from jax.core import Tracer
 from jaxtyping import Array, Float
 
-from .._errors import ArgumentError, SimulationError
-from ..core import html_notes, html_page, html_table
+from .._errors import ArgumentError, SimulationError, check_known
+from ..core import data_frame, html_notes, html_page, html_table
 from ..problem import Problem
 from ._fitted import AbstractFit
 from ._identifiability import findings, null_directions
@@ -62,6 +62,11 @@ class FitResult(AbstractFit):
     - `misfit`: what residuals say against the model, in sentences, for tests that fail with p < 0.001: chi-square against stated
         scatter, runs of equal sign, autocorrelation, the largest residual. `simkit.check` tells more.
     """
+
+    def __getitem__(self, name: str) -> Float[Array, ""]:
+        """Return the estimate of a parameter by its name, such as `fit["growth"]`; close matches are told for a wrong one."""
+        check_known(name, self.names, "parameter of this fit")
+        return self.estimate[self.names.index(name)]
 
     @property
     def correlation(self) -> Float[Array, "parameters parameters"]:
@@ -113,6 +118,10 @@ class FitResult(AbstractFit):
             }
             for name, estimate, error, ends, unit in rows
         ]
+
+    def to_frame(self) -> Any:
+        """Return `table` as a `pandas.DataFrame` with the names as index; pandas comes with the extra `pandas`."""
+        return data_frame(self.table(), "to_frame", "name")
 
     def waterfall(self) -> list[dict[str, Any]]:
         """One row a start, best first: objective, above_best, status, iterations, failures."""

@@ -9,8 +9,8 @@ import numpy as np
 from jax.core import Tracer
 from jaxtyping import Array, Bool, Float, Int
 
-from .._errors import missing_package
-from ..core import html_notes, html_page, html_table
+from .._errors import check_known, missing_package
+from ..core import data_frame, html_notes, html_page, html_table
 from ._diagnostics import effective_sample_size, split_r_hat
 
 
@@ -37,6 +37,11 @@ class Posterior(eqx.Module):
     warnings: tuple[str, ...] = eqx.field(static=True, default=())
     log_evidence: Float[Array, " chain"] | None = None
 
+    def __getitem__(self, name: str) -> Float[Array, "chain draw"]:
+        """Return the draws of a parameter by its name, such as `posterior["growth"]`; close matches are told for a wrong one."""
+        check_known(name, self.names, "parameter of this posterior")
+        return self.draws[..., self.names.index(name)]
+
     def flat(self) -> Float[Array, "draws parameter"]:
         """The draws of all chains, one after the other."""
         return self.draws.reshape(-1, self.draws.shape[-1])
@@ -51,6 +56,16 @@ class Posterior(eqx.Module):
             row |= {"q05": q05, "q50": q50, "q95": q95}
             rows.append(row | {"ess": effective_sample_size(values), "rhat": split_r_hat(values)})
         return rows
+
+    def to_frame(self) -> Any:
+        """Return the draws as a `pandas.DataFrame`: a column a parameter, and an index of chain and draw.
+
+        **Raises:** a `MissingPackageError` where pandas is not installed.
+        """
+        chains, draws, _ = self.draws.shape
+        place = {"chain": np.repeat(np.arange(chains), draws), "draw": np.tile(np.arange(draws), chains)}
+        values = {name: np.asarray(self[name]).ravel() for name in self.names}
+        return data_frame(place | values, "to_frame").set_index(["chain", "draw"])
 
     def to_arviz(self) -> Any:
         """The draws and statistics as ArviZ keeps them: a DataTree with ArviZ 1, InferenceData before."""

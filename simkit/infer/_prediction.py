@@ -14,7 +14,7 @@ from jaxtyping import Array, Float, Int, PRNGKeyArray
 
 from .._doors import check_count, check_key, shown
 from .._errors import ArgumentError, check_known
-from ..core import RandomSystem, Status, full_products
+from ..core import RandomSystem, Status, data_frame, full_products
 from ..engine import awaited, note_trace, over_members
 from ..problem import Problem, check_problem, named_parts
 from ._posterior import Posterior
@@ -52,6 +52,30 @@ class Prediction(eqx.Module):
             raise ArgumentError("No draw could be simulated at these times, so there is no band. Shorten the horizon.")
         lower, middle, upper = np.quantile(good, [0.5 - level / 2, 0.5, 0.5 + level / 2], axis=0)
         return lower, middle, upper
+
+    def to_frame(self, level: float = 0.9) -> Any:
+        """Return the bands as a `pandas.DataFrame`: a row for each experiment, output and time, with lower, median and upper.
+
+        The ends are those of new data; `curve_lower`, `curve_median` and `curve_upper` those of the model.
+
+        **Raises:** a `MissingPackageError` where pandas is not installed, and as `band`.
+        """
+        parts = []
+        for name in self.names:
+            ends = [*self.band(name, level), *self.band(name, level, noisy=False)]
+            if ends[0].ndim != 2:
+                raise ArgumentError(f"The output `{name}` must be a number to stand in a table, but it is an array.")
+            rows, count = ends[0].shape
+            heads = ("lower", "median", "upper", "curve_lower", "curve_median", "curve_upper")
+            parts.append(
+                {
+                    "experiment": np.repeat(np.asarray(self.labels, object), count),
+                    "output": np.full(rows * count, name, object),
+                    "time": np.asarray(self.times).ravel(),
+                    **{head: values.ravel() for head, values in zip(heads, ends, strict=True)},
+                }
+            )
+        return data_frame({head: np.concatenate([part[head] for part in parts]) for head in parts[0]}, "to_frame")
 
     def __repr__(self) -> str:
         if isinstance(self.times, Tracer):

@@ -21,7 +21,7 @@ PACKAGES = ("simkit", "jax", "jaxlib", "diffrax", "equinox", "numpyro", "optax",
 
 @runtime_checkable
 class StudyFile(Protocol):
-    """The part of a study that provenance keeps: its text and those of its data files, and the seed."""
+    """The part of a study that provenance keeps: its text, those of its data files and own models, and the seed."""
 
     @property
     def name(self) -> str: ...
@@ -33,6 +33,8 @@ class StudyFile(Protocol):
     def files(self) -> Mapping[str, str]: ...
     @property
     def seed(self) -> int: ...
+    @property
+    def sources(self) -> Mapping[str, str]: ...
 
 
 @dataclasses.dataclass(frozen=True)
@@ -42,6 +44,7 @@ class Provenance:
     - `versions`: of Python and of the packages that compute.
     - `platform`, `device`, `devices`, `float_type`: what it ran on.
     - `study_name`, `study`, `study_sha256`: the study file; `files`: the texts of its data files, `files_sha256` their hashes.
+    - `models`: the texts of the user's own Python files with models, by name; `models_sha256` their hashes.
     - `seed`: from which every random number followed.
     - `command`, `date`, `seconds`: how it was started, when (UTC), and how long each phase took.
     """
@@ -60,6 +63,12 @@ class Provenance:
     command: str
     date: str
     seconds: Mapping[str, float]
+    models: Mapping[str, str] = dataclasses.field(default_factory=dict)
+    models_sha256: Mapping[str, str] = dataclasses.field(default_factory=dict)
+
+
+LATER = ("models", "models_sha256")
+"""Fields that files have only where they hold something; files of earlier versions have none."""
 
 
 def provenance(
@@ -87,6 +96,8 @@ def provenance(
         command=command if isinstance(command, str) else " ".join(command),
         date=datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
         seconds=dict(seconds or {}),
+        models={} if study is None else dict(study.sources),
+        models_sha256={} if study is None else {name: _sha256(text) for name, text in study.sources.items()},
     )
 
 
@@ -94,22 +105,26 @@ def write_provenance(group: h5py.Group, made: Provenance) -> None:
     """One dataset of text a field; what is no text as JSON."""
     for field in dataclasses.fields(made):
         value = getattr(made, field.name)
+        if field.name in LATER and not value:
+            continue
         text = value if isinstance(value, str) else json.dumps(value)
         group.create_dataset(field.name, data=text, dtype=h5py.string_dtype())
 
 
 def read_provenance(group: h5py.Group) -> Provenance:
     """Read the result of `write_provenance`."""
-    fields = dataclasses.fields(Provenance)
+    fields = [field for field in dataclasses.fields(Provenance) if field.name not in LATER or field.name in group]
     found = {field.name: _only(texts(group[field.name], group.file.id.get_filesize())) for field in fields}  # pyright: ignore
     plain = {field.name for field in fields if field.type in (str, "str")}
     values: dict[str, Any] = {name: text if name in plain else json.loads(text) for name, text in found.items()}
     kinds = {
         "devices": int,
         "seed": int | None,
-        **dict.fromkeys(("versions", "files", "files_sha256", "seconds"), dict),
+        **dict.fromkeys(("versions", "files", "files_sha256", "seconds", *LATER), dict),
     }
     for name, kind in kinds.items():
+        if name not in values:
+            continue
         if not isinstance(values[name], kind):
             raise ValueError(f"`{name}` of the provenance is of another kind: {values[name]!r:.60}")
     return Provenance(**values)

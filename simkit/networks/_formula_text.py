@@ -3,9 +3,9 @@
 import math
 import re
 from collections.abc import Callable, Mapping, Sequence
+from typing import Protocol, runtime_checkable
 
 from .._errors import DataError, UnknownNameError, close_matches
-from ._expression import Graph
 
 DEEPEST = 100
 """Levels of a formula: parentheses, powers and signs within each other. Each takes a few calls of Python."""
@@ -51,6 +51,17 @@ Symbol = Callable[[str], int]
 Call = Callable[[str, Sequence[int]], int]
 
 
+@runtime_checkable
+class Builder(Protocol):
+    """What a reader builds formulas in, by the indices of nodes: a `Graph`, or a tree that keeps them as they were written."""
+
+    def number(self, value: float) -> int: ...
+    def symbol(self, name: str) -> int: ...
+    def make(self, operation: str, *operands: int) -> int: ...
+    def add(self, *terms: int) -> int: ...
+    def multiply(self, *factors: int) -> int: ...
+
+
 class Reader:
     """Reads formulas into a graph.
 
@@ -63,7 +74,7 @@ class Reader:
     """
 
     def __init__(
-        self, graph: Graph, symbol: Symbol, call: Call, functions: Mapping[str, object], owner: str = "the network"
+        self, graph: Builder, symbol: Symbol, call: Call, functions: Mapping[str, object], owner: str = "the network"
     ):
         self.graph, self.symbol, self.call, self.functions, self.owner = graph, symbol, call, functions, owner
 

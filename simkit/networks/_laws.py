@@ -4,8 +4,7 @@ import re
 from collections.abc import Sequence
 
 from ._blocks import Line
-from ._expression import Graph
-from ._formula_text import Reader
+from ._formula_text import Builder, Reader
 
 LAWS = ("Ele", "Sat", "Hill", "MM")
 FACTOR = re.compile(r"(\d+\.?\d*(?:[eE][-+]?\d+)?|\.\d+)\*(\w+)")
@@ -50,14 +49,14 @@ def _check_counts(line: Line, law: str, constants: int, reactants: int) -> None:
         raise line.error(f"must give the law `{law}` at least {needed} reactants, but gives {reactants}.")
 
 
-def _saturated(graph: Graph, scaled: int, halves: Sequence[int], amounts: Sequence[int]) -> int:
+def _saturated(graph: Builder, scaled: int, halves: Sequence[int], amounts: Sequence[int]) -> int:
     if not halves:  # a law of order zero, whatever the reactants
         return scaled
     shares = [graph.make("divide", x, graph.add(k, x)) for k, x in zip(halves, amounts, strict=False)]
     return graph.multiply(scaled, *shares, *amounts[len(halves) :])
 
 
-def _michaelis_menten(graph: Graph, scaled: int, half: int, amounts: Sequence[int]) -> int:
+def _michaelis_menten(graph: Builder, scaled: int, half: int, amounts: Sequence[int]) -> int:
     """The rate with the substrate that no enzyme holds, the positive root of S^2 - b S = S0 K.
 
     Of its two forms each loses no digits on one side of b = 0.

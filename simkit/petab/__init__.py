@@ -1,6 +1,7 @@
 """PEtab problems and SBML models."""
 
 from . import _packages as _packages  # isort: skip
+from ._equations_sbml import equations_sbml as equations_sbml
 from ._jumps import load_jumps as load_jumps
 from ._load import PEtab as PEtab
 from ._load import load as load

@@ -17,10 +17,9 @@ from jaxtyping import Array
 from .._errors import ArgumentError
 from .._types import State
 from ..core import DelayedSystem, Setup, StaticSystem, named_leaves, started
-from ..networks import TIME, Formulas, Graph
+from ..networks import TIME, Formulas, Graph, Printer, identifier, time_as
 from ..problem import Problem
 from ._copy import copied
-from ._infix import Printer, identifier, time_as
 from ._load import PEtab
 from ._noises import WRITTEN
 from ._sbml_system import SBMLSystem

@@ -6,8 +6,7 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 
 from .._errors import ArgumentError
-from ..networks import Formulas
-from ._infix import Printer, identifier, shared, time_as
+from ..networks import Formulas, Printer, identifier, shared, time_as
 from ._load import PEtab
 from ._model import Model
 

@@ -1,12 +1,13 @@
 """The figures of a report."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import NamedTuple
 
 from matplotlib.figure import Figure
 
 from .. import viz
 from .._errors import SimkitError
+from ..core import System
 from ..fluids import Grid
 from ..infer import Check
 from ..io import Results
@@ -99,12 +100,12 @@ def _add_averages(add: Add, averages: Averages, time: str) -> None:
         add("displacement", caption, lambda: viz.plot_displacement(averages, time=time))
 
 
-def study_of(results: Results) -> Study | None:
-    """The study that the results were made from; None where there was none, or it names a system that is not simkit's own."""
+def study_of(results: Results, models: Mapping[str, type[System]] | None = None) -> Study | None:
+    """The study that the results were made from; None where there was none, or it names a system that is not at hand."""
     if not results.provenance.study:
         return None
     try:
-        return study_from_provenance(results.provenance)
+        return study_from_provenance(results.provenance, models=models)
     except SimkitError:
         return None
 

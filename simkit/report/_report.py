@@ -3,16 +3,18 @@
 import base64
 import html
 import shlex
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import numpy as np
 
 from .._errors import SimkitError
+from ..core import System
 from ..infer import Check, check
 from ..io import Results
 from ..md import Particles
 from ..md import parts as potential_terms
+from ..networks import EquationSystem, equations_html
 from ..stores import write_text
 from ..study import Study
 from ._equation import describe_model, inline
@@ -21,8 +23,11 @@ from ._page import PAGE
 from ._result_cells import average_cells, optimum_cells, parameter_rows, table_cells, warnings_in_words
 
 
-def report(results: Results) -> str:
+def report(results: Results, *, models: Mapping[str, type[System]] | None = None) -> str:
     """The report of a result file as one HTML page that needs nothing else: styles and pictures are inside.
+
+    **Arguments:** `models`: those of the user's own files that the study names, from `simkit.study.load_models`; without them the
+    report of such a study has no figures of the model.
 
     ```python
     import simkit
@@ -32,18 +37,18 @@ def report(results: Results) -> str:
     page = report(simkit.load("lynx.h5"))
     ```
     """
-    study = study_of(results)
+    study = study_of(results, models)
     checked = checked_of(results, study)
     return _page(results, study, checked, pictures(results, study, checked))
 
 
-def write_report(results: Results, path: str | Path) -> list[Path]:
+def write_report(results: Results, path: str | Path, *, models: Mapping[str, type[System]] | None = None) -> list[Path]:
     """Write the report to `path`, and its figures into a folder `figures` beside it.
 
     **Returns:** the paths of all files written, the report's first.
     """
     path = Path(path)
-    study = study_of(results)
+    study = study_of(results, models)
     checked = checked_of(results, study)
     found = pictures(results, study, checked)
     write_text(path, _page(results, study, checked, found))
@@ -91,7 +96,9 @@ def _events(results: Results) -> str:
 
 
 def _model(system: object) -> str:
-    """The model's description; of particles those of their potential and dynamics."""
+    """The model's description; of particles those of their potential and dynamics, of equations as text the equations."""
+    if isinstance(system, EquationSystem):
+        return equations_html(system.equations)
     if not isinstance(system, Particles):
         return describe_model(system)
     described = [*potential_terms(system.potential), system.dynamics]
@@ -216,17 +223,18 @@ def _provenance(results: Results) -> str:
         "versions": ", ".join(f"{name} {version}" for name, version in made.versions.items()),
         "seconds": ", ".join(f"{phase} {seconds:.1f}" for phase, seconds in made.seconds.items()),
         "study": f"{made.study_name}, SHA-256 {made.study_sha256}" if made.study else "",
+        **{f"models {name}": f"SHA-256 {digest}" for name, digest in made.models_sha256.items()},
         **{f"data {name}": f"SHA-256 {digest}" for name, digest in made.files_sha256.items()},
     }
     lines = "".join(f"<tr><th>{html.escape(k)}</th><td>{html.escape(v)}</td></tr>" for k, v in rows.items() if v)
     parts = [f'<div class="wide"><table class="provenance">{lines}</table></div>']
     if made.study:
-        command = f"simkit reproduce {shlex.quote(results.path.name)}"
+        command = f"simkit reproduce {shlex.quote(results.path.name)}{' --kept-models' if made.models else ''}"
         parts.append(
             f"<p>The result file holds the study and its data. To run it again and compare: <code>{html.escape(command)}</code></p>"
         )
         parts.append(f"<details><summary>Study file</summary><pre>{html.escape(made.study)}</pre></details>")
-    for name, text in made.files.items():
+    for name, text in {**made.models, **made.files}.items():
         shown = text if len(text) < 20000 else text[:20000] + "\n..."
         parts.append(f"<details><summary>{html.escape(name)}</summary><pre>{html.escape(shown)}</pre></details>")
     return "\n".join(parts)

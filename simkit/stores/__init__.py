@@ -21,6 +21,10 @@ from ._lock import drop_locks as drop_locks
 from ._manifest import read_manifest as read_manifest
 from ._packed import packed as packed
 from ._packed import unpacked as unpacked
+from ._python_file import PythonFile as PythonFile
+from ._python_file import import_file as import_file
+from ._python_file import loaded_file as loaded_file
+from ._python_file import loaded_files as loaded_files
 from ._readers import READERS as READERS
 from ._readers import Reader as Reader
 from ._readers import reader_of as reader_of

@@ -11,6 +11,10 @@ from .language._names import SOLVERS as SOLVERS  # internal
 from .language._names import SPACES as SPACES  # internal
 from .language._names import SYSTEMS as SYSTEMS  # internal
 from .language._names import TRUNCATIONS as TRUNCATIONS  # internal
+from .language._own_models import OwnModels as OwnModels  # internal
+from .language._own_models import load_models as load_models
+from .language._own_models import loaded_models as loaded_models  # internal
+from .language._own_models import models_of as models_of  # internal
 from .language._study import Study as Study
 from .language._study import load_study as load_study
 from .language._study import study_from_provenance as study_from_provenance

@@ -19,6 +19,7 @@ from jaxtyping import Array, PRNGKeyArray, PyTree
 from .._errors import ArgumentError
 from ..core import Events, Setup, StaticSystem, Trajectory, field_metadata, named_leaves, with_fields
 from ..engine import ensemble
+from ..stores import import_file, loaded_files
 from ._chunk import COUNTS, Chunk, Variable, write_chunk
 from ._store import writing
 
@@ -120,12 +121,14 @@ def pack(job: Job) -> bytes:
     """
     job = dataclasses.replace(job, key=None if job.key is None else _KeyData.of(job.key))
     try:
-        return _pickler()(jax.tree.map(_as_numpy, _fields(job)))
+        content = _pickler()(jax.tree.map(_as_numpy, _fields(job)))
     except (pickle.PicklingError, TypeError, AttributeError) as error:
         raise ArgumentError(
             f"The system, the inputs and `measure` must be able to travel to other processes, but: {error}. Define classes and "
             "functions at the top of a module, not inside of functions, and leave `devices` to the workers."
         ) from error
+    # Workers import the user's own files first: classes travel by the names of their modules.
+    return pickle.dumps((loaded_files(), content))
 
 
 def _pickler() -> Callable[[Any], bytes]:
@@ -139,7 +142,10 @@ def _pickler() -> Callable[[Any], bytes]:
 
 @functools.lru_cache(maxsize=2)
 def _unpacked(content: bytes) -> Job:
-    return Job(**pickle.loads(content))
+    files, inner = pickle.loads(content)
+    for file in files:
+        import_file(file)
+    return Job(**pickle.loads(inner))
 
 
 def _fields(job: Job) -> dict[str, Any]:

@@ -11,7 +11,7 @@ import scipy.special
 from fuzzing import DOSED_HEAD, Told, judged
 
 from simkit.networks._expression import Formulas, Graph
-from simkit.petab._infix import Printer
+from simkit.networks._infix import Printer
 from simkit.petab._mathml import Reader, parsed
 from simkit.study import study_from_text
 

@@ -9,9 +9,9 @@ import pytest
 
 from simkit import DataError
 from simkit.networks._expression import Formulas, Graph
+from simkit.networks._infix import Printer, shared
 from simkit.networks._shapes import Shapes
 from simkit.petab._closed import PROPORTIONAL, _order
-from simkit.petab._infix import Printer, shared
 from simkit.petab._lines import line
 from simkit.petab._mathml import Reader, parsed
 

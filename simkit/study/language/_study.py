@@ -20,10 +20,12 @@ from ...stores import MOST_STUDY, Gate, input_bytes
 from ._asked import read_fit, read_predict, read_sample
 from ._data import DATA_KEYS, read_data
 from ._doses import Dosing, read_own_doses, with_doses
+from ._equations import check_start, read_equations
 from ._events import check_events_table, input_names, last_time, read_events, with_events
 from ._formula import Known
 from ._grids import read_on_grid
 from ._names import SYSTEMS
+from ._own_models import OwnModels, check_model, loaded_models
 from ._particles import read_particles
 from ._parts import (
     read_conditions,
@@ -76,6 +78,7 @@ class Study:
         without any is not made.
     - `given`: the problem itself, where the study is one of PEtab.
     - `events`: those of [[events]] by name; experiments with doses have theirs before them.
+    - `sources`: the texts of the Python files that `load_models` has imported for it, by name.
 
     ```python
     import simkit
@@ -109,6 +112,7 @@ class Study:
     sweep: Mapping[str, Any]
     given: Problem | None = None
     events: Mapping[str, Event] = dataclasses.field(default_factory=dict)
+    sources: Mapping[str, str] = dataclasses.field(default_factory=dict)
 
     @property
     def sha256(self) -> str:
@@ -186,7 +190,7 @@ def load_study(
     - `path`: a TOML file, or the YAML file of a PEtab problem; the files it names lie relative to its folder. They hold
         data, never code, and must be regular files below that folder.
     - `models`: the systems that it may name; by default those of simkit and of installed packages (entry points `simkit.systems`).
-        Classes of a script go here.
+        Classes of a script go here, and what `simkit.study.load_models` makes of Python files.
     - `seed`: in place of the study's own.
     - `allow_outside`: whether the study may name files elsewhere on this machine. They end in its results, so allow it for
         studies of your own only.
@@ -287,15 +291,21 @@ def study_from_text(
         sample=read_sample(sections["sample"]),
         predict=predict,
         sweep=sweep,
+        sources=models.sources if isinstance(models, OwnModels) else {},
         **heading,
     )
 
 
-def study_from_provenance(made: Provenance, *, models: Mapping[str, type[System]] = SYSTEMS) -> Study:
+def study_from_provenance(made: Provenance, *, models: Mapping[str, type[System]] | None = None) -> Study:
     """The study of a result file as it was, with the data as they were.
+
+    **Arguments:** `models`: as in `load_study`; None for those of simkit and of installed packages, and of the files that the
+    result keeps where this process has imported the same text. The kept text itself is never run.
 
     **Raises:** a `StudyError` where the result was not made from a study file.
     """
+    if models is None:
+        models = loaded_models(made.models) or SYSTEMS
     return study_from_text(
         made.study, name=made.study_name or "no study", read=made.files, models=models, seed=made.seed
     )
@@ -312,8 +322,11 @@ def _system_and_state(
 ) -> tuple[str, System, Any, Any]:
     """The model's name, the system, the state of [y0] or None, and a state that has the structure of all."""
     section, y0 = sections["system"], sections["y0"]
+    if "equations" in section:
+        return _of_equations(section, y0, free, given=given)
     section.need("model")
-    model = str(section.name("model", models, "model"))
+    model = str(section.get("model", "text"))
+    check_model(model, models, section.where("model"))
     with at_place(section.where("model")):
         kind = models[model]
     if issubclass(kind, Particles):
@@ -333,6 +346,15 @@ def _system_and_state(
         return model, system, None, example.y0
     state = read_state(y0, example.y0, True, free)
     return model, system, state, state
+
+
+def _of_equations(section: Section, y0: Section, free: tuple[str, ...], *, given: bool) -> tuple[str, System, Any, Any]:
+    """The same of a system by equations; without [y0] its states are zero where their structure is asked for."""
+    name, system = read_equations(section)
+    empty = type(system).State(**{state: 0.0 for state, _ in system.equations.rates})  # pyright: ignore
+    check_start(y0, system)
+    state = read_state(y0, empty, True, free) if given else None
+    return name, system, state, empty if state is None else state
 
 
 def petab_study(

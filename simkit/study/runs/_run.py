@@ -152,7 +152,9 @@ def run(
 
 def _identity(study: Study, seed: int | None) -> str:
     """Return the identity of a study, by which its unfinished parts are found again."""
-    told = [study.text, dict(study.files), study.seed if seed is None else seed]
+    told: list[Any] = [study.text, dict(study.files), study.seed if seed is None else seed]
+    if study.sources:
+        told.append(dict(study.sources))
     return hashlib.sha256(json.dumps(told, sort_keys=True).encode()).hexdigest()[:16]
 
 

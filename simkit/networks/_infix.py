@@ -6,7 +6,8 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 
 from .._errors import ArgumentError
-from ..networks import TIME, Formulas, Node, Walk, walked
+from ._expression import TIME, Formulas, Node
+from ._walk import Walk, walked
 
 DEEPEST = 60
 """Levels of one line; Python reads 200 parentheses within each other, and each level has up to three."""

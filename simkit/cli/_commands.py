@@ -1,0 +1,196 @@
+"""Commands beside runs: reports, checks, lists, and files to start from."""
+
+import argparse
+import tempfile
+from pathlib import Path
+from typing import Any
+
+from ._environment import set_devices, set_jax
+from ._files import check_free
+from ._options import chosen_models
+from ._runs import say
+
+
+def report(options: argparse.Namespace) -> int:
+    from ..io import load
+    from ..report import write_report
+
+    set_jax(x64=True, cache=True)
+    path = options.out or options.file.parent / "report.html"
+    results = load(options.file)
+    check_free(path, options.overwrite, "with --out")
+    for file in write_report(results, path, models=_models_of(options, results.provenance)):
+        print(file)
+    return 0
+
+
+def reproduce(options: argparse.Namespace) -> int:
+    from .._errors import ArgumentError
+    from ..io import load, load_provenance
+    from ..study import study_from_provenance
+    from ..study.runs import Found, average_particles, changes, comparisons, compute
+
+    made = load_provenance(options.file)
+    if not made.study:
+        raise ArgumentError(f"`{options.file}` was not made from a study file, so it cannot be run again from here.")
+    # The same number of devices and the same float type give the same program, and so the same bits.
+    set_devices(made.devices)
+    set_jax(x64=made.float_type == "float64" and not options.float32, cache=not options.no_cache)
+    results = load(options.file)
+    study = study_from_provenance(made, models=_models_of(options, made))
+    print(f"{study.title}, made {made.date} with seed {made.seed}", flush=True)
+    parts = {
+        "fit": results.fit,
+        "sample": results.posterior,
+        "predict": results.prediction,
+        "profile": results.profiles,
+    }
+    if results.averages is not None:
+        found = Found()
+        found.averages = average_particles(study, found, say=say)
+    else:
+        phases = [phase for phase, part in parts.items() if part is not None]
+        # A store cuts the work into the same parts as that of the first run, which rounding depends on.
+        with tempfile.TemporaryDirectory() as store:
+            found = compute(study, phases, seed=made.seed, say=say, store=Path(store))
+    for line in changes(results):
+        print(f"  {line}")
+    rows = comparisons(results, found)
+    for row in rows:
+        print(f"{row.part:<11} {row.verdict}" + (f": {row.text}" if row.text else ""))
+    return 1 if any(row.verdict == "different" for row in rows) else 0
+
+
+def explain(options: argparse.Namespace) -> int:
+    from ..stores import write_text
+    from ..study import load_study
+    from ..study.runs import explain_study
+
+    set_devices()
+    set_jax(x64=not options.float32, cache=False)  # compiled programs from disk would hide what compiling costs
+    models = chosen_models(options)
+    found = explain_study(load_study(options.study, allow_outside=options.allow_outside, models=models))
+    print(found.to_json() if options.json else found)
+    if options.svg is not None:
+        write_text(options.svg, found.svg())
+    return 0
+
+
+def export(options: argparse.Namespace) -> int:
+    from .._errors import ArgumentError
+    from ..networks import EquationSystem, equations_source
+    from ..stores import write_text
+    from ..study import load_study
+
+    set_jax(x64=True, cache=False)
+    study = load_study(options.study, allow_outside=options.allow_outside)
+    if not isinstance(study.system, EquationSystem):
+        raise ArgumentError(
+            f"`{options.study}` must have a table [system.equations] to be exported, but names a model."
+        )
+    if options.file.suffix not in (".py", ".xml", ".sbml"):
+        raise ArgumentError(f"`{options.file}` must be a file NAME.py, or NAME.xml for SBML.")
+    check_free(options.file, options.overwrite, "name")
+    start = study.y0 if study.y0 is not None else dict.fromkeys([name for name, _ in study.system.equations.rates], 1.0)
+    if options.file.suffix == ".py":
+        text = equations_source(study.system, start, study.simulation_times if study.experiments else None)
+    else:
+        from ..petab import equations_sbml
+
+        text = equations_sbml(study.system, start)
+    write_text(options.file, text)
+    print(options.file)
+    if study.events:
+        print("Events of the study are not exported.")
+    return 0
+
+
+def replay(options: argparse.Namespace) -> int:
+    from ._replay import model_of, replay
+
+    set_devices()
+    set_jax(x64=not options.float32, cache=not options.no_cache)
+    model = model_of(options.model, models=chosen_models(options), allow_outside=options.allow_outside)
+    replay(options.file, model, debug=options.debug)
+    return 0
+
+
+def models(options: argparse.Namespace) -> int:
+    from ._show import describe_model, list_models
+
+    known = chosen_models(options)
+    print(list_models(known) if options.model is None else describe_model(options.model, known))
+    return 0
+
+
+def examples(options: argparse.Namespace) -> int:
+    from ._examples import copy_example, list_examples, next_steps
+
+    if options.example is None:
+        print(list_examples())
+        return 0
+    copied = copy_example(options.example, options.into, overwrite=options.overwrite)
+    for file in copied:
+        print(file)
+    print("Next:", *next_steps(copied[0]), sep="\n  ")
+    return 0
+
+
+def doctor(options: argparse.Namespace) -> int:
+    from ._doctor import examine
+
+    set_jax(x64=not options.float32, cache=not options.no_cache)
+    lines = examine()
+    width = max(len(line.name) for line in lines)
+    for line in lines:
+        print(f"  {line.name:<{width}}  {line.text}")
+    faults = [line for line in lines if line.fault]
+    for line in faults:
+        print(f"To do: {line.fault}   ({line.name})")
+    if not faults:
+        print("All is well.")
+    return 1 if faults else 0
+
+
+def new(options: argparse.Namespace) -> int:
+    from ._new import write_new_package, write_new_study
+
+    if options.package is not None:
+        folder, files = write_new_package(options.package, options.overwrite)
+        print(*files, sep="\n")
+        print("Next:", f"cd {folder}", 'pip install -e ".[test]"', "pytest", "simkit run study.toml", sep="\n  ")
+        return 0
+    path: Path = options.file
+    write_new_study(path, options.overwrite)
+    print(f"Wrote {path}. It runs as it stands: simkit run {path}")
+    return 0
+
+
+def _models_of(options: argparse.Namespace, made: Any) -> Any:
+    """The models of a result file: those of `--models`, or with `--kept-models` those whose text the file keeps."""
+    from .._errors import ArgumentError
+    from ..stores import PythonFile
+    from ..study import load_models, models_of
+
+    if options.models:
+        models = load_models(*options.models)
+        for name, text in models.sources.items():
+            if made.models.get(name) != text:
+                kept = f"SHA-256 {made.models_sha256[name][:12]}" if name in made.models else "no such file"
+                print(
+                    f"  `{name}` is not that of the result, which keeps {kept}: the code of the file at hand is used."
+                )
+        return models
+    if not made.models or options.name == "report":
+        return None
+    names = ", ".join(f"`{name}`" for name in made.models)
+    if not options.kept_models:
+        raise ArgumentError(
+            f"`{options.file}` was made with own models, and keeps the code of {names}. It must be allowed to run: write "
+            "--kept-models if you trust the file, or --models FILE.py to use a file of yours."
+        )
+    for name, text in made.models.items():
+        at_hand = Path(name)
+        if at_hand.is_file() and at_hand.read_text(encoding="utf-8", errors="replace") != text:
+            print(f"  `{name}` in this folder differs from the kept code, which is used.")
+    return models_of([PythonFile(name, text) for name, text in made.models.items()])

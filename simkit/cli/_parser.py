@@ -1,0 +1,162 @@
+"""The parser of the command line: commands, their options and help texts."""
+
+import argparse
+from collections.abc import Callable
+from pathlib import Path
+
+from . import _commands, _runs
+from ._options import count, jax_options, models_option, outside_option, seed, study_options
+
+EXAMPLES = """examples:
+  simkit doctor                          what simkit runs on here, and whether it works
+  simkit examples                        stories and studies to start from; simkit examples NAME copies one
+  simkit new study.toml                  write a commented study file to start from
+  simkit new --package my-models         write a package for a system of your own, which studies find by name
+  simkit run study.toml                  fit, sample, predict; report.html and result.h5 in results/study
+  simkit run study.toml --out try2       ... in another folder
+  simkit fit study.toml                  the fit alone: fast, for finding out whether the model can follow the data
+  simkit run study.toml --models pond.py   with a system of your own file: `class Pond` is the model "pond"
+  simkit sweep study.toml --workers 4    all members of its table [sweep]; called again, it goes on
+  simkit models                          the models that a study can name
+  simkit models lotka_volterra           one of them: equation, names, units, good values
+  simkit explain study.toml              what compiles, how long that takes, what is computed and which lines compute it
+  simkit reproduce results/study/result.h5   run it again from what the file holds, and compare
+
+Exit codes: 0 done, 1 reproduced numbers differ or a sweep set chunks aside, 2 bad input (one message says what and
+where), 130 interrupted, 143 terminated (what is finished is kept). More of one command: simkit COMMAND --help"""
+
+RUN = """What it does, one phase after the other, each saved as soon as it is done (within fit and sample every few starts and
+draws as well: a run that was interrupted or killed goes on when it is called again):
+  fit       from many starts, so that a local optimum is seen for what it is
+  sample    the posterior distribution, from the fit
+  predict   bands for the model and for new data
+  profile   profile likelihoods, where the study has [profile] (or is a PEtab problem of up to 20 parameters)
+  report    report.html with tables, figures, warnings in words and provenance
+
+A study of particles without experiments is simulated: averages with their errors, trajectory.h5md and report.html.
+
+The study file says all of this; `simkit new study.toml` writes one to start from."""
+
+SWEEP = """Members are computed in chunks, each a file of its own that is whole or not there: an interrupt, a crash or a full
+disk costs the chunks at hand, and the same command goes on with what is missing. view.h5 is one HDF5 file over all of them.
+
+More than one worker takes Dask where it is installed (pip install "simkit[dask]"), else a pool of processes."""
+
+
+Handler = Callable[[argparse.Namespace], int]
+
+
+def build_parser() -> argparse.ArgumentParser:
+    """The parser of all commands."""
+    layout = argparse.RawDescriptionHelpFormatter
+    parser = argparse.ArgumentParser(
+        prog="simkit",
+        description="Simulate, fit and infer: one study file in, parameters with honest uncertainty out.",
+        epilog=EXAMPLES,
+        formatter_class=layout,
+    )
+    parser.add_argument("--version", action="version", version=f"simkit {_version()}")
+    commands = parser.add_subparsers(title="commands", metavar="COMMAND", required=True)
+
+    def command(name: str, handler: Handler, text: str, more: str = "") -> argparse.ArgumentParser:
+        made = commands.add_parser(name, help=text, description=text, epilog=more, formatter_class=layout)
+        made.set_defaults(handler=handler, name=name)
+        return made
+
+    for name, text in (
+        ("run", "fit, sample, predict and report a study"),
+        ("fit", "fit a study and predict at the estimate"),
+        ("sample", "fit a study and sample its posterior distribution"),
+    ):
+        made = command(name, _runs.run, text, RUN if name == "run" else "")
+        study_options(made)
+    study_options(command("simulate", _runs.simulate, "simulate a study at the values in its file; no data are needed"))
+    made = command("sweep", _runs.sweep, "simulate all members of a study's [sweep]; called again, it goes on", SWEEP)
+    made.add_argument("study", type=Path, help="a study file (TOML) with a table [sweep]")
+    made.add_argument("--workers", type=count, default=1, help="how many processes; 1 by default, which is this one")
+    made.add_argument("--store", type=Path, help="the folder; by default results/NAME-sweep for NAME.toml")
+    models_option(made)
+    outside_option(made)
+    made.add_argument("--seed", type=seed, help="in place of the study's own")
+    jax_options(made)
+    _commands_on_results(command)
+    _commands_of_lists(command)
+    return parser
+
+
+def _commands_on_results(command: Callable[..., argparse.ArgumentParser]) -> None:
+    made = command("report", _commands.report, "write the report of a result file again")
+    made.add_argument("file", type=Path, help="a result file, such as results/study/result.h5")
+    made.add_argument("--out", type=Path, help="where to write; by default report.html beside the result file")
+    models_option(made)
+    made.add_argument("--overwrite", action="store_true", help="replace a report that is there")
+    made = command("reproduce", _commands.reproduce, "run the study of a result file again and compare the numbers")
+    made.add_argument("file", type=Path, help="a result file; it holds its study and its data")
+    models_option(made)
+    made.add_argument(
+        "--kept-models",
+        action="store_true",
+        help="run the Python code of own models that the result file keeps; for files that you trust",
+    )
+    jax_options(made)
+    made = command(
+        "explain",
+        _commands.explain,
+        "say what JAX makes of a study: what compiles, what it computes and holds, and where",
+    )
+    made.add_argument("study", type=Path, help="a study file (TOML)")
+    made.add_argument("--json", action="store_true", help="print JSON, for machines")
+    made.add_argument("--svg", type=Path, help="also draw the flow of the data into this file")
+    models_option(made)
+    outside_option(made)
+    jax_options(made)
+    made = command("export", _commands.export, "write the equations of a study as Python (.py) or SBML (.xml)")
+    made.add_argument("study", type=Path, help="a study file (TOML) with [system.equations]")
+    made.add_argument("file", type=Path, help="where to write: NAME.py, or NAME.xml for SBML")
+    made.add_argument("--overwrite", action="store_true", help="replace a file that is there")
+    outside_option(made)
+    made = command(
+        "replay",
+        _commands.replay,
+        "open the file of a simulation that broke, and take the broken step outside of compiled code",
+    )
+    made.add_argument("file", type=Path, help="such as results/study-simulate/failure.h5")
+    made.add_argument(
+        "model", help="the study file, or MODULE:FUNCTION of a function that returns system and initial state"
+    )
+    made.add_argument("--debug", action="store_true", help="stop in a debugger before the step")
+    models_option(made)
+    outside_option(made)
+    jax_options(made)
+
+
+def _commands_of_lists(command: Callable[..., argparse.ArgumentParser]) -> None:
+    made = command("models", _commands.models, "list the models, or show one")
+    made.add_argument("model", nargs="?", help="a model's name")
+    models_option(made)
+    made = command(
+        "examples", _commands.examples, "list the examples, or copy one into a folder with the data it reads"
+    )
+    made.add_argument("example", nargs="?", help="an example's name")
+    made.add_argument("--into", type=Path, default=Path(), help="the folder; by default this one")
+    made.add_argument("--overwrite", action="store_true", help="replace a file that is there")
+    made = command(
+        "doctor", _commands.doctor, "report versions, devices, precision and cache, and check a small simulation"
+    )
+    jax_options(made)
+    made = command("new", _commands.new, "write a commented study file to start from; it runs as it stands")
+    made.add_argument(
+        "file", type=Path, nargs="?", default=Path("study.toml"), help="where to write; study.toml by default"
+    )
+    made.add_argument(
+        "--package",
+        metavar="NAME",
+        help="write a package instead, for a system of your own that studies find by name, into a folder of that name",
+    )
+    made.add_argument("--overwrite", action="store_true", help="replace a file that is there")
+
+
+def _version() -> str:
+    from .. import __version__
+
+    return __version__

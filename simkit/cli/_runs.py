@@ -1,0 +1,184 @@
+"""Commands that run a study: run, fit, sample, simulate, sweep."""
+
+import argparse
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from ._environment import set_devices, set_jax
+from ._options import chosen_models
+from ._signals import NOTHING, Terminated, telling
+
+INTERRUPTED, TERMINATED = 130, 143
+
+
+def run(options: argparse.Namespace) -> int:
+    from ..study.runs import PHASES, UNFINISHED, Found, check_folder, is_simulation, run
+    from ._show import parameter_table, warning_lines
+
+    folder = _folder(options)
+    check_folder(folder, options.overwrite or (folder / UNFINISHED).is_dir())
+    set_devices()
+    set_jax(x64=not options.float32, cache=not options.no_cache)
+    study = _study(options, seed=options.seed)
+    if options.name == "run" and is_simulation(study):
+        return _particles(options, study, folder)
+    if options.name == "run" and study.simulate and not study.experiments:
+        return _simulated(options, study, folder)
+    phases = {"run": PHASES, "fit": ("fit", "predict", "profile"), "sample": ("fit", "sample")}[options.name]
+    print(study.title, flush=True)
+    kept: list[Found] = []
+    left = lambda: _left(kept, (folder / UNFINISHED).is_dir())
+    try:
+        with telling(left):
+            found = run(
+                study,
+                folder,
+                phases,
+                overwrite=options.overwrite,
+                say=say,
+                command=options.command_line,
+                found_so_far=kept,
+                report=_reported,
+            )
+    except KeyboardInterrupt as error:
+        return _stopped(error, left())
+    _keep_sources(study, folder)
+    print()
+    print(parameter_table(found.fit, found.posterior))
+    print()
+    for line in warning_lines(found):
+        print(line)
+    print(f"Results, report and figures are in {folder}:")
+    for file in found.files:
+        print(f"  {file}")
+    return 0
+
+
+def _particles(options: argparse.Namespace, study: Any, folder: Path) -> int:
+    """Simulate a study of particles and print its averages."""
+    from ..study.runs import TRAJECTORY, run_particles
+
+    print(study.title, flush=True)
+    kept = lambda: f" The frames so far are kept in {folder / TRAJECTORY}." if (folder / TRAJECTORY).exists() else ""
+    left = lambda: f"Interrupted.{kept()}"
+    try:
+        with telling(left):
+            asked = {"overwrite": options.overwrite, "say": say, "command": options.command_line}
+            found = run_particles(study, folder, report=_reported, **asked)
+    except KeyboardInterrupt as error:
+        return _stopped(error, left())
+    assert found.averages is not None
+    print(f"\n{found.averages}\n")
+    for line in found.averages.warnings():
+        print(f"Warning: {line}")
+    print(f"Results, report and figures are in {folder}:")
+    for file in found.files:
+        print(f"  {file}")
+    return 0
+
+
+def _left(kept: Sequence[Any], goes_on: bool) -> str:
+    """Describe the results that an interrupt has left."""
+    text = "Interrupted before a phase was finished."
+    if kept:
+        done = [name for name in ("fit", "posterior", "prediction", "profiles") if getattr(kept[0], name) is not None]
+        text = f"Interrupted. Finished and kept in {kept[0].files[0]}: {', '.join(done)}."
+    return f"{text}\nThe same command goes on from what is kept." if goes_on else text
+
+
+def _stopped(error: KeyboardInterrupt, text: str) -> int:
+    """Say what an interrupt has left; the exit code."""
+    print(f"\n{text}", file=sys.stderr)
+    return TERMINATED if isinstance(error, Terminated) else INTERRUPTED
+
+
+def simulate(options: argparse.Namespace) -> int:
+    from ..study.runs import check_folder, is_simulation
+
+    folder = _folder(options)
+    check_folder(folder, options.overwrite)
+    set_devices()
+    set_jax(x64=not options.float32, cache=not options.no_cache)
+    study = _study(options, seed=options.seed)
+    if is_simulation(study):
+        return _particles(options, study, folder)
+    return _simulated(options, study, folder)
+
+
+def _simulated(options: argparse.Namespace, study: Any, folder: Path) -> int:
+    """Simulate a study and print how it went."""
+    from ..study.runs import REPORT, RESULT, simulate_study
+
+    print(study.title, flush=True)
+    trajectory = simulate_study(study, folder, command=options.command_line)
+    _keep_sources(study, folder)
+    written = _reported(folder / RESULT, folder / REPORT)
+    print(trajectory)
+    print(f"Results, report and figures are in {folder}:")
+    for file in [folder / RESULT, *written]:
+        print(f"  {file}")
+    return 0
+
+
+def sweep(options: argparse.Namespace) -> int:
+    from ..study.runs import finished_so_far, sweep_study
+    from ._workers import workers
+
+    store = options.store or Path("results") / f"{options.study.stem}-sweep"
+    set_devices()
+    set_jax(x64=not options.float32, cache=not options.no_cache)
+    study = _study(options)
+    print(study.title, flush=True)
+
+    def left() -> str:
+        if not (store / "manifest.json").exists():
+            return NOTHING
+        return f"Interrupted. Finished and kept in {store}: {finished_so_far(store)}.\nThe same command goes on from there."
+
+    try:
+        with telling(left), workers(options.workers, cache=not options.no_cache) as executor:
+            found = sweep_study(study, store, seed=options.seed, executor=executor, progress=True)
+    except KeyboardInterrupt as error:
+        return _stopped(error, left())
+    _keep_sources(study, store)
+    print(found)
+    return 1 if found.set_aside else 0
+
+
+def _reported(result: Path, path: Path) -> list[Path]:
+    """Write the report of a result file."""
+    from ..io import load
+    from ..report import write_report
+
+    return write_report(load(result), path)
+
+
+def _folder(options: argparse.Namespace) -> Path:
+    """The output folder: each command has one of its own, so that none stands in another's way."""
+    stem = options.study.stem
+    return options.out or Path("results") / (stem if options.name == "run" else f"{stem}-{options.name}")
+
+
+def _study(options: argparse.Namespace, seed: int | None = None) -> Any:
+    """The study of a command, with the models of `--models`, which are named."""
+    from ..study import load_study
+
+    models = chosen_models(options)
+    study = load_study(options.study, seed=seed, allow_outside=options.allow_outside, models=models)
+    if options.models:
+        print(f"models   {models!r}", flush=True)
+    return study
+
+
+def _keep_sources(study: Any, folder: Path) -> None:
+    """Put the user's own Python files beside the results."""
+    from ..stores import write_text
+
+    for name, text in study.sources.items():
+        write_text(folder / name, text)
+
+
+def say(line: str) -> None:
+    print(line, flush=True)

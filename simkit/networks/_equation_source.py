@@ -1,0 +1,127 @@
+"""Systems of equations as Python: one file with a class, to be read, edited and imported."""
+
+import math
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from .._errors import ArgumentError
+from ..core import REAL, Metadata, Setup, started
+from ._equation_system import EquationSystem
+from ._expression import TIME
+from ._infix import identifier
+from ._spelled import Spelled, equations_text
+
+
+def equations_source(system: EquationSystem, y0: Any = None, times: Any = None) -> str:
+    """The Python source of a system of equations: a class with a quantity for each parameter.
+
+    **Arguments:**
+
+    - `system`: what `from_equations` made; its numbers become the defaults.
+    - `y0`, `times`: the example of the class; by default a state of ones, and times from 0 to 10.
+
+    **Raises:** an `ArgumentError` for a system of another kind, or a function without a name in Python.
+
+    ```python
+    import simkit
+    decay = simkit.from_equations({"d x": "-rate*x"}, parameters={"rate": 0.5}, name="Decay")
+    print(simkit.networks.equations_source(decay))
+    ```
+    """
+    if not isinstance(system, EquationSystem):
+        raise ArgumentError(
+            f"Argument `system` must be made by `from_equations`, but it is of the class `{type(system).__name__}`."
+        )
+    equations = system.equations
+    spelled = Spelled(equations)
+    states = [name for name, _ in equations.rates]
+    start = _numbers(y0, states)
+    span = (0.0, 10.0, 101) if times is None else (float(np.min(times)), float(np.max(times)), int(np.size(times)))
+    lines = [f'"""{equations.name}: equations written by simkit."""', ""]
+    lines += ["import equinox as eqx", "import jax.numpy as jnp", "import simkit", "", ""]
+    lines += ["class State(eqx.Module):", '    """The state."""', ""]
+    for name, known in equations.states:
+        lines.append(f"    {identifier(name)}: simkit.Scalar = simkit.quantity({_told(known)})")
+    told = "\n".join(f"        {line}" for line in equations_text(equations).splitlines())
+    lines += ["", "", f"class {equations.name}(simkit.PlainSystem):"]
+    lines += [f'    """{equations.name}, by its equations.', "", told.replace("\\", "\\\\"), '    """', ""]
+    lines += ["    State = State"]
+    for name, _, known in equations.parameters:
+        value = float(np.asarray(getattr(system, name)))
+        kind = ", ".join(filter(None, [repr(value), _told(known)]))
+        lines.append(f"    {identifier(name)}: simkit.Scalar = simkit.quantity({kind})")
+    if equations.inputs:
+        declared = ", ".join(
+            f"{name!r}: simkit.Input(unit={one.unit!r}, default={one.default!r}, doc={one.doc!r})"
+            for name, one in equations.inputs
+        )
+        lines += ["", "    def reads(self):", f"        return {{{declared}}}"]
+    print_one = lambda node: spelled.text(node, _symbol, python=True)
+    assigned = [f"        {identifier(name)} = {print_one(spelled.assignments[name])}" for name in _ordered(spelled)]
+    slopes = ", ".join(f"{identifier(name)}={print_one(spelled.rates[name])}" for name in states)
+    lines += ["", "    def vector_field(self, t, y, inputs):", *assigned, f"        return State({slopes})"]
+    if equations.observed:
+        shown = [f"{name!r}: y.{identifier(name)}" for name in states]
+        shown += [f"{name!r}: {print_one(spelled.observed[name])}" for name, _ in equations.observed]
+        lines += ["", "    def outputs(self, t, y, inputs):", *assigned, f"        return {{{', '.join(shown)}}}"]
+    inputs = ", ".join(f"{name!r}: {1.0 if one.default is None else one.default!r}" for name, one in equations.inputs)
+    begin = ", ".join(f"{identifier(name)}={value!r}" for name, value in start.items())
+    lines += ["", "    @classmethod", "    def example(cls):"]
+    lines.append(
+        f"        return simkit.Example(cls(), State({begin}), jnp.linspace({span[0]!r}, {span[1]!r}, {span[2]})"
+        f"{f', {{{inputs}}}' if inputs else ''})"
+    )
+    return "\n".join(lines) + "\n"
+
+
+def _numbers(y0: Any, states: list[str]) -> dict[str, float]:
+    if y0 is None:
+        return dict.fromkeys(states, 1.0)
+    if isinstance(y0, Mapping):
+        return {name: float(y0[name]) for name in states}
+    return {name.removeprefix("y0."): float(np.asarray(x)) for name, x in Setup(None, started(y0)).leaves().items()}
+
+
+def _told(known: Metadata) -> str:
+    """The arguments of `quantity` for what is known of it."""
+    parts = [f"unit={known.unit!r}"] if known.unit != "1" else []
+    lower, upper = known.support
+    if known.support.positive:
+        parts.append("support=simkit.POSITIVE")
+    elif known.support != REAL:
+        ends = [f'float("{end}")' if math.isinf(end) else repr(end) for end in (lower, upper)]
+        parts.append(f"support=({', '.join(ends)})")
+    return ", ".join([*parts, *([f"doc={known.doc!r}"] if known.doc else [])])
+
+
+def _symbol(symbol: str) -> str:
+    sort, _, name = symbol.partition(":")
+    if sort == "time" or name == TIME:
+        return "t"
+    if sort == "inputs":
+        return f'inputs["{name}"]'
+    return {"state": f"y.{identifier(name)}", "parameters": f"self.{identifier(name)}"}.get(sort, identifier(name))
+
+
+def _ordered(spelled: Spelled) -> list[str]:
+    """The assignments, each after those that it uses."""
+    done: dict[str, None] = {}
+
+    def visit(name: str) -> None:
+        stack = [spelled.assignments[name]]
+        while stack:
+            operation, *operands = spelled.nodes[stack.pop()]
+            if operation == "symbol":
+                sort, _, other = operands[0].partition(":")
+                if sort == "assignment" and other not in done:
+                    visit(other)
+            elif operation != "number":
+                stack += operands
+        done[name] = None
+
+    for name in spelled.assignments:
+        if name not in done:
+            visit(name)
+    return list(done)

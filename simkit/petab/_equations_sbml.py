@@ -1,0 +1,73 @@
+"""Systems of equations as SBML."""
+
+from typing import Any
+
+import libsbml
+import numpy as np
+
+from .._errors import ArgumentError
+from ..core import named_leaves, started
+from ..networks import TIME, EquationSystem, Spelled
+
+
+def equations_sbml(system: EquationSystem, y0: Any) -> str:
+    """A system of equations as SBML, level 3 version 2: states are parameters with rate rules, assignments and outputs rules.
+
+    Inputs become constants of their defaults. Units are text in simkit, so they stand in the notes of each parameter, and the
+    model declares none.
+
+    **Arguments:**
+
+    - `system`: what `from_equations` made.
+    - `y0`: its initial state.
+
+    **Raises:** an `ArgumentError` for another system, an input without a default, or a formula that SBML has not.
+
+    ```python
+    import simkit
+    decay = simkit.from_equations({"d x": "-rate*x"}, parameters={"rate": 0.5}, name="Decay")
+    print(simkit.petab.equations_sbml(decay, {"x": 1.0}))
+    ```
+    """
+    if not isinstance(system, EquationSystem):
+        raise ArgumentError(
+            f"Argument `system` must be made by `from_equations`, but it is of the class `{type(system).__name__}`."
+        )
+    equations, spelled = system.equations, Spelled(system.equations)
+    document = libsbml.SBMLDocument(3, 2)
+    model = document.createModel()
+    model.setId(equations.name)
+    values = dict(named_leaves(started(y0)))
+    values |= {name: getattr(system, name) for name, _, _ in equations.parameters}
+    units: dict[str, Any] = dict(equations.states) | {name: known for name, _, known in equations.parameters}
+    for name, declared in equations.inputs:
+        if declared.default is None:
+            raise ArgumentError(f"The input `{name}` must have a default to be written as SBML, but it has none.")
+        values[name], units[name] = declared.default, declared
+    moving = {*spelled.rates, *spelled.assignments, *spelled.observed}
+    for name in [*values, *spelled.assignments, *spelled.observed]:
+        made = model.createParameter()
+        made.setId(name)
+        made.setConstant(name not in moving)
+        if name in values:
+            made.setValue(float(np.asarray(values[name])))
+            known = units[name]
+            if known.unit != "1" or known.doc:
+                text = ", ".join(filter(None, [known.doc, "" if known.unit == "1" else f"in {known.unit}"]))
+                made.setNotes(text, True)
+    for name, node in spelled.rates.items():
+        _rule(model.createRateRule(), name, spelled, node)
+    for name, node in {**spelled.assignments, **spelled.observed}.items():
+        _rule(model.createAssignmentRule(), name, spelled, node)
+    return str(libsbml.writeSBMLToString(document))
+
+
+def _rule(rule: Any, name: str, spelled: Spelled, node: int) -> None:
+    text = spelled.text(
+        node, lambda symbol: "time" if symbol.endswith(TIME) else symbol.partition(":")[2], python=False
+    )
+    tree = libsbml.parseL3Formula(text)
+    if tree is None:
+        raise ArgumentError(f"The formula of `{name}` must be one that SBML can hold, but `{text}` is not.")
+    rule.setVariable(name)
+    rule.setMath(tree)
