@@ -52,6 +52,7 @@ from .files._eam_files import EAMTables as EAMTables
 from .files._eam_files import read_finnis_sinclair as read_finnis_sinclair
 from .files._eam_files import read_funcfl as read_funcfl
 from .files._eam_files import read_setfl as read_setfl
+from .files._lammps import read_lammps as read_lammps
 from .files._molecular_model import MolecularModel as MolecularModel
 from .files._openmm import from_openmm as from_openmm
 from .files._read import read as read

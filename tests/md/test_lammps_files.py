@@ -1,0 +1,112 @@
+"""Data files and commands of LAMMPS, against LAMMPS itself: energies, forces and stress of 47 styles."""
+
+import json
+from pathlib import Path
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import simkit
+from simkit import md
+
+KNOWN = json.loads((Path(__file__).parents[2] / "data" / "md" / "lammps_styles.json").read_text())
+BARE = "units real\nbond_style zero\nangle_style zero\ndihedral_style zero\nimproper_style zero\n"
+# Beside rounding: LAMMPS has Coulomb's constant with eight digits and takes erfc from a polynomial with an error of 1.5e-7, and
+# its factor of pressures has eight digits.
+CHARGED = {"coul/dsf": 1e-5, "long": 3e-6, "coul/cut": 1e-7}
+ENERGY_ALONE = {"angle fourier/simple"}
+"""LAMMPS' forces of this style are not the derivative of its energy: -183.3 where differences of the energy give -62.1."""
+
+
+@pytest.fixture(scope="module")
+def chain(tmp_path_factory):
+    path = tmp_path_factory.mktemp("lammps") / "chain.data"
+    path.write_text(KNOWN["data"])
+    return path
+
+
+def tolerance(name):
+    return next((found for part, found in CHARGED.items() if part in name), 2e-12)
+
+
+@pytest.mark.parametrize("name", KNOWN["cases"])
+def test_styles_are_those_of_lammps(chain, name):
+    case, within = KNOWN["cases"][name], tolerance(name)
+    model = md.read_lammps(chain, BARE + "\n".join(case["commands"]))
+    system = model.system.prepared(model.start)
+    found = system.gradients(model.start)
+    np.testing.assert_allclose(found.energy, case["energy"], rtol=within)
+    if name in ENERGY_ALONE:
+        return
+    forces = np.array(case["forces"])
+    np.testing.assert_allclose(found.forces, forces, atol=within * np.sqrt(np.mean(forces**2)))
+    stress = system.units.outside(-found.virial / system.space.volume(), "pressure")
+    six = [stress[i, j] for i, j in ((0, 0), (1, 1), (2, 2), (0, 1), (0, 2), (1, 2))]
+    scale = np.abs(case["pressure"]).max()
+    np.testing.assert_allclose(six, case["pressure"], atol=max(within, 3e-7) * scale)
+
+
+def test_what_is_read_is_a_system_to_run_and_to_fit(chain):
+    commands = KNOWN["cases"]["pair lj/cut/coul/cut"]["commands"]
+    model = md.read_lammps(chain, BARE + "\n".join([*commands, *KNOWN["cases"]["bond harmonic"]["commands"]]))
+    assert model.names == ("bonds", "pairs", "pairs_special", "coulomb", "coulomb_special")
+    # Velocities are A/fs: the kinetic energy is that of the file, in kcal/mol per g/mol A^2/fs^2 = 2390.057.
+    system = model.system.prepared(model.start)
+    mass = np.array([12.011, 1.008, 15.999])[np.array(system.species)]
+    velocity = np.array([[1e-3 * (i % 5), -2e-3 * (i % 3), 1e-3] for i in range(14)])
+    kinetic = 0.5 * np.sum(mass[:, None] * velocity**2) * 2390.0573615
+    np.testing.assert_allclose(system.outputs(0.0, model.start, None)["kinetic_energy"], kinetic, rtol=1e-8)
+    slope = jax.grad(lambda k: _energy(model, k))(jnp.array([250.0, 300.0]))
+    assert np.isfinite(slope).all()
+    assert (np.asarray(slope) > 0).all()
+
+
+def _energy(model, k):
+    potential = simkit.core.Setup(model.system, None, None).put({"potential.terms.0.parameters.k": k}).system
+    return potential.prepared(model.start).gradients(model.start).energy
+
+
+@pytest.mark.parametrize(
+    ("commands", "match"),
+    [
+        ("fix 1 all nve", "fix 1 all nve"),
+        ("units electron", "unit system"),
+        ("bond_style quartic\nbond_coeff 1 1 1 1 1 1", "bond style of LAMMPS"),
+        ("pair_style lj/cut 6.0\npair_coeff 1 1 0.1 3.0", "type 2"),
+        ("pair_style lj/cut 6.0\npair_coeff * * 0.1 3.0 5.0", "no cutoff"),
+        ("pair_style buck 6.0\npair_coeff 1 1 1 1 1\npair_coeff 2 2 1 1 1\npair_coeff 3 3 1 1 1", "types 1 and 2"),
+        ("pair_style reaxff NULL", "pair style of LAMMPS"),
+        ("bond_style harmonic\nbond_coeff 1 250.0 1.5", "type 2"),
+        ("bond_style harmonic\nbond_coeff * 250.0", "must hold k, r0"),
+        ("angle_style cosine\nangle_coeff * x", "must hold numbers"),
+        ("special_bonds lj 0 0", "three weights"),
+        ("pair_style coul/long 6.0\npair_coeff * *", "kspace_style"),
+        ("dihedral_style charmm\ndihedral_coeff * 1.0 2 180 0.5", "weights"),
+        ("", "has an energy"),
+    ],
+)
+def test_commands_that_simkit_does_not_read_are_refused(chain, commands, match):
+    with pytest.raises((simkit.ArgumentError, simkit.UnknownNameError), match=match):
+        md.read_lammps(chain, BARE + commands)
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "match"),
+    [
+        ("14 atoms", "15 atoms", "15 atoms"),
+        ("13 bonds", "12 bonds", "12 bonds"),
+        ("Atoms # full", "Atoms", "styles"),
+        ("Atoms # full", "Atoms # dipole", "dipole"),
+        ("3 15.999\n", "", "type 3"),
+        ("\n1 1 1 2\n", "\n1 1 1 99\n", "atom 99"),
+        ("Atoms # full", "Points", "Atoms"),
+    ],
+)
+def test_files_that_contradict_themselves_are_refused(tmp_path, old, new, match):
+    path = tmp_path / "bad.data"
+    assert old in KNOWN["data"]
+    path.write_text(KNOWN["data"].replace(old, new, 1))
+    with pytest.raises(simkit.DataError, match=match):
+        md.read_lammps(path, BARE + "pair_style lj/cut 6.0\npair_coeff * * 0.1 3.0")
