@@ -1,0 +1,82 @@
+"""Associated Legendre functions and Gauss-Legendre latitudes, computed once with NumPy in double precision."""
+
+import functools
+from typing import NamedTuple
+
+import numpy as np
+
+NEWTON_STEPS = 6
+"""Steps of Newton's method from starts that are off by at most 0.1 % of the distance to the pole; four suffice."""
+
+
+class Latitudes(NamedTuple):
+    """Gauss-Legendre latitudes from south to north: angles in radians, sines, cosines, and weights whose sum is 1."""
+
+    angles: np.ndarray
+    sines: np.ndarray
+    cosines: np.ndarray
+    weights: np.ndarray
+
+
+@functools.lru_cache(maxsize=8)
+def gaussian_latitudes(count: int) -> Latitudes:
+    r"""Return the Gauss-Legendre latitudes, the zeros of the Legendre polynomial of degree n = `count`, which must be even.
+
+    Newton's method in the angle $\theta$ from the pole, in extended precision where the machine has it: near a pole the
+    sine alone would not tell the cosine to rounding. The weights are $1 / (dP_n/d\theta)^2$.
+    """
+    theta = np.pi * (4 * np.arange(1, count // 2 + 1, dtype=np.longdouble) - 1) / (4 * count + 2)
+    slope = np.ones_like(theta)
+    for _ in range(NEWTON_STEPS):
+        mu, sine = np.cos(theta), np.sin(theta)
+        below, value = np.ones_like(mu), mu
+        for n in range(2, count + 1):
+            below, value = value, ((2 * n - 1) * mu * value - (n - 1) * below) / n
+        slope = count * (mu * value - below) / sine
+        theta = theta - value / slope
+    angles = np.pi / 2 - theta
+    both = lambda north, sign=1: np.concatenate([sign * north, north[::-1]]).astype(np.float64)
+    weights = 1 / slope**2
+    weights = weights / (2 * np.sum(weights))
+    return Latitudes(both(angles, -1), both(np.cos(theta), -1), both(np.sin(theta)), both(weights))
+
+
+def legendre_functions(truncation: int, sines: np.ndarray, cosines: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    r"""Associated Legendre functions of degrees l up to `truncation`, and their derivatives:
+
+    $$P_l^m(\mu), \qquad H_l^m(\mu) = (1 - \mu^2) \frac{d P_l^m}{d\mu} = (l + 1) \epsilon_l^m P_{l-1}^m - l \epsilon_{l+1}^m
+    P_{l+1}^m, \qquad \epsilon_l^m = \sqrt{\frac{l^2 - m^2}{4 l^2 - 1}}$$
+
+    positive at the north and of mean square 1, $\frac12\int_{-1}^1 (P_l^m)^2 d\mu = 1$. The recursion goes from $P_m^m$ up in degree,
+    the direction in which it is stable. Starts too near a pole underflow to zero, where the function itself is as small.
+
+    **Arguments:** `truncation`, the highest degree, and sines, $\mu$, and cosines of n latitudes.
+
+    **Returns:** two arrays `(order, degree, n)`, zero where the order m exceeds the degree.
+
+    **Source:** Belousov (1962), Tables of Normalized Associated Legendre Polynomials; Holmes and Featherstone (2002), J. Geodesy 76:279,
+    doi:10.1007/s00190-002-0216-2, on the range of the recursion.
+    """
+    top = truncation + 1
+    order = np.arange(top)
+    values = np.zeros((top, top + 1, sines.size))
+    start = np.ones_like(sines)
+    epsilon = _epsilon(top)
+    for m in range(top):
+        values[m, m] = start
+        values[m, m + 1] = sines * start / epsilon[m, m + 1]
+        for degree in range(m + 2, top + 1):
+            below = epsilon[m, degree - 1] * values[m, degree - 2]
+            values[m, degree] = (sines * values[m, degree - 1] - below) / epsilon[m, degree]
+        start = start * cosines * np.sqrt((2 * m + 3) / (2 * m + 2))
+    degree = np.arange(top)
+    slopes = -(degree * epsilon[:top, 1 : top + 1])[..., None] * values[:, 1 : top + 1]
+    slopes[:, 1:] += ((degree + 1) * epsilon[:top, :top])[:, 1:, None] * values[:, : top - 1]
+    inside = (degree[None, :] >= order[:, None])[..., None]
+    return np.where(inside, values[:, :top], 0), np.where(inside, slopes, 0)
+
+
+def _epsilon(top: int) -> np.ndarray:
+    """The coefficients of the recursion, `(order, degree)` up to the degree `top`."""
+    order, degree = np.arange(top)[:, None], np.arange(top + 1)[None, :]
+    return np.sqrt(np.maximum(degree**2 - order**2, 0) / np.where(degree > 0, 4 * degree**2 - 1, 1))
