@@ -11,7 +11,7 @@ from jax.typing import DTypeLike
 from jaxtyping import Array, Complex, Float
 
 from ...core import scaled
-from ._legendre import legendre_functions
+from ._legendre import epsilon, legendre_functions
 from ._sphere import Sphere
 
 
@@ -20,13 +20,12 @@ class Tables(NamedTuple):
 
     Orders m stand even ones first, since even and odd ones are alike and opposite in the two halves of a circle of latitude. The
     degrees of each order stand apart by their parity $p = (l - m) \\bmod 2$, as $l = m + 2 k + p$, since they are alike and opposite
-    in the two hemispheres. Both halve the work. Places without a degree hold zeros.
+    in the two hemispheres. Both halve the work. There is room for the degree T + 1, which winds and fluxes have; else it is zero.
 
     - `orders`: m of each place, `(M,)`; `evens` of them are even.
-    - `degrees`: l of each place, `(M, 2, K)`, and `there`, where it is one.
-    - `values`, `slopes`: P and H at the latitudes of a hemisphere from the pole on, `(M, 2, K, J)`. The parity axis of `slopes` is
-        that of the field, which is opposite to that of the degree.
-    - `turns`: the rows cos and -sin of the orders at the first half of the longitudes, `(2 M, N/2)`, even orders before odd ones.
+    - `degrees`: l of each place, `(M, 2, K)`, and `there`, where it is at most T.
+    - `values`: P at the latitudes of a hemisphere from the pole on, `(M, 2, K, J)`.
+    - `even_turns`, `odd_turns`: cos and -sin of even and odd orders at the first half of the longitudes, `(2, orders, N/2)`.
     """
 
     orders: np.ndarray
@@ -34,7 +33,6 @@ class Tables(NamedTuple):
     degrees: np.ndarray
     there: np.ndarray
     values: np.ndarray
-    slopes: np.ndarray
     even_turns: np.ndarray
     odd_turns: np.ndarray
 
@@ -45,14 +43,15 @@ def tables(sphere: Sphere) -> Tables:
     top = sphere.truncation
     orders = np.concatenate([np.arange(0, top + 1, 2), np.arange(1, top + 1, 2)])
     evens, half = top // 2 + 1, sphere.latitudes // 2
-    degrees = orders[:, None, None] + np.arange(2)[:, None] + 2 * np.arange(evens)
-    there = degrees <= top
-    values, slopes = legendre_functions(top, -sphere.sines()[:half], sphere.cosines()[:half])
-    pick = np.minimum(degrees, top)
-    values, slopes = (np.where(there[..., None], x[orders[:, None, None], pick], 0) for x in (values, slopes))
+    degrees = orders[:, None, None] + np.arange(2)[:, None] + 2 * np.arange((top + 1) // 2 + 1)
+    values = legendre_functions(top + 1, -sphere.sines()[:half], sphere.cosines()[:half])
+    picked = values[orders[:, None, None], np.minimum(degrees, top + 1)]
+    values = np.where((degrees <= top + 1)[..., None], picked, 0)
     angle = np.pi * 2 / sphere.longitudes * np.arange(sphere.longitudes // 2)
-    turns = [np.stack([np.cos(m[:, None] * angle), -np.sin(m[:, None] * angle)]) for m in (orders[:evens], orders[evens:])]
-    return Tables(orders, evens, degrees, there, values, slopes[:, ::-1], turns[0], turns[1])
+    turns = [
+        np.stack([np.cos(m[:, None] * angle), -np.sin(m[:, None] * angle)]) for m in (orders[:evens], orders[evens:])
+    ]
+    return Tables(orders, evens, degrees, degrees <= top, values, *turns)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -144,66 +143,91 @@ class Harmonics:
         odd = turned(found.odd_turns, sides[:, evens:], found.orders[evens:])
         return jnp.concatenate([even + odd, even - odd]).reshape(n, 2, count // 2, half)
 
-    def projected(self, waves: Float[Array, "m 2 fr j"], slopes: bool = False) -> Complex[Array, "m 2 f k"]:
-        """Sums over latitudes of Fourier series and P (or H), which with weights in the columns are modes."""
-        found = tables(self.sphere)
-        table = jnp.asarray(found.slopes if slopes else found.values, waves.dtype)
-        sums = _batched(waves, table, 3)
+    def projected(self, waves: Float[Array, "m 2 fr j"]) -> Complex[Array, "m 2 f k"]:
+        """Sums over latitudes of Fourier series and P, which with weights in the columns are modes, those of degree T + 1 too."""
+        table = jnp.asarray(tables(self.sphere).values, waves.dtype)
+        sums = lax.dot_general(waves, table, (((3,), (3,)), ((0, 1), (0, 1))))
         sums = sums.reshape(*sums.shape[:2], -1, 2, sums.shape[-1])
-        modes = lax.complex(sums[..., 0, :], sums[..., 1, :])
-        return modes[:, ::-1] if slopes else modes
+        return lax.complex(sums[..., 0, :], sums[..., 1, :])
 
-    def summed(self, modes: Complex[Array, "m 2 f k"], slopes: bool = False) -> Float[Array, "m 2 fr j"]:
-        """Fourier series at each latitude of modes, as sums of P (or H)."""
-        found = tables(self.sphere)
-        modes = modes[:, ::-1] if slopes else modes
-        table = jnp.asarray(found.slopes if slopes else found.values, modes.real.dtype)
+    def summed(self, modes: Complex[Array, "m 2 f k"]) -> Float[Array, "m 2 fr j"]:
+        """Fourier series at each latitude of modes, as sums of P."""
+        table = jnp.asarray(tables(self.sphere).values, modes.real.dtype)
         both = jnp.stack([modes.real, modes.imag], 3)
-        return _batched(both.reshape(*both.shape[:2], -1, both.shape[-1]), table, 2)
+        rows = both.reshape(*both.shape[:2], -1, both.shape[-1])
+        return lax.dot_general(rows, table, (((3,), (2,)), ((0, 1), (0, 1))))
 
     def modes(self, fields: Float[Array, "f latitudes longitudes"]) -> Complex[Array, "m 2 f k"]:
         """Analysis: the modes of fields, exact for series of the truncation."""
         weights = self.latitude_values(self.sphere.weights(), fields.dtype)
-        return self.projected(self.fourier(self.columns(fields) * weights))
+        return self.kept(self.projected(self.fourier(self.columns(fields) * weights)))
+
+    def kept(self, modes: Array) -> Array:
+        """Modes without those of degree T + 1."""
+        return scaled(jnp.asarray(tables(self.sphere).there[:, :, None], modes.real.dtype), modes)
 
     def field(self, modes: Complex[Array, "m 2 f k"]) -> Float[Array, "f latitudes longitudes"]:
         """Synthesis: the fields of modes."""
         return self.fields(self.around(self.summed(modes)))
 
     def wind(self, vorticity: Array, divergence: Array | None) -> tuple[Array, Array]:
-        """Fourier series of the velocity to the east and to the north, times the cosine of latitude, `(m, 2, 2, j)` each.
+        r"""The modes of the velocity to the east and to the north, times the cosine of latitude, of degrees up to T + 1:
 
-        With stream function $\\psi$ and potential $\\chi$, from the modes of vorticity and divergence (None: zero).
+        $$(u \cos\phi)_l = a \Big(\frac{\epsilon_{l+1}}{l+1} \zeta_{l+1} - \frac{\epsilon_l}{l} \zeta_{l-1} -
+        \frac{i m}{l (l+1)} \delta_l\Big), \qquad
+        (v \cos\phi)_l = -a \Big(\frac{\epsilon_{l+1}}{l+1} \delta_{l+1} - \frac{\epsilon_l}{l} \delta_{l-1} +
+        \frac{i m}{l (l+1)} \zeta_l\Big)$$
+
+        of the modes of vorticity and divergence; None is no divergence.
         """
-        dtype = vorticity.real.dtype
-        inverse = jnp.asarray(-self.sphere.radius * self.inverse(), dtype)
-        order = jnp.asarray(self.orders(), dtype)
-        psi = scaled(inverse, vorticity)
+        orders, degrees, a = self._all_orders(), self._all_degrees(), self.sphere.radius
+        above = a * epsilon(orders, degrees + 1) / (degrees + 1)
+        below = np.where(degrees > 1, a * epsilon(orders, degrees) / np.maximum(degrees, 1), 0)
+        turn = jnp.asarray(-a * self.orders() * self.inverse(), vorticity.real.dtype)
+        across = self._beside(vorticity, above, below)
+        north = scaled(turn, times_i(vorticity))
         if divergence is None:
-            return self.summed(-psi, slopes=True), self.summed(scaled(order, times_i(psi)))
-        chi = scaled(inverse, divergence)
-        size = 2 * vorticity.shape[2]
-        along = self.summed(jnp.concatenate([scaled(order, times_i(chi)), scaled(order, times_i(psi))], 2))
-        across = self.summed(jnp.concatenate([-psi, chi], 2), slopes=True)
-        total = along + across
-        return total[:, :, :size], total[:, :, size:]
+            return across, north
+        return across + scaled(turn, times_i(divergence)), north - self._beside(divergence, above, below)
+
+    def _beside(self, modes: Array, above: np.ndarray, below: np.ndarray) -> Array:
+        """Factors `above` times the modes of one degree more, less factors `below` times those of one degree less."""
+        dtype, even, odd = modes.real.dtype, modes[:, :1], modes[:, 1:]
+        nothing = jnp.zeros_like(even[..., :1])
+        more = jnp.concatenate([odd, jnp.concatenate([even[..., 1:], nothing], 3)], 1)
+        less = jnp.concatenate([jnp.concatenate([nothing, odd[..., :-1]], 3), even], 1)
+        return scaled(jnp.asarray(above, dtype), more) - scaled(jnp.asarray(below, dtype), less)
+
+    def _all_orders(self) -> np.ndarray:
+        return tables(self.sphere).orders[:, None, None, None]
+
+    def _all_degrees(self) -> np.ndarray:
+        return tables(self.sphere).degrees[:, :, None]
 
     def divergence_and_curl(self, velocity: Float[Array, "2 latitudes longitudes"]) -> tuple[Array, Array]:
         """The modes of divergence and curl of a velocity, `(m, 2, 1, k)` each, by parts: no derivative of the velocity is taken."""
         weights = self.sphere.weights() / self.sphere.cosines()
         waves = self.fourier(self.columns(velocity) * self.latitude_values(weights, velocity.dtype))
-        along, across = self.projected(waves), self.projected(waves, slopes=True)
-        return self.from_parts(along[:, :, :1], across[:, :, 1:]), self.from_parts(along[:, :, 1:], -across[:, :, :1])
+        modes = self.projected(waves)
+        return self.flux(modes[:, :, :1], modes[:, :, 1:]), self.flux(modes[:, :, 1:], -modes[:, :, :1])
 
-    def from_parts(self, along: Array, across: Array) -> Array:
-        """Modes of $\\partial_\\lambda a + \\cos\\phi\\, \\partial_\\phi b$ by the radius, from a summed with P and b summed with H."""
-        dtype = along.real.dtype
-        order = jnp.asarray(self.orders() / self.sphere.radius, dtype)
-        return scaled(order, times_i(along)) - scaled(jnp.asarray(1 / self.sphere.radius, dtype), across)
+    def flux(self, east: Array, north: Array) -> Array:
+        r"""The modes of the divergence of a vector by parts:
+
+        $$\frac1a \big(i m A_l - (l + 1) \epsilon_l B_{l-1} + l \epsilon_{l+1} B_{l+1}\big)$$
+
+        of the modes A and B up to T + 1 of its components over the cosine of latitude. The curl is that of (B, -A).
+        """
+        orders, degrees, a = self._all_orders(), self._all_degrees(), self.sphere.radius
+        there = tables(self.sphere).there[:, :, None]
+        above = there * degrees * epsilon(orders, degrees + 1) / a
+        below = there * (degrees + 1) * epsilon(orders, degrees) / a
+        order = jnp.asarray(self.orders() / a, east.real.dtype)
+        return scaled(order, times_i(east)) + self._beside(north, above, below)
 
     def velocity(self, vorticity: Array, divergence: Array | None = None) -> Float[Array, "2 latitudes longitudes"]:
         """The velocity to the east and to the north, of the modes of vorticity and divergence."""
-        waves = jnp.concatenate(self.wind(vorticity, divergence), 2)
+        waves = self.summed(jnp.concatenate(self.wind(vorticity, divergence), 2))
         cosines = self.sphere.cosines()
         columns = self.around(waves) / self.latitude_values(cosines, waves.dtype)
         return self.fields(columns)
@@ -230,8 +254,3 @@ class Harmonics:
 def times_i(x: Array) -> Array:
     """Return i x, without products."""
     return lax.complex(-x.imag, x.real)
-
-
-def _batched(left: Array, table: Array, over: int) -> Array:
-    """Products `(m, 2, rows, .)` for each order and parity, the sum over an axis of the table."""
-    return lax.dot_general(left, table, (((3,), (over,)), ((0, 1), (0, 1))))

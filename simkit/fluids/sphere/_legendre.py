@@ -4,6 +4,7 @@ import functools
 from typing import NamedTuple
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 NEWTON_STEPS = 6
 """Steps of Newton's method from starts that are off by at most 0.1 % of the distance to the pole; four suffice."""
@@ -41,42 +42,36 @@ def gaussian_latitudes(count: int) -> Latitudes:
     return Latitudes(both(angles, -1), both(np.cos(theta), -1), both(np.sin(theta)), both(weights))
 
 
-def legendre_functions(truncation: int, sines: np.ndarray, cosines: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    r"""Associated Legendre functions of degrees l up to `truncation`, and their derivatives:
+def legendre_functions(top: int, sines: np.ndarray, cosines: np.ndarray) -> np.ndarray:
+    r"""Associated Legendre functions $P_l^m(\mu)$ of degrees l up to `top`, by
 
-    $$P_l^m(\mu), \qquad H_l^m(\mu) = (1 - \mu^2) \frac{d P_l^m}{d\mu} = (l + 1) \epsilon_l^m P_{l-1}^m - l \epsilon_{l+1}^m
-    P_{l+1}^m, \qquad \epsilon_l^m = \sqrt{\frac{l^2 - m^2}{4 l^2 - 1}}$$
+    $$\epsilon_{l+1}^m P_{l+1}^m = \mu P_l^m - \epsilon_l^m P_{l-1}^m, \qquad P_m^m = \sqrt{\frac{2 m + 1}{2 m}} \cos\phi\,
+    P_{m-1}^{m-1}, \qquad \epsilon_l^m = \sqrt{\frac{l^2 - m^2}{4 l^2 - 1}}$$
 
-    positive at the north and of mean square 1, $\frac12\int_{-1}^1 (P_l^m)^2 d\mu = 1$. The recursion goes from $P_m^m$ up in degree,
-    the direction in which it is stable. Starts too near a pole underflow to zero, where the function itself is as small.
+    positive towards the north and of mean square 1, $\frac12\int_{-1}^1 (P_l^m)^2 d\mu = 1$. The recursion goes from $P_m^m$ up in
+    degree, the direction in which it is stable. Starts too near a pole underflow to zero, where the function itself is as small.
 
-    **Arguments:** `truncation`, the highest degree, and sines, $\mu$, and cosines of n latitudes.
+    **Arguments:** `top`, the highest degree, and sines, $\mu$, and cosines of n latitudes.
 
-    **Returns:** two arrays `(order, degree, n)`, zero where the order m exceeds the degree.
+    **Returns:** an array `(order, degree, n)`, zero where the order m exceeds the degree.
 
     **Source:** Belousov (1962), Tables of Normalized Associated Legendre Polynomials; Holmes and Featherstone (2002), J. Geodesy 76:279,
     doi:10.1007/s00190-002-0216-2, on the range of the recursion.
     """
-    top = truncation + 1
-    order = np.arange(top)
-    values = np.zeros((top, top + 1, sines.size))
+    values = np.zeros((top + 1, top + 1, sines.size))
     start = np.ones_like(sines)
-    epsilon = _epsilon(top)
-    for m in range(top):
+    for m in range(top + 1):
         values[m, m] = start
-        values[m, m + 1] = sines * start / epsilon[m, m + 1]
+        if m < top:
+            values[m, m + 1] = sines * start / epsilon(m, m + 1)
         for degree in range(m + 2, top + 1):
-            below = epsilon[m, degree - 1] * values[m, degree - 2]
-            values[m, degree] = (sines * values[m, degree - 1] - below) / epsilon[m, degree]
+            below = epsilon(m, degree - 1) * values[m, degree - 2]
+            values[m, degree] = (sines * values[m, degree - 1] - below) / epsilon(m, degree)
         start = start * cosines * np.sqrt((2 * m + 3) / (2 * m + 2))
-    degree = np.arange(top)
-    slopes = -(degree * epsilon[:top, 1 : top + 1])[..., None] * values[:, 1 : top + 1]
-    slopes[:, 1:] += ((degree + 1) * epsilon[:top, :top])[:, 1:, None] * values[:, : top - 1]
-    inside = (degree[None, :] >= order[:, None])[..., None]
-    return np.where(inside, values[:, :top], 0), np.where(inside, slopes, 0)
+    return values
 
 
-def _epsilon(top: int) -> np.ndarray:
-    """The coefficients of the recursion, `(order, degree)` up to the degree `top`."""
-    order, degree = np.arange(top)[:, None], np.arange(top + 1)[None, :]
-    return np.sqrt(np.maximum(degree**2 - order**2, 0) / np.where(degree > 0, 4 * degree**2 - 1, 1))
+def epsilon(order: ArrayLike, degree: ArrayLike) -> np.ndarray:
+    """The coefficients of the recursion, 0 where the order is not below the degree."""
+    m, n = np.asarray(order, float), np.asarray(degree, float)
+    return np.sqrt(np.maximum(n**2 - m**2, 0) / np.where(n > 0, 4 * n**2 - 1, 1))

@@ -1,5 +1,6 @@
 """Shallow water on a rotating sphere, by its vorticity and divergence."""
 
+import math
 from typing import Any
 
 import equinox as eqx
@@ -131,20 +132,17 @@ class ShallowWaterSphere(SplitSystem, Reviewed, Explained):
         return lax.complex(jnp.broadcast_to(damping, waves.shape), waves)
 
     def nonlinear(self, t: ArrayLike, state: Array, inputs: Inputs) -> Array:
-        found, modes = self.harmonics, self._apart(state)
-        vorticity, divergence, height = modes
-        scalars = found.summed(jnp.concatenate([vorticity, height], 2))
-        columns = found.around(jnp.concatenate([scalars, *found.wind(vorticity, divergence)], 2))
-        products = found.fourier(self._products(columns))
-        along, across = found.projected(products[:, :, :8]), found.projected(products[:, :, 4:], slopes=True)
-        # Places of `along`: flux of height eastwards, energy, flux of vorticity eastwards and northwards; of `across`: flux of
-        # vorticity eastwards and northwards, flux of height northwards.
-        slopes = (
-            -found.from_parts(along[:, :, 2:3], across[:, :, 1:2]),
-            found.from_parts(along[:, :, 3:4], -across[:, :, 0:1]) - found.laplacian(along[:, :, 1:2]),
-            -found.from_parts(along[:, :, 0:1], across[:, :, 2:3]),
+        found = self.harmonics
+        vorticity, divergence, height = self._apart(state)
+        east, north = found.wind(vorticity, divergence)
+        columns = found.around(found.summed(jnp.concatenate([vorticity, height, east, north], 2)))
+        modes = found.projected(found.fourier(self._products(columns)))
+        energy, *fluxes = (modes[:, :, i : i + 1] for i in range(5))
+        slope = self._joined(
+            -found.flux(fluxes[0], fluxes[1]),
+            found.flux(fluxes[1], -fluxes[0]) - found.laplacian(energy),
+            -found.flux(fluxes[2], fluxes[3]),
         )
-        slope = self._joined(*slopes)
         return slope if self.source is None else slope + self.encode(self.source(t, self.decode(state), inputs))
 
     def _products(self, columns: Array) -> Array:
@@ -159,12 +157,12 @@ class ShallowWaterSphere(SplitSystem, Reviewed, Explained):
         energy = 0.5 * shared * (east * east + north * north)
         if jnp.ndim(self.bed):
             energy = energy + weight * self.harmonics.columns(self.gravity * self.bed[None])
-        return jnp.concatenate([above * east, energy, absolute * east, absolute * north, above * north], 2)
+        return jnp.concatenate([energy, absolute * east, absolute * north, above * east, above * north], 2)
 
     def _coriolis(self, dtype: DTypeLike) -> Array:
         """The Coriolis parameter in columns."""
         sphere, values = self.sphere, self.harmonics.latitude_values
-        found = np.cos(self.tilt) * values(sphere.sines(), dtype)
+        found = math.cos(self.tilt) * values(sphere.sines(), dtype)
         if self.tilt:
             longitude = 2 * np.pi * np.arange(sphere.longitudes) / sphere.longitudes
             across = jnp.asarray(np.sin(self.tilt) * np.cos(longitude)[:, None, None, None], dtype)
