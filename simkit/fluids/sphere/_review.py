@@ -27,8 +27,10 @@ def check_start(system: Any, y0: State, leading: dict[str, tuple[int, ...]]) -> 
         )
 
 
-def check_sphere_step(system: Any, velocity: ArrayLike, step: float | None, solver: object) -> None:
+def check_sphere_step(system: Any, velocity: ArrayLike, step: float | None, solver: object, turning: float = 0.0) -> None:
     """Refuse a step in which the fastest wind of the start carries the shortest waves too far.
+
+    `turning` is the frequency of what else is stepped explicitly.
 
     **Raises:** an `ArgumentError` that names the longest stable step.
     """
@@ -36,7 +38,7 @@ def check_sphere_step(system: Any, velocity: ArrayLike, step: float | None, solv
         return
     name, sphere = type(solver).__name__, system.sphere
     speed = float(np.sqrt(np.max(np.sum(np.asarray(velocity) ** 2, axis=0))))
-    frequency = speed * sphere.truncation / sphere.radius + 2 * abs(float(system.rotation))
+    frequency = speed * sphere.truncation / sphere.radius + turning
     reach = REACH.get(name, 2.8)
     if step * frequency > reach:
         raise ArgumentError(
