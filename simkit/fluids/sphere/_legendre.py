@@ -4,7 +4,6 @@ import functools
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import ArrayLike
 
 NEWTON_STEPS = 6
 """Steps of Newton's method from starts that are off by at most 0.1 % of the distance to the pole; four suffice."""
@@ -60,18 +59,19 @@ def legendre_functions(top: int, sines: np.ndarray, cosines: np.ndarray) -> np.n
     """
     values = np.zeros((top + 1, top + 1, sines.size))
     start = np.ones_like(sines)
+    factors = epsilon(np.arange(top + 1)[:, None], np.arange(top + 1)[None, :])
     for m in range(top + 1):
         values[m, m] = start
         if m < top:
-            values[m, m + 1] = sines * start / epsilon(m, m + 1)
+            values[m, m + 1] = sines * start / factors[m, m + 1]
         for degree in range(m + 2, top + 1):
-            below = epsilon(m, degree - 1) * values[m, degree - 2]
-            values[m, degree] = (sines * values[m, degree - 1] - below) / epsilon(m, degree)
+            below = factors[m, degree - 1] * values[m, degree - 2]
+            values[m, degree] = (sines * values[m, degree - 1] - below) / factors[m, degree]
         start = start * cosines * np.sqrt((2 * m + 3) / (2 * m + 2))
     return values
 
 
-def epsilon(order: ArrayLike, degree: ArrayLike) -> np.ndarray:
+def epsilon(order: np.ndarray, degree: np.ndarray) -> np.ndarray:
     """The coefficients of the recursion, 0 where the order is not below the degree."""
-    m, n = np.asarray(order, float), np.asarray(degree, float)
+    m, n = order.astype(np.float64), degree.astype(np.float64)
     return np.sqrt(np.maximum(n**2 - m**2, 0) / np.where(n > 0, 4 * n**2 - 1, 1))
