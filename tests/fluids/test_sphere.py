@@ -72,7 +72,7 @@ def test_transforms_are_linear_maps_with_their_transposes_and_batches():
     weights = harmonics.sphere.weights()[:, None] / harmonics.sphere.longitudes
     smooth = harmonics.field(alone[0])
     # The mean square of a series has the weighted field as half of its gradient.
-    np.testing.assert_allclose(jax.grad(energy)(smooth), 2 * weights * smooth, atol=1e-14)
+    np.testing.assert_allclose(jax.grad(energy)(smooth)[0], 2 * weights * np.asarray(smooth[0]), atol=1e-14)
 
 
 def test_float32_keeps_its_type_and_six_digits():
@@ -112,12 +112,7 @@ def test_bad_starts_and_steps_are_refused():
 @pytest.mark.slow
 @pytest.mark.parametrize("kind", [fluids.BarotropicSphere, fluids.ShallowWaterSphere])
 def test_conformance(kind):
-    sphere = fluids.Sphere(4)
-    if kind is fluids.BarotropicSphere:
-        system, y0 = kind(sphere), kind.State(fluids.rossby_haurwitz(sphere, wave=2)[0])
-    else:
-        system, y0 = kind(sphere, depth=2500.0), fluids.zonal_flow(sphere, angle=0.5)
-    check_system(system, y0, np.linspace(0.0, 7200.0, 3))
+    check_system(kind)
 
 
 def test_damping_and_a_source():
@@ -129,7 +124,7 @@ def test_damping_and_a_source():
     start = flow.decode(modes)
     run = simkit.simulate(flow, start, [0.0, 86400.0], step=21600.0)
     rate = 1e-5 * (harmonics.eigenvalues() / 42) ** 2
-    np.testing.assert_allclose(flow.encode(run.final()), modes * np.exp(-rate * 86400.0), atol=1e-6 * np.abs(modes).max())
+    np.testing.assert_allclose(flow.encode(run.final()), np.asarray(modes) * np.exp(-rate * 86400.0), atol=1e-6 * np.abs(modes).max())
     fed = eqx.tree_at(lambda s: s.source, flow, lambda t, y, inputs: y, is_leaf=lambda x: x is None)
     difference = fed.nonlinear(0.0, modes, None) - flow.nonlinear(0.0, modes, None)
     np.testing.assert_allclose(difference, modes, atol=1e-12 * np.abs(modes).max())

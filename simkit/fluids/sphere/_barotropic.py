@@ -99,10 +99,10 @@ class BarotropicSphere(SplitSystem, Reviewed):
 
     @classmethod
     def example(cls) -> "Example[BarotropicSphere]":
-        """A Rossby-Haurwitz wave."""
-        sphere = Sphere(10)
-        y0 = Flow2D(rossby_haurwitz(sphere)[0])
-        return Example(cls(sphere), y0, jnp.linspace(0.0, 86400.0, 3))
+        """A Rossby-Haurwitz wave with friction."""
+        sphere = Sphere(5)
+        y0 = Flow2D(rossby_haurwitz(sphere, wave=2)[0])
+        return Example(cls(sphere, drag=1e-6, damping=1e-5), y0, jnp.linspace(0.0, 86400.0, 3))
 
 
 def damping_rates(harmonics: Harmonics, rate: Array, order: int) -> Array:
