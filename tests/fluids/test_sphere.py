@@ -33,7 +33,12 @@ def test_modes_are_those_of_scipy(truncation):
             field = jnp.asarray(np.sqrt(4 * np.pi) * (-1) ** order * np.stack([wave.real, wave.imag]))
             modes = harmonics.modes(field)
             expected = np.zeros(modes.shape, complex)
-            place = int(np.flatnonzero(found.orders == order)[0]), (degree - order) % 2, slice(None), (degree - order) // 2
+            place = (
+                int(np.flatnonzero(found.orders == order)[0]),
+                (degree - order) % 2,
+                slice(None),
+                (degree - order) // 2,
+            )
             expected[place] = [0.5, -0.5j] if order else [1, 0]
             np.testing.assert_allclose(modes, expected, atol=1e-12)
             np.testing.assert_allclose(harmonics.field(modes), field, atol=1e-12)
@@ -86,7 +91,9 @@ def test_float32_keeps_its_type_and_six_digits():
 def test_customary_grids_and_those_that_alias():
     for truncation, shape in {21: (32, 64), 31: (48, 96), 42: (64, 128), 63: (96, 192), 85: (128, 256)}.items():
         assert fluids.Sphere(truncation).shape == shape
-    with pytest.raises(simkit.ArgumentError, match=r"`truncation` must be at most 31 on 96 longitudes and 48 latitudes, but is 42"):
+    with pytest.raises(
+        simkit.ArgumentError, match=r"`truncation` must be at most 31 on 96 longitudes and 48 latitudes, but is 42"
+    ):
         fluids.Sphere(42, longitudes=96, latitudes=48)
     with pytest.raises(simkit.ArgumentError, match="must be even"):
         fluids.Sphere(5, longitudes=17, latitudes=8)
@@ -124,7 +131,9 @@ def test_damping_and_a_source():
     start = flow.decode(modes)
     run = simkit.simulate(flow, start, [0.0, 86400.0], step=21600.0)
     rate = 1e-5 * (harmonics.eigenvalues() / 42) ** 2
-    np.testing.assert_allclose(flow.encode(run.final()), np.asarray(modes) * np.exp(-rate * 86400.0), atol=1e-6 * np.abs(modes).max())
+    np.testing.assert_allclose(
+        flow.encode(run.final()), np.asarray(modes) * np.exp(-rate * 86400.0), atol=1e-6 * np.abs(modes).max()
+    )
     fed = eqx.tree_at(lambda s: s.source, flow, lambda t, y, inputs: y, is_leaf=lambda x: x is None)
     difference = fed.nonlinear(0.0, modes, None) - flow.nonlinear(0.0, modes, None)
     np.testing.assert_allclose(difference, modes, atol=1e-12 * np.abs(modes).max())

@@ -12,7 +12,7 @@ from ..._types import Inputs, Outputs, Scalar
 from ...core import POSITIVE, SYSTEMS, Example, Reviewed, SplitSystem, quantity
 from ..spectral._flow2d import Flow2D
 from ._harmonics import Harmonics
-from ._review import check_sphere_step, check_start
+from ._review import check_sphere, check_sphere_step, check_start
 from ._sphere import Sphere
 from ._starts import rossby_haurwitz
 
@@ -56,6 +56,9 @@ class BarotropicSphere(SplitSystem, Reviewed):
     damping: Scalar = quantity(0.0, unit="1/s", support=POSITIVE, doc="rate at which the highest degree is damped")
     source: Any = None
     damping_order: int = eqx.field(static=True, default=4)
+
+    def __check_init__(self):
+        check_sphere(self.sphere)
 
     @property
     def harmonics(self) -> Harmonics:

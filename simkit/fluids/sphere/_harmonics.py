@@ -53,7 +53,9 @@ def tables(sphere: Sphere) -> Tables:
     turns = [
         np.stack([np.cos(m[:, None] * angle), -np.sin(m[:, None] * angle)]) for m in (orders[:evens], orders[evens:])
     ]
-    return Tables(orders, evens, degrees, degrees <= top, values, np.ascontiguousarray(np.swapaxes(values, 2, 3)), *turns)
+    return Tables(
+        orders, evens, degrees, degrees <= top, values, np.ascontiguousarray(np.swapaxes(values, 2, 3)), *turns
+    )
 
 
 @dataclasses.dataclass(frozen=True)
@@ -101,7 +103,7 @@ class Harmonics:
     def columns(self, fields: Float[Array, "f latitudes longitudes"]) -> Float[Array, "n 2 f j"]:
         """Fields in the order of the transforms."""
         half = self.sphere.latitudes // 2
-        south, north = fields[:, :half], fields[:, :half - 1:-1]
+        south, north = fields[:, :half], fields[:, : half - 1 : -1]
         return jnp.transpose(jnp.stack([north, south]), (3, 0, 1, 2))
 
     def fields(self, columns: Float[Array, "n 2 f j"]) -> Float[Array, "f latitudes longitudes"]:

@@ -5,11 +5,20 @@ from typing import Any
 import numpy as np
 from jax.typing import ArrayLike
 
+from ..._doors import check_kind
 from ..._errors import ArgumentError
 from ..._types import State
 from ...core import check_numbers
 from ..spectral._review import REACH
 from ._sphere import Sphere
+
+
+def check_sphere(sphere: object) -> None:
+    """Refuse what is no sphere.
+
+    **Raises:** an `ArgumentError`.
+    """
+    check_kind("sphere", sphere, Sphere, "a sphere", "Write `fluids.Sphere(31)`.")
 
 
 def check_start(system: Any, y0: State, leading: dict[str, tuple[int, ...]]) -> None:
@@ -27,7 +36,9 @@ def check_start(system: Any, y0: State, leading: dict[str, tuple[int, ...]]) -> 
         )
 
 
-def check_sphere_step(system: Any, velocity: ArrayLike, step: float | None, solver: object, turning: float = 0.0) -> None:
+def check_sphere_step(
+    system: Any, velocity: ArrayLike, step: float | None, solver: object, turning: float = 0.0
+) -> None:
     """Refuse a step in which the fastest wind of the start carries the shortest waves too far.
 
     `turning` is the frequency of what else is stepped explicitly.

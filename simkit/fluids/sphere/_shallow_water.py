@@ -15,7 +15,7 @@ from ...core import POSITIVE, SYSTEMS, Example, Explained, Reviewed, SplitSystem
 from ..volumes._water import Water
 from ._barotropic import damping_rates
 from ._harmonics import Harmonics, times_i
-from ._review import check_sphere_step, check_start, lowest_on_sphere
+from ._review import check_sphere, check_sphere_step, check_start, lowest_on_sphere
 from ._sphere import Sphere
 from ._starts import zonal_flow
 
@@ -90,6 +90,7 @@ class ShallowWaterSphere(SplitSystem, Reviewed, Explained):
         tilt: float = 0.0,
         source: Any = None,
     ):
+        check_sphere(sphere)
         if jnp.ndim(bed):
             sphere.check_field(bed, "bed")
         self.sphere, self.depth, self.gravity, self.rotation, self.bed = sphere, depth, gravity, rotation, bed

@@ -54,7 +54,12 @@ class Sphere:
     latitudes: int
 
     def __init__(
-        self, truncation: int = 31, *, radius: float = EARTH, longitudes: int | None = None, latitudes: int | None = None
+        self,
+        truncation: int = 31,
+        *,
+        radius: float = EARTH,
+        longitudes: int | None = None,
+        latitudes: int | None = None,
     ):
         check_count("truncation", truncation)
         check_kind("radius", radius, int | float | np.floating | np.integer, "a number", "Write `radius=6.37122e6`.")
@@ -124,9 +129,7 @@ class Sphere:
             )
 
     def __repr__(self) -> str:
-        return (
-            f"Sphere(T{self.truncation}, {self.latitudes} latitudes x {self.longitudes} longitudes, radius {self.radius:.6g})"
-        )
+        return f"Sphere(T{self.truncation}, {self.latitudes} latitudes x {self.longitudes} longitudes, radius {self.radius:.6g})"
 
 
 def _smooth(least: int) -> int:
