@@ -2,7 +2,8 @@
 
 Test case 5 of Williamson et al. (1992), zonal flow over a mountain, in float32 with `ETDRK4`. Steps are those of the documentation,
 whose error in five days is below that of the truncation. SpeedyWeather's published figures (one thread of another processor, its
-own default steps of a semi-implicit leapfrog, and its own start) stand beside ours as they are: rows `..._vs_published` are not of one
+own default steps of a semi-implicit leapfrog, and its own start) stand beside ours as they are: rows
+`..._vs_published` are not of one
 machine, and no kernel was run on both.
 
 Run: `taskset -c 0 python benchmarks/run.py sphere`. Some: `ROWS=31,42 python benchmarks/run.py sphere`, of 31, 42, 85, gradient.

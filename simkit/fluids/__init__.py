@@ -30,11 +30,6 @@ from .grids._grid import stretched_faces as stretched_faces
 from .grids._reconstruction import MUSCL as MUSCL  # internal
 from .grids._reconstruction import WENO5Z as WENO5Z  # internal
 from .grids._reconstruction import FirstOrder as FirstOrder  # internal
-from .sphere._barotropic import BarotropicSphere as BarotropicSphere
-from .sphere._shallow_water import ShallowWaterSphere as ShallowWaterSphere
-from .sphere._sphere import Sphere as Sphere
-from .sphere._starts import rossby_haurwitz as rossby_haurwitz
-from .sphere._starts import zonal_flow as zonal_flow
 from .spectral._flow2d import Flow2D as Flow2D  # internal
 from .spectral._flow2d import SpectralFlow2D as SpectralFlow2D
 from .spectral._flow3d import Flow3D as Flow3D  # internal
@@ -65,6 +60,11 @@ from .spectral._smooth import SmoothVorticity as SmoothVorticity
 from .spectral._spectral import Field as Field  # internal
 from .spectral._spectral import SpectralSystem as SpectralSystem
 from .spectral._waves import Waves as Waves
+from .sphere._barotropic import BarotropicSphere as BarotropicSphere
+from .sphere._shallow_water import ShallowWaterSphere as ShallowWaterSphere
+from .sphere._sphere import Sphere as Sphere
+from .sphere._starts import rossby_haurwitz as rossby_haurwitz
+from .sphere._starts import zonal_flow as zonal_flow
 from .staggered._incompressible import IncompressibleFlow as IncompressibleFlow
 from .staggered._incompressible import StaggeredFlow as StaggeredFlow  # internal
 from .staggered._obstacle import Box as Box

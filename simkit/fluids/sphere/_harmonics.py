@@ -19,12 +19,14 @@ class Tables(NamedTuple):
     """The numbers of the transforms of a sphere, in NumPy.
 
     Orders m stand even ones first, since even and odd ones are alike and opposite in the two halves of a circle of latitude. The
-    degrees of each order stand apart by their parity $p = (l - m) \\bmod 2$, as $l = m + 2 k + p$, since they are alike and opposite
+    degrees of each order stand apart by their parity $p = (l - m) \\bmod 2$, as $l = m + 2 k + p$, since they are
+    alike and opposite
     in the two hemispheres. Both halve the work. There is room for the degree T + 1, which winds and fluxes have; else it is zero.
 
     - `orders`: m of each place, `(M,)`; `evens` of them are even.
     - `degrees`: l of each place, `(M, 2, K)`, and `there`, where it is at most T.
-    - `values`: P at the latitudes of a hemisphere from the pole on, `(M, 2, K, J)`, and `turned`, the same as `(M, 2, J, K)`: products
+    - `values`: P at the latitudes of a hemisphere from the pole on, `(M, 2, K, J)`, and `turned`, the same as `(M,
+        2, J, K)`: products
         over an inner axis of a table take up to twice as long.
     - `even_turns`, `odd_turns`: cos and -sin of even and odd orders at the first half of the longitudes, `(2, orders, N/2)`.
     """

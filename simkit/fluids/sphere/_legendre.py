@@ -54,7 +54,8 @@ def legendre_functions(top: int, sines: np.ndarray, cosines: np.ndarray) -> np.n
 
     **Returns:** an array `(order, degree, n)`, zero where the order m exceeds the degree.
 
-    **Source:** Belousov (1962), Tables of Normalized Associated Legendre Polynomials; Holmes and Featherstone (2002), J. Geodesy 76:279,
+    **Source:** Belousov (1962), Tables of Normalized Associated Legendre Polynomials; Holmes and Featherstone
+    (2002), J. Geodesy 76:279,
     doi:10.1007/s00190-002-0216-2, on the range of the recursion.
     """
     values = np.zeros((top + 1, top + 1, sines.size))

@@ -54,7 +54,8 @@ def check_sphere_step(
     if step * frequency > reach:
         raise ArgumentError(
             f"Argument `step` must be at most {reach / frequency:.3g} for `{name}` to be stable with the winds of the start of "
-            f"{type(system).__name__}, up to {speed:.3g}, at truncation {sphere.truncation}, but is {step:.3g}. Take shorter steps, or "
+            f"{type(system).__name__}, up to {speed:.3g}, at truncation {sphere.truncation}, but is "
+            f"{step:.3g}. Take shorter steps, or "
             "with `step=Adaptive()` leave them to the error estimate."
         )
 

@@ -28,7 +28,8 @@ class ShallowWaterSphere(SplitSystem, Reviewed, Explained):
     \delta_t = \nabla \times \big((\zeta + f) u\big) - \nabla^2 \big(\tfrac12 |u|^2 + g (h + b)\big), \qquad
     h_t = -\nabla \cdot (h u)$$
 
-    with $f = 2 \Omega \sin\phi$. Solvers step spherical harmonics. The gravity waves of water of the height H = `depth` are the linear
+    with $f = 2 \Omega \sin\phi$. Solvers step spherical harmonics. The gravity waves of water of the height H =
+    `depth` are the linear
     part: for each degree l, with $K = l (l + 1)/a^2$, divergence and height are coupled by a matrix of two rows, which the modes
 
     $$z_\pm = \delta \pm i s h, \qquad s = \sqrt{g K / H}, \qquad \dot z_\pm = \mp i \omega z_\pm + \dots, \qquad
@@ -43,14 +44,18 @@ class ShallowWaterSphere(SplitSystem, Reviewed, Explained):
     - `sphere`: truncation, grid and radius.
     - `depth`: H, near the mean height; results depend on it within the error of steps.
     - `gravity`: g; `rotation`: $\Omega$; `bed`: b, the shape of the sphere's grid or a number.
-    - `damping`, `damping_order`: hyperdiffusion of all fields. The rate at which modes of the highest degree T are damped, and p; other
+    - `damping`, `damping_order`: hyperdiffusion of all fields. The rate at which modes of the highest degree T are
+        damped, and p; other
         degrees at $(l (l + 1)/T (T + 1))^p$ of it.
-    - `tilt`: the angle in radians by which the axis of rotation is turned against the poles, towards longitude 180 degrees. Nothing may
+    - `tilt`: the angle in radians by which the axis of rotation is turned against the poles, towards longitude 180
+        degrees. Nothing may
         depend on it but errors: a test of the poles.
-    - `source`: None, or a callable `(t, y, inputs)` that returns a state, what it adds to the time derivatives of height and velocity.
+    - `source`: None, or a callable `(t, y, inputs)` that returns a state, what it adds to the time derivatives of
+        height and velocity.
 
     **Good values:** `depth` the mean of the start. With `ETDRK4` steps of 2 h at T31, 90 min at T42 and 40 min at T85 for winds of
-    40 m/s, which change a flow over a mountain in 5 days by 4e-4, 2e-4 and 1e-4 of its height. Damping of 1/(4 h) with order 4 where
+    40 m/s, which change a flow over a mountain in 5 days by 4e-4, 2e-4 and 1e-4 of its height. Damping of 1/(4 h)
+    with order 4 where
     a jet breaks up.
 
     **Source:** Bourke (1972), Mon. Weather Rev. 100:683; Hack and Jakob (1992), NCAR/TN-343+STR.

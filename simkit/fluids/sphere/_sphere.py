@@ -21,7 +21,8 @@ EARTH = 6.37122e6
 class Sphere:
     r"""A sphere with a Gauss-Legendre grid and the spherical harmonics that it resolves: known while tracing, and hashable.
 
-    Fields are series $f(\lambda, \phi) = \sum_{l \le T} \sum_{|m| \le l} f_l^m P_l^m(\sin\phi)\, e^{i m \lambda}$ with the triangular
+    Fields are series $f(\lambda, \phi) = \sum_{l \le T} \sum_{|m| \le l} f_l^m P_l^m(\sin\phi)\, e^{i m \lambda}$
+    with the triangular
     truncation T, which resolves all places and directions alike. The grid is large enough for products of two series to be
     projected exactly (Orszag): at least $3T + 1$ longitudes and $(3T + 1)/2$ latitudes.
 
@@ -74,7 +75,8 @@ class Sphere:
         if longitudes < least or 2 * latitudes < least:
             raise ArgumentError(
                 f"Argument `truncation` must be at most {min((longitudes - 1) // 3, (2 * latitudes - 1) // 3)} on {longitudes} "
-                f"longitudes and {latitudes} latitudes, but is {truncation}: products would alias. Give at least {least} longitudes "
+                f"longitudes and {latitudes} latitudes, but is {truncation}: products would alias. Give at "
+                f"least {least} longitudes "
                 f"and {-(-least // 2)} latitudes, or none."
             )
         if longitudes % 2 or latitudes % 2:

@@ -52,10 +52,12 @@ def rossby_haurwitz(
 
     $$\zeta = 2 \omega \sin\phi - K \sin\phi \cos^R\!\phi\, (R^2 + 3 R + 2) \cos R \lambda$$
 
-    Without divergence it turns as it is to the east, by $\big(R (3 + R) \omega - 2 \Omega\big) / (1 + R)(2 + R)$ in a unit of time. In
+    Without divergence it turns as it is to the east, by $\big(R (3 + R) \omega - 2 \Omega\big) / (1 + R)(2 + R)$ in
+    a unit of time. In
     shallow water it nearly does for a week or two.
 
-    **Arguments:** `wave` R, `turning` $\omega$, `amplitude` K, `height` at the poles, `gravity`, `rotation` $\Omega$. The defaults are
+    **Arguments:** `wave` R, `turning` $\omega$, `amplitude` K, `height` at the poles, `gravity`, `rotation`
+    $\Omega$. The defaults are
     those of test case 6.
 
     **Returns:** the vorticity, of the shape of the sphere's grid, and a `ShallowWaterSphere.State`.
