@@ -119,7 +119,7 @@ class Sphere:
     def mean(self, field: ArrayLike) -> Array:
         """The mean over the sphere of fields `(..., latitudes, longitudes)`, exact for products of two series."""
         field = jnp.asarray(field)
-        return jnp.sum(jnp.mean(field, axis=-1) * jnp.asarray(self.weights(), field.dtype), axis=-1)
+        return jnp.mean(field, axis=-1) @ jnp.asarray(self.weights(), field.dtype)
 
     def check_field(self, field: Any, name: str, leading: tuple[int, ...] = ()) -> None:
         """Refuse an array that has not the shape of the grid, with the sizes of the axes in front of it."""
