@@ -122,6 +122,7 @@ def test_conformance(kind):
     check_system(kind)
 
 
+@pytest.mark.slow
 def test_damping_and_a_source():
     """Each mode decays at its own rate, and a source is added to the slopes of the fields."""
     sphere = fluids.Sphere(6)

@@ -37,6 +37,7 @@ def wave(sphere, time, wave=4, turning=7.848e-6, rotation=7.292e-5):
     return 2 * turning * s - turning * s * c**r * (r * r + 3 * r + 2) * moved
 
 
+@pytest.mark.slow
 def test_a_rossby_haurwitz_wave_turns_as_it_should():
     """After five days, with the order of the method."""
     sphere, errors = fluids.Sphere(15), []
