@@ -314,6 +314,16 @@ ROWS = {
         "must be a real number or an array of real numbers, but one is given a `function`",
     ),
     "grid, a text": (lambda: fluids.Grid("64", 1.0), "`shape`|`cells`"),
+    "sphere, a text": (lambda: fluids.Sphere("T31"), "`truncation` must be a whole number"),
+    "sphere, a radius as text": (lambda: fluids.Sphere(10, radius="earth"), "`radius`"),
+    "water on a grid for a sphere": (
+        lambda: fluids.ShallowWaterSphere(fluids.Grid((16, 16)), depth=1.0),
+        "`sphere` must be a sphere",
+    ),
+    "vorticity on a grid for a sphere": (
+        lambda: fluids.BarotropicSphere(fluids.Grid((16, 16))),
+        "`sphere` must be a sphere",
+    ),
     "state of a flow, an array": (
         lambda: simulate(fluids.SpectralFlow2D(fluids.Grid((16, 16), 1.0)), np.ones((16, 16)), T),
         "Write `SpectralFlow2D.State",

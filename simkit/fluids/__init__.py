@@ -60,6 +60,11 @@ from .spectral._smooth import SmoothVorticity as SmoothVorticity
 from .spectral._spectral import Field as Field  # internal
 from .spectral._spectral import SpectralSystem as SpectralSystem
 from .spectral._waves import Waves as Waves
+from .sphere._barotropic import BarotropicSphere as BarotropicSphere
+from .sphere._shallow_water import ShallowWaterSphere as ShallowWaterSphere
+from .sphere._sphere import Sphere as Sphere
+from .sphere._starts import rossby_haurwitz as rossby_haurwitz
+from .sphere._starts import zonal_flow as zonal_flow
 from .staggered._incompressible import IncompressibleFlow as IncompressibleFlow
 from .staggered._incompressible import StaggeredFlow as StaggeredFlow  # internal
 from .staggered._obstacle import Box as Box

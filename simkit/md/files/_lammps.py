@@ -73,7 +73,9 @@ class Commands:
     """The commands of an input of LAMMPS that say what energies are."""
 
     def __init__(self, text: str):
-        self.units, self.pair, self.kspace = "lj", [], []  # type: str, list[str], list[str]
+        self.units = "lj"
+        self.pair: list[str] = []
+        self.kspace: list[str] = []
         self.styles: dict[str, str] = {}
         self.lines: dict[str, list[list[str]]] = {}
         self.modify: dict[str, str] = {}
@@ -166,7 +168,7 @@ def read_lammps(
         charge=None if data.charge is None else jnp.asarray(data.charge),
         units=units,
         exclusions=jnp.asarray(excluded, jnp.int32) if len(excluded) else None,
-        **({} if skin is None else {"skin": skin}),
+        skin=Particles.skin if skin is None else skin,
         precision=precision,
     )
     position = jnp.asarray(data.position - data.origin)
@@ -211,7 +213,8 @@ def _spread(lines: Sequence[Sequence[str]], rows: np.ndarray) -> list[list[str]]
 
 def _space(data: LammpsData) -> Space:
     edges = np.diagonal(data.vectors)
-    return Orthorhombic(edges.copy()) if (data.vectors == np.diag(edges)).all() else Triclinic(data.vectors)
+    straight = (data.vectors == np.diag(edges)).all()
+    return Orthorhombic(jnp.asarray(edges)) if straight else Triclinic(jnp.asarray(data.vectors))
 
 
 def _special(data: LammpsData, said: Commands) -> list[tuple[np.ndarray, tuple[float, float]]]:

@@ -1,0 +1,1 @@
+"""Flows on a sphere, stepped as series of spherical harmonics."""

@@ -1,0 +1,71 @@
+"""Reviews of systems on a sphere: shapes and heights of a start, and steps that cannot be stable."""
+
+from typing import Any
+
+import numpy as np
+from jax.typing import ArrayLike
+
+from ..._doors import check_kind
+from ..._errors import ArgumentError
+from ..._types import State
+from ...core import check_numbers
+from ..spectral._review import REACH
+from ._sphere import Sphere
+
+
+def check_sphere(sphere: object) -> None:
+    """Refuse what is no sphere.
+
+    **Raises:** an `ArgumentError`.
+    """
+    check_kind("sphere", sphere, Sphere, "a sphere", "Write `fluids.Sphere(31)`.")
+
+
+def check_start(system: Any, y0: State, leading: dict[str, tuple[int, ...]]) -> None:
+    """Refuse numbers that are not finite, fields of another grid, and heights that are not positive.
+
+    **Raises:** an `ArgumentError`.
+    """
+    check_numbers(system)
+    for name, lead in leading.items():
+        system.sphere.check_field(getattr(y0, name), f"y0.{name}", lead)
+    if "height" in leading and np.min(np.asarray(y0.height)) <= 0:
+        raise ArgumentError(
+            f"Argument `y0.height` of {type(system).__name__} must be positive everywhere, but is not. "
+            f"{lowest_on_sphere(system.sphere, 0.0, y0.height)} Start with a higher surface, or a lower bed."
+        )
+
+
+def check_sphere_step(
+    system: Any, velocity: ArrayLike, step: float | None, solver: object, turning: float = 0.0
+) -> None:
+    """Refuse a step in which the fastest wind of the start carries the shortest waves too far.
+
+    `turning` is the frequency of what else is stepped explicitly.
+
+    **Raises:** an `ArgumentError` that names the longest stable step.
+    """
+    if step is None:
+        return
+    name, sphere = type(solver).__name__, system.sphere
+    speed = float(np.sqrt(np.max(np.sum(np.asarray(velocity) ** 2, axis=0))))
+    frequency = speed * sphere.truncation / sphere.radius + turning
+    reach = REACH.get(name, 2.8)
+    if step * frequency > reach:
+        raise ArgumentError(
+            f"Argument `step` must be at most {reach / frequency:.3g} for `{name}` to be stable with the winds of the start of "
+            f"{type(system).__name__}, up to {speed:.3g}, at truncation {sphere.truncation}, but is "
+            f"{step:.3g}. Take shorter steps, or "
+            "with `step=Adaptive()` leave them to the error estimate."
+        )
+
+
+def lowest_on_sphere(sphere: Sphere, t: ArrayLike, height: ArrayLike) -> str:
+    """A sentence on the lowest height: how low, where and when."""
+    field = np.asarray(height)
+    place = np.unravel_index(int(np.argmin(field)), sphere.shape)
+    longitude, latitude = (np.degrees(x[place]) for x in sphere.mesh())
+    return (
+        f"Lowest at time {float(np.asarray(t)):.6g}: height {float(field[place]):.4g} at latitude {latitude:.1f} and longitude "
+        f"{longitude:.1f} degrees."
+    )
