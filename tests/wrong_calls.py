@@ -340,6 +340,23 @@ ROWS = {
         lambda: md.LennardJones([1.0, 1.2], [1.0, 1.0], mixing="lorentz"),
         "no mixing rule `lorentz`. Close matches",
     ),
+    "a molecule of a number": (lambda: md.read(3), "`path` must be the name of a file"),
+    "no system of OpenMM": (lambda: md.from_openmm(None, np.zeros((2, 3))), "`system` must be an `openmm.System`"),
+    "a data file of LAMMPS that is not there": (lambda: md.read_lammps("nowhere.data"), "nowhere.data"),
+    "averages of no particles": (
+        lambda: md.EquilibriumAverages(S, PAIR, {"p": "pressure"}, times=T, step=0.1),
+        "`particles` must be particles",
+    ),
+    "observables, a text": (
+        lambda: md.EquilibriumAverages(COLD, PAIR, "pressure", times=T, step=0.1),
+        "`observables` must be a mapping",
+    ),
+    "energies of no frames": (
+        lambda: md.EnergiesAndForces(COLD, PAIR.position),
+        "`frames` must be the states of atoms",
+    ),
+    "draws of a plain problem": (lambda: simkit.refresh(P, [1.0]), "must have a system that draws"),
+    "draws of no problem": (lambda: simkit.refresh(S, [1.0]), "`problem` must be a problem"),
     "reduced energies, a text": (lambda: md.mbar("u", [1]), "`reduced_energies` must be numbers"),
     "counts, a text": (lambda: md.mbar(np.zeros((2, 4)), "44"), "`counts` must be one whole number"),
     "values of an average, a text": (lambda: md.mbar(np.zeros((1, 8)), [8]).average("x"), "`values` must be numbers"),

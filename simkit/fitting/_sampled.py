@@ -10,7 +10,7 @@ import numpy as np
 from jax.typing import ArrayLike
 from jaxtyping import Array, Float, PRNGKeyArray
 
-from .._errors import ArgumentError
+from .._errors import ArgumentError, SimulationError
 from ..problem import Problem, effective_shares, errors_of_draws, refresh, without_limit
 from ._fit_result import FitResult
 from ._inside import inside
@@ -63,7 +63,11 @@ def fit_sampled(
     while True:
         if rounds or not (shares >= BEGUN).all():  # NaN: nothing was drawn yet
             problem = refresh(problem, theta, key=jax.random.fold_in(key, rounds))
-        found = once(problem, theta[None])
+        try:
+            found = once(problem, theta[None])
+        except SimulationError:
+            _check_finite(problem, theta)
+            raise
         total += int(np.asarray(found.iterations).sum())
         shares, rounds = effective_shares(problem, found.estimate), rounds + 1
         if progress:
@@ -101,6 +105,17 @@ def uncovered(problem: Problem, thetas: Float[np.ndarray, "draws parameters"]) -
     """The part of these draws of the posterior at which too few of the frames count."""
     shares = [effective_shares(problem, jnp.asarray(theta, problem.times.dtype)).min() for theta in thetas]
     return float(np.mean(np.array(shares) < COVERED))
+
+
+def _check_finite(problem: Problem, theta: Array) -> None:
+    """Refuse outputs that are not finite where the draws were made."""
+    for name, (location, _) in problem.heads(theta)[0].items():
+        bad = ~np.isfinite(np.asarray(location)).reshape(len(problem.labels), -1).all(axis=1)
+        if bad.any():
+            raise SimulationError(
+                f"The average `{name}` of `{problem.labels[int(np.argmax(bad))]}` is not finite at the parameters at which its "
+                "draws were made. Look at the observable for some of the frames: one of them that is not finite is enough."
+            )
 
 
 def _start(problem: Problem, starts: ArrayLike | Sequence[Any], key: PRNGKeyArray) -> Array:

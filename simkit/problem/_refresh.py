@@ -13,6 +13,7 @@ from jaxtyping import Array, Float, PRNGKeyArray
 from .._doors import check_key
 from .._errors import ArgumentError
 from ..core import SampledSystem, Setup
+from ._given_problem import check_problem
 from ._problem import Problem
 
 
@@ -46,6 +47,7 @@ def refresh(problem: Problem, thetas: ArrayLike | Sequence[Any], *, key: PRNGKey
     print(problem.predict(jax.numpy.array([1.0])))
     ```
     """
+    check_problem(problem, drawn=False)
     check_key(key)
     system = problem.base.system
     if not isinstance(system, SampledSystem):

@@ -6,6 +6,7 @@ from typing import Any
 import jax.numpy as jnp
 import numpy as np
 
+from ..._doors import shown
 from ..._errors import ArgumentError
 from ...core import as_float_array
 from .._particles import Particles
@@ -70,6 +71,8 @@ def from_openmm(
     # model = md.from_openmm(forcefield.createSystem(pdb.topology), pdb.positions)
     ```
     """
+    if not hasattr(system, "getNumForces"):
+        raise ArgumentError(f"Argument `system` must be an `openmm.System`, but it is {shown(system)}.")
     space = _space(system, box)
     forces = [system.getForce(k) for k in range(system.getNumForces())]
     labels = labelled(forces)

@@ -6,6 +6,7 @@ from typing import Any, Literal
 
 import numpy as np
 
+from ..._doors import shown
 from ..._errors import ArgumentError, check_known, missing_package
 from ..dynamics._dynamics import Dynamics
 from ._molecular_model import MolecularModel
@@ -69,14 +70,19 @@ def read(
     except ModuleNotFoundError as error:
         raise missing_package("Reading molecules from files", error.name, "md") from None
     check_known(constraints or "", {name or "" for name in HELD}, "choice of `constraints`")
+    if not isinstance(path, str | pathlib.Path):
+        raise ArgumentError(f"Argument `path` must be the name of a file, but is {shown(path)}.")
     path, given = pathlib.Path(path), _paths(force_field)
     for one in [path, *([] if coordinates is None else [coordinates])]:
         if not pathlib.Path(one).is_file():
             raise ArgumentError(f"Argument `path` must name files that exist, but there is no {one}.")
     check_known(path.suffix.lower(), READERS, "ending of a molecule's file")
     source = READERS[path.suffix.lower()]
-    structure = None if coordinates is None else _coordinates(app, pathlib.Path(coordinates))
+    reading = path
     try:
+        reading = path if coordinates is None else pathlib.Path(coordinates)
+        structure = None if coordinates is None else _coordinates(app, reading)
+        reading = path
         source_topology, create, positions, box = source(app, path, given, structure)
         if add_hydrogens:
             source_topology, positions = _with_hydrogens(app, source_topology, positions, given)
@@ -100,7 +106,9 @@ def read(
         raise
     except Exception as error:
         raise ArgumentError(
-            f"Argument `path` must be a molecule that OpenMM reads, but of {path.name} it says: {error}"
+            f"Argument `path` must be a molecule that OpenMM reads, but of {reading.name} it says: {type(error).__name__}: "
+            f"{error}. "
+            "A file that is cut off or empty, or a name without parameters, may be the reason."
         ) from error
     for force in system.getForces():
         if isinstance(force, openmm.NonbondedForce):

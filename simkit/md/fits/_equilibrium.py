@@ -131,6 +131,8 @@ class EquilibriumAverages(SampledSystem):
         self.start = self.particles.encode(start)
         self.observables = tuple((name, as_observable(what)) for name, what in observables.items())
         self.times = tuple(known.tolist())
+        first = self.start
+        jax.eval_shape(lambda: {name: what(self.particles, first) for name, what in self.observables})  # unknown names
         fixed = resolve(self.particles, start, known, step=step).step
         assert isinstance(fixed, Fixed)
         self.step, self.discard, self.share = fixed, int(discard), float(share)
@@ -191,6 +193,10 @@ class EquilibriumAverages(SampledSystem):
         other = eqx.tree_at(lambda s: s.particles, self, self.particles)
         object.__setattr__(other, "share", 0.0)
         return other
+
+    def __repr__(self) -> str:
+        names = ", ".join(name for name, _ in self.observables)
+        return f"EquilibriumAverages({names}; {self._run} frames a run, {self.particles!r})"
 
     @classmethod
     def example(cls) -> "Example[EquilibriumAverages]":

@@ -152,13 +152,21 @@ def _empty(
         raise ArgumentError(
             f"Argument `cv` must return one number or an array of two, but its result has the shape {shape}."
         )
-    dtype = first.position.dtype
+    dtype, here = (
+        first.position.dtype,
+        None if traced(first) else jnp.atleast_1d(jnp.asarray(cv(in_cell(first, system.space)))),
+    )
     ends = [
         jnp.broadcast_to(as_floats(name, end), shape).astype(dtype)
         for name, end in (("lower", lower), ("upper", upper))
     ]
     if not traced(ends) and not bool(jnp.all(ends[0] < ends[1])):
         raise ArgumentError(f"Argument `lower` must be less than `upper`, but they are {lower} and {upper}.")
+    if here is not None and not traced(ends, here) and not bool(jnp.all((here >= ends[0]) & (here <= ends[1]))):
+        raise ArgumentError(
+            f"Argument `y0` must begin inside the grid, from {lower} to {upper}, but its `cv` is {here.tolist()}. Move the grid or "
+            "the atoms."
+        )
     return GridBias(cv, jnp.zeros((points,) * shape[0], dtype), *ends)
 
 

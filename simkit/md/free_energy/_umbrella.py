@@ -126,6 +126,13 @@ def umbrella_sampling(
         )
     check_atoms(y0)
     dtype = y0.position.dtype
+    alone = y0 if y0.position.ndim == 2 else jax.tree.map(lambda x: x[0], y0)
+    shape = jax.eval_shape(lambda: jnp.asarray(cv(in_cell(alone, system.space)))).shape
+    if shape != centres.shape[1:]:
+        raise ArgumentError(
+            f"Argument `cv` must return an array of the shape of a centre, {centres.shape[1:]}, but its result has the shape "
+            f"{shape}."
+        )
     springs = jnp.broadcast_to(stiffness, (count,)).astype(dtype)
     biases = eqx.filter_vmap(lambda c, k: UmbrellaBias(cv, c, k, period))(centres.astype(dtype), springs)
     starts = in_lanes(y0, count, "windows")

@@ -21,6 +21,9 @@ from ._lanes import check_status, in_lanes
 from ._mbar import mbar
 from ._states import prepared, reduced_potential, with_plan
 
+FEWEST = 8
+"""Fewest works that must make up an average for its error: the inverse of the sum of their squared weights."""
+
 
 @full_products
 def jarzynski(work: ArrayLike) -> Estimate:
@@ -31,7 +34,8 @@ def jarzynski(work: ArrayLike) -> Estimate:
 
     **Arguments:** `work`: of independent switches that began in equilibrium, over $k_B T$, shape (switches,), at least 2.
 
-    **Returns:** an `Estimate` over $k_B T$, with the error of first order.
+    **Returns:** an `Estimate` over $k_B T$, with the error of first order; NaN where fewer than 8 works make up the average, of
+    which no error is known.
 
     **Source:** Jarzynski (1997), Physical Review Letters 78:2690, doi:10.1103/PhysRevLett.78.2690.
 
@@ -47,7 +51,8 @@ def jarzynski(work: ArrayLike) -> Estimate:
     value = jnp.log(jnp.asarray(float(count), work.dtype)) - jax.nn.logsumexp(-work)
     weights = jax.nn.softmax(-lax.stop_gradient(work))
     error = jnp.sqrt(jnp.sum((weights - 1 / count) ** 2) * (count / (count - 1)))
-    return Estimate(value, error)
+    counted = 1 / jnp.sum(weights**2)
+    return Estimate(value, jnp.where(counted >= FEWEST, error, jnp.nan))
 
 
 @full_products

@@ -213,7 +213,8 @@ class FormulaPair(PairPotential):
 
         def energy(r2: Array) -> Array:
             found = whole({"r": jnp.sqrt(r2), **coefficients}, dict(self.functions))
-            return jnp.broadcast_to(found, r2.shape).astype(r2.dtype)
+            shape = jnp.broadcast_shapes(jnp.shape(found), r2.shape)  # a tail asks one distance of all pairs of species
+            return jnp.broadcast_to(found, shape).astype(r2.dtype)
 
         return with_slope(energy, r2)
 
