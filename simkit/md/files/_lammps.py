@@ -142,6 +142,8 @@ def read_lammps(
     ```
     """
     file = Path(path)
+    if not file.is_file():
+        raise ArgumentError(f"Argument `path` must name a file that exists, but there is no {file}.")
     data, said = read_data(file), Commands(commands)
     units, space = UNITS[said.units], _space(data)
     found: list[tuple[str, Potential]] = []
