@@ -61,6 +61,13 @@ def reproduce(options: argparse.Namespace) -> int:
     return 1 if any(row.verdict == "different" for row in rows) else 0
 
 
+def runs(options: argparse.Namespace) -> int:
+    from ._list_runs import runs
+
+    set_jax(x64=True, cache=False)
+    return runs(options)
+
+
 def explain(options: argparse.Namespace) -> int:
     from ..stores import write_text
     from ..study import load_study

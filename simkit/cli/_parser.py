@@ -20,6 +20,7 @@ EXAMPLES = """examples:
   simkit models                          the models that a study can name
   simkit models lotka_volterra           one of them: equation, names, units, good values
   simkit explain study.toml              what compiles, how long that takes, what is computed and which lines compute it
+  simkit runs results                    the results in a folder, with their parameters side by side
   simkit reproduce results/study/result.h5   run it again from what the file holds, and compare
 
 Exit codes: 0 done, 1 reproduced numbers differ or a sweep set chunks aside, 2 bad input (one message says what and
@@ -99,6 +100,9 @@ def _commands_on_results(command: Callable[..., argparse.ArgumentParser]) -> Non
         help="run the Python code of own models that the result file keeps; for files that you trust",
     )
     jax_options(made)
+    made = command("runs", _commands.runs, "list the results in a folder and compare their parameters")
+    made.add_argument("folder", type=Path, nargs="?", default=Path("results"), help="a folder; results by default")
+    made.add_argument("--json", action="store_true", help="print JSON, for machines")
     made = command(
         "explain",
         _commands.explain,
