@@ -1,6 +1,7 @@
 """Commands beside runs: reports, checks, lists, and files to start from."""
 
 import argparse
+import json
 import tempfile
 from pathlib import Path
 from typing import Any
@@ -66,6 +67,34 @@ def runs(options: argparse.Namespace) -> int:
 
     set_jax(x64=True, cache=False)
     return runs(options)
+
+
+def check(options: argparse.Namespace) -> int:
+    from ..study import load_study
+    from ..study.runs import check_study
+
+    set_jax(x64=True, cache=False)
+    study = load_study(options.study, allow_outside=options.allow_outside, models=chosen_models(options))
+    lines = check_study(study)
+    if options.json:
+        print(json.dumps({"study": str(options.study), **{line.split()[0]: line[10:] for line in lines}}))
+        return 0
+    print(f"{options.study} is in order.", *(f"  {line}" for line in lines), sep="\n")
+    return 0
+
+
+def schema(options: argparse.Namespace) -> int:
+    from ..stores import write_text
+    from ..study import study_schema
+
+    text = json.dumps(study_schema(chosen_models(options)), indent=2)
+    if options.out is None:
+        print(text)
+        return 0
+    check_free(options.out, options.overwrite, "with --out")
+    write_text(options.out, text + "\n")
+    print(f"{options.out}\nFirst line of a study, for editors: #:schema {options.out.resolve().as_uri()}")
+    return 0
 
 
 def explain(options: argparse.Namespace) -> int:

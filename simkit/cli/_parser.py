@@ -16,6 +16,7 @@ EXAMPLES = """examples:
   simkit run study.toml --out try2       ... in another folder
   simkit fit study.toml                  the fit alone: fast, for finding out whether the model can follow the data
   simkit run study.toml --models pond.py   with a system of your own file: `class Pond` is the model "pond"
+  simkit check study.toml                language, data and names without a run; simkit schema is for editors
   simkit sweep study.toml --workers 4    all members of its table [sweep]; called again, it goes on
   simkit models                          the models that a study can name
   simkit models lotka_volterra           one of them: equation, names, units, good values
@@ -100,6 +101,17 @@ def _commands_on_results(command: Callable[..., argparse.ArgumentParser]) -> Non
         help="run the Python code of own models that the result file keeps; for files that you trust",
     )
     jax_options(made)
+    made = command("check", _commands.check, "check language, data and names of a study without running it")
+    made.add_argument("study", type=Path, help="a study file (TOML)")
+    made.add_argument("--json", action="store_true", help="print JSON, for machines")
+    models_option(made)
+    outside_option(made)
+    made = command(
+        "schema", _commands.schema, "print a JSON schema of study files, by which editors complete and check them"
+    )
+    made.add_argument("--out", type=Path, help="write it into this file")
+    made.add_argument("--overwrite", action="store_true", help="replace a file that is there")
+    models_option(made)
     made = command("runs", _commands.runs, "list the results in a folder and compare their parameters")
     made.add_argument("folder", type=Path, nargs="?", default=Path("results"), help="a folder; results by default")
     made.add_argument("--json", action="store_true", help="print JSON, for machines")

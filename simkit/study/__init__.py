@@ -15,6 +15,7 @@ from .language._own_models import OwnModels as OwnModels  # internal
 from .language._own_models import load_models as load_models
 from .language._own_models import loaded_models as loaded_models  # internal
 from .language._own_models import models_of as models_of  # internal
+from .language._schema import study_schema as study_schema
 from .language._study import Study as Study
 from .language._study import load_study as load_study
 from .language._study import study_from_provenance as study_from_provenance

@@ -6,6 +6,7 @@ from ._aside import TRAJECTORY as TRAJECTORY  # internal
 from ._aside import check_folder as check_folder  # internal
 from ._aside import check_is_folder as check_is_folder  # internal
 from ._aside import identity as identity  # internal
+from ._checked import check_study as check_study  # internal
 from ._explain import explain_study as explain_study  # internal
 from ._listed import ListedRun as ListedRun  # internal
 from ._listed import list_runs as list_runs  # internal

@@ -79,7 +79,7 @@ def compute(
     data = f"{problem.data_count} data in {len(problem.labels)} experiment(s), {problem.size} unknowns"
     say(f"problem  {study.model}: {data}  ({found.seconds['compile the problem']:.1f} s)")
     if "predict" in phases:
-        _check_times(study, problem)
+        check_times(study, problem)
     steps: dict[str, Callable[..., str]] = {"fit": _fit, "sample": _sample, "predict": _predict, "profile": _profile}
     for index, (phase, step) in enumerate(steps.items()):
         if phase in phases and (phase != "profile" or study.profile):
@@ -221,7 +221,7 @@ class Clock:
         self.found.seconds[self.phase] = time.perf_counter() - self.begin
 
 
-def _check_times(study: Study, problem: Problem) -> None:
+def check_times(study: Study, problem: Problem) -> None:
     """Refuse times that cannot be predicted at, before the work that leads there."""
     try:
         problem.at(study.prediction_times)
