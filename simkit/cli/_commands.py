@@ -189,7 +189,7 @@ def doctor(options: argparse.Namespace) -> int:
 
 
 def new(options: argparse.Namespace) -> int:
-    from ._new import write_new_package, write_new_study
+    from ._new import write_new_package, write_new_study, write_study_of_data
 
     if options.package is not None:
         folder, files = write_new_package(options.package, options.overwrite)
@@ -197,6 +197,11 @@ def new(options: argparse.Namespace) -> int:
         print("Next:", f"cd {folder}", 'pip install -e ".[test]"', "pytest", "simkit run study.toml", sep="\n  ")
         return 0
     path: Path = options.file
+    if options.data is not None:
+        write_study_of_data(path, options.data, options.overwrite, time=options.time, subject=options.subject)
+        print(f"Wrote {path} from the columns of {options.data}.")
+        print("Next:", f"simkit check {path}", f"simkit run {path}", sep="\n  ")
+        return 0
     write_new_study(path, options.overwrite)
     print(f"Wrote {path}. It runs as it stands: simkit run {path}")
     return 0

@@ -11,6 +11,7 @@ EXAMPLES = """examples:
   simkit doctor                          what simkit runs on here, and whether it works
   simkit examples                        stories and studies to start from; simkit examples NAME copies one
   simkit new study.toml                  write a commented study file to start from
+  simkit new --data my.csv               write a study of a table: times or dates, outputs, subjects from its columns
   simkit new --package my-models         write a package for a system of your own, which studies find by name
   simkit run study.toml                  fit, sample, predict; report.html and result.h5 in results/study
   simkit run study.toml --out try2       ... in another folder
@@ -164,6 +165,9 @@ def _commands_of_lists(command: Callable[..., argparse.ArgumentParser]) -> None:
     made.add_argument(
         "file", type=Path, nargs="?", default=Path("study.toml"), help="where to write; study.toml by default"
     )
+    made.add_argument("--data", type=Path, metavar="FILE.csv", help="write a study of this table, from its columns")
+    made.add_argument("--time", metavar="COLUMN", help="with --data: the header of the times or dates")
+    made.add_argument("--subject", metavar="COLUMN", help="with --data: the header of subjects, each an experiment")
     made.add_argument(
         "--package",
         metavar="NAME",

@@ -1,5 +1,6 @@
 """Study files: the TOML language; what runs it is in `runs`, which loads fits and samplers."""
 
+from ._from_table import study_of_table as study_of_table  # internal
 from ._package import package_files as package_files  # internal
 from ._template import study_text as study_text  # internal
 from .language._names import DYNAMICS as DYNAMICS  # internal
