@@ -275,7 +275,7 @@ LANGUAGE: Mapping[str, Table] = {
 
 
 def noise_table() -> Table:
-    """What an entry of [noise] takes: a model, and the numbers of all known models."""
+    """Keys of an entry of [noise]: a model, and the numbers of all known models."""
     keys = {"model": Key("a name", "how data scatter", choices=lambda: NOISES, what="noise model")}
     for name in NOISES.own:
         for field in dataclasses.fields(NOISES[name]):

@@ -7,7 +7,7 @@ from ._run import check_times
 from ._sweep import check_paths
 
 MOST_NAMED = 20
-"""So many unknowns are named."""
+"""Largest number of unknowns that are named."""
 
 
 def check_study(study: Study) -> list[str]:
