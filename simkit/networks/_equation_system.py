@@ -122,7 +122,7 @@ def from_equations(
         {"d algae": "growth*algae*(1 - algae/capacity)"},
         parameters={"growth": simkit.quantity(0.8, unit="1/day", support=simkit.POSITIVE), "capacity": 9.0},
     )
-    print(simkit.simulate(pond, pond.State(algae=1.0), [0.0, 5.0]).final().algae)  # prints 7.86
+    print(simkit.simulate(pond, pond.State(algae=1.0), [0.0, 5.0]).final().algae)  # prints 7.85
     ```
     """
     check_mapping("equations", equations, "formulas", '{"d algae": "growth*algae"}')
