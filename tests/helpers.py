@@ -49,3 +49,36 @@ def resealed(path: Path, *, sealed: bool = True) -> Iterator[h5py.File]:
         yield file
     if sealed:
         seal(path)
+
+
+def schema_faults(value, schema, root=None, place=""):
+    """Places at which a value breaks a JSON schema, for the words of draft 7 that simkit writes."""
+    root = schema if root is None else root
+    if "$ref" in schema:
+        return schema_faults(value, root["definitions"][schema["$ref"].rpartition("/")[2]], root, place)
+    kinds = {"object": dict, "array": list, "string": str, "boolean": bool, "integer": int, "number": (int, float)}
+    found, wanted = [], schema.get("type", list(kinds))
+    allowed = [kinds[kind] for kind in ([wanted] if isinstance(wanted, str) else wanted)]
+    plain = isinstance(value, bool) and bool not in allowed
+    if plain or not any(isinstance(value, kind) for kind in allowed):
+        return [f"{place}: {value!r} is not {wanted}"]
+    if value not in schema.get("enum", [value]) or value != schema.get("const", value):
+        found.append(f"{place}: {value!r} is not among the choices")
+    if isinstance(value, int | float) and value < schema.get("minimum", value):
+        found.append(f"{place}: {value!r} is too small")
+    if "anyOf" in schema and all(schema_faults(value, one, root, place) for one in schema["anyOf"]):
+        found.append(f"{place}: {value!r} is none of the kinds")
+    for rule in schema.get("allOf", ()):
+        if not schema_faults(value, rule["if"], root, place):
+            found += schema_faults(value, rule["then"], root, place)
+    if isinstance(value, list) and "items" in schema:
+        for i, item in enumerate(value):
+            found += schema_faults(item, schema["items"], root, f"{place}.{i}")
+    if isinstance(value, dict):
+        found += [f"{place}: {key} is missing" for key in schema.get("required", ()) if key not in value]
+        rest = schema.get("additionalProperties", {})
+        for key, item in value.items():
+            inner = f"{place}.{key}".lstrip(".")
+            own = schema.get("properties", {}).get(key, rest)
+            found += [f"{inner}: is not known"] if own is False else schema_faults(item, own, root, inner)
+    return found

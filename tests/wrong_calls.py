@@ -31,6 +31,7 @@ KEY = jax.random.key(0)
 FIT = simkit.fit(P, starts=1, key=KEY)
 OWN = simkit.from_function(lambda t, y, p, u: {"x": u["heat"] - y["x"]}, {"k": 1.0})
 PLAIN = simkit.from_function(lambda t, y, p: {"x": -p["k"] * y["x"]}, {"k": 1.0})
+EQUATIONS = simkit.from_equations({"d x": "-k*x"}, parameters={"k": 1.0})
 BROKEN = simkit.from_function(lambda t, y, p: 1 / 0, {"k": 1.0})
 PAIR = md.Atoms(jnp.array([[0.0, 0, 0], [1.1, 0, 0]]), jnp.zeros((2, 3)))
 COLD = md.Particles(md.LennardJones(), md.OpenSpace(), dynamics=md.Langevin(1.0, 1.0))
@@ -492,6 +493,71 @@ ROWS = {
         lambda: simkit.GaussNewtonCG(coarse=S),
         "`coarse` must be a problem",
     ),
+    "equations, one text": (
+        lambda: simkit.from_equations("d x = -x", parameters={}),
+        "`equations` must be a dictionary of",
+    ),
+    "equations, a list for a formula": (
+        lambda: simkit.from_equations({"d x": [2.0]}, parameters={}),
+        "must be a formula as text, but it is `[2.0]`",
+    ),
+    "equations, parameters a list": (
+        lambda: simkit.from_equations({"d x": "-k*x"}, parameters=["k"]),
+        "`parameters` must be a dictionary of numbers",
+    ),
+    "equations, a text for a parameter": (
+        lambda: simkit.from_equations({"d x": "-k*x"}, parameters={"k": "fast"}),
+        "parameter `k` must be a number or a quantity",
+    ),
+    "equations, a unit for a state": (
+        lambda: simkit.from_equations({"d x": "-k*x"}, parameters={"k": 1.0}, states={"x": "g"}),
+        "`states` must hold quantities",
+    ),
+    "equations, a number for an input": (
+        lambda: simkit.from_equations({"d x": "u - x"}, parameters={}, inputs={"u": 1.0}),
+        "Entry `u` of argument `inputs` must be an `Input`, but it is 1.0",
+    ),
+    "equations, a list for outputs": (
+        lambda: simkit.from_equations({"d x": "-x"}, parameters={}, outputs=["x"]),
+        "`outputs` must be a dictionary of formulas",
+    ),
+    "equations, a number for the name": (
+        lambda: simkit.from_equations({"d x": "-x"}, parameters={}, name=3),
+        "`name` must be a name of Python, such as `Pond`, but it is 3",
+    ),
+    "source of equations, another system": (
+        lambda: simkit.networks.equations_source(S),
+        "must be made by `from_equations`, but it is of the class `LotkaVolterra`",
+    ),
+    "source of equations, start a text": (
+        lambda: simkit.networks.equations_source(EQUATIONS, "one"),
+        "`y0` must be a state of the equations, but it is 'one'",
+    ),
+    "source of equations, a state left out": (
+        lambda: simkit.networks.equations_source(EQUATIONS, {"y": 1.0}),
+        "`y0` must give the state `x`",
+    ),
+    "source of equations, times a text": (
+        lambda: simkit.networks.equations_source(EQUATIONS, times="long"),
+        "`times` must be numbers",
+    ),
+    "SBML of equations, another system": (
+        lambda: simkit.petab.equations_sbml(S, Y0),
+        "must be made by `from_equations`, but it is of the class `LotkaVolterra`",
+    ),
+    "SBML of equations, start a text": (
+        lambda: simkit.petab.equations_sbml(EQUATIONS, "one"),
+        "`y0` must be a state of the equations, but it is 'one'",
+    ),
+    "own models, a number": (
+        lambda: simkit.study.load_models(3),
+        "`paths` must be the paths of Python files, such as ",
+    ),
+    "own models, a class": (lambda: simkit.study.load_models(Spring), "but one is the class `Spring`"),
+    "own models, a missing file": (lambda: simkit.study.load_models("none.py"), "`none.py`"),
+    "model of a fit, a text": (lambda: FIT.system("p"), "`problem` must be a problem"),
+    "model of a fit, an unknown experiment": (lambda: FIT.system(P, "m"), "no experiment `m`"),
+    "simulation of a fit, times of a text": (lambda: FIT.trajectory(P, "late"), "`times` must be numbers"),
     "plan, times of a text": (lambda: simkit.plan(P, FIT, "soon"), "`times` must be numbers, but it is 'soon'"),
 }
 """Name -> a call and what its message holds, a regular expression in which parentheses and brackets stand for themselves."""

@@ -1,6 +1,7 @@
 """Commands beside runs: reports, checks, lists, and files to start from."""
 
 import argparse
+import json
 import tempfile
 from pathlib import Path
 from typing import Any
@@ -59,6 +60,41 @@ def reproduce(options: argparse.Namespace) -> int:
     for row in rows:
         print(f"{row.part:<11} {row.verdict}" + (f": {row.text}" if row.text else ""))
     return 1 if any(row.verdict == "different" for row in rows) else 0
+
+
+def runs(options: argparse.Namespace) -> int:
+    from ._list_runs import runs
+
+    set_jax(x64=True, cache=False)
+    return runs(options)
+
+
+def check(options: argparse.Namespace) -> int:
+    from ..study import load_study
+    from ..study.runs import check_study
+
+    set_jax(x64=True, cache=False)
+    study = load_study(options.study, allow_outside=options.allow_outside, models=chosen_models(options))
+    lines = check_study(study)
+    if options.json:
+        print(json.dumps({"study": str(options.study), **{line.split()[0]: line[10:] for line in lines}}))
+        return 0
+    print(f"{options.study} is in order.", *(f"  {line}" for line in lines), sep="\n")
+    return 0
+
+
+def schema(options: argparse.Namespace) -> int:
+    from ..stores import write_text
+    from ..study import study_schema
+
+    text = json.dumps(study_schema(chosen_models(options)), indent=2)
+    if options.out is None:
+        print(text)
+        return 0
+    check_free(options.out, options.overwrite, "with --out")
+    write_text(options.out, text + "\n")
+    print(f"{options.out}\nFirst line of a study, for editors: #:schema {options.out.resolve().as_uri()}")
+    return 0
 
 
 def explain(options: argparse.Namespace) -> int:
@@ -153,7 +189,7 @@ def doctor(options: argparse.Namespace) -> int:
 
 
 def new(options: argparse.Namespace) -> int:
-    from ._new import write_new_package, write_new_study
+    from ._new import write_new_package, write_new_study, write_study_of_data
 
     if options.package is not None:
         folder, files = write_new_package(options.package, options.overwrite)
@@ -161,6 +197,11 @@ def new(options: argparse.Namespace) -> int:
         print("Next:", f"cd {folder}", 'pip install -e ".[test]"', "pytest", "simkit run study.toml", sep="\n  ")
         return 0
     path: Path = options.file
+    if options.data is not None:
+        write_study_of_data(path, options.data, options.overwrite, time=options.time, subject=options.subject)
+        print(f"Wrote {path} from the columns of {options.data}.")
+        print("Next:", f"simkit check {path}", f"simkit run {path}", sep="\n  ")
+        return 0
     write_new_study(path, options.overwrite)
     print(f"Wrote {path}. It runs as it stands: simkit run {path}")
     return 0

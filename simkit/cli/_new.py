@@ -2,8 +2,9 @@
 
 from pathlib import Path
 
+from ..io import read_text
 from ..stores import write_text
-from ..study import package_files, study_text
+from ..study import package_files, study_of_table, study_text
 from ._files import check_free
 
 
@@ -11,6 +12,16 @@ def write_new_study(path: Path, overwrite: bool) -> None:
     """Write a commented study file."""
     check_free(path, overwrite, "name")
     write_text(path, study_text(path))
+
+
+def write_study_of_data(
+    path: Path, data: Path, overwrite: bool, *, time: str | None = None, subject: str | None = None
+) -> None:
+    """Write a study of a table of data; the table is named where it lies below the study, else its numbers are written."""
+    check_free(path, overwrite, "name")
+    inside = data.resolve().is_relative_to(path.parent.resolve())
+    name = data.resolve().relative_to(path.parent.resolve()).as_posix() if inside else data.name
+    write_text(path, study_of_table(read_text(data), name, path.name, time=time, subject=subject, inline=not inside))
 
 
 def write_new_package(name: str, overwrite: bool) -> tuple[Path, list[Path]]:

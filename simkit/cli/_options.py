@@ -12,7 +12,11 @@ def study_options(parser: argparse.ArgumentParser) -> None:
         type=Path,
         help="the output folder; by default results/NAME for NAME.toml, and results/NAME-fit and so on for parts of a run",
     )
-    parser.add_argument("--overwrite", action="store_true", help="replace results that are in the folder")
+    parser.add_argument(
+        "--overwrite",
+        action="store_true",
+        help="replace results that are in the folder; those of a study that was edited since are kept aside without it",
+    )
     models_option(parser)
     outside_option(parser)
     parser.add_argument("--seed", type=seed, help="in place of the study's own")

@@ -11,15 +11,18 @@ EXAMPLES = """examples:
   simkit doctor                          what simkit runs on here, and whether it works
   simkit examples                        stories and studies to start from; simkit examples NAME copies one
   simkit new study.toml                  write a commented study file to start from
+  simkit new --data my.csv               write a study of a table: times or dates, outputs, subjects from its columns
   simkit new --package my-models         write a package for a system of your own, which studies find by name
   simkit run study.toml                  fit, sample, predict; report.html and result.h5 in results/study
   simkit run study.toml --out try2       ... in another folder
   simkit fit study.toml                  the fit alone: fast, for finding out whether the model can follow the data
   simkit run study.toml --models pond.py   with a system of your own file: `class Pond` is the model "pond"
+  simkit check study.toml                language, data and names without a run; simkit schema is for editors
   simkit sweep study.toml --workers 4    all members of its table [sweep]; called again, it goes on
   simkit models                          the models that a study can name
   simkit models lotka_volterra           one of them: equation, names, units, good values
   simkit explain study.toml              what compiles, how long that takes, what is computed and which lines compute it
+  simkit runs results                    the results in a folder, with their parameters side by side
   simkit reproduce results/study/result.h5   run it again from what the file holds, and compare
 
 Exit codes: 0 done, 1 reproduced numbers differ or a sweep set chunks aside, 2 bad input (one message says what and
@@ -99,6 +102,20 @@ def _commands_on_results(command: Callable[..., argparse.ArgumentParser]) -> Non
         help="run the Python code of own models that the result file keeps; for files that you trust",
     )
     jax_options(made)
+    made = command("check", _commands.check, "check language, data and names of a study without running it")
+    made.add_argument("study", type=Path, help="a study file (TOML)")
+    made.add_argument("--json", action="store_true", help="print JSON, for machines")
+    models_option(made)
+    outside_option(made)
+    made = command(
+        "schema", _commands.schema, "print a JSON schema of study files, by which editors complete and check them"
+    )
+    made.add_argument("--out", type=Path, help="write it into this file")
+    made.add_argument("--overwrite", action="store_true", help="replace a file that is there")
+    models_option(made)
+    made = command("runs", _commands.runs, "list the results in a folder and compare their parameters")
+    made.add_argument("folder", type=Path, nargs="?", default=Path("results"), help="a folder; results by default")
+    made.add_argument("--json", action="store_true", help="print JSON, for machines")
     made = command(
         "explain",
         _commands.explain,
@@ -148,6 +165,9 @@ def _commands_of_lists(command: Callable[..., argparse.ArgumentParser]) -> None:
     made.add_argument(
         "file", type=Path, nargs="?", default=Path("study.toml"), help="where to write; study.toml by default"
     )
+    made.add_argument("--data", type=Path, metavar="FILE.csv", help="write a study of this table, from its columns")
+    made.add_argument("--time", metavar="COLUMN", help="with --data: the header of the times or dates")
+    made.add_argument("--subject", metavar="COLUMN", help="with --data: the header of subjects, each an experiment")
     made.add_argument(
         "--package",
         metavar="NAME",

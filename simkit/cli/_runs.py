@@ -14,11 +14,11 @@ INTERRUPTED, TERMINATED = 130, 143
 
 
 def run(options: argparse.Namespace) -> int:
-    from ..study.runs import PHASES, UNFINISHED, Found, check_folder, is_simulation, run
+    from ..study.runs import PHASES, UNFINISHED, Found, check_is_folder, is_simulation, run
     from ._show import parameter_table, warning_lines
 
     folder = _folder(options)
-    check_folder(folder, options.overwrite or (folder / UNFINISHED).is_dir())
+    check_is_folder(folder)
     set_devices()
     set_jax(x64=not options.float32, cache=not options.no_cache)
     study = _study(options, seed=options.seed)
@@ -95,10 +95,10 @@ def _stopped(error: KeyboardInterrupt, text: str) -> int:
 
 
 def simulate(options: argparse.Namespace) -> int:
-    from ..study.runs import check_folder, is_simulation
+    from ..study.runs import check_is_folder, is_simulation
 
     folder = _folder(options)
-    check_folder(folder, options.overwrite)
+    check_is_folder(folder)
     set_devices()
     set_jax(x64=not options.float32, cache=not options.no_cache)
     study = _study(options, seed=options.seed)
@@ -109,10 +109,12 @@ def simulate(options: argparse.Namespace) -> int:
 
 def _simulated(options: argparse.Namespace, study: Any, folder: Path) -> int:
     """Simulate a study and print how it went."""
-    from ..study.runs import REPORT, RESULT, simulate_study
+    from ..study.runs import REPORT, RESULT, check_folder, identity, simulate_study
 
+    check_folder(folder, identity(study), overwrite=options.overwrite)
     print(study.title, flush=True)
-    trajectory = simulate_study(study, folder, command=options.command_line)
+    asked = {"overwrite": options.overwrite, "say": say, "command": options.command_line}
+    trajectory = simulate_study(study, folder, **asked)
     _keep_sources(study, folder)
     written = _reported(folder / RESULT, folder / REPORT)
     print(trajectory)

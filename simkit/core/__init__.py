@@ -134,6 +134,7 @@ from ._traced import traced as traced
 from ._traced import tracing as tracing
 from ._trajectory import Trajectory as Trajectory
 from ._trajectory import with_fields as with_fields
+from ._uncertain import uncertain_text as uncertain_text  # internal
 from ._unread import warn_of_unread as warn_of_unread  # internal
 from ._wired import wired as wired  # internal
 from ._wired import wired_family as wired_family  # internal

@@ -33,7 +33,7 @@ class SampledSystem(StaticSystem):
 
     @abc.abstractmethod
     def effective_share(self, y: State) -> Float[Array, ""]:
-        """How many of the draws count at the parameters of this system, over the draws of one reference; NaN for a blank state."""
+        """Number of draws that count at the parameters of this system, over the draws of one reference; NaN for a blank state."""
 
     @abc.abstractmethod
     def errors(self, y: State, combinations: Mapping[str, Array]) -> Float[Array, " combinations"]:

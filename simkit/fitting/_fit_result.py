@@ -2,18 +2,31 @@
 
 import dataclasses
 import math
+from collections.abc import Mapping, Sequence
 from statistics import NormalDist
 from typing import Any
 
+import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
 from jax.core import Tracer
+from jax.typing import ArrayLike
 from jaxtyping import Array, Float
 
 from .._errors import ArgumentError, SimulationError, check_known
-from ..core import data_frame, html_notes, html_page, html_table
-from ..problem import Problem
+from ..core import (
+    StaticSystem,
+    System,
+    Trajectory,
+    data_frame,
+    html_notes,
+    html_page,
+    html_table,
+    uncertain_text,
+    with_fields,
+)
+from ..problem import Problem, check_problem
 from ._fitted import AbstractFit
 from ._identifiability import findings, null_directions
 from ._method import CONVERGED, FAILED, HOPELESS, LIMIT, STALLED, End
@@ -67,6 +80,46 @@ class FitResult(AbstractFit):
         """Return the estimate of a parameter by its name, such as `fit["growth"]`; close matches are told for a wrong one."""
         check_known(name, self.names, "parameter of this fit")
         return self.estimate[self.names.index(name)]
+
+    def system(self, problem: Problem, experiment: int | str = 0) -> System:
+        """Return the system with the estimate put in, as it is in one experiment: `simulate` takes it.
+
+        **Arguments:** `problem`: that of the fit. A result holds numbers alone, so that it can be saved, loaded and compared; one
+        out of a file takes the problem of its study, `load_study(...).problem()`.
+
+        **Raises:** an `ArgumentError` for a problem with other parameters, an `UnknownNameError` for an unknown experiment.
+        """
+        self._check_names(problem)
+        return problem.setup(self.estimate, experiment).system
+
+    def trajectory(
+        self, problem: Problem, times: ArrayLike | Sequence[Any] | None = None, *, experiment: int | str = 0
+    ) -> Trajectory:
+        """Return the simulation of one experiment at the estimate, with its start, inputs, doses and events.
+
+        **Arguments:**
+
+        - `problem`: that of the fit, as in `system`.
+        - `times`: shape `(times,)`, not before the start of the experiment; by default the start and the times of the data.
+
+        **Raises:** as `system`; a `SimulationError` where the simulation fails, an `ArgumentError` for a random system.
+        """
+        self._check_names(problem)
+        place = problem.dataset.index(experiment)
+        asked = problem if times is None else problem.at(times)
+        found = jax.tree.map(lambda x: x[place], _simulated(asked, self.estimate))
+        if times is not None and not isinstance(problem.base.system, StaticSystem):  # without the start, its first row
+            found = with_fields(found, times=found.times[1:], ys=jax.tree.map(lambda y: y[1:], found.ys))
+        if not isinstance(found.status, Tracer) and (failed := found.failures()):
+            raise SimulationError(f"The simulation at the estimate failed. {failed[0]}")
+        return found
+
+    def _check_names(self, problem: Problem) -> None:
+        check_problem(problem)
+        if problem.names != self.names:
+            raise ArgumentError(
+                f"Argument `problem` must be that of the fit, with the parameters {self.names}, but it has {problem.names}."
+            )
 
     @property
     def correlation(self) -> Float[Array, "parameters parameters"]:
@@ -213,10 +266,7 @@ class FitResult(AbstractFit):
         rows = [
             (
                 row["name"],
-                f"{row['estimate']:.6g}",
-                f"{row['standard_error']:.3g}",
-                f"{row['lower']:.5g}",
-                f"{row['upper']:.5g}",
+                *_texts(row),
                 "" if row["unit"] == "1" else row["unit"],
             )
             for row in self.table()[: self.free_count]
@@ -234,10 +284,8 @@ class FitResult(AbstractFit):
         ]
         for row in self.table()[: self.free_count]:
             unit = "" if row["unit"] == "1" else row["unit"]
-            lines.append(
-                f"  {row['name']:<20} {row['estimate']:>12.6g} {row['standard_error']:>12.3g}  "
-                f"{row['lower']:.5g} to {row['upper']:.5g} {unit}".rstrip()
-            )
+            estimate, error, lower, upper = _texts(row)
+            lines.append(f"  {row['name']:<20} {estimate:>12} {error:>12}  {lower} to {upper} {unit}".rstrip())
         if self._count() > 1:
             lines.append(f"  {'optimum':<8} {'objective':>12} {'of mass':>8} {'starts':>7}")
             lines += [
@@ -271,6 +319,18 @@ class FitResult(AbstractFit):
         if status[0] in UNFINISHED:
             lines.append(f"warning: {UNFINISHED[int(status[0])]}")
         return lines
+
+
+def _texts(row: Mapping[str, Any]) -> tuple[str, str, str, str]:
+    """Estimate, error and both ends of the interval with the digits that the error leaves."""
+    error = row["standard_error"]
+    lower, upper = (uncertain_text(row[end], error, least=2) for end in ("lower", "upper"))
+    return uncertain_text(row["estimate"], error), uncertain_text(error, error), lower, upper
+
+
+@eqx.filter_jit
+def _simulated(problem: Problem, theta: Array) -> Trajectory:
+    return problem.trajectories(theta)
 
 
 def summarise(

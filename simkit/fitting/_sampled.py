@@ -141,7 +141,7 @@ def _start(problem: Problem, starts: ArrayLike | Sequence[Any], key: PRNGKeyArra
 
 
 def _sentences(problem: Problem, found: FitResult, shares: np.ndarray) -> list[str]:
-    """What the finite number of draws adds to the estimate, and whether the fit settled."""
+    """Error that the finite number of draws adds to the estimate, and whether the fit settled."""
     words = []
     if not (shares >= SETTLED).all():
         worst = problem.labels[int(np.argmin(shares))]

@@ -1,6 +1,7 @@
 """Result of sampling."""
 
 import warnings
+from collections.abc import Mapping
 from typing import Any
 
 import equinox as eqx
@@ -10,8 +11,11 @@ from jax.core import Tracer
 from jaxtyping import Array, Bool, Float, Int
 
 from .._errors import check_known, missing_package
-from ..core import data_frame, html_notes, html_page, html_table
+from ..core import data_frame, html_notes, html_page, html_table, uncertain_text
 from ._diagnostics import effective_sample_size, split_r_hat
+
+SHOWN = ("mean", "sd", "q05", "q95")
+"""The columns that are printed with units."""
 
 
 class Posterior(eqx.Module):
@@ -96,7 +100,7 @@ class Posterior(eqx.Module):
         rows = [
             (
                 row["name"],
-                *(f"{row[key]:.5g}" for key in ("mean", "sd", "q05", "q95")),
+                *_texts(row),
                 f"{row['ess']:.0f}",
                 f"{row['rhat']:.3f}",
                 "" if row["unit"] == "1" else row["unit"],
@@ -113,7 +117,7 @@ class Posterior(eqx.Module):
         heads = ("mean", "sd", "5 %", "95 %", "ESS", "R-hat")
         lines.append(f"  {'parameter':<{width}}" + "".join(f"{head:>12}" for head in heads) + "  unit")
         for row in self.table():
-            numbers = "".join(f"{row[key]:>12.5g}" for key in ("mean", "sd", "q05", "q95"))
+            numbers = "".join(f"{text:>12}" for text in _texts(row))
             lines.append(f"  {row['name']:<{width}}{numbers}{row['ess']:>12.0f}{row['rhat']:>12.3f}  {row['unit']}")
         return "\n".join(lines + [f"  {note}" for note in self._notes()])
 
@@ -135,3 +139,8 @@ class Posterior(eqx.Module):
             error = f" +- {values.std(ddof=1) / len(values) ** 0.5:.2g}" if len(values) > 1 else ""
             lines.append(f"log evidence {values.mean():.5g}{error}")
         return lines + [f"Warning: {text}" for text in self.warnings]
+
+
+def _texts(row: Mapping[str, Any]) -> list[str]:
+    """Mean, standard deviation and quantiles with the digits that the deviation leaves."""
+    return [uncertain_text(row[key], row["sd"], least=1 if key in ("mean", "sd") else 2) for key in SHOWN]

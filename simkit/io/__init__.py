@@ -19,5 +19,7 @@ from ._results import load_provenance as load_provenance
 from ._results import save as save
 from ._table import read_table as read_table
 from ._table import read_text as read_text  # internal
+from ._tidy import Column as Column  # internal
+from ._tidy import read_columns_of as read_columns_of  # internal
 from ._vtkhdf import write_vtkhdf as write_vtkhdf
 from ._xarray import to_xarray as to_xarray

@@ -1,13 +1,14 @@
 """Systems of equations as Python: one file with a class, to be read, edited and imported."""
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
+from .._doors import shown
 from .._errors import ArgumentError
-from ..core import REAL, Metadata, Setup, started
+from ..core import REAL, Metadata, named_leaves, started
 from ._equation_system import EquationSystem
 from ._expression import TIME
 from ._infix import identifier
@@ -37,8 +38,8 @@ def equations_source(system: EquationSystem, y0: Any = None, times: Any = None) 
     equations = system.equations
     spelled = Spelled(equations)
     states = [name for name, _ in equations.rates]
-    start = _numbers(y0, states)
-    span = (0.0, 10.0, 101) if times is None else (float(np.min(times)), float(np.max(times)), int(np.size(times)))
+    start = dict.fromkeys(states, 1.0) if y0 is None else start_numbers(y0, states)
+    span = (0.0, 10.0, 101) if times is None else _span(times)
     lines = [f'"""{equations.name}: equations written by simkit."""', ""]
     lines += ["import equinox as eqx", "import jax.numpy as jnp", "import simkit", "", ""]
     lines += ["class State(eqx.Module):", '    """The state."""', ""]
@@ -76,12 +77,34 @@ def equations_source(system: EquationSystem, y0: Any = None, times: Any = None) 
     return "\n".join(lines) + "\n"
 
 
-def _numbers(y0: Any, states: list[str]) -> dict[str, float]:
-    if y0 is None:
-        return dict.fromkeys(states, 1.0)
-    if isinstance(y0, Mapping):
-        return {name: float(y0[name]) for name in states}
-    return {name.removeprefix("y0."): float(np.asarray(x)) for name, x in Setup(None, started(y0)).leaves().items()}
+def start_numbers(y0: Any, states: Sequence[str]) -> dict[str, float]:
+    """The numbers of an initial state by name.
+
+    **Raises:** an `ArgumentError` where it is none, or a state is left out.
+    """
+    leaves = dict(y0) if isinstance(y0, Mapping) else dict(named_leaves(started(y0)))
+    example = ", ".join(f'"{name}": 1.0' for name in states)
+    found = {}
+    for name in states:
+        if name not in leaves and not isinstance(y0, Mapping):
+            raise ArgumentError(
+                f"Argument `y0` must be a state of the equations, but it is {shown(y0)}. Write {{{example}}}."
+            )
+        try:
+            found[name] = float(np.asarray(leaves[name], float))
+        except (KeyError, TypeError, ValueError) as error:
+            raise ArgumentError(
+                f"Argument `y0` must give the state `{name}` a number, but it is {shown(y0)}. Write {{{example}}}."
+            ) from error
+    return found
+
+
+def _span(times: Any) -> tuple[float, float, int]:
+    try:
+        array = np.asarray(times, float)
+    except (TypeError, ValueError) as error:
+        raise ArgumentError(f"Argument `times` must be numbers, but it is {shown(times)}.") from error
+    return float(array.min()), float(array.max()), array.size
 
 
 def _told(known: Metadata) -> str:

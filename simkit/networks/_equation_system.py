@@ -10,7 +10,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array
 
-from .._doors import check_mapping, shown
+from .._doors import check_entries, check_mapping, shown
 from .._errors import ArgumentError
 from .._types import Inputs, Outputs, Scalar, State, Time
 from ..core import (
@@ -122,11 +122,15 @@ def from_equations(
         {"d algae": "growth*algae*(1 - algae/capacity)"},
         parameters={"growth": simkit.quantity(0.8, unit="1/day", support=simkit.POSITIVE), "capacity": 9.0},
     )
-    print(simkit.simulate(pond, pond.State(algae=1.0), [0.0, 5.0]).final().algae)  # prints 7.86
+    print(simkit.simulate(pond, pond.State(algae=1.0), [0.0, 5.0]).final().algae)  # prints 7.85
     ```
     """
     check_mapping("equations", equations, "formulas", '{"d algae": "growth*algae"}')
     check_mapping("parameters", parameters, "numbers", '{"growth": 0.8}')
+    check_mapping("states", states or {}, "quantities", '{"algae": simkit.quantity(unit="g/m^3")}')
+    check_mapping("inputs", inputs or {}, "inputs", '{"light": simkit.Input("W/m^2")}')
+    check_entries("inputs", inputs or {}, Input, "an `Input`", 'Write `simkit.Input("W/m^2", default=0.0)`.')
+    check_mapping("outputs", outputs or {}, "formulas", '{"chlorophyll": "0.02*algae"}')
     if not (isinstance(name, str) and name.isidentifier()):
         raise ArgumentError(f"Argument `name` must be a name of Python, such as `Pond`, but it is {name!r}.")
     rates, assignments = split_equations(equations)

@@ -53,7 +53,7 @@ Call = Callable[[str, Sequence[int]], int]
 
 @runtime_checkable
 class Builder(Protocol):
-    """What a reader builds formulas in, by the indices of nodes: a `Graph`, or a tree that keeps them as they were written."""
+    """Store of the formulas that a reader builds, by the indices of nodes: a `Graph`, or a tree as it was written."""
 
     def number(self, value: float) -> int: ...
     def symbol(self, name: str) -> int: ...

@@ -6,8 +6,7 @@ import libsbml
 import numpy as np
 
 from .._errors import ArgumentError
-from ..core import named_leaves, started
-from ..networks import TIME, EquationSystem, Spelled
+from ..networks import TIME, EquationSystem, Spelled, start_numbers
 
 
 def equations_sbml(system: EquationSystem, y0: Any) -> str:
@@ -37,7 +36,7 @@ def equations_sbml(system: EquationSystem, y0: Any) -> str:
     document = libsbml.SBMLDocument(3, 2)
     model = document.createModel()
     model.setId(equations.name)
-    values = dict(named_leaves(started(y0)))
+    values: dict[str, Any] = dict(start_numbers(y0, [name for name, _ in equations.rates]))
     values |= {name: getattr(system, name) for name, _, _ in equations.parameters}
     units: dict[str, Any] = dict(equations.states) | {name: known for name, _, known in equations.parameters}
     for name, declared in equations.inputs:

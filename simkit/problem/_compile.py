@@ -10,6 +10,7 @@ import numpy as np
 from jax.core import Tracer
 from jaxtyping import Array
 
+from .._doors import shown
 from .._errors import ArgumentError, check_known
 from ..core import (
     ParticleSystem,
@@ -110,8 +111,12 @@ def longest_step(method: Method, times: np.ndarray, static: bool) -> float:
     return float(np.diff(times, axis=1).max()) / method.step.substeps
 
 
-def asked_times(times: Array | np.ndarray) -> Array | np.ndarray:
-    """The times as they are, refused where there are none, or where known ones are not finite."""
+def asked_times(given: Any, numpy: Any, dtype: Any) -> Array | np.ndarray:
+    """Times as an array of a module such as NumPy; refused where there are none, or where known ones are not finite."""
+    try:
+        times = numpy.asarray(given, dtype)
+    except (TypeError, ValueError) as error:
+        raise ArgumentError(f"Argument `times` must be numbers, but it is {shown(given)}.") from error
     if not times.size:
         raise ArgumentError("Argument `times` must hold at least one time, but it is empty.")
     if not isinstance(times, Tracer) and not np.isfinite(np.asarray(times)).all():

@@ -302,7 +302,7 @@ class Problem(eqx.Module):
         """
         # Where all is known in NumPy, since JAX would compile a program of its own for every number of times.
         numpy: Any = jnp if traced(self.times, times) else np
-        wanted: Any = asked_times(numpy.asarray(times, self.times.dtype))
+        wanted: Any = asked_times(times, numpy, self.times.dtype)
         static = isinstance(self.base.system, StaticSystem)
         if wanted.ndim == self.times.ndim - 1:
             wanted = numpy.broadcast_to(wanted, (len(self.labels), *wanted.shape))

@@ -75,7 +75,7 @@ def refresh(problem: Problem, thetas: ArrayLike | Sequence[Any], *, key: PRNGKey
 
 
 def effective_shares(problem: Problem, theta: Array) -> Float[np.ndarray, " experiments"]:
-    """How many draws count at these parameters, over those of one reference, by experiment; NaN where none were made."""
+    """Number of draws that count at these parameters, over those of one reference, by experiment; NaN where none were made."""
     found = []
     for i in range(len(problem.labels)):
         setup = problem.setup(theta, i)

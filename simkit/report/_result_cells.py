@@ -6,6 +6,7 @@ from typing import NamedTuple
 import numpy as np
 from jaxtyping import Array
 
+from ..core import uncertain_text
 from ..fitting import FitResult, optima_texts
 from ..infer import Posterior
 from ..md import Averages
@@ -19,6 +20,7 @@ class Row(NamedTuple):
     estimate: float | None
     error: float | None
     mean: float | None
+    sd: float | None
     lower: float | None
     upper: float | None
     rhat: float | None
@@ -39,6 +41,7 @@ def parameter_rows(fit: FitResult | None, posterior: Posterior | None) -> list[R
                 estimate=f.get("estimate"),
                 error=f.get("standard_error"),
                 mean=s.get("mean"),
+                sd=s.get("sd"),
                 lower=s.get("q05", f.get("lower")),
                 upper=s.get("q95", f.get("upper")),
                 rhat=s.get("rhat"),
@@ -53,12 +56,13 @@ def table_cells(rows: Sequence[Row]) -> tuple[list[str], list[list[str]]]:
     heads = ["parameter", "estimate", "std error", "mean", "90 % interval", "R-hat", "ESS", "unit"]
     cells = []
     for row in rows:
-        interval = "" if row.lower is None else f"{number(row.lower)} to {number(row.upper)}"
+        width = row.error if row.sd is None else row.sd
+        ends = [uncertain_text(end, width or 0.0, least=2) for end in (row.lower, row.upper) if end is not None]
         rhat = "" if row.rhat is None else f"{row.rhat:.3f}"
         ess = "" if row.ess is None else f"{row.ess:.0f}"
         unit = "" if row.unit == "1" else row.unit
-        values = [number(row.estimate), number(row.error), number(row.mean)]
-        cells.append([row.name, *values, interval, rhat, ess, unit])
+        values = [_rounded(row.estimate, row.error), _rounded(row.error, row.error), _rounded(row.mean, row.sd)]
+        cells.append([row.name, *values, " to ".join(ends), rhat, ess, unit])
     kept = [i for i in range(len(heads)) if i == 0 or any(line[i] for line in cells)]
     return [heads[i] for i in kept], [[line[i] for i in kept] for line in cells]
 
@@ -81,6 +85,11 @@ def optimum_cells(fit: FitResult) -> tuple[list[str], list[list[str]]]:
     heads = ["optimum", "objective", "share of mass", "starts", "parameters that differ most"]
     lines = [list(line) for line in optima_texts(fit)]
     return heads, lines if len(lines) > 1 else []
+
+
+def _rounded(value: float | None, error: float | None) -> str:
+    """A number with the digits that its error leaves; nothing for nothing."""
+    return "" if value is None else uncertain_text(value, error or 0.0)
 
 
 def number(value: float | np.floating | Array | np.ndarray | None) -> str:

@@ -1,5 +1,6 @@
 """The command line from end to end: one small study is run once, and every command is tried on it."""
 
+import json
 import os
 import pathlib
 import re
@@ -153,6 +154,41 @@ def test_results_are_not_replaced_unasked(copied, study, capsys):
     assert main(["report", str(copied / "result.h5"), "--overwrite"]) == 0
     assert simkit_main("run", study, "--out", study) == 2
     assert "must be a folder" in capsys.readouterr().err
+
+
+def test_results_of_an_edited_study_are_kept_aside_and_compared(copied, study, capsys):
+    before = (copied / "result.h5").read_bytes()
+    edited = copied.parent / "decay.toml"
+    (copied.parent / "data.csv").write_text(DATA.replace("7.1", "7.3"))
+    edited.write_text(study.read_text())
+    assert simkit_main("fit", edited, "--out", copied) == 0
+    assert f"are in {copied / 'earlier' / '1'}" in capsys.readouterr().out
+    assert (copied / "earlier/1/result.h5").read_bytes() == before
+    assert (copied / "earlier/1/figures/corner.png").exists()
+    assert not (copied / "figures/corner.png").exists()  # of the posterior, which the new results do not have
+    assert simkit_main("fit", edited, "--out", copied) == 2
+    assert "neither the study nor its data have changed" in capsys.readouterr().err
+    edited.write_text(study.read_text().replace("How fast?", "How fast now?"))
+    assert simkit_main("fit", edited, "--out", copied, "--seed", "3") == 0
+    (copied / "earlier/2/result.h5").write_bytes(b"no result")
+    capsys.readouterr()
+    assert main(["runs", str(copied)]) == 0
+    text = capsys.readouterr().out
+    first, second = load(copied / "earlier/1/result.h5").fit, load(copied / "result.h5").fit
+    assert [line.split()[3] for line in text.splitlines()[1:3]] == ["earlier/1/result.h5", "result.h5"]
+    (row,) = (line for line in text.splitlines() if line.split()[:1] == ["rate"])
+    told = [float(word) for word in row.replace("+-", "").split()[1:5]]
+    np.testing.assert_allclose(told[::2], [first["rate"], second["rate"]], rtol=2e-3)
+    np.testing.assert_allclose(told[1::2], [first.standard_error[0], second.standard_error[0]], rtol=0.05)
+    assert "The data differ" in text
+    assert "earlier/2/result.h5 cannot be read: " in text
+    assert main(["runs", str(copied), "--json"]) == 0
+    listed = json.loads(capsys.readouterr().out)
+    assert [run["model"] for run in listed] == ["exponential_decay", "exponential_decay", ""]
+    assert listed[1]["log_likelihood"] == float(second.log_likelihood)
+    assert listed[1]["parameters"]["rate"]["value"] == float(second["rate"])
+    assert listed[0]["data"] != listed[1]["data"]
+    assert main(["runs", str(copied / "nowhere")]) == 2
 
 
 def test_reproduce(copied, capsys):

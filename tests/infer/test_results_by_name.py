@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import simkit
-from simkit import UnknownNameError
+from simkit import ArgumentError, UnknownNameError
 
 
 @pytest.fixture(scope="module")
@@ -61,3 +61,29 @@ def test_trajectory_as_a_data_set():
     np.testing.assert_array_equal(data["hare"].sel(time=times[3]), found.ys.hare[3])
     many = simkit.ensemble(system, y0, times, over={"growth": jnp.asarray([0.5, 0.6])})
     assert many.to_xarray()["lynx"].dims == ("member", "time")
+
+
+def test_the_model_at_the_estimate():
+    decay = simkit.from_equations({"d x": "-rate*x"}, parameters={"rate": 1.0})
+    times = np.linspace(0.5, 4.0, 8)
+    start, drop = decay.State(x=2.0), {"x": 2.0 * np.exp(-0.7 * times)}
+    own = [simkit.Experiment("late", times, drop, start=0.0), simkit.Experiment("twice", times, drop, start=0.0)]
+    own[1].y0 = decay.State(x=4.0)
+    problem = simkit.Problem(
+        decay, own[:1], free={"rate": simkit.Free(bounds=(0.1, 3.0))}, noise={"x": simkit.noise.Normal(0.1)}, y0=start
+    )
+    fit = simkit.fit(problem, starts=1, key=jax.random.key(0))
+    np.testing.assert_allclose(fit.system(problem).rate, 0.7, rtol=1e-3)  # type: ignore[attr-defined]
+    found = fit.trajectory(problem, [0.0, 1.0, 5.0])
+    np.testing.assert_allclose(found.times, [0.0, 1.0, 5.0])
+    np.testing.assert_allclose(found.ys.x, 2.0 * np.exp(-0.7 * np.array([0.0, 1.0, 5.0])), rtol=2e-3)
+    assert list(fit.trajectory(problem).times) == [0.0, *times]  # the start and the data
+    both = simkit.Problem(decay, own, free={"rate": simkit.Free()}, noise={"x": simkit.noise.Normal(0.1)}, y0=start)
+    np.testing.assert_allclose(fit.trajectory(both, [0.0], experiment="twice").ys.x, [4.0])
+    with pytest.raises(UnknownNameError, match="`late`"):
+        fit.trajectory(problem, experiment="latte")
+    other = simkit.Problem(
+        decay, own[:1], free={"y0.x": simkit.Free()}, noise={"x": simkit.noise.Normal(0.1)}, y0=start
+    )
+    with pytest.raises(ArgumentError, match="must be that of the fit, with the parameters"):
+        fit.system(other)

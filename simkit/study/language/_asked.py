@@ -14,6 +14,7 @@ from ...infer import (
     TemperedSMC,
     Variational,
 )
+from ._keys import TIMES, Key, Table
 from ._section import Section
 from ._sweep import read_times
 
@@ -30,13 +31,40 @@ SAMPLE_METHODS: Mapping[str, Any] = {
 }
 
 
+FIT = Table(
+    "the fit, from many starts",
+    {
+        "starts": Key("count", "starts in parallel, so that a local optimum is seen for what it is; 16 without it"),
+        "screen": Key("count", "points that are tried for each start, of which the best begin"),
+        "evolve": Key("count", "generations of an evolution that looks for starts"),
+        "method": Key(
+            "a name",
+            "how the optimum is found; chosen from the problem without it",
+            None,
+            lambda: FIT_METHODS,
+            1,
+            "fit method",
+        ),
+        "horizons": Key("numbers", "fractions of the data that are fitted one after the other; the last is 1.0"),
+    },
+)
+SAMPLE = Table(
+    "the posterior distribution",
+    {
+        "chains": Key("count", "chains in parallel; 4 without it"),
+        "warmup": Key("count", "draws of each chain that adapt the sampler and are dropped"),
+        "draws": Key("count", "draws of each chain that are kept"),
+        "method": Key("a name", "the sampler; NUTS without it", None, lambda: SAMPLE_METHODS, 1, "sampling method"),
+    },
+)
+PREDICT = Table(
+    "predictions of the model and of new data",
+    {"count": Key("count", "draws of the posterior that are simulated, at most; 400 without it"), "times": TIMES},
+)
+
+
 def read_fit(section: Section) -> dict[str, Any]:
-    asked = {
-        "starts": section.count("starts"),
-        "screen": section.count("screen"),
-        "evolve": section.count("evolve"),
-        "method": section.name("method", FIT_METHODS, "fit method"),
-    }
+    asked = FIT.read(section, "horizons")
     if "horizons" in section:
         horizons = section.numbers("horizons")
         if not horizons or not all(isinstance(h, int | float) and 0 < h <= 1 for h in horizons) or horizons[-1] != 1:
@@ -45,17 +73,16 @@ def read_fit(section: Section) -> dict[str, Any]:
             )
         asked["horizons"] = tuple(horizons)
     section.finish("horizons")
-    return {key: value for key, value in asked.items() if value is not None}
+    return asked
 
 
 def read_sample(section: Section) -> dict[str, Any]:
-    asked: dict[str, Any] = {key: section.count(key) for key in ("chains", "warmup", "draws")}
-    asked["method"] = section.name("method", SAMPLE_METHODS, "sampling method")
+    asked = SAMPLE.read(section)
     section.finish()
-    return {key: value for key, value in asked.items() if value is not None}
+    return asked
 
 
 def read_predict(section: Section) -> dict[str, Any]:
-    asked: dict[str, Any] = {"count": section.count("count"), "times": read_times(section)}
+    asked = {**PREDICT.read(section, "times"), "times": read_times(section)}
     section.finish()
     return {key: value for key, value in asked.items() if value is not None}

@@ -6,7 +6,8 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
-from ..._errors import StudyError, UnknownNameError, close_matches
+from ..._doors import shown
+from ..._errors import ArgumentError, StudyError, UnknownNameError, close_matches
 from ...core import System
 from ...stores import MOST_STUDY, PythonFile, import_file, input_bytes, loaded_files
 from ._names import SYSTEMS
@@ -79,6 +80,11 @@ def load_models(*paths: str | Path) -> OwnModels:
     cooling = models["cup"]()
     ```
     """
+    for path in paths:
+        if not isinstance(path, str | Path):
+            raise ArgumentError(
+                f'Argument `paths` must be the paths of Python files, such as "pond.py", but one is {shown(path)}.'
+            )
     files = [_read(Path(path)) for path in paths]
     names = [Path(file.name).name for file in files]
     for name in names:

@@ -5,13 +5,47 @@ from typing import Any
 from ..._errors import StudyError
 from ...core import System
 from ...md import Particles
+from ._keys import TIMES, Key, Table
 from ._section import Section
 from ._sweep import read_times
+
+SIMULATE = Table(
+    "a simulation at the values in the file",
+    {
+        "times": TIMES,
+        "trajectory": Key("true or false", "whether particles leave their frames in trajectory.h5md; true without it"),
+    },
+)
+AVERAGES = Table(
+    "averages over particles",
+    {
+        "after": Key("number", "the time from which on averages are taken"),
+        "radial_distribution": Key(
+            "a table",
+            "g(r), the density around an atom",
+            table=Table(
+                "g(r)",
+                {
+                    "cutoff": Key("number", "the largest distance"),
+                    "bins": Key("count", "bins of the distance; 100 without it"),
+                    "pair": Key("an array", "two species by number, such as [0, 1]; all pairs without it"),
+                },
+            ),
+        ),
+        "diffusion": Key(
+            "a table",
+            "the diffusion coefficient from the mean squared displacement",
+            table=Table(
+                "diffusion", {"between": Key("numbers", "two times between which the displacement is straight")}
+            ),
+        ),
+    },
+)
 
 
 def read_simulate(section: Section) -> dict[str, Any]:
     """[simulate]: `times`, and whether particles leave a `trajectory`."""
-    asked = {"times": read_times(section), "trajectory": section.get("trajectory", "true or false")}
+    asked = {"times": read_times(section), **SIMULATE.read(section, "times")}
     section.finish()
     return {key: value for key, value in asked.items() if value is not None}
 

@@ -24,6 +24,7 @@ from ._equations import check_start, read_equations
 from ._events import check_events_table, input_names, last_time, read_events, with_events
 from ._formula import Known
 from ._grids import read_on_grid
+from ._language import HEADING, LANGUAGE
 from ._names import SYSTEMS
 from ._own_models import OwnModels, check_model, loaded_models
 from ._particles import read_particles
@@ -45,26 +46,7 @@ from ._sweep import read_sweep
 from ._toml import tables_of
 from ._volumes import VOLUMES, read_volumes
 
-TABLES = (
-    "study",
-    "system",
-    "y0",
-    "inputs",
-    "solve",
-    "simulate",
-    "averages",
-    "noise",
-    "free",
-    "set",
-    "experiments",
-    "dosing",
-    "events",
-    "fit",
-    "profile",
-    "sample",
-    "predict",
-    "sweep",
-)
+TABLES = tuple(LANGUAGE)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -405,12 +387,9 @@ class _Files:
 
 
 def _heading(section: Section, name: str) -> dict[str, Any]:
-    title = section.get("title", "text", Path(name).stem.replace("_", " "))
-    question = section.get("question", "text", "")
-    time = section.get("time", "text", "time")
-    seed = section.count("seed", 0, least=0)
+    found = {"title": Path(name).stem.replace("_", " "), "question": "", "time": "time", **HEADING.read(section)}
     section.finish()
-    return {"title": title, "question": question, "time": time, "seed": seed}
+    return found
 
 
 def _experiment(

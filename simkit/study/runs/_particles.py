@@ -29,9 +29,9 @@ from ...md import (
     with_room_of,
 )
 from ..language._study import Study
-from ._run import REPORT, RESULT, Clock, Found, Report, Say, check_folder, clear, silent
+from ._aside import REPORT, RESULT, TRAJECTORY, check_folder, identity, make_room
+from ._run import Clock, Found, Report, Say, silent
 
-TRAJECTORY = "trajectory.h5md"
 MOST_PARTS = 20
 
 Outputs = dict[str, Any]
@@ -57,11 +57,14 @@ def run_particles(
     **Arguments:** as in `run`; the seed is the study's. An interrupt keeps the frames that are finished.
     """
     folder = Path(folder)
-    check_folder(folder, overwrite)
+    own = identity(study)
+    check_folder(folder, own, overwrite=overwrite)
+    if not overwrite:
+        make_room(folder, own, overwrite=False, say=say)  # now, since frames are written as they come
     found = Found()
     with _written(study, folder, overwrite) as keep:
         found.averages = average_particles(study, found, say=say, keep=keep)
-    clear(folder)
+    make_room(folder, own, overwrite=True, say=say)
     result = folder / RESULT
     made = provenance(study, command=command, seconds=found.seconds)
     save(result, averages=found.averages, made=made, overwrite=True)

@@ -1,8 +1,6 @@
 """Runs of studies: a fit, a posterior, a prediction and a report, each phase kept as soon as it is finished."""
 
 import dataclasses
-import hashlib
-import json
 import shutil
 import time
 from collections.abc import Callable, Sequence
@@ -23,9 +21,9 @@ from ...md import Averages
 from ...problem import Problem
 from ..language._asked import FIT_METHODS, SAMPLE_METHODS
 from ..language._study import Study
+from ._aside import REPORT, RESULT, check_folder, identity, make_room
 
 PHASES = ("fit", "sample", "predict", "profile")
-RESULT, REPORT = "result.h5", "report.html"
 UNFINISHED = "unfinished"
 """The folder in which a run keeps what it has done of a phase."""
 
@@ -81,7 +79,7 @@ def compute(
     data = f"{problem.data_count} data in {len(problem.labels)} experiment(s), {problem.size} unknowns"
     say(f"problem  {study.model}: {data}  ({found.seconds['compile the problem']:.1f} s)")
     if "predict" in phases:
-        _check_times(study, problem)
+        check_times(study, problem)
     steps: dict[str, Callable[..., str]] = {"fit": _fit, "sample": _sample, "predict": _predict, "profile": _profile}
     for index, (phase, step) in enumerate(steps.items()):
         if phase in phases and (phase != "profile" or study.profile):
@@ -113,21 +111,23 @@ def run(
 
     **Arguments:** as in `compute`, and
 
-    - `folder`: where to write; refused where it holds results of a finished or another run, unless `overwrite`.
+    - `folder`: where to write; refused where it holds finished results of the same study, unless `overwrite`. Those of a study that
+        was edited since are kept aside in `earlier/1`, `earlier/2` and so on.
     - `command`: what to note as the command that was run.
     - `found_so_far`: receives the results after every phase, for a caller that handles an interrupt.
     - `report`: writes the report; None: there is none.
     """
     folder = Path(folder)
-    parts = folder / UNFINISHED / _identity(study, seed)
-    check_folder(folder, overwrite or parts.is_dir())
+    own = identity(study, seed)
+    parts = folder / UNFINISHED / own
+    check_folder(folder, own, overwrite=overwrite or parts.is_dir())
     if parts.is_dir():
         say(f"goes on with what is kept in {parts}")
     result = folder / RESULT
 
     def keep(found: Found) -> None:
         if not found.files:
-            clear(folder)
+            make_room(folder, own, overwrite=overwrite, say=say)
         made = provenance(study, seed=seed, command=command, seconds=found.seconds)
         parts = {
             "fit": found.fit,
@@ -150,32 +150,19 @@ def run(
     return found
 
 
-def _identity(study: Study, seed: int | None) -> str:
-    """Return the identity of a study, by which its unfinished parts are found again."""
-    told: list[Any] = [study.text, dict(study.files), study.seed if seed is None else seed]
-    if study.sources:
-        told.append(dict(study.sources))
-    return hashlib.sha256(json.dumps(told, sort_keys=True).encode()).hexdigest()[:16]
-
-
-def check_folder(folder: Path, overwrite: bool) -> None:
-    """Refuse a folder that holds results already."""
-    if folder.exists() and not folder.is_dir():
-        raise ArgumentError(f"The output folder `{folder}` must be a folder, but it is a file.")
-    held = [name for name in (RESULT, REPORT) if (folder / name).exists()]
-    if held and not overwrite:
-        raise ArgumentError(
-            f"The output folder `{folder}` holds results already ({', '.join(held)}). Choose another with --out, or allow "
-            "--overwrite."
-        )
-
-
 def simulate_study(
-    study: Study, folder: str | Path, *, seed: int | None = None, command: str | None = None
+    study: Study,
+    folder: str | Path,
+    *,
+    seed: int | None = None,
+    command: str | None = None,
+    overwrite: bool = False,
+    say: Say = silent,
 ) -> Trajectory:
     """Simulate a study at the values in its file, and write the trajectory into `result.h5` in a folder.
 
     The times are those of [simulate] or [predict], or span the experiments. Free parameters keep the values of [system] and [y0].
+    Results of another version of the study are kept aside, as in `run`.
 
     **Raises:** a `StudyError` where the study gives no initial state or no times, a `SimulationError` where it fails.
     """
@@ -190,7 +177,7 @@ def simulate_study(
     jax.block_until_ready(trajectory.times)
     seconds = {"simulate": time.perf_counter() - begin}
     made = provenance(study, seed=seed, command=command, seconds=seconds)
-    clear(Path(folder))
+    make_room(Path(folder), identity(study, seed), overwrite=overwrite, say=say)
     save(Path(folder) / RESULT, trajectory=trajectory, made=made, overwrite=True)
     return trajectory
 
@@ -234,7 +221,7 @@ class Clock:
         self.found.seconds[self.phase] = time.perf_counter() - self.begin
 
 
-def _check_times(study: Study, problem: Problem) -> None:
+def check_times(study: Study, problem: Problem) -> None:
     """Refuse times that cannot be predicted at, before the work that leads there."""
     try:
         problem.at(study.prediction_times)
@@ -296,12 +283,3 @@ def _profile(
     found.profiles = profile(problem, found.fit, **study.profile)
     ajar = int(found.profiles.is_open.any(axis=1).sum())
     return f"intervals at {found.profiles.level:.0%}; {ajar} of {len(found.profiles.names)} open"
-
-
-def clear(folder: Path) -> None:
-    """Remove a report and figures that belong to older results, as soon as newer results replace those."""
-    (folder / REPORT).unlink(missing_ok=True)
-    figures = folder / "figures"
-    for file in sorted(figures.glob("*")) if figures.is_dir() else ():
-        if file.suffix in (".svg", ".png"):
-            file.unlink()

@@ -75,15 +75,20 @@ def _keep_text(study: Study, store: Path) -> None:
             write_text(store / "study.toml", study.text)
 
 
-def study_points(study: Study, seed: int) -> dict[str, np.ndarray]:
-    """The members of a study's sweep, as `over` takes them."""
-    over, method = study.sweep["over"], study.sweep["method"]
+def check_paths(study: Study) -> None:
+    """Refuse a path of [sweep.over] that the model does not have."""
     setup = Setup(study.system, study.y0, study.inputs, events=as_events(study.events))
-    for path in over:
+    for path in study.sweep["over"]:
         try:
             setup.locate(path)
         except KeyError as error:
             raise type(error)(f"[sweep.over] of `{study.name}`: {error}") from error
+
+
+def study_points(study: Study, seed: int) -> dict[str, np.ndarray]:
+    """The members of a study's sweep, as `over` takes them."""
+    check_paths(study)
+    over, method = study.sweep["over"], study.sweep["method"]
     if method == "zip":
         return over
     if method == "grid":
