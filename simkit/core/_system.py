@@ -10,7 +10,7 @@ from jaxtyping import Array
 
 from .._registry import Registry
 from .._types import Inputs, Outputs, State, Time
-from ._html import system_html
+from ._html import html_page, system_html
 from ._input import Input
 from ._quantity import quantity
 from ._scaled import scaled
@@ -92,7 +92,12 @@ class System(eqx.Module):
         """One worked example: system, initial state, times and, where it has some, inputs."""
 
     def _repr_html_(self) -> str:
-        return system_html(self)
+        title, *parts = self._html_parts() or ("",)
+        return html_page(title, *parts, system_html(self)) if title else system_html(self)
+
+    def _html_parts(self) -> tuple[str, ...] | None:
+        """A title, and parts of a page in a notebook above the table of numbers; by default none."""
+        return None
 
 
 SYSTEMS: Registry[type[System]] = Registry("model", System, group="simkit.systems")

@@ -20,9 +20,7 @@ from ..core import (
     PlainSystem,
     as_float_array,
     dotted,
-    html_page,
     quantity,
-    system_html,
     value_text,
 )
 from ._equations import Equations, split_equations
@@ -80,8 +78,8 @@ class EquationSystem(PlainSystem):
             rows.append(f"  {name} = {value_text(getattr(self, name))}{unit}")
         return "\n".join(rows)
 
-    def _repr_html_(self) -> str:
-        return html_page(self.equations.name, equations_html(self.equations), system_html(self))
+    def _html_parts(self) -> tuple[str, ...] | None:
+        return self.equations.name, equations_html(self.equations)
 
     @classmethod
     def example(cls) -> "Example[EquationSystem]":

@@ -39,7 +39,7 @@ def refresh(problem: Problem, thetas: ArrayLike | Sequence[Any], *, key: PRNGKey
     from simkit import md
     trap = md.Particles(md.HarmonicTrap(1.0, [0.0, 0.0, 0.0]), md.OpenSpace(3), dynamics=md.Langevin(1.0, 2.0))
     atoms = md.Atoms(jax.numpy.zeros((8, 3)), jax.numpy.zeros((8, 3)))
-    averages = md.EquilibriumAverages(trap, atoms, {"e": "potential_energy"}, times=range(0, 100), step=0.1, discard=5)
+    averages = md.EquilibriumAverages(trap, atoms, {"e": "potential_energy"}, times=jax.numpy.arange(100.0), step=0.1, discard=5)
     free = {"particles.dynamics.temperature": simkit.Free(bounds=(0.2, 5.0), start=1.0)}
     data = simkit.Experiment("trap", [0.0], {"e": [12.0]})
     problem = simkit.Problem(averages, data, free=free, noise={"e": simkit.noise.Normal(0.5)})

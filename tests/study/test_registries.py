@@ -17,7 +17,8 @@ ROOMS = (simkit, simkit.odes, simkit.fluids, md, solvers, problem)
 # What takes a function, or other objects that no table holds.
 NAMELESS = {
     "SYSTEMS": {simkit.odes.FunctionSystem, simkit.odes.FunctionResponse, simkit.odes.DelayedFunctionSystem}
-    | {simkit.ChemicalLangevin},  # it takes a jump process
+    | {simkit.ChemicalLangevin}  # it takes a jump process
+    | {md.EquilibriumAverages, md.EnergiesAndForces},  # they take particles and frames
     "SOLVERS": {
         solvers.ParticleStepper,  # particles bring it
         solvers.FromDiffrax,  # it takes a solver of Diffrax
@@ -79,11 +80,12 @@ def test_every_public_class_has_a_name(family):
 
 def test_every_reader_of_texts_has_a_name():
     functions = {f for room in (io, md) for name, f in vars(room).items() if name.startswith("read_")}
-    # HDF5 is no text, the texts of a study's files are kept with its results, and study files state no dosing tables.
+    # HDF5 is no text, the texts of a study's files are kept with its results, and study files state no dosing tables;
+    # `simkit new` reads the columns of a table, and code alone reads molecules of LAMMPS.
     named = {reader.read for reader in READERS.own.values()}
     source = "".join(inspect.getsource(inspect.unwrap(f)) for f in named - functions)
     missing = {f.__name__ for f in functions - named if f"{f.__name__}(" not in source}
-    assert missing == {"read_doses", "read_h5md", "read_text"}
+    assert missing == {"read_columns_of", "read_doses", "read_h5md", "read_lammps", "read_text"}
 
 
 def test_a_potential_with_files_is_reached_by_a_reader():

@@ -20,11 +20,13 @@ def test_a_steady_zonal_flow_stays(truncation, angle):
     sphere = fluids.Sphere(truncation)
     water = fluids.ShallowWaterSphere(sphere, depth=2400.0, tilt=angle)
     start = fluids.zonal_flow(sphere, angle=angle)
-    run = simkit.simulate(water, start, [0.0, 2.5 * DAY, 5 * DAY], step=2400.0)
+    # With steps of 40 minutes at T85 rounding errors grow (2e-5 after 5 days): gravity waves of the uneven depth are explicit.
+    run = simkit.simulate(water, start, [0.0, 2.5 * DAY, 5 * DAY], step=2400.0 if truncation == 42 else 1200.0)
     size = np.sqrt(sphere.mean(start.height**2))
     errors = np.sqrt(sphere.mean(jnp.asarray((np.asarray(run.ys.height) - np.asarray(start.height)) ** 2))) / size
     assert errors.max() < 1e-12  # some 5000 roundings for 720 evaluations
-    assert np.abs(run.final().velocity - start.velocity).max() < 1e-11 * 38.6
+    within = 1e-11 * (truncation / 42) ** 2  # a wind is a slope of modes, which magnifies their roundings
+    assert np.abs(run.final().velocity - start.velocity).max() < within * 38.6
 
 
 def wave(sphere, time, wave=4, turning=7.848e-6, rotation=7.292e-5):

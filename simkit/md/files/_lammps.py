@@ -66,7 +66,7 @@ SILENT = frozenset(
 """Commands that say nothing about energies."""
 
 KEYS = {"mix", "shift", "tail"}
-"""What of `pair_modify` changes energies of the styles that simkit has."""
+"""Settings of `pair_modify` that change energies of the styles that simkit has."""
 
 
 class Commands:

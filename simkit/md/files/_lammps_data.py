@@ -25,7 +25,7 @@ IGNORED = {"Atom Type Labels", "Bond Type Labels", "Angle Type Labels", "Dihedra
 
 
 class LammpsData(NamedTuple):
-    """What a data file of LAMMPS holds, atoms in the order of their numbers and counted from 0, types from 0.
+    """Contents of a data file of LAMMPS, atoms in the order of their numbers and counted from 0, types from 0.
 
     - `origin`, `vectors`: of the cell, rows.
     - `kind`, `charge`, `position`, `velocity`: by atom; `charge` and `velocity` are None where the file has none.
