@@ -14,9 +14,9 @@ import simkit
 # A second lock of a mutex waits for ever in C, without the lock of the interpreter, and no signal ends it.
 BLOCKED = """
 import ctypes, sys, time
-from simkit.cli import _main
+from simkit.cli import _commands, _main, _signals
 def blocked(options):
-    with _main.telling(lambda: "Interrupted. All is kept."):
+    with _signals.telling(lambda: "Interrupted. All is kept."):
         print("begins", flush=True)
         if {in_c}:
             c, mutex = ctypes.CDLL(None), ctypes.create_string_buffer(256)
@@ -27,7 +27,7 @@ def blocked(options):
             finally:
                 time.sleep({after})
     return 0
-_main._models = blocked
+_commands.models = blocked
 sys.argv = ["simkit", "models"]
 sys.exit(_main.main())
 """
