@@ -21,6 +21,7 @@ from ._event import NamedEvents as NamedEvents
 from ._event import as_events as as_events
 from ._events import Events as Events
 from ._families import family_of as family_of
+from ._fast_length import fast_length as fast_length  # internal
 from ._given_inputs import as_inputs as as_inputs  # internal
 from ._given_system import as_state as as_state
 from ._given_system import check_system as check_system

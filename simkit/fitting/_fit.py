@@ -146,10 +146,11 @@ def fit(
     check_key(key)
     if problem.size == 0:
         raise ArgumentError("Argument `problem` must have free parameters, but it has none.")
+    others = {"horizons": (horizons, None), "screen": (screen, 1), "evolve": (evolve, 0), "windows": (windows, 1)}
+    others |= {"store": (store, None)}
     if isinstance(method, GaussNewtonCG):
-        others = {"horizons": (horizons, None), "screen": (screen, 1), "evolve": (evolve, 0), "windows": (windows, 1)}
         key = jax.random.key(0) if key is None else key
-        return fit_fields(problem, method, starts, key, others | {"store": (store, None)}, progress)
+        return fit_fields(problem, method, starts, key, others, progress)
     method = _default_method(problem) if method is None else method
     check_kind(
         "method",
@@ -166,9 +167,8 @@ def fit(
         )
     if isinstance(problem.base.system, SampledSystem):
         once = lambda problem, start: _fit_once(problem, method, start, key, horizons, 1, 0, 1, None, False)
-        others = {"horizons": (horizons, None), "screen": (screen, 1), "evolve": (evolve, 0), "windows": (windows, 1)}
         key = jax.random.key(0) if key is None else key
-        return fit_sampled(problem, once, starts, key, others | {"store": (store, None)}, progress)
+        return fit_sampled(problem, once, starts, key, others, progress)
     return _fit_once(problem, method, starts, key, horizons, screen, evolve, windows, store, progress)
 
 

@@ -134,7 +134,7 @@ def _start(problem: Problem, starts: ArrayLike | Sequence[Any], key: PRNGKeyArra
         path = problem.target(name)
         if np.isfinite(float(problem.starts[i])) or path not in setup.leaves() or setup.get(path).ndim:
             continue
-        own = problem.coordinates(z.at[i].set(0.0) * 0 + setup.get(path).astype(z.dtype))[i]
+        own = problem.coordinates(jnp.full_like(z, setup.get(path)))[i]
         within = jnp.isfinite(own) & (own > bounds[i, 0]) & (own < bounds[i, 1])
         z = z.at[i].set(jnp.where(within, own, z[i]))
     return z

@@ -91,8 +91,12 @@ def errors_of_draws(problem: Problem, theta: Array, covariance: Array) -> Float[
 
     **Arguments:** `theta`, `covariance`: of the estimate, in natural units.
     """
-    heads = problem.heads(theta)[0]
-    slopes = jax.jacfwd(lambda theta: {name: head[0] for name, head in problem.heads(theta)[0].items()})(theta)
+
+    def located(theta: Array) -> Any:
+        heads = problem.heads(theta)[0]
+        return {name: location for name, (location, _) in heads.items()}, heads
+
+    slopes, heads = jax.jacfwd(located, has_aux=True)(theta)
     total = np.zeros(problem.size)
     for i in range(len(problem.labels)):
         setup, factors = problem.setup(theta, i), {}

@@ -11,6 +11,7 @@ from jaxtyping import Array, Float
 
 from ..._doors import check_count, check_kind, shown
 from ..._errors import ArgumentError
+from ...core import fast_length
 from ._legendre import gaussian_latitudes
 
 EARTH = 6.37122e6
@@ -68,7 +69,7 @@ class Sphere:
             raise ArgumentError(f"Argument `radius` must be positive and finite, but is {shown(radius)}.")
         least = 3 * truncation + 1
         if longitudes is None:
-            longitudes = _smooth(least if latitudes is None else max(least, 2 * latitudes))
+            longitudes = fast_length(least if latitudes is None else max(least, 2 * latitudes), 4)
         latitudes = max(longitudes // 2, 2 * -(-least // 4)) if latitudes is None else latitudes
         check_count("longitudes", longitudes)
         check_count("latitudes", latitudes)
@@ -132,16 +133,3 @@ class Sphere:
 
     def __repr__(self) -> str:
         return f"Sphere(T{self.truncation}, {self.latitudes} latitudes x {self.longitudes} longitudes, radius {self.radius:.6g})"
-
-
-def _smooth(least: int) -> int:
-    """The next multiple of 4 without prime factors above 5."""
-    count = 4 * -(-least // 4)
-    while True:
-        rest = count
-        for prime in (2, 3, 5):
-            while rest % prime == 0:
-                rest //= prime
-        if rest == 1:
-            return count
-        count += 4

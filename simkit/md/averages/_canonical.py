@@ -1,5 +1,6 @@
 """The canonical ensemble, at constant volume or pressure: which dynamics draw from it, and what a state weighs in it."""
 
+import equinox as eqx
 import jax.numpy as jnp
 from jax import lax
 from jaxtyping import Array, Bool, Float
@@ -60,7 +61,15 @@ def has_room(system: Particles, atoms: Atoms) -> Bool[Array, ""]:
     return system.fits(lax.stop_gradient(system.listed(atoms)))
 
 
-def deformed(position: Array, before: Array, space: Space) -> Array:
-    """Positions carried along from a cell of lattice vectors `before`; the very same ones where the cell of the space is that."""
-    before, after = before.astype(position.dtype), space.vectors().astype(position.dtype)
-    return position + position @ (lax.stop_gradient(inverse(before)) @ (after - lax.stop_gradient(before)))
+def carried(atoms: Atoms, before: Space | Array, space: Space) -> Atoms:
+    """Atoms of a cell that does not move, carried along from the space or lattice vectors `before` to the cell of `space`.
+
+    The very same positions where the two are the same, and in an open space.
+    """
+    if atoms.cell is not None or not space.periodic:
+        return atoms
+    position = atoms.position
+    vectors = before.vectors() if isinstance(before, Space) else before
+    old, new = (x.astype(position.dtype) for x in (vectors, space.vectors()))
+    moved = position + position @ (lax.stop_gradient(inverse(old)) @ (new - lax.stop_gradient(old)))
+    return eqx.tree_at(lambda a: a.position, atoms, moved)

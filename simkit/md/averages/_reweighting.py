@@ -18,7 +18,7 @@ from .._particles import Particles
 from ..space._atoms import Atoms
 from ._average import EnsembleAverage, Trust, as_observable, averaged
 from ._average_method import AverageMethod
-from ._canonical import deformed, has_room, reduced_energy, thermal_energy
+from ._canonical import carried, has_room, reduced_energy, thermal_energy
 
 NAME = "thermodynamic reweighting"
 INDEPENDENT = 16
@@ -127,7 +127,7 @@ class ReweightedEnsemble(eqx.Module):
             return self
         last = jax.tree.map(lambda x: x[-1], self.frames)
         system = self._with_room(system)
-        last = self._carried(last, system)
+        last = carried(last, self.system.space, system.space)
         return sample_ensemble(system, last, self.times, step=self.step, key=key, discard=self.discard)
 
     def __repr__(self) -> str:
@@ -139,7 +139,7 @@ class ReweightedEnsemble(eqx.Module):
         system = self._with_room(system)
 
         def one(atoms: Atoms) -> tuple[Array, Any]:
-            atoms = self._carried(atoms, system)
+            atoms = carried(atoms, self.system.space, system.space)
             return reduced_energy(system, atoms), observable(system, atoms)
 
         reduced, values = lax.map(jax.checkpoint(one), self.frames)
@@ -148,17 +148,14 @@ class ReweightedEnsemble(eqx.Module):
 
     def _reduced(self, system: Particles) -> Float[Array, " frames"]:
         system = self._with_room(system)
-        return lax.map(jax.checkpoint(lambda atoms: reduced_energy(system, self._carried(atoms, system))), self.frames)
+        return lax.map(
+            jax.checkpoint(lambda atoms: reduced_energy(system, carried(atoms, self.system.space, system.space))),
+            self.frames,
+        )
 
     def _with_room(self, system: Particles) -> Particles:
         """The plan of the sampled system has room for all the frames."""
         return dataclasses.replace(system, plan=self.system.plan)
-
-    def _carried(self, atoms: Atoms, system: Particles) -> Atoms:
-        if atoms.cell is not None or not system.space.periodic:
-            return atoms
-        before = self.system.space.vectors()
-        return eqx.tree_at(lambda a: a.position, atoms, deformed(atoms.position, before, system.space))
 
 
 @full_products

@@ -22,7 +22,7 @@ from ..space._space import Orthorhombic, Space, Triclinic
 from ..space._units import METAL, REAL, REDUCED, Units
 from ._lammps_data import MEMBERS, LammpsData, read_data
 from ._lammps_pairs import coulomb_potential, pair_potential, parts_of
-from ._lammps_terms import bonded_terms
+from ._lammps_terms import bonded_terms, types_in
 from ._molecular_model import MolecularModel
 
 UNITS: Mapping[str, Units] = {"real": REAL, "metal": METAL, "lj": REDUCED}
@@ -205,12 +205,7 @@ def _plain(lines: Sequence[Sequence[str]]) -> list[Sequence[str]]:
 def _spread(lines: Sequence[Sequence[str]], rows: np.ndarray) -> list[list[str]]:
     """Lines of coefficients with `*` and ranges written out."""
     largest = int(rows[:, 0].max()) + 1 if len(rows) else 0
-    found = []
-    for first, *rest in lines:
-        low, star, high = first.partition("*")
-        ends = (int(low or 1), int(high or largest)) if star else (int(first), int(first))
-        found += [[str(type_), *rest] for type_ in range(ends[0], ends[1] + 1)]
-    return found
+    return [[str(type_ + 1), *rest] for first, *rest in lines for type_ in types_in(first, largest)]
 
 
 def _space(data: LammpsData) -> Space:

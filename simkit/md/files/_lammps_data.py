@@ -16,9 +16,6 @@ MEMBERS = {"bond": 2, "angle": 3, "dihedral": 4, "improper": 4}
 
 COEFFICIENTS = {f"{kind.capitalize()} Coeffs": kind for kind in ("pair", *MEMBERS)}
 
-CROSS = ("Bond", "Angle")
-"""First words of sections such as `BondBond Coeffs`, of cross terms."""
-
 SECTIONS = {"Masses", "Atoms", "Velocities", *COEFFICIENTS, *(f"{kind.capitalize()}s" for kind in MEMBERS)}
 
 IGNORED = {"Atom Type Labels", "Bond Type Labels", "Angle Type Labels", "Dihedral Type Labels", "Improper Type Labels"}

@@ -14,7 +14,7 @@ from ..potentials._morse import Morse
 from ..potentials._potential import PairPotential
 from ..potentials._truncation import ForceShifted, Shifted, Truncated, Truncation
 from ..potentials._yukawa import Yukawa
-from ._lammps_terms import numbers_in
+from ._lammps_terms import numbers_in, types_in
 
 MIXED: Mapping[str, Callable[..., tuple[Any, Any]]] = {
     "geometric": lambda e, f, s, t: (np.sqrt(e * f), np.sqrt(s * t)),
@@ -68,8 +68,8 @@ def pair_table(name: str, lines: Sequence[Sequence[str]], types: int, cutoff: fl
                 f"A line of `pair_coeff` of the style {name} must hold {width} numbers and no cutoff but that of the style, "
                 f"{cutoff:g}, but is `{' '.join(line)}`."
             )
-        for i in _types(line[0], types):
-            for j in _types(line[1], types):
+        for i in types_in(line[0], types):
+            for j in types_in(line[1], types):
                 if line[0] != line[1] and i > j and "*" not in line[0] + line[1]:
                     raise ArgumentError(
                         f"A line of `pair_coeff` must name the smaller type first, but is `{' '.join(line)}`."
@@ -77,13 +77,6 @@ def pair_table(name: str, lines: Sequence[Sequence[str]], types: int, cutoff: fl
                 table[:, i, j] = table[:, j, i] = values[:width]
                 given[i, j] = given[j, i] = True
     return table, given
-
-
-def _types(word: str, types: int) -> range:
-    first, star, last = word.partition("*")
-    if not star:
-        return range(int(first) - 1, int(first))
-    return range(int(first or 1) - 1, int(last or types))
 
 
 def pair_potential(

@@ -94,6 +94,14 @@ def style_of(kind: str, name: str, lines: Sequence[Sequence[str]]) -> Style:
     return STYLES[kind][name]
 
 
+def types_in(word: str, types: int) -> range:
+    """The types, from 0, that a word such as "2", "*", "2*" or "1*3" names."""
+    first, star, last = word.partition("*")
+    if not star:
+        return range(int(first) - 1, int(first))
+    return range(int(first or 1) - 1, int(last or types))
+
+
 def numbers_in(kind: str, words: Sequence[str]) -> list[float]:
     """The words of a line of coefficients as numbers."""
     try:

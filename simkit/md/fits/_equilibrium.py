@@ -1,5 +1,6 @@
 """Averages of the canonical ensemble as a regression model, whose frames are weighted for other parameters."""
 
+import copy
 import dataclasses
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
@@ -20,7 +21,7 @@ from ...engine import Fixed, resolve
 from .._particles import Particles
 from ..averages import ReweightedEnsemble, sample_ensemble
 from ..averages._average import as_observable, blocked
-from ..averages._canonical import deformed, reduced_energy, thermal_energy
+from ..averages._canonical import carried, reduced_energy, thermal_energy
 from ..averages._reweighting import contributions, effective_size
 from ..dynamics._langevin import Langevin
 from ..free_energy._mbar import mbar
@@ -159,7 +160,7 @@ class EquilibriumAverages(SampledSystem):
                     "Take dynamics at constant pressure, in which the cell moves, or set the cell of each experiment."
                 )
             particles = dataclasses.replace(reference.particles, plan=plan)
-            last = _carried(last, y.vectors if i == 0 else vectors, particles)
+            last = carried(last, y.vectors if i == 0 else vectors, particles.space)
             found = sample_ensemble(
                 particles,
                 last,
@@ -190,8 +191,8 @@ class EquilibriumAverages(SampledSystem):
         return blocked(total)[0]
 
     def without_limit(self) -> "EquilibriumAverages":
-        other = eqx.tree_at(lambda s: s.particles, self, self.particles)
-        object.__setattr__(other, "share", 0.0)
+        other = copy.copy(self)
+        object.__setattr__(other, "share", 0.0)  # `dataclasses.replace` would go through `__init__`
         return other
 
     def __repr__(self) -> str:
@@ -224,7 +225,7 @@ class EquilibriumAverages(SampledSystem):
         """Return the observables of each frame, and the weights of the frames."""
 
         def one(atoms: Atoms) -> tuple[Array, dict[str, Any]]:
-            atoms = _carried(atoms, y.vectors, self.particles)
+            atoms = carried(atoms, y.vectors, self.particles.space)
             seen = {name: observable(self.particles, atoms) for name, observable in self.observables}
             return reduced_energy(self.particles, atoms), seen
 
@@ -232,15 +233,8 @@ class EquilibriumAverages(SampledSystem):
         return values, jax.nn.softmax(y.reduced - reduced)
 
     def _reduced(self, y: Draws) -> Float[Array, " frames"]:
-        one = lambda atoms: reduced_energy(self.particles, _carried(atoms, y.vectors, self.particles))
+        one = lambda atoms: reduced_energy(self.particles, carried(atoms, y.vectors, self.particles.space))
         return _mapped(one, y.frames)
-
-
-def _carried(atoms: Atoms, vectors: Array, particles: Particles) -> Atoms:
-    """Atoms of a cell that does not move, in the cell of these particles."""
-    if atoms.cell is not None or not particles.space.periodic:
-        return atoms
-    return eqx.tree_at(lambda a: a.position, atoms, deformed(atoms.position, vectors, particles.space))
 
 
 def _mixed(runs: Sequence[ReweightedEnsemble], systems: Sequence[Particles]) -> tuple[Atoms, Float[Array, " frames"]]:

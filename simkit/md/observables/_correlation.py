@@ -9,7 +9,7 @@ from jax.typing import DTypeLike
 from jaxtyping import Array, Float
 
 from ..._errors import ArgumentError
-from ...core import full_products
+from ...core import fast_length, full_products
 
 CUBIC = 2.837297
 """Yeh and Hummer's constant xi of a cubic lattice."""
@@ -132,7 +132,7 @@ def finite_size_diffusion(
 def _summed(flat: Array) -> Array:
     """Sums over origins and columns of the products x_k x_{k+m}, with columns transformed in portions."""
     frames, columns = flat.shape
-    size = _smooth_size(2 * frames - 1)
+    size = fast_length(2 * frames - 1)
     at_once = max(1, min(columns, NUMBERS_AT_ONCE // size))
     portions = -(-columns // at_once)
     padded = jnp.pad(flat, ((0, 0), (0, portions * at_once - columns)))
@@ -149,19 +149,6 @@ def _summed(flat: Array) -> Array:
 
 def _complex(x: Array):
     return jnp.complex128 if x.dtype == jnp.float64 else jnp.complex64
-
-
-def _smooth_size(least: int) -> int:
-    """The first number from `least` on without factors above 5, for which the transform is fast."""
-    n = least
-    while True:
-        rest = n
-        for factor in (2, 3, 5):
-            while rest % factor == 0:
-                rest //= factor
-        if rest == 1:
-            return n
-        n += 1
 
 
 def _origins(frames: int, dtype: DTypeLike) -> Array:

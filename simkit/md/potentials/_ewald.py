@@ -8,7 +8,6 @@ with tin-foil boundaries.
 """
 
 import abc
-import itertools
 import math
 from collections.abc import Sequence
 from typing import Any
@@ -24,7 +23,7 @@ from jaxtyping import Array, Int, PyTree
 
 from ..._errors import ArgumentError
 from ..._types import Scalar
-from ...core import POSITIVE, quantity
+from ...core import POSITIVE, fast_length, quantity
 from ..space._space import Space, inverse
 from ._bonded import optional_indices, picked
 from ._bonds import distance
@@ -286,7 +285,7 @@ def particle_mesh_ewald(
     damping, _ = _damping(space, cutoff, tolerance)
     edges = np.linalg.norm(np.asarray(space.vectors(), float), axis=1)
     points = [max(order, math.ceil(2 * damping * x / (3 * tolerance**0.2))) for x in edges]
-    a, b, c = (_smooth(n) for n in points)
+    a, b, c = (fast_length(n) for n in points)
     inside = CoulombScreened(constant=constant, damping=damping, cutoff=cutoff)
     left_out = optional_indices(excluded)
     return inside + ParticleMeshEwald(
@@ -305,15 +304,3 @@ def _damping(space: Space, cutoff: float, tolerance: float) -> tuple[float, floa
         )
     sharp = math.sqrt(-math.log(2 * tolerance))
     return sharp / cutoff, sharp
-
-
-def _smooth(least: int) -> int:
-    """The next number of factors 2, 3, 5, which transforms are fast for."""
-    for n in itertools.count(least):
-        rest = n
-        for factor in (2, 3, 5):
-            while rest % factor == 0:
-                rest //= factor
-        if rest == 1:
-            return n
-    raise AssertionError("there is always a larger one")
