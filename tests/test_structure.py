@@ -24,6 +24,7 @@ def modules():
     for found in pkgutil.walk_packages(simkit.__path__, "simkit."):
         if not found.name.endswith("__main__"):
             importlib.import_module(found.name)
+    simkit.from_equations({"d x": "-k*x"}, parameters={"k": 1.0})  # classes made at run time keep the rules too
     todo, seen = [eqx.Module], set()
     while todo:
         for cls in todo.pop().__subclasses__():

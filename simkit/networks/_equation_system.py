@@ -35,7 +35,8 @@ class EquationSystem(PlainSystem):
     Its outputs are the states and what `outputs` of `from_equations` names.
     """
 
-    equations: Equations = eqx.field(static=True)
+    # A class made at run time gives it, as a static field beside a field for each parameter.
+    equations: eqx.AbstractVar[Equations]
 
     def reads(self) -> dict[str, Input] | None:
         return dict(self.equations.inputs)
@@ -206,10 +207,11 @@ def _system_class(equations: Equations) -> type[EquationSystem]:
         for name, value, known in equations.parameters
     }
     body = {
-        "__annotations__": dict.fromkeys(names, Scalar),
+        "__annotations__": {"equations": Equations, **dict.fromkeys(names, Scalar)},
         "__module__": __name__,
         "__doc__": f"{equations.name}, by equations as text:\n\n{equations_text(equations)}",
         "State": _state_class(tuple(name for name, _ in equations.rates), equations.states),
+        "equations": eqx.field(static=True),
         **fields,
     }
     return types.new_class(equations.name, (EquationSystem,), {}, lambda space: space.update(body))
