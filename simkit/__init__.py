@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from . import odes as odes
     from . import petab as petab
     from . import problem as problem
+    from . import recordings as recordings
     from . import reducers as reducers
     from . import report as report
     from . import solvers as solvers
@@ -132,6 +133,7 @@ if TYPE_CHECKING:
     from .problem import Successes as Successes
     from .problem import from_simulator as from_simulator
     from .problem import refresh as refresh
+    from .recordings import record as record
     from .study import Study as Study
     from .study import load_study as load_study
     from .sweeps import Sweep as Sweep
@@ -199,6 +201,7 @@ _LAZY = {
     "solvers": "solvers",
     "study": "study",
     "sweeps": "sweeps",
+    "recordings": "recordings",
     "reducers": "reducers",
     "report": "report",
     "testing": "testing",
@@ -255,6 +258,7 @@ _LAZY = {
     "refresh": "problem",
     "Successes": "problem",
     "from_simulator": "problem",
+    "record": "recordings",
     "Sweep": "sweeps",
     "sweep": "sweeps",
 }

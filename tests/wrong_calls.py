@@ -181,6 +181,10 @@ ROWS = {
         "the class `LotkaVolterra`",
     ),
     "sweep into nothing": (lambda: simkit.sweep(S, Y0, T, over={"growth": [0.4]}, store=None), "`store`"),
+    "record into nothing": (lambda: simkit.record(S, Y0, T, store=None), "`store`"),
+    "record probes, a number": (lambda: simkit.record(S, Y0, T, store="nowhere", probes=3), "must be names of outputs"),
+    "record frames, a half": (lambda: simkit.record(S, Y0, T, store="nowhere", frames=1.5), "must be a whole number"),
+    "record a class": (lambda: simkit.record(LotkaVolterra, Y0, T, store="nowhere"), "the class `LotkaVolterra`"),
     # Experiment, Problem
     "noise, a number": (
         lambda: problem(noise={"hare": 0.1}),

@@ -16,8 +16,12 @@ from .batching._processes import over_processes as over_processes
 from .stepping._checkpointed import Checkpointed as Checkpointed
 from .stepping._fixed_grid import checkpointed_scan as checkpointed_scan
 from .stepping._fixed_grid import fixed_grid as fixed_grid
+from .stepping._reduce import first_totals as first_totals  # internal
+from .stepping._reduce import next_totals as next_totals  # internal
 from .stepping._room import joined as joined
 from .task._arguments import check_events as check_events  # internal
+from .task._arguments import check_reducers as check_reducers  # internal
+from .task._arguments import check_times as check_times  # internal
 from .task._bucket import PARTS as PARTS  # internal
 from .task._bucket import bucket as bucket  # internal
 from .task._compilations import Compilations as Compilations

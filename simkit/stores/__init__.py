@@ -16,11 +16,14 @@ from ._gate import input_bytes as input_bytes
 from ._image import hdf5_image as hdf5_image
 from ._journal import Journal as Journal
 from ._journal import journal as journal
+from ._journal import open_journal as open_journal
 from ._lock import Lock as Lock
 from ._lock import drop_locks as drop_locks
 from ._manifest import read_manifest as read_manifest
 from ._packed import packed as packed
 from ._packed import unpacked as unpacked
+from ._progress import Progress as Progress
+from ._progress import clock as clock
 from ._python_file import PythonFile as PythonFile
 from ._python_file import import_file as import_file
 from ._python_file import loaded_file as loaded_file

@@ -37,15 +37,16 @@ class Journal(NamedTuple):
     belongs elsewhere is not taken for finished.
 
     - `settings`: how the work was cut into parts when the journal was begun; whoever goes on keeps to it.
+    - `lock`: held by who writes; None of a journal that is only read.
     """
 
     folder: Path
     identity: str
     settings: dict[str, int]
-    lock: Lock
+    lock: Lock | None
 
     def read(self, name: str) -> dict[str, np.ndarray] | None:
-        """The arrays of a record; None where there is none, or none that is whole, which is removed."""
+        """The arrays of a record; None where there is none, or none that is whole, which who writes removes."""
         import h5py
 
         for path in self._files(name):
@@ -53,7 +54,8 @@ class Journal(NamedTuple):
                 with h5py.File(path, "r") as file:
                     check_hdf5(file, path)
                     return {key: np.asarray(values) for key, values in file.items()}
-            path.unlink()
+            if self.lock is not None:
+                path.unlink()
         return None
 
     def write(self, name: str, arrays: Mapping[str, np.ndarray]) -> None:
@@ -61,7 +63,8 @@ class Journal(NamedTuple):
 
         **Raises:** a `StoreError` where it cannot be written, or where another process has taken the store over.
         """
-        self.lock.check()
+        if self.lock is not None:
+            self.lock.check()
 
         def fill(file: "h5py.File") -> None:
             for key, values in arrays.items():
@@ -137,6 +140,19 @@ def journal(
         yield Journal(folder, identity, dict(settings), lock)
 
 
+def open_journal(folder: str | Path, kind: str) -> Journal:
+    """The journal in a folder, to be read while another process may go on with it.
+
+    **Raises:** a `ResultFileError` where there is none of this kind.
+    """
+    folder = Path(folder).absolute()
+    held = _manifest(folder)
+    if held is None or held["kind"] != kind:
+        what = "there is none" if held is None else f"it belongs to a {held['kind']}"
+        raise ResultFileError(f"`{folder}` must be the store of a {kind}, but {what}.")
+    return Journal(folder, held["identity"], dict(held["settings"]), None)
+
+
 def _manifest(folder: Path) -> dict[str, Any] | None:
     path = folder / MANIFEST
     kinds = {"kind": str, "identity": str, "definition": dict, "settings": dict}
@@ -145,7 +161,9 @@ def _manifest(folder: Path) -> dict[str, Any] | None:
     except FileNotFoundError:
         return None
     if held is None:
-        raise StoreError(f"The store `{folder}` must be one of a fit or of a sampling run, but it is something else.")
+        raise StoreError(
+            f"The store `{folder}` must be one of a fit, a sampling run or a recording, but it is something else."
+        )
     if not all(isinstance(value, int) for value in held["settings"].values()):
         raise ResultFileError(
             f"The file `{path}` is damaged (its `settings` are no numbers). Remove the folder and begin anew."

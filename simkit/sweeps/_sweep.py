@@ -28,11 +28,10 @@ from ..core import (
 )
 from ..engine import Fixed, Varying, check_events, resolve_members
 from ..solvers import SolverLike
-from ..stores import Lock, describe
+from ..stores import Lock, Progress, describe
 from ._chunk import Chunk, spans, variables_of
 from ._execute import Source, drive
 from ._job import Done, Job, Measure, Part, compute, is_x64, pack
-from ._progress import Progress
 from ._result import Sweep
 from ._store import Store, prepare_store, writing
 from ._view import write_view

@@ -1,4 +1,4 @@
-"""Progress of a sweep: finished members, speed and remaining time."""
+"""Progress of long work: what is finished, speed and remaining time."""
 
 import sys
 import time
@@ -9,34 +9,39 @@ EVERY = 10.0
 
 
 class Progress:
-    """Counts members and says so in lines such as `6144 of 40000 members, 12000 a second, 0:03 left, 2 failed`."""
+    """Counts finished pieces of work, such as members, and says so in lines such as
+    `6144 of 40000 members, 12000 a second, 0:03 left, 2 failed`.
 
-    def __init__(self, members: int, kept: int, say: bool | Callable[[str], None] | None):
-        self.members, self.kept, self.say = members, kept, say
+    **Arguments:** `count` pieces there are, and `kept` of them were finished before; `noun` is what they are called; `say` is True
+    to print, or a function that is given each line.
+    """
+
+    def __init__(self, count: int, kept: int, say: bool | Callable[[str], None] | None, noun: str = "members"):
+        self.count, self.kept, self.say, self.noun = count, kept, say, noun
         self.computed = self.failed = 0
         self.first, self.since = 0, time.perf_counter()
         self.ended, self.last = self.since, float("-inf")
 
-    def add(self, members: int, failed: int) -> None:
-        """Some more members are finished."""
-        if self.computed and not self.first:  # the first chunk compiled, which the others do not
+    def add(self, count: int, failed: int = 0) -> None:
+        """Count more finished pieces."""
+        if self.computed and not self.first:  # the first addition compiled, which the others do not
             self.first, self.since = self.computed, self.ended
         self.ended = time.perf_counter()
-        self.computed += members
+        self.computed += count
         self.failed += failed
         self._print()
 
     @property
     def rate(self) -> float:
-        """Members a second, in this call; from the second chunk on without the first, which compiled."""
+        """Pieces a second, in this call; from the second addition on without the first, which compiled."""
         return (self.computed - self.first) / max(self.ended - self.since, 1e-9)
 
     def line(self) -> str:
         """The state in a line."""
         finished = self.kept + self.computed
-        text = f"{finished} of {self.members} members"
+        text = f"{finished} of {self.count} {self.noun}"
         if self.computed:
-            left = (self.members - finished) / self.rate
+            left = (self.count - finished) / self.rate
             text += f", {self.rate:.3g} a second, {clock(left)} left"
         return text + (f", {self.failed} failed" if self.failed else "")
 
@@ -48,7 +53,7 @@ class Progress:
     def _print(self) -> None:
         if self.say is True:
             terminal, now = sys.stderr.isatty(), time.perf_counter()
-            complete = self.kept + self.computed == self.members
+            complete = self.kept + self.computed == self.count
             if terminal or complete or now - self.last > EVERY:
                 self.last = now
                 print(

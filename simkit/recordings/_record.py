@@ -1,0 +1,279 @@
+"""The verb `record`: a simulation part by part, each part in a file of its own."""
+
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax.typing import ArrayLike
+from jaxtyping import PRNGKeyArray
+
+from .._doors import check_key, check_kind
+from .._errors import ArgumentError, SimulationError, StoreError
+from .._types import Inputs, State
+from ..core import (
+    DelayedSystem,
+    JumpSystem,
+    ParticleSystem,
+    StaticSystem,
+    System,
+    Trajectory,
+    as_inputs,
+    as_state,
+    check_system,
+    started,
+    traced,
+)
+from ..engine import Fixed, Varying, check_reducers, check_times, resolve, simulate
+from ..reducers import Reducer
+from ..solvers import SolverLike
+from ..stores import Journal, Progress, describe, journal, packed, unpacked
+from ._measure import Measured, as_probes, forms, measure
+from ._recording import COUNTS, KIND, Recording, part_name, read_parts
+
+PARTS = 100
+"""Into so many parts a recording is cut where none are asked for."""
+ROWS_BYTES = 2**25
+"""The states at the times of a part take at most so many bytes of memory, where the number of times of a part is not given."""
+
+
+def record(
+    system: System,
+    y0: State,
+    times: ArrayLike | Sequence[Any],
+    *,
+    store: str | Path,
+    frames: int = 1,
+    every: int | None = None,
+    probes: Sequence[str] | Mapping[str, str | Callable[..., Any]] | None = None,
+    reduce: Mapping[str, Reducer] | None = None,
+    solver: SolverLike | None = None,
+    step: float | Varying | Fixed | None = None,
+    inputs: Inputs = None,
+    key: PRNGKeyArray | None = None,
+    callback: Callable[[Recording], object] | None = None,
+    progress: bool | Callable[[str], None] = False,
+) -> Recording:
+    """Simulate into a folder, part by part, so that a run may be long, larger than memory, and interrupted.
+
+    Each part is a `simulate` from the state at which the part before it ended. Its frames, probes, totals of reducers and last
+    state go into one file, which is whole or not there at all. The same call after an interrupt, a crash or `kill -9` goes on
+    behind the last whole part and gives the same bits as an undisturbed call. With later times at the end it makes a finished run
+    longer.
+
+    **Arguments:**
+
+    - `system`, `y0`, `solver`, `step`, `inputs`: as in `simulate`. A solver that is chosen is chosen once, at the start.
+    - `times`: increasing, shape `(times,)`: when `probes` and `reduce` look at the state.
+    - `store`: the folder, new or with this very recording in it.
+    - `frames`: of so many times one state is kept, from the first on.
+    - `every`: the number of times that go into one part: what is lost at worst. By default a hundredth of all, and at most as many
+        as have states of 32 MiB together. An adaptive solve begins with a new first step in each part.
+    - `probes`: names of outputs, or name -> a function (system, t, y) or the name of an output: small numbers kept at all times.
+    - `reduce`: as in `simulate`; the totals go on from part to part.
+    - `key`: a random key, for systems with noise, which is that of `simulate` over all times; jumps of part i draw from
+        `fold_in(key, i)`.
+    - `callback`: a function of the `Recording` so far, called after each part: a place for pictures of a run that goes on.
+    - `progress`: True to print times, rate and time left; or a function that is given each line.
+
+    **Returns:** a `Recording`, which reads from the folder what it is asked for.
+
+    **Raises:** a `StoreError` where the folder holds another recording (it says what differs), is in use, or cannot be written;
+    an `ArgumentError` for arguments that cannot work; a `SimulationError` where a part fails, while those before it are kept.
+
+    ```python
+    import numpy as np
+    import simkit
+    system, y0, _, _ = simkit.odes.LotkaVolterra.example()
+    times = np.linspace(0.0, 100.0, 1001)
+    run = simkit.record(system, y0, times, store="long_run", frames=10, reduce={"mean": simkit.reducers.Mean()})
+    print(run)
+    print(run.final().hare)
+    ```
+    """
+    check_system(system, y0)
+    check_key(key)
+    check_kind("store", store, str | Path, "the name of a folder", 'Write `store="my_run"`.')
+    _check_served(system)
+    y0 = as_state(system, started(y0))
+    inputs = as_inputs(system, inputs, y0)
+    when, size = _times(y0, times), _count("frames", frames)
+    each = _part_size(y0, when) if every is None else _count("every", every)
+    reducers, probed = check_reducers(reduce), as_probes(probes)
+    definition = describe(
+        {
+            "system": system,
+            "y0": y0,
+            "inputs": inputs,
+            "start": when[0],
+            "solver": solver,
+            "step": step,
+            "key": key,
+            "frames": size,
+            "probes": probed,
+            "reduce": reducers,
+        }
+    )
+    ready = system.prepared(y0) if isinstance(system, ParticleSystem) else system
+    form = forms(ready, when[0], y0, inputs, probed, reducers)
+    with journal(store, KIND, definition, {"every": each}) as held:
+        each = held.settings["every"]
+        method = resolve(system, y0, when[: each + 1], solver=solver, step=step, inputs=inputs)
+
+        def part(index: int, reached: Reached, part_times: np.ndarray) -> tuple[Trajectory, Measured, Reached]:
+            # Noise of fixed steps depends on the time, that of jumps on their number alone.
+            own = jax.random.fold_in(key, index) if key is not None and isinstance(system, JumpSystem) else key
+            now, given = reached.system, {"solver": method.solver, "step": step, "inputs": inputs, "key": own}
+            found = simulate(now, reached.state, part_times, **given)
+            now = _with_room(now, found.lists)
+            measured = measure(now, found.times, found.ys, inputs, probed, reducers, reached.totals)
+            return found, measured, Reached(now, found.final(), measured.totals)
+
+        recording = Recording(held, {"frames": y0, "final": y0, "reduced": form[1]})
+        _complete(recording, part, Plan(when, each, size, form[0]), Reached(ready, y0, None), callback, progress)
+        return recording
+
+
+class Plan(NamedTuple):
+    """What is to be recorded.
+
+    - `every`: save times a part; `frames`: of so many times one frame is kept.
+    - `totals`: the shapes of the totals of the reducers.
+    """
+
+    times: np.ndarray
+    every: int
+    frames: int
+    totals: Any
+
+
+class Reached(NamedTuple):
+    """Where a run stands between two parts.
+
+    - `system`: with room for the neighbours that were met so far.
+    - `totals`: those of the reducers; None at the start.
+    """
+
+    system: System
+    state: State
+    totals: Any
+
+
+def _complete(
+    recording: Recording,
+    compute: Callable[[int, Reached, np.ndarray], tuple[Trajectory, Measured, Reached]],
+    plan: Plan,
+    start: Reached,
+    callback: Callable[[Recording], object] | None,
+    progress: bool | Callable[[str], None],
+) -> None:
+    """Compute and write the parts that are missing."""
+    held, times = recording.held, plan.times
+    index, done, reached = _kept(held, plan, start)
+    counter = Progress(len(times) - 1, done, progress, "times")
+    try:
+        while done < len(times) - 1:
+            last = min(done + plan.every, len(times) - 1)
+            try:
+                found, measured, reached = compute(index, reached, times[done : last + 1])
+            except SimulationError as error:
+                where = f"What came before time {times[done]:g} is kept in `{held.folder}`."
+                raise SimulationError(f"{error} {where if index else ''}".strip()) from error
+            held.write(part_name(index), _arrays(found, measured, done, plan.frames))
+            counter.add(last - done)
+            index, done = index + 1, last
+            if callback is not None:
+                callback(recording)
+    finally:
+        counter.close()
+
+
+def _kept(held: Journal, plan: Plan, start: Reached) -> tuple[int, int, Reached]:
+    """Count the whole parts and the times that they reach, and return where the run stands after them.
+
+    **Raises:** a `StoreError` where they have other times.
+    """
+    count, done, last, system = 0, 0, None, start.system
+    for last in read_parts(held):
+        there = last["times"]
+        asked = plan.times[done : done + len(there)]
+        if not np.array_equal(there[: len(asked)], asked):
+            raise StoreError(
+                f"The store `{held.folder}` was recorded at other times from {there[0]:g} to {there[-1]:g}: argument `times` may "
+                "have more times at its end, and is otherwise that of the first call. Choose another store, or remove this one."
+            )
+        if isinstance(system, ParticleSystem):
+            met = jax.eval_shape(
+                lambda system, state: system.tally(system.listed(state)), system.limited(), start.state
+            )
+            system = _with_room(system, unpacked(last, {"lists": met})["lists"])
+        count, done = count + 1, done + len(there) - 1
+    if last is None:
+        return 0, 0, start
+    ended = unpacked(last, {"final": start.state, "totals": plan.totals})
+    return count, done, Reached(system, ended["final"], ended["totals"])
+
+
+def _with_room(system: System, lists: Any) -> System:
+    """The system with room for the neighbours that a part met."""
+    if not isinstance(system, ParticleSystem) or lists is None or bool(system.fits(lists)):
+        return system
+    return system.enlarged(lists)
+
+
+def _arrays(found: Trajectory, measured: Measured, done: int, frames: int) -> dict[str, np.ndarray]:
+    """The content of the file of a part: its first state is that of the part before, unless it is the first of the run."""
+    rows = [i for i in range(int(done > 0), len(found.times)) if (done + i) % frames == 0]
+    return packed(
+        {
+            "times": found.times,
+            "frame_times": found.times[np.array(rows, int)],
+            "frames": jax.tree.map(lambda x: np.asarray(x)[rows], found.ys),
+            "final": found.final(),
+            "counts": {name: getattr(found, name) for name in COUNTS},
+            "lists": found.lists,
+            **measured._asdict(),
+        }
+    )
+
+
+def _check_served(system: System) -> None:
+    """Refuse systems whose runs cannot be cut into parts."""
+    if isinstance(system, StaticSystem):
+        raise ArgumentError(
+            f"Argument `system` must have dynamics to be recorded, but `{type(system).__name__}` has none. Call `simulate`."
+        )
+    if isinstance(system, DelayedSystem):
+        raise ArgumentError(
+            f"Argument `system` must not have delays to be recorded, but `{type(system).__name__}` depends on its past, of which "
+            "a part keeps only the last state. Call `simulate`."
+        )
+
+
+def _times(y0: State, times: Any) -> np.ndarray:
+    """The times in the float type of the state."""
+    given = check_times(times)
+    if traced((given, y0)):
+        raise ArgumentError(
+            "`record` writes files, so its arguments must be known, but some are traced. Call it outside of `jit`."
+        )
+    array = np.asarray(given)
+    if array[0] > array[-1]:
+        raise ArgumentError(
+            "Argument `times` must increase where a run is recorded, but they decrease. Call `simulate`."
+        )
+    return np.asarray(array, jnp.finfo(jnp.result_type(*jax.tree.leaves(y0))).dtype)
+
+
+def _part_size(y0: State, times: np.ndarray) -> int:
+    """The number of times of a part where none is given."""
+    size = sum(leaf.nbytes for leaf in jax.tree.leaves(y0))
+    return max(1, min(-(-(len(times) - 1) // PARTS), ROWS_BYTES // max(size, 1)))
+
+
+def _count(name: str, value: object) -> int:
+    if not isinstance(value, int) or isinstance(value, bool) or value < 1:
+        raise ArgumentError(f"Argument `{name}` must be a whole number of at least 1, but it is {value!r}.")
+    return value
