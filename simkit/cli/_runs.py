@@ -109,9 +109,10 @@ def simulate(options: argparse.Namespace) -> int:
 
 def _simulated(options: argparse.Namespace, study: Any, folder: Path) -> int:
     """Simulate a study and print how it went."""
-    from ..study.runs import REPORT, RESULT, check_folder, identity, simulate_study
+    from ..study.runs import REPORT, RESULT, UNFINISHED, check_folder, identity, simulate_study
 
-    check_folder(folder, identity(study), overwrite=options.overwrite)
+    own = identity(study)
+    check_folder(folder, own, overwrite=options.overwrite or (folder / UNFINISHED / own).is_dir())
     print(study.title, flush=True)
     asked = {"overwrite": options.overwrite, "say": say, "command": options.command_line}
     trajectory = simulate_study(study, folder, **asked)

@@ -212,3 +212,29 @@ def test_a_sweep_over_temperatures(tmp_path):
     np.testing.assert_allclose(found["pressure"][2], alone.average("pressure").mean, rtol=1e-6)
     np.testing.assert_allclose(found["pressure_error"][2], alone.average("pressure").error, rtol=1e-5)
     np.testing.assert_allclose(found["g"][2], alone.g, atol=1e-5)
+
+
+def test_an_interrupted_run_goes_on(study, finished, tmp_path, capsys):
+    """What was finished is kept and not computed again; the averages and the frames are those of a run at one go."""
+    stop = {"after": 4}
+
+    def say(line):
+        if "of 6" in line:
+            stop["after"] -= 1
+        if stop["after"] == 0:
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        _particles.run_particles(load_study(study), tmp_path / "run", say=say)
+    (parts,) = (tmp_path / "run" / "unfinished").iterdir()
+    assert len(list(parts.glob("part-*.h5"))) == 4
+    assert main(["run", str(study), "--out", str(tmp_path / "run"), "--no-cache"]) == 0
+    assert "goes on with what is kept" in capsys.readouterr().out
+    assert not (tmp_path / "run" / "unfinished").exists()
+    again, whole = (load(folder / "result.h5").averages for folder in (tmp_path / "run", finished))
+    for name in whole.series:
+        np.testing.assert_array_equal(again.series[name], whole.series[name])
+    frames = [
+        [frame.position for frame in read_h5md(folder / "trajectory.h5md")] for folder in (tmp_path / "run", finished)
+    ]
+    np.testing.assert_array_equal(*frames)

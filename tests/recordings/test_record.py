@@ -227,7 +227,6 @@ PROGRAM = """
 """
 
 
-@pytest.mark.slow
 def test_killed(tmp_path):
     """A process that is killed without warning loses the part that it was at, and nothing else."""
     command = [sys.executable, "-c", textwrap.dedent(PROGRAM)]

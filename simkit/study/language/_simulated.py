@@ -13,6 +13,9 @@ SIMULATE = Table(
     "a simulation at the values in the file",
     {
         "times": TIMES,
+        "every": Key(
+            "count", "so many times are written to disk at once, with which the same command goes on after an interrupt"
+        ),
         "trajectory": Key("true or false", "whether particles leave their frames in trajectory.h5md; true without it"),
     },
 )
@@ -44,7 +47,7 @@ AVERAGES = Table(
 
 
 def read_simulate(section: Section) -> dict[str, Any]:
-    """[simulate]: `times`, and whether particles leave a `trajectory`."""
+    """[simulate]: `times`, how many go into a part on disk, and whether particles leave a `trajectory`."""
     asked = {"times": read_times(section), **SIMULATE.read(section, "times")}
     section.finish()
     return {key: value for key, value in asked.items() if value is not None}

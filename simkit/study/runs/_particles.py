@@ -3,6 +3,8 @@
 import contextlib
 import dataclasses
 import math
+import shutil
+import tempfile
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -13,7 +15,7 @@ import numpy as np
 
 from ..._errors import StudyError
 from ...core import Trajectory
-from ...engine import joined, simulate
+from ...engine import joined
 from ...io import H5MDWriter, provenance, save
 from ...md import (
     FEWEST,
@@ -23,14 +25,13 @@ from ...md import (
     Particles,
     block_average,
     from_outputs,
-    outputs_of,
     radial_distribution,
     space_from_vectors,
-    with_room_of,
 )
+from ...recordings import Recording, record
 from ..language._study import Study
 from ._aside import REPORT, RESULT, TRAJECTORY, check_folder, identity, make_room
-from ._run import Clock, Found, Report, Say, silent
+from ._run import UNFINISHED, Clock, Found, Report, Say, silent
 
 MOST_PARTS = 20
 
@@ -54,16 +55,21 @@ def run_particles(
 ) -> Found:
     """Simulate a study of particles, and write `trajectory.h5md`, `result.h5` and, where one is asked for, a report into a folder.
 
-    **Arguments:** as in `run`; the seed is the study's. An interrupt keeps the frames that are finished.
+    **Arguments:** as in `run`; the seed is the study's. An interrupt keeps what is finished, and the same call goes on with it.
     """
     folder = Path(folder)
     own = identity(study)
-    check_folder(folder, own, overwrite=overwrite)
-    if not overwrite:
+    parts = folder / UNFINISHED / own
+    begun = parts.is_dir()
+    check_folder(folder, own, overwrite=overwrite or begun)
+    if begun:
+        say(f"goes on with what is kept in {parts}")
+    elif not overwrite:
         make_room(folder, own, overwrite=False, say=say)  # now, since frames are written as they come
     found = Found()
-    with _written(study, folder, overwrite) as keep:
-        found.averages = average_particles(study, found, say=say, keep=keep)
+    with _written(study, folder, overwrite or begun) as keep:
+        found.averages = average_particles(study, found, say=say, keep=keep, store=parts)
+    shutil.rmtree(folder / UNFINISHED, ignore_errors=True)
     make_room(folder, own, overwrite=True, say=say)
     result = folder / RESULT
     made = provenance(study, command=command, seconds=found.seconds)
@@ -129,20 +135,47 @@ class MemberAverages:
 
 
 def average_particles(
-    study: Study, found: Found, *, say: Say = silent, keep: Keep = lambda run, outputs: None
+    study: Study,
+    found: Found,
+    *,
+    say: Say = silent,
+    keep: Keep = lambda run, outputs: None,
+    store: Path | None = None,
 ) -> Averages:
-    """Simulate a study of particles in parts, each handed to `keep` as soon as it is done, and average over all."""
+    """Simulate a study of particles in parts, each handed to `keep` as soon as it is done, and average over all.
+
+    **Arguments:** `store` is the folder of the parts, with which a call after an interrupt goes on; without it nothing is kept.
+    """
     system = prepared(study)
     times = study.simulation_times
     say(f"system   {len(study.y0.position)} atoms, {system.dynamics.name}, {times.shape[0]} times")
     say(f"simulate to {times[-1]:g} ...")
     runs, outputs = [], []
-    with Clock(found, "simulate"):
-        for run, values in _parts(study, system, times):
+
+    def take(recording: Recording) -> None:
+        """Hand on the parts that are new; at first those of a call before."""
+        for index in range(len(runs), recording.parts):
+            run, values = recording.part(index)
             keep(run, values)
             runs.append(run)
             outputs.append(values)
             say(f"         {study.time} {float(run.times[-1]):g} of {times[-1]:g}")
+
+    names = list(jax.eval_shape(lambda atoms: system.outputs(0.0, atoms, None), study.y0))
+    with Clock(found, "simulate"), contextlib.ExitStack() as stack:
+        take(
+            record(
+                system,
+                study.y0,
+                times,
+                store=store or stack.enter_context(tempfile.TemporaryDirectory()),
+                every=study.simulate.get("every", part_size(times.shape[0] - 1)),
+                probes=names,
+                **study.solve,
+                key=jax.random.key(study.seed),
+                callback=take,
+            )
+        )
     say(f"         {sum(int(run.steps) for run in runs)} steps  ({found.seconds['simulate']:.1f} s)")
     say("average  over frames ...")
     with Clock(found, "average"):
@@ -152,24 +185,6 @@ def average_particles(
         f"         {int(averages.kept.sum())} frames from {study.time} {averages.after:g} on  ({found.seconds['average']:.1f} s)"
     )
     return averages
-
-
-def _parts(study: Study, system: Particles, times: np.ndarray) -> Iterator[tuple[Trajectory, Outputs]]:
-    """The run in parts of equally many times, which share a program, with their outputs; each begins where the last one ended."""
-    key = jax.random.key(study.seed)
-    atoms = study.y0
-    windows = times.shape[0] - 1
-    size = part_size(windows)
-    for begin in range(0, windows, size):
-        part = times[begin : begin + size + 1]
-        run = simulate(system, atoms, part, solver=study.solve["solver"], step=study.solve["step"], key=key)
-        system = with_room_of(system, run)
-        values = outputs_of(system, run)
-        atoms = run.final()
-        if begin:  # its first frame is the last one of the part before
-            run = dataclasses.replace(run, times=run.times[1:], ys=jax.tree.map(lambda x: x[1:], run.ys))
-            values = {name: series[1:] for name, series in values.items()}
-        yield run, values
 
 
 def part_size(windows: int) -> int:

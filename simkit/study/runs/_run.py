@@ -19,6 +19,7 @@ from ...inspect import locate
 from ...io import provenance, save
 from ...md import Averages
 from ...problem import Problem
+from ...recordings import record
 from ..language._asked import FIT_METHODS, SAMPLE_METHODS
 from ..language._study import Study
 from ._aside import REPORT, RESULT, check_folder, identity, make_room
@@ -162,7 +163,8 @@ def simulate_study(
     """Simulate a study at the values in its file, and write the trajectory into `result.h5` in a folder.
 
     The times are those of [simulate] or [predict], or span the experiments. Free parameters keep the values of [system] and [y0].
-    Results of another version of the study are kept aside, as in `run`.
+    Results of another version of the study are kept aside, as in `run`. With `every` in [simulate] the run is written part by part,
+    and the same call goes on after an interrupt.
 
     **Raises:** a `StudyError` where the study gives no initial state or no times, a `SimulationError` where it fails.
     """
@@ -171,7 +173,11 @@ def simulate_study(
     begin = time.perf_counter()
     key = jax.random.key(study.seed if seed is None else seed)
     try:
-        trajectory = _asked(simulate, study, key, events=study.events or None)
+        if "every" in study.simulate:
+            parts = Path(folder) / UNFINISHED / identity(study, seed)
+            trajectory = _recorded(study, parts, key, say)
+        else:
+            trajectory = _asked(simulate, study, key, events=study.events or None)
     except SimulationError as error:
         raise SimulationError(f"{error}{_kept_failure(study, Path(folder), key)}") from error
     jax.block_until_ready(trajectory.times)
@@ -179,7 +185,21 @@ def simulate_study(
     made = provenance(study, seed=seed, command=command, seconds=seconds)
     make_room(Path(folder), identity(study, seed), overwrite=overwrite, say=say)
     save(Path(folder) / RESULT, trajectory=trajectory, made=made, overwrite=True)
+    shutil.rmtree(Path(folder) / UNFINISHED, ignore_errors=True)
     return trajectory
+
+
+def _recorded(study: Study, parts: Path, key: PRNGKeyArray, say: Say) -> Trajectory:
+    """The simulation of a study, part by part on disk."""
+    if study.events:
+        raise StudyError(
+            f"[simulate] of `{study.name}` must not give `every` where there are events, since a run with events is not cut into "
+            "parts, but it does. Leave `every` out."
+        )
+    if parts.is_dir():
+        say(f"goes on with what is kept in {parts}")
+    tell = lambda run: say(f"         {study.time} {run.end:g} of {float(study.simulation_times[-1]):g}")
+    return _asked(record, study, key, store=parts, every=study.simulate["every"], callback=tell).trajectory()
 
 
 def _asked(verb: Callable[..., Any], study: Study, key: PRNGKeyArray, **more: Any) -> Any:
