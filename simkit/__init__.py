@@ -38,6 +38,7 @@ if TYPE_CHECKING:
     from . import study as study
     from . import sweeps as sweeps
     from . import testing as testing
+    from . import training as training
     from . import viz as viz
     from ._types import Scalar as Scalar
     from ._types import Vector as Vector
@@ -138,6 +139,7 @@ if TYPE_CHECKING:
     from .study import load_study as load_study
     from .sweeps import Sweep as Sweep
     from .sweeps import sweep as sweep
+    from .training import train as train
 
 # Loaded on first use: a command line's help must not wait for JAX, nor a simulation for numpyro, optax, matplotlib and h5py.
 _LAZY = {
@@ -201,6 +203,7 @@ _LAZY = {
     "solvers": "solvers",
     "study": "study",
     "sweeps": "sweeps",
+    "training": "training",
     "recordings": "recordings",
     "reducers": "reducers",
     "report": "report",
@@ -261,6 +264,7 @@ _LAZY = {
     "record": "recordings",
     "Sweep": "sweeps",
     "sweep": "sweeps",
+    "train": "training",
 }
 
 __version__ = "0.1.0"

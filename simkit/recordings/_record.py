@@ -10,7 +10,7 @@ import numpy as np
 from jax.typing import ArrayLike
 from jaxtyping import PRNGKeyArray
 
-from .._doors import check_key, check_kind
+from .._doors import check_count, check_key, check_kind
 from .._errors import ArgumentError, SimulationError, StoreError
 from .._types import Inputs, State
 from ..core import (
@@ -99,8 +99,11 @@ def record(
     _check_served(system)
     y0 = as_state(system, started(y0))
     inputs = as_inputs(system, inputs, y0)
-    when, size = _times(y0, times), _count("frames", frames)
-    each = _part_size(y0, when) if every is None else _count("every", every)
+    check_count("frames", frames)
+    if every is not None:
+        check_count("every", every)
+    when = _times(y0, times)
+    each = _part_size(y0, when) if every is None else every
     reducers, probed = check_reducers(reduce), as_probes(probes)
     definition = describe(
         {
@@ -111,7 +114,7 @@ def record(
             "solver": solver,
             "step": step,
             "key": key,
-            "frames": size,
+            "frames": frames,
             "probes": probed,
             "reduce": reducers,
         }
@@ -132,7 +135,7 @@ def record(
             return found, measured, Reached(now, found.final(), measured.totals)
 
         recording = Recording(held, {"frames": y0, "final": y0, "reduced": form[1]})
-        _complete(recording, part, Plan(when, each, size, form[0]), Reached(ready, y0, None), callback, progress)
+        _complete(recording, part, Plan(when, each, frames, form[0]), Reached(ready, y0, None), callback, progress)
         return recording
 
 
@@ -271,9 +274,3 @@ def _part_size(y0: State, times: np.ndarray) -> int:
     """The number of times of a part where none is given."""
     size = sum(leaf.nbytes for leaf in jax.tree.leaves(y0))
     return max(1, min(-(-(len(times) - 1) // PARTS), ROWS_BYTES // max(size, 1)))
-
-
-def _count(name: str, value: object) -> int:
-    if not isinstance(value, int) or isinstance(value, bool) or value < 1:
-        raise ArgumentError(f"Argument `{name}` must be a whole number of at least 1, but it is {value!r}.")
-    return value
