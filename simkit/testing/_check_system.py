@@ -19,6 +19,7 @@ from .._types import Inputs, State
 from ..core import (
     ConstrainedSystem,
     DelayedSystem,
+    DiscreteSystem,
     Setup,
     SplitSystem,
     StaticSystem,
@@ -200,7 +201,7 @@ def _run_example(
 
 def _tight_step(system: System, times: Array, solver: Stepper | None) -> Adaptive | Fixed | None:
     """Tolerances near what the float type resolves; many fixed steps for a method that cannot adapt them."""
-    if isinstance(system, StochasticSystem | StaticSystem):
+    if isinstance(system, StochasticSystem | StaticSystem | DiscreteSystem):
         return None
     if solver is not None and not solver.adaptive:
         return Fixed(-(-4000 // max(1, times.size - 1)))
