@@ -8,7 +8,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from jax.typing import ArrayLike
-from jaxtyping import Array, Bool, Float
+from jaxtyping import Array
 
 from ..._types import Inputs, Outputs, Scalar
 from ...core import POSITIVE, SYSTEMS, DiscreteSystem, Example, Input, Noted, Reviewed, as_float_array, quantity
@@ -37,7 +37,7 @@ from ._streaming import dragged, links, load, stream, walls
 class LatticeFlow(eqx.Module):
     """The state of `LatticeBoltzmann`: populations less the weights of a fluid at rest, shape `(velocities, *shape)`."""
 
-    populations: Float[Array, "q *shape"] = quantity(doc="populations less the weights of a fluid at rest")
+    populations: Array = quantity(doc="populations less the weights of a fluid at rest")
 
 
 @SYSTEMS.named("lattice_boltzmann")
@@ -97,7 +97,7 @@ class LatticeBoltzmann(DiscreteSystem, Reviewed, Noted):
     collision: str = eqx.field(static=True)
     width: float = eqx.field(static=True)
     boundaries: Boundaries
-    solid: Bool[Array, "*shape"] | None
+    solid: Any
     links: Any
     viscosity: Scalar = quantity(support=POSITIVE, doc="kinematic viscosity")
     force: Any = quantity(None, doc="acceleration of the fluid", optional=True)
@@ -167,8 +167,7 @@ class LatticeBoltzmann(DiscreteSystem, Reviewed, Noted):
         self.grid.check_field(velocity, "velocity", (d,))
         self.grid.check_field(pressure, "pressure")
         flow, excess = as_float_array(velocity) / self.speed, 3 * as_float_array(pressure) / self.speed**2
-        if self.solid is not None:
-            flow, excess = jnp.where(self.solid, 0, flow), jnp.where(self.solid, 0, excess)
+        flow, excess = self._outside(flow), self._outside(excess)
         found = Moments(excess, list(flow))
         push = self._push()
         if push is not None:  # half of what a step adds is not yet in the populations
@@ -225,13 +224,20 @@ class LatticeBoltzmann(DiscreteSystem, Reviewed, Noted):
             return None
         return [self.force[k] * (self.step / self.speed) for k in range(self.grid.dimensions)]
 
+    def velocity(self, y: LatticeFlow) -> Array:
+        """The velocity at the centres, `(dimensions, *shape)`; 0 inside a body."""
+        return self._outside(jnp.stack(self._moments(y).velocity) * self.speed)
+
+    def _moments(self, y: LatticeFlow) -> Moments:
+        return moments(self.lattice, tuple(y.populations), self._push())
+
+    def _outside(self, field: Array) -> Array:
+        return field if self.solid is None else jnp.where(self.solid, jnp.zeros_like(field), field)
+
     def outputs(self, t: ArrayLike, y: LatticeFlow, inputs: Inputs) -> Outputs:
         populations = tuple(y.populations)
-        found = moments(self.lattice, populations, self._push())
-        velocity, excess = jnp.stack(found.velocity) * self.speed, found.excess
-        if self.solid is not None:
-            velocity, excess = jnp.where(self.solid, 0, velocity), jnp.where(self.solid, 0, excess)
-        outputs = {"density": 1 + excess, "velocity": velocity, "pressure": excess * (self.speed**2 / 3)}
+        excess = self._outside(self._moments(y).excess)
+        outputs = {"density": 1 + excess, "velocity": self.velocity(y), "pressure": excess * (self.speed**2 / 3)}
         if self.solid is not None:
             taken = load(self.lattice, populations, self._collided(populations), self.solid)
             outputs["drag"] = jnp.stack(taken) * (self.speed**2 * self.width ** (self.grid.dimensions - 1))

@@ -3,14 +3,17 @@
 from collections.abc import Callable
 from typing import Any
 
+import equinox as eqx
 import jax
+import jax.numpy as jnp
 import numpy as np
 from jax.typing import ArrayLike
+from jaxtyping import Array
 
 from ..._doors import shown
 from ..._errors import ArgumentError
 from ..._types import State
-from ...core import check_numbers, tracing
+from ...core import check_numbers, traced
 from ..grids._boundary import Boundaries, FixedPressure, Inflow, NoSlip
 from ..grids._grid import Grid
 from ..staggered._obstacle import Obstacle
@@ -64,7 +67,7 @@ def check_sides(boundaries: Boundaries) -> None:
             f"{sorted(open_axes)}. Take walls or periodic ends at the others."
         )
     for axis, _, end in walls(boundaries):
-        if isinstance(end, NoSlip) and not end.velocity.ndim and not tracing(end.velocity) and float(end.velocity):
+        if isinstance(end, NoSlip) and not end.velocity.ndim and not traced(end.velocity) and float(end.velocity):
             raise ArgumentError(
                 f"The velocity of a wall at axis {axis} must have a component for each axis, but is {float(end.velocity):g}. Give "
                 "zeros for the others."
@@ -78,7 +81,7 @@ def solid_cells(grid: Grid, boundaries: Boundaries, obstacle: Any) -> np.ndarray
     """
     if obstacle is None:
         return None
-    if tracing(obstacle):
+    if traced(obstacle):
         raise ArgumentError(
             "Argument `obstacle` of `LatticeBoltzmann` must be known before a simulation is traced, for it is made of whole cells. "
             "`IncompressibleFlow` has derivatives by the shape of a body."
@@ -101,7 +104,7 @@ def _mask(grid: Grid, obstacle: Any) -> np.ndarray:
     distance = obstacle.distance if isinstance(obstacle, Obstacle) else obstacle
     if callable(distance):
         with jax.ensure_compile_time_eval():
-            return np.asarray(_called(distance, tuple(jax.numpy.asarray(x) for x in grid.mesh())) < 0)
+            return np.asarray(_called(distance, tuple(jnp.asarray(x) for x in grid.mesh())) < 0)
     solid = np.asarray(distance)
     if solid.dtype != bool or solid.shape != grid.shape:
         raise ArgumentError(
@@ -120,7 +123,7 @@ def check_relaxation(viscosity: ArrayLike, step: float, width: float) -> None:
 
     **Raises:** an `ArgumentError`.
     """
-    if tracing(viscosity):
+    if traced(viscosity):
         return
     value = np.asarray(viscosity)
     excess = (3 * value * step / width**2).astype(value.dtype)
@@ -152,7 +155,7 @@ def given_speeds(boundaries: Boundaries, dimensions: int) -> dict[str, float]:
     """The largest speeds of walls and inflows that are known."""
     found = {}
     for axis, side, end in walls(boundaries):
-        if not isinstance(end, NoSlip | Inflow) or tracing(end.velocity):
+        if not isinstance(end, NoSlip | Inflow) or traced(end.velocity):
             continue
         if isinstance(end, NoSlip):
             parts = [np.asarray(end.velocity)] if not end.velocity.ndim else list(np.asarray(end.velocity))
@@ -178,5 +181,10 @@ def review_lattice(system: Any, y0: State) -> None:
 
 def fastest(system: Any, y: State) -> float:
     """The largest speed of a known state."""
-    velocity = np.asarray(system.outputs(0.0, y, None)["velocity"])
-    return float(np.sqrt(np.max(np.sum(velocity**2, axis=0))))
+    return float(_fastest(system, y))
+
+
+@eqx.filter_jit
+def _fastest(system: Any, y: State) -> Array:
+    velocity = system.velocity(y)
+    return jnp.sqrt(jnp.max(jnp.sum(velocity * velocity, axis=0)))
