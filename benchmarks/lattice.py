@@ -5,7 +5,8 @@ its checks. XLB runs from the same populations, one compiled step after the othe
 counts; densities and velocities are compared before anything is timed. Runs are in turns: XLB, simkit, XLB, simkit. The share of
 the bandwidth is that of reading and writing each population once in a step, by that of copying a large array.
 
-Run: `taskset -c 0 python benchmarks/run.py lattice`. Some: `ROWS=peer,walls python benchmarks/run.py lattice`, of peer, walls, gradient.
+Run: `taskset -c 0 python benchmarks/run.py lattice`. Some: `ROWS=peer,walls python benchmarks/run.py lattice`, of peer, walls,
+gradient.
 """
 
 import os

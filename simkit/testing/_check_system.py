@@ -228,6 +228,10 @@ def _short_run(
     if isinstance(setup.system, StaticSystem) or method.solver is None:
         return times, method
     start, end = float(times[0]), float(times[-1])
+    if isinstance(setup.system, DiscreteSystem):
+        each = STEPS // WINDOWS
+        short = jnp.asarray(start + setup.system.step * each * np.arange(WINDOWS + 1), times.dtype)
+        return short, Method(method.solver, Fixed(each))
     if isinstance(setup.system, DelayedSystem):
         # Steps end where lags say, so that they cannot be fixed; differences need tolerances far below their own error.
         span = LAGS * _longest_lag(setup, times) if span is None else span

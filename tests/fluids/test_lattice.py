@@ -47,9 +47,10 @@ def test_moments_of_the_weights(dimensions):
 def test_the_example_is_sound():
     """One trace, derivatives, batches, files, single precision; the mass stays to rounding."""
     report = check_system(fluids.LatticeBoltzmann)
-    assert report.drifts["mass"] < 1e-13
+    assert report.drift["mass"] < 1e-13
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("collision", ["trt", "bgk"])
 @pytest.mark.parametrize("shape", [(12, 9), (8, 7, 6)])
 def test_mass_and_momentum_stay(collision, shape):
@@ -66,22 +67,18 @@ def test_mass_and_momentum_stay(collision, shape):
         grid, step=1.0, viscosity=0.02, boundaries=sides, obstacle=solid, collision=collision
     )
     for system in (free, closed):
-        start = system.start(jnp.asarray(0.05 * rng.normal(size=(d, *shape))))
+        start = system.start(jnp.asarray(0.03 * rng.normal(size=(d, *shape))))
         end = simkit.simulate(system, start, [0.0, 50.0]).final()
         mass = [float(system.invariants(0.0, y)["mass"]) for y in (start, end)]
         assert abs(mass[1] - mass[0]) < 1e-13 * mass[0]  # some thousand roundings, at random
         if system is free:
-            momentum = [
-                np.asarray(
-                    jnp.sum(
-                        (lambda o: o["density"] * o["velocity"])(system.outputs(0.0, y, None)), tuple(range(1, d + 1))
-                    )
-                )
-                for y in (start, end)
-            ]
+            outputs = [system.outputs(0.0, y, None) for y in (start, end)]
+            momentum = [np.asarray(o["density"]) * np.asarray(o["velocity"]) for o in outputs]
+            momentum = [np.sum(x, tuple(range(1, d + 1))) for x in momentum]
             np.testing.assert_allclose(momentum[1], momentum[0], atol=1e-12)
 
 
+@pytest.mark.slow
 def test_a_force_accelerates_a_fluid():
     """By its acceleration times the time, in any units, and the start is at its velocity with half a step of force."""
     grid = fluids.Grid((4, 5), (0.4, 0.5))
@@ -94,6 +91,7 @@ def test_a_force_accelerates_a_fluid():
         np.testing.assert_allclose(velocity, np.broadcast_to(expected[:, None, None], (2, 4, 5)), rtol=1e-12)
 
 
+@pytest.mark.slow
 def test_the_load_on_a_body_is_the_momentum_that_a_flow_loses():
     """In a periodic box with a force and a body, once steady: the force on the fluid is the load."""
     grid = fluids.Grid((12, 12), 1.0)
@@ -109,6 +107,7 @@ def test_the_load_on_a_body_is_the_momentum_that_a_flow_loses():
     assert np.all(np.asarray(outputs["velocity"])[:, solid] == 0)
 
 
+@pytest.mark.slow
 def test_units_do_not_matter():
     """The same flow in metres and seconds and in lattice units has the same populations."""
     lattice = fluids.LatticeBoltzmann(
@@ -238,7 +237,7 @@ REFUSED = {
         lambda: fluids.LatticeBoltzmann(fluids.Grid((10, 10), (1.0, 2.0)), step=0.01, viscosity=0.1),
         "as wide along each axis",
     ),
-    "a step of a text": (lambda: fluids.LatticeBoltzmann(GRID, step="1", viscosity=0.1), "`step` must be a positive"),
+    "a step of no time": (lambda: fluids.LatticeBoltzmann(GRID, step=0.0, viscosity=0.1), "`step` must be a positive"),
     "a collision": (
         lambda: fluids.LatticeBoltzmann(GRID, step=0.01, viscosity=0.1, collision="mrt"),
         '"trt" or "bgk"',
@@ -261,6 +260,7 @@ def test_refusals(name):
         call()
 
 
+@pytest.mark.slow
 def test_a_flow_that_becomes_too_fast_is_noted():
     system = fluids.LatticeBoltzmann(fluids.Grid((4, 4), 1.0), step=0.1, viscosity=0.1, force=[1.0, 0.0])
     run = simkit.simulate(system, system.start(), [0.0, 0.7])
@@ -268,6 +268,7 @@ def test_a_flow_that_becomes_too_fast_is_noted():
     assert not simkit.simulate(system, system.start(), [0.0, 0.1]).notes
 
 
+@pytest.mark.slow
 def test_a_profile_and_a_number_as_inflow():
     """A number is a speed into the box, from either end."""
     flip = lambda field, sign: np.asarray(field)[..., ::-1, :] * sign

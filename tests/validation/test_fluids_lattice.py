@@ -4,7 +4,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 from scipy.interpolate import CubicSpline
-from test_fluids_walls import GHIA_U, GHIA_V, GHIA_X, GHIA_Y
+from validation.cavity_table import GHIA_U, GHIA_V, GHIA_X, GHIA_Y
 
 import simkit
 from simkit import fluids
@@ -90,23 +90,24 @@ def test_lid_driven_cavity():
 
 @pytest.mark.slow
 def test_flow_through_open_ends_in_three_dimensions():
-    """A parabola flows in and out as it is, with the pressure drop of Poiseuille's flow: errors are those of compressibility."""
+    """A parabola flows in and out as it is, with the pressure drop of Poiseuille's flow, or is driven by that.
+
+    With twice the cells and a quarter of the step errors are a quarter: 0.4 and 0.1 % with an inflow, 2.3 and 0.6 % without.
+    """
     n, speed, viscosity = 8, 0.2, 0.1
     grid = fluids.Grid((12, n, 3), (12 / n, 1.0, 3 / n))
     y = (np.arange(n) + 0.5) / n
     profile = np.broadcast_to(4 * speed * (y * (1 - y))[:, None], (n, 3))
     inflow = fluids.Inflow(jnp.asarray(np.stack([profile, 0 * profile, 0 * profile])))
     drop = 8 * viscosity * speed * 11 / n  # between the centres of the first and the last cells
-    for first in (inflow, fluids.FixedPressure(drop)):
+    for first, bound in ((inflow, 0.005), (fluids.FixedPressure(drop), 0.03)):
         sides = [(first, fluids.FixedPressure()), WALL, fluids.Periodic()]
         system = fluids.LatticeBoltzmann(grid, step=0.01, viscosity=viscosity, boundaries=sides)
-        end = simkit.simulate(system, system.start(), [0.0, 40.0]).final()
+        end = simkit.simulate(system, system.start(), [0.0, 30.0]).final()
         outputs = system.outputs(0.0, end, None)
-        mach_square = 3 * drop * (n * 0.01 * 1.0) ** 2 / 1.0  # the relative change of the density, 3 drop / speed^2
-        np.testing.assert_allclose(
-            outputs["velocity"][0], np.broadcast_to(profile, (12, n, 3)), atol=2 * mach_square * speed
-        )
-        assert abs(float(outputs["pressure"][0].mean()) / drop - 1) < 2 * mach_square
+        np.testing.assert_allclose(outputs["velocity"][0], np.broadcast_to(profile, (12, n, 3)), atol=bound * speed)
+        np.testing.assert_allclose(outputs["velocity"][1:], 0, atol=bound * speed)
+        assert abs(float(outputs["pressure"][0].mean()) / drop - 1) < bound
 
 
 def cylinder(cells, mach, until):
@@ -133,7 +134,7 @@ def cylinder(cells, mach, until):
 
 @pytest.mark.slow
 def test_drag_of_a_cylinder_in_a_channel():
-    """Drag 5.5795 and lift 0.0106; with 20 cells across and whole cells for a body 3.5 % too much, of which half is the Mach number."""
+    """Drag 5.5795 and lift 0.0106; 3.5 % too much drag with 20 whole cells across at Mach 0.1."""
     drag, lift = cylinder(20, 0.1, 20.0)
     assert abs(drag / 5.5795 - 1) < 0.045
     assert abs(lift - 0.010619) < 0.002

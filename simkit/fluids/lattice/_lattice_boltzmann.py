@@ -48,8 +48,8 @@ class LatticeBoltzmann(DiscreteSystem, Reviewed, Noted):
     + S_i, \qquad \frac{1}{\omega^+} = \frac12 + \frac{3 \nu \Delta t}{\Delta x^2}$$
 
     with nine velocities in two (D2Q9) and nineteen in three dimensions (D3Q19). Its density and velocity solve the equations of
-    incompressible flow up to errors of order 2 in the width of cells, with $\Delta t \propto \Delta x^2$. No pressure is solved for:
-    a step is local, and steps are short.
+    incompressible flow up to errors of order 2 in the width of cells, with $\Delta t \propto \Delta x^2$. No pressure is solved
+    for: a step is local, and steps are short.
 
     All quantities are in the units of the grid and of time; `step=1` and cells of width 1 are lattice units. The reference density
     is 1: pressures and forces are for each unit of density.
@@ -60,8 +60,8 @@ class LatticeBoltzmann(DiscreteSystem, Reviewed, Noted):
     - `boundaries`: of `Periodic`, `NoSlip` (also moving along itself; bounce-back half a cell beyond the last centres, at the end
         of the grid), `Inflow` and, at the same axis, `FixedPressure` (both hold at the first centres; Zou and He 1997).
     - `force`: a constant acceleration, shape (dimensions,) (Guo et al. 2002); None without.
-    - `obstacle`: a body at rest: booleans of the grid's shape, true inside, or a signed distance such as `Disk`, negative inside. It
-        is made of whole cells.
+    - `obstacle`: a body at rest: booleans of the grid's shape, true inside, or a signed distance such as `Disk`, negative inside.
+        It is made of whole cells.
     - `collision`: "trt", two relaxation times, or "bgk", one.
     - `magic`: $\Lambda = (1/\omega^+ - 1/2)(1/\omega^- - 1/2)$ of "trt". With 3/16, the default, walls lie exactly where they are
         said to be in a straight channel, at any viscosity; 1/4 is the most stable.
@@ -253,7 +253,7 @@ class LatticeBoltzmann(DiscreteSystem, Reviewed, Noted):
     @classmethod
     def example(cls) -> "Example[LatticeBoltzmann]":
         """A cavity whose lid moves."""
-        grid = Grid((16, 16), 1.0)
+        grid = Grid((10, 10), 1.0)
         lid = NoSlip(jnp.array([1.0, 0.0]))
-        system = cls(grid, step=0.005, viscosity=0.05, boundaries=[NoSlip(), (NoSlip(), lid)])
+        system = cls(grid, step=0.01, viscosity=0.05, boundaries=[NoSlip(), (NoSlip(), lid)])
         return Example(system, system.start(), np.linspace(0.0, 0.5, 6))

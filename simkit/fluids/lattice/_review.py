@@ -10,7 +10,7 @@ import numpy as np
 from jax.typing import ArrayLike
 from jaxtyping import Array
 
-from ..._doors import shown
+from ..._doors import check_kind, shown
 from ..._errors import ArgumentError
 from ..._types import State
 from ...core import check_numbers, traced
@@ -32,6 +32,7 @@ def check_lattice(grid: Grid, step: float, collision: str) -> float:
 
     **Raises:** an `ArgumentError` for a grid whose cells are no squares or cubes, a step that is not positive, another collision.
     """
+    check_kind("grid", grid, Grid, "a grid", "Write `fluids.Grid((64, 32), (2.0, 1.0))`.")
     grid.check_dimensions((2, 3), "LatticeBoltzmann")
     grid.check_uniform("LatticeBoltzmann")
     widths = [length / n for length, n in zip(grid.lengths, grid.shape, strict=True)]
@@ -94,8 +95,8 @@ def solid_cells(grid: Grid, boundaries: Boundaries, obstacle: Any) -> np.ndarray
     for axis, side, end in walls(boundaries):
         if isinstance(end, Inflow | FixedPressure) and solid[face(axis, side)].any():
             raise ArgumentError(
-                f"Argument `obstacle` must not touch an open end, but it does at the {'lower' if side > 0 else 'upper'} end of axis "
-                f"{axis}. Move the body, or make the box longer there."
+                f"Argument `obstacle` must not touch an open end, but it does at the {'lower' if side > 0 else 'upper'} end of "
+                f"axis {axis}. Move the body, or make the box longer there."
             )
     return solid if solid.any() else None
 
@@ -145,8 +146,8 @@ def check_mach(speeds: dict[str, float], step: float, width: float) -> None:
     mach = speeds[what] / sound
     if not mach <= LARGEST_MACH:
         raise ArgumentError(
-            f"The speed of {what}, {speeds[what]:.4g}, must lie below {LARGEST_MACH:g} of the lattice's speed of sound, {sound:.4g}, "
-            f"but its Mach number is {mach:.3g}. Take a `step` of at most {step * LARGEST_MACH / mach:.3g} (now {step:.3g}), or "
+            f"The speed of {what}, {speeds[what]:.4g}, must lie below {LARGEST_MACH:g} of the lattice's speed of sound, "
+            f"{sound:.4g}, but its Mach number is {mach:.3g}. Take a `step` of at most {step * LARGEST_MACH / mach:.3g} (now {step:.3g}), or "
             "cells as much wider."
         )
 
