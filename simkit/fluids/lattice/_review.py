@@ -147,8 +147,8 @@ def check_mach(speeds: dict[str, float], step: float, width: float) -> None:
     if not mach <= LARGEST_MACH:
         raise ArgumentError(
             f"The speed of {what}, {speeds[what]:.4g}, must lie below {LARGEST_MACH:g} of the lattice's speed of sound, "
-            f"{sound:.4g}, but its Mach number is {mach:.3g}. Take a `step` of at most {step * LARGEST_MACH / mach:.3g} (now {step:.3g}), or "
-            "cells as much wider."
+            f"{sound:.4g}, but its Mach number is {mach:.3g}. Take a `step` of at most "
+            f"{step * LARGEST_MACH / mach:.3g} (now {step:.3g}), or cells as much wider."
         )
 
 
