@@ -90,7 +90,7 @@ def beside_xlb(n: int) -> dict[str, float]:
     mine = np.concatenate(ours)
     single, loop = (np.concatenate([answer[way] for answer in theirs]) for way in ("one_by_one", "together"))
     copied = bandwidth()
-    share = lattice.count * 2 * 4 * n**3 / mine.min() / copied
+    share = lattice.size * 2 * 4 * n**3 / mine.min() / copied
     rows = [
         [name, f"{1e3 * x.min():.4g}", f"{1e3 * np.median(x):.4g}", f"{n**3 / x.min() / 1e6:.4g}"]
         for name, x in (("simkit", mine), ("XLB, step by step", single), ("XLB, in one loop", loop))

@@ -34,7 +34,7 @@ def test_moments_of_the_weights(dimensions):
     """Isotropic to order 4, which is what the equations of flow follow from (Qian et al. 1992)."""
     lattice = lattice_of(dimensions)
     c, w = np.array(lattice.velocities, float), np.array(lattice.weights)
-    assert lattice.count == {2: 9, 3: 19}[dimensions]
+    assert lattice.size == {2: 9, 3: 19}[dimensions]
     assert all((c[list(lattice.opposite)] == -c).ravel())
     delta = np.eye(dimensions)
     np.testing.assert_allclose(w.sum(), 1, rtol=1e-15)

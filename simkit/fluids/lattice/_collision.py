@@ -64,10 +64,10 @@ def collide(
     With a `single` rate the parts of a population need not be told apart. Forces as in Guo, Zheng and Shi (2002), Phys. Rev. E
     65:046308, doi:10.1103/PhysRevE.65.046308.
     """
-    after: list[Any] = [None] * lattice.count
+    after: list[Any] = [None] * lattice.size
     force = None if push is None else [a * (1 + found.excess) for a in push]
     even, odd = rates
-    for i in range(lattice.count):
+    for i in range(lattice.size):
         e, o = equilibrium(lattice, i, found)
         g, other = populations[i], populations[lattice.opposite[i]]
         if single or o is None:

@@ -25,7 +25,7 @@ class Lattice(NamedTuple):
         return len(self.velocities[0])
 
     @property
-    def count(self) -> int:
+    def size(self) -> int:
         """Number of velocities."""
         return len(self.velocities)
 

@@ -172,7 +172,7 @@ class LatticeBoltzmann(DiscreteSystem, Reviewed, Noted):
         push = self._push()
         if push is not None:  # half of what a step adds is not yet in the populations
             found = Moments(excess, [u - 0.5 * a for u, a in zip(flow, push, strict=True)])
-        parts = [equilibrium(self.lattice, i, found) for i in range(self.lattice.count)]
+        parts = [equilibrium(self.lattice, i, found) for i in range(self.lattice.size)]
         return LatticeFlow(jnp.stack([e if o is None else e + o for e, o in parts]))
 
     def reads(self) -> dict[str, Input]:

@@ -174,7 +174,7 @@ def review_lattice(system: Any, y0: State) -> None:
     **Raises:** an `ArgumentError`.
     """
     check_numbers(system)
-    system.grid.check_field(y0.populations, "y0.populations", (system.lattice.count,))
+    system.grid.check_field(y0.populations, "y0.populations", (system.lattice.size,))
     check_relaxation(system.viscosity, system.step, system.width)
     start = {"the flow at the start": fastest(system, y0)}
     check_mach(start | given_speeds(system.boundaries, system.grid.dimensions), system.step, system.width)
