@@ -12,6 +12,7 @@ from simkit import fluids
 WALL = fluids.NoSlip()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("dimensions", "viscosity"), [(2, 0.1), (2, 2.0), (3, 0.1)])
 def test_poiseuille_flow_is_exact(dimensions, viscosity):
     """With the magic parameter 3/16 at any viscosity (Ginzburg and d'Humieres 2003, Phys. Rev. E 68:066614): to rounding.
