@@ -63,8 +63,14 @@ def test_every_solver_without_arguments_has_its_name():
         and issubclass(kind, simkit.solvers.Stepper)
         and not kind.__name__.startswith(("Abstract", "Stepper"))
     }
-    # The first is what particles bring, the others take solvers: one of Diffrax, and those of the parts of a coupled system.
-    given = {simkit.solvers.ParticleStepper, simkit.solvers.FromDiffrax, simkit.solvers.Strang}
+    # The first are what particles and discrete systems bring, the others take solvers: one of Diffrax, and those of the parts of
+    # a coupled system.
+    given = {
+        simkit.solvers.ParticleStepper,
+        simkit.solvers.DiscreteStepper,
+        simkit.solvers.FromDiffrax,
+        simkit.solvers.Strang,
+    }
     assert classes - set(SOLVERS.values()) == given
     assert all(isinstance(as_solver(name), kind) for name, kind in SOLVERS.items())
 

@@ -323,6 +323,18 @@ ROWS = {
         "must be a real number or an array of real numbers, but one is given a `function`",
     ),
     "grid, a text": (lambda: fluids.Grid("64", 1.0), "`shape`|`cells`"),
+    "lattice, a sphere": (
+        lambda: fluids.LatticeBoltzmann(fluids.Sphere(10), step=0.1, viscosity=0.1),
+        "`grid` must be a grid",
+    ),
+    "lattice, a step as text": (
+        lambda: fluids.LatticeBoltzmann(fluids.Grid((8, 8), 1.0), step="0.1", viscosity=0.1),
+        "`step` must be a positive number",
+    ),
+    "lattice, a function as pressure": (
+        lambda: fluids.FixedPressure(lambda t: 1.0),
+        "must be a real number or an array of real numbers",
+    ),
     "sphere, a text": (lambda: fluids.Sphere("T31"), "`truncation` must be a whole number"),
     "sphere, a radius as text": (lambda: fluids.Sphere(10, radius="earth"), "`radius`"),
     "water on a grid for a sphere": (

@@ -15,6 +15,7 @@ from ._delayed_system import DelayedSystem as DelayedSystem
 from ._delayed_system import Past as Past  # internal
 from ._delayed_system import constant_lags as constant_lags  # internal
 from ._derivative import check_derivative as check_derivative
+from ._discrete_system import DiscreteSystem as DiscreteSystem
 from ._elementary import ELEMENTARY as ELEMENTARY
 from ._event import Event as Event
 from ._event import NamedEvents as NamedEvents

@@ -1,6 +1,7 @@
 """The families that systems belong to."""
 
 from ._delayed_system import DelayedSystem
+from ._discrete_system import DiscreteSystem
 from ._jump_system import JumpSystem
 from ._particle_system import ParticleSystem
 from ._system import (
@@ -27,6 +28,7 @@ FAMILIES: tuple[type[System], ...] = (
     JumpSystem,
     StaticSystem,
     ParticleSystem,
+    DiscreteSystem,
 )
 
 

@@ -18,6 +18,7 @@ from ..core import (
     ConstrainedSystem,
     CoupledSystem,
     DelayedSystem,
+    DiscreteSystem,
     Event,
     Explained,
     JumpSystem,
@@ -79,6 +80,7 @@ from .stepping._checkpointed import Checkpointed
 from .stepping._room import with_room
 from .task._arguments import check_direction, check_events, check_reducers, check_times, is_backward
 from .task._bucket import cut_times, fillable, filled_times
+from .task._own_step import own_steps
 from .task._scales import notes_of, open_and_similar
 from .task._step import PLAIN, Adaptive, Courant, Fixed, Varying, as_step, plain
 from .task._task import Options, Task
@@ -252,6 +254,8 @@ def _complete(
     check_serves(solver, system, y0, inputs)
     if isinstance(solver, Rodas5P | BDF) and solver.pattern is not None:
         check_pattern(solver.pattern, system, y0, times, inputs)
+    if isinstance(system, DiscreteSystem):
+        step = own_steps(system, step, run)
     if step is None:
         step = _default_step(system, solver, times)
     step = as_step(step, run)

@@ -10,7 +10,17 @@ import numpy as np
 from jaxtyping import Array, PyTree
 
 from .._types import State
-from ..core import ParticleSystem, RandomSystem, Setup, StaticSystem, SystemTerm, Trajectory, scaled, traced
+from ..core import (
+    DiscreteSystem,
+    ParticleSystem,
+    RandomSystem,
+    Setup,
+    StaticSystem,
+    SystemTerm,
+    Trajectory,
+    scaled,
+    traced,
+)
 from ..solvers import slope_of
 from ._integrate import trajectory_of
 from .task._arguments import is_backward
@@ -69,7 +79,7 @@ def unstable_members(task: Task, values: Mapping[str, Array], trajectory: Trajec
 def _looked_at(task: Task, trajectory: Trajectory) -> bool:
     if not isinstance(task.step, Fixed) or task.reduce or task.events is not None:
         return False
-    if isinstance(task.system, StaticSystem | ParticleSystem | RandomSystem):
+    if isinstance(task.system, StaticSystem | ParticleSystem | DiscreteSystem | RandomSystem):
         return False
     return not traced(task.system, task.y0, task.inputs, trajectory.ys)
 

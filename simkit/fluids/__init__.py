@@ -18,6 +18,7 @@ from .equations._swift_hohenberg import SwiftHohenberg as SwiftHohenberg
 from .grids._boundary import Boundaries as Boundaries  # internal
 from .grids._boundary import Boundary as Boundary  # internal
 from .grids._boundary import Dirichlet as Dirichlet
+from .grids._boundary import FixedPressure as FixedPressure
 from .grids._boundary import FreeSlip as FreeSlip
 from .grids._boundary import Inflow as Inflow
 from .grids._boundary import Neumann as Neumann
@@ -30,6 +31,8 @@ from .grids._grid import stretched_faces as stretched_faces
 from .grids._reconstruction import MUSCL as MUSCL  # internal
 from .grids._reconstruction import WENO5Z as WENO5Z  # internal
 from .grids._reconstruction import FirstOrder as FirstOrder  # internal
+from .lattice._lattice_boltzmann import LatticeBoltzmann as LatticeBoltzmann
+from .lattice._lattice_boltzmann import LatticeFlow as LatticeFlow  # internal
 from .spectral._flow2d import Flow2D as Flow2D  # internal
 from .spectral._flow2d import SpectralFlow2D as SpectralFlow2D
 from .spectral._flow3d import Flow3D as Flow3D  # internal

@@ -13,6 +13,7 @@ from ._constrained import consistent as consistent  # internal
 from ._constrained import mass_of as mass_of  # internal
 from ._constrained import slope_of as slope_of  # internal
 from ._constrained import times_mass as times_mass  # internal
+from ._discrete_stepper import DiscreteStepper as DiscreteStepper  # internal
 from ._dopri8 import Dopri8 as Dopri8
 from ._etdrk import ETDRK2 as ETDRK2
 from ._etdrk import ETDRK4 as ETDRK4

@@ -13,6 +13,7 @@ from .._types import Inputs, State
 from ..core import (
     ConstrainedSystem,
     DelayedSystem,
+    DiscreteSystem,
     JumpSystem,
     ParticleSystem,
     PlainCoupled,
@@ -30,6 +31,7 @@ from ..core import (
 )
 from ..linear import sparse_pattern
 from ._bdf import BDF
+from ._discrete_stepper import DiscreteStepper
 from ._etdrk import ETDRK4
 from ._imex import KenCarp4
 from ._jumps import AbstractJumpMethod, DirectMethod
@@ -106,6 +108,8 @@ def choose(
         )
     if isinstance(system, ParticleSystem):
         return Choice(ParticleStepper(), "particles bring their own step")
+    if isinstance(system, DiscreteSystem):
+        return Choice(DiscreteStepper(), "a discrete system brings its own step")
     if isinstance(system, StiffTransportSystem) and system.stiff:
         return Choice(WRK3(), "transport with a stiff part that is stepped implicitly")
     if isinstance(system, TransportSystem):
@@ -172,6 +176,8 @@ def check_serves(solver: Stepper, system: System, y0: State = None, inputs: Inpu
         complaint = f"`{name}` is explicit and `{kind}` has a stiff part, diffusion or friction, that is to be stepped implicitly"
     elif isinstance(system, ParticleSystem) and not isinstance(solver, ParticleStepper):
         complaint = f"`{kind}` brings its own step, which `{name}` does not take"
+    elif isinstance(system, DiscreteSystem) and not isinstance(solver, DiscreteStepper):
+        complaint = f"`{kind}` is a map with a step of its own, which `{name}` does not take"
     elif isinstance(system, JumpSystem) and not isinstance(solver, AbstractJumpMethod):
         complaint = f"`{name}` steps differential equations and `{kind}` is a JumpSystem"
     elif isinstance(system, StochasticSystem):

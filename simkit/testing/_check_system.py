@@ -19,6 +19,7 @@ from .._types import Inputs, State
 from ..core import (
     ConstrainedSystem,
     DelayedSystem,
+    DiscreteSystem,
     Setup,
     SplitSystem,
     StaticSystem,
@@ -200,7 +201,7 @@ def _run_example(
 
 def _tight_step(system: System, times: Array, solver: Stepper | None) -> Adaptive | Fixed | None:
     """Tolerances near what the float type resolves; many fixed steps for a method that cannot adapt them."""
-    if isinstance(system, StochasticSystem | StaticSystem):
+    if isinstance(system, StochasticSystem | StaticSystem | DiscreteSystem):
         return None
     if solver is not None and not solver.adaptive:
         return Fixed(-(-4000 // max(1, times.size - 1)))
@@ -227,6 +228,10 @@ def _short_run(
     if isinstance(setup.system, StaticSystem) or method.solver is None:
         return times, method
     start, end = float(times[0]), float(times[-1])
+    if isinstance(setup.system, DiscreteSystem):
+        each = STEPS // WINDOWS
+        short = jnp.asarray(start + setup.system.step * each * np.arange(WINDOWS + 1), times.dtype)
+        return short, Method(method.solver, Fixed(each))
     if isinstance(setup.system, DelayedSystem):
         # Steps end where lags say, so that they cannot be fixed; differences need tolerances far below their own error.
         span = LAGS * _longest_lag(setup, times) if span is None else span

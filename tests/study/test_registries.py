@@ -21,6 +21,7 @@ NAMELESS = {
     | {md.EquilibriumAverages, md.EnergiesAndForces},  # they take particles and frames
     "SOLVERS": {
         solvers.ParticleStepper,  # particles bring it
+        solvers.DiscreteStepper,  # so do discrete systems
         solvers.FromDiffrax,  # it takes a solver of Diffrax
         solvers.Strang,  # it takes solvers of parts
     },

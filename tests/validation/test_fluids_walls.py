@@ -6,54 +6,11 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 from scipy.interpolate import CubicSpline
+from validation.cavity_table import GHIA_U, GHIA_V, GHIA_X, GHIA_Y
 
 import simkit
 from simkit import fluids
 from simkit.fluids import Dirichlet, Grid, IncompressibleFlow, NoSlip, Periodic
-
-# Ghia, Ghia and Shin (1982), J. Comput. Phys. 48:387, tables I and II, Re = 100: on a grid of 129 points to the second order.
-GHIA_Y = [
-    0.0547,
-    0.0625,
-    0.0703,
-    0.1016,
-    0.1719,
-    0.2813,
-    0.4531,
-    0.5,
-    0.6172,
-    0.7344,
-    0.8516,
-    0.9531,
-    0.9609,
-    0.9688,
-    0.9766,
-]
-GHIA_U = [
-    *(-0.03717, -0.04192, -0.04775, -0.06434, -0.10150, -0.15662, -0.21090, -0.20581),
-    *(-0.13641, 0.00332, 0.23151, 0.68717, 0.73722, 0.78871, 0.84123),
-]
-GHIA_X = [
-    0.0625,
-    0.0703,
-    0.0781,
-    0.0938,
-    0.1563,
-    0.2266,
-    0.2344,
-    0.5,
-    0.8047,
-    0.8594,
-    0.9063,
-    0.9453,
-    0.9531,
-    0.9609,
-    0.9688,
-]
-GHIA_V = [
-    *(0.09233, 0.10091, 0.10890, 0.12317, 0.16077, 0.17507, 0.17527, 0.05454),
-    *(-0.24533, -0.22445, -0.16914, -0.10313, -0.08864, -0.07391, -0.05906),
-]
 
 
 @pytest.mark.slow

@@ -21,7 +21,7 @@ else:
 class Boundary(eqx.Module):
     """Boundary condition at one end of an axis. Its numbers are quantities, so that they have paths and gradients.
 
-    `serves` names the kinds of fields that it can bound: "velocity", "scalar", "gas" or "water".
+    `serves` names the kinds of fields that it can bound: "velocity", "scalar", "gas", "water" or "lattice".
     """
 
     serves: AbstractClassVar[tuple[str, ...]]
@@ -30,7 +30,7 @@ class Boundary(eqx.Module):
 class Periodic(Boundary):
     """The other end of the axis follows; both ends of an axis are periodic or neither is."""
 
-    serves: ClassVar[tuple[str, ...]] = ("velocity", "scalar", "gas", "water")
+    serves: ClassVar[tuple[str, ...]] = ("velocity", "scalar", "gas", "water", "lattice")
 
 
 class NoSlip(Boundary):
@@ -40,7 +40,7 @@ class NoSlip(Boundary):
     cells along it. Its normal component must be 0.
     """
 
-    serves: ClassVar[tuple[str, ...]] = ("velocity", "gas")
+    serves: ClassVar[tuple[str, ...]] = ("velocity", "gas", "lattice")
     velocity: Array = quantity(0.0, doc="velocity of the wall")
 
 
@@ -53,7 +53,7 @@ class FreeSlip(Boundary):
 class Inflow(Boundary):
     """A given velocity: a number into the box, shape `(dimensions,)`, or a profile `(dimensions, ...)` by the cells of the end."""
 
-    serves: ClassVar[tuple[str, ...]] = ("velocity",)
+    serves: ClassVar[tuple[str, ...]] = ("velocity", "lattice")
     velocity: Array = quantity(doc="velocity of the incoming fluid")
 
 
@@ -65,6 +65,16 @@ class Outflow(Boundary):
 
     serves: ClassVar[tuple[str, ...]] = ("velocity",)
     speed: Any = eqx.field(default=None)
+
+
+class FixedPressure(Boundary):
+    """An end at a given pressure, through which the fluid of a `LatticeBoltzmann` comes and goes straight.
+
+    `pressure` is for each unit of density, as is the output of that name; a number, or a profile by the cells of the end.
+    """
+
+    serves: ClassVar[tuple[str, ...]] = ("lattice",)
+    pressure: Array = quantity(0.0, doc="pressure at the end, for each unit of density")
 
 
 class Dirichlet(Boundary):
@@ -92,7 +102,7 @@ def as_boundaries(grid: Grid, given: object, *, kind: str = "velocity") -> Bound
 
     - `grid`: whose axes they belong to.
     - `given`: None (all periodic), one boundary for all ends, or one entry an axis: a boundary for both ends, or a pair.
-    - `kind`: of which kind of field, "velocity", "scalar", "gas" or "water".
+    - `kind`: of which kind of field, "velocity", "scalar", "gas", "water" or "lattice".
 
     **Raises:** an `ArgumentError` that names the axis where a condition does not suit the field, only one end is
     periodic, an axis
@@ -124,9 +134,10 @@ def as_boundaries(grid: Grid, given: object, *, kind: str = "velocity") -> Bound
             _check_values(grid, end, axis)
         pairs.append(pair)
     ends = [end for pair in pairs for end in pair]
-    if any(isinstance(end, Inflow) for end in ends) and not any(isinstance(end, Outflow) for end in ends):
+    out = FixedPressure if kind == "lattice" else Outflow
+    if any(isinstance(end, Inflow) for end in ends) and not any(isinstance(end, out) for end in ends):
         raise ArgumentError(
-            "Fluid flows in that cannot leave: `boundaries` with an `Inflow` need an `Outflow` somewhere."
+            f"Fluid flows in that cannot leave: `boundaries` with an `Inflow` need an `{out.__name__}` somewhere."
         )
     return tuple(pairs)
 
@@ -146,7 +157,7 @@ def _check_values(grid: Grid, end: Boundary, axis: int) -> None:
             f"A wall moves along itself only, but that at axis {axis} has the velocity {across} across it. "
             "Give each axis walls of its own, or take `Inflow` and `Outflow` where fluid goes through."
         )
-    for name in ("value", "gradient"):
+    for name in ("value", "gradient", "pressure"):
         shape = jnp.shape(getattr(end, name, 0.0))
         if shape not in ((), face):
             raise ArgumentError(

@@ -1,0 +1,1 @@
+"""Lattice Boltzmann: populations that collide in cells and stream to neighbours."""

@@ -1,0 +1,191 @@
+"""Checks of lattice Boltzmann systems: lattices, sides, bodies, relaxation times and Mach numbers."""
+
+from collections.abc import Callable
+from typing import Any
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax.typing import ArrayLike
+from jaxtyping import Array
+
+from ..._doors import check_kind, shown
+from ..._errors import ArgumentError
+from ..._types import State
+from ...core import check_numbers, traced
+from ..grids._boundary import Boundaries, FixedPressure, Inflow, NoSlip
+from ..grids._grid import Grid
+from ..staggered._obstacle import Obstacle
+from ._openings import components
+from ._streaming import face, walls
+
+LARGEST_MACH = 0.3
+"""Above this Mach number the square of it, the size of what compressibility changes, is no longer small beside 1."""
+
+EQUAL = 1e-6
+"""Share by which the widths of cells along different axes may differ: the rounding of lengths given with six digits."""
+
+
+def check_lattice(grid: Grid, step: float, collision: str) -> float:
+    """The width of the cells.
+
+    **Raises:** an `ArgumentError` for a grid whose cells are no squares or cubes, a step that is not positive, another collision.
+    """
+    check_kind("grid", grid, Grid, "a grid", "Write `fluids.Grid((64, 32), (2.0, 1.0))`.")
+    grid.check_dimensions((2, 3), "LatticeBoltzmann")
+    grid.check_uniform("LatticeBoltzmann")
+    widths = [length / n for length, n in zip(grid.lengths, grid.shape, strict=True)]
+    if max(widths) - min(widths) > EQUAL * max(widths):
+        listed = " x ".join(f"{w:.6g}" for w in widths)
+        raise ArgumentError(
+            f"Argument `grid` must have cells as wide along each axis, but they are {listed}. Choose `lengths` in the proportions "
+            f"of `shape`, such as {tuple(float(f'{widths[0] * n:.6g}') for n in grid.shape)}."
+        )
+    if grid.devices:
+        raise ArgumentError(
+            "Argument `grid` must be on one device for `LatticeBoltzmann`, but is spread over several. Leave `devices` out."
+        )
+    if isinstance(step, bool) or not isinstance(step, int | float | np.number) or not (0 < step < np.inf):
+        raise ArgumentError(
+            f"Argument `step` must be a positive number, the time of a step, but is {shown(step)}. A good one is "
+            "`0.1 * width / speed` with the width of a cell and the largest speed."
+        )
+    if collision not in ("trt", "bgk"):
+        raise ArgumentError(f'Argument `collision` must be "trt" or "bgk", but is {shown(collision)}.')
+    return float(widths[0])
+
+
+def check_sides(boundaries: Boundaries) -> None:
+    """Refuse open ends along two axes, and walls whose speed is a number without direction.
+
+    **Raises:** an `ArgumentError`.
+    """
+    open_axes = {axis for axis, _, end in walls(boundaries) if isinstance(end, Inflow | FixedPressure)}
+    if len(open_axes) > 1:
+        raise ArgumentError(
+            f"Argument `boundaries` must have its open ends, `Inflow` and `FixedPressure`, at one axis, but has them at the axes "
+            f"{sorted(open_axes)}. Take walls or periodic ends at the others."
+        )
+    for axis, _, end in walls(boundaries):
+        if isinstance(end, NoSlip) and not end.velocity.ndim and not traced(end.velocity) and float(end.velocity):
+            raise ArgumentError(
+                f"The velocity of a wall at axis {axis} must have a component for each axis, but is {float(end.velocity):g}. Give "
+                "zeros for the others."
+            )
+
+
+def solid_cells(grid: Grid, boundaries: Boundaries, obstacle: Any) -> np.ndarray | None:
+    """The cells inside a body, from a mask or from a signed distance.
+
+    **Raises:** an `ArgumentError` for a mask of another shape, a traced body, one that fills the box or touches an open end.
+    """
+    if obstacle is None:
+        return None
+    if traced(obstacle):
+        raise ArgumentError(
+            "Argument `obstacle` of `LatticeBoltzmann` must be known before a simulation is traced, for it is made of whole cells. "
+            "`IncompressibleFlow` has derivatives by the shape of a body."
+        )
+    solid = _mask(grid, obstacle)
+    if solid.all():
+        raise ArgumentError(
+            "Argument `obstacle` must leave cells to the fluid, but it fills the box. Is its sign right?"
+        )
+    for axis, side, end in walls(boundaries):
+        if isinstance(end, Inflow | FixedPressure) and solid[face(axis, side)].any():
+            raise ArgumentError(
+                f"Argument `obstacle` must not touch an open end, but it does at the {'lower' if side > 0 else 'upper'} end of "
+                f"axis {axis}. Move the body, or make the box longer there."
+            )
+    return solid if solid.any() else None
+
+
+def _mask(grid: Grid, obstacle: Any) -> np.ndarray:
+    distance = obstacle.distance if isinstance(obstacle, Obstacle) else obstacle
+    if callable(distance):
+        with jax.ensure_compile_time_eval():
+            return np.asarray(_called(distance, tuple(jnp.asarray(x) for x in grid.mesh())) < 0)
+    solid = np.asarray(distance)
+    if solid.dtype != bool or solid.shape != grid.shape:
+        raise ArgumentError(
+            f"Argument `obstacle` must be a signed distance, such as a `Disk`, or booleans of the shape {grid.shape} of the grid, "
+            f"true inside the body, but it has the type {solid.dtype} and the shape {solid.shape}."
+        )
+    return solid
+
+
+def _called(function: Callable[..., Any], *arguments: Any) -> Any:
+    return function(*arguments)
+
+
+def check_relaxation(viscosity: ArrayLike, step: float, width: float) -> None:
+    """Refuse a relaxation time that is not above 1/2 in the float type of the viscosity.
+
+    **Raises:** an `ArgumentError`.
+    """
+    if traced(viscosity):
+        return
+    value = np.asarray(viscosity)
+    excess = (3 * value * step / width**2).astype(value.dtype)
+    if not np.all(excess + value.dtype.type(0.5) > 0.5):
+        raise ArgumentError(
+            f"Argument `viscosity` must make the relaxation time 1/2 + 3 viscosity step / width^2 longer than 1/2, but it is "
+            f"{float(np.min(0.5 + excess)):.9g} with viscosity {float(np.min(value)):.4g}, step {step:.4g} and cells {width:.4g} "
+            "wide. Take a positive viscosity, narrower cells or a longer step."
+        )
+
+
+def check_mach(speeds: dict[str, float], step: float, width: float) -> None:
+    """Refuse speeds, by what has them, that are too fast for the speed of sound of a lattice.
+
+    **Raises:** an `ArgumentError` with the Mach number and the longest step.
+    """
+    what = max(speeds, key=lambda name: speeds[name])
+    sound = width / step / 3**0.5
+    mach = speeds[what] / sound
+    if not mach <= LARGEST_MACH:
+        raise ArgumentError(
+            f"The speed of {what}, {speeds[what]:.4g}, must lie below {LARGEST_MACH:g} of the lattice's speed of sound, "
+            f"{sound:.4g}, but its Mach number is {mach:.3g}. Take a `step` of at most "
+            f"{step * LARGEST_MACH / mach:.3g} (now {step:.3g}), or cells as much wider."
+        )
+
+
+def given_speeds(boundaries: Boundaries, dimensions: int) -> dict[str, float]:
+    """The largest speeds of walls and inflows that are known."""
+    found = {}
+    for axis, side, end in walls(boundaries):
+        if not isinstance(end, NoSlip | Inflow) or traced(end.velocity):
+            continue
+        if isinstance(end, NoSlip):
+            parts = [np.asarray(end.velocity)] if not end.velocity.ndim else list(np.asarray(end.velocity))
+        else:
+            parts = [np.asarray(u) for u in components(end, axis, side, dimensions, 1.0)]
+        square: Any = sum(np.square(u) for u in parts)
+        name = f"the {type(end).__name__} at the {'lower' if side > 0 else 'upper'} end of axis {axis}"
+        found[name] = float(np.sqrt(np.max(square)))
+    return found
+
+
+def review_lattice(system: Any, y0: State) -> None:
+    """Refuse numbers that are not finite, a state of another shape, a relaxation time of 1/2, and speeds near that of sound.
+
+    **Raises:** an `ArgumentError`.
+    """
+    check_numbers(system)
+    system.grid.check_field(y0.populations, "y0.populations", (system.lattice.size,))
+    check_relaxation(system.viscosity, system.step, system.width)
+    start = {"the flow at the start": fastest(system, y0)}
+    check_mach(start | given_speeds(system.boundaries, system.grid.dimensions), system.step, system.width)
+
+
+def fastest(system: Any, y: State) -> float:
+    """The largest speed of a known state."""
+    return float(_fastest(system, y))
+
+
+@eqx.filter_jit
+def _fastest(system: Any, y: State) -> Array:
+    velocity = system.velocity(y)
+    return jnp.sqrt(jnp.max(jnp.sum(velocity * velocity, axis=0)))
