@@ -36,6 +36,7 @@ if TYPE_CHECKING:
     from . import solvers as solvers
     from . import study as study
     from . import sweeps as sweeps
+    from . import tesseract as tesseract
     from . import testing as testing
     from . import viz as viz
     from ._types import Scalar as Scalar
@@ -201,6 +202,7 @@ _LAZY = {
     "sweeps": "sweeps",
     "reducers": "reducers",
     "report": "report",
+    "tesseract": "tesseract",
     "testing": "testing",
     "viz": "viz",
     "FitResult": "fitting",
