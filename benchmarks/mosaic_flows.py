@@ -1,11 +1,12 @@
 """The fluid tasks of Mosaic, a suite of differentiable solvers by Pasteur Labs, by its own harness, with simkit as the solver.
 
 The environment variable MOSAIC names a checkout of https://github.com/pasteurlabs/mosaic; nothing of it is kept here. Its harness
-runs without containers: `benchmarks/mosaic/navier-stokes-grid/simkit` is a Tesseract that is imported in the process. Each task runs in a
-process of its own, so that its peak memory is its own. Verdicts are the harness's.
+runs without containers: the Tesseract in `benchmarks/mosaic/navier-stokes-grid/simkit` is imported in the process. Each task runs
+in a process of its own, so that its peak memory is its own. Verdicts are the harness's.
 
-Run: `MOSAIC=FOLDER python benchmarks/mosaic_flows.py`, or with problems and tasks, such as `ns-grid/gradient/fd_check`. All of
-them take some two hours on one core; MOSAIC_PEERS=1 also times jax-cfd and exponax by their own Tesseracts of the suite.
+Run: `MOSAIC=FOLDER python benchmarks/mosaic_flows.py`, or with problems or tasks, such as `ns-grid/gradient/fd_check`. All of them
+take some 40 minutes on one core. `MOSAIC_PEERS=1` also times a gradient by the Tesseracts of jax-cfd and exponax in it, in
+turns with ours.
 
 Source: Rehmann, Zimmermann and Haefner (2026), Mosaic, arXiv:2606.27895.
 """
@@ -161,8 +162,8 @@ def _limits(entries: Entries, result: Any) -> dict[str, float]:
 
 
 def _spectrum(entries: Entries, result: Any) -> dict[str, float]:
-    found = result["extras"]
-    return {"rank": found["per_solver_effective_rank"]["simkit"]}
+    found = entries[0][1]
+    return {"rank": found["eff_rank"], "norm": found["grad_norm"]}
 
 
 def _drag(entries: Entries, result: Any) -> dict[str, float]:

@@ -9,9 +9,10 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, ArrayLike
 
+from .._doors import check_kind
 from .._errors import ArgumentError
 from .._types import Inputs, State
-from ..core import Metadata, Setup, System, as_float_array, named_leaves, started
+from ..core import Metadata, Setup, System, as_float_array, check_system, named_leaves, started
 from ..engine import Adaptive, Checkpointed, Courant, Fixed, simulate
 from ..problem import Problem
 from ._endpoints import Endpoints, endpoints
@@ -80,6 +81,7 @@ def from_system(
     component = tesseract.from_system(system, y0, times, names=["growth", "y0.hare"])
     ```
     """
+    check_system(system)
     setup, times = Setup(system, started(y0), inputs), as_float_array(times)
     chosen = setup.names() if names is None else tuple(names)
     known = {name: (setup.get(name), setup.metadata(name)) for name in chosen}
@@ -104,6 +106,7 @@ def from_problem(problem: Problem) -> Component:
 
     **Raises:** an `ArgumentError` where an output of the problem has one of these names.
     """
+    check_kind("problem", problem, Problem, "a problem", "Make one: `simkit.Problem(system, experiments, free=...)`.")
     unknowns = problem.unknowns
     densities = ("log_likelihood", "log_prior", "log_posterior")
 

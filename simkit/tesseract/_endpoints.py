@@ -11,6 +11,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array
 
+from .._doors import check_function
 from .._errors import ArgumentError
 
 Tree = dict[str, Any]
@@ -42,6 +43,8 @@ def endpoints(function: Callable[[Tree], Tree]) -> Endpoints:
     `tesseract_core` calls them. The function must therefore be one that `jit` and `grad` may wrap, as all verbs of simkit are;
     its failures are numbers that are not finite.
 
+    **Raises:** an `ArgumentError` where `function` is no function of one argument, or where there is no array at a path.
+
     **Source:** the contract of endpoints of Haefner and Lavin (2025), Tesseract Core, J. Open Source Softw. 10:8385.
 
     ```python
@@ -53,6 +56,7 @@ def endpoints(function: Callable[[Tree], Tree]) -> Endpoints:
     slopes = made.vector_jacobian_product(given, {"x"}, {"square"}, {"square": np.ones(2)})
     ```
     """
+    check_function("function", function, ("inputs",))
     return Endpoints(
         functools.partial(_apply, function),
         functools.partial(_jacobian, function),

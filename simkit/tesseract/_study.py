@@ -4,6 +4,7 @@ import json
 from collections.abc import Mapping
 from pathlib import Path, PurePosixPath
 
+from .._doors import check_kind
 from .._errors import ArgumentError
 from ..study import Study
 from ._component import Component, from_problem, from_system
@@ -37,6 +38,7 @@ def from_study(study: Study) -> Component:
     **Raises:** what `from_problem` and `from_system` raise, and an `ArgumentError` where the study has neither a problem nor an
     initial state.
     """
+    _check(study)
     if study.given is not None or (study.experiments and study.free):
         return from_problem(study.problem())
     if study.y0 is None:
@@ -54,6 +56,7 @@ def study_files(study: Study) -> Mapping[Path, str]:
 
     **Raises:** an `ArgumentError` where a file of the study lies outside its folder.
     """
+    _check(study)
     kept = {study.name: study.text, **study.files, **study.sources}
     for name in kept:
         if PurePosixPath(name).is_absolute() or ".." in PurePosixPath(name).parts:
@@ -71,3 +74,7 @@ def study_files(study: Study) -> Mapping[Path, str]:
         "tesseract_requirements.txt": "simkit\n",
     }
     return {Path(name): text for name, text in (kept | made).items()}
+
+
+def _check(study: object) -> None:
+    check_kind("study", study, Study, "a study", "Read one: `simkit.load_study('study.toml')`.")

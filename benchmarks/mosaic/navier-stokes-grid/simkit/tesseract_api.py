@@ -9,7 +9,8 @@ from typing import Any
 
 import jax
 import jax.numpy as jnp
-from mosaic_shared.problems.navier_stokes_grid import InputSchema as Inputs, OutputSchema as Outputs
+from mosaic_shared.problems.navier_stokes_grid import InputSchema as Inputs
+from mosaic_shared.problems.navier_stokes_grid import OutputSchema as Outputs
 from mosaic_shared.schema_types import make_differentiable
 
 from simkit import Fixed, fluids, simulate
