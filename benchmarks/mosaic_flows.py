@@ -25,6 +25,7 @@ from _harness import HERE, print_table, run_peer
 PACKAGES = (
     f"-e{HERE.parent}[tesseract]",
     *("rich", "typer", "pandas", "psutil", "pyyaml", "filelock", "nvidia-ml-py", "docker", "tesseract-jax"),
+    *("jax-cfd==0.2.1", "exponax==0.2.0"),
 )
 SOLVERS = HERE / "mosaic" / "navier-stokes-grid"
 FORWARD = (
@@ -75,6 +76,8 @@ def main() -> dict[str, float]:
         failed += row[1] != "ok"
         print("  ".join(row), flush=True)
     print_table("Mosaic, fluid tasks", ["task", "verdict", "seconds", "peak MiB", "figures"], rows)
+    if os.environ.get("MOSAIC_PEERS") == "1":
+        figures |= beside_peers(checkout)
     return {"mosaic_tasks": float(len(wanted)), "mosaic_checks_failed": float(failed), **figures}
 
 
@@ -91,16 +94,46 @@ def where() -> pathlib.Path:
     return pathlib.Path(folder).resolve()
 
 
+def with_paths(checkout: pathlib.Path) -> None:
+    """Let processes of peers import this simkit and the checkout."""
+    wanted = [str(HERE.parent), str(checkout), str(checkout / "mosaic")]
+    kept = [p for p in os.environ.get("PYTHONPATH", "").split(os.pathsep) if p and p not in wanted]
+    os.environ["PYTHONPATH"] = os.pathsep.join(wanted + kept)
+
+
 def run_task(
     checkout: pathlib.Path, name: str, solvers: pathlib.Path = SOLVERS, solver: str = "simkit"
 ) -> dict[str, Any]:
     """Results, verdict, seconds and peak memory of one task of one solver."""
     problem, _, task = name.partition("/")
-    os.environ["PYTHONPATH"] = os.pathsep.join(
-        [str(HERE.parent), str(checkout), str(checkout / "mosaic"), *filter(None, [os.environ.get("PYTHONPATH")])]
-    )
+    with_paths(checkout)
     options = {"problem": problem, "task": task, "solvers": str(solvers), "solver": solver}
     return run_peer("mosaic", PACKAGES, "mosaic_task.py", options=options)[1]
+
+
+GRADIENTS = (
+    ("ns-grid", "jax_cfd", "multimode", {"N": 128, "nu": 0.01, "dt": 0.01, "steps": 100}),
+    ("ns-3d-grid", "exponax", "rand_div_free", {"N": 32, "nu": 0.01, "dt": 0.01, "steps": 50}),
+)
+
+
+def beside_peers(checkout: pathlib.Path) -> dict[str, float]:
+    """Seconds and memory of a gradient by simkit and by the nearest solver of the suite, in turns, each in a process of its own."""
+    theirs = checkout / "mosaic" / "tesseracts" / "navier-stokes-grid"
+    rows, figures = [], {}
+    for problem, peer, ic, physics in GRADIENTS:
+        options = {"problem": problem, "ic": ic, "physics": physics, "samples": 3}
+        runs: dict[str, list[dict[str, Any]]] = {"simkit": [], peer: []}
+        for solver, folder in [("simkit", SOLVERS), (peer, theirs)] * 2:
+            with_paths(checkout)
+            given = options | {"solver": solver, "solvers": str(folder)}
+            runs[solver].append(run_peer("mosaic", PACKAGES, "mosaic_gradient.py", options=given)[1])
+        for solver, found in runs.items():
+            least = {key: min(each[key] for each in found) for key in found[0]}
+            rows.append([f"{problem} {physics['N']}", solver, *(f"{least[key]:.3g}" for key in least)])
+            figures |= {f"mosaic_{problem}_{solver}_{key}": value for key, value in least.items()}
+    print_table("A gradient, least of two runs of three", ["problem, cells", "solver", *least], rows)
+    return figures
 
 
 def _row(checkout: pathlib.Path, name: str) -> tuple[list[str], dict[str, float]]:
