@@ -12,6 +12,9 @@ from _harness import serve
 
 
 def main(arrays: dict, options: dict) -> tuple[dict, dict]:
+    if options["task"].startswith("optimization"):
+        # Steps of L-BFGS are compiled and call back: on one core XLA would have one thread, which waits for what it is to compute.
+        os.environ.setdefault("NPROC", "4")
     folder = options.get("results") or tempfile.mkdtemp()
     os.environ["MOSAIC_RESULTS_DIR"] = folder
     problem, spec = entered(options["problem"], options["solvers"], options["solver"])

@@ -196,6 +196,6 @@ def _with(tree: Any, keys: list[str | int], value: Any) -> Any:
     """Return a copy of nested dictionaries and lists with one value in place of another."""
     if not keys:
         return value
-    changed = tree.copy() if isinstance(tree, dict) else list(tree)
+    changed: Any = tree.copy() if isinstance(tree, dict) else list(tree)
     changed[keys[0]] = _with(tree[keys[0]], keys[1:], value)
     return changed

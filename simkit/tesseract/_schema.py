@@ -1,5 +1,6 @@
 """Schemas of a component: nested models of pydantic for arrays that have dotted names."""
 
+import importlib
 import types
 from collections.abc import Iterable, Mapping
 from typing import Any
@@ -12,11 +13,9 @@ from .._errors import missing_package
 def _packages() -> tuple[Any, Any]:
     """Return pydantic and the runtime of Tesseract Core."""
     try:
-        import pydantic
-        from tesseract_core import runtime
+        return importlib.import_module("pydantic"), importlib.import_module("tesseract_core.runtime")
     except ImportError as error:
         raise missing_package("A Tesseract", "tesseract-core", "tesseract") from error
-    return pydantic, runtime
 
 
 def schema(name: str, doc: str, arrays: Mapping[str, Any], words: Mapping[str, str]) -> Any:

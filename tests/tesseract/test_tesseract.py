@@ -122,6 +122,7 @@ def test_files_outside_the_folder_are_refused(tmp_path):
         tesseract.study_files(study)
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(importlib.util.find_spec("tesseract_core") is None, reason="needs the extra tesseract")
 def test_tesseract_core_takes_a_component(tmp_path):
     from tesseract_core import Tesseract
