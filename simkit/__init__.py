@@ -37,6 +37,7 @@ if TYPE_CHECKING:
     from . import solvers as solvers
     from . import study as study
     from . import sweeps as sweeps
+    from . import tesseract as tesseract
     from . import testing as testing
     from . import training as training
     from . import viz as viz
@@ -207,6 +208,7 @@ _LAZY = {
     "recordings": "recordings",
     "reducers": "reducers",
     "report": "report",
+    "tesseract": "tesseract",
     "testing": "testing",
     "viz": "viz",
     "FitResult": "fitting",

@@ -569,6 +569,24 @@ ROWS = {
         lambda: simkit.petab.equations_sbml(EQUATIONS, "one"),
         "`y0` must be a state of the equations, but it is 'one'",
     ),
+    "component, no system": (lambda: simkit.tesseract.from_system("lynx", Y0, T), "`system` must be a system"),
+    "component, a wrong name": (
+        lambda: simkit.tesseract.from_system(S, Y0, T, names=["grwth"]),
+        "Close matches: `growth`",
+    ),
+    "component, no problem": (lambda: simkit.tesseract.from_problem(S), "`problem` must be a problem"),
+    "component, the path of a study": (
+        lambda: simkit.tesseract.from_study("study.toml"),
+        "`study` must be a study, but it is 'study.toml'. Read one",
+    ),
+    "files of a component, the path of a study": (
+        lambda: simkit.tesseract.study_files("study.toml"),
+        "`study` must be a study",
+    ),
+    "endpoints, no function": (
+        lambda: simkit.tesseract.endpoints(3),
+        "`function` must be a function of (inputs), but it is 3",
+    ),
     "own models, a number": (
         lambda: simkit.study.load_models(3),
         "`paths` must be the paths of Python files, such as ",

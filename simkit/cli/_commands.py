@@ -119,7 +119,11 @@ def export(options: argparse.Namespace) -> int:
     from ..study import load_study
 
     set_jax(x64=True, cache=False)
-    study = load_study(options.study, allow_outside=options.allow_outside)
+    study = load_study(options.study, allow_outside=options.allow_outside, models=chosen_models(options))
+    if options.tesseract:
+        from ._tesseract import write_tesseract
+
+        return write_tesseract(study, options.file, options.overwrite)
     if not isinstance(study.system, EquationSystem):
         raise ArgumentError(
             f"`{options.study}` must have a table [system.equations] to be exported, but names a model."

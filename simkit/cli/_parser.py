@@ -127,10 +127,22 @@ def _commands_on_results(command: Callable[..., argparse.ArgumentParser]) -> Non
     models_option(made)
     outside_option(made)
     jax_options(made)
-    made = command("export", _commands.export, "write the equations of a study as Python (.py) or SBML (.xml)")
-    made.add_argument("study", type=Path, help="a study file (TOML) with [system.equations]")
-    made.add_argument("file", type=Path, help="where to write: NAME.py, or NAME.xml for SBML")
+    made = command(
+        "export",
+        _commands.export,
+        "write the equations of a study as Python (.py) or SBML (.xml), or any study as a Tesseract",
+    )
+    made.add_argument("study", type=Path, help="a study file (TOML), with [system.equations] for Python and SBML")
+    made.add_argument(
+        "file", type=Path, help="where to write: NAME.py, NAME.xml for SBML, or a folder with --tesseract"
+    )
+    made.add_argument(
+        "--tesseract",
+        action="store_true",
+        help="write the folder of a Tesseract: values and derivatives by one interface",
+    )
     made.add_argument("--overwrite", action="store_true", help="replace a file that is there")
+    models_option(made)
     outside_option(made)
     made = command(
         "replay",
