@@ -53,6 +53,7 @@ if TYPE_CHECKING:
     from .core import ConstrainedSystem as ConstrainedSystem
     from .core import Coupled as Coupled
     from .core import DelayedSystem as DelayedSystem
+    from .core import DiscreteSystem as DiscreteSystem
     from .core import Event as Event
     from .core import Example as Example
     from .core import Input as Input
@@ -159,6 +160,7 @@ _LAZY = {
     "Example": "core",
     "Input": "core",
     "Interpolated": "core",
+    "DiscreteSystem": "core",
     "JumpSystem": "core",
     "Patches": "core",
     "PlainSystem": "core",

@@ -15,6 +15,7 @@ from .._types import State
 from ..core import (
     ConstrainedSystem,
     DelayedSystem,
+    DiscreteSystem,
     JumpSystem,
     ParticleSystem,
     Setup,
@@ -252,8 +253,13 @@ def _checked(status: Array, states: PyTree) -> Array:
     return jnp.where((status == Status.OK) & ~finite, int(Status.NON_FINITE), status)
 
 
+def _cuts(system: Any, inputs: Any) -> Array | None:
+    """The times at which inputs jump, and steps end; the steps of a discrete system are its own."""
+    return None if isinstance(system, DiscreteSystem) else jump_times(inputs)
+
+
 def _integrate_fixed(task: Task, options: Options) -> Any:
-    terms, jumps = _terms(task), jump_times(task.inputs)
+    terms, jumps = _terms(task), _cuts(task.system, task.inputs)
     grid = functools.partial(
         fixed_grid, substeps=task.step.substeps, memory=options.memory, even=options.even, linear=options.linear
     )
@@ -290,7 +296,7 @@ def _reduced_trajectory(task: Task, options: Options) -> Trajectory:
     ends = task.times[jnp.array([0, -1])]
     system, state, inputs, times = alike_arrays((task.system, task.y0, task.inputs, task.times))
     task = task._replace(system=system, y0=state, inputs=inputs, times=times)
-    jumps, memory = jump_times(inputs), None if options.memory is None else options.memory // 2
+    jumps, memory = _cuts(task.system, inputs), None if options.memory is None else options.memory // 2
     reduced = functools.partial(reduce_rows, system=system, state=state, reducers=task.reduce or {}, memory=memory)
     if isinstance(task.step, Fixed):
         terms, substeps = _terms(task), task.step.substeps

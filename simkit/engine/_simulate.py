@@ -58,6 +58,7 @@ from ..reducers import Reducer
 from ..solvers import (
     BDF,
     AbstractSplitStepper,
+    DiscreteStepper,
     Rodas5P,
     SolverLike,
     Stepper,
@@ -255,7 +256,8 @@ def _complete(
     if isinstance(solver, Rodas5P | BDF) and solver.pattern is not None:
         check_pattern(solver.pattern, system, y0, times, inputs)
     if isinstance(system, DiscreteSystem):
-        step = own_steps(system, step, run)
+        step, ragged = own_steps(system, step, run)
+        solver = DiscreteStepper(ragged)
     if step is None:
         step = _default_step(system, solver, times)
     step = as_step(step, run)
@@ -328,6 +330,11 @@ def check_served(system: System, events: NamedEvents | None, reduce: Any = None)
     """Refuse events and reducers that a system does not serve, or not together."""
     if isinstance(system, JumpSystem) and events is not None:
         refuse_events(system)
+    if isinstance(system, DiscreteSystem) and events is not None:
+        raise ArgumentError(
+            f"Argument `events` must be left out for `{type(system).__name__}`, whose states are those of its steps with nothing "
+            "between them, but is given. Look for the event among the saved states."
+        )
     if events is not None and reduce and isinstance(system, ParticleSystem):
         raise ArgumentError(
             "Arguments `reduce` and `events` must not be given together for particles, but both are. Save the states and reduce "

@@ -2,6 +2,8 @@
 
 from typing import Any, ClassVar
 
+import equinox as eqx
+from jax import lax
 from jaxtyping import PyTree
 
 from .._types import State, Time
@@ -18,9 +20,14 @@ class DiscreteStepper(Stepper):
     evaluations: ClassVar[int] = 1
     order: ClassVar[int] = 1
 
+    ragged: bool = eqx.field(static=True, default=False)
+    """Between some of the save times lie fewer steps than are offered: those past the end of a window change nothing."""
+
     def advance(self, term: SystemTerm, t0: Time, t1: Time, h: Time, y0: State, memory: PyTree) -> Step:
-        assert isinstance(term.system, DiscreteSystem)
-        y1 = term.system.advance(t0, y0, at_time(term.inputs, t0))
+        system = term.system
+        assert isinstance(system, DiscreteSystem)
+        step = lambda y: system.advance(t0, y, at_time(term.inputs, t0))
+        y1 = lax.cond(t1 - t0 > h / 2, step, lambda y: y, y0) if self.ragged else step(y0)
         return Step(y1, None, {"y0": y0, "y1": y1}, None)
 
     def polynomial(self, dense: dict[str, Any]) -> tuple[State, ...]:

@@ -12,8 +12,8 @@ from jax.typing import DTypeLike
 from jaxtyping import Array, Float, PyTree
 
 from ..._types import State, Time
-from ...core import BrownianPath, ConstrainedSystem, by_member, just_after, just_before, own
-from ...solvers import AbstractExplicitRungeKutta, AbstractSplitStepper, consistent
+from ...core import BrownianPath, ConstrainedSystem, DiscreteSystem, by_member, just_after, just_before, own
+from ...solvers import AbstractExplicitRungeKutta, AbstractSplitStepper, DiscreteStepper, consistent
 from ._checkpointed import Record, choose_record, whole_fits
 
 
@@ -79,7 +79,7 @@ def fixed_grid(
     def window(carry: tuple[State, Any], ends: tuple[Any, Any]) -> tuple[tuple[State, Any], State]:
         state, kept = carry
         start, end = ends if jumps is None else between_jumps(*ends)
-        h = (end - start) / substeps
+        h = length_of(terms.system, start, end, substeps)
         if jumps is not None and isinstance(terms.system, ConstrainedSystem):  # algebraic states jump with an input
             state = consistent(terms, start, state)[0]
 
@@ -97,6 +97,10 @@ def fixed_grid(
         if jumps is not None and not anew:  # what the solver keeps from its last step is of before the jump
             kept = jax.checkpoint(functools.partial(by_member, first))(terms, state, start)
         state, kept = checkpointed_scan(one, (state, kept), substeps, times.dtype, record)
+        if (
+            isinstance(solver, DiscreteStepper) and solver.ragged
+        ):  # of traced times nobody knows whether the steps suffice
+            state = jax.tree.map(lambda x: jnp.where(end - start > (substeps + 0.5) * h, jnp.nan, x), state)
         return (state, kept), state
 
     _, rest = jax.lax.scan(window, (state, kept), (points[:-1], points[1:]))
@@ -105,6 +109,11 @@ def fixed_grid(
         return states
     rows = jnp.searchsorted(points, times)
     return jax.tree.map(lambda leaf: leaf[rows], states)
+
+
+def length_of(system: Any, start: Array, end: Array, substeps: int) -> Array:
+    """The length of the steps of a window: that of a discrete system is its own, and `substeps` are at least as many as fit."""
+    return jnp.asarray(system.step, start.dtype) if isinstance(system, DiscreteSystem) else (end - start) / substeps
 
 
 def checkpointed_scan(

@@ -20,7 +20,7 @@ from jax.interpreters import ad, batching, mlir
 from jaxtyping import Array
 
 from ..._types import State
-from ...core import BrownianPath, ConstrainedSystem, DelayedSystem
+from ...core import BrownianPath, ConstrainedSystem, DelayedSystem, DiscreteSystem
 from ...solvers import AbstractSplitStepper
 from ..batching._mesh import varies
 from ..kernels._components import MOST_COMPONENTS, evaluated
@@ -51,7 +51,7 @@ def grid_of_members(
     None where kernels are not written for such a solve.
     """
     kinds = {leaf.dtype for leaf in jax.tree.leaves(state)} | {times.dtype}
-    special = (ConstrainedSystem, DelayedSystem)
+    special = (ConstrainedSystem, DelayedSystem, DiscreteSystem)
     served = mode() != "off" and len(kinds) == 1 and jnp.issubdtype(times.dtype, jnp.floating)
     if not served or isinstance(solver, AbstractSplitStepper) or isinstance(terms.system, special):
         return None
