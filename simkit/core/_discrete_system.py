@@ -19,7 +19,7 @@ class DiscreteSystem(System):
     r"""$y_{n+1} = F(t_n, y_n)$: a map from one (encoded) state to the next, a time `step` later.
 
     `step` belongs to the equation, so that `simulate` needs none; saved times are whole numbers of steps apart. A subclass writes
-    `advance` (F) and `example`, and has the field `step`, `eqx.field(static=True)`. Inputs have their values at the start of a step.
+    `advance` (F) and `example`, and has the field `step`, `eqx.field(static=True)`. Inputs are those of the start of a step.
     """
 
     step: AbstractVar[float]
