@@ -117,3 +117,14 @@ def check_count(name: str, value: object, least: int = 1) -> None:
     """
     if isinstance(value, bool) or not isinstance(value, int | np.integer) or value < least:
         raise ArgumentError(f"Argument `{name}` must be a whole number of at least {least}, but it is {shown(value)}.")
+
+
+def check_progress(progress: object) -> None:
+    """Refuse what is neither a truth value nor a function of a line.
+
+    **Raises:** an `ArgumentError`.
+    """
+    if not isinstance(progress, bool) and progress is not None and not callable(progress):
+        raise ArgumentError(
+            f"Argument `progress` must be True, False or a function of a line, but it is {shown(progress)}."
+        )

@@ -185,6 +185,14 @@ ROWS = {
     "train without a loss": (lambda: simkit.train({"a": jnp.ones(2)}, 3), "`loss` must be a function"),
     "train by a name": (lambda: simkit.train({"a": jnp.ones(2)}, lambda m: m["a"][0], optimiser="adam"), "optax.adam"),
     "train half a step": (lambda: simkit.train({"a": jnp.ones(2)}, lambda m: m["a"][0], steps=0.5), "whole number"),
+    "record with a number to call": (
+        lambda: simkit.record(S, Y0, T, store="nowhere", callback=3),
+        "`callback` must be a function",
+    ),
+    "record with a word for progress": (
+        lambda: simkit.record(S, Y0, T, store="nowhere", progress="x"),
+        "`progress` must be True",
+    ),
     "record into nothing": (lambda: simkit.record(S, Y0, T, store=None), "`store`"),
     "record probes, a number": (lambda: simkit.record(S, Y0, T, store="nowhere", probes=3), "must be names of outputs"),
     "record frames, a half": (lambda: simkit.record(S, Y0, T, store="nowhere", frames=1.5), "must be a whole number"),

@@ -52,6 +52,8 @@ def as_float_array(value: Any) -> Array:
     if isinstance(value, jax.Array) and not value.weak_type and dtype in ("float32", "float64"):
         return value  # already as it should be; `asarray` would find that out ten times slower
     floating = dtype is not None and jnp.issubdtype(dtype, jnp.floating)
+    if dtype is not None and jnp.issubdtype(dtype, jnp.complexfloating):
+        raise TypeError("a complex array, whose imaginary part would be lost")
     return jnp.asarray(value, dtype=jax.dtypes.canonicalize_dtype(dtype if floating else float))
 
 

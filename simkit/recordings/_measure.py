@@ -1,5 +1,6 @@
 """Small numbers of the states of a part: probes at all times, and totals of reducers."""
 
+import inspect
 from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
@@ -14,6 +15,7 @@ from .._types import Inputs, State
 from ..core import System, at_time, named_leaves
 from ..engine import first_totals, next_totals
 from ..reducers import Reducer
+from ..stores import check_names
 
 Probe = str | Callable[..., Any]
 
@@ -48,7 +50,24 @@ def as_probes(probes: Any) -> dict[str, Probe]:
             'Argument `probes` must be names of outputs, such as `["pressure"]`, or functions by name, such as '
             f'`{{"highest": lambda system, t, y: y.height.max()}}`, but it is {shown(probes)}.'
         )
-    return dict(probes)
+    named: Any = probes
+    for name, probe in named.items():
+        if not isinstance(probe, str) and not _takes_three(probe):
+            raise ArgumentError(
+                f"Probe `{name}` must be a function (system, t, y), such as `lambda system, t, y: y.height.max()`, but it takes "
+                "other arguments."
+            )
+    return dict(named)
+
+
+def _takes_three(probe: Callable[..., Any]) -> bool:
+    try:
+        inspect.signature(probe).bind(None, None, None)
+    except ValueError:  # of a function of C nothing is known
+        return True
+    except TypeError:
+        return False
+    return True
 
 
 @eqx.filter_jit
@@ -82,9 +101,11 @@ def forms(
 
     **Raises:** an `UnknownNameError` for probes of outputs that the system does not have.
     """
-    jax.eval_shape(lambda t, y: _probed(system, t, y, inputs, probes), t, y0)
+    probed = jax.eval_shape(lambda t, y: _probed(system, t, y, inputs, probes), t, y0)
     totals = jax.eval_shape(lambda t, y: first_totals(system, t, system.encode(y), reducers), t, y0)
-    return totals, jax.eval_shape(lambda totals: _ended(totals, reducers), totals)
+    ended = jax.eval_shape(lambda totals: _ended(totals, reducers), totals)
+    check_names({"frames": y0, "probes": probed, "totals": totals, "reduced": ended})
+    return totals, ended
 
 
 def _probed(system: System, t: Any, y: Any, inputs: Inputs, probes: Mapping[str, Probe]) -> dict[str, Any]:
@@ -98,7 +119,12 @@ def _probed(system: System, t: Any, y: Any, inputs: Inputs, probes: Mapping[str,
         check_known(probe, outputs, f"output of `{type(system).__name__}`")
         return outputs[probe]
 
-    return {name: value(probe) for name, probe in probes.items()}
+    found = {name: value(probe) for name, probe in probes.items()}
+    for name, got in found.items():
+        leaves = jax.tree.leaves(got)
+        if not leaves or not all(eqx.is_array_like(leaf) for leaf in leaves):
+            raise ArgumentError(f"Probe `{name}` must return numbers, but it returns {shown(got)}.")
+    return found
 
 
 def _ended(totals: Mapping[str, Any], reducers: Mapping[str, Reducer]) -> dict[str, Any]:

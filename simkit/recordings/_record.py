@@ -10,7 +10,7 @@ import numpy as np
 from jax.typing import ArrayLike
 from jaxtyping import PRNGKeyArray
 
-from .._doors import check_count, check_key, check_kind
+from .._doors import check_count, check_key, check_kind, check_progress, shown
 from .._errors import ArgumentError, SimulationError, StoreError
 from .._types import Inputs, State
 from ..core import (
@@ -99,6 +99,9 @@ def record(
     _check_served(system)
     y0 = as_state(system, started(y0))
     inputs = as_inputs(system, inputs, y0)
+    if callback is not None and not callable(callback):
+        raise ArgumentError(f"Argument `callback` must be a function of the recording, but it is {shown(callback)}.")
+    check_progress(progress)
     check_count("frames", frames)
     if every is not None:
         check_count("every", every)

@@ -9,10 +9,10 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from .._doors import check_kind
+from .._doors import check_kind, shown
 from .._errors import ArgumentError, ResultFileError, check_known
 from ..core import Trajectory
-from ..stores import Journal, open_journal, unpacked
+from ..stores import Journal, names_of, open_journal, unpacked
 
 KIND = "recording"
 COUNTS = ("steps", "rejected", "evaluations")
@@ -71,6 +71,9 @@ class Recording:
 
         **Raises:** an `ArgumentError` where no frame lies there.
         """
+        for name, value in (("start", start), ("stop", stop)):
+            if value is not None and not isinstance(value, int | float | np.number | np.ndarray | jax.Array):
+                raise ArgumentError(f"Argument `{name}` must be a time, but it is {shown(value)}.")
         low, high = -np.inf if start is None else start, np.inf if stop is None else stop
         kept = []
         for part in self._parts():
@@ -154,6 +157,7 @@ class Recording:
         """A pytree of a part: with the classes that it was recorded with where they are known, else by dotted name."""
         like = self._like.get(root)
         if like is not None:
+            _check_like(like, root, arrays)
             return unpacked(arrays, {root: like})[root]
         found = {name: jnp.asarray(value) for name, value in _named(arrays, root).items()}
         return found[""] if list(found) == [""] else found
@@ -182,6 +186,19 @@ def read_parts(held: Journal) -> Iterator[dict[str, np.ndarray]]:
         if found is None:
             return
         yield found
+
+
+def _check_like(like: Any, root: str, arrays: Mapping[str, np.ndarray]) -> None:
+    """Refuse a state of another system.
+
+    **Raises:** an `ArgumentError` that tells what the recording holds.
+    """
+    held, asked = set(_named(arrays, root)), set(names_of(like))
+    if held != asked:
+        raise ArgumentError(
+            f"Argument `y0` must be a state like those of the recording, which holds {', '.join(sorted(held))}, but it holds "
+            f"{', '.join(sorted(asked))}."
+        )
 
 
 def _is_frames(name: str) -> bool:

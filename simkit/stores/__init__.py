@@ -20,6 +20,8 @@ from ._journal import open_journal as open_journal
 from ._lock import Lock as Lock
 from ._lock import drop_locks as drop_locks
 from ._manifest import read_manifest as read_manifest
+from ._packed import check_names as check_names
+from ._packed import names_of as names_of
 from ._packed import packed as packed
 from ._packed import unpacked as unpacked
 from ._progress import Progress as Progress

@@ -117,7 +117,8 @@ def _class(name: str, kind: type, found: dict[str, str]) -> None:
             found[f"the source of {part.__qualname__}"] = _hash(_source(part))
             for method in vars(part):
                 function = inspect.unwrap(getattr(part, method)) if callable(getattr(part, method, None)) else None
-                if isinstance(function, types.FunctionType):
+                # What `dataclasses` makes differs from Python to Python.
+                if isinstance(function, types.FunctionType) and function.__globals__.get("__name__") != "dataclasses":
                     for variable, value in _constants_read(function).items():
                         found[f"{part.__qualname__}.{variable}"] = value
 

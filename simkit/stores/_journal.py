@@ -53,7 +53,7 @@ class Journal(NamedTuple):
             if _digest(self.identity, path.read_bytes()) == path.stem.rpartition("-")[2]:
                 with h5py.File(path, "r") as file:
                     check_hdf5(file, path)
-                    return {key: np.asarray(values) for key, values in file.items()}
+                    return {key.replace("%2F", "/").replace("%25", "%"): np.asarray(x) for key, x in file.items()}
             if self.lock is not None:
                 path.unlink()
         return None
@@ -68,7 +68,8 @@ class Journal(NamedTuple):
 
         def fill(file: "h5py.File") -> None:
             for key, values in arrays.items():
-                file.create_dataset(key, data=values)
+                # HDF5 would make a group of what stands before a slash.
+                file.create_dataset(key.replace("%", "%25").replace("/", "%2F"), data=values)
 
         content = hdf5_image(fill)
         with _writing(self.folder):
@@ -146,6 +147,8 @@ def open_journal(folder: str | Path, kind: str) -> Journal:
     **Raises:** a `ResultFileError` where there is none of this kind.
     """
     folder = Path(folder).absolute()
+    if folder.exists() and not folder.is_dir():
+        raise ResultFileError(f"`{folder}` must be the store of a {kind}, which is a folder, but it is a file.")
     held = _manifest(folder)
     if held is None or held["kind"] != kind:
         what = "there is none" if held is None else f"it belongs to a {held['kind']}"

@@ -9,11 +9,32 @@ import numpy as np
 from jax.tree_util import KeyPath
 from jaxtyping import PyTree
 
+from .._errors import ArgumentError
+
 
 def packed(tree: PyTree) -> dict[str, np.ndarray]:
     """The arrays of a pytree by dotted name; a random key is told by its numbers."""
     paths, _ = jax.tree_util.tree_flatten_with_path(tree)
+    check_names(tree)
     return {_name(path): np.asarray(jax.random.key_data(leaf) if _is_key(leaf) else leaf) for path, leaf in paths}
+
+
+def names_of(tree: PyTree) -> list[str]:
+    """The dotted names of the arrays of a pytree, in its order."""
+    return [_name(path) for path, _ in jax.tree_util.tree_flatten_with_path(tree)[0]]
+
+
+def check_names(tree: PyTree) -> None:
+    """Refuse a pytree of which two arrays have the same dotted name, such as {"a.b": 1.0, "a": {"b": 2.0}}.
+
+    **Raises:** an `ArgumentError` that tells the name.
+    """
+    names = names_of(tree)
+    twice = next((name for name in names if names.count(name) > 1), None) if len(set(names)) < len(names) else None
+    if twice is not None:
+        raise ArgumentError(
+            f"Each array must have a dotted name of its own, but two are called `{twice}`. Rename one of them."
+        )
 
 
 def unpacked(arrays: Mapping[str, np.ndarray], like: PyTree, key: Any = None) -> Any:

@@ -11,7 +11,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax.typing import ArrayLike
 
-from .._doors import check_kind
+from .._doors import check_kind, check_progress
 from .._errors import ArgumentError, SimulationError
 from .._types import Inputs, State
 from ..core import (
@@ -110,6 +110,7 @@ def sweep(
     values = check_over(setup, over)
     members = len(next(iter(values.values())))
     _check_counts(chunk, retries)
+    check_progress(progress)
     times = _times(setup, times)
     check_events(setup.events, system, np.asarray(times))
     method = resolve_members(setup, values, members, times, solver=solver, step=step)

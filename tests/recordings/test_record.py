@@ -245,3 +245,41 @@ def test_killed(tmp_path):
     ]
     assert ends[0] == ends[1]
     assert kept[0].stat().st_mtime_ns == written
+
+
+def test_names_with_slashes_and_dots(tmp_path):
+    """Names are what the user says; two arrays of one dotted name are refused."""
+    probes = {"a/b": lambda system, t, y: y.hare, "a/c": lambda system, t, y: {"100 %": y.lynx}}
+    reduce = {"x/y": simkit.reducers.Mean()}
+    run = simkit.record(SYSTEM, Y0, TIMES, store=tmp_path / "run", probes=probes, reduce=reduce, every=20)
+    assert run.names == ("a/b", "a/c.100 %")
+    assert run["a/b"].shape == run["a/c.100 %"].shape == (41,)
+    assert float(run.reduced["x/y"].hare) == pytest.approx(float(run["a/b"].mean()))
+    plain = simkit.from_function(lambda t, y, p: {"u/v": -y["u/v"], "u/w": -y["u/w"]}, {"k": 1.0})
+    run = simkit.record(plain, {"u/v": 1.0, "u/w": 2.0}, [0.0, 1.0], store=tmp_path / "slash")
+    np.testing.assert_allclose(run.trajectory().ys["u/w"], [2.0, 2 / np.e], rtol=1e-3)
+    twice = {"a.b": lambda system, t, y: y.hare, "a": lambda system, t, y: {"b": y.lynx}}
+    with pytest.raises(simkit.ArgumentError, match=r"two are called `probes\.a\.b`"):
+        simkit.record(SYSTEM, Y0, TIMES, store=tmp_path / "twice", probes=twice)
+
+
+def test_probes_and_callbacks_that_cannot_work(tmp_path):
+    record = lambda **asked: simkit.record(SYSTEM, Y0, TIMES, store=tmp_path / "run", **asked)
+    with pytest.raises(simkit.ArgumentError, match=r"must be a function \(system, t, y\)"):
+        record(probes={"hare": lambda t, y: y.hare})
+    for nothing in ("a word", None):
+        with pytest.raises(simkit.ArgumentError, match="must return numbers"):
+            record(probes={"hare": lambda system, t, y, nothing=nothing: nothing})
+    assert not (tmp_path / "run").exists()
+    run = record()
+    with pytest.raises(simkit.ArgumentError, match="which holds hare, lynx, but it holds x"):
+        open_recording(run.store, {"x": 1.0}).final()
+    (tmp_path / "file").write_text("")
+    with pytest.raises(simkit.ResultFileError, match="but it is a file"):
+        open_recording(tmp_path / "file")
+
+
+def test_complex_states_are_refused():
+    decay = simkit.from_function(lambda t, y, p: -p["k"] * y, {"k": 2.0})
+    with pytest.raises(simkit.ArgumentError, match="`y0` must hold numbers"):
+        simkit.simulate(decay, jnp.array([1 + 2j]), [0.0, 1.0])
