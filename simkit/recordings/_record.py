@@ -143,7 +143,7 @@ def record(
 
 
 class Plan(NamedTuple):
-    """What is to be recorded.
+    """The plan of a recording.
 
     - `every`: save times a part; `frames`: of so many times one frame is kept.
     - `totals`: the shapes of the totals of the reducers.
@@ -156,7 +156,7 @@ class Plan(NamedTuple):
 
 
 class Reached(NamedTuple):
-    """Where a run stands between two parts.
+    """The state of a run between two parts.
 
     - `system`: with room for the neighbours that were met so far.
     - `totals`: those of the reducers; None at the start.

@@ -21,7 +21,7 @@ class DiscreteStepper(Stepper):
     order: ClassVar[int] = 1
 
     ragged: bool = eqx.field(static=True, default=False)
-    """Between some of the save times lie fewer steps than are offered: those past the end of a window change nothing."""
+    """Flag of windows between save times that hold fewer steps than are offered: those past the end of a window change nothing."""
 
     def advance(self, term: SystemTerm, t0: Time, t1: Time, h: Time, y0: State, memory: PyTree) -> Step:
         system = term.system

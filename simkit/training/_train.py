@@ -27,7 +27,7 @@ KIND = "training"
 
 
 class Learner(NamedTuple):
-    """What changes while a model learns.
+    """The state of a model that learns.
 
     - `arrays`: the parts of the model that learn; `memory`: that of the optimiser.
     """
@@ -37,7 +37,7 @@ class Learner(NamedTuple):
 
 
 class Task(NamedTuple):
-    """What stays the same.
+    """The constants of a training.
 
     - `rest`: the model without the parts that learn.
     - `batch`: rows of the data in a step; None for all of them.
@@ -229,7 +229,7 @@ def _run(
 
 @eqx.filter_jit
 def _steps(task: Task, learner: Learner, first: Int[Array, ""], count: int, draws: bool) -> tuple[Learner, Array]:
-    """So many steps, and the loss of each."""
+    """Take `count` steps; return the loss of each."""
     note_trace("train", {"model": learner.arrays, "data": task.data})
     rows = _rows("data", task.data)
 
@@ -288,7 +288,7 @@ def _check_finite(losses: np.ndarray, done: int) -> None:
 
 
 def _learning(model: Any, parts: Callable[[Any], Any] | None) -> PyTree:
-    """For each leaf whether it learns."""
+    """Mark the leaves that learn."""
     if parts is None:
         return jax.tree.map(eqx.is_inexact_array, model)
     try:
