@@ -4,6 +4,7 @@ from ._equation_source import equations_source as equations_source
 from ._equation_source import start_numbers as start_numbers  # internal
 from ._equation_system import EquationSystem as EquationSystem
 from ._equation_system import from_equations as from_equations
+from ._equations import TAKEN as TAKEN  # internal
 from ._expression import LEAVES as LEAVES  # internal
 from ._expression import RELATIONS as RELATIONS  # internal
 from ._expression import TIME as TIME  # internal

@@ -1,6 +1,7 @@
 """The study file that `simkit new --data` writes: what the columns of a table say, and a model to replace."""
 
 import dataclasses
+import keyword
 import re
 import unicodedata
 from collections.abc import Sequence
@@ -10,6 +11,7 @@ import numpy as np
 
 from .._errors import DataError, check_known
 from ..io import Column, read_columns_of
+from ..networks import TAKEN, EquationSystem
 
 TIMES = (
     *("time", "t", "date", "datetime", "day", "days", "hour", "hours", "minute", "minutes", "second", "seconds"),
@@ -188,14 +190,20 @@ def _groups(roles: Roles, file: str, lines: Sequence[int]) -> dict[str, list[int
     return groups
 
 
+OCCUPIED = {*TAKEN, *dir(EquationSystem), "e", "pi", "t"}
+"""Names that formulas, files and systems need for themselves."""
+
+
 def _names(outputs: Sequence[Column]) -> list[str]:
     """Names of the outputs for formulas, each another one."""
     found: list[str] = []
     for column in outputs:
         plain = unicodedata.normalize("NFKD", column.name).encode("ascii", "ignore").decode()
         name = re.sub(r"\W+", "_", plain).strip("_").lower() or "y"
-        name = f"y_{name}" if name[0].isdigit() or name in ("t", "e", "pi", "time") else name
-        while name in found:
+        name = f"y_{name}" if name[0].isdigit() or name in OCCUPIED or keyword.iskeyword(name) else name
+        # `rate_` and `level_` of a name are parameters of the model that is written.
+        others = lambda name: {f"{word}{name}" for word in ("", "rate_", "level_")}
+        while any(others(name) & others(other) for other in found):
             name += "_2"
         found.append(name)
     return found

@@ -89,3 +89,13 @@ def test_headers_and_labels_stay_data():
     study = study_from_text(study_of_table(text, "my.csv", "my.toml"))
     assert [experiment.name for experiment in study.experiments] == ['a"] b']
     assert list(study.experiments[0].data) == ["x"]  # `[fit]` reads as a unit
+
+
+@pytest.mark.parametrize("header", ["time,lambda,class,t,exp,e,pi", "time,noise,y0,inputs,outputs", "time,rate_x,x,level_x"])
+def test_columns_of_any_name_make_a_study_that_is_right(tmp_path, header):
+    """Words of formulas, of files and of Python, and names that the written model uses, are renamed."""
+    count = header.count(",")
+    rows = "\n".join(",".join(str(k + j) for j in range(count + 1)) for k in range(4))
+    (tmp_path / "data.csv").write_text(f"{header}\n{rows}\n")
+    assert main(["new", str(tmp_path / "study.toml"), "--data", str(tmp_path / "data.csv")]) == 0
+    assert main(["check", str(tmp_path / "study.toml")]) == 0
