@@ -217,6 +217,8 @@ def _models_of(options: argparse.Namespace, made: Any) -> Any:
     from ..stores import PythonFile
     from ..study import load_models, models_of
 
+    if options.models and getattr(options, "kept_models", False):
+        raise ArgumentError("Options --models and --kept-models name two sources of the models. Give one of them.")
     if options.models:
         models = load_models(*options.models)
         for name, text in models.sources.items():

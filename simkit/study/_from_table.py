@@ -146,12 +146,24 @@ def _roles(columns: Sequence[Column], file: str, time: str | None, subject: str 
     covariates = [column for column in others if who is not None and _is_constant(column, who)]
     outputs = [c for c in others if c.kind == "numbers" and c not in covariates and not np.isnan(c.values).all()]
     if not outputs:
+        text = next((column for column in others if column.kind == "text"), None)
+        found = "it has none" if text is None else f"column `{text.header}` holds {_no_number(text)}"
         raise DataError(
-            f"The data file `{file}` must have a column of numbers beside `{clock.header}`, but it has none. Check the "
-            "separator of cells: commas, semicolons or tabs."
+            f"The data file `{file}` must have a column of numbers beside `{clock.header}`, but {found}. Leave cells empty "
+            "where a value is missing, write units into the header. Check the separator of cells: commas, semicolons or tabs."
         )
     used = [clock, who, *outputs, *covariates]
     return Roles(clock, who, outputs, covariates, [c for c in columns if not any(c is one for one in used)])
+
+
+def _no_number(column: Column) -> str:
+    """Quote the first cell of a column that is no number."""
+    for cell in column.values:
+        try:
+            float(cell)
+        except ValueError:
+            return f"`{cell}`"
+    return "texts"
 
 
 def _is_constant(column: Column, who: Column) -> bool:
