@@ -236,6 +236,8 @@ def _steps(task: Task, learner: Learner, first: Int[Array, ""], count: int, draw
     def one(learner: Learner, number: Array) -> tuple[Learner, Array]:
         picked = task.data if task.batch is None else _picked(task, rows, number)
         value, slope = jax.value_and_grad(lambda arrays: _loss(task, arrays, picked, number, draws))(learner.arrays)
+        # For a complex parameter JAX returns dL/dx - i dL/dy; the way uphill is its conjugate.
+        slope = jax.tree.map(lambda x: jnp.conj(x) if jnp.iscomplexobj(x) else x, slope)
         with jax.numpy_dtype_promotion("standard"):
             update, memory = task.optimiser.update(slope, learner.memory, learner.arrays)
             arrays = optax.apply_updates(learner.arrays, update)

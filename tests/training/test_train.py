@@ -86,6 +86,15 @@ def test_held_out_rows_choose_the_model():
     assert "held out" in repr(other)
 
 
+def test_complex_parameters_descend():
+    """|w - 2j|^2 by gradient descent: the distance shrinks by 1 - 2 rate in each step."""
+    away = lambda w: jnp.abs(w["a"] - 2j) ** 2 + (w["b"] - 1.0) ** 2
+    start = {"a": jnp.asarray(1.0 + 0j), "b": jnp.asarray(0.0)}
+    found = simkit.train(start, away, optimiser=optax.sgd(0.1), steps=20).model
+    np.testing.assert_allclose(found["a"], 2j + 0.8**20 * (1 - 2j), rtol=1e-9)
+    np.testing.assert_allclose(found["b"], 1 - 0.8**20, rtol=1e-9)
+
+
 def test_parts_that_learn():
     found = simkit.train(START, misfit, DATA, steps=20, parts=lambda model: model.weights)
     assert float(found.model.offset) == 0.0
