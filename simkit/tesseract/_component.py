@@ -159,7 +159,9 @@ def _checked(name: str, value: Any, shape: tuple[int, ...]) -> Any:
     try:
         array = as_float_array(value)
     except (TypeError, ValueError):
-        raise ArgumentError(f"The input `{name}` must be a number or an array of them, but it is {shown(value)}.") from None
+        raise ArgumentError(
+            f"The input `{name}` must be a number or an array of them, but it is {shown(value)}."
+        ) from None
     if array.shape != shape:
         raise ArgumentError(f"The input `{name}` must have the shape {shape}, but it has {array.shape}.")
     return array

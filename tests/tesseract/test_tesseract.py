@@ -53,7 +53,9 @@ def test_endpoints_of_a_function():
     np.testing.assert_allclose(back["x"], [1.0, 0.0, 3.0])
     shapes = made.abstract_eval({**GIVEN, "x": {"shape": (3,), "dtype": "float64"}})
     assert shapes == {"y": {"shape": (3,), "dtype": "float64"}, "whole": {"sum": {"shape": (), "dtype": "float64"}}}
-    with pytest.raises(simkit.ArgumentError, match=r"There is no `more\.c`: in the place of `c` there is only `a`, `b`"):
+    with pytest.raises(
+        simkit.ArgumentError, match=r"There is no `more\.c`: in the place of `c` there is only `a`, `b`"
+    ):
         made.jacobian(GIVEN, {"more.c"}, {"y"})
 
 
