@@ -13,8 +13,8 @@ from ..networks import TIME, EquationSystem, Spelled, set_inputs, start_numbers
 def equations_sbml(system: EquationSystem, y0: Any, inputs: Inputs = None) -> str:
     """A system of equations as SBML, level 3 version 2: states are parameters with rate rules, assignments and outputs rules.
 
-    Inputs become constants of their values, else of their defaults. Units are text in simkit, so they stand in the notes of each parameter, and the
-    model declares none.
+    Inputs become constants of their values, else of their defaults. Units are text in simkit, so they stand in the notes of each
+    parameter, and the model declares none.
 
     **Arguments:**
 
@@ -22,7 +22,8 @@ def equations_sbml(system: EquationSystem, y0: Any, inputs: Inputs = None) -> st
     - `y0`: its initial state.
     - `inputs`: name -> number or `Constant`.
 
-    **Raises:** an `ArgumentError` for another system, an input that varies in time or has neither value nor default, or a formula that SBML has not.
+    **Raises:** an `ArgumentError` for another system, an input that varies in time or has neither value nor default, or a formula
+    that SBML has not.
 
     ```python
     import simkit
