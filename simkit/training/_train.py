@@ -27,7 +27,7 @@ KIND = "training"
 
 
 class Learner(NamedTuple):
-    """What changes while a model learns.
+    """The parts that change while a model learns.
 
     - `arrays`: the parts of the model that learn; `memory`: that of the optimiser.
     """
@@ -37,7 +37,7 @@ class Learner(NamedTuple):
 
 
 class Task(NamedTuple):
-    """What stays the same.
+    """The parts that stay the same.
 
     - `rest`: the model without the parts that learn.
     - `batch`: rows of the data in a step; None for all of them.
@@ -230,7 +230,7 @@ def _run(
 def _steps(
     task: Task, learner: Learner, first: Int[Array, ""], count: int, draws: bool
 ) -> tuple[Learner, tuple[Array, Array]]:
-    """So many steps, the loss of each, and whether its gradient left the model finite."""
+    """Take so many steps; tell the loss of each and whether its gradient left the model finite."""
     note_trace("train", {"model": learner.arrays, "data": task.data})
     rows = _rows("data", task.data)
     rule = optax.with_extra_args_support(task.optimiser)
@@ -314,7 +314,7 @@ def _check_finite(losses: np.ndarray, sloped: np.ndarray, done: int) -> None:
 
 
 def _learning(model: Any, parts: Callable[[Any], Any] | None) -> PyTree:
-    """For each leaf whether it learns."""
+    """Mark the leaves that learn."""
     if parts is None:
         return jax.tree.map(eqx.is_inexact_array, model)
     try:
