@@ -29,6 +29,16 @@ P = simkit.Problem(
 )
 KEY = jax.random.key(0)
 FIT = simkit.fit(P, starts=1, key=KEY)
+DRAWS = simkit.Posterior(
+    draws=jnp.ones((2, 4, 1)),
+    log_density=jnp.zeros((2, 4)),
+    diverging=jnp.zeros((2, 4), bool),
+    steps=jnp.ones((2, 4), int),
+    accept=jnp.ones((2, 4)),
+    names=("a",),
+    units=("1",),
+    method="made by hand",
+)
 OWN = simkit.from_function(lambda t, y, p, u: {"x": u["heat"] - y["x"]}, {"k": 1.0})
 PLAIN = simkit.from_function(lambda t, y, p: {"x": -p["k"] * y["x"]}, {"k": 1.0})
 EQUATIONS = simkit.from_equations({"d x": "-k*x"}, parameters={"k": 1.0})
@@ -601,6 +611,10 @@ ROWS = {
     ),
     "own models, a class": (lambda: simkit.study.load_models(Spring), "but one is the class `Spring`"),
     "own models, a missing file": (lambda: simkit.study.load_models("none.py"), "`none.py`"),
+    "an estimate by number": (lambda: FIT[0], "`name` must be the name of a parameter, but it is 0"),
+    "an estimate by None": (lambda: FIT[None], "`name` must be the name of a parameter, but it is None"),
+    "estimates by a list": (lambda: FIT[["a"]], "`name` must be the name of a parameter, but it is the list"),
+    "draws by number": (lambda: DRAWS[0], "`name` must be the name of a parameter, but it is 0"),
     "model of a fit, a text": (lambda: FIT.system("p"), "`problem` must be a problem"),
     "model of a fit, an unknown experiment": (lambda: FIT.system(P, "m"), "no experiment `m`"),
     "simulation of a fit, times of a text": (lambda: FIT.trajectory(P, "late"), "`times` must be numbers"),

@@ -133,11 +133,12 @@ def export(options: argparse.Namespace) -> int:
     check_free(options.file, options.overwrite, "name")
     start = study.y0 if study.y0 is not None else dict.fromkeys([name for name, _ in study.system.equations.rates], 1.0)
     if options.file.suffix == ".py":
-        text = equations_source(study.system, start, study.simulation_times if study.experiments else None)
+        times = study.simulation_times if study.experiments else None
+        text = equations_source(study.system, start, times, study.inputs)
     else:
         from ..petab import equations_sbml
 
-        text = equations_sbml(study.system, start)
+        text = equations_sbml(study.system, start, study.inputs)
     write_text(options.file, text)
     print(options.file)
     if study.events:

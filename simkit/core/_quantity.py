@@ -119,9 +119,12 @@ def _number(value: Any) -> Array:
 
 
 def field_metadata(owner: Any, name: str) -> Metadata:
-    """The metadata of field `name` of a module; the defaults where it is no quantity."""
+    """The metadata of field `name` of a module; the defaults where it is no quantity.
+
+    A module whose parameters are a dictionary gives theirs in a field `parameter_metadata`, as pairs of name and metadata.
+    """
     if dataclasses.is_dataclass(owner):
         for field in dataclasses.fields(owner):
             if field.name == name:
                 return field.metadata.get("simkit", Metadata())
-    return Metadata()
+    return dict(getattr(owner, "parameter_metadata", ())).get(name, Metadata())

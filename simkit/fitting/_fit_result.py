@@ -2,7 +2,7 @@
 
 import dataclasses
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from statistics import NormalDist
 from typing import Any
 
@@ -14,6 +14,7 @@ from jax.core import Tracer
 from jax.typing import ArrayLike
 from jaxtyping import Array, Float
 
+from .._doors import check_kind
 from .._errors import ArgumentError, SimulationError, check_known
 from ..core import (
     StaticSystem,
@@ -78,8 +79,15 @@ class FitResult(AbstractFit):
 
     def __getitem__(self, name: str) -> Float[Array, ""]:
         """Return the estimate of a parameter by its name, such as `fit["growth"]`; close matches are told for a wrong one."""
+        check_kind("name", name, str, "the name of a parameter", 'Write `fit["growth"]`.')
         check_known(name, self.names, "parameter of this fit")
         return self.estimate[self.names.index(name)]
+
+    def __contains__(self, name: object) -> bool:
+        return name in self.names
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self.names)
 
     def system(self, problem: Problem, experiment: int | str = 0) -> System:
         """Return the system with the estimate put in, as it is in one experiment: `simulate` takes it.

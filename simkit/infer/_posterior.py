@@ -1,7 +1,7 @@
 """Result of sampling."""
 
 import warnings
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 import equinox as eqx
@@ -10,6 +10,7 @@ import numpy as np
 from jax.core import Tracer
 from jaxtyping import Array, Bool, Float, Int
 
+from .._doors import check_kind
 from .._errors import check_known, missing_package
 from ..core import data_frame, html_notes, html_page, html_table, uncertain_text
 from ._diagnostics import effective_sample_size, split_r_hat
@@ -43,8 +44,15 @@ class Posterior(eqx.Module):
 
     def __getitem__(self, name: str) -> Float[Array, "chain draw"]:
         """Return the draws of a parameter by its name, such as `posterior["growth"]`; close matches are told for a wrong one."""
+        check_kind("name", name, str, "the name of a parameter", 'Write `posterior["growth"]`.')
         check_known(name, self.names, "parameter of this posterior")
         return self.draws[..., self.names.index(name)]
+
+    def __contains__(self, name: object) -> bool:
+        return name in self.names
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self.names)
 
     def flat(self) -> Float[Array, "draws parameter"]:
         """The draws of all chains, one after the other."""

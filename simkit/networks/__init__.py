@@ -1,6 +1,7 @@
 """Reaction networks: their formulas as data, rates and Jacobians evaluated by shape, and files of BioNetGen."""
 
 from ._equation_source import equations_source as equations_source
+from ._equation_source import set_inputs as set_inputs  # internal
 from ._equation_source import start_numbers as start_numbers  # internal
 from ._equation_system import EquationSystem as EquationSystem
 from ._equation_system import from_equations as from_equations

@@ -7,23 +7,27 @@ from typing import Any
 import numpy as np
 
 from .._doors import shown
-from .._errors import ArgumentError
-from ..core import REAL, Metadata, named_leaves, started
+from .._errors import ArgumentError, check_known
+from .._types import Inputs
+from ..core import REAL, Constant, Input, Metadata, named_leaves, started
 from ._equation_system import EquationSystem
+from ._equations import Equations
 from ._expression import TIME
 from ._infix import identifier
 from ._spelled import Spelled, equations_text
 
 
-def equations_source(system: EquationSystem, y0: Any = None, times: Any = None) -> str:
+def equations_source(system: EquationSystem, y0: Any = None, times: Any = None, inputs: Inputs = None) -> str:
     """The Python source of a system of equations: a class with a quantity for each parameter.
 
     **Arguments:**
 
     - `system`: what `from_equations` made; its numbers become the defaults.
     - `y0`, `times`: the example of the class; by default a state of ones, and times from 0 to 10.
+    - `inputs`: name -> number or `Constant`, which become the defaults of inputs.
 
-    **Raises:** an `ArgumentError` for a system of another kind, or a function without a name in Python.
+    **Raises:** an `ArgumentError` for a system of another kind, an input that varies in time, or a function without a name in
+    Python.
 
     ```python
     import simkit
@@ -53,10 +57,11 @@ def equations_source(system: EquationSystem, y0: Any = None, times: Any = None) 
         value = float(np.asarray(getattr(system, name)))
         kind = ", ".join(filter(None, [repr(value), _told(known)]))
         lines.append(f"    {identifier(name)}: simkit.Scalar = simkit.quantity({kind})")
-    if equations.inputs:
+    read = set_inputs(equations, inputs)
+    if read:
         declared = ", ".join(
             f"{name!r}: simkit.Input(unit={one.unit!r}, default={one.default!r}, doc={one.doc!r})"
-            for name, one in equations.inputs
+            for name, one in read.items()
         )
         lines += ["", "    def reads(self):", f"        return {{{declared}}}"]
     print_one = lambda node: spelled.text(node, _symbol, python=True)
@@ -67,12 +72,12 @@ def equations_source(system: EquationSystem, y0: Any = None, times: Any = None) 
         shown = [f"{name!r}: y.{identifier(name)}" for name in states]
         shown += [f"{name!r}: {print_one(spelled.observed[name])}" for name, _ in equations.observed]
         lines += ["", "    def outputs(self, t, y, inputs):", *assigned, f"        return {{{', '.join(shown)}}}"]
-    inputs = ", ".join(f"{name!r}: {1.0 if one.default is None else one.default!r}" for name, one in equations.inputs)
+    given = ", ".join(f"{name!r}: {1.0 if one.default is None else one.default!r}" for name, one in read.items())
     begin = ", ".join(f"{identifier(name)}={value!r}" for name, value in start.items())
     lines += ["", "    @classmethod", "    def example(cls):"]
     lines.append(
         f"        return simkit.Example(cls(), State({begin}), jnp.linspace({span[0]!r}, {span[1]!r}, {span[2]})"
-        f"{f', {{{inputs}}}' if inputs else ''})"
+        f"{f', {{{given}}}' if given else ''})"
     )
     return "\n".join(lines) + "\n"
 
@@ -97,6 +102,26 @@ def start_numbers(y0: Any, states: Sequence[str]) -> dict[str, float]:
                 f"Argument `y0` must give the state `{name}` a number, but it is {shown(y0)}. Write {{{example}}}."
             ) from error
     return found
+
+
+def set_inputs(equations: Equations, inputs: Inputs) -> dict[str, Input]:
+    """The inputs of equations by name, with given constants as their defaults.
+
+    **Raises:** an `ArgumentError` for what varies in time, an `UnknownNameError` for an input that the equations have not.
+    """
+    declared = dict(equations.inputs)
+    for name, signal in dict(inputs or {}).items():
+        check_known(name, declared, "input of the equations")
+        value = signal.value if isinstance(signal, Constant) else signal
+        try:
+            number = float(np.asarray(value, float))
+        except (TypeError, ValueError):
+            raise ArgumentError(
+                f"The input `{name}` must be a constant to be written to a file, but it is {shown(signal)}. Give a constant, or "
+                "write its formula of `t` into the equations."
+            ) from None
+        declared[name] = declared[name]._replace(default=number)
+    return declared
 
 
 def _span(times: Any) -> tuple[float, float, int]:

@@ -134,11 +134,11 @@ def from_equations(
         raise ArgumentError(f"Argument `name` must be a name of Python, such as `Pond`, but it is {name!r}.")
     rates, assignments = split_equations(equations)
     told = {key: _metadata("states", key, field) for key, field in (states or {}).items()}
-    known = [name for name in dir(EquationSystem) if not name.startswith("__")]
+    known = ["State", *(name for name in dir(EquationSystem) if not name.startswith("__"))]
     for key in parameters:
         if key in known:
             raise ArgumentError(
-                f"The name `{key}` of a parameter must be another one, since systems have a method of it. Rename it."
+                f"The name `{key}` of a parameter must be another one, since systems have a method or a class of it. Rename it."
             )
     text = Equations(
         name,

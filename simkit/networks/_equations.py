@@ -2,6 +2,7 @@
 
 import dataclasses
 import functools
+import keyword
 import math
 import re
 from collections.abc import Callable, Mapping, Sequence
@@ -168,6 +169,11 @@ def check_names(equations: Equations) -> None:
             if not re.fullmatch(NAME, name) or name in TAKEN:
                 kind = "means something else in formulas" if name in TAKEN else "is no word of letters, digits and _"
                 raise ArgumentError(f"The name `{name}` of {what} must be another one, since it {kind}. Rename it.")
+            if keyword.iskeyword(name) and what in ("a state", "a parameter"):
+                raise ArgumentError(
+                    f"The name `{name}` of {what} must be another one, since it is a keyword of Python and no field can have it. "
+                    "Rename it."
+                )
             if name in seen:
                 raise ArgumentError(
                     f"Names must be given once, but `{name}` is {seen[name]} and {what}. Rename one of them."

@@ -12,8 +12,8 @@ from jaxtyping import Array
 from .._doors import shown
 from .._errors import ArgumentError, check_known
 from .._types import Inputs, Outputs, State
-from ..core import DelayedSystem, Example, Past, as_signals, at_time, stop_times
-from ._function import as_parameters, check_function, positional_count
+from ..core import DelayedSystem, Example, Metadata, Past, as_signals, at_time, stop_times
+from ._function import as_parameters, check_function, positional_count, split_quantities
 
 
 class DelayedFunctionSystem(DelayedSystem):
@@ -31,6 +31,7 @@ class DelayedFunctionSystem(DelayedSystem):
     history_function: Callable[..., Any] | None = eqx.field(static=True, default=None, kw_only=True)
     output_function: Callable[..., Any] | None = eqx.field(static=True, default=None, kw_only=True)
     steps: int = eqx.field(static=True, default=512, kw_only=True)
+    parameter_metadata: tuple[tuple[str, Metadata], ...] = eqx.field(static=True, default=(), kw_only=True)
 
     def delayed_field(self, t: ArrayLike, y: State, inputs: Inputs, past: Past) -> State:
         if positional_count(self.function) >= 5:
@@ -121,14 +122,16 @@ def from_delayed_function(
     if not isinstance(kept_steps, int) or isinstance(kept_steps, bool) or kept_steps < 2:
         raise ArgumentError(f"Argument `kept_steps` must be a whole number of at least 2, but it is {kept_steps!r}.")
     given = _is_function(history)
+    values, told = split_quantities(params)
     return DelayedFunctionSystem(
-        params,
+        values,
         None if given or history is None else as_signals(history),
         function=f,
         lag_function=lags,
         history_function=history if given else None,
         output_function=outputs,
         steps=kept_steps,
+        parameter_metadata=told,
     )
 
 

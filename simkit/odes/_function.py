@@ -1,5 +1,6 @@
 """Plain functions as systems."""
 
+import dataclasses
 import inspect
 from collections.abc import Callable, Mapping
 from typing import Any
@@ -11,7 +12,7 @@ from jaxtyping import Array
 from .._doors import check_entries, check_mapping, shown
 from .._errors import ArgumentError
 from .._types import Inputs, Outputs, State
-from ..core import Example, Input, PlainSystem, StaticSystem, as_float_array
+from ..core import Example, Input, Metadata, PlainSystem, StaticSystem, as_float_array
 
 
 def as_parameters(values: Mapping[str, Any]) -> dict[str, Any]:
@@ -31,11 +32,39 @@ def as_parameters(values: Mapping[str, Any]) -> dict[str, Any]:
     return {name: as_float_array(value) if eqx.is_array_like(value) else value for name, value in values.items()}
 
 
+def split_quantities(
+    params: Mapping[str, Any],
+) -> tuple[dict[str, Any], tuple[tuple[str, Metadata], ...]]:
+    """The values of parameters, and unit, support and description of those that are given by `quantity`.
+
+    **Raises:** an `ArgumentError` for a quantity without a value, or one outside of its support.
+    """
+    values, told = dict(params), []
+    for name, field in params.items():
+        if not (isinstance(field, dataclasses.Field) and "simkit" in field.metadata):
+            continue
+        known, value = field.metadata["simkit"], field.default
+        if value is dataclasses.MISSING:
+            raise ArgumentError(
+                f"The parameter `{name}` must have a value, but its quantity has none. Write `simkit.quantity(0.8, ...)`."
+            )
+        values[name] = checked = as_float_array(value)
+        lower, upper = known.support
+        if not bool(((checked >= lower) & (checked <= upper)).all()) or (
+            known.support.positive and not bool((checked > 0).all())
+        ):
+            good = "positive" if known.support.positive else f"between {lower:g} and {upper:g}"
+            raise ArgumentError(f"The parameter `{name}` must be {good}, as its support says, but is {shown(value)}.")
+        told.append((name, known))
+    return values, tuple(told)
+
+
 class FunctionSystem(PlainSystem):
     """dy/dt = f(t, y, parameters) for a plain function; `from_function` makes one.
 
     - `parameters`: the parameters by name; their paths are the names alone.
     - `function`, `output_function`, `invariant_function`, `declared`: what `from_function` was given.
+    - `parameter_metadata`: unit, support and description of parameters by name, where they were given.
     """
 
     parameters: dict[str, Any] = eqx.field(converter=as_parameters)
@@ -43,6 +72,7 @@ class FunctionSystem(PlainSystem):
     output_function: Callable[..., Any] | None = eqx.field(static=True, default=None)
     invariant_function: Callable[..., Any] | None = eqx.field(static=True, default=None)
     declared: tuple[tuple[str, Input], ...] | None = eqx.field(static=True, default=None)
+    parameter_metadata: tuple[tuple[str, Metadata], ...] = eqx.field(static=True, default=())
 
     def reads(self) -> dict[str, Input] | None:
         if self.declared is None and positional_count(self.function) < 4:
@@ -71,11 +101,12 @@ class FunctionResponse(StaticSystem):
     """A response f(x, parameters) to a predictor x; `from_response` makes one.
 
     - `parameters`: the parameters by name; their paths are the names alone.
-    - `function`: what `from_response` was given.
+    - `function`: what `from_response` was given; `parameter_metadata`: as of `FunctionSystem`.
     """
 
     parameters: dict[str, Any] = eqx.field(converter=as_parameters)
     function: Callable[..., Any] = eqx.field(static=True)
+    parameter_metadata: tuple[tuple[str, Metadata], ...] = eqx.field(static=True, default=())
 
     def outputs(self, t: ArrayLike, y: State, inputs: Inputs) -> Outputs:
         response = self.function(t, self.parameters)
@@ -100,7 +131,8 @@ def from_function(
 
     - `f`: `f(t, y, params)` or `f(t, y, params, inputs)`, the time derivative of the state, with its structure; the state is
         any pytree of float arrays, such as a dictionary or one array.
-    - `params`: numbers or arrays by name; `f` receives them as arrays, as does everything that fits or samples them.
+    - `params`: numbers or arrays by name, or a `simkit.quantity` with value, unit, support and description; `f` receives them as
+        arrays, as does everything that fits or samples them.
     - `outputs`: `outputs(t, y, params)`, a dictionary of what can be measured; the state itself by default.
     - `invariants`: `invariants(t, y, params)`, a dictionary of what the exact solution conserves.
     - `inputs`: name -> `Input(unit, default, doc)`, the inputs that `f` reads, so that a wrong name is refused; by default none are
@@ -119,15 +151,16 @@ def from_function(
         raise ArgumentError(
             f"Argument `f` must take (t, y, params) or (t, y, params, inputs), but it takes {positional_count(f)} arguments."
         )
+    values, told = split_quantities(params)
     if inputs is None:
-        return FunctionSystem(params, f, outputs, invariants)
+        return FunctionSystem(values, f, outputs, invariants, parameter_metadata=told)
     check_mapping("inputs", inputs, "declarations", '{"inflow": simkit.Input(unit="m3/s")}')
     check_entries("inputs", inputs, Input, "a declaration", 'Write `simkit.Input(unit="m3/s", default=0.0)`.')
     if positional_count(f) != 4:
         raise ArgumentError(
             "Argument `f` must take (t, y, params, inputs) where `inputs` are declared, but it takes three."
         )
-    return FunctionSystem(params, f, outputs, invariants, tuple(inputs.items()))
+    return FunctionSystem(values, f, outputs, invariants, tuple(inputs.items()), told)
 
 
 def from_response(f: Callable[..., Any], params: Mapping[str, Any]) -> FunctionResponse:
@@ -136,7 +169,7 @@ def from_response(f: Callable[..., Any], params: Mapping[str, Any]) -> FunctionR
     **Arguments:**
 
     - `f`: `f(x, params)`, the response at one predictor x: a number, which becomes the output `y`, or a dictionary of outputs.
-    - `params`: numbers or arrays by name.
+    - `params`: numbers or arrays by name, or a `simkit.quantity` each.
 
     **Returns:** a `FunctionResponse`. **Raises** an `ArgumentError` for a function of another number of arguments.
 
@@ -148,7 +181,8 @@ def from_response(f: Callable[..., Any], params: Mapping[str, Any]) -> FunctionR
     check_function(f, params, "lambda x, params: params['slope'] * x")
     if positional_count(f) != 2:
         raise ArgumentError(f"Argument `f` must take (x, params), but it takes {positional_count(f)} arguments.")
-    return FunctionResponse(params, f)
+    values, told = split_quantities(params)
+    return FunctionResponse(values, f, told)
 
 
 def check_function(f: object, params: object, example: str) -> None:

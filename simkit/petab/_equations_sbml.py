@@ -6,21 +6,24 @@ import libsbml
 import numpy as np
 
 from .._errors import ArgumentError
-from ..networks import TIME, EquationSystem, Spelled, start_numbers
+from .._types import Inputs
+from ..networks import TIME, EquationSystem, Spelled, set_inputs, start_numbers
 
 
-def equations_sbml(system: EquationSystem, y0: Any) -> str:
+def equations_sbml(system: EquationSystem, y0: Any, inputs: Inputs = None) -> str:
     """A system of equations as SBML, level 3 version 2: states are parameters with rate rules, assignments and outputs rules.
 
-    Inputs become constants of their defaults. Units are text in simkit, so they stand in the notes of each parameter, and the
-    model declares none.
+    Inputs become constants of their values, else of their defaults. Units are text in simkit, so they stand in the notes of each
+    parameter, and the model declares none.
 
     **Arguments:**
 
     - `system`: what `from_equations` made.
     - `y0`: its initial state.
+    - `inputs`: name -> number or `Constant`.
 
-    **Raises:** an `ArgumentError` for another system, an input without a default, or a formula that SBML has not.
+    **Raises:** an `ArgumentError` for another system, an input that varies in time or has neither value nor default, or a formula
+    that SBML has not.
 
     ```python
     import simkit
@@ -39,7 +42,7 @@ def equations_sbml(system: EquationSystem, y0: Any) -> str:
     values: dict[str, Any] = dict(start_numbers(y0, [name for name, _ in equations.rates]))
     values |= {name: getattr(system, name) for name, _, _ in equations.parameters}
     units: dict[str, Any] = dict(equations.states) | {name: known for name, _, known in equations.parameters}
-    for name, declared in equations.inputs:
+    for name, declared in set_inputs(equations, inputs).items():
         if declared.default is None:
             raise ArgumentError(f"The input `{name}` must have a default to be written as SBML, but it has none.")
         values[name], units[name] = declared.default, declared

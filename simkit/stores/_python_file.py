@@ -2,15 +2,23 @@
 
 import ast
 import hashlib
+import importlib.metadata
+import importlib.util
 import linecache
 import sys
 import types
+from collections.abc import Iterable
+from pathlib import Path
 from typing import NamedTuple
 
 from .._errors import StudyError
 
 PREFIX = "simkit_file_"
 """The beginning of the names of such modules; the hash of their code follows."""
+ALONE = (
+    "A file of models must stand for itself: put what it needs into it, install that package, or make a package of your own with "
+    "`simkit new --package NAME`"
+)
 
 
 class PythonFile(NamedTuple):
@@ -53,11 +61,13 @@ def code_of(file: PythonFile) -> str:
 def import_file(file: PythonFile) -> types.ModuleType:
     """The module of a file, run once a process for each version of its code.
 
-    **Raises:** a `StudyError` with the line where the code raises an exception.
+    **Raises:** a `StudyError` with the line where the code raises an exception, or where it imports a file beside it.
     """
     name = file.module
     if name in _loaded:
         return sys.modules[name]
+    _check_alone(file, _imported(file))
+    before = set(sys.modules)
     module = types.ModuleType(name)
     module.__file__ = file.name
     # Tracebacks, `explain` and `inspect` find the lines, also where the file is gone or has changed.
@@ -69,6 +79,11 @@ def import_file(file: PythonFile) -> types.ModuleType:
         del sys.modules[name]
         raise StudyError(_complaint(file, error)) from error
     except BaseException:
+        del sys.modules[name]
+        raise
+    try:
+        _check_alone(file, sorted({new.partition(".")[0] for new in set(sys.modules) - before - {name}}))
+    except StudyError:
         del sys.modules[name]
         raise
     _loaded[name] = file
@@ -85,6 +100,48 @@ def loaded_files() -> tuple[PythonFile, ...]:
     return tuple(_loaded.values())
 
 
+def _imported(file: PythonFile) -> list[str]:
+    """The first words of what the code of a file imports anywhere."""
+    found = []
+    for node in ast.walk(ast.parse(file.text, file.name)):
+        if isinstance(node, ast.Import):
+            found += [alias.name.partition(".")[0] for alias in node.names]
+        elif isinstance(node, ast.ImportFrom) and node.module is not None and not node.level:
+            found.append(node.module.partition(".")[0])
+    return found
+
+
+def _check_alone(file: PythonFile, names: Iterable[str]) -> None:
+    """Refuse modules that lie beside a file, which Python finds there where that folder is on its path."""
+    folder = Path(file.name).resolve().parent
+    for name in names:
+        if any(Path(place).resolve().parent == folder for place in _places(name)) and not _installed(name):
+            for loaded in [one for one in sys.modules if one.partition(".")[0] == name]:
+                del sys.modules[loaded]
+            raise StudyError(f"`{file.name}` imports `{name}` from beside it, which results would not keep. {ALONE}.")
+
+
+def _places(name: str) -> list[str]:
+    """The file of a module, or the folders of a package."""
+    try:
+        spec = importlib.util.find_spec(name)
+    except (ImportError, ValueError):  # such as `__main__`
+        return []
+    if spec is None:
+        return []
+    inner = spec.submodule_search_locations
+    return list(inner) if inner is not None else [spec.origin] if spec.has_location and spec.origin else []
+
+
+def _installed(name: str) -> bool:
+    """Tell whether a package is installed, be it from a folder that is edited."""
+    try:
+        importlib.metadata.distribution(name)
+    except importlib.metadata.PackageNotFoundError:
+        return name in importlib.metadata.packages_distributions()
+    return True
+
+
 def _complaint(file: PythonFile, error: BaseException) -> str:
     lines = []
     trace = error.__traceback__
@@ -95,10 +152,7 @@ def _complaint(file: PythonFile, error: BaseException) -> str:
     where = f"in line {lines[-1]} " if lines else ""
     text = f"{type(error).__name__}{f': {error}' if str(error) else ''}".splitlines()[0].rstrip(".")
     if isinstance(error, ModuleNotFoundError):
-        text += (
-            ". A file of models must stand for itself: put what it needs into it, install that package, or make a package "
-            "of your own with `simkit new --package NAME`"
-        )
+        text += f". {ALONE}"
     return f"`{file.name}` cannot be imported: {where}it raises {text}."
 
 

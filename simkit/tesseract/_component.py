@@ -9,14 +9,14 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, ArrayLike
 
-from .._doors import check_kind
-from .._errors import ArgumentError
+from .._doors import check_kind, shown
+from .._errors import ArgumentError, check_known
 from .._types import Inputs, State
 from ..core import Metadata, Setup, System, as_float_array, check_system, named_leaves, started
 from ..engine import Adaptive, Checkpointed, Courant, Fixed, simulate
 from ..problem import Problem
 from ._endpoints import Endpoints, endpoints
-from ._schema import nested, picked, schema
+from ._schema import field, flat, nested, schema
 
 Arrays = Mapping[str, Array]
 
@@ -35,7 +35,10 @@ class Component(NamedTuple):
     words: Mapping[str, str]
 
     def defaults(self) -> dict[str, Any]:
-        """Inputs for `endpoints`: nested dictionaries of all that have a default."""
+        """Inputs for `endpoints`: nested dictionaries of all that have a default.
+
+        Those without one, such as a free parameter without a start, are to be added: `endpoints` names what is missing.
+        """
         return nested({name: value for name, value in self.inputs.items() if isinstance(value, np.ndarray)})
 
     def schemas(self) -> tuple[Any, Any]:
@@ -128,11 +131,40 @@ def _component(run: Callable[[Arrays], Arrays], known: Mapping[str, tuple[Array,
     inputs = {name: value if np.isfinite(value).all() else shaped[name] for name, value in values.items()}
     words = {name: _described(metadata) for name, (_, metadata) in known.items()}
     outputs = dict(jax.eval_shape(run, shaped))
-    return Component(endpoints(functools.partial(_by_names, run, tuple(known))), inputs, outputs, words)
+    shapes = tuple((name, shape.shape) for name, shape in shaped.items())
+    return Component(endpoints(functools.partial(_by_names, run, shapes)), inputs, outputs, words)
 
 
-def _by_names(run: Callable[[Arrays], Arrays], names: tuple[str, ...], given: Mapping[str, Any]) -> dict[str, Any]:
-    return nested(run(picked(given, names)))
+def _by_names(
+    run: Callable[[Arrays], Arrays], shapes: tuple[tuple[str, tuple[int, ...]], ...], given: Mapping[str, Any]
+) -> dict[str, Any]:
+    known = {".".join(map(field, name.split("."))): name for name, _ in shapes}
+    leaves = flat(given)
+    for name in leaves:
+        check_known(name, known, "input of this component")
+    values = {}
+    for name, path in known.items():
+        if name not in leaves:
+            raise ArgumentError(
+                f"The inputs must hold all of {', '.join(f'`{one}`' for one in known)}, but `{name}` is missing. Add its value."
+            )
+        values[path] = leaves[name]
+    for name, shape in shapes:
+        values[name] = _checked(name, values[name], shape)
+    return nested(run(values))
+
+
+def _checked(name: str, value: Any, shape: tuple[int, ...]) -> Any:
+    """Return an input as an array of its shape."""
+    try:
+        array = as_float_array(value)
+    except (TypeError, ValueError):
+        raise ArgumentError(
+            f"The input `{name}` must be a number or an array of them, but it is {shown(value)}."
+        ) from None
+    if array.shape != shape:
+        raise ArgumentError(f"The input `{name}` must have the shape {shape}, but it has {array.shape}.")
+    return array
 
 
 def _described(metadata: Metadata) -> str:

@@ -11,7 +11,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array
 
-from .._doors import check_function
+from .._doors import check_function, shown
 from .._errors import ArgumentError
 
 Tree = dict[str, Any]
@@ -74,7 +74,7 @@ def _jacobian(
     function: Callable[[Tree], Tree], inputs: Any, jac_inputs: Iterable[str], jac_outputs: Iterable[str]
 ) -> dict[str, dict[str, Array]]:
     """Derivatives by the side that is smaller: rows of outputs backward, or columns of inputs forward."""
-    inputs, names, wanted = _read(inputs), tuple(sorted(jac_inputs)), tuple(sorted(jac_outputs))
+    inputs, names, wanted = _read(inputs), _paths("jac_inputs", jac_inputs), _paths("jac_outputs", jac_outputs)
     return _jacobian_of(function, inputs, names, wanted)
 
 
@@ -85,8 +85,8 @@ def _jvp(
     jvp_outputs: Iterable[str],
     tangent_vector: Mapping[str, Any],
 ) -> dict[str, Array]:
-    names, wanted = tuple(sorted(jvp_inputs)), tuple(sorted(jvp_outputs))
-    return _jvp_of(function, _read(inputs), names, wanted, {k: jnp.asarray(tangent_vector[k]) for k in names})
+    names, wanted = _paths("jvp_inputs", jvp_inputs), _paths("jvp_outputs", jvp_outputs)
+    return _jvp_of(function, _read(inputs), names, wanted, _vector("tangent_vector", tangent_vector, names))
 
 
 def _vjp(
@@ -96,8 +96,23 @@ def _vjp(
     vjp_outputs: Iterable[str],
     cotangent_vector: Mapping[str, Any],
 ) -> dict[str, Array]:
-    names, wanted = tuple(sorted(vjp_inputs)), tuple(sorted(vjp_outputs))
-    return _vjp_of(function, _read(inputs), names, wanted, {k: jnp.asarray(cotangent_vector[k]) for k in wanted})
+    names, wanted = _paths("vjp_inputs", vjp_inputs), _paths("vjp_outputs", vjp_outputs)
+    return _vjp_of(function, _read(inputs), names, wanted, _vector("cotangent_vector", cotangent_vector, wanted))
+
+
+def _paths(name: str, paths: Iterable[str]) -> tuple[str, ...]:
+    """Return paths in order; refuse one text, which would be read letter by letter, and none at all."""
+    found = () if isinstance(paths, str) else tuple(paths)
+    if not found or not all(isinstance(path, str) for path in found):
+        raise ArgumentError(f'Argument `{name}` must hold paths, such as {{"x"}}, but it is {shown(paths)}.')
+    return tuple(sorted(found))
+
+
+def _vector(name: str, values: Mapping[str, Any], paths: tuple[str, ...]) -> dict[str, Array]:
+    for path in paths:
+        if path not in values:
+            raise ArgumentError(f"Argument `{name}` must hold an array for each path, but there is none for `{path}`.")
+    return {path: jnp.asarray(values[path]) for path in paths}
 
 
 def _abstract_eval(function: Callable[[Tree], Tree], abstract_inputs: Any) -> Tree:
@@ -151,6 +166,11 @@ def _restricted(
 
 
 def _alike(values: dict[str, Array], like: Mapping[str, Any]) -> dict[str, Array]:
+    for path, leaf in like.items():
+        if values[path].size != leaf.size:
+            raise ArgumentError(
+                f"The vector at `{path}` must have the shape {leaf.shape} of the array there, but it has {values[path].shape}."
+            )
     return {path: values[path].astype(leaf.dtype).reshape(leaf.shape) for path, leaf in like.items()}
 
 
@@ -184,12 +204,14 @@ def _at(tree: Any, path: str) -> Any:
         try:
             tree = tree[key]
         except (KeyError, IndexError, TypeError):
-            raise ArgumentError(f"There is no `{path}`: at `{key}` there is {_kind(tree)}.") from None
+            raise ArgumentError(f"There is no `{path}`: in the place of `{key}` there is {_kind(tree)}.") from None
     return tree
 
 
 def _kind(tree: Any) -> str:
-    return "one of " + ", ".join(f"`{k}`" for k in tree) if isinstance(tree, Mapping) else f"a {type(tree).__name__}"
+    if not isinstance(tree, Mapping):
+        return f"a {type(tree).__name__}"
+    return "only " + ", ".join(f"`{k}`" for k in tree) if tree else "nothing"
 
 
 def _with(tree: Any, keys: list[str | int], value: Any) -> Any:

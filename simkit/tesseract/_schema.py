@@ -2,7 +2,7 @@
 
 import importlib
 import types
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -62,14 +62,11 @@ def nested(arrays: Mapping[str, Any]) -> dict[str, Any]:
     return found
 
 
-def picked(tree: Mapping[str, Any], names: Iterable[str]) -> dict[str, Any]:
-    """The arrays of nested dictionaries by their dotted names: the inverse of `nested`."""
-    found = {}
-    for path in names:
-        inner: Any = tree
-        for word in map(field, path.split(".")):
-            inner = inner[word]
-        found[path] = inner
+def flat(tree: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
+    """The values of nested dictionaries by their dotted names: the inverse of `nested`."""
+    found: dict[str, Any] = {}
+    for word, inner in tree.items():
+        found |= flat(inner, f"{prefix}{word}.") if isinstance(inner, Mapping) else {f"{prefix}{word}": inner}
     return found
 
 

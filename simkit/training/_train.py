@@ -27,7 +27,7 @@ KIND = "training"
 
 
 class Learner(NamedTuple):
-    """The state of a model that learns.
+    """The parts that change while a model learns.
 
     - `arrays`: the parts of the model that learn; `memory`: that of the optimiser.
     """
@@ -37,7 +37,7 @@ class Learner(NamedTuple):
 
 
 class Task(NamedTuple):
-    """The constants of a training.
+    """The parts that stay the same.
 
     - `rest`: the model without the parts that learn.
     - `batch`: rows of the data in a step; None for all of them.
@@ -78,7 +78,8 @@ def train(
     - `loss`: a function (model, rows) -> a number, or (model) without data. `rows` are some rows of the data. A parameter named
         `key` receives a random key of each step.
     - `data`: a pytree of arrays with one leading axis, such as trajectories or configurations.
-    - `optimiser`: an Optax transformation, with its schedule; `optax.adam(1e-3)` by default.
+    - `optimiser`: an Optax transformation, with its schedule; `optax.adam(1e-3)` by default. Those that look at the loss, too, such
+        as `optax.lbfgs()`, receive that of the rows of the step.
     - `steps`: how many gradient steps.
     - `batch`: rows in a step, drawn without repeats until all have had their turn; all rows by default.
     - `parts`: model -> what learns, such as `lambda system: system.network`.
@@ -93,7 +94,7 @@ def train(
     **Returns:** a `Training`, with the model and the losses.
 
     **Raises:** an `ArgumentError` for arguments that cannot work, a `StoreError` where the folder holds another training, a
-    `SimulationError` where the loss stops being finite.
+    `SimulationError` where the loss or its gradient stops being finite.
 
     ```python
     import equinox as eqx
@@ -114,10 +115,7 @@ def train(
         )
     if not callable(loss):
         raise ArgumentError(f"Argument `loss` must be a function (model, rows) -> a number, but it is {shown(loss)}.")
-    if traced((model, data)):
-        raise ArgumentError(
-            "`train` looks at the loss between steps, so it cannot be called inside of `jit`. Call it outside."
-        )
+    _check_untraced((model, data, held_out, key))
     check_key(key)
     for name, value in (("steps", steps), ("every", every)):
         check_count(name, value)
@@ -200,8 +198,9 @@ def _run(
                 found, score = kept["losses"], None if judged is None else float(kept["score"])
             else:
                 learner, told = _steps(task, learner, jnp.asarray(done, jnp.int32), size, draws)
-                found = np.asarray(awaited(told, "train", f"after {done} steps"))
-                _check_finite(found, done)
+                _check_untraced(told)
+                found, sloped = map(np.asarray, awaited(told, "train", f"after {done} steps"))
+                _check_finite(found, sloped, done)
                 score = None if judged is None else judge(learner.arrays)
                 best = learner.arrays if score is None or score < min(scores) else best
             losses.append(found)
@@ -228,19 +227,29 @@ def _run(
 
 
 @eqx.filter_jit
-def _steps(task: Task, learner: Learner, first: Int[Array, ""], count: int, draws: bool) -> tuple[Learner, Array]:
-    """Take `count` steps; return the loss of each."""
+def _steps(
+    task: Task, learner: Learner, first: Int[Array, ""], count: int, draws: bool
+) -> tuple[Learner, tuple[Array, Array]]:
+    """Take so many steps; tell the loss of each and whether its gradient left the model finite."""
     note_trace("train", {"model": learner.arrays, "data": task.data})
     rows = _rows("data", task.data)
+    rule = optax.with_extra_args_support(task.optimiser)
+    finite = lambda tree: jnp.all(jnp.asarray([jnp.isfinite(leaf).all() for leaf in jax.tree.leaves(tree)]))
 
-    def one(learner: Learner, number: Array) -> tuple[Learner, Array]:
+    def one(learner: Learner, number: Array) -> tuple[Learner, tuple[Array, Array]]:
         picked = task.data if task.batch is None else _picked(task, rows, number)
-        value, slope = jax.value_and_grad(lambda arrays: _loss(task, arrays, picked, number, draws))(learner.arrays)
+        lost = lambda arrays: _loss(task, arrays, picked, number, draws)
+        value, slope = jax.value_and_grad(lost)(learner.arrays)
+        # For a complex parameter JAX returns dL/dx - i dL/dy; the way uphill is its conjugate.
+        slope = jax.tree.map(lambda x: jnp.conj(x) if jnp.iscomplexobj(x) else x, slope)
         with jax.numpy_dtype_promotion("standard"):
-            update, memory = task.optimiser.update(slope, learner.memory, learner.arrays)
+            more = {"value": value, "grad": slope, "value_fn": lost}
+            update, memory = rule.update(slope, learner.memory, learner.arrays, **more)
             arrays = optax.apply_updates(learner.arrays, update)
         form = lambda new, old: jax.tree.map(lambda a, b: jnp.asarray(a, jnp.result_type(b)), new, old)
-        return Learner(form(arrays, learner.arrays), form(memory, learner.memory)), value
+        # An optimiser may leave out slopes that are not finite; then the model stays so.
+        good = finite(slope) | finite(arrays)
+        return Learner(form(arrays, learner.arrays), form(memory, learner.memory)), (value, good)
 
     return jax.lax.scan(one, learner, first + jnp.arange(count, dtype=jnp.int32))
 
@@ -258,7 +267,10 @@ def _picked(task: Task, rows: int | None, number: Array) -> Any:
 def _loss(task: Task, arrays: PyTree, rows: Any, number: Array, draws: bool) -> Array:
     given = () if rows is None else (rows,)
     more = {"key": jax.random.fold_in(jax.random.fold_in(task.key, 1), number)} if draws else {}
-    return jnp.asarray(task.loss(eqx.combine(arrays, task.rest), *given, **more))
+    found = task.loss(eqx.combine(arrays, task.rest), *given, **more)
+    if not eqx.is_array_like(found):
+        raise ArgumentError(f"Argument `loss` must return one real number, but it returns {shown(found)}. Take a mean.")
+    return jnp.asarray(found)
 
 
 @eqx.filter_jit
@@ -277,8 +289,22 @@ def _check_loss(task: Task, arrays: PyTree, draws: bool) -> None:
         )
 
 
-def _check_finite(losses: np.ndarray, done: int) -> None:
+def _check_untraced(tree: Any) -> None:
+    if traced(tree):
+        raise ArgumentError(
+            "`train` looks at the loss between steps, so it cannot be called inside of a transformation such as `jit`, `vmap` or "
+            "`grad`. Call it outside."
+        )
+
+
+def _check_finite(losses: np.ndarray, sloped: np.ndarray, done: int) -> None:
+    """Refuse losses that are not finite, and gradients that make the model NaN; a step tells its loss first."""
     good = np.isfinite(losses)
+    if not sloped.all() and good[: int(np.argmin(sloped)) + 1].all():
+        raise SimulationError(
+            f"The gradient stopped being finite at step {done + int(np.argmin(sloped))} (the loss is finite): a function with an "
+            "infinite slope, such as sqrt or abs at 0. Keep its argument away from there, or take its square."
+        )
     if not good.all():
         raise SimulationError(
             f"The loss stopped being finite at step {done + int(np.argmin(good))}, so the model would be NaN from there on. Take a "
@@ -302,6 +328,10 @@ def _learning(model: Any, parts: Callable[[Any], Any] | None) -> PyTree:
 
 def _rows(name: str, data: Any) -> int | None:
     """The number of rows of data; None without data."""
+    for leaf in jax.tree.leaves(data):
+        kind = getattr(leaf, "dtype", None) or np.asarray(leaf).dtype
+        if isinstance(kind, np.dtype) and kind.kind in "OUSMmV":
+            raise ArgumentError(f"Argument `{name}` must hold arrays of numbers, but one is of the type {kind}.")
     leaves = [np.shape(leaf) for leaf in jax.tree.leaves(data)]
     if not leaves:
         return None
@@ -322,8 +352,8 @@ def _held_out(data: Any, rows: int | None, held_out: Any, key: PRNGKeyArray | No
         return data, jax.tree.map(jnp.asarray, held_out)
     if held_out == 0:
         return data, None
-    count = 0 if rows is None else round(rows * held_out)
-    if rows is None or key is None or not 0 < held_out < 1 or not 0 < count < rows:
+    count = round(rows * held_out) if rows is not None and 0 < held_out < 1 else 0
+    if rows is None or key is None or not 0 < count < rows:
         raise ArgumentError(
             "Argument `held_out` must be a share of the rows between 0 and 1 that leaves some on both sides, which needs `data` "
             f"and a `key`, or other data, but it is {shown(held_out)}."

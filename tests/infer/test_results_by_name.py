@@ -23,6 +23,9 @@ def test_fit_by_name(problem):
     np.testing.assert_allclose([fit["slope"], fit["offset"]], [slope, offset], atol=2e-3)
     with pytest.raises(UnknownNameError, match=r"no parameter of this fit `slpe`\. Close matches: `slope`"):
         fit["slpe"]
+    assert "slope" in fit
+    assert "slpe" not in fit
+    assert list(fit) == list(problem.names)
     frame = fit.to_frame()
     assert list(frame.index) == list(problem.names)
     assert frame.loc["slope", "estimate"] == float(fit["slope"])
@@ -43,6 +46,8 @@ def test_posterior_and_prediction_by_name(problem):
     np.testing.assert_array_equal(posterior["slope"], draws[..., problem.names.index("slope")])
     with pytest.raises(UnknownNameError, match="Close matches: `offset`"):
         posterior["ofset"]
+    assert "slope" in posterior
+    assert list(posterior) == list(problem.names)
     frame = posterior.to_frame()
     assert frame.index.names == ["chain", "draw"]
     assert frame.loc[(1, 7), "slope"] == float(draws[1, 7, problem.names.index("slope")])

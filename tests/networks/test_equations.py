@@ -119,6 +119,13 @@ def refused(error, match, equations=None, parameters=None, **more):
         simkit.from_equations(equations or {"d x": "-k*x"}, parameters=parameters or {"k": 1.0}, **more)
 
 
+@pytest.mark.parametrize("name", ["lambda", "None", "True", "class", "State"])
+def test_names_that_no_field_can_have(name):
+    refused(ArgumentError, f"The name `{name}` of a parameter must be another one", {"d x": "-x"}, {name: 1.0})
+    if name != "State":
+        refused(ArgumentError, f"The name `{name}` of a state must be another one", {f"d {name}": "-k"})
+
+
 def test_mistakes_are_refused_by_place():
     refused(
         (UnknownNameError, DataError), r"`d x`.*growht.*Close matches: `growth`", {"d x": "growht*x"}, {"growth": 1.0}
@@ -133,7 +140,7 @@ def test_mistakes_are_refused_by_place():
     refused(ArgumentError, "must be positive", parameters={"k": simkit.quantity(-1.0, support=simkit.POSITIVE)})
     refused(ArgumentError, "`k` is a parameter and an input", inputs={"k": simkit.Input()})
     refused(ArgumentError, "means something else", parameters={"k": 1.0, "t": 2.0})
-    refused(ArgumentError, "systems have a method of it", parameters={"k": 1.0, "outputs": 2.0})
+    refused(ArgumentError, "systems have a method or a class of it", parameters={"k": 1.0, "outputs": 2.0})
     refused(ArgumentError, "must be a number or a quantity with a value", parameters={"k": "fast"})
     with pytest.raises(ArgumentError, match="must give `light`"):
         simkit.simulate(pond(inputs={"light": simkit.Input()}), {"algae": 1.0, "grazers": 1.0}, [0.0, 1.0])

@@ -74,3 +74,21 @@ def test_no_example():
     for cls in (FunctionSystem, FunctionResponse):
         with pytest.raises(simkit.ArgumentError, match="has no example"):
             cls.example()
+
+
+def test_quantities_as_parameters():
+    rate = simkit.quantity(0.5, unit="1/day", support=simkit.POSITIVE, doc="decay rate")
+    response = odes.from_response(lambda x, p: p["rate"] * x, {"rate": rate})
+    delayed = odes.from_delayed_function(
+        lambda t, y, past, p: {"x": -p["rate"] * past(t - p["lag"])["x"]}, {"rate": rate, "lag": 1.0}, lags="lag"
+    )
+    system = odes.from_function(decay, {"rate": rate})
+    for one in (system, response, delayed):
+        setup = Setup(one)
+        assert setup.metadata("rate") == ("1/day", simkit.POSITIVE, "decay rate")
+        assert float(setup.get("rate")) == 0.5
+    np.testing.assert_allclose(simkit.simulate(system, {"x": 1.0}, [0.0, 2.0]).final()["x"], np.exp(-1.0), rtol=1e-5)
+    with pytest.raises(simkit.ArgumentError, match="`rate` must be positive, as its support says"):
+        odes.from_function(decay, {"rate": simkit.quantity(-1.0, support=simkit.POSITIVE)})
+    with pytest.raises(simkit.ArgumentError, match="`rate` must have a value"):
+        odes.from_function(decay, {"rate": simkit.quantity(unit="1/day")})

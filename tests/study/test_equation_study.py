@@ -94,3 +94,29 @@ def test_fit_report_and_export(tmp_path, monkeypatch, capsys):
     assert main(["export", "study.toml", "pond.xml"]) == 2
     assert main(["reproduce", "results/study-fit/result.h5", "--no-cache"]) == 0
     assert "fit         bitwise equal" in capsys.readouterr().out
+
+
+def lit(light):
+    """The study with an input and its value."""
+    text = STUDY.replace("algae*room", "algae*room*light").replace(
+        "[system.outputs]", "[system.inputs]\nlight = { default = 1.0 }\n[system.outputs]"
+    )
+    return f"{text}[inputs]\nlight = {light}\n"
+
+
+def test_exports_keep_inputs(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "study.toml").write_text(lit("1.5"))
+    assert main(["export", "study.toml", "pond.py"]) == 0
+    system, y0, _, inputs = simkit.study.load_models("pond.py")["pond"].example()
+    exact = 9.0 / (1 + 8.0 * np.exp(-0.8 * 1.5 * np.arange(3.0)))
+    for given in (inputs, None):
+        found = simkit.simulate(system, y0, [0.0, 1.0, 2.0], step=0.01, inputs=given)
+        np.testing.assert_allclose(found.ys.algae, exact, rtol=1e-6)
+    assert main(["export", "study.toml", "pond.xml"]) == 0
+    assert 'id="light" value="1.5"' in (tmp_path / "pond.xml").read_text()
+    (tmp_path / "moving.toml").write_text(lit("{ times = [0.0, 5.0], values = [0.0, 1.0] }"))
+    for name in ("moving.py", "moving.xml"):
+        assert main(["export", "moving.toml", name]) == 2
+        assert "The input `light` must be a constant to be written" in capsys.readouterr().err
+        assert not (tmp_path / name).exists()

@@ -196,3 +196,19 @@ def test_jobs_of_sweeps_bring_the_file_to_their_workers(folder):
     shown = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
     exact = 9.0 / (1 + 8.0 * np.exp(-np.array([0.5, 0.8])))
     np.testing.assert_allclose([float(x) for x in shown.strip("[]\n").split(",")], exact, rtol=1e-3)
+
+
+def test_files_beside_are_refused_where_python_finds_them(tmp_path, monkeypatch):
+    """`python -m simkit` and scripts have their folder on the path; what is imported from there would not be kept."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.syspath_prepend(str(tmp_path))
+    (tmp_path / "besides.py").write_text("K = 2.0\n")
+    later = "def late():\n    import besides\n"
+    for i, line in enumerate(
+        ("from besides import K\n", "import importlib\nimportlib.import_module('besides')\n", later)
+    ):
+        (tmp_path / f"pond{i}.py").write_text(line)
+        for _ in range(2):
+            with pytest.raises(StudyError, match=r"imports `besides` from beside it, which results would not keep"):
+                simkit.study.load_models(f"pond{i}.py")
+    assert "besides" not in sys.modules

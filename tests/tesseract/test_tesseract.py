@@ -53,7 +53,9 @@ def test_endpoints_of_a_function():
     np.testing.assert_allclose(back["x"], [1.0, 0.0, 3.0])
     shapes = made.abstract_eval({**GIVEN, "x": {"shape": (3,), "dtype": "float64"}})
     assert shapes == {"y": {"shape": (3,), "dtype": "float64"}, "whole": {"sum": {"shape": (), "dtype": "float64"}}}
-    with pytest.raises(simkit.ArgumentError, match=r"There is no `more\.c`: at `c` there is one of `a`, `b`"):
+    with pytest.raises(
+        simkit.ArgumentError, match=r"There is no `more\.c`: in the place of `c` there is only `a`, `b`"
+    ):
         made.jacobian(GIVEN, {"more.c"}, {"y"})
 
 
@@ -94,6 +96,32 @@ def test_a_problem():
     slopes = made.endpoints.jacobian(given, {"a", "b"}, {"log_likelihood"})["log_likelihood"]
     expected = jax.grad(lambda at: problem.log_likelihood(at)[0])(theta)
     np.testing.assert_allclose([slopes["a"], slopes["b"]], expected)
+
+
+def test_wrong_inputs_of_a_component():
+    made = tesseract.from_problem(line_problem())
+    given = made.defaults() | {"b": 0.25}
+    apply, jacobian = made.endpoints.apply, made.endpoints.jacobian
+    for wrong, match in (
+        (made.defaults(), r"must hold all of `a`, `b`, but `b` is missing"),
+        (given | {"a": "two"}, r"input `a` must be a number or an array of them, but it is 'two'"),
+        (given | {"a": np.ones(2)}, r"input `a` must have the shape \(\), but it has \(2,\)"),
+        (given | {"slop": 1.0}, r"no input of this component `slop`"),
+        (given | {"a": {"of": 1.0}}, r"no input of this component `a\.of`"),
+    ):
+        with pytest.raises(simkit.SimkitError, match=match):
+            apply(wrong)
+    for names, wanted, match in (
+        ((), ("y",), r"`jac_inputs` must hold paths"),
+        (("a",), (), r"`jac_outputs` must hold paths"),
+        ("a", ("y",), r"`jac_inputs` must hold paths, such as \{\"x\"\}, but it is 'a'"),
+    ):
+        with pytest.raises(simkit.ArgumentError, match=match):
+            jacobian(given, names, wanted)
+    with pytest.raises(simkit.ArgumentError, match="`tangent_vector` must hold an array for each path"):
+        made.endpoints.jacobian_vector_product(given, {"a"}, {"y"}, {})
+    with pytest.raises(simkit.ArgumentError, match="vector at `y` must have the shape"):
+        made.endpoints.vector_jacobian_product(given, {"a"}, {"y"}, {"y": np.ones(7)})
 
 
 def exported(tmp_path, *more):

@@ -86,6 +86,15 @@ def test_held_out_rows_choose_the_model():
     assert "held out" in repr(other)
 
 
+def test_complex_parameters_descend():
+    """|w - 2j|^2 by gradient descent: the distance shrinks by 1 - 2 rate in each step."""
+    away = lambda w: jnp.abs(w["a"] - 2j) ** 2 + (w["b"] - 1.0) ** 2
+    start = {"a": jnp.asarray(1.0 + 0j), "b": jnp.asarray(0.0)}
+    found = simkit.train(start, away, optimiser=optax.sgd(0.1), steps=20).model
+    np.testing.assert_allclose(found["a"], 2j + 0.8**20 * (1 - 2j), rtol=1e-9)
+    np.testing.assert_allclose(found["b"], 1 - 0.8**20, rtol=1e-9)
+
+
 def test_parts_that_learn():
     found = simkit.train(START, misfit, DATA, steps=20, parts=lambda model: model.weights)
     assert float(found.model.offset) == 0.0
@@ -142,7 +151,41 @@ def test_a_loss_that_is_no_number_any_more():
         simkit.train(START, misfit, DATA, optimiser=optax.sgd(1e3), steps=400)
 
 
+def test_a_gradient_that_is_no_number():
+    """sqrt at 0 has a finite value and no finite slope; the last step tells it, too, and an optimiser may leave it out."""
+    rough = lambda w: w["a"] ** 2 + 0.0 * jnp.sqrt(w["b"])
+    start = {"a": jnp.asarray(1.0), "b": jnp.asarray(0.0)}
+    with pytest.raises(simkit.SimulationError, match=r"gradient stopped being finite at step 0 \(the loss is finite\)"):
+        simkit.train(start, rough, steps=1)
+    found = simkit.train(start, rough, steps=3, optimiser=optax.chain(optax.zero_nans(), optax.sgd(0.5)))
+    np.testing.assert_allclose(found.losses, [1.0, 0.0, 0.0], atol=1e-30)
+
+
+def test_optimisers_that_look_at_the_loss():
+    found = simkit.train(START, misfit, DATA, optimiser=optax.lbfgs(), steps=20)
+    np.testing.assert_allclose(found.model.weights, WEIGHTS, atol=1e-6)
+    flat = optax.chain(optax.sgd(0.1), optax.contrib.reduce_on_plateau(patience=1, factor=0.5))
+    assert simkit.train(START, misfit, DATA, optimiser=flat, steps=5).losses[-1] < 1.0
+
+
+def test_transformed():
+    weight = lambda key: simkit.train(START, misfit, DATA, batch=6, steps=2, key=key).model.weights
+    for wrong in (
+        lambda: jax.vmap(weight)(jax.random.split(KEY, 2)),
+        lambda: jax.grad(lambda x: simkit.train(jnp.ones(()), lambda w: (w - x) ** 2, steps=2).model)(1.0),
+    ):
+        with pytest.raises(simkit.ArgumentError, match="inside of a transformation such as `jit`"):
+            wrong()
+
+
 def test_refused():
+    with pytest.raises(simkit.ArgumentError, match="`held_out` must be a share"):
+        simkit.train(START, misfit, DATA, held_out=float("nan"), key=KEY)
+    for wrong in (np.array(["a"] * 60), np.array([None] * 60)):
+        with pytest.raises(simkit.ArgumentError, match="`data` must hold arrays of numbers"):
+            simkit.train(START, misfit, (X, wrong))
+    with pytest.raises(simkit.ArgumentError, match="must return one real number, but it returns None"):
+        simkit.train(START, lambda model, rows: None, DATA)
     with pytest.raises(simkit.ArgumentError, match="`batch` must be at most"):
         simkit.train(START, misfit, DATA, batch=61, key=KEY)
     with pytest.raises(simkit.ArgumentError, match="`key` must be a random key"):
@@ -155,5 +198,5 @@ def test_refused():
         simkit.train(START, lambda model, rows: rows[1], DATA)
     with pytest.raises(simkit.ArgumentError, match="`parts` must return parts"):
         simkit.train(START, misfit, DATA, parts=lambda model: jnp.zeros(3))
-    with pytest.raises(simkit.ArgumentError, match="inside of `jit`"):
+    with pytest.raises(simkit.ArgumentError, match="inside of a transformation such as `jit`"):
         jax.jit(lambda x: simkit.train(x, lambda x: x**2, steps=3).losses[0])(jnp.ones(()))
