@@ -8,8 +8,9 @@ import pytest
 import scipy.special
 
 import simkit
-from simkit import fluids
+from simkit import fluids, solvers
 from simkit.fluids.sphere._harmonics import Harmonics, tables
+from simkit.fluids.sphere._splitting import growth
 from simkit.testing import check_system
 
 
@@ -114,6 +115,60 @@ def test_bad_starts_and_steps_are_refused():
         simkit.simulate(water, turned, [0.0, 3600.0], step=3600.0)
     with pytest.raises(simkit.ArgumentError, match="`bed` must have the shape"):
         fluids.ShallowWaterSphere(sphere, depth=2500.0, bed=jnp.zeros((3, 3)))
+
+
+@pytest.mark.parametrize(
+    "depth, step", [(6000.0, 7200.0), (3000.0, 3600.0), (20000.0, 7200.0), (1e7, 600.0), (1e7, 7200.0)]
+)
+def test_a_depth_with_which_gravity_waves_grow_is_refused(depth, step):
+    """Runs of two to four days with these went wrong by 7 % to infinity."""
+    sphere = fluids.Sphere(15)
+    start = fluids.rossby_haurwitz(sphere)[1]
+    water = fluids.ShallowWaterSphere(sphere, depth=depth)
+    with pytest.raises(
+        simkit.ArgumentError, match=r"`depth` .* mean height 9523.* Give `depth=9523`, or take a `step`"
+    ):
+        water.review(start, step, solvers.ETDRK4())
+
+
+@pytest.mark.parametrize(("depth", "step"), [(9500.0, 7200.0), (8000.0, 7200.0), (6000.0, 3600.0), (20000.0, 3600.0)])
+def test_a_depth_near_the_mean_height_is_taken(depth, step):
+    sphere = fluids.Sphere(15)
+    start = fluids.rossby_haurwitz(sphere)[1]
+    fluids.ShallowWaterSphere(sphere, depth=depth).review(start, step, solvers.ETDRK4())
+
+
+class SplitWave(simkit.SplitSystem):
+    """A gravity wave of one degree whose linear part turns it by 4.2 in a step of 1, with D / H = 0.59."""
+
+    State = eqx.Module
+
+    def encode(self, y):
+        return jax.lax.complex(y["real"], y["imag"])
+
+    def decode(self, state):
+        return {"real": state.real, "imag": state.imag}
+
+    def linear(self):
+        return jnp.array([-4.2j, 4.2j])
+
+    def nonlinear(self, t, state, inputs):
+        return -0.5j * 0.59 * 4.2 * jnp.sum(state) * jnp.array([1.0 + 0j, -1.0])
+
+    @classmethod
+    def example(cls):
+        raise NotImplementedError
+
+
+@pytest.mark.parametrize("kind", ["ETDRK4", "ETDRK2"])
+def test_the_growth_of_a_split_wave_is_that_of_the_solver(kind):
+    system, start = SplitWave(), {"real": jnp.array([1.0, 0.2]), "imag": jnp.array([0.3, -0.5])}
+    times = np.array([0.0, 200.0, 220.0])
+    run = simkit.simulate(system, start, times, step=1.0, solver=getattr(solvers, kind)(), on_failure="mark")
+    sizes = np.sqrt(np.sum(run.ys["real"] ** 2 + run.ys["imag"] ** 2, axis=1))
+    factor = (sizes[2] / sizes[1]) ** (1 / 20)
+    assert factor > 1.1
+    np.testing.assert_allclose(factor, growth(np.array([-4.2j]), 0.59, kind), rtol=1e-2)
 
 
 @pytest.mark.slow

@@ -17,6 +17,7 @@ from ._barotropic import damping_rates
 from ._harmonics import Harmonics, times_i
 from ._review import check_sphere, check_sphere_step, check_start, lowest_on_sphere
 from ._sphere import Sphere
+from ._splitting import check_splitting
 from ._starts import zonal_flow
 
 
@@ -42,7 +43,8 @@ class ShallowWaterSphere(SplitSystem, Reviewed, Explained):
     with the default numbers, those of the Earth.
 
     - `sphere`: truncation, grid and radius.
-    - `depth`: H, near the mean height; results depend on it within the error of steps.
+    - `depth`: H, near the mean height; results depend on it within the error of steps. A depth so far from the mean height that
+        steps would make gravity waves grow is refused.
     - `gravity`: g; `rotation`: $\Omega$; `bed`: b, the shape of the sphere's grid or a number.
     - `damping`, `damping_order`: hyperdiffusion of all fields. The rate at which modes of the highest degree T are
         damped, and p; other
@@ -203,6 +205,7 @@ class ShallowWaterSphere(SplitSystem, Reviewed, Explained):
     def review(self, y0: Water, step: float | None, solver: object) -> None:
         check_start(self, y0, {"height": (), "velocity": (2,)})
         check_sphere_step(self, y0.velocity, step, solver, 2 * abs(float(self.rotation)))
+        check_splitting(self, y0.height, step, solver)
 
     def explain(self, t: ArrayLike, y: Water) -> str:
         return lowest_on_sphere(self.sphere, t, y.height)
