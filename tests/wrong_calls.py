@@ -377,7 +377,7 @@ ROWS = {
         "`damping_order` must be a whole number",
     ),
     "sphere: a state of water": (
-        lambda: simulate(
+        lambda: simkit.simulate(
             fluids.BarotropicSphere(fluids.Sphere(5)), fluids.rossby_haurwitz(fluids.Sphere(5))[1], [0.0, 1.0], step=1.0
         ),
         "`y0` of BarotropicSphere must be a `Flow2D`",

@@ -100,8 +100,8 @@ def solid_cells(grid: Grid, boundaries: Boundaries, obstacle: Any) -> np.ndarray
             )
     if not solid.any():
         raise ArgumentError(
-            "Argument `obstacle` must cover the centre of a cell, but no cell is solid: it lies outside of the box, is smaller than "
-            "a cell, or its radius is not positive. Move it into the box, take narrower cells, or leave `obstacle` out."
+            "Argument `obstacle` must cover the centre of a cell, but no cell is solid: it lies outside of the box, is smaller "
+            "than a cell, or its radius is not positive. Move it into the box, take narrower cells, or leave `obstacle` out."
         )
     return solid
 
@@ -173,12 +173,12 @@ def check_given(boundaries: Boundaries, force: Any, step: float, width: float) -
             lowest, least = float(np.min(np.asarray(value))), -((width / step) ** 2) / 3
             if lowest <= least:
                 raise ArgumentError(
-                    f"The pressure {where} must be above {least:.4g}, where the density 1 + 3 pressure (step / width)^2 is 0, but it "
-                    f"is {lowest:.4g}. Give pressures as differences from that at rest, or take a shorter `step`."
+                    f"The pressure {where} must be above {least:.4g}, where the density 1 + 3 pressure (step / width)^2 is 0, but "
+                    f"it is {lowest:.4g}. Give pressures as differences from that at rest, or take a shorter `step`."
                 )
 
 
-def check_density(excess: Array, what: str) -> None:
+def check_density(excess: ArrayLike, what: str) -> None:
     """Refuse known densities, less 1, that are not positive.
 
     **Raises:** an `ArgumentError` that names the cell of the lowest one.
