@@ -7,7 +7,6 @@ import numpy as np
 
 from ..core import (
     DelayedSystem,
-    DiscreteSystem,
     NamedEvents,
     ParticleSystem,
     Regimen,
@@ -23,12 +22,6 @@ from ..core import (
     traced,
 )
 from ..solvers import reason_of_failure
-
-OF_DISCRETE = (
-    "The state stopped being finite: a parameter is extreme, the model divides by zero, or the step that it was made with is too "
-    "long. Check the parameters, or make the system anew with a smaller `step` or, where it has one, a finer grid."
-)
-"""Text for a map whose steps are its own, which takes no other ones."""
 
 
 def diagnose(setup: Setup, trajectory: Trajectory, events: NamedEvents | None = None) -> str:
@@ -52,8 +45,6 @@ def diagnose(setup: Setup, trajectory: Trajectory, events: NamedEvents | None = 
         return f"The simulation of {type(setup.system).__name__} cannot start at time {times[0]:g}: {reason}."
     where = f"between the times {times[last]:g} and {times[failed]:g}"
     text = f"The simulation of {type(setup.system).__name__} failed {where}. {status.told(trajectory.solver)}"
-    if isinstance(setup.system, DiscreteSystem) and status is Status.NON_FINITE:
-        text = f"The simulation of {type(setup.system).__name__} failed {where}. {OF_DISCRETE}"
     if said := _of_events(setup, trajectory, events):
         return f"{text} {said}"
     if isinstance(setup.system, TransportSystem) and status is Status.STEP_LIMIT:
