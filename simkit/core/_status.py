@@ -128,6 +128,6 @@ _OF_COURANT = (
 )
 
 _OF_DISCRETE = (
-    "The state stopped being finite: a parameter is extreme, the model divides by zero, or the step that the system was made with is "
-    "too long. Check the parameters, or make the system anew with a smaller `step` or, where it has one, a finer grid."
+    "The state stopped being finite: a parameter is extreme, the model divides by zero, or the step that the system was made with "
+    "is too long. Check the parameters, or make the system anew with a smaller `step` or, where it has one, a finer grid."
 )
