@@ -48,7 +48,7 @@ def check_splitting(system: Any, height: ArrayLike, step: float | None, solver: 
     )
 
 
-def growth(arguments: np.ndarray, share: float, name: str) -> float:
+def growth(arguments: Any, share: float, name: str) -> float:
     """The largest factor by which a step multiplies a gravity wave.
 
     **Arguments:** `arguments`: step times the rates of the linear part, complex; `share`: D / H; `name` of the solver.
