@@ -24,7 +24,7 @@ def check_sphere(sphere: object) -> None:
     check_kind("sphere", sphere, Sphere, "a sphere", "Write `fluids.Sphere(31)`.")
 
 
-def check_value(name: str, value: object, *, positive: bool = False) -> None:
+def check_value(name: str, value: Any, *, positive: bool = False) -> None:
     """Refuse what is no finite number, where it is known.
 
     **Raises:** an `ArgumentError` that names the argument.
@@ -37,7 +37,7 @@ def check_value(name: str, value: object, *, positive: bool = False) -> None:
         raise ArgumentError(f"Argument `{name}` must be a number, but it is {shown(value)}. {remedy}")
     if np.ndim(value):
         raise ArgumentError(f"Argument `{name}` must be one number, but has the shape {np.shape(value)}. {remedy}")
-    found = float(value)  # pyright: ignore[reportArgumentType]
+    found = float(value)
     if not np.isfinite(found):
         raise ArgumentError(f"Argument `{name}` must be finite, but is {found:g}. {remedy}")
     if positive and found <= 0:
@@ -77,7 +77,7 @@ def added(system: Any, t: ArrayLike, y: State, inputs: Inputs) -> State:
             f"Argument `source` of {type(system).__name__} must return a `{kind.__name__}`, but it returns {shown(found)}. Write "
             f"`{type(system).__name__}.State(...)` with a slope for each field."
         )
-    for field in dataclasses.fields(kind):  # pyright: ignore[reportArgumentType]
+    for field in dataclasses.fields(kind):
         leading = jnp.shape(getattr(y, field.name))[:-2]
         system.sphere.check_field(getattr(found, field.name), f"source.{field.name}", leading)
     return found
