@@ -345,6 +345,14 @@ ROWS = {
         lambda: fluids.LatticeBoltzmann(fluids.Sphere(10), step=0.1, viscosity=0.1),
         "`grid` must be a grid",
     ),
+    "lattice, a viscosity as text": (
+        lambda: fluids.LatticeBoltzmann(fluids.Grid((8, 8), 1.0), step=0.1, viscosity="thick"),
+        "`viscosity` must be a positive number",
+    ),
+    "lattice, no viscosity": (
+        lambda: fluids.LatticeBoltzmann(fluids.Grid((8, 8), 1.0), step=0.1, viscosity=None),
+        "`viscosity` must be a positive number",
+    ),
     "lattice, a step as text": (
         lambda: fluids.LatticeBoltzmann(fluids.Grid((8, 8), 1.0), step="0.1", viscosity=0.1),
         "`step` must be a positive number",
@@ -355,6 +363,43 @@ ROWS = {
     ),
     "sphere, a text": (lambda: fluids.Sphere("T31"), "`truncation` must be a whole number"),
     "sphere, a radius as text": (lambda: fluids.Sphere(10, radius="earth"), "`radius`"),
+    "sphere: half a wave": (
+        lambda: fluids.rossby_haurwitz(fluids.Sphere(5), wave=1.5),
+        "`wave` must be a whole number",
+    ),
+    "sphere: wave as text": (
+        lambda: fluids.rossby_haurwitz(fluids.Sphere(5), wave="4"),
+        "`wave` must be a whole number",
+    ),
+    "sphere: amplitude as text": (
+        lambda: fluids.rossby_haurwitz(fluids.Sphere(5), amplitude="4"),
+        "`amplitude` must be a number",
+    ),
+    "sphere: no sphere": (lambda: fluids.zonal_flow(3), "`sphere` must be a sphere"),
+    "sphere: speed as text": (lambda: fluids.zonal_flow(fluids.Sphere(5), speed="20"), "`speed` must be a number"),
+    "sphere: no angle": (lambda: fluids.zonal_flow(fluids.Sphere(5), angle=None), "`angle` must be a number"),
+    "sphere: depth as text": (
+        lambda: fluids.ShallowWaterSphere(fluids.Sphere(5), depth="deep"),
+        "`depth` must be a number",
+    ),
+    "sphere: tilt as text": (
+        lambda: fluids.ShallowWaterSphere(fluids.Sphere(5), depth=1.0, tilt="a"),
+        "`tilt` must be a number",
+    ),
+    "sphere: order as text": (
+        lambda: fluids.ShallowWaterSphere(fluids.Sphere(5), depth=1.0, damping_order="4"),
+        "`damping_order` must be a whole number",
+    ),
+    "sphere: order None": (
+        lambda: fluids.BarotropicSphere(fluids.Sphere(5), damping_order=None),
+        "`damping_order` must be a whole number",
+    ),
+    "sphere: a state of water": (
+        lambda: simkit.simulate(
+            fluids.BarotropicSphere(fluids.Sphere(5)), fluids.rossby_haurwitz(fluids.Sphere(5))[1], [0.0, 1.0], step=1.0
+        ),
+        "`y0` of BarotropicSphere must be a `Flow2D`",
+    ),
     "water on a grid for a sphere": (
         lambda: fluids.ShallowWaterSphere(fluids.Grid((16, 16)), depth=1.0),
         "`sphere` must be a sphere",

@@ -35,6 +35,8 @@ class Status(enum.IntEnum):
             return _OF_LEAPS
         if COURANT in solver and self is Status.STEP_LIMIT:
             return _OF_COURANT
+        if "DiscreteStepper" in solver and self is Status.NON_FINITE:
+            return _OF_DISCRETE
         return self.message
 
 
@@ -123,4 +125,9 @@ _OF_STIFF = {
 _OF_COURANT = (
     "The step limit was reached before the last time. Give more steps, `step=Courant(number, max_steps=...)`, or take wider "
     "cells where they are narrowest."
+)
+
+_OF_DISCRETE = (
+    "The state stopped being finite: a parameter is extreme, the model divides by zero, or the step that the system was made with "
+    "is too long. Check the parameters, or make the system anew with a smaller `step` or, where it has one, a finer grid."
 )

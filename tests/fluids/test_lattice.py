@@ -242,6 +242,31 @@ REFUSED = {
         lambda: fluids.LatticeBoltzmann(GRID, step=0.01, viscosity=0.1, collision="mrt"),
         '"trt" or "bgk"',
     ),
+    "a start without density": (
+        lambda: (lambda s: s.start(None, jnp.zeros((24, 11)).at[2, 3].set(-40.0)))(tunnel(obstacle=None, speed=0.1)),
+        r"density of the start must be positive, but it is \S+ in the cell \(2, 3\)",
+    ),
+    "populations without density": (
+        lambda: simkit.simulate(tunnel(), tunnel().State(jnp.full((9, 24, 11), -0.2)), [0.0, 0.1]),
+        "density of the flow at the start must be positive",
+    ),
+    "an inflow that is no number": (
+        lambda: tunnel(speed=np.nan),
+        "velocity of the Inflow at the lower end of axis 0 must be finite",
+    ),
+    "a force that is no number": (lambda: tunnel(force=[np.nan, 0.0]), "`force` must be finite"),
+    "a pressure without density": (
+        lambda: fluids.LatticeBoltzmann(
+            GRID, step=0.01, viscosity=0.1, boundaries=[(OPEN[0], fluids.FixedPressure(-100.0)), WALL]
+        ),
+        "pressure of the FixedPressure at the upper end of axis 0 must be above",
+    ),
+    "a body outside": (lambda: tunnel(obstacle=fluids.Disk(jnp.array([9.0, 9.0]), 0.2)), "no cell is solid"),
+    "a body of negative radius": (
+        lambda: tunnel(obstacle=fluids.Disk(jnp.array([1.0, 0.5]), -0.2)),
+        "no cell is solid",
+    ),
+    "a viscosity that is no number": (lambda: tunnel(viscosity=np.nan), "`viscosity` must be finite"),
     "a traced body": (
         lambda: jax.jit(lambda r: tunnel(obstacle=fluids.Disk(jnp.array([0.7, 0.5]), r)).viscosity)(0.2),
         "must be known before a simulation is traced",
@@ -282,3 +307,21 @@ def test_a_profile_and_a_number_as_inflow():
     np.testing.assert_allclose(
         vector.velocity(simkit.simulate(vector, vector.start(), [0.0, 3.0]).final()), ends[1], rtol=1e-12
     )
+
+
+def test_a_relaxation_time_of_a_half_or_less_has_no_rates():
+    """In batches no check sees a viscosity, and a relaxation time that is not above 1/2 must not pass for a flow."""
+    system = tunnel()
+    rates = lambda nu: eqx.tree_at(lambda s: s.viscosity, system, nu)._rates().even
+    found = jax.vmap(rates)(jnp.array([0.05, 0.0, -0.05]))
+    assert np.isfinite(found[0])
+    assert np.isnan(found[1:]).all()
+    assert np.isfinite(jax.grad(rates)(0.05))
+
+
+def test_a_flow_that_blows_up_is_told_of_its_own_step():
+    system = fluids.LatticeBoltzmann(fluids.Grid((4, 4), 1.0), step=0.1, viscosity=0.01, force=[8.0, 0.0])
+    start = system.start(lambda x: (0.1 * jnp.sin(2 * jnp.pi * x[1]), 0.1 * jnp.sin(2 * jnp.pi * x[0])))
+    with pytest.raises(simkit.SimulationError, match="make the system anew with a smaller `step`") as caught:
+        simkit.simulate(system, start, [0.0, 100.0])
+    assert "Adaptive" not in str(caught.value)

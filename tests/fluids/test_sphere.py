@@ -8,7 +8,7 @@ import pytest
 import scipy.special
 
 import simkit
-from simkit import fluids
+from simkit import fluids, solvers
 from simkit.fluids.sphere._harmonics import Harmonics, tables
 from simkit.testing import check_system
 
@@ -116,6 +116,27 @@ def test_bad_starts_and_steps_are_refused():
         fluids.ShallowWaterSphere(sphere, depth=2500.0, bed=jnp.zeros((3, 3)))
 
 
+@pytest.mark.parametrize(
+    ("depth", "step"), [(6000.0, 7200.0), (3000.0, 3600.0), (20000.0, 7200.0), (1e7, 600.0), (1e7, 7200.0)]
+)
+def test_a_depth_with_which_gravity_waves_grow_is_refused(depth, step):
+    """Runs of two to four days with these went wrong by 7 % to infinity."""
+    sphere = fluids.Sphere(15)
+    start = fluids.rossby_haurwitz(sphere)[1]
+    water = fluids.ShallowWaterSphere(sphere, depth=depth)
+    with pytest.raises(
+        simkit.ArgumentError, match=r"`depth` .* mean height 9523.* Give `depth=9523`, or take a `step`"
+    ):
+        water.review(start, step, solvers.ETDRK4())
+
+
+@pytest.mark.parametrize(("depth", "step"), [(9500.0, 7200.0), (8000.0, 7200.0), (6000.0, 3600.0), (20000.0, 3600.0)])
+def test_a_depth_near_the_mean_height_is_taken(depth, step):
+    sphere = fluids.Sphere(15)
+    start = fluids.rossby_haurwitz(sphere)[1]
+    fluids.ShallowWaterSphere(sphere, depth=depth).review(start, step, solvers.ETDRK4())
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("kind", [fluids.BarotropicSphere, fluids.ShallowWaterSphere])
 def test_conformance(kind):
@@ -138,3 +159,52 @@ def test_damping_and_a_source():
     fed = eqx.tree_at(lambda s: s.source, flow, lambda t, y, inputs: y, is_leaf=lambda x: x is None)
     difference = fed.nonlinear(0.0, modes, None) - flow.nonlinear(0.0, modes, None)
     np.testing.assert_allclose(difference, modes, atol=1e-12 * np.abs(modes).max())
+
+
+SPHERE = fluids.Sphere(5)
+
+
+def water(**given):
+    return fluids.ShallowWaterSphere(SPHERE, **({"depth": 9500.0} | given))
+
+
+def simulated(system):
+    vorticity, start = fluids.rossby_haurwitz(SPHERE, wave=2)
+    start = start if isinstance(system, fluids.ShallowWaterSphere) else system.State(vorticity)
+    return simkit.simulate(system, start, [0.0, 1800.0], step=1800.0)
+
+
+def barotropic(**given):
+    return fluids.BarotropicSphere(SPHERE, **given)
+
+
+REFUSED = {
+    "wave too short": (lambda: fluids.rossby_haurwitz(SPHERE, wave=5), "`wave` must be at most 4 .* truncation 5"),
+    "no wave": (lambda: fluids.rossby_haurwitz(SPHERE, wave=0), "`wave` must be a whole number of at least 1"),
+    "speed not finite": (lambda: fluids.zonal_flow(SPHERE, speed=np.nan), "`speed` must be finite"),
+    "start without gravity": (lambda: fluids.zonal_flow(SPHERE, gravity=0.0), "`gravity` must be positive"),
+    "depth 0": (lambda: water(depth=0.0), "`depth` must be positive"),
+    "depth below 0": (lambda: water(depth=-1.0), "`depth` must be positive"),
+    "depth of cells": (lambda: water(depth=jnp.ones(3)), r"`depth` must be one number, but has the shape \(3,\)"),
+    "gravity 0": (lambda: water(gravity=0.0), "`gravity` must be positive"),
+    "tilt not finite": (lambda: water(tilt=np.nan), "`tilt` must be finite"),
+    "order below 0": (lambda: water(damping_order=-1), "`damping_order` must be a whole number of at least 0"),
+    "drag of cells": (lambda: barotropic(drag=jnp.ones(3)), r"`drag` must be one number, but has the shape \(3,\)"),
+    "source a number": (lambda: water(source=3.0), r"`source` must be a function of \(t, y, inputs\)"),
+    "source of t": (lambda: barotropic(source=lambda t: t), r"`source` must be a function of \(t, y, inputs\)"),
+    "source of an array": (
+        lambda: simulated(water(source=lambda t, y, inputs: y.height)),
+        "`source` of ShallowWaterSphere must return a `Water`",
+    ),
+    "source of another shape": (
+        lambda: simulated(barotropic(source=lambda t, y, inputs: type(y)(jnp.zeros((3, 3))))),
+        "`source.vorticity` must have the shape",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", REFUSED)
+def test_refusals(name):
+    call, text = REFUSED[name]
+    with pytest.raises(simkit.ArgumentError, match=text):
+        call()

@@ -22,10 +22,13 @@ from ._lattice import Lattice, lattice_of
 from ._openings import opened
 from ._review import (
     LARGEST_MACH,
+    check_density,
+    check_given,
     check_lattice,
     check_mach,
     check_relaxation,
     check_sides,
+    check_viscosity,
     fastest,
     given_speeds,
     review_lattice,
@@ -122,7 +125,9 @@ class LatticeBoltzmann(DiscreteSystem, Reviewed, Noted):
         if force is not None:
             check_vector(force, grid.dimensions, "force")
             force = as_float_array(force)
+        check_viscosity(viscosity)
         self.viscosity, self.force, self.magic = viscosity, force, magic
+        check_given(self.boundaries, self.force, self.step, self.width)
         check_relaxation(self.viscosity, self.step, self.width)
         if speeds := given_speeds(self.boundaries, grid.dimensions):
             check_mach(speeds, self.step, self.width)
@@ -168,6 +173,7 @@ class LatticeBoltzmann(DiscreteSystem, Reviewed, Noted):
         self.grid.check_field(pressure, "pressure")
         flow, excess = as_float_array(velocity) / self.speed, 3 * as_float_array(pressure) / self.speed**2
         flow, excess = self._outside(flow), self._outside(excess)
+        check_density(excess, "the start")
         found = Moments(excess, list(flow))
         push = self._push()
         if push is not None:  # half of what a step adds is not yet in the populations
@@ -215,6 +221,7 @@ class LatticeBoltzmann(DiscreteSystem, Reviewed, Noted):
 
     def _rates(self) -> Rates:
         lag = 3 * self.viscosity * (self.step / self.width**2)
+        lag = jnp.where(0.5 + lag > 0.5, lag, jnp.nan)  # a member or a traced value, which no check sees
         even = 1 / (0.5 + lag)
         return Rates(even, even if self.collision == "bgk" else 1 / (0.5 + self.magic / lag))
 

@@ -98,7 +98,12 @@ def solid_cells(grid: Grid, boundaries: Boundaries, obstacle: Any) -> np.ndarray
                 f"Argument `obstacle` must not touch an open end, but it does at the {'lower' if side > 0 else 'upper'} end of "
                 f"axis {axis}. Move the body, or make the box longer there."
             )
-    return solid if solid.any() else None
+    if not solid.any():
+        raise ArgumentError(
+            "Argument `obstacle` must cover the centre of a cell, but no cell is solid: it lies outside of the box, is smaller "
+            "than a cell, or its radius is not positive. Move it into the box, take narrower cells, or leave `obstacle` out."
+        )
+    return solid
 
 
 def _mask(grid: Grid, obstacle: Any) -> np.ndarray:
@@ -127,12 +132,65 @@ def check_relaxation(viscosity: ArrayLike, step: float, width: float) -> None:
     if traced(viscosity):
         return
     value = np.asarray(viscosity)
+    if not np.isfinite(value).all():
+        raise ArgumentError(
+            f"Argument `viscosity` must be finite, but is {float(value.ravel()[0]):g}. Give a positive number."
+        )
     excess = (3 * value * step / width**2).astype(value.dtype)
     if not np.all(excess + value.dtype.type(0.5) > 0.5):
         raise ArgumentError(
             f"Argument `viscosity` must make the relaxation time 1/2 + 3 viscosity step / width^2 longer than 1/2, but it is "
             f"{float(np.min(0.5 + excess)):.9g} with viscosity {float(np.min(value)):.4g}, step {step:.4g} and cells {width:.4g} "
             "wide. Take a positive viscosity, narrower cells or a longer step."
+        )
+
+
+def check_viscosity(viscosity: object) -> None:
+    """Refuse a text, None and the like.
+
+    **Raises:** an `ArgumentError`.
+    """
+    kinds = int | float | np.number | np.ndarray | jax.Array
+    check_kind("viscosity", viscosity, kinds, "a positive number", "Write `viscosity=0.1`.")
+
+
+def check_given(boundaries: Boundaries, force: Any, step: float, width: float) -> None:
+    """Refuse forces and open ends that are not finite, and pressures at which there is no fluid left.
+
+    **Raises:** an `ArgumentError`.
+    """
+    if force is not None and not traced(force) and not np.isfinite(np.asarray(force)).all():
+        raise ArgumentError(f"Argument `force` must be finite, but is {np.asarray(force).tolist()}.")
+    for axis, side, end in walls(boundaries):
+        value = getattr(end, "pressure", getattr(end, "velocity", None))
+        if value is None or traced(value):
+            continue
+        where = f"of the {type(end).__name__} at the {'lower' if side > 0 else 'upper'} end of axis {axis}"
+        what = "pressure" if isinstance(end, FixedPressure) else "velocity"
+        if not np.isfinite(np.asarray(value)).all():
+            raise ArgumentError(f"The {what} {where} must be finite, but is not.")
+        if isinstance(end, FixedPressure):
+            lowest, least = float(np.min(np.asarray(value))), -((width / step) ** 2) / 3
+            if lowest <= least:
+                raise ArgumentError(
+                    f"The pressure {where} must be above {least:.4g}, where the density 1 + 3 pressure (step / width)^2 is 0, but "
+                    f"it is {lowest:.4g}. Give pressures as differences from that at rest, or take a shorter `step`."
+                )
+
+
+def check_density(excess: ArrayLike, what: str) -> None:
+    """Refuse known densities, less 1, that are not positive.
+
+    **Raises:** an `ArgumentError` that names the cell of the lowest one.
+    """
+    if traced(excess):
+        return
+    density = 1 + np.asarray(excess)
+    cell = tuple(int(i) for i in np.unravel_index(int(np.argmin(density)), density.shape))
+    if density[cell] <= 0:
+        raise ArgumentError(
+            f"The density of {what} must be positive, but it is {float(density[cell]):.4g} in the cell {cell}. Give pressures as "
+            "differences from that at rest, or take a shorter `step`: the density is 1 + 3 pressure (step / width)^2."
         )
 
 
@@ -176,6 +234,8 @@ def review_lattice(system: Any, y0: State) -> None:
     check_numbers(system)
     system.grid.check_field(y0.populations, "y0.populations", (system.lattice.size,))
     check_relaxation(system.viscosity, system.step, system.width)
+    check_given(system.boundaries, system.force, system.step, system.width)
+    check_density(sum(np.asarray(f) for f in y0.populations), "the flow at the start")
     start = {"the flow at the start": fastest(system, y0)}
     check_mach(start | given_speeds(system.boundaries, system.grid.dimensions), system.step, system.width)
 

@@ -8,11 +8,12 @@ from jax import lax
 from jax.typing import ArrayLike
 from jaxtyping import Array
 
+from ..._doors import check_count
 from ..._types import Inputs, Outputs, Scalar
 from ...core import POSITIVE, SYSTEMS, Example, Reviewed, SplitSystem, quantity
 from ..spectral._flow2d import Flow2D
 from ._harmonics import Harmonics
-from ._review import check_sphere, check_sphere_step, check_start
+from ._review import added, check_source, check_sphere, check_sphere_step, check_start, check_value
 from ._sphere import Sphere
 from ._starts import rossby_haurwitz
 
@@ -59,6 +60,10 @@ class BarotropicSphere(SplitSystem, Reviewed):
 
     def __check_init__(self):
         check_sphere(self.sphere)
+        for name in ("rotation", "drag", "damping"):
+            check_value(name, getattr(self, name))
+        check_count("damping_order", self.damping_order, 0)
+        check_source(self.source)
 
     @property
     def harmonics(self) -> Harmonics:
@@ -85,7 +90,7 @@ class BarotropicSphere(SplitSystem, Reviewed):
         products = lax.optimization_barrier(columns[:, :, 1:] * (columns[:, :, :1] * weight))
         modes = found.projected(found.fourier(products))
         slope = -found.flux(modes[:, :, :1], modes[:, :, 1:])
-        return slope if self.source is None else slope + self.encode(self.source(t, self.decode(state), inputs))
+        return slope if self.source is None else slope + self.encode(added(self, t, self.decode(state), inputs))
 
     def velocity(self, y: Flow2D) -> Array:
         """The velocity to the east and to the north, `(2, *sphere.shape)`."""

@@ -10,13 +10,23 @@ from jax import lax
 from jax.typing import ArrayLike, DTypeLike
 from jaxtyping import Array
 
+from ..._doors import check_count
 from ..._types import Inputs, Outputs, Scalar
 from ...core import POSITIVE, SYSTEMS, Example, Explained, Reviewed, SplitSystem, quantity, scaled
 from ..volumes._water import Water
 from ._barotropic import damping_rates
 from ._harmonics import Harmonics, times_i
-from ._review import check_sphere, check_sphere_step, check_start, lowest_on_sphere
+from ._review import (
+    added,
+    check_source,
+    check_sphere,
+    check_sphere_step,
+    check_start,
+    check_value,
+    lowest_on_sphere,
+)
 from ._sphere import Sphere
+from ._splitting import check_splitting
 from ._starts import zonal_flow
 
 
@@ -42,7 +52,8 @@ class ShallowWaterSphere(SplitSystem, Reviewed, Explained):
     with the default numbers, those of the Earth.
 
     - `sphere`: truncation, grid and radius.
-    - `depth`: H, near the mean height; results depend on it within the error of steps.
+    - `depth`: H, near the mean height; results depend on it within the error of steps. A depth so far from the mean height that
+        steps would make gravity waves grow is refused.
     - `gravity`: g; `rotation`: $\Omega$; `bed`: b, the shape of the sphere's grid or a number.
     - `damping`, `damping_order`: hyperdiffusion of all fields. The rate at which modes of the highest degree T are
         damped, and p; other
@@ -96,6 +107,12 @@ class ShallowWaterSphere(SplitSystem, Reviewed, Explained):
         source: Any = None,
     ):
         check_sphere(sphere)
+        check_value("depth", depth, positive=True)
+        check_value("gravity", gravity, positive=True)
+        for name, value in {"rotation": rotation, "damping": damping, "tilt": tilt}.items():
+            check_value(name, value)
+        check_count("damping_order", damping_order, 0)
+        check_source(source)
         if jnp.ndim(bed):
             sphere.check_field(bed, "bed")
         self.sphere, self.depth, self.gravity, self.rotation, self.bed = sphere, depth, gravity, rotation, bed
@@ -152,7 +169,7 @@ class ShallowWaterSphere(SplitSystem, Reviewed, Explained):
             found.flux(fluxes[1], -fluxes[0]) - found.laplacian(energy),
             -found.flux(fluxes[2], fluxes[3]),
         )
-        return slope if self.source is None else slope + self.encode(self.source(t, self.decode(state), inputs))
+        return slope if self.source is None else slope + self.encode(added(self, t, self.decode(state), inputs))
 
     def _products(self, columns: Array) -> Array:
         """The products on the grid, with the weights of the latitudes that their projections need."""
@@ -203,6 +220,7 @@ class ShallowWaterSphere(SplitSystem, Reviewed, Explained):
     def review(self, y0: Water, step: float | None, solver: object) -> None:
         check_start(self, y0, {"height": (), "velocity": (2,)})
         check_sphere_step(self, y0.velocity, step, solver, 2 * abs(float(self.rotation)))
+        check_splitting(self, y0.height, step, solver)
 
     def explain(self, t: ArrayLike, y: Water) -> str:
         return lowest_on_sphere(self.sphere, t, y.height)

@@ -4,7 +4,10 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array
 
+from ..._doors import check_count
+from ..._errors import ArgumentError
 from ..volumes._water import Water
+from ._review import check_sphere, check_value
 from ._sphere import Sphere
 
 
@@ -29,6 +32,7 @@ def zonal_flow(
 
     **Source:** Williamson et al. (1992), J. Comput. Phys. 102:211, equations 90 to 96.
     """
+    _check(sphere, gravity, speed=speed, height=height, angle=angle, rotation=rotation)
     longitude, latitude = sphere.mesh()
     across = np.cos(longitude) * np.sin(angle)
     east = speed * (np.cos(latitude) * np.cos(angle) + np.sin(latitude) * across)
@@ -62,8 +66,17 @@ def rossby_haurwitz(
 
     **Returns:** the vorticity, of the shape of the sphere's grid, and a `ShallowWaterSphere.State`.
 
+    **Raises:** an `ArgumentError` for a wave that the truncation does not hold, which is of degree R + 1.
+
     **Source:** Haurwitz (1940), J. Mar. Res. 3:254; Williamson et al. (1992), J. Comput. Phys. 102:211, equations 141 to 149.
     """
+    _check(sphere, gravity, turning=turning, amplitude=amplitude, height=height, rotation=rotation)
+    check_count("wave", wave)
+    if wave + 1 > sphere.truncation:
+        raise ArgumentError(
+            f"Argument `wave` must be at most {sphere.truncation - 1} on a sphere of truncation {sphere.truncation}, which does "
+            f"not hold a wave of the degree wave + 1, but is {wave}. Take `Sphere({wave + 1})` or a higher truncation."
+        )
     longitude, latitude = sphere.mesh()
     c, s, r, k, w = np.cos(latitude), np.sin(latitude), wave, amplitude, turning
     vorticity = 2 * w * s - k * s * c**r * (r * r + 3 * r + 2) * np.cos(r * longitude)
@@ -79,3 +92,10 @@ def rossby_haurwitz(
     surface = height + sphere.radius**2 * total / gravity
     velocity = sphere.radius * np.stack([east, north])
     return jnp.asarray(vorticity), Water(jnp.asarray(surface), jnp.asarray(velocity))
+
+
+def _check(sphere: Sphere, gravity: float, **values: float) -> None:
+    check_sphere(sphere)
+    check_value("gravity", gravity, positive=True)
+    for name, value in values.items():
+        check_value(name, value)
