@@ -10,6 +10,7 @@ import scipy.special
 import simkit
 from simkit import fluids, solvers
 from simkit.fluids.sphere._harmonics import Harmonics, tables
+from simkit.fluids.sphere._splitting import growth
 from simkit.testing import check_system
 
 
@@ -208,3 +209,25 @@ def test_refusals(name):
     call, text = REFUSED[name]
     with pytest.raises(simkit.ArgumentError, match=text):
         call()
+
+
+@pytest.mark.parametrize(("phase", "share"), [(2.5, 0.59), (4.2, 0.59), (3.0, -0.3), (0.5, 2.0)])
+def test_growth_of_a_gravity_wave_by_the_formulas_of_cox_and_matthews(phase, share):
+    """The step of ETDRK4 and of ETDRK2 as a matrix of two rows, with phi functions in closed form."""
+    z = np.array([-1j * phase, 1j * phase])
+    rest = 0.5j * phase * share * np.array([[-1, -1], [1, 1]])
+    whole, half = np.diag(np.exp(z)), np.diag(np.exp(z / 2))
+    first = (np.exp(z) - 1) / z
+    second = (first - 1) / z
+    third = (second - 0.5) / z
+    to_half = np.diag((np.exp(z / 2) - 1) / z)
+    a = half + to_half @ rest
+    b = half + to_half @ rest @ a
+    c = half @ a + to_half @ (2 * rest @ b - rest)
+    weights = [np.diag(w) for w in (first - 3 * second + 4 * third, 2 * (second - 2 * third), 4 * third - second)]
+    fourth = whole + weights[0] @ rest + weights[1] @ rest @ (a + b) + weights[2] @ rest @ c
+    begun = whole + np.diag(first) @ rest
+    two = begun + np.diag(second) @ rest @ (begun - np.eye(2))
+    for name, matrix in (("ETDRK4", fourth), ("ETDRK2", two)):
+        found = growth(np.array([1j * phase]), share, name)
+        np.testing.assert_allclose(found, np.abs(np.linalg.eigvals(matrix)).max(), rtol=1e-12)

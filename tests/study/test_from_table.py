@@ -91,7 +91,9 @@ def test_headers_and_labels_stay_data():
     assert list(study.experiments[0].data) == ["x"]  # `[fit]` reads as a unit
 
 
-@pytest.mark.parametrize("header", ["time,lambda,class,t,exp,e,pi", "time,noise,y0,inputs,outputs", "time,rate_x,x,level_x"])
+@pytest.mark.parametrize(
+    "header", ["time,lambda,class,t,exp,e,pi", "time,noise,y0,inputs,outputs", "time,rate_x,x,level_x"]
+)
 def test_columns_of_any_name_make_a_study_that_is_right(tmp_path, header):
     """Words of formulas, of files and of Python, and names that the written model uses, are renamed."""
     count = header.count(",")
