@@ -10,7 +10,8 @@ from ..spectral._review import REACH
 
 GROWTH = 1.055
 """Factor in a step by which the splitting may make a gravity wave grow. Where depth and mean height differ by some percent, narrow
-bands of degrees grow by up to 1.053 with steps whose runs are good. Chosen by runs: those with 1.059 and more went wrong, but one."""
+bands of degrees grow by up to 1.053 with steps whose runs are good. Chosen by runs: of those with 1.059 and more all but one
+went wrong."""
 
 POINTS = 64
 """Points of the circle around an argument over which phi functions are means (Kassam and Trefethen 2005)."""
