@@ -67,7 +67,7 @@ def check_source(source: object) -> None:
 
 
 def added(system: Any, t: ArrayLike, y: State, inputs: Inputs) -> State:
-    """What the source of a system adds to the slopes of its fields.
+    """Contribution of the source of a system to the slopes of its fields.
 
     **Raises:** an `ArgumentError` for what is no state of the sphere's grid.
     """
