@@ -19,6 +19,7 @@ from .stepping._fixed_grid import fixed_grid as fixed_grid
 from .stepping._reduce import first_totals as first_totals  # internal
 from .stepping._reduce import next_totals as next_totals  # internal
 from .stepping._room import joined as joined
+from .stepping._room import with_room_for as with_room_for  # internal
 from .task._arguments import check_events as check_events  # internal
 from .task._arguments import check_reducers as check_reducers  # internal
 from .task._arguments import check_times as check_times  # internal

@@ -28,8 +28,6 @@ from .averages._run_averages import OUTPUT_DIMENSIONS as OUTPUT_DIMENSIONS  # in
 from .averages._run_averages import Averages as Averages
 from .averages._run_averages import averages as averages
 from .averages._run_averages import from_outputs as from_outputs  # internal
-from .averages._run_averages import outputs_of as outputs_of  # internal
-from .averages._run_averages import with_room_of as with_room_of  # internal
 from .dynamics._andersen import Andersen as Andersen
 from .dynamics._berendsen import Berendsen as Berendsen
 from .dynamics._brownian import Brownian as Brownian

@@ -26,7 +26,7 @@ from ..core import (
     started,
     traced,
 )
-from ..engine import Fixed, Varying, check_reducers, check_times, resolve, simulate
+from ..engine import Fixed, Varying, check_reducers, check_times, resolve, simulate, with_room_for
 from ..reducers import Reducer
 from ..solvers import SolverLike
 from ..stores import Journal, Progress, describe, journal, packed, unpacked
@@ -133,7 +133,7 @@ def record(
             own = jax.random.fold_in(key, index) if key is not None and isinstance(system, JumpSystem) else key
             now, given = reached.system, {"solver": method.solver, "step": step, "inputs": inputs, "key": own}
             found = simulate(now, reached.state, part_times, **given)
-            now = _with_room(now, found.lists)
+            now = with_room_for(now, found.lists)
             measured = measure(now, found.times, found.ys, inputs, probed, reducers, reached.totals)
             return found, measured, Reached(now, found.final(), measured.totals)
 
@@ -214,19 +214,12 @@ def _kept(held: Journal, plan: Plan, start: Reached) -> tuple[int, int, Reached]
             met = jax.eval_shape(
                 lambda system, state: system.tally(system.listed(state)), system.limited(), start.state
             )
-            system = _with_room(system, unpacked(last, {"lists": met})["lists"])
+            system = with_room_for(system, unpacked(last, {"lists": met})["lists"])
         count, done = count + 1, done + len(there) - 1
     if last is None:
         return 0, 0, start
     ended = unpacked(last, {"final": start.state, "totals": plan.totals})
     return count, done, Reached(system, ended["final"], ended["totals"])
-
-
-def _with_room(system: System, lists: Any) -> System:
-    """The system with room for the neighbours that a part met."""
-    if not isinstance(system, ParticleSystem) or lists is None or bool(system.fits(lists)):
-        return system
-    return system.enlarged(lists)
 
 
 def _arrays(found: Trajectory, measured: Measured, done: int, frames: int) -> dict[str, np.ndarray]:

@@ -52,7 +52,7 @@ class Recording:
 
     @property
     def names(self) -> tuple[str, ...]:
-        return tuple(dict.fromkeys(name.split(".", 1)[1] for name in self._last()[1] if name.startswith("probes.")))
+        return _probes_of(self._last()[1])
 
     @property
     def reduced(self) -> dict[str, Any]:
@@ -113,15 +113,18 @@ class Recording:
     def __repr__(self) -> str:
         if not self.parts:
             return f"Recording\n  store    {self.store}\n  reached  nothing yet"
-        frames, (_, last) = self.times, self._last()
+        frames, probed, last = np.zeros(0), 1, {}
+        for last in self._parts():  # one pass over the files
+            frames, probed = np.append(frames, last["frame_times"]), probed + len(last["times"]) - 1
+        names = _probes_of(last)
         rows = [
             ("store", str(self.store)),
-            ("reached", f"{self.end:g}"),
+            ("reached", f"{last['times'][-1]:g}"),
             ("frames", f"{len(frames)} from {frames[0]:g} to {frames[-1]:g}"),
             *(("state", f"{name} {x.dtype}{list(x.shape)}") for name, x in _named(last, "final").items()),
         ]
-        if self.names:
-            rows.append(("probes", f"{', '.join(self.names)} at {len(self.probe_times)} times"))
+        if names:
+            rows.append(("probes", f"{', '.join(names)} at {probed} times"))
         reduced = dict.fromkeys(name.split(".")[0] for name in _named(last, "reduced"))
         if reduced:
             rows.append(("reduced", ", ".join(reduced)))
@@ -199,6 +202,10 @@ def _check_like(like: Any, root: str, arrays: Mapping[str, np.ndarray]) -> None:
             f"Argument `y0` must be a state like those of the recording, which holds {', '.join(sorted(held))}, but it holds "
             f"{', '.join(sorted(asked))}."
         )
+
+
+def _probes_of(part: Mapping[str, np.ndarray]) -> tuple[str, ...]:
+    return tuple(name.removeprefix("probes.") for name in part if name.startswith("probes."))
 
 
 def _is_frames(name: str) -> bool:

@@ -63,8 +63,8 @@ class Journal(NamedTuple):
 
         **Raises:** a `StoreError` where it cannot be written, or where another process has taken the store over.
         """
-        if self.lock is not None:
-            self.lock.check()
+        assert self.lock is not None  # a journal that is only read is not written to
+        self.lock.check()
 
         def fill(file: "h5py.File") -> None:
             for key, values in arrays.items():

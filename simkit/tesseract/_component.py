@@ -12,11 +12,11 @@ from jaxtyping import Array, ArrayLike
 from .._doors import check_kind, shown
 from .._errors import ArgumentError, check_known
 from .._types import Inputs, State
-from ..core import Metadata, Setup, System, as_float_array, check_system, named_leaves, started
+from ..core import Metadata, Setup, System, as_float_array, check_system, dotted, named_leaves, started
 from ..engine import Adaptive, Checkpointed, Courant, Fixed, simulate
 from ..problem import Problem
 from ._endpoints import Endpoints, endpoints
-from ._schema import field, flat, nested, schema
+from ._schema import field, nested, schema
 
 Arrays = Mapping[str, Array]
 
@@ -139,7 +139,7 @@ def _by_names(
     run: Callable[[Arrays], Arrays], shapes: tuple[tuple[str, tuple[int, ...]], ...], given: Mapping[str, Any]
 ) -> dict[str, Any]:
     known = {".".join(map(field, name.split("."))): name for name, _ in shapes}
-    leaves = flat(given)
+    leaves = dotted(given)
     for name in leaves:
         check_known(name, known, "input of this component")
     values = {}

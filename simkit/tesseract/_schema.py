@@ -62,14 +62,6 @@ def nested(arrays: Mapping[str, Any]) -> dict[str, Any]:
     return found
 
 
-def flat(tree: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
-    """The values of nested dictionaries by their dotted names: the inverse of `nested`."""
-    found: dict[str, Any] = {}
-    for word, inner in tree.items():
-        found |= flat(inner, f"{prefix}{word}.") if isinstance(inner, Mapping) else {f"{prefix}{word}": inner}
-    return found
-
-
 def _field(pydantic: Any, runtime: Any, array: Any, doc: str) -> Any:
     kind = getattr(runtime, str(np.dtype(array.dtype)).capitalize())
     annotation = runtime.Differentiable[runtime.Array[tuple(array.shape), kind]]

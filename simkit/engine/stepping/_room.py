@@ -41,6 +41,13 @@ def with_room(task: Task, run: Callable[[Task, bool], Trajectory], parts: bool =
             task = task._replace(y0=_row(trajectory.ys, good), times=task.times[good:])
 
 
+def with_room_for(system: Any, lists: PyTree) -> Any:
+    """The system with as much room for its lists of neighbours as a run needed; `lists` is None of a run without any."""
+    if not isinstance(system, ParticleSystem) or lists is None or bool(system.fits(lists)):
+        return system
+    return system.enlarged(lists)
+
+
 def _row(ys: PyTree, i: int) -> Any:
     return jax.tree.map(lambda x: x[i], ys)
 

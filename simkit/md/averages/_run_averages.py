@@ -13,6 +13,7 @@ from jaxtyping import Array, Bool, Float
 
 from ..._errors import ArgumentError
 from ...core import Trajectory, full_products, traced
+from ...engine import with_room_for
 from .._particles import Particles
 from ..observables import (
     BlockAverage,
@@ -217,13 +218,7 @@ def from_outputs(
 def outputs_of(system: Particles, run: Trajectory) -> dict[str, Array]:
     """The outputs of every frame of a run, in the numbers of the simulation."""
     first = jax.tree.map(lambda x: x[0], run.ys)
-    return _mapped(with_room_of(system.prepared(first), run), run.ys)
-
-
-def with_room_of(system: Particles, run: Trajectory) -> Particles:
-    """The system with as much room for its lists as a run needed."""
-    enough = run.lists is None or bool(system.fits(run.lists))
-    return system if enough or run.lists is None else system.enlarged(run.lists)
+    return _mapped(with_room_for(system.prepared(first), run.lists), run.ys)
 
 
 @eqx.filter_jit
