@@ -8,9 +8,11 @@ from ._dosing import read_doses as read_doses
 from ._extxyz import read_extxyz as read_extxyz
 from ._extxyz import write_extxyz as write_extxyz
 from ._fields import write_fields as write_fields
-from ._h5md_read import H5MDTrajectory as H5MDTrajectory  # internal
+from ._frame_series import FrameSeries as FrameSeries  # internal
 from ._h5md_read import read_h5md as read_h5md
 from ._h5md_write import H5MDWriter as H5MDWriter
+from ._mdanalysis import read_trajectory as read_trajectory
+from ._mdanalysis import write_trajectory as write_trajectory
 from ._provenance import Provenance as Provenance  # internal
 from ._provenance import provenance as provenance
 from ._results import Results as Results  # internal

@@ -10,74 +10,15 @@ import h5py
 import numpy as np
 
 from .._errors import ArgumentError, ResultFileError
-from ..md import REDUCED, UNIT_SYSTEMS, Frame, OpenSpace, Space, Units, si_value, space_from_vectors
+from ..md import REDUCED, UNIT_SYSTEMS, Units, si_value
+from ._frame_series import MOVING, FrameSeries
 from ._h5md_layout import dataset, text
 from ._hdf5_recovery import is_marked
-
-SERIES = {"velocity": "velocity", "force": "force"}
-
-
-@dataclasses.dataclass(frozen=True)
-class H5MDTrajectory:
-    """Frames of an H5MD file, with the numbers of a unit system.
-
-    `position`, `velocity` and `force`, shape (frames, atoms, d); `vectors`, the cells, shape (frames, d, d), or None;
-    `time` and `step`,
-    shape (frames,); `mass`, `charge`, `symbols` of the atoms; `observables` by name. What the file does not hold is
-    None. `trajectory[i]` is a `Frame`, and `space(i)` its space.
-    """
-
-    path: Path
-    units: Units
-    position: np.ndarray
-    step: np.ndarray
-    time: np.ndarray
-    vectors: np.ndarray | None
-    velocity: np.ndarray | None
-    force: np.ndarray | None
-    mass: np.ndarray | None
-    charge: np.ndarray | None
-    symbols: tuple[str, ...] | None
-    observables: dict[str, np.ndarray]
-
-    def __len__(self) -> int:
-        return len(self.position)
-
-    def space(self, index: int) -> Space:
-        """The space of a frame."""
-        if self.vectors is None:
-            return OpenSpace(dimensions=self.position.shape[2])
-        return space_from_vectors(self.vectors[index])
-
-    def __getitem__(self, index: int) -> Frame:
-        pick = lambda series: None if series is None else series[index]
-        momentum = None if self.velocity is None or self.mass is None else self.velocity[index] * self.mass[:, None]
-        energy = self.observables.get("potential_energy")
-        return Frame(
-            self.space(index),
-            self.position[index],
-            units=self.units,
-            symbols=self.symbols,
-            mass=self.mass,
-            charge=self.charge,
-            momentum=momentum,
-            force=pick(self.force),
-            energy=None if energy is None else float(energy[index]),
-            time=float(self.time[index]),
-            step=int(self.step[index]),
-        )
-
-    def __repr__(self) -> str:
-        frames, atoms, _ = self.position.shape
-        span = f", time {self.time[0]:g} to {self.time[-1]:g}" if frames else ""
-        names = [name for name in SERIES if getattr(self, name) is not None] + sorted(self.observables)
-        held = f", with {', '.join(names)}" if names else ""
-        return f"H5MDTrajectory of {frames} frames of {atoms} atoms{span} ({self.units.name} units){held}"
 
 
 def read_h5md(
     path: str | Path, units: Units | None = None, *, frames: slice = slice(None), group: str | None = None
-) -> H5MDTrajectory:
+) -> FrameSeries:
     """Read an H5MD file of simkit or of another program, also while it is written, and after its writer was killed.
 
     **Arguments:**
@@ -87,7 +28,7 @@ def read_h5md(
     - `frames`: which frames, such as `slice(-100, None)`; only these are read.
     - `group`: the group of particles; by default the only one, or `trajectory`.
 
-    **Returns:** an `H5MDTrajectory`.
+    **Returns:** an `FrameSeries`.
 
     **Raises:** a `ResultFileError` where there is no such file, it is no HDF5 or no H5MD, is cut short, has no
     positions, or reaches into
@@ -117,7 +58,7 @@ def _opened(path: Path) -> h5py.File:
         raise ResultFileError(f"The file `{path}` is no HDF5 file, or is cut short: {error}.") from error
 
 
-def _read(file: h5py.File, path: Path, units: Units | None, frames: slice, group: str | None) -> H5MDTrajectory:
+def _read(file: h5py.File, path: Path, units: Units | None, frames: slice, group: str | None) -> FrameSeries:
     if "h5md" not in file or "particles" not in file:
         missing = "h5md" if "h5md" not in file else "particles"
         raise ResultFileError(
@@ -142,7 +83,7 @@ def _read(file: h5py.File, path: Path, units: Units | None, frames: slice, group
     vectors = _cells(particles, scale, rows, d, path)
     series = {
         name: scale.numbers(dataset(particles, f"{name}/value", path), dimension, rows)[..., :d]
-        for name, dimension in SERIES.items()
+        for name, dimension in MOVING.items()
         if name in particles
     }
     fixed = {
@@ -150,7 +91,7 @@ def _read(file: h5py.File, path: Path, units: Units | None, frames: slice, group
         for name in ("mass", "charge")
         if isinstance(particles.get(name), h5py.Dataset)
     }
-    return H5MDTrajectory(
+    return FrameSeries(
         path,
         scale.wanted,
         numbers,
