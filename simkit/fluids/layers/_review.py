@@ -1,0 +1,146 @@
+"""Reviews of flows in a layer: names, shapes, walls, steps that cannot be stable, and what a layer does not resolve."""
+
+import warnings
+from collections.abc import Mapping
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax.typing import ArrayLike
+
+from ..._doors import shown
+from ..._errors import ArgumentError
+from ..._types import Inputs
+from ...core import check_numbers
+from ..spectral._review import REACH, SHARE, TAIL
+from ..sphere._review import check_value as check_value
+
+TAKEN = ("velocity", "kinetic_energy", "dissipation", "wall_shear")
+"""Names of outputs, which no scalar may have."""
+
+
+def check_scalars(scalars: Any) -> Mapping[str, Any]:
+    """Scalars by name.
+
+    **Raises:** an `ArgumentError` for what is no mapping of names to `LayerScalar`, and for names that outputs have.
+    """
+    from ._scalar import LayerScalar
+
+    if scalars is None:
+        return {}
+    if not isinstance(scalars, Mapping) or not all(isinstance(x, LayerScalar) for x in scalars.values()):
+        raise ArgumentError(
+            f"Argument `scalars` must hold a `LayerScalar` for each name, but is {shown(scalars)}. Write "
+            '`scalars={"temperature": fluids.LayerScalar(...)}`.'
+        )
+    for name in scalars:
+        if not isinstance(name, str) or not name.isidentifier():
+            raise ArgumentError(
+                f"The name of a scalar must be a word of letters, digits and underscores, but one is {name!r}."
+            )
+        clash = name in TAKEN or any(name in (f"flux_{other}", f"nusselt_{other}") for other in scalars)
+        if clash:
+            raise ArgumentError(f"No scalar may be called {name!r}, since an output has this name. Take another one.")
+    return scalars
+
+
+def added(system: Any, t: ArrayLike, y: Any, inputs: Inputs) -> Any:
+    """Contribution of the source of a system to the slopes of its fields.
+
+    **Raises:** an `ArgumentError` for what is no state of the layer.
+    """
+    found = system.source(t, y, inputs)
+    _check_fields(system, found, "source", "Argument `source` of PlaneLayerFlow must return")
+    return found
+
+
+def _check_fields(system: Any, y: Any, prefix: str, opening: str) -> None:
+    """Refuse what is no state of the layer."""
+    if not isinstance(y, system.State):
+        raise ArgumentError(
+            f"{opening} a `LayerState`, but it is {shown(y)}. Write `PlaneLayerFlow.State(velocity, scalars)`."
+        )
+    if set(y.scalars) != set(system.scalars):
+        raise ArgumentError(
+            f"{opening} a state with the scalars of the flow, {sorted(system.scalars)}, but it has {sorted(y.scalars)}. "
+            "Build it with `flow.start(...)`."
+        )
+    system.layer.check_field(y.velocity, f"{prefix}.velocity", (system.layer.dimensions,))
+    for name, field in y.scalars.items():
+        system.layer.check_field(field, f"{prefix}.scalars.{name}")
+
+
+def review_layer(system: Any, y0: Any, step: float | None, solver: object) -> None:
+    """Refuse a start of another layer and a step that cannot be stable; warn of a start that is not admitted as it is.
+
+    **Raises:** an `ArgumentError`.
+    """
+    _check_fields(system, y0, "y0", "Argument `y0` of PlaneLayerFlow must be")
+    check_numbers(system)
+    if not all(np.isfinite(np.asarray(x)).all() for x in jax.tree.leaves(y0)):
+        return  # the solve says where
+    admitted = system.decode(system.encode(y0))
+    for given, kept in zip(jax.tree.leaves(y0), jax.tree.leaves(admitted), strict=True):
+        whole = float(np.mean(np.asarray(given, float) ** 2))
+        lost = float(np.mean((np.asarray(given, float) - np.asarray(kept, float)) ** 2))
+        if lost > 1e-6 * whole:
+            warnings.warn(
+                f"The start of PlaneLayerFlow has a part that has divergence, does not meet the walls or is too short a wave, "
+                f"{lost / whole:.2g} of the whole, which is taken out. Build it with `flow.start(...)`, or take more points.",
+                stacklevel=4,
+            )
+            break
+    if step is not None:
+        _check_step(system, admitted, step, solver)
+
+
+def _check_step(system: Any, y0: Any, step: float, solver: object) -> None:
+    """Refuse a step in which the start is carried too far, or rotation turns it too far."""
+    layer, name = system.layer, type(solver).__name__
+    speeds = np.abs(np.asarray(y0.velocity, float))
+    largest = [2 * np.pi * cutoff / length for cutoff, length in zip(layer.cutoffs, layer.lengths, strict=False)]
+    heights = layer.heights()
+    gaps = np.gradient(heights)
+    largest = [*(np.full(1, k) for k in largest), 2 * np.pi / 3 / gaps]
+    carried = sum(speed * k for speed, k in zip(speeds, largest, strict=True))
+    frequency = float(np.max(carried))
+    frequency += 0.0 if system.coriolis is None else abs(float(system.coriolis))
+    reach = REACH.get(name, 2.8)
+    if step * frequency <= reach:
+        return
+    damping = float(system.viscosity) * float(sum(float(k[0]) ** 2 for k in largest[:-1]))
+    if damping >= frequency:  # what is damped as fast as it is carried stays stable
+        return
+    raise ArgumentError(
+        f"Argument `step` must be at most {reach / frequency:.3g} for `{name}` to be stable with the speeds of the start of "
+        f"PlaneLayerFlow on its points, but it is {step:.3g}. Take shorter steps or, with `step=Adaptive()`, leave them to the "
+        "error estimate."
+    )
+
+
+def note_layer(system: Any, t: ArrayLike, y: Any) -> str:
+    """A sentence where a field has piled up in the shortest waves or the highest modes across of a last state."""
+    modes = system.encode(y)
+    shares = [_tail(np.asarray(x, float), system.layer.cutoffs) for x in (modes.poloidal, *modes.scalars.values())]
+    if not max(shares) > SHARE:
+        return ""
+    return (
+        f"At the end, time {float(jnp.asarray(t)):.6g}, PlaneLayerFlow is not resolved by its layer: {max(shares):.1%} of a field's "
+        f"variance lies beyond {TAIL:.0%} of its waves or of its modes across. Take more points, or more viscosity or diffusion."
+    )
+
+
+def _tail(modes: np.ndarray, cutoffs: tuple[int, ...]) -> float:
+    """The share of the variance in the last quarter of the waves or of the modes across."""
+    power = np.sum(modes**2, axis=2)
+    power[0, 0] = 0.0
+    total = power.sum()
+    if not total > 0:
+        return 0.0
+    x = np.arange(power.shape[0])[:, None, None] > max(TAIL * cutoffs[0], 1)
+    size = power.shape[1]
+    second = cutoffs[1] if len(cutoffs) == 2 else 0
+    y = np.minimum(np.arange(size), size - np.arange(size))[None, :, None] > max(TAIL * second, 1)
+    across = np.arange(power.shape[2])[None, None] >= TAIL * power.shape[2]
+    return float(power[np.broadcast_to(x | y | across, power.shape)].sum() / total)
