@@ -258,7 +258,7 @@ class PlaneLayerFlow(SplitSystem, Reviewed, Noted):
     def outputs(self, t: ArrayLike, y: LayerState, inputs: Inputs) -> Outputs:
         layer, dtype, state = self.layer, y.velocity.dtype, self.encode(y)
         d = layer.dimensions
-        turning = values(layer, self._columns(state, turning=True)[:, :, :, d : 2 * d - 2 + (d == 2)])
+        turning = values(layer, self._columns(state, turning=True)[:, :, :, d : d + (1 if d == 2 else 3)])
         square = jnp.sum(self._outside(turning) ** 2, axis=0)
         slopes = jnp.asarray(self.transforms.mean.values[1][:, [0, -1]] / layer.depth, dtype)
         shear = (state.mean @ slopes + self.profile(dtype).values(1)[:, jnp.array([0, -1])]).T

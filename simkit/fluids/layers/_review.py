@@ -12,12 +12,16 @@ from jax.typing import ArrayLike
 from ..._doors import shown
 from ..._errors import ArgumentError
 from ..._types import Inputs
-from ...core import check_numbers
+from ...core import Seen, check_numbers
+from ..grids._compiled import compiled
 from ..spectral._review import REACH, SHARE, TAIL
 from ..sphere._review import check_value as check_value
 
 TAKEN = ("velocity", "kinetic_energy", "dissipation", "wall_shear")
 """Names of outputs, which no scalar may have."""
+
+_admitted_before = Seen()
+"""What of starts that were reviewed is admitted."""
 
 
 def check_scalars(scalars: Any) -> Mapping[str, Any]:
@@ -80,7 +84,31 @@ def review_layer(system: Any, y0: Any, step: float | None, solver: object) -> No
     check_numbers(system)
     if not all(np.isfinite(np.asarray(x)).all() for x in jax.tree.leaves(y0)):
         return  # the solve says where
-    admitted = system.decode(system.encode(y0))
+    known = (system, *jax.tree.leaves(y0))
+    admitted = _admitted_before.get(known)
+    if admitted is None:
+        admitted = _admitted(system, y0)
+        _warn_of_parts(y0, admitted)
+        if all(isinstance(x, jax.Array) for x in jax.tree.leaves(known)):
+            _admitted_before.put(known, admitted)
+    if step is not None:
+        _check_step(system, admitted, step, solver)
+
+
+@compiled
+def _admitted(system: Any, y: Any) -> Any:
+    """A state without what a flow cannot have."""
+    return system.decode(system.encode(y))
+
+
+@compiled
+def _encoded(system: Any, y: Any) -> Any:
+    """The modes of a state."""
+    return system.encode(y)
+
+
+def _warn_of_parts(y0: Any, admitted: Any) -> None:
+    """Warn of a start of which a part is taken out."""
     for given, kept in zip(jax.tree.leaves(y0), jax.tree.leaves(admitted), strict=True):
         whole = float(np.mean(np.asarray(given, float) ** 2))
         lost = float(np.mean((np.asarray(given, float) - np.asarray(kept, float)) ** 2))
@@ -88,11 +116,9 @@ def review_layer(system: Any, y0: Any, step: float | None, solver: object) -> No
             warnings.warn(
                 f"The start of PlaneLayerFlow has a part that has divergence, does not meet the walls or is too short a wave, "
                 f"{lost / whole:.2g} of the whole, which is taken out. Build it with `flow.start(...)`, or take more points.",
-                stacklevel=4,
+                stacklevel=5,
             )
             break
-    if step is not None:
-        _check_step(system, admitted, step, solver)
 
 
 def _check_step(system: Any, y0: Any, step: float, solver: object) -> None:
@@ -121,7 +147,7 @@ def _check_step(system: Any, y0: Any, step: float, solver: object) -> None:
 
 def note_layer(system: Any, t: ArrayLike, y: Any) -> str:
     """A sentence where a field has piled up in the shortest waves or the highest modes across of a last state."""
-    modes = system.encode(y)
+    modes = _encoded(system, y)
     shares = [_tail(np.asarray(x, float), system.layer.cutoffs) for x in (modes.poloidal, *modes.scalars.values())]
     if not max(shares) > SHARE:
         return ""

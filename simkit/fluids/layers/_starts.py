@@ -10,8 +10,10 @@ from jax.typing import ArrayLike
 from jaxtyping import Array, PRNGKeyArray
 
 from ..._errors import ArgumentError
+from ..grids._compiled import compiled
 from ._modes import Modes
 from ._profiles import spread
+from ._review import check_value
 from ._tables import wavenumbers
 
 
@@ -24,26 +26,37 @@ def started(
 ) -> Any:
     """A state of a flow in a layer, as `PlaneLayerFlow.start` describes it."""
     layer, dtype = flow.layer, flow.viscosity.dtype
-    given = {} if scalars is None else dict(scalars)
+    given: dict[str, ArrayLike] = {} if scalars is None else dict(scalars)
     if unknown := sorted(set(given) - set(flow.scalars)):
         raise ArgumentError(
             f"Argument `scalars` must name scalars of the flow, {', '.join(flow.scalars) or 'which has none'}, but names "
             f"{', '.join(unknown)}."
         )
-    state = flow.decode(_steady(flow, dtype))
     if velocity is not None:
         layer.check_field(velocity, "velocity", (layer.dimensions,))
     for name, field in given.items():
         layer.check_field(field, f"scalars.{name}")
+    check_value("noise", noise)
+    state = _alone(flow)
     moving = state.velocity if velocity is None else jnp.asarray(velocity, dtype)
     fields = {name: jnp.asarray(given.get(name, field), dtype) for name, field in state.scalars.items()}
     if key is not None:
-        added = flow.decode(_noise(flow, key, noise, dtype))
-        # Both decoded states have the profiles.
-        still = flow.decode(jax.tree.map(jnp.zeros_like, _steady(flow, dtype)))
-        moving = moving + (added.velocity - still.velocity)
-        fields = {name: field + (added.scalars[name] - still.scalars[name]) for name, field in fields.items()}
+        more = _disturbed(flow, key, jnp.asarray(noise, dtype))
+        moving, fields = moving + more.velocity, {name: field + more.scalars[name] for name, field in fields.items()}
     return flow.State(moving, fields)
+
+
+@compiled
+def _alone(flow: Any) -> Any:
+    """The state in which fluid moves along the walls alone."""
+    return flow.decode(_steady(flow, flow.viscosity.dtype))
+
+
+@compiled
+def _disturbed(flow: Any, key: PRNGKeyArray, noise: Array) -> Any:
+    """Random fields without the profiles."""
+    modes = _noise(flow, key, noise, noise.dtype)
+    return jax.tree.map(jnp.subtract, flow.decode(modes), flow.decode(jax.tree.map(jnp.zeros_like, modes)))
 
 
 def _steady(flow: Any, dtype: Any) -> Modes:
@@ -56,7 +69,7 @@ def _steady(flow: Any, dtype: Any) -> Modes:
     return Modes(zeros(rates.poloidal), toroidal, mean, {name: zeros(rate) for name, rate in rates.scalars.items()})
 
 
-def _noise(flow: Any, key: PRNGKeyArray, noise: float, dtype: Any) -> Modes:
+def _noise(flow: Any, key: PRNGKeyArray, noise: Array, dtype: Any) -> Modes:
     """Modes of smooth random fields."""
     layer, transforms = flow.layer, flow.transforms
     speed = spread(flow.profile(dtype)) + _range(flow, dtype) + flow.viscosity / layer.depth
