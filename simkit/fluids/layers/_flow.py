@@ -10,7 +10,6 @@ from jax.typing import ArrayLike
 from jaxtyping import Array, PRNGKeyArray
 
 from ..._doors import check_kind
-from ..._errors import ArgumentError
 from ..._types import Inputs, Outputs, Scalar
 from ...core import POSITIVE, SYSTEMS, Example, Noted, Reviewed, SplitSystem, quantity
 from ..grids._boundary import Boundary, Dirichlet, FreeSlip, NoSlip
@@ -18,8 +17,8 @@ from ._fourier import series, values
 from ._layer import PlaneLayer
 from ._modes import Carried, Modes, Velocity, means_of
 from ._profiles import Profile, along_x, flow_profile, scalar_profile
-from ._review import added, check_scalars, check_value, note_layer, review_layer
-from ._scalar import LayerScalar, as_walls
+from ._review import added, check_flow, check_value, note_layer, review_layer
+from ._scalar import LayerScalar, as_walls, check_scalars
 from ._starts import started
 
 
@@ -53,10 +52,9 @@ class PlaneLayerFlow(SplitSystem, Reviewed, Noted):
     - `source`: None, or a callable `(t, y, inputs)` that returns a state, what it adds to the time derivatives.
 
     The state holds `velocity` and `scalars`. Of a start, what has divergence or does not meet the walls is taken out. `outputs`
-    are these fields, `kinetic_energy` and `dissipation` (means over the layer), `wall_shear` $\nu\, \partial_z u$ at
-    both walls, and of each
-    scalar the means over both walls of the upward flux $-\kappa\, \partial_z \theta$ (`flux_temperature`) and of the Nusselt number,
-    the flux over that of conduction between the mean values at the walls (`nusselt_temperature`).
+    are these fields, `kinetic_energy` and `dissipation` (means over the layer), the means over both walls of
+    `wall_shear` $\nu\, \partial_z u$, of the upward flux $-\kappa\, \partial_z \theta$ of each scalar (`flux_temperature`) and of
+    its Nusselt number, the flux over that of conduction between the mean values at the walls (`nusselt_temperature`).
 
     **Good values:** convection by the diffusion time of heat and the depth: viscosity Pr, temperature with diffusivity 1, buoyancy
     Ra Pr and walls at 1 and 0; up to Ra = 1e5 33 points across, and `ETDRK4` steps in which nothing moves
@@ -83,13 +81,13 @@ class PlaneLayerFlow(SplitSystem, Reviewed, Noted):
     State = LayerState
 
     layer: PlaneLayer = eqx.field(static=True)
-    viscosity: Scalar = quantity(unit="length2/time", support=POSITIVE, doc="kinematic viscosity")
     walls: tuple[Boundary, Boundary]
     scalars: dict[str, LayerScalar]
-    coriolis: Array | None = quantity(unit="1/time", doc="Coriolis parameter", optional=True)
-    force: Array | None = quantity(unit="length/time2", doc="uniform acceleration along the walls", optional=True)
-    bulk_velocity: Array | None = quantity(unit="length/time", doc="mean velocity along the walls", optional=True)
     source: Any
+    viscosity: Scalar = quantity(unit="length2/time", support=POSITIVE, doc="kinematic viscosity")
+    coriolis: Any = quantity(unit="1/time", doc="Coriolis parameter", optional=True)
+    force: Any = quantity(unit="length/time2", doc="uniform acceleration along the walls", optional=True)
+    bulk_velocity: Any = quantity(unit="length/time", doc="mean velocity along the walls", optional=True)
 
     def __init__(
         self,
@@ -147,9 +145,7 @@ class PlaneLayerFlow(SplitSystem, Reviewed, Noted):
             profiles += [profile.values() for profile in self.scalar_profiles(dtype).values()]
             columns = columns.at[0, 0, 0].add(-jnp.stack(profiles))
         d = self.layer.dimensions
-        scalars = {
-            name: self.carried(name).projected(columns[:, :, :, d + i]) for i, name in enumerate(self.scalars)
-        }
+        scalars = {name: self.carried(name).projected(columns[:, :, :, d + i]) for i, name in enumerate(self.scalars)}
         return self.transforms.projected(columns[:, :, :, :d], scalars)
 
     def decode(self, state: Modes) -> LayerState:
@@ -185,9 +181,7 @@ class PlaneLayerFlow(SplitSystem, Reviewed, Noted):
     def linear(self) -> Modes:
         dtype = self.viscosity.dtype
         found = jax.tree.map(lambda rate: -self.viscosity * rate, self.transforms.rates(dtype))
-        scalars = {
-            name: -scalar.diffusivity * self.carried(name).rates(dtype) for name, scalar in self.scalars.items()
-        }
+        scalars = {name: -scalar.diffusivity * self.carried(name).rates(dtype) for name, scalar in self.scalars.items()}
         return Modes(found.poloidal, found.toroidal, found.mean, scalars)
 
     def nonlinear(self, t: ArrayLike, state: Modes, inputs: Inputs) -> Modes:
@@ -202,7 +196,7 @@ class PlaneLayerFlow(SplitSystem, Reviewed, Noted):
             scalars[name] = slope + carried.constant(self.scalars[name].diffusivity * curvature)
         assert columns.shape[3] == d + d * count
         slope = self.transforms.projected(columns[:, :, :, :d], scalars)
-        slope = eqx.tree_at(lambda modes: modes.mean, slope, slope.mean + self._pushed(columns.dtype))
+        slope = eqx.tree_at(lambda modes: modes.mean, slope, slope.mean + self.pushed(columns.dtype))
         if self.source is None:
             return slope
         more = self._encoded(added(self, t, self.decode(state), inputs), columns.dtype, steady=False)
@@ -226,7 +220,7 @@ class PlaneLayerFlow(SplitSystem, Reviewed, Noted):
             fluxes += [component * theta for component in velocity]
         return jnp.stack([*pushed, *fluxes], axis=2)
 
-    def _pushed(self, dtype: Any) -> Array:
+    def pushed(self, dtype: Any) -> Array:
         """The slopes of the modes of the mean flow by the force and by the viscosity of the profile."""
         push = self.viscosity * self.profile(dtype).curvature()
         if self.force is not None:
@@ -294,41 +288,6 @@ class PlaneLayerFlow(SplitSystem, Reviewed, Noted):
     def example(cls) -> "Example[PlaneLayerFlow]":
         """Convection that sets in."""
         layer = PlaneLayer((8, 9), (2.0, 1.0))
-        heat = LayerScalar(1.0, buoyancy=2000.0, walls=(Dirichlet(1.0), Dirichlet(0.0)))
+        heat = LayerScalar(1.0, buoyancy=2000.0, walls=(Dirichlet(jnp.asarray(1.0)), Dirichlet()))
         system = cls(layer, viscosity=1.0, walls=(NoSlip(), FreeSlip()), scalars={"temperature": heat}, force=10.0)
         return Example(system, system.start(key=jax.random.key(0), noise=0.1), jnp.linspace(0.0, 0.1, 3))
-
-
-def check_flow(flow: PlaneLayerFlow) -> None:
-    """Refuse numbers of a flow that do not fit its layer.
-
-    **Raises:** an `ArgumentError`.
-    """
-    d = flow.layer.dimensions
-    if flow.coriolis is not None:
-        if d == 2:
-            nx, nz = flow.layer.shape
-            raise ArgumentError(
-                "Argument `coriolis` of PlaneLayerFlow must be None in two dimensions, since rotation turns the flow along y. Take "
-                f"`PlaneLayer(({nx}, 1, {nz}), ...)`, in which nothing changes along y."
-            )
-        check_value("coriolis", flow.coriolis)
-    if flow.force is not None and flow.bulk_velocity is not None:
-        raise ArgumentError(
-            "Arguments `force` and `bulk_velocity` of PlaneLayerFlow must not both be given: a given mean velocity has the force "
-            "that it needs. Give one of them."
-        )
-    for name in ("force", "bulk_velocity"):
-        value = getattr(flow, name)
-        if value is not None and value.shape not in ((), (d - 1,)):
-            raise ArgumentError(
-                f"Argument `{name}` of PlaneLayerFlow must be a number, along x, or have the shape ({d - 1},) of the directions "
-                f"along the walls, but has the shape {value.shape}."
-            )
-    for wall in flow.walls:
-        velocity = wall.velocity if isinstance(wall, NoSlip) else None
-        if velocity is not None and velocity.shape not in ((), (d,)):
-            raise ArgumentError(
-                f"The velocity of a wall of PlaneLayerFlow must be one number or have the shape ({d},), the last component 0, but "
-                f"has the shape {velocity.shape}."
-            )

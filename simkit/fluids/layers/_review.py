@@ -1,7 +1,6 @@
 """Reviews of flows in a layer: names, shapes, walls, steps that cannot be stable, and what a layer does not resolve."""
 
 import warnings
-from collections.abc import Mapping
 from typing import Any
 
 import jax
@@ -12,41 +11,54 @@ from jax.typing import ArrayLike
 from ..._doors import shown
 from ..._errors import ArgumentError
 from ..._types import Inputs
-from ...core import Seen, check_numbers
+from ...core import Seen, check_numbers, tracing
+from ..grids._boundary import NoSlip
 from ..grids._compiled import compiled
 from ..spectral._review import REACH, SHARE, TAIL
 from ..sphere._review import check_value as check_value
-
-TAKEN = ("velocity", "kinetic_energy", "dissipation", "wall_shear")
-"""Names of outputs, which no scalar may have."""
 
 _admitted_before = Seen()
 """What of starts that were reviewed is admitted."""
 
 
-def check_scalars(scalars: Any) -> Mapping[str, Any]:
-    """Scalars by name.
+def check_flow(flow: Any) -> None:
+    """Refuse numbers of a flow that do not fit its layer.
 
-    **Raises:** an `ArgumentError` for what is no mapping of names to `LayerScalar`, and for names that outputs have.
+    **Raises:** an `ArgumentError`.
     """
-    from ._scalar import LayerScalar
-
-    if scalars is None:
-        return {}
-    if not isinstance(scalars, Mapping) or not all(isinstance(x, LayerScalar) for x in scalars.values()):
-        raise ArgumentError(
-            f"Argument `scalars` must hold a `LayerScalar` for each name, but is {shown(scalars)}. Write "
-            '`scalars={"temperature": fluids.LayerScalar(...)}`.'
-        )
-    for name in scalars:
-        if not isinstance(name, str) or not name.isidentifier():
+    d = flow.layer.dimensions
+    if flow.coriolis is not None:
+        if d == 2:
+            nx, nz = flow.layer.shape
             raise ArgumentError(
-                f"The name of a scalar must be a word of letters, digits and underscores, but one is {name!r}."
+                "Argument `coriolis` of PlaneLayerFlow must be None in two dimensions, since rotation turns the flow along y. Take "
+                f"`PlaneLayer(({nx}, 1, {nz}), ...)`, in which nothing changes along y."
             )
-        clash = name in TAKEN or any(name in (f"flux_{other}", f"nusselt_{other}") for other in scalars)
-        if clash:
-            raise ArgumentError(f"No scalar may be called {name!r}, since an output has this name. Take another one.")
-    return scalars
+        check_value("coriolis", flow.coriolis)
+    if flow.force is not None and flow.bulk_velocity is not None:
+        raise ArgumentError(
+            "Arguments `force` and `bulk_velocity` of PlaneLayerFlow must not both be given: a given mean velocity has the force "
+            "that it needs. Give one of them."
+        )
+    for name in ("force", "bulk_velocity"):
+        value = getattr(flow, name)
+        if value is not None and value.shape not in ((), (d - 1,)):
+            raise ArgumentError(
+                f"Argument `{name}` of PlaneLayerFlow must be a number, along x, or have the shape ({d - 1},) of the directions "
+                f"along the walls, but has the shape {value.shape}."
+            )
+    for wall in flow.walls:
+        velocity = wall.velocity if isinstance(wall, NoSlip) else None
+        if velocity is not None and velocity.shape not in ((), (d,)):
+            raise ArgumentError(
+                f"The velocity of a wall of PlaneLayerFlow must be one number or have the shape ({d},), the last component 0, but "
+                f"has the shape {velocity.shape}."
+            )
+        if velocity is not None and velocity.ndim and not tracing(velocity) and float(velocity[-1]) != 0:
+            raise ArgumentError(
+                f"A wall of PlaneLayerFlow moves along itself only, but one has the velocity {float(velocity[-1]):g} across. "
+                "Write 0 as the last component."
+            )
 
 
 def added(system: Any, t: ArrayLike, y: Any, inputs: Inputs) -> Any:
@@ -130,19 +142,31 @@ def _check_step(system: Any, y0: Any, step: float, solver: object) -> None:
     gaps = np.gradient(heights)
     largest = [*(np.full(1, k) for k in largest), 2 * np.pi / 3 / gaps]
     carried = sum(speed * k for speed, k in zip(speeds, largest, strict=True))
-    frequency = float(np.max(carried))
-    frequency += 0.0 if system.coriolis is None else abs(float(system.coriolis))
+    frequency, turning = float(np.max(carried)), 0.0 if system.coriolis is None else abs(float(system.coriolis))
+    diffusivity = min(float(x) for x in (system.viscosity, *(one.diffusivity for one in system.scalars.values())))
+    damping = diffusivity * float(sum(k[0] ** 2 for k in largest[:-1]))
     reach = REACH.get(name, 2.8)
-    if step * frequency <= reach:
+    stable = lambda h: _advanced(h, frequency, damping, turning) <= reach
+    if stable(step):
         return
-    damping = float(system.viscosity) * float(sum(float(k[0]) ** 2 for k in largest[:-1]))
-    if damping >= frequency:  # what is damped as fast as it is carried stays stable
-        return
+    shorter = next((step * 0.95**k for k in range(1, 1000) if stable(step * 0.95**k)), 0.0)
     raise ArgumentError(
-        f"Argument `step` must be at most {reach / frequency:.3g} for `{name}` to be stable with the speeds of the start of "
+        f"Argument `step` must be at most {shorter:.3g} for `{name}` to be stable with the speeds of the start of "
         f"PlaneLayerFlow on its points, but it is {step:.3g}. Take shorter steps or, with `step=Adaptive()`, leave them to the "
         "error estimate."
     )
+
+
+def _advanced(step: float, frequency: float, damping: float, turning: float) -> float:
+    r"""The largest phase by which a step carries a wave, where damping d makes a step h as short as $(1 - e^{-d h})/d$.
+
+    `frequency` and `damping` are those of the shortest waves along the walls; a wave s times as long as they are is carried
+    at $1/s$ and damped at $1/s^2$ of their rates.
+    """
+    share = np.linspace(0.02, 1.0, 50)
+    rate = share**2 * damping * step
+    slowed = np.where(rate > 0, -np.expm1(-rate) / np.where(rate > 0, rate, 1.0), 1.0)
+    return float(np.max((share * frequency + turning) * step * slowed))
 
 
 def note_layer(system: Any, t: ArrayLike, y: Any) -> str:
@@ -152,8 +176,8 @@ def note_layer(system: Any, t: ArrayLike, y: Any) -> str:
     if not max(shares) > SHARE:
         return ""
     return (
-        f"At the end, time {float(jnp.asarray(t)):.6g}, PlaneLayerFlow is not resolved by its layer: {max(shares):.1%} of a field's "
-        f"variance lies beyond {TAIL:.0%} of its waves or of its modes across. Take more points, or more viscosity or diffusion."
+        f"At the end, time {float(jnp.asarray(t)):.6g}, PlaneLayerFlow is not resolved by its layer: {max(shares):.1%} of a "
+        f"field's variance lies beyond {TAIL:.0%} of its waves or of its modes across. Take more points, or more viscosity or diffusion."
     )
 
 

@@ -1,5 +1,6 @@
 """Scalars that a flow in a layer carries, such as temperature and salinity."""
 
+from collections.abc import Mapping
 from typing import Any
 
 import equinox as eqx
@@ -10,6 +11,9 @@ from ..._types import Scalar
 from ...core import POSITIVE, quantity
 from ..grids._boundary import Boundary, Dirichlet, Neumann
 from ._review import check_value
+
+TAKEN = ("velocity", "kinetic_energy", "dissipation", "wall_shear")
+"""Names of outputs, which no scalar may have."""
 
 
 class LayerScalar(eqx.Module):
@@ -29,9 +33,9 @@ class LayerScalar(eqx.Module):
     **Raises:** an `ArgumentError` for values that are not finite, a diffusivity that is not positive, or other walls.
     """
 
+    walls: tuple[Boundary, Boundary]
     diffusivity: Scalar = quantity(unit="length2/time", support=POSITIVE, doc="diffusivity")
     buoyancy: Scalar = quantity(unit="length/time2", doc="upward acceleration for each unit of the scalar")
-    walls: tuple[Boundary, Boundary]
 
     def __init__(self, diffusivity: Any, *, buoyancy: Any = 0.0, walls: Any):
         check_value("diffusivity", diffusivity, positive=True)
@@ -57,3 +61,26 @@ def as_walls(given: Any, kinds: tuple[type[Boundary], ...], words: str) -> tuple
             "a pair, or one for both."
         )
     return pair[0], pair[1]
+
+
+def check_scalars(scalars: Any) -> Mapping[str, Any]:
+    """Scalars by name.
+
+    **Raises:** an `ArgumentError` for what is no mapping of names to `LayerScalar`, and for names that outputs have.
+    """
+    if scalars is None:
+        return {}
+    if not isinstance(scalars, Mapping) or not all(isinstance(x, LayerScalar) for x in scalars.values()):
+        raise ArgumentError(
+            f"Argument `scalars` must hold a `LayerScalar` for each name, but is {shown(scalars)}. Write "
+            '`scalars={"temperature": fluids.LayerScalar(...)}`.'
+        )
+    for name in scalars:
+        if not isinstance(name, str) or not name.isidentifier():
+            raise ArgumentError(
+                f"The name of a scalar must be a word of letters, digits and underscores, but one is {name!r}."
+            )
+        clash = name in TAKEN or any(name in (f"flux_{other}", f"nusselt_{other}") for other in scalars)
+        if clash:
+            raise ArgumentError(f"No scalar may be called {name!r}, since an output has this name. Take another one.")
+    return scalars

@@ -62,7 +62,7 @@ def _disturbed(flow: Any, key: PRNGKeyArray, noise: Array) -> Any:
 def _steady(flow: Any, dtype: Any) -> Modes:
     """The modes of the flow along the walls that force and viscosity balance; 0 where nothing holds it."""
     rates = flow.linear()
-    push, slowing = flow._pushed(dtype), -rates.mean
+    push, slowing = flow.pushed(dtype), -rates.mean
     mean = jnp.where(slowing > 0, push / jnp.where(slowing > 0, slowing, 1), 0)
     zeros = lambda rate: jnp.zeros((*rate.shape[:2], 2, rate.shape[-1]), dtype)
     toroidal = None if rates.toroidal is None else zeros(rates.toroidal)
