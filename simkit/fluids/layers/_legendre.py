@@ -16,8 +16,6 @@ class Points(NamedTuple):
 @functools.lru_cache(maxsize=32)
 def lobatto(count: int) -> Points:
     r"""The points where $(1 - s^2) P_{n-1}'(s) = 0$, n = `count`; means of polynomials up to the degree 2 n - 3 are exact."""
-    if count == 2:
-        return Points(np.array([-1.0, 1.0]), np.array([0.5, 0.5]))
     top = count - 1
     s = -np.cos(np.pi * np.arange(1, top) / top)
     for _ in range(20):  # Newton's method; three or four steps are enough

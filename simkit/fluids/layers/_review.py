@@ -177,7 +177,7 @@ def note_layer(system: Any, t: ArrayLike, y: Any) -> str:
         return ""
     return (
         f"At the end, time {float(jnp.asarray(t)):.6g}, PlaneLayerFlow is not resolved by its layer: {max(shares):.1%} of a "
-        f"field's variance lies beyond {TAIL:.0%} of its waves or of its modes across. Take more points, or more viscosity or diffusion."
+        f"field's variance lies beyond {TAIL:.0%} of its waves or modes across. Take more points, or more viscosity or diffusion."
     )
 
 
