@@ -224,7 +224,10 @@ def test_a_source_and_a_given_start():
     y = system.start(scalars={"temperature": jnp.asarray(np.sin(np.pi * x) * z * (1 - z))}, key=jax.random.key(0))
     modes = system.encode(y)
     more = jax.tree.map(jnp.subtract, fed.nonlinear(0.0, modes, None), system.nonlinear(0.0, modes, None))
-    for found, expected in ((more.poloidal, modes.poloidal), (more.scalars["temperature"], -modes.scalars["temperature"])):
+    for found, expected in (
+        (more.poloidal, modes.poloidal),
+        (more.scalars["temperature"], -modes.scalars["temperature"]),
+    ):
         np.testing.assert_allclose(found, expected, atol=1e-10 * np.abs(expected).max())
 
 

@@ -20,9 +20,7 @@ def convection(rayleigh, wavenumber, *, walls=RIGID, ends=FIXED, prandtl=1.0, po
     layer = fluids.PlaneLayer(points, (2 * np.pi / wavenumber, *([1.0] * (len(points) - 1))))
     heat = fluids.LayerScalar(1.0, buoyancy=rayleigh * prandtl, walls=ends)
     turning = None if taylor is None else prandtl * np.sqrt(taylor)
-    return fluids.PlaneLayerFlow(
-        layer, viscosity=prandtl, walls=walls, scalars={"temperature": heat}, coriolis=turning
-    )
+    return fluids.PlaneLayerFlow(layer, viscosity=prandtl, walls=walls, scalars={"temperature": heat}, coriolis=turning)
 
 
 @functools.partial(jax.jit, static_argnums=1)
@@ -32,13 +30,9 @@ def growth(rayleigh, case):
     points = (4, 25) if taylor is None else (4, 1, 33)
 
     def rate(rayleigh):
-        system = convection(
-            rayleigh, wavenumber, walls=WALLS[walls], ends=ENDS[ends], points=points, taylor=taylor
-        )
+        system = convection(rayleigh, wavenumber, walls=WALLS[walls], ends=ENDS[ends], points=points, taylor=taylor)
         start = system.start(key=jax.random.key(1), noise=1e-9)
-        run = simkit.simulate(
-            system, start, [0.0, span, 2 * span], step=simkit.Fixed(400), on_failure="mark"
-        )
+        run = simkit.simulate(system, start, [0.0, span, 2 * span], step=simkit.Fixed(400), on_failure="mark")
         size = jnp.sum(run.ys.velocity[1:, -1] ** 2, axis=tuple(range(1, len(points) + 1)))
         return 0.5 * jnp.log(size[1] / size[0]) / span
 

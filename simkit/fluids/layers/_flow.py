@@ -17,7 +17,7 @@ from ._fourier import series, values
 from ._layer import PlaneLayer
 from ._modes import Carried, Modes, Velocity, means_of
 from ._profiles import Profile, along_x, flow_profile, scalar_profile
-from ._review import added, check_flow, check_value, note_layer, review_layer
+from ._review import added, check_flow, check_source, check_value, note_layer, review_layer
 from ._scalar import LayerScalar, as_walls, check_scalars
 from ._starts import started
 
@@ -103,6 +103,7 @@ class PlaneLayerFlow(SplitSystem, Reviewed, Noted):
     ):
         check_kind("layer", layer, PlaneLayer, "a layer", "Write `fluids.PlaneLayer((32, 17))`.")
         check_value("viscosity", viscosity, positive=True)
+        check_source(source)
         self.layer, self.viscosity, self.source = layer, viscosity, source
         self.walls = as_walls(NoSlip() if walls is None else walls, (NoSlip, FreeSlip), "`NoSlip()` or `FreeSlip()`")
         self.scalars = dict(check_scalars(scalars))

@@ -15,6 +15,7 @@ from ...core import Seen, check_numbers, tracing
 from ..grids._boundary import NoSlip
 from ..grids._compiled import compiled
 from ..spectral._review import REACH, SHARE, TAIL
+from ..sphere._review import check_source as check_source
 from ..sphere._review import check_value as check_value
 
 _admitted_before = Seen()

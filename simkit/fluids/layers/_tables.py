@@ -100,7 +100,8 @@ def stokes(layer: PlaneLayer, ends: Ends) -> Stokes:
     orders = [(0, 1) if fixed else (0, 2) for fixed in ends]
     functions = _scaled(combined(layer.degree + 1, points.places, *orders), 2, points.weights)
     half = 0.5 * wavenumbers(layer).size[:, :, 0, 0]  # derivatives are those with respect to s, half the depth
-    sizes, places = np.unique(np.round(half / half.max(initial=1e-300), 13), return_inverse=True)
+    relative = half / half.max() if half.max() > 0 else half
+    sizes, places = np.unique(np.round(relative, 13), return_inverse=True)
     count = functions.shape[1]
     slopes = _products(functions[1], functions[1], points.weights)
     squares = _products(functions[0], functions[0], points.weights)
