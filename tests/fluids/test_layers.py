@@ -225,7 +225,7 @@ def test_a_source_and_a_given_start():
     modes = system.encode(y)
     more = jax.tree.map(jnp.subtract, fed.nonlinear(0.0, modes, None), system.nonlinear(0.0, modes, None))
     for found, expected in (
-        (more.poloidal, modes.poloidal),
+        (more.velocity, modes.velocity),
         (more.scalars["temperature"], -modes.scalars["temperature"]),
     ):
         np.testing.assert_allclose(found, expected, atol=1e-10 * np.abs(expected).max())

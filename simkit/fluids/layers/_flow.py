@@ -166,7 +166,7 @@ class PlaneLayerFlow(SplitSystem, Reviewed, Noted):
 
     def _columns(self, state: Modes, *, turning: bool) -> Array:
         """The velocity, if wanted the vorticity, and the scalars in columns, with their profiles."""
-        dtype, d = state.poloidal.dtype, self.layer.dimensions
+        dtype, d = state.velocity.dtype, self.layer.dimensions
         velocity, vorticity = self.transforms.columns(state)
         profile, none = self.profile(dtype), jnp.zeros(self.layer.shape[-1], dtype)
         parts, steady = [velocity], [*profile.values(), none]
@@ -181,9 +181,8 @@ class PlaneLayerFlow(SplitSystem, Reviewed, Noted):
 
     def linear(self) -> Modes:
         dtype = self.viscosity.dtype
-        found = jax.tree.map(lambda rate: -self.viscosity * rate, self.transforms.rates(dtype))
         scalars = {name: -scalar.diffusivity * self.carried(name).rates(dtype) for name, scalar in self.scalars.items()}
-        return Modes(found.poloidal, found.toroidal, found.mean, scalars)
+        return Modes(-self.viscosity * self.transforms.rates(dtype), scalars)
 
     def nonlinear(self, t: ArrayLike, state: Modes, inputs: Inputs) -> Modes:
         d, count = self.layer.dimensions, len(self.scalars)
@@ -197,7 +196,8 @@ class PlaneLayerFlow(SplitSystem, Reviewed, Noted):
             scalars[name] = slope + carried.constant(self.scalars[name].diffusivity * curvature)
         assert columns.shape[3] == d + d * count
         slope = self.transforms.projected(columns[:, :, :, :d], scalars)
-        slope = eqx.tree_at(lambda modes: modes.mean, slope, slope.mean + self.pushed(columns.dtype))
+        pushed = self.pushed(columns.dtype)
+        slope = Modes(slope.velocity.at[0, 0, : d - 1, : pushed.shape[1]].add(pushed), scalars)
         if self.source is None:
             return slope
         more = self._encoded(added(self, t, self.decode(state), inputs), columns.dtype, steady=False)
@@ -256,7 +256,7 @@ class PlaneLayerFlow(SplitSystem, Reviewed, Noted):
         turning = values(layer, self._columns(state, turning=True)[:, :, :, d : d + (1 if d == 2 else 3)])
         square = jnp.sum(self._outside(turning) ** 2, axis=0)
         slopes = jnp.asarray(self.transforms.mean.values[1][:, [0, -1]] / layer.depth, dtype)
-        shear = (state.mean @ slopes + self.profile(dtype).values(1)[:, jnp.array([0, -1])]).T
+        shear = (self.transforms.mean_modes(state) @ slopes + self.profile(dtype).values(1)[:, jnp.array([0, -1])]).T
         found = {
             "velocity": y.velocity,
             **y.scalars,

@@ -14,17 +14,17 @@ from ._tables import Diffusion, Ends, Stokes, diffusion, stokes, wavenumbers
 
 
 class Modes(eqx.Module):
-    """What solvers step: real and imaginary parts of modes, each in the unit of its field.
+    """What solvers step: real and imaginary parts of modes, an array for each unit, in the unit of its field.
 
-    - `poloidal`: of Stokes modes, `(Kx, Ky, 2, N)`, those of the mean 0.
-    - `toroidal`: of flow along the walls and across the waves, `(Kx, Ky, 2, M)`; None in two dimensions.
-    - `mean`: the mean flow along the walls, its difference from the profile of the walls, `(dimensions - 1, M)`.
+    - `velocity`: `(Kx, Ky, 2, N)`: of Stokes modes, behind them in three dimensions of flow along the walls and across the waves.
+        At the wave 0, which has neither, the modes of the mean flow, its difference from the profile of the walls: along x
+        in the real parts, along y in the imaginary ones.
     - `scalars`: by name, `(Kx, Ky, 2, M)`, the difference from the profile of the walls.
+
+    One array holds all of the velocity, so that parts that are nothing but rounding are judged beside the others.
     """
 
-    poloidal: Array
-    toroidal: Array | None
-    mean: Array
+    velocity: Array
     scalars: dict[str, Array]
 
 
@@ -61,20 +61,21 @@ class Velocity:
 
     def columns(self, modes: Modes) -> tuple[Array, Array]:
         """The velocity and the vorticity: components u (v) w, and in two dimensions the vorticity along y alone."""
-        layer, dtype = self.layer, modes.poloidal.dtype
+        layer, dtype = self.layer, modes.velocity.dtype
         of = lambda x: jnp.asarray(x, dtype)
         waves, found = wavenumbers(layer), self.stokes
         size, east, north = of(waves.size), of(waves.direction[0]), of(waves.direction[1])
-        shared = lax.dot_general(modes.poloidal, of(found.mixing), (((3,), (3,)), ((0, 1), (0, 1))))
+        count = found.mixing.shape[-1]
+        shared = lax.dot_general(modes.velocity[..., :count], of(found.mixing), (((3,), (3,)), ((0, 1), (0, 1))))
         height, slope, curve = (shared @ of(table) for table in found.values)
         slope, turning = times_i(slope), times_i(size * size * height - curve)
         upward = size * height
-        mean, sheared = (modes.mean @ of(table) for table in self.mean.values)
-        if modes.toroidal is None:
+        mean, sheared = (self.mean_modes(modes) @ of(table) for table in self.mean.values)
+        if layer.dimensions == 2:
             velocity = [_with_mean(slope * east, mean[0]), upward]
             vorticity = [_with_mean(-turning * east, sheared[0])]
         else:
-            side, shear = (modes.toroidal @ of(table) for table in self.across.values)
+            side, shear = (modes.velocity[..., count:] @ of(table) for table in self.across.values)
             vertical = size * side
             side, shear = times_i(side), times_i(shear)
             velocity = [
@@ -101,18 +102,34 @@ class Velocity:
         heights, slopes, _ = (of(table * weights).T for table in found.values)
         shared = (size * parts[-1]) @ heights + slope @ slopes
         poloidal = lax.dot_general(shared, of(found.mixing), (((3,), (2,)), ((0, 1), (0, 1))))
-        side = -times_i(north * parts[0] - east * parts[1]) if three else None
         across, mean = (of(table.values[0] * weights).T for table in (self.across, self.mean))
-        along = jnp.stack([part[0, 0, 0] for part in parts[:-1]])
-        return Modes(poloidal, None if side is None else side @ across, along @ mean, scalars)
+        both = [poloidal, -times_i(north * parts[0] - east * parts[1]) @ across] if three else [poloidal]
+        along = jnp.stack([part[0, 0, 0] for part in parts[:-1]]) @ mean
+        return Modes(self.joined(both, along), scalars)
 
-    def rates(self, dtype: Any) -> Modes:
-        """The rates at which a viscosity of 1 damps modes, over the square of the depth."""
-        of = lambda x: jnp.asarray(x / self.layer.depth**2, dtype)
+    def joined(self, parts: list[Array], mean: Array) -> Array:
+        """The array of all modes of the velocity, from those of waves and `(dimensions - 1, M)` of the mean flow."""
+        found = jnp.concatenate(parts, axis=-1)
+        short = mean.shape[1] - found.shape[3]  # in two dimensions there are one or two more modes of the mean flow
+        if short > 0:
+            found = jnp.pad(found, ((0, 0), (0, 0), (0, 0), (0, short)))
+        row = jnp.zeros(found.shape[2:], found.dtype).at[: mean.shape[0], : mean.shape[1]].set(mean)
+        return found.at[0, 0].set(row)
+
+    def mean_modes(self, modes: Modes) -> Array:
+        """The modes of the mean flow, `(dimensions - 1, M)`."""
+        return modes.velocity[0, 0, : self.layer.dimensions - 1, : self.mean.rates.size]
+
+    def rates(self, dtype: Any) -> Array:
+        """The rates at which a viscosity of 1 damps modes, over the square of the depth, `(Kx, Ky, 2, N)`."""
         size = wavenumbers(self.layer).size
-        toroidal = of(size**2 + self.across.rates) if self.layer.dimensions == 3 else None
-        mean = jnp.broadcast_to(of(self.mean.rates), (self.layer.dimensions - 1, self.mean.rates.size))
-        return Modes(of(self.stokes.rates), toroidal, mean, {})
+        parts = [self.stokes.rates, size**2 + self.across.rates] if self.layer.dimensions == 3 else [self.stokes.rates]
+        found = np.concatenate(parts, axis=-1)
+        count = self.mean.rates.size
+        found = np.pad(found, ((0, 0), (0, 0), (0, 1), (0, max(count - found.shape[3], 0))), mode="edge")
+        found[0, 0] = 0.0
+        found[0, 0, :, :count] = self.mean.rates
+        return jnp.asarray(found / self.layer.depth**2, dtype)
 
 
 def _with_mean(columns: Array, mean: Array) -> Array:

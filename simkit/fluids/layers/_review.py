@@ -173,7 +173,7 @@ def _advanced(step: float, frequency: float, damping: float, turning: float) -> 
 def note_layer(system: Any, t: ArrayLike, y: Any) -> str:
     """A sentence where a field has piled up in the shortest waves or the highest modes across of a last state."""
     modes = _encoded(system, y)
-    shares = [_tail(np.asarray(x, float), system.layer.cutoffs) for x in (modes.poloidal, *modes.scalars.values())]
+    shares = [_tail(np.asarray(x, float), system.layer.cutoffs) for x in (modes.velocity, *modes.scalars.values())]
     if not max(shares) > SHARE:
         return ""
     return (

@@ -61,12 +61,12 @@ def _disturbed(flow: Any, key: PRNGKeyArray, noise: Array) -> Any:
 
 def _steady(flow: Any, dtype: Any) -> Modes:
     """The modes of the flow along the walls that force and viscosity balance; 0 where nothing holds it."""
-    rates = flow.linear()
-    push, slowing = flow.pushed(dtype), -rates.mean
+    rates, transforms = flow.linear(), flow.transforms
+    push, slowing = flow.pushed(dtype), -transforms.mean_modes(rates)
     mean = jnp.where(slowing > 0, push / jnp.where(slowing > 0, slowing, 1), 0)
     zeros = lambda rate: jnp.zeros((*rate.shape[:2], 2, rate.shape[-1]), dtype)
-    toroidal = None if rates.toroidal is None else zeros(rates.toroidal)
-    return Modes(zeros(rates.poloidal), toroidal, mean, {name: zeros(rate) for name, rate in rates.scalars.items()})
+    velocity = transforms.joined([zeros(rates.velocity)], mean)
+    return Modes(velocity, {name: zeros(rate) for name, rate in rates.scalars.items()})
 
 
 def _noise(flow: Any, key: PRNGKeyArray, noise: Array, dtype: Any) -> Modes:
@@ -89,14 +89,15 @@ def _noise(flow: Any, key: PRNGKeyArray, noise: Array, dtype: Any) -> Modes:
 
     size = wavenumbers(layer).size
     poloidal = drawn(transforms.stokes.rates, speed)
-    toroidal = drawn(size**2 + transforms.across.rates, speed) if three else None
+    parts = [poloidal, drawn(size**2 + transforms.across.rates, speed)] if three else [poloidal]
     scalars = {}
     for name, profile in flow.scalar_profiles(dtype).items():
         scalars[name] = drawn(size**2 + flow.carried(name).modes.rates, spread(profile))
-    return Modes(poloidal, toroidal, jnp.zeros_like(_steady(flow, dtype).mean), scalars)
+    still = jnp.zeros((layer.dimensions - 1, transforms.mean.rates.size), dtype)
+    return Modes(transforms.joined(parts, still), scalars)
 
 
 def _range(flow: Any, dtype: Any) -> Array:
     """The difference between the largest and the smallest velocity of what force and viscosity add to the profile."""
-    values = _steady(flow, dtype).mean @ jnp.asarray(flow.transforms.mean.values[0], dtype)
+    values = flow.transforms.mean_modes(_steady(flow, dtype)) @ jnp.asarray(flow.transforms.mean.values[0], dtype)
     return jnp.max(jnp.max(values, axis=-1) - jnp.min(values, axis=-1))
