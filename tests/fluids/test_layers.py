@@ -89,7 +89,11 @@ def divergence(layer, velocity):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("shape", "name"), [((16, 17), "rigid"), ((8, 6, 17), "mixed"), ((8, 6, 17), "free")])
+@pytest.mark.parametrize(
+    ("shape", "name"),
+    [((16, 17), "rigid"), ((8, 6, 17), "mixed"), ((8, 6, 17), "free")],
+    ids=["rigid-2d", "mixed-3d", "free-3d"],
+)
 def test_states_have_no_divergence_and_meet_the_walls(shape, name):
     d = len(shape)
     layer = fluids.PlaneLayer(shape, (2.0, 1.5, 0.7)[-d:])
@@ -143,9 +147,9 @@ def test_flows_along_the_walls_are_exact():
         ((along(-1.0), along(2.0)), 0.0, 0.5 + 6.0 * z),
         ((fluids.NoSlip(), fluids.FreeSlip()), 3.0, 1.5 / 0.2 * (0.75 - z) * (z + 0.25)),
     ):
-        system = fluids.PlaneLayerFlow(layer, viscosity=0.2, walls=walls, force=force)
+        system = flow(layer, viscosity=0.2, walls=walls, force=force, scalars={"heat": heat(buoyancy=0.0)})
         np.testing.assert_allclose(system.start().velocity[0], exact, atol=1e-14)
-        rest = admitted(system, system.State(jnp.zeros((2, *layer.shape))))
+        rest = admitted(system, system.State(jnp.zeros((2, *layer.shape)), {"heat": system.start().scalars["heat"]}))
         run = simkit.simulate(system, rest, [0.0, 50.0], step=0.05)
         np.testing.assert_allclose(run.final().velocity[0], exact, atol=1e-14)
     system = fluids.PlaneLayerFlow(layer, viscosity=0.2, bulk_velocity=2.0)
@@ -165,6 +169,7 @@ def test_flows_along_the_walls_are_exact():
         ((N(0.5), D(2.0)), lambda z: 3 - 0.5 * z, (1.0, 1.0)),
         ((N(0.5), N(-0.5)), lambda z: 0.5 - 0.5 * z, (1.0, 1.0)),
     ],
+    ids=["values", "value-below", "value-above", "slopes"],
 )
 def test_conduction_between_given_values_and_slopes(walls, exact, flux):
     """Slopes are outward; the flux is upward; without a given value the mean is 0."""
