@@ -247,6 +247,9 @@ def test_a_start_that_is_not_admitted_and_a_last_state_that_is_not_resolved():
     modes = system.encode(system.start(key=jax.random.key(0), noise=1.0))
     rough = jax.tree.map(jnp.ones_like, modes)
     assert "is not resolved by its layer" in system.note(1.0, system.decode(rough))
+    assert not system.note(1.0, y)
+    deep = flow(fluids.PlaneLayer((8, 8, 17), (2.0, 2.0, 1.0)), walls=fluids.FreeSlip())
+    assert not deep.note(1.0, deep.start(key=jax.random.key(0), noise=1.0))
 
 
 LAYER = fluids.PlaneLayer((8, 9), (2.0, 1.0))

@@ -18,6 +18,9 @@ from ..spectral._review import REACH, SHARE, TAIL
 from ..sphere._review import check_source as check_source
 from ..sphere._review import check_value as check_value
 
+ROUNDING = 1e4
+"""Rounding errors of the largest value of a field, below which all of its modes together say nothing."""
+
 _admitted_before = Seen()
 """What of starts that were reviewed is admitted."""
 
@@ -173,7 +176,11 @@ def _advanced(step: float, frequency: float, damping: float, turning: float) -> 
 def note_layer(system: Any, t: ArrayLike, y: Any) -> str:
     """A sentence where a field has piled up in the shortest waves or the highest modes across of a last state."""
     modes = _encoded(system, y)
-    shares = [_tail(np.asarray(x, float), system.layer.cutoffs) for x in (modes.velocity, *modes.scalars.values())]
+    count = system.transforms.stokes.mixing.shape[-1]
+    parts = [(modes.velocity[..., :count], y.velocity)]
+    parts += [(x, y.scalars[name]) for name, x in modes.scalars.items()]
+    parts += [(modes.velocity[..., count:], y.velocity)] if system.layer.dimensions == 3 else []
+    shares = [_tail(np.asarray(x), np.asarray(field), system.layer.cutoffs) for x, field in parts]
     if not max(shares) > SHARE:
         return ""
     return (
@@ -182,12 +189,15 @@ def note_layer(system: Any, t: ArrayLike, y: Any) -> str:
     )
 
 
-def _tail(modes: np.ndarray, cutoffs: tuple[int, ...]) -> float:
-    """The share of the variance in the last quarter of the waves or of the modes across."""
-    power = np.sum(modes**2, axis=2)
+def _tail(modes: np.ndarray, field: np.ndarray, cutoffs: tuple[int, ...]) -> float:
+    """The share of the variance in the last quarter of the waves or of the modes across; 0 where all of it is rounding."""
+    largest = float(np.abs(field).max())
+    if largest == 0:
+        return 0.0
+    power = np.sum((modes / largest).astype(float) ** 2, axis=2)
     power[0, 0] = 0.0
     total = power.sum()
-    if not total > 0:
+    if not total > (ROUNDING * np.finfo(modes.dtype).eps) ** 2:
         return 0.0
     x = np.arange(power.shape[0])[:, None, None] > max(TAIL * cutoffs[0], 1)
     size = power.shape[1]
