@@ -68,12 +68,12 @@ WALLS = {
 
 @eqx.filter_jit
 def admitted(system, y):
-    """What a flow can have of a state."""
+    """Admitted part of a state."""
     return system.decode(system.encode(y))
 
 
 def divergence(layer, velocity):
-    """By differences of Fourier series along the walls and of polynomials through the points across."""
+    """Divergence and slopes across, by Fourier series along the walls and of polynomials through the points across."""
     velocity, total = np.asarray(velocity), 0.0
     for axis in range(layer.dimensions - 1):
         n, length = layer.shape[axis], layer.lengths[axis]

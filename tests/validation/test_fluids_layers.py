@@ -118,7 +118,7 @@ def test_order_of_convergence_in_time():
 
 @pytest.mark.slow
 def test_gradients_against_differences():
-    """By the viscosity, the buoyancy, the values at the walls and the start, in three dimensions with rotation."""
+    """Derivatives by the viscosity, the buoyancy, the values at the walls and the start, in three dimensions with rotation."""
     layer = fluids.PlaneLayer((8, 6, 11), (2.0, 1.5, 1.0))
 
     def loss(p):

@@ -14,7 +14,7 @@ from ._tables import Diffusion, Ends, Stokes, diffusion, stokes, wavenumbers
 
 
 class Modes(eqx.Module):
-    """What solvers step: real and imaginary parts of modes, an array for each unit, in the unit of its field.
+    """State of a solver: real and imaginary parts of modes, an array for each unit, in the unit of its field.
 
     - `velocity`: `(Kx, Ky, 2, N)`: of Stokes modes, behind them in three dimensions of flow along the walls and across the waves.
         At the wave 0, which has neither, the modes of the mean flow, its difference from the profile of the walls: along x

@@ -22,7 +22,7 @@ ROUNDING = 1e4
 """Rounding errors of the largest value of a field, below which all of its modes together say nothing."""
 
 _admitted_before = Seen()
-"""What of starts that were reviewed is admitted."""
+"""Admitted parts of starts that were reviewed."""
 
 
 def check_flow(flow: Any) -> None:
