@@ -248,7 +248,7 @@ def test_a_start_that_is_not_admitted_and_a_last_state_that_is_not_resolved():
     rough = jax.tree.map(jnp.ones_like, modes)
     assert "is not resolved by its layer" in system.note(1.0, system.decode(rough))
     assert not system.note(1.0, y)
-    deep = flow(fluids.PlaneLayer((8, 8, 17), (2.0, 2.0, 1.0)), walls=fluids.FreeSlip())
+    deep = flow(fluids.PlaneLayer((16, 16, 17), (2.0, 2.0, 1.0)), walls=fluids.FreeSlip())
     assert not deep.note(1.0, deep.start(key=jax.random.key(0), noise=1.0))
 
 
