@@ -5,13 +5,14 @@ with other work; ratios above one say that simkit takes less. jax-cfd takes five
 four: its row is by evaluation.
 
 Run all: `python benchmarks/run.py fluids`. Some: `ROWS=256,gradient python benchmarks/run.py fluids`, of 256, 512, 3d, scan,
-gradient, volumes, pressure and compressible.
+gradient, volumes, pressure, compressible and layers.
 """
 
 import functools
 import os
 from typing import Any
 
+import _fluids_layers
 import _fluids_volumes
 import _harness
 import jax
@@ -139,7 +140,7 @@ def gradient() -> Rows:
 
 def main() -> Rows:
     jax.config.update("jax_enable_x64", True)
-    wanted = os.environ.get("ROWS", "256,512,3d,scan,gradient,volumes,pressure,compressible").split(",")
+    wanted = os.environ.get("ROWS", "256,512,3d,scan,gradient,volumes,pressure,compressible,layers").split(",")
     rows: Rows = {}
     if "256" in wanted:
         found = beside_exponax(256, "float64", 2e-3, 40)
@@ -157,6 +158,7 @@ def main() -> Rows:
         ("volumes", _fluids_volumes.incompressible),
         ("pressure", _fluids_volumes.pressure),
         ("compressible", _fluids_volumes.compressible),
+        ("layers", _fluids_layers.layers),
     ):
         if name in wanted:
             rows |= benchmark()

@@ -361,6 +361,49 @@ ROWS = {
         lambda: fluids.FixedPressure(lambda t: 1.0),
         "must be a real number or an array of real numbers",
     ),
+    "layer: a grid": (
+        lambda: fluids.PlaneLayerFlow(fluids.Grid((16, 16)), viscosity=1.0),
+        "`layer` must be a layer",
+    ),
+    "layer: points as text": (lambda: fluids.PlaneLayer("32x17"), "`shape`"),
+    "layer: viscosity as text": (
+        lambda: fluids.PlaneLayerFlow(fluids.PlaneLayer((8, 9)), viscosity="water"),
+        "`viscosity` must be a number",
+    ),
+    "layer: walls as text": (
+        lambda: fluids.PlaneLayerFlow(fluids.PlaneLayer((8, 9)), viscosity=1.0, walls="rigid"),
+        "`walls` must be the conditions",
+    ),
+    "layer: scalars without names": (
+        lambda: fluids.PlaneLayerFlow(fluids.PlaneLayer((8, 9)), viscosity=1.0, scalars=[1.0]),
+        "`scalars` must hold a `LayerScalar`",
+    ),
+    "layer: source a number": (
+        lambda: fluids.PlaneLayerFlow(fluids.PlaneLayer((8, 9)), viscosity=1.0, source=3.0),
+        "`source` must be a function",
+    ),
+    "layer: force as text": (
+        lambda: fluids.PlaneLayerFlow(fluids.PlaneLayer((8, 9)), viscosity=1.0, force="x"),
+        "A quantity must be a real number",
+    ),
+    "layer: a scalar's walls": (lambda: fluids.LayerScalar(1.0, walls=1.0), "`walls` must be the conditions"),
+    "layer: diffusivity as text": (
+        lambda: fluids.LayerScalar("slow", walls=fluids.Dirichlet()),
+        "`diffusivity` must be a number",
+    ),
+    "layer: noise as text": (
+        lambda: fluids.PlaneLayerFlow(fluids.PlaneLayer((8, 9)), viscosity=1.0).start(noise="much"),
+        "`noise` must be a number",
+    ),
+    "layer: a state of another system": (
+        lambda: simkit.simulate(
+            fluids.PlaneLayerFlow(fluids.PlaneLayer((8, 9)), viscosity=1.0),
+            fluids.BarotropicSphere.State(jnp.zeros((8, 9))),
+            [0.0, 1.0],
+            step=1.0,
+        ),
+        "`y0` of PlaneLayerFlow must be a `LayerState`",
+    ),
     "sphere, a text": (lambda: fluids.Sphere("T31"), "`truncation` must be a whole number"),
     "sphere, a radius as text": (lambda: fluids.Sphere(10, radius="earth"), "`radius`"),
     "sphere: half a wave": (

@@ -33,6 +33,10 @@ from .grids._reconstruction import WENO5Z as WENO5Z  # internal
 from .grids._reconstruction import FirstOrder as FirstOrder  # internal
 from .lattice._lattice_boltzmann import LatticeBoltzmann as LatticeBoltzmann
 from .lattice._lattice_boltzmann import LatticeFlow as LatticeFlow  # internal
+from .layers._flow import LayerState as LayerState  # internal
+from .layers._flow import PlaneLayerFlow as PlaneLayerFlow
+from .layers._layer import PlaneLayer as PlaneLayer
+from .layers._scalar import LayerScalar as LayerScalar
 from .spectral._flow2d import Flow2D as Flow2D  # internal
 from .spectral._flow2d import SpectralFlow2D as SpectralFlow2D
 from .spectral._flow3d import Flow3D as Flow3D  # internal

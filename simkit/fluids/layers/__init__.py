@@ -1,0 +1,1 @@
+"""Flows in a layer between two plane walls, stepped as series of Stokes modes."""
