@@ -326,6 +326,13 @@ ROWS = {
         "`simulations` must be a whole number",
     ),
     "check of a system": (lambda: simkit.check(S, P), "`problem` must be a problem"),
+    "predictive check of a system": (lambda: simkit.visual_predictive_check(S, P), "`problem` must be a problem"),
+    "predictive check of no fit": (
+        lambda: simkit.visual_predictive_check(P, P),
+        "`result` must be the result of a fit or a posterior",
+    ),
+    "npde of a system": (lambda: simkit.npde(S, P), "`problem` must be a problem"),
+    "npde of no fit": (lambda: simkit.npde(P, 3), "`result` must be the result of a fit or a posterior"),
     "check, swapped": (lambda: simkit.check(P, P), "`result` must be the result of a fit or a posterior"),
     "compare a list": (lambda: simkit.compare([P]), "`models` must be a dictionary"),
     "compare texts": (lambda: simkit.compare({"a": "b"}), "must be a problem, a fit or a posterior"),

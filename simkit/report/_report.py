@@ -74,13 +74,15 @@ def _page(results: Results, study: Study | None, checked: Check | None, found: S
     parts.append(_section("Does the model fit?", "" if checked is None else _checked(checked, drawn)))
     for heading, names in (
         ("Data and model", ("fit", "trajectory")),
+        ("Population", ("individuals", "predictive_check", "npde")),
         ("Fields", ("fields",)),
         ("Over time", ("outputs",)),
         ("Structure and motion", ("radial_distribution", "displacement")),
         ("Posterior distribution", ("corner", "trace", "ranks")),
         ("Optimum", ("waterfall", "parameters", "profiles", "correlation")),
     ):
-        parts.append(_section(heading, "\n".join(_figure(by_name[name]) for name in names if name in by_name)))
+        drawn = [_figure(picture) for name in names for picture in found if picture.kind == name]
+        parts.append(_section(heading, "\n".join(drawn)))
     parts.append(_section("Events", _events(results)))
     if study is not None:
         parts.append(_section(f"Model: {study.model}", _model(study.system)))

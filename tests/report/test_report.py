@@ -65,11 +65,11 @@ def test_every_picture_has_its_section():
 
     drawn = {
         call.args[0].value
-        for function in (_figures.pictures, _figures._add_averages)
+        for function in (_figures.pictures, _figures._add_averages, _figures._add_population)
         for call in ast.walk(ast.parse(inspect.getsource(function)))
         if isinstance(call, ast.Call) and isinstance(call.func, ast.Name) and call.func.id == "add"
     }
-    assert {"fields", "fit", "ranks", "outputs"} <= drawn
+    assert {"fields", "fit", "ranks", "outputs", "npde"} <= drawn
     assert drawn <= words(_report._page)
 
 
