@@ -1,9 +1,12 @@
 """The documentation's configuration; `sphinx-build --fail-on-warning docs docs/_build/html` builds it."""
 
+import os
 import pathlib
 import sys
 
 sys.path.insert(0, str(pathlib.Path(__file__).parent / "_extensions"))
+
+os.environ["SIMKIT_PROGRESS"] = "0"  # no lines of progress among the outputs of pages
 
 from simkit import __version__
 
