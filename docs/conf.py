@@ -30,6 +30,7 @@ exclude_patterns = ["_build", "jupyter_execute", "**/.ipynb_checkpoints"]
 html_theme = "furo"
 html_title = f"simkit {version}"
 html_static_path = ["_static"]
+html_extra_path = ["llms.txt"]  # for agents; tests/test_llms.py makes it
 html_css_files = ["figures.css"]
 templates_path = []
 python_use_unqualified_type_names = True
