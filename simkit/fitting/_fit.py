@@ -125,8 +125,7 @@ def fit(
         oscillations and chaos over many periods: about two windows a period, or one for each time in which errors double twice.
     - `store`: a folder in which every start is kept as soon as it has ended, four of them together (or one a device, where there
         are more). The same call goes on with those that are missing, and ends with the numbers of one that was never interrupted.
-    - `progress`: where the fit is, on terminals and in notebooks by default; True to print everywhere, False not at all, or a
-        function that is given each line.
+    - `progress`: None for terminals and notebooks alone, True to print everywhere, False, or a function of each line.
 
     **Returns:** a `FitResult`; with `GaussNewtonCG` a `FieldFit`: `fit["name"]`, `standard_error`, `interval`, `draws`. It
     **raises** an `ArgumentError`, a `SimulationError` where no start can be simulated, or a
@@ -169,13 +168,11 @@ def fit(
             "has no method `residuals` or `information`. Take `simkit.LBFGS()`, which needs the log density "
             "alone, or give it one of them."
         )
-    if isinstance(problem.base.system, SampledSystem):
-        quiet = Progress(None, 0, False)
-        once = lambda problem, start: _fit_once(problem, method, start, key, horizons, 1, 0, 1, None, quiet)
-        key = jax.random.key(0) if key is None else key
-        with Progress(None, 0, progress, verb="fit") as counter:
-            return fit_sampled(problem, once, starts, key, others, counter)
     with Progress(None, 0, progress, verb="fit") as counter:
+        if isinstance(problem.base.system, SampledSystem):
+            quiet, key = Progress(None, 0, False), jax.random.key(0) if key is None else key
+            once = lambda problem, start: _fit_once(problem, method, start, key, horizons, 1, 0, 1, None, quiet)
+            return fit_sampled(problem, once, starts, key, others, counter)
         return _fit_once(problem, method, starts, key, horizons, screen, evolve, windows, store, counter)
 
 
