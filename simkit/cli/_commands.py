@@ -194,9 +194,8 @@ def doctor(options: argparse.Namespace) -> int:
 
 def completion(options: argparse.Namespace) -> int:
     from ._completion import completion_of
-    from ._parser import build_parser
 
-    text = completion_of(options.shell, build_parser())
+    text = completion_of(options.shell, options.parser)
     answer(options, text, shell=options.shell, script=text)
     return 0
 

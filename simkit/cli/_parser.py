@@ -78,7 +78,7 @@ def build_parser(machine: bool = False) -> argparse.ArgumentParser:
 
     def command(name: str, handler: Handler, text: str, more: str = "") -> argparse.ArgumentParser:
         made = commands.add_parser(name, help=text, description=text, epilog=more, formatter_class=layout)
-        made.set_defaults(handler=handler, name=name)
+        made.set_defaults(handler=handler, name=name, parser=parser)
         made.add_argument("--json", action="store_true", help="print JSON, for machines; errors have a code")
         return made
 
