@@ -1,9 +1,12 @@
 """The documentation's configuration; `sphinx-build --fail-on-warning docs docs/_build/html` builds it."""
 
+import os
 import pathlib
 import sys
 
 sys.path.insert(0, str(pathlib.Path(__file__).parent / "_extensions"))
+
+os.environ["SIMKIT_PROGRESS"] = "0"  # no lines of progress among the outputs of pages
 
 from simkit import __version__
 
@@ -27,6 +30,7 @@ exclude_patterns = ["_build", "jupyter_execute", "**/.ipynb_checkpoints"]
 html_theme = "furo"
 html_title = f"simkit {version}"
 html_static_path = ["_static"]
+html_extra_path = ["llms.txt"]  # for agents; tests/test_llms.py makes it
 html_css_files = ["figures.css"]
 templates_path = []
 python_use_unqualified_type_names = True

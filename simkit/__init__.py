@@ -117,10 +117,12 @@ if TYPE_CHECKING:
     from .infer import compare as compare
     from .infer import learn_likelihood as learn_likelihood
     from .infer import learn_posterior as learn_posterior
+    from .infer import npde as npde
     from .infer import numpyro_model as numpyro_model
     from .infer import predict as predict
     from .infer import prior_draws as prior_draws
     from .infer import sample as sample
+    from .infer import visual_predictive_check as visual_predictive_check
     from .inspect import explain as explain
     from .io import load as load
     from .io import save as save
@@ -244,10 +246,12 @@ _LAZY = {
     "compare": "infer",
     "Variational": "infer",
     "calibrate": "infer",
+    "npde": "infer",
     "numpyro_model": "infer",
     "predict": "infer",
     "prior_draws": "infer",
     "sample": "infer",
+    "visual_predictive_check": "infer",
     "explain": "inspect",
     "Study": "study",
     "load": "io",

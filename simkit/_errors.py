@@ -2,18 +2,28 @@
 
 import difflib
 from collections.abc import Collection
+from typing import ClassVar
 
 
 class SimkitError(Exception):
-    """Everything simkit raises on purpose. The command line prints its text and nothing else."""
+    """Everything simkit raises on purpose. The command line prints its text and nothing else.
+
+    `code` is a word for machines that stays the same from version to version: `simkit COMMAND --json` prints it.
+    """
+
+    code: ClassVar[str] = "error"
 
 
 class ArgumentError(SimkitError, ValueError):
     """An argument, or a combination of arguments, that cannot work."""
 
+    code: ClassVar[str] = "argument"
+
 
 class UnknownNameError(SimkitError, KeyError):
     """A name that nothing carries; the message lists the close matches."""
+
+    code: ClassVar[str] = "unknown-name"
 
     def __str__(self) -> str:  # KeyError would print the message in quotes
         return str(self.args[0])
@@ -22,41 +32,67 @@ class UnknownNameError(SimkitError, KeyError):
 class DataError(SimkitError, ValueError):
     """A data file or a table that cannot be used as it is."""
 
+    code: ClassVar[str] = "data"
+
 
 class StudyError(SimkitError, ValueError):
     """A study file that cannot be used as it is."""
+
+    code: ClassVar[str] = "study"
 
 
 class ResultFileError(SimkitError, ValueError):
     """A result file that is cut short, not simkit's, or of a newer version."""
 
+    code: ClassVar[str] = "result-file"
+
 
 class StoreError(SimkitError, RuntimeError):
     """A sweep's folder that belongs to another sweep, is in use by another process, or cannot be written."""
+
+    code: ClassVar[str] = "store"
 
 
 class SimulationError(SimkitError, ArithmeticError):
     """A simulation that failed; the message says where and what to change."""
 
+    code: ClassVar[str] = "simulation"
+
 
 class SamplingError(SimkitError, ArithmeticError):
     """Chains that must not be averaged: stuck, or without a place to start."""
+
+    code: ClassVar[str] = "sampling"
 
 
 class StandstillError(SimkitError, RuntimeError):
     """A computation that stood still: nothing in this process computed any more, yet a result was awaited."""
 
+    code: ClassVar[str] = "standstill"
+
 
 class MissingPackageError(SimkitError, ModuleNotFoundError):
     """A package that comes with one of simkit's extras is not installed; the message holds the command that installs it."""
+
+    code: ClassVar[str] = "missing-package"
 
 
 class MissingRoomError(SimkitError, AttributeError):
     """A part of simkit that cannot be had as an attribute, since a package of its extra is not installed; it says the same."""
 
+    code: ClassVar[str] = "missing-room"
+
 
 class PluginError(SimkitError, ImportError):
     """A package that adds to simkit by an entry point which cannot be used; the message names the package."""
+
+    code: ClassVar[str] = "plugin"
+
+
+def error_codes() -> dict[str, type[SimkitError]]:
+    """Code -> class of every error that simkit raises on purpose, in the order of this file."""
+    kinds = [kind for kind in globals().values() if isinstance(kind, type) and issubclass(kind, SimkitError)]
+    return {kind.code: kind for kind in kinds}
 
 
 def missing_package(what: str, package: str | None, extra: str) -> MissingPackageError:

@@ -199,6 +199,36 @@ ROWS = {
         lambda: simkit.record(S, Y0, T, store="nowhere", callback=3),
         "`callback` must be a function",
     ),
+    "train with a number for progress": (
+        lambda: simkit.train({"a": jnp.ones(2)}, lambda m: m["a"][0], progress=3),
+        "`progress` must be True",
+    ),
+    "train parts that are not there": (
+        lambda: simkit.train(S, lambda m: m.growth, parts=lambda s: s.zz),
+        "raises AttributeError. The model has `growth`",
+    ),
+    "fit with a number for progress": (lambda: simkit.fit(P, progress=3), "`progress` must be True"),
+    "sample with a number for progress": (lambda: simkit.sample(P, key=KEY, progress=3), "`progress` must be True"),
+    "predict with a number for progress": (
+        lambda: simkit.predict(P, np.ones((1, 1)), progress=3),
+        "`progress` must be True",
+    ),
+    "profile with a number for progress": (
+        lambda: simkit.profile(P, simkit.fit(P, starts=1), progress=3),
+        "`progress` must be True",
+    ),
+    "calibrate with a number for progress": (
+        lambda: simkit.calibrate(P, key=KEY, progress=3),
+        "`progress` must be True",
+    ),
+    "ensemble with a number for progress": (
+        lambda: simkit.ensemble(S, Y0, T, over={"growth": np.ones(2)}, progress=3),
+        "`progress` must be True",
+    ),
+    "sweep with a number for progress": (
+        lambda: simkit.sweep(S, Y0, T, over={"growth": np.ones(2)}, store="nowhere", progress=3),
+        "`progress` must be True",
+    ),
     "record with a word for progress": (
         lambda: simkit.record(S, Y0, T, store="nowhere", progress="x"),
         "`progress` must be True",
@@ -326,6 +356,13 @@ ROWS = {
         "`simulations` must be a whole number",
     ),
     "check of a system": (lambda: simkit.check(S, P), "`problem` must be a problem"),
+    "predictive check of a system": (lambda: simkit.visual_predictive_check(S, P), "`problem` must be a problem"),
+    "predictive check of no fit": (
+        lambda: simkit.visual_predictive_check(P, P),
+        "`result` must be the result of a fit or a posterior",
+    ),
+    "npde of a system": (lambda: simkit.npde(S, P), "`problem` must be a problem"),
+    "npde of no fit": (lambda: simkit.npde(P, 3), "`result` must be the result of a fit or a posterior"),
     "check, swapped": (lambda: simkit.check(P, P), "`result` must be the result of a fit or a posterior"),
     "compare a list": (lambda: simkit.compare([P]), "`models` must be a dictionary"),
     "compare texts": (lambda: simkit.compare({"a": "b"}), "must be a problem, a fit or a posterior"),

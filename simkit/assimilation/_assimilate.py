@@ -9,8 +9,9 @@ import jax.numpy as jnp
 import numpy as np
 from jax.flatten_util import ravel_pytree
 
-from .._doors import check_key, check_kind, shown
+from .._doors import check_key, check_kind, check_progress, shown
 from .._errors import ArgumentError, SimulationError
+from .._progress import Progress, Say
 from .._types import Inputs, State
 from ..core import (
     Setup,
@@ -47,6 +48,7 @@ def assimilate(
     truth: Any = None,
     keep_members: bool = False,
     on_failure: Literal["raise", "mark"] = "raise",
+    progress: Say = None,
 ) -> Assimilation:
     """Find the states of a system from observations: forecast to each time, correct by what is seen there, and so on.
 
@@ -64,6 +66,7 @@ def assimilate(
         errors.
     - `keep_members`: whether the result has the analysed ensembles of all times.
     - `on_failure`: "raise" a `SimulationError` where a forecast fails, or "mark" it in the status.
+    - `progress`: the time that it takes, on terminals and in notebooks by default; True, False or a function as in `fit`.
 
     **Returns:** an `Assimilation`.
 
@@ -93,6 +96,7 @@ def assimilate(
     remedy = "Take `EnKF`, `ETKF`, `LETKF` or `FourDVar` of `simkit.assimilation`."
     check_kind("method", method, AbstractEnsembleFilter | FourDVar, "a method of assimilation", remedy)
     check_key(key)
+    check_progress(progress)
     if on_failure not in ("raise", "mark"):
         raise ArgumentError(f'Argument `on_failure` must be "raise" or "mark", but it is {on_failure!r}.')
     if isinstance(system, StaticSystem):
@@ -128,7 +132,12 @@ def assimilate(
     known = observations.times if traced(observations.times) else _known_times(observations)
     found = resolve(system, one, known, solver=solver, step=step, inputs=signals)
     run = Run(Setup(system, one, signals), observations, Method(found.solver, found.step), key if needs else None)
-    result = _compiled(run, start, method, keep_members, truth)
+    quiet = traced((run, start, truth))
+    with Progress(None, 0, False if quiet else progress, verb="assimilate") as counter:
+        counter.tell(f"{observations.times.size} cycles")
+        result = _compiled(run, start, method, keep_members, truth)
+        if not quiet and not counter.silent:
+            jax.block_until_ready(result.status)
     if on_failure == "raise" and not traced(result.status) and (text := result.failure()):
         raise SimulationError(text)
     return result

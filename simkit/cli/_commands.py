@@ -3,13 +3,14 @@
 import argparse
 import json
 import tempfile
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from ._answer import answer, say_of
 from ._environment import set_devices, set_jax
 from ._files import check_free
 from ._options import chosen_models
-from ._runs import say
 
 
 def report(options: argparse.Namespace) -> int:
@@ -20,8 +21,8 @@ def report(options: argparse.Namespace) -> int:
     path = options.out or options.file.parent / "report.html"
     results = load(options.file)
     check_free(path, options.overwrite, "with --out")
-    for file in write_report(results, path, models=_models_of(options, results.provenance)):
-        print(file)
+    files = write_report(results, path, models=_models_of(options, results.provenance))
+    answer(options, "\n".join(map(str, files)), files=files)
     return 0
 
 
@@ -39,7 +40,8 @@ def reproduce(options: argparse.Namespace) -> int:
     set_jax(x64=made.float_type == "float64" and not options.float32, cache=not options.no_cache)
     results = load(options.file)
     study = study_from_provenance(made, models=_models_of(options, made))
-    print(f"{study.title}, made {made.date} with seed {made.seed}", flush=True)
+    say = say_of(options)
+    say(f"{study.title}, made {made.date} with seed {made.seed}")
     parts = {
         "fit": results.fit,
         "sample": results.posterior,
@@ -54,11 +56,11 @@ def reproduce(options: argparse.Namespace) -> int:
         # A store cuts the work into the same parts as that of the first run, which rounding depends on.
         with tempfile.TemporaryDirectory() as store:
             found = compute(study, phases, seed=made.seed, say=say, store=Path(store))
-    for line in changes(results):
-        print(f"  {line}")
-    rows = comparisons(results, found)
-    for row in rows:
-        print(f"{row.part:<11} {row.verdict}" + (f": {row.text}" if row.text else ""))
+    changed, rows = changes(results), comparisons(results, found)
+    lines = [f"  {line}" for line in changed]
+    lines += [f"{row.part:<11} {row.verdict}" + (f": {row.text}" if row.text else "") for row in rows]
+    compared = [{"part": row.part, "verdict": row.verdict, "text": row.text} for row in rows]
+    answer(options, "\n".join(lines), file=options.file, changes=changed, comparisons=compared)
     return 1 if any(row.verdict == "different" for row in rows) else 0
 
 
@@ -76,10 +78,8 @@ def check(options: argparse.Namespace) -> int:
     set_jax(x64=True, cache=False)
     study = load_study(options.study, allow_outside=options.allow_outside, models=chosen_models(options))
     lines = check_study(study)
-    if options.json:
-        print(json.dumps({"study": str(options.study), **{line.split()[0]: line[10:] for line in lines}}))
-        return 0
-    print(f"{options.study} is in order.", *(f"  {line}" for line in lines), sep="\n")
+    text = "\n".join([f"{options.study} is in order.", *(f"  {line}" for line in lines)])
+    answer(options, text, study=options.study, **{line.split()[0]: line[10:] for line in lines})
     return 0
 
 
@@ -93,7 +93,8 @@ def schema(options: argparse.Namespace) -> int:
         return 0
     check_free(options.out, options.overwrite, "with --out")
     write_text(options.out, text + "\n")
-    print(f"{options.out}\nFirst line of a study, for editors: #:schema {options.out.resolve().as_uri()}")
+    line = f"#:schema {options.out.resolve().as_uri()}"
+    answer(options, f"{options.out}\nFirst line of a study, for editors: {line}", files=[options.out], first_line=line)
     return 0
 
 
@@ -123,7 +124,7 @@ def export(options: argparse.Namespace) -> int:
     if options.tesseract:
         from ._tesseract import write_tesseract
 
-        return write_tesseract(study, options.file, options.overwrite)
+        return write_tesseract(study, options.file, options)
     if not isinstance(study.system, EquationSystem):
         raise ArgumentError(
             f"`{options.study}` must have a table [system.equations] to be exported, but names a model."
@@ -140,9 +141,8 @@ def export(options: argparse.Namespace) -> int:
 
         text = equations_sbml(study.system, start, study.inputs)
     write_text(options.file, text)
-    print(options.file)
-    if study.events:
-        print("Events of the study are not exported.")
+    notes = ["Events of the study are not exported."] if study.events else []
+    answer(options, "\n".join([str(options.file), *notes]), files=[options.file], notes=notes)
     return 0
 
 
@@ -152,28 +152,30 @@ def replay(options: argparse.Namespace) -> int:
     set_devices()
     set_jax(x64=not options.float32, cache=not options.no_cache)
     model = model_of(options.model, models=chosen_models(options), allow_outside=options.allow_outside)
-    replay(options.file, model, debug=options.debug)
+    text, content = replay(options.file, model, debug=options.debug)
+    answer(options, text, file=options.file, **content)
     return 0
 
 
 def models(options: argparse.Namespace) -> int:
-    from ._show import describe_model, list_models
+    from ._show import describe_model, list_models, model_content, model_lines
 
     known = chosen_models(options)
-    print(list_models(known) if options.model is None else describe_model(options.model, known))
+    if options.model is None:
+        answer(options, list_models(known), models=model_lines(known))
+    else:
+        answer(options, describe_model(options.model, known), **model_content(options.model, known))
     return 0
 
 
 def examples(options: argparse.Namespace) -> int:
-    from ._examples import copy_example, list_examples, next_steps
+    from ._examples import copy_example, example_titles, list_examples, next_steps
 
     if options.example is None:
-        print(list_examples())
+        answer(options, list_examples(), examples=example_titles())
         return 0
     copied = copy_example(options.example, options.into, overwrite=options.overwrite)
-    for file in copied:
-        print(file)
-    print("Next:", *next_steps(copied[0]), sep="\n  ")
+    _written(options, copied, "Next:", next_steps(copied[0]))
     return 0
 
 
@@ -183,14 +185,25 @@ def doctor(options: argparse.Namespace) -> int:
     set_jax(x64=not options.float32, cache=not options.no_cache)
     lines = examine()
     width = max(len(line.name) for line in lines)
-    for line in lines:
-        print(f"  {line.name:<{width}}  {line.text}")
     faults = [line for line in lines if line.fault]
-    for line in faults:
-        print(f"To do: {line.fault}   ({line.name})")
-    if not faults:
-        print("All is well.")
+    told = [f"  {line.name:<{width}}  {line.text}" for line in lines]
+    told += [f"To do: {line.fault}   ({line.name})" for line in faults] or ["All is well."]
+    answer(options, "\n".join(told), lines=lines, well=not faults)
     return 1 if faults else 0
+
+
+def completion(options: argparse.Namespace) -> int:
+    from ._completion import completion_of
+
+    text = completion_of(options.shell, options.parser)
+    answer(options, text, shell=options.shell, script=text)
+    return 0
+
+
+def _written(options: argparse.Namespace, files: Sequence[Path], head: str, steps: Sequence[str]) -> None:
+    """Print the files that were written and what to do next."""
+    text = "\n".join([*map(str, files), "\n  ".join([head, *steps])])
+    answer(options, text, files=files, next=steps)
 
 
 def new(options: argparse.Namespace) -> int:
@@ -198,17 +211,19 @@ def new(options: argparse.Namespace) -> int:
 
     if options.package is not None:
         folder, files = write_new_package(options.package, options.overwrite)
-        print(*files, sep="\n")
-        print("Next:", f"cd {folder}", 'pip install -e ".[test]"', "pytest", "simkit run study.toml", sep="\n  ")
+        _written(
+            options, files, "Next:", [f"cd {folder}", 'pip install -e ".[test]"', "pytest", "simkit run study.toml"]
+        )
         return 0
     path: Path = options.file
     if options.data is not None:
         write_study_of_data(path, options.data, options.overwrite, time=options.time, subject=options.subject)
-        print(f"Wrote {path} from the columns of {options.data}.")
-        print("Next:", f"simkit check {path}", f"simkit run {path}", sep="\n  ")
+        steps = [f"simkit check {path}", f"simkit run {path}"]
+        text = "\n  ".join([f"Wrote {path} from the columns of {options.data}.\nNext:", *steps])
+        answer(options, text, files=[path], next=steps)
         return 0
     write_new_study(path, options.overwrite)
-    print(f"Wrote {path}. It runs as it stands: simkit run {path}")
+    answer(options, f"Wrote {path}. It runs as it stands: simkit run {path}", files=[path], next=[f"simkit run {path}"])
     return 0
 
 
@@ -225,7 +240,7 @@ def _models_of(options: argparse.Namespace, made: Any) -> Any:
         for name, text in models.sources.items():
             if made.models.get(name) != text:
                 kept = f"SHA-256 {made.models_sha256[name][:12]}" if name in made.models else "no such file"
-                print(
+                say_of(options)(
                     f"  `{name}` is not that of the result, which keeps {kept}: the code of the file at hand is used."
                 )
         return models
@@ -240,5 +255,5 @@ def _models_of(options: argparse.Namespace, made: Any) -> Any:
     for name, text in made.models.items():
         at_hand = Path(name)
         if at_hand.is_file() and at_hand.read_text(encoding="utf-8", errors="replace") != text:
-            print(f"  `{name}` in this folder differs from the kept code, which is used.")
+            say_of(options)(f"  `{name}` in this folder differs from the kept code, which is used.")
     return models_of([PythonFile(name, text) for name, text in made.models.items()])

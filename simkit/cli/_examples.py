@@ -21,11 +21,16 @@ OWN = re.compile(r"[\"'](data/[\w.-]+)")
 COMMAND = re.compile(r"(simkit \w+ )examples/")
 
 
+def example_titles() -> dict[str, str]:
+    """All examples with their titles."""
+    return {name: _title(path) for name, path in _files().items()}
+
+
 def list_examples() -> str:
     """All examples with one line each."""
-    files = _files()
-    width = max(map(len, files))
-    lines = [f"  {name:<{width}}  {_title(path)}" for name, path in files.items()]
+    titles = example_titles()
+    width = max(map(len, titles))
+    lines = [f"  {name:<{width}}  {title}" for name, title in titles.items()]
     more = "Copy one into this folder: simkit examples NAME, which says how it is run."
     return "\n".join(["Examples:", *lines, "", more])
 

@@ -1,18 +1,18 @@
 """runs: the results in a folder, listed and compared."""
 
 import argparse
-import json
 from collections.abc import Sequence
 
 from ..core import uncertain_text
 from ..study.runs import ListedRun, list_runs
+from ._answer import as_json
 from ._show import as_text
 
 
 def runs(options: argparse.Namespace) -> int:
     found = list_runs(options.folder)
     if options.json:
-        print(json.dumps([run.to_json() for run in found], indent=2))
+        print(as_json([run.to_json() for run in found]))
         return 0
     print(runs_text(found) if found else f"No results in {options.folder}.")
     return 0

@@ -3,8 +3,10 @@
 import argparse
 from collections.abc import Callable
 from pathlib import Path
+from typing import NoReturn
 
 from . import _commands, _runs
+from ._answer import error_json
 from ._options import count, jax_options, models_option, outside_option, seed, study_options
 
 EXAMPLES = """examples:
@@ -22,6 +24,7 @@ EXAMPLES = """examples:
   simkit models                          the models that a study can name
   simkit models lotka_volterra           one of them: equation, names, units, good values
   simkit explain study.toml              what compiles, how long that takes, what is computed and which lines compute it
+  simkit completion bash                 completion for a shell: source <(simkit completion bash)
   simkit runs results                    the results in a folder, with their parameters side by side
   simkit reproduce results/study/result.h5   run it again from what the file holds, and compare
 
@@ -49,10 +52,22 @@ More than one worker takes Dask where it is installed (pip install "simkit[dask]
 Handler = Callable[[argparse.Namespace], int]
 
 
-def build_parser() -> argparse.ArgumentParser:
-    """The parser of all commands."""
+USAGE = "usage"
+"""The code of a command that cannot be parsed."""
+
+
+class _MachineParser(argparse.ArgumentParser):
+    """A parser whose errors are JSON documents on stdout."""
+
+    def error(self, message: str) -> NoReturn:
+        print(error_json(USAGE, "UsageError", message))
+        self.exit(2)
+
+
+def build_parser(machine: bool = False) -> argparse.ArgumentParser:
+    """The parser of all commands; for a `machine` errors are JSON."""
     layout = argparse.RawDescriptionHelpFormatter
-    parser = argparse.ArgumentParser(
+    parser = (_MachineParser if machine else argparse.ArgumentParser)(
         prog="simkit",
         description="Simulate, fit and infer: one study file in, parameters with honest uncertainty out.",
         epilog=EXAMPLES,
@@ -63,7 +78,8 @@ def build_parser() -> argparse.ArgumentParser:
 
     def command(name: str, handler: Handler, text: str, more: str = "") -> argparse.ArgumentParser:
         made = commands.add_parser(name, help=text, description=text, epilog=more, formatter_class=layout)
-        made.set_defaults(handler=handler, name=name)
+        made.set_defaults(handler=handler, name=name, parser=parser)
+        made.add_argument("--json", action="store_true", help="print JSON, for machines; errors have a code")
         return made
 
     for name, text in (
@@ -77,7 +93,7 @@ def build_parser() -> argparse.ArgumentParser:
     made = command("sweep", _runs.sweep, "simulate all members of a study's [sweep]; called again, it goes on", SWEEP)
     made.add_argument("study", type=Path, help="a study file (TOML) with a table [sweep]")
     made.add_argument("--workers", type=count, default=1, help="how many processes; 1 by default, which is this one")
-    made.add_argument("--store", type=Path, help="the folder; by default results/NAME-sweep for NAME.toml")
+    made.add_argument("--out", "--store", type=Path, help="the folder; by default results/NAME-sweep for NAME.toml")
     models_option(made)
     outside_option(made)
     made.add_argument("--seed", type=seed, help="in place of the study's own")
@@ -104,7 +120,6 @@ def _commands_on_results(command: Callable[..., argparse.ArgumentParser]) -> Non
     jax_options(made)
     made = command("check", _commands.check, "check language, data and names of a study without running it")
     made.add_argument("study", type=Path, help="a study file (TOML)")
-    made.add_argument("--json", action="store_true", help="print JSON, for machines")
     models_option(made)
     outside_option(made)
     made = command(
@@ -115,14 +130,12 @@ def _commands_on_results(command: Callable[..., argparse.ArgumentParser]) -> Non
     models_option(made)
     made = command("runs", _commands.runs, "list the results in a folder and compare their parameters")
     made.add_argument("folder", type=Path, nargs="?", default=Path("results"), help="a folder; results by default")
-    made.add_argument("--json", action="store_true", help="print JSON, for machines")
     made = command(
         "explain",
         _commands.explain,
         "say what JAX makes of a study: what compiles, what it computes and holds, and where",
     )
     made.add_argument("study", type=Path, help="a study file (TOML)")
-    made.add_argument("--json", action="store_true", help="print JSON, for machines")
     made.add_argument("--svg", type=Path, help="also draw the flow of the data into this file")
     models_option(made)
     outside_option(made)
@@ -173,6 +186,10 @@ def _commands_of_lists(command: Callable[..., argparse.ArgumentParser]) -> None:
         "doctor", _commands.doctor, "report versions, devices, precision and cache, and check a small simulation"
     )
     jax_options(made)
+    made = command(
+        "completion", _commands.completion, "print the completion of a shell: of commands, options, names and files"
+    )
+    made.add_argument("shell", choices=("bash", "zsh", "fish"), help="such as: source <(simkit completion bash)")
     made = command("new", _commands.new, "write a commented study file to start from; it runs as it stands")
     made.add_argument(
         "file", type=Path, nargs="?", default=Path("study.toml"), help="where to write; study.toml by default"

@@ -34,14 +34,22 @@ def model_of(text: str, *, models: Any = None, allow_outside: bool = False) -> t
     return (*made, None, None)[:4]
 
 
-def replay(file: Path, model: tuple[Any, ...], *, debug: bool) -> None:
-    """Print a failure, take the step that broke in Python, and print the slope before it and the state after."""
+def replay(file: Path, model: tuple[Any, ...], *, debug: bool) -> tuple[str, dict[str, Any]]:
+    """Take the step that broke in Python; a failure, the slope before it and the state after as text and as numbers."""
     system, y0, inputs, solver = model
     failure = Failure.load(file, system, y0, inputs, solver)
-    print(failure)
+    lines = [str(failure)]
+    content: dict[str, Any] = {"failure": str(failure)}
+    if debug:
+        print(failure)
     with jax.disable_jit():
         if debug:
             breakpoint()  # `failure.slope()` and `failure.advance()` run the model's own lines
         for title, found in (("slope", failure.slope()), ("after ", failure.advance())):
-            for name, leaf in named_leaves(found).items():
-                print(f"  {title}, {name or 'y'} = {np.array2string(np.asarray(leaf), threshold=8, precision=6)}")
+            leaves = {name or "y": np.asarray(leaf) for name, leaf in named_leaves(found).items()}
+            content[title.strip()] = leaves
+            lines += [
+                f"  {title}, {name} = {np.array2string(leaf, threshold=8, precision=6)}"
+                for name, leaf in leaves.items()
+            ]
+    return "\n".join(lines), content

@@ -2,10 +2,11 @@
 
 import argparse
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from ._answer import answer, error_json, say_of
 from ._environment import set_devices, set_jax
 from ._options import chosen_models
 from ._signals import NOTHING, Terminated, telling
@@ -14,6 +15,7 @@ INTERRUPTED, TERMINATED = 130, 143
 
 
 def run(options: argparse.Namespace) -> int:
+    from ..report import parameter_rows
     from ..study.runs import PHASES, UNFINISHED, Found, check_is_folder, is_simulation, run
     from ._show import parameter_table, warning_lines
 
@@ -26,8 +28,9 @@ def run(options: argparse.Namespace) -> int:
         return _particles(options, study, folder)
     if options.name == "run" and study.simulate and not study.experiments:
         return _simulated(options, study, folder)
+    say = say_of(options)
     phases = {"run": PHASES, "fit": ("fit", "predict", "profile"), "sample": ("fit", "sample")}[options.name]
-    print(study.title, flush=True)
+    say(study.title)
     kept: list[Found] = []
     left = lambda: _left(kept, (folder / UNFINISHED).is_dir())
     try:
@@ -43,16 +46,29 @@ def run(options: argparse.Namespace) -> int:
                 report=_reported,
             )
     except KeyboardInterrupt as error:
-        return _stopped(error, left())
+        return _stopped(options, error, left())
     _keep_sources(study, folder)
-    print()
-    print(parameter_table(found.fit, found.posterior))
-    print()
-    for line in warning_lines(found):
-        print(line)
-    print(f"Results, report and figures are in {folder}:")
-    for file in found.files:
-        print(f"  {file}")
+    lines = ["", parameter_table(found.fit, found.posterior), "", *warning_lines(found)]
+    content = {
+        "parameters": parameter_rows(found.fit, found.posterior),
+        "warnings": [line.removeprefix("Warning: ") for line in warning_lines(found)],
+        "seconds": found.seconds,
+    }
+    return _ended(options, study, folder, found.files, lines, content)
+
+
+def _ended(
+    options: argparse.Namespace,
+    study: Any,
+    folder: Path,
+    files: Sequence[Path],
+    lines: Sequence[str],
+    content: Mapping[str, Any],
+) -> int:
+    """Print the results of a command and where they are; the exit code."""
+    where = [f"Results, report and figures are in {folder}:", *(f"  {file}" for file in files)]
+    text = "\n".join([*lines, *where])
+    answer(options, text, command=options.name, title=study.title, folder=folder, files=files, **content)
     return 0
 
 
@@ -60,7 +76,8 @@ def _particles(options: argparse.Namespace, study: Any, folder: Path) -> int:
     """Simulate a study of particles and print its averages."""
     from ..study.runs import TRAJECTORY, run_particles
 
-    print(study.title, flush=True)
+    say = say_of(options)
+    say(study.title)
     kept = lambda: f" The frames so far are kept in {folder / TRAJECTORY}." if (folder / TRAJECTORY).exists() else ""
     left = lambda: f"Interrupted.{kept()}"
     try:
@@ -68,15 +85,13 @@ def _particles(options: argparse.Namespace, study: Any, folder: Path) -> int:
             asked = {"overwrite": options.overwrite, "say": say, "command": options.command_line}
             found = run_particles(study, folder, report=_reported, **asked)
     except KeyboardInterrupt as error:
-        return _stopped(error, left())
+        return _stopped(options, error, left())
     assert found.averages is not None
-    print(f"\n{found.averages}\n")
-    for line in found.averages.warnings():
-        print(f"Warning: {line}")
-    print(f"Results, report and figures are in {folder}:")
-    for file in found.files:
-        print(f"  {file}")
-    return 0
+    warnings = found.averages.warnings()
+    lines = [f"\n{found.averages}\n", *(f"Warning: {line}" for line in warnings)]
+    return _ended(
+        options, study, folder, found.files, lines, {"averages": found.averages.table(), "warnings": warnings}
+    )
 
 
 def _left(kept: Sequence[Any], goes_on: bool) -> str:
@@ -88,10 +103,13 @@ def _left(kept: Sequence[Any], goes_on: bool) -> str:
     return f"{text}\nThe same command goes on from what is kept." if goes_on else text
 
 
-def _stopped(error: KeyboardInterrupt, text: str) -> int:
+def _stopped(options: argparse.Namespace, error: KeyboardInterrupt, text: str) -> int:
     """Say what an interrupt has left; the exit code."""
     print(f"\n{text}", file=sys.stderr)
-    return TERMINATED if isinstance(error, Terminated) else INTERRUPTED
+    terminated = isinstance(error, Terminated)
+    if options.json:
+        print(error_json("terminated" if terminated else "interrupted", type(error).__name__, text))
+    return TERMINATED if terminated else INTERRUPTED
 
 
 def simulate(options: argparse.Namespace) -> int:
@@ -111,29 +129,26 @@ def _simulated(options: argparse.Namespace, study: Any, folder: Path) -> int:
     """Simulate a study and print how it went."""
     from ..study.runs import REPORT, RESULT, UNFINISHED, check_folder, identity, simulate_study
 
-    own = identity(study)
+    say, own = say_of(options), identity(study)
     check_folder(folder, own, overwrite=options.overwrite or (folder / UNFINISHED / own).is_dir())
-    print(study.title, flush=True)
+    say(study.title)
     asked = {"overwrite": options.overwrite, "say": say, "command": options.command_line}
     trajectory = simulate_study(study, folder, **asked)
     _keep_sources(study, folder)
     written = _reported(folder / RESULT, folder / REPORT)
-    print(trajectory)
-    print(f"Results, report and figures are in {folder}:")
-    for file in [folder / RESULT, *written]:
-        print(f"  {file}")
-    return 0
+    content = {"failures": trajectory.failures(), "times": len(trajectory.times), "solver": trajectory.solver}
+    return _ended(options, study, folder, [folder / RESULT, *written], [str(trajectory)], content)
 
 
 def sweep(options: argparse.Namespace) -> int:
     from ..study.runs import finished_so_far, sweep_study
     from ._workers import workers
 
-    store = options.store or Path("results") / f"{options.study.stem}-sweep"
+    store = options.out or Path("results") / f"{options.study.stem}-sweep"
     set_devices()
     set_jax(x64=not options.float32, cache=not options.no_cache)
-    study = _study(options)
-    print(study.title, flush=True)
+    study, say = _study(options), say_of(options)
+    say(study.title)
 
     def left() -> str:
         if not (store / "manifest.json").exists():
@@ -144,9 +159,11 @@ def sweep(options: argparse.Namespace) -> int:
         with telling(left), workers(options.workers, cache=not options.no_cache) as executor:
             found = sweep_study(study, store, seed=options.seed, executor=executor, progress=True)
     except KeyboardInterrupt as error:
-        return _stopped(error, left())
+        return _stopped(options, error, left())
     _keep_sources(study, store)
-    print(found)
+    content = {"members": found.members, "finished": found.finished, "failed": int((found.status > 0).sum())}
+    content |= {"set_aside": list(found.set_aside), "rate": found.rate}
+    answer(options, str(found), command="sweep", title=study.title, folder=store, files=[found.view], **content)
     return 1 if found.set_aside else 0
 
 
@@ -171,7 +188,7 @@ def _study(options: argparse.Namespace, seed: int | None = None) -> Any:
     models = chosen_models(options)
     study = load_study(options.study, seed=seed, allow_outside=options.allow_outside, models=models)
     if options.models:
-        print(f"models   {models!r}", flush=True)
+        say_of(options)(f"models   {models!r}")
     return study
 
 
@@ -181,7 +198,3 @@ def _keep_sources(study: Any, folder: Path) -> None:
 
     for name, text in study.sources.items():
         write_text(folder / name, text)
-
-
-def say(line: str) -> None:
-    print(line, flush=True)

@@ -18,10 +18,15 @@ from ..stores import readers_of
 from ..study import DYNAMICS, POTENTIALS, SYSTEMS, TRUNCATIONS
 
 
-def list_models(known: Mapping[str, type[System]] = SYSTEMS) -> str:
+def model_lines(known: Mapping[str, type[System]] = SYSTEMS) -> dict[str, str]:
     """All models with one line each."""
+    return {name: _in_one_line(name, known) for name in sorted(known)}
+
+
+def list_models(known: Mapping[str, type[System]] = SYSTEMS) -> str:
+    """All models with one line each, as text."""
     width = max(map(len, known))
-    lines = [f"  {name:<{width}}  {_in_one_line(name, known)}" for name in sorted(known)]
+    lines = [f"  {name:<{width}}  {line}" for name, line in model_lines(known).items()]
     return "\n".join(["Models, by their name in [system] of a study:", *lines, "", "More of one: simkit models NAME"])
 
 
@@ -32,13 +37,7 @@ def describe_model(name: str, models: Mapping[str, type[System]] = SYSTEMS) -> s
             return f"{name} ({parts[name].__name__})\n\n{inspect.getdoc(parts[name]) or ''}"
     if name not in models:
         check_known(name, (*models, *POTENTIALS, *TRUNCATIONS, *DYNAMICS), "model")
-    kind = models[name]
-    system, y0, times, inputs = kind.example()
-    if isinstance(system, Particles):  # whose outputs are known without the work of computing them
-        outputs = {name: jnp.zeros(()) for name in OUTPUT_DIMENSIONS}
-    else:
-        outputs = system.outputs(times[0], y0, at_time(as_inputs(system, inputs, y0), times[0]))
-    span = np.asarray(times, float)
+    kind, system, y0, outputs, span = _of_example(name, models)
     return "\n".join(
         [
             f"{name} ({kind.__name__}, {family_of(system).__name__})",
@@ -58,6 +57,45 @@ def describe_model(name: str, models: Mapping[str, type[System]] = SYSTEMS) -> s
             *(_parts() if hasattr(system, "potential") else []),
         ]
     )
+
+
+def model_content(name: str, models: Mapping[str, type[System]] = SYSTEMS) -> dict[str, Any]:
+    """A model for machines: what it is, and its quantities with values, units and supports; of others their docstring."""
+    text = describe_model(name, models)
+    if name not in models:
+        return {"name": name, "text": text}
+    kind, system, y0, outputs, span = _of_example(name, models)
+    parts = {"parameters": Setup(system), "state": Setup(y0), "outputs": Setup(outputs)}
+    return {
+        "name": name,
+        "class": kind.__name__,
+        "family": family_of(system).__name__,
+        "doc": inspect.getdoc(kind) or "",
+        **{part: _rows(setup, values=part != "outputs") for part, setup in parts.items()},
+        "times": [span[0], span[-1]],
+    }
+
+
+def _of_example(name: str, models: Mapping[str, type[System]]) -> tuple[type[System], System, Any, Any, np.ndarray]:
+    """A model's class, and system, initial state, outputs and times of its example."""
+    kind = models[name]
+    system, y0, times, inputs = kind.example()
+    if isinstance(system, Particles):  # whose outputs are known without the work of computing them
+        outputs = {name: jnp.zeros(()) for name in OUTPUT_DIMENSIONS}
+    else:
+        outputs = system.outputs(times[0], y0, at_time(as_inputs(system, inputs, y0), times[0]))
+    return kind, system, y0, outputs, np.asarray(times, float)
+
+
+def _rows(setup: Setup, values: bool) -> list[dict[str, Any]]:
+    """Quantities for machines: name, unit, support, doc, shape and, of numbers, the value."""
+    found = []
+    for name, leaf in setup.leaves().items():
+        known = setup.metadata(name)
+        row = {"name": name or "y", "unit": known.unit, "support": str(known.support), "doc": known.doc}
+        row |= {"shape": np.shape(leaf)}
+        found.append(row | ({"value": float(np.real(np.asarray(leaf)))} if values and np.ndim(leaf) == 0 else {}))
+    return found
 
 
 def _parts() -> list[str]:

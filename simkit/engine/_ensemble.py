@@ -14,8 +14,9 @@ from jax.sharding import AxisType, Mesh, NamedSharding, PartitionSpec
 from jax.typing import ArrayLike
 from jaxtyping import Array, PyTree
 
-from .._doors import check_mapping, shown
+from .._doors import check_mapping, check_progress, shown
 from .._errors import ArgumentError, SimulationError
+from .._progress import Progress, Say
 from .._types import Inputs, State
 from ..core import (
     DelayedSystem,
@@ -101,6 +102,7 @@ def ensemble(
     reduce: Mapping[str, Reducer] | None = None,
     events: Event | Sequence[Event] | Mapping[str, Event] | None = None,
     on_failure: Literal["raise", "mark"] = "mark",
+    progress: Say = None,
 ) -> Trajectory:
     """Integrate many members that differ in the quantities that `over` names.
 
@@ -121,6 +123,8 @@ def ensemble(
     - `gradient`: as in `simulate`; the bound is for all members on a device.
     - `reduce`, `events`: as in `simulate`; results and events get a leading member axis. Every member has its own events.
     - `on_failure`: "mark" a member that fails in its status, or "raise" a `SimulationError`. The others are not affected.
+    - `progress`: the time that it takes, on terminals and in notebooks by default, from two seconds on; True to print everywhere,
+        False not at all, or a function that is given each line. Inside of `jit` nothing is told.
 
     **Returns:** a `Trajectory` with a leading member axis on every array; `trajectory.failures()` names the members that failed.
 
@@ -136,6 +140,7 @@ def ensemble(
     """
     if on_failure not in ("raise", "mark"):
         raise ArgumentError(f'Argument `on_failure` must be "raise" or "mark", but it is {on_failure!r}.')
+    check_progress(progress)
     mode()  # a wrong word in the environment is told before anything is traced
     check_system(system, y0)
     y0 = as_state(system, y0)
@@ -165,11 +170,13 @@ def ensemble(
         go = lambda task, solve: _run(task, values, count, options._replace(solve=solve))
         return listed(task, options.solve._replace(again=again), go)
 
-    trajectory = with_room(task, run)
-    if method.reason != "given" and method.solver is not None:
-        trajectory = with_fields(trajectory, solver=f"{trajectory.solver} (chosen: {method.reason})")
-        trajectory = _stiff_again(task, values, trajectory, run)
-    trajectory = _without_unstable(task, values, trajectory)
+    with Progress(None, 0, False if traced((task, values)) else progress, verb="ensemble") as counter:
+        counter.tell(f"{members} members")
+        trajectory = with_room(task, run)
+        if method.reason != "given" and method.solver is not None:
+            trajectory = with_fields(trajectory, solver=f"{trajectory.solver} (chosen: {method.reason})")
+            trajectory = _stiff_again(task, values, trajectory, run)
+        trajectory = _without_unstable(task, values, trajectory)
     if notes := notes_of(method.step, trajectory.ys):
         trajectory = with_fields(trajectory, notes=notes)
     if on_failure == "raise" and not isinstance(trajectory.status, jax.core.Tracer):

@@ -8,6 +8,7 @@ import numpy as np
 from jax.typing import DTypeLike
 from jaxtyping import Array, Float
 
+from .._progress import Progress
 from ..engine import awaited
 from ..problem import Problem
 from ._gauss_newton_cg import GaussNewtonCG
@@ -182,7 +183,7 @@ def descend(
     z: Array,
     known: Known,
     reference: float,
-    progress: bool,
+    counter: Progress,
 ) -> Descent:
     """Descend from one place to a minimum; each step is one program on the device.
 
@@ -204,8 +205,7 @@ def descend(
         # In white coordinates no curvature is below 1: the minimum is at most as many standard errors away as the gradient is long.
         way.target = tolerance * max(1.0, way.first)
         way.gradients.append(gradient / way.first if way.first > 0 else 0.0)
-        if progress:
-            print(f"step {count}: objective {value:.8g}, gradient {way.gradients[-1]:.2e}, {way.products} products")
+        counter.tell(f"step {count}: objective {value:.8g}, gradient {way.gradients[-1]:.2e}, {way.products} products")
         if gradient <= way.target:
             status = CONVERGED
             break

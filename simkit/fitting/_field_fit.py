@@ -8,6 +8,7 @@ import numpy as np
 from jaxtyping import Array, PRNGKeyArray
 
 from .._errors import ArgumentError, SimulationError
+from .._progress import Progress
 from ..problem import Problem, check_dense, check_independent
 from ._carried import carried, check_carried
 from ._field_descent import Known, descend
@@ -43,7 +44,7 @@ def check_matrices(problem: Problem, method: str) -> None:
 
 
 def fit_fields(
-    problem: Problem, method: GaussNewtonCG, starts: Any, key: PRNGKeyArray, options: dict[str, Any], progress: bool
+    problem: Problem, method: GaussNewtonCG, starts: Any, key: PRNGKeyArray, options: dict[str, Any], counter: Progress
 ) -> FieldFit:
     """Fit by `GaussNewtonCG`, from given starts or from the middle of the priors; the best one is the result.
 
@@ -59,7 +60,7 @@ def fit_fields(
     known, near, reference, earlier = Known.of(problem.size, problem.times.dtype, method), None, 0.0, method.known
     if method.coarse is not None:
         check_carried(method.coarse.unknowns, problem, "coarse")
-        earlier = _coarse_fit(method, key, progress) if earlier is None else earlier
+        earlier = _coarse_fit(method, key, counter) if earlier is None else earlier
     if earlier is not None:
         check_carried(earlier.unknowns, problem, "known")
         near = carried(earlier.z, earlier.unknowns, problem)
@@ -73,7 +74,7 @@ def fit_fields(
         _check_proper(problem, begins[0])
     lean = problem.lean()
     inner = None if method.coarse is None else method.coarse.lean()
-    ends = [descend(lean, inner, method, z, known, reference, progress) for z in begins]
+    ends = [descend(lean, inner, method, z, known, reference, counter) for z in begins]
     alive = [end for end in ends if end.status != FAILED]
     if not alive:
         raise SimulationError(NOWHERE_LEFT)
@@ -110,11 +111,11 @@ def fit_fields(
     )
 
 
-def _coarse_fit(method: GaussNewtonCG, key: PRNGKeyArray, progress: bool) -> FieldFit:
+def _coarse_fit(method: GaussNewtonCG, key: PRNGKeyArray, counter: Progress) -> FieldFit:
     """The fit of the coarser problem, no closer than its difference from the finer one."""
     assert method.coarse is not None
     first = GaussNewtonCG(COARSE, method.max_steps, method.max_products)
-    return fit_fields(method.coarse, first, 1, key, {}, progress)
+    return fit_fields(method.coarse, first, 1, key, {}, counter)
 
 
 def _middle(problem: Problem) -> Array:

@@ -12,8 +12,9 @@ import numpy as np
 from jax.typing import ArrayLike
 from jaxtyping import Array, PRNGKeyArray
 
-from .._doors import check_key, check_kind
+from .._doors import check_key, check_kind, check_progress
 from .._errors import ArgumentError, SimulationError
+from .._progress import Progress, Say
 from ..core import SampledSystem, StaticSystem, full_products
 from ..engine import awaited, note_trace, over_members, over_processes
 from ..problem import Problem, check_problem, named_parts
@@ -67,7 +68,7 @@ def fit(
     evolve: int = 0,
     windows: int = 1,
     store: str | Path | None = None,
-    progress: bool = False,
+    progress: Say = None,
 ) -> FitResult: ...
 
 
@@ -78,7 +79,7 @@ def fit(
     starts: ArrayLike | Sequence[Any] = 16,
     method: GaussNewtonCG,
     key: PRNGKeyArray | None = None,
-    progress: bool = False,
+    progress: Say = None,
 ) -> FieldFit: ...
 
 
@@ -94,7 +95,7 @@ def fit(
     evolve: int = 0,
     windows: int = 1,
     store: str | Path | None = None,
-    progress: bool = False,
+    progress: Say = None,
 ) -> FitResult | FieldFit:
     """Maximise the posterior density (the likelihood, where priors are flat) from several starts at once.
 
@@ -124,7 +125,7 @@ def fit(
         oscillations and chaos over many periods: about two windows a period, or one for each time in which errors double twice.
     - `store`: a folder in which every start is kept as soon as it has ended, four of them together (or one a device, where there
         are more). The same call goes on with those that are missing, and ends with the numbers of one that was never interrupted.
-    - `progress`: print a line a stage, with a `store` a line a few starts.
+    - `progress`: None for terminals and notebooks alone, True to print everywhere, False, or a function of each line.
 
     **Returns:** a `FitResult`; with `GaussNewtonCG` a `FieldFit`: `fit["name"]`, `standard_error`, `interval`, `draws`. It
     **raises** an `ArgumentError`, a `SimulationError` where no start can be simulated, or a
@@ -144,13 +145,15 @@ def fit(
     """
     check_problem(problem, drawn=False)
     check_key(key)
+    check_progress(progress)
     if problem.size == 0:
         raise ArgumentError("Argument `problem` must have free parameters, but it has none.")
     others = {"horizons": (horizons, None), "screen": (screen, 1), "evolve": (evolve, 0), "windows": (windows, 1)}
     others |= {"store": (store, None)}
     if isinstance(method, GaussNewtonCG):
         key = jax.random.key(0) if key is None else key
-        return fit_fields(problem, method, starts, key, others, progress)
+        with Progress(None, 0, progress, verb="fit") as counter:
+            return fit_fields(problem, method, starts, key, others, counter)
     method = _default_method(problem) if method is None else method
     check_kind(
         "method",
@@ -165,11 +168,12 @@ def fit(
             "has no method `residuals` or `information`. Take `simkit.LBFGS()`, which needs the log density "
             "alone, or give it one of them."
         )
-    if isinstance(problem.base.system, SampledSystem):
-        once = lambda problem, start: _fit_once(problem, method, start, key, horizons, 1, 0, 1, None, False)
-        key = jax.random.key(0) if key is None else key
-        return fit_sampled(problem, once, starts, key, others, progress)
-    return _fit_once(problem, method, starts, key, horizons, screen, evolve, windows, store, progress)
+    with Progress(None, 0, progress, verb="fit") as counter:
+        if isinstance(problem.base.system, SampledSystem):
+            quiet, key = Progress(None, 0, False), jax.random.key(0) if key is None else key
+            once = lambda problem, start: _fit_once(problem, method, start, key, horizons, 1, 0, 1, None, quiet)
+            return fit_sampled(problem, once, starts, key, others, counter)
+        return _fit_once(problem, method, starts, key, horizons, screen, evolve, windows, store, counter)
 
 
 def _fit_once(
@@ -182,7 +186,7 @@ def _fit_once(
     evolve: int,
     windows: int,
     store: str | Path | None,
-    progress: bool,
+    counter: Progress,
 ) -> FitResult:
     """The fit of a problem that simulates as it is."""
     windows = check_windows(problem, windows)
@@ -198,17 +202,20 @@ def _fit_once(
         given = starts
     screen = _check_screen(screen, given, evolve)
     key = jax.random.key(0) if key is None else key
-    begin = lambda together: _begin(problem, method, stages, given, key, (screen, evolve), together, progress)
+    begin = lambda together: _begin(problem, method, stages, given, key, (screen, evolve), together, counter)
     shot = Shot(problem, windows) if windows > 1 else None
-    through = lambda begun, told, best: _through(lean, method, stages, _joined(shot, method, begun, told), told, best)
+
+    def through(begun: Begun, told: Progress, best: float | None) -> End:
+        return _through(lean, method, stages, _joined(shot, method, begun, told), told, best)
+
     if store is None:
         begun = begin(None)
-        end = through(begun, progress, np.inf if len(begun.z) > LANES else None)
+        end = through(begun, counter, np.inf if len(begun.z) > LANES else None)
     else:
         asked = {"method": method, "starts": given, "key": key, "horizons": stages, "screen": screen}
         asked |= {"windows": windows} if windows > 1 else {}
         asked |= {"evolve": evolve} if evolve else {}
-        end = stored_ends(Path(store), problem, asked, begin, through, progress)
+        end = stored_ends(Path(store), problem, asked, begin, through, counter)
     integrated = 0
     if isinstance(method, Marginal):
         end, integrated = sharpened(lean, end), problem.size - population_in(problem).shared
@@ -224,7 +231,7 @@ def _begin(
     key: PRNGKeyArray,
     screen: tuple[int, int],
     together: int | None,
-    progress: bool,
+    counter: Progress,
 ) -> Begun:
     """Return the starting points: given, or drawn, drawn again where they failed, and screened; so many `together`, or all.
 
@@ -238,15 +245,12 @@ def _begin(
         z = looked_at(problem, jax.random.fold_in(key, ROUNDS + 1), int(starts) * draws, generations)
         looks = f"screening: {LOOKS * len(z)} draws looked at, the best {len(z)}"
         if generations:
-            if progress:
-                print(f"{looks} evolved for {generations} generations")
+            counter.tell(f"{looks} evolved for {generations} generations")
             return _from_here(z[: int(starts)])
-        if progress:
-            print(f"{looks} take {SCREENING} steps")
+        counter.tell(f"{looks} take {SCREENING} steps")
         return _screened(lean, method.loosened(LOOSE, SCREENING), stages[0], z, int(starts), together)
     z, redrawn = _replace_failing(lean, method, z, key, together)
-    if progress:
-        print(f"starts: {len(z)} drawn, {redrawn} drawn again because they failed to simulate")
+    counter.tell(f"{len(z)} starts drawn, {redrawn} drawn again because they failed to simulate")
     return _from_here(z)
 
 
@@ -260,7 +264,7 @@ def _through(
     method: AbstractMethod,
     stages: tuple[float, ...],
     begun: Begun,
-    progress: bool,
+    counter: Progress,
     best: float | None,
 ) -> End:
     """All stages, with what they took together; `best` as for `run`, for the last stage, of which alone it can be known."""
@@ -271,13 +275,13 @@ def _through(
         stage = method if last else method.loosened(LOOSE)
         end = run(problem, stage, fraction, z, np.zeros(np.shape(z), bool), known)
         z, iterations, failures = end.z, iterations + end.iterations, failures + end.failures
-        if progress:
-            print(_line(fraction, end))
+        if not counter.silent:
+            counter.tell(_line(fraction, end))
     assert end is not None  # there is at least one stage
     return End(end.z, end.model, end.status, iterations, failures)
 
 
-def _joined(shot: Shot | None, method: AbstractMethod, begun: Begun, progress: bool) -> Begun:
+def _joined(shot: Shot | None, method: AbstractMethod, begun: Begun, counter: Progress) -> Begun:
     """Return the starting points after multiple shooting, and its cost."""
     if shot is None:
         return begun
@@ -285,9 +289,9 @@ def _joined(shot: Shot | None, method: AbstractMethod, begun: Begun, progress: b
     for scale, problem, held in shot.stages():
         end = _run_here(problem, method.loosened(LOOSE), z, jnp.asarray(np.broadcast_to(held, np.shape(z))))
         z, iterations, failures = end.z, iterations + end.iterations, failures + end.failures
-        if progress:
+        if not counter.silent:
             fixed = "windows start on curves through the data" if held.any() else f"gaps {scale:g}"
-            print(f"{shot.later + 1} windows, {fixed}: " + _line(1.0, end))
+            counter.tell(f"{shot.later + 1} windows, {fixed}: " + _line(1.0, end))
     return Begun(z[:, : begun.z.shape[1]], iterations, failures)
 
 

@@ -89,6 +89,12 @@ class FitResult(AbstractFit):
     def __iter__(self) -> Iterator[str]:
         return iter(self.names)
 
+    def __len__(self) -> int:
+        return len(self.names)
+
+    def __bool__(self) -> bool:
+        return True
+
     def system(self, problem: Problem, experiment: int | str = 0) -> System:
         """Return the system with the estimate put in, as it is in one experiment: `simulate` takes it.
 

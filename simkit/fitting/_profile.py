@@ -10,7 +10,9 @@ import numpy as np
 from jax.core import Tracer
 from jaxtyping import Array, Float
 
+from .._doors import check_progress
 from .._errors import ArgumentError, check_known
+from .._progress import Progress, Say
 from ..core import full_products
 from ..problem import Problem, check_problem
 from ._dependent_model import has_curvature
@@ -98,6 +100,7 @@ def profile(
     points: int = 10,
     level: float = 0.95,
     method: AbstractMethod | None = None,
+    progress: Say = None,
 ) -> Profiles:
     """Profile likelihoods: each parameter is held at a row of values while all others are optimised again.
 
@@ -111,6 +114,7 @@ def profile(
     - `points`: values a side in the first round.
     - `level`: of the intervals.
     - `method`: `GaussNewton()` by default, `LBFGS()` for a likelihood without residuals.
+    - `progress`: as in `fit`.
 
     **Returns:** `Profiles`. **Reference:** Raue et al. (2009), Bioinformatics 25:1923, doi:10.1093/bioinformatics/btp358.
 
@@ -118,6 +122,7 @@ def profile(
     """
     check_problem(problem)
     check_fit(fit, problem)
+    check_progress(progress)
     names = problem.names if names is None else (names,) if isinstance(names, str) else tuple(names)
     for name in names:
         check_known(name, problem.names, "free parameter")
@@ -129,12 +134,15 @@ def profile(
     if method is None:
         method = GaussNewton() if has_curvature(problem) else LBFGS()
     lean = problem.lean()
-    for i in range(ROUNDS):
-        count = points if i == 0 else points // 2
-        _evaluate(lean, fit, method, [pair for side in sides if not side.done for pair in side.next_values(count)])
+    with Progress(None, 0, progress, verb="profile") as counter:
+        for i in range(ROUNDS):
+            count, open_ = points if i == 0 else points // 2, [side for side in sides if not side.done]
+            counter.tell(f"round {i + 1} of at most {ROUNDS + 1}, {len(open_)} of {len(sides)} sides open")
+            _evaluate(lean, fit, method, [pair for side in open_ for pair in side.next_values(count)])
+            _mend(lean, fit, method, sides)
+        counter.tell("values around the limits")
+        _evaluate(lean, fit, method, [pair for side in sides for pair in side.inside_bracket()])
         _mend(lean, fit, method, sides)
-    _evaluate(lean, fit, method, [pair for side in sides for pair in side.inside_bracket()])
-    _mend(lean, fit, method, sides)
     rows = [_join(*pair) for pair in zip(sides[::2], sides[1::2], strict=True)]
     length = max(len(values) for values, _ in rows)
     pad = lambda x: np.pad(x, (0, length - len(x)), constant_values=np.nan)

@@ -11,6 +11,7 @@ from jax.typing import ArrayLike
 from jaxtyping import Array, Float, PRNGKeyArray
 
 from .._errors import ArgumentError, SimulationError
+from .._progress import Progress
 from ..problem import Problem, effective_shares, errors_of_draws, refresh, without_limit
 from ._fit_result import FitResult
 from ._inside import inside
@@ -43,7 +44,7 @@ def fit_sampled(
     starts: ArrayLike | Sequence[Any],
     key: PRNGKeyArray,
     others: Mapping[str, tuple[Any, Any]],
-    progress: bool,
+    counter: Progress,
 ) -> FitResult:
     """Minimise, with draws that are made anew wherever too few of them count, until they are those of the optimum.
 
@@ -70,10 +71,8 @@ def fit_sampled(
             raise
         total += int(np.asarray(found.iterations).sum())
         shares, rounds = effective_shares(problem, found.estimate), rounds + 1
-        if progress:
-            print(
-                f"draws {rounds}: objective {float(found.objective[0]):.6g}, {shares.min():.0%} of the draws count there"
-            )
+        best = float(found.objective[0])
+        counter.tell(f"draws {rounds}: objective {best:.6g}, {shares.min():.0%} of the draws count there")
         if (shares >= SETTLED).all() or rounds == ROUNDS:
             break
         theta = found.estimate

@@ -10,6 +10,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, Int
 
+from .._progress import Progress
 from ..problem import Problem, defining_parts
 from ..stores import describe, journal, packed, unpacked
 from ._local_model import no_model
@@ -38,15 +39,15 @@ def stored_ends(
     problem: Problem,
     asked: Mapping[str, Any],
     begin: Callable[[int], Begun],
-    through: Callable[[Begun, bool, float | None], End],
-    progress: bool,
+    through: Callable[[Begun, Progress, float | None], End],
+    counter: Progress,
 ) -> End:
     """Return the ends of all starts: read from the store where it has them, else computed and stored.
 
     Starts go in blocks of one size, however often the fit is interrupted, since rounding may depend on what is computed together.
     For the same reason a start is hopeless beside its own block and the blocks before it alone, all of which are kept.
 
-    **Arguments:** `through`: what takes starts to their ends; besides them, whether it tells of its stages, and the least
+    **Arguments:** `through`: what takes starts to their ends; besides them, who tells of its stages, and the least
     objective known before, None where no start is given up since they are few.
     """
     devices = jax.device_count()
@@ -59,20 +60,20 @@ def stored_ends(
         else:
             begun = Begun(*(jnp.asarray(kept[name]) for name in Begun._fields))
         count, size, ends = len(begun.z), held.settings["together"], []
-        best = np.inf
+        best, quiet = np.inf, Progress(None, 0, False)
+        counter.begin(count, "starts")
         for rows in blocks(count, size):
             first = int(rows[0])
             name = f"ends-{first:06d}"
             kept = held.read(name)
             if kept is None:
                 block = Begun(*(jnp.asarray(np.asarray(x)[rows]) for x in begun))
-                end = through(block, False, best if count > LANES else None)
+                end = through(block, quiet, best if count > LANES else None)
                 kept = {key: values[: count - first] for key, values in packed(end).items()}
                 held.write(name, kept)
             ends.append(kept)
             best = min(best, float(np.min(kept["model.value"])))
-            if progress:
-                print(f"starts: {min(first + size, count)} of {count} ended, best objective {best:.6g}")
+            counter.add(min(size, count - first), detail=f"best objective {best:.6g}")
         joined = {key: np.concatenate([end[key] for end in ends]) for key in ends[0]}
     like = jax.eval_shape(
         lambda z, count: End(z, no_model(z, problem.lean()), count, count, count), begun.z[0], begun.iterations[0]

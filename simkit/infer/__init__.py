@@ -14,6 +14,8 @@ from ._laplace import LaplaceApproximation as LaplaceApproximation
 from ._laplace import Variational as Variational
 from ._mclmc import MCLMC as MCLMC
 from ._nested import NestedSampling as NestedSampling
+from ._npde import PredictionErrors as PredictionErrors  # internal
+from ._npde import npde as npde
 from ._numpyro_model import numpyro_model as numpyro_model
 from ._nuts import NUTS as NUTS
 from ._parallel_tempering import ParallelTempering as ParallelTempering
@@ -21,6 +23,11 @@ from ._particle_metropolis import ParticleMetropolis as ParticleMetropolis
 from ._posterior import Posterior as Posterior
 from ._prediction import Prediction as Prediction  # internal
 from ._prediction import predict as predict
+from ._predictive_check import VisualPredictiveCheck as VisualPredictiveCheck  # internal
+from ._predictive_check import visual_predictive_check as visual_predictive_check
+from ._replicates import central_parameters as central_parameters  # internal
+from ._replicates import check_result as check_result  # internal
+from ._replicates import typical_parameters as typical_parameters  # internal
 from ._sample import FROM_PRIORS as FROM_PRIORS  # internal
 from ._sample import sample as sample
 from ._target import prior_draws as prior_draws

@@ -7,8 +7,9 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import PRNGKeyArray
 
-from .._doors import check_count, check_key
+from .._doors import check_count, check_key, check_progress
 from .._errors import ArgumentError, SamplingError, SimulationError
+from .._progress import Progress, Say
 from ..core import full_products
 from ..engine import awaited
 from ..fitting import AbstractMethod, comparable, fit, masses
@@ -34,6 +35,7 @@ def calibrate(
     starts: int = 16,
     method: Method | None = None,
     fit_method: AbstractMethod | None = None,
+    progress: Say = None,
 ) -> Calibration:
     """Simulation-based calibration: true values from the prior, data from them, and the rank of each true value among draws of
     the posterior given those data, which is uniform exactly when prior, likelihood, fit and sampler are right together.
@@ -49,6 +51,7 @@ def calibrate(
     - `thin`: draws between those kept, so that they are nearly independent.
     - `warmup`, `chains`, `method`: as in `sample`; a `NeuralPosterior` of one round is learned once, for all
         simulations; `starts`, `fit_method`: as `starts` and `method` in `fit`.
+    - `progress`: as in `sample`.
 
     **Raises:** a `SamplingError` where fewer than half of the simulations have ranks.
 
@@ -56,6 +59,7 @@ def calibrate(
     """
     check_problem(problem)
     check_key(key, needed=True)
+    check_progress(progress)
     check_count("simulations", simulations)
     if simulations < LEAST:
         raise ArgumentError(
@@ -82,23 +86,28 @@ def calibrate(
         ranks = np.where(outcome[:, None] == 0, ranks_of(problem, method, data, truths, draws, run_key), -1)
         numbers = jnp.asarray(ranks, int), jnp.asarray(outcome, int), jnp.asarray(modes, int)
         return Calibration(truths, *numbers, jnp.asarray(diverging, truths.dtype), draws, problem.names)
-    for i in np.flatnonzero(outcome == 0).tolist():
-        again = problem.with_data({name: values[i] for name, values in data.items()})
-        one, two = jax.random.split(jax.random.fold_in(run_key, i))
-        start = None
-        try:
-            if type(method) not in FROM_PRIORS and not isinstance(method, NeuralPosterior):
-                start = fit(again, starts=starts, method=fit_method, key=one)
-                modes[i] = len(comparable(masses(start)))
-            found = sample(again, method=method, chains=chains, draws=each * thin, warmup=warmup, start=start, key=two)
-        except SimulationError:
-            outcome[i] = 2
-        except SamplingError:
-            outcome[i] = 3
-        else:
-            kept = np.asarray(found.draws)[:, thin - 1 :: thin].swapaxes(0, 1).reshape(-1, truths.shape[1])[:draws]
-            ranks[i] = (kept < np.asarray(truths[i])).sum(axis=0)
-            diverging[i] = np.mean(np.asarray(found.diverging))
+    todo = np.flatnonzero(outcome == 0).tolist()
+    with Progress(len(todo), 0, progress, "simulations", "calibrate") as counter:
+        for i in todo:
+            again = problem.with_data({name: values[i] for name, values in data.items()})
+            one, two = jax.random.split(jax.random.fold_in(run_key, i))
+            start = None
+            try:
+                if type(method) not in FROM_PRIORS and not isinstance(method, NeuralPosterior):
+                    start = fit(again, starts=starts, method=fit_method, key=one)
+                    modes[i] = len(comparable(masses(start)))
+                found = sample(
+                    again, method=method, chains=chains, draws=each * thin, warmup=warmup, start=start, key=two
+                )
+            except SimulationError:
+                outcome[i] = 2
+            except SamplingError:
+                outcome[i] = 3
+            else:
+                kept = np.asarray(found.draws)[:, thin - 1 :: thin].swapaxes(0, 1).reshape(-1, truths.shape[1])[:draws]
+                ranks[i] = (kept < np.asarray(truths[i])).sum(axis=0)
+                diverging[i] = np.mean(np.asarray(found.diverging))
+            counter.add(1, int(outcome[i] != 0))
     _check_enough(outcome)
     numbers = jnp.asarray(ranks, int), jnp.asarray(outcome, int), jnp.asarray(modes, int)
     return Calibration(truths, *numbers, jnp.asarray(diverging, truths.dtype), draws, problem.names)

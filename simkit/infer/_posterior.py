@@ -54,6 +54,12 @@ class Posterior(eqx.Module):
     def __iter__(self) -> Iterator[str]:
         return iter(self.names)
 
+    def __len__(self) -> int:
+        return len(self.names)
+
+    def __bool__(self) -> bool:
+        return True
+
     def flat(self) -> Float[Array, "draws parameter"]:
         """The draws of all chains, one after the other."""
         return self.draws.reshape(-1, self.draws.shape[-1])

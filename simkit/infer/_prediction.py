@@ -12,9 +12,10 @@ from jax.core import Tracer
 from jax.typing import ArrayLike
 from jaxtyping import Array, Float, Int, PRNGKeyArray
 
-from .._doors import check_count, check_key, shown
+from .._doors import check_count, check_key, check_progress, shown
 from .._errors import ArgumentError, check_known
-from ..core import RandomSystem, Status, data_frame, full_products
+from .._progress import Progress, Say
+from ..core import RandomSystem, Status, data_frame, full_products, traced
 from ..engine import awaited, note_trace, over_members
 from ..problem import Problem, check_problem, named_parts
 from ._posterior import Posterior
@@ -96,6 +97,7 @@ def predict(
     *,
     key: PRNGKeyArray | None = None,
     count: int = 400,
+    progress: Say = None,
 ) -> Prediction:
     """Predictive distribution of the outputs with data, from draws of the posterior or of the prior (`prior_draws`).
 
@@ -109,10 +111,12 @@ def predict(
     - `key`: for the scatter of new data; by default a fixed one. The scatter of an experiment follows its name and that of the
         output, so that it is the same whichever other experiments and outputs there are.
     - `count`: at most this many draws are used, spread evenly over the posterior.
+    - `progress`: the time that it takes, on terminals and in notebooks by default; True, False or a function as in `fit`.
     """
     check_problem(problem)
     check_key(key)
     check_count("count", count)
+    check_progress(progress)
     key = jax.random.key(0) if key is None else key
     theta = _drawn(problem, draws, key)
     if theta.ndim != 2 or theta.shape[1] != problem.size:
@@ -122,8 +126,10 @@ def predict(
     asked = problem if times is None else problem.at(times)
     _check_predictable(asked)
     experiments = jnp.asarray(_words(problem.labels))
-    found = _predict(asked.lean(), theta, jax.random.split(key, theta.shape[0]), experiments)
-    curves, samples, status = awaited(found, "predict", f"for {theta.shape[0]} draws")
+    with Progress(None, 0, False if traced((asked, theta)) else progress, verb="predict") as counter:
+        counter.tell(f"{theta.shape[0]} draws")
+        found = _predict(asked.lean(), theta, jax.random.split(key, theta.shape[0]), experiments)
+        curves, samples, status = awaited(found, "predict", f"for {theta.shape[0]} draws")
     rows = next(iter(asked.data.values())).shape[1]
     curves, samples = jax.tree.map(lambda x: _cut(x, np.s_[:, :, :rows]), (curves, samples))
     failed = jnp.sum(status != Status.OK)

@@ -2,7 +2,6 @@
 
 import contextlib
 import functools
-import time
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
@@ -13,8 +12,9 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, PRNGKeyArray, PyTree
 
-from .._doors import check_key, check_kind
+from .._doors import check_key, check_kind, check_progress
 from .._errors import ArgumentError, SamplingError
+from .._progress import Progress, Say
 from ..core import SampledSystem, full_products
 from ..engine import awaited, note_trace
 from ..fitting import FieldFit, FitResult, GaussNewtonCG, check_fit, fit
@@ -89,7 +89,7 @@ def sample(
     key: PRNGKeyArray,
     store: str | Path | None = None,
     every: int | None = None,
-    progress: bool = False,
+    progress: Say = None,
 ) -> Posterior:
     """Draw from the posterior distribution of a problem's free parameters.
 
@@ -112,7 +112,8 @@ def sample(
         as well. Where there is no `start`, the fit is kept there, too.
     - `every`: so many draws of each chain are lost at most; by default `NUTS.block` of them. A store that is there
         goes on with its own.
-    - `progress`: print a line a block of draws.
+    - `progress`: draws, rate, time left and divergences, on terminals and in notebooks by default; True to print everywhere, False
+        not at all, or a function that is given each line.
 
     **Returns:** a `Posterior`; its `warnings` say what to know before trusting it.
 
@@ -121,12 +122,13 @@ def sample(
     """
     check_problem(problem, drawn=False)
     check_key(key, needed=True)
-    if isinstance(problem.base.system, SampledSystem):
-        once = lambda problem, start, key: _sample(
-            problem, method, Counts(chains, draws, warmup), start, key, None, None, progress
-        )
-        return sample_averages(problem, start, key, once, store)
-    return _sample(problem, method, Counts(chains, draws, warmup), start, key, store, every, progress)
+    check_progress(progress)
+    counts = Counts(chains, draws, warmup)
+    with Progress(None, 0, progress, verb="sample") as counter:
+        if isinstance(problem.base.system, SampledSystem):
+            once = lambda problem, start, key: _sample(problem, method, counts, start, key, None, None, counter)
+            return sample_averages(problem, start, key, once, store)
+        return _sample(problem, method, counts, start, key, store, every, counter)
 
 
 def _sample(
@@ -137,7 +139,7 @@ def _sample(
     key: PRNGKeyArray,
     store: str | Path | None,
     every: int | None,
-    progress: bool,
+    counter: Progress,
 ) -> Posterior:
     """The draws of the posterior of a problem that simulates as it is."""
     chains, draws, warmup = counts
@@ -177,6 +179,8 @@ def _sample(
             definition = describe({**defining_parts(problem), **asked})
             held = stack.enter_context(journal(store, "sampling run", definition, {"every": block}, beside=("fit",)))
         fit_key, run_key = jax.random.split(key)
+        if start is None:
+            counter.tell("fit, from which chains begin")
         if start is None and problem.unknowns.fields:
             start = fit(problem, method=GaussNewtonCG(modes=problem.size), key=fit_key)
         elif start is None and not estimated:
@@ -195,7 +199,7 @@ def _sample(
                 return sample_mclmc(target, method, modes, Counts(chains, draws, warmup), run_key)
             if isinstance(method, EnsembleSampler):
                 return sample_ensemble(target, method, modes, chains, draws, warmup, run_key, held)
-            return _sample_nuts(target, method, modes, chains, draws, warmup, run_key, progress, held)
+            return _sample_nuts(target, method, modes, chains, draws, warmup, run_key, counter, held)
 
 
 def _sample_likelihood_free(problem: Problem, method: Any, counts: Counts, key: PRNGKeyArray) -> Posterior:
@@ -319,7 +323,7 @@ def _sample_nuts(
     draws: int,
     warmup: int,
     key: PRNGKeyArray,
-    progress: bool,
+    counter: Progress,
     held: Journal | None,
 ) -> Posterior:
     place, run, again = jax.random.split(key, 3)
@@ -328,10 +332,9 @@ def _sample_nuts(
     roots = jnp.asarray(modes.roots()[mode])
     spread = spread_starts(target, jnp.asarray(modes.centers[mode]), roots, jnp.asarray(mode), place)
     begin = awaited(spread, "sample", "where chains begin")
-    report = _reporter(progress, warmup + draws)
 
     def run_all(start: Start, key: PRNGKeyArray, label: str) -> Chains:
-        return _run_chains(target, method, start, key, warmup, draws, report, held, label)
+        return _run_chains(target, method, start, key, warmup, draws, counter, held, label)
 
     found = run_all(Start(begin, covariance), run, "draws")
     warnings: list[str] = []
@@ -392,38 +395,26 @@ def _run_chains(
     key: PRNGKeyArray,
     warmup: int,
     draws: int,
-    report: Callable[[int, Chains], None],
+    counter: Progress,
     held: Journal | None,
     label: str,
 ) -> Chains:
     """Blocks of draws in a Python loop around one compiled program: progress, Ctrl-C and stores come for free."""
     total = warmup + draws
     size = min(method.block, total) if held is None else held.settings["every"]
-    keys = jax.random.split(key, start.u.shape[0])
+    keys, divergent = jax.random.split(key, start.u.shape[0]), [0]
+    counter.begin(total, "draws a chain")
 
     def step(done: int, states: PyTree) -> tuple[Any, Chains]:
         advanced = advance(target, method, start.covariance, states, warmup, size)
         states, block = awaited(advanced, "sample", f"draws {done * size} to {(done + 1) * size} of {total} a chain")
-        report(min((done + 1) * size, total), block)
+        if not counter.silent:
+            counter.kept = counter.kept if counter.computed else done * size
+            divergent[0] += int(np.asarray(block.diverging).sum())
+            counter.add(min(size, total - done * size), detail=f"{divergent[0]} divergent")
         return states, block
 
     begin = lambda: awaited(first_states(target, method, start, keys, warmup), "sample", "before the first draw")
     blocks = in_blocks(-(-total // size), begin, step, held, label, Chains, key)
     # Joined outside of JAX: a slice of every new length would be a program of its own.
     return jax.tree.map(lambda *parts: jnp.asarray(np.concatenate(parts, axis=1)[:, warmup:total]), *blocks)
-
-
-def _reporter(progress: bool, total: int) -> Callable[[int, Chains], None]:
-    begin, last = time.perf_counter(), [0.0]
-
-    def report(done: int, block: Chains) -> None:
-        if not progress:
-            return
-        now = time.perf_counter() - begin
-        if done < total and now - last[0] < 2.0:
-            return
-        last[0] = now
-        divergent = int(jnp.sum(block.diverging))
-        print(f"  draw {done} of {total}, {now:.1f} s, {divergent} divergent in the last block", flush=True)
-
-    return report

@@ -3,6 +3,7 @@
 import csv
 import io
 import math
+import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -91,7 +92,7 @@ def rows_of(name: str, text: str) -> tuple[list[str], list[tuple[int, list[str]]
         raise DataError(f"The data file `{name}` is no CSV table at line {reader.line_num}: {error}.") from error
     if not found:
         raise DataError(f"The data file `{name}` is empty: it must hold a header and rows of numbers.")
-    (_, header), rows = found[0], found[1:]
+    header, rows = [_in_one_line(cell) for cell in found[0][1]], found[1:]
     doubled = sorted(column for column, count in Counter(header).items() if count > 1)
     if doubled:
         raise DataError(f"The data file `{name}` has more than one column `{doubled[0]}`. Give each a name of its own.")
@@ -106,7 +107,13 @@ def rows_of(name: str, text: str) -> tuple[list[str], list[tuple[int, list[str]]
     return header, rows
 
 
+def _in_one_line(cell: str) -> str:
+    """A cell of a header with blanks in place of line breaks, as study files and messages can hold it."""
+    return re.sub(r"\s*[\r\n]+\s*", " ", cell)
+
+
 def _place(name: str, header: list[str], column: str) -> int:
+    column = _in_one_line(column)
     if column not in header:
         raise DataError(f"The data file `{name}` has no column `{column}`. {close_matches(column, header)}")
     return header.index(column)

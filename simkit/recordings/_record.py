@@ -12,6 +12,7 @@ from jaxtyping import PRNGKeyArray
 
 from .._doors import check_count, check_key, check_kind, check_progress, shown
 from .._errors import ArgumentError, SimulationError, StoreError
+from .._progress import Progress, Say
 from .._types import Inputs, State
 from ..core import (
     DelayedSystem,
@@ -29,7 +30,7 @@ from ..core import (
 from ..engine import Fixed, Varying, check_reducers, check_times, resolve, simulate, with_room_for
 from ..reducers import Reducer
 from ..solvers import SolverLike
-from ..stores import Journal, Progress, describe, journal, packed, unpacked
+from ..stores import Journal, describe, journal, packed, unpacked
 from ._measure import Measured, as_probes, forms, measure
 from ._recording import COUNTS, KIND, Recording, part_name, read_parts
 
@@ -54,7 +55,7 @@ def record(
     inputs: Inputs = None,
     key: PRNGKeyArray | None = None,
     callback: Callable[[Recording], object] | None = None,
-    progress: bool | Callable[[str], None] = False,
+    progress: Say = None,
 ) -> Recording:
     """Simulate into a folder, part by part, so that a run may be long, larger than memory, and interrupted.
 
@@ -76,7 +77,8 @@ def record(
     - `key`: a random key, for systems with noise, which is that of `simulate` over all times; jumps of part i draw from
         `fold_in(key, i)`.
     - `callback`: a function of the `Recording` so far, called after each part: a place for pictures of a run that goes on.
-    - `progress`: True to print times, rate and time left; or a function that is given each line.
+    - `progress`: times, rate and time left, on terminals and in notebooks by default; True to print everywhere, False
+        not at all, or a function that is given each line.
 
     **Returns:** a `Recording`, which reads from the folder what it is asked for.
 
@@ -173,13 +175,12 @@ def _complete(
     plan: Plan,
     start: Reached,
     callback: Callable[[Recording], object] | None,
-    progress: bool | Callable[[str], None],
+    progress: Say,
 ) -> None:
     """Compute and write the parts that are missing."""
     held, times = recording.held, plan.times
     index, done, reached = _kept(held, plan, start)
-    counter = Progress(len(times) - 1, done, progress, "times")
-    try:
+    with Progress(len(times) - 1, done, progress, "times") as counter:
         while done < len(times) - 1:
             last = min(done + plan.every, len(times) - 1)
             try:
@@ -192,8 +193,6 @@ def _complete(
             index, done = index + 1, last
             if callback is not None:
                 callback(recording)
-    finally:
-        counter.close()
 
 
 def _kept(held: Journal, plan: Plan, start: Reached) -> tuple[int, int, Reached]:

@@ -1,27 +1,30 @@
 """The figures of a report."""
 
 from collections.abc import Callable, Mapping
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
+import numpy as np
 from matplotlib.figure import Figure
 
 from .. import viz
 from .._errors import SimkitError
 from ..core import System
+from ..fitting import FitResult
 from ..fluids import Grid
-from ..infer import Check
+from ..infer import Check, Posterior, npde, visual_predictive_check
 from ..io import Results
 from ..md import Averages
 from ..study import Study, study_from_provenance
 
 
 class Picture(NamedTuple):
-    """A figure as a file: name, caption, and either the text of an SVG or the bytes of a PNG."""
+    """A figure as a file: name, caption, the text of an SVG or the bytes of a PNG, and its kind, which says its section."""
 
     name: str
     caption: str
     svg: str | None
     png: bytes | None
+    kind: str
 
 
 MOST_PARAMETERS = 12
@@ -33,10 +36,10 @@ def pictures(results: Results, study: Study | None, checked: Check | None = None
     time = "time" if study is None else study.time
     found: list[Picture] = []
 
-    def add(name: str, caption: str, draw: Callable[[], Figure], dots: bool = False) -> None:
+    def add(kind: str, caption: str, draw: Callable[[], Figure], dots: bool = False, of: str = "") -> None:
         figure = draw()
         svg, png = (None, viz.to_png(figure, dpi=120)) if dots else (viz.to_svg(figure), None)
-        found.append(Picture(name, caption, svg, png))
+        found.append(Picture(f"{kind}_{of}" if of else kind, caption, svg, png, kind))
 
     fit, posterior, seen, prediction = results.fit, results.posterior, results.observed, results.prediction
     if seen is not None and prediction is not None and _drawable(seen):
@@ -48,6 +51,8 @@ def pictures(results: Results, study: Study | None, checked: Check | None = None
     if checked is not None:
         caption = "Residuals in quantiles of the noise model; nine of ten should lie within the dotted lines, without a shape."
         add("check", caption, lambda: viz.plot_check(checked, time=time))
+    if study is not None and (fit is not None or posterior is not None) and seen is not None:
+        _add_population(add, study, fit if posterior is None else posterior, time)
     if fit is not None and len(fit.objective) > 1:
         caption = "Where every start of the fit ended: a flat foot says that many found the same optimum."
         add("waterfall", caption, lambda: viz.plot_waterfall(fit))
@@ -83,7 +88,37 @@ def pictures(results: Results, study: Study | None, checked: Check | None = None
     return found
 
 
-Add = Callable[[str, str, Callable[[], Figure]], None]
+Add = Callable[..., None]
+
+
+def _add_population(add: Add, study: Study, result: FitResult | Posterior | None, time: str) -> None:
+    """The figures of a population: individuals, predictive check and prediction errors of each output."""
+    problem = study.problem()
+    if problem.population is None or result is None or result.names != problem.names or np.ndim(problem.times) != 2:
+        return
+    asked: dict[str, Any] = {"replicates": 1000} | {
+        key: study.predict[key] for key in ("replicates",) if key in study.predict
+    }
+    check = {key: study.predict[key] for key in ("corrected", "bins") if key in study.predict}
+    outputs = [name for name, values in problem.data.items() if values.ndim == 2]
+    for name in outputs:
+        of, one = {"of": name if len(outputs) > 1 else ""}, {"output": name}
+        caption = "Data and curve of each individual, and the curve of one in the middle of the population."
+        add("individuals", caption, lambda one=one: viz.plot_individuals(problem, result, time=time, **one), **of)
+        try:
+            seen, errors = (
+                visual_predictive_check(problem, result, **one, **asked, **check),
+                npde(problem, result, **one, **asked),
+            )
+        except SimkitError:  # such as a likelihood without draws
+            continue
+        caption = f"Percentiles of the data (lines) and of {seen.replicates} simulated data sets. {seen.notes()[0]}"
+        add("predictive_check", caption, lambda seen=seen: viz.plot_predictive_check(seen, time=time), **of)
+        caption = (
+            "Prediction errors (NPDE), standard normal where the model holds. Tests of mean, variance and normality: the smallest "
+            f"adjusted p-value is {errors.p:.2g}."
+        )
+        add("npde", caption, lambda errors=errors: viz.plot_npde(errors, time=time), **of)
 
 
 def _add_averages(add: Add, averages: Averages, time: str) -> None:

@@ -38,8 +38,8 @@ def report(results: Results, *, models: Mapping[str, type[System]] | None = None
     ```
     """
     study = study_of(results, models)
-    checked = checked_of(results, study)
-    return _page(results, study, checked, pictures(results, study, checked))
+    checked, reason = checked_of(results, study)
+    return _page(results, study, checked, reason, pictures(results, study, checked))
 
 
 def write_report(results: Results, path: str | Path, *, models: Mapping[str, type[System]] | None = None) -> list[Path]:
@@ -49,9 +49,9 @@ def write_report(results: Results, path: str | Path, *, models: Mapping[str, typ
     """
     path = Path(path)
     study = study_of(results, models)
-    checked = checked_of(results, study)
+    checked, reason = checked_of(results, study)
     found = pictures(results, study, checked)
-    write_text(path, _page(results, study, checked, found))
+    write_text(path, _page(results, study, checked, reason, found))
     written = [path]
     for picture in found:
         file = path.parent / "figures" / f"{picture.name}.{'svg' if picture.png is None else 'png'}"
@@ -60,7 +60,7 @@ def write_report(results: Results, path: str | Path, *, models: Mapping[str, typ
     return written
 
 
-def _page(results: Results, study: Study | None, checked: Check | None, found: Sequence[Picture]) -> str:
+def _page(results: Results, study: Study | None, checked: Check | None, reason: str, found: Sequence[Picture]) -> str:
     title = study.title if study is not None else results.path.stem
     parts = [f"<h1>{html.escape(title)}</h1>"]
     if study is not None and study.question:
@@ -71,16 +71,19 @@ def _page(results: Results, study: Study | None, checked: Check | None, found: S
     parts.append(_section("Averages", _averages(results)))
     by_name = {picture.name: picture for picture in found}
     drawn = _figure(by_name["check"]) if "check" in by_name else ""
-    parts.append(_section("Does the model fit?", "" if checked is None else _checked(checked, drawn)))
+    untested = f"<p>The fit could not be tested. {inline(reason)}</p>" if reason else ""
+    parts.append(_section("Does the model fit?", untested if checked is None else _checked(checked, drawn)))
     for heading, names in (
         ("Data and model", ("fit", "trajectory")),
+        ("Population", ("individuals", "predictive_check", "npde")),
         ("Fields", ("fields",)),
         ("Over time", ("outputs",)),
         ("Structure and motion", ("radial_distribution", "displacement")),
         ("Posterior distribution", ("corner", "trace", "ranks")),
         ("Optimum", ("waterfall", "parameters", "profiles", "correlation")),
     ):
-        parts.append(_section(heading, "\n".join(_figure(by_name[name]) for name in names if name in by_name)))
+        drawn = [_figure(picture) for name in names for picture in found if picture.kind == name]
+        parts.append(_section(heading, "\n".join(drawn)))
     parts.append(_section("Events", _events(results)))
     if study is not None:
         parts.append(_section(f"Model: {study.model}", _model(study.system)))
@@ -133,15 +136,15 @@ def _summary(results: Results) -> str:
     return f"<p>{' '.join(sentences)}</p>" if sentences else ""
 
 
-def checked_of(results: Results, study: Study | None) -> Check | None:
-    """Tests of the fitted model; None where there is no fit or no problem to test, or it cannot be simulated."""
+def checked_of(results: Results, study: Study | None) -> tuple[Check | None, str]:
+    """Tests of the fitted model, None where there is no fit or no problem to test; and the reason why they could not be made."""
     result = results.fit if results.posterior is None else results.posterior
     if study is None or result is None or results.observed is None:
-        return None
+        return None, ""
     try:
-        return check(study.problem(), result)
-    except SimkitError:
-        return None
+        return check(study.problem(), result), ""
+    except SimkitError as error:
+        return None, str(error)
 
 
 def _checked(checked: Check, drawn: str) -> str:

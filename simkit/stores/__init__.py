@@ -24,8 +24,6 @@ from ._packed import check_names as check_names
 from ._packed import names_of as names_of
 from ._packed import packed as packed
 from ._packed import unpacked as unpacked
-from ._progress import Progress as Progress
-from ._progress import clock as clock
 from ._python_file import PythonFile as PythonFile
 from ._python_file import import_file as import_file
 from ._python_file import loaded_file as loaded_file

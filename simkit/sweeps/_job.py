@@ -222,6 +222,7 @@ def _trajectories(job: Job, values: Mapping[str, Any], keys: PyTree) -> Trajecto
         key=keys,
         events=None if events is None else dict(events.items()),
         on_failure="mark",
+        progress=False,
     )
 
 

@@ -2,7 +2,7 @@
 
 import contextlib
 import traceback
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +13,7 @@ from jax.typing import ArrayLike
 
 from .._doors import check_kind, check_progress
 from .._errors import ArgumentError, SimulationError
+from .._progress import Progress, Say
 from .._types import Inputs, State
 from ..core import (
     Event,
@@ -28,7 +29,7 @@ from ..core import (
 )
 from ..engine import Fixed, Varying, check_events, resolve_members
 from ..solvers import SolverLike
-from ..stores import Lock, Progress, describe
+from ..stores import Lock, describe
 from ._chunk import Chunk, spans, variables_of
 from ._execute import Source, drive
 from ._job import Done, Job, Measure, Part, compute, is_x64, pack
@@ -55,7 +56,7 @@ def sweep(
     lanes: int | None = None,
     devices: Sequence[Any] | None = None,
     retries: int = 3,
-    progress: bool | Callable[[str], None] | None = None,
+    progress: Say = None,
 ) -> Sweep:
     """Simulate many members that differ in the quantities named by `over`, chunk by chunk, into a folder.
 
@@ -82,7 +83,8 @@ def sweep(
         trajectory has room for as many as `keep` of each `Event` says.
     - `lanes`, `devices`: as in `ensemble`.
     - `retries`: how often a chunk that fails is tried again before it is set aside.
-    - `progress`: True to print members, rate and time left; or a function that is given each line.
+    - `progress`: members, rate and time left, on terminals and in notebooks by default; True to print everywhere, False
+        not at all, or a function that is given each line.
 
     **Returns:** a `Sweep`, which reads from the folder what it is asked for.
 
@@ -183,7 +185,7 @@ def _run(
     values: Mapping[str, np.ndarray],
     executor: object,
     retries: int,
-    progress: bool | Callable[[str], None] | None,
+    progress: Say,
     lock: Lock,
 ) -> float | None:
     """Compute the chunks that are missing, and write the view; the rate in members a second."""
@@ -205,7 +207,8 @@ def _run(
         source = Source(executor)
         try:
             sent = job if source.is_here else pack(job)
-            lost = drive(source, missing, lambda i: (compute, (sent, part(i))), retries=retries, finished=finished)
+            with counter:
+                lost = drive(source, missing, lambda i: (compute, (sent, part(i))), retries=retries, finished=finished)
             last = None
             for index, tries, last in lost:
                 with writing(store.folder):
@@ -220,7 +223,6 @@ def _run(
             raise
         finally:
             source.close()
-            counter.close()
     with writing(store.folder):
         _view(store, chunks)
     return counter.rate if counter.computed else None

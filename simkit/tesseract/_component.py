@@ -10,10 +10,11 @@ import numpy as np
 from jaxtyping import Array, ArrayLike
 
 from .._doors import check_kind, shown
-from .._errors import ArgumentError, check_known
+from .._errors import ArgumentError, SimkitError, check_known
 from .._types import Inputs, State
 from ..core import Metadata, Setup, System, as_float_array, check_system, dotted, named_leaves, started
 from ..engine import Adaptive, Checkpointed, Courant, Fixed, simulate
+from ..fitting import some_start
 from ..problem import Problem
 from ._endpoints import Endpoints, endpoints
 from ._schema import field, nested, schema
@@ -37,7 +38,7 @@ class Component(NamedTuple):
     def defaults(self) -> dict[str, Any]:
         """Inputs for `endpoints`: nested dictionaries of all that have a default.
 
-        Those without one, such as a free parameter without a start, are to be added: `endpoints` names what is missing.
+        Those without one are to be added: `endpoints` names what is missing.
         """
         return nested({name: value for name, value in self.inputs.items() if isinstance(value, np.ndarray)})
 
@@ -103,9 +104,9 @@ def from_system(
 def from_problem(problem: Problem) -> Component:
     """Make a component of a problem.
 
-    Its inputs are the free parameters in natural units, by their names; where a `Free` has a start, that is the default. Its
-    outputs are the predictions at the times of the data, by the names of outputs and with the axis of experiments first, and the
-    numbers `log_likelihood`, `log_prior` and `log_posterior`.
+    Its inputs are the free parameters in natural units, by their names; their defaults are where a fit begins, `Free.start`
+    or else a draw of the prior. Its outputs are the predictions at the times of the data, by the names of outputs and with the axis
+    of experiments first, and the numbers `log_likelihood`, `log_prior` and `log_posterior`.
 
     **Raises:** an `ArgumentError` where an output of the problem has one of these names.
     """
@@ -121,8 +122,21 @@ def from_problem(problem: Problem) -> Component:
         likelihood, prior = problem.log_likelihood(theta)[0], problem.log_prior(theta)
         return found | dict(zip(densities, (likelihood, prior, likelihood + prior), strict=True))
 
-    known = {block.name: (unknowns.starts[block.span].reshape(block.shape), Metadata()) for block in unknowns.blocks}
+    starts = _starts(problem)
+    known = {block.name: (starts[block.span].reshape(block.shape), Metadata()) for block in unknowns.blocks}
     return _component(run, known)
+
+
+def _starts(problem: Problem) -> Array:
+    """The free parameters where a fit begins, natural units; NaN for those that can be neither given nor drawn."""
+    given = problem.unknowns.starts
+    if np.isfinite(np.asarray(given)).all():
+        return given
+    try:
+        drawn = problem.natural(some_start(problem))
+    except SimkitError:  # neither a prior nor bounds
+        return given
+    return jnp.where(jnp.isfinite(given), given, drawn)
 
 
 def _component(run: Callable[[Arrays], Arrays], known: Mapping[str, tuple[Array, Metadata]]) -> Component:

@@ -13,12 +13,13 @@ import numpy as np
 import optax
 from jaxtyping import Array, Int, PRNGKeyArray, PyTree
 
-from .._doors import check_count, check_key, check_kind, shown
+from .._doors import check_count, check_key, check_kind, check_progress, shown
 from .._errors import ArgumentError, SimulationError
+from .._progress import Progress, Say
 from ..core import traced
 from ..engine import awaited, note_trace
 from ..problem import Problem
-from ..stores import Journal, Progress, describe, journal, packed, unpacked
+from ..stores import Journal, describe, journal, packed, unpacked
 from ._result import Training
 
 RATE = 1e-3
@@ -65,7 +66,7 @@ def train(
     patience: int | None = None,
     key: PRNGKeyArray | None = None,
     store: str | Path | None = None,
-    progress: bool | Callable[[str], None] = False,
+    progress: Say = None,
 ) -> Training:
     """Train the parts of a model that learn, by gradient steps on a loss over batches of data.
 
@@ -89,7 +90,8 @@ def train(
     - `patience`: training stops after so many looks without a better model; never by default.
     - `key`: a random key, for batches, rows held out, and losses that draw.
     - `store`: a folder that keeps where training stands.
-    - `progress`: True to print steps, rate and time left; or a function that is given each line.
+    - `progress`: steps, rate, time left and loss, on terminals and in notebooks by default; True to print everywhere, False
+        not at all, or a function that is given each line.
 
     **Returns:** a `Training`, with the model and the losses.
 
@@ -117,6 +119,7 @@ def train(
         raise ArgumentError(f"Argument `loss` must be a function (model, rows) -> a number, but it is {shown(loss)}.")
     _check_untraced((model, data, held_out, key))
     check_key(key)
+    check_progress(progress)
     for name, value in (("steps", steps), ("every", every)):
         check_count(name, value)
     if patience is not None:
@@ -176,7 +179,7 @@ def _run(
     draws: bool,
     plan: Plan,
     held: Journal | None,
-    progress: bool | Callable[[str], None],
+    progress: Say,
 ) -> Training:
     """Train block by block, from what a store holds on."""
     learner, best = begin, begin.arrays
@@ -186,8 +189,7 @@ def _run(
     )
     scores = [] if judged is None else [judge(begin.arrays)]
     stopped, done, index = "", 0, 0
-    counter = Progress(plan.steps, 0, progress, "steps")
-    try:
+    with Progress(plan.steps, 0, progress, "steps") as counter:
         while done < plan.steps:
             size = min(plan.every, plan.steps - done)
             kept = None if held is None else held.read(f"block-{index:06d}")
@@ -214,13 +216,13 @@ def _run(
                 }
                 held.write(f"block-{index:06d}", packed(content))
             done, index = done + size, index + 1
-            counter.add(size)
+            counter.add(
+                size, detail=f"loss {found[-1]:.4g}" if score is None else f"best {min(scores):.4g} on data held out"
+            )
             since = len(scores) - 1 - int(np.argmin(scores)) if scores else 0
             if plan.patience is not None and since >= plan.patience:
                 stopped = f"no better model on the data held out in the last {since} looks"
                 break
-    finally:
-        counter.close()
     whole = lambda arrays: eqx.combine(arrays, task.rest)
     ends = np.minimum(np.arange(len(scores)) * plan.every, done)
     return Training(whole(best), whole(learner.arrays), np.concatenate(losses), ends, np.asarray(scores), stopped)
@@ -308,8 +310,8 @@ def _check_finite(losses: np.ndarray, sloped: np.ndarray, done: int) -> None:
     if not good.all():
         raise SimulationError(
             f"The loss stopped being finite at step {done + int(np.argmin(good))}, so the model would be NaN from there on. Take a "
-            "smaller rate, clip gradients by `optax.chain(optax.clip_by_global_norm(1.0), optax.adam(1e-3))`, or leave such steps "
-            "out by `optax.apply_if_finite`. Solves that fail inside of a loss are NaN: `Trajectory.filled` leaves members out."
+            "smaller rate, or clip gradients by `optax.chain(optax.clip_by_global_norm(1.0), optax.adam(1e-3))`. Solves that fail "
+            "inside of a loss are NaN: `Trajectory.filled` leaves members out."
         )
 
 
@@ -320,9 +322,13 @@ def _learning(model: Any, parts: Callable[[Any], Any] | None) -> PyTree:
     try:
         marked = jax.tree.map(eqx.is_inexact_array, parts(model))
         return eqx.tree_at(parts, jax.tree.map(lambda _: False, model), marked)
-    except (TypeError, ValueError) as error:
+    except (AttributeError, LookupError, TypeError, ValueError) as error:
+        fields = list(getattr(type(model), "__dataclass_fields__", {}))
+        held = f" The model has {', '.join(f'`{name}`' for name in fields[:12])}." if fields else ""
+        told = f"raises {type(error).__name__}" if isinstance(error, AttributeError | LookupError) else "does not"
         raise ArgumentError(
-            "Argument `parts` must return parts of the model, such as `lambda system: system.network`, but it does not."
+            "Argument `parts` must return parts of the model, such as `lambda system: system.network`, but it "
+            f"{told}.{held}"
         ) from error
 
 

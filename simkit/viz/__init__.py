@@ -11,11 +11,17 @@ from ._curves import plot_trajectory as plot_trajectory
 from ._field_figures import animate_field as animate_field
 from ._field_figures import plot_fields as plot_fields
 from ._field_figures import plot_spectrum as plot_spectrum
+from ._forest import plot_forest as plot_forest
+from ._individual_figures import plot_individuals as plot_individuals
+from ._individual_figures import plot_spaghetti as plot_spaghetti
 from ._movie import save_animation as save_animation
 from ._optimum import plot_correlation as plot_correlation
 from ._optimum import plot_parameters as plot_parameters
 from ._optimum import plot_profile as plot_profile
 from ._optimum import plot_waterfall as plot_waterfall
+from ._phase import plot_phase as plot_phase
+from ._population_figures import plot_npde as plot_npde
+from ._population_figures import plot_predictive_check as plot_predictive_check
 from ._posterior_figures import plot_corner as plot_corner
 from ._posterior_figures import plot_ranks as plot_ranks
 from ._posterior_figures import plot_trace as plot_trace

@@ -18,6 +18,7 @@ from matplotlib.ticker import MaxNLocator, ScalarFormatter
 from matplotlib.typing import ColorType
 
 from .._errors import check_known
+from ..core import data_frame
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -114,10 +115,40 @@ def _brightness(shade: ColorType) -> float:
 
 
 class Drawing(Figure):
-    """A Matplotlib figure that needs no pyplot: it draws without a screen and shows itself in notebooks."""
+    """A Matplotlib figure that needs no pyplot: it draws without a screen and shows itself in notebooks.
+
+    `table` holds what is drawn, column by column, where the figure has numbers that its lines do not tell.
+    """
+
+    table: dict[str, np.ndarray] | None = None
+
+    def to_frame(self) -> Any:
+        """Return what is drawn as a `pandas.DataFrame`: the figure's own table, else panel, series, x and y of its lines.
+
+        **Raises:** a `MissingPackageError` where pandas is not installed.
+        """
+        return data_frame(self.table if self.table is not None else _lines(self), "to_frame")
 
     def _repr_png_(self) -> bytes:
         return to_png(self)
+
+
+def _lines(figure: Figure) -> dict[str, np.ndarray]:
+    """The lines of all panels, point by point; lines across a panel, which mark a level, are left out."""
+    parts = []
+    for axes in figure.axes:
+        for number, line in enumerate(axes.lines):
+            if line.get_transform() != axes.transData:
+                continue
+            x, y = (np.asarray(values, float) for values in line.get_data())
+            label = str(line.get_label())
+            names = (
+                axes.get_title(loc="left") or axes.get_ylabel(),
+                f"line {number}" if label.startswith("_") else label,
+            )
+            parts.append([*(np.full(len(x), name, object) for name in names), x, y])
+    columns = [np.concatenate(found) for found in zip(*parts, strict=True)] or [np.zeros(0)] * 4
+    return dict(zip(("panel", "series", "x", "y"), columns, strict=True))
 
 
 def new_figure(width: float, height: float, *, fixed: bool = False) -> Drawing:

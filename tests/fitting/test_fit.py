@@ -273,7 +273,7 @@ def simulated():
 
 def test_result_prints_and_crosses_jit(capsys):
     result = fit(line_problem(), starts=3, progress=True)
-    assert "data up to 100%" in capsys.readouterr().out
+    assert "data up to 100%" in capsys.readouterr().err
     text = repr(result)
     assert "intercept" in text
     assert "3 of 3 starts agree" in text

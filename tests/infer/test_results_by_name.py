@@ -26,6 +26,8 @@ def test_fit_by_name(problem):
     assert "slope" in fit
     assert "slpe" not in fit
     assert list(fit) == list(problem.names)
+    assert len(fit) == 2
+    assert fit
     frame = fit.to_frame()
     assert list(frame.index) == list(problem.names)
     assert frame.loc["slope", "estimate"] == float(fit["slope"])

@@ -8,6 +8,7 @@ import pathlib
 
 import pytest
 
+import simkit
 from simkit import fluids, odes
 from simkit.cli import main
 from simkit.report import _figures, _report
@@ -65,11 +66,11 @@ def test_every_picture_has_its_section():
 
     drawn = {
         call.args[0].value
-        for function in (_figures.pictures, _figures._add_averages)
+        for function in (_figures.pictures, _figures._add_averages, _figures._add_population)
         for call in ast.walk(ast.parse(inspect.getsource(function)))
         if isinstance(call, ast.Call) and isinstance(call.func, ast.Name) and call.func.id == "add"
     }
-    assert {"fields", "fit", "ranks", "outputs"} <= drawn
+    assert {"fields", "fit", "ranks", "outputs", "npde"} <= drawn
     assert drawn <= words(_report._page)
 
 
@@ -78,3 +79,41 @@ def test_a_docstring_is_html():
     assert "<li><code>force</code>" in page
     assert "python" not in page
     assert read(describe_model(odes.LotkaVolterra())).pictures
+
+
+STUDY = """
+[system]
+model = "exponential_decay"
+[y0]
+amount = 10.0
+[noise]
+amount = { model = "normal", scale = 0.2 }
+[free]
+rate = { bounds = [0.1, 2.0], start = 0.5 }
+[experiments.one]
+start = 0.0
+times = [1.0, 2.0, 3.0]
+data = { amount = [6.1, 3.6, 2.2] }
+[fit]
+starts = 2
+[solve]
+step = 0.1
+"""
+
+
+@pytest.mark.slow
+def test_fits_in_one_process_are_tested_and_one_that_cannot_be_says_why(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    pathlib.Path("decay.toml").write_text(STUDY)
+    for folder in ("one", "two"):
+        assert main(["fit", "decay.toml", "--out", folder, "--no-cache"]) == 0
+        assert (tmp_path / folder / "figures" / "check.svg").exists()
+
+    def broken(problem, result):
+        raise simkit.SimulationError("The problem cannot be simulated <here>.")
+
+    monkeypatch.setattr(_report, "check", broken)
+    assert main(["report", "two/result.h5", "--overwrite"]) == 0
+    page = pathlib.Path("two/report.html").read_text()
+    assert "The fit could not be tested. The problem cannot be simulated &lt;here&gt;." in page
+    read(page)

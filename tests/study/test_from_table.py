@@ -101,3 +101,14 @@ def test_columns_of_any_name_make_a_study_that_is_right(tmp_path, header):
     (tmp_path / "data.csv").write_text(f"{header}\n{rows}\n")
     assert main(["new", str(tmp_path / "study.toml"), "--data", str(tmp_path / "data.csv")]) == 0
     assert main(["check", str(tmp_path / "study.toml")]) == 0
+
+
+def test_headers_with_line_breaks_are_read_in_one_line(tmp_path, monkeypatch, capsys):
+    """As spreadsheets write them: the study names the columns with blanks, and finds them."""
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "pond.csv").write_text('"time\n[day]","size\r\n[mm]"\n0,1.0\n1,2.0\n2,2.5\n3,2.7\n')
+    assert main(["new", "--data", "pond.csv", "pond.toml"]) == 0
+    assert "#   size [mm]: data" in (tmp_path / "pond.toml").read_text()
+    assert main(["check", "pond.toml"]) == 0
+    found = simkit.io.read_table("pond.csv", {"time": "time\n[day]", "size": "size [mm]"})
+    np.testing.assert_array_equal(found["size"], [1.0, 2.0, 2.5, 2.7])

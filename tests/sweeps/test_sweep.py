@@ -16,7 +16,7 @@ from sweep_models import CHUNK, COUNT, RATES, TIMES, setup
 
 import simkit
 from simkit import ArgumentError, SimulationError, StoreError, UnknownNameError
-from simkit.stores import Progress, clock
+from simkit._progress import Progress, clock
 
 
 @pytest.fixture(scope="module")

@@ -88,7 +88,10 @@ def test_a_problem():
     problem = line_problem()
     made = tesseract.from_problem(problem)
     given = made.defaults() | {"b": np.array(0.25)}
-    assert set(made.defaults()) == {"a"}  # the other is drawn where a fit starts
+    assert set(made.defaults()) == {"a", "b"}
+    assert made.defaults()["a"] == 1.0
+    assert -1.0 < made.defaults()["b"] < 1.0  # drawn between its bounds, as where a fit begins
+    assert np.isfinite(made.endpoints.apply(made.defaults())["log_posterior"])
     found = made.endpoints.apply(given)
     np.testing.assert_allclose(found["y"][0], [1.25, 2.25, 3.25])
     theta = jnp.array([1.0, 0.25])
@@ -103,7 +106,7 @@ def test_wrong_inputs_of_a_component():
     given = made.defaults() | {"b": 0.25}
     apply, jacobian = made.endpoints.apply, made.endpoints.jacobian
     for wrong, match in (
-        (made.defaults(), r"must hold all of `a`, `b`, but `b` is missing"),
+        ({"a": 1.0}, r"must hold all of `a`, `b`, but `b` is missing"),
         (given | {"a": "two"}, r"input `a` must be a number or an array of them, but it is 'two'"),
         (given | {"a": np.ones(2)}, r"input `a` must have the shape \(\), but it has \(2,\)"),
         (given | {"slop": 1.0}, r"no input of this component `slop`"),

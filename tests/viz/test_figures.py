@@ -39,6 +39,11 @@ def trajectory():
     return simkit.simulate(system, y0, times[:21])
 
 
+def prey():
+    system, y0, times, _ = simkit.odes.LotkaVolterra.example()
+    return simkit.simulate(system, y0, times)
+
+
 def mixture():
     return simkit.md.liquid(jax.random.key(0), 40, 0.7, fractions=(0.5, 0.5))
 
@@ -76,6 +81,9 @@ FIGURES = {
     "flat atoms": lambda: viz.plot_atoms(FLAT.space, FLAT.position, title="a plane"),
     "outputs": lambda: viz.plot_outputs(synthetic.averages()),
     "radial distribution": lambda: viz.plot_radial_distribution({"g": synthetic.averages()}),
+    "forest": lambda: viz.plot_forest({"fit": synthetic.fit_result(), "posterior": synthetic.posterior()}),
+    "phase": lambda: viz.plot_phase(prey(), "hare", "lynx", system=simkit.odes.LotkaVolterra.example().system),
+    "spaghetti": lambda: viz.plot_spaghetti(synthetic.observed(), output="prey", time="year", log=True),
     "displacement": lambda: viz.plot_displacement(synthetic.averages()),
 }
 
@@ -390,3 +398,32 @@ def test_fields_have_their_units():
     run = simkit.Trajectory(jnp.array([0.0, 1.0]), states, zero, zero, zero, zero, "none")
     labels = [panel.get_ylabel() for panel in viz.plot_fields(system.grid, run).axes]
     assert labels == ["height [m]", "velocity x [m/s]"]
+
+
+def test_a_phase_portrait_shows_where_states_rest():
+    run = prey()
+    system = simkit.odes.LotkaVolterra.example().system
+    figure = viz.plot_phase(run, "hare", "lynx", system=system, arrows=9)
+    (panel,) = panels(figure)
+    assert panel.get_xlabel() == "hare [thousand]"
+    # The fixed point of the equations, by two divisions.
+    hare, lynx = float(system.death / system.conversion), float(system.growth / system.predation)
+    crossings = [path.vertices for collection in panel.collections for path in collection.get_paths()]
+    # Each line is drawn within a cell of the mesh, 1/54 of the panel; the other parts of the paths are the axes, if they show.
+    for axis, value in ((0, hare), (1, lynx)):
+        assert any(
+            np.mean(np.isclose(points[:, axis], value, rtol=0.02)) > 0.4 for points in crossings if len(points) > 9
+        )
+    assert list(figure.to_frame().columns) == ["member", "time", "hare", "lynx"]
+    with pytest.raises(simkit.ArgumentError, match="two drawn states alone"):
+        viz.plot_phase(trajectory(), "upper_angle", "lower_angle", system=simkit.odes.DoublePendulum.example().system)
+    with pytest.raises(simkit.UnknownNameError, match="hare"):
+        viz.plot_phase(run, "hares", "lynx")
+
+
+def test_every_figure_gives_its_lines_as_a_table():
+    frame = FIGURES["trajectory"]().to_frame()
+    assert list(frame.columns) == ["panel", "series", "x", "y"]
+    assert set(frame.series) == {"upper_angle", "lower_angle", "upper_rate", "lower_rate"}
+    assert len(frame) == 4 * 21
+    np.testing.assert_allclose(frame[frame.series == "upper_angle"].y, trajectory().ys.upper_angle, rtol=1e-6)

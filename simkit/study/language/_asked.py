@@ -59,7 +59,15 @@ SAMPLE = Table(
 )
 PREDICT = Table(
     "predictions of the model and of new data",
-    {"count": Key("count", "draws of the posterior that are simulated, at most; 400 without it"), "times": TIMES},
+    {
+        "count": Key("count", "draws of the posterior that are simulated, at most; 400 without it"),
+        "times": TIMES,
+        "replicates": Key(
+            "count", "data sets drawn from a population to check it in the report; 1000 without it", least=100
+        ),
+        "corrected": Key("true or false", "whether the predictive check brings doses and covariates together first"),
+        "bins": Key("count", "time bins of the predictive check; chosen without it"),
+    },
 )
 
 

@@ -11,6 +11,7 @@ import jax
 from jaxtyping import PRNGKeyArray
 
 from ..._errors import ArgumentError, SimulationError, StudyError
+from ..._progress import Say as Show
 from ...core import DelayedSystem, Trajectory
 from ...engine import simulate
 from ...fitting import FitResult, Profiles, fit, profile
@@ -87,7 +88,9 @@ def compute(
             say(f"{phase:<8} {_announce(study, phase)} ...")
             with Clock(found, phase):
                 parts = None if store is None else store / phase
-                text = step(study, problem, found, jax.random.fold_in(key, index), say is not silent, parts)
+                text = step(
+                    study, problem, found, jax.random.fold_in(key, index), None if say is not silent else False, parts
+                )
             say(f"         {text}  ({found.seconds[phase]:.1f} s)")
             keep(found)
     return found
@@ -260,15 +263,15 @@ def _announce(study: Study, phase: str) -> str:
     return f"at {study.prediction_times.shape[0]} times"
 
 
-def _fit(study: Study, problem: Problem, found: Found, key: PRNGKeyArray, progress: bool, store: Path | None) -> str:
+def _fit(study: Study, problem: Problem, found: Found, key: PRNGKeyArray, progress: Show, store: Path | None) -> str:
     asked = {name: value for name, value in study.fit.items() if name != "method"}
     method = FIT_METHODS[study.fit["method"]]() if "method" in study.fit else None  # else the default of the problem
-    found.fit = fit(problem, key=key, method=method, store=store, progress=False, **asked)
+    found.fit = fit(problem, key=key, method=method, store=store, progress=progress, **asked)
     agree = f"{int(found.fit.agreeing())} of {len(found.fit.objective)} starts agree"
     return f"{agree}, log likelihood {float(found.fit.log_likelihood):.4g}"
 
 
-def _sample(study: Study, problem: Problem, found: Found, key: PRNGKeyArray, progress: bool, store: Path | None) -> str:
+def _sample(study: Study, problem: Problem, found: Found, key: PRNGKeyArray, progress: Show, store: Path | None) -> str:
     asked = {name: value for name, value in study.sample.items() if name != "method"}
     method = SAMPLE_METHODS[study.sample.get("method", "nuts")]()
     # Methods that begin from the priors take neither.
@@ -280,7 +283,7 @@ def _sample(study: Study, problem: Problem, found: Found, key: PRNGKeyArray, pro
 
 
 def _predict(
-    study: Study, problem: Problem, found: Found, key: PRNGKeyArray, progress: bool, store: Path | None
+    study: Study, problem: Problem, found: Found, key: PRNGKeyArray, progress: Show, store: Path | None
 ) -> str:
     asked = {name: value for name, value in study.predict.items() if name == "count"}
     draws: Any = found.posterior
@@ -288,7 +291,7 @@ def _predict(
         if found.fit is None:
             raise ArgumentError("A prediction needs a fit or a posterior, but there is neither.")
         draws = found.fit.estimate[None]
-    found.prediction = predict(problem, draws, study.prediction_times, key=key, **asked)
+    found.prediction = predict(problem, draws, study.prediction_times, key=key, progress=progress, **asked)
     used = next(iter(found.prediction.curves.values())).shape[0]
     failed = int(found.prediction.failed)
     text = "at the estimate" if found.posterior is None else f"{used} draws"
@@ -296,10 +299,10 @@ def _predict(
 
 
 def _profile(
-    study: Study, problem: Problem, found: Found, key: PRNGKeyArray, progress: bool, store: Path | None
+    study: Study, problem: Problem, found: Found, key: PRNGKeyArray, progress: Show, store: Path | None
 ) -> str:
     if found.fit is None:
         raise ArgumentError("Profiles need a fit, but there is none.")
-    found.profiles = profile(problem, found.fit, **study.profile)
+    found.profiles = profile(problem, found.fit, progress=progress, **study.profile)
     ajar = int(found.profiles.is_open.any(axis=1).sum())
     return f"intervals at {found.profiles.level:.0%}; {ajar} of {len(found.profiles.names)} open"

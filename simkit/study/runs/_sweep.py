@@ -1,13 +1,13 @@
 """Runs of sweeps: the members of a study, and what is kept of each."""
 
 import contextlib
-from collections.abc import Callable
 from pathlib import Path
 
 import jax
 import numpy as np
 
 from ..._errors import SimkitError, StudyError
+from ..._progress import Say
 from ...core import RandomSystem, Setup, as_events
 from ...stores import write_text
 from ...sweeps import Sweep, grid, open, points, sweep
@@ -24,7 +24,7 @@ def sweep_study(
     *,
     seed: int | None = None,
     executor: object = None,
-    progress: bool | Callable[[str], None] | None = None,
+    progress: Say = None,
 ) -> Sweep:
     """Run the sweep of a study into a folder, or go on with it.
 
