@@ -319,7 +319,7 @@ def _born(force: Any, reading: Reading) -> Found:
     if force.getNonbondedMethod() != force.NoCutoff:
         raise refused(force, "a cutoff", "Take `NoCutoff`: the model here is that of open space.")
     rows = table_of(parameters_of(force, "Particle"), 3)
-    radius, scale = rows[reading.order, 1], rows[reading.order, 2]
+    radius, scale = jnp.asarray(rows[reading.order, 1]), jnp.asarray(rows[reading.order, 2])
     potential = GeneralizedBorn(
         radius,
         scale,
