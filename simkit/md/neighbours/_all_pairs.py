@@ -2,50 +2,25 @@
 
 import itertools
 import math
-from typing import NamedTuple
 
-import equinox as eqx
 import jax.numpy as jnp
 import numpy as np
 from jax import lax
 from jaxtyping import Array, Bool, Float
 
-from ..space._space import Space
+from ..space._space import Space, inverse
+from ._dense_plan import DenseLayout, DenseNeed, DensePairs
+from ._dense_sweep import sweep_dense
+from ._exclusions import kept_pairs
+from ._pair_sums import Point, Wanted, species_rows
 
 
-class DenseNeed(NamedTuple):
-    """Numbers that determine which images are within reach."""
+class DensePlan(DenseLayout):
+    """All pairs, with nothing remembered of where atoms stood: they are laid out as they come."""
 
-    plane_distances: Float[Array, " d"]
-
-
-class DensePairs(NamedTuple):
-    """Nothing is remembered about pairs but what the images rest on, and who is excluded."""
-
-    need: DenseNeed
-    counted: Bool[Array, "atoms atoms"] | None = None  # which pairs of atoms interact, where some do not
-
-
-class DensePlan(eqx.Module):
-    """Everything static: which images of an atom another one may see.
-
-    With `images` None each pair is taken at its nearest image, which is right for cutoffs up to half the smallest plane distance;
-    otherwise every image in the list counts, for atoms wrapped into the cell.
-    """
-
-    cutoff: float = eqx.field(static=True)
-    periodic: bool = eqx.field(static=True)
-    skewed: bool = eqx.field(static=True)
-    images: tuple[tuple[int, int, int], ...] | None = eqx.field(static=True)
-    reach: tuple[int, ...] = eqx.field(static=True)  # images in each direction
-    pair_dtype: str = eqx.field(static=True)
-
-    def fits(self, need: DenseNeed) -> Bool[Array, ""]:
-        thin = need.plane_distances.min()
-        if self.images is None:
-            return thin >= 2 * self.cutoff
-        room = jnp.asarray(self.reach, need.plane_distances.dtype) * need.plane_distances
-        return (room >= self.cutoff).all()
+    @property
+    def list_range(self) -> None:
+        return None
 
     def grown(self, need: DenseNeed) -> "DensePlan":
         distances = np.asarray(need.plane_distances, float)
@@ -54,18 +29,45 @@ class DensePlan(eqx.Module):
     def trimmed(self, need: DenseNeed) -> "DensePlan":
         return self
 
+    def build(self, space: Space, position: Float[Array, "atoms d"], real: Array | None) -> DensePairs:
+        counted = None if real is None else real[:, None] & real[None]
+        return DensePairs(DenseNeed(lax.stop_gradient(space.plane_distances().astype(position.dtype))), counted)
+
+    def void(self, space: Space, position: Float[Array, "atoms d"]) -> Bool[Array, ""]:
+        return ~self.fits(self.build(space, position, None).need)
+
+    def without(self, found: DensePairs, partners: Array) -> DensePairs:
+        everyone = jnp.arange(len(partners), dtype=jnp.int32)
+        counted = kept_pairs(partners[None], everyone[None])[0]
+        return found._replace(counted=counted if found.counted is None else found.counted & counted)
+
+    def emptied(self, found: DensePairs, lost: Bool[Array, ""]) -> DensePairs:
+        kept = jnp.broadcast_to(~lost, (1, 1))
+        return found._replace(counted=kept if found.counted is None else found.counted & kept)
+
+    def wraps(self, found: DensePairs, position: Float[Array, "atoms 3"], vectors: Array) -> Array:
+        return jnp.floor(lax.stop_gradient(position @ inverse(vectors)))
+
+    def laid_out(self, found: DensePairs, rows: Array) -> Array:
+        return rows
+
+    def gathered(self, found: DensePairs, rows: Array, real: Array | None) -> Float[Array, "atoms 3"]:
+        return rows
+
+    def species_rows(self, found: DensePairs, species: Array, count: int) -> Array:
+        return species_rows(species[None, None], count, self.pair_dtype)
+
+    def sweep(
+        self, wanted: Wanted, found: DensePairs, species: Array | None, point: Point, direction: Point | None
+    ) -> tuple[Array, Point]:
+        return sweep_dense(self, wanted, found, species, point, direction)
+
 
 def dense_plan(plane_distances: np.ndarray, cutoff: float, periodic: bool, skewed: bool, pair_dtype: str) -> DensePlan:
-    if plane_distances.min() >= 2 * cutoff:
-        return DensePlan(cutoff, periodic, skewed, None, (), pair_dtype)
-    reach = tuple(math.ceil(cutoff / distance) for distance in plane_distances.tolist())
-    solid = reach if len(reach) == 3 else (reach[0], 0, reach[1])
-    a, b, c = (range(-k, k + 1) for k in solid)
-    return DensePlan(cutoff, periodic, skewed, tuple(itertools.product(a, b, c)), reach, pair_dtype)
-
-
-def build_dense(
-    plan: DensePlan, space: Space, position: Float[Array, "atoms d"], real: Array | None = None
-) -> DensePairs:
-    counted = None if real is None else real[:, None] & real[None]
-    return DensePairs(DenseNeed(lax.stop_gradient(space.plane_distances().astype(position.dtype))), counted)
+    images, reach = None, ()
+    if plane_distances.min() < 2 * cutoff:
+        reach = tuple(math.ceil(cutoff / distance) for distance in plane_distances.tolist())
+        solid = reach if len(reach) == 3 else (reach[0], 0, reach[1])
+        a, b, c = (range(-k, k + 1) for k in solid)
+        images = tuple(itertools.product(a, b, c))
+    return DensePlan(cutoff=cutoff, periodic=periodic, skewed=skewed, images=images, reach=reach, pair_dtype=pair_dtype)

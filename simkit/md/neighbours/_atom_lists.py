@@ -16,6 +16,7 @@ from jax import lax
 from jaxtyping import Array, Bool, Float, Int
 
 from ..space._space import Space, inverse
+from ._list_plan import ListPlan
 
 DENSE_ATOMS = 600
 MARGIN = 0.98  # a planned cell of the grid may become this much thinner before the plan is void
@@ -40,7 +41,7 @@ class AtomLists(NamedTuple):
     need: ListNeed
 
 
-class AtomListPlan(eqx.Module):
+class AtomListPlan(ListPlan):
     """Everything static about padded lists."""
 
     range: float = eqx.field(static=True)  # cutoff + skin

@@ -9,7 +9,7 @@ from jaxtyping import Array, Bool, Int
 
 from ..space._boxes import of_row
 from ._brick import Brick
-from ._cluster_plan import ClusterPlan
+from ._cluster_plan import ClusterLayout
 from ._cluster_sort import Clusters, levels, search
 
 
@@ -23,7 +23,7 @@ class Candidates(NamedTuple):
     need_window: Int[Array, ""]
 
 
-def candidates(plan: ClusterPlan, box: Brick, clusters: Clusters) -> Candidates:
+def candidates(plan: ClusterLayout, box: Brick, clusters: Clusters) -> Candidates:
     """Clusters of a column are counted through its images, number k + n * image: small cells and cutoffs longer than the cell are
     no special case."""
     window, room = plan.capacity.window, plan.capacity.clusters
@@ -55,7 +55,7 @@ def candidates(plan: ClusterPlan, box: Brick, clusters: Clusters) -> Candidates:
     return Candidates(lax.optimization_barrier(near), j, image_xy, image_z, need_window.astype(jnp.int32))
 
 
-def _columns(plan: ClusterPlan, box: Brick, column: Array) -> tuple[Array, Array]:
+def _columns(plan: ClusterLayout, box: Brick, column: Array) -> tuple[Array, Array]:
     """The columns of the half shell around each cluster's own, (clusters, offsets), and the images they belong to."""
     table = np.array(plan.columns, np.int32)
     of = np.repeat(np.arange(len(table)), table.prod(1))
@@ -88,7 +88,7 @@ def _shift_xy(lengths: list[Array], shear: list[Array], image_xy: Array) -> tupl
 
 
 def _begin(
-    plan: ClusterPlan, height: Array, clusters: Clusters, other: Array, shift_z: Array, first: Array, count: Array
+    plan: ClusterLayout, height: Array, clusters: Clusters, other: Array, shift_z: Array, first: Array, count: Array
 ) -> Array:
     """The first cluster of each column that reaches up to the range below, counted through the column's images."""
     steps = levels(plan)

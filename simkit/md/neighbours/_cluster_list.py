@@ -3,7 +3,6 @@
 The `optimization_barrier`s halve the time: XLA:CPU otherwise computes producers again inside the loop of each consumer.
 """
 
-import dataclasses
 import math
 from typing import NamedTuple
 
@@ -18,7 +17,7 @@ from ..space._boxes import of_row
 from ..space._space import Space, times
 from ._brick import Brick, brick
 from ._cluster_candidates import Candidates, candidates
-from ._cluster_plan import ACCELERATOR_BLOCKS, PRUNE_BLOCK, ClusterPlan, G, M, Need
+from ._cluster_plan import ACCELERATOR_BLOCKS, PRUNE_BLOCK, ClusterLayout, G, M, Need
 from ._cluster_sort import Clusters, clustered, search
 
 FAR = 1e3
@@ -42,9 +41,6 @@ class ClusterList(eqx.Module):
     counted: Bool[Array, "units left G"] | None = None  # which pairs of atoms interact, where some do not
     box: Int[Array, " clusters"] | None = None  # the cell of each cluster, where there are several
 
-    def only(self, counted: Array) -> "ClusterList":
-        return dataclasses.replace(self, counted=counted)
-
 
 class Pairs(NamedTuple):
     """Flat pairs of clusters, ordered by i."""
@@ -57,7 +53,7 @@ class Pairs(NamedTuple):
 
 
 def build_clusters(
-    plan: ClusterPlan, space: Space, position: Float[Array, "atoms d"], real: Bool[Array, " atoms"] | None = None
+    plan: ClusterLayout, space: Space, position: Float[Array, "atoms d"], real: Bool[Array, " atoms"] | None = None
 ) -> ClusterList:
     """The list of `position`; the cost grows with the number of atoms for any shape of the cell.
 
@@ -77,7 +73,7 @@ def build_clusters(
     return ClusterList(clusters.atom, clusters.slot, box.wrap, centre, unit_i, unit_j, image, need, None, clusters.box)
 
 
-def _compact(plan: ClusterPlan, found: Candidates, centre: Array) -> Pairs:
+def _compact(plan: ClusterLayout, found: Candidates, centre: Array) -> Pairs:
     """The candidate pairs whose bounding boxes are near, without gaps."""
     room, flags = plan.capacity.pairs, found.near.reshape(-1)
     _, offsets, window = found.near.shape
@@ -92,7 +88,7 @@ def _compact(plan: ClusterPlan, found: Candidates, centre: Array) -> Pairs:
     return Pairs(i, j, image, centre[j] - centre[i], running[offsets * window - 1 :: offsets * window])
 
 
-def _touching(plan: ClusterPlan, box: Brick, clusters: Clusters, centre: Array, pairs: Pairs) -> Int[Array, " pairs"]:
+def _touching(plan: ClusterLayout, box: Brick, clusters: Clusters, centre: Array, pairs: Pairs) -> Int[Array, " pairs"]:
     """Return as bits which atoms of the second cluster of each pair are within range of one of the first."""
     far = FAR * plan.range
     real = clusters.real[:, None, :]
@@ -129,7 +125,7 @@ def shift_of(box: Brick, of: Array | None, image: Int[Array, "n 3"]) -> Float[Ar
     return jnp.stack([a * lx, a * ay + b * ly, a * az + b * bz + c * lz], axis=-1)
 
 
-def _packed(plan: ClusterPlan, pairs: Pairs, bits: Array) -> tuple[Array, Array, Array, Array]:
+def _packed(plan: ClusterLayout, pairs: Pairs, bits: Array) -> tuple[Array, Array, Array, Array]:
     """The kept atoms, G with a common i to a work unit."""
     (_, _, room, units), empty = plan.capacity, plan.capacity.clusters - 1
     kept = _starts(lax.population_count(bits))

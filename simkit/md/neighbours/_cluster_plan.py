@@ -1,4 +1,4 @@
-"""The static side of a cluster list: the grid of columns and the capacities."""
+"""The layout of a cluster list, all static: the grid of columns and the capacities."""
 
 import dataclasses
 import math
@@ -9,6 +9,8 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Bool, Float, Int
+
+from ._list_plan import PairPlan
 
 M = 8  # atoms in a cluster
 G = 32  # atoms j in a work unit
@@ -37,8 +39,8 @@ class Capacity(NamedTuple):
     units: int
 
 
-class ClusterPlan(eqx.Module):
-    """Everything static about a cluster list."""
+class ClusterLayout(PairPlan):
+    """Columns and capacities. `ClusterPlan` adds how lists of them are built and gone over."""
 
     range: float = eqx.field(static=True)  # cutoff + skin
     periodic: bool = eqx.field(static=True)
@@ -68,7 +70,7 @@ class ClusterPlan(eqx.Module):
         thin = lengths / jnp.asarray(self.columns, lengths.dtype) < jnp.asarray([self.width], lengths.dtype)
         return (counts <= jnp.asarray(self.capacity, counts.dtype)).all() & ~thin.any()
 
-    def grown(self, need: Need) -> "ClusterPlan":
+    def grown(self, need: Need) -> "ClusterLayout":
         """Capacities that hold `need` with some slack, on columns that fit its brick; outside jit."""
         lengths = np.asarray(need.lengths, float).reshape(-1, 3)
         plan = self
@@ -76,44 +78,15 @@ class ClusterPlan(eqx.Module):
             columns, width, offsets = grid(lengths, self.columns, self.range, self.periodic, self.skewed, self.flat)
             plan = dataclasses.replace(plan, columns=columns, width=width, offsets=offsets)
         counts = [int(np.asarray(k)) for k in need[:4]]
-        return dataclasses.replace(plan, capacity=_rounded(counts, plan.capacity, plan.chunk))
+        return dataclasses.replace(plan, capacity=rounded(counts, plan.capacity, plan.chunk))
 
-    def trimmed(self, need: Need) -> "ClusterPlan":
+    def trimmed(self, need: Need) -> "ClusterLayout":
         """Capacities that just hold `need` with some slack."""
         counts = [int(np.asarray(k)) for k in need[:4]]
-        return dataclasses.replace(self, capacity=_rounded(counts, Capacity(0, 0, 0, 0), self.chunk))
+        return dataclasses.replace(self, capacity=rounded(counts, Capacity(0, 0, 0, 0), self.chunk))
 
 
-def first_plan(
-    lengths: np.ndarray,
-    atoms: tuple[int, ...],
-    reach: float,
-    periodic: bool,
-    skewed: bool,
-    flat: bool,
-    chunk: int,
-    pair_dtype: str,
-) -> ClusterPlan:
-    """A plan with columns from the density, and capacities that the first build will correct; for one cell, or for each of several
-    `lengths`, shape (boxes, 3), and numbers of atoms."""
-    columns = tuple(_first_columns(edges, count, flat) for edges, count in zip(lengths, atoms, strict=True))
-    columns, width, offsets = grid(lengths, columns, reach, periodic, skewed, flat)
-    clusters = sum(count // M + nx * ny for count, (nx, ny) in zip(atoms, columns, strict=True))
-    # Generous, so that one trial tells what is needed. Short columns hold more that are not full, and of many some hold many more:
-    # a run whose fullest column overflows later is done again.
-    spare = 0 if len(atoms) == 1 else 2
-    many = math.ceil(math.log(max(sum(atoms) / 4000, 1), 8))
-    heights = [
-        float(edges[2]) / max(count / (M * nx * ny) + spare / 2, 1)
-        for edges, count, (nx, ny) in zip(lengths, atoms, columns, strict=True)
-    ]
-    window = math.ceil(2 * reach / min(heights)) + 5 + spare // 2 + many
-    pairs = clusters * len(offsets) * window // 2
-    capacity = _rounded((window, clusters, pairs, pairs // 4 + clusters), Capacity(0, 0, 0, 0), chunk)
-    return ClusterPlan(reach, periodic, skewed, flat, columns, width, offsets, capacity, chunk, pair_dtype)
-
-
-def _first_columns(lengths: np.ndarray, atoms: int, flat: bool) -> tuple[int, int]:
+def first_columns(lengths: np.ndarray, atoms: int, flat: bool) -> tuple[int, int]:
     if flat:
         return max(round(lengths[0] / math.sqrt(M * lengths[0] * lengths[2] / atoms)), 1), 1
     side = (M * lengths.prod() / atoms) ** (1 / 3)
@@ -154,7 +127,7 @@ def grid(
     return columns, width, tuple(offsets)
 
 
-def _rounded(counts: tuple[int, ...] | list[int], held: Capacity, chunk: int) -> Capacity:
+def rounded(counts: tuple[int, ...] | list[int], held: Capacity, chunk: int) -> Capacity:
     """Never below what is held: two regions of a run could alternate otherwise."""
     wanted = (counts[0], *(int(k * SLACK) + 1 for k in counts[1:]))
     block = PRUNE_BLOCK

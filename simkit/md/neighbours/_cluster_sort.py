@@ -9,7 +9,7 @@ from jaxtyping import Array, Bool, Float, Int
 
 from ..space._boxes import of_row
 from ._brick import Brick
-from ._cluster_plan import ClusterPlan, M
+from ._cluster_plan import ClusterLayout, M
 
 
 class Clusters(NamedTuple):
@@ -32,12 +32,12 @@ def search(table: Array, query: Array, side: str = "left") -> Array:
     return jnp.searchsorted(table, query, method="scan", side=side).astype(jnp.int32)
 
 
-def levels(plan: ClusterPlan) -> int:
+def levels(plan: ClusterLayout) -> int:
     """Steps of the height along a column: integers sort five times faster than floats, and resolve the same in every column."""
     return 2**30 // plan.total
 
 
-def clustered(plan: ClusterPlan, box: Brick, real: Bool[Array, " atoms"] | None = None) -> Clusters:
+def clustered(plan: ClusterLayout, box: Brick, real: Bool[Array, " atoms"] | None = None) -> Clusters:
     """Columns along z; the atoms of a column sorted by height and cut into clusters of M. What is not `real` comes after all."""
     x, n = box.position, len(box.position)
     total, room, steps = plan.total, plan.capacity.clusters, levels(plan)

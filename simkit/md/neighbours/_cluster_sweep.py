@@ -9,7 +9,7 @@ from jaxtyping import Array, PyTree
 
 from ...core import greatest
 from ._cluster_list import FAR, ClusterList, turned
-from ._cluster_plan import ClusterPlan, G, M
+from ._cluster_plan import ClusterLayout, G, M
 from ._pair_block import Sides, block_derivative, block_gradient, with_row
 from ._pair_sums import Marks, Point, Wanted
 
@@ -17,7 +17,7 @@ from ._pair_sums import Marks, Point, Wanted
 class _Rows:
     """The tables from which a chunk of units takes its two sides: a row a cluster for i, and columns over all places for j."""
 
-    def __init__(self, plan: ClusterPlan, clusters: ClusterList, point: Point, far: float, one: float):
+    def __init__(self, plan: ClusterLayout, clusters: ClusterList, point: Point, far: float, one: float):
         """Clusters stand at their centres in a point, and are not moved in a direction, whose `one` is 0."""
         count, self.dtype = clusters.centre.shape[0], jnp.dtype(plan.pair_dtype)
         self.real = (clusters.atom < clusters.slot.shape[0]).reshape(count, M)
@@ -66,7 +66,7 @@ class _Rows:
 
 
 def sweep_clusters(
-    plan: ClusterPlan,
+    plan: ClusterLayout,
     wanted: Wanted,
     clusters: ClusterList,
     species: Array | None,

@@ -8,13 +8,13 @@ from jax import lax
 from jaxtyping import Array, Float
 
 from ..space._space import inverse
-from ._all_pairs import DensePairs, DensePlan
+from ._dense_plan import DenseLayout, DensePairs
 from ._pair_block import Sides, block_gradient, with_row
 from ._pair_sums import Marks, Point, Wanted, along, pair_sums
 
 
 def sweep_dense(
-    plan: DensePlan,
+    plan: DenseLayout,
     wanted: Wanted,
     pairs: DensePairs,
     species: Array | None,
@@ -39,7 +39,7 @@ def sweep_dense(
 
 
 def _nearest_gradient(
-    plan: DensePlan, wanted: Wanted, point: Point, species: Array | None, counted: Array | None
+    plan: DenseLayout, wanted: Wanted, point: Point, species: Array | None, counted: Array | None
 ) -> tuple[Array, Point]:
     """Each ordered pair with weight 1/2, at its nearest image.
 
@@ -69,7 +69,7 @@ def _nearest_gradient(
     return found.energy[0], Point(found.terms, vectors, position, charge)
 
 
-def nearest_images(plan: DensePlan, d: Sequence[Array], vectors: Array) -> list[Array]:
+def nearest_images(plan: DenseLayout, d: Sequence[Array], vectors: Array) -> list[Array]:
     """Return the lattice vectors between the atoms of each pair; None in open space."""
     if not plan.periodic:
         return []

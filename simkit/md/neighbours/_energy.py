@@ -6,7 +6,6 @@ import jax
 import jax.core
 import jax.numpy as jnp
 import numpy as np
-from jax import lax
 from jaxtyping import Array, Float, Int
 
 from ..._errors import ArgumentError
@@ -14,14 +13,13 @@ from ..potentials._pair_terms import PairTerm, at_tables, pair_terms, species_co
 from ..potentials._potential import PairPotential, Potential
 from ..potentials._terms import Terms, terms_of
 from ..space._boxes import Boxes, boxes_of, of_row
-from ..space._space import Space, inverse, times
+from ..space._space import Space, times
 from ._box_sums import box_ends, box_virial
 from ._brick import flat, lattice, solid
-from ._cluster_plan import ClusterPlan, M
 from ._derivative_rule import Sweep, energy_and_gradient, position_gradient, swept_energy
 from ._many_sweep import many_sweeps
 from ._neighbours import NeighbourPlan, Neighbours
-from ._pair_sums import Point, species_rows
+from ._pair_sums import Point
 from ._pair_sweep import PairSweep
 from ._spare_sweep import Spared, SpareSweep
 
@@ -150,7 +148,7 @@ def _read(
     found: list[tuple[Sweep, Any, Point]] = []
     if plan.pairs is not None and terms.pairs:
         point = _point(ready, space, position, charge, neighbours, plan)
-        rows = _species_rows(count, species, position, neighbours, plan)
+        rows = _species_rows(count, species, neighbours, plan)
         found.append((PairSweep(plan.pairs), (neighbours.pairs, rows), point))
         if plan.spare is not None and neighbours.lost is not None:
             # Positions one an atom, where those of clusters may have no place for some; not wrapped, so that a step that needs
@@ -175,12 +173,10 @@ def _point(
     terms = jax.tree.map(lambda a: a.astype(dtype), ready)
     wrapped = _wrapped(space, position, neighbours, plan)
     charge = None if charge is None else charge.astype(dtype)
-    if isinstance(plan.pairs, ClusterPlan):
-        c = neighbours.pairs
-        rows = jnp.concatenate([wrapped, wrapped[:1]])[c.atom].reshape(-1, M, 3)
-        if charge is not None:
-            charge = jnp.concatenate([charge, charge[:1]])[c.atom].reshape(-1, M)
-        wrapped = rows.swapaxes(1, 2)
+    assert plan.pairs is not None
+    wrapped = plan.pairs.laid_out(neighbours.pairs, wrapped)
+    if charge is not None:
+        charge = plan.pairs.laid_out(neighbours.pairs, charge)
     weight = jnp.ones(len(space.counts), dtype) if isinstance(space, Boxes) else None
     return Point(terms, lattice(space, position), wrapped, charge, weight)
 
@@ -190,31 +186,22 @@ def _wrapped(space: Space, position: Array, neighbours: Neighbours, plan: Neighb
     if not space.periodic:
         return x
     vectors = lattice(space, position)
-    if isinstance(plan.pairs, ClusterPlan):
-        images = neighbours.pairs.wrap.astype(x.dtype)
-    else:
-        images = jnp.floor(lax.stop_gradient(x @ inverse(vectors)))
+    assert plan.pairs is not None
+    images = plan.pairs.wraps(neighbours.pairs, x, vectors)
     return x - times(images, of_row(vectors, boxes_of(space)))
 
 
 def _atoms(rows: Array, neighbours: Neighbours, plan: NeighbourPlan) -> Float[Array, "atoms 3"]:
-    if not isinstance(plan.pairs, ClusterPlan):
-        return rows
-    found = rows.swapaxes(1, 2).reshape(-1, 3)[neighbours.pairs.slot]
-    return found if neighbours.real is None else jnp.where(neighbours.real[:, None], found, 0)
+    assert plan.pairs is not None
+    return plan.pairs.gathered(neighbours.pairs, rows, neighbours.real)
 
 
-def _species_rows(
-    count: int | None, species: Species, position: Array, neighbours: Neighbours, plan: NeighbourPlan
-) -> Any:
+def _species_rows(count: int | None, species: Species, neighbours: Neighbours, plan: NeighbourPlan) -> Any:
     """Rows of zeros and a one for each atom, or None where no parameter depends on the species."""
     if count is None or species is None:
         return None
     assert plan.pairs is not None
-    if isinstance(plan.pairs, ClusterPlan):
-        padded = jnp.concatenate([species, species[:1]])[neighbours.pairs.atom].reshape(-1, 1, M)
-        return species_rows(padded, count, plan.pairs.pair_dtype)
-    return species_rows(species[None, None], count, plan.pairs.pair_dtype)
+    return plan.pairs.species_rows(neighbours.pairs, species, count)
 
 
 def _beyond_pairs(

@@ -1,15 +1,10 @@
 """Exclusions: pairs of atoms that the potentials of all pairs leave out, as those are bound to each other otherwise."""
 
-import dataclasses
-
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Bool, Int
+from jaxtyping import Array, Int
 
 from ..._errors import ArgumentError
-from ._all_pairs import DensePairs
-from ._cluster_list import ClusterList
-from ._cluster_plan import M
 
 
 def partner_table(exclusions: object, atoms: int) -> Int[Array, "atoms most"]:
@@ -32,19 +27,6 @@ def partner_table(exclusions: object, atoms: int) -> Int[Array, "atoms most"]:
     most = max((len(found) for found in partners), default=0)
     rows = [[*sorted(found), *[i] * (most - len(found))] for i, found in enumerate(partners)]
     return jnp.asarray(np.asarray(rows, np.int32).reshape(atoms, most))
-
-
-def counted_pairs(partners: Array) -> Bool[Array, "atoms atoms"]:
-    """Return a mask of the pairs that interact, over all pairs."""
-    everyone = jnp.arange(len(partners), dtype=jnp.int32)
-    return kept_pairs(partners[None], everyone[None])[0]
-
-
-def counted_in_units(partners: Array, clusters: ClusterList) -> Bool[Array, "units left right"]:
-    """Return a mask of the pairs that interact, over the work units of a cluster list."""
-    atom = clusters.atom.reshape(-1, M)
-    padded = jnp.concatenate([partners, jnp.full((1, partners.shape[1]), -1, jnp.int32)])
-    return kept_pairs(padded[atom[clusters.i]], clusters.atom[clusters.j])
 
 
 def kept_pairs(partners: Int[Array, "units left most"], others: Int[Array, "units right"]) -> Array:
@@ -92,21 +74,3 @@ def check_room(plane_distances: np.ndarray, cutoff: float) -> None:
             f"Argument `space` must be wider than two cutoffs, {2 * cutoff:g}, where pairs are excluded, but is "
             f"{plane_distances.min():g} wide. Take a larger cell or a shorter cutoff."
         )
-
-
-def masked(pairs: ClusterList | DensePairs, partners: Array | None) -> ClusterList | DensePairs:
-    """Return the lists of a plan of all pairs, with the mask of pairs that interact."""
-    if partners is None:
-        return pairs
-    if isinstance(pairs, ClusterList):
-        return pairs.only(counted_in_units(partners, pairs))
-    counted = counted_pairs(partners)
-    return pairs._replace(counted=counted if pairs.counted is None else pairs.counted & counted)
-
-
-def emptied(pairs: ClusterList | DensePairs, lost: Bool[Array, ""]) -> ClusterList | DensePairs:
-    """Return the lists of a plan of all pairs, without any pairs after an overflow of its capacities."""
-    if isinstance(pairs, ClusterList):
-        return dataclasses.replace(pairs, atom=jnp.where(lost, pairs.slot.shape[0], pairs.atom))
-    found = jnp.broadcast_to(~lost, (1, 1))
-    return pairs._replace(counted=found if pairs.counted is None else pairs.counted & found)

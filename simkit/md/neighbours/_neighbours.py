@@ -38,15 +38,15 @@ from ..potentials._potential import Potential
 from ..potentials._terms import terms_of
 from ..space._boxes import Boxes, boxes_of, of_row
 from ..space._space import Space, Triclinic, inverse, times
-from ._all_pairs import DenseNeed, DensePlan, build_dense, dense_plan
+from ._all_pairs import DensePlan, dense_plan
 from ._atom_lists import AtomListPlan, AtomLists, build_lists, first_list_plan
 from ._brick import brick
-from ._cluster_list import build_clusters
-from ._cluster_plan import ClusterPlan, first_plan
-from ._exclusions import check_room, emptied, masked, partner_table
+from ._clusters import first_plan
+from ._dense_plan import DenseNeed
+from ._exclusions import check_room, partner_table
+from ._list_plan import ListPlan, PairPlan
 from ._manual import varying_like
 from ._newcomers import Moves, beyond, newcomers
-from ._pair_sweep import PairPlan
 from ._spare_lists import SpareListNeed, SpareListPlan, spare_list_plan, spare_need
 
 Method: TypeAlias = Literal["automatic", "clusters", "dense"]
@@ -106,8 +106,9 @@ class NeighbourPlan(eqx.Module):
         inside = position if real is None else jnp.where(real[:, None], position, position[:1])
         pairs = lists = None
         if self.pairs is not None:
-            found = build_clusters if isinstance(self.pairs, ClusterPlan) else build_dense
-            pairs = masked(found(self.pairs, space, inside, real), self.partners)  # type: ignore[arg-type]
+            pairs = self.pairs.build(space, inside, real)
+            if self.partners is not None:
+                pairs = self.pairs.without(pairs, self.partners)
         if self.lists is not None:
             lists = build_lists(self.lists, space, inside, real)
         spare = lost = spare_lists = lost_lists = None
@@ -118,8 +119,8 @@ class NeighbourPlan(eqx.Module):
         if self.pairs is not None and self.spare is not None:
             spare = DenseNeed(space.plane_distances().astype(position.dtype))
             # A state that blew up needs nothing.
-            lost = ~self.pairs.fits(pairs.need) & jnp.isfinite(position).all()  # type: ignore[union-attr, arg-type]
-            pairs = emptied(pairs, lost)  # type: ignore[arg-type]
+            lost = ~self.pairs.fits(pairs.need) & jnp.isfinite(position).all()  # type: ignore[union-attr]
+            pairs = self.pairs.emptied(pairs, lost)
         vectors = space.vectors().astype(position.dtype)
         return Neighbours(pairs, lists, position, vectors, spare, lost, real, spare_lists, lost_lists)
 
@@ -143,10 +144,14 @@ class NeighbourPlan(eqx.Module):
         position = lax.stop_gradient(position)
         moved = position - neighbours.position
         void = jnp.array(False)
-        if isinstance(self.pairs, DensePlan):
-            void = ~self.pairs.fits(build_dense(self.pairs, space, position).need)
-        listed = [part for part in (self.pairs, self.lists) if part is not None and not isinstance(part, DensePlan)]
-        if not listed:
+        if self.pairs is not None:
+            void = self.pairs.void(space, position)
+        ranges = (
+            None if self.pairs is None else self.pairs.list_range,
+            None if self.lists is None else self.lists.range,
+        )
+        ranges = tuple(part for part in ranges if part is not None)
+        if not ranges:
             return void
         if neighbours.real is not None:
             moved = jnp.where(neighbours.real[:, None], moved, 0)
@@ -161,7 +166,7 @@ class NeighbourPlan(eqx.Module):
                 far = jnp.where(still, far, deformed())
         if boxes_of(space) is not None:  # in each cell its own
             return void | far
-        moves, ranges = Moves(position, moved), tuple(part.range for part in listed)
+        moves = Moves(position, moved)
         look = lambda: _alike(newcomers(ranges, self.skin, lax.stop_gradient(space), moves, far), far)
         return void | lax.cond(greatest(far & still), look, lambda: _alike(far, far)) | (far & ~still)
 
@@ -182,17 +187,21 @@ class NeighbourPlan(eqx.Module):
 
     def grown(self, need: NeighbourNeed) -> "NeighbourPlan":
         """A plan whose capacities hold `need`, too, with some slack; outside jit."""
-        return self._with([plan if part is None else plan.grown(part) for plan, part in self._each(need)])
+        return self._with(
+            [plan if plan is None or part is None else plan.grown(part) for plan, part in self._each(need)]
+        )
 
     def trimmed(self, need: NeighbourNeed) -> "NeighbourPlan":
         """A plan whose capacities just hold `need` with some slack; outside jit."""
-        return self._with([plan if part is None else plan.trimmed(part) for plan, part in self._each(need)])
+        return self._with(
+            [plan if plan is None or part is None else plan.trimmed(part) for plan, part in self._each(need)]
+        )
 
     def limited(self) -> "NeighbourPlan":
         """The plan without all atoms to stand in: where there is no room `fits` is false, and who asks makes more."""
         return dataclasses.replace(self, spare=None, spare_lists=None)
 
-    def _each(self, need: NeighbourNeed) -> list[tuple[Any, Any]]:
+    def _each(self, need: NeighbourNeed) -> list[tuple[ListPlan | None, Any]]:
         return [
             (self.pairs, need.pairs),
             (self.lists, need.lists),

@@ -18,6 +18,7 @@ from ...core import greatest
 from ..space._space import Space, inverse
 from ._atom_lists import AtomListPlan, AtomLists, compacted, image_number
 from ._derivative_rule import Sweep
+from ._list_plan import ListPlan
 from ._manual import varying_like
 from ._pair_sums import Point, Wanted
 
@@ -35,7 +36,7 @@ class SpareListNeed(NamedTuple):
     plane_distances: Float[Array, " d"]
 
 
-class SpareListPlan(eqx.Module):
+class SpareListPlan(ListPlan):
     """Everything static about rows from all atoms."""
 
     range: float = eqx.field(static=True)  # cutoff + skin
