@@ -66,14 +66,14 @@ def _parameter(name: str, row: Row) -> Parameter:
             f"must be positive, since `{name}` moves on the scale {scale}, but it is {lower:g}. Bounds are numbers on the linear "
             "scale, whatever `parameterScale` says.",
         )
-    check_nominal(row, nominal, lower, upper)
+    _check_nominal(row, nominal, lower, upper)
     prior = _prior(row, scale)
     return Parameter(
         name, nominal, Free(prior, (lower, upper), "linear" if scale == "lin" else "log"), row.where("estimate")
     )
 
 
-def check_nominal(row: Row, nominal: float, lower: float, upper: float) -> None:
+def _check_nominal(row: Row, nominal: float, lower: float, upper: float) -> None:
     """Refuse a nominal value outside its bounds; published tables have some on them."""
     # Tables are written with some ten digits.
     if lower - nominal > 1e-9 * abs(lower) or nominal - upper > 1e-9 * abs(upper):

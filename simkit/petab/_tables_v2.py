@@ -17,7 +17,6 @@ from ._tables_v1 import (
     Observable,
     Parameter,
     Series,
-    check_nominal,
     check_prior,
     formula_locations,
     prior_numbers,
@@ -60,7 +59,6 @@ def _parameter(name: str, row: Row) -> Parameter:
     lower, upper = row.number("lowerBound", -math.inf), row.number("upperBound", math.inf)
     if not lower < upper:
         raise row.error("lowerBound", f"must be less than the upper bound {upper:g}, but it is {lower:g}.")
-    check_nominal(row, nominal, lower, upper)
     prior = None
     if row.has("priorDistribution"):
         kind = row.choice("priorDistribution", tuple(PRIORS), "")

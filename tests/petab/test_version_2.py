@@ -104,6 +104,15 @@ def read(tmp_path_factory):
     return simkit.petab.load(small(tmp_path_factory.mktemp("two")))
 
 
+def test_nominal_value_outside_its_bounds(tmp_path, read):
+    # Case 0026 of the public suite has one; without `parameterScale` it cannot be a number on another scale.
+    beyond = simkit.petab.load(small(tmp_path, parameters=PARAMETERS.replace("0.01 | 10 | 0.5", "0.6 | 10 | 0.5")))
+    assert float(beyond.nominal[0]) == 0.5
+    np.testing.assert_allclose(
+        beyond.problem.log_likelihood(beyond.nominal)[0], read.problem.log_likelihood(read.nominal)[0], rtol=1e-12
+    )
+
+
 def exact(theta):
     """A at the times of the data, piece by piece."""
     k, fed, _ = theta
