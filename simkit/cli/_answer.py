@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 
-def answer(options: argparse.Namespace, text: str, **content: Any) -> None:
+def answer(options: argparse.Namespace, text: str, /, **content: Any) -> None:
     """Print the text, or with `--json` the content."""
     print(as_json(content) if options.json else text)
 

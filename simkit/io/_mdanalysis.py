@@ -19,7 +19,7 @@ UNITS = {
     "mass": "g mol-1",
     "charge": "e",
 }
-"""In which MDAnalysis counts, whatever the file."""
+"""Units of MDAnalysis, whatever the file."""
 
 TILT = 1e-5
 """Part of the cell by which an axis may leave the places that files of lengths and angles can say: what float32 rounds off, and
@@ -170,7 +170,7 @@ def _universe(mda: Any, path: Path, topology: str | Path | None) -> Any:
 
 
 def _taken(step: Any, path: Path) -> dict[str, Any]:
-    """What one frame holds, in the units of MDAnalysis."""
+    """The contents of one frame, in the units of MDAnalysis."""
     return {
         "position": np.array(step.positions, float),
         "velocity": np.array(step.velocities, float) if step.has_velocities else None,
@@ -207,7 +207,7 @@ def _dimensions(frame: Frame, mda: Any, index: int) -> np.ndarray | None:
 
 
 def _interval(times: np.ndarray, steps: list[int]) -> dict[str, Any]:
-    """What a DCD says of all its frames at once: the time between them, the steps between them, and the first step."""
+    """Statements of a DCD of all its frames at once: the time between them, the steps between them, and the first step."""
     gaps = np.diff(times)
     if not len(gaps):
         return {}
