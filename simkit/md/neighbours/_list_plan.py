@@ -12,7 +12,7 @@ from ._pair_sums import Point, Wanted
 Need = Any
 """The capacities that one build required: a named tuple of whole numbers, and of lengths of the cell, that `widest` combines."""
 Found = Any
-"""What a build found, an Equinox module or a named tuple with its `need`."""
+"""The result of a build: an Equinox module or a named tuple with its `need`."""
 
 
 class ListPlan(eqx.Module):
