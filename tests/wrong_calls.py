@@ -28,6 +28,7 @@ P = simkit.Problem(
     noise={"y": simkit.noise.Normal(0.1)},
 )
 KEY = jax.random.key(0)
+FRAME = md.Frame(md.OpenSpace(), np.zeros((2, 3)), units=md.REDUCED)
 FIT = simkit.fit(P, starts=1, key=KEY)
 DRAWS = simkit.Posterior(
     draws=jnp.ones((2, 4, 1)),
@@ -360,6 +361,20 @@ ROWS = {
     "predictive check of no fit": (
         lambda: simkit.visual_predictive_check(P, P),
         "`result` must be the result of a fit or a posterior",
+    ),
+    "trajectory of one frame": (
+        lambda: simkit.io.write_trajectory("a.dcd", FRAME),
+        "Write `[frame]` for one frame",
+    ),
+    "trajectory of numbers": (lambda: simkit.io.write_trajectory("a.dcd", [1]), "must be a sequence of frames"),
+    "trajectory nowhere": (lambda: simkit.io.write_trajectory(None, [FRAME]), "`path` must be a path"),
+    "trajectory in a name of units": (
+        lambda: simkit.io.read_trajectory("a.dcd", "metal"),
+        "`units` must be a unit system",
+    ),
+    "trajectory's third frame": (
+        lambda: simkit.io.read_trajectory("a.dcd", md.METAL, frames=3),
+        "`frames` must be a slice",
     ),
     "npde of a system": (lambda: simkit.npde(S, P), "`problem` must be a problem"),
     "npde of no fit": (lambda: simkit.npde(P, 3), "`result` must be the result of a fit or a posterior"),

@@ -54,6 +54,8 @@ def as_float_array(value: Any) -> Array:
     floating = dtype is not None and jnp.issubdtype(dtype, jnp.floating)
     if dtype is not None and jnp.issubdtype(dtype, jnp.complexfloating):
         raise TypeError("a complex array, whose imaginary part would be lost")
+    if isinstance(value, str | bytes):
+        raise TypeError("a text, not a number")
     return jnp.asarray(value, dtype=jax.dtypes.canonicalize_dtype(dtype if floating else float))
 
 

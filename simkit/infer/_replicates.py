@@ -142,6 +142,7 @@ def _parameters(result: FitResult | Posterior, count: int) -> np.ndarray:
 def _chosen(problem: Problem, output: str | None) -> str:
     names = tuple(problem.data)
     if output is not None:
+        check_kind("output", output, str, "the name of an output", f"The outputs with data are {names}.")
         check_known(output, names, "output with data")
         return output
     if len(names) > 1:

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from .._doors import check_kind
 from .._errors import ArgumentError, DataError, missing_package
 from ..md import REDUCED, Frame, Units, si_value, three_dimensional
 from ._frame_series import FrameSeries
@@ -50,6 +51,11 @@ def read_trajectory(
 
     **Good values:** name a topology where velocities shall become momenta, which needs masses.
     """
+    check_kind("path", path, str | Path, "a path", 'Write `read_trajectory("run.dcd", METAL)`.')
+    check_kind(
+        "units", units, Units, "a unit system", "Write `simkit.md.METAL`, or `REDUCED` to take the numbers as they are."
+    )
+    check_kind("frames", frames, slice, "a slice", "Write `frames=slice(-100, None)`, and `series[3]` for one frame.")
     mda = _import("`read_trajectory`")
     path = Path(path)
     for file in (path, topology):
@@ -104,6 +110,11 @@ def write_trajectory(path: str | Path, frames: Sequence[Frame] | FrameSeries) ->
     times are unevenly spaced in a format that states one interval (DCD), or a cell is not along the axes in the way in which
     lengths and angles can say it: a along x, b in the plane of x and y.
     """
+    check_kind("path", path, str | Path, "a path", 'Write `write_trajectory("run.dcd", frames)`.')
+    remedy = "Write `[frame]` for one frame."
+    check_kind("frames", frames, FrameSeries | list | tuple, "a sequence of frames", remedy)
+    for frame in frames if not isinstance(frames, FrameSeries) else ():
+        check_kind("frames", frame, Frame, "a sequence of frames", remedy)
     mda = _import("`write_trajectory`")
     path = Path(path)
     solid = [three_dimensional(frames[i]) for i in range(len(frames))]
@@ -209,8 +220,12 @@ def _dimensions(frame: Frame, mda: Any, index: int) -> np.ndarray | None:
 def _interval(times: np.ndarray, steps: list[int]) -> dict[str, Any]:
     """Statements of a DCD of all its frames at once: the time between them, the steps between them, and the first step."""
     gaps = np.diff(times)
-    if not len(gaps):
-        return {}
+    if not len(gaps) and times[0] < 0:
+        raise ArgumentError(
+            f"Argument `frames` must not begin before 0 for one frame in DCD, but does at {times[0]:g} ps. Write TRR."
+        )
+    if not len(gaps):  # one interval from the origin of time
+        return {"dt": float(times[0]), "nsavc": 1, "istart": 1} if times[0] else {}
     if not (gaps[0] > 0 and np.abs(gaps - gaps[0]).max() <= UNEVEN * gaps[0]):
         raise ArgumentError(
             f"Argument `frames` must be evenly spaced in time for DCD, which states one interval, but the times between them lie "

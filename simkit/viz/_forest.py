@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 from matplotlib.lines import Line2D
 
-from .._doors import check_entries, check_mapping
+from .._doors import check_count, check_entries, check_mapping
 from .._errors import ArgumentError, check_known
 from ..fitting import FitResult
 from ..infer import Posterior
@@ -30,6 +30,7 @@ def plot_forest(
 
     **Returns:** the figure; its table has parameter, result, value, lower, upper and unit.
     """
+    check_count("columns", columns)
     check_mapping("results", results, "fits or posteriors", "{'first': fit}")
     check_entries(
         "results", results, (FitResult, Posterior), "a fit or a posterior", "`simkit.fit(problem)` gives one."

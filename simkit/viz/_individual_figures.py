@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 from matplotlib.axes import Axes
 
-from .._doors import check_count
+from .._doors import check_count, check_kind
 from .._errors import ArgumentError, check_known
 from ..fitting import FitResult
 from ..infer import Posterior, central_parameters, check_result, typical_parameters
@@ -94,6 +94,10 @@ def plot_individuals(
     if output is None and len(seen.data) > 1:
         raise ArgumentError(f"Argument `output` must name one of {tuple(seen.data)}, but it is not given.")
     (name,) = _outputs(seen, output)
+    if experiments is not None:
+        check_kind("experiments", experiments, list | tuple, "a list of names", f"Write `[{seen.labels[0]!r}]`.")
+    if experiments is not None and not experiments:
+        raise ArgumentError("Argument `experiments` must name some, but is empty. Leave it out for the first of all.")
     for label in experiments or ():
         check_known(label, seen.labels, "experiment")
     wanted = list(experiments or seen.labels[:MOST_PANELS])

@@ -4,6 +4,7 @@ import numpy as np
 from matplotlib.axes import Axes
 from scipy import special
 
+from .._doors import check_kind
 from ..infer import PredictionErrors, VisualPredictiveCheck
 from ._style import GREY, Drawing, color, few_ticks, labelled, new_figure, styled, theme
 
@@ -25,6 +26,9 @@ def plot_predictive_check(check: VisualPredictiveCheck, *, time: str = "time", l
 
     **Returns:** the figure; its table is `check.to_frame()`.
     """
+    check_kind(
+        "check", check, VisualPredictiveCheck, "a predictive check", "Make it by `visual_predictive_check(...)`."
+    )
     limited = check.hidden is not None
     figure = new_figure(7.0, 5.4 if limited else 3.9)
     axes = figure.subplots(2, 1, sharex=True, height_ratios=(3, 1)) if limited else [figure.subplots()]
@@ -87,6 +91,7 @@ def plot_npde(errors: PredictionErrors, *, time: str = "time") -> Drawing:
 
     **Returns:** the figure; its table is `errors.to_frame()`.
     """
+    check_kind("errors", errors, PredictionErrors, "prediction errors", "Make them by `npde(...)`.")
     figure = new_figure(7.6, 5.4)
     (quantiles, histogram), (over_time, over_size) = figure.subplots(2, 2)
     kept = np.isfinite(errors.npde)

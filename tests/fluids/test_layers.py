@@ -5,6 +5,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+import scipy.special
 
 import simkit
 from simkit import fluids
@@ -185,6 +186,27 @@ def test_conduction_between_given_values_and_slopes(walls, exact, flux):
 
 
 @pytest.mark.slow
+def test_no_conduction_to_compare_with():
+    """The same flux at both walls: what the mean values differ by is rounding."""
+    layer = fluids.PlaneLayer((4, 13), (2.0, 1.0))
+    system = flow(layer, scalars={"heat": heat(diffusivity=0.3, buoyancy=0.0, walls=N(1.0))})
+    found = system.outputs(0.1, simkit.simulate(system, system.start(), [0.0, 0.1], step=0.05).final(), None)
+    assert np.isnan(found["nusselt_heat"]).all()
+    np.testing.assert_allclose(found["flux_heat"], [0.3, -0.3], rtol=1e-12)
+
+
+@pytest.mark.slow
+def test_a_plate_that_starts_at_once():
+    r"""Stokes' first problem: fluid at rest beside a wall that moves, $u = U \operatorname{erfc}(z / 2 \sqrt{\nu t})$."""
+    layer = fluids.PlaneLayer((4, 33), (1.0, 1.0))
+    system = flow(layer, viscosity=0.01, scalars=None, walls=(along(1.0), fluids.NoSlip()))
+    with pytest.warns(UserWarning, match="does not meet the walls"):
+        end = simkit.simulate(system, system.start(jnp.zeros((2, 4, 33))), [0.0, 0.5], step=0.005).final()
+    exact = scipy.special.erfc(layer.mesh()[1] / (2 * np.sqrt(0.01 * 0.5)))
+    np.testing.assert_allclose(end.velocity[0], exact, atol=2e-3)
+
+
+@pytest.mark.slow
 def test_a_mean_grows_by_what_flows_in():
     layer = fluids.PlaneLayer((4, 9), (1.0, 2.0))
     system = flow(layer, scalars={"heat": heat(diffusivity=0.5, walls=(N(1.0), N(0.25)))})
@@ -270,6 +292,12 @@ REFUSED = {
     "no viscosity": (lambda: flow(LAYER, viscosity=0.0), "`viscosity` must be positive"),
     "a negative diffusivity": (lambda: heat(diffusivity=-1.0), "`diffusivity` must be positive"),
     "a wall of a scalar": (lambda: flow(LAYER, walls=D()), "`walls` must be the conditions"),
+    "a value of many numbers": (lambda: heat(walls=D(jnp.ones(2))), "`walls` must be one number"),
+    "a value that is no number": (lambda: heat(walls=D(jnp.asarray(jnp.inf))), "`walls` must be finite"),
+    "a text for a number": (lambda: D("1"), "must be a real number"),
+    "a force that is no number": (lambda: flow(LAYER, force=jnp.asarray(jnp.nan)), "`force` .* must be finite"),
+    "a wall of no speed": (lambda: flow(LAYER, walls=along(jnp.inf)), "must be finite"),
+    "a step too long for buoyancy": (lambda: simulated(step=0.1), r"`step` must be at most \S+ for `ETDRK4`"),
     "three walls": (lambda: heat(walls=(D(), D(), D())), "`walls` must be the conditions"),
     "a wall that moves away": (lambda: flow(LAYER, walls=fluids.NoSlip(jnp.array([0.0, 1.0]))), "moves along itself"),
     "a wall of three components": (lambda: flow(LAYER, walls=along(1.0, 3)), "velocity of a wall"),

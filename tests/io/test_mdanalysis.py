@@ -86,6 +86,11 @@ def test_open_space_and_reduced_numbers(tmp_path):
     np.testing.assert_allclose(found.position[3], given[3].position, rtol=1e-6)
 
 
+def test_one_frame_keeps_its_time(tmp_path):
+    path = simkit.io.write_trajectory(tmp_path / "one.dcd", frames()[:1])
+    assert float(simkit.io.read_trajectory(path, METAL)[0].time) == pytest.approx(3.0)
+
+
 def test_refusals(tmp_path):
     short = dataclasses.replace(frames()[1], position=frames()[1].position[:4], mass=None, momentum=None, force=None)
     with pytest.raises(simkit.ArgumentError, match="frame 1 has 4 and the first 5"):

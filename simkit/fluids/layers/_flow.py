@@ -267,8 +267,10 @@ class PlaneLayerFlow(SplitSystem, Reviewed, Noted):
         for name, scalar in self.scalars.items():
             slope, difference = self._at_walls(name, state.scalars[name][0, 0, 0])
             found[f"flux_{name}"] = -scalar.diffusivity * slope
-            known = jnp.where(difference == 0, 1.0, difference).astype(dtype)
-            found[f"nusselt_{name}"] = jnp.where(difference == 0, jnp.nan, -layer.depth * slope / known)
+            # A difference of rounding, as with the same flux at both walls, has no conduction to compare with.
+            none = jnp.abs(difference) <= 64 * jnp.finfo(dtype).eps * jnp.max(jnp.abs(y.scalars[name]))
+            known = jnp.where(none, 1.0, difference).astype(dtype)
+            found[f"nusselt_{name}"] = jnp.where(none, jnp.nan, -layer.depth * slope / known)
         return found
 
     def _at_walls(self, name: str, mean: Array) -> tuple[Array, Array]:

@@ -1,5 +1,6 @@
 """Reviews of flows in a layer: names, shapes, walls, steps that cannot be stable, and what a layer does not resolve."""
 
+import math
 import warnings
 from typing import Any
 
@@ -46,6 +47,7 @@ def check_flow(flow: Any) -> None:
         )
     for name in ("force", "bulk_velocity"):
         value = getattr(flow, name)
+        check_finite(f"Argument `{name}` of PlaneLayerFlow", value)
         if value is not None and value.shape not in ((), (d - 1,)):
             raise ArgumentError(
                 f"Argument `{name}` of PlaneLayerFlow must be a number, along x, or have the shape ({d - 1},) of the directions "
@@ -53,6 +55,7 @@ def check_flow(flow: Any) -> None:
             )
     for wall in flow.walls:
         velocity = wall.velocity if isinstance(wall, NoSlip) else None
+        check_finite("The velocity of a wall of PlaneLayerFlow", velocity)
         if velocity is not None and velocity.shape not in ((), (d,)):
             raise ArgumentError(
                 f"The velocity of a wall of PlaneLayerFlow must be one number or have the shape ({d},), the last component 0, but "
@@ -63,6 +66,17 @@ def check_flow(flow: Any) -> None:
                 f"A wall of PlaneLayerFlow moves along itself only, but one has the velocity {float(velocity[-1]):g} across. "
                 "Write 0 as the last component."
             )
+
+
+def check_finite(what: str, value: Any) -> None:
+    """Refuse numbers that are not finite, where they are known.
+
+    **Raises:** an `ArgumentError`.
+    """
+    if value is not None and not tracing(value) and not np.isfinite(np.asarray(value)).all():
+        raise ArgumentError(
+            f"{what} must be finite, but is {np.asarray(value).tolist()}. Write numbers in consistent units."
+        )
 
 
 def added(system: Any, t: ArrayLike, y: Any, inputs: Inputs) -> Any:
@@ -126,7 +140,7 @@ def _encoded(system: Any, y: Any) -> Any:
 def _warn_of_parts(y0: Any, admitted: Any) -> None:
     """Warn of a start of which a part is taken out."""
     for given, kept in zip(jax.tree.leaves(y0), jax.tree.leaves(admitted), strict=True):
-        whole = float(np.mean(np.asarray(given, float) ** 2))
+        whole = float(max(np.mean(np.asarray(x, float) ** 2) for x in (given, kept)))
         lost = float(np.mean((np.asarray(given, float) - np.asarray(kept, float)) ** 2))
         if lost > 1e-6 * whole:
             warnings.warn(
@@ -138,7 +152,7 @@ def _warn_of_parts(y0: Any, admitted: Any) -> None:
 
 
 def _check_step(system: Any, y0: Any, step: float, solver: object) -> None:
-    """Refuse a step in which the start is carried too far, or rotation turns it too far."""
+    """Refuse a step in which the start is carried too far, rotation turns it too far, or buoyancy lifts it too far."""
     layer, name = system.layer, type(solver).__name__
     speeds = np.abs(np.asarray(y0.velocity, float))
     largest = [2 * np.pi * cutoff / length for cutoff, length in zip(layer.cutoffs, layer.lengths, strict=False)]
@@ -147,6 +161,7 @@ def _check_step(system: Any, y0: Any, step: float, solver: object) -> None:
     largest = [*(np.full(1, k) for k in largest), 2 * np.pi / 3 / gaps]
     carried = sum(speed * k for speed, k in zip(speeds, largest, strict=True))
     frequency, turning = float(np.max(carried)), 0.0 if system.coriolis is None else abs(float(system.coriolis))
+    turning += _buoyant(system, y0)
     diffusivity = min(float(x) for x in (system.viscosity, *(one.diffusivity for one in system.scalars.values())))
     damping = diffusivity * float(sum(k[0] ** 2 for k in largest[:-1]))
     reach = REACH.get(name, 2.8)
@@ -155,10 +170,17 @@ def _check_step(system: Any, y0: Any, step: float, solver: object) -> None:
         return
     shorter = next((step * 0.95**k for k in range(1, 1000) if stable(step * 0.95**k)), 0.0)
     raise ArgumentError(
-        f"Argument `step` must be at most {shorter:.3g} for `{name}` to be stable with the speeds of the start of "
+        f"Argument `step` must be at most {shorter:.3g} for `{name}` to be stable with the speeds and the buoyancy of the start of "
         f"PlaneLayerFlow on its points, but it is {step:.3g}. Take shorter steps or, with `step=Adaptive()`, leave them to the "
         "error estimate."
     )
+
+
+def _buoyant(system: Any, y0: Any) -> float:
+    r"""The rate at which buoyancy moves the start, $\sqrt{\sum |B| \Delta s / L}$, with the range $\Delta s$ of each scalar."""
+    ranges = {name: float(np.ptp(np.asarray(field, float))) for name, field in y0.scalars.items()}
+    lifted = sum(abs(float(system.scalars[name].buoyancy)) * spread for name, spread in ranges.items())
+    return math.sqrt(lifted / system.layer.depth)
 
 
 def _advanced(step: float, frequency: float, damping: float, turning: float) -> float:

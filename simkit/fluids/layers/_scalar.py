@@ -42,6 +42,8 @@ class LayerScalar(eqx.Module):
         check_value("buoyancy", buoyancy)
         self.diffusivity, self.buoyancy = diffusivity, buoyancy
         self.walls = as_walls(walls, (Dirichlet, Neumann), "`Dirichlet(1.0)` or `Neumann(0.0)`")
+        for wall in self.walls:
+            check_value("walls", wall.value if isinstance(wall, Dirichlet) else wall.gradient)
 
     @property
     def fixed(self) -> tuple[bool, bool]:

@@ -23,7 +23,7 @@ class DensePairs(NamedTuple):
 
 
 class DenseLayout(PairPlan):
-    """Which images of an atom another one may see. `DensePlan` adds how the pairs are gone over.
+    """The images of an atom that another one may see. `DensePlan` adds how the pairs are gone over.
 
     With `images` None each pair is taken at its nearest image, which is right for cutoffs up to half the smallest plane distance;
     otherwise every image in the list counts, for atoms wrapped into the cell.
