@@ -376,6 +376,15 @@ ROWS = {
         lambda: simkit.io.read_trajectory("a.dcd", md.METAL, frames=3),
         "`frames` must be a slice",
     ),
+    "predictive check of a number": (
+        lambda: simkit.visual_predictive_check(P, FIT, output=3),
+        "`output` must be the name of an output",
+    ),
+    "figure of no predictive check": (
+        lambda: simkit.viz.plot_predictive_check(FIT),
+        "`check` must be a predictive check",
+    ),
+    "figure of no prediction errors": (lambda: simkit.viz.plot_npde(FIT), "`errors` must be prediction errors"),
     "npde of a system": (lambda: simkit.npde(S, P), "`problem` must be a problem"),
     "npde of no fit": (lambda: simkit.npde(P, 3), "`result` must be the result of a fit or a posterior"),
     "check, swapped": (lambda: simkit.check(P, P), "`result` must be the result of a fit or a posterior"),

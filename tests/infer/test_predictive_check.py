@@ -188,7 +188,6 @@ def test_a_problem_without_a_population_and_what_is_refused():
         ({"quantiles": (5.0, 50.0, 95.0)}, "between 0 and 1"),
         ({"level": 90.0}, "Write 0.9"),
         ({"replicates": 1}, "at least 2"),
-        ({"output": 3}, "the name of an output"),
     ):
         with pytest.raises(simkit.ArgumentError, match=words):
             simkit.visual_predictive_check(problem, fit, **arguments)
@@ -218,10 +217,6 @@ def test_figures_of_individuals():
     threads = viz.plot_spaghetti(problem)
     assert len(threads.to_frame()) == 24
     errors = simkit.npde(problem, result, replicates=100)
-    with pytest.raises(simkit.ArgumentError, match="Make it by `visual_predictive_check"):
-        viz.plot_predictive_check(errors)
-    with pytest.raises(simkit.ArgumentError, match="Make them by `npde"):
-        viz.plot_npde(result)
     with pytest.raises(simkit.ArgumentError, match="`columns` must be"):
         viz.plot_forest({"one": result}, columns=0)
     assert viz.plot_npde(errors).to_frame().npde.tolist() == errors.to_frame().npde.tolist()
