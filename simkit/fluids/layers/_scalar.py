@@ -43,7 +43,10 @@ class LayerScalar(eqx.Module):
         self.diffusivity, self.buoyancy = diffusivity, buoyancy
         self.walls = as_walls(walls, (Dirichlet, Neumann), "`Dirichlet(1.0)` or `Neumann(0.0)`")
         for wall in self.walls:
-            check_value("walls", wall.value if isinstance(wall, Dirichlet) else wall.gradient)
+            if isinstance(wall, Dirichlet):
+                check_value("walls", wall.value)
+            elif isinstance(wall, Neumann):
+                check_value("walls", wall.gradient)
 
     @property
     def fixed(self) -> tuple[bool, bool]:
