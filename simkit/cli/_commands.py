@@ -164,7 +164,8 @@ def models(options: argparse.Namespace) -> int:
     if options.model is None:
         answer(options, list_models(known), models=model_lines(known))
     else:
-        answer(options, describe_model(options.model, known), **model_content(options.model, known))
+        content = model_content(options.model, known) if options.json else {}  # each runs the model's example
+        answer(options, "" if options.json else describe_model(options.model, known), **content)
     return 0
 
 

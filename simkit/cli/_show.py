@@ -61,9 +61,8 @@ def describe_model(name: str, models: Mapping[str, type[System]] = SYSTEMS) -> s
 
 def model_content(name: str, models: Mapping[str, type[System]] = SYSTEMS) -> dict[str, Any]:
     """A model for machines: what it is, and its quantities with values, units and supports; of others their docstring."""
-    text = describe_model(name, models)
     if name not in models:
-        return {"name": name, "text": text}
+        return {"name": name, "text": describe_model(name, models)}
     kind, system, y0, outputs, span = _of_example(name, models)
     parts = {"parameters": Setup(system), "state": Setup(y0), "outputs": Setup(outputs)}
     return {

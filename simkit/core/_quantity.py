@@ -130,3 +130,11 @@ def field_metadata(owner: Any, name: str) -> Metadata:
             if field.name == name:
                 return field.metadata.get("simkit", Metadata())
     return dict(getattr(owner, "parameter_metadata", ())).get(name, Metadata())
+
+
+def unit_of(tree: Any, name: str) -> str:
+    """The unit of a component of a state, by dotted name."""
+    owner, _, last = name.rpartition(".")
+    for word in filter(None, owner.split(".")):
+        tree = getattr(tree, word, None)
+    return field_metadata(tree, last).unit

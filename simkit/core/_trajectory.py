@@ -14,7 +14,7 @@ from ._events import Events
 from ._guard import alike_together
 from ._html import html_page, trajectory_html
 from ._names import Setup, named_leaves
-from ._quantity import field_metadata
+from ._quantity import unit_of
 from ._status import Status
 from ._tables import data_set
 
@@ -136,12 +136,7 @@ class Trajectory(eqx.Module):
         rows, size = self._facts(), 0
         for name, leaf in named_leaves(self.ys).items():
             size += leaf.nbytes
-            owner, _, last = name.rpartition(".")
-            node = self.ys
-            for word in filter(None, owner.split(".")):
-                node = getattr(node, word, None)
-            unit = field_metadata(node, last).unit
-            label = name or "y"
+            unit, label = unit_of(self.ys, name), name or "y"
             rows.append((label, f"{leaf.dtype}{list(leaf.shape)}" + (f" in {unit}" if unit != "1" else "")))
         rows += self._findings()
         rows.append(("memory", f"{size / 1024:.1f} KiB"))

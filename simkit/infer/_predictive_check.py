@@ -72,13 +72,17 @@ class VisualPredictiveCheck:
                 found.append(own | {"statistic": "beyond a limit"} | _named(self.hidden, place))
         return found
 
+    def columns(self) -> dict[str, np.ndarray]:
+        """The table, column by column."""
+        rows = self.rows()
+        return {name: np.array([row[name] for row in rows]) for name in rows[0]}
+
     def to_frame(self) -> Any:
         """Return the table as a `pandas.DataFrame`: bin, count, statistic, observed, lower, median, upper.
 
         **Raises:** a `MissingPackageError` where pandas is not installed.
         """
-        rows = self.rows()
-        return data_frame({name: np.array([row[name] for row in rows]) for name in rows[0]}, "to_frame")
+        return data_frame(self.columns(), "to_frame")
 
     def notes(self) -> list[str]:
         """Describe in sentences how many percentiles lie outside of their bands."""

@@ -1,13 +1,12 @@
 """The groups of the events of a stored trajectory: times and names, and the states on both sides."""
 
 import json
-from typing import Any
 
 import h5py
 import jax.numpy as jnp
 import numpy as np
 
-from ..core import Events, field_metadata, named_leaves
+from ..core import Events, named_leaves, unit_of
 from ._netcdf import read_json, read_variables, write_dimension, write_inner, write_variable
 
 GROUPS = "events", "events_before", "events_after"
@@ -41,11 +40,3 @@ def read_events(group: h5py.Group, before: h5py.Group, after: h5py.Group) -> Eve
     stored = ((place, read_variables(place)) for place in (before, after))
     sides = ({name: jnp.asarray(found[name]) for name in read_json(place, "names")} for place, found in stored)
     return Events(tuple(read_json(group, "names")), *numbers, *sides)
-
-
-def unit_of(tree: Any, name: str) -> str:
-    """The unit of a state's component, by dotted name."""
-    owner, _, last = name.rpartition(".")
-    for word in filter(None, owner.split(".")):
-        tree = getattr(tree, word, None)
-    return field_metadata(tree, last).unit

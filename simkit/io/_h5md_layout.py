@@ -18,17 +18,21 @@ from ..md import METAL, REAL, REDUCED, SI, Frame, Units, si_value
 MOST_PACKED = 1100
 """DEFLATE, the strongest filter of HDF5 itself, makes 1,032 bytes of one at best."""
 GROUP = "particles/trajectory"
+MDANALYSIS: Mapping[str, str] = MappingProxyType(
+    {
+        "length": "Angstrom",
+        "time": "ps",
+        "velocity": "Angstrom ps-1",
+        "force": "kJ mol-1 Angstrom-1",
+        "mass": "g mol-1",
+        "charge": "e",
+    }
+)
+"""Dimension -> the unit in which MDAnalysis counts, whatever the file."""
+
 UNITS: Mapping[str, Mapping[str, str]] = MappingProxyType(
     {
-        METAL.name: {
-            "length": "Angstrom",
-            "time": "ps",
-            "velocity": "Angstrom ps-1",
-            "force": "kJ mol-1 Angstrom-1",
-            "mass": "g mol-1",
-            "charge": "e",
-            "energy": "eV",
-        },
+        METAL.name: {**MDANALYSIS, "energy": "eV"},
         REAL.name: {
             "length": "Angstrom",
             "time": "fs",

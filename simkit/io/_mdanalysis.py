@@ -11,16 +11,7 @@ from .._doors import check_kind
 from .._errors import ArgumentError, DataError, missing_package
 from ..md import REDUCED, Frame, Units, si_value, three_dimensional
 from ._frame_series import FrameSeries
-
-UNITS = {
-    "length": "Angstrom",
-    "time": "ps",
-    "velocity": "Angstrom ps-1",
-    "force": "kJ mol-1 Angstrom-1",
-    "mass": "g mol-1",
-    "charge": "e",
-}
-"""Units of MDAnalysis, whatever the file."""
+from ._h5md_layout import MDANALYSIS, value_of
 
 TILT = 1e-5
 """Part of the cell by which an axis may leave the places that files of lengths and angles can say: what float32 rounds off, and
@@ -145,8 +136,7 @@ def write_trajectory(path: str | Path, frames: Sequence[Frame] | FrameSeries) ->
                 step.dimensions = _dimensions(frame, mda, i)
                 step.positions = frame.position * _from(frame.units, "length")
                 if moving:
-                    velocity = np.asarray(frame.momentum) / np.asarray(frame.mass)[:, None]
-                    step.velocities = velocity * _from(frame.units, "velocity")
+                    step.velocities = value_of(frame, "velocity") * _from(frame.units, "velocity")
                 if pushed:
                     step.forces = np.asarray(frame.force) * _from(frame.units, "force")
                 step.time, step.data["step"] = times[i], frame.step
@@ -243,7 +233,7 @@ def _interval(times: np.ndarray, steps: list[int]) -> dict[str, Any]:
 
 def _factor(units: Units, dimension: str) -> float:
     """Return the factor from MDAnalysis' numbers to those of the simulation."""
-    return 1.0 if units == REDUCED else si_value(UNITS[dimension]) / units.si(dimension)
+    return 1.0 if units == REDUCED else si_value(MDANALYSIS[dimension]) / units.si(dimension)
 
 
 def _from(units: Units, dimension: str) -> float:

@@ -96,9 +96,7 @@ def _add_population(add: Add, study: Study, result: FitResult | Posterior | None
     problem = study.problem()
     if problem.population is None or result is None or result.names != problem.names or np.ndim(problem.times) != 2:
         return
-    asked: dict[str, Any] = {"replicates": 1000} | {
-        key: study.predict[key] for key in ("replicates",) if key in study.predict
-    }
+    asked: dict[str, Any] = {"replicates": study.predict.get("replicates", 1000)}
     check = {key: study.predict[key] for key in ("corrected", "bins") if key in study.predict}
     outputs = [name for name, values in problem.data.items() if values.ndim == 2]
     for name in outputs:

@@ -9,8 +9,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from .._errors import ArgumentError, check_known
-from .._types import State
-from ..core import Trajectory, field_metadata, named_leaves
+from ..core import Trajectory, named_leaves, unit_of
 from ..infer import Prediction
 from ..problem import Observed, Problem, observed
 from ._style import color, few_ticks, labelled, new_figure, styled, theme
@@ -40,7 +39,7 @@ def plot_trajectory(
         check_known(name, series, "component of the state")
     panels: dict[str, list[str]] = {}
     for name in series if names is None else names:
-        panels.setdefault(_unit(trajectory.ys, name), []).append(name)
+        panels.setdefault(unit_of(trajectory.ys, name), []).append(name)
     figure = new_figure(7.0, 0.6 + 2.3 * len(panels))
     axes = figure.subplots(len(panels), 1, sharex=True, squeeze=False)[:, 0]
     for panel, (unit, held) in zip(axes, panels.items(), strict=True):
@@ -150,11 +149,3 @@ def _curves(problem: Problem, estimate: Array) -> tuple[np.ndarray, dict[str, np
     rows = np.asarray(problem.times)
     times = np.linspace(rows.min(axis=1), rows.max(axis=1), 301, axis=1)
     return times, {name: np.asarray(values) for name, values in problem.predict(estimate, times).items()}
-
-
-def _unit(ys: State, name: str) -> str:
-    owner, _, last = name.rpartition(".")
-    node = ys
-    for word in filter(None, owner.split(".")):
-        node = getattr(node, word, None)
-    return field_metadata(node, last).unit

@@ -9,7 +9,7 @@ from .._doors import check_count, check_entries, check_mapping
 from .._errors import ArgumentError, check_known
 from ..fitting import FitResult
 from ..infer import Posterior
-from ._style import Drawing, color, few_ticks, grid, labelled, new_figure, styled
+from ._style import Drawing, color, columns_of, few_ticks, grid, labelled, new_figure, styled
 
 MOST = 12
 """Most parameters that are drawn by default."""
@@ -68,8 +68,7 @@ def plot_forest(
         few_ticks(panel, 4)
     for panel in axes.flat[len(wanted) :]:
         panel.set_visible(False)
-    heads = ("parameter", "result", "value", "lower", "upper", "unit")
-    figure.table = {head: np.array([row[i] for row in found]) for i, head in enumerate(heads)}
+    figure.table = columns_of(("parameter", "result", "value", "lower", "upper", "unit"), found)
     if columns > 1:
         marks = [Line2D([], [], color=color(i), marker="o", label=label) for i, label in enumerate(tables)]
         figure.legend(handles=marks, loc="outside lower center", ncols=4)

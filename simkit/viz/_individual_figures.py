@@ -11,7 +11,7 @@ from .._errors import ArgumentError, check_known
 from ..fitting import FitResult
 from ..infer import Posterior, central_parameters, check_result, typical_parameters
 from ..problem import Observed, Problem, observed
-from ._style import Drawing, color, few_ticks, labelled, new_figure, styled, theme
+from ._style import Drawing, color, columns_of, few_ticks, labelled, new_figure, styled, theme
 
 MOST_PANELS = 24
 """Most individuals that are drawn by default, each in a panel."""
@@ -61,7 +61,7 @@ def plot_spaghetti(
     handles = axes[0].get_legend_handles_labels()
     if handles[0]:
         figure.legend(*handles, loc="outside lower center", ncols=5)
-    figure.table = _columns(("experiment", "output", "time", "value", "censored"), rows)
+    figure.table = columns_of(("experiment", "output", "time", "value", "censored"), rows)
     return figure
 
 
@@ -96,8 +96,10 @@ def plot_individuals(
     (name,) = _outputs(seen, output)
     if experiments is not None:
         check_kind("experiments", experiments, list | tuple, "a list of names", f"Write `[{seen.labels[0]!r}]`.")
-    if experiments is not None and not experiments:
-        raise ArgumentError("Argument `experiments` must name some, but is empty. Leave it out for the first of all.")
+        if not experiments:
+            raise ArgumentError(
+                "Argument `experiments` must name some, but is empty. Leave it out for the first of all."
+            )
     for label in experiments or ():
         check_known(label, seen.labels, "experiment")
     wanted = list(experiments or seen.labels[:MOST_PANELS])
@@ -125,7 +127,7 @@ def plot_individuals(
     figure.supxlabel(time, fontsize=9)
     figure.supylabel(labelled(name, seen.units[name]), fontsize=9)
     figure.legend(*axes.flat[0].get_legend_handles_labels(), loc="outside upper center", ncols=3)
-    figure.table = _columns(("experiment", "time", "individual", "typical"), rows)
+    figure.table = columns_of(("experiment", "time", "individual", "typical"), rows)
     return figure
 
 
@@ -179,7 +181,3 @@ def _medians(times: np.ndarray, values: np.ndarray, hidden: np.ndarray) -> tuple
     shared, counts = np.unique(times[kept], return_counts=True)
     shared = shared[counts > values.shape[0] / 2]
     return shared, np.array([np.median(values[kept & (times == t)]) for t in shared])
-
-
-def _columns(names: Sequence[str], rows: Sequence[tuple[Any, ...]]) -> dict[str, np.ndarray]:
-    return {name: np.array([row[i] for row in rows]) for i, name in enumerate(names)}

@@ -9,7 +9,7 @@ import numpy as np
 from .._doors import check_count, check_kind
 from .._errors import ArgumentError, check_known
 from .._types import Inputs
-from ..core import PlainSystem, System, Trajectory, field_metadata, named_leaves
+from ..core import PlainSystem, System, Trajectory, named_leaves, unit_of
 from ._style import Drawing, color, labelled, new_figure, styled, theme
 
 
@@ -49,8 +49,8 @@ def plot_phase(
     for member, (own_x, own_y) in enumerate(zip(rows[x], rows[y], strict=True)):
         panel.plot(own_x, own_y, color=color(member), lw=1.3, zorder=2, label="trajectory" if not member else None)
         panel.plot(own_x[:1], own_y[:1], "o", color=color(member), zorder=3)
-    panel.set_xlabel(labelled(x, field_metadata_of(trajectory.ys, x)))
-    panel.set_ylabel(labelled(y, field_metadata_of(trajectory.ys, y)))
+    panel.set_xlabel(labelled(x, unit_of(trajectory.ys, x)))
+    panel.set_ylabel(labelled(y, unit_of(trajectory.ys, y)))
     panel.margins(0.08)
     if system is not None:
         _field(panel, trajectory, system, inputs, (x, y), arrows)
@@ -58,14 +58,6 @@ def plot_phase(
     at = np.broadcast_to(times, rows[x].shape).ravel()
     figure.table = {"member": members, "time": at, x: rows[x].ravel(), y: rows[y].ravel()}
     return figure
-
-
-def field_metadata_of(ys: Any, name: str) -> str:
-    """The unit of a component of the state."""
-    owner, _, last = name.rpartition(".")
-    for word in filter(None, owner.split(".")):
-        ys = getattr(ys, word, None)
-    return field_metadata(ys, last).unit
 
 
 def _field(

@@ -64,8 +64,7 @@ def plot_predictive_check(check: VisualPredictiveCheck, *, time: str = "time", l
     few_ticks(panel, 8, None if log else 5)
     axes[-1].set_xlabel(time)
     figure.legend(*panel.get_legend_handles_labels(), loc="outside lower center", ncols=6)
-    rows = check.rows()
-    figure.table = {name: np.array([row[name] for row in rows]) for name in rows[0]}
+    figure.table = check.columns()
     return figure
 
 

@@ -133,6 +133,11 @@ class Drawing(Figure):
         return to_png(self)
 
 
+def columns_of(names: Sequence[str], rows: Sequence[tuple[Any, ...]]) -> dict[str, np.ndarray]:
+    """Rows of a table as columns by name."""
+    return {name: np.array([row[i] for row in rows]) for i, name in enumerate(names)}
+
+
 def _lines(figure: Figure) -> dict[str, np.ndarray]:
     """The lines of all panels, point by point; lines across a panel, which mark a level, are left out."""
     parts = []

@@ -3,11 +3,14 @@
 from collections.abc import Sequence
 from typing import Any, Protocol, runtime_checkable
 
+import jax
 import numpy as np
 from jax.typing import ArrayLike
 
+from ..._doors import check_function, check_kind, shown
 from ..._errors import ArgumentError
 from ..._types import State
+from ...core import traced
 from ._grid import Grid
 
 
@@ -92,3 +95,32 @@ def check_vector(value: ArrayLike | Sequence[float], dimensions: int, name: str,
         raise ArgumentError(
             f"Argument `{name}` must {wanted}, a component for each axis of the grid, but it has {np.shape(value)}."
         )
+
+
+def check_value(name: str, value: Any, *, positive: bool = False) -> None:
+    """Refuse what is no finite number, where it is known.
+
+    **Raises:** an `ArgumentError` that names the argument.
+    """
+    if traced(value):
+        return
+    remedy = f"Write a number in consistent units, such as `{name}=1.0`."
+    check_kind(name, value, int | float | np.number | np.ndarray | jax.Array, "a number", remedy)
+    if isinstance(value, bool) or np.iscomplexobj(value):
+        raise ArgumentError(f"Argument `{name}` must be a number, but it is {shown(value)}. {remedy}")
+    if np.ndim(value):
+        raise ArgumentError(f"Argument `{name}` must be one number, but has the shape {np.shape(value)}. {remedy}")
+    found = float(value)
+    if not np.isfinite(found):
+        raise ArgumentError(f"Argument `{name}` must be finite, but is {found:g}. {remedy}")
+    if positive and found <= 0:
+        raise ArgumentError(f"Argument `{name}` must be positive, but is {found:g}. {remedy}")
+
+
+def check_source(source: object) -> None:
+    """Refuse a source that is no function of time, state and inputs.
+
+    **Raises:** an `ArgumentError`.
+    """
+    if source is not None:
+        check_function("source", source, ("t", "y", "inputs"))

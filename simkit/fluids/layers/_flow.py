@@ -13,11 +13,12 @@ from ..._doors import check_kind
 from ..._types import Inputs, Outputs, Scalar
 from ...core import POSITIVE, SYSTEMS, Example, Noted, Reviewed, SplitSystem, quantity
 from ..grids._boundary import Boundary, Dirichlet, FreeSlip, NoSlip
+from ..grids._checks import check_source, check_value
 from ._fourier import series, values
 from ._layer import PlaneLayer
 from ._modes import Carried, Modes, Velocity, means_of
 from ._profiles import Profile, along_x, flow_profile, scalar_profile
-from ._review import added, check_flow, check_source, check_value, note_layer, review_layer
+from ._review import added, check_flow, note_layer, review_layer
 from ._scalar import LayerScalar, as_walls, check_scalars
 from ._starts import started
 
@@ -188,12 +189,11 @@ class PlaneLayerFlow(SplitSystem, Reviewed, Noted):
         d, count = self.layer.dimensions, len(self.scalars)
         fields = values(self.layer, self._columns(state, turning=True))
         columns = series(self.layer, self._products(fields))
-        scalars = {}
+        scalars, profiles = {}, self.scalar_profiles(columns.dtype)
         for i, name in enumerate(self.scalars):
             carried, first = self.carried(name), d + d * i
             slope = carried.outflow(columns[:, :, :, first : first + d])
-            curvature = self.scalar_profiles(columns.dtype)[name].curvature()
-            scalars[name] = slope + carried.constant(self.scalars[name].diffusivity * curvature)
+            scalars[name] = slope + carried.constant(self.scalars[name].diffusivity * profiles[name].curvature())
         assert columns.shape[3] == d + d * count
         slope = self.transforms.projected(columns[:, :, :, :d], scalars)
         pushed = self.pushed(columns.dtype)
@@ -275,7 +275,7 @@ class PlaneLayerFlow(SplitSystem, Reviewed, Noted):
 
     def _at_walls(self, name: str, mean: Array) -> tuple[Array, Array]:
         """The mean slope of a scalar at both walls, and its mean at the lower wall less that at the upper one."""
-        table, profile = self.carried(name).modes, self.scalar_profiles(mean.dtype)[name]
+        table, profile = self.carried(name).modes, scalar_profile(self.layer, self.scalars[name].walls, mean.dtype)
         ends = jnp.asarray(table.values[:, :, [0, -1]], mean.dtype)
         value = mean @ ends[0] + profile.values()[jnp.array([0, -1])]
         slope = mean @ ends[1] / self.layer.depth + profile.values(1)[jnp.array([0, -1])]

@@ -175,7 +175,7 @@ class Carried:
 
     def constant(self, value: Array) -> Array:
         """The modes of a field that is the same everywhere."""
-        sizes = jnp.asarray(self.modes.values[0] @ self.layer.weights(), value.dtype)
+        sizes = jnp.asarray(means_of(self.modes, self.layer), value.dtype)
         shape = (*wavenumbers(self.layer).size.shape[:2], 2, sizes.size)
         return jnp.zeros(shape, value.dtype).at[0, 0, 0].set(value * sizes)
 

@@ -14,10 +14,9 @@ from ..._errors import ArgumentError
 from ..._types import Inputs
 from ...core import Seen, check_numbers, tracing
 from ..grids._boundary import NoSlip
+from ..grids._checks import check_value
 from ..grids._compiled import compiled
 from ..spectral._review import REACH, SHARE, TAIL
-from ..sphere._review import check_source as check_source
-from ..sphere._review import check_value as check_value
 
 ROUNDING = 1e4
 """Rounding errors of the largest value of a field, below which all of its modes together say nothing."""

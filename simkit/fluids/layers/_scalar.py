@@ -10,7 +10,7 @@ from ..._errors import ArgumentError
 from ..._types import Scalar
 from ...core import POSITIVE, quantity
 from ..grids._boundary import Boundary, Dirichlet, Neumann
-from ._review import check_value
+from ..grids._checks import check_value
 
 TAKEN = ("velocity", "kinetic_energy", "dissipation", "wall_shear")
 """Names of outputs, which no scalar may have."""

@@ -10,10 +10,10 @@ from jax.typing import ArrayLike
 from jaxtyping import Array, PRNGKeyArray
 
 from ..._errors import ArgumentError
+from ..grids._checks import check_value
 from ..grids._compiled import compiled
 from ._modes import Modes
 from ._profiles import spread
-from ._review import check_value
 from ._tables import wavenumbers
 
 

@@ -11,9 +11,10 @@ from jaxtyping import Array
 from ..._doors import check_count
 from ..._types import Inputs, Outputs, Scalar
 from ...core import POSITIVE, SYSTEMS, Example, Reviewed, SplitSystem, quantity
+from ..grids._checks import check_source, check_value
 from ..spectral._flow2d import Flow2D
 from ._harmonics import Harmonics
-from ._review import added, check_source, check_sphere, check_sphere_step, check_start, check_value
+from ._review import added, check_sphere, check_sphere_step, check_start
 from ._sphere import Sphere
 from ._starts import rossby_haurwitz
 

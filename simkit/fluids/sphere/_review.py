@@ -3,15 +3,14 @@
 import dataclasses
 from typing import Any
 
-import jax
 import jax.numpy as jnp
 import numpy as np
 from jax.typing import ArrayLike
 
-from ..._doors import check_function, check_kind, shown
+from ..._doors import check_kind, shown
 from ..._errors import ArgumentError
 from ..._types import Inputs, State
-from ...core import check_numbers, traced
+from ...core import check_numbers
 from ..spectral._review import REACH
 from ._sphere import Sphere
 
@@ -22,26 +21,6 @@ def check_sphere(sphere: object) -> None:
     **Raises:** an `ArgumentError`.
     """
     check_kind("sphere", sphere, Sphere, "a sphere", "Write `fluids.Sphere(31)`.")
-
-
-def check_value(name: str, value: Any, *, positive: bool = False) -> None:
-    """Refuse what is no finite number, where it is known.
-
-    **Raises:** an `ArgumentError` that names the argument.
-    """
-    if traced(value):
-        return
-    remedy = f"Write a number in consistent units, such as `{name}=1.0`."
-    check_kind(name, value, int | float | np.number | np.ndarray | jax.Array, "a number", remedy)
-    if isinstance(value, bool) or np.iscomplexobj(value):
-        raise ArgumentError(f"Argument `{name}` must be a number, but it is {shown(value)}. {remedy}")
-    if np.ndim(value):
-        raise ArgumentError(f"Argument `{name}` must be one number, but has the shape {np.shape(value)}. {remedy}")
-    found = float(value)
-    if not np.isfinite(found):
-        raise ArgumentError(f"Argument `{name}` must be finite, but is {found:g}. {remedy}")
-    if positive and found <= 0:
-        raise ArgumentError(f"Argument `{name}` must be positive, but is {found:g}. {remedy}")
 
 
 def check_state(system: Any, y: State) -> None:
@@ -55,15 +34,6 @@ def check_state(system: Any, y: State) -> None:
             f"Argument `y0` of {type(system).__name__} must be a `{kind.__name__}`, but it is {shown(y)}. Write "
             f"`{type(system).__name__}.State(...)`."
         )
-
-
-def check_source(source: object) -> None:
-    """Refuse a source that is no function of time, state and inputs.
-
-    **Raises:** an `ArgumentError`.
-    """
-    if source is not None:
-        check_function("source", source, ("t", "y", "inputs"))
 
 
 def added(system: Any, t: ArrayLike, y: State, inputs: Inputs) -> State:

@@ -13,16 +13,15 @@ from jaxtyping import Array
 from ..._doors import check_count
 from ..._types import Inputs, Outputs, Scalar
 from ...core import POSITIVE, SYSTEMS, Example, Explained, Reviewed, SplitSystem, quantity, scaled
+from ..grids._checks import check_source, check_value
 from ..volumes._water import Water
 from ._barotropic import damping_rates
 from ._harmonics import Harmonics, times_i
 from ._review import (
     added,
-    check_source,
     check_sphere,
     check_sphere_step,
     check_start,
-    check_value,
     lowest_on_sphere,
 )
 from ._sphere import Sphere

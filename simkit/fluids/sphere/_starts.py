@@ -6,8 +6,9 @@ from jaxtyping import Array
 
 from ..._doors import check_count
 from ..._errors import ArgumentError
+from ..grids._checks import check_value
 from ..volumes._water import Water
-from ._review import check_sphere, check_value
+from ._review import check_sphere
 from ._sphere import Sphere
 
 
