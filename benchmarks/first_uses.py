@@ -51,7 +51,7 @@ simkit.ensemble(system, y0, times, over={"growth": np.linspace(0.4, 0.6, 1000)})
 """,
     "lynx and hare, fit from 16 starts": LYNX + "simkit.fit(problem)",
     "lynx and hare, fit and 4 x 200 draws": LYNX
-    + "simkit.sample(problem, start=simkit.fit(problem, starts=4), draws=200)",
+    + "simkit.sample(problem, start=simkit.fit(problem, starts=4), draws=200, key=jax.random.key(0))",
     "Boehm, objective and gradient": BOEHM
     + "jax.jit(jax.value_and_grad(lambda t: problem.log_likelihood(t)[0]))(jnp.asarray(petab.nominal))",
     "Ornstein-Uhlenbeck, one path": """
@@ -82,6 +82,7 @@ def main() -> dict[str, float]:
         with tempfile.TemporaryDirectory() as folder:
             cold, warm = (_run(program, folder) for _ in range(2))
             warm = min(warm, _run(program, folder))
+        print(f"{name}: {cold:.1f}, {warm:.1f}", file=sys.stderr)
         rows.append((name, f"{cold:.1f}", f"{warm:.1f}"))
         figures |= {f"{name}, cold CPU s": cold, f"{name}, warm CPU s": warm}
     _harness.print_table("First uses in fresh processes", ["use", "cold, CPU s", "warm, CPU s"], rows)
