@@ -16,9 +16,13 @@ else:
 
 
 class Reconstruction(eqx.Module):
-    """Values at the lower and the upper face of a cell, from averages of the cell and of `ghosts` neighbours on either side."""
+    """Values at the lower and the upper face of a cell, from averages of the cell and of `ghosts` neighbours on either side.
+
+    `order` is that of the error where the solution is smooth.
+    """
 
     ghosts: AbstractClassVar[int]
+    order: AbstractClassVar[int]
 
     @abc.abstractmethod
     def edges(self, *stencil: Float[Array, "..."]) -> tuple[Float[Array, "..."], Float[Array, "..."]]:
@@ -35,6 +39,7 @@ class FirstOrder(Reconstruction):
     """The average of the cell itself (Godunov's method): robust and smeared out."""
 
     ghosts: ClassVar[int] = 0
+    order: ClassVar[int] = 1
 
     def edges(self, *stencil: Float[Array, "..."]) -> tuple[Float[Array, "..."], Float[Array, "..."]]:
         return stencil[0], stencil[0]
@@ -51,6 +56,7 @@ class MUSCL(Reconstruction):
     """
 
     ghosts: ClassVar[int] = 1
+    order: ClassVar[int] = 2
 
     def edges(self, *stencil: Float[Array, "..."]) -> tuple[Float[Array, "..."], Float[Array, "..."]]:
         below, here, above = stencil
@@ -69,6 +75,7 @@ class WENO5Z(Reconstruction):
     """
 
     ghosts: ClassVar[int] = 2
+    order: ClassVar[int] = 5
 
     def edges(self, *stencil: Float[Array, "..."]) -> tuple[Float[Array, "..."], Float[Array, "..."]]:
         a, b, c, d, e = stencil

@@ -72,3 +72,15 @@ def back(rows: Rows, axis: int) -> Rows:
     others = list(rows[2:-1])
     others.insert(axis, rows[1])
     return [rows[0], *others, rows[-1]]
+
+
+def positive(mean: Rows, lower: Rows, upper: Rows, gamma: Array) -> Array:
+    """Return a mask of the cells whose reconstructed states, and the rests of their means, are positive."""
+    conserved = [to_conserved(rows, gamma) for rows in (mean, lower, upper)]
+    rest = [2 * a - 0.5 * (b + c) for a, b, c in zip(*conserved, strict=True)]
+    density, *momentum, energy = rest
+    inside = density * energy - 0.5 * sum(m * m for m in momentum)  # positive as the pressure is
+    good = (density > 0) & (inside > 0)
+    for rows in (lower, upper):
+        good = good & (rows[0] > 0) & (rows[-1] > 0)
+    return good
