@@ -120,7 +120,7 @@ def wave(shape, sides, kind, flow, time=0.0, vector=None, amplitude=AMPLITUDE):
 
     `kind` is -1 or 1 for sound and 0 for entropy, `vector` the number of waves along each axis, one if not given.
     """
-    grid = Grid(shape, sides, dimensions=len(shape))
+    grid = Grid(shape, sides)
     number = np.array(vector or [1] * len(shape)) / np.array(sides)
     way = number / np.linalg.norm(number)
     phase = sum(2 * np.pi * k * x for k, x in zip(number, grid.mesh(), strict=True))
@@ -160,7 +160,7 @@ def sod(n, dimensions, flux):
     from exact import gas_tube
 
     shape, sides = [4] * (dimensions - 1) + [n], [1.0] * dimensions
-    grid = Grid(shape, sides, dimensions=dimensions)
+    grid = Grid(shape, sides)
     along = np.asarray(grid.mesh()[-1]) * np.ones(shape)
     pick = lambda a, b: jnp.where(along < 0.5, a, b)
     start = CompressibleFlow.State(pick(1.0, 0.125), jnp.zeros((dimensions, *shape)), pick(1.0, 0.1))

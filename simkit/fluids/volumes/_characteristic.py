@@ -103,20 +103,21 @@ def flux_through(
     for other in faces:
         lower, upper, mean, smooth = _at_middles(lower, upper, mean, smooth, other)
 
-    def through(mean: Rows, lower: Rows, upper: Rows) -> Rows:
+    def through(mean: Rows, lower: Rows, upper: Rows) -> tuple[Rows, Array]:
+        """The flux between states of which those that are not positive give way to the mean, and where they are."""
         lower, upper = to_primitive(lower, gamma), to_primitive(upper, gamma)
         good = positive(mean, lower, upper, gamma)
         lower, upper = ([jnp.where(good, x, m) for x, m in zip(side, mean, strict=True)] for side in (lower, upper))
         left, right = [cells(x, axis, 0, n + 1) for x in upper], [cells(x, axis, 1, n + 2) for x in lower]
-        return riemann(left, right, gamma)
+        return riemann(left, right, gamma), good
 
-    flux = apart(through, mean, lower, upper)
+    flux, good = apart(through, mean, lower, upper)
     if faces:
+        smooth = jnp.where(good, smooth, 0)
         smooth = jnp.minimum(cells(smooth, axis, 0, n + 1), cells(smooth, axis, 1, n + 2))
     for other in faces:
-        inner = lambda x: _inner(x, other)
-        smooth = inner(smooth)
-        flux = [inner(f) + smooth * (_second(f, other) / 24 - _fourth(f, other) * (17 / 5760)) for f in flux]
+        smooth = _inner(smooth, other)
+        flux = [_mean(f, smooth, other) for f in flux]
     return back(flux, axis)
 
 
@@ -147,14 +148,20 @@ def _at_middles(lower: Rows, upper: Rows, mean: Rows, smooth: Array, axis: int) 
     return [middle(x) for x in lower], [middle(x) for x in upper], [_inner(x, axis) for x in mean], smooth
 
 
+def _mean(flux: Array, smooth: Array, axis: int) -> Array:
+    """Return the mean of a flux along an axis, where the flow is smooth, from its values at the middles of faces."""
+    return _inner(flux, axis) + smooth * (_second(flux, axis) / 24 - _fourth(flux, axis) * (17 / 5760))
+
+
 def _smoothness(rows: Rows, axis: int) -> Array:
     r"""The share of a correction along an axis, $1 / (1 + (2 r)^6)$, from conserved rows.
 
-    $r = |\delta^4 q| / (|\delta^3 q| + |\delta^2 q| + |\delta q|)$, the largest of all quantities: of order 1 in the width of a cell or higher
-    where the flow is smooth, 1 or above at jumps. Differences below a millionth of the values count as smooth.
+    $r = |\delta^4 q| / (|\delta^3 q| + |\delta^2 q| + |\delta q|)$, the largest of all quantities: of order 1
+    in the width of a cell or higher where the flow is smooth, 1 or above at jumps. Differences below a millionth of the values
+    count as smooth.
     """
     density, *momentum, energy = rows
-    sizes = [density, *([jnp.sqrt(density) * jnp.sqrt(energy)] * len(momentum)), energy]
+    sizes = [density, *([jnp.sqrt(jnp.abs(density)) * jnp.sqrt(jnp.abs(energy))] * len(momentum)), energy]
     rough = jnp.zeros((), density.dtype)
     for x, size in zip(rows, sizes, strict=True):
         n = x.shape[axis]

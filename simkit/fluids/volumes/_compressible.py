@@ -149,7 +149,9 @@ class CompressibleFlow(TransportSystem, Reviewed, Explained):
         rows = lax.optimization_barrier(rows)
         total = [jnp.zeros_like(y.density)] * len(rows)
         for axis in range(self.grid.dimensions):
-            flux = self._characteristic_flux(rows, axis) if self.variables == "characteristic" else self._flux(rows, axis)
+            flux = (
+                self._characteristic_flux(rows, axis) if self.variables == "characteristic" else self._flux(rows, axis)
+            )
             total = [a - b for a, b in zip(total, self._outflow(rows, flux, axis), strict=True)]
         total = [a + b for a, b in zip(total, self._gravity(rows), strict=True)]
         return conserved_of(total)

@@ -44,7 +44,7 @@ def read_volumes(section: Section, y0: Section, kind: type[System], seed: int, *
 
 TEXTS: Mapping[type[System], tuple[str, ...]] = {
     fluids.IncompressibleFlow: ("flux", "diffusion"),
-    fluids.CompressibleFlow: ("reconstruction", "riemann"),
+    fluids.CompressibleFlow: ("reconstruction", "riemann", "variables"),
     fluids.ShallowWater: ("reconstruction",),
 }
 OPTIONAL: Mapping[type[System], tuple[str, ...]] = {
