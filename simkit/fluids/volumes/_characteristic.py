@@ -99,17 +99,18 @@ def flux_through(
     wide = along(pad(rows, axis, ghosts + 1), axis)
     lower, upper = apart(lambda wide: _edges(wide, axis, n, reconstruction, gamma), wide)
     mean = [cells(x, axis, ghosts, ghosts + n + 2) for x in wide]
-    smooth = jnp.ones((), mean[0].dtype)
+    smooth = jnp.ones((), lower.dtype)
     for other in faces:
-        lower, upper, mean, smooth = _at_middles(lower, upper, mean, smooth, other)
+        lower, upper, smooth = apart(lambda *given: _at_middles(*given, other + 1), lower, upper, smooth)  # noqa: B023
+        mean = [_inner(x, other) for x in mean]
 
-    def through(mean: Rows, lower: Rows, upper: Rows) -> tuple[Rows, Array]:
+    def through(mean: Rows, lower: Array, upper: Array) -> tuple[Array, Array]:
         """The flux between states of which those that are not positive give way to the mean, and where they are."""
-        lower, upper = to_primitive(lower, gamma), to_primitive(upper, gamma)
-        good = positive(mean, lower, upper, gamma)
-        lower, upper = ([jnp.where(good, x, m) for x, m in zip(side, mean, strict=True)] for side in (lower, upper))
-        left, right = [cells(x, axis, 0, n + 1) for x in upper], [cells(x, axis, 1, n + 2) for x in lower]
-        return riemann(left, right, gamma), good
+        below, above = to_primitive(list(lower), gamma), to_primitive(list(upper), gamma)
+        good = positive(mean, below, above, gamma)
+        below, above = ([jnp.where(good, x, m) for x, m in zip(side, mean, strict=True)] for side in (below, above))
+        left, right = [cells(x, axis, 0, n + 1) for x in above], [cells(x, axis, 1, n + 2) for x in below]
+        return jnp.stack(riemann(left, right, gamma)), good
 
     flux, good = apart(through, mean, lower, upper)
     if faces:
@@ -117,58 +118,55 @@ def flux_through(
         smooth = jnp.minimum(cells(smooth, axis, 0, n + 1), cells(smooth, axis, 1, n + 2))
     for other in faces:
         smooth = _inner(smooth, other)
-        flux = [_mean(f, smooth, other) for f in flux]
-    return back(flux, axis)
+        flux = _inner(flux, other + 1) + smooth * (_second(flux, other + 1) / 24 - _fourth(flux, other + 1) * (17 / 5760))
+    return back(list(flux), axis)
 
 
-def _edges(wide: Rows, axis: int, n: int, reconstruction: Reconstruction, gamma: Array) -> tuple[Rows, Rows]:
-    """Conserved means over the lower and the upper face of the cells -1 to n, from rows with ghost cells."""
+def _edges(wide: Rows, axis: int, n: int, reconstruction: Reconstruction, gamma: Array) -> tuple[Array, Array]:
+    """Conserved means over the lower and the upper face of the cells -1 to n, from rows with ghost cells.
+
+    Quantities are the first axis, so that one formula serves all of them: less to compile.
+    """
     ghosts = reconstruction.ghosts
     conserved = to_conserved(wide, gamma)
     stencils = [[cells(x, axis, i, i + n + 2) for x in conserved] for i in range(2 * ghosts + 1)]
     if not ghosts:
-        return stencils[0], stencils[0]
+        return jnp.stack(stencils[0]), jnp.stack(stencils[0])
     sides = []
     for side in (0, 1):
         below, above = ([cells(x, axis, ghosts + i, ghosts + i + n + 2) for x in wide] for i in (side - 1, side))
         waves = Waves.between(below, above, gamma)
-        strengths = zip(*(waves.strengths(rows) for rows in stencils), strict=True)
-        sides.append(waves.conserved([reconstruction.edges(*stencil)[side] for stencil in strengths]))
+        strengths = apart(lambda waves, stencils: [jnp.stack(waves.strengths(rows)) for rows in stencils], waves, stencils)
+        found = apart(lambda strengths: reconstruction.edges(*strengths)[side], strengths)  # noqa: B023
+        sides.append(jnp.stack(waves.conserved(list(found))))
     return sides[0], sides[1]
 
 
-def _at_middles(lower: Rows, upper: Rows, mean: Rows, smooth: Array, axis: int) -> tuple[Rows, Rows, Rows, Array]:
+def _at_middles(lower: Array, upper: Array, smooth: Array, axis: int) -> tuple[Array, Array, Array]:
     """Return values at the middles of faces along an axis, where the flow is smooth, and how smooth it is."""
     here = jnp.minimum(_smoothness(lower, axis), _smoothness(upper, axis))
-    smooth = here if smooth.ndim == 0 else jnp.minimum(here, _inner(smooth, axis))
+    smooth = here if smooth.ndim == 0 else jnp.minimum(here, _inner(smooth, axis - 1))
 
     def middle(x: Array) -> Array:
         return _inner(x, axis) - smooth * (_second(x, axis) / 24 - _fourth(x, axis) * (3 / 640))
 
-    return [middle(x) for x in lower], [middle(x) for x in upper], [_inner(x, axis) for x in mean], smooth
+    return middle(lower), middle(upper), smooth
 
 
-def _mean(flux: Array, smooth: Array, axis: int) -> Array:
-    """Return the mean of a flux along an axis, where the flow is smooth, from its values at the middles of faces."""
-    return _inner(flux, axis) + smooth * (_second(flux, axis) / 24 - _fourth(flux, axis) * (17 / 5760))
-
-
-def _smoothness(rows: Rows, axis: int) -> Array:
-    r"""The share of a correction along an axis, $1 / (1 + (2 r)^6)$, from conserved rows.
+def _smoothness(conserved: Array, axis: int) -> Array:
+    r"""The share of a correction along an axis, $1 / (1 + (2 r)^6)$, from conserved quantities along the first axis.
 
     $r = |\delta^4 q| / (|\delta^3 q| + |\delta^2 q| + |\delta q|)$, the largest of all quantities: of order 1
     in the width of a cell or higher where the flow is smooth, 1 or above at jumps. Differences below a millionth of the values
     count as smooth.
     """
-    density, *momentum, energy = rows
-    sizes = [density, *([jnp.sqrt(jnp.abs(density)) * jnp.sqrt(jnp.abs(energy))] * len(momentum)), energy]
-    rough = jnp.zeros((), density.dtype)
-    for x, size in zip(rows, sizes, strict=True):
-        n = x.shape[axis]
-        near, far = cells(x, axis, 3, n - 1) - cells(x, axis, 1, n - 3), cells(x, axis, 4, n) - cells(x, axis, 0, n - 4)
-        odd = 0.5 * (jnp.abs(near) + jnp.abs(far - 2 * near))  # first and third differences
-        lowest = odd + jnp.abs(_second(x, axis)) + 1e-6 * jnp.abs(_inner(size, axis))
-        rough = jnp.maximum(rough, jnp.abs(_fourth(x, axis)) / lowest)
+    n, x = conserved.shape[axis], conserved
+    density, energy = jnp.abs(x[0]), jnp.abs(x[-1])
+    sizes = jnp.stack([density, *([jnp.sqrt(density) * jnp.sqrt(energy)] * (len(x) - 2)), energy])
+    near, far = cells(x, axis, 3, n - 1) - cells(x, axis, 1, n - 3), cells(x, axis, 4, n) - cells(x, axis, 0, n - 4)
+    odd = 0.5 * (jnp.abs(near) + jnp.abs(far - 2 * near))  # first and third differences
+    lowest = odd + jnp.abs(_second(x, axis)) + 1e-6 * _inner(sizes, axis)
+    rough = jnp.max(jnp.abs(_fourth(x, axis)) / lowest, axis=0)
     return 1 / (1 + (rough / JUMP) ** 6)
 
 
