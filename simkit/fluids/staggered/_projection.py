@@ -25,7 +25,7 @@ class Projected(NamedTuple):
 def project(at: Staggered, field: Components) -> Projected:
     """The field less a gradient, so that it has no divergence. What passes the boundaries must sum to 0."""
     field = held(field)
-    pressure = held(FastPoisson(at.grid, at.walls)(held(at.divergence(field))))
+    pressure = held(FastPoisson(at.grid, at.walls, at.open)(held(at.divergence(field))))
     return Projected(tuple(u - g for u, g in zip(field, at.gradient(pressure), strict=True)), pressure)
 
 
@@ -88,8 +88,10 @@ def unconverged(at: Staggered, tolerance: float, most: int, mobility: Components
 
 
 def pressure_outside(at: Staggered, mobility: Components, pressure: Array) -> Array:
-    """The pressure with the mean 0 over the cells that the fluid reaches, and 0 in all others."""
+    """The pressure with the mean 0 over the cells that the fluid reaches, and 0 in all others; its own level at open ends."""
     volumes = jnp.where(_diagonal(at, mobility) > 0, _volumes(at, pressure), 0)
+    if at.open is not None:
+        return jnp.where(volumes > 0, pressure, 0)
     mean = jnp.sum(volumes * pressure) / jnp.sum(volumes)
     return jnp.where(volumes > 0, pressure - mean, 0)
 
@@ -117,12 +119,13 @@ def reached(tolerance: float, dtype: DTypeLike) -> float:
 
 def iterated(at: Staggered, tolerance: float, most: int, mobility: Components, right: Array) -> Iterated:
     """The pressure by conjugate gradients. Sums weigh cells by their volumes, for which the operator is symmetric."""
-    poisson, correction = FastPoisson(at.grid, at.walls), _local(at, mobility)
+    poisson, correction = FastPoisson(at.grid, at.walls, at.open), _local(at, mobility)
     volumes = _volumes(at, right)
     reach = jnp.where(_diagonal(at, mobility) > 0, volumes, 0)
     inner = lambda a, b: jnp.sum(volumes * a * b)
     # In cells that no fluid reaches there is nothing to solve for, and nothing may be left there by a mean either.
-    right = jnp.where(reach > 0, right - jnp.sum(reach * right) / jnp.sum(reach), 0)
+    mean = jnp.sum(reach * right) / jnp.sum(reach) if at.open is None else 0
+    right = jnp.where(reach > 0, right - mean, 0)
     square = inner(right, right)
     enough = reached(tolerance, right.dtype) ** 2 * square
 
@@ -163,7 +166,7 @@ def _diagonal(at: Staggered, mobility: Components) -> Array:
     total: Any = 0.0
     for axis, m in enumerate(mobility):
         n = at.grid.shape[axis]
-        rate = over(at.inner(axis, m), at.between(axis, m))
+        rate = over(at.moving(axis, m), at.spans(axis, m))
         rate = rate if at.walls[axis] else closed(rate, axis, 1)
         total = total + over(cells(rate, axis, 0, n) + cells(rate, axis, 1, n + 1), at.widths(axis, m))
     return total
