@@ -119,26 +119,33 @@ def reached(tolerance: float, dtype: DTypeLike) -> float:
 
 def iterated(at: Staggered, tolerance: float, most: int, mobility: Components, right: Array) -> Iterated:
     """The pressure by conjugate gradients. Sums weigh cells by their volumes, for which the operator is symmetric."""
-    poisson, correction = FastPoisson(at.grid, at.walls, at.open), _local(at, mobility)
+    # Right side and operator are of order 1: products of small lengths and times are outside of float32.
+    area = min(at.grid.spacing(axis) for axis in range(at.dimensions)) ** 2
+    fast = FastPoisson(at.grid, at.walls, at.open)
+    poisson, operator = lambda r: fast(r) / area, lambda p: _operator(at, mobility, p) * area
+    correction = _local(at, mobility) / area
     volumes = _volumes(at, right)
     reach = jnp.where(_diagonal(at, mobility) > 0, volumes, 0)
     inner = lambda a, b: jnp.sum(volumes * a * b)
     # In cells that no fluid reaches there is nothing to solve for, and nothing may be left there by a mean either.
     mean = jnp.sum(reach * right) / jnp.sum(reach) if at.open is None else 0
     right = jnp.where(reach > 0, right - mean, 0)
+    largest = jnp.max(jnp.abs(right))
+    size = jnp.where(largest > 0, largest, 1)
+    right = right / size
     square = inner(right, right)
     enough = reached(tolerance, right.dtype) ** 2 * square
 
     def preconditioned(residual: Array) -> Array:
         near = correction * residual
-        whole = near + poisson(residual - _operator(at, mobility, near))
-        return whole + correction * (residual - _operator(at, mobility, whole))
+        whole = near + poisson(residual - operator(near))
+        return whole + correction * (residual - operator(whole))
 
     def on(s: _Search) -> Array:
         return (inner(s.residual, s.residual) > enough) & (s.turns < most)
 
     def body(s: _Search) -> _Search:
-        image = _operator(at, mobility, s.direction)
+        image = operator(s.direction)
         length = s.product / inner(s.direction, image)
         pressure, residual = s.pressure + length * s.direction, s.residual - length * image
         better = preconditioned(residual)
@@ -146,12 +153,12 @@ def iterated(at: Staggered, tolerance: float, most: int, mobility: Components, r
         return _Search(pressure, residual, better + product / s.product * s.direction, product, s.turns + 1)
 
     guess = poisson(right)
-    residual = right - _operator(at, mobility, guess)
+    residual = right - operator(guess)
     first = preconditioned(residual)
     start = _Search(guess, residual, first, inner(residual, first), jnp.zeros((), int))
     found = lax.while_loop(on, body, start)
     left = jnp.sqrt(inner(found.residual, found.residual) / jnp.where(square > 0, square, 1))
-    return Iterated(found.pressure, found.turns, left)
+    return Iterated(size * (area * found.pressure), found.turns, left)
 
 
 def _local(at: Staggered, mobility: Components) -> Array:
