@@ -50,7 +50,15 @@ def with_boundaries_at(system: Any, t: ArrayLike, inputs: Inputs, dtype: DTypeLi
     """A system whose boundaries give what they do at time t, as arrays; the system itself where nothing changes."""
     names = [name for name in ("boundaries", "scalar_boundaries") if getattr(system, name, None) is not None]
     found = {name: at_time(system.grid, getattr(system, name), t, inputs, dtype) for name in names}
-    changed = [name for name in names if any(a is not b for p, q in zip(found[name], getattr(system, name), strict=True) for a, b in zip(p, q, strict=True))]
+    changed = [
+        name
+        for name in names
+        if any(
+            a is not b
+            for p, q in zip(found[name], getattr(system, name), strict=True)
+            for a, b in zip(p, q, strict=True)
+        )
+    ]
     if not changed:
         return system
     system = copy.copy(system)
@@ -128,7 +136,11 @@ def _evaluated(value: Any, name: str, place: _Place, t: ArrayLike) -> Array:
     allowed = ((), (d,), (d, *face)) if name == "velocity" else ((), face)
     shape = getattr(found, "shape", () if isinstance(found, int | float) else None)
     if shape not in allowed:
-        wanted = f"one number, {d} components, or have the shape {(d, *face)}" if name == "velocity" else f"one number, or have the shape {face}"
+        wanted = (
+            f"one number, {d} components, or have the shape {(d, *face)}"
+            if name == "velocity"
+            else f"one number, or have the shape {face}"
+        )
         given = f"has {shape}" if shape is not None else f"is a {type(found).__name__}"
         raise ArgumentError(
             f"{what} at an end of axis {place.axis} must be {wanted} of the cells along it, but it {given}."

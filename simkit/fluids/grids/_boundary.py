@@ -7,11 +7,11 @@ import equinox as eqx
 import jax.numpy as jnp
 import numpy as np
 
-from ..._doors import check_function
+from ..._doors import check_function, shown
 from ..._errors import ArgumentError
 from ...core import tracing
 from ._grid import Grid
-from ._values import check_forms, given, varies
+from ._values import InputValue, check_steady, given, varies
 
 if TYPE_CHECKING:
     from typing import ClassVar as AbstractClassVar
@@ -90,7 +90,7 @@ class FixedPressure(Boundary):
 
 
 class Dirichlet(Boundary):
-    """A scalar with a given value: a number, a profile by the cells of the end, or with time a function `(t, x)` or `InputValue`."""
+    """A scalar with a given value: a number, a profile by the cells, or with time a function `(t, x)` or `InputValue`."""
 
     serves: ClassVar[tuple[str, ...]] = ("scalar",)
     value: Any = given(0.0, doc="value at the boundary")
@@ -101,6 +101,16 @@ class Neumann(Boundary):
 
     serves: ClassVar[tuple[str, ...]] = ("scalar",)
     gradient: Any = given(0.0, doc="outward derivative at the boundary")
+
+
+def _truths(value: Any) -> Any:
+    try:
+        return jnp.asarray(value)
+    except (TypeError, ValueError) as error:
+        raise ArgumentError(
+            f"Argument `where` of Piecewise must be truth values by the cells along an end, or a function `(t, x)`, but it is "
+            f"{shown(value)}."
+        ) from error
 
 
 class Piecewise(Boundary):
@@ -114,9 +124,17 @@ class Piecewise(Boundary):
     """
 
     serves: ClassVar[tuple[str, ...]] = ("velocity", "scalar", "gas", "water")
-    where: Any = eqx.field(converter=lambda value: value if callable(value) else jnp.asarray(value))
-    first: Boundary
-    second: Boundary
+    where: Any = eqx.field(converter=lambda value: value if callable(value) else _truths(value))
+    first: Any
+    second: Any
+
+    def __check_init__(self):
+        for name in ("first", "second"):
+            part = getattr(self, name)
+            if not isinstance(part, Boundary):
+                raise ArgumentError(
+                    f"Argument `{name}` of Piecewise must be a boundary, such as `FreeSlip()`, but it is {shown(part)}."
+                )
 
 
 def pieces_of(end: Boundary) -> list[Boundary]:
@@ -165,7 +183,13 @@ def as_boundaries(grid: Grid, given: object, *, kind: str = "velocity") -> Bound
             raise ArgumentError(f"Axis {axis} must have equal cells to be periodic, but it is stretched.")
         for end in pair:
             for piece in pieces_of(end):
-                check_forms(piece, f"at axis {axis}", steady=kind == "lattice")
+                if kind == "lattice":
+                    check_steady(piece, f"at axis {axis}")
+                if isinstance(piece, Inflow) and isinstance(piece.velocity, InputValue):
+                    raise ArgumentError(
+                        f"The velocity of Inflow at axis {axis} must be a number, an array or a function `(t, x)`, whose "
+                        "derivative by time is known, but it is an InputValue. Write a function, or take a `FixedPressure`."
+                    )
                 _check_values(grid, piece, axis)
             _check_pieces(grid, end, axis)
         pairs.append(pair)

@@ -37,7 +37,22 @@ def varies(value: Any) -> bool:
 
 def given(default: Any = dataclasses.MISSING, *, unit: str = "1", support: Support = REAL, doc: str = "") -> Any:
     """A field of a boundary: a quantity, a function `(t, x)`, or an `InputValue`."""
-    return quantity_or(varies, default, unit=unit, support=support, doc=doc)
+    return quantity_or(_admitted, default, unit=unit, support=support, doc=doc)
+
+
+def _admitted(value: Any) -> bool:
+    """Tell whether a value varies, and refuse functions of something else.
+
+    **Raises:** an `ArgumentError`.
+    """
+    if isinstance(value, AbstractSignal):
+        raise ArgumentError(
+            f"A value at a boundary is a signal, {type(value).__name__}, which has no place there. Write `InputValue(name)`, and "
+            "give the signal to `simulate` by `inputs={name: ...}`."
+        )
+    if varies(value) and not isinstance(value, InputValue):
+        check_function("value", value, ("t", "x"))
+    return varies(value)
 
 
 def values_of(end: eqx.Module) -> dict[str, Any]:
@@ -45,27 +60,17 @@ def values_of(end: eqx.Module) -> dict[str, Any]:
     return {field.name: getattr(end, field.name) for field in dataclasses.fields(end) if "simkit" in field.metadata}
 
 
-def check_forms(end: eqx.Module, where: str, *, steady: bool = False) -> None:
-    """Refuse values of a boundary that are functions of something else, or that change where they must be `steady`.
+def check_steady(end: eqx.Module, where: str) -> None:
+    """Refuse values of a boundary that change.
 
     **Raises:** an `ArgumentError` that names the field.
     """
     for name, value in values_of(end).items():
-        what = f"{name} of {type(end).__name__} {where}"
-        if not varies(value):
-            continue
-        if steady:
+        if varies(value):
             raise ArgumentError(
-                f"The {what} must be a number or an array, but it is {shown(value)}. Functions of time and inputs are for "
-                "`IncompressibleFlow`, `CompressibleFlow` and `ShallowWater`."
+                f"The {name} of {type(end).__name__} {where} must be a number or an array, but it is {shown(value)}. Functions of "
+                "time and inputs are for `IncompressibleFlow`, `CompressibleFlow` and `ShallowWater`."
             )
-        if isinstance(value, AbstractSignal):
-            raise ArgumentError(
-                f"The {what} is a signal, {type(value).__name__}. Write `InputValue({name!r})` there, and give the signal to "
-                f"`simulate` by `inputs={{{name!r}: ...}}`."
-            )
-        if not isinstance(value, InputValue):
-            check_function(what, value, ("t", "x"))
 
 
 def inputs_of_values(ends: list[Any]) -> dict[str, Input]:

@@ -19,8 +19,8 @@ from ._staggered import Staggered
 def smoothed(at: Staggered, boundaries: Boundaries, component: int | None, slope: Array, amount: ArrayLike) -> Array:
     r"""$(1 - a \nabla^2)^{-1}$ times a change of a component, or of what stands at the centres, with nothing at the boundaries.
 
-    `amount` a is the diffusivity times a time. Values on faces of boundaries stay as they are, but for open ends. Periodic axes are transformed
-    by Fourier series, others by products with the eigenvectors of their differences.
+    `amount` a is the diffusivity times a time. Values on faces of boundaries stay as they are, but for open ends.
+    Periodic axes are transformed by Fourier series, others by products with the eigenvectors of their differences.
     """
     fixed = tuple(tuple(isinstance(end, NoSlip | Inflow | Dirichlet) for end in pair) for pair in boundaries)
     across = component if component is not None and at.walls[component] else None

@@ -174,10 +174,13 @@ class IncompressibleFlow(StiffTransportSystem, Reviewed, Noted, Explained):
         self,
         velocity: Array | np.ndarray | Callable[..., Sequence[ArrayLike]] | None = None,
         scalar: ArrayLike | Callable[..., ArrayLike] | None = None,
+        *,
+        time: ArrayLike = 0.0,
     ) -> StaggeredFlow:
         """A state from values at the centres, `(dimensions, *shape)`, or from functions of the coordinates; by default at rest.
 
-        `velocity` may be a callable `x -> components`, which is taken at the faces, and `scalar` one that gives an array.
+        `velocity` may be a callable `x -> components`, which is taken at the faces, and `scalar` one that gives an array. `time` is
+        when the state holds, where an inflow changes with time.
         """
         if velocity is not None and not callable(velocity):
             self.grid.check_field(velocity, "velocity", (self.grid.dimensions,))
@@ -185,7 +188,7 @@ class IncompressibleFlow(StiffTransportSystem, Reviewed, Noted, Explained):
             raise ArgumentError("Argument `scalar` needs a system with a `diffusivity`, but this one has none.")
         if scalar is not None and not callable(scalar):
             self.grid.check_field(scalar, "scalar")
-        state, lost, given = _started(self, velocity, scalar)
+        state, lost, given = _started(self._known_at(time), velocity, scalar)
         known = not tracing((self, velocity, lost))
         if known and self.obstacle is not None and not np.isfinite(state.velocity[0]).all():
             moved, mobility = self._admitted(given)
@@ -203,6 +206,10 @@ class IncompressibleFlow(StiffTransportSystem, Reviewed, Noted, Explained):
             [piece for pair in self._pairs() for end in pair for piece in pieces_of(end)]
         )
 
+    def _known_at(self, time: ArrayLike) -> "IncompressibleFlow":
+        """The system with the inflows of a time, so that a start has them."""
+        return with_boundaries_at(self, time, dict.fromkeys(self.reads(), 0.0), jnp.asarray(self.viscosity).dtype)
+
     def _pairs(self) -> Boundaries:
         """The ends of all axes, of velocity and scalar."""
         return (*self.boundaries, *(self.scalar_boundaries or ()))
@@ -217,7 +224,7 @@ class IncompressibleFlow(StiffTransportSystem, Reviewed, Noted, Explained):
     def explain(self, t: ArrayLike, y: StaggeredFlow) -> str:
         if self.obstacle is None:
             return ""
-        unforced: Any = {name: 0.0 for name in self.reads()} | {"force": tuple(map(jnp.zeros_like, y.velocity))}
+        unforced: Any = dict.fromkeys(self.reads(), 0.0) | {"force": tuple(map(jnp.zeros_like, y.velocity))}
         field = self._moved(self._pushed(t, y, unforced), y.velocity)
         return unconverged(self.at, self.tolerance, self.iterations, self._cut(field[0].dtype).mobility, field)
 
@@ -309,16 +316,8 @@ class IncompressibleFlow(StiffTransportSystem, Reviewed, Noted, Explained):
         lost = []
         parts = zip(pushed, self.at.gradient(found.pressure), found.velocity, strict=True)
         for i, (f, g, after) in enumerate(parts):
-            lost.append(self.at.inner(i, f - g - after) * self._volumes(i, f))
+            lost.append(self.at.inner(i, f - g - after) * self.at.volumes(i, f))
         return tuple(lost)
-
-    def _volumes(self, component: int, like: Array) -> Array:
-        at, d = self.at, self.grid.dimensions
-        volume: Any = jnp.ones((1,) * d, like.dtype)
-        for axis in range(d):
-            along = at.spans(axis, like) if axis == component else at.widths(axis, like)
-            volume = volume * (along if jnp.ndim(along) else jnp.full((1,) * d, along, like.dtype))
-        return volume
 
     def longest_step(self, t: ArrayLike, state: StaggeredFlow, inputs: Inputs) -> Array:
         at, rate = self.at, jnp.zeros((), state.velocity[0].dtype)
@@ -375,7 +374,7 @@ class IncompressibleFlow(StiffTransportSystem, Reviewed, Noted, Explained):
 
     def energy(self, y: StaggeredFlow) -> Array:
         """The kinetic energy of the box, which central fluxes conserve, for each unit of density."""
-        parts = [0.5 * jnp.sum(u * u * self._volumes(i, u)) for i, u in enumerate(y.velocity)]
+        parts = [0.5 * jnp.sum(u * u * self.at.volumes(i, u)) for i, u in enumerate(y.velocity)]
         return sum(parts[1:], parts[0])
 
     def encode(self, y: StaggeredFlow) -> StaggeredFlow:

@@ -15,7 +15,17 @@ from jax.typing import ArrayLike, DTypeLike
 from jaxtyping import Array, PyTree
 
 from ..._errors import ArgumentError
-from ..grids._boundary import Boundaries, Boundary, Dirichlet, FixedPressure, Inflow, Neumann, NoSlip, Periodic, Piecewise
+from ..grids._boundary import (
+    Boundaries,
+    Boundary,
+    Dirichlet,
+    FixedPressure,
+    Inflow,
+    Neumann,
+    NoSlip,
+    Periodic,
+    Piecewise,
+)
 from ..grids._ghost import cells
 from ..grids._grid import Grid
 from ..grids._slabs import Seam, exchanged
@@ -86,6 +96,15 @@ class Staggered:
         inner = 0.5 * (widths[1:] + widths[:-1])
         ends = widths[0] * (0.5 if lower else 1), widths[-1] * (0.5 if upper else 1)
         return self._along(np.concatenate([ends[:1], inner, ends[1:]]), axis, like)
+
+    def volumes(self, component: int, like: Array) -> Array:
+        """Volumes around the faces of a component."""
+        d = self.dimensions
+        volume: Any = jnp.ones((1,) * d, like.dtype)
+        for axis in range(d):
+            along = self.spans(axis, like) if axis == component else self.widths(axis, like)
+            volume = volume * (along if jnp.ndim(along) else jnp.full((1,) * d, along, like.dtype))
+        return volume
 
     def shares(self, axis: int, like: Array) -> tuple[Any, Any]:
         """Return the shares of the lower and of the upper cell in the space between two centres, by faces with values."""

@@ -11,7 +11,17 @@ from jax.typing import ArrayLike
 from jaxtyping import Array
 
 from ..._types import Inputs, Outputs
-from ...core import POSITIVE, SYSTEMS, Example, Explained, Input, Reviewed, StiffTransportSystem, check_numbers, quantity
+from ...core import (
+    POSITIVE,
+    SYSTEMS,
+    Example,
+    Explained,
+    Input,
+    Reviewed,
+    StiffTransportSystem,
+    check_numbers,
+    quantity,
+)
 from ..grids._apart import apart
 from ..grids._at_time import with_boundaries_at
 from ..grids._boundary import Boundaries, Boundary, Piecewise, as_boundaries, pieces_of
@@ -46,8 +56,7 @@ class ShallowWater(StiffTransportSystem, Reviewed, Explained):
     - `grid`: cells of one width along each axis.
     - `bed`: b, shape of the grid or a number; `gravity`: g; `roughness`: n, 0.01 (glass) to 0.1 (forest), in s/m^(1/3).
     - `coriolis`, `beta`: $f_0$ and $\beta$, in two dimensions.
-    - `boundaries`: of `Periodic`, `FreeSlip` (a wall), `Open`, `Level` (a given surface outside, such as a tide, which may change with time) and
-        `Piecewise`.
+    - `boundaries`: of `Periodic`, `FreeSlip` (a wall), `Open`, `Level` (a given surface outside, such as a tide) and `Piecewise`.
     - `reconstruction`: "muscl" or "first_order".
     - `dry`: the height below which water does not move.
     - `source`: None, or a callable `(t, x, water) -> ShallowWater.Conserved`, what is added to height and discharge in
