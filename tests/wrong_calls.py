@@ -420,7 +420,28 @@ ROWS = {
     ),
     "lattice, a function as pressure": (
         lambda: fluids.FixedPressure(lambda t: 1.0),
+        r"must be a function of \(t, x\)",
+    ),
+    "an end: a pressure as text": (
+        lambda: fluids.FixedPressure("high"),
         "must be a real number or an array of real numbers",
+    ),
+    "an end: a signal": (
+        lambda: fluids.FixedPressure(simkit.Interpolated([0.0, 1.0], [0.0, 1.0])),
+        "is a signal, Interpolated",
+    ),
+    "an end: an input by a number": (lambda: fluids.InputValue(3), "`name` must be the name of an input"),
+    "pieces: places as text": (
+        lambda: fluids.CompressibleFlow(
+            fluids.Grid((8, 8)), boundaries=fluids.Piecewise("left", fluids.Open(), fluids.FreeSlip())
+        ),
+        "`where` of Piecewise",
+    ),
+    "pieces: a number as a condition": (
+        lambda: fluids.CompressibleFlow(
+            fluids.Grid(8), boundaries=fluids.Piecewise(np.array(True), fluids.Open(), 1.0)
+        ),
+        "`second` of Piecewise",
     ),
     "layer: a grid": (
         lambda: fluids.PlaneLayerFlow(fluids.Grid((16, 16)), viscosity=1.0),

@@ -85,6 +85,7 @@ from ._quantity import Support as Support
 from ._quantity import as_float_array as as_float_array
 from ._quantity import field_metadata as field_metadata
 from ._quantity import quantity as quantity
+from ._quantity import quantity_or as quantity_or  # internal
 from ._quantity import unit_of as unit_of  # internal
 from ._reads_time import reads_time as reads_time  # internal
 from ._regimen import Regimen as Regimen  # internal

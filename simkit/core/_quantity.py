@@ -2,6 +2,7 @@
 
 import dataclasses
 import math
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import equinox as eqx
@@ -90,6 +91,20 @@ def quantity(
     options = {} if default is dataclasses.MISSING else {"default": default}
     metadata = {"simkit": Metadata(unit, Support(*support), doc)}
     return eqx.field(converter=_or_none if optional else _number, metadata=metadata, **options)
+
+
+def quantity_or(
+    kept: Callable[[Any], bool],
+    default: Any = dataclasses.MISSING,
+    *,
+    unit: str = "1",
+    support: Support | tuple[float, float] = REAL,
+    doc: str = "",
+) -> Any:
+    """A quantity whose field may hold something else instead, as it is: what `kept` says yes to, such as a function of time."""
+    options = {} if default is dataclasses.MISSING else {"default": default}
+    metadata = {"simkit": Metadata(unit, Support(*support), doc)}
+    return eqx.field(converter=lambda value: value if kept(value) else _number(value), metadata=metadata, **options)
 
 
 def _or_none(value: Any) -> Array | None:

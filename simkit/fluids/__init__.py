@@ -25,12 +25,14 @@ from .grids._boundary import Neumann as Neumann
 from .grids._boundary import NoSlip as NoSlip
 from .grids._boundary import Outflow as Outflow
 from .grids._boundary import Periodic as Periodic
+from .grids._boundary import Piecewise as Piecewise
 from .grids._boundary import as_boundaries as as_boundaries  # internal
 from .grids._grid import Grid as Grid
 from .grids._grid import stretched_faces as stretched_faces
 from .grids._reconstruction import MUSCL as MUSCL  # internal
 from .grids._reconstruction import WENO5Z as WENO5Z  # internal
 from .grids._reconstruction import FirstOrder as FirstOrder  # internal
+from .grids._values import InputValue as InputValue
 from .lattice._lattice_boltzmann import LatticeBoltzmann as LatticeBoltzmann
 from .lattice._lattice_boltzmann import LatticeFlow as LatticeFlow  # internal
 from .layers._flow import LayerState as LayerState  # internal

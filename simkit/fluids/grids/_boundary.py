@@ -6,11 +6,12 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import equinox as eqx
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array
 
+from ..._doors import check_function, shown
 from ..._errors import ArgumentError
-from ...core import quantity, tracing
+from ...core import tracing
 from ._grid import Grid
+from ._values import InputValue, check_steady, given, varies
 
 if TYPE_CHECKING:
     from typing import ClassVar as AbstractClassVar
@@ -37,11 +38,12 @@ class NoSlip(Boundary):
     """A wall that the fluid sticks to, at rest or moving along itself.
 
     `velocity` is that of the wall: a number for all components, shape `(dimensions,)`, or a profile `(dimensions, ...)` by the
-    cells along it. Its normal component must be 0.
+    cells along it. Its normal component must be 0. For `IncompressibleFlow` and `CompressibleFlow` it may change with time: a
+    function `(t, x)`, or an `InputValue`.
     """
 
     serves: ClassVar[tuple[str, ...]] = ("velocity", "gas", "lattice")
-    velocity: Array = quantity(0.0, doc="velocity of the wall")
+    velocity: Any = given(0.0, doc="velocity of the wall")
 
 
 class FreeSlip(Boundary):
@@ -51,10 +53,13 @@ class FreeSlip(Boundary):
 
 
 class Inflow(Boundary):
-    """A given velocity: a number into the box, shape `(dimensions,)`, or a profile `(dimensions, ...)` by the cells of the end."""
+    """A given velocity: a number into the box, shape `(dimensions,)`, or a profile `(dimensions, ...)` by the cells of the end.
+
+    For `IncompressibleFlow` it may be a function `(t, x)` that is continuous in time; its derivative is taken.
+    """
 
     serves: ClassVar[tuple[str, ...]] = ("velocity", "lattice")
-    velocity: Array = quantity(doc="velocity of the incoming fluid")
+    velocity: Any = given(doc="velocity of the incoming fluid")
 
 
 class Outflow(Boundary):
@@ -68,27 +73,73 @@ class Outflow(Boundary):
 
 
 class FixedPressure(Boundary):
-    """An end at a given pressure, through which the fluid of a `LatticeBoltzmann` comes and goes straight.
+    r"""An end at a given pressure, through which the fluid of an `IncompressibleFlow` or `LatticeBoltzmann` comes and goes.
 
-    `pressure` is for each unit of density, as is the output of that name; a number, or a profile by the cells of the end.
+    `pressure` is for each unit of density, as is the output of that name; a number, or a profile by the cells of the end. For
+    `IncompressibleFlow` it may change with time: a function `(t, x)`, or an `InputValue`.
+
+    The velocity of an incompressible flow has no normal derivative there: $-p + \nu\,\partial_n u_n = -p_0$ and
+    $\partial_n u_t = 0$ (Heywood, Rannacher and Turek 1996, Int. J. Numer. Methods Fluids 22:325). With `total` fluid that
+    enters comes from a reservoir at rest: where it does, the pressure is $p_0 - |u|^2 / 2$, and no more energy comes in than $p_0$
+    for each volume. Through a `LatticeBoltzmann` end fluid goes straight, and `total` is refused.
     """
 
-    serves: ClassVar[tuple[str, ...]] = ("lattice",)
-    pressure: Array = quantity(0.0, doc="pressure at the end, for each unit of density")
+    serves: ClassVar[tuple[str, ...]] = ("lattice", "velocity")
+    pressure: Any = given(0.0, doc="pressure at the end, for each unit of density")
+    total: bool = eqx.field(static=True, default=False)
 
 
 class Dirichlet(Boundary):
-    """A scalar with a given value."""
+    """A scalar with a given value: a number, a profile by the cells, or with time a function `(t, x)` or `InputValue`."""
 
     serves: ClassVar[tuple[str, ...]] = ("scalar",)
-    value: Array = quantity(0.0, doc="value at the boundary")
+    value: Any = given(0.0, doc="value at the boundary")
 
 
 class Neumann(Boundary):
-    """A scalar with a given outward derivative; 0 lets nothing through."""
+    """A scalar with a given outward derivative, of the same forms as the value of a `Dirichlet`; 0 lets nothing through."""
 
     serves: ClassVar[tuple[str, ...]] = ("scalar",)
-    gradient: Array = quantity(0.0, doc="outward derivative at the boundary")
+    gradient: Any = given(0.0, doc="outward derivative at the boundary")
+
+
+def _truths(value: Any) -> Any:
+    try:
+        return jnp.asarray(value)
+    except (TypeError, ValueError) as error:
+        raise ArgumentError(
+            f"Argument `where` of Piecewise must be truth values by the cells along an end, or a function `(t, x)`, but it is "
+            f"{shown(value)}."
+        ) from error
+
+
+class Piecewise(Boundary):
+    """Two conditions at one end: `first` in the cells where `where` is true, and `second` in the others.
+
+    - `where`: an array of truth values by the cells along the end, or a function `(t, x)` that gives one.
+    - `first`, `second`: conditions of walls, `Inflow` (where the pieces do not move), `Open`, `Stream`, `Level`, `Dirichlet`,
+        `Neumann`, or again a `Piecewise`.
+
+    For an `IncompressibleFlow` with explicit diffusion, `CompressibleFlow` and `ShallowWater`.
+    """
+
+    serves: ClassVar[tuple[str, ...]] = ("velocity", "scalar", "gas", "water")
+    where: Any = eqx.field(converter=lambda value: value if callable(value) else _truths(value))
+    first: Any
+    second: Any
+
+    def __check_init__(self):
+        for name in ("first", "second"):
+            part = getattr(self, name)
+            if not isinstance(part, Boundary):
+                raise ArgumentError(
+                    f"Argument `{name}` of Piecewise must be a boundary, such as `FreeSlip()`, but it is {shown(part)}."
+                )
+
+
+def pieces_of(end: Boundary) -> list[Boundary]:
+    """The conditions that an end has: one, or those of its pieces."""
+    return [*pieces_of(end.first), *pieces_of(end.second)] if isinstance(end, Piecewise) else [end]
 
 
 Boundaries = tuple[tuple[Boundary, Boundary], ...]
@@ -119,7 +170,7 @@ def as_boundaries(grid: Grid, given: object, *, kind: str = "velocity") -> Bound
     pairs = []
     for axis, entry in enumerate(given):
         pair = (entry, entry) if isinstance(entry, Boundary) else tuple(entry)
-        if len(pair) != 2 or not all(isinstance(end, Boundary) and kind in end.serves for end in pair):
+        if len(pair) != 2 or not all(isinstance(end, Boundary) and _serves(end, kind) for end in pair):
             raise ArgumentError(
                 f"Argument `boundaries` must give a {kind} at axis {axis} a pair of conditions for it, but it gives {entry!r}."
             )
@@ -131,34 +182,79 @@ def as_boundaries(grid: Grid, given: object, *, kind: str = "velocity") -> Bound
         if all(periodic) and grid.stretched[axis] is not None:
             raise ArgumentError(f"Axis {axis} must have equal cells to be periodic, but it is stretched.")
         for end in pair:
-            _check_values(grid, end, axis)
+            for piece in pieces_of(end):
+                if kind == "lattice":
+                    check_steady(piece, f"at axis {axis}")
+                if isinstance(piece, Inflow) and isinstance(piece.velocity, InputValue):
+                    raise ArgumentError(
+                        f"The velocity of Inflow at axis {axis} must be a number, an array or a function `(t, x)`, whose "
+                        "derivative by time is known, but it is an InputValue. Write a function, or take a `FixedPressure`."
+                    )
+                _check_values(grid, piece, axis)
+            _check_pieces(grid, end, axis)
         pairs.append(pair)
-    ends = [end for pair in pairs for end in pair]
-    out = FixedPressure if kind == "lattice" else Outflow
+    ends = [piece for pair in pairs for end in pair for piece in pieces_of(end)]
+    out = (FixedPressure,) if kind == "lattice" else (Outflow, FixedPressure)
     if any(isinstance(end, Inflow) for end in ends) and not any(isinstance(end, out) for end in ends):
         raise ArgumentError(
-            f"Fluid flows in that cannot leave: `boundaries` with an `Inflow` need an `{out.__name__}` somewhere."
+            "Fluid flows in that cannot leave: `boundaries` with an `Inflow` need an "
+            f"{' or a '.join(f'`{kind.__name__}`' for kind in out)} somewhere."
+        )
+    if kind == "lattice" and any(isinstance(end, FixedPressure) and end.total for end in ends):
+        raise ArgumentError(
+            "Argument `total` of FixedPressure must be False for a lattice, where the pressure is that of the density, but it is "
+            "True. Leave it out."
         )
     return tuple(pairs)
+
+
+def _serves(end: Boundary, kind: str) -> bool:
+    pieces = pieces_of(end)
+    whole = (Periodic, Outflow, FixedPressure) if len(pieces) > 1 else ()
+    return kind in end.serves and all(kind in piece.serves and not isinstance(piece, whole) for piece in pieces)
+
+
+def _check_pieces(grid: Grid, end: Boundary, axis: int) -> None:
+    """Refuse pieces without a truth value for each cell, and inflows whose place may move."""
+    if not isinstance(end, Piecewise):
+        return
+    face = tuple(n for i, n in enumerate(grid.shape) if i != axis)
+    moves = callable(end.where)
+    if not moves and (end.where.dtype != bool or end.where.shape != face):
+        raise ArgumentError(
+            f"Argument `where` of Piecewise at axis {axis} must be truth values of the shape {face} of the cells along it, or a "
+            f"function `(t, x)`, but it has the type {end.where.dtype} and the shape {end.where.shape}."
+        )
+    if moves:
+        check_function(f"where of Piecewise at axis {axis}", end.where, ("t", "x"))
+        if any(isinstance(piece, Inflow) for piece in pieces_of(end)):
+            raise ArgumentError(
+                f"Argument `where` of Piecewise at axis {axis} must be an array where one of its conditions is an `Inflow`, since "
+                "pieces of a function may move, but it is a function. Give truth values by cells."
+            )
+    for part in (end.first, end.second):
+        _check_pieces(grid, part, axis)
 
 
 def _check_values(grid: Grid, end: Boundary, axis: int) -> None:
     """Refuse numbers of a condition that do not fit the grid."""
     d, face = grid.dimensions, tuple(n for i, n in enumerate(grid.shape) if i != axis)
     velocity = getattr(end, "velocity", None)
+    velocity = None if varies(velocity) else velocity
     if velocity is not None and jnp.shape(velocity) not in ((), (d,), (d, *face)):
         raise ArgumentError(
             f"The velocity of {type(end).__name__} at axis {axis} must be one number, or have the shape ({d},), or {(d, *face)} "
             f"where it varies, but it has {jnp.shape(velocity)}."
         )
-    across = velocity[axis] if isinstance(end, NoSlip) and end.velocity.ndim else 0.0  # pyright: ignore[reportOptionalSubscript]
+    across = velocity[axis] if isinstance(end, NoSlip) and velocity is not None and velocity.ndim else 0.0
     if not tracing(across) and np.any(np.asarray(across) != 0):
         raise ArgumentError(
             f"A wall moves along itself only, but that at axis {axis} has the velocity {across} across it. "
             "Give each axis walls of its own, or take `Inflow` and `Outflow` where fluid goes through."
         )
-    for name in ("value", "gradient", "pressure"):
-        shape = jnp.shape(getattr(end, name, 0.0))
+    for name in ("value", "gradient", "pressure", "density", "surface"):
+        value = getattr(end, name, 0.0)
+        shape = () if varies(value) else jnp.shape(value)
         if shape not in ((), face):
             raise ArgumentError(
                 f"The {name} of {type(end).__name__} at axis {axis} must be one number or have the shape {face} of the cells along "

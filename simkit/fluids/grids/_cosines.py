@@ -7,9 +7,9 @@ from jaxtyping import Array
 from ._cells import cells
 
 
-def inverse(values: np.ndarray) -> np.ndarray:
-    """One over eigenvalues, 0 for that of a constant."""
-    constant = np.abs(values) < 1e-11 * np.abs(values).max()
+def inverse(values: np.ndarray, singular: bool = True) -> np.ndarray:
+    """One over eigenvalues, 0 for that of a constant, which a `singular` operator has."""
+    constant = np.abs(values) < 1e-11 * np.abs(values).max() if singular else values == 0
     return np.where(constant, 0, 1 / np.where(constant, 1, values))
 
 

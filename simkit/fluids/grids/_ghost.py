@@ -1,11 +1,13 @@
 """Ghost cells: what stands beyond the ends of an axis, so that one formula serves all faces."""
 
 from collections.abc import Callable
+from typing import Any
 
 import jax.numpy as jnp
 from jaxtyping import Array
 
-from ._boundary import Boundary, Periodic
+from ..._errors import ArgumentError
+from ._boundary import Boundaries, Boundary, Periodic, Piecewise
 from ._cells import cells as cells
 from ._slabs import Seam, exchanged
 
@@ -49,3 +51,39 @@ def _outside(
     n = rows[0].shape[axis]
     start = n - ghosts if side else 0
     return beyond([jnp.flip(cells(x, axis, start, start + ghosts), axis) for x in rows], ends[side], side)
+
+
+def along_end(boundaries: Boundaries, value: Array, axis: int, like: Array) -> Array:
+    """A number, or a profile by the cells along an end of an axis, in the shape of ghost cells, which may have some more along it.
+
+    **Raises:** an `ArgumentError` where the end is spread over devices along the profile.
+    """
+    value = jnp.asarray(value, like.dtype)
+    if value.ndim == 0:
+        return jnp.broadcast_to(value, like.shape)
+    value = jnp.expand_dims(value, axis)
+    for other, ends in enumerate(boundaries):
+        more = like.shape[other] - value.shape[other]
+        if other != axis and more:
+            if more < 0 or more % 2:
+                raise ArgumentError(
+                    f"What boundaries give at axis {axis} of a grid over devices must be the same along the first axis, but is a "
+                    "profile. Give numbers, or leave `devices` out."
+                )
+            widths = [(more // 2, more // 2) if i == other else (0, 0) for i in range(value.ndim)]
+            value = jnp.pad(value, widths, mode="wrap" if isinstance(ends[0], Periodic) else "edge")
+    return jnp.broadcast_to(value, like.shape)
+
+
+def chosen(
+    boundaries: Boundaries,
+    boundary: Piecewise,
+    axis: int,
+    ghosts: Callable[[list[Array], Any, int], list[Array]],
+    rows: list[Array],
+    side: int,
+) -> list[Array]:
+    """Ghost cells of an end in pieces: of each condition in its cells."""
+    first, second = (ghosts(rows, part, side) for part in (boundary.first, boundary.second))
+    here = along_end(boundaries, boundary.where, axis, rows[0]) > 0
+    return [jnp.where(here, a, b) for a, b in zip(first, second, strict=True)]

@@ -16,6 +16,7 @@ from ...core import Seen, check_numbers, tracing
 from ..grids._boundary import NoSlip
 from ..grids._checks import check_value
 from ..grids._compiled import compiled
+from ..grids._values import check_steady
 from ..spectral._review import REACH, SHARE, TAIL
 
 ROUNDING = 1e4
@@ -53,6 +54,7 @@ def check_flow(flow: Any) -> None:
                 f"along the walls, but has the shape {value.shape}."
             )
     for wall in flow.walls:
+        check_steady(wall, "of PlaneLayerFlow")
         velocity = wall.velocity if isinstance(wall, NoSlip) else None
         check_finite("The velocity of a wall of PlaneLayerFlow", velocity)
         if velocity is not None and velocity.shape not in ((), (d,)):

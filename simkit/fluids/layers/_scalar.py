@@ -11,6 +11,7 @@ from ..._types import Scalar
 from ...core import POSITIVE, quantity
 from ..grids._boundary import Boundary, Dirichlet, Neumann
 from ..grids._checks import check_value
+from ..grids._values import check_steady
 
 TAKEN = ("velocity", "kinetic_energy", "dissipation", "wall_shear")
 """Names of outputs, which no scalar may have."""
@@ -43,6 +44,7 @@ class LayerScalar(eqx.Module):
         self.diffusivity, self.buoyancy = diffusivity, buoyancy
         self.walls = as_walls(walls, (Dirichlet, Neumann), "`Dirichlet(1.0)` or `Neumann(0.0)`")
         for wall in self.walls:
+            check_steady(wall, "of LayerScalar")
             if isinstance(wall, Dirichlet):
                 check_value("walls", wall.value)
             elif isinstance(wall, Neumann):

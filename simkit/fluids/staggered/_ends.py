@@ -1,4 +1,4 @@
-"""Velocities and their slopes on the faces at the ends of axes: given, or carried out."""
+"""Velocities and their slopes on the faces at the ends of axes: given, carried out, or pushed by a pressure."""
 
 from typing import Any
 
@@ -6,14 +6,22 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array
 
-from ..grids._boundary import Boundaries, Inflow, Outflow
+from ..grids._boundary import Boundaries, Boundary, FixedPressure, Inflow, Outflow, Piecewise, pieces_of
 from ..grids._cells import cells
-from ._staggered import Components, Staggered, across
+from ..grids._values import varies
+from ._staggered import Components, Staggered, across, blended, closed, on_end
 
 
-def slopes_at_ends(at: Staggered, boundaries: Boundaries, velocity: Components, slope: Components) -> Components:
-    """Slopes with those of faces at boundaries: 0 where the flow is given, what the flow carries out where it leaves."""
-    if not any(isinstance(end, Outflow) for pair in boundaries for end in pair):
+def slopes_at_ends(
+    at: Staggered, boundaries: Boundaries, rates: Boundaries | None, velocity: Components, slope: Components
+) -> Components:
+    """Slopes with those of faces at boundaries, before the pressure.
+
+    They are 0 where the flow is given and steady, else its `rates`; what the flow carries out where it leaves; and what the given
+    pressure pushes at open ends.
+    """
+    kinds = (Outflow, FixedPressure)
+    if rates is None and not any(isinstance(end, kinds) for pair in boundaries for end in pair):
         return tuple(at.inner(i, s) for i, s in enumerate(slope))
     out = []
     for axis, s in enumerate(slope):
@@ -25,14 +33,48 @@ def slopes_at_ends(at: Staggered, boundaries: Boundaries, velocity: Components, 
         for side, boundary in enumerate(boundaries[axis]):
             last, near = (0, 1) if side == 0 else (n - 1, n - 2)
             here, inside = cells(u, axis, last, last + 1), cells(u, axis, near, near + 1)
+            width = float(at.grid.widths(axis)[0 if side == 0 else -1])
             if isinstance(boundary, Outflow):
                 speed = _leaving(here, side, boundary)
-                width = float(at.grid.widths(axis)[0 if side == 0 else -1])
                 ends.append(speed * (inside - here) / width)
+            elif isinstance(boundary, FixedPressure):
+                push = _pressure(at, boundary, velocity, axis, side) * ((-2 if side else 2) / width)
+                ends.append(cells(s, axis, last, last + 1) + push)
+            elif rates is not None:
+                ends.append(_across_end(at, rates[axis][side], here, axis, side))
             else:
                 ends.append(jnp.zeros_like(here))
         out.append(jnp.concatenate([ends[0], cells(s, axis, 1, n - 1), ends[1]], axis))
     return balanced(at, boundaries, tuple(out))
+
+
+def _pressure(at: Staggered, boundary: FixedPressure, velocity: Components, axis: int, side: int) -> Array:
+    """The pressure at an open end: that which is given, less half the square of the velocity where a total one is and fluid enters.
+
+    Squares of components along the end are means of those at both faces, with which the energy that the scheme carries in is exact.
+    """
+    here = _end(velocity[axis], axis, side)
+    pressure = on_end(at, boundary.pressure, axis, here)
+    if not boundary.total:
+        return pressure
+    square = here**2
+    for other in range(at.dimensions):
+        if other != axis:
+            u, n = _end(velocity[other], axis, side), at.grid.shape[other]
+            u = u if at.walls[other] else closed(u, other, 1)
+            square = square + 0.5 * (cells(u, other, 0, n) ** 2 + cells(u, other, 1, n + 1) ** 2)
+    enters = here < 0 if side else here > 0
+    return pressure - jnp.where(enters, 0.5 * square, 0)
+
+
+def _across_end(at: Staggered, boundary: Boundary, here: Array, axis: int, side: int) -> Array:
+    """The velocity through an end that a boundary gives: that of an inflow, 0 of a wall."""
+    if isinstance(boundary, Piecewise):
+        parts = (_across_end(at, part, here, axis, side) for part in (boundary.first, boundary.second))
+        return blended(at, boundary, axis, None, *parts)
+    if isinstance(boundary, Inflow):
+        return across(at, boundary.velocity, axis, here, side == 0)
+    return jnp.zeros_like(here)
 
 
 def _leaving(here: Array, side: int, boundary: Outflow) -> Array:
@@ -42,7 +84,12 @@ def _leaving(here: Array, side: int, boundary: Outflow) -> Array:
 
 
 def balanced(at: Staggered, boundaries: Boundaries, velocity: Components) -> Components:
-    """A field that lets as much out as in: what is too much is taken from the faces where fluid leaves, evenly."""
+    """A field that lets as much out as in: what is too much is taken from the faces where fluid leaves, evenly.
+
+    Through ends with a given pressure all may pass.
+    """
+    if at.open is not None:
+        return velocity
     grid, total, area = at.grid, jnp.zeros((), velocity[0].dtype), 0.0
     for axis, side, boundary in _ends(at, boundaries):
         faces = _areas(at, axis, velocity[axis])
@@ -78,17 +125,19 @@ def _areas(at: Staggered, axis: int, like: Array) -> Array:
 
 
 def with_ends(at: Staggered, boundaries: Boundaries, u: Array, axis: int) -> Array:
-    """A component with the values that the boundaries give it; where the flow leaves as it is."""
+    """A component with the values that the boundaries give it; where the flow leaves, or with a given pressure, as it is.
+
+    An inflow that changes with time is as it is, too: no time is known.
+    """
     if not at.walls[axis]:
         return u
     n = u.shape[axis]
     ends = []
     for side, boundary in enumerate(boundaries[axis]):
         here = _end(u, axis, side)
-        if isinstance(boundary, Inflow):
-            here = across(at, boundary.velocity, axis, here, side == 0)
-        elif not isinstance(boundary, Outflow):
-            here = jnp.zeros_like(here)
+        known = not any(isinstance(piece, Inflow) and varies(piece.velocity) for piece in pieces_of(boundary))
+        if known and not isinstance(boundary, Outflow | FixedPressure):
+            here = _across_end(at, boundary, here, axis, side)
         ends.append(here)
     return jnp.concatenate([ends[0], cells(u, axis, 1, n - 1), ends[1]], axis)
 

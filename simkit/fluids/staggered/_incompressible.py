@@ -26,9 +26,11 @@ from ...core import (
     quantity,
     tracing,
 )
-from ..grids._boundary import Boundaries, Boundary, NoSlip, as_boundaries
+from ..grids._at_time import rates_at, with_boundaries_at
+from ..grids._boundary import Boundaries, Boundary, NoSlip, Piecewise, as_boundaries, pieces_of
 from ..grids._grid import Grid
 from ..grids._slabs import laid_out, on_its_slabs
+from ..grids._values import inputs_of_values
 from ..spectral._force import InputForce
 from ._cut import Cut, cut
 from ._diffusion import smoothed
@@ -39,7 +41,7 @@ from ._loads import force_on, loads
 from ._momentum import advection, diffusion, scalar_slope, strain, surrounded
 from ._obstacle import Obstacle
 from ._projection import Projected, pressure_outside, project, project_through, unconverged
-from ._staggered import Components, Staggered, check_alike, ends_of, to_faces
+from ._staggered import Components, Staggered, check_alike, ends_of, open_ends_of, to_faces
 
 LONGER = 100
 """Largest implicit step, in explicit limits of diffusion."""
@@ -75,7 +77,8 @@ class IncompressibleFlow(StiffTransportSystem, Reviewed, Noted, Explained):
     boundaries, is taken away.
 
     - `grid`; `viscosity`: $\nu$, kinematic.
-    - `boundaries`: of `Periodic`, `NoSlip` (also moving), `FreeSlip`, `Inflow` and `Outflow`.
+    - `boundaries`: of `Periodic`, `NoSlip` (also moving), `FreeSlip`, `Inflow`, `Outflow`, `FixedPressure` (through which fluid
+        comes and goes) and `Piecewise`. What they give may change along the end and with time.
     - `force`: f, shape (dimensions,), a callable `(t, x) -> components` of the coordinates of each component's faces, or
         `InputForce()`: what the input `force` gives at the centres, or as a tuple of components at their faces.
     - `flux`: "central" (conserves energy), "central4" (what is carried is interpolated to order 4, on equal cells: vortices
@@ -150,6 +153,11 @@ class IncompressibleFlow(StiffTransportSystem, Reviewed, Noted, Explained):
         if diffusivity is not None:
             self.scalar_boundaries = as_boundaries(grid, scalar_boundaries, kind="scalar")
             check_alike(self.boundaries, self.scalar_boundaries)
+        if self.stiff and any(isinstance(end, Piecewise) for pair in self._pairs() for end in pair):
+            raise ArgumentError(
+                'Argument `diffusion` must be "explicit" where an end is Piecewise, whose conditions no transform has, but it is '
+                '"implicit". Leave it out, or give both parts of the end the same condition, such as `Dirichlet` with a profile.'
+            )
         own = callable(force) or force is None or isinstance(force, InputForce)
         self.force = force if own else as_float_array(force)
         check_pushes(grid, self.force, buoyancy, obstacle)
@@ -160,16 +168,19 @@ class IncompressibleFlow(StiffTransportSystem, Reviewed, Noted, Explained):
     @property
     def at(self) -> Staggered:
         """Return the coordinates of values."""
-        return Staggered(self.grid, ends_of(self.boundaries))
+        return Staggered(self.grid, ends_of(self.boundaries), open_ends_of(self.boundaries))
 
     def start(
         self,
         velocity: Array | np.ndarray | Callable[..., Sequence[ArrayLike]] | None = None,
         scalar: ArrayLike | Callable[..., ArrayLike] | None = None,
+        *,
+        time: ArrayLike = 0.0,
     ) -> StaggeredFlow:
         """A state from values at the centres, `(dimensions, *shape)`, or from functions of the coordinates; by default at rest.
 
-        `velocity` may be a callable `x -> components`, which is taken at the faces, and `scalar` one that gives an array.
+        `velocity` may be a callable `x -> components`, which is taken at the faces, and `scalar` one that gives an array. `time` is
+        when the state holds, where an inflow changes with time.
         """
         if velocity is not None and not callable(velocity):
             self.grid.check_field(velocity, "velocity", (self.grid.dimensions,))
@@ -177,7 +188,7 @@ class IncompressibleFlow(StiffTransportSystem, Reviewed, Noted, Explained):
             raise ArgumentError("Argument `scalar` needs a system with a `diffusivity`, but this one has none.")
         if scalar is not None and not callable(scalar):
             self.grid.check_field(scalar, "scalar")
-        state, lost, given = _started(self, velocity, scalar)
+        state, lost, given = _started(self._known_at(time), velocity, scalar)
         known = not tracing((self, velocity, lost))
         if known and self.obstacle is not None and not np.isfinite(state.velocity[0]).all():
             moved, mobility = self._admitted(given)
@@ -191,7 +202,17 @@ class IncompressibleFlow(StiffTransportSystem, Reviewed, Noted, Explained):
         return state
 
     def reads(self) -> dict[str, Input]:
-        return inputs_of_force(self.force)
+        return inputs_of_force(self.force) | inputs_of_values(
+            [piece for pair in self._pairs() for end in pair for piece in pieces_of(end)]
+        )
+
+    def _known_at(self, time: ArrayLike) -> "IncompressibleFlow":
+        """The system with the inflows of a time, so that a start has them."""
+        return with_boundaries_at(self, time, dict.fromkeys(self.reads(), 0.0), jnp.asarray(self.viscosity).dtype)
+
+    def _pairs(self) -> Boundaries:
+        """The ends of all axes, of velocity and scalar."""
+        return (*self.boundaries, *(self.scalar_boundaries or ()))
 
     def review(self, y0: object, step: float | None, solver: object) -> None:
         check_numbers(self)
@@ -203,13 +224,18 @@ class IncompressibleFlow(StiffTransportSystem, Reviewed, Noted, Explained):
     def explain(self, t: ArrayLike, y: StaggeredFlow) -> str:
         if self.obstacle is None:
             return ""
-        unforced: Any = {"force": tuple(map(jnp.zeros_like, y.velocity))}
+        unforced: Any = dict.fromkeys(self.reads(), 0.0) | {"force": tuple(map(jnp.zeros_like, y.velocity))}
         field = self._moved(self._pushed(t, y, unforced), y.velocity)
         return unconverged(self.at, self.tolerance, self.iterations, self._cut(field[0].dtype).mobility, field)
 
     def vector_field(self, t: ArrayLike, y: StaggeredFlow, inputs: Inputs) -> StaggeredFlow:
-        slope = None if self.diffusivity is None else on_its_slabs(self, IncompressibleFlow._scalar_slope, y, y.scalar)
+        now = self._now(t, y, inputs)
+        slope = None if self.diffusivity is None else on_its_slabs(now, IncompressibleFlow._scalar_slope, y, y.scalar)
         return StaggeredFlow(self._projected(t, y, inputs).velocity, slope)
+
+    def _now(self, t: ArrayLike, y: StaggeredFlow, inputs: Inputs) -> "IncompressibleFlow":
+        """The system with what its boundaries give at a time."""
+        return with_boundaries_at(self, t, inputs, y.velocity[0].dtype)
 
     def _scalar_slope(self, y: StaggeredFlow) -> Array:
         ends = self.boundaries, self.scalar_boundaries
@@ -238,11 +264,13 @@ class IncompressibleFlow(StiffTransportSystem, Reviewed, Noted, Explained):
 
     def _pushed(self, t: ArrayLike, y: StaggeredFlow, inputs: Inputs = None) -> Components:
         """The slope of the velocity without pressure and obstacle."""
-        total = on_its_slabs(self, IncompressibleFlow._carried, y.velocity)
+        now = self._now(t, y, inputs)
+        total = on_its_slabs(now, IncompressibleFlow._carried, y.velocity)
         for added in (self._forces(t, y, inputs), None if self.source is None else self.source(t, y.velocity)):
             if added is not None:
                 total = [a + b for a, b in zip(total, added, strict=True)]
-        return slopes_at_ends(self.at, self.boundaries, y.velocity, tuple(total))
+        rates = rates_at(self.grid, self.boundaries, t, y.velocity[0].dtype)
+        return slopes_at_ends(self.at, now.boundaries, rates, y.velocity, tuple(total))
 
     def _carried(self, velocity: Components) -> Components:
         """Return advection and diffusion of the velocity, without the values at the ends."""
@@ -288,16 +316,8 @@ class IncompressibleFlow(StiffTransportSystem, Reviewed, Noted, Explained):
         lost = []
         parts = zip(pushed, self.at.gradient(found.pressure), found.velocity, strict=True)
         for i, (f, g, after) in enumerate(parts):
-            lost.append(self.at.inner(i, f - g - after) * self._volumes(i, f))
+            lost.append(self.at.inner(i, f - g - after) * self.at.volumes(i, f))
         return tuple(lost)
-
-    def _volumes(self, component: int, like: Array) -> Array:
-        at, d = self.at, self.grid.dimensions
-        volume: Any = jnp.ones((1,) * d, like.dtype)
-        for axis in range(d):
-            along = at.between(axis, like) if axis == component else at.widths(axis, like)
-            volume = volume * (along if jnp.ndim(along) else jnp.full((1,) * d, along, like.dtype))
-        return volume
 
     def longest_step(self, t: ArrayLike, state: StaggeredFlow, inputs: Inputs) -> Array:
         at, rate = self.at, jnp.zeros((), state.velocity[0].dtype)
@@ -354,7 +374,7 @@ class IncompressibleFlow(StiffTransportSystem, Reviewed, Noted, Explained):
 
     def energy(self, y: StaggeredFlow) -> Array:
         """The kinetic energy of the box, which central fluxes conserve, for each unit of density."""
-        parts = [0.5 * jnp.sum(u * u * self._volumes(i, u)) for i, u in enumerate(y.velocity)]
+        parts = [0.5 * jnp.sum(u * u * self.at.volumes(i, u)) for i, u in enumerate(y.velocity)]
         return sum(parts[1:], parts[0])
 
     def encode(self, y: StaggeredFlow) -> StaggeredFlow:

@@ -57,7 +57,7 @@ def _carried_along(at: Staggered, boundaries: Boundaries, flow: Surrounded, i: i
     ends = 2 * at.walls[i]  # the values next to the last faces lie between one that stands there and a place holder
     carried = mean if flux == "central" else _between(flux, _wider(u, wide, i, boundaries), i, mean, ends)
     through = mean * carried
-    return over(cells(through, i, 1, m + 1) - cells(through, i, 0, m), at.between(i, u))
+    return over(cells(through, i, 1, m + 1) - cells(through, i, 0, m), at.spans(i, u))
 
 
 def _carried_across(at: Staggered, boundaries: Boundaries, flow: Surrounded, i: int, j: int, flux: str) -> Array:
@@ -110,7 +110,7 @@ def diffusion(
     for j in range(at.dimensions):
         if i == j:
             slope = _stretching(at, flow, i)
-            part = over(cells(slope, i, 1, m + 1) - cells(slope, i, 0, m), at.between(i, u))
+            part = over(cells(slope, i, 1, m + 1) - cells(slope, i, 0, m), at.spans(i, u))
         else:
             n, slope = at.grid.shape[j], _sideways(at, _kept(at, flow, i, j), j)
             part = over(cells(slope, j, 1, n + 1) - cells(slope, j, 0, n), at.widths(j, u))
@@ -165,7 +165,7 @@ def _stressed(at: Staggered, boundaries: Boundaries, flow: Surrounded, i: int, v
         wide = with_ghosts(viscosity, i, boundaries[i], beyond)
         if i == j:
             stress = 2 * cells(wide, i, 0, m + 1) * _stretching(at, flow, i)
-            part = over(cells(stress, i, 1, m + 1) - cells(stress, i, 0, m), at.between(i, u))
+            part = over(cells(stress, i, 1, m + 1) - cells(stress, i, 0, m), at.spans(i, u))
         else:
             n = at.grid.shape[j]
             both = with_ghosts(wide, j, boundaries[j], beyond)

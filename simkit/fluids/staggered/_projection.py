@@ -25,7 +25,7 @@ class Projected(NamedTuple):
 def project(at: Staggered, field: Components) -> Projected:
     """The field less a gradient, so that it has no divergence. What passes the boundaries must sum to 0."""
     field = held(field)
-    pressure = held(FastPoisson(at.grid, at.walls)(held(at.divergence(field))))
+    pressure = held(FastPoisson(at.grid, at.walls, at.open)(held(at.divergence(field))))
     return Projected(tuple(u - g for u, g in zip(field, at.gradient(pressure), strict=True)), pressure)
 
 
@@ -88,8 +88,10 @@ def unconverged(at: Staggered, tolerance: float, most: int, mobility: Components
 
 
 def pressure_outside(at: Staggered, mobility: Components, pressure: Array) -> Array:
-    """The pressure with the mean 0 over the cells that the fluid reaches, and 0 in all others."""
+    """The pressure with the mean 0 over the cells that the fluid reaches, and 0 in all others; its own level at open ends."""
     volumes = jnp.where(_diagonal(at, mobility) > 0, _volumes(at, pressure), 0)
+    if at.open is not None:
+        return jnp.where(volumes > 0, pressure, 0)
     mean = jnp.sum(volumes * pressure) / jnp.sum(volumes)
     return jnp.where(volumes > 0, pressure - mean, 0)
 
@@ -117,25 +119,33 @@ def reached(tolerance: float, dtype: DTypeLike) -> float:
 
 def iterated(at: Staggered, tolerance: float, most: int, mobility: Components, right: Array) -> Iterated:
     """The pressure by conjugate gradients. Sums weigh cells by their volumes, for which the operator is symmetric."""
-    poisson, correction = FastPoisson(at.grid, at.walls), _local(at, mobility)
+    # Right side and operator are of order 1: products of small lengths and times are outside of float32.
+    area = min(at.grid.spacing(axis) for axis in range(at.dimensions)) ** 2
+    fast = FastPoisson(at.grid, at.walls, at.open)
+    poisson, operator = lambda r: fast(r) / area, lambda p: _operator(at, mobility, p) * area
+    correction = _local(at, mobility) / area
     volumes = _volumes(at, right)
     reach = jnp.where(_diagonal(at, mobility) > 0, volumes, 0)
     inner = lambda a, b: jnp.sum(volumes * a * b)
     # In cells that no fluid reaches there is nothing to solve for, and nothing may be left there by a mean either.
-    right = jnp.where(reach > 0, right - jnp.sum(reach * right) / jnp.sum(reach), 0)
+    mean = jnp.sum(reach * right) / jnp.sum(reach) if at.open is None else 0
+    right = jnp.where(reach > 0, right - mean, 0)
+    largest = jnp.max(jnp.abs(right))
+    size = jnp.where(largest > 0, largest, 1)
+    right = right / size
     square = inner(right, right)
     enough = reached(tolerance, right.dtype) ** 2 * square
 
     def preconditioned(residual: Array) -> Array:
         near = correction * residual
-        whole = near + poisson(residual - _operator(at, mobility, near))
-        return whole + correction * (residual - _operator(at, mobility, whole))
+        whole = near + poisson(residual - operator(near))
+        return whole + correction * (residual - operator(whole))
 
     def on(s: _Search) -> Array:
         return (inner(s.residual, s.residual) > enough) & (s.turns < most)
 
     def body(s: _Search) -> _Search:
-        image = _operator(at, mobility, s.direction)
+        image = operator(s.direction)
         length = s.product / inner(s.direction, image)
         pressure, residual = s.pressure + length * s.direction, s.residual - length * image
         better = preconditioned(residual)
@@ -143,12 +153,12 @@ def iterated(at: Staggered, tolerance: float, most: int, mobility: Components, r
         return _Search(pressure, residual, better + product / s.product * s.direction, product, s.turns + 1)
 
     guess = poisson(right)
-    residual = right - _operator(at, mobility, guess)
+    residual = right - operator(guess)
     first = preconditioned(residual)
     start = _Search(guess, residual, first, inner(residual, first), jnp.zeros((), int))
     found = lax.while_loop(on, body, start)
     left = jnp.sqrt(inner(found.residual, found.residual) / jnp.where(square > 0, square, 1))
-    return Iterated(found.pressure, found.turns, left)
+    return Iterated(size * (area * found.pressure), found.turns, left)
 
 
 def _local(at: Staggered, mobility: Components) -> Array:
@@ -163,7 +173,7 @@ def _diagonal(at: Staggered, mobility: Components) -> Array:
     total: Any = 0.0
     for axis, m in enumerate(mobility):
         n = at.grid.shape[axis]
-        rate = over(at.inner(axis, m), at.between(axis, m))
+        rate = over(at.moving(axis, m), at.spans(axis, m))
         rate = rate if at.walls[axis] else closed(rate, axis, 1)
         total = total + over(cells(rate, axis, 0, n) + cells(rate, axis, 1, n + 1), at.widths(axis, m))
     return total

@@ -16,12 +16,12 @@ from ..grids._slabs import filled_up, over, to_columns, to_slabs
 from ._eigenvectors import eigenvectors, product
 
 
-def solve_on_slabs(grid: Grid, walls: tuple[bool, ...], right: Array) -> Array:
+def solve_on_slabs(grid: Grid, walls: tuple[bool, ...], fixed: tuple[tuple[bool, bool], ...], right: Array) -> Array:
     """The solution of `FastPoisson`, its first axis periodic.
 
     All other axes are transformed where they are, by cosines, eigenvectors or Fourier series, and the first after a transposition.
     """
-    plan = _plan(grid, walls)
+    plan = _plan(grid, walls, fixed)
 
     def local(slab: Array, factors: Array) -> Array:
         known = lambda x: jnp.asarray(x, right.dtype)
@@ -53,12 +53,12 @@ def solve_on_slabs(grid: Grid, walls: tuple[bool, ...], right: Array) -> Array:
 class _Plan(NamedTuple):
     fourier: tuple[int, ...]  # periodic axes beside the first; the last one to half a spectrum
     cosine: tuple[int, ...]  # axes of equal cells between walls
-    dense: tuple[tuple[int, np.ndarray, np.ndarray], ...]  # stretched axes
+    dense: tuple[tuple[int, np.ndarray, np.ndarray], ...]  # stretched axes, and those with an end of value 0
     inverse: np.ndarray  # one over the eigenvalues, its last axis filled up
 
 
 @functools.cache
-def _plan(grid: Grid, walls: tuple[bool, ...]) -> _Plan:
+def _plan(grid: Grid, walls: tuple[bool, ...], fixed: tuple[tuple[bool, bool], ...]) -> _Plan:
     others = range(1, grid.dimensions)
     fourier = tuple(axis for axis in others if not walls[axis])
     half = fourier[-1] if fourier else 0
@@ -66,17 +66,18 @@ def _plan(grid: Grid, walls: tuple[bool, ...]) -> _Plan:
     total = np.zeros(())
     for axis in range(grid.dimensions):
         n, dx = grid.shape[axis], grid.spacing(axis)
-        if grid.stretched[axis] is not None:
-            values, to, back = eigenvectors(grid, axis)
+        if grid.stretched[axis] is not None or any(fixed[axis]):
+            values, to, back = eigenvectors(grid, axis, fixed[axis])
             dense.append((axis, to, back))
         else:
             k = np.arange(n // 2 + 1 if axis == half else n)
             values = (2 * np.cos(np.pi * k / n * (1 if walls[axis] else 2)) - 2) / dx**2
         total = total + values.reshape([-1 if i == axis else 1 for i in range(grid.dimensions)])
-    found = inverse(total)
+    found = inverse(total, not any(map(any, fixed)))
     more = filled_up(found.shape[-1], grid) - found.shape[-1]
     found = np.pad(found, [(0, 0)] * (found.ndim - 1) + [(0, more)])
-    cosine = tuple(axis for axis in others if walls[axis] and grid.stretched[axis] is None)
+    done = [axis for axis, _, _ in dense]
+    cosine = tuple(axis for axis in others if walls[axis] and axis not in done)
     return _Plan(fourier, cosine, tuple(dense), found)
 
 

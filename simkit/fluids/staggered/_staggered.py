@@ -15,7 +15,17 @@ from jax.typing import ArrayLike, DTypeLike
 from jaxtyping import Array, PyTree
 
 from ..._errors import ArgumentError
-from ..grids._boundary import Boundaries, Boundary, Dirichlet, Inflow, Neumann, NoSlip, Periodic
+from ..grids._boundary import (
+    Boundaries,
+    Boundary,
+    Dirichlet,
+    FixedPressure,
+    Inflow,
+    Neumann,
+    NoSlip,
+    Periodic,
+    Piecewise,
+)
 from ..grids._ghost import cells
 from ..grids._grid import Grid
 from ..grids._slabs import Seam, exchanged
@@ -28,14 +38,20 @@ class Staggered:
     """Coordinates of the values, and their distances.
 
     - `grid`; `walls`: which axes have ends, else they are periodic.
+    - `open`: of each axis the ends with a given pressure, lower and upper, on whose faces the velocity changes; None: none.
     """
 
     grid: Grid
     walls: tuple[bool, ...]
+    open: tuple[tuple[bool, bool], ...] | None = None
 
     @property
     def dimensions(self) -> int:
         return self.grid.dimensions
+
+    def open_ends(self, axis: int) -> tuple[bool, bool]:
+        """Tell which ends of an axis, lower and upper, have a given pressure."""
+        return self.open[axis] if self.open is not None else (False, False)
 
     def faces(self, axis: int) -> int:
         """Return the number of faces across an axis with values."""
@@ -71,6 +87,25 @@ class Staggered:
         found = 0.5 * (padded[1:] + padded[:-1])
         return self._along(found if ends else found[: self.faces(axis)], axis, like)
 
+    def spans(self, axis: int, like: Array) -> Any:
+        """Widths of the volumes around the faces that have values: `between`, but half a cell at ends with a given pressure."""
+        lower, upper = self.open_ends(axis)
+        if not (lower or upper):
+            return self.between(axis, like)
+        widths = self.grid.widths(axis)
+        inner = 0.5 * (widths[1:] + widths[:-1])
+        ends = widths[0] * (0.5 if lower else 1), widths[-1] * (0.5 if upper else 1)
+        return self._along(np.concatenate([ends[:1], inner, ends[1:]]), axis, like)
+
+    def volumes(self, component: int, like: Array) -> Array:
+        """Volumes around the faces of a component."""
+        d = self.dimensions
+        volume: Any = jnp.ones((1,) * d, like.dtype)
+        for axis in range(d):
+            along = self.spans(axis, like) if axis == component else self.widths(axis, like)
+            volume = volume * (along if jnp.ndim(along) else jnp.full((1,) * d, along, like.dtype))
+        return volume
+
     def shares(self, axis: int, like: Array) -> tuple[Any, Any]:
         """Return the shares of the lower and of the upper cell in the space between two centres, by faces with values."""
         if self.grid.stretched[axis] is None:
@@ -96,18 +131,36 @@ class Staggered:
         return total
 
     def gradient(self, field: Array) -> Components:
-        """Return the gradient on the faces; 0 on those of boundaries."""
+        """Return the gradient on the faces; on those of boundaries 0, or at open ends that to a value of 0."""
         found = []
         for axis in range(self.dimensions):
             if self.walls[axis]:
                 n = field.shape[axis]
                 inner = cells(field, axis, 1, n) - cells(field, axis, 0, n - 1)
+                if any(self.open_ends(axis)):
+                    found.append(over(self._to_ends(axis, field, inner), self.spans(axis, inner)))
+                    continue
                 inner = jnp.pad(inner, [(int(i == axis), int(i == axis)) for i in range(field.ndim)])
                 found.append(over(inner, self.between(axis, inner)))
             else:
                 n, wide = field.shape[axis], closed(field, axis, 0)
                 found.append(over(cells(wide, axis, 1, n + 1) - cells(wide, axis, 0, n), self.grid.spacing(axis)))
         return tuple(found)
+
+    def _to_ends(self, axis: int, field: Array, inner: Array) -> Array:
+        """Differences of a field between centres, with those to 0 at open ends and none at others."""
+        n, (lower, upper) = field.shape[axis], self.open_ends(axis)
+        first, last = cells(field, axis, 0, 1), cells(field, axis, n - 1, n)
+        ends = first if lower else jnp.zeros_like(first), -last if upper else jnp.zeros_like(last)
+        return jnp.concatenate([ends[0], inner, ends[1]], axis)
+
+    def moving(self, component: int, values: Array) -> Array:
+        """The values on inner faces and on those of open ends, and 0 on those of other boundaries."""
+        if not self.walls[component]:
+            return values
+        kept = np.ones(values.shape[component])
+        kept[[0, -1]] = self.open_ends(component)
+        return values if kept.all() else jnp.where(self._along(kept, component, values) > 0, values, 0)
 
     def inner(self, component: int, values: Array, ends: Array | float = 0.0) -> Array:
         """The values on inner faces, and others on those of the boundaries, which have a value for each end or one for both."""
@@ -158,6 +211,9 @@ def along_walls(at: Staggered, component: int, axis: int) -> Callable[[Array, An
     """Ghosts of a component beyond an end that it runs along: their mean with the last value is the boundary's."""
 
     def ghost(last: Array, boundary: Boundary, side: int) -> Array:
+        if isinstance(boundary, Piecewise):
+            parts = (ghost(last, part, side) for part in (boundary.first, boundary.second))
+            return blended(at, boundary, axis, component, *parts)
         if not isinstance(boundary, NoSlip | Inflow):
             return last
         value = jnp.asarray(boundary.velocity, last.dtype)
@@ -180,6 +236,9 @@ def of_scalar(at: Staggered, axis: int) -> Callable[[Array, Any, int], Array]:
     widths = at.grid.widths(axis)
 
     def ghost(last: Array, boundary: Boundary, side: int) -> Array:
+        if isinstance(boundary, Piecewise):
+            parts = (ghost(last, part, side) for part in (boundary.first, boundary.second))
+            return blended(at, boundary, axis, None, *parts)
         if isinstance(boundary, Dirichlet):
             return 2 * _face(at, boundary.value, axis, None, last) - last
         assert isinstance(boundary, Neumann)
@@ -194,6 +253,17 @@ def across(at: Staggered, value: Array, axis: int, like: Array, lower: bool) -> 
     if value.ndim == 0:
         return jnp.broadcast_to(value if lower else -value, like.shape)
     return _face(at, value[axis], axis, axis, like)
+
+
+def on_end(at: Staggered, value: Array, axis: int, like: Array) -> Array:
+    """A number, or a profile by the cells along an end of an axis, in the shape of `like` at the end's faces."""
+    return _face(at, value, axis, None, like)
+
+
+def blended(at: Staggered, boundary: Piecewise, axis: int, component: int | None, first: Array, second: Array) -> Array:
+    """What the two conditions of an end give, each in its cells; on faces between cells of both, the mean."""
+    share = _face(at, boundary.where, axis, component, first)
+    return share * first + (1 - share) * second
 
 
 def _face(at: Staggered, value: Array, axis: int, component: int | None, like: Array) -> Array:
@@ -234,6 +304,12 @@ def held(x: PyTree) -> Any:
 def ends_of(boundaries: Boundaries) -> tuple[bool, ...]:
     """Return the axes that have ends."""
     return tuple(not isinstance(pair[0], Periodic | Seam) for pair in boundaries)
+
+
+def open_ends_of(boundaries: Boundaries) -> tuple[tuple[bool, bool], ...] | None:
+    """Return the ends of each axis with a given pressure; None where there are none."""
+    found = tuple((isinstance(a, FixedPressure), isinstance(b, FixedPressure)) for a, b in boundaries)
+    return found if any(map(any, found)) else None
 
 
 def check_alike(velocity: Boundaries, scalar: Boundaries) -> None:

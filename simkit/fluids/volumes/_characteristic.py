@@ -118,7 +118,9 @@ def flux_through(
         smooth = jnp.minimum(cells(smooth, axis, 0, n + 1), cells(smooth, axis, 1, n + 2))
     for other in faces:
         smooth = _inner(smooth, other)
-        flux = _inner(flux, other + 1) + smooth * (_second(flux, other + 1) / 24 - _fourth(flux, other + 1) * (17 / 5760))
+        flux = _inner(flux, other + 1) + smooth * (
+            _second(flux, other + 1) / 24 - _fourth(flux, other + 1) * (17 / 5760)
+        )
     return back(list(flux), axis)
 
 
@@ -136,7 +138,9 @@ def _edges(wide: Rows, axis: int, n: int, reconstruction: Reconstruction, gamma:
     for side in (0, 1):
         below, above = ([cells(x, axis, ghosts + i, ghosts + i + n + 2) for x in wide] for i in (side - 1, side))
         waves = Waves.between(below, above, gamma)
-        strengths = apart(lambda waves, stencils: [jnp.stack(waves.strengths(rows)) for rows in stencils], waves, stencils)
+        strengths = apart(
+            lambda waves, stencils: [jnp.stack(waves.strengths(rows)) for rows in stencils], waves, stencils
+        )
         found = apart(lambda strengths: reconstruction.edges(*strengths)[side], strengths)  # noqa: B023
         sides.append(jnp.stack(waves.conserved(list(found))))
     return sides[0], sides[1]

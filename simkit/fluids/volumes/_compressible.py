@@ -18,6 +18,7 @@ from ...core import (
     SYSTEMS,
     Example,
     Explained,
+    Input,
     Reviewed,
     Support,
     TransportSystem,
@@ -26,12 +27,14 @@ from ...core import (
     tracing,
 )
 from ..grids._apart import apart
-from ..grids._boundary import Boundaries, Boundary, NoSlip, as_boundaries
+from ..grids._at_time import with_boundaries_at
+from ..grids._boundary import Boundaries, Boundary, NoSlip, Piecewise, as_boundaries, pieces_of
 from ..grids._checks import check_lowest, check_shapes, check_vector, lowest
-from ..grids._ghost import cells, padded
+from ..grids._ghost import along_end, cells, chosen, padded
 from ..grids._grid import Grid
 from ..grids._reconstruction import RECONSTRUCTIONS, WENO5Z, Reconstruction, named
 from ..grids._slabs import laid_out, on_its_slabs
+from ..grids._values import inputs_of_values
 from ._characteristic import TRANSVERSE, VARIABLES, flux_through
 from ._gas import (
     ConservedGas,
@@ -78,12 +81,12 @@ class CompressibleFlow(TransportSystem, Reviewed, Explained):
     - `viscosity`: $\mu$, dynamic; `prandtl`: Pr, 0.72 for air.
     - `gravity`: g, shape (dimensions,), or one number for all; None: no gravity.
     - `boundaries`: as `as_boundaries` takes them, of `Periodic`, `FreeSlip` (a reflecting wall), `NoSlip`, `Open` (what
-        arrives leaves) and `Stream` (a given state outside).
+        arrives leaves), `Stream` (a given state outside) and `Piecewise`. What they give may change along the end and with time.
     - `reconstruction`: "weno5z", "muscl" or "first_order"; `riemann`: "hllc", "roe" or "rusanov".
     - `variables`: what is reconstructed. "primitive": density, velocity and pressure, each for itself; of order 2 where waves
         are not small, since means of products are no products of means. "characteristic": the waves of the equations at each
         face, without rings behind slow shocks; means become values at the middles of faces and back, so that with "weno5z"
-        smooth flows are of order 5 in any number of dimensions. It takes {TIMES} times as long and no gravity.
+        smooth flows are of order 5 in any number of dimensions. It takes some four times as long, and no gravity.
     - `source`: None, or a callable `(t, x, gas) -> CompressibleFlow.Conserved`, what is added to each conserved density
         in a unit of time; `x` is the tuple of the grid's coordinates. A network makes it a learned closure.
 
@@ -137,7 +140,8 @@ class CompressibleFlow(TransportSystem, Reviewed, Explained):
         self.source = source
 
     def vector_field(self, t: ArrayLike, y: ConservedGas, inputs: Inputs) -> ConservedGas:
-        slope = on_its_slabs(self, CompressibleFlow._slope, y)
+        now = with_boundaries_at(self, t, inputs, y.density.dtype)
+        slope = on_its_slabs(now, CompressibleFlow._slope, y)
         if self.source is None:
             return slope
         x = tuple(jnp.asarray(c, y.density.dtype) for c in self.grid.mesh())
@@ -245,19 +249,23 @@ class CompressibleFlow(TransportSystem, Reviewed, Explained):
 
         def ghosts(rows: Rows, boundary: Boundary, side: int) -> Rows:
             density, *velocity, pressure = rows
+            if isinstance(boundary, Piecewise):
+                return chosen(self.boundaries, boundary, axis, ghosts, rows, side)
             if isinstance(boundary, Stream):
-                fill = lambda x, like: jnp.broadcast_to(jnp.asarray(x, like.dtype), like.shape)
                 given = [boundary.density, *_components(boundary.velocity, len(velocity)), boundary.pressure]
                 if sticking:  # unit density: the last row is pressure over density
                     given[-1] = boundary.pressure / boundary.density
-                return [fill(x, like) for x, like in zip(given, rows, strict=True)]
+                return [along_end(self.boundaries, x, axis, like) for x, like in zip(given, rows, strict=True)]
             if isinstance(boundary, Open):
                 last = 0 if side else rows[0].shape[axis] - 1
                 nearest = [cells(x, axis, last, last + 1) for x in rows]
                 return [jnp.broadcast_to(x, like.shape) for x, like in zip(nearest, rows, strict=True)]
             velocity[axis] = -velocity[axis]
             if sticking and isinstance(boundary, NoSlip):
-                wall = _components(boundary.velocity, len(velocity))
+                wall = [
+                    along_end(self.boundaries, w, axis, u)
+                    for w, u in zip(_components(boundary.velocity, len(velocity)), velocity, strict=True)
+                ]
                 velocity = [u if i == axis else 2 * w - u for i, (u, w) in enumerate(zip(velocity, wall, strict=True))]
             return [density, *velocity, pressure]
 
@@ -269,6 +277,8 @@ class CompressibleFlow(TransportSystem, Reviewed, Explained):
         pull = _components(self.gravity, self.grid.dimensions)[axis] * self.grid.spacing(axis)
 
         def ghosts(rows: Rows, boundary: Boundary, side: int) -> Rows:
+            if isinstance(boundary, Piecewise):
+                return chosen(self.boundaries, boundary, axis, ghosts, rows, side)
             *gas, weight = rows
             gas = beyond(gas, boundary, side)
             if isinstance(boundary, Open):
@@ -335,10 +345,13 @@ class CompressibleFlow(TransportSystem, Reviewed, Explained):
 
     def invariants(self, t: ArrayLike, y: Gas) -> dict[str, Array]:
         """Mass in a periodic box or between walls; what a source adds is not known."""
-        ends = [end for pair in self.boundaries for end in pair]
+        ends = [piece for pair in self.boundaries for end in pair for piece in pieces_of(end)]
         if self.source is not None or any(isinstance(end, Open | Stream) for end in ends):
             return {}
         return {"mass": self._totals(y)["mass"]}
+
+    def reads(self) -> dict[str, Input]:
+        return inputs_of_values([piece for pair in self.boundaries for end in pair for piece in pieces_of(end)])
 
     def review(self, y0: Gas, step: float | None, solver: object) -> None:
         check_numbers(self)

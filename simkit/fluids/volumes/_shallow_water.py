@@ -11,14 +11,26 @@ from jax.typing import ArrayLike
 from jaxtyping import Array
 
 from ..._types import Inputs, Outputs
-from ...core import POSITIVE, SYSTEMS, Example, Explained, Reviewed, StiffTransportSystem, check_numbers, quantity
+from ...core import (
+    POSITIVE,
+    SYSTEMS,
+    Example,
+    Explained,
+    Input,
+    Reviewed,
+    StiffTransportSystem,
+    check_numbers,
+    quantity,
+)
 from ..grids._apart import apart
-from ..grids._boundary import Boundaries, Boundary, as_boundaries
+from ..grids._at_time import with_boundaries_at
+from ..grids._boundary import Boundaries, Boundary, Piecewise, as_boundaries, pieces_of
 from ..grids._checks import check_lowest, check_shapes, lowest
-from ..grids._ghost import cells, padded
+from ..grids._ghost import along_end, cells, chosen, padded
 from ..grids._grid import Grid
 from ..grids._reconstruction import MUSCL, RECONSTRUCTIONS, FirstOrder, Reconstruction, named
 from ..grids._slabs import laid_out, on_its_slabs
+from ..grids._values import inputs_of_values
 from ._open import Level, Open
 from ._water import ConservedWater, Water, velocity_of, water_flux
 
@@ -44,7 +56,7 @@ class ShallowWater(StiffTransportSystem, Reviewed, Explained):
     - `grid`: cells of one width along each axis.
     - `bed`: b, shape of the grid or a number; `gravity`: g; `roughness`: n, 0.01 (glass) to 0.1 (forest), in s/m^(1/3).
     - `coriolis`, `beta`: $f_0$ and $\beta$, in two dimensions.
-    - `boundaries`: of `Periodic`, `FreeSlip` (a wall), `Open` and `Level` (a given surface outside, such as a tide).
+    - `boundaries`: of `Periodic`, `FreeSlip` (a wall), `Open`, `Level` (a given surface outside, such as a tide) and `Piecewise`.
     - `reconstruction`: "muscl" or "first_order".
     - `dry`: the height below which water does not move.
     - `source`: None, or a callable `(t, x, water) -> ShallowWater.Conserved`, what is added to height and discharge in
@@ -99,7 +111,8 @@ class ShallowWater(StiffTransportSystem, Reviewed, Explained):
         self.reconstruction = named(reconstruction, RECONSTRUCTIONS, "reconstruction", (MUSCL, FirstOrder))
 
     def vector_field(self, t: ArrayLike, y: ConservedWater, inputs: Inputs) -> ConservedWater:
-        slope = on_its_slabs(self, ShallowWater._slope, y)
+        now = with_boundaries_at(self, t, inputs, y.height.dtype)
+        slope = on_its_slabs(now, ShallowWater._slope, y)
         if self.source is None:
             return slope
         x = tuple(jnp.asarray(c, y.height.dtype) for c in self.grid.mesh())
@@ -149,13 +162,15 @@ class ShallowWater(StiffTransportSystem, Reviewed, Explained):
         """Ghost cells of height, surface and velocities at an end of an axis."""
 
         def ghosts(rows: list[Array], boundary: Boundary, side: int) -> list[Array]:
+            if isinstance(boundary, Piecewise):
+                return chosen(self.boundaries, boundary, axis, ghosts, rows, side)
             if isinstance(boundary, Open | Level):
                 last = 0 if side else rows[0].shape[axis] - 1
                 rows = [jnp.broadcast_to(cells(x, axis, last, last + 1), x.shape) for x in rows]
                 if isinstance(boundary, Open):
                     return rows
                 bed = rows[1] - rows[0]
-                height = jnp.maximum(boundary.surface - bed, 0)
+                height = jnp.maximum(along_end(self.boundaries, boundary.surface, axis, bed) - bed, 0)
                 return [height, height + bed, *rows[2:]]
             return [-x if i == 2 + axis else x for i, x in enumerate(rows)]
 
@@ -226,9 +241,13 @@ class ShallowWater(StiffTransportSystem, Reviewed, Explained):
 
     def invariants(self, t: ArrayLike, y: Water) -> dict[str, Array]:
         """The volume of water in a periodic box or between walls; what a source adds is not known."""
-        if self.source is not None or any(isinstance(end, Open | Level) for pair in self.boundaries for end in pair):
+        ends = [piece for pair in self.boundaries for end in pair for piece in pieces_of(end)]
+        if self.source is not None or any(isinstance(end, Open | Level) for end in ends):
             return {}
         return {"volume": jnp.sum(y.height) * (self.grid.volume / self.grid.size)}
+
+    def reads(self) -> dict[str, Input]:
+        return inputs_of_values([piece for pair in self.boundaries for end in pair for piece in pieces_of(end)])
 
     def review(self, y0: Water, step: float | None, solver: object) -> None:
         check_numbers(self)

@@ -79,7 +79,11 @@ def _needed(kind: Callable[[Any], Any], key: str) -> Callable[[Section], Any]:
 WALLS: Ends = {"periodic": lambda _: fluids.Periodic(), "free_slip": lambda _: fluids.FreeSlip()}
 STICKY: Ends = {"no_slip": _optional(fluids.NoSlip, "velocity")}
 OPEN: Ends = {"open": lambda _: fluids.Open()}
-FLOWING: Ends = {"inflow": _needed(fluids.Inflow, "velocity"), "outflow": _optional(fluids.Outflow, "speed", None)}
+FLOWING: Ends = {
+    "inflow": _needed(fluids.Inflow, "velocity"),
+    "outflow": _optional(fluids.Outflow, "speed", None),
+    "fixed_pressure": _optional(fluids.FixedPressure, "pressure"),
+}
 SCALAR: Ends = {
     "periodic": WALLS["periodic"],
     "dirichlet": _optional(fluids.Dirichlet, "value"),
