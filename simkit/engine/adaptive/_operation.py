@@ -34,7 +34,7 @@ FIGURES = 5  # beside the states: status, accepted and rejected steps, length of
 
 
 def _numerics(plan: Plan, y0: Array, times: Array, record: bool = False) -> Numerics:
-    numbers, past, kept = numbers_of(plan, y0.shape[-1])
+    numbers, past, kept = numbers_of(plan, *y0.shape)
     found = plan.sizes.numerics(y0.shape[0], numbers, times.shape[-1])
     return plan.sizes.with_record(found, numbers, y0.dtype.itemsize, past, kept) if record else found
 
