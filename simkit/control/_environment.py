@@ -8,6 +8,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from jax.flatten_util import ravel_pytree
+from jax.typing import ArrayLike
 from jaxtyping import Array, Bool, Float, Int, PRNGKeyArray
 
 from .._doors import check_count, check_function, check_key, check_kind, shown
@@ -122,7 +123,9 @@ class Environment(eqx.Module):
         if not callable(start):
             check_system(system, start)
         if not np.all(np.asarray(noise) >= 0):
-            raise ArgumentError(f"Argument `noise` must be standard deviations of at least 0, but it is {shown(noise)}.")
+            raise ArgumentError(
+                f"Argument `noise` must be standard deviations of at least 0, but it is {shown(noise)}."
+            )
         plain = solver is None and step is None and not isinstance(system, StochasticSystem)
         self.system, self.actions, self.start, self.reward = system, as_bounds(actions), start, reward
         self.interval, self.observe, self.terminate, self.limit = float(interval), observe, terminate, limit
@@ -140,7 +143,7 @@ class Environment(eqx.Module):
         y = as_state(self.system, self.start(first) if callable(self.start) else self.start)
         return Episode(y, jnp.zeros((), jnp.int32), key), self._observed(y, second)
 
-    def step(self, state: Episode, action: Float[Array, " actions"]) -> Transition:
+    def step(self, state: Episode, action: ArrayLike) -> Transition:
         """The transition by an action, which has an entry for each of `actions`."""
         numbers = ravel_pytree(state.y)[0]
         low, high = limits(self.actions, numbers.dtype)

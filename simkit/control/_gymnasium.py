@@ -26,7 +26,9 @@ def to_gymnasium(environment: Environment, count: int | None = None) -> Any:
 
     **Raises:** a `MissingPackageError` without the package `gymnasium`.
     """
-    check_kind("environment", environment, Environment, "an environment", "Make one: `simkit.control.Environment(...)`.")
+    check_kind(
+        "environment", environment, Environment, "an environment", "Make one: `simkit.control.Environment(...)`."
+    )
     if count is not None:
         check_count("count", count)
     env, vector_env = _classes()

@@ -1,7 +1,7 @@
 """Model predictive control: a plan over a horizon, improved by linear-quadratic problems along its own path."""
 
 from collections.abc import Callable, Mapping
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import equinox as eqx
 import jax
@@ -27,11 +27,13 @@ class Plan(NamedTuple):
 
     - `actions`: one row for each interval, within the bounds.
     - `states`: the predicted flat states at both ends of the intervals.
+    - `gains`: how the actions answer to other states than those, as the last iteration found; zero where a bound holds.
     - `cost`: the sum of squares of all residuals.
     """
 
     actions: Float[Array, "N m"]
     states: Float[Array, "N+1 n"]
+    gains: Float[Array, "N m n"]
     cost: Float[Array, ""]
 
 
@@ -127,22 +129,26 @@ class ILQR(eqx.Module):
         x, way = self._flat(y0)
         low, high = limits(self.actions, x.dtype)
         actions = jnp.broadcast_to(jnp.clip(jnp.zeros_like(low), low, high), (self.horizon, len(low)))
-        return self._followed(way, x, actions)
+        nothing = jnp.zeros((*actions.shape, len(x)), x.dtype), jnp.zeros((self.horizon, len(x)), x.dtype)
+        return self._followed(way, x, actions, *nothing)
 
     @full_products
     def plan(self, y0: State, plan: Plan) -> Plan:
         """A better plan from a state, `iterations` of them after the actions of `plan`."""
         x, way = self._flat(y0)
-        plan = self._followed(way, x, plan.actions)
-        for _ in range(self.iterations):
-            plan = self._improved(way, plan)
-        return plan
+        # With gains, since over a long horizon what an unstable system does with the actions alone says nothing.
+        plan = self._followed(way, x, plan.actions, plan.gains, plan.states[:-1])
+        if self.iterations == 1:
+            return self._improved(way, plan)
+        return jax.lax.fori_loop(0, self.iterations, lambda _, plan: self._improved(way, plan), plan)
 
     def __call__(self, y: State, plan: Plan) -> tuple[Float[Array, " m"], Plan]:
         """The action to apply now, and the plan to start from at the next interval: that of now, one interval on."""
         found = self.plan(y, plan)
         on = lambda x: jnp.concatenate([x[1:], x[-1:]])
-        return found.actions[0], Plan(on(found.actions), on(found.states), found.cost)
+        return found.actions[0], found._replace(
+            actions=on(found.actions), states=on(found.states), gains=on(found.gains)
+        )
 
     def _flat(self, y: State) -> tuple[Array, Callable[[Array], State]]:
         return ravel_pytree(as_state(self.system, y))
@@ -162,19 +168,20 @@ class ILQR(eqx.Module):
             return jnp.zeros(1, x.dtype)
         return jnp.atleast_1d(self.final(way(x))).astype(x.dtype).reshape(-1)
 
-    def _followed(self, way: Callable[[Array], State], x: Array, actions: Array, policy: Any = None) -> Plan:
-        """The path from a state with actions, or with those of a policy: gains, and the states that they refer to."""
+    def _followed(self, way: Callable[[Array], State], x: Array, actions: Array, gains: Array, around: Array) -> Plan:
+        """The path from a state with actions that answer to what differs from the states `around`."""
         low, high = limits(self.actions, x.dtype)
         zero = jnp.zeros((), x.dtype)
 
-        def on(x: Array, row: Any) -> tuple[Array, Any]:
-            u = row if policy is None else jnp.clip(row[0] + jnp.sum(row[1] * (x - row[2]), axis=-1), low, high)
+        def on(x: Array, row: tuple[Array, Array, Array]) -> tuple[Array, tuple[Array, Array]]:
+            u, gain, reference = row
+            u = jnp.clip(u + jnp.sum(gain * (x - reference)[None], axis=1), low, high)
             return self._next(way, zero, x, u), (x, u)
 
-        last, (states, taken) = jax.lax.scan(on, x, actions if policy is None else (actions, *policy))
+        last, (states, taken) = jax.lax.scan(on, x, (actions, gains, around))
         misses = jax.vmap(lambda x, u: self._misses(way, x, u))(states, taken)
         cost = jnp.sum(misses**2) + jnp.sum(self._ends(way, last) ** 2)
-        return Plan(taken, jnp.concatenate([states, last[None]]), cost)
+        return Plan(taken, jnp.concatenate([states, last[None]]), gains, cost)
 
     def _problem(self, way: Callable[[Array], State], plan: Plan) -> Quadratic:
         """The linear-quadratic problem along the path of a plan."""
@@ -197,10 +204,10 @@ class ILQR(eqx.Module):
         """One iteration."""
         x, u = plan.states[:-1], plan.actions
         low, high = limits(self.actions, x.dtype)
-        policy = riccati(self._problem(way, plan), low - u, high - u, jnp.asarray(self.damping, x.dtype))
+        policy = riccati(self._problem(way, plan), low[None] - u, high[None] - u, jnp.asarray(self.damping, x.dtype))
 
         def tried(share: Array) -> Plan:
-            return self._followed(way, x[0], u + share * policy.offset, (policy.gain, x))
+            return self._followed(way, x[0], u + share * policy.offset, policy.gain, x)
 
         def shorter(carry: tuple[Array, Plan]) -> tuple[Array, Plan]:
             share = carry[0] * SHORTER

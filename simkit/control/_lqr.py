@@ -6,6 +6,7 @@ from typing import Any, NamedTuple
 import jax
 import jax.numpy as jnp
 from jax.flatten_util import ravel_pytree
+from jax.typing import ArrayLike
 from jaxtyping import Array, Float
 
 from .._doors import check_kind, check_mapping
@@ -31,10 +32,10 @@ class Regulator(NamedTuple):
 
 @full_products
 def lqr(
-    a: Float[Array, "n n"],
-    b: Float[Array, "n m"],
-    q: Float[Array, "n n"],
-    r: Float[Array, "m m"],
+    a: ArrayLike,
+    b: ArrayLike,
+    q: ArrayLike,
+    r: ArrayLike,
     *,
     continuous: bool = False,
 ) -> Regulator:
@@ -47,7 +48,7 @@ def lqr(
 
     **Arguments:**
 
-    - `a`, `b`: A and B, such as those of `linearise`; `q`, `r`: the weights, symmetric, R positive definite.
+    - `a`, `b`: A `(n, n)` and B `(n, m)`, such as those of `linearise`; `q`, `r`: the weights, symmetric, R positive definite.
     - `continuous`: which of the two.
 
     **Returns:** a `Regulator`: u = -gain x.

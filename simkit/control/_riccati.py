@@ -39,8 +39,9 @@ def riccati(problem: Quadratic, low: Float[Array, "N m"], high: Float[Array, "N 
     """
     d = problem.final.shape[0]
 
-    def back(ahead: Array, stage: tuple[Array, ...]) -> tuple[Array, tuple[Array, Array]]:
-        dynamics, cost, low, high = stage
+    # Few arrays with little in them go through the loop, which older XLA for CPUs makes one kernel of below some bytes a turn.
+    def back(ahead: Array, stage: tuple[Array, ...]) -> tuple[Array, Array]:
+        dynamics, cost, (low, high) = stage
         q = cost + product(dynamics.T, product(ahead, dynamics))
         uu, ux = q[d:, d:], q[d:, :d]
         offset, gain = _action(ux[:, d - 1], uu, ux[:, : d - 1], low, high, damping)
@@ -48,10 +49,11 @@ def riccati(problem: Quadratic, low: Float[Array, "N m"], high: Float[Array, "N 
         # The cost to go of this policy, whether or not a bound keeps it from being the best one.
         crossed = product(follow.T, ux)
         ahead = q[:d, :d] + crossed + crossed.T + product(follow.T, product(uu, follow))
-        return ahead, (offset, gain)
+        return ahead, follow
 
-    stages = (problem.dynamics, problem.cost, low, high)
-    return Policy(*jax.lax.scan(back, problem.final, stages, reverse=True)[1])
+    stages = (problem.dynamics, problem.cost, jnp.stack([low, high], axis=1))
+    follow = jax.lax.scan(back, problem.final, stages, reverse=True)[1]
+    return Policy(follow[:, :, d - 1], follow[:, :, : d - 1])
 
 
 def product(a: Array, b: Array) -> Array:
@@ -72,11 +74,11 @@ def _action(q: Array, uu: Array, ux: Array, low: Array, high: Array, damping: Ar
     size = eye * uu
     offset, free = jnp.clip(_solved(uu, -q), low, high), q == q
     for _ in range(ROUNDS):  # projected Newton steps on the actions that no bound holds
-        pull = q + jnp.sum(uu * offset, axis=1)
+        pull = q + jnp.sum(uu * offset[None], axis=1)
         free = ~(((offset <= low) & (pull > 0)) | ((offset >= high) & (pull < 0)))
-        step = _solved(jnp.where(free[:, None] & free, uu, size), jnp.where(free, -pull, 0))
+        step = _solved(jnp.where(free[:, None] & free[None], uu, size), jnp.where(free, -pull, 0))
         offset = jnp.clip(offset + step, low, high)
-    return offset, jnp.where(free[:, None], -_solved(jnp.where(free[:, None] & free, uu, size), ux), 0)
+    return offset, jnp.where(free[:, None], -_solved(jnp.where(free[:, None] & free[None], uu, size), ux), 0)
 
 
 def _solved(a: Array, b: Array) -> Array:
