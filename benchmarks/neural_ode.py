@@ -1,6 +1,7 @@
 """Claim: a training step of a neural ODE whose batch is one state takes less than in Diffrax.
 
-256 paths of two states, a network of 2 x 64 tanh, Tsit5 at rtol 1e-3 and atol 1e-6, 20 save times, mean squared error, Adam, float32.
+256 paths of two states, a network of 2 x 64 tanh, Tsit5 at rtol 1e-3 and atol 1e-6, 20 save times, mean squared error, Adam,
+float32.
 """
 
 from collections.abc import Callable

@@ -24,7 +24,7 @@ class Episode(NamedTuple):
     """State of an environment: of the system, the number of actions so far, and the key of what is drawn next."""
 
     y: State
-    count: Int[Array, ""]
+    steps: Int[Array, ""]
     key: PRNGKeyArray
 
 
@@ -157,16 +157,16 @@ class Environment(eqx.Module):
         after, failed = self._after(state, action, noise)
         reward = jnp.asarray(self.reward(state.y, action, after), numbers.dtype)
         over = jnp.asarray(False) if self.terminate is None else jnp.asarray(self.terminate(after), bool)
-        count = state.count + 1
-        truncated = jnp.asarray(False) if self.limit is None else count >= self.limit
+        steps = state.steps + 1
+        truncated = jnp.asarray(False) if self.limit is None else steps >= self.limit
         observation = self._observed(after, seen)
-        return Transition(Episode(after, count, key), observation, reward, over | failed, truncated)
+        return Transition(Episode(after, steps, key), observation, reward, over | failed, truncated)
 
     def _after(self, state: Episode, action: Array, key: PRNGKeyArray) -> tuple[State, Array]:
         """The state after an interval, and whether the simulation failed."""
         numbers = ravel_pytree(state.y)[0]
         # Time counts from the start of an episode: inputs and fields may read it.
-        begin = state.count.astype(numbers.dtype) * self.interval
+        begin = state.steps.astype(numbers.dtype) * self.interval
         times = jnp.stack([begin, begin + self.interval])
         found = simulate(
             self.system,

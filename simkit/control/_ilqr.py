@@ -19,7 +19,7 @@ from ._actions import as_bounds, check_actions, check_interval, held, limits
 from ._riccati import Quadratic, riccati
 
 SHORTER, LEAST_SHARE = 0.3, 0.01
-"""Factor of the share of a policy's offset that is tried next where the cost rises, and the share at which a plan stays as it is."""
+"""Factor of the share of an offset that is tried next where the cost rises, and the share at which a plan stays as it is."""
 
 
 class Plan(NamedTuple):
@@ -45,8 +45,8 @@ class ILQR(eqx.Module):
     $$J = \sum_{k=0}^{N-1} |r(x_k, u_k)|^2 + |r_N(x_N)|^2, \qquad x_{k+1} = F(x_k, u_k), \qquad u_{low} \le u_k \le u_{high}$$
 
     where F is the system over one interval with the actions u held. An iteration linearises F and the residuals along the present
-    path (Gauss and Newton), solves that problem by Riccati's recursion within the bounds, and follows the policy that it finds, with a
-    smaller share of its offset where the cost would rise. The number of iterations is fixed.
+    path (Gauss and Newton), solves that problem by Riccati's recursion within the bounds, and follows the policy that it finds,
+    with a smaller share of its offset where the cost would rise. The number of iterations is fixed.
 
     **Arguments:**
 

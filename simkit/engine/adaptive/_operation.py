@@ -113,15 +113,26 @@ def _recorded_batch(values: Sequence[Any], dims: Sequence[Any], *, plan: Plan) -
     count, ends = batch_size(values, dims), len(plan.output_directions) + FIGURES
     whole, joined, _ = merged(plan, count, values, dims)
     kept = kept_shapes(whole, joined[0], joined[-1])
+    inner = [jax.ShapeDtypeStruct(_without(x.shape, dim), x.dtype) for x, dim in zip(values, dims, strict=True)]
+    mine = kept_shapes(plan, inner[0], inner[-1])
     if only_last_tangents(plan, dims) or not kept:
         out, axes = _solve_batch(values, dims, plan=plan)
-        own = [jax.ShapeDtypeStruct(_without(x.shape, dim), x.dtype) for x, dim in zip(values, dims, strict=True)]
-        nothing, places = nothing_kept(kept_shapes(plan, own[0], own[-1]), count)
+        nothing, places = nothing_kept(mine, count)
         return [*out, *nothing], [*axes, *places]
     out = _recorded_p.bind(*alike(joined), plan=whole)
     heights = [*(len(axes) for axes in plan.output_directions), *[0] * FIGURES]
     found, places = parted_kept(out[ends:], count)
+    # The steps of one member alone may be linked, those of several are not: arrays without content stand for what these lack.
+    first = _linked_place(plan)
+    lacking = mine[first : first + len(mine) - len(found)]
+    found[first:first] = [jnp.zeros((count, *shape), dtype) for shape, dtype in lacking]
+    places[first:first] = [0 for _ in lacking]
     return [*(parted(x, count, h) for x, h in zip(out[:ends], heights, strict=True)), *found], [*heights, *places]
+
+
+def _linked_place(plan: Plan) -> int:
+    """The place among the arrays of a record of what steps are linked by: behind two times and the states."""
+    return 2 + len(plan.output_directions)
 
 
 def _without(shape: tuple[int, ...], dim: int | None) -> tuple[int, ...]:
@@ -131,6 +142,9 @@ def _without(shape: tuple[int, ...], dim: int | None) -> tuple[int, ...]:
 def _joined_kept(plan: Plan, joined: Sequence[Any], kept: Sequence[Any], dims: Sequence[Any], count: int) -> list[Any]:
     """The record of one solve of `plan` with the operands `joined`, from those of a batch; empty where it keeps none."""
     shapes = kept_shapes(plan, joined[0], joined[-1]) if kept else []
+    first, lacking = _linked_place(plan), len(kept) - len(shapes)
+    if shapes and lacking > 0:
+        kept, dims = ([*x[:first], *x[first + lacking :]] for x in (kept, dims))
     found = merged_kept(kept, dims, count) if shapes else []
     return found if [x.shape for x in found] == [shape for shape, _ in shapes] else []
 
