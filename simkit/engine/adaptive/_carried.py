@@ -82,6 +82,34 @@ def merged_kept(leaves: Sequence[Array], dims: Sequence[Any], count: int) -> lis
     return [*map(of, rows), most, of(status), of(t)]
 
 
+def _linked_place(plan: Plan) -> int:
+    """The place among the arrays of a record of what steps are linked by: behind two times and the states."""
+    return 2 + len(plan.output_directions)
+
+
+def completed_kept(
+    plan: Plan, found: list[Array], places: list[int], shapes: Sequence[tuple[tuple[int, ...], Any]], count: int
+) -> tuple[list[Array], list[int]]:
+    """A batch of records, with arrays without content for those that the records of `shapes` have beside.
+
+    The steps of one member alone may be linked; those of several are not.
+    """
+    first = _linked_place(plan)
+    lacking = shapes[first : first + len(shapes) - len(found)]
+    empty = [jnp.zeros((count, *shape), dtype) for shape, dtype in lacking]
+    return [*found[:first], *empty, *found[first:]], [*places[:first], *[0 for _ in lacking], *places[first:]]
+
+
+def joined_kept(plan: Plan, joined: Sequence[Any], kept: Sequence[Any], dims: Sequence[Any], count: int) -> list[Any]:
+    """The record of one solve of `plan` with the operands `joined`, from those of a batch; empty where it keeps none."""
+    shapes = kept_shapes(plan, joined[0], joined[-1]) if kept else []
+    first, lacking = _linked_place(plan), len(kept) - len(shapes)
+    if shapes and lacking > 0:
+        kept, dims = ([*x[:first], *x[first + lacking :]] for x in (kept, dims))
+    found = merged_kept(kept, dims, count) if shapes else []
+    return found if [x.shape for x in found] == [shape for shape, _ in shapes] else []
+
+
 def nothing_kept(shapes: Sequence[tuple[tuple[int, ...], Any]], count: int) -> tuple[list[Array], list[int]]:
     """Records without content in the place of those of a batch of solves, which count as too long; and the axes of the batch."""
     *rows, _, status, t = [jnp.zeros((count, *shape), dtype) for shape, dtype in shapes]
