@@ -19,6 +19,7 @@ from ._errors import UnknownNameError as UnknownNameError
 
 if TYPE_CHECKING:
     from . import assimilation as assimilation
+    from . import control as control
     from . import fields as fields
     from . import filters as filters
     from . import fitting as fitting
@@ -193,6 +194,7 @@ _LAZY = {
     "simulate": "engine",
     "assimilate": "assimilation",
     "assimilation": "assimilation",
+    "control": "control",
     "fields": "fields",
     "filters": "filters",
     "fitting": "fitting",

@@ -28,6 +28,8 @@ P = simkit.Problem(
     noise={"y": simkit.noise.Normal(0.1)},
 )
 KEY = jax.random.key(0)
+CART = simkit.odes.CartPole()
+UP, PUSH = CART.State(0.0, 0.0, 0.0, 0.0), {"force": (-1.0, 1.0)}
 FRAME = md.Frame(md.OpenSpace(), np.zeros((2, 3)), units=md.REDUCED)
 FIT = simkit.fit(P, starts=1, key=KEY)
 DRAWS = simkit.Posterior(
@@ -192,6 +194,43 @@ ROWS = {
         "the class `LotkaVolterra`",
     ),
     "sweep into nothing": (lambda: simkit.sweep(S, Y0, T, over={"growth": [0.4]}, store=None), "`store`"),
+    "an environment without bounds": (
+        lambda: simkit.control.Environment(CART, {"force": 3.0}, start=UP, reward=lambda y, a, z: 0.0, interval=0.1),
+        "a pair of bounds",
+    ),
+    "an environment by another input": (
+        lambda: simkit.control.Environment(CART, {"push": (-1.0, 1.0)}, start=UP, reward=max, interval=0.1),
+        "push",
+    ),
+    "an environment in no time": (
+        lambda: simkit.control.Environment(CART, PUSH, start=UP, reward=lambda y, a, z: 0.0, interval=0),
+        "`interval` must be positive",
+    ),
+    "an environment with a reward of one": (
+        lambda: simkit.control.Environment(CART, PUSH, start=UP, reward=lambda y: 0.0, interval=0.1),
+        "a function of (state, action, after)",
+    ),
+    "a plan by a stiff solver": (
+        lambda: simkit.control.ILQR(CART, PUSH, lambda y, u: u, interval=0.1, horizon=3, solver="rodas5p"),
+        "an explicit method of one step",
+    ),
+    "a plan without an end": (
+        lambda: simkit.control.ILQR(CART, PUSH, lambda y, u: u, interval=0.1, horizon=2.5),
+        "`horizon` must be a whole number",
+    ),
+    "a plan of a dictionary": (
+        lambda: simkit.control.ILQR({}, PUSH, lambda y, u: u, interval=0.1, horizon=3),
+        "`system` must be a system",
+    ),
+    "a regulator of a row": (
+        lambda: simkit.control.lqr(jnp.eye(2), jnp.ones(2), jnp.eye(2), jnp.eye(1)),
+        "matrix of shape",
+    ),
+    "a line through a class": (
+        lambda: simkit.control.linearise(type(CART), UP, {"force": 0.0}),
+        "the class `CartPole`",
+    ),
+    "gymnasium of a system": (lambda: simkit.control.to_gymnasium(CART), "`environment` must be an environment"),
     "train a problem": (lambda: simkit.train(P, lambda m: 0.0), "A Problem is fitted"),
     "train without a loss": (lambda: simkit.train({"a": jnp.ones(2)}, 3), "`loss` must be a function"),
     "train by a name": (lambda: simkit.train({"a": jnp.ones(2)}, lambda m: m["a"][0], optimiser="adam"), "optax.adam"),

@@ -9,6 +9,7 @@ from ._simulate import resolve as resolve
 from ._simulate import simulate as simulate
 from ._single import settled_method as settled_method
 from ._single import single_attempt as single_attempt
+from ._transition import transition as transition  # internal
 from .adaptive._block import lanes_of as lanes_of
 from .batching._members import over_members as over_members
 from .batching._paired import paired as paired

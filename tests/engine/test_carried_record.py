@@ -193,3 +193,27 @@ def test_large_states_keep_no_record():
     assert sizes.carried(1000, 10, 2, 8) is None
     assert _sizes.Sizes(max_steps=10).carried(1, 2, 2, 8).rows == 12
     assert _sizes.Sizes(max_steps=1000, record_bytes=1000).carried(1, 100, 2, 8) is None
+
+
+@pytest.mark.parametrize("memory", [None, "64 MiB"])
+def test_steps_linked_by_their_slopes(memory):
+    """One large state: cotangents pass through the slope that a step hands on, unless a user bounds the record."""
+    start = jnp.linspace(-1.0, 1.0, 70)
+    gradient = memory and simkit.Checkpointed(memory=memory)
+
+    def ring(a, times=TIMES, max_steps=4096):
+        pull = lambda t, y, p: p["a"] * (jnp.roll(y, 1) - y) - y**3
+        step = simkit.Adaptive(1e-5, 1e-7, max_steps=max_steps)
+        known = {"solver": "tsit5", "step": step, "gradient": gradient, "on_failure": "mark"}
+        return simkit.simulate(simkit.from_function(pull, {"a": a}), start * a, times, **known)
+
+    total = lambda a: jnp.sum(ring(a).ys[1:] * jnp.arange(70.0)[None])
+    a = jnp.asarray(1.3)
+    assert int(ring(a).steps) > 5
+    close(jax.jit(jax.grad(total))(a), jax.jit(jax.jacfwd(total))(a))
+    if memory is None:  # of higher order, over more members, and of a run that fails
+        close(jax.grad(jax.grad(total))(a), jax.jacfwd(jax.jacfwd(total))(a))
+        close(jax.vmap(jax.grad(total))(jnp.array([1.3, 0.7]))[0], jax.grad(total)(a))
+        early = jax.grad(lambda a: jnp.sum(ring(a, max_steps=3).ys[0]))(a)
+        close(early, jnp.sum(start))
+        assert jnp.isnan(jax.grad(lambda a: jnp.sum(ring(a, max_steps=3).ys[-1]))(a))

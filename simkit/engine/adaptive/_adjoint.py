@@ -193,8 +193,9 @@ class _Group:
         if end.events is not None:
             met, missed = _asked_before(self.before, end.events)
             asked, lost = asked | met, lost | missed
-        # Nothing is asked of what a method of several steps remembers at the end; a one-step method remembers nothing that matters.
-        memory = jax.tree.map(self.spread, self.s.memory.moving) if self.flow.multistep else None
+        # Nothing is asked of what is remembered at the end; where steps are not linked, it is made again from the state.
+        remembers = self.flow.multistep or self.flow.linked
+        memory = jax.tree.map(self.spread, self.s.memory.moving) if remembers else None
         operands = [self.spread(x) + origin(self.s.t).astype(x.dtype) for x in self.walk.moving(self.held.ops)]
         return Carry(jax.vmap(self.flow.unpack)(packed), memory, operands, cursor, asked), lost
 
@@ -223,8 +224,16 @@ class _Group:
                 begun[i] = jnp.moveaxis(jnp.sum(first, axis=1), 0, -1)
         g_y = jax.tree.map(jnp.add, carry.y, jax.vmap(self.flow.unpack)(begun))
         ops, walk = self.held.ops, self.walk
-        _, pull = jax.vjp(lambda moving: self.flow.begin(walk.filled(ops, moving)), walk.moving(ops))
-        g_p = [a + b for a, b in zip(carry.operands, jax.vmap(pull)(g_y)[0], strict=True)]
+        flow, fixed, t = self.flow, self.held.fixed, self.s.t
+
+        def begin(moving: Sequence[Array]) -> Any:
+            filled = walk.filled(ops, moving)
+            y = flow.begin(filled)
+            return y, flow.start(filled, fixed, t, y).moving if flow.linked else None
+
+        _, pull = jax.vjp(begin, walk.moving(ops))
+        found = jax.vmap(pull)((g_y, carry.memory if flow.linked else None))[0]
+        g_p = [a + b for a, b in zip(carry.operands, found, strict=True)]
         g_p = [with_lost(lost, g, common) for g, common in zip(g_p, self.shared, strict=True)]
         of = lambda kind: [g for g, common in zip(g_p, self.shared, strict=True) if common == kind]
         return of(True), of(False)

@@ -18,11 +18,12 @@ from ._record import Kept, row_of
 from ._sizes import Numerics
 
 
-def numbers_of(plan: Plan, size: int) -> tuple[int, int | None, int]:
-    """Return how many numbers a state has with its tangents, and how many more a method of several steps remembers and keeps."""
+def numbers_of(plan: Plan, members: int, size: int) -> tuple[int, int | None, int]:
+    """Return how many numbers a state has with its tangents, and how many more a record holds of earlier steps and is kept."""
     copies = sum(math.prod(axes) for axes in plan.output_directions)
-    past = copies * plan.member.past_numbers() if plan.member.multistep else None
-    return size * copies, past, plan.member.kept_numbers()
+    past = plan.past(plan.sizes.numerics(members, size * copies, 2).lanes)
+    count = None if past is None else copies * sum(math.prod(x.shape) for x in jax.tree.leaves(past))
+    return size * copies, count, plan.member.kept_numbers()
 
 
 def carried_numerics(plan: Plan, y0: Any, times: Any) -> Numerics | None:
@@ -30,7 +31,7 @@ def carried_numerics(plan: Plan, y0: Any, times: Any) -> Numerics | None:
     members, size = y0.shape
     if plan.room or not members or plan.in_kernels(derivatives=True):
         return None
-    numbers, past, kept = numbers_of(plan, size)
+    numbers, past, kept = numbers_of(plan, members, size)
     return plan.sizes.carried(members, numbers, times.shape[-1], y0.dtype.itemsize, past, kept)
 
 
@@ -43,9 +44,9 @@ def kept_shapes(plan: Plan, y0: Any, times: Any) -> list[tuple[tuple[int, ...], 
     row = lambda *shape: (numerics.rows, *shape, members)
     states = [(row(*axes, size), y0.dtype) for axes in plan.output_directions]
     rows = [(row(), times.dtype), (row(), times.dtype), *states]
+    past = jax.tree.leaves(plan.past(numerics.lanes))
+    rows += [(row(*axes, *x.shape), x.dtype) for axes in plan.output_directions for x in past]
     if member.multistep:
-        past = jax.tree.leaves(member.memory.past)
-        rows += [(row(*axes, *x.shape), x.dtype) for axes in plan.output_directions for x in past]
         rows += [(row(), jnp.dtype(bool)), *states]
     return [*rows, ((1,), jnp.dtype("int32")), ((members,), jnp.dtype("int32")), ((members,), times.dtype)]
 
@@ -79,6 +80,34 @@ def merged_kept(leaves: Sequence[Array], dims: Sequence[Any], count: int) -> lis
     most = leaves[used] if dims[used] is None else jnp.max(jnp.moveaxis(leaves[used], dims[used], 0), axis=0)
     of = lambda i: joined(leaves[i], dims[i])
     return [*map(of, rows), most, of(status), of(t)]
+
+
+def _linked_place(plan: Plan) -> int:
+    """The place among the arrays of a record of what steps are linked by: behind two times and the states."""
+    return 2 + len(plan.output_directions)
+
+
+def completed_kept(
+    plan: Plan, found: list[Array], places: list[int], shapes: Sequence[tuple[tuple[int, ...], Any]], count: int
+) -> tuple[list[Array], list[int]]:
+    """A batch of records, with arrays without content for those that the records of `shapes` have beside.
+
+    The steps of one member alone may be linked; those of several are not.
+    """
+    first = _linked_place(plan)
+    lacking = shapes[first : first + len(shapes) - len(found)]
+    empty = [jnp.zeros((count, *shape), dtype) for shape, dtype in lacking]
+    return [*found[:first], *empty, *found[first:]], [*places[:first], *[0 for _ in lacking], *places[first:]]
+
+
+def joined_kept(plan: Plan, joined: Sequence[Any], kept: Sequence[Any], dims: Sequence[Any], count: int) -> list[Any]:
+    """The record of one solve of `plan` with the operands `joined`, from those of a batch; empty where it keeps none."""
+    shapes = kept_shapes(plan, joined[0], joined[-1]) if kept else []
+    first, lacking = _linked_place(plan), len(kept) - len(shapes)
+    if shapes and lacking > 0:
+        kept, dims = ([*x[:first], *x[first + lacking :]] for x in (kept, dims))
+    found = merged_kept(kept, dims, count) if shapes else []
+    return found if [x.shape for x in found] == [shape for shape, _ in shapes] else []
 
 
 def nothing_kept(shapes: Sequence[tuple[tuple[int, ...], Any]], count: int) -> tuple[list[Array], list[int]]:

@@ -67,6 +67,8 @@ class Flow(NamedTuple):
         None  # ops, fixed, t, t1, y, moving, fresh, y1 -> y1, moving, dense: a step of a method of several steps, known y1
     )
 
+    linked: bool = False  # whether cotangents pass through the memory of a one-step method
+
     @property
     def multistep(self) -> bool:
         """Tell whether a step depends on earlier ones."""

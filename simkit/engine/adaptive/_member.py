@@ -19,6 +19,8 @@ from ...solvers import Memory, Step, Stepper, consistent, slope_of
 from ._happening import EventFunctions, Happenings, trace_happenings
 from ._program import Ledger, Program, inexact
 
+LINKED = 64, 16384
+"""Fewest and most numbers of a state whose steps are linked by their memory."""
 STARTING_ORDER = 2
 """Power of its length to which the error of the first step of a method of several steps grows: it has order 1."""
 
@@ -59,9 +61,16 @@ class Member:
         """Tell whether a step depends on earlier ones, so that its first state alone does not determine it."""
         return self.again is not None
 
-    def past_numbers(self) -> int:
-        """Return how many numbers of earlier steps are remembered."""
-        return sum(math.prod(x.shape) for x in jax.tree.leaves(self.memory.past)) if self.multistep else 0
+    def linked(self, lanes: int) -> bool:
+        """Tell whether cotangents of a one-step method pass from step to step through its memory too, such as its first slope.
+
+        Otherwise the memory is made again from the state, which is one evaluation of the field a step more. One lane of a state
+        that is neither small, so that steps are kernels, nor so large that the record would hold fewer steps.
+        """
+        memory = jax.tree.leaves(self.memory)
+        plain = not self.multistep and self.happenings is None and self.stop_count == 0
+        sized = LINKED[0] <= math.prod(self.ops[0].shape) <= LINKED[1]
+        return lanes == 1 and plain and sized and bool(memory) and all(map(inexact, memory))
 
     def kept_numbers(self) -> int:
         """Return how many numbers outlive a rejected attempt."""

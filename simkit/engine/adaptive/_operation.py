@@ -22,7 +22,7 @@ from ...linear import shielded
 from ..batching._mesh import alike, origin
 from ._adjoint import adjoint
 from ._adjoint_kernel import adjoint_in_kernel
-from ._carried import carried_numerics, kept_shapes, merged_kept, nothing_kept, numbers_of, parted_kept
+from ._carried import carried_numerics, completed_kept, joined_kept, kept_shapes, nothing_kept, numbers_of, parted_kept
 from ._kernel import solve_in_kernel
 from ._lanes import solve
 from ._merging import batch_size, merged, more_directions, only_last_tangents, parted
@@ -34,7 +34,7 @@ FIGURES = 5  # beside the states: status, accepted and rejected steps, length of
 
 
 def _numerics(plan: Plan, y0: Array, times: Array, record: bool = False) -> Numerics:
-    numbers, past, kept = numbers_of(plan, y0.shape[-1])
+    numbers, past, kept = numbers_of(plan, *y0.shape)
     found = plan.sizes.numerics(y0.shape[0], numbers, times.shape[-1])
     return plan.sizes.with_record(found, numbers, y0.dtype.itemsize, past, kept) if record else found
 
@@ -113,26 +113,21 @@ def _recorded_batch(values: Sequence[Any], dims: Sequence[Any], *, plan: Plan) -
     count, ends = batch_size(values, dims), len(plan.output_directions) + FIGURES
     whole, joined, _ = merged(plan, count, values, dims)
     kept = kept_shapes(whole, joined[0], joined[-1])
+    inner = [jax.ShapeDtypeStruct(_without(x.shape, dim), x.dtype) for x, dim in zip(values, dims, strict=True)]
+    mine = kept_shapes(plan, inner[0], inner[-1])
     if only_last_tangents(plan, dims) or not kept:
         out, axes = _solve_batch(values, dims, plan=plan)
-        own = [jax.ShapeDtypeStruct(_without(x.shape, dim), x.dtype) for x, dim in zip(values, dims, strict=True)]
-        nothing, places = nothing_kept(kept_shapes(plan, own[0], own[-1]), count)
+        nothing, places = nothing_kept(mine, count)
         return [*out, *nothing], [*axes, *places]
     out = _recorded_p.bind(*alike(joined), plan=whole)
     heights = [*(len(axes) for axes in plan.output_directions), *[0] * FIGURES]
     found, places = parted_kept(out[ends:], count)
+    found, places = completed_kept(plan, found, places, mine, count)
     return [*(parted(x, count, h) for x, h in zip(out[:ends], heights, strict=True)), *found], [*heights, *places]
 
 
 def _without(shape: tuple[int, ...], dim: int | None) -> tuple[int, ...]:
     return shape if dim is None else (*shape[:dim], *shape[dim + 1 :])
-
-
-def _joined_kept(plan: Plan, joined: Sequence[Any], kept: Sequence[Any], dims: Sequence[Any], count: int) -> list[Any]:
-    """The record of one solve of `plan` with the operands `joined`, from those of a batch; empty where it keeps none."""
-    shapes = kept_shapes(plan, joined[0], joined[-1]) if kept else []
-    found = merged_kept(kept, dims, count) if shapes else []
-    return found if [x.shape for x in found] == [shape for shape, _ in shapes] else []
 
 
 def _tangent_batch(values: Sequence[Any], dims: Sequence[Any], *, plan: Plan) -> Any:
@@ -147,7 +142,7 @@ def _tangent_batch(values: Sequence[Any], dims: Sequence[Any], *, plan: Plan) ->
     ends = _ends(plan)
     plan, joined, into = merged(plan, count, values[:ends], dims[:ends])
     cost = into(values[ends], dims[ends], 0, False)
-    kept = _joined_kept(plan.lower(), joined, values[ends + 1 :], dims[ends + 1 :], count)
+    kept = joined_kept(plan.lower(), joined, values[ends + 1 :], dims[ends + 1 :], count)
     out = _tangent_p.bind(*alike([*joined, cost, *kept]), plan=plan)
     return [parted(x, count, height) for x, height in zip(out, heights, strict=True)], heights
 
@@ -179,7 +174,7 @@ def _adjoint_batch(
     roots, was = plan.roots, plan.shared
     plan, joined, into = merged(plan, count, values[:ends], dims[:ends], [roots[i] for i in active])
     cost = into(values[ends], dims[ends], 0, False)
-    record = _joined_kept(plan, joined, values[ends + 1 : end], dims[ends + 1 : end], count)
+    record = joined_kept(plan, joined, values[ends + 1 : end], dims[ends + 1 : end], count)
     heights = [len(axes) for axes, alive in zip(plan.output_directions, live, strict=True) if alive]
     given = [into(x, dim, 1 + height, False) for x, dim, height in zip(values[end:], dims[end:], heights, strict=True)]
     values, kept = alike([*joined, cost, *record, *given]), len(record)

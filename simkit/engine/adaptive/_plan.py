@@ -73,9 +73,19 @@ class Plan(NamedTuple):
 
     def flow(self, lanes: int, exact: bool, zero: Array, strict: bool = False) -> Flow:
         flow = lane_flow(self.member, self.shared, self.fixed_shared, lanes, exact, zero, strict)
+        flow = flow._replace(linked=self.linked(lanes) and not strict)
         for order in self.orders:
             flow = lifted_apart(flow, order.active, order.directions) if strict else lifted(flow, order.active)
         return flow
+
+    def linked(self, lanes: int) -> bool:
+        """Tell whether a record holds the memory of a one-step method; never where a user bounds its bytes."""
+        return self.sizes.record_bytes is None and self.member.linked(lanes)
+
+    def past(self, lanes: int) -> Any:
+        """The shapes of what a record holds of earlier steps; None where it holds nothing."""
+        memory = self.member.memory
+        return memory.past if self.member.multistep else memory if self.linked(lanes) else None
 
     def in_kernels(self, derivatives: bool = False) -> bool:
         """Tell whether kernels are in use and written for such a solve, whatever its operations.

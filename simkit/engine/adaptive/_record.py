@@ -21,7 +21,8 @@ class Record(NamedTuple):
     """Attempts of all lanes by common iteration, and the events of their blocks. A step that was not accepted has length zero.
 
     Of a method of several steps also what it remembered, whether that was a start, and the state at the end of the step: to take
-    the step again is then to look its result up. States are packed: see `Flow.pack`.
+    the step again is then to look its result up. Where the steps of a method of one are linked, what it remembered. States are
+    packed: see `Flow.pack`.
     """
 
     t: Array  # (rows, lanes)
@@ -91,6 +92,8 @@ def _full(zero: Array, count: int) -> Any:
 def row_of(flow: Flow, s: Lanes, t1: Array, y1: PyTree) -> Record:
     """A row of a record: an attempt from the state of the lanes to a time, and the state there."""
     row = Record(s.t, t1, flow.pack(s.y))
+    if flow.linked:
+        return row._replace(past=s.memory.moving)
     return row._replace(past=s.memory.moving, fresh=s.memory.fresh, solved=flow.pack(y1)) if flow.multistep else row
 
 

@@ -13,6 +13,8 @@ MOST_LANES = 128
 NUMBERS_IN_LANES = 4096
 ACCELERATOR_LANES = 65536
 BLOCK = 8
+DEAR_NUMBERS = 64
+"""Numbers of a state from which an attempt costs more than the turn of a loop: a member alone makes none after its end then."""
 RECORD_BYTES = 2**26
 MOST_ROWS = 1024
 CARRIED_ROWS, LEAST_CARRIED = 256, 32
@@ -52,6 +54,8 @@ class Sizes(NamedTuple):
         lanes = min(lanes, members)
         saves = 1 if times <= 20 else 2 if times <= 200 else 4
         block = BLOCK if members > lanes else BLOCK // 2
+        if members == lanes == 1 and numbers >= DEAR_NUMBERS:
+            block = 1
         blocks = -(-self.max_steps // block)
         if self.events:  # of which each takes a step and ends a block
             blocks += self.max_steps + 1

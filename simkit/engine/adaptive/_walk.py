@@ -12,7 +12,7 @@ from ..._types import State
 from ...core import scaled
 from ._attempt import select
 from ._block import fraction, targets
-from ._flow import Flow, Operands
+from ._flow import Carried, Flow, Operands
 from ._queue import Held, Layout
 from ._record import Met, Record
 
@@ -162,7 +162,9 @@ class Walk:
             solved = flow.unpack(row.solved)
             y1, past1, dense = flow.again(ops, fixed, row.t, row.t1, y, past, row.fresh, solved)
         else:
-            y1, _, dense, *_ = flow.step(ops, fixed, row.t, row.t1, y, flow.start(ops, fixed, row.t, y))
+            memory = Carried(past) if flow.linked else flow.start(ops, fixed, row.t, y)
+            y1, after, dense, *_ = flow.step(ops, fixed, row.t, row.t1, y, memory)
+            past1 = after.moving if flow.linked else None
         return y1, past1, flow.polynomial(ops, fixed, dense) if self.saving else None
 
     def _healthy(self, ops: Operands, row: Record | Met, used: Array) -> Any:
