@@ -1,0 +1,113 @@
+"""Many-body pair styles of LAMMPS, whose numbers stand in files of their own."""
+
+from collections.abc import Sequence
+from pathlib import Path
+
+import numpy as np
+
+from ..._errors import ArgumentError
+from ..potentials._eam_mixing import mixed_tables
+from ..potentials._embedded_atom import EAM
+from ..potentials._potential import Potential
+from ..potentials._stillinger_weber import StillingerWeber
+from ..potentials._tersoff import Tersoff
+from ..space._units import Units, convert
+from ._eam_files import EAMTables, read_finnis_sinclair, read_funcfl, read_setfl
+from ._lammps_terms import types_in
+from ._three_body_files import ThreeBodyTable, read_stillinger_weber, read_tersoff
+
+MANY_BODY = ("eam", "eam/alloy", "eam/fs", "sw", "tersoff")
+ENERGIES = {"sw": ("epsilon",), "tersoff": ("A", "B")}
+"""The numbers of a file that are energies."""
+
+
+def many_body_potential(words: Sequence[str], lines: Sequence[Sequence[str]], types: int, units: Units) -> Potential:
+    """The potential of a many-body style.
+
+    **Raises:** an `ArgumentError` for settings behind the style, and for lines of another form than the style has.
+    """
+    name, *settings = words
+    if settings:
+        raise ArgumentError(
+            f"The pair style {name} must stand without settings, but is followed by `{' '.join(settings)}`."
+        )
+    if name == "eam":
+        return _scaled_eam(mixed_tables([read_funcfl(path) for path in _files(lines, types)]), units)
+    if len(lines) != 1 or list(lines[0][:2]) != ["*", "*"] or len(lines[0]) != types + 3 or "NULL" in lines[0]:
+        raise ArgumentError(
+            f"`pair_coeff` of the style {name} must be one line of `* *`, a file and an element for each of {types} types, but is "
+            f"`{'; '.join(' '.join(line) for line in lines)}`."
+        )
+    path, elements = Path(lines[0][2]), tuple(lines[0][3:])
+    if name in ("eam/alloy", "eam/fs"):
+        tables = (read_setfl if name == "eam/alloy" else read_finnis_sinclair)(path)
+        return _scaled_eam(_chosen(tables, elements), units)
+    table = (read_stillinger_weber if name == "sw" else read_tersoff)(path, list(dict.fromkeys(elements)))
+    place = np.array([table.elements.index(element) for element in elements])
+    factor = _factor(table.units, units)
+    values = {
+        key: value[np.ix_(place, place, place)] * (factor if key in ENERGIES[name] else 1.0)
+        for key, value in table.values.items()
+    }
+    spread = ThreeBodyTable(elements, values, units)
+    return StillingerWeber.from_table(spread) if name == "sw" else Tersoff.from_table(spread)
+
+
+def _factor(given: Units, wanted: Units) -> float:
+    return 1.0 if given == wanted else float(convert(1.0, "energy", given, wanted))
+
+
+def _files(lines: Sequence[Sequence[str]], types: int) -> list[str]:
+    """The file of each type of the style `eam`."""
+    found: dict[int, str] = {}
+    for first, second, *rest in lines:
+        for i in types_in(first, types):
+            if i in types_in(second, types) and len(rest) == 1:
+                found[i] = rest[0]
+    lone = [i + 1 for i in range(types) if i not in found]
+    if lone:
+        raise ArgumentError(
+            f"`pair_coeff` of the style eam must give a file to type {lone[0]} and itself, but gives none."
+        )
+    return [found[i] for i in range(types)]
+
+
+def _chosen(tables: EAMTables, elements: Sequence[str]) -> EAMTables:
+    """The tables of a file for the elements of the types."""
+    unknown = [element for element in elements if element not in tables.elements]
+    if unknown:
+        raise ArgumentError(
+            f"`pair_coeff` must name elements of the file, {', '.join(tables.elements)}, but names {unknown[0]}."
+        )
+    place = np.array([tables.elements.index(element) for element in elements])
+    pick = lambda values: tuple(values[k] for k in place)
+    return EAMTables(
+        tuple(elements),
+        pick(tables.atomic_numbers),
+        pick(tables.masses),
+        pick(tables.lattice_constants),
+        pick(tables.lattices),
+        tables.embedding[place],
+        tables.density[np.ix_(place, place)],
+        tables.pair[np.ix_(place, place)],
+        tables.density_step,
+        tables.distance_step,
+        tables.cutoff,
+        tables.units,
+    )
+
+
+def _scaled_eam(tables: EAMTables, units: Units) -> EAM:
+    """The potential in the units of the commands; lengths are Angstrom in both."""
+    factor = _factor(tables.units, units)
+    found = EAM.from_tables(tables)
+    if factor == 1.0:
+        return found
+    return EAM(
+        found.embedding * factor,
+        found.density,
+        found.pair * factor,
+        density_step=found.density_step,
+        distance_step=found.distance_step,
+        cutoff=found.cutoff,
+    )
