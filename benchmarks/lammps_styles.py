@@ -12,6 +12,7 @@ import os
 import pathlib
 import sys
 import tempfile
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -125,10 +126,10 @@ def verdict(name: str, told: dict[str, str], found: dict[str, Any], expected: di
     return f"wrong: {said}; {errors}"
 
 
-def main() -> dict[str, float]:
+def main(chosen: Sequence[str] = ()) -> dict[str, float]:
     simkit.enable_x64()
     folder, potentials = pathlib.Path(os.environ["LAMMPS_STYLES"]), potentials_folder()
-    names = sys.argv[1:] or sorted(path.stem for path in folder.glob("*.yaml") if not path.stem.startswith("fix"))
+    names = list(chosen) or sorted(path.stem for path in folder.glob("*.yaml") if not path.stem.startswith("fix"))
     ends = {}
     for name in names:
         ends[name] = case(folder / f"{name}.yaml", potentials)
@@ -136,7 +137,7 @@ def main() -> dict[str, float]:
     words = [end.split(":")[0] for end in ends.values()]
     counts = {word: words.count(word) for word in ("right", "near", "refused", "wrong", "not run")}
     print(counts)
-    if not sys.argv[1:]:
+    if not chosen:
         known = {
             name: end if end.startswith("right") or len(end) < 150 else f"{end[:147]}..." for name, end in ends.items()
         }
@@ -146,4 +147,4 @@ def main() -> dict[str, float]:
 
 
 if __name__ == "__main__":
-    main()
+    main(sys.argv[1:])

@@ -8,6 +8,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
+import simkit
 from simkit import md
 from simkit.md.files._lammps_commands import Commands
 from simkit.md.files._lammps_data import LammpsData
@@ -16,6 +17,7 @@ from simkit.md.potentials import _pair_terms as swept
 from simkit.md.potentials._potential import BySpecies, parts
 
 KNOWN = json.loads((Path(__file__).parents[2] / "data" / "md" / "lammps_more_styles.json").read_text())
+CHAIN = json.loads((Path(__file__).parents[2] / "data" / "md" / "lammps_styles.json").read_text())["data"]
 R = np.array(KNOWN["distances"])
 # LAMMPS has Coulomb's constant with eight digits, and takes erfc of some styles from a polynomial with an error of 1.5e-7.
 WITHIN = {"dsf": 1e-6, "coul": 1e-7, "zbl": 1e-7}
@@ -72,3 +74,19 @@ def test_terms_of_many_styles_are_those_of_lammps(tmp_path):
         np.testing.assert_allclose(energies[kind], known, rtol=1e-12, err_msg=kind)
     known = np.array(case["forces"])
     np.testing.assert_allclose(forces, known, atol=1e-12 * np.abs(known).max())
+
+
+def test_cells_narrower_than_two_cutoffs_are_those_of_lammps(tmp_path):
+    """Pairs near along bonds keep their weights at the nearest image alone: each atom sees other images of its neighbours."""
+    case = KNOWN["narrow"]
+    path = tmp_path / "chain.data"
+    path.write_text(CHAIN)
+    bare = "units real\nbond_style zero\nangle_style zero\ndihedral_style zero\nimproper_style zero\n"
+    model = md.read_lammps(path, bare + "\n".join(case["commands"]))
+    found = model.system.prepared(model.start).gradients(model.start)
+    forces = np.array(case["forces"])
+    np.testing.assert_allclose(found.energy, case["energy"], rtol=1e-7)
+    np.testing.assert_allclose(found.forces, forces, atol=1e-7 * np.abs(forces).max())
+    single = md.read_lammps(path, bare + "\n".join(case["commands"]), precision="float32")
+    with pytest.raises(simkit.ArgumentError, match="wider than two cutoffs"):  # too much would cancel
+        single.system.prepared(single.start)

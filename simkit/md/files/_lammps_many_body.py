@@ -1,5 +1,6 @@
 """Many-body pair styles of LAMMPS, whose numbers stand in files of their own."""
 
+import dataclasses
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -81,33 +82,21 @@ def _chosen(tables: EAMTables, elements: Sequence[str]) -> EAMTables:
         )
     place = np.array([tables.elements.index(element) for element in elements])
     pick = lambda values: tuple(values[k] for k in place)
-    return EAMTables(
-        tuple(elements),
-        pick(tables.atomic_numbers),
-        pick(tables.masses),
-        pick(tables.lattice_constants),
-        pick(tables.lattices),
-        tables.embedding[place],
-        tables.density[np.ix_(place, place)],
-        tables.pair[np.ix_(place, place)],
-        tables.density_step,
-        tables.distance_step,
-        tables.cutoff,
-        tables.units,
+    return dataclasses.replace(
+        tables,
+        elements=tuple(elements),
+        atomic_numbers=pick(tables.atomic_numbers),
+        masses=pick(tables.masses),
+        lattice_constants=pick(tables.lattice_constants),
+        lattices=pick(tables.lattices),
+        embedding=tables.embedding[place],
+        density=tables.density[np.ix_(place, place)],
+        pair=tables.pair[np.ix_(place, place)],
     )
 
 
 def _scaled_eam(tables: EAMTables, units: Units) -> EAM:
     """The potential in the units of the commands; lengths are Angstrom in both."""
     factor = _factor(tables.units, units)
-    found = EAM.from_tables(tables)
-    if factor == 1.0:
-        return found
-    return EAM(
-        found.embedding * factor,
-        found.density,
-        found.pair * factor,
-        density_step=found.density_step,
-        distance_step=found.distance_step,
-        cutoff=found.cutoff,
-    )
+    scaled = dataclasses.replace(tables, embedding=tables.embedding * factor, pair=tables.pair * factor)
+    return EAM.from_tables(scaled)

@@ -119,6 +119,11 @@ def pair_terms(data: LammpsData, said: Commands, units: Units, space: Space, nea
     if not said.pair or said.pair[0] in ("zero", "none"):
         return []
     if said.pair[0] in MANY_BODY:
+        if near.groups:
+            raise ArgumentError(
+                f"The pair style {said.pair[0]} must be that of atoms without bonds, or with `special_bonds lj/coul 1 1 1`, but "
+                "pairs near along bonds have other weights."
+            )
         return [("many_body", many_body_potential(said.pair, said.lines.get("pair", []), len(data.mass), units))]
     found: Found = []
     for share in shares_of(said, data):

@@ -144,10 +144,17 @@ def mixed(name: str, style: PairStyle, table: PairTable, modify: Mapping[str, st
     reach = np.diagonal(table.cutoff)
     sizes = next((own[key] for key, kind in zip(style.names, style.mixed) if kind == "distance"), np.ones(types))
     by_rule = lambda s: MIXED[rule](1.0, 1.0, s[:, None], s[None])[1]
+
+    def energies(e: np.ndarray) -> np.ndarray:
+        signs = set(np.sign(e[np.diagonal(some)])) - {0.0}
+        if len(signs) > 1:
+            raise ArgumentError(
+                f"`pair_coeff` of the style {name} must give numbers to types of different signs, but does not."
+            )
+        return max(signs, default=1.0) * MIXED[rule](abs(e)[:, None], abs(e)[None], sizes[:, None], sizes[None])[0]
+
     ways = {
-        "energy": lambda e: (
-            np.sign(e)[:, None] * MIXED[rule](abs(e)[:, None], abs(e)[None], sizes[:, None], sizes[None])[0]
-        ),
+        "energy": energies,
         "distance": by_rule,
         "mean": lambda v: (v[:, None] + v[None]) / 2,
         "decay": lambda v: 1 / by_rule(1 / np.sqrt(v)) ** 2,
@@ -158,6 +165,7 @@ def mixed(name: str, style: PairStyle, table: PairTable, modify: Mapping[str, st
         full = {
             key: np.where(missing, ways[kind](own[key]), table.numbers[key])
             for key, kind in zip(style.names, style.mixed, strict=False)
+            if missing.any()
         }
         cutoff = np.where(missing, by_rule(reach), table.cutoff)
     return PairTable(table.numbers | full, cutoff, table.given | missing)
@@ -204,11 +212,14 @@ def formula_potential(
     """A pair style as the formula of its table; pairs of types end at their own `reach`."""
     one = (reach == reach[0, 0]).all()
     truncation = _truncation(name, modify)
-    if isinstance(truncation, Shifted) and style.reach != "rc":
-        raise ArgumentError(f"`pair_modify` must not shift the pair style {name}, whose cutoff LAMMPS moves, but does.")
+    tail = isinstance(truncation, Truncated) and truncation.with_tail
+    if (isinstance(truncation, Shifted) or tail) and (style.reach != "rc" or "ri" in style.arguments):
+        raise ArgumentError(
+            f"`pair_modify` must not shift the pair style {name} nor add a tail, as it ends in its own way, but does."
+        )
     first, *definitions = style.formula.split(";")
     if not one:
-        if isinstance(truncation, ForceShifted) or (isinstance(truncation, Truncated) and truncation.with_tail):
+        if isinstance(truncation, ForceShifted) or tail:
             raise ArgumentError(
                 f"The pair style {name} must have one cutoff where it has a tail or ends smoothly, but has several."
             )
@@ -265,7 +276,8 @@ def _own_potential(
     if name == "yukawa":
         return Yukawa(*rows, numbers["kappa"], **ends)  # pyright: ignore
     if name == "gauss":
-        return GaussianCore(-rows[0], 1 / np.sqrt(rows[1]), **ends)
+        height, width = -rows[0], 1 / np.sqrt(rows[1])
+        return GaussianCore(height, width, **ends)  # pyright: ignore
     return None
 
 
