@@ -159,12 +159,9 @@ def test_many_body_styles_read_their_files(tmp_path):
     path = tmp_path / "si.data"
     path.write_text(f"Si\n\n8 atoms\n2 atom types\n{box}\nMasses\n\n1 28\n2 28\n\nAtoms # atomic\n\n{rows}\n")
     table = md.read_stillinger_weber(tmp_path / "Si.sw", ["Si"])
-    (term,) = parts(
-        md.read_lammps(path, f"units metal\npair_style sw\npair_coeff * * {tmp_path}/Si.sw Si Si").system.potential
-    )
-    assert term.epsilon.shape == (2, 2, 2)
+    read = lambda units: md.read_lammps(path, f"units {units}\npair_style sw\npair_coeff * * {tmp_path}/Si.sw Si Si")
+    (term,) = parts(read("metal").system.potential)
     np.testing.assert_array_equal(term.epsilon, table["epsilon"][0, 0, 0])
-    (term,) = parts(
-        md.read_lammps(path, f"units real\npair_style sw\npair_coeff * * {tmp_path}/Si.sw Si Si").system.potential
-    )
+    assert set(np.asarray(read("metal").system.species)) == {0}
+    (term,) = parts(read("real").system.potential)
     np.testing.assert_allclose(term.epsilon, 2.1683 * 23.0605478, rtol=1e-8)

@@ -16,6 +16,7 @@ from ..space._atoms import Atoms
 from ..space._space import Orthorhombic, Space, Triclinic
 from ._lammps_commands import UNITS, Commands
 from ._lammps_data import MEMBERS, LammpsData, read_data
+from ._lammps_many_body import MANY_BODY, species_of_types
 from ._lammps_pair_terms import Near, cutoff_of, pair_terms
 from ._lammps_terms import bonded_terms, types_in
 from ._molecular_model import MolecularModel
@@ -73,13 +74,16 @@ def read_lammps(
     if not found:
         raise ArgumentError("Argument `commands` must give a style that has an energy, but gives none.")
     excluded = near.pairs if near.left_out else near.pairs[:0]
+    species = data.kind
+    if said.pair and said.pair[0] in MANY_BODY:  # types of one element are one species: fewer triples of them
+        species = species_of_types(said.pair, said.lines["pair"], len(data.mass))[1][data.kind]
     mass = jnp.asarray(units.inside(data.mass[data.kind], "mass"))
     particles = Particles(
         Sum(tuple(potential for _, potential in found)),
         space,
         mass=mass,
         dynamics=NVE() if dynamics is None else dynamics,
-        species=jnp.asarray(data.kind, jnp.int32),
+        species=jnp.asarray(species, jnp.int32),
         charge=None if data.charge is None else jnp.asarray(data.charge),
         units=units,
         exclusions=jnp.asarray(excluded, jnp.int32) if len(excluded) else None,

@@ -15,15 +15,15 @@ from ..potentials._tersoff import Tersoff
 from ..space._units import Units, convert
 from ._eam_files import EAMTables, read_finnis_sinclair, read_funcfl, read_setfl
 from ._lammps_terms import types_in
-from ._three_body_files import ThreeBodyTable, read_stillinger_weber, read_tersoff
+from ._three_body_files import read_stillinger_weber, read_tersoff
 
 MANY_BODY = ("eam", "eam/alloy", "eam/fs", "sw", "tersoff")
 ENERGIES = {"sw": ("epsilon",), "tersoff": ("A", "B")}
 """The numbers of a file that are energies."""
 
 
-def many_body_potential(words: Sequence[str], lines: Sequence[Sequence[str]], types: int, units: Units) -> Potential:
-    """The potential of a many-body style.
+def species_of_types(words: Sequence[str], lines: Sequence[Sequence[str]], types: int) -> tuple[list[str], np.ndarray]:
+    """The elements of a many-body style, or the files of the style `eam`, each once; and which of them each type is.
 
     **Raises:** an `ArgumentError` for settings behind the style, and for lines of another form than the style has.
     """
@@ -33,25 +33,33 @@ def many_body_potential(words: Sequence[str], lines: Sequence[Sequence[str]], ty
             f"The pair style {name} must stand without settings, but is followed by `{' '.join(settings)}`."
         )
     if name == "eam":
-        return _scaled_eam(mixed_tables([read_funcfl(path) for path in _files(lines, types)]), units)
-    if len(lines) != 1 or list(lines[0][:2]) != ["*", "*"] or len(lines[0]) != types + 3 or "NULL" in lines[0]:
+        given = _files(lines, types)
+    elif len(lines) != 1 or list(lines[0][:2]) != ["*", "*"] or len(lines[0]) != types + 3 or "NULL" in lines[0]:
         raise ArgumentError(
             f"`pair_coeff` of the style {name} must be one line of `* *`, a file and an element for each of {types} types, but is "
             f"`{'; '.join(' '.join(line) for line in lines)}`."
         )
-    path, elements = Path(lines[0][2]), tuple(lines[0][3:])
+    else:
+        given = list(lines[0][3:])
+    once = list(dict.fromkeys(given))
+    return once, np.array([once.index(one) for one in given])
+
+
+def many_body_potential(words: Sequence[str], lines: Sequence[Sequence[str]], types: int, units: Units) -> Potential:
+    """The potential of a many-body style; its species are those of `species_of_types`."""
+    name = words[0]
+    once, _ = species_of_types(words, lines, types)
+    if name == "eam":
+        return _scaled_eam(mixed_tables([read_funcfl(path) for path in once]), units)
+    path = Path(lines[0][2])
     if name in ("eam/alloy", "eam/fs"):
         tables = (read_setfl if name == "eam/alloy" else read_finnis_sinclair)(path)
-        return _scaled_eam(_chosen(tables, elements), units)
-    table = (read_stillinger_weber if name == "sw" else read_tersoff)(path, list(dict.fromkeys(elements)))
-    place = np.array([table.elements.index(element) for element in elements])
+        return _scaled_eam(_chosen(tables, once), units)
+    table = (read_stillinger_weber if name == "sw" else read_tersoff)(path, once)
     factor = _factor(table.units, units)
-    values = {
-        key: value[np.ix_(place, place, place)] * (factor if key in ENERGIES[name] else 1.0)
-        for key, value in table.values.items()
-    }
-    spread = ThreeBodyTable(elements, values, units)
-    return StillingerWeber.from_table(spread) if name == "sw" else Tersoff.from_table(spread)
+    values = {key: value * (factor if key in ENERGIES[name] else 1.0) for key, value in table.values.items()}
+    scaled = dataclasses.replace(table, values=values, units=units)
+    return StillingerWeber.from_table(scaled) if name == "sw" else Tersoff.from_table(scaled)
 
 
 def _factor(given: Units, wanted: Units) -> float:
