@@ -50,7 +50,7 @@ TAPER = "select(step(r - ri), (1 - x)^3*(1 + 3*x + 6*x^2), 1); x = (r - ri)/(rc 
 
 
 def switched(power: int, factor: str) -> str:
-    """What brings `factor / r^power` and its force to 0 between `ri` and `rc`: a polynomial that GROMACS' manual gives."""
+    """The energy `factor / r^power` brought to 0 with its force between `ri` and `rc`, by the polynomial in GROMACS' manual."""
     width, first, second = "(rc - ri)", f"{power}/rc^{power + 1}", f"{power * (power + 1)}/rc^{power + 2}"
     a = f"(3*{first} + {width}*{second})/{width}^2"
     b = f"(-2*{first} - {width}*{second})/{width}^3"

@@ -105,7 +105,7 @@ def shares_of(said: Commands, data: LammpsData) -> list[Share]:
 
 
 def _which(styles: Sequence[Sequence[str]], name: str, rest: list[str]) -> tuple[int, list[str]]:
-    """Which style of a hybrid a line names, and the rest of its words."""
+    """The style of a hybrid that a line names, and the rest of its words."""
     same = [k for k, style in enumerate(styles) if style[0] == name]
     if not same:
         raise ArgumentError(
