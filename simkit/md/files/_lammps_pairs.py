@@ -276,8 +276,8 @@ def _own_potential(
     if name == "yukawa":
         return Yukawa(*rows, numbers["kappa"], **ends)  # pyright: ignore
     if name == "gauss":
-        height, width = -rows[0], 1 / np.sqrt(rows[1])
-        return GaussianCore(height, width, **ends)  # pyright: ignore
+        both: Any = (-rows[0], 1 / np.sqrt(rows[1]))
+        return GaussianCore(*both, **ends)
     return None
 
 
