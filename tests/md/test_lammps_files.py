@@ -10,6 +10,7 @@ import pytest
 
 import simkit
 from simkit import md
+from simkit.md.potentials._potential import parts
 
 KNOWN = json.loads((Path(__file__).parents[2] / "data" / "md" / "lammps_styles.json").read_text())
 BARE = "units real\nbond_style zero\nangle_style zero\ndihedral_style zero\nimproper_style zero\n"
@@ -75,7 +76,34 @@ def _energy(model, k):
         ("units electron", "unit system"),
         ("bond_style quartic\nbond_coeff 1 1 1 1 1 1", "bond style of LAMMPS"),
         ("pair_style lj/cut 6.0\npair_coeff 1 1 0.1 3.0", "type 2"),
-        ("pair_style lj/cut 6.0\npair_coeff * * 0.1 3.0 5.0", "no cutoff"),
+        (
+            "pair_style lj/cut 6.0\npair_modify tail yes\npair_coeff * * 0.1 3.0\npair_coeff 1 2 0.1 3.0 5.0",
+            "one cutoff",
+        ),
+        ("pair_style lj/expand 6.0\npair_modify shift yes\npair_coeff * * 0.1 3.0 0.1", "must not shift"),
+        ("pair_style gauss 6.0\npair_coeff 1 1 1 1\npair_coeff 2 2 -1 1\npair_coeff 3 3 1 1", "different signs"),
+        ("pair_style sw\npair_coeff * * Si.sw Si Si Si", "without bonds"),
+        ("pair_style lj/cut 6.0\npair_coeff * * 0.1 3.0 5.0 4.0", "must hold epsilon, sigma"),
+        ("pair_style lj/cut\npair_coeff * * 0.1 3.0", "must be followed by rc"),
+        ("pair_style lj/cut 6.0\npair_coeff C * 0.1 3.0", "Types must be numbers"),
+        ("pair_modify pair lj/cut special lj 0 0 0", "pair_modify pair"),
+        ("kspace_modify slab 3.0", "kspace_modify slab"),
+        ("pair_style hybrid lj/cut 6.0 reaxff NULL", "hybrid style"),
+        ("pair_style hybrid lj/cut 6.0 yukawa 1.0 6.0\npair_coeff 1 1 morse 1 1 1", "must name one of the styles"),
+        ("pair_style hybrid lj/cut 6.0 yukawa 1.0 6.0\npair_coeff 1 * lj/cut 0.1 3.0", "give a style to types 2 and 2"),
+        (
+            "pair_style hybrid lj/cut 6.0 coul/dsf 0.2 6.0\npair_coeff * * lj/cut 0.1 3.0\npair_coeff 1 1 coul/dsf",
+            "dsf must",
+        ),
+        ("special_bonds lj/coul 1 1 1\npair_style sw threebody off\npair_coeff * * Si.sw Si Si Si", "without settings"),
+        ("special_bonds lj/coul 1 1 1\npair_style tersoff\npair_coeff * * Si.tersoff Si", "3 types"),
+        ("special_bonds lj/coul 1 1 1\npair_style eam\npair_coeff 1 1 Cu.eam", "file to type 2"),
+        ("bond_style hybrid harmonic table\nbond_coeff 1 harmonic 1 1", "bond style of LAMMPS"),
+        ("bond_style hybrid harmonic morse\nbond_coeff 1 harmonic 1 1", "style to type 2"),
+        ("bond_style hybrid harmonic morse\nbond_coeff 1 gromos 1 1", "must name one of the styles"),
+        ("angle_style class2\nangle_coeff * 110.0 1.0 1.0 1.0\nangle_coeff * bb 1.0 1.0 1.0", "gives none for n1"),
+        ("angle_style harmonic x\nangle_coeff * 1 1", "without settings"),
+        ("bond_style lepton\nbond_coeff * 'r^2'", "must end in a formula"),
         ("pair_style buck 6.0\npair_coeff 1 1 1 1 1\npair_coeff 2 2 1 1 1\npair_coeff 3 3 1 1 1", "types 1 and 2"),
         ("pair_style reaxff NULL", "pair style of LAMMPS"),
         ("bond_style harmonic\nbond_coeff 1 250.0 1.5", "type 2"),
@@ -110,3 +138,30 @@ def test_files_that_contradict_themselves_are_refused(tmp_path, old, new, match)
     path.write_text(KNOWN["data"].replace(old, new, 1))
     with pytest.raises(simkit.DataError, match=match):
         md.read_lammps(path, BARE + "pair_style lj/cut 6.0\npair_coeff * * 0.1 3.0")
+
+
+def test_sections_of_the_style_zero_hold_no_coefficients(tmp_path):
+    """As the files of LAMMPS' own tests have them."""
+    path = tmp_path / "zero.data"
+    path.write_text(KNOWN["data"].replace("\nAtoms # full", "\nBond Coeffs # zero\n\n1 1.5\n2 1.4\n\nAtoms # full"))
+    model = md.read_lammps(path, BARE + "bond_style gromos\nbond_coeff * 60.0 1.5")
+    np.testing.assert_allclose(model.term("bonds").parameters["r0"], [1.5, 1.5])
+
+
+def test_many_body_styles_read_their_files(tmp_path):
+    """Numbers of a file in metal units become those of the commands; species are the elements of the types."""
+    (tmp_path / "Si.sw").write_text("Si Si Si 2.1683 2.0951 1.80 21.0 1.20 -0.333 7.0495 0.60222 4.0 0.0 0.0\n")
+    crystal = md.crystal("diamond", 5.431, 1)
+    rows = "\n".join(
+        f"{i + 1} {i % 2 + 1} {x} {y} {z}" for i, (x, y, z) in enumerate(np.asarray(crystal.position) + 0.1)
+    )
+    box = "".join(f"0 5.431 {c}lo {c}hi\n" for c in "xyz")
+    path = tmp_path / "si.data"
+    path.write_text(f"Si\n\n8 atoms\n2 atom types\n{box}\nMasses\n\n1 28\n2 28\n\nAtoms # atomic\n\n{rows}\n")
+    table = md.read_stillinger_weber(tmp_path / "Si.sw", ["Si"])
+    read = lambda units: md.read_lammps(path, f"units {units}\npair_style sw\npair_coeff * * {tmp_path}/Si.sw Si Si")
+    (term,) = parts(read("metal").system.potential)
+    np.testing.assert_array_equal(term.epsilon, table["epsilon"][0, 0, 0])
+    assert set(np.asarray(read("metal").system.species)) == {0}
+    (term,) = parts(read("real").system.potential)
+    np.testing.assert_allclose(term.epsilon, 2.1683 * 23.0605478, rtol=1e-8)

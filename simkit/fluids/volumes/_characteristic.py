@@ -118,7 +118,7 @@ def flux_through(
         smooth = jnp.minimum(cells(smooth, axis, 0, n + 1), cells(smooth, axis, 1, n + 2))
     for other in faces:
         smooth = _inner(smooth, other)
-        flux = _inner(flux, other + 1) + smooth * (
+        flux = _inner(flux, other + 1) + smooth[None] * (
             _second(flux, other + 1) / 24 - _fourth(flux, other + 1) * (17 / 5760)
         )
     return back(list(flux), axis)
@@ -152,7 +152,7 @@ def _at_middles(lower: Array, upper: Array, smooth: Array, axis: int) -> tuple[A
     smooth = here if smooth.ndim == 0 else jnp.minimum(here, _inner(smooth, axis - 1))
 
     def middle(x: Array) -> Array:
-        return _inner(x, axis) - smooth * (_second(x, axis) / 24 - _fourth(x, axis) * (3 / 640))
+        return _inner(x, axis) - smooth[None] * (_second(x, axis) / 24 - _fourth(x, axis) * (3 / 640))
 
     return middle(lower), middle(upper), smooth
 

@@ -1,115 +1,25 @@
 """Molecules from a data file of LAMMPS and the commands that give its styles."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array
 
-from ..._errors import ArgumentError, check_known
+from ..._errors import ArgumentError
 from .._particles import Particles
 from ..dynamics._dynamics import Dynamics
 from ..dynamics._nve import NVE
 from ..neighbours._exclusions import excluded_pairs
-from ..potentials._coulomb import CoulombCut
-from ..potentials._ewald import ewald_sum
-from ..potentials._listed_pairs import ListedPairs
-from ..potentials._potential import PairPotential, Potential, Sum, parts
+from ..potentials._potential import Potential, Sum
 from ..space._atoms import Atoms
 from ..space._space import Orthorhombic, Space, Triclinic
-from ..space._units import METAL, REAL, REDUCED, Units
+from ._lammps_commands import UNITS, Commands
 from ._lammps_data import MEMBERS, LammpsData, read_data
-from ._lammps_pairs import coulomb_potential, pair_potential, parts_of
+from ._lammps_many_body import MANY_BODY, species_of_types
+from ._lammps_pair_terms import Near, cutoff_of, pair_terms
 from ._lammps_terms import bonded_terms, types_in
 from ._molecular_model import MolecularModel
-
-UNITS: Mapping[str, Units] = {"real": REAL, "metal": METAL, "lj": REDUCED}
-
-SPECIAL = {
-    "amber": ((0.0, 0.0, 0.5), (0.0, 0.0, 5 / 6)),
-    "charmm": ((0.0,) * 3,) * 2,
-    "dreiding": ((0.0, 0.0, 1.0),) * 2,
-}
-"""Weights of pairs one, two and three bonds apart: of Lennard-Jones, of Coulomb."""
-
-SILENT = frozenset(
-    [
-        "atom_modify",
-        "atom_style",
-        "clear",
-        "compute",
-        "dump",
-        "dump_modify",
-        "echo",
-        "log",
-        "minimize",
-        "min_style",
-        "neigh_modify",
-        "neighbor",
-        "newton",
-        "print",
-        "processors",
-        "read_data",
-        "reset_timestep",
-        "restart",
-        "run",
-        "thermo",
-        "thermo_modify",
-        "thermo_style",
-        "timestep",
-        "velocity",
-        "write_data",
-    ]
-)
-"""Commands that say nothing about energies."""
-
-KEYS = {"mix", "shift", "tail"}
-"""Settings of `pair_modify` that change energies of the styles that simkit has."""
-
-
-class Commands:
-    """The commands of an input of LAMMPS that say what energies are."""
-
-    def __init__(self, text: str):
-        self.units = "lj"
-        self.pair: list[str] = []
-        self.kspace: list[str] = []
-        self.styles: dict[str, str] = {}
-        self.lines: dict[str, list[list[str]]] = {}
-        self.modify: dict[str, str] = {}
-        self.special: tuple[Sequence[float], Sequence[float]] = ((0.0,) * 3, (0.0,) * 3)
-        for line in text.replace("&\n", " ").splitlines():
-            words = line.partition("#")[0].split()
-            if words and words[0] not in SILENT:
-                self._read(words, line)
-
-    def _read(self, words: list[str], line: str) -> None:
-        name, *rest = words
-        kind, _, what = name.partition("_")
-        if name == "units":
-            check_known(rest[0], UNITS, "unit system of LAMMPS that simkit reads")
-            self.units = rest[0]
-        elif name == "pair_style":
-            self.pair = rest
-        elif name == "pair_modify":
-            self.modify |= {a: b for a, b in zip(rest[::2], rest[1::2], strict=True) if a in KEYS}
-        elif name == "kspace_style":
-            self.kspace = [] if rest[0] == "none" else rest
-        elif name == "special_bonds":
-            self.special = _weights(rest)
-        elif what == "style" and kind in MEMBERS:
-            self.styles[kind] = rest[0]
-        elif what == "coeff" and kind in (*MEMBERS, "pair"):
-            self.lines.setdefault(kind, []).append(rest)
-        elif (name == "boundary" and rest == ["p"] * 3) or (name == "dielectric" and float(rest[0]) == 1):
-            return
-        else:
-            raise ArgumentError(
-                f"Argument `commands` must hold only commands of LAMMPS that simkit reads, but holds `{line.strip()}`. Leave it "
-                "out where it changes no energy."
-            )
 
 
 def read_lammps(
@@ -154,19 +64,26 @@ def read_lammps(
             raise ArgumentError(
                 f"Argument `commands` must give a `{kind}_style`, since the file has {kind}s, but gives none."
             )
-        found += bonded_terms(kind, said.styles.get(kind, "zero"), _spread(lines[kind], rows), rows)
-    near = _special(data, said)
-    found += _pairs(data, said, units, space, near)
+        found += bonded_terms(kind, said.styles.get(kind, ["zero"]), _spread(lines[kind], rows), rows)
+    near = Near(_special(data, said), left_out=True)
+    pairs = pair_terms(data, said, units, space, near)
+    if len(near.groups) and min(np.asarray(space.plane_distances())) < 2 * cutoff_of(pairs) and _double(precision):
+        near = Near(near.groups, left_out=False)
+        pairs = pair_terms(data, said, units, space, near)
+    found += pairs
     if not found:
         raise ArgumentError("Argument `commands` must give a style that has an energy, but gives none.")
-    excluded = np.concatenate([pairs for pairs, _ in near]) if near else np.zeros((0, 2), int)
+    excluded = near.pairs if near.left_out else near.pairs[:0]
+    species = data.kind
+    if said.pair and said.pair[0] in MANY_BODY:  # types of one element are one species: fewer triples of them
+        species = species_of_types(said.pair, said.lines["pair"], len(data.mass))[1][data.kind]
     mass = jnp.asarray(units.inside(data.mass[data.kind], "mass"))
     particles = Particles(
         Sum(tuple(potential for _, potential in found)),
         space,
         mass=mass,
         dynamics=NVE() if dynamics is None else dynamics,
-        species=jnp.asarray(data.kind, jnp.int32),
+        species=jnp.asarray(species, jnp.int32),
         charge=None if data.charge is None else jnp.asarray(data.charge),
         units=units,
         exclusions=jnp.asarray(excluded, jnp.int32) if len(excluded) else None,
@@ -179,23 +96,6 @@ def read_lammps(
     return MolecularModel(
         particles, Atoms(position, momentum), tuple(name for name, _ in found), tuple(range(len(position)))
     )
-
-
-def _weights(words: Sequence[str]) -> tuple[Sequence[float], Sequence[float]]:
-    """The weights of `special_bonds`, of Lennard-Jones and of Coulomb."""
-    if words and words[0] in SPECIAL:
-        return SPECIAL[words[0]]
-    lj, coulomb = (0.0,) * 3, (0.0,) * 3
-    for i in range(0, len(words), 4):
-        values = tuple(float(v) for v in words[i + 1 : i + 4])
-        if words[i] not in ("lj", "coul", "lj/coul") or len(values) != 3:
-            raise ArgumentError(
-                f"`special_bonds` must be followed by lj, coul or lj/coul and three weights, but is "
-                f"`{' '.join(words)}`."
-            )
-        lj = values if words[i] != "coul" else lj
-        coulomb = values if words[i] != "lj" else coulomb
-    return lj, coulomb
 
 
 def _plain(lines: Sequence[Sequence[str]]) -> list[Sequence[str]]:
@@ -230,45 +130,5 @@ def _special(data: LammpsData, said: Commands) -> list[tuple[np.ndarray, tuple[f
     return found
 
 
-def _pairs(data: LammpsData, said: Commands, units: Units, space: Space, near: Any) -> list[tuple[str, Potential]]:
-    if not said.pair or said.pair[0] in ("zero", "none"):
-        return []
-    first, second, numbers = parts_of(said.pair)
-    found: list[tuple[str, Potential]] = []
-    if first is not None:
-        file = [[line[0], *line] for line in _plain(data.coefficients.get("pair", []))]
-        own = pair_potential(first, [*file, *said.lines.get("pair", [])], len(data.mass), numbers, said.modify)
-        found += [("pairs", own), *_weighted("pairs", own, [(pairs, weights[0]) for pairs, weights in near])]
-    if second is None:
-        return found
-    if data.charge is None:
-        raise ArgumentError(f"The pair style {said.pair[0]} needs charges, but the atoms of the file have none.")
-    constant = float(units.coulomb)
-    if second == "coul/long":
-        if not said.kspace:
-            raise ArgumentError(f"The pair style {said.pair[0]} needs a `kspace_style`, but there is none.")
-        check_known(said.kspace[0], ("ewald", "pppm"), "kspace style of LAMMPS")
-        excluded = np.concatenate([pairs for pairs, _ in near]) if near else None
-        cutoff, tolerance = numbers["coulomb_cutoff"], float(said.kspace[1])
-        whole = ewald_sum(space, cutoff, tolerance=tolerance, constant=constant, excluded=excluded)
-        found += [("coulomb", part) for part in parts(whole)]
-        bare: PairPotential = CoulombCut(constant=constant, cutoff=np.inf)  # pyright: ignore
-    else:
-        bare = coulomb_potential(second, numbers, constant)
-        found.append(("coulomb", bare))
-    if second == "coul/dsf":  # LAMMPS takes what weights leave off from the bare interaction
-        damped, bare = bare, CoulombCut(constant=constant, cutoff=np.inf)  # pyright: ignore
-        found += _weighted("coulomb", damped, [(pairs, 1.0) for pairs, _ in near])
-        near = [(pairs, (weights[0], weights[1] - 1)) for pairs, weights in near]
-    return found + _weighted("coulomb", bare, [(pairs, weights[1]) for pairs, weights in near])
-
-
-def _weighted(
-    name: str, potential: PairPotential, near: Sequence[tuple[np.ndarray, float]]
-) -> list[tuple[str, Potential]]:
-    """The pairs near along bonds, each with its weight; none where all weights are 0."""
-    some = [(pairs, weight) for pairs, weight in near if weight != 0]
-    if not some:
-        return []
-    scale: Array = jnp.asarray(np.concatenate([np.full(len(pairs), weight) for pairs, weight in some]))
-    return [(f"{name}_special", ListedPairs(potential, np.concatenate([pairs for pairs, _ in some]), scale=scale))]  # pyright: ignore
+def _double(precision: str | None) -> bool:
+    return (precision or str(jnp.zeros(()).dtype)) == "float64"

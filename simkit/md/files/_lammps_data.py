@@ -97,7 +97,12 @@ def read_data(path: Path) -> LammpsData:
         velocity,
         mass,
         terms,
-        {kind: sections[name][1] for name, kind in COEFFICIENTS.items() if name in sections},
+        {
+            kind: rows
+            for name, kind in COEFFICIENTS.items()
+            for hint, rows in [sections.get(name, ("zero", []))]
+            if hint != "zero"
+        },
     )
 
 

@@ -1,134 +1,316 @@
-"""Pair styles of LAMMPS, with the rules by which numbers of two types are mixed."""
+"""Pair potentials from the pair styles of LAMMPS and their coefficients."""
 
-from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+import re
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from ..._errors import ArgumentError, check_known
 from ..potentials._buckingham import Buckingham
 from ..potentials._coulomb import CoulombCut, CoulombDSF
+from ..potentials._formula import Formula
+from ..potentials._formula_terms import FormulaPair
 from ..potentials._gaussian import GaussianCore
 from ..potentials._lennard_jones import LennardJones
 from ..potentials._morse import Morse
 from ..potentials._potential import PairPotential
 from ..potentials._truncation import ForceShifted, Shifted, Truncated, Truncation
 from ..potentials._yukawa import Yukawa
+from ._lammps_pair_styles import CHARGES, MIXED, PAIR_STYLES, PARTS, PairStyle
 from ._lammps_terms import numbers_in, types_in
-
-MIXED: Mapping[str, Callable[..., tuple[Any, Any]]] = {
-    "geometric": lambda e, f, s, t: (np.sqrt(e * f), np.sqrt(s * t)),
-    "arithmetic": lambda e, f, s, t: (np.sqrt(e * f), (s + t) / 2),
-    "sixthpower": lambda e, f, s, t: (
-        2 * np.sqrt(e * f) * s**3 * t**3 / (s**6 + t**6),
-        ((s**6 + t**6) / 2) ** (1 / 6),
-    ),
-}
-"""Depth and diameter of two types from those of each."""
 
 OWN_RULES = {"geometric": "geometric", "arithmetic": "lorentz-berthelot", "sixthpower": "sixth-power"}
 """Mixing rules of LAMMPS -> those of `LennardJones`."""
 
-WIDTHS = {"lj/cut": 2, "lj/smooth/linear": 2, "morse": 3, "buck": 3, "yukawa": 1, "gauss": 2}
-"""Numbers in a line of `pair_coeff` that are no cutoff."""
-
-COULOMB = {"coul/cut", "coul/dsf", "coul/long"}
-
-PARTS: Mapping[str, tuple[str | None, str | None]] = {
-    **{name: (name, None) for name in WIDTHS},
-    **{name: (None, name) for name in COULOMB},
-    **{f"{name}/{other}": (name, other) for name in ("lj/cut", "buck") for other in ("coul/cut", "coul/long")},
-}
-"""Pair style -> its part without charges and its part of charges."""
+SMOOTH = {"lj/smooth/linear"}
+"""Styles whose energy and force are shifted to 0 at the cutoff."""
 
 
-def parts_of(words: Sequence[str]) -> tuple[str | None, str | None, dict[str, float]]:
-    """The two parts of a pair style and its numbers: `cutoff`, `coulomb_cutoff`, `damping`, `screening`."""
+OF_PAIRS = {"coul/cut", "coul/debye", "coul/cut/soft"}
+"""Styles of charges whose cutoff a line of `pair_coeff` can give: the one of the line is that of both parts."""
+
+
+class PairPart(NamedTuple):
+    """A pair style as an input gives it: its part without charges, its part of charges, and numbers of each by name.
+
+    - `own`, `charged`: names of the parts, None where there is none.
+    - `numbers`: of the first part, with its cutoff `rc`, NaN where the style has none.
+    - `charge_numbers`: of the part of charges.
+    """
+
+    own: str | None
+    charged: str | None
+    numbers: dict[str, float]
+    charge_numbers: dict[str, float]
+
+
+def pair_part(words: Sequence[str]) -> PairPart:
+    """The parts of a pair style and their numbers."""
     name, *values = words
     check_known(name, PARTS, "pair style of LAMMPS")
     first, second = PARTS[name]
-    numbers = [float(v) for v in values]
-    if name == "yukawa":
-        return first, second, {"screening": numbers[0], "cutoff": numbers[1]}
-    if name == "coul/dsf":
-        return first, second, {"damping": numbers[0], "coulomb_cutoff": numbers[1]}
-    if first is None:
-        return first, second, {"coulomb_cutoff": numbers[0]}
-    return first, second, {"cutoff": numbers[0], "coulomb_cutoff": numbers[-1]}
+    numbers = numbers_in("pair_style", values)
+    own = PAIR_STYLES[first].arguments if first else ()
+    charged = CHARGES[second].arguments if second else ()
+    if own == charged == ("ri",):
+        half = numbers[:2] if len(numbers) == 2 else numbers[2:]
+        numbers = [*numbers[:2], *half]
+        names = ["ri", "rc", "ri", "rc"]
+    elif own == charged == ("n", "alpha"):
+        names = ["n", "alpha", "alpha", "rc", "rc"]
+        numbers = [*numbers, numbers[-1]] if len(numbers) == 4 else numbers
+    else:
+        names = [*own, *charged, *(["rc"] * bool(first)), *(["rc"] * bool(second))]
+        once = len(own) + len(charged) + 1
+        numbers = [*numbers, numbers[-1]] if first and second and len(numbers) == once else numbers
+    if not numbers and first in ("lj/cubic", "harmonic/cut"):
+        return PairPart(first, None, {"rc": np.nan}, {})
+    if len(numbers) != len(names):
+        raise ArgumentError(
+            f"`pair_style` of the style {name} must be followed by {', '.join(names)}, but is `{' '.join(words)}`."
+        )
+    if own == charged == ("n", "alpha"):
+        n, a, b, reach, other = numbers
+        return PairPart(first, second, {"n": n, "alpha": a, "rc": reach}, {"n": n, "alpha": b, "rc": other})
+    if own == charged == ("ri",):
+        return PairPart(first, second, dict(zip(names[:2], numbers, strict=False)), dict(zip(names[2:], numbers[2:])))
+    mine, theirs = numbers[: len(own)], numbers[len(own) : len(own) + len(charged)]
+    return PairPart(
+        first,
+        second,
+        {**dict(zip(own, mine, strict=True)), "rc": numbers[-2] if first and second else numbers[-1]},
+        {**dict(zip(charged, theirs, strict=True)), "rc": numbers[-1]},
+    )
 
 
-def pair_table(name: str, lines: Sequence[Sequence[str]], types: int, cutoff: float) -> tuple[np.ndarray, np.ndarray]:
-    """The numbers of all pairs of types that `pair_coeff` gives, (numbers, types, types), and which are given."""
-    width = WIDTHS[name]
-    table, given = np.zeros((width, types, types)), np.zeros((types, types), bool)
+class PairTable(NamedTuple):
+    """Numbers of all pairs of types: by name (types, types), the cutoffs, and which pairs have lines."""
+
+    numbers: dict[str, np.ndarray]
+    cutoff: np.ndarray
+    given: np.ndarray
+
+
+def pair_table(name: str, style: PairStyle, lines: Sequence[Sequence[str]], types: int, cutoff: float) -> PairTable:
+    """The numbers that `pair_coeff` gives to pairs of types."""
+    width, size = len(style.names), (types, types)
+    table, given, reach = np.zeros((width, *size)), np.zeros(size, bool), np.full(size, cutoff)
     for line in lines:
-        values = numbers_in("pair", line[2:])
-        if len(values) < width or any(v != cutoff for v in values[width:]):
+        values = _values(style, line[2:])
+        if not width <= len(values) <= width + 1:
             raise ArgumentError(
-                f"A line of `pair_coeff` of the style {name} must hold {width} numbers and no cutoff but that of the style, "
-                f"{cutoff:g}, but is `{' '.join(line)}`."
+                f"A line of `pair_coeff` of the style {name} must hold {', '.join(style.names) or 'no numbers'} and perhaps a "
+                f"cutoff, but is `{' '.join(line)}`."
             )
         for i in types_in(line[0], types):
             for j in types_in(line[1], types):
-                if line[0] != line[1] and i > j and "*" not in line[0] + line[1]:
+                if i > j and "*" not in line[0] + line[1]:
                     raise ArgumentError(
                         f"A line of `pair_coeff` must name the smaller type first, but is `{' '.join(line)}`."
                     )
+                if i > j:
+                    continue
                 table[:, i, j] = table[:, j, i] = values[:width]
+                reach[i, j] = reach[j, i] = values[width] if len(values) > width else cutoff
                 given[i, j] = given[j, i] = True
-    return table, given
+    return PairTable(dict(zip(style.names, table, strict=True)), reach, given)
+
+
+def _values(style: PairStyle, words: Sequence[str]) -> list[float]:
+    """The numbers of a line, with those that words stand for; what no word says is said by the empty one."""
+    known = {word for word in words if word in style.words}
+    said = [number for word in words if word in known for number in style.words[word]]
+    plain = numbers_in("pair_coeff", [word for word in words if word not in known])
+    if "" not in style.words:
+        return [*said, *plain]
+    return [*plain[: len(style.names) - 1], *(said or style.words[""]), *plain[len(style.names) - 1 :]]
+
+
+def mixed(name: str, style: PairStyle, table: PairTable, modify: Mapping[str, str], some: np.ndarray) -> PairTable:
+    """The same with the numbers of pairs of types that have no line, mixed from those of each type; `some` are asked for."""
+    types, missing = len(some), some & ~table.given
+    lone = [i + 1 for i in range(types) if missing[i, i]]
+    if lone:
+        raise ArgumentError(
+            f"`pair_coeff` of the style {name} must give numbers to all types, but gives none to type {lone[0]} and itself."
+        )
+    if missing.any() and not style.mixed and style.names:
+        i, j = np.argwhere(missing)[0] + 1
+        raise ArgumentError(f"`pair_coeff` of the style {name} must give numbers to types {i} and {j}, but gives none.")
+    rule = style.rule or modify.get("mix", style.usual)
+    check_known(rule, MIXED, "mixing rule of LAMMPS")
+    own = {key: np.diagonal(value) for key, value in table.numbers.items()}
+    reach = np.diagonal(table.cutoff)
+    sizes = next((own[key] for key, kind in zip(style.names, style.mixed) if kind == "distance"), np.ones(types))
+    by_rule = lambda s: MIXED[rule](1.0, 1.0, s[:, None], s[None])[1]
+
+    def energies(e: np.ndarray) -> np.ndarray:
+        signs = set(np.sign(e[np.diagonal(some)])) - {0.0}
+        if len(signs) > 1:
+            raise ArgumentError(
+                f"`pair_coeff` of the style {name} must give numbers to types of different signs, but does not."
+            )
+        return max(signs, default=1.0) * MIXED[rule](abs(e)[:, None], abs(e)[None], sizes[:, None], sizes[None])[0]
+
+    ways = {
+        "energy": energies,
+        "distance": by_rule,
+        "mean": lambda v: (v[:, None] + v[None]) / 2,
+        "decay": lambda v: 1 / by_rule(1 / np.sqrt(v)) ** 2,
+        "smaller": lambda v: np.minimum(v[:, None], v[None]),
+        "larger": lambda v: np.maximum(v[:, None], v[None]),
+    }
+    with np.errstate(invalid="ignore", divide="ignore"):
+        full = {
+            key: np.where(missing, ways[kind](own[key]), table.numbers[key])
+            for key, kind in zip(style.names, style.mixed, strict=False)
+            if missing.any()
+        }
+        cutoff = np.where(missing, by_rule(reach), table.cutoff)
+    return PairTable(table.numbers | full, cutoff, table.given | missing)
 
 
 def pair_potential(
-    name: str, lines: Sequence[Sequence[str]], types: int, numbers: Mapping[str, float], modify: Mapping[str, str]
+    name: str,
+    lines: Sequence[Sequence[str]],
+    types: int,
+    numbers: Mapping[str, float],
+    modify: Mapping[str, str],
+    some: np.ndarray | None = None,
+    coulomb: float = 1.0,
 ) -> PairPotential:
-    """The potential of a pair style without charges."""
-    cutoff = numbers["cutoff"]
-    table, given = pair_table(name, lines, types, cutoff)
-    lone = [i + 1 for i in range(types) if not given[i, i]]
-    if lone:
-        raise ArgumentError(
-            f"`pair_coeff` must give numbers to all types, but gives none to type {lone[0]} and itself."
-        )
+    """The potential of a pair style without charges.
+
+    **Arguments:** `some`: the pairs of types that take part, by default all. `coulomb`: Coulomb's constant.
+    """
+    style, everyone = PAIR_STYLES[name], np.ones((types, types), bool)
+    wanted = everyone if some is None else some
+    table = mixed(name, style, pair_table(name, style, lines, types, numbers["rc"]), modify, wanted)
+    reach = np.where(wanted, np.broadcast_to(_reach(style, table), wanted.shape), 0)
+    if (reach == reach[0, 0]).all() and style.reach == "rc":
+        own = _own_potential(name, table, float(reach[0, 0]), numbers, modify, lines)
+        if own is not None:
+            return own
+    return formula_potential(name, style, table, reach, numbers, modify, coulomb)
+
+
+def _reach(style: PairStyle, table: PairTable) -> np.ndarray:
+    return np.asarray(Formula(style.reach)({**table.numbers, "rc": table.cutoff}), float)
+
+
+def formula_potential(
+    name: str,
+    style: PairStyle,
+    table: PairTable,
+    reach: np.ndarray,
+    numbers: Mapping[str, float],
+    modify: Mapping[str, str],
+    coulomb: float,
+    charged: bool = False,
+) -> FormulaPair:
+    """A pair style as the formula of its table; pairs of types end at their own `reach`."""
+    one = (reach == reach[0, 0]).all()
     truncation = _truncation(name, modify)
+    tail = isinstance(truncation, Truncated) and truncation.with_tail
+    if (isinstance(truncation, Shifted) or tail) and (style.reach != "rc" or "ri" in style.arguments):
+        raise ArgumentError(
+            f"`pair_modify` must not shift the pair style {name} nor add a tail, as it ends in its own way, but does."
+        )
+    first, *definitions = style.formula.split(";")
+    if not one:
+        if isinstance(truncation, ForceShifted) or tail:
+            raise ArgumentError(
+                f"The pair style {name} must have one cutoff where it has a tail or ends smoothly, but has several."
+            )
+        if isinstance(truncation, Shifted):
+            lost, more = _at_reach(first, definitions)
+            first, definitions, truncation = f"({first}) - ({lost})", [*definitions, *more], Truncated()
+        first = f"select(step(reach_ - r), {first}, 0)"
+    text = ";".join([first, *definitions])
+    given = {**table.numbers, "rc": table.cutoff, "reach_": reach}
+    named = Formula(text).names
+    # What lies beyond its own reach may be any number, but a finite one.
+    safe: dict[str, Any] = {
+        key: value if key == "reach_" else np.where(reach > 0, value, 1.0)
+        for key, value in given.items()
+        if key in named
+    }
+    if one and "rc" in safe and (table.cutoff == table.cutoff[0, 0]).all():
+        safe["rc"] = None
+    constants: dict[str, Any] = {**numbers, "rc": reach[0, 0], "COULOMB": coulomb}
+    constants = {key: value for key, value in constants.items() if key in named and safe.get(key) is None}
+    safe = {key: value for key, value in safe.items() if value is not None}
+    return FormulaPair(text, safe, constants, float(reach.max()), truncation, charged=charged)
+
+
+def _at_reach(first: str, definitions: Sequence[str]) -> tuple[str, list[str]]:
+    """The formula at its cutoff, with definitions of other names."""
+    names = [part.partition("=")[0].strip() for part in definitions]
+    word = re.compile(rf"\b({'|'.join(['r', *names])})\b")
+    there = lambda text: word.sub(lambda found: "reach_" if found[1] == "r" else f"{found[1]}_there", text)
+    return there(first), [there(part) for part in definitions]
+
+
+def _own_potential(
+    name: str,
+    table: PairTable,
+    cutoff: float,
+    numbers: Mapping[str, float],
+    modify: Mapping[str, str],
+    lines: Sequence[Sequence[str]],
+) -> PairPotential | None:
+    """The potential of a style that has a class; None where it has none."""
+    ends: Any = {"cutoff": cutoff, "truncation": _truncation(name, modify)}
+    rows: Any = tuple(table.numbers.values())
     if name in ("lj/cut", "lj/smooth/linear"):
-        rule = modify.get("mix", "geometric")
-        check_known(rule, MIXED, "mixing rule of LAMMPS")
-        epsilon, sigma = table
-        if not (given & ~np.eye(types, dtype=bool)).any() and types > 1:
-            own = np.diagonal(sigma).copy(), np.diagonal(epsilon).copy()
-            return LennardJones(*own, cutoff=cutoff, truncation=truncation, mixing=OWN_RULES[rule])  # pyright: ignore
-        depth, size = np.diagonal(epsilon), np.diagonal(sigma)
-        mixed = MIXED[rule](depth[:, None], depth[None], size[:, None], size[None])
-        epsilon, sigma = (np.where(given, own, other) for own, other in zip((epsilon, sigma), mixed, strict=True))
-        return LennardJones(sigma, epsilon, cutoff=cutoff, truncation=truncation)  # pyright: ignore
-    if not given.all():
-        i, j = np.argwhere(~given)[0] + 1
-        raise ArgumentError(f"`pair_coeff` of the style {name} must give numbers to types {i} and {j}, but gives none.")
-    ends: Any = {"cutoff": cutoff, "truncation": truncation}
-    rows: Any = tuple(table)
+        epsilon, sigma = rows
+        if len(epsilon) > 1 and all(line[0] == line[1] and "*" not in line[0] for line in lines):
+            rule: Any = OWN_RULES[modify.get("mix", "geometric")]
+            return LennardJones(np.diagonal(sigma).copy(), np.diagonal(epsilon).copy(), mixing=rule, **ends)
+        return LennardJones(sigma, epsilon, **ends)
     if name == "morse":
         return Morse(*rows, **ends)
     if name == "buck":
         return Buckingham(*rows, **ends)
     if name == "yukawa":
-        return Yukawa(*rows, numbers["screening"], **ends)  # pyright: ignore
-    return GaussianCore(-rows[0], 1 / np.sqrt(rows[1]), **ends)  # pyright: ignore
+        return Yukawa(*rows, numbers["kappa"], **ends)  # pyright: ignore
+    if name == "gauss":
+        both: Any = (-rows[0], 1 / np.sqrt(rows[1]))
+        return GaussianCore(*both, **ends)  # pyright: ignore[reportArgumentType]
+    return None
 
 
 def _truncation(name: str, modify: Mapping[str, str]) -> Truncation:
     shift, tail = modify.get("shift", "no") == "yes", modify.get("tail", "no") == "yes"
-    if name == "lj/smooth/linear":
+    if name in SMOOTH:
         return ForceShifted()
     if shift and tail:
         raise ArgumentError("`pair_modify` must not both shift and add a tail, but does.")
     return Shifted() if shift else Truncated(tail=tail)
 
 
-def coulomb_potential(name: str, numbers: Mapping[str, float], constant: float) -> PairPotential:
-    """The potential of the charges of a pair style, but for `coul/long`."""
-    cutoff: Any = numbers["coulomb_cutoff"]
+def charge_potential(
+    part: PairPart, lines: Sequence[Sequence[str]], constant: float, some: np.ndarray, modify: Mapping[str, str]
+) -> PairPotential:
+    """The potential of the charges of a pair style, but for `coul/long`; `some` pairs of types take part."""
+    name, numbers, types = str(part.charged), part.charge_numbers, len(some)
+    style, cutoff = CHARGES[name], numbers["rc"]
+    if part.own is None:
+        table = pair_table(name, style, lines, types, cutoff)
+    else:
+        table = pair_table(part.own, PAIR_STYLES[part.own], lines, types, cutoff)
+        reach = table.cutoff if name in OF_PAIRS else np.full((types, types), cutoff)
+        table = PairTable({key: table.numbers[key] for key in style.names}, reach, table.given)
+    table = mixed(name, style, table, modify, some)
+    reach = np.where(some, table.cutoff, 0)
+    whole = (reach == cutoff).all()
+    fixed: Any = {"constant": constant, "cutoff": cutoff}
+    if name in ("coul/cut", "coul/cut/global") and whole:
+        return CoulombCut(**fixed)
     if name == "coul/dsf":
+        if not whole:
+            raise ArgumentError("The pair style coul/dsf must have one cutoff between all types, but has not.")
         damping: Any = numbers["damping"]
-        return CoulombDSF(constant=constant, damping=damping, cutoff=cutoff)  # pyright: ignore
-    return CoulombCut(constant=constant, cutoff=cutoff)  # pyright: ignore
+        return CoulombDSF(damping=damping, **fixed)
+    return formula_potential(name, style, table, reach, numbers, {}, constant, charged=True)

@@ -243,6 +243,7 @@ def ewald_sum(
     tolerance: float = 1e-6,
     constant: float = 1.0,
     excluded: ArrayLike | Sequence[Sequence[int]] | None = None,
+    damping: float | None = None,
 ) -> Sum:
     """`CoulombScreened` and `Ewald` with a damping and waves that leave out a `tolerance` of the interaction.
 
@@ -253,6 +254,7 @@ def ewald_sum(
     - `tolerance`: between 0 and 0.1; the relative error of forces is some times as large.
     - `constant`: Coulomb's constant: 1 in reduced units, `units.coulomb` in others.
     - `excluded`: pairs that do not interact, (pairs, 2); give `Particles` the same `exclusions`.
+    - `damping`: by default such that the part in space leaves out the `tolerance` at the cutoff, too.
 
     ```python
     import simkit
@@ -261,7 +263,8 @@ def ewald_sum(
     electrostatics = simkit.md.ewald_sum(cell, 0.9, tolerance=1e-8)
     ```
     """
-    damping, sharp = _damping(space, cutoff, tolerance)
+    usual, sharp = _damping(space, cutoff, tolerance)
+    damping = usual if damping is None else damping
     a, b, c = (math.ceil(damping * sharp * x / math.pi) for x in np.asarray(space.plane_distances(), float))
     inside = CoulombScreened(constant=constant, damping=damping, cutoff=cutoff)
     return inside + Ewald(

@@ -147,11 +147,12 @@ class FormulaPair(PairPotential):
 
     **Arguments:**
 
-    - `formula`: text in the distance `r`, in `a1` and `a2` for a parameter `a` of the two atoms' species, and in the constants. It
-        must not change where the atoms are exchanged.
-    - `parameters`: one number a species by name, each of shape (species,).
+    - `formula`: text in the distance `r`, in `a1` and `a2` for a parameter `a` of the two atoms' species, in tables by their names,
+        and in the constants. It must not change where the atoms are exchanged.
+    - `parameters`: by name one number a species, of shape (species,), or a symmetric table (species, species).
     - `constants`: single numbers by name.
     - `cutoff`, `truncation`: where and how the interaction ends.
+    - `charged`: static; the formula is multiplied by the product of the two charges.
     - `functions`: further functions by name, such as tables over species; they are not differentiable.
 
     Parts of the formula without `r`, such as mixing rules, are computed once for each pair of species.
@@ -173,6 +174,7 @@ class FormulaPair(PairPotential):
     cutoff: float = eqx.field(static=True)
     truncation: Truncation
     functions: tuple[tuple[str, Function], ...] = eqx.field(static=True)
+    by_charge: bool = eqx.field(static=True)
 
     def __init__(
         self,
@@ -182,24 +184,33 @@ class FormulaPair(PairPotential):
         cutoff: float = 2.5,
         truncation: Truncation | None = None,
         functions: Mapping[str, Function] | None = None,
+        charged: bool = False,
     ):
         self.formula = as_formula(formula)
         given, fixed = as_numbers(parameters), as_numbers(constants)
         self.names, self.parameters = tuple(given), tuple(given.values())
         self.constant_names, self.constants = tuple(fixed), tuple(fixed.values())
         self.cutoff, self.truncation = float(cutoff), Truncated() if truncation is None else truncation
-        self.functions = tuple((functions or {}).items())
-        check_names(self.formula, {"r", *fixed, *(name + which for name in given for which in "12")})
+        self.functions, self.by_charge = tuple((functions or {}).items()), bool(charged)
         for name, value in given.items():
-            if value.ndim != 1:
+            if value.ndim != 1 and not (value.ndim == 2 and value.shape[0] == value.shape[1]):
                 raise ArgumentError(
-                    f"Argument `parameters` must give one number a species, but `{name}` has the shape {value.shape}. Single "
-                    "numbers are `constants`."
+                    f"Argument `parameters` must give one number a species, or a table (species, species), but `{name}` has the "
+                    f"shape {value.shape}. Single numbers are `constants`."
                 )
+        by_species = {name + which for name, value in given.items() if value.ndim == 1 for which in "12"}
+        check_names(self.formula, {"r", *fixed, *by_species, *(name for name, v in given.items() if v.ndim == 2)})
+
+    @property
+    def charged(self) -> bool:
+        return self.by_charge
 
     def coefficients(self) -> Any:
         values: dict[str, Array] = dict(zip(self.constant_names, self.constants, strict=True))
         for name, value in zip(self.names, self.parameters, strict=True):
+            if value.ndim == 2:
+                values[name] = (value + value.T) / 2
+                continue
             shape = (len(value), len(value))
             values |= {
                 name + "1": jnp.broadcast_to(value[:, None], shape),

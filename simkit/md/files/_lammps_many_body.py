@@ -1,0 +1,110 @@
+"""Many-body pair styles of LAMMPS, whose numbers stand in files of their own."""
+
+import dataclasses
+from collections.abc import Sequence
+from pathlib import Path
+
+import numpy as np
+
+from ..._errors import ArgumentError
+from ..potentials._eam_mixing import mixed_tables
+from ..potentials._embedded_atom import EAM
+from ..potentials._potential import Potential
+from ..potentials._stillinger_weber import StillingerWeber
+from ..potentials._tersoff import Tersoff
+from ..space._units import Units, convert
+from ._eam_files import EAMTables, read_finnis_sinclair, read_funcfl, read_setfl
+from ._lammps_terms import types_in
+from ._three_body_files import read_stillinger_weber, read_tersoff
+
+MANY_BODY = ("eam", "eam/alloy", "eam/fs", "sw", "tersoff")
+ENERGIES = {"sw": ("epsilon",), "tersoff": ("A", "B")}
+"""The numbers of a file that are energies."""
+
+
+def species_of_types(words: Sequence[str], lines: Sequence[Sequence[str]], types: int) -> tuple[list[str], np.ndarray]:
+    """The elements of a many-body style, or the files of the style `eam`, each once; and which of them each type is.
+
+    **Raises:** an `ArgumentError` for settings behind the style, and for lines of another form than the style has.
+    """
+    name, *settings = words
+    if settings:
+        raise ArgumentError(
+            f"The pair style {name} must stand without settings, but is followed by `{' '.join(settings)}`."
+        )
+    if name == "eam":
+        given = _files(lines, types)
+    elif len(lines) != 1 or list(lines[0][:2]) != ["*", "*"] or len(lines[0]) != types + 3 or "NULL" in lines[0]:
+        raise ArgumentError(
+            f"`pair_coeff` of the style {name} must be one line of `* *`, a file and an element for each of {types} types, but is "
+            f"`{'; '.join(' '.join(line) for line in lines)}`."
+        )
+    else:
+        given = list(lines[0][3:])
+    once = list(dict.fromkeys(given))
+    return once, np.array([once.index(one) for one in given])
+
+
+def many_body_potential(words: Sequence[str], lines: Sequence[Sequence[str]], types: int, units: Units) -> Potential:
+    """The potential of a many-body style; its species are those of `species_of_types`."""
+    name = words[0]
+    once, _ = species_of_types(words, lines, types)
+    if name == "eam":
+        return _scaled_eam(mixed_tables([read_funcfl(path) for path in once]), units)
+    path = Path(lines[0][2])
+    if name in ("eam/alloy", "eam/fs"):
+        tables = (read_setfl if name == "eam/alloy" else read_finnis_sinclair)(path)
+        return _scaled_eam(_chosen(tables, once), units)
+    table = (read_stillinger_weber if name == "sw" else read_tersoff)(path, once)
+    factor = _factor(table.units, units)
+    values = {key: value * (factor if key in ENERGIES[name] else 1.0) for key, value in table.values.items()}
+    scaled = dataclasses.replace(table, values=values, units=units)
+    return StillingerWeber.from_table(scaled) if name == "sw" else Tersoff.from_table(scaled)
+
+
+def _factor(given: Units, wanted: Units) -> float:
+    return 1.0 if given == wanted else float(convert(1.0, "energy", given, wanted))
+
+
+def _files(lines: Sequence[Sequence[str]], types: int) -> list[str]:
+    """The file of each type of the style `eam`."""
+    found: dict[int, str] = {}
+    for first, second, *rest in lines:
+        for i in types_in(first, types):
+            if i in types_in(second, types) and len(rest) == 1:
+                found[i] = rest[0]
+    lone = [i + 1 for i in range(types) if i not in found]
+    if lone:
+        raise ArgumentError(
+            f"`pair_coeff` of the style eam must give a file to type {lone[0]} and itself, but gives none."
+        )
+    return [found[i] for i in range(types)]
+
+
+def _chosen(tables: EAMTables, elements: Sequence[str]) -> EAMTables:
+    """The tables of a file for the elements of the types."""
+    unknown = [element for element in elements if element not in tables.elements]
+    if unknown:
+        raise ArgumentError(
+            f"`pair_coeff` must name elements of the file, {', '.join(tables.elements)}, but names {unknown[0]}."
+        )
+    place = np.array([tables.elements.index(element) for element in elements])
+    pick = lambda values: tuple(values[k] for k in place)
+    return dataclasses.replace(
+        tables,
+        elements=tuple(elements),
+        atomic_numbers=pick(tables.atomic_numbers),
+        masses=pick(tables.masses),
+        lattice_constants=pick(tables.lattice_constants),
+        lattices=pick(tables.lattices),
+        embedding=tables.embedding[place],
+        density=tables.density[np.ix_(place, place)],
+        pair=tables.pair[np.ix_(place, place)],
+    )
+
+
+def _scaled_eam(tables: EAMTables, units: Units) -> EAM:
+    """The potential in the units of the commands; lengths are Angstrom in both."""
+    factor = _factor(tables.units, units)
+    scaled = dataclasses.replace(tables, embedding=tables.embedding * factor, pair=tables.pair * factor)
+    return EAM.from_tables(scaled)

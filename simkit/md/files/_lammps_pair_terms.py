@@ -1,0 +1,195 @@
+"""The pair styles of an input of LAMMPS as potentials, with those of hybrid styles and with pairs that are near along bonds."""
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array
+
+from ..._errors import ArgumentError, check_known
+from ..potentials._coulomb import CoulombCut
+from ..potentials._ewald import ewald_sum
+from ..potentials._listed_pairs import ListedPairs
+from ..potentials._potential import PairPotential, Potential, parts
+from ..space._space import Space
+from ..space._units import Units
+from ._lammps_commands import Commands
+from ._lammps_data import LammpsData
+from ._lammps_many_body import MANY_BODY, many_body_potential
+from ._lammps_pair_styles import PAIR_STYLES, PARTS
+from ._lammps_pairs import PairPart, charge_potential, pair_part, pair_potential
+from ._lammps_terms import types_in
+
+KSPACE = ("ewald", "pppm", "pppm/cg", "pppm/stagger")
+"""Ways of LAMMPS to sum waves of charges: one energy, by several programs."""
+
+Found = list[tuple[str, Potential]]
+
+
+class Near(NamedTuple):
+    """Pairs of atoms that are near along bonds.
+
+    - `groups`: pairs with their weights of Lennard-Jones and of Coulomb.
+    - `left_out`: tell whether potentials of all pairs leave them out, so that they come with their weights; else they come with
+        what the weights lack of 1, as only the nearest image of a pair is weighted.
+    """
+
+    groups: Sequence[tuple[np.ndarray, tuple[float, float]]]
+    left_out: bool
+
+    @property
+    def pairs(self) -> np.ndarray:
+        return np.concatenate([pairs for pairs, _ in self.groups]) if self.groups else np.zeros((0, 2), int)
+
+    def weighted(self, name: str, potential: PairPotential, which: int, lacking: bool = False) -> Found:
+        """The term of these pairs alone: with weight `which`, or with what it lacks of 1."""
+        less = 1.0 if lacking or not self.left_out else 0.0
+        some = [(pairs, weights[which] - less) for pairs, weights in self.groups if weights[which] != less]
+        return _listed(name, potential, some)
+
+    def whole(self, name: str, potential: PairPotential) -> Found:
+        """The term that brings back pairs which all pairs leave out."""
+        return _listed(name, potential, [(pairs, 1.0) for pairs, _ in self.groups]) if self.left_out else []
+
+
+def _listed(name: str, potential: PairPotential, some: Sequence[tuple[np.ndarray, float]]) -> Found:
+    if not some:
+        return []
+    scale: Array = jnp.asarray(np.concatenate([np.full(len(pairs), weight) for pairs, weight in some]))
+    return [(f"{name}_special", ListedPairs(potential, np.concatenate([pairs for pairs, _ in some]), scale=scale))]  # pyright: ignore
+
+
+class Share(NamedTuple):
+    """One style of an input: its words, its lines of coefficients, and the pairs of types that it acts between."""
+
+    words: Sequence[str]
+    lines: list[list[str]]
+    some: np.ndarray
+
+
+def shares_of(said: Commands, data: LammpsData) -> list[Share]:
+    """The styles of an input with what is theirs; one where the pair style is no hybrid."""
+    words, types = said.pair, len(data.mass)
+    lines = said.lines.get("pair", [])
+    if words[0] not in ("hybrid", "hybrid/overlay"):
+        file = [[line[0], *line] for line in data.coefficients.get("pair", []) if len(line) > 1]
+        return [Share(words, [*file, *lines], np.ones((types, types), bool))]
+    styles: list[list[str]] = []
+    for word in words[1:]:
+        if word in PARTS or word in MANY_BODY or not styles or word[0].isalpha():
+            styles.append([])
+            check_known(word, (*PARTS, "zero", "none"), "pair style of LAMMPS in a hybrid style")
+        styles[-1].append(word)
+    taken = np.zeros((len(styles), types, types), bool)
+    said_lines: list[list[list[str]]] = [[] for _ in styles]
+    known = np.zeros((types, types), bool)
+    for first, second, name, *rest in lines:
+        places = [(min(i, j), max(i, j)) for i in types_in(first, types) for j in types_in(second, types)]
+        which, rest = (None, rest) if name == "none" else _which(styles, name, rest)
+        for i, j in places:
+            known[i, j] = known[j, i] = True
+            if words[0] == "hybrid" or which is None:
+                taken[:, i, j] = taken[:, j, i] = False
+            if which is not None:
+                taken[which, i, j] = taken[which, j, i] = True
+        if which is not None:
+            said_lines[which].append([first, second, *rest])
+    for k in range(len(styles)):  # pairs without a line are mixed where both types are of one style
+        own = np.diagonal(taken[k])
+        taken[k] |= ~known & own[:, None] & own[None]
+    if not (known | taken.any(axis=0)).all():
+        i, j = np.argwhere(~(known | taken.any(axis=0)))[0] + 1
+        raise ArgumentError(f"`pair_coeff` of a hybrid style must give a style to types {i} and {j}, but gives none.")
+    return [Share(style, own, mask) for style, own, mask in zip(styles, said_lines, taken, strict=True)]
+
+
+def _which(styles: Sequence[Sequence[str]], name: str, rest: list[str]) -> tuple[int, list[str]]:
+    """The style of a hybrid that a line names, and the rest of its words."""
+    same = [k for k, style in enumerate(styles) if style[0] == name]
+    if not same:
+        raise ArgumentError(
+            f"A line of `pair_coeff` must name one of the styles {[style[0] for style in styles]}, but names {name}."
+        )
+    return (same[0], rest) if len(same) == 1 else (same[int(rest[0]) - 1], rest[1:])
+
+
+def pair_terms(data: LammpsData, said: Commands, units: Units, space: Space, near: Near) -> Found:
+    """The potentials of the pair styles."""
+    if not said.pair or said.pair[0] in ("zero", "none"):
+        return []
+    if said.pair[0] in MANY_BODY:
+        if near.groups:
+            raise ArgumentError(
+                f"The pair style {said.pair[0]} must be that of atoms without bonds, or with `special_bonds lj/coul 1 1 1`, but "
+                "pairs near along bonds have other weights."
+            )
+        return [("many_body", many_body_potential(said.pair, said.lines.get("pair", []), len(data.mass), units))]
+    found: Found = []
+    for share in shares_of(said, data):
+        if share.words[0] not in ("zero", "none") and share.some.any():
+            found += _of_share(share, pair_part(share.words), data, said, units, space, near)
+    return found
+
+
+def cutoff_of(found: Found) -> float:
+    """The largest cutoff of the potentials of all pairs."""
+    return max((term.cutoff for _, term in found if isinstance(term, PairPotential)), default=0.0)
+
+
+def _of_share(
+    share: Share, part: PairPart, data: LammpsData, said: Commands, units: Units, space: Space, near: Near
+) -> Found:
+    found: Found = []
+    constant, types = float(units.coulomb), len(data.mass)
+    if part.own is not None and said.modify.get("compute") != "no":
+        own = pair_potential(
+            part.own, share.lines, types, part.numbers, said.modify, share.some, _nuclear(part.own, units)
+        )
+        weighted = near.weighted("pairs", own, 0) if PAIR_STYLES[part.own].special else near.whole("pairs", own)
+        found += [("pairs", own), *weighted]
+    if part.charged is None:
+        return found
+    if data.charge is None:
+        raise ArgumentError(f"The pair style {share.words[0]} needs charges, but the atoms of the file have none.")
+    if part.charged == "coul/long":
+        if not share.some.all():
+            raise ArgumentError("The pair style coul/long must act between all types, but does not.")
+        return found + _long(share.words[0], part, said, constant, space, near)
+    inside = charge_potential(part, share.lines, constant, share.some, said.modify)
+    found.append(("coulomb", inside))
+    if part.charged == "coul/dsf":  # LAMMPS takes what weights leave off from the bare interaction
+        return found + near.whole("coulomb", inside) + near.weighted("coulomb", _bare(constant), 1, lacking=True)
+    return found + near.weighted("coulomb", inside, 1)
+
+
+def _nuclear(name: str, units: Units) -> float:
+    return float(units.coulomb) if name == "zbl" else 1.0
+
+
+def _long(name: str, part: PairPart, said: Commands, constant: float, space: Space, near: Near) -> Found:
+    """The parts of an Ewald sum; one of them alone where the other is switched off."""
+    if not said.kspace:
+        raise ArgumentError(f"The pair style {name} needs a `kspace_style`, but there is none.")
+    check_known(said.kspace[0], KSPACE, "kspace style of LAMMPS")
+    alone, damping = [one.get("compute") == "no" for one in (said.waves, said.modify)], said.waves.get("gewald")
+    whole = ewald_sum(
+        space,
+        part.charge_numbers["rc"],
+        tolerance=float(said.kspace[1]),
+        constant=constant,
+        excluded=near.pairs if near.left_out and near.groups and not any(alone) else None,
+        damping=None if damping is None else float(damping),
+    )
+    inside, waves = parts(whole)
+    assert isinstance(inside, PairPotential)
+    if alone[1]:
+        return [] if alone[0] else [("coulomb", waves)]
+    if alone[0]:
+        lacking = near.weighted("coulomb", _bare(constant), 1, lacking=True)
+        return [("coulomb", inside), *near.whole("coulomb", inside), *lacking]
+    return [("coulomb", inside), ("coulomb", waves), *near.weighted("coulomb", _bare(constant), 1)]
+
+
+def _bare(constant: float) -> PairPotential:
+    return CoulombCut(constant=constant, cutoff=np.inf)  # pyright: ignore
