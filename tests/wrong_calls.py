@@ -459,7 +459,7 @@ ROWS = {
     ),
     "lattice, a function as pressure": (
         lambda: fluids.FixedPressure(lambda t: 1.0),
-        r"must be a function of \(t, x\)",
+        "must be a function of (t, x)",
     ),
     "an end: a pressure as text": (
         lambda: fluids.FixedPressure("high"),

@@ -261,7 +261,7 @@ def on_end(at: Staggered, value: Array, axis: int, like: Array) -> Array:
 
 
 def blended(at: Staggered, boundary: Piecewise, axis: int, component: int | None, first: Array, second: Array) -> Array:
-    """What the two conditions of an end give, each in its cells; on faces between cells of both, the mean."""
+    """The values of the two conditions of an end, each in its cells; on faces between cells of both, their mean."""
     share = _face(at, boundary.where, axis, component, first)
     return share * first + (1 - share) * second
 

@@ -13,6 +13,7 @@ Dynamics, section 3.
 """
 
 from collections.abc import Callable
+from functools import partial
 from typing import NamedTuple
 
 import jax.numpy as jnp
@@ -101,7 +102,7 @@ def flux_through(
     mean = [cells(x, axis, ghosts, ghosts + n + 2) for x in wide]
     smooth = jnp.ones((), lower.dtype)
     for other in faces:
-        lower, upper, smooth = apart(lambda *given: _at_middles(*given, other + 1), lower, upper, smooth)  # noqa: B023
+        lower, upper, smooth = apart(partial(_at_middles, axis=other + 1), lower, upper, smooth)
         mean = [_inner(x, other) for x in mean]
 
     def through(mean: Rows, lower: Array, upper: Array) -> tuple[Array, Array]:

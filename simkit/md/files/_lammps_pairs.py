@@ -267,7 +267,7 @@ def _own_potential(
         epsilon, sigma = rows
         if len(epsilon) > 1 and all(line[0] == line[1] and "*" not in line[0] for line in lines):
             rule: Any = OWN_RULES[modify.get("mix", "geometric")]
-            return LennardJones(np.diagonal(sigma).copy(), np.diagonal(epsilon).copy(), mixing=rule, **ends)
+            return LennardJones(np.diagonal(sigma).copy(), np.diagonal(epsilon).copy(), mixing=rule, **ends)  # pyright: ignore[reportArgumentType]
         return LennardJones(sigma, epsilon, **ends)
     if name == "morse":
         return Morse(*rows, **ends)
