@@ -1,6 +1,6 @@
 """Actions: inputs of a system that a controller or a policy sets, by name and within bounds."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 import jax.numpy as jnp
@@ -20,16 +20,25 @@ def check_actions(system: System, actions: Any) -> None:
     check_mapping("actions", actions, "bounds by the names of inputs", '{"force": (-10.0, 10.0)}')
     if not actions:
         raise ArgumentError('Argument `actions` must name an input, but it is empty. Write `{"force": (-10.0, 10.0)}`.')
-    declared = system.reads()
+    check_inputs(system, actions)
     for name, bounds in actions.items():
-        if declared is not None:
-            check_known(name, declared, "input of this system")
         pair = isinstance(bounds, tuple | list) and len(bounds) == 2
         if not pair or not all(isinstance(x, int | float | np.number) for x in bounds) or not bounds[0] < bounds[1]:
             raise ArgumentError(
                 f"Entry `{name}` of argument `actions` must be a pair of bounds, the lower one first, but it is {shown(bounds)}. "
                 "Write `(-10.0, 10.0)`, or `(-math.inf, math.inf)` where there is none."
             )
+
+
+def check_inputs(system: System, names: Iterable[str]) -> None:
+    """Refuse names of inputs that the system does not read.
+
+    **Raises:** an `UnknownNameError`.
+    """
+    declared = system.reads()
+    if declared is not None:
+        for name in names:
+            check_known(name, declared, "input of this system")
 
 
 def check_interval(interval: Any) -> None:
@@ -45,9 +54,9 @@ def as_bounds(actions: Mapping[str, tuple[float, float]]) -> tuple[tuple[str, tu
     return tuple((name, (float(low), float(high))) for name, (low, high) in actions.items())
 
 
-def held(bounds: tuple[tuple[str, tuple[float, float]], ...], action: Array) -> dict[str, Constant]:
-    """The inputs of a system while an action is held."""
-    return {name: Constant(action[i]) for i, (name, _) in enumerate(bounds)}
+def held(names: Iterable[str], action: Array) -> dict[str, Constant]:
+    """The inputs of a system while an action is held, which has an entry for each name."""
+    return {name: Constant(action[i]) for i, name in enumerate(names)}
 
 
 def limits(bounds: tuple[tuple[str, tuple[float, float]], ...], dtype: Any) -> tuple[Array, Array]:

@@ -174,7 +174,7 @@ class Environment(eqx.Module):
             times,
             solver=self.solver,
             step=self.rule,
-            inputs={**(self.inputs or {}), **held(self.actions, action)},
+            inputs={**(self.inputs or {}), **held(dict(self.actions), action)},
             key=key if isinstance(self.system, StochasticSystem) else None,
             on_failure="mark",
         )

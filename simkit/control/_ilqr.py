@@ -156,7 +156,7 @@ class ILQR(eqx.Module):
     def _next(self, way: Callable[[Array], State], t: Array, x: Array, u: Array) -> Array:
         """F: the flat state after one interval."""
         y = way(x)
-        inputs = as_inputs(self.system, {**(self.inputs or {}), **held(self.actions, u)}, y)
+        inputs = as_inputs(self.system, {**(self.inputs or {}), **held(dict(self.actions), u)}, y)
         length = jnp.asarray(self.interval, x.dtype)
         return ravel_pytree(transition(self.system, self.solver, self.substeps, t, length, y, inputs))[0]
 

@@ -10,13 +10,13 @@ from jax.typing import ArrayLike
 from jaxtyping import Array, Float
 
 from .._doors import check_kind, check_mapping
-from .._errors import ArgumentError, SimulationError, check_known
+from .._errors import ArgumentError, SimulationError
 from .._types import State
-from ..core import Constant, System, as_inputs, as_state, check_system, full_products, traced
+from ..core import System, as_inputs, as_state, check_system, full_products, traced
 from ..engine import transition
 from ..linear import solve
 from ..solvers import SolverLike
-from ._actions import check_interval
+from ._actions import check_inputs, check_interval, held
 from ._ilqr import explicit
 
 DOUBLINGS = 40
@@ -141,9 +141,7 @@ def linearise(
     check_kind("system", system, System, "a system", "Write `simkit.odes.CartPole()`.")
     check_system(system, y)
     check_mapping("actions", actions, "values by the names of inputs", '{"force": 0.0}')
-    for name in actions:
-        if (declared := system.reads()) is not None:
-            check_known(name, declared, "input of this system")
+    check_inputs(system, actions)
     if interval is not None:
         check_interval(interval)
     method = explicit(solver)
@@ -153,7 +151,7 @@ def linearise(
 
     def moved(x: Array, u: Array) -> Any:
         y = way(x)
-        inputs = as_inputs(system, {name: Constant(u[i]) for i, name in enumerate(actions)}, y)
+        inputs = as_inputs(system, held(actions, u), y)
         if interval is None:
             slope = system.vector_field(zero, system.encode(y), {name: f(zero) for name, f in inputs.items()})
             return ravel_pytree(slope)[0]

@@ -1,6 +1,6 @@
 """Boundary conditions: small modules, a pair for each axis of a grid."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import equinox as eqx
@@ -146,6 +146,11 @@ Boundaries = tuple[tuple[Boundary, Boundary], ...]
 """A pair, lower and upper end, for each axis."""
 
 
+def conditions_of(boundaries: Iterable[Iterable[Boundary]]) -> list[Boundary]:
+    """The conditions at all ends of all axes, those of pieces one by one."""
+    return [piece for pair in boundaries for end in pair for piece in pieces_of(end)]
+
+
 def as_boundaries(grid: Grid, given: object, *, kind: str = "velocity") -> Boundaries:
     """Boundaries, a pair for each axis, from what a user wrote.
 
@@ -193,7 +198,7 @@ def as_boundaries(grid: Grid, given: object, *, kind: str = "velocity") -> Bound
                 _check_values(grid, piece, axis)
             _check_pieces(grid, end, axis)
         pairs.append(pair)
-    ends = [piece for pair in pairs for end in pair for piece in pieces_of(end)]
+    ends = conditions_of(pairs)
     out = (FixedPressure,) if kind == "lattice" else (Outflow, FixedPressure)
     if any(isinstance(end, Inflow) for end in ends) and not any(isinstance(end, out) for end in ends):
         raise ArgumentError(

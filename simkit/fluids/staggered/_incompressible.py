@@ -27,7 +27,7 @@ from ...core import (
     tracing,
 )
 from ..grids._at_time import rates_at, with_boundaries_at
-from ..grids._boundary import Boundaries, Boundary, NoSlip, Piecewise, as_boundaries, pieces_of
+from ..grids._boundary import Boundaries, Boundary, NoSlip, Piecewise, as_boundaries, conditions_of
 from ..grids._grid import Grid
 from ..grids._slabs import laid_out, on_its_slabs
 from ..grids._values import inputs_of_values
@@ -202,9 +202,7 @@ class IncompressibleFlow(StiffTransportSystem, Reviewed, Noted, Explained):
         return state
 
     def reads(self) -> dict[str, Input]:
-        return inputs_of_force(self.force) | inputs_of_values(
-            [piece for pair in self._pairs() for end in pair for piece in pieces_of(end)]
-        )
+        return inputs_of_force(self.force) | inputs_of_values(conditions_of(self._pairs()))
 
     def _known_at(self, time: ArrayLike) -> "IncompressibleFlow":
         """The system with the inflows of a time, so that a start has them."""

@@ -22,7 +22,7 @@ from jaxtyping import Array
 from ..grids._apart import apart
 from ..grids._cells import cells
 from ..grids._reconstruction import Reconstruction
-from ._gas import Rows, along, back, positive, to_conserved, to_primitive
+from ._gas import Rows, along, at_faces, back, positive, to_conserved, to_primitive
 from ._riemann import RiemannSolver
 
 VARIABLES = {"primitive": "primitive", "characteristic": "characteristic"}
@@ -100,7 +100,7 @@ def flux_through(
     wide = along(pad(rows, axis, ghosts + 1), axis)
     lower, upper = apart(lambda wide: _edges(wide, axis, n, reconstruction, gamma), wide)
     mean = [cells(x, axis, ghosts, ghosts + n + 2) for x in wide]
-    smooth = jnp.ones((), lower.dtype)
+    smooth = jnp.ones_like(mean[0])
     for other in faces:
         lower, upper, smooth = apart(partial(_at_middles, axis=other + 1), lower, upper, smooth)
         mean = [_inner(x, other) for x in mean]
@@ -109,9 +109,7 @@ def flux_through(
         """The flux between states of which those that are not positive give way to the mean, and where they are."""
         below, above = to_primitive(list(lower), gamma), to_primitive(list(upper), gamma)
         good = positive(mean, below, above, gamma)
-        below, above = ([jnp.where(good, x, m) for x, m in zip(side, mean, strict=True)] for side in (below, above))
-        left, right = [cells(x, axis, 0, n + 1) for x in above], [cells(x, axis, 1, n + 2) for x in below]
-        return jnp.stack(riemann(left, right, gamma)), good
+        return jnp.stack(riemann(*at_faces(good, mean, below, above, axis), gamma)), good
 
     flux, good = apart(through, mean, lower, upper)
     if faces:
@@ -150,7 +148,7 @@ def _edges(wide: Rows, axis: int, n: int, reconstruction: Reconstruction, gamma:
 def _at_middles(lower: Array, upper: Array, smooth: Array, axis: int) -> tuple[Array, Array, Array]:
     """Return values at the middles of faces along an axis, where the flow is smooth, and how smooth it is."""
     here = jnp.minimum(_smoothness(lower, axis), _smoothness(upper, axis))
-    smooth = here if smooth.ndim == 0 else jnp.minimum(here, _inner(smooth, axis - 1))
+    smooth = jnp.minimum(here, _inner(smooth, axis - 1))
 
     def middle(x: Array) -> Array:
         return _inner(x, axis) - smooth[None] * (_second(x, axis) / 24 - _fourth(x, axis) * (3 / 640))

@@ -28,7 +28,7 @@ from ...core import (
 )
 from ..grids._apart import apart
 from ..grids._at_time import with_boundaries_at
-from ..grids._boundary import Boundaries, Boundary, NoSlip, Piecewise, as_boundaries, pieces_of
+from ..grids._boundary import Boundaries, Boundary, NoSlip, Piecewise, as_boundaries, conditions_of
 from ..grids._checks import check_lowest, check_shapes, check_vector, lowest
 from ..grids._ghost import along_end, cells, chosen, padded
 from ..grids._grid import Grid
@@ -41,6 +41,7 @@ from ._gas import (
     Gas,
     Rows,
     along,
+    at_faces,
     back,
     conserved_of,
     gas_of,
@@ -198,10 +199,8 @@ class CompressibleFlow(TransportSystem, Reviewed, Explained):
 
         def through(good: Array, mean: Rows, lower: Rows, upper: Rows) -> Rows:
             """The flux between states of which those that are not good give way to the mean."""
-            lower, upper = ([jnp.where(good, x, m) for x, m in zip(side, mean, strict=True)] for side in (lower, upper))
-            left = along([cells(x, axis, 0, n + 1) for x in upper], axis)
-            right = along([cells(x, axis, 1, n + 2) for x in lower], axis)
-            return back(self.riemann(left, right, self.gamma), axis)
+            left, right = at_faces(good, mean, lower, upper, axis)
+            return back(self.riemann(along(left, axis), along(right, axis), self.gamma), axis)
 
         lower, upper = apart(edges, wide)
         good = apart(lambda mean, lower, upper: positive(mean, lower, upper, self.gamma), mean, lower, upper)
@@ -345,13 +344,13 @@ class CompressibleFlow(TransportSystem, Reviewed, Explained):
 
     def invariants(self, t: ArrayLike, y: Gas) -> dict[str, Array]:
         """Mass in a periodic box or between walls; what a source adds is not known."""
-        ends = [piece for pair in self.boundaries for end in pair for piece in pieces_of(end)]
+        ends = conditions_of(self.boundaries)
         if self.source is not None or any(isinstance(end, Open | Stream) for end in ends):
             return {}
         return {"mass": self._totals(y)["mass"]}
 
     def reads(self) -> dict[str, Input]:
-        return inputs_of_values([piece for pair in self.boundaries for end in pair for piece in pieces_of(end)])
+        return inputs_of_values(conditions_of(self.boundaries))
 
     def review(self, y0: Gas, step: float | None, solver: object) -> None:
         check_numbers(self)

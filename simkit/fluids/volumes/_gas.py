@@ -5,6 +5,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float
 
 from ...core import POSITIVE, quantity
+from ..grids._cells import cells
 
 
 class Gas(eqx.Module):
@@ -84,3 +85,10 @@ def positive(mean: Rows, lower: Rows, upper: Rows, gamma: Array) -> Array:
     for rows in (lower, upper):
         good = good & (rows[0] > 0) & (rows[-1] > 0)
     return good
+
+
+def at_faces(good: Array, mean: Rows, lower: Rows, upper: Rows, axis: int) -> tuple[Rows, Rows]:
+    """States below and above the faces between cells along an axis; reconstructed ones that are not `good` give way to the mean."""
+    lower, upper = ([jnp.where(good, x, m) for x, m in zip(side, mean, strict=True)] for side in (lower, upper))
+    n = good.shape[axis]
+    return [cells(x, axis, 0, n - 1) for x in upper], [cells(x, axis, 1, n) for x in lower]

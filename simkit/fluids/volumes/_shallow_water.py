@@ -24,7 +24,7 @@ from ...core import (
 )
 from ..grids._apart import apart
 from ..grids._at_time import with_boundaries_at
-from ..grids._boundary import Boundaries, Boundary, Piecewise, as_boundaries, pieces_of
+from ..grids._boundary import Boundaries, Boundary, Piecewise, as_boundaries, conditions_of
 from ..grids._checks import check_lowest, check_shapes, lowest
 from ..grids._ghost import along_end, cells, chosen, padded
 from ..grids._grid import Grid
@@ -241,13 +241,13 @@ class ShallowWater(StiffTransportSystem, Reviewed, Explained):
 
     def invariants(self, t: ArrayLike, y: Water) -> dict[str, Array]:
         """The volume of water in a periodic box or between walls; what a source adds is not known."""
-        ends = [piece for pair in self.boundaries for end in pair for piece in pieces_of(end)]
+        ends = conditions_of(self.boundaries)
         if self.source is not None or any(isinstance(end, Open | Level) for end in ends):
             return {}
         return {"volume": jnp.sum(y.height) * (self.grid.volume / self.grid.size)}
 
     def reads(self) -> dict[str, Input]:
-        return inputs_of_values([piece for pair in self.boundaries for end in pair for piece in pieces_of(end)])
+        return inputs_of_values(conditions_of(self.boundaries))
 
     def review(self, y0: Water, step: float | None, solver: object) -> None:
         check_numbers(self)
