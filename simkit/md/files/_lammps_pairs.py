@@ -143,7 +143,10 @@ def mixed(name: str, style: PairStyle, table: PairTable, modify: Mapping[str, st
     own = {key: np.diagonal(value) for key, value in table.numbers.items()}
     reach = np.diagonal(table.cutoff)
     sizes = next((own[key] for key, kind in zip(style.names, style.mixed) if kind == "distance"), np.ones(types))
-    by_rule = lambda s: MIXED[rule](1.0, 1.0, s[:, None], s[None])[1]
+
+    def by_rule(s: np.ndarray) -> np.ndarray:
+        # Equal lengths stay equal to the last bit, which the root of a sum of powers does not keep on every processor.
+        return np.where(s[:, None] == s[None], s[:, None], MIXED[rule](1.0, 1.0, s[:, None], s[None])[1])
 
     def energies(e: np.ndarray) -> np.ndarray:
         signs = set(np.sign(e[np.diagonal(some)])) - {0.0}
