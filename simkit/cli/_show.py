@@ -13,7 +13,7 @@ from ..core import Setup, System, as_inputs, at_time, family_of
 from ..fitting import FitResult
 from ..infer import Posterior
 from ..md import OUTPUT_DIMENSIONS, Particles
-from ..report import parameter_rows, table_cells, warnings_in_words
+from ..report import answers, parameter_rows, table_cells
 from ..stores import readers_of
 from ..study import DYNAMICS, POTENTIALS, SYSTEMS, TRUNCATIONS
 
@@ -119,10 +119,8 @@ def parameter_table(fit: FitResult | None, posterior: Posterior | None) -> str:
 
 def warning_lines(found: Any) -> list[str]:
     """Return warnings that concern the trust in the numbers."""
-    prediction = found.prediction
-    failed = 0 if prediction is None else int(prediction.failed)
-    draws = 0 if prediction is None else next(iter(prediction.curves.values())).shape[0] * len(prediction.labels)
-    return [f"Warning: {text}" for text in warnings_in_words(found.fit, found.posterior, failed, draws)]
+    told = answers(found.fit, found.posterior, prediction=found.prediction)
+    return [f"Warning: {text}" for answer in told for text in answer.advice]
 
 
 def as_text(rows: Sequence[Sequence[str]], left: Sequence[int] = (0,)) -> str:

@@ -18,6 +18,8 @@ from ._dependence import GaussianCopula as GaussianCopula
 from ._dependence import Joint as Joint  # internal
 from ._dependence import normal_score as normal_score  # internal
 from ._dependence import quantile as quantile  # internal
+from ._describe import describe_step as describe_step  # internal
+from ._describe import unknown_rows as unknown_rows  # internal
 from ._doses import Dose as Dose
 from ._doses import Doses as Doses
 from ._dosing_table import DosingRows as DosingRows  # internal

@@ -1,7 +1,9 @@
 """Problems, priors and step rules in words."""
 
+import jax
 import numpy as np
 import numpyro.distributions as dist
+from jaxtyping import ArrayLike
 
 from ..core import unswitched
 from ..engine import Adaptive, Courant, Method
@@ -39,14 +41,9 @@ def describe_problem(model: ForwardModel, data: Dataset, unknowns: Unknowns, lik
 
 def describe_unknowns(unknowns: Unknowns) -> list[str]:
     """A line for each unknown, an array being one."""
-    lines, bounds = [], np.asarray(unknowns.bounds)
-    for block, prior in unknowns.pairs:
-        lower, upper = bounds[block.offset] if block.size else (-np.inf, np.inf)
-        what = f"{' x '.join(map(str, block.shape))} numbers, " if block.shape else ""
-        moves = "by its logarithm" if block.log else "linearly"
-        moves = f"in white coordinates{', by its logarithm' * block.log}" if isinstance(prior, AbstractField) else moves
-        text = describe_prior(prior.distribution() if isinstance(prior, StoredPrior) else prior)
-        lines.append(f"  {block.name:<20} {what}prior {text}, in ({lower:g}, {upper:g}), moves {moves}")
+    lines = []
+    for name, size, prior, bounds, moves in unknown_rows(unknowns):
+        lines.append(f"  {name:<20} {f'{size}, ' * bool(size)}prior {prior}, in {bounds}, moves {moves}")
     for joint in unknowns.joints:
         matrix = np.asarray(joint.root @ joint.root.T)
         off = matrix[np.triu_indices(len(matrix), 1)]
@@ -54,12 +51,36 @@ def describe_unknowns(unknowns: Unknowns) -> list[str]:
     return lines
 
 
+def unknown_rows(unknowns: Unknowns) -> list[tuple[str, str, str, str, str]]:
+    """Name, size of an array, prior, bounds and coordinate of each unknown, as text."""
+    rows, bounds = [], np.asarray(unknowns.bounds)
+    for block, prior in unknowns.pairs:
+        lower, upper = bounds[block.offset] if block.size else (-np.inf, np.inf)
+        size = f"{' x '.join(map(str, block.shape))} numbers" if block.shape else ""
+        moves = "by its logarithm" if block.log else "linearly"
+        moves = f"in white coordinates{', by its logarithm' * block.log}" if isinstance(prior, AbstractField) else moves
+        text = describe_prior(prior.distribution() if isinstance(prior, StoredPrior) else prior)
+        rows.append((block.name, size, text, f"({lower:g}, {upper:g})", moves))
+    return rows
+
+
 def describe_prior(prior: dist.Distribution | AbstractField | None) -> str:
+    """A prior by name, with its numbers where it is a distribution of NumPyro."""
     if prior is None:
         return "flat"
     if isinstance(prior, TRUNCATED):
-        return f"{type(prior.base_dist).__name__}, cut off"
-    return type(prior).__name__
+        return f"{describe_prior(prior.base_dist)}, cut off"
+    if not isinstance(prior, dist.Distribution):
+        return type(prior).__name__
+    given = (getattr(prior, name, None) for name in type(prior).arg_constraints)
+    numbers = [_span(value) for value in given if value is not None and not isinstance(value, jax.core.Tracer)]
+    return f"{type(prior).__name__}({', '.join(numbers)})" if numbers else type(prior).__name__
+
+
+def _span(values: ArrayLike) -> str:
+    """A number, or from where to where those of an array lie."""
+    least, largest = float(np.min(values)), float(np.max(values))
+    return f"{least:.4g}" if least == largest else f"{least:.4g} to {largest:.4g}"
 
 
 def describe_step(method: Method) -> str:

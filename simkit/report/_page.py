@@ -8,7 +8,7 @@ PAGE = """<!doctype html>
 <meta name="color-scheme" content="light dark">
 <title>{title}</title>
 <style>
-:root {{ --text: #1d2329; --soft: #5c6670; --back: #ffffff; --line: #dfe3e8; --card: #f6f8fa; --mark: #d55e00; --link: #0072b2; }}
+:root {{ --text: #1d2329; --soft: #5c6670; --back: #ffffff; --line: #dfe3e8; --card: #f6f8fa; --mark: #a84300; --link: #0072b2; }}
 @media (prefers-color-scheme: dark) {{
   :root {{ --text: #e4e8ec; --soft: #9aa5b1; --back: #15191e; --line: #333b44; --card: #1d232a; --mark: #ffb07a; --link: #6bb8e8; }}
   img.equation {{ filter: invert(0.9); }}
@@ -37,12 +37,35 @@ code {{ background: var(--card); padding: 0.1em 0.3em; border-radius: 3px; }}
 pre {{ background: var(--card); padding: 0.9rem; border-radius: 6px; overflow-x: auto; }}
 details {{ margin: 0.5rem 0; }}
 summary {{ cursor: pointer; color: var(--link); }}
+nav {{ font-size: 0.9rem; margin: 1rem 0 0; }}
+nav a {{ display: inline-block; margin: 0 0.9rem 0.25rem 0; color: var(--link); }}
+h3 {{ font-size: 1rem; margin: 1.5rem 0 0.5rem; }}
+tbody th {{ font-weight: normal; font-family: ui-monospace, "DejaVu Sans Mono", monospace; }}
+.words th, .words td {{ text-align: left; white-space: normal; font-family: inherit; }}
+.words td:nth-child(2) {{ font-weight: 600; white-space: nowrap; }}
+.verdict {{ font-size: 1.1rem; padding: 0.75rem 1rem; background: var(--card); border-left: 4px solid var(--soft);
+  border-radius: 4px; }}
+.verdict.yes {{ border-color: #009e73; }}
+.verdict.care {{ border-color: #e69f00; }}
+.verdict.no {{ border-color: #d55e00; }}
 .warnings li {{ color: var(--mark); margin: 0.35rem 0; }}
 .fine {{ color: var(--soft); }}
+@media print {{
+  :root {{ --text: #000000; --soft: #444444; --back: #ffffff; --line: #cccccc; --card: #f4f4f4; --mark: #8a3700; --link: #000000; }}
+  body {{ max-width: none; padding: 0; font-size: 10.5pt; }}
+  nav, details {{ display: none; }}
+  img.equation {{ filter: none; }}
+  figure, tr, .verdict {{ break-inside: avoid; }}
+  h2, h3 {{ break-after: avoid; }}
+  .wide {{ overflow: visible; }}
+  th, td {{ white-space: normal; }}
+}}
 </style>
 </head>
 <body>
+<main>
 {body}
+</main>
 </body>
 </html>
 """

@@ -2,6 +2,7 @@
 
 import base64
 import html
+import re
 import shlex
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -19,8 +20,13 @@ from ..stores import write_text
 from ..study import Study
 from ._equation import describe_model, inline
 from ._figures import Picture, pictures, study_of
+from ._methods import methods_section
 from ._page import PAGE
-from ._result_cells import average_cells, optimum_cells, parameter_rows, table_cells, warnings_in_words
+from ._result_cells import average_cells, optimum_cells, parameter_rows, table_cells
+from ._tables import as_table, folded, scrolled
+from ._verdict import verdict_section
+
+SECTION = re.compile(r'^<section><h2 id="([^"]*)">(.*?)</h2>')
 
 
 def report(results: Results, *, models: Mapping[str, type[System]] | None = None) -> str:
@@ -66,13 +72,13 @@ def _page(results: Results, study: Study | None, checked: Check | None, reason: 
     if study is not None and study.question:
         parts.append(f'<p class="question">{html.escape(study.question)}</p>')
     parts.append(_summary(results))
-    parts += [_section("Warnings", _warnings(results, checked)), _section("Parameters", _table(results))]
+    parts.append(_section("Can it be believed?", verdict_section(results, checked, reason)))
+    parts.append(_section("Parameters", _table(results)))
     parts.append(_section("Distinct optima", _optima(results)))
     parts.append(_section("Averages", _averages(results)))
     by_name = {picture.name: picture for picture in found}
     drawn = _figure(by_name["check"]) if "check" in by_name else ""
-    untested = f"<p>The fit could not be tested. {inline(reason)}</p>" if reason else ""
-    parts.append(_section("Does the model fit?", untested if checked is None else _checked(checked, drawn)))
+    parts.append(_section("Does the model fit?", "" if checked is None else _checked(checked, drawn)))
     for heading, names in (
         ("Data and model", ("fit", "trajectory")),
         ("Population", ("individuals", "predictive_check", "npde")),
@@ -87,8 +93,18 @@ def _page(results: Results, study: Study | None, checked: Check | None, reason: 
     parts.append(_section("Events", _events(results)))
     if study is not None:
         parts.append(_section(f"Model: {study.model}", _model(study.system)))
+        parts.append(_section("Method", methods_section(study, results)))
     parts.append(_section("Provenance", _provenance(results)))
+    head = next((i for i, part in enumerate(parts) if part.startswith("<section")), len(parts))
+    parts.insert(head, _contents(parts))
     return PAGE.format(title=html.escape(title), body="\n".join(part for part in parts if part))
+
+
+def _contents(parts: Sequence[str]) -> str:
+    """Links to the sections, where there are several."""
+    heads = [found for part in parts for found in SECTION.findall(part)]
+    links = "\n".join(f'<a href="#{name}">{text}</a>' for name, text in heads)
+    return f'<nav aria-label="Contents">\n{links}\n</nav>' if len(heads) > 2 else ""
 
 
 def _events(results: Results) -> str:
@@ -109,7 +125,8 @@ def _model(system: object) -> str:
 
 
 def _section(heading: str, body: str) -> str:
-    return f"<section><h2>{html.escape(heading)}</h2>\n{body}\n</section>" if body else ""
+    name = re.sub(r"[^a-z0-9]+", "-", heading.lower()).strip("-")
+    return f'<section><h2 id="{name}">{html.escape(heading)}</h2>\n{body}\n</section>' if body else ""
 
 
 def _summary(results: Results) -> str:
@@ -151,39 +168,14 @@ def _checked(checked: Check, drawn: str) -> str:
     """The verdict, the figure, the table of tests and the data that matter most."""
     notes = "".join(f"<li>{inline(note)}</li>" for note in checked.notes())
     heads, cells = checked.cells()
-    return f"<p>{html.escape(checked.verdict)}</p>\n{drawn}\n{_as_table(heads, cells)}\n<ul>{notes}</ul>"
-
-
-def _warnings(results: Results, checked: Check | None) -> str:
-    prediction = results.prediction
-    failed = 0 if prediction is None else int(prediction.failed)
-    draws = 0 if prediction is None else next(iter(prediction.curves.values())).shape[0] * len(prediction.labels)
-    if results.averages is not None:
-        found = results.averages.warnings()
-        if not found:
-            return '<p class="fine">None: every error rests on at least 16 independent blocks.</p>'
-        return _listed(found)
-    if results.fit is None and results.posterior is None:
-        return ""
-    found = warnings_in_words(results.fit, results.posterior, failed, draws)
-    if checked is not None:  # what it says of a fit is said with more detail
-        own = () if results.fit is None else results.fit.misfit
-        found = [text for text in found if text not in own] + list(checked.warnings)
-    if not found:
-        fit = "" if checked is None else ", and no test speaks clearly against the model"
-        return f'<p class="fine">None: starts and chains agree, the data constrain every parameter{fit}.</p>'
-    return _listed(found)
-
-
-def _listed(found: Sequence[str]) -> str:
-    return '<ul class="warnings">' + "".join(f"<li>{inline(text)}</li>" for text in found) + "</ul>"
+    return f"<p>{html.escape(checked.verdict)}</p>\n{drawn}\n{as_table(heads, cells)}\n<ul>{notes}</ul>"
 
 
 def _table(results: Results) -> str:
     rows = parameter_rows(results.fit, results.posterior)
     if not rows:
         return ""
-    return _as_table(*table_cells(rows))
+    return as_table(*table_cells(rows))
 
 
 def _optima(results: Results) -> str:
@@ -191,17 +183,11 @@ def _optima(results: Results) -> str:
         return ""
     heads, lines = optimum_cells(results.fit)
     about = "Where starts ended, each with the part of the posterior around it by Laplace's approximation."
-    return f"<p>{about}</p>{_as_table(heads, lines)}" if lines else ""
+    return f"<p>{about}</p>{as_table(heads, lines)}" if lines else ""
 
 
 def _averages(results: Results) -> str:
-    return "" if results.averages is None else _as_table(*average_cells(results.averages))
-
-
-def _as_table(heads: Sequence[str], lines: Sequence[Sequence[str]]) -> str:
-    head = "".join(f"<th>{html.escape(text)}</th>" for text in heads)
-    body = "\n".join("<tr>" + "".join(f"<td>{html.escape(cell)}</td>" for cell in line) + "</tr>" for line in lines)
-    return f'<div class="wide"><table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table></div>'
+    return "" if results.averages is None else as_table(*average_cells(results.averages))
 
 
 def _figure(picture: Picture) -> str:
@@ -229,15 +215,17 @@ def _provenance(results: Results) -> str:
         **{f"models {name}": f"SHA-256 {digest}" for name, digest in made.models_sha256.items()},
         **{f"data {name}": f"SHA-256 {digest}" for name, digest in made.files_sha256.items()},
     }
-    lines = "".join(f"<tr><th>{html.escape(k)}</th><td>{html.escape(v)}</td></tr>" for k, v in rows.items() if v)
-    parts = [f'<div class="wide"><table class="provenance">{lines}</table></div>']
+    lines = "".join(
+        f'<tr><th scope="row">{html.escape(k)}</th><td>{html.escape(v)}</td></tr>' for k, v in rows.items() if v
+    )
+    parts = [scrolled(f'<table class="provenance">{lines}</table>', "provenance")]
     if made.study:
         command = f"simkit reproduce {shlex.quote(results.path.name)}{' --kept-models' if made.models else ''}"
         parts.append(
             f"<p>The result file holds the study and its data. To run it again and compare: <code>{html.escape(command)}</code></p>"
         )
-        parts.append(f"<details><summary>Study file</summary><pre>{html.escape(made.study)}</pre></details>")
+        parts.append(folded("Study file", made.study))
     for name, text in {**made.models, **made.files}.items():
         shown = text if len(text) < 20000 else text[:20000] + "\n..."
-        parts.append(f"<details><summary>{html.escape(name)}</summary><pre>{html.escape(shown)}</pre></details>")
+        parts.append(folded(name, shown))
     return "\n".join(parts)

@@ -95,21 +95,3 @@ def _rounded(value: float | None, error: float | None) -> str:
 def number(value: float | np.floating | Array | np.ndarray | None) -> str:
     """Four significant digits; nothing for nothing."""
     return "" if value is None else f"{float(value):.4g}"
-
-
-def warnings_in_words(fit: FitResult | None, posterior: Posterior | None, failed: int = 0, draws: int = 0) -> list[str]:
-    """Return warnings that concern the trust in the numbers; empty when all is well."""
-    found: list[str] = []
-    if fit is not None:
-        agreeing, starts = int(fit.agreeing()), len(fit.objective)
-        if starts > 1 and agreeing < 2:
-            found.append(
-                f"Only {agreeing} of {starts} starts reached the best optimum, so a better one may exist. Increase `starts` in "
-                "[fit]."
-            )
-        found += [*fit.identifiability(), *fit.misfit]
-    if posterior is not None:
-        found += posterior.warnings
-    if failed:
-        found.append(f"{failed} of {draws} simulations for the prediction failed and are left out of the bands.")
-    return found

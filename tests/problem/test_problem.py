@@ -296,8 +296,8 @@ def test_a_problem_prints_a_prior_that_is_cut_off_by_its_own_name():
     decay = Experiment("e", [0.0, 1.0], {"amount": [1.0, 0.5]})
     free = {"rate": Free(dist.Normal(1.0, 1.0)), "y0.amount": Free(dist.HalfNormal(1.0))}
     text = repr(Problem(system, decay, y0=y0, free=free, noise={"amount": Normal(1.0)}, step=0.5))
-    assert "prior Normal, cut off, in (0, inf)" in text
-    assert "prior HalfNormal, in (0, inf)" in text
+    assert "prior Normal(1, 1), cut off, in (0, inf)" in text
+    assert "prior HalfNormal(1), in (0, inf)" in text
 
 
 def test_an_observable_sees_the_rows_of_its_experiment_alone():

@@ -2,16 +2,19 @@
 
 import ast
 import base64
+import dataclasses
 import html.parser
 import inspect
 import pathlib
 
+import jax.numpy as jnp
+import numpy as np
 import pytest
 
 import simkit
 from simkit import fluids, odes
 from simkit.cli import main
-from simkit.report import _figures, _report
+from simkit.report import _figures, _report, _verdict
 from simkit.report._equation import describe_model
 
 ROOT = pathlib.Path(__file__).parents[2]
@@ -52,7 +55,7 @@ def test_the_report_of_a_flow_shows_its_fields(tmp_path, monkeypatch):
     pathlib.Path("small.toml").write_text(text)
     assert main(["run", "small.toml", "--no-cache"]) == 0
     page = pathlib.Path("results/small/report.html").read_text()
-    assert "<h2>Fields</h2>" in page
+    assert ">Fields</h2>" in page
     assert any(source.startswith("data:image/png") for source in read(page).pictures)
 
 
@@ -116,4 +119,56 @@ def test_fits_in_one_process_are_tested_and_one_that_cannot_be_says_why(tmp_path
     assert main(["report", "two/result.h5", "--overwrite"]) == 0
     page = pathlib.Path("two/report.html").read_text()
     assert "The fit could not be tested. The problem cannot be simulated &lt;here&gt;." in page
+    assert "a part was not tested: &quot;Does the model describe the data?&quot;" in page
     read(page)
+
+
+def test_a_verdict_is_that_of_the_worst_answer():
+    answer = _verdict.Answer
+    best = [answer("Found?", "yes", ""), answer("Sampled?", "yes", "")]
+    assert _verdict.verdict(best)[0] == "yes"
+    for grade, words in (("untested", "not tested"), ("care", "With care"), ("no", "Not yet")):
+        best.append(answer(f"Is it {grade}?", grade, ""))
+        found, sentence = _verdict.verdict(best)
+        assert found == grade
+        assert words in sentence
+        assert f'"Is it {grade}?"' in sentence
+        assert "Found?" not in sentence
+
+
+def test_answers_ask_of_a_fit_and_of_a_posterior_what_can_be_asked():
+    """A parameter that moves nothing is seen, as are starts that do not agree and chains that did not mix."""
+    system, y0, times, _ = odes.ExponentialDecay.example()
+    problem = simkit.Problem(
+        system,
+        simkit.Experiment("one", times[1:], {"amount": 10.0 * np.exp(-0.5 * times[1:])}, start=0.0, y0=y0),
+        free={
+            "rate": simkit.Free(bounds=(0.1, 2.0), start=0.5),
+            "noise.amount.scale": simkit.Free(bounds=(1e-3, 10.0)),
+        },
+        noise={"amount": simkit.noise.Normal(0.1)},
+        step=0.1,
+    )
+    fit = simkit.fit(problem, starts=2)
+    grades = {answer.question: answer.grade for answer in _verdict.answers(fit, None)}
+    assert grades["Was the best optimum found?"] == "yes"
+    assert grades["Does the model describe the data?"] in ("untested", "no")
+    alone = dataclasses.replace(fit, optimum=jnp.array([0, 1]))
+    lost = _verdict.answers(alone, None)[0]
+    assert lost.grade == "care"
+    assert "Only 1 of 2 starts" in lost.advice[0]
+    draws = np.random.default_rng(0).normal(size=(2, 50, 2)) * 0.01 + np.array([[[0.5, 0.1]], [[0.9, 0.1]]])
+    nothing = jnp.zeros((2, 50))
+    posterior = simkit.Posterior(
+        jnp.asarray(draws),
+        nothing,
+        nothing > 0,
+        nothing.astype(int),
+        nothing,
+        ("rate", "noise.amount.scale"),
+        ("1", "1"),
+        "NUTS",
+    )
+    stuck = _verdict.answers(None, posterior)[0]
+    assert stuck.question == "Did the sampling converge?"
+    assert stuck.grade == "no"

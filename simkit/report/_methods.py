@@ -1,0 +1,74 @@
+"""Methods of a study in words: how it was solved, fitted and sampled."""
+
+import html
+
+from .._errors import SimkitError
+from ..engine import Method
+from ..infer import Posterior
+from ..io import Results
+from ..problem import describe_step, unknown_rows
+from ..study import Study
+from ._equation import describe_model
+from ._tables import as_table
+
+
+def methods_section(study: Study, results: Results) -> str:
+    """Sentences on the solver, the fit and the sampling, the priors as a table, and the noise models with their equations."""
+    if results.fit is None and results.posterior is None:
+        return ""
+    try:
+        problem = study.problem()
+    except SimkitError:
+        return ""
+    sentences = [_solved(problem.method)]
+    if results.fit is not None:
+        sentences.append(_fitted(study, len(results.fit.objective)))
+    if results.posterior is not None:
+        sentences.append(_sampled(study, results.posterior))
+    rows = [(name, size, prior, bounds, moves) for name, size, prior, bounds, moves in unknown_rows(problem.unknowns)]
+    heads = ("unknown", "size", "prior", "bounds", "moves")
+    kept = [i for i in range(len(heads)) if any(row[i] for row in rows)]
+    table = as_table([heads[i] for i in kept], [[row[i] for i in kept] for row in rows])
+    return f"<p>{html.escape(' '.join(sentences))}</p>\n<h3>Unknowns</h3>\n{table}\n{_noise(study)}"
+
+
+def _solved(method: Method) -> str:
+    if method.solver is None:
+        return "The system brings its own step."
+    reason = "" if method.reason == "given" else f" (chosen: {method.reason})"
+    return f"Equations are solved by {type(method.solver).__name__}{reason}, {describe_step(method)}."
+
+
+def _fitted(study: Study, starts: int) -> str:
+    asked = _asked({key: value for key, value in study.fit.items() if key != "starts"})
+    return (
+        f"The fit maximises the posterior density (the likelihood, where priors are flat) from {starts} start(s){asked}; "
+        "its standard errors are those of the inverse information at the optimum."
+    )
+
+
+def _sampled(study: Study, posterior: Posterior) -> str:
+    chains, draws, _ = posterior.draws.shape
+    asked = _asked({key: value for key, value in study.sample.items() if key not in ("chains", "draws", "method")})
+    return f"The posterior is sampled by {posterior.method}: {chains} chains of {draws} draws each{asked}."
+
+
+def _asked(arguments: dict[str, object]) -> str:
+    """Arguments of a verb in brackets; those that are no number or word are left out."""
+    said = [
+        f"{key.replace('_', ' ')} {value}" for key, value in arguments.items() if isinstance(value, int | float | str)
+    ]
+    return f" ({', '.join(said)})" if said else ""
+
+
+def _noise(study: Study) -> str:
+    """Each noise model once, with the outputs that it describes and its equation."""
+    outputs: dict[type, list[str]] = {}
+    for name, noise in study.noise.items():
+        outputs.setdefault(type(noise), []).append(name)
+    first = {type(noise): noise for noise in reversed(list(study.noise.values()))}
+    parts = []
+    for kind, names in outputs.items():
+        what = html.escape(f"{kind.__name__}, of {', '.join(names)}")
+        parts.append(f"<h3>Noise model {what}</h3>\n{describe_model(first[kind])}")
+    return "\n".join(parts)
