@@ -15,7 +15,8 @@ author = "The simkit developers"
 copyright = author
 release = version = __version__
 
-extensions = ["myst_nb", "public_names", "sphinx.ext.mathjax"]
+# MathJax is a part of the built pages, so that they need no address outside.
+extensions = ["myst_nb", "public_names", "sphinx.ext.mathjax", "sphinx-mathjax-offline", "sphinx.ext.viewcode", "sphinx_design"]
 myst_enable_extensions = ["amsmath", "colon_fence", "dollarmath"]
 myst_heading_anchors = 3
 nb_execution_mode = "auto"

@@ -1,6 +1,7 @@
-"""The example notebooks run top to bottom as a user runs them, and are stored without outputs.
+"""The example notebooks run top to bottom as a user runs them, are stored without outputs, and stand in the gallery.
 
 `python tests/test_examples.py` draws the README's picture anew: the last figure of the first notebook.
+`python tests/test_examples.py examples/NAME.ipynb docs/_static/gallery/NAME.png` draws a picture of the gallery.
 """
 
 import ast
@@ -19,6 +20,9 @@ ROOT = pathlib.Path(__file__).parents[1]
 EXAMPLES = ROOT / "examples"
 NOTEBOOKS = sorted(EXAMPLES.glob("*.ipynb"))
 PICTURE = ROOT / "docs" / "_static" / "lynx_hare.png"
+GALLERY = ROOT / "docs" / "_static" / "gallery"
+SHAPE, MOST_BYTES = (560, 350), 90_000
+"""Pixels and bytes of a picture of the gallery."""
 PNG = b"\x89PNG\r\n\x1a\n"
 
 
@@ -104,8 +108,31 @@ def test_notebook_runs_and_ends_in_a_figure(path, tmp_path):
     assert "hares eat lynx" in done.stdout or path.stem != "lynx_hare"
 
 
+@pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.stem)
+def test_notebook_stands_in_the_gallery_with_its_picture(path):
+    page = (ROOT / "docs" / "gallery.md").read_text(encoding="utf-8")
+    assert page.count(f":link: examples/{path.stem}\n") == 1
+    assert page.count(f":img-top: _static/gallery/{path.stem}.png\n") == 1
+    picture = (GALLERY / f"{path.stem}.png").read_bytes()
+    assert picture.startswith(PNG)
+    assert len(picture) < MOST_BYTES
+
+
+def small(picture: bytes) -> bytes:
+    """A picture of the gallery: the whole figure, on a white ground of one shape."""
+    from PIL import Image
+
+    figure = Image.open(io.BytesIO(picture)).convert("RGB")
+    figure.thumbnail(SHAPE, Image.Resampling.LANCZOS)
+    ground = Image.new("RGB", SHAPE, "white")
+    ground.paste(figure, ((SHAPE[0] - figure.width) // 2, (SHAPE[1] - figure.height) // 2))
+    ground.quantize(128).save(file := io.BytesIO(), format="png", optimize=True)
+    return file.getvalue()
+
+
 if __name__ == "__main__":
     asked = [pathlib.Path(word).resolve() for word in sys.argv[1:]] or [EXAMPLES / "lynx_hare.ipynb", PICTURE]
     notebook, target = asked
     os.chdir(notebook.parent)
-    target.write_bytes(run(notebook)[-1])
+    figure = run(notebook)[-1]
+    target.write_bytes(small(figure) if target.parent == GALLERY else figure)

@@ -150,7 +150,9 @@ def test_a_gradient_through_a_blast():
         return simkit.simulate(here, start, [0.0, 0.03], step=0.003).final().density[8, 12]
 
     slope, h = jax.grad(edge)(jnp.float64(GAMMA)), 1e-5
-    np.testing.assert_allclose(slope, (edge(GAMMA + h) - edge(GAMMA - h)) / (2 * h), rtol=1e-5)
+    np.testing.assert_allclose(
+        slope, (edge(jnp.float64(GAMMA + h)) - edge(jnp.float64(GAMMA - h))) / (2 * h), rtol=1e-5
+    )
 
 
 def test_walls_and_open_ends_leave_a_uniform_gas_alone():
