@@ -33,5 +33,6 @@ html_title = f"simkit {version}"
 html_static_path = ["_static"]
 html_extra_path = ["llms.txt"]  # for agents; tests/test_llms.py makes it
 html_css_files = ["figures.css"]
+html_js_files = ["accessible.js"]
 templates_path = []
 python_use_unqualified_type_names = True

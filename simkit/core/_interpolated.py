@@ -62,7 +62,10 @@ class Interpolated(AbstractSignal):
 
     def __check_init__(self):
         if self.kind not in LEAST:
-            raise ArgumentError(f'Argument `kind` must be "linear", "cubic" or "monotone", but it is {self.kind!r}.')
+            raise ArgumentError(
+                f'Argument `kind` must be "linear", "cubic" or "monotone", but it is {self.kind!r}. Numbers that hold until the '
+                "next one are a `simkit.PiecewiseConstant(times, values)`."
+            )
         check_table(self.times, self.values, "Interpolated")
         if not hasattr(self.times, "shape"):  # a tree of something else than arrays, inside a transformation
             return
