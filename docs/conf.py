@@ -16,7 +16,14 @@ copyright = author
 release = version = __version__
 
 # MathJax is a part of the built pages, so that they need no address outside.
-extensions = ["myst_nb", "public_names", "sphinx.ext.mathjax", "sphinx-mathjax-offline", "sphinx.ext.viewcode", "sphinx_design"]
+extensions = [
+    "myst_nb",
+    "public_names",
+    "source_pages",
+    "sphinx.ext.mathjax",
+    "sphinx-mathjax-offline",
+    "sphinx_design",
+]
 myst_enable_extensions = ["amsmath", "colon_fence", "dollarmath"]
 myst_heading_anchors = 3
 nb_execution_mode = "auto"

@@ -4,14 +4,17 @@
 """
 
 import dataclasses
+import functools
 import importlib
 import inspect
 import re
 import types
+from collections.abc import Callable
 from typing import Any
 
 from docutils import nodes
 from docutils.statemachine import StringList
+from source_pages import source_link
 from sphinx.application import Sphinx
 from sphinx.util.docutils import SphinxDirective
 
@@ -71,15 +74,15 @@ def _quantities(value: type) -> str:
     return "\n".join(["", "", "| quantity | default | unit | support | |", "|---|---|---|---|---|", *rows])
 
 
-def _markdown(dotted: str) -> str:
+def _markdown(dotted: str, source: Callable[[Any], str]) -> str:
     module_name, _, name = dotted.rpartition(".")
     value = getattr(importlib.import_module(module_name), name)
-    body = _docstring(value)
+    body = f"{_docstring(value)}\n\n{source(value)}"
     if not inspect.isclass(value):
         if inspect.isroutine(value) and (result := _unlisted_result(value)) is not None:
             body += f"\n\n{_class_entry(result.__name__, result)}"
         return _entry("function" if callable(value) and inspect.isroutine(value) else "data", dotted, value, body)
-    return _class_entry(dotted, value)
+    return _class_entry(dotted, value, f"\n\n{source(value)}")
 
 
 def _unlisted_result(function: Any) -> type | None:
@@ -100,7 +103,7 @@ def _unlisted_result(function: Any) -> type | None:
     return result
 
 
-def _class_entry(dotted: str, value: type) -> str:
+def _class_entry(dotted: str, value: type, end: str = "") -> str:
     name = value.__name__
     body = _docstring(value)
     body += _quantities(value)
@@ -115,7 +118,7 @@ def _class_entry(dotted: str, value: type) -> str:
             text = _docstring(method)
             if text:
                 body += "\n\n" + _entry(kind, method_name, method, text)
-    return _entry("class", dotted, value, body)
+    return _entry("class", dotted, value, body + end)
 
 
 class PublicNames(SphinxDirective):
@@ -129,7 +132,7 @@ class PublicNames(SphinxDirective):
     def _render(self, names: list[str]) -> list[nodes.Node]:
         container = nodes.container()
         for name in names:
-            lines = StringList(_markdown(name).splitlines(), source=name)
+            lines = StringList(_markdown(name, functools.partial(source_link, self.env.app)).splitlines(), source=name)
             self.state.nested_parse(lines, 0, container)
         return container.children
 
@@ -151,4 +154,4 @@ class PublicModule(PublicNames):
 def setup(app: Sphinx) -> dict[str, Any]:
     app.add_directive("public-names", PublicNames)
     app.add_directive("public-module", PublicModule)
-    return {"parallel_read_safe": True}
+    return {"parallel_read_safe": False}
