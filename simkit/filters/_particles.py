@@ -25,6 +25,7 @@ class Cloud(NamedTuple):
     log_weight: Array  # normalised
     gained: Array  # log density of the row's data given those before, estimated
     status: Array
+    ancestors: Array  # of the particles that go on: their places among those of this row
 
 
 class ParticleFilter(AbstractLikelihood):
@@ -130,7 +131,8 @@ class ParticleFilter(AbstractLikelihood):
             few = effective < self.threshold * count
             after = jax.tree.map(lambda y: jnp.where(few.reshape((1,) * y.ndim), y[ancestors], y), states)
             status = jnp.where(alive, int(Status.OK), int(Status.NON_FINITE))
-            return (after, jnp.where(few, tied, log_weight)), Cloud(states, log_weight, gained, status)
+            origin = jnp.where(few, ancestors, jnp.arange(count, dtype=ancestors.dtype))
+            return (after, jnp.where(few, tied, log_weight)), Cloud(states, log_weight, gained, status, origin)
 
         keys = jax.random.split(key, times.shape[0] - 1)
         return jax.lax.scan(step, (states, even), (times[:-1], times[1:], rows, keys))[1]
