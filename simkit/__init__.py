@@ -91,6 +91,7 @@ if TYPE_CHECKING:
     from .fitting import FitResult as FitResult
     from .fitting import GaussNewton as GaussNewton
     from .fitting import GaussNewtonCG as GaussNewtonCG
+    from .fitting import IteratedFiltering as IteratedFiltering
     from .fitting import Marginal as Marginal
     from .fitting import Optimiser as Optimiser
     from .fitting import fit as fit
@@ -220,6 +221,7 @@ _LAZY = {
     "FitResult": "fitting",
     "GaussNewton": "fitting",
     "GaussNewtonCG": "fitting",
+    "IteratedFiltering": "fitting",
     "Marginal": "fitting",
     "LBFGS": "fitting",
     "Optimiser": "fitting",

@@ -2,6 +2,8 @@
 
 from ._kalman import KalmanFilter as KalmanFilter
 from ._particles import ParticleFilter as ParticleFilter
+from ._perturbed import Walk as Walk  # internal
+from ._perturbed import perturbed_pass as perturbed_pass  # internal
 from ._resampling import systematic as systematic  # internal
 from ._spread import spread as spread
 from ._states import HiddenStates as HiddenStates  # internal

@@ -18,6 +18,7 @@ from .._progress import Progress, Say
 from ..core import SampledSystem, StaticSystem, full_products
 from ..engine import awaited, note_trace, over_members, over_processes
 from ..problem import Problem, check_problem, named_parts
+from ._default_method import default_method
 from ._dependent_model import has_curvature
 from ._field_fit import check_matrices, fit_fields
 from ._field_result import FieldFit
@@ -27,13 +28,13 @@ from ._gauss_newton import GaussNewton
 from ._gauss_newton_cg import GaussNewtonCG
 from ._marginal import Marginal, population_in, sharpened
 from ._method import FAILED, AbstractMethod, End
-from ._optax import LBFGS
 from ._sampled import fit_sampled
 from ._screen import LOOKS, coarse, looked_at
 from ._shooting import Shot, check_windows
 from ._start_queue import LANES, queued
 from ._starts import check_drawable, drawn_starts, first_start, given_starts
 from ._stored import TOGETHER, Begun, blocks, stored_ends
+from ._swarm import AbstractSwarm, fit_swarms
 
 HORIZONS = (0.25, 0.5, 1.0)
 ROUNDS = 10
@@ -49,9 +50,6 @@ NOWHERE = (
     "whose derivative is not finite."
 )
 
-ROUND_STEPS = 20
-"""Most steps between two rounds of draws: at the border of what the draws cover more of them lead nowhere."""
-
 LOOSE = 1e-2
 """The tolerance, in standard errors, of the stages before the last."""
 
@@ -61,7 +59,7 @@ def fit(
     problem: Problem,
     *,
     starts: ArrayLike | Sequence[Any] = 16,
-    method: AbstractMethod | None = None,
+    method: AbstractMethod | AbstractSwarm | None = None,
     key: PRNGKeyArray | None = None,
     horizons: Sequence[float] | None = None,
     screen: int = 1,
@@ -88,7 +86,7 @@ def fit(
     problem: Problem,
     *,
     starts: ArrayLike | Sequence[Any] = 16,
-    method: AbstractMethod | GaussNewtonCG | None = None,
+    method: AbstractMethod | AbstractSwarm | GaussNewtonCG | None = None,
     key: PRNGKeyArray | None = None,
     horizons: Sequence[float] | None = None,
     screen: int = 1,
@@ -109,7 +107,8 @@ def fit(
         units. A drawn start that fails to simulate is drawn again.
     - `method`: `GaussNewton()` by default, with more steps where nothing moves in time; `LBFGS()`, the default for a likelihood
         without residuals, or `Optimiser` for any Optax transformation; `GaussNewtonCG` for fields, from the middle of the priors,
-        from `Free.start` or from each of the given starts, without the arguments that follow `key` but for `progress`.
+        from `Free.start` or from each of the given starts. `IteratedFiltering()` is for likelihoods by particles, the default
+        there. These two take none of the arguments that follow `key` but for `progress`.
     - `key`: a random key for the draws; `jax.random.key(0)` by default, so that a fit repeats itself.
     - `horizons`: increasing fractions of each experiment's span, the last 1: the data up to there are fitted first, each
         stage from where the one before ended. (0.25, 0.5, 1) by default, since long data of an oscillator have many local
@@ -154,7 +153,10 @@ def fit(
         key = jax.random.key(0) if key is None else key
         with Progress(None, 0, progress, verb="fit") as counter:
             return fit_fields(problem, method, starts, key, others, counter)
-    method = _default_method(problem) if method is None else method
+    method = default_method(problem) if method is None else method
+    if isinstance(method, AbstractSwarm):
+        with Progress(None, 0, progress, verb="fit") as counter:
+            return fit_swarms(problem, method, starts, jax.random.key(0) if key is None else key, others, counter)
     check_kind(
         "method",
         method,
@@ -367,20 +369,6 @@ def _again(
     places = jnp.asarray(z[rows], problem.times.dtype)
     end = _in_blocks(problem, method.loosened(LOOSE, SCREENING), 1.0, places, together or starts, starts)
     return np.asarray(end.z, float)[: len(z)], np.asarray(end.model.value, float)[: len(z)]
-
-
-def _default_method(problem: Problem) -> AbstractMethod:
-    """Return the default method: the marginal likelihood for a population.
-
-    A regression's steps cost little, and narrow curved valleys, such as that of NIST's Bennett5, need thousands.
-    """
-    if problem.population is not None:
-        return Marginal()
-    if not has_curvature(problem):
-        return LBFGS()
-    if isinstance(problem.base.system, SampledSystem):
-        return GaussNewton(max_steps=ROUND_STEPS)
-    return GaussNewton(max_steps=5000) if isinstance(problem.base.system, StaticSystem) else GaussNewton()
 
 
 def _check_horizons(problem: Problem, horizons: Sequence[float] | None) -> tuple[float, ...]:
