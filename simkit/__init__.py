@@ -108,6 +108,7 @@ if TYPE_CHECKING:
     from .infer import NeuralLikelihood as NeuralLikelihood
     from .infer import NeuralPosterior as NeuralPosterior
     from .infer import ParallelTempering as ParallelTempering
+    from .infer import ParticleGibbs as ParticleGibbs
     from .infer import ParticleMetropolis as ParticleMetropolis
     from .infer import Posterior as Posterior
     from .infer import SeriesSummary as SeriesSummary
@@ -243,6 +244,7 @@ _LAZY = {
     "NUTS": "infer",
     "NestedSampling": "infer",
     "ParallelTempering": "infer",
+    "ParticleGibbs": "infer",
     "ParticleMetropolis": "infer",
     "Posterior": "infer",
     "TemperedSMC": "infer",

@@ -1,5 +1,7 @@
 """Filters: likelihoods of stochastic systems that are seen at some times, and their states given the data."""
 
+from ._conditional import conditional_pass as conditional_pass  # internal
+from ._conditional import path_density as path_density  # internal
 from ._kalman import KalmanFilter as KalmanFilter
 from ._particles import ParticleFilter as ParticleFilter
 from ._perturbed import Walk as Walk  # internal

@@ -1,0 +1,214 @@
+"""Particle Gibbs: parameters given the noise of one path, and the noise given parameters by a conditional particle filter."""
+
+from typing import Any, NamedTuple
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Float, PRNGKeyArray
+
+from .._doors import check_count
+from .._errors import ArgumentError
+from ..engine import awaited, note_trace, over_members
+from ..filters import ParticleFilter, conditional_pass, path_density
+from ..problem import Problem
+from ..stores import Journal
+from ._counts import Counts
+from ._diagnostics import describe_quality
+from ._journal_blocks import in_blocks
+from ._modes import Modes
+from ._particle_metropolis import FIRST_MOVES, best_length, candidates_of, covariance_root
+from ._posterior import Posterior
+from ._target import Target
+from ._walked import Walked, joined
+
+ACCEPT = 0.25
+"""Share of accepted moves to which the length of proposals is tuned."""
+
+RENEWED = 0.1
+"""Share of sweeps that draw the noise before the first datum anew, below which a warning says so."""
+
+
+class ParticleGibbs(eqx.Module):
+    """Particle Gibbs for stochastic systems and jump processes, in terms of the noise that makes a path.
+
+    A sweep has two halves. Given the random numbers of one path for each experiment the data are independent, and random-walk
+    Metropolis moves draw the parameters: each computes one path, which moves with the parameters. Given the parameters a
+    conditional particle filter draws new random numbers beside those that are kept. Both leave the exact posterior of the simulated
+    model unchanged, for any number of particles; with few the noise of early times is seldom drawn anew, which a warning tells.
+
+    The noise, not the path, is held while parameters move (a non-centred parametrisation), so that strengths of noise are not stuck
+    where steps are short, and no density of a step is needed.
+
+    **Arguments:**
+
+    - `moves`: Metropolis moves of the parameters a sweep. Each costs one path, a sweep as many as there are particles.
+    - `block`: draws between two looks of the caller; a store loses at most so many.
+
+    **Good values:** the defaults, with particles ten times the number of data of an experiment. `ParticleMetropolis` is better
+    where data say much about the parameters given the noise, as where errors of data are small; this one where filters would need
+    thousands of particles for a log likelihood with a standard deviation near 1.
+
+    **Reference:** Andrieu, Doucet and Holenstein (2010), J. R. Stat. Soc. B 72:269, doi:10.1111/j.1467-9868.2009.00736.x, section
+    2.4.3; Roberts and Stramer (2001), Biometrika 88:603, doi:10.1093/biomet/88.3.603, for noise in place of paths.
+    """
+
+    moves: int = eqx.field(static=True, default=20)
+    block: int = eqx.field(static=True, default=100)
+
+    def __check_init__(self):
+        check_count("moves", self.moves)
+        check_count("block", self.block)
+
+
+class Sweeper(NamedTuple):
+    """State of one chain, or with a leading axis of all; `noise` has a key for each experiment and datum."""
+
+    u: Array
+    noise: Array
+    mean: Array
+    covariance: Array
+    log_length: Array
+    done: Array
+    key: Array
+
+
+class Swept(NamedTuple):
+    """Result of a block of draws in unconstrained coordinates, with a leading axis of chains."""
+
+    us: Float[Array, "chain draw parameter"]
+    density: Float[Array, "chain draw"]
+    accepted: Float[Array, "chain draw"]
+    renewed: Float[Array, "chain draw"]
+
+
+def check_particles(problem: Problem) -> None:
+    """Refuse a likelihood without particles.
+
+    **Raises:** an `ArgumentError`.
+    """
+    if not isinstance(problem.likelihood, ParticleFilter):
+        raise ArgumentError(
+            "`ParticleGibbs` draws paths by particles, but this problem has the likelihood "
+            f"`{type(problem.likelihood).__name__}`. Give it `likelihood=simkit.filters.ParticleFilter(...)`, or take `NUTS()`."
+        )
+
+
+def sample_particle_gibbs(
+    target: Target, method: ParticleGibbs, modes: Modes | None, counts: Counts, key: PRNGKeyArray, held: Journal | None
+) -> Posterior:
+    """Draws by sweeps; `modes` as for `sample_particle_metropolis`."""
+    chains, draws, warmup = counts
+    total = warmup + draws
+    block = min(method.block, total) if held is None else held.settings["every"]
+
+    def begin() -> Sweeper:
+        keys = jax.random.split(jax.random.fold_in(key, 1), chains)
+        found = _begun(target, *candidates_of(target, modes, chains, key), keys)
+        return awaited(found, "sample", "where chains begin")
+
+    def step(done: int, state: Sweeper) -> tuple[Sweeper, Swept]:
+        found = _run(target, method, state, jnp.asarray(warmup), block)
+        return awaited(found, "sample", f"draws {done * block} to {(done + 1) * block} of {total} a chain")
+
+    blocks = in_blocks(-(-total // block), begin, step, held, "gibbs", Swept, key)
+    kept = slice(warmup, total)
+    found, theta, density = joined(target, [Walked(b.us, b.density, b.accepted) for b in blocks], kept)
+    renewed = np.concatenate([np.asarray(b.renewed) for b in blocks], axis=1)[:, kept].mean(axis=1).min()
+    none, ones = jnp.zeros(density.shape, bool), jnp.ones(density.shape, int)
+    warnings = list(describe_quality(theta, none, False))
+    if renewed < RENEWED:
+        warnings.insert(
+            0, f"Only {renewed:.1%} of the sweeps drew the noise before the first datum anew in some chain: take more particles."
+        )
+    problem = target.problem
+    return Posterior(
+        theta, density, none, ones, found.accepted, problem.names, problem.units, "particle Gibbs", tuple(warnings)
+    )
+
+
+def _prior(target: Target, u: Array) -> tuple[Array, Array]:
+    """Parameters in natural units, and their log prior density in unconstrained coordinates."""
+    theta = target.coordinates.natural(u)
+    return theta, target.problem.log_prior(theta) + target.coordinates.log_volume(u)
+
+
+def _joint(target: Target, u: Array, noise: Array) -> Array:
+    """The log density of parameters and data, given the noise; minus infinity where there is none."""
+    theta, prior = _prior(target, u)
+    value = prior + path_density(target.problem, theta, noise)
+    return jnp.where(jnp.isfinite(value), value, -jnp.inf)
+
+
+@eqx.filter_jit
+def _begun(target: Target, candidates: Array, covariance: Array, keys: Array) -> Sweeper:
+    """Every chain at the best of its candidates, with noise that particles drew there."""
+    note_trace("sample, starts", target.parts() | {"chains": keys})
+    shape = target.problem.times.shape[0], target.problem.times.shape[1] - 1
+
+    def one(target: Target, member: Any) -> Sweeper:
+        us, key = member
+        run, unused, *each = jax.random.split(key, us.shape[0] + 2)
+        any_noise = jax.random.split(unused, shape)
+
+        def drawn(now: tuple[Array, Array]) -> tuple[Array, Array]:
+            theta, prior = _prior(target, now[0])
+            noise, density = conditional_pass(target.problem, theta, any_noise, now[1], jnp.array(False))
+            total = prior + density
+            return noise, jnp.where(jnp.isfinite(total), total, -jnp.inf)
+
+        noises, density = jax.lax.map(drawn, (us, jnp.stack(each)))
+        best = jnp.argmax(density)
+        length = best_length(us.shape[1]) * jnp.ones((), us.dtype)
+        return Sweeper(us[best], noises[best], us[best], covariance, length, jnp.zeros((), jnp.int32), run)
+
+    return over_members(one, target, (candidates, keys))
+
+
+@eqx.filter_jit
+def _run(target: Target, method: ParticleGibbs, chains: Sweeper, warmup: Array, draws: int) -> tuple[Sweeper, Swept]:
+    """Every chain some sweeps further."""
+    note_trace("sample", target.parts() | {"method": method, "chains": chains.u, "block": draws})
+
+    def one(target: Target, chain: Sweeper) -> Any:
+        def sweep(chain: Sweeper, _: None) -> tuple[Sweeper, Any]:
+            key, for_moves, for_noise = jax.random.split(chain.key, 3)
+            tuning = chain.done < warmup
+            root = covariance_root(chain.covariance)
+            rate = jnp.where(tuning, (1.0 + chain.done.astype(chain.u.dtype)) ** -0.6, 0)
+
+            def move(carry: tuple[Array, Array, Array], key: Array) -> tuple[Any, Array]:
+                u, density, log_length = carry
+                way, accept = jax.random.split(key)
+                proposal = u + jnp.exp(log_length) * (root @ jax.random.normal(way, u.shape, u.dtype))
+                other = _joint(target, proposal, chain.noise)
+                taken = jnp.log(jax.random.uniform(accept, (), u.dtype)) < other - density
+                chance = jnp.where(other > density, 1, jnp.exp(jnp.minimum(other - density, 0)))
+                chance = jnp.where(jnp.isfinite(chance), chance, 0)
+                after = jnp.where(taken, proposal, u), jnp.where(taken, other, density)
+                return (*after, log_length + rate / method.moves * (chance - ACCEPT)), taken.astype(u.dtype)
+
+            begin = chain.u, _joint(target, chain.u, chain.noise), chain.log_length
+            (u, _, log_length), taken = jax.lax.scan(move, begin, jax.random.split(for_moves, method.moves))
+            theta, prior = _prior(target, u)
+            noise, density = conditional_pass(target.problem, theta, chain.noise, for_noise, jnp.array(True))
+            changed = jax.random.key_data(noise[:, 0]) != jax.random.key_data(chain.noise[:, 0])
+            weight = jnp.where(tuning, 2 / (FIRST_MOVES + chain.done.astype(u.dtype)), 0)
+            apart = u - chain.mean
+            after = Sweeper(
+                u,
+                noise,
+                chain.mean + weight * apart,
+                (1 - weight) * chain.covariance + weight * apart[:, None] * apart[None],
+                log_length,
+                chain.done + 1,
+                key,
+            )
+            renewed = changed.any(axis=-1).mean(dtype=u.dtype)
+            return after, (u, prior + density, jnp.mean(taken), renewed)
+
+        chain, found = jax.lax.scan(sweep, chain, None, length=draws)
+        return chain, Swept(*found)
+
+    return over_members(one, target, chains)
