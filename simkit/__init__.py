@@ -88,6 +88,7 @@ if TYPE_CHECKING:
     from .engine import ensemble as ensemble
     from .engine import simulate as simulate
     from .fitting import LBFGS as LBFGS
+    from .fitting import EnsembleKalmanInversion as EnsembleKalmanInversion
     from .fitting import FitResult as FitResult
     from .fitting import GaussNewton as GaussNewton
     from .fitting import GaussNewtonCG as GaussNewtonCG
@@ -219,6 +220,7 @@ _LAZY = {
     "tesseract": "tesseract",
     "testing": "testing",
     "viz": "viz",
+    "EnsembleKalmanInversion": "fitting",
     "FitResult": "fitting",
     "GaussNewton": "fitting",
     "GaussNewtonCG": "fitting",

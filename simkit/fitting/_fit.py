@@ -20,6 +20,8 @@ from ..engine import awaited, note_trace, over_members, over_processes
 from ..problem import Problem, check_problem, named_parts
 from ._default_method import default_method
 from ._dependent_model import has_curvature
+from ._ensemble_fit import EnsembleFit
+from ._ensemble_inversion import EnsembleKalmanInversion, fit_ensemble
 from ._field_fit import check_matrices, fit_fields
 from ._field_result import FieldFit
 from ._fit_result import FitResult, summarise
@@ -81,12 +83,23 @@ def fit(
 ) -> FieldFit: ...
 
 
+@overload
+def fit(
+    problem: Problem,
+    *,
+    starts: int = 16,
+    method: EnsembleKalmanInversion,
+    key: PRNGKeyArray | None = None,
+    progress: Say = None,
+) -> EnsembleFit: ...
+
+
 @full_products
 def fit(
     problem: Problem,
     *,
     starts: ArrayLike | Sequence[Any] = 16,
-    method: AbstractMethod | AbstractSwarm | GaussNewtonCG | None = None,
+    method: AbstractMethod | AbstractSwarm | GaussNewtonCG | EnsembleKalmanInversion | None = None,
     key: PRNGKeyArray | None = None,
     horizons: Sequence[float] | None = None,
     screen: int = 1,
@@ -94,7 +107,7 @@ def fit(
     windows: int = 1,
     store: str | Path | None = None,
     progress: Say = None,
-) -> FitResult | FieldFit:
+) -> FitResult | FieldFit | EnsembleFit:
     """Maximise the posterior density (the likelihood, where priors are flat) from several starts at once.
 
     The density is that of the parameters in natural units: where a parameter moves by its logarithm, only the path is another.
@@ -108,7 +121,8 @@ def fit(
     - `method`: `GaussNewton()` by default, with more steps where nothing moves in time; `LBFGS()`, the default for a likelihood
         without residuals, or `Optimiser` for any Optax transformation; `GaussNewtonCG` for fields, from the middle of the priors,
         from `Free.start` or from each of the given starts. `IteratedFiltering()` is for likelihoods by particles, the default
-        there. These two take none of the arguments that follow `key` but for `progress`.
+        there. `EnsembleKalmanInversion()` goes from the priors to the posterior without derivatives. These three take none of the
+        arguments that follow `key` but for `progress`.
     - `key`: a random key for the draws; `jax.random.key(0)` by default, so that a fit repeats itself.
     - `horizons`: increasing fractions of each experiment's span, the last 1: the data up to there are fitted first, each
         stage from where the one before ended. (0.25, 0.5, 1) by default, since long data of an oscillator have many local
@@ -126,8 +140,8 @@ def fit(
         are more). The same call goes on with those that are missing, and ends with the numbers of one that was never interrupted.
     - `progress`: None for terminals and notebooks alone, True to print everywhere, False, or a function of each line.
 
-    **Returns:** a `FitResult`; with `GaussNewtonCG` a `FieldFit`: `fit["name"]`, `standard_error`, `interval`, `draws`. It
-    **raises** an `ArgumentError`, a `SimulationError` where no start can be simulated, or a
+    **Returns:** a `FitResult`; with `GaussNewtonCG` a `FieldFit`: `fit["name"]`, `standard_error`, `interval`, `draws`; with
+    `EnsembleKalmanInversion` an `EnsembleFit`: the same with `members`. It **raises** an `ArgumentError`, a `SimulationError` where no start can be simulated, or a
     `StoreError` that says what differs where the store belongs to another fit.
 
     **Good values:** the defaults; 50 to 100 starts where fewer than three agree.
@@ -149,9 +163,11 @@ def fit(
         raise ArgumentError("Argument `problem` must have free parameters, but it has none.")
     others = {"horizons": (horizons, None), "screen": (screen, 1), "evolve": (evolve, 0), "windows": (windows, 1)}
     others |= {"store": (store, None)}
-    if isinstance(method, GaussNewtonCG):
+    if isinstance(method, GaussNewtonCG | EnsembleKalmanInversion):
         key = jax.random.key(0) if key is None else key
         with Progress(None, 0, progress, verb="fit") as counter:
+            if isinstance(method, EnsembleKalmanInversion):
+                return fit_ensemble(problem, method, starts, key, others, counter)
             return fit_fields(problem, method, starts, key, others, counter)
     method = default_method(problem) if method is None else method
     if isinstance(method, AbstractSwarm):
