@@ -9,18 +9,40 @@ from jaxtyping import Array, Bool, Float, Key, PRNGKeyArray
 
 from ..core import Setup
 from ..problem import Problem
+from ._euler_particles import euler_density, euler_pass, has_density
 from ._particles import Cloud, ParticleFilter, moved
 from ._rows import Row, log_density, rows_of
 from ._smoothed import lines_of
 
-Noise = Key[Array, "experiments times"]
-"""Random keys of paths, one for each experiment and datum."""
+Noise = Key[Array, "experiments times"] | Float[Array, "experiments times steps n"]
+"""Random keys of paths, one for each experiment and datum; or normal numbers, where the density of a step is known."""
+
+
+def random_noise(problem: Problem, key: PRNGKeyArray) -> Noise:
+    """Noise of paths that no data are known of."""
+    experiments, rows = problem.times.shape[0], problem.times.shape[1] - 1
+    if not has_density(problem):
+        return jax.random.split(key, (experiments, rows))
+    step: Any = problem.model.method.step
+    leaves = [leaf[0] for leaf in jax.tree.leaves(problem.model.start_shapes())]
+    size, dtype = sum(leaf.size for leaf in leaves), leaves[0].dtype
+    return jax.random.normal(key, (experiments, rows, step.substeps, size), dtype)
+
+
+def renewed(noise: Noise, before: Noise) -> Float[Array, ""]:
+    """The share of experiments whose noise before the first datum is another."""
+    numbers = lambda noise: jax.random.key_data(noise) if jnp.issubdtype(noise.dtype, jax.dtypes.prng_key) else noise
+    changed = numbers(noise[:, 0]) != numbers(before[:, 0])
+    return changed.reshape(changed.shape[0], -1).any(axis=1).mean()
 
 
 def path_density(
     problem: Problem, theta: Float[Array, " parameters"], noise: Noise
 ) -> Float[Array, ""]:
-    """The log density of all data given the paths that `noise` makes, one key for each experiment and datum."""
+    """The log density of all data given the paths that `noise` makes."""
+    if has_density(problem):
+        total = euler_density(problem, theta, noise)
+        return jnp.where(jnp.isfinite(total), total, -jnp.inf)
     data, method = problem.dataset, problem.model.method
 
     def one(setup: Setup, times: Array, rows: Row, keys: Array) -> Array:
@@ -40,13 +62,15 @@ def conditional_pass(
 ) -> tuple[Noise, Float[Array, ""]]:
     r"""Noise drawn by particles given parameters, data and, where it is `kept`, the noise before; and the log likelihood estimated.
 
-    The kept path is the first particle and its own ancestor throughout; the others are drawn by their weights, independently, and so
-    is the path that is returned. This leaves the distribution of the noise given all data unchanged for any number of particles.
+    The kept path is the first particle and its own ancestor throughout, but where the density of a step is known (`euler_pass`); the
+    others are drawn by their weights, independently, and so is the path that is returned. This leaves the distribution of the noise given all data unchanged for any number of particles.
 
     **Reference:** Andrieu, Doucet and Holenstein (2010), J. R. Stat. Soc. B 72:269, section 4.3.
     """
     likelihood: Any = problem.likelihood
     assert isinstance(likelihood, ParticleFilter)
+    if has_density(problem):
+        return euler_pass(problem, theta, noise, key, kept)
     count, threshold = likelihood.particles, likelihood.threshold
     data, method = problem.dataset, problem.model.method
 

@@ -1,5 +1,6 @@
 """Particle Gibbs: parameters given the noise of one path, and the noise given parameters by a conditional particle filter."""
 
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import equinox as eqx
@@ -11,7 +12,16 @@ from jaxtyping import Array, Float, PRNGKeyArray
 from .._doors import check_count
 from .._errors import ArgumentError
 from ..engine import awaited, note_trace, over_members
-from ..filters import ParticleFilter, conditional_pass, path_density
+from ..filters import (
+    ParticleFilter,
+    conditional_pass,
+    euler_noise,
+    euler_states,
+    has_density,
+    path_density,
+    random_noise,
+    renewed,
+)
 from ..problem import Problem
 from ..stores import Journal
 from ._counts import Counts
@@ -69,7 +79,7 @@ class Sweeper(NamedTuple):
     noise: Array
     mean: Array
     covariance: Array
-    log_length: Array
+    log_lengths: Array  # of proposals given the noise, and given the states
     done: Array
     key: Array
 
@@ -115,12 +125,12 @@ def sample_particle_gibbs(
     blocks = in_blocks(-(-total // block), begin, step, held, "gibbs", Swept, key)
     kept = slice(warmup, total)
     found, theta, density = joined(target, [Walked(b.us, b.density, b.accepted) for b in blocks], kept)
-    renewed = np.concatenate([np.asarray(b.renewed) for b in blocks], axis=1)[:, kept].mean(axis=1).min()
+    share = np.concatenate([np.asarray(b.renewed) for b in blocks], axis=1)[:, kept].mean(axis=1).min()
     none, ones = jnp.zeros(density.shape, bool), jnp.ones(density.shape, int)
     warnings = list(describe_quality(theta, none, False))
-    if renewed < RENEWED:
+    if share < RENEWED:
         warnings.insert(
-            0, f"Only {renewed:.1%} of the sweeps drew the noise before the first datum anew in some chain: take more particles."
+            0, f"Only {share:.1%} of the sweeps drew the noise before the first datum anew in some chain: take more particles."
         )
     problem = target.problem
     return Posterior(
@@ -141,16 +151,42 @@ def _joint(target: Target, u: Array, noise: Array) -> Array:
     return jnp.where(jnp.isfinite(value), value, -jnp.inf)
 
 
+def _with_states(target: Target, u: Array, states: Array) -> Array:
+    """The log density of parameters, states and data; minus infinity where there is none."""
+    theta, prior = _prior(target, u)
+    value = prior + euler_noise(target.problem, theta, states)[1]
+    return jnp.where(jnp.isfinite(value), value, -jnp.inf)
+
+
+def _moved(
+    density: Callable[[Array], Array], u: Array, log_length: Array, root: Array, rate: Array, moves: int, key: Array
+) -> tuple[Array, Array, Array]:
+    """Parameters after some Metropolis moves, the length of proposals tuned at a rate, and the share that was accepted."""
+
+    def move(carry: tuple[Array, Array, Array], key: Array) -> tuple[Any, Array]:
+        u, value, log_length = carry
+        way, accept = jax.random.split(key)
+        proposal = u + jnp.exp(log_length) * (root @ jax.random.normal(way, u.shape, u.dtype))
+        other = density(proposal)
+        taken = jnp.log(jax.random.uniform(accept, (), u.dtype)) < other - value
+        chance = jnp.where(other > value, 1, jnp.exp(jnp.minimum(other - value, 0)))
+        chance = jnp.where(jnp.isfinite(chance), chance, 0)
+        after = jnp.where(taken, proposal, u), jnp.where(taken, other, value)
+        return (*after, log_length + rate * (chance - ACCEPT)), taken.astype(u.dtype)
+
+    (u, _, log_length), taken = jax.lax.scan(move, (u, density(u), log_length), jax.random.split(key, moves))
+    return u, log_length, jnp.mean(taken)
+
+
 @eqx.filter_jit
 def _begun(target: Target, candidates: Array, covariance: Array, keys: Array) -> Sweeper:
     """Every chain at the best of its candidates, with noise that particles drew there."""
     note_trace("sample, starts", target.parts() | {"chains": keys})
-    shape = target.problem.times.shape[0], target.problem.times.shape[1] - 1
 
     def one(target: Target, member: Any) -> Sweeper:
         us, key = member
         run, unused, *each = jax.random.split(key, us.shape[0] + 2)
-        any_noise = jax.random.split(unused, shape)
+        any_noise = random_noise(target.problem, unused)
 
         def drawn(now: tuple[Array, Array]) -> tuple[Array, Array]:
             theta, prior = _prior(target, now[0])
@@ -160,8 +196,8 @@ def _begun(target: Target, candidates: Array, covariance: Array, keys: Array) ->
 
         noises, density = jax.lax.map(drawn, (us, jnp.stack(each)))
         best = jnp.argmax(density)
-        length = best_length(us.shape[1]) * jnp.ones((), us.dtype)
-        return Sweeper(us[best], noises[best], us[best], covariance, length, jnp.zeros((), jnp.int32), run)
+        lengths = best_length(us.shape[1]) * jnp.ones((2,), us.dtype)
+        return Sweeper(us[best], noises[best], us[best], covariance, lengths, jnp.zeros((), jnp.int32), run)
 
     return over_members(one, target, (candidates, keys))
 
@@ -173,40 +209,27 @@ def _run(target: Target, method: ParticleGibbs, chains: Sweeper, warmup: Array, 
 
     def one(target: Target, chain: Sweeper) -> Any:
         def sweep(chain: Sweeper, _: None) -> tuple[Sweeper, Any]:
-            key, for_moves, for_noise = jax.random.split(chain.key, 3)
+            key, for_moves, for_others, for_noise = jax.random.split(chain.key, 4)
             tuning = chain.done < warmup
             root = covariance_root(chain.covariance)
-            rate = jnp.where(tuning, (1.0 + chain.done.astype(chain.u.dtype)) ** -0.6, 0)
-
-            def move(carry: tuple[Array, Array, Array], key: Array) -> tuple[Any, Array]:
-                u, density, log_length = carry
-                way, accept = jax.random.split(key)
-                proposal = u + jnp.exp(log_length) * (root @ jax.random.normal(way, u.shape, u.dtype))
-                other = _joint(target, proposal, chain.noise)
-                taken = jnp.log(jax.random.uniform(accept, (), u.dtype)) < other - density
-                chance = jnp.where(other > density, 1, jnp.exp(jnp.minimum(other - density, 0)))
-                chance = jnp.where(jnp.isfinite(chance), chance, 0)
-                after = jnp.where(taken, proposal, u), jnp.where(taken, other, density)
-                return (*after, log_length + rate / method.moves * (chance - ACCEPT)), taken.astype(u.dtype)
-
-            begin = chain.u, _joint(target, chain.u, chain.noise), chain.log_length
-            (u, _, log_length), taken = jax.lax.scan(move, begin, jax.random.split(for_moves, method.moves))
+            rate = jnp.where(tuning, (1.0 + chain.done.astype(chain.u.dtype)) ** -0.6, 0) / method.moves
+            noise, lengths = chain.noise, chain.log_lengths
+            walk = lambda density, u, length, key: _moved(density, u, length, root, rate, method.moves, key)
+            given_noise = lambda u: _joint(target, u, noise)
+            u, length, taken = walk(given_noise, chain.u, lengths[0], for_moves)
+            lengths = lengths.at[0].set(length)
+            if has_density(target.problem):
+                states = euler_states(target.problem, _prior(target, u)[0], noise)
+                u, length, more = walk(lambda u: _with_states(target, u, states), u, lengths[1], for_others)
+                lengths, taken = lengths.at[1].set(length), 0.5 * (taken + more)
+                noise, _ = euler_noise(target.problem, _prior(target, u)[0], states)
             theta, prior = _prior(target, u)
-            noise, density = conditional_pass(target.problem, theta, chain.noise, for_noise, jnp.array(True))
-            changed = jax.random.key_data(noise[:, 0]) != jax.random.key_data(chain.noise[:, 0])
+            after, density = conditional_pass(target.problem, theta, noise, for_noise, jnp.array(True))
             weight = jnp.where(tuning, 2 / (FIRST_MOVES + chain.done.astype(u.dtype)), 0)
             apart = u - chain.mean
-            after = Sweeper(
-                u,
-                noise,
-                chain.mean + weight * apart,
-                (1 - weight) * chain.covariance + weight * apart[:, None] * apart[None],
-                log_length,
-                chain.done + 1,
-                key,
-            )
-            renewed = changed.any(axis=-1).mean(dtype=u.dtype)
-            return after, (u, prior + density, jnp.mean(taken), renewed)
+            covariance = (1 - weight) * chain.covariance + weight * apart[:, None] * apart[None]
+            place = Sweeper(u, after, chain.mean + weight * apart, covariance, lengths, chain.done + 1, key)
+            return place, (u, prior + density, taken, renewed(after, noise).astype(u.dtype))
 
         chain, found = jax.lax.scan(sweep, chain, None, length=draws)
         return chain, Swept(*found)
