@@ -36,9 +36,7 @@ def renewed(noise: Noise, before: Noise) -> Float[Array, ""]:
     return changed.reshape(changed.shape[0], -1).any(axis=1).mean()
 
 
-def path_density(
-    problem: Problem, theta: Float[Array, " parameters"], noise: Noise
-) -> Float[Array, ""]:
+def path_density(problem: Problem, theta: Float[Array, " parameters"], noise: Noise) -> Float[Array, ""]:
     """The log density of all data given the paths that `noise` makes."""
     if has_density(problem):
         total = euler_density(problem, theta, noise)
@@ -60,10 +58,11 @@ def path_density(
 def conditional_pass(
     problem: Problem, theta: Float[Array, " parameters"], noise: Noise, key: PRNGKeyArray, kept: Bool[Array, ""]
 ) -> tuple[Noise, Float[Array, ""]]:
-    r"""Noise drawn by particles given parameters, data and, where it is `kept`, the noise before; and the log likelihood estimated.
+    r"""Noise drawn by particles given parameters, data and, where it is `kept`, the noise before; and an estimated log likelihood.
 
-    The kept path is the first particle and its own ancestor throughout, but where the density of a step is known (`euler_pass`); the
-    others are drawn by their weights, independently, and so is the path that is returned. This leaves the distribution of the noise given all data unchanged for any number of particles.
+    The kept path is the first particle and its own ancestor throughout, but where the density of a step is known
+    (`euler_pass`). The others are drawn by their weights, independently, and so is the path that is returned. This leaves
+    the distribution of the noise given all data unchanged for any number of particles.
 
     **Reference:** Andrieu, Doucet and Holenstein (2010), J. R. Stat. Soc. B 72:269, section 4.3.
     """

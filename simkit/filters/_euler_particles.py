@@ -145,7 +145,9 @@ def euler_states(problem: Problem, theta: Array, noise: Float[Array, "experiment
     return eqx.filter_vmap(one)(problem.model.setups(theta), problem.times, noise)
 
 
-def euler_noise(problem: Problem, theta: Array, states: Float[Array, "experiments times steps n"]) -> tuple[Array, Array]:
+def euler_noise(
+    problem: Problem, theta: Array, states: Float[Array, "experiments times steps n"]
+) -> tuple[Array, Array]:
     """The noise that leads from state to state, and the log density of all states and data; minus infinity where there is none."""
     data = problem.dataset
 

@@ -37,8 +37,8 @@ def perturbed_pass(
 ) -> tuple[Float[Array, "particles parameters"], Int[Array, ""]]:
     """Parameters of all particles after all data of all experiments, and at how many data all particles died.
 
-    Experiments follow each other in random order (Breto, Ionides and King 2020, doi:10.1080/01621459.2019.1604367); the prior counts
-    in equal parts at each datum.
+    Experiments follow each other in random order (Breto, Ionides and King 2020, doi:10.1080/01621459.2019.1604367); the prior
+    counts in equal parts at each datum.
 
     **Arguments:** `natural`, `log_prior`: the way from a particle's coordinates to natural units, and the log prior density there.
     """
@@ -47,7 +47,9 @@ def perturbed_pass(
     data, model = problem.dataset, problem.model
     rows, times, count = rows_of(data), data.times, particles.shape[0]
     experiments, length = times.shape[0], times.shape[1] - 1
-    seen = jnp.stack([jnp.isfinite(x).reshape(experiments, length, -1).any(axis=-1) for x in rows.values.values()]).any(axis=0)
+    seen = jnp.stack([jnp.isfinite(x).reshape(experiments, length, -1).any(axis=-1) for x in rows.values.values()]).any(
+        axis=0
+    )
     total = jnp.maximum(jnp.sum(seen), 1).astype(particles.dtype)
 
     def setup_of(x: Array, place: Array) -> Setup:

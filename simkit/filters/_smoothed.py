@@ -15,7 +15,9 @@ class Lines(NamedTuple):
 
     places: Array  # shape (rows, particles): the ancestor of each last particle among those of a row
     weight: Array  # shape (particles,), of the last particles
-    effective: Array  # shape (rows,): 1 / sum W^2, with W the share of the last particles that descend from each of a row
+    effective: (
+        Array  # shape (rows,): 1 / sum W^2, with W the share of the last particles that descend from each of a row
+    )
 
 
 def lines_of(cloud: Cloud) -> Lines:

@@ -99,7 +99,9 @@ def states(
     check_count("paths", paths, least=0)
     check_key(key)
     if isinstance(likelihood, KalmanFilter) and (paths or key is not None):
-        raise ArgumentError("Arguments `paths` and `key` are for `ParticleFilter`; `KalmanFilter` draws nothing: leave them out.")
+        raise ArgumentError(
+            "Arguments `paths` and `key` are for `ParticleFilter`; `KalmanFilter` draws nothing: leave them out."
+        )
     if paths and given == "past":
         raise ArgumentError('Argument `paths` draws paths given all data, so `given` must be "all", but it is "past".')
     found, rows = _states(problem, as_parameters(problem, theta), given, paths, key)
@@ -182,7 +184,15 @@ def _backwards(passed: Passed) -> tuple[Array, Array]:
 
 
 def particle_states(
-    likelihood: ParticleFilter, method: Any, setup: Setup, times: Array, row: Row, key: Array, *, smooth: bool, paths: int
+    likelihood: ParticleFilter,
+    method: Any,
+    setup: Setup,
+    times: Array,
+    row: Row,
+    key: Array,
+    *,
+    smooth: bool,
+    paths: int,
 ) -> tuple[Array, Array, Array, Array | None, Any]:
     """Means and covariances of the particles at the start and the data of one experiment, the statuses of its data, the effective
     number of distinct particles where all data are given, and drawn paths."""

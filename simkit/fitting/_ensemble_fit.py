@@ -85,7 +85,11 @@ class EnsembleFit(eqx.Module):
         if len(self.unknowns.blocks) > SHOWN:
             lines.append(f"  and {len(self.unknowns.blocks) - SHOWN} more")
         if self.reached < 1:
-            lines.append(f"  warning: the likelihood counted with a power of {self.reached:.2g} only. Raise `max_steps`.")
+            lines.append(
+                f"  warning: the likelihood counted with a power of {self.reached:.2g} only. Raise `max_steps`."
+            )
         if count <= size:
-            lines.append("  warning: no more members than unknowns: errors are too small in directions that the members leave out.")
+            lines.append(
+                "  warning: no more members than unknowns: errors are too small in directions that the members leave out."
+            )
         return "\n".join(lines)

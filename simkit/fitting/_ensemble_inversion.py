@@ -29,23 +29,23 @@ class EnsembleKalmanInversion(eqx.Module):
     $$\bar x \leftarrow \bar x - A^T (B B^T + \alpha I)^{-1} B\, \bar r, \qquad
     A \leftarrow (I + B B^T / \alpha)^{-1/2} A, \qquad \sum 1 / \alpha = 1$$
 
-    with $1 / \alpha$ the larger of $M / 2 \bar\Phi$ and $\sqrt{M / 2\, \mathrm{var}\, \Phi}$, for M data and the members' misfits
-    $\Phi = \tfrac12 |r|^2$. Where the model is linear and priors are normal, mean and covariance are those of the posterior, exactly
-    for the sample mean and covariance of the first members. Elsewhere they are an approximation that no diagnostic here sees: of a
-    posterior with several modes or a bent ridge little is right.
+    with $1 / \alpha$ the larger of $M / 2 \bar\Phi$ and $\sqrt{M / 2\, \mathrm{var}\, \Phi}$, for M data and the misfits
+    $\Phi = \tfrac12 |r|^2$ of the members. Where the model is linear and priors are normal, mean and covariance are those of the
+    posterior, exactly for the sample mean and covariance of the first members. Elsewhere they are an approximation that no
+    diagnostic here sees: of a posterior with several modes or a bent ridge little is right.
 
-    All members are in the span of the first ones, so that N must exceed the number of directions that data determine. Parameters move
-    in the coordinates of the fit; one with two bounds and no prior by the normal score of its place between them. Members whose
-    simulation fails are replaced by random combinations of the others.
+    All members are in the span of the first ones, so that N must exceed the number of directions that data determine.
+    Parameters move in the coordinates of the fit; one with two bounds and no prior by the normal score of its place between
+    them. Members whose simulation fails are replaced by random combinations of the others.
 
     **Arguments:** `members`: N; `max_steps`: the most steps.
 
     **Good values:** members five times the unknowns, or of fields some hundreds; a fit takes 5 to 20 steps, each a simulation a
     member. For fewer than some tens of parameters with derivatives `GaussNewton` is exact and cheaper.
 
-    **Reference:** Iglesias, Law and Stuart (2013), Inverse Problems 29:045001, doi:10.1088/0266-5611/29/4/045001; Iglesias and Yang
-    (2021), Inverse Problems 37:025008, doi:10.1088/1361-6420/abd29b, for the steps; Huang et al. (2022), Inverse Problems 38:125006,
-    doi:10.1088/1361-6420/ac99fa, for the transform in place of drawn noise.
+    **Reference:** Iglesias, Law and Stuart (2013), Inverse Problems 29:045001, doi:10.1088/0266-5611/29/4/045001; Iglesias and
+    Yang (2021), Inverse Problems 37:025008, doi:10.1088/1361-6420/abd29b, for the steps; Huang et al. (2022), Inverse Problems
+    38:125006, doi:10.1088/1361-6420/ac99fa, for the transform in place of drawn noise.
     """
 
     members: int = eqx.field(static=True, default=100)

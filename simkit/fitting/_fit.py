@@ -25,7 +25,6 @@ from ._ensemble_inversion import EnsembleKalmanInversion, fit_ensemble
 from ._field_fit import check_matrices, fit_fields
 from ._field_result import FieldFit
 from ._fit_result import FitResult, summarise
-from ._fitted import AGREE
 from ._gauss_newton import GaussNewton
 from ._gauss_newton_cg import GaussNewtonCG
 from ._marginal import Marginal, population_in, sharpened
@@ -33,6 +32,7 @@ from ._method import FAILED, AbstractMethod, End
 from ._sampled import fit_sampled
 from ._screen import LOOKS, coarse, looked_at
 from ._shooting import Shot, check_windows
+from ._stage_line import line_of
 from ._start_queue import LANES, queued
 from ._starts import check_drawable, drawn_starts, first_start, given_starts
 from ._stored import TOGETHER, Begun, blocks, stored_ends
@@ -141,8 +141,9 @@ def fit(
     - `progress`: None for terminals and notebooks alone, True to print everywhere, False, or a function of each line.
 
     **Returns:** a `FitResult`; with `GaussNewtonCG` a `FieldFit`: `fit["name"]`, `standard_error`, `interval`, `draws`; with
-    `EnsembleKalmanInversion` an `EnsembleFit`: the same with `members`. It **raises** an `ArgumentError`, a `SimulationError` where no start can be simulated, or a
-    `StoreError` that says what differs where the store belongs to another fit.
+    `EnsembleKalmanInversion` an `EnsembleFit`, which has `members` in place of `draws`. It **raises** an `ArgumentError`, a
+    `SimulationError` where no start can be simulated, or a `StoreError` that says what differs where the store belongs to another
+    fit.
 
     **Good values:** the defaults; 50 to 100 starts where fewer than three agree.
 
@@ -294,7 +295,7 @@ def _through(
         end = run(problem, stage, fraction, z, np.zeros(np.shape(z), bool), known)
         z, iterations, failures = end.z, iterations + end.iterations, failures + end.failures
         if not counter.silent:
-            counter.tell(_line(fraction, end))
+            counter.tell(line_of(fraction, end))
     assert end is not None  # there is at least one stage
     return End(end.z, end.model, end.status, iterations, failures)
 
@@ -309,7 +310,7 @@ def _joined(shot: Shot | None, method: AbstractMethod, begun: Begun, counter: Pr
         z, iterations, failures = end.z, iterations + end.iterations, failures + end.failures
         if not counter.silent:
             fixed = "windows start on curves through the data" if held.any() else f"gaps {scale:g}"
-            counter.tell(f"{shot.later + 1} windows, {fixed}: " + _line(1.0, end))
+            counter.tell(f"{shot.later + 1} windows, {fixed}: " + line_of(1.0, end))
     return Begun(z[:, : begun.z.shape[1]], iterations, failures)
 
 
@@ -440,14 +441,3 @@ def _screened(
         raise SimulationError(NOWHERE.format(LOOKS * len(z)))
     best = np.argsort(np.where(np.isfinite(value), value, np.inf), kind="stable")[:starts]
     return Begun(*(jnp.asarray(np.asarray(x)[best]) for x in (end.z, end.iterations, end.failures)))
-
-
-def _line(fraction: float, end: End) -> str:
-    value, status = np.asarray(end.model.value), np.asarray(end.status)
-    best = value.min()
-    near = int((value < best + AGREE).sum())
-    return (
-        f"data up to {fraction:.0%}: best objective {best:.6g}, {near} of {value.size} starts within {AGREE:g} of it, "
-        f"{int((status == 0).sum())} converged, {int(np.asarray(end.iterations).max())} iterations at most, "
-        f"{int(np.asarray(end.failures).sum())} failed simulations"
-    )

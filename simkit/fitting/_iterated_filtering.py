@@ -76,9 +76,7 @@ class IteratedFiltering(AbstractSwarm):
     cooling: Float[Array, ""] = eqx.field(converter=as_float_array, default=0.5)
     repeats: int = eqx.field(static=True, default=20)
 
-    def __init__(
-        self, iterations: int = 100, *, perturbation: float = 0.02, cooling: float = 0.5, repeats: int = 20
-    ):
+    def __init__(self, iterations: int = 100, *, perturbation: float = 0.02, cooling: float = 0.5, repeats: int = 20):
         check_count("iterations", iterations)
         check_count("repeats", repeats, least=2)
         for name, value, most in (("perturbation", perturbation, 1.0), ("cooling", cooling, 1.0)):
@@ -116,7 +114,9 @@ class IteratedFiltering(AbstractSwarm):
         def once(i: Array, carry: tuple[Array, Array]) -> tuple[Array, Array]:
             particles, dead = carry
             walk = Walk(width * cooling ** i.astype(z.dtype), cooling, early)
-            found, more = perturbed_pass(problem, particles, natural, log_prior, walk, jax.random.fold_in(for_passes, i))
+            found, more = perturbed_pass(
+                problem, particles, natural, log_prior, walk, jax.random.fold_in(for_passes, i)
+            )
             return found, dead + more
 
         begin = jnp.broadcast_to(x, (likelihood.particles, x.size)), jnp.zeros((), int)
@@ -147,7 +147,9 @@ def _early(problem: Problem) -> Array:
     place, start, other = jnp.arange(problem.size), [], []
     for path, (index, constant) in problem.table.items():
         count = constant[0].size
-        hits = ((index >= 0)[:, None] & (place[None] >= index[:, None]) & (place[None] < index[:, None] + count)).any(axis=0)
+        hits = ((index >= 0)[:, None] & (place[None] >= index[:, None]) & (place[None] < index[:, None] + count)).any(
+            axis=0
+        )
         (start if path.startswith("y0.") else other).append(hits)
     nothing = jnp.zeros((1, problem.size), bool)
     any_of = lambda found: jnp.concatenate([nothing, *(hits[None] for hits in found)]).any(axis=0)

@@ -62,7 +62,9 @@ def fit_swarms(
     kind = type(method).__name__
     for name, (value, default) in options.items():
         if value != default:
-            raise ArgumentError(f"Argument `{name}` does not go with `{kind}`, which takes all data at once: leave it out.")
+            raise ArgumentError(
+                f"Argument `{name}` does not go with `{kind}`, which takes all data at once: leave it out."
+            )
     method.check(problem)
     check_matrices(problem, kind)
     lean = problem.lean()
@@ -78,9 +80,7 @@ def fit_swarms(
     found = awaited(_settled(lean, method, z, keys), "fit", f"from {len(z)} starts")
     if bool((found.end.status == FAILED).all()):
         raise SimulationError(NOWHERE.format(len(z), method.dead))
-    return summarise(
-        problem, method.name, found.end, found.end.iterations, found.end.failures, spread=found.error
-    )
+    return summarise(problem, method.name, found.end, found.end.iterations, found.end.failures, spread=found.error)
 
 
 @eqx.filter_jit

@@ -130,7 +130,8 @@ def sample_particle_gibbs(
     warnings = list(describe_quality(theta, none, False))
     if share < RENEWED:
         warnings.insert(
-            0, f"Only {share:.1%} of the sweeps drew the noise before the first datum anew in some chain: take more particles."
+            0,
+            f"Only {share:.1%} of the sweeps drew the noise before the first datum anew in some chain: take more particles.",
         )
     problem = target.problem
     return Posterior(
@@ -208,7 +209,7 @@ def _run(target: Target, method: ParticleGibbs, chains: Sweeper, warmup: Array, 
     note_trace("sample", target.parts() | {"method": method, "chains": chains.u, "block": draws})
 
     def one(target: Target, chain: Sweeper) -> Any:
-        def sweep(chain: Sweeper, _: None) -> tuple[Sweeper, Any]:
+        def sweep(chain: Sweeper, nothing: None) -> tuple[Sweeper, Any]:
             key, for_moves, for_others, for_noise = jax.random.split(chain.key, 4)
             tuning = chain.done < warmup
             root = covariance_root(chain.covariance)
@@ -222,7 +223,9 @@ def _run(target: Target, method: ParticleGibbs, chains: Sweeper, warmup: Array, 
                 states = euler_states(target.problem, _prior(target, u)[0], noise)
                 u, length, more = walk(lambda u: _with_states(target, u, states), u, lengths[1], for_others)
                 lengths, taken = lengths.at[1].set(length), 0.5 * (taken + more)
-                noise, _ = euler_noise(target.problem, _prior(target, u)[0], states)
+                back, density = euler_noise(target.problem, _prior(target, u)[0], states)
+                # Without a density no parameter has moved, and there is no way back from the states.
+                noise = jnp.where(jnp.isfinite(density), back, noise)
             theta, prior = _prior(target, u)
             after, density = conditional_pass(target.problem, theta, noise, for_noise, jnp.array(True))
             weight = jnp.where(tuning, 2 / (FIRST_MOVES + chain.done.astype(u.dtype)), 0)

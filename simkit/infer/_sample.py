@@ -101,7 +101,8 @@ def sample(
     - `method`: `NUTS()` by default; `EnsembleSampler()` needs no gradients, `Variational()` and `LaplaceApproximation()`
         approximate, `TemperedSMC()`, `ParallelTempering()` and `NestedSampling()` are for several modes and the evidence,
         `ParticleMetropolis()` for likelihoods that are estimated with random numbers, by default there, and `ParticleGibbs()` for
-        those by particles; `NeuralPosterior()`, `NeuralLikelihood()`, `ABCSMC()` and what `learn_posterior` returns need no likelihood.
+        those by particles; `NeuralPosterior()`, `NeuralLikelihood()`, `ABCSMC()` and what `learn_posterior` returns need no
+        likelihood.
     - `chains`, `draws`, `warmup`: independent chains, draws kept from each, and draws before that which tune the sampler.
         Four chains of 1000 after 300 are good values where a fit supplies the mass matrix.
     - `start`: a fit of the same problem: chains begin around its optima of comparable mass, at least one in each where there

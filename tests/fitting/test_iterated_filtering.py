@@ -212,7 +212,9 @@ def test_what_iterated_filtering_refuses():
     line = simkit.odes.from_response(lambda x, params: params["slope"] * x, {"slope": 1.0})
     data = Experiment("line", [1.0, 2.0], {"y": [2.1, 3.9]})
     plain = Problem(line, data, free={"slope": Free(bounds=(0.0, 10.0))}, noise={"y": Normal(0.1)})
-    with pytest.raises(ArgumentError, match="likelihood that particles estimate, but this problem has `IndependentData`"):
+    with pytest.raises(
+        ArgumentError, match="likelihood that particles estimate, but this problem has `IndependentData`"
+    ):
         simkit.fit(plain, method=IteratedFiltering())
 
 

@@ -1,5 +1,7 @@
 """Particle Gibbs against posteriors on grids: a linear system by Kalman's filter, a jump process by sums over its states."""
 
+import itertools
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -56,7 +58,9 @@ def test_draws_of_a_linear_system_are_those_of_a_grid():
     means, logs = np.linspace(-3.0, 4.0, 57), np.linspace(-2.6, 1.6, 57)
     place = np.stack(np.meshgrid(means, np.exp(logs), indexing="ij"), axis=-1).reshape(-1, 2)
     log = jax.jit(jax.vmap(lambda theta: kalman.log_likelihood(theta)[0]))(jnp.asarray(place / np.array([1.0, unit])))
-    log = np.asarray(log) + scipy.stats.norm.logpdf(place[:, 0]) + scipy.stats.norm.logpdf(np.log(place[:, 1]), -0.5, 0.5)
+    log = (
+        np.asarray(log) + scipy.stats.norm.logpdf(place[:, 0]) + scipy.stats.norm.logpdf(np.log(place[:, 1]), -0.5, 0.5)
+    )
     weight = np.exp(log - log.max())
     weight /= weight.sum()
     columns = np.stack([place[:, 0], np.log(place[:, 1])], axis=1)
@@ -67,7 +71,9 @@ def test_draws_of_a_linear_system_are_those_of_a_grid():
     assert (np.abs(found - mean) < 4 * width / np.sqrt(sizes)).all(), (found, mean, width, sizes)
     # The deviation of so many draws has a relative error of 1 / sqrt(2 n); posteriors here are nearly normal.
     assert (np.abs(spread / width - 1) < 4 / np.sqrt(2 * sizes)).all(), (spread, width)
-    with pytest.raises(ArgumentError, match="draws paths by particles, but this problem has the likelihood `KalmanFilter`"):
+    with pytest.raises(
+        ArgumentError, match="draws paths by particles, but this problem has the likelihood `KalmanFilter`"
+    ):
         simkit.sample(kalman, method=ParticleGibbs(), key=jax.random.key(0))
     with pytest.raises(ArgumentError, match="`moves` must be a whole number"):
         ParticleGibbs(moves=0)
@@ -96,7 +102,9 @@ def test_the_conditional_filter_leaves_paths_as_they_are_distributed():
     mean, covariance = prior + gain @ (VALUES - prior)[seen], covariance - gain @ covariance[seen]
     apart = states - mean
     each = apart.mean(axis=1)
-    assert np.abs(each.mean(axis=0) / (each.std(axis=0, ddof=1) / 20)).max() < 4  # of six numbers, by chance once in 2,600
+    assert (
+        np.abs(each.mean(axis=0) / (each.std(axis=0, ddof=1) / 20)).max() < 4
+    )  # of six numbers, by chance once in 2,600
     products = (apart[..., :-1] * apart[..., 1:]).mean(axis=1), (apart**2).mean(axis=1)
     for found, exact in zip(products, (np.diag(covariance, 1), np.diag(covariance)), strict=True):
         z = (found.mean(axis=0) - exact) / (found.std(axis=0, ddof=1) / 20)
@@ -124,18 +132,22 @@ def test_noise_and_states_of_the_stochastic_lotka_volterra_system():
     again, density = euler_noise(problem, theta, states)
     np.testing.assert_allclose(again, noise, rtol=1e-9, atol=1e-9)
     # The density of a path that was simulated by another program: normal steps with the drift and the covariance of the model.
-    path = simkit.simulate(problem.setup(theta).system, start, np.linspace(0.0, 3.0, 31), step=0.1, key=jax.random.key(2)).ys
+    path = simkit.simulate(
+        problem.setup(theta).system, start, np.linspace(0.0, 3.0, 31), step=0.1, key=jax.random.key(2)
+    ).ys
     flat = np.stack([path.hare, path.lynx], axis=1)
     exact = 0.0
-    for before, after in zip(flat[:-1], flat[1:], strict=True):
-        h, l = before
-        a1, a2, a3 = 1.1 * h, 0.005 * h * l, 0.6 * l
+    for before, after in itertools.pairwise(flat):
+        hare, lynx = before
+        a1, a2, a3 = 1.1 * hare, 0.005 * hare * lynx, 0.6 * lynx
         mean = before + 0.1 * np.array([a1 - a2, a2 - a3])
         covariance = 0.1 * np.array([[a1 + a2, -a2], [-a2, a2 + a3]])
         exact += scipy.stats.multivariate_normal.logpdf(after, mean, covariance) + np.log(2 * np.pi * 0.1)
     for row, (hare, lynx) in enumerate([(60.0, 90.0), (70.0, 80.0), (np.nan, 75.0)]):
         at = flat[10 * (row + 1)]
-        exact += scipy.stats.norm.logpdf(lynx, at[1], 10.0) + (0 if np.isnan(hare) else scipy.stats.norm.logpdf(hare, at[0], 10.0))
+        exact += scipy.stats.norm.logpdf(lynx, at[1], 10.0) + (
+            0 if np.isnan(hare) else scipy.stats.norm.logpdf(hare, at[0], 10.0)
+        )
     _, density = euler_noise(problem, theta, jnp.asarray(flat[1:].reshape(1, 3, 10, 2)))
     np.testing.assert_allclose(density, exact, rtol=1e-9)
     # A number that nothing drives leaves a step without a density.
@@ -169,7 +181,13 @@ def test_draws_of_a_jump_process(tmp_path):
         noise={"n": Normal(scale=1.0)},
         likelihood=ParticleFilter(30, key=jax.random.key(0)),
     )
-    ask = {"method": ParticleGibbs(moves=5), "key": jax.random.key(1), "warmup": 100, "chains": 4, "store": tmp_path / "run"}
+    ask = {
+        "method": ParticleGibbs(moves=5),
+        "key": jax.random.key(1),
+        "warmup": 100,
+        "chains": 4,
+        "store": tmp_path / "run",
+    }
     short = simkit.sample(problem, draws=200, **ask)
     posterior = simkit.sample(problem, draws=600, **ask)
     np.testing.assert_array_equal(posterior.draws[:, :200], short.draws)
