@@ -172,7 +172,7 @@ def euler_pass(
     key: PRNGKeyArray,
     kept: Bool[Array, ""],
 ) -> tuple[Float[Array, "experiments times steps n"], Float[Array, ""]]:
-    """As `conditional_pass`, where the kept path draws a new ancestor at each datum, by the density of its next step.
+    """The result of `conditional_pass`, where the kept path draws a new ancestor at each datum, by the density of its next step.
 
     **Reference:** Lindsten, Jordan and Schoen (2014), J. Mach. Learn. Res. 15:2145.
     """

@@ -1,7 +1,9 @@
 """Particle Gibbs against posteriors on grids: a linear system by Kalman's filter, a jump process by sums over its states."""
 
 import itertools
+from typing import ClassVar, Literal
 
+import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -153,6 +155,63 @@ def test_noise_and_states_of_the_stochastic_lotka_volterra_system():
     # A number that nothing drives leaves a step without a density.
     _, none = euler_noise(problem, theta, jnp.zeros((1, 3, 10, 2)))
     assert none == -jnp.inf
+
+
+class Pushed(simkit.StochasticSystem):
+    """A place that only its speed makes uncertain: its steps have no density."""
+
+    class State(eqx.Module):
+        x: simkit.Scalar
+        v: simkit.Scalar
+
+    interpretation: ClassVar[Literal["ito", "stratonovich"]] = "ito"
+    noise_kind: ClassVar[Literal["additive", "diagonal", "general"]] = "additive"
+    strength: simkit.Scalar = simkit.quantity(1.0, support=simkit.POSITIVE)
+
+    def drift(self, t, y, inputs):
+        return self.State(y.v, -y.v)
+
+    def diffusion(self, t, y, inputs):
+        return self.State(0 * y.x, self.strength)
+
+    @classmethod
+    def example(cls):
+        return simkit.Example(cls(), cls.State(0.0, 0.0), np.linspace(0.0, 1.0, 3))
+
+
+def test_steps_without_a_density_keep_their_ancestors():
+    data, gain = np.array([0.6, 1.1, 0.2]), np.array([[1.0, 0.5], [0.0, 0.5]])
+    problem = Problem(
+        Pushed(),
+        Experiment("a", np.arange(1.0, 4.0), {"x": data}, start=0.0, y0=Pushed.State(0.0, 0.0)),
+        free={"strength": Free(dist.LogNormal(0.0, 0.5))},
+        noise={"x": Normal(0.3)},
+        solver=EulerMaruyama(),
+        step=0.5,
+        likelihood=ParticleFilter(30, key=jax.random.key(0)),
+    )
+    ask = {"method": ParticleGibbs(moves=5), "key": jax.random.key(1)}
+    posterior = simkit.sample(problem, draws=800, warmup=150, chains=4, **ask)
+    logs, log = np.linspace(-2.0, 2.0, 81), []
+    for strength in np.exp(logs):
+        mean, covariance, total = np.zeros(2), np.zeros((2, 2)), 0.0
+        for value in data:
+            for _ in range(2):
+                mean, covariance = gain @ mean, gain @ covariance @ gain.T + np.diag([0.0, 0.5 * strength**2])
+            spread = covariance[0, 0] + 0.09
+            total += scipy.stats.norm.logpdf(value, mean[0], np.sqrt(spread))
+            pull = covariance[:, 0] / spread
+            mean, covariance = mean + pull * (value - mean[0]), covariance - np.outer(pull, covariance[0])
+        log.append(total + scipy.stats.norm.logpdf(np.log(strength), 0.0, 0.5))
+    weight = np.exp(np.array(log) - max(log))
+    weight /= weight.sum()
+    mean = weight @ logs
+    width = np.sqrt(weight @ (logs - mean) ** 2)
+    draws = np.log(np.asarray(posterior.draws[..., 0]))
+    size = effective_sample_size(draws)
+    assert size > 80, size
+    assert abs(draws.mean() - mean) < 4 * width / np.sqrt(size)
+    assert abs(draws.std() / width - 1) < 4 / np.sqrt(2 * size)
 
 
 class Herd(simkit.JumpSystem):
