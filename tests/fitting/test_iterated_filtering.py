@@ -50,7 +50,7 @@ def herd(likelihood, data=DATA, **given):
     )
 
 
-def test_a_jump_process_with_a_prior():
+def test_a_jump_process_with_a_prior(tmp_path):
     """Survivors are binomial, so that the likelihood is a sum over all counts; a start five standard errors away."""
     problem = herd(ParticleFilter(200, key=jax.random.key(0)))
     fit = simkit.fit(problem, starts=1, method=IteratedFiltering(40))
@@ -76,6 +76,8 @@ def test_a_jump_process_with_a_prior():
     assert abs(float(fit.log_likelihood) - likelihood(float(fit["death"]))) < 4 * error
     assert fit.status[0] == 0
     assert " +- " in repr(fit)
+    simkit.save(tmp_path / "fit.h5", fit)
+    assert simkit.load(tmp_path / "fit.h5").fit.log_likelihood_error == fit.log_likelihood_error
 
 
 def test_two_experiments_of_a_linear_system_against_kalmans_filter():
