@@ -43,25 +43,31 @@ RENEWED = 0.1
 class ParticleGibbs(eqx.Module):
     """Particle Gibbs for stochastic systems and jump processes, in terms of the noise that makes a path.
 
-    A sweep has two halves. Given the random numbers of one path for each experiment the data are independent, and random-walk
-    Metropolis moves draw the parameters: each computes one path, which moves with the parameters. Given the parameters a
-    conditional particle filter draws new random numbers beside those that are kept. Both leave the exact posterior of the simulated
-    model unchanged, for any number of particles; with few the noise of early times is seldom drawn anew, which a warning tells.
+    A sweep has two halves. Given one path for each experiment the data are independent, and random-walk Metropolis moves draw the
+    parameters. Given the parameters a conditional particle filter draws a new path beside the one that is kept. Both leave the exact
+    posterior of the simulated model unchanged, for any number of particles.
 
-    The noise, not the path, is held while parameters move (a non-centred parametrisation), so that strengths of noise are not stuck
-    where steps are short, and no density of a step is needed.
+    With steps of `EulerMaruyama` whose noise has full rank, and at most eight states, the density of a step is known. Then the kept
+    path draws a new ancestor at each datum, so that ten or twenty particles are enough, and parameters move twice: given the noise,
+    where the path moves with them, and given the states, where the noise does. The first serves strengths of noise, which states at
+    short steps fix, the second rates of a drift, which data and noise together fix.
+
+    With other steps and for jump processes the random keys of a path are kept, and parameters move given these alone. The noise of
+    early times is then seldom drawn anew where particles are fewer than ten times the number of data, which a warning tells, and
+    chains mix slowly where data say much about the parameters given the noise: `ParticleMetropolis` is better there.
 
     **Arguments:**
 
-    - `moves`: Metropolis moves of the parameters a sweep. Each costs one path, a sweep as many as there are particles.
+    - `moves`: Metropolis moves of the parameters, of each kind, in a sweep. A move costs one path; a sweep as many as particles.
     - `block`: draws between two looks of the caller; a store loses at most so many.
 
-    **Good values:** the defaults, with particles ten times the number of data of an experiment. `ParticleMetropolis` is better
-    where data say much about the parameters given the noise, as where errors of data are small; this one where filters would need
-    thousands of particles for a log likelihood with a standard deviation near 1.
+    `log_density` of the posterior is an estimate by the conditional filter.
 
-    **Reference:** Andrieu, Doucet and Holenstein (2010), J. R. Stat. Soc. B 72:269, doi:10.1111/j.1467-9868.2009.00736.x, section
-    2.4.3; Roberts and Stramer (2001), Biometrika 88:603, doi:10.1093/biomet/88.3.603, for noise in place of paths.
+    **Good values:** the defaults with 20 particles and `solver=EulerMaruyama()`.
+
+    **Reference:** Andrieu, Doucet and Holenstein (2010), J. R. Stat. Soc. B 72:269, doi:10.1111/j.1467-9868.2009.00736.x; Lindsten,
+    Jordan and Schoen (2014), J. Mach. Learn. Res. 15:2145, for ancestors; Yu and Meng (2011), J. Comput. Graph. Stat. 20:531,
+    doi:10.1198/jcgs.2011.203main, for both kinds of moves.
     """
 
     moves: int = eqx.field(static=True, default=20)
