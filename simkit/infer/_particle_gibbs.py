@@ -44,8 +44,8 @@ class ParticleGibbs(eqx.Module):
     """Particle Gibbs for stochastic systems and jump processes, in terms of the noise that makes a path.
 
     A sweep has two halves. Given one path for each experiment the data are independent, and random-walk Metropolis moves draw the
-    parameters. Given the parameters a conditional particle filter draws a new path beside the one that is kept. Both leave the exact
-    posterior of the simulated model unchanged, for any number of particles.
+    parameters. Given the parameters a conditional particle filter draws a new path beside the one that is kept. Both leave the
+    exact posterior of the simulated model unchanged, for any number of particles.
 
     With steps of `EulerMaruyama` whose noise has full rank, and at most eight states, the density of a step is known. Then the kept
     path draws a new ancestor at each datum, so that ten or twenty particles are enough, and parameters move twice: given the noise,
