@@ -5,12 +5,15 @@ year for 20 years with a standard deviation of 10; the logarithms of three rates
 data, priors, number of particles, first proposal and adaptive random walk (Haario et al. 2001), and one core.
 
 - `particle_mcmc_speedup`: the least effective number of draws a CPU second of ours over theirs, without compiling and warm-up.
+- `particle_gibbs_speedup`: that of `ParticleGibbs` with a few particles over that of `ParticleMetropolis`, and
+  `particle_gibbs_apart`: the distance of its means from the reference.
 - `particle_mcmc_apart`: the largest distance of our means from a reference, in standard deviations of the posterior: that of
   importance sampling with likelihoods that the peer's filter estimates, by some million particles in all (Tran et al. 2013,
   arXiv:1309.3339); `particle_mcmc_reference_error` is its own standard error in the same unit.
 """
 
 import time
+from typing import Any
 
 import _harness
 import jax
@@ -23,6 +26,8 @@ import simkit
 
 PACKAGES = ("particles==0.4",)
 COUNT, CHAINS, DRAWS, WARMUP = 150, 4, 4000, 1000
+FEW = 20
+"""Number of particles of `ParticleGibbs`."""
 PEER_DRAWS, PEER_WARMUP = 5000, 1000
 PLACES, REFERENCE = 2000, 1000
 """Number of draws of the reference, and of particles of each."""
@@ -31,8 +36,8 @@ MEANS, DEVIATIONS = (0.0, float(np.log(0.005)), float(np.log(0.6))), (0.5, 0.5, 
 NAMES = ("growth", "predation", "death")
 
 
-def made() -> tuple[np.ndarray, simkit.Problem]:
-    """Data of a simulation at the good values, and the problem."""
+def made(count: int = COUNT) -> tuple[np.ndarray, simkit.Problem]:
+    """Data of a simulation at the good values, and the problem with so many particles."""
     system = simkit.odes.StochasticLotkaVolterra()
     times, start = np.arange(1.0, 21.0), system.State(*map(jnp.asarray, START))
     run = simkit.simulate(system, start, np.append(0.0, times), step=STEP, key=jax.random.key(1))
@@ -49,9 +54,21 @@ def made() -> tuple[np.ndarray, simkit.Problem]:
         free=free,
         noise={"hare": noise, "lynx": noise},
         step=STEP,
-        likelihood=simkit.filters.ParticleFilter(COUNT, key=jax.random.key(0)),
+        likelihood=simkit.filters.ParticleFilter(count, key=jax.random.key(0)),
     )
     return data, problem
+
+
+def timed(problem: simkit.Problem, method: Any) -> tuple[simkit.Posterior, np.ndarray, float, float]:
+    """A posterior, the logarithms of its draws, the CPU time of these without the warm-up, and that of a first call."""
+    options = {"method": method, "chains": CHAINS, "draws": DRAWS, "warmup": WARMUP}
+    begin = time.process_time()
+    simkit.sample(problem, key=jax.random.key(3), **{**options, "draws": 100, "warmup": 100})
+    compiled = time.process_time() - begin
+    begin = time.process_time()
+    posterior = simkit.sample(problem, key=jax.random.key(4), **options)
+    cpu = (time.process_time() - begin) * DRAWS / (DRAWS + WARMUP)
+    return posterior, np.log(np.asarray(posterior.draws)), cpu, compiled
 
 
 def effective(draws: np.ndarray) -> float:
@@ -63,14 +80,8 @@ def rows() -> dict[str, float]:
     """Run both sides, compare their means with the reference, and time them."""
     simkit.enable_x64()
     data, problem = made()
-    options = {"method": simkit.ParticleMetropolis(), "chains": CHAINS, "draws": DRAWS, "warmup": WARMUP}
-    begin = time.process_time()
-    simkit.sample(problem, key=jax.random.key(3), **{**options, "draws": 100, "warmup": 100})
-    compiled = time.process_time() - begin
-    begin = time.process_time()
-    posterior = simkit.sample(problem, key=jax.random.key(4), **options)
-    cpu = (time.process_time() - begin) * DRAWS / (DRAWS + WARMUP)
-    ours = np.log(np.asarray(posterior.draws))
+    posterior, ours, cpu, compiled = timed(problem, simkit.ParticleMetropolis())
+    gibbs, swept, gibbs_cpu, _ = timed(made(FEW)[1], simkit.ParticleGibbs())
     flat = ours.reshape(-1, 3)
     mean, covariance = flat.mean(axis=0), np.cov(flat.T)
     asked = {"steps": round(1 / STEP), "length": STEP, "start": START, "scale": SCALE, "seed": 5}
@@ -94,6 +105,8 @@ def rows() -> dict[str, float]:
     reference, error = referenced(data, mean, covariance, asked)
     deviation = flat.std(axis=0)
     apart = np.abs(mean - reference) / deviation
+    gibbs_rate = effective(swept) / gibbs_cpu
+    gibbs_apart = np.abs(swept.reshape(-1, 3).mean(axis=0) - reference) / deviation
     peer_apart = np.abs(theirs[0].mean(axis=0) - reference) / deviation
     _harness.print_table(
         f"Lotka-Volterra by {COUNT} particles; first call {compiled:.1f} CPU s",
@@ -108,6 +121,14 @@ def rows() -> dict[str, float]:
                 f"{apart.max():.3f}",
             ],
             [
+                f"ParticleGibbs, {FEW} particles",
+                str(CHAINS * DRAWS),
+                f"{float(gibbs.accept.mean()):.2f}",
+                f"{effective(swept):.0f}",
+                f"{gibbs_rate:.1f}",
+                f"{gibbs_apart.max():.3f}",
+            ],
+            [
                 "particles",
                 str(theirs.shape[1]),
                 f"{figures['accepted']:.2f}",
@@ -120,6 +141,8 @@ def rows() -> dict[str, float]:
     return {
         "particle_mcmc_speedup": rate / peer_rate,
         "particle_mcmc_apart": float(apart.max()),
+        "particle_gibbs_speedup": gibbs_rate / rate,
+        "particle_gibbs_apart": float(gibbs_apart.max()),
         "particle_mcmc_reference_error": float((error / deviation).max()),
     }
 

@@ -88,9 +88,11 @@ if TYPE_CHECKING:
     from .engine import ensemble as ensemble
     from .engine import simulate as simulate
     from .fitting import LBFGS as LBFGS
+    from .fitting import EnsembleKalmanInversion as EnsembleKalmanInversion
     from .fitting import FitResult as FitResult
     from .fitting import GaussNewton as GaussNewton
     from .fitting import GaussNewtonCG as GaussNewtonCG
+    from .fitting import IteratedFiltering as IteratedFiltering
     from .fitting import Marginal as Marginal
     from .fitting import Optimiser as Optimiser
     from .fitting import fit as fit
@@ -107,6 +109,7 @@ if TYPE_CHECKING:
     from .infer import NeuralLikelihood as NeuralLikelihood
     from .infer import NeuralPosterior as NeuralPosterior
     from .infer import ParallelTempering as ParallelTempering
+    from .infer import ParticleGibbs as ParticleGibbs
     from .infer import ParticleMetropolis as ParticleMetropolis
     from .infer import Posterior as Posterior
     from .infer import SeriesSummary as SeriesSummary
@@ -217,9 +220,11 @@ _LAZY = {
     "tesseract": "tesseract",
     "testing": "testing",
     "viz": "viz",
+    "EnsembleKalmanInversion": "fitting",
     "FitResult": "fitting",
     "GaussNewton": "fitting",
     "GaussNewtonCG": "fitting",
+    "IteratedFiltering": "fitting",
     "Marginal": "fitting",
     "LBFGS": "fitting",
     "Optimiser": "fitting",
@@ -241,6 +246,7 @@ _LAZY = {
     "NUTS": "infer",
     "NestedSampling": "infer",
     "ParallelTempering": "infer",
+    "ParticleGibbs": "infer",
     "ParticleMetropolis": "infer",
     "Posterior": "infer",
     "TemperedSMC": "infer",

@@ -706,6 +706,16 @@ ROWS = {
         lambda: simkit.filters.ParticleFilter(100, key=KEY, threshold="a"),
         "`threshold` must lie between",
     ),
+    "iterated filtering, iterations a text": (
+        lambda: simkit.IteratedFiltering("a"),
+        "`iterations` must be a whole number",
+    ),
+    "iterated filtering, cooling a list": (
+        lambda: simkit.IteratedFiltering(cooling=[0.5]),
+        "`cooling` must lie above 0",
+    ),
+    "particle Gibbs, moves a float": (lambda: simkit.ParticleGibbs(moves=2.5), "`moves` must be a whole number"),
+    "inversion, members None": (lambda: simkit.EnsembleKalmanInversion(None), "`members` must be a whole number"),
     "SBML as a jump process, path None": (
         lambda: simkit.petab.load_jumps(None),
         "`path` must be the path of an SBML file, but it is None",

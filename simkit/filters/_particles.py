@@ -25,6 +25,7 @@ class Cloud(NamedTuple):
     log_weight: Array  # normalised
     gained: Array  # log density of the row's data given those before, estimated
     status: Array
+    ancestors: Array  # of the particles that go on: their places among those of this row
 
 
 class ParticleFilter(AbstractLikelihood):
@@ -108,15 +109,11 @@ class ParticleFilter(AbstractLikelihood):
         states = jax.tree.map(lambda y: jnp.broadcast_to(y, (count, *y.shape)), setup.y0)
         even = jnp.full((count,), -math.log(count), jax.tree.leaves(setup.y0)[0].dtype)
 
-        def moved(y: Any, t: Array, until: Array, key: PRNGKeyArray) -> Any:
-            ran = integrate(Setup(setup.system, y, setup.inputs), jnp.stack([t, until]), method, key=key)
-            return jax.tree.map(lambda y: y[-1], ran.ys)
-
         def step(cloud: tuple[Any, Array], now: tuple[Array, Array, Row, PRNGKeyArray]) -> tuple[Any, Cloud]:
             (states, log_weight), (t, until, row, key) = cloud, now
             for_paths, for_choice = jax.random.split(key)
             keys = jax.random.split(for_paths, count)
-            states = jax.vmap(moved, in_axes=(0, None, None, 0))(states, t, until, keys)
+            states = jax.vmap(lambda y, key: moved(setup, y, t, until, method, key))(states, keys)
             density = jax.vmap(lambda y: log_density(setup, until, y, row))(states)
             # A path that left the numbers has no density; where all have, the data were impossible.
             total = log_weight + jnp.where(jnp.isfinite(density), density, -jnp.inf)
@@ -130,7 +127,14 @@ class ParticleFilter(AbstractLikelihood):
             few = effective < self.threshold * count
             after = jax.tree.map(lambda y: jnp.where(few.reshape((1,) * y.ndim), y[ancestors], y), states)
             status = jnp.where(alive, int(Status.OK), int(Status.NON_FINITE))
-            return (after, jnp.where(few, tied, log_weight)), Cloud(states, log_weight, gained, status)
+            origin = jnp.where(few, ancestors, jnp.arange(count, dtype=ancestors.dtype))
+            return (after, jnp.where(few, tied, log_weight)), Cloud(states, log_weight, gained, status, origin)
 
         keys = jax.random.split(key, times.shape[0] - 1)
         return jax.lax.scan(step, (states, even), (times[:-1], times[1:], rows, keys))[1]
+
+
+def moved(setup: Setup, y: Any, t: Array, until: Array, method: Any, key: PRNGKeyArray) -> Any:
+    """The state at the next time, of a random path."""
+    ran = integrate(Setup(setup.system, y, setup.inputs), jnp.stack([t, until]), method, key=key)
+    return jax.tree.map(lambda y: y[-1], ran.ys)

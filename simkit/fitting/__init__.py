@@ -2,12 +2,15 @@
 
 from ._design import Plan as Plan  # internal
 from ._design import plan as plan
+from ._ensemble_fit import EnsembleFit as EnsembleFit  # internal
+from ._ensemble_inversion import EnsembleKalmanInversion as EnsembleKalmanInversion
 from ._field_result import FieldFit as FieldFit  # internal
 from ._fit import fit as fit
 from ._fit_result import FitResult as FitResult
 from ._gauss_newton import GaussNewton as GaussNewton
 from ._gauss_newton_cg import GaussNewtonCG as GaussNewtonCG
 from ._given_fit import check_fit as check_fit  # internal
+from ._iterated_filtering import IteratedFiltering as IteratedFiltering
 from ._local_model import local_model as local_model
 from ._marginal import Marginal as Marginal
 from ._matching import gradient_matching as gradient_matching

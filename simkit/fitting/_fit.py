@@ -18,22 +18,25 @@ from .._progress import Progress, Say
 from ..core import SampledSystem, StaticSystem, full_products
 from ..engine import awaited, note_trace, over_members, over_processes
 from ..problem import Problem, check_problem, named_parts
+from ._default_method import default_method
 from ._dependent_model import has_curvature
+from ._ensemble_fit import EnsembleFit
+from ._ensemble_inversion import EnsembleKalmanInversion, fit_ensemble
 from ._field_fit import check_matrices, fit_fields
 from ._field_result import FieldFit
 from ._fit_result import FitResult, summarise
-from ._fitted import AGREE
 from ._gauss_newton import GaussNewton
 from ._gauss_newton_cg import GaussNewtonCG
 from ._marginal import Marginal, population_in, sharpened
 from ._method import FAILED, AbstractMethod, End
-from ._optax import LBFGS
 from ._sampled import fit_sampled
 from ._screen import LOOKS, coarse, looked_at
 from ._shooting import Shot, check_windows
+from ._stage_line import line_of
 from ._start_queue import LANES, queued
 from ._starts import check_drawable, drawn_starts, first_start, given_starts
 from ._stored import TOGETHER, Begun, blocks, stored_ends
+from ._swarm import AbstractSwarm, fit_swarms
 
 HORIZONS = (0.25, 0.5, 1.0)
 ROUNDS = 10
@@ -49,9 +52,6 @@ NOWHERE = (
     "whose derivative is not finite."
 )
 
-ROUND_STEPS = 20
-"""Most steps between two rounds of draws: at the border of what the draws cover more of them lead nowhere."""
-
 LOOSE = 1e-2
 """The tolerance, in standard errors, of the stages before the last."""
 
@@ -61,7 +61,7 @@ def fit(
     problem: Problem,
     *,
     starts: ArrayLike | Sequence[Any] = 16,
-    method: AbstractMethod | None = None,
+    method: AbstractMethod | AbstractSwarm | None = None,
     key: PRNGKeyArray | None = None,
     horizons: Sequence[float] | None = None,
     screen: int = 1,
@@ -83,12 +83,23 @@ def fit(
 ) -> FieldFit: ...
 
 
+@overload
+def fit(
+    problem: Problem,
+    *,
+    starts: int = 16,
+    method: EnsembleKalmanInversion,
+    key: PRNGKeyArray | None = None,
+    progress: Say = None,
+) -> EnsembleFit: ...
+
+
 @full_products
 def fit(
     problem: Problem,
     *,
     starts: ArrayLike | Sequence[Any] = 16,
-    method: AbstractMethod | GaussNewtonCG | None = None,
+    method: AbstractMethod | AbstractSwarm | GaussNewtonCG | EnsembleKalmanInversion | None = None,
     key: PRNGKeyArray | None = None,
     horizons: Sequence[float] | None = None,
     screen: int = 1,
@@ -96,7 +107,7 @@ def fit(
     windows: int = 1,
     store: str | Path | None = None,
     progress: Say = None,
-) -> FitResult | FieldFit:
+) -> FitResult | FieldFit | EnsembleFit:
     """Maximise the posterior density (the likelihood, where priors are flat) from several starts at once.
 
     The density is that of the parameters in natural units: where a parameter moves by its logarithm, only the path is another.
@@ -109,7 +120,9 @@ def fit(
         units. A drawn start that fails to simulate is drawn again.
     - `method`: `GaussNewton()` by default, with more steps where nothing moves in time; `LBFGS()`, the default for a likelihood
         without residuals, or `Optimiser` for any Optax transformation; `GaussNewtonCG` for fields, from the middle of the priors,
-        from `Free.start` or from each of the given starts, without the arguments that follow `key` but for `progress`.
+        from `Free.start` or from each of the given starts. `IteratedFiltering()` is for likelihoods by particles, the default
+        there. `EnsembleKalmanInversion()` goes from the priors to the posterior without derivatives. These three take none of the
+        arguments that follow `key` but for `progress`.
     - `key`: a random key for the draws; `jax.random.key(0)` by default, so that a fit repeats itself.
     - `horizons`: increasing fractions of each experiment's span, the last 1: the data up to there are fitted first, each
         stage from where the one before ended. (0.25, 0.5, 1) by default, since long data of an oscillator have many local
@@ -127,9 +140,10 @@ def fit(
         are more). The same call goes on with those that are missing, and ends with the numbers of one that was never interrupted.
     - `progress`: None for terminals and notebooks alone, True to print everywhere, False, or a function of each line.
 
-    **Returns:** a `FitResult`; with `GaussNewtonCG` a `FieldFit`: `fit["name"]`, `standard_error`, `interval`, `draws`. It
-    **raises** an `ArgumentError`, a `SimulationError` where no start can be simulated, or a
-    `StoreError` that says what differs where the store belongs to another fit.
+    **Returns:** a `FitResult`; with `GaussNewtonCG` a `FieldFit`: `fit["name"]`, `standard_error`, `interval`, `draws`; with
+    `EnsembleKalmanInversion` an `EnsembleFit`, which has `members` in place of `draws`. It **raises** an `ArgumentError`, a
+    `SimulationError` where no start can be simulated, or a `StoreError` that says what differs where the store belongs to another
+    fit.
 
     **Good values:** the defaults; 50 to 100 starts where fewer than three agree.
 
@@ -150,11 +164,16 @@ def fit(
         raise ArgumentError("Argument `problem` must have free parameters, but it has none.")
     others = {"horizons": (horizons, None), "screen": (screen, 1), "evolve": (evolve, 0), "windows": (windows, 1)}
     others |= {"store": (store, None)}
-    if isinstance(method, GaussNewtonCG):
+    if isinstance(method, GaussNewtonCG | EnsembleKalmanInversion):
         key = jax.random.key(0) if key is None else key
         with Progress(None, 0, progress, verb="fit") as counter:
+            if isinstance(method, EnsembleKalmanInversion):
+                return fit_ensemble(problem, method, starts, key, others, counter)
             return fit_fields(problem, method, starts, key, others, counter)
-    method = _default_method(problem) if method is None else method
+    method = default_method(problem) if method is None else method
+    if isinstance(method, AbstractSwarm):
+        with Progress(None, 0, progress, verb="fit") as counter:
+            return fit_swarms(problem, method, starts, jax.random.key(0) if key is None else key, others, counter)
     check_kind(
         "method",
         method,
@@ -276,7 +295,7 @@ def _through(
         end = run(problem, stage, fraction, z, np.zeros(np.shape(z), bool), known)
         z, iterations, failures = end.z, iterations + end.iterations, failures + end.failures
         if not counter.silent:
-            counter.tell(_line(fraction, end))
+            counter.tell(line_of(fraction, end))
     assert end is not None  # there is at least one stage
     return End(end.z, end.model, end.status, iterations, failures)
 
@@ -291,7 +310,7 @@ def _joined(shot: Shot | None, method: AbstractMethod, begun: Begun, counter: Pr
         z, iterations, failures = end.z, iterations + end.iterations, failures + end.failures
         if not counter.silent:
             fixed = "windows start on curves through the data" if held.any() else f"gaps {scale:g}"
-            counter.tell(f"{shot.later + 1} windows, {fixed}: " + _line(1.0, end))
+            counter.tell(f"{shot.later + 1} windows, {fixed}: " + line_of(1.0, end))
     return Begun(z[:, : begun.z.shape[1]], iterations, failures)
 
 
@@ -369,20 +388,6 @@ def _again(
     return np.asarray(end.z, float)[: len(z)], np.asarray(end.model.value, float)[: len(z)]
 
 
-def _default_method(problem: Problem) -> AbstractMethod:
-    """Return the default method: the marginal likelihood for a population.
-
-    A regression's steps cost little, and narrow curved valleys, such as that of NIST's Bennett5, need thousands.
-    """
-    if problem.population is not None:
-        return Marginal()
-    if not has_curvature(problem):
-        return LBFGS()
-    if isinstance(problem.base.system, SampledSystem):
-        return GaussNewton(max_steps=ROUND_STEPS)
-    return GaussNewton(max_steps=5000) if isinstance(problem.base.system, StaticSystem) else GaussNewton()
-
-
 def _check_horizons(problem: Problem, horizons: Sequence[float] | None) -> tuple[float, ...]:
     events = () if problem.base.events is None else problem.base.events.events
     # Observables may list the times of events, whose rows do not stand in the order of time.
@@ -436,14 +441,3 @@ def _screened(
         raise SimulationError(NOWHERE.format(LOOKS * len(z)))
     best = np.argsort(np.where(np.isfinite(value), value, np.inf), kind="stable")[:starts]
     return Begun(*(jnp.asarray(np.asarray(x)[best]) for x in (end.z, end.iterations, end.failures)))
-
-
-def _line(fraction: float, end: End) -> str:
-    value, status = np.asarray(end.model.value), np.asarray(end.status)
-    best = value.min()
-    near = int((value < best + AGREE).sum())
-    return (
-        f"data up to {fraction:.0%}: best objective {best:.6g}, {near} of {value.size} starts within {AGREE:g} of it, "
-        f"{int((status == 0).sum())} converged, {int(np.asarray(end.iterations).max())} iterations at most, "
-        f"{int(np.asarray(end.failures).sum())} failed simulations"
-    )

@@ -63,7 +63,8 @@ class FitResult(AbstractFit):
     - `status`: shape `(starts,)`: 0 converged, 1 stopped before, 2 no simulation ended, 3 stopped since steps gained nothing,
         4 given up as hopeless: far from the best, at a pace that would not have led there.
     - `iterations`, `failures`: shape `(starts,)`, over all stages.
-    - `log_likelihood`, `data_count`, `chi_squared`: at the best point; the last is the sum of squared standardised residuals.
+    - `log_likelihood`, `chi_squared`, `data_count`: at the best point; the second is the sum of squared standardised residuals.
+        `log_likelihood_error`: the standard error of a log likelihood that is estimated with random numbers, else None.
     - `data_checksum`: of times and values of the data, by which other data are told; None in results of earlier versions.
     - `bounds`: shape `(parameters, 2)`, natural units.
     - `optimum`: shape `(starts,)`, the number of the optimum at which each start ended, 0 for the best, -1 for none. Starts are at
@@ -320,7 +321,7 @@ class FitResult(AbstractFit):
         if self.integrated:
             lines.append(f"and {self.integrated} deviations of individuals, over which the likelihood is integrated")
         lines.append(
-            f"log likelihood {float(self.log_likelihood):.6g}, AIC {self.aic:.5g}, BIC {self.bic:.5g}, objective "
+            f"log likelihood {self.log_likelihood_text}, AIC {self.aic:.5g}, BIC {self.bic:.5g}, objective "
             f"{float(self.objective[0]):.6g}"
         )
         lines.append(
@@ -355,8 +356,9 @@ def summarise(
     failures: Array,
     integrated: int = 0,
     again: Again | None = None,
+    spread: Array | None = None,
 ) -> FitResult:
-    """The result from where all starts ended; `again` as for `optima_of`."""
+    """The result from where all starts ended; `again` as for `optima_of`, `spread`: standard errors of estimated objectives."""
     value = np.asarray(end.model.value)
     if not np.isfinite(value).any():
         raise SimulationError(NOWHERE_LEFT)
@@ -373,7 +375,8 @@ def summarise(
     size = np.where(np.array(problem.log, bool), np.asarray(estimate), 1)
     error = np.where(open_ended, np.inf, np.abs(size) * np.sqrt(np.diag(covariance)))
     dtype = problem.times.dtype
-    found = optima_of(_ends(end, order, problem.size - integrated), *_box(problem, integrated), again)
+    ends = _ends(end, order, problem.size - integrated, spread)
+    found = optima_of(ends, *_box(problem, integrated), again)
     each = [covariance] + [_inverse(*_information(end, int(order[i])))[0] for i in found.first[1:]]
     return FitResult(
         estimate=estimate,
@@ -401,6 +404,7 @@ def summarise(
         optimum=jnp.asarray(found.optimum, int),
         log_mass=jnp.asarray(found.log_mass, dtype),
         covariances=jnp.asarray(np.stack(each), dtype),
+        log_likelihood_error=None if ends.error is None else jnp.asarray(ends.error[0], dtype),
     )
 
 
@@ -412,16 +416,15 @@ def _of_noise(problem: Problem) -> np.ndarray:
     return np.isin(np.arange(problem.size), list(places[True] - places[False]))
 
 
-def _ends(end: End, order: np.ndarray, count: int) -> Ends:
+def _ends(end: End, order: np.ndarray, count: int, spread: Array | None) -> Ends:
     """Return the end points of the starts, best first, in their first `count` coordinates."""
     rows, curvature = (np.asarray(x)[order] for x in (end.model.rows, end.model.curvature))
     pull, slope = (np.asarray(x)[order] for x in (end.model.pull, end.model.slope))
     gradient = np.einsum("si,sij->sj", pull, rows) + slope
     roots = np.stack([root_of(*pair, count) for pair in zip(rows, curvature, strict=True)])
-    value = np.asarray(end.model.value, float)[order]
-    return Ends(
-        np.asarray(end.z, float)[order, :count], value, np.asarray(end.status)[order], roots, gradient[:, :count]
-    )
+    value, z = np.asarray(end.model.value, float)[order], np.asarray(end.z, float)[order, :count]
+    error = None if spread is None else np.asarray(spread, float)[order]
+    return Ends(z, value, np.asarray(end.status)[order], roots, gradient[:, :count], error)
 
 
 def _box(problem: Problem, integrated: int) -> tuple[np.ndarray, np.ndarray]:

@@ -36,6 +36,13 @@ class AbstractFit(eqx.Module):
     log_mass: Float[Array, " optima"] | None = None
     covariances: Float[Array, "optima parameters parameters"] | None = None
     data_checksum: Int[Array, ""] | None = None
+    log_likelihood_error: Float[Array, ""] | None = None
+
+    @property
+    def log_likelihood_text(self) -> str:
+        """The log likelihood at the best point, with its standard error where it is estimated with random numbers."""
+        error = self.log_likelihood_error
+        return f"{float(self.log_likelihood):.6g}" + ("" if error is None else f" +- {float(error):.2g}")
 
     @property
     def free_count(self) -> int:

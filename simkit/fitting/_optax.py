@@ -47,7 +47,7 @@ class Optimiser(AbstractMethod):
         return Optimiser(self.transformation, steps)
 
     def descend(self, problem: Problem, z: Float[Array, " parameters"], held: Bool[Array, " parameters"]) -> End:
-        function, x, back = _unbounded(problem, z, held)
+        function, x, back = unbounded(problem, z, held)
 
         # Optax mixes integer and float types, so its code alone runs with the usual promotion where a caller asks for a strict one.
         def body(state: dict[str, Any]) -> dict[str, Any]:
@@ -111,7 +111,7 @@ class LBFGS(AbstractMethod):
         return LBFGS(steps, jnp.maximum(self.tolerance, 1e-2 * tolerance))
 
     def descend(self, problem: Problem, z: Float[Array, " parameters"], held: Bool[Array, " parameters"]) -> End:
-        raw, x, back = _unbounded(problem, z, held)
+        raw, x, back = unbounded(problem, z, held)
         # The line search interpolates values, so they must be finite; a wall this high is never accepted.
         wall = 1e3 * jnp.sqrt(jnp.finfo(z.dtype).max) ** 0.25
         solver = optax.lbfgs()
@@ -142,7 +142,7 @@ class LBFGS(AbstractMethod):
         return _end(problem, back(end["x"]), held, end["count"], jnp.zeros((), int))
 
 
-def _unbounded(
+def unbounded(
     problem: Problem, z: Array, held: Array
 ) -> tuple[Callable[[Array], Array], Array, Callable[[Array], Array]]:
     """The objective of coordinates without bounds, where `z` lies in them, and the way back.

@@ -16,6 +16,9 @@ NEAR = 1.0
 """Starts that are further apart, in standard errors of the better one, are at different optima. A quadratic objective is 0.5 higher
 at that distance, so of starts that have converged only other optima are that far away."""
 
+SURE = 3.0
+"""Estimated objectives agree where they differ by no more than so many standard errors of their difference."""
+
 MOST = 64
 """Largest number of distinct optima: those of four components with exchangeable labels, and of six signs."""
 
@@ -36,6 +39,7 @@ class Ends(NamedTuple):
     - `z`, `value`, `status`: of each start.
     - `roots`: matrices whose squares are the information of data and prior.
     - `gradient`: of the objective, which is 0 but on bounds.
+    - `error`: standard errors of the values, where these are estimated with random numbers.
     """
 
     z: np.ndarray
@@ -43,6 +47,7 @@ class Ends(NamedTuple):
     status: np.ndarray
     roots: np.ndarray
     gradient: np.ndarray
+    error: np.ndarray | None = None
 
 
 class Optima(NamedTuple):
@@ -108,7 +113,8 @@ def shares(log_mass: np.ndarray) -> np.ndarray:
 
 def _agree(ends: Ends, head: int, i: int) -> bool:
     apart = ends.roots[head] @ (ends.z[i] - ends.z[head])
-    return bool(ends.value[i] - ends.value[head] <= AGREE and np.linalg.norm(apart) <= NEAR)
+    noise = 0.0 if ends.error is None else SURE * np.hypot(ends.error[i], ends.error[head])
+    return bool(ends.value[i] - ends.value[head] <= AGREE + noise and np.linalg.norm(apart) <= NEAR)
 
 
 def _without_ridges(ends: Ends, optimum: np.ndarray, first: list[int], again: Again) -> list[int]:

@@ -19,6 +19,7 @@ from ._npde import npde as npde
 from ._numpyro_model import numpyro_model as numpyro_model
 from ._nuts import NUTS as NUTS
 from ._parallel_tempering import ParallelTempering as ParallelTempering
+from ._particle_gibbs import ParticleGibbs as ParticleGibbs
 from ._particle_metropolis import ParticleMetropolis as ParticleMetropolis
 from ._posterior import Posterior as Posterior
 from ._prediction import Prediction as Prediction  # internal

@@ -109,7 +109,7 @@ def sample_particle_metropolis(
 
     def begin() -> Place:
         found = _begun(
-            target, *_drawn(target, modes, chains, key), jax.random.split(jax.random.fold_in(key, 1), chains)
+            target, *candidates_of(target, modes, chains, key), jax.random.split(jax.random.fold_in(key, 1), chains)
         )
         return awaited(found, "sample", "where chains begin")
 
@@ -135,7 +135,7 @@ def sample_particle_metropolis(
     )
 
 
-def _drawn(target: Target, modes: Modes | None, chains: int, key: PRNGKeyArray) -> tuple[Array, Array]:
+def candidates_of(target: Target, modes: Modes | None, chains: int, key: PRNGKeyArray) -> tuple[Array, Array]:
     """Candidates of each chain's start, shape `(chain, candidate, parameter)`, and the covariance of the first proposals."""
     place = jax.random.fold_in(key, 0)
     if modes is None:
@@ -157,7 +157,7 @@ def _begun(target: Target, candidates: Array, covariance: Array, keys: Array) ->
         run, *each = jax.random.split(key, us.shape[0] + 1)
         density = jax.lax.map(lambda now: _estimate(target, *now), (us, jnp.stack(each)))
         best = jnp.argmax(density)
-        length, none = _best_length(us.shape[1]) * jnp.ones((), us.dtype), jnp.zeros((), jnp.int32)
+        length, none = best_length(us.shape[1]) * jnp.ones((), us.dtype), jnp.zeros((), jnp.int32)
         return Place(us[best], density[best], us[best], covariance, length, none, none, none, run)
 
     return over_members(one, target, (candidates, keys))
@@ -174,7 +174,7 @@ def _run(target: Target, method: ParticleMetropolis, places: Place, warmup: Arra
             white = jax.random.normal(way, place.u.shape, place.u.dtype)
             tuning = place.done < warmup
             again = tuning & (place.refused >= STUCK)
-            proposal = place.u + jnp.exp(place.log_length) * (_root(place.covariance) @ white)
+            proposal = place.u + jnp.exp(place.log_length) * (covariance_root(place.covariance) @ white)
             proposal = jnp.where(again, place.u, proposal)
             density = _estimate(target, proposal, estimate)
             ratio = density - place.density
@@ -185,7 +185,7 @@ def _run(target: Target, method: ParticleMetropolis, places: Place, warmup: Arra
             weight = jnp.where(tuning & taken & ~again, 2 / (FIRST_MOVES + place.moves.astype(u.dtype)), 0)
             apart = u - place.mean
             log_length = place.log_length + rate * (jnp.exp(jnp.minimum(ratio, 0)) - method.accept)
-            best = _best_length(u.size)
+            best = best_length(u.size)
             log_length = jnp.clip(log_length, best + math.log(SHORTEST), best)
             covariance = (1 - weight) * place.covariance + weight * apart[:, None] * apart[None]
             after = Place(
@@ -207,7 +207,7 @@ def _run(target: Target, method: ParticleMetropolis, places: Place, warmup: Arra
     return over_members(one, target, places)
 
 
-def _best_length(size: int) -> float:
+def best_length(size: int) -> float:
     """Logarithm of the length of proposals that is best for a normal posterior known exactly, in its standard deviations."""
     return math.log(2.38 / math.sqrt(size))
 
@@ -218,7 +218,7 @@ def _estimate(target: Target, u: Array, key: PRNGKeyArray) -> Array:
     return eqx.tree_at(lambda t: t.problem, target, problem).log_density(u)
 
 
-def _root(covariance: Array) -> Array:
+def covariance_root(covariance: Array) -> Array:
     """A root of a covariance that may be singular, since it grew from few places."""
     width = jnp.sqrt(jnp.diag(covariance))
     unit = jnp.where(width > 0, width, 1)

@@ -32,6 +32,7 @@ from ._modes import Modes, describe_modes, modes_of, visited
 from ._nested import NestedSampling, sample_nested
 from ._nuts import NUTS, Chains, Start, advance, first_states
 from ._parallel_tempering import ParallelTempering, sample_parallel
+from ._particle_gibbs import ParticleGibbs, check_particles, sample_particle_gibbs
 from ._particle_metropolis import ParticleMetropolis, check_estimated, sample_particle_metropolis
 from ._posterior import Posterior
 from ._target import Target, target_of
@@ -65,6 +66,7 @@ Method = (
     | NeuralLikelihood
     | NeuralPosterior
     | ParallelTempering
+    | ParticleGibbs
     | ParticleMetropolis
     | TemperedSMC
     | Variational
@@ -98,9 +100,9 @@ def sample(
     - `problem`: the problem. Every free parameter needs a prior, or two finite bounds between which it is flat.
     - `method`: `NUTS()` by default; `EnsembleSampler()` needs no gradients, `Variational()` and `LaplaceApproximation()`
         approximate, `TemperedSMC()`, `ParallelTempering()` and `NestedSampling()` are for several modes and the evidence,
-        `ParticleMetropolis()` for likelihoods that are estimated with random numbers, by default there; `NeuralPosterior()`,
-        `NeuralLikelihood()`,
-        `ABCSMC()` and what `learn_posterior` returns need no likelihood.
+        `ParticleMetropolis()` for likelihoods that are estimated with random numbers, by default there, and `ParticleGibbs()` for
+        those by particles; `NeuralPosterior()`, `NeuralLikelihood()`, `ABCSMC()` and what `learn_posterior` returns need no
+        likelihood.
     - `chains`, `draws`, `warmup`: independent chains, draws kept from each, and draws before that which tune the sampler.
         Four chains of 1000 after 300 are good values where a fit supplies the mass matrix.
     - `start`: a fit of the same problem: chains begin around its optima of comparable mass, at least one in each where there
@@ -160,10 +162,12 @@ def _sample(
     target = target_of(problem, "reverse" if isinstance(method, Variational) else None)
     if isinstance(method, ParticleMetropolis):
         check_estimated(target)
+    elif isinstance(method, ParticleGibbs):
+        check_particles(problem)
     elif estimated:
         raise ArgumentError(
             f"`{type(method).__name__}` needs a log density that is one function, but `{type(problem.likelihood).__name__}` "
-            "estimates it with random numbers, and with fixed ones it jumps: take `ParticleMetropolis()`."
+            "estimates it with random numbers, and with fixed ones it jumps: take `ParticleMetropolis()` or `ParticleGibbs()`."
         )
     if isinstance(method, NestedSampling | ParallelTempering | TemperedSMC):
         check_without(method, start, store)
@@ -173,7 +177,7 @@ def _sample(
         held = None
         if every is not None:
             check_counts(every=every)
-        if store is not None and isinstance(method, NUTS | EnsembleSampler | ParticleMetropolis):
+        if store is not None and isinstance(method, NUTS | EnsembleSampler | ParticleGibbs | ParticleMetropolis):
             asked = {"method": method, "chains": chains, "warmup": warmup, "key": key, "start": start}
             block = min(every or getattr(method, "block", NUTS.block), warmup + draws)
             definition = describe({**defining_parts(problem), **asked})
@@ -190,6 +194,8 @@ def _sample(
             modes = None if start is None else modes_of(target, start, laplace_start)
             if isinstance(method, ParticleMetropolis):
                 return sample_particle_metropolis(target, method, modes, chains, draws, warmup, run_key, held)
+            if isinstance(method, ParticleGibbs):
+                return sample_particle_gibbs(target, method, modes, Counts(chains, draws, warmup), run_key, held)
             assert modes is not None  # of all others there is a fit
             if isinstance(method, LaplaceApproximation):
                 return sample_laplace(target, method, modes, chains, draws, run_key)

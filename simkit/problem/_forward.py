@@ -86,13 +86,13 @@ class ForwardModel(eqx.Module):
         theta = theta if self.derived is None else self.derived.extended(theta, self.blocks)
         return {path: pick(*row) for path, row in self.table.items()}
 
-    def base_setup(self, index: int) -> Setup:
+    def base_setup(self, index: int | Int[Array, ""]) -> Setup:
         """System, initial state, inputs and noise of one experiment as they were given."""
         row = lambda tree: jax.tree.map(lambda x: x[index], tree)
         base = self.base
         return Setup(base.system, row(base.y0), row(base.inputs), base.noise, row_of(base.events, index))
 
-    def setup(self, theta: Float[Array, " parameters"], index: int) -> Setup:
+    def setup(self, theta: Float[Array, " parameters"], index: int | Int[Array, ""]) -> Setup:
         """System, initial state, inputs and noise of one experiment at `theta`."""
         return self.base_setup(index).put({path: values[index] for path, values in self.values(theta).items()})
 
@@ -197,6 +197,6 @@ class ForwardModel(eqx.Module):
         return tuple(found)
 
 
-def row_of(events: Any, index: int) -> Any:
+def row_of(events: Any, index: Any) -> Any:
     """The events of one experiment, from those of all with a leading axis."""
     return jax.tree.map(lambda x: x[index] if eqx.is_array(x) else x, events)

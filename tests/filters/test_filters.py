@@ -357,7 +357,7 @@ def test_particles_that_all_die_are_named():
     assert status[0] == simkit.Status.NON_FINITE
     with pytest.raises(SimulationError, match="experiment `far` are not known from t = 2 on: no particle"):
         states(problem, [1.0], given="past")
-    with pytest.raises(ArgumentError, match="has no smoothed states"):
+    with pytest.raises(SimulationError, match="experiment `far` are not known from t = 2 on: no particle"):
         states(problem, [1.0])
 
 

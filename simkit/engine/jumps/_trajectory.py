@@ -83,8 +83,8 @@ def _path(posed: Posed, method: Any) -> Paths:
     def no_derivative(primals: Any, tangents: Any) -> Any:
         raise ArgumentError(
             f"A path of the jump process `{type(posed.system).__name__}` has no derivative by its parameters, its start or its "
-            "times: it jumps. Take `sample` with `ParticleMetropolis()` in place of a fit by gradients, or "
-            "`ChemicalLangevin(system)` with a `KalmanFilter`, whose likelihood is smooth."
+            "times: it jumps. Take `fit` with `IteratedFiltering()` or `sample` with `ParticleMetropolis()` in place of a fit by "
+            "gradients, or `ChemicalLangevin(system)` with a `KalmanFilter`, whose likelihood is smooth."
         )
 
     run.defjvp(no_derivative)
