@@ -91,6 +91,7 @@ if TYPE_CHECKING:
     from .fitting import FitResult as FitResult
     from .fitting import GaussNewton as GaussNewton
     from .fitting import GaussNewtonCG as GaussNewtonCG
+    from .fitting import SAEM as SAEM
     from .fitting import Marginal as Marginal
     from .fitting import Optimiser as Optimiser
     from .fitting import fit as fit
@@ -221,6 +222,7 @@ _LAZY = {
     "GaussNewton": "fitting",
     "GaussNewtonCG": "fitting",
     "Marginal": "fitting",
+    "SAEM": "fitting",
     "LBFGS": "fitting",
     "Optimiser": "fitting",
     "plan": "fitting",

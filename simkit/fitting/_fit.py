@@ -28,6 +28,8 @@ from ._gauss_newton_cg import GaussNewtonCG
 from ._marginal import Marginal, population_in, sharpened
 from ._method import FAILED, AbstractMethod, End
 from ._optax import LBFGS
+from ._saem import SAEM
+from ._saem_fit import fit_saem
 from ._sampled import fit_sampled
 from ._screen import LOOKS, coarse, looked_at
 from ._shooting import Shot, check_windows
@@ -61,7 +63,7 @@ def fit(
     problem: Problem,
     *,
     starts: ArrayLike | Sequence[Any] = 16,
-    method: AbstractMethod | None = None,
+    method: AbstractMethod | SAEM | None = None,
     key: PRNGKeyArray | None = None,
     horizons: Sequence[float] | None = None,
     screen: int = 1,
@@ -88,7 +90,7 @@ def fit(
     problem: Problem,
     *,
     starts: ArrayLike | Sequence[Any] = 16,
-    method: AbstractMethod | GaussNewtonCG | None = None,
+    method: AbstractMethod | GaussNewtonCG | SAEM | None = None,
     key: PRNGKeyArray | None = None,
     horizons: Sequence[float] | None = None,
     screen: int = 1,
@@ -109,8 +111,9 @@ def fit(
         units. A drawn start that fails to simulate is drawn again.
     - `method`: `GaussNewton()` by default, with more steps where nothing moves in time; `LBFGS()`, the default for a likelihood
         without residuals, or `Optimiser` for any Optax transformation; `GaussNewtonCG` for fields, from the middle of the priors,
-        from `Free.start` or from each of the given starts, without the arguments that follow `key` but for `progress`.
-    - `key`: a random key for the draws; `jax.random.key(0)` by default, so that a fit repeats itself.
+        from `Free.start` or from each of the given starts, without the arguments that follow `key` but for `progress`; `SAEM` for
+        populations where `Marginal()`, their default, approximates too coarsely, from one start or the given ones, likewise.
+    - `key`: a random key for the draws of starts and methods; `jax.random.key(0)` by default, so that a fit repeats itself.
     - `horizons`: increasing fractions of each experiment's span, the last 1: the data up to there are fitted first, each
         stage from where the one before ended. (0.25, 0.5, 1) by default, since long data of an oscillator have many local
         minima and short ones few; (1,) where nothing moves in time, and after `windows`.
@@ -154,6 +157,10 @@ def fit(
         key = jax.random.key(0) if key is None else key
         with Progress(None, 0, progress, verb="fit") as counter:
             return fit_fields(problem, method, starts, key, others, counter)
+    if isinstance(method, SAEM):
+        key = jax.random.key(0) if key is None else key
+        with Progress(None, 0, progress, verb="fit") as counter:
+            return fit_saem(problem, method, starts, key, others, counter)
     method = _default_method(problem) if method is None else method
     check_kind(
         "method",

@@ -64,6 +64,7 @@ class FitResult(AbstractFit):
         4 given up as hopeless: far from the best, at a pace that would not have led there.
     - `iterations`, `failures`: shape `(starts,)`, over all stages.
     - `log_likelihood`, `data_count`, `chi_squared`: at the best point; the last is the sum of squared standardised residuals.
+    - `log_likelihood_error`: the Monte Carlo error of the log likelihood, of `SAEM`; None where it is exact or approximated.
     - `data_checksum`: of times and values of the data, by which other data are told; None in results of earlier versions.
     - `bounds`: shape `(parameters, 2)`, natural units.
     - `optimum`: shape `(starts,)`, the number of the optimum at which each start ended, 0 for the best, -1 for none. Starts are at
@@ -319,8 +320,9 @@ class FitResult(AbstractFit):
         status, lines = np.asarray(self.status), []
         if self.integrated:
             lines.append(f"and {self.integrated} deviations of individuals, over which the likelihood is integrated")
+        error = "" if self.log_likelihood_error is None else f" (Monte Carlo error {float(self.log_likelihood_error):.2g})"
         lines.append(
-            f"log likelihood {float(self.log_likelihood):.6g}, AIC {self.aic:.5g}, BIC {self.bic:.5g}, objective "
+            f"log likelihood {float(self.log_likelihood):.6g}{error}, AIC {self.aic:.5g}, BIC {self.bic:.5g}, objective "
             f"{float(self.objective[0]):.6g}"
         )
         lines.append(

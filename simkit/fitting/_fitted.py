@@ -36,6 +36,7 @@ class AbstractFit(eqx.Module):
     log_mass: Float[Array, " optima"] | None = None
     covariances: Float[Array, "optima parameters parameters"] | None = None
     data_checksum: Int[Array, ""] | None = None
+    log_likelihood_error: Float[Array, ""] | None = None
 
     @property
     def free_count(self) -> int:
