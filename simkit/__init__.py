@@ -88,10 +88,10 @@ if TYPE_CHECKING:
     from .engine import ensemble as ensemble
     from .engine import simulate as simulate
     from .fitting import LBFGS as LBFGS
+    from .fitting import SAEM as SAEM
     from .fitting import FitResult as FitResult
     from .fitting import GaussNewton as GaussNewton
     from .fitting import GaussNewtonCG as GaussNewtonCG
-    from .fitting import SAEM as SAEM
     from .fitting import Marginal as Marginal
     from .fitting import Optimiser as Optimiser
     from .fitting import fit as fit

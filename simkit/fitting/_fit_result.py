@@ -320,7 +320,9 @@ class FitResult(AbstractFit):
         status, lines = np.asarray(self.status), []
         if self.integrated:
             lines.append(f"and {self.integrated} deviations of individuals, over which the likelihood is integrated")
-        error = "" if self.log_likelihood_error is None else f" (Monte Carlo error {float(self.log_likelihood_error):.2g})"
+        error = (
+            "" if self.log_likelihood_error is None else f" (Monte Carlo error {float(self.log_likelihood_error):.2g})"
+        )
         lines.append(
             f"log likelihood {float(self.log_likelihood):.6g}{error}, AIC {self.aic:.5g}, BIC {self.bic:.5g}, objective "
             f"{float(self.objective[0]):.6g}"

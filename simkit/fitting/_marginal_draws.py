@@ -11,9 +11,16 @@ from jaxtyping import Array, Float, PRNGKeyArray
 
 from ..linear import cholesky, log_determinant
 from ..problem import Population, Problem
-from ._marginal import MarginalValue, marginal
+from ._conditional import Conditional, modes
+from ._marginal import MODE_STEPS
 from ._saem_moves import log_data, shared_places
-from ._saem_statistics import individual_density, individual_parameters, numbers_of, population_places
+from ._saem_statistics import (
+    deviations_of,
+    individual_density,
+    individual_parameters,
+    numbers_of,
+    population_places,
+)
 
 FREEDOM = 5.0
 """Degrees of freedom of the proposals, whose tails are heavier than those of any deviation given data."""
@@ -33,32 +40,43 @@ class Estimated(NamedTuple):
     """The log likelihood of all individuals by importance sampling.
 
     - `value`, `error`: the log likelihood and its Monte Carlo error; `effective`: how many draws count of each individual.
-    - `at`: Laplace's approximation, around whose modes the draws lie; `drawn`, `weights`: the draws, and weights that add up to 1.
+    - `modes`, `at`: the most probable deviations, around which the draws lie, and the local model there.
+    - `drawn`, `weights`: the draws, and weights that add up to 1.
     """
 
     value: Float[Array, ""]
     error: Float[Array, ""]
     effective: Float[Array, " individual"]
-    at: MarginalValue
+    modes: Float[Array, "individual effect"]
+    at: Conditional
     drawn: Drawn
     weights: Float[Array, "draw individual"]
 
 
-def drawn_around(at: MarginalValue, key: PRNGKeyArray, count: int) -> Drawn:
+class Derivatives(NamedTuple):
+    """What draws say of the negative log marginal posterior, by the shared numbers: gradient, second derivative, and how the mean
+    deviations of individuals follow."""
+
+    gradient: Float[Array, " shared"]
+    curvature: Float[Array, "shared shared"]
+    follow: Float[Array, "individual effect shared"]
+
+
+def drawn_around(centre: Float[Array, "individual effect"], information: Array, key: PRNGKeyArray, count: int) -> Drawn:
     """Draws of Student's distribution around the modes, with the inverse of the information as scale."""
-    size, effects = at.deviations.shape
+    size, effects = centre.shape
     one, two = jax.random.split(key)
-    dtype = at.deviations.dtype
+    dtype = centre.dtype
     normal = jax.random.normal(one, (count, size, effects), dtype)
     chi = 2 * jax.random.gamma(two, 0.5 * FREEDOM, (count, size), dtype) / FREEDOM
     standard = normal / jnp.sqrt(chi)[..., None]
-    lower = jax.vmap(cholesky)(at.information)
+    lower = jax.vmap(cholesky)(information)
     # With H = L L^T the distance L^-T z has the covariance of H^-1.
     solved = jax.vmap(lambda root, z: jax.scipy.linalg.solve_triangular(root, z.T, trans=1, lower=True).T, (0, 1), 1)
     norm = gammaln(0.5 * (FREEDOM + effects)) - gammaln(0.5 * FREEDOM) - 0.5 * effects * np.log(FREEDOM * np.pi)
     heads = -0.5 * (FREEDOM + effects) * jnp.log1p(jnp.sum(standard**2, axis=2) / FREEDOM)
-    density = norm + heads + 0.5 * jax.vmap(log_determinant)(at.information)
-    return Drawn(at.deviations + solved(lower, standard), density.astype(dtype))
+    density = norm + heads + 0.5 * jax.vmap(log_determinant)(information)
+    return Drawn(centre + solved(lower, standard), density.astype(dtype))
 
 
 def _log_weights(problem: Problem, z: Array, drawn: Drawn) -> Array:
@@ -71,35 +89,37 @@ def _log_weights(problem: Problem, z: Array, drawn: Drawn) -> Array:
 @eqx.filter_jit
 def estimated(problem: Problem, z: Float[Array, " parameters"], key: PRNGKeyArray, count: int) -> Estimated:
     """The marginal likelihood at `z` by importance sampling around the modes of individuals."""
-    at = marginal(problem, z)
-    drawn = drawn_around(at, key, count)
+    population: Population = problem.population  # pyright: ignore
+    centre, at = modes(problem, z, population.deviations(z), MODE_STEPS)
+    drawn = drawn_around(centre, at.information, key, count)
     logs = jax.lax.map(lambda own: _log_weights(problem, z, own), drawn, batch_size=TOGETHER)
     each = logsumexp(logs, axis=0) - jnp.log(count)
     weights = jnp.exp(logs - each)
     variance = jnp.var(weights, axis=0) / count
     effective = jnp.sum(weights, axis=0) ** 2 / jnp.sum(weights**2, axis=0)
-    return Estimated(jnp.sum(each), jnp.sqrt(jnp.sum(variance)), effective, at, drawn, weights / count)
+    return Estimated(jnp.sum(each), jnp.sqrt(jnp.sum(variance)), effective, centre, at, drawn, weights / count)
 
 
 @eqx.filter_jit
 def derivatives(
-    problem: Problem, z: Float[Array, " parameters"], found: Estimated, error: Float[Array, " shared"]
-) -> tuple[Float[Array, " shared"], Float[Array, "shared shared"]]:
+    problem: Problem, z: Float[Array, " parameters"], found: Estimated, error: Float[Array, " own"]
+) -> Derivatives:
     r"""Gradient and second derivative of the negative log marginal posterior at `z`, from the draws of importance sampling.
 
     With complete data $(y, \phi)$ the score is $E[\nabla \ell \mid y]$ (Fisher) and the information
     $-E[\nabla^2 \ell \mid y] - \mathrm{Cov}[\nabla \ell \mid y]$ (Louis 1982, doi:10.1111/j.2517-6161.1982.tb01203.x). Since
     individual parameters stay, data know the population only through what does not differ, whose second derivatives are central
-    differences over shares of `error`, about the standard errors.
+    differences over shares of `error`, about their standard errors. Mean deviations follow by the derivative of the deviations at
+    which individual parameters stay, plus the covariance of deviations and scores.
     """
     population: Population = problem.population  # pyright: ignore
     size, own, places = population.shared, shared_places(population), population_places(population)
     still = population.with_deviations(z, 0 * population.deviations(z))
     numbers = numbers_of(population, problem.natural(z))
     low, high = problem.coordinate_bounds()[own].T
-    reach = jnp.minimum(jnp.finfo(z.dtype).eps ** (1 / 3) * error[own], 0.25 * (high - low))
+    reach = jnp.minimum(jnp.finfo(z.dtype).eps ** (1 / 3) * error, 0.25 * (high - low))
 
-    def of_draw(given: tuple[Array, Array]) -> tuple[Array, Array]:
+    def of_draw(given: tuple[Array, Array]) -> tuple[Array, ...]:
         deviations, weight = given
         slopes, bend = jnp.zeros((weight.size, size), z.dtype), jnp.zeros((weight.size, size, size), z.dtype)
         each, added = individual_parameters(population, numbers, deviations)
@@ -108,6 +128,11 @@ def derivatives(
             other = numbers_of(population, problem.natural(still.at[places].set(u)))
             return individual_density(population, other, each, added)
 
+        def still_there(u: Array) -> Array:
+            other = numbers_of(population, problem.natural(still.at[places].set(u)))
+            return deviations_of(population, other, each, added)
+
+        follow = jnp.zeros((*deviations.shape, size), z.dtype).at[..., places].set(jax.jacfwd(still_there)(z[places]))
         slopes = slopes.at[:, places].set(jax.jacfwd(density)(z[places]))
         bend = bend.at[:, places[:, None], places].set(jax.jacfwd(jax.jacfwd(density))(z[places]))
         if own.size:
@@ -122,17 +147,23 @@ def derivatives(
         counts = weight > 0
         slopes, bend = jnp.where(counts[:, None], slopes, 0), jnp.where(counts[:, None, None], bend, 0)
         products = bend + slopes[:, :, None] * slopes[:, None, :]
-        return weight[:, None] * slopes, jnp.einsum("i,ikl->kl", weight, products)
+        mean, score = weight[:, None] * deviations, weight[:, None] * slopes
+        follow = weight[:, None, None] * follow + deviations[:, :, None] * score[:, None, :]
+        return score, jnp.einsum("i,ikl->kl", weight, products), mean, follow
 
-    def add(total: tuple[Array, Array], given: tuple[Array, Array]) -> tuple[tuple[Array, Array], None]:
+    def add(total: tuple[Array, ...], given: tuple[Array, Array]) -> tuple[tuple[Array, ...], None]:
         new = jax.vmap(of_draw)(given)
-        return (total[0] + new[0].sum(axis=0), total[1] + new[1].sum(axis=0)), None
+        return tuple(a + b.sum(axis=0) for a, b in zip(total, new, strict=True)), None
 
     count = found.weights.shape[0]
     rows = -(-count // TOGETHER)
     filled = lambda x: jnp.concatenate([x, 0 * x[: rows * TOGETHER - count]]).reshape(rows, TOGETHER, *x.shape[1:])
-    zero = jnp.zeros((found.weights.shape[1], size), z.dtype), jnp.zeros((size, size), z.dtype)
-    (score, second), _ = jax.lax.scan(add, zero, (filled(found.drawn.deviations), filled(found.weights)))
+    many, effects = found.modes.shape
+    zero = tuple(jnp.zeros(n, z.dtype) for n in ((many, size), (size, size), (many, effects), (many, effects, size)))
+    (score, second, mean, follow), _ = jax.lax.scan(add, zero, (filled(found.drawn.deviations), filled(found.weights)))
     penalty = lambda u: -problem.log_prior(problem.natural(still.at[:size].set(u)))
-    gradient = jax.grad(penalty)(z[:size]) - score.sum(axis=0)
-    return gradient, jax.hessian(penalty)(z[:size]) - second + score.T @ score
+    return Derivatives(
+        jax.grad(penalty)(z[:size]) - score.sum(axis=0),
+        jax.hessian(penalty)(z[:size]) - second + score.T @ score,
+        follow - mean[:, :, None] * score[:, None, :],
+    )

@@ -15,7 +15,7 @@ from ..engine import note_trace
 from ..problem import Population, Problem, named_parts
 from ._fit_result import NOWHERE_LEFT, FitResult, summarise
 from ._inside import inside
-from ._marginal import joint_model, positive
+from ._marginal import MarginalValue, joint_model, positive
 from ._marginal_draws import Estimated, derivatives, estimated
 from ._method import CONVERGED, FAILED, LIMIT, End
 from ._saem import SAEM
@@ -63,10 +63,14 @@ def fit_saem(
     individuals cannot be simulated.
     """
     if problem.population is None:
-        raise ArgumentError("The method `SAEM` is for populations, but no free parameter of the problem is an `Individual`.")
+        raise ArgumentError(
+            "The method `SAEM` is for populations, but no free parameter of the problem is an `Individual`."
+        )
     for name, (value, default) in options.items():
         if value != default:
-            raise ArgumentError(f"Argument `{name}` does not go with `SAEM`, which goes once through its iterations from each start.")
+            raise ArgumentError(
+                f"Argument `{name}` does not go with `SAEM`, which goes once through its iterations from each start."
+            )
     lean = problem.lean()
     if isinstance(starts, int | np.integer):
         if starts < 1:
@@ -78,8 +82,8 @@ def fit_saem(
     ends, told = [], []
     for i, z in enumerate(begins):
         own = jax.random.fold_in(key, i)
-        place = _iterated(lean, method, z, own, counter)
-        end, likelihood, distance = _summed(lean, method, place, jax.random.fold_in(own, 1))
+        place, error = _iterated(lean, method, z, own, counter)
+        end, likelihood, distance = _summed(lean, method, place, error, jax.random.fold_in(own, 1))
         ends.append(end)
         told.append((likelihood, distance))
     end = jax.tree.map(lambda *parts: jnp.stack(parts), *ends)
@@ -108,8 +112,10 @@ def _at_means(problem: Problem, places: Array) -> Array:
     return jax.lax.map(lambda z: log_data(problem, z, none), places)
 
 
-def _iterated(problem: Problem, method: SAEM, z: Array, key: PRNGKeyArray, counter: Progress) -> Array:
-    """The coordinates after all iterations, with the mean deviations of the chains at the end."""
+def _iterated(
+    problem: Problem, method: SAEM, z: Array, key: PRNGKeyArray, counter: Progress
+) -> tuple[Array, Float[Array, " own"]]:
+    """The coordinates after all iterations, with the mean deviations of the chains, and errors of what does not differ."""
     population: Population = problem.population  # pyright: ignore
     state, total = _begun(problem, method, z, key), method.burn_in + method.smoothing
     for done in range(0, total, TOLD):
@@ -121,7 +127,9 @@ def _iterated(problem: Problem, method: SAEM, z: Array, key: PRNGKeyArray, count
         counter.tell(f"iteration {done + count} of {total}: {shown}")
     if not np.isfinite(np.asarray(state.z)).all():
         raise SimulationError(NOWHERE_LEFT)
-    return population.with_deviations(state.z, state.chains.deviations.mean(axis=0))
+    told = jnp.diag(state.information)
+    error = jnp.where(told > 0, 1 / jnp.sqrt(jnp.where(told > 0, told, 1)), 1)
+    return population.with_deviations(state.z, state.chains.deviations.mean(axis=0)), error
 
 
 def _begun(problem: Problem, method: SAEM, z: Array, key: PRNGKeyArray) -> State:
@@ -173,24 +181,38 @@ def _iterate(problem: Problem, state: State, burn_in: Array, sweeps: int, count:
     return jax.lax.fori_loop(0, count, once, state)
 
 
-def _summed(problem: Problem, method: SAEM, z: Array, key: PRNGKeyArray) -> tuple[End, Estimated, float]:
+def _summed(problem: Problem, method: SAEM, z: Array, error: Array, key: PRNGKeyArray) -> tuple[End, Estimated, float]:
     """The end of a start with what importance sampling says there, and the distance from the maximum in standard errors."""
     population: Population = problem.population  # pyright: ignore
     likelihood = estimated(problem, z, key, method.draws)
-    at = likelihood.at
-    products = np.asarray(at.each.T @ at.each) + np.diag(np.asarray(at.curvature))
-    sizes = np.diag(products)
-    error = np.where(sizes > 0, 1 / np.sqrt(np.where(sizes > 0, sizes, 1)), 1.0)
-    slope, bend = derivatives(problem, z, likelihood, jnp.asarray(error, z.dtype))
-    known = np.isfinite(np.asarray(bend)).all() and np.isfinite(np.asarray(slope)).all()
-    bend = positive(np.asarray(bend) if known else products, error)
-    distance = float(np.sqrt(np.asarray(slope) @ np.linalg.solve(bend, np.asarray(slope)))) if known else np.inf
-    at = eqx.tree_at(lambda x: x.value, at, at.penalty - likelihood.value)
+    found = derivatives(problem, z, likelihood, error)
+    slope, raw = np.asarray(found.gradient), np.asarray(found.curvature)
+    fine = bool(np.isfinite(float(likelihood.value)) and np.isfinite(raw).all() and np.isfinite(slope).all())
+    scale = np.diag(raw) if fine else np.ones(len(raw))
+    unit = 1 / np.sqrt(np.where(scale > 0, scale, np.abs(scale).max()))
+    bend = positive(raw, unit) if fine else np.eye(len(raw))
+    distance = float(np.sqrt(slope @ np.linalg.solve(bend, slope))) if fine else np.inf
+    place = population.with_deviations(z, likelihood.modes)
+    still = population.with_deviations(z, 0 * likelihood.modes)
+    # The prior of the deviations themselves is in the likelihood, over which they are integrated.
+    own = 0.5 * (problem.size - population.shared) * np.log(2 * np.pi)
+    penalty = -problem.log_prior(problem.natural(still)) - jnp.asarray(own, z.dtype)
+    size = population.shared
+    at = MarginalValue(
+        penalty - likelihood.value,
+        penalty,
+        jnp.zeros((len(population.labels), size), z.dtype),
+        found.gradient,
+        0 * found.gradient,
+        likelihood.modes,
+        found.follow,
+        likelihood.at.information,
+        likelihood.at.chi_squared,
+        jnp.asarray(fine),
+    )
     model = joint_model(population, at, jnp.asarray(bend, z.dtype))
-    fine = bool(at.good) and np.isfinite(float(likelihood.value))
     status = (CONVERGED if distance < NEAR else LIMIT) if fine else FAILED
     total = jnp.asarray(method.burn_in + method.smoothing, int)
-    place = population.with_deviations(z, at.deviations)
     return End(place, model, jnp.asarray(status, int), total, jnp.zeros((), int)), likelihood, distance
 
 
