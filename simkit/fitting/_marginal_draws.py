@@ -1,12 +1,12 @@
 """Importance sampling of the marginal likelihood of a population, with gradient and second derivative."""
 
+import math
 from typing import NamedTuple
 
 import equinox as eqx
 import jax
 import jax.numpy as jnp
-import numpy as np
-from jax.scipy.special import gammaln, logsumexp
+from jax.scipy.special import logsumexp
 from jaxtyping import Array, Float, PRNGKeyArray
 
 from ..linear import cholesky, log_determinant
@@ -73,16 +73,17 @@ def drawn_around(centre: Float[Array, "individual effect"], information: Array, 
     lower = jax.vmap(cholesky)(information)
     # With H = L L^T the distance L^-T z has the covariance of H^-1.
     solved = jax.vmap(lambda root, z: jax.scipy.linalg.solve_triangular(root, z.T, trans=1, lower=True).T, (0, 1), 1)
-    norm = gammaln(0.5 * (FREEDOM + effects)) - gammaln(0.5 * FREEDOM) - 0.5 * effects * np.log(FREEDOM * np.pi)
+    norm = math.lgamma(0.5 * (FREEDOM + effects)) - math.lgamma(0.5 * FREEDOM)
+    norm = norm - 0.5 * effects * math.log(FREEDOM * math.pi)
     heads = -0.5 * (FREEDOM + effects) * jnp.log1p(jnp.sum(standard**2, axis=2) / FREEDOM)
-    density = norm + heads + 0.5 * jax.vmap(log_determinant)(information)
-    return Drawn(centre + solved(lower, standard), density.astype(dtype))
+    density = norm + heads + 0.5 * jax.vmap(log_determinant)(information)[None]
+    return Drawn(centre[None] + solved(lower, standard), density.astype(dtype))
 
 
 def _log_weights(problem: Problem, z: Array, drawn: Drawn) -> Array:
     """The log of the joint density of data and deviations over that of the proposal, one draw."""
     effects = drawn.deviations.shape[-1]
-    prior = -0.5 * jnp.sum(drawn.deviations**2, axis=-1) - 0.5 * effects * np.log(2 * np.pi)
+    prior = -0.5 * jnp.sum(drawn.deviations**2, axis=-1) - 0.5 * effects * math.log(2 * math.pi)
     return log_data(problem, z, drawn.deviations) + prior - drawn.density
 
 
@@ -94,7 +95,7 @@ def estimated(problem: Problem, z: Float[Array, " parameters"], key: PRNGKeyArra
     drawn = drawn_around(centre, at.information, key, count)
     logs = jax.lax.map(lambda own: _log_weights(problem, z, own), drawn, batch_size=TOGETHER)
     each = logsumexp(logs, axis=0) - jnp.log(count)
-    weights = jnp.exp(logs - each)
+    weights = jnp.exp(logs - each[None])
     variance = jnp.var(weights, axis=0) / count
     effective = jnp.sum(weights, axis=0) ** 2 / jnp.sum(weights**2, axis=0)
     return Estimated(jnp.sum(each), jnp.sqrt(jnp.sum(variance)), effective, centre, at, drawn, weights / count)

@@ -72,18 +72,15 @@ def moved(
         one, two = jax.random.split(key)
         noise = jax.random.normal(one, now.shape, now.dtype)
         length = chains.lengths[:effects].T * jnp.where(joint, chains.lengths[effects], 1)[:, None]
-        place = jnp.where(anew, noise, now + mask * length[None] * noise)
+        place = jnp.where(anew, noise, now + mask[None, None] * length[None] * noise)
         density = jax.vmap(lambda deviations: log_data(problem, z, deviations))(place)
         # A draw of the population has the prior in its own density.
         prior = jnp.where(anew, 0, 0.5 * jnp.sum(now**2 - place**2, axis=2))
         toss = jax.random.uniform(two, density.shape, now.dtype)
         better = jnp.log(toss) < density - chains.density + prior
-        lengths = chains.lengths * jnp.exp(
-            rate
-            * RATE
-            * (better.astype(now.dtype).mean(axis=0) - jnp.where(joint, TOGETHER, ALONE))[None]
-            * (jnp.arange(effects + 1)[:, None] == kind - 1)
-        )
+        excess = better.astype(now.dtype).mean(axis=0) - jnp.where(joint, TOGETHER, ALONE)
+        own = (jnp.arange(effects + 1) == kind - 1)[:, None]
+        lengths = chains.lengths * jnp.where(own, jnp.exp(rate * RATE * excess)[None], 1)
         kept = jnp.where(better[..., None], place, now)
         return Chains(kept, jnp.where(better, density, chains.density), lengths), None
 
@@ -149,7 +146,7 @@ def stepped(
     size = jnp.sqrt(jnp.where(size > 0, size, 1))
     # In units of its own error each number has the diagonal 1; what nothing informs stays.
     known = (jnp.diag(information) > 0).astype(z.dtype)
-    scaled = information / size[:, None] / size + jnp.diag(1 - known)
+    scaled = information / size[:, None] / size[None] + jnp.diag(1 - known)
     ridge = 1e3 * jnp.finfo(z.dtype).eps * jnp.eye(len(places), dtype=z.dtype)
     step = rate * known * solve(scaled + ridge, (gradient - slope) / size) / size
     log = np.array(problem.log)[places]

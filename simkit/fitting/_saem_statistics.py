@@ -81,7 +81,7 @@ def individual_parameters(
     count = len(population.names)
     means = _design(population).astype(deviations.dtype) @ jnp.concatenate([numbers.mean, numbers.effects])
     each = means + deviations[:, :count] @ numbers.root.T
-    return each, deviations[:, count:] * _repeated(population, numbers)
+    return each, deviations[:, count:] * _repeated(population, numbers)[None]
 
 
 def deviations_of(
@@ -93,7 +93,7 @@ def deviations_of(
     """The deviations at which individuals have these parameters."""
     means = _design(population).astype(each.dtype) @ jnp.concatenate([numbers.mean, numbers.effects])
     own = jax.scipy.linalg.solve_triangular(numbers.root, (each - means).T, lower=True).T
-    return jnp.concatenate([own, added / _repeated(population, numbers)], axis=1)
+    return jnp.concatenate([own, added / _repeated(population, numbers)[None]], axis=1)
 
 
 def _repeated(population: Population, numbers: Numbers) -> Array:
@@ -113,9 +113,9 @@ def statistics_of(
     added: Float[Array, "chain individual occasion"],
 ) -> Statistics:
     """The statistics of individual parameters, their mean over chains."""
-    moved = each - origin
+    moved = each - origin[None, None]
     there = jnp.asarray(_present(population)[:, len(population.names) :])
-    squares = jnp.where(there, added**2, 0).mean(axis=0).sum(axis=0)
+    squares = jnp.where(there[None], added**2, 0).mean(axis=0).sum(axis=0)
     return Statistics(
         origin,
         moved.mean(axis=0),
@@ -151,7 +151,7 @@ def individual_density(
     means = _design(population).astype(each.dtype) @ jnp.concatenate([numbers.mean, numbers.effects])
     z = jax.scipy.linalg.solve_triangular(numbers.root, (each - means).T, lower=True)
     spread, there = _repeated(population, numbers), jnp.asarray(_present(population)[:, len(population.names) :])
-    own = jnp.where(there, -0.5 * (added / spread) ** 2 - jnp.log(spread), 0).sum(axis=1)
+    own = jnp.where(there, -0.5 * (added / spread[None]) ** 2 - jnp.log(spread)[None], 0).sum(axis=1)
     return own - 0.5 * jnp.sum(z**2, axis=0) - jnp.sum(jnp.log(jnp.abs(jnp.diag(numbers.root))))
 
 
@@ -175,7 +175,9 @@ def _closed(population: Population, statistics: Statistics, theta: Array) -> Arr
         theta = theta.at[start : start + len(population.switching)].set(own)
     if population.correlated:
         places = np.array(population.correlated)
-        correlation = scatter[places][:, places] / len(population.labels) / spread[places][:, None] / spread[places]
+        correlation = (
+            scatter[places][:, places] / len(population.labels) / spread[places][:, None] / spread[places][None]
+        )
         lower = cholesky(correlation)
         left = jnp.sqrt(jnp.maximum(1 - jnp.cumsum(lower**2, axis=1) + lower**2, tiny))
         rows, columns = np.tril_indices(len(places), -1)

@@ -106,7 +106,7 @@ class Ordered(AbstractNoise):
         pick = lambda shift: sum(jnp.where(value == k + shift, cut - location, 0) for k, cut in enumerate(cuts))
         # The difference of two logistic functions is their product with the complement and 1 - exp(-gap).
         below, above = jax.nn.softplus(-pick(0)), jax.nn.softplus(pick(1))
-        gap = sum(jnp.where(value == k + 1, own, 0) for k, own in enumerate(self.gaps))
+        gap = sum((jnp.where(value == k + 1, own, 0) for k, own in enumerate(self.gaps)), jnp.zeros_like(location))
         between = (value > 0) & (value < last)
         width = jnp.log(-jnp.expm1(-jnp.where(between, gap, 1)))
         found = jnp.where(value < last, -below, 0) + jnp.where(value > 0, -above, 0) + jnp.where(between, width, 0)

@@ -59,6 +59,12 @@ def test_a_narrow_grade_keeps_its_digits():
     assert found == pytest.approx(np.log(1e-9) + stats.logistic.logpdf(0.8), rel=1e-10)
 
 
+def test_two_grades_are_a_logistic_regression():
+    found = Ordered(0.5, ()).log_prob(jnp.array([0.0, 1.0]), jnp.array([1.2, 1.2]))
+    np.testing.assert_allclose(found, [stats.logistic.logsf(0.7), stats.logistic.logcdf(0.7)], rtol=1e-12)
+    assert Ordered(0.5, ()).information(jnp.array([1.2])).size == 2
+
+
 @pytest.mark.parametrize("place", PLACES[1:4])
 def test_information_is_the_sum_over_all_grades(place):
     scores = jax.vmap(
