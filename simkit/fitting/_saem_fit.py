@@ -221,8 +221,8 @@ def _sentences(population: Population, likelihood: Estimated, distance: float) -
     words, error = [], float(likelihood.error)
     if not distance < NEAR:
         words.append(
-            f"the maximum of the marginal likelihood is about {distance:.1g} standard errors away. Take more iterations or chains of "
-            "`SAEM`."
+            f"the maximum of the marginal likelihood is about {distance:.1g} standard errors away. Take more iterations or chains "
+            "of `SAEM`."
         )
     if not error < UNRELIABLE:
         worst = population.labels[int(np.argmin(np.asarray(likelihood.effective)))]

@@ -156,7 +156,7 @@ def individual_density(
 
 
 def _closed(population: Population, statistics: Statistics, theta: Array) -> Array:
-    """The free parameters with means and effects by least squares weighted with the covariance, and the covariance of what is left."""
+    """The free parameters with means and effects by weighted least squares, and the covariance of what they leave."""
     numbers, count, first = numbers_of(population, theta), len(population.names), population.first
     design, tiny = _design(population).astype(theta.dtype), jnp.finfo(theta.dtype).tiny ** 0.5
     weight = inverse(numbers.root @ numbers.root.T)
