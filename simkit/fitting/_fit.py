@@ -31,7 +31,7 @@ from ._optax import LBFGS
 from ._saem import SAEM
 from ._saem_fit import fit_saem
 from ._sampled import fit_sampled
-from ._screen import LOOKS, coarse, looked_at
+from ._screen import LOOKS, check_screen, coarse, looked_at
 from ._shooting import Shot, check_windows
 from ._start_queue import LANES, queued
 from ._starts import check_drawable, drawn_starts, first_start, given_starts
@@ -111,8 +111,8 @@ def fit(
         units. A drawn start that fails to simulate is drawn again.
     - `method`: `GaussNewton()` by default, with more steps where nothing moves in time; `LBFGS()`, the default for a likelihood
         without residuals, or `Optimiser` for any Optax transformation; `GaussNewtonCG` for fields, from the middle of the priors,
-        from `Free.start` or from each of the given starts, without the arguments that follow `key` but for `progress`; `SAEM` for
-        populations where `Marginal()`, their default, approximates too coarsely, from one start or the given ones, likewise.
+        from `Free.start` or from each of the given starts, without the arguments that follow `key` but for `progress`; `SAEM` likewise
+        for populations where `Marginal()`, their default, is too coarse.
     - `key`: a random key for the draws of starts and methods; `jax.random.key(0)` by default, so that a fit repeats itself.
     - `horizons`: increasing fractions of each experiment's span, the last 1: the data up to there are fitted first, each
         stage from where the one before ended. (0.25, 0.5, 1) by default, since long data of an oscillator have many local
@@ -153,14 +153,12 @@ def fit(
         raise ArgumentError("Argument `problem` must have free parameters, but it has none.")
     others = {"horizons": (horizons, None), "screen": (screen, 1), "evolve": (evolve, 0), "windows": (windows, 1)}
     others |= {"store": (store, None)}
-    if isinstance(method, GaussNewtonCG):
+    if isinstance(method, GaussNewtonCG | SAEM):
         key = jax.random.key(0) if key is None else key
         with Progress(None, 0, progress, verb="fit") as counter:
+            if isinstance(method, SAEM):
+                return fit_saem(problem, method, starts, key, others, counter)
             return fit_fields(problem, method, starts, key, others, counter)
-    if isinstance(method, SAEM):
-        key = jax.random.key(0) if key is None else key
-        with Progress(None, 0, progress, verb="fit") as counter:
-            return fit_saem(problem, method, starts, key, others, counter)
     method = _default_method(problem) if method is None else method
     check_kind(
         "method",
@@ -207,7 +205,7 @@ def _fit_once(
     else:
         check_drawable(problem)
         given = starts
-    screen = _check_screen(screen, given, evolve)
+    screen = check_screen(screen, given, evolve)
     key = jax.random.key(0) if key is None else key
     begin = lambda together: _begin(problem, method, stages, given, key, (screen, evolve), together, counter)
     shot = Shot(problem, windows) if windows > 1 else None
@@ -419,18 +417,6 @@ def _replace_failing(
     if failing.all():
         raise SimulationError(NOWHERE.format(len(z) * (ROUNDS + 1)))
     return z, redrawn
-
-
-def _check_screen(screen: object, starts: object, evolve: object) -> int:
-    if not isinstance(screen, int) or isinstance(screen, bool) or screen < 1:
-        raise ArgumentError(f"Argument `screen` must be a whole number of at least 1, but it is {screen!r}.")
-    if screen > 1 and not isinstance(starts, int | np.integer):
-        raise ArgumentError("Argument `screen` goes with a number of `starts` to draw, but they are given.")
-    if not isinstance(evolve, int) or isinstance(evolve, bool) or evolve < 0:
-        raise ArgumentError(f"Argument `evolve` must be a whole number of at least 0, but it is {evolve!r}.")
-    if evolve and screen == 1:
-        raise ArgumentError("Argument `evolve` needs draws that were looked at: give `screen` too, such as `screen=3`.")
-    return screen
 
 
 def _screened(

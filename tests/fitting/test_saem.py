@@ -305,8 +305,10 @@ def warfarin():
 
 
 def test_warfarin_as_nonmem_fits_it():
-    """NONMEM's estimates and errors (FOCE with interaction, run005.ext of the courses of nlmixr2), of the same model from the same
-    start: log ka, log cl, log v, proportional and additive scatter, and standard deviations. Its objective leaves n log(2 pi) out."""
+    """NONMEM's estimates and errors (FOCE with interaction, run005.ext of the courses of nlmixr2) of the same model.
+
+    They are log ka, log cl, log v, both scatters and standard deviations; its objective leaves n log(2 pi) out.
+    """
     problem = warfarin()
     assert problem.data_count == 251
     foce = simkit.fit(problem, starts=1)
@@ -367,6 +369,9 @@ def test_what_does_not_go_with_the_method():
     for name in ("burn_in", "smoothing", "chains", "sweeps", "draws"):
         with pytest.raises(ArgumentError, match=f"`{name}` must be a whole number"):
             simkit.SAEM(**{name: 0})
+
+
+def test_a_population_that_never_simulates_is_told():
     lost = from_response(lambda x, p: jnp.sqrt(-1 - p["level"] ** 2) + 0 * x, {"level": 1.0})
     free = {"level": Individual(Free(start=1.0), transform="linear")}
     runs = [Experiment(name, [0.0, 1.0], {"y": [1.0, 2.0]}) for name in "ab"]
