@@ -9,6 +9,7 @@ Run: `python benchmarks/populations.py`. One thread counts, since CPU seconds ar
 """
 
 import csv
+import dataclasses
 import time
 from collections.abc import Callable
 
@@ -49,7 +50,7 @@ def closed(path: str, start: dict[str, tuple[float, float]], noise: simkit.noise
         name: Individual(Free(bounds=(1e-3, 1e3), start=at), Free(bounds=(0.01, 5.0), start=spread), transform="log")
         for name, (at, spread) in start.items()
     }
-    for name in noise.__dataclass_fields__:
+    for name in (field.name for field in dataclasses.fields(noise)):
         free[f"noise.y.{name}"] = Free(bounds=(1e-3, 10.0), start=float(getattr(noise, name)), transform="log")
     return Problem(ORAL, runs, free=free, noise={"y": noise})
 
@@ -75,8 +76,8 @@ def main() -> dict[str, float]:
     for name, make in PROBLEMS.items():
         problem = make()
         fits = {
-            "FOCE": lambda: simkit.fit(problem, starts=1),
-            "SAEM": lambda: simkit.fit(problem, method=simkit.SAEM(), key=jax.random.key(1)),
+            "FOCE": lambda problem=problem: simkit.fit(problem, starts=1),
+            "SAEM": lambda problem=problem: simkit.fit(problem, method=simkit.SAEM(), key=jax.random.key(1)),
         }
         first, times, found = {}, {way: [] for way in fits}, {}
         for way, run in fits.items():
