@@ -54,8 +54,7 @@ class Estimated(NamedTuple):
 
 
 class Derivatives(NamedTuple):
-    """What draws say of the negative log marginal posterior, by the shared numbers: gradient, second derivative, and how the mean
-    deviations of individuals follow."""
+    """Derivatives of the negative log marginal posterior by the shared numbers, and of the mean deviations of individuals."""
 
     gradient: Float[Array, " shared"]
     curvature: Float[Array, "shared shared"]

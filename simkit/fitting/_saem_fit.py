@@ -146,7 +146,7 @@ def _begun(problem: Problem, method: SAEM, z: Array, key: PRNGKeyArray) -> State
 
 @eqx.filter_jit
 def _iterate(problem: Problem, state: State, burn_in: Array, sweeps: int, count: Array) -> State:
-    """So many iterations."""
+    """Take so many iterations."""
     note_trace("fit, SAEM", named_parts(problem) | {"chains": state.chains})
     population: Population = problem.population  # pyright: ignore
     dtype = state.z.dtype
