@@ -88,6 +88,7 @@ if TYPE_CHECKING:
     from .engine import ensemble as ensemble
     from .engine import simulate as simulate
     from .fitting import LBFGS as LBFGS
+    from .fitting import SAEM as SAEM
     from .fitting import EnsembleKalmanInversion as EnsembleKalmanInversion
     from .fitting import FitResult as FitResult
     from .fitting import GaussNewton as GaussNewton
@@ -226,6 +227,7 @@ _LAZY = {
     "GaussNewtonCG": "fitting",
     "IteratedFiltering": "fitting",
     "Marginal": "fitting",
+    "SAEM": "fitting",
     "LBFGS": "fitting",
     "Optimiser": "fitting",
     "plan": "fitting",

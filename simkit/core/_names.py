@@ -122,7 +122,9 @@ class Setup(eqx.Module):
         if words[0] == "system" and isinstance(inner := getattr(self.system, "unswitched", None), eqx.Module):
             words, node = words[1:], inner
         for word in words:
-            found = field_metadata(node, word)
+            # Elements of a tuple of numbers have what the field says of them.
+            of_tuple = isinstance(node, list | tuple) and word.isdigit() and found != Metadata()
+            found = found if of_tuple else field_metadata(node, word)
             if isinstance(node, Mapping):
                 node = node.get(word)
             elif isinstance(node, list | tuple) and word.isdigit():

@@ -43,6 +43,7 @@ from ._residuals import sentences_of as sentences_of  # internal
 from ._residuals import serial_findings as serial_findings  # internal
 from ._residuals import series_of as series_of  # internal
 from ._residuals import shown as shown  # internal
+from ._saem import SAEM as SAEM
 from ._sampled import covering as covering  # internal
 from ._sampled import uncovered as uncovered  # internal
 from ._starts import some_start as some_start  # internal

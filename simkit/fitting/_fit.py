@@ -1,7 +1,7 @@
 """fit: the parameters under which the data are most probable."""
 
 import functools
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, overload
 
@@ -29,8 +29,10 @@ from ._gauss_newton import GaussNewton
 from ._gauss_newton_cg import GaussNewtonCG
 from ._marginal import Marginal, population_in, sharpened
 from ._method import FAILED, AbstractMethod, End
+from ._saem import SAEM
+from ._saem_fit import fit_saem
 from ._sampled import fit_sampled
-from ._screen import LOOKS, coarse, looked_at
+from ._screen import LOOKS, check_screen, coarse, looked_at
 from ._shooting import Shot, check_windows
 from ._stage_line import line_of
 from ._start_queue import LANES, queued
@@ -55,13 +57,21 @@ NOWHERE = (
 LOOSE = 1e-2
 """The tolerance, in standard errors, of the stages before the last."""
 
+WHOLE: tuple[tuple[type, Callable[..., Any]], ...] = (
+    (GaussNewtonCG, fit_fields),
+    (EnsembleKalmanInversion, fit_ensemble),
+    (SAEM, fit_saem),
+    (AbstractSwarm, fit_swarms),
+)
+"""Methods that make a fit by themselves, with the functions that do."""
+
 
 @overload
 def fit(
     problem: Problem,
     *,
     starts: ArrayLike | Sequence[Any] = 16,
-    method: AbstractMethod | AbstractSwarm | None = None,
+    method: AbstractMethod | AbstractSwarm | SAEM | None = None,
     key: PRNGKeyArray | None = None,
     horizons: Sequence[float] | None = None,
     screen: int = 1,
@@ -99,7 +109,7 @@ def fit(
     problem: Problem,
     *,
     starts: ArrayLike | Sequence[Any] = 16,
-    method: AbstractMethod | AbstractSwarm | GaussNewtonCG | EnsembleKalmanInversion | None = None,
+    method: AbstractMethod | AbstractSwarm | GaussNewtonCG | EnsembleKalmanInversion | SAEM | None = None,
     key: PRNGKeyArray | None = None,
     horizons: Sequence[float] | None = None,
     screen: int = 1,
@@ -121,9 +131,10 @@ def fit(
     - `method`: `GaussNewton()` by default, with more steps where nothing moves in time; `LBFGS()`, the default for a likelihood
         without residuals, or `Optimiser` for any Optax transformation; `GaussNewtonCG` for fields, from the middle of the priors,
         from `Free.start` or from each of the given starts. `IteratedFiltering()` is for likelihoods by particles, the default
-        there. `EnsembleKalmanInversion()` goes from the priors to the posterior without derivatives. These three take none of the
-        arguments that follow `key` but for `progress`.
-    - `key`: a random key for the draws; `jax.random.key(0)` by default, so that a fit repeats itself.
+        there. `EnsembleKalmanInversion()` goes from the priors to the posterior without derivatives. `SAEM()` is for populations
+        where `Marginal()`, their default, is too coarse. These four take none of the arguments that follow `key` but for
+        `progress`.
+    - `key`: a random key for the draws of starts and methods; `jax.random.key(0)` by default, so that a fit repeats itself.
     - `horizons`: increasing fractions of each experiment's span, the last 1: the data up to there are fitted first, each
         stage from where the one before ended. (0.25, 0.5, 1) by default, since long data of an oscillator have many local
         minima and short ones few; (1,) where nothing moves in time, and after `windows`.
@@ -164,16 +175,10 @@ def fit(
         raise ArgumentError("Argument `problem` must have free parameters, but it has none.")
     others = {"horizons": (horizons, None), "screen": (screen, 1), "evolve": (evolve, 0), "windows": (windows, 1)}
     others |= {"store": (store, None)}
-    if isinstance(method, GaussNewtonCG | EnsembleKalmanInversion):
-        key = jax.random.key(0) if key is None else key
-        with Progress(None, 0, progress, verb="fit") as counter:
-            if isinstance(method, EnsembleKalmanInversion):
-                return fit_ensemble(problem, method, starts, key, others, counter)
-            return fit_fields(problem, method, starts, key, others, counter)
     method = default_method(problem) if method is None else method
-    if isinstance(method, AbstractSwarm):
+    if whole := [run for kind, run in WHOLE if isinstance(method, kind)]:
         with Progress(None, 0, progress, verb="fit") as counter:
-            return fit_swarms(problem, method, starts, jax.random.key(0) if key is None else key, others, counter)
+            return whole[0](problem, method, starts, jax.random.key(0) if key is None else key, others, counter)
     check_kind(
         "method",
         method,
@@ -219,7 +224,7 @@ def _fit_once(
     else:
         check_drawable(problem)
         given = starts
-    screen = _check_screen(screen, given, evolve)
+    screen = check_screen(screen, given, evolve)
     key = jax.random.key(0) if key is None else key
     begin = lambda together: _begin(problem, method, stages, given, key, (screen, evolve), together, counter)
     shot = Shot(problem, windows) if windows > 1 else None
@@ -417,18 +422,6 @@ def _replace_failing(
     if failing.all():
         raise SimulationError(NOWHERE.format(len(z) * (ROUNDS + 1)))
     return z, redrawn
-
-
-def _check_screen(screen: object, starts: object, evolve: object) -> int:
-    if not isinstance(screen, int) or isinstance(screen, bool) or screen < 1:
-        raise ArgumentError(f"Argument `screen` must be a whole number of at least 1, but it is {screen!r}.")
-    if screen > 1 and not isinstance(starts, int | np.integer):
-        raise ArgumentError("Argument `screen` goes with a number of `starts` to draw, but they are given.")
-    if not isinstance(evolve, int) or isinstance(evolve, bool) or evolve < 0:
-        raise ArgumentError(f"Argument `evolve` must be a whole number of at least 0, but it is {evolve!r}.")
-    if evolve and screen == 1:
-        raise ArgumentError("Argument `evolve` needs draws that were looked at: give `screen` too, such as `screen=3`.")
-    return screen
 
 
 def _screened(

@@ -251,14 +251,20 @@ def sharpened(problem: Problem, end: End) -> End:
     top = np.asarray(end.model.rows)[best][: population.shared, : population.shared]
     error = 1 / np.linalg.norm(top, axis=0)
     at, bend = curvature_at(problem, jnp.asarray(np.asarray(end.z)[best]), jnp.asarray(error, end.z.dtype))
-    # In these errors all coordinates have one unit: what is flat, or bends the wrong way at a bound, is not known from the data,
-    # and its variance is large.
-    values, vectors = np.linalg.eigh(np.asarray(bend) * error[:, None] * error)
-    values = np.maximum(values, 1e-8 * np.abs(values).max())
-    bend = (vectors * values) @ vectors.T / error[:, None] / error
-    model = joint_model(population, at, jnp.asarray(bend, end.z.dtype))
+    model = joint_model(population, at, jnp.asarray(positive(np.asarray(bend), error), end.z.dtype))
     rows = jnp.asarray(np.asarray(end.model.rows)).at[best].set(model.rows)
     return eqx.tree_at(lambda e: e.model.rows, end, rows)
+
+
+def positive(bend: np.ndarray, error: np.ndarray) -> np.ndarray:
+    """A second derivative without what of it is not positive.
+
+    In these errors all coordinates have one unit: what is flat, or bends the wrong way at a bound, is not known from the data, and
+    its variance is large.
+    """
+    values, vectors = np.linalg.eigh(bend * error[:, None] * error)
+    values = np.maximum(values, 1e-8 * np.abs(values).max())
+    return (vectors * values) @ vectors.T / error[:, None] / error
 
 
 def _sizes(problem: Problem, z: Array, at: MarginalValue) -> Array:

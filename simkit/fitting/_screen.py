@@ -6,6 +6,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, PRNGKeyArray
 
+from .._errors import ArgumentError
 from ..core import Status
 from ..engine import Adaptive, note_trace, over_members
 from ..problem import Problem, named_parts, remeasured, solved
@@ -89,3 +90,19 @@ def _values(problem: Problem, z: Array) -> Float[Array, " starts"]:
         return jnp.where(fine, value, jnp.inf)
 
     return over_members(one, problem, z)
+
+
+def check_screen(screen: object, starts: object, evolve: object) -> int:
+    """Refuse a number of draws for each start, or of generations, that is none, or that goes with no drawn starts.
+
+    **Raises:** an `ArgumentError`.
+    """
+    if not isinstance(screen, int) or isinstance(screen, bool) or screen < 1:
+        raise ArgumentError(f"Argument `screen` must be a whole number of at least 1, but it is {screen!r}.")
+    if screen > 1 and not isinstance(starts, int | np.integer):
+        raise ArgumentError("Argument `screen` goes with a number of `starts` to draw, but they are given.")
+    if not isinstance(evolve, int) or isinstance(evolve, bool) or evolve < 0:
+        raise ArgumentError(f"Argument `evolve` must be a whole number of at least 0, but it is {evolve!r}.")
+    if evolve and screen == 1:
+        raise ArgumentError("Argument `evolve` needs draws that were looked at: give `screen` too, such as `screen=3`.")
+    return screen

@@ -15,6 +15,9 @@ from ..problem import LogLaplace as LogLaplace
 from ..problem import LogNormal as LogNormal
 from ..problem import NegativeBinomial as NegativeBinomial
 from ..problem import Normal as Normal
+from ..problem import Ordered as Ordered
 from ..problem import Poisson as Poisson
 from ..problem import StudentT as StudentT
+from ..problem import ZeroInflatedNegativeBinomial as ZeroInflatedNegativeBinomial
+from ..problem import ZeroInflatedPoisson as ZeroInflatedPoisson
 from ..problem import information_of as information_of

@@ -63,6 +63,7 @@ from ._noise import StudentT as StudentT  # internal
 from ._noise import multiplied as multiplied  # internal
 from ._observed import Observed as Observed  # internal
 from ._observed import observed as observed  # internal
+from ._ordered import Ordered as Ordered  # internal
 from ._prior import StoredPrior as StoredPrior  # internal
 from ._prior import drawn as drawn  # internal
 from ._problem import Problem as Problem
@@ -80,3 +81,5 @@ from ._unknowns import size_of as size_of  # internal
 from ._waves import resampled as resampled  # internal
 from ._windows import windowed as windowed  # internal
 from ._windows import with_gaps as with_gaps  # internal
+from ._zero_inflated import ZeroInflatedNegativeBinomial as ZeroInflatedNegativeBinomial  # internal
+from ._zero_inflated import ZeroInflatedPoisson as ZeroInflatedPoisson  # internal

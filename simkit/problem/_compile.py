@@ -66,7 +66,7 @@ def check_arguments(
             if key not in noise and not independent:
                 continue
             check_known(key, noise, f"noise model for the output (data of experiment `{e.name}`)")
-            check_domain(e.name, key, values, noise[key].domain, type(noise[key]).__name__)
+            check_domain(e.name, key, values, noise[key])
             if key in e.limits and noise[key].domain == "share":
                 raise ArgumentError(
                     f"Censored data must not be shares of successes, but those of `{key}` in experiment `{e.name}` are."

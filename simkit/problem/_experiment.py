@@ -162,9 +162,9 @@ class Experiment:
         return f"Experiment({self.name!r}: {self.times.shape[0]} times, data {data})"
 
 
-def check_domain(name: str, key: str, values: np.ndarray, domain: str, noise: str) -> None:
+def check_domain(name: str, key: str, values: np.ndarray, model: Any) -> None:
     """Refuse data on which the noise model has no density."""
-    seen = values[np.isfinite(values)]
+    seen, domain, noise = values[np.isfinite(values)], model.domain, type(model).__name__
     if domain == "positive" and np.any(seen <= 0):
         raise ArgumentError(
             f"The noise model of `{key}` is {noise}, which needs positive data, but experiment `{name}` holds {seen.min():g}. "
@@ -179,6 +179,10 @@ def check_domain(name: str, key: str, values: np.ndarray, domain: str, noise: st
         bad = seen[(seen < 0) | (seen != np.round(seen))][0]
         raise ArgumentError(
             f"The noise model of `{key}` is {noise}, which needs counts 0, 1, 2, ..., but experiment `{name}` holds {bad:g}."
+        )
+    if seen.size and (most := model.largest()) is not None and seen.max() > most:
+        raise ArgumentError(
+            f"The noise model of `{key}` is {noise}, whose largest datum is {most:g}, but experiment `{name}` holds {seen.max():g}."
         )
 
 

@@ -75,6 +75,10 @@ class AbstractNoise(eqx.Module):
         """
         return None
 
+    def largest(self) -> float | None:
+        """The largest datum that there can be, such as the highest of a number of grades; None: there is no end."""
+        return None
+
 
 def multiplied(noise: Any, sizes: Array) -> Any:
     """A noise model with the number that belongs to data multiplied by what is known of each."""

@@ -22,6 +22,7 @@ from simkit.problem._noise import (
     Poisson,
     StudentT,
 )
+from simkit.problem._zero_inflated import ZeroInflatedNegativeBinomial, ZeroInflatedPoisson
 
 VALUES = np.array([1.0, 2.0, 5.0, 9.0])
 LOCATIONS = np.array([1.5, 2.5, 4.0, 7.0])
@@ -43,11 +44,17 @@ PEERS = {
     "log_laplace": (LogLaplace(0.3), lambda v, m: stats.laplace.logpdf(np.log(v), np.log(m), 0.3) - np.log(v)),
     "poisson": (Poisson(), stats.poisson.logpmf),
     "negative_binomial": (NegativeBinomial(6.0), lambda v, m: stats.nbinom.logpmf(v, 6.0, 6.0 / (6.0 + m))),
+    # Away from zero the counts of a mixture.
+    "zero_inflated_poisson": (ZeroInflatedPoisson(0.3), lambda v, m: np.log(0.7) + stats.poisson.logpmf(v, m)),
+    "zero_inflated_negative_binomial": (
+        ZeroInflatedNegativeBinomial(0.3, 6.0),
+        lambda v, m: np.log(0.7) + stats.nbinom.logpmf(v, 6.0, 6.0 / (6.0 + m)),
+    ),
 }
 
 
-# Shares of successes have tests of their own (test_binomial.py).
-OF_NUMBERS = [name for name, kind in NOISES.items() if kind.domain != "share"]
+# Shares of successes and grades have tests of their own (test_binomial.py, test_ordinal.py).
+OF_NUMBERS = [name for name, kind in NOISES.items() if kind.domain != "share" and name != "ordered"]
 
 
 @pytest.mark.parametrize("name", OF_NUMBERS)
@@ -90,6 +97,8 @@ def test_information_at_many_places(name):
     for i in range(12):
         numbers = np.exp(rng.uniform(-1.5, 1.5, len(jax.tree.leaves(PEERS[name][0]))))
         numbers = numbers + (2.5 if name == "student_t" else 0)  # below 2 fourth moments of the scores have long tails
+        if name.startswith("zero_inflated"):
+            numbers[0] = numbers[0] / 5
         if name == "contaminated_normal":
             numbers = [numbers[0], numbers[1] / 10, 1.5 + numbers[2]]
         noise, location = type(PEERS[name][0])(*numbers), jnp.array(np.exp(rng.uniform(-1.0, 4.0)))

@@ -199,10 +199,11 @@ def test_the_method_of_a_fit_is_the_default_of_the_problem_unless_the_study_name
         raise StudyError("enough")
 
     monkeypatch.setattr(_run, "fit", fit)
-    for text in (STUDY, STUDY + '[fit]\nmethod = "gauss_newton"\n', STUDY + '[fit]\nmethod = "marginal"\n'):
+    named = [f'[fit]\nmethod = "{name}"\n' for name in ("gauss_newton", "marginal", "saem")]
+    for text in (STUDY, *(STUDY + more for more in named)):
         with pytest.raises(StudyError, match="enough"):
             _run.compute(read(text), ("fit",))
-    assert [type(method).__name__ for method in asked] == ["NoneType", "GaussNewton", "Marginal"]
+    assert [type(method).__name__ for method in asked] == ["NoneType", "GaussNewton", "Marginal", "SAEM"]
 
 
 def test_occasions_of_a_table_and_of_experiments():

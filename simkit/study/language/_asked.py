@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from typing import Any
 
-from ...fitting import LBFGS, GaussNewton, Marginal
+from ...fitting import LBFGS, SAEM, GaussNewton, Marginal
 from ...infer import (
     MCLMC,
     NUTS,
@@ -18,7 +18,7 @@ from ._keys import TIMES, Key, Table
 from ._section import Section
 from ._sweep import read_times
 
-FIT_METHODS: Mapping[str, Any] = {"gauss_newton": GaussNewton, "lbfgs": LBFGS, "marginal": Marginal}
+FIT_METHODS: Mapping[str, Any] = {"gauss_newton": GaussNewton, "lbfgs": LBFGS, "marginal": Marginal, "saem": SAEM}
 SAMPLE_METHODS: Mapping[str, Any] = {
     "nuts": NUTS,
     "ensemble": EnsembleSampler,

@@ -280,5 +280,6 @@ def noise_table() -> Table:
     for name in NOISES.own:
         for field in dataclasses.fields(NOISES[name]):
             told: Any = field.metadata.get("simkit")
-            keys.setdefault(field.name, Key("number", "" if told is None else told.doc))
+            what = "numbers" if isinstance(field.default, tuple) else "number"
+            keys.setdefault(field.name, Key(what, "" if told is None else told.doc))
     return Table("a noise model", keys, nested=True)

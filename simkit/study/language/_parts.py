@@ -184,11 +184,15 @@ def read_noise(section: Section) -> dict[str, AbstractNoise]:
         with at_place(part.where("model")):
             kind: Any = NOISES[model]
         fields = {f.name: f for f in dataclasses.fields(kind) if f.init}
-        numbers = {key: number for key in fields if key in part and (number := part.number(key)) is not None}
+        several = [key for key, f in fields.items() if isinstance(f.default, tuple)]
+        numbers: dict[str, Any] = {
+            key: part.numbers(key) if key in several else part.number(key) for key in fields if key in part
+        }
         part.need(*(key for key, f in fields.items() if f.default is f.default_factory is dataclasses.MISSING))
         part.finish(*fields)
         for key, number in numbers.items():
-            check_support(part, key, number, field_metadata(kind, key).support, f"{number:g}")
+            for one in number if key in several else [number]:
+                check_support(part, key, one, field_metadata(kind, key).support, f"{one:g}")
         with at_place(part.where()):
             found[name] = kind(**numbers)
     return found

@@ -14,7 +14,7 @@ from ..._errors import ArgumentError, SimulationError, StudyError
 from ..._progress import Say as Show
 from ...core import DelayedSystem, Trajectory
 from ...engine import simulate
-from ...fitting import FitResult, Profiles, fit, profile
+from ...fitting import SAEM, FitResult, Profiles, fit, profile
 from ...infer import FROM_PRIORS, Posterior, Prediction, predict, sample
 from ...inspect import locate
 from ...io import provenance, save
@@ -266,7 +266,9 @@ def _announce(study: Study, phase: str) -> str:
 def _fit(study: Study, problem: Problem, found: Found, key: PRNGKeyArray, progress: Show, store: Path | None) -> str:
     asked = {name: value for name, value in study.fit.items() if name != "method"}
     method = FIT_METHODS[study.fit["method"]]() if "method" in study.fit else None  # else the default of the problem
-    found.fit = fit(problem, key=key, method=method, store=store, progress=progress, **asked)
+    # It has one start, whose parts are not kept.
+    kept: dict[str, Any] = {} if isinstance(method, SAEM) else {"store": store}
+    found.fit = fit(problem, key=key, method=method, progress=progress, **kept, **asked)
     agree = f"{int(found.fit.agreeing())} of {len(found.fit.objective)} starts agree"
     return f"{agree}, log likelihood {float(found.fit.log_likelihood):.4g}"
 
