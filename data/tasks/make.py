@@ -1,4 +1,4 @@
-"""Make the data of the tutorials anew: known models by SciPy, plus noise. `python data/tasks/make.py` writes the files beside it."""
+"""Make the data of the tutorials anew, by SciPy and seeded noise: `python data/tasks/make.py` writes the files beside it."""
 
 import csv
 import pathlib

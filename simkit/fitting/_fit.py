@@ -186,6 +186,7 @@ def fit(
         "a method of fits",
         "Take `simkit.GaussNewton()`, `simkit.LBFGS()` or another of `simkit.fitting`.",
     )
+    assert isinstance(method, AbstractMethod)
     if isinstance(method, GaussNewton) and not has_curvature(problem):
         raise ArgumentError(
             f"`GaussNewton` needs residuals or a Fisher information, but the likelihood `{type(problem.likelihood).__name__}` "

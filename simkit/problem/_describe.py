@@ -1,6 +1,6 @@
 """Problems, priors and step rules in words."""
 
-import jax
+import jax.core
 import numpy as np
 import numpyro.distributions as dist
 from jaxtyping import ArrayLike
