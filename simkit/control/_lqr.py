@@ -12,7 +12,7 @@ from jaxtyping import Array, Float
 from .._doors import check_kind, check_mapping
 from .._errors import ArgumentError, SimulationError
 from .._types import State
-from ..core import System, as_inputs, as_state, check_system, full_products, traced
+from ..core import System, as_inputs, as_state, check_derivative, check_system, full_products, traced
 from ..engine import transition
 from ..linear import solve
 from ..solvers import SolverLike
@@ -142,12 +142,18 @@ def linearise(
     check_system(system, y)
     check_mapping("actions", actions, "values by the names of inputs", '{"force": 0.0}')
     check_inputs(system, actions)
+    if not actions:
+        raise ArgumentError(
+            'Argument `actions` must give a value to at least one input, such as `{"force": 0.0}`, but it is empty: without one '
+            "there is no B."
+        )
     if interval is not None:
         check_interval(interval)
     method = explicit(solver)
     y = as_state(system, y)
     x, way = ravel_pytree(y)
     u, zero = jnp.asarray([float(v) for v in actions.values()], x.dtype), jnp.zeros((), x.dtype)
+    check_derivative(system, system.encode(y), zero, as_inputs(system, held(actions, u), y))
 
     def moved(x: Array, u: Array) -> Any:
         y = way(x)

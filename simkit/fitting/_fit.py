@@ -28,7 +28,7 @@ from ._fit_result import FitResult, summarise
 from ._gauss_newton import GaussNewton
 from ._gauss_newton_cg import GaussNewtonCG
 from ._marginal import Marginal, population_in, sharpened
-from ._method import FAILED, AbstractMethod, End
+from ._method import FAILED, AbstractMethod, End, merged
 from ._saem import SAEM
 from ._saem_fit import fit_saem
 from ._sampled import fit_sampled
@@ -299,6 +299,11 @@ def _through(
         known = best if last or best is None else np.inf
         stage = method if last else method.loosened(LOOSE)
         end = run(problem, stage, fraction, z, np.zeros(np.shape(z), bool), known)
+        lost = np.asarray(end.status) == FAILED
+        if fraction != stages[0] and lost.any():
+            # What less data left open may not simulate the rest: those begin once more where they came from.
+            back = np.where(lost[:, None], np.asarray(begun.z), np.asarray(end.z))
+            end = merged(lost, run(problem, stage, fraction, back, np.zeros(np.shape(z), bool), known), end)
         z, iterations, failures = end.z, iterations + end.iterations, failures + end.failures
         if not counter.silent:
             counter.tell(line_of(fraction, end))

@@ -28,6 +28,10 @@ def null_directions(values: np.ndarray, dtype: np.dtype) -> np.ndarray:
     return values <= NULL[np.dtype(dtype).itemsize] * max(values.max(), np.finfo(dtype).tiny)
 
 
+MOST_TOLD = 3
+"""Number of directions that are told each for itself."""
+
+
 def findings(result: AbstractFit) -> list[str]:
     """One sentence for every direction that the data do not constrain, every parameter on a bound, every prior in charge."""
     estimate, log = np.asarray(result.estimate, float), np.array(result.log, bool)
@@ -62,11 +66,18 @@ def _directions(
     # can be told from zero, hence the larger threshold here than for singular values themselves.
     values, vectors = np.linalg.eigh(information / size[:, None] / size)
     limit = max(NULL[np.dtype(result.information.dtype).itemsize] ** 2, 64 * np.finfo(result.information.dtype).eps)
-    sentences = []
-    for value, vector in zip(values, vectors.T, strict=True):
-        if value <= limit * values[-1]:
-            direction = vector / size / own
-            sentences.append(_unconstrained(result, direction / np.abs(direction).max(), seen))
+    open_ones = [
+        vector / size / own for value, vector in zip(values, vectors.T, strict=True) if value <= limit * values[-1]
+    ]
+    if len(open_ones) > MOST_TOLD:
+        # Any mixture of so many directions is one of them, so that their own names would say little.
+        part = np.sum(vectors[:, : len(open_ones)] ** 2, axis=1)
+        names = [result.names[seen[i]] for i in np.flatnonzero(part > 0.5)] or [result.names[i] for i in seen]
+        return [
+            f"The data leave {len(open_ones)} of {len(seen)} directions open, among {_listed(names)}. The place is no optimum to "
+            "trust: start elsewhere, fix some of these, or give them priors."
+        ]
+    sentences = [_unconstrained(result, direction / np.abs(direction).max(), seen) for direction in open_ones]
     if sentences or not _scale_known(result):
         return sentences
     relative, vectors = np.linalg.eigh(information * own[:, None] * own)
@@ -148,7 +159,7 @@ def _line(first: str, second: str, slope: float) -> str:
 
 
 def _listed(names: list[str]) -> str:
-    return ", ".join(f"`{name}`" for name in names[:-1]) + f" and `{names[-1]}`"
+    return f"`{names[0]}`" if len(names) == 1 else ", ".join(f"`{name}`" for name in names[:-1]) + f" and `{names[-1]}`"
 
 
 def _bounds(result: AbstractFit) -> list[str]:

@@ -6,6 +6,7 @@ from typing import TypeVar
 import equinox as eqx
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jaxtyping import Array, Bool, Float, Int
 
 from ..problem import Problem
@@ -30,6 +31,15 @@ class End(eqx.Module):
     status: Int[Array, "*starts"]
     iterations: Int[Array, "*starts"]
     failures: Int[Array, "*starts"]
+
+
+def merged(chosen: np.ndarray, first: End, other: End) -> End:
+    """The ends of `first` for the starts that are chosen, of `other` for the rest."""
+
+    def pick(a: Array, b: Array) -> Array:
+        return jnp.where(chosen.reshape((-1,) + (1,) * (np.ndim(a) - 1)), np.asarray(a), np.asarray(b))
+
+    return jax.tree.map(pick, first, other)
 
 
 class AbstractMethod(eqx.Module):

@@ -7,6 +7,7 @@ import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import overload
 
 import numpy as np
 from jaxtyping import Float
@@ -20,13 +21,35 @@ MISSING = frozenset({"", ".", "nan", "na", "n/a", "null"})
 DELIMITERS = ",;\t"
 
 
+Columns = dict[str, Float[np.ndarray, " rows"]]
+
+
+@overload
 def read_table(
     path: str | Path,
     columns: Mapping[str, str] | Sequence[str],
     *,
     time: str | None = "time",
+    by: None = None,
     text: str | None = None,
-) -> dict[str, Float[np.ndarray, " rows"]]:
+) -> Columns: ...
+@overload
+def read_table(
+    path: str | Path,
+    columns: Mapping[str, str] | Sequence[str],
+    *,
+    time: str | None = "time",
+    by: str,
+    text: str | None = None,
+) -> dict[str, Columns]: ...
+def read_table(
+    path: str | Path,
+    columns: Mapping[str, str] | Sequence[str],
+    *,
+    time: str | None = "time",
+    by: str | None = None,
+    text: str | None = None,
+) -> Columns | dict[str, Columns]:
     """Columns of numbers from a CSV file with a header.
 
     Commas, semicolons or tabs separate the cells, whichever the header uses. Empty cells, `nan` and a lone `.` are missing
@@ -38,9 +61,10 @@ def read_table(
     - `columns`: which columns to read: what each is called in the result -> its header in the file, or just the headers.
     - `time`: the entry of `columns` that must be complete and increase strictly; None, or a name that `columns` does not hold,
         where no column has to.
+    - `by`: the header of a column that tells subjects, doses or replicates apart, whose rows are read each for themselves.
     - `text`: the file's content where it is at hand already; `path` then serves messages alone.
 
-    **Returns:** name -> numbers, shape `(rows,)`, in float64.
+    **Returns:** name -> numbers, shape `(rows,)`, in float64; with `by` such a table for each of its cells, in the file's order.
 
     **Raises:** a `DataError` that names file, row and column: a missing column (with the close matches), text where a number
     belongs, an infinite number, times that are missing, doubled or unsorted, an empty file, no rows, a row of another length.
@@ -49,6 +73,18 @@ def read_table(
     name = Path(path).name
     header, rows = rows_of(name, read_text(path) if text is None else text)
     places = {key: _place(name, header, column) for key, column in wanted.items()}
+    if by is None:
+        return _columns(name, header, places, time, rows)
+    groups: dict[str, list[tuple[int, list[str]]]] = {}
+    place = _place(name, header, by)
+    for line, row in rows:
+        groups.setdefault(row[place], []).append((line, row))
+    return {group: _columns(name, header, places, time, own) for group, own in groups.items()}
+
+
+def _columns(
+    name: str, header: list[str], places: Mapping[str, int], time: str | None, rows: list[tuple[int, list[str]]]
+) -> Columns:
     table = {
         key: np.array([number_of(name, line, header[place], row[place]) for line, row in rows])
         for key, place in places.items()
@@ -147,7 +183,8 @@ def _check_times(name: str, column: str, times: np.ndarray, lines: list[int]) ->
         what = f"{after:g} is there twice" if before == after else f"{after:g} follows {before:g}"
         raise DataError(
             f"The times in column `{column}` of the data file `{name}` must increase, but {what} (lines {lines[place]} and "
-            f"{lines[place + 1]}). Sort the rows; give replicates as another experiment."
+            f"{lines[place + 1]}). Sort the rows; where a column tells subjects or replicates apart, name it: `by` of "
+            "`read_table`, --subject of `simkit new`."
         )
 
 

@@ -260,6 +260,8 @@ class _Reader:
                 f"{self.where(row)} has RATE {rate:g}: the {what} is a parameter of the model, which is not read yet. Write "
                 "the rate or the duration as a number."
             )
+        if "amt" not in self.numbers:
+            raise DataError(f"{self.where(row)} is a dose, but the table has no column AMT with the amounts of doses.")
         if amount < 0 or (amount == 0 and rate <= 0):
             raise DataError(f"{self.where(row)} is a dose, whose AMT must be positive, but it is {amount:g}.")
         if amount == 0:

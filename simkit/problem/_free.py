@@ -109,6 +109,10 @@ def unknown(name: str, free: Free, support: Support, shape: tuple[int, ...] = ()
             f"is {shown(free.prior)}."
         )
     given = [limit if bound is None else float(bound) for bound, limit in zip(free.bounds, support, strict=True)]
+    if given[0] > given[1] and None not in free.bounds:
+        raise ArgumentError(
+            f"The bounds of `{name}` must be (lower, upper), but they are {tuple(free.bounds)}: turn them round."
+        )
     lower, upper = max(given[0], support.lower), min(given[1], support.upper)
     if not lower < upper:
         raise ArgumentError(

@@ -35,13 +35,18 @@ def observed(problem: Problem) -> Observed:
 
 
 def output_units(problem: Problem) -> dict[str, str]:
-    """Output name -> unit, "1" where none is declared, as for observables."""
+    """Output name -> unit, "1" where none is declared, as for observables; outputs in a dictionary have those of the state."""
     setup = problem.setup(jnp.ones((problem.size,), problem.bounds.dtype))
     start = problem.times[0, 0]
     outputs = setup.system.outputs(start, started(setup.y0), at_time(setup.inputs, start))
-    known = Setup(outputs)
     held = named_leaves(outputs)
-    return {
-        name: known.metadata(name).unit if name in held and name in outputs_by_name(outputs) else "1"
-        for name in problem.data
-    }
+    stated = isinstance(outputs, dict)
+    known = Setup(outputs), Setup(setup.y0)
+    states = named_leaves(setup.y0)
+
+    def unit(name: str) -> str:
+        if name not in held or name not in outputs_by_name(outputs):
+            return "1"
+        return known[stated and name in states].metadata(name).unit
+
+    return {name: unit(name) for name in problem.data}

@@ -8,6 +8,7 @@ from jaxtyping import Array
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
+from .._doors import check_count
 from .._errors import ArgumentError, check_known
 from ..core import Trajectory, named_leaves, unit_of
 from ..infer import Prediction
@@ -70,8 +71,10 @@ def plot_fit(
     estimate: Array | None = None,
     level: float = 0.9,
     time: str = "time",
+    columns: int = 6,
+    log: bool = False,
 ) -> Figure:
-    """Data with what the model says about them: a row an output, a column an experiment.
+    """Data with what the model says about them: a row an output, a column an experiment, wrapped where there are many.
 
     **Arguments:**
 
@@ -80,7 +83,9 @@ def plot_fit(
     - `estimate`: parameters of a curve to draw where there is no prediction, such as those of a fit; needs the problem.
     - `level`: the probability that the bands hold.
     - `time`: what the time axis is called.
+    - `columns`: the most experiments beside each other; `log`: whether values have logarithmic axes.
     """
+    check_count("columns", columns)
     seen = observed(data) if isinstance(data, Problem) else data
     if estimate is not None and not isinstance(data, Problem):
         raise ArgumentError(
@@ -88,35 +93,60 @@ def plot_fit(
         )
     if np.ndim(seen.times) != 2:
         raise ArgumentError("Argument `data` must have one time or predictor a datum to be drawn, but it has several.")
-    outputs, columns = list(seen.data), len(seen.labels)
-    figure = new_figure(max(7.0, 3.2 * columns), 0.9 + 2.4 * len(outputs))
-    axes = figure.subplots(len(outputs), columns, sharex="col", sharey="row", squeeze=False)
+    outputs, count = list(seen.data), len(seen.labels)
+    wide = min(columns, count)
+    rows = -(-count // wide) * len(outputs)
+    figure = new_figure(max(7.0, 3.2 * wide), 0.9 + 2.4 * rows)
+    grid = figure.subplots(rows, wide, squeeze=False)
     curves = None
     if estimate is not None and isinstance(data, Problem):
         curves = _curves(data, estimate)
     for row, output in enumerate(outputs):
-        for column in range(columns):
-            panel = axes[row, column]
+        for place, label in enumerate(seen.labels):
+            top = place // wide * len(outputs)
+            panel = grid[top + row, place % wide]
+            if row:
+                panel.sharex(grid[top, place % wide])
+            if place:
+                panel.sharey(grid[row, 0])
+                panel.tick_params(labelleft=place % wide == 0)
             if prediction is not None:
-                _bands(panel, prediction, output, column, level, color(row))
+                _bands(panel, prediction, output, place, level, color(row))
             if curves is not None:
-                panel.plot(curves[0][column], curves[1][output][column], color=color(row), label="fit")
-            _points(panel, seen, output, column)
-            few_ticks(panel, 7, 5)
-        axes[row, 0].set_ylabel(labelled(output, seen.units[output]))
-    for column, label in enumerate(seen.labels):
-        axes[0, column].set_title(label.replace("_", " "))
-        axes[-1, column].set_xlabel(time)
+                panel.plot(curves[0][place], curves[1][output][place], color=color(row), label="fit")
+            _points(panel, seen, output, place)
+            if log:
+                panel.set_yscale("log")
+            else:
+                few_ticks(panel, 7, 5)
+            if place % wide == 0:
+                panel.set_ylabel(labelled(output, seen.units[output]))
+            if row == 0:
+                panel.set_title(label.replace("_", " "))
+            if row == len(outputs) - 1 and place + wide >= count:
+                panel.set_xlabel(time)
+            elif row < len(outputs) - 1:
+                panel.tick_params(labelbottom=False)
+    for place in range(count, -(-count // wide) * wide):
+        for row in range(len(outputs)):
+            grid[place // wide * len(outputs) + row, place % wide].set_visible(False)
     shown: dict[str, Any] = {}
-    for panel in axes.flat:
+    for panel in grid.flat:
         for handle, label in zip(*panel.get_legend_handles_labels(), strict=True):
             shown.setdefault(label, handle)
     figure.legend(shown.values(), shown.keys(), loc="outside lower center", ncols=4)
     return figure
 
 
+MANY = 100
+"""Number of data of a panel from which on their marks are small, so that they leave the curve to be seen."""
+
+
 def _bands(panel: Axes, prediction: Prediction, output: str, column: int, level: float, shade: str) -> None:
     times = np.asarray(prediction.times[column])
+    if len(np.asarray(prediction.curves[output])) == 1:  # of a fit alone there is one curve
+        panel.plot(times, prediction.band(output, level, noisy=False)[1][column], color=shade, label="fit")
+        return
     percent = f"{100 * level:g} %"
     lower, _, upper = (band[column] for band in prediction.band(output, level, noisy=True))
     panel.fill_between(times, lower, upper, color=shade, alpha=0.15, lw=0, label=f"new data, {percent}")
@@ -131,6 +161,8 @@ def _points(panel: Axes, seen: Observed, output: str, column: int) -> None:
         raise ArgumentError(f"The output `{output}` must be a number at each time to be drawn, but it is an array.")
     kept, times = np.isfinite(values), np.asarray(seen.times)[column]
     style: dict[str, Any] = {"color": theme().ink, "mfc": theme().paper, "mew": 1.1, "zorder": 3}
+    if kept.sum() >= MANY:
+        style |= {"ms": 2.0, "mfc": theme().ink, "mew": 0, "zorder": 1, "alpha": 0.6}
     lower, upper = (np.asarray(end)[column] for end in seen.sets.get(output, (seen.data[output],) * 2))
     exact = kept & (lower == upper)
     panel.plot(times[exact], values[exact], "o", label="data", **style)

@@ -215,3 +215,14 @@ def test_float32_and_other_units():
         return float(found[0]) * unit
 
     np.testing.assert_allclose(action(1e-12, jnp.float32), action(1.0, jnp.float64), rtol=1e-5)
+
+
+def test_linearise_says_which_state_and_inputs_it_needs():
+    drive = simkit.from_equations(
+        {"d w": "volt - k*w"}, parameters={"k": 1.0}, inputs={"volt": simkit.Input("V", default=0.0)}, name="Drive"
+    )
+    with pytest.raises(simkit.ArgumentError, match="cannot work with the form of its state"):
+        linearise(drive, [1.0], {"volt": 1.0}, interval=0.02)
+    with pytest.raises(simkit.ArgumentError, match="at least one input"):
+        linearise(drive, drive.State(w=1.0), {})
+    np.testing.assert_allclose(linearise(drive, drive.State(w=1.0), {"volt": 1.0})[1], [[1.0]])

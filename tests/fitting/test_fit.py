@@ -1,5 +1,7 @@
 """fit on problems with known answers."""
 
+import pathlib
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -11,6 +13,8 @@ from simkit import ArgumentError, Experiment, Free, Problem, SimulationError, ca
 from simkit.fitting import FitResult, GaussNewton, fit
 from simkit.noise import Normal, StudentT
 from simkit.odes import from_response
+
+ROOT = pathlib.Path(__file__).parents[2]
 
 TIMES = np.linspace(0.0, 3.0, 13)
 DECAY = from_response(lambda x, p: p["size"] * jnp.exp(-p["rate"] * x), {"size": 1.0, "rate": 1.0})
@@ -298,3 +302,37 @@ def test_screened_draws_find_the_best_of_many_optima():
 def test_what_screen_cannot_be(screen, starts):
     with pytest.raises(ArgumentError, match="Argument `screen`"):
         fit(line_problem(), starts=starts, screen=screen)
+
+
+@pytest.mark.slow
+def test_starts_that_shorter_data_lead_astray_begin_again():
+    """Half of these data leave the death of fleas open: where it ended there, no start could simulate the rest."""
+    tables = simkit.io.read_table(
+        ROOT / "data" / "tasks" / "pond.csv",
+        {"time": "day", "algae": "algae_mg_per_l", "fleas": "fleas_per_l"},
+        by="tank",
+    )
+    eaten = "grazing*algae*fleas/(half + algae)"
+    names = {"growth": -0.5, "capacity": 2.2, "grazing": -2.3, "gain": 0.0, "death": -1.6, "half": 0.0}
+    pond = simkit.from_equations(
+        {"eaten": eaten, "d algae": "growth*algae*(1 - algae/capacity) - eaten", "d fleas": "gain*eaten - death*fleas"},
+        parameters={name: simkit.quantity(np.exp(at), support=simkit.POSITIVE) for name, at in names.items()},
+        name="Pond",
+    )
+    free = {name: Free(dist.LogNormal(at, 1.0 if name in ("growth", "death") else 1.5)) for name, at in names.items()}
+    experiments = []
+    for tank, table in tables.items():
+        own = {f"y0.{name}": f"{name}_{tank}" for name in ("algae", "fleas")}
+        free |= {name: Free(dist.LogNormal(0.7, 1.0)) for name in own.values()}
+        data = {name: table[name] for name in ("algae", "fleas")}
+        experiments.append(Experiment(tank, table["time"], data, set=own))
+    problem = Problem(
+        pond,
+        experiments,
+        y0=pond.State(algae=2.0, fleas=2.0),
+        free=free | {"noise.algae.scale": Free(dist.LogNormal(-2.0, 1.0))},
+        noise={"algae": simkit.noise.LogNormal(0.1), "fleas": simkit.noise.Poisson()},
+    )
+    found = simkit.fit(problem, starts=8)
+    assert int(found.agreeing()) >= 4
+    assert float(found.log_likelihood) > -94

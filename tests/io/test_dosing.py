@@ -217,3 +217,9 @@ def test_where_rows_in_front_of_a_dose_stand_in_time():
 
 def test_a_byte_order_mark_is_no_part_of_the_first_column():
     assert _read("\ufeffID,TIME,AMT\n1,0,5\n")[0].name == "1"
+
+
+def test_doses_without_a_column_of_amounts_are_told():
+    text = "ID,TIME,EVID,DOSE,DV\n1,0,1,100,.\n1,1,0,.,2.0\n"
+    with pytest.raises(simkit.DataError, match="no column AMT"):
+        simkit.io.read_doses("doses.csv", text=text, compartments=("gut",), outputs="blood")

@@ -31,6 +31,18 @@ def test_separators_and_byte_order_mark(tmp_path, separator):
     assert read_table(path, ["year", "hare"])["hare"][0] == 30.5
 
 
+def test_rows_of_groups_are_read_apart(tmp_path):
+    path = write(tmp_path, "tank,day,algae\nB,1,3\nA,1,1\nB,2,4\nA,3,2\n")
+    tables = read_table(path, {"time": "day", "algae": "algae"}, by="tank")
+    assert list(tables) == ["B", "A"]
+    np.testing.assert_array_equal(tables["A"]["time"], [1, 3])
+    np.testing.assert_array_equal(tables["B"]["algae"], [3, 4])
+    with pytest.raises(DataError, match="name it: `by`"):
+        read_table(path, {"time": "day", "algae": "algae"})
+    with pytest.raises(DataError, match="Close matches: `tank`"):
+        read_table(path, {"time": "day"}, by="Tank")
+
+
 def test_without_a_time_any_order_goes(tmp_path):
     path = write(tmp_path, "x,y\n2,1\n1,1\n")
     np.testing.assert_array_equal(read_table(path, ["x", "y"], time=None)["x"], [2, 1])

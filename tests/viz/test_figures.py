@@ -427,3 +427,28 @@ def test_every_figure_gives_its_lines_as_a_table():
     assert set(frame.series) == {"upper_angle", "lower_angle", "upper_rate", "lower_rate"}
     assert len(frame) == 4 * 21
     np.testing.assert_allclose(frame[frame.series == "upper_angle"].y, trajectory().ys.upper_angle, rtol=1e-6)
+
+
+def test_many_experiments_are_wrapped_and_axes_may_be_logarithmic():
+    system, y0, _, _ = simkit.odes.ExponentialDecay.example()
+    times = np.array([1.0, 2.0, 3.0])
+    experiments = [simkit.Experiment(f"e{i}", times, {"amount": np.exp(-times)}, start=0.0) for i in range(7)]
+    noise, free = {"amount": simkit.noise.Normal(0.1)}, {"rate": simkit.Free(bounds=(0.1, 2.0))}
+    seen = observed(simkit.Problem(system, experiments, y0=y0, noise=noise, free=free, step=0.1))
+    figure = viz.plot_fit(seen, columns=3, log=True)
+    shown = [panel for panel in figure.axes if panel.get_visible()]
+    assert [panel.get_title(loc="left") for panel in shown] == [f"e{i}" for i in range(7)]
+    assert {panel.get_yscale() for panel in shown} == {"log"}
+    assert len({panel.get_ylim() for panel in shown}) == 1
+    assert [bool(panel.get_xlabel()) for panel in shown] == [False] * 4 + [True] * 3
+
+
+def test_units_of_states_of_equations_reach_the_axes():
+    pond = simkit.from_equations(
+        {"d algae": "-k*algae"}, parameters={"k": 1.0}, states={"algae": simkit.quantity(unit="mg/l")}, name="Pond"
+    )
+    experiment = simkit.Experiment("e", [1.0, 2.0], {"algae": [1.0, 0.5]})
+    free = {"y0.algae": simkit.Free(bounds=(0.1, 5.0))}
+    noise = {"algae": simkit.noise.Normal(0.1)}
+    problem = simkit.Problem(pond, experiment, y0=pond.State(algae=1.0), free=free, noise=noise, step=0.1)
+    assert observed(problem).units == {"algae": "mg/l"}

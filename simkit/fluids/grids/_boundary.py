@@ -174,6 +174,11 @@ def as_boundaries(grid: Grid, given: object, *, kind: str = "velocity") -> Bound
         )
     pairs = []
     for axis, entry in enumerate(given):
+        if isinstance(entry, type) or not isinstance(entry, Boundary | Sequence):
+            raise ArgumentError(
+                f"Argument `boundaries` must give a condition or a pair at axis {axis}, but it gives {entry!r}. Make one: "
+                "`Periodic()`."
+            )
         pair = (entry, entry) if isinstance(entry, Boundary) else tuple(entry)
         if len(pair) != 2 or not all(isinstance(end, Boundary) and _serves(end, kind) for end in pair):
             raise ArgumentError(
