@@ -440,6 +440,10 @@ ROWS = {
         lambda: fluids.NoSlip(lambda t: 1.0),
         "must be a real number or an array of real numbers, but one is given a `function`",
     ),
+    "boundaries, a class": (
+        lambda: fluids.IncompressibleFlow(fluids.Grid((4, 4), 1.0), boundaries=[fluids.Periodic, fluids.NoSlip()]),
+        "Make one: `Periodic()`",
+    ),
     "grid, a text": (lambda: fluids.Grid("64", 1.0), "`shape`|`cells`"),
     "lattice, a sphere": (
         lambda: fluids.LatticeBoltzmann(fluids.Sphere(10), step=0.1, viscosity=0.1),

@@ -216,9 +216,3 @@ def test_single_precision_stays():
     assert fluids.vorticity(grid, velocity).dtype == jnp.float32
     assert fluids.centres_to_faces(grid, velocity, 0).dtype == jnp.float32
     assert fluids.random_velocity(grid, jax.random.key(0), speed=jnp.float32(1.0)).dtype == jnp.float32
-
-
-def test_a_class_in_place_of_a_condition_is_refused():
-    grid = Grid((4, 8), (1.0, 1.0))
-    with pytest.raises(simkit.ArgumentError, match=r"Make one: `Periodic\(\)`"):
-        fluids.IncompressibleFlow(grid, viscosity=0.02, boundaries=[fluids.Periodic, fluids.NoSlip()])

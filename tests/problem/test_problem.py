@@ -200,8 +200,12 @@ BAD = {
         ),
         r"prior of `rate` must lie inside its support \(0, inf\)",
     ),
-    "empty bounds": (
+    "bounds turned round": (
         lambda: decay_problem(experiment(), free={"k": Free(bounds=(2.0, 1.0))}),
+        "bounds of `k` must be .lower, upper.",
+    ),
+    "empty bounds": (
+        lambda: decay_problem(experiment(), free={"k": Free(bounds=(1.0, 1.0))}),
         "bounds of `k` must leave room",
     ),
     "start outside": (
