@@ -10,7 +10,7 @@ from jaxtyping import Array, Bool, Float, Key, PRNGKeyArray
 from ..core import Setup
 from ..problem import Problem
 from ._euler_particles import euler_density, euler_pass, has_density
-from ._particles import Cloud, ParticleFilter, moved
+from ._particles import Cloud, ParticleFilter, moved, weighed
 from ._rows import Row, log_density, rows_of
 from ._smoothed import lines_of
 
@@ -84,10 +84,7 @@ def conditional_pass(
             keys = jnp.concatenate([own[None], jax.random.split(for_paths, count - 1)])
             states = jax.vmap(lambda y, key: moved(setup, y, t, until, method, key))(states, keys)
             density = jax.vmap(lambda y: log_density(setup, until, y, row))(states)
-            total = log_weight + jnp.where(jnp.isfinite(density), density, -jnp.inf)
-            gained = jax.scipy.special.logsumexp(total)
-            log_weight = jnp.where(jnp.isfinite(gained), total - gained, even)
-            few = jnp.exp(-jax.scipy.special.logsumexp(2 * log_weight)) < threshold * count
+            log_weight, gained, few = weighed(log_weight, density, even, threshold)
             drawn = jax.random.categorical(for_choice, log_weight, shape=(count,))
             drawn = drawn.at[0].set(jnp.where(kept, 0, drawn[0]))
             origin = jnp.where(few, drawn, jnp.arange(count, dtype=drawn.dtype))

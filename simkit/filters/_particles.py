@@ -7,7 +7,7 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Float, PRNGKeyArray
+from jaxtyping import Array, Bool, Float, PRNGKeyArray
 
 from .._doors import check_key, shown
 from .._errors import ArgumentError
@@ -115,18 +115,12 @@ class ParticleFilter(AbstractLikelihood):
             keys = jax.random.split(for_paths, count)
             states = jax.vmap(lambda y, key: moved(setup, y, t, until, method, key))(states, keys)
             density = jax.vmap(lambda y: log_density(setup, until, y, row))(states)
-            # A path that left the numbers has no density; where all have, the data were impossible.
-            total = log_weight + jnp.where(jnp.isfinite(density), density, -jnp.inf)
-            gained = jax.scipy.special.logsumexp(total)
-            alive = jnp.isfinite(gained)
-            log_weight = jnp.where(alive, total - gained, even)
-            effective = jnp.exp(-jax.scipy.special.logsumexp(2 * log_weight))
+            log_weight, gained, few = weighed(log_weight, density, even, self.threshold)
             ancestors = systematic(for_choice, jnp.exp(jax.lax.stop_gradient(log_weight)))
             # Each copy has the weight 1 / N, with the derivative of its ancestor's weight.
             tied = even + log_weight[ancestors] - jax.lax.stop_gradient(log_weight[ancestors])
-            few = effective < self.threshold * count
             after = jax.tree.map(lambda y: jnp.where(few.reshape((1,) * y.ndim), y[ancestors], y), states)
-            status = jnp.where(alive, int(Status.OK), int(Status.NON_FINITE))
+            status = jnp.where(jnp.isfinite(gained), int(Status.OK), int(Status.NON_FINITE))
             origin = jnp.where(few, ancestors, jnp.arange(count, dtype=ancestors.dtype))
             return (after, jnp.where(few, tied, log_weight)), Cloud(states, log_weight, gained, status, origin)
 
@@ -138,3 +132,17 @@ def moved(setup: Setup, y: Any, t: Array, until: Array, method: Any, key: PRNGKe
     """The state at the next time, of a random path."""
     ran = integrate(Setup(setup.system, y, setup.inputs), jnp.stack([t, until]), method, key=key)
     return jax.tree.map(lambda y: y[-1], ran.ys)
+
+
+def weighed(
+    log_weight: Float[Array, " particles"], density: Float[Array, " particles"], even: Array, threshold: float
+) -> tuple[Float[Array, " particles"], Float[Array, ""], Bool[Array, ""]]:
+    """Log weights after a datum, what it adds to the log likelihood, and whether too few particles count.
+
+    A path that left the numbers has no density; where all have left, the data were impossible, and weights are `even`.
+    """
+    total = log_weight + jnp.where(jnp.isfinite(density), density, -jnp.inf)
+    gained = jax.scipy.special.logsumexp(total)
+    log_weight = jnp.where(jnp.isfinite(gained), total - gained, even)
+    effective = jnp.exp(-jax.scipy.special.logsumexp(2 * log_weight))
+    return log_weight, gained, effective < threshold * log_weight.size

@@ -6,14 +6,14 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
-from .._errors import ArgumentError, check_known
-from ..problem import Block, Unknowns
+from .._errors import ArgumentError
+from ._block_fit import AbstractBlockFit
 
 SHOWN = 20
 """Number of unknowns that a result prints at most."""
 
 
-class EnsembleFit(eqx.Module):
+class EnsembleFit(AbstractBlockFit):
     """The mean of an ensemble of parameters that went from the priors to the posterior, and the ensemble.
 
     - `unknowns`: names, shapes, priors and bounds of the unknowns; `units`: their units; `data_count`: the number of data.
@@ -27,26 +27,12 @@ class EnsembleFit(eqx.Module):
     - `log_likelihood`: at the estimate.
     """
 
-    unknowns: Unknowns
-    units: tuple[str, ...] = eqx.field(static=True)
-    data_count: int = eqx.field(static=True)
-    estimate: Float[Array, " parameters"]
     members: Float[Array, "members parameters"]
     misfits: tuple[float, ...] = eqx.field(static=True)
     reached: float = eqx.field(static=True)
     simulations: int = eqx.field(static=True)
     failures: int = eqx.field(static=True)
     log_likelihood: float = eqx.field(static=True)
-
-    @property
-    def names(self) -> tuple[str, ...]:
-        """The names of all free numbers."""
-        return self.unknowns.names
-
-    def __getitem__(self, name: str) -> Float[Array, "..."]:
-        """The estimate of an unknown, in its shape and natural units."""
-        block = self._block(name)
-        return self.estimate[block.span].reshape(block.shape)
 
     def standard_error(self, name: str) -> Float[Array, "..."]:
         """The standard deviation of an unknown over the members, in its shape and natural units."""
@@ -61,11 +47,6 @@ class EnsembleFit(eqx.Module):
         ends = jnp.quantile(self.members[:, block.span], jnp.array([tail, 1 - tail], self.members.dtype), axis=0)
         return ends.T.reshape(*block.shape, 2)
 
-    def _block(self, name: str) -> Block:
-        blocks = {block.name: block for block in self.unknowns.blocks}
-        check_known(name, blocks, "unknown")
-        return blocks[name]
-
     def __repr__(self) -> str:
         if isinstance(self.estimate, jax.core.Tracer):
             return "EnsembleFit(traced)"
@@ -75,13 +56,8 @@ class EnsembleFit(eqx.Module):
             f"  misfit {self.misfits[0]:.4g} at the priors, {self.misfits[-1]:.4g} after {len(self.misfits) - 1} steps; "
             f"{self.simulations} simulations, {self.failures} failed; log likelihood {self.log_likelihood:.6g}",
         ]
-        for block, unit in list(zip(self.unknowns.blocks, self.units, strict=True))[:SHOWN]:
-            values, unit = np.asarray(self.estimate)[block.span], "" if unit == "1" else f" {unit}"
-            error = np.asarray(self.members)[:, block.span].std(axis=0, ddof=1).mean()
-            text = f"{values.min():.4g} to {values.max():.4g}" if block.shape else f"{values[0]:.6g}"
-            shape = f"{' x '.join(map(str, block.shape))}, " if block.shape else ""
-            mean = " on average" * bool(block.shape)
-            lines.append(f"  {block.name:<20} {shape}{text}{unit}, std. error {error:.3g}{mean}")
+        for place, block in enumerate(self.unknowns.blocks[:SHOWN]):
+            lines.append(self._line(place, np.asarray(self.members)[:, block.span].std(axis=0, ddof=1)))
         if len(self.unknowns.blocks) > SHOWN:
             lines.append(f"  and {len(self.unknowns.blocks) - SHOWN} more")
         if self.reached < 1:

@@ -17,7 +17,7 @@ from ..problem import LogNormal, Normal, Problem, named_parts
 from ._dependent_model import has_residuals
 from ._ensemble_fit import EnsembleFit
 from ._inside import inside
-from ._starts import check_drawable, drawn_starts
+from ._starts import check_drawable, check_left_out, drawn_starts
 
 
 class EnsembleKalmanInversion(eqx.Module):
@@ -79,11 +79,7 @@ def fit_ensemble(
     **Raises:** an `ArgumentError` for what does not go with it, a `SimulationError` where fewer than three members could be
     simulated.
     """
-    for name, (value, default) in options.items():
-        if value != default:
-            raise ArgumentError(
-                f"Argument `{name}` does not go with `EnsembleKalmanInversion`, which takes all data at once: leave it out."
-            )
+    check_left_out(options, "`EnsembleKalmanInversion`, which takes all data at once: leave it out.")
     if not isinstance(starts, int | np.integer):
         raise ArgumentError("`EnsembleKalmanInversion` begins with draws of the priors, so `starts` must be left out.")
     check_normal(problem)

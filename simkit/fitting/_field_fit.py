@@ -18,7 +18,7 @@ from ._gauss_newton_cg import GaussNewtonCG
 from ._method import FAILED
 from ._newton_cg import low_rank
 from ._prior_model import prior_model
-from ._starts import check_drawable, drawn_starts, first_start, given_starts
+from ._starts import check_drawable, check_left_out, drawn_starts, first_start, given_starts
 
 DENSE_COPIES = 8.0
 """Number of matrices over all unknowns that a fit by matrices holds: local models of two points, decompositions, covariances."""
@@ -51,11 +51,7 @@ def fit_fields(
     **Raises:** an `ArgumentError` for `options` that belong to methods with matrices, a `SimulationError` where no start ended.
     """
     check_independent(problem, "`GaussNewtonCG`")
-    for name, (value, default) in options.items():
-        if value != default:
-            raise ArgumentError(
-                f"Argument `{name}` does not go with `GaussNewtonCG`, which descends once from each start."
-            )
+    check_left_out(options, "`GaussNewtonCG`, which descends once from each start.")
     drawn = isinstance(starts, int | np.integer)
     known, near, reference, earlier = Known.of(problem.size, problem.times.dtype, method), None, 0.0, method.known
     if method.coarse is not None:

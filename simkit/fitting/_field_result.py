@@ -10,12 +10,13 @@ import numpy as np
 from jaxtyping import Array, Float, PRNGKeyArray
 
 from .._doors import check_count
-from .._errors import ArgumentError, check_known
-from ..problem import AbstractField, Block, Unknowns
+from .._errors import ArgumentError
+from ..problem import AbstractField
+from ._block_fit import AbstractBlockFit
 from ._fit_result import UNFINISHED
 
 
-class FieldFit(eqx.Module):
+class FieldFit(AbstractBlockFit):
     r"""The most probable values of many unknowns, and what is known of their uncertainty.
 
     The posterior near the estimate is taken as normal in white coordinates, with the covariance
@@ -43,10 +44,6 @@ class FieldFit(eqx.Module):
         steps have made, with which `GaussNewtonCG(known=...)` begins.
     """
 
-    unknowns: Unknowns
-    units: tuple[str, ...] = eqx.field(static=True)
-    data_count: int = eqx.field(static=True)
-    estimate: Float[Array, " parameters"]
     z: Float[Array, " parameters"]
     objective: float = eqx.field(static=True)
     log_likelihood: float = eqx.field(static=True)
@@ -65,15 +62,6 @@ class FieldFit(eqx.Module):
     deviations: Float[Array, " parameters"]
     directions: Float[Array, "found parameters"]
     cuts: Float[Array, " found"]
-
-    @property
-    def names(self) -> tuple[str, ...]:
-        """The names of all free numbers."""
-        return self.unknowns.names
-
-    def __getitem__(self, name: str) -> Float[Array, "..."]:
-        """The estimate of an unknown, in its shape and natural units."""
-        return self._part(self.estimate, name)
 
     def standard_error(self, name: str) -> Float[Array, "..."]:
         """The standard deviation of an unknown in natural units, in its shape; of a positive one to first order."""
@@ -123,15 +111,6 @@ class FieldFit(eqx.Module):
             parts.append(jnp.sqrt(jnp.maximum(variance, 0)))
         return jnp.concatenate(parts)
 
-    def _block(self, name: str) -> Block:
-        blocks = {block.name: block for block in self.unknowns.blocks}
-        check_known(name, blocks, "unknown")
-        return blocks[name]
-
-    def _part(self, values: Array, name: str) -> Array:
-        block = self._block(name)
-        return values[block.span].reshape(block.shape)
-
     def _check_modes(self) -> None:
         if not self.eigenvalues.size:
             raise ArgumentError(
@@ -151,16 +130,11 @@ class FieldFit(eqx.Module):
             * bool(self.coarse),
         ]
         spread = np.asarray(self._spread()) if modes else None
-        for block, unit in zip(self.unknowns.blocks, self.units, strict=True):
-            unit = "" if unit == "1" else f" {unit}"
-            values = np.asarray(self.estimate)[block.span]
-            size = f"{' x '.join(map(str, block.shape))}, " if block.shape else ""
-            text = f"{values.min():.4g} to {values.max():.4g}" if block.shape else f"{values[0]:.6g}"
-            error = ""
+        for place, block in enumerate(self.unknowns.blocks):
+            errors = None
             if spread is not None:
-                own = spread[block.span] * (values if block.log else 1)
-                error = f", std. error {own.mean():.3g}" + " on average" * bool(block.shape)
-            lines.append(f"  {block.name:<20} {size}{text}{unit}{error}")
+                errors = spread[block.span] * (np.asarray(self.estimate)[block.span] if block.log else 1)
+            lines.append(self._line(place, errors))
         if modes:
             lines.append(
                 f"  uncertainty by {modes} directions, {int((np.asarray(self.eigenvalues) > 1).sum())} of them known better by the "

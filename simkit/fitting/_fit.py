@@ -36,7 +36,7 @@ from ._screen import LOOKS, check_screen, coarse, looked_at
 from ._shooting import Shot, check_windows
 from ._stage_line import line_of
 from ._start_queue import LANES, queued
-from ._starts import check_drawable, drawn_starts, first_start, given_starts
+from ._starts import check_count_of_starts, check_drawable, drawn_starts, first_start, given_starts
 from ._stored import TOGETHER, Begun, blocks, stored_ends
 from ._swarm import AbstractSwarm, fit_swarms
 
@@ -220,9 +220,8 @@ def _fit_once(
     lean = problem.lean()
     if not isinstance(starts, int | np.integer):
         given: int | np.integer | Array = given_starts(problem, starts)
-    elif starts < 1:
-        raise ArgumentError(f"Argument `starts` must be at least 1, but it is {starts}.")
     else:
+        check_count_of_starts(starts)
         check_drawable(problem)
         given = starts
     screen = check_screen(screen, given, evolve)

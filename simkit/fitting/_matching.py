@@ -15,7 +15,7 @@ from ..core import ConstrainedSystem, DelayedSystem, Setup, StaticSystem, at_tim
 from ..problem import LOGARITHMIC, Problem, check_independent
 from ._inside import inside
 from ._smoothing import FEWEST, curve_of, measured_states
-from ._starts import check_drawable, drawn_starts, first_start, some_start
+from ._starts import check_count_of_starts, check_drawable, drawn_starts, first_start, some_start
 
 DRAWS = 16
 """Number of draws of the parameters from which slopes are matched. No simulation is needed, so that they cost next to nothing."""
@@ -79,8 +79,7 @@ def gradient_matching(
     print(simkit.fit(problem, starts=simkit.gradient_matching(problem)))
     ```
     """
-    if starts < 1:
-        raise ArgumentError(f"Argument `starts` must be at least 1, but it is {starts}.")
+    check_count_of_starts(starts)
     if not problem.size:
         raise ArgumentError("Argument `problem` must have free parameters, but it has none.")
     check_drawable(problem)

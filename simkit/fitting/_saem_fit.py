@@ -28,7 +28,7 @@ from ._saem_statistics import (
     numbers_of,
     statistics_of,
 )
-from ._starts import check_drawable, drawn_starts, first_start, given_starts
+from ._starts import check_count_of_starts, check_drawable, check_left_out, drawn_starts, first_start, given_starts
 
 TRIES = 16
 """Drawn starts that are tried for one at which all individuals simulate."""
@@ -66,15 +66,10 @@ def fit_saem(
         raise ArgumentError(
             "The method `SAEM` is for populations, but no free parameter of the problem is an `Individual`."
         )
-    for name, (value, default) in options.items():
-        if value != default:
-            raise ArgumentError(
-                f"Argument `{name}` does not go with `SAEM`, which goes once through its iterations from each start."
-            )
+    check_left_out(options, "`SAEM`, which goes once through its iterations from each start.")
     lean = problem.lean()
     if isinstance(starts, int | np.integer):
-        if starts < 1:
-            raise ArgumentError(f"Argument `starts` must be at least 1, but it is {starts}.")
+        check_count_of_starts(starts)
         check_drawable(problem)
         begins = [_first(problem, lean, key)]
     else:

@@ -79,8 +79,7 @@ def individual_parameters(
 ) -> tuple[Float[Array, "individual parameter"], Float[Array, "individual occasion"]]:
     """Individual parameters on the scale of g, and what occasions add to them."""
     count = len(population.names)
-    means = _design(population).astype(deviations.dtype) @ jnp.concatenate([numbers.mean, numbers.effects])
-    each = means + deviations[:, :count] @ numbers.root.T
+    each = _means(population, numbers, deviations.dtype) + deviations[:, :count] @ numbers.root.T
     return each, deviations[:, count:] * _repeated(population, numbers)[None]
 
 
@@ -91,9 +90,19 @@ def deviations_of(
     added: Float[Array, "individual occasion"],
 ) -> Float[Array, "individual effect"]:
     """The deviations at which individuals have these parameters."""
-    means = _design(population).astype(each.dtype) @ jnp.concatenate([numbers.mean, numbers.effects])
-    own = jax.scipy.linalg.solve_triangular(numbers.root, (each - means).T, lower=True).T
+    own = _whitened(population, numbers, each).T
     return jnp.concatenate([own, added / _repeated(population, numbers)[None]], axis=1)
+
+
+def _means(population: Population, numbers: Numbers, dtype: Any) -> Array:
+    """The means of the parameters of every individual."""
+    return _design(population).astype(dtype) @ jnp.concatenate([numbers.mean, numbers.effects])
+
+
+def _whitened(population: Population, numbers: Numbers, each: Array) -> Array:
+    """The standard normal numbers behind parameters of individuals, shape `(parameter, individual)`."""
+    apart = each - _means(population, numbers, each.dtype)
+    return jax.scipy.linalg.solve_triangular(numbers.root, apart.T, lower=True)
 
 
 def _repeated(population: Population, numbers: Numbers) -> Array:
@@ -148,8 +157,7 @@ def individual_density(
     added: Float[Array, "individual occasion"],
 ) -> Float[Array, " individual"]:
     """The log density of the parameters of every individual and of what occasions add, beside a constant."""
-    means = _design(population).astype(each.dtype) @ jnp.concatenate([numbers.mean, numbers.effects])
-    z = jax.scipy.linalg.solve_triangular(numbers.root, (each - means).T, lower=True)
+    z = _whitened(population, numbers, each)
     spread, there = _repeated(population, numbers), jnp.asarray(_present(population)[:, len(population.names) :])
     own = jnp.where(there, -0.5 * (added / spread[None]) ** 2 - jnp.log(spread)[None], 0).sum(axis=1)
     return own - 0.5 * jnp.sum(z**2, axis=0) - jnp.sum(jnp.log(jnp.abs(jnp.diag(numbers.root))))

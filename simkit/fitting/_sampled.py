@@ -15,7 +15,7 @@ from .._progress import Progress
 from ..problem import Problem, effective_shares, errors_of_draws, refresh, without_limit
 from ._fit_result import FitResult
 from ._inside import inside
-from ._starts import drawn_starts, first_start, given_starts
+from ._starts import check_left_out, drawn_starts, first_start, given_starts
 
 ROUNDS = 30
 """Most times that draws are made anew."""
@@ -53,11 +53,7 @@ def fit_sampled(
 
     **Raises:** an `ArgumentError` for such an argument, or more than one start.
     """
-    for name, (value, default) in others.items():
-        if value != default:
-            raise ArgumentError(
-                f"Argument `{name}` does not go with averages over draws, which are fitted from one start. Leave it out."
-            )
+    check_left_out(others, "averages over draws, which are fitted from one start. Leave it out.")
     theta = problem.natural(_start(problem, starts, key))
     shares = effective_shares(problem, theta)
     total, rounds = 0, 0

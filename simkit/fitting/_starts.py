@@ -1,6 +1,6 @@
 """Starting points of a fit."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import equinox as eqx
@@ -15,6 +15,25 @@ from .._errors import ArgumentError
 from ..engine import note_trace
 from ..problem import AbstractField, Problem, StoredPrior, drawn, named_parts, quantile
 from ._inside import inside
+
+
+def check_left_out(options: Mapping[str, tuple[Any, Any]], what: str) -> None:
+    """Refuse arguments of `fit`, name -> (value, default), that were given although `what` does not take them.
+
+    **Raises:** an `ArgumentError`.
+    """
+    for name, (value, default) in options.items():
+        if value != default:
+            raise ArgumentError(f"Argument `{name}` does not go with {what}")
+
+
+def check_count_of_starts(starts: int | np.integer) -> None:
+    """Refuse no starts at all.
+
+    **Raises:** an `ArgumentError`.
+    """
+    if starts < 1:
+        raise ArgumentError(f"Argument `starts` must be at least 1, but it is {starts}.")
 
 
 def given_starts(problem: Problem, starts: ArrayLike | Sequence[Any]) -> Float[Array, "starts parameters"]:

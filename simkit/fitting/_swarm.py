@@ -8,14 +8,14 @@ import jax
 import numpy as np
 from jaxtyping import Array, Float, PRNGKeyArray
 
-from .._errors import ArgumentError, SimulationError
+from .._errors import SimulationError
 from .._progress import Progress
 from ..engine import awaited, note_trace, over_members
 from ..problem import Problem, named_parts
 from ._field_fit import check_matrices
 from ._fit_result import FitResult, summarise
 from ._method import FAILED, End
-from ._starts import check_drawable, drawn_starts, first_start, given_starts
+from ._starts import check_count_of_starts, check_drawable, check_left_out, drawn_starts, first_start, given_starts
 
 NOWHERE = (
     "At none of {} starts could the model have made the data: {} Narrow the priors and the bounds around values at which "
@@ -60,17 +60,12 @@ def fit_swarms(
     **Raises:** an `ArgumentError` for `options` that belong to methods that descend, a `SimulationError` where no start ended.
     """
     kind = type(method).__name__
-    for name, (value, default) in options.items():
-        if value != default:
-            raise ArgumentError(
-                f"Argument `{name}` does not go with `{kind}`, which takes all data at once: leave it out."
-            )
+    check_left_out(options, f"`{kind}`, which takes all data at once: leave it out.")
     method.check(problem)
     check_matrices(problem, kind)
     lean = problem.lean()
     if isinstance(starts, int | np.integer):
-        if starts < 1:
-            raise ArgumentError(f"Argument `starts` must be at least 1, but it is {starts}.")
+        check_count_of_starts(starts)
         check_drawable(problem)
         z = first_start(problem, drawn_starts(lean, jax.random.fold_in(key, 0), int(starts)))
     else:

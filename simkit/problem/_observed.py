@@ -40,13 +40,11 @@ def output_units(problem: Problem) -> dict[str, str]:
     start = problem.times[0, 0]
     outputs = setup.system.outputs(start, started(setup.y0), at_time(setup.inputs, start))
     held = named_leaves(outputs)
-    stated = isinstance(outputs, dict)
-    known = Setup(outputs), Setup(setup.y0)
-    states = named_leaves(setup.y0)
+    states = named_leaves(setup.y0) if isinstance(outputs, dict) else {}
 
     def unit(name: str) -> str:
         if name not in held or name not in outputs_by_name(outputs):
             return "1"
-        return known[stated and name in states].metadata(name).unit
+        return Setup(setup.y0 if name in states else outputs).metadata(name).unit
 
     return {name: unit(name) for name in problem.data}

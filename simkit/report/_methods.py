@@ -9,6 +9,7 @@ from ..io import Results
 from ..problem import describe_step, unknown_rows
 from ..study import Study
 from ._equation import describe_model
+from ._result_cells import filled
 from ._tables import as_table
 
 
@@ -25,10 +26,7 @@ def methods_section(study: Study, results: Results) -> str:
         sentences.append(_fitted(study, len(results.fit.objective)))
     if results.posterior is not None:
         sentences.append(_sampled(study, results.posterior))
-    rows = [(name, size, prior, bounds, moves) for name, size, prior, bounds, moves in unknown_rows(problem.unknowns)]
-    heads = ("unknown", "size", "prior", "bounds", "moves")
-    kept = [i for i in range(len(heads)) if any(row[i] for row in rows)]
-    table = as_table([heads[i] for i in kept], [[row[i] for i in kept] for row in rows])
+    table = as_table(*filled(("unknown", "size", "prior", "bounds", "moves"), unknown_rows(problem.unknowns)))
     return f"<p>{html.escape(' '.join(sentences))}</p>\n<h3>Unknowns</h3>\n{table}\n{_noise(study)}"
 
 
@@ -63,12 +61,9 @@ def _asked(arguments: dict[str, object]) -> str:
 
 def _noise(study: Study) -> str:
     """Each noise model once, with the outputs that it describes and its equation."""
-    outputs: dict[type, list[str]] = {}
-    for name, noise in study.noise.items():
-        outputs.setdefault(type(noise), []).append(name)
-    first = {type(noise): noise for noise in reversed(list(study.noise.values()))}
     parts = []
-    for kind, names in outputs.items():
-        what = html.escape(f"{kind.__name__}, of {', '.join(names)}")
-        parts.append(f"<h3>Noise model {what}</h3>\n{describe_model(first[kind])}")
+    for kind in dict.fromkeys(map(type, study.noise.values())):
+        models = {name: noise for name, noise in study.noise.items() if type(noise) is kind}
+        what = html.escape(f"{kind.__name__}, of {', '.join(models)}")
+        parts.append(f"<h3>Noise model {what}</h3>\n{describe_model(next(iter(models.values())))}")
     return "\n".join(parts)

@@ -63,8 +63,13 @@ def table_cells(rows: Sequence[Row]) -> tuple[list[str], list[list[str]]]:
         unit = "" if row.unit == "1" else row.unit
         values = [_rounded(row.estimate, row.error), _rounded(row.error, row.error), _rounded(row.mean, row.sd)]
         cells.append([row.name, *values, " to ".join(ends), rhat, ess, unit])
-    kept = [i for i in range(len(heads)) if i == 0 or any(line[i] for line in cells)]
-    return [heads[i] for i in kept], [[line[i] for i in kept] for line in cells]
+    return filled(heads, cells)
+
+
+def filled(heads: Sequence[str], lines: Sequence[Sequence[str]]) -> tuple[list[str], list[list[str]]]:
+    """Heads and cells of the first column and of those that some line fills."""
+    kept = [i for i in range(len(heads)) if i == 0 or any(line[i] for line in lines)]
+    return [heads[i] for i in kept], [[line[i] for i in kept] for line in lines]
 
 
 def average_cells(averages: Averages) -> tuple[list[str], list[list[str]]]:

@@ -98,17 +98,20 @@ def plot_fit(
     rows = -(-count // wide) * len(outputs)
     figure = new_figure(max(7.0, 3.2 * wide), 0.9 + 2.4 * rows)
     grid = figure.subplots(rows, wide, squeeze=False)
+
+    def at(row: int, place: int) -> Axes:
+        return grid[place // wide * len(outputs) + row, place % wide]
+
     curves = None
     if estimate is not None and isinstance(data, Problem):
         curves = _curves(data, estimate)
     for row, output in enumerate(outputs):
         for place, label in enumerate(seen.labels):
-            top = place // wide * len(outputs)
-            panel = grid[top + row, place % wide]
+            panel = at(row, place)
             if row:
-                panel.sharex(grid[top, place % wide])
+                panel.sharex(at(0, place))
             if place:
-                panel.sharey(grid[row, 0])
+                panel.sharey(at(row, 0))
                 panel.tick_params(labelleft=place % wide == 0)
             if prediction is not None:
                 _bands(panel, prediction, output, place, level, color(row))
@@ -129,7 +132,7 @@ def plot_fit(
                 panel.tick_params(labelbottom=False)
     for place in range(count, -(-count // wide) * wide):
         for row in range(len(outputs)):
-            grid[place // wide * len(outputs) + row, place % wide].set_visible(False)
+            at(row, place).set_visible(False)
     shown: dict[str, Any] = {}
     for panel in grid.flat:
         for handle, label in zip(*panel.get_legend_handles_labels(), strict=True):

@@ -38,3 +38,19 @@ class Divided(Herd):
 
     def stops(self):
         return jnp.array([4.0])
+
+
+class Survivors(simkit.JumpSystem):
+    """Deaths one by one: counts are binomial."""
+
+    death: simkit.Scalar = simkit.quantity(0.5, support=simkit.POSITIVE)
+
+    def propensities(self, t, y, inputs):
+        return {"death": self.death * y["n"]}
+
+    def jumps(self):
+        return {"death": {"n": -1}}
+
+    @classmethod
+    def example(cls):
+        return simkit.Example(cls(), {"n": 20.0}, jnp.linspace(0.0, 2.0, 3))

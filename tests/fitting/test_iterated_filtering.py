@@ -11,6 +11,7 @@ import pytest
 import scipy.optimize
 import scipy.special
 import scipy.stats
+from engine.jump_cases import Survivors
 
 import simkit
 from simkit import ArgumentError, Experiment, Free, IteratedFiltering, Problem, SimulationError
@@ -19,29 +20,12 @@ from simkit.noise import LogNormal, Normal
 from simkit.odes import OrnsteinUhlenbeck
 from simkit.solvers import EulerMaruyama
 
-
-class Herd(simkit.JumpSystem):
-    """Deaths one by one."""
-
-    death: simkit.Scalar = simkit.quantity(0.5, support=simkit.POSITIVE)
-
-    def propensities(self, t, y, inputs):
-        return {"death": self.death * y["n"]}
-
-    def jumps(self):
-        return {"death": {"n": -1}}
-
-    @classmethod
-    def example(cls):
-        return simkit.Example(cls(), {"n": 20.0}, jnp.linspace(0.0, 2.0, 3))
-
-
 DATA = np.array([12.4, 7.7, 4.2, 2.5])
 
 
 def herd(likelihood, data=DATA, **given):
     return Problem(
-        Herd(),
+        Survivors(),
         Experiment("herd", np.arange(1.0, 5.0), {"n": data}, start=0.0, y0={"n": 20.0}),
         free={"death": Free(dist.LogNormal(-1.5, 0.3), start=1.5)},
         noise={"n": Normal(scale=1.0)},

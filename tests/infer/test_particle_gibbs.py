@@ -10,6 +10,7 @@ import numpy as np
 import numpyro.distributions as dist
 import pytest
 import scipy.stats
+from engine.jump_cases import Survivors
 
 import simkit
 from simkit import ArgumentError, Experiment, Free, ParticleGibbs, Problem
@@ -20,6 +21,19 @@ from simkit.odes import OrnsteinUhlenbeck
 from simkit.solvers import EulerMaruyama
 
 TIMES, VALUES = np.arange(1.0, 7.0), np.array([2.1, 0.9, np.nan, 1.4, 0.2, 0.6])
+
+
+def check_draws(posterior, logs, log):
+    """Mean and width of the draws of the logarithm of the first parameter are those of its density on a grid."""
+    weight = np.exp(np.array(log) - max(log))
+    weight /= weight.sum()
+    mean = weight @ logs
+    width = np.sqrt(weight @ (logs - mean) ** 2)
+    draws = np.log(np.asarray(posterior.draws[..., 0]))
+    size = effective_sample_size(draws)
+    assert size > 80, size
+    assert abs(draws.mean() - mean) < 4 * width / np.sqrt(size)
+    assert abs(draws.std() / width - 1) < 4 / np.sqrt(2 * size)
 
 
 def wandering(likelihood, particles=40):
@@ -203,38 +217,14 @@ def test_steps_without_a_density_keep_their_ancestors():
             pull = covariance[:, 0] / spread
             mean, covariance = mean + pull * (value - mean[0]), covariance - np.outer(pull, covariance[0])
         log.append(total + scipy.stats.norm.logpdf(np.log(strength), 0.0, 0.5))
-    weight = np.exp(np.array(log) - max(log))
-    weight /= weight.sum()
-    mean = weight @ logs
-    width = np.sqrt(weight @ (logs - mean) ** 2)
-    draws = np.log(np.asarray(posterior.draws[..., 0]))
-    size = effective_sample_size(draws)
-    assert size > 80, size
-    assert abs(draws.mean() - mean) < 4 * width / np.sqrt(size)
-    assert abs(draws.std() / width - 1) < 4 / np.sqrt(2 * size)
-
-
-class Herd(simkit.JumpSystem):
-    """Deaths one by one."""
-
-    death: simkit.Scalar = simkit.quantity(0.5, support=simkit.POSITIVE)
-
-    def propensities(self, t, y, inputs):
-        return {"death": self.death * y["n"]}
-
-    def jumps(self):
-        return {"death": {"n": -1}}
-
-    @classmethod
-    def example(cls):
-        return simkit.Example(cls(), {"n": 20.0}, jnp.linspace(0.0, 2.0, 3))
+    check_draws(posterior, logs, log)
 
 
 def test_draws_of_a_jump_process(tmp_path):
     """Survivors are binomial, so that the likelihood is a sum over all counts; draws go on from a store."""
     data = np.array([12.4, 7.7, 4.2, 2.5])
     problem = Problem(
-        Herd(),
+        Survivors(),
         Experiment("herd", np.arange(1.0, 5.0), {"n": data}, start=0.0, y0={"n": 20.0}),
         free={"death": Free(dist.LogNormal(-1.0, 0.5))},
         noise={"n": Normal(scale=1.0)},
@@ -260,12 +250,4 @@ def test_draws_of_a_jump_process(tmp_path):
             total += np.log(chance.sum())
             chance /= chance.sum()
         log.append(total + scipy.stats.norm.logpdf(np.log(rate), -1.0, 0.5))
-    weight = np.exp(np.array(log) - max(log))
-    weight /= weight.sum()
-    mean = weight @ logs
-    width = np.sqrt(weight @ (logs - mean) ** 2)
-    draws = np.log(np.asarray(posterior.draws[..., 0]))
-    size = effective_sample_size(draws)
-    assert size > 80, size
-    assert abs(draws.mean() - mean) < 4 * width / np.sqrt(size)
-    assert abs(draws.std() / width - 1) < 4 / np.sqrt(2 * size)
+    check_draws(posterior, logs, log)
