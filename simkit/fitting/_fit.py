@@ -240,10 +240,11 @@ def _fit_once(
         asked |= {"windows": windows} if windows > 1 else {}
         asked |= {"evolve": evolve} if evolve else {}
         end = stored_ends(Path(store), problem, asked, begin, through, counter)
-    integrated = 0
+    integrated, count, together = 0, len(end.iterations), None if store is None else TOGETHER
     if isinstance(method, Marginal):
-        end, integrated = sharpened(lean, end), problem.size - population_in(problem).shared
-    again = functools.partial(_again, lean, method, len(end.iterations), None if store is None else TOGETHER)
+        once = lambda z: _in_blocks(lean, method.once, 1.0, z, together or count, count)
+        end, integrated = sharpened(lean, end, once), problem.size - population_in(problem).shared
+    again = functools.partial(_again, lean, method, count, together)
     return summarise(problem, method.name, end, end.iterations, end.failures, integrated, again)
 
 

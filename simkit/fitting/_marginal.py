@@ -1,6 +1,7 @@
 """Fits of populations: the likelihood of the population's numbers, the individuals integrated out."""
 
 import math
+from collections.abc import Callable
 from typing import Any
 
 import equinox as eqx
@@ -36,6 +37,7 @@ class Marginal(AbstractMethod):
 
     - `max_steps`: the most iterations of one start.
     - `tolerance`: a start has converged when the model's minimum is nearer than so many standard errors.
+    - `warm`: the first search for the modes of the individuals begins at the deviations of the start instead of zero.
 
     **References:** Lindstrom & Bates (1990), doi:10.2307/2532087; Wang (2007), doi:10.1007/s10928-007-9060-6; Almquist, Leander &
     Jirstrand (2015), doi:10.1007/s10928-015-9409-1, for the gradient.
@@ -43,6 +45,7 @@ class Marginal(AbstractMethod):
 
     max_steps: Int[Array, ""] = eqx.field(converter=lambda n: jnp.asarray(n, int), default=300)
     tolerance: Float[Array, ""] = eqx.field(converter=as_float_array, default=1e-4)
+    warm: Bool[Array, ""] = eqx.field(converter=lambda x: jnp.asarray(x, bool), default=False)
 
     @property
     def name(self) -> str:
@@ -50,13 +53,18 @@ class Marginal(AbstractMethod):
 
     def loosened(self, tolerance: float, max_steps: int | None = None) -> "Marginal":
         steps = self.max_steps if max_steps is None else jnp.minimum(self.max_steps, max_steps)
-        return Marginal(steps, jnp.maximum(self.tolerance, tolerance))
+        return Marginal(steps, jnp.maximum(self.tolerance, tolerance), self.warm)
+
+    @property
+    def once(self) -> "Marginal":
+        """The same method, compiled to the same program, that evaluates the objective where a start stands, and its modes."""
+        return Marginal(jnp.ones_like(self.max_steps), self.tolerance, jnp.ones_like(self.warm))
 
     def descend(self, problem: Problem, z: Float[Array, " parameters"], held: Bool[Array, " parameters"]) -> End:
         population = population_in(problem)
         count = population.shared
         bounds, held = problem.coordinate_bounds()[:count], held[:count]
-        z = population.with_deviations(z, 0 * population.deviations(z))
+        z = population.with_deviations(z, jnp.where(self.warm, population.deviations(z), 0))
         origin = z[:count]
 
         def body(state: dict[str, Any]) -> dict[str, Any]:
@@ -216,44 +224,35 @@ def joint_model(population: Population, at: MarginalValue, bend: Float[Array, "s
     empty = jnp.zeros((bend.shape[0], own.shape[1]), bend.dtype)
     rows = jnp.concatenate([jnp.concatenate([top, empty], axis=1), jnp.concatenate([cross, own], axis=1)])
     zero = jnp.zeros(rows.shape[0], bend.dtype)
-    return LocalModel(at.value, at.penalty, rows, zero, zero, zero, at.chi_squared, 0 * at.value, at.good)
+    slope = jnp.concatenate([at.gradient, jnp.zeros(own.shape[1], bend.dtype)])
+    return LocalModel(at.value, at.penalty, rows, zero, slope, zero, at.chi_squared, 0 * at.value, at.good)
 
 
-@eqx.filter_jit
-def curvature_at(
-    problem: Problem, z: Float[Array, " parameters"], error: Float[Array, " shared"]
-) -> tuple[MarginalValue, Float[Array, "shared shared"]]:
-    """The marginal objective and its second derivative, by central differences of the gradient.
+def sharpened(problem: Problem, end: End, once: Callable[[np.ndarray], End]) -> End:
+    """The end of all starts, the best with the second derivative of the objective in place of what the search made of it.
 
-    Their steps are shares of `error`, about the standard errors: the gradient is known to the root of the rounding error, as the
-    modes are, of which the third root is the best step.
+    It consists of central differences of the gradient, by shares of the standard errors: the gradient is known to the root of the
+    rounding error, as the modes are, of which the third root is the best step. `once` evaluates the objective at places by the
+    program that the search ran.
     """
-    count = population_in(problem).shared
-    low, high = problem.coordinate_bounds()[:count].T
-    reach = jnp.minimum(jnp.finfo(z.dtype).eps ** (1 / 6) * error, 0.25 * (high - low))
-    # On a bound the difference is taken inside of it.
-    centre = jnp.clip(z[:count], low + 1.5 * reach, high - 1.5 * reach)
-    ahead = jnp.where(jnp.eye(count, dtype=bool), (centre + reach)[None], z[None, :count])
-    behind = jnp.where(jnp.eye(count, dtype=bool), (centre - reach)[None], z[None, :count])
-    places = jnp.concatenate([z[None, :count], ahead, behind])
-    found = jax.lax.map(lambda place: marginal(problem, z.at[:count].set(place)), places)
-    gradients = found.each.sum(axis=1) + found.slope
-    bend = (gradients[1 : count + 1] - gradients[count + 1 :]) / jnp.diag(ahead - behind)[:, None]
-    return jax.tree.map(lambda x: x[0], found), 0.5 * (bend + bend.T)
-
-
-def sharpened(problem: Problem, end: End) -> End:
-    """The end of all starts, the best with the second derivative of the objective in place of what the search made of it."""
     best = int(np.argmin(np.asarray(end.model.value)))
     if not np.isfinite(np.asarray(end.model.value)[best]):
         return end
-    population = population_in(problem)
-    top = np.asarray(end.model.rows)[best][: population.shared, : population.shared]
-    error = 1 / np.linalg.norm(top, axis=0)
-    at, bend = curvature_at(problem, jnp.asarray(np.asarray(end.z)[best]), jnp.asarray(error, end.z.dtype))
-    model = joint_model(population, at, jnp.asarray(positive(np.asarray(bend), error), end.z.dtype))
-    rows = jnp.asarray(np.asarray(end.model.rows)).at[best].set(model.rows)
-    return eqx.tree_at(lambda e: e.model.rows, end, rows)
+    count, z = population_in(problem).shared, np.asarray(end.z)[best]
+    error = 1 / np.linalg.norm(np.asarray(end.model.rows)[best][:count, :count], axis=0)
+    low, high = np.asarray(problem.coordinate_bounds())[:count].T
+    reach = np.minimum(np.finfo(z.dtype).eps ** (1 / 6) * error, 0.25 * (high - low))
+    # On a bound the difference is taken inside of it.
+    centre = np.clip(z[:count], low + 1.5 * reach, high - 1.5 * reach)
+    places = np.tile(z, (2 * count, 1))
+    own = np.arange(count)
+    places[own, own], places[count + own, own] = centre + reach, centre - reach
+    slopes = np.asarray(once(places).model.slope)[:, :count]
+    bend = (slopes[:count] - slopes[count:]) / (places[own, own] - places[count + own, own])[:, None]
+    top = np.linalg.cholesky(positive(0.5 * (bend + bend.T), error)).T
+    rows = np.array(end.model.rows)
+    rows[best, :count, :count] = top
+    return eqx.tree_at(lambda e: e.model.rows, end, jnp.asarray(rows, end.model.rows.dtype))
 
 
 def positive(bend: np.ndarray, error: np.ndarray) -> np.ndarray:

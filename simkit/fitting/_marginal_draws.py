@@ -6,11 +6,13 @@ from typing import NamedTuple
 import equinox as eqx
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jax.scipy.special import logsumexp
 from jaxtyping import Array, Float, PRNGKeyArray
 
+from ..engine import note_trace
 from ..linear import cholesky, log_determinant
-from ..problem import Population, Problem
+from ..problem import Population, Problem, named_parts
 from ._conditional import Conditional, modes
 from ._marginal import MODE_STEPS
 from ._saem_moves import log_data, shared_places
@@ -22,7 +24,7 @@ from ._saem_statistics import (
     population_places,
 )
 
-FREEDOM = 5.0
+FREEDOM = 5
 """Degrees of freedom of the proposals, whose tails are heavier than those of any deviation given data."""
 
 TOGETHER = 64
@@ -67,7 +69,8 @@ def drawn_around(centre: Float[Array, "individual effect"], information: Array, 
     one, two = jax.random.split(key)
     dtype = centre.dtype
     normal = jax.random.normal(one, (count, size, effects), dtype)
-    chi = 2 * jax.random.gamma(two, 0.5 * FREEDOM, (count, size), dtype) / FREEDOM
+    # Gamma variates by rejection would take longer to compile than all else here.
+    chi = jnp.mean(jax.random.normal(two, (count, size, FREEDOM), dtype) ** 2, axis=2)
     standard = normal / jnp.sqrt(chi)[..., None]
     lower = jax.vmap(cholesky)(information)
     # With H = L L^T the distance L^-T z has the covariance of H^-1.
@@ -79,25 +82,49 @@ def drawn_around(centre: Float[Array, "individual effect"], information: Array, 
     return Drawn(centre[None] + solved(lower, standard), density.astype(dtype))
 
 
-def _log_weights(problem: Problem, z: Array, drawn: Drawn) -> Array:
-    """The log of the joint density of data and deviations over that of the proposal, one draw."""
-    effects = drawn.deviations.shape[-1]
-    prior = -0.5 * jnp.sum(drawn.deviations**2, axis=-1) - 0.5 * effects * math.log(2 * math.pi)
-    return log_data(problem, z, drawn.deviations) + prior - drawn.density
+def densities(
+    problem: Problem, z: Float[Array, "place parameters"], deviations: Float[Array, "place individual effect"]
+) -> Float[Array, "place individual"]:
+    """The log density of the data of all individuals at many places, by one program whatever their number."""
+    count = len(z)
+    rows = [np.minimum(np.arange(i, i + TOGETHER), count - 1) for i in range(0, count, TOGETHER)]
+    return jnp.concatenate([_block(problem, z[own], deviations[own]) for own in rows])[:count]
 
 
 @eqx.filter_jit
-def estimated(problem: Problem, z: Float[Array, " parameters"], key: PRNGKeyArray, count: int) -> Estimated:
-    """The marginal likelihood at `z` by importance sampling around the modes of individuals."""
+def _block(problem: Problem, z: Array, deviations: Array) -> Array:
+    note_trace("fit, densities of individuals", named_parts(problem))
+    return jax.vmap(lambda z, deviations: log_data(problem, z, deviations))(z, deviations)
+
+
+@eqx.filter_jit
+def _around(problem: Problem, z: Array, key: PRNGKeyArray, count: int) -> tuple[Array, Conditional, Drawn]:
+    """The modes of individuals and draws around them."""
+    note_trace("fit, modes of individuals", named_parts(problem))
     population: Population = problem.population  # pyright: ignore
     centre, at = modes(problem, z, population.deviations(z), MODE_STEPS)
-    drawn = drawn_around(centre, at.information, key, count)
-    logs = jax.lax.map(lambda own: _log_weights(problem, z, own), drawn, batch_size=TOGETHER)
+    return centre, at, drawn_around(centre, at.information, key, count)
+
+
+def estimated(problem: Problem, z: Float[Array, " parameters"], key: PRNGKeyArray, count: int) -> Estimated:
+    """The marginal likelihood at `z` by importance sampling around the modes of individuals."""
+    centre, at, drawn = _around(problem, z, key, count)
+    data = densities(problem, jnp.broadcast_to(z, (count, z.size)), drawn.deviations)
+    value, error, effective, weights = _weighed(data, drawn)
+    return Estimated(value, error, effective, centre, at, drawn, weights)
+
+
+@jax.jit
+def _weighed(data: Float[Array, "draw individual"], drawn: Drawn) -> tuple[Array, Array, Array, Array]:
+    """The log likelihood, its error, the effective numbers of draws, and the weights, which add up to 1."""
+    count, _, effects = drawn.deviations.shape
+    prior = -0.5 * jnp.sum(drawn.deviations**2, axis=-1) - 0.5 * effects * math.log(2 * math.pi)
+    logs = data + prior - drawn.density
     each = logsumexp(logs, axis=0) - jnp.log(count)
     weights = jnp.exp(logs - each[None])
     variance = jnp.var(weights, axis=0) / count
     effective = jnp.sum(weights, axis=0) ** 2 / jnp.sum(weights**2, axis=0)
-    return Estimated(jnp.sum(each), jnp.sqrt(jnp.sum(variance)), effective, centre, at, drawn, weights / count)
+    return jnp.sum(each), jnp.sqrt(jnp.sum(variance)), effective, weights / count
 
 
 @eqx.filter_jit

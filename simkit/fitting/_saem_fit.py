@@ -16,10 +16,10 @@ from ..problem import Population, Problem, named_parts
 from ._fit_result import NOWHERE_LEFT, FitResult, summarise
 from ._inside import inside
 from ._marginal import MarginalValue, joint_model, positive
-from ._marginal_draws import Estimated, derivatives, estimated
+from ._marginal_draws import Estimated, densities, derivatives, estimated
 from ._method import CONVERGED, FAILED, LIMIT, End
 from ._saem import SAEM
-from ._saem_moves import Chains, log_data, moved, shared_places, stepped
+from ._saem_moves import Chains, moved, shared_places, stepped
 from ._saem_statistics import (
     Statistics,
     deviations_of,
@@ -92,19 +92,11 @@ def fit_saem(
 def _first(problem: Problem, lean: Problem, key: PRNGKeyArray) -> Array:
     """The start that is given or the first that is drawn at which all individuals simulate."""
     places = first_start(problem, drawn_starts(lean, key, TRIES))
-    values = _at_means(lean, places)
-    good = np.isfinite(np.asarray(values)).all(axis=1)
+    means = jnp.zeros((TRIES, len(problem.population.labels), problem.population.effects), places.dtype)
+    good = np.isfinite(np.asarray(densities(lean, places, means))).all(axis=1)
     if not good.any():
         raise SimulationError(NOWHERE_LEFT)
     return places[int(np.argmax(good))]
-
-
-@eqx.filter_jit
-def _at_means(problem: Problem, places: Array) -> Array:
-    """The log density of all individuals without deviations."""
-    population: Population = problem.population  # pyright: ignore
-    none = 0 * population.deviations(places[0])
-    return jax.lax.map(lambda z: log_data(problem, z, none), places)
 
 
 def _iterated(
@@ -150,9 +142,7 @@ def _iterate(problem: Problem, state: State, burn_in: Array, sweeps: int, count:
         z, step = state.z, state.iteration - burn_in + 1
         rate = 1 / jnp.maximum(step, 1).astype(dtype)
         key, own = jax.random.split(state.key)
-        density = jax.vmap(lambda deviations: log_data(problem, z, deviations))(state.chains.deviations)
-        chains = Chains(state.chains.deviations, density, state.chains.lengths)
-        chains = moved(problem, z, chains, own, sweeps, rate)
+        chains = moved(problem, z, state.chains, own, sweeps, rate)
         numbers = numbers_of(population, problem.natural(z))
         each, added = jax.vmap(lambda x: individual_parameters(population, numbers, x))(chains.deviations)
         # As long as the statistics forget, their origin follows the mean.

@@ -18,6 +18,9 @@ ALONE, TOGETHER = 0.44, 0.3
 RATE = 0.4
 """Change of the logarithm of a length by an acceptance that is 1 off."""
 
+STAYS = -1
+"""The number of the move that stays."""
+
 FURTHEST = 0.7
 """The longest step of a number that does not differ between individuals, in its logarithm or relative to its size."""
 
@@ -58,17 +61,19 @@ def moved(
 ) -> Chains:
     """The chains after moves by Metropolis and Hastings, all of them for all individuals at once.
 
-    A sweep draws deviations anew from the population, moves each by itself, and all together.
+    A sweep draws deviations anew from the population, moves each by itself, and all together. The first move of all stays where
+    it is and finds the density there.
     """
     effects = chains.deviations.shape[2]
     alone = [[float(i == j) for i in range(effects)] for j in range(effects)]
     rows = [[1.0] * effects, *alone, *([[1.0] * effects] if effects > 1 else [])]
-    masks = jnp.asarray(rows * sweeps, z.dtype)
-    kinds = jnp.asarray(list(range(len(rows))) * sweeps)
+    masks = jnp.asarray([[0.0] * effects] + rows * sweeps, z.dtype)
+    kinds = jnp.asarray([STAYS] + list(range(len(rows))) * sweeps)
 
     def move(chains: Chains, given: tuple[Array, Array, Array]) -> tuple[Chains, None]:
         mask, kind, key = given
         now, anew, joint = chains.deviations, kind == 0, kind == effects + 1
+        stays = kind == STAYS
         one, two = jax.random.split(key)
         noise = jax.random.normal(one, now.shape, now.dtype)
         length = chains.lengths[:effects].T * jnp.where(joint, chains.lengths[effects], 1)[:, None]
@@ -77,14 +82,14 @@ def moved(
         # A draw of the population has the prior in its own density.
         prior = jnp.where(anew, 0, 0.5 * jnp.sum(now**2 - place**2, axis=2))
         toss = jax.random.uniform(two, density.shape, now.dtype)
-        better = jnp.log(toss) < density - chains.density + prior
+        better = stays | (jnp.log(toss) < density - chains.density + prior)
         excess = better.astype(now.dtype).mean(axis=0) - jnp.where(joint, TOGETHER, ALONE)
-        own = (jnp.arange(effects + 1) == kind - 1)[:, None]
+        own = (jnp.arange(effects + 1) == kind - 1)[:, None] & ~stays
         lengths = chains.lengths * jnp.where(own, jnp.exp(rate * RATE * excess)[None], 1)
         kept = jnp.where(better[..., None], place, now)
         return Chains(kept, jnp.where(better, density, chains.density), lengths), None
 
-    return jax.lax.scan(move, chains, (masks, kinds, jax.random.split(key, len(rows) * sweeps)))[0]
+    return jax.lax.scan(move, chains, (masks, kinds, jax.random.split(key, len(kinds))))[0]
 
 
 def shared_places(population: Population) -> np.ndarray:

@@ -24,6 +24,8 @@ Stated: TypeAlias = tuple[Int[np.ndarray, " places"], Int[np.ndarray, " places"]
 FULL_FROM = 0.3
 # Bands that are narrower than this are taken as wide as that.
 LEAST_WIDTH = 8
+# Importing SciPy's graphs takes a tenth of a second, which the first solve of a small system need not wait for.
+IN_ROUNDS_UP_TO = 200
 # Microseconds for a band, for a block of it, and for the cube of its width: a factorisation and nine solves on one core.
 WHOLE, BLOCK, CUBE = 60, 13, 1e-3
 # A band's program is the smaller one: it is taken up to this many times the time of an elimination. No elimination of states
@@ -104,10 +106,7 @@ def _matching(
 @functools.lru_cache(64)
 def chosen(pattern: Pattern) -> Structure:
     """The structure by which equations of a pattern are solved fastest."""
-    from scipy.sparse import csgraph  # a tenth of a second, which small systems need not wait for
-
-    matrix = _as_sparse(pattern)
-    _, component = csgraph.connected_components(matrix, directed=False)
+    component = components(pattern)
     if largest_block(component) <= min(SIZES[-1], pattern.size // 2):
         return Blocks(pattern, component)
     order = band_order(pattern)
@@ -118,6 +117,21 @@ def chosen(pattern: Pattern) -> Structure:
         if rounds.rounds and BAND_UP_TO * rounds.cost < band:
             return Elimination(pattern, rounds)
     return Band(pattern, order, width) if band < dense_cost(pattern.size) else Dense(pattern)
+
+
+def components(pattern: Pattern) -> Int[np.ndarray, " n"]:
+    """The number of the connected component of each state, by the states with the least number among neighbours."""
+    if pattern.size > IN_ROUNDS_UP_TO:
+        from scipy.sparse import csgraph
+
+        return csgraph.connected_components(_as_sparse(pattern), directed=False)[1]
+    rows, columns = np.concatenate([pattern.rows, pattern.columns]), np.concatenate([pattern.columns, pattern.rows])
+    least, before = np.arange(pattern.size), None
+    while before is None or (least != before).any():
+        before = least.copy()
+        np.minimum.at(least, rows, before[columns])
+        least = least[least]
+    return np.unique(least, return_inverse=True)[1]
 
 
 def _as_sparse(pattern: Pattern) -> Any:

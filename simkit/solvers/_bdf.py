@@ -195,6 +195,7 @@ def _equations(
         return _constrained_equations(Equations(term, unravel(predicted)), t1, predicted, history, c, settings)
     krylov, pattern = settings
 
+    @jax.jit  # traced once for the residual and the Jacobian
     def field(y: Array) -> Array:
         return ravel_pytree(term.vf(t1, unravel(y)))[0]
 

@@ -85,10 +85,12 @@ class Equations:
     def __init__(self, term: SystemTerm, y: State) -> None:
         self.term, self.system = term, term.system
         self.like, self.unravel = ravel_pytree(y)
+        # Traced and lowered once for all stages.
+        self._field = jax.jit(lambda t, y: ravel_pytree(term.vf(t, self.unravel(y)))[0])
 
     def field(self, t: Time, y: Array) -> Array:
         """f, the right side."""
-        return ravel_pytree(self.term.vf(t, self.unravel(y)))[0]
+        return self._field(t, y)
 
     def mass(self, t: Time) -> Array:
         """M as a diagonal or a matrix."""

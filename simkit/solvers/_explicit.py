@@ -61,11 +61,12 @@ class AbstractExplicitRungeKutta(Stepper):
         table = self.tableau
         large = sum(leaf.size for leaf in jax.tree.leaves(y0)) >= BARRIER_SIZE
         reused = table.first_same_as_last
-        slopes, y1 = [memory if reused else term.vf(t0, y0)], y0
+        field = jax.jit(lambda t, y: term.vf(t, y))  # traced and lowered once for all stages
+        slopes, y1 = [memory if reused else field(t0, y0)], y0
         for node, row in zip(table.c, table.a, strict=True):
             y1 = _apart(t0, y0, h, row, slopes) if large else combine(y0, h, row, slopes)
             t = t1 if node == 1 else t0 + float(node) * h  # t0 + (t1 - t0) may round past t1, where an input may jump
-            slope = term.vf(t, y1)
+            slope = field(t, y1)
             slopes.append(jax.lax.optimization_barrier(slope) if large else slope)
         if not reused:  # else the last stage state is the result
             y1 = combine(y0, h, table.b, slopes)

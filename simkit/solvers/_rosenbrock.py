@@ -108,6 +108,7 @@ class Rodas5P(Stepper):
         y, unravel = ravel_pytree(y0)
 
         # Everything is scaled by h, so that a step of length zero is the identity, not 0/0.
+        @jax.jit  # traced and lowered once for all stages
         def increment(t: Time, x: Any) -> Array:
             return h * ravel_pytree(term.vf(t, unravel(x)))[0]
 

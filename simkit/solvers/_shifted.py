@@ -46,7 +46,8 @@ def solver_of(
     def product(v: Array) -> Array:
         return w @ v if times is None or (y.size <= MATRIX_TANGENTS_UP_TO and callable(jacobian)) else times(v)
 
-    return lambda r: solved(structure, factors, product, r, scale)
+    # Traced and lowered once for the solves of a step, which XLA writes out again.
+    return jax.jit(lambda r: solved(structure, factors, product, r, scale))
 
 
 def solved(
