@@ -1,5 +1,6 @@
 """fit: the parameters under which the data are most probable."""
 
+import dataclasses
 import functools
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -12,6 +13,7 @@ import numpy as np
 from jax.typing import ArrayLike
 from jaxtyping import Array, PRNGKeyArray
 
+from .._budget import Budget, Within, budgeted
 from .._doors import check_key, check_kind, check_progress
 from .._errors import ArgumentError, SimulationError
 from .._progress import Progress, Say
@@ -37,7 +39,7 @@ from ._shooting import Shot, check_windows
 from ._stage_line import line_of
 from ._start_queue import LANES, queued
 from ._starts import check_count_of_starts, check_drawable, drawn_starts, first_start, given_starts
-from ._stored import TOGETHER, Begun, blocks, stored_ends
+from ._stored import TOGETHER, Begun, blocks, ends_in_blocks
 from ._swarm import AbstractSwarm, fit_swarms
 
 HORIZONS = (0.25, 0.5, 1.0)
@@ -78,6 +80,7 @@ def fit(
     evolve: int = 0,
     windows: int = 1,
     store: str | Path | None = None,
+    within: Within = None,
     progress: Say = None,
 ) -> FitResult: ...
 
@@ -116,6 +119,7 @@ def fit(
     evolve: int = 0,
     windows: int = 1,
     store: str | Path | None = None,
+    within: Within = None,
     progress: Say = None,
 ) -> FitResult | FieldFit | EnsembleFit:
     """Maximise the posterior density (the likelihood, where priors are flat) from several starts at once.
@@ -149,6 +153,9 @@ def fit(
         oscillations and chaos over many periods: about two windows a period, or one for each time in which errors double twice.
     - `store`: a folder in which every start is kept as soon as it has ended, four of them together (or one a device, where there
         are more). The same call goes on with those that are missing, and ends with the numbers of one that was never interrupted.
+    - `within`: the time that the call may take, such as "2 h", "30 min" or seconds. Starts go four together, as with a store, and
+        no more begin than are expected to end in time, four at least. `FitResult.cut` and its print say so. With a store the same
+        call goes on later, to the same bits.
     - `progress`: None for terminals and notebooks alone, True to print everywhere, False, or a function of each line.
 
     **Returns:** a `FitResult`; with `GaussNewtonCG` a `FieldFit`: `fit["name"]`, `standard_error`, `interval`, `draws`; with
@@ -174,7 +181,7 @@ def fit(
     if problem.size == 0:
         raise ArgumentError("Argument `problem` must have free parameters, but it has none.")
     others = {"horizons": (horizons, None), "screen": (screen, 1), "evolve": (evolve, 0), "windows": (windows, 1)}
-    others |= {"store": (store, None)}
+    others |= {"store": (store, None), "within": (within, None)}
     method = default_method(problem) if method is None else method
     if whole := [run for kind, run in WHOLE if isinstance(method, kind)]:
         with Progress(None, 0, progress, verb="fit") as counter:
@@ -193,12 +200,12 @@ def fit(
             "has no method `residuals` or `information`. Take `simkit.LBFGS()`, which needs the log density "
             "alone, or give it one of them."
         )
-    with Progress(None, 0, progress, verb="fit") as counter:
+    with Progress(None, 0, progress, verb="fit") as counter, budgeted(within) as budget:
         if isinstance(problem.base.system, SampledSystem):
             quiet, key = Progress(None, 0, False), jax.random.key(0) if key is None else key
-            once = lambda problem, start: _fit_once(problem, method, start, key, horizons, 1, 0, 1, None, quiet)
+            once = lambda problem, start: _fit_once(problem, method, start, key, horizons, 1, 0, 1, None, Budget(), quiet)
             return fit_sampled(problem, once, starts, key, others, counter)
-        return _fit_once(problem, method, starts, key, horizons, screen, evolve, windows, store, counter)
+        return _fit_once(problem, method, starts, key, horizons, screen, evolve, windows, store, budget, counter)
 
 
 def _fit_once(
@@ -211,6 +218,7 @@ def _fit_once(
     evolve: int,
     windows: int,
     store: str | Path | None,
+    budget: Budget,
     counter: Progress,
 ) -> FitResult:
     """The fit of a problem that simulates as it is."""
@@ -232,19 +240,21 @@ def _fit_once(
     def through(begun: Begun, told: Progress, best: float | None) -> End:
         return _through(lean, method, stages, _joined(shot, method, begun, told), told, best)
 
-    if store is None:
+    together = store is not None or budget.seconds is not None
+    if not together:
         begun = begin(None)
         end = through(begun, counter, np.inf if len(begun.z) > LANES else None)
     else:
         asked = {"method": method, "starts": given, "key": key, "horizons": stages, "screen": screen}
         asked |= {"windows": windows} if windows > 1 else {}
         asked |= {"evolve": evolve} if evolve else {}
-        end = stored_ends(Path(store), problem, asked, begin, through, counter)
+        end = ends_in_blocks(None if store is None else Path(store), problem, asked, begin, through, counter)
     integrated = 0
     if isinstance(method, Marginal):
         end, integrated = sharpened(lean, end), problem.size - population_in(problem).shared
-    again = functools.partial(_again, lean, method, len(end.iterations), None if store is None else TOGETHER)
-    return summarise(problem, method.name, end, end.iterations, end.failures, integrated, again)
+    again = functools.partial(_again, lean, method, len(end.iterations), TOGETHER if together else None)
+    found = summarise(problem, method.name, end, end.iterations, end.failures, integrated, again)
+    return dataclasses.replace(found, cut=budget.cut)
 
 
 def _begin(

@@ -74,6 +74,7 @@ class FitResult(AbstractFit):
         None in results of versions that did not tell optima apart.
     - `integrated`: how many parameters, the last ones, are deviations of individuals, over which the likelihood is integrated
         (`Marginal`).
+    - `cut`: True where the time of `within` was up before all starts had begun.
     - `misfit`: what residuals say against the model, in sentences, for tests that fail with p < 0.001: chi-square against stated
         scatter, runs of equal sign, autocorrelation, the largest residual. `simkit.check` tells more.
     """
@@ -330,6 +331,8 @@ class FitResult(AbstractFit):
             f"{int((status == FAILED).sum())} failed; "
             f"{int(np.asarray(self.failures).sum())} failed simulations"
         )
+        if self.cut:
+            lines.append("warning: the time of `within` was up: the starts above are the first ones, the others have not begun")
         lines.extend(f"warning: {sentence}" for sentence in (*self.identifiability(), *self.misfit))
         if status[0] in UNFINISHED:
             lines.append(f"warning: {UNFINISHED[int(status[0])]}")

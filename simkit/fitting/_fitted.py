@@ -31,6 +31,7 @@ class AbstractFit(eqx.Module):
     log: tuple[bool, ...] = eqx.field(static=True)
     method: str = eqx.field(static=True)
     integrated: int = eqx.field(static=True, default=0)
+    cut: bool = eqx.field(static=True, default=False)
     misfit: tuple[str, ...] = eqx.field(static=True, default=())
     optimum: Int[Array, " starts"] | None = None
     log_mass: Float[Array, " optima"] | None = None
