@@ -13,6 +13,9 @@ from ._errors import ArgumentError
 Within = str | float | None
 """The argument `within` of a verb: seconds, or words such as "2 h", "30 min", "1 h 30 min"; None for no limit."""
 
+clock = time.monotonic
+"""Seconds of a clock that only goes forward."""
+
 UNITS = {"s": 1.0, "min": 60.0, "h": 3600.0, "d": 86400.0}
 _PART = re.compile(r"\s*([0-9]+(?:\.[0-9]*)?|\.[0-9]+)\s*(s|min|h|d)(?![a-z])\s*")
 
@@ -28,17 +31,17 @@ class Budget:
 
     def __init__(self, within: object = None, name: str = "within"):
         self.seconds, self.cut = seconds_of(within, name), False
-        self.begun = self.last = time.monotonic()
+        self.begun = self.last = clock()
         self.done = 0
 
     @property
     def left(self) -> float | None:
         """Seconds that are left, at least 0; None for no limit."""
-        return None if self.seconds is None else max(0.0, self.begun + self.seconds - time.monotonic())
+        return None if self.seconds is None else max(0.0, self.begun + self.seconds - clock())
 
     def has_room(self) -> bool:
         """Tell whether another block may begin: the first always, others while one as long as the last one ends in time."""
-        now = time.monotonic()
+        now = clock()
         took, self.last, self.done = now - self.last, now, self.done + 1
         if self.seconds is None or self.done == 1:
             return True
@@ -66,6 +69,13 @@ def has_room() -> bool:
     """Tell whether the verb that runs may begin another block."""
     budget = _current.get()
     return budget is None or budget.has_room()
+
+
+def time_left() -> float | None:
+    """Seconds that the verb that runs has left, at least a moment; None for no limit."""
+    budget = _current.get()
+    left = None if budget is None else budget.left
+    return None if left is None else max(left, 1e-3)
 
 
 def seconds_of(within: object, name: str = "within") -> float | None:

@@ -17,7 +17,7 @@ from .._budget import Budget, Within, budgeted
 from .._doors import check_key, check_kind, check_progress
 from .._errors import ArgumentError, SimulationError
 from .._progress import Progress, Say
-from ..core import SampledSystem, StaticSystem, full_products
+from ..core import SampledSystem, full_products
 from ..engine import awaited, note_trace, over_members, over_processes
 from ..problem import Problem, check_problem, named_parts
 from ._default_method import default_method
@@ -29,6 +29,7 @@ from ._field_result import FieldFit
 from ._fit_result import FitResult, summarise
 from ._gauss_newton import GaussNewton
 from ._gauss_newton_cg import GaussNewtonCG
+from ._horizons import check_horizons
 from ._marginal import Marginal, population_in, sharpened
 from ._method import FAILED, AbstractMethod, End, merged
 from ._saem import SAEM
@@ -42,7 +43,6 @@ from ._starts import check_count_of_starts, check_drawable, drawn_starts, first_
 from ._stored import TOGETHER, Begun, blocks, ends_in_blocks
 from ._swarm import AbstractSwarm, fit_swarms
 
-HORIZONS = (0.25, 0.5, 1.0)
 ROUNDS = 10
 """Number of times that starts are drawn again if they fail to simulate."""
 
@@ -203,7 +203,9 @@ def fit(
     with Progress(None, 0, progress, verb="fit") as counter, budgeted(within) as budget:
         if isinstance(problem.base.system, SampledSystem):
             quiet, key = Progress(None, 0, False), jax.random.key(0) if key is None else key
-            once = lambda problem, start: _fit_once(problem, method, start, key, horizons, 1, 0, 1, None, Budget(), quiet)
+            once = lambda problem, start: _fit_once(
+                problem, method, start, key, horizons, 1, 0, 1, None, Budget(), quiet
+            )
             return fit_sampled(problem, once, starts, key, others, counter)
         return _fit_once(problem, method, starts, key, horizons, screen, evolve, windows, store, budget, counter)
 
@@ -223,7 +225,7 @@ def _fit_once(
 ) -> FitResult:
     """The fit of a problem that simulates as it is."""
     windows = check_windows(problem, windows)
-    stages = _check_horizons(problem, (1.0,) if windows > 1 and horizons is None else horizons)
+    stages = check_horizons(problem, (1.0,) if windows > 1 and horizons is None else horizons)
     check_matrices(problem, type(method).__name__)
     lean = problem.lean()
     if not isinstance(starts, int | np.integer):
@@ -406,21 +408,6 @@ def _again(
     places = jnp.asarray(z[rows], problem.times.dtype)
     end = _in_blocks(problem, method.loosened(LOOSE, SCREENING), 1.0, places, together or starts, starts)
     return np.asarray(end.z, float)[: len(z)], np.asarray(end.model.value, float)[: len(z)]
-
-
-def _check_horizons(problem: Problem, horizons: Sequence[float] | None) -> tuple[float, ...]:
-    events = () if problem.base.events is None else problem.base.events.events
-    # Observables may list the times of events, whose rows do not stand in the order of time.
-    listed = bool(problem.observables) and any(not event.timed for event in events)
-    whole = problem.population is not None or not problem.likelihood.independent or listed
-    if isinstance(problem.base.system, StaticSystem) or (horizons is None and whole):
-        return (1.0,)
-    stages = HORIZONS if horizons is None else tuple(float(h) for h in horizons)
-    if not stages or stages[-1] != 1 or any(a >= b for a, b in zip((0.0, *stages), stages, strict=False)):
-        raise ArgumentError(
-            f"Argument `horizons` must be increasing fractions that end with 1, such as (0.25, 0.5, 1), but it is {horizons}."
-        )
-    return stages
 
 
 def _replace_failing(
