@@ -63,11 +63,15 @@ def test_times(within, expected):
 @pytest.mark.parametrize(
     "within", ["", "2", "2 hours", "h", "2 h 3", "-1 s", 0, -1.0, float("nan"), float("inf"), True, [1]]
 )
-def test_what_is_no_time_is_refused(within, problem):
-    with pytest.raises(
-        simkit.ArgumentError, match=r"Argument `within` must be a positive time, but it is .*\"30 min\""
-    ):
-        simkit.fit(problem, within=within)
+def test_what_is_no_time_is_refused(within):
+    with pytest.raises(simkit.ArgumentError, match=r"Argument `within` must be a positive time, but it is .*\"30 min\""):
+        seconds_of(within)
+
+
+def test_verbs_refuse_what_is_no_time(problem):
+    for verb in (simkit.fit, lambda problem, within: simkit.sample(problem, within=within, key=jax.random.key(0))):
+        with pytest.raises(simkit.ArgumentError, match="but it is '2 hours'"):
+            verb(problem, within="2 hours")
 
 
 @pytest.mark.usefixtures("seconds")
@@ -151,7 +155,7 @@ data.y = [0.61, 0.37, 0.22]
 
 [noise.y]
 model = "normal"
-sd = 0.02
+scale = 0.02
 
 [free.rate]
 bounds = [0.1, 3.0]

@@ -19,7 +19,7 @@ HEADING = Table(
         "time": Key("text", 'what time axes are called, such as "year"'),
         "seed": Key("count", "every random number of the study follows from it", 0, least=0),
         "within": Key(
-            "anything", 'the time that a run may take, such as "2 h" or "30 min"; the same command goes on later'
+            "text", 'the time that a run may take, such as "2 h" or "30 min"; the same command goes on later'
         ),
     },
 )

@@ -77,7 +77,7 @@ class Study:
     question: str
     time: str
     seed: int
-    within: str | float | None
+    within: str | None
     model: str
     system: System
     y0: Any
