@@ -64,7 +64,9 @@ def test_times(within, expected):
     "within", ["", "2", "2 hours", "h", "2 h 3", "-1 s", 0, -1.0, float("nan"), float("inf"), True, [1]]
 )
 def test_what_is_no_time_is_refused(within):
-    with pytest.raises(simkit.ArgumentError, match=r"Argument `within` must be a positive time, but it is .*\"30 min\""):
+    with pytest.raises(
+        simkit.ArgumentError, match=r"Argument `within` must be a positive time, but it is .*\"30 min\""
+    ):
         seconds_of(within)
 
 
