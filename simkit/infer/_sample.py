@@ -77,7 +77,7 @@ LIKELIHOOD_FREE = ABCSMC, LearnedPosterior, NeuralLikelihood, NeuralPosterior
 """Methods that need draws of data, and no density."""
 
 TIME_UP = "The time of `within` was up"
-"""How the warning of a posterior begins whose draws were cut."""
+"""The beginning of the warning of a posterior whose draws were cut."""
 
 CUTTABLE = NUTS | EnsembleSampler | ParticleGibbs | ParticleMetropolis
 """Methods that go in blocks of draws, which a store keeps."""

@@ -43,10 +43,13 @@ def test_the_judge_tells_wrong_from_right(sets):
 
 
 def test_references_agree_with_those_of_a_looser_tolerance(sets):
-    """What SciPy gives with ten times the tolerance is nearer than 10 of the tightest tolerance that is judged."""
+    """What SciPy gives with ten times the tolerance is within a tenth of what counts as right at the tightest tolerance."""
     apart = {name: row["apart"] for name, row in json.loads(sets.ENDS.read_text()).items()}
     assert len(apart) > 60
-    assert {name: value for name, value in apart.items() if value > 10 * sets.TOLERANCES[-1]} == {}
+    far = {name: value for name, value in apart.items() if value > 0.1 * sets.ALLOWED * sets.TOLERANCES[-1]}
+    # Their slopes jump where a state changes its sign, which SciPy's steps pass over.
+    assert set(far) == {"C1", "C2"}
+    assert max(far.values()) < 2e-7
 
 
 def test_the_squeezer_starts_with_the_published_accelerations():
