@@ -254,7 +254,7 @@ class Squeezer(ConstrainedSystem):
     def vector_field(self, t, y, inputs):
         p, v, w, multipliers = (y[name] for name in ("p", "v", "w", "multipliers"))
         turning = np.array([[1, 0, 0, 0, 0, 0, 0], [1, 1, 0, 0, 0, 0, 0], [0, 0, 1, 0, 0, 0, 0], [0, 0, 0, 1, 1, 0, 0]])
-        turning = np.concatenate([turning, [[0, 0, 0, 0, 1, 0, 0], [0, 0, 0, 0, 0, 1, 1], [0, 0, 0, 0, 0, 0, 1]]])
+        turning = np.concatenate([1.0 * turning, [[0, 0, 0, 0, 1, 0, 0], [0, 0, 0, 0, 0, 1, 1], [0, 0, 0, 0, 0, 0, 1]]])
         rows = jax.jacfwd(self.places)(p)
         bodies, tip = rows[:7], rows[7]
         # Accelerations of the centres of mass: by those of the angles, and by what the angles' velocities turn.

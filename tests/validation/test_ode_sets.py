@@ -5,6 +5,7 @@ import json
 import sys
 from pathlib import Path
 
+import jax.numpy as jnp
 import numpy as np
 import pytest
 from validation.mechanics_problems import SQUEEZER_START, Squeezer
@@ -55,7 +56,7 @@ def test_references_agree_with_those_of_a_looser_tolerance(sets):
 def test_the_squeezer_starts_with_the_published_accelerations():
     """Equations from the places of the bodies, by another way than those of the set: its multipliers balance its accelerations."""
     system, y0, _, _ = Squeezer.example()
-    field = system.vector_field(0.0, y0, None)
+    field = system.vector_field(jnp.asarray(0.0), y0, None)
     # Of forces of 0.03 in N m, and accelerations of 1e4.
     assert np.abs(np.asarray(field["w"])).max() < 1e-12
     assert np.abs(np.asarray(field["multipliers"])).max() < 1e-10
