@@ -15,6 +15,7 @@ from ._errors import SimulationError as SimulationError
 from ._errors import StandstillError as StandstillError
 from ._errors import StoreError as StoreError
 from ._errors import StudyError as StudyError
+from ._errors import TimeUpError as TimeUpError
 from ._errors import UnknownNameError as UnknownNameError
 
 if TYPE_CHECKING:

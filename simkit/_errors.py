@@ -65,6 +65,12 @@ class SamplingError(SimkitError, ArithmeticError):
     code: ClassVar[str] = "sampling"
 
 
+class TimeUpError(SimkitError, TimeoutError):
+    """The time of `within` was up before there was anything to return; the message says what is kept."""
+
+    code: ClassVar[str] = "time-up"
+
+
 class StandstillError(SimkitError, RuntimeError):
     """A computation that stood still: nothing in this process computed any more, yet a result was awaited."""
 

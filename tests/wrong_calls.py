@@ -792,6 +792,18 @@ ROWS = {
         lambda: simkit.networks.equations_source(S),
         "must be made by `from_equations`, but it is of the class `LotkaVolterra`",
     ),
+    "unit of equations, another system": (
+        lambda: simkit.networks.write_fmu(S, Y0, "a.fmu"),
+        "`system` must be a system of equations as text",
+    ),
+    "unit of equations, another ending": (
+        lambda: simkit.networks.write_fmu(EQUATIONS, {"x": 1.0}, "a.zip"),
+        "`path` must end with",
+    ),
+    "a time of a sweep that is none": (
+        lambda: simkit.sweep(S, Y0, T, over={"growth": [0.4]}, store="nowhere", within="long"),
+        "`within` must be a positive time, but it is 'long'",
+    ),
     "source of equations, start a text": (
         lambda: simkit.networks.equations_source(EQUATIONS, "one"),
         "`y0` must be a state of the equations, but it is 'one'",

@@ -55,6 +55,25 @@ def jax_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--no-cache", action="store_true", help="keep no compiled programs for the next run")
 
 
+def within(text: str) -> float:
+    """A time in words, or in seconds."""
+    from .._budget import seconds_of
+    from .._errors import ArgumentError
+
+    try:
+        found = seconds_of(float(text) if text.replace(".", "", 1).isdigit() else text)
+    except ArgumentError as error:
+        raise argparse.ArgumentTypeError(str(error).removeprefix("Argument `within` ")) from error
+    assert found is not None
+    return found
+
+
+def within_option(made: argparse.ArgumentParser) -> None:
+    made.add_argument(
+        "--within", type=within, help='the time it may take, such as "2 h" or "30 min"; the same command goes on later'
+    )
+
+
 def seed(text: str) -> int:
     if not text.isdigit():
         raise argparse.ArgumentTypeError(f"must be a whole number of at least 0, but is {text!r}")

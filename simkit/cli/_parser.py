@@ -7,7 +7,7 @@ from typing import NoReturn
 
 from . import _commands, _runs
 from ._answer import error_json
-from ._options import count, jax_options, models_option, outside_option, seed, study_options
+from ._options import count, jax_options, models_option, outside_option, seed, study_options, within_option
 
 EXAMPLES = """examples:
   simkit doctor                          what simkit runs on here, and whether it works
@@ -29,7 +29,8 @@ EXAMPLES = """examples:
   simkit reproduce results/study/result.h5   run it again from what the file holds, and compare
 
 Exit codes: 0 done, 1 reproduced numbers differ or a sweep set chunks aside, 2 bad input (one message says what and
-where), 130 interrupted, 143 terminated (what is finished is kept). More of one command: simkit COMMAND --help"""
+where), 124 the time of --within was up, 130 interrupted, 143 terminated (what is finished is kept, and the same command
+goes on). More of one command: simkit COMMAND --help"""
 
 RUN = """What it does, one phase after the other, each saved as soon as it is done (within fit and sample every few starts and
 draws as well: a run that was interrupted or killed goes on when it is called again):
@@ -89,6 +90,7 @@ def build_parser(machine: bool = False) -> argparse.ArgumentParser:
     ):
         made = command(name, _runs.run, text, RUN if name == "run" else "")
         study_options(made)
+        within_option(made)
     study_options(command("simulate", _runs.simulate, "simulate a study at the values in its file; no data are needed"))
     made = command("sweep", _runs.sweep, "simulate all members of a study's [sweep]; called again, it goes on", SWEEP)
     made.add_argument("study", type=Path, help="a study file (TOML) with a table [sweep]")
@@ -97,6 +99,7 @@ def build_parser(machine: bool = False) -> argparse.ArgumentParser:
     models_option(made)
     outside_option(made)
     made.add_argument("--seed", type=seed, help="in place of the study's own")
+    within_option(made)
     jax_options(made)
     _commands_on_results(command)
     _commands_of_lists(command)

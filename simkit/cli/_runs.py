@@ -11,7 +11,7 @@ from ._environment import set_devices, set_jax
 from ._options import chosen_models
 from ._signals import NOTHING, Terminated, telling
 
-INTERRUPTED, TERMINATED = 130, 143
+TIME_UP, INTERRUPTED, TERMINATED = 124, 130, 143
 
 
 def run(options: argparse.Namespace) -> int:
@@ -44,9 +44,12 @@ def run(options: argparse.Namespace) -> int:
                 command=options.command_line,
                 found_so_far=kept,
                 report=_reported,
+                within=options.within,
             )
     except KeyboardInterrupt as error:
         return _stopped(options, error, left())
+    if found.cut:
+        return _cut(options, f"{found.cut}\n{left()}".replace("Interrupted. ", ""))
     _keep_sources(study, folder)
     lines = ["", parameter_table(found.fit, found.posterior), "", *warning_lines(found)]
     content = {
@@ -112,6 +115,14 @@ def _stopped(options: argparse.Namespace, error: KeyboardInterrupt, text: str) -
     return TERMINATED if terminated else INTERRUPTED
 
 
+def _cut(options: argparse.Namespace, text: str) -> int:
+    """Say what was done when the time was up; the exit code."""
+    print(f"\n{text}", file=sys.stderr)
+    if options.json:
+        print(error_json("time-up", "TimeUpError", text))
+    return TIME_UP
+
+
 def simulate(options: argparse.Namespace) -> int:
     from ..study.runs import check_is_folder, is_simulation
 
@@ -157,10 +168,14 @@ def sweep(options: argparse.Namespace) -> int:
 
     try:
         with telling(left), workers(options.workers, cache=not options.no_cache) as executor:
-            found = sweep_study(study, store, seed=options.seed, executor=executor, progress=True)
+            found = sweep_study(
+                study, store, seed=options.seed, executor=executor, within=options.within, progress=True
+            )
     except KeyboardInterrupt as error:
         return _stopped(options, error, left())
     _keep_sources(study, store)
+    if found.cut and found.finished < found.members:
+        return _cut(options, f"{found}\nThe time of `within` was up. The same command goes on from there.")
     content = {"members": found.members, "finished": found.finished, "failed": int((found.status > 0).sum())}
     content |= {"set_aside": list(found.set_aside), "rate": found.rate}
     answer(options, str(found), command="sweep", title=study.title, folder=store, files=[found.view], **content)

@@ -1,5 +1,6 @@
 """fit: the parameters under which the data are most probable."""
 
+import dataclasses
 import functools
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -12,10 +13,11 @@ import numpy as np
 from jax.typing import ArrayLike
 from jaxtyping import Array, PRNGKeyArray
 
+from .._budget import Budget, Within, budgeted
 from .._doors import check_key, check_kind, check_progress
 from .._errors import ArgumentError, SimulationError
 from .._progress import Progress, Say
-from ..core import SampledSystem, StaticSystem, full_products
+from ..core import SampledSystem, full_products
 from ..engine import awaited, note_trace, over_members, over_processes
 from ..problem import Problem, check_problem, named_parts
 from ._default_method import default_method
@@ -27,6 +29,7 @@ from ._field_result import FieldFit
 from ._fit_result import FitResult, summarise
 from ._gauss_newton import GaussNewton
 from ._gauss_newton_cg import GaussNewtonCG
+from ._horizons import check_horizons
 from ._marginal import Marginal, population_in, sharpened
 from ._method import FAILED, AbstractMethod, End, merged
 from ._saem import SAEM
@@ -37,10 +40,9 @@ from ._shooting import Shot, check_windows
 from ._stage_line import line_of
 from ._start_queue import LANES, queued
 from ._starts import check_count_of_starts, check_drawable, drawn_starts, first_start, given_starts
-from ._stored import TOGETHER, Begun, blocks, stored_ends
+from ._stored import TOGETHER, Begun, blocks, ends_in_blocks
 from ._swarm import AbstractSwarm, fit_swarms
 
-HORIZONS = (0.25, 0.5, 1.0)
 ROUNDS = 10
 """Number of times that starts are drawn again if they fail to simulate."""
 
@@ -78,6 +80,7 @@ def fit(
     evolve: int = 0,
     windows: int = 1,
     store: str | Path | None = None,
+    within: Within = None,
     progress: Say = None,
 ) -> FitResult: ...
 
@@ -116,6 +119,7 @@ def fit(
     evolve: int = 0,
     windows: int = 1,
     store: str | Path | None = None,
+    within: Within = None,
     progress: Say = None,
 ) -> FitResult | FieldFit | EnsembleFit:
     """Maximise the posterior density (the likelihood, where priors are flat) from several starts at once.
@@ -149,6 +153,9 @@ def fit(
         oscillations and chaos over many periods: about two windows a period, or one for each time in which errors double twice.
     - `store`: a folder in which every start is kept as soon as it has ended, four of them together (or one a device, where there
         are more). The same call goes on with those that are missing, and ends with the numbers of one that was never interrupted.
+    - `within`: the time that the call may take, such as "2 h", "30 min" or seconds. Starts go four together, as with a store, and
+        no more begin than are expected to end in time, four at least. `FitResult.cut` and its print say so. With a store the same
+        call goes on later, to the same bits.
     - `progress`: None for terminals and notebooks alone, True to print everywhere, False, or a function of each line.
 
     **Returns:** a `FitResult`; with `GaussNewtonCG` a `FieldFit`: `fit["name"]`, `standard_error`, `interval`, `draws`; with
@@ -174,7 +181,7 @@ def fit(
     if problem.size == 0:
         raise ArgumentError("Argument `problem` must have free parameters, but it has none.")
     others = {"horizons": (horizons, None), "screen": (screen, 1), "evolve": (evolve, 0), "windows": (windows, 1)}
-    others |= {"store": (store, None)}
+    others |= {"store": (store, None), "within": (within, None)}
     method = default_method(problem) if method is None else method
     if whole := [run for kind, run in WHOLE if isinstance(method, kind)]:
         with Progress(None, 0, progress, verb="fit") as counter:
@@ -193,12 +200,14 @@ def fit(
             "has no method `residuals` or `information`. Take `simkit.LBFGS()`, which needs the log density "
             "alone, or give it one of them."
         )
-    with Progress(None, 0, progress, verb="fit") as counter:
+    with Progress(None, 0, progress, verb="fit") as counter, budgeted(within) as budget:
         if isinstance(problem.base.system, SampledSystem):
             quiet, key = Progress(None, 0, False), jax.random.key(0) if key is None else key
-            once = lambda problem, start: _fit_once(problem, method, start, key, horizons, 1, 0, 1, None, quiet)
+            once = lambda problem, start: _fit_once(
+                problem, method, start, key, horizons, 1, 0, 1, None, Budget(), quiet
+            )
             return fit_sampled(problem, once, starts, key, others, counter)
-        return _fit_once(problem, method, starts, key, horizons, screen, evolve, windows, store, counter)
+        return _fit_once(problem, method, starts, key, horizons, screen, evolve, windows, store, budget, counter)
 
 
 def _fit_once(
@@ -211,11 +220,12 @@ def _fit_once(
     evolve: int,
     windows: int,
     store: str | Path | None,
+    budget: Budget,
     counter: Progress,
 ) -> FitResult:
     """The fit of a problem that simulates as it is."""
     windows = check_windows(problem, windows)
-    stages = _check_horizons(problem, (1.0,) if windows > 1 and horizons is None else horizons)
+    stages = check_horizons(problem, (1.0,) if windows > 1 and horizons is None else horizons)
     check_matrices(problem, type(method).__name__)
     lean = problem.lean()
     if not isinstance(starts, int | np.integer):
@@ -232,20 +242,22 @@ def _fit_once(
     def through(begun: Begun, told: Progress, best: float | None) -> End:
         return _through(lean, method, stages, _joined(shot, method, begun, told), told, best)
 
-    if store is None:
+    together = store is not None or budget.seconds is not None
+    if not together:
         begun = begin(None)
         end = through(begun, counter, np.inf if len(begun.z) > LANES else None)
     else:
         asked = {"method": method, "starts": given, "key": key, "horizons": stages, "screen": screen}
         asked |= {"windows": windows} if windows > 1 else {}
         asked |= {"evolve": evolve} if evolve else {}
-        end = stored_ends(Path(store), problem, asked, begin, through, counter)
-    integrated, count, together = 0, len(end.iterations), None if store is None else TOGETHER
+        end = ends_in_blocks(None if store is None else Path(store), problem, asked, begin, through, counter)
+    integrated, count, size = 0, len(end.iterations), TOGETHER if together else None
     if isinstance(method, Marginal):
-        once = lambda z: _in_blocks(lean, method.once, 1.0, z, together or count, count)
+        once = lambda z: _in_blocks(lean, method.once, 1.0, z, size or count, count)
         end, integrated = sharpened(lean, end, once), problem.size - population_in(problem).shared
-    again = functools.partial(_again, lean, method, count, together)
-    return summarise(problem, method.name, end, end.iterations, end.failures, integrated, again)
+    again = functools.partial(_again, lean, method, count, size)
+    found = summarise(problem, method.name, end, end.iterations, end.failures, integrated, again)
+    return dataclasses.replace(found, cut=budget.cut)
 
 
 def _begin(
@@ -397,21 +409,6 @@ def _again(
     places = jnp.asarray(z[rows], problem.times.dtype)
     end = _in_blocks(problem, method.loosened(LOOSE, SCREENING), 1.0, places, together or starts, starts)
     return np.asarray(end.z, float)[: len(z)], np.asarray(end.model.value, float)[: len(z)]
-
-
-def _check_horizons(problem: Problem, horizons: Sequence[float] | None) -> tuple[float, ...]:
-    events = () if problem.base.events is None else problem.base.events.events
-    # Observables may list the times of events, whose rows do not stand in the order of time.
-    listed = bool(problem.observables) and any(not event.timed for event in events)
-    whole = problem.population is not None or not problem.likelihood.independent or listed
-    if isinstance(problem.base.system, StaticSystem) or (horizons is None and whole):
-        return (1.0,)
-    stages = HORIZONS if horizons is None else tuple(float(h) for h in horizons)
-    if not stages or stages[-1] != 1 or any(a >= b for a, b in zip((0.0, *stages), stages, strict=False)):
-        raise ArgumentError(
-            f"Argument `horizons` must be increasing fractions that end with 1, such as (0.25, 0.5, 1), but it is {horizons}."
-        )
-    return stages
 
 
 def _replace_failing(

@@ -2,7 +2,7 @@
 
 import dataclasses
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from statistics import NormalDist
 from typing import Any
 
@@ -24,11 +24,10 @@ from ..core import (
     html_notes,
     html_page,
     html_table,
-    uncertain_text,
     with_fields,
 )
 from ..problem import Problem, check_problem
-from ._fitted import AbstractFit
+from ._fitted import AbstractFit, row_texts
 from ._identifiability import findings, null_directions
 from ._method import CONVERGED, FAILED, HOPELESS, LIMIT, STALLED, End
 from ._optima import Again, Ends, optima_of, root_of
@@ -62,7 +61,7 @@ class FitResult(AbstractFit):
     - `thetas`: shape `(starts, parameters)`, where they ended, natural units.
     - `status`: shape `(starts,)`: 0 converged, 1 stopped before, 2 no simulation ended, 3 stopped since steps gained nothing,
         4 given up as hopeless: far from the best, at a pace that would not have led there.
-    - `iterations`, `failures`: shape `(starts,)`, over all stages.
+    - `iterations`, `failures`: shape `(starts,)`, over all stages. `cut`: True where `within` was up before all starts began.
     - `log_likelihood`, `chi_squared`, `data_count`: at the best point; the second is the sum of squared standardised residuals.
         `log_likelihood_error`: the standard error of a log likelihood that is estimated with random numbers, else None.
     - `data_checksum`: of times and values of the data, by which other data are told; None in results of earlier versions.
@@ -281,7 +280,7 @@ class FitResult(AbstractFit):
         rows = [
             (
                 row["name"],
-                *_texts(row),
+                *row_texts(row),
                 "" if row["unit"] == "1" else row["unit"],
             )
             for row in self.table()[: self.free_count]
@@ -299,7 +298,7 @@ class FitResult(AbstractFit):
         ]
         for row in self.table()[: self.free_count]:
             unit = "" if row["unit"] == "1" else row["unit"]
-            estimate, error, lower, upper = _texts(row)
+            estimate, error, lower, upper = row_texts(row)
             lines.append(f"  {row['name']:<20} {estimate:>12} {error:>12}  {lower} to {upper} {unit}".rstrip())
         if self._count() > 1:
             lines.append(f"  {'optimum':<8} {'objective':>12} {'of mass':>8} {'starts':>7}")
@@ -330,17 +329,14 @@ class FitResult(AbstractFit):
             f"{int((status == FAILED).sum())} failed; "
             f"{int(np.asarray(self.failures).sum())} failed simulations"
         )
+        if self.cut:
+            lines.append(
+                "warning: the time of `within` was up: the starts above are the first ones, the others have not begun"
+            )
         lines.extend(f"warning: {sentence}" for sentence in (*self.identifiability(), *self.misfit))
         if status[0] in UNFINISHED:
             lines.append(f"warning: {UNFINISHED[int(status[0])]}")
         return lines
-
-
-def _texts(row: Mapping[str, Any]) -> tuple[str, str, str, str]:
-    """Estimate, error and both ends of the interval with the digits that the error leaves."""
-    error = row["standard_error"]
-    lower, upper = (uncertain_text(row[end], error, least=2) for end in ("lower", "upper"))
-    return uncertain_text(row["estimate"], error), uncertain_text(error, error), lower, upper
 
 
 @eqx.filter_jit

@@ -1,8 +1,13 @@
 """Numbers of a fit."""
 
+from collections.abc import Mapping
+from typing import Any
+
 import equinox as eqx
 import numpy as np
 from jaxtyping import Array, Float, Int
+
+from ..core import uncertain_text
 
 AGREE = 0.1
 """Starts whose objectives differ by more are at different optima: a tenth of a unit of the log likelihood."""
@@ -31,6 +36,7 @@ class AbstractFit(eqx.Module):
     log: tuple[bool, ...] = eqx.field(static=True)
     method: str = eqx.field(static=True)
     integrated: int = eqx.field(static=True, default=0)
+    cut: bool = eqx.field(static=True, default=False)
     misfit: tuple[str, ...] = eqx.field(static=True, default=())
     optimum: Int[Array, " starts"] | None = None
     log_mass: Float[Array, " optima"] | None = None
@@ -54,3 +60,10 @@ class AbstractFit(eqx.Module):
         if self.optimum is None:
             return int((np.asarray(self.objective) <= float(self.objective[0]) + AGREE).sum())
         return int((np.asarray(self.optimum) == 0).sum())
+
+
+def row_texts(row: Mapping[str, Any]) -> tuple[str, str, str, str]:
+    """Estimate, error and both ends of the interval with the digits that the error leaves."""
+    error = row["standard_error"]
+    lower, upper = (uncertain_text(row[end], error, least=2) for end in ("lower", "upper"))
+    return uncertain_text(row["estimate"], error), uncertain_text(error, error), lower, upper

@@ -1,5 +1,6 @@
 """Fits whose finished starts are kept on disk."""
 
+import contextlib
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -10,6 +11,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, Int
 
+from .._budget import has_room
 from .._progress import Progress
 from ..problem import Problem, defining_parts
 from ..stores import describe, journal, packed, unpacked
@@ -34,15 +36,36 @@ def blocks(count: int, size: int) -> list[np.ndarray]:
     return [np.minimum(np.arange(first, first + size), count - 1) for first in range(0, count, size)]
 
 
-def stored_ends(
-    folder: Path,
+class _Unstored:
+    """A journal that keeps nothing."""
+
+    def __init__(self, settings: Mapping[str, Any]):
+        self.settings = settings
+
+    def read(self, name: str) -> None:
+        return None
+
+    def write(self, name: str, values: Any) -> None:
+        pass
+
+
+def _held(folder: Path | None, problem: Problem, asked: Mapping[str, Any], settings: Mapping[str, Any]) -> Any:
+    """The journal of a fit."""
+    if folder is None:
+        return contextlib.nullcontext(_Unstored(settings))
+    return journal(folder, "fit", describe({**defining_parts(problem), **asked}), settings)
+
+
+def ends_in_blocks(
+    folder: Path | None,
     problem: Problem,
     asked: Mapping[str, Any],
     begin: Callable[[int], Begun],
     through: Callable[[Begun, Progress, float | None], End],
     counter: Progress,
 ) -> End:
-    """Return the ends of all starts: read from the store where it has them, else computed and stored.
+    """Return the ends of all starts, or of those that went within the time: read from the store where it has them, else computed
+    and stored. Without a folder nothing is stored.
 
     Starts go in blocks of one size, however often the fit is interrupted, since rounding may depend on what is computed together.
     For the same reason a start is hopeless beside its own block and the blocks before it alone, all of which are kept.
@@ -52,7 +75,7 @@ def stored_ends(
     """
     devices = jax.device_count()
     settings = {"together": -(-TOGETHER // devices) * devices}
-    with journal(folder, "fit", describe({**defining_parts(problem), **asked}), settings) as held:
+    with _held(folder, problem, asked, settings) as held:
         kept = held.read("starts")
         if kept is None:
             begun = begin(held.settings["together"])
@@ -66,6 +89,8 @@ def stored_ends(
             first = int(rows[0])
             name = f"ends-{first:06d}"
             kept = held.read(name)
+            if kept is None and not has_room():
+                break
             if kept is None:
                 block = Begun(*(jnp.asarray(np.asarray(x)[rows]) for x in begun))
                 end = through(block, quiet, best if count > LANES else None)

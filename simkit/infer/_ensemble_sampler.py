@@ -67,7 +67,7 @@ def sample_ensemble(
         found = _run(target, method, *state, run, jnp.asarray(done * block), block)
         return awaited(found, "sample", f"after {done * block} draws of {walkers} walkers")
 
-    blocks = in_blocks(-(-(first + draws) // block), begin, step, held, "walk", Walked, key)
+    blocks = in_blocks(-(-(first + draws) // block), begin, step, held, "walk", Walked, key, least=first // block + 1)
     found, theta, density = joined(target, blocks, slice(first, first + draws))
     none = jnp.zeros(density.shape, bool)
     names, problem = target.problem.names, target.problem

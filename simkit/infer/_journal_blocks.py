@@ -7,6 +7,8 @@ import equinox as eqx
 import jax.numpy as jnp
 from jaxtyping import PRNGKeyArray
 
+from .._budget import has_room
+from .._errors import TimeUpError
 from ..stores import Journal, packed, unpacked
 
 Block = TypeVar("Block")
@@ -20,8 +22,10 @@ def in_blocks(
     label: str,
     kind: Callable[..., Block],
     key: PRNGKeyArray,
+    *,
+    least: int,
 ) -> list[Block]:
-    """Return the result of `count` blocks.
+    """Return the result of `count` blocks, or of those that went within the time of the verb.
 
     **Arguments:**
 
@@ -29,6 +33,9 @@ def in_blocks(
     - `step`: number and state of a block -> the state after it, and what it leaves behind.
     - `held`: a journal or None; `label`: how its records are called, in small letters and digits.
     - `kind`: the named tuple that blocks leave behind; `key`: a random key of the kind that states hold.
+    - `least`: how many blocks must be there for anything to be told.
+
+    **Raises:** a `TimeUpError` where the time is up before.
     """
     blocks: list[Block] = []
     while held is not None and len(blocks) < count and (kept := held.read(_draws(label, len(blocks)))) is not None:
@@ -40,6 +47,10 @@ def in_blocks(
             blocks.pop()
         state = unpacked(kept, eqx.filter_eval_shape(begin), key) if blocks else None  # pyright: ignore
     for done in range(len(blocks), count):
+        if not has_room():
+            if done < least:
+                raise TimeUpError(after_warmup(held is not None))
+            break
         state, block = step(done, begin() if state is None else state)
         blocks.append(block)
         if held is not None:
@@ -47,6 +58,16 @@ def in_blocks(
             held.write(_state(label, done + 1), packed(state))
             held.drop(_state(label, done))
     return blocks
+
+
+def after_warmup(kept: bool) -> str:
+    """The sentence on a time that was up before the first draw."""
+    rest = (
+        "What is done is kept: the same call goes on from there."
+        if kept
+        else "Give a `store`, so that another call can go on."
+    )
+    return f"The time of `within` was up in the warm-up, before the first draw. {rest}"
 
 
 def _draws(label: str, number: int) -> str:

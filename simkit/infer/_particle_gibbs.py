@@ -128,7 +128,7 @@ def sample_particle_gibbs(
         found = _run(target, method, state, jnp.asarray(warmup), block)
         return awaited(found, "sample", f"draws {done * block} to {(done + 1) * block} of {total} a chain")
 
-    blocks = in_blocks(-(-total // block), begin, step, held, "gibbs", Swept, key)
+    blocks = in_blocks(-(-total // block), begin, step, held, "gibbs", Swept, key, least=warmup // block + 1)
     kept = slice(warmup, total)
     found, theta, density = joined(target, [Walked(b.us, b.density, b.accepted) for b in blocks], kept)
     share = np.concatenate([np.asarray(b.renewed) for b in blocks], axis=1)[:, kept].mean(axis=1).min()

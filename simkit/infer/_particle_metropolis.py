@@ -117,7 +117,7 @@ def sample_particle_metropolis(
         found = _run(target, method, state, jnp.asarray(warmup), block)
         return awaited(found, "sample", f"draws {done * block} to {(done + 1) * block} of {total} a chain")
 
-    blocks = in_blocks(-(-total // block), begin, step, held, "particle", Walked, key)
+    blocks = in_blocks(-(-total // block), begin, step, held, "particle", Walked, key, least=warmup // block + 1)
     found, theta, density = joined(target, blocks, slice(warmup, total))
     none, ones = jnp.zeros(density.shape, bool), jnp.ones(density.shape, int)
     problem = target.problem

@@ -1,24 +1,24 @@
 """sample: draws from the posterior of a problem."""
 
 import contextlib
+import dataclasses
 import functools
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
-import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, PRNGKeyArray, PyTree
 
+from .._budget import Within, budgeted, time_left
 from .._doors import check_key, check_kind, check_progress
-from .._errors import ArgumentError, SamplingError
+from .._errors import ArgumentError, SamplingError, TimeUpError
 from .._progress import Progress, Say
 from ..core import SampledSystem, full_products
-from ..engine import awaited, note_trace
+from ..engine import awaited
 from ..fitting import FieldFit, FitResult, GaussNewtonCG, check_fit, fit
-from ..linear import eigenvalues
 from ..problem import Problem, check_dense, check_problem, defining_parts
 from ..stores import Journal, describe, journal
 from ._averages import sample_averages
@@ -35,6 +35,7 @@ from ._parallel_tempering import ParallelTempering, sample_parallel
 from ._particle_gibbs import ParticleGibbs, check_particles, sample_particle_gibbs
 from ._particle_metropolis import ParticleMetropolis, check_estimated, sample_particle_metropolis
 from ._posterior import Posterior
+from ._starts import laplace_start, spread_starts
 from ._target import Target, target_of
 from ._tempered import TemperedSMC, sample_tempered
 from .likelihood_free import (
@@ -75,6 +76,12 @@ Method = (
 LIKELIHOOD_FREE = ABCSMC, LearnedPosterior, NeuralLikelihood, NeuralPosterior
 """Methods that need draws of data, and no density."""
 
+TIME_UP = "The time of `within` was up"
+"""The beginning of the warning of a posterior whose draws were cut."""
+
+CUTTABLE = NUTS | EnsembleSampler | ParticleGibbs | ParticleMetropolis
+"""Methods that go in blocks of draws, which a store keeps."""
+
 RESTARTS = 2
 """Number of restarts of stuck chains before the result is refused."""
 
@@ -91,6 +98,7 @@ def sample(
     key: PRNGKeyArray,
     store: str | Path | None = None,
     every: int | None = None,
+    within: Within = None,
     progress: Say = None,
 ) -> Posterior:
     """Draw from the posterior distribution of a problem's free parameters.
@@ -114,23 +122,52 @@ def sample(
         as well. Where there is no `start`, the fit is kept there, too.
     - `every`: so many draws of each chain are lost at most; by default `NUTS.block` of them. A store that is there
         goes on with its own.
+    - `within`: the time that the call may take, such as "2 h", "30 min" or seconds, for the methods that `store` knows. No more
+        blocks of draws begin than are expected to end in time; `warnings` says how many draws there are. With a store the same
+        call goes on later, to the same draws.
     - `progress`: draws, rate, time left and divergences, on terminals and in notebooks by default; True to print everywhere, False
         not at all, or a function that is given each line.
 
     **Returns:** a `Posterior`; its `warnings` say what to know before trusting it.
 
     **Raises:** a `SamplingError` when chains stay stuck after they were started again: such chains must not be averaged. A
-    `StoreError` that says what differs where the store belongs to other draws.
+    `StoreError` that says what differs where the store belongs to other draws; a `TimeUpError` where the time of `within` is up
+    before the first draw.
     """
     check_problem(problem, drawn=False)
     check_key(key, needed=True)
     check_progress(progress)
     counts = Counts(chains, draws, warmup)
-    with Progress(None, 0, progress, verb="sample") as counter:
+    with Progress(None, 0, progress, verb="sample") as counter, budgeted(within) as budget:
+        if within is not None:
+            _check_cuttable(problem, method)
         if isinstance(problem.base.system, SampledSystem):
             once = lambda problem, start, key: _sample(problem, method, counts, start, key, None, None, counter)
             return sample_averages(problem, start, key, once, store)
-        return _sample(problem, method, counts, start, key, store, every, counter)
+        found = _sample(problem, method, counts, start, key, store, every, counter)
+    return _told_of_cut(found, draws) if budget.cut else found
+
+
+def _check_cuttable(problem: Problem, method: object) -> None:
+    """Refuse a time for methods that do not go in blocks of draws.
+
+    **Raises:** an `ArgumentError`.
+    """
+    if isinstance(problem.base.system, SampledSystem) or not isinstance(method, CUTTABLE | None):
+        named = (
+            "averages over draws" if isinstance(problem.base.system, SampledSystem) else f"`{type(method).__name__}`"
+        )
+        raise ArgumentError(
+            f"Argument `within` does not go with {named}, whose work is one piece. Leave it out, or take `NUTS`, "
+            "`EnsembleSampler`, `ParticleMetropolis` or `ParticleGibbs`."
+        )
+
+
+def _told_of_cut(found: Posterior, draws: int) -> Posterior:
+    """Say in the warnings that the time was up."""
+    there = found.draws.shape[1]
+    text = f"{TIME_UP}: {there} of {draws} draws a chain are there."
+    return dataclasses.replace(found, warnings=(text, *found.warnings))
 
 
 def _sample(
@@ -177,7 +214,7 @@ def _sample(
         held = None
         if every is not None:
             check_counts(every=every)
-        if store is not None and isinstance(method, NUTS | EnsembleSampler | ParticleGibbs | ParticleMetropolis):
+        if store is not None and isinstance(method, CUTTABLE):
             asked = {"method": method, "chains": chains, "warmup": warmup, "key": key, "start": start}
             block = min(every or getattr(method, "block", NUTS.block), warmup + draws)
             definition = describe({**defining_parts(problem), **asked})
@@ -188,7 +225,7 @@ def _sample(
         if start is None and problem.unknowns.fields:
             start = fit(problem, method=GaussNewtonCG(modes=problem.size), key=fit_key)
         elif start is None and not estimated:
-            start = fit(problem, key=fit_key, store=None if store is None else Path(store) / "fit")
+            start = _fit_before(problem, fit_key, store)
         # NumPyro's kernels rely on JAX's standard promotion, whatever the caller has set.
         with jax.numpy_dtype_promotion("standard"), jax.numpy_rank_promotion("allow"):
             modes = None if start is None else modes_of(target, start, laplace_start)
@@ -206,6 +243,22 @@ def _sample(
             if isinstance(method, EnsembleSampler):
                 return sample_ensemble(target, method, modes, chains, draws, warmup, run_key, held)
             return _sample_nuts(target, method, modes, chains, draws, warmup, run_key, counter, held)
+
+
+def _fit_before(problem: Problem, key: PRNGKeyArray, store: str | Path | None) -> FitResult:
+    """The fit around which chains begin, whole: draws that begin from a part of it would be others than those of a later call.
+
+    **Raises:** a `TimeUpError` where the time is up before all starts have ended.
+    """
+    if store is None:
+        return fit(problem, key=key)
+    found = fit(problem, key=key, store=Path(store) / "fit", within=time_left())
+    if found.cut:
+        raise TimeUpError(
+            "The time of `within` was up in the fit around which chains begin. What is done is kept: the same call goes on from "
+            "there."
+        )
+    return found
 
 
 def _sample_likelihood_free(problem: Problem, method: Any, counts: Counts, key: PRNGKeyArray) -> Posterior:
@@ -255,72 +308,6 @@ def check_counts(**counts: int) -> None:
             raise ArgumentError(f"Argument `{name}` must be a positive integer, but it is {value!r}.")
 
 
-@eqx.filter_jit
-def laplace_start(target: Target, estimate: Array, z: Array, covariance: Array) -> tuple[Array, Array]:
-    """The fit's optimum and covariance in unconstrained coordinates; a covariance that is not usable becomes the identity."""
-    note_trace("sample, normal approximation", target.parts())
-    problem, coordinates = target.problem, target.coordinates
-    center = coordinates.unconstrained(_strictly_inside(problem, estimate))
-    slope = jax.jacfwd(lambda z: coordinates.unconstrained(_strictly_inside(problem, problem.natural(z))))(z)
-    turned = slope @ covariance @ slope.T
-    unit = _units(target, turned)
-    variances = jnp.diag(turned)
-    usable = jnp.isfinite(turned).all() & (variances > 0).all()
-    # Of what the data tell far better than the prior its own width is the unit: rounding, not the prior, is what is cut off below.
-    unit = jnp.where(usable, jnp.minimum(unit, jnp.sqrt(jnp.where(usable, variances, 1))), unit)
-    turned = jnp.where(usable, turned / unit[:, None] / unit[None], jnp.eye(center.shape[0], dtype=center.dtype))
-    # A flat direction has a huge variance; priors bound the posterior, so no coordinate needs more than some ten units.
-    values, vectors = eigenvalues(turned)
-    wide = vectors * unit[:, None]
-    return center, (wide * jnp.clip(values, 1e-12, 1e2 + len(values))) @ wide.T
-
-
-def _units(target: Target, covariance: Array) -> Array:
-    """The widths that unconstrained coordinates can have: 1, and of those in natural units the standard deviation of the prior."""
-    widths = []
-    for kind, prior, variance in zip(
-        target.coordinates.kinds, target.problem.priors, jnp.diag(covariance), strict=True
-    ):
-        own = jnp.asarray(prior.variance, variance.dtype) if kind == "real" and prior is not None else variance
-        known = jnp.where(jnp.isfinite(own) & (own > 0), own, jnp.where(variance > 0, variance, 1))
-        widths.append(jnp.sqrt(known) if kind == "real" else jnp.ones_like(variance))
-    return jnp.stack(widths)
-
-
-def _strictly_inside(problem: Problem, theta: Array) -> Array:
-    """A point on a bound, where unconstrained coordinates are infinite, moved a little inside; all others as they are.
-
-    Between bounds many decades apart a millionth of their distance is far from a point near the lower one.
-    """
-    lower, upper = problem.bounds.T
-    known = jnp.abs(theta) + (theta == 0)
-    width = jnp.where(jnp.isfinite(upper - lower), upper - lower, known)
-    near = 8 * jnp.finfo(theta.dtype).eps
-    step = lambda bound: 1e-6 * jnp.where(bound == 0, width, jnp.minimum(width, jnp.abs(bound)))
-    on = lambda bound: jnp.isfinite(bound) & (jnp.abs(theta - bound) <= near * (jnp.abs(bound) + jnp.abs(theta)))
-    inside = jnp.where((theta <= lower) | on(lower), lower + step(lower), theta)
-    return jnp.where((theta >= upper) | on(upper), upper - step(upper), inside)
-
-
-@eqx.filter_jit
-def spread_starts(target: Target, centers: Array, roots: Array, mode: Array, key: PRNGKeyArray) -> Array:
-    """Starting points drawn from normal approximations, each the first of eight that is not hopeless beside those of its mode.
-
-    No chain begins where a simulation fails, and the starts keep their spread.
-
-    **Arguments:** `centers`, `roots`: for each chain the center and a root of the covariance; `mode`: the mode of each chain.
-    """
-    count, size = centers.shape
-    note_trace("sample, starts", target.parts() | {"chains": count})
-    white = jax.random.normal(key, (count, 8, size), centers.dtype)
-    candidates = centers[:, None] + jnp.einsum("cij,ckj->cki", roots, white)
-    density = jax.lax.map(target.log_density, candidates.reshape(count * 8, size)).reshape(count, 8)
-    best = jnp.max(jnp.where(mode[:, None] == mode[None], jnp.max(density, axis=1)[None], -jnp.inf), axis=1)
-    fine = density > best[:, None] - (10.0 + 6.0 * (size / 2) ** 0.5)
-    chosen = jnp.where(jnp.any(fine, axis=1), jnp.argmax(fine, axis=1), jnp.argmax(density, axis=1))
-    return jnp.take_along_axis(candidates, chosen[:, None, None], axis=1)[:, 0]
-
-
 def _sample_nuts(
     target: Target,
     method: NUTS,
@@ -347,6 +334,10 @@ def _sample_nuts(
     for attempt in range(RESTARTS + 1):
         stuck = stuck_chains(found.theta, found.log_density)
         if not stuck:
+            break
+        if found.theta.shape[1] < draws:  # the time was up: what is stuck is judged once all draws are there
+            named = ", ".join(f"chain {chain + 1} ({reason})" for chain, reason in stuck.items())
+            warnings.append(f"Stuck so far: {named}.")
             break
         named = "; ".join(f"chain {chain + 1} ({reason})" for chain, reason in stuck.items())
         if attempt == RESTARTS or len(stuck) == chains:
@@ -421,6 +412,6 @@ def _run_chains(
         return states, block
 
     begin = lambda: awaited(first_states(target, method, start, keys, warmup), "sample", "before the first draw")
-    blocks = in_blocks(-(-total // size), begin, step, held, label, Chains, key)
+    blocks = in_blocks(-(-total // size), begin, step, held, label, Chains, key, least=warmup // size + 1)
     # Joined outside of JAX: a slice of every new length would be a program of its own.
     return jax.tree.map(lambda *parts: jnp.asarray(np.concatenate(parts, axis=1)[:, warmup:total]), *blocks)

@@ -83,15 +83,16 @@ def drive(
     *,
     retries: int,
     finished: Callable[[Any], None],
+    has_room: Callable[[], bool],
 ) -> Iterator[tuple[int, int, BaseException]]:
     """Run `call(index)` for all indices; yield those that are given up, with the number of tries and the last error.
 
     A chunk that raises is tried again after the others, up to `retries` times. Where a worker dies, it is not known which of the
     chunks at hand killed it: each of those is tried again with no other beside it, so that no chunk is blamed for another's deed.
     Dask tries several workers itself, and says so. What simkit raises on purpose (an argument that cannot work, a full disk) ends
-    everything at once.
+    everything at once. Where `has_room()` is false no other chunk is handed over, and what the executor has is awaited.
     """
-    queue = _Queue(source, indices, call)
+    queue = _Queue(source, indices, call, has_room)
     tries: Counter[int] = Counter()
     try:
         while queue.fill():
@@ -123,15 +124,21 @@ def drive(
 class _Queue:
     """The chunks that wait, those that an executor has, and those to be tried with no other beside them."""
 
-    def __init__(self, source: Source, indices: Iterable[int], call: Callable[[int], Call]):
-        self.source, self.call = source, call
+    def __init__(
+        self, source: Source, indices: Iterable[int], call: Callable[[int], Call], has_room: Callable[[], bool]
+    ):
+        self.source, self.call, self.has_room = source, call, has_room
         self.waiting, self.suspects, self.flying = deque(indices), deque[int](), dict[Any, int]()
         self.is_single = False
 
     def fill(self) -> bool:
         """Hand over what there is room for; False where nothing is left to do."""
-        while self.waiting and len(self.flying) < self.source.window and self._submit(self.waiting):
-            pass
+        while self.waiting and len(self.flying) < self.source.window:
+            if not self.has_room():
+                self.waiting.clear()
+                self.suspects.clear()
+            elif not self._submit(self.waiting):
+                break
         self.is_single = bool(self.suspects) and not self.flying
         if self.is_single:
             self._submit(self.suspects)

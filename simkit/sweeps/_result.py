@@ -28,7 +28,7 @@ class Sweep:
     - `status`: how each member ended, a `Status`, or -1 where it is not computed; shape `(members,)`.
     - `names`: the names of the results: the states, or what `measure` returned.
     - `set_aside`: what is known of chunks that kept failing.
-    - `rate`: members a second, where this call computed any.
+    - `rate`: members a second, where this call computed any; `cut`: True where it ended because its time, `within`, was up.
 
     `sweep["peak"]` is the column of one result over all members, NaN where a member is not computed: index it, or take it whole
     with `numpy.asarray`. Printing a sweep says how many members failed, in which way, and where the first of them stand.
@@ -41,10 +41,11 @@ class Sweep:
         *,
         structure: Any = None,
         rate: float | None = None,
+        cut: bool = False,
     ):
         self._store, self._chunks, self._structure = store, dict(chunks), structure
         self._whole: set[int] = set()  # chunks whose content was found to be what their names say
-        self.rate = rate
+        self.rate, self.cut = rate, cut
 
     @property
     def store(self) -> Path:
@@ -146,6 +147,8 @@ class Sweep:
     def __repr__(self) -> str:
         rows = [("members", f"{self.members} in {self._store.chunks} chunks of {self._store.chunk}")]
         rows.append(("finished", "all" if self.finished == self.members else f"{self.finished} of {self.members}"))
+        if self.cut:
+            rows.append(("", "the time of `within` was up; the same call goes on"))
         for status, where in self.failures():
             first = ", ".join(f"{path} {value:.4g}" for path, value in self.member_values(int(where[0])).items())
             rows.append(("failed", f"{where.size} with {status.name}, the first is member {where[0]}: {first}"))

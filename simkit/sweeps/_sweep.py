@@ -11,6 +11,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax.typing import ArrayLike
 
+from .._budget import Budget, Within
 from .._doors import check_kind, check_progress
 from .._errors import ArgumentError, SimulationError
 from .._progress import Progress, Say
@@ -56,6 +57,7 @@ def sweep(
     lanes: int | None = None,
     devices: Sequence[Any] | None = None,
     retries: int = 3,
+    within: Within = None,
     progress: Say = None,
 ) -> Sweep:
     """Simulate many members that differ in the quantities named by `over`, chunk by chunk, into a folder.
@@ -83,6 +85,8 @@ def sweep(
         trajectory has room for as many as `keep` of each `Event` says.
     - `lanes`, `devices`: as in `ensemble`.
     - `retries`: how often a chunk that fails is tried again before it is set aside.
+    - `within`: the time that this call may take, such as "2 h", "30 min" or seconds. It ends with the last chunk that is
+        expected to be finished by then, and at least one; the same call goes on later, to the same bits.
     - `progress`: members, rate and time left, on terminals and in notebooks by default; True to print everywhere, False
         not at all, or a function that is given each line.
 
@@ -113,6 +117,7 @@ def sweep(
     members = len(next(iter(values.values())))
     _check_counts(chunk, retries)
     check_progress(progress)
+    budget = Budget(within)
     times = _times(setup, times)
     check_events(setup.events, system, np.asarray(times))
     method = resolve_members(setup, values, members, times, solver=solver, step=step)
@@ -142,8 +147,8 @@ def sweep(
         x64 = is_x64()
         solved = method.solver, method.step
         job = Job(folder, held.identity, size, setup, times, *solved, key, measure, lanes, devices, x64)
-        rate = _run(held, chunks, job, values, executor, retries, progress, lock)
-    return Sweep(held, chunks, structure=jax.tree.structure(setup.y0), rate=rate)
+        rate = _run(held, chunks, job, values, executor, retries, progress, lock, budget)
+    return Sweep(held, chunks, structure=jax.tree.structure(setup.y0), rate=rate, cut=budget.cut)
 
 
 def check_over(setup: Setup, over: object) -> dict[str, np.ndarray]:
@@ -187,6 +192,7 @@ def _run(
     retries: int,
     progress: Say,
     lock: Lock,
+    budget: Budget,
 ) -> float | None:
     """Compute the chunks that are missing, and write the view; the rate in members a second."""
     layout = {index: (first, size) for index, first, size in spans(store.members, store.chunk)}
@@ -208,12 +214,13 @@ def _run(
         try:
             sent = job if source.is_here else pack(job)
             with counter:
-                lost = drive(source, missing, lambda i: (compute, (sent, part(i))), retries=retries, finished=finished)
+                call = lambda i: (compute, (sent, part(i)))
+                lost = drive(source, missing, call, retries=retries, finished=finished, has_room=budget.has_room)
             last = None
             for index, tries, last in lost:
                 with writing(store.folder):
                     store.note_set_aside(index, _note(part(index), tries, last))
-            if not chunks:
+            if not chunks and last is not None:
                 raise SimulationError(
                     f"No chunk could be computed; the last one failed with {type(last).__name__}: {_first_line(last)}"
                 ) from last

@@ -200,3 +200,94 @@ def car_axis() -> Problem:
         *(-0.7705836840321485e-1, 0.7446866596327776e-2, 0.1755681574942899e-1, 0.7703410437794031),
     )
     return Problem(*CarAxis.example()[:3], slice(None), np.array(published))
+
+
+class Squeezer(ConstrainedSystem):
+    """Andrews' squeezer: seven bodies and a spring that a torque drives; Hairer and Wanner, Solving ODEs II, section VII.7.
+
+    Angles are beta, theta, gamma, phi, delta, omega and epsilon. Masses, inertias and forces follow from the places of the centres
+    of mass by d'Alembert's principle, M(p) w = f(p, v) - G(p)^T multipliers, whose accelerations w are unknowns as in the set.
+    """
+
+    torque: Scalar = quantity(0.033, doc="that drives the first body")
+
+    weights = np.array([0.04325, 0.00365, 0.02373, 0.00706, 0.0705, 0.00706, 0.05498])
+    inertias = np.array([2.194e-6, 4.41e-7, 5.255e-6, 5.667e-7, 1.169e-5, 5.667e-7, 1.912e-5])
+
+    def places(self, p):
+        """Centres of mass and the tip that the spring pulls, (8, 2)."""
+        beta, theta, gamma, phi, delta, omega, epsilon = p
+        turned = lambda angle, x, y: jnp.stack(
+            [x * jnp.cos(angle) - y * jnp.sin(angle), x * jnp.sin(angle) + y * jnp.cos(angle)]
+        )
+        a, b = np.array([-0.06934, -0.00227]), np.array([-0.03635, 0.03273])
+        return jnp.stack(
+            [
+                turned(beta, 0.00092, 0.0),
+                turned(beta, 0.007, 0.0) - turned(beta + theta, 0.0115, 0.0),
+                b + turned(gamma, 0.01043, -0.01874),
+                a + turned(delta, 0.04, 0.0) + turned(phi + delta, 0.0, -(0.02 - 0.01421)),
+                a + turned(delta, 0.02308, 0.00916),
+                a + turned(epsilon, 0.0, -0.04) + turned(omega + epsilon, 0.02 - 0.01421, 0.0),
+                a + turned(epsilon, -0.00449, -0.01228),
+                b + turned(gamma, 0.02, -0.018),
+            ]
+        )
+
+    def constraints(self, t, p):
+        """The end of the second body, where three others are joined."""
+        beta, theta, gamma, phi, delta, omega, epsilon = p
+        s, c = jnp.sin, jnp.cos
+        x = 0.007 * c(beta) - 0.028 * c(beta + theta)
+        y = 0.007 * s(beta) - 0.028 * s(beta + theta)
+        return jnp.stack(
+            [
+                x - 0.035 * s(gamma) + 0.03635,
+                y + 0.035 * c(gamma) - 0.03273,
+                x - 0.02 * s(phi + delta) - 0.04 * c(delta) + 0.06934,
+                y + 0.02 * c(phi + delta) - 0.04 * s(delta) + 0.00227,
+                x - 0.02 * c(omega + epsilon) - 0.04 * s(epsilon) + 0.06934,
+                y - 0.02 * s(omega + epsilon) + 0.04 * c(epsilon) + 0.00227,
+            ]
+        )
+
+    def vector_field(self, t, y, inputs):
+        p, v, w, multipliers = (y[name] for name in ("p", "v", "w", "multipliers"))
+        turning = np.array([[1, 0, 0, 0, 0, 0, 0], [1, 1, 0, 0, 0, 0, 0], [0, 0, 1, 0, 0, 0, 0], [0, 0, 0, 1, 1, 0, 0]])
+        turning = np.concatenate([1.0 * turning, [[0, 0, 0, 0, 1, 0, 0], [0, 0, 0, 0, 0, 1, 1], [0, 0, 0, 0, 0, 0, 1]]])
+        rows = jax.jacfwd(self.places)(p)
+        bodies, tip = rows[:7], rows[7]
+        # Accelerations of the centres of mass: by those of the angles, and by what the angles' velocities turn.
+        along = lambda p: jax.jvp(self.places, (p,), (v,))[1]
+        pushed = bodies @ w + jax.jvp(along, (p,), (v,))[1][:7]
+        load = jnp.einsum("b,bxi,bx->i", self.weights, bodies, pushed) + turning.T @ (self.inertias * (turning @ w))
+        apart = self.places(p)[7] - np.array([0.014, 0.072])
+        length = jnp.linalg.norm(apart)
+        load = load + 4530.0 * (1 - 0.07785 / length) * (apart @ tip)
+        load = load - self.torque * np.eye(7)[0] + jax.jacfwd(self.constraints, 1)(t, p).T @ multipliers
+        return {"p": v, "v": w, "w": load, "multipliers": second_derivative(self.constraints, t, p, v, w)}
+
+    def mass(self, t):
+        return {"p": 1.0, "v": 1.0, "w": 0.0, "multipliers": 0.0}
+
+    def hidden(self, t, y, inputs):
+        along = lambda p: jax.jvp(lambda p: self.constraints(t, p), (p,), (y["v"],))[1]
+        return {"place": self.constraints(t, y["p"]), "velocity": along(y["p"])}
+
+    @classmethod
+    def example(cls):
+        angle = 0.222668390165885884674473185609
+        start = (-0.0617138900142764496358948458001, 0.0, 0.455279819163070380255912382449, angle)
+        start = (*start, 0.487364979543842550225598953530, -angle, 1.23054744454982119249735015568)
+        speeds = jnp.asarray([*SQUEEZER_START, 0.0, 0.0, 0.0, 0.0, 0.0])
+        pulls = jnp.asarray([98.5668703962410896057654982170, -6.12268834425566265503114393122, 0.0, 0.0, 0.0, 0.0])
+        y0 = {"p": jnp.asarray(start), "v": jnp.zeros(7), "w": speeds, "multipliers": pulls}
+        return Example(cls(), y0, jnp.asarray([0.0, 0.03]))
+
+
+SQUEEZER_END = (
+    *(15.81077119629904, -15.75637105984298, 0.04082224013073101, -0.5347301163226948, 0.5244099658805304),
+    *(0.5347301163226948, 1.048080741042263),
+)
+"""The angles at t = 0.03, as published. At the start the first two accelerations are 14222.44 and -10666.83, the others 0."""
+SQUEEZER_START = (14222.4439199541138705911625887, -10666.8329399655854029433719415)

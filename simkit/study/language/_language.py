@@ -18,6 +18,9 @@ HEADING = Table(
         "question": Key("text", "the question that the study answers"),
         "time": Key("text", 'what time axes are called, such as "year"'),
         "seed": Key("count", "every random number of the study follows from it", 0, least=0),
+        "within": Key(
+            "text", 'the time that a run may take, such as "2 h" or "30 min"; the same command goes on later'
+        ),
     },
 )
 _TEXTS = Key("text", "a formula")

@@ -9,7 +9,8 @@ from typing import Any
 import numpy as np
 from jaxtyping import Float
 
-from ..._errors import DataError, StudyError, UnknownNameError, close_matches
+from ..._budget import seconds_of
+from ..._errors import ArgumentError, DataError, StudyError, UnknownNameError, close_matches
 from ..._types import State
 from ...core import Event, System
 from ...fluids import SpectralSystem
@@ -76,6 +77,7 @@ class Study:
     question: str
     time: str
     seed: int
+    within: str | None
     model: str
     system: System
     y0: Any
@@ -387,7 +389,13 @@ class _Files:
 
 
 def _heading(section: Section, name: str) -> dict[str, Any]:
-    found = {"title": Path(name).stem.replace("_", " "), "question": "", "time": "time", **HEADING.read(section)}
+    found = {"title": Path(name).stem.replace("_", " "), "question": "", "time": "time", "within": None}
+    found |= HEADING.read(section)
+    try:
+        seconds_of(found["within"])
+    except ArgumentError as error:
+        told = str(error).replace("Argument `within`", f"`within` in [study] of `{name}`")
+        raise StudyError(told) from error
     section.finish()
     return found
 

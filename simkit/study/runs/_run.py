@@ -10,12 +10,13 @@ from typing import Any
 import jax
 from jaxtyping import PRNGKeyArray
 
-from ..._errors import ArgumentError, SimulationError, StudyError
+from ..._budget import Budget, Within
+from ..._errors import ArgumentError, SimulationError, StudyError, TimeUpError
 from ..._progress import Say as Show
 from ...core import DelayedSystem, Trajectory
 from ...engine import simulate
 from ...fitting import SAEM, FitResult, Profiles, fit, profile
-from ...infer import FROM_PRIORS, Posterior, Prediction, predict, sample
+from ...infer import CUTTABLE, FROM_PRIORS, TIME_UP, Posterior, Prediction, predict, sample
 from ...inspect import locate
 from ...io import provenance, save
 from ...md import Averages
@@ -32,7 +33,7 @@ UNFINISHED = "unfinished"
 
 @dataclasses.dataclass
 class Found:
-    """Results of the phases so far."""
+    """Results of the phases so far; `cut` says where the time of `within` ended them."""
 
     problem: Problem | None = None
     fit: FitResult | None = None
@@ -42,6 +43,7 @@ class Found:
     averages: Averages | None = None
     seconds: dict[str, float] = dataclasses.field(default_factory=dict)
     files: list[Path] = dataclasses.field(default_factory=list)
+    cut: str = ""
 
 
 Say = Callable[[str], None]
@@ -61,6 +63,7 @@ def compute(
     say: Say = silent,
     keep: Callable[[Found], None] = lambda found: None,
     store: Path | None = None,
+    within: Within = None,
 ) -> Found:
     """Run the phases of a study that compute: "fit", "sample", "predict" and, where the study has it, "profile", in this order.
 
@@ -73,8 +76,9 @@ def compute(
     - `say`: receives a line a phase.
     - `keep`: called after every phase with what has been found so far.
     - `store`: a folder for what is done of a phase, from which the same call goes on.
+    - `within`: the time that the phases may take together, such as "2 h"; by default that of the study.
     """
-    found = Found()
+    found, budget = Found(), Budget(study.within if within is None else within)
     key = jax.random.key(study.seed if seed is None else seed)
     with Clock(found, "compile the problem"):
         found.problem = problem = study.problem()
@@ -85,14 +89,22 @@ def compute(
     steps: dict[str, Callable[..., str]] = {"fit": _fit, "sample": _sample, "predict": _predict, "profile": _profile}
     for index, (phase, step) in enumerate(steps.items()):
         if phase in phases and (phase != "profile" or study.profile):
+            if budget.left == 0:
+                found.cut = f"The time of `within` was up before {phase}."
+                break
             say(f"{phase:<8} {_announce(study, phase)} ...")
             with Clock(found, phase):
                 parts = None if store is None else store / phase
-                text = step(
-                    study, problem, found, jax.random.fold_in(key, index), None if say is not silent else False, parts
-                )
+                given = jax.random.fold_in(key, index), None if say is not silent else False, parts
+                try:
+                    text = step(study, problem, found, *given, budget.left)
+                except TimeUpError as error:
+                    found.cut = str(error)
+                    break
             say(f"         {text}  ({found.seconds[phase]:.1f} s)")
             keep(found)
+            if found.cut:
+                break
     return found
 
 
@@ -107,6 +119,7 @@ def run(
     command: str | None = None,
     found_so_far: list[Found] | None = None,
     report: Report | None = None,
+    within: Within = None,
 ) -> Found:
     """Run a study and write `result.h5`, and where a report is asked for `report.html` with its figures, into a folder.
 
@@ -118,6 +131,7 @@ def run(
     - `folder`: where to write; refused where it holds finished results of the same study, unless `overwrite`. Those of a study that
         was edited since are kept aside in `earlier/1`, `earlier/2` and so on.
     - `command`: what to note as the command that was run.
+    - `within`: as in `compute`. `Found.cut` says where the time was up; there is no report then, and the same call goes on.
     - `found_so_far`: receives the results after every phase, for a caller that handles an interrupt.
     - `report`: writes the report; None: there is none.
     """
@@ -144,7 +158,9 @@ def run(
         if found_so_far is not None:
             found_so_far[:] = [found]
 
-    found = compute(study, phases, seed=seed, say=say, keep=keep, store=parts)
+    found = compute(study, phases, seed=seed, say=say, keep=keep, store=parts, within=within)
+    if found.cut:
+        return found
     if report is not None:
         say("report   tables and figures ...")
         with Clock(found, "report"):
@@ -263,29 +279,56 @@ def _announce(study: Study, phase: str) -> str:
     return f"at {study.prediction_times.shape[0]} times"
 
 
-def _fit(study: Study, problem: Problem, found: Found, key: PRNGKeyArray, progress: Show, store: Path | None) -> str:
+def _fit(
+    study: Study,
+    problem: Problem,
+    found: Found,
+    key: PRNGKeyArray,
+    progress: Show,
+    store: Path | None,
+    left: float | None,
+) -> str:
     asked = {name: value for name, value in study.fit.items() if name != "method"}
     method = FIT_METHODS[study.fit["method"]]() if "method" in study.fit else None  # else the default of the problem
     # It has one start, whose parts are not kept.
-    kept: dict[str, Any] = {} if isinstance(method, SAEM) else {"store": store}
+    kept: dict[str, Any] = {} if isinstance(method, SAEM) else {"store": store, "within": left}
     found.fit = fit(problem, key=key, method=method, progress=progress, **kept, **asked)
+    found.cut = "The time of `within` was up in the fit." if found.fit.cut else ""
     agree = f"{int(found.fit.agreeing())} of {len(found.fit.objective)} starts agree"
     return f"{agree}, log likelihood {float(found.fit.log_likelihood):.4g}"
 
 
-def _sample(study: Study, problem: Problem, found: Found, key: PRNGKeyArray, progress: Show, store: Path | None) -> str:
+def _sample(
+    study: Study,
+    problem: Problem,
+    found: Found,
+    key: PRNGKeyArray,
+    progress: Show,
+    store: Path | None,
+    left: float | None,
+) -> str:
     asked = {name: value for name, value in study.sample.items() if name != "method"}
     method = SAMPLE_METHODS[study.sample.get("method", "nuts")]()
     # Methods that begin from the priors take neither.
     begin = {} if type(method) in FROM_PRIORS else {"start": found.fit, "store": store}
+    if left is not None and isinstance(method, CUTTABLE):
+        begin["within"] = left
     found.posterior = sample(problem, key=key, method=method, progress=progress, **begin, **asked)
+    if found.posterior.warnings and found.posterior.warnings[0].startswith(TIME_UP):
+        found.cut = found.posterior.warnings[0]
     rows = found.posterior.table()
     worst, least = max(row["rhat"] for row in rows), min(row["ess"] for row in rows)
     return f"R-hat at most {worst:.3f}, ESS at least {least:.0f}"
 
 
 def _predict(
-    study: Study, problem: Problem, found: Found, key: PRNGKeyArray, progress: Show, store: Path | None
+    study: Study,
+    problem: Problem,
+    found: Found,
+    key: PRNGKeyArray,
+    progress: Show,
+    store: Path | None,
+    left: float | None,
 ) -> str:
     asked = {name: value for name, value in study.predict.items() if name == "count"}
     draws: Any = found.posterior
@@ -301,7 +344,13 @@ def _predict(
 
 
 def _profile(
-    study: Study, problem: Problem, found: Found, key: PRNGKeyArray, progress: Show, store: Path | None
+    study: Study,
+    problem: Problem,
+    found: Found,
+    key: PRNGKeyArray,
+    progress: Show,
+    store: Path | None,
+    left: float | None,
 ) -> str:
     if found.fit is None:
         raise ArgumentError("Profiles need a fit, but there is none.")

@@ -6,6 +6,7 @@ from pathlib import Path
 import jax
 import numpy as np
 
+from ..._budget import Within
 from ..._errors import SimkitError, StudyError
 from ..._progress import Say
 from ...core import RandomSystem, Setup, as_events
@@ -24,6 +25,7 @@ def sweep_study(
     *,
     seed: int | None = None,
     executor: object = None,
+    within: Within = None,
     progress: Say = None,
 ) -> Sweep:
     """Run the sweep of a study into a folder, or go on with it.
@@ -62,6 +64,7 @@ def sweep_study(
             inputs=study.inputs,
             events=study.events or None,
             key=jax.random.key(seed) if random else None,
+            within=study.within if within is None else within,
             progress=progress,
         )
     finally:
