@@ -14,6 +14,7 @@ from ._field_figures import plot_spectrum as plot_spectrum
 from ._forest import plot_forest as plot_forest
 from ._individual_figures import plot_individuals as plot_individuals
 from ._individual_figures import plot_spaghetti as plot_spaghetti
+from ._interactive import interactive as interactive
 from ._movie import save_animation as save_animation
 from ._optimum import plot_correlation as plot_correlation
 from ._optimum import plot_parameters as plot_parameters
