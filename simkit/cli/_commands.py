@@ -21,7 +21,7 @@ def report(options: argparse.Namespace) -> int:
     path = options.out or options.file.parent / "report.html"
     results = load(options.file)
     check_free(path, options.overwrite, "with --out")
-    files = write_report(results, path, models=_models_of(options, results.provenance))
+    files = write_report(results, path, models=_models_of(options, results.provenance), interactive=options.interactive)
     answer(options, "\n".join(map(str, files)), files=files)
     return 0
 

@@ -15,31 +15,36 @@ from ..infer import Check, Posterior, npde, visual_predictive_check
 from ..io import Results
 from ..md import Averages
 from ..study import Study, study_from_provenance
+from ._live import live_figure
 
 
 class Picture(NamedTuple):
-    """A figure as a file: name, caption, the text of an SVG or the bytes of a PNG, and its kind, which says its section."""
+    """A figure as a file: name, caption, the text of an SVG or the bytes of a PNG, and its kind, which says its section; and `live`, for Plotly."""
 
     name: str
     caption: str
     svg: str | None
     png: bytes | None
     kind: str
+    live: str | None = None
 
 
 MOST_PARAMETERS = 12
 """Most parameters in a corner plot; more would make its panels too small to read."""
 
 
-def pictures(results: Results, study: Study | None, checked: Check | None = None) -> list[Picture]:
-    """All figures that the results allow. Those of many points are PNG, the others SVG."""
+def pictures(
+    results: Results, study: Study | None, checked: Check | None = None, *, interactive: bool = False
+) -> list[Picture]:
+    """All figures that the results allow. Those of many points are PNG, the others SVG; with `interactive` for Plotly as well."""
     time = "time" if study is None else study.time
     found: list[Picture] = []
 
     def add(kind: str, caption: str, draw: Callable[[], Figure], dots: bool = False, of: str = "") -> None:
         figure = draw()
         svg, png = (None, viz.to_png(figure, dpi=120)) if dots else (viz.to_svg(figure), None)
-        found.append(Picture(f"{kind}_{of}" if of else kind, caption, svg, png, kind))
+        live = live_figure(figure) if interactive else None
+        found.append(Picture(f"{kind}_{of}" if of else kind, caption, svg, png, kind, live))
 
     fit, posterior, seen, prediction = results.fit, results.posterior, results.observed, results.prediction
     if seen is not None and prediction is not None and _drawable(seen):

@@ -20,6 +20,7 @@ from ..stores import write_text
 from ..study import Study
 from ._equation import describe_model, inline
 from ._figures import Picture, pictures, study_of
+from ._live import POLICY, live_part, scripts
 from ._methods import methods_section
 from ._page import PAGE
 from ._result_cells import average_cells, optimum_cells, parameter_rows, table_cells
@@ -29,11 +30,16 @@ from ._verdict import verdict_section
 SECTION = re.compile(r'^<section><h2 id="([^"]*)">(.*?)</h2>')
 
 
-def report(results: Results, *, models: Mapping[str, type[System]] | None = None) -> str:
+def report(results: Results, *, models: Mapping[str, type[System]] | None = None, interactive: bool = False) -> str:
     """The report of a result file as one HTML page that needs nothing else: styles and pictures are inside.
 
-    **Arguments:** `models`: those of the user's own files that the study names, from `simkit.study.load_models`; without them the
-    report of such a study has no figures of the model.
+    **Arguments:**
+
+    - `models`: those of the user's own files that the study names, from `simkit.study.load_models`; without them the report of
+        such a study has no figures of the model.
+    - `interactive`: figures show values where the mouse is, and zoom. Plotly's program, 5 MB, is then inside the page.
+
+    **Raises:** a `MissingPackageError` for `interactive` where Plotly is missing.
 
     ```python
     import simkit
@@ -45,18 +51,24 @@ def report(results: Results, *, models: Mapping[str, type[System]] | None = None
     """
     study = study_of(results, models)
     checked, reason = checked_of(results, study)
-    return _page(results, study, checked, reason, pictures(results, study, checked))
+    return _page(results, study, checked, reason, pictures(results, study, checked, interactive=interactive))
 
 
-def write_report(results: Results, path: str | Path, *, models: Mapping[str, type[System]] | None = None) -> list[Path]:
-    """Write the report to `path`, and its figures into a folder `figures` beside it.
+def write_report(
+    results: Results,
+    path: str | Path,
+    *,
+    models: Mapping[str, type[System]] | None = None,
+    interactive: bool = False,
+) -> list[Path]:
+    """Write the report to `path`, and its figures into a folder `figures` beside it; arguments are those of `report`.
 
     **Returns:** the paths of all files written, the report's first.
     """
     path = Path(path)
     study = study_of(results, models)
     checked, reason = checked_of(results, study)
-    found = pictures(results, study, checked)
+    found = pictures(results, study, checked, interactive=interactive)
     write_text(path, _page(results, study, checked, reason, found))
     written = [path]
     for picture in found:
@@ -97,7 +109,9 @@ def _page(results: Results, study: Study | None, checked: Check | None, reason: 
     parts.append(_section("Provenance", _provenance(results)))
     head = next((i for i, part in enumerate(parts) if part.startswith("<section")), len(parts))
     parts.insert(head, _contents(parts))
-    return PAGE.format(title=html.escape(title), body="\n".join(part for part in parts if part))
+    live = any(picture.live is not None for picture in found)
+    frame = {"policy": POLICY if live else "", "scripts": scripts() if live else ""}
+    return PAGE.format(title=html.escape(title), body="\n".join(part for part in parts if part), **frame)
 
 
 def _contents(parts: Sequence[str]) -> str:
@@ -197,7 +211,8 @@ def _figure(picture: Picture) -> str:
         kind, content = "png", picture.png
     source = f"data:image/{kind};base64,{base64.b64encode(content).decode()}"
     caption = html.escape(picture.caption)
-    return f'<figure><img alt="{caption}" src="{source}"><figcaption>{caption}</figcaption></figure>'
+    kind, plot = (' class="live"', live_part(picture.live, picture.caption)) if picture.live is not None else ("", "")
+    return f'<figure{kind}><img alt="{caption}" src="{source}">{plot}<figcaption>{caption}</figcaption></figure>'
 
 
 def _provenance(results: Results) -> str:

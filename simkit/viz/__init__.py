@@ -27,5 +27,8 @@ from ._posterior_figures import plot_corner as plot_corner
 from ._posterior_figures import plot_ranks as plot_ranks
 from ._posterior_figures import plot_trace as plot_trace
 from ._residual_figures import plot_check as plot_check
+from ._style import DARK as DARK  # internal
+from ._style import LIGHT as LIGHT  # internal
+from ._style import Theme as Theme  # internal
 from ._style import to_png as to_png
 from ._style import to_svg as to_svg

@@ -116,7 +116,9 @@ def _panel(
             _scaled(trace, name, getattr(axes, f"{name}axis"))
         trace |= {"xaxis": x, "yaxis": y, "showlegend": False}
         _hover(trace, said, title)
-        place = next((i for i, (own, words) in enumerate(legends) if own in (axes, None) and trace["name"] in words), None)
+        place = next(
+            (i for i, (own, words) in enumerate(legends) if own in (axes, None) and trace["name"] in words), None
+        )
         if place is not None:
             layout["showlegend"] = True
             trace |= {"legend": f"legend{place + 1 if place else ''}", "legendgroup": f"{place} {trace['name']}"}
@@ -136,7 +138,9 @@ def _axis(axis: Axis, axes: Axes, panels: list[Axes], anchor: str, span: tuple[f
     low, high = (float(end) for end in (axes.get_xlim() if name == "x" else axes.get_ylim()))
     log, curved = axis.get_scale() == "log", axis.get_scale() not in ("linear", "log")
     ends = axis.get_transform().transform(np.array([low, high])) if log or curved else np.array([low, high])
-    near = axis.get_ticks_position() in (("bottom", "default", "unknown") if name == "x" else ("left", "default", "unknown"))
+    near = axis.get_ticks_position() in (
+        ("bottom", "default", "unknown") if name == "x" else ("left", "default", "unknown")
+    )
     first = ("bottom" if name == "x" else "left") if near else ("top" if name == "x" else "right")
     lines = [line.get_visible() for line in axis.get_gridlines()]
     found: dict[str, Any] = {
@@ -175,7 +179,7 @@ def _axis(axis: Axis, axes: Axes, panels: list[Axes], anchor: str, span: tuple[f
 
 def _log_ticks(ends: np.ndarray) -> dict[str, Any]:
     """Whole powers of ten where the axis holds two of them; else 2 and 5 as well."""
-    return {"dtick": 1 if np.ptp(ends) > 1.5 else "D2", "exponentformat": "power"}
+    return {"dtick": 1 if np.ptp(ends) > 1.5 else "D2" if np.ptp(ends) > 0.7 else "D1", "exponentformat": "power"}
 
 
 def _plain(word: str) -> str:
@@ -262,7 +266,9 @@ def _words(axes: Axes, layout: dict[str, Any], x: str, y: str, title: str) -> No
         layout["annotations"].append(plain | place | {"text": title.replace("\n", "<br>"), "font": {"size": 12}})
     sides = {"left": "left", "right": "right"}
     for at_x, at_y, text, shade, aligned in every_text(axes):
-        ends = [np.log10(at) if axis.get_scale() == "log" else at for at, axis in ((at_x, axes.xaxis), (at_y, axes.yaxis))]
+        ends = [
+            np.log10(at) if axis.get_scale() == "log" else at for at, axis in ((at_x, axes.xaxis), (at_y, axes.yaxis))
+        ]
         place = {"x": ends[0], "y": ends[1], "xref": x, "yref": y, "xanchor": sides.get(aligned, "center")}
         layout["annotations"].append(plain | place | {"text": text, "font": {"size": 10, "color": shade}})
     for second in axes.child_axes:
@@ -274,7 +280,9 @@ def _words(axes: Axes, layout: dict[str, Any], x: str, y: str, title: str) -> No
 def _colorbar(traces: list[dict[str, Any]], image: Any, axes: Axes) -> None:
     """The scale of colours at the first picture that has this range of colours in the panel of the bar."""
     low, high = image.get_clim()
-    trace = next(t for t in traces if t["type"] == "heatmap" and (t["zmin"], t["zmax"]) == (low, high) and not t["showscale"])
+    trace = next(
+        t for t in traces if t["type"] == "heatmap" and (t["zmin"], t["zmax"]) == (low, high) and not t["showscale"]
+    )
     box, word = axes.get_position(), axes.get_ylabel()
     place = {"x": box.x0, "y": box.y0, "xanchor": "left", "yanchor": "bottom", "len": box.height, "lenmode": "fraction"}
     bar = place | {"thickness": 10, "outlinewidth": 0, "ypad": 0, "xpad": 0, "nticks": 6, "tickfont": {"size": 10}}
@@ -284,4 +292,10 @@ def _colorbar(traces: list[dict[str, Any]], image: Any, axes: Axes) -> None:
 def _heading(figure: Figure, layout: dict[str, Any]) -> None:
     text = figure.get_suptitle()
     if text:
-        layout["title"] = {"text": text, "x": 0.5, "y": 1 - 2 * POINT / layout["height"], "yanchor": "top", "font": {"size": 14}}
+        layout["title"] = {
+            "text": text,
+            "x": 0.5,
+            "y": 1 - 2 * POINT / layout["height"],
+            "yanchor": "top",
+            "font": {"size": 14},
+        }

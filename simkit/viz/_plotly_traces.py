@@ -231,7 +231,15 @@ def _image(image: AxesImage) -> dict[str, Any]:
     steps = {"dx": (right - left) / columns, "dy": (top - bottom) / rows}
     low, high = (float(end) for end in image.get_clim())
     shades = [[k / 32, rgba(image.get_cmap()(k / 32))] for k in range(33)]
-    trace = {"type": "heatmap", "z": values, "zmin": low, "zmax": high, "colorscale": shades, "showscale": False, **steps}
+    trace = {
+        "type": "heatmap",
+        "z": values,
+        "zmin": low,
+        "zmax": high,
+        "colorscale": shades,
+        "showscale": False,
+        **steps,
+    }
     return trace | {"x0": left + steps["dx"] / 2, "y0": bottom + steps["dy"] / 2}
 
 
