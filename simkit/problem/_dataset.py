@@ -30,6 +30,7 @@ class Dataset(eqx.Module):
     - `lengths`: numbers of data times by experiment, where they differ and observables ask for them.
     - `limits`: output name -> limits beyond which data are censored, of outputs with such data. The value of a censored datum is
         its limit.
+    - `covariates`: name -> number of each experiment, to make groups by; compiled programs are without them.
     """
 
     times: Float[Array, "experiments rows ..."]
@@ -38,6 +39,7 @@ class Dataset(eqx.Module):
     labels: tuple[str, ...] = eqx.field(static=True)
     lengths: tuple[int, ...] = eqx.field(static=True, default=())
     limits: dict[str, Limits] = eqx.field(default_factory=dict)
+    covariates: tuple[tuple[tuple[str, float], ...], ...] = eqx.field(static=True, default=())
 
     @property
     def rows(self) -> int:

@@ -153,7 +153,8 @@ class Problem(eqx.Module):
         lengths = tuple(e.times.shape[0] for e in experiments)
         values, errors, limits = padded_data(experiments, times.shape[1] - (not static))
         asked = lengths if observables and min(lengths) < max(lengths) else ()
-        self.dataset = Dataset(times, values, errors, labels, asked, limits)
+        known = tuple(tuple(sorted(e.covariates.items())) for e in experiments)
+        self.dataset = Dataset(times, values, errors, labels, asked, limits, known)
         longest = int(np.argmax(lengths))
         if isinstance(system, StochasticSystem) and solver is None and step is None:
             method = Method(None, Fixed(), "left to the likelihood")

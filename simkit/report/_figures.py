@@ -19,7 +19,8 @@ from ._live import live_figure
 
 
 class Picture(NamedTuple):
-    """A figure as a file: name, caption, the text of an SVG or the bytes of a PNG, and its kind, which says its section; and `live`, for Plotly."""
+    """A figure as a file: name, caption, the text of an SVG or the bytes of a PNG, its kind, which says its section, and JSON for
+    Plotly where it is interactive."""
 
     name: str
     caption: str

@@ -72,7 +72,7 @@ def _spec(figure: Figure) -> dict[str, Any]:
         legends = _legends(figure, panels, layout)
         left: list[str] = []
         shown: set[tuple[int, str]] = set()
-        for number, axes in enumerate(panels):
+        for number in range(len(panels)):
             left += _panel(traces, layout, panels, number, legends, shown)
         traces += _own_handles(figure, panels, shown)
         for axes, image in ((a, bars[id(a)]) for a in figure.axes if id(a) in bars):

@@ -12,12 +12,12 @@ from matplotlib.contour import ContourSet
 from matplotlib.image import AxesImage
 from matplotlib.lines import Line2D
 from matplotlib.patches import Patch, Polygon, Rectangle, StepPatch
-from matplotlib.typing import ColorType
 
 DASHES = {"-": "solid", "--": "dash", ":": "dot", "-.": "dashdot"}
 MARKERS = {
     "o": "circle", ".": "circle", "v": "triangle-down", "^": "triangle-up", "<": "triangle-left", ">": "triangle-right",
-    "s": "square", "D": "diamond", "d": "diamond-tall", "x": "x-thin", "+": "cross-thin", "*": "star", "_": "line-ew", "|": "line-ns",
+    "s": "square", "D": "diamond", "d": "diamond-tall", "x": "x-thin", "+": "cross-thin", "*": "star",
+    "_": "line-ew", "|": "line-ns",
 }  # fmt: skip
 STEPS = {"steps": "vh", "steps-pre": "vh", "steps-mid": "hvh", "steps-post": "hv"}
 POINT = 100 / 72
@@ -32,7 +32,7 @@ class Parts(NamedTuple):
     left: list[str]
 
 
-def rgba(shade: ColorType, alpha: float | None = None) -> str:
+def rgba(shade: Any, alpha: float | None = None) -> str:
     """A colour in the form `rgba(0,114,178,1)`, which alone is used, so that a page can change its theme."""
     red, green, blue, own = to_rgba(shade)
     share = own * (1.0 if alpha is None else alpha)

@@ -188,7 +188,7 @@ def test_an_interactive_report_holds_plotly_once_and_no_address(tmp_path):
     assert not re.search(r'<(script|link|img|iframe)[^>]*(src|href)="(?!data:)', page)
     spec = json.loads(re.search(r'<script type="application/json">(.*?)</script>', page, re.DOTALL)[1])
     assert [trace["name"] for trace in spec["data"]] == ["hare", "lynx"]
-    assert "thousand" in spec["data"][0]["hovertemplate"]
+    assert "time: %{x:.5g}" in spec["data"][0]["hovertemplate"]
     plain = report(results)
     assert "<script" not in plain
     assert len(plain) < 300_000

@@ -83,15 +83,19 @@ def test_error_bars_bars_steps_and_scattered_points():
     axes.bar([0.0, 1.0], [2.0, 3.0], width=0.5, bottom=1.0)
     axes.scatter([1.0, 2.0], [5.0, 6.0], c=["red", "blue"])
     live = viz.interactive(figure)
-    ends = next(trace for trace in live.data if trace.mode == "lines")
+    ends = next(trace for trace in live.data if trace.type == "scatter" and trace.mode == "lines")
     np.testing.assert_array_equal(ends.y, [2.5, 3.5, np.nan, 3.75, 4.25])
     bars = next(trace for trace in live.data if trace.type == "bar")
     assert (list(bars.y), list(bars.base), list(bars.width)) == ([2.0, 3.0], [1.0, 1.0], [0.5, 0.5])
-    marks = next(trace for trace in live.data if trace.mode == "markers" and list(trace.y) == [5.0, 6.0])
+    marks = next(
+        trace
+        for trace in live.data
+        if trace.type == "scatter" and trace.mode == "markers" and list(trace.y) == [5.0, 6.0]
+    )
     assert list(marks.marker.color) == ["rgba(255,0,0,1)", "rgba(0,0,255,1)"]
+    crowd = Figure()
+    crowd.subplots().plot(np.zeros(50_001))
     with pytest.raises(simkit.ArgumentError, match="at most 50000 points"):
-        crowd = Figure()
-        crowd.subplots().plot(np.zeros(50_001))
         viz.interactive(crowd)
 
 
