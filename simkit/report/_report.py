@@ -24,6 +24,7 @@ from ._live import POLICY, live_part, scripts
 from ._methods import methods_section
 from ._page import PAGE
 from ._result_cells import average_cells, optimum_cells, parameter_rows, table_cells
+from ._simulated import system_rows
 from ._tables import as_table, folded, scrolled
 from ._verdict import verdict_section
 
@@ -84,8 +85,11 @@ def _page(results: Results, study: Study | None, checked: Check | None, reason: 
     if study is not None and study.question:
         parts.append(f'<p class="question">{html.escape(study.question)}</p>')
     parts.append(_summary(results))
-    parts.append(_section("Can it be believed?", verdict_section(results, checked, reason)))
-    parts.append(_section("Parameters", _table(results)))
+    parts.append(_section("Can it be believed?", verdict_section(results, study, checked, reason)))
+    numbers = _table(results)
+    if not numbers and study is not None:
+        numbers = as_table(("parameter", "value", "unit"), system_rows(study))
+    parts.append(_section("Parameters", numbers))
     parts.append(_section("Distinct optima", _optima(results)))
     parts.append(_section("Averages", _averages(results)))
     by_name = {picture.name: picture for picture in found}

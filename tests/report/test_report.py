@@ -16,7 +16,7 @@ import pytest
 import simkit
 from simkit import fluids, odes
 from simkit.cli import main
-from simkit.report import _figures, _live, _report, _verdict, report
+from simkit.report import _answer, _figures, _live, _report, _verdict, report
 from simkit.report._equation import describe_model
 
 ROOT = pathlib.Path(__file__).parents[2]
@@ -126,12 +126,12 @@ def test_fits_in_one_process_are_tested_and_one_that_cannot_be_says_why(tmp_path
 
 
 def test_a_verdict_is_that_of_the_worst_answer():
-    answer = _verdict.Answer
+    answer = _answer.Answer
     best = [answer("Found?", "yes", ""), answer("Sampled?", "yes", "")]
-    assert _verdict.verdict(best)[0] == "yes"
+    assert _answer.verdict(best)[0] == "yes"
     for grade, words in (("untested", "not tested"), ("care", "With care"), ("no", "Not yet")):
         best.append(answer(f"Is it {grade}?", grade, ""))
-        found, sentence = _verdict.verdict(best)
+        found, sentence = _answer.verdict(best)
         assert found == grade
         assert words in sentence
         assert f'"Is it {grade}?"' in sentence
