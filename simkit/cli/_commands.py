@@ -16,12 +16,17 @@ from ._options import chosen_models
 def report(options: argparse.Namespace) -> int:
     from ..io import load
     from ..report import write_report
+    from ..sweeps import open as open_sweep
 
     set_jax(x64=True, cache=True)
-    path = options.out or options.file.parent / "report.html"
-    results = load(options.file)
+    if options.file.is_dir():
+        path, results = options.out or options.file / "report.html", open_sweep(options.file)
+        models = chosen_models(options) if options.models else None
+    else:
+        path, results = options.out or options.file.parent / "report.html", load(options.file)
+        models = _models_of(options, results.provenance)
     check_free(path, options.overwrite, "with --out")
-    files = write_report(results, path, models=_models_of(options, results.provenance), interactive=options.interactive)
+    files = write_report(results, path, models=models, interactive=options.interactive)
     answer(options, "\n".join(map(str, files)), files=files)
     return 0
 

@@ -30,6 +30,12 @@ class Picture(NamedTuple):
     live: str | None = None
 
 
+def picture_of(name: str, kind: str, caption: str, figure: Figure, dots: bool, interactive: bool) -> Picture:
+    """A drawn figure as a file: PNG where it has many points, else SVG."""
+    svg, png = (None, viz.to_png(figure, dpi=120)) if dots else (viz.to_svg(figure), None)
+    return Picture(name, caption, svg, png, kind, live_figure(figure) if interactive else None)
+
+
 MOST_PARAMETERS = 12
 """Most parameters in a corner plot; more would make its panels too small to read."""
 
@@ -42,10 +48,7 @@ def pictures(
     found: list[Picture] = []
 
     def add(kind: str, caption: str, draw: Callable[[], Figure], dots: bool = False, of: str = "") -> None:
-        figure = draw()
-        svg, png = (None, viz.to_png(figure, dpi=120)) if dots else (viz.to_svg(figure), None)
-        live = live_figure(figure) if interactive else None
-        found.append(Picture(f"{kind}_{of}" if of else kind, caption, svg, png, kind, live))
+        found.append(picture_of(f"{kind}_{of}" if of else kind, kind, caption, draw(), dots, interactive))
 
     fit, posterior, seen, prediction = results.fit, results.posterior, results.observed, results.prediction
     if seen is not None and prediction is not None and _drawable(seen):

@@ -32,3 +32,4 @@ from ._style import LIGHT as LIGHT  # internal
 from ._style import Theme as Theme  # internal
 from ._style import to_png as to_png
 from ._style import to_svg as to_svg
+from ._sweep_figures import plot_sweep as plot_sweep
