@@ -34,7 +34,9 @@ from ._verdict import verdict_section
 SECTION = re.compile(r'^<section><h2 id="([^"]*)">(.*?)</h2>')
 
 
-def report(results: Results, *, models: Mapping[str, type[System]] | None = None, interactive: bool = False) -> str:
+def report(
+    results: Results | Sweep, *, models: Mapping[str, type[System]] | None = None, interactive: bool = False
+) -> str:
     """The report of a result file or a sweep as one HTML page that needs nothing else: styles and pictures are inside.
 
     **Arguments:**

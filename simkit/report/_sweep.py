@@ -66,14 +66,8 @@ def sweep_answers(sweep: Sweep, numbers: Numbers) -> list[Answer]:
     good = status == 0
     odd = {name: int((~np.isfinite(y[good])).sum()) for name, y in numbers.results.items()}
     bad = tuple(f"`{name}` is not finite for {count} members that succeeded." for name, count in odd.items() if count)
-    found.append(
-        Answer(
-            "Are the results finite?",
-            "care" if bad else "yes",
-            "Not all of them." if bad else "All of those that succeeded.",
-            bad,
-        )
-    )
+    text = "Not all of them." if bad else "All of those that succeeded."
+    found.append(Answer("Are the results finite?", "care" if bad else "yes", text, bad))
     found.append(_steps(sweep.definition))
     damaged = sweep.damaged()
     text = (
@@ -154,7 +148,7 @@ def _ranks(sweep: Sweep, numbers: Numbers) -> str:
     if not rows or not paths:
         return ""
     about = "Rank correlations (Spearman): +1 where a result rises with the parameter throughout, -1 where it falls."
-    return f"<p>{about}</p>{as_table(('result', *paths), rows)}"
+    return f"<p>{about}</p>{as_table(('result', *paths), rows, label='rank correlations')}"
 
 
 def _pictures(sweep: Sweep, numbers: Numbers, interactive: bool) -> list[Picture]:
@@ -163,7 +157,7 @@ def _pictures(sweep: Sweep, numbers: Numbers, interactive: bool) -> list[Picture
     for path in paths[:MOST_VALUES] if numbers.results else ():
         units = numbers.units | {path: sweep[path].unit}
         figure = viz.plot_sweep(sweep.values[path], numbers.results, name=path, units=units)
-        caption = f"Results over {path}: members, and the median along it. Other parameters vary as well."
+        caption = f"Results over {path}: members, and the median along it."
         found.append(picture_of(f"sweep_{path.replace('.', '_')}", "sweep", caption, figure, True, interactive))
     return found
 
@@ -184,19 +178,13 @@ def sweep_method(sweep: Sweep, study: Study | None) -> str:
     """A sentence on the points, the solver and its steps."""
     definition = sweep.definition
     solver, step = (definition.get(name, "").rpartition(".")[2] for name in ("solver", "step"))
-    how = (
-        ""
-        if study is None
-        else {"grid": "on a grid", "zip": "as listed"}.get(study.sweep["method"], f"by {study.sweep['method']}")
-    )
-    parts = [f"Members lie {how}." if how else ""]
+    method = "" if study is None else study.sweep["method"]
+    how = {"grid": "lie on a grid", "zip": "are listed", "": ""}.get(method, f"are points by the method {method}")
+    parts = [f"Members {how}." if how else ""]
     parts.append(f"Each is solved by {solver} with {step} steps." if solver not in ("", "None") else "")
     times = sweep.times
-    parts.append(
-        f"States are saved at {len(times)} times from {times[0]:g} to {times[-1]:g}."
-        if np.ndim(times) == 1 and len(times)
-        else ""
-    )
+    if np.ndim(times) == 1 and len(times):
+        parts.append(f"States are saved at {len(times)} times from {times[0]:g} to {times[-1]:g}.")
     return f"<p>{html.escape(' '.join(part for part in parts if part))}</p>"
 
 
@@ -205,14 +193,11 @@ def sweep_provenance(sweep: Sweep, study: Study | None) -> str:
     about = ""
     if study is not None:
         command = f"simkit sweep study.toml --out {shlex.quote(sweep.store.name)}"
-        about = (
-            f"<p>The folder holds the study. To compute what is missing, or in another folder all of it: <code>{html.escape(command)}"
-            "</code></p>"
-        )
+        about = "The folder holds the study. To compute what is missing, or in another folder all of it:"
+        about = f"<p>{about} <code>{html.escape(command)}</code></p>"
     rows = {f"definition: {name}": str(text) for name, text in sweep.definition.items()}
-    made = Provenance(
-        **{key: value for key, value in sweep.made.items() if key in {f.name for f in dataclasses.fields(Provenance)}}
-    )
+    known = {field.name for field in dataclasses.fields(Provenance)}
+    made = Provenance(**{key: value for key, value in sweep.made.items() if key in known})
     text = "" if study is None else folded("Study file", study.text)
     return provenance_section(made, about, rows) + text
 

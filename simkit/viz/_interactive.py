@@ -179,7 +179,9 @@ def _axis(axis: Axis, axes: Axes, panels: list[Axes], anchor: str, span: tuple[f
 
 def _log_ticks(ends: np.ndarray) -> dict[str, Any]:
     """Whole powers of ten where the axis holds two of them; else 2 and 5 as well."""
-    return {"dtick": 1 if np.ptp(ends) > 1.5 else "D2" if np.ptp(ends) > 0.7 else "D1", "exponentformat": "power"}
+    decades = float(np.ptp(ends))
+    each = max(1, round(decades / 5)) if decades > 1.5 else "D2" if decades > 0.7 else "D1"
+    return {"dtick": each, "exponentformat": "power"}
 
 
 def _plain(word: str) -> str:

@@ -8,7 +8,7 @@ from jax.typing import ArrayLike
 
 from .._doors import check_kind
 from .._errors import ArgumentError
-from ._style import GREY, Drawing, color, few_ticks, grid, labelled, new_figure, styled
+from ._style import GREY, Drawing, color, few_ticks, labelled, new_figure, styled
 
 MOST_DOTS = 2000
 """Most members that are drawn as dots, evenly chosen; the line of medians is of all."""
@@ -43,7 +43,8 @@ def plot_sweep(
             + (f"`{wrong[0]}` has the shape {rows[wrong[0]].shape}." if wrong else "it is empty.")
         )
     units = units or {}
-    lines, columns = grid(len(rows), 3)
+    columns = min(len(rows), 3)
+    lines = -(-len(rows) // columns)
     figure = new_figure(max(4.6, 3.1 * columns), 0.5 + 2.6 * lines)
     axes = figure.subplots(lines, columns, squeeze=False)
     for panel, (key, y) in zip(axes.flat, rows.items(), strict=False):
