@@ -120,6 +120,7 @@ def explain(options: argparse.Namespace) -> int:
 
 def export(options: argparse.Namespace) -> int:
     from .._errors import ArgumentError
+    from ..core import as_events
     from ..networks import EquationSystem, equations_source
     from ..stores import write_text
     from ..study import load_study
@@ -136,6 +137,12 @@ def export(options: argparse.Namespace) -> int:
         )
     if options.file.suffix not in (".py", ".xml", ".sbml"):
         raise ArgumentError(f"`{options.file}` must be a file NAME.py, or NAME.xml for SBML.")
+    if (events := as_events(study.events or None)) is not None:
+        named = ", ".join(f"`{name}`" for name in events.names)
+        raise ArgumentError(
+            f"`{options.study}` must have no events to be exported as equations, but it has {named}, which these files would lose. "
+            "Take [events] out of a copy of the study, or export it with --tesseract, which keeps them."
+        )
     check_free(options.file, options.overwrite, "name")
     start = study.y0 if study.y0 is not None else dict.fromkeys([name for name, _ in study.system.equations.rates], 1.0)
     if options.file.suffix == ".py":
@@ -146,8 +153,7 @@ def export(options: argparse.Namespace) -> int:
 
         text = equations_sbml(study.system, start, study.inputs)
     write_text(options.file, text)
-    notes = ["Events of the study are not exported."] if study.events else []
-    answer(options, "\n".join([str(options.file), *notes]), files=[options.file], notes=notes)
+    answer(options, str(options.file), files=[options.file])
     return 0
 
 

@@ -24,7 +24,7 @@ from ._ensemble_fit import EnsembleFit
 from ._ensemble_inversion import EnsembleKalmanInversion, fit_ensemble
 from ._field_fit import check_matrices, fit_fields
 from ._field_result import FieldFit
-from ._fit_result import FitResult, summarise
+from ._fit_result import NOWHERE_LEFT, FitResult, summarise
 from ._gauss_newton import GaussNewton
 from ._gauss_newton_cg import GaussNewtonCG
 from ._marginal import Marginal, population_in, sharpened
@@ -240,6 +240,12 @@ def _fit_once(
         asked |= {"windows": windows} if windows > 1 else {}
         asked |= {"evolve": evolve} if evolve else {}
         end = stored_ends(Path(store), problem, asked, begin, through, counter)
+    if (np.asarray(end.status) == FAILED).all():
+        tried = ", ".join(f"{stage:g}" for stage in stages)
+        raise SimulationError(
+            f"{NOWHERE_LEFT} Horizons tried: {tried} of each experiment's time. Where less data lead astray, `horizons=(1.0,)` fits "
+            "all of them from the start; where the whole is too long to simulate from a guess, add shorter ones."
+        )
     integrated = 0
     if isinstance(method, Marginal):
         end, integrated = sharpened(lean, end), problem.size - population_in(problem).shared

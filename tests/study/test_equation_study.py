@@ -87,11 +87,17 @@ def test_fit_report_and_export(tmp_path, monkeypatch, capsys):
     page = (tmp_path / "results" / "study-fit" / "report.html").read_text()
     assert "<math" in page
     assert "Model: Pond" in page
-    assert main(["export", "study.toml", "pond.py"]) == 0
-    assert "Events of the study are not exported" in capsys.readouterr().out
+    for name in ("pond.py", "pond.xml"):
+        assert main(["export", "study.toml", name]) == 2
+        assert "must have no events to be exported as equations, but it has `" in capsys.readouterr().err
+        assert not (tmp_path / name).exists()
+    start = STUDY.index("[[events]]")
+    without = STUDY[:start] + STUDY[STUDY.index("[noise]", start) :]
+    (tmp_path / "plain.toml").write_text(without)
+    assert main(["export", "plain.toml", "pond.py"]) == 0
     assert list(simkit.study.load_models("pond.py").own) == ["pond"]
-    assert main(["export", "study.toml", "pond.xml"]) == 0
-    assert main(["export", "study.toml", "pond.xml"]) == 2
+    assert main(["export", "plain.toml", "pond.xml"]) == 0
+    assert main(["export", "plain.toml", "pond.xml"]) == 2
     assert main(["reproduce", "results/study-fit/result.h5", "--no-cache"]) == 0
     assert "fit         bitwise equal" in capsys.readouterr().out
 
