@@ -29,7 +29,9 @@ def split(requirement):
 
 def test_dependencies_agree():
     held = dict(map(split, recipe()["requirements"]["run"]))
-    wanted = {CONDA_NAMES.get(name, name): version for name, version in map(split, project()["project"]["dependencies"])}
+    wanted = {
+        CONDA_NAMES.get(name, name): version for name, version in map(split, project()["project"]["dependencies"])
+    }
     assert held.pop("python") == ">=${{ python_min }}"
     assert held == wanted
     host = dict(map(split, recipe()["requirements"]["host"]))

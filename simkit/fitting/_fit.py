@@ -243,8 +243,8 @@ def _fit_once(
     if (np.asarray(end.status) == FAILED).all():
         tried = ", ".join(f"{stage:g}" for stage in stages)
         raise SimulationError(
-            f"{NOWHERE_LEFT} Horizons tried: {tried} of each experiment's time. Where less data lead astray, `horizons=(1.0,)` fits "
-            "all of them from the start; where the whole is too long to simulate from a guess, add shorter ones."
+            f"{NOWHERE_LEFT} Horizons tried: {tried} of each experiment's time. Where less data lead astray, `horizons=(1.0,)` "
+            "fits all of them from the start; where the whole is too long to simulate from a guess, add shorter ones."
         )
     integrated = 0
     if isinstance(method, Marginal):

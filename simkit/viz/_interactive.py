@@ -133,7 +133,7 @@ def _panel(
     return left
 
 
-def _axis(axis: Axis, axes: Axes, panels: list[Axes], anchor: str, span: tuple[float, float]) -> dict[str, Any]:
+def _axis(axis: Any, axes: Axes, panels: list[Axes], anchor: str, span: tuple[float, float]) -> dict[str, Any]:
     name = axis.axis_name
     low, high = (float(end) for end in (axes.get_xlim() if name == "x" else axes.get_ylim()))
     log, curved = axis.get_scale() == "log", axis.get_scale() not in ("linear", "log")

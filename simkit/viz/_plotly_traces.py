@@ -71,7 +71,8 @@ def _add(parts: Parts, axes: Axes, artist: Artist, bar: bool) -> bool:
     if isinstance(artist, LineCollection):
         segments = [np.asarray(segment, float) for segment in artist.get_segments()]
         width = float(np.ravel(artist.get_linewidth())[0])
-        trace = _scatter(*_joined(segments), "lines")
+        x, y = _joined(segments)
+        trace = _scatter(x, y, "lines")
         alpha = artist.get_alpha()
         colors = artist.get_colors()
         trace["line"] = {"color": rgba(colors[0], None if len(colors) else alpha), "width": POINT * width}
@@ -150,7 +151,7 @@ def _patch(parts: Parts, axes: Axes, patch: Patch, bar: bool) -> bool:
     fill = rgba(patch.get_facecolor()) if patch.get_fill() else "rgba(0,0,0,0)"
     stroke = {"color": rgba(patch.get_edgecolor()), "width": POINT * patch.get_linewidth()}
     if isinstance(patch, StepPatch):
-        data = patch.get_data()
+        data: Any = patch.get_data()
         trace = _scatter(data.edges, np.append(data.values, data.values[-1]), "lines")
         trace["line"] = stroke | {"shape": "hv"}
         if patch.get_fill():
@@ -158,7 +159,8 @@ def _patch(parts: Parts, axes: Axes, patch: Patch, bar: bool) -> bool:
         parts.traces.append(trace)
         return True
     if isinstance(patch, Polygon):
-        trace = _scatter(*np.asarray(patch.get_xy(), float).T, "lines")
+        corners = np.asarray(patch.get_xy(), float)
+        trace = _scatter(corners[:, 0], corners[:, 1], "lines")
         trace["line"] = stroke
         parts.traces.append(trace | ({"fill": "toself", "fillcolor": fill} if patch.get_fill() else {}))
         return True
@@ -183,15 +185,19 @@ def _patch(parts: Parts, axes: Axes, patch: Patch, bar: bool) -> bool:
 
 def _area(artist: Collection, polygons: list[Any]) -> dict[str, Any]:
     face = artist.get_facecolor()
-    trace = _scatter(*_joined(polygons), "lines")
+    x, y = _joined(polygons)
+    trace = _scatter(x, y, "lines")
     fill = rgba(np.asarray(face)[0]) if len(np.asarray(face)) else "rgba(0,0,0,0)"
     return trace | {"fill": "toself", "fillcolor": fill, "line": {"width": 0, "color": fill}, "hoveron": "points"}
 
 
 def _points(artist: PathCollection) -> dict[str, Any]:
     offsets = np.ma.filled(np.ma.asarray(artist.get_offsets(), float), np.nan)
-    faces, sizes = [rgba(face) for face in np.asarray(artist.get_facecolor())], np.sqrt(artist.get_sizes())
-    trace = _scatter(*offsets.T, "markers")
+    faces, sizes = (
+        [rgba(face) for face in np.asarray(artist.get_facecolor())],
+        np.sqrt(np.asarray(artist.get_sizes(), float)),
+    )
+    trace = _scatter(offsets[:, 0], offsets[:, 1], "markers")
     color = faces if len(faces) == len(offsets) > 1 else faces[0] if faces else "rgba(0,0,0,0)"
     edges = [rgba(edge) for edge in np.asarray(artist.get_edgecolor())]
     trace["marker"] = {"color": color, "size": POINT * (sizes if len(sizes) == len(offsets) > 1 else float(sizes[0]))}
@@ -212,7 +218,8 @@ def _contours(parts: Parts, artist: ContourSet) -> bool:
             parts.shapes.append({"type": "path", "path": drawn, "layer": "below", "across": "", **fill})
             continue
         edges, widths = np.asarray(artist.get_edgecolor()), np.ravel(artist.get_linewidth())
-        trace = _scatter(*_joined(pieces), "lines")
+        x, y = _joined(pieces)
+        trace = _scatter(x, y, "lines")
         dashed = artist.linestyles not in (None, "solid", "-")
         stroke = {"color": rgba(edges[number % len(edges)]), "width": POINT * float(widths[number % len(widths)])}
         trace["line"] = stroke | {"dash": "dash" if dashed else "solid"}
