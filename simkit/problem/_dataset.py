@@ -19,6 +19,11 @@ from ._information import Information
 from ._noise import AbstractNoise
 
 
+def covariates_of(experiments: Sequence[Experiment]) -> tuple[tuple[tuple[str, float], ...], ...]:
+    """Name and number of what is known of the individual of each experiment, hashable."""
+    return tuple(tuple(sorted(experiment.covariates.items())) for experiment in experiments)
+
+
 class Dataset(eqx.Module):
     """Data of all experiments, padded to one length.
 

@@ -119,7 +119,7 @@ def _add_population(add: Add, study: Study, result: FitResult | Posterior | None
             )
         except SimkitError:  # such as a likelihood without draws
             continue
-        caption = f"Percentiles of the data (lines) and of {seen.replicates} simulated data sets. {seen.notes()[0]}"
+        caption = f"Percentiles of the data (lines) and of {asked['replicates']} simulated data sets. {seen.notes()[0]}"
         add("predictive_check", caption, lambda seen=seen: viz.plot_predictive_check(seen, time=time), **of)
         caption = (
             "Prediction errors (NPDE), standard normal where the model holds. Tests of mean, variance and normality: the smallest "

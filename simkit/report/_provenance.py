@@ -8,7 +8,7 @@ from ._tables import folded, scrolled
 
 
 def provenance_section(made: Provenance, again: str, more: Mapping[str, str] | None = None) -> str:
-    """How results were made, with versions and checksums, the command that makes them `again`, and the kept texts."""
+    """Describe how results were made, with versions and checksums, the command that makes them `again`, and the kept texts."""
     rows = {
         "made": f"{made.date} (UTC)",
         "command": made.command,

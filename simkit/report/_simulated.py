@@ -83,7 +83,7 @@ def run_method(results: Results, study: Study) -> str:
     if trajectory is None:
         step = study.solve.get("step")
         return (
-            f"Atoms are moved by {type(study.system.dynamics).__name__} in steps of {step:g}."
+            f"Atoms are moved by {type(getattr(study.system, 'dynamics', None)).__name__} in steps of {step:g}."
             if isinstance(step, float)
             else ""
         )

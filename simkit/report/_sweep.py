@@ -143,12 +143,17 @@ def _ranks(sweep: Sweep, numbers: Numbers) -> str:
         for path in paths:
             x = sweep.values[path][known]
             varies = known.sum() > 2 and np.ptp(x) > 0 and np.ptp(y[known]) > 0
-            cells.append(f"{scipy.stats.spearmanr(x, y[known]).statistic:+.2f}" if varies else "-")
+            cells.append(f"{_rank_correlation(x, y[known]):+.2f}" if varies else "-")
         rows.append([name, *cells])
     if not rows or not paths:
         return ""
     about = "Rank correlations (Spearman): +1 where a result rises with the parameter throughout, -1 where it falls."
     return f"<p>{about}</p>{as_table(('result', *paths), rows, label='rank correlations')}"
+
+
+def _rank_correlation(x: np.ndarray, y: np.ndarray) -> float:
+    found: Any = scipy.stats.spearmanr(x, y)
+    return float(found.statistic)
 
 
 def _pictures(sweep: Sweep, numbers: Numbers, interactive: bool) -> list[Picture]:

@@ -50,7 +50,7 @@ def answers(
 def verdict_section(results: Results, study: Study | None, checked: Check | None, reason: str) -> str:
     """The verdict, the table of its reasons, and what to do; nothing where a result holds nothing to judge."""
     parts: Any = {"prediction": results.prediction, "averages": results.averages, "checked": checked, "reason": reason}
-    known = () if study is None else (study.system, study.solve, study.inputs, study.y0)
+    known: Any = () if study is None else (study.system, study.solve, study.inputs, study.y0)
     found = [*run_answers(results, *known), *answers(results.fit, results.posterior, **parts)]
     return judged(found)
 

@@ -200,7 +200,7 @@ def _scaled(trace: dict[str, Any], name: str, axis: Axis) -> None:
 
 
 def _said(axes: Axes, panels: list[Axes], name: str) -> tuple[str, str]:
-    """What an axis is called, and its unit; panels with shared axes have one label."""
+    """The name of an axis and its unit; panels with shared axes have one label."""
     joined = axes.get_shared_x_axes() if name == "x" else axes.get_shared_y_axes()
     own = getattr(axes, f"{name}axis").get_label_text()
     others = [getattr(other, f"{name}axis").get_label_text() for other in panels if joined.joined(axes, other)]

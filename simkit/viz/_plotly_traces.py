@@ -25,7 +25,7 @@ POINT = 100 / 72
 
 
 class Parts(NamedTuple):
-    """What a panel becomes: traces, shapes, and artists that have no translation."""
+    """Content of a panel for Plotly: traces, shapes, and artists that have no translation."""
 
     traces: list[dict[str, Any]]
     shapes: list[dict[str, Any]]
@@ -208,7 +208,8 @@ def _points(artist: PathCollection) -> dict[str, Any]:
 def _contours(parts: Parts, artist: ContourSet) -> bool:
     """Lines as traces; filled levels as shapes, whose holes stay open."""
     for number, path in enumerate(artist.get_paths()):
-        pieces = [piece for piece in path.to_polygons(closed_only=False) if len(piece) > 1]
+        polygons: Any = path.to_polygons(closed_only=False)
+        pieces = [piece for piece in polygons if len(piece) > 1]
         if not pieces:
             continue
         if artist.filled:
