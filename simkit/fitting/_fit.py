@@ -242,10 +242,8 @@ def _fit_once(
         end = stored_ends(Path(store), problem, asked, begin, through, counter)
     if (np.asarray(end.status) == FAILED).all():
         tried = ", ".join(f"{stage:g}" for stage in stages)
-        raise SimulationError(
-            f"{NOWHERE_LEFT} Horizons tried: {tried} of each experiment's time. Where less data lead astray, `horizons=(1.0,)` "
-            "fits all of them from the start; where the whole is too long to simulate from a guess, add shorter ones."
-        )
+        advice = " Where less data lead astray, `horizons=(1.0,)` fits all of them at once." if len(stages) > 1 else ""
+        raise SimulationError(f"{NOWHERE_LEFT} Horizons tried: {tried} of each experiment's time.{advice}")
     integrated = 0
     if isinstance(method, Marginal):
         end, integrated = sharpened(lean, end), problem.size - population_in(problem).shared

@@ -91,9 +91,7 @@ def test_fit_report_and_export(tmp_path, monkeypatch, capsys):
         assert main(["export", "study.toml", name]) == 2
         assert "must have no events to be exported as equations, but it has `" in capsys.readouterr().err
         assert not (tmp_path / name).exists()
-    start = STUDY.index("[[events]]")
-    without = STUDY[:start] + STUDY[STUDY.index("[noise]", start) :]
-    (tmp_path / "plain.toml").write_text(without)
+    (tmp_path / "plain.toml").write_text(without_events(STUDY))
     assert main(["export", "plain.toml", "pond.py"]) == 0
     assert list(simkit.study.load_models("pond.py").own) == ["pond"]
     assert main(["export", "plain.toml", "pond.xml"]) == 0
@@ -102,10 +100,17 @@ def test_fit_report_and_export(tmp_path, monkeypatch, capsys):
     assert "fit         bitwise equal" in capsys.readouterr().out
 
 
+def without_events(text):
+    start = text.index("[[events]]")
+    return text[:start] + text[text.index("[noise]", start) :]
+
+
 def lit(light):
-    """The study with an input and its value."""
-    text = STUDY.replace("algae*room", "algae*room*light").replace(
-        "[system.outputs]", "[system.inputs]\nlight = { default = 1.0 }\n[system.outputs]"
+    """The study with an input and its value, without events."""
+    text = (
+        without_events(STUDY)
+        .replace("algae*room", "algae*room*light")
+        .replace("[system.outputs]", "[system.inputs]\nlight = { default = 1.0 }\n[system.outputs]")
     )
     return f"{text}[inputs]\nlight = {light}\n"
 
