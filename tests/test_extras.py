@@ -61,6 +61,11 @@ def test_a_room_without_its_packages_is_no_attribute():
         ("ase", "md", lambda: simkit.io.to_ase(FRAME)),
         ("tesseract_core", "tesseract", lambda: simkit.tesseract.Component(None, {}, {}, {}).schemas()),
         ("py3Dmol", "view", lambda: simkit.viz.view_atoms(FRAME.space, FRAME.position)),
+        (
+            "plotly.graph_objects",
+            "interactive",
+            lambda: simkit.viz.interactive(simkit.viz.plot_waterfall(synthetic.fit_result())),
+        ),
     ],
 )
 def test_others(monkeypatch, package, extra, call):

@@ -419,6 +419,8 @@ ROWS = {
         lambda: simkit.visual_predictive_check(P, FIT, output=3),
         "`output` must be the name of an output",
     ),
+    "interactive fit": (lambda: simkit.viz.interactive(FIT), "`figure` must be a figure of Matplotlib"),
+    "figure of a sweep without results": (lambda: simkit.viz.plot_sweep([1.0], {}), "it is empty"),
     "figure of no predictive check": (
         lambda: simkit.viz.plot_predictive_check(FIT),
         "`check` must be a predictive check",

@@ -16,12 +16,17 @@ from ._options import chosen_models
 def report(options: argparse.Namespace) -> int:
     from ..io import load
     from ..report import write_report
+    from ..sweeps import open as open_sweep
 
     set_jax(x64=True, cache=True)
-    path = options.out or options.file.parent / "report.html"
-    results = load(options.file)
+    if options.file.is_dir():
+        path, results = options.out or options.file / "report.html", open_sweep(options.file)
+        models = chosen_models(options) if options.models else None
+    else:
+        path, results = options.out or options.file.parent / "report.html", load(options.file)
+        models = _models_of(options, results.provenance)
     check_free(path, options.overwrite, "with --out")
-    files = write_report(results, path, models=_models_of(options, results.provenance))
+    files = write_report(results, path, models=models, interactive=options.interactive)
     answer(options, "\n".join(map(str, files)), files=files)
     return 0
 
@@ -115,6 +120,7 @@ def explain(options: argparse.Namespace) -> int:
 
 def export(options: argparse.Namespace) -> int:
     from .._errors import ArgumentError
+    from ..core import as_events
     from ..networks import EquationSystem, equations_source
     from ..stores import write_text
     from ..study import load_study
@@ -131,6 +137,12 @@ def export(options: argparse.Namespace) -> int:
         )
     if options.file.suffix not in (".py", ".xml", ".sbml"):
         raise ArgumentError(f"`{options.file}` must be a file NAME.py, or NAME.xml for SBML.")
+    if (events := as_events(study.events or None)) is not None:
+        named = ", ".join(f"`{name}`" for name in events.names)
+        raise ArgumentError(
+            f"`{options.study}` must have no events to be exported as equations, but it has {named}, which these files would lose. "
+            "Take [events] out of a copy of the study, or export it with --tesseract, which keeps them."
+        )
     check_free(options.file, options.overwrite, "name")
     start = study.y0 if study.y0 is not None else dict.fromkeys([name for name, _ in study.system.equations.rates], 1.0)
     if options.file.suffix == ".py":
@@ -141,8 +153,7 @@ def export(options: argparse.Namespace) -> int:
 
         text = equations_sbml(study.system, start, study.inputs)
     write_text(options.file, text)
-    notes = ["Events of the study are not exported."] if study.events else []
-    answer(options, "\n".join([str(options.file), *notes]), files=[options.file], notes=notes)
+    answer(options, str(options.file), files=[options.file])
     return 0
 
 

@@ -83,7 +83,7 @@ def nvidia_driver(text: str | None = None) -> str | None:
     """The version of NVIDIA's driver, where there is one."""
     if text is None:
         try:
-            text = DRIVER.read_text()
+            text = DRIVER.read_text(encoding="utf-8")
         except OSError:
             return "of unknown version" if shutil.which("nvidia-smi") else None
     found = re.search(r"Module\s+(?:for \S+\s+)?(\d+[\d.]*)", text)

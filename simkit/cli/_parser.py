@@ -107,9 +107,12 @@ def build_parser(machine: bool = False) -> argparse.ArgumentParser:
 
 
 def _commands_on_results(command: Callable[..., argparse.ArgumentParser]) -> None:
-    made = command("report", _commands.report, "write the report of a result file again")
-    made.add_argument("file", type=Path, help="a result file, such as results/study/result.h5")
+    made = command("report", _commands.report, "write the report of a result file again, or of a sweep")
+    made.add_argument("file", type=Path, help="a result file, such as results/study/result.h5, or a sweep's folder")
     made.add_argument("--out", type=Path, help="where to write; by default report.html beside the result file")
+    made.add_argument(
+        "--interactive", action="store_true", help="figures that show values at the mouse and zoom (Plotly)"
+    )
     models_option(made)
     made.add_argument("--overwrite", action="store_true", help="replace a report that is there")
     made = command("reproduce", _commands.reproduce, "run the study of a result file again and compare the numbers")

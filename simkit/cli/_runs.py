@@ -178,8 +178,18 @@ def sweep(options: argparse.Namespace) -> int:
         return _cut(options, f"{found}\nThe time of `within` was up. The same command goes on from there.")
     content = {"members": found.members, "finished": found.finished, "failed": int((found.status > 0).sum())}
     content |= {"set_aside": list(found.set_aside), "rate": found.rate}
-    answer(options, str(found), command="sweep", title=study.title, folder=store, files=[found.view], **content)
+    written = _sweep_report(found, store, options)
+    text = "\n".join([str(found), *(f"  {file}" for file in written)])
+    answer(options, text, command="sweep", title=study.title, folder=store, files=[found.view, *written], **content)
     return 1 if found.set_aside else 0
+
+
+def _sweep_report(found: Any, store: Path, options: argparse.Namespace) -> list[Path]:
+    """Write the report of a sweep into its folder, where any member was computed."""
+    from ..report import write_report
+
+    models = chosen_models(options) if options.models else None
+    return write_report(found, store / "report.html", models=models) if found.finished else []
 
 
 def _reported(result: Path, path: Path) -> list[Path]:

@@ -117,4 +117,4 @@ def _end_with_python() -> None:
     """End the process some seconds after its last line of Python: JAX would wait for ever for the threads that stand still."""
     import atexit
 
-    atexit.register(faulthandler.dump_traceback_later, LEAVE, exit=True, file=open(os.devnull, "w"))  # noqa: SIM115
+    atexit.register(faulthandler.dump_traceback_later, LEAVE, exit=True, file=open(os.devnull, "w", encoding="utf-8"))  # noqa: SIM115

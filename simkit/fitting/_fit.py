@@ -26,7 +26,7 @@ from ._ensemble_fit import EnsembleFit
 from ._ensemble_inversion import EnsembleKalmanInversion, fit_ensemble
 from ._field_fit import check_matrices, fit_fields
 from ._field_result import FieldFit
-from ._fit_result import FitResult, summarise
+from ._fit_result import NOWHERE_LEFT, FitResult, summarise
 from ._gauss_newton import GaussNewton
 from ._gauss_newton_cg import GaussNewtonCG
 from ._horizons import check_horizons
@@ -251,6 +251,10 @@ def _fit_once(
         asked |= {"windows": windows} if windows > 1 else {}
         asked |= {"evolve": evolve} if evolve else {}
         end = ends_in_blocks(None if store is None else Path(store), problem, asked, begin, through, counter)
+    if (np.asarray(end.status) == FAILED).all():
+        tried = ", ".join(f"{stage:g}" for stage in stages)
+        advice = " Where less data lead astray, `horizons=(1.0,)` fits all of them at once." if len(stages) > 1 else ""
+        raise SimulationError(f"{NOWHERE_LEFT} Horizons tried: {tried} of each experiment's time.{advice}")
     integrated, count, size = 0, len(end.iterations), TOGETHER if together else None
     if isinstance(method, Marginal):
         once = lambda z: _in_blocks(lean, method.once, 1.0, z, size or count, count)

@@ -92,7 +92,8 @@ def fit_saem(
 def _first(problem: Problem, lean: Problem, key: PRNGKeyArray) -> Array:
     """The start that is given or the first that is drawn at which all individuals simulate."""
     places = first_start(problem, drawn_starts(lean, key, TRIES))
-    means = jnp.zeros((TRIES, len(problem.population.labels), problem.population.effects), places.dtype)
+    population: Population = problem.population  # pyright: ignore
+    means = jnp.zeros((TRIES, len(population.labels), population.effects), places.dtype)
     good = np.isfinite(np.asarray(densities(lean, places, means))).all(axis=1)
     if not good.any():
         raise SimulationError(NOWHERE_LEFT)

@@ -24,6 +24,7 @@ from ._particle_metropolis import ParticleMetropolis as ParticleMetropolis
 from ._posterior import Posterior as Posterior
 from ._prediction import Prediction as Prediction  # internal
 from ._prediction import predict as predict
+from ._predictive_check import StratifiedPredictiveCheck as StratifiedPredictiveCheck  # internal
 from ._predictive_check import VisualPredictiveCheck as VisualPredictiveCheck  # internal
 from ._predictive_check import visual_predictive_check as visual_predictive_check
 from ._replicates import central_parameters as central_parameters  # internal

@@ -1,7 +1,8 @@
 """visual_predictive_check: percentiles of the data in time bins beside those of data sets drawn from the model."""
 
 import dataclasses
-from collections.abc import Sequence
+import html
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -14,6 +15,7 @@ from ..fitting import FitResult
 from ..problem import Problem
 from ._posterior import Posterior
 from ._replicates import Replicates, replicated
+from ._strata import strata
 
 MOST_BINS = 12
 """Most bins that are chosen by default."""
@@ -123,6 +125,39 @@ def _named(ends: Any, place: int) -> dict[str, float]:
     }
 
 
+@dataclasses.dataclass(frozen=True)
+class StratifiedPredictiveCheck:
+    """A predictive check for each group of individuals.
+
+    - `by`: the covariate; `groups`: label of a group -> its check. Each group has bins of its own.
+    """
+
+    by: str
+    groups: dict[str, VisualPredictiveCheck]
+
+    def columns(self) -> dict[str, np.ndarray]:
+        """The tables of all groups, column by column, the group first."""
+        rows = [{"group": label} | row for label, check in self.groups.items() for row in check.rows()]
+        return {name: np.array([row[name] for row in rows]) for name in rows[0]}
+
+    def to_frame(self) -> Any:
+        """Return the table as a `pandas.DataFrame`, with the group in the first column.
+
+        **Raises:** a `MissingPackageError` where pandas is not installed.
+        """
+        return data_frame(self.columns(), "to_frame")
+
+    def notes(self) -> list[str]:
+        """Describe in sentences how many percentiles of each group lie outside of their bands."""
+        return [f"{label}: {note}" for label, check in self.groups.items() for note in check.notes()]
+
+    def __repr__(self) -> str:
+        return "\n".join(f"{label}\n{check!r}" for label, check in self.groups.items())
+
+    def _repr_html_(self) -> str:
+        return "".join(f"<h4>{html.escape(label)}</h4>{check._repr_html_()}" for label, check in self.groups.items())
+
+
 @full_products
 def visual_predictive_check(
     problem: Problem,
@@ -134,8 +169,9 @@ def visual_predictive_check(
     quantiles: Sequence[float] = (0.05, 0.5, 0.95),
     level: float = 0.9,
     corrected: bool = False,
+    by: str | Mapping[str, Any] | None = None,
     key: PRNGKeyArray | None = None,
-) -> VisualPredictiveCheck:
+) -> VisualPredictiveCheck | StratifiedPredictiveCheck:
     r"""Compare percentiles of the data in time bins with those of data sets that are drawn from the model (VPC).
 
     Each data set has the times, doses, covariates and limits of the observed one, new individuals drawn from the population, and
@@ -158,10 +194,14 @@ def visual_predictive_check(
     - `bins`: their number, or their ends, increasing; by default up to 12 with as many data each, cut where times are far apart.
     - `quantiles`: which percentiles, as numbers between 0 and 1.
     - `level`: the probability that the bands hold.
+    - `by`: a covariate of the experiments, by which individuals are put into groups, each with a check of its own: its name, where
+        it has up to 6 values, or its name with the ends of bins, such as `{"weight": [0, 60, 80, 120]}`.
     - `key`: a random key; a fixed one by default.
 
-    **Returns:** a `VisualPredictiveCheck`; `viz.plot_predictive_check` draws it. **Raises:** an `ArgumentError` where the arguments
-    do not fit together, and a `SimulationError` where most data sets fail to simulate.
+    **Returns:** a `VisualPredictiveCheck`, or with `by` one for each group; `viz.plot_predictive_check` draws them.
+
+    **Raises:** an `ArgumentError` where the arguments do not fit together, and a `SimulationError` where most data sets fail to
+    simulate.
 
     **Good values:** the defaults; `corrected=True` where doses differ between individuals.
 
@@ -171,6 +211,18 @@ def visual_predictive_check(
     wanted = _fractions("quantiles", quantiles)
     _fractions("level", [level])
     drawn = replicated(problem, result, output, replicates, key, "visual_predictive_check")
+    if by is None:
+        return _compared(drawn, bins, wanted, level, corrected)
+    name, groups = strata(problem, drawn, by)
+    return StratifiedPredictiveCheck(
+        name, {label: _compared(part, bins, wanted, level, corrected) for label, part in groups.items()}
+    )
+
+
+def _compared(
+    drawn: Replicates, bins: int | Sequence[float] | None, wanted: tuple[float, ...], level: float, corrected: bool
+) -> VisualPredictiveCheck:
+    """Percentiles of drawn data beside those of the data."""
     edges, place = _bins(drawn, bins)
     factor = _correction(drawn, place) if corrected else np.ones_like(drawn.observed)
     kept = np.isfinite(factor)
@@ -218,7 +270,7 @@ def visual_predictive_check(
         np.array(hidden).T if limited else None,
         points,
         bool(corrected),
-        replicates,
+        len(drawn.simulated),
         drawn.failed,
     )
 

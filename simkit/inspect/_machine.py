@@ -50,6 +50,6 @@ def _best(function: jax.stages.Wrapped, argument: jax.Array) -> float:
 def joules() -> float | None:
     """The energy that the processor has counted, where it does and may be read."""
     try:
-        return int(ENERGY.read_text()) * 1e-6
+        return int(ENERGY.read_text(encoding="utf-8")) * 1e-6
     except (OSError, ValueError):
         return None

@@ -61,12 +61,12 @@ def write(problem: Problem | PEtab, folder: str | Path, *, nominal: ArrayLike | 
     folder.mkdir(parents=True, exist_ok=True)
     known = np.asarray(problem.starts if nominal is None else nominal, float)
     parts = _Parts(problem, np.where(np.isfinite(known), known, _inside(problem)))
-    (folder / "model.xml").write_text(parts.model())
+    (folder / "model.xml").write_text(parts.model(), encoding="utf-8")
     for name in ("parameters", "conditions", "observables", "measurements"):
-        with (folder / f"{name}.tsv").open("w", newline="") as file:
+        with (folder / f"{name}.tsv").open("w", newline="", encoding="utf-8") as file:
             csv.writer(file, delimiter="\t", lineterminator="\n").writerows(getattr(parts, name)())
     path = folder / "problem.yaml"
-    path.write_text(YAML)
+    path.write_text(YAML, encoding="utf-8")
     return path
 
 

@@ -19,6 +19,11 @@ from ._information import Information
 from ._noise import AbstractNoise
 
 
+def covariates_of(experiments: Sequence[Experiment]) -> tuple[tuple[tuple[str, float], ...], ...]:
+    """Name and number of what is known of the individual of each experiment, hashable."""
+    return tuple(tuple(sorted(experiment.covariates.items())) for experiment in experiments)
+
+
 class Dataset(eqx.Module):
     """Data of all experiments, padded to one length.
 
@@ -30,6 +35,7 @@ class Dataset(eqx.Module):
     - `lengths`: numbers of data times by experiment, where they differ and observables ask for them.
     - `limits`: output name -> limits beyond which data are censored, of outputs with such data. The value of a censored datum is
         its limit.
+    - `covariates`: name -> number of each experiment, to make groups by; compiled programs are without them.
     """
 
     times: Float[Array, "experiments rows ..."]
@@ -38,6 +44,7 @@ class Dataset(eqx.Module):
     labels: tuple[str, ...] = eqx.field(static=True)
     lengths: tuple[int, ...] = eqx.field(static=True, default=())
     limits: dict[str, Limits] = eqx.field(default_factory=dict)
+    covariates: tuple[tuple[tuple[str, float], ...], ...] = eqx.field(static=True, default=())
 
     @property
     def rows(self) -> int:

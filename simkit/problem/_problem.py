@@ -35,7 +35,7 @@ from ._closed_form import ClosedForm
 from ._closed_search import closed_forms
 from ._compile import asked_times, check_arguments, check_outputs, longest_step, refined, solve_times
 from ._condition_table import Table, condition_table, each_element, shapes_of, targets
-from ._dataset import Dataset, padded_data, padded_times
+from ._dataset import Dataset, covariates_of, padded_data, padded_times
 from ._dependence import GaussianCopula, joints_of
 from ._derived import Function, derived_of
 from ._describe import describe_problem
@@ -153,7 +153,7 @@ class Problem(eqx.Module):
         lengths = tuple(e.times.shape[0] for e in experiments)
         values, errors, limits = padded_data(experiments, times.shape[1] - (not static))
         asked = lengths if observables and min(lengths) < max(lengths) else ()
-        self.dataset = Dataset(times, values, errors, labels, asked, limits)
+        self.dataset = Dataset(times, values, errors, labels, asked, limits, covariates_of(experiments))
         longest = int(np.argmax(lengths))
         if isinstance(system, StochasticSystem) and solver is None and step is None:
             method = Method(None, Fixed(), "left to the likelihood")

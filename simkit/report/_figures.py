@@ -15,31 +15,40 @@ from ..infer import Check, Posterior, npde, visual_predictive_check
 from ..io import Results
 from ..md import Averages
 from ..study import Study, study_from_provenance
+from ._live import live_figure
 
 
 class Picture(NamedTuple):
-    """A figure as a file: name, caption, the text of an SVG or the bytes of a PNG, and its kind, which says its section."""
+    """A figure as a file: name, caption, the text of an SVG or the bytes of a PNG, its kind, which says its section, and JSON for
+    Plotly where it is interactive."""
 
     name: str
     caption: str
     svg: str | None
     png: bytes | None
     kind: str
+    live: str | None = None
+
+
+def picture_of(name: str, kind: str, caption: str, figure: Figure, dots: bool, interactive: bool) -> Picture:
+    """A drawn figure as a file: PNG where it has many points, else SVG."""
+    svg, png = (None, viz.to_png(figure, dpi=120)) if dots else (viz.to_svg(figure), None)
+    return Picture(name, caption, svg, png, kind, live_figure(figure) if interactive else None)
 
 
 MOST_PARAMETERS = 12
 """Most parameters in a corner plot; more would make its panels too small to read."""
 
 
-def pictures(results: Results, study: Study | None, checked: Check | None = None) -> list[Picture]:
-    """All figures that the results allow. Those of many points are PNG, the others SVG."""
+def pictures(
+    results: Results, study: Study | None, checked: Check | None = None, *, interactive: bool = False
+) -> list[Picture]:
+    """All figures that the results allow. Those of many points are PNG, the others SVG; with `interactive` for Plotly as well."""
     time = "time" if study is None else study.time
     found: list[Picture] = []
 
     def add(kind: str, caption: str, draw: Callable[[], Figure], dots: bool = False, of: str = "") -> None:
-        figure = draw()
-        svg, png = (None, viz.to_png(figure, dpi=120)) if dots else (viz.to_svg(figure), None)
-        found.append(Picture(f"{kind}_{of}" if of else kind, caption, svg, png, kind))
+        found.append(picture_of(f"{kind}_{of}" if of else kind, kind, caption, draw(), dots, interactive))
 
     fit, posterior, seen, prediction = results.fit, results.posterior, results.observed, results.prediction
     if seen is not None and prediction is not None and _drawable(seen):
@@ -110,7 +119,7 @@ def _add_population(add: Add, study: Study, result: FitResult | Posterior | None
             )
         except SimkitError:  # such as a likelihood without draws
             continue
-        caption = f"Percentiles of the data (lines) and of {seen.replicates} simulated data sets. {seen.notes()[0]}"
+        caption = f"Percentiles of the data (lines) and of {asked['replicates']} simulated data sets. {seen.notes()[0]}"
         add("predictive_check", caption, lambda seen=seen: viz.plot_predictive_check(seen, time=time), **of)
         caption = (
             "Prediction errors (NPDE), standard normal where the model holds. Tests of mean, variance and normality: the smallest "

@@ -10,13 +10,15 @@ from ..problem import describe_step, unknown_rows
 from ..study import Study
 from ._equation import describe_model
 from ._result_cells import filled
+from ._simulated import run_method
 from ._tables import as_table
 
 
 def methods_section(study: Study, results: Results) -> str:
     """Sentences on the solver, the fit and the sampling, the priors as a table, and the noise models with their equations."""
     if results.fit is None and results.posterior is None:
-        return ""
+        text = run_method(results, study)
+        return f"<p>{html.escape(text)}</p>" if text else ""
     try:
         problem = study.problem()
     except SimkitError:

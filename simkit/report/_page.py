@@ -6,6 +6,7 @@ PAGE = """<!doctype html>
 <meta charset="utf-8">
 <meta name="viewport" content="width=device-width, initial-scale=1">
 <meta name="color-scheme" content="light dark">
+{policy}
 <title>{title}</title>
 <style>
 :root {{ --text: #1d2329; --soft: #5c6670; --back: #ffffff; --line: #dfe3e8; --card: #f6f8fa; --mark: #a84300; --link: #0072b2; }}
@@ -30,6 +31,9 @@ tbody tr {{ border-bottom: 1px solid var(--line); }}
 .provenance th {{ color: var(--soft); white-space: nowrap; }}
 figure {{ margin: 1.25rem 0; padding: 0.75rem; background: #ffffff; border: 1px solid var(--line); border-radius: 8px; }}
 figure img {{ display: block; max-width: 100%; height: auto; margin: 0 auto; }}
+figure.drawn {{ background: var(--back); }}
+figure.drawn > img {{ display: none; }}
+figure.drawn figcaption {{ color: var(--soft); }}
 figcaption {{ color: #5c6670; font-size: 0.88rem; margin-top: 0.5rem; }}
 img.equation {{ display: block; margin: 1rem 0 1rem 1.5rem; max-width: 100%; }}
 pre, code {{ font-family: ui-monospace, "DejaVu Sans Mono", monospace; font-size: 0.85rem; }}
@@ -55,6 +59,8 @@ tbody th {{ font-weight: normal; font-family: ui-monospace, "DejaVu Sans Mono", 
   body {{ max-width: none; padding: 0; font-size: 10.5pt; }}
   nav, details {{ display: none; }}
   img.equation {{ filter: none; }}
+  figure.drawn > img {{ display: block; }}
+  figure.drawn > .wide {{ display: none; }}
   figure, tr, .verdict {{ break-inside: avoid; }}
   h2, h3 {{ break-after: avoid; }}
   .wide {{ overflow: visible; }}
@@ -66,6 +72,7 @@ tbody th {{ font-weight: normal; font-family: ui-monospace, "DejaVu Sans Mono", 
 <main>
 {body}
 </main>
+{scripts}
 </body>
 </html>
 """

@@ -18,22 +18,35 @@ from ..md import parts as potential_terms
 from ..networks import EquationSystem, equations_html
 from ..stores import write_text
 from ..study import Study
+from ..sweeps import Sweep
 from ._equation import describe_model, inline
 from ._figures import Picture, pictures, study_of
+from ._live import POLICY, live_part, scripts
 from ._methods import methods_section
 from ._page import PAGE
+from ._provenance import provenance_section
 from ._result_cells import average_cells, optimum_cells, parameter_rows, table_cells
-from ._tables import as_table, folded, scrolled
+from ._simulated import system_rows
+from ._sweep import study_of_sweep, sweep_method, sweep_provenance, sweep_sections
+from ._tables import as_table
 from ._verdict import verdict_section
 
 SECTION = re.compile(r'^<section><h2 id="([^"]*)">(.*?)</h2>')
 
 
-def report(results: Results, *, models: Mapping[str, type[System]] | None = None) -> str:
-    """The report of a result file as one HTML page that needs nothing else: styles and pictures are inside.
+def report(
+    results: Results | Sweep, *, models: Mapping[str, type[System]] | None = None, interactive: bool = False
+) -> str:
+    """The report of a result file or a sweep as one HTML page that needs nothing else: styles and pictures are inside.
 
-    **Arguments:** `models`: those of the user's own files that the study names, from `simkit.study.load_models`; without them the
-    report of such a study has no figures of the model.
+    **Arguments:**
+
+    - `results`: of `simkit.load`, or a sweep of `simkit.sweeps.open`.
+    - `models`: those of the user's own files that the study names, from `simkit.study.load_models`; without them the report of
+        such a study has no figures of the model.
+    - `interactive`: figures show values where the mouse is, and zoom. Plotly's program, 5 MB, is then inside the page.
+
+    **Raises:** a `MissingPackageError` for `interactive` where Plotly is missing.
 
     ```python
     import simkit
@@ -43,21 +56,23 @@ def report(results: Results, *, models: Mapping[str, type[System]] | None = None
     page = report(simkit.load("lynx.h5"))
     ```
     """
-    study = study_of(results, models)
-    checked, reason = checked_of(results, study)
-    return _page(results, study, checked, reason, pictures(results, study, checked))
+    return _drawn(results, models, interactive)[0]
 
 
-def write_report(results: Results, path: str | Path, *, models: Mapping[str, type[System]] | None = None) -> list[Path]:
-    """Write the report to `path`, and its figures into a folder `figures` beside it.
+def write_report(
+    results: Results | Sweep,
+    path: str | Path,
+    *,
+    models: Mapping[str, type[System]] | None = None,
+    interactive: bool = False,
+) -> list[Path]:
+    """Write the report to `path`, and its figures into a folder `figures` beside it; arguments are those of `report`.
 
     **Returns:** the paths of all files written, the report's first.
     """
     path = Path(path)
-    study = study_of(results, models)
-    checked, reason = checked_of(results, study)
-    found = pictures(results, study, checked)
-    write_text(path, _page(results, study, checked, reason, found))
+    page, found = _drawn(results, models, interactive)
+    write_text(path, page)
     written = [path]
     for picture in found:
         file = path.parent / "figures" / f"{picture.name}.{'svg' if picture.png is None else 'png'}"
@@ -66,14 +81,46 @@ def write_report(results: Results, path: str | Path, *, models: Mapping[str, typ
     return written
 
 
+def _drawn(
+    results: Results | Sweep, models: Mapping[str, type[System]] | None, interactive: bool
+) -> tuple[str, list[Picture]]:
+    """The page and its figures."""
+    if isinstance(results, Sweep):
+        return _swept(results, study_of_sweep(results, models), interactive)
+    study = study_of(results, models)
+    checked, reason = checked_of(results, study)
+    found = pictures(results, study, checked, interactive=interactive)
+    return _page(results, study, checked, reason, found), found
+
+
+def _swept(sweep: Sweep, study: Study | None, interactive: bool) -> tuple[str, list[Picture]]:
+    """The page of a sweep."""
+    title = f"{study.title}: a sweep" if study is not None else f"Sweep {sweep.store.name}"
+    question = f'<p class="question">{html.escape(study.question)}</p>' if study is not None and study.question else ""
+    sections, found = sweep_sections(sweep, interactive=interactive)
+    over = ", ".join(sweep.values)
+    parts = [f"<h1>{html.escape(title)}</h1>", question]
+    parts.append(f"<p>{html.escape(f'{sweep.members} members differ in {over}.')}</p>")
+    parts += [_section(heading, body) for heading, body in sections]
+    parts.append(_section("Figures", "\n".join(map(_figure, found))))
+    if study is not None:
+        parts.append(_section(f"Model: {study.model}", _model(study.system)))
+    parts.append(_section("Method", sweep_method(sweep, study)))
+    parts.append(_section("Provenance", sweep_provenance(sweep, study)))
+    return _assembled(title, parts, found), found
+
+
 def _page(results: Results, study: Study | None, checked: Check | None, reason: str, found: Sequence[Picture]) -> str:
     title = study.title if study is not None else results.path.stem
     parts = [f"<h1>{html.escape(title)}</h1>"]
     if study is not None and study.question:
         parts.append(f'<p class="question">{html.escape(study.question)}</p>')
     parts.append(_summary(results))
-    parts.append(_section("Can it be believed?", verdict_section(results, checked, reason)))
-    parts.append(_section("Parameters", _table(results)))
+    parts.append(_section("Can it be believed?", verdict_section(results, study, checked, reason)))
+    numbers = _table(results)
+    if not numbers and study is not None:
+        numbers = as_table(("parameter", "value", "unit"), system_rows(study))
+    parts.append(_section("Parameters", numbers))
     parts.append(_section("Distinct optima", _optima(results)))
     parts.append(_section("Averages", _averages(results)))
     by_name = {picture.name: picture for picture in found}
@@ -94,10 +141,17 @@ def _page(results: Results, study: Study | None, checked: Check | None, reason: 
     if study is not None:
         parts.append(_section(f"Model: {study.model}", _model(study.system)))
         parts.append(_section("Method", methods_section(study, results)))
-    parts.append(_section("Provenance", _provenance(results)))
+    parts.append(_section("Provenance", provenance_section(results.provenance, _again(results))))
+    return _assembled(title, parts, found)
+
+
+def _assembled(title: str, parts: list[str], found: Sequence[Picture]) -> str:
+    """The page of its parts, with contents before the first section, and scripts where a figure needs them."""
     head = next((i for i, part in enumerate(parts) if part.startswith("<section")), len(parts))
     parts.insert(head, _contents(parts))
-    return PAGE.format(title=html.escape(title), body="\n".join(part for part in parts if part))
+    live = any(picture.live is not None for picture in found)
+    frame = {"policy": POLICY if live else "", "scripts": scripts() if live else ""}
+    return PAGE.format(title=html.escape(title), body="\n".join(part for part in parts if part), **frame)
 
 
 def _contents(parts: Sequence[str]) -> str:
@@ -197,35 +251,16 @@ def _figure(picture: Picture) -> str:
         kind, content = "png", picture.png
     source = f"data:image/{kind};base64,{base64.b64encode(content).decode()}"
     caption = html.escape(picture.caption)
-    return f'<figure><img alt="{caption}" src="{source}"><figcaption>{caption}</figcaption></figure>'
+    kind, plot = (' class="live"', live_part(picture.live, picture.caption)) if picture.live is not None else ("", "")
+    return f'<figure{kind}><img alt="{caption}" src="{source}">{plot}<figcaption>{caption}</figcaption></figure>'
 
 
-def _provenance(results: Results) -> str:
-    made = results.provenance
-    rows = {
-        "made": f"{made.date} (UTC)",
-        "command": made.command,
-        "seed": "" if made.seed is None else str(made.seed),
-        "float type": made.float_type,
-        "device": f"{made.device} ({made.devices})",
-        "platform": made.platform,
-        "versions": ", ".join(f"{name} {version}" for name, version in made.versions.items()),
-        "seconds": ", ".join(f"{phase} {seconds:.1f}" for phase, seconds in made.seconds.items()),
-        "study": f"{made.study_name}, SHA-256 {made.study_sha256}" if made.study else "",
-        **{f"models {name}": f"SHA-256 {digest}" for name, digest in made.models_sha256.items()},
-        **{f"data {name}": f"SHA-256 {digest}" for name, digest in made.files_sha256.items()},
-    }
-    lines = "".join(
-        f'<tr><th scope="row">{html.escape(k)}</th><td>{html.escape(v)}</td></tr>' for k, v in rows.items() if v
+def _again(results: Results) -> str:
+    """The command that runs a result file again; nothing where it was not made from a study."""
+    if not results.provenance.study:
+        return ""
+    command = (
+        f"simkit reproduce {shlex.quote(results.path.name)}{' --kept-models' if results.provenance.models else ''}"
     )
-    parts = [scrolled(f'<table class="provenance">{lines}</table>', "provenance")]
-    if made.study:
-        command = f"simkit reproduce {shlex.quote(results.path.name)}{' --kept-models' if made.models else ''}"
-        parts.append(
-            f"<p>The result file holds the study and its data. To run it again and compare: <code>{html.escape(command)}</code></p>"
-        )
-        parts.append(folded("Study file", made.study))
-    for name, text in {**made.models, **made.files}.items():
-        shown = text if len(text) < 20000 else text[:20000] + "\n..."
-        parts.append(folded(name, shown))
-    return "\n".join(parts)
+    about = "The result file holds the study and its data. To run it again and compare:"
+    return f"<p>{about} <code>{html.escape(command)}</code></p>"

@@ -1,8 +1,6 @@
 """The answer to a reader's first question: can these results be believed?"""
 
-import html
-from collections.abc import Sequence
-from typing import Literal, NamedTuple
+from typing import Any
 
 import numpy as np
 
@@ -10,23 +8,12 @@ from ..fitting import FitResult
 from ..infer import Check, Posterior, Prediction
 from ..io import Results
 from ..md import Averages
-from ._tables import as_table, listed
+from ..study import Study
+from ._answer import Answer, Grade, judged
+from ._simulated import run_answers
 
-Grade = Literal["yes", "care", "no", "untested"]
-
-ORDER: tuple[Grade, ...] = ("no", "care", "untested", "yes")
-IN_WORDS: dict[Grade, str] = {"yes": "yes", "care": "with care", "no": "no", "untested": "not tested"}
 UNMIXED = 1.1
 """R-hat above which chains do not describe one distribution (Gelman & Rubin 1992)."""
-
-
-class Answer(NamedTuple):
-    """One question about the results, its grade, what was found in a sentence, and what to do, a sentence each."""
-
-    question: str
-    grade: Grade
-    found: str
-    advice: tuple[str, ...] = ()
 
 
 def answers(
@@ -52,39 +39,32 @@ def answers(
         found.append(Answer("Do all draws predict?", "care", "Not all of them.", (text,)))
     if averages is not None:
         advice = tuple(averages.warnings())
-        text = (
+        text = f"{_covered(averages)} "
+        text += (
             "Every error rests on at least 16 independent blocks." if not advice else "Some errors rest on few blocks."
         )
         found.append(Answer("Are the averages long enough?", "care" if advice else "yes", text, advice))
     return found
 
 
-def verdict(found: Sequence[Answer]) -> tuple[Grade, str]:
-    """The worst grade of all answers, and one sentence."""
-    given = [answer.grade for answer in found]
-    worst: Grade = ORDER[min(map(ORDER.index, given))]
-    asked = ", ".join(f'"{answer.question}"' for answer in found if answer.grade == worst)
-    sentences: dict[Grade, str] = {
-        "yes": "Yes, as far as was tested: nothing speaks against these results.",
-        "untested": f"Nothing found speaks against these results, but a part was not tested: {asked}",
-        "care": f"With care. Read first what was found under {asked}",
-        "no": f"Not yet. Mend first what was found under {asked}",
-    }
-    return worst, sentences[worst]
+def verdict_section(results: Results, study: Study | None, checked: Check | None, reason: str) -> str:
+    """The verdict, the table of its reasons, and what to do; nothing where a result holds nothing to judge."""
+    parts: Any = {"prediction": results.prediction, "averages": results.averages, "checked": checked, "reason": reason}
+    known: Any = () if study is None else (study.system, study.solve, study.inputs, study.y0)
+    found = [*run_answers(results, *known), *answers(results.fit, results.posterior, **parts)]
+    return judged(found)
 
 
-def verdict_section(results: Results, checked: Check | None, reason: str) -> str:
-    """The verdict, the table of its reasons, and what to do; nothing where nothing was fitted, sampled or averaged."""
-    parts = {"prediction": results.prediction, "averages": results.averages, "checked": checked, "reason": reason}
-    found = answers(results.fit, results.posterior, **parts)
-    if not found:
-        return ""
-    grade, sentence = verdict(found)
-    lines = [(answer.question, IN_WORDS[answer.grade], answer.found.replace("`", "")) for answer in found]
-    advice = [text for answer in found for text in answer.advice]
-    table = as_table(("question", "answer", "found"), lines, "words")
-    todo = f"<h3>Warnings</h3>\n{listed(advice)}" if advice else ""
-    return f'<p class="verdict {grade}">{html.escape(sentence)}</p>\n{table}\n{todo}'
+def _covered(averages: Averages) -> str:
+    """The time of the averages beside the longest correlation time, half the statistical inefficiency in time."""
+    times = np.asarray(averages.times, float)[averages.kept]
+    rows = averages.table()
+    slowest = max(rows, key=lambda row: row["inefficiency"])
+    each = (times[-1] - times[0]) / max(len(times) - 1, 1)
+    memory = 0.5 * slowest["inefficiency"] * each
+    return (
+        f"Averages cover {times[-1] - times[0]:g}, the longest correlation time is {memory:.2g}, of {slowest['name']}."
+    )
 
 
 def _optimum(fit: FitResult) -> Answer:

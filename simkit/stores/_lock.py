@@ -92,7 +92,7 @@ class Lock:
                 self._clear_stale()
                 continue
             try:
-                with os.fdopen(handle, "w") as file:
+                with os.fdopen(handle, "w", encoding="utf-8") as file:
                     file.write(text)
             except OSError:  # a full disk
                 self.path.unlink(missing_ok=True)
@@ -113,7 +113,8 @@ class Lock:
         with contextlib.suppress(FileNotFoundError):
             os.rename(self.path, aside)
             if _read(aside).get("token") != held.get("token"):
-                os.rename(aside, self.path)
+                with contextlib.suppress(FileExistsError):  # on Windows, where a third process was faster
+                    os.rename(aside, self.path)
             aside.unlink(missing_ok=True)
 
     def _age(self) -> float:
@@ -141,7 +142,7 @@ class Lock:
 
 def _read(path: Path) -> dict[str, Any]:
     try:
-        found = json.loads(path.read_text())
+        found = json.loads(path.read_text(encoding="utf-8"))
     except (OSError, ValueError):
         return {}
     return found if isinstance(found, dict) else {}

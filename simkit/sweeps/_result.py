@@ -70,6 +70,11 @@ class Sweep:
         return self._store.definition
 
     @property
+    def made(self) -> Mapping[str, Any]:
+        """Provenance of the sweep: date, versions, device and float type, by name."""
+        return self._store.made
+
+    @property
     def set_aside(self) -> Sequence[Mapping[str, Any]]:
         return self._store.set_aside()
 

@@ -76,7 +76,7 @@ class Store:
 
     def set_aside(self) -> list[dict[str, Any]]:
         """Return the notes on chunks that were set aside, by index."""
-        return [json.loads(path.read_text()) for path in sorted(self.folder.glob("set-aside-*.json"))]
+        return [json.loads(path.read_text(encoding="utf-8")) for path in sorted(self.folder.glob("set-aside-*.json"))]
 
     def note_set_aside(self, index: int, note: Mapping[str, Any]) -> None:
         write_text(self._note(index), json.dumps(note, indent=1))

@@ -14,6 +14,7 @@ from ._field_figures import plot_spectrum as plot_spectrum
 from ._forest import plot_forest as plot_forest
 from ._individual_figures import plot_individuals as plot_individuals
 from ._individual_figures import plot_spaghetti as plot_spaghetti
+from ._interactive import interactive as interactive
 from ._movie import save_animation as save_animation
 from ._optimum import plot_correlation as plot_correlation
 from ._optimum import plot_parameters as plot_parameters
@@ -26,5 +27,9 @@ from ._posterior_figures import plot_corner as plot_corner
 from ._posterior_figures import plot_ranks as plot_ranks
 from ._posterior_figures import plot_trace as plot_trace
 from ._residual_figures import plot_check as plot_check
+from ._style import DARK as DARK  # internal
+from ._style import LIGHT as LIGHT  # internal
+from ._style import Theme as Theme  # internal
 from ._style import to_png as to_png
 from ._style import to_svg as to_svg
+from ._sweep_figures import plot_sweep as plot_sweep

@@ -1,22 +1,31 @@
 """Figures of populations against what is simulated from them: predictive checks and prediction errors."""
 
+from typing import Any
+
 import numpy as np
 from matplotlib.axes import Axes
 from scipy import special
 
 from .._doors import check_kind
-from ..infer import PredictionErrors, VisualPredictiveCheck
-from ._style import GREY, Drawing, color, few_ticks, labelled, new_figure, styled, theme
+from ..infer import PredictionErrors, StratifiedPredictiveCheck, VisualPredictiveCheck
+from ._style import GREY, Drawing, color, few_ticks, grid, labelled, new_figure, styled, theme
 
 LARGE = 1.6448536
 """Nine of ten normal numbers lie closer to zero than this."""
 
 
+DASHES = ("--", "-.", ":")
+"""Lines of percentiles beside the middle one, by their place, so that a legend tells the lower from the upper."""
+
+
 @styled
-def plot_predictive_check(check: VisualPredictiveCheck, *, time: str = "time", log: bool = False) -> Drawing:
+def plot_predictive_check(
+    check: VisualPredictiveCheck | StratifiedPredictiveCheck, *, time: str = "time", log: bool = False
+) -> Drawing:
     """Percentiles of the data over time, as lines, with the bands of simulated data; below, the share beyond a limit.
 
-    The middle percentile has a band of another colour. Circles mark observed percentiles that lie outside of their band.
+    The middle percentile has a band of another colour. Circles mark observed percentiles that lie outside of their band. Groups of
+    individuals have panels with the same axes, up to three side by side.
 
     **Arguments:**
 
@@ -26,23 +35,64 @@ def plot_predictive_check(check: VisualPredictiveCheck, *, time: str = "time", l
 
     **Returns:** the figure; its table is `check.to_frame()`.
     """
-    check_kind(
-        "check", check, VisualPredictiveCheck, "a predictive check", "Make it by `visual_predictive_check(...)`."
-    )
-    limited = check.hidden is not None
-    figure = new_figure(7.0, 5.4 if limited else 3.9)
-    axes = figure.subplots(2, 1, sharex=True, height_ratios=(3, 1)) if limited else [figure.subplots()]
-    panel = axes[0]
+    kinds = (VisualPredictiveCheck, StratifiedPredictiveCheck)
+    check_kind("check", check, kinds, "a predictive check", "Make it by `visual_predictive_check(...)`.")
+    groups = {"": check} if isinstance(check, VisualPredictiveCheck) else check.groups
+    first = next(iter(groups.values()))
+    limited = first.hidden is not None
+    rows, columns = grid(len(groups), 3)
+    tall = 2 if limited else 1
+    figure = new_figure(max(7.0, 3.2 * columns), 0.5 + (4.9 if limited else 3.4) * (1 if rows == 1 else 0.8 * rows))
+    ratios = (3, 1) * rows if limited else (1,) * rows
+    shared: Any = {"sharex": True, "sharey": "row" if limited else True}
+    panels = figure.subplots(tall * rows, columns, squeeze=False, height_ratios=ratios, **shared)
+    for place, (label, own) in enumerate(groups.items()):
+        row, column = place // columns, place % columns
+        panel = panels[tall * row, column]
+        _percentiles(panel, own, log)
+        if row and limited:
+            panel.sharey(panels[0, 0])
+        if column == 0:
+            panel.set_ylabel(labelled(own.output, own.unit))
+        if label:
+            panel.set_title(label, fontsize=8.5)
+        if limited:
+            _hidden(panels[tall * row + 1, column], own, column == 0)
+        last = panels[tall * (row + 1) - 1, column]
+        if place + columns >= len(groups):
+            last.set_xlabel(time)
+            last.tick_params(labelbottom=True)
+    for place in range(len(groups), rows * columns):
+        for part in range(tall):
+            panels[tall * (place // columns) + part, place % columns].set_visible(False)
+    kind = "prediction-corrected; " if first.corrected else ""
+    words = f"{kind}bands hold {100 * first.level:g} % of simulated percentiles"
+    if len(groups) == 1 and "" in groups:
+        panels[0, 0].set_title(words, fontsize=8.5)
+    else:
+        figure.suptitle(words, fontsize=9)
+    shown: dict[str, Any] = {}
+    for panel in panels.flat:
+        for handle, word in zip(*panel.get_legend_handles_labels(), strict=True):
+            shown.setdefault(word, handle)
+    figure.legend(shown.values(), shown.keys(), loc="outside lower center", ncols=6)
+    figure.table = check.columns()
+    return figure
+
+
+def _percentiles(panel: Axes, check: VisualPredictiveCheck, log: bool) -> None:
+    """Data, percentiles and bands of one group."""
     x, y, hidden = check.points
     panel.plot(x[~hidden], y[~hidden], "o", color=GREY, ms=3, alpha=0.6, lw=0, zorder=1, label="data")
     if hidden.any():
         panel.plot(x[hidden], y[hidden], "v", color=GREY, ms=3, alpha=0.6, lw=0, zorder=1, label="beyond a limit")
     middle = int(np.argmin(np.abs(np.array(check.quantiles) - 0.5)))
+    beside = [i for i in range(len(check.quantiles)) if i != middle]
     for i, quantile in enumerate(check.quantiles):
         shade = color(1 if i == middle else 0)
         _band(panel, check, (check.lower[i], check.upper[i]), shade)
         panel.plot(check.times, check.median[i], color=shade, lw=0.8, ls=":")
-        style = "-" if i == middle else "--"
+        style = "-" if i == middle else DASHES[beside.index(i) % len(DASHES)]
         panel.plot(check.times, check.observed[i], style, color=theme().ink, lw=1.4, label=f"{100 * quantile:g} %")
     out = check.outside
     places = np.broadcast_to(check.times, out.shape)
@@ -51,21 +101,18 @@ def plot_predictive_check(check: VisualPredictiveCheck, *, time: str = "time", l
         panel.plot(places[out], check.observed[out], "o", label="outside", **marks)
     if log:
         panel.set_yscale("log")
-    panel.set_ylabel(labelled(check.output, check.unit))
-    kind = "prediction-corrected; " if check.corrected else ""
-    panel.set_title(f"{kind}bands hold {100 * check.level:g} % of simulated percentiles", fontsize=8.5)
-    if check.hidden is not None:
-        share = axes[1]
-        seen, lower, _, upper = check.hidden
-        _band(share, check, (lower, upper), color(0))
-        share.plot(check.times, seen, "-", color=theme().ink, lw=1.4)
-        share.set_ylabel("beyond\na limit")
-        few_ticks(share, 8, 3)
     few_ticks(panel, 8, None if log else 5)
-    axes[-1].set_xlabel(time)
-    figure.legend(*panel.get_legend_handles_labels(), loc="outside lower center", ncols=6)
-    figure.table = check.columns()
-    return figure
+
+
+def _hidden(panel: Axes, check: VisualPredictiveCheck, first: bool) -> None:
+    """The share of data beyond a limit, with its band."""
+    assert check.hidden is not None
+    seen, lower, _, upper = check.hidden
+    _band(panel, check, (lower, upper), color(0))
+    panel.plot(check.times, seen, "-", color=theme().ink, lw=1.4)
+    if first:
+        panel.set_ylabel("beyond\na limit")
+    few_ticks(panel, 8, 3)
 
 
 def _band(panel: Axes, check: VisualPredictiveCheck, ends: tuple[np.ndarray, np.ndarray], shade: str) -> None:

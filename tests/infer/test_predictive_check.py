@@ -26,7 +26,8 @@ def line(people=PEOPLE, seed=1, spread=SPREAD, limit=None, doses=None):
         own = LEVEL + spread * random.normal()
         y = own + SLOPE * TIMES + SCALE * random.normal(size=TIMES.size)
         data = y if limit is None else simkit.Censored(np.maximum(y, limit), below=limit)
-        runs.append(simkit.Experiment(f"p{i:02d}", TIMES, {"y": data}))
+        known = {"sex": float(i % 2), "weight": 50.0 + i}
+        runs.append(simkit.Experiment(f"p{i:02d}", TIMES, {"y": data}, covariates=known))
     free = {
         "level": simkit.Individual(simkit.Free(dist.Normal(5.0, 5.0)), transform="linear"),
         "slope": simkit.Free(dist.Normal(0.0, 1.0)),
@@ -197,6 +198,43 @@ def test_a_problem_without_a_population_and_what_is_refused():
         simkit.npde(problem, fit, replicates=80)
     figure = viz.plot_individuals(problem, fit, time="day")
     assert list(figure.to_frame().columns) == ["experiment", "time", "individual", "typical"]
+
+
+def test_groups_are_checks_of_their_own_individuals():
+    """Each group equals a check of the problem that holds these individuals alone, up to the draws; medians are exact."""
+    problem = line()
+    result = known(problem)
+    asked = {"replicates": 200, "bins": [0.0, 0.5, 1.5, 3.0, 4.0]}
+    check = simkit.visual_predictive_check(problem, result, by="sex", **asked)
+    assert list(check.groups) == ["sex 0", "sex 1"]
+    y = np.asarray(problem.data["y"])
+    for place, group in enumerate(check.groups.values()):
+        np.testing.assert_allclose(group.observed[1], np.median(y[place::2], axis=0), rtol=1e-6)
+        assert group.counts.tolist() == [20] * 4
+        # Standard error of the median of 200 medians of 20 people, five of them: 1.25 * 1.25 * 1.55 / sqrt(20 * 200).
+        np.testing.assert_allclose(group.median[1], LEVEL + SLOPE * TIMES, atol=5 * 1.57 * 1.56 / np.sqrt(4000))
+    frame = check.to_frame()
+    assert frame.groupby("group").size().tolist() == [12, 12]
+    split = simkit.visual_predictive_check(problem, result, by={"weight": [50, 60, 89]}, **asked)
+    assert list(split.groups) == ["weight 50 to 60", "weight 60 to 89"]
+    assert [group.counts[0] for group in split.groups.values()] == [10, 30]
+    assert "weight 50 to 60: " in split.notes()[0]
+    figure = viz.plot_predictive_check(split, time="day")
+    left, right = figure.axes
+    assert left.get_ylim() == right.get_ylim()
+    assert (left.get_title(), right.get_title()) == ("weight 50 to 60", "weight 60 to 89")
+    dashes = {line.get_label(): line.get_linestyle() for line in left.lines if "%" in str(line.get_label())}
+    assert len(set(dashes.values())) == len(dashes) == 3
+    for by, words in (
+        ("weight", "has 40 values"),
+        ({"weight": [60, 89]}, "must hold all individuals"),
+        ({"weight": [89, 50]}, "must be two or more and increase"),
+        (("sex", "weight"), "must name a covariate"),
+    ):
+        with pytest.raises(simkit.ArgumentError, match=words):
+            simkit.visual_predictive_check(problem, result, by=by, **asked)
+    with pytest.raises(simkit.UnknownNameError, match="`sex`"):
+        simkit.visual_predictive_check(problem, result, by="se", **asked)
 
 
 def test_figures_of_individuals():

@@ -5,7 +5,9 @@ import base64
 import dataclasses
 import html.parser
 import inspect
+import json
 import pathlib
+import re
 
 import jax.numpy as jnp
 import numpy as np
@@ -14,7 +16,7 @@ import pytest
 import simkit
 from simkit import fluids, odes
 from simkit.cli import main
-from simkit.report import _figures, _report, _verdict
+from simkit.report import _answer, _figures, _live, _report, _verdict, report
 from simkit.report._equation import describe_model
 
 ROOT = pathlib.Path(__file__).parents[2]
@@ -124,12 +126,12 @@ def test_fits_in_one_process_are_tested_and_one_that_cannot_be_says_why(tmp_path
 
 
 def test_a_verdict_is_that_of_the_worst_answer():
-    answer = _verdict.Answer
+    answer = _answer.Answer
     best = [answer("Found?", "yes", ""), answer("Sampled?", "yes", "")]
-    assert _verdict.verdict(best)[0] == "yes"
+    assert _answer.verdict(best)[0] == "yes"
     for grade, words in (("untested", "not tested"), ("care", "With care"), ("no", "Not yet")):
         best.append(answer(f"Is it {grade}?", grade, ""))
-        found, sentence = _verdict.verdict(best)
+        found, sentence = _answer.verdict(best)
         assert found == grade
         assert words in sentence
         assert f'"Is it {grade}?"' in sentence
@@ -172,3 +174,26 @@ def test_answers_ask_of_a_fit_and_of_a_posterior_what_can_be_asked():
     stuck = _verdict.answers(None, posterior)[0]
     assert stuck.question == "Did the sampling converge?"
     assert stuck.grade == "no"
+
+
+def test_an_interactive_report_holds_plotly_once_and_no_address(tmp_path):
+    """Figures with a translation have their data in the page; a browser is forbidden every address outside."""
+    system, y0, times, _ = odes.LotkaVolterra.example()
+    simkit.save(tmp_path / "r.h5", trajectory=simkit.simulate(system, y0, times))
+    results = simkit.load(tmp_path / "r.h5")
+    page = report(results, interactive=True)
+    assert page.count("plotly.js v") == 1
+    assert page.count('<figure class="live">') == page.count('<script type="application/json">') == 1
+    assert "default-src 'none'" in page
+    assert not re.search(r'<(script|link|img|iframe)[^>]*(src|href)="(?!data:)', page)
+    spec = json.loads(re.search(r'<script type="application/json">(.*?)</script>', page, re.DOTALL)[1])
+    assert [trace["name"] for trace in spec["data"]] == ["hare", "lynx"]
+    assert "time: %{x:.5g}" in spec["data"][0]["hovertemplate"]
+    plain = report(results)
+    assert "<script" not in plain
+    assert len(plain) < 300_000
+
+
+def test_a_figure_without_a_translation_stays_a_picture():
+    figure = simkit.viz.plot_atoms(simkit.md.OpenSpace(2), np.zeros((1, 2)))
+    assert _live.live_figure(figure) is None

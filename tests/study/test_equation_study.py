@@ -87,19 +87,30 @@ def test_fit_report_and_export(tmp_path, monkeypatch, capsys):
     page = (tmp_path / "results" / "study-fit" / "report.html").read_text()
     assert "<math" in page
     assert "Model: Pond" in page
-    assert main(["export", "study.toml", "pond.py"]) == 0
-    assert "Events of the study are not exported" in capsys.readouterr().out
+    for name in ("pond.py", "pond.xml"):
+        assert main(["export", "study.toml", name]) == 2
+        assert "must have no events to be exported as equations, but it has `" in capsys.readouterr().err
+        assert not (tmp_path / name).exists()
+    (tmp_path / "plain.toml").write_text(without_events(STUDY))
+    assert main(["export", "plain.toml", "pond.py"]) == 0
     assert list(simkit.study.load_models("pond.py").own) == ["pond"]
-    assert main(["export", "study.toml", "pond.xml"]) == 0
-    assert main(["export", "study.toml", "pond.xml"]) == 2
+    assert main(["export", "plain.toml", "pond.xml"]) == 0
+    assert main(["export", "plain.toml", "pond.xml"]) == 2
     assert main(["reproduce", "results/study-fit/result.h5", "--no-cache"]) == 0
     assert "fit         bitwise equal" in capsys.readouterr().out
 
 
+def without_events(text):
+    start = text.index("[[events]]")
+    return text[:start] + text[text.index("[noise]", start) :]
+
+
 def lit(light):
-    """The study with an input and its value."""
-    text = STUDY.replace("algae*room", "algae*room*light").replace(
-        "[system.outputs]", "[system.inputs]\nlight = { default = 1.0 }\n[system.outputs]"
+    """The study with an input and its value, without events."""
+    text = (
+        without_events(STUDY)
+        .replace("algae*room", "algae*room*light")
+        .replace("[system.outputs]", "[system.inputs]\nlight = { default = 1.0 }\n[system.outputs]")
     )
     return f"{text}[inputs]\nlight = {light}\n"
 

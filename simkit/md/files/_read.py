@@ -172,7 +172,7 @@ def _charmm(app: Any, path: pathlib.Path, force_field: list[str], structure: Any
 def _serialised(app: Any, path: pathlib.Path, force_field: list[str], structure: Any) -> Any:
     import openmm
 
-    system = openmm.XmlSerializer.deserialize(path.read_text())
+    system = openmm.XmlSerializer.deserialize(path.read_text(encoding="utf-8"))
     if not isinstance(system, openmm.System):
         raise ArgumentError(
             f"Argument `path` must hold a serialised openmm.System, but {path.name} holds a {type(system).__name__}."

@@ -11,7 +11,8 @@ from ..._errors import SimkitError, StudyError
 from ..._progress import Say
 from ...core import RandomSystem, Setup, as_events
 from ...stores import write_text
-from ...sweeps import Sweep, grid, open, points, sweep
+from ...sweeps import Sweep, grid, points, sweep
+from ...sweeps import open as open_sweep
 from ..language._study import Study
 from ._particles import MemberAverages, is_simulation, prepared
 
@@ -74,7 +75,7 @@ def sweep_study(
 def _keep_text(study: Study, store: Path) -> None:
     """Put the study beside its results; the folder of another sweep, or of none, is left alone."""
     with contextlib.suppress(SimkitError, OSError):
-        if not (store / "study.toml").exists() and open(store).finished:
+        if not (store / "study.toml").exists() and open_sweep(store).finished:
             write_text(store / "study.toml", study.text)
 
 
@@ -102,5 +103,5 @@ def study_points(study: Study, seed: int) -> dict[str, np.ndarray]:
 
 def finished_so_far(store: Path) -> str:
     """Return a sentence on the finished part of an interrupted sweep."""
-    found = open(store)
+    found = open_sweep(store)
     return f"{found.finished} of {found.members} members"

@@ -1,0 +1,63 @@
+"""One figure of each kind, for tests that go over all of them."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import synthetic
+
+import simkit
+from simkit import viz
+
+
+def trajectory():
+    system, y0, times, _ = simkit.odes.DoublePendulum.example()
+    return simkit.simulate(system, y0, times[:21])
+
+
+def prey():
+    system, y0, times, _ = simkit.odes.LotkaVolterra.example()
+    return simkit.simulate(system, y0, times)
+
+
+def mixture():
+    return simkit.md.liquid(jax.random.key(0), 40, 0.7, fractions=(0.5, 0.5))
+
+
+FLAT = simkit.md.crystal("hexagonal", 1.1, (4, 2))
+
+
+GRID = simkit.fluids.Grid((12, 8), lengths=(3.0, 2.0))
+
+
+def fields(grid, state):
+    """A trajectory of three times, made by hand."""
+    zero = jnp.zeros((), int)
+    wave = jnp.stack([jnp.asarray(np.cos(2 * np.pi * grid.mesh()[0] / grid.lengths[0] + t)) for t in range(3)])
+    return simkit.Trajectory(jnp.arange(3.0), state(wave), zero, zero, zero, zero)
+
+
+FIGURES = {
+    "fields": lambda: viz.plot_fields(GRID, fields(GRID, simkit.fluids.SpectralFlow2D.State), time="s"),
+    "field on a line": lambda: viz.plot_fields(
+        simkit.fluids.Grid(16), fields(simkit.fluids.Grid(16), simkit.fluids.Burgers.State)
+    ),
+    "spectrum": lambda: viz.plot_spectrum(GRID, {"a": np.cos(2 * np.pi * GRID.mesh()[1])}, slope=-3),
+    "trajectory": lambda: viz.plot_trajectory(trajectory(), time="s"),
+    "fit": lambda: viz.plot_fit(synthetic.observed(), synthetic.prediction(), time="year"),
+    "waterfall": lambda: viz.plot_waterfall(synthetic.fit_result()),
+    "parameters": lambda: viz.plot_parameters(synthetic.fit_result()),
+    "correlation": lambda: viz.plot_correlation(synthetic.fit_result()),
+    "corner": lambda: viz.plot_corner(synthetic.posterior(), truth=[1.0, 1.0, 1.0]),
+    "trace": lambda: viz.plot_trace(synthetic.posterior()),
+    "ranks": lambda: viz.plot_ranks(synthetic.posterior()),
+    "atoms": lambda: viz.plot_atoms(
+        mixture().space, mixture().position, species=mixture().species, diameter=(1.0, 0.8)
+    ),
+    "flat atoms": lambda: viz.plot_atoms(FLAT.space, FLAT.position, title="a plane"),
+    "outputs": lambda: viz.plot_outputs(synthetic.averages()),
+    "radial distribution": lambda: viz.plot_radial_distribution({"g": synthetic.averages()}),
+    "forest": lambda: viz.plot_forest({"fit": synthetic.fit_result(), "posterior": synthetic.posterior()}),
+    "phase": lambda: viz.plot_phase(prey(), "hare", "lynx", system=simkit.odes.LotkaVolterra.example().system),
+    "spaghetti": lambda: viz.plot_spaghetti(synthetic.observed(), output="prey", time="year", log=True),
+    "displacement": lambda: viz.plot_displacement(synthetic.averages()),
+}
