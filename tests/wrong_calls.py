@@ -396,6 +396,7 @@ ROWS = {
         "`simulations` must be a whole number",
     ),
     "check of a system": (lambda: simkit.check(S, P), "`problem` must be a problem"),
+    "predictive check by a number": (lambda: simkit.visual_predictive_check(P, FIT, by=3), "must name a covariate"),
     "predictive check of a system": (lambda: simkit.visual_predictive_check(S, P), "`problem` must be a problem"),
     "predictive check of no fit": (
         lambda: simkit.visual_predictive_check(P, P),

@@ -1,6 +1,6 @@
 """Groups of individuals by a covariate."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -55,7 +55,7 @@ def _values(problem: Problem, drawn: Replicates, name: str) -> list[float]:
     return [found[owner] for owner in sorted(found)]
 
 
-def _binned(name: str, values: np.ndarray, ends: Sequence[float]) -> dict[str, np.ndarray]:
+def _binned(name: str, values: np.ndarray, ends: Any) -> dict[str, np.ndarray]:
     """Label -> members of each bin, whose lower end belongs to it; the last has both."""
     try:
         edges = np.asarray(ends, float)

@@ -222,14 +222,14 @@ def test_groups_are_checks_of_their_own_individuals():
     figure = viz.plot_predictive_check(split, time="day")
     left, right = figure.axes
     assert left.get_ylim() == right.get_ylim()
-    assert (left.get_title(), right.get_title()) == ("weight 50 to 60", "weight 60 to 89")
+    assert (left.get_title(loc="left"), right.get_title(loc="left")) == ("weight 50 to 60", "weight 60 to 89")
     dashes = {line.get_label(): line.get_linestyle() for line in left.lines if "%" in str(line.get_label())}
     assert len(set(dashes.values())) == len(dashes) == 3
     for by, words in (
         ("weight", "has 40 values"),
         ({"weight": [60, 89]}, "must hold all individuals"),
         ({"weight": [89, 50]}, "must be two or more and increase"),
-        (("sex", "weight"), "must name a covariate"),
+        ({"sex": [0, 1], "weight": [50, 89]}, "must name a covariate"),
     ):
         with pytest.raises(simkit.ArgumentError, match=words):
             simkit.visual_predictive_check(problem, result, by=by, **asked)
