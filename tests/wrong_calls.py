@@ -676,6 +676,10 @@ ROWS = {
     "state, complex scalar": (lambda: LotkaVolterra.State(hare=np.complex64(1j), lynx=1.0), "of complex numbers"),
     "noise, complex": (lambda: simkit.noise.Normal(jnp.array(1j)), "of complex numbers"),
     "gaps of grades, a number": (lambda: simkit.noise.Ordered(0.0, 1.0), "`gaps` must be an array of positive numbers"),
+    "intercepts of categories, a number": (
+        lambda: simkit.noise.Categorical(1.0, [1.0]),
+        "`intercepts` must be an array of numbers",
+    ),
     "cutpoints, a text": (lambda: simkit.noise.Ordered.at("low"), "`cutpoints` must be numbers"),
     "tolerance, complex": (lambda: simkit.Adaptive(1j), "must be a positive number, but it is 1j"),
     "start of an unknown, a text": (

@@ -7,6 +7,7 @@ from ..problem import AbstractNoise as AbstractNoise
 from ..problem import Autocorrelated as Autocorrelated
 from ..problem import BetaBinomial as BetaBinomial
 from ..problem import Binomial as Binomial
+from ..problem import Categorical as Categorical
 from ..problem import Combined as Combined
 from ..problem import ContaminatedNormal as ContaminatedNormal
 from ..problem import Information as Information

@@ -2,6 +2,7 @@
 
 import abc
 import math
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 import equinox as eqx
@@ -12,9 +13,11 @@ from jax.scipy.special import gammaln, polygamma, xlogy
 from jax.typing import ArrayLike
 from jaxtyping import Array, Float, PRNGKeyArray
 
+from .._doors import shown
+from .._errors import ArgumentError
 from .._registry import Registry
 from .._types import Scalar
-from ..core import POSITIVE, quantity
+from ..core import POSITIVE, as_float_array, quantity
 from ._cumulative import (
     Sides,
     laplace_sides,
@@ -78,6 +81,17 @@ class AbstractNoise(eqx.Module):
     def largest(self) -> float | None:
         """The largest datum that there can be, such as the highest of a number of grades; None: there is no end."""
         return None
+
+
+def numbers_in(argument: str, kind: str = "numbers") -> Callable[[Any], tuple[Float[Array, ""], ...]]:
+    """The converter of a field that holds several numbers, each with a path of its own."""
+
+    def converted(given: Any) -> tuple[Float[Array, ""], ...]:
+        if isinstance(given, str | dict) or not np.iterable(given):
+            raise ArgumentError(f"Argument `{argument}` must be an array of {kind}, but it is {shown(given)}.")
+        return tuple(as_float_array(x) for x in given)
+
+    return converted
 
 
 def multiplied(noise: Any, sizes: Array) -> Any:

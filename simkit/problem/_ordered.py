@@ -16,13 +16,7 @@ from .._types import Scalar
 from ..core import POSITIVE, Metadata, as_float_array, quantity, traced
 from ._cumulative import Sides
 from ._information import Information
-from ._noise import NOISES, AbstractNoise, Domain, LogTails, Values
-
-
-def _gaps(given: Any) -> tuple[Float[Array, ""], ...]:
-    if isinstance(given, str | dict) or not np.iterable(given):
-        raise ArgumentError(f"Argument `gaps` must be an array of positive numbers, but it is {shown(given)}.")
-    return tuple(as_float_array(x) for x in given)
+from ._noise import NOISES, AbstractNoise, Domain, LogTails, Values, numbers_in
 
 
 @NOISES.named("ordered")
@@ -55,7 +49,7 @@ class Ordered(AbstractNoise):
 
     first: Scalar = quantity(0.0, doc="lowest cutpoint")
     gaps: tuple[Float[Array, ""], ...] = eqx.field(
-        converter=_gaps,
+        converter=numbers_in("gaps", "positive numbers"),
         default=(1.0,),
         metadata={"simkit": Metadata("1", POSITIVE, "distances of neighbouring cutpoints, an array")},
     )
