@@ -361,6 +361,7 @@ def petab_study(
         question="",
         time="time",
         seed=0 if seed is None else seed,
+        within=None,
         model=read.model.name,
         system=read.problem.base.system,
         y0=None,
