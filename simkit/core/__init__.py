@@ -59,6 +59,7 @@ from ._mirrored import mirrored_inputs as mirrored_inputs
 from ._mirrored import mirrored_system as mirrored_system
 from ._names import Setup as Setup
 from ._names import check_roots as check_roots
+from ._names import name_width as name_width
 from ._names import named_leaves as named_leaves
 from ._numbers import Seen as Seen
 from ._numbers import check_numbers as check_numbers

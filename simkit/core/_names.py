@@ -2,7 +2,7 @@
 
 import dataclasses
 import functools
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 import equinox as eqx
@@ -165,3 +165,8 @@ def _split_index(path: str) -> tuple[Any, ...]:
     while len(words) > 1 and words[-1].isdigit():
         index.insert(0, int(words.pop()))
     return ".".join(words), *index
+
+
+def name_width(names: Iterable[str]) -> int:
+    """The width of a column of names in print, of which most tables have the same."""
+    return max(20, *(len(name) for name in names), 0)

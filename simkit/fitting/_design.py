@@ -12,7 +12,7 @@ from jaxtyping import Array, Float
 
 from .._doors import shown
 from .._errors import ArgumentError, check_known
-from ..core import Status, full_products
+from ..core import Status, full_products, name_width
 from ..engine import note_trace
 from ..problem import Problem, check_independent, check_problem, information_of, named_parts, weighted
 from ._fit_result import FitResult
@@ -43,8 +43,9 @@ class Plan(eqx.Module):
             lines.append(f"  `{output}` of `{experiment}` at {time:<10.5g} {gain:8.3f} nats")
         errors = np.asarray(self.standard_error, float)
         lines.append("  standard errors then, relative to now:")
+        width = name_width(self.names)
         for name, before, after in zip(self.names, errors[0], errors[-1], strict=True):
-            lines.append(f"    {name:<20} {after / before if before > 0 else 1.0:.3f}")
+            lines.append(f"    {name:<{width}} {after / before if before > 0 else 1.0:.3f}")
         return "\n".join(lines)
 
 

@@ -24,6 +24,7 @@ from ..core import (
     html_notes,
     html_page,
     html_table,
+    name_width,
     with_fields,
 )
 from ..problem import Problem, check_problem
@@ -292,14 +293,12 @@ class FitResult(AbstractFit):
     def __repr__(self) -> str:
         if isinstance(self.objective, Tracer):
             return f"FitResult(traced, parameters {self.names})"
-        lines = [
-            self._title(),
-            f"  {'':<20} {'estimate':>12} {'std. error':>12}  90 % interval",
-        ]
+        width = name_width(self.names[: self.free_count])
+        lines = [self._title(), f"  {'':<{width}} {'estimate':>12} {'std. error':>12}  90 % interval"]
         for row in self.table()[: self.free_count]:
             unit = "" if row["unit"] == "1" else row["unit"]
             estimate, error, lower, upper = row_texts(row)
-            lines.append(f"  {row['name']:<20} {estimate:>12} {error:>12}  {lower} to {upper} {unit}".rstrip())
+            lines.append(f"  {row['name']:<{width}} {estimate:>12} {error:>12}  {lower} to {upper} {unit}".rstrip())
         if self._count() > 1:
             lines.append(f"  {'optimum':<8} {'objective':>12} {'of mass':>8} {'starts':>7}")
             lines += [

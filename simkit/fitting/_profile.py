@@ -13,7 +13,7 @@ from jaxtyping import Array, Float
 from .._doors import check_progress
 from .._errors import ArgumentError, check_known
 from .._progress import Progress, Say
-from ..core import full_products
+from ..core import full_products, name_width
 from ..problem import Problem, check_problem
 from ._dependent_model import has_curvature
 from ._fit import run
@@ -73,13 +73,15 @@ class Profiles(eqx.Module):
     def __repr__(self) -> str:
         if isinstance(self.values, Tracer):
             return f"Profiles(traced, {self.names})"
-        lines = [f"Profiles: intervals at {self.level:.0%}"]
+        lines, width = [f"Profiles: intervals at {self.level:.0%}"], name_width(self.names)
         for name, unit, ends, ajar in zip(
             self.names, self.units, np.asarray(self.intervals), np.asarray(self.is_open), strict=True
         ):
             sides = " and ".join(word for word, side in zip(("below", "above"), ajar, strict=True) if side)
             note = f"  open {sides}: the data do not limit it there" if sides else ""
-            lines.append(f"  {name:<20} {ends[0]:.6g} to {ends[1]:.6g} {'' if unit == '1' else unit}".rstrip() + note)
+            lines.append(
+                f"  {name:<{width}} {ends[0]:.6g} to {ends[1]:.6g} {'' if unit == '1' else unit}".rstrip() + note
+            )
         lowest = np.nanmin(np.asarray(self.differences))
         if lowest < -BETTER:
             lines.append(f"  warning: the objective fell {-lowest:.3g} below the fit. Fit again with more starts.")

@@ -6,6 +6,7 @@ from jax.core import Tracer
 from jaxtyping import Array, Bool, Float, Int
 
 from .._errors import ArgumentError
+from ..core import name_width
 
 BINS = 10
 LEAST = 20
@@ -84,8 +85,9 @@ class Calibration(eqx.Module):
         lines = [
             f"Calibration: {used} of {total} simulations, ranks among {self.draws} draws; p-values of uniform ranks"
         ]
+        width = name_width(self.names)
         for name, p in self.p_values().items():
-            lines.append(f"  {name:<20} {p:.3f}" + ("  suspicious" if p < 0.01 / len(self.names) else ""))
+            lines.append(f"  {name:<{width}} {p:.3f}" + ("  suspicious" if p < 0.01 / len(self.names) else ""))
         for outcome, words in enumerate(LEFT_OUT):
             if outcome and (count := int(np.sum(np.asarray(self.outcome) == outcome))):
                 lines.append(f"  {count} simulations are left out {words}: the ranks say nothing of such data")

@@ -65,7 +65,7 @@ class Experiment:
         for argument, value in (("errors", errors), ("set", set), ("covariates", covariates)):
             if value is not None:
                 check_mapping(argument, value, "numbers by name", '{"hare": 0.5}')
-        self.name = name
+        self.name = str(name)
         self.times = _numbers(f"The times of experiment `{name}`", times)
         if self.times.ndim == 0 or self.times.shape[0] == 0:
             raise DataError(
@@ -117,7 +117,8 @@ class Experiment:
         self.events = events
         self.doses = doses if doses is None or isinstance(doses, Doses) else Doses(doses)
         self.set: dict[str, float | str] = dict(set or {})
-        self.individual = name if individual is None else individual
+        # Texts of tables are NumPy's, which would be taken for arrays.
+        self.individual = str(name if individual is None else individual)
         self.covariates = {key: float(value) for key, value in (covariates or {}).items()}
         self.occasions = _occasions(name, occasions)
 
@@ -189,7 +190,7 @@ def check_domain(name: str, key: str, values: np.ndarray, model: Any) -> None:
 def _occasions(experiment: str, given: str | Mapping[str, float] | None) -> dict[str, float]:
     """Occasion -> the time at which it begins, in their order; of one alone no time is asked."""
     if given is None or isinstance(given, str):
-        return {} if given is None else {given: -np.inf}
+        return {} if given is None else {str(given): -np.inf}
     check_mapping("occasions", given, "times by occasion", '{"first": 0.0, "second": 168.0}')
     found = {str(name): float(time) for name, time in given.items()}
     times = list(found.values())

@@ -54,7 +54,9 @@ PEERS = {
 
 
 # Shares of successes and grades have tests of their own (test_binomial.py, test_ordinal.py).
-OF_NUMBERS = [name for name, kind in NOISES.items() if kind.domain != "share" and name != "ordered"]
+OF_NUMBERS = [
+    name for name, kind in NOISES.items() if kind.domain != "share" and name not in ("ordered", "categorical")
+]
 
 
 @pytest.mark.parametrize("name", OF_NUMBERS)

@@ -1,5 +1,7 @@
 """Parameters that differ between occasions of an individual: closed forms, switches within one experiment, and what is refused."""
 
+import pathlib
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -13,6 +15,7 @@ from simkit.noise import Normal
 from simkit.odes import from_response
 from simkit.problem import Dose, Doses, dose_event
 
+ROOT = pathlib.Path(__file__).parents[2]
 LINE = from_response(lambda x, p: p["level"] + p["slope"] * x, {"level": 1.0, "slope": 2.0})
 X = np.array([0.0, 1.0, 2.0])
 SPREADS = {"level": 0.5, "slope": 0.3, "occasion": 0.7, "noise": 0.4}
@@ -99,6 +102,24 @@ def test_estimates_find_the_spreads_between_people_and_between_occasions():
     experiments = visits((3,) * 40, np.random.default_rng(5))
     best = np.asarray(fit.estimate)[:5]
     np.testing.assert_allclose(fit.log_likelihood, -closed_form(experiments, (*best, SPREADS["noise"])), rtol=1e-9)
+
+
+@pytest.mark.slow
+def test_casks_within_batches_have_the_estimates_of_lme4():
+    """Maximum likelihood of `strength ~ 1 + (1 | sample) + (1 | batch)`, Bates (2010), lme4: Mixed-effects modeling with R, 2.2."""
+    table = np.genfromtxt(ROOT / "data/pastes/pastes.csv", delimiter=",", names=True, dtype=None, encoding="utf-8")
+    casks = [
+        Experiment(f"{rows[0]}", X[:2], {"y": rows["strength"]}, individual=rows["batch"][0], occasions=rows["cask"][0])
+        for rows in table.reshape(30, 2)
+    ]
+    above = Free(bounds=(0.01, 20.0), start=1.0)
+    free = {"level": Individual(Free(start=60.0), above, occasion_spread=above), "noise.y.scale": above}
+    level = from_response(lambda x, p: p["level"] + 0 * x, {"level": 60.0})
+    fit = simkit.fit(Problem(level, casks, free=free, noise={"y": Normal(1.0)}), starts=1)
+    assert -2 * float(fit.log_likelihood) == pytest.approx(247.99, abs=0.01)
+    found = [float(fit[name]) for name in ("level", "level.spread", "level.occasion_spread", "noise.y.scale")]
+    np.testing.assert_allclose(found, [60.0533, 1.0951, 2.9041, 0.8234], atol=6e-5)
+    assert fit.standard_error[0] == pytest.approx(0.6421, abs=1e-4)
 
 
 BODY = simkit.from_function(
