@@ -9,7 +9,7 @@ from jaxtyping import Array
 
 from ..._errors import ArgumentError, check_known
 from ..potentials._coulomb import CoulombCut
-from ..potentials._ewald import ewald_sum
+from ..potentials._ewald import CoulombScreened, ewald_sum
 from ..potentials._listed_pairs import ListedPairs
 from ..potentials._potential import PairPotential, Potential, parts
 from ..space._space import Space
@@ -17,11 +17,11 @@ from ..space._units import Units
 from ._lammps_commands import Commands
 from ._lammps_data import LammpsData
 from ._lammps_many_body import MANY_BODY, many_body_potential
-from ._lammps_pair_styles import PAIR_STYLES, PARTS
-from ._lammps_pairs import PairPart, charge_potential, pair_part, pair_potential
+from ._lammps_pair_styles import LONG, PAIR_STYLES, PARTS
+from ._lammps_pairs import PairPart, charge_potential, long_potentials, pair_part, pair_potential
 from ._lammps_terms import types_in
 
-KSPACE = ("ewald", "pppm", "pppm/cg", "pppm/stagger")
+KSPACE = ("ewald", "pppm", "pppm/cg", "pppm/stagger", "msm", "msm/cg")
 """Ways of LAMMPS to sum waves of charges: one energy, by several programs."""
 
 Found = list[tuple[str, Potential]]
@@ -152,10 +152,12 @@ def _of_share(
         return found
     if data.charge is None:
         raise ArgumentError(f"The pair style {share.words[0]} needs charges, but the atoms of the file have none.")
-    if part.charged == "coul/long":
+    if part.charged == "coul/long" or part.charged in LONG:
         if not share.some.all():
-            raise ArgumentError("The pair style coul/long must act between all types, but does not.")
-        return found + _long(share.words[0], part, said, constant, space, near)
+            raise ArgumentError(f"The pair style {part.charged} must act between all types, but does not.")
+        return found + _long(share, part, said, constant, space, near)
+    if part.charged == "coul/exclude":  # what weights leave off, and no more
+        return found + near.weighted("coulomb", _bare(constant), 1, lacking=True)
     inside = charge_potential(part, share.lines, constant, share.some, said.modify)
     found.append(("coulomb", inside))
     if part.charged == "coul/dsf":  # LAMMPS takes what weights leave off from the bare interaction
@@ -167,28 +169,39 @@ def _nuclear(name: str, units: Units) -> float:
     return float(units.coulomb) if name == "zbl" else 1.0
 
 
-def _long(name: str, part: PairPart, said: Commands, constant: float, space: Space, near: Near) -> Found:
+def _long(share: Share, part: PairPart, said: Commands, constant: float, space: Space, near: Near) -> Found:
     """The parts of an Ewald sum; one of them alone where the other is switched off."""
+    name = share.words[0]
     if not said.kspace:
         raise ArgumentError(f"The pair style {name} needs a `kspace_style`, but there is none.")
     check_known(said.kspace[0], KSPACE, "kspace style of LAMMPS")
     alone, damping = [one.get("compute") == "no" for one in (said.waves, said.modify)], said.waves.get("gewald")
+    # Two parts of MSM add up to the sum of Ewald; alone they are others.
+    msm, own = part.charged == "coul/msm", part.charged in LONG
+    if (msm or said.kspace[0][:3] == "msm") and (alone[1] or not msm):
+        raise ArgumentError("The kspace style msm must stand with a pair style such as coul/msm whose energies are computed.")
+    own = own and (alone[0] or not msm)
     whole = ewald_sum(
         space,
         part.charge_numbers["rc"],
         tolerance=float(said.kspace[1]),
         constant=constant,
-        excluded=near.pairs if near.left_out and near.groups and not any(alone) else None,
+        excluded=near.pairs if near.left_out and near.groups and not any(alone) and not own else None,
         damping=None if damping is None else float(damping),
     )
     inside, waves = parts(whole)
-    assert isinstance(inside, PairPotential)
+    assert isinstance(inside, CoulombScreened)
+    bare: PairPotential = _bare(constant)
     if alone[1]:
         return [] if alone[0] else [("coulomb", waves)]
-    if alone[0]:
-        lacking = near.weighted("coulomb", _bare(constant), 1, lacking=True)
-        return [("coulomb", inside), *near.whole("coulomb", inside), *lacking]
-    return [("coulomb", inside), ("coulomb", waves), *near.weighted("coulomb", _bare(constant), 1)]
+    if own:
+        types = len(share.some)
+        inside, bare = long_potentials(part, share.lines, constant, types, said.modify, float(inside.damping))
+    if alone[0] or own:
+        lacking = near.weighted("coulomb", bare, 1, lacking=True)
+        summed: Found = [] if alone[0] else [("coulomb", waves)]
+        return [("coulomb", inside), *summed, *near.whole("coulomb", inside), *lacking]
+    return [("coulomb", inside), ("coulomb", waves), *near.weighted("coulomb", bare, 1)]
 
 
 def _bare(constant: float) -> PairPotential:
