@@ -57,10 +57,13 @@ KEYS = {"mix", "shift", "tail", "compute"}
 TABLES = {"table", "table/disp", "tabinner", "tabinner/disp"}
 """Settings of `pair_modify` about tables that LAMMPS makes for speed."""
 
-WAVES = {"gewald", "compute"}
+WAVES = {"gewald", "gewald/disp", "compute"}
 """Settings of `kspace_modify` that change energies."""
 
-ACCURACY = {"collective", "cutoff/adjust", "diff", "force", "mesh", "minorder", "order", "overlap", "pressure/scalar"}
+ACCURACY = {
+    *("collective", "cutoff/adjust", "diff", "eigtol", "force", "mesh", "minorder", "order", "overlap", "pressure/scalar"),
+    *("force/disp/kspace", "force/disp/real", "mesh/disp", "order/disp", "splittol"),
+}
 """Settings of `kspace_modify` about how well and how fast waves are summed."""
 
 
@@ -144,7 +147,7 @@ def _settings(words: Sequence[str], kept: set[str], passed: set[str], line: str)
             raise _unread(line)
         if name in kept:
             found[name] = words[place + 1]
-        place += 4 if name == "mesh" else 2
+        place += 4 if name in ("mesh", "mesh/disp") else 2
     return found
 
 

@@ -62,6 +62,13 @@ def switched(power: int, factor: str) -> str:
     return f"{factor}*(1/r^{power} + {a}/3*max(r - ri, 0)^3 + {b}/4*max(r - ri, 0)^4 + {c})"
 
 
+DAMPED = "exp(-x)*(1 + x + x^2/2); x = (GEWALD*r)^2"
+DISPERSION: Mapping[str, tuple[str, str]] = {
+    "lj/long": (f"4*epsilon*((sigma/r)^12 - (sigma/r)^6*d); d = {DAMPED}", "4*epsilon*sigma^6"),
+    "buck/long": (f"A*exp(-r/rho) - C/r^6*d; d = {DAMPED}", "C"),
+}
+"""Pair styles whose attraction has no cutoff: the energy within the cutoff, in the damping `GEWALD`, and what r^6 divides."""
+
 SCREENS = ((0.18175, 3.19980), (0.50986, 0.94229), (0.28022, 0.40290), (0.02817, 0.20162))
 """Weights and inverse lengths of the universal screening function of Ziegler, Biersack and Littmark."""
 
@@ -148,6 +155,8 @@ PAIR_STYLES: Mapping[str, PairStyle] = {
     "born": PairStyle("A*exp((sigma - r)/rho) - C/r^6 + D/r^8", ("A", "rho", "sigma", "C", "D")),
     "born/gauss": PairStyle("A0*exp(-alpha*r) - A1*exp(-beta*(r - r0)^2)", ("A0", "alpha", "A1", "beta", "r0")),
     "buck": PairStyle("A*exp(-r/rho) - C/r^6", ("A", "rho", "C")),
+    "lj/long": PairStyle(TWELVE_SIX, LJ, SIZES),
+    "buck/long": PairStyle("A*exp(-r/rho) - C/r^6", ("A", "rho", "C")),
     "morse": PairStyle(MORSE, ("depth", "a", "r0")),
     "morse/smooth/linear": PairStyle(MORSE, ("depth", "a", "r0")),
     "morse/soft": PairStyle(
@@ -231,7 +240,7 @@ LONG: Mapping[str, LongStyle] = {
     "coulgauss/long": LongStyle("COULOMB*erf(r/gamma)/r", "COULOMB*erf(GEWALD*r)/r", ("gamma",), ("norm",)),
     "coul/msm": LongStyle("COULOMB/r", f"COULOMB/rc*({SPLIT})"),
 }
-_ALONE = {"lj/charmm", "lj/switch3", "mm3/switch3", "coul/charmm/implicit", "coul/gromacs", "coulgauss/long"}
+_ALONE = {"lj/charmm", "lj/switch3", "mm3/switch3", *DISPERSION, "coul/charmm/implicit", "coul/gromacs", "coulgauss/long"}
 """Parts that are no styles of LAMMPS by themselves."""
 _WITH: Mapping[str, tuple[str, ...]] = {
     "coul/cut": ("lj/cut", "buck", "lj/class2", "nm/cut"),

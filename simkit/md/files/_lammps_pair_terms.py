@@ -9,6 +9,7 @@ from jaxtyping import Array
 
 from ..._errors import ArgumentError, check_known
 from ..potentials._coulomb import CoulombCut
+from ..potentials._dispersion import DispersionScreened, dispersion_sum
 from ..potentials._ewald import CoulombScreened, ewald_sum
 from ..potentials._listed_pairs import ListedPairs
 from ..potentials._potential import PairPotential, Potential, parts
@@ -17,11 +18,22 @@ from ..space._units import Units
 from ._lammps_commands import Commands
 from ._lammps_data import LammpsData
 from ._lammps_many_body import MANY_BODY, many_body_potential
-from ._lammps_pair_styles import LONG, PAIR_STYLES, PARTS
-from ._lammps_pairs import PairPart, charge_potential, long_potentials, pair_part, pair_potential
+from ._lammps_pair_styles import DISPERSION, LONG, PAIR_STYLES, PARTS
+from ._lammps_pairs import (
+    FLAGGED,
+    PairPart,
+    charge_potential,
+    long_dispersion,
+    long_potentials,
+    pair_part,
+    pair_potential,
+)
 from ._lammps_terms import types_in
 
-KSPACE = ("ewald", "pppm", "pppm/cg", "pppm/stagger", "msm", "msm/cg")
+DISPERSED = ("ewald/disp", "pppm/disp")
+"""Those that sum waves of dispersion, too."""
+
+KSPACE = (*DISPERSED, "ewald", "pppm", "pppm/cg", "pppm/stagger", "msm", "msm/cg")
 """Ways of LAMMPS to sum waves of charges: one energy, by several programs."""
 
 Found = list[tuple[str, Potential]]
@@ -77,9 +89,9 @@ def shares_of(said: Commands, data: LammpsData) -> list[Share]:
         return [Share(words, [*file, *lines], np.ones((types, types), bool))]
     styles: list[list[str]] = []
     for word in words[1:]:
-        if word in PARTS or word in MANY_BODY or not styles or word[0].isalpha():
+        if word in PARTS or word in FLAGGED or word in MANY_BODY or not styles or word[0].isalpha():
             styles.append([])
-            check_known(word, (*PARTS, "zero", "none"), "pair style of LAMMPS in a hybrid style")
+            check_known(word, (*PARTS, *FLAGGED, "zero", "none"), "pair style of LAMMPS in a hybrid style")
         styles[-1].append(word)
     taken = np.zeros((len(styles), types, types), bool)
     said_lines: list[list[list[str]]] = [[] for _ in styles]
@@ -142,7 +154,9 @@ def _of_share(
 ) -> Found:
     found: Found = []
     constant, types = float(units.coulomb), len(data.mass)
-    if part.own is not None and said.modify.get("compute") != "no":
+    if part.own in DISPERSION:
+        found += _dispersion(share, part, said, space, near)
+    elif part.own is not None and said.modify.get("compute") != "no":
         own = pair_potential(
             part.own, share.lines, types, part.numbers, said.modify, share.some, _nuclear(part.own, units)
         )
@@ -202,6 +216,40 @@ def _long(share: Share, part: PairPart, said: Commands, constant: float, space: 
         summed: Found = [] if alone[0] else [("coulomb", waves)]
         return [("coulomb", inside), *summed, *near.whole("coulomb", inside), *lacking]
     return [("coulomb", inside), ("coulomb", waves), *near.weighted("coulomb", bare, 1)]
+
+
+def _dispersion(share: Share, part: PairPart, said: Commands, space: Space, near: Near) -> Found:
+    """A style whose attraction has no cutoff, with its waves; one of them alone where the other is switched off."""
+    kspace = said.kspace or ["none"]
+    check_known(kspace[0], DISPERSED, f"kspace style of LAMMPS for {share.words[0]}")
+    if not share.some.all():
+        raise ArgumentError(f"The pair style {share.words[0]} must act between all types, but does not.")
+    no_waves, no_pairs = [one.get("compute") == "no" for one in (said.waves, said.modify)]
+    usual = said.waves.get("gewald") if kspace[0] == "ewald/disp" else None
+    given = said.waves.get("gewald/disp", usual)
+    if (no_waves or no_pairs) and given is None:
+        raise ArgumentError("`kspace_modify` must give `gewald/disp` where waves or pairs stand alone, but does not.")
+    whole = lambda strength, excluded: dispersion_sum(
+        space,
+        part.numbers["rc"],
+        strength,
+        tolerance=float(kspace[1]),
+        excluded=excluded,
+        damping=None if given is None else float(given),
+    )
+    screened = parts(whole(1.0, None))[0]
+    assert isinstance(screened, DispersionScreened)
+    damping = float(screened.damping)
+    by_type = kspace[0] == "ewald/disp"
+    inside, bare, strength = long_dispersion(part, share.lines, len(share.some), said.modify, damping, by_type)
+    alone = no_waves or no_pairs
+    waves = parts(whole(strength, near.pairs if near.left_out and near.groups and not alone else None))[1]
+    summed: Found = [] if no_waves else [("dispersion", waves)]
+    if no_pairs:
+        return summed
+    if alone:
+        return [("pairs", inside), *near.whole("pairs", inside), *near.weighted("pairs", bare, 0, lacking=True)]
+    return [("pairs", inside), *summed, *near.weighted("pairs", bare, 0)]
 
 
 def _bare(constant: float) -> PairPotential:

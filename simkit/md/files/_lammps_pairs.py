@@ -17,7 +17,7 @@ from ..potentials._morse import Morse
 from ..potentials._potential import PairPotential
 from ..potentials._truncation import ForceShifted, Shifted, Truncated, Truncation
 from ..potentials._yukawa import Yukawa
-from ._lammps_pair_styles import CHARGES, LONG, MIXED, PAIR_STYLES, PARTS, PairStyle
+from ._lammps_pair_styles import CHARGES, DISPERSION, LONG, MIXED, PAIR_STYLES, PARTS, PairStyle
 from ._lammps_terms import numbers_in, types_in
 
 OWN_RULES = {"geometric": "geometric", "arithmetic": "lorentz-berthelot", "sixthpower": "sixth-power"}
@@ -55,8 +55,9 @@ class PairPart(NamedTuple):
 def pair_part(words: Sequence[str]) -> PairPart:
     """The parts of a pair style and their numbers."""
     name, *values = words
-    check_known(name, PARTS, "pair style of LAMMPS")
-    first, second = PARTS[name]
+    check_known(name, (*PARTS, *FLAGGED), "pair style of LAMMPS")
+    first, second = PARTS[name] if name in PARTS else _flagged(name, values[:2])
+    values = values if name in PARTS else values[2:]
     numbers = numbers_in("pair_style", values)
     own = PAIR_STYLES[first].arguments if first else ()
     charged = {**CHARGES, **LONG}[second].arguments if second else ()
@@ -82,6 +83,22 @@ def pair_part(words: Sequence[str]) -> PairPart:
         )
     of = lambda part: {one: value for (whose, one), value in zip(order, numbers, strict=True) if whose & part}
     return PairPart(first, second, of(OWN), of(CHARGED))
+
+
+FLAGGED = {"lj/long/coul/long": ("lj/long", "lj/cut"), "buck/long/coul/long": ("buck/long", "buck")}
+"""Styles of which words say how far each part reaches -> their parts without charges, without a cutoff and with one."""
+
+
+def _flagged(name: str, words: Sequence[str]) -> tuple[str | None, str | None]:
+    """The parts of such a style."""
+    known = (("long", "cut", "off"), ("long", "off"))
+    if len(words) != 2 or words[0] not in known[0] or words[1] not in known[1]:
+        raise ArgumentError(
+            f"`pair_style` of the style {name} must be followed by long, cut or off, and by long or off, but is by "
+            f"`{' '.join(words)}`."
+        )
+    whole, cut = FLAGGED[name]
+    return {"long": whole, "cut": cut, "off": None}[words[0]], "coul/long" if words[1] == "long" else None
 
 
 class PairTable(NamedTuple):
@@ -339,3 +356,29 @@ def long_potentials(
         for text, reach in ((f"{style.bare} - {style.damped}", cutoff), (style.bare, np.inf))
     )
     return inside, bare
+
+
+def long_dispersion(
+    part: PairPart, lines: Sequence[Sequence[str]], types: int, modify: Mapping[str, str], damping: float, by_type: bool
+) -> tuple[PairPotential, PairPotential, np.ndarray]:
+    """The part within the cutoff of a style whose attraction has none, the bare interaction, and what r^6 divides in waves.
+
+    **Arguments:** `by_type`: waves take numbers mixed from those of each type, whatever lines say of two types.
+    """
+    name, cutoff = str(part.own), part.numbers["rc"]
+    style, (damped, strength) = PAIR_STYLES[name], DISPERSION[name]
+    table = mixed(name, style, pair_table(name, style, lines, types, cutoff), modify, np.ones((types, types), bool))
+    if not (table.cutoff == cutoff).all():
+        raise ArgumentError(f"The pair style {name} must have one cutoff between all types, but has several.")
+    inside, bare = (
+        formula_potential(
+            name, style._replace(formula=text), table, np.full((types, types), reach), {"GEWALD": damping}, modify, 1.0
+        )
+        for text, reach in ((damped, cutoff), (style.formula, np.inf))
+    )
+    if by_type and style.mixed:
+        alone = PairTable(table.numbers, table.cutoff, np.eye(types, dtype=bool))
+        table = mixed(name, style, alone, modify, np.ones((types, types), bool))
+    whole = np.broadcast_to(np.asarray(Formula(strength)(table.numbers)), (types, types))
+    own = np.sqrt(np.diagonal(whole))
+    return inside, bare, whole if style.mixed or not by_type else own[:, None] * own[None]
