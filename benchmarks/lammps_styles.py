@@ -48,6 +48,11 @@ Those of the first are right in the LAMMPS of 2025; of the spherical dihedral th
 last lacks the weights of `special_bonds`."""
 
 
+OF_EWALD = {"kspace-pppm_slab": "kspace-ewald_slab", "kspace-pppm_electrode_slab": "kspace-ewald_electrode_slab"}
+"""Files of meshes whose forces miss the accuracy that they ask for three times, and those of the same waves summed one by one, by
+LAMMPS, too: forces are compared with these."""
+
+
 def model_of(given: Input, folder: pathlib.Path) -> md.MolecularModel:
     path = folder / "case.data"
     units = UNITS.get(given.units, md.REDUCED)
@@ -93,8 +98,10 @@ def case(path: pathlib.Path, potentials: pathlib.Path | None) -> str:
     except simkit.SimkitError as reason:
         return f"refused: {reason}"
     found, epsilon = values(model), float(told["epsilon"])
-    forces = np.array(numbers_of(told["init_forces"]))
-    expected = {"forces": forces[np.argsort(forces[:, 0]), 1:], "stress": numbers_of(told["init_stress"])[0]}
+    if path.stem in OF_EWALD:
+        end = verdict(OF_EWALD[path.stem], told, found, {"forces": _forces(path.with_stem(OF_EWALD[path.stem]))}, epsilon)
+        return f"not run: its mesh misses its accuracy; {end}" if end.startswith(("right", "near")) else end
+    expected = {"forces": _forces(path), "stress": numbers_of(told["init_stress"])[0]}
     if "init_energy" in told:
         expected["energy"] = float(told["init_energy"])
         found["energy"] = found["vdwl"] + found["coul"]
@@ -105,6 +112,12 @@ def case(path: pathlib.Path, potentials: pathlib.Path | None) -> str:
     for name in CONTRADICT.get(path.stem, ()):
         expected.pop(name)
     return verdict(path.stem, told, found, expected, epsilon)
+
+
+def _forces(path: pathlib.Path) -> np.ndarray:
+    """The forces of a file, by atom."""
+    rows = np.array(numbers_of(case_of(path)["init_forces"]))
+    return rows[np.argsort(rows[:, 0]), 1:]
 
 
 def verdict(name: str, told: dict[str, str], found: dict[str, Any], expected: dict[str, Any], epsilon: float) -> str:

@@ -165,6 +165,8 @@ from .potentials._potential import parts as parts  # internal
 from .potentials._reaction_field import CoulombReactionField as CoulombReactionField
 from .potentials._second_virial import SecondVirial as SecondVirial
 from .potentials._second_virial import second_virial as second_virial
+from .potentials._second_moment import SecondMoment as SecondMoment
+from .potentials._slab import SlabCorrection as SlabCorrection
 from .potentials._soft_core import SoftCoreLennardJones as SoftCoreLennardJones
 from .potentials._soft_sphere import SoftSphere as SoftSphere
 from .potentials._stillinger_weber import StillingerWeber as StillingerWeber

@@ -55,6 +55,8 @@ def read_lammps(
     if not file.is_file():
         raise ArgumentError(f"Argument `path` must name a file that exists, but there is no {file}.")
     data, said = read_data(file), Commands(commands)
+    if said.open:
+        data = data._replace(vectors=data.vectors * np.array([1.0, 1.0, said.slab])[:, None])
     units, space = UNITS[said.units], _space(data)
     found: list[tuple[str, Potential]] = []
     lines = {kind: [*_plain(data.coefficients.get(kind, [])), *said.lines.get(kind, [])] for kind in MEMBERS}

@@ -11,6 +11,7 @@ from ..._errors import ArgumentError
 from ..potentials._eam_mixing import mixed_tables
 from ..potentials._embedded_atom import EAM
 from ..potentials._potential import Potential
+from ..potentials._second_moment import SecondMoment
 from ..potentials._stillinger_weber import StillingerWeber
 from ..potentials._tersoff import Tersoff
 from ..potentials._tersoff_variants import ModifiedTersoff, TersoffZBL
@@ -37,7 +38,10 @@ FROM_FILES: Mapping[str, tuple[Callable[..., ThreeBodyTable], Callable[..., Pote
 }
 """Three-body styles: how files are read, the potential of their tables, and which of their numbers are energies."""
 
-MANY_BODY = ("eam", "eam/alloy", "eam/fs", *FROM_FILES)
+BY_PAIRS = ("smatb", "smatb/single")
+"""Many-body styles whose numbers stand in lines of pairs of types."""
+
+MANY_BODY = ("eam", "eam/alloy", "eam/fs", *BY_PAIRS, *FROM_FILES)
 CHARGED = ("tersoff/zbl", "vashishta")
 """Styles that take Coulomb's constant."""
 
@@ -65,7 +69,9 @@ def species_of_types(words: Sequence[str], lines: Sequence[Sequence[str]], types
     **Raises:** an `ArgumentError` for settings behind the style, and for lines of another form than the style has.
     """
     name, _ = words[0], _settings(words)
-    if name == "eam":
+    if name in BY_PAIRS:
+        given = [str(i) for i in range(types)]
+    elif name == "eam":
         given = _files(lines, types)
     elif len(lines) != 1 or list(lines[0][:2]) != ["*", "*"] or len(lines[0]) != types + 3 or "NULL" in lines[0]:
         raise ArgumentError(
@@ -82,6 +88,8 @@ def many_body_potential(words: Sequence[str], lines: Sequence[Sequence[str]], ty
     """The potential of a many-body style; its species are those of `species_of_types`."""
     name = words[0]
     once, _ = species_of_types(words, lines, types)
+    if name in BY_PAIRS:
+        return _second_moment(name, lines, types)
     if name == "eam":
         return _scaled_eam(mixed_tables([read_funcfl(path) for path in once]), units)
     path = Path(lines[0][2])
@@ -96,6 +104,24 @@ def many_body_potential(words: Sequence[str], lines: Sequence[Sequence[str]], ty
         values["lambda"] = 0 * values["lambda"]
     constant = {"constant": float(units.coulomb)} if name in CHARGED else {}
     return potential(dataclasses.replace(table, values=values, units=units), **settings, **constant)
+
+
+def _second_moment(name: str, lines: Sequence[Sequence[str]], types: int) -> SecondMoment:
+    table, given = np.zeros((7, types, types)), np.zeros((types, types), bool)
+    for first, second, *rest in lines:
+        numbers = numbers_in("pair_coeff", rest)
+        if len(numbers) != 7:
+            raise ArgumentError(
+                f"A line of `pair_coeff` of the style {name} must hold R0, p, q, A, xi, Rcs and Rc, but holds {len(numbers)} numbers."
+            )
+        for i in types_in(first, types):
+            for j in types_in(second, types):
+                table[:, i, j] = table[:, j, i] = numbers
+                given[i, j] = given[j, i] = True
+    if not given.all():
+        i, j = np.argwhere(~given)[0] + 1
+        raise ArgumentError(f"`pair_coeff` of the style {name} must give numbers to types {i} and {j}, but gives none.")
+    return SecondMoment(*(part.reshape(()) if types == 1 else part for part in table))
 
 
 def _factor(given: Units, wanted: Units) -> float:

@@ -13,6 +13,7 @@ from ..potentials._dispersion import DispersionScreened, dispersion_sum
 from ..potentials._ewald import CoulombScreened, ewald_sum
 from ..potentials._listed_pairs import ListedPairs
 from ..potentials._potential import PairPotential, Potential, parts
+from ..potentials._slab import SlabCorrection
 from ..space._space import Space
 from ..space._units import Units
 from ._lammps_commands import Commands
@@ -33,7 +34,7 @@ from ._lammps_terms import types_in
 DISPERSED = ("ewald/disp", "pppm/disp")
 """Those that sum waves of dispersion, too."""
 
-KSPACE = (*DISPERSED, "ewald", "pppm", "pppm/cg", "pppm/stagger", "msm", "msm/cg")
+KSPACE = (*DISPERSED, "ewald", "ewald/electrode", "pppm/electrode", "pppm", "pppm/cg", "pppm/stagger", "msm", "msm/cg")
 """Ways of LAMMPS to sum waves of charges: one energy, by several programs."""
 
 Found = list[tuple[str, Potential]]
@@ -206,16 +207,18 @@ def _long(share: Share, part: PairPart, said: Commands, constant: float, space: 
     inside, waves = parts(whole)
     assert isinstance(inside, CoulombScreened)
     bare: PairPotential = _bare(constant)
+    summed: Found = [] if alone[0] else [("coulomb", waves)]
+    if said.open and summed:
+        summed.append(("coulomb", SlabCorrection(constant=constant)))  # pyright: ignore[reportArgumentType]
     if alone[1]:
-        return [] if alone[0] else [("coulomb", waves)]
+        return summed
     if own:
         types = len(share.some)
         inside, bare = long_potentials(part, share.lines, constant, types, said.modify, float(inside.damping))
     if alone[0] or own:
         lacking = near.weighted("coulomb", bare, 1, lacking=True)
-        summed: Found = [] if alone[0] else [("coulomb", waves)]
         return [("coulomb", inside), *summed, *near.whole("coulomb", inside), *lacking]
-    return [("coulomb", inside), ("coulomb", waves), *near.weighted("coulomb", bare, 1)]
+    return [("coulomb", inside), *summed, *near.weighted("coulomb", bare, 1)]
 
 
 def _dispersion(share: Share, part: PairPart, said: Commands, space: Space, near: Near) -> Found:

@@ -26,14 +26,14 @@ class ModifiedTersoff(AtomicPotential):
     $$U = \tfrac12 \sum_i \sum_{j \ne i} f_C(r_{ij}) \big[A e^{-\lambda_1 r_{ij}} - b_{ij} B e^{-\lambda_2 r_{ij}} + c_0\big],\quad
     b_{ij} = (1 + \zeta_{ij}^\eta)^{-1/2n}$$
 
-    $$\zeta_{ij} = \sum_{k \ne i, j} f_C(r_{ik})\, g(h - \cos\theta_{jik})\, e^{\alpha (r_{ij} - r_{ik})^\beta},\quad
+    $$\zeta_{ij} = \sum_{k \ne i, j} f_C(r_{ik})\, g(h - \cos\theta_{jik})\, e^{\alpha^\beta (r_{ij} - r_{ik})^\beta},\quad
     g(x) = c_1 + \frac{c_2 x^2}{c_3 + x^2} \big(1 + c_4 e^{-c_5 x^2}\big)$$
 
     with $f_C = \tfrac12 - \tfrac{9}{16} \sin \tfrac{\pi p}{2} - \tfrac{1}{16} \sin \tfrac{3 \pi p}{2}$ of $p = (r - R)/D$ between
     -1 and 1.
 
     **Arguments:** numbers, or one for each triple of species, the atom in the middle first, shape (species, species, species), as
-    for `Tersoff`; `beta` is 1 or 3. `shift` is added to every distance, but not to their differences. `cutoff` is static.
+    for `Tersoff`; `beta` is 1 or 3 and alpha is raised to it, as in LAMMPS. `shift` is added to every distance, but not to their differences. `cutoff` is static.
 
     Files are read by `ModifiedTersoff.from_table(read_tersoff_mod(path, elements))`.
 
@@ -76,7 +76,7 @@ class ModifiedTersoff(AtomicPotential):
         D: Table = 0.3,
         lambda1: Table = 3.2300135,
         A: Table = 3281.5905,
-        n: Table = 0.939197,
+        n: Table = 0.93810551,
         c1: Table = 0.20173476,
         c2: Table = 730418.72,
         c3: Table = 1000000.0,
@@ -143,7 +143,7 @@ def _environment(
 ) -> Array:
     square = (h - cosine) ** 2
     angular = c1 + c2 * square / (c3 + square) * (1 + c4 * jnp.exp(-c5 * square))
-    return angular * bounded_exp(alpha * jnp.where(beta == 3, apart**3, apart))
+    return angular * bounded_exp(jnp.where(beta == 3, (alpha * apart) ** 3, alpha * apart))
 
 
 class TersoffZBL(AtomicPotential):
