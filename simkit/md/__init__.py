@@ -166,6 +166,7 @@ from .potentials._reaction_field import CoulombReactionField as CoulombReactionF
 from .potentials._second_virial import SecondVirial as SecondVirial
 from .potentials._second_virial import second_virial as second_virial
 from .potentials._second_moment import SecondMoment as SecondMoment
+from .potentials._sites import ChargesOnSites as ChargesOnSites
 from .potentials._slab import SlabCorrection as SlabCorrection
 from .potentials._soft_core import SoftCoreLennardJones as SoftCoreLennardJones
 from .potentials._soft_sphere import SoftSphere as SoftSphere

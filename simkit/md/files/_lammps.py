@@ -121,7 +121,9 @@ def _special(data: LammpsData, said: Commands) -> list[tuple[np.ndarray, tuple[f
     bonds, known, found = data.terms["bond"][:, 1:], set(), []
     style = said.styles.get("bond", [""])
     if "quartic" in style[1:]:
-        raise ArgumentError("`bond_style quartic` must stand alone, as it takes off the pairs of its bonds, but is a hybrid.")
+        raise ArgumentError(
+            "`bond_style quartic` must stand alone, as it takes off the pairs of its bonds, but is a hybrid."
+        )
     if not len(bonds):
         return []
     for apart in (1, 2, 3):

@@ -61,7 +61,18 @@ WAVES = {"gewald", "gewald/disp", "compute", "slab"}
 """Settings of `kspace_modify` that change energies."""
 
 ACCURACY = {
-    *("collective", "cutoff/adjust", "diff", "eigtol", "force", "mesh", "minorder", "order", "overlap", "pressure/scalar"),
+    *(
+        "collective",
+        "cutoff/adjust",
+        "diff",
+        "eigtol",
+        "force",
+        "mesh",
+        "minorder",
+        "order",
+        "overlap",
+        "pressure/scalar",
+    ),
     *("force/disp/kspace", "force/disp/real", "mesh/disp", "order/disp", "splittol"),
 }
 """Settings of `kspace_modify` about how well and how fast waves are summed."""
@@ -118,7 +129,7 @@ class Commands:
             self.lines.setdefault(kind, []).append(rest)
         elif name == "boundary" and rest[:2] == ["p"] * 2 and rest[2:] in (["f"], ["s"], ["p"]):
             self.open = rest[2] != "p"
-        elif (name == "dielectric" and float(rest[0]) == 1):
+        elif name == "dielectric" and float(rest[0]) == 1:
             return
         else:
             raise _unread(line)

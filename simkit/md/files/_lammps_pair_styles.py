@@ -213,8 +213,9 @@ CHARGES: Mapping[str, PairStyle] = {
 """Pair styles of charges: a formula that their product multiplies; those without one have a potential of their own."""
 
 
-
-SPLIT = " + ".join(f"{(-1) ** k * math.prod((0.5 + i) / (i + 1) for i in range(k))!r}*((r/rc)^2 - 1)^{k}" for k in range(6))
+SPLIT = " + ".join(
+    f"{(-1) ** k * math.prod((0.5 + i) / (i + 1) for i in range(k))!r}*((r/rc)^2 - 1)^{k}" for k in range(6)
+)
 """The Taylor series of 1/r by r^2 around the cutoff, in units of it, up to the power that LAMMPS takes for a mesh of order 10."""
 
 
@@ -240,7 +241,15 @@ LONG: Mapping[str, LongStyle] = {
     "coulgauss/long": LongStyle("COULOMB*erf(r/gamma)/r", "COULOMB*erf(GEWALD*r)/r", ("gamma",), ("norm",)),
     "coul/msm": LongStyle("COULOMB/r", f"COULOMB/rc*({SPLIT})"),
 }
-_ALONE = {"lj/charmm", "lj/switch3", "mm3/switch3", *DISPERSION, "coul/charmm/implicit", "coul/gromacs", "coulgauss/long"}
+_ALONE = {
+    "lj/charmm",
+    "lj/switch3",
+    "mm3/switch3",
+    *DISPERSION,
+    "coul/charmm/implicit",
+    "coul/gromacs",
+    "coulgauss/long",
+}
 """Parts that are no styles of LAMMPS by themselves."""
 _WITH: Mapping[str, tuple[str, ...]] = {
     "coul/cut": ("lj/cut", "buck", "lj/class2", "nm/cut"),
@@ -260,6 +269,8 @@ _PARTS: dict[str, tuple[str | None, str | None]] = {
     "lj/switch3/coulgauss/long": ("lj/switch3", "coulgauss/long"),
     "mm3/switch3/coulgauss/long": ("mm3/switch3", "coulgauss/long"),
 }
-_CORE_SHELL = [name for name in _PARTS if name.endswith(("coul/long", "coul/dsf")) and name[:2] in ("bo", "bu", "co", "lj")]
+_CORE_SHELL = [
+    name for name in _PARTS if name.endswith(("coul/long", "coul/dsf")) and name[:2] in ("bo", "bu", "co", "lj")
+]
 PARTS = {**_PARTS, **{f"{name}/cs": _PARTS[name] for name in _CORE_SHELL}}
 """Pair style -> its part without charges and its part of charges."""

@@ -29,12 +29,24 @@ from ._lammps_pairs import (
     pair_part,
     pair_potential,
 )
+from ._lammps_sites import TIP4P, Sites
 from ._lammps_terms import types_in
 
 DISPERSED = ("ewald/disp", "pppm/disp")
 """Those that sum waves of dispersion, too."""
 
-KSPACE = (*DISPERSED, "ewald", "ewald/electrode", "pppm/electrode", "pppm", "pppm/cg", "pppm/stagger", "msm", "msm/cg")
+KSPACE = (
+    *DISPERSED,
+    "ewald",
+    "ewald/electrode",
+    "pppm/electrode",
+    "pppm/tip4p",
+    "pppm",
+    "pppm/cg",
+    "pppm/stagger",
+    "msm",
+    "msm/cg",
+)
 """Ways of LAMMPS to sum waves of charges: one energy, by several programs."""
 
 Found = list[tuple[str, Potential]]
@@ -90,9 +102,9 @@ def shares_of(said: Commands, data: LammpsData) -> list[Share]:
         return [Share(words, [*file, *lines], np.ones((types, types), bool))]
     styles: list[list[str]] = []
     for word in words[1:]:
-        if word in PARTS or word in FLAGGED or word in MANY_BODY or not styles or word[0].isalpha():
+        if word in PARTS or word in FLAGGED or word in TIP4P or word in MANY_BODY or not styles or word[0].isalpha():
             styles.append([])
-            check_known(word, (*PARTS, *FLAGGED, "zero", "none"), "pair style of LAMMPS in a hybrid style")
+            check_known(word, (*PARTS, *FLAGGED, *TIP4P, "zero", "none"), "pair style of LAMMPS in a hybrid style")
         styles[-1].append(word)
     taken = np.zeros((len(styles), types, types), bool)
     said_lines: list[list[list[str]]] = [[] for _ in styles]
@@ -141,7 +153,11 @@ def pair_terms(data: LammpsData, said: Commands, units: Units, space: Space, nea
     found: Found = []
     for share in shares_of(said, data):
         if share.words[0] not in ("zero", "none") and share.some.any():
-            found += _of_share(share, pair_part(share.words), data, said, units, space, near)
+            sites = Sites(share.words, data, said)
+            part = pair_part(sites.words)
+            if len(sites.frames) and part.charged == "coul/cut":
+                part = part._replace(charged="coul/cut/global")
+            found += _of_share(share, part, data, said, units, space, near, sites)
     return found
 
 
@@ -151,15 +167,23 @@ def cutoff_of(found: Found) -> float:
 
 
 def _of_share(
-    share: Share, part: PairPart, data: LammpsData, said: Commands, units: Units, space: Space, near: Near
+    share: Share,
+    part: PairPart,
+    data: LammpsData,
+    said: Commands,
+    units: Units,
+    space: Space,
+    near: Near,
+    sites: Sites,
 ) -> Found:
     found: Found = []
     constant, types = float(units.coulomb), len(data.mass)
     if part.own in DISPERSION:
         found += _dispersion(share, part, said, space, near)
     elif part.own is not None and said.modify.get("compute") != "no":
+        some = share.some & sites.with_pairs(types)
         own = pair_potential(
-            part.own, share.lines, types, part.numbers, said.modify, share.some, _nuclear(part.own, units)
+            part.own, share.lines, types, part.numbers, said.modify, some, _nuclear(part.own, units)
         )
         weighted = near.weighted("pairs", own, 0) if PAIR_STYLES[part.own].special else near.whole("pairs", own)
         found += [("pairs", own), *weighted]
@@ -167,14 +191,22 @@ def _of_share(
         return found
     if data.charge is None:
         raise ArgumentError(f"The pair style {share.words[0]} needs charges, but the atoms of the file have none.")
+    if len(sites.frames):
+        near = near._replace(left_out=False)  # a sum over sites takes all pairs
+    charges = _charges(share, part, said, constant, space, near)
+    return found + [(name, sites.moved(name, potential)) for name, potential in charges]
+
+
+def _charges(share: Share, part: PairPart, said: Commands, constant: float, space: Space, near: Near) -> Found:
+    """The terms of charges."""
     if part.charged == "coul/long" or part.charged in LONG:
         if not share.some.all():
             raise ArgumentError(f"The pair style {part.charged} must act between all types, but does not.")
-        return found + _long(share, part, said, constant, space, near)
+        return _long(share, part, said, constant, space, near)
     if part.charged == "coul/exclude":  # what weights leave off, and no more
-        return found + near.weighted("coulomb", _bare(constant), 1, lacking=True)
+        return near.weighted("coulomb", _bare(constant), 1, lacking=True)
     inside = charge_potential(part, share.lines, constant, share.some, said.modify)
-    found.append(("coulomb", inside))
+    found: Found = [("coulomb", inside)]
     if part.charged == "coul/dsf":  # LAMMPS takes what weights leave off from the bare interaction
         return found + near.whole("coulomb", inside) + near.weighted("coulomb", _bare(constant), 1, lacking=True)
     return found + near.weighted("coulomb", inside, 1)
@@ -194,7 +226,9 @@ def _long(share: Share, part: PairPart, said: Commands, constant: float, space: 
     # Two parts of MSM add up to the sum of Ewald; alone they are others.
     msm, own = part.charged == "coul/msm", part.charged in LONG
     if (msm or said.kspace[0][:3] == "msm") and (alone[1] or not msm):
-        raise ArgumentError("The kspace style msm must stand with a pair style such as coul/msm whose energies are computed.")
+        raise ArgumentError(
+            "The kspace style msm must stand with a pair style such as coul/msm whose energies are computed."
+        )
     own = own and (alone[0] or not msm)
     whole = ewald_sum(
         space,

@@ -188,7 +188,9 @@ def mixed(name: str, style: PairStyle, table: PairTable, modify: Mapping[str, st
             if missing.any() and kind != "norm"
         }
         norms = [key for key, kind in zip(style.names, style.mixed, strict=False) if kind == "norm"]
-        full |= {key: np.hypot(own[key][:, None], own[key][None]) for key in norms}  # of two Gaussians, whatever a line says
+        full |= {
+            key: np.hypot(own[key][:, None], own[key][None]) for key in norms
+        }  # of two Gaussians, whatever a line says
         cutoff = np.where(missing, by_rule(reach), table.cutoff)
     return PairTable(table.numbers | full, cutoff, table.given | missing)
 
@@ -339,7 +341,12 @@ def charge_potential(
 
 
 def long_potentials(
-    part: PairPart, lines: Sequence[Sequence[str]], constant: float, types: int, modify: Mapping[str, str], damping: float
+    part: PairPart,
+    lines: Sequence[Sequence[str]],
+    constant: float,
+    types: int,
+    modify: Mapping[str, str],
+    damping: float,
 ) -> tuple[PairPotential, PairPotential]:
     """The part within the cutoff of charges whose waves are summed, and their bare interaction."""
     name, cutoff = str(part.charged), part.charge_numbers["rc"]
@@ -352,7 +359,9 @@ def long_potentials(
     table = mixed(name, first, chosen, modify, everyone)
     numbers = {**part.charge_numbers, "GEWALD": damping}
     inside, bare = (
-        formula_potential(name, first._replace(formula=text), table, np.full((types, types), reach), numbers, {}, constant, True)
+        formula_potential(
+            name, first._replace(formula=text), table, np.full((types, types), reach), numbers, {}, constant, True
+        )
         for text, reach in ((f"{style.bare} - {style.damped}", cutoff), (style.bare, np.inf))
     )
     return inside, bare

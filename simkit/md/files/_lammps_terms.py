@@ -125,7 +125,9 @@ def _hybrid(
 ) -> Found:
     """The terms of each style of a hybrid one, by the types whose lines name it."""
     for name in styles:
-        check_known(name, (*STYLES[kind], *LEPTON.get(kind, ()), *_series(kind), "zero", "none"), f"{kind} style of LAMMPS")
+        check_known(
+            name, (*STYLES[kind], *LEPTON.get(kind, ()), *_series(kind), "zero", "none"), f"{kind} style of LAMMPS"
+        )
     chosen: dict[int, str] = {}
     said: dict[str, list[Sequence[str]]] = {name: [] for name in styles}
     for first, name, *rest in lines:

@@ -104,7 +104,9 @@ class DispersionWaves(ManyBodyPotential):
         parts = [jnp.stack(part) for part in zip(*sums, strict=True)]
         power = sum(jnp.sum(part * (table @ part), axis=0) for part in parts)
         volume = view.space.volume().astype(dtype)
-        total = -(math.pi**1.5) * self.damping**3 / (6 * volume) * jnp.vdot(twice * _spectrum(square, self.damping), power)
+        total = (
+            -(math.pi**1.5) * self.damping**3 / (6 * volume) * jnp.vdot(twice * _spectrum(square, self.damping), power)
+        )
         total = total + self.damping**6 / 12 * jnp.vdot(real, jnp.diagonal(table)[species])
         if self.excluded is None:
             return total

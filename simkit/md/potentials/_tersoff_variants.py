@@ -11,7 +11,14 @@ from jaxtyping import Array
 from ..._types import Scalar
 from ...core import quantity
 from ...stores import READERS, Reader
-from ..files._three_body_files import TERSOFF, TERSOFF_MOD, TERSOFF_ZBL, ThreeBodyTable, read_tersoff_mod, read_tersoff_zbl
+from ..files._three_body_files import (
+    TERSOFF,
+    TERSOFF_MOD,
+    TERSOFF_ZBL,
+    ThreeBodyTable,
+    read_tersoff_mod,
+    read_tersoff_zbl,
+)
 from ._many_body import AtomicPotential, AtomView
 from ._tersoff import BondRule, Tersoff, bond_energies, bond_order, bounded_exp
 from ._triples import Table, Triples, by_pair, check_table, concrete_cutoff, number_of_species, squeezed

@@ -85,7 +85,9 @@ class Vashishta(AtomicPotential):
         self.D, self.lambda4, self.W, self.rc = D, lambda4, W, rc
         self.B, self.gamma, self.r0, self.C, self.cos_theta0 = B, gamma, r0, C, cos_theta0
         self.constant = constant
-        self.cutoff = concrete_cutoff(cutoff, lambda: np.max(np.maximum(np.max(np.asarray(rc)), np.max(np.asarray(r0)))))
+        self.cutoff = concrete_cutoff(
+            cutoff, lambda: np.max(np.maximum(np.max(np.asarray(rc)), np.max(np.asarray(r0))))
+        )
 
     def __check_init__(self):
         number_of_species((*self._of_pairs(), *self._of_triples()))
@@ -116,7 +118,9 @@ class Vashishta(AtomicPotential):
             """Energy and derivative."""
             steric, dipole = h * r**-eta, d / r**4 * jnp.exp(-r / lambda4)
             screened, spread = charges / r * jnp.exp(-r / lambda1), w / r**6
-            slope = -eta * steric / r - screened * (1 / r + 1 / lambda1) + dipole * (4 / r + 1 / lambda4) + 6 * spread / r
+            slope = (
+                -eta * steric / r - screened * (1 / r + 1 / lambda1) + dipole * (4 / r + 1 / lambda4) + 6 * spread / r
+            )
             return steric + screened - dipole - spread, slope
 
         u, _ = energy(r)
