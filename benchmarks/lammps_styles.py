@@ -31,8 +31,8 @@ ROUNDING = 2e-13
 APPROXIMATE = ("coul/long", "coul/dsf", "coulgauss/long", "slater/long", "coul/msm", "tip4p/long")
 """Styles for which LAMMPS takes erfc from a polynomial that errs by 1.5e-7 (7.1.26 of Abramowitz and Stegun), or from a table."""
 CONSTANTS = ("_real", "zbl", "-vashishta", "-gaussian", "-mm3")
-"""Cases in which LAMMPS takes constants with eight digits that charges cannot carry here: of electron volts, of nuclear charges; Boltzmann's of
-bonded Gaussians differs by 1e-6, the polynomial of MM3 has six digits."""
+"""Cases in which LAMMPS takes constants with eight digits that charges cannot carry here: of electron volts, of nuclear
+charges; Boltzmann's of bonded Gaussians differs by 1e-6, the polynomial of MM3 has six digits."""
 CLOSE = 3e-6
 """What both may miss, of the largest number of the case; sums over waves miss the accuracy that the file asks for."""
 

@@ -126,11 +126,11 @@ from .potentials._bonds import MorseBond as MorseBond
 from .potentials._buckingham import Buckingham as Buckingham
 from .potentials._coulomb import CoulombCut as CoulombCut
 from .potentials._coulomb import CoulombDSF as CoulombDSF
-from .potentials._eam_mixing import mixed_tables as mixed_tables
-from .potentials._embedded_atom import EAM as EAM
 from .potentials._dispersion import DispersionScreened as DispersionScreened
 from .potentials._dispersion import DispersionWaves as DispersionWaves
 from .potentials._dispersion import dispersion_sum as dispersion_sum
+from .potentials._eam_mixing import mixed_tables as mixed_tables
+from .potentials._embedded_atom import EAM as EAM
 from .potentials._ewald import CoulombScreened as CoulombScreened
 from .potentials._ewald import Ewald as Ewald
 from .potentials._ewald import ParticleMeshEwald as ParticleMeshEwald
@@ -163,9 +163,9 @@ from .potentials._potential import Potential as Potential
 from .potentials._potential import Sum as Sum  # internal
 from .potentials._potential import parts as parts  # internal
 from .potentials._reaction_field import CoulombReactionField as CoulombReactionField
+from .potentials._second_moment import SecondMoment as SecondMoment
 from .potentials._second_virial import SecondVirial as SecondVirial
 from .potentials._second_virial import second_virial as second_virial
-from .potentials._second_moment import SecondMoment as SecondMoment
 from .potentials._sites import ChargesOnSites as ChargesOnSites
 from .potentials._slab import SlabCorrection as SlabCorrection
 from .potentials._soft_core import SoftCoreLennardJones as SoftCoreLennardJones

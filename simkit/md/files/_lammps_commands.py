@@ -98,7 +98,8 @@ class Commands:
 
         if self.open and not self.slab > 1:
             raise ArgumentError(
-                "Argument `commands` must give `kspace_modify slab` with a number above 1 where `boundary` leaves z open, but does not."
+                "Argument `commands` must give `kspace_modify slab` with a number above 1 where `boundary` leaves z open, but does "
+                "not."
             )
 
     @property

@@ -112,7 +112,8 @@ def _second_moment(name: str, lines: Sequence[Sequence[str]], types: int) -> Sec
         numbers = numbers_in("pair_coeff", rest)
         if len(numbers) != 7:
             raise ArgumentError(
-                f"A line of `pair_coeff` of the style {name} must hold R0, p, q, A, xi, Rcs and Rc, but holds {len(numbers)} numbers."
+                f"A line of `pair_coeff` of the style {name} must hold R0, p, q, A, xi, Rcs and Rc, but holds {len(numbers)} "
+                "numbers."
             )
         for i in types_in(first, types):
             for j in types_in(second, types):

@@ -182,9 +182,7 @@ def _of_share(
         found += _dispersion(share, part, said, space, near)
     elif part.own is not None and said.modify.get("compute") != "no":
         some = share.some & sites.with_pairs(types)
-        own = pair_potential(
-            part.own, share.lines, types, part.numbers, said.modify, some, _nuclear(part.own, units)
-        )
+        own = pair_potential(part.own, share.lines, types, part.numbers, said.modify, some, _nuclear(part.own, units))
         weighted = near.weighted("pairs", own, 0) if PAIR_STYLES[part.own].special else near.whole("pairs", own)
         found += [("pairs", own), *weighted]
     if part.charged is None:

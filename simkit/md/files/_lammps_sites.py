@@ -34,19 +34,17 @@ class Sites:
         numbers = numbers_in("pair_style", words[1:])
         if len(numbers) < 6 or any(number != int(number) for number in numbers[:4]):
             raise ArgumentError(
-                f"`pair_style` of the style {words[0]} must be followed by types of oxygen, hydrogen, bond and angle, a distance and "
-                f"cutoffs, but is `{' '.join(words)}`."
+                f"`pair_style` of the style {words[0]} must be followed by types of oxygen, hydrogen, bond and angle, a distance "
+                f"and cutoffs, but is `{' '.join(words)}`."
             )
         self.words = [*TIP4P[words[0]], *words[6:]]
         oxygen, hydrogen, bond, angle = (int(number) for number in numbers[:4])
         self.hydrogen = hydrogen - 1
         first = np.flatnonzero(data.kind == oxygen - 1)
         self.frames = first[:, None] + np.arange(3)[None]
-        if (
-            self.frames.size
-            and self.frames.max() >= len(data.kind)
-            or (data.kind[self.frames[:, 1:]] != hydrogen - 1).any()
-        ):
+        if (self.frames.size and self.frames.max() >= len(data.kind)) or (
+            data.kind[self.frames[:, 1:]] != hydrogen - 1
+        ).any():
             raise ArgumentError(
                 f"The pair style {words[0]} needs two atoms of type {hydrogen} behind each atom of type {oxygen}, but the file has "
                 "others there."

@@ -1,6 +1,7 @@
 r"""Dispersion of periodic cells after Ewald: attraction as $r^{-6}$ without a cutoff.
 
-$$-\frac12 \sum_{ij} \sum_n \frac{C_{ij}}{|r_{ij} + n|^6} = -\sum_{pairs} \frac{C_{ij}}{r^6} e^{-x^2} \Big(1 + x^2 + \frac{x^4}{2}\Big)
+$$-\frac12 \sum_{ij} \sum_n \frac{C_{ij}}{|r_{ij} + n|^6}
+= -\sum_{pairs} \frac{C_{ij}}{r^6} e^{-x^2} \Big(1 + x^2 + \frac{x^4}{2}\Big)
 - \frac{\pi^{3/2} \beta^3}{6 V} \sum_m f\Big(\frac{m}{2 \beta}\Big) \sum_{ij} C_{ij} e^{i m \cdot (x_i - x_j)}
 + \frac{\beta^6}{12} \sum_i C_{ii}$$
 

@@ -17,7 +17,8 @@ from ._potential import POTENTIALS
 class SlabCorrection(ManyBodyPotential):
     r"""What takes the images of a slab off an Ewald sum: between vacuum and vacuum, without it dipoles act on their images,
 
-    $$U = \frac{2 \pi k}{V} \Big[M_z^2 - Q \sum_i q_i z_i^2 - \frac{Q^2 L_z^2}{12}\Big],\qquad M_z = \sum_i q_i z_i,\ Q = \sum_i q_i$$
+    $$U = \frac{2 \pi k}{V} \Big[M_z^2 - Q \sum_i q_i z_i^2 - \frac{Q^2 L_z^2}{12}\Big],\qquad
+    M_z = \sum_i q_i z_i,\ Q = \sum_i q_i$$
 
     **Arguments:**
 

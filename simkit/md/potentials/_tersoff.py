@@ -188,8 +188,12 @@ def ending(r: Array, middle: Array, half: Array) -> Array:
 def bond_order(x: Array, power: Array, n: Array) -> Array:
     """(1 + x^power)^(-1/2n), whose derivative is finite where x is 0: below 1e-16^(1/power) it is 1 to all digits."""
     least = lax.stop_gradient(jnp.broadcast_to((2e-16 * n) ** (1 / power), x.shape))
-    raised = jnp.where(x > least, x, least) ** power
-    return jnp.where(x > least, (1 + raised) ** (-1 / (2 * n)), 1)
+    raised = jnp.where(x > least, x, least)
+    # Beyond e^60 the 1 does not matter, and the power might overflow in single precision.
+    last = lax.stop_gradient(jnp.broadcast_to(jnp.exp(60 / power), x.shape))
+    inside = (1 + jnp.minimum(raised, last) ** power) ** (-1 / (2 * n))
+    found = jnp.where(raised > last, raised ** (-power / (2 * n)), inside)
+    return jnp.where(x > least, found, 1)
 
 
 READERS.add("tersoff", Reader("potential", read_tersoff, Tersoff.from_table))

@@ -40,7 +40,8 @@ class ModifiedTersoff(AtomicPotential):
     -1 and 1.
 
     **Arguments:** numbers, or one for each triple of species, the atom in the middle first, shape (species, species, species), as
-    for `Tersoff`; `beta` is 1 or 3 and alpha is raised to it, as in LAMMPS. `shift` is added to every distance, but not to their differences. `cutoff` is static.
+    for `Tersoff`; `beta` is 1 or 3 and alpha is raised to it, as in LAMMPS. `shift` is added to every distance, but not to their
+    differences. `cutoff` is static.
 
     Files are read by `ModifiedTersoff.from_table(read_tersoff_mod(path, elements))`.
 
