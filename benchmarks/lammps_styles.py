@@ -15,6 +15,7 @@ import tempfile
 from collections.abc import Sequence
 from typing import Any
 
+import jax
 import numpy as np
 from _lammps_inputs import COULOMB, Input, NotMade, case_of, numbers_of, potentials_folder
 
@@ -30,16 +31,15 @@ ROUNDING = 2e-13
 
 APPROXIMATE = ("coul/long", "coul/dsf", "coulgauss/long", "slater/long", "coul/msm", "tip4p/long")
 """Styles for which LAMMPS takes erfc from a polynomial that errs by 1.5e-7 (7.1.26 of Abramowitz and Stegun), or from a table."""
-CONSTANTS = ("_real", "zbl", "-vashishta", "-gaussian", "-mm3")
+CONSTANTS = ("_real", "zbl", "-vashishta", "-gaussian")
 """Cases in which LAMMPS takes constants with eight digits that charges cannot carry here: of electron volts, of nuclear
-charges; Boltzmann's of bonded Gaussians differs by 1e-6, the polynomial of MM3 has six digits."""
+charges; Boltzmann's of bonded Gaussians differs by 1e-6."""
 CLOSE = 3e-6
 """What both may miss, of the largest number of the case; sums over waves miss the accuracy that the file asks for."""
 
 CONTRADICT = {
     "angle-cosine_delta": ("forces", "stress"),
     "angle-fourier_simple": ("forces", "stress"),
-    "angle-mm3": ("forces", "stress"),
     "dihedral-spherical": ("stress",),
     "mol-pair-lj_smooth_linear": ("vdwl",),
 }
@@ -147,8 +147,6 @@ def verdict(name: str, told: dict[str, str], found: dict[str, Any], expected: di
         apart["forces"], within["forces"] = float(np.sqrt(np.mean(square))), accuracy * COULOMB["real"]
     close = any(style in told.get("pair_style", "") for style in APPROXIMATE) or name.endswith(CONSTANTS)
     if close and all(apart[key] <= within[key] for key in apart):
-        if name in CONTRADICT:
-            return "not run: its forces contradict its energy; the rest is right but for constants"
         return f"near: {max(apart[key] / (largest[key] or 1) for key in apart):.1e} of the largest number"
     return f"wrong: {said}; {errors}"
 
@@ -158,7 +156,9 @@ def main(chosen: Sequence[str] = ()) -> dict[str, float]:
     folder, potentials = pathlib.Path(os.environ["LAMMPS_STYLES"]), potentials_folder()
     names = list(chosen) or sorted(path.stem for path in folder.glob("*.yaml") if not path.stem.startswith("fix"))
     ends = json.loads((HERE / "lammps_styles.json").read_text())["ends"] if chosen else {}
-    for name in names:
+    for count, name in enumerate(names, 1):
+        if count % 50 == 0:  # programs of hundreds of cases exhaust the memory maps of a process
+            jax.clear_caches()
         ends[name] = case(folder / f"{name}.yaml", potentials)[:150]
         print(f"{name}: {ends[name]}", flush=True)
     words = [end.split(":")[0] for end in ends.values()]

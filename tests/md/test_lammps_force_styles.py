@@ -8,7 +8,6 @@ import pytest
 
 import simkit
 from simkit import md
-from simkit.md.potentials._potential import parts
 
 KNOWN = json.loads((Path(__file__).parents[2] / "data" / "md" / "lammps_force_styles.json").read_text())
 # Constants with eight digits, erfc from a polynomial good to 1.5e-7, and waves up to the accuracy that the input asks for.
@@ -41,26 +40,6 @@ def test_values_of_lammps(name, tmp_path):
     stress = [-virial[i, j] for i, j in ((0, 0), (1, 1), (2, 2), (0, 1), (0, 2), (1, 2))]
     np.testing.assert_allclose(stress, case["stress"], atol=within * np.abs(case["stress"]).max())
     np.testing.assert_allclose(float(found.energy), case["energy"], rtol=within)
-
-
-def test_mm3_angles_have_the_energy_of_lammps(tmp_path):
-    """Of `angle-mm3`, whose forces in LAMMPS err by a digit of a coefficient; its polynomial has six digits."""
-    path = tmp_path / "case.data"
-    path.write_text(KNOWN["data"])
-    rest = (
-        "units real\npair_style zero 8.0\nbond_style zero\ndihedral_style zero\nimproper_style zero\nangle_style mm3\n"
-    )
-    numbers = ((75.0, 110.1), (45.0, 111.0), (50.0, 120.0), (100.0, 108.5))
-    lines = "\n".join(f"angle_coeff {i} {k} {theta}" for i, (k, theta) in enumerate(numbers, 1))
-    model = md.read_lammps(path, rest + lines)
-    energy = sum(float(term.energy(_view(model))) for term in parts(model.system.potential))
-    np.testing.assert_allclose(energy, 44.72461548562619, rtol=1e-6)
-
-
-def _view(model):
-    from simkit.md.potentials._many_body import AtomView
-
-    return AtomView(model.system.space, model.start.position, model.system.species, model.system.charge)
 
 
 def test_slabs_are_three_times_as_high(tmp_path):

@@ -22,8 +22,6 @@ _FENE = (
 _QUARTIC = (
     "k*d^2*(d - b1)*(d - b2) + u0 + select(step(1.122462048309373 - r), 4*(1/r^12 - 1/r^6) + 1, 0); d = min(r - rc, 0)"
 )
-# The last number is that of LAMMPS' energies and of other programs with MM3; LAMMPS' page has another.
-_SEXTIC = "k*d^2*(1 - 0.014*b + 5.6e-5*b^2 - 7e-7*b^3 + 2.2e-8*b^4); b = 57.29577951308232*d; d = theta - theta0"
 _ENDS = "; u = distance(p1, p2); v = distance(p2, p3)"
 _CROSSED = "m*(u - r1)*(v - r2) + (n1*(u - r3) + n2*(v - r4))*d; d = theta - theta0" + _ENDS
 _CROSSES = {"bb": ("m", "r1", "r2"), "ba": ("n1", "n2", "r3", "r4")}
@@ -101,7 +99,6 @@ STYLES: Mapping[str, Mapping[str, Style]] = {
         "fourier/simple": Style("k*(1 + c*cos(n*theta))", ("k", "c", "n")),
         "quartic": Style("k2*d^2 + k3*d^3 + k4*d^4; d = theta - theta0", ("theta0", "k2", "k3", "k4"), ("theta0",)),
         "cosine/shift/exp": Style(_SHIFTED_EXP, ("depth", "theta0", "a"), ("theta0",)),
-        "mm3": Style(_SEXTIC, ("k", "theta0"), ("theta0",)),
         "cross": Style(
             f"kss*(u - r1)*(v - r2) + (k1*(u - r1) + k2*(v - r2))*(theta - theta0){_ENDS}",
             ("kss", "k1", "k2", "r1", "r2", "theta0"),
