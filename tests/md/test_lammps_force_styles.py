@@ -65,7 +65,7 @@ def test_refused_styles(style, tmp_path):
     path = tmp_path / "case.data"
     path.write_text(KNOWN["data"])
     kinds = "\n".join(f"{kind}_style zero" for kind in ("bond", "angle", "dihedral", "improper"))
-    with pytest.raises(simkit.ArgumentError, match=WRONG[style]):
+    with pytest.raises(simkit.SimkitError, match=WRONG[style]):
         md.read_lammps(
             path, f"units real\n{kinds}\nspecial_bonds lj/coul 1 1 1\npair_style {style}\npair_coeff * * 1.0 1.0"
         )

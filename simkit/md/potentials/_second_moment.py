@@ -31,7 +31,7 @@ class SecondMoment(AtomicPotential):
     - `inner`, `outer`: where both end.
     - `cutoff`: static; by default the largest `outer`. Where that is fitted, give the largest that it may reach.
 
-    **Good values:** the defaults are silver's of LAMMPS' example in eV and Angstrom.
+    **Good values:** the defaults are gold's of LAMMPS' example in eV and Angstrom.
 
     **Reference:** Gupta (1981), Physical Review B 23:6265, doi:10.1103/PhysRevB.23.6265; Cleri & Rosato (1993), Physical Review B
     48:22, doi:10.1103/PhysRevB.48.22.
@@ -39,7 +39,7 @@ class SecondMoment(AtomicPotential):
     ```python
     import simkit
 
-    silver = simkit.md.SecondMoment()
+    gold = simkit.md.SecondMoment()
     ```
     """
 
