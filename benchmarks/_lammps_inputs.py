@@ -63,14 +63,13 @@ class Input:
             "create_atoms": self._not_made,
             "shell": lambda words, line: None,
             "set": self._set,
+            "change_box": self._change_box,
         }
         does.get(name, self._plain)(words, line)
 
     def _plain(self, words: list[str], line: str) -> None:
         if line.split()[0] == "units":
             self.units = words[0]
-        if line == "change_box all triclinic":  # a cell without a skew stays what it is
-            return
         if self.potentials is not None and line.startswith("pair_coeff"):
             files = {word: str(self.potentials / word) for word in words if (self.potentials / word).is_file()}
             line = " ".join(files.get(word, word) for word in line.split())
@@ -110,6 +109,29 @@ class Input:
             return [*row[:3], value[0], *row[4:]] if low <= number <= high else row
 
         self._atoms(charged)
+
+    def _change_box(self, words: list[str], line: str) -> None:
+        """Ends and skews of the cell; atoms stay."""
+        rest = words[1:]
+        while rest:
+            if rest[0] == "triclinic":  # a cell without a skew stays what it is
+                rest = rest[1:]
+            elif rest[0] in ("x", "y", "z") and rest[1] == "final":
+                axis, _, low, high, *rest = rest
+                self.data = [
+                    f"{low} {high} {axis}lo {axis}hi" if text.endswith(f"{axis}hi") else text for text in self.data
+                ]
+            elif rest[0] in ("xy", "xz", "yz") and rest[1] == "final":
+                axis, _, value, *rest = rest
+                place = next((k for k, text in enumerate(self.data) if text.endswith("xy xz yz")), None)
+                if place is None:
+                    place = next(k for k, text in enumerate(self.data) if text.endswith("zhi")) + 1
+                    self.data.insert(place, "0 0 0 xy xz yz")
+                skew = self.data[place].split()[:3]
+                skew[("xy", "xz", "yz").index(axis)] = value
+                self.data[place] = f"{' '.join(skew)} xy xz yz"
+            else:
+                return self._plain(words, line)
 
     def _atoms(self, change: Callable[[list[str]], list[str]]) -> None:
         inside = False

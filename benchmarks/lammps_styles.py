@@ -15,6 +15,7 @@ import tempfile
 from collections.abc import Sequence
 from typing import Any
 
+import jax
 import numpy as np
 from _lammps_inputs import COULOMB, Input, NotMade, case_of, numbers_of, potentials_folder
 
@@ -28,20 +29,32 @@ UNITS = {"real": md.REAL, "metal": md.METAL, "lj": md.REDUCED}
 ROUNDING = 2e-13
 """Numbers are sums of larger ones: rounding is measured by the largest force or stress of the case."""
 
-APPROXIMATE = ("coul/long", "coul/dsf")
+APPROXIMATE = ("coul/long", "coul/dsf", "coulgauss/long", "slater/long", "coul/msm", "tip4p/long")
 """Styles for which LAMMPS takes erfc from a polynomial that errs by 1.5e-7 (7.1.26 of Abramowitz and Stegun), or from a table."""
-CONSTANTS = ("_real", "zbl")
-"""Cases in which LAMMPS takes constants with eight digits that charges cannot carry here: of electron volts, of nuclear charges."""
+CONSTANTS = ("_real", "zbl", "-vashishta", "-gaussian")
+"""Cases in which LAMMPS takes constants with eight digits that charges cannot carry here: of electron volts, of nuclear
+charges; Boltzmann's of bonded Gaussians differs by 1e-6."""
 CLOSE = 3e-6
 """What both may miss, of the largest number of the case; sums over waves miss the accuracy that the file asks for."""
 
 CONTRADICT = {
     "angle-cosine_delta": ("forces", "stress"),
     "angle-fourier_simple": ("forces", "stress"),
+    "dihedral-spherical": ("stress",),
     "mol-pair-lj_smooth_linear": ("vdwl",),
 }
 """Files whose forces are not the derivative of their energy (LAMMPS' own, by differences), and what in them is then not compared.
-Those of the first are right in the LAMMPS of 2025; the energy of the last lacks the weights of `special_bonds`."""
+Those of the first are right in the LAMMPS of 2025; of the spherical dihedral the virial is none of its forces; the energy of the
+last lacks the weights of `special_bonds`."""
+
+
+OF_EWALD = {
+    "kspace-pppm_slab": "kspace-ewald_slab",
+    "kspace-pppm_electrode_slab": "kspace-ewald_electrode_slab",
+    "kspace-pppm_tip4p_slab": None,
+}
+"""Files of meshes whose forces miss the accuracy that they ask for three times, and those of the same waves summed one by one, by
+LAMMPS, too: forces are compared with these, where they are."""
 
 
 def model_of(given: Input, folder: pathlib.Path) -> md.MolecularModel:
@@ -89,8 +102,13 @@ def case(path: pathlib.Path, potentials: pathlib.Path | None) -> str:
     except simkit.SimkitError as reason:
         return f"refused: {reason}"
     found, epsilon = values(model), float(told["epsilon"])
-    forces = np.array(numbers_of(told["init_forces"]))
-    expected = {"forces": forces[np.argsort(forces[:, 0]), 1:], "stress": numbers_of(told["init_stress"])[0]}
+    if path.stem in OF_EWALD:
+        other = OF_EWALD[path.stem]
+        if other is None:
+            return "not run: the mesh of slabs misses its accuracy, and no file has the same waves one by one"
+        end = verdict(other, told, found, {"forces": _forces(path.with_name(f"{other}.yaml"))}, epsilon)
+        return f"not run: its mesh misses its accuracy; {end}" if end.startswith(("right", "near")) else end
+    expected = {"forces": _forces(path), "stress": numbers_of(told["init_stress"])[0]}
     if "init_energy" in told:
         expected["energy"] = float(told["init_energy"])
         found["energy"] = found["vdwl"] + found["coul"]
@@ -101,6 +119,12 @@ def case(path: pathlib.Path, potentials: pathlib.Path | None) -> str:
     for name in CONTRADICT.get(path.stem, ()):
         expected.pop(name)
     return verdict(path.stem, told, found, expected, epsilon)
+
+
+def _forces(path: pathlib.Path) -> np.ndarray:
+    """The forces of a file, by atom."""
+    rows = np.array(numbers_of(case_of(path)["init_forces"]))
+    return rows[np.argsort(rows[:, 0]), 1:]
 
 
 def verdict(name: str, told: dict[str, str], found: dict[str, Any], expected: dict[str, Any], epsilon: float) -> str:
@@ -132,7 +156,9 @@ def main(chosen: Sequence[str] = ()) -> dict[str, float]:
     folder, potentials = pathlib.Path(os.environ["LAMMPS_STYLES"]), potentials_folder()
     names = list(chosen) or sorted(path.stem for path in folder.glob("*.yaml") if not path.stem.startswith("fix"))
     ends = json.loads((HERE / "lammps_styles.json").read_text())["ends"] if chosen else {}
-    for name in names:
+    for count, name in enumerate(names, 1):
+        if count % 50 == 0:  # programs of hundreds of cases exhaust the memory maps of a process
+            jax.clear_caches()
         ends[name] = case(folder / f"{name}.yaml", potentials)[:150]
         print(f"{name}: {ends[name]}", flush=True)
     words = [end.split(":")[0] for end in ends.values()]

@@ -595,6 +595,11 @@ ROWS = {
         lambda: md.LennardJones([1.0, 1.2], [1.0, 1.0], mixing="lorentz"),
         "no mixing rule `lorentz`. Close matches",
     ),
+    "sites without charges": (lambda: md.ChargesOnSites(md.LennardJones(), [[0, 1, 2]]), "pair potential of charges"),
+    "waves with a tolerance of 1": (
+        lambda: md.dispersion_sum(md.Orthorhombic([5.0, 5.0, 5.0]), 2.0, tolerance=1.0),
+        "`tolerance` must lie between 0 and 0.1",
+    ),
     "a molecule of a number": (lambda: md.read(3), "`path` must be the name of a file"),
     "no system of OpenMM": (lambda: md.from_openmm(None, np.zeros((2, 3))), "`system` must be an `openmm.System`"),
     "a data file of LAMMPS that is not there": (lambda: md.read_lammps("nowhere.data"), "nowhere.data"),

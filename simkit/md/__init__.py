@@ -57,6 +57,9 @@ from .files._read import read as read
 from .files._three_body_files import ThreeBodyTable as ThreeBodyTable  # internal
 from .files._three_body_files import read_stillinger_weber as read_stillinger_weber
 from .files._three_body_files import read_tersoff as read_tersoff
+from .files._three_body_files import read_tersoff_mod as read_tersoff_mod
+from .files._three_body_files import read_tersoff_zbl as read_tersoff_zbl
+from .files._three_body_files import read_vashishta as read_vashishta
 from .fits import EnergiesAndForces as EnergiesAndForces
 from .fits import EquilibriumAverages as EquilibriumAverages
 from .free_energy._bias import Bias as Bias
@@ -123,6 +126,9 @@ from .potentials._bonds import MorseBond as MorseBond
 from .potentials._buckingham import Buckingham as Buckingham
 from .potentials._coulomb import CoulombCut as CoulombCut
 from .potentials._coulomb import CoulombDSF as CoulombDSF
+from .potentials._dispersion import DispersionScreened as DispersionScreened
+from .potentials._dispersion import DispersionWaves as DispersionWaves
+from .potentials._dispersion import dispersion_sum as dispersion_sum
 from .potentials._eam_mixing import mixed_tables as mixed_tables
 from .potentials._embedded_atom import EAM as EAM
 from .potentials._ewald import CoulombScreened as CoulombScreened
@@ -157,14 +163,19 @@ from .potentials._potential import Potential as Potential
 from .potentials._potential import Sum as Sum  # internal
 from .potentials._potential import parts as parts  # internal
 from .potentials._reaction_field import CoulombReactionField as CoulombReactionField
+from .potentials._second_moment import SecondMoment as SecondMoment
 from .potentials._second_virial import SecondVirial as SecondVirial
 from .potentials._second_virial import second_virial as second_virial
+from .potentials._sites import ChargesOnSites as ChargesOnSites
+from .potentials._slab import SlabCorrection as SlabCorrection
 from .potentials._soft_core import SoftCoreLennardJones as SoftCoreLennardJones
 from .potentials._soft_sphere import SoftSphere as SoftSphere
 from .potentials._stillinger_weber import StillingerWeber as StillingerWeber
 from .potentials._tabulated import Tabulated as Tabulated
 from .potentials._terms import terms_of as terms_of  # internal
 from .potentials._tersoff import Tersoff as Tersoff
+from .potentials._tersoff_variants import ModifiedTersoff as ModifiedTersoff
+from .potentials._tersoff_variants import TersoffZBL as TersoffZBL
 from .potentials._torsion_map import TorsionMap as TorsionMap
 from .potentials._truncation import TRUNCATIONS as TRUNCATIONS  # internal
 from .potentials._truncation import ForceShifted as ForceShifted
@@ -172,6 +183,7 @@ from .potentials._truncation import Shifted as Shifted
 from .potentials._truncation import Switched as Switched
 from .potentials._truncation import Truncated as Truncated
 from .potentials._truncation import Truncation as Truncation
+from .potentials._vashishta import Vashishta as Vashishta
 from .potentials._weeks_chandler_andersen import WeeksChandlerAndersen as WeeksChandlerAndersen
 from .potentials._yukawa import Yukawa as Yukawa
 from .relaxation._fire import FIRE as FIRE

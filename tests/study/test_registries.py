@@ -37,9 +37,13 @@ NAMELESS = {
         md.FormulaTerms,
         md.FormulaThroughAtoms,
         md.Sum,  # an array of tables
-        md.EAM,  # by its files, as the next two
+        md.EAM,  # by its files, as the next five
         md.StillingerWeber,
         md.Tersoff,
+        md.ModifiedTersoff,
+        md.TersoffZBL,
+        md.Vashishta,
+        md.ChargesOnSites,  # of a potential and atoms
     },
     "NOISES": set(),
     "DYNAMICS": set(),
@@ -91,7 +95,7 @@ def test_every_reader_of_texts_has_a_name():
 
 def test_a_potential_with_files_is_reached_by_a_reader():
     made = {reader.make.__self__ for reader in READERS.own.values() if reader.gives == "potential"}
-    assert made == {md.EAM, md.StillingerWeber, md.Tersoff}
+    assert made == {md.EAM, md.StillingerWeber, md.Tersoff, md.ModifiedTersoff, md.TersoffZBL, md.Vashishta}
 
 
 def test_the_same_names_everywhere(tmp_path, capsys):

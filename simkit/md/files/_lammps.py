@@ -55,6 +55,8 @@ def read_lammps(
     if not file.is_file():
         raise ArgumentError(f"Argument `path` must name a file that exists, but there is no {file}.")
     data, said = read_data(file), Commands(commands)
+    if said.open:
+        data = data._replace(vectors=data.vectors * np.array([1.0, 1.0, said.slab])[:, None])
     units, space = UNITS[said.units], _space(data)
     found: list[tuple[str, Potential]] = []
     lines = {kind: [*_plain(data.coefficients.get(kind, [])), *said.lines.get(kind, [])] for kind in MEMBERS}
@@ -64,7 +66,7 @@ def read_lammps(
             raise ArgumentError(
                 f"Argument `commands` must give a `{kind}_style`, since the file has {kind}s, but gives none."
             )
-        found += bonded_terms(kind, said.styles.get(kind, ["zero"]), _spread(lines[kind], rows), rows)
+        found += bonded_terms(kind, said.styles.get(kind, ["zero"]), _spread(lines[kind], rows), rows, units.boltzmann)
     near = Near(_special(data, said), left_out=True)
     pairs = pair_terms(data, said, units, space, near)
     if len(near.groups) and min(np.asarray(space.plane_distances())) < 2 * cutoff_of(pairs) and _double(precision):
@@ -117,6 +119,11 @@ def _space(data: LammpsData) -> Space:
 def _special(data: LammpsData, said: Commands) -> list[tuple[np.ndarray, tuple[float, float]]]:
     """Pairs one, two and three bonds apart, with the weights of Lennard-Jones and Coulomb; without those that count as others."""
     bonds, known, found = data.terms["bond"][:, 1:], set(), []
+    style = said.styles.get("bond", [""])
+    if "quartic" in style[1:]:
+        raise ArgumentError(
+            "`bond_style quartic` must stand alone, as it takes off the pairs of its bonds, but is a hybrid."
+        )
     if not len(bonds):
         return []
     for apart in (1, 2, 3):
@@ -125,6 +132,8 @@ def _special(data: LammpsData, said: Commands) -> list[tuple[np.ndarray, tuple[f
         ]
         known |= set(pairs)
         weights = said.special[0][apart - 1], said.special[1][apart - 1]
+        if apart == 1 and style[0] == "quartic":  # the style itself takes these pairs off, as bonds may break
+            weights = 0.0, 0.0
         if pairs and weights != (1.0, 1.0):
             found.append((np.array(pairs), weights))
     return found

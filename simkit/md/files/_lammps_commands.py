@@ -57,10 +57,24 @@ KEYS = {"mix", "shift", "tail", "compute"}
 TABLES = {"table", "table/disp", "tabinner", "tabinner/disp"}
 """Settings of `pair_modify` about tables that LAMMPS makes for speed."""
 
-WAVES = {"gewald", "compute"}
+WAVES = {"gewald", "gewald/disp", "compute", "slab"}
 """Settings of `kspace_modify` that change energies."""
 
-ACCURACY = {"collective", "cutoff/adjust", "diff", "force", "mesh", "minorder", "order", "overlap", "pressure/scalar"}
+ACCURACY = {
+    *(
+        "collective",
+        "cutoff/adjust",
+        "diff",
+        "eigtol",
+        "force",
+        "mesh",
+        "minorder",
+        "order",
+        "overlap",
+        "pressure/scalar",
+    ),
+    *("force/disp/kspace", "force/disp/real", "mesh/disp", "order/disp", "splittol"),
+}
 """Settings of `kspace_modify` about how well and how fast waves are summed."""
 
 
@@ -75,11 +89,24 @@ class Commands:
         self.lines: dict[str, list[list[str]]] = {}
         self.modify: dict[str, str] = {}
         self.waves: dict[str, str] = {}
+        self.open = False
         self.special: tuple[Sequence[float], Sequence[float]] = ((0.0,) * 3, (0.0,) * 3)
         for line in text.replace("&\n", " ").splitlines():
             words = _words(line)
             if words and words[0] not in SILENT:
                 self._read(words, line)
+
+        if self.open and not self.slab > 1:
+            raise ArgumentError(
+                "Argument `commands` must give `kspace_modify slab` with a number above 1 where `boundary` leaves z open, but does "
+                "not."
+            )
+
+    @property
+    def slab(self) -> float:
+        """How many times the height of the cell a slab has for itself; 0 where there is no slab."""
+        word = self.waves.get("slab", "0")
+        return float(word) if word.replace(".", "", 1).isdigit() else 0.0
 
     def _read(self, words: list[str], line: str) -> None:
         name, *rest = words
@@ -101,7 +128,9 @@ class Commands:
             self.styles[kind] = rest
         elif what == "coeff" and kind in (*MEMBERS, "pair"):
             self.lines.setdefault(kind, []).append(rest)
-        elif (name == "boundary" and rest == ["p"] * 3) or (name == "dielectric" and float(rest[0]) == 1):
+        elif name == "boundary" and rest[:2] == ["p"] * 2 and rest[2:] in (["f"], ["s"], ["p"]):
+            self.open = rest[2] != "p"
+        elif name == "dielectric" and float(rest[0]) == 1:
             return
         else:
             raise _unread(line)
@@ -144,7 +173,7 @@ def _settings(words: Sequence[str], kept: set[str], passed: set[str], line: str)
             raise _unread(line)
         if name in kept:
             found[name] = words[place + 1]
-        place += 4 if name == "mesh" else 2
+        place += 4 if name in ("mesh", "mesh/disp") else 2
     return found
 
 

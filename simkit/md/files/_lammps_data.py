@@ -29,6 +29,7 @@ class LammpsData(NamedTuple):
     - `mass`: by type of atom.
     - `terms`: kind of term -> rows of its type and its atoms.
     - `coefficients`: kind -> the lines of its section, the type first.
+    - `rests`: the same of sections of the style `zero`, which give lengths and angles of rest and no energy.
     """
 
     origin: np.ndarray
@@ -40,6 +41,7 @@ class LammpsData(NamedTuple):
     mass: np.ndarray
     terms: dict[str, np.ndarray]
     coefficients: dict[str, list[list[str]]]
+    rests: dict[str, list[list[str]]] = {}
 
 
 def read_data(path: Path) -> LammpsData:
@@ -103,6 +105,7 @@ def read_data(path: Path) -> LammpsData:
             for hint, rows in [sections.get(name, ("zero", []))]
             if hint != "zero"
         },
+        {kind: sections[name][1] for name, kind in COEFFICIENTS.items() if sections.get(name, ("",))[0] == "zero"},
     )
 
 

@@ -1,7 +1,8 @@
 """Many-body pair styles of LAMMPS, whose numbers stand in files of their own."""
 
 import dataclasses
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -10,16 +11,56 @@ from ..._errors import ArgumentError
 from ..potentials._eam_mixing import mixed_tables
 from ..potentials._embedded_atom import EAM
 from ..potentials._potential import Potential
+from ..potentials._second_moment import SecondMoment
 from ..potentials._stillinger_weber import StillingerWeber
 from ..potentials._tersoff import Tersoff
+from ..potentials._tersoff_variants import ModifiedTersoff, TersoffZBL
+from ..potentials._vashishta import Vashishta
 from ..space._units import Units, convert
 from ._eam_files import EAMTables, read_finnis_sinclair, read_funcfl, read_setfl
-from ._lammps_terms import types_in
-from ._three_body_files import read_stillinger_weber, read_tersoff
+from ._lammps_terms import numbers_in, types_in
+from ._three_body_files import (
+    ThreeBodyTable,
+    read_stillinger_weber,
+    read_tersoff,
+    read_tersoff_mod,
+    read_tersoff_zbl,
+    read_vashishta,
+)
 
-MANY_BODY = ("eam", "eam/alloy", "eam/fs", "sw", "tersoff")
-ENERGIES = {"sw": ("epsilon",), "tersoff": ("A", "B")}
-"""The numbers of a file that are energies."""
+FROM_FILES: Mapping[str, tuple[Callable[..., ThreeBodyTable], Callable[..., Potential], tuple[str, ...]]] = {
+    "sw": (read_stillinger_weber, StillingerWeber.from_table, ("epsilon",)),
+    "tersoff": (read_tersoff, Tersoff.from_table, ("A", "B")),
+    "tersoff/mod": (read_tersoff_mod, ModifiedTersoff.from_table, ("A", "B")),
+    "tersoff/mod/c": (partial(read_tersoff_mod, constant=True), ModifiedTersoff.from_table, ("A", "B", "c0")),
+    "tersoff/zbl": (read_tersoff_zbl, TersoffZBL.from_table, ("A", "B")),
+    "vashishta": (read_vashishta, Vashishta.from_table, ("H", "D", "W", "B")),
+}
+"""Three-body styles: how files are read, the potential of their tables, and which of their numbers are energies."""
+
+BY_PAIRS = ("smatb", "smatb/single")
+"""Many-body styles whose numbers stand in lines of pairs of types."""
+
+MANY_BODY = ("eam", "eam/alloy", "eam/fs", *BY_PAIRS, *FROM_FILES)
+CHARGED = ("tersoff/zbl", "vashishta")
+"""Styles that take Coulomb's constant."""
+
+
+def _settings(words: Sequence[str]) -> dict[str, float]:
+    """What stands behind a style: `shift` of Tersoff's, and `threebody` of `sw`, as 0 or 1.
+
+    **Raises:** an `ArgumentError` for others.
+    """
+    name, *settings = words
+    if name.startswith("tersoff") and len(settings) == 2 and settings[0] == "shift":
+        return {"shift": numbers_in("pair_style", settings[1:])[0]}
+    if name == "sw" and settings in (["threebody", "on"], ["threebody", "off"]):
+        return {"threebody": float(settings[1] == "on")}
+    if settings:
+        raise ArgumentError(
+            f"The pair style {name} must stand without settings, but is followed by `{' '.join(settings)}`."
+        )
+    return {}
 
 
 def species_of_types(words: Sequence[str], lines: Sequence[Sequence[str]], types: int) -> tuple[list[str], np.ndarray]:
@@ -27,12 +68,10 @@ def species_of_types(words: Sequence[str], lines: Sequence[Sequence[str]], types
 
     **Raises:** an `ArgumentError` for settings behind the style, and for lines of another form than the style has.
     """
-    name, *settings = words
-    if settings:
-        raise ArgumentError(
-            f"The pair style {name} must stand without settings, but is followed by `{' '.join(settings)}`."
-        )
-    if name == "eam":
+    name, _ = words[0], _settings(words)
+    if name in BY_PAIRS:
+        given = [str(i) for i in range(types)]
+    elif name == "eam":
         given = _files(lines, types)
     elif len(lines) != 1 or list(lines[0][:2]) != ["*", "*"] or len(lines[0]) != types + 3 or "NULL" in lines[0]:
         raise ArgumentError(
@@ -49,17 +88,41 @@ def many_body_potential(words: Sequence[str], lines: Sequence[Sequence[str]], ty
     """The potential of a many-body style; its species are those of `species_of_types`."""
     name = words[0]
     once, _ = species_of_types(words, lines, types)
+    if name in BY_PAIRS:
+        return _second_moment(name, lines, types)
     if name == "eam":
         return _scaled_eam(mixed_tables([read_funcfl(path) for path in once]), units)
     path = Path(lines[0][2])
     if name in ("eam/alloy", "eam/fs"):
         tables = (read_setfl if name == "eam/alloy" else read_finnis_sinclair)(path)
         return _scaled_eam(_chosen(tables, once), units)
-    table = (read_stillinger_weber if name == "sw" else read_tersoff)(path, once)
+    read, potential, energies = FROM_FILES[name]
+    table, settings = read(path, once), _settings(words)
     factor = _factor(table.units, units)
-    values = {key: value * (factor if key in ENERGIES[name] else 1.0) for key, value in table.values.items()}
-    scaled = dataclasses.replace(table, values=values, units=units)
-    return StillingerWeber.from_table(scaled) if name == "sw" else Tersoff.from_table(scaled)
+    values = {key: value * (factor if key in energies else 1.0) for key, value in table.values.items()}
+    if settings.pop("threebody", 1.0) == 0:
+        values["lambda"] = 0 * values["lambda"]
+    constant = {"constant": float(units.coulomb)} if name in CHARGED else {}
+    return potential(dataclasses.replace(table, values=values, units=units), **settings, **constant)
+
+
+def _second_moment(name: str, lines: Sequence[Sequence[str]], types: int) -> SecondMoment:
+    table, given = np.zeros((7, types, types)), np.zeros((types, types), bool)
+    for first, second, *rest in lines:
+        numbers = numbers_in("pair_coeff", rest)
+        if len(numbers) != 7:
+            raise ArgumentError(
+                f"A line of `pair_coeff` of the style {name} must hold R0, p, q, A, xi, Rcs and Rc, but holds {len(numbers)} "
+                "numbers."
+            )
+        for i in types_in(first, types):
+            for j in types_in(second, types):
+                table[:, i, j] = table[:, j, i] = numbers
+                given[i, j] = given[j, i] = True
+    if not given.all():
+        i, j = np.argwhere(~given)[0] + 1
+        raise ArgumentError(f"`pair_coeff` of the style {name} must give numbers to types {i} and {j}, but gives none.")
+    return SecondMoment(*(part.reshape(()) if types == 1 else part for part in table))
 
 
 def _factor(given: Units, wanted: Units) -> float:

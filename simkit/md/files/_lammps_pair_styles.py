@@ -1,5 +1,6 @@
 """Pair styles of LAMMPS as formulas with named numbers, and the rules by which numbers of two types are mixed."""
 
+import math
 from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
@@ -44,8 +45,11 @@ class PairStyle(NamedTuple):
 
 LJ, SIZES = ("epsilon", "sigma"), ("energy", "distance")
 TWELVE_SIX = "4*epsilon*((sigma/r)^12 - (sigma/r)^6)"
+MORSE = "depth*(exp(-2*a*(r - r0)) - 2*exp(-a*(r - r0)))"
 MIE = "g/(g - h)*(g/h)^(h/(g - h))*epsilon*((sigma/r)^g - (sigma/r)^h)"
 CHARMM = "select(step(r - ri), (rc^2 - r^2)^2*(rc^2 + 2*r^2 - 3*ri^2)/(rc^2 - ri^2)^3, 1)"
+SWITCH3 = "select(step(r - rc + width), ((rc - r)/width)^2*(3 - 2*(rc - r)/width), 1)"
+"""The cubic switch of the styles `switch3`."""
 TAPER = "select(step(r - ri), (1 - x)^3*(1 + 3*x + 6*x^2), 1); x = (r - ri)/(rc - ri)"
 
 
@@ -57,6 +61,13 @@ def switched(power: int, factor: str) -> str:
     c = f"(-1/rc^{power} - {width}*{first}/2 - {width}^2*{second}/12)"
     return f"{factor}*(1/r^{power} + {a}/3*max(r - ri, 0)^3 + {b}/4*max(r - ri, 0)^4 + {c})"
 
+
+DAMPED = "exp(-x)*(1 + x + x^2/2); x = (GEWALD*r)^2"
+DISPERSION: Mapping[str, tuple[str, str]] = {
+    "lj/long": (f"4*epsilon*((sigma/r)^12 - (sigma/r)^6*d); d = {DAMPED}", "4*epsilon*sigma^6"),
+    "buck/long": (f"A*exp(-r/rho) - C/r^6*d; d = {DAMPED}", "C"),
+}
+"""Pair styles whose attraction has no cutoff: the energy within the cutoff, in the damping `GEWALD`, and what r^6 divides."""
 
 SCREENS = ((0.18175, 3.19980), (0.50986, 0.94229), (0.28022, 0.40290), (0.02817, 0.20162))
 """Weights and inverse lengths of the universal screening function of Ziegler, Biersack and Littmark."""
@@ -107,6 +118,10 @@ PAIR_STYLES: Mapping[str, PairStyle] = {
         ("g", "h", *LJ),
         words={f"lj{g}_{h}": (float(g), float(h)) for g, h in ((9, 6), (12, 4), (12, 6), (12, 5))},
     ),
+    "nm/cut/split": PairStyle(
+        "select(step(r0 - r), depth/(n - m)*(m*(r0/r)^n - n*(r0/r)^m), 4*depth*(1/r^12 - 1/r^6))",
+        ("depth", "r0", "n", "m"),
+    ),
     "nm/cut": PairStyle("depth/(n - m)*(m*(r0/r)^n - n*(r0/r)^m)", ("depth", "r0", "n", "m")),
     "lj/smooth": PairStyle(SMOOTH, LJ, SIZES, ("ri",)),
     "lj/cubic": PairStyle(CUBIC, LJ, SIZES, reach="sigma*(26/7)^(1/6)*67/48"),
@@ -130,13 +145,30 @@ PAIR_STYLES: Mapping[str, PairStyle] = {
         ("n", "alpha"),
         rule="sixthpower",
     ),
+    "lj/switch3": PairStyle(f"{TWELVE_SIX}*{SWITCH3}", (*LJ, "gamma"), (*SIZES, "norm"), ("width",)),
+    "mm3/switch3": PairStyle(
+        f"epsilon*(184000*exp(-6*r/sigma) - 2.25*(2*sigma/r)^6)*{SWITCH3}", (*LJ, "gamma"), (*SIZES, "norm"), ("width",)
+    ),
     "cosine/squared": PairStyle(
         WELL, (*LJ, "repels"), (*SIZES, "mean"), words={"wca": (1.0,), "": (0.0,)}, reach="max(rc, sigma)"
     ),
     "born": PairStyle("A*exp((sigma - r)/rho) - C/r^6 + D/r^8", ("A", "rho", "sigma", "C", "D")),
     "born/gauss": PairStyle("A0*exp(-alpha*r) - A1*exp(-beta*(r - r0)^2)", ("A0", "alpha", "A1", "beta", "r0")),
     "buck": PairStyle("A*exp(-r/rho) - C/r^6", ("A", "rho", "C")),
-    "morse": PairStyle("depth*(exp(-2*a*(r - r0)) - 2*exp(-a*(r - r0)))", ("depth", "a", "r0")),
+    "lj/long": PairStyle(TWELVE_SIX, LJ, SIZES),
+    "buck/long": PairStyle("A*exp(-r/rho) - C/r^6", ("A", "rho", "C")),
+    "morse": PairStyle(MORSE, ("depth", "a", "r0")),
+    "morse/smooth/linear": PairStyle(MORSE, ("depth", "a", "r0")),
+    "morse/soft": PairStyle(
+        f"select(step(scale - soft), {MORSE} + b*(1 - scale)/(1 - soft), (scale/soft)^n*({MORSE} + b))"
+        "; b = -2/3*depth*exp(-2*a*r0)*(exp(a*r0) - 1)*exp(-3*a*(r - r0))",
+        ("depth", "a", "r0", "scale"),
+        (),
+        ("n", "soft"),
+    ),
+    "momb": PairStyle(
+        f"{MORSE} - s6*C/r^6/(1 + exp(-d*(r/reach - 1)))", ("depth", "a", "r0", "C", "reach"), (), ("s6", "d")
+    ),
     "beck": PairStyle(
         "A*exp(-alpha*r - beta*r^6) - B/(r^2 + a^2)^3*(1 + (2.709 + 3*a^2)/(r^2 + a^2))",
         ("A", "B", "a", "alpha", "beta"),
@@ -169,25 +201,76 @@ CHARGES: Mapping[str, PairStyle] = {
     "coul/cut/global": PairStyle("COULOMB/r", ()),
     "coul/dsf": PairStyle("", (), (), ("damping",)),
     "coul/long": PairStyle("", ()),
+    "coul/exclude": PairStyle("", ()),
+    "coul/diel": PairStyle(
+        "COULOMB/r*(bulk/inside - 1); inside = (5.2 + bulk)/2 + (bulk - 5.2)/2*tanh((r - middle)/width)",
+        ("bulk", "middle", "width"),
+    ),
     "coul/cut/soft": PairStyle(
         "COULOMB*scale^n/sqrt(alpha*(1 - scale)^2 + r^2)", ("scale",), ("mean",), ("n", "alpha")
     ),
 }
 """Pair styles of charges: a formula that their product multiplies; those without one have a potential of their own."""
 
+
+SPLIT = " + ".join(
+    f"{(-1) ** k * math.prod((0.5 + i) / (i + 1) for i in range(k))!r}*((r/rc)^2 - 1)^{k}" for k in range(6)
+)
+"""The Taylor series of 1/r by r^2 around the cutoff, in units of it, up to the power that LAMMPS takes for a mesh of order 10."""
+
+
+class LongStyle(NamedTuple):
+    """Charges whose waves `kspace_style` sums, but for `coul/long` itself.
+
+    - `bare`: the interaction of a pair without a cutoff, which the product of charges multiplies.
+    - `damped`: what is taken off it within the cutoff, in the damping `GEWALD` of the waves.
+    - `names`, `mixed`, `arguments`: as for a `PairStyle`.
+    """
+
+    bare: str
+    damped: str
+    names: tuple[str, ...] = ()
+    mixed: tuple[str, ...] = ()
+    arguments: tuple[str, ...] = ()
+
+
+LONG: Mapping[str, LongStyle] = {
+    "coul/slater/long": LongStyle(
+        "COULOMB*(1 - (1 + r/reach)*exp(-2*r/reach))/r", "COULOMB*erf(GEWALD*r)/r", (), (), ("reach",)
+    ),
+    "coulgauss/long": LongStyle("COULOMB*erf(r/gamma)/r", "COULOMB*erf(GEWALD*r)/r", ("gamma",), ("norm",)),
+    "coul/msm": LongStyle("COULOMB/r", f"COULOMB/rc*({SPLIT})"),
+}
+_ALONE = {
+    "lj/charmm",
+    "lj/switch3",
+    "mm3/switch3",
+    *DISPERSION,
+    "coul/charmm/implicit",
+    "coul/gromacs",
+    "coulgauss/long",
+}
+"""Parts that are no styles of LAMMPS by themselves."""
 _WITH: Mapping[str, tuple[str, ...]] = {
     "coul/cut": ("lj/cut", "buck", "lj/class2", "nm/cut"),
     "coul/long": ("lj/cut", "buck", "lj/class2", "nm/cut", "born", "lj/expand", "lj/charmm", "lj/spica"),
+    "coul/msm": ("lj/cut", "buck", "born", "lj/charmm", "lj/spica"),
     "coul/dsf": ("lj/cut", "born"),
     "coul/debye": ("lj/cut",),
 }
-PARTS: Mapping[str, tuple[str | None, str | None]] = {
-    **{name: (name, None) for name in PAIR_STYLES if name != "lj/charmm"},
-    **{name: (None, name) for name in CHARGES if name not in ("coul/charmm/implicit", "coul/gromacs")},
+_PARTS: dict[str, tuple[str | None, str | None]] = {
+    **{name: (name, None) for name in PAIR_STYLES if name not in _ALONE},
+    **{name: (None, name) for name in (*CHARGES, *LONG) if name not in _ALONE},
     **{f"{first}/{second}": (first, second) for second, firsts in _WITH.items() for first in firsts},
     "lj/charmm/coul/charmm/implicit": ("lj/charmm", "coul/charmm/implicit"),
     "lj/gromacs/coul/gromacs": ("lj/gromacs", "coul/gromacs"),
     "lj/cut/coul/cut/soft": ("lj/cut/soft", "coul/cut/soft"),
     "lj/class2/coul/cut/soft": ("lj/class2/soft", "coul/cut/soft"),
+    "lj/switch3/coulgauss/long": ("lj/switch3", "coulgauss/long"),
+    "mm3/switch3/coulgauss/long": ("mm3/switch3", "coulgauss/long"),
 }
+_CORE_SHELL = [
+    name for name in _PARTS if name.endswith(("coul/long", "coul/dsf")) and name[:2] in ("bo", "bu", "co", "lj")
+]
+PARTS = {**_PARTS, **{f"{name}/cs": _PARTS[name] for name in _CORE_SHELL}}
 """Pair style -> its part without charges and its part of charges."""

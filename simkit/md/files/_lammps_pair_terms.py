@@ -9,19 +9,44 @@ from jaxtyping import Array
 
 from ..._errors import ArgumentError, check_known
 from ..potentials._coulomb import CoulombCut
-from ..potentials._ewald import ewald_sum
+from ..potentials._dispersion import DispersionScreened, dispersion_sum
+from ..potentials._ewald import CoulombScreened, ewald_sum
 from ..potentials._listed_pairs import ListedPairs
 from ..potentials._potential import PairPotential, Potential, parts
+from ..potentials._slab import SlabCorrection
 from ..space._space import Space
 from ..space._units import Units
 from ._lammps_commands import Commands
 from ._lammps_data import LammpsData
 from ._lammps_many_body import MANY_BODY, many_body_potential
-from ._lammps_pair_styles import PAIR_STYLES, PARTS
-from ._lammps_pairs import PairPart, charge_potential, pair_part, pair_potential
+from ._lammps_pair_styles import DISPERSION, LONG, PAIR_STYLES, PARTS
+from ._lammps_pairs import (
+    FLAGGED,
+    PairPart,
+    charge_potential,
+    long_dispersion,
+    long_potentials,
+    pair_part,
+    pair_potential,
+)
+from ._lammps_sites import TIP4P, Sites
 from ._lammps_terms import types_in
 
-KSPACE = ("ewald", "pppm", "pppm/cg", "pppm/stagger")
+DISPERSED = ("ewald/disp", "pppm/disp")
+"""Those that sum waves of dispersion, too."""
+
+KSPACE = (
+    *DISPERSED,
+    "ewald",
+    "ewald/electrode",
+    "pppm/electrode",
+    "pppm/tip4p",
+    "pppm",
+    "pppm/cg",
+    "pppm/stagger",
+    "msm",
+    "msm/cg",
+)
 """Ways of LAMMPS to sum waves of charges: one energy, by several programs."""
 
 Found = list[tuple[str, Potential]]
@@ -77,9 +102,9 @@ def shares_of(said: Commands, data: LammpsData) -> list[Share]:
         return [Share(words, [*file, *lines], np.ones((types, types), bool))]
     styles: list[list[str]] = []
     for word in words[1:]:
-        if word in PARTS or word in MANY_BODY or not styles or word[0].isalpha():
+        if word in PARTS or word in FLAGGED or word in TIP4P or word in MANY_BODY or not styles or word[0].isalpha():
             styles.append([])
-            check_known(word, (*PARTS, "zero", "none"), "pair style of LAMMPS in a hybrid style")
+            check_known(word, (*PARTS, *FLAGGED, *TIP4P, "zero", "none"), "pair style of LAMMPS in a hybrid style")
         styles[-1].append(word)
     taken = np.zeros((len(styles), types, types), bool)
     said_lines: list[list[list[str]]] = [[] for _ in styles]
@@ -128,7 +153,11 @@ def pair_terms(data: LammpsData, said: Commands, units: Units, space: Space, nea
     found: Found = []
     for share in shares_of(said, data):
         if share.words[0] not in ("zero", "none") and share.some.any():
-            found += _of_share(share, pair_part(share.words), data, said, units, space, near)
+            sites = Sites(share.words, data, said)
+            part = pair_part(sites.words)
+            if len(sites.frames) and part.charged == "coul/cut":
+                part = part._replace(charged="coul/cut/global")
+            found += _of_share(share, part, data, said, units, space, near, sites)
     return found
 
 
@@ -138,26 +167,44 @@ def cutoff_of(found: Found) -> float:
 
 
 def _of_share(
-    share: Share, part: PairPart, data: LammpsData, said: Commands, units: Units, space: Space, near: Near
+    share: Share,
+    part: PairPart,
+    data: LammpsData,
+    said: Commands,
+    units: Units,
+    space: Space,
+    near: Near,
+    sites: Sites,
 ) -> Found:
     found: Found = []
     constant, types = float(units.coulomb), len(data.mass)
-    if part.own is not None and said.modify.get("compute") != "no":
-        own = pair_potential(
-            part.own, share.lines, types, part.numbers, said.modify, share.some, _nuclear(part.own, units)
-        )
+    if part.own in DISPERSION:
+        found += _dispersion(share, part, said, space, near)
+    elif part.own is not None and said.modify.get("compute") != "no":
+        some = share.some & sites.with_pairs(types)
+        own = pair_potential(part.own, share.lines, types, part.numbers, said.modify, some, _nuclear(part.own, units))
         weighted = near.weighted("pairs", own, 0) if PAIR_STYLES[part.own].special else near.whole("pairs", own)
         found += [("pairs", own), *weighted]
     if part.charged is None:
         return found
     if data.charge is None:
         raise ArgumentError(f"The pair style {share.words[0]} needs charges, but the atoms of the file have none.")
-    if part.charged == "coul/long":
+    if len(sites.frames):
+        near = near._replace(left_out=False)  # a sum over sites takes all pairs
+    charges = _charges(share, part, said, constant, space, near)
+    return found + [(name, sites.moved(name, potential)) for name, potential in charges]
+
+
+def _charges(share: Share, part: PairPart, said: Commands, constant: float, space: Space, near: Near) -> Found:
+    """The terms of charges."""
+    if part.charged == "coul/long" or part.charged in LONG:
         if not share.some.all():
-            raise ArgumentError("The pair style coul/long must act between all types, but does not.")
-        return found + _long(share.words[0], part, said, constant, space, near)
+            raise ArgumentError(f"The pair style {part.charged} must act between all types, but does not.")
+        return _long(share, part, said, constant, space, near)
+    if part.charged == "coul/exclude":  # what weights leave off, and no more
+        return near.weighted("coulomb", _bare(constant), 1, lacking=True)
     inside = charge_potential(part, share.lines, constant, share.some, said.modify)
-    found.append(("coulomb", inside))
+    found: Found = [("coulomb", inside)]
     if part.charged == "coul/dsf":  # LAMMPS takes what weights leave off from the bare interaction
         return found + near.whole("coulomb", inside) + near.weighted("coulomb", _bare(constant), 1, lacking=True)
     return found + near.weighted("coulomb", inside, 1)
@@ -167,28 +214,77 @@ def _nuclear(name: str, units: Units) -> float:
     return float(units.coulomb) if name == "zbl" else 1.0
 
 
-def _long(name: str, part: PairPart, said: Commands, constant: float, space: Space, near: Near) -> Found:
+def _long(share: Share, part: PairPart, said: Commands, constant: float, space: Space, near: Near) -> Found:
     """The parts of an Ewald sum; one of them alone where the other is switched off."""
+    name = share.words[0]
     if not said.kspace:
         raise ArgumentError(f"The pair style {name} needs a `kspace_style`, but there is none.")
     check_known(said.kspace[0], KSPACE, "kspace style of LAMMPS")
     alone, damping = [one.get("compute") == "no" for one in (said.waves, said.modify)], said.waves.get("gewald")
+    # Two parts of MSM add up to the sum of Ewald; alone they are others.
+    msm, own = part.charged == "coul/msm", part.charged in LONG
+    if (msm or said.kspace[0][:3] == "msm") and (alone[1] or not msm):
+        raise ArgumentError(
+            "The kspace style msm must stand with a pair style such as coul/msm whose energies are computed."
+        )
+    own = own and (alone[0] or not msm)
     whole = ewald_sum(
         space,
         part.charge_numbers["rc"],
         tolerance=float(said.kspace[1]),
         constant=constant,
-        excluded=near.pairs if near.left_out and near.groups and not any(alone) else None,
+        excluded=near.pairs if near.left_out and near.groups and not any(alone) and not own else None,
         damping=None if damping is None else float(damping),
     )
     inside, waves = parts(whole)
-    assert isinstance(inside, PairPotential)
+    assert isinstance(inside, CoulombScreened)
+    bare: PairPotential = _bare(constant)
+    summed: Found = [] if alone[0] else [("coulomb", waves)]
+    if said.open and summed:
+        summed.append(("coulomb", SlabCorrection(constant=constant)))  # pyright: ignore[reportArgumentType]
     if alone[1]:
-        return [] if alone[0] else [("coulomb", waves)]
-    if alone[0]:
-        lacking = near.weighted("coulomb", _bare(constant), 1, lacking=True)
-        return [("coulomb", inside), *near.whole("coulomb", inside), *lacking]
-    return [("coulomb", inside), ("coulomb", waves), *near.weighted("coulomb", _bare(constant), 1)]
+        return summed
+    if own:
+        types = len(share.some)
+        inside, bare = long_potentials(part, share.lines, constant, types, said.modify, float(inside.damping))
+    if alone[0] or own:
+        lacking = near.weighted("coulomb", bare, 1, lacking=True)
+        return [("coulomb", inside), *summed, *near.whole("coulomb", inside), *lacking]
+    return [("coulomb", inside), *summed, *near.weighted("coulomb", bare, 1)]
+
+
+def _dispersion(share: Share, part: PairPart, said: Commands, space: Space, near: Near) -> Found:
+    """A style whose attraction has no cutoff, with its waves; one of them alone where the other is switched off."""
+    kspace = said.kspace or ["none"]
+    check_known(kspace[0], DISPERSED, f"kspace style of LAMMPS for {share.words[0]}")
+    if not share.some.all():
+        raise ArgumentError(f"The pair style {share.words[0]} must act between all types, but does not.")
+    no_waves, no_pairs = [one.get("compute") == "no" for one in (said.waves, said.modify)]
+    usual = said.waves.get("gewald") if kspace[0] == "ewald/disp" else None
+    given = said.waves.get("gewald/disp", usual)
+    if (no_waves or no_pairs) and given is None:
+        raise ArgumentError("`kspace_modify` must give `gewald/disp` where waves or pairs stand alone, but does not.")
+    whole = lambda strength, excluded: dispersion_sum(
+        space,
+        part.numbers["rc"],
+        strength,
+        tolerance=float(kspace[1]),
+        excluded=excluded,
+        damping=None if given is None else float(given),
+    )
+    screened = parts(whole(1.0, None))[0]
+    assert isinstance(screened, DispersionScreened)
+    damping = float(screened.damping)
+    by_type = kspace[0] == "ewald/disp"
+    inside, bare, strength = long_dispersion(part, share.lines, len(share.some), said.modify, damping, by_type)
+    alone = no_waves or no_pairs
+    waves = parts(whole(strength, near.pairs if near.left_out and near.groups and not alone else None))[1]
+    summed: Found = [] if no_waves else [("dispersion", waves)]
+    if no_pairs:
+        return summed
+    if alone:
+        return [("pairs", inside), *near.whole("pairs", inside), *near.weighted("pairs", bare, 0, lacking=True)]
+    return [("pairs", inside), *summed, *near.weighted("pairs", bare, 0)]
 
 
 def _bare(constant: float) -> PairPotential:

@@ -17,18 +17,25 @@ from ..potentials._morse import Morse
 from ..potentials._potential import PairPotential
 from ..potentials._truncation import ForceShifted, Shifted, Truncated, Truncation
 from ..potentials._yukawa import Yukawa
-from ._lammps_pair_styles import CHARGES, MIXED, PAIR_STYLES, PARTS, PairStyle
+from ._lammps_pair_styles import CHARGES, DISPERSION, LONG, MIXED, PAIR_STYLES, PARTS, PairStyle
 from ._lammps_terms import numbers_in, types_in
 
 OWN_RULES = {"geometric": "geometric", "arithmetic": "lorentz-berthelot", "sixthpower": "sixth-power"}
 """Mixing rules of LAMMPS -> those of `LennardJones`."""
 
-SMOOTH = {"lj/smooth/linear"}
+SMOOTH = {"lj/smooth/linear", "morse/smooth/linear"}
 """Styles whose energy and force are shifted to 0 at the cutoff."""
 
 
 OF_PAIRS = {"coul/cut", "coul/debye", "coul/cut/soft"}
 """Styles of charges whose cutoff a line of `pair_coeff` can give: the one of the line is that of both parts."""
+
+
+BEHIND = (("width",), ("s6", "d"))
+"""Numbers of `pair_style` that stand behind its cutoffs."""
+
+OWN, CHARGED = 1, 2
+"""Whose a number of `pair_style` is: of the part without charges, of the part of charges; both are a sum."""
 
 
 class PairPart(NamedTuple):
@@ -48,40 +55,50 @@ class PairPart(NamedTuple):
 def pair_part(words: Sequence[str]) -> PairPart:
     """The parts of a pair style and their numbers."""
     name, *values = words
-    check_known(name, PARTS, "pair style of LAMMPS")
-    first, second = PARTS[name]
+    check_known(name, (*PARTS, *FLAGGED), "pair style of LAMMPS")
+    first, second = PARTS[name] if name in PARTS else _flagged(name, values[:2])
+    values = values if name in PARTS else values[2:]
     numbers = numbers_in("pair_style", values)
     own = PAIR_STYLES[first].arguments if first else ()
-    charged = CHARGES[second].arguments if second else ()
-    if own == charged == ("ri",):
-        half = numbers[:2] if len(numbers) == 2 else numbers[2:]
-        numbers = [*numbers[:2], *half]
-        names = ["ri", "rc", "ri", "rc"]
-    elif own == charged == ("n", "alpha"):
-        names = ["n", "alpha", "alpha", "rc", "rc"]
-        numbers = [*numbers, numbers[-1]] if len(numbers) == 4 else numbers
-    else:
-        names = [*own, *charged, *(["rc"] * bool(first)), *(["rc"] * bool(second))]
-        once = len(own) + len(charged) + 1
-        numbers = [*numbers, numbers[-1]] if first and second and len(numbers) == once else numbers
+    charged = {**CHARGES, **LONG}[second].arguments if second else ()
     if not numbers and first in ("lj/cubic", "harmonic/cut"):
         return PairPart(first, None, {"rc": np.nan}, {})
-    if len(numbers) != len(names):
-        raise ArgumentError(
-            f"`pair_style` of the style {name} must be followed by {', '.join(names)}, but is `{' '.join(words)}`."
-        )
-    if own == charged == ("n", "alpha"):
-        n, a, b, reach, other = numbers
-        return PairPart(first, second, {"n": n, "alpha": a, "rc": reach}, {"n": n, "alpha": b, "rc": other})
+    if own in BEHIND:
+        numbers = [*numbers[-len(own) :], *numbers[: -len(own)]]
+    both = (OWN | CHARGED, own[0]) if own and own[0] == "n" and charged else None
     if own == charged == ("ri",):
-        return PairPart(first, second, dict(zip(names[:2], numbers, strict=False)), dict(zip(names[2:], numbers[2:])))
-    mine, theirs = numbers[: len(own)], numbers[len(own) : len(own) + len(charged)]
-    return PairPart(
-        first,
-        second,
-        {**dict(zip(own, mine, strict=True)), "rc": numbers[-2] if first and second else numbers[-1]},
-        {**dict(zip(charged, theirs, strict=True)), "rc": numbers[-1]},
-    )
+        order = [(OWN, "ri"), (OWN, "rc"), (CHARGED, "ri"), (CHARGED, "rc")]
+        numbers = numbers * 2 if len(numbers) == 2 else numbers
+    else:
+        order = [(OWN, one) for one in own] + [(CHARGED, one) for one in charged]
+        if both:
+            order = [both, (OWN, "alpha"), (CHARGED, "alpha"), *((OWN, one) for one in own[2:])]
+        order += [(OWN, "rc")] * bool(first) + [(CHARGED, "rc")] * bool(second)
+        if first and second and len(numbers) == len(order) - 1:
+            numbers = [*numbers, numbers[-1]]
+    if len(numbers) != len(order):
+        raise ArgumentError(
+            f"`pair_style` of the style {name} must be followed by {', '.join(one for _, one in order)}, but is "
+            f"`{' '.join(words)}`."
+        )
+    of = lambda part: {one: value for (whose, one), value in zip(order, numbers, strict=True) if whose & part}
+    return PairPart(first, second, of(OWN), of(CHARGED))
+
+
+FLAGGED = {"lj/long/coul/long": ("lj/long", "lj/cut"), "buck/long/coul/long": ("buck/long", "buck")}
+"""Styles of which words say how far each part reaches -> their parts without charges, without a cutoff and with one."""
+
+
+def _flagged(name: str, words: Sequence[str]) -> tuple[str | None, str | None]:
+    """The parts of such a style."""
+    known = (("long", "cut", "off"), ("long", "off"))
+    if len(words) != 2 or words[0] not in known[0] or words[1] not in known[1]:
+        raise ArgumentError(
+            f"`pair_style` of the style {name} must be followed by long, cut or off, and by long or off, but is by "
+            f"`{' '.join(words)}`."
+        )
+    whole, cut = FLAGGED[name]
+    return {"long": whole, "cut": cut, "off": None}[words[0]], "coul/long" if words[1] == "long" else None
 
 
 class PairTable(NamedTuple):
@@ -168,8 +185,12 @@ def mixed(name: str, style: PairStyle, table: PairTable, modify: Mapping[str, st
         full = {
             key: np.where(missing, ways[kind](own[key]), table.numbers[key])
             for key, kind in zip(style.names, style.mixed, strict=False)
-            if missing.any()
+            if missing.any() and kind != "norm"
         }
+        norms = [key for key, kind in zip(style.names, style.mixed, strict=False) if kind == "norm"]
+        full |= {
+            key: np.hypot(own[key][:, None], own[key][None]) for key in norms
+        }  # of two Gaussians, whatever a line says
         cutoff = np.where(missing, by_rule(reach), table.cutoff)
     return PairTable(table.numbers | full, cutoff, table.given | missing)
 
@@ -272,7 +293,7 @@ def _own_potential(
             rule: Any = OWN_RULES[modify.get("mix", "geometric")]
             return LennardJones(np.diagonal(sigma).copy(), np.diagonal(epsilon).copy(), mixing=rule, **ends)  # pyright: ignore[reportArgumentType]
         return LennardJones(sigma, epsilon, **ends)
-    if name == "morse":
+    if name in ("morse", "morse/smooth/linear"):
         return Morse(*rows, **ends)
     if name == "buck":
         return Buckingham(*rows, **ends)
@@ -317,3 +338,56 @@ def charge_potential(
         damping: Any = numbers["damping"]
         return CoulombDSF(damping=damping, **fixed)
     return formula_potential(name, style, table, reach, numbers, {}, constant, charged=True)
+
+
+def long_potentials(
+    part: PairPart,
+    lines: Sequence[Sequence[str]],
+    constant: float,
+    types: int,
+    modify: Mapping[str, str],
+    damping: float,
+) -> tuple[PairPotential, PairPotential]:
+    """The part within the cutoff of charges whose waves are summed, and their bare interaction."""
+    name, cutoff = str(part.charged), part.charge_numbers["rc"]
+    style = LONG[name]
+    first = PairStyle(style.bare, style.names, style.mixed, style.arguments)
+    whole = PAIR_STYLES[part.own] if part.own is not None else first
+    table = pair_table(part.own or name, whole, lines, types, cutoff)
+    everyone = np.ones((types, types), bool)
+    chosen = PairTable({key: table.numbers[key] for key in style.names}, np.full((types, types), cutoff), table.given)
+    table = mixed(name, first, chosen, modify, everyone)
+    numbers = {**part.charge_numbers, "GEWALD": damping}
+    inside, bare = (
+        formula_potential(
+            name, first._replace(formula=text), table, np.full((types, types), reach), numbers, {}, constant, True
+        )
+        for text, reach in ((f"{style.bare} - {style.damped}", cutoff), (style.bare, np.inf))
+    )
+    return inside, bare
+
+
+def long_dispersion(
+    part: PairPart, lines: Sequence[Sequence[str]], types: int, modify: Mapping[str, str], damping: float, by_type: bool
+) -> tuple[PairPotential, PairPotential, np.ndarray]:
+    """The part within the cutoff of a style whose attraction has none, the bare interaction, and what r^6 divides in waves.
+
+    **Arguments:** `by_type`: waves take numbers mixed from those of each type, whatever lines say of two types.
+    """
+    name, cutoff = str(part.own), part.numbers["rc"]
+    style, (damped, strength) = PAIR_STYLES[name], DISPERSION[name]
+    table = mixed(name, style, pair_table(name, style, lines, types, cutoff), modify, np.ones((types, types), bool))
+    if not (table.cutoff == cutoff).all():
+        raise ArgumentError(f"The pair style {name} must have one cutoff between all types, but has several.")
+    inside, bare = (
+        formula_potential(
+            name, style._replace(formula=text), table, np.full((types, types), reach), {"GEWALD": damping}, modify, 1.0
+        )
+        for text, reach in ((damped, cutoff), (style.formula, np.inf))
+    )
+    if by_type and style.mixed:
+        alone = PairTable(table.numbers, table.cutoff, np.eye(types, dtype=bool))
+        table = mixed(name, style, alone, modify, np.ones((types, types), bool))
+    whole = np.broadcast_to(np.asarray(Formula(strength)(table.numbers)), (types, types))
+    own = np.sqrt(np.diagonal(whole))
+    return inside, bare, whole if style.mixed or not by_type else own[:, None] * own[None]

@@ -19,6 +19,9 @@ class Style(NamedTuple):
 _FENE = (
     "-k*R0^2*log(1 - (d/R0)^2)/2 + select(step(2^(1/6)*sigma - d), 4*epsilon*((sigma/d)^12 - (sigma/d)^6) + epsilon, 0)"
 )
+_QUARTIC = (
+    "k*d^2*(d - b1)*(d - b2) + u0 + select(step(1.122462048309373 - r), 4*(1/r^12 - 1/r^6) + 1, 0); d = min(r - rc, 0)"
+)
 _ENDS = "; u = distance(p1, p2); v = distance(p2, p3)"
 _CROSSED = "m*(u - r1)*(v - r2) + (n1*(u - r3) + n2*(v - r4))*d; d = theta - theta0" + _ENDS
 _CROSSES = {"bb": ("m", "r1", "r2"), "ba": ("n1", "n2", "r3", "r4")}
@@ -75,6 +78,7 @@ STYLES: Mapping[str, Mapping[str, Style]] = {
             "select(step(rc - r), depth/(r0 - rc)^2*((r - r0)^2 - (rc - r0)^2), 0)", ("depth", "r0", "rc")
         ),
         "mm3": Style("k*d^2*(1 - 2.55*d + 7/12*(2.55*d)^2); d = r - r0", ("k", "r0")),
+        "quartic": Style(_QUARTIC, ("k", "b1", "b2", "rc", "u0")),
         "fene/nm": Style(
             "-k*R0^2*log(1 - (r/R0)^2)/2 + select(step(r0 - r), epsilon/(n - m)*(m*(r0/r)^n - n*(r0/r)^m), 0)",
             ("k", "R0", "epsilon", "r0", "n", "m"),
@@ -185,8 +189,48 @@ STYLES: Mapping[str, Mapping[str, Style]] = {
 }
 """Kind of term -> name of a style -> its formula; angles in radians, a dihedral of 0 being cis."""
 
-SERIES = {
-    "dihedral fourier": (3, "k{i}*(1 + cos(n{i}*theta - d{i}))", ("k{i}", "n{i}", "d{i}")),
-    "dihedral nharmonic": (1, "a{i}*cos(theta)^{power}", ("a{i}",)),
+
+class Series(NamedTuple):
+    """A style whose lines say how many terms follow.
+
+    - `term`: the formula of term `{i}`, or of the name `g{i}` where `definitions` define that.
+    - `names`: the numbers of a term, the amplitude first: terms that other types have more are repeated with an amplitude of 0.
+    - `degrees`: those of them that are angles in degrees.
+    - `head`: the numbers before the count.
+    - `whole`: the formula, in which `{sum}` stands for the sum of terms and `{least}` for the least of the names `e{i}`.
+    - `definitions`: of each term.
+    """
+
+    term: str
+    names: tuple[str, ...]
+    degrees: tuple[str, ...] = ()
+    head: tuple[str, ...] = ()
+    whole: str = "{sum}"
+    definitions: str = ""
+
+
+def _gaussians(variable: str) -> Series:
+    """Minus kT times the logarithm of a sum of Gaussians; the largest exponential is taken out, so that no sum is 0."""
+    return Series(
+        "g{i}",
+        ("A{i}", "w{i}", "c{i}"),
+        ("c",) if variable == "theta" else (),
+        ("T",),
+        "T*(least - log({sum})); least = {least}",
+        f"; e{{i}} = 2*(({variable} - c{{i}})/w{{i}})^2; g{{i}} = A{{i}}/(w{{i}}*1.2533141373155003)*exp(least - e{{i}})",
+    )
+
+
+SERIES: Mapping[str, Series] = {
+    "bond gaussian": _gaussians("r"),
+    "angle gaussian": _gaussians("theta"),
+    "dihedral fourier": Series("k{i}*(1 + cos(n{i}*theta - d{i}))", ("k{i}", "n{i}", "d{i}"), ("d",)),
+    "dihedral nharmonic": Series("a{i}*cos(theta)^{power}", ("a{i}",)),
+    "dihedral spherical": Series(
+        "c{i}*(u{i} - cos(n{i}*(theta - a{i})))*(v{i} - cos(l{i}*(f - b{i})))*(w{i} - cos(m{i}*(g - d{i})))",
+        ("c{i}", "n{i}", "a{i}", "u{i}", "l{i}", "b{i}", "v{i}", "m{i}", "d{i}", "w{i}"),
+        ("a", "b", "d"),
+        whole="{sum}; f = angle(p1, p2, p3); g = angle(p2, p3, p4)",
+    ),
 }
-"""Styles of as many terms as their first coefficient says: numbers a term, formula, names."""
+"""Styles of as many terms as a number of their lines says. A temperature `T` is taken times Boltzmann's constant."""

@@ -1,5 +1,6 @@
 """Bonds, angles, dihedrals and impropers from the styles of LAMMPS and their coefficients."""
 
+import functools
 import re
 from collections.abc import Sequence
 
@@ -16,14 +17,22 @@ Found = list[tuple[str, Potential]]
 
 def style_of(kind: str, name: str, lines: Sequence[Sequence[str]]) -> Style:
     """The formula of a style; for one with a number of terms that of its longest line."""
-    if f"{kind} {name}" in SERIES:
-        size, formula, names = SERIES[f"{kind} {name}"]
-        count = max(int(float(line[1])) for line in lines)
-        parts = [formula.format(i=i + 1, power=i) for i in range(count)]
-        named = tuple(one.format(i=i + 1) for i in range(count) for one in names)
-        return Style(" + ".join(parts), named, tuple(one for one in named if one[0] == "d" and size == 3))
-    check_known(name, (*STYLES[kind], *LEPTON.get(kind, ())), f"{kind} style of LAMMPS")
-    return STYLES[kind][name]
+    series = SERIES.get(f"{kind} {name}")
+    if series is None:
+        check_known(name, (*STYLES[kind], *LEPTON.get(kind, ()), *_series(kind)), f"{kind} style of LAMMPS")
+        return STYLES[kind][name]
+    ends = [line[1 + len(series.head)] for line in lines if len(line) > 1 + len(series.head)]
+    count = max((int(number) for number in numbers_in(f"{kind}_coeff", ends)), default=1)
+    numbers = range(1, count + 1)
+    least = functools.reduce(lambda text, i: f"min({text}, e{i})", numbers[1:], "e1")
+    total = " + ".join(series.term.format(i=i, power=i - 1) for i in numbers)
+    formula = series.whole.format(sum=total, least=least) + "".join(series.definitions.format(i=i) for i in numbers)
+    named = tuple(one.format(i=i) for i in numbers for one in series.names)
+    return Style(formula, (*series.head, *named), tuple(one for one in named if one[0] in series.degrees))
+
+
+def _series(kind: str) -> list[str]:
+    return [name.partition(" ")[2] for name in SERIES if name.startswith(kind)]
 
 
 def types_in(word: str, types: int) -> range:
@@ -47,16 +56,19 @@ def numbers_in(command: str, words: Sequence[str]) -> list[float]:
 LEPTON = {"bond": ("lepton",), "angle": ("lepton",), "dihedral": ("lepton",)}
 
 
-def bonded_terms(kind: str, words: Sequence[str], lines: Sequence[Sequence[str]], terms: np.ndarray) -> Found:
+def bonded_terms(
+    kind: str, words: Sequence[str], lines: Sequence[Sequence[str]], terms: np.ndarray, boltzmann: float = 1.0
+) -> Found:
     """The potentials of all terms of a kind; none of the style `zero`.
 
-    **Arguments:** `words`: the style. `lines`: of coefficients, the type first; `terms`: rows of a type and the atoms, from 0.
+    **Arguments:** `words`: the style. `lines`: of coefficients, the type first; `terms`: rows of a type and the atoms, from 0;
+    `boltzmann`: Boltzmann's constant.
     """
     name, *settings = words
     if name in ("zero", "none") or not len(terms):
         return []
     if name == "hybrid":
-        return _hybrid(kind, settings, lines, terms)
+        return _hybrid(kind, settings, lines, terms, boltzmann)
     if name == "lepton" and kind in LEPTON:
         return _lepton(kind, settings, lines, terms)
     style = style_of(kind, name, lines)
@@ -74,7 +86,7 @@ def bonded_terms(kind: str, words: Sequence[str], lines: Sequence[Sequence[str]]
                 f"`{kind}_coeff` must give numbers to type {type_ + 1}, but gives none for {lacking[0]}."
             )
     table = np.array([[rows[type_][one] for one in names] for type_ in used])
-    scale = np.array([np.pi / 180 if one in style.degrees else 1.0 for one in names])
+    scale = np.array([np.pi / 180 if one in style.degrees else boltzmann if one == "T" else 1.0 for one in names])
     numbers = dict(zip(names, (table * scale).T, strict=True))
     place = np.array([used.index(int(t)) for t in terms[:, 0]])
     return [(f"{kind}s", FormulaTerms(style.formula, terms[:, 1:], numbers, place))]
@@ -85,13 +97,13 @@ def _numbers(kind: str, name: str, style: Style, words: Sequence[str]) -> dict[s
     if words and words[0] in style.more:
         names, values = style.more[words[0]], numbers_in(f"{kind}_coeff", words[1:])
     else:
-        series = f"{kind} {name}" in SERIES
-        names, values = style.names, numbers_in(f"{kind}_coeff", words[1 if series else 0 :])
+        series, names, values = SERIES.get(f"{kind} {name}"), style.names, numbers_in(f"{kind}_coeff", words)
+        if series is not None:
+            values = _as_many(values, len(series.head), len(series.names), len(names))
         if kind == "dihedral" and name == "charmm":
             if len(values) > 3 and values[3] != 0:
                 raise ArgumentError("The weights of 1-4 pairs in `dihedral_coeff` of `charmm` must be 0, but are not.")
             values = values[:3]
-        values += [0.0] * (len(names) - len(values)) if series else []
     if len(values) != len(names):
         raise ArgumentError(
             f"A line of `{kind}_coeff` of the style {name} must hold {', '.join(names)}, but holds {len(values)} numbers."
@@ -99,10 +111,23 @@ def _numbers(kind: str, name: str, style: Style, words: Sequence[str]) -> dict[s
     return dict(zip(names, values, strict=True))
 
 
-def _hybrid(kind: str, styles: Sequence[str], lines: Sequence[Sequence[str]], terms: np.ndarray) -> Found:
+def _as_many(values: list[float], head: int, size: int, wanted: int) -> list[float]:
+    """The numbers of a line of terms without their count, with as many terms as the longest has; those added are 0."""
+    given = [*values[:head], *values[head + 1 :]]
+    if len(values) <= head + size or len(given) != head + size * int(values[head]):
+        return []
+    added = (wanted - len(given)) // size
+    return [*given, *([0.0, *given[head + 1 : head + size]] * added)]
+
+
+def _hybrid(
+    kind: str, styles: Sequence[str], lines: Sequence[Sequence[str]], terms: np.ndarray, boltzmann: float
+) -> Found:
     """The terms of each style of a hybrid one, by the types whose lines name it."""
     for name in styles:
-        check_known(name, (*STYLES[kind], *LEPTON.get(kind, ()), "zero", "none"), f"{kind} style of LAMMPS")
+        check_known(
+            name, (*STYLES[kind], *LEPTON.get(kind, ()), *_series(kind), "zero", "none"), f"{kind} style of LAMMPS"
+        )
     chosen: dict[int, str] = {}
     said: dict[str, list[Sequence[str]]] = {name: [] for name in styles}
     for first, name, *rest in lines:
@@ -117,7 +142,7 @@ def _hybrid(kind: str, styles: Sequence[str], lines: Sequence[Sequence[str]], te
     if lone:
         raise ArgumentError(f"`{kind}_coeff` must give a style to type {lone[0]}, but gives none.")
     own = lambda name: terms[[chosen[int(t)] == name for t in terms[:, 0]]]
-    return [one for name in said for one in bonded_terms(kind, [name], said[name], own(name))]
+    return [one for name in said for one in bonded_terms(kind, [name], said[name], own(name), boltzmann)]
 
 
 def _lepton(kind: str, settings: Sequence[str], lines: Sequence[Sequence[str]], terms: np.ndarray) -> Found:

@@ -14,6 +14,12 @@ from ._potential_text import PotentialText
 STILLINGER_WEBER = ("epsilon", "sigma", "a", "lambda", "gamma", "cos_theta0", "A", "B", "p", "q", "tolerance")
 TERSOFF = ("m", "gamma", "lambda3", "c", "d", "cos_theta0", "n", "beta", "lambda2", "B", "R", "D", "lambda1", "A")
 
+TERSOFF_MOD = (
+    *("beta", "alpha", "h", "eta", "lambda2", "B", "R", "D", "lambda1", "A", "n", "c1", "c2", "c3", "c4", "c5", "c0"),
+)
+TERSOFF_ZBL = (*TERSOFF, "charge1", "charge2", "middle", "steepness")
+VASHISHTA = ("H", "eta", "Zi", "Zj", "lambda1", "D", "lambda4", "W", "rc", "B", "gamma", "r0", "C", "cos_theta0")
+
 
 @dataclasses.dataclass(frozen=True)
 class ThreeBodyTable:
@@ -76,7 +82,11 @@ def read_tersoff(path: str | Path, elements: Sequence[str]) -> ThreeBodyTable:
     **Source:** https://docs.lammps.org/pair_tersoff.html; Tersoff (1988), Phys. Rev. B 37:6991, doi:10.1103/PhysRevB.37.6991.
     """
     positive = ("c", "d", "n", "beta", "lambda2", "B", "R", "D", "lambda1", "A", "gamma")
-    table = _read(path, elements, TERSOFF, positive, "Tersoff")
+    return _checked(path, _read(path, elements, TERSOFF, positive, "Tersoff"))
+
+
+def _checked(path: str | Path, table: ThreeBodyTable) -> ThreeBodyTable:
+    """The table of a Tersoff potential, whose powers and ends are in order."""
     name = Path(path).name
     if not np.isin(table["m"], (1.0, 3.0)).all():
         raise DataError(
@@ -85,6 +95,63 @@ def read_tersoff(path: str | Path, elements: Sequence[str]) -> ThreeBodyTable:
     if (table["D"] > table["R"]).any():
         raise DataError(f"The potential file `{name}` must give D up to R, but somewhere D is larger.")
     return table
+
+
+def read_tersoff_mod(path: str | Path, elements: Sequence[str], *, constant: bool = False) -> ThreeBodyTable:
+    r"""Parameters of the modified Tersoff potential from a file of LAMMPS' pair style `tersoff/mod`.
+
+    **Arguments:** as for `read_tersoff`; with `constant` of the style `tersoff/mod/c`, whose entries end in an energy c0.
+
+    **Returns:** a `ThreeBodyTable` with `beta`, `alpha`, `h`, `eta`, `lambda2`, `B`, `R`, `D`, `lambda1`, `A`, `n`, `c1` to `c5`
+    and `c0`, which is 0 where the file has none. The number that LAMMPS calls a dummy is passed over.
+
+    **Raises:** a `DataError`, as `read_tersoff`; also where beta is neither 1 nor 3.
+
+    **Source:** https://docs.lammps.org/pair_tersoff_mod.html; Kumagai et al. (2007), Comput. Mater. Sci. 39:457,
+    doi:10.1016/j.commatsci.2006.07.013.
+    """
+    names = (*TERSOFF_MOD[:4], "dummy", *TERSOFF_MOD[4 : None if constant else -1])
+    positive = ("eta", "lambda2", "B", "R", "D", "lambda1", "A", "n")
+    table = _read(path, elements, names, positive, "modified Tersoff")
+    if not np.isin(table["beta"], (1.0, 3.0)).all():
+        raise DataError(
+            f"The potential file `{Path(path).name}` must give beta as 1 or 3, but it gives {np.unique(table['beta']).tolist()}."
+        )
+    zero = {} if constant else {"c0": np.zeros_like(table["beta"])}
+    values = {**table.values, **zero}
+    return dataclasses.replace(table, values={name: values[name] for name in TERSOFF_MOD})
+
+
+def read_tersoff_zbl(path: str | Path, elements: Sequence[str]) -> ThreeBodyTable:
+    r"""Parameters of Tersoff's potential with screened nuclei from a file of LAMMPS' pair style `tersoff/zbl`.
+
+    **Arguments:** as for `read_tersoff`.
+
+    **Returns:** a `ThreeBodyTable` with the numbers of `read_tersoff` and `charge1`, `charge2`, `middle` and `steepness`.
+
+    **Raises:** a `DataError`, as `read_tersoff`.
+
+    **Source:** https://docs.lammps.org/pair_tersoff_zbl.html.
+    """
+    positive = ("c", "d", "n", "beta", "lambda2", "B", "R", "D", "lambda1", "A", "gamma", *TERSOFF_ZBL[len(TERSOFF) :])
+    return _checked(path, _read(path, elements, TERSOFF_ZBL, positive, "Tersoff with ZBL"))
+
+
+def read_vashishta(path: str | Path, elements: Sequence[str]) -> ThreeBodyTable:
+    r"""Parameters of Vashishta's potential from a file of LAMMPS' pair style `vashishta`.
+
+    **Arguments:** as for `read_tersoff`.
+
+    **Returns:** a `ThreeBodyTable` with `H`, `eta`, `Zi`, `Zj`, `lambda1`, `D`, `lambda4`, `W`, `rc`, `B`, `gamma`, `r0`, `C` and
+    `cos_theta0`.
+
+    **Raises:** a `DataError`, as `read_stillinger_weber`.
+
+    **Source:** https://docs.lammps.org/pair_vashishta.html; Vashishta, Kalia, Rino & Ebbsjo (1990), Phys. Rev. B 41:12197,
+    doi:10.1103/PhysRevB.41.12197.
+    """
+    positive = ("H", "eta", "lambda1", "D", "lambda4", "W", "rc", "B", "gamma", "r0", "C")
+    return _read(path, elements, VASHISHTA, positive, "Vashishta")
 
 
 def _read(

@@ -155,26 +155,35 @@ class Ewald(CoulombWaves):
     background: bool = eqx.field(static=True, default=False)
 
     def waves(self, space: Space, position: Array, charge: Array) -> Array:
-        r"""Waves of the half-space m_x >= 0, from products of those along each lattice vector.
+        sums, square, twice = wave_sums(space, position, (charge,), self.waves_along)
+        (real, imaginary), safe = sums[0], jnp.where(square > 0, square, 1)
+        weight = jnp.where(square > 0, twice, 0) * jnp.exp(-safe / (4 * self.damping**2)) / safe
+        found = jnp.vdot(weight, real**2 + imaginary**2)
+        return self.constant * 2 * math.pi / space.volume().astype(position.dtype) * found
 
-        $|S|^2$ of (m_x, m_y, m_z) and of its negative are equal, so that those with m_x > 0 count twice.
-        """
-        reciprocal = inverse(space.vectors().astype(position.dtype))
-        phase = 2 * math.pi * (position @ reciprocal)
-        x, y, z = (_powers(phase[:, c], count, whole=c > 0) for c, count in enumerate(self.waves_along))
+
+def wave_sums(
+    space: Space, position: Array, weights: Sequence[Array], along: tuple[int, int, int]
+) -> tuple[list[tuple[Array, Array]], Array, Array]:
+    r"""Sums $\sum_i w_i e^{i m \cdot x_i}$ over atoms, real and imaginary parts, by the waves of the half-space m_x >= 0.
+
+    **Returns:** the sums for each of the weights, the squares of m, and how often each wave counts: 2 where m_x > 0, as the
+    squares of a sum of m and of -m are equal.
+    """
+    reciprocal = inverse(space.vectors().astype(position.dtype))
+    phase = 2 * math.pi * (position @ reciprocal)
+    x, y, z = (_powers(phase[:, c], count, whole=c > 0) for c, count in enumerate(along))
+    numbers = [np.arange(0 if c == 0 else -n, n + 1) for c, n in enumerate(along)]
+    grid = np.stack(np.meshgrid(*numbers, indexing="ij"), axis=-1).reshape(-1, 3)
+    m = 2 * math.pi * (jnp.asarray(grid, position.dtype) @ reciprocal.T)
+    sums = []
+    for weight in weights:
         # (waves x, atoms) times (waves y, atoms), then over atoms with those of z: products of matrices.
-        plane = _times((x[0] * charge[None], x[1] * charge[None]), y)
+        plane = _times((x[0] * weight[None], x[1] * weight[None]), y)
         real = plane[0] @ z[0].T - plane[1] @ z[1].T
         imaginary = plane[0] @ z[1].T + plane[1] @ z[0].T
-        numbers = [np.arange(0 if c == 0 else -n, n + 1) for c, n in enumerate(self.waves_along)]
-        grid = np.stack(np.meshgrid(*numbers, indexing="ij"), axis=-1).reshape(-1, 3)
-        m = 2 * math.pi * (jnp.asarray(grid, position.dtype) @ reciprocal.T)
-        square = jnp.sum(m * m, axis=1)
-        twice = np.where(grid[:, 0] > 0, 2.0, 1.0) * grid.any(axis=1)
-        safe = jnp.where(square > 0, square, 1)
-        weight = jnp.asarray(twice, position.dtype) * jnp.exp(-safe / (4 * self.damping**2)) / safe
-        found = jnp.vdot(weight, (real**2 + imaginary**2).reshape(-1))
-        return self.constant * 2 * math.pi / space.volume().astype(position.dtype) * found
+        sums.append((real.reshape(-1), imaginary.reshape(-1)))
+    return sums, jnp.sum(m * m, axis=1), jnp.asarray(np.where(grid[:, 0] > 0, 2.0, 1.0), position.dtype)
 
 
 def _powers(phase: Array, count: int, whole: bool) -> tuple[Array, Array]:
