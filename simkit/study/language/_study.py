@@ -269,7 +269,7 @@ def study_from_text(
         solve=read_solve(sections["solve"]),
         experiments=tuple(experiments),
         simulate=simulate,
-        averages=read_averages(sections["averages"], system),
+        averages=read_averages(sections["averages"], system, files),
         fit=read_fit(sections["fit"]),
         profile=read_profile(sections["profile"], "profile" in table),
         sample=read_sample(sections["sample"]),
