@@ -93,7 +93,7 @@ def _lines(formula: str) -> list[str]:
 
 
 def _known(formula: str) -> str:
-    """A formula in the TeX that Matplotlib knows; a column stands as a row that is transposed, and rows of a matrix after another."""
+    """A formula in the TeX that Matplotlib knows; a column stands as a transposed row, and rows of a matrix one after another."""
     for found, put in KNOWN:
         formula = found.sub(put, formula)
     return MATRIX.sub(_in_a_row, formula)
