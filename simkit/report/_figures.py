@@ -107,7 +107,7 @@ def _add_population(add: Add, study: Study, result: FitResult | Posterior | None
     if problem.population is None or result is None or result.names != problem.names or np.ndim(problem.times) != 2:
         return
     asked: dict[str, Any] = {"replicates": study.predict.get("replicates", 1000)}
-    check = {key: study.predict[key] for key in ("corrected", "bins") if key in study.predict}
+    check = {key: study.predict[key] for key in ("corrected", "bins", "by") if key in study.predict}
     outputs = [name for name, values in problem.data.items() if values.ndim == 2]
     for name in outputs:
         of, one = {"of": name if len(outputs) > 1 else ""}, {"output": name}
