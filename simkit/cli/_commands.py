@@ -223,7 +223,8 @@ def new(options: argparse.Namespace) -> int:
         return 0
     path: Path = options.file
     if options.data is not None:
-        write_study_of_data(path, options.data, options.overwrite, time=options.time, subject=options.subject)
+        named = {"time": options.time, "subject": options.subject, "inputs": options.input}
+        write_study_of_data(path, options.data, options.overwrite, **named)
         steps = [f"simkit check {path}", f"simkit run {path}"]
         text = "\n  ".join([f"Wrote {path} from the columns of {options.data}.\nNext:", *steps])
         answer(options, text, files=[path], next=steps)
