@@ -427,7 +427,7 @@ def _replace_failing(
         redrawn += int(failing.sum())
         z = jnp.where(failing[:, None], drawn_starts(problem, jax.random.fold_in(key, i + 1), len(z)), z)
     if failing.all():
-        tried = f"Tried: all data at once, from {len(z)} draws of the priors and {ROUNDS} times as many in place of those that failed."
+        tried = f"Tried: all data at once, from {len(z)} draws of the priors and {ROUNDS} times as many in their place."
         raise SimulationError(f"{NOWHERE.format(len(z) * (ROUNDS + 1))} {tried}")
     return z, redrawn
 

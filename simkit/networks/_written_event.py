@@ -8,7 +8,6 @@ import numpy as np
 from ._expression import TIME, Formulas
 from ._infix import Printer, identifier
 
-
 Root = tuple[Formulas, int]
 """A graph and the node of a formula in it; symbols are `SORT:NAME`, with the sorts state, parameters, inputs, time and value."""
 

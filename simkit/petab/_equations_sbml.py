@@ -28,8 +28,8 @@ def equations_sbml(
     - `events`: those of a study, as `simkit export` writes them. A passage of zero becomes a trigger that counts as true before the
         start, or two where both directions count; each known time one of its own, those of one time by priority in the given order.
 
-    **Raises:** an `ArgumentError` for an event that ends the simulation, which SBML has not, for another system, an input that varies in time or has neither value nor default, or a formula
-    that SBML has not.
+    **Raises:** an `ArgumentError` for another system, an input that varies in time or has neither value nor default, a formula that
+    SBML has not, or an event that ends the simulation, which SBML has not either.
 
     ```python
     import simkit

@@ -30,15 +30,15 @@ def write_events(model: Any, events: Sequence[WrittenEvent]) -> None:
     """
     if ending := [f"`{event.name}`" for event in events if event.ends]:
         raise ArgumentError(
-            f"The events {', '.join(ending)} end the simulation, which SBML has not. Export the study as Python, or take them out of "
-            "a copy of it."
+            f"The events {', '.join(ending)} end the simulation, which SBML has not. Export the study as Python, or take them "
+            "out of a copy of it."
         )
     found = [one for event in events for one in _happenings(event)]
     times = Counter(one.time for one in found if one.time is not None)
     if times.total() > MOST_TIMES:
         raise ArgumentError(
-            f"The events must have at most {MOST_TIMES} known times to be written as SBML, but have {times.total()}. Give them fewer, "
-            "`additional`, in a copy of the study."
+            f"The events must have at most {MOST_TIMES} known times to be written as SBML, but have {times.total()}. Give them "
+            "fewer, `additional`, in a copy of the study."
         )
     for place, one in enumerate(found):
         _write(model, one, place, len(found) - place if one.time is not None and times[one.time] > 1 else None)

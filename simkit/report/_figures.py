@@ -93,8 +93,8 @@ def pictures(
         else:
             add("trajectory", "The simulated trajectory.", lambda: viz.plot_trajectory(trajectory, time=time))
     if results.averages is not None:
-        seen = None if study is None else study.averages.get("measured")
-        _add_averages(add, results.averages, time, {} if seen is None else {seen[0]: seen[1:]})
+        given = None if study is None else study.averages.get("measured")
+        _add_averages(add, results.averages, time, {} if given is None else {given[0]: given[1:]})
     return found
 
 

@@ -73,11 +73,11 @@ def temperature(averages: Averages, wanted: float, freedoms: float | None = None
     question, found = "Is the temperature that of the thermostat?", averages.average("temperature")
     mean, blocks = float(found.mean), LongerBlocks.of(found, int(averages.kept.sum()))
     unit = "" if averages.unit("temperature") == "1" else f" {averages.unit('temperature')}"
-    text = f"Mean {mean:.5g} with standard error {blocks.error:.2g} by {blocks.count} blocks; asked for {wanted:.5g}{unit}."
+    text = f"Mean {mean:.5g} with standard error {blocks.error:.2g} by {blocks.number} blocks; asked for {wanted:.5g}{unit}."
     if not (blocks.enough and bool(found.converged)):
         return Answer(question, "untested", text, (f"{TOO_SHORT} {2 * blocks.independent:.2g}. Simulate longer.",))
     off, rounding = abs(mean - wanted), float(np.finfo(averages.series["temperature"].dtype).eps) * wanted
-    if off <= max(quantile(CHANCE, blocks.count - 1) * blocks.error, rounding):
+    if off <= max(quantile(CHANCE, blocks.number - 1) * blocks.error, rounding):
         return Answer(question, "yes", text)
     spread = float(np.std(np.asarray(averages.series["temperature"], float)[averages.kept]))
     if freedoms is not None:
@@ -100,7 +100,7 @@ def settled(averages: Averages) -> Answer:
         found = [block_average(values[half]) for half in halves]
         blocks = [LongerBlocks.of(one, len(half)) for one, half in zip(found, halves, strict=True)]
         parts, free = (
-            np.array(column, float) for column in ([b.error**2 for b in blocks], [b.count - 1 for b in blocks])
+            np.array(column, float) for column in ([b.error**2 for b in blocks], [b.number - 1 for b in blocks])
         )
         if parts.sum() > 0:
             limit = quantile(CHANCE / len(averages.series), parts.sum() ** 2 / (parts**2 / free).sum())
@@ -127,7 +127,7 @@ class LongerBlocks(NamedTuple):
     """
 
     error: float
-    count: int
+    number: int
     independent: float
 
     @classmethod
@@ -140,7 +140,7 @@ class LongerBlocks(NamedTuple):
     @property
     def enough(self) -> bool:
         """Tell whether a test may rest on them: 16 independent numbers, which are 32 correlation times."""
-        return self.independent >= ENOUGH and self.count > 2
+        return self.independent >= ENOUGH and self.number > 2
 
 
 def quantile(chance: float, freedoms: float | int) -> float:
