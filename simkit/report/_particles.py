@@ -144,7 +144,7 @@ class LongerBlocks(NamedTuple):
 
 
 def quantile(chance: float, freedoms: float | int) -> float:
-    """What the size of a t-distributed number exceeds with a chance."""
+    """The number that the size of a t-distributed one exceeds with a chance."""
     return float(scipy.special.stdtrit(freedoms, 1 - chance / 2))
 
 
