@@ -366,6 +366,7 @@ def petab_study(
         system=read.problem.base.system,
         y0=None,
         inputs=None,
+        within=None,
         experiments=(),
         given=read.problem,
         **rest,
