@@ -120,10 +120,9 @@ def explain(options: argparse.Namespace) -> int:
 
 def export(options: argparse.Namespace) -> int:
     from .._errors import ArgumentError
-    from ..core import as_events
     from ..networks import EquationSystem, equations_source
     from ..stores import write_text
-    from ..study import load_study
+    from ..study import load_study, written_events
 
     set_jax(x64=True, cache=False)
     study = load_study(options.study, allow_outside=options.allow_outside, models=chosen_models(options))
@@ -137,21 +136,16 @@ def export(options: argparse.Namespace) -> int:
         )
     if options.file.suffix not in (".py", ".xml", ".sbml"):
         raise ArgumentError(f"`{options.file}` must be a file NAME.py, or NAME.xml for SBML.")
-    if (events := as_events(study.events or None)) is not None:
-        named = ", ".join(f"`{name}`" for name in events.names)
-        raise ArgumentError(
-            f"`{options.study}` must have no events to be exported as equations, but it has {named}, which these files would lose. "
-            "Take [events] out of a copy of the study, or export it with --tesseract, which keeps them."
-        )
+    events = written_events(study.events)
     check_free(options.file, options.overwrite, "name")
     start = study.y0 if study.y0 is not None else dict.fromkeys([name for name, _ in study.system.equations.rates], 1.0)
     if options.file.suffix == ".py":
         times = study.simulation_times if study.experiments else None
-        text = equations_source(study.system, start, times, study.inputs)
+        text = equations_source(study.system, start, times, study.inputs, events=events)
     else:
         from ..petab import equations_sbml
 
-        text = equations_sbml(study.system, start, study.inputs)
+        text = equations_sbml(study.system, start, study.inputs, events=events)
     write_text(options.file, text)
     answer(options, str(options.file), files=[options.file])
     return 0
@@ -229,7 +223,8 @@ def new(options: argparse.Namespace) -> int:
         return 0
     path: Path = options.file
     if options.data is not None:
-        write_study_of_data(path, options.data, options.overwrite, time=options.time, subject=options.subject)
+        named = {"time": options.time, "subject": options.subject, "inputs": options.input}
+        write_study_of_data(path, options.data, options.overwrite, **named)
         steps = [f"simkit check {path}", f"simkit run {path}"]
         text = "\n  ".join([f"Wrote {path} from the columns of {options.data}.\nNext:", *steps])
         answer(options, text, files=[path], next=steps)

@@ -1,5 +1,6 @@
 """new: a study file or a package to start from."""
 
+from collections.abc import Sequence
 from pathlib import Path
 
 from ..io import read_text
@@ -15,13 +16,20 @@ def write_new_study(path: Path, overwrite: bool) -> None:
 
 
 def write_study_of_data(
-    path: Path, data: Path, overwrite: bool, *, time: str | None = None, subject: str | None = None
+    path: Path,
+    data: Path,
+    overwrite: bool,
+    *,
+    time: str | None = None,
+    subject: str | None = None,
+    inputs: Sequence[str] = (),
 ) -> None:
     """Write a study of a table of data; the table is named where it lies below the study, else its numbers are written."""
     check_free(path, overwrite, "name")
     inside = data.resolve().is_relative_to(path.parent.resolve())
     name = data.resolve().relative_to(path.parent.resolve()).as_posix() if inside else data.name
-    write_text(path, study_of_table(read_text(data), name, path.name, time=time, subject=subject, inline=not inside))
+    asked = {"time": time, "subject": subject, "inputs": inputs, "inline": not inside}
+    write_text(path, study_of_table(read_text(data), name, path.name, **asked))
 
 
 def write_new_package(name: str, overwrite: bool) -> tuple[Path, list[Path]]:

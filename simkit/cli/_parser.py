@@ -204,6 +204,13 @@ def _commands_of_lists(command: Callable[..., argparse.ArgumentParser]) -> None:
     made.add_argument("--time", metavar="COLUMN", help="with --data: the header of the times or dates")
     made.add_argument("--subject", metavar="COLUMN", help="with --data: the header of subjects, each an experiment")
     made.add_argument(
+        "--input",
+        metavar="COLUMN",
+        action="append",
+        default=[],
+        help="with --data: the header of a signal that acts on the model; again for more of them",
+    )
+    made.add_argument(
         "--package",
         metavar="NAME",
         help="write a package instead, for a system of your own that studies find by name, into a folder of that name",

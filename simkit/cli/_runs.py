@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from .._errors import ArgumentError
 from ._answer import answer, error_json, say_of
 from ._environment import set_devices, set_jax
 from ._options import chosen_models
@@ -24,6 +25,8 @@ def run(options: argparse.Namespace) -> int:
     set_devices()
     set_jax(x64=not options.float32, cache=not options.no_cache)
     study = _study(options, seed=options.seed)
+    if options.name == "run" and (is_simulation(study) or (study.simulate and not study.experiments)):
+        _refuse_within(options)
     if options.name == "run" and is_simulation(study):
         return _particles(options, study, folder)
     if options.name == "run" and study.simulate and not study.experiments:
@@ -73,6 +76,15 @@ def _ended(
     text = "\n".join([*lines, *where])
     answer(options, text, command=options.name, title=study.title, folder=folder, files=files, **content)
     return 0
+
+
+def _refuse_within(options: argparse.Namespace) -> None:
+    """A simulation of a study without data is one piece of work, which no time cuts."""
+    if options.within is not None:
+        raise ArgumentError(
+            f"`--within` goes with fits, samples and sweeps, but `{options.study}` is a simulation, which takes the time that it "
+            "takes. Leave it out; Ctrl-C keeps what is finished of particles and of [simulate] with `every`."
+        )
 
 
 def _particles(options: argparse.Namespace, study: Any, folder: Path) -> int:

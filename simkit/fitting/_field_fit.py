@@ -73,7 +73,8 @@ def fit_fields(
     ends = [descend(lean, inner, method, z, known, reference, counter) for z in begins]
     alive = [end for end in ends if end.status != FAILED]
     if not alive:
-        raise SimulationError(NOWHERE_LEFT)
+        begun = "the given starts" if not drawn else "the middle of the priors" if near is None else "the coarser fit"
+        raise SimulationError(f"{NOWHERE_LEFT} Tried: all data at once, from {begun} ({len(begins)}).")
     best = min(alive, key=lambda end: end.value)
     dtype = best.z.dtype
     values, vectors, sizes = jnp.zeros((0,), dtype), jnp.zeros((0, best.z.size), dtype), jnp.ones_like(best.z)

@@ -427,7 +427,8 @@ def _replace_failing(
         redrawn += int(failing.sum())
         z = jnp.where(failing[:, None], drawn_starts(problem, jax.random.fold_in(key, i + 1), len(z)), z)
     if failing.all():
-        raise SimulationError(NOWHERE.format(len(z) * (ROUNDS + 1)))
+        tried = f"Tried: all data at once, from {len(z)} draws of the priors and {ROUNDS} times as many in their place."
+        raise SimulationError(f"{NOWHERE.format(len(z) * (ROUNDS + 1))} {tried}")
     return z, redrawn
 
 
@@ -438,6 +439,8 @@ def _screened(
     end = _in_blocks(coarse(problem), method, fraction, z, together or len(z), starts)
     value = end.model.value
     if not np.isfinite(value).any():
-        raise SimulationError(NOWHERE.format(LOOKS * len(z)))
+        raise SimulationError(
+            f"{NOWHERE.format(LOOKS * len(z))} Tried: the first {fraction:g} of each experiment's time, from draws of the priors."
+        )
     best = np.argsort(np.where(np.isfinite(value), value, np.inf), kind="stable")[:starts]
     return Begun(*(jnp.asarray(np.asarray(x)[best]) for x in (end.z, end.iterations, end.failures)))

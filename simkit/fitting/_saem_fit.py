@@ -96,7 +96,8 @@ def _first(problem: Problem, lean: Problem, key: PRNGKeyArray) -> Array:
     means = jnp.zeros((TRIES, len(population.labels), population.effects), places.dtype)
     good = np.isfinite(np.asarray(densities(lean, places, means))).all(axis=1)
     if not good.any():
-        raise SimulationError(NOWHERE_LEFT)
+        tried = f"Tried: {TRIES} places, of which at none all {len(population.labels)} individuals without deviations simulate."
+        raise SimulationError(f"{NOWHERE_LEFT} {tried}")
     return places[int(np.argmax(good))]
 
 
@@ -114,7 +115,9 @@ def _iterated(
         shown = ", ".join(f"{name} {value:.4g}" for name, value in zip(problem.names[:4], theta, strict=False))
         counter.tell(f"iteration {done + count} of {total}: {shown}")
     if not np.isfinite(np.asarray(state.z)).all():
-        raise SimulationError(NOWHERE_LEFT)
+        raise SimulationError(
+            f"{NOWHERE_LEFT} Tried: {total} iterations from one start, where numbers stopped being finite."
+        )
     told = jnp.diag(state.information)
     error = jnp.where(told > 0, 1 / jnp.sqrt(jnp.where(told > 0, told, 1)), 1)
     return population.with_deviations(state.z, state.chains.deviations.mean(axis=0)), error

@@ -27,3 +27,5 @@ from ._spelled import equations_html as equations_html  # internal
 from ._values import numbers_of as numbers_of  # internal
 from ._walk import Walk as Walk  # internal
 from ._walk import walked as walked  # internal
+from ._written_event import WrittenEvent as WrittenEvent  # internal
+from ._written_event import root_text as root_text  # internal

@@ -15,16 +15,25 @@ from ._equations import Equations
 from ._expression import TIME
 from ._infix import identifier
 from ._spelled import Spelled, equations_text
+from ._written_event import WrittenEvent, events_python
 
 
-def equations_source(system: EquationSystem, y0: Any = None, times: Any = None, inputs: Inputs = None) -> str:
-    """The Python source of a system of equations: a class with a quantity for each parameter.
+def equations_source(
+    system: EquationSystem,
+    y0: Any = None,
+    times: Any = None,
+    inputs: Inputs = None,
+    *,
+    events: Sequence[WrittenEvent] = (),
+) -> str:
+    """The Python source of a system of equations: a class with a quantity for each parameter, and its events by name, `EVENTS`.
 
     **Arguments:**
 
     - `system`: what `from_equations` made; its numbers become the defaults.
     - `y0`, `times`: the example of the class; by default a state of ones, and times from 0 to 10.
     - `inputs`: name -> number or `Constant`, which become the defaults of inputs.
+    - `events`: those of a study, as `simkit export` writes them, for `simulate(..., events=EVENTS)`.
 
     **Raises:** an `ArgumentError` for a system of another kind, an input that varies in time, or a function without a name in
     Python.
@@ -79,7 +88,7 @@ def equations_source(system: EquationSystem, y0: Any = None, times: Any = None, 
         f"        return simkit.Example(cls(), State({begin}), jnp.linspace({span[0]!r}, {span[1]!r}, {span[2]})"
         f"{f', {{{given}}}' if given else ''})"
     )
-    return "\n".join(lines) + "\n"
+    return "\n".join([*lines, *events_python(events, states)]) + "\n"
 
 
 def start_numbers(y0: Any, states: Sequence[str]) -> dict[str, float]:

@@ -1,5 +1,6 @@
 """Systems of equations as SBML."""
 
+from collections.abc import Sequence
 from typing import Any
 
 import libsbml
@@ -7,10 +8,13 @@ import numpy as np
 
 from .._errors import ArgumentError
 from .._types import Inputs
-from ..networks import TIME, EquationSystem, Spelled, set_inputs, start_numbers
+from ..networks import TIME, EquationSystem, Spelled, WrittenEvent, set_inputs, start_numbers
+from ._events_sbml import as_math, write_events
 
 
-def equations_sbml(system: EquationSystem, y0: Any, inputs: Inputs = None) -> str:
+def equations_sbml(
+    system: EquationSystem, y0: Any, inputs: Inputs = None, *, events: Sequence[WrittenEvent] = ()
+) -> str:
     """A system of equations as SBML, level 3 version 2: states are parameters with rate rules, assignments and outputs rules.
 
     Inputs become constants of their values, else of their defaults. Units are text in simkit, so they stand in the notes of each
@@ -21,9 +25,11 @@ def equations_sbml(system: EquationSystem, y0: Any, inputs: Inputs = None) -> st
     - `system`: what `from_equations` made.
     - `y0`: its initial state.
     - `inputs`: name -> number or `Constant`.
+    - `events`: those of a study, as `simkit export` writes them. A passage of zero becomes a trigger that counts as true before the
+        start, or two where both directions count; each known time one of its own, those of one time by priority in the given order.
 
-    **Raises:** an `ArgumentError` for another system, an input that varies in time or has neither value nor default, or a formula
-    that SBML has not.
+    **Raises:** an `ArgumentError` for another system, an input that varies in time or has neither value nor default, a formula that
+    SBML has not, or an event that ends the simulation, which SBML has not either.
 
     ```python
     import simkit
@@ -61,6 +67,7 @@ def equations_sbml(system: EquationSystem, y0: Any, inputs: Inputs = None) -> st
         _rule(model.createRateRule(), name, spelled, node)
     for name, node in {**spelled.assignments, **spelled.observed}.items():
         _rule(model.createAssignmentRule(), name, spelled, node)
+    write_events(model, events)
     return str(libsbml.writeSBMLToString(document))
 
 
@@ -68,8 +75,5 @@ def _rule(rule: Any, name: str, spelled: Spelled, node: int) -> None:
     text = spelled.text(
         node, lambda symbol: "time" if symbol.endswith(TIME) else symbol.partition(":")[2], python=False
     )
-    tree = libsbml.parseL3Formula(text)
-    if tree is None:
-        raise ArgumentError(f"The formula of `{name}` must be one that SBML can hold, but `{text}` is not.")
     rule.setVariable(name)
-    rule.setMath(tree)
+    rule.setMath(as_math(text, name))

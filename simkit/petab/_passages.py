@@ -117,7 +117,8 @@ def _parsed(graph: Graph, switches: Switches, node: int, name: str, parts: dict[
         return within(graph.make("gt", node, graph.number(0.5)))
     if operation in ("gt", "geq", "lt", "leq"):
         left, right = operands if operation in ("gt", "geq") else operands[::-1]
-        size = graph.make("max", graph.make("abs", left), graph.make("abs", right))
+        terms = [term for side in (left, right) for term in _terms(graph, side)]
+        size = functools.reduce(lambda a, b: graph.make("max", a, b), [graph.make("abs", term) for term in terms])
         timed = switches.passing(node) is not None
         return parts.setdefault(Comparison(node, graph.make("subtract", left, right), size, timed), len(parts))
     if operation in ("eq", "neq"):
@@ -133,6 +134,12 @@ def _parsed(graph: Graph, switches: Switches, node: int, name: str, parts: dict[
     raise DataError(
         f"The event `{name}` must have a trigger made of comparisons, and, or, xor, not, but it holds `{operation}`: not supported."
     )
+
+
+def _terms(graph: Graph, node: int) -> list[int]:
+    """The terms of a sum or difference: `x - 1 > 0` compares numbers of the size 1, which tells what zero is up to rounding."""
+    operation, *operands = graph.nodes[node]
+    return operands if operation in ("add", "subtract") else [node]
 
 
 def holds(trigger: int | tuple[Any, ...], true: Array) -> Array:

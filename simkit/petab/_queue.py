@@ -158,7 +158,12 @@ class Resolution(eqx.Module):
         at = _Now(self.plan, system, t, inputs)
         before = self.plan.unpacked(memory)
         queue = at.arrived(before, state, self.found)
-        return at.settled(queue, state, queue.true != before.true)
+        passing = queue.true != before.true
+        if self.found:
+            # `x < 1` ends where `x > 1` begins: it is at zero up to rounding too, and would hide what comes later.
+            level, close, _ = at.held(at.t, state)
+            passing |= jnp.abs(level) <= close
+        return at.settled(queue, state, passing)
 
 
 def begun(plan: Plan, system: Remembering, t: Time, y: State) -> State:

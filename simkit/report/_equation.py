@@ -17,6 +17,23 @@ SYMBOLS = {
     "approx": "≈", "ne": "≠", "sqrt": "√", "to": "→", "in": "∈", "partial": "∂", "nabla": "∇", "ldots": "…", "dots": "…",
 }  # fmt: skip
 
+KNOWN = tuple(
+    (re.compile(found), put)
+    for found, put in (
+        (r"\\[bB]igg?[lr]?(?![a-zA-Z])", ""),
+        (r"\\[td]frac(?![a-zA-Z])", r"\\frac"),
+        (r"\\frac\s*(\w)\s*(\\[a-zA-Z]+|\w)", r"\\frac{\1}{\2}"),
+        (r"\\frac\s*(\w)\s*\{", r"\\frac{\1}{"),
+        (r"\\sqrt\s*(\\[a-zA-Z]+|\w)", r"\\sqrt{\1}"),
+        (r"\\text(?=\s*\{)", r"\\mathrm"),
+        (r"\\to(?![a-zA-Z])", r"\\rightarrow"),
+        (r"\\([lgn]e)(?![a-zA-Z])", r"\\\1q"),
+    )
+)
+"""TeX that Matplotlib does not know, and what it knows in its place."""
+
+MATRIX = re.compile(r"\\begin\{pmatrix\}(.*?)\\end\{pmatrix\}")
+
 FENCE = re.compile(r"^```.*?^```$", re.MULTILINE | re.DOTALL)
 
 
@@ -56,7 +73,7 @@ def _plain(formula: str) -> str:
 def _displayed(formula: str) -> str:
     """An equation as a picture; as text where it needs more TeX than Matplotlib knows."""
     formula = " ".join(formula.split())
-    lines = [line.strip() for line in re.split(r"\\qquad|\\\\", formula) if line.strip()]
+    lines = _lines(formula)
     try:
         with matplotlib.rc_context({"svg.fonttype": "path", "mathtext.fontset": "cm", "svg.hashsalt": "simkit"}):
             figure = Figure()
@@ -64,6 +81,26 @@ def _displayed(formula: str) -> str:
             buffer = io.BytesIO()
             figure.savefig(buffer, format="svg", bbox_inches="tight", transparent=True, metadata={"Date": None})
     except ValueError:
-        return f"<pre>{html.escape(formula)}</pre>"
+        return f'<pre tabindex="0">{html.escape(formula)}</pre>'
     picture = base64.b64encode(buffer.getvalue()).decode()
     return f'<img class="equation" alt="{html.escape(formula)}" src="data:image/svg+xml;base64,{picture}">'
+
+
+def _lines(formula: str) -> list[str]:
+    """The lines of a formula, in the TeX that Matplotlib knows."""
+    lines = re.split(r"\\qquad|(?<=,) *\\quad|\\\\", _known(formula))
+    return [line.strip() for line in lines if line.strip()]
+
+
+def _known(formula: str) -> str:
+    """A formula in the TeX that Matplotlib knows; a column stands as a transposed row, and rows of a matrix one after another."""
+    for found, put in KNOWN:
+        formula = found.sub(put, formula)
+    return MATRIX.sub(_in_a_row, formula)
+
+
+def _in_a_row(matrix: re.Match[str]) -> str:
+    rows = [[cell.strip() for cell in row.split("&")] for row in matrix[1].split(r"\\")]
+    if any(len(row) > 1 for row in rows):
+        return r"(" + r";\;".join(r"\;".join(row) for row in rows) + ")"
+    return r"(" + r",\,".join(row[0] for row in rows) + ")^T"

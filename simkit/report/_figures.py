@@ -93,7 +93,8 @@ def pictures(
         else:
             add("trajectory", "The simulated trajectory.", lambda: viz.plot_trajectory(trajectory, time=time))
     if results.averages is not None:
-        _add_averages(add, results.averages, time)
+        given = None if study is None else study.averages.get("measured")
+        _add_averages(add, results.averages, time, {} if given is None else {given[0]: given[1:]})
     return found
 
 
@@ -106,7 +107,7 @@ def _add_population(add: Add, study: Study, result: FitResult | Posterior | None
     if problem.population is None or result is None or result.names != problem.names or np.ndim(problem.times) != 2:
         return
     asked: dict[str, Any] = {"replicates": study.predict.get("replicates", 1000)}
-    check = {key: study.predict[key] for key in ("corrected", "bins") if key in study.predict}
+    check = {key: study.predict[key] for key in ("corrected", "bins", "by") if key in study.predict}
     outputs = [name for name, values in problem.data.items() if values.ndim == 2]
     for name in outputs:
         of, one = {"of": name if len(outputs) > 1 else ""}, {"output": name}
@@ -128,13 +129,14 @@ def _add_population(add: Add, study: Study, result: FitResult | Posterior | None
         add("npde", caption, lambda errors=errors: viz.plot_npde(errors, time=time), **of)
 
 
-def _add_averages(add: Add, averages: Averages, time: str) -> None:
+def _add_averages(add: Add, averages: Averages, time: str, measured: Mapping[str, Any]) -> None:
     """The figures of a simulation of particles."""
     caption = "Energies and other outputs over time, each with its mean; what is grey is left out of averages."
     add("outputs", caption, lambda: viz.plot_outputs(averages, time=time))
     if averages.g is not None:
-        caption = "The radial distribution function, with a band of two standard errors."
-        add("radial_distribution", caption, lambda: viz.plot_radial_distribution(averages))
+        beside = "; points are measured" if measured else ""
+        caption = f"The radial distribution function, with a band of two standard errors{beside}."
+        add("radial_distribution", caption, lambda: viz.plot_radial_distribution(averages, measured=measured))
     if averages.displacement is not None:
         caption = (
             "The mean squared displacement of atoms, with the line of their diffusion; grey is where it was found."

@@ -32,10 +32,11 @@ tbody tr {{ border-bottom: 1px solid var(--line); }}
 figure {{ margin: 1.25rem 0; padding: 0.75rem; background: #ffffff; border: 1px solid var(--line); border-radius: 8px; }}
 figure img {{ display: block; max-width: 100%; height: auto; margin: 0 auto; }}
 figure.drawn {{ background: var(--back); }}
-figure.drawn > img {{ display: none; }}
+figure.drawn > .scroll {{ display: none; }}
+.scroll {{ overflow-x: auto; }}
 figure.drawn figcaption {{ color: var(--soft); }}
 figcaption {{ color: #5c6670; font-size: 0.88rem; margin-top: 0.5rem; }}
-img.equation {{ display: block; margin: 1rem 0 1rem 1.5rem; max-width: 100%; }}
+img.equation {{ display: block; margin: 1rem 0 1rem 1.5rem; max-width: calc(100% - 1.5rem); }}
 pre, code {{ font-family: ui-monospace, "DejaVu Sans Mono", monospace; font-size: 0.85rem; }}
 code {{ background: var(--card); padding: 0.1em 0.3em; border-radius: 3px; }}
 pre {{ background: var(--card); padding: 0.9rem; border-radius: 6px; overflow-x: auto; }}
@@ -54,12 +55,20 @@ tbody th {{ font-weight: normal; font-family: ui-monospace, "DejaVu Sans Mono", 
 .verdict.no {{ border-color: #d55e00; }}
 .warnings li {{ color: var(--mark); margin: 0.35rem 0; }}
 .fine {{ color: var(--soft); }}
+@media screen and (max-width: 40rem) {{
+  body {{ padding: 1.25rem 1rem 3rem; }}
+  h1 {{ font-size: 1.5rem; }}
+  th, td {{ white-space: normal; padding-right: 0.6rem; }}
+  figure {{ padding: 0.5rem; }}
+  figure .scroll img {{ max-width: none; width: 34rem; }}
+  img.equation {{ margin-left: 0; max-width: 100%; }}
+}}
 @media print {{
   :root {{ --text: #000000; --soft: #444444; --back: #ffffff; --line: #cccccc; --card: #f4f4f4; --mark: #8a3700; --link: #000000; }}
   body {{ max-width: none; padding: 0; font-size: 10.5pt; }}
   nav, details {{ display: none; }}
   img.equation {{ filter: none; }}
-  figure.drawn > img {{ display: block; }}
+  figure.drawn > .scroll {{ display: block; }}
   figure.drawn > .wide {{ display: none; }}
   figure, tr, .verdict {{ break-inside: avoid; }}
   h2, h3 {{ break-after: avoid; }}

@@ -252,7 +252,8 @@ def _figure(picture: Picture) -> str:
     source = f"data:image/{kind};base64,{base64.b64encode(content).decode()}"
     caption = html.escape(picture.caption)
     kind, plot = (' class="live"', live_part(picture.live, picture.caption)) if picture.live is not None else ("", "")
-    return f'<figure{kind}><img alt="{caption}" src="{source}">{plot}<figcaption>{caption}</figcaption></figure>'
+    image = f'<div class="scroll" tabindex="0" role="region" aria-label="{caption}"><img alt="{caption}" src="{source}"></div>'
+    return f"<figure{kind}>{image}{plot}<figcaption>{caption}</figcaption></figure>"
 
 
 def _again(results: Results) -> str:

@@ -82,7 +82,7 @@ def average_cells(averages: Averages) -> tuple[list[str], list[list[str]]]:
         cells.append([row["name"], f"{row['mean']:.6g}", error, f"{row['inefficiency']:.3g}", unit])
     if averages.diffusion is not None:
         cells.append(["diffusion coefficient", number(averages.diffusion), "", "", ""])
-    return heads, cells
+    return filled(heads, cells)
 
 
 def optimum_cells(fit: FitResult) -> tuple[list[str], list[list[str]]]:

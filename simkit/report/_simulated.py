@@ -8,16 +8,16 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import scipy.fft
-import scipy.special
 
 from .._types import Inputs, State
 from ..core import Status, System, Trajectory, field_metadata, named_leaves, unit_of
 from ..engine import Courant
 from ..fluids import Grid
 from ..io import Results
-from ..md import NVE, Averages, Particles, block_average
+from ..md import DIMENSIONS, Particles, Units
 from ..study import Study
 from ._answer import Answer
+from ._particles import particle_answers, particle_method
 
 HELD = 1e-3
 """Largest change of a conserved quantity, over its size, that counts as none: what is drawn does not show it."""
@@ -25,9 +25,6 @@ HELD = 1e-3
 TAIL, SHARE = 0.75, 1e-2
 """Waves shorter than 1/0.75 of the shortest on the grid, and the share of the variance in them from which on a field is not
 resolved; the same as for the warnings of spectral systems."""
-
-CHANCE = 0.01
-"""Probability that some output of a run that has settled is called unsettled."""
 
 
 def run_answers(
@@ -55,38 +52,55 @@ def run_answers(
             else:
                 found.append(_steps(step, trajectory))
     if results.averages is not None:
-        found += _particles(system, results.averages)
+        found += particle_answers(system, results.averages)
     return found
 
 
 def system_rows(study: Study) -> list[list[str]]:
-    """Name, value and unit of each number of the system and of its initial state, arrays by their size."""
-    rows = []
+    """Name, value and unit of each number of the system and of its initial state, arrays by their size.
+
+    Particles are told in the units of the edge, as the study and its averages are.
+    """
+    rows, units = [], study.system.units if isinstance(study.system, Particles) else None
     for prefix, tree in (("", study.system), ("y0.", study.y0)):
         if tree is None:
             continue
         for name, value in named_leaves(tree).items():
+            last = name.rpartition(".")[2]
+            unit = unit_of(tree, name) if "." not in name else field_metadata(_owner(tree, name), last).unit
+            if units is not None:
+                value, unit = _at_edge(units, NAMED.get(last, unit), value)
             size = int(np.size(value))
             shown = f"{float(np.ravel(value)[0]):.6g}" if size == 1 else f"{size} values"
             if size > 1:
-                shown += f", {float(np.min(value)):.4g} to {float(np.max(value)):.4g}"
-            unit = (
-                unit_of(tree, name) if "." not in name else field_metadata(_owner(tree, name), name.split(".")[-1]).unit
-            )
+                least, most = f"{float(np.min(value)):.4g}", f"{float(np.max(value)):.4g}"
+                shown += f", all {least}" if least == most else f", {least} to {most}"
             rows.append([prefix + (name or "state"), shown, "" if unit == "1" else unit])
     return rows
+
+
+NAMED = {
+    "mass": "mass", "charge": "charge", "temperature": "temperature", "pressure": "pressure", "position": "length",
+    "momentum": "momentum", "friction": "rate", "rate": "rate", "period": "time", "cell_period": "time",
+    "relaxation": "time", "cell_relaxation": "time",
+}  # fmt: skip
+"""Dimensions of fields of particles that stand without a unit in their class."""
+
+
+def _at_edge(units: Units, dimension: str, value: Any) -> tuple[Any, str]:
+    """A number in the unit of the edge, and the unit; in another it stays as the simulation counts it."""
+    if dimension not in DIMENSIONS:
+        return value, dimension
+    if dimension == "rate" and units.unit("time"):
+        return np.asarray(value) / units.outside(1.0, "time"), f"1/{units.unit('time')}"
+    return np.asarray(units.outside(np.asarray(value), dimension)), units.unit(dimension)
 
 
 def run_method(results: Results, study: Study) -> str:
     """A sentence on the solver, its steps and the times."""
     trajectory = results.trajectory
     if trajectory is None:
-        step = study.solve.get("step")
-        return (
-            f"Atoms are moved by {type(getattr(study.system, 'dynamics', None)).__name__} in steps of {step:g}."
-            if isinstance(step, float)
-            else ""
-        )
+        return particle_method(study, results.averages)
     count, times = int(np.sum(trajectory.steps)), np.asarray(trajectory.times)
     text = f"Solved by {trajectory.solver or 'the own step of the system'}: {count} steps from {times[0]:g} to {times[-1]:g}"
     step = study.solve.get("step")
@@ -166,16 +180,23 @@ def _resolved(grid: Grid, trajectory: Trajectory) -> Answer:
     for name, values in named_leaves(trajectory.ys).items():
         last = np.asarray(values)[-1]
         if last.ndim >= grid.dimensions and last.dtype.kind == "f" and min(last.shape[-grid.dimensions :]) >= 4:
-            shares[name] = tail_share(last, grid.dimensions)
+            shares[component_name(name)] = tail_share(last, grid.dimensions)
     if not shares:
         return Answer(question, "untested", "The state holds no field on the grid.")
     worst, share = max(shares.items(), key=lambda item: item[1])
-    text = f"{share:.2%} of the variance of {worst} at the end lies in the shortest quarter of its waves."
+    said = f"{share:.2%}" if share >= 5e-5 else "Less than 0.01%"  # what would be rounded to 0.00%
+    text = f"{said} of the variance of {worst} at the end lies in the shortest quarter of its waves."
     if share <= SHARE:
         return Answer(question, "yes", text)
     return Answer(
         question, "care", text, (f"`{worst}` is not resolved, or has a front. Take more cells, and compare.",)
     )
+
+
+def component_name(name: str) -> str:
+    """A leaf of the state as figures call it, such as `velocity x`."""
+    head, _, last = name.rpartition(".")
+    return f"{head} {'xyz'[int(last)]}" if head and last in ("0", "1", "2") else name
 
 
 def tail_share(field: np.ndarray, dimensions: int) -> float:
@@ -226,68 +247,3 @@ def _velocity(system: Any, trajectory: Trajectory, row: int, inputs: Any) -> np.
     if isinstance(outputs, Mapping) and np.ndim(outputs.get("velocity", 0.0)) > 1:
         return np.asarray(outputs["velocity"])
     return None
-
-
-def _particles(system: Any, averages: Averages) -> list[Answer]:
-    found = [_settled(averages)]
-    dynamics = getattr(system, "dynamics", None)
-    if isinstance(dynamics, NVE):
-        found += _energy(averages)
-    elif dynamics is not None and hasattr(dynamics, "temperature") and "temperature" in averages.series:
-        wanted = float(system.units.outside(dynamics.temperature, "temperature"))
-        found.append(_temperature(averages, wanted))
-    return found
-
-
-def _energy(averages: Averages) -> list[Answer]:
-    """The drift of the total energy over the run, over the mean kinetic energy."""
-    if not {"kinetic_energy", "potential_energy"} <= set(averages.series):
-        return []
-    kinetic, potential = (np.asarray(averages.series[f"{name}_energy"], float) for name in ("kinetic", "potential"))
-    times = np.asarray(averages.times, float)
-    slope = np.polyfit(times - times[0], kinetic + potential, 1)[0]
-    drift = float(abs(slope) * (times[-1] - times[0]) / kinetic.mean())
-    text = f"The total energy drifted by {drift:.2g} of the kinetic energy over {times[-1] - times[0]:g}."
-    grade = "yes" if drift <= HELD else "care" if drift <= 10 * HELD else "no"
-    advice = ("Energy is not conserved as well as it should be. Shorten the step, or take a smoother truncation.",)
-    return [Answer("Is energy conserved?", grade, text, () if grade == "yes" else advice)]
-
-
-def _temperature(averages: Averages, wanted: float) -> Answer:
-    """The mean temperature beside that of the thermostat, in standard errors."""
-    found = averages.average("temperature")
-    mean, error = float(found.mean), float(found.error)
-    off = abs(mean - wanted)
-    unit = averages.unit("temperature")
-    text = (
-        f"Mean {mean:.5g} with standard error {error:.2g}; asked for {wanted:.5g}{'' if unit == '1' else f' {unit}'}."
-    )
-    if off <= max(3 * error, 0.01 * wanted):
-        return Answer("Is the temperature that of the thermostat?", "yes", text)
-    advice = f"The mean temperature is {off / wanted:.1%} off. Shorten the step, or begin the averages later."
-    return Answer(
-        "Is the temperature that of the thermostat?", "care" if off <= 0.1 * wanted else "no", text, (advice,)
-    )
-
-
-def _settled(averages: Averages) -> Answer:
-    """Means of the first and the second half of the averages, in standard errors of their difference."""
-    question, kept = "Had the run settled before averages began?", np.flatnonzero(averages.kept)
-    if len(kept) < 32:
-        return Answer(question, "untested", f"{len(kept)} saved times are too few to compare two halves.")
-    scores = {}
-    for name, values in averages.series.items():
-        first, second = (block_average(values[half]) for half in np.array_split(kept, 2))
-        error = float(np.hypot(first.error, second.error))
-        if error > 0:
-            scores[name] = abs(float(first.mean - second.mean)) / error
-    if not scores:
-        return Answer(question, "yes", "Nothing changes.")
-    limit = float(scipy.special.ndtri(1 - CHANCE / 2 / len(scores)))
-    worst, score = max(scores.items(), key=lambda item: item[1])
-    text = f"Means of both halves differ by at most {score:.2g} standard errors, those of {worst}; {limit:.2g} would be doubtful."
-    if score <= limit:
-        return Answer(question, "yes", text)
-    return Answer(
-        question, "care", text, (f"`{worst}` still changes while averages are taken. Begin later, or run longer.",)
-    )

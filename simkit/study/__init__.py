@@ -21,3 +21,4 @@ from .language._study import Study as Study
 from .language._study import load_study as load_study
 from .language._study import study_from_provenance as study_from_provenance
 from .language._study import study_from_text as study_from_text  # internal
+from .language._written import written_events as written_events  # internal

@@ -51,7 +51,7 @@ name = "Placeholder"
 
 [system.states]
 {states}
-
+{inputs}
 [y0]                               # the state at the first time of each experiment
 {start}
 
@@ -74,17 +74,25 @@ draws = 500
 
 @dataclasses.dataclass(frozen=True)
 class Roles:
-    """The columns by what they are: time, subject or None, outputs, covariates (one number a subject), and the rest."""
+    """The columns by what they are: time, subject or None, outputs, covariates (one number a subject), inputs, and the rest."""
 
     time: Column
     subject: Column | None
     outputs: list[Column]
     covariates: list[Column]
+    inputs: list[Column]
     rest: list[Column]
 
 
 def study_of_table(
-    text: str, file: str, study: str, *, time: str | None = None, subject: str | None = None, inline: bool = False
+    text: str,
+    file: str,
+    study: str,
+    *,
+    time: str | None = None,
+    subject: str | None = None,
+    inputs: Sequence[str] = (),
+    inline: bool = False,
 ) -> str:
     """The text of a study for a table of data.
 
@@ -92,38 +100,42 @@ def study_of_table(
 
     - `text`, `file`: the table, and its name relative to the study; `study`: the name of the study file.
     - `time`, `subject`: headers of these columns; found by their names without.
+    - `inputs`: headers of columns that act on the model, as signals with straight lines between the times of the table.
     - `inline`: write the numbers into the study even where the file could be named.
 
     **Raises:** a `DataError` that names the line or the column.
     """
     columns, lines = read_columns_of(file, text)
-    roles = _roles(columns, file, time, subject)
+    roles = _roles(columns, file, time, subject, inputs)
     groups = _groups(roles, file, lines)
     plain = len(groups) == 1 and roles.subject is None and roles.time.kind == "numbers"
     plain = plain and not any(column.comma for column in (roles.time, *roles.outputs))
     plain = plain and bool(np.all(np.diff(roles.time.values) > 0)) and not inline
-    count = len(lines) * (1 + len(roles.outputs))
-    if not plain and count > MOST_NUMBERS:
+    count = len(lines) * (1 + (0 if plain else len(roles.outputs)) + 2 * len(roles.inputs))
+    if (not plain or roles.inputs) and count > MOST_NUMBERS:
         raise DataError(
             f"The data file `{file}` must hold at most {MOST_NUMBERS:,} numbers to be written into a study, but holds {count:,}. "
             "Split it into a file for each subject, with a decimal point and times as numbers."
         )
-    names = _names(roles.outputs)
+    names, signals = _split(_names([*roles.outputs, *roles.inputs]), len(roles.outputs))
     body = HEAD.format(
         file=_printable(file),
         study=_printable(study),
         columns="\n".join(_told(roles)),
         title=_quoted(file.rpartition("/")[2].rpartition(".")[0].replace("_", " ") or file),
         time=_quoted(_clock(roles.time)),
-        **_model(names, roles, groups),
+        **_model(names, signals, roles, groups),
     )
-    parts = [_experiment(label, rows, names, roles, file if plain else None) for label, rows in groups.items()]
+    parts = [
+        _experiment(label, rows, names, roles, file if plain else None) + _signals(label, rows, signals, roles, file)
+        for label, rows in groups.items()
+    ]
     return body + "\n" + "\n".join(parts) + FOOT
 
 
-def _roles(columns: Sequence[Column], file: str, time: str | None, subject: str | None) -> Roles:
+def _roles(columns: Sequence[Column], file: str, time: str | None, subject: str | None, inputs: Sequence[str]) -> Roles:
     by_header = {column.header: column for column in columns}
-    for header in (time, subject):
+    for header in (time, subject, *inputs):
         if header is not None:
             check_known(header, by_header, f"column of `{file}`")
     lower = {column.name.strip().lower(): column for column in reversed(columns)}
@@ -132,6 +144,13 @@ def _roles(columns: Sequence[Column], file: str, time: str | None, subject: str 
             f"The data file `{file}` has the columns of a dosing table (DV, AMT or EVID): name it in a study by [dosing], "
             f'file = "{file}", as `simkit examples theophylline` does.'
         )
+    acting = [by_header[header] for header in dict.fromkeys(inputs)]
+    for column in acting:
+        if column.kind != "numbers" or column.header in (time, subject):
+            raise DataError(
+                f"The column `{column.header}` of `{file}` must hold numbers beside times and subjects to be an input."
+            )
+    whole, columns = columns, [column for column in columns if not any(column is one for one in acting)]
     moves = [column for column in columns if column.kind != "text" and not np.isnan(column.values).any()]
     clock = by_header[time] if time else next((lower[name] for name in TIMES if name in lower), None)
     clock = clock or next((column for column in moves if column.kind == "dates"), None)
@@ -152,8 +171,8 @@ def _roles(columns: Sequence[Column], file: str, time: str | None, subject: str 
             f"The data file `{file}` must have a column of numbers beside `{clock.header}`, but {found}. Leave cells empty "
             "where a value is missing, write units into the header. Check the separator of cells: commas, semicolons or tabs."
         )
-    used = [clock, who, *outputs, *covariates]
-    return Roles(clock, who, outputs, covariates, [c for c in columns if not any(c is one for one in used)])
+    used = [clock, who, *outputs, *covariates, *acting]
+    return Roles(clock, who, outputs, covariates, acting, [c for c in whole if not any(c is one for one in used)])
 
 
 def _no_number(column: Column) -> str:
@@ -221,17 +240,32 @@ def _names(outputs: Sequence[Column]) -> list[str]:
     return found
 
 
-def _model(names: Sequence[str], roles: Roles, groups: dict[str, list[int]]) -> dict[str, str]:
+def _split(names: list[str], count: int) -> tuple[list[str], list[str]]:
+    return names[:count], names[count:]
+
+
+def _model(names: Sequence[str], signals: Sequence[str], roles: Roles, groups: dict[str, list[int]]) -> dict[str, str]:
     times = roles.time.values
     span = float(np.ptp(times)) or 1.0
-    rows: dict[str, list[str]] = {key: [] for key in ("equations", "parameters", "states", "start", "noise", "free")}
+    rows: dict[str, list[str]] = {
+        key: [] for key in ("equations", "parameters", "states", "inputs", "start", "noise", "free")
+    }
     for name, column in zip(names, roles.outputs, strict=True):
         values = column.values[np.isfinite(column.values)]
         low, high = float(values.min()), float(values.max())
         wide = high - low or abs(high) or 1.0
         first = next((v for rows_of_one in groups.values() for v in column.values[rows_of_one] if np.isfinite(v)), low)
         ends = f"[{low - wide:.4g}, {high + wide:.4g}]"
-        rows["equations"].append(f'"d {name}" = "rate_{name}*(level_{name} - {name})"')
+        push = "".join(f" + gain_{name}_{signal}*{signal}" for signal in signals)
+        rows["equations"].append(f'"d {name}" = "rate_{name}*(level_{name}{push} - {name})"')
+        for signal, acting in zip(signals, roles.inputs, strict=True):
+            gain = (
+                2
+                * wide
+                / (float(np.nanmax(acting.values) - np.nanmin(acting.values)) or abs(float(acting.values[0])) or 1.0)
+            )
+            rows["parameters"].append(f"gain_{name}_{signal} = {{ value = 0.0 }}")
+            rows["free"].append(f"gain_{name}_{signal} = {{ bounds = [{-gain:.4g}, {gain:.4g}] }}")
         rows["parameters"].append(f'rate_{name} = {{ value = {3 / span:.4g}, support = "positive" }}')
         rows["parameters"].append(f"level_{name} = {{ value = {high:.6g} }}")
         rows["states"].append(f"{name} = {{ unit = {_quoted(column.unit or '1')} }}")
@@ -241,7 +275,29 @@ def _model(names: Sequence[str], roles: Roles, groups: dict[str, list[int]]) -> 
         rows["free"].append(f"level_{name} = {{ bounds = {ends} }}")
         rows["free"].append(f"y0.{name} = {{ bounds = {ends} }}")
         rows["free"].append(f'noise.{name}.scale = {{ bounds = [{0.001 * wide:.4g}, {wide:.4g}], transform = "log" }}')
+    for signal, acting in zip(signals, roles.inputs, strict=True):
+        mean = float(np.nanmean(acting.values))
+        rows["inputs"].append(f"{signal} = {{ unit = {_quoted(acting.unit or '1')}, default = {mean:.6g} }}")
+    if rows["inputs"]:
+        rows["inputs"] = ["", "[system.inputs]", *rows["inputs"], ""]
     return {key: "\n".join(value) for key, value in rows.items()}
+
+
+def _signals(label: str, rows: Sequence[int], signals: Sequence[str], roles: Roles, file: str) -> str:
+    """The inputs of one experiment: a number where there is one alone, else straight lines between the times with a value."""
+    lines = []
+    for name, column in zip(signals, roles.inputs, strict=True):
+        kept = [row for row in rows if np.isfinite(column.values[row])]
+        if not kept:
+            raise DataError(
+                f"The input `{column.header}` of `{file}` must have a value for each subject, but has none for `{label}`."
+            )
+        times, values = roles.time.values[kept], column.values[kept]
+        if len(kept) == 1:
+            lines.append(f"inputs.{name} = {float(values[0])!r}")
+        else:
+            lines.append(f"inputs.{name} = {{ times = {_array(times)}, values = {_array(values)} }}")
+    return "\n".join([*lines, ""]) if lines else ""
 
 
 def _experiment(label: str, rows: Sequence[int], names: Sequence[str], roles: Roles, file: str | None) -> str:
@@ -269,6 +325,7 @@ def _told(roles: Roles) -> list[str]:
         gaps = int(np.isnan(column.values).sum())
         missing = f", {gaps} missing" if gaps else ""
         found.append(f"#   {column.header}: data{comma}{missing}")
+    found += [f"#   {column.header}: an input, with straight lines between its values" for column in roles.inputs]
     found += [f"#   {column.header}: one number a subject, a covariate" for column in roles.covariates]
     found += [f"#   {column.header}: not used" for column in roles.rest]
     return [_printable(line) for line in found]

@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 
 import numpy as np
+from jax.typing import ArrayLike
 from matplotlib.figure import Figure
 from matplotlib.ticker import NullFormatter
 
@@ -15,13 +16,17 @@ ENERGIES = ("kinetic_energy", "potential_energy")
 
 @styled
 def plot_radial_distribution(
-    radial: RadialDistribution | Averages | Mapping[str, RadialDistribution | Averages], *, length: str = "1"
+    radial: RadialDistribution | Averages | Mapping[str, RadialDistribution | Averages],
+    *,
+    measured: Mapping[str, tuple[ArrayLike, ArrayLike]] | None = None,
+    length: str = "1",
 ) -> Figure:
     """The radial distribution function, with a band of two standard errors where they are known.
 
     **Arguments:**
 
     - `radial`: what `radial_distribution` or `averages` gives, or several of them by label.
+    - `measured`: distances and g(r) of measurements by label, drawn as points as far as the simulated ones reach.
     - `length`: the unit of distances, as text.
     """
     several = radial if isinstance(radial, Mapping) else {"": radial}
@@ -36,15 +41,25 @@ def plot_radial_distribution(
         if error is not None:
             width = 2 * np.nan_to_num(np.asarray(error, float))
             panel.fill_between(distance, g - width, g + width, color=color(index), alpha=0.3, lw=0)
-        panel.plot(distance, g, color=color(index), label=label or None)
+        panel.plot(distance, g, color=color(index), label=label or ("simulated" if measured else None))
         if isinstance(one, Averages):
             length = one.unit("length")
+    reach = max(float(np.max(one.distance)) for one in several.values())
+    for index, (label, (distance, g)) in enumerate((measured or {}).items(), len(several)):
+        distance, g = np.asarray(distance, float), np.asarray(g, float)
+        if distance.ndim != 1 or distance.shape != g.shape:
+            raise ArgumentError(
+                f"Argument `measured` must give as many distances as g(r) for {label!r}, but their shapes are {distance.shape} and "
+                f"{g.shape}."
+            )
+        near = distance <= reach
+        panel.plot(distance[near], g[near], "o", ms=3, color=color(index), label=label)
     panel.set_xlabel(labelled("distance", length))
     panel.set_ylabel("g(r)")
     panel.margins(x=0)
     panel.set_ylim(0, None)
     few_ticks(panel, 8, 6)
-    if len(several) > 1:
+    if len(several) > 1 or measured:
         panel.legend()
     return figure
 

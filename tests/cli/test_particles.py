@@ -238,3 +238,11 @@ def test_an_interrupted_run_goes_on(study, finished, tmp_path, capsys):
         [frame.position for frame in read_h5md(folder / "trajectory.h5md")] for folder in (tmp_path / "run", finished)
     ]
     np.testing.assert_array_equal(*frames)
+
+
+def test_a_simulation_refuses_the_time_that_it_would_ignore(tmp_path, capsys):
+    (tmp_path / "decay.toml").write_text(
+        '[system]\nmodel = "exponential_decay"\n[y0]\namount = 1.0\n[simulate]\ntimes = [0.0, 1.0]\n', encoding="utf-8"
+    )
+    assert main(["run", str(tmp_path / "decay.toml"), "--within", "1 h"]) == 2
+    assert "`--within` goes with fits, samples and sweeps, but" in capsys.readouterr().err

@@ -74,7 +74,7 @@ def _energy(model, k):
     [
         ("fix 1 all nve", "fix 1 all nve"),
         ("units electron", "unit system"),
-        ("bond_style quartic\nbond_coeff 1 1 1 1 1 1", "bond style of LAMMPS"),
+        ("bond_style oxdna/fene\nbond_coeff 1 1 1 1", "bond style of LAMMPS"),
         ("pair_style lj/cut 6.0\npair_coeff 1 1 0.1 3.0", "type 2"),
         (
             "pair_style lj/cut 6.0\npair_modify tail yes\npair_coeff * * 0.1 3.0\npair_coeff 1 2 0.1 3.0 5.0",
@@ -88,6 +88,7 @@ def _energy(model, k):
         ("pair_style lj/cut 6.0\npair_coeff C * 0.1 3.0", "Types must be numbers"),
         ("pair_modify pair lj/cut special lj 0 0 0", "pair_modify pair"),
         ("kspace_modify slab 3.0", "kspace_modify slab"),
+        ("boundary p p f\nkspace_modify slab nozforce", "with a number above 1"),
         ("pair_style hybrid lj/cut 6.0 reaxff NULL", "hybrid style"),
         ("pair_style hybrid lj/cut 6.0 yukawa 1.0 6.0\npair_coeff 1 1 morse 1 1 1", "must name one of the styles"),
         ("pair_style hybrid lj/cut 6.0 yukawa 1.0 6.0\npair_coeff 1 * lj/cut 0.1 3.0", "give a style to types 2 and 2"),
@@ -95,7 +96,7 @@ def _energy(model, k):
             "pair_style hybrid lj/cut 6.0 coul/dsf 0.2 6.0\npair_coeff * * lj/cut 0.1 3.0\npair_coeff 1 1 coul/dsf",
             "dsf must",
         ),
-        ("special_bonds lj/coul 1 1 1\npair_style sw threebody off\npair_coeff * * Si.sw Si Si Si", "without settings"),
+        ("special_bonds lj/coul 1 1 1\npair_style sw twobody off\npair_coeff * * Si.sw Si Si Si", "settings"),
         ("special_bonds lj/coul 1 1 1\npair_style tersoff\npair_coeff * * Si.tersoff Si", "3 types"),
         ("special_bonds lj/coul 1 1 1\npair_style eam\npair_coeff 1 1 Cu.eam", "file to type 2"),
         ("bond_style hybrid harmonic table\nbond_coeff 1 harmonic 1 1", "bond style of LAMMPS"),

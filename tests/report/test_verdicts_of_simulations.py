@@ -5,11 +5,13 @@ import pathlib
 import jax.numpy as jnp
 import numpy as np
 import pytest
+import scipy.signal
+import scipy.stats
 
 import simkit
 from simkit import fluids, md, odes, sweeps
 from simkit.cli import main
-from simkit.report import _simulated, _sweep, report
+from simkit.report import _particles, _simulated, _sweep, report
 from simkit.report._simulated import tail_share
 
 
@@ -80,14 +82,46 @@ def test_conserved_numbers_and_failures_are_seen(tmp_path):
 def test_particles_are_judged_by_energy_temperature_and_rest():
     held = series(kinetic_energy=50.0 + NOISE, potential_energy=-100.0 - NOISE)
     drifting = series(kinetic_energy=50.0 + NOISE, potential_energy=-100.0 - NOISE + 0.01 * np.arange(400))
-    assert _simulated._energy(held)[0].grade == "yes"
-    (found,) = _simulated._energy(drifting)
+    assert _particles.energy(held)[0].grade == "yes"
+    (found,) = _particles.energy(drifting)
     assert found.grade == "no"
     assert "drifted by 0.08 " in found.found  # 0.01 a time over 399 times, over 50
-    assert _simulated._settled(series(pressure=NOISE)).grade == "yes"
-    assert _simulated._settled(series(pressure=NOISE + 0.005 * np.arange(400))).grade == "care"
+    assert _particles.settled(series(pressure=NOISE)).grade == "yes"
+    assert _particles.settled(series(pressure=NOISE + 0.005 * np.arange(400))).grade == "care"
     warm = series(temperature=1.0 + 0.02 * NOISE)
-    assert [_simulated._temperature(warm, wanted).grade for wanted in (1.0, 1.06, 1.3)] == ["yes", "care", "no"]
+    # One frame of 200 degrees of freedom fluctuates by 0.1, and the mean of these by 0.001.
+    told = [_particles.temperature(warm, wanted, 200.0).grade for wanted in (1.0, 1.06, 1.3)]
+    assert told == ["yes", "care", "no"]
+    assert _particles.temperature(series(temperature=np.ones(400)), 1.0).grade == "yes"
+
+
+def remembering(rng, count, memory):
+    """An autoregressive series of variance 1 with a correlation time, which is its mean and its deviation from it."""
+    phi = np.exp(-1 / memory)
+    return scipy.signal.lfilter([np.sqrt(1 - phi**2)], [1, -phi], rng.normal(size=count + 50 * int(memory)))[-count:]
+
+
+def test_correlated_temperatures_are_doubted_as_seldom_as_said():
+    """The t-test by longer blocks keeps its chance of 1 %, within a factor of two, where blocks that just pass have 6 %."""
+    rng, tried = np.random.default_rng(0), 400
+    found = [
+        _particles.temperature(series(temperature=1 + 0.05 * remembering(rng, 400, 3)), 1.0).grade for _ in range(tried)
+    ]
+    assert found.count("care") + found.count("no") <= scipy.stats.binom.ppf(0.999, tried, 2 * _particles.CHANCE)
+    off = [
+        _particles.temperature(series(temperature=1.2 + 0.05 * remembering(rng, 400, 3)), 1.0, 200.0).grade
+        for _ in range(20)
+    ]
+    assert set(off) <= {"no", "untested"}
+    assert off.count("no") >= 15  # 1 of 20 is too short by its own measure
+
+
+def test_a_run_of_few_correlation_times_is_too_short_to_be_judged():
+    rng = np.random.default_rng(1)
+    answers = [_particles.temperature(series(temperature=2 + 0.05 * remembering(rng, 400, 80)), 1.0) for _ in range(20)]
+    assert [answer.grade for answer in answers].count("no") <= 2  # 5 correlation times, which look like more by chance
+    short = next(answer for answer in answers if answer.grade == "untested")
+    assert short.advice[0].startswith("The run is too short to tell its temperature: that takes 32 correlation times")
 
 
 @pytest.fixture

@@ -87,10 +87,6 @@ def test_fit_report_and_export(tmp_path, monkeypatch, capsys):
     page = (tmp_path / "results" / "study-fit" / "report.html").read_text()
     assert "<math" in page
     assert "Model: Pond" in page
-    for name in ("pond.py", "pond.xml"):
-        assert main(["export", "study.toml", name]) == 2
-        assert "must have no events to be exported as equations, but it has `" in capsys.readouterr().err
-        assert not (tmp_path / name).exists()
     (tmp_path / "plain.toml").write_text(without_events(STUDY))
     assert main(["export", "plain.toml", "pond.py"]) == 0
     assert list(simkit.study.load_models("pond.py").own) == ["pond"]

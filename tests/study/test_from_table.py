@@ -2,6 +2,7 @@
 
 import tomllib
 
+import jax.numpy as jnp
 import numpy as np
 import pytest
 
@@ -112,3 +113,34 @@ def test_headers_with_line_breaks_are_read_in_one_line(tmp_path, monkeypatch, ca
     assert main(["check", "pond.toml"]) == 0
     found = simkit.io.read_table("pond.csv", {"time": "time\n[day]", "size": "size [mm]"})
     np.testing.assert_array_equal(found["size"], [1.0, 2.0, 2.5, 2.7])
+
+
+def test_columns_become_signals_that_act_on_the_model(tmp_path, capsys):
+    """The placeholder with a ramp as its input has a closed form: y = gain (t - 1/rate) + exp(-rate t) (y0 + gain / rate)."""
+    times, rate, gain = np.linspace(0.0, 4.0, 9), 1.3, 2.0
+    sizes = gain * (times - 1 / rate) + np.exp(-rate * times) * (1.0 + gain / rate)
+    rows = "".join(f"{t},{s:.10f},{t}\n" for t, s in zip(times, sizes, strict=True))
+    (tmp_path / "lit.csv").write_text("hours,size,light [lx]\n" + rows)
+    path = tmp_path / "lit.toml"
+    assert main(["new", str(path), "--data", str(tmp_path / "lit.csv"), "--input", "light [lx]"]) == 0
+    assert "#   light [lx]: an input, with straight lines between its values" in path.read_text()
+    study = simkit.load_study(path)
+    assert list(study.experiments[0].data) == ["size"]
+    assert study.system.reads()["light"].unit == "lx"
+    problem = study.problem()
+    exact = {"rate_size": rate, "level_size": 0.0, "gain_size_light": gain, "y0.size": 1.0, "noise.size.scale": 0.1}
+    found = problem.predict(jnp.array([exact[name] for name in problem.names]))
+    np.testing.assert_allclose(np.ravel(found["size"])[: len(times)], sizes, atol=1e-5)
+    assert main(["new", str(path), "--data", str(tmp_path / "lit.csv"), "--input", "lihgt", "--overwrite"]) == 2
+    assert "`light [lx]`" in capsys.readouterr().err
+
+
+def test_inputs_of_subjects():
+    text = study_of_table("id,t,y,u\na,0,1,5\na,1,2,\nb,0,1,6\nb,1,3,7\nb,2,3,8\n", "x.csv", "x.toml", inputs=["u"])
+    assert "inputs.u = 5.0" in text
+    assert "inputs.u = { times = [0, 1, 2], values = [6, 7, 8] }" in text
+    study_from_text(text)
+    with pytest.raises(DataError, match="must have a value for each subject, but has none for `a`"):
+        study_of_table("id,t,y,u\na,0,1,\nb,0,1,6\nb,1,3,7\n", "x.csv", "x.toml", inputs=["u"])
+    with pytest.raises(DataError, match="must hold numbers"):
+        study_of_table("t,y,u\n0,1,a\n1,2,b\n", "x.csv", "x.toml", inputs=["u"])

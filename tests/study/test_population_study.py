@@ -227,3 +227,19 @@ def test_occasions_of_a_table_and_of_experiments():
     assert found.names[-3:] == ("kappa.clearance.anna.early", "kappa.clearance.anna.late", "kappa.clearance.ben.early")
     with pytest.raises(StudyError, match="increase"):
         study_from_text(bare.replace("late = 20.0", "late = -1.0"))
+
+
+def test_the_groups_of_the_predictive_check():
+    assert read(STUDY + '[predict]\nby = "size"\n').predict["by"] == "size"
+    assert read(STUDY + "[predict]\nby = { size = [-1, 0.2, 1.0] }\n").predict["by"] == {"size": [-1.0, 0.2, 1.0]}
+    for given, words in (
+        ('"mass"', r"`by` in \[predict\].*There is no covariate.*`mass`.*`size`"),
+        (
+            "{ size = [1.0, 0.2] }",
+            r"`by` in \[predict\].*must be the name of a covariate, or one with the ends of its bins",
+        ),
+        ("{ size = [1.0, 2.0], mass = [1.0, 2.0] }", "must be the name of a covariate"),
+        ("3", "must be the name of a covariate"),
+    ):
+        with pytest.raises(simkit.SimkitError, match=words):
+            read(STUDY + f"[predict]\nby = {given}\n")

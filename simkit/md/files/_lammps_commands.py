@@ -95,7 +95,10 @@ class Commands:
             words = _words(line)
             if words and words[0] not in SILENT:
                 self._read(words, line)
-
+        if "slab" in self.waves and not self.open:
+            raise ArgumentError(
+                "Argument `commands` gives `kspace_modify slab`, which is for a cell that is open along z. Write `boundary p p f` too."
+            )
         if self.open and not self.slab > 1:
             raise ArgumentError(
                 "Argument `commands` must give `kspace_modify slab` with a number above 1 where `boundary` leaves z open, but does "

@@ -1,8 +1,9 @@
 """Tables of a study file that the verbs read: [fit], [sample] and [predict]."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
+from ..._errors import check_known
 from ...fitting import LBFGS, SAEM, GaussNewton, Marginal
 from ...infer import (
     MCLMC,
@@ -14,8 +15,9 @@ from ...infer import (
     TemperedSMC,
     Variational,
 )
+from ...problem import Experiment
 from ._keys import TIMES, Key, Table
-from ._section import Section
+from ._section import Section, at_place
 from ._sweep import read_times
 
 FIT_METHODS: Mapping[str, Any] = {"gauss_newton": GaussNewton, "lbfgs": LBFGS, "marginal": Marginal, "saem": SAEM}
@@ -67,6 +69,10 @@ PREDICT = Table(
         ),
         "corrected": Key("true or false", "whether the predictive check brings doses and covariates together first"),
         "bins": Key("count", "time bins of the predictive check; chosen without it"),
+        "by": Key(
+            "anything",
+            "a covariate, by which the predictive check makes groups: its name, or { weight = [40, 60, 120] } with ends of bins",
+        ),
     },
 )
 
@@ -91,6 +97,33 @@ def read_sample(section: Section) -> dict[str, Any]:
 
 
 def read_predict(section: Section) -> dict[str, Any]:
-    asked = {**PREDICT.read(section, "times"), "times": read_times(section)}
-    section.finish()
+    asked = {**PREDICT.read(section, "times", "by"), "times": read_times(section), "by": _groups(section)}
+    section.finish("by")
     return {key: value for key, value in asked.items() if value is not None}
+
+
+def check_groups(asked: Mapping[str, Any], experiments: Sequence[Experiment], section: Section) -> None:
+    """Refuse a covariate, `by`, that an experiment does not have."""
+    if "by" not in asked:
+        return
+    name = asked["by"] if isinstance(asked["by"], str) else next(iter(asked["by"]))
+    with at_place(section.where("by")):
+        for experiment in experiments:
+            check_known(name, experiment.covariates, f"covariate (of experiment `{experiment.name}`)")
+
+
+def _groups(section: Section) -> str | dict[str, list[float]] | None:
+    """`by`: the name of a covariate, or one with the ends of its bins."""
+    if "by" not in section or isinstance(section.table["by"], str):
+        return section.table.get("by")
+    given = section.table["by"]
+    wrong = (
+        f"must be the name of a covariate, or one with the ends of its bins, such as {{ weight = [40, 60, 120] }}, but it "
+        f"is `{given}`."
+    )
+    if not isinstance(given, dict) or len(given) != 1:
+        raise section.error("by", wrong)
+    ends = section.section("by").numbers(next(iter(given)))
+    if len(ends) < 2 or not all(isinstance(x, int | float) for x in ends) or list(ends) != sorted(set(ends)):
+        raise section.error("by", wrong)
+    return {next(iter(given)): [float(x) for x in ends]}

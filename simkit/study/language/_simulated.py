@@ -2,11 +2,14 @@
 
 from typing import Any
 
+import numpy as np
+
 from ..._errors import StudyError
 from ...core import System
 from ...md import Particles
+from ._files import Files, no_files, read_columns, read_reader
 from ._keys import TIMES, Key, Table
-from ._section import Section
+from ._section import Section, at_place
 from ._sweep import read_times
 
 SIMULATE = Table(
@@ -32,6 +35,20 @@ AVERAGES = Table(
                     "cutoff": Key("number", "the largest distance"),
                     "bins": Key("count", "bins of the distance; 100 without it"),
                     "pair": Key("an array", "two species by number, such as [0, 1]; all pairs without it"),
+                    "measured": Key(
+                        "a table",
+                        "a measured g(r), which the report draws beside it",
+                        table=Table(
+                            "a measured g(r)",
+                            {
+                                "file": Key("text", "a table; distances are in the unit of length of the study"),
+                                "reader": Key("text", "its format; csv without it"),
+                                "distance": Key("text", 'the header of distances; "distance" without it'),
+                                "g": Key("text", 'the header of g(r); "g" without it'),
+                                "label": Key("text", 'what it is called; "measured" without it'),
+                            },
+                        ),
+                    ),
                 },
             ),
         ),
@@ -53,8 +70,8 @@ def read_simulate(section: Section) -> dict[str, Any]:
     return {key: value for key, value in asked.items() if value is not None}
 
 
-def read_averages(section: Section, system: System) -> dict[str, Any]:
-    """[averages]: arguments of `simkit.md.averages`."""
+def read_averages(section: Section, system: System, files: Files = no_files) -> dict[str, Any]:
+    """[averages]: arguments of `simkit.md.averages`, and as `measured` a label with distances and g(r) of a file."""
     if section.table and not isinstance(system, Particles):
         raise StudyError(
             f'{section.where()} goes with model = "particles" only, but the model is another. Leave it out.'
@@ -64,7 +81,9 @@ def read_averages(section: Section, system: System) -> dict[str, Any]:
     if "radial_distribution" in section:
         radial.need("cutoff")
         asked |= {"cutoff": radial.number("cutoff"), "bins": radial.count("bins"), "pair": _pair(radial)}
-        radial.finish("pair")
+        if "measured" in radial:
+            asked["measured"] = _measured(radial.section("measured"), files)
+        radial.finish("pair", "measured")
         if not asked["cutoff"] > 0:
             raise radial.error("cutoff", f"must be positive, but it is {asked['cutoff']:g}.")
     if "diffusion" in section:
@@ -77,6 +96,18 @@ def read_averages(section: Section, system: System) -> dict[str, Any]:
         asked["between"] = tuple(between)
     section.finish("diffusion", "radial_distribution")
     return {key: value for key, value in asked.items() if value is not None}
+
+
+def _measured(section: Section, files: Files) -> tuple[str, np.ndarray, np.ndarray]:
+    """Label, distances and g(r) of a measurement."""
+    section.need("file")
+    name, reader = str(section.get("file", "text")), read_reader(section, "table", "csv")
+    label = str(section.get("label", "text", "measured"))
+    wanted = {"distance": str(section.get("distance", "text", "distance")), "g": str(section.get("g", "text", "g"))}
+    section.finish()
+    with at_place(section.where()):
+        table = read_columns(name, files, reader, wanted)
+    return label, table["distance"], table["g"]
 
 
 def _pair(section: Section) -> tuple[int, int] | None:

@@ -18,7 +18,7 @@ from ...io import Provenance, read_text
 from ...md import Particles
 from ...problem import AbstractNoise, Experiment, Free, Individual, Problem
 from ...stores import MOST_STUDY, Gate, input_bytes
-from ._asked import read_fit, read_predict, read_sample
+from ._asked import check_groups, read_fit, read_predict, read_sample
 from ._data import DATA_KEYS, read_data
 from ._doses import Dosing, read_own_doses, with_doses
 from ._equations import check_start, read_equations
@@ -250,6 +250,7 @@ def study_from_text(
         read(sections[key])
         for key, read in (("simulate", read_simulate), ("predict", read_predict), ("sweep", read_sweep))
     )
+    check_groups(predict, experiments, sections["predict"])
     asked = [table["times"] for table in (simulate, predict, sweep) if "times" in table]
     known = Known.of(system, base, input_names(inputs, experiments))
     events = read_events(happening, known, last_time([*asked, *(e.times for e in experiments)]))
@@ -269,7 +270,7 @@ def study_from_text(
         solve=read_solve(sections["solve"]),
         experiments=tuple(experiments),
         simulate=simulate,
-        averages=read_averages(sections["averages"], system),
+        averages=read_averages(sections["averages"], system, files),
         fit=read_fit(sections["fit"]),
         profile=read_profile(sections["profile"], "profile" in table),
         sample=read_sample(sections["sample"]),

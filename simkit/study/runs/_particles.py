@@ -180,7 +180,8 @@ def average_particles(
     say("average  over frames ...")
     with Clock(found, "average"):
         series = jax.tree.map(lambda *parts: jnp.concatenate(parts), *outputs)
-        averages = from_outputs(system, joined(runs), series, **study.averages)
+        asked = {key: value for key, value in study.averages.items() if key != "measured"}  # for the report alone
+        averages = from_outputs(system, joined(runs), series, **asked)
     say(
         f"         {int(averages.kept.sum())} frames from {study.time} {averages.after:g} on  ({found.seconds['average']:.1f} s)"
     )
