@@ -97,7 +97,8 @@ class Commands:
                 self._read(words, line)
         if "slab" in self.waves and not self.open:
             raise ArgumentError(
-                "Argument `commands` gives `kspace_modify slab`, which is for a cell that is open along z. Write `boundary p p f` too."
+                "Argument `commands` gives `kspace_modify slab`, which is for a cell that is open along z. Write `boundary p p f` "
+                "too."
             )
         if self.open and not self.slab > 1:
             raise ArgumentError(
