@@ -396,6 +396,16 @@ ROWS = {
         "`simulations` must be a whole number",
     ),
     "check of a system": (lambda: simkit.check(S, P), "`problem` must be a problem"),
+    "marginal without steps": (lambda: simkit.Marginal(max_steps=0), "`max_steps` must be at least 1"),
+    "marginal without tolerance": (
+        lambda: simkit.Marginal(tolerance=float("nan")),
+        "`tolerance` must be a positive number",
+    ),
+    "marginal, warm as a text": (lambda: simkit.Marginal(warm="yes"), "`warm` must be True or False"),
+    "texts over a sweep": (
+        lambda: simkit.viz.plot_sweep(["a"], {"peak": [1.0]}),
+        "`values` must be an array of real numbers",
+    ),
     "predictive check by a number": (lambda: simkit.visual_predictive_check(P, FIT, by=3), "must name a covariate"),
     "predictive check of a system": (lambda: simkit.visual_predictive_check(S, P), "`problem` must be a problem"),
     "predictive check of no fit": (

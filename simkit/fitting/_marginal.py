@@ -10,8 +10,9 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Bool, Float, Int
 
+from .._doors import shown
 from .._errors import ArgumentError
-from ..core import as_float_array
+from ..core import as_float_array, traced
 from ..linear import cholesky, solve
 from ..problem import Population, Problem
 from ._conditional import conditional, modes
@@ -21,6 +22,12 @@ from ._trust_region import inside, reflective_step
 
 MODE_STEPS = 50
 """The most steps to the mode of an individual."""
+
+
+def _as_flag(given: Any) -> Bool[Array, ""]:
+    if not isinstance(given, bool | np.bool_ | jax.Array):
+        raise ArgumentError(f"Argument `warm` must be True or False, but it is {shown(given)}.")
+    return jnp.asarray(given, bool)
 
 
 class Marginal(AbstractMethod):
@@ -45,7 +52,17 @@ class Marginal(AbstractMethod):
 
     max_steps: Int[Array, ""] = eqx.field(converter=lambda n: jnp.asarray(n, int), default=300)
     tolerance: Float[Array, ""] = eqx.field(converter=as_float_array, default=1e-4)
-    warm: Bool[Array, ""] = eqx.field(converter=lambda x: jnp.asarray(x, bool), default=False)
+    warm: Bool[Array, ""] = eqx.field(converter=_as_flag, default=False)
+
+    def __check_init__(self):
+        if traced(self.max_steps) or traced(self.tolerance):
+            return
+        if not np.all(np.asarray(self.max_steps) >= 1):
+            raise ArgumentError(f"Argument `max_steps` must be at least 1, but it is {np.asarray(self.max_steps)}.")
+        if not np.all((np.asarray(self.tolerance) > 0) & np.isfinite(np.asarray(self.tolerance))):
+            raise ArgumentError(
+                f"Argument `tolerance` must be a positive number of standard errors, but it is {np.asarray(self.tolerance):g}."
+            )
 
     @property
     def name(self) -> str:

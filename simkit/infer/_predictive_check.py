@@ -12,7 +12,7 @@ from .._doors import shown
 from .._errors import ArgumentError
 from ..core import data_frame, full_products, html_notes, html_page, html_table
 from ..fitting import FitResult
-from ..problem import Problem
+from ..problem import Categorical, Problem
 from ._posterior import Posterior
 from ._replicates import Replicates, replicated
 from ._strata import strata
@@ -211,6 +211,11 @@ def visual_predictive_check(
     wanted = _fractions("quantiles", quantiles)
     _fractions("level", [level])
     drawn = replicated(problem, result, output, replicates, key, "visual_predictive_check")
+    if isinstance(problem.base.noise[drawn.output], Categorical):
+        raise ArgumentError(
+            f"Argument `output` must have data with an order, but those of `{drawn.output}` are categories, which have no "
+            "percentiles. `simkit.check` tests them."
+        )
     if by is None:
         return _compared(drawn, bins, wanted, level, corrected)
     name, groups = strata(problem, drawn, by)

@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from .._doors import check_kind
+from .._doors import check_kind, shown
 from .._errors import ArgumentError
 from .._types import Inputs
 from ..core import Input, Metadata
@@ -87,9 +87,7 @@ def write_fmu(
     path = Path(path)
     if path.suffix != ".fmu":
         raise ArgumentError(f'Argument `path` must end with ".fmu", but it is "{path}".')
-    begin, end = (float(x) for x in np.asarray(times, float)[[0, -1]])
-    if not begin < end:
-        raise ArgumentError(f"Argument `times` must increase, but it goes from {begin:g} to {end:g}.")
+    begin, end = _span(times)
     rows = _variables(system, y0, inputs)
     source = _source(system, rows)
     guid = "{" + hashlib.sha256(source.encode()).hexdigest()[:32] + "}"
@@ -108,6 +106,19 @@ def _zip(path: Path, files: Mapping[str, bytes]) -> None:
     with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
         for name, content in files.items():
             archive.writestr(zipfile.ZipInfo(name), content, zipfile.ZIP_DEFLATED)  # whose date is always the same
+
+
+def _span(times: Any) -> tuple[float, float]:
+    """The first and the last time of the default experiment."""
+    try:
+        found = np.asarray(times, float)
+    except (TypeError, ValueError):
+        found = np.zeros(0)
+    if found.shape != (2,) or not np.isfinite(found).all() or not found[0] < found[1]:
+        raise ArgumentError(
+            f"Argument `times` must be the first and the last time, both finite, but it is {shown(times)}."
+        )
+    return float(found[0]), float(found[1])
 
 
 def _variables(system: EquationSystem, y0: Any, inputs: Inputs) -> list[_Variable]:

@@ -6,11 +6,11 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jax.typing import ArrayLike
 from jaxtyping import Array, Float, PRNGKeyArray
 
 from .._errors import ArgumentError
-from ..core import REAL, Metadata
-from ._cumulative import Sides
+from ..core import REAL, Metadata, as_float_array
 from ._information import Information
 from ._noise import NOISES, AbstractNoise, Domain, LogTails, Values, numbers_in
 
@@ -21,7 +21,8 @@ class Categorical(AbstractNoise):
 
     $$\log \frac{P(Y = k)}{P(Y = 0)} = a_k + b_k f, \qquad k = 1, \ldots, K$$
 
-    with the location f, which is any real number, intercepts a and slopes b. The paths of category 1 are
+    with the location f, which is any real number, intercepts a and slopes b. They have no order, so that data cannot be censored
+    and have no percentiles. The paths of category 1 are
     `noise.choice.intercepts.0` and `noise.choice.slopes.0`.
 
     **Arguments:** `intercepts`: the log odds of categories 1 to K where the output is zero; `slopes`: their rise with the output.
@@ -77,10 +78,11 @@ class Categorical(AbstractNoise):
         total = highest + xp.log(sum(xp.exp(logit - highest) for logit in logits))
         return [logit - total for logit in logits]
 
-    def probabilities(self, location: Values) -> Values:
+    def probabilities(self, location: ArrayLike) -> Values:
         """The probabilities of all categories at locations, with a last axis of categories."""
-        spread = jax.tree.map(lambda x: jnp.broadcast_to(x, location.shape), self)
-        return jnp.exp(jnp.stack(spread._logs(location), axis=-1))
+        places = as_float_array(location)
+        spread = jax.tree.map(lambda x: jnp.broadcast_to(x, places.shape), self)
+        return jnp.exp(jnp.stack(spread._logs(places), axis=-1))
 
     def log_prob(self, value: Values, location: Values) -> Values:
         value, location = jnp.broadcast_arrays(value, location)
@@ -116,13 +118,6 @@ class Categorical(AbstractNoise):
             own = [np.where(upto(k), x, -np.inf) for k, x in enumerate(logs)]
             sides.append(np.logaddexp.reduce(own, axis=0))
         return sides[0], sides[1]
-
-    def log_cumulative(self, value: Values, location: Values) -> Sides:
-        value, location = jnp.broadcast_arrays(jnp.floor(value), location)
-        logs = jnp.stack(self._logs(location))
-        numbers = jnp.arange(len(self.slopes) + 1, dtype=value.dtype).reshape(-1, *[1] * value.ndim)
-        side = lambda mine: jax.scipy.special.logsumexp(jnp.where(mine, logs, -jnp.inf), axis=0)
-        return side(numbers <= value[None]), side(numbers > value[None])
 
     def sample(self, key: PRNGKeyArray, location: Values) -> Values:
         logs = self._logs(location)

@@ -189,7 +189,7 @@ def check_domain(name: str, key: str, values: np.ndarray, model: Any) -> None:
 
 def _occasions(experiment: str, given: str | Mapping[str, float] | None) -> dict[str, float]:
     """Occasion -> the time at which it begins, in their order; of one alone no time is asked."""
-    if given is None or isinstance(given, str):
+    if given is None or isinstance(given, str | int | np.integer):  # a number of a column is a name
         return {} if given is None else {str(given): -np.inf}
     check_mapping("occasions", given, "times by occasion", '{"first": 0.0, "second": 168.0}')
     found = {str(name): float(time) for name, time in given.items()}

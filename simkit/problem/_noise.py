@@ -17,7 +17,7 @@ from .._doors import shown
 from .._errors import ArgumentError
 from .._registry import Registry
 from .._types import Scalar
-from ..core import POSITIVE, as_float_array, quantity
+from ..core import POSITIVE, as_float_array, quantity, traced
 from ._cumulative import (
     Sides,
     laplace_sides,
@@ -89,7 +89,14 @@ def numbers_in(argument: str, kind: str = "numbers") -> Callable[[Any], tuple[Fl
     def converted(given: Any) -> tuple[Float[Array, ""], ...]:
         if isinstance(given, str | dict) or not np.iterable(given):
             raise ArgumentError(f"Argument `{argument}` must be an array of {kind}, but it is {shown(given)}.")
-        return tuple(as_float_array(x) for x in given)
+        wrong = f"Argument `{argument}` must be an array of {kind}, but it is {shown(given)}."
+        try:
+            found = tuple(as_float_array(x) for x in given)
+        except (TypeError, ValueError) as error:
+            raise ArgumentError(wrong) from error
+        if any(np.ndim(x) and not np.size(x) == 1 and not traced(x) for x in found):
+            raise ArgumentError(wrong)
+        return found
 
     return converted
 

@@ -52,6 +52,11 @@ def _spec(figure: Figure) -> dict[str, Any]:
         figure.draw_without_rendering()
         bars = {id(image.colorbar.ax): image for a in figure.axes for image in a.images if image.colorbar is not None}
         panels = [axes for axes in figure.axes if axes.get_visible() and id(axes) not in bars]
+        if round_ones := sorted({axes.name for axes in panels} - {"rectilinear"}):
+            raise ArgumentError(
+                f"Argument `figure` must have plane axes to be interactive, but it has {round_ones[0]} ones. Show it as it is, or "
+                "save it with `viz.to_svg`."
+            )
         ink = rgba(matplotlib.rcParams["text.color"])
         width, height = (100 * side for side in figure.get_size_inches())
         layout: dict[str, Any] = {

@@ -46,7 +46,11 @@ def parts_of(axes: Axes) -> Parts:
     artists = [*axes.collections, *axes.patches, *axes.lines, *axes.images]
     for artist in sorted((a for a in artists if a.get_visible()), key=lambda a: a.get_zorder()):
         before = len(parts.traces)
-        if not _add(parts, axes, artist, id(artist) in bars):
+        try:
+            known = _add(parts, axes, artist, id(artist) in bars)
+        except (TypeError, ValueError):  # an artist of a known class that holds what it seldom does, such as texts
+            known = False
+        if not known:
             parts.left.append(type(artist).__name__)
         label = str(artist.get_label())
         for trace in parts.traces[before:]:

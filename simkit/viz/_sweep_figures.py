@@ -6,8 +6,8 @@ from typing import Any
 import numpy as np
 from jax.typing import ArrayLike
 
-from .._doors import check_kind
-from .._errors import ArgumentError
+from .._doors import check_kind, shown
+from .._errors import ArgumentError, check_known
 from ._style import GREY, Drawing, color, few_ticks, labelled, new_figure, styled
 
 MOST_DOTS = 2000
@@ -34,8 +34,10 @@ def plot_sweep(
     **Raises:** an `ArgumentError` where lengths differ or there is no result.
     """
     check_kind("results", results, Mapping, "results by name", 'Write `{"peak": sweep["peak"][:]}`.')
-    x = np.asarray(values, float)
-    rows = {key: np.asarray(y, float) for key, y in results.items()}
+    x = _real("values", values)
+    rows = {key: _real(f"results[{key!r}]", y) for key, y in results.items()}
+    for known in units or {}:
+        check_known(known, [name, *rows], "name of `units`")
     wrong = [key for key, y in rows.items() if x.ndim != 1 or y.shape != x.shape]
     if not rows or wrong:
         raise ArgumentError(
@@ -55,6 +57,14 @@ def plot_sweep(
         panel.set_visible(False)
     figure.table = {name: x, **rows}
     return figure
+
+
+def _real(argument: str, given: Any) -> np.ndarray:
+    """Real numbers, of which there is at least one."""
+    found = np.asarray(given)
+    if found.dtype.kind not in "biuf" or not found.size:
+        raise ArgumentError(f"Argument `{argument}` must be an array of real numbers, but it is {shown(given)}.")
+    return np.asarray(found, float)
 
 
 def _members(panel: Any, x: np.ndarray, y: np.ndarray) -> None:

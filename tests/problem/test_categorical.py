@@ -25,9 +25,9 @@ WIDE = Free(bounds=(-20.0, 20.0), start=0.0)
 PATHS = ("noise.y.intercepts.0", "noise.y.intercepts.1", "noise.y.slopes.0", "noise.y.slopes.1")
 
 
-def chosen(x=X, data=tuple(map(float, SEEN))):
+def chosen(x=X, data=np.array(tuple(map(float, SEEN)))):
     noise = {"y": Categorical([0.0, 0.0], [0.5, -0.5])}
-    return Problem(LINE, Experiment("x", x, {"y": np.array(data)}), free=dict.fromkeys(PATHS, WIDE), noise=noise)
+    return Problem(LINE, Experiment("x", x, {"y": data}), free=dict.fromkeys(PATHS, WIDE), noise=noise)
 
 
 def test_probabilities_are_a_softmax():
@@ -56,15 +56,12 @@ def test_information_is_the_sum_over_all_categories(place):
     np.testing.assert_allclose(PREY.information(jnp.asarray(place)).matrix(), exact, atol=1e-14)
 
 
-def test_tails_and_distribution_function():
+def test_tails_for_quantile_residuals():
     value, location = (x.ravel() for x in np.meshgrid(KINDS, PLACES[1:4]))
     below, above = jax.tree.map(np.asarray, PREY).log_tails(value, location)
     mass = np.asarray(PREY.probabilities(jnp.asarray(PLACES[1:4])))
     np.testing.assert_allclose(np.exp(below), np.cumsum(mass, axis=1).ravel(), rtol=1e-12)
     np.testing.assert_allclose(np.exp(above), np.cumsum(mass[:, ::-1], axis=1)[:, ::-1].ravel(), rtol=1e-12)
-    upto, over = PREY.log_cumulative(jnp.asarray(value), jnp.asarray(location))
-    np.testing.assert_allclose(upto, below, rtol=1e-12, atol=1e-15)
-    np.testing.assert_allclose(np.exp(over) + np.exp(upto), 1.0, rtol=1e-12)
 
 
 def test_draws_and_quantile_residuals():
@@ -110,7 +107,20 @@ def test_study_files_know_it():
     np.testing.assert_allclose(jax.tree.leaves(found), jax.tree.leaves(PREY))
 
 
+def test_categories_have_no_percentiles_and_no_limits():
+    problem = chosen()
+    fit = simkit.fit(problem, starts=1)
+    with pytest.raises(ArgumentError, match="must have data with an order"):
+        simkit.visual_predictive_check(problem, fit, key=jax.random.key(0))
+    with pytest.raises(ArgumentError, match="ensored"):
+        chosen(data=simkit.Censored(np.array(tuple(map(float, SEEN))), below=1.0))
+
+
 def test_wrong_numbers():
+    for wrong in (["a"], [[0.0, 0.0]]):
+        with pytest.raises(ArgumentError, match="`intercepts` must be an array of numbers"):
+            Categorical(wrong, [1.0])
+    assert PREY.probabilities(2.0).shape == (3,)
     with pytest.raises(ArgumentError, match="has 1 intercepts and 2 slopes"):
         Categorical([1.0], [1.0, 2.0])
     with pytest.raises(ArgumentError, match="has 0 intercepts and 0 slopes"):
