@@ -99,8 +99,6 @@ def start_numbers(y0: Any, states: Sequence[str]) -> dict[str, float]:
     leaves = dict(y0) if isinstance(y0, Mapping) else dict(named_leaves(started(y0)))
     example = ", ".join(f'"{name}": 1.0' for name in states)
     found = {}
-    for name in leaves if isinstance(y0, Mapping) else ():
-        check_known(name, states, "state")
     for name in states:
         if name not in leaves and not isinstance(y0, Mapping):
             raise ArgumentError(
@@ -114,6 +112,8 @@ def start_numbers(y0: Any, states: Sequence[str]) -> dict[str, float]:
             ) from error
         if not np.isfinite(found[name]):
             raise ArgumentError(f"Argument `y0` must hold finite numbers, but `{name}` is {found[name]:g}.")
+    for name in leaves if isinstance(y0, Mapping) else ():
+        check_known(name, states, "state")
     return found
 
 

@@ -116,7 +116,7 @@ def _span(times: Any) -> tuple[float, float]:
         found = np.zeros(0)
     if found.shape != (2,) or not np.isfinite(found).all() or not found[0] < found[1]:
         raise ArgumentError(
-            f"Argument `times` must be the first and the last time, both finite, but it is {shown(times)}."
+            f"Argument `times` must increase from a first to a last time, both finite, but it is {shown(times)}."
         )
     return float(found[0]), float(found[1])
 
