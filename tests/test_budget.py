@@ -128,6 +128,9 @@ def test_draws_end_and_go_on_to_the_same_draws(tmp_path, problem):
     cut = simkit.sample(problem, start=start, store=tmp_path / "cut", within=4.5, **asked)
     assert cut.draws.shape[1] == 20
     assert cut.warnings[0] == "The time of `within` was up: 20 of 40 draws a chain are there."
+    simkit.save(tmp_path / "cut.h5", posterior=cut)
+    assert cut.cut
+    assert simkit.load(tmp_path / "cut.h5").posterior.cut
     rest, whole = (simkit.sample(problem, start=start, store=tmp_path / name, **asked) for name in ("cut", "whole"))
     np.testing.assert_array_equal(rest.draws, whole.draws)
     np.testing.assert_array_equal(cut.draws, whole.draws[:, :20])

@@ -35,7 +35,7 @@ def run(options: argparse.Namespace) -> int:
     phases = {"run": PHASES, "fit": ("fit", "predict", "profile"), "sample": ("fit", "sample")}[options.name]
     say(study.title)
     kept: list[Found] = []
-    left = lambda: _left(kept, (folder / UNFINISHED).is_dir())
+    left = lambda opening="Interrupted. ": _left(kept, (folder / UNFINISHED).is_dir(), opening)
     try:
         with telling(left):
             found = run(
@@ -52,7 +52,7 @@ def run(options: argparse.Namespace) -> int:
     except KeyboardInterrupt as error:
         return _stopped(options, error, left())
     if found.cut:
-        return _cut(options, f"{found.cut}\n{left()}".replace("Interrupted. ", ""))
+        return _cut(options, f"{found.cut}\n{left('')}")
     _keep_sources(study, folder)
     lines = ["", parameter_table(found.fit, found.posterior), "", *warning_lines(found)]
     content = {
@@ -109,12 +109,12 @@ def _particles(options: argparse.Namespace, study: Any, folder: Path) -> int:
     )
 
 
-def _left(kept: Sequence[Any], goes_on: bool) -> str:
-    """Describe the results that an interrupt has left."""
+def _left(kept: Sequence[Any], goes_on: bool, opening: str) -> str:
+    """Describe the results that an interrupt, which `opening` says, or the end of the time has left."""
     text = "Interrupted before a phase was finished."
     if kept:
         done = [name for name in ("fit", "posterior", "prediction", "profiles") if getattr(kept[0], name) is not None]
-        text = f"Interrupted. Finished and kept in {kept[0].files[0]}: {', '.join(done)}."
+        text = f"{opening}Finished and kept in {kept[0].files[0]}: {', '.join(done)}."
     return f"{text}\nThe same command goes on from what is kept." if goes_on else text
 
 

@@ -6,7 +6,6 @@ from typing import NamedTuple
 import equinox as eqx
 import jax
 import jax.numpy as jnp
-import numpy as np
 from jax.scipy.special import logsumexp
 from jaxtyping import Array, Float, PRNGKeyArray
 
@@ -23,6 +22,7 @@ from ._saem_statistics import (
     numbers_of,
     population_places,
 )
+from ._stored import blocks
 
 FREEDOM = 5
 """Degrees of freedom of the proposals, whose tails are heavier than those of any deviation given data."""
@@ -86,9 +86,8 @@ def densities(
     problem: Problem, z: Float[Array, "place parameters"], deviations: Float[Array, "place individual effect"]
 ) -> Float[Array, "place individual"]:
     """The log density of the data of all individuals at many places, by one program whatever their number."""
-    count = len(z)
-    rows = [np.minimum(np.arange(i, i + TOGETHER), count - 1) for i in range(0, count, TOGETHER)]
-    return jnp.concatenate([_block(problem, z[own], deviations[own]) for own in rows])[:count]
+    found = [_block(problem, z[own], deviations[own]) for own in blocks(len(z), TOGETHER)]
+    return jnp.concatenate(found)[: len(z)]
 
 
 @eqx.filter_jit

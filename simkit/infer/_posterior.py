@@ -26,7 +26,8 @@ class Posterior(eqx.Module):
     - `log_density`: log posterior density of every draw in natural units, up to a constant.
     - `diverging`, `steps`, `accept`: by draw, whether the trajectory diverged, how many gradients it took, and the mean
         acceptance probability; zero where a method has none.
-    - `warnings`: what a reader must know, in sentences.
+    - `warnings`: what a reader must know, in sentences. `cut`: True where `within` was up before all draws, which the first of them
+        says.
     - `log_evidence`: by chain, the logarithm of the probability of the data, priors integrated; None where a method does not
         find it.
     """
@@ -41,6 +42,7 @@ class Posterior(eqx.Module):
     method: str = eqx.field(static=True)
     warnings: tuple[str, ...] = eqx.field(static=True, default=())
     log_evidence: Float[Array, " chain"] | None = None
+    cut: bool = eqx.field(static=True, default=False)
 
     def __getitem__(self, name: str) -> Float[Array, "chain draw"]:
         """Return the draws of a parameter by its name, such as `posterior["growth"]`; close matches are told for a wrong one."""

@@ -76,9 +76,6 @@ Method = (
 LIKELIHOOD_FREE = ABCSMC, LearnedPosterior, NeuralLikelihood, NeuralPosterior
 """Methods that need draws of data, and no density."""
 
-TIME_UP = "The time of `within` was up"
-"""The beginning of the warning of a posterior whose draws were cut."""
-
 CUTTABLE = NUTS | EnsembleSampler | ParticleGibbs | ParticleMetropolis
 """Methods that go in blocks of draws, which a store keeps."""
 
@@ -166,8 +163,8 @@ def _check_cuttable(problem: Problem, method: object) -> None:
 def _told_of_cut(found: Posterior, draws: int) -> Posterior:
     """Say in the warnings that the time was up."""
     there = found.draws.shape[1]
-    text = f"{TIME_UP}: {there} of {draws} draws a chain are there."
-    return dataclasses.replace(found, warnings=(text, *found.warnings))
+    text = f"The time of `within` was up: {there} of {draws} draws a chain are there."
+    return dataclasses.replace(found, warnings=(text, *found.warnings), cut=True)
 
 
 def _sample(

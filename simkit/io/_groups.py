@@ -82,6 +82,8 @@ def write_posterior(group: h5py.Group, statistics: h5py.Group, posterior: Poster
     group.attrs["units_by_name"] = json.dumps(posterior.units)
     group.attrs["method"] = posterior.method
     group.attrs["warnings"] = json.dumps(posterior.warnings)
+    if posterior.cut:
+        group.attrs["cut"] = True
     if posterior.log_evidence is not None:
         group.attrs["log_evidence"] = np.asarray(posterior.log_evidence)
     values = np.asarray(posterior.draws)
@@ -94,6 +96,7 @@ def write_posterior(group: h5py.Group, statistics: h5py.Group, posterior: Poster
 def read_posterior(group: h5py.Group, statistics: h5py.Group) -> Posterior:
     names = tuple(read_json(group, "names"))
     values, numbers = read_variables(group), read_variables(statistics)
+    found: dict[str, Any] = {field: jnp.asarray(numbers[name]) for name, field in STATISTICS.items()}
     return check_posterior(
         Posterior(
             draws=jnp.asarray(np.stack([values[name] for name in names], axis=-1)),
@@ -102,7 +105,8 @@ def read_posterior(group: h5py.Group, statistics: h5py.Group) -> Posterior:
             method=str(attribute(group, "method")),
             warnings=tuple(read_json(group, "warnings")),
             log_evidence=jnp.asarray(group.attrs["log_evidence"]) if "log_evidence" in group.attrs else None,
-            **{field: jnp.asarray(numbers[name]) for name, field in STATISTICS.items()},
+            cut=bool(group.attrs.get("cut", False)),
+            **found,
         )
     )
 

@@ -188,8 +188,8 @@ def _description(system: EquationSystem, rows: list[_Variable], guid: str, span:
     variables = xml.SubElement(root, "ModelVariables")
     for place, row in enumerate(rows):
         own = {"name": row.name, "valueReference": str(place), "causality": row.causality}
-        own |= {"variability": row.variability, "description": row.known.doc} if row.known.doc else {}
-        own["variability"] = row.variability
+        own |= {"variability": row.variability}
+        own |= {"description": row.known.doc} if row.known.doc else {}
         if row.start is not None and row.causality == "output":
             own["initial"] = "exact"
         variable = xml.SubElement(variables, "ScalarVariable", own)

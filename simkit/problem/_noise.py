@@ -17,7 +17,7 @@ from .._doors import shown
 from .._errors import ArgumentError
 from .._registry import Registry
 from .._types import Scalar
-from ..core import POSITIVE, as_float_array, quantity, traced
+from ..core import POSITIVE, as_float_array, quantity
 from ._cumulative import (
     Sides,
     laplace_sides,
@@ -94,7 +94,7 @@ def numbers_in(argument: str, kind: str = "numbers") -> Callable[[Any], tuple[Fl
             found = tuple(as_float_array(x) for x in given)
         except (TypeError, ValueError) as error:
             raise ArgumentError(wrong) from error
-        if any(np.ndim(x) and not np.size(x) == 1 and not traced(x) for x in found):
+        if any(x.ndim for x in found):
             raise ArgumentError(wrong)
         return found
 

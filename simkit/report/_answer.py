@@ -21,6 +21,15 @@ class Answer(NamedTuple):
     advice: tuple[str, ...] = ()
 
 
+HELD = 1e-3
+"""Largest change of what should be constant, over its size, that counts as none: what is drawn does not show it."""
+
+
+def graded(change: float) -> Grade:
+    """The grade of a relative change of what should be constant."""
+    return "yes" if change <= HELD else "care" if change <= 10 * HELD else "no"
+
+
 def verdict(found: Sequence[Answer]) -> tuple[Grade, str]:
     """The worst grade of all answers, and one sentence."""
     given = [answer.grade for answer in found]

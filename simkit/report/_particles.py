@@ -7,10 +7,7 @@ import scipy.special
 
 from ..md import NVE, Averages, BlockAverage, Particles, block_average
 from ..study import Study
-from ._answer import Answer, Grade
-
-HELD = 1e-3
-"""Largest drift of the energy, over the kinetic energy, that counts as none."""
+from ._answer import Answer, graded
 
 ENOUGH = 16
 """Independent numbers that a test needs, as many as averages need blocks."""
@@ -58,7 +55,7 @@ def energy(averages: Averages) -> list[Answer]:
     slope = np.polyfit(times - times[0], kinetic + potential, 1)[0]
     drift = float(abs(slope) * (times[-1] - times[0]) / kinetic.mean())
     text = f"The total energy drifted by {drift:.2g} of the kinetic energy over {times[-1] - times[0]:g}."
-    grade: Grade = "yes" if drift <= HELD else "care" if drift <= 10 * HELD else "no"
+    grade = graded(drift)
     advice = ("Energy is not conserved as well as it should be. Shorten the step, or take a smoother truncation.",)
     return [Answer("Is energy conserved?", grade, text, () if grade == "yes" else advice)]
 

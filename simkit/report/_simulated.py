@@ -16,11 +16,8 @@ from ..fluids import Grid
 from ..io import Results
 from ..md import DIMENSIONS, Particles, Units
 from ..study import Study
-from ._answer import Answer
+from ._answer import Answer, graded
 from ._particles import particle_answers, particle_method
-
-HELD = 1e-3
-"""Largest change of a conserved quantity, over its size, that counts as none: what is drawn does not show it."""
 
 TAIL, SHARE = 0.75, 1e-2
 """Waves shorter than 1/0.75 of the shortest on the grid, and the share of the variance in them from which on a field is not
@@ -163,7 +160,7 @@ def _conserved(system: System, trajectory: Trajectory) -> list[Answer]:
     advice = (
         f"`{worst}` is conserved by the exact solution but changed by {largest:.2g}. Take shorter steps or a smaller rtol.",
     )
-    grade = "yes" if largest <= HELD else "care" if largest <= 10 * HELD else "no"
+    grade = graded(largest)
     return [Answer("Is what should be conserved constant?", grade, text, () if grade == "yes" else advice)]
 
 

@@ -52,9 +52,9 @@ def _spec(figure: Figure) -> dict[str, Any]:
         figure.draw_without_rendering()
         bars = {id(image.colorbar.ax): image for a in figure.axes for image in a.images if image.colorbar is not None}
         panels = [axes for axes in figure.axes if axes.get_visible() and id(axes) not in bars]
-        if round_ones := sorted({axes.name for axes in panels} - {"rectilinear"}):
+        if others := sorted({axes.name for axes in panels} - {"rectilinear"}):
             raise ArgumentError(
-                f"Argument `figure` must have plane axes to be interactive, but it has {round_ones[0]} ones. Show it as it is, or "
+                f"Argument `figure` must have plane axes to be interactive, but it has {others[0]} ones. Show it as it is, or "
                 "save it with `viz.to_svg`."
             )
         ink = rgba(matplotlib.rcParams["text.color"])
@@ -110,7 +110,6 @@ def _panel(
     x, y = f"x{suffix}", f"y{suffix}"
     parts = parts_of(axes)
     box = axes.get_position()
-    left = [*parts.left, *(["panel in three dimensions"] if axes.name != "rectilinear" else [])]
     spans = ((box.x0, box.x1), (box.y0, box.y1))
     for axis, name, other, span in zip((axes.xaxis, axes.yaxis), (x, y), (y, x), spans, strict=True):
         layout[f"{name[0]}axis{suffix}"] = _axis(axis, axes, panels, other, span)
@@ -135,7 +134,7 @@ def _panel(
         refs = {"xref": f"{x} domain" if across == "x" else x, "yref": f"{y} domain" if across == "y" else y}
         layout["shapes"].append(shape | refs)
     _words(axes, layout, x, y, title)
-    return left
+    return parts.left
 
 
 def _axis(axis: Any, axes: Axes, panels: list[Axes], anchor: str, span: tuple[float, float]) -> dict[str, Any]:

@@ -1,14 +1,15 @@
-"""Categories without an order: probabilities, information, draws, closed forms, and the estimates of statsmodels."""
+"""Categories without an order: probabilities, closed forms, and the estimates of statsmodels.
+
+Information, draws and residuals are tested beside those of grades (test_ordinal.py).
+"""
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-import scipy.stats as stats
 
 import simkit
 from simkit import ArgumentError, Experiment, Free, Problem
-from simkit.fitting._residuals import quantile_residuals
 from simkit.noise import Categorical
 from simkit.study.language._parts import read_noise
 from simkit.study.language._section import Section
@@ -46,34 +47,12 @@ def test_probabilities_are_a_softmax():
     assert np.isfinite(far)
 
 
-@pytest.mark.parametrize("place", PLACES[1:4])
-def test_information_is_the_sum_over_all_categories(place):
-    scores = jax.vmap(
-        lambda y: jnp.stack(jax.tree.leaves(jax.grad(lambda f, n: n.log_prob(y, f), (0, 1))(place, PREY)))
-    )
-    each = np.asarray(scores(jnp.asarray(KINDS)))
-    exact = np.einsum("k,ki,kj->ij", np.asarray(PREY.probabilities(jnp.asarray(place))), each, each)
-    np.testing.assert_allclose(PREY.information(jnp.asarray(place)).matrix(), exact, atol=1e-14)
-
-
 def test_tails_for_quantile_residuals():
     value, location = (x.ravel() for x in np.meshgrid(KINDS, PLACES[1:4]))
     below, above = jax.tree.map(np.asarray, PREY).log_tails(value, location)
     mass = np.asarray(PREY.probabilities(jnp.asarray(PLACES[1:4])))
     np.testing.assert_allclose(np.exp(below), np.cumsum(mass, axis=1).ravel(), rtol=1e-12)
     np.testing.assert_allclose(np.exp(above), np.cumsum(mass[:, ::-1], axis=1)[:, ::-1].ravel(), rtol=1e-12)
-
-
-def test_draws_and_quantile_residuals():
-    """p < 1e-4 of a right sampler is met once in 10,000 keys, and this key is fixed."""
-    size, place = 40_000, 0.9
-    draws = np.asarray(PREY.sample(jax.random.key(3), jnp.full(size, place)))
-    expected = size * np.asarray(PREY.probabilities(jnp.asarray(place)))
-    assert stats.chisquare(np.bincount(draws.astype(int), minlength=3), expected).pvalue > 1e-4
-    z = quantile_residuals(jax.tree.map(np.asarray, PREY), draws, np.full(size, place))
-    assert z is not None
-    assert stats.kstest(z, "norm").pvalue > 1e-4
-    assert np.isnan(PREY.sample(jax.random.key(0), jnp.array([jnp.nan]))[0])
 
 
 def test_categories_are_fitted_as_statsmodels_fits_them():

@@ -1,4 +1,4 @@
-"""Grades and counts with many zeros: densities, information, draws, and the estimates of statsmodels."""
+"""Grades, categories and counts with many zeros: densities, information, draws, and the estimates of statsmodels."""
 
 import jax
 import jax.numpy as jnp
@@ -9,13 +9,14 @@ import scipy.stats as stats
 import simkit
 from simkit import ArgumentError, Experiment, Free, Problem
 from simkit.fitting._residuals import quantile_residuals
-from simkit.noise import Ordered, ZeroInflatedNegativeBinomial, ZeroInflatedPoisson
+from simkit.noise import Categorical, Ordered, ZeroInflatedNegativeBinomial, ZeroInflatedPoisson
 from simkit.study.language._parts import read_noise
 from simkit.study.language._section import Section
 
 CUTS = np.array([-1.0, 0.5, 2.0])
 PAIN = Ordered.at(CUTS)
 GRADES = np.arange(4.0)
+PREY = Categorical(intercepts=[1.6, 4.2], slopes=[-0.1, -2.4])
 PLACES = np.array([-30.0, -2.0, 0.3, 4.0, 30.0])
 
 # Drawn once: 60 places, grades of a latent 1.3 x with logistic scatter, and counts of which 30 % and 25 % are zeros. The peers'
@@ -65,14 +66,15 @@ def test_two_grades_are_a_logistic_regression():
     assert Ordered(0.5, ()).information(jnp.array([1.2])).size == 2
 
 
+@pytest.mark.parametrize("noise", [PAIN, PREY], ids=["ordered", "categorical"])
 @pytest.mark.parametrize("place", PLACES[1:4])
-def test_information_is_the_sum_over_all_grades(place):
+def test_information_is_the_sum_over_all_grades(place, noise):
     scores = jax.vmap(
-        lambda y: jnp.stack(jax.tree.leaves(jax.grad(lambda f, n: n.log_prob(y, f), (0, 1))(place, PAIN)))
+        lambda y: jnp.stack(jax.tree.leaves(jax.grad(lambda f, n: n.log_prob(y, f), (0, 1))(place, noise)))
     )
-    each = np.asarray(scores(jnp.asarray(GRADES)))
-    exact = np.einsum("k,ki,kj->ij", np.asarray(PAIN.probabilities(jnp.asarray(place))), each, each)
-    np.testing.assert_allclose(PAIN.information(jnp.asarray(place)).matrix(), exact, atol=1e-14)
+    each = np.asarray(scores(jnp.arange(noise.largest() + 1)))
+    exact = np.einsum("k,ki,kj->ij", np.asarray(noise.probabilities(jnp.asarray(place))), each, each)
+    np.testing.assert_allclose(noise.information(jnp.asarray(place)).matrix(), exact, atol=1e-14)
 
 
 def test_tails_and_distribution_function():
@@ -88,8 +90,8 @@ def test_tails_and_distribution_function():
 
 @pytest.mark.parametrize(
     "noise",
-    [PAIN, ZeroInflatedPoisson(0.35), ZeroInflatedNegativeBinomial(0.35, 2.0)],
-    ids=["ordered", "poisson", "negative_binomial"],
+    [PAIN, PREY, ZeroInflatedPoisson(0.35), ZeroInflatedNegativeBinomial(0.35, 2.0)],
+    ids=["ordered", "categorical", "poisson", "negative_binomial"],
 )
 def test_draws_and_quantile_residuals(noise):
     """p < 1e-4 of a right sampler is met once in 10,000 keys, and this key is fixed."""

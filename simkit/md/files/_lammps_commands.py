@@ -61,20 +61,9 @@ WAVES = {"gewald", "gewald/disp", "compute", "slab"}
 """Settings of `kspace_modify` that change energies."""
 
 ACCURACY = {
-    *(
-        "collective",
-        "cutoff/adjust",
-        "diff",
-        "eigtol",
-        "force",
-        "mesh",
-        "minorder",
-        "order",
-        "overlap",
-        "pressure/scalar",
-    ),
-    *("force/disp/kspace", "force/disp/real", "mesh/disp", "order/disp", "splittol"),
-}
+    "collective", "cutoff/adjust", "diff", "eigtol", "force", "force/disp/kspace", "force/disp/real", "mesh", "mesh/disp",
+    "minorder", "order", "order/disp", "overlap", "pressure/scalar", "splittol",
+}  # fmt: skip
 """Settings of `kspace_modify` about how well and how fast waves are summed."""
 
 
@@ -108,7 +97,7 @@ class Commands:
 
     @property
     def slab(self) -> float:
-        """How many times the height of the cell a slab has for itself; 0 where there is no slab."""
+        """Height of the cell of a slab over that of its box; 0 where there is no slab."""
         word = self.waves.get("slab", "0")
         return float(word) if word.replace(".", "", 1).isdigit() else 0.0
 

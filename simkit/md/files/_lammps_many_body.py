@@ -47,7 +47,7 @@ CHARGED = ("tersoff/zbl", "vashishta")
 
 
 def _settings(words: Sequence[str]) -> dict[str, float]:
-    """What stands behind a style: `shift` of Tersoff's, and `threebody` of `sw`, as 0 or 1.
+    """Settings behind a style: `shift` of Tersoff's, and `threebody` of `sw`, as 0 or 1.
 
     **Raises:** an `ArgumentError` for others.
     """
@@ -68,7 +68,8 @@ def species_of_types(words: Sequence[str], lines: Sequence[Sequence[str]], types
 
     **Raises:** an `ArgumentError` for settings behind the style, and for lines of another form than the style has.
     """
-    name, _ = words[0], _settings(words)
+    name = words[0]
+    _settings(words)  # refuses what it does not know
     if name in BY_PAIRS:
         given = [str(i) for i in range(types)]
     elif name == "eam":

@@ -27,7 +27,7 @@ from ...core import POSITIVE, quantity
 from ..space._space import Space
 from ._bonded import optional_indices, picked
 from ._bonds import distance
-from ._ewald import wave_sums
+from ._ewald import check_cell, wave_sums
 from ._many_body import AtomView, ManyBodyPotential
 from ._mixing import mixed
 from ._potential import POTENTIALS, PairPotential, Parameter, Sum, tabled
@@ -90,11 +90,7 @@ class DispersionWaves(ManyBodyPotential):
         return len(self.dispersion) if self.dispersion.ndim else None
 
     def energy(self, view: AtomView) -> Array:
-        if view.space.dimensions != 3 or not view.space.periodic:
-            raise ArgumentError(
-                "Argument `space` must be a periodic cell in three dimensions for a sum over waves, but is not. Cut the "
-                "attraction off elsewhere."
-            )
+        check_cell(view.space, " for a sum over waves", " Cut the attraction off elsewhere.")
         dtype, species = view.position.dtype, view.species
         table = jnp.atleast_2d(mixed("dispersion", self.dispersion, "geometric")).astype(dtype)
         real = jnp.ones(len(view.position), dtype) if view.real is None else view.real.astype(dtype)
@@ -166,8 +162,7 @@ def dispersion_sum(
         raise ArgumentError(
             f"Argument `tolerance` must lie between 0 and 0.1, but is {tolerance}. 1e-4 is a good value."
         )
-    if not space.periodic or space.dimensions != 3:
-        raise ArgumentError("Argument `space` must be a periodic cell in three dimensions, but is not.")
+    check_cell(space)
     if damping is None:
         damping = _crossing(lambda x: math.exp(-x * x) * (1 + x * x + x**4 / 2), tolerance) / cutoff
     spectrum = lambda b: (1 - 2 * b * b) * math.exp(-b * b) + 2 * math.sqrt(math.pi) * b**3 * float(erfc(b))

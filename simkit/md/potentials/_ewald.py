@@ -94,11 +94,7 @@ class CoulombWaves(ManyBodyPotential):
     def energy(self, view: AtomView) -> Array:
         constant, damping, charge = self.constant, self.damping, view.charge
         assert charge is not None, "refused before"
-        if view.space.dimensions != 3 or not view.space.periodic:
-            raise ArgumentError(
-                "Argument `space` must be a periodic cell in three dimensions for an Ewald sum, but is not. Take `CoulombCut` or "
-                "`CoulombDSF` elsewhere."
-            )
+        check_cell(view.space, " for an Ewald sum", " Take `CoulombCut` or `CoulombDSF` elsewhere.")
         total = self.waves(view.space, view.position, charge)
         total = total - constant * damping / math.sqrt(math.pi) * jnp.vdot(charge, charge)
         if self.background:
@@ -305,14 +301,22 @@ def particle_mesh_ewald(
     )
 
 
+def check_cell(space: Space, purpose: str = "", remedy: str = "") -> None:
+    """Refuse a space that is no periodic cell in three dimensions.
+
+    **Raises:** an `ArgumentError`.
+    """
+    if space.dimensions != 3 or not space.periodic:
+        raise ArgumentError(
+            f"Argument `space` must be a periodic cell in three dimensions{purpose}, but is not.{remedy}"
+        )
+
+
 def _damping(space: Space, cutoff: float, tolerance: float) -> tuple[float, float]:
     if not 0 < tolerance < 0.1:
         raise ArgumentError(
             f"Argument `tolerance` must lie between 0 and 0.1, but is {tolerance}. 1e-5 is a good value."
         )
-    if not space.periodic or space.dimensions != 3:
-        raise ArgumentError(
-            "Argument `space` must be a periodic cell in three dimensions, but is not. Take `CoulombCut` elsewhere."
-        )
+    check_cell(space, "", " Take `CoulombCut` elsewhere.")
     sharp = math.sqrt(-math.log(2 * tolerance))
     return sharp / cutoff, sharp

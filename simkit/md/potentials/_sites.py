@@ -83,7 +83,7 @@ class ChargesOnSites(ManyBodyPotential):
         return self._pairs(view, shift)
 
     def _shifts(self, view: AtomView) -> Float[Array, "atoms d"]:
-        """How far the charge of each atom sits from it."""
+        """Distance of the charge of each atom from it."""
         rows = picked(view.position, self.atoms)
         bonds = [view.space.displacement(rows[:, k], rows[:, 0]) for k in (1, 2)]
         moved = self.weight.astype(rows.dtype) * (bonds[0] + bonds[1])

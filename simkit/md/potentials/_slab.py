@@ -6,16 +6,16 @@ import equinox as eqx
 import jax.numpy as jnp
 from jaxtyping import Array
 
-from ..._errors import ArgumentError
 from ..._types import Scalar
 from ...core import POSITIVE, quantity
+from ._ewald import check_cell
 from ._many_body import AtomView, ManyBodyPotential
 from ._potential import POTENTIALS
 
 
 @POTENTIALS.named("slab_correction")
 class SlabCorrection(ManyBodyPotential):
-    r"""What takes the images of a slab off an Ewald sum: between vacuum and vacuum, without it dipoles act on their images,
+    r"""Correction of an Ewald sum for a slab between vacuum and vacuum, which takes off what dipoles do to their images,
 
     $$U = \frac{2 \pi k}{V} \Big[M_z^2 - Q \sum_i q_i z_i^2 - \frac{Q^2 L_z^2}{12}\Big],\qquad
     M_z = \sum_i q_i z_i,\ Q = \sum_i q_i$$
@@ -52,8 +52,7 @@ class SlabCorrection(ManyBodyPotential):
     def energy(self, view: AtomView) -> Array:
         charge = view.charge
         assert charge is not None, "refused before"
-        if view.space.dimensions != 3 or not view.space.periodic:
-            raise ArgumentError("Argument `space` must be a periodic cell in three dimensions for a slab, but is not.")
+        check_cell(view.space, " for a slab")
         z, total = view.position[:, 2], jnp.sum(charge)
         height = view.space.vectors().astype(z.dtype)[2, 2]
         moment = jnp.vdot(charge, z)

@@ -11,11 +11,11 @@ from jaxtyping import Array, PyTree
 from ...core import POSITIVE, quantity
 from ...stores import READERS, Reader
 from ..files._three_body_files import STILLINGER_WEBER, read_stillinger_weber
-from ._many_body import AtomicPotential, AtomView
-from ._triples import Table, Triples, by_pair, check_table, concrete_cutoff, number_of_species, squeezed
+from ._many_body import AtomView
+from ._triples import Table, TriplePotential, Triples, by_pair, concrete_cutoff, numbers_of_table
 
 
-class StillingerWeber(AtomicPotential):
+class StillingerWeber(TriplePotential):
     r"""Stillinger and Weber's potential of tetrahedral semiconductors,
 
     $$U = \sum_{i<j} A\,\epsilon \Big[B \big(\tfrac{\sigma}{r}\big)^p - \big(\tfrac{\sigma}{r}\big)^q\Big] e^{\sigma/(r - a\sigma)}
@@ -78,18 +78,10 @@ class StillingerWeber(AtomicPotential):
         self.p, self.q, self.tolerance = p, q, _fixed(tolerance)
         self.cutoff = concrete_cutoff(cutoff, lambda: np.max(np.asarray(a) * np.asarray(sigma)))
 
-    def __check_init__(self):
-        number_of_species(self._numbers())
-
     @classmethod
     def from_table(cls, table: Any, *, cutoff: float | None = None) -> "StillingerWeber":
         """The potential of a `ThreeBodyTable` that a file held; species are its elements in their order."""
-        check_table(table, STILLINGER_WEBER, "read_stillinger_weber")
-        return cls(*(squeezed(table[name]) for name in STILLINGER_WEBER), cutoff=cutoff)
-
-    @property
-    def species_count(self) -> int | None:
-        return number_of_species(self._numbers())
+        return cls(*numbers_of_table(table, STILLINGER_WEBER, "read_stillinger_weber"), cutoff=cutoff)
 
     def _numbers(self) -> tuple[Array, ...]:
         one = self.epsilon, self.sigma, self.a, self.strength, self.gamma, self.cos_theta0

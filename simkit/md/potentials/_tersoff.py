@@ -15,20 +15,19 @@ from ..._types import Scalar
 from ...core import quantity
 from ...stores import READERS, Reader
 from ..files._three_body_files import TERSOFF, read_tersoff
-from ._many_body import AtomicPotential, AtomView
+from ._many_body import AtomView
 from ._triples import (
     Table,
+    TriplePotential,
     Triples,
     by_pair,
     by_triple,
-    check_table,
     concrete_cutoff,
-    number_of_species,
-    squeezed,
+    numbers_of_table,
 )
 
 
-class Tersoff(AtomicPotential):
+class Tersoff(TriplePotential):
     r"""Tersoff's potential of bonds whose strength depends on what surrounds them,
 
     $$U = \tfrac12 \sum_i \sum_{j \ne i} f_C(r_{ij}) \big[A e^{-\lambda_1 r_{ij}} - b_{ij} B e^{-\lambda_2 r_{ij}}\big],\quad
@@ -97,18 +96,13 @@ class Tersoff(AtomicPotential):
         self.shift = shift
         self.cutoff = concrete_cutoff(cutoff, lambda: np.max(np.asarray(R) + np.asarray(D)) - np.asarray(shift))
 
-    def __check_init__(self):
-        number_of_species((*self._of_pairs(), *self._of_triples()))
-
     @classmethod
     def from_table(cls, table: Any, *, shift: ArrayLike = 0.0, cutoff: float | None = None) -> "Tersoff":
         """The potential of a `ThreeBodyTable` that a file held; species are its elements in their order."""
-        check_table(table, TERSOFF, "read_tersoff")
-        return cls(*(squeezed(table[name]) for name in TERSOFF), shift=shift, cutoff=cutoff)
+        return cls(*numbers_of_table(table, TERSOFF, "read_tersoff"), shift=shift, cutoff=cutoff)
 
-    @property
-    def species_count(self) -> int | None:
-        return number_of_species((*self._of_pairs(), *self._of_triples()))
+    def _numbers(self) -> tuple[Array, ...]:
+        return (*self._of_pairs(), *self._of_triples())
 
     def _of_pairs(self) -> tuple[Array, ...]:
         return self.R, self.D, self.A, self.lambda1, self.B, self.lambda2, self.beta, self.n
@@ -127,7 +121,7 @@ class Tersoff(AtomicPotential):
 
 
 class BondRule(NamedTuple):
-    """What potentials of bond orders differ in.
+    """Difference between potentials of bond orders.
 
     - `ending`: from distance, middle and half the width of the end to a number from 1 to 0.
     - `order`: from zeta and further numbers of the pair to the weight of the attraction.

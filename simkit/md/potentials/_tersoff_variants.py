@@ -19,15 +19,15 @@ from ..files._three_body_files import (
     read_tersoff_mod,
     read_tersoff_zbl,
 )
-from ._many_body import AtomicPotential, AtomView
+from ._many_body import AtomView
 from ._tersoff import BondRule, Tersoff, bond_energies, bond_order, bounded_exp
-from ._triples import Table, Triples, by_pair, check_table, concrete_cutoff, number_of_species, squeezed
+from ._triples import Table, TriplePotential, Triples, by_pair, concrete_cutoff, numbers_of_table
 
 SCREENING = ((0.1818, 3.2), (0.5099, 0.9423), (0.2802, 0.4029), (0.02817, 0.2016))
 """Weights and inverse lengths of the universal screening function."""
 
 
-class ModifiedTersoff(AtomicPotential):
+class ModifiedTersoff(TriplePotential):
     r"""Kumagai's form of Tersoff's potential, fitted to the melting point of silicon, too,
 
     $$U = \tfrac12 \sum_i \sum_{j \ne i} f_C(r_{ij}) \big[A e^{-\lambda_1 r_{ij}} - b_{ij} B e^{-\lambda_2 r_{ij}} + c_0\big],\quad
@@ -101,18 +101,13 @@ class ModifiedTersoff(AtomicPotential):
         self.shift = shift
         self.cutoff = concrete_cutoff(cutoff, lambda: np.max(np.asarray(R) + np.asarray(D)) - np.asarray(shift))
 
-    def __check_init__(self):
-        number_of_species((*self._of_pairs(), *self._of_triples()))
-
     @classmethod
     def from_table(cls, table: Any, *, shift: ArrayLike = 0.0, cutoff: float | None = None) -> "ModifiedTersoff":
         """The potential of a `ThreeBodyTable` that a file held; species are its elements in their order."""
-        check_table(table, TERSOFF_MOD, "read_tersoff_mod")
-        return cls(*(squeezed(table[name]) for name in TERSOFF_MOD), shift=shift, cutoff=cutoff)
+        return cls(*numbers_of_table(table, TERSOFF_MOD, "read_tersoff_mod"), shift=shift, cutoff=cutoff)
 
-    @property
-    def species_count(self) -> int | None:
-        return number_of_species((*self._of_pairs(), *self._of_triples()))
+    def _numbers(self) -> tuple[Array, ...]:
+        return (*self._of_pairs(), *self._of_triples())
 
     def _of_pairs(self) -> tuple[Array, ...]:
         return self.R, self.D, self.A, self.lambda1, self.B, self.lambda2, self.eta, self.n
@@ -154,7 +149,7 @@ def _environment(
     return angular * bounded_exp(jnp.where(beta == 3, (alpha * apart) ** 3, alpha * apart))
 
 
-class TersoffZBL(AtomicPotential):
+class TersoffZBL(TriplePotential):
     r"""Tersoff's potential with the repulsion of screened nuclei where atoms come close, for collisions,
 
     $$V_{ij} = (1 - f_F) \frac{k Z_i Z_j}{r} \phi(r/a) + f_F V_{ij}^{Tersoff},\quad
@@ -185,34 +180,25 @@ class TersoffZBL(AtomicPotential):
     constant: Scalar = quantity(14.399645, unit="energy length", doc="Coulomb's constant of elementary charges")
     bohr: Scalar = quantity(0.529, unit="length", doc="Bohr's radius")
 
-    def __check_init__(self):
-        number_of_species((*self._numbers(), self.bonds.R))
-
     @classmethod
     def from_table(
         cls, table: Any, *, shift: ArrayLike = 0.0, cutoff: float | None = None, constant: ArrayLike = 14.399645
     ) -> "TersoffZBL":
         """The potential of a `ThreeBodyTable` that a file held; species are its elements in their order."""
-        check_table(table, TERSOFF_ZBL, "read_tersoff_zbl")
+        own: Any = numbers_of_table(table, TERSOFF_ZBL, "read_tersoff_zbl")[len(TERSOFF) :]
         first = ThreeBodyTable(table.elements, {name: table[name] for name in TERSOFF}, table.units)
-        own: Any = [squeezed(table[name]) for name in TERSOFF_ZBL[len(TERSOFF) :]]
         return cls(Tersoff.from_table(first, shift=shift, cutoff=cutoff), *own, constant=constant)  # pyright: ignore
 
     @property
     def cutoff(self) -> float | None:  # pyright: ignore[reportIncompatibleVariableOverride]
         return self.bonds.cutoff
 
-    @property
-    def species_count(self) -> int | None:
-        return number_of_species((*self._numbers(), self.bonds.R))
-
     def _numbers(self) -> tuple[Array, ...]:
-        return self.charge1, self.charge2, self.middle, self.steepness
+        return self.charge1, self.charge2, self.middle, self.steepness, self.bonds.R, self.bonds.D
 
     def atom_energies(self, view: AtomView) -> Array:
         r = view.distance + self.bonds.shift
-        z1, z2, middle, steepness = by_pair(self._numbers(), view)
-        reach, width = by_pair((self.bonds.R, self.bonds.D), view)
+        z1, z2, middle, steepness, reach, width = by_pair(self._numbers(), view)
         length = 0.8854 * self.bohr / (z1**0.23 + z2**0.23)
         screened = sum(weight * jnp.exp(-inverse * r / length) for weight, inverse in SCREENING)
         near = view.mask & (r < reach + width)

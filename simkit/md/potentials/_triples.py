@@ -1,5 +1,6 @@
 """Parameters by triples of species."""
 
+import abc
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, TypeAlias
 
@@ -11,7 +12,7 @@ from jaxtyping import Array, Float
 
 from ..._errors import ArgumentError
 from ..files._three_body_files import ThreeBodyTable
-from ._many_body import AtomView
+from ._many_body import AtomicPotential, AtomView
 
 if TYPE_CHECKING:
     Triples: TypeAlias = Any
@@ -20,6 +21,30 @@ else:
 
 Table: TypeAlias = ArrayLike | Sequence[Sequence[Sequence[float]]]
 """A number, or one for each triple of species, as a user writes it."""
+
+
+class TriplePotential(AtomicPotential):
+    """A potential whose parameters are numbers, or tables by triples of species."""
+
+    @abc.abstractmethod
+    def _numbers(self) -> tuple[Array, ...]:
+        """The parameters that have to agree on the number of species."""
+
+    def __check_init__(self):
+        number_of_species(self._numbers())
+
+    @property
+    def species_count(self) -> int | None:
+        return number_of_species(self._numbers())
+
+
+def numbers_of_table(table: Any, names: tuple[str, ...], reader: str) -> list[np.ndarray]:
+    """The numbers of a `ThreeBodyTable` that `reader` read, those of a single species as single numbers.
+
+    **Raises:** an `ArgumentError` for another table.
+    """
+    check_table(table, names, reader)
+    return [squeezed(table[name]) for name in names]
 
 
 def number_of_species(numbers: tuple[Array, ...]) -> int | None:

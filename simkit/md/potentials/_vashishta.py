@@ -12,11 +12,11 @@ from ..._types import Scalar
 from ...core import quantity
 from ...stores import READERS, Reader
 from ..files._three_body_files import VASHISHTA, read_vashishta
-from ._many_body import AtomicPotential, AtomView
-from ._triples import Table, Triples, by_pair, by_triple, check_table, concrete_cutoff, number_of_species, squeezed
+from ._many_body import AtomView
+from ._triples import Table, TriplePotential, Triples, by_pair, by_triple, concrete_cutoff, numbers_of_table
 
 
-class Vashishta(AtomicPotential):
+class Vashishta(TriplePotential):
     r"""Vashishta's potential of oxides, carbides and III-V semiconductors: steric repulsion, screened charges and charge-dipole
     attraction, dispersion, and angles,
 
@@ -89,18 +89,13 @@ class Vashishta(AtomicPotential):
             cutoff, lambda: np.max(np.maximum(np.max(np.asarray(rc)), np.max(np.asarray(r0))))
         )
 
-    def __check_init__(self):
-        number_of_species((*self._of_pairs(), *self._of_triples()))
-
     @classmethod
     def from_table(cls, table: Any, *, constant: Any = 14.399645, cutoff: float | None = None) -> "Vashishta":
         """The potential of a `ThreeBodyTable` that a file held; species are its elements in their order."""
-        check_table(table, VASHISHTA, "read_vashishta")
-        return cls(*(squeezed(table[name]) for name in VASHISHTA), constant=constant, cutoff=cutoff)
+        return cls(*numbers_of_table(table, VASHISHTA, "read_vashishta"), constant=constant, cutoff=cutoff)
 
-    @property
-    def species_count(self) -> int | None:
-        return number_of_species((*self._of_pairs(), *self._of_triples()))
+    def _numbers(self) -> tuple[Array, ...]:
+        return (*self._of_pairs(), *self._of_triples())
 
     def _of_pairs(self) -> tuple[Array, ...]:
         first = self.H, self.eta, self.Zi, self.Zj, self.lambda1, self.D, self.lambda4, self.W

@@ -5,7 +5,7 @@ import shutil
 import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import jax
 from jaxtyping import PRNGKeyArray
@@ -16,7 +16,7 @@ from ..._progress import Say as Show
 from ...core import DelayedSystem, Trajectory
 from ...engine import simulate
 from ...fitting import SAEM, FitResult, Profiles, fit, profile
-from ...infer import CUTTABLE, FROM_PRIORS, TIME_UP, Posterior, Prediction, predict, sample
+from ...infer import CUTTABLE, FROM_PRIORS, Posterior, Prediction, predict, sample
 from ...inspect import locate
 from ...io import provenance, save
 from ...md import Averages
@@ -44,6 +44,18 @@ class Found:
     seconds: dict[str, float] = dataclasses.field(default_factory=dict)
     files: list[Path] = dataclasses.field(default_factory=list)
     cut: str = ""
+
+
+class Work(NamedTuple):
+    """One phase: its study and problem, the results so far, which it adds to, its key, where it stores, and the seconds left."""
+
+    study: Study
+    problem: Problem
+    found: Found
+    key: PRNGKeyArray
+    progress: Show
+    store: Path | None
+    left: float | None
 
 
 Say = Callable[[str], None]
@@ -86,7 +98,7 @@ def compute(
     say(f"problem  {study.model}: {data}  ({found.seconds['compile the problem']:.1f} s)")
     if "predict" in phases:
         check_times(study, problem)
-    steps: dict[str, Callable[..., str]] = {"fit": _fit, "sample": _sample, "predict": _predict, "profile": _profile}
+    steps: dict[str, Callable[[Work], str]] = {"fit": _fit, "sample": _sample, "predict": _predict, "profile": _profile}
     for index, (phase, step) in enumerate(steps.items()):
         if phase in phases and (phase != "profile" or study.profile):
             if budget.left == 0:
@@ -95,9 +107,11 @@ def compute(
             say(f"{phase:<8} {_announce(study, phase)} ...")
             with Clock(found, phase):
                 parts = None if store is None else store / phase
-                given = jax.random.fold_in(key, index), None if say is not silent else False, parts
+                progress = None if say is not silent else False
                 try:
-                    text = step(study, problem, found, *given, budget.left)
+                    text = step(
+                        Work(study, problem, found, jax.random.fold_in(key, index), progress, parts, budget.left)
+                    )
                 except TimeUpError as error:
                     found.cut = str(error)
                     break
@@ -279,81 +293,53 @@ def _announce(study: Study, phase: str) -> str:
     return f"at {study.prediction_times.shape[0]} times"
 
 
-def _fit(
-    study: Study,
-    problem: Problem,
-    found: Found,
-    key: PRNGKeyArray,
-    progress: Show,
-    store: Path | None,
-    left: float | None,
-) -> str:
-    asked = {name: value for name, value in study.fit.items() if name != "method"}
-    method = FIT_METHODS[study.fit["method"]]() if "method" in study.fit else None  # else the default of the problem
+def _fit(work: Work) -> str:
+    asked = {name: value for name, value in work.study.fit.items() if name != "method"}
+    method = (
+        FIT_METHODS[work.study.fit["method"]]() if "method" in work.study.fit else None
+    )  # else the default of the problem
     # It has one start, whose parts are not kept.
-    kept: dict[str, Any] = {} if isinstance(method, SAEM) else {"store": store, "within": left}
-    found.fit = fit(problem, key=key, method=method, progress=progress, **kept, **asked)
-    found.cut = "The time of `within` was up in the fit." if found.fit.cut else ""
-    agree = f"{int(found.fit.agreeing())} of {len(found.fit.objective)} starts agree"
-    return f"{agree}, log likelihood {float(found.fit.log_likelihood):.4g}"
+    kept: dict[str, Any] = {} if isinstance(method, SAEM) else {"store": work.store, "within": work.left}
+    work.found.fit = fit(work.problem, key=work.key, method=method, progress=work.progress, **kept, **asked)
+    work.found.cut = "The time of `within` was up in the fit." if work.found.fit.cut else ""
+    agree = f"{int(work.found.fit.agreeing())} of {len(work.found.fit.objective)} starts agree"
+    return f"{agree}, log likelihood {float(work.found.fit.log_likelihood):.4g}"
 
 
-def _sample(
-    study: Study,
-    problem: Problem,
-    found: Found,
-    key: PRNGKeyArray,
-    progress: Show,
-    store: Path | None,
-    left: float | None,
-) -> str:
-    asked = {name: value for name, value in study.sample.items() if name != "method"}
-    method = SAMPLE_METHODS[study.sample.get("method", "nuts")]()
+def _sample(work: Work) -> str:
+    asked = {name: value for name, value in work.study.sample.items() if name != "method"}
+    method = SAMPLE_METHODS[work.study.sample.get("method", "nuts")]()
     # Methods that begin from the priors take neither.
-    begin = {} if type(method) in FROM_PRIORS else {"start": found.fit, "store": store}
-    if left is not None and isinstance(method, CUTTABLE):
-        begin["within"] = left
-    found.posterior = sample(problem, key=key, method=method, progress=progress, **begin, **asked)
-    if found.posterior.warnings and found.posterior.warnings[0].startswith(TIME_UP):
-        found.cut = found.posterior.warnings[0]
-    rows = found.posterior.table()
+    begin = {} if type(method) in FROM_PRIORS else {"start": work.found.fit, "store": work.store}
+    if work.left is not None and isinstance(method, CUTTABLE):
+        begin["within"] = work.left
+    work.found.posterior = sample(work.problem, key=work.key, method=method, progress=work.progress, **begin, **asked)
+    if work.found.posterior.cut:
+        work.found.cut = work.found.posterior.warnings[0]
+    rows = work.found.posterior.table()
     worst, least = max(row["rhat"] for row in rows), min(row["ess"] for row in rows)
     return f"R-hat at most {worst:.3f}, ESS at least {least:.0f}"
 
 
-def _predict(
-    study: Study,
-    problem: Problem,
-    found: Found,
-    key: PRNGKeyArray,
-    progress: Show,
-    store: Path | None,
-    left: float | None,
-) -> str:
-    asked = {name: value for name, value in study.predict.items() if name == "count"}
-    draws: Any = found.posterior
+def _predict(work: Work) -> str:
+    asked = {name: value for name, value in work.study.predict.items() if name == "count"}
+    draws: Any = work.found.posterior
     if draws is None:
-        if found.fit is None:
+        if work.found.fit is None:
             raise ArgumentError("A prediction needs a fit or a posterior, but there is neither.")
-        draws = found.fit.estimate[None]
-    found.prediction = predict(problem, draws, study.prediction_times, key=key, progress=progress, **asked)
-    used = next(iter(found.prediction.curves.values())).shape[0]
-    failed = int(found.prediction.failed)
-    text = "at the estimate" if found.posterior is None else f"{used} draws"
+        draws = work.found.fit.estimate[None]
+    work.found.prediction = predict(
+        work.problem, draws, work.study.prediction_times, key=work.key, progress=work.progress, **asked
+    )
+    used = next(iter(work.found.prediction.curves.values())).shape[0]
+    failed = int(work.found.prediction.failed)
+    text = "at the estimate" if work.found.posterior is None else f"{used} draws"
     return text + (f", {failed} simulations failed" if failed else "")
 
 
-def _profile(
-    study: Study,
-    problem: Problem,
-    found: Found,
-    key: PRNGKeyArray,
-    progress: Show,
-    store: Path | None,
-    left: float | None,
-) -> str:
-    if found.fit is None:
+def _profile(work: Work) -> str:
+    if work.found.fit is None:
         raise ArgumentError("Profiles need a fit, but there is none.")
-    found.profiles = profile(problem, found.fit, progress=progress, **study.profile)
-    ajar = int(found.profiles.is_open.any(axis=1).sum())
-    return f"intervals at {found.profiles.level:.0%}; {ajar} of {len(found.profiles.names)} open"
+    work.found.profiles = profile(work.problem, work.found.fit, progress=work.progress, **work.study.profile)
+    ajar = int(work.found.profiles.is_open.any(axis=1).sum())
+    return f"intervals at {work.found.profiles.level:.0%}; {ajar} of {len(work.found.profiles.names)} open"
