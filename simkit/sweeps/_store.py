@@ -184,12 +184,16 @@ def _check_orphans(store: Store) -> None:
 
 
 def _check_empty(folder: Path) -> None:
-    """Refuse a folder with files that no sweep wrote; chunk files may wait for a manifest that was lost."""
+    """Refuse a folder without a sweep that holds files that none wrote; chunk files may wait for a manifest that was lost."""
     if folder.exists() and not folder.is_dir():
         raise StoreError(f"The store `{folder}` must be a folder, but it is a file.")
-    own = (MANIFEST, POINTS, "chunk-*.h5", "set-aside-*.json", "lock.json", "view.h5", ".*.part")
-    beside = ("study.toml", "report.html", "figures")  # what `simkit sweep` writes into the folder
-    known = {path.name for pattern in (*own, *beside) for path in folder.glob(pattern)}
+    if (
+        folder / MANIFEST
+    ).exists():  # it holds a sweep, beside which a command may have put its study, models and report
+        return
+    ours = (POINTS, "chunk-*.h5", "set-aside-*.json", "lock.json", "view.h5", ".*.part")
+    beside = ("study.toml", "report.html", "figures")
+    known = {path.name for pattern in (*ours, *beside) for path in folder.glob(pattern)}
     foreign = sorted(path.name for path in folder.iterdir() if path.name not in known) if folder.exists() else []
     if foreign:
         raise StoreError(

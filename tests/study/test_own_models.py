@@ -177,6 +177,18 @@ def test_models_shows_and_lists_them(folder, capsys):
     assert "lotka_volterra" in output
 
 
+def test_a_sweep_goes_on_beside_its_kept_models_and_report(folder, capsys):
+    asked = ["sweep", str(folder / "study.toml"), "--models", str(folder / "pond.py"), "--out", str(folder / "s")]
+    assert main(asked) == 0
+    assert (folder / "s" / "pond.py").exists()
+    assert (folder / "s" / "report.html").exists()
+    assert main(asked) == 0
+    capsys.readouterr()
+    (folder / "s" / "manifest.json").unlink()
+    assert main(asked) == 2
+    assert "must be a new or an empty folder" in capsys.readouterr().err
+
+
 def test_jobs_of_sweeps_bring_the_file_to_their_workers(folder):
     """A process that has imported nothing opens a job and computes with the class in it."""
     study = simkit.load_study("study.toml", models=simkit.study.load_models("pond.py"))
